@@ -1,0 +1,55 @@
+/* The allocation table: host heap blocks by purpose, and address ranges for stores. Everything the
+ * project allocates on the host comes through here, is counted, and can be made to fail (fault.h).
+ * The heap is jemalloc, one arena per purpose, where it is built in, else malloc. Thread-safe. */
+#ifndef SW_MEM_H
+#define SW_MEM_H
+
+#include "alloc/base.h"
+
+typedef enum {
+    SW_HEAP_RECORDS,  /* execs, models, optimizers, arenas, handles */
+    SW_HEAP_PROGRAMS, /* traces, plans, caches of programs */
+    SW_HEAP_FILES,    /* buffers of readers and writers */
+    SW_HEAP_DATASETS, /* decoded data sets */
+    SW_HEAP_PROFILE,  /* rings, sinks, reports */
+    SW_HEAP_KINDS
+} sw_heap;
+
+typedef struct {
+    uint64_t allocations; /* successful calls since the start of the process */
+    uint64_t blocks;      /* live now */
+    size_t bytes;         /* live now, as asked for */
+    size_t peak_bytes;
+} sw_heap_stats;
+
+/* Take `bytes` (0 is allowed: a valid block) of zeroed memory, aligned to 16. *out is untouched on
+ * failure (SW_NOMEM). Owner: the caller, who gives it back with the same heap and size. */
+SW_MUST_USE sw_status sw_heap_alloc(void **out, sw_heap heap, size_t bytes);
+
+/* Grow or shrink *block (NULL with old_bytes 0 allocates); new bytes are zero. On failure *block
+ * and its contents are as before. */
+SW_MUST_USE sw_status sw_heap_resize(void **block, sw_heap heap, size_t old_bytes,
+                                     size_t new_bytes);
+
+/* block == NULL is fine. */
+void sw_heap_free(void *block, sw_heap heap, size_t bytes);
+
+void sw_heap_read(sw_heap heap, sw_heap_stats *out);
+const char *sw_heap_name(sw_heap heap);
+/* "jemalloc 5.3.0" or "malloc". */
+const char *sw_heap_backend(void);
+
+/* Address ranges, whole pages. Reserve takes addresses without memory; commit makes
+ * [base+from, base+to) readable and writable, zeroed when first touched; decommit gives the pages
+ * back and makes them inaccessible. */
+size_t sw_page_bytes(void);
+SW_MUST_USE sw_status sw_range_reserve(void **out, size_t bytes);
+SW_MUST_USE sw_status sw_range_commit(void *base, size_t from, size_t to);
+SW_MUST_USE sw_status sw_range_decommit(void *base, size_t from, size_t to);
+void sw_range_release(void *base, size_t bytes);
+
+/* Calls of the whole table (heap and ranges, both directions) so far: the difference over a step is
+ * the step's `allocations`. */
+uint64_t sw_mem_calls(void);
+
+#endif

@@ -1,0 +1,46 @@
+/* The file table, thread creation and library opening: the other calls into the operating system
+ * that can fail. Each can be made to fail (fault.h). Messages name the path and the reason. */
+#ifndef SW_SYS_H
+#define SW_SYS_H
+
+#include "alloc/base.h"
+
+typedef struct sw_file sw_file; /* an open file; its path is kept for messages */
+
+typedef enum {
+    SW_FILE_READ,
+    SW_FILE_WRITE, /* create or truncate */
+    SW_FILE_APPEND
+} sw_file_mode;
+
+/* A directory is SW_IO at open. "-" with SW_FILE_WRITE is standard output. */
+SW_MUST_USE sw_status sw_file_open(sw_file **out, const char *path, sw_file_mode mode);
+const char *sw_file_path(const sw_file *file);
+SW_MUST_USE sw_status sw_file_size(sw_file *file, uint64_t *bytes);
+/* Read up to `bytes`; *got < bytes only at the end of the file. */
+SW_MUST_USE sw_status sw_file_read(sw_file *file, void *to, size_t bytes, size_t *got);
+/* Write all or fail; retries short writes and EINTR. */
+SW_MUST_USE sw_status sw_file_write(sw_file *file, const void *from, size_t bytes);
+SW_MUST_USE sw_status sw_file_seek(sw_file *file, uint64_t offset);
+SW_MUST_USE sw_status sw_file_sync(sw_file *file);
+/* Always closes; the status says whether the data reached the system. NULL is fine. */
+SW_MUST_USE sw_status sw_file_close(sw_file *file);
+/* Close without asking, for error paths. NULL is fine. */
+void sw_file_drop(sw_file *file);
+SW_MUST_USE sw_status sw_file_rename(const char *from, const char *to);
+SW_MUST_USE sw_status sw_file_remove(const char *path);
+
+typedef struct sw_thread sw_thread;
+SW_MUST_USE sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg,
+                                      const char *name);
+/* Waits for the end and frees the handle. NULL is fine. */
+void sw_thread_join(sw_thread *thread);
+
+/* dlopen / dlsym with our messages. A library is never closed. */
+SW_MUST_USE sw_status sw_library_open(void **out, const char *name);
+SW_MUST_USE sw_status sw_library_symbol(void *library, const char *symbol, void **out);
+
+/* CLOCK_MONOTONIC in nanoseconds. */
+uint64_t sw_clock_ns(void);
+
+#endif

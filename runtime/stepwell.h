@@ -1,0 +1,634 @@
+/* stepwell: a training runtime whose subject is memory. The public header; C11 and C++ read it.
+ *
+ * A training program creates an exec (device, threads, one step arena) and a model (parameters),
+ * writes one step function, and calls sw_run for each batch. The first run of a shape traces the
+ * function, plans every byte, and later runs only compute.
+ *
+ * Threads: an exec, a model and a ctx belong to one thread at a time (checked: SW_BUSY). Budgets and
+ * datasets may be shared. The library never prints, aborts or exits.
+ *
+ * Errors: functions that can fail return sw_status; sw_last_error() has the reason. Inside a step
+ * function ops return handles instead: the first error stays in the ctx, later ops do nothing, and
+ * sw_run returns it.
+ *
+ * Option structs begin with their own size, zero means default, and fields are only ever appended. */
+#ifndef STEPWELL_H
+#define STEPWELL_H
+
+#include "alloc/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SW_MAX_RANK 8
+
+/* "0.1.0" */
+SW_API const char *sw_version(void);
+
+typedef enum { SW_F32, SW_F64, SW_BF16, SW_I32, SW_U8 } sw_dtype;
+typedef enum { SW_TRAIN, SW_EVAL } sw_mode;
+typedef enum { SW_DATA, SW_FORWARD, SW_LOSS, SW_BACKWARD, SW_STEP } sw_phase;
+#define SW_PHASES 5
+
+/* Bytes of one element; "f32" and so on; "data" to "step". */
+SW_API size_t sw_dtype_bytes(sw_dtype dtype);
+SW_API const char *sw_dtype_name(sw_dtype dtype);
+SW_API const char *sw_phase_name(sw_phase phase);
+
+typedef struct sw_budget sw_budget;
+typedef struct sw_exec sw_exec;
+typedef struct sw_model sw_model;
+typedef struct sw_optimizer sw_optimizer;
+typedef struct sw_ctx sw_ctx;
+typedef struct sw_profile sw_profile;
+typedef struct sw_dataset sw_dataset;
+typedef struct sw_loader sw_loader;
+
+/* rank 0 is a scalar. Dims are >= 0. */
+typedef struct {
+    int32_t rank;
+    int64_t dim[SW_MAX_RANK];
+} sw_shape;
+#ifndef __cplusplus
+#define SW_SHAPE(...)                                                                              \
+    ((sw_shape){(int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+#define SW_SCALAR ((sw_shape){0, {0}})
+#endif
+
+/* A tensor of one run of one ctx; {0} after an error. */
+typedef struct {
+    uint32_t id, generation;
+} sw_value;
+
+/* A parameter, buffer or state: lives as long as its model. index 0 is no parameter. */
+typedef struct {
+    sw_model *model;
+    uint32_t index;
+} sw_param;
+
+/* A float that may change between runs without a new plan. */
+typedef struct {
+    sw_model *model;
+    uint32_t index;
+} sw_knob;
+
+/* The caller's memory, contiguous, row-major; borrowed for the call. */
+typedef struct {
+    sw_dtype dtype;
+    sw_shape shape;
+    const void *data;
+} sw_array;
+
+/* ---- budget and exec ------------------------------------------------------------------------ */
+
+/* A hard limit in bytes that several execs, models and loaders may share. Destroy it after them. */
+SW_MUST_USE SW_API sw_status sw_budget_create(sw_budget **out, size_t bytes);
+SW_API void sw_budget_destroy(sw_budget *budget);
+
+typedef struct {
+    size_t size;
+    const char *device;  /* "cpu" (default); others answer SW_UNSUPPORTED or SW_DEVICE by name */
+    int threads;         /* 1..256; 0: 1. The same bits for every number */
+    sw_budget *budget;   /* NULL: none. Borrowed, must outlive the exec */
+    uint64_t seed;       /* of random ops */
+    sw_profile *profile; /* NULL: none. Borrowed, must outlive the exec */
+    int checks;          /* 1: trace again before each run and compare; names the first difference */
+    int op_clocks;       /* 1: read the clock at every op, not only where the phase changes */
+    int no_inplace;      /* 1: switch the pass off that lets results take their input's place */
+    int max_programs;    /* bound of the program cache; 0: 256. The least recently used goes */
+    const char *isa;     /* NULL: the best of this machine; "avx512", "avx2", "base" */
+} sw_exec_opts;
+
+/* exec: device + threads + one step arena as high as the highest of its programs. */
+SW_MUST_USE SW_API sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *opts);
+SW_API void sw_exec_destroy(sw_exec *exec);
+
+/* ---- model ---------------------------------------------------------------------------------- */
+
+/* Declared first (no tensor memory), laid out when made ready, then fixed. `name` is copied. */
+SW_MUST_USE SW_API sw_status sw_model_create(sw_model **out, const char *name);
+SW_API void sw_model_destroy(sw_model *model);
+
+/* Register a trainable parameter. `init` is one of
+ *   "zeros" "ones" "constant:V" "normal:STD" "uniform:A,B"
+ *   "kaiming_uniform" "kaiming_normal" "xavier_uniform" "xavier_normal"
+ * (Kaiming: He et al. 2015, gain sqrt(2), fan in; Xavier: Glorot and Bengio 2010). Fans come from the
+ * shape (out, in, kernel...). `name` and `init` are copied; names are unique in a model. F32 only.
+ * An error is kept and returned by sw_model_ready; the handle then has index 0. */
+SW_API sw_param sw_param_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
+                             const char *init);
+/* A buffer: not trained, saved with the parameters (running statistics). */
+SW_API sw_param sw_buffer_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
+                              const char *init);
+/* A state: survives runs, read by sw_use and written by sw_assign; zero at first. Not saved. */
+SW_API sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape);
+/* Frozen parameters get no gradient. Part of the program's key; the layout stays. */
+SW_API void sw_param_freeze(sw_param param, int on);
+/* The parameter of that name, index 0 when there is none; by position, 0 <= i < count. */
+SW_API sw_param sw_param_find(sw_model *model, const char *name);
+SW_API size_t sw_param_count(const sw_model *model);
+SW_API sw_param sw_param_at(sw_model *model, size_t i);
+SW_API const char *sw_param_name(sw_param param);
+SW_API sw_shape sw_param_shape(sw_param param);
+/* Copy all elements out of or into a ready model; bytes must match exactly. */
+SW_MUST_USE SW_API sw_status sw_param_read(sw_param param, void *to, size_t bytes);
+SW_MUST_USE SW_API sw_status sw_param_write(sw_param param, const void *from, size_t bytes);
+/* The kept gradient of a parameter whose optimizer keeps gradients, as the last run left it. */
+SW_MUST_USE SW_API sw_status sw_param_gradient(sw_param param, void *to, size_t bytes);
+
+/* Fix the layout, take the memory from the exec's device and budget, initialise by Philox from
+ * `seed`. Returns any error of the declarations. A second call re-initialises. */
+SW_MUST_USE SW_API sw_status sw_model_ready(sw_model *model, sw_exec *exec, uint64_t seed);
+/* Same layout required: one copy of parameters, optimizer state, buffers, states and knobs. */
+SW_MUST_USE SW_API sw_status sw_model_copy(sw_model *to, const sw_model *from);
+/* Bytes of the model arena: all ranges, padding included; fixes the layout. */
+SW_MUST_USE SW_API sw_status sw_model_bytes(sw_model *model, size_t *out);
+SW_API uint64_t sw_model_layout_hash(sw_model *model);
+
+/* Parameters and buffers as a safetensors file, in PyTorch's order of dims. Saving writes a new file
+ * and renames it. Loading wants exactly the model's names, types and shapes (SW_FORMAT names the
+ * first that differs) and changes nothing when it fails. */
+SW_MUST_USE SW_API sw_status sw_model_save(const sw_model *model, const char *path);
+SW_MUST_USE SW_API sw_status sw_model_load(sw_model *model, const char *path);
+
+SW_API sw_knob sw_knob_new(sw_model *model, const char *name, float value);
+SW_API void sw_knob_set(sw_knob knob, float value);
+SW_API float sw_knob_get(sw_knob knob);
+
+/* ---- layers: open structs of handles, own nothing -------------------------------------------- */
+
+typedef struct {
+    sw_param weight, bias; /* (out, in), (out) */
+} sw_linear;
+typedef struct {
+    sw_param weight, bias; /* (out, in, kernel, kernel), (out) */
+    int stride, pad;
+} sw_conv2d;
+/* Initialised like PyTorch's: uniform in +-1/sqrt(fan_in), weight and bias. Names get ".weight",
+ * ".bias". */
+SW_API sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out);
+/* stride 1, pad 0; set the fields for others. */
+SW_API sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out,
+                               int kernel);
+
+/* ---- optimizers ------------------------------------------------------------------------------ */
+
+/* One parameter group: its own rate and decay. */
+typedef struct {
+    const sw_param *params;
+    size_t n_params;
+    float lr, weight_decay;
+} sw_param_group;
+
+typedef struct {
+    size_t size;
+    const char *kind;       /* "sgd", "adam", "adamw" */
+    const sw_param *params; /* one group; with n_params 0 and n_groups 0: all of the model */
+    size_t n_params;
+    float lr; /* 0: 0.01 for sgd, 0.001 for the others */
+    float weight_decay;
+    float momentum; /* sgd */
+    int nesterov;   /* sgd with momentum */
+    float beta1, beta2, epsilon;  /* adam, adamw; 0: 0.9, 0.999, 1e-8 */
+    const sw_param_group *groups; /* instead of params */
+    size_t n_groups;
+    int keep_gradients; /* gradients live in the model arena and can be accumulated and read */
+    int release;        /* update right behind the last contribution to each gradient */
+} sw_optimizer_opts;
+
+/* Owned by the model. Parameters must be of that model, each owned by one optimizer at most. */
+SW_MUST_USE SW_API sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
+                                                 const sw_optimizer_opts *opts);
+/* The learning rate of a group. index 0 when there is no such group. */
+SW_API sw_knob sw_optimizer_lr(sw_optimizer *optimizer, int group);
+
+typedef struct {
+    size_t size;
+    const char *kind;      /* "constant", "step", "cosine" */
+    float base;            /* the rate that it scales */
+    uint64_t warmup_steps; /* cosine: linear from base/warmup_steps */
+    uint64_t total_steps;  /* cosine: reaches `floor` there */
+    uint64_t every;        /* step: multiply by gamma every so many steps */
+    float gamma, floor;
+} sw_schedule;
+/* The rate of step 0, 1, ...; SW_INVALID for an unknown kind or missing numbers. */
+SW_MUST_USE SW_API sw_status sw_schedule_at(const sw_schedule *schedule, uint64_t step, float *out);
+
+/* ---- step function --------------------------------------------------------------------------- */
+
+typedef void sw_step_fn(sw_ctx *ctx, void *user);
+
+SW_API sw_value sw_input(sw_ctx *ctx, int i);
+SW_API int sw_rank(sw_ctx *ctx, sw_value x);
+SW_API int64_t sw_dim(sw_ctx *ctx, sw_value x, int axis); /* axis < 0 counts from the end */
+SW_API sw_mode sw_ctx_mode(sw_ctx *ctx);
+/* The parameter, buffer or state as a value, at its present version. */
+SW_API sw_value sw_use(sw_ctx *ctx, sw_param param);
+/* A new version of a state or buffer; same shape and type. */
+SW_API void sw_assign(sw_ctx *ctx, sw_param state, sw_value x);
+
+/* (batch, in) -> (batch, out): x W^T + b. (batch, in, h, w) -> (batch, out, h', w'). */
+SW_API sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x);
+SW_API sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x);
+/* The same on values; bias {0}: none. */
+SW_API sw_value sw_linear_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias);
+SW_API sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, int stride,
+                             int pad);
+
+/* Pointwise, any shape, F32. */
+SW_API sw_value sw_relu(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_leaky_relu(sw_ctx *ctx, sw_value x, float slope);
+SW_API sw_value sw_tanh(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_sigmoid(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_swish(sw_ctx *ctx, sw_value x); /* x * sigmoid(x); keeps x and nothing else */
+/* With broadcasting by NumPy's rule. */
+SW_API sw_value sw_add(sw_ctx *ctx, sw_value a, sw_value b);
+SW_API sw_value sw_mul(sw_ctx *ctx, sw_value a, sw_value b);
+SW_API sw_value sw_scale(sw_ctx *ctx, sw_value x, sw_knob factor);
+SW_API sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor);
+/* U8 or I32 to F32: x * scale + shift. Phase data. */
+SW_API sw_value sw_to_f32(sw_ctx *ctx, sw_value x, float scale, float shift);
+
+/* (batch, c, h, w). k x k windows, stride k; sw_*_pool2d gives stride and padding their own numbers;
+ * average pooling counts padding as zeros. Global pooling gives (batch, c, 1, 1). */
+SW_API sw_value sw_max_pool(sw_ctx *ctx, sw_value x, int k);
+SW_API sw_value sw_avg_pool(sw_ctx *ctx, sw_value x, int k);
+SW_API sw_value sw_max_pool2d(sw_ctx *ctx, sw_value x, int k, int stride, int pad);
+SW_API sw_value sw_avg_pool2d(sw_ctx *ctx, sw_value x, int k, int stride, int pad);
+SW_API sw_value sw_global_max_pool(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_global_avg_pool(sw_ctx *ctx, sw_value x);
+
+/* Views: no bytes of their own where strides can say it, else a counted copy. */
+SW_API sw_value sw_reshape(sw_ctx *ctx, sw_value x, sw_shape shape); /* one dim may be -1 */
+SW_API sw_value sw_flatten(sw_ctx *ctx, sw_value x);                 /* (batch, everything else) */
+SW_API sw_value sw_slice(sw_ctx *ctx, sw_value x, int axis, int64_t from, int64_t n);
+SW_API sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis);
+SW_API sw_value sw_detach(sw_ctx *ctx, sw_value x); /* the same bytes, no gradient passes */
+
+/* axes: bit i for axis i, 0 for all; reduced axes are dropped. */
+SW_API sw_value sw_sum(sw_ctx *ctx, sw_value x, uint32_t axes);
+SW_API sw_value sw_mean(sw_ctx *ctx, sw_value x, uint32_t axes);
+SW_API sw_value sw_softmax(sw_ctx *ctx, sw_value x); /* over the last axis */
+
+/* Losses: a scalar, the mean over the batch (over all elements for mse and bce). Phase loss.
+ * labels (rows) of U8 or I32 in 0..classes-1; anything else fails the run. */
+SW_API sw_value sw_softmax_ce(sw_ctx *ctx, sw_value logits, sw_value labels);
+SW_API sw_value sw_mse(sw_ctx *ctx, sw_value x, sw_value target);
+SW_API sw_value sw_bce(sw_ctx *ctx, sw_value logits, float target);
+SW_API sw_value sw_bce_with(sw_ctx *ctx, sw_value logits, sw_value targets);
+/* The share of rows whose largest logit is the label: a scalar in 0..1. */
+SW_API sw_value sw_accuracy(sw_ctx *ctx, sw_value logits, sw_value labels);
+
+/* Philox: key seed; counter element, stream (scope path and name), step, run in step. */
+SW_API sw_value sw_randn(sw_ctx *ctx, const char *stream, sw_shape shape); /* N(0, 1) */
+SW_API sw_value sw_rand(sw_ctx *ctx, const char *stream, sw_shape shape);  /* [0, 1) */
+
+/* Append the gradients of what these optimizers own; others pass through or are pruned. */
+SW_API void sw_backward(sw_ctx *ctx, sw_value loss, sw_optimizer *const *optimizers, int n);
+/* Add this run's gradients to the kept ones (keep_gradients); sw_update then uses and clears them. */
+SW_API void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer);
+/* Scale the gradients of the next sw_update so that their global norm is at most `max`. */
+SW_API void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max);
+SW_API void sw_update(sw_ctx *ctx, sw_optimizer *optimizer);
+
+/* A scalar that leaves the run: sw_metric_get. */
+SW_API void sw_metric(sw_ctx *ctx, const char *name, sw_value scalar);
+/* A tensor that leaves the run: sw_output_get, until the exec's next run. */
+SW_API void sw_output(sw_ctx *ctx, const char *name, sw_value x);
+
+SW_API void sw_set_phase(sw_ctx *ctx, sw_phase phase); /* overrides until sw_clear_phase */
+SW_API void sw_clear_phase(sw_ctx *ctx);
+/* Names nest with '/'; they are the layer in reports and part of random streams. */
+SW_API void sw_scope_begin(sw_ctx *ctx, const char *name);
+SW_API void sw_scope_end(sw_ctx *ctx);
+/* Immediate mode only: read a scalar now. Otherwise SW_UNSUPPORTED, which sticks. */
+SW_MUST_USE SW_API sw_status sw_item(sw_ctx *ctx, sw_value scalar, double *out);
+SW_API void sw_fail(sw_ctx *ctx, sw_status status, const char *message);
+SW_API sw_status sw_ctx_status(sw_ctx *ctx);
+
+/* ---- run and plan ---------------------------------------------------------------------------- */
+
+/* A program is traced and planned on the first call of a key: fn, user, models and their layouts,
+ * input shapes and types, mode, frozen set, variant. */
+typedef struct {
+    size_t size;
+    sw_step_fn *fn;
+    void *user;
+    sw_model *const *models; /* at most 16 */
+    int n_models;
+    const sw_array *inputs; /* at most 16 */
+    int n_inputs;
+    sw_mode mode;
+    int immediate; /* op by op, for control flow on values */
+    uint64_t variant;
+    uint64_t step;     /* 0, 1, ...: the counter of random ops */
+    uint32_t run;      /* of this step (micro-batches) */
+    size_t data_bytes; /* all slots of the loader; 0: just these inputs */
+} sw_run_args;
+
+SW_MUST_USE SW_API sw_status sw_run(sw_exec *exec, const sw_run_args *args);
+
+typedef struct {
+    size_t peak_bytes, end_bytes; /* live model + step + current batch slot */
+    uint64_t ns;                  /* measured runs only */
+} sw_phase_info;
+
+typedef struct {
+    size_t size; /* set by the caller */
+    size_t model_bytes, arena_bytes, data_bytes, total_bytes, slot_bytes;
+    size_t lower_bound_bytes; /* of the arena: the largest sum that lives at one time */
+    size_t padding_bytes;     /* rounding of the step's storages that live at the peak */
+    size_t peak_bytes;        /* the largest of the phases */
+    size_t immediate_bytes;   /* height of the bump in immediate mode */
+    sw_phase_info phase[SW_PHASES];
+    uint32_t n_ops, n_values, n_storages;
+    uint64_t trace_ns, plan_ns;
+    char peak_op[64];  /* the op that runs at the peak, with its scope */
+    char holders[256]; /* who holds the peak: the largest, with bytes */
+} sw_plan_info;
+
+/* Trace and plan without tensor memory; inputs' data may be NULL. With a budget the exec's arena and
+ * the models are reserved in it: SW_NOMEM says what is needed and who holds the peak, and *out is
+ * filled then too. */
+SW_MUST_USE SW_API sw_status sw_plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out);
+
+/* What the last run measured. */
+typedef struct {
+    size_t size; /* set by the caller */
+    sw_phase_info phase[SW_PHASES];
+    size_t peak_bytes, arena_bytes, model_bytes, bump_bytes;
+    uint64_t allocations; /* heap and system calls of the allocation table during the run */
+    uint64_t ns;
+    int warm; /* 0: the run traced or planned */
+} sw_run_info;
+SW_MUST_USE SW_API sw_status sw_last_run(const sw_exec *exec, sw_run_info *out);
+
+/* Of the last run; waits for the device if it must. SW_INVALID for an unknown name. */
+SW_MUST_USE SW_API sw_status sw_metric_get(sw_exec *exec, const char *name, double *out);
+/* data is valid until the exec's next run. */
+SW_MUST_USE SW_API sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out);
+
+/* ---- witnesses: how "measured" is measured --------------------------------------------------- */
+
+#define SW_WITNESS_ACCESS 1u
+#define SW_WITNESS_EXTENT 2u
+#define SW_WITNESS_DEATH 4u
+#define SW_WITNESS_NEED 8u
+#define SW_WITNESS_ALL 15u
+
+typedef struct {
+    size_t size; /* set by the caller */
+    sw_phase_info phase[SW_PHASES]; /* observed by the access witness; ns is 0 */
+    size_t peak_bytes;
+    uint32_t agreed;  /* bits of the witnesses that agree with the plan */
+    uint32_t n_faults; /* disagreements found */
+    char first_fault[256];
+    uint64_t ns;
+} sw_witness_info;
+
+/* Run one step under the witnesses in `which`: from the present state, which is put back afterwards.
+ * SW_OK when the witnessing itself worked; `agreed` and `n_faults` have the verdict. */
+SW_MUST_USE SW_API sw_status sw_witness(sw_exec *exec, const sw_run_args *args, uint32_t which,
+                                        sw_witness_info *out);
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+/* Digits drawn by this program, 28 x 28 grey, 10 classes: the same bytes everywhere for a seed. */
+SW_MUST_USE SW_API sw_status sw_dataset_synthetic(sw_dataset **out, int64_t n, uint64_t seed);
+/* MNIST and its relatives: DIR/train-images-idx3-ubyte and its fellows, with or without ".gz".
+ * `part` is "train" or "t10k". Errors name the file. */
+SW_MUST_USE SW_API sw_status sw_dataset_idx(sw_dataset **out, const char *dir, const char *part);
+SW_API void sw_dataset_destroy(sw_dataset *dataset);
+/* One sample: shapes without the batch axis. Field 0 is the image (1, 28, 28) U8, field 1 the label
+ * () U8. */
+typedef struct {
+    int64_t n, n_classes;
+    int n_fields;
+    sw_array field[4]; /* data: the first sample */
+    const char *name;  /* "synthetic", or the directory */
+} sw_dataset_info;
+SW_API void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out);
+
+typedef struct {
+    size_t size;
+    int64_t batch;
+    int slots; /* 0: 3 */
+    uint64_t seed;
+    int shuffle;       /* by Philox from seed and epoch */
+    int drop_last;     /* leave a smaller last batch out */
+    sw_budget *budget; /* NULL: none */
+    int inline_fill;   /* 1: fill in sw_loader_next, without a thread */
+} sw_loader_opts;
+/* A thread that fills a ring of batch slots. The dataset is borrowed and must outlive it. */
+SW_MUST_USE SW_API sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
+                                              const sw_loader_opts *opts);
+SW_API void sw_loader_destroy(sw_loader *loader);
+/* Begin epoch `epoch`; the order depends on seed and epoch alone. */
+SW_MUST_USE SW_API sw_status sw_loader_epoch(sw_loader *loader, uint64_t epoch);
+/* The next batch: inputs as the dataset's fields with a batch axis in front, valid until the next
+ * call. *n_inputs is 0 at the end of the epoch. */
+SW_MUST_USE SW_API sw_status sw_loader_next(sw_loader *loader, const sw_array **inputs,
+                                            int *n_inputs);
+SW_API size_t sw_loader_bytes(const sw_loader *loader); /* all slots */
+SW_API int64_t sw_loader_batches(const sw_loader *loader);
+
+/* ---- profile --------------------------------------------------------------------------------- */
+
+typedef struct {
+    size_t size;
+    const char *path; /* NULL: count and clock, write no file */
+    const char *model, *device; /* for the header of the file; copied */
+    int64_t batch;
+    uint64_t seed;
+    const char *command;
+} sw_profile_opts;
+/* Writes JSON Lines (README, "The profile file"), flushed at least every 100 ms. */
+SW_MUST_USE SW_API sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts);
+SW_MUST_USE SW_API sw_status sw_profile_flush(sw_profile *profile);
+/* Writes the end record and closes; the status says whether all reached the file. */
+SW_MUST_USE SW_API sw_status sw_profile_destroy(sw_profile *profile);
+
+/* ---- ops from outside: the descriptor that the ops inside use ------------------------------- */
+
+/* How the bytes of an image tensor (batch, c, h, w) lie. Everything else is plain. */
+typedef enum {
+    SW_PLAIN, /* row-major */
+    SW_N16    /* (ceil(batch/16), c, h, w, 16): sixteen images side by side in the vector lanes. The
+                 lanes past the batch hold finite numbers, and zeros in gradients */
+} sw_layout;
+
+typedef struct {
+    sw_dtype dtype;
+    sw_layout layout;
+    sw_shape shape;
+} sw_type;
+
+/* Elements that exist in memory, lanes of padding included; payload bytes. */
+SW_API int64_t sw_type_elements(const sw_type *type);
+SW_API size_t sw_type_bytes(const sw_type *type);
+
+/* An operand of a kernel. Strides are in elements and row-major contiguous unless the op says that
+ * it takes strided operands. */
+typedef struct {
+    void *ptr;
+    sw_type type;
+    int64_t stride[SW_MAX_RANK];
+} sw_buffer;
+
+/* Threads for a kernel: run body(arg, 0..n_parts-1), each once, and wait. Which thread runs a part
+ * must not matter to the bits. With n_threads 1 it is a plain loop. */
+typedef struct sw_par {
+    int n_threads;
+    void (*run)(const struct sw_par *par, void (*body)(void *arg, int part), void *arg,
+                int n_parts);
+} sw_par;
+
+typedef enum { SW_ISA_BASE, SW_ISA_AVX2, SW_ISA_AVX512 } sw_isa;
+
+/* What is known when the plan is made. */
+typedef struct {
+    const sw_type *in, *out;
+    int n_in, n_out;
+    const void *attrs;
+    int threads;
+    sw_isa isa;
+    uint32_t accumulate;
+} sw_kernel_info;
+
+typedef struct sw_launch {
+    size_t size;
+    const sw_buffer *in;
+    int n_in;
+    const sw_buffer *out; /* ptr NULL: an extra that nobody reads */
+    int n_out;
+    void *scratch; /* scratch_bytes() of it, aligned to 64, contents undefined */
+    size_t scratch_bytes;
+    const void *attrs;
+    uint32_t accumulate; /* bit i: add into out[i], else write all of it */
+    const sw_par *par;
+    sw_isa isa;
+    uint64_t seed;         /* random ops */
+    uint32_t stream, step; /* the counter's words */
+    uint32_t run;
+} sw_launch;
+
+typedef sw_status sw_kernel(const sw_launch *launch);
+
+/* Operands of a gradient kernel. */
+#define SW_IN(i) ((uint8_t)(0x10 | (i)))   /* input i of the forward op: saved */
+#define SW_OUT(i) ((uint8_t)(0x20 | (i)))  /* output i (extras follow the outputs): saved */
+#define SW_DOUT(i) ((uint8_t)(0x30 | (i))) /* gradient of output i */
+
+/* One gradient kernel: operands in this order in launch->in, the gradients of the inputs in `makes` in
+ * launch->out. What it names with SW_IN and SW_OUT is the save policy. An optional operand that the
+ * op does not have is absent. */
+typedef struct {
+    int n_makes;
+    uint8_t makes[3]; /* indices of inputs */
+    int n_operands;
+    uint8_t operands[8];
+    uint32_t inplace; /* bit k: out[0] may take the place of operand k (same bytes, same index) */
+    size_t (*scratch_bytes)(const sw_kernel_info *info); /* NULL: none */
+    sw_kernel *kernel;
+    sw_kernel *(*select)(const sw_kernel_info *info); /* NULL: kernel */
+} sw_grad_desc;
+
+/* A gradient rule for ops whose gradient is other ops: set din[i] where wanted[i]. */
+typedef struct {
+    const sw_value *in, *out, *dout; /* dout {0}: no gradient came */
+    const int *wanted;
+    sw_value *din;
+    const void *attrs;
+    int n_in;
+} sw_rule;
+
+/* Plain double-precision forward, for checks. Integers come as doubles. */
+typedef struct {
+    const double *const *in;
+    const sw_type *in_type;
+    int n_in;
+    double *const *out; /* the n_out outputs, not the extras; plain layout */
+    const sw_type *out_type;
+    const void *attrs;
+    uint64_t seed;
+    uint32_t stream, step, run;
+} sw_reference;
+
+/* How a test fills an input. */
+typedef enum {
+    SW_FILL_NORMAL,
+    SW_FILL_AWAY,     /* normal, at least 0.1 away from 0: no kink near */
+    SW_FILL_DISTINCT, /* a shuffled grid of step 0.05: no two are close */
+    SW_FILL_UNIT,     /* uniform in 0..1 */
+    SW_FILL_LABELS,   /* integers in 0..limit-1 */
+    SW_FILL_BYTES     /* 0..255 */
+} sw_fill;
+
+typedef struct {
+    const char *name;
+    int n_in;
+    sw_type in[4]; /* more inputs repeat the last */
+    sw_fill fill[4];
+    int64_t limit;
+    const void *attrs;
+    double forward_error;  /* relative to the largest element; 0: 1e-5 */
+    double gradient_error; /* relative along a direction; 0: 1e-3, the most that is allowed */
+} sw_op_case;
+
+typedef struct {
+    size_t size;
+    const char *name;
+    int n_in;     /* inputs at least */
+    int max_in;   /* 0: n_in; optional or repeated inputs */
+    int n_out;    /* outputs that users see */
+    int n_extra;  /* outputs kept for backward only */
+    size_t attrs_bytes;
+    /* Types of outputs and extras from those of the inputs; SW_FAIL(SW_INVALID, ...) with a reason. */
+    sw_status (*infer)(const sw_type *in, int n_in, const void *attrs, sw_type *out);
+    /* The layout in which image inputs (mask image_in; 0: all of rank 4) are wanted. NULL: plain. */
+    sw_layout (*layout)(const sw_type *in, int n_in, const void *attrs);
+    uint32_t image_in;
+    uint32_t strided_in; /* bit i: input i may have any strides (plain layout) */
+    uint32_t inplace;    /* bit i: out[0] may take the place of input i (same bytes, same index) */
+    size_t (*scratch_bytes)(const sw_kernel_info *info); /* NULL: none */
+    sw_kernel *forward;                                  /* NULL for views */
+    sw_kernel *(*select)(const sw_kernel_info *info);    /* NULL: forward */
+    /* A view: strides (elements) and offset (elements) of the result on the input's bytes. Returns
+     * SW_UNSUPPORTED when strides cannot say it; a contiguous copy of the input is then tried. */
+    sw_status (*view)(const sw_buffer *in, const void *attrs, const sw_type *out, int64_t *strides,
+                      int64_t *offset);
+    const sw_grad_desc *grads;
+    int n_grads;
+    void (*rule)(sw_ctx *ctx, const sw_rule *rule); /* instead of grads */
+    int no_gradient;                                /* gradients stop here without an error */
+    int random;                                     /* draws from a stream */
+    double (*flops)(const sw_kernel_info *info);    /* NULL: one per element of the output */
+    sw_status (*reference)(const sw_reference *reference);
+    const sw_op_case *cases;
+    int n_cases;
+    sw_phase phase;   /* with has_phase */
+    int has_phase;
+} sw_op_desc;
+
+/* Register an op; the descriptor is copied (what it points to is kept). Names are unique. Not while
+ * another thread traces. */
+SW_MUST_USE SW_API sw_status sw_op_register(const sw_op_desc *desc, uint32_t *id);
+/* Append one op; returns its first output. attrs are copied. `outs` (or NULL) receives all n_out. */
+SW_API sw_value sw_op_apply(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
+                            const void *attrs);
+SW_API sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
+                                const void *attrs, sw_value *outs);
+/* All ops by position, inside ones first; NULL past the end. */
+SW_API const sw_op_desc *sw_op_at(uint32_t id);
+
+/* Run every test that a descriptor promises (forward against the reference, gradients against
+ * differences along random directions, in place, saved bytes, accumulation, threads) over its cases.
+ * `report` receives a line per failure; NULL is fine. */
+SW_MUST_USE SW_API sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line),
+                                         void *to, uint32_t *n_checks, uint32_t *n_failures);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
