@@ -1,0 +1,217 @@
+/* Arenas over one store. Counts are of rounded bytes; red zones exist with checks and are in no count,
+ * so a bump's height equals what a trace predicts in every build. */
+#include "alloc/arena.h"
+#include "alloc/mem.h"
+#include "alloc/poison.h"
+#include "alloc/size.h"
+#include <string.h>
+
+#define RED_ZONE (SW_CHECKS >= 1 || SW_POISON ? (size_t)64 : (size_t)0)
+
+struct sw_arena {
+    sw_arena_opts opts;
+    size_t height;     /* promised and charged */
+    size_t top;        /* of the bump, red zones included */
+    size_t live, peak; /* rounded bytes */
+    size_t used;       /* of the bump, red zones left out */
+    size_t high_water;
+    uint32_t generation;
+};
+
+static void state(const sw_arena *a, sw_event_kind kind, size_t offset, size_t bytes, uint32_t id,
+                  const char *label)
+{
+    if (a->opts.observer.event == NULL)
+        return;
+    const sw_event event = {kind, id, offset, bytes, label, a};
+    a->opts.observer.event(a->opts.observer.context, &event);
+}
+
+sw_status sw_arena_create(sw_arena **out, const sw_arena_opts *opts)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_arena)));
+    *out = block;
+    (*out)->opts = *opts;
+    (*out)->generation = 1;
+    return SW_OK;
+}
+
+void sw_arena_destroy(sw_arena *a)
+{
+    if (a == NULL)
+        return;
+    if (a->opts.store->committed_bytes > 0)
+        sw_unpoison(a->opts.store->base, a->opts.store->committed_bytes);
+    sw_budget_give(a->opts.budget, a->height);
+    sw_store_destroy(a->opts.store);
+    sw_heap_free(a, SW_HEAP_RECORDS, sizeof *a);
+}
+
+/* Physical bytes up to `bytes`; what is new is poisoned until somebody takes it. */
+static sw_status commit(sw_arena *a, size_t bytes)
+{
+    sw_store *store = a->opts.store;
+    const size_t before = store->committed_bytes;
+    if (bytes <= before)
+        return SW_OK;
+    SW_TRY(store->ops->commit(store, bytes));
+    sw_poison(store->base + before, store->committed_bytes - before);
+    state(a, SW_EVENT_COMMIT, 0, store->committed_bytes, 0, a->opts.label);
+    return SW_OK;
+}
+
+sw_status sw_arena_grow(sw_arena *a, size_t height, bool physical)
+{
+    size_t wanted;
+    if (!sw_size_align(height, SW_ALIGN, &wanted))
+        SW_FAIL(SW_NOMEM, "%s: %zu bytes overflow", a->opts.label, height);
+    const size_t more = wanted > a->height ? wanted - a->height : 0;
+    sw_status status = sw_budget_take(a->opts.budget, more, a->opts.label);
+    if (status == SW_OK && physical) {
+        status = commit(a, wanted);
+        if (status != SW_OK)
+            sw_budget_give(a->opts.budget, more);
+    }
+    if (status != SW_OK) {
+        state(a, SW_EVENT_DENIED, 0, wanted, 0, a->opts.label);
+        return status;
+    }
+    a->height += more;
+    return SW_OK;
+}
+
+static void count_live(sw_arena *a, size_t bytes)
+{
+    a->live += bytes;
+    if (a->live > a->peak)
+        a->peak = a->live;
+}
+
+sw_status sw_arena_push(sw_arena *a, void **out, size_t bytes, const char *label)
+{
+    size_t rounded, top;
+    if (!sw_size_align(bytes, SW_ALIGN, &rounded) || !sw_size_add(a->top, rounded, &top) ||
+        !sw_size_add(top, RED_ZONE, &top))
+        SW_FAIL(SW_NOMEM, "%s: %zu bytes for %s overflow", a->opts.label, bytes, label);
+    const size_t used = a->used + rounded;
+    sw_status status = sw_arena_grow(a, used, false);
+    if (status == SW_OK)
+        status = commit(a, top);
+    if (status != SW_OK) {
+        state(a, SW_EVENT_DENIED, a->top, rounded, 0, label);
+        SW_FAIL(status, "%s: %zu bytes wanted for %s, %zu used: does not fit", a->opts.label, bytes, label,
+                a->used);
+    }
+    unsigned char *at = a->opts.store->base + a->top;
+    sw_unpoison(at, bytes);
+    if (SW_CHECKS >= 1 && a->opts.store->ops->host_access == NULL)
+        memset(at, 0xff, bytes); /* NaN until written */
+    const size_t offset = a->top;
+    a->top = top;
+    a->used = used;
+    if (top > a->high_water)
+        a->high_water = top;
+    count_live(a, rounded);
+    *out = at;
+    state(a, SW_EVENT_PUSH, offset, rounded, 0, label);
+    return SW_OK;
+}
+
+sw_arena_mark sw_arena_top(const sw_arena *a)
+{
+    return (sw_arena_mark){a->top, a->used, a->generation};
+}
+
+sw_status sw_arena_rewind(sw_arena *a, sw_arena_mark mark)
+{
+    if (mark.generation != a->generation || mark.top > a->top)
+        SW_FAIL(SW_STALE, "%s: a mark of generation %u at %zu; the arena is at generation %u, %zu",
+                a->opts.label, mark.generation, mark.top, a->generation, a->top);
+    sw_poison(a->opts.store->base + mark.top, a->top - mark.top);
+    const size_t bytes = a->used - mark.live;
+    a->live -= bytes;
+    a->top = mark.top;
+    a->used = mark.live;
+    state(a, SW_EVENT_REWIND, mark.top, bytes, 0, NULL);
+    return SW_OK;
+}
+
+void sw_arena_reset(sw_arena *a)
+{
+    if (SW_POISON && a->opts.store->committed_bytes > 0)
+        sw_poison(a->opts.store->base, a->opts.store->committed_bytes);
+    const size_t bytes = a->live;
+    a->top = a->used = a->live = a->peak = 0;
+    a->generation++;
+    state(a, SW_EVENT_RESET, 0, bytes, 0, NULL);
+}
+
+sw_status sw_arena_place(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
+{
+    const size_t rounded = (bytes + SW_ALIGN - 1) & ~(size_t)(SW_ALIGN - 1);
+    if (rounded < bytes || offset > a->height || rounded > a->height - offset)
+        SW_FAIL(SW_INVALID, "%s: range %zu+%zu is outside the height %zu", a->opts.label, offset, bytes,
+                a->height);
+    if (offset + rounded > a->high_water)
+        a->high_water = offset + rounded;
+    sw_unpoison(a->opts.store->base + offset, bytes);
+    if (SW_CHECKS >= 1 && a->opts.store->ops->host_access == NULL)
+        memset(a->opts.store->base + offset, 0xff, bytes);
+    count_live(a, rounded);
+    state(a, SW_EVENT_PLACE, offset, rounded, id, NULL);
+    return SW_OK;
+}
+
+void sw_arena_release(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
+{
+    const size_t rounded = (bytes + SW_ALIGN - 1) & ~(size_t)(SW_ALIGN - 1);
+    a->live -= rounded;
+    sw_poison(a->opts.store->base + offset, rounded);
+    state(a, SW_EVENT_RELEASE, offset, rounded, id, NULL);
+}
+
+size_t sw_arena_peak(const sw_arena *a)
+{
+    return a->peak;
+}
+
+void sw_arena_peak_begin(sw_arena *a)
+{
+    a->peak = a->live;
+}
+
+unsigned char *sw_arena_base(const sw_arena *a)
+{
+    return a->opts.store->base;
+}
+
+size_t sw_arena_live(const sw_arena *a)
+{
+    return a->live;
+}
+
+size_t sw_arena_used(const sw_arena *a)
+{
+    return a->used;
+}
+
+size_t sw_arena_high_water(const sw_arena *a)
+{
+    return a->high_water;
+}
+
+size_t sw_arena_height(const sw_arena *a)
+{
+    return a->height;
+}
+
+uint32_t sw_arena_generation(const sw_arena *a)
+{
+    return a->generation;
+}
+
+sw_store *sw_arena_store(const sw_arena *a)
+{
+    return a->opts.store;
+}

@@ -1,0 +1,60 @@
+/* Budgets: one atomic number under a limit. */
+#include "alloc/arena.h"
+#include "alloc/mem.h"
+#include <stdatomic.h>
+#include <stdio.h>
+
+struct sw_budget {
+    size_t limit;
+    atomic_size_t used, peak;
+};
+
+sw_status sw_budget_new(sw_budget **out, size_t bytes)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_budget)));
+    *out = block;
+    (*out)->limit = bytes;
+    return SW_OK;
+}
+
+void sw_budget_free(sw_budget *budget)
+{
+    sw_heap_free(budget, SW_HEAP_RECORDS, sizeof *budget);
+}
+
+sw_status sw_budget_take(sw_budget *budget, size_t bytes, const char *label)
+{
+    if (budget == NULL)
+        return SW_OK;
+    size_t used = atomic_load(&budget->used);
+    do
+        if (bytes > budget->limit - used)
+            SW_FAIL(SW_NOMEM, "%s: %zu bytes wanted, %zu of %zu used", label, bytes, used, budget->limit);
+    while (!atomic_compare_exchange_weak(&budget->used, &used, used + bytes));
+    size_t peak = atomic_load(&budget->peak);
+    while (used + bytes > peak && !atomic_compare_exchange_weak(&budget->peak, &peak, used + bytes))
+        ;
+    return SW_OK;
+}
+
+void sw_budget_give(sw_budget *budget, size_t bytes)
+{
+    if (budget != NULL)
+        atomic_fetch_sub(&budget->used, bytes);
+}
+
+size_t sw_budget_limit(const sw_budget *budget)
+{
+    return budget != NULL ? budget->limit : SIZE_MAX;
+}
+
+size_t sw_budget_used(const sw_budget *budget)
+{
+    return budget != NULL ? atomic_load(&budget->used) : 0;
+}
+
+size_t sw_budget_peak(const sw_budget *budget)
+{
+    return budget != NULL ? atomic_load(&budget->peak) : 0;
+}

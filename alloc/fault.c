@@ -1,0 +1,67 @@
+/* Planned failures: one counter and one plan for each kind of call. */
+#include "alloc/fault.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    atomic_uint_fast64_t calls;
+    atomic_uint_fast64_t at;
+    atomic_int mode;
+} plan;
+
+static plan plans[SW_FAULT_KINDS];
+static const char *const names[SW_FAULT_KINDS] = {"memory", "file", "thread", "library"};
+
+const char *sw_fault_kind_name(sw_fault_kind kind)
+{
+    return (unsigned)kind < SW_FAULT_KINDS ? names[kind] : "?";
+}
+
+void sw_fault_plan(sw_fault_kind kind, uint64_t k, sw_fault_mode mode)
+{
+    atomic_store(&plans[kind].mode, SW_FAULT_OFF);
+    atomic_store(&plans[kind].calls, 0);
+    atomic_store(&plans[kind].at, k);
+    atomic_store(&plans[kind].mode, (int)mode);
+}
+
+sw_status sw_fault_parse(const char *text)
+{
+    for (int kind = 0; kind < SW_FAULT_KINDS; kind++) {
+        const size_t length = strlen(names[kind]);
+        if (strncmp(text, names[kind], length) != 0 || text[length] != ':')
+            continue;
+        const char *number = text + length + 1;
+        if (strcmp(number, "count") == 0) {
+            sw_fault_plan((sw_fault_kind)kind, 0, SW_FAULT_OFF);
+            return SW_OK;
+        }
+        char *end;
+        errno = 0;
+        const unsigned long long k = strtoull(number, &end, 10);
+        if (number[0] < '0' || number[0] > '9' || errno != 0 || (*end != '\0' && strcmp(end, "+") != 0))
+            break;
+        sw_fault_plan((sw_fault_kind)kind, k, *end == '+' ? SW_FAULT_FROM : SW_FAULT_ONCE);
+        return SW_OK;
+    }
+    SW_FAIL(SW_INVALID, "fault plan '%s': kind:number, kind:number+ or kind:count is wanted, kinds are "
+                        "memory, file, thread, library", text);
+}
+
+uint64_t sw_fault_calls(sw_fault_kind kind)
+{
+    return atomic_load(&plans[kind].calls);
+}
+
+bool swi_fault_hit(sw_fault_kind kind)
+{
+    plan *p = &plans[kind];
+    const uint64_t call = atomic_fetch_add_explicit(&p->calls, 1, memory_order_relaxed);
+    const int mode = atomic_load_explicit(&p->mode, memory_order_relaxed);
+    if (mode == SW_FAULT_OFF)
+        return false;
+    const uint64_t at = atomic_load_explicit(&p->at, memory_order_relaxed);
+    return mode == SW_FAULT_ONCE ? call == at : call >= at;
+}

@@ -1,0 +1,141 @@
+/* The allocation table: heap blocks by purpose and address ranges, counted, with planned failures. */
+#include "alloc/mem.h"
+#include "alloc/fault.h"
+#include "alloc/heap.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef struct {
+    atomic_uint_fast64_t allocations;
+    atomic_uint_fast64_t blocks;
+    atomic_size_t bytes, peak;
+} counters;
+
+static counters heaps[SW_HEAP_KINDS];
+static atomic_uint_fast64_t calls;
+
+const char *sw_heap_name(sw_heap heap)
+{
+    static const char *const names[] = {"records", "programs", "files", "datasets", "profile"};
+    return (unsigned)heap < SW_HEAP_KINDS ? names[heap] : "?";
+}
+
+const char *sw_heap_backend(void)
+{
+    return swi_heap_backend();
+}
+
+uint64_t sw_mem_calls(void)
+{
+    return atomic_load_explicit(&calls, memory_order_relaxed);
+}
+
+static void count_call(void)
+{
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+}
+
+static void count_taken(sw_heap heap, size_t bytes)
+{
+    counters *c = &heaps[heap];
+    atomic_fetch_add_explicit(&c->allocations, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->blocks, 1, memory_order_relaxed);
+    const size_t now = atomic_fetch_add_explicit(&c->bytes, bytes, memory_order_relaxed) + bytes;
+    size_t peak = atomic_load_explicit(&c->peak, memory_order_relaxed);
+    while (now > peak && !atomic_compare_exchange_weak_explicit(&c->peak, &peak, now, memory_order_relaxed,
+                                                                memory_order_relaxed))
+        ;
+}
+
+sw_status sw_heap_alloc(void **out, sw_heap heap, size_t bytes)
+{
+    count_call();
+    void *block = swi_fault_hit(SW_FAULT_MEMORY) ? NULL : swi_heap_take(heap, bytes > 0 ? bytes : 1);
+    if (block == NULL)
+        SW_FAIL(SW_NOMEM, "heap %s: no memory for %zu bytes", sw_heap_name(heap), bytes);
+    count_taken(heap, bytes);
+    *out = block;
+    return SW_OK;
+}
+
+void sw_heap_free(void *block, sw_heap heap, size_t bytes)
+{
+    if (block == NULL)
+        return;
+    count_call();
+    swi_heap_give(heap, block, bytes > 0 ? bytes : 1);
+    atomic_fetch_sub_explicit(&heaps[heap].blocks, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&heaps[heap].bytes, bytes, memory_order_relaxed);
+}
+
+sw_status sw_heap_resize(void **block, sw_heap heap, size_t old_bytes, size_t new_bytes)
+{
+    void *grown;
+    SW_TRY(sw_heap_alloc(&grown, heap, new_bytes));
+    if (*block != NULL) {
+        memcpy(grown, *block, old_bytes < new_bytes ? old_bytes : new_bytes);
+        sw_heap_free(*block, heap, old_bytes);
+    }
+    *block = grown;
+    return SW_OK;
+}
+
+void sw_heap_read(sw_heap heap, sw_heap_stats *out)
+{
+    const counters *c = &heaps[heap];
+    *out = (sw_heap_stats){.allocations = atomic_load(&c->allocations), .blocks = atomic_load(&c->blocks),
+                           .bytes = atomic_load(&c->bytes), .peak_bytes = atomic_load(&c->peak)};
+}
+
+/* ---- address ranges -------------------------------------------------------------------------- */
+
+size_t sw_page_bytes(void)
+{
+    static size_t page;
+    if (page == 0)
+        page = (size_t)sysconf(_SC_PAGESIZE);
+    return page;
+}
+
+sw_status sw_range_reserve(void **out, size_t bytes)
+{
+    count_call();
+    void *base = MAP_FAILED;
+    errno = ENOMEM;
+    if (!swi_fault_hit(SW_FAULT_MEMORY))
+        base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        SW_FAIL(SW_NOMEM, "no address range of %zu bytes: %s", bytes, strerror(errno));
+    *out = base;
+    return SW_OK;
+}
+
+sw_status sw_range_commit(void *base, size_t from, size_t to)
+{
+    count_call();
+    errno = ENOMEM;
+    if (swi_fault_hit(SW_FAULT_MEMORY) ||
+        mprotect((unsigned char *)base + from, to - from, PROT_READ | PROT_WRITE) != 0)
+        SW_FAIL(SW_NOMEM, "%zu bytes could not be committed: %s", to - from, strerror(errno));
+    return SW_OK;
+}
+
+sw_status sw_range_decommit(void *base, size_t from, size_t to)
+{
+    count_call();
+    unsigned char *at = (unsigned char *)base + from;
+    if (madvise(at, to - from, MADV_DONTNEED) != 0 || mprotect(at, to - from, PROT_NONE) != 0)
+        SW_FAIL(SW_NOMEM, "%zu bytes could not be given back: %s", to - from, strerror(errno));
+    return SW_OK;
+}
+
+void sw_range_release(void *base, size_t bytes)
+{
+    if (base == NULL)
+        return;
+    count_call();
+    (void)munmap(base, bytes);
+}

@@ -1,0 +1,57 @@
+/* Host memory: one reserved address range, committed from the bottom up. */
+#include "alloc/mem.h"
+#include "alloc/size.h"
+#include "alloc/store.h"
+
+static sw_status host_commit(sw_store *store, size_t bytes)
+{
+    size_t wanted;
+    if (!sw_size_align(bytes, store->granularity, &wanted) || wanted > store->reserved_bytes)
+        SW_FAIL(SW_NOMEM, "host store: %zu bytes wanted, %zu reserved", bytes, store->reserved_bytes);
+    if (wanted <= store->committed_bytes)
+        return SW_OK;
+    SW_TRY(sw_range_commit(store->base, store->committed_bytes, wanted));
+    store->committed_bytes = wanted;
+    return SW_OK;
+}
+
+static sw_status host_trim(sw_store *store, size_t bytes)
+{
+    size_t kept;
+    if (!sw_size_align(bytes, store->granularity, &kept) || kept >= store->committed_bytes)
+        return SW_OK;
+    SW_TRY(sw_range_decommit(store->base, kept, store->committed_bytes));
+    store->committed_bytes = kept;
+    return SW_OK;
+}
+
+static void host_destroy(sw_store *store)
+{
+    sw_range_release(store->base, store->reserved_bytes);
+    sw_heap_free(store, SW_HEAP_RECORDS, sizeof *store);
+}
+
+static const sw_store_ops host_ops = {"host", host_commit, host_trim, host_destroy, NULL};
+
+sw_status sw_store_host_create(sw_store **out, size_t reserve_bytes)
+{
+    size_t bytes;
+    if (!sw_size_align(reserve_bytes > 0 ? reserve_bytes : 1, sw_page_bytes(), &bytes))
+        SW_FAIL(SW_NOMEM, "host store: %zu bytes overflow", reserve_bytes);
+    void *block, *base;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_store)));
+    const sw_status status = sw_range_reserve(&base, bytes);
+    if (status != SW_OK) {
+        sw_heap_free(block, SW_HEAP_RECORDS, sizeof(sw_store));
+        return status;
+    }
+    *out = block;
+    **out = (sw_store){&host_ops, base, bytes, 0, sw_page_bytes()};
+    return SW_OK;
+}
+
+void sw_store_destroy(sw_store *store)
+{
+    if (store != NULL)
+        store->ops->destroy(store);
+}

@@ -1,0 +1,233 @@
+/* Files, threads, libraries, the clock. Messages are "path: reason". */
+#include "alloc/sys.h"
+#include "alloc/fault.h"
+#include "alloc/mem.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct sw_file {
+    int fd;
+    size_t path_bytes;
+    char path[];
+};
+
+/* Fails the call when planned; errno then says EIO. */
+static bool hit(void)
+{
+    if (!swi_fault_hit(SW_FAULT_FILE))
+        return false;
+    errno = EIO;
+    return true;
+}
+
+static sw_status refuse(const char *path)
+{
+    SW_FAIL(SW_IO, "%s: %s", path, strerror(errno));
+}
+
+static int open_path(const char *path, sw_file_mode mode)
+{
+    static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC, O_WRONLY | O_CREAT | O_APPEND};
+    if (mode == SW_FILE_WRITE && strcmp(path, "-") == 0)
+        return dup(STDOUT_FILENO);
+    int fd;
+    do
+        fd = open(path, flags[mode] | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR);
+    struct stat st;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        close(fd);
+        errno = EISDIR;
+        return -1;
+    }
+    return fd;
+}
+
+sw_status sw_file_open(sw_file **out, const char *path, sw_file_mode mode)
+{
+    const size_t length = strlen(path) + 1;
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(sw_file) + length));
+    sw_file *file = block;
+    file->path_bytes = length;
+    memcpy(file->path, path, length);
+    file->fd = hit() ? -1 : open_path(path, mode);
+    if (file->fd < 0) {
+        const sw_status status = refuse(path);
+        sw_heap_free(file, SW_HEAP_FILES, sizeof(sw_file) + length);
+        return status;
+    }
+    *out = file;
+    return SW_OK;
+}
+
+const char *sw_file_path(const sw_file *file)
+{
+    return file->path;
+}
+
+sw_status sw_file_size(sw_file *file, uint64_t *bytes)
+{
+    struct stat st;
+    if (hit() || fstat(file->fd, &st) != 0)
+        return refuse(file->path);
+    *bytes = (uint64_t)st.st_size;
+    return SW_OK;
+}
+
+sw_status sw_file_read(sw_file *file, void *to, size_t bytes, size_t *got)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        const ssize_t n = hit() ? -1 : read(file->fd, (char *)to + done, bytes - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return refuse(file->path);
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    *got = done;
+    return SW_OK;
+}
+
+sw_status sw_file_write(sw_file *file, const void *from, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        const ssize_t n = hit() ? -1 : write(file->fd, (const char *)from + done, bytes - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return refuse(file->path);
+        done += (size_t)n;
+    }
+    return SW_OK;
+}
+
+sw_status sw_file_seek(sw_file *file, uint64_t offset)
+{
+    if (hit() || lseek(file->fd, (off_t)offset, SEEK_SET) < 0)
+        return refuse(file->path);
+    return SW_OK;
+}
+
+sw_status sw_file_sync(sw_file *file)
+{
+    if (hit() || fsync(file->fd) != 0)
+        return refuse(file->path);
+    return SW_OK;
+}
+
+void sw_file_drop(sw_file *file)
+{
+    if (file == NULL)
+        return;
+    (void)close(file->fd);
+    sw_heap_free(file, SW_HEAP_FILES, sizeof *file + file->path_bytes);
+}
+
+sw_status sw_file_close(sw_file *file)
+{
+    if (file == NULL)
+        return SW_OK;
+    const bool failed = hit();
+    sw_status status = SW_OK;
+    if (close(file->fd) != 0 || failed) {
+        if (failed)
+            errno = EIO;
+        status = refuse(file->path);
+    }
+    sw_heap_free(file, SW_HEAP_FILES, sizeof *file + file->path_bytes);
+    return status;
+}
+
+sw_status sw_file_rename(const char *from, const char *to)
+{
+    if (hit() || rename(from, to) != 0)
+        return refuse(to);
+    return SW_OK;
+}
+
+sw_status sw_file_remove(const char *path)
+{
+    if (hit() || unlink(path) != 0)
+        return refuse(path);
+    return SW_OK;
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+struct sw_thread {
+    pthread_t handle;
+    void (*body)(void *arg);
+    void *arg;
+};
+
+static void *enter(void *arg)
+{
+    const sw_thread *thread = arg;
+    thread->body(thread->arg);
+    return NULL;
+}
+
+sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, const char *name)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_thread)));
+    sw_thread *thread = block;
+    thread->body = body;
+    thread->arg = arg;
+    const int error = swi_fault_hit(SW_FAULT_THREAD) ? EAGAIN
+                                                     : pthread_create(&thread->handle, NULL, enter, thread);
+    if (error != 0) {
+        sw_heap_free(thread, SW_HEAP_RECORDS, sizeof *thread);
+        SW_FAIL(SW_NOMEM, "thread %s could not be started: %s", name, strerror(error));
+    }
+    (void)pthread_setname_np(thread->handle, name);
+    *out = thread;
+    return SW_OK;
+}
+
+void sw_thread_join(sw_thread *thread)
+{
+    if (thread == NULL)
+        return;
+    (void)pthread_join(thread->handle, NULL);
+    sw_heap_free(thread, SW_HEAP_RECORDS, sizeof *thread);
+}
+
+/* ---- libraries and the clock ----------------------------------------------------------------- */
+
+sw_status sw_library_open(void **out, const char *name)
+{
+    void *library = swi_fault_hit(SW_FAULT_LIBRARY) ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        SW_FAIL(SW_UNSUPPORTED, "%s could not be opened", name);
+    *out = library;
+    return SW_OK;
+}
+
+sw_status sw_library_symbol(void *library, const char *symbol, void **out)
+{
+    void *found = swi_fault_hit(SW_FAULT_LIBRARY) ? NULL : dlsym(library, symbol);
+    if (found == NULL)
+        SW_FAIL(SW_UNSUPPORTED, "symbol %s was not found", symbol);
+    *out = found;
+    return SW_OK;
+}
+
+uint64_t sw_clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
