@@ -1,0 +1,73 @@
+/* What the dense files of one instruction set share. */
+#ifndef SW_DENSE_INTERNAL_H
+#define SW_DENSE_INTERNAL_H
+
+#include "kernels/cpu/isa/vec.h"
+#include "kernels/dense.h"
+
+enum { SWI_LANES = 16 };                 /* images of a block; pixel stride in floats */
+enum { SWI_GROUPS = SWI_LANES / VW };    /* vectors of a pixel */
+#define SWI_WORTH 200000                 /* multiply-adds from which a second thread helps */
+
+static inline int64_t swi_blocks(int64_t batch)
+{
+    return (batch + SWI_LANES - 1) / SWI_LANES;
+}
+
+/* How many output channels the next register block takes of `left`: 6, 4, 2 or 1, so that rests stay wide. */
+static inline int swi_channel_block(int64_t left)
+{
+    if (left >= 6 && left != 8)
+        return 6;
+    return left >= 4 ? 4 : left >= 2 ? 2 : 1;
+}
+
+/* A convolution whose padding may differ between y and x and whose output may be added to. */
+typedef struct {
+    float *y;
+    const float *x, *w, *bias;
+    sw_conv s;
+    int64_t pad_y, pad_x;
+    bool accumulate;
+    int bands; /* of output rows, for threads */
+} swi_conv_job;
+
+#define swi_conv_run SW_ISA_FN(swi_conv_run)
+void swi_conv_run(swi_conv_job *job, const sw_par *par);
+
+#define swi_gemm_bytes SW_ISA_FN(swi_gemm_bytes)
+#define swi_gemm SW_ISA_FN(swi_gemm)
+#define swi_conv SW_ISA_FN(swi_conv)
+#define swi_conv_dx_bytes SW_ISA_FN(swi_conv_dx_bytes)
+#define swi_conv_dx SW_ISA_FN(swi_conv_dx)
+#define swi_conv_dw_bytes SW_ISA_FN(swi_conv_dw_bytes)
+#define swi_conv_dw SW_ISA_FN(swi_conv_dw)
+#define swi_max_pool SW_ISA_FN(swi_max_pool)
+#define swi_max_pool_dx SW_ISA_FN(swi_max_pool_dx)
+#define swi_avg_pool SW_ISA_FN(swi_avg_pool)
+#define swi_avg_pool_dx SW_ISA_FN(swi_avg_pool_dx)
+#define swi_to_n16 SW_ISA_FN(swi_to_n16)
+#define swi_from_n16 SW_ISA_FN(swi_from_n16)
+
+size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k);
+void swi_gemm(const sw_gemm *g, void *scratch, const sw_par *par);
+void swi_conv(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
+              const sw_par *par);
+size_t swi_conv_dx_bytes(const sw_conv *s);
+void swi_conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s, bool accumulate,
+                 void *scratch, const sw_par *par);
+size_t swi_conv_dw_bytes(const sw_conv *s);
+void swi_conv_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
+                 bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par);
+void swi_max_pool(float *y, uint8_t *index, const float *x, const sw_conv *s, const sw_par *par);
+void swi_max_pool_dx(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,
+                     bool accumulate, const sw_par *par);
+void swi_avg_pool(float *y, const float *x, const sw_conv *s, const sw_par *par);
+void swi_avg_pool_dx(float *dx, const float *dy, const sw_conv *s, bool accumulate,
+                     const sw_par *par);
+void swi_to_n16(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,
+                const sw_par *par);
+void swi_from_n16(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,
+                  const sw_par *par);
+
+#endif

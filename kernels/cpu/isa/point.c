@@ -1,0 +1,236 @@
+/* Pointwise kernels: loops that the compiler vectorises for the instruction set of this copy. Parts are
+ * runs of PART elements, so that bits cannot depend on threads; short tensors are one part. */
+#include "kernels/point.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/point_internal.h"
+#include "kernels/scalar.h"
+#include <math.h>
+
+#define PART 16384
+
+typedef struct {
+    float *y;
+    const float *a, *b;
+    int64_t n;
+    float p, q;
+    sw_unary kind;
+    bool accumulate;
+} job;
+
+static int64_t part_end(int64_t n, int part)
+{
+    const int64_t end = ((int64_t)part + 1) * PART;
+    return end < n ? end : n;
+}
+
+static void split(const sw_par *par, void (*body)(void *, int), job *j)
+{
+    par->run(par, body, j, (int)((j->n + PART - 1) / PART));
+}
+
+/* Restrict is only for loops whose output is never one of the inputs; in-place ones leave it off and
+ * are vectorised behind an overlap check. */
+#define EACH(expr)                                                                                 \
+    do {                                                                                           \
+        if (j->accumulate)                                                                         \
+            for (int64_t i = from; i < to; i++)                                                    \
+                y[i] = y[i] + (expr);                                                              \
+        else                                                                                       \
+            for (int64_t i = from; i < to; i++)                                                    \
+                y[i] = (expr);                                                                     \
+    } while (0)
+
+#define BODY(name)                                                                                 \
+    static void name(void *arg, int part)                                                          \
+    {                                                                                              \
+        const job *j = arg;                                                                        \
+        const int64_t from = (int64_t)part * PART, to = part_end(j->n, part);                      \
+        float *y = j->y;                                                                           \
+        const float *a = j->a, *b = j->b;                                                          \
+        const float p = j->p, q = j->q;                                                            \
+        (void)a, (void)b, (void)p, (void)q;
+
+#define END }
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+BODY(unary_part)
+    switch (j->kind) {
+    case SW_RELU:
+        EACH(sw_relu_value(a[i]));
+        break;
+    case SW_LEAKY_RELU:
+        EACH(a[i] > 0.0f ? a[i] : p * a[i]);
+        break;
+    case SW_TANH:
+        EACH(sw_tanhf(a[i]));
+        break;
+    case SW_SIGMOID:
+        EACH(sw_sigmoidf(a[i]));
+        break;
+    case SW_SWISH:
+        EACH(sw_swish_value(a[i]));
+        break;
+    case SW_UNARY_COUNT:
+        break;
+    }
+END
+
+/* a = dy, b = what is saved. A masked gradient is 0, not dy * 0. */
+BODY(unary_dx_part)
+    switch (j->kind) {
+    case SW_RELU:
+        EACH(b[i] > 0.0f ? a[i] : 0.0f);
+        break;
+    case SW_LEAKY_RELU:
+        EACH(b[i] > 0.0f ? a[i] : p * a[i]);
+        break;
+    case SW_TANH:
+        EACH(a[i] * (1.0f - b[i] * b[i]));
+        break;
+    case SW_SIGMOID:
+        EACH(a[i] * (b[i] * (1.0f - b[i])));
+        break;
+    case SW_SWISH:
+        EACH(a[i] * sw_swish_slope(b[i]));
+        break;
+    case SW_UNARY_COUNT:
+        break;
+    }
+END
+
+BODY(add_part)
+    EACH(a[i] + b[i]);
+END
+BODY(mul_part)
+    EACH(a[i] * b[i]);
+END
+BODY(scale_part)
+    EACH(a[i] * p);
+END
+BODY(difference_part)
+    EACH((a[i] - b[i]) * p);
+END
+BODY(bce_dx_part)
+    if (b != NULL)
+        EACH((sw_sigmoidf(a[i]) - b[i]) * p);
+    else
+        EACH((sw_sigmoidf(a[i]) - q) * p);
+END
+
+static void unary(sw_unary kind, float *y, const float *x, int64_t n, float param, const sw_par *par)
+{
+    job j = {.y = y, .a = x, .n = n, .p = param, .kind = kind};
+    split(par, unary_part, &j);
+}
+
+static void unary_dx(sw_unary kind, float *dx, const float *dy, const float *saved, int64_t n,
+                     float param, bool accumulate, const sw_par *par)
+{
+    job j = {.y = dx, .a = dy, .b = saved, .n = n, .p = param, .kind = kind, .accumulate = accumulate};
+    split(par, unary_dx_part, &j);
+}
+
+static void add(float *y, const float *a, const float *b, int64_t n, bool accumulate,
+                const sw_par *par)
+{
+    job j = {.y = y, .a = a, .b = b, .n = n, .accumulate = accumulate};
+    split(par, add_part, &j);
+}
+
+static void mul(float *y, const float *a, const float *b, int64_t n, bool accumulate,
+                const sw_par *par)
+{
+    job j = {.y = y, .a = a, .b = b, .n = n, .accumulate = accumulate};
+    split(par, mul_part, &j);
+}
+
+static void scale(float *y, const float *x, int64_t n, float factor, bool accumulate,
+                  const sw_par *par)
+{
+    job j = {.y = y, .a = x, .n = n, .p = factor, .accumulate = accumulate};
+    split(par, scale_part, &j);
+}
+
+static void difference(float *dx, const float *a, const float *b, int64_t n, float factor,
+                       bool accumulate, const sw_par *par)
+{
+    job j = {.y = dx, .a = a, .b = b, .n = n, .p = factor, .accumulate = accumulate};
+    split(par, difference_part, &j);
+}
+
+static void bce_dx(float *dx, const float *x, const float *t, float constant, int64_t n,
+                   float factor, bool accumulate, const sw_par *par)
+{
+    job j = {.y = dx, .a = x, .b = t, .n = n, .p = factor, .q = constant, .accumulate = accumulate};
+    split(par, bce_dx_part, &j);
+}
+
+static double bce(const float *x, const float *t, float constant, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const float target = t != NULL ? t[i] : constant;
+        const float e = sw_expf(-sw_absf(x[i]));
+        sum += (double)(sw_relu_value(x[i]) - x[i] * target + sw_log1pf(e));
+    }
+    return n > 0 ? sum / (double)n : 0.0;
+}
+
+/* ---- conversions ----------------------------------------------------------------------------- */
+
+typedef struct {
+    float *y;
+    const void *x;
+    int64_t n;
+    float scale, shift;
+} convert_job;
+
+static void from_u8_part(void *arg, int part)
+{
+    const convert_job *j = arg;
+    const uint8_t *x = j->x;
+    for (int64_t i = (int64_t)part * PART; i < part_end(j->n, part); i++)
+        j->y[i] = (float)x[i] * j->scale + j->shift;
+}
+
+static void from_i32_part(void *arg, int part)
+{
+    const convert_job *j = arg;
+    const int32_t *x = j->x;
+    for (int64_t i = (int64_t)part * PART; i < part_end(j->n, part); i++)
+        j->y[i] = (float)x[i] * j->scale + j->shift;
+}
+
+static void from_u8(float *y, const uint8_t *x, int64_t n, float factor, float shift,
+                    const sw_par *par)
+{
+    convert_job j = {y, x, n, factor, shift};
+    par->run(par, from_u8_part, &j, (int)((n + PART - 1) / PART));
+}
+
+static void from_i32(float *y, const int32_t *x, int64_t n, float factor, float shift,
+                     const sw_par *par)
+{
+    convert_job j = {y, x, n, factor, shift};
+    par->run(par, from_i32_part, &j, (int)((n + PART - 1) / PART));
+}
+
+const sw_point_kernels SW_ISA_FN(sw_point_kernels_table) = {
+    .unary = unary,
+    .unary_dx = unary_dx,
+    .add = add,
+    .mul = mul,
+    .scale = scale,
+    .from_u8 = from_u8,
+    .from_i32 = from_i32,
+    .softmax = SW_ISA_FN(swi_softmax),
+    .softmax_dx = SW_ISA_FN(swi_softmax_dx),
+    .lse = SW_ISA_FN(swi_lse),
+    .softmax_ce_dx = SW_ISA_FN(swi_softmax_ce_dx),
+    .bce = bce,
+    .bce_dx = bce_dx,
+    .difference = difference,
+    .sgd = SW_ISA_FN(swi_sgd_kernel),
+    .adam = SW_ISA_FN(swi_adam_kernel),
+};

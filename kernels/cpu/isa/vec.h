@@ -1,0 +1,354 @@
+/* One vector type per instruction set. The files of this folder are written in these names and compiled
+ * once for each SW_ISA_ID: 2 is AVX-512, 1 AVX2 with FMA, 0 four lanes of compiler vectors, for SSE2 and
+ * for other processors.
+ *
+ * Every operation is exact or rounds once per lane, so compilers cannot disagree. vfma of the base set is
+ * a product and then a sum; the other two round once. Sums across lanes have one fixed order. Loads and
+ * stores need no alignment. */
+#ifndef SW_VEC_H
+#define SW_VEC_H
+
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/par.h"
+#include <stdint.h>
+#include <string.h>
+
+#define SW_VEC_FN static inline __attribute__((always_inline, unused))
+
+#if SW_ISA_ID >= 1
+#include <immintrin.h>
+#endif
+
+/* ---- AVX-512 ----------------------------------------------------------------------------------- */
+#if SW_ISA_ID == 2
+
+#define VW 16
+typedef __m512 vf;
+typedef __m512i vi;
+typedef __mmask16 vm; /* one truth value per lane */
+
+SW_VEC_FN vf vload(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+SW_VEC_FN void vstore(float *p, vf v)
+{
+    _mm512_storeu_ps(p, v);
+}
+SW_VEC_FN vf vset1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+SW_VEC_FN vf vfma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+SW_VEC_FN vf vadd(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+SW_VEC_FN vf vmul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+SW_VEC_FN vf vdiv(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+/* The first n lanes (0 < n <= VW); the others are zero, and not touched by the store. */
+SW_VEC_FN vf vload_n(const float *p, int n)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)(0xffffu >> (16 - n)), p);
+}
+SW_VEC_FN void vstore_n(float *p, vf v, int n)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)(0xffffu >> (16 - n)), v);
+}
+/* Where a maximum that stood at `best` gives way to x: greater, or the first NaN. */
+SW_VEC_FN vm vwins(vf x, vf best)
+{
+    return _mm512_cmp_ps_mask(x, best, _CMP_NLE_UQ) & _mm512_cmp_ps_mask(best, best, _CMP_ORD_Q);
+}
+SW_VEC_FN vf vselect(vm m, vf yes, vf no)
+{
+    return _mm512_mask_blend_ps(m, no, yes);
+}
+SW_VEC_FN vi viselect(vm m, vi yes, vi no)
+{
+    return _mm512_mask_blend_epi32(m, no, yes);
+}
+SW_VEC_FN vi viset1(int32_t x)
+{
+    return _mm512_set1_epi32(x);
+}
+SW_VEC_FN vm vieq(vi a, vi b)
+{
+    return _mm512_cmpeq_epi32_mask(a, b);
+}
+SW_VEC_FN vi viload_u8(const uint8_t *p)
+{
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+SW_VEC_FN void vistore_u8(uint8_t *p, vi v)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(v));
+}
+
+/* ---- AVX2 -------------------------------------------------------------------------------------- */
+#elif SW_ISA_ID == 1
+
+#define VW 8
+typedef __m256 vf;
+typedef __m256i vi;
+typedef __m256 vm;
+
+SW_VEC_FN vf vload(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+SW_VEC_FN void vstore(float *p, vf v)
+{
+    _mm256_storeu_ps(p, v);
+}
+SW_VEC_FN vf vset1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+SW_VEC_FN vf vfma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+SW_VEC_FN vf vadd(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+SW_VEC_FN vf vmul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+SW_VEC_FN vf vdiv(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+SW_VEC_FN __m256i vfirst(int n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+SW_VEC_FN vf vload_n(const float *p, int n)
+{
+    return _mm256_maskload_ps(p, vfirst(n));
+}
+SW_VEC_FN void vstore_n(float *p, vf v, int n)
+{
+    _mm256_maskstore_ps(p, vfirst(n), v);
+}
+SW_VEC_FN vm vwins(vf x, vf best)
+{
+    return _mm256_and_ps(_mm256_cmp_ps(x, best, _CMP_NLE_UQ), _mm256_cmp_ps(best, best, _CMP_ORD_Q));
+}
+SW_VEC_FN vf vselect(vm m, vf yes, vf no)
+{
+    return _mm256_blendv_ps(no, yes, m);
+}
+SW_VEC_FN vi viselect(vm m, vi yes, vi no)
+{
+    return _mm256_blendv_epi8(no, yes, _mm256_castps_si256(m));
+}
+SW_VEC_FN vi viset1(int32_t x)
+{
+    return _mm256_set1_epi32(x);
+}
+SW_VEC_FN vm vieq(vi a, vi b)
+{
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b));
+}
+SW_VEC_FN vi viload_u8(const uint8_t *p)
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
+SW_VEC_FN void vistore_u8(uint8_t *p, vi v)
+{
+    const __m128i w =
+        _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(w, w));
+}
+
+/* ---- base -------------------------------------------------------------------------------------- */
+#else
+
+#define VW 4
+typedef float vf __attribute__((vector_size(16)));
+typedef int32_t vi __attribute__((vector_size(16)));
+typedef vi vm; /* 0 or -1 */
+
+SW_VEC_FN vf vload(const float *p)
+{
+    vf v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+SW_VEC_FN void vstore(float *p, vf v)
+{
+    memcpy(p, &v, sizeof v);
+}
+SW_VEC_FN vf vset1(float x)
+{
+    return (vf){x, x, x, x};
+}
+SW_VEC_FN vf vfma(vf a, vf b, vf c)
+{
+    return a * b + c;
+}
+SW_VEC_FN vf vadd(vf a, vf b)
+{
+    return a + b;
+}
+SW_VEC_FN vf vmul(vf a, vf b)
+{
+    return a * b;
+}
+SW_VEC_FN vf vdiv(vf a, vf b)
+{
+    return a / b;
+}
+SW_VEC_FN vf vload_n(const float *p, int n)
+{
+    return (vf){p[0], n > 1 ? p[1] : 0.0f, n > 2 ? p[2] : 0.0f, n > 3 ? p[3] : 0.0f};
+}
+SW_VEC_FN void vstore_n(float *p, vf v, int n)
+{
+    for (int i = 0; i < n; i++)
+        p[i] = v[i];
+}
+SW_VEC_FN vm vwins(vf x, vf best)
+{
+    return ~(x <= best) & (best == best);
+}
+SW_VEC_FN vi viselect(vm m, vi yes, vi no)
+{
+    return (m & yes) | (~m & no);
+}
+SW_VEC_FN vf vselect(vm m, vf yes, vf no)
+{
+    return (vf)viselect(m, (vi)yes, (vi)no);
+}
+SW_VEC_FN vi viset1(int32_t x)
+{
+    return (vi){x, x, x, x};
+}
+SW_VEC_FN vm vieq(vi a, vi b)
+{
+    return a == b;
+}
+SW_VEC_FN vi viload_u8(const uint8_t *p)
+{
+    return (vi){p[0], p[1], p[2], p[3]};
+}
+SW_VEC_FN void vistore_u8(uint8_t *p, vi v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)v[i];
+}
+
+#endif
+
+/* ---- for all ----------------------------------------------------------------------------------- */
+
+SW_VEC_FN vf vzero(void)
+{
+    return vset1(0.0f);
+}
+
+/* out[i] = the sum of the lanes of vector i. Within each four lanes (0+2)+(1+3); then the upper half of
+ * what is left is added to the lower until four are one. */
+SW_VEC_FN void vsum4(float out[4], vf a, vf b, vf c, vf d)
+{
+#if SW_ISA_ID == 2
+    const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512 s = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
+#elif SW_ISA_ID == 1
+    const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256 h = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
+#else
+    const vf s = (vf){a[0], b[0], c[0], d[0]} + (vf){a[2], b[2], c[2], d[2]};
+    const vf t = (vf){a[1], b[1], c[1], d[1]} + (vf){a[3], b[3], c[3], d[3]};
+    vstore(out, s + t);
+#endif
+}
+
+/* Rows become columns; r has VW rows. */
+SW_VEC_FN void vtranspose(vf *r)
+{
+#if SW_ISA_ID == 0
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < i; j++) {
+            const float t = r[i][j];
+            r[i][j] = r[j][i];
+            r[j][i] = t;
+        }
+#elif SW_ISA_ID == 1
+    vf t[8];
+    for (int i = 0; i < 8; i += 4) { /* 4 x 4 within each half */
+        const vf a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
+        const vf c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]);
+        const vf d = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+        t[i] = _mm256_shuffle_ps(a, c, 0x44);
+        t[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+        t[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
+        t[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x20);
+        r[i + 4] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x31);
+    }
+#else
+    vf t[16];
+    for (int i = 0; i < 16; i += 4) { /* 4 x 4 within each quarter */
+        const vf a = _mm512_unpacklo_ps(r[i], r[i + 1]), b = _mm512_unpackhi_ps(r[i], r[i + 1]);
+        const vf c = _mm512_unpacklo_ps(r[i + 2], r[i + 3]);
+        const vf d = _mm512_unpackhi_ps(r[i + 2], r[i + 3]);
+        t[i] = _mm512_shuffle_ps(a, c, 0x44);
+        t[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
+        t[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
+        t[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
+    }
+    for (int i = 0; i < 4; i++) { /* 4 x 4 of quarters */
+        const vf a = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88);
+        const vf b = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88);
+        const vf c = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd);
+        const vf d = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
+        r[i] = _mm512_shuffle_f32x4(a, b, 0x88);
+        r[i + 4] = _mm512_shuffle_f32x4(c, d, 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(a, b, 0xdd);
+        r[i + 12] = _mm512_shuffle_f32x4(c, d, 0xdd);
+    }
+#endif
+}
+
+/* ---- threads ----------------------------------------------------------------------------------- */
+
+/* Parts may run anywhere: what they write must not overlap. Little work stays on this thread. */
+SW_VEC_FN void vparts(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n_parts,
+                      int worth)
+{
+    if (par != 0 && par->n_threads > 1 && n_parts > 1 && worth) {
+        par->run(par, body, arg, n_parts);
+        return;
+    }
+    for (int part = 0; part < n_parts; part++)
+        body(arg, part);
+}
+
+/* Piece `part` of `parts` equal pieces of [0, n) that begin at multiples of `unit`. */
+SW_VEC_FN int64_t vpiece(int64_t n, int64_t unit, int part, int parts)
+{
+    const int64_t units = (n + unit - 1) / unit, at = units * part / parts * unit;
+    return at < n ? at : n;
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* Which copy of the kernels runs here. */
+#include "kernels/dispatch.h"
+
+extern const sw_dense_kernels sw_dense_kernels_table_base;
+extern const sw_point_kernels sw_point_kernels_table_base;
+#if SW_ISA_COUNT > 1
+extern const sw_dense_kernels sw_dense_kernels_table_avx2, sw_dense_kernels_table_avx512;
+extern const sw_point_kernels sw_point_kernels_table_avx2, sw_point_kernels_table_avx512;
+static const sw_dense_kernels *const dense[] = {
+    &sw_dense_kernels_table_base, &sw_dense_kernels_table_avx2, &sw_dense_kernels_table_avx512};
+static const sw_point_kernels *const point[] = {
+    &sw_point_kernels_table_base, &sw_point_kernels_table_avx2, &sw_point_kernels_table_avx512};
+#else
+static const sw_dense_kernels *const dense[] = {&sw_dense_kernels_table_base};
+static const sw_point_kernels *const point[] = {&sw_point_kernels_table_base};
+#endif
+
+sw_isa sw_cpu_isa(void)
+{
+#if SW_ISA_COUNT > 1
+    /* The built-in asks the operating system too whether it saves the wide registers. */
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return SW_ISA_AVX512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return SW_ISA_AVX2;
+#endif
+    return SW_ISA_BASE;
+}
+
+const char *sw_isa_name(sw_isa isa)
+{
+    static const char *const names[] = {"base", "avx2", "avx512"};
+    return (unsigned)isa < 3 ? names[isa] : "?";
+}
+
+static unsigned built(sw_isa isa)
+{
+    return (unsigned)isa < SW_ISA_COUNT ? (unsigned)isa : 0u;
+}
+
+const sw_dense_kernels *sw_dense(sw_isa isa)
+{
+    return dense[built(isa)];
+}
+
+const sw_point_kernels *sw_point(sw_isa isa)
+{
+    return point[built(isa)];
+}

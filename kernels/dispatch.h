@@ -1,0 +1,17 @@
+/* Instruction sets, chosen at run time. Each family of kernels is compiled once per instruction set
+ * (cpu/isa) and offers one table of functions for each. */
+#ifndef SW_DISPATCH_H
+#define SW_DISPATCH_H
+
+#include "kernels/dense.h"
+#include "kernels/par.h"
+#include "kernels/point.h"
+
+/* The best that this build and this machine have; asked of the processor once. */
+sw_isa sw_cpu_isa(void);
+const char *sw_isa_name(sw_isa isa);
+/* Tables; an instruction set that is not built falls back to the next lower one. */
+const sw_dense_kernels *sw_dense(sw_isa isa);
+const sw_point_kernels *sw_point(sw_isa isa);
+
+#endif

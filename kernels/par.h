@@ -1,0 +1,15 @@
+/* Threads and instruction sets as kernels see them. Part of the public header. */
+#ifndef SW_PAR_H
+#define SW_PAR_H
+
+/* Threads for a kernel: run body(arg, 0..n_parts-1), each once, and wait. Which thread runs a part
+ * must not matter to the bits. With n_threads 1 it is a plain loop. */
+typedef struct sw_par {
+    int n_threads;
+    void (*run)(const struct sw_par *par, void (*body)(void *arg, int part), void *arg,
+                int n_parts);
+} sw_par;
+
+typedef enum { SW_ISA_BASE, SW_ISA_AVX2, SW_ISA_AVX512 } sw_isa;
+
+#endif

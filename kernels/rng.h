@@ -1,0 +1,38 @@
+/* Random numbers by counter: Philox 4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as
+ * easy as 1, 2, 3", SC 2011). key = seed; counter = (element / 4, stream, step, run). Nothing is stored,
+ * and any element can be drawn alone. */
+#ifndef SW_RNG_H
+#define SW_RNG_H
+
+#include <stdint.h>
+
+static inline void sw_philox(uint32_t counter[4], uint32_t k0, uint32_t k1)
+{
+    for (int round = 0; round < 10; round++) {
+        const uint64_t a = (uint64_t)0xd2511f53u * counter[0];
+        const uint64_t b = (uint64_t)0xcd9e8d57u * counter[2];
+        const uint32_t c0 = (uint32_t)(b >> 32) ^ counter[1] ^ k0;
+        const uint32_t c2 = (uint32_t)(a >> 32) ^ counter[3] ^ k1;
+        counter[1] = (uint32_t)b;
+        counter[3] = (uint32_t)a;
+        counter[0] = c0;
+        counter[2] = c2;
+        k0 += 0x9e3779b9u;
+        k1 += 0xbb67ae85u;
+    }
+}
+
+/* The four words of a counter. */
+void sw_rng_words(uint32_t out[4], uint64_t seed, uint32_t block, uint32_t stream, uint32_t step,
+                  uint32_t run);
+/* A stream's number from its name (FNV-1a). */
+uint32_t sw_rng_stream(const char *name);
+/* Elements first..first+n-1 of a stream: N(0, 1) by Box and Muller; uniform in [0, 1), 24 bits. */
+void sw_rng_normal(float *to, int64_t first, int64_t n, uint64_t seed, uint32_t stream,
+                   uint32_t step, uint32_t run);
+void sw_rng_uniform(float *to, int64_t first, int64_t n, uint64_t seed, uint32_t stream,
+                    uint32_t step, uint32_t run);
+/* to[0..n-1] = a permutation of 0..n-1 (Fisher and Yates), from `seed` and `epoch`. */
+void sw_rng_shuffle(uint32_t *to, uint32_t n, uint64_t seed, uint64_t epoch);
+
+#endif
