@@ -16,6 +16,7 @@
 #define STEPWELL_H
 
 #include "alloc/base.h"
+#include "kernels/par.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -96,7 +97,7 @@ typedef struct {
     int checks;          /* 1: trace again before each run and compare; names the first difference */
     int op_clocks;       /* 1: read the clock at every op, not only where the phase changes */
     int no_inplace;      /* 1: switch the pass off that lets results take their input's place */
-    int max_programs;    /* bound of the program cache; 0: 256. The least recently used goes */
+    int max_programs;    /* bound of the keys that are remembered; 0: 4096. The least recently used goes */
     const char *isa;     /* NULL: the best of this machine; "avx512", "avx2", "base" */
 } sw_exec_opts;
 
@@ -442,12 +443,16 @@ typedef struct {
     int64_t batch;
     uint64_t seed;
     const char *command;
+    const char *data; /* name of the data set, as sw_dataset_describe tells it */
 } sw_profile_opts;
 /* Writes JSON Lines (README, "The profile file"), flushed at least every 100 ms. */
 SW_MUST_USE SW_API sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts);
 SW_MUST_USE SW_API sw_status sw_profile_flush(sw_profile *profile);
 /* Writes the end record and closes; the status says whether all reached the file. */
 SW_MUST_USE SW_API sw_status sw_profile_destroy(sw_profile *profile);
+/* Record what sw_witness found for the program that ran last. `step` as in sw_run_args. */
+SW_MUST_USE SW_API sw_status sw_profile_witness(sw_profile *profile, uint64_t step,
+                                                const sw_witness_info *info);
 
 /* ---- ops from outside: the descriptor that the ops inside use ------------------------------- */
 
@@ -475,16 +480,6 @@ typedef struct {
     sw_type type;
     int64_t stride[SW_MAX_RANK];
 } sw_buffer;
-
-/* Threads for a kernel: run body(arg, 0..n_parts-1), each once, and wait. Which thread runs a part
- * must not matter to the bits. With n_threads 1 it is a plain loop. */
-typedef struct sw_par {
-    int n_threads;
-    void (*run)(const struct sw_par *par, void (*body)(void *arg, int part), void *arg,
-                int n_parts);
-} sw_par;
-
-typedef enum { SW_ISA_BASE, SW_ISA_AVX2, SW_ISA_AVX512 } sw_isa;
 
 /* What is known when the plan is made. */
 typedef struct {

@@ -1,0 +1,383 @@
+/* sw_backward: walk the nodes backwards and append gradient ops.
+ *
+ * Only what the named optimizers own is wanted; a value needs a gradient when something wanted flows
+ * into it. Contributions to one gradient come in reverse program order: the first writes, later ones
+ * add in place. A gradient that is only a view or another name of somebody else's bytes (an add passes
+ * dy through) is copied before anything is added to it. */
+#include "alloc/size.h"
+#include "runtime/ops/ops.h"
+#include "runtime/runtime_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    sw_ctx *ctx;
+    uint32_t n_nodes; /* of the forward part */
+    uint32_t first_storage; /* storages from here on were made by this backward */
+} session;
+
+static swi_value *value_of(sw_ctx *ctx, uint32_t id)
+{
+    return &ctx->trace.values[id];
+}
+
+static uint32_t *grad_of(sw_ctx *ctx, uint32_t id)
+{
+    return &ctx->value_grads[id];
+}
+
+/* Gradients are kept for the values that exist when the walk begins. */
+static sw_status room_for_grads(sw_ctx *ctx)
+{
+    const uint32_t n = ctx->trace.n_values + 1;
+    if (n > ctx->cap_value_grads) {
+        void *p = ctx->value_grads;
+        SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, ctx->cap_value_grads * sizeof(uint32_t),
+                              2 * (size_t)n * sizeof(uint32_t)));
+        ctx->value_grads = p;
+        ctx->cap_value_grads = 2 * n;
+    }
+    memset(ctx->value_grads, 0xff, n * sizeof(uint32_t));
+    return SW_OK;
+}
+
+static bool is_wanted_parameter(const sw_ctx *ctx, const swi_storage *s,
+                                sw_optimizer *const *optimizers, int n)
+{
+    if (s->segment < SWI_SEG_MODEL || s->role != SWI_ROLE_PARAMETER)
+        return false;
+    const sw_model *model = ctx->args->models[s->segment - SWI_SEG_MODEL];
+    const swi_entry *e = &model->entries[s->entry];
+    if (e->frozen || e->optimizer == SWI_NONE)
+        return false;
+    for (int i = 0; i < n; i++)
+        if (optimizers[i] == model->optimizers[e->optimizer])
+            return true;
+    return false;
+}
+
+/* Every trainable parameter that the program uses must have somebody who updates it. */
+static sw_status check_owners(const sw_ctx *ctx)
+{
+    for (uint32_t i = 0; i < ctx->trace.n_storages; i++) {
+        const swi_storage *s = &ctx->trace.storages[i];
+        if (s->segment < SWI_SEG_MODEL || s->role != SWI_ROLE_PARAMETER)
+            continue;
+        const sw_model *model = ctx->args->models[s->segment - SWI_SEG_MODEL];
+        const swi_entry *e = &model->entries[s->entry];
+        if (!e->frozen && e->optimizer == SWI_NONE)
+            SW_FAIL(SW_INVALID,
+                    "parameter '%s' of model %s is neither owned by an optimizer nor frozen",
+                    e->name, model->name);
+    }
+    return SW_OK;
+}
+
+static void mark_needed(session *s, sw_optimizer *const *optimizers, int n)
+{
+    sw_ctx *ctx = s->ctx;
+    swi_trace *t = &ctx->trace;
+    for (uint32_t v = 0; v < t->n_values; v++)
+        t->values[v].needs_grad = t->values[v].node == SWI_NONE && t->values[v].type.dtype == SW_F32 &&
+                                  is_wanted_parameter(ctx, &t->storages[t->values[v].storage],
+                                                      optimizers, n);
+    for (uint32_t k = 0; k < s->n_nodes; k++) {
+        const swi_node *node = &t->nodes[k];
+        const sw_op_desc *desc = swi_op(node->op);
+        const uint32_t *operands = t->operands + node->first;
+        if (node->is_update) {
+            /* An updated parameter is wanted at its new version too. */
+            for (uint32_t i = 0; i < node->n_out; i++) {
+                swi_value *v = value_of(ctx, operands[node->n_in + i]);
+                v->needs_grad = is_wanted_parameter(ctx, &t->storages[v->storage], optimizers, n);
+            }
+            continue;
+        }
+        if (desc->no_gradient || node->is_backward)
+            continue;
+        bool needed = false;
+        for (uint32_t i = 0; i < node->n_in; i++)
+            needed |= t->values[operands[i]].needs_grad != 0;
+        for (uint32_t i = 0; i < node->n_out; i++)
+            t->values[operands[node->n_in + i]].needs_grad =
+                needed && t->values[operands[node->n_in + i]].type.dtype == SW_F32;
+    }
+}
+
+/* The gradient `g` came for value `v`: keep it, or add it to what is there. */
+static sw_status contribute(session *s, uint32_t v, uint32_t g)
+{
+    sw_ctx *ctx = s->ctx;
+    const swi_value *value = value_of(ctx, v);
+    sw_value handle = swi_layout(ctx, swi_handle(ctx, g), value->type.layout);
+    if (ctx->status != SW_OK)
+        return ctx->status;
+    g = handle.id - 1;
+    uint32_t *slot = grad_of(ctx, v);
+    if (*slot == SWI_NONE) {
+        *slot = g;
+        return SW_OK;
+    }
+    uint32_t sum = SWI_NONE;
+    SW_TRY(swi_own_gradient(ctx, slot, s->first_storage));
+    SW_TRY(swi_apply(ctx, SW_OP_copy, &g, 1, NULL, slot, 1u, NULL, &sum));
+    *slot = sum;
+    return SW_OK;
+}
+
+/* Make the gradient in *slot own its bytes, so that it can be added to. */
+sw_status swi_own_gradient(sw_ctx *ctx, uint32_t *slot, uint32_t first_storage)
+{
+    const swi_value *g = value_of(ctx, *slot);
+    const swi_storage *st = &ctx->trace.storages[g->storage];
+    bool shared = g->storage < first_storage || !g->contiguous || st->bytes != sw_type_bytes(&g->type) ||
+                  st->segment != SWI_SEG_STEP;
+    for (uint32_t v = 0; !shared && v < ctx->cap_value_grads && v < ctx->trace.n_values; v++) {
+        const uint32_t other = ctx->value_grads[v];
+        shared = other != SWI_NONE && &ctx->value_grads[v] != slot &&
+                 ctx->trace.values[other].storage == g->storage;
+    }
+    if (!shared)
+        return SW_OK;
+    uint32_t copy = SWI_NONE;
+    SW_TRY(swi_apply(ctx, SW_OP_copy, slot, 1, NULL, NULL, 0, NULL, &copy));
+    *slot = copy;
+    return SW_OK;
+}
+
+static sw_status by_rule(session *s, const swi_node *node, const sw_op_desc *desc)
+{
+    sw_ctx *ctx = s->ctx;
+    sw_value in[SWI_MAX_OPERANDS], out[SWI_MAX_OPERANDS], dout[SWI_MAX_OPERANDS];
+    sw_value din[SWI_MAX_OPERANDS];
+    int wanted[SWI_MAX_OPERANDS];
+    uint32_t ids[SWI_MAX_OPERANDS];
+    _Alignas(16) unsigned char attrs[512];
+    const int n_in = (int)node->n_in, n_out = (int)node->n_out;
+    if (desc->attrs_bytes > sizeof attrs)
+        SW_FAIL(SW_INVALID, "%s: attributes of %zu bytes, at most %zu with a gradient rule",
+                desc->name, desc->attrs_bytes, sizeof attrs);
+    /* Copies: the rule appends, and arrays may move. */
+    memcpy(attrs, ctx->trace.attrs + node->attrs, desc->attrs_bytes);
+    memcpy(ids, ctx->trace.operands + node->first, (size_t)(n_in + n_out) * sizeof *ids);
+    for (int i = 0; i < n_in; i++) {
+        in[i] = swi_handle(ctx, ids[i]);
+        wanted[i] = ctx->trace.values[ids[i]].needs_grad;
+        din[i] = (sw_value){0, 0};
+    }
+    for (int i = 0; i < n_out; i++) {
+        out[i] = swi_handle(ctx, ids[n_in + i]);
+        dout[i] = swi_handle(ctx, *grad_of(ctx, ids[n_in + i]));
+    }
+    const sw_rule rule = {.in = in, .out = out, .dout = dout, .wanted = wanted, .din = din,
+                          .attrs = attrs, .n_in = n_in};
+    desc->rule(ctx, &rule);
+    for (int i = 0; i < n_in && ctx->status == SW_OK; i++)
+        if (wanted[i] && din[i].id != 0)
+            SW_TRY(contribute(s, ids[i], din[i].id - 1));
+    return ctx->status;
+}
+
+/* Operands of a gradient kernel as value ids; false when an output's gradient is missing. */
+static sw_status gather(session *s, const swi_node *node, const sw_grad_desc *grad,
+                        uint32_t *operands, int *n)
+{
+    sw_ctx *ctx = s->ctx;
+    *n = 0;
+    for (int k = 0; k < grad->n_operands; k++) {
+        const uint32_t i = grad->operands[k] & 0x0fu;
+        const uint32_t kind = grad->operands[k] & 0xf0u;
+        const uint32_t *ids = ctx->trace.operands + node->first;
+        uint32_t id;
+        if (kind == 0x10u) {
+            if (i >= node->n_in)
+                continue; /* an optional input that this op does not have */
+            id = ids[i];
+        } else {
+            if (i >= node->n_out)
+                SW_FAIL(SW_INVALID, "%s: its gradient names output %u of %u", swi_op(node->op)->name,
+                        i, node->n_out);
+            id = ids[node->n_in + i];
+        }
+        if (kind != 0x30u) {
+            ctx->trace.storages[ctx->trace.values[id].storage].declared_saved = true;
+        } else if (*grad_of(ctx, id) != SWI_NONE) {
+            id = swi_contiguous(ctx, *grad_of(ctx, id));
+        } else {
+            const swi_fill_attrs zero = {ctx->trace.values[id].type, 0.0f};
+            SW_TRY(swi_apply(ctx, SW_OP_fill, NULL, 0, &zero, NULL, 0, NULL, &id));
+        }
+        if (ctx->status != SW_OK)
+            return ctx->status;
+        operands[(*n)++] = id;
+    }
+    return SW_OK;
+}
+
+static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *desc, int g)
+{
+    sw_ctx *ctx = s->ctx;
+    const sw_grad_desc *grad = &desc->grads[g];
+    const swi_node node = ctx->trace.nodes[node_index];
+    uint32_t operands[SWI_MAX_OPERANDS], targets[4], into[4], outs[4];
+    sw_type types[4];
+    uint32_t accumulate = 0;
+    int n;
+    _Alignas(16) unsigned char attrs[512];
+    if (desc->attrs_bytes > sizeof attrs)
+        SW_FAIL(SW_INVALID, "%s: attributes of %zu bytes, at most %zu with gradients", desc->name,
+                desc->attrs_bytes, sizeof attrs);
+    memcpy(attrs, ctx->trace.attrs + node.attrs, desc->attrs_bytes);
+    SW_TRY(gather(s, &node, grad, operands, &n));
+    for (int k = 0; k < grad->n_makes; k++) {
+        targets[k] = ctx->trace.operands[node.first + grad->makes[k]];
+        types[k] = ctx->trace.values[targets[k]].type;
+        into[k] = SWI_NONE;
+        uint32_t *slot = grad_of(ctx, targets[k]);
+        if (*slot != SWI_NONE) {
+            SW_TRY(swi_own_gradient(ctx, slot, s->first_storage));
+            into[k] = *slot;
+            accumulate |= 1u << k;
+        }
+    }
+    const swi_append_args args = {.op = node.op, .grad = g, .in = operands, .n_in = n, .attrs = attrs,
+                                  .out_types = types, .into = into, .n_out = grad->n_makes,
+                                  .accumulate = accumulate};
+    SW_TRY(swi_append(ctx, &args, outs));
+    for (int k = 0; k < grad->n_makes; k++)
+        *grad_of(ctx, targets[k]) = outs[k];
+    return SW_OK;
+}
+
+static sw_status by_kernels(session *s, uint32_t node_index, const sw_op_desc *desc)
+{
+    sw_ctx *ctx = s->ctx;
+    const swi_node node = ctx->trace.nodes[node_index];
+    uint32_t wanted = 0, made = 0;
+    for (uint32_t i = 0; i < node.n_in && i < 32; i++)
+        if (ctx->trace.values[ctx->trace.operands[node.first + i]].needs_grad)
+            wanted |= 1u << i;
+    for (int g = 0; g < desc->n_grads && (wanted & ~made) != 0; g++) {
+        uint32_t makes = 0;
+        for (int k = 0; k < desc->grads[g].n_makes; k++)
+            makes |= 1u << desc->grads[g].makes[k];
+        if ((makes & ~wanted) != 0 || (makes & made) != 0)
+            continue;
+        SW_TRY(by_kernel(s, node_index, desc, g));
+        made |= makes;
+    }
+    if ((wanted & ~made) != 0)
+        SW_FAIL(SW_UNSUPPORTED, "%s has no gradient for its input %d", desc->name,
+                __builtin_ctz(wanted & ~made));
+    return SW_OK;
+}
+
+static sw_status walk(session *s)
+{
+    sw_ctx *ctx = s->ctx;
+    char scope[SWI_MAX_SCOPE];
+    memcpy(scope, ctx->scope, sizeof scope);
+    for (uint32_t k = s->n_nodes; k-- > 0 && ctx->status == SW_OK;) {
+        const swi_node node = ctx->trace.nodes[k];
+        const sw_op_desc *desc = swi_op(node.op);
+        if (node.is_update || node.is_backward || desc->no_gradient)
+            continue;
+        bool reached = false, needed = false;
+        for (uint32_t i = 0; i < node.n_out; i++)
+            reached |= *grad_of(ctx, ctx->trace.operands[node.first + node.n_in + i]) != SWI_NONE;
+        for (uint32_t i = 0; i < node.n_in; i++)
+            needed |= ctx->trace.values[ctx->trace.operands[node.first + i]].needs_grad != 0;
+        if (!reached || !needed)
+            continue;
+        /* A gradient op belongs to the layer of its forward op. */
+        snprintf(ctx->scope, sizeof ctx->scope, "%s", swi_string(&ctx->trace, node.layer));
+        if (swi_stick(ctx, desc->rule != NULL ? by_rule(s, &node, desc)
+                                              : by_kernels(s, k, desc)) != SW_OK)
+            break;
+        /* Nobody reads the gradients of this op's outputs any more: their bytes may be added to. */
+        for (uint32_t i = 0; i < node.n_out; i++)
+            *grad_of(ctx, ctx->trace.operands[node.first + node.n_in + i]) = SWI_NONE;
+    }
+    memcpy(ctx->scope, scope, sizeof scope);
+    return ctx->status;
+}
+
+/* Note the gradient of each wanted parameter for accumulate, clip and update. */
+static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uint32_t n_before)
+{
+    sw_ctx *ctx = s->ctx;
+    for (uint32_t v = 0; v < n_before; v++) {
+        const uint32_t g = *grad_of(ctx, v);
+        const swi_storage *st = &ctx->trace.storages[ctx->trace.values[v].storage];
+        if (g == SWI_NONE || !ctx->trace.values[v].needs_grad ||
+            !is_wanted_parameter(ctx, st, optimizers, n))
+            continue;
+        const swi_node *node =
+            ctx->trace.values[v].node != SWI_NONE ? &ctx->trace.nodes[ctx->trace.values[v].node] : NULL;
+        if (node != NULL && !node->is_update)
+            continue; /* a view of a parameter: its gradient went on to the parameter */
+        uint32_t whole = swi_contiguous(ctx, g);
+        swi_param_grad *known = NULL;
+        for (uint32_t i = 0; i < ctx->n_grads; i++)
+            if (ctx->grads[i].model == st->segment && ctx->grads[i].entry == st->entry)
+                known = &ctx->grads[i];
+        if (known != NULL) {
+            SW_TRY(swi_own_gradient(ctx, &known->value, 0));
+            uint32_t sum = SWI_NONE;
+            SW_TRY(swi_apply(ctx, SW_OP_copy, &whole, 1, NULL, &known->value, 1u, NULL, &sum));
+            known->value = sum;
+            continue;
+        }
+        if (ctx->n_grads == ctx->cap_grads) {
+            void *p = ctx->grads;
+            const size_t cap = ctx->cap_grads == 0 ? 32 : 2 * ctx->cap_grads;
+            SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, ctx->cap_grads * sizeof *ctx->grads,
+                                  cap * sizeof *ctx->grads));
+            ctx->grads = p;
+            ctx->cap_grads = (uint32_t)cap;
+        }
+        ctx->grads[ctx->n_grads++] = (swi_param_grad){st->segment, st->entry, whole};
+        const swi_value *gv = &ctx->trace.values[whole];
+        if (ctx->trace.storages[gv->storage].name == 0)
+            ctx->trace.storages[gv->storage].name = st->name;
+    }
+    return ctx->status;
+}
+
+static sw_status backward(session *s, sw_value loss, sw_optimizer *const *optimizers, int n)
+{
+    sw_ctx *ctx = s->ctx;
+    const uint32_t n_before = ctx->trace.n_values;
+    const swi_value *v = swi_value_at(ctx, loss);
+    if (v == NULL)
+        return ctx->status;
+    if (v->type.dtype != SW_F32 || sw_type_elements(&v->type) != 1)
+        SW_FAIL(SW_INVALID, "sw_backward: the loss is not an f32 scalar");
+    if (n < 1 || optimizers == NULL)
+        SW_FAIL(SW_INVALID, "sw_backward: no optimizer is named");
+    for (int i = 0; i < n; i++)
+        if (optimizers[i] == NULL)
+            SW_FAIL(SW_INVALID, "sw_backward: optimizer %d is NULL", i);
+    SW_TRY(check_owners(ctx));
+    mark_needed(s, optimizers, n);
+    if (!value_of(ctx, loss.id - 1)->needs_grad)
+        SW_FAIL(SW_INVALID, "sw_backward: the loss depends on no parameter of these optimizers");
+    SW_TRY(room_for_grads(ctx));
+    const swi_fill_attrs one = {value_of(ctx, loss.id - 1)->type, 1.0f};
+    SW_TRY(swi_apply(ctx, SW_OP_fill, NULL, 0, &one, NULL, 0, NULL, grad_of(ctx, loss.id - 1)));
+    SW_TRY(walk(s));
+    return collect(s, optimizers, n, n_before);
+}
+
+void sw_backward(sw_ctx *ctx, sw_value loss, sw_optimizer *const *optimizers, int n)
+{
+    if (ctx->status != SW_OK)
+        return;
+    session s = {ctx, ctx->trace.n_nodes, ctx->trace.n_storages};
+    const int phase = ctx->phase_now;
+    ctx->phase_now = SW_BACKWARD;
+    ctx->in_backward = true;
+    (void)swi_stick(ctx, backward(&s, loss, optimizers, n));
+    ctx->phase_now = phase;
+    ctx->in_backward = false;
+}

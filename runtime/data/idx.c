@@ -1,0 +1,164 @@
+/* IDX, the format of MNIST: 00 00 08 RANK, RANK big-endian sizes of 32 bits, then bytes. It has no
+ * length and no checksum, so the sizes must give exactly what the file has, before memory is taken. */
+#include "alloc/size.h"
+#include "runtime/data/data_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+static uint32_t big_endian(const unsigned char *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* Read the header of a file that must have `rank` sizes; *bytes is what they announce. */
+static sw_status read_header(swi_source *source, int rank, uint32_t *dims, uint64_t *bytes)
+{
+    const char *path = swi_source_path(source);
+    unsigned char header[4 + 4 * 3];
+    const size_t wanted = 4 + 4 * (size_t)rank;
+    size_t got;
+    SW_TRY(swi_source_read(source, header, wanted, &got));
+    if (got == 0)
+        SW_FAIL(SW_FORMAT, "%s: empty; an IDX file of %d sizes was expected", path, rank);
+    if (got >= 4 && big_endian(header) != 0x800u + (uint32_t)rank)
+        SW_FAIL(SW_FORMAT, "%s: wrong magic number 0x%08x, 0x%08x wanted (bytes, %d sizes)", path,
+                big_endian(header), 0x800u + (uint32_t)rank, rank);
+    if (got < wanted)
+        SW_FAIL(SW_FORMAT, "%s: cut in its header: %zu of %zu bytes", path, got, wanted);
+    int64_t sizes[3] = {0, 0, 0}, product;
+    for (int i = 0; i < rank; i++) {
+        dims[i] = big_endian(header + 4 + 4 * i);
+        sizes[i] = dims[i];
+        if (dims[i] == 0)
+            SW_FAIL(SW_FORMAT, "%s: size %d is 0", path, i);
+    }
+    if (!sw_size_elements(sizes, rank, &product))
+        SW_FAIL(SW_FORMAT, "%s: the product of its sizes %u x %u x %u overflows", path, dims[0],
+                dims[1], dims[2]);
+    *bytes = (uint64_t)product;
+    return SW_OK;
+}
+
+/* The rest of the file must have as many bytes as the header announces. */
+static sw_status check_length(swi_source *source, uint64_t announced)
+{
+    uint64_t left;
+    SW_TRY(swi_source_count(source, announced, &left));
+    if (left < announced)
+        SW_FAIL(SW_FORMAT, "%s: its header announces %llu bytes, %llu are there",
+                swi_source_path(source), (unsigned long long)announced, (unsigned long long)left);
+    if (left > announced)
+        SW_FAIL(SW_FORMAT, "%s: bytes behind the %llu that its header announces",
+                swi_source_path(source), (unsigned long long)announced);
+    return SW_OK;
+}
+
+/* Open, check the header and the length, and stand at the first byte of the data. */
+static sw_status open_checked(swi_source **out, const char *path, int rank, uint32_t *dims)
+{
+    swi_source *source;
+    uint64_t bytes;
+    SW_TRY(swi_source_open(&source, path));
+    sw_status status = read_header(source, rank, dims, &bytes);
+    if (status == SW_OK)
+        status = check_length(source, bytes);
+    if (status == SW_OK)
+        status = swi_source_rewind(source);
+    if (status == SW_OK)
+        status = read_header(source, rank, dims, &bytes);
+    if (status != SW_OK) {
+        swi_source_close(source);
+        return status;
+    }
+    *out = source;
+    return SW_OK;
+}
+
+static sw_status read_field(swi_source *source, sw_dataset *dataset, sw_shape shape)
+{
+    SW_TRY(swi_dataset_field(dataset, shape));
+    const swi_field *field = &dataset->field[dataset->n_fields - 1];
+    size_t got;
+    SW_TRY(swi_source_read(source, field->data, field->bytes, &got));
+    if (got < field->bytes)
+        SW_FAIL(SW_FORMAT, "%s: changed while it was read", swi_source_path(source));
+    return SW_OK;
+}
+
+/* Ten classes, or more where the labels say so without a gap (letters have 26 or 47): a single wild
+ * label is damage, not a class. */
+static sw_status check_labels(const char *path, sw_dataset *dataset)
+{
+    const unsigned char *label = dataset->field[1].data;
+    int64_t first[256];
+    for (int i = 0; i < 256; i++)
+        first[i] = -1;
+    for (int64_t i = dataset->n; i-- > 0;)
+        first[label[i]] = i;
+    int classes = 10;
+    while (classes < 256 && first[classes] >= 0)
+        classes++;
+    for (int i = classes; i < 256; i++)
+        if (first[i] >= 0)
+            SW_FAIL(SW_FORMAT,
+                    "%s: label %d of sample %lld is out of range: 0 to %d wanted (no sample has "
+                    "label %d)",
+                    path, i, (long long)first[i], classes - 1, classes);
+    dataset->n_classes = classes;
+    return SW_OK;
+}
+
+static sw_status read_both(sw_dataset **out, const char *dir, swi_source *images,
+                           const uint32_t *dims, swi_source *labels, uint32_t n_labels)
+{
+    if (dims[0] != n_labels)
+        SW_FAIL(SW_FORMAT, "%s: %u labels for the %u images of %s", swi_source_path(labels),
+                n_labels, dims[0], swi_source_path(images));
+    sw_dataset *dataset;
+    SW_TRY(swi_dataset_new(&dataset, dir, dims[0]));
+    const sw_shape image = {3, {1, dims[1], dims[2]}}, label = {0, {0}};
+    sw_status status = read_field(images, dataset, image);
+    if (status == SW_OK)
+        status = read_field(labels, dataset, label);
+    if (status == SW_OK)
+        status = check_labels(swi_source_path(labels), dataset);
+    if (status != SW_OK) {
+        sw_dataset_destroy(dataset);
+        return status;
+    }
+    *out = dataset;
+    return SW_OK;
+}
+
+static sw_status read_part(sw_dataset **out, const char *dir, const char *images_path,
+                           const char *labels_path)
+{
+    swi_source *images, *labels;
+    uint32_t dims[3] = {0, 0, 0}, n_labels[3] = {0, 0, 0};
+    SW_TRY(open_checked(&images, images_path, 3, dims));
+    sw_status status = open_checked(&labels, labels_path, 1, n_labels);
+    if (status == SW_OK) {
+        status = read_both(out, dir, images, dims, labels, n_labels[0]);
+        swi_source_close(labels);
+    }
+    swi_source_close(images);
+    return status;
+}
+
+sw_status sw_dataset_idx(sw_dataset **out, const char *dir, const char *part)
+{
+    if (out == NULL || dir == NULL || dir[0] == '\0')
+        SW_FAIL(SW_INVALID, "sw_dataset_idx: a directory is wanted");
+    if (part == NULL || (strcmp(part, "train") != 0 && strcmp(part, "t10k") != 0))
+        SW_FAIL(SW_INVALID, "sw_dataset_idx: part '%s', 'train' or 't10k' wanted",
+                part != NULL ? part : "");
+    const size_t length = strlen(dir) + 32; /* "/train-images-idx3-ubyte" and its fellows */
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 2 * length));
+    char *images = block, *labels = images + length;
+    snprintf(images, length, "%s/%s-images-idx3-ubyte", dir, part);
+    snprintf(labels, length, "%s/%s-labels-idx1-ubyte", dir, part);
+    const sw_status status = read_part(out, dir, images, labels);
+    sw_heap_free(block, SW_HEAP_FILES, 2 * length);
+    return status;
+}

@@ -1,0 +1,315 @@
+/* The loader: a ring of batch slots in an arena, filled in order by one thread and emptied in order by
+ * the caller.
+ *
+ * All numbers of the ring are under one mutex. Batches are counted over the whole life of the loader:
+ * batch k lies in slot k % slots. `taken` were given to the caller, who still holds the last of them
+ * while `held`; `filled` are ready. The filler works on slot `filled` while filled - (taken - held) <
+ * slots, without the mutex; `busy` says so, and a new epoch waits for it. A new epoch forgets what was
+ * filled and not taken, and never the slot that the caller holds. */
+#include "alloc/arena.h"
+#include "alloc/size.h"
+#include "kernels/rng.h"
+#include "runtime/data/data_internal.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define MAX_SLOTS 1024
+
+typedef struct {
+    sw_array input[SWI_MAX_FIELDS];
+    unsigned char *at[SWI_MAX_FIELDS]; /* where input[i].data points, to be written */
+} slot;
+
+struct sw_loader {
+    const sw_dataset *dataset;
+    int64_t batch, n_batches;
+    uint32_t n_slots;
+    uint64_t seed;
+    bool shuffle, inline_fill;
+    size_t bytes;
+    sw_arena *arena;
+    slot *slots;
+    uint32_t *order; /* of this epoch (data sets have at most 2^32 - 1 samples); NULL: as stored */
+    sw_thread *thread;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t work; /* the filler may have something to do */
+    pthread_cond_t done; /* the filler has done something */
+    uint64_t filled, taken, epoch;
+    int64_t next; /* batch of the epoch that is filled next */
+    int64_t given; /* batches of the epoch that the caller has had */
+    bool begun, ordered, held, busy, stop;
+};
+
+/* ---- filling --------------------------------------------------------------------------------- */
+
+static int64_t rows_of(const sw_loader *l, int64_t batch)
+{
+    const int64_t left = l->dataset->n - batch * l->batch;
+    return left < l->batch ? left : l->batch;
+}
+
+static void fill(const sw_loader *l, slot *to, int64_t batch)
+{
+    const int64_t first = batch * l->batch, rows = rows_of(l, batch);
+    for (int f = 0; f < l->dataset->n_fields; f++) {
+        const swi_field *field = &l->dataset->field[f];
+        const size_t bytes = field->sample_bytes;
+        to->input[f].shape.dim[0] = rows;
+        if (l->order == NULL) {
+            memcpy(to->at[f], field->data + (size_t)first * bytes, (size_t)rows * bytes);
+            continue;
+        }
+        for (int64_t i = 0; i < rows; i++)
+            memcpy(to->at[f] + (size_t)i * bytes, field->data + l->order[first + i] * bytes, bytes);
+    }
+}
+
+static void make_order(sw_loader *l)
+{
+    if (l->order != NULL)
+        sw_rng_shuffle(l->order, (uint32_t)l->dataset->n, l->seed, l->epoch);
+}
+
+/* With the mutex: whether the filler has something to do. */
+static bool has_work(const sw_loader *l)
+{
+    if (!l->begun || l->next >= l->n_batches)
+        return false;
+    return l->filled - (l->taken - (l->held ? 1u : 0u)) < l->n_slots;
+}
+
+static void filler(void *arg)
+{
+    sw_loader *l = arg;
+    pthread_mutex_lock(&l->mutex);
+    while (!l->stop) {
+        if (!has_work(l)) {
+            pthread_cond_wait(&l->work, &l->mutex);
+            continue;
+        }
+        slot *to = &l->slots[l->filled % l->n_slots];
+        const int64_t batch = l->next;
+        const bool ordered = l->ordered;
+        l->busy = true;
+        pthread_mutex_unlock(&l->mutex);
+        if (!ordered)
+            make_order(l);
+        fill(l, to, batch);
+        pthread_mutex_lock(&l->mutex);
+        l->busy = false;
+        l->ordered = true;
+        l->filled++;
+        l->next++;
+        pthread_cond_signal(&l->done);
+    }
+    pthread_mutex_unlock(&l->mutex);
+}
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+sw_status sw_loader_epoch(sw_loader *l, uint64_t epoch)
+{
+    if (l == NULL)
+        SW_FAIL(SW_INVALID, "sw_loader_epoch: a loader is wanted");
+    pthread_mutex_lock(&l->mutex);
+    while (l->busy)
+        pthread_cond_wait(&l->done, &l->mutex);
+    l->epoch = epoch;
+    l->filled = l->taken;
+    l->next = l->given = 0;
+    l->begun = true;
+    l->ordered = false;
+    pthread_cond_signal(&l->work);
+    pthread_mutex_unlock(&l->mutex);
+    return SW_OK;
+}
+
+/* With the mutex: have slot `taken` filled. */
+static void await(sw_loader *l)
+{
+    if (!l->inline_fill) {
+        pthread_cond_signal(&l->work);
+        while (l->filled == l->taken)
+            pthread_cond_wait(&l->done, &l->mutex);
+        return;
+    }
+    if (!l->ordered)
+        make_order(l);
+    l->ordered = true;
+    fill(l, &l->slots[l->filled++ % l->n_slots], l->next++);
+}
+
+sw_status sw_loader_next(sw_loader *l, const sw_array **inputs, int *n_inputs)
+{
+    if (l == NULL || inputs == NULL || n_inputs == NULL)
+        SW_FAIL(SW_INVALID, "sw_loader_next: a loader and two results are wanted");
+    if (!l->begun) /* written by this thread alone */
+        SW_FAIL(SW_INVALID, "sw_loader_next: sw_loader_epoch comes first");
+    pthread_mutex_lock(&l->mutex);
+    l->held = false;
+    const bool more = l->given < l->n_batches;
+    if (more) {
+        await(l);
+        *inputs = l->slots[l->taken % l->n_slots].input;
+        l->taken++;
+        l->given++;
+        l->held = true;
+    }
+    pthread_mutex_unlock(&l->mutex);
+    if (!more)
+        *inputs = NULL;
+    *n_inputs = more ? l->dataset->n_fields : 0;
+    return SW_OK;
+}
+
+size_t sw_loader_bytes(const sw_loader *l)
+{
+    return l != NULL ? l->bytes : 0;
+}
+
+int64_t sw_loader_batches(const sw_loader *l)
+{
+    return l != NULL ? l->n_batches : 0;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* Payload of one field in a slot, and the same rounded up as it is counted. */
+static sw_status field_bytes(const sw_dataset *dataset, int field, int64_t batch, size_t *bytes,
+                             size_t *rounded)
+{
+    if (!sw_size_mul((size_t)batch, dataset->field[field].sample_bytes, bytes) ||
+        !sw_size_align(*bytes, SW_ALIGN, rounded))
+        SW_FAIL(SW_NOMEM, "loader: a batch of %lld overflows", (long long)batch);
+    return SW_OK;
+}
+
+/* All slots; *reserve has room for a red zone behind every range too. */
+static sw_status count_bytes(sw_loader *l, size_t *reserve)
+{
+    size_t one = 0, bytes = 0, rounded = 0;
+    for (int f = 0; f < l->dataset->n_fields; f++) {
+        SW_TRY(field_bytes(l->dataset, f, l->batch, &bytes, &rounded));
+        if (!sw_size_add(one, rounded, &one))
+            SW_FAIL(SW_NOMEM, "loader: a batch of %lld overflows", (long long)l->batch);
+    }
+    const size_t zones = (size_t)l->n_slots * SWI_MAX_FIELDS * SW_ALIGN;
+    if (!sw_size_mul(one, l->n_slots, &l->bytes) || !sw_size_add(l->bytes, zones, reserve))
+        SW_FAIL(SW_NOMEM, "loader: %u slots of %zu bytes overflow", l->n_slots, one);
+    return SW_OK;
+}
+
+static sw_status make_arena(sw_loader *l, sw_budget *budget)
+{
+    size_t reserve = 0;
+    sw_store *store;
+    SW_TRY(count_bytes(l, &reserve));
+    SW_TRY(sw_store_host_create(&store, reserve));
+    const sw_arena_opts opts = {.label = "loader", .store = store, .budget = budget};
+    const sw_status status = sw_arena_create(&l->arena, &opts);
+    if (status != SW_OK) {
+        sw_store_destroy(store);
+        return status;
+    }
+    return sw_arena_grow(l->arena, l->bytes, false); /* a refusal names the whole of it */
+}
+
+static sw_status make_slots(sw_loader *l)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, l->n_slots * sizeof(slot)));
+    l->slots = block;
+    for (uint32_t s = 0; s < l->n_slots; s++)
+        for (int f = 0; f < l->dataset->n_fields; f++) {
+            const swi_field *field = &l->dataset->field[f];
+            size_t bytes = 0, rounded = 0;
+            void *at;
+            SW_TRY(field_bytes(l->dataset, f, l->batch, &bytes, &rounded));
+            SW_TRY(sw_arena_push(l->arena, &at, bytes, "batch slot"));
+            l->slots[s].at[f] = at;
+            sw_array *input = &l->slots[s].input[f];
+            *input = (sw_array){.dtype = field->dtype, .data = at};
+            input->shape.rank = field->shape.rank + 1;
+            memcpy(&input->shape.dim[1], field->shape.dim,
+                   (size_t)field->shape.rank * sizeof field->shape.dim[0]);
+        }
+    return SW_OK;
+}
+
+static sw_status make_loader(sw_loader *l, sw_budget *budget)
+{
+    SW_TRY(make_arena(l, budget));
+    SW_TRY(make_slots(l));
+    if (l->shuffle) {
+        void *order;
+        SW_TRY(sw_heap_alloc(&order, SW_HEAP_RECORDS, (size_t)l->dataset->n * sizeof(uint32_t)));
+        l->order = order;
+    }
+    if (!l->inline_fill)
+        SW_TRY(sw_thread_start(&l->thread, filler, l, "sw-loader"));
+    return SW_OK;
+}
+
+/* The caller's options, those of an older header filled up with zeros, and checked. */
+static sw_status read_opts(const sw_loader_opts *given, sw_loader_opts *opts)
+{
+    memset(opts, 0, sizeof *opts);
+    if (given != NULL)
+        memcpy(opts, given, given->size < sizeof *opts ? given->size : sizeof *opts);
+    if (opts->batch < 1)
+        SW_FAIL(SW_INVALID, "sw_loader_create: batch %lld, at least 1 wanted", (long long)opts->batch);
+    if (opts->slots == 0)
+        opts->slots = 3;
+    if (opts->slots < 1 || opts->slots > MAX_SLOTS)
+        SW_FAIL(SW_INVALID, "sw_loader_create: %d slots, 1 to %d wanted", opts->slots, MAX_SLOTS);
+    return SW_OK;
+}
+
+sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset, const sw_loader_opts *given)
+{
+    sw_loader_opts opts;
+    if (out == NULL || dataset == NULL)
+        SW_FAIL(SW_INVALID, "sw_loader_create: a data set is wanted");
+    SW_TRY(read_opts(given, &opts));
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_loader)));
+    sw_loader *l = block;
+    l->dataset = dataset;
+    l->batch = opts.batch;
+    l->n_batches = dataset->n / opts.batch + (!opts.drop_last && dataset->n % opts.batch != 0);
+    l->n_slots = (uint32_t)opts.slots;
+    l->seed = opts.seed;
+    l->shuffle = opts.shuffle != 0;
+    l->inline_fill = opts.inline_fill != 0;
+    pthread_mutex_init(&l->mutex, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->done, NULL);
+    const sw_status status = make_loader(l, opts.budget);
+    if (status != SW_OK) {
+        sw_loader_destroy(l);
+        return status;
+    }
+    *out = l;
+    return SW_OK;
+}
+
+void sw_loader_destroy(sw_loader *l)
+{
+    if (l == NULL)
+        return;
+    pthread_mutex_lock(&l->mutex);
+    l->stop = true;
+    pthread_cond_signal(&l->work);
+    pthread_mutex_unlock(&l->mutex);
+    sw_thread_join(l->thread);
+    pthread_cond_destroy(&l->done);
+    pthread_cond_destroy(&l->work);
+    pthread_mutex_destroy(&l->mutex);
+    if (l->order != NULL)
+        sw_heap_free(l->order, SW_HEAP_RECORDS, (size_t)l->dataset->n * sizeof(uint32_t));
+    sw_heap_free(l->slots, SW_HEAP_RECORDS, l->n_slots * sizeof(slot));
+    sw_arena_destroy(l->arena);
+    sw_heap_free(l, SW_HEAP_RECORDS, sizeof *l);
+}

@@ -1,0 +1,100 @@
+/* Byte sources: a plain file, or one that is inflated on the way. */
+#include "runtime/data/data_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+struct swi_source {
+    sw_file *file;
+    swi_gzip *gzip; /* NULL: plain */
+    uint64_t at;    /* of a plain file */
+};
+
+/* PATH.gz after PATH was refused; `reason` says why. Both reasons go into one message: which of the
+ * two files was meant is not known here. */
+static sw_status open_compressed(swi_source *source, const char *path, const char *reason)
+{
+    const size_t length = strlen(path) + 4;
+    void *name;
+    SW_TRY(sw_heap_alloc(&name, SW_HEAP_FILES, length));
+    snprintf(name, length, "%s.gz", path);
+    sw_status status = sw_file_open(&source->file, name, SW_FILE_READ);
+    sw_heap_free(name, SW_HEAP_FILES, length);
+    if (status == SW_IO) {
+        char second[256];
+        snprintf(second, sizeof second, "%s", sw_last_error());
+        SW_FAIL(SW_IO, "%s; %s", reason, second);
+    }
+    SW_TRY(status);
+    status = swi_gzip_open(&source->gzip, source->file);
+    if (status != SW_OK)
+        sw_file_drop(source->file);
+    return status;
+}
+
+sw_status swi_source_open(swi_source **out, const char *path)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(swi_source)));
+    swi_source *source = block;
+    sw_status status = sw_file_open(&source->file, path, SW_FILE_READ);
+    if (status == SW_IO) {
+        char reason[256];
+        snprintf(reason, sizeof reason, "%s", sw_last_error());
+        status = open_compressed(source, path, reason);
+    }
+    if (status != SW_OK) {
+        sw_heap_free(source, SW_HEAP_FILES, sizeof *source);
+        return status;
+    }
+    *out = source;
+    return SW_OK;
+}
+
+void swi_source_close(swi_source *source)
+{
+    if (source == NULL)
+        return;
+    swi_gzip_close(source->gzip);
+    sw_file_drop(source->file); /* nothing was written: closing has nothing to say */
+    sw_heap_free(source, SW_HEAP_FILES, sizeof *source);
+}
+
+const char *swi_source_path(const swi_source *source)
+{
+    return sw_file_path(source->file);
+}
+
+sw_status swi_source_read(swi_source *source, void *to, size_t bytes, size_t *got)
+{
+    if (source->gzip != NULL)
+        return swi_gzip_read(source->gzip, to, bytes, got);
+    SW_TRY(sw_file_read(source->file, to, bytes, got));
+    source->at += *got;
+    return SW_OK;
+}
+
+sw_status swi_source_count(swi_source *source, uint64_t limit, uint64_t *left)
+{
+    if (source->gzip == NULL) {
+        uint64_t size;
+        SW_TRY(sw_file_size(source->file, &size));
+        *left = size > source->at ? size - source->at : 0;
+        return SW_OK;
+    }
+    unsigned char passed[4096];
+    uint64_t count = 0;
+    size_t got = sizeof passed;
+    while (got == sizeof passed && count <= limit) {
+        SW_TRY(swi_gzip_read(source->gzip, passed, sizeof passed, &got));
+        count += got;
+    }
+    *left = count;
+    return SW_OK;
+}
+
+sw_status swi_source_rewind(swi_source *source)
+{
+    SW_TRY(sw_file_seek(source->file, 0));
+    source->at = 0;
+    return source->gzip != NULL ? swi_gzip_rewind(source->gzip) : SW_OK;
+}

@@ -1,0 +1,353 @@
+/* Execs: one worker with one step arena, and its cache of programs.
+ *
+ * sw_run looks its key up; a key that is not there is traced and planned. Equal traces share one
+ * program, so 200 members of one shape plan once. The cache is bounded: the least recently used key
+ * goes, and its program with it when no other key names it. */
+#include "alloc/size.h"
+#include "alloc/sys.h"
+#include "kernels/dispatch.h"
+#include "runtime/runtime_internal.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Addresses for the step arena: twice the machine's memory, so that it never moves, less where the
+ * system grants less. */
+static sw_status reserve_store(sw_store **out)
+{
+    const size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = sw_page_bytes();
+    size_t bytes = (size_t)1 << 34;
+    (void)sw_size_mul(pages, 2 * page, &bytes);
+    for (;; bytes /= 2) {
+        const sw_status status = sw_store_host_create(out, bytes);
+        if (status == SW_OK || bytes < ((size_t)1 << 28))
+            return status;
+    }
+}
+
+static sw_status pick_isa(const char *name, sw_isa *out)
+{
+    static const char *const names[] = {"base", "avx2", "avx512"};
+    const sw_isa best = sw_cpu_isa();
+    *out = best;
+    if (name == NULL)
+        return SW_OK;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            if ((sw_isa)i > best)
+                SW_FAIL(SW_UNSUPPORTED, "this machine has no %s (its best is %s)", name, names[best]);
+            *out = (sw_isa)i;
+            return SW_OK;
+        }
+    SW_FAIL(SW_INVALID, "unknown instruction set '%s': base, avx2 and avx512 are known", name);
+}
+
+static sw_status check_device(const char *device)
+{
+    if (device == NULL || strcmp(device, "cpu") == 0)
+        return SW_OK;
+    if (strcmp(device, "cuda") == 0 || strcmp(device, "sim") == 0)
+        SW_FAIL(SW_DEVICE, "device '%s' is not built yet: cpu is", device);
+    SW_FAIL(SW_INVALID, "unknown device '%s': cpu is known", device);
+}
+
+static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
+{
+    e->threads = o->threads == 0 ? 1 : o->threads;
+    e->budget = o->budget;
+    e->seed = o->seed;
+    e->profile = o->profile;
+    e->checks = o->checks != 0;
+    e->op_clocks = o->op_clocks != 0;
+    e->no_inplace = o->no_inplace != 0;
+    e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
+    SW_TRY(pick_isa(o->isa, &e->isa));
+    sw_store *store;
+    SW_TRY(reserve_store(&store));
+    const sw_arena_opts arena = {.label = "step", .store = store, .budget = o->budget};
+    const sw_status status = sw_arena_create(&e->arena, &arena);
+    if (status != SW_OK) {
+        sw_store_destroy(store);
+        return status;
+    }
+    return swi_pool_create(&e->pool, e->threads);
+}
+
+sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *given)
+{
+    sw_exec_opts opts = {0};
+    if (out == NULL || (given != NULL && (given->size == 0 || given->size > 4096)))
+        SW_FAIL(SW_INVALID, "sw_exec_create: options with their size are wanted");
+    if (given != NULL)
+        memcpy(&opts, given, given->size < sizeof opts ? given->size : sizeof opts);
+    SW_TRY(check_device(opts.device));
+    if (opts.threads < 0 || opts.threads > 256)
+        SW_FAIL(SW_INVALID, "%d threads: 1 to 256 are possible", opts.threads);
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_exec)));
+    sw_exec *exec = block;
+    const sw_status status = fill_exec(exec, &opts);
+    if (status != SW_OK) {
+        sw_exec_destroy(exec);
+        return status;
+    }
+    *out = exec;
+    return SW_OK;
+}
+
+static void drop_program(sw_exec *exec, uint32_t index)
+{
+    swi_program *p = exec->programs[index];
+    if (p == NULL || --p->refs > 0)
+        return;
+    if (exec->last == p)
+        exec->last = NULL;
+    swi_program_free(p);
+    exec->programs[index] = NULL;
+}
+
+void sw_exec_destroy(sw_exec *exec)
+{
+    if (exec == NULL)
+        return;
+    for (uint32_t i = 0; i < exec->n_keys; i++)
+        sw_heap_free(exec->keys[i].key, SW_HEAP_PROGRAMS, exec->keys[i].bytes);
+    for (uint32_t i = 0; i < exec->n_programs; i++)
+        swi_program_free(exec->programs[i]);
+    sw_heap_free(exec->keys, SW_HEAP_PROGRAMS, exec->cap_keys * sizeof *exec->keys);
+    sw_heap_free(exec->programs, SW_HEAP_PROGRAMS, exec->cap_programs * sizeof *exec->programs);
+    sw_heap_free(exec->immediate_metrics, SW_HEAP_PROGRAMS,
+                 exec->cap_immediate_metrics * sizeof(double));
+    sw_heap_free(exec->op_ns, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns);
+    sw_heap_free(exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch);
+    swi_ctx_free(&exec->ctx);
+    swi_pool_destroy(exec->pool);
+    sw_arena_destroy(exec->arena);
+    sw_heap_free(exec, SW_HEAP_RECORDS, sizeof *exec);
+}
+
+sw_status sw_budget_create(sw_budget **out, size_t bytes)
+{
+    return sw_budget_new(out, bytes);
+}
+
+void sw_budget_destroy(sw_budget *budget)
+{
+    sw_budget_free(budget);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static void put(unsigned char **to, const void *from, size_t bytes)
+{
+    memcpy(*to, from, bytes);
+    *to += bytes;
+}
+
+/* The key as bytes, in exec->key_scratch. */
+static sw_status write_key(sw_exec *exec, const sw_run_args *a, size_t *bytes)
+{
+    const size_t most = 64 + (size_t)a->n_models * 24 + (size_t)a->n_inputs * (8 + 8 * SW_MAX_RANK);
+    if (most > exec->cap_key_scratch) {
+        SW_TRY(sw_heap_resize(&exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch, most));
+        exec->cap_key_scratch = most;
+    }
+    unsigned char *p = exec->key_scratch;
+    const int32_t words[] = {(int32_t)a->mode, a->n_models, a->n_inputs};
+    put(&p, &a->fn, sizeof a->fn);
+    put(&p, &a->user, sizeof a->user);
+    put(&p, &a->variant, sizeof a->variant);
+    put(&p, words, sizeof words);
+    for (int i = 0; i < a->n_models; i++) {
+        put(&p, &a->models[i]->uid, sizeof a->models[i]->uid);
+        put(&p, &a->models[i]->layout_hash, sizeof a->models[i]->layout_hash);
+        put(&p, &a->models[i]->frozen_hash, sizeof a->models[i]->frozen_hash);
+    }
+    for (int i = 0; i < a->n_inputs; i++) {
+        const int32_t head[] = {(int32_t)a->inputs[i].dtype, a->inputs[i].shape.rank};
+        put(&p, head, sizeof head);
+        put(&p, a->inputs[i].shape.dim, (size_t)a->inputs[i].shape.rank * sizeof(int64_t));
+    }
+    *bytes = (size_t)(p - (unsigned char *)exec->key_scratch);
+    return SW_OK;
+}
+
+static uint64_t hash_key(const unsigned char *p, size_t bytes)
+{
+    uint64_t hash = bytes;
+    for (; bytes >= 8; bytes -= 8, p += 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+        hash ^= hash >> 29;
+    }
+    for (; bytes > 0; bytes--, p++)
+        hash = (hash ^ *p) * 0x100000001b3ull;
+    return hash;
+}
+
+/* Open addressing would save little: lookups compare hashes first, and 200 members are 200 words. */
+static swi_key *find_key(sw_exec *exec, uint64_t hash, size_t bytes)
+{
+    /* Members are visited in order: the key after the last one found is the best guess. */
+    for (uint32_t i = 0; i < exec->n_keys; i++) {
+        const uint32_t k = (exec->next_key + i) % exec->n_keys;
+        swi_key *key = &exec->keys[k];
+        if (key->hash == hash && key->bytes == bytes &&
+            memcmp(key->key, exec->key_scratch, bytes) == 0) {
+            exec->next_key = k + 1;
+            return key;
+        }
+    }
+    return NULL;
+}
+
+static void forget_oldest(sw_exec *exec)
+{
+    uint32_t oldest = 0;
+    for (uint32_t i = 1; i < exec->n_keys; i++)
+        if (exec->keys[i].used < exec->keys[oldest].used)
+            oldest = i;
+    swi_key *key = &exec->keys[oldest];
+    drop_program(exec, key->program);
+    sw_heap_free(key->key, SW_HEAP_PROGRAMS, key->bytes);
+    *key = exec->keys[--exec->n_keys];
+}
+
+static sw_status add_key(sw_exec *exec, uint64_t hash, size_t bytes, uint32_t program)
+{
+    if (exec->n_keys == exec->cap_keys) {
+        void *p = exec->keys;
+        const size_t cap = exec->cap_keys == 0 ? 16 : 2 * (size_t)exec->cap_keys;
+        SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, exec->cap_keys * sizeof *exec->keys,
+                              cap * sizeof *exec->keys));
+        exec->keys = p;
+        exec->cap_keys = (uint32_t)cap;
+    }
+    void *key;
+    SW_TRY(sw_heap_alloc(&key, SW_HEAP_PROGRAMS, bytes));
+    memcpy(key, exec->key_scratch, bytes);
+    exec->keys[exec->n_keys++] =
+        (swi_key){.hash = hash, .used = exec->clock, .bytes = bytes, .key = key, .program = program};
+    return SW_OK;
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static sw_status trace(sw_exec *exec, const sw_run_args *args)
+{
+    SW_TRY(swi_ctx_begin(exec, args, false));
+    args->fn(&exec->ctx, args->user);
+    return swi_ctx_end(&exec->ctx);
+}
+
+/* A slot of the program table: an equal program, or a free slot. */
+static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
+{
+    uint32_t empty = SWI_NONE;
+    for (uint32_t i = 0; i < exec->n_programs; i++) {
+        const swi_program *p = exec->programs[i];
+        if (p == NULL) {
+            empty = i;
+        } else if (p->hash == fresh->hash && p->n_models == fresh->n_models &&
+                   p->model_bytes == fresh->model_bytes && p->slot_bytes == fresh->slot_bytes &&
+                   swi_trace_differs(&p->trace, &fresh->trace) == SWI_NONE) {
+            *out = i;
+            return SW_OK;
+        }
+    }
+    if (empty == SWI_NONE) {
+        if (exec->n_programs == exec->cap_programs) {
+            void *p = exec->programs;
+            const size_t cap = exec->cap_programs == 0 ? 8 : 2 * (size_t)exec->cap_programs;
+            SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, exec->cap_programs * sizeof(void *),
+                                  cap * sizeof(void *)));
+            exec->programs = p;
+            exec->cap_programs = (uint32_t)cap;
+        }
+        empty = exec->n_programs++;
+        exec->programs[empty] = NULL;
+    }
+    *out = empty;
+    return SW_OK;
+}
+
+static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash, size_t bytes,
+                              swi_program **out, bool *fresh)
+{
+    const uint64_t start = sw_clock_ns();
+    SW_TRY(trace(exec, args));
+    const uint64_t traced = sw_clock_ns();
+    swi_program *p;
+    SW_TRY(swi_program_create(&p, &exec->ctx));
+    p->info.trace_ns = traced - start;
+    uint32_t slot;
+    sw_status status = slot_for(exec, p, &slot);
+    const bool shared = status == SW_OK && exec->programs[slot] != NULL;
+    /* The bound is on keys; each names one program. */
+    if (status == SW_OK && exec->n_keys >= exec->max_programs)
+        forget_oldest(exec);
+    if (status == SW_OK && shared && exec->programs[slot] == NULL)
+        status = slot_for(exec, p, &slot); /* the oldest was its last key */
+    if (status == SW_OK)
+        status = add_key(exec, hash, bytes, slot);
+    if (status != SW_OK) {
+        swi_program_free(p);
+        return status;
+    }
+    if (exec->programs[slot] != NULL) {
+        swi_program_free(p);
+        exec->programs[slot]->refs++;
+    } else {
+        p->id = exec->next_program_id++;
+        exec->programs[slot] = p;
+        *fresh = true;
+    }
+    *out = exec->programs[slot];
+    return SW_OK;
+}
+
+/* With checks the step function is traced again: a trace that differs under one key is an error. */
+static sw_status check_again(sw_exec *exec, const sw_run_args *args, const swi_program *p)
+{
+    SW_TRY(trace(exec, args));
+    const uint32_t n = swi_trace_differs(&p->trace, &exec->ctx.trace);
+    if (n == SWI_NONE)
+        return SW_OK;
+    char was[128] = "nothing", is[128] = "nothing";
+    if (n < p->trace.n_nodes)
+        swi_node_name(&p->trace, &p->trace.nodes[n], was, sizeof was);
+    if (n < exec->ctx.trace.n_nodes)
+        swi_node_name(&exec->ctx.trace, &exec->ctx.trace.nodes[n], is, sizeof is);
+    SW_FAIL(SW_INVALID,
+            "the step function is not pure: op %u was %s and is now %s (or differs in shape or "
+            "attributes) under the same key; give another `variant`",
+            n, was, is);
+}
+
+sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out, bool *fresh)
+{
+    size_t bytes = 0;
+    *fresh = false;
+    SW_TRY(write_key(exec, args, &bytes));
+    const uint64_t hash = hash_key(exec->key_scratch, bytes);
+    swi_key *key = find_key(exec, hash, bytes);
+    exec->clock++;
+    if (key == NULL)
+        return make_program(exec, args, hash, bytes, out, fresh);
+    key->used = exec->clock;
+    *out = exec->programs[key->program];
+    return exec->checks ? check_again(exec, args, *out) : SW_OK;
+}
+
+/* ---- what a run measured --------------------------------------------------------------------- */
+
+sw_status sw_last_run(const sw_exec *exec, sw_run_info *out)
+{
+    if (exec == NULL || out == NULL || out->size == 0)
+        SW_FAIL(SW_INVALID, "sw_last_run: a result with its size is wanted");
+    const size_t size = out->size;
+    memcpy(out, &exec->info, size < sizeof exec->info ? size : sizeof exec->info);
+    out->size = size;
+    return SW_OK;
+}

@@ -1,0 +1,227 @@
+/* The ctx of a trace, and immediate mode: the same step function, each node executed as it is
+ * appended, every storage pushed on the step arena. No lifetimes and no in-place results: the peak is
+ * the height of the bump. */
+#include "alloc/size.h"
+#include "alloc/sys.h"
+#include "runtime/run_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+static uint32_t generations;
+
+static sw_status room_for_model_values(sw_ctx *ctx, const sw_run_args *args)
+{
+    for (int m = 0; m < args->n_models; m++) {
+        const uint32_t n = args->models[m]->n_entries;
+        if (n > ctx->model_cap[m]) {
+            void *p = ctx->model_values[m];
+            SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, ctx->model_cap[m] * sizeof(uint32_t),
+                                  n * sizeof(uint32_t)));
+            ctx->model_values[m] = p;
+            ctx->model_cap[m] = n;
+        }
+        memset(ctx->model_values[m], 0xff, n * sizeof(uint32_t));
+    }
+    return SW_OK;
+}
+
+/* Inputs are the first values and storages, one of each per input. */
+static sw_status add_inputs(sw_ctx *ctx)
+{
+    for (int i = 0; i < ctx->args->n_inputs; i++) {
+        const sw_type type = {ctx->args->inputs[i].dtype, SW_PLAIN, ctx->args->inputs[i].shape};
+        const uint32_t s = swi_new_storage(ctx, sw_type_bytes(&type), SWI_ROLE_INPUT);
+        if (s == SWI_NONE || swi_new_value(ctx, &type, s) == SWI_NONE)
+            return ctx->status;
+        ctx->trace.storages[s].segment = SWI_SEG_INPUT + (uint32_t)i;
+        char name[16];
+        snprintf(name, sizeof name, "input%d", i);
+        sw_status status = SW_OK;
+        ctx->trace.storages[s].name = swi_trace_string(&ctx->trace, name, &status);
+        SW_TRY(status);
+    }
+    return SW_OK;
+}
+
+sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
+{
+    sw_ctx *ctx = &exec->ctx;
+    ctx->exec = exec;
+    ctx->args = args;
+    ctx->status = SW_OK;
+    ctx->generation = __atomic_add_fetch(&generations, 1, __ATOMIC_RELAXED);
+    ctx->immediate = immediate;
+    ctx->phase_override = ctx->phase_now = -1;
+    ctx->in_backward = false;
+    ctx->scope[0] = '\0';
+    ctx->n_grads = 0;
+    ctx->done_storages = 0;
+    ctx->updated = false;
+    ctx->run_phase = -1;
+    memset(ctx->clip_scale, 0xff, sizeof ctx->clip_scale);
+    SW_TRY(swi_trace_reset(&ctx->trace));
+    SW_TRY(room_for_model_values(ctx, args));
+    return add_inputs(ctx);
+}
+
+/* A step function that returns with open work is a mistake of the caller. */
+sw_status swi_ctx_end(sw_ctx *ctx)
+{
+    if (ctx->status == SW_OK && ctx->scope[0] != '\0')
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          "the step function left scope '%s' open", ctx->scope));
+    ctx->generation = 0; /* its handles are stale from here on */
+    return ctx->status;
+}
+
+void swi_ctx_free(sw_ctx *ctx)
+{
+    for (int m = 0; m < SWI_MAX_MODELS; m++)
+        sw_heap_free(ctx->model_values[m], SW_HEAP_PROGRAMS, ctx->model_cap[m] * sizeof(uint32_t));
+    sw_heap_free(ctx->grads, SW_HEAP_PROGRAMS, ctx->cap_grads * sizeof *ctx->grads);
+    sw_heap_free(ctx->value_grads, SW_HEAP_PROGRAMS, ctx->cap_value_grads * sizeof(uint32_t));
+    swi_trace_free(&ctx->trace);
+}
+
+/* ---- immediate mode -------------------------------------------------------------------------- */
+
+static unsigned char *segment_base(const sw_ctx *ctx, uint32_t segment)
+{
+    if (segment == SWI_SEG_STEP)
+        return sw_arena_base(ctx->exec->arena);
+    if (segment < SWI_SEG_MODEL)
+        return (unsigned char *)(uintptr_t)ctx->args->inputs[segment - SWI_SEG_INPUT].data;
+    return ctx->args->models[segment - SWI_SEG_MODEL]->base;
+}
+
+static void *address(const sw_ctx *ctx, uint32_t value)
+{
+    const swi_value *v = &ctx->trace.values[value];
+    const swi_storage *s = &ctx->trace.storages[v->storage];
+    return segment_base(ctx, s->segment) + s->offset + v->offset;
+}
+
+/* Phase figures: what is on the bump, and the time, at each change of phase. */
+static void enter_phase(sw_ctx *ctx, int phase)
+{
+    sw_exec *exec = ctx->exec;
+    const uint64_t now = sw_clock_ns();
+    const size_t live = ctx->base_bytes + sw_arena_live(exec->arena);
+    if (ctx->run_phase >= 0) {
+        sw_phase_info *info = &exec->info.phase[ctx->run_phase];
+        info->peak_bytes = live > info->peak_bytes ? live : info->peak_bytes;
+        info->end_bytes = live;
+        info->ns += now - ctx->phase_since;
+    }
+    ctx->run_phase = phase;
+    ctx->phase_since = now;
+}
+
+static sw_status push_storages(sw_ctx *ctx)
+{
+    swi_trace *t = &ctx->trace;
+    for (; ctx->done_storages < t->n_storages; ctx->done_storages++) {
+        swi_storage *s = &t->storages[ctx->done_storages];
+        if (s->segment != SWI_SEG_STEP)
+            continue;
+        void *at;
+        SW_TRY(sw_arena_push(ctx->exec->arena, &at, s->bytes, "immediate"));
+        s->offset = (size_t)((unsigned char *)at - sw_arena_base(ctx->exec->arena));
+    }
+    return SW_OK;
+}
+
+sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
+{
+    const swi_trace *t = &ctx->trace;
+    const swi_node *node = &t->nodes[index];
+    sw_buffer buffers[SWI_MAX_OPERANDS];
+    if (ctx->run_phase != (int)node->phase)
+        enter_phase(ctx, (int)node->phase);
+    SW_TRY(push_storages(ctx));
+    for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
+        const uint32_t id = t->operands[node->first + i];
+        buffers[i] = (sw_buffer){.ptr = address(ctx, id), .type = t->values[id].type};
+        memcpy(buffers[i].stride, t->values[id].stride, sizeof buffers[i].stride);
+    }
+    const sw_launch launch = {
+        .size = sizeof launch, .in = buffers, .n_in = (int)node->n_in, .out = buffers + node->n_in,
+        .n_out = (int)node->n_out,
+        .scratch = node->scratch != SWI_NONE
+                       ? sw_arena_base(ctx->exec->arena) + t->storages[node->scratch].offset
+                       : NULL,
+        .scratch_bytes = node->scratch != SWI_NONE ? t->storages[node->scratch].bytes : 0,
+        .attrs = t->attrs + node->attrs, .accumulate = node->accumulate,
+        .par = swi_pool_par(ctx->exec->pool), .isa = ctx->exec->isa, .seed = ctx->exec->seed,
+        .stream = node->stream, .step = (uint32_t)ctx->args->step, .run = ctx->args->run};
+    ctx->updated |= node->is_update || node->writes_model;
+    const sw_status status = node->kernel(&launch);
+    if (status == SW_OK)
+        return SW_OK;
+    char name[128], text[300];
+    snprintf(text, sizeof text, "%s", sw_last_error());
+    SW_FAIL(status, "%s: %s", swi_node_name(t, node, name, sizeof name), text);
+}
+
+sw_status sw_item(sw_ctx *ctx, sw_value scalar, double *out)
+{
+    const swi_value *v = swi_value_at(ctx, scalar);
+    if (v == NULL)
+        return ctx->status;
+    if (!ctx->immediate)
+        return swi_stick(ctx, sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
+                                           "sw_item: values exist in immediate mode only"));
+    if (v->type.dtype != SW_F32 || sw_type_elements(&v->type) != 1)
+        return swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                           "sw_item: not an f32 scalar"));
+    float x;
+    memcpy(&x, address(ctx, scalar.id - 1), sizeof x);
+    *out = (double)x;
+    return SW_OK;
+}
+
+static sw_status keep_metrics(sw_ctx *ctx)
+{
+    sw_exec *exec = ctx->exec;
+    const uint32_t n = ctx->trace.n_metrics;
+    if (n > exec->cap_immediate_metrics) {
+        void *p = exec->immediate_metrics;
+        SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, exec->cap_immediate_metrics * sizeof(double),
+                              n * sizeof(double)));
+        exec->immediate_metrics = p;
+        exec->cap_immediate_metrics = n;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        float x;
+        memcpy(&x, address(ctx, ctx->trace.metrics[i].value), sizeof x);
+        exec->immediate_metrics[i] = (double)x;
+    }
+    return SW_OK;
+}
+
+sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *updated)
+{
+    sw_ctx *ctx = &exec->ctx;
+    SW_TRY(swi_make_ready(exec, args));
+    sw_arena_reset(exec->arena);
+    exec->reset_pending = true;
+    exec->last_immediate = true;
+    SW_TRY(swi_ctx_begin(exec, args, true));
+    ctx->base_bytes = 0;
+    for (int i = 0; i < args->n_models; i++)
+        ctx->base_bytes += args->models[i]->bytes;
+    for (int i = 0; i < args->n_inputs; i++)
+        ctx->base_bytes += ctx->trace.storages[i].rounded;
+    exec->info.phase[SW_DATA].peak_bytes = exec->info.phase[SW_DATA].end_bytes = ctx->base_bytes;
+    const uint32_t fp = swi_fp_enter();
+    args->fn(ctx, args->user);
+    swi_fp_leave(fp);
+    enter_phase(ctx, -1);
+    *updated = ctx->updated;
+    SW_TRY(swi_ctx_end(ctx));
+    exec->info.bump_bytes = exec->info.arena_bytes = sw_arena_live(exec->arena);
+    exec->info.model_bytes = ctx->base_bytes;
+    for (int i = 0; i < args->n_inputs; i++)
+        exec->info.model_bytes -= ctx->trace.storages[i].rounded;
+    return keep_metrics(ctx);
+}

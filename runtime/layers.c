@@ -1,0 +1,75 @@
+/* Layers: open structs of parameter handles. */
+#include "runtime/runtime_internal.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Uniform in +-1/sqrt(fan_in), for weight and bias alike. */
+static void fan_in_rule(char *to, size_t bytes, int64_t fan_in)
+{
+    const double bound = fan_in > 0 ? 1.0 / sqrt((double)fan_in) : 0.0;
+    snprintf(to, bytes, "uniform:%.17g,%.17g", -bound, bound);
+}
+
+static void declare_pair(sw_model *model, const char *name, sw_shape shape, int64_t fan_in,
+                         sw_param *weight, sw_param *bias)
+{
+    char full[128], init[72];
+    fan_in_rule(init, sizeof init, fan_in);
+    snprintf(full, sizeof full, "%s.weight", name);
+    *weight = sw_param_new(model, full, SW_F32, shape, init);
+    snprintf(full, sizeof full, "%s.bias", name);
+    *bias = sw_param_new(model, full, SW_F32, SW_SHAPE(shape.dim[0]), init);
+}
+
+sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out)
+{
+    sw_linear layer;
+    declare_pair(model, name, SW_SHAPE(out, in), in, &layer.weight, &layer.bias);
+    return layer;
+}
+
+sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel)
+{
+    sw_conv2d layer = {.stride = 1, .pad = 0};
+    declare_pair(model, name, SW_SHAPE(out, in, kernel, kernel), in * kernel * kernel, &layer.weight,
+                 &layer.bias);
+    return layer;
+}
+
+/* The name of a layer is that of its weight without the last part. */
+static void layer_scope(sw_ctx *ctx, sw_param weight)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s", sw_param_name(weight));
+    char *dot = strrchr(name, '.');
+    if (dot != NULL)
+        *dot = '\0';
+    sw_scope_begin(ctx, name);
+}
+
+sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x)
+{
+    if (sw_ctx_status(ctx) != SW_OK)
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.weight);
+    const sw_value none = {0, 0};
+    const sw_value weight = sw_use(ctx, layer.weight);
+    const sw_value bias = layer.bias.model != NULL ? sw_use(ctx, layer.bias) : none;
+    const sw_value y = sw_linear_op(ctx, x, weight, bias);
+    sw_scope_end(ctx);
+    return y;
+}
+
+sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x)
+{
+    if (sw_ctx_status(ctx) != SW_OK)
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.weight);
+    const sw_value none = {0, 0};
+    const sw_value weight = sw_use(ctx, layer.weight);
+    const sw_value bias = layer.bias.model != NULL ? sw_use(ctx, layer.bias) : none;
+    const sw_value y = sw_conv2d_op(ctx, x, weight, bias, layer.stride, layer.pad);
+    sw_scope_end(ctx);
+    return y;
+}

@@ -1,0 +1,447 @@
+/* Models: declared without memory, laid out once, then fixed.
+ *
+ * Entries keep their order of registration inside their role; each role is one contiguous range, in
+ * the order of the list below, so that clones, checkpoints and exchanges are copies of ranges. */
+#include "alloc/size.h"
+#include "runtime/runtime_internal.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const swi_role range_order[] = {SWI_ROLE_PARAMETER, SWI_ROLE_OPTIMIZER_STATE,
+                                       SWI_ROLE_BUFFER,    SWI_ROLE_STATE,
+                                       SWI_ROLE_GRADIENT,  SWI_ROLE_KNOB};
+
+static uint64_t next_uid;
+
+sw_status sw_model_create(sw_model **out, const char *name)
+{
+    if (out == NULL || name == NULL || name[0] == '\0')
+        SW_FAIL(SW_INVALID, "sw_model_create: a name is wanted");
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_model)));
+    sw_model *model = block;
+    snprintf(model->name, sizeof model->name, "%s", name);
+    model->uid = __atomic_add_fetch(&next_uid, 1, __ATOMIC_RELAXED);
+    model->n_entries = 1;
+    void *entries = NULL;
+    const sw_status status =
+        sw_heap_resize(&entries, SW_HEAP_RECORDS, 0, 16 * sizeof(swi_entry));
+    if (status != SW_OK) {
+        sw_heap_free(model, SW_HEAP_RECORDS, sizeof *model);
+        return status;
+    }
+    model->entries = entries;
+    model->cap_entries = 16;
+    *out = model;
+    return SW_OK;
+}
+
+void sw_model_destroy(sw_model *model)
+{
+    if (model == NULL)
+        return;
+    sw_arena_destroy(model->arena);
+    for (uint32_t i = 0; i < model->n_optimizers; i++)
+        sw_heap_free(model->optimizers[i], SW_HEAP_RECORDS, sizeof(sw_optimizer));
+    sw_heap_free(model->optimizers, SW_HEAP_RECORDS,
+                 model->cap_optimizers * sizeof *model->optimizers);
+    sw_heap_free(model->knobs, SW_HEAP_RECORDS, model->cap_knobs * sizeof *model->knobs);
+    sw_heap_free(model->entries, SW_HEAP_RECORDS, model->cap_entries * sizeof(swi_entry));
+    sw_heap_free(model, SW_HEAP_RECORDS, sizeof *model);
+}
+
+sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format, ...)
+{
+    char text[256];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (model->declared == SW_OK) {
+        model->declared = status;
+        snprintf(model->declared_message, sizeof model->declared_message, "%s", text);
+    }
+    SW_FAIL(status, "%s", text);
+}
+
+static bool name_is_taken(const sw_model *model, const char *name)
+{
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        if (strcmp(model->entries[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static sw_status check_declaration(sw_model *model, const char *name, sw_dtype dtype,
+                                   const sw_shape *shape, const char *init, size_t *bytes)
+{
+    int64_t n = 0;
+    if (model->fixed)
+        return swi_declare_fail(model, SW_INVALID,
+                                "model %s: '%s' declared after the layout was fixed", model->name,
+                                name);
+    if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof model->entries[0].name)
+        return swi_declare_fail(model, SW_INVALID, "model %s: a name of 1 to 95 bytes is wanted",
+                                model->name);
+    if (name_is_taken(model, name))
+        return swi_declare_fail(model, SW_INVALID, "model %s: two entries are named '%s'",
+                                model->name, name);
+    if (shape->rank < 0 || shape->rank > SW_MAX_RANK ||
+        !sw_size_elements(shape->dim, shape->rank, &n) || n == 0 ||
+        !sw_size_mul((size_t)n, sw_dtype_bytes(dtype), bytes))
+        return swi_declare_fail(model, SW_INVALID, "model %s: '%s' has a bad shape", model->name,
+                                name);
+    if (init != NULL && swi_init_check(init) != SW_OK)
+        return swi_declare_fail(model, SW_INVALID, "model %s: '%s': unknown initialiser '%s'",
+                                model->name, name, init);
+    return SW_OK;
+}
+
+uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
+                         sw_shape shape, const char *init)
+{
+    size_t bytes = 0;
+    if (model->declared != SW_OK ||
+        check_declaration(model, name, dtype, &shape, init, &bytes) != SW_OK)
+        return 0;
+    if (model->n_entries == model->cap_entries) {
+        void *grown = model->entries;
+        const size_t old = model->cap_entries * sizeof(swi_entry);
+        if (sw_heap_resize(&grown, SW_HEAP_RECORDS, old, 2 * old) != SW_OK) {
+            (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for '%s'", model->name,
+                                   name);
+            return 0;
+        }
+        model->entries = grown;
+        model->cap_entries *= 2;
+    }
+    swi_entry *entry = &model->entries[model->n_entries];
+    memset(entry, 0, sizeof *entry);
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    snprintf(entry->init, sizeof entry->init, "%s", init != NULL ? init : "zeros");
+    entry->role = role;
+    entry->dtype = dtype;
+    entry->shape = shape;
+    entry->bytes = bytes;
+    entry->optimizer = entry->kept = entry->state[0] = entry->state[1] = SWI_NONE;
+    return model->n_entries++;
+}
+
+static sw_param declare(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
+                        sw_shape shape, const char *init)
+{
+    if (model == NULL)
+        return (sw_param){NULL, 0};
+    if (role != SWI_ROLE_STATE && dtype != SW_F32) {
+        (void)swi_declare_fail(model, SW_UNSUPPORTED, "model %s: '%s' is %s, only f32 can be trained",
+                               model->name, name, sw_dtype_name(dtype));
+        return (sw_param){model, 0};
+    }
+    return (sw_param){model, swi_model_entry(model, name, role, dtype, shape, init)};
+}
+
+sw_param sw_param_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
+                      const char *init)
+{
+    return declare(model, name, SWI_ROLE_PARAMETER, dtype, shape, init);
+}
+
+sw_param sw_buffer_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
+                       const char *init)
+{
+    return declare(model, name, SWI_ROLE_BUFFER, dtype, shape, init);
+}
+
+sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape)
+{
+    return declare(model, name, SWI_ROLE_STATE, dtype, shape, "zeros");
+}
+
+static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ p[i]) * 0x100000001b3ull; /* FNV-1a */
+    return hash;
+}
+
+static swi_entry *entry_of(sw_param param)
+{
+    if (param.model == NULL || param.index == 0 || param.index >= param.model->n_entries)
+        return NULL;
+    return &param.model->entries[param.index];
+}
+
+void sw_param_freeze(sw_param param, int on)
+{
+    swi_entry *entry = entry_of(param);
+    if (entry == NULL || entry->role != SWI_ROLE_PARAMETER)
+        return;
+    entry->frozen = on != 0;
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (uint32_t i = 1; i < param.model->n_entries; i++)
+        if (param.model->entries[i].frozen)
+            hash = mix(hash, &i, sizeof i);
+    param.model->frozen_hash = hash;
+}
+
+sw_param sw_param_find(sw_model *model, const char *name)
+{
+    if (model != NULL)
+        for (uint32_t i = 1; i < model->n_entries; i++)
+            if (strcmp(model->entries[i].name, name) == 0)
+                return (sw_param){model, i};
+    return (sw_param){model, 0};
+}
+
+static bool is_listed(const swi_entry *entry)
+{
+    return entry->role == SWI_ROLE_PARAMETER || entry->role == SWI_ROLE_BUFFER;
+}
+
+size_t sw_param_count(const sw_model *model)
+{
+    size_t n = 0;
+    for (uint32_t i = 1; model != NULL && i < model->n_entries; i++)
+        n += is_listed(&model->entries[i]);
+    return n;
+}
+
+sw_param sw_param_at(sw_model *model, size_t i)
+{
+    for (uint32_t k = 1; model != NULL && k < model->n_entries; k++)
+        if (is_listed(&model->entries[k]) && i-- == 0)
+            return (sw_param){model, k};
+    return (sw_param){model, 0};
+}
+
+const char *sw_param_name(sw_param param)
+{
+    const swi_entry *entry = entry_of(param);
+    return entry != NULL ? entry->name : "";
+}
+
+sw_shape sw_param_shape(sw_param param)
+{
+    const swi_entry *entry = entry_of(param);
+    return entry != NULL ? entry->shape : (sw_shape){0, {0}};
+}
+
+/* Knobs are a model's last range: one block of floats. */
+sw_knob sw_knob_new(sw_model *model, const char *name, float value)
+{
+    const sw_knob none = {model, UINT32_MAX};
+    if (model == NULL || name == NULL)
+        return none;
+    if (model->fixed) {
+        (void)swi_declare_fail(model, SW_INVALID,
+                               "model %s: knob '%s' declared after the layout was fixed",
+                               model->name, name);
+        return none;
+    }
+    if (model->n_knobs == model->cap_knobs) {
+        const size_t cap = model->cap_knobs == 0 ? 8 : 2 * model->cap_knobs;
+        void *grown = model->knobs;
+        if (sw_heap_resize(&grown, SW_HEAP_RECORDS, model->cap_knobs * sizeof *model->knobs,
+                           cap * sizeof *model->knobs) != SW_OK) {
+            (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for knob '%s'",
+                                   model->name, name);
+            return none;
+        }
+        model->knobs = grown;
+        model->cap_knobs = (uint32_t)cap;
+    }
+    snprintf(model->knobs[model->n_knobs].name, sizeof model->knobs->name, "%s", name);
+    model->knobs[model->n_knobs].value = value;
+    return (sw_knob){model, model->n_knobs++};
+}
+
+void sw_knob_set(sw_knob knob, float value)
+{
+    if (knob.model == NULL || knob.index >= knob.model->n_knobs)
+        return;
+    knob.model->knobs[knob.index].value = value;
+    if (knob.model->ready)
+        ((float *)(void *)(knob.model->base +
+                           knob.model->entries[knob.model->knob_entry].offset))[knob.index] = value;
+}
+
+float sw_knob_get(sw_knob knob)
+{
+    if (knob.model == NULL || knob.index >= knob.model->n_knobs)
+        return 0.0f;
+    return knob.model->knobs[knob.index].value;
+}
+
+static sw_status place_ranges(sw_model *model)
+{
+    size_t top = 0;
+    for (size_t r = 0; r < sizeof range_order / sizeof *range_order; r++) {
+        const size_t start = top;
+        for (uint32_t i = 1; i < model->n_entries; i++) {
+            swi_entry *entry = &model->entries[i];
+            if (entry->role != range_order[r])
+                continue;
+            entry->offset = top;
+            if (!sw_size_add(top, entry->bytes, &top) || !sw_size_align(top, SW_ALIGN, &top))
+                SW_FAIL(SW_NOMEM, "model %s: the sum of its sizes overflows at '%s'", model->name,
+                        entry->name);
+        }
+        model->role_bytes[range_order[r]] = top - start;
+    }
+    model->bytes = top;
+    return SW_OK;
+}
+
+sw_status swi_model_layout(sw_model *model)
+{
+    if (model->declared != SW_OK)
+        SW_FAIL(model->declared, "%s", model->declared_message);
+    if (model->fixed)
+        return SW_OK;
+    if (model->n_knobs > 0 && model->knob_entry == 0) {
+        model->knob_entry = swi_model_entry(model, "knobs", SWI_ROLE_KNOB, SW_F32,
+                                            SW_SHAPE(model->n_knobs), NULL);
+        if (model->knob_entry == 0)
+            return model->declared;
+    }
+    SW_TRY(place_ranges(model));
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (uint32_t i = 1; i < model->n_entries; i++) {
+        const swi_entry *e = &model->entries[i];
+        hash = mix(hash, e->name, strlen(e->name) + 1);
+        hash = mix(hash, &e->role, sizeof e->role);
+        hash = mix(hash, &e->dtype, sizeof e->dtype);
+        hash = mix(hash, &e->shape.rank, sizeof e->shape.rank);
+        hash = mix(hash, e->shape.dim, (size_t)e->shape.rank * sizeof e->shape.dim[0]);
+        hash = mix(hash, &e->offset, sizeof e->offset);
+    }
+    model->layout_hash = hash;
+    model->fixed = true;
+    return SW_OK;
+}
+
+sw_status sw_model_bytes(sw_model *model, size_t *out)
+{
+    SW_TRY(swi_model_layout(model));
+    *out = model->bytes;
+    return SW_OK;
+}
+
+uint64_t sw_model_layout_hash(sw_model *model)
+{
+    return swi_model_layout(model) == SW_OK ? model->layout_hash : 0;
+}
+
+sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
+{
+    SW_TRY(swi_model_layout(model));
+    if (model->arena != NULL)
+        return SW_OK;
+    sw_store *store;
+    SW_TRY(sw_store_host_create(&store, model->bytes > 0 ? model->bytes : SW_ALIGN));
+    const sw_arena_opts opts = {.label = model->name, .store = store, .budget = exec->budget};
+    sw_arena *arena;
+    sw_status status = sw_arena_create(&arena, &opts);
+    if (status != SW_OK) {
+        sw_store_destroy(store);
+        return status;
+    }
+    status = sw_arena_grow(arena, model->bytes, false);
+    if (status != SW_OK) {
+        sw_arena_destroy(arena);
+        return status;
+    }
+    model->arena = arena;
+    return SW_OK;
+}
+
+static sw_status initialise(sw_model *model, uint64_t seed)
+{
+    memset(model->base, 0, model->bytes);
+    for (uint32_t i = 1; i < model->n_entries; i++) {
+        const swi_entry *e = &model->entries[i];
+        if (e->dtype != SW_F32 || strcmp(e->init, "zeros") == 0)
+            continue;
+        SW_TRY(swi_init_values((float *)(void *)(model->base + e->offset),
+                               (int64_t)(e->bytes / sizeof(float)), &e->shape, e->init, seed,
+                               e->name));
+    }
+    float *knobs = (float *)(void *)(model->base + model->entries[model->knob_entry].offset);
+    for (uint32_t i = 0; i < model->n_knobs; i++)
+        knobs[i] = model->knobs[i].value;
+    return SW_OK;
+}
+
+sw_status sw_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
+{
+    if (model == NULL || exec == NULL)
+        SW_FAIL(SW_INVALID, "sw_model_ready: a model and an exec are wanted");
+    SW_TRY(swi_model_reserve(model, exec));
+    SW_TRY(sw_arena_grow(model->arena, model->bytes, true));
+    model->base = sw_arena_base(model->arena);
+    SW_TRY(initialise(model, seed));
+    model->ready = true;
+    model->damaged = false;
+    return SW_OK;
+}
+
+sw_status sw_model_copy(sw_model *to, const sw_model *from)
+{
+    if (to == NULL || from == NULL || !to->ready || !from->ready)
+        SW_FAIL(SW_INVALID, "sw_model_copy: both models must be ready");
+    if (to->layout_hash != from->layout_hash || to->bytes != from->bytes)
+        SW_FAIL(SW_INVALID, "sw_model_copy: %s and %s have different layouts", to->name,
+                from->name);
+    if (from->damaged)
+        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first", from->name);
+    if (to == from)
+        return SW_OK;
+    memcpy(to->base, from->base, to->bytes);
+    memcpy(to->knobs, from->knobs, to->n_knobs * sizeof *to->knobs);
+    to->damaged = false;
+    return SW_OK;
+}
+
+/* The bytes of an entry, checked against what the caller offers. */
+static sw_status entry_bytes(sw_param param, size_t bytes, const char *what, swi_entry **out)
+{
+    swi_entry *entry = entry_of(param);
+    if (entry == NULL)
+        SW_FAIL(SW_INVALID, "%s: no such parameter", what);
+    if (!param.model->ready)
+        SW_FAIL(SW_INVALID, "%s: model %s is not ready", what, param.model->name);
+    if (bytes != entry->bytes)
+        SW_FAIL(SW_INVALID, "%s: '%s' has %zu bytes, not %zu", what, entry->name, entry->bytes,
+                bytes);
+    *out = entry;
+    return SW_OK;
+}
+
+sw_status sw_param_read(sw_param param, void *to, size_t bytes)
+{
+    swi_entry *entry;
+    SW_TRY(entry_bytes(param, bytes, "sw_param_read", &entry));
+    memcpy(to, param.model->base + entry->offset, bytes);
+    return SW_OK;
+}
+
+sw_status sw_param_write(sw_param param, const void *from, size_t bytes)
+{
+    swi_entry *entry;
+    SW_TRY(entry_bytes(param, bytes, "sw_param_write", &entry));
+    memcpy(param.model->base + entry->offset, from, bytes);
+    return SW_OK;
+}
+
+sw_status sw_param_gradient(sw_param param, void *to, size_t bytes)
+{
+    swi_entry *entry;
+    SW_TRY(entry_bytes(param, bytes, "sw_param_gradient", &entry));
+    if (entry->kept == SWI_NONE)
+        SW_FAIL(SW_INVALID, "sw_param_gradient: no optimizer keeps the gradient of '%s'",
+                entry->name);
+    memcpy(to, param.model->base + param.model->entries[entry->kept].offset, bytes);
+    return SW_OK;
+}

@@ -1,0 +1,176 @@
+/* y (batch, out, h', w') = convolution of x (batch, in, h, w) with w (out, in, kh, kw), plus b (out).
+ * Cross-correlation, as everywhere in this field. Images lie in blocks of sixteen (SW_N16).
+ *
+ * Keeps x for dw and w for dx. */
+#include "kernels/dispatch.h"
+#include "runtime/ops/ops.h"
+
+static int64_t out_dim(int64_t in, int64_t kernel, const swi_conv_attrs *a)
+{
+    return (in + 2 * a->pad - kernel) / a->stride + 1;
+}
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    const swi_conv_attrs *a = attrs;
+    const sw_shape *x = &in[0].shape, *w = &in[1].shape;
+    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
+    SW_TRY(swi_want_f32("conv2d", in, n_in));
+    if (a->stride < 1 || a->pad < 0 || a->pad > 1 << 20)
+        SW_FAIL(SW_INVALID, "conv2d: stride %d, padding %d", a->stride, a->pad);
+    if (x->rank != 4 || w->rank != 4 || x->dim[1] != w->dim[1])
+        SW_FAIL(SW_INVALID,
+                "conv2d: input %s and weight %s: (batch, in, h, w) and (out, in, kh, kw) are wanted",
+                swi_shape_text(x, s), swi_shape_text(w, t));
+    if (w->dim[2] < 1 || w->dim[3] < 1 || x->dim[2] + 2 * a->pad < w->dim[2] ||
+        x->dim[3] + 2 * a->pad < w->dim[3])
+        SW_FAIL(SW_INVALID, "conv2d: kernel of %s is larger than input %s with padding %d",
+                swi_shape_text(w, t), swi_shape_text(x, s), a->pad);
+    if (n_in > 2 && (in[2].shape.rank != 1 || in[2].shape.dim[0] != w->dim[0]))
+        SW_FAIL(SW_INVALID, "conv2d: bias %s for weight %s", swi_shape_text(&in[2].shape, s),
+                swi_shape_text(w, t));
+    out[0] = (sw_type){SW_F32, SW_N16,
+                       {4, {x->dim[0], w->dim[0], out_dim(x->dim[2], w->dim[2], a),
+                            out_dim(x->dim[3], w->dim[3], a)}}};
+    return SW_OK;
+}
+
+static sw_conv geometry(const sw_shape *x, const sw_shape *w, const swi_conv_attrs *a)
+{
+    return (sw_conv){.batch = x->dim[0], .in_c = x->dim[1], .in_h = x->dim[2], .in_w = x->dim[3],
+                     .out_c = w->dim[0], .out_h = out_dim(x->dim[2], w->dim[2], a),
+                     .out_w = out_dim(x->dim[3], w->dim[3], a), .kernel_h = w->dim[2],
+                     .kernel_w = w->dim[3], .stride = a->stride, .pad = a->pad};
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    const sw_conv s = geometry(&l->in[0].type.shape, &l->in[1].type.shape, l->attrs);
+    sw_dense(l->isa)->conv(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),
+                           l->n_in > 2 ? swi_in(l, 2) : NULL, &s, l->par);
+    return SW_OK;
+}
+
+/* in: w, dy; out: dx */
+static size_t dx_bytes(const sw_kernel_info *info)
+{
+    const sw_conv s = geometry(&info->out[0].shape, &info->in[0].shape, info->attrs);
+    return sw_dense(info->isa)->conv_dx_bytes(&s);
+}
+
+static sw_status dx_kernel(const sw_launch *l)
+{
+    const sw_conv s = geometry(&l->out[0].type.shape, &l->in[0].type.shape, l->attrs);
+    sw_dense(l->isa)->conv_dx(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), &s, swi_adds(l, 0),
+                              l->scratch, l->par);
+    return SW_OK;
+}
+
+/* in: x, dy; out: dw [, db] */
+static size_t dw_bytes(const sw_kernel_info *info)
+{
+    const sw_conv s = geometry(&info->in[0].shape, &info->out[0].shape, info->attrs);
+    return sw_dense(info->isa)->conv_dw_bytes(&s);
+}
+
+static sw_status dw_kernel(const sw_launch *l)
+{
+    const sw_conv s = geometry(&l->in[0].type.shape, &l->out[0].type.shape, l->attrs);
+    sw_dense(l->isa)->conv_dw(swi_out(l, 0), l->n_out > 1 ? swi_out(l, 1) : NULL, swi_in(l, 0),
+                              swi_in(l, 1), &s, swi_adds(l, 0), l->n_out > 1 && swi_adds(l, 1),
+                              l->scratch, l->par);
+    return SW_OK;
+}
+
+/* Sum of dy per channel, image block after image block, lanes last. in: dy; out: db */
+static sw_status db_kernel(const sw_launch *l)
+{
+    const sw_shape *s = &l->in[0].type.shape;
+    const int64_t blocks = (s->dim[0] + 15) / 16, area = s->dim[2] * s->dim[3];
+    for (int64_t c = 0; c < s->dim[1]; c++) {
+        float lane[16] = {0}, sum = 0;
+        for (int64_t b = 0; b < blocks; b++) {
+            const float *dy = swi_in(l, 0) + (b * s->dim[1] + c) * area * 16;
+            for (int64_t i = 0; i < area; i++)
+                for (int k = 0; k < 16; k++)
+                    lane[k] += dy[i * 16 + k];
+        }
+        for (int k = 0; k < 16; k++)
+            sum += lane[k];
+        swi_out(l, 0)[c] = swi_adds(l, 0) ? swi_out(l, 0)[c] + sum : sum;
+    }
+    return SW_OK;
+}
+
+static double flops(const sw_kernel_info *info)
+{
+    const sw_shape *w = &info->in[1].shape, *y = &info->out[0].shape;
+    return 2.0 * (double)swi_elements(y) * (double)(w->dim[1] * w->dim[2] * w->dim[3]);
+}
+
+/* The tap of x under (oy, ox) and (ky, kx), 0 outside. */
+static double tap(const sw_reference *r, int64_t n, int64_t c, int64_t y, int64_t x)
+{
+    const sw_shape *s = &r->in_type[0].shape;
+    if (y < 0 || y >= s->dim[2] || x < 0 || x >= s->dim[3])
+        return 0.0;
+    return r->in[0][((n * s->dim[1] + c) * s->dim[2] + y) * s->dim[3] + x];
+}
+
+static sw_status reference(const sw_reference *r)
+{
+    const swi_conv_attrs *a = r->attrs;
+    const sw_shape *w = &r->in_type[1].shape, *o = &r->out_type[0].shape;
+    double *y = r->out[0];
+    for (int64_t n = 0; n < o->dim[0]; n++)
+        for (int64_t f = 0; f < o->dim[1]; f++)
+            for (int64_t oy = 0; oy < o->dim[2]; oy++)
+                for (int64_t ox = 0; ox < o->dim[3]; ox++) {
+                    double sum = r->n_in > 2 ? r->in[2][f] : 0.0;
+                    const double *k = r->in[1] + f * w->dim[1] * w->dim[2] * w->dim[3];
+                    for (int64_t c = 0; c < w->dim[1]; c++)
+                        for (int64_t ky = 0; ky < w->dim[2]; ky++)
+                            for (int64_t kx = 0; kx < w->dim[3]; kx++)
+                                sum += *k++ * tap(r, n, c, oy * a->stride + ky - a->pad,
+                                                  ox * a->stride + kx - a->pad);
+                    *y++ = sum;
+                }
+    return SW_OK;
+}
+
+static const sw_grad_desc grads[] = {
+    {.n_makes = 1, .makes = {0}, .n_operands = 2, .operands = {SW_IN(1), SW_DOUT(0)},
+     .scratch_bytes = dx_bytes, .kernel = dx_kernel},
+    {.n_makes = 2, .makes = {1, 2}, .n_operands = 2, .operands = {SW_IN(0), SW_DOUT(0)},
+     .scratch_bytes = dw_bytes, .kernel = dw_kernel},
+    {.n_makes = 1, .makes = {1}, .n_operands = 2, .operands = {SW_IN(0), SW_DOUT(0)},
+     .scratch_bytes = dw_bytes, .kernel = dw_kernel},
+    {.n_makes = 1, .makes = {2}, .n_operands = 1, .operands = {SW_DOUT(0)}, .kernel = db_kernel},
+};
+
+static const swi_conv_attrs attrs[] = {{1, 0}, {1, 1}, {2, 0}, {2, 1}, {1, 2}};
+static const sw_op_case cases[] = {
+    {.name = "5x5", .n_in = 3, .in = {SWI_F32(3, 1, 8, 8), SWI_F32(6, 1, 5, 5), SWI_F32(6)},
+     .attrs = &attrs[0]},
+    {.name = "tail of images", .n_in = 3,
+     .in = {SWI_F32(17, 3, 6, 5), SWI_F32(4, 3, 3, 3), SWI_F32(4)}, .attrs = &attrs[1]},
+    {.name = "stride 2", .n_in = 3, .in = {SWI_F32(2, 2, 7, 9), SWI_F32(5, 2, 3, 3), SWI_F32(5)},
+     .attrs = &attrs[2]},
+    {.name = "stride 2, padding", .n_in = 2, .in = {SWI_F32(5, 3, 8, 7), SWI_F32(7, 3, 3, 3)},
+     .attrs = &attrs[3]},
+    {.name = "not square", .n_in = 3,
+     .in = {SWI_F32(2, 2, 6, 7), SWI_F32(3, 2, 1, 4), SWI_F32(3)}, .attrs = &attrs[4]},
+};
+
+const sw_op_desc sw_op_conv2d = {
+    .size = sizeof(sw_op_desc), .name = "conv2d", .n_in = 2, .max_in = 3, .n_out = 1,
+    .attrs_bytes = sizeof(swi_conv_attrs), .infer = infer, .layout = swi_layout_n16, .image_in = 1,
+    .forward = forward, .grads = grads, .n_grads = SWI_COUNT(grads), .flops = flops,
+    .reference = reference, .cases = cases, .n_cases = SWI_COUNT(cases)};
+
+sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, int stride, int pad)
+{
+    const sw_value in[] = {x, weight, bias};
+    const swi_conv_attrs a = {stride, pad};
+    return sw_op_apply(ctx, SW_OP_conv2d, in, bias.id != 0 ? 3 : 2, &a);
+}

@@ -1,0 +1,132 @@
+/* y (batch, out) = x (batch, in) w^T + b; w (out, in), b (out) optional.
+ *
+ * Keeps x for dw and w for dx: dx = dy w, dw = dy^T x, db = column sums of dy. */
+#include "kernels/dispatch.h"
+#include "runtime/ops/ops.h"
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)attrs;
+    const sw_shape *x = &in[0].shape, *w = &in[1].shape;
+    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
+    SW_TRY(swi_want_f32("linear", in, n_in));
+    if (x->rank != 2 || w->rank != 2 || x->dim[1] != w->dim[1])
+        SW_FAIL(SW_INVALID, "linear: input %s and weight %s: (batch, in) and (out, in) are wanted",
+                swi_shape_text(x, s), swi_shape_text(w, t));
+    if (n_in > 2 && (in[2].shape.rank != 1 || in[2].shape.dim[0] != w->dim[0]))
+        SW_FAIL(SW_INVALID, "linear: bias %s for weight %s", swi_shape_text(&in[2].shape, s),
+                swi_shape_text(w, t));
+    out[0] = (sw_type){SW_F32, SW_PLAIN, {2, {x->dim[0], w->dim[0]}}};
+    return SW_OK;
+}
+
+static size_t forward_bytes(const sw_kernel_info *info)
+{
+    const sw_shape *x = &info->in[0].shape, *w = &info->in[1].shape;
+    return sw_dense(info->isa)->gemm_bytes(x->dim[0], w->dim[0], x->dim[1]);
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    const sw_shape *x = &l->in[0].type.shape, *w = &l->in[1].type.shape;
+    const sw_gemm g = {.c = swi_out(l, 0), .a = swi_in(l, 0), .a_row = x->dim[1], .a_col = 1,
+                       .b = swi_in(l, 1), .b_row = 1, .b_col = w->dim[1],
+                       .bias = l->n_in > 2 ? swi_in(l, 2) : NULL, .m = x->dim[0], .n = w->dim[0],
+                       .k = x->dim[1], .accumulate = swi_adds(l, 0)};
+    sw_dense(l->isa)->gemm(&g, l->scratch, l->par);
+    return SW_OK;
+}
+
+/* in: w (out, in), dy (batch, out) */
+static size_t dx_bytes(const sw_kernel_info *info)
+{
+    const sw_shape *w = &info->in[0].shape, *dy = &info->in[1].shape;
+    return sw_dense(info->isa)->gemm_bytes(dy->dim[0], w->dim[1], w->dim[0]);
+}
+
+static sw_status dx_kernel(const sw_launch *l)
+{
+    const sw_shape *w = &l->in[0].type.shape, *dy = &l->in[1].type.shape;
+    const sw_gemm g = {.c = swi_out(l, 0), .a = swi_in(l, 1), .a_row = dy->dim[1], .a_col = 1,
+                       .b = swi_in(l, 0), .b_row = w->dim[1], .b_col = 1, .m = dy->dim[0],
+                       .n = w->dim[1], .k = w->dim[0], .accumulate = swi_adds(l, 0)};
+    sw_dense(l->isa)->gemm(&g, l->scratch, l->par);
+    return SW_OK;
+}
+
+/* in: x (batch, in), dy (batch, out) */
+static size_t dw_bytes(const sw_kernel_info *info)
+{
+    const sw_shape *x = &info->in[0].shape, *dy = &info->in[1].shape;
+    return sw_dense(info->isa)->gemm_bytes(dy->dim[1], x->dim[1], x->dim[0]);
+}
+
+static sw_status dw_kernel(const sw_launch *l)
+{
+    const sw_shape *x = &l->in[0].type.shape, *dy = &l->in[1].type.shape;
+    const sw_gemm g = {.c = swi_out(l, 0), .a = swi_in(l, 1), .a_row = 1, .a_col = dy->dim[1],
+                       .b = swi_in(l, 0), .b_row = x->dim[1], .b_col = 1, .m = dy->dim[1],
+                       .n = x->dim[1], .k = x->dim[0], .accumulate = swi_adds(l, 0)};
+    sw_dense(l->isa)->gemm(&g, l->scratch, l->par);
+    return SW_OK;
+}
+
+/* Row after row, all columns side by side: one order. in: dy */
+static sw_status db_kernel(const sw_launch *l)
+{
+    const sw_shape *s = &l->in[0].type.shape;
+    const float *dy = swi_in(l, 0);
+    float *db = swi_out(l, 0);
+    if (!swi_adds(l, 0))
+        for (int64_t c = 0; c < s->dim[1]; c++)
+            db[c] = 0.0f;
+    for (int64_t r = 0; r < s->dim[0]; r++)
+        for (int64_t c = 0; c < s->dim[1]; c++)
+            db[c] += dy[r * s->dim[1] + c];
+    return SW_OK;
+}
+
+static double flops(const sw_kernel_info *info)
+{
+    return 2.0 * (double)info->in[0].shape.dim[0] * (double)info->in[1].shape.dim[0] *
+           (double)info->in[1].shape.dim[1];
+}
+
+static sw_status reference(const sw_reference *r)
+{
+    const int64_t m = r->in_type[0].shape.dim[0], k = r->in_type[0].shape.dim[1];
+    const int64_t n = r->in_type[1].shape.dim[0];
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = r->n_in > 2 ? r->in[2][j] : 0.0;
+            for (int64_t p = 0; p < k; p++)
+                sum += r->in[0][i * k + p] * r->in[1][j * k + p];
+            r->out[0][i * n + j] = sum;
+        }
+    return SW_OK;
+}
+
+static const sw_grad_desc grads[] = {
+    {.n_makes = 1, .makes = {0}, .n_operands = 2, .operands = {SW_IN(1), SW_DOUT(0)},
+     .scratch_bytes = dx_bytes, .kernel = dx_kernel},
+    {.n_makes = 1, .makes = {1}, .n_operands = 2, .operands = {SW_IN(0), SW_DOUT(0)},
+     .scratch_bytes = dw_bytes, .kernel = dw_kernel},
+    {.n_makes = 1, .makes = {2}, .n_operands = 1, .operands = {SW_DOUT(0)}, .kernel = db_kernel},
+};
+
+static const sw_op_case cases[] = {
+    {.name = "bias", .n_in = 3, .in = {SWI_F32(5, 7), SWI_F32(9, 7), SWI_F32(9)}},
+    {.name = "no bias", .n_in = 2, .in = {SWI_F32(1, 3), SWI_F32(2, 3)}},
+    {.name = "wide", .n_in = 3, .in = {SWI_F32(33, 70), SWI_F32(130, 70), SWI_F32(130)}},
+};
+
+const sw_op_desc sw_op_linear = {
+    .size = sizeof(sw_op_desc), .name = "linear", .n_in = 2, .max_in = 3, .n_out = 1, .infer = infer,
+    .scratch_bytes = forward_bytes, .forward = forward, .grads = grads, .n_grads = SWI_COUNT(grads),
+    .flops = flops, .reference = reference, .cases = cases, .n_cases = SWI_COUNT(cases)};
+
+sw_value sw_linear_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias)
+{
+    const sw_value in[] = {x, weight, bias};
+    return sw_op_apply(ctx, SW_OP_linear, in, bias.id != 0 ? 3 : 2, NULL);
+}

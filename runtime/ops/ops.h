@@ -1,0 +1,126 @@
+/* The ops inside: their numbers, attributes, and what their files share. A new op is one file here, its
+ * kernel, and one line in ops.def. */
+#ifndef SW_OPS_H
+#define SW_OPS_H
+
+#include "runtime/stepwell.h"
+#include <stdbool.h>
+
+#define SW_OP(name) SW_OP_##name,
+enum {
+#include "runtime/ops.def"
+    SW_OPS_INSIDE
+};
+#undef SW_OP
+
+#define SW_OP(name) extern const sw_op_desc sw_op_##name;
+#include "runtime/ops.def"
+#undef SW_OP
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+typedef struct {
+    sw_type type;
+    float value;
+} swi_fill_attrs;
+
+typedef struct {
+    sw_shape shape;
+} swi_reshape_attrs;
+
+typedef struct {
+    int64_t axis, from, n;
+} swi_slice_attrs;
+
+typedef struct {
+    float scale, shift;
+} swi_to_f32_attrs;
+
+typedef struct {
+    sw_shape shape;
+} swi_random_attrs;
+
+typedef struct {
+    int32_t stride, pad;
+} swi_conv_attrs;
+
+typedef struct {
+    int32_t kernel_h, kernel_w, stride, pad;
+} swi_pool_attrs;
+
+typedef struct {
+    float value; /* slope, factor, target */
+} swi_number_attrs;
+
+typedef struct {
+    int64_t axis;
+} swi_concat_attrs;
+
+/* sum: axes of the input that are summed (dropped unless keep). expand: the shape of the result and the
+ * axes of it along which the input is repeated. Both multiply by scale. */
+typedef struct {
+    uint32_t axes;
+    int32_t keep;
+    double scale;
+    sw_shape shape;
+} swi_sum_attrs;
+
+typedef struct {
+    float beta1, beta2;
+} sw_adam_tick_attrs;
+
+/* Which optional operands follow: bit 0 momentum, 1 scale. */
+typedef struct {
+    float weight_decay, momentum;
+    int32_t nesterov, has_scale;
+} swi_sgd_attrs;
+
+typedef struct {
+    float weight_decay, beta1, beta2, epsilon;
+    int32_t decoupled, has_scale;
+} swi_adam_attrs;
+
+/* ---- what op files share ---------------------------------------------------------------------- */
+
+#define SWI_F32(...) {SW_F32, SW_PLAIN, {(int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), {__VA_ARGS__}}}
+#define SWI_U8(...) {SW_U8, SW_PLAIN, {(int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), {__VA_ARGS__}}}
+#define SWI_I32(...) {SW_I32, SW_PLAIN, {(int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), {__VA_ARGS__}}}
+#define SWI_F32_SCALAR {SW_F32, SW_PLAIN, {0, {0}}}
+#define SWI_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* "(128, 10)" */
+#define SWI_SHAPE_TEXT 160
+const char *swi_shape_text(const sw_shape *shape, char *to);
+bool swi_same_shape(const sw_shape *a, const sw_shape *b);
+int64_t swi_elements(const sw_shape *shape); /* of a shape known to be good; lanes not counted */
+/* SW_INVALID with names and shapes unless all inputs are F32. */
+sw_status swi_want_f32(const char *op, const sw_type *in, int n_in);
+/* out = in[0], after swi_want_f32. */
+sw_status swi_infer_same(const char *op, const sw_type *in, int n_in, sw_type *out);
+/* The image layout in which all rank-4 inputs are, when they share shape and layout; else plain. */
+sw_layout swi_layout_keep(const sw_type *in, int n_in, const void *attrs);
+sw_layout swi_layout_n16(const sw_type *in, int n_in, const void *attrs);
+/* NumPy's broadcasting; SW_INVALID names both shapes. */
+sw_status swi_broadcast(const char *op, const sw_shape *a, const sw_shape *b, sw_shape *out);
+/* Strides of `from` when it is broadcast to `to`: 0 where it repeats. */
+void swi_broadcast_strides(const sw_buffer *from, const sw_shape *to, int64_t *stride);
+bool swi_is_contiguous(const sw_buffer *b);
+
+static inline const float *swi_in(const sw_launch *l, int i)
+{
+    return (const float *)l->in[i].ptr;
+}
+static inline float *swi_out(const sw_launch *l, int i)
+{
+    return (float *)l->out[i].ptr;
+}
+static inline bool swi_adds(const sw_launch *l, int i)
+{
+    return (l->accumulate >> i & 1u) != 0;
+}
+
+/* The gradient `g` of something broadcast from `shape`, summed back to that shape. */
+sw_value swi_sum_to(sw_ctx *ctx, sw_value g, const sw_shape *shape);
+sw_shape swi_shape_of(sw_ctx *ctx, sw_value x);
+
+#endif

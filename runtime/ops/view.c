@@ -1,0 +1,268 @@
+/* Views: reshape, slice, detach. No bytes of their own. slice's gradient puts dy into zeros. */
+#include "kernels/dispatch.h"
+#include "kernels/strided.h"
+#include "runtime/ops/ops.h"
+#include <string.h>
+
+/* ---- reshape ----------------------------------------------------------------------------------- */
+
+static sw_status reshape_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in;
+    sw_shape s = ((const swi_reshape_attrs *)attrs)->shape;
+    const int64_t n = swi_elements(&in[0].shape);
+    char from[SWI_SHAPE_TEXT], to[SWI_SHAPE_TEXT];
+    int64_t known = 1;
+    int open = -1;
+    if (s.rank < 0 || s.rank > SW_MAX_RANK)
+        SW_FAIL(SW_INVALID, "reshape: rank %d, 0 to %d are possible", s.rank, SW_MAX_RANK);
+    for (int i = 0; i < s.rank; i++) {
+        if (s.dim[i] == -1 && open < 0) {
+            open = i;
+        } else if (s.dim[i] < 0 || __builtin_mul_overflow(known, s.dim[i], &known)) {
+            SW_FAIL(SW_INVALID, "reshape: %s to %s", swi_shape_text(&in[0].shape, from),
+                    swi_shape_text(&s, to));
+        }
+    }
+    if (open >= 0 && known > 0 && n % known == 0) {
+        s.dim[open] = n / known;
+        known = n;
+    }
+    if (known != n || (open >= 0 && s.dim[open] < 0))
+        SW_FAIL(SW_INVALID, "reshape: %s has %lld elements, not those of %s",
+                swi_shape_text(&in[0].shape, from), (long long)n, swi_shape_text(&s, to));
+    out[0] = in[0];
+    out[0].shape = s;
+    return SW_OK;
+}
+
+static sw_status reshape_view(const sw_buffer *in, const void *attrs, const sw_type *out,
+                              int64_t *strides, int64_t *offset)
+{
+    (void)attrs;
+    if (!swi_is_contiguous(in))
+        return SW_UNSUPPORTED;
+    int64_t step = 1;
+    for (int i = out->shape.rank - 1; i >= 0; i--) {
+        strides[i] = step;
+        step *= out->shape.dim[i];
+    }
+    *offset = 0;
+    return SW_OK;
+}
+
+static void reshape_rule(sw_ctx *ctx, const sw_rule *r)
+{
+    r->din[0] = sw_reshape(ctx, r->dout[0], swi_shape_of(ctx, r->in[0]));
+}
+
+static sw_status same_reference(const sw_reference *r)
+{
+    memcpy(r->out[0], r->in[0], (size_t)swi_elements(&r->in_type[0].shape) * sizeof(double));
+    return SW_OK;
+}
+
+static const swi_reshape_attrs reshape_attrs[] = {{{2, {6, 10}}}, {{3, {-1, 2, 2}}}};
+static const sw_op_case reshape_cases[] = {
+    {.name = "matrix", .n_in = 1, .in = {SWI_F32(3, 4, 5)}, .attrs = &reshape_attrs[0]},
+    {.name = "image, open dim", .n_in = 1, .in = {SWI_F32(2, 3, 4, 2)}, .attrs = &reshape_attrs[1]},
+};
+
+const sw_op_desc sw_op_reshape = {
+    .size = sizeof(sw_op_desc), .name = "reshape", .n_in = 1, .n_out = 1,
+    .attrs_bytes = sizeof(swi_reshape_attrs), .infer = reshape_infer, .view = reshape_view,
+    .rule = reshape_rule, .reference = same_reference, .cases = reshape_cases,
+    .n_cases = SWI_COUNT(reshape_cases)};
+
+sw_value sw_reshape(sw_ctx *ctx, sw_value x, sw_shape shape)
+{
+    const swi_reshape_attrs attrs = {shape};
+    return sw_op_apply(ctx, SW_OP_reshape, &x, 1, &attrs);
+}
+
+sw_value sw_flatten(sw_ctx *ctx, sw_value x)
+{
+    const sw_shape s = swi_shape_of(ctx, x);
+    if (sw_ctx_status(ctx) != SW_OK)
+        return (sw_value){0, 0};
+    if (s.rank < 1) {
+        sw_fail(ctx, SW_INVALID, "flatten: a batch axis is wanted");
+        return (sw_value){0, 0};
+    }
+    int64_t rest = 1;
+    for (int i = 1; i < s.rank; i++)
+        rest *= s.dim[i];
+    return sw_reshape(ctx, x, (sw_shape){2, {s.dim[0], rest}});
+}
+
+/* ---- slice ------------------------------------------------------------------------------------- */
+
+static sw_status slice_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in;
+    const swi_slice_attrs *a = attrs;
+    const sw_shape *s = &in[0].shape;
+    if (a->axis < 0 || a->axis >= s->rank)
+        SW_FAIL(SW_INVALID, "slice: axis %lld of a tensor of rank %d", (long long)a->axis, s->rank);
+    if (a->from < 0 || a->n < 0 || a->from > s->dim[a->axis] || a->n > s->dim[a->axis] - a->from)
+        SW_FAIL(SW_INVALID, "slice: %lld elements from %lld on, axis %lld has %lld",
+                (long long)a->n, (long long)a->from, (long long)a->axis,
+                (long long)s->dim[a->axis]);
+    out[0] = in[0];
+    out[0].shape.dim[a->axis] = a->n;
+    return SW_OK;
+}
+
+static sw_status slice_view(const sw_buffer *in, const void *attrs, const sw_type *out,
+                            int64_t *strides, int64_t *offset)
+{
+    const swi_slice_attrs *a = attrs;
+    for (int i = 0; i < out->shape.rank; i++)
+        strides[i] = in->stride[i];
+    *offset = a->from * in->stride[a->axis];
+    return SW_OK;
+}
+
+/* in: dy; attrs of slice and the whole shape. */
+typedef struct {
+    swi_slice_attrs slice;
+    sw_shape whole;
+} slice_grad_attrs;
+
+static void slice_rule(sw_ctx *ctx, const sw_rule *r)
+{
+    const slice_grad_attrs a = {*(const swi_slice_attrs *)r->attrs, swi_shape_of(ctx, r->in[0])};
+    r->din[0] = sw_op_apply(ctx, SW_OP_slice_grad, r->dout, 1, &a);
+}
+
+/* Row-major walk over the slice. */
+static sw_status slice_reference(const sw_reference *r)
+{
+    const swi_slice_attrs *a = r->attrs;
+    const sw_shape *s = &r->in_type[0].shape;
+    int64_t before = 1, after = 1;
+    for (int i = 0; i < a->axis; i++)
+        before *= s->dim[i];
+    for (int i = (int)a->axis + 1; i < s->rank; i++)
+        after *= s->dim[i];
+    double *y = r->out[0];
+    for (int64_t i = 0; i < before; i++)
+        for (int64_t j = 0; j < a->n; j++)
+            for (int64_t k = 0; k < after; k++)
+                *y++ = r->in[0][(i * s->dim[a->axis] + a->from + j) * after + k];
+    return SW_OK;
+}
+
+static const swi_slice_attrs slice_attrs[] = {{0, 1, 2}, {1, 2, 3}, {2, 0, 1}};
+static const sw_op_case slice_cases[] = {
+    {.name = "rows", .n_in = 1, .in = {SWI_F32(4, 6)}, .attrs = &slice_attrs[0]},
+    {.name = "cols", .n_in = 1, .in = {SWI_F32(4, 6)}, .attrs = &slice_attrs[1]},
+    {.name = "image", .n_in = 1, .in = {SWI_F32(2, 3, 4, 5)}, .attrs = &slice_attrs[2]},
+};
+
+const sw_op_desc sw_op_slice = {
+    .size = sizeof(sw_op_desc), .name = "slice", .n_in = 1, .n_out = 1,
+    .attrs_bytes = sizeof(swi_slice_attrs), .infer = slice_infer, .view = slice_view,
+    .rule = slice_rule, .reference = slice_reference, .cases = slice_cases,
+    .n_cases = SWI_COUNT(slice_cases)};
+
+sw_value sw_slice(sw_ctx *ctx, sw_value x, int axis, int64_t from, int64_t n)
+{
+    const swi_slice_attrs attrs = {axis < 0 ? axis + sw_rank(ctx, x) : axis, from, n};
+    return sw_op_apply(ctx, SW_OP_slice, &x, 1, &attrs);
+}
+
+/* ---- slice_grad: dy inside zeros --------------------------------------------------------------- */
+
+static sw_status slice_grad_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    const slice_grad_attrs *a = attrs;
+    SW_TRY(swi_want_f32("slice_grad", in, n_in));
+    out[0] = (sw_type){SW_F32, SW_PLAIN, a->whole};
+    sw_type part;
+    SW_TRY(slice_infer(out, 1, &a->slice, &part));
+    if (!swi_same_shape(&part.shape, &in[0].shape))
+        SW_FAIL(SW_INVALID, "slice_grad: the gradient has another shape than the slice");
+    return SW_OK;
+}
+
+static sw_status slice_grad_forward(const sw_launch *l)
+{
+    const slice_grad_attrs *a = l->attrs;
+    const sw_buffer *dy = &l->in[0], *dx = &l->out[0];
+    float *to = dx->ptr;
+    sw_nd nd = {.rank = dy->type.shape.rank};
+    if (!swi_adds(l, 0))
+        memset(to, 0, sw_type_bytes(&dx->type));
+    memcpy(nd.dim, dy->type.shape.dim, sizeof dy->type.shape.dim);
+    memcpy(nd.a, dy->stride, sizeof dy->stride);
+    memcpy(nd.y, dx->stride, sizeof dx->stride);
+    sw_nd_scale(to + a->slice.from * dx->stride[a->slice.axis], dy->ptr, 1.0f, swi_adds(l, 0), &nd);
+    return SW_OK;
+}
+
+static void slice_grad_rule(sw_ctx *ctx, const sw_rule *r)
+{
+    const slice_grad_attrs *a = r->attrs;
+    r->din[0] = sw_op_apply(ctx, SW_OP_slice, r->dout, 1, &a->slice);
+}
+
+static sw_status slice_grad_reference(const sw_reference *r)
+{
+    const slice_grad_attrs *a = r->attrs;
+    const sw_shape *s = &a->whole;
+    const double *dy = r->in[0];
+    int64_t before = 1, after = 1;
+    for (int i = 0; i < a->slice.axis; i++)
+        before *= s->dim[i];
+    for (int i = (int)a->slice.axis + 1; i < s->rank; i++)
+        after *= s->dim[i];
+    memset(r->out[0], 0, (size_t)swi_elements(s) * sizeof(double));
+    for (int64_t i = 0; i < before; i++)
+        for (int64_t j = 0; j < a->slice.n; j++)
+            for (int64_t k = 0; k < after; k++)
+                r->out[0][(i * s->dim[a->slice.axis] + a->slice.from + j) * after + k] = *dy++;
+    return SW_OK;
+}
+
+static const slice_grad_attrs slice_grad_case = {{1, 2, 3}, {2, {4, 6}}};
+static const sw_op_case slice_grad_cases[] = {
+    {.name = "cols", .n_in = 1, .in = {SWI_F32(4, 3)}, .attrs = &slice_grad_case},
+};
+
+const sw_op_desc sw_op_slice_grad = {
+    .size = sizeof(sw_op_desc), .name = "slice_grad", .n_in = 1, .n_out = 1,
+    .attrs_bytes = sizeof(slice_grad_attrs), .infer = slice_grad_infer, .strided_in = 1,
+    .forward = slice_grad_forward, .rule = slice_grad_rule, .reference = slice_grad_reference,
+    .cases = slice_grad_cases, .n_cases = SWI_COUNT(slice_grad_cases)};
+
+/* ---- detach ------------------------------------------------------------------------------------ */
+
+static sw_status detach_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in, (void)attrs;
+    out[0] = in[0];
+    return SW_OK;
+}
+
+static sw_status detach_view(const sw_buffer *in, const void *attrs, const sw_type *out,
+                             int64_t *strides, int64_t *offset)
+{
+    (void)attrs;
+    for (int i = 0; i < out->shape.rank; i++)
+        strides[i] = in->stride[i];
+    *offset = 0;
+    return SW_OK;
+}
+
+static const sw_op_case detach_cases[] = {{.name = "matrix", .n_in = 1, .in = {SWI_F32(3, 4)}}};
+
+const sw_op_desc sw_op_detach = {
+    .size = sizeof(sw_op_desc), .name = "detach", .n_in = 1, .n_out = 1, .infer = detach_infer,
+    .layout = swi_layout_keep, .view = detach_view, .no_gradient = 1, .reference = same_reference,
+    .cases = detach_cases, .n_cases = SWI_COUNT(detach_cases)};
+
+sw_value sw_detach(sw_ctx *ctx, sw_value x)
+{
+    return sw_op_apply(ctx, SW_OP_detach, &x, 1, NULL);
+}

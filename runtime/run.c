@@ -1,0 +1,441 @@
+/* sw_run, sw_plan, and the loop over a program's ops.
+ *
+ * The loop states each storage's birth and death to the arena, which counts what lives: that is what a
+ * run without a witness reports as measured by "arena". Clocks are read where the phase changes. */
+#include "alloc/sys.h"
+#include "profiler/prof.h"
+#include "runtime/run_internal.h"
+#include "runtime/runtime_internal.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static sw_status check_inputs(const sw_run_args *a, bool with_data)
+{
+    for (int i = 0; i < a->n_inputs; i++) {
+        const sw_array *in = &a->inputs[i];
+        const sw_type type = {in->dtype, SW_PLAIN, in->shape};
+        if ((unsigned)in->dtype > SW_U8 || in->shape.rank < 0 || in->shape.rank > SW_MAX_RANK ||
+            sw_type_elements(&type) < 0)
+            SW_FAIL(SW_INVALID, "input %d has a bad type or shape", i);
+        if (with_data && in->data == NULL && sw_type_elements(&type) > 0)
+            SW_FAIL(SW_INVALID, "input %d has no data", i);
+    }
+    return SW_OK;
+}
+
+sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data)
+{
+    if (from == NULL || from->size == 0 || from->size > 4096)
+        SW_FAIL(SW_INVALID, "run arguments with their size are wanted");
+    memset(to, 0, sizeof *to);
+    memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
+    if (to->fn == NULL)
+        SW_FAIL(SW_INVALID, "a step function is wanted");
+    if (to->n_models < 0 || to->n_models > SWI_MAX_MODELS || to->n_inputs < 0 ||
+        to->n_inputs > SWI_MAX_INPUTS)
+        SW_FAIL(SW_INVALID, "%d models and %d inputs: at most %d and %d", to->n_models, to->n_inputs,
+                SWI_MAX_MODELS, SWI_MAX_INPUTS);
+    if ((to->n_models > 0 && to->models == NULL) || (to->n_inputs > 0 && to->inputs == NULL))
+        SW_FAIL(SW_INVALID, "models or inputs are NULL");
+    for (int i = 0; i < to->n_models; i++) {
+        if (to->models[i] == NULL)
+            SW_FAIL(SW_INVALID, "model %d is NULL", i);
+        for (int k = 0; k < i; k++)
+            if (to->models[k] == to->models[i])
+                SW_FAIL(SW_INVALID, "model %s is listed twice", to->models[i]->name);
+        SW_TRY(swi_model_layout(to->models[i]));
+    }
+    return check_inputs(to, with_data);
+}
+
+/* ---- owning what a run uses ------------------------------------------------------------------ */
+
+static bool take(int *busy)
+{
+    int free = 0;
+    return __atomic_compare_exchange_n(busy, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static void give(int *busy)
+{
+    __atomic_store_n(busy, 0, __ATOMIC_RELEASE);
+}
+
+void swi_leave(sw_exec *exec, const sw_run_args *a)
+{
+    for (int i = 0; i < a->n_models; i++)
+        give(&a->models[i]->busy);
+    give(&exec->busy);
+}
+
+sw_status swi_enter(sw_exec *exec, const sw_run_args *a)
+{
+    if (!take(&exec->busy))
+        SW_FAIL(SW_BUSY, "the exec is in use by another thread");
+    for (int i = 0; i < a->n_models; i++)
+        if (!take(&a->models[i]->busy)) {
+            for (int k = 0; k < i; k++)
+                give(&a->models[k]->busy);
+            give(&exec->busy);
+            SW_FAIL(SW_BUSY, "model %s is in use by another thread", a->models[i]->name);
+        }
+    return SW_OK;
+}
+
+sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
+{
+    for (int i = 0; i < a->n_models; i++) {
+        if (a->models[i]->damaged)
+            SW_FAIL(SW_STALE,
+                    "model %s: a run failed after an update; restore it by sw_model_copy, "
+                    "sw_model_load or sw_model_ready first",
+                    a->models[i]->name);
+        if (!a->models[i]->ready)
+            SW_TRY(sw_model_ready(a->models[i], exec, exec->seed));
+    }
+    return SW_OK;
+}
+
+/* ---- launching ------------------------------------------------------------------------------- */
+
+static void resolve(swi_program *p, uint32_t i, unsigned char *const *base, const swi_bind *binds)
+{
+    const swi_run_op *op = &p->ops[i];
+    sw_buffer *buffers = p->buffers + op->first;
+    const swi_bind *b = binds + op->first + i;
+    for (uint32_t k = 0; k < op->n_buffers; k++) {
+        unsigned char *segment = base[b[k].segment];
+        buffers[k].ptr = segment != NULL ? segment + b[k].offset : NULL;
+    }
+    unsigned char *segment = base[b[op->n_buffers].segment];
+    p->launches[i].scratch = segment != NULL ? segment + b[op->n_buffers].offset : NULL;
+}
+
+static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i, const sw_run_args *args,
+                               unsigned char *const *base, const swi_bind *binds)
+{
+    sw_launch *l = &p->launches[i];
+    resolve(p, i, base, binds);
+    l->par = swi_pool_par(exec->pool);
+    l->isa = exec->isa;
+    l->seed = exec->seed;
+    l->step = (uint32_t)args->step;
+    l->run = args->run;
+    return p->trace.nodes[p->ops[i].node].kernel(l);
+}
+
+/* The op's name in front of a kernel's reason. */
+sw_status swi_blame(const swi_program *p, uint32_t i, sw_status status)
+{
+    char name[128], text[300];
+    snprintf(text, sizeof text, "%s", sw_last_error());
+    return sw_error_set(status, __FILE__, __LINE__, "%s: %s",
+                        swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node], name, sizeof name),
+                        text);
+}
+
+sw_status swi_program_execute(sw_exec *exec, swi_program *p, const sw_run_args *args,
+                              unsigned char *const *base, const swi_bind *binds,
+                              const swi_hooks *hooks, bool *updated)
+{
+    const uint32_t fp = swi_fp_enter();
+    sw_status status = SW_OK;
+    for (uint32_t i = 0; i < p->n_ops && status == SW_OK; i++) {
+        if (hooks->before != NULL)
+            status = hooks->before(hooks->context, i);
+        if (status == SW_OK) {
+            if (updated != NULL)
+                *updated |= p->ops[i].is_update;
+            status = launch(exec, p, i, args, base, binds);
+            if (status != SW_OK)
+                status = swi_blame(p, i, status);
+        }
+        if (status == SW_OK && hooks->after != NULL)
+            status = hooks->after(hooks->context, i);
+    }
+    swi_fp_leave(fp);
+    return status;
+}
+
+void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base)
+{
+    memset(base, 0, (SWI_SEG_COUNT + 1) * sizeof *base);
+    base[SWI_SEG_STEP] = sw_arena_base(exec->arena);
+    for (int i = 0; i < args->n_inputs; i++)
+        base[SWI_SEG_INPUT + i] = (unsigned char *)(uintptr_t)args->inputs[i].data;
+    for (int i = 0; i < args->n_models; i++)
+        base[SWI_SEG_MODEL + i] = args->models[i]->base;
+}
+
+/* ---- the planned run ------------------------------------------------------------------------- */
+
+typedef struct {
+    sw_exec *exec;
+    size_t base_bytes; /* model and batch slot: live all the time */
+    sw_phase phase;
+    uint64_t since;
+} phase_clock;
+
+static void phase_enter(phase_clock *c, sw_phase phase)
+{
+    c->phase = phase;
+    c->since = sw_clock_ns();
+    sw_arena_peak_begin(c->exec->arena);
+}
+
+static void phase_leave(phase_clock *c)
+{
+    sw_phase_info *info = &c->exec->info.phase[c->phase];
+    const size_t peak = c->base_bytes + sw_arena_peak(c->exec->arena);
+    if (peak > info->peak_bytes)
+        info->peak_bytes = peak;
+    info->end_bytes = c->base_bytes + sw_arena_live(c->exec->arena);
+    info->ns += sw_clock_ns() - c->since;
+}
+
+static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run_op *op)
+{
+    for (uint32_t k = 0; k < op->n_births; k++) {
+        const uint32_t s = p->births[op->births + k];
+        const swi_storage *st = &p->trace.storages[s];
+        SW_TRY(sw_arena_place(exec->arena, st->offset, st->bytes, s));
+    }
+    return SW_OK;
+}
+
+static void state_deaths(sw_exec *exec, const swi_program *p, const swi_run_op *op)
+{
+    for (uint32_t k = 0; k < op->n_deaths; k++) {
+        const uint32_t s = p->deaths[op->deaths + k];
+        const swi_storage *st = &p->trace.storages[s];
+        sw_arena_release(exec->arena, st->offset, st->bytes, s);
+    }
+}
+
+static sw_status room_for_op_clocks(sw_exec *exec, uint32_t n)
+{
+    if (n <= exec->cap_op_ns)
+        return SW_OK;
+    void *p = exec->op_ns;
+    SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns,
+                          n * sizeof *exec->op_ns));
+    exec->op_ns = p;
+    exec->cap_op_ns = n;
+    return SW_OK;
+}
+
+static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args, bool *updated)
+{
+    unsigned char *base[SWI_SEG_COUNT + 1];
+    swi_bases(exec, args, base);
+    phase_clock c = {.exec = exec, .base_bytes = p->model_bytes + p->slot_bytes};
+    exec->info.phase[SW_DATA].peak_bytes = exec->info.phase[SW_DATA].end_bytes = c.base_bytes;
+    if (p->n_ops == 0)
+        return SW_OK;
+    const uint32_t fp = swi_fp_enter();
+    phase_enter(&c, p->ops[0].phase);
+    sw_status status = SW_OK;
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        const swi_run_op *op = &p->ops[i];
+        if (op->phase != c.phase) {
+            phase_leave(&c);
+            phase_enter(&c, op->phase);
+        }
+        const uint64_t before = exec->op_clocks ? sw_clock_ns() : 0;
+        status = state_births(exec, p, op);
+        if (status != SW_OK)
+            break;
+        *updated |= op->is_update;
+        status = launch(exec, p, i, args, base, p->binds);
+        if (status != SW_OK) {
+            status = swi_blame(p, i, status);
+            break;
+        }
+        state_deaths(exec, p, op);
+        if (exec->op_clocks)
+            exec->op_ns[i] = sw_clock_ns() - before;
+    }
+    phase_leave(&c);
+    swi_fp_leave(fp);
+    return status;
+}
+
+static void read_metrics(sw_exec *exec, swi_program *p)
+{
+    const unsigned char *base = sw_arena_base(exec->arena);
+    for (uint32_t i = 0; i < p->trace.n_metrics; i++) {
+        const swi_value *v = &p->trace.values[p->trace.metrics[i].value];
+        float x;
+        memcpy(&x, base + p->trace.storages[v->storage].offset + v->offset, sizeof x);
+        p->metrics[i] = (double)x;
+    }
+}
+
+static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updated, bool *fresh)
+{
+    swi_program *p;
+    SW_TRY(swi_exec_program(exec, args, &p, fresh));
+    SW_TRY(swi_make_ready(exec, args));
+    const sw_status grown = sw_arena_grow(exec->arena, p->height, true);
+    if (grown != SW_OK)
+        return swi_does_not_fit(exec, args, p, grown);
+    if (*fresh && exec->profile != NULL)
+        SW_TRY(swi_profile_plan(exec, args, p));
+    SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
+    sw_arena_reset(exec->arena);
+    exec->reset_pending = true;
+    exec->last = p;
+    exec->last_immediate = false;
+    SW_TRY(run_ops(exec, p, args, updated));
+    read_metrics(exec, p);
+    exec->info.arena_bytes = p->height;
+    exec->info.model_bytes = p->model_bytes;
+    return SW_OK;
+}
+
+/* Outputs stay readable until the next run; without them the arena is given back at once. */
+static void end_of_run(sw_exec *exec)
+{
+    const bool outputs = exec->last != NULL && exec->last->trace.n_outputs > 0;
+    if (exec->reset_pending && (!outputs || exec->last_immediate)) {
+        sw_arena_reset(exec->arena);
+        exec->reset_pending = false;
+    }
+}
+
+static void damage(const sw_run_args *args)
+{
+    for (int i = 0; i < args->n_models; i++)
+        args->models[i]->damaged = true;
+}
+
+static sw_status failed(const sw_run_args *args, sw_status status, bool updated)
+{
+    if (!updated)
+        return status;
+    damage(args);
+    char text[380];
+    snprintf(text, sizeof text, "%s", sw_last_error());
+    return sw_error_set(status, __FILE__, __LINE__,
+                        "%s (after an update: the models of this run must be restored)", text);
+}
+
+static void peak_of_phases(sw_run_info *info)
+{
+    info->peak_bytes = 0;
+    for (int i = 0; i < SW_PHASES; i++)
+        if (info->phase[i].peak_bytes > info->peak_bytes)
+            info->peak_bytes = info->phase[i].peak_bytes;
+}
+
+sw_status sw_run(sw_exec *exec, const sw_run_args *given)
+{
+    sw_run_args args;
+    if (exec == NULL)
+        SW_FAIL(SW_INVALID, "sw_run: an exec is wanted");
+    SW_TRY(swi_read_args(&args, given, true));
+    SW_TRY(swi_enter(exec, &args));
+    const uint64_t start = sw_clock_ns(), calls = sw_mem_calls();
+    memset(&exec->info, 0, sizeof exec->info);
+    exec->info.size = sizeof exec->info;
+    bool updated = false, fresh = false;
+    sw_status status = args.immediate ? swi_run_immediate(exec, &args, &updated)
+                                      : run_planned(exec, &args, &updated, &fresh);
+    exec->info.ns = sw_clock_ns() - start;
+    exec->info.allocations = sw_mem_calls() - calls;
+    exec->info.warm = !fresh && !args.immediate;
+    peak_of_phases(&exec->info);
+    if (status != SW_OK)
+        status = failed(&args, status, updated);
+    else if (exec->profile != NULL)
+        status = swi_profile_step(exec, &args);
+    end_of_run(exec);
+    swi_leave(exec, &args);
+    return status;
+}
+
+/* ---- planning -------------------------------------------------------------------------------- */
+
+/* The refusal that people read: what is needed, what there is, who holds the peak. */
+sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const swi_program *p,
+                           sw_status status)
+{
+    sw_plan_info info = {.size = sizeof info};
+    swi_plan_info(p, args->data_bytes, &info);
+    return sw_error_set(status, __FILE__, __LINE__,
+                        "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), the "
+                        "budget is %zu; the peak is at %s, held by %s",
+                        info.total_bytes, info.model_bytes, info.arena_bytes, info.data_bytes,
+                        sw_budget_limit(exec->budget), info.peak_op, info.holders);
+}
+
+static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
+{
+    swi_program *p;
+    bool fresh;
+    SW_TRY(swi_exec_program(exec, args, &p, &fresh));
+    swi_plan_info(p, args->data_bytes, out);
+    if (exec->budget == NULL)
+        return SW_OK;
+    sw_status status = SW_OK;
+    for (int i = 0; status == SW_OK && i < args->n_models; i++)
+        status = swi_model_reserve(args->models[i], exec);
+    if (status == SW_OK)
+        status = sw_arena_grow(exec->arena, p->height, false);
+    return status == SW_NOMEM ? swi_does_not_fit(exec, args, p, status) : status;
+}
+
+sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
+{
+    sw_run_args args;
+    if (exec == NULL || out == NULL || out->size == 0)
+        SW_FAIL(SW_INVALID, "sw_plan: an exec and a result with its size are wanted");
+    SW_TRY(swi_read_args(&args, given, false));
+    SW_TRY(swi_enter(exec, &args));
+    const sw_status status = plan(exec, &args, out);
+    swi_leave(exec, &args);
+    return status;
+}
+
+/* ---- what leaves a run ----------------------------------------------------------------------- */
+
+static const swi_trace *last_trace(const sw_exec *exec)
+{
+    if (exec->last_immediate)
+        return &exec->ctx.trace;
+    return exec->last != NULL ? &exec->last->trace : NULL;
+}
+
+sw_status sw_metric_get(sw_exec *exec, const char *name, double *out)
+{
+    const swi_trace *t = exec != NULL ? last_trace(exec) : NULL;
+    if (t == NULL || name == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "sw_metric_get: nothing has run yet");
+    for (uint32_t i = 0; i < t->n_metrics; i++)
+        if (strcmp(t->metrics[i].name, name) == 0) {
+            *out = exec->last_immediate ? exec->immediate_metrics[i] : exec->last->metrics[i];
+            return SW_OK;
+        }
+    SW_FAIL(SW_INVALID, "the last run had no metric '%s'", name);
+}
+
+sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
+{
+    const swi_trace *t = exec != NULL ? last_trace(exec) : NULL;
+    if (t == NULL || name == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "sw_output_get: nothing has run yet");
+    for (uint32_t i = 0; i < t->n_outputs; i++) {
+        if (strcmp(t->outputs[i].name, name) != 0)
+            continue;
+        if (!exec->reset_pending)
+            SW_FAIL(SW_STALE, "output '%s' belongs to an earlier run", name);
+        const swi_value *v = &t->values[t->outputs[i].value];
+        *out = (sw_array){v->type.dtype, v->type.shape,
+                          sw_arena_base(exec->arena) + t->storages[v->storage].offset + v->offset};
+        return SW_OK;
+    }
+    SW_FAIL(SW_INVALID, "the last run had no output '%s'", name);
+}

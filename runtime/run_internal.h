@@ -1,0 +1,22 @@
+/* Between the files that run programs: arguments, ownership, immediate mode, profile records. */
+#ifndef SW_RUN_INTERNAL_H
+#define SW_RUN_INTERNAL_H
+
+#include "runtime/runtime_internal.h"
+
+sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data);
+/* Mark the exec and the models as in use by this thread; SW_BUSY changes nothing. */
+sw_status swi_enter(sw_exec *exec, const sw_run_args *args);
+/* Lay out and initialise models that are not ready; refuse damaged ones. */
+sw_status swi_make_ready(sw_exec *exec, const sw_run_args *args);
+void swi_leave(sw_exec *exec, const sw_run_args *args);
+/* Segment addresses of a run: SWI_SEG_COUNT + 1 of them, the last NULL. */
+void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base);
+sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
+sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const swi_program *program,
+                           sw_status status);
+sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *updated);
+sw_status swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *program);
+sw_status swi_profile_step(sw_exec *exec, const sw_run_args *args);
+
+#endif

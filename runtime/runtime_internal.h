@@ -1,0 +1,403 @@
+/* What the files of runtime/ share: models, traces, programs, execs.
+ *
+ * A trace (struct sw_ctx) collects nodes, values and storages while the step function runs. Finishing
+ * it leaves a program: the flat list of ops with planned storages. A program holds no address: each
+ * storage lies in a segment (step arena, input i, model i) at an offset, and a run binds segments.
+ * Immediate mode uses the same trace and executes each node as it is appended. */
+#ifndef SW_RUNTIME_INTERNAL_H
+#define SW_RUNTIME_INTERNAL_H
+
+#include "alloc/arena.h"
+#include "alloc/mem.h"
+#include "runtime/stepwell.h"
+#include <stdbool.h>
+
+#define SWI_NONE UINT32_MAX
+#define SWI_MAX_MODELS 16
+#define SWI_MAX_INPUTS 16
+#define SWI_MAX_OPERANDS 40 /* inputs of one op (concat takes 32), outputs included */
+#define SWI_MAX_SCOPE 192
+
+/* One list of roles; reports use these names. */
+#define SWI_ROLES(X)                                                                               \
+    X(PARAMETER, "parameter")                                                                      \
+    X(OPTIMIZER_STATE, "optimizer_state")                                                          \
+    X(BUFFER, "buffer")                                                                            \
+    X(STATE, "state")                                                                              \
+    X(KNOB, "knob")                                                                                \
+    X(INPUT, "input")                                                                              \
+    X(ACTIVATION, "activation")                                                                    \
+    X(SAVED, "saved")                                                                              \
+    X(GRADIENT, "gradient")                                                                        \
+    X(TEMPORARY, "temporary")                                                                      \
+    X(WORKSPACE, "workspace")                                                                      \
+    X(METRIC, "metric")                                                                            \
+    X(OUTPUT, "output")
+#define SWI_ROLE_ENUM(id, name) SWI_ROLE_##id,
+typedef enum { SWI_ROLES(SWI_ROLE_ENUM) SWI_ROLE_COUNT } swi_role;
+const char *swi_role_name(swi_role role);
+
+/* Segments of a binding. */
+enum {
+    SWI_SEG_STEP = 0,
+    SWI_SEG_INPUT = 1, /* + i */
+    SWI_SEG_MODEL = SWI_SEG_INPUT + SWI_MAX_INPUTS, /* + i */
+    SWI_SEG_COUNT = SWI_SEG_MODEL + SWI_MAX_MODELS
+};
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    char name[96];
+    swi_role role; /* parameter, buffer, state, optimizer_state, gradient (kept), knob block */
+    sw_dtype dtype;
+    sw_shape shape;
+    char init[72];
+    size_t bytes;  /* payload */
+    size_t offset; /* in the model arena, once laid out */
+    bool frozen;
+    uint32_t optimizer; /* index of the owner; SWI_NONE */
+    uint32_t group;     /* parameter group of the owner */
+    uint32_t kept;      /* entry of the kept gradient; SWI_NONE */
+    uint32_t state[2];  /* entries of the optimizer's state; SWI_NONE */
+} swi_entry;
+
+/* Kinds of optimizers; one table in runtime/optim/optim.c. */
+typedef struct swi_optimizer_kind swi_optimizer_kind;
+
+struct sw_optimizer {
+    sw_model *model;
+    uint32_t index; /* in the model */
+    const swi_optimizer_kind *kind;
+    float momentum, beta1, beta2, epsilon;
+    bool nesterov, keep, release;
+    uint32_t n_groups;
+    uint32_t lr_knob[16];
+    float weight_decay[16];
+    uint32_t tick; /* entry of the step scalars (f64[2]); SWI_NONE */
+    uint32_t flag; /* entry: 1 when kept gradients hold something (f32); SWI_NONE */
+};
+
+typedef struct {
+    char name[48];
+    float value; /* as set; the arena's copy is what runs read */
+} swi_knob;
+
+struct sw_model {
+    char name[64];
+    uint64_t uid; /* unique in the process: keys hold it instead of the address */
+    sw_status declared; /* first error of a declaration */
+    char declared_message[256];
+    swi_entry *entries; /* index 0 is unused, so that {0} is no parameter */
+    uint32_t n_entries, cap_entries;
+    swi_knob *knobs;
+    uint32_t n_knobs, cap_knobs;
+    uint32_t knob_entry;
+    sw_optimizer **optimizers;
+    uint32_t n_optimizers, cap_optimizers;
+    bool fixed; /* laid out: nothing can be declared any more */
+    bool ready;
+    bool damaged; /* a run failed after an update: refuse until restored */
+    int busy;     /* atomic: a run is using it */
+    size_t bytes; /* of the arena */
+    size_t role_bytes[SWI_ROLE_COUNT];
+    uint64_t layout_hash, frozen_hash;
+    sw_arena *arena;
+    unsigned char *base; /* of the arena; NULL before ready */
+};
+
+sw_status swi_model_layout(sw_model *model); /* fixes it; idempotent */
+/* Create the arena and charge the budget of the exec without touching memory. */
+sw_status swi_model_reserve(sw_model *model, sw_exec *exec);
+uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
+                         sw_shape shape, const char *init); /* 0 on a kept error */
+sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format, ...)
+    SW_PRINTF(3, 4);
+sw_status swi_init_values(float *to, int64_t n, const sw_shape *shape, const char *init,
+                          uint64_t seed, const char *name);
+sw_status swi_init_check(const char *init);
+
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+const sw_op_desc *swi_op(uint32_t id);
+uint32_t swi_op_count(void);
+
+/* ---- traces ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    size_t bytes;   /* payload */
+    size_t rounded; /* to SW_ALIGN: what is counted */
+    uint32_t segment;
+    size_t offset;  /* in the segment; for the step arena by the plan */
+    uint32_t version; /* grows with each overwriting op (trace time) */
+    uint32_t entry;   /* of the model, for model segments */
+    uint32_t birth, death; /* run positions: first op that writes, last that touches */
+    uint32_t alias;        /* the storage whose place it takes, or itself */
+    swi_role role;
+    sw_phase phase; /* of its birth */
+    uint32_t layer; /* strings */
+    uint32_t name;
+    bool pinned;   /* lives to the end of the run: metrics and outputs */
+    bool declared_saved; /* some gradient kernel of its op's save policy names it */
+} swi_storage;
+
+typedef struct {
+    uint32_t storage;
+    size_t offset; /* bytes inside the storage */
+    sw_type type;
+    int64_t stride[SW_MAX_RANK];
+    uint32_t node;    /* producer; SWI_NONE for inputs and model values */
+    uint32_t version; /* of the storage when this value was made */
+    uint8_t contiguous;
+    uint8_t needs_grad; /* scratch of sw_backward */
+    uint8_t pad[2];
+} swi_value;
+
+typedef struct {
+    uint32_t op;
+    int32_t grad; /* -1: forward kernel; else index of the gradient kernel */
+    uint32_t n_in, n_out;
+    uint32_t first; /* operands: n_in inputs, then n_out outputs (extras included); value ids */
+    uint32_t attrs; /* offset in the attrs pool */
+    uint32_t accumulate;
+    uint32_t scratch; /* storage, SWI_NONE */
+    sw_kernel *kernel; /* NULL for views */
+    sw_phase phase;
+    uint32_t layer;
+    uint32_t stream;
+    uint8_t is_view, is_update, is_backward, writes_model;
+    uint8_t release; /* may move to right behind what it needs */
+} swi_node;
+
+typedef struct {
+    char name[48];
+    uint32_t value;
+} swi_named;
+
+typedef struct {
+    swi_node *nodes;
+    uint32_t n_nodes, cap_nodes;
+    uint32_t *operands;
+    uint32_t n_operands, cap_operands;
+    swi_value *values;
+    uint32_t n_values, cap_values;
+    swi_storage *storages;
+    uint32_t n_storages, cap_storages;
+    unsigned char *attrs;
+    uint32_t n_attrs, cap_attrs;
+    char *strings; /* each ends with 0; index 0 is "" */
+    uint32_t n_strings, cap_strings;
+    swi_named *metrics, *outputs;
+    uint32_t n_metrics, cap_metrics, n_outputs, cap_outputs;
+} swi_trace;
+
+sw_status swi_trace_reset(swi_trace *trace);
+void swi_trace_free(swi_trace *trace);
+uint32_t swi_trace_string(swi_trace *trace, const char *text, sw_status *status);
+const char *swi_string(const swi_trace *trace, uint32_t index);
+
+/* Gradient of a parameter in this run. */
+typedef struct {
+    uint32_t model, entry;
+    uint32_t value;
+} swi_param_grad;
+
+struct sw_ctx {
+    sw_exec *exec;
+    const sw_run_args *args;
+    swi_trace trace;
+    sw_status status;
+    uint32_t generation;
+    bool immediate;
+    int phase_override; /* -1 none */
+    int phase_now;      /* inside sw_backward, sw_update; -1 none */
+    bool in_backward;
+    char scope[SWI_MAX_SCOPE];
+    /* model values: for (model, entry) the value at the present version */
+    uint32_t *model_values[SWI_MAX_MODELS];
+    uint32_t model_cap[SWI_MAX_MODELS];
+    swi_param_grad *grads;
+    uint32_t n_grads, cap_grads;
+    uint32_t *value_grads; /* gradient of each value in the running sw_backward */
+    uint32_t cap_value_grads;
+    uint32_t clip_scale[SWI_MAX_MODELS][8]; /* value of the pending gradient scale per optimizer */
+    /* immediate mode */
+    uint32_t done_storages; /* have their bytes */
+    size_t base_bytes;
+    uint64_t phase_since;
+    bool updated; /* an update has run: a failure damages the models */
+    int run_phase;
+};
+
+/* Internal trace functions; all check and set ctx->status. */
+sw_status swi_stick(sw_ctx *ctx, sw_status status); /* keeps the first, with the scope path */
+swi_value *swi_value_at(sw_ctx *ctx, sw_value v);   /* NULL and an error for a bad handle */
+sw_value swi_handle(const sw_ctx *ctx, uint32_t id);
+uint32_t swi_model_value(sw_ctx *ctx, sw_model *model, uint32_t entry);
+uint32_t swi_knob_value(sw_ctx *ctx, sw_knob knob);
+sw_value swi_layout(sw_ctx *ctx, sw_value x, sw_layout layout);
+uint32_t swi_contiguous(sw_ctx *ctx, uint32_t value);
+uint32_t swi_new_value(sw_ctx *ctx, const sw_type *type, uint32_t storage);
+uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role);
+
+/* Append a kernel node. into[j] != SWI_NONE: output j overwrites (or, with its accumulate bit, adds
+ * to) the storage of that value and becomes its new version. Receives output values in outs. */
+typedef struct {
+    uint32_t op;
+    int grad;
+    const uint32_t *in;
+    int n_in;
+    const void *attrs;
+    const sw_type *out_types;
+    const uint32_t *into; /* NULL: all new */
+    int n_out;
+    uint32_t accumulate;
+    const char *stream; /* random ops */
+    bool update, release;
+} swi_append_args;
+sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs);
+/* The rest of appending an op by descriptor: layouts, copies, types. into as above or NULL. */
+sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in, const void *attrs,
+                    const uint32_t *into, uint32_t accumulate, const char *stream, uint32_t *outs);
+
+/* Make the gradient in *slot own its bytes alone, so that it can be added to. */
+sw_status swi_own_gradient(sw_ctx *ctx, uint32_t *slot, uint32_t first_storage);
+
+/* Begin and end a trace of `args` in exec->ctx; the step function runs in between. */
+sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate);
+sw_status swi_ctx_end(sw_ctx *ctx);
+void swi_ctx_free(sw_ctx *ctx);
+/* Immediate mode: give the node's new storages bytes and run it. */
+sw_status swi_immediate_node(sw_ctx *ctx, uint32_t node);
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* Where an operand's bytes are: a segment of the binding and an offset in it. */
+typedef struct {
+    uint32_t segment;
+    size_t offset;
+} swi_bind;
+
+typedef struct {
+    uint32_t node;     /* of the trace */
+    uint32_t first;    /* first buffer and bind of this op; scratch is the last bind */
+    uint32_t n_buffers;
+    uint32_t births, n_births; /* into program->births */
+    uint32_t deaths, n_deaths; /* into program->deaths */
+    sw_phase phase;
+    bool is_update;
+} swi_run_op;
+
+typedef struct swi_program {
+    swi_trace trace; /* compact copy, owned */
+    uint32_t id;     /* in its exec */
+    uint64_t hash;
+    int refs;
+    swi_run_op *ops; /* in run order, views left out */
+    uint32_t n_ops;
+    sw_buffer *buffers; /* templates, ptr NULL */
+    swi_bind *binds;    /* as planned; n_binds = buffers + one scratch slot per op */
+    uint32_t n_buffers, n_binds;
+    uint32_t *births, *deaths; /* storages (roots in the step arena) */
+    uint32_t n_births;
+    sw_launch *launches;
+    size_t height;    /* of the step arena */
+    size_t slot_bytes; /* inputs, rounded */
+    int n_models;
+    size_t model_bytes;
+    int n_inputs;
+    sw_plan_info info; /* data and total bytes are the caller's */
+    uint32_t peak_op;
+    double *metrics; /* of the last run */
+    bool profiled;   /* the exec's profile has its plan */
+    size_t heap_bytes[8];
+} swi_program;
+
+/* Compare two programs' traces: SWI_NONE when equal, else the first node that differs. */
+uint32_t swi_trace_differs(const swi_trace *a, const swi_trace *b);
+uint64_t swi_trace_hash(const swi_trace *trace);
+/* Passes and plan over a finished trace (copied). */
+sw_status swi_program_create(swi_program **out, const sw_ctx *ctx);
+void swi_program_free(swi_program *program);
+void swi_pass_inplace(swi_trace *trace, const uint32_t *order, uint32_t n);
+void swi_program_bind(swi_program *program); /* binds, births, deaths from storages */
+sw_status swi_program_measure(swi_program *program); /* info from lifetimes */
+/* Figures of the program's plan with data_bytes as given by the caller. */
+void swi_plan_info(const swi_program *program, size_t data_bytes, sw_plan_info *out);
+/* A name for reports: the given one, else layer, op and what it is. */
+const char *swi_storage_name(const swi_trace *trace, uint32_t storage, char *to, size_t bytes);
+const char *swi_node_name(const swi_trace *trace, const swi_node *node, char *to, size_t bytes);
+
+/* ---- execs ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint64_t hash;
+    uint64_t used; /* exec->clock of the last use */
+    size_t bytes;
+    unsigned char *key;
+    uint32_t program;
+} swi_key;
+
+typedef struct sw_pool sw_pool;
+sw_status swi_pool_create(sw_pool **out, int threads);
+void swi_pool_destroy(sw_pool *pool);
+const sw_par *swi_pool_par(sw_pool *pool);
+
+struct sw_exec {
+    int threads;
+    sw_isa isa;
+    sw_budget *budget;
+    uint64_t seed;
+    sw_profile *profile;
+    bool checks, op_clocks, no_inplace;
+    uint32_t max_programs;
+    sw_arena *arena;
+    sw_pool *pool;
+    sw_ctx ctx; /* reused for every trace */
+    swi_program **programs;
+    uint32_t n_programs, cap_programs;
+    swi_key *keys;
+    uint32_t n_keys, cap_keys;
+    uint32_t next_key; /* where a lookup begins */
+    uint64_t clock;
+    uint32_t next_program_id;
+    int busy;
+    bool broken; /* after a device fault */
+    bool reset_pending; /* outputs of the last run are still in the arena */
+    swi_program *last; /* of the last run */
+    bool last_immediate;
+    sw_run_info info;
+    double *immediate_metrics;
+    uint32_t cap_immediate_metrics;
+    uint64_t *op_ns;
+    uint32_t cap_op_ns;
+    void *key_scratch;
+    size_t cap_key_scratch;
+};
+
+/* Find or make the program of these arguments (traces and plans on the first call). */
+sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out, bool *fresh);
+
+/* Around each op of a run; any may be NULL. */
+typedef struct {
+    void *context;
+    sw_status (*before)(void *context, uint32_t op);
+    sw_status (*after)(void *context, uint32_t op);
+} swi_hooks;
+
+/* Run a program op by op with a binding of the caller's: base[segment] + binds[k].offset. Neither
+ * arena nor profiler is told; used by the witnesses. *updated (or NULL) says whether an update ran. */
+sw_status swi_program_execute(sw_exec *exec, swi_program *program, const sw_run_args *args,
+                              unsigned char *const *base, const swi_bind *binds,
+                              const swi_hooks *hooks, bool *updated);
+
+/* Witness of one program as it stands (tests plant faults in a copy first). */
+sw_status swi_program_clone(swi_program **out, const swi_program *program);
+sw_status swi_witness_program(sw_exec *exec, swi_program *program, const sw_run_args *args,
+                              uint32_t which, sw_witness_info *out);
+
+/* Floating-point policy of compute threads: denormals are zero. Returns the old word. */
+uint32_t swi_fp_enter(void);
+void swi_fp_leave(uint32_t old);
+
+#endif
