@@ -1,6 +1,7 @@
 /* Arenas over one store. Counts are of rounded bytes; red zones exist with checks and are in no count,
  * so a bump's height equals what a trace predicts in every build. */
 #include "alloc/arena.h"
+#include "alloc/assert.h"
 #include "alloc/mem.h"
 #include "alloc/poison.h"
 #include "alloc/size.h"
@@ -61,24 +62,31 @@ static sw_status commit(sw_arena *a, size_t bytes)
     return SW_OK;
 }
 
-sw_status sw_arena_grow(sw_arena *a, size_t height, bool physical)
+/* Promise `height` bytes and have `physical` of them committed, or change nothing. */
+static sw_status promise(sw_arena *a, size_t height, size_t physical)
 {
-    size_t wanted;
-    if (!sw_size_align(height, SW_ALIGN, &wanted))
-        SW_FAIL(SW_NOMEM, "%s: %zu bytes overflow", a->opts.label, height);
-    const size_t more = wanted > a->height ? wanted - a->height : 0;
-    sw_status status = sw_budget_take(a->opts.budget, more, a->opts.label);
-    if (status == SW_OK && physical) {
-        status = commit(a, wanted);
-        if (status != SW_OK)
-            sw_budget_give(a->opts.budget, more);
-    }
+    const size_t more = height > a->height ? height - a->height : 0;
+    SW_TRY(sw_budget_take(a->opts.budget, more, a->opts.label));
+    const sw_status status = commit(a, physical);
     if (status != SW_OK) {
-        state(a, SW_EVENT_DENIED, 0, wanted, 0, a->opts.label);
+        sw_budget_give(a->opts.budget, more);
         return status;
     }
     a->height += more;
     return SW_OK;
+}
+
+sw_status sw_arena_grow(sw_arena *a, size_t height, bool physical)
+{
+    size_t wanted;
+    sw_status status = SW_NOMEM;
+    if (sw_size_align(height, SW_ALIGN, &wanted))
+        status = promise(a, wanted, physical ? wanted : 0);
+    else
+        status = sw_error_set(status, __FILE__, __LINE__, "%s: %zu bytes overflow", a->opts.label, height);
+    if (status != SW_OK)
+        state(a, SW_EVENT_DENIED, 0, height, 0, a->opts.label);
+    return status;
 }
 
 static void count_live(sw_arena *a, size_t bytes)
@@ -90,19 +98,18 @@ static void count_live(sw_arena *a, size_t bytes)
 
 sw_status sw_arena_push(sw_arena *a, void **out, size_t bytes, const char *label)
 {
-    size_t rounded, top;
-    if (!sw_size_align(bytes, SW_ALIGN, &rounded) || !sw_size_add(a->top, rounded, &top) ||
-        !sw_size_add(top, RED_ZONE, &top))
-        SW_FAIL(SW_NOMEM, "%s: %zu bytes for %s overflow", a->opts.label, bytes, label);
-    const size_t used = a->used + rounded;
-    sw_status status = sw_arena_grow(a, used, false);
-    if (status == SW_OK)
-        status = commit(a, top);
+    size_t rounded = 0, top = 0;
+    sw_status status;
+    if (sw_size_align(bytes, SW_ALIGN, &rounded) && sw_size_add(a->top, rounded, &top) &&
+        sw_size_add(top, RED_ZONE, &top))
+        status = promise(a, a->used + rounded, top);
+    else
+        status = sw_error_set(SW_NOMEM, __FILE__, __LINE__, "%s: %zu bytes overflow", a->opts.label, bytes);
     if (status != SW_OK) {
-        state(a, SW_EVENT_DENIED, a->top, rounded, 0, label);
-        SW_FAIL(status, "%s: %zu bytes wanted for %s, %zu used: does not fit", a->opts.label, bytes, label,
-                a->used);
+        state(a, SW_EVENT_DENIED, a->top, bytes, 0, label);
+        SW_FAIL(status, "%s: %s", label, sw_last_error());
     }
+    const size_t used = a->used + rounded;
     unsigned char *at = a->opts.store->base + a->top;
     sw_unpoison(at, bytes);
     if (SW_CHECKS >= 1 && a->opts.store->ops->host_access == NULL)
@@ -110,8 +117,8 @@ sw_status sw_arena_push(sw_arena *a, void **out, size_t bytes, const char *label
     const size_t offset = a->top;
     a->top = top;
     a->used = used;
-    if (top > a->high_water)
-        a->high_water = top;
+    if (used > a->high_water)
+        a->high_water = used;
     count_live(a, rounded);
     *out = at;
     state(a, SW_EVENT_PUSH, offset, rounded, 0, label);
@@ -142,7 +149,7 @@ void sw_arena_reset(sw_arena *a)
     if (SW_POISON && a->opts.store->committed_bytes > 0)
         sw_poison(a->opts.store->base, a->opts.store->committed_bytes);
     const size_t bytes = a->live;
-    a->top = a->used = a->live = a->peak = 0;
+    a->top = a->used = a->live = 0;
     a->generation++;
     state(a, SW_EVENT_RESET, 0, bytes, 0, NULL);
 }
@@ -153,6 +160,11 @@ sw_status sw_arena_place(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
     if (rounded < bytes || offset > a->height || rounded > a->height - offset)
         SW_FAIL(SW_INVALID, "%s: range %zu+%zu is outside the height %zu", a->opts.label, offset, bytes,
                 a->height);
+    const sw_status status = commit(a, offset + rounded);
+    if (status != SW_OK) {
+        state(a, SW_EVENT_DENIED, offset, rounded, id, NULL);
+        return status;
+    }
     if (offset + rounded > a->high_water)
         a->high_water = offset + rounded;
     sw_unpoison(a->opts.store->base + offset, bytes);
@@ -166,6 +178,7 @@ sw_status sw_arena_place(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
 void sw_arena_release(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
 {
     const size_t rounded = (bytes + SW_ALIGN - 1) & ~(size_t)(SW_ALIGN - 1);
+    SW_ASSERT(rounded <= a->live);
     a->live -= rounded;
     sw_poison(a->opts.store->base + offset, rounded);
     state(a, SW_EVENT_RELEASE, offset, rounded, id, NULL);

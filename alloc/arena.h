@@ -38,7 +38,7 @@ void sw_arena_destroy(sw_arena *arena); /* NULL is fine */
 
 /* Grow what is promised to this arena to at least `height` bytes (rounded up to SW_ALIGN):
  * reserved in the budget at once, committed in the store when `commit`. Never shrinks. A refusal
- * (SW_NOMEM) changes nothing and is an event. Pushing and placing grow it by themselves. */
+ * (SW_NOMEM) changes nothing and is an event. Pushing grows it by itself. */
 SW_MUST_USE sw_status sw_arena_grow(sw_arena *arena, size_t height, bool commit);
 
 /* Take `bytes` at an address divisible by SW_ALIGN; the top moves by bytes rounded up to SW_ALIGN
@@ -62,8 +62,8 @@ SW_MUST_USE sw_status sw_arena_rewind(sw_arena *arena, sw_arena_mark mark);
 void sw_arena_reset(sw_arena *arena);
 
 /* State that the planned range [offset, offset+bytes) becomes live (bytes is rounded up to
- * SW_ALIGN), or dies. Inside the grown height, else SW_INVALID. With checks the range is unpoisoned
- * or poisoned. */
+ * SW_ALIGN), or dies. Inside the grown height, else SW_INVALID; what is not committed yet is, or
+ * SW_NOMEM. With checks the range is unpoisoned or poisoned. */
 SW_MUST_USE sw_status sw_arena_place(sw_arena *arena, size_t offset, size_t bytes, uint32_t id);
 void sw_arena_release(sw_arena *arena, size_t offset, size_t bytes, uint32_t id);
 

@@ -1,5 +1,6 @@
 /* Budgets: one atomic number under a limit. */
 #include "alloc/arena.h"
+#include "alloc/assert.h"
 #include "alloc/mem.h"
 #include <stdatomic.h>
 #include <stdio.h>
@@ -40,8 +41,11 @@ sw_status sw_budget_take(sw_budget *budget, size_t bytes, const char *label)
 
 void sw_budget_give(sw_budget *budget, size_t bytes)
 {
-    if (budget != NULL)
-        atomic_fetch_sub(&budget->used, bytes);
+    if (budget == NULL)
+        return;
+    const size_t before = atomic_fetch_sub(&budget->used, bytes);
+    SW_ASSERT(bytes <= before);
+    (void)before;
 }
 
 size_t sw_budget_limit(const sw_budget *budget)

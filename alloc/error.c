@@ -2,6 +2,7 @@
 #include "alloc/base.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local char message[512];
 
@@ -19,14 +20,16 @@ const char *sw_last_error(void)
 
 sw_status sw_error_set(sw_status status, const char *file, int line, const char *format, ...)
 {
+    char text[sizeof message]; /* an argument may be the message before */
     va_list list;
     (void)file; /* for a debugger's breakpoint here: the caller's frame has them */
     (void)line;
     va_start(list, format);
-    vsnprintf(message, sizeof message, format, list);
+    vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    for (char *p = message; *p != '\0'; p++)
+    for (char *p = text; *p != '\0'; p++)
         if (*p == '\n' || *p == '\r')
             *p = ' ';
+    memcpy(message, text, strlen(text) + 1);
     return status;
 }

@@ -4,6 +4,7 @@
 #include <jemalloc/jemalloc.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 static unsigned arenas[SW_HEAP_KINDS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -40,6 +41,6 @@ const char *swi_heap_backend(void)
     const char *version = "";
     size_t size = sizeof version;
     (void)mallctl("version", &version, &size, NULL, 0);
-    snprintf(text, sizeof text, "jemalloc %.20s", version);
+    snprintf(text, sizeof text, "jemalloc %.*s", (int)strcspn(version, "-"), version);
     return text;
 }

@@ -94,9 +94,12 @@ void sw_heap_read(sw_heap heap, sw_heap_stats *out)
 
 size_t sw_page_bytes(void)
 {
-    static size_t page;
-    if (page == 0)
+    static atomic_size_t known;
+    size_t page = atomic_load_explicit(&known, memory_order_relaxed);
+    if (page == 0) {
         page = (size_t)sysconf(_SC_PAGESIZE);
+        atomic_store_explicit(&known, page, memory_order_relaxed);
+    }
     return page;
 }
 
@@ -138,4 +141,13 @@ void sw_range_release(void *base, size_t bytes)
         return;
     count_call();
     (void)munmap(base, bytes);
+}
+
+sw_status sw_range_protect(void *base, size_t from, size_t to, sw_range_access access)
+{
+    static const int bits[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
+    if (mprotect((unsigned char *)base + from, to - from, bits[access]) != 0)
+        SW_FAIL(SW_NOMEM, "the access to %zu bytes could not be changed: %s", to - from,
+                strerror(errno));
+    return SW_OK;
 }

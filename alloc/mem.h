@@ -47,6 +47,10 @@ SW_MUST_USE sw_status sw_range_reserve(void **out, size_t bytes);
 SW_MUST_USE sw_status sw_range_commit(void *base, size_t from, size_t to);
 SW_MUST_USE sw_status sw_range_decommit(void *base, size_t from, size_t to);
 void sw_range_release(void *base, size_t bytes);
+/* Allow nothing, reading, or reading and writing in [base+from, base+to) of a committed range; the
+ * bytes stay. Callable from a signal handler. It moves no memory: planned failures leave it alone. */
+typedef enum { SW_RANGE_NONE, SW_RANGE_READ, SW_RANGE_WRITE } sw_range_access;
+SW_MUST_USE sw_status sw_range_protect(void *base, size_t from, size_t to, sw_range_access access);
 
 /* Calls of the whole table (heap and ranges, both directions) so far: the difference over a step is
  * the step's `allocations`. */

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-
 typedef struct {
     const sw_place_item *items;
     size_t n;
@@ -19,30 +18,7 @@ typedef struct {
     uint32_t *temp;       /* for merging */
     size_t *offset;       /* of this attempt */
     size_t *best;         /* of the best attempt */
-    size_t *level;        /* live bytes by time, for the lower bound */
 } work;
-
-/* ---- lower bound ----------------------------------------------------------------------------- */
-
-static sw_status lower_bound(const sw_place_item *items, size_t n, uint32_t horizon, size_t *level,
-                             size_t *out)
-{
-    memset(level, 0, ((size_t)horizon + 1) * sizeof *level);
-    size_t total = 0;
-    for (size_t i = 0; i < n; i++) {
-        level[items[i].lower] += items[i].bytes; /* differences; they wrap and unwrap */
-        level[items[i].upper] -= items[i].bytes;
-        if (!sw_size_add(total, items[i].bytes, &total))
-            SW_FAIL(SW_NOMEM, "placement: the sizes overflow at buffer %zu", i);
-    }
-    size_t live = 0, peak = 0;
-    for (uint32_t t = 0; t <= horizon; t++) {
-        live += level[t];
-        peak = live > peak ? live : peak;
-    }
-    *out = peak;
-    return SW_OK;
-}
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
@@ -100,6 +76,31 @@ static void sort_by(work *w, int order)
         w->key[i] = key_of(&w->items[i], order);
     }
     merge_sort(w);
+}
+
+/* ---- lower bound ------------------------------------------------------------------------------ */
+
+/* The largest sum that lives at one time: starts in order, each retiring the ends up to it. Leaves the
+ * orders unsorted for the attempts. */
+static sw_status lower_bound(work *w, size_t *out)
+{
+    size_t total = 0, live = 0, peak = 0;
+    for (size_t i = 0; i < w->n; i++)
+        if (!sw_size_add(total, w->items[i].bytes, &total))
+            SW_FAIL(SW_NOMEM, "placement: the sizes overflow at buffer %zu", i);
+    sort_by(w, BY_START);
+    memcpy(w->sorted, w->order, w->n * sizeof *w->sorted);
+    sort_by(w, BY_END);
+    size_t last = w->n; /* ends stand latest first */
+    for (size_t i = 0; i < w->n; i++) {
+        const sw_place_item *item = &w->items[w->sorted[i]];
+        while (w->items[w->order[last - 1]].upper <= item->lower)
+            live -= w->items[w->order[--last]].bytes;
+        live += item->bytes;
+        peak = live > peak ? live : peak;
+    }
+    *out = peak;
+    return SW_OK;
 }
 
 /* ---- one attempt ----------------------------------------------------------------------------- */
@@ -172,9 +173,8 @@ static void try_orders(work *w, sw_place_result *out)
 
 /* ---- solve ----------------------------------------------------------------------------------- */
 
-static sw_status check_items(const sw_place_item *items, size_t n, uint32_t *horizon)
+static sw_status check_items(const sw_place_item *items, size_t n)
 {
-    *horizon = 0;
     if (n > UINT32_MAX)
         SW_FAIL(SW_INVALID, "placement: %zu buffers are too many", n);
     for (size_t i = 0; i < n; i++) {
@@ -183,34 +183,29 @@ static sw_status check_items(const sw_place_item *items, size_t n, uint32_t *hor
                     items[i].upper);
         if (items[i].bytes == 0)
             SW_FAIL(SW_INVALID, "placement: buffer %zu has no bytes", i);
-        *horizon = items[i].upper > *horizon ? items[i].upper : *horizon;
     }
     return SW_OK;
 }
 
 sw_status sw_place_solve(sw_place_item *items, size_t n, sw_place_result *out)
 {
-    uint32_t horizon;
-    SW_TRY(check_items(items, n, &horizon));
+    SW_TRY(check_items(items, n));
     *out = (sw_place_result){0};
     if (n == 0)
         return SW_OK;
     void *block;
-    size_t bytes = 0, level_bytes = 0;
+    size_t bytes = 0;
     const size_t per_item = sizeof(uint64_t) + 2 * sizeof(size_t) + 3 * sizeof(uint32_t);
-    if (!sw_size_mul(n, per_item, &bytes) ||
-        !sw_size_mul((size_t)horizon + 1, sizeof(size_t), &level_bytes) ||
-        !sw_size_add(bytes, level_bytes, &bytes))
+    if (!sw_size_mul(n, per_item, &bytes))
         SW_FAIL(SW_NOMEM, "placement: %zu buffers overflow", n);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
     work w = {.items = items, .n = n, .key = block};
     w.offset = (size_t *)(void *)(w.key + n);
     w.best = w.offset + n;
-    w.level = w.best + n;
-    w.order = (uint32_t *)(void *)(w.level + horizon + 1);
+    w.order = (uint32_t *)(void *)(w.best + n);
     w.sorted = w.order + n;
     w.temp = w.sorted + n;
-    sw_status status = lower_bound(items, n, horizon, w.level, &out->lower_bound);
+    sw_status status = lower_bound(&w, &out->lower_bound);
     if (status == SW_OK) {
         try_orders(&w, out);
         for (size_t i = 0; i < n; i++)

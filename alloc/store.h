@@ -37,7 +37,7 @@ SW_MUST_USE sw_status sw_store_host_create(sw_store **out, size_t reserve_bytes)
 typedef struct {
     size_t capacity_bytes;
     size_t granularity;  /* 0: 2 MiB */
-    int64_t fail_commit; /* the k-th commit is SW_NOMEM; -1: none */
+    int64_t fail_commit; /* the k-th commit that grows is SW_NOMEM; -1: none */
     bool sticky;         /* after a fault every later call is SW_DEVICE */
 } sw_sim_script;
 SW_MUST_USE sw_status sw_store_sim_create(sw_store **out, size_t reserve_bytes,

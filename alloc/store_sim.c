@@ -56,8 +56,12 @@ static sw_status sim_commit(sw_store *store, size_t bytes)
         SW_FAIL(SW_NOMEM, "sim store: commit %lld failed as planned", (long long)sim->script.fail_commit);
     }
     SW_TRY(sw_range_commit(store->base, store->committed_bytes, wanted));
+    const size_t before = store->committed_bytes;
     store->committed_bytes = wanted;
-    return protect(sim);
+    const sw_status status = protect(sim);
+    if (status != SW_OK)
+        store->committed_bytes = before;
+    return status;
 }
 
 static sw_status sim_trim(sw_store *store, size_t bytes)
@@ -76,12 +80,17 @@ static sw_status sim_trim(sw_store *store, size_t bytes)
 static sw_status sim_access(sw_store *store, bool on)
 {
     sim_store *sim = (sim_store *)(void *)store;
-    note(sim, on ? "open" : "close", store->committed_bytes);
+    if (sim->n_log < LOG_LINES)
+        snprintf(sim->log[sim->n_log++], sizeof sim->log[0], "access %s", on ? "on" : "off");
     SW_TRY(usable(sim));
     if (!on && sim->depth == 0)
-        SW_FAIL(SW_INVALID, "sim store: closed more often than opened");
+        SW_FAIL(SW_INVALID, "sim store: access was ended more often than begun");
+    const int before = sim->depth;
     sim->depth += on ? 1 : -1;
-    return protect(sim);
+    const sw_status status = protect(sim);
+    if (status != SW_OK)
+        sim->depth = before;
+    return status;
 }
 
 static void sim_destroy(sw_store *store)

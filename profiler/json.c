@@ -1,0 +1,307 @@
+/* The JSON writer. Nothing here calls the heap but a growing buffer that is full. */
+#include "profiler/json.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void sw_json_fixed(sw_json *j, char *buffer, size_t capacity,
+                   sw_status (*drain)(void *context, const char *bytes, size_t n), void *context)
+{
+    *j = (sw_json){.bytes = buffer, .capacity = capacity, .drain = drain, .context = context};
+}
+
+void sw_json_growing(sw_json *j, sw_heap heap)
+{
+    *j = (sw_json){.grows = true, .heap = heap};
+}
+
+void sw_json_free(sw_json *j)
+{
+    if (j->grows)
+        sw_heap_free(j->bytes, j->heap, j->capacity);
+    *j = (sw_json){0};
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static sw_status grow(sw_json *j, size_t wanted)
+{
+    size_t capacity = j->capacity < 512 ? 512 : j->capacity;
+    while (capacity - j->used < wanted) {
+        if (capacity > SIZE_MAX / 2)
+            SW_FAIL(SW_NOMEM, "json: %zu bytes are too many", wanted);
+        capacity *= 2;
+    }
+    void *block = j->bytes;
+    SW_TRY(sw_heap_resize(&block, j->heap, j->capacity, capacity));
+    j->bytes = block;
+    j->capacity = capacity;
+    return SW_OK;
+}
+
+static sw_status make_room(sw_json *j, size_t wanted)
+{
+    if (j->grows)
+        return grow(j, wanted);
+    if (j->drain == NULL)
+        SW_FAIL(SW_NOMEM, "json: %zu bytes do not fit a buffer of %zu", j->used + wanted, j->capacity);
+    const size_t n = j->used;
+    j->used = 0;
+    return j->drain(j->context, j->bytes, n);
+}
+
+static void emit(sw_json *j, const char *from, size_t n)
+{
+    while (n > 0 && j->status == SW_OK) {
+        size_t part = j->capacity - j->used;
+        if (part == 0) {
+            j->status = make_room(j, n);
+            continue;
+        }
+        if (part > n)
+            part = n;
+        memcpy(j->bytes + j->used, from, part);
+        j->used += part;
+        from += part;
+        n -= part;
+    }
+}
+
+/* ---- structure ------------------------------------------------------------------------------- */
+
+static void misuse(sw_json *j, const char *what)
+{
+    if (j->status == SW_OK)
+        j->status = sw_error_set(SW_INVALID, __FILE__, __LINE__, "json: %s", what);
+}
+
+static void comma(sw_json *j)
+{
+    const uint64_t bit = (uint64_t)1 << j->depth;
+    if (j->depth > 0 && (j->nonempty & bit) != 0)
+        emit(j, ",", 1);
+    j->nonempty |= bit;
+}
+
+/* In front of every value; a value in an object needs its key, others may not have one. */
+static bool value(sw_json *j)
+{
+    if (j->status != SW_OK)
+        return false;
+    const bool object = j->depth > 0 && (j->arrays >> j->depth & 1) == 0;
+    if (object != j->keyed) {
+        misuse(j, "a value without its key");
+        return false;
+    }
+    if (!j->keyed)
+        comma(j);
+    j->keyed = false;
+    return true;
+}
+
+void sw_json_begin(sw_json *j, char bracket)
+{
+    if (j->depth == SW_JSON_DEPTH)
+        misuse(j, "too deep");
+    if (!value(j))
+        return;
+    emit(j, &bracket, 1);
+    j->depth++;
+    const uint64_t bit = (uint64_t)1 << j->depth;
+    j->nonempty &= ~bit;
+    j->arrays = bracket == '[' ? j->arrays | bit : j->arrays & ~bit;
+}
+
+void sw_json_end(sw_json *j)
+{
+    if (j->depth == 0 || j->keyed)
+        misuse(j, "a bracket closes that is not open, or a key has no value");
+    if (j->status != SW_OK)
+        return;
+    emit(j, (j->arrays >> j->depth & 1) != 0 ? "]" : "}", 1);
+    j->depth--;
+}
+
+void sw_json_line(sw_json *j)
+{
+    if (j->depth != 0)
+        misuse(j, "a line ends inside a value");
+    if (j->status == SW_OK)
+        emit(j, "\n", 1);
+}
+
+/* ---- strings --------------------------------------------------------------------------------- */
+
+/* Bytes of the well-formed UTF-8 sequence at s (no overlong forms, surrogates or codes past U+10FFFF),
+ * 0 when there is none. The terminating zero is no continuation, so this stops at the end. */
+static size_t sequence(const unsigned char *s)
+{
+    if (s[0] < 0x80)
+        return 1;
+    const size_t n = s[0] >= 0xc2 && s[0] <= 0xdf ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+static void escape(sw_json *j, unsigned char c)
+{
+    static const char hex[] = "0123456789abcdef";
+    const char named[] = {'\\', c == '\n' ? 'n' : c == '\t' ? 't' : c == '\r' ? 'r' : (char)c};
+    const char coded[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+    if (c == '"' || c == '\\' || c == '\n' || c == '\t' || c == '\r')
+        emit(j, named, sizeof named);
+    else
+        emit(j, coded, sizeof coded);
+}
+
+static void quoted(sw_json *j, const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    emit(j, "\"", 1);
+    while (*s != '\0') {
+        const unsigned char *plain = s;
+        size_t n = 0;
+        while (*s >= 0x20 && *s != '"' && *s != '\\' && *s != 0x7f && (n = sequence(s)) > 0)
+            s += n;
+        emit(j, (const char *)plain, (size_t)(s - plain));
+        if (*s == '\0')
+            break;
+        if (*s >= 0x80)
+            emit(j, "\xef\xbf\xbd", 3); /* U+FFFD for each byte that is no UTF-8 */
+        else
+            escape(j, *s);
+        s++;
+    }
+    emit(j, "\"", 1);
+}
+
+void sw_json_key(sw_json *j, const char *key)
+{
+    if (j->keyed || j->depth == 0 || (j->arrays >> j->depth & 1) != 0)
+        misuse(j, "a key out of place");
+    if (j->status != SW_OK)
+        return;
+    comma(j);
+    quoted(j, key);
+    emit(j, ":", 1);
+    j->keyed = true;
+}
+
+void sw_json_string(sw_json *j, const char *text)
+{
+    if (text == NULL)
+        sw_json_null(j);
+    else if (value(j))
+        quoted(j, text);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static void digits(sw_json *j, uint64_t x, bool minus)
+{
+    char text[24];
+    size_t at = sizeof text;
+    do {
+        text[--at] = (char)('0' + x % 10);
+        x /= 10;
+    } while (x > 0);
+    if (minus)
+        text[--at] = '-';
+    emit(j, text + at, sizeof text - at);
+}
+
+void sw_json_u64(sw_json *j, uint64_t x)
+{
+    if (value(j))
+        digits(j, x, false);
+}
+
+void sw_json_i64(sw_json *j, int64_t x)
+{
+    if (value(j))
+        digits(j, x < 0 ? 0 - (uint64_t)x : (uint64_t)x, x < 0);
+}
+
+void sw_json_f64(sw_json *j, double x)
+{
+    char text[40];
+    if (!isfinite(x)) {
+        sw_json_null(j);
+        return;
+    }
+    if (!value(j))
+        return;
+    int n = 0;
+    for (int precision = 15; precision <= 17; precision++) { /* 17 digits tell all doubles apart */
+        n = snprintf(text, sizeof text, "%.*g", precision, x);
+        const double back = strtod(text, NULL);
+        if (memcmp(&back, &x, sizeof x) == 0)
+            break;
+    }
+    for (int i = 0; i < n; i++) /* the radix character of the program's locale */
+        if (strchr("0123456789+-e", text[i]) == NULL)
+            text[i] = '.';
+    emit(j, text, (size_t)n);
+}
+
+void sw_json_bool(sw_json *j, bool x)
+{
+    if (value(j))
+        emit(j, x ? "true" : "false", x ? 4 : 5);
+}
+
+void sw_json_null(sw_json *j)
+{
+    if (value(j))
+        emit(j, "null", 4);
+}
+
+/* ---- key and value --------------------------------------------------------------------------- */
+
+void sw_json_put_string(sw_json *j, const char *key, const char *text)
+{
+    sw_json_key(j, key);
+    sw_json_string(j, text);
+}
+
+void sw_json_put_u64(sw_json *j, const char *key, uint64_t x)
+{
+    sw_json_key(j, key);
+    sw_json_u64(j, x);
+}
+
+void sw_json_put_i64(sw_json *j, const char *key, int64_t x)
+{
+    sw_json_key(j, key);
+    sw_json_i64(j, x);
+}
+
+void sw_json_put_f64(sw_json *j, const char *key, double x)
+{
+    sw_json_key(j, key);
+    sw_json_f64(j, x);
+}
+
+void sw_json_put_bool(sw_json *j, const char *key, bool x)
+{
+    sw_json_key(j, key);
+    sw_json_bool(j, x);
+}
+
+void sw_json_put_null(sw_json *j, const char *key)
+{
+    sw_json_key(j, key);
+    sw_json_null(j);
+}
+
+void sw_json_open(sw_json *j, const char *key, char bracket)
+{
+    sw_json_key(j, key);
+    sw_json_begin(j, bracket);
+}

@@ -1,0 +1,494 @@
+/* The profile's state, records and file. One lock around each record; nothing is written or formatted
+ * where there is no file. */
+#include "profiler/prof.h"
+#include "alloc/mem.h"
+#include "alloc/sys.h"
+#include "profiler/json.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUFFER_BYTES ((size_t)64 << 10) /* about eighty step records */
+#define MAX_OWNERS 64
+
+static const char statm_path[] = "/proc/self/statm";
+
+struct sw_profile {
+    pthread_mutex_t lock;
+    sw_file *file;  /* NULL: nothing is written */
+    sw_file *statm; /* NULL: the system has none */
+    sw_json json;
+    sw_status status; /* the first error; later records are dropped */
+    char message[256];
+    uint64_t start, flushed, recorded, asked; /* clock of each; asked 0: never */
+    sw_prof_totals totals;
+    const void *owner[MAX_OWNERS];
+    uint32_t n_owners;
+    uint32_t last_owner, last_program; /* of the latest record */
+    char buffer[BUFFER_BYTES];
+};
+
+const char *sw_prof_phase_name(int phase)
+{
+    static const char *const names[] = {"data", "forward", "loss", "backward", "step"};
+    return phase >= 0 && phase < SW_PROF_PHASES ? names[phase] : "?";
+}
+
+/* ---- file ------------------------------------------------------------------------------------ */
+
+static sw_status stick(sw_profile *p, sw_status status)
+{
+    if (p->status == SW_OK && status != SW_OK) {
+        p->status = status;
+        snprintf(p->message, sizeof p->message, "%s", sw_last_error());
+    }
+    return status;
+}
+
+static sw_status write_out(void *context, const char *bytes, size_t n)
+{
+    sw_profile *p = context;
+    if (p->status != SW_OK)
+        return p->status;
+    p->totals.writes++;
+    return stick(p, sw_file_write(p->file, bytes, n));
+}
+
+static void flush(sw_profile *p, uint64_t now)
+{
+    p->flushed = now;
+    const size_t n = p->json.used;
+    p->json.used = 0;
+    if (n > 0)
+        (void)write_out(p, p->json.bytes, n);
+}
+
+/* After a record: write when a next one, at the pace of the last two, would come too late for this
+ * one, or when the buffer is half full. */
+static void record_done(sw_profile *p, uint64_t now)
+{
+    const uint64_t pace = now - p->recorded;
+    p->recorded = now;
+    (void)stick(p, p->json.status);
+    if (now - p->flushed + pace >= SW_PROF_FLUSH_NS || p->json.used > BUFFER_BYTES / 2)
+        flush(p, now);
+}
+
+static sw_status verdict(sw_profile *p)
+{
+    if (p->status == SW_OK)
+        return SW_OK;
+    return sw_error_set(p->status, __FILE__, __LINE__, "%s", p->message);
+}
+
+static bool writes(const sw_profile *p)
+{
+    return p->file != NULL && p->status == SW_OK;
+}
+
+/* ---- small parts of records ------------------------------------------------------------------ */
+
+/* Where an owner is unknown and the table is full, 0: reports then mix programs of equal number. */
+static uint32_t owner_index(sw_profile *p, const void *owner)
+{
+    for (uint32_t i = 0; i < p->n_owners; i++)
+        if (p->owner[i] == owner)
+            return i;
+    if (p->n_owners == MAX_OWNERS)
+        return 0;
+    p->owner[p->n_owners] = owner;
+    return p->n_owners++;
+}
+
+static void put_program(sw_json *j, uint32_t owner, uint32_t program)
+{
+    if (program == SW_PROF_NONE)
+        sw_json_put_null(j, "program");
+    else
+        sw_json_put_u64(j, "program", program);
+    if (owner > 0)
+        sw_json_put_u64(j, "exec", owner);
+}
+
+static void put_phases(sw_json *j, const sw_prof_phase *phase, bool clocked)
+{
+    sw_json_open(j, "phases", '{');
+    for (int i = 0; i < SW_PROF_PHASES; i++) {
+        sw_json_open(j, sw_prof_phase_name(i), '{');
+        sw_json_put_u64(j, "peak_bytes", phase[i].peak_bytes);
+        sw_json_put_u64(j, "end_bytes", phase[i].end_bytes);
+        if (clocked)
+            sw_json_put_u64(j, "ns", phase[i].ns);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+static size_t heap_bytes(void)
+{
+    size_t sum = 0;
+    for (int i = 0; i < SW_HEAP_KINDS; i++) {
+        sw_heap_stats stats;
+        sw_heap_read((sw_heap)i, &stats);
+        sum += stats.bytes;
+    }
+    return sum;
+}
+
+/* Resident bytes as the system says; false where it cannot say, or was asked a moment ago. */
+static bool process_bytes(sw_profile *p, uint64_t now, uint64_t *out)
+{
+    char text[128];
+    size_t n = 0;
+    if (p->statm == NULL || (p->asked != 0 && now - p->asked < SW_PROF_PROCESS_NS))
+        return false;
+    p->asked = now;
+    sw_status status = sw_file_seek(p->statm, 0);
+    if (status == SW_OK)
+        status = sw_file_read(p->statm, text, sizeof text - 1, &n);
+    if (stick(p, status) != SW_OK)
+        return false;
+    text[n] = '\0';
+    const char *resident = strchr(text, ' ');
+    if (resident == NULL)
+        return false;
+    *out = strtoull(resident, NULL, 10) * sw_page_bytes();
+    return true;
+}
+
+/* Coordinated universal time as 2026-01-31T23:59:59Z, without the time zone files of the C library.
+ * Days to a date: years of 400-year eras that begin in March, so that leap days come last. */
+static void write_time(char *to, size_t bytes)
+{
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    const long long seconds = now.tv_sec, days = seconds / 86400 + 719468, rest = seconds % 86400;
+    const long long era = days / 146097, day = days % 146097;
+    const long long year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
+    const long long in_year = day - (365 * year + year / 4 - year / 100);
+    const long long month = (5 * in_year + 2) / 153;
+    snprintf(to, bytes, "%04lld-%02lld-%02lldT%02lld:%02lld:%02lldZ", year + era * 400 + (month >= 10),
+             month < 10 ? month + 3 : month - 9, in_year - (153 * month + 2) / 5 + 1, rest / 3600,
+             rest / 60 % 60, rest % 60);
+}
+
+/* ---- header and end -------------------------------------------------------------------------- */
+
+static void write_header(sw_profile *p, const sw_prof_header *h)
+{
+    sw_json *j = &p->json;
+    char created[64];
+    write_time(created, sizeof created);
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "type", "header");
+    sw_json_put_string(j, "format", "stepwell-profile");
+    sw_json_put_u64(j, "version", 1);
+    sw_json_put_string(j, "model", h->model);
+    sw_json_put_string(j, "device", h->device);
+    sw_json_put_string(j, "data", h->data);
+    sw_json_put_i64(j, "batch", h->batch);
+    sw_json_put_u64(j, "seed", h->seed);
+    sw_json_put_string(j, "created", created);
+    sw_json_put_string(j, "command", h->command);
+    sw_json_put_string(j, "library", h->library);
+    sw_json_put_string(j, "heap", sw_heap_backend());
+    sw_json_put_u64(j, "alignment", SW_ALIGN);
+    sw_json_end(j);
+    sw_json_line(j);
+    flush(p, p->start);
+}
+
+static void write_end(sw_profile *p)
+{
+    sw_json *j = &p->json;
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "type", "end");
+    sw_json_put_u64(j, "steps", p->totals.steps);
+    sw_json_put_u64(j, "evaluations", p->totals.evaluations);
+    sw_json_put_u64(j, "wall_ns", sw_clock_ns() - p->start);
+    sw_json_put_u64(j, "predicted_peak_bytes", p->totals.predicted_peak_bytes);
+    sw_json_put_u64(j, "measured_peak_bytes", p->totals.measured_peak_bytes);
+    sw_json_end(j);
+    sw_json_line(j);
+    (void)stick(p, j->status);
+}
+
+static sw_status open_files(sw_profile *p, const char *path)
+{
+    SW_TRY(sw_file_open(&p->file, path, SW_FILE_WRITE));
+    if (access(statm_path, R_OK) == 0)
+        SW_TRY(sw_file_open(&p->statm, statm_path, SW_FILE_READ));
+    return SW_OK;
+}
+
+static void discard(sw_profile *p)
+{
+    sw_file_drop(p->file);
+    sw_file_drop(p->statm);
+    (void)pthread_mutex_destroy(&p->lock);
+    sw_heap_free(p, SW_HEAP_PROFILE, sizeof *p);
+}
+
+sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sw_profile)));
+    sw_profile *p = block;
+    (void)pthread_mutex_init(&p->lock, NULL); /* a plain mutex has nothing that can fail */
+    p->last_program = SW_PROF_NONE;
+    p->start = p->recorded = p->flushed = sw_clock_ns();
+    sw_json_fixed(&p->json, p->buffer, sizeof p->buffer, write_out, p);
+    if (header->path != NULL) {
+        sw_status status = open_files(p, header->path);
+        if (status == SW_OK) {
+            write_header(p, header);
+            status = p->status;
+        }
+        if (status != SW_OK) {
+            discard(p);
+            return status;
+        }
+    }
+    *out = p;
+    return SW_OK;
+}
+
+sw_status sw_prof_flush(sw_profile *p)
+{
+    pthread_mutex_lock(&p->lock);
+    if (writes(p))
+        flush(p, sw_clock_ns());
+    const sw_status status = verdict(p);
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+sw_status sw_prof_destroy(sw_profile *p)
+{
+    if (p == NULL)
+        return SW_OK;
+    if (writes(p)) {
+        write_end(p);
+        flush(p, sw_clock_ns());
+    }
+    (void)stick(p, sw_file_close(p->file));
+    p->file = NULL;
+    const sw_status status = verdict(p);
+    discard(p);
+    return status;
+}
+
+void sw_prof_read(sw_profile *p, sw_prof_totals *out)
+{
+    pthread_mutex_lock(&p->lock);
+    *out = p->totals;
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static void put_plan_bytes(sw_json *j, const sw_prof_plan *x)
+{
+    sw_json_put_u64(j, "model_bytes", x->model_bytes);
+    sw_json_put_u64(j, "arena_bytes", x->arena_bytes);
+    sw_json_put_u64(j, "data_bytes", x->data_bytes);
+    sw_json_put_u64(j, "slot_bytes", x->slot_bytes);
+    sw_json_put_u64(j, "total_bytes", x->total_bytes);
+    sw_json_put_u64(j, "lower_bound_bytes", x->lower_bound_bytes);
+    sw_json_put_u64(j, "padding_bytes", x->padding_bytes);
+    sw_json_put_u64(j, "immediate_bytes", x->immediate_bytes);
+    sw_json_put_u64(j, "peak_bytes", x->peak_bytes);
+}
+
+void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
+{
+    pthread_mutex_lock(&p->lock);
+    p->last_owner = owner_index(p, x->owner);
+    p->last_program = x->program;
+    if (x->peak_bytes > p->totals.predicted_peak_bytes)
+        p->totals.predicted_peak_bytes = x->peak_bytes;
+    if (!writes(p))
+        return;
+    sw_json *j = &p->json;
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "type", "plan");
+    put_program(j, p->last_owner, x->program);
+    sw_json_put_string(j, "run", x->run);
+    sw_json_key(j, "batch");
+    if (x->batch >= 0)
+        sw_json_i64(j, x->batch);
+    else
+        sw_json_null(j);
+    put_plan_bytes(j, x);
+    put_phases(j, x->phase, false);
+    sw_json_put_u64(j, "n_ops", x->n_ops);
+    sw_json_put_u64(j, "peak_position", x->peak_position);
+    sw_json_put_string(j, "peak_op", x->peak_op);
+    sw_json_open(j, "ops", '[');
+}
+
+void sw_prof_plan_op(sw_profile *p, const char *name)
+{
+    if (writes(p))
+        sw_json_string(&p->json, name);
+}
+
+void sw_prof_plan_values(sw_profile *p)
+{
+    if (!writes(p))
+        return;
+    sw_json_end(&p->json);
+    sw_json_open(&p->json, "values", '[');
+}
+
+void sw_prof_plan_value(sw_profile *p, const sw_prof_value *v)
+{
+    if (!writes(p))
+        return;
+    sw_json *j = &p->json;
+    sw_json_begin(j, '{');
+    sw_json_put_u64(j, "id", v->id);
+    sw_json_put_string(j, "name", v->name);
+    sw_json_put_string(j, "layer", v->layer);
+    sw_json_put_string(j, "op", v->op);
+    sw_json_put_string(j, "role", v->role);
+    sw_json_put_string(j, "phase", v->phase);
+    sw_json_put_string(j, "segment", v->segment);
+    sw_json_put_u64(j, "bytes", v->bytes);
+    sw_json_put_u64(j, "padding", v->padding);
+    sw_json_put_u64(j, "offset", v->offset);
+    sw_json_put_u64(j, "birth", v->birth);
+    sw_json_put_u64(j, "death", v->death);
+    if (v->alias != SW_PROF_NONE)
+        sw_json_put_u64(j, "alias", v->alias);
+    sw_json_end(j);
+}
+
+void sw_prof_plan_end(sw_profile *p)
+{
+    if (writes(p)) {
+        sw_json_end(&p->json);
+        sw_json_end(&p->json);
+        sw_json_line(&p->json);
+        (void)stick(p, p->json.status);
+        flush(p, sw_clock_ns());
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static void count_step(sw_profile *p, const sw_prof_step *x)
+{
+    p->last_owner = owner_index(p, x->owner);
+    p->last_program = x->program;
+    if (strcmp(x->run, "eval") == 0)
+        p->totals.evaluations++;
+    else if (x->micro == 0)
+        p->totals.steps++;
+    if (x->peak_bytes > p->totals.measured_peak_bytes)
+        p->totals.measured_peak_bytes = x->peak_bytes;
+}
+
+static void put_host(sw_profile *p, uint64_t now)
+{
+    uint64_t resident;
+    sw_json_put_u64(&p->json, "host_bytes", heap_bytes());
+    if (process_bytes(p, now, &resident))
+        sw_json_put_u64(&p->json, "process_bytes", resident);
+    else
+        sw_json_put_null(&p->json, "process_bytes");
+}
+
+static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
+{
+    sw_json *j = &p->json;
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "type", "step");
+    sw_json_put_u64(j, "step", x->step);
+    if (x->micro > 0)
+        sw_json_put_u64(j, "micro", x->micro);
+    put_program(j, p->last_owner, x->program);
+    sw_json_put_string(j, "run", x->run);
+    sw_json_put_string(j, "mode", x->mode);
+    sw_json_key(j, "loss");
+    if (x->loss != NULL)
+        sw_json_f64(j, *x->loss);
+    else
+        sw_json_null(j);
+    sw_json_put_string(j, "measured_by", x->measured_by);
+    put_phases(j, x->phase, true);
+    sw_json_put_u64(j, "peak_bytes", x->peak_bytes);
+    sw_json_put_u64(j, "arena_bytes", x->arena_bytes);
+    sw_json_put_u64(j, "model_bytes", x->model_bytes);
+    put_host(p, now);
+    sw_json_put_u64(j, "allocations", x->allocations);
+    sw_json_put_u64(j, "ns", x->ns);
+    sw_json_put_bool(j, "warm", x->warm);
+    if (x->op_ns != NULL) {
+        sw_json_open(j, "op_ns", '[');
+        for (uint32_t i = 0; i < x->n_ops; i++)
+            sw_json_u64(j, x->op_ns[i]);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_line(j);
+}
+
+void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
+{
+    pthread_mutex_lock(&p->lock);
+    count_step(p, x);
+    if (writes(p)) {
+        const uint64_t now = sw_clock_ns();
+        write_step(p, x, now);
+        record_done(p, now);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void write_witness(sw_profile *p, const sw_prof_witness *x, uint64_t now)
+{
+    sw_json *j = &p->json;
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "type", "step");
+    sw_json_put_u64(j, "step", x->step);
+    put_program(j, p->last_owner, p->last_program);
+    sw_json_put_string(j, "run", "witness");
+    sw_json_put_string(j, "mode", "planned");
+    sw_json_put_null(j, "loss");
+    sw_json_put_string(j, "measured_by", x->measured_by);
+    put_phases(j, x->phase, true);
+    sw_json_put_u64(j, "peak_bytes", x->peak_bytes);
+    put_host(p, now);
+    sw_json_put_u64(j, "ns", x->ns);
+    sw_json_open(j, "witnesses", '{');
+    for (int i = 0; i < x->n; i++) {
+        sw_json_key(j, x->names[i]);
+        if (x->verdict[i] < 0)
+            sw_json_null(j);
+        else
+            sw_json_bool(j, x->verdict[i] > 0);
+    }
+    sw_json_end(j);
+    sw_json_put_u64(j, "faults", x->faults);
+    sw_json_put_string(j, "first_fault", x->faults > 0 ? x->first_fault : NULL);
+    sw_json_end(j);
+    sw_json_line(j);
+}
+
+void sw_prof_witness_record(sw_profile *p, const sw_prof_witness *x)
+{
+    pthread_mutex_lock(&p->lock);
+    if (x->peak_bytes > p->totals.measured_peak_bytes)
+        p->totals.measured_peak_bytes = x->peak_bytes;
+    if (writes(p)) {
+        const uint64_t now = sw_clock_ns();
+        write_witness(p, x, now);
+        record_done(p, now);
+    }
+    pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,117 @@
+/* The profile: records of a training run, written as JSON Lines (README.md has the format).
+ *
+ * Everything is formatted into a buffer taken once, so that a step record calls no heap. The buffer is
+ * written by the recording thread when it is full, after a plan, and so early that no record waits
+ * longer than 100 ms for the file while steps go on at their present pace. Several threads may record.
+ *
+ * The first error of writing stays: later records are dropped, and flush and destroy return it.
+ * Recording itself therefore never fails a step. */
+#ifndef SW_PROF_H
+#define SW_PROF_H
+
+#include "alloc/base.h"
+#include <stdbool.h>
+
+#define SW_PROF_PHASES 5
+#define SW_PROF_NONE UINT32_MAX
+#define SW_PROF_FLUSH_NS 100000000u   /* no record waits longer */
+#define SW_PROF_PROCESS_NS 100000000u /* the system is asked no more often */
+
+typedef struct sw_profile sw_profile;
+
+/* "data" to "step". */
+const char *sw_prof_phase_name(int phase);
+
+/* Strings may be NULL; all are written at once and not kept. */
+typedef struct {
+    const char *path; /* NULL: count, write no file */
+    const char *model, *device, *data, *command, *library;
+    int64_t batch;
+    uint64_t seed;
+} sw_prof_header;
+
+SW_MUST_USE sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header);
+SW_MUST_USE sw_status sw_prof_flush(sw_profile *profile);
+/* Writes the end record, closes, frees; the status says whether all records reached the file. NULL is
+ * fine. */
+SW_MUST_USE sw_status sw_prof_destroy(sw_profile *profile);
+
+typedef struct {
+    size_t peak_bytes, end_bytes;
+    uint64_t ns;
+} sw_prof_phase;
+
+/* A planned program. `owner` and `program` name it together: owners are told apart by address. */
+typedef struct {
+    const void *owner;
+    uint32_t program;
+    const char *run; /* "train" or "eval" */
+    int64_t batch;   /* of the first input; -1: it has none */
+    size_t model_bytes, arena_bytes, data_bytes, slot_bytes, total_bytes, lower_bound_bytes;
+    size_t padding_bytes, immediate_bytes, peak_bytes;
+    uint32_t n_ops, peak_position;
+    const char *peak_op;
+    sw_prof_phase phase[SW_PROF_PHASES];
+} sw_prof_plan;
+
+/* One storage. birth and death are op positions, both included; n_ops as a death: to the end. */
+typedef struct {
+    uint32_t id;
+    uint32_t alias; /* the storage whose place it takes; SW_PROF_NONE: its own place */
+    const char *name, *layer, *op, *role, *phase;
+    const char *segment; /* "step", "model" or "input": what the offset counts from */
+    size_t bytes, padding, offset;
+    uint32_t birth, death;
+} sw_prof_value;
+
+/* A plan record is begun, gets its ops in run order, then its values, and is ended; no other record can
+ * come between. */
+void sw_prof_plan_begin(sw_profile *profile, const sw_prof_plan *plan);
+void sw_prof_plan_op(sw_profile *profile, const char *name);
+void sw_prof_plan_values(sw_profile *profile); /* between the last op and the first value */
+void sw_prof_plan_value(sw_profile *profile, const sw_prof_value *value);
+void sw_prof_plan_end(sw_profile *profile);
+
+/* One measured run. */
+typedef struct {
+    const void *owner;
+    uint32_t program; /* SW_PROF_NONE: none */
+    uint64_t step;    /* counted from 1 */
+    uint32_t micro;   /* run of the step */
+    const char *run;  /* "train" or "eval" */
+    const char *mode; /* "planned" or "immediate" */
+    const char *measured_by;
+    const double *loss; /* NULL: none */
+    sw_prof_phase phase[SW_PROF_PHASES];
+    size_t peak_bytes, arena_bytes, model_bytes;
+    uint64_t allocations, ns;
+    bool warm;
+    const uint64_t *op_ns; /* n_ops of them, or NULL */
+    uint32_t n_ops;
+} sw_prof_step;
+void sw_prof_step_record(sw_profile *profile, const sw_prof_step *step);
+
+/* One step under witnesses, of the program that was recorded last. */
+typedef struct {
+    uint64_t step;
+    sw_prof_phase phase[SW_PROF_PHASES];
+    size_t peak_bytes;
+    const char *measured_by;
+    const char *const *names; /* n of them; verdict[i]: 1 agrees, 0 does not, -1 was not asked */
+    const int *verdict;
+    int n;
+    uint32_t faults;
+    const char *first_fault;
+    uint64_t ns;
+} sw_prof_witness;
+void sw_prof_witness_record(sw_profile *profile, const sw_prof_witness *witness);
+
+typedef struct {
+    uint64_t steps; /* train records, micro-batches counted once */
+    uint64_t evaluations;
+    size_t predicted_peak_bytes, measured_peak_bytes;
+    uint64_t writes; /* to the file */
+} sw_prof_totals;
+void sw_prof_read(sw_profile *profile, sw_prof_totals *out);
+
+#endif

@@ -1,0 +1,291 @@
+/* Arenas: bump and planned ranges, their counts and events, and refusals that change nothing. */
+#include "alloc/arena.h"
+#include "alloc/mem.h"
+#include "alloc/poison.h"
+#include "tests/alloc/watch.h"
+#include "tests/support/heap.h"
+#include "tests/support/suite.h"
+#include <string.h>
+
+static const char *const kinds[] = {"host", "sim"};
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
+}
+
+static unsigned char *pushed(sw_arena *arena, size_t bytes)
+{
+    void *out = NULL;
+    CU_ASSERT_EQUAL(sw_arena_push(arena, &out, bytes, "range"), SW_OK);
+    return out;
+}
+
+static void pushes_are_aligned_apart_and_counted(void)
+{
+    for (int k = 0; k < 2; k++) {
+        sw_watch watch = {0};
+        sw_arena *arena = sw_watched_arena(kinds[k], NULL, &watch);
+        unsigned char *a = pushed(arena, 1), *b = pushed(arena, 64), *c = pushed(arena, 65);
+        CU_ASSERT_EQUAL((uintptr_t)a % SW_ALIGN + (uintptr_t)b % SW_ALIGN + (uintptr_t)c % SW_ALIGN, 0);
+        CU_ASSERT_PTR_EQUAL(a, sw_arena_base(arena));
+        CU_ASSERT(b >= a + 64 && c >= b + 64);
+        memset(a, 1, 1);
+        memset(b, 2, 64);
+        memset(c, 3, 65);
+        CU_ASSERT_EQUAL(a[0], 1);
+        CU_ASSERT_EQUAL(b[63], 2);
+        CU_ASSERT_EQUAL(sw_arena_used(arena), 256);
+        CU_ASSERT_EQUAL(sw_arena_live(arena), 256);
+        CU_ASSERT_EQUAL(sw_arena_high_water(arena), 256);
+        CU_ASSERT(sw_arena_height(arena) >= 256);
+        CU_ASSERT_EQUAL(watch.count[SW_EVENT_PUSH], 3);
+        CU_ASSERT_STRING_EQUAL(watch.last.label, "range");
+        CU_ASSERT_EQUAL(watch.last.bytes, 128);
+        CU_ASSERT_PTR_EQUAL(watch.last.arena, arena);
+        CU_ASSERT_EQUAL(watch.committed, sw_arena_store(arena)->committed_bytes);
+        CU_ASSERT_PTR_NOT_NULL(pushed(arena, 0)); /* a valid address that costs nothing */
+        CU_ASSERT_EQUAL(sw_arena_used(arena), 256);
+    }
+}
+
+static void rewind_gives_back_what_came_after_the_mark(void)
+{
+    sw_watch watch = {0};
+    sw_arena *arena = sw_watched_arena("host", NULL, &watch);
+    (void)pushed(arena, 100);
+    const sw_arena_mark mark = sw_arena_top(arena);
+    unsigned char *first = pushed(arena, 1000);
+    (void)pushed(arena, 1000);
+    const sw_arena_mark later = sw_arena_top(arena);
+    CU_ASSERT_EQUAL(sw_arena_rewind(arena, mark), SW_OK);
+    CU_ASSERT_EQUAL(sw_arena_used(arena), 128);
+    CU_ASSERT_EQUAL(sw_arena_live(arena), 128);
+    CU_ASSERT_EQUAL(watch.live, 128);
+    CU_ASSERT_EQUAL(sw_arena_high_water(arena), 128 + 2 * 1024);
+    CU_ASSERT_EQUAL(sw_arena_rewind(arena, later), SW_STALE); /* above the top */
+    CU_ASSERT_EQUAL(sw_arena_used(arena), 128);
+    CU_ASSERT_PTR_EQUAL(pushed(arena, 1), first);
+    const uint32_t generation = sw_arena_generation(arena);
+    sw_arena_reset(arena);
+    CU_ASSERT_EQUAL(sw_arena_generation(arena), generation + 1);
+    CU_ASSERT_EQUAL(sw_arena_rewind(arena, mark), SW_STALE); /* of the generation before */
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "generation"));
+    CU_ASSERT_EQUAL(watch.count[SW_EVENT_REWIND], 1);
+}
+
+static void reset_gives_everything_back_and_keeps_the_pages(void)
+{
+    sw_watch watch = {0};
+    sw_budget *budget = sw_test_budget(SW_TEST_ARENA_BYTES);
+    sw_arena *arena = sw_watched_arena("host", budget, &watch);
+    unsigned char *first = pushed(arena, 50000);
+    const size_t committed = sw_arena_store(arena)->committed_bytes;
+    const uint64_t calls = sw_mem_calls();
+    for (int round = 0; round < 100; round++) {
+        sw_arena_reset(arena);
+        CU_ASSERT_EQUAL(sw_arena_live(arena) + sw_arena_used(arena), 0);
+        CU_ASSERT_PTR_EQUAL(pushed(arena, 50000), first);
+    }
+    CU_ASSERT_EQUAL(sw_mem_calls(), calls);
+    CU_ASSERT_EQUAL(sw_arena_store(arena)->committed_bytes, committed);
+    CU_ASSERT_EQUAL(watch.count[SW_EVENT_RESET], 100);
+    CU_ASSERT_EQUAL(watch.live, round_up(50000));
+    CU_ASSERT_EQUAL(sw_budget_used(budget), round_up(50000));
+}
+
+static void phase_peaks_begin_from_what_is_live(void)
+{
+    sw_watch watch = {0};
+    sw_arena *arena = sw_watched_arena("host", NULL, &watch);
+    CU_ASSERT_EQUAL(sw_arena_peak(arena), 0);
+    CU_ASSERT_EQUAL(sw_arena_grow(arena, 4096, true), SW_OK);
+    CU_ASSERT_EQUAL(sw_arena_place(arena, 0, 1000, 1), SW_OK);
+    CU_ASSERT_EQUAL(sw_arena_place(arena, 1024, 1024, 2), SW_OK);
+    sw_arena_release(arena, 0, 1000, 1);
+    CU_ASSERT_EQUAL(sw_arena_peak(arena), 2048);
+    CU_ASSERT_EQUAL(sw_arena_live(arena), 1024);
+    sw_arena_peak_begin(arena);
+    CU_ASSERT_EQUAL(sw_arena_peak(arena), 1024);
+    CU_ASSERT_EQUAL(sw_arena_place(arena, 0, 64, 3), SW_OK);
+    CU_ASSERT_EQUAL(sw_arena_peak(arena), 1088);
+    CU_ASSERT_EQUAL(watch.last.id, 3);
+    sw_arena_reset(arena);
+    CU_ASSERT_EQUAL(sw_arena_peak(arena), 1088); /* a reset ends no phase */
+    CU_ASSERT_EQUAL(sw_arena_high_water(arena), 2048);
+    CU_ASSERT_EQUAL(watch.live, 0);
+}
+
+static void ranges_outside_the_height_are_refused(void)
+{
+    sw_watch watch = {0};
+    sw_arena *arena = sw_watched_arena("host", NULL, &watch);
+    CU_ASSERT_EQUAL(sw_arena_place(arena, 0, 64, 1), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_arena_grow(arena, 1000, false), SW_OK);
+    CU_ASSERT_EQUAL(sw_arena_height(arena), 1024);
+    CU_ASSERT_EQUAL(sw_arena_place(arena, 960, 64, 1), SW_OK); /* commits what grow only promised */
+    memset(sw_arena_base(arena) + 960, 5, 64);
+    CU_ASSERT_EQUAL(sw_arena_place(arena, 960, 65, 2), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_arena_place(arena, 1024, 1, 2), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_arena_place(arena, SIZE_MAX - 63, 64, 2), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_arena_place(arena, 64, SIZE_MAX - 63, 2), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_arena_place(arena, 0, SIZE_MAX, 2), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_arena_live(arena), 64);
+    CU_ASSERT_EQUAL(watch.count[SW_EVENT_PLACE], 1);
+}
+
+/* The figures of an arena that a refusal must leave alone. */
+typedef struct {
+    size_t used, live, height, high_water, peak, budget_used;
+    uint32_t generation;
+} figures;
+
+static figures figures_of(const sw_arena *a, const sw_budget *budget)
+{
+    figures f;
+    memset(&f, 0, sizeof f); /* padding too: compared as bytes */
+    f.used = sw_arena_used(a);
+    f.live = sw_arena_live(a);
+    f.height = sw_arena_height(a);
+    f.high_water = sw_arena_high_water(a);
+    f.peak = sw_arena_peak(a);
+    f.budget_used = sw_budget_used(budget);
+    f.generation = sw_arena_generation(a);
+    return f;
+}
+
+static void denied_push_changes_nothing(void)
+{
+    for (int k = 0; k < 2; k++) {
+        sw_watch watch = {0};
+        sw_budget *budget = sw_test_budget(1024);
+        sw_arena *arena = sw_watched_arena(kinds[k], budget, &watch);
+        (void)pushed(arena, 500);
+        const figures before = figures_of(arena, budget);
+        static const size_t sizes[] = {513, 1024, 4096, SIZE_MAX / 2, SIZE_MAX - 63, SIZE_MAX};
+        void *out = &watch; /* any recognisable address */
+        int denied = 0;
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            CU_ASSERT_EQUAL(sw_arena_push(arena, &out, sizes[i], "huge"), SW_NOMEM);
+            CU_ASSERT_PTR_EQUAL(out, &watch);
+            CU_ASSERT_EQUAL(watch.count[SW_EVENT_DENIED], ++denied);
+            CU_ASSERT_EQUAL(watch.last.bytes, sizes[i]);
+            SW_CHECK(strstr(sw_last_error(), "huge") != NULL, "%s", sw_last_error());
+            CU_ASSERT_EQUAL(sw_arena_grow(arena, sizes[i] > SIZE_MAX - 1000 ? sizes[i] : sizes[i] + 1000, true),
+                            SW_NOMEM);
+            CU_ASSERT_EQUAL(watch.count[SW_EVENT_DENIED], ++denied);
+        }
+        const figures after = figures_of(arena, budget);
+        CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof after), 0);
+        CU_ASSERT_EQUAL(sw_arena_push(arena, &out, 513, "huge"), SW_NOMEM);
+        SW_CHECK(strstr(sw_last_error(), "512 of 1024") != NULL, "%s", sw_last_error());
+        (void)pushed(arena, 512); /* what fits still fits */
+        CU_ASSERT_EQUAL(sw_budget_used(budget), 1024);
+    }
+}
+
+static void a_refusing_store_gives_the_budget_back(void)
+{
+    for (int k = 0; k < 2; k++) {
+        sw_watch watch = {0};
+        sw_budget *budget = sw_test_budget(64 * SW_TEST_ARENA_BYTES);
+        sw_arena *arena = sw_watched_arena(kinds[k], budget, &watch);
+        void *out = &watch;
+        (void)pushed(arena, 5000);
+        const figures before = figures_of(arena, budget);
+        CU_ASSERT_EQUAL(sw_arena_push(arena, &out, 2 * SW_TEST_ARENA_BYTES, "big"), SW_NOMEM);
+        CU_ASSERT_EQUAL(sw_arena_grow(arena, 2 * SW_TEST_ARENA_BYTES, true), SW_NOMEM);
+        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_ONCE);
+        CU_ASSERT_EQUAL(sw_arena_push(arena, &out, 50000, "unlucky"), SW_NOMEM);
+        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+        const figures after = figures_of(arena, budget);
+        CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof after), 0);
+        CU_ASSERT_PTR_EQUAL(out, &watch);
+        CU_ASSERT_EQUAL(watch.count[SW_EVENT_DENIED], 3);
+        (void)pushed(arena, 50000);
+    }
+}
+
+static sw_status create_arena(void *unused)
+{
+    (void)unused;
+    sw_store *store;
+    sw_budget *budget;
+    sw_arena *arena = NULL;
+    void *out;
+    SW_TRY(sw_budget_new(&budget, 100000));
+    sw_status status = sw_store_host_create(&store, 100000);
+    if (status == SW_OK) {
+        const sw_arena_opts opts = {"sweep", store, budget, {NULL, NULL}};
+        status = sw_arena_create(&arena, &opts);
+        if (status != SW_OK)
+            sw_store_destroy(store); /* the arena owns it from success on only */
+    }
+    if (status == SW_OK)
+        status = sw_arena_push(arena, &out, 9000, "range");
+    sw_arena_destroy(arena);
+    CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
+    sw_budget_free(budget);
+    return status;
+}
+
+static void every_site_can_fail(void)
+{
+    CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, create_arena, NULL), 5);
+    sw_arena_destroy(NULL);
+    sw_budget_free(NULL);
+}
+
+#if SW_POISON
+int __asan_address_is_poisoned(void const volatile *address);
+#endif
+
+static void dead_bytes_are_poisoned(void)
+{
+#if SW_POISON
+    sw_watch watch = {0};
+    sw_arena *arena = sw_watched_arena("host", NULL, &watch);
+    unsigned char *a = pushed(arena, 100), *b = pushed(arena, 64);
+    CU_ASSERT(!__asan_address_is_poisoned(a) && !__asan_address_is_poisoned(a + 99));
+    CU_ASSERT(__asan_address_is_poisoned(a + 100)); /* padding */
+    CU_ASSERT(__asan_address_is_poisoned(b + 64));  /* red zone */
+    sw_arena_reset(arena);
+    CU_ASSERT(__asan_address_is_poisoned(a) && __asan_address_is_poisoned(b));
+    CU_ASSERT_EQUAL(sw_arena_grow(arena, 1024, true), SW_OK);
+    CU_ASSERT_EQUAL(sw_arena_place(arena, 512, 64, 1), SW_OK);
+    CU_ASSERT(!__asan_address_is_poisoned(a + 512) && __asan_address_is_poisoned(a + 576));
+    sw_arena_release(arena, 512, 64, 1);
+    CU_ASSERT(__asan_address_is_poisoned(a + 512));
+#else
+    SW_SKIP("poisoning needs an address sanitizer build");
+#endif
+}
+
+static void fresh_ranges_are_not_numbers_with_checks(void)
+{
+#if SW_CHECKS >= 1
+    sw_watch watch = {0};
+    sw_arena *arena = sw_watched_arena("host", NULL, &watch);
+    const float *x = (const float *)(const void *)pushed(arena, 64);
+    for (int i = 0; i < 16; i++)
+        CU_ASSERT(x[i] != x[i]);
+#else
+    SW_SKIP("built with checks=0");
+#endif
+}
+
+static const sw_test tests[] = {
+    {"pushes are aligned, apart, writable and counted", pushes_are_aligned_apart_and_counted},
+    {"rewind gives back what came after the mark, stale marks are refused",
+     rewind_gives_back_what_came_after_the_mark},
+    {"reset gives everything back, keeps the pages and calls nothing",
+     reset_gives_everything_back_and_keeps_the_pages},
+    {"phase peaks begin from what is live", phase_peaks_begin_from_what_is_live},
+    {"ranges outside the height are refused", ranges_outside_the_height_are_refused},
+    {"a denied push or growth says so once and changes nothing", denied_push_changes_nothing},
+    {"a refusing store gives the budget back", a_refusing_store_gives_the_budget_back},
+    {"every site of creation can fail and nothing leaks", every_site_can_fail},
+    {"dead bytes, padding and red zones are poisoned", dead_bytes_are_poisoned},
+    {"fresh ranges are no numbers in builds with checks", fresh_ranges_are_not_numbers_with_checks},
+};
+SW_SUITE("arena", tests)

@@ -1,0 +1,230 @@
+/* The allocation table: counts, zeroed and aligned blocks, ranges, and failures that change nothing. */
+#include "alloc/mem.h"
+#include "alloc/fault.h"
+#include "tests/support/heap.h"
+#include "tests/support/suite.h"
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void no_faults(void *unused)
+{
+    (void)unused;
+    sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+}
+
+static bool is_zero(const void *block, size_t bytes)
+{
+    const unsigned char *p = block;
+    for (size_t i = 0; i < bytes; i++)
+        if (p[i] != 0)
+            return false;
+    return true;
+}
+
+static void blocks_are_zeroed_aligned_and_counted(void)
+{
+    static const size_t sizes[] = {0, 1, 15, 16, 17, 4096, 100000, (size_t)5 << 20};
+    for (int heap = 0; heap < SW_HEAP_KINDS; heap++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            const sw_heap h = (sw_heap)heap;
+            sw_heap_stats before, during, after;
+            void *block = NULL;
+            sw_heap_read(h, &before);
+            CU_ASSERT_EQUAL_FATAL(sw_heap_alloc(&block, h, sizes[i]), SW_OK);
+            sw_heap_read(h, &during);
+            CU_ASSERT_PTR_NOT_NULL(block);
+            CU_ASSERT_EQUAL((uintptr_t)block % 16, 0);
+            CU_ASSERT(is_zero(block, sizes[i]));
+            CU_ASSERT_EQUAL(during.blocks, before.blocks + 1);
+            CU_ASSERT_EQUAL(during.bytes, before.bytes + sizes[i]);
+            CU_ASSERT_EQUAL(during.allocations, before.allocations + 1);
+            CU_ASSERT(during.peak_bytes >= during.bytes);
+            memset(block, 0xaa, sizes[i]);
+            sw_heap_free(block, h, sizes[i]);
+            sw_heap_read(h, &after);
+            CU_ASSERT_EQUAL(after.blocks, before.blocks);
+            CU_ASSERT_EQUAL(after.bytes, before.bytes);
+            CU_ASSERT(after.peak_bytes >= before.bytes + sizes[i]);
+        }
+    sw_heap_free(NULL, SW_HEAP_RECORDS, 100);
+}
+
+static void a_reused_block_is_zero_again(void)
+{
+    for (int round = 0; round < 50; round++) {
+        void *block = NULL;
+        CU_ASSERT_EQUAL_FATAL(sw_heap_alloc(&block, SW_HEAP_FILES, 300), SW_OK);
+        CU_ASSERT(is_zero(block, 300));
+        memset(block, 0xff, 300);
+        sw_heap_free(block, SW_HEAP_FILES, 300);
+    }
+}
+
+static void resize_keeps_what_fits_and_zeroes_the_rest(void)
+{
+    void *block = NULL;
+    CU_ASSERT_EQUAL_FATAL(sw_heap_resize(&block, SW_HEAP_FILES, 0, 10), SW_OK);
+    memcpy(block, "0123456789", 10);
+    CU_ASSERT_EQUAL_FATAL(sw_heap_resize(&block, SW_HEAP_FILES, 10, 5000), SW_OK);
+    CU_ASSERT_EQUAL(memcmp(block, "0123456789", 10), 0);
+    CU_ASSERT(is_zero((char *)block + 10, 4990));
+    CU_ASSERT_EQUAL_FATAL(sw_heap_resize(&block, SW_HEAP_FILES, 5000, 4), SW_OK);
+    CU_ASSERT_EQUAL(memcmp(block, "0123", 4), 0);
+    sw_heap_stats stats;
+    sw_heap_read(SW_HEAP_FILES, &stats);
+    CU_ASSERT_EQUAL(stats.bytes, 4);
+    CU_ASSERT_EQUAL(stats.blocks, 1);
+    sw_heap_free(block, SW_HEAP_FILES, 4);
+}
+
+static void a_failure_leaves_block_and_counts_as_before(void)
+{
+    void *block = NULL, *other = &block;
+    sw_heap_stats before, after;
+    sw_after(no_faults, NULL);
+    CU_ASSERT_EQUAL_FATAL(sw_heap_alloc(&block, SW_HEAP_RECORDS, 100), SW_OK);
+    memset(block, 0x5a, 100);
+    sw_heap_read(SW_HEAP_RECORDS, &before);
+    sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_FROM);
+    void *const kept = block;
+    CU_ASSERT_EQUAL(sw_heap_alloc(&other, SW_HEAP_RECORDS, 12345), SW_NOMEM);
+    CU_ASSERT_PTR_EQUAL(other, &block);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "12345"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "records"));
+    CU_ASSERT_EQUAL(sw_heap_resize(&block, SW_HEAP_RECORDS, 100, 200), SW_NOMEM);
+    CU_ASSERT_PTR_EQUAL(block, kept);
+    sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+    sw_heap_read(SW_HEAP_RECORDS, &after);
+    CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof after), 0);
+    for (int i = 0; i < 100; i++)
+        CU_ASSERT_EQUAL(((unsigned char *)block)[i], 0x5a);
+    sw_heap_free(block, SW_HEAP_RECORDS, 100);
+}
+
+static void an_impossible_size_is_an_ordinary_answer(void)
+{
+    void *block = &block;
+    CU_ASSERT_EQUAL(sw_heap_alloc(&block, SW_HEAP_DATASETS, SIZE_MAX / 2), SW_NOMEM);
+    CU_ASSERT_PTR_EQUAL(block, &block);
+    CU_ASSERT_EQUAL(sw_range_reserve(&block, (size_t)1 << 62), SW_NOMEM);
+    CU_ASSERT_PTR_EQUAL(block, &block);
+    CU_ASSERT_EQUAL(sw_range_reserve(&block, 0), SW_NOMEM);
+}
+
+static void *churn(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 2000; i++) {
+        void *block;
+        if (sw_heap_alloc(&block, SW_HEAP_PROFILE, (size_t)i) == SW_OK)
+            sw_heap_free(block, SW_HEAP_PROFILE, (size_t)i);
+    }
+    return NULL;
+}
+
+static void counts_are_right_with_several_threads(void)
+{
+    pthread_t threads[4];
+    sw_heap_stats before, after;
+    sw_heap_read(SW_HEAP_PROFILE, &before);
+    for (int i = 0; i < 4; i++)
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, churn, NULL), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    sw_heap_read(SW_HEAP_PROFILE, &after);
+    CU_ASSERT_EQUAL(after.blocks, before.blocks);
+    CU_ASSERT_EQUAL(after.bytes, before.bytes);
+    CU_ASSERT_EQUAL(after.allocations, before.allocations + 8000);
+}
+
+/* Whether one byte can be written there, tried in a child of its own. */
+static bool writable(unsigned char *at)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer's report would only be noise */
+        signal(SIGBUS, SIG_DFL);
+        *(volatile unsigned char *)at = 1;
+        _exit(0);
+    }
+    int status = 0;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void ranges_are_reachable_only_where_committed(void)
+{
+    const size_t page = sw_page_bytes();
+    void *base = NULL;
+    CU_ASSERT_EQUAL_FATAL(sw_range_reserve(&base, 4 * page), SW_OK);
+    unsigned char *at = base;
+    CU_ASSERT(!writable(at));
+    CU_ASSERT_EQUAL_FATAL(sw_range_commit(base, 0, 2 * page), SW_OK);
+    CU_ASSERT(is_zero(at, 2 * page));
+    CU_ASSERT(writable(at + 2 * page - 1));
+    CU_ASSERT(!writable(at + 2 * page));
+    memset(at, 0xee, 2 * page);
+    CU_ASSERT_EQUAL(sw_range_decommit(base, page, 2 * page), SW_OK);
+    CU_ASSERT(!writable(at + page));
+    CU_ASSERT_EQUAL(at[page - 1], 0xee);
+    CU_ASSERT_EQUAL(sw_range_commit(base, page, 2 * page), SW_OK);
+    CU_ASSERT(is_zero(at + page, page));
+    sw_range_release(base, 4 * page);
+    sw_range_release(NULL, page);
+}
+
+static sw_status use_everything(void *unused)
+{
+    (void)unused;
+    void *block = NULL, *range;
+    const size_t page = sw_page_bytes();
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, 64));
+    sw_status status = sw_heap_resize(&block, SW_HEAP_RECORDS, 64, 128);
+    const size_t bytes = status == SW_OK ? 128 : 64;
+    if (status == SW_OK)
+        status = sw_range_reserve(&range, page);
+    if (status == SW_OK) {
+        status = sw_range_commit(range, 0, page);
+        sw_range_release(range, page);
+    }
+    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    return status;
+}
+
+static void every_call_of_the_table_can_fail(void)
+{
+    CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, use_everything, NULL), 4);
+}
+
+static void calls_are_counted_in_both_directions(void)
+{
+    const uint64_t before = sw_mem_calls();
+    CU_ASSERT_EQUAL(use_everything(NULL), SW_OK);
+    CU_ASSERT_EQUAL(sw_mem_calls() - before, 2 + 4 + 1); /* resize is an allocation and a free */
+}
+
+static void heaps_and_the_backend_have_names(void)
+{
+    for (int i = 0; i < SW_HEAP_KINDS; i++)
+        for (int j = 0; j < i; j++)
+            CU_ASSERT_STRING_NOT_EQUAL(sw_heap_name((sw_heap)i), sw_heap_name((sw_heap)j));
+    CU_ASSERT_STRING_EQUAL(sw_heap_name(SW_HEAP_KINDS), "?");
+    CU_ASSERT(strcmp(sw_heap_backend(), "malloc") == 0 || strncmp(sw_heap_backend(), "jemalloc ", 9) == 0);
+    sw_note("heap backend: %s", sw_heap_backend());
+}
+
+static const sw_test tests[] = {
+    {"blocks are zeroed, aligned and counted", blocks_are_zeroed_aligned_and_counted},
+    {"a reused block is zero again", a_reused_block_is_zero_again},
+    {"resize keeps what fits and zeroes the rest", resize_keeps_what_fits_and_zeroes_the_rest},
+    {"a failure leaves block, output and counts as before", a_failure_leaves_block_and_counts_as_before},
+    {"an impossible size is an ordinary answer", an_impossible_size_is_an_ordinary_answer},
+    {"counts are right with several threads", counts_are_right_with_several_threads},
+    {"ranges are reachable only where committed", ranges_are_reachable_only_where_committed},
+    {"every call of the table can fail", every_call_of_the_table_can_fail},
+    {"calls are counted in both directions", calls_are_counted_in_both_directions},
+    {"heaps and the backend have names", heaps_and_the_backend_have_names},
+};
+SW_SUITE("mem", tests)

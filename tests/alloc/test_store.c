@@ -1,0 +1,241 @@
+/* One contract over every kind of store, then what only the simulated device does. */
+#include "alloc/store.h"
+#include "alloc/mem.h"
+#include "tests/support/heap.h"
+#include "tests/support/suite.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+
+static const sw_sim_script plain_sim = {.capacity_bytes = 64 * MIB, .fail_commit = -1};
+static const sw_sim_script fine_sim = {.capacity_bytes = 64 * MIB, .granularity = 4096, .fail_commit = -1};
+
+static sw_status create_sim(sw_store **out, size_t bytes)
+{
+    return sw_store_sim_create(out, bytes, &plain_sim);
+}
+
+static sw_status create_fine_sim(sw_store **out, size_t bytes)
+{
+    return sw_store_sim_create(out, bytes, &fine_sim);
+}
+
+static const struct kind {
+    const char *name;
+    sw_status (*create)(sw_store **out, size_t bytes);
+} kinds[] = {{"host", sw_store_host_create}, {"sim", create_sim}, {"sim with small steps", create_fine_sim}};
+
+static void destroy(void *store)
+{
+    sw_store_destroy(store);
+}
+
+static sw_status access_memory(sw_store *store, bool on)
+{
+    return store->ops->host_access != NULL ? store->ops->host_access(store, on) : SW_OK;
+}
+
+/* Whether host code can write there, tried in a child of its own. */
+static bool writable(unsigned char *at)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        *(volatile unsigned char *)at = 1;
+        _exit(0);
+    }
+    int status = 0;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void contract_of(const struct kind *kind)
+{
+    sw_store *store = NULL;
+    const sw_status created = kind->create(&store, 16 * MIB);
+    SW_CHECK(created == SW_OK, "%s: %s", kind->name, sw_last_error());
+    if (created != SW_OK)
+        return;
+    unsigned char *const base = store->base;
+    CU_ASSERT(store->reserved_bytes >= 16 * MIB);
+    CU_ASSERT_EQUAL(store->committed_bytes, 0);
+    CU_ASSERT_EQUAL(store->granularity & (store->granularity - 1), 0);
+    CU_ASSERT_EQUAL(store->granularity % sw_page_bytes(), 0);
+    CU_ASSERT_EQUAL((uintptr_t)base % sw_page_bytes(), 0);
+
+    CU_ASSERT_EQUAL(store->ops->commit(store, 1), SW_OK);
+    CU_ASSERT_EQUAL(store->committed_bytes, store->granularity);
+    CU_ASSERT_EQUAL(store->ops->commit(store, 5 * MIB + 1), SW_OK);
+    CU_ASSERT(store->committed_bytes > 5 * MIB && store->committed_bytes % store->granularity == 0);
+    CU_ASSERT(store->committed_bytes < 5 * MIB + 1 + store->granularity);
+    CU_ASSERT_PTR_EQUAL(store->base, base);
+    const size_t committed = store->committed_bytes;
+    CU_ASSERT_EQUAL(store->ops->commit(store, 3), SW_OK); /* never shrinks */
+    CU_ASSERT_EQUAL(store->committed_bytes, committed);
+
+    CU_ASSERT_EQUAL(access_memory(store, true), SW_OK);
+    for (size_t i = 0; i < committed; i += 4096)
+        CU_ASSERT_EQUAL(base[i], 0);
+    memset(base, 0x77, committed);
+    CU_ASSERT_EQUAL(store->ops->commit(store, 9 * MIB), SW_OK); /* grows while it is in use */
+    CU_ASSERT_EQUAL(base[committed - 1], 0x77);
+    base[9 * MIB - 1] = 1;
+    CU_ASSERT(!writable(base + store->committed_bytes) || store->committed_bytes == store->reserved_bytes);
+
+    CU_ASSERT_EQUAL(store->ops->trim(store, MIB), SW_OK);
+    CU_ASSERT(store->committed_bytes >= MIB && store->committed_bytes < MIB + store->granularity);
+    CU_ASSERT_EQUAL(base[MIB - 1], 0x77);
+    CU_ASSERT(!writable(base + store->committed_bytes));
+    const size_t kept = store->committed_bytes;
+    CU_ASSERT_EQUAL(store->ops->trim(store, 8 * MIB), SW_OK); /* never grows */
+    CU_ASSERT_EQUAL(store->committed_bytes, kept);
+    CU_ASSERT_EQUAL(store->ops->commit(store, 9 * MIB), SW_OK);
+    CU_ASSERT_EQUAL(base[kept], 0); /* given back and taken again: fresh */
+
+    const size_t before = store->committed_bytes;
+    CU_ASSERT_EQUAL(store->ops->commit(store, store->reserved_bytes + 1), SW_NOMEM);
+    CU_ASSERT_EQUAL(store->ops->commit(store, SIZE_MAX), SW_NOMEM);
+    CU_ASSERT_EQUAL(store->committed_bytes, before);
+    CU_ASSERT_PTR_EQUAL(store->base, base);
+    CU_ASSERT_EQUAL(store->ops->trim(store, 0), SW_OK);
+    CU_ASSERT_EQUAL(store->committed_bytes, 0);
+    CU_ASSERT_EQUAL(access_memory(store, false), SW_OK);
+    sw_store_destroy(store);
+}
+
+static void every_kind_keeps_the_contract(void)
+{
+    const uint64_t blocks = sw_heap_blocks();
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        contract_of(&kinds[i]);
+    CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+    sw_store_destroy(NULL);
+}
+
+/* Create, commit, destroy, with a second try in place: a refused commit must leave the store usable. */
+static sw_status create_and_commit(void *arg)
+{
+    const struct kind *kind = arg;
+    sw_store *store;
+    SW_TRY(kind->create(&store, 8 * MIB));
+    const sw_status status = store->ops->commit(store, 3 * MIB);
+    if (status != SW_OK) {
+        CU_ASSERT_EQUAL(store->committed_bytes, 0);
+        sw_fault_plan(SW_FAULT_MEMORY, UINT64_MAX, SW_FAULT_FROM);
+        CU_ASSERT_EQUAL(store->ops->commit(store, 3 * MIB), SW_OK);
+        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+        for (int i = 0; i < 100; i++) /* the sweep sees that the site was reached */
+            (void)swi_fault_hit(SW_FAULT_MEMORY);
+    }
+    sw_store_destroy(store);
+    return status;
+}
+
+static void every_site_of_every_kind_can_fail(void)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct kind kind = kinds[i];
+        CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, create_and_commit, &kind), 3);
+    }
+}
+
+static void impossible_reservations_are_refused(void)
+{
+    sw_store *store = (sw_store *)(void *)&store, *const before = store;
+    const uint64_t blocks = sw_heap_blocks();
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        CU_ASSERT_EQUAL(kinds[i].create(&store, (size_t)1 << 62), SW_NOMEM);
+        CU_ASSERT_EQUAL(kinds[i].create(&store, SIZE_MAX), SW_NOMEM);
+    }
+    sw_sim_script odd = plain_sim;
+    odd.granularity = 3 * 4096;
+    CU_ASSERT_EQUAL(sw_store_sim_create(&store, MIB, &odd), SW_INVALID);
+    odd.granularity = 64;
+    CU_ASSERT_EQUAL(sw_store_sim_create(&store, MIB, &odd), SW_INVALID);
+    CU_ASSERT_PTR_EQUAL(store, before);
+    CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+}
+
+static sw_store *sim_with(const sw_sim_script *script)
+{
+    sw_store *store = NULL;
+    CU_ASSERT_EQUAL_FATAL(sw_store_sim_create(&store, 64 * MIB, script), SW_OK);
+    sw_after(destroy, store);
+    return store;
+}
+
+static void sim_memory_is_out_of_reach_unless_opened(void)
+{
+    sw_store *store = sim_with(&plain_sim);
+    CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB), SW_OK);
+    CU_ASSERT(!writable(store->base));
+    CU_ASSERT_EQUAL(store->ops->host_access(store, false), SW_INVALID);
+    CU_ASSERT_EQUAL(store->ops->host_access(store, true), SW_OK);
+    CU_ASSERT_EQUAL(store->ops->host_access(store, true), SW_OK);
+    CU_ASSERT(writable(store->base));
+    CU_ASSERT_EQUAL(store->ops->host_access(store, false), SW_OK);
+    CU_ASSERT(writable(store->base + 4 * MIB - 1)); /* the depth is counted */
+    CU_ASSERT_EQUAL(store->ops->host_access(store, false), SW_OK);
+    CU_ASSERT(!writable(store->base + 4 * MIB - 1));
+    CU_ASSERT_EQUAL(store->ops->commit(store, 6 * MIB), SW_OK);
+    CU_ASSERT(!writable(store->base + 6 * MIB - 1)); /* what grew later as well */
+}
+
+static void sim_capacity_refuses_and_changes_nothing(void)
+{
+    sw_store *store = sim_with(&(sw_sim_script){.capacity_bytes = 5 * MIB, .fail_commit = -1});
+    CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB), SW_OK);
+    CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB + 1), SW_NOMEM); /* 6 MiB by its steps */
+    CU_ASSERT_EQUAL(store->committed_bytes, 4 * MIB);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "5242880"));
+    CU_ASSERT_EQUAL(store->ops->trim(store, 0), SW_OK);
+    CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB), SW_OK);
+}
+
+static void sim_fails_as_planned_and_stays_failed_if_sticky(void)
+{
+    sw_store *once = sim_with(&(sw_sim_script){.capacity_bytes = 64 * MIB, .fail_commit = 1});
+    CU_ASSERT_EQUAL(once->ops->commit(once, MIB), SW_OK);
+    CU_ASSERT_EQUAL(once->ops->commit(once, 3 * MIB), SW_NOMEM);
+    CU_ASSERT_EQUAL(once->committed_bytes, 2 * MIB);
+    CU_ASSERT_EQUAL(once->ops->commit(once, 3 * MIB), SW_OK); /* a retry works */
+    sw_store *dead = sim_with(&(sw_sim_script){.capacity_bytes = 64 * MIB, .fail_commit = 0, .sticky = true});
+    CU_ASSERT_EQUAL(dead->ops->commit(dead, MIB), SW_NOMEM);
+    CU_ASSERT_EQUAL(dead->ops->commit(dead, MIB), SW_DEVICE);
+    CU_ASSERT_EQUAL(dead->ops->trim(dead, 0), SW_DEVICE);
+    CU_ASSERT_EQUAL(dead->ops->host_access(dead, true), SW_DEVICE);
+}
+
+static void sim_keeps_a_log_of_its_first_calls(void)
+{
+    sw_store *store = sim_with(&plain_sim), *host = NULL;
+    CU_ASSERT_EQUAL(store->ops->commit(store, 4194304), SW_OK);
+    CU_ASSERT_EQUAL(store->ops->host_access(store, true), SW_OK);
+    CU_ASSERT_EQUAL(store->ops->host_access(store, false), SW_OK);
+    CU_ASSERT_EQUAL(store->ops->trim(store, 100), SW_OK);
+    static const char *const expected[] = {"commit 4194304", "access on", "access off", "trim 100"};
+    for (size_t i = 0; i < 4; i++)
+        CU_ASSERT_STRING_EQUAL(sw_store_sim_log(store, i), expected[i]);
+    CU_ASSERT_PTR_NULL(sw_store_sim_log(store, 4));
+    for (int i = 0; i < 300; i++)
+        CU_ASSERT_EQUAL(store->ops->commit(store, 1), SW_OK);
+    CU_ASSERT_PTR_NOT_NULL(sw_store_sim_log(store, 255));
+    CU_ASSERT_PTR_NULL(sw_store_sim_log(store, 256));
+    CU_ASSERT_EQUAL_FATAL(sw_store_host_create(&host, MIB), SW_OK);
+    CU_ASSERT_PTR_NULL(sw_store_sim_log(host, 0));
+    sw_store_destroy(host);
+}
+
+static const sw_test tests[] = {
+    {"every kind keeps the contract and leaks nothing", every_kind_keeps_the_contract},
+    {"every site of every kind can fail, and a retry works", every_site_of_every_kind_can_fail},
+    {"impossible reservations are refused", impossible_reservations_are_refused},
+    {"sim memory is out of reach unless opened", sim_memory_is_out_of_reach_unless_opened},
+    {"sim capacity refuses and changes nothing", sim_capacity_refuses_and_changes_nothing},
+    {"sim fails as planned, and stays failed if sticky", sim_fails_as_planned_and_stays_failed_if_sticky},
+    {"sim keeps a log of its first calls", sim_keeps_a_log_of_its_first_calls},
+};
+SW_SUITE("store", tests)

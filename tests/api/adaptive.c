@@ -1,0 +1,88 @@
+/* Control flow on data: how often a layer is applied depends on what it computes. Immediate mode. */
+#include <stdio.h>
+#include <stepwell.h>
+#include <string.h>
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        if ((call) != SW_OK) {                                                                     \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());                   \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+#define N 6
+#define BATCH 12
+
+typedef struct {
+    sw_linear f1;
+    sw_optimizer *opt;
+    int rounds; /* of the last run */
+} net;
+
+static void adaptive(sw_ctx *c, void *u)
+{
+    net *m = u;
+    sw_value x = sw_input(c, 0), loss = {0, 0};
+    double d = 9;
+    for (m->rounds = 0; m->rounds < 20 && d > 1.2; m->rounds++) {
+        x = sw_scale_by(c, sw_tanh(c, sw_apply_linear(c, m->f1, x)), 4);
+        loss = sw_softmax_ce(c, x, sw_input(c, 1));
+        if (sw_item(c, loss, &d))
+            return;
+    }
+    sw_metric(c, "loss", loss);
+    sw_backward(c, loss, &m->opt, 1);
+    sw_update(c, m->opt);
+}
+
+int main(void)
+{
+    static float x[BATCH][N];
+    static uint8_t y[BATCH];
+    for (int i = 0; i < BATCH; i++) {
+        y[i] = (uint8_t)(i % N);
+        x[i][(i + 1) % N] = 1;
+        x[i][i % 3] += 0.5f;
+    }
+    sw_exec *e;
+    sw_model *m;
+    net n = {.rounds = 0};
+    TRY(sw_exec_create(&e, &(sw_exec_opts){sizeof(sw_exec_opts), .seed = 2}));
+    TRY(sw_model_create(&m, "adaptive"));
+    n.f1 = sw_linear_new(m, "f1", N, N);
+    TRY(sw_optimizer_create(&n.opt, m,
+                            &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "adam", .lr = 0.01f}));
+    const sw_array in[] = {{SW_F32, SW_SHAPE(BATCH, N), x}, {SW_U8, SW_SHAPE(BATCH), y}};
+    sw_run_args a = {sizeof a, adaptive, &n, &m, 1, in, 2, SW_TRAIN, .immediate = 1};
+
+    /* Planned, there are no values to look at: an error, and nothing has changed. */
+    float before[N][N], after[N][N];
+    TRY(sw_model_ready(m, e, 2));
+    TRY(sw_param_read(n.f1.weight, before, sizeof before));
+    a.immediate = 0;
+    CHECK(sw_run(e, &a) == SW_UNSUPPORTED && strstr(sw_last_error(), "sw_item") != NULL);
+    TRY(sw_param_read(n.f1.weight, after, sizeof after));
+    CHECK(memcmp(before, after, sizeof before) == 0);
+    a.immediate = 1;
+
+    int first = 0;
+    double loss = 0;
+    for (int i = 0; i < 400; i++) {
+        TRY(sw_run(e, &a));
+        first = i == 0 ? n.rounds : first;
+    }
+    TRY(sw_metric_get(e, "loss", &loss));
+    printf("%d rounds at first, then %d, with a loss of %.3f\n", first, n.rounds, loss);
+    CHECK(first == 20 && n.rounds < 20 && loss <= 1.2);
+    sw_model_destroy(m);
+    sw_exec_destroy(e);
+    return 0;
+}

@@ -1,0 +1,154 @@
+/* Every descriptor keeps what it promises; ops from outside are held to the same; faults are seen. */
+#include "tests/ops/ops_outside.h"
+#include "tests/support/suite.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    char first[512], all[8192];
+} lines;
+
+static void keep(void *to, const char *line)
+{
+    lines *l = to;
+    const size_t used = strlen(l->all);
+    if (l->first[0] == '\0')
+        snprintf(l->first, sizeof l->first, "%s", line);
+    snprintf(l->all + used, sizeof l->all - used, "%s\n", line);
+}
+
+static void every_case_of_every_op_passes(void)
+{
+    unsigned n_ops = 0, n_cases = 0, n_all = 0;
+    for (uint32_t id = 0; sw_op_at(id) != NULL; id++) {
+        const sw_op_desc *d = sw_op_at(id);
+        lines report = {{0}, {0}};
+        uint32_t n_checks = 0, n_failures = 0;
+        if (strncmp(d->name, "planted.", 8) == 0)
+            continue; /* registered by the tests below */
+        SW_CHECK(sw_op_check(id, keep, &report, &n_checks, &n_failures) == SW_OK, "%s: %s", d->name,
+                 sw_last_error());
+        SW_CHECK(n_failures == 0, "%u of %u failed:\n%s", n_failures, n_checks, report.all);
+        SW_CHECK(d->n_cases == 0 || n_checks >= 5u * (unsigned)d->n_cases, "%s: only %u checks",
+                 d->name, n_checks);
+        n_ops++;
+        n_cases += (unsigned)d->n_cases;
+        n_all += n_checks;
+    }
+    sw_note("%u ops, %u cases, %u checks", n_ops, n_cases, n_all);
+}
+
+/* An op without a case is checked by nobody. Only what cannot be given from outside may have none: the
+ * conversion from a layout that inputs never have, which stands behind each case of the image ops. */
+static void every_op_has_cases_and_a_reference(void)
+{
+    for (uint32_t id = 0; sw_op_at(id) != NULL; id++) {
+        const sw_op_desc *d = sw_op_at(id);
+        if (strncmp(d->name, "planted.", 8) == 0 || strcmp(d->name, "from_n16") == 0)
+            continue;
+        SW_CHECK(d->n_cases > 0 && d->reference != NULL, "%s has %d cases", d->name, d->n_cases);
+        for (int i = 0; i < d->n_cases; i++) {
+            SW_CHECK(d->cases[i].name != NULL, "%s: case %d has no name", d->name, i);
+            SW_CHECK(d->cases[i].gradient_error <= 1e-3, "%s, %s: a bound of %g", d->name,
+                     d->cases[i].name, d->cases[i].gradient_error);
+        }
+    }
+}
+
+static void check_outside(const sw_op_desc *desc)
+{
+    lines report = {{0}, {0}};
+    uint32_t id = 0, n_checks = 0, n_failures = 1;
+    CU_ASSERT_EQUAL_FATAL(sw_op_register(desc, &id), SW_OK);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(sw_op_at(id));
+    CU_ASSERT_STRING_EQUAL(sw_op_at(id)->name, desc->name);
+    CU_ASSERT_EQUAL(sw_op_check(id, keep, &report, &n_checks, &n_failures), SW_OK);
+    SW_CHECK(n_failures == 0, "%s", report.all);
+    CU_ASSERT(n_checks > 20);
+}
+
+static void an_op_from_outside_passes_like_an_inside_one(void)
+{
+    check_outside(&outside_square);
+    check_outside(&outside_normalise);
+    uint32_t id = 0;
+    CU_ASSERT_EQUAL(sw_op_register(&outside_square, &id), SW_INVALID); /* names are unique */
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "outside.square"));
+}
+
+/* What the report must say of each, in some line. */
+static const struct {
+    const sw_op_desc *desc;
+    const char *what;
+} planted[] = {
+    {&planted_formula, ": forward: output 0"},
+    {&planted_gradient, ": gradient: along direction"},
+    {&planted_overwrite, ": used twice: "},
+    {&planted_undeclared, ": dead bytes: the gradient of input 0"},
+    {&planted_needless, ": need: "},
+    {&planted_inplace, ": in place"},
+    {&planted_scratch, ": stray write: planted.scratch"},
+    {&planted_unwritten, ": dead bytes: output 0"},
+    {&planted_threads, ": three threads: output 0"},
+    {&planted_memory, "differs in 1 of"},
+    {&planted_refusal, ": run: unsupported: planted.refusal: 1 inputs are too many"},
+    {&planted_joint, ": run: unsupported: planted.joint has no gradient for its input 0"},
+};
+
+static void every_planted_fault_is_reported(void)
+{
+    for (size_t i = 0; i < sizeof planted / sizeof *planted; i++) {
+        lines report = {{0}, {0}};
+        uint32_t id = 0, n_checks = 0, n_failures = 0;
+        CU_ASSERT_EQUAL_FATAL(sw_op_register(planted[i].desc, &id), SW_OK);
+        SW_CHECK(sw_op_check(id, keep, &report, &n_checks, &n_failures) == SW_OK, "%s",
+                 sw_last_error());
+        SW_CHECK(n_failures > 0, "%s passed", planted[i].desc->name);
+        SW_CHECK(strstr(report.all, planted[i].what) != NULL, "'%s' is not in:\n%s",
+                 planted[i].what, report.all);
+        CU_ASSERT_EQUAL(strncmp(report.first, planted[i].desc->name, strlen(planted[i].desc->name)),
+                        0);
+    }
+}
+
+static void bad_descriptors_are_refused(void)
+{
+    uint32_t id = 12345;
+    sw_op_desc d = outside_square;
+    d.name = "";
+    CU_ASSERT_EQUAL(sw_op_register(&d, &id), SW_INVALID);
+    d = outside_square;
+    d.name = "outside.bad";
+    d.size = 0;
+    CU_ASSERT_EQUAL(sw_op_register(&d, &id), SW_INVALID);
+    d = outside_square;
+    d.name = "outside.bad";
+    d.infer = NULL;
+    CU_ASSERT_EQUAL(sw_op_register(&d, &id), SW_INVALID);
+    d = outside_square;
+    d.name = "outside.bad";
+    d.forward = NULL;
+    CU_ASSERT_EQUAL(sw_op_register(&d, &id), SW_INVALID);
+    d = outside_square;
+    d.name = "outside.bad";
+    d.n_out = 0;
+    CU_ASSERT_EQUAL(sw_op_register(&d, &id), SW_INVALID);
+    const sw_grad_desc none = {.n_makes = 1, .n_operands = 1, .operands = {SW_DOUT(0)}};
+    d = outside_square;
+    d.name = "outside.bad";
+    d.grads = &none; /* no kernel */
+    CU_ASSERT_EQUAL(sw_op_register(&d, &id), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_op_register(NULL, &id), SW_INVALID);
+    CU_ASSERT_EQUAL(id, 12345); /* untouched on failure */
+    CU_ASSERT_PTR_NULL(sw_op_at(1000000));
+    CU_ASSERT_EQUAL(sw_op_check(1000000, NULL, NULL, NULL, NULL), SW_INVALID);
+}
+
+static const sw_test tests[] = {
+    {"every op has cases and a double-precision forward", every_op_has_cases_and_a_reference, false},
+    {"every case of every op passes", every_case_of_every_op_passes, false},
+    {"an op from outside passes like an inside one", an_op_from_outside_passes_like_an_inside_one, false},
+    {"every planted fault is reported", every_planted_fault_is_reported, false},
+    {"bad descriptors are refused and change nothing", bad_descriptors_are_refused, false},
+};
+SW_SUITE("descriptors", tests)

@@ -1,0 +1,250 @@
+/* The runner behind suite.h: registers the tables with CUnit, listens to its events, prints and counts. */
+#include "tests/support/suite.h"
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static sw_suite *first_suite, **last_suite = &first_suite;
+static bool full_run;
+static const char *skipped; /* why the running test was skipped, or NULL */
+static unsigned n_passed, n_failed, n_skipped, n_left_for_full;
+static bool line_open; /* the running test's name stands on an unfinished line */
+
+static struct {
+    void (*after)(void *arg);
+    void *arg;
+} afters[64];
+static size_t n_afters;
+
+void sw_suite_register(sw_suite *suite)
+{
+    *last_suite = suite;
+    last_suite = &suite->next;
+}
+
+bool sw_tests_full(void)
+{
+    return full_run;
+}
+
+void sw_test_skip(const char *reason)
+{
+    skipped = reason;
+}
+
+void sw_after(void (*after)(void *arg), void *arg)
+{
+    if (n_afters == sizeof afters / sizeof *afters) {
+        fprintf(stderr, "suite: more than %zu calls of sw_after in one test\n", n_afters);
+        exit(1);
+    }
+    afters[n_afters].after = after;
+    afters[n_afters++].arg = arg;
+}
+
+static void finish_line(const char *word)
+{
+    if (line_open)
+        printf(" %s\n", word);
+    line_open = false;
+}
+
+void sw_note(const char *format, ...)
+{
+    va_list list;
+    finish_line("...");
+    printf("      ");
+    va_start(list, format);
+    vprintf(format, list);
+    va_end(list);
+    putchar('\n');
+    fflush(stdout);
+}
+
+bool sw_check(bool passed, const char *file, unsigned line, const char *condition, const char *format, ...)
+{
+    if (passed)
+        return CU_assertImplementation(CU_TRUE, line, condition, file, "", CU_FALSE);
+    char text[1024];
+    const int n = snprintf(text, sizeof text, "%s: ", condition);
+    if (n >= 0 && (size_t)n < sizeof text) {
+        va_list list;
+        va_start(list, format);
+        vsnprintf(text + n, sizeof text - (size_t)n, format, list);
+        va_end(list);
+    }
+    return CU_assertImplementation(CU_FALSE, line, text, file, "", CU_FALSE);
+}
+
+/* ---- CUnit's events ---------------------------------------------------------------------------- */
+
+static void test_starts(const CU_pTest test, const CU_pSuite suite)
+{
+    skipped = NULL;
+    printf("%s: %s", suite->pName, test->pName);
+    line_open = true;
+    fflush(stdout); /* a crash then shows where */
+}
+
+static void test_ends(const CU_pTest test, const CU_pSuite suite, const CU_pFailureRecord failures)
+{
+    (void)test;
+    (void)suite;
+    while (n_afters > 0) {
+        n_afters--;
+        afters[n_afters].after(afters[n_afters].arg);
+    }
+    if (failures != NULL) {
+        n_failed++;
+        if (!line_open)
+            puts("      FAILED");
+        finish_line("FAILED");
+        for (const CU_FailureRecord *f = failures; f != NULL; f = f->pNext)
+            printf("   %s:%u: %s\n", f->strFileName, f->uiLineNumber, f->strCondition);
+    } else if (skipped != NULL) {
+        n_skipped++;
+        if (line_open)
+            printf(" SKIPPED: %s\n", skipped);
+        else
+            printf("      SKIPPED: %s\n", skipped);
+        line_open = false;
+    } else {
+        n_passed++;
+        if (!line_open)
+            puts("      ok");
+        finish_line("ok");
+    }
+    fflush(stdout);
+}
+
+/* Every table becomes a CUnit suite of the tests that are wanted now. False when CUnit refused. */
+static bool register_all(const char *part)
+{
+    for (const sw_suite *suite = first_suite; suite != NULL; suite = suite->next) {
+        CU_pSuite cu = CU_add_suite(suite->name, NULL, NULL);
+        if (cu == NULL)
+            return false;
+        for (size_t i = 0; i < suite->n; i++) {
+            const sw_test *test = &suite->tests[i];
+            char title[512];
+            snprintf(title, sizeof title, "%s: %s", suite->name, test->name);
+            if (part != NULL && strstr(title, part) == NULL)
+                continue;
+            if (test->full && !full_run) {
+                n_left_for_full++;
+                continue;
+            }
+            if (CU_add_test(cu, test->name, test->run) == NULL)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---- paths ------------------------------------------------------------------------------------- */
+
+const char *sw_source_root(void)
+{
+    return SW_SOURCE_ROOT;
+}
+
+const char *sw_build_root(void)
+{
+    return SW_BUILD_ROOT;
+}
+
+const char *sw_data_path(const char *name)
+{
+    static char path[1024];
+    const char *given = getenv("STEPWELL_DATA");
+    const int n = given != NULL && *given != '\0'
+                      ? snprintf(path, sizeof path, "%s/%s", given, name)
+                      : snprintf(path, sizeof path, "%s/../shared/data/%s", SW_SOURCE_ROOT, name);
+    struct stat st;
+    return n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 ? path : NULL;
+}
+
+static char temp_folder[512];
+
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void)st;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+static void remove_temp(void)
+{
+    if (temp_folder[0] != '\0')
+        (void)nftw(temp_folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    temp_folder[0] = '\0';
+}
+
+const char *sw_temp_path(const char *name)
+{
+    static char paths[16][1024];
+    static unsigned next;
+    if (temp_folder[0] == '\0') {
+        const char *base = getenv("TMPDIR");
+        snprintf(temp_folder, sizeof temp_folder, "%s/stepwell-test-XXXXXX",
+                 base != NULL && *base != '\0' ? base : "/tmp");
+        if (mkdtemp(temp_folder) == NULL) {
+            perror(temp_folder);
+            exit(1);
+        }
+    }
+    char *path = paths[next++ % 16];
+    snprintf(path, sizeof paths[0], "%s%s%s", temp_folder, *name != '\0' ? "/" : "", name);
+    return path;
+}
+
+/* ---- numbers and main -------------------------------------------------------------------------- */
+
+uint64_t sw_dice_next(sw_dice *dice)
+{
+    uint64_t x = dice->state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+uint64_t sw_dice_below(sw_dice *dice, uint64_t n)
+{
+    return sw_dice_next(dice) % n; /* the bias does not matter to a test */
+}
+
+int main(int argc, char **argv)
+{
+    const char *wanted = getenv("STEPWELL_TESTS"), *part = NULL;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "quick") == 0 || strcmp(argv[i], "full") == 0)
+            wanted = argv[i];
+        else
+            part = argv[i];
+    }
+    full_run = wanted != NULL && strcmp(wanted, "full") == 0;
+    if (CU_initialize_registry() != CUE_SUCCESS || !register_all(part)) {
+        fprintf(stderr, "CUnit: %s\n", CU_get_error_msg());
+        return 1;
+    }
+    CU_set_test_start_handler(test_starts);
+    CU_set_test_complete_handler(test_ends);
+    (void)CU_run_all_tests();
+    const unsigned registered = CU_get_run_summary()->nTestsRun;
+    const bool all_ran = registered == n_passed + n_failed + n_skipped;
+    CU_cleanup_registry();
+    remove_temp();
+    if (n_left_for_full > 0)
+        printf("%u more in full\n", n_left_for_full);
+    printf("%u passed, %u failed, %u skipped\n", n_passed, n_failed, n_skipped);
+    if (n_failed > 0 || !all_ran)
+        return 1;
+    if (n_passed == 0)
+        return n_skipped + n_left_for_full > 0 ? 77 : 1; /* 1: no test has that name */
+    return 0;
+}

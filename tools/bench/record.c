@@ -1,0 +1,171 @@
+/* bench record: what recording costs, as differences of medians within one run.
+ *
+ * Four subjects that differ in nothing but the recording take turns, step by step, and each round
+ * begins with another of them, so that none always follows the same neighbour. */
+#include "alloc/sys.h"
+#include "tools/bench/bench.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { NONE, COUNTED, FILED, CLOCKED, VARIANTS };
+static const char *const names[VARIANTS] = {"no profile", "file off", "file on", "op clocks"};
+static const char *const keys[VARIANTS] = {"none", "file_off", "file_on", "op_clocks"};
+
+typedef struct {
+    int64_t steps, batch, threads;
+    bool json;
+} record_opts;
+
+typedef struct {
+    char path[VARIANTS][128];
+    sw_profile *profile[VARIANTS];
+    bench_small small[VARIANTS];
+    bench_lenet lenet[VARIANTS];
+    cli_times times[VARIANTS];
+    cli_summary summary[VARIANTS];
+    bool is_lenet;
+} record;
+
+static sw_status open_profile(record *r, int variant)
+{
+    const char *folder = getenv("TMPDIR");
+    snprintf(r->path[variant], sizeof r->path[variant], "%s/stepwell-bench-%ld-%d.jsonl",
+             folder != NULL && *folder != '\0' ? folder : "/tmp", (long)getpid(), variant);
+    const sw_profile_opts opts = {.size = sizeof opts,
+                                  .path = variant == COUNTED ? NULL : r->path[variant],
+                                  .model = r->is_lenet ? "lenet5" : "small",
+                                  .device = "cpu"};
+    return sw_profile_create(&r->profile[variant], &opts);
+}
+
+static sw_status open_subjects(record *r, const record_opts *o)
+{
+    for (int i = 0; i < VARIANTS; i++) {
+        SW_TRY(cli_times_init(&r->times[i], (uint64_t)o->steps));
+        if (i != NONE)
+            SW_TRY(open_profile(r, i));
+        const sw_exec_opts exec = {.size = sizeof exec,
+                                   .threads = (int)o->threads,
+                                   .profile = r->profile[i],
+                                   .op_clocks = i == CLOCKED};
+        SW_TRY(r->is_lenet ? bench_lenet_create(&r->lenet[i], o->batch, true, &exec)
+                           : bench_small_create(&r->small[i], o->batch, &exec));
+    }
+    return SW_OK;
+}
+
+static sw_status measure(record *r, int64_t steps)
+{
+    for (int64_t round = 0; round < steps && !cli_interrupted(); round++)
+        for (int turn = 0; turn < VARIANTS; turn++) {
+            const int i = (int)((round + turn) % VARIANTS);
+            const uint64_t start = cli_clock_ns();
+            SW_TRY(r->is_lenet ? bench_lenet_step(&r->lenet[i]) : bench_small_step(&r->small[i]));
+            cli_times_add(&r->times[i], cli_clock_ns() - start);
+        }
+    for (int i = 0; i < VARIANTS; i++)
+        r->summary[i] = cli_times_summary(&r->times[i]);
+    return SW_OK;
+}
+
+static sw_status close_subjects(record *r, sw_status status)
+{
+    for (int i = 0; i < VARIANTS; i++) {
+        bench_small_destroy(&r->small[i]);
+        bench_lenet_destroy(&r->lenet[i]);
+        if (r->profile[i] != NULL) {
+            const sw_status closed = sw_profile_destroy(r->profile[i]);
+            status = status == SW_OK ? closed : status;
+        }
+        if (r->profile[i] != NULL && i != COUNTED) {
+            const sw_status removed = sw_file_remove(r->path[i]);
+            status = status == SW_OK ? removed : status;
+        }
+        cli_times_free(&r->times[i]);
+    }
+    return status;
+}
+
+static sw_status subject(record *r, const record_opts *o, bool is_lenet)
+{
+    *r = (record){.is_lenet = is_lenet};
+    const int64_t steps = is_lenet && o->steps > 10 ? o->steps / 10 : o->steps;
+    sw_status status = open_subjects(r, o);
+    if (status == SW_OK)
+        status = measure(r, steps);
+    return close_subjects(r, status);
+}
+
+/* Above the subject without a profile, in percent. */
+static double above(const record *r, int variant, bool median)
+{
+    const cli_summary *a = &r->summary[variant], *b = &r->summary[NONE];
+    const double base = (double)(median ? b->median : b->min);
+    return base > 0.0 ? 100.0 * ((double)(median ? a->median : a->min) - base) / base : 0.0;
+}
+
+static void print_subject(const record *r, const char *name)
+{
+    printf("%-12s %12s %12s %10s %10s\n", name, "min", "median", "min +%", "median +%");
+    for (int i = 0; i < VARIANTS; i++)
+        printf("  %-10s %12s %12s %10.2f %10.2f\n", names[i], cli_ns(r->summary[i].min).text,
+               cli_ns(r->summary[i].median).text, above(r, i, false), above(r, i, true));
+}
+
+static void put_subject(sw_json *json, const record *r, const char *name)
+{
+    sw_json_open(json, name, '{');
+    for (int i = 0; i < VARIANTS; i++) {
+        bench_put(json, keys[i], &r->summary[i]);
+        char key[40];
+        snprintf(key, sizeof key, "%s_percent", keys[i]);
+        sw_json_put_f64(json, key, above(r, i, true));
+    }
+    sw_json_end(json);
+}
+
+static int run(const record_opts *o)
+{
+    record small, lenet;
+    cli_catch_interrupt();
+    sw_status status = subject(&small, o, false);
+    if (status == SW_OK)
+        status = subject(&lenet, o, true);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    const int code = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
+    if (o->json) {
+        sw_json json;
+        result_json_begin(&json);
+        put_subject(&json, &small, "small");
+        put_subject(&json, &lenet, "lenet5");
+        return result_json_end(&json, code);
+    }
+    printf("batch %lld, %lld thread%s, %s and %s steps of each, taking turns\n\n", (long long)o->batch,
+           (long long)o->threads, o->threads == 1 ? "" : "s", cli_digits(small.summary[NONE].n).text,
+           cli_digits(lenet.summary[NONE].n).text);
+    print_subject(&small, "perceptron");
+    print_subject(&lenet, "lenet5");
+    return cli_finish(code);
+}
+
+int bench_record(int argc, char **argv)
+{
+    record_opts o = {0};
+    const cli_option options[] = {
+        {"--steps", "N", CLI_COUNT, &o.steps, "4000", "steps of the perceptron; a tenth for lenet5", 1,
+         1 << 20, NULL},
+        {"--batch", "N", CLI_COUNT, &o.batch, "128", "rows per step", 1, 1 << 16, NULL},
+        {"--threads", "N", CLI_COUNT, &o.threads, "1", "threads that compute", 1, 256, NULL},
+        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0, NULL},
+    };
+    const cli_command command = {
+        .name = "bench record",
+        .usage = "[options]",
+        .about = "Steps with and without a profile: a perceptron of 5,034 parameters, and LeNet5.",
+        .options = options,
+        .n_options = (int)(sizeof options / sizeof *options),
+    };
+    const int status = cli_parse(&command, argc, argv);
+    return status == CLI_GO ? run(&o) : status;
+}

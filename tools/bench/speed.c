@@ -1,0 +1,132 @@
+/* bench speed and bench plan: how long a whole step of LeNet5 takes, and its tracing and planning. */
+#include "tools/bench/bench.h"
+
+typedef struct {
+    int64_t steps, batch, threads;
+    bool json;
+} speed_opts;
+
+static sw_status time_steps(const speed_opts *o, bench_lenet *lenet, cli_times *times)
+{
+    for (int64_t i = 0; i < o->steps && !cli_interrupted(); i++) {
+        const uint64_t start = cli_clock_ns();
+        SW_TRY(bench_lenet_step(lenet));
+        cli_times_add(times, cli_clock_ns() - start);
+    }
+    return SW_OK;
+}
+
+static int report(const speed_opts *o, const char *what, cli_times *times)
+{
+    const cli_summary s = cli_times_summary(times);
+    const int status = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
+    if (o->json) {
+        sw_json json;
+        result_json_begin(&json);
+        sw_json_put_i64(&json, "batch", o->batch);
+        sw_json_put_i64(&json, "threads", o->threads);
+        bench_put(&json, what, &s);
+        return result_json_end(&json, status);
+    }
+    printf("lenet5, batch %lld, %lld thread%s, %s times\n\n", (long long)o->batch, (long long)o->threads,
+           o->threads == 1 ? "" : "s", cli_digits(s.n).text);
+    printf("%-12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max");
+    bench_print(what, &s);
+    return cli_finish(status);
+}
+
+static int run_speed(const speed_opts *o)
+{
+    bench_lenet lenet = {0};
+    cli_times times = {0};
+    const sw_exec_opts exec = {.size = sizeof exec, .threads = (int)o->threads};
+    sw_status status = cli_times_init(&times, (uint64_t)o->steps);
+    if (status == SW_OK)
+        status = bench_lenet_create(&lenet, o->batch, false, &exec);
+    cli_catch_interrupt();
+    if (status == SW_OK)
+        status = time_steps(o, &lenet, &times);
+    const int code = status == SW_OK ? report(o, "step", &times) : cli_library_error(status, false);
+    bench_lenet_destroy(&lenet);
+    cli_times_free(&times);
+    return code;
+}
+
+/* A fresh exec and model each time: nothing is remembered. */
+static sw_status time_plan(const speed_opts *o, cli_times *times)
+{
+    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = (int)o->threads};
+    const tool_net_opts net_opts = {.kind = "lenet5",
+                                    .image = SW_SHAPE(1, 28, 28),
+                                    .n_classes = 10,
+                                    .optimizer = {.size = sizeof net_opts.optimizer, .kind = "adam"}};
+    const sw_array inputs[] = {{SW_U8, SW_SHAPE(o->batch, 1, 28, 28), NULL},
+                               {SW_U8, SW_SHAPE(o->batch), NULL}};
+    sw_exec *exec = NULL;
+    tool_net net = {0};
+    sw_plan_info info = {.size = sizeof info};
+    sw_status status = sw_exec_create(&exec, &exec_opts);
+    if (status == SW_OK)
+        status = tool_net_create(&net, &net_opts);
+    if (status == SW_OK) {
+        const sw_run_args args = {.size = sizeof args,
+                                  .fn = tool_net_step,
+                                  .user = &net,
+                                  .models = &net.model,
+                                  .n_models = 1,
+                                  .inputs = inputs,
+                                  .n_inputs = 2,
+                                  .mode = SW_TRAIN};
+        const uint64_t start = cli_clock_ns();
+        status = sw_plan(exec, &args, &info);
+        cli_times_add(times, cli_clock_ns() - start);
+        tool_net_destroy(&net);
+    }
+    sw_exec_destroy(exec);
+    return status;
+}
+
+static int run_plan(const speed_opts *o)
+{
+    cli_times times = {0};
+    sw_status status = cli_times_init(&times, (uint64_t)o->steps);
+    cli_catch_interrupt();
+    for (int64_t i = 0; i < o->steps && status == SW_OK && !cli_interrupted(); i++)
+        status = time_plan(o, &times);
+    const int code = status == SW_OK ? report(o, "plan", &times) : cli_library_error(status, false);
+    cli_times_free(&times);
+    return code;
+}
+
+static int parse(speed_opts *o, cli_command *command, const char *steps, int argc, char **argv)
+{
+    const cli_option options[] = {
+        {"--steps", "N", CLI_COUNT, &o->steps, steps, "times", 1, 1 << 20, NULL},
+        {"--batch", "N", CLI_COUNT, &o->batch, "128", "images per step", 1, 1 << 16, NULL},
+        {"--threads", "N", CLI_COUNT, &o->threads, "2", "threads that compute", 1, 256, NULL},
+        {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0, NULL},
+    };
+    command->options = options;
+    command->n_options = (int)(sizeof options / sizeof *options);
+    return cli_parse(command, argc, argv);
+}
+
+int bench_speed(int argc, char **argv)
+{
+    speed_opts o = {0};
+    cli_command command = {.name = "bench speed",
+                           .usage = "[options]",
+                           .about = "Whole steps of LeNet5 with Adam, loader included."};
+    const int status = parse(&o, &command, "500", argc, argv);
+    return status == CLI_GO ? run_speed(&o) : status;
+}
+
+int bench_plan(int argc, char **argv)
+{
+    speed_opts o = {0};
+    cli_command command = {.name = "bench plan",
+                           .usage = "[options]",
+                           .about = "Trace and plan a training step of LeNet5, from nothing each time."};
+    const int status = parse(&o, &command, "100", argc, argv);
+    return status == CLI_GO ? run_plan(&o) : status;
+}

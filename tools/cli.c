@@ -1,0 +1,282 @@
+/* Options: one table per command gives the parser, the defaults and the help. */
+#include "tools/cli.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- nearest name ---------------------------------------------------------------------------- */
+
+/* Levenshtein distance, cut at 63 letters. */
+static int distance(const char *a, const char *b)
+{
+    int row[64];
+    const int n = (int)strnlen(a, 63), m = (int)strnlen(b, 63);
+    for (int j = 0; j <= m; j++)
+        row[j] = j;
+    for (int i = 1; i <= n; i++) {
+        int corner = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int best = corner + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            corner = row[j];
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+const char *cli_nearest(const char *text, const void *names, size_t stride, int n)
+{
+    const char *best = NULL;
+    int least = (int)strlen(text) / 3 + 2; /* further away is another word, not a slip */
+    for (int i = 0; i < n; i++) {
+        const char *name;
+        memcpy(&name, (const char *)names + stride * (size_t)i, sizeof name);
+        const size_t length = strlen(text);
+        const bool prefix = length > 3 && strncmp(text, name, length) == 0;
+        const int d = prefix ? 0 : distance(text, name);
+        if (d < least) {
+            least = d;
+            best = name;
+        }
+    }
+    return best;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static bool read_count(const char *text, int64_t min, int64_t max, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    const long long n = strtoll(text, &end, 10);
+    const bool digits = *text >= '0' && *text <= '9';
+    if (!digits || *end != '\0' || errno != 0 || n < min || (max != 0 && n > max))
+        return false;
+    *out = n;
+    return true;
+}
+
+static bool read_real(const char *text, double min, double *out)
+{
+    char *end;
+    const double x = strtod(text, &end);
+    const bool digits = (*text >= '0' && *text <= '9') || *text == '.';
+    if (!digits || *end != '\0' || !isfinite(x) || x < min)
+        return false;
+    *out = x;
+    return true;
+}
+
+bool cli_read_bytes(const char *text, size_t *out)
+{
+    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    const double x = strtod(text, &end);
+    for (int i = 0; i < 5; i++) {
+        const bool plain = i == 0 && (*end == '\0' || strcmp(end, "B") == 0);
+        if (!plain && (i == 0 || strcmp(end, units[i]) != 0))
+            continue;
+        const double bytes = ldexp(x, 10 * i);
+        if (!(bytes < 9.0e18) || (i == 0 && bytes != floor(bytes)))
+            return false;
+        *out = (size_t)bytes;
+        return true;
+    }
+    return false;
+}
+
+static bool read_list(const char *text, int64_t min, int64_t max, cli_list *out)
+{
+    cli_list list = {{0}, 0};
+    char copy[256];
+    if (strlen(text) >= sizeof copy)
+        return false;
+    memcpy(copy, text, strlen(text) + 1);
+    char *at = copy;
+    for (bool more = true; more;) {
+        char *comma = strchr(at, ',');
+        more = comma != NULL;
+        if (more)
+            *comma = '\0';
+        if (list.n == CLI_LIST_MAX || !read_count(at, min, max, &list.at[list.n]))
+            return false;
+        list.n++;
+        if (more)
+            at = comma + 1;
+    }
+    *out = list;
+    return true;
+}
+
+static int refuse_word(const cli_option *o, const char *text)
+{
+    char known[256] = "";
+    size_t used = 0;
+    for (int i = 0; o->words[i] != NULL; i++) {
+        const int n = snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                               o->words[i]);
+        if (n < 0 || (size_t)n >= sizeof known - used)
+            break;
+        used += (size_t)n;
+    }
+    return cli_error(CLI_USAGE, "%s '%s' is unknown or not built yet: it is one of %s", o->name,
+                     text, known);
+}
+
+static int refuse_number(const cli_option *o, const char *text)
+{
+    const char *what = o->kind == CLI_LIST ? "whole numbers with commas between them"
+                       : o->kind == CLI_REAL ? "a number"
+                                             : "a whole number";
+    if (o->kind == CLI_BYTES)
+        return cli_error(CLI_USAGE, "%s '%s': a size is wanted, such as 4096, 64KiB, 1.5MiB or 2GiB",
+                         o->name, text);
+    if (o->max != 0)
+        return cli_error(CLI_USAGE, "%s '%s': %s from %lld to %lld is wanted", o->name, text, what,
+                         (long long)o->min, (long long)o->max);
+    return cli_error(CLI_USAGE, "%s '%s': %s of at least %lld is wanted", o->name, text, what,
+                     (long long)o->min);
+}
+
+/* Store `text` where the option wants it. */
+static int set(const cli_option *o, const char *text)
+{
+    bool good = true;
+    switch (o->kind) {
+    case CLI_FLAG:
+        *(bool *)o->to = true;
+        break;
+    case CLI_COUNT:
+        good = read_count(text, o->min, o->max, o->to);
+        break;
+    case CLI_REAL:
+        good = read_real(text, (double)o->min, o->to);
+        break;
+    case CLI_BYTES:
+        good = cli_read_bytes(text, o->to);
+        break;
+    case CLI_LIST:
+        good = read_list(text, o->min, o->max, o->to);
+        break;
+    case CLI_WORD:
+        for (int i = 0; o->words != NULL; i++) {
+            if (o->words[i] == NULL)
+                return refuse_word(o, text);
+            if (strcmp(o->words[i], text) == 0)
+                break;
+        }
+        memcpy(o->to, &text, sizeof text);
+        break;
+    case CLI_NOT_BUILT:
+        return cli_error(CLI_USAGE, "%s is not built yet", o->name);
+    }
+    return good ? CLI_GO : refuse_number(o, text);
+}
+
+/* ---- help ------------------------------------------------------------------------------------ */
+
+static void print_option(const cli_option *o)
+{
+    char left[64];
+    snprintf(left, sizeof left, "%s%s%s", o->name, o->value != NULL ? " " : "",
+             o->value != NULL ? o->value : "");
+    printf("  %-24s %s", left, o->help);
+    if (o->initial != NULL)
+        printf(" (default %s)", o->initial);
+    putchar('\n');
+}
+
+static int print_help(const cli_command *c)
+{
+    printf("usage: stepwell %s %s\n\n%s\n\n", c->name, c->usage, c->about);
+    for (int i = 0; i < c->n_options; i++)
+        if (c->options[i].kind != CLI_NOT_BUILT)
+            print_option(&c->options[i]);
+    printf("  %-24s %s\n", "--help", "this text");
+    bool some = false;
+    for (int i = 0; i < c->n_options; i++)
+        if (c->options[i].kind == CLI_NOT_BUILT) {
+            printf("%s%s", some ? ", " : "\nNot built yet: ", c->options[i].name);
+            some = true;
+        }
+    printf("%s", some ? "\n" : "");
+    if (c->notes != NULL)
+        printf("\n%s\n", c->notes);
+    return cli_finish(CLI_DONE);
+}
+
+/* ---- the command line ------------------------------------------------------------------------ */
+
+static const cli_option *find(const cli_command *c, const char *name, size_t length)
+{
+    for (int i = 0; i < c->n_options; i++)
+        if (strlen(c->options[i].name) == length && strncmp(c->options[i].name, name, length) == 0)
+            return &c->options[i];
+    return NULL;
+}
+
+static int unknown_option(const cli_command *c, const char *name, size_t length)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.*s", (int)length, name);
+    const char *near = cli_nearest(text, c->options, sizeof *c->options, c->n_options);
+    if (near != NULL)
+        return cli_error(CLI_USAGE, "unknown option %s; did you mean %s?", text, near);
+    return cli_error(CLI_USAGE, "unknown option %s; see stepwell %s --help", text, c->name);
+}
+
+/* Read the option at argv[*i], and its value behind it. */
+static int read_option(const cli_command *c, int argc, char **argv, int *i)
+{
+    const char *name = argv[*i], *equals = strchr(name, '=');
+    const size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
+    const cli_option *o = find(c, name, length);
+    if (o == NULL)
+        return unknown_option(c, name, length);
+    if (o->kind == CLI_NOT_BUILT)
+        return set(o, NULL);
+    if (o->value == NULL)
+        return equals != NULL ? cli_error(CLI_USAGE, "%s takes no value", o->name) : set(o, NULL);
+    if (equals != NULL)
+        return set(o, equals + 1);
+    if (*i + 1 >= argc)
+        return cli_error(CLI_USAGE, "%s wants a value: %s", o->name, o->value);
+    *i += 1;
+    return set(o, argv[*i]);
+}
+
+int cli_parse(const cli_command *c, int argc, char **argv)
+{
+    cli_set_command(c->name);
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return print_help(c);
+    for (int i = 0; i < c->n_options; i++) {
+        const cli_option *o = &c->options[i];
+        const int status = o->initial != NULL ? set(o, o->initial) : CLI_GO;
+        if (status != CLI_GO)
+            return status;
+    }
+    int operands = 0;
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] == '-' && argv[i][1] != '\0') {
+            const int status = read_option(c, argc, argv, &i);
+            if (status != CLI_GO)
+                return status;
+        } else if (operands < c->max_operands) {
+            c->operand[operands++] = argv[i];
+        } else {
+            return cli_error(CLI_USAGE, "'%s' is one argument too many; usage: stepwell %s %s",
+                             argv[i], c->name, c->usage);
+        }
+    }
+    return CLI_GO;
+}

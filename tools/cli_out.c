@@ -1,0 +1,231 @@
+/* Printing for people, exit statuses, the interrupt flag, step times. */
+#include "alloc/mem.h"
+#include "tools/cli.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *command = "";
+static bool progress_shown;
+
+void cli_set_command(const char *name)
+{
+    command = name;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+int cli_error(int status, const char *format, ...)
+{
+    cli_progress("%s", "");
+    va_list args;
+    va_start(args, format);
+    const bool colour = cli_colour(stderr);
+    fprintf(stderr, "%sstepwell%s%s:%s ", colour ? "\033[31m" : "", *command != '\0' ? " " : "",
+            command, colour ? "\033[0m" : "");
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return status;
+}
+
+int cli_library_error(sw_status status, bool input)
+{
+    int code = CLI_FAILED;
+    if (status == SW_FORMAT || (status == SW_IO && input))
+        code = CLI_DAMAGED;
+    else if (status == SW_NOMEM)
+        code = CLI_NO_FIT;
+    else if (status == SW_DEVICE)
+        code = CLI_NO_DEVICE;
+    else if (status == SW_STOPPED)
+        code = CLI_INTERRUPTED;
+    const char *why = sw_last_error();
+    return cli_error(code, "%s", *why != '\0' ? why : sw_status_name(status));
+}
+
+int cli_finish(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    const int because = errno;
+    return cli_error(status == CLI_DONE ? CLI_FAILED : status,
+                     "standard output did not take everything: %s", strerror(because));
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+cli_text cli_bytes(size_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double x = (double)bytes;
+    int unit = 0;
+    while (x >= 1023.995 && unit < 5) {
+        x /= 1024.0;
+        unit++;
+    }
+    cli_text t;
+    snprintf(t.text, sizeof t.text, unit == 0 ? "%.0f %s" : "%.2f %s", x, units[unit]);
+    return t;
+}
+
+cli_text cli_ns(uint64_t ns)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    double x = (double)ns;
+    int unit = 0;
+    while (x >= 999.5 && unit < 3) {
+        x /= 1000.0;
+        unit++;
+    }
+    cli_text t;
+    snprintf(t.text, sizeof t.text, unit == 0 ? "%.0f %s" : "%.2f %s", x, units[unit]);
+    return t;
+}
+
+cli_text cli_digits(uint64_t n)
+{
+    char plain[24];
+    const int length = snprintf(plain, sizeof plain, "%" PRIu64, n);
+    cli_text t;
+    int to = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            t.text[to++] = ',';
+        t.text[to++] = plain[i];
+    }
+    t.text[to] = '\0';
+    return t;
+}
+
+/* ---- terminal -------------------------------------------------------------------------------- */
+
+bool cli_terminal(FILE *stream)
+{
+    const char *term = getenv("TERM");
+    return isatty(fileno(stream)) == 1 && !(term != NULL && strcmp(term, "dumb") == 0);
+}
+
+bool cli_colour(FILE *stream)
+{
+    const char *no = getenv("NO_COLOR");
+    return (no == NULL || *no == '\0') && cli_terminal(stream);
+}
+
+void cli_progress(const char *format, ...)
+{
+    static uint64_t last;
+    char text[160];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (*text == '\0') {
+        if (progress_shown)
+            fputs("\r\033[K", stderr);
+        progress_shown = false;
+        return;
+    }
+    const uint64_t now = cli_clock_ns();
+    if ((progress_shown && now - last < 100000000u) || !cli_terminal(stderr))
+        return;
+    last = now;
+    progress_shown = true;
+    fprintf(stderr, "\r%s\033[K", text);
+    fflush(stderr);
+}
+
+/* ---- interrupt and clock --------------------------------------------------------------------- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+void cli_catch_interrupt(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_interrupt;
+    /* The second one finds the default action again. Calls in flight go on: the step that is
+     * running, and what it writes, comes to its end. */
+    action.sa_flags = (int)(SA_RESTART | SA_RESETHAND);
+    sigaction(SIGINT, &action, NULL);
+}
+
+bool cli_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+uint64_t cli_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- step times ------------------------------------------------------------------------------ */
+
+#define TIMES_MAX ((uint64_t)1 << 20)
+
+sw_status cli_times_init(cli_times *t, uint64_t n)
+{
+    const uint64_t capacity = n < 1 ? 1 : n < TIMES_MAX ? n : TIMES_MAX;
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, capacity * sizeof(uint64_t)));
+    *t = (cli_times){.ns = block, .capacity = capacity, .min = UINT64_MAX};
+    return SW_OK;
+}
+
+void cli_times_free(cli_times *t)
+{
+    sw_heap_free(t->ns, SW_HEAP_PROFILE, t->capacity * sizeof(uint64_t));
+    *t = (cli_times){0};
+}
+
+void cli_times_add(cli_times *t, uint64_t ns)
+{
+    t->ns[t->n++ % t->capacity] = ns;
+    t->min = ns < t->min ? ns : t->min;
+    t->max = ns > t->max ? ns : t->max;
+}
+
+/* Shell's sort with Ciura's gaps, continued by 2.25: in place, so that reading the times takes no
+ * memory that qsort would. */
+static void sort(uint64_t *x, uint64_t n)
+{
+    uint64_t gaps[40] = {1, 4, 10, 23, 57, 132, 301, 701};
+    int top = 7;
+    while (gaps[top] < n && top < 39) {
+        gaps[top + 1] = gaps[top] * 9 / 4;
+        top++;
+    }
+    for (; top >= 0; top--)
+        for (uint64_t gap = gaps[top], i = gap; i < n; i++) {
+            const uint64_t v = x[i];
+            uint64_t j = i;
+            for (; j >= gap && x[j - gap] > v; j -= gap)
+                x[j] = x[j - gap];
+            x[j] = v;
+        }
+}
+
+cli_summary cli_times_summary(cli_times *t)
+{
+    const uint64_t n = t->n < t->capacity ? t->n : t->capacity;
+    if (n == 0)
+        return (cli_summary){0};
+    sort(t->ns, n);
+    const uint64_t p99 = (uint64_t)ceil(0.99 * (double)n) - 1; /* nearest rank */
+    return (cli_summary){t->n, t->min, t->ns[(n - 1) / 2], t->ns[p99], t->max};
+}

@@ -1,0 +1,68 @@
+/* stepwell bench: the second word picks the measurement. */
+#include "tools/bench/bench.h"
+#include <string.h>
+
+typedef struct {
+    const char *name;
+    int (*run)(int argc, char **argv); /* NULL: not built yet */
+    const char *about;
+} bench;
+
+static const bench benches[] = {
+    {"pauses", bench_pauses, "slow steps, beside a control loop of pure arithmetic"},
+    {"record", bench_record, "what the profile costs: counted only, with a file, with op clocks"},
+    {"speed", bench_speed, "whole steps of LeNet5, loader included"},
+    {"plan", bench_plan, "tracing and planning LeNet5"},
+    {"place", NULL, "the placement solver"},
+};
+enum { N_BENCHES = sizeof benches / sizeof *benches };
+
+void bench_put(sw_json *json, const char *key, const cli_summary *s)
+{
+    sw_json_open(json, key, '{');
+    sw_json_put_u64(json, "n", s->n);
+    sw_json_put_u64(json, "min_ns", s->min);
+    sw_json_put_u64(json, "median_ns", s->median);
+    sw_json_put_u64(json, "p99_ns", s->p99);
+    sw_json_put_u64(json, "max_ns", s->max);
+    sw_json_end(json);
+}
+
+void bench_print(const char *name, const cli_summary *s)
+{
+    printf("%-12s %12s %12s %12s %12s\n", name, cli_ns(s->min).text, cli_ns(s->median).text,
+           cli_ns(s->p99).text, cli_ns(s->max).text);
+}
+
+static int print_help(FILE *to)
+{
+    fputs("usage: stepwell bench NAME [options]\n\n"
+          "Compare within one run; minimum and median of each.\n\n",
+          to);
+    for (int i = 0; i < N_BENCHES; i++)
+        if (benches[i].run != NULL)
+            fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].about);
+    fputs("\n  --help after a name lists its options\n", to);
+    return to == stdout ? cli_finish(CLI_DONE) : CLI_USAGE;
+}
+
+int tool_bench(int argc, char **argv)
+{
+    cli_set_command("bench");
+    if (argc < 2)
+        return print_help(stderr);
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        return print_help(stdout);
+    for (int i = 0; i < N_BENCHES; i++) {
+        if (strcmp(benches[i].name, name) != 0)
+            continue;
+        if (benches[i].run == NULL)
+            return cli_error(CLI_USAGE, "'%s' is not built yet", name);
+        return benches[i].run(argc - 1, argv + 1);
+    }
+    const char *near = cli_nearest(name, benches, sizeof *benches, N_BENCHES);
+    return cli_error(CLI_USAGE, "unknown bench '%s'; %s%s", name,
+                     near != NULL ? "did you mean " : "see stepwell bench --help",
+                     near != NULL ? near : "");
+}

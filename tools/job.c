@@ -1,0 +1,268 @@
+/* A training job: options, data, exec, model, programs. */
+#include "tools/job.h"
+#include <string.h>
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static const char *const model_words[] = {"mlp", "lenet5", NULL};
+static const char *const optimizer_words[] = {"sgd", "momentum", "nesterov", "adam", "adamw", NULL};
+static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
+
+int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
+{
+    const cli_option options[] = {
+        {"--model", "NAME", CLI_WORD, &o->model, "lenet5", "mlp or lenet5", 0, 0, model_words},
+        {"--hidden", "LIST", CLI_LIST, &o->hidden, "128,64", "widths of the mlp's hidden layers", 1,
+         1 << 20, NULL},
+        {"--data", "SOURCE", CLI_WORD, &o->data, "synthetic",
+         "synthetic, or idx:DIR for MNIST and its relatives", 0, 0, NULL},
+        {"--synthetic-n", "N", CLI_COUNT, &o->synthetic_n, "10000",
+         "synthetic training images; a fifth as many for testing", 1, 10000000, NULL},
+        {"--batch", one_batch ? "N" : "LIST", CLI_LIST, &o->batch, "128",
+         one_batch ? "images per step" : "images per step, or several numbers: 1,32,128", 1,
+         1 << 24, NULL},
+        {"--optimizer", "NAME", CLI_WORD, &o->optimizer, "adam",
+         "sgd, momentum, nesterov, adam or adamw", 0, 0, optimizer_words},
+        {"--lr", "X", CLI_REAL, &o->lr, NULL,
+         "learning rate (default 0.1 sgd, 0.02 momentum and nesterov, 0.002 adam and adamw)", 0, 0,
+         NULL},
+        {"--momentum", "X", CLI_REAL, &o->momentum, "0.9", "of momentum and nesterov", 0, 0, NULL},
+        {"--weight-decay", "X", CLI_REAL, &o->weight_decay, "0", "weight decay", 0, 0, NULL},
+        {"--clip", "X", CLI_REAL, &o->clip, "0", "largest global norm of the gradients; 0: no clipping",
+         0, 0, NULL},
+        {"--release", NULL, CLI_FLAG, &o->release, NULL,
+         "update each parameter right behind its gradient", 0, 0, NULL},
+        {"--immediate", NULL, CLI_FLAG, &o->immediate, NULL, "op by op, without a plan", 0, 0, NULL},
+        {"--seed", "N", CLI_COUNT, &o->seed, "1", "of the first parameters and of the order of images",
+         0, 0, NULL},
+        {"--threads", "N", CLI_COUNT, &o->threads, "1", "threads that compute; the same bits for all", 1,
+         256, NULL},
+        {"--device", "NAME", CLI_WORD, &o->device, "cpu", "cpu", 0, 0, NULL},
+        {"--isa", "NAME", CLI_WORD, &o->isa, NULL,
+         "avx512, avx2 or base (default the best of this machine)", 0, 0, isa_words},
+        {"--memory-budget", "SIZE", CLI_BYTES, &o->budget_bytes, NULL,
+         "a hard limit for model, arena and data together (default none)", 0, 0, NULL},
+    };
+    const int count = (int)(sizeof options / sizeof *options);
+    memcpy(table + n, options, sizeof options);
+    return n + count;
+}
+
+static float default_lr(const char *optimizer)
+{
+    if (strcmp(optimizer, "sgd") == 0)
+        return 0.1f;
+    if (strcmp(optimizer, "momentum") == 0 || strcmp(optimizer, "nesterov") == 0)
+        return 0.02f;
+    return 0.002f;
+}
+
+int job_check(job_opts *o)
+{
+    if (strcmp(o->device, "cpu") != 0) {
+        const bool known = strcmp(o->device, "cuda") == 0 || strcmp(o->device, "sim") == 0;
+        return cli_error(known ? CLI_NO_DEVICE : CLI_USAGE, "--device %s %s", o->device,
+                         known ? "is not built yet: cpu is" : "is unknown: cpu is known");
+    }
+    if (strcmp(o->data, "synthetic") != 0 && strncmp(o->data, "idx:", 4) != 0)
+        return cli_error(CLI_USAGE,
+                         "--data '%s' is unknown or not built yet: it is synthetic or idx:DIR",
+                         o->data);
+    if (strcmp(o->data, "idx:") == 0)
+        return cli_error(CLI_USAGE, "--data idx: wants a folder behind it");
+    if (o->release && o->clip > 0.0)
+        return cli_error(CLI_USAGE, "--release and --clip exclude each other: the global norm is known "
+                                    "only when all gradients are");
+    return CLI_GO;
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+/* The seeds of the built-in digits are fixed: --seed changes a run, not its data. */
+enum { SEED_TRAIN = 1, SEED_TEST = 2 };
+
+static sw_status load(job_data *data, const job_opts *o, bool test, bool shapes_only)
+{
+    const bool synthetic = strcmp(o->data, "synthetic") == 0;
+    const int64_t fifth = o->synthetic_n / 5 > 0 ? o->synthetic_n / 5 : 1;
+    const int64_t n = test ? fifth : o->synthetic_n;
+    if (synthetic)
+        SW_TRY(sw_dataset_synthetic(&data->set, shapes_only ? 1 : n, test ? SEED_TEST : SEED_TRAIN));
+    else
+        SW_TRY(sw_dataset_idx(&data->set, o->data + 4, test ? "t10k" : "train"));
+    sw_dataset_describe(data->set, &data->info);
+    data->n = synthetic ? n : data->info.n;
+    return SW_OK;
+}
+
+int job_load(job *j, bool shapes_only)
+{
+    sw_status status = load(&j->train, j->opts, false, shapes_only);
+    if (status == SW_OK)
+        status = load(&j->test, j->opts, true, shapes_only);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    const sw_shape *a = &j->train.info.field[0].shape, *b = &j->test.info.field[0].shape;
+    if (a->rank != b->rank || memcmp(a->dim, b->dim, sizeof a->dim[0] * (size_t)a->rank) != 0)
+        return cli_error(CLI_DAMAGED, "%s: training and test images differ in size", j->opts->data + 4);
+    return CLI_GO;
+}
+
+void job_unload(job *j)
+{
+    sw_dataset_destroy(j->train.set);
+    sw_dataset_destroy(j->test.set);
+    j->train = j->test = (job_data){0};
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static sw_array batch_of(const sw_array *field, int64_t batch)
+{
+    sw_array a = {.dtype = field->dtype, .shape = {.rank = field->shape.rank + 1}};
+    a.shape.dim[0] = batch;
+    for (int i = 0; i < field->shape.rank; i++)
+        a.shape.dim[i + 1] = field->shape.dim[i];
+    return a;
+}
+
+/* A loader's ring: each field of a slot begins at a multiple of the alignment. */
+static size_t ring_bytes(const job_data *data, int64_t batch)
+{
+    size_t slot = 0;
+    for (int i = 0; i < data->info.n_fields; i++) {
+        const sw_array *field = &data->info.field[i];
+        size_t bytes = sw_dtype_bytes(field->dtype) * (size_t)batch;
+        for (int d = 0; d < field->shape.rank; d++)
+            bytes *= (size_t)field->shape.dim[d];
+        slot += (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
+    }
+    return slot * JOB_SLOTS;
+}
+
+static void name_programs(job *j)
+{
+    static const char *const names[] = {"train", "train_last", "eval", "eval_last"};
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        job_program *p = &j->program[i];
+        const job_data *data = i >= JOB_EVAL ? &j->test : &j->train;
+        const bool last = i == JOB_TRAIN_LAST || i == JOB_EVAL_LAST;
+        *p = (job_program){.name = names[i], .mode = i >= JOB_EVAL ? SW_EVAL : SW_TRAIN};
+        p->batch = last ? data->n % j->batch : data->n >= j->batch ? j->batch : 0;
+        for (int k = 0; k < 2; k++)
+            p->inputs[k] = batch_of(&data->info.field[k], p->batch);
+        p->plan.size = sizeof p->plan;
+    }
+    j->data_bytes = ring_bytes(&j->train, j->batch) + ring_bytes(&j->test, j->batch);
+}
+
+sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step)
+{
+    sw_run_args args = {.size = sizeof args,
+                        .fn = tool_net_step,
+                        .user = &j->net,
+                        .models = &j->net.model,
+                        .n_models = 1,
+                        .inputs = inputs,
+                        .n_inputs = 2,
+                        .mode = j->program[which].mode,
+                        .immediate = j->opts->immediate,
+                        .step = step,
+                        .data_bytes = j->data_bytes};
+    return args;
+}
+
+const job_program *job_main(const job *j)
+{
+    return &j->program[j->program[JOB_TRAIN].batch > 0 ? JOB_TRAIN : JOB_TRAIN_LAST];
+}
+
+size_t job_total_bytes(const job *j)
+{
+    size_t most = 0;
+    for (int i = 0; i < JOB_PROGRAMS; i++)
+        if (j->program[i].batch > 0 && j->program[i].plan.total_bytes > most)
+            most = j->program[i].plan.total_bytes;
+    return most;
+}
+
+static sw_status open_net(job *j)
+{
+    const job_opts *o = j->opts;
+    const bool heavy = strcmp(o->optimizer, "momentum") == 0;
+    const bool nesterov = strcmp(o->optimizer, "nesterov") == 0;
+    j->lr = o->lr > 0.0 ? (float)o->lr : default_lr(o->optimizer);
+    const tool_net_opts net = {
+        .kind = o->model,
+        .image = j->train.info.field[0].shape,
+        .n_classes = j->train.info.n_classes,
+        .hidden = o->hidden.at,
+        .n_hidden = o->hidden.n,
+        .clip = (float)o->clip,
+        .optimizer = {.size = sizeof net.optimizer,
+                      .kind = heavy || nesterov ? "sgd" : o->optimizer,
+                      .lr = j->lr,
+                      .weight_decay = (float)o->weight_decay,
+                      .momentum = heavy || nesterov ? (float)o->momentum : 0.0f,
+                      .nesterov = nesterov,
+                      .release = o->release},
+    };
+    return tool_net_create(&j->net, &net);
+}
+
+static sw_status open_exec(job *j)
+{
+    const job_opts *o = j->opts;
+    if (o->budget_bytes > 0)
+        SW_TRY(sw_budget_create(&j->budget, o->budget_bytes));
+    const sw_exec_opts exec = {.size = sizeof exec,
+                               .device = o->device,
+                               .threads = (int)o->threads,
+                               .budget = j->budget,
+                               .seed = (uint64_t)o->seed,
+                               .profile = j->profile,
+                               .checks = o->checks,
+                               .op_clocks = o->op_clocks,
+                               .isa = o->isa};
+    SW_TRY(sw_exec_create(&j->exec, &exec));
+    return open_net(j);
+}
+
+static int plan_programs(job *j)
+{
+    name_programs(j);
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        job_program *p = &j->program[i];
+        if (p->batch == 0)
+            continue;
+        const sw_run_args args = job_args(j, (job_which)i, p->inputs, 0);
+        const sw_status status = sw_plan(j->exec, &args, &p->plan);
+        if (status != SW_OK)
+            return cli_library_error(status, false);
+        /* The loaders take their part of the budget later; refuse now what could not fit then. */
+        if (j->budget != NULL && p->plan.total_bytes > j->opts->budget_bytes)
+            return cli_error(CLI_NO_FIT,
+                             "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), the "
+                             "budget is %zu; the peak is at %s, held by %s",
+                             p->plan.total_bytes, p->plan.model_bytes, p->plan.arena_bytes,
+                             p->plan.data_bytes, j->opts->budget_bytes, p->plan.peak_op,
+                             p->plan.holders);
+    }
+    return CLI_GO;
+}
+
+int job_open(job *j)
+{
+    const sw_status status = open_exec(j);
+    return status == SW_OK ? plan_programs(j) : cli_library_error(status, false);
+}
+
+void job_close(job *j)
+{
+    if (j->net.model != NULL)
+        tool_net_destroy(&j->net);
+    sw_exec_destroy(j->exec);
+    sw_budget_destroy(j->budget);
+    j->exec = NULL;
+    j->budget = NULL;
+}

@@ -1,0 +1,74 @@
+/* What `train` and `plan` share: the options of a training job, its exec, model and programs. */
+#ifndef STEPWELL_JOB_H
+#define STEPWELL_JOB_H
+
+#include "tools/cli.h"
+#include "tools/models.h"
+
+#define JOB_SLOTS 3 /* batch slots of each loader */
+
+/* As the command line says it; see job_options(). */
+typedef struct {
+    const char *model, *data, *optimizer, *schedule, *device, *isa;
+    cli_list hidden, batch;
+    int64_t synthetic_n, epochs, steps, seed, threads, warmup, lr_every;
+    double lr, momentum, weight_decay, lr_gamma, clip;
+    size_t budget_bytes; /* 0: none */
+    bool immediate, release, op_clocks, checks;
+} job_opts;
+
+/* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new n. */
+#define JOB_OPTIONS_MAX 24
+int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
+/* What the parser cannot see by itself: an option against another. CLI_GO or an exit status. */
+int job_check(job_opts *opts);
+
+/* The four programs of a job; a job of 128 images at batch 128 has no last partial batch. */
+typedef enum { JOB_TRAIN, JOB_TRAIN_LAST, JOB_EVAL, JOB_EVAL_LAST, JOB_PROGRAMS } job_which;
+
+typedef struct {
+    const char *name; /* "train", "train_last", "eval", "eval_last" */
+    int64_t batch;    /* 0: there is no such program */
+    sw_mode mode;
+    sw_plan_info plan;
+    sw_array inputs[2]; /* shapes; no data */
+} job_program;
+
+/* The images: how many, and how one looks. */
+typedef struct {
+    sw_dataset *set;
+    sw_dataset_info info;
+    int64_t n;
+} job_data;
+
+typedef struct {
+    const job_opts *opts;
+    int64_t batch;
+    job_data train, test;
+    sw_budget *budget;
+    sw_profile *profile; /* set before job_open; borrowed */
+    sw_exec *exec;
+    tool_net net;
+    job_program program[JOB_PROGRAMS];
+    size_t data_bytes; /* of both loaders */
+    float lr;          /* what --lr, or the optimizer's default, comes to */
+} job;
+
+/* Load the data sets. With `shapes_only` synthetic digits are not drawn. Exit status or CLI_GO; the
+ * error is printed. */
+int job_load(job *j, bool shapes_only);
+/* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything or
+ * refuses. Needs opts, batch, train, test and profile. */
+int job_open(job *j);
+/* Arguments of one program's run. */
+sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step);
+/* Destroys exec, model and budget; the data stay. */
+void job_close(job *j);
+void job_unload(job *j);
+
+/* The most that any program of the job needs. */
+size_t job_total_bytes(const job *j);
+/* The program that speaks for the job: the training program of a full batch where there is one. */
+const job_program *job_main(const job *j);
+
+#endif

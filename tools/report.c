@@ -1,0 +1,67 @@
+/* stepwell report FILE: the options, and which printer gets the report. */
+#include "alloc/mem.h"
+#include "tools/cli.h"
+#include "tools/report.h"
+#include <string.h>
+
+typedef struct {
+    const char *file, *format;
+    bool json;
+    report_style style;
+} settings;
+
+static int print_report(report *r, const report_live *live, const settings *s)
+{
+    if (s->json || strcmp(s->format, "json") == 0) {
+        const sw_status status = report_print_json(r, live);
+        return status == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(status, false);
+    }
+    report_print_text(r, live, &s->style);
+    return cli_finish(CLI_DONE);
+}
+
+static int report_file(const settings *s)
+{
+    report *r;
+    sw_status status = report_read(&r, s->file);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    void *live = NULL;
+    const report_plan *plan = report_main_plan(r);
+    status = sw_heap_alloc(&live, SW_HEAP_PROFILE, sizeof(report_live));
+    if (status == SW_OK && plan != NULL)
+        status = report_read_live(r, plan, live);
+    const int code = status == SW_OK ? print_report(r, live, s) : cli_library_error(status, true);
+    sw_heap_free(live, SW_HEAP_PROFILE, sizeof(report_live));
+    report_free(r);
+    return code;
+}
+
+int tool_report(int argc, char **argv)
+{
+    settings s = {0};
+    static const char *const formats[] = {"text", "json", NULL};
+    const cli_option options[] = {
+        {"--format", "NAME", CLI_WORD, &s.format, "text", "text or json", 0, 0, formats},
+        {"--bytes", NULL, CLI_FLAG, &s.style.exact, NULL, "exact bytes instead of KiB and MiB", 0, 0,
+         NULL},
+        {"--json", NULL, CLI_FLAG, &s.json, NULL, "the same as --format json", 0, 0, NULL},
+        {"--quiet", NULL, CLI_FLAG, &s.style.quiet, NULL, "no notes", 0, 0, NULL},
+        {"--diff", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
+        {"--html", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
+        {"--max-peak", "SIZE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
+    };
+    const cli_command command = {
+        .name = "report", .usage = "FILE [options]",
+        .about = "Show what a profile says: the memory of each phase, planned and measured.",
+        .options = options, .n_options = (int)(sizeof options / sizeof *options),
+        .operand = &s.file, .max_operands = 1,
+        .notes = "FILE is what `stepwell train --profile FILE` wrote. The formats csv, html, chrome and\n"
+                 "memory-viz are not built yet."};
+    const int status = cli_parse(&command, argc, argv);
+    if (status != CLI_GO)
+        return status;
+    if (s.file == NULL)
+        return cli_error(CLI_USAGE, "a profile is wanted; usage: stepwell report FILE [options]");
+    return report_file(&s);
+}

@@ -1,0 +1,220 @@
+/* The report as one JSON object. Its keys are part of the interface. */
+#include "profiler/json.h"
+#include "tools/report.h"
+#include <stdio.h>
+#include <string.h>
+
+static void put_phases(sw_json *j, const char *key, const report_phase *phase)
+{
+    sw_json_open(j, key, '{');
+    for (int i = 0; i < SW_PROF_PHASES; i++) {
+        sw_json_open(j, sw_prof_phase_name(i), '{');
+        sw_json_put_u64(j, "peak_bytes", phase[i].peak);
+        sw_json_put_u64(j, "end_bytes", phase[i].end);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+static void put_text(sw_json *j, const char *key, const char *text)
+{
+    sw_json_put_string(j, key, text[0] != '\0' ? text : NULL);
+}
+
+static void put_run(sw_json *j, const report *r)
+{
+    sw_json_put_string(j, "file", r->path);
+    put_text(j, "model", r->model);
+    put_text(j, "device", r->device);
+    put_text(j, "data", r->data);
+    sw_json_put_i64(j, "batch", r->batch);
+    sw_json_put_u64(j, "seed", r->seed);
+    put_text(j, "created", r->created);
+    put_text(j, "command", r->command);
+    sw_json_put_u64(j, "steps", r->runs);
+    sw_json_put_u64(j, "evaluations", r->evaluations);
+    sw_json_put_bool(j, "finished", r->ended);
+    sw_json_put_bool(j, "cut", r->cut);
+    sw_json_key(j, "wall_ns");
+    if (r->ended)
+        sw_json_u64(j, r->wall_ns);
+    else
+        sw_json_null(j);
+}
+
+static void put_plan(sw_json *j, const report_plan *x)
+{
+    sw_json_put_u64(j, "program", x->key & UINT32_MAX);
+    sw_json_put_u64(j, "exec", x->key >> 32);
+    put_text(j, "run", x->run);
+    sw_json_put_i64(j, "batch", x->batch);
+    put_phases(j, "predicted", x->phase);
+    sw_json_put_u64(j, "predicted_peak_bytes", x->peak);
+    sw_json_open(j, "measured", '[');
+    for (int k = 0; k < x->n_seen; k++) {
+        const report_seen *s = &x->seen[k];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "measured_by", s->by);
+        sw_json_put_u64(j, "runs", s->runs);
+        sw_json_put_u64(j, "equal_runs", s->equal);
+        sw_json_put_bool(j, "equal", s->equal == s->runs);
+        sw_json_put_u64(j, "step", s->step);
+        put_phases(j, "phases", s->phase);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+/* The program that the report is about, at the top level, in the words of `train --json`. */
+static void put_main(sw_json *j, const report_plan *x)
+{
+    const report_seen *best = report_best_seen(x);
+    uint64_t peak = 0;
+    put_phases(j, "predicted", x->phase);
+    if (best != NULL) {
+        for (int i = 0; i < SW_PROF_PHASES; i++)
+            peak = best->phase[i].peak > peak ? best->phase[i].peak : peak;
+        put_phases(j, "measured", best->phase);
+        sw_json_put_string(j, "measured_by", best->by);
+        sw_json_put_bool(j, "equal", best->equal == best->runs);
+        sw_json_put_u64(j, "measured_peak_bytes", peak);
+    } else {
+        sw_json_put_null(j, "measured");
+        sw_json_put_null(j, "measured_by");
+        sw_json_put_null(j, "equal");
+        sw_json_put_null(j, "measured_peak_bytes");
+    }
+    sw_json_put_u64(j, "predicted_peak_bytes", x->peak);
+    sw_json_put_u64(j, "model_bytes", x->model);
+    sw_json_put_u64(j, "arena_bytes", x->arena);
+    sw_json_put_u64(j, "data_bytes", x->data);
+    sw_json_put_u64(j, "total_bytes", x->total);
+    sw_json_put_u64(j, "lower_bound_bytes", x->lower_bound);
+}
+
+static void put_witnesses(sw_json *j, const report *r)
+{
+    sw_json_open(j, "witnesses", '{');
+    for (int i = 0; i < 4; i++) {
+        sw_json_key(j, report_witnesses[i]);
+        if (r->verdict[i] < 0)
+            sw_json_null(j);
+        else
+            sw_json_bool(j, r->verdict[i] == 1);
+    }
+    sw_json_end(j);
+    sw_json_put_u64(j, "faults", r->faults);
+    put_text(j, "first_fault", r->first_fault);
+}
+
+static void put_shares(sw_json *j, const char *key, const report_share *shares, size_t n)
+{
+    sw_json_open(j, key, '{');
+    for (size_t i = 0; i < n; i++)
+        sw_json_put_u64(j, shares[i].name, shares[i].bytes);
+    sw_json_end(j);
+}
+
+static void put_live(sw_json *j, const report_live *live)
+{
+    sw_json_open(j, "peak", '{');
+    put_text(j, "op", live->op);
+    sw_json_put_u64(j, "position", live->position);
+    sw_json_put_u64(j, "n_ops", live->n_ops);
+    sw_json_put_u64(j, "bytes", live->bytes);
+    sw_json_put_u64(j, "padding_bytes", live->padding);
+    put_shares(j, "by_role", live->role, live->n_roles);
+    put_shares(j, "by_layer", live->layer, live->n_layers);
+    sw_json_open(j, "largest", '[');
+    for (size_t i = 0; i < live->n_largest; i++) {
+        const report_value *v = &live->largest[i];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "name", v->name);
+        sw_json_put_string(j, "role", v->role);
+        put_text(j, "layer", v->layer);
+        put_text(j, "op", v->op);
+        put_text(j, "phase", v->phase);
+        sw_json_put_u64(j, "bytes", v->bytes);
+        sw_json_put_u64(j, "padding", v->padding);
+        sw_json_put_u64(j, "birth", v->birth);
+        sw_json_put_u64(j, "death", v->death);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_end(j);
+}
+
+static void put_rest(sw_json *j, report *r)
+{
+    uint64_t median[SW_PROF_PHASES + 1];
+    const bool timed = report_medians(r, median);
+    if (timed) {
+        sw_json_open(j, "median_ns", '{');
+        for (int i = 0; i < SW_PROF_PHASES; i++)
+            sw_json_put_u64(j, sw_prof_phase_name(i), median[i]);
+        sw_json_end(j);
+        sw_json_put_u64(j, "median_step_ns", median[SW_PROF_PHASES]);
+    } else {
+        sw_json_put_null(j, "median_ns");
+        sw_json_put_null(j, "median_step_ns");
+    }
+    sw_json_put_u64(j, "warm_steps", r->warm);
+    sw_json_put_u64(j, "allocations_after_warmup", r->allocations);
+    sw_json_put_u64(j, "host_bytes", r->host_max);
+    sw_json_key(j, "process_bytes");
+    if (r->has_process)
+        sw_json_u64(j, r->process_max);
+    else
+        sw_json_null(j);
+    sw_json_put_u64(j, "immediate_runs", r->immediate);
+    sw_json_put_u64(j, "unplanned_runs", r->unplanned);
+}
+
+static void put_rows(sw_json *j, const report *r)
+{
+    const report_row *rows[REPORT_ROWS];
+    const size_t n = report_rows(r, rows);
+    sw_json_open(j, "rows", '[');
+    for (size_t k = 0; k < n; k++) {
+        sw_json_begin(j, '{');
+        sw_json_put_u64(j, "step", rows[k]->step);
+        sw_json_key(j, "loss");
+        if (rows[k]->has_loss)
+            sw_json_f64(j, rows[k]->loss);
+        else
+            sw_json_null(j);
+        put_phases(j, "phases", rows[k]->phase);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+sw_status report_print_json(report *r, const report_live *live)
+{
+    const report_plan *main = report_main_plan(r);
+    sw_json j;
+    sw_json_growing(&j, SW_HEAP_PROFILE);
+    sw_json_begin(&j, '{');
+    put_run(&j, r);
+    if (main != NULL) {
+        put_main(&j, main);
+        put_live(&j, live);
+    }
+    put_witnesses(&j, r);
+    put_rest(&j, r);
+    sw_json_open(&j, "programs", '[');
+    for (size_t i = 0; i < r->n_plans; i++) {
+        sw_json_begin(&j, '{');
+        put_plan(&j, &r->plans[i]);
+        sw_json_end(&j);
+    }
+    sw_json_end(&j);
+    put_rows(&j, r);
+    sw_json_end(&j);
+    sw_json_line(&j);
+    const sw_status status = j.status;
+    if (status == SW_OK)
+        (void)fwrite(j.bytes, 1, j.used, stdout); /* the stream keeps an error for the caller */
+    sw_json_free(&j);
+    return status;
+}

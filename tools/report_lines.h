@@ -1,0 +1,27 @@
+/* Lines of a file, one at a time, in a buffer that grows to the longest of them. */
+#ifndef STEPWELL_REPORT_LINES_H
+#define STEPWELL_REPORT_LINES_H
+
+#include "alloc/sys.h"
+#include <stdbool.h>
+
+typedef struct {
+    sw_file *file;
+    char *buffer;
+    size_t capacity, begin, end;
+    bool at_end;
+    uint64_t line; /* of the latest line, from 1 */
+    uint64_t at;   /* where it begins in the file */
+    uint64_t next; /* where the next one begins */
+} report_lines;
+
+SW_MUST_USE sw_status report_lines_open(report_lines *lines, const char *path);
+void report_lines_close(report_lines *lines);
+/* The next line begins there. */
+SW_MUST_USE sw_status report_lines_seek(report_lines *lines, uint64_t at, uint64_t line);
+/* The next line without its newline; *text is NULL at the end. *whole is false for a last line that has
+ * no newline. Valid until the next call. */
+SW_MUST_USE sw_status report_lines_next(report_lines *lines, const char **text, size_t *n,
+                                        bool *whole);
+
+#endif

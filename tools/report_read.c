@@ -1,0 +1,586 @@
+/* From the profile file to a report. Every member that is used is checked; what is unknown is passed
+ * over, so that later versions may add to records. */
+#include "tools/report.h"
+
+#if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
+#include "alloc/mem.h"
+#include "tools/report_lines.h"
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#define PLANS_MAX ((size_t)65536)
+
+/* A record and where it stands, for messages. */
+typedef struct {
+    const char *path;
+    uint64_t line;
+    json_t *record;
+} place;
+
+static sw_status damaged(const place *p, const char *what)
+{
+    SW_FAIL(SW_FORMAT, "%s: line %llu: %s", p->path, (unsigned long long)p->line, what);
+}
+
+static sw_status wrong(const place *p, const char *key, const char *wanted)
+{
+    SW_FAIL(SW_FORMAT, "%s: line %llu: '%s' is missing or not %s", p->path,
+            (unsigned long long)p->line, key, wanted);
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+/* Numbers past 2^63 arrive as reals. */
+static bool as_u64(const json_t *x, uint64_t *out)
+{
+    if (json_is_integer(x) && json_integer_value(x) >= 0) {
+        *out = (uint64_t)json_integer_value(x);
+        return true;
+    }
+    const double real = json_is_real(x) ? json_real_value(x) : -1.0;
+    if (!(real >= 0.0 && real <= 18446744073709549568.0) || floor(real) != real)
+        return false;
+    *out = (uint64_t)real;
+    return true;
+}
+
+static sw_status need_u64(const place *p, const json_t *o, const char *key, uint64_t *out)
+{
+    return as_u64(json_object_get(o, key), out) ? SW_OK : wrong(p, key, "a whole number");
+}
+
+/* `otherwise` where it is missing or null. */
+static sw_status get_u64(const place *p, const json_t *o, const char *key, uint64_t otherwise,
+                         uint64_t *out)
+{
+    const json_t *x = json_object_get(o, key);
+    *out = otherwise;
+    return x == NULL || json_is_null(x) || as_u64(x, out) ? SW_OK : wrong(p, key, "a whole number");
+}
+
+/* Control characters would be obeyed by a terminal: they become question marks. C1 controls are two
+ * bytes in UTF-8. */
+static void clean(char *to, size_t bytes, const char *from)
+{
+    size_t n = 0;
+    for (; from[n] != '\0' && n + 1 < bytes; n++) {
+        const unsigned char c = (unsigned char)from[n], before = n > 0 ? (unsigned char)from[n - 1] : 0;
+        to[n] = c < 0x20 || c == 0x7f || (before == 0xc2 && c < 0xa0) ? '?' : from[n];
+        if (before == 0xc2 && c < 0xa0)
+            to[n - 1] = '?';
+    }
+    while (n > 0 && from[n] != '\0' && ((unsigned char)from[n] & 0xc0) == 0x80)
+        n--; /* cut between characters */
+    to[n] = '\0';
+}
+
+/* "" where it is missing or null. */
+static sw_status get_text(const place *p, const json_t *o, const char *key, char *to, size_t bytes)
+{
+    const json_t *x = json_object_get(o, key);
+    to[0] = '\0';
+    if (x == NULL || json_is_null(x))
+        return SW_OK;
+    if (!json_is_string(x))
+        return wrong(p, key, "a string");
+    clean(to, bytes, json_string_value(x));
+    return SW_OK;
+}
+
+static sw_status get_phases(const place *p, report_phase *to)
+{
+    const json_t *phases = json_object_get(p->record, "phases");
+    if (!json_is_object(phases))
+        return wrong(p, "phases", "an object");
+    for (int i = 0; i < SW_PROF_PHASES; i++) {
+        const json_t *x = json_object_get(phases, sw_prof_phase_name(i));
+        if (!json_is_object(x))
+            return wrong(p, sw_prof_phase_name(i), "a phase");
+        SW_TRY(need_u64(p, x, "peak_bytes", &to[i].peak));
+        SW_TRY(need_u64(p, x, "end_bytes", &to[i].end));
+        SW_TRY(get_u64(p, x, "ns", 0, &to[i].ns));
+    }
+    return SW_OK;
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static sw_status get_key(const place *p, uint64_t *key, bool *has)
+{
+    uint64_t program, exec;
+    SW_TRY(get_u64(p, p->record, "program", SW_PROF_NONE, &program));
+    SW_TRY(get_u64(p, p->record, "exec", 0, &exec));
+    if (program > SW_PROF_NONE || exec > UINT32_MAX)
+        return wrong(p, "program", "a program's number");
+    *has = program != SW_PROF_NONE;
+    *key = exec << 32 | program;
+    return SW_OK;
+}
+
+/* The latest plan of that key. */
+static report_plan *find_plan(report *r, uint64_t key)
+{
+    for (size_t i = r->n_plans; i > 0; i--)
+        if (r->plans[i - 1].key == key)
+            return &r->plans[i - 1];
+    return NULL;
+}
+
+static sw_status room_for_plan(report *r, const place *p)
+{
+    if (r->n_plans < r->cap_plans)
+        return SW_OK;
+    if (r->cap_plans >= PLANS_MAX)
+        return damaged(p, "more plans than a report can hold");
+    const size_t cap = r->cap_plans == 0 ? 16 : r->cap_plans * 2;
+    void *block = r->plans;
+    SW_TRY(sw_heap_resize(&block, SW_HEAP_PROFILE, r->cap_plans * sizeof *r->plans,
+                          cap * sizeof *r->plans));
+    r->plans = block;
+    r->cap_plans = cap;
+    return SW_OK;
+}
+
+static sw_status take_plan(report *r, const place *p, uint64_t at)
+{
+    SW_TRY(room_for_plan(r, p));
+    report_plan *x = &r->plans[r->n_plans];
+    memset(x, 0, sizeof *x);
+    x->at = at;
+    x->line = p->line;
+    bool has;
+    SW_TRY(get_key(p, &x->key, &has));
+    if (!has)
+        return wrong(p, "program", "a program's number");
+    SW_TRY(get_text(p, p->record, "run", x->run, sizeof x->run));
+    const json_t *batch = json_object_get(p->record, "batch");
+    x->batch = json_is_integer(batch) ? json_integer_value(batch) : -1;
+    SW_TRY(need_u64(p, p->record, "model_bytes", &x->model));
+    SW_TRY(need_u64(p, p->record, "arena_bytes", &x->arena));
+    SW_TRY(need_u64(p, p->record, "data_bytes", &x->data));
+    SW_TRY(need_u64(p, p->record, "total_bytes", &x->total));
+    SW_TRY(need_u64(p, p->record, "lower_bound_bytes", &x->lower_bound));
+    SW_TRY(get_phases(p, x->phase));
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        if (x->phase[i].peak > x->peak)
+            x->peak = x->phase[i].peak;
+    r->n_plans++;
+    return SW_OK;
+}
+
+static bool equal_bytes(const report_phase *a, const report_phase *b)
+{
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        if (a[i].peak != b[i].peak || a[i].end != b[i].end)
+            return false;
+    return true;
+}
+
+static void compare(report_plan *plan, const char *by, uint64_t step, const report_phase *phase)
+{
+    const int room = (int)(sizeof plan->seen / sizeof *plan->seen);
+    int i = 0;
+    while (i < plan->n_seen && strcmp(plan->seen[i].by, by) != 0)
+        i++;
+    if (i == room)
+        return;
+    report_seen *s = &plan->seen[i];
+    if (i == plan->n_seen) {
+        plan->n_seen++;
+        memcpy(s->by, by, sizeof s->by);
+    }
+    const bool equal = equal_bytes(plan->phase, phase), all = s->equal == s->runs;
+    s->runs++;
+    s->equal += equal;
+    if (all) {
+        s->step = step;
+        memcpy(s->phase, phase, sizeof s->phase);
+    }
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static void keep_row(report *r, const report_row *row)
+{
+    const uint64_t i = row->index;
+    if (i < REPORT_EDGE)
+        r->first[i] = *row;
+    r->last[i % REPORT_EDGE] = *row;
+    if (r->stride == 0)
+        r->stride = 1;
+    if (i % r->stride != 0)
+        return;
+    if (r->n_sample == REPORT_SAMPLES) {
+        for (size_t k = 0; k < REPORT_SAMPLES / 2; k++)
+            r->sample[k] = r->sample[2 * k];
+        r->n_sample = REPORT_SAMPLES / 2;
+        r->stride *= 2;
+        if (i % r->stride != 0)
+            return;
+    }
+    r->sample[r->n_sample++] = *row;
+}
+
+static void keep_times(report *r, const report_row *row, uint64_t ns)
+{
+    if (r->times_stride == 0)
+        r->times_stride = 1;
+    const uint64_t i = r->warm;
+    if (i % r->times_stride != 0)
+        return;
+    if (r->n_times == REPORT_TIMES) {
+        for (size_t k = 0; k < REPORT_TIMES / 2; k++)
+            memcpy(r->times[k], r->times[2 * k], sizeof r->times[k]);
+        r->n_times = REPORT_TIMES / 2;
+        r->times_stride *= 2;
+        if (i % r->times_stride != 0)
+            return;
+    }
+    for (int k = 0; k < SW_PROF_PHASES; k++)
+        r->times[r->n_times][k] = row->phase[k].ns;
+    r->times[r->n_times++][SW_PROF_PHASES] = ns;
+}
+
+static sw_status take_host(report *r, const place *p)
+{
+    uint64_t host, process;
+    SW_TRY(get_u64(p, p->record, "host_bytes", 0, &host));
+    SW_TRY(get_u64(p, p->record, "process_bytes", UINT64_MAX, &process));
+    r->host_max = host > r->host_max ? host : r->host_max;
+    if (process == UINT64_MAX)
+        return SW_OK;
+    if (!r->has_process)
+        r->process_first = process;
+    r->has_process = true;
+    r->process_last = process;
+    r->process_max = process > r->process_max ? process : r->process_max;
+    return SW_OK;
+}
+
+/* Runs that traced, planned or were immediate may allocate; `warm` tells, and where it is missing every
+ * run but the first counts as warm. */
+static sw_status take_allocations(report *r, const place *p, const report_row *row, bool train)
+{
+    uint64_t calls, ns;
+    SW_TRY(get_u64(p, p->record, "allocations", 0, &calls));
+    SW_TRY(get_u64(p, p->record, "ns", 0, &ns));
+    const json_t *warm = json_object_get(p->record, "warm");
+    if (warm != NULL ? !json_is_true(warm) : row->index == 0)
+        return SW_OK;
+    if (calls > 0 && r->allocating++ == 0)
+        r->allocating_step = row->step;
+    r->allocations += calls;
+    if (train) {
+        keep_times(r, row, ns);
+        r->warm++;
+    }
+    return SW_OK;
+}
+
+const char *const report_witnesses[4] = {"access", "extent", "death", "need"};
+
+static sw_status take_witnesses(report *r, const place *p, const json_t *verdicts)
+{
+    uint64_t faults;
+    char text[sizeof r->first_fault];
+    r->witnessed++;
+    for (int i = 0; i < 4; i++) {
+        const json_t *x = json_object_get(verdicts, report_witnesses[i]);
+        if (json_is_boolean(x) && r->verdict[i] != 0)
+            r->verdict[i] = json_is_true(x);
+    }
+    SW_TRY(get_u64(p, p->record, "faults", 0, &faults));
+    SW_TRY(get_text(p, p->record, "first_fault", text, sizeof text));
+    if (r->faults == 0 && faults > 0)
+        memcpy(r->first_fault, text, sizeof text);
+    r->faults += faults;
+    return SW_OK;
+}
+
+static sw_status take_step(report *r, const place *p)
+{
+    char by[12], run[12], mode[12];
+    uint64_t key;
+    bool has;
+    report_row row = {.index = r->runs};
+    SW_TRY(need_u64(p, p->record, "step", &row.step));
+    SW_TRY(get_u64(p, p->record, "micro", 0, &row.micro));
+    SW_TRY(get_key(p, &key, &has));
+    SW_TRY(get_text(p, p->record, "measured_by", by, sizeof by));
+    SW_TRY(get_text(p, p->record, "run", run, sizeof run));
+    SW_TRY(get_text(p, p->record, "mode", mode, sizeof mode));
+    SW_TRY(get_phases(p, row.phase));
+    SW_TRY(take_host(r, p));
+    const json_t *loss = json_object_get(p->record, "loss");
+    row.has_loss = json_is_number(loss);
+    row.loss = json_number_value(loss);
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        if (row.phase[i].peak > r->measured_peak)
+            r->measured_peak = row.phase[i].peak;
+
+    report_plan *plan = has ? find_plan(r, key) : NULL;
+    const json_t *witnesses = json_object_get(p->record, "witnesses");
+    const bool access = !json_is_object(witnesses) || strcmp(by, "access") == 0;
+    const bool immediate = strcmp(mode, "immediate") == 0;
+    if (plan != NULL && access && !immediate)
+        compare(plan, by, row.step, row.phase);
+    else if (plan == NULL && !immediate)
+        r->unplanned++;
+    if (json_is_object(witnesses))
+        return take_witnesses(r, p, witnesses);
+    const bool train = strcmp(run, "eval") != 0;
+    SW_TRY(take_allocations(r, p, &row, train));
+    r->immediate += immediate;
+    if (!train) {
+        r->evaluations++;
+        return SW_OK;
+    }
+    keep_row(r, &row);
+    r->runs++;
+    return SW_OK;
+}
+
+/* ---- header, end, and the file --------------------------------------------------------------- */
+
+static sw_status take_header(report *r, const place *p)
+{
+    char format[32];
+    uint64_t version;
+    SW_TRY(get_text(p, p->record, "format", format, sizeof format));
+    if (strcmp(format, "stepwell-profile") != 0)
+        return damaged(p, "not a stepwell profile: the format is another");
+    SW_TRY(need_u64(p, p->record, "version", &version));
+    if (version != 1)
+        SW_FAIL(SW_FORMAT, "%s: profile version %llu; this program reads version 1", p->path,
+                (unsigned long long)version);
+    SW_TRY(get_text(p, p->record, "model", r->model, sizeof r->model));
+    SW_TRY(get_text(p, p->record, "device", r->device, sizeof r->device));
+    SW_TRY(get_text(p, p->record, "data", r->data, sizeof r->data));
+    SW_TRY(get_text(p, p->record, "created", r->created, sizeof r->created));
+    SW_TRY(get_text(p, p->record, "command", r->command, sizeof r->command));
+    SW_TRY(get_u64(p, p->record, "seed", 0, &r->seed));
+    const json_t *batch = json_object_get(p->record, "batch");
+    r->batch = json_is_integer(batch) ? json_integer_value(batch) : -1;
+    return SW_OK;
+}
+
+static sw_status take_end(report *r, const place *p)
+{
+    r->ended = true;
+    SW_TRY(need_u64(p, p->record, "steps", &r->end_steps));
+    return need_u64(p, p->record, "wall_ns", &r->wall_ns);
+}
+
+static sw_status take(report *r, const place *p, uint64_t at)
+{
+    const json_t *type = json_object_get(p->record, "type");
+    const char *name = json_is_string(type) ? json_string_value(type) : NULL;
+    if (name == NULL)
+        return wrong(p, "type", "a string");
+    if ((p->line == 1) != (strcmp(name, "header") == 0))
+        return damaged(p, p->line == 1 ? "not a stepwell profile: it does not begin with a header"
+                                       : "a second header");
+    if (r->ended)
+        return damaged(p, "a record behind the end");
+    if (p->line == 1)
+        return take_header(r, p);
+    if (strcmp(name, "plan") == 0)
+        return take_plan(r, p, at);
+    if (strcmp(name, "step") == 0)
+        return take_step(r, p);
+    return strcmp(name, "end") == 0 ? take_end(r, p) : SW_OK;
+}
+
+/* NULL when the line is no JSON object; `why` says what is wrong. */
+static json_t *parse(const char *text, size_t n, json_error_t *why)
+{
+    json_t *record = json_loadb(text, n, 0, why);
+    if (record == NULL && json_error_code(why) == json_error_numeric_overflow)
+        record = json_loadb(text, n, JSON_DECODE_INT_AS_REAL, why);
+    if (record != NULL && !json_is_object(record)) {
+        json_decref(record);
+        snprintf(why->text, sizeof why->text, "not a record");
+        return NULL;
+    }
+    return record;
+}
+
+static sw_status read_all(report *r, report_lines *lines)
+{
+    for (;;) {
+        const char *text;
+        size_t n;
+        bool whole;
+        SW_TRY(report_lines_next(lines, &text, &n, &whole));
+        if (text == NULL)
+            break;
+        json_error_t why;
+        place p = {r->path, lines->line, parse(text, n, &why)};
+        if (p.record == NULL && p.line == 1)
+            SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is no JSON record", r->path);
+        if (p.record == NULL && !whole) {
+            r->cut = true;
+            break;
+        }
+        if (p.record == NULL) {
+            char clear[160];
+            clean(clear, sizeof clear, why.text);
+            return damaged(&p, clear);
+        }
+        const sw_status status = take(r, &p, lines->at);
+        json_decref(p.record);
+        SW_TRY(status);
+    }
+    if (lines->line == 0)
+        SW_FAIL(SW_FORMAT, "%s: the file is empty", r->path);
+    return SW_OK;
+}
+
+sw_status report_read(report **out, const char *path)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(report)));
+    report *r = block;
+    r->path = path;
+    memset(r->verdict, 0xff, sizeof r->verdict);
+    report_lines lines;
+    sw_status status = report_lines_open(&lines, path);
+    if (status == SW_OK) {
+        status = read_all(r, &lines);
+        report_lines_close(&lines);
+    }
+    if (status != SW_OK) {
+        report_free(r);
+        return status;
+    }
+    *out = r;
+    return SW_OK;
+}
+
+/* ---- what is live at the peak ---------------------------------------------------------------- */
+
+/* Add to the entry of that name; names past the room share the last entry. */
+static void add_share(report_share *shares, size_t *n, size_t room, const char *name, uint64_t bytes)
+{
+    size_t i = 0;
+    while (i < *n && strcmp(shares[i].name, name) != 0)
+        i++;
+    if (i == room)
+        snprintf(shares[--i].name, sizeof shares[i].name, "(others)");
+    if (i == *n) {
+        snprintf(shares[i].name, sizeof shares[i].name, "%s", name);
+        shares[i].bytes = 0;
+        (*n)++;
+    }
+    shares[i].bytes += bytes;
+}
+
+static void sort_shares(report_share *shares, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        const report_share x = shares[i];
+        size_t k = i;
+        for (; k > 0 && shares[k - 1].bytes < x.bytes; k--)
+            shares[k] = shares[k - 1];
+        shares[k] = x;
+    }
+}
+
+static void keep_largest(report_live *live, const report_value *v)
+{
+    size_t k = live->n_largest;
+    if (k == REPORT_LARGEST && live->largest[--k].bytes >= v->bytes)
+        return;
+    for (; k > 0 && live->largest[k - 1].bytes < v->bytes; k--)
+        live->largest[k] = live->largest[k - 1];
+    live->largest[k] = *v;
+    if (live->n_largest < REPORT_LARGEST)
+        live->n_largest++;
+}
+
+static sw_status take_value(const place *p, const json_t *o, report_live *live)
+{
+    report_value v;
+    if (!json_is_object(o))
+        return wrong(p, "values", "a list of values");
+    SW_TRY(need_u64(p, o, "bytes", &v.bytes));
+    SW_TRY(need_u64(p, o, "padding", &v.padding));
+    SW_TRY(need_u64(p, o, "birth", &v.birth));
+    SW_TRY(need_u64(p, o, "death", &v.death));
+    SW_TRY(get_text(p, o, "name", v.name, sizeof v.name));
+    SW_TRY(get_text(p, o, "layer", v.layer, sizeof v.layer));
+    SW_TRY(get_text(p, o, "role", v.role, sizeof v.role));
+    SW_TRY(get_text(p, o, "op", v.op, sizeof v.op));
+    SW_TRY(get_text(p, o, "phase", v.phase, sizeof v.phase));
+    if (json_object_get(o, "alias") != NULL || v.birth > live->position || v.death < live->position)
+        return SW_OK;
+    v.bytes += v.padding;
+    live->bytes += v.bytes;
+    live->padding += v.padding;
+    add_share(live->role, &live->n_roles, sizeof live->role / sizeof *live->role, v.role, v.bytes);
+    add_share(live->layer, &live->n_layers, REPORT_SHARES, v.layer[0] != '\0' ? v.layer : "-", v.bytes);
+    keep_largest(live, &v);
+    return SW_OK;
+}
+
+static sw_status take_live(const place *p, report_live *live)
+{
+    SW_TRY(get_u64(p, p->record, "peak_position", 0, &live->position));
+    SW_TRY(get_u64(p, p->record, "n_ops", 0, &live->n_ops));
+    SW_TRY(get_text(p, p->record, "peak_op", live->op, sizeof live->op));
+    const json_t *values = json_object_get(p->record, "values");
+    if (!json_is_array(values))
+        return wrong(p, "values", "a list of values");
+    for (size_t i = 0; i < json_array_size(values); i++)
+        SW_TRY(take_value(p, json_array_get(values, i), live));
+    sort_shares(live->role, live->n_roles);
+    sort_shares(live->layer, live->n_layers);
+    return SW_OK;
+}
+
+static sw_status read_live(const report *r, const report_plan *plan, report_lines *lines,
+                           report_live *out)
+{
+    const char *text;
+    size_t n;
+    bool whole;
+    SW_TRY(report_lines_seek(lines, plan->at, plan->line));
+    SW_TRY(report_lines_next(lines, &text, &n, &whole));
+    json_error_t why;
+    place p = {r->path, plan->line, text != NULL ? parse(text, n, &why) : NULL};
+    if (p.record == NULL)
+        return damaged(&p, "the file changed while it was read");
+    const sw_status status = take_live(&p, out);
+    json_decref(p.record);
+    return status;
+}
+
+sw_status report_read_live(const report *r, const report_plan *plan, report_live *out)
+{
+    memset(out, 0, sizeof *out);
+    report_lines lines;
+    SW_TRY(report_lines_open(&lines, r->path));
+    const sw_status status = read_live(r, plan, &lines, out);
+    report_lines_close(&lines);
+    return status;
+}
+
+#else
+
+sw_status report_read(report **out, const char *path)
+{
+    (void)out;
+    SW_FAIL(SW_UNSUPPORTED, "%s: this program was built without jansson, which reads profiles", path);
+}
+
+sw_status report_read_live(const report *r, const report_plan *plan, report_live *out)
+{
+    (void)plan;
+    (void)out;
+    SW_FAIL(SW_UNSUPPORTED, "%s: this program was built without jansson", r->path);
+}
+
+const char *const report_witnesses[4] = {"access", "extent", "death", "need"};
+
+#endif

@@ -1,0 +1,379 @@
+/* The report for people, 80 columns wide. Top to bottom: the run, its steps, predicted against measured,
+ * what is live at the peak, time, and what lies outside the plan. */
+#include "tools/cli.h"
+#include "tools/report.h"
+#include <inttypes.h>
+#include <string.h>
+
+#define N SW_PROF_PHASES
+
+static const report_style *style;
+
+static const char *on(void)
+{
+    return cli_colour(stdout) ? "\033[1m" : "";
+}
+
+static const char *off(void)
+{
+    return cli_colour(stdout) ? "\033[0m" : "";
+}
+
+static cli_text bytes_text(uint64_t bytes)
+{
+    return style->exact ? cli_digits(bytes) : cli_bytes((size_t)bytes);
+}
+
+/* Text in `width` columns; what is too long loses its middle. Characters of several bytes count as one. */
+static void column(const char *text, int width)
+{
+    int n = 0;
+    for (const char *c = text; *c != '\0'; c++)
+        n += ((unsigned char)*c & 0xc0) != 0x80;
+    const int head = (width - 1) / 2, tail = width - 1 - head;
+    int at = 0, printed = 0;
+    for (const char *c = text; *c != '\0'; c++) {
+        if (((unsigned char)*c & 0xc0) != 0x80 && at++ == head && n > width) {
+            putchar('~');
+            printed++;
+        }
+        if (n > width && at > head && at <= n - tail)
+            continue;
+        putchar(*c);
+        printed += ((unsigned char)*c & 0xc0) != 0x80;
+    }
+    printf("%*s", width - printed, "");
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static void print_run(const report *r)
+{
+    printf("%s%s%s on %s", on(), r->model[0] != '\0' ? r->model : "model", off(),
+           r->device[0] != '\0' ? r->device : "an unnamed device");
+    if (r->batch >= 0)
+        printf(", batch %" PRId64, r->batch);
+    printf(", seed %" PRIu64, r->seed);
+    if (r->data[0] != '\0')
+        printf(", data %s", r->data);
+    else if (strstr(r->command, "synthetic") != NULL)
+        printf(", data synthetic");
+    printf("\n%s training steps", cli_digits(r->runs).text);
+    if (r->evaluations > 0)
+        printf(", %s evaluation runs", cli_digits(r->evaluations).text);
+    if (r->ended)
+        printf(" in %s", cli_ns(r->wall_ns).text);
+    printf("%s%s%s\n", r->created[0] != '\0' ? ", begun " : "", r->created,
+           r->ended ? "" : "; the run did not finish");
+}
+
+/* ---- step by step ---------------------------------------------------------------------------- */
+
+/* One unit for the whole table, so that columns can be compared. */
+typedef struct {
+    const char *name;
+    double bytes;
+    int digits;
+} unit;
+
+static unit unit_for(uint64_t largest)
+{
+    if (style->exact)
+        return (unit){"bytes", 1.0, 0};
+    if (largest < (uint64_t)1 << 20)
+        return (unit){"KiB", 1024.0, 1};
+    if (largest < (uint64_t)1000 << 20)
+        return (unit){"MiB", 1048576.0, 2};
+    return (unit){"GiB", 1073741824.0, 3};
+}
+
+static void print_cells(const report_row *row, const unit *u)
+{
+    for (int i = 0; i < N; i++) {
+        char cell[64];
+        snprintf(cell, sizeof cell, "%.*f/%.*f", u->digits, (double)row->phase[i].end / u->bytes,
+                 u->digits, (double)row->phase[i].peak / u->bytes);
+        printf("%14s", cell);
+    }
+    putchar('\n');
+}
+
+/* Exact numbers need the width of a cell each: one line for the end, one for the peak. */
+static void print_exact(const report_row *row)
+{
+    printf(" end");
+    for (int i = 0; i < N; i++)
+        printf("%13" PRIu64, row->phase[i].end);
+    printf("\n          peak");
+    for (int i = 0; i < N; i++)
+        printf("%13" PRIu64, row->phase[i].peak);
+    putchar('\n');
+}
+
+static void print_steps(const report *r)
+{
+    const report_row *rows[REPORT_ROWS];
+    const size_t n = report_rows(r, rows);
+    if (n == 0)
+        return;
+    uint64_t largest = 0;
+    for (size_t k = 0; k < n; k++)
+        for (int i = 0; i < N; i++)
+            largest = rows[k]->phase[i].peak > largest ? rows[k]->phase[i].peak : largest;
+    const unit u = unit_for(largest);
+    printf("\n%sStep by step: %s live at the end of the phase%speak in it%s\n", on(), u.name,
+           style->exact ? ", and the " : " / at the ", off());
+    printf(style->exact ? "%9s     " : "%9s ", "step");
+    for (int i = 0; i < N; i++)
+        printf(style->exact ? "%13s" : "%14s", sw_prof_phase_name(i));
+    putchar('\n');
+    for (size_t k = 0; k < n; k++) {
+        printf("%9" PRIu64 "%s", rows[k]->step, style->exact ? " " : " ");
+        if (style->exact)
+            print_exact(rows[k]);
+        else
+            print_cells(rows[k], &u);
+    }
+}
+
+/* ---- predicted against measured -------------------------------------------------------------- */
+
+static bool same(const report_phase *a, const report_phase *b)
+{
+    return a->peak == b->peak && a->end == b->end;
+}
+
+static void print_difference(const report_phase *plan, const report_phase *seen)
+{
+    const bool peak = plan->peak != seen->peak;
+    const uint64_t p = peak ? plan->peak : plan->end, m = peak ? seen->peak : seen->end;
+    if (same(plan, seen))
+        printf("  equal\n");
+    else
+        printf("  %s %c%s\n", peak ? "peak" : "end", m > p ? '+' : '-',
+               cli_digits(m > p ? m - p : p - m).text);
+}
+
+static const char *runs(uint64_t n)
+{
+    return n == 1 ? "run" : "runs";
+}
+
+static void print_verdict(const report_seen *s)
+{
+    printf("  measured by %s in %s %s: ", s->by[0] != '\0' ? s->by : "an unnamed witness",
+           cli_digits(s->runs).text, runs(s->runs));
+    if (s->equal == s->runs)
+        printf("equal to the byte\n");
+    else
+        printf("%s%s differ%s (shown: step %" PRIu64 ")%s\n", on(), cli_digits(s->runs - s->equal).text,
+               s->runs - s->equal == 1 ? "s" : "", s->step, off());
+}
+
+static void print_compared(const report_plan *plan, const report_seen *s)
+{
+    printf("  %-9s%14s%14s%14s%14s\n", "", "peak", "peak", "end", "end");
+    printf("  %-9s%14s%14s%14s%14s\n", "phase", "predicted", "measured", "predicted", "measured");
+    for (int i = 0; i < N; i++) {
+        printf("  %-9s%14s%14s%14s%14s", sw_prof_phase_name(i), cli_digits(plan->phase[i].peak).text,
+               cli_digits(s->phase[i].peak).text, cli_digits(plan->phase[i].end).text,
+               cli_digits(s->phase[i].end).text);
+        print_difference(&plan->phase[i], &s->phase[i]);
+    }
+    print_verdict(s);
+}
+
+static void print_program(const report_plan *plan)
+{
+    printf("program %" PRIu64 " (%s", plan->key & UINT32_MAX, plan->run[0] != '\0' ? plan->run : "run");
+    if (plan->key >> 32 > 0)
+        printf(", exec %" PRIu64, plan->key >> 32);
+    if (plan->batch >= 0)
+        printf(", batch %" PRId64, plan->batch);
+    printf(")");
+}
+
+/* Other programs, a line each; those that differ are never left out. */
+static void print_others(const report *r, const report_plan *main)
+{
+    uint64_t shown = 0, silent = 0;
+    for (size_t i = 0; i < r->n_plans; i++) {
+        const report_plan *x = &r->plans[i];
+        bool equal = true;
+        for (int k = 0; k < x->n_seen; k++)
+            equal &= x->seen[k].equal == x->seen[k].runs;
+        if (x == main || x->n_seen == 0 || (equal && shown == 4 && ++silent > 0))
+            continue;
+        shown++;
+        printf("  ");
+        print_program(x);
+        printf(": predicted peak %s\n", bytes_text(x->peak).text);
+        for (int k = 0; k < x->n_seen; k++) {
+            if (x->seen[k].equal != x->seen[k].runs)
+                print_compared(x, &x->seen[k]);
+            else
+                print_verdict(&x->seen[k]);
+        }
+    }
+    if (silent > 0)
+        printf("  %s more programs: all runs equal to the byte\n", cli_digits(silent).text);
+}
+
+static void print_witnesses(const report *r)
+{
+    static const char *const words[] = {"disagrees", "agrees"};
+    printf("  witnesses:");
+    for (int i = 0; i < 4; i++)
+        printf("%s %s %s", i > 0 ? "," : "", report_witnesses[i],
+               r->verdict[i] < 0 ? "not asked" : words[r->verdict[i]]);
+    if (r->faults == 0)
+        printf("\n");
+    else
+        printf("\n  %s%s faults; the first: %s%s\n", on(), cli_digits(r->faults).text, r->first_fault,
+               off());
+}
+
+static void print_predicted(const report *r, const report_plan *main)
+{
+    printf("\n%sPredicted and measured bytes%s, ", on(), off());
+    print_program(main);
+    putchar('\n');
+    const report_seen *best = report_best_seen(main);
+    if (best == NULL) {
+        printf("  predicted peak %s; it was not measured\n", bytes_text(main->peak).text);
+    } else {
+        print_compared(main, best);
+        for (int k = 0; k < main->n_seen; k++) {
+            if (&main->seen[k] == best)
+                continue;
+            if (main->seen[k].equal == main->seen[k].runs)
+                print_verdict(&main->seen[k]);
+            else
+                print_compared(main, &main->seen[k]);
+        }
+    }
+    if (r->witnessed > 0)
+        print_witnesses(r);
+    print_others(r, main);
+}
+
+/* ---- what is live at the peak ---------------------------------------------------------------- */
+
+static void print_share(const report_share *shares, size_t n, size_t i, size_t shown, uint64_t all)
+{
+    if (i >= shown) {
+        printf("%39s", "");
+        return;
+    }
+    report_share x = shares[i];
+    if (i + 1 == shown && n > shown) { /* the last line takes what is left */
+        snprintf(x.name, sizeof x.name, "%zu more", n - shown + 1);
+        for (size_t k = shown; k < n; k++)
+            x.bytes += shares[k].bytes;
+    }
+    printf("  ");
+    column(x.name, 17);
+    printf("%13s%6.1f%%", bytes_text(x.bytes).text, all > 0 ? 100.0 * (double)x.bytes / (double)all : 0.0);
+}
+
+static void print_live(const report_plan *plan, const report_live *live)
+{
+    printf("\n%sLive at the peak%s: %s (%s of it padding), while op %" PRIu64 " of %" PRIu64 " runs:\n"
+           "  %s\n", on(), off(), bytes_text(live->bytes).text, bytes_text(live->padding).text,
+           live->position + 1, live->n_ops, live->op);
+    if (live->bytes != plan->peak)
+        printf("  %sthe plan's peak is %s: the values do not add up to it%s\n", on(),
+               bytes_text(plan->peak).text, off());
+    printf("  %-37s  %s\n", "by role", "by layer");
+    const size_t layers = live->n_layers < 10 ? live->n_layers : 10;
+    const size_t lines = live->n_roles > layers ? live->n_roles : layers;
+    for (size_t i = 0; i < lines; i++) {
+        print_share(live->role, live->n_roles, i, live->n_roles, live->bytes);
+        if (i < layers)
+            print_share(live->layer, live->n_layers, i, layers, live->bytes);
+        putchar('\n');
+    }
+    printf("  %-28s %-15s %12s  %s\n", "largest tensors", "role", "bytes", "made by");
+    for (size_t i = 0; i < live->n_largest; i++) {
+        const report_value *v = &live->largest[i];
+        printf("  ");
+        column(v->name, 28);
+        putchar(' ');
+        column(v->role, 15);
+        printf(" %12s  ", bytes_text(v->bytes).text);
+        column(v->op[0] != '\0' ? v->op : "-", 18);
+        putchar('\n');
+    }
+    printf("  arena %s of at least %s; model %s, data %s, together %s\n", bytes_text(plan->arena).text,
+           bytes_text(plan->lower_bound).text, bytes_text(plan->model).text,
+           bytes_text(plan->data).text, bytes_text(plan->total).text);
+}
+
+/* ---- time and the rest ----------------------------------------------------------------------- */
+
+static void print_times(report *r)
+{
+    uint64_t median[N + 1];
+    if (!report_medians(r, median))
+        return;
+    printf("\n%sMedian time%s of %s warm steps: %s\n ", on(), off(), cli_digits(r->warm).text,
+           cli_ns(median[N]).text);
+    for (int i = 0; i < N; i++)
+        printf(" %s %s%s", sw_prof_phase_name(i), cli_ns(median[i]).text, i + 1 < N ? "," : "\n");
+}
+
+static void print_process(const report *r, const report_plan *plan)
+{
+    printf("%sAllocations after warm-up%s: %s", on(), off(), cli_digits(r->allocations).text);
+    if (r->allocating > 0)
+        printf(" in %s %s, first at step %" PRIu64, cli_digits(r->allocating).text, runs(r->allocating),
+               r->allocating_step);
+    putchar('\n');
+    if (!r->has_process)
+        return;
+    const uint64_t known = (plan != NULL ? plan->total : 0) + r->host_max;
+    printf("%sProcess%s: %s resident at most (first %s, last %s)\n", on(), off(),
+           bytes_text(r->process_max).text, bytes_text(r->process_first).text,
+           bytes_text(r->process_last).text);
+    if (plan == NULL)
+        return;
+    printf("  of it %s planned and %s host heap", bytes_text(plan->total).text,
+           bytes_text(r->host_max).text);
+    if (r->process_max > known)
+        printf("; the other %s are code,\n  libraries, stacks and what they keep for themselves\n",
+               bytes_text(r->process_max - known).text);
+    else
+        printf("; some of that was never touched\n");
+}
+
+static void print_notes(const report *r)
+{
+    if (style->quiet)
+        return;
+    if (r->cut)
+        printf("note: the last line is cut; all before it was used\n");
+    if (!r->ended)
+        printf("note: there is no end record: the run did not finish, or still runs\n");
+    if (r->immediate > 0)
+        printf("note: %s runs in immediate mode follow no plan and are not compared\n",
+               cli_digits(r->immediate).text);
+    if (r->unplanned > 0)
+        printf("note: %s measured runs have no plan in this file\n", cli_digits(r->unplanned).text);
+    if (r->runs == 0)
+        printf("note: there is no training step in this file\n");
+}
+
+void report_print_text(report *r, const report_live *live, const report_style *given)
+{
+    style = given;
+    const report_plan *plan = report_main_plan(r);
+    print_run(r);
+    print_steps(r);
+    if (plan != NULL) {
+        print_predicted(r, plan);
+        print_live(plan, live);
+    }
+    print_times(r);
+    print_process(r, plan);
+    print_notes(r);
+}

@@ -1,0 +1,112 @@
+/* The program `stepwell`: one command per file. Asked for its version or its help it does nothing but
+ * print. */
+#include "alloc/fault.h"
+#include "alloc/mem.h"
+#include "tools/cli.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const char *name;
+    int (*run)(int argc, char **argv); /* NULL: not built yet */
+    const char *about;
+} tool;
+
+static const tool tools[] = {
+    {"train", tool_train, "train a network from planned memory"},
+    {"plan", tool_plan, "peak and end bytes of every phase, without tensor memory"},
+    {"report", tool_report, "read a profile that train wrote"},
+    {"bench", tool_bench, "pauses, cost of recording, speed"},
+    {"place", NULL, "solve one placement problem"},
+    {"sample", NULL, "draw from a trained model"},
+    {"top", NULL, "watch a running profile"},
+};
+enum { N_TOOLS = sizeof tools / sizeof *tools };
+
+#if SW_HAVE_ZLIB
+#define COMPRESSED "zlib"
+#else
+#define COMPRESSED "not built in"
+#endif
+#if SW_HAVE_OPENBLAS
+#define PRODUCTS "own, OpenBLAS where it is found"
+#else
+#define PRODUCTS "own"
+#endif
+
+static int print_version(void)
+{
+    printf("stepwell %s\nheap: %s; compressed data: %s; matrix products: %s\n", sw_version(),
+           sw_heap_backend(), COMPRESSED, PRODUCTS);
+    return cli_finish(CLI_DONE);
+}
+
+static void print_usage(FILE *to)
+{
+    fputs("usage: stepwell COMMAND [options]\n\n"
+          "Trains neural networks from planned memory: the peak of every phase is known before a byte "
+          "is\nallocated, and what is measured equals it.\n\n",
+          to);
+    for (int i = 0; i < N_TOOLS; i++)
+        if (tools[i].run != NULL)
+            fprintf(to, "  %-8s %s\n", tools[i].name, tools[i].about);
+    fputs("\n  --help after a command lists its options\n  --version\n", to);
+}
+
+static int unknown(const char *name)
+{
+    const bool option = name[0] == '-';
+    const char *near = cli_nearest(name, tools, sizeof *tools, N_TOOLS);
+    if (option && cli_nearest(name, (const char *const[]){"--version"}, sizeof(char *), 1) != NULL)
+        near = "--version";
+    return cli_error(CLI_USAGE, "unknown %s '%s'; %s%s", option ? "option" : "command", name,
+                     near != NULL ? "did you mean " : "see stepwell --help", near != NULL ? near : "");
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return CLI_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--version") == 0)
+        return print_version();
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_usage(stdout);
+        return cli_finish(CLI_DONE);
+    }
+    for (int i = 0; i < N_TOOLS; i++) {
+        if (strcmp(tools[i].name, name) != 0)
+            continue;
+        if (tools[i].run == NULL)
+            return cli_error(CLI_USAGE, "command '%s' is not built yet", name);
+        return tools[i].run(argc - 1, argv + 1);
+    }
+    return unknown(name);
+}
+
+/* STEPWELL_FAULT=memory:17 fails one call, file:3+ all from one on; KIND:count shows how many there
+ * are. For the tests of failures; see alloc/fault.h. */
+static int with_faults(const char *plan, int argc, char **argv)
+{
+    if (sw_fault_parse(plan) != SW_OK)
+        return cli_error(CLI_USAGE, "STEPWELL_FAULT: %s", sw_last_error());
+    const int status = dispatch(argc, argv);
+    const char *colon = strchr(plan, ':');
+    if (colon == NULL || strcmp(colon, ":count") != 0)
+        return status;
+    fputs("fault sites:", stderr);
+    for (int kind = 0; kind < SW_FAULT_KINDS; kind++)
+        fprintf(stderr, " %s %" PRIu64, sw_fault_kind_name((sw_fault_kind)kind),
+                sw_fault_calls((sw_fault_kind)kind));
+    fputc('\n', stderr);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const char *plan = getenv("STEPWELL_FAULT");
+    return plan != NULL && *plan != '\0' ? with_faults(plan, argc, argv) : dispatch(argc, argv);
+}

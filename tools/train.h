@@ -1,0 +1,43 @@
+/* Between the files of `stepwell train`: its options, its state, its result. */
+#ifndef STEPWELL_TRAIN_H
+#define STEPWELL_TRAIN_H
+
+#include "tools/job.h"
+
+typedef struct {
+    job_opts job;
+    const char *profile, *save, *load;
+    bool witness, json, quiet;
+} train_opts;
+
+/* What was observed of one program. */
+typedef struct {
+    uint64_t runs;
+    sw_phase_info phase[SW_PHASES]; /* the highest peak of all runs, the end of the last */
+    size_t peak_bytes, bump_bytes;
+    sw_witness_info witness; /* size 0: none */
+} train_measured;
+
+typedef struct {
+    train_opts opts;
+    char command[512]; /* as typed, for the profile's header */
+    job job;
+    sw_loader *train_loader, *test_loader;
+    train_measured measured[JOB_PROGRAMS];
+    cli_times times; /* of warm steps of the main program, loader included */
+    uint64_t total_steps, lr_every, step, epochs;
+    uint64_t allocations; /* of all runs but the first of each program */
+    uint64_t start_ns, wall_ns;
+    double last_loss, epoch_loss, test_loss;
+    int64_t test_right;
+    bool evaluated;
+} train;
+
+/* Options: CLI_GO or an exit status. Sets opts, command and the batch. */
+int train_parse(train *t, int argc, char **argv);
+/* CLI_FAILED, with a message, when a witness disagrees with the plan. */
+int train_check_witness(const train *t);
+/* The result on standard output, as text or JSON. */
+int train_print(train *t, int status);
+
+#endif

@@ -1,0 +1,229 @@
+/* What `stepwell train` prints when it is done. */
+#include "tools/result.h"
+#include "tools/train.h"
+#include <inttypes.h>
+
+static const struct {
+    const char *name;
+    uint32_t bit;
+} witnesses[] = {{"access", SW_WITNESS_ACCESS},
+                 {"extent", SW_WITNESS_EXTENT},
+                 {"death", SW_WITNESS_DEATH},
+                 {"need", SW_WITNESS_NEED}};
+enum { N_WITNESSES = sizeof witnesses / sizeof *witnesses };
+
+/* What measured a program, and what it found. */
+static const sw_phase_info *measured_phases(const train *t, const train_measured *m)
+{
+    return t->opts.witness ? m->witness.phase : m->phase;
+}
+
+static size_t measured_peak(const train *t, const train_measured *m)
+{
+    return t->opts.witness ? m->witness.peak_bytes : m->peak_bytes;
+}
+
+static const char *measured_by(const train *t)
+{
+    return t->opts.witness ? "access" : "arena";
+}
+
+static bool witnessed(const train_measured *m)
+{
+    return m->witness.size != 0;
+}
+
+int train_check_witness(const train *t)
+{
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const sw_witness_info *w = &t->measured[i].witness;
+        if (!witnessed(&t->measured[i]))
+            continue;
+        if (w->n_faults > 0 || w->agreed != SW_WITNESS_ALL)
+            return cli_error(CLI_FAILED, "%s: the witnesses found %u disagreements with the plan: %s",
+                             t->job.program[i].name, w->n_faults, w->first_fault);
+        if (!result_phases_equal(w->phase, t->job.program[i].plan.phase))
+            return cli_error(CLI_FAILED, "%s: the access witness observed other bytes than were planned",
+                             t->job.program[i].name);
+    }
+    return CLI_DONE;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void put_agreement(sw_json *json, uint32_t agreed, uint32_t faults, const char *first)
+{
+    for (int i = 0; i < N_WITNESSES; i++)
+        sw_json_put_bool(json, witnesses[i].name, (agreed & witnesses[i].bit) != 0);
+    sw_json_put_u64(json, "faults", faults);
+    sw_json_put_string(json, "first_fault", *first != '\0' ? first : NULL);
+}
+
+/* Over all programs: a witness agrees when it agrees on each. */
+static void put_witness(sw_json *json, const train *t)
+{
+    uint32_t agreed = SW_WITNESS_ALL, faults = 0;
+    const char *first = "";
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const sw_witness_info *w = &t->measured[i].witness;
+        if (!witnessed(&t->measured[i]))
+            continue;
+        agreed &= w->agreed;
+        faults += w->n_faults;
+        if (*first == '\0')
+            first = w->first_fault;
+    }
+    sw_json_open(json, "witness", '{');
+    put_agreement(json, agreed, faults, first);
+    sw_json_end(json);
+}
+
+static void put_program(sw_json *json, const train *t, int i)
+{
+    const job_program *p = &t->job.program[i];
+    const train_measured *m = &t->measured[i];
+    sw_json_begin(json, '{');
+    sw_json_put_string(json, "name", p->name);
+    sw_json_put_i64(json, "batch", p->batch);
+    sw_json_put_u64(json, "runs", m->runs);
+    result_put_phases(json, "predicted", p->plan.phase);
+    result_put_phases(json, "measured", measured_phases(t, m));
+    sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
+    sw_json_put_u64(json, "measured_peak_bytes", measured_peak(t, m));
+    sw_json_put_u64(json, "arena_bytes", p->plan.arena_bytes);
+    if (witnessed(m)) {
+        sw_json_open(json, "witness", '{');
+        put_agreement(json, m->witness.agreed, m->witness.n_faults, m->witness.first_fault);
+        sw_json_end(json);
+    }
+    sw_json_end(json);
+}
+
+static void put_run(sw_json *json, const train *t)
+{
+    const job_opts *o = &t->opts.job;
+    sw_json_put_string(json, "model", o->model);
+    sw_json_put_string(json, "device", o->device);
+    sw_json_put_string(json, "data", t->job.train.info.name);
+    sw_json_put_i64(json, "batch", t->job.batch);
+    sw_json_put_u64(json, "steps", t->step);
+    sw_json_put_u64(json, "epochs", t->epochs);
+    sw_json_put_i64(json, "seed", o->seed);
+    sw_json_put_i64(json, "threads", o->threads);
+    sw_json_put_string(json, "optimizer", o->optimizer);
+    sw_json_put_f64(json, "final_loss", t->last_loss);
+    sw_json_key(json, "test_accuracy");
+    if (t->evaluated)
+        sw_json_f64(json, (double)t->test_right / (double)t->job.test.n);
+    else
+        sw_json_null(json);
+}
+
+static void put_times(sw_json *json, train *t)
+{
+    const cli_summary s = cli_times_summary(&t->times);
+    sw_json_put_u64(json, "allocations_after_warmup", t->allocations);
+    sw_json_put_u64(json, "min_step_ns", s.min);
+    sw_json_put_u64(json, "median_step_ns", s.median);
+    sw_json_put_u64(json, "p99_step_ns", s.p99);
+    sw_json_put_u64(json, "max_step_ns", s.max);
+    sw_json_put_u64(json, "wall_ns", t->wall_ns);
+}
+
+static int print_json(train *t, int status)
+{
+    const job_program *main = job_main(&t->job);
+    const train_measured *m = &t->measured[main - t->job.program];
+    sw_json json;
+    result_json_begin(&json);
+    put_run(&json, t);
+    result_put_phases(&json, "predicted", main->plan.phase);
+    result_put_phases(&json, "measured", measured_phases(t, m));
+    sw_json_put_string(&json, "measured_by", measured_by(t));
+    sw_json_put_u64(&json, "predicted_peak_bytes", main->plan.peak_bytes);
+    sw_json_put_u64(&json, "measured_peak_bytes", measured_peak(t, m));
+    result_put_totals(&json, &main->plan);
+    if (t->opts.job.immediate) {
+        sw_json_put_u64(&json, "immediate_bytes", main->plan.immediate_bytes);
+        sw_json_put_u64(&json, "bump_bytes", m->bump_bytes);
+    }
+    put_times(&json, t);
+    if (t->opts.witness)
+        put_witness(&json, t);
+    sw_json_open(&json, "programs", '[');
+    for (int i = 0; i < JOB_PROGRAMS; i++)
+        if (t->job.program[i].batch > 0)
+            put_program(&json, t, i);
+    sw_json_end(&json);
+    return result_json_end(&json, status);
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static void print_memory(const train *t)
+{
+    const job_program *main = job_main(&t->job);
+    const train_measured *m = &t->measured[main - t->job.program];
+    const sw_phase_info *phases = measured_phases(t, m);
+    result_print_phases(main->plan.phase, phases);
+    printf("\npeak    %s predicted, ", result_both(main->plan.peak_bytes).text);
+    if (measured_peak(t, m) == main->plan.peak_bytes && result_phases_equal(main->plan.phase, phases))
+        printf("the same measured by %s, in every phase\n", measured_by(t));
+    else
+        printf("%s measured by %s\n", cli_digits(measured_peak(t, m)).text, measured_by(t));
+    printf("model   %s\n", result_both(main->plan.model_bytes).text);
+    printf("arena   %s\n", result_both(main->plan.arena_bytes).text);
+    printf("data    %s\n", result_both(main->plan.data_bytes).text);
+    printf("total   %s\n", result_both(job_total_bytes(&t->job)).text);
+    if (t->opts.job.immediate)
+        printf("bump    %s, %s predicted\n", result_both(m->bump_bytes).text,
+               cli_digits(main->plan.immediate_bytes).text);
+}
+
+static void print_witnesses(const train *t)
+{
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const sw_witness_info *w = &t->measured[i].witness;
+        if (!witnessed(&t->measured[i]))
+            continue;
+        printf("witness %s, batch %" PRId64 ":", t->job.program[i].name, t->job.program[i].batch);
+        for (int k = 0; k < N_WITNESSES; k++)
+            printf(" %s %s%s", witnesses[k].name,
+                   (w->agreed & witnesses[k].bit) != 0 ? "agrees" : "DISAGREES",
+                   k + 1 < N_WITNESSES ? "," : "\n");
+    }
+}
+
+static void print_text(train *t)
+{
+    const job_opts *o = &t->opts.job;
+    printf("%s on %s, %s + %s images, batch %" PRId64 ", %s %g, seed %" PRId64 ", %s, %" PRId64
+           " thread%s\n\n",
+           o->model, t->job.train.info.name,
+           cli_digits((uint64_t)t->job.train.n).text, cli_digits((uint64_t)t->job.test.n).text,
+           t->job.batch, o->optimizer, (double)t->job.lr, o->seed, o->device, o->threads,
+           o->threads == 1 ? "" : "s");
+    print_memory(t);
+    print_witnesses(t);
+    const cli_summary s = cli_times_summary(&t->times);
+    printf("\n%s steps, %" PRIu64 " whole epoch%s, %s; %s allocations after warm-up\n",
+           cli_digits(t->step).text, t->epochs, t->epochs == 1 ? "" : "s", cli_ns(t->wall_ns).text,
+           cli_digits(t->allocations).text);
+    if (s.n > 0)
+        printf("step    min %s, median %s, p99 %s, max %s\n", cli_ns(s.min).text,
+               cli_ns(s.median).text, cli_ns(s.p99).text, cli_ns(s.max).text);
+    printf("loss    %.4f in the last step, %.4f on average over the last epoch\n", t->last_loss,
+           t->epoch_loss);
+    if (t->evaluated)
+        printf("test    loss %.4f, accuracy %.2f %% (%s of %s)\n", t->test_loss,
+               100.0 * (double)t->test_right / (double)t->job.test.n,
+               cli_digits((uint64_t)t->test_right).text, cli_digits((uint64_t)t->job.test.n).text);
+}
+
+int train_print(train *t, int status)
+{
+    if (t->opts.json)
+        return print_json(t, status);
+    print_text(t);
+    return cli_finish(status);
+}
