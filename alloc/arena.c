@@ -1,5 +1,5 @@
-/* Arenas over one store. Counts are of rounded bytes; red zones exist with checks and are in no count,
- * so a bump's height equals what a trace predicts in every build. */
+/* Arenas over one store. Counts are of rounded bytes; red zones exist with checks and are in no
+ * count, so a bump's height equals what a trace predicts in every build. */
 #include "alloc/arena.h"
 #include "alloc/assert.h"
 #include "alloc/mem.h"
@@ -19,8 +19,8 @@ struct sw_arena {
     uint32_t generation;
 };
 
-static void state(const sw_arena *a, sw_event_kind kind, size_t offset, size_t bytes, uint32_t id,
-                  const char *label)
+static void state(const sw_arena *a, sw_event_kind kind, size_t offset, size_t bytes,
+                  uint32_t id, const char *label)
 {
     if (a->opts.observer.event == NULL)
         return;
@@ -83,7 +83,8 @@ sw_status sw_arena_grow(sw_arena *a, size_t height, bool physical)
     if (sw_size_align(height, SW_ALIGN, &wanted))
         status = promise(a, wanted, physical ? wanted : 0);
     else
-        status = sw_error_set(status, __FILE__, __LINE__, "%s: %zu bytes overflow", a->opts.label, height);
+        status = sw_error_set(status, __FILE__, __LINE__, "%s: %zu bytes overflow",
+                              a->opts.label, height);
     if (status != SW_OK)
         state(a, SW_EVENT_DENIED, 0, height, 0, a->opts.label);
     return status;
@@ -104,7 +105,8 @@ sw_status sw_arena_push(sw_arena *a, void **out, size_t bytes, const char *label
         sw_size_add(top, RED_ZONE, &top))
         status = promise(a, a->used + rounded, top);
     else
-        status = sw_error_set(SW_NOMEM, __FILE__, __LINE__, "%s: %zu bytes overflow", a->opts.label, bytes);
+        status = sw_error_set(SW_NOMEM, __FILE__, __LINE__, "%s: %zu bytes overflow",
+                              a->opts.label, bytes);
     if (status != SW_OK) {
         state(a, SW_EVENT_DENIED, a->top, bytes, 0, label);
         SW_FAIL(status, "%s: %s", label, sw_last_error());
@@ -133,7 +135,8 @@ sw_arena_mark sw_arena_top(const sw_arena *a)
 sw_status sw_arena_rewind(sw_arena *a, sw_arena_mark mark)
 {
     if (mark.generation != a->generation || mark.top > a->top)
-        SW_FAIL(SW_STALE, "%s: a mark of generation %u at %zu; the arena is at generation %u, %zu",
+        SW_FAIL(SW_STALE,
+                "%s: a mark of generation %u at %zu; the arena is at generation %u, %zu",
                 a->opts.label, mark.generation, mark.top, a->generation, a->top);
     sw_poison(a->opts.store->base + mark.top, a->top - mark.top);
     const size_t bytes = a->used - mark.live;
@@ -158,8 +161,8 @@ sw_status sw_arena_place(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
 {
     const size_t rounded = (bytes + SW_ALIGN - 1) & ~(size_t)(SW_ALIGN - 1);
     if (rounded < bytes || offset > a->height || rounded > a->height - offset)
-        SW_FAIL(SW_INVALID, "%s: range %zu+%zu is outside the height %zu", a->opts.label, offset, bytes,
-                a->height);
+        SW_FAIL(SW_INVALID, "%s: range %zu+%zu is outside the height %zu", a->opts.label,
+                offset, bytes, a->height);
     const sw_status status = commit(a, offset + rounded);
     if (status != SW_OK) {
         state(a, SW_EVENT_DENIED, offset, rounded, id, NULL);

@@ -3,8 +3,8 @@
  * An arena hands out ranges of one store. Two ways of use, never mixed between two resets:
  *   push   bump allocation with marks: immediate mode, model arenas, loaders
  *   place  ranges at offsets that a plan has chosen: planned runs
- * reset() is O(1), grows the generation, and gives everything back. An arena belongs to one thread
- * at a time; a budget may be shared by any number of threads. */
+ * reset() is O(1), grows the generation, and gives everything back. An arena belongs to one
+ * thread at a time; a budget may be shared by any number of threads. */
 #ifndef SW_ARENA_H
 #define SW_ARENA_H
 
@@ -18,8 +18,8 @@ typedef struct sw_arena sw_arena;
 /* A hard limit in bytes, shared by whatever reserves from it. Atomic, lock-free. */
 SW_MUST_USE sw_status sw_budget_new(sw_budget **out, size_t bytes);
 void sw_budget_free(sw_budget *budget); /* NULL is fine */
-/* SW_NOMEM with the numbers when it does not fit; then nothing has changed. budget NULL: no limit,
- * always fits. `label` is for the message. */
+/* SW_NOMEM with the numbers when it does not fit; then nothing has changed. budget NULL: no
+ * limit, always fits. `label` is for the message. */
 SW_MUST_USE sw_status sw_budget_take(sw_budget *budget, size_t bytes, const char *label);
 void sw_budget_give(sw_budget *budget, size_t bytes);
 size_t sw_budget_limit(const sw_budget *budget); /* SIZE_MAX for NULL */
@@ -37,38 +37,40 @@ SW_MUST_USE sw_status sw_arena_create(sw_arena **out, const sw_arena_opts *opts)
 void sw_arena_destroy(sw_arena *arena); /* NULL is fine */
 
 /* Grow what is promised to this arena to at least `height` bytes (rounded up to SW_ALIGN):
- * reserved in the budget at once, committed in the store when `commit`. Never shrinks. A refusal
- * (SW_NOMEM) changes nothing and is an event. Pushing grows it by itself. */
+ * reserved in the budget at once, committed in the store when `commit`. Never shrinks. A
+ * refusal (SW_NOMEM) changes nothing and is an event. Pushing grows it by itself. */
 SW_MUST_USE sw_status sw_arena_grow(sw_arena *arena, size_t height, bool commit);
 
-/* Take `bytes` at an address divisible by SW_ALIGN; the top moves by bytes rounded up to SW_ALIGN
- * (and a red zone in builds with checks >= 1, which no count includes).
+/* Take `bytes` at an address divisible by SW_ALIGN; the top moves by bytes rounded up to
+ * SW_ALIGN (and a red zone in builds with checks >= 1, which no count includes).
  *
  * out    receives the address; untouched on failure
  * bytes  0 is allowed and yields a valid, unreadable address
  * label  names the range in events; kept until the next reset
  *
- * Owner: the arena. Fails with SW_NOMEM past the budget or the store; the arena is then unchanged. */
-SW_MUST_USE sw_status sw_arena_push(sw_arena *arena, void **out, size_t bytes, const char *label);
+ * Owner: the arena. Fails with SW_NOMEM past the budget or the store; the arena is then
+ * unchanged. */
+SW_MUST_USE sw_status sw_arena_push(sw_arena *arena, void **out, size_t bytes,
+                                    const char *label);
 
 typedef struct {
     size_t top, live;
     uint32_t generation;
 } sw_arena_mark;
 sw_arena_mark sw_arena_top(const sw_arena *arena);
-/* Give back all that was pushed after the mark. SW_STALE for a mark of another generation or above
- * the top. */
+/* Give back all that was pushed after the mark. SW_STALE for a mark of another generation or
+ * above the top. */
 SW_MUST_USE sw_status sw_arena_rewind(sw_arena *arena, sw_arena_mark mark);
 void sw_arena_reset(sw_arena *arena);
 
 /* State that the planned range [offset, offset+bytes) becomes live (bytes is rounded up to
- * SW_ALIGN), or dies. Inside the grown height, else SW_INVALID; what is not committed yet is, or
- * SW_NOMEM. With checks the range is unpoisoned or poisoned. */
+ * SW_ALIGN), or dies. Inside the grown height, else SW_INVALID; what is not committed yet is,
+ * or SW_NOMEM. With checks the range is unpoisoned or poisoned. */
 SW_MUST_USE sw_status sw_arena_place(sw_arena *arena, size_t offset, size_t bytes, uint32_t id);
 void sw_arena_release(sw_arena *arena, size_t offset, size_t bytes, uint32_t id);
 
-/* The highest number of live bytes since the last call of sw_arena_peak_begin (or the creation):
- * how phase peaks are measured. begin() starts from what is live now. */
+/* The highest number of live bytes since the last call of sw_arena_peak_begin (or the
+ * creation): how phase peaks are measured. begin() starts from what is live now. */
 size_t sw_arena_peak(const sw_arena *arena);
 void sw_arena_peak_begin(sw_arena *arena);
 

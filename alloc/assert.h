@@ -1,4 +1,5 @@
-/* SW_ASSERT is for our own mistakes: it stops a build with checks >= 1 and is nothing in others. */
+/* SW_ASSERT is for our own mistakes: it stops a build with checks >= 1 and is nothing in
+ * others. */
 #ifndef SW_ASSERT_H
 #define SW_ASSERT_H
 

@@ -1,5 +1,5 @@
-/* What every folder shares: status codes, the error of the calling thread, and the attributes of
- * public declarations. Part of the public header; C and C++ read it. */
+/* What every folder shares: status codes, the error of the calling thread, and the attributes
+ * of public declarations. Part of the public header; C and C++ read it. */
 #ifndef SW_BASE_H
 #define SW_BASE_H
 
@@ -19,8 +19,8 @@ extern "C" {
 #define SW_RESTRICT restrict
 #endif
 
-/* Every address that an arena hands out is divisible by this, and every storage is counted rounded
- * up to it: one cache line, one AVX-512 register. */
+/* Every address that an arena hands out is divisible by this, and every storage is counted
+ * rounded up to it: one cache line, one AVX-512 register. */
 #define SW_ALIGN 64
 
 typedef enum {
@@ -40,13 +40,13 @@ typedef enum {
 SW_API const char *sw_status_name(sw_status status);
 
 /* The message of the calling thread's latest failure: one line, with numbers, no newline. Valid
- * until that thread's next failure. "" before the first. For people and tools: the library never
- * decides anything by it. */
+ * until that thread's next failure. "" before the first. For people and tools: the library
+ * never decides anything by it. */
 SW_API const char *sw_last_error(void);
 
 /* Record a failure of the calling thread and return `status`; library code uses SW_FAIL. */
-SW_API sw_status sw_error_set(sw_status status, const char *file, int line, const char *format, ...)
-    SW_PRINTF(4, 5);
+SW_API sw_status sw_error_set(sw_status status, const char *file, int line, const char *format,
+                              ...) SW_PRINTF(4, 5);
 
 #ifdef __cplusplus
 }
@@ -56,11 +56,11 @@ SW_API sw_status sw_error_set(sw_status status, const char *file, int line, cons
 #define SW_FAIL(status, ...) return sw_error_set((status), __FILE__, __LINE__, __VA_ARGS__)
 
 /* Pass a failure on. */
-#define SW_TRY(expr)                                                                               \
-    do {                                                                                           \
-        const sw_status sw_try_status = (expr);                                                    \
-        if (sw_try_status != SW_OK)                                                                \
-            return sw_try_status;                                                                  \
+#define SW_TRY(expr)                                                                           \
+    do {                                                                                       \
+        const sw_status sw_try_status = (expr);                                                \
+        if (sw_try_status != SW_OK)                                                            \
+            return sw_try_status;                                                              \
     } while (0)
 
 #endif

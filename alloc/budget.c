@@ -31,10 +31,12 @@ sw_status sw_budget_take(sw_budget *budget, size_t bytes, const char *label)
     size_t used = atomic_load(&budget->used);
     do
         if (bytes > budget->limit - used)
-            SW_FAIL(SW_NOMEM, "%s: %zu bytes wanted, %zu of %zu used", label, bytes, used, budget->limit);
+            SW_FAIL(SW_NOMEM, "%s: %zu bytes wanted, %zu of %zu used", label, bytes, used,
+                    budget->limit);
     while (!atomic_compare_exchange_weak(&budget->used, &used, used + bytes));
     size_t peak = atomic_load(&budget->peak);
-    while (used + bytes > peak && !atomic_compare_exchange_weak(&budget->peak, &peak, used + bytes))
+    while (used + bytes > peak &&
+           !atomic_compare_exchange_weak(&budget->peak, &peak, used + bytes))
         ;
     return SW_OK;
 }

@@ -41,13 +41,16 @@ sw_status sw_fault_parse(const char *text)
         char *end;
         errno = 0;
         const unsigned long long k = strtoull(number, &end, 10);
-        if (number[0] < '0' || number[0] > '9' || errno != 0 || (*end != '\0' && strcmp(end, "+") != 0))
+        if (number[0] < '0' || number[0] > '9' || errno != 0 ||
+            (*end != '\0' && strcmp(end, "+") != 0))
             break;
         sw_fault_plan((sw_fault_kind)kind, k, *end == '+' ? SW_FAULT_FROM : SW_FAULT_ONCE);
         return SW_OK;
     }
-    SW_FAIL(SW_INVALID, "fault plan '%s': kind:number, kind:number+ or kind:count is wanted, kinds are "
-                        "memory, file, thread, library", text);
+    SW_FAIL(SW_INVALID,
+            "fault plan '%s': kind:number, kind:number+ or kind:count is wanted, kinds are "
+            "memory, file, thread, library",
+            text);
 }
 
 uint64_t sw_fault_calls(sw_fault_kind kind)

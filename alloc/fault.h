@@ -1,5 +1,6 @@
-/* Failure on request: the k-th call of a kind fails, or every call from the k-th on. The tables of
- * mem.h and sys.h ask here before they do anything. Process-wide, thread-safe, free when off. */
+/* Failure on request: the k-th call of a kind fails, or every call from the k-th on. The tables
+ * of mem.h and sys.h ask here before they do anything. Process-wide, thread-safe, free when
+ * off. */
 #ifndef SW_FAULT_H
 #define SW_FAULT_H
 

@@ -1,5 +1,6 @@
-/* The host heap by jemalloc, one arena for each purpose: the only file that names its functions. A
- * purpose whose arena could not be made uses the default arena; the counts of mem.c stay right. */
+/* The host heap by jemalloc, one arena for each purpose: the only file that names its
+ * functions. A purpose whose arena could not be made uses the default arena; the counts of
+ * mem.c stay right. */
 #include "alloc/heap.h"
 #include <jemalloc/jemalloc.h>
 #include <pthread.h>

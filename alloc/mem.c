@@ -1,4 +1,5 @@
-/* The allocation table: heap blocks by purpose and address ranges, counted, with planned failures. */
+/* The allocation table: heap blocks by purpose and address ranges, counted, with planned
+ * failures. */
 #include "alloc/mem.h"
 #include "alloc/fault.h"
 #include "alloc/heap.h"
@@ -43,17 +44,19 @@ static void count_taken(sw_heap heap, size_t bytes)
     counters *c = &heaps[heap];
     atomic_fetch_add_explicit(&c->allocations, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->blocks, 1, memory_order_relaxed);
-    const size_t now = atomic_fetch_add_explicit(&c->bytes, bytes, memory_order_relaxed) + bytes;
+    const size_t now =
+        atomic_fetch_add_explicit(&c->bytes, bytes, memory_order_relaxed) + bytes;
     size_t peak = atomic_load_explicit(&c->peak, memory_order_relaxed);
-    while (now > peak && !atomic_compare_exchange_weak_explicit(&c->peak, &peak, now, memory_order_relaxed,
-                                                                memory_order_relaxed))
+    while (now > peak && !atomic_compare_exchange_weak_explicit(
+                             &c->peak, &peak, now, memory_order_relaxed, memory_order_relaxed))
         ;
 }
 
 sw_status sw_heap_alloc(void **out, sw_heap heap, size_t bytes)
 {
     count_call();
-    void *block = swi_fault_hit(SW_FAULT_MEMORY) ? NULL : swi_heap_take(heap, bytes > 0 ? bytes : 1);
+    void *block =
+        swi_fault_hit(SW_FAULT_MEMORY) ? NULL : swi_heap_take(heap, bytes > 0 ? bytes : 1);
     if (block == NULL)
         SW_FAIL(SW_NOMEM, "heap %s: no memory for %zu bytes", sw_heap_name(heap), bytes);
     count_taken(heap, bytes);
@@ -86,11 +89,14 @@ sw_status sw_heap_resize(void **block, sw_heap heap, size_t old_bytes, size_t ne
 void sw_heap_read(sw_heap heap, sw_heap_stats *out)
 {
     const counters *c = &heaps[heap];
-    *out = (sw_heap_stats){.allocations = atomic_load(&c->allocations), .blocks = atomic_load(&c->blocks),
-                           .bytes = atomic_load(&c->bytes), .peak_bytes = atomic_load(&c->peak)};
+    *out = (sw_heap_stats){.allocations = atomic_load(&c->allocations),
+                           .blocks = atomic_load(&c->blocks),
+                           .bytes = atomic_load(&c->bytes),
+                           .peak_bytes = atomic_load(&c->peak)};
 }
 
-/* ---- address ranges -------------------------------------------------------------------------- */
+/* ---- address ranges
+ * -------------------------------------------------------------------------- */
 
 size_t sw_page_bytes(void)
 {

@@ -1,6 +1,7 @@
-/* The allocation table: host heap blocks by purpose, and address ranges for stores. Everything the
- * project allocates on the host comes through here, is counted, and can be made to fail (fault.h).
- * The heap is jemalloc, one arena per purpose, where it is built in, else malloc. Thread-safe. */
+/* The allocation table: host heap blocks by purpose, and address ranges for stores. Everything
+ * the project allocates on the host comes through here, is counted, and can be made to fail
+ * (fault.h). The heap is jemalloc, one arena per purpose, where it is built in, else malloc.
+ * Thread-safe. */
 #ifndef SW_MEM_H
 #define SW_MEM_H
 
@@ -22,12 +23,12 @@ typedef struct {
     size_t peak_bytes;
 } sw_heap_stats;
 
-/* Take `bytes` (0 is allowed: a valid block) of zeroed memory, aligned to 16. *out is untouched on
- * failure (SW_NOMEM). Owner: the caller, who gives it back with the same heap and size. */
+/* Take `bytes` (0 is allowed: a valid block) of zeroed memory, aligned to 16. *out is untouched
+ * on failure (SW_NOMEM). Owner: the caller, who gives it back with the same heap and size. */
 SW_MUST_USE sw_status sw_heap_alloc(void **out, sw_heap heap, size_t bytes);
 
-/* Grow or shrink *block (NULL with old_bytes 0 allocates); new bytes are zero. On failure *block
- * and its contents are as before. */
+/* Grow or shrink *block (NULL with old_bytes 0 allocates); new bytes are zero. On failure
+ * *block and its contents are as before. */
 SW_MUST_USE sw_status sw_heap_resize(void **block, sw_heap heap, size_t old_bytes,
                                      size_t new_bytes);
 
@@ -40,20 +41,22 @@ const char *sw_heap_name(sw_heap heap);
 const char *sw_heap_backend(void);
 
 /* Address ranges, whole pages. Reserve takes addresses without memory; commit makes
- * [base+from, base+to) readable and writable, zeroed when first touched; decommit gives the pages
- * back and makes them inaccessible. */
+ * [base+from, base+to) readable and writable, zeroed when first touched; decommit gives the
+ * pages back and makes them inaccessible. */
 size_t sw_page_bytes(void);
 SW_MUST_USE sw_status sw_range_reserve(void **out, size_t bytes);
 SW_MUST_USE sw_status sw_range_commit(void *base, size_t from, size_t to);
 SW_MUST_USE sw_status sw_range_decommit(void *base, size_t from, size_t to);
 void sw_range_release(void *base, size_t bytes);
-/* Allow nothing, reading, or reading and writing in [base+from, base+to) of a committed range; the
- * bytes stay. Callable from a signal handler. It moves no memory: planned failures leave it alone. */
+/* Allow nothing, reading, or reading and writing in [base+from, base+to) of a committed range;
+ * the bytes stay. Callable from a signal handler. It moves no memory: planned failures leave it
+ * alone. */
 typedef enum { SW_RANGE_NONE, SW_RANGE_READ, SW_RANGE_WRITE } sw_range_access;
-SW_MUST_USE sw_status sw_range_protect(void *base, size_t from, size_t to, sw_range_access access);
+SW_MUST_USE sw_status sw_range_protect(void *base, size_t from, size_t to,
+                                       sw_range_access access);
 
-/* Calls of the whole table (heap and ranges, both directions) so far: the difference over a step is
- * the step's `allocations`. */
+/* Calls of the whole table (heap and ranges, both directions) so far: the difference over a
+ * step is the step's `allocations`. */
 uint64_t sw_mem_calls(void);
 
 #endif

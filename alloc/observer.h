@@ -1,5 +1,5 @@
-/* Facts stated by arenas. A listener is called when the arena is consistent again, on the calling
- * thread; it may not call an arena and cannot fail. */
+/* Facts stated by arenas. A listener is called when the arena is consistent again, on the
+ * calling thread; it may not call an arena and cannot fail. */
 #ifndef SW_OBSERVER_H
 #define SW_OBSERVER_H
 

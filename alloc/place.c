@@ -1,8 +1,8 @@
-/* Greedy placement: several orders, each with first fit and best fit, the lowest result wins. Ties are
- * broken by index, so equal input gives equal output.
+/* Greedy placement: several orders, each with first fit and best fit, the lowest result wins.
+ * Ties are broken by index, so equal input gives equal output.
  *
- * One attempt keeps what is placed sorted by offset and walks it once for each new buffer: quadratic,
- * but the inner loop is a handful of instructions. */
+ * One attempt keeps what is placed sorted by offset and walks it once for each new buffer:
+ * quadratic, but the inner loop is a handful of instructions. */
 #include "alloc/place.h"
 #include "alloc/mem.h"
 #include "alloc/size.h"
@@ -12,15 +12,16 @@
 typedef struct {
     const sw_place_item *items;
     size_t n;
-    uint32_t *order;      /* buffers in the order of this attempt */
-    uint64_t *key;        /* of each buffer, for sorting */
-    uint32_t *sorted;     /* placed buffers by offset */
-    uint32_t *temp;       /* for merging */
-    size_t *offset;       /* of this attempt */
-    size_t *best;         /* of the best attempt */
+    uint32_t *order;  /* buffers in the order of this attempt */
+    uint64_t *key;    /* of each buffer, for sorting */
+    uint32_t *sorted; /* placed buffers by offset */
+    uint32_t *temp;   /* for merging */
+    size_t *offset;   /* of this attempt */
+    size_t *best;     /* of the best attempt */
 } work;
 
-/* ---- orders ---------------------------------------------------------------------------------- */
+/* ---- orders
+ * ---------------------------------------------------------------------------------- */
 
 enum { BY_BYTES, BY_AREA, BY_SPAN, BY_AREA_SPAN, BY_START, BY_END, N_ORDERS };
 
@@ -59,7 +60,8 @@ static void merge_sort(work *w)
             const size_t end = start + 2 * width < w->n ? start + 2 * width : w->n;
             size_t a = start, b = mid;
             for (size_t k = start; k < end; k++)
-                to[k] = b >= end || (a < mid && w->key[from[a]] >= w->key[from[b]]) ? from[a++] : from[b++];
+                to[k] = b >= end || (a < mid && w->key[from[a]] >= w->key[from[b]]) ? from[a++]
+                                                                                    : from[b++];
         }
         uint32_t *swap = from;
         from = to;
@@ -78,10 +80,11 @@ static void sort_by(work *w, int order)
     merge_sort(w);
 }
 
-/* ---- lower bound ------------------------------------------------------------------------------ */
+/* ---- lower bound
+ * ------------------------------------------------------------------------------ */
 
-/* The largest sum that lives at one time: starts in order, each retiring the ends up to it. Leaves the
- * orders unsorted for the attempts. */
+/* The largest sum that lives at one time: starts in order, each retiring the ends up to it.
+ * Leaves the orders unsorted for the attempts. */
 static sw_status lower_bound(work *w, size_t *out)
 {
     size_t total = 0, live = 0, peak = 0;
@@ -103,9 +106,11 @@ static sw_status lower_bound(work *w, size_t *out)
     return SW_OK;
 }
 
-/* ---- one attempt ----------------------------------------------------------------------------- */
+/* ---- one attempt
+ * ----------------------------------------------------------------------------- */
 
-/* The offset for one buffer among those already placed: the first gap that takes it, or the tightest. */
+/* The offset for one buffer among those already placed: the first gap that takes it, or the
+ * tightest. */
 static size_t find_gap(const work *w, size_t n_placed, const sw_place_item *item, bool best_fit)
 {
     size_t floor = 0, found = SIZE_MAX, slack = SIZE_MAX;
@@ -171,7 +176,8 @@ static void try_orders(work *w, sw_place_result *out)
     }
 }
 
-/* ---- solve ----------------------------------------------------------------------------------- */
+/* ---- solve
+ * ----------------------------------------------------------------------------------- */
 
 static sw_status check_items(const sw_place_item *items, size_t n)
 {
@@ -179,8 +185,8 @@ static sw_status check_items(const sw_place_item *items, size_t n)
         SW_FAIL(SW_INVALID, "placement: %zu buffers are too many", n);
     for (size_t i = 0; i < n; i++) {
         if (items[i].lower >= items[i].upper)
-            SW_FAIL(SW_INVALID, "placement: buffer %zu has the empty lifetime %u..%u", i, items[i].lower,
-                    items[i].upper);
+            SW_FAIL(SW_INVALID, "placement: buffer %zu has the empty lifetime %u..%u", i,
+                    items[i].lower, items[i].upper);
         if (items[i].bytes == 0)
             SW_FAIL(SW_INVALID, "placement: buffer %zu has no bytes", i);
     }

@@ -1,5 +1,5 @@
-/* The placement solver: an offset for each buffer, so that buffers which live at the same time do
- * not overlap and the height is small. Pure: no time, no randomness, equal input gives equal
+/* The placement solver: an offset for each buffer, so that buffers which live at the same time
+ * do not overlap and the height is small. Pure: no time, no randomness, equal input gives equal
  * output. */
 #ifndef SW_PLACE_H
 #define SW_PLACE_H
@@ -24,7 +24,8 @@ typedef struct {
 SW_MUST_USE sw_status sw_place_solve(sw_place_item *items, size_t n, sw_place_result *out);
 
 /* Check a solution with code that shares nothing with the solver (quadratic, plain): every pair
- * that overlaps in time is apart in space, and `height` covers all. SW_INVALID names the pair. */
+ * that overlaps in time is apart in space, and `height` covers all. SW_INVALID names the pair.
+ */
 SW_MUST_USE sw_status sw_place_check(const sw_place_item *items, size_t n, size_t height);
 
 #endif

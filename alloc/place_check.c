@@ -1,4 +1,5 @@
-/* The independent checker of placements: every pair, no sorting, nothing shared with the solver. */
+/* The independent checker of placements: every pair, no sorting, nothing shared with the
+ * solver. */
 #include "alloc/place.h"
 
 sw_status sw_place_check(const sw_place_item *items, size_t n, size_t height)
@@ -11,9 +12,11 @@ sw_status sw_place_check(const sw_place_item *items, size_t n, size_t height)
         for (size_t j = i + 1; j < n; j++) {
             const sw_place_item *b = &items[j];
             const int together = a->lower < b->upper && b->lower < a->upper;
-            const int apart = a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset;
+            const int apart =
+                a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset;
             if (together && !apart)
-                SW_FAIL(SW_INVALID, "placement: buffers %zu and %zu live together and overlap at %zu", i, j,
+                SW_FAIL(SW_INVALID,
+                        "placement: buffers %zu and %zu live together and overlap at %zu", i, j,
                         a->offset > b->offset ? a->offset : b->offset);
         }
     }

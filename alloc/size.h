@@ -35,8 +35,8 @@ static inline bool sw_size_align(size_t a, size_t align, size_t *out)
     return true;
 }
 
-/* Elements of a shape: the product of n_dims dims, each >= 0. False on a negative dim or a product
- * past INT64_MAX / 16, so that bytes of any element type fit too. */
+/* Elements of a shape: the product of n_dims dims, each >= 0. False on a negative dim or a
+ * product past INT64_MAX / 16, so that bytes of any element type fit too. */
 static inline bool sw_size_elements(const int64_t *dims, int n_dims, int64_t *out)
 {
     int64_t n = 1;

@@ -11,8 +11,9 @@ typedef struct sw_store sw_store;
 /* The contract that every kind of store meets; tests run one suite over all of them. */
 typedef struct {
     const char *name;
-    SW_MUST_USE sw_status (*commit)(sw_store *store, size_t bytes); /* at least, from the base */
-    SW_MUST_USE sw_status (*trim)(sw_store *store, size_t bytes);   /* at most */
+    SW_MUST_USE sw_status (*commit)(sw_store *store,
+                                    size_t bytes);                /* at least, from the base */
+    SW_MUST_USE sw_status (*trim)(sw_store *store, size_t bytes); /* at most */
     void (*destroy)(sw_store *store);
     /* Make memory reachable by host code (depth counted), or not. NULL where it always is. */
     SW_MUST_USE sw_status (*host_access)(sw_store *store, bool on);
@@ -27,8 +28,8 @@ struct sw_store {
     size_t granularity;
 };
 
-/* Host memory: addresses reserved now, pages committed by commit(). reserve_bytes is rounded up to
- * pages; SW_NOMEM when the system has no such range. */
+/* Host memory: addresses reserved now, pages committed by commit(). reserve_bytes is rounded up
+ * to pages; SW_NOMEM when the system has no such range. */
 SW_MUST_USE sw_status sw_store_host_create(sw_store **out, size_t reserve_bytes);
 
 /* A scripted device: `capacity` bytes shared by nothing else, commits in steps of `granularity`
@@ -42,8 +43,8 @@ typedef struct {
 } sw_sim_script;
 SW_MUST_USE sw_status sw_store_sim_create(sw_store **out, size_t reserve_bytes,
                                           const sw_sim_script *script);
-/* The log of a sim store: one word per call ("commit 4194304", "access on"), oldest first, at most
- * 256 kept. NULL past the end. */
+/* The log of a sim store: one word per call ("commit 4194304", "access on"), oldest first, at
+ * most 256 kept. NULL past the end. */
 const char *sw_store_sim_log(const sw_store *store, size_t index);
 
 /* Destroy any store; NULL is fine. */

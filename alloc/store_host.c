@@ -7,7 +7,8 @@ static sw_status host_commit(sw_store *store, size_t bytes)
 {
     size_t wanted;
     if (!sw_size_align(bytes, store->granularity, &wanted) || wanted > store->reserved_bytes)
-        SW_FAIL(SW_NOMEM, "host store: %zu bytes wanted, %zu reserved", bytes, store->reserved_bytes);
+        SW_FAIL(SW_NOMEM, "host store: %zu bytes wanted, %zu reserved", bytes,
+                store->reserved_bytes);
     if (wanted <= store->committed_bytes)
         return SW_OK;
     SW_TRY(sw_range_commit(store->base, store->committed_bytes, wanted));

@@ -1,5 +1,5 @@
-/* A scripted device: limited capacity, coarse commits, memory out of reach of host code unless opened,
- * a call log and planned faults. What tests use where a real device would be. */
+/* A scripted device: limited capacity, coarse commits, memory out of reach of host code unless
+ * opened, a call log and planned faults. What tests use where a real device would be. */
 #include "alloc/mem.h"
 #include "alloc/size.h"
 #include "alloc/store.h"
@@ -35,7 +35,8 @@ static sw_status usable(sim_store *sim)
 static sw_status protect(sim_store *sim)
 {
     const int mode = sim->depth > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
-    if (sim->head.committed_bytes > 0 && mprotect(sim->head.base, sim->head.committed_bytes, mode) != 0)
+    if (sim->head.committed_bytes > 0 &&
+        mprotect(sim->head.base, sim->head.committed_bytes, mode) != 0)
         SW_FAIL(SW_DEVICE, "sim store: protection could not be changed");
     return SW_OK;
 }
@@ -48,12 +49,14 @@ static sw_status sim_commit(sw_store *store, size_t bytes)
     size_t wanted;
     if (!sw_size_align(bytes, store->granularity, &wanted) || wanted > store->reserved_bytes ||
         wanted > sim->script.capacity_bytes)
-        SW_FAIL(SW_NOMEM, "sim store: %zu bytes wanted, capacity %zu", bytes, sim->script.capacity_bytes);
+        SW_FAIL(SW_NOMEM, "sim store: %zu bytes wanted, capacity %zu", bytes,
+                sim->script.capacity_bytes);
     if (wanted <= store->committed_bytes)
         return SW_OK;
     if (sim->commits++ == sim->script.fail_commit) {
         sim->failed = true;
-        SW_FAIL(SW_NOMEM, "sim store: commit %lld failed as planned", (long long)sim->script.fail_commit);
+        SW_FAIL(SW_NOMEM, "sim store: commit %lld failed as planned",
+                (long long)sim->script.fail_commit);
     }
     SW_TRY(sw_range_commit(store->base, store->committed_bytes, wanted));
     const size_t before = store->committed_bytes;
@@ -106,7 +109,8 @@ sw_status sw_store_sim_create(sw_store **out, size_t reserve_bytes, const sw_sim
     const size_t step = script->granularity > 0 ? script->granularity : (size_t)2 << 20;
     size_t bytes;
     if ((step & (step - 1)) != 0 || step < sw_page_bytes())
-        SW_FAIL(SW_INVALID, "sim store: a granularity of %zu is no power of two of whole pages", step);
+        SW_FAIL(SW_INVALID, "sim store: a granularity of %zu is no power of two of whole pages",
+                step);
     if (!sw_size_align(reserve_bytes > 0 ? reserve_bytes : 1, step, &bytes))
         SW_FAIL(SW_NOMEM, "sim store: %zu bytes overflow", reserve_bytes);
     void *block, *base;

@@ -34,7 +34,8 @@ static sw_status refuse(const char *path)
 
 static int open_path(const char *path, sw_file_mode mode)
 {
-    static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC, O_WRONLY | O_CREAT | O_APPEND};
+    static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC,
+                                O_WRONLY | O_CREAT | O_APPEND};
     if (mode == SW_FILE_WRITE && strcmp(path, "-") == 0)
         return dup(STDOUT_FILENO);
     int fd;
@@ -122,7 +123,8 @@ sw_status sw_file_seek(sw_file *file, uint64_t offset)
 
 sw_status sw_file_sync(sw_file *file)
 {
-    if (hit() || (fsync(file->fd) != 0 && errno != EINVAL)) /* EINVAL: a pipe or terminal has nothing to sync */
+    if (hit() || (fsync(file->fd) != 0 &&
+                  errno != EINVAL)) /* EINVAL: a pipe or terminal has nothing to sync */
         return refuse(file->path);
     return SW_OK;
 }
@@ -164,7 +166,8 @@ sw_status sw_file_remove(const char *path)
     return SW_OK;
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- threads
+ * --------------------------------------------------------------------------------- */
 
 struct sw_thread {
     pthread_t handle;
@@ -186,8 +189,9 @@ sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, c
     sw_thread *thread = block;
     thread->body = body;
     thread->arg = arg;
-    const int error = swi_fault_hit(SW_FAULT_THREAD) ? EAGAIN
-                                                     : pthread_create(&thread->handle, NULL, enter, thread);
+    const int error = swi_fault_hit(SW_FAULT_THREAD)
+                          ? EAGAIN
+                          : pthread_create(&thread->handle, NULL, enter, thread);
     if (error != 0) {
         sw_heap_free(thread, SW_HEAP_RECORDS, sizeof *thread);
         SW_FAIL(SW_NOMEM, "thread %s could not be started: %s", name, strerror(error));
@@ -205,11 +209,13 @@ void sw_thread_join(sw_thread *thread)
     sw_heap_free(thread, SW_HEAP_RECORDS, sizeof *thread);
 }
 
-/* ---- libraries and the clock ----------------------------------------------------------------- */
+/* ---- libraries and the clock
+ * ----------------------------------------------------------------- */
 
 sw_status sw_library_open(void **out, const char *name)
 {
-    void *library = swi_fault_hit(SW_FAULT_LIBRARY) ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    void *library =
+        swi_fault_hit(SW_FAULT_LIBRARY) ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         SW_FAIL(SW_UNSUPPORTED, "%s could not be opened", name);
     *out = library;

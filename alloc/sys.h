@@ -1,5 +1,6 @@
-/* The file table, thread creation and library opening: the other calls into the operating system
- * that can fail. Each can be made to fail (fault.h). Messages name the path and the reason. */
+/* The file table, thread creation and library opening: the other calls into the operating
+ * system that can fail. Each can be made to fail (fault.h). Messages name the path and the
+ * reason. */
 #ifndef SW_SYS_H
 #define SW_SYS_H
 

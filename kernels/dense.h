@@ -1,9 +1,10 @@
 /* Dense kernels: matrix products, convolution, pooling, layouts. float32.
  *
- * Bits depend on shapes and the instruction set only, never on the number of threads: each element of a
- * result is summed in one fixed order, and what is summed over images is cut into chunks by shape.
- * Scratch is the caller's: as many bytes as the size function says, aligned to 64, contents undefined;
- * every launch writes all of it. `accumulate` adds to the output instead of overwriting it. */
+ * Bits depend on shapes and the instruction set only, never on the number of threads: each
+ * element of a result is summed in one fixed order, and what is summed over images is cut into
+ * chunks by shape. Scratch is the caller's: as many bytes as the size function says, aligned to
+ * 64, contents undefined; every launch writes all of it. `accumulate` adds to the output
+ * instead of overwriting it. */
 #ifndef SW_DENSE_H
 #define SW_DENSE_H
 
@@ -12,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- C (m, n) = A (m, k) B (k, n) [+ bias (n)] ------------------------------------------------- */
+/* ---- C (m, n) = A (m, k) B (k, n) [+ bias (n)]
+ * ------------------------------------------------- */
 
 typedef struct {
     float *c; /* row-major, contiguous (m, n) */
@@ -25,7 +27,8 @@ typedef struct {
     bool accumulate;      /* adds to c (bias too) */
 } sw_gemm;
 
-/* ---- images: (batch, c, h, w) as (ceil(batch/16), c, h, w, 16), sixteen images in the lanes -------- */
+/* ---- images: (batch, c, h, w) as (ceil(batch/16), c, h, w, 16), sixteen images in the lanes
+ * -------- */
 
 typedef struct {
     int64_t batch; /* images; blocks = ceil(batch / 16) */
@@ -44,18 +47,19 @@ typedef struct {
                  const sw_par *par);
     /* dx = gradient of x from dy and w; scratch holds w turned round. */
     size_t (*conv_dx_bytes)(const sw_conv *s);
-    void (*conv_dx)(float *dx, const float *dy, const float *w, const sw_conv *s, bool accumulate,
-                    void *scratch, const sw_par *par);
-    /* dw (shape of w) and db (out_c; NULL: not wanted) from x and dy; scratch holds one partial sum of
-     * dw and db per chunk of images. Lanes of dy past the batch are zero. */
+    void (*conv_dx)(float *dx, const float *dy, const float *w, const sw_conv *s,
+                    bool accumulate, void *scratch, const sw_par *par);
+    /* dw (shape of w) and db (out_c; NULL: not wanted) from x and dy; scratch holds one partial
+     * sum of dw and db per chunk of images. Lanes of dy past the batch are zero. */
     size_t (*conv_dw_bytes)(const sw_conv *s);
     void (*conv_dw)(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
                     bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par);
 
-    /* Windows of kernel_h x kernel_w (product at most 255). Max: places outside the image never win;
-     * index (NULL: not wanted) is one byte per output in the same layout: the place in the window that
-     * won (ky * kernel_w + kx), the first of equals. A NaN wins. */
-    void (*max_pool)(float *y, uint8_t *index, const float *x, const sw_conv *s, const sw_par *par);
+    /* Windows of kernel_h x kernel_w (product at most 255). Max: places outside the image never
+     * win; index (NULL: not wanted) is one byte per output in the same layout: the place in the
+     * window that won (ky * kernel_w + kx), the first of equals. A NaN wins. */
+    void (*max_pool)(float *y, uint8_t *index, const float *x, const sw_conv *s,
+                     const sw_par *par);
     void (*max_pool_dx)(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,
                         bool accumulate, const sw_par *par);
     /* The mean over the whole window, places outside counted as zeros. */
@@ -63,7 +67,8 @@ typedef struct {
     void (*avg_pool_dx)(float *dx, const float *dy, const sw_conv *s, bool accumulate,
                         const sw_par *par);
 
-    /* Plain (batch, c, h, w) to and from blocks; inner = c * h * w. Lanes past the batch become zero. */
+    /* Plain (batch, c, h, w) to and from blocks; inner = c * h * w. Lanes past the batch become
+     * zero. */
     void (*to_n16)(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,
                    const sw_par *par);
     void (*from_n16)(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,

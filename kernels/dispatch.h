@@ -1,5 +1,5 @@
-/* Instruction sets, chosen at run time. Each family of kernels is compiled once per instruction set
- * (cpu/isa) and offers one table of functions for each. */
+/* Instruction sets, chosen at run time. Each family of kernels is compiled once per instruction
+ * set (cpu/isa) and offers one table of functions for each. */
 #ifndef SW_DISPATCH_H
 #define SW_DISPATCH_H
 

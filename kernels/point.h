@@ -1,9 +1,9 @@
-/* Pointwise kernels, rows, losses, optimizers. float32; n counts elements in memory, whatever the
- * layout. `accumulate` adds to the output instead of overwriting it. dx may be the address of dy or of
- * the saved operand where an op says so: each element is read before it is written.
+/* Pointwise kernels, rows, losses, optimizers. float32; n counts elements in memory, whatever
+ * the layout. `accumulate` adds to the output instead of overwriting it. dx may be the address
+ * of dy or of the saved operand where an op says so: each element is read before it is written.
  *
- * Sums go in sixteen lanes and then in lane order, or in float64 one after the other: one order for
- * every number of threads. */
+ * Sums go in sixteen lanes and then in lane order, or in float64 one after the other: one order
+ * for every number of threads. */
 #ifndef SW_POINT_H
 #define SW_POINT_H
 
@@ -21,14 +21,16 @@ typedef struct {
 
 typedef struct {
     float lr, weight_decay, beta1, beta2, epsilon;
-    bool decoupled;             /* AdamW: decay straight on the parameter */
+    bool decoupled;                  /* AdamW: decay straight on the parameter */
     double correction1, correction2; /* 1 - beta^t */
 } sw_adam_rule;
 
 typedef struct {
     /* y = f(x). param: slope of leaky relu for x < 0. */
-    void (*unary)(sw_unary kind, float *y, const float *x, int64_t n, float param, const sw_par *par);
-    /* dx = dy f'(.). saved: the output for relu, tanh, sigmoid; the input for leaky relu and swish. */
+    void (*unary)(sw_unary kind, float *y, const float *x, int64_t n, float param,
+                  const sw_par *par);
+    /* dx = dy f'(.). saved: the output for relu, tanh, sigmoid; the input for leaky relu and
+     * swish. */
     void (*unary_dx)(sw_unary kind, float *dx, const float *dy, const float *saved, int64_t n,
                      float param, bool accumulate, const sw_par *par);
     void (*add)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
@@ -50,12 +52,12 @@ typedef struct {
     /* lse (rows): the logarithm of the sum of exponentials of each row. */
     void (*lse)(float *lse, const float *x, int64_t rows, int64_t cols, const sw_par *par);
     /* dx = (exp(x - lse) - [column is the label]) * factor; dx may be x. */
-    void (*softmax_ce_dx)(float *dx, const float *x, const float *lse, const int32_t *labels_i32,
-                          const uint8_t *labels_u8, int64_t rows, int64_t cols, float factor,
-                          bool accumulate, const sw_par *par);
+    void (*softmax_ce_dx)(float *dx, const float *x, const float *lse,
+                          const int32_t *labels_i32, const uint8_t *labels_u8, int64_t rows,
+                          int64_t cols, float factor, bool accumulate, const sw_par *par);
 
-    /* Binary cross-entropy of a logit x against t: max(x, 0) - x t + log(1 + exp(-|x|)), mean in
-     * float64. t NULL: the constant. */
+    /* Binary cross-entropy of a logit x against t: max(x, 0) - x t + log(1 + exp(-|x|)), mean
+     * in float64. t NULL: the constant. */
     double (*bce)(const float *x, const float *t, float constant, int64_t n);
     /* dx = (sigmoid(x) - t) * factor */
     void (*bce_dx)(float *dx, const float *x, const float *t, float constant, int64_t n,
@@ -65,8 +67,8 @@ typedef struct {
                        bool accumulate, const sw_par *par);
 
     /* One parameter tensor; g is multiplied by gscale first. m: momentum (NULL: none). */
-    void (*sgd)(float *p, const float *g, float *m, int64_t n, float gscale, const sw_sgd_rule *rule,
-                const sw_par *par);
+    void (*sgd)(float *p, const float *g, float *m, int64_t n, float gscale,
+                const sw_sgd_rule *rule, const sw_par *par);
     void (*adam)(float *p, const float *g, float *m, float *v, int64_t n, float gscale,
                  const sw_adam_rule *rule, const sw_par *par);
 } sw_point_kernels;

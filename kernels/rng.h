@@ -1,6 +1,6 @@
-/* Random numbers by counter: Philox 4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as
- * easy as 1, 2, 3", SC 2011). key = seed; counter = (element / 4, stream, step, run). Nothing is stored,
- * and any element can be drawn alone. */
+/* Random numbers by counter: Philox 4x32 with 10 rounds (Salmon et al., "Parallel random
+ * numbers: as easy as 1, 2, 3", SC 2011). key = seed; counter = (element / 4, stream, step,
+ * run). Nothing is stored, and any element can be drawn alone. */
 #ifndef SW_RNG_H
 #define SW_RNG_H
 
@@ -23,11 +23,12 @@ static inline void sw_philox(uint32_t counter[4], uint32_t k0, uint32_t k1)
 }
 
 /* The four words of a counter. */
-void sw_rng_words(uint32_t out[4], uint64_t seed, uint32_t block, uint32_t stream, uint32_t step,
-                  uint32_t run);
+void sw_rng_words(uint32_t out[4], uint64_t seed, uint32_t block, uint32_t stream,
+                  uint32_t step, uint32_t run);
 /* A stream's number from its name (FNV-1a). */
 uint32_t sw_rng_stream(const char *name);
-/* Elements first..first+n-1 of a stream: N(0, 1) by Box and Muller; uniform in [0, 1), 24 bits. */
+/* Elements first..first+n-1 of a stream: N(0, 1) by Box and Muller; uniform in [0, 1), 24 bits.
+ */
 void sw_rng_normal(float *to, int64_t first, int64_t n, uint64_t seed, uint32_t stream,
                    uint32_t step, uint32_t run);
 void sw_rng_uniform(float *to, int64_t first, int64_t n, uint64_t seed, uint32_t stream,

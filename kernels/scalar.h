@@ -1,9 +1,9 @@
-/* Scalar formulas of pointwise ops, in what C and CUDA share. Own exp, log, tanh: the same bits from
- * every compiler and C library. No fused multiply-add is asked for, so instruction sets agree too.
- * Straight-line code: compilers vectorise loops over these.
+/* Scalar formulas of pointwise ops, in what C and CUDA share. Own exp, log, tanh: the same bits
+ * from every compiler and C library. No fused multiply-add is asked for, so instruction sets
+ * agree too. Straight-line code: compilers vectorise loops over these.
  *
- * exp and log follow S. Moshier's Cephes (expf.c, logf.c): reduction and minimax coefficients. Errors
- * against float64 are tested: exp and log 2 ulp, tanh and sigmoid 4 ulp. */
+ * exp and log follow S. Moshier's Cephes (expf.c, logf.c): reduction and minimax coefficients.
+ * Errors against float64 are tested: exp and log 2 ulp, tanh and sigmoid 4 ulp. */
 #ifndef SW_SCALAR_H
 #define SW_SCALAR_H
 
@@ -123,7 +123,8 @@ static inline void sw_sincos_turn(float u, float *sine, float *cosine)
     *cosine = ((quarter + 1u) & 2u) != 0 ? -b : b;
 }
 
-/* ---- activations: values, and slopes from what the op keeps ----------------------------------- */
+/* ---- activations: values, and slopes from what the op keeps
+ * ----------------------------------- */
 
 static inline float sw_relu_value(float x)
 {

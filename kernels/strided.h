@@ -1,5 +1,5 @@
-/* Kernels over any strides: copies, broadcasting, sums over axes. One pass in row-major order of the
- * result; plain, for what is small or rare. Strides count elements; 0 repeats. */
+/* Kernels over any strides: copies, broadcasting, sums over axes. One pass in row-major order
+ * of the result; plain, for what is small or rare. Strides count elements; 0 repeats. */
 #ifndef SW_STRIDED_H
 #define SW_STRIDED_H
 

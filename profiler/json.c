@@ -6,7 +6,8 @@
 #include <string.h>
 
 void sw_json_fixed(sw_json *j, char *buffer, size_t capacity,
-                   sw_status (*drain)(void *context, const char *bytes, size_t n), void *context)
+                   sw_status (*drain)(void *context, const char *bytes, size_t n),
+                   void *context)
 {
     *j = (sw_json){.bytes = buffer, .capacity = capacity, .drain = drain, .context = context};
 }
@@ -23,7 +24,7 @@ void sw_json_free(sw_json *j)
     *j = (sw_json){0};
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------- */
 
 static sw_status grow(sw_json *j, size_t wanted)
 {
@@ -45,13 +46,14 @@ static sw_status make_room(sw_json *j, size_t wanted)
     if (j->grows)
         return grow(j, wanted);
     if (j->drain == NULL)
-        SW_FAIL(SW_NOMEM, "json: %zu bytes do not fit a buffer of %zu", j->used + wanted, j->capacity);
+        SW_FAIL(SW_NOMEM, "json: %zu bytes do not fit a buffer of %zu", j->used + wanted,
+                j->capacity);
     const size_t n = j->used;
     j->used = 0;
     return j->drain(j->context, j->bytes, n);
 }
 
-static void emit(sw_json *j, const char *from, size_t n)
+static void emit_slowly(sw_json *j, const char *from, size_t n)
 {
     while (n > 0 && j->status == SW_OK) {
         size_t part = j->capacity - j->used;
@@ -68,7 +70,17 @@ static void emit(sw_json *j, const char *from, size_t n)
     }
 }
 
-/* ---- structure ------------------------------------------------------------------------------- */
+static inline void emit(sw_json *j, const char *from, size_t n)
+{
+    if (n > j->capacity - j->used || j->status != SW_OK) {
+        emit_slowly(j, from, n);
+        return;
+    }
+    memcpy(j->bytes + j->used, from, n);
+    j->used += n;
+}
+
+/* ---- structure --------------------------------------------------------------------------- */
 
 static void misuse(sw_json *j, const char *what)
 {
@@ -131,20 +143,24 @@ void sw_json_line(sw_json *j)
         emit(j, "\n", 1);
 }
 
-/* ---- strings --------------------------------------------------------------------------------- */
+/* ---- strings ----------------------------------------------------------------------------- */
 
-/* Bytes of the well-formed UTF-8 sequence at s (no overlong forms, surrogates or codes past U+10FFFF),
- * 0 when there is none. The terminating zero is no continuation, so this stops at the end. */
+/* Bytes of the well-formed UTF-8 sequence at s (no overlong forms, surrogates or codes past
+ * U+10FFFF), 0 when there is none. The terminating zero is no continuation, so this stops at
+ * the end. */
 static size_t sequence(const unsigned char *s)
 {
     if (s[0] < 0x80)
         return 1;
-    const size_t n = s[0] >= 0xc2 && s[0] <= 0xdf ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : 0;
+    const size_t n = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
+                     : (s[0] & 0xf0) == 0xe0        ? 3
+                     : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
+                                                    : 0;
     for (size_t i = 1; i < n; i++)
         if ((s[i] & 0xc0) != 0x80)
             return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
         return 0;
     return n;
 }
@@ -160,8 +176,27 @@ static void escape(sw_json *j, unsigned char c)
         emit(j, coded, sizeof coded);
 }
 
+/* Nearly all strings are plain ASCII and fit: one pass. Otherwise nothing is done. */
+static bool quoted_plain(sw_json *j, const char *text)
+{
+    if (j->status != SW_OK || j->capacity - j->used < 2)
+        return false;
+    char *to = j->bytes + j->used;
+    const char *last = j->bytes + j->capacity - 1;
+    for (*to++ = '"';
+         *text >= 0x20 && *text < 0x7f && *text != '"' && *text != '\\' && to < last; text++)
+        *to++ = *text;
+    if (*text != '\0') /* a loop that ended early left room for the quote */
+        return false;
+    *to++ = '"';
+    j->used = (size_t)(to - j->bytes);
+    return true;
+}
+
 static void quoted(sw_json *j, const char *text)
 {
+    if (quoted_plain(j, text))
+        return;
     const unsigned char *s = (const unsigned char *)text;
     emit(j, "\"", 1);
     while (*s != '\0') {
@@ -201,7 +236,7 @@ void sw_json_string(sw_json *j, const char *text)
         quoted(j, text);
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------- */
 
 static void digits(sw_json *j, uint64_t x, bool minus)
 {
@@ -238,7 +273,8 @@ void sw_json_f64(sw_json *j, double x)
     if (!value(j))
         return;
     int n = 0;
-    for (int precision = 15; precision <= 17; precision++) { /* 17 digits tell all doubles apart */
+    for (int precision = 15; precision <= 17;
+         precision += 2) { /* 17 digits tell all doubles apart */
         n = snprintf(text, sizeof text, "%.*g", precision, x);
         const double back = strtod(text, NULL);
         if (memcmp(&back, &x, sizeof x) == 0)
@@ -262,7 +298,7 @@ void sw_json_null(sw_json *j)
         emit(j, "null", 4);
 }
 
-/* ---- key and value --------------------------------------------------------------------------- */
+/* ---- key and value ----------------------------------------------------------------------- */
 
 void sw_json_put_string(sw_json *j, const char *key, const char *text)
 {

@@ -1,7 +1,7 @@
-/* The one JSON writer. It streams into a buffer of the caller's (full: handed to `drain`, or an error)
- * or into one that grows on the heap. Commas and escapes are its business; whatever bytes a string
- * has, what comes out is valid UTF-8 and valid JSON. Numbers read back as the same numbers; NaN and
- * infinities are null. The first error stays, and later calls do nothing.
+/* The one JSON writer. It streams into a buffer of the caller's (full: handed to `drain`, or an
+ * error) or into one that grows on the heap. Commas and escapes are its business; whatever
+ * bytes a string has, what comes out is valid UTF-8 and valid JSON. Numbers read back as the
+ * same numbers; NaN and infinities are null. The first error stays, and later calls do nothing.
  *
  *     sw_json_begin(&j, '{');
  *     sw_json_put_u64(&j, "step", 7);
@@ -23,18 +23,21 @@ typedef struct {
     size_t used, capacity;
     bool grows; /* the buffer is on the heap and ours */
     sw_heap heap;
-    sw_status (*drain)(void *context, const char *bytes, size_t n); /* NULL: a full buffer is an error */
+    sw_status (*drain)(void *context, const char *bytes,
+                       size_t n); /* NULL: a full buffer is an error */
     void *context;
-    sw_status status;  /* the first error; SW_INVALID for brackets or keys out of place */
+    sw_status status; /* the first error; SW_INVALID for brackets or keys out of place */
     uint32_t depth;
     uint64_t arrays;   /* bit d: level d is an array */
     uint64_t nonempty; /* bit d: level d has a member, the next one needs a comma */
     bool keyed;        /* a key waits for its value */
 } sw_json;
 
-/* Write into `buffer`; a full buffer goes to drain(context, ...), or is SW_NOMEM when drain is NULL. */
+/* Write into `buffer`; a full buffer goes to drain(context, ...), or is SW_NOMEM when drain is
+ * NULL. */
 void sw_json_fixed(sw_json *json, char *buffer, size_t capacity,
-                   sw_status (*drain)(void *context, const char *bytes, size_t n), void *context);
+                   sw_status (*drain)(void *context, const char *bytes, size_t n),
+                   void *context);
 /* Write into a buffer that grows; sw_json_free gives it back. */
 void sw_json_growing(sw_json *json, sw_heap heap);
 void sw_json_free(sw_json *json);

@@ -1,6 +1,6 @@
-/* The only file that includes NVTX: each translation unit with these headers would look for the tool by
- * itself. The headers open the tool's library on the first call, and only when one is named in the
- * environment. */
+/* The only file that includes NVTX: each translation unit with these headers would look for the
+ * tool by itself. The headers open the tool's library on the first call, and only when one is
+ * named in the environment. */
 #include "profiler/nvtx.h"
 
 #if SW_HAVE_NVTX

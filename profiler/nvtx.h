@@ -1,6 +1,6 @@
-/* Named ranges for Nsight Systems. Where the NVTX headers were not there at build time these do nothing;
- * where they were, a range without a tool attached costs about two nanoseconds and allocates nothing.
- * Ranges nest and belong to the calling thread. */
+/* Named ranges for Nsight Systems. Where the NVTX headers were not there at build time these do
+ * nothing; where they were, a range without a tool attached costs about two nanoseconds and
+ * allocates nothing. Ranges nest and belong to the calling thread. */
 #ifndef SW_NVTX_H
 #define SW_NVTX_H
 

@@ -1,5 +1,5 @@
-/* The profile's state, records and file. One lock around each record; nothing is written or formatted
- * where there is no file. */
+/* The profile's state, records and file. One lock around each record; nothing is written or
+ * formatted where there is no file. */
 #include "profiler/prof.h"
 #include "alloc/mem.h"
 #include "alloc/sys.h"
@@ -27,7 +27,6 @@ struct sw_profile {
     sw_prof_totals totals;
     const void *owner[MAX_OWNERS];
     uint32_t n_owners;
-    uint32_t last_owner, last_program; /* of the latest record */
     char buffer[BUFFER_BYTES];
 };
 
@@ -37,7 +36,7 @@ const char *sw_prof_phase_name(int phase)
     return phase >= 0 && phase < SW_PROF_PHASES ? names[phase] : "?";
 }
 
-/* ---- file ------------------------------------------------------------------------------------ */
+/* ---- file -------------------------------------------------------------------------------- */
 
 static sw_status stick(sw_profile *p, sw_status status)
 {
@@ -66,8 +65,8 @@ static void flush(sw_profile *p, uint64_t now)
         (void)write_out(p, p->json.bytes, n);
 }
 
-/* After a record: write when a next one, at the pace of the last two, would come too late for this
- * one, or when the buffer is half full. */
+/* After a record: write when a next one, at the pace of the last two, would come too late for
+ * this one, or when the buffer is half full. */
 static void record_done(sw_profile *p, uint64_t now)
 {
     const uint64_t pace = now - p->recorded;
@@ -89,9 +88,10 @@ static bool writes(const sw_profile *p)
     return p->file != NULL && p->status == SW_OK;
 }
 
-/* ---- small parts of records ------------------------------------------------------------------ */
+/* ---- small parts of records -------------------------------------------------------------- */
 
-/* Where an owner is unknown and the table is full, 0: reports then mix programs of equal number. */
+/* Where an owner is unknown and the table is full, 0: reports then mix programs of equal
+ * number. */
 static uint32_t owner_index(sw_profile *p, const void *owner)
 {
     for (uint32_t i = 0; i < p->n_owners; i++)
@@ -159,23 +159,25 @@ static bool process_bytes(sw_profile *p, uint64_t now, uint64_t *out)
     return true;
 }
 
-/* Coordinated universal time as 2026-01-31T23:59:59Z, without the time zone files of the C library.
- * Days to a date: years of 400-year eras that begin in March, so that leap days come last. */
+/* Coordinated universal time as 2026-01-31T23:59:59Z, without the time zone files of the C
+ * library. Days to a date: years of 400-year eras that begin in March, so that leap days come
+ * last. */
 static void write_time(char *to, size_t bytes)
 {
     struct timespec now = {0};
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    const long long seconds = now.tv_sec, days = seconds / 86400 + 719468, rest = seconds % 86400;
+    const long long seconds = now.tv_sec, days = seconds / 86400 + 719468,
+                    rest = seconds % 86400;
     const long long era = days / 146097, day = days % 146097;
     const long long year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
     const long long in_year = day - (365 * year + year / 4 - year / 100);
     const long long month = (5 * in_year + 2) / 153;
-    snprintf(to, bytes, "%04lld-%02lld-%02lldT%02lld:%02lld:%02lldZ", year + era * 400 + (month >= 10),
-             month < 10 ? month + 3 : month - 9, in_year - (153 * month + 2) / 5 + 1, rest / 3600,
-             rest / 60 % 60, rest % 60);
+    snprintf(to, bytes, "%04lld-%02lld-%02lldT%02lld:%02lld:%02lldZ",
+             year + era * 400 + (month >= 10), month < 10 ? month + 3 : month - 9,
+             in_year - (153 * month + 2) / 5 + 1, rest / 3600, rest / 60 % 60, rest % 60);
 }
 
-/* ---- header and end -------------------------------------------------------------------------- */
+/* ---- header and end ---------------------------------------------------------------------- */
 
 static void write_header(sw_profile *p, const sw_prof_header *h)
 {
@@ -238,7 +240,6 @@ sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header)
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sw_profile)));
     sw_profile *p = block;
     (void)pthread_mutex_init(&p->lock, NULL); /* a plain mutex has nothing that can fail */
-    p->last_program = SW_PROF_NONE;
     p->start = p->recorded = p->flushed = sw_clock_ns();
     sw_json_fixed(&p->json, p->buffer, sizeof p->buffer, write_out, p);
     if (header->path != NULL) {
@@ -288,7 +289,7 @@ void sw_prof_read(sw_profile *p, sw_prof_totals *out)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* ---- plans ----------------------------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------------------------- */
 
 static void put_plan_bytes(sw_json *j, const sw_prof_plan *x)
 {
@@ -306,8 +307,6 @@ static void put_plan_bytes(sw_json *j, const sw_prof_plan *x)
 void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
 {
     pthread_mutex_lock(&p->lock);
-    p->last_owner = owner_index(p, x->owner);
-    p->last_program = x->program;
     if (x->peak_bytes > p->totals.predicted_peak_bytes)
         p->totals.predicted_peak_bytes = x->peak_bytes;
     if (!writes(p))
@@ -315,7 +314,7 @@ void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
     sw_json *j = &p->json;
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "plan");
-    put_program(j, p->last_owner, x->program);
+    put_program(j, owner_index(p, x->owner), x->program);
     sw_json_put_string(j, "run", x->run);
     sw_json_key(j, "batch");
     if (x->batch >= 0)
@@ -379,12 +378,10 @@ void sw_prof_plan_end(sw_profile *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* ---- steps ----------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------- */
 
 static void count_step(sw_profile *p, const sw_prof_step *x)
 {
-    p->last_owner = owner_index(p, x->owner);
-    p->last_program = x->program;
     if (strcmp(x->run, "eval") == 0)
         p->totals.evaluations++;
     else if (x->micro == 0)
@@ -411,7 +408,7 @@ static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
     sw_json_put_u64(j, "step", x->step);
     if (x->micro > 0)
         sw_json_put_u64(j, "micro", x->micro);
-    put_program(j, p->last_owner, x->program);
+    put_program(j, owner_index(p, x->owner), x->program);
     sw_json_put_string(j, "run", x->run);
     sw_json_put_string(j, "mode", x->mode);
     sw_json_key(j, "loss");
@@ -456,7 +453,7 @@ static void write_witness(sw_profile *p, const sw_prof_witness *x, uint64_t now)
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "step");
     sw_json_put_u64(j, "step", x->step);
-    put_program(j, p->last_owner, p->last_program);
+    put_program(j, owner_index(p, x->owner), x->program);
     sw_json_put_string(j, "run", "witness");
     sw_json_put_string(j, "mode", "planned");
     sw_json_put_null(j, "loss");

@@ -1,8 +1,9 @@
 /* The profile: records of a training run, written as JSON Lines (README.md has the format).
  *
- * Everything is formatted into a buffer taken once, so that a step record calls no heap. The buffer is
- * written by the recording thread when it is full, after a plan, and so early that no record waits
- * longer than 100 ms for the file while steps go on at their present pace. Several threads may record.
+ * Everything is formatted into a buffer taken once, so that a step record calls no heap. The
+ * buffer is written by the recording thread when it is full, after a plan, and so early that no
+ * record waits longer than 100 ms for the file while steps go on at their present pace. Several
+ * threads may record.
  *
  * The first error of writing stays: later records are dropped, and flush and destroy return it.
  * Recording itself therefore never fails a step. */
@@ -32,8 +33,8 @@ typedef struct {
 
 SW_MUST_USE sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header);
 SW_MUST_USE sw_status sw_prof_flush(sw_profile *profile);
-/* Writes the end record, closes, frees; the status says whether all records reached the file. NULL is
- * fine. */
+/* Writes the end record, closes, frees; the status says whether all records reached the file.
+ * NULL is fine. */
 SW_MUST_USE sw_status sw_prof_destroy(sw_profile *profile);
 
 typedef struct {
@@ -41,7 +42,8 @@ typedef struct {
     uint64_t ns;
 } sw_prof_phase;
 
-/* A planned program. `owner` and `program` name it together: owners are told apart by address. */
+/* A planned program. `owner` and `program` name it together: owners are told apart by address.
+ */
 typedef struct {
     const void *owner;
     uint32_t program;
@@ -54,7 +56,8 @@ typedef struct {
     sw_prof_phase phase[SW_PROF_PHASES];
 } sw_prof_plan;
 
-/* One storage. birth and death are op positions, both included; n_ops as a death: to the end. */
+/* One storage. birth and death are op positions, both included; n_ops as a death: to the end.
+ */
 typedef struct {
     uint32_t id;
     uint32_t alias; /* the storage whose place it takes; SW_PROF_NONE: its own place */
@@ -64,8 +67,8 @@ typedef struct {
     uint32_t birth, death;
 } sw_prof_value;
 
-/* A plan record is begun, gets its ops in run order, then its values, and is ended; no other record can
- * come between. */
+/* A plan record is begun, gets its ops in run order, then its values, and is ended; no other
+ * record can come between. */
 void sw_prof_plan_begin(sw_profile *profile, const sw_prof_plan *plan);
 void sw_prof_plan_op(sw_profile *profile, const char *name);
 void sw_prof_plan_values(sw_profile *profile); /* between the last op and the first value */
@@ -91,13 +94,16 @@ typedef struct {
 } sw_prof_step;
 void sw_prof_step_record(sw_profile *profile, const sw_prof_step *step);
 
-/* One step under witnesses, of the program that was recorded last. */
+/* One step under witnesses. */
 typedef struct {
+    const void *owner;
+    uint32_t program;
     uint64_t step;
     sw_prof_phase phase[SW_PROF_PHASES];
     size_t peak_bytes;
     const char *measured_by;
-    const char *const *names; /* n of them; verdict[i]: 1 agrees, 0 does not, -1 was not asked */
+    const char *const
+        *names; /* n of them; verdict[i]: 1 agrees, 0 does not, -1 was not asked */
     const int *verdict;
     int n;
     uint32_t faults;

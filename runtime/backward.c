@@ -1,9 +1,9 @@
 /* sw_backward: walk the nodes backwards and append gradient ops.
  *
- * Only what the named optimizers own is wanted; a value needs a gradient when something wanted flows
- * into it. Contributions to one gradient come in reverse program order: the first writes, later ones
- * add in place. A gradient that is only a view or another name of somebody else's bytes (an add passes
- * dy through) is copied before anything is added to it. */
+ * Only what the named optimizers own is wanted; a value needs a gradient when something wanted
+ * flows into it. Contributions to one gradient come in reverse program order: the first writes,
+ * later ones add in place. A gradient that is only a view or another name of somebody else's
+ * bytes (an add passes dy through) is copied before anything is added to it. */
 #include "alloc/size.h"
 #include "runtime/ops/ops.h"
 #include "runtime/runtime_internal.h"
@@ -12,7 +12,7 @@
 
 typedef struct {
     sw_ctx *ctx;
-    uint32_t n_nodes; /* of the forward part */
+    uint32_t n_nodes;       /* of the forward part */
     uint32_t first_storage; /* storages from here on were made by this backward */
 } session;
 
@@ -78,9 +78,9 @@ static void mark_needed(session *s, sw_optimizer *const *optimizers, int n)
     sw_ctx *ctx = s->ctx;
     swi_trace *t = &ctx->trace;
     for (uint32_t v = 0; v < t->n_values; v++)
-        t->values[v].needs_grad = t->values[v].node == SWI_NONE && t->values[v].type.dtype == SW_F32 &&
-                                  is_wanted_parameter(ctx, &t->storages[t->values[v].storage],
-                                                      optimizers, n);
+        t->values[v].needs_grad =
+            t->values[v].node == SWI_NONE && t->values[v].type.dtype == SW_F32 &&
+            is_wanted_parameter(ctx, &t->storages[t->values[v].storage], optimizers, n);
     for (uint32_t k = 0; k < s->n_nodes; k++) {
         const swi_node *node = &t->nodes[k];
         const sw_op_desc *desc = swi_op(node->op);
@@ -89,7 +89,8 @@ static void mark_needed(session *s, sw_optimizer *const *optimizers, int n)
             /* An updated parameter is wanted at its new version too. */
             for (uint32_t i = 0; i < node->n_out; i++) {
                 swi_value *v = value_of(ctx, operands[node->n_in + i]);
-                v->needs_grad = is_wanted_parameter(ctx, &t->storages[v->storage], optimizers, n);
+                v->needs_grad =
+                    is_wanted_parameter(ctx, &t->storages[v->storage], optimizers, n);
             }
             continue;
         }
@@ -130,8 +131,8 @@ sw_status swi_own_gradient(sw_ctx *ctx, uint32_t *slot, uint32_t first_storage)
 {
     const swi_value *g = value_of(ctx, *slot);
     const swi_storage *st = &ctx->trace.storages[g->storage];
-    bool shared = g->storage < first_storage || !g->contiguous || st->bytes != sw_type_bytes(&g->type) ||
-                  st->segment != SWI_SEG_STEP;
+    bool shared = g->storage < first_storage || !g->contiguous ||
+                  st->bytes != sw_type_bytes(&g->type) || st->segment != SWI_SEG_STEP;
     for (uint32_t v = 0; !shared && v < ctx->cap_value_grads && v < ctx->trace.n_values; v++) {
         const uint32_t other = ctx->value_grads[v];
         shared = other != SWI_NONE && &ctx->value_grads[v] != slot &&
@@ -169,8 +170,13 @@ static sw_status by_rule(session *s, const swi_node *node, const sw_op_desc *des
         out[i] = swi_handle(ctx, ids[n_in + i]);
         dout[i] = swi_handle(ctx, *grad_of(ctx, ids[n_in + i]));
     }
-    const sw_rule rule = {.in = in, .out = out, .dout = dout, .wanted = wanted, .din = din,
-                          .attrs = attrs, .n_in = n_in};
+    const sw_rule rule = {.in = in,
+                          .out = out,
+                          .dout = dout,
+                          .wanted = wanted,
+                          .din = din,
+                          .attrs = attrs,
+                          .n_in = n_in};
     desc->rule(ctx, &rule);
     for (int i = 0; i < n_in && ctx->status == SW_OK; i++)
         if (wanted[i] && din[i].id != 0)
@@ -195,8 +201,8 @@ static sw_status gather(session *s, const swi_node *node, const sw_grad_desc *gr
             id = ids[i];
         } else {
             if (i >= node->n_out)
-                SW_FAIL(SW_INVALID, "%s: its gradient names output %u of %u", swi_op(node->op)->name,
-                        i, node->n_out);
+                SW_FAIL(SW_INVALID, "%s: its gradient names output %u of %u",
+                        swi_op(node->op)->name, i, node->n_out);
             id = ids[node->n_in + i];
         }
         if (kind != 0x30u) {
@@ -225,8 +231,8 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
     int n;
     _Alignas(16) unsigned char attrs[512];
     if (desc->attrs_bytes > sizeof attrs)
-        SW_FAIL(SW_INVALID, "%s: attributes of %zu bytes, at most %zu with gradients", desc->name,
-                desc->attrs_bytes, sizeof attrs);
+        SW_FAIL(SW_INVALID, "%s: attributes of %zu bytes, at most %zu with gradients",
+                desc->name, desc->attrs_bytes, sizeof attrs);
     memcpy(attrs, ctx->trace.attrs + node.attrs, desc->attrs_bytes);
     SW_TRY(gather(s, &node, grad, operands, &n));
     for (int k = 0; k < grad->n_makes; k++) {
@@ -240,8 +246,14 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
             accumulate |= 1u << k;
         }
     }
-    const swi_append_args args = {.op = node.op, .grad = g, .in = operands, .n_in = n, .attrs = attrs,
-                                  .out_types = types, .into = into, .n_out = grad->n_makes,
+    const swi_append_args args = {.op = node.op,
+                                  .grad = g,
+                                  .in = operands,
+                                  .n_in = n,
+                                  .attrs = attrs,
+                                  .out_types = types,
+                                  .into = into,
+                                  .n_out = grad->n_makes,
                                   .accumulate = accumulate};
     SW_TRY(swi_append(ctx, &args, outs));
     for (int k = 0; k < grad->n_makes; k++)
@@ -284,7 +296,8 @@ static sw_status walk(session *s)
             continue;
         bool reached = false, needed = false;
         for (uint32_t i = 0; i < node.n_out; i++)
-            reached |= *grad_of(ctx, ctx->trace.operands[node.first + node.n_in + i]) != SWI_NONE;
+            reached |=
+                *grad_of(ctx, ctx->trace.operands[node.first + node.n_in + i]) != SWI_NONE;
         for (uint32_t i = 0; i < node.n_in; i++)
             needed |= ctx->trace.values[ctx->trace.operands[node.first + i]].needs_grad != 0;
         if (!reached || !needed)
@@ -294,7 +307,8 @@ static sw_status walk(session *s)
         if (swi_stick(ctx, desc->rule != NULL ? by_rule(s, &node, desc)
                                               : by_kernels(s, k, desc)) != SW_OK)
             break;
-        /* Nobody reads the gradients of this op's outputs any more: their bytes may be added to. */
+        /* Nobody reads the gradients of this op's outputs any more: their bytes may be added
+         * to. */
         for (uint32_t i = 0; i < node.n_out; i++)
             *grad_of(ctx, ctx->trace.operands[node.first + node.n_in + i]) = SWI_NONE;
     }
@@ -312,8 +326,9 @@ static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uin
         if (g == SWI_NONE || !ctx->trace.values[v].needs_grad ||
             !is_wanted_parameter(ctx, st, optimizers, n))
             continue;
-        const swi_node *node =
-            ctx->trace.values[v].node != SWI_NONE ? &ctx->trace.nodes[ctx->trace.values[v].node] : NULL;
+        const swi_node *node = ctx->trace.values[v].node != SWI_NONE
+                                   ? &ctx->trace.nodes[ctx->trace.values[v].node]
+                                   : NULL;
         if (node != NULL && !node->is_update)
             continue; /* a view of a parameter: its gradient went on to the parameter */
         uint32_t whole = swi_contiguous(ctx, g);
@@ -361,7 +376,8 @@ static sw_status backward(session *s, sw_value loss, sw_optimizer *const *optimi
     SW_TRY(check_owners(ctx));
     mark_needed(s, optimizers, n);
     if (!value_of(ctx, loss.id - 1)->needs_grad)
-        SW_FAIL(SW_INVALID, "sw_backward: the loss depends on no parameter of these optimizers");
+        SW_FAIL(SW_INVALID,
+                "sw_backward: the loss depends on no parameter of these optimizers");
     SW_TRY(room_for_grads(ctx));
     const swi_fill_attrs one = {value_of(ctx, loss.id - 1)->type, 1.0f};
     SW_TRY(swi_apply(ctx, SW_OP_fill, NULL, 0, &one, NULL, 0, NULL, grad_of(ctx, loss.id - 1)));

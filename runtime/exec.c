@@ -1,8 +1,8 @@
 /* Execs: one worker with one step arena, and its cache of programs.
  *
- * sw_run looks its key up; a key that is not there is traced and planned. Equal traces share one
- * program, so 200 members of one shape plan once. The cache is bounded: the least recently used key
- * goes, and its program with it when no other key names it. */
+ * sw_run looks its key up; a key that is not there is traced and planned. Equal traces share
+ * one program, so 200 members of one shape plan once. The cache is bounded: the least recently
+ * used key goes, and its program with it when no other key names it. */
 #include "alloc/size.h"
 #include "alloc/sys.h"
 #include "kernels/dispatch.h"
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Addresses for the step arena: twice the machine's memory, so that it never moves, less where the
- * system grants less. */
+/* Addresses for the step arena: twice the machine's memory, so that it never moves, less where
+ * the system grants less. */
 static sw_status reserve_store(sw_store **out)
 {
     const size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = sw_page_bytes();
@@ -35,7 +35,8 @@ static sw_status pick_isa(const char *name, sw_isa *out)
     for (int i = 0; i < 3; i++)
         if (strcmp(name, names[i]) == 0) {
             if ((sw_isa)i > best)
-                SW_FAIL(SW_UNSUPPORTED, "this machine has no %s (its best is %s)", name, names[best]);
+                SW_FAIL(SW_UNSUPPORTED, "this machine has no %s (its best is %s)", name,
+                        names[best]);
             *out = (sw_isa)i;
             return SW_OK;
         }
@@ -120,6 +121,7 @@ void sw_exec_destroy(sw_exec *exec)
                  exec->cap_immediate_metrics * sizeof(double));
     sw_heap_free(exec->op_ns, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns);
     sw_heap_free(exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch);
+    swi_trace_free(&exec->immediate_trace);
     swi_ctx_free(&exec->ctx);
     swi_pool_destroy(exec->pool);
     sw_arena_destroy(exec->arena);
@@ -136,7 +138,8 @@ void sw_budget_destroy(sw_budget *budget)
     sw_budget_free(budget);
 }
 
-/* ---- keys ------------------------------------------------------------------------------------ */
+/* ---- keys
+ * ------------------------------------------------------------------------------------ */
 
 static void put(unsigned char **to, const void *from, size_t bytes)
 {
@@ -147,9 +150,11 @@ static void put(unsigned char **to, const void *from, size_t bytes)
 /* The key as bytes, in exec->key_scratch. */
 static sw_status write_key(sw_exec *exec, const sw_run_args *a, size_t *bytes)
 {
-    const size_t most = 64 + (size_t)a->n_models * 24 + (size_t)a->n_inputs * (8 + 8 * SW_MAX_RANK);
+    const size_t most =
+        64 + (size_t)a->n_models * 24 + (size_t)a->n_inputs * (8 + 8 * SW_MAX_RANK);
     if (most > exec->cap_key_scratch) {
-        SW_TRY(sw_heap_resize(&exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch, most));
+        SW_TRY(
+            sw_heap_resize(&exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch, most));
         exec->cap_key_scratch = most;
     }
     unsigned char *p = exec->key_scratch;
@@ -186,7 +191,8 @@ static uint64_t hash_key(const unsigned char *p, size_t bytes)
     return hash;
 }
 
-/* Open addressing would save little: lookups compare hashes first, and 200 members are 200 words. */
+/* Open addressing would save little: lookups compare hashes first, and 200 members are 200
+ * words. */
 static swi_key *find_key(sw_exec *exec, uint64_t hash, size_t bytes)
 {
     /* Members are visited in order: the key after the last one found is the best guess. */
@@ -227,12 +233,13 @@ static sw_status add_key(sw_exec *exec, uint64_t hash, size_t bytes, uint32_t pr
     void *key;
     SW_TRY(sw_heap_alloc(&key, SW_HEAP_PROGRAMS, bytes));
     memcpy(key, exec->key_scratch, bytes);
-    exec->keys[exec->n_keys++] =
-        (swi_key){.hash = hash, .used = exec->clock, .bytes = bytes, .key = key, .program = program};
+    exec->keys[exec->n_keys++] = (swi_key){
+        .hash = hash, .used = exec->clock, .bytes = bytes, .key = key, .program = program};
     return SW_OK;
 }
 
-/* ---- programs -------------------------------------------------------------------------------- */
+/* ---- programs
+ * -------------------------------------------------------------------------------- */
 
 static sw_status trace(sw_exec *exec, const sw_run_args *args)
 {
@@ -272,8 +279,8 @@ static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
     return SW_OK;
 }
 
-static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash, size_t bytes,
-                              swi_program **out, bool *fresh)
+static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash,
+                              size_t bytes, swi_program **out, bool *fresh)
 {
     const uint64_t start = sw_clock_ns();
     SW_TRY(trace(exec, args));
@@ -301,13 +308,14 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
     } else {
         p->id = exec->next_program_id++;
         exec->programs[slot] = p;
-        *fresh = true;
     }
+    *fresh = true;
     *out = exec->programs[slot];
     return SW_OK;
 }
 
-/* With checks the step function is traced again: a trace that differs under one key is an error. */
+/* With checks the step function is traced again: a trace that differs under one key is an
+ * error. */
 static sw_status check_again(sw_exec *exec, const sw_run_args *args, const swi_program *p)
 {
     SW_TRY(trace(exec, args));
@@ -325,7 +333,8 @@ static sw_status check_again(sw_exec *exec, const sw_run_args *args, const swi_p
             n, was, is);
 }
 
-sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out, bool *fresh)
+sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out,
+                           bool *fresh)
 {
     size_t bytes = 0;
     *fresh = false;
@@ -340,7 +349,8 @@ sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program *
     return exec->checks ? check_again(exec, args, *out) : SW_OK;
 }
 
-/* ---- what a run measured --------------------------------------------------------------------- */
+/* ---- what a run measured
+ * --------------------------------------------------------------------- */
 
 sw_status sw_last_run(const sw_exec *exec, sw_run_info *out)
 {

@@ -1,6 +1,6 @@
 /* The ctx of a trace, and immediate mode: the same step function, each node executed as it is
- * appended, every storage pushed on the step arena. No lifetimes and no in-place results: the peak is
- * the height of the bump. */
+ * appended, every storage pushed on the step arena. No lifetimes and no in-place results: the
+ * peak is the height of the bump. */
 #include "alloc/size.h"
 #include "alloc/sys.h"
 #include "runtime/run_internal.h"
@@ -68,8 +68,9 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
 sw_status swi_ctx_end(sw_ctx *ctx)
 {
     if (ctx->status == SW_OK && ctx->scope[0] != '\0')
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "the step function left scope '%s' open", ctx->scope));
+        (void)swi_stick(ctx,
+                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                     "the step function left scope '%s' open", ctx->scope));
     ctx->generation = 0; /* its handles are stale from here on */
     return ctx->status;
 }
@@ -77,13 +78,15 @@ sw_status swi_ctx_end(sw_ctx *ctx)
 void swi_ctx_free(sw_ctx *ctx)
 {
     for (int m = 0; m < SWI_MAX_MODELS; m++)
-        sw_heap_free(ctx->model_values[m], SW_HEAP_PROGRAMS, ctx->model_cap[m] * sizeof(uint32_t));
+        sw_heap_free(ctx->model_values[m], SW_HEAP_PROGRAMS,
+                     ctx->model_cap[m] * sizeof(uint32_t));
     sw_heap_free(ctx->grads, SW_HEAP_PROGRAMS, ctx->cap_grads * sizeof *ctx->grads);
     sw_heap_free(ctx->value_grads, SW_HEAP_PROGRAMS, ctx->cap_value_grads * sizeof(uint32_t));
     swi_trace_free(&ctx->trace);
 }
 
-/* ---- immediate mode -------------------------------------------------------------------------- */
+/* ---- immediate mode
+ * -------------------------------------------------------------------------- */
 
 static unsigned char *segment_base(const sw_ctx *ctx, uint32_t segment)
 {
@@ -145,15 +148,23 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
         memcpy(buffers[i].stride, t->values[id].stride, sizeof buffers[i].stride);
     }
     const sw_launch launch = {
-        .size = sizeof launch, .in = buffers, .n_in = (int)node->n_in, .out = buffers + node->n_in,
+        .size = sizeof launch,
+        .in = buffers,
+        .n_in = (int)node->n_in,
+        .out = buffers + node->n_in,
         .n_out = (int)node->n_out,
         .scratch = node->scratch != SWI_NONE
                        ? sw_arena_base(ctx->exec->arena) + t->storages[node->scratch].offset
                        : NULL,
         .scratch_bytes = node->scratch != SWI_NONE ? t->storages[node->scratch].bytes : 0,
-        .attrs = t->attrs + node->attrs, .accumulate = node->accumulate,
-        .par = swi_pool_par(ctx->exec->pool), .isa = ctx->exec->isa, .seed = ctx->exec->seed,
-        .stream = node->stream, .step = (uint32_t)ctx->args->step, .run = ctx->args->run};
+        .attrs = t->attrs + node->attrs,
+        .accumulate = node->accumulate,
+        .par = swi_pool_par(ctx->exec->pool),
+        .isa = ctx->exec->isa,
+        .seed = ctx->exec->seed,
+        .stream = node->stream,
+        .step = (uint32_t)ctx->args->step,
+        .run = ctx->args->run};
     ctx->updated |= node->is_update || node->writes_model;
     const sw_status status = node->kernel(&launch);
     if (status == SW_OK)
@@ -172,8 +183,8 @@ sw_status sw_item(sw_ctx *ctx, sw_value scalar, double *out)
         return swi_stick(ctx, sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
                                            "sw_item: values exist in immediate mode only"));
     if (v->type.dtype != SW_F32 || sw_type_elements(&v->type) != 1)
-        return swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                           "sw_item: not an f32 scalar"));
+        return swi_stick(
+            ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__, "sw_item: not an f32 scalar"));
     float x;
     memcpy(&x, address(ctx, scalar.id - 1), sizeof x);
     *out = (double)x;
@@ -186,7 +197,8 @@ static sw_status keep_metrics(sw_ctx *ctx)
     const uint32_t n = ctx->trace.n_metrics;
     if (n > exec->cap_immediate_metrics) {
         void *p = exec->immediate_metrics;
-        SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, exec->cap_immediate_metrics * sizeof(double),
+        SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS,
+                              exec->cap_immediate_metrics * sizeof(double),
                               n * sizeof(double)));
         exec->immediate_metrics = p;
         exec->cap_immediate_metrics = n;
@@ -212,7 +224,8 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
         ctx->base_bytes += args->models[i]->bytes;
     for (int i = 0; i < args->n_inputs; i++)
         ctx->base_bytes += ctx->trace.storages[i].rounded;
-    exec->info.phase[SW_DATA].peak_bytes = exec->info.phase[SW_DATA].end_bytes = ctx->base_bytes;
+    exec->info.phase[SW_DATA].peak_bytes = exec->info.phase[SW_DATA].end_bytes =
+        ctx->base_bytes;
     const uint32_t fp = swi_fp_enter();
     args->fn(ctx, args->user);
     swi_fp_leave(fp);
@@ -223,5 +236,10 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
     exec->info.model_bytes = ctx->base_bytes;
     for (int i = 0; i < args->n_inputs; i++)
         exec->info.model_bytes -= ctx->trace.storages[i].rounded;
-    return keep_metrics(ctx);
+    SW_TRY(keep_metrics(ctx));
+    /* A later trace in this ctx must not take away the names of what left this run. */
+    const swi_trace trace = ctx->trace;
+    ctx->trace = exec->immediate_trace;
+    exec->immediate_trace = trace;
+    return SW_OK;
 }

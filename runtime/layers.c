@@ -32,8 +32,8 @@ sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t o
 sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel)
 {
     sw_conv2d layer = {.stride = 1, .pad = 0};
-    declare_pair(model, name, SW_SHAPE(out, in, kernel, kernel), in * kernel * kernel, &layer.weight,
-                 &layer.bias);
+    declare_pair(model, name, SW_SHAPE(out, in, kernel, kernel), in * kernel * kernel,
+                 &layer.weight, &layer.bias);
     return layer;
 }
 

@@ -1,7 +1,9 @@
 /* Models: declared without memory, laid out once, then fixed.
  *
- * Entries keep their order of registration inside their role; each role is one contiguous range, in
- * the order of the list below, so that clones, checkpoints and exchanges are copies of ranges. */
+ * Entries keep their order of registration inside their role; each role is one contiguous
+ * range, in the order of the list below, so that clones, checkpoints and exchanges are copies
+ * of ranges. */
+#include "alloc/poison.h"
 #include "alloc/size.h"
 #include "runtime/runtime_internal.h"
 #include <stdarg.h>
@@ -79,19 +81,19 @@ static sw_status check_declaration(sw_model *model, const char *name, sw_dtype d
     int64_t n = 0;
     if (model->fixed)
         return swi_declare_fail(model, SW_INVALID,
-                                "model %s: '%s' declared after the layout was fixed", model->name,
-                                name);
+                                "model %s: '%s' declared after the layout was fixed",
+                                model->name, name);
     if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof model->entries[0].name)
-        return swi_declare_fail(model, SW_INVALID, "model %s: a name of 1 to 95 bytes is wanted",
-                                model->name);
+        return swi_declare_fail(model, SW_INVALID,
+                                "model %s: a name of 1 to 95 bytes is wanted", model->name);
     if (name_is_taken(model, name))
         return swi_declare_fail(model, SW_INVALID, "model %s: two entries are named '%s'",
                                 model->name, name);
     if (shape->rank < 0 || shape->rank > SW_MAX_RANK ||
         !sw_size_elements(shape->dim, shape->rank, &n) || n == 0 ||
         !sw_size_mul((size_t)n, sw_dtype_bytes(dtype), bytes))
-        return swi_declare_fail(model, SW_INVALID, "model %s: '%s' has a bad shape", model->name,
-                                name);
+        return swi_declare_fail(model, SW_INVALID, "model %s: '%s' has a bad shape",
+                                model->name, name);
     if (init != NULL && swi_init_check(init) != SW_OK)
         return swi_declare_fail(model, SW_INVALID, "model %s: '%s': unknown initialiser '%s'",
                                 model->name, name, init);
@@ -134,8 +136,9 @@ static sw_param declare(sw_model *model, const char *name, swi_role role, sw_dty
     if (model == NULL)
         return (sw_param){NULL, 0};
     if (role != SWI_ROLE_STATE && dtype != SW_F32) {
-        (void)swi_declare_fail(model, SW_UNSUPPORTED, "model %s: '%s' is %s, only f32 can be trained",
-                               model->name, name, sw_dtype_name(dtype));
+        (void)swi_declare_fail(model, SW_UNSUPPORTED,
+                               "model %s: '%s' is %s, only f32 can be trained", model->name,
+                               name, sw_dtype_name(dtype));
         return (sw_param){model, 0};
     }
     return (sw_param){model, swi_model_entry(model, name, role, dtype, shape, init)};
@@ -179,10 +182,10 @@ void sw_param_freeze(sw_param param, int on)
     if (entry == NULL || entry->role != SWI_ROLE_PARAMETER)
         return;
     entry->frozen = on != 0;
-    uint64_t hash = 0xcbf29ce484222325ull;
+    uint64_t hash = 0; /* of a model with nothing frozen, as it is created */
     for (uint32_t i = 1; i < param.model->n_entries; i++)
         if (param.model->entries[i].frozen)
-            hash = mix(hash, &i, sizeof i);
+            hash = mix(hash == 0 ? 0xcbf29ce484222325ull : hash, &i, sizeof i);
     param.model->frozen_hash = hash;
 }
 
@@ -264,7 +267,8 @@ void sw_knob_set(sw_knob knob, float value)
     knob.model->knobs[knob.index].value = value;
     if (knob.model->ready)
         ((float *)(void *)(knob.model->base +
-                           knob.model->entries[knob.model->knob_entry].offset))[knob.index] = value;
+                           knob.model->entries[knob.model->knob_entry].offset))[knob.index] =
+            value;
 }
 
 float sw_knob_get(sw_knob knob)
@@ -285,8 +289,8 @@ static sw_status place_ranges(sw_model *model)
                 continue;
             entry->offset = top;
             if (!sw_size_add(top, entry->bytes, &top) || !sw_size_align(top, SW_ALIGN, &top))
-                SW_FAIL(SW_NOMEM, "model %s: the sum of its sizes overflows at '%s'", model->name,
-                        entry->name);
+                SW_FAIL(SW_NOMEM, "model %s: the sum of its sizes overflows at '%s'",
+                        model->name, entry->name);
         }
         model->role_bytes[range_order[r]] = top - start;
     }
@@ -381,6 +385,7 @@ sw_status sw_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
     SW_TRY(swi_model_reserve(model, exec));
     SW_TRY(sw_arena_grow(model->arena, model->bytes, true));
     model->base = sw_arena_base(model->arena);
+    sw_unpoison(model->base, model->bytes);
     SW_TRY(initialise(model, seed));
     model->ready = true;
     model->damaged = false;
@@ -395,7 +400,8 @@ sw_status sw_model_copy(sw_model *to, const sw_model *from)
         SW_FAIL(SW_INVALID, "sw_model_copy: %s and %s have different layouts", to->name,
                 from->name);
     if (from->damaged)
-        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first", from->name);
+        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
+                from->name);
     if (to == from)
         return SW_OK;
     memcpy(to->base, from->base, to->bytes);

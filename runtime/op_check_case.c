@@ -98,14 +98,13 @@ static sw_status widen(swi_check *c, swi_check_operand *o)
     return SW_OK;
 }
 
-/* Gradients are checked for what some gradient kernel makes. A rule answers for every F32 input, but
- * that of a knob's factor: knobs have no gradient. */
+/* Gradients are checked for what some gradient kernel makes. A rule answers for every F32 input. */
 static bool is_wanted(const sw_op_desc *d, const swi_check_operand *o, int i)
 {
     if (d->no_gradient || o->type.dtype != SW_F32)
         return false;
     if (d->rule != NULL)
-        return strcmp(d->name, "scale") != 0 || i == 0;
+        return true;
     for (int g = 0; g < d->n_grads; g++)
         for (int k = 0; k < d->grads[g].n_makes; k++)
             if (d->grads[g].makes[k] == i)

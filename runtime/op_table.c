@@ -40,9 +40,10 @@ static sw_status check_grads(const sw_op_desc *d)
         const sw_grad_desc *grad = &d->grads[g];
         if (grad->kernel == NULL && grad->select == NULL)
             SW_FAIL(SW_INVALID, "op %s: gradient %d has no kernel", d->name, g);
-        if (grad->n_makes < 1 || grad->n_makes > 3 || grad->n_operands < 0 || grad->n_operands > 8)
-            SW_FAIL(SW_INVALID, "op %s: gradient %d makes %d gradients of %d operands", d->name, g,
-                    grad->n_makes, grad->n_operands);
+        if (grad->n_makes < 1 || grad->n_makes > 3 || grad->n_operands < 0 ||
+            grad->n_operands > 8)
+            SW_FAIL(SW_INVALID, "op %s: gradient %d makes %d gradients of %d operands", d->name,
+                    g, grad->n_makes, grad->n_operands);
     }
     return SW_OK;
 }
@@ -58,8 +59,8 @@ sw_status sw_op_register(const sw_op_desc *desc, uint32_t *id)
         SW_FAIL(SW_INVALID, "sw_op_register: a name of 1 to 40 bytes is wanted");
     if (d.infer == NULL || (d.forward == NULL && d.select == NULL && d.view == NULL))
         SW_FAIL(SW_INVALID, "op %s: infer and a forward kernel are wanted", d.name);
-    if (d.n_in < 0 || d.n_in > 16 || d.n_out < 1 || d.n_out > 8 || d.n_extra < 0 || d.n_extra > 8 ||
-        d.attrs_bytes > 512)
+    if (d.n_in < 0 || d.n_in > 16 || d.n_out < 1 || d.n_out > 8 || d.n_extra < 0 ||
+        d.n_extra > 8 || d.attrs_bytes > 512)
         SW_FAIL(SW_INVALID, "op %s: %d inputs, %d outputs, %d extras, %zu bytes of attributes",
                 d.name, d.n_in, d.n_out, d.n_extra, d.attrs_bytes);
     if (d.rule == NULL && d.n_grads == 0)

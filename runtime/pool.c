@@ -1,9 +1,10 @@
-/* Worker threads of an exec. A parallel region spins for some microseconds and then sleeps, because
- * regions of a small net follow each other closely and waking a sleeper costs more than the work.
+/* Worker threads of an exec. A parallel region spins for some microseconds and then sleeps,
+ * because regions of a small net follow each other closely and waking a sleeper costs more than
+ * the work.
  *
- * Parts are handed out by an atomic counter; which thread runs a part must not matter. An exec with
- * one thread has no pool and never enters a region. OpenMP is not used: it aborts the process when a
- * thread cannot be created and allocates in regions. */
+ * Parts are handed out by an atomic counter; which thread runs a part must not matter. An exec
+ * with one thread has no pool and never enters a region. OpenMP is not used: it aborts the
+ * process when a thread cannot be created and allocates in regions. */
 #include "alloc/sys.h"
 #include "runtime/runtime_internal.h"
 #include <pthread.h>
@@ -83,7 +84,8 @@ static void worker(void *arg)
     }
 }
 
-static void run_parallel(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n_parts)
+static void run_parallel(const sw_par *par, void (*body)(void *arg, int part), void *arg,
+                         int n_parts)
 {
     sw_pool *pool = (sw_pool *)(uintptr_t)par;
     if (n_parts <= 1 || pool->n_workers == 0) {
@@ -157,8 +159,9 @@ const sw_par *swi_pool_par(sw_pool *pool)
     return &pool->par;
 }
 
-/* Denormals are zero in compute threads: Adam's second moments reach them, and they cost 200 times as
- * much. Other code in the process must not change our bits, nor we its: the word is put back. */
+/* Denormals are zero in compute threads: Adam's second moments reach them, and they cost 200
+ * times as much. Other code in the process must not change our bits, nor we its: the word is
+ * put back. */
 uint32_t swi_fp_enter(void)
 {
 #if defined(__x86_64__)

@@ -1,5 +1,6 @@
-/* What the runtime tells the profile: a plan once per program, a record per run, and what witnesses saw.
- * Plans go out value by value and steps as they are, so that recording takes no memory. */
+/* What the runtime tells the profile: a plan once per program, a record per run, and what
+ * witnesses saw. Plans go out value by value and steps as they are, so that recording takes no
+ * memory. */
 #include "profiler/prof.h"
 #include "runtime/run_internal.h"
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 #define NAME_BYTES 320
 
-/* ---- public ---------------------------------------------------------------------------------- */
+/* ---- public ------------------------------------------------------------------------------ */
 
 sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *given)
 {
@@ -16,10 +17,14 @@ sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *given)
         SW_FAIL(SW_INVALID, "sw_profile_create: options with their size are wanted");
     if (given != NULL)
         memcpy(&opts, given, given->size < sizeof opts ? given->size : sizeof opts);
-    const sw_prof_header header = {.path = opts.path, .model = opts.model,
+    const sw_prof_header header = {.path = opts.path,
+                                   .model = opts.model,
                                    .device = opts.device != NULL ? opts.device : "cpu",
-                                   .data = opts.data, .command = opts.command,
-                                   .library = sw_version(), .batch = opts.batch, .seed = opts.seed};
+                                   .data = opts.data,
+                                   .command = opts.command,
+                                   .library = sw_version(),
+                                   .batch = opts.batch,
+                                   .seed = opts.seed};
     return sw_prof_create(out, &header);
 }
 
@@ -41,28 +46,7 @@ static void copy_phases(sw_prof_phase *to, const sw_phase_info *from)
         to[i] = (sw_prof_phase){from[i].peak_bytes, from[i].end_bytes, from[i].ns};
 }
 
-/* The verdict of each witness. A witness that does not agree has found a fault, so where there is none
- * it was not asked. */
-sw_status sw_profile_witness(sw_profile *profile, uint64_t step, const sw_witness_info *given)
-{
-    static const char *const names[] = {"access", "extent", "death", "need"};
-    if (profile == NULL || given == NULL || given->size == 0 || given->size > 4096)
-        SW_FAIL(SW_INVALID, "sw_profile_witness: a profile and a result with its size are wanted");
-    sw_witness_info info = {0};
-    memcpy(&info, given, given->size < sizeof info ? given->size : sizeof info);
-    int verdict[4];
-    for (int i = 0; i < 4; i++)
-        verdict[i] = (info.agreed >> i & 1u) != 0 ? 1 : info.n_faults > 0 ? 0 : -1;
-    sw_prof_witness record = {.step = step + 1, .peak_bytes = info.peak_bytes,
-                              .measured_by = info.peak_bytes > 0 ? "access" : "extent",
-                              .names = names, .verdict = verdict, .n = 4, .faults = info.n_faults,
-                              .first_fault = info.first_fault, .ns = info.ns};
-    copy_phases(record.phase, info.phase);
-    sw_prof_witness_record(profile, &record);
-    return SW_OK;
-}
-
-/* ---- plans ----------------------------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------------------------- */
 
 static const char *run_name(const sw_run_args *args)
 {
@@ -74,15 +58,22 @@ static void begin_plan(const sw_exec *exec, const sw_run_args *args, const swi_p
     sw_plan_info info = {.size = sizeof info};
     swi_plan_info(p, args->data_bytes, &info);
     const bool batched = args->n_inputs > 0 && args->inputs[0].shape.rank > 0;
-    sw_prof_plan plan = {
-        .owner = exec, .program = p->id, .run = run_name(args),
-        .batch = batched ? args->inputs[0].shape.dim[0] : -1,
-        .model_bytes = info.model_bytes, .arena_bytes = info.arena_bytes,
-        .data_bytes = info.data_bytes, .slot_bytes = info.slot_bytes,
-        .total_bytes = info.total_bytes, .lower_bound_bytes = info.lower_bound_bytes,
-        .padding_bytes = info.padding_bytes, .immediate_bytes = info.immediate_bytes,
-        .peak_bytes = info.peak_bytes, .n_ops = p->n_ops, .peak_position = p->peak_op,
-        .peak_op = info.peak_op};
+    sw_prof_plan plan = {.owner = exec,
+                         .program = p->id,
+                         .run = run_name(args),
+                         .batch = batched ? args->inputs[0].shape.dim[0] : -1,
+                         .model_bytes = info.model_bytes,
+                         .arena_bytes = info.arena_bytes,
+                         .data_bytes = info.data_bytes,
+                         .slot_bytes = info.slot_bytes,
+                         .total_bytes = info.total_bytes,
+                         .lower_bound_bytes = info.lower_bound_bytes,
+                         .padding_bytes = info.padding_bytes,
+                         .immediate_bytes = info.immediate_bytes,
+                         .peak_bytes = info.peak_bytes,
+                         .n_ops = p->n_ops,
+                         .peak_position = p->peak_op,
+                         .peak_op = info.peak_op};
     copy_phases(plan.phase, info.phase);
     sw_prof_plan_begin(exec->profile, &plan);
 }
@@ -98,22 +89,38 @@ static void storage_value(sw_profile *profile, const swi_program *p, uint32_t s)
     char name[NAME_BYTES], op[NAME_BYTES];
     const bool made = !input && x->birth < p->n_ops;
     const sw_prof_value value = {
-        .id = s, .alias = x->alias != s ? x->alias : SW_PROF_NONE,
-        .name = swi_storage_name(t, s, name, sizeof name), .layer = swi_string(t, x->layer),
+        .id = s,
+        .alias = x->alias != s ? x->alias : SW_PROF_NONE,
+        .name = swi_storage_name(t, s, name, sizeof name),
+        .layer = swi_string(t, x->layer),
         .op = made ? swi_node_name(t, &t->nodes[p->ops[x->birth].node], op, sizeof op) : NULL,
-        .role = swi_role_name(x->role), .phase = sw_phase_name(input ? SW_DATA : x->phase),
-        .segment = input ? "input" : "step", .bytes = x->bytes, .padding = x->rounded - x->bytes,
-        .offset = input ? 0 : x->offset, .birth = input ? 0 : x->birth,
+        .role = swi_role_name(x->role),
+        .phase = sw_phase_name(input ? SW_DATA : x->phase),
+        .segment = input ? "input" : "step",
+        .bytes = x->bytes,
+        .padding = x->rounded - x->bytes,
+        .offset = input ? 0 : x->offset,
+        .birth = input ? 0 : x->birth,
         .death = input ? p->n_ops : x->death};
     sw_prof_plan_value(profile, &value);
 }
 
-/* "conv1.weight" belongs to layer "conv1". */
-static const char *layer_of(const char *name, char *to, size_t bytes)
+static bool has_entry(const sw_model *model, const char *name)
 {
-    const char *dot = strrchr(name, '.');
-    snprintf(to, bytes, "%.*s", dot != NULL ? (int)(dot - name) : 0, name);
-    return to;
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        if (strcmp(model->entries[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* "conv1.weight" belongs to layer "conv1", and so does "conv1.weight.momentum". */
+static void layer_of(const sw_model *model, const char *name, char *to, size_t bytes)
+{
+    snprintf(to, bytes, "%s", name);
+    do {
+        char *dot = strrchr(to, '.');
+        *(dot != NULL ? dot : to) = '\0';
+    } while (*to != '\0' && has_entry(model, to));
 }
 
 /* What a model holds lives all the time, whether this program touches it or not. */
@@ -124,11 +131,18 @@ static void model_values(sw_profile *profile, const swi_program *p, const sw_mod
         const swi_entry *e = &model->entries[i];
         const size_t rounded = (e->bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
         char layer[sizeof e->name];
-        const sw_prof_value value = {
-            .id = (*id)++, .alias = SW_PROF_NONE, .name = e->name,
-            .layer = layer_of(e->name, layer, sizeof layer), .role = swi_role_name(e->role),
-            .phase = sw_phase_name(SW_DATA), .segment = "model", .bytes = e->bytes,
-            .padding = rounded - e->bytes, .offset = e->offset, .death = p->n_ops};
+        layer_of(model, e->name, layer, sizeof layer);
+        const sw_prof_value value = {.id = (*id)++,
+                                     .alias = SW_PROF_NONE,
+                                     .name = e->name,
+                                     .layer = layer,
+                                     .role = swi_role_name(e->role),
+                                     .phase = sw_phase_name(SW_DATA),
+                                     .segment = "model",
+                                     .bytes = e->bytes,
+                                     .padding = rounded - e->bytes,
+                                     .offset = e->offset,
+                                     .death = p->n_ops};
         if (e->bytes > 0)
             sw_prof_plan_value(profile, &value);
     }
@@ -142,8 +156,8 @@ sw_status swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *
     begin_plan(exec, args, p);
     for (uint32_t i = 0; i < p->n_ops; i++) {
         char name[NAME_BYTES];
-        sw_prof_plan_op(exec->profile,
-                        swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node], name, sizeof name));
+        sw_prof_plan_op(exec->profile, swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node],
+                                                     name, sizeof name));
     }
     sw_prof_plan_values(exec->profile);
     for (uint32_t s = 0; s < p->trace.n_storages; s++)
@@ -155,12 +169,12 @@ sw_status swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *
     return SW_OK;
 }
 
-/* ---- runs ------------------------------------------------------------------------------------ */
+/* ---- runs -------------------------------------------------------------------------------- */
 
 /* The metric named "loss", NULL when there is none. */
 static const double *loss_of(const sw_exec *exec)
 {
-    const swi_trace *t = exec->last_immediate ? &exec->ctx.trace : &exec->last->trace;
+    const swi_trace *t = exec->last_immediate ? &exec->immediate_trace : &exec->last->trace;
     const double *values = exec->last_immediate ? exec->immediate_metrics : exec->last->metrics;
     for (uint32_t i = 0; i < t->n_metrics; i++)
         if (strcmp(t->metrics[i].name, "loss") == 0)
@@ -168,7 +182,8 @@ static const double *loss_of(const sw_exec *exec)
     return NULL;
 }
 
-/* A program that sw_plan traced ahead is not fresh when it runs first: its plan is recorded here. */
+/* A program that sw_plan traced ahead is not fresh when it runs first: its plan is recorded
+ * here. */
 sw_status swi_profile_step(sw_exec *exec, const sw_run_args *args)
 {
     const sw_run_info *info = &exec->info;
@@ -176,14 +191,48 @@ sw_status swi_profile_step(sw_exec *exec, const sw_run_args *args)
     if (planned)
         SW_TRY(swi_profile_plan(exec, args, exec->last));
     const bool clocked = planned && exec->op_clocks;
-    sw_prof_step record = {
-        .owner = exec, .program = planned ? exec->last->id : SW_PROF_NONE, .step = args->step + 1,
-        .micro = args->run, .run = run_name(args), .mode = planned ? "planned" : "immediate",
-        .measured_by = "arena", .loss = loss_of(exec), .peak_bytes = info->peak_bytes,
-        .arena_bytes = info->arena_bytes, .model_bytes = info->model_bytes,
-        .allocations = info->allocations, .ns = info->ns, .warm = info->warm != 0,
-        .op_ns = clocked ? exec->op_ns : NULL, .n_ops = clocked ? exec->last->n_ops : 0};
+    sw_prof_step record = {.owner = exec,
+                           .program = planned ? exec->last->id : SW_PROF_NONE,
+                           .step = args->step + 1,
+                           .micro = args->run,
+                           .run = run_name(args),
+                           .mode = planned ? "planned" : "immediate",
+                           .measured_by = "arena",
+                           .loss = loss_of(exec),
+                           .peak_bytes = info->peak_bytes,
+                           .arena_bytes = info->arena_bytes,
+                           .model_bytes = info->model_bytes,
+                           .allocations = info->allocations,
+                           .ns = info->ns,
+                           .warm = info->warm != 0,
+                           .op_ns = clocked ? exec->op_ns : NULL,
+                           .n_ops = clocked ? exec->last->n_ops : 0};
     copy_phases(record.phase, info->phase);
     sw_prof_step_record(exec->profile, &record);
+    return SW_OK;
+}
+
+sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_program *p,
+                              uint32_t which, const sw_witness_info *info)
+{
+    static const char *const names[] = {"access", "extent", "death", "need"};
+    int verdict[4];
+    SW_TRY(swi_profile_plan(exec, args, p));
+    for (int i = 0; i < 4; i++)
+        verdict[i] = (which >> i & 1u) != 0 ? (int)(info->agreed >> i & 1u) : -1;
+    const bool access = (which & SW_WITNESS_ACCESS) != 0;
+    sw_prof_witness record = {.owner = exec,
+                              .program = p->id,
+                              .step = args->step + 1,
+                              .peak_bytes = access ? info->peak_bytes : 0,
+                              .measured_by = access ? "access" : "plan",
+                              .names = names,
+                              .verdict = verdict,
+                              .n = 4,
+                              .faults = info->n_faults,
+                              .first_fault = info->first_fault,
+                              .ns = info->ns};
+    copy_phases(record.phase, access ? info->phase : p->info.phase);
+    sw_prof_witness_record(exec->profile, &record);
     return SW_OK;
 }

@@ -1,9 +1,9 @@
-/* Programs: what a trace leaves. Order of ops, lifetimes, in-place results, offsets, and the figures
- * of the plan.
+/* Programs: what a trace leaves. Order of ops, lifetimes, in-place results, offsets, and the
+ * figures of the plan.
  *
- * Positions count the ops that run; views have none. A storage is live from the op that first writes
- * it to the last op that touches it, both included; metrics and outputs to one past the last op, where
- * they are read out. */
+ * Positions count the ops that run; views have none. A storage is live from the op that first
+ * writes it to the last op that touches it, both included; metrics and outputs to one past the
+ * last op, where they are read out. */
 #include "alloc/place.h"
 #include "alloc/size.h"
 #include "alloc/sys.h"
@@ -27,7 +27,8 @@ const char *swi_node_name(const swi_trace *t, const swi_node *node, char *to, si
     return to;
 }
 
-/* ---- comparing traces ------------------------------------------------------------------------ */
+/* ---- comparing traces
+ * ------------------------------------------------------------------------ */
 
 static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
 {
@@ -37,12 +38,16 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
+/* A finished program is compared with a fresh trace: what passes have changed (the phase of a
+ * released update, what an in-place result's root must outlive) is not looked at; names_differ
+ * has the latter. */
 static bool node_differs(const swi_trace *a, const swi_trace *b, uint32_t n)
 {
     const swi_node *x = &a->nodes[n], *y = &b->nodes[n];
     if (x->op != y->op || x->grad != y->grad || x->n_in != y->n_in || x->n_out != y->n_out ||
-        x->accumulate != y->accumulate || x->phase != y->phase || x->stream != y->stream ||
-        x->kernel != y->kernel || x->is_update != y->is_update || x->release != y->release ||
+        x->accumulate != y->accumulate || (x->phase != y->phase && !x->release) ||
+        x->stream != y->stream || x->kernel != y->kernel || x->is_update != y->is_update ||
+        x->release != y->release ||
         strcmp(swi_string(a, x->layer), swi_string(b, y->layer)) != 0 ||
         memcmp(a->attrs + x->attrs, b->attrs + y->attrs, swi_op(x->op)->attrs_bytes) != 0 ||
         memcmp(a->operands + x->first, b->operands + y->first,
@@ -55,7 +60,7 @@ static bool node_differs(const swi_trace *a, const swi_trace *b, uint32_t n)
         if (v->storage != w->storage || v->offset != w->offset || v->version != w->version ||
             memcmp(&v->type, &w->type, sizeof v->type) != 0 ||
             memcmp(v->stride, w->stride, sizeof v->stride) != 0 || s->bytes != r->bytes ||
-            s->segment != r->segment || s->entry != r->entry || s->pinned != r->pinned)
+            s->segment != r->segment || s->entry != r->entry)
             return true;
     }
     return false;
@@ -77,7 +82,8 @@ uint32_t swi_trace_differs(const swi_trace *a, const swi_trace *b)
     for (uint32_t i = 0; i < n; i++)
         if (node_differs(a, b, i))
             return i;
-    if (a->n_nodes != b->n_nodes || names_differ(a->metrics, a->n_metrics, b->metrics, b->n_metrics) ||
+    if (a->n_nodes != b->n_nodes ||
+        names_differ(a->metrics, a->n_metrics, b->metrics, b->n_metrics) ||
         names_differ(a->outputs, a->n_outputs, b->outputs, b->n_outputs))
         return n;
     return SWI_NONE;
@@ -98,7 +104,8 @@ uint64_t swi_trace_hash(const swi_trace *t)
     return hash;
 }
 
-/* ---- order ----------------------------------------------------------------------------------- */
+/* ---- order
+ * ----------------------------------------------------------------------------------- */
 
 /* Order of the nodes that run, views left out. */
 static uint32_t plain_order(const swi_trace *t, uint32_t *order)
@@ -115,7 +122,8 @@ static uint64_t latest(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Stable insertion by key; released nodes are few and move little more than their own number. */
+/* Stable insertion by key; released nodes are few and move little more than their own number.
+ */
 static void sort_by_key(uint32_t *order, uint64_t *key, uint32_t n)
 {
     for (uint32_t i = 1; i < n; i++) {
@@ -131,9 +139,10 @@ static void sort_by_key(uint32_t *order, uint64_t *key, uint32_t n)
     }
 }
 
-/* The release pass: an update moves up to right behind the last op that it depends on: what it reads
- * must be written, and what it overwrites must have been read by all who need the old version. Only
- * inside the backward part. Keys are (position, sequence), so that moved ops keep their order. */
+/* The release pass: an update moves up to right behind the last op that it depends on: what it
+ * reads must be written, and what it overwrites must have been read by all who need the old
+ * version. Only inside the backward part. Keys are (position, sequence), so that moved ops keep
+ * their order. */
 static void release(swi_trace *t, uint32_t *order, uint32_t n, uint64_t *scratch)
 {
     uint64_t *key = scratch, *read = scratch + n, *written = read + t->n_storages;
@@ -171,7 +180,8 @@ static void release(swi_trace *t, uint32_t *order, uint32_t n, uint64_t *scratch
         sort_by_key(order, key, n);
 }
 
-/* ---- lifetimes and in-place results ---------------------------------------------------------- */
+/* ---- lifetimes and in-place results
+ * ---------------------------------------------------------- */
 
 static void touch(swi_trace *t, uint32_t storage, uint32_t at)
 {
@@ -225,18 +235,18 @@ static uint32_t root_of(const swi_trace *t, uint32_t s)
     return s;
 }
 
-/* May output 0 of this node take the bytes of its operand k? Its storage must die here, hold nothing
- * but this operand, and no other operand may look at it in another way. */
+/* May output 0 of this node take the bytes of its operand k? Its storage must die here, hold
+ * nothing but this operand, and no other operand may look at it in another way. */
 static bool may_take(const swi_trace *t, const swi_node *node, uint32_t k, uint32_t at)
 {
     const uint32_t *operands = t->operands + node->first;
     const swi_value *in = &t->values[operands[k]], *out = &t->values[operands[node->n_in]];
     const swi_storage *from = &t->storages[root_of(t, in->storage)];
     const swi_storage *to = &t->storages[out->storage];
-    if (from->segment != SWI_SEG_STEP || from->pinned || from->death != at || from->birth == at ||
-        to->birth != at || to->segment != SWI_SEG_STEP || !in->contiguous || in->offset != 0 ||
-        from->bytes != to->bytes || sw_type_bytes(&in->type) != from->bytes ||
-        in->type.layout != out->type.layout)
+    if (from->segment != SWI_SEG_STEP || from->pinned || from->death != at ||
+        from->birth == at || to->birth != at || to->segment != SWI_SEG_STEP ||
+        !in->contiguous || in->offset != 0 || from->bytes != to->bytes ||
+        sw_type_bytes(&in->type) != from->bytes || in->type.layout != out->type.layout)
         return false;
     for (uint32_t j = 0; j < node->n_in; j++) {
         const swi_value *other = &t->values[operands[j]];
@@ -260,7 +270,8 @@ void swi_pass_inplace(swi_trace *t, const uint32_t *order, uint32_t n)
         for (uint32_t k = 0; k < node->n_in && k < 32; k++) {
             if ((mask >> k & 1u) == 0 || !may_take(t, node, k, i))
                 continue;
-            swi_storage *root = &t->storages[root_of(t, t->values[t->operands[node->first + k]].storage)];
+            swi_storage *root =
+                &t->storages[root_of(t, t->values[t->operands[node->first + k]].storage)];
             swi_storage *taken = &t->storages[out];
             taken->alias = root_of(t, t->values[t->operands[node->first + k]].storage);
             root->death = taken->death;
@@ -272,7 +283,8 @@ void swi_pass_inplace(swi_trace *t, const uint32_t *order, uint32_t n)
     }
 }
 
-/* ---- placement ------------------------------------------------------------------------------- */
+/* ---- placement
+ * ------------------------------------------------------------------------------- */
 
 static bool takes_part(const swi_trace *t, uint32_t s)
 {
@@ -314,7 +326,8 @@ static void follow_aliases(swi_trace *t)
             t->storages[s].offset = t->storages[root_of(t, s)].offset;
 }
 
-/* ---- figures --------------------------------------------------------------------------------- */
+/* ---- figures
+ * --------------------------------------------------------------------------------- */
 
 static void name_holders(swi_program *p, uint32_t at)
 {
@@ -409,7 +422,8 @@ sw_status swi_program_measure(swi_program *p)
             info->padding_bytes += x->rounded - x->bytes;
     }
     if (p->n_ops > 0)
-        swi_node_name(t, &t->nodes[p->ops[p->peak_op].node], info->peak_op, sizeof info->peak_op);
+        swi_node_name(t, &t->nodes[p->ops[p->peak_op].node], info->peak_op,
+                      sizeof info->peak_op);
     info->holders[0] = '\0';
     name_holders(p, p->peak_op);
     return SW_OK;
@@ -427,7 +441,8 @@ void swi_plan_info(const swi_program *p, size_t data_bytes, sw_plan_info *out)
     memcpy(out, &info, size < sizeof info ? size : sizeof info);
 }
 
-/* ---- building -------------------------------------------------------------------------------- */
+/* ---- building
+ * -------------------------------------------------------------------------------- */
 
 static sw_status copy_array(void **to, const void *from, uint32_t n, size_t element)
 {
@@ -438,15 +453,16 @@ static sw_status copy_array(void **to, const void *from, uint32_t n, size_t elem
     return SW_OK;
 }
 
-#define COPY(field)                                                                                \
-    do {                                                                                           \
-        void *block;                                                                               \
-        SW_TRY(copy_array(&block, from->field, from->n_##field, sizeof *from->field));             \
-        to->field = block;                                                                         \
-        to->n_##field = to->cap_##field = from->n_##field;                                         \
+#define COPY(field)                                                                            \
+    do {                                                                                       \
+        void *block;                                                                           \
+        SW_TRY(copy_array(&block, from->field, from->n_##field, sizeof *from->field));         \
+        to->field = block;                                                                     \
+        to->n_##field = to->cap_##field = from->n_##field;                                     \
     } while (0)
 
-/* Exactly as large as it is; `to` is empty before. A part that was copied is freed by the caller. */
+/* Exactly as large as it is; `to` is empty before. A part that was copied is freed by the
+ * caller. */
 static sw_status copy_trace(swi_trace *to, const swi_trace *from)
 {
     COPY(nodes);
@@ -553,13 +569,19 @@ void swi_program_bind(swi_program *p)
             memcpy(p->buffers[buffer + k].stride, v->stride, sizeof v->stride);
             p->binds[buffer + i + k] = bind_of(t, v->storage, v->offset);
         }
-        p->binds[buffer + i + op->n_buffers] =
-            node->scratch != SWI_NONE ? bind_of(t, node->scratch, 0) : (swi_bind){SWI_SEG_COUNT, 0};
+        p->binds[buffer + i + op->n_buffers] = node->scratch != SWI_NONE
+                                                   ? bind_of(t, node->scratch, 0)
+                                                   : (swi_bind){SWI_SEG_COUNT, 0};
         p->launches[i] = (sw_launch){
-            .size = sizeof(sw_launch), .in = p->buffers + buffer, .n_in = (int)node->n_in,
-            .out = p->buffers + buffer + node->n_in, .n_out = (int)node->n_out,
+            .size = sizeof(sw_launch),
+            .in = p->buffers + buffer,
+            .n_in = (int)node->n_in,
+            .out = p->buffers + buffer + node->n_in,
+            .n_out = (int)node->n_out,
             .scratch_bytes = node->scratch != SWI_NONE ? t->storages[node->scratch].bytes : 0,
-            .attrs = t->attrs + node->attrs, .accumulate = node->accumulate, .stream = node->stream};
+            .attrs = t->attrs + node->attrs,
+            .accumulate = node->accumulate,
+            .stream = node->stream};
         buffer += op->n_buffers;
     }
     p->n_buffers = buffer;
@@ -593,7 +615,8 @@ static sw_status build(swi_program *p, const sw_ctx *ctx)
 
     void *scratch;
     const size_t order_bytes = (size_t)t->n_nodes * sizeof(uint32_t);
-    const size_t key_bytes = ((size_t)t->n_nodes + 2 * (size_t)t->n_storages) * sizeof(uint64_t);
+    const size_t key_bytes =
+        ((size_t)t->n_nodes + 2 * (size_t)t->n_storages) * sizeof(uint64_t);
     const size_t scratch_bytes = key_bytes + order_bytes + t->n_values;
     SW_TRY(sw_heap_alloc(&scratch, SW_HEAP_PROGRAMS, scratch_bytes));
     uint64_t *keys = scratch;

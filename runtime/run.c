@@ -1,16 +1,18 @@
 /* sw_run, sw_plan, and the loop over a program's ops.
  *
- * The loop states each storage's birth and death to the arena, which counts what lives: that is what a
- * run without a witness reports as measured by "arena". Clocks are read where the phase changes. */
+ * The loop states each storage's birth and death to the arena, which counts what lives: that is
+ * what a run without a witness reports as measured by "arena". Clocks are read where the phase
+ * changes. */
 #include "alloc/sys.h"
-#include "profiler/prof.h"
+#include "profiler/nvtx.h"
 #include "runtime/run_internal.h"
 #include "runtime/runtime_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- arguments ------------------------------------------------------------------------------- */
+/* ---- arguments
+ * ------------------------------------------------------------------------------- */
 
 static sw_status check_inputs(const sw_run_args *a, bool with_data)
 {
@@ -36,8 +38,8 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
         SW_FAIL(SW_INVALID, "a step function is wanted");
     if (to->n_models < 0 || to->n_models > SWI_MAX_MODELS || to->n_inputs < 0 ||
         to->n_inputs > SWI_MAX_INPUTS)
-        SW_FAIL(SW_INVALID, "%d models and %d inputs: at most %d and %d", to->n_models, to->n_inputs,
-                SWI_MAX_MODELS, SWI_MAX_INPUTS);
+        SW_FAIL(SW_INVALID, "%d models and %d inputs: at most %d and %d", to->n_models,
+                to->n_inputs, SWI_MAX_MODELS, SWI_MAX_INPUTS);
     if ((to->n_models > 0 && to->models == NULL) || (to->n_inputs > 0 && to->inputs == NULL))
         SW_FAIL(SW_INVALID, "models or inputs are NULL");
     for (int i = 0; i < to->n_models; i++) {
@@ -51,12 +53,14 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
     return check_inputs(to, with_data);
 }
 
-/* ---- owning what a run uses ------------------------------------------------------------------ */
+/* ---- owning what a run uses
+ * ------------------------------------------------------------------ */
 
 static bool take(int *busy)
 {
     int free = 0;
-    return __atomic_compare_exchange_n(busy, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    return __atomic_compare_exchange_n(busy, &free, 1, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
 }
 
 static void give(int *busy)
@@ -99,9 +103,11 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
     return SW_OK;
 }
 
-/* ---- launching ------------------------------------------------------------------------------- */
+/* ---- launching
+ * ------------------------------------------------------------------------------- */
 
-static void resolve(swi_program *p, uint32_t i, unsigned char *const *base, const swi_bind *binds)
+static void resolve(swi_program *p, uint32_t i, unsigned char *const *base,
+                    const swi_bind *binds)
 {
     const swi_run_op *op = &p->ops[i];
     sw_buffer *buffers = p->buffers + op->first;
@@ -114,8 +120,9 @@ static void resolve(swi_program *p, uint32_t i, unsigned char *const *base, cons
     p->launches[i].scratch = segment != NULL ? segment + b[op->n_buffers].offset : NULL;
 }
 
-static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i, const sw_run_args *args,
-                               unsigned char *const *base, const swi_bind *binds)
+static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
+                               const sw_run_args *args, unsigned char *const *base,
+                               const swi_bind *binds)
 {
     sw_launch *l = &p->launches[i];
     resolve(p, i, base, binds);
@@ -132,9 +139,9 @@ sw_status swi_blame(const swi_program *p, uint32_t i, sw_status status)
 {
     char name[128], text[300];
     snprintf(text, sizeof text, "%s", sw_last_error());
-    return sw_error_set(status, __FILE__, __LINE__, "%s: %s",
-                        swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node], name, sizeof name),
-                        text);
+    return sw_error_set(
+        status, __FILE__, __LINE__, "%s: %s",
+        swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node], name, sizeof name), text);
 }
 
 sw_status swi_program_execute(sw_exec *exec, swi_program *p, const sw_run_args *args,
@@ -170,7 +177,8 @@ void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **bas
         base[SWI_SEG_MODEL + i] = args->models[i]->base;
 }
 
-/* ---- the planned run ------------------------------------------------------------------------- */
+/* ---- the planned run
+ * ------------------------------------------------------------------------- */
 
 typedef struct {
     sw_exec *exec;
@@ -182,6 +190,7 @@ typedef struct {
 static void phase_enter(phase_clock *c, sw_phase phase)
 {
     c->phase = phase;
+    sw_nvtx_push(sw_phase_name(phase));
     c->since = sw_clock_ns();
     sw_arena_peak_begin(c->exec->arena);
 }
@@ -194,6 +203,7 @@ static void phase_leave(phase_clock *c)
         info->peak_bytes = peak;
     info->end_bytes = c->base_bytes + sw_arena_live(c->exec->arena);
     info->ns += sw_clock_ns() - c->since;
+    sw_nvtx_pop();
 }
 
 static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run_op *op)
@@ -278,11 +288,14 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
 {
     swi_program *p;
     SW_TRY(swi_exec_program(exec, args, &p, fresh));
-    SW_TRY(swi_make_ready(exec, args));
-    const sw_status grown = sw_arena_grow(exec->arena, p->height, true);
-    if (grown != SW_OK)
-        return swi_does_not_fit(exec, args, p, grown);
-    if (*fresh && exec->profile != NULL)
+    sw_status fits = swi_make_ready(exec, args);
+    if (fits == SW_OK)
+        fits = sw_arena_grow(exec->arena, p->height, true);
+    if (fits != SW_OK)
+        return fits == SW_NOMEM && exec->budget != NULL ? swi_does_not_fit(exec, args, p, fits)
+                                                        : fits;
+    *fresh |= !p->ran;
+    if (exec->profile != NULL)
         SW_TRY(swi_profile_plan(exec, args, p));
     SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
     sw_arena_reset(exec->arena);
@@ -291,16 +304,25 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     exec->last_immediate = false;
     SW_TRY(run_ops(exec, p, args, updated));
     read_metrics(exec, p);
+    p->ran = true;
     exec->info.arena_bytes = p->height;
     exec->info.model_bytes = p->model_bytes;
     return SW_OK;
 }
 
+static const swi_trace *last_trace(const sw_exec *exec)
+{
+    if (exec->last_immediate)
+        return &exec->immediate_trace;
+    return exec->last != NULL ? &exec->last->trace : NULL;
+}
+
 /* Outputs stay readable until the next run; without them the arena is given back at once. */
 static void end_of_run(sw_exec *exec)
 {
-    const bool outputs = exec->last != NULL && exec->last->trace.n_outputs > 0;
-    if (exec->reset_pending && (!outputs || exec->last_immediate)) {
+    const swi_trace *t = last_trace(exec);
+    const bool outputs = t != NULL && t->n_outputs > 0;
+    if (exec->reset_pending && !outputs) {
         sw_arena_reset(exec->arena);
         exec->reset_pending = false;
     }
@@ -348,16 +370,19 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
     exec->info.allocations = sw_mem_calls() - calls;
     exec->info.warm = !fresh && !args.immediate;
     peak_of_phases(&exec->info);
-    if (status != SW_OK)
+    if (status != SW_OK) {
         status = failed(&args, status, updated);
-    else if (exec->profile != NULL)
+        exec->last = NULL; /* nothing that a failed run left half done is handed out */
+        exec->last_immediate = false;
+    } else if (exec->profile != NULL)
         status = swi_profile_step(exec, &args);
     end_of_run(exec);
     swi_leave(exec, &args);
     return status;
 }
 
-/* ---- planning -------------------------------------------------------------------------------- */
+/* ---- planning
+ * -------------------------------------------------------------------------------- */
 
 /* The refusal that people read: what is needed, what there is, who holds the peak. */
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const swi_program *p,
@@ -365,11 +390,12 @@ sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const s
 {
     sw_plan_info info = {.size = sizeof info};
     swi_plan_info(p, args->data_bytes, &info);
-    return sw_error_set(status, __FILE__, __LINE__,
-                        "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), the "
-                        "budget is %zu; the peak is at %s, held by %s",
-                        info.total_bytes, info.model_bytes, info.arena_bytes, info.data_bytes,
-                        sw_budget_limit(exec->budget), info.peak_op, info.holders);
+    return sw_error_set(
+        status, __FILE__, __LINE__,
+        "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), the "
+        "budget is %zu; the peak is at %s, held by %s",
+        info.total_bytes, info.model_bytes, info.arena_bytes, info.data_bytes,
+        sw_budget_limit(exec->budget), info.peak_op, info.holders);
 }
 
 static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
@@ -400,20 +426,14 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
     return status;
 }
 
-/* ---- what leaves a run ----------------------------------------------------------------------- */
-
-static const swi_trace *last_trace(const sw_exec *exec)
-{
-    if (exec->last_immediate)
-        return &exec->ctx.trace;
-    return exec->last != NULL ? &exec->last->trace : NULL;
-}
+/* ---- what leaves a run
+ * ----------------------------------------------------------------------- */
 
 sw_status sw_metric_get(sw_exec *exec, const char *name, double *out)
 {
     const swi_trace *t = exec != NULL ? last_trace(exec) : NULL;
     if (t == NULL || name == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "sw_metric_get: nothing has run yet");
+        SW_FAIL(SW_INVALID, "sw_metric_get: nothing has run yet, or the last run failed");
     for (uint32_t i = 0; i < t->n_metrics; i++)
         if (strcmp(t->metrics[i].name, name) == 0) {
             *out = exec->last_immediate ? exec->immediate_metrics[i] : exec->last->metrics[i];
@@ -426,15 +446,16 @@ sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
 {
     const swi_trace *t = exec != NULL ? last_trace(exec) : NULL;
     if (t == NULL || name == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "sw_output_get: nothing has run yet");
+        SW_FAIL(SW_INVALID, "sw_output_get: nothing has run yet, or the last run failed");
     for (uint32_t i = 0; i < t->n_outputs; i++) {
         if (strcmp(t->outputs[i].name, name) != 0)
             continue;
         if (!exec->reset_pending)
             SW_FAIL(SW_STALE, "output '%s' belongs to an earlier run", name);
         const swi_value *v = &t->values[t->outputs[i].value];
-        *out = (sw_array){v->type.dtype, v->type.shape,
-                          sw_arena_base(exec->arena) + t->storages[v->storage].offset + v->offset};
+        *out =
+            (sw_array){v->type.dtype, v->type.shape,
+                       sw_arena_base(exec->arena) + t->storages[v->storage].offset + v->offset};
         return SW_OK;
     }
     SW_FAIL(SW_INVALID, "the last run had no output '%s'", name);

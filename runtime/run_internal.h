@@ -1,4 +1,5 @@
-/* Between the files that run programs: arguments, ownership, immediate mode, profile records. */
+/* Between the files that run programs: arguments, ownership, immediate mode, profile records.
+ */
 #ifndef SW_RUN_INTERNAL_H
 #define SW_RUN_INTERNAL_H
 
@@ -13,10 +14,13 @@ void swi_leave(sw_exec *exec, const sw_run_args *args);
 /* Segment addresses of a run: SWI_SEG_COUNT + 1 of them, the last NULL. */
 void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base);
 sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
-sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const swi_program *program,
-                           sw_status status);
+sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args,
+                           const swi_program *program, sw_status status);
 sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *updated);
 sw_status swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *program);
 sw_status swi_profile_step(sw_exec *exec, const sw_run_args *args);
+/* What sw_witness found, with the plan in front of it. */
+sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_program *program,
+                              uint32_t which, const sw_witness_info *info);
 
 #endif

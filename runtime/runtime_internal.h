@@ -1,9 +1,10 @@
 /* What the files of runtime/ share: models, traces, programs, execs.
  *
- * A trace (struct sw_ctx) collects nodes, values and storages while the step function runs. Finishing
- * it leaves a program: the flat list of ops with planned storages. A program holds no address: each
- * storage lies in a segment (step arena, input i, model i) at an offset, and a run binds segments.
- * Immediate mode uses the same trace and executes each node as it is appended. */
+ * A trace (struct sw_ctx) collects nodes, values and storages while the step function runs.
+ * Finishing it leaves a program: the flat list of ops with planned storages. A program holds no
+ * address: each storage lies in a segment (step arena, input i, model i) at an offset, and a
+ * run binds segments. Immediate mode uses the same trace and executes each node as it is
+ * appended. */
 #ifndef SW_RUNTIME_INTERNAL_H
 #define SW_RUNTIME_INTERNAL_H
 
@@ -19,19 +20,19 @@
 #define SWI_MAX_SCOPE 192
 
 /* One list of roles; reports use these names. */
-#define SWI_ROLES(X)                                                                               \
-    X(PARAMETER, "parameter")                                                                      \
-    X(OPTIMIZER_STATE, "optimizer_state")                                                          \
-    X(BUFFER, "buffer")                                                                            \
-    X(STATE, "state")                                                                              \
-    X(KNOB, "knob")                                                                                \
-    X(INPUT, "input")                                                                              \
-    X(ACTIVATION, "activation")                                                                    \
-    X(SAVED, "saved")                                                                              \
-    X(GRADIENT, "gradient")                                                                        \
-    X(TEMPORARY, "temporary")                                                                      \
-    X(WORKSPACE, "workspace")                                                                      \
-    X(METRIC, "metric")                                                                            \
+#define SWI_ROLES(X)                                                                           \
+    X(PARAMETER, "parameter")                                                                  \
+    X(OPTIMIZER_STATE, "optimizer_state")                                                      \
+    X(BUFFER, "buffer")                                                                        \
+    X(STATE, "state")                                                                          \
+    X(KNOB, "knob")                                                                            \
+    X(INPUT, "input")                                                                          \
+    X(ACTIVATION, "activation")                                                                \
+    X(SAVED, "saved")                                                                          \
+    X(GRADIENT, "gradient")                                                                    \
+    X(TEMPORARY, "temporary")                                                                  \
+    X(WORKSPACE, "workspace")                                                                  \
+    X(METRIC, "metric")                                                                        \
     X(OUTPUT, "output")
 #define SWI_ROLE_ENUM(id, name) SWI_ROLE_##id,
 typedef enum { SWI_ROLES(SWI_ROLE_ENUM) SWI_ROLE_COUNT } swi_role;
@@ -40,12 +41,13 @@ const char *swi_role_name(swi_role role);
 /* Segments of a binding. */
 enum {
     SWI_SEG_STEP = 0,
-    SWI_SEG_INPUT = 1, /* + i */
+    SWI_SEG_INPUT = 1,                              /* + i */
     SWI_SEG_MODEL = SWI_SEG_INPUT + SWI_MAX_INPUTS, /* + i */
     SWI_SEG_COUNT = SWI_SEG_MODEL + SWI_MAX_MODELS
 };
 
-/* ---- models ---------------------------------------------------------------------------------- */
+/* ---- models
+ * ---------------------------------------------------------------------------------- */
 
 typedef struct {
     char name[96];
@@ -85,7 +87,7 @@ typedef struct {
 
 struct sw_model {
     char name[64];
-    uint64_t uid; /* unique in the process: keys hold it instead of the address */
+    uint64_t uid;       /* unique in the process: keys hold it instead of the address */
     sw_status declared; /* first error of a declaration */
     char declared_message[256];
     swi_entry *entries; /* index 0 is unused, so that {0} is no parameter */
@@ -117,27 +119,29 @@ sw_status swi_init_values(float *to, int64_t n, const sw_shape *shape, const cha
                           uint64_t seed, const char *name);
 sw_status swi_init_check(const char *init);
 
-/* ---- ops ------------------------------------------------------------------------------------- */
+/* ---- ops
+ * ------------------------------------------------------------------------------------- */
 
 const sw_op_desc *swi_op(uint32_t id);
 uint32_t swi_op_count(void);
 
-/* ---- traces ---------------------------------------------------------------------------------- */
+/* ---- traces
+ * ---------------------------------------------------------------------------------- */
 
 typedef struct {
     size_t bytes;   /* payload */
     size_t rounded; /* to SW_ALIGN: what is counted */
     uint32_t segment;
-    size_t offset;  /* in the segment; for the step arena by the plan */
-    uint32_t version; /* grows with each overwriting op (trace time) */
-    uint32_t entry;   /* of the model, for model segments */
+    size_t offset;         /* in the segment; for the step arena by the plan */
+    uint32_t version;      /* grows with each overwriting op (trace time) */
+    uint32_t entry;        /* of the model, for model segments */
     uint32_t birth, death; /* run positions: first op that writes, last that touches */
     uint32_t alias;        /* the storage whose place it takes, or itself */
     swi_role role;
     sw_phase phase; /* of its birth */
     uint32_t layer; /* strings */
     uint32_t name;
-    bool pinned;   /* lives to the end of the run: metrics and outputs */
+    bool pinned;         /* lives to the end of the run: metrics and outputs */
     bool declared_saved; /* some gradient kernel of its op's save policy names it */
 } swi_storage;
 
@@ -160,7 +164,7 @@ typedef struct {
     uint32_t first; /* operands: n_in inputs, then n_out outputs (extras included); value ids */
     uint32_t attrs; /* offset in the attrs pool */
     uint32_t accumulate;
-    uint32_t scratch; /* storage, SWI_NONE */
+    uint32_t scratch;  /* storage, SWI_NONE */
     sw_kernel *kernel; /* NULL for views */
     sw_phase phase;
     uint32_t layer;
@@ -220,7 +224,8 @@ struct sw_ctx {
     uint32_t n_grads, cap_grads;
     uint32_t *value_grads; /* gradient of each value in the running sw_backward */
     uint32_t cap_value_grads;
-    uint32_t clip_scale[SWI_MAX_MODELS][8]; /* value of the pending gradient scale per optimizer */
+    uint32_t clip_scale[SWI_MAX_MODELS]
+                       [8]; /* value of the pending gradient scale per optimizer */
     /* immediate mode */
     uint32_t done_storages; /* have their bytes */
     size_t base_bytes;
@@ -240,8 +245,9 @@ uint32_t swi_contiguous(sw_ctx *ctx, uint32_t value);
 uint32_t swi_new_value(sw_ctx *ctx, const sw_type *type, uint32_t storage);
 uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role);
 
-/* Append a kernel node. into[j] != SWI_NONE: output j overwrites (or, with its accumulate bit, adds
- * to) the storage of that value and becomes its new version. Receives output values in outs. */
+/* Append a kernel node. into[j] != SWI_NONE: output j overwrites (or, with its accumulate bit,
+ * adds to) the storage of that value and becomes its new version. Receives output values in
+ * outs. */
 typedef struct {
     uint32_t op;
     int grad;
@@ -258,7 +264,8 @@ typedef struct {
 sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs);
 /* The rest of appending an op by descriptor: layouts, copies, types. into as above or NULL. */
 sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in, const void *attrs,
-                    const uint32_t *into, uint32_t accumulate, const char *stream, uint32_t *outs);
+                    const uint32_t *into, uint32_t accumulate, const char *stream,
+                    uint32_t *outs);
 
 /* Make the gradient in *slot own its bytes alone, so that it can be added to. */
 sw_status swi_own_gradient(sw_ctx *ctx, uint32_t *slot, uint32_t first_storage);
@@ -270,7 +277,8 @@ void swi_ctx_free(sw_ctx *ctx);
 /* Immediate mode: give the node's new storages bytes and run it. */
 sw_status swi_immediate_node(sw_ctx *ctx, uint32_t node);
 
-/* ---- programs -------------------------------------------------------------------------------- */
+/* ---- programs
+ * -------------------------------------------------------------------------------- */
 
 /* Where an operand's bytes are: a segment of the binding and an offset in it. */
 typedef struct {
@@ -279,8 +287,8 @@ typedef struct {
 } swi_bind;
 
 typedef struct {
-    uint32_t node;     /* of the trace */
-    uint32_t first;    /* first buffer and bind of this op; scratch is the last bind */
+    uint32_t node;  /* of the trace */
+    uint32_t first; /* first buffer and bind of this op; scratch is the last bind */
     uint32_t n_buffers;
     uint32_t births, n_births; /* into program->births */
     uint32_t deaths, n_deaths; /* into program->deaths */
@@ -301,7 +309,7 @@ typedef struct swi_program {
     uint32_t *births, *deaths; /* storages (roots in the step arena) */
     uint32_t n_births;
     sw_launch *launches;
-    size_t height;    /* of the step arena */
+    size_t height;     /* of the step arena */
     size_t slot_bytes; /* inputs, rounded */
     int n_models;
     size_t model_bytes;
@@ -310,6 +318,7 @@ typedef struct swi_program {
     uint32_t peak_op;
     double *metrics; /* of the last run */
     bool profiled;   /* the exec's profile has its plan */
+    bool ran;        /* at least once: later runs are warm */
     size_t heap_bytes[8];
 } swi_program;
 
@@ -320,7 +329,7 @@ uint64_t swi_trace_hash(const swi_trace *trace);
 sw_status swi_program_create(swi_program **out, const sw_ctx *ctx);
 void swi_program_free(swi_program *program);
 void swi_pass_inplace(swi_trace *trace, const uint32_t *order, uint32_t n);
-void swi_program_bind(swi_program *program); /* binds, births, deaths from storages */
+void swi_program_bind(swi_program *program);         /* binds, births, deaths from storages */
 sw_status swi_program_measure(swi_program *program); /* info from lifetimes */
 /* Figures of the program's plan with data_bytes as given by the caller. */
 void swi_plan_info(const swi_program *program, size_t data_bytes, sw_plan_info *out);
@@ -328,7 +337,8 @@ void swi_plan_info(const swi_program *program, size_t data_bytes, sw_plan_info *
 const char *swi_storage_name(const swi_trace *trace, uint32_t storage, char *to, size_t bytes);
 const char *swi_node_name(const swi_trace *trace, const swi_node *node, char *to, size_t bytes);
 
-/* ---- execs ----------------------------------------------------------------------------------- */
+/* ---- execs
+ * ----------------------------------------------------------------------------------- */
 
 typedef struct {
     uint64_t hash;
@@ -362,11 +372,12 @@ struct sw_exec {
     uint64_t clock;
     uint32_t next_program_id;
     int busy;
-    bool broken; /* after a device fault */
+    bool broken;        /* after a device fault */
     bool reset_pending; /* outputs of the last run are still in the arena */
-    swi_program *last; /* of the last run */
+    swi_program *last;  /* of the last run */
     bool last_immediate;
     sw_run_info info;
+    swi_trace immediate_trace; /* of the last immediate run: names and places of what left it */
     double *immediate_metrics;
     uint32_t cap_immediate_metrics;
     uint64_t *op_ns;
@@ -375,8 +386,9 @@ struct sw_exec {
     size_t cap_key_scratch;
 };
 
-/* Find or make the program of these arguments (traces and plans on the first call). */
-sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out, bool *fresh);
+/* Find or make the program of these arguments; *fresh: this call traced. */
+sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out,
+                           bool *fresh);
 
 /* Around each op of a run; any may be NULL. */
 typedef struct {
@@ -385,8 +397,9 @@ typedef struct {
     sw_status (*after)(void *context, uint32_t op);
 } swi_hooks;
 
-/* Run a program op by op with a binding of the caller's: base[segment] + binds[k].offset. Neither
- * arena nor profiler is told; used by the witnesses. *updated (or NULL) says whether an update ran. */
+/* Run a program op by op with a binding of the caller's: base[segment] + binds[k].offset.
+ * Neither arena nor profiler is told; used by the witnesses. *updated (or NULL) says whether an
+ * update ran. */
 sw_status swi_program_execute(sw_exec *exec, swi_program *program, const sw_run_args *args,
                               unsigned char *const *base, const swi_bind *binds,
                               const swi_hooks *hooks, bool *updated);

@@ -1,8 +1,8 @@
-/* Parameters and buffers to and from a safetensors file: 8 bytes with the header's length (little
- * endian), the header (safetensors_header.c), the data without holes.
+/* Parameters and buffers to and from a safetensors file: 8 bytes with the header's length
+ * (little endian), the header (safetensors_header.c), the data without holes.
  *
- * Saving writes PATH.tmp, has it synced, and renames it: PATH is the old file or the new one. Loading
- * checks the whole header and has all bytes in memory before the model changes. */
+ * Saving writes PATH.tmp, has it synced, and renames it: PATH is the old file or the new one.
+ * Loading checks the whole header and has all bytes in memory before the model changes. */
 #include "alloc/mem.h"
 #include "alloc/sys.h"
 #include "runtime/runtime_internal.h"
@@ -25,14 +25,20 @@ static bool is_saved(const swi_entry *entry)
     return entry->role == SWI_ROLE_PARAMETER || entry->role == SWI_ROLE_BUFFER;
 }
 
-/* ---- saving ---------------------------------------------------------------------------------- */
+/* ---- saving
+ * ---------------------------------------------------------------------------------- */
 
 /* Whether a name can stand in JSON: UTF-8 without overlong forms and surrogates. */
 static bool is_utf8(const char *name)
 {
     const unsigned char *p = (const unsigned char *)name;
     while (*p != 0) {
-        const int more = *p < 0x80 ? 0 : *p < 0xc2 ? -1 : *p < 0xe0 ? 1 : *p < 0xf0 ? 2 : *p < 0xf5 ? 3 : -1;
+        const int more = *p < 0x80   ? 0
+                         : *p < 0xc2 ? -1
+                         : *p < 0xe0 ? 1
+                         : *p < 0xf0 ? 2
+                         : *p < 0xf5 ? 3
+                                     : -1;
         if (more < 0)
             return false;
         uint32_t code = *p++;
@@ -55,26 +61,30 @@ static sw_status check_savable(const sw_model *model)
     if (!model->ready)
         SW_FAIL(SW_INVALID, "sw_model_save: model %s is not ready", model->name);
     if (model->damaged)
-        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first", model->name);
+        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
+                model->name);
     if (__atomic_load_n(&model->busy, __ATOMIC_ACQUIRE))
         SW_FAIL(SW_BUSY, "model %s is in use by another thread", model->name);
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *entry = &model->entries[i];
-        if (is_saved(entry) && (!is_utf8(entry->name) || strcmp(entry->name, "__metadata__") == 0))
-            SW_FAIL(SW_INVALID, "model %s: a safetensors file cannot hold the name '%s'", model->name,
-                    entry->name);
+        if (is_saved(entry) &&
+            (!is_utf8(entry->name) || strcmp(entry->name, "__metadata__") == 0))
+            SW_FAIL(SW_INVALID, "model %s: a safetensors file cannot hold the name '%s'",
+                    model->name, entry->name);
     }
     return SW_OK;
 }
 
-/* The entry that follows `i` in the file (0 is before the first, and the answer behind the last): the
- * widest types first, so that each tensor is aligned to its type; else in the model's order. */
+/* The entry that follows `i` in the file (0 is before the first, and the answer behind the
+ * last): the widest types first, so that each tensor is aligned to its type; else in the
+ * model's order. */
 static uint32_t next_saved(const sw_model *model, uint32_t i)
 {
     size_t width = i == 0 ? 8 : sw_dtype_bytes(model->entries[i].dtype);
     for (; width > 0; width /= 2, i = 0)
         for (uint32_t k = i + 1; k < model->n_entries; k++)
-            if (is_saved(&model->entries[k]) && sw_dtype_bytes(model->entries[k].dtype) == width)
+            if (is_saved(&model->entries[k]) &&
+                sw_dtype_bytes(model->entries[k].dtype) == width)
                 return k;
     return 0;
 }
@@ -85,19 +95,22 @@ static void write_header(const sw_model *model, swi_st_text *text)
     swi_st_begin(text);
     for (uint32_t i = next_saved(model, 0); i != 0; i = next_saved(model, i)) {
         const swi_entry *entry = &model->entries[i];
-        swi_st_add(text, entry->name, dtype_name(entry->dtype), &entry->shape, at, at + entry->bytes);
+        swi_st_add(text, entry->name, dtype_name(entry->dtype), &entry->shape, at,
+                   at + entry->bytes);
         at += entry->bytes;
     }
     swi_st_end(text);
 }
 
-static sw_status write_all(const sw_model *model, sw_file *file, const char *header, size_t bytes)
+static sw_status write_all(const sw_model *model, sw_file *file, const char *header,
+                           size_t bytes)
 {
     const uint64_t length = bytes;
     SW_TRY(sw_file_write(file, &length, sizeof length));
     SW_TRY(sw_file_write(file, header, bytes));
     for (uint32_t i = next_saved(model, 0); i != 0; i = next_saved(model, i))
-        SW_TRY(sw_file_write(file, model->base + model->entries[i].offset, model->entries[i].bytes));
+        SW_TRY(sw_file_write(file, model->base + model->entries[i].offset,
+                             model->entries[i].bytes));
     return sw_file_sync(file);
 }
 
@@ -145,7 +158,8 @@ sw_status sw_model_save(const sw_model *model, const char *path)
     return status;
 }
 
-/* ---- loading: the header against the model --------------------------------------------------- */
+/* ---- loading: the header against the model
+ * --------------------------------------------------- */
 
 typedef struct {
     uint64_t begin, end;
@@ -166,7 +180,8 @@ static void describe(char *to, size_t bytes, const char *dtype, int rank, const 
 {
     size_t at = (size_t)snprintf(to, bytes, "%s (", dtype);
     for (int i = 0; i < rank && i < SW_MAX_RANK && at < bytes; i++)
-        at += (size_t)snprintf(to + at, bytes - at, "%s%lld", i > 0 ? ", " : "", (long long)dim[i]);
+        at += (size_t)snprintf(to + at, bytes - at, "%s%lld", i > 0 ? ", " : "",
+                               (long long)dim[i]);
     if (at < bytes)
         snprintf(to + at, bytes - at, "%s)", rank > SW_MAX_RANK ? ", ..." : "");
 }
@@ -185,25 +200,30 @@ static uint32_t find_entry(const check *c, const swi_st_tensor *tensor)
 /* A file's name for a message: what is not printable becomes '?'. */
 static void printable(char *to, size_t bytes, const swi_st_tensor *tensor)
 {
-    size_t n = tensor->name_bytes < sizeof tensor->name ? tensor->name_bytes : sizeof tensor->name;
+    size_t n =
+        tensor->name_bytes < sizeof tensor->name ? tensor->name_bytes : sizeof tensor->name;
     n = n < bytes - 1 ? n : bytes - 1;
     for (size_t i = 0; i < n; i++)
-        to[i] = (unsigned char)tensor->name[i] < 0x20 || tensor->name[i] == 0x7f ? '?' : tensor->name[i];
+        to[i] = (unsigned char)tensor->name[i] < 0x20 || tensor->name[i] == 0x7f
+                    ? '?'
+                    : tensor->name[i];
     to[n] = '\0';
 }
 
 static sw_status check_type(const check *c, const swi_entry *entry, const swi_st_tensor *tensor)
 {
-    bool same = strcmp(tensor->dtype, dtype_name(entry->dtype)) == 0 && tensor->rank == entry->shape.rank;
+    bool same = strcmp(tensor->dtype, dtype_name(entry->dtype)) == 0 &&
+                tensor->rank == entry->shape.rank;
     for (int i = 0; same && i < tensor->rank; i++)
         same = tensor->dim[i] == entry->shape.dim[i];
     if (same)
         return SW_OK;
     char there[120], wanted[120];
     describe(there, sizeof there, tensor->dtype, tensor->rank, tensor->dim);
-    describe(wanted, sizeof wanted, dtype_name(entry->dtype), entry->shape.rank, entry->shape.dim);
-    SW_FAIL(SW_FORMAT, "%s: '%s' is %s; model %s wants %s", c->path, entry->name, there, c->model->name,
-            wanted);
+    describe(wanted, sizeof wanted, dtype_name(entry->dtype), entry->shape.rank,
+             entry->shape.dim);
+    SW_FAIL(SW_FORMAT, "%s: '%s' is %s; model %s wants %s", c->path, entry->name, there,
+            c->model->name, wanted);
 }
 
 static sw_status check_tensor(void *context, const swi_st_tensor *tensor)
@@ -221,9 +241,10 @@ static sw_status check_tensor(void *context, const swi_st_tensor *tensor)
     SW_TRY(check_type(c, entry, tensor));
     if (tensor->begin > tensor->end || tensor->end > c->data_bytes ||
         tensor->end - tensor->begin != entry->bytes)
-        SW_FAIL(SW_FORMAT, "%s: '%s' lies at %llu to %llu; %zu bytes inside %llu wanted", c->path,
-                entry->name, (unsigned long long)tensor->begin, (unsigned long long)tensor->end,
-                entry->bytes, (unsigned long long)c->data_bytes);
+        SW_FAIL(
+            SW_FORMAT, "%s: '%s' lies at %llu to %llu; it has %zu bytes, the file's data %llu",
+            c->path, entry->name, (unsigned long long)tensor->begin,
+            (unsigned long long)tensor->end, entry->bytes, (unsigned long long)c->data_bytes);
     c->pieces[i] = (piece){tensor->begin, tensor->end, i, true};
     return SW_OK;
 }
@@ -257,7 +278,8 @@ static sw_status check_cover(check *c)
         if (c->pieces[i].begin != at)
             SW_FAIL(SW_FORMAT, "%s: '%s' begins at %llu, %llu wanted: %s", c->path,
                     entries[c->pieces[i].entry].name, (unsigned long long)c->pieces[i].begin,
-                    (unsigned long long)at, c->pieces[i].begin < at ? "tensors overlap" : "a hole");
+                    (unsigned long long)at,
+                    c->pieces[i].begin < at ? "tensors overlap" : "a hole");
         at = c->pieces[i].end;
     }
     if (at != c->data_bytes)
@@ -266,7 +288,8 @@ static sw_status check_cover(check *c)
     return SW_OK;
 }
 
-/* ---- loading: bytes -------------------------------------------------------------------------- */
+/* ---- loading: bytes
+ * -------------------------------------------------------------------------- */
 
 static sw_status read_exactly(sw_file *file, void *to, size_t bytes)
 {
@@ -277,15 +300,16 @@ static sw_status read_exactly(sw_file *file, void *to, size_t bytes)
     return SW_OK;
 }
 
-/* The header's length, held against the file's; the position is then the header's first byte. */
+/* The header's length, held against the file's; the position is then the header's first byte.
+ */
 static sw_status read_length(sw_file *file, size_t *header_bytes, uint64_t *data_bytes)
 {
     const char *path = sw_file_path(file);
     uint64_t size = 0, length = 0;
     SW_TRY(sw_file_size(file, &size));
     if (size < sizeof length)
-        SW_FAIL(SW_FORMAT, "%s: %llu bytes are no safetensors file: the header's length is 8", path,
-                (unsigned long long)size);
+        SW_FAIL(SW_FORMAT, "%s: %llu bytes are no safetensors file: the header's length is 8",
+                path, (unsigned long long)size);
     SW_TRY(read_exactly(file, &length, sizeof length));
     if (length > size - sizeof length)
         SW_FAIL(SW_FORMAT, "%s: a header of %llu bytes is announced, %llu are there", path,
@@ -319,7 +343,8 @@ static sw_status take_data(const check *c, sw_model *model, sw_file *file)
     if (status == SW_OK) {
         for (uint32_t i = 0; i < c->n; i++) {
             const swi_entry *entry = &model->entries[c->pieces[i].entry];
-            memcpy(model->base + entry->offset, (const char *)data + c->pieces[i].begin, entry->bytes);
+            memcpy(model->base + entry->offset, (const char *)data + c->pieces[i].begin,
+                   entry->bytes);
         }
         model->damaged = false;
     }
@@ -350,7 +375,8 @@ sw_status sw_model_load(sw_model *model, const char *path)
     if (!model->ready)
         SW_FAIL(SW_INVALID, "sw_model_load: model %s is not ready", model->name);
     int free = 0;
-    if (!__atomic_compare_exchange_n(&model->busy, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    if (!__atomic_compare_exchange_n(&model->busy, &free, 1, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
         SW_FAIL(SW_BUSY, "model %s is in use by another thread", model->name);
     sw_file *file;
     sw_status status = sw_file_open(&file, path, SW_FILE_READ);

@@ -1,15 +1,17 @@
 /* The header of a safetensors file: a JSON object {"NAME": {"dtype": "F32", "shape": [2, 3],
  * "data_offsets": [0, 24]}, "__metadata__": {"KEY": "TEXT"}}.
  *
- * The reader below takes this one shape of JSON and nothing else. It needs no memory, so a hostile
- * header cannot make it take any; a general JSON library builds a tree of many times the text. */
+ * The reader below takes this one shape of JSON and nothing else. It needs no memory, so a
+ * hostile header cannot make it take any; a general JSON library builds a tree of many times
+ * the text. */
 #include "runtime/safetensors_internal.h"
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing
+ * --------------------------------------------------------------------------------- */
 
 static void put(swi_st_text *text, const char *from, size_t bytes)
 {
@@ -81,7 +83,8 @@ void swi_st_end(swi_st_text *text)
         put_text(text, " ");
 }
 
-/* ---- reading: characters, strings, numbers --------------------------------------------------- */
+/* ---- reading: characters, strings, numbers
+ * --------------------------------------------------- */
 
 typedef struct {
     const char *path;
@@ -97,7 +100,8 @@ static sw_status bad(const reader *r, const char *what)
 /* The next character that is not a space; -1 at the end. */
 static int peek(reader *r)
 {
-    while (r->at < r->bytes && r->text[r->at] != '\0' && strchr(" \t\r\n", r->text[r->at]) != NULL)
+    while (r->at < r->bytes && r->text[r->at] != '\0' &&
+           strchr(" \t\r\n", r->text[r->at]) != NULL)
         r->at++;
     return r->at < r->bytes ? r->text[r->at] : -1;
 }
@@ -236,7 +240,8 @@ static sw_status read_number(reader *r, uint64_t *out)
     for (int n = 0; c >= '0' && c <= '9'; n++) {
         if (zero && n > 0)
             return bad(r, "a number that begins with 0");
-        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, c - '0', &value))
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, c - '0', &value))
             return bad(r, "a number that is too large");
         r->at++;
         c = r->at < r->bytes ? r->text[r->at] : -1;
@@ -247,7 +252,8 @@ static sw_status read_number(reader *r, uint64_t *out)
     return SW_OK;
 }
 
-/* ---- reading: tensors ------------------------------------------------------------------------ */
+/* ---- reading: tensors
+ * ------------------------------------------------------------------------ */
 
 static sw_status read_shape(reader *r, swi_st_tensor *tensor)
 {
@@ -279,6 +285,9 @@ static sw_status read_dtype(reader *r, swi_st_tensor *tensor)
 {
     string dtype = {tensor->dtype, sizeof tensor->dtype - 1, 0};
     SW_TRY(read_string(r, &dtype));
+    if (memchr(tensor->dtype, '\0', dtype.length < dtype.cap ? dtype.length : dtype.cap) !=
+        NULL)
+        return bad(r, "a zero character in a dtype");
     tensor->dtype[dtype.length < dtype.cap ? dtype.length : dtype.cap] = '\0';
     return SW_OK;
 }

@@ -1,5 +1,5 @@
-/* The header of a safetensors file as text: written for a list of tensors, read back one by one.
- * Knows nothing of models. */
+/* The header of a safetensors file as text: written for a list of tensors, read back one by
+ * one. Knows nothing of models. */
 #ifndef SW_SAFETENSORS_INTERNAL_H
 #define SW_SAFETENSORS_INTERNAL_H
 
@@ -17,8 +17,8 @@ typedef struct {
     uint64_t begin, end; /* in the data */
 } swi_st_tensor;
 
-/* Call `visit` for each tensor of the header in the order of the text. SW_FORMAT, naming `path` and
- * the byte, for anything that is not the header of a safetensors file. Takes no memory. */
+/* Call `visit` for each tensor of the header in the order of the text. SW_FORMAT, naming `path`
+ * and the byte, for anything that is not the header of a safetensors file. Takes no memory. */
 typedef sw_status swi_st_visit(void *context, const swi_st_tensor *tensor);
 SW_MUST_USE sw_status swi_st_parse(const char *text, size_t bytes, const char *path,
                                    swi_st_visit *visit, void *context);

@@ -1,17 +1,18 @@
 /* stepwell: a training runtime whose subject is memory. The public header; C11 and C++ read it.
  *
- * A training program creates an exec (device, threads, one step arena) and a model (parameters),
- * writes one step function, and calls sw_run for each batch. The first run of a shape traces the
- * function, plans every byte, and later runs only compute.
+ * A training program creates an exec (device, threads, one step arena) and a model
+ * (parameters), writes one step function, and calls sw_run for each batch. The first run of a
+ * shape traces the function, plans every byte, and later runs only compute.
  *
- * Threads: an exec, a model and a ctx belong to one thread at a time (checked: SW_BUSY). Budgets and
- * datasets may be shared. The library never prints, aborts or exits.
+ * Threads: an exec, a model and a ctx belong to one thread at a time (checked: SW_BUSY).
+ * Budgets and datasets may be shared. The library never prints, aborts or exits.
  *
- * Errors: functions that can fail return sw_status; sw_last_error() has the reason. Inside a step
- * function ops return handles instead: the first error stays in the ctx, later ops do nothing, and
- * sw_run returns it.
+ * Errors: functions that can fail return sw_status; sw_last_error() has the reason. Inside a
+ * step function ops return handles instead: the first error stays in the ctx, later ops do
+ * nothing, and sw_run returns it.
  *
- * Option structs begin with their own size, zero means default, and fields are only ever appended. */
+ * Option structs begin with their own size, zero means default, and fields are only ever
+ * appended. */
 #ifndef STEPWELL_H
 #define STEPWELL_H
 
@@ -52,7 +53,7 @@ typedef struct {
     int64_t dim[SW_MAX_RANK];
 } sw_shape;
 #ifndef __cplusplus
-#define SW_SHAPE(...)                                                                              \
+#define SW_SHAPE(...)                                                                          \
     ((sw_shape){(int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 #define SW_SCALAR ((sw_shape){0, {0}})
 #endif
@@ -81,31 +82,35 @@ typedef struct {
     const void *data;
 } sw_array;
 
-/* ---- budget and exec ------------------------------------------------------------------------ */
+/* ---- budget and exec ------------------------------------------------------------------------
+ */
 
-/* A hard limit in bytes that several execs, models and loaders may share. Destroy it after them. */
+/* A hard limit in bytes that several execs, models and loaders may share. Destroy it after
+ * them. */
 SW_MUST_USE SW_API sw_status sw_budget_create(sw_budget **out, size_t bytes);
 SW_API void sw_budget_destroy(sw_budget *budget);
 
 typedef struct {
     size_t size;
-    const char *device;  /* "cpu" (default); others answer SW_UNSUPPORTED or SW_DEVICE by name */
-    int threads;         /* 1..256; 0: 1. The same bits for every number */
-    sw_budget *budget;   /* NULL: none. Borrowed, must outlive the exec */
-    uint64_t seed;       /* of random ops */
+    const char *device; /* "cpu" (default); others answer SW_UNSUPPORTED or SW_DEVICE by name */
+    int threads;        /* 1..256; 0: 1. The same bits for every number */
+    sw_budget *budget;  /* NULL: none. Borrowed, must outlive the exec */
+    uint64_t seed;      /* of random ops */
     sw_profile *profile; /* NULL: none. Borrowed, must outlive the exec */
-    int checks;          /* 1: trace again before each run and compare; names the first difference */
-    int op_clocks;       /* 1: read the clock at every op, not only where the phase changes */
-    int no_inplace;      /* 1: switch the pass off that lets results take their input's place */
-    int max_programs;    /* bound of the keys that are remembered; 0: 4096. The least recently used goes */
-    const char *isa;     /* NULL: the best of this machine; "avx512", "avx2", "base" */
+    int checks;     /* 1: trace again before each run and compare; names the first difference */
+    int op_clocks;  /* 1: read the clock at every op, not only where the phase changes */
+    int no_inplace; /* 1: switch the pass off that lets results take their input's place */
+    int max_programs; /* bound of the keys that are remembered; 0: 4096. The least recently used
+                         goes */
+    const char *isa;  /* NULL: the best of this machine; "avx512", "avx2", "base" */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs. */
 SW_MUST_USE SW_API sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *opts);
 SW_API void sw_exec_destroy(sw_exec *exec);
 
-/* ---- model ---------------------------------------------------------------------------------- */
+/* ---- model ----------------------------------------------------------------------------------
+ */
 
 /* Declared first (no tensor memory), laid out when made ready, then fixed. `name` is copied. */
 SW_MUST_USE SW_API sw_status sw_model_create(sw_model **out, const char *name);
@@ -114,9 +119,10 @@ SW_API void sw_model_destroy(sw_model *model);
 /* Register a trainable parameter. `init` is one of
  *   "zeros" "ones" "constant:V" "normal:STD" "uniform:A,B"
  *   "kaiming_uniform" "kaiming_normal" "xavier_uniform" "xavier_normal"
- * (Kaiming: He et al. 2015, gain sqrt(2), fan in; Xavier: Glorot and Bengio 2010). Fans come from the
- * shape (out, in, kernel...). `name` and `init` are copied; names are unique in a model. F32 only.
- * An error is kept and returned by sw_model_ready; the handle then has index 0. */
+ * (Kaiming: He et al. 2015, gain sqrt(2), fan in; Xavier: Glorot and Bengio 2010). Fans come
+ * from the shape (out, in, kernel...). `name` and `init` are copied; names are unique in a
+ * model. F32 only. An error is kept and returned by sw_model_ready; the handle then has index
+ * 0. */
 SW_API sw_param sw_param_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
                              const char *init);
 /* A buffer: not trained, saved with the parameters (running statistics). */
@@ -147,9 +153,9 @@ SW_MUST_USE SW_API sw_status sw_model_copy(sw_model *to, const sw_model *from);
 SW_MUST_USE SW_API sw_status sw_model_bytes(sw_model *model, size_t *out);
 SW_API uint64_t sw_model_layout_hash(sw_model *model);
 
-/* Parameters and buffers as a safetensors file, in PyTorch's order of dims. Saving writes a new file
- * and renames it. Loading wants exactly the model's names, types and shapes (SW_FORMAT names the
- * first that differs) and changes nothing when it fails. */
+/* Parameters and buffers as a safetensors file, in PyTorch's order of dims. Saving writes a new
+ * file and renames it. Loading wants exactly the model's names, types and shapes (SW_FORMAT
+ * names the first that differs) and changes nothing when it fails. */
 SW_MUST_USE SW_API sw_status sw_model_save(const sw_model *model, const char *path);
 SW_MUST_USE SW_API sw_status sw_model_load(sw_model *model, const char *path);
 
@@ -157,7 +163,8 @@ SW_API sw_knob sw_knob_new(sw_model *model, const char *name, float value);
 SW_API void sw_knob_set(sw_knob knob, float value);
 SW_API float sw_knob_get(sw_knob knob);
 
-/* ---- layers: open structs of handles, own nothing -------------------------------------------- */
+/* ---- layers: open structs of handles, own nothing
+ * -------------------------------------------- */
 
 typedef struct {
     sw_param weight, bias; /* (out, in), (out) */
@@ -166,14 +173,16 @@ typedef struct {
     sw_param weight, bias; /* (out, in, kernel, kernel), (out) */
     int stride, pad;
 } sw_conv2d;
-/* Initialised like PyTorch's: uniform in +-1/sqrt(fan_in), weight and bias. Names get ".weight",
+/* Initialised like PyTorch's: uniform in +-1/sqrt(fan_in), weight and bias. Names get
+ * ".weight",
  * ".bias". */
 SW_API sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out);
 /* stride 1, pad 0; set the fields for others. */
 SW_API sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out,
                                int kernel);
 
-/* ---- optimizers ------------------------------------------------------------------------------ */
+/* ---- optimizers
+ * ------------------------------------------------------------------------------ */
 
 /* One parameter group: its own rate and decay. */
 typedef struct {
@@ -189,8 +198,8 @@ typedef struct {
     size_t n_params;
     float lr; /* 0: 0.01 for sgd, 0.001 for the others */
     float weight_decay;
-    float momentum; /* sgd */
-    int nesterov;   /* sgd with momentum */
+    float momentum;               /* sgd */
+    int nesterov;                 /* sgd with momentum */
     float beta1, beta2, epsilon;  /* adam, adamw; 0: 0.9, 0.999, 1e-8 */
     const sw_param_group *groups; /* instead of params */
     size_t n_groups;
@@ -214,9 +223,11 @@ typedef struct {
     float gamma, floor;
 } sw_schedule;
 /* The rate of step 0, 1, ...; SW_INVALID for an unknown kind or missing numbers. */
-SW_MUST_USE SW_API sw_status sw_schedule_at(const sw_schedule *schedule, uint64_t step, float *out);
+SW_MUST_USE SW_API sw_status sw_schedule_at(const sw_schedule *schedule, uint64_t step,
+                                            float *out);
 
-/* ---- step function --------------------------------------------------------------------------- */
+/* ---- step function
+ * --------------------------------------------------------------------------- */
 
 typedef void sw_step_fn(sw_ctx *ctx, void *user);
 
@@ -234,15 +245,16 @@ SW_API sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x);
 SW_API sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x);
 /* The same on values; bias {0}: none. */
 SW_API sw_value sw_linear_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias);
-SW_API sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, int stride,
-                             int pad);
+SW_API sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                             int stride, int pad);
 
 /* Pointwise, any shape, F32. */
 SW_API sw_value sw_relu(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_leaky_relu(sw_ctx *ctx, sw_value x, float slope);
 SW_API sw_value sw_tanh(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_sigmoid(sw_ctx *ctx, sw_value x);
-SW_API sw_value sw_swish(sw_ctx *ctx, sw_value x); /* x * sigmoid(x); keeps x and nothing else */
+SW_API sw_value sw_swish(sw_ctx *ctx,
+                         sw_value x); /* x * sigmoid(x); keeps x and nothing else */
 /* With broadcasting by NumPy's rule. */
 SW_API sw_value sw_add(sw_ctx *ctx, sw_value a, sw_value b);
 SW_API sw_value sw_mul(sw_ctx *ctx, sw_value a, sw_value b);
@@ -251,8 +263,8 @@ SW_API sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor);
 /* U8 or I32 to F32: x * scale + shift. Phase data. */
 SW_API sw_value sw_to_f32(sw_ctx *ctx, sw_value x, float scale, float shift);
 
-/* (batch, c, h, w). k x k windows, stride k; sw_*_pool2d gives stride and padding their own numbers;
- * average pooling counts padding as zeros. Global pooling gives (batch, c, 1, 1). */
+/* (batch, c, h, w). k x k windows, stride k; sw_*_pool2d gives stride and padding their own
+ * numbers; average pooling counts padding as zeros. Global pooling gives (batch, c, 1, 1). */
 SW_API sw_value sw_max_pool(sw_ctx *ctx, sw_value x, int k);
 SW_API sw_value sw_avg_pool(sw_ctx *ctx, sw_value x, int k);
 SW_API sw_value sw_max_pool2d(sw_ctx *ctx, sw_value x, int k, int stride, int pad);
@@ -262,7 +274,7 @@ SW_API sw_value sw_global_avg_pool(sw_ctx *ctx, sw_value x);
 
 /* Views: no bytes of their own where strides can say it, else a counted copy. */
 SW_API sw_value sw_reshape(sw_ctx *ctx, sw_value x, sw_shape shape); /* one dim may be -1 */
-SW_API sw_value sw_flatten(sw_ctx *ctx, sw_value x);                 /* (batch, everything else) */
+SW_API sw_value sw_flatten(sw_ctx *ctx, sw_value x); /* (batch, everything else) */
 SW_API sw_value sw_slice(sw_ctx *ctx, sw_value x, int axis, int64_t from, int64_t n);
 SW_API sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis);
 SW_API sw_value sw_detach(sw_ctx *ctx, sw_value x); /* the same bytes, no gradient passes */
@@ -287,7 +299,8 @@ SW_API sw_value sw_rand(sw_ctx *ctx, const char *stream, sw_shape shape);  /* [0
 
 /* Append the gradients of what these optimizers own; others pass through or are pruned. */
 SW_API void sw_backward(sw_ctx *ctx, sw_value loss, sw_optimizer *const *optimizers, int n);
-/* Add this run's gradients to the kept ones (keep_gradients); sw_update then uses and clears them. */
+/* Add this run's gradients to the kept ones (keep_gradients); sw_update then uses and clears
+ * them. */
 SW_API void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer);
 /* Scale the gradients of the next sw_update so that their global norm is at most `max`. */
 SW_API void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max);
@@ -308,10 +321,11 @@ SW_MUST_USE SW_API sw_status sw_item(sw_ctx *ctx, sw_value scalar, double *out);
 SW_API void sw_fail(sw_ctx *ctx, sw_status status, const char *message);
 SW_API sw_status sw_ctx_status(sw_ctx *ctx);
 
-/* ---- run and plan ---------------------------------------------------------------------------- */
+/* ---- run and plan
+ * ---------------------------------------------------------------------------- */
 
-/* A program is traced and planned on the first call of a key: fn, user, models and their layouts,
- * input shapes and types, mode, frozen set, variant. */
+/* A program is traced and planned on the first call of a key: fn, user, models and their
+ * layouts, input shapes and types, mode, frozen set, variant. */
 typedef struct {
     size_t size;
     sw_step_fn *fn;
@@ -349,9 +363,9 @@ typedef struct {
     char holders[256]; /* who holds the peak: the largest, with bytes */
 } sw_plan_info;
 
-/* Trace and plan without tensor memory; inputs' data may be NULL. With a budget the exec's arena and
- * the models are reserved in it: SW_NOMEM says what is needed and who holds the peak, and *out is
- * filled then too. */
+/* Trace and plan without tensor memory; inputs' data may be NULL. With a budget the exec's
+ * arena and the models are reserved in it: SW_NOMEM says what is needed and who holds the peak,
+ * and *out is filled then too. */
 SW_MUST_USE SW_API sw_status sw_plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out);
 
 /* What the last run measured. */
@@ -361,7 +375,7 @@ typedef struct {
     size_t peak_bytes, arena_bytes, model_bytes, bump_bytes;
     uint64_t allocations; /* heap and system calls of the allocation table during the run */
     uint64_t ns;
-    int warm; /* 0: the run traced or planned */
+    int warm; /* 0: the run traced, or its program has never run before */
 } sw_run_info;
 SW_MUST_USE SW_API sw_status sw_last_run(const sw_exec *exec, sw_run_info *out);
 
@@ -370,7 +384,8 @@ SW_MUST_USE SW_API sw_status sw_metric_get(sw_exec *exec, const char *name, doub
 /* data is valid until the exec's next run. */
 SW_MUST_USE SW_API sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out);
 
-/* ---- witnesses: how "measured" is measured --------------------------------------------------- */
+/* ---- witnesses: how "measured" is measured
+ * --------------------------------------------------- */
 
 #define SW_WITNESS_ACCESS 1u
 #define SW_WITNESS_EXTENT 2u
@@ -379,29 +394,34 @@ SW_MUST_USE SW_API sw_status sw_output_get(sw_exec *exec, const char *name, sw_a
 #define SW_WITNESS_ALL 15u
 
 typedef struct {
-    size_t size; /* set by the caller */
+    size_t size;                    /* set by the caller */
     sw_phase_info phase[SW_PHASES]; /* observed by the access witness; ns is 0 */
     size_t peak_bytes;
-    uint32_t agreed;  /* bits of the witnesses that agree with the plan */
+    uint32_t agreed;   /* bits of the witnesses that agree with the plan */
     uint32_t n_faults; /* disagreements found */
     char first_fault[256];
     uint64_t ns;
 } sw_witness_info;
 
-/* Run one step under the witnesses in `which`: from the present state, which is put back afterwards.
- * SW_OK when the witnessing itself worked; `agreed` and `n_faults` have the verdict. */
+/* Run one step under the witnesses in `which`: from the present state, which is put back
+ * afterwards. SW_OK when the witnessing itself worked; `agreed` and `n_faults` have the
+ * verdict. */
 SW_MUST_USE SW_API sw_status sw_witness(sw_exec *exec, const sw_run_args *args, uint32_t which,
                                         sw_witness_info *out);
 
-/* ---- data ------------------------------------------------------------------------------------ */
+/* ---- data
+ * ------------------------------------------------------------------------------------ */
 
-/* Digits drawn by this program, 28 x 28 grey, 10 classes: the same bytes everywhere for a seed. */
+/* Digits drawn by this program, 28 x 28 grey, 10 classes: the same bytes everywhere for a seed.
+ */
 SW_MUST_USE SW_API sw_status sw_dataset_synthetic(sw_dataset **out, int64_t n, uint64_t seed);
 /* MNIST and its relatives: DIR/train-images-idx3-ubyte and its fellows, with or without ".gz".
  * `part` is "train" or "t10k". Errors name the file. */
-SW_MUST_USE SW_API sw_status sw_dataset_idx(sw_dataset **out, const char *dir, const char *part);
+SW_MUST_USE SW_API sw_status sw_dataset_idx(sw_dataset **out, const char *dir,
+                                            const char *part);
 SW_API void sw_dataset_destroy(sw_dataset *dataset);
-/* One sample: shapes without the batch axis. Field 0 is the image (1, 28, 28) U8, field 1 the label
+/* One sample: shapes without the batch axis. Field 0 is the image (1, 28, 28) U8, field 1 the
+ * label
  * () U8. */
 typedef struct {
     int64_t n, n_classes;
@@ -427,18 +447,19 @@ SW_MUST_USE SW_API sw_status sw_loader_create(sw_loader **out, const sw_dataset 
 SW_API void sw_loader_destroy(sw_loader *loader);
 /* Begin epoch `epoch`; the order depends on seed and epoch alone. */
 SW_MUST_USE SW_API sw_status sw_loader_epoch(sw_loader *loader, uint64_t epoch);
-/* The next batch: inputs as the dataset's fields with a batch axis in front, valid until the next
- * call. *n_inputs is 0 at the end of the epoch. */
+/* The next batch: inputs as the dataset's fields with a batch axis in front, valid until the
+ * next call. *n_inputs is 0 at the end of the epoch. */
 SW_MUST_USE SW_API sw_status sw_loader_next(sw_loader *loader, const sw_array **inputs,
                                             int *n_inputs);
 SW_API size_t sw_loader_bytes(const sw_loader *loader); /* all slots */
 SW_API int64_t sw_loader_batches(const sw_loader *loader);
 
-/* ---- profile --------------------------------------------------------------------------------- */
+/* ---- profile
+ * --------------------------------------------------------------------------------- */
 
 typedef struct {
     size_t size;
-    const char *path; /* NULL: count and clock, write no file */
+    const char *path;           /* NULL: count and clock, write no file */
     const char *model, *device; /* for the header of the file; copied */
     int64_t batch;
     uint64_t seed;
@@ -450,17 +471,15 @@ SW_MUST_USE SW_API sw_status sw_profile_create(sw_profile **out, const sw_profil
 SW_MUST_USE SW_API sw_status sw_profile_flush(sw_profile *profile);
 /* Writes the end record and closes; the status says whether all reached the file. */
 SW_MUST_USE SW_API sw_status sw_profile_destroy(sw_profile *profile);
-/* Record what sw_witness found for the program that ran last. `step` as in sw_run_args. */
-SW_MUST_USE SW_API sw_status sw_profile_witness(sw_profile *profile, uint64_t step,
-                                                const sw_witness_info *info);
 
-/* ---- ops from outside: the descriptor that the ops inside use ------------------------------- */
+/* ---- ops from outside: the descriptor that the ops inside use -------------------------------
+ */
 
 /* How the bytes of an image tensor (batch, c, h, w) lie. Everything else is plain. */
 typedef enum {
     SW_PLAIN, /* row-major */
-    SW_N16    /* (ceil(batch/16), c, h, w, 16): sixteen images side by side in the vector lanes. The
-                 lanes past the batch hold finite numbers, and zeros in gradients */
+    SW_N16    /* (ceil(batch/16), c, h, w, 16): sixteen images side by side in the vector lanes.
+                 The    lanes past the batch hold finite numbers, and zeros in gradients */
 } sw_layout;
 
 typedef struct {
@@ -473,8 +492,8 @@ typedef struct {
 SW_API int64_t sw_type_elements(const sw_type *type);
 SW_API size_t sw_type_bytes(const sw_type *type);
 
-/* An operand of a kernel. Strides are in elements and row-major contiguous unless the op says that
- * it takes strided operands. */
+/* An operand of a kernel. Strides are in elements and row-major contiguous unless the op says
+ * that it takes strided operands. */
 typedef struct {
     void *ptr;
     sw_type type;
@@ -515,15 +534,16 @@ typedef sw_status sw_kernel(const sw_launch *launch);
 #define SW_OUT(i) ((uint8_t)(0x20 | (i)))  /* output i (extras follow the outputs): saved */
 #define SW_DOUT(i) ((uint8_t)(0x30 | (i))) /* gradient of output i */
 
-/* One gradient kernel: operands in this order in launch->in, the gradients of the inputs in `makes` in
- * launch->out. What it names with SW_IN and SW_OUT is the save policy. An optional operand that the
- * op does not have is absent. */
+/* One gradient kernel: operands in this order in launch->in, the gradients of the inputs in
+ * `makes` in launch->out. What it names with SW_IN and SW_OUT is the save policy. An optional
+ * operand that the op does not have is absent. */
 typedef struct {
     int n_makes;
     uint8_t makes[3]; /* indices of inputs */
     int n_operands;
     uint8_t operands[8];
-    uint32_t inplace; /* bit k: out[0] may take the place of operand k (same bytes, same index) */
+    uint32_t
+        inplace; /* bit k: out[0] may take the place of operand k (same bytes, same index) */
     size_t (*scratch_bytes)(const sw_kernel_info *info); /* NULL: none */
     sw_kernel *kernel;
     sw_kernel *(*select)(const sw_kernel_info *info); /* NULL: kernel */
@@ -574,25 +594,28 @@ typedef struct {
 typedef struct {
     size_t size;
     const char *name;
-    int n_in;     /* inputs at least */
-    int max_in;   /* 0: n_in; optional or repeated inputs */
-    int n_out;    /* outputs that users see */
-    int n_extra;  /* outputs kept for backward only */
+    int n_in;    /* inputs at least */
+    int max_in;  /* 0: n_in; optional or repeated inputs */
+    int n_out;   /* outputs that users see */
+    int n_extra; /* outputs kept for backward only */
     size_t attrs_bytes;
-    /* Types of outputs and extras from those of the inputs; SW_FAIL(SW_INVALID, ...) with a reason. */
+    /* Types of outputs and extras from those of the inputs; SW_FAIL(SW_INVALID, ...) with a
+     * reason. */
     sw_status (*infer)(const sw_type *in, int n_in, const void *attrs, sw_type *out);
-    /* The layout in which image inputs (mask image_in; 0: all of rank 4) are wanted. NULL: plain. */
+    /* The layout in which image inputs (mask image_in; 0: all of rank 4) are wanted. NULL:
+     * plain. */
     sw_layout (*layout)(const sw_type *in, int n_in, const void *attrs);
     uint32_t image_in;
     uint32_t strided_in; /* bit i: input i may have any strides (plain layout) */
-    uint32_t inplace;    /* bit i: out[0] may take the place of input i (same bytes, same index) */
+    uint32_t inplace; /* bit i: out[0] may take the place of input i (same bytes, same index) */
     size_t (*scratch_bytes)(const sw_kernel_info *info); /* NULL: none */
     sw_kernel *forward;                                  /* NULL for views */
     sw_kernel *(*select)(const sw_kernel_info *info);    /* NULL: forward */
-    /* A view: strides (elements) and offset (elements) of the result on the input's bytes. Returns
-     * SW_UNSUPPORTED when strides cannot say it; a contiguous copy of the input is then tried. */
-    sw_status (*view)(const sw_buffer *in, const void *attrs, const sw_type *out, int64_t *strides,
-                      int64_t *offset);
+    /* A view: strides (elements) and offset (elements) of the result on the input's bytes.
+     * Returns SW_UNSUPPORTED when strides cannot say it; a contiguous copy of the input is then
+     * tried. */
+    sw_status (*view)(const sw_buffer *in, const void *attrs, const sw_type *out,
+                      int64_t *strides, int64_t *offset);
     const sw_grad_desc *grads;
     int n_grads;
     void (*rule)(sw_ctx *ctx, const sw_rule *rule); /* instead of grads */
@@ -602,14 +625,15 @@ typedef struct {
     sw_status (*reference)(const sw_reference *reference);
     const sw_op_case *cases;
     int n_cases;
-    sw_phase phase;   /* with has_phase */
+    sw_phase phase; /* with has_phase */
     int has_phase;
 } sw_op_desc;
 
-/* Register an op; the descriptor is copied (what it points to is kept). Names are unique. Not while
- * another thread traces. */
+/* Register an op; the descriptor is copied (what it points to is kept). Names are unique. Not
+ * while another thread traces. */
 SW_MUST_USE SW_API sw_status sw_op_register(const sw_op_desc *desc, uint32_t *id);
-/* Append one op; returns its first output. attrs are copied. `outs` (or NULL) receives all n_out. */
+/* Append one op; returns its first output. attrs are copied. `outs` (or NULL) receives all
+ * n_out. */
 SW_API sw_value sw_op_apply(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
                             const void *attrs);
 SW_API sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
@@ -618,10 +642,11 @@ SW_API sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, in
 SW_API const sw_op_desc *sw_op_at(uint32_t id);
 
 /* Run every test that a descriptor promises (forward against the reference, gradients against
- * differences along random directions, in place, saved bytes, accumulation, threads) over its cases.
- * `report` receives a line per failure; NULL is fine. */
-SW_MUST_USE SW_API sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line),
-                                         void *to, uint32_t *n_checks, uint32_t *n_failures);
+ * differences along random directions, in place, saved bytes, accumulation, threads) over its
+ * cases. `report` receives a line per failure; NULL is fine. */
+SW_MUST_USE SW_API sw_status sw_op_check(uint32_t id,
+                                         void (*report)(void *to, const char *line), void *to,
+                                         uint32_t *n_checks, uint32_t *n_failures);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
-/* Traces: values, storages and nodes while a step function runs. Nothing here has bytes; immediate
- * mode gives each new storage its bytes in immediate.c. */
+/* Traces: values, storages and nodes while a step function runs. Nothing here has bytes;
+ * immediate mode gives each new storage its bytes in immediate.c. */
 #include "alloc/size.h"
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
@@ -93,7 +93,8 @@ const char *swi_string(const swi_trace *t, uint32_t index)
     return index < t->n_strings ? t->strings + index : "";
 }
 
-/* ---- errors stick ---------------------------------------------------------------------------- */
+/* ---- errors stick
+ * ---------------------------------------------------------------------------- */
 
 sw_status swi_stick(sw_ctx *ctx, sw_status status)
 {
@@ -125,7 +126,8 @@ sw_mode sw_ctx_mode(sw_ctx *ctx)
     return ctx->args->mode;
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values
+ * ---------------------------------------------------------------------------------- */
 
 sw_value swi_handle(const sw_ctx *ctx, uint32_t id)
 {
@@ -153,10 +155,12 @@ uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role)
     void *p = t->storages;
     size_t rounded;
     if (!sw_size_align(bytes, SW_ALIGN, &rounded)) {
-        (void)swi_stick(ctx, sw_error_set(SW_NOMEM, __FILE__, __LINE__, "%zu bytes overflow", bytes));
+        (void)swi_stick(
+            ctx, sw_error_set(SW_NOMEM, __FILE__, __LINE__, "%zu bytes overflow", bytes));
         return SWI_NONE;
     }
-    if (swi_stick(ctx, room(&p, &t->cap_storages, t->n_storages + 1, sizeof *t->storages)) != SW_OK)
+    if (swi_stick(ctx, room(&p, &t->cap_storages, t->n_storages + 1, sizeof *t->storages)) !=
+        SW_OK)
         return SWI_NONE;
     t->storages = p;
     swi_storage *s = &t->storages[t->n_storages];
@@ -191,7 +195,12 @@ uint32_t swi_new_value(sw_ctx *ctx, const sw_type *type, uint32_t storage)
     swi_value *v = &t->values[t->n_values];
     memset(v, 0, sizeof *v);
     v->storage = storage;
-    v->type = *type;
+    /* Types are compared byte for byte: what they do not use is zero. */
+    v->type.dtype = type->dtype;
+    v->type.layout = type->layout;
+    v->type.shape.rank = type->shape.rank;
+    for (int i = 0; i < type->shape.rank; i++)
+        v->type.shape.dim[i] = type->shape.dim[i];
     v->node = SWI_NONE;
     v->version = t->storages[storage].version;
     v->contiguous = 1;
@@ -232,7 +241,8 @@ sw_value sw_input(sw_ctx *ctx, int i)
     return swi_handle(ctx, (uint32_t)i); /* swi_ctx_begin made them first */
 }
 
-/* ---- model values ---------------------------------------------------------------------------- */
+/* ---- model values
+ * ---------------------------------------------------------------------------- */
 
 static int model_index(sw_ctx *ctx, const sw_model *model)
 {
@@ -245,7 +255,8 @@ static int model_index(sw_ctx *ctx, const sw_model *model)
     return -1;
 }
 
-/* The storage of one entry of a model; segments make it the same for every member of a shape. */
+/* The storage of one entry of a model; segments make it the same for every member of a shape.
+ */
 static uint32_t model_storage(sw_ctx *ctx, int m, sw_model *model, uint32_t entry)
 {
     const swi_entry *e = &model->entries[entry];
@@ -307,8 +318,9 @@ sw_value sw_use(sw_ctx *ctx, sw_param param)
 {
     if (ctx->status == SW_OK && param.model == NULL)
         (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__, "no such parameter"));
-    return ctx->status != SW_OK ? (sw_value){0, 0}
-                                : swi_handle(ctx, swi_model_value(ctx, param.model, param.index));
+    return ctx->status != SW_OK
+               ? (sw_value){0, 0}
+               : swi_handle(ctx, swi_model_value(ctx, param.model, param.index));
 }
 
 void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
@@ -316,24 +328,27 @@ void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
     const swi_value *v = swi_value_at(ctx, x);
     if (v == NULL)
         return;
-    const uint32_t target = swi_handle(ctx, swi_model_value(ctx, state.model, state.index)).id - 1;
+    const uint32_t target =
+        swi_handle(ctx, swi_model_value(ctx, state.model, state.index)).id - 1;
     if (ctx->status != SW_OK)
         return;
     v = &ctx->trace.values[x.id - 1];
     const swi_value *t = &ctx->trace.values[target];
     const swi_entry *e = &state.model->entries[state.index];
     if (e->role != SWI_ROLE_STATE && e->role != SWI_ROLE_BUFFER) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "sw_assign: '%s' is a %s; only states and buffers are "
-                                          "assigned",
-                                          e->name, swi_role_name(e->role)));
+        (void)swi_stick(ctx,
+                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                     "sw_assign: '%s' is a %s; only states and buffers are "
+                                     "assigned",
+                                     e->name, swi_role_name(e->role)));
         return;
     }
     if (v->type.dtype != t->type.dtype || v->type.shape.rank != t->type.shape.rank ||
         memcmp(v->type.shape.dim, t->type.shape.dim,
                (size_t)v->type.shape.rank * sizeof v->type.shape.dim[0]) != 0) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "sw_assign: '%s' has another shape or type", e->name));
+        (void)swi_stick(ctx,
+                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                     "sw_assign: '%s' has another shape or type", e->name));
         return;
     }
     const uint32_t in = swi_layout(ctx, x, SW_PLAIN).id - 1;
@@ -341,7 +356,8 @@ void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
         (void)swi_apply(ctx, SW_OP_copy, &in, 1, NULL, &target, 0, NULL, NULL);
 }
 
-/* ---- phases and scopes ----------------------------------------------------------------------- */
+/* ---- phases and scopes
+ * ----------------------------------------------------------------------- */
 
 void sw_set_phase(sw_ctx *ctx, sw_phase phase)
 {
@@ -375,8 +391,10 @@ void sw_scope_end(sw_ctx *ctx)
         ctx->scope[0] = '\0';
 }
 
-/* Data stays data through conversions: an op that only re-lays what the data phase made is data. */
-static sw_phase phase_of(const sw_ctx *ctx, const sw_op_desc *desc, const uint32_t *in, int n_in)
+/* Data stays data through conversions: an op that only re-lays what the data phase made is
+ * data. */
+static sw_phase phase_of(const sw_ctx *ctx, const sw_op_desc *desc, const uint32_t *in,
+                         int n_in)
 {
     if (ctx->phase_override >= 0)
         return (sw_phase)ctx->phase_override;
@@ -393,7 +411,8 @@ static sw_phase phase_of(const sw_ctx *ctx, const sw_op_desc *desc, const uint32
     return SW_FORWARD;
 }
 
-/* ---- appending ------------------------------------------------------------------------------- */
+/* ---- appending
+ * ------------------------------------------------------------------------------- */
 
 /* The name of the op that overwrote a storage, for messages. */
 static const char *writer_of(const sw_ctx *ctx, uint32_t storage)
@@ -433,12 +452,17 @@ static size_t scratch_of(const sw_ctx *ctx, const sw_op_desc *desc, const swi_ap
         in[i] = ctx->trace.values[args->in[i]].type;
     for (int i = 0; i < args->n_out; i++)
         out[i] = ctx->trace.values[outs[i]].type;
-    const sw_kernel_info info = {.in = in, .out = out, .n_in = args->n_in, .n_out = args->n_out,
-                                 .attrs = args->attrs, .threads = ctx->exec->threads,
-                                 .isa = ctx->exec->isa, .accumulate = args->accumulate};
+    const sw_kernel_info info = {.in = in,
+                                 .out = out,
+                                 .n_in = args->n_in,
+                                 .n_out = args->n_out,
+                                 .attrs = args->attrs,
+                                 .threads = ctx->exec->threads,
+                                 .isa = ctx->exec->isa,
+                                 .accumulate = args->accumulate};
     const sw_grad_desc *grad = args->grad >= 0 ? &desc->grads[args->grad] : NULL;
-    size_t (*bytes)(const sw_kernel_info *) = grad != NULL ? grad->scratch_bytes
-                                                           : desc->scratch_bytes;
+    size_t (*bytes)(const sw_kernel_info *) =
+        grad != NULL ? grad->scratch_bytes : desc->scratch_bytes;
     sw_kernel *(*select)(const sw_kernel_info *) = grad != NULL ? grad->select : desc->select;
     sw_kernel *plain = grad != NULL ? grad->kernel : desc->forward;
     *kernel = select != NULL ? select(&info) : plain;
@@ -452,6 +476,41 @@ static swi_role role_of_new(const sw_ctx *ctx, sw_phase phase, int grad)
     if (phase == SW_DATA)
         return SWI_ROLE_INPUT;
     return ctx->phase_now == SW_STEP ? SWI_ROLE_TEMPORARY : SWI_ROLE_ACTIVATION;
+}
+
+/* Attributes are compared byte for byte: padding and unused dims of the shapes in those of the
+ * ops inside are zero. */
+static void copy_attrs(uint32_t op, unsigned char *to, const void *from, size_t bytes)
+{
+    size_t at;
+    memcpy(to, from, bytes);
+    switch (op) {
+    case SW_OP_reshape:
+    case SW_OP_randn:
+    case SW_OP_rand:
+        at = 0;
+        break;
+    case SW_OP_sum:
+    case SW_OP_expand:
+    case SW_OP_slice_grad:
+        at = bytes - sizeof(sw_shape);
+        break;
+    case SW_OP_fill:
+        at = offsetof(swi_fill_attrs, type) + offsetof(sw_type, shape);
+        break;
+    default:
+        return;
+    }
+    sw_shape s;
+    memcpy(&s, to + at, sizeof s);
+    memset(to + at + sizeof s.rank, 0, offsetof(sw_shape, dim) - sizeof s.rank);
+    for (int i = s.rank; i >= 0 && i < SW_MAX_RANK; i++)
+        memset(to + at + offsetof(sw_shape, dim) + (size_t)i * sizeof s.dim[0], 0,
+               sizeof s.dim[0]);
+    if (op == SW_OP_fill) {
+        const size_t end = offsetof(swi_fill_attrs, value) + sizeof(float);
+        memset(to + end, 0, bytes - end);
+    }
 }
 
 sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
@@ -479,15 +538,23 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     if (swi_stick(ctx, status) != SW_OK)
         return ctx->status;
 
-    swi_node node = {.op = args->op, .grad = args->grad, .n_in = (uint32_t)args->n_in,
-                     .n_out = (uint32_t)args->n_out, .first = t->n_operands, .attrs = t->n_attrs,
-                     .accumulate = args->accumulate, .scratch = SWI_NONE, .phase = phase,
-                     .layer = layer, .is_update = args->update, .release = args->release,
+    swi_node node = {.op = args->op,
+                     .grad = args->grad,
+                     .n_in = (uint32_t)args->n_in,
+                     .n_out = (uint32_t)args->n_out,
+                     .first = t->n_operands,
+                     .attrs = t->n_attrs,
+                     .accumulate = args->accumulate,
+                     .scratch = SWI_NONE,
+                     .phase = phase,
+                     .layer = layer,
+                     .is_update = args->update,
+                     .release = args->release,
                      .is_backward = ctx->in_backward};
     if (attrs_bytes > 0) {
         memset(t->attrs + t->n_attrs, 0, attrs_bytes);
         if (args->attrs != NULL)
-            memcpy(t->attrs + t->n_attrs, args->attrs, desc->attrs_bytes);
+            copy_attrs(args->op, t->attrs + t->n_attrs, args->attrs, desc->attrs_bytes);
         t->n_attrs += attrs_bytes;
     }
     if (args->stream != NULL) {
@@ -537,7 +604,8 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     return ctx->immediate ? swi_stick(ctx, swi_immediate_node(ctx, t->n_nodes - 1)) : SW_OK;
 }
 
-/* ---- layouts, copies, views ------------------------------------------------------------------ */
+/* ---- layouts, copies, views
+ * ------------------------------------------------------------------ */
 
 uint32_t swi_contiguous(sw_ctx *ctx, uint32_t value)
 {
@@ -650,13 +718,21 @@ static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *
     v->offset = t->values[in].offset + (size_t)offset * sw_dtype_bytes(type->dtype);
     memcpy(v->stride, stride, sizeof stride);
     v->contiguous = strides_are_contiguous(type, stride);
-    swi_node node = {.op = op, .grad = -1, .n_in = 1, .n_out = 1, .first = t->n_operands,
-                     .attrs = t->n_attrs, .scratch = SWI_NONE, .layer = layer, .is_view = 1,
-                     .phase = phase_of(ctx, desc, &in, 1), .is_backward = ctx->in_backward};
+    swi_node node = {.op = op,
+                     .grad = -1,
+                     .n_in = 1,
+                     .n_out = 1,
+                     .first = t->n_operands,
+                     .attrs = t->n_attrs,
+                     .scratch = SWI_NONE,
+                     .layer = layer,
+                     .is_view = 1,
+                     .phase = phase_of(ctx, desc, &in, 1),
+                     .is_backward = ctx->in_backward};
     if (attrs_bytes > 0) {
         memset(t->attrs + t->n_attrs, 0, attrs_bytes);
         if (attrs != NULL)
-            memcpy(t->attrs + t->n_attrs, attrs, desc->attrs_bytes);
+            copy_attrs(op, t->attrs + t->n_attrs, attrs, desc->attrs_bytes);
         t->n_attrs += attrs_bytes;
     }
     t->operands[t->n_operands++] = in;
@@ -666,8 +742,9 @@ static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *
     return SW_OK;
 }
 
-sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in, const void *attrs,
-                    const uint32_t *into, uint32_t accumulate, const char *stream, uint32_t *outs)
+sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
+                    const void *attrs, const uint32_t *into, uint32_t accumulate,
+                    const char *stream, uint32_t *outs)
 {
     const sw_op_desc *desc = swi_op(op);
     uint32_t in[SWI_MAX_OPERANDS], made[SWI_MAX_OPERANDS];
@@ -677,14 +754,15 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in, 
     const int max_in = desc->max_in > desc->n_in ? desc->max_in : desc->n_in;
     if (n_in < desc->n_in || n_in > max_in || n_in > SWI_MAX_OPERANDS - 4)
         return swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                           "%s: %d inputs given, %d to %d wanted", desc->name, n_in,
-                                           desc->n_in, max_in));
+                                           "%s: %d inputs given, %d to %d wanted", desc->name,
+                                           n_in, desc->n_in, max_in));
     for (int i = 0; i < n_in; i++)
         in[i] = inputs[i];
     if (lay_out_inputs(ctx, desc, in, n_in, attrs) != SW_OK)
         return ctx->status;
     for (int i = 0; i < n_in; i++) {
-        const bool strided = desc->view != NULL || (i < 32 && (desc->strided_in >> i & 1u) != 0);
+        const bool strided =
+            desc->view != NULL || (i < 32 && (desc->strided_in >> i & 1u) != 0);
         if (!strided)
             in[i] = swi_contiguous(ctx, in[i]);
         if (ctx->status != SW_OK)
@@ -703,28 +781,34 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in, 
     if (desc->view != NULL)
         return append_view(ctx, op, in[0], attrs, &out_types[0], outs != NULL ? outs : made);
     const bool extras = ctx->args->mode == SW_TRAIN || !ctx->immediate;
-    const swi_append_args args = {.op = op, .grad = -1, .in = in, .n_in = n_in, .attrs = attrs,
-                                  .out_types = out_types, .into = into,
+    const swi_append_args args = {.op = op,
+                                  .grad = -1,
+                                  .in = in,
+                                  .n_in = n_in,
+                                  .attrs = attrs,
+                                  .out_types = out_types,
+                                  .into = into,
                                   .n_out = desc->n_out + (extras ? desc->n_extra : 0),
-                                  .accumulate = accumulate, .stream = stream};
+                                  .accumulate = accumulate,
+                                  .stream = stream};
     SW_TRY(swi_append(ctx, &args, made));
     if (outs != NULL)
         memcpy(outs, made, (size_t)args.n_out * sizeof *outs);
     return SW_OK;
 }
 
-sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in, const void *attrs,
-                         sw_value *outs)
+sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
+                         const void *attrs, sw_value *outs)
 {
     uint32_t ids[SWI_MAX_OPERANDS], made[SWI_MAX_OPERANDS];
     const sw_op_desc *desc = swi_op(id);
     if (ctx->status != SW_OK)
         return (sw_value){0, 0};
     if (desc == NULL || n_in < 0 || n_in > SWI_MAX_OPERANDS - 4) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          desc == NULL ? "no op has number %u"
-                                                       : "op %u: too many inputs",
-                                          id));
+        (void)swi_stick(
+            ctx,
+            sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                         desc == NULL ? "no op has number %u" : "op %u: too many inputs", id));
         return (sw_value){0, 0};
     }
     for (int i = 0; i < n_in; i++) {
@@ -745,7 +829,8 @@ sw_value sw_op_apply(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in, con
     return sw_op_apply_all(ctx, id, in, n_in, attrs, NULL);
 }
 
-/* ---- what leaves a run ----------------------------------------------------------------------- */
+/* ---- what leaves a run
+ * ----------------------------------------------------------------------- */
 
 static void leave(sw_ctx *ctx, const char *name, sw_value x, bool metric)
 {
@@ -773,7 +858,8 @@ static void leave(sw_ctx *ctx, const char *name, sw_value x, bool metric)
         return;
     uint32_t id = x.id - 1;
     v = &t->values[id];
-    /* What leaves owns its bytes: an input, a parameter or a piece of something larger is copied. */
+    /* What leaves owns its bytes: an input, a parameter or a piece of something larger is
+     * copied. */
     const swi_storage *s = &t->storages[v->storage];
     if (s->segment != SWI_SEG_STEP || !v->contiguous || s->bytes != sw_type_bytes(&v->type)) {
         uint32_t copy = SWI_NONE;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- nearest name ---------------------------------------------------------------------------- */
+/* ---- nearest name
+ * ---------------------------------------------------------------------------- */
 
 /* Levenshtein distance, cut at 63 letters. */
 static int distance(const char *a, const char *b)
@@ -48,7 +49,8 @@ const char *cli_nearest(const char *text, const void *names, size_t stride, int 
     return best;
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values
+ * ---------------------------------------------------------------------------------- */
 
 static bool read_count(const char *text, int64_t min, int64_t max, int64_t *out)
 {
@@ -121,8 +123,8 @@ static int refuse_word(const cli_option *o, const char *text)
     char known[256] = "";
     size_t used = 0;
     for (int i = 0; o->words[i] != NULL; i++) {
-        const int n = snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                               o->words[i]);
+        const int n =
+            snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", o->words[i]);
         if (n < 0 || (size_t)n >= sizeof known - used)
             break;
         used += (size_t)n;
@@ -133,17 +135,18 @@ static int refuse_word(const cli_option *o, const char *text)
 
 static int refuse_number(const cli_option *o, const char *text)
 {
-    const char *what = o->kind == CLI_LIST ? "whole numbers with commas between them"
+    const char *what = o->kind == CLI_LIST   ? "whole numbers with commas between them, each"
                        : o->kind == CLI_REAL ? "a number"
                                              : "a whole number";
     if (o->kind == CLI_BYTES)
-        return cli_error(CLI_USAGE, "%s '%s': a size is wanted, such as 4096, 64KiB, 1.5MiB or 2GiB",
+        return cli_error(CLI_USAGE,
+                         "%s wants a size such as 4096, 64KiB, 1.5MiB or 2GiB, not '%s'",
                          o->name, text);
     if (o->max != 0)
-        return cli_error(CLI_USAGE, "%s '%s': %s from %lld to %lld is wanted", o->name, text, what,
-                         (long long)o->min, (long long)o->max);
-    return cli_error(CLI_USAGE, "%s '%s': %s of at least %lld is wanted", o->name, text, what,
-                     (long long)o->min);
+        return cli_error(CLI_USAGE, "%s wants %s from %lld to %lld, not '%s'", o->name, what,
+                         (long long)o->min, (long long)o->max, text);
+    return cli_error(CLI_USAGE, "%s wants %s of at least %lld, not '%s'", o->name, what,
+                     (long long)o->min, text);
 }
 
 /* Store `text` where the option wants it. */
@@ -181,7 +184,8 @@ static int set(const cli_option *o, const char *text)
     return good ? CLI_GO : refuse_number(o, text);
 }
 
-/* ---- help ------------------------------------------------------------------------------------ */
+/* ---- help
+ * ------------------------------------------------------------------------------------ */
 
 static void print_option(const cli_option *o)
 {
@@ -213,12 +217,14 @@ static int print_help(const cli_command *c)
     return cli_finish(CLI_DONE);
 }
 
-/* ---- the command line ------------------------------------------------------------------------ */
+/* ---- the command line
+ * ------------------------------------------------------------------------ */
 
 static const cli_option *find(const cli_command *c, const char *name, size_t length)
 {
     for (int i = 0; i < c->n_options; i++)
-        if (strlen(c->options[i].name) == length && strncmp(c->options[i].name, name, length) == 0)
+        if (strlen(c->options[i].name) == length &&
+            strncmp(c->options[i].name, name, length) == 0)
             return &c->options[i];
     return NULL;
 }
@@ -244,7 +250,8 @@ static int read_option(const cli_command *c, int argc, char **argv, int *i)
     if (o->kind == CLI_NOT_BUILT)
         return set(o, NULL);
     if (o->value == NULL)
-        return equals != NULL ? cli_error(CLI_USAGE, "%s takes no value", o->name) : set(o, NULL);
+        return equals != NULL ? cli_error(CLI_USAGE, "%s takes no value", o->name)
+                              : set(o, NULL);
     if (equals != NULL)
         return set(o, equals + 1);
     if (*i + 1 >= argc)

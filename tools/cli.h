@@ -1,5 +1,6 @@
-/* What the commands of `stepwell` share: options, sizes, printing, exit codes, the interrupt flag.
- * Nothing here runs before main asks for it, so that `stepwell --version` only starts and prints. */
+/* What the commands of `stepwell` share: options, sizes, printing, exit codes, the interrupt
+ * flag. Nothing here runs before main asks for it, so that `stepwell --version` only starts and
+ * prints. */
 #ifndef STEPWELL_CLI_H
 #define STEPWELL_CLI_H
 
@@ -19,7 +20,8 @@ enum {
 };
 #define CLI_GO (-1) /* of cli_parse: the options are read, go on */
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options
+ * --------------------------------------------------------------------------------- */
 
 typedef enum {
     CLI_FLAG,     /* bool; no value */
@@ -37,8 +39,8 @@ typedef struct {
     int n;
 } cli_list;
 
-/* One line of a command's table. `initial` is the default as a user would write it: the parser and the
- * help both read it. NULL leaves *to as it is. */
+/* One line of a command's table. `initial` is the default as a user would write it: the parser
+ * and the help both read it. NULL leaves *to as it is. */
 typedef struct {
     const char *name;  /* "--batch" */
     const char *value; /* "N" in the help; NULL for flags */
@@ -46,7 +48,7 @@ typedef struct {
     void *to;
     const char *initial;
     const char *help;
-    int64_t min, max; /* max 0: no bound */
+    int64_t min, max;         /* max 0: no bound */
     const char *const *words; /* NULL-terminated */
 } cli_option;
 
@@ -62,19 +64,21 @@ typedef struct {
 } cli_command;
 
 /* Read argv[1..]. CLI_GO, or the status to leave with: CLI_DONE after --help, CLI_USAGE after a
- * mistake, which is printed with the nearest option that exists. "--x V" and "--x=V" are the same. */
+ * mistake, which is printed with the nearest option that exists. "--x V" and "--x=V" are the
+ * same. */
 int cli_parse(const cli_command *command, int argc, char **argv);
 /* Read a size: a number, then nothing, B, KiB, MiB, GiB or TiB. */
 bool cli_read_bytes(const char *text, size_t *out);
 /* The nearest of `names` (n of them, `stride` bytes apart), or NULL when none is near. */
 const char *cli_nearest(const char *text, const void *names, size_t stride, int n);
 
-/* ---- printing -------------------------------------------------------------------------------- */
+/* ---- printing
+ * -------------------------------------------------------------------------------- */
 
 /* "stepwell train: " and the message, on standard error. Returns `status`. */
 int cli_error(int status, const char *format, ...) SW_PRINTF(2, 3);
-/* The same with the library's last error; the exit status that belongs to it. Reading an input that
- * cannot be opened counts as damaged: give `input` true there. */
+/* The same with the library's last error; the exit status that belongs to it. Reading an input
+ * that cannot be opened counts as damaged: give `input` true there. */
 int cli_library_error(sw_status status, bool input);
 void cli_set_command(const char *name); /* for the prefix */
 
@@ -91,13 +95,15 @@ cli_text cli_digits(uint64_t n);
 /* Colours and progress lines are for terminals, and NO_COLOR is heeded. */
 bool cli_terminal(FILE *stream);
 bool cli_colour(FILE *stream);
-/* A line on standard error that the next one overwrites; nothing unless it is a terminal. At most
- * ten a second. An empty text wipes it. */
+/* A line on standard error that the next one overwrites; nothing unless it is a terminal. At
+ * most ten a second. An empty text wipes it. */
 void cli_progress(const char *format, ...) SW_PRINTF(1, 2);
-/* Flush standard output. CLI_FAILED, with a message, when it did not take everything; else `status`. */
+/* Flush standard output. CLI_FAILED, with a message, when it did not take everything; else
+ * `status`. */
 int cli_finish(int status);
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- the rest
+ * -------------------------------------------------------------------------------- */
 
 /* From now on the first Ctrl-C only sets a flag; the second ends the process. */
 void cli_catch_interrupt(void);
@@ -105,8 +111,8 @@ bool cli_interrupted(void);
 
 uint64_t cli_clock_ns(void);
 
-/* Step times. All memory is taken by cli_times_init; past the capacity the oldest are overwritten,
- * while minimum and maximum stay those of all. */
+/* Step times. All memory is taken by cli_times_init; past the capacity the oldest are
+ * overwritten, while minimum and maximum stay those of all. */
 typedef struct {
     uint64_t *ns;
     uint64_t capacity, n, min, max;
@@ -119,7 +125,8 @@ void cli_times_free(cli_times *times);
 void cli_times_add(cli_times *times, uint64_t ns);
 cli_summary cli_times_summary(cli_times *times); /* sorts in place; zeros when empty */
 
-/* ---- commands -------------------------------------------------------------------------------- */
+/* ---- commands
+ * -------------------------------------------------------------------------------- */
 
 int tool_train(int argc, char **argv);
 int tool_plan(int argc, char **argv);

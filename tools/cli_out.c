@@ -19,7 +19,8 @@ void cli_set_command(const char *name)
     command = name;
 }
 
-/* ---- messages -------------------------------------------------------------------------------- */
+/* ---- messages
+ * -------------------------------------------------------------------------------- */
 
 int cli_error(int status, const char *format, ...)
 {
@@ -59,7 +60,8 @@ int cli_finish(int status)
                      "standard output did not take everything: %s", strerror(because));
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- numbers
+ * --------------------------------------------------------------------------------- */
 
 cli_text cli_bytes(size_t bytes)
 {
@@ -104,7 +106,8 @@ cli_text cli_digits(uint64_t n)
     return t;
 }
 
-/* ---- terminal -------------------------------------------------------------------------------- */
+/* ---- terminal
+ * -------------------------------------------------------------------------------- */
 
 bool cli_terminal(FILE *stream)
 {
@@ -141,7 +144,8 @@ void cli_progress(const char *format, ...)
     fflush(stderr);
 }
 
-/* ---- interrupt and clock --------------------------------------------------------------------- */
+/* ---- interrupt and clock
+ * --------------------------------------------------------------------- */
 
 static volatile sig_atomic_t interrupted;
 
@@ -174,7 +178,8 @@ uint64_t cli_clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- step times ------------------------------------------------------------------------------ */
+/* ---- step times
+ * ------------------------------------------------------------------------------ */
 
 #define TIMES_MAX ((uint64_t)1 << 20)
 
@@ -200,8 +205,8 @@ void cli_times_add(cli_times *t, uint64_t ns)
     t->max = ns > t->max ? ns : t->max;
 }
 
-/* Shell's sort with Ciura's gaps, continued by 2.25: in place, so that reading the times takes no
- * memory that qsort would. */
+/* Shell's sort with Ciura's gaps, continued by 2.25: in place, so that reading the times takes
+ * no memory that qsort would. */
 static void sort(uint64_t *x, uint64_t n)
 {
     uint64_t gaps[40] = {1, 4, 10, 23, 57, 132, 301, 701};

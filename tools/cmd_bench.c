@@ -10,7 +10,8 @@ typedef struct {
 
 static const bench benches[] = {
     {"pauses", bench_pauses, "slow steps, beside a control loop of pure arithmetic"},
-    {"record", bench_record, "what the profile costs: counted only, with a file, with op clocks"},
+    {"record", bench_record,
+     "what the profile costs: counted only, with a file, with op clocks"},
     {"speed", bench_speed, "whole steps of LeNet5, loader included"},
     {"plan", bench_plan, "tracing and planning LeNet5"},
     {"place", NULL, "the placement solver"},

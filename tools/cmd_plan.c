@@ -15,12 +15,12 @@ static uint64_t plan_ns(const job *j)
     return ns;
 }
 
-static void put_program(sw_json *json, const job_program *p)
+static void put_program(sw_json *json, const job *j, const job_program *p)
 {
     sw_json_begin(json, '{');
     sw_json_put_string(json, "name", p->name);
     sw_json_put_i64(json, "batch", p->batch);
-    result_put_phases(json, "predicted", p->plan.phase);
+    result_put_predicted(json, j, p);
     sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
     sw_json_put_u64(json, "immediate_bytes", p->plan.immediate_bytes);
     result_put_totals(json, &p->plan);
@@ -36,14 +36,14 @@ static void put_plan(sw_json *json, const job *j)
     sw_json_put_string(json, "model", j->opts->model);
     sw_json_put_string(json, "device", j->opts->device);
     sw_json_put_i64(json, "batch", j->batch);
-    result_put_phases(json, "predicted", main->plan.phase);
+    result_put_predicted(json, j, main);
     sw_json_put_u64(json, "predicted_peak_bytes", main->plan.peak_bytes);
     result_put_totals(json, &main->plan);
     sw_json_put_u64(json, "plan_ns", plan_ns(j));
     sw_json_open(json, "programs", '[');
     for (int i = 0; i < JOB_PROGRAMS; i++)
         if (j->program[i].batch > 0)
-            put_program(json, &j->program[i]);
+            put_program(json, j, &j->program[i]);
     sw_json_end(json);
 }
 
@@ -51,14 +51,18 @@ static void print_plan(const job *j)
 {
     const job_program *main = job_main(j);
     const sw_plan_info *p = &main->plan;
-    printf("%s on %s, batch %lld, %s\n\n", j->opts->model, j->train.info.name, (long long)j->batch,
-           j->opts->optimizer);
-    result_print_phases(p->phase, NULL);
+    printf("%s on %s, batch %lld, %s\n\n", j->opts->model, j->train.info.name,
+           (long long)j->batch, j->opts->optimizer);
+    if (!j->opts->immediate)
+        result_print_phases(p->phase, NULL);
     printf("\npeak   %s at %s\n", result_both(p->peak_bytes).text, p->peak_op);
     printf("held by %s\n", p->holders);
     printf("model  %s\n", result_both(p->model_bytes).text);
-    printf("arena  %s; no plan can be below %s\n", result_both(p->arena_bytes).text,
-           cli_digits(p->lower_bound_bytes).text);
+    if (j->opts->immediate)
+        printf("bump   %s\n", result_both(p->arena_bytes).text);
+    else
+        printf("arena  %s; no plan can be below %s\n", result_both(p->arena_bytes).text,
+               cli_digits(p->lower_bound_bytes).text);
     printf("data   %s\n", result_both(p->data_bytes).text);
     printf("total  %s\n", result_both(p->total_bytes).text);
     for (int i = 0; i < JOB_PROGRAMS; i++) {
@@ -67,8 +71,6 @@ static void print_plan(const job *j)
             printf("%-10s batch %-6lld peak %s\n", other->name, (long long)other->batch,
                    result_both(other->plan.peak_bytes).text);
     }
-    if (j->opts->immediate)
-        printf("immediate mode: the bump reaches %s\n", result_both(p->immediate_bytes).text);
     printf("planned in %s\n", cli_ns(plan_ns(j)).text);
 }
 
@@ -85,7 +87,8 @@ static int plan_batch(const plan_opts *o, job *j, int64_t batch, sw_json *json)
     return status;
 }
 
-/* Each batch has an exec and a model of its own: what one reserves must not count for the next. */
+/* Each batch has an exec and a model of its own: what one reserves must not count for the next.
+ */
 static int plan_all(const plan_opts *o, job *j)
 {
     const cli_list *batches = &o->job.batch;
@@ -121,13 +124,15 @@ int tool_plan(int argc, char **argv)
     plan_opts o = {.job = {.epochs = 1}};
     cli_option table[JOB_OPTIONS_MAX + 4];
     int n = job_options(&o.job, table, 0, false);
-    table[n++] = (cli_option){"--json", NULL, CLI_FLAG, &o.json, NULL,
-                              "one JSON object on standard output", 0, 0, NULL};
+    table[n++] = (cli_option){"--json", NULL, CLI_FLAG,
+                              &o.json,  NULL, "one JSON object on standard output",
+                              0,        0,    NULL};
     table[n++] = (cli_option){"--fit", "SIZE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL};
     const cli_command command = {
         .name = "plan",
         .usage = "[options]",
-        .about = "Print the peak and end bytes of every phase of a training job, without tensor memory.",
+        .about = "Print the peak and end bytes of every phase of a training job, without "
+                 "tensor memory.",
         .options = table,
         .n_options = n,
     };

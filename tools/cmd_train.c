@@ -1,13 +1,14 @@
 /* stepwell train: load, plan everything, train, evaluate, say what was measured.
  *
- * Order: whatever can be refused is refused before the first step - options, data, the plans of all
- * programs against the budget, the loaders, parameters to load. Then the loop only runs. */
+ * Order: whatever can be refused is refused before the first step - options, data, the plans of
+ * all programs against the budget, the loaders, parameters to load. Then the loop only runs. */
 #include "tools/train.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* ---- one run --------------------------------------------------------------------------------- */
+/* ---- one run
+ * --------------------------------------------------------------------------------- */
 
 static void keep_highest(train_measured *m, const sw_run_info *info)
 {
@@ -45,7 +46,8 @@ static job_which pick(const train *t, job_which full, const sw_array *inputs)
     return inputs[0].shape.dim[0] == t->job.batch ? full : (job_which)(full + 1);
 }
 
-/* ---- evaluation ------------------------------------------------------------------------------ */
+/* ---- evaluation
+ * ------------------------------------------------------------------------------ */
 
 /* Weighted by the size of each batch, so that the last, smaller one counts as what it is. */
 static sw_status evaluate(train *t)
@@ -77,7 +79,8 @@ static sw_status evaluate(train *t)
     return SW_OK;
 }
 
-/* ---- training -------------------------------------------------------------------------------- */
+/* ---- training
+ * -------------------------------------------------------------------------------- */
 
 static sw_status set_rate(train *t)
 {
@@ -113,12 +116,13 @@ static sw_status train_epoch(train *t, uint64_t epoch)
         t->step++;
         sum += t->last_loss;
         steps++;
-        /* Smaller batches and warm-ups would make the minimum and the maximum of another thing. */
+        /* Smaller batches and warm-ups would make the minimum and the maximum of another thing.
+         */
         if (t->measured[which].runs > 1 && &t->job.program[which] == job_main(&t->job))
             cli_times_add(&t->times, cli_clock_ns() - start);
         if (!t->opts.quiet)
-            cli_progress("epoch %" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %.4f", epoch + 1,
-                         t->step, t->total_steps, t->last_loss);
+            cli_progress("epoch %" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %.4f",
+                         epoch + 1, t->step, t->total_steps, t->last_loss);
     }
     t->epoch_loss = steps > 0 ? sum / (double)steps : t->epoch_loss;
     if (steps == (uint64_t)sw_loader_batches(t->train_loader))
@@ -151,7 +155,8 @@ static sw_status train_all(train *t)
     return SW_OK;
 }
 
-/* ---- before and after ------------------------------------------------------------------------ */
+/* ---- before and after
+ * ------------------------------------------------------------------------ */
 
 /* How many steps there will be: --steps, --epochs, or the smaller of both. */
 static void count_steps(train *t)
@@ -161,7 +166,7 @@ static void count_steps(train *t)
     const uint64_t per_epoch = (n + batch - 1) / batch;
     const uint64_t by_epochs = per_epoch * (uint64_t)(o->epochs > 0 ? o->epochs : 1);
     const uint64_t by_steps = (uint64_t)o->steps;
-    t->total_steps = o->steps == 0                            ? by_epochs
+    t->total_steps = o->steps == 0                           ? by_epochs
                      : o->epochs > 0 && by_epochs < by_steps ? by_epochs
                                                              : by_steps;
     t->lr_every = o->lr_every > 0 ? (uint64_t)o->lr_every : (t->total_steps + 2) / 3;
@@ -197,7 +202,8 @@ static int open_profile(train *t)
                                   .device = t->opts.job.device,
                                   .batch = t->job.batch,
                                   .seed = (uint64_t)t->opts.job.seed,
-                                  .command = t->command};
+                                  .command = t->command,
+                                  .data = t->opts.job.data};
     const sw_status status = sw_profile_create(&t->job.profile, &opts);
     return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }
@@ -206,6 +212,7 @@ static int open_profile(train *t)
 static int prepare(train *t)
 {
     int status = job_load(&t->job, false);
+    cli_catch_interrupt(); /* from here on there may be a file that wants a proper end */
     if (status == CLI_GO)
         status = open_profile(t);
     if (status == CLI_GO)
@@ -225,7 +232,6 @@ static int prepare(train *t)
 
 static int train_and_report(train *t)
 {
-    cli_catch_interrupt();
     t->start_ns = cli_clock_ns();
     const sw_status trained = train_all(t);
     t->wall_ns = cli_clock_ns() - t->start_ns;
@@ -243,8 +249,8 @@ static int train_and_report(train *t)
     return train_print(t, status);
 }
 
-/* Backwards through prepare(); whatever was not made is NULL. The profile closes last, since the exec
- * writes to it, and a run that could not write it whole has failed. */
+/* Backwards through prepare(); whatever was not made is NULL. The profile closes last, since
+ * the exec writes to it, and a run that could not write it whole has failed. */
 static int close_all(train *t, int status)
 {
     sw_loader_destroy(t->test_loader);

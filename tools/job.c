@@ -2,41 +2,47 @@
 #include "tools/job.h"
 #include <string.h>
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options
+ * --------------------------------------------------------------------------------- */
 
 static const char *const model_words[] = {"mlp", "lenet5", NULL};
-static const char *const optimizer_words[] = {"sgd", "momentum", "nesterov", "adam", "adamw", NULL};
+static const char *const optimizer_words[] = {"sgd",  "momentum", "nesterov",
+                                              "adam", "adamw",    NULL};
 static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
 
 int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
 {
+    o->lr = -1.0; /* not given */
     const cli_option options[] = {
         {"--model", "NAME", CLI_WORD, &o->model, "lenet5", "mlp or lenet5", 0, 0, model_words},
-        {"--hidden", "LIST", CLI_LIST, &o->hidden, "128,64", "widths of the mlp's hidden layers", 1,
-         1 << 20, NULL},
+        {"--hidden", "LIST", CLI_LIST, &o->hidden, "128,64",
+         "widths of the mlp's hidden layers", 1, 1 << 20, NULL},
         {"--data", "SOURCE", CLI_WORD, &o->data, "synthetic",
          "synthetic, or idx:DIR for MNIST and its relatives", 0, 0, NULL},
         {"--synthetic-n", "N", CLI_COUNT, &o->synthetic_n, "10000",
          "synthetic training images; a fifth as many for testing", 1, 10000000, NULL},
-        {"--batch", one_batch ? "N" : "LIST", CLI_LIST, &o->batch, "128",
+        {"--batch", one_batch ? "N" : "LIST", one_batch ? CLI_COUNT : CLI_LIST,
+         one_batch ? (void *)&o->batch.at[0] : &o->batch, "128",
          one_batch ? "images per step" : "images per step, or several numbers: 1,32,128", 1,
          1 << 24, NULL},
         {"--optimizer", "NAME", CLI_WORD, &o->optimizer, "adam",
          "sgd, momentum, nesterov, adam or adamw", 0, 0, optimizer_words},
         {"--lr", "X", CLI_REAL, &o->lr, NULL,
-         "learning rate (default 0.1 sgd, 0.02 momentum and nesterov, 0.002 adam and adamw)", 0, 0,
+         "learning rate (default 0.1 sgd, 0.02 momentum and nesterov, 0.005 adam and adamw)", 0,
+         0, NULL},
+        {"--momentum", "X", CLI_REAL, &o->momentum, "0.9", "of momentum and nesterov", 0, 0,
          NULL},
-        {"--momentum", "X", CLI_REAL, &o->momentum, "0.9", "of momentum and nesterov", 0, 0, NULL},
         {"--weight-decay", "X", CLI_REAL, &o->weight_decay, "0", "weight decay", 0, 0, NULL},
-        {"--clip", "X", CLI_REAL, &o->clip, "0", "largest global norm of the gradients; 0: no clipping",
-         0, 0, NULL},
+        {"--clip", "X", CLI_REAL, &o->clip, "0",
+         "largest global norm of the gradients; 0: no clipping", 0, 0, NULL},
         {"--release", NULL, CLI_FLAG, &o->release, NULL,
          "update each parameter right behind its gradient", 0, 0, NULL},
-        {"--immediate", NULL, CLI_FLAG, &o->immediate, NULL, "op by op, without a plan", 0, 0, NULL},
-        {"--seed", "N", CLI_COUNT, &o->seed, "1", "of the first parameters and of the order of images",
-         0, 0, NULL},
-        {"--threads", "N", CLI_COUNT, &o->threads, "1", "threads that compute; the same bits for all", 1,
-         256, NULL},
+        {"--immediate", NULL, CLI_FLAG, &o->immediate, NULL, "op by op, without a plan", 0, 0,
+         NULL},
+        {"--seed", "N", CLI_COUNT, &o->seed, "1",
+         "of the first parameters and of the order of images", 0, 0, NULL},
+        {"--threads", "N", CLI_COUNT, &o->threads, "1",
+         "threads that compute; the same bits for all", 1, 256, NULL},
         {"--device", "NAME", CLI_WORD, &o->device, "cpu", "cpu", 0, 0, NULL},
         {"--isa", "NAME", CLI_WORD, &o->isa, NULL,
          "avx512, avx2 or base (default the best of this machine)", 0, 0, isa_words},
@@ -54,7 +60,7 @@ static float default_lr(const char *optimizer)
         return 0.1f;
     if (strcmp(optimizer, "momentum") == 0 || strcmp(optimizer, "nesterov") == 0)
         return 0.02f;
-    return 0.002f;
+    return 0.005f;
 }
 
 int job_check(job_opts *o)
@@ -71,12 +77,14 @@ int job_check(job_opts *o)
     if (strcmp(o->data, "idx:") == 0)
         return cli_error(CLI_USAGE, "--data idx: wants a folder behind it");
     if (o->release && o->clip > 0.0)
-        return cli_error(CLI_USAGE, "--release and --clip exclude each other: the global norm is known "
-                                    "only when all gradients are");
+        return cli_error(CLI_USAGE,
+                         "--release and --clip exclude each other: the global norm is known "
+                         "only when all gradients are");
     return CLI_GO;
 }
 
-/* ---- data ------------------------------------------------------------------------------------ */
+/* ---- data
+ * ------------------------------------------------------------------------------------ */
 
 /* The seeds of the built-in digits are fixed: --seed changes a run, not its data. */
 enum { SEED_TRAIN = 1, SEED_TEST = 2 };
@@ -87,7 +95,8 @@ static sw_status load(job_data *data, const job_opts *o, bool test, bool shapes_
     const int64_t fifth = o->synthetic_n / 5 > 0 ? o->synthetic_n / 5 : 1;
     const int64_t n = test ? fifth : o->synthetic_n;
     if (synthetic)
-        SW_TRY(sw_dataset_synthetic(&data->set, shapes_only ? 1 : n, test ? SEED_TEST : SEED_TRAIN));
+        SW_TRY(sw_dataset_synthetic(&data->set, shapes_only ? 1 : n,
+                                    test ? SEED_TEST : SEED_TRAIN));
     else
         SW_TRY(sw_dataset_idx(&data->set, o->data + 4, test ? "t10k" : "train"));
     sw_dataset_describe(data->set, &data->info);
@@ -95,17 +104,35 @@ static sw_status load(job_data *data, const job_opts *o, bool test, bool shapes_
     return SW_OK;
 }
 
+/* Each part was read by itself; what one has and the other cannot have is damage in one of
+ * them. */
+static int check_parts(const job *j)
+{
+    const char *dir = j->opts->data + 4;
+    const sw_shape *a = &j->train.info.field[0].shape, *b = &j->test.info.field[0].shape;
+    if (a->rank != b->rank || memcmp(a->dim, b->dim, sizeof a->dim[0] * (size_t)a->rank) != 0)
+        return cli_error(CLI_DAMAGED,
+                         "%s/t10k-images-idx3-ubyte: its images are not as large as those of "
+                         "train-images-idx3-ubyte",
+                         dir);
+    const int64_t classes[] = {j->train.info.n_classes, j->test.info.n_classes};
+    if (classes[0] == classes[1])
+        return CLI_GO;
+    static const char *const parts[] = {"train", "t10k"};
+    const int wild = classes[1] > classes[0];
+    return cli_error(CLI_DAMAGED,
+                     "%s/%s-labels-idx1-ubyte: label %lld is out of range: those of "
+                     "%s-labels-idx1-ubyte are 0 to %lld",
+                     dir, parts[wild], (long long)classes[wild] - 1, parts[1 - wild],
+                     (long long)classes[1 - wild] - 1);
+}
+
 int job_load(job *j, bool shapes_only)
 {
     sw_status status = load(&j->train, j->opts, false, shapes_only);
     if (status == SW_OK)
         status = load(&j->test, j->opts, true, shapes_only);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
-    const sw_shape *a = &j->train.info.field[0].shape, *b = &j->test.info.field[0].shape;
-    if (a->rank != b->rank || memcmp(a->dim, b->dim, sizeof a->dim[0] * (size_t)a->rank) != 0)
-        return cli_error(CLI_DAMAGED, "%s: training and test images differ in size", j->opts->data + 4);
-    return CLI_GO;
+    return status == SW_OK ? check_parts(j) : cli_library_error(status, true);
 }
 
 void job_unload(job *j)
@@ -115,7 +142,8 @@ void job_unload(job *j)
     j->train = j->test = (job_data){0};
 }
 
-/* ---- programs -------------------------------------------------------------------------------- */
+/* ---- programs
+ * -------------------------------------------------------------------------------- */
 
 static sw_array batch_of(const sw_array *field, int64_t batch)
 {
@@ -191,7 +219,7 @@ static sw_status open_net(job *j)
     const job_opts *o = j->opts;
     const bool heavy = strcmp(o->optimizer, "momentum") == 0;
     const bool nesterov = strcmp(o->optimizer, "nesterov") == 0;
-    j->lr = o->lr > 0.0 ? (float)o->lr : default_lr(o->optimizer);
+    j->lr = o->lr >= 0.0 ? (float)o->lr : default_lr(o->optimizer);
     const tool_net_opts net = {
         .kind = o->model,
         .image = j->train.info.field[0].shape,
@@ -228,6 +256,15 @@ static sw_status open_exec(job *j)
     return open_net(j);
 }
 
+/* Without a plan the arena is the bump, and everything that a run ever made lives at its end.
+ */
+static void use_bump(sw_plan_info *plan)
+{
+    plan->arena_bytes = plan->immediate_bytes;
+    plan->total_bytes = plan->model_bytes + plan->arena_bytes + plan->data_bytes;
+    plan->peak_bytes = plan->model_bytes + plan->slot_bytes + plan->immediate_bytes;
+}
+
 static int plan_programs(job *j)
 {
     name_programs(j);
@@ -239,14 +276,17 @@ static int plan_programs(job *j)
         const sw_status status = sw_plan(j->exec, &args, &p->plan);
         if (status != SW_OK)
             return cli_library_error(status, false);
-        /* The loaders take their part of the budget later; refuse now what could not fit then. */
+        if (j->opts->immediate)
+            use_bump(&p->plan);
+        /* The loaders take their part of the budget later; refuse now what could not fit then.
+         */
         if (j->budget != NULL && p->plan.total_bytes > j->opts->budget_bytes)
-            return cli_error(CLI_NO_FIT,
-                             "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), the "
-                             "budget is %zu; the peak is at %s, held by %s",
-                             p->plan.total_bytes, p->plan.model_bytes, p->plan.arena_bytes,
-                             p->plan.data_bytes, j->opts->budget_bytes, p->plan.peak_op,
-                             p->plan.holders);
+            return cli_error(
+                CLI_NO_FIT,
+                "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), the "
+                "budget is %zu; the peak is at %s, held by %s",
+                p->plan.total_bytes, p->plan.model_bytes, p->plan.arena_bytes,
+                p->plan.data_bytes, j->opts->budget_bytes, p->plan.peak_op, p->plan.holders);
     }
     return CLI_GO;
 }

@@ -1,4 +1,5 @@
-/* What `train` and `plan` share: the options of a training job, its exec, model and programs. */
+/* What `train` and `plan` share: the options of a training job, its exec, model and programs.
+ */
 #ifndef STEPWELL_JOB_H
 #define STEPWELL_JOB_H
 
@@ -17,7 +18,8 @@ typedef struct {
     bool immediate, release, op_clocks, checks;
 } job_opts;
 
-/* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new n. */
+/* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new
+ * n. */
 #define JOB_OPTIONS_MAX 24
 int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
 /* What the parser cannot see by itself: an option against another. CLI_GO or an exit status. */
@@ -54,11 +56,11 @@ typedef struct {
     float lr;          /* what --lr, or the optimizer's default, comes to */
 } job;
 
-/* Load the data sets. With `shapes_only` synthetic digits are not drawn. Exit status or CLI_GO; the
- * error is printed. */
+/* Load the data sets. With `shapes_only` synthetic digits are not drawn. Exit status or CLI_GO;
+ * the error is printed. */
 int job_load(job *j, bool shapes_only);
-/* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything or
- * refuses. Needs opts, batch, train, test and profile. */
+/* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything
+ * or refuses. Needs opts, batch, train, test and profile. */
 int job_open(job *j);
 /* Arguments of one program's run. */
 sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step);
@@ -68,7 +70,8 @@ void job_unload(job *j);
 
 /* The most that any program of the job needs. */
 size_t job_total_bytes(const job *j);
-/* The program that speaks for the job: the training program of a full batch where there is one. */
+/* The program that speaks for the job: the training program of a full batch where there is one.
+ */
 const job_program *job_main(const job *j);
 
 #endif

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Mean and deviation of MNIST's training pixels in 0..1; the built-in digits are close to them. */
+/* Mean and deviation of MNIST's training pixels in 0..1; the built-in digits are close to them.
+ */
 #define PIXEL_MEAN 0.1307f
 #define PIXEL_DEVIATION 0.3081f
 
@@ -56,7 +57,8 @@ void tool_net_step(sw_ctx *ctx, void *user)
     sw_update(ctx, net->optimizer);
 }
 
-/* ---- declaring ------------------------------------------------------------------------------- */
+/* ---- declaring
+ * ------------------------------------------------------------------------------- */
 
 static void declare_linear(tool_net *net, int64_t in, int64_t out)
 {

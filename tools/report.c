@@ -31,7 +31,8 @@ static int report_file(const settings *s)
     status = sw_heap_alloc(&live, SW_HEAP_PROFILE, sizeof(report_live));
     if (status == SW_OK && plan != NULL)
         status = report_read_live(r, plan, live);
-    const int code = status == SW_OK ? print_report(r, live, s) : cli_library_error(status, true);
+    const int code =
+        status == SW_OK ? print_report(r, live, s) : cli_library_error(status, true);
     sw_heap_free(live, SW_HEAP_PROFILE, sizeof(report_live));
     report_free(r);
     return code;
@@ -43,8 +44,8 @@ int tool_report(int argc, char **argv)
     static const char *const formats[] = {"text", "json", NULL};
     const cli_option options[] = {
         {"--format", "NAME", CLI_WORD, &s.format, "text", "text or json", 0, 0, formats},
-        {"--bytes", NULL, CLI_FLAG, &s.style.exact, NULL, "exact bytes instead of KiB and MiB", 0, 0,
-         NULL},
+        {"--bytes", NULL, CLI_FLAG, &s.style.exact, NULL, "exact bytes instead of KiB and MiB",
+         0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &s.json, NULL, "the same as --format json", 0, 0, NULL},
         {"--quiet", NULL, CLI_FLAG, &s.style.quiet, NULL, "no notes", 0, 0, NULL},
         {"--diff", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
@@ -52,16 +53,21 @@ int tool_report(int argc, char **argv)
         {"--max-peak", "SIZE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
     };
     const cli_command command = {
-        .name = "report", .usage = "FILE [options]",
+        .name = "report",
+        .usage = "FILE [options]",
         .about = "Show what a profile says: the memory of each phase, planned and measured.",
-        .options = options, .n_options = (int)(sizeof options / sizeof *options),
-        .operand = &s.file, .max_operands = 1,
-        .notes = "FILE is what `stepwell train --profile FILE` wrote. The formats csv, html, chrome and\n"
+        .options = options,
+        .n_options = (int)(sizeof options / sizeof *options),
+        .operand = &s.file,
+        .max_operands = 1,
+        .notes = "FILE is what `stepwell train --profile FILE` wrote. The formats csv, html, "
+                 "chrome and\n"
                  "memory-viz are not built yet."};
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;
     if (s.file == NULL)
-        return cli_error(CLI_USAGE, "a profile is wanted; usage: stepwell report FILE [options]");
+        return cli_error(CLI_USAGE,
+                         "a profile is wanted; usage: stepwell report FILE [options]");
     return report_file(&s);
 }

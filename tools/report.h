@@ -1,8 +1,8 @@
 /* `stepwell report`: what one profile file says, in bounded memory however long the run was.
  *
- * report_read goes through the file once, line by line, and keeps sums, a sample of steps, and where the
- * plans stand; report_live reads one plan again for what is live at its peak. Text from the file is
- * cleaned of control characters when it is taken in. */
+ * report_read goes through the file once, line by line, and keeps sums, a sample of steps, and
+ * where the plans stand; report_live reads one plan again for what is live at its peak. Text
+ * from the file is cleaned of control characters when it is taken in. */
 #ifndef STEPWELL_REPORT_H
 #define STEPWELL_REPORT_H
 
@@ -10,10 +10,11 @@
 #include "profiler/prof.h"
 #include <stdbool.h>
 
-#define REPORT_EDGE 3      /* steps shown from each end */
-#define REPORT_SAMPLES 64  /* steps kept from between; at least half as many are there in a long run */
-#define REPORT_TIMES 4096  /* runs kept for the medians */
-#define REPORT_ROWS 12     /* of the table */
+#define REPORT_EDGE 3 /* steps shown from each end */
+#define REPORT_SAMPLES                                                                         \
+    64 /* steps kept from between; at least half as many are there in a long run */
+#define REPORT_TIMES 4096 /* runs kept for the medians */
+#define REPORT_ROWS 12    /* of the table */
 #define REPORT_TEXT 96
 
 typedef struct {
@@ -23,13 +24,13 @@ typedef struct {
 /* The runs of one program that were measured in one way. */
 typedef struct {
     char by[12];
-    uint64_t runs, equal;                /* equal: all phases are as planned */
-    uint64_t step;                       /* of `phase` */
+    uint64_t runs, equal;               /* equal: all phases are as planned */
+    uint64_t step;                      /* of `phase` */
     report_phase phase[SW_PROF_PHASES]; /* of the first run that differs, else of the latest */
 } report_seen;
 
 typedef struct {
-    uint64_t key; /* exec and program */
+    uint64_t key;      /* exec and program */
     uint64_t at, line; /* where its line begins in the file */
     char run[8];
     int64_t batch; /* -1: none */
@@ -62,12 +63,14 @@ typedef struct {
     report_row first[REPORT_EDGE], last[REPORT_EDGE], sample[REPORT_SAMPLES];
     size_t n_sample;
     uint64_t stride;
-    uint64_t times[REPORT_TIMES][SW_PROF_PHASES + 1]; /* of warm training runs; the whole run last */
+    uint64_t times[REPORT_TIMES]
+                  [SW_PROF_PHASES + 1]; /* of warm training runs; the whole run last */
     size_t n_times;
     uint64_t warm, times_stride;
 
     uint64_t measured_peak;
-    uint64_t allocations, allocating, allocating_step; /* of warm runs: calls, runs, the first one */
+    uint64_t allocations, allocating,
+        allocating_step; /* of warm runs: calls, runs, the first one */
     bool has_process;
     uint64_t process_first, process_last, process_max, host_max;
     char arena_mode[12];
@@ -97,27 +100,31 @@ typedef struct {
 #define REPORT_SHARES 256
 
 typedef struct {
-    char op[REPORT_TEXT]; /* that runs at the peak */
+    char op[REPORT_TEXT];                     /* that runs at the peak */
     uint64_t position, n_ops, bytes, padding; /* sums of what lives there */
-    report_share role[32], layer[REPORT_SHARES]; /* largest first; the last takes what is too much */
+    report_share role[32],
+        layer[REPORT_SHARES]; /* largest first; the last takes what is too much */
     size_t n_roles, n_layers;
     report_value largest[REPORT_LARGEST];
     size_t n_largest;
 } report_live;
 
-/* Read the file. SW_FORMAT and SW_IO name it, and the line. Owner: the caller, by report_free. */
+/* Read the file. SW_FORMAT and SW_IO name it, and the line. Owner: the caller, by report_free.
+ */
 SW_MUST_USE sw_status report_read(report **out, const char *path);
 void report_free(report *r);
-SW_MUST_USE sw_status report_read_live(const report *r, const report_plan *plan, report_live *out);
+SW_MUST_USE sw_status report_read_live(const report *r, const report_plan *plan,
+                                       report_live *out);
 
-/* The plan that the report is about: of those that ran in training, else of all, the highest. NULL
- * when there is none. */
+/* The plan that the report is about: of those that ran in training, else of all, the highest.
+ * NULL when there is none. */
 const report_plan *report_main_plan(const report *r);
 /* How the plan was measured: by the access witness if it was, else the first way. NULL: not. */
 const report_seen *report_best_seen(const report_plan *plan);
 /* Rows of the table, in order; `rows` has room for REPORT_ROWS. */
 size_t report_rows(const report *r, const report_row **rows);
-/* Medians of the phases and of the whole run, in nanoseconds; false when no warm run was kept. */
+/* Medians of the phases and of the whole run, in nanoseconds; false when no warm run was kept.
+ */
 bool report_medians(report *r, uint64_t *median);
 
 typedef struct {

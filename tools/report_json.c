@@ -76,12 +76,10 @@ static void put_main(sw_json *j, const report_plan *x)
             peak = best->phase[i].peak > peak ? best->phase[i].peak : peak;
         put_phases(j, "measured", best->phase);
         sw_json_put_string(j, "measured_by", best->by);
-        sw_json_put_bool(j, "equal", best->equal == best->runs);
         sw_json_put_u64(j, "measured_peak_bytes", peak);
     } else {
         sw_json_put_null(j, "measured");
         sw_json_put_null(j, "measured_by");
-        sw_json_put_null(j, "equal");
         sw_json_put_null(j, "measured_peak_bytes");
     }
     sw_json_put_u64(j, "predicted_peak_bytes", x->peak);
@@ -90,6 +88,21 @@ static void put_main(sw_json *j, const report_plan *x)
     sw_json_put_u64(j, "data_bytes", x->data);
     sw_json_put_u64(j, "total_bytes", x->total);
     sw_json_put_u64(j, "lower_bound_bytes", x->lower_bound);
+}
+
+/* Whether each measured run of each program was as planned; null when none was measured. */
+static void put_equal(sw_json *j, const report *r)
+{
+    bool equal = true, any = false;
+    for (size_t i = 0; i < r->n_plans; i++)
+        for (int k = 0; k < r->plans[i].n_seen; k++) {
+            any = true;
+            equal &= r->plans[i].seen[k].equal == r->plans[i].seen[k].runs;
+        }
+    if (any)
+        sw_json_put_bool(j, "equal", equal);
+    else
+        sw_json_put_null(j, "equal");
 }
 
 static void put_witnesses(sw_json *j, const report *r)
@@ -200,6 +213,7 @@ sw_status report_print_json(report *r, const report_live *live)
         put_main(&j, main);
         put_live(&j, live);
     }
+    put_equal(&j, r);
     put_witnesses(&j, r);
     put_rest(&j, r);
     sw_json_open(&j, "programs", '[');

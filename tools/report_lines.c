@@ -67,7 +67,8 @@ sw_status report_lines_next(report_lines *l, const char **text, size_t *n, bool 
     for (;;) {
         const size_t have = l->end - l->begin;
         const char *from = l->buffer + l->begin;
-        const char *newline = have > searched ? memchr(from + searched, '\n', have - searched) : NULL;
+        const char *newline =
+            have > searched ? memchr(from + searched, '\n', have - searched) : NULL;
         if (newline == NULL && !l->at_end) {
             searched = have;
             SW_TRY(fill(l));

@@ -1,5 +1,5 @@
-/* From the profile file to a report. Every member that is used is checked; what is unknown is passed
- * over, so that later versions may add to records. */
+/* From the profile file to a report. Every member that is used is checked; what is unknown is
+ * passed over, so that later versions may add to records. */
 #include "tools/report.h"
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
@@ -7,6 +7,8 @@
 #include "tools/report_lines.h"
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PLANS_MAX ((size_t)65536)
@@ -16,6 +18,8 @@ typedef struct {
     const char *path;
     uint64_t line;
     json_t *record;
+    const char *text; /* the record as it stands there */
+    size_t n;
 } place;
 
 static sw_status damaged(const place *p, const char *what)
@@ -29,7 +33,7 @@ static sw_status wrong(const place *p, const char *key, const char *wanted)
             (unsigned long long)p->line, key, wanted);
 }
 
-/* ---- members --------------------------------------------------------------------------------- */
+/* ---- members ----------------------------------------------------------------------------- */
 
 /* Numbers past 2^63 arrive as reals. */
 static bool as_u64(const json_t *x, uint64_t *out)
@@ -56,16 +60,27 @@ static sw_status get_u64(const place *p, const json_t *o, const char *key, uint6
 {
     const json_t *x = json_object_get(o, key);
     *out = otherwise;
-    return x == NULL || json_is_null(x) || as_u64(x, out) ? SW_OK : wrong(p, key, "a whole number");
+    return x == NULL || json_is_null(x) || as_u64(x, out) ? SW_OK
+                                                          : wrong(p, key, "a whole number");
 }
 
-/* Control characters would be obeyed by a terminal: they become question marks. C1 controls are two
- * bytes in UTF-8. */
+/* -1: none. */
+static sw_status get_batch(const place *p, int64_t *out)
+{
+    uint64_t batch;
+    SW_TRY(get_u64(p, p->record, "batch", UINT64_MAX, &batch));
+    *out = batch <= INT64_MAX ? (int64_t)batch : -1;
+    return SW_OK;
+}
+
+/* Control characters would be obeyed by a terminal: they become question marks. C1 controls are
+ * two bytes in UTF-8. */
 static void clean(char *to, size_t bytes, const char *from)
 {
     size_t n = 0;
     for (; from[n] != '\0' && n + 1 < bytes; n++) {
-        const unsigned char c = (unsigned char)from[n], before = n > 0 ? (unsigned char)from[n - 1] : 0;
+        const unsigned char c = (unsigned char)from[n],
+                            before = n > 0 ? (unsigned char)from[n - 1] : 0;
         to[n] = c < 0x20 || c == 0x7f || (before == 0xc2 && c < 0xa0) ? '?' : from[n];
         if (before == 0xc2 && c < 0xa0)
             to[n - 1] = '?';
@@ -76,7 +91,8 @@ static void clean(char *to, size_t bytes, const char *from)
 }
 
 /* "" where it is missing or null. */
-static sw_status get_text(const place *p, const json_t *o, const char *key, char *to, size_t bytes)
+static sw_status get_text(const place *p, const json_t *o, const char *key, char *to,
+                          size_t bytes)
 {
     const json_t *x = json_object_get(o, key);
     to[0] = '\0';
@@ -104,7 +120,7 @@ static sw_status get_phases(const place *p, report_phase *to)
     return SW_OK;
 }
 
-/* ---- plans ----------------------------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------------------------- */
 
 static sw_status get_key(const place *p, uint64_t *key, bool *has)
 {
@@ -154,8 +170,7 @@ static sw_status take_plan(report *r, const place *p, uint64_t at)
     if (!has)
         return wrong(p, "program", "a program's number");
     SW_TRY(get_text(p, p->record, "run", x->run, sizeof x->run));
-    const json_t *batch = json_object_get(p->record, "batch");
-    x->batch = json_is_integer(batch) ? json_integer_value(batch) : -1;
+    SW_TRY(get_batch(p, &x->batch));
     SW_TRY(need_u64(p, p->record, "model_bytes", &x->model));
     SW_TRY(need_u64(p, p->record, "arena_bytes", &x->arena));
     SW_TRY(need_u64(p, p->record, "data_bytes", &x->data));
@@ -199,7 +214,7 @@ static void compare(report_plan *plan, const char *by, uint64_t step, const repo
     }
 }
 
-/* ---- steps ----------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------- */
 
 static void keep_row(report *r, const report_row *row)
 {
@@ -258,8 +273,8 @@ static sw_status take_host(report *r, const place *p)
     return SW_OK;
 }
 
-/* Runs that traced, planned or were immediate may allocate; `warm` tells, and where it is missing every
- * run but the first counts as warm. */
+/* Runs that traced, planned or were immediate may allocate; `warm` tells, and where it is
+ * missing every run but the first counts as warm. */
 static sw_status take_allocations(report *r, const place *p, const report_row *row, bool train)
 {
     uint64_t calls, ns;
@@ -341,7 +356,19 @@ static sw_status take_step(report *r, const place *p)
     return SW_OK;
 }
 
-/* ---- header, end, and the file --------------------------------------------------------------- */
+/* ---- header, end, and the file ----------------------------------------------------------- */
+
+/* A seed may have 64 bits, which jansson reads as a real of 53: its digits are read from the
+ * line. */
+static sw_status get_seed(const place *p, uint64_t *out)
+{
+    static const char key[] = "\"seed\":";
+    if (!json_is_real(json_object_get(p->record, "seed")))
+        return get_u64(p, p->record, "seed", 0, out);
+    const char *at = memmem(p->text, p->n, key, sizeof key - 1);
+    *out = at != NULL ? strtoull(at + sizeof key - 1, NULL, 10) : 0;
+    return SW_OK;
+}
 
 static sw_status take_header(report *r, const place *p)
 {
@@ -359,10 +386,8 @@ static sw_status take_header(report *r, const place *p)
     SW_TRY(get_text(p, p->record, "data", r->data, sizeof r->data));
     SW_TRY(get_text(p, p->record, "created", r->created, sizeof r->created));
     SW_TRY(get_text(p, p->record, "command", r->command, sizeof r->command));
-    SW_TRY(get_u64(p, p->record, "seed", 0, &r->seed));
-    const json_t *batch = json_object_get(p->record, "batch");
-    r->batch = json_is_integer(batch) ? json_integer_value(batch) : -1;
-    return SW_OK;
+    SW_TRY(get_seed(p, &r->seed));
+    return get_batch(p, &r->batch);
 }
 
 static sw_status take_end(report *r, const place *p)
@@ -379,8 +404,9 @@ static sw_status take(report *r, const place *p, uint64_t at)
     if (name == NULL)
         return wrong(p, "type", "a string");
     if ((p->line == 1) != (strcmp(name, "header") == 0))
-        return damaged(p, p->line == 1 ? "not a stepwell profile: it does not begin with a header"
-                                       : "a second header");
+        return damaged(p, p->line == 1
+                              ? "not a stepwell profile: it does not begin with a header"
+                              : "a second header");
     if (r->ended)
         return damaged(p, "a record behind the end");
     if (p->line == 1)
@@ -416,7 +442,7 @@ static sw_status read_all(report *r, report_lines *lines)
         if (text == NULL)
             break;
         json_error_t why;
-        place p = {r->path, lines->line, parse(text, n, &why)};
+        place p = {r->path, lines->line, parse(text, n, &why), text, n};
         if (p.record == NULL && p.line == 1)
             SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is no JSON record", r->path);
         if (p.record == NULL && !whole) {
@@ -458,10 +484,11 @@ sw_status report_read(report **out, const char *path)
     return SW_OK;
 }
 
-/* ---- what is live at the peak ---------------------------------------------------------------- */
+/* ---- what is live at the peak ------------------------------------------------------------ */
 
 /* Add to the entry of that name; names past the room share the last entry. */
-static void add_share(report_share *shares, size_t *n, size_t room, const char *name, uint64_t bytes)
+static void add_share(report_share *shares, size_t *n, size_t room, const char *name,
+                      uint64_t bytes)
 {
     size_t i = 0;
     while (i < *n && strcmp(shares[i].name, name) != 0)
@@ -513,13 +540,16 @@ static sw_status take_value(const place *p, const json_t *o, report_live *live)
     SW_TRY(get_text(p, o, "role", v.role, sizeof v.role));
     SW_TRY(get_text(p, o, "op", v.op, sizeof v.op));
     SW_TRY(get_text(p, o, "phase", v.phase, sizeof v.phase));
-    if (json_object_get(o, "alias") != NULL || v.birth > live->position || v.death < live->position)
+    if (json_object_get(o, "alias") != NULL || v.birth > live->position ||
+        v.death < live->position)
         return SW_OK;
     v.bytes += v.padding;
     live->bytes += v.bytes;
     live->padding += v.padding;
-    add_share(live->role, &live->n_roles, sizeof live->role / sizeof *live->role, v.role, v.bytes);
-    add_share(live->layer, &live->n_layers, REPORT_SHARES, v.layer[0] != '\0' ? v.layer : "-", v.bytes);
+    add_share(live->role, &live->n_roles, sizeof live->role / sizeof *live->role, v.role,
+              v.bytes);
+    add_share(live->layer, &live->n_layers, REPORT_SHARES, v.layer[0] != '\0' ? v.layer : "-",
+              v.bytes);
     keep_largest(live, &v);
     return SW_OK;
 }
@@ -548,7 +578,7 @@ static sw_status read_live(const report *r, const report_plan *plan, report_line
     SW_TRY(report_lines_seek(lines, plan->at, plan->line));
     SW_TRY(report_lines_next(lines, &text, &n, &whole));
     json_error_t why;
-    place p = {r->path, plan->line, text != NULL ? parse(text, n, &why) : NULL};
+    place p = {r->path, plan->line, text != NULL ? parse(text, n, &why) : NULL, text, n};
     if (p.record == NULL)
         return damaged(&p, "the file changed while it was read");
     const sw_status status = take_live(&p, out);
@@ -571,7 +601,8 @@ sw_status report_read_live(const report *r, const report_plan *plan, report_live
 sw_status report_read(report **out, const char *path)
 {
     (void)out;
-    SW_FAIL(SW_UNSUPPORTED, "%s: this program was built without jansson, which reads profiles", path);
+    SW_FAIL(SW_UNSUPPORTED, "%s: this program was built without jansson, which reads profiles",
+            path);
 }
 
 sw_status report_read_live(const report *r, const report_plan *plan, report_live *out)

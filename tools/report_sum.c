@@ -24,7 +24,8 @@ const report_plan *report_main_plan(const report *r)
     const report_plan *best = NULL;
     for (size_t i = 0; i < r->n_plans; i++) {
         const report_plan *x = &r->plans[i];
-        if (best == NULL || rank(x) > rank(best) || (rank(x) == rank(best) && x->peak > best->peak))
+        if (best == NULL || rank(x) > rank(best) ||
+            (rank(x) == rank(best) && x->peak > best->peak))
             best = x;
     }
     return best;

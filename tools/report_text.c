@@ -1,5 +1,5 @@
-/* The report for people, 80 columns wide. Top to bottom: the run, its steps, predicted against measured,
- * what is live at the peak, time, and what lies outside the plan. */
+/* The report for people, 80 columns wide. Top to bottom: the run, its steps, predicted against
+ * measured, what is live at the peak, time, and what lies outside the plan. */
 #include "tools/cli.h"
 #include "tools/report.h"
 #include <inttypes.h>
@@ -24,8 +24,9 @@ static cli_text bytes_text(uint64_t bytes)
     return style->exact ? cli_digits(bytes) : cli_bytes((size_t)bytes);
 }
 
-/* Text in `width` columns; what is too long loses its middle. Characters of several bytes count as one. */
-static void column(const char *text, int width)
+/* Text in at most `width` columns; what is too long loses its middle. Characters of several
+ * bytes count as one. Returns the columns that are left. */
+static int fitted(const char *text, int width)
 {
     int n = 0;
     for (const char *c = text; *c != '\0'; c++)
@@ -42,10 +43,16 @@ static void column(const char *text, int width)
         putchar(*c);
         printed += ((unsigned char)*c & 0xc0) != 0x80;
     }
-    printf("%*s", width - printed, "");
+    return width - printed;
 }
 
-/* ---- the run --------------------------------------------------------------------------------- */
+static void column(const char *text, int width)
+{
+    const int left = fitted(text, width);
+    printf("%*s", left, "");
+}
+
+/* ---- the run ----------------------------------------------------------------------------- */
 
 static void print_run(const report *r)
 {
@@ -67,7 +74,7 @@ static void print_run(const report *r)
            r->ended ? "" : "; the run did not finish");
 }
 
-/* ---- step by step ---------------------------------------------------------------------------- */
+/* ---- step by step ------------------------------------------------------------------------ */
 
 /* One unit for the whole table, so that columns can be compared. */
 typedef struct {
@@ -80,19 +87,20 @@ static unit unit_for(uint64_t largest)
 {
     if (style->exact)
         return (unit){"bytes", 1.0, 0};
-    if (largest < (uint64_t)1 << 20)
-        return (unit){"KiB", 1024.0, 1};
+    if (largest < (uint64_t)1000 << 10) /* 999.99/999.99 fits a cell */
+        return (unit){"KiB", 1024.0, 2};
     if (largest < (uint64_t)1000 << 20)
         return (unit){"MiB", 1048576.0, 2};
-    return (unit){"GiB", 1073741824.0, 3};
+    return (unit){"GiB", 1073741824.0, 2};
 }
 
 static void print_cells(const report_row *row, const unit *u)
 {
     for (int i = 0; i < N; i++) {
         char cell[64];
-        snprintf(cell, sizeof cell, "%.*f/%.*f", u->digits, (double)row->phase[i].end / u->bytes,
-                 u->digits, (double)row->phase[i].peak / u->bytes);
+        snprintf(cell, sizeof cell, "%.*f/%.*f", u->digits,
+                 (double)row->phase[i].end / u->bytes, u->digits,
+                 (double)row->phase[i].peak / u->bytes);
         printf("%14s", cell);
     }
     putchar('\n');
@@ -128,7 +136,7 @@ static void print_steps(const report *r)
         printf(style->exact ? "%13s" : "%14s", sw_prof_phase_name(i));
     putchar('\n');
     for (size_t k = 0; k < n; k++) {
-        printf("%9" PRIu64 "%s", rows[k]->step, style->exact ? " " : " ");
+        printf("%9" PRIu64 " ", rows[k]->step);
         if (style->exact)
             print_exact(rows[k]);
         else
@@ -136,7 +144,7 @@ static void print_steps(const report *r)
     }
 }
 
-/* ---- predicted against measured -------------------------------------------------------------- */
+/* ---- predicted against measured ---------------------------------------------------------- */
 
 static bool same(const report_phase *a, const report_phase *b)
 {
@@ -166,18 +174,20 @@ static void print_verdict(const report_seen *s)
     if (s->equal == s->runs)
         printf("equal to the byte\n");
     else
-        printf("%s%s differ%s (shown: step %" PRIu64 ")%s\n", on(), cli_digits(s->runs - s->equal).text,
-               s->runs - s->equal == 1 ? "s" : "", s->step, off());
+        printf("%s%s differ%s (shown: step %" PRIu64 ")%s\n", on(),
+               cli_digits(s->runs - s->equal).text, s->runs - s->equal == 1 ? "s" : "", s->step,
+               off());
 }
 
 static void print_compared(const report_plan *plan, const report_seen *s)
 {
     printf("  %-9s%14s%14s%14s%14s\n", "", "peak", "peak", "end", "end");
-    printf("  %-9s%14s%14s%14s%14s\n", "phase", "predicted", "measured", "predicted", "measured");
+    printf("  %-9s%14s%14s%14s%14s\n", "phase", "predicted", "measured", "predicted",
+           "measured");
     for (int i = 0; i < N; i++) {
-        printf("  %-9s%14s%14s%14s%14s", sw_prof_phase_name(i), cli_digits(plan->phase[i].peak).text,
-               cli_digits(s->phase[i].peak).text, cli_digits(plan->phase[i].end).text,
-               cli_digits(s->phase[i].end).text);
+        printf("  %-9s%14s%14s%14s%14s", sw_prof_phase_name(i),
+               cli_digits(plan->phase[i].peak).text, cli_digits(s->phase[i].peak).text,
+               cli_digits(plan->phase[i].end).text, cli_digits(s->phase[i].end).text);
         print_difference(&plan->phase[i], &s->phase[i]);
     }
     print_verdict(s);
@@ -185,7 +195,8 @@ static void print_compared(const report_plan *plan, const report_seen *s)
 
 static void print_program(const report_plan *plan)
 {
-    printf("program %" PRIu64 " (%s", plan->key & UINT32_MAX, plan->run[0] != '\0' ? plan->run : "run");
+    printf("program %" PRIu64 " (%s", plan->key & UINT32_MAX,
+           plan->run[0] != '\0' ? plan->run : "run");
     if (plan->key >> 32 > 0)
         printf(", exec %" PRIu64, plan->key >> 32);
     if (plan->batch >= 0)
@@ -229,8 +240,8 @@ static void print_witnesses(const report *r)
     if (r->faults == 0)
         printf("\n");
     else
-        printf("\n  %s%s faults; the first: %s%s\n", on(), cli_digits(r->faults).text, r->first_fault,
-               off());
+        printf("\n  %s%s faults; the first: %s%s\n", on(), cli_digits(r->faults).text,
+               r->first_fault, off());
 }
 
 static void print_predicted(const report *r, const report_plan *main)
@@ -257,9 +268,10 @@ static void print_predicted(const report *r, const report_plan *main)
     print_others(r, main);
 }
 
-/* ---- what is live at the peak ---------------------------------------------------------------- */
+/* ---- what is live at the peak ------------------------------------------------------------ */
 
-static void print_share(const report_share *shares, size_t n, size_t i, size_t shown, uint64_t all)
+static void print_share(const report_share *shares, size_t n, size_t i, size_t shown,
+                        uint64_t all)
 {
     if (i >= shown) {
         printf("%39s", "");
@@ -273,13 +285,16 @@ static void print_share(const report_share *shares, size_t n, size_t i, size_t s
     }
     printf("  ");
     column(x.name, 17);
-    printf("%13s%6.1f%%", bytes_text(x.bytes).text, all > 0 ? 100.0 * (double)x.bytes / (double)all : 0.0);
+    printf("%13s%6.1f%%", bytes_text(x.bytes).text,
+           all > 0 ? 100.0 * (double)x.bytes / (double)all : 0.0);
 }
 
 static void print_live(const report_plan *plan, const report_live *live)
 {
-    printf("\n%sLive at the peak%s: %s (%s of it padding), while op %" PRIu64 " of %" PRIu64 " runs:\n"
-           "  %s\n", on(), off(), bytes_text(live->bytes).text, bytes_text(live->padding).text,
+    printf("\n%sLive at the peak%s: %s (%s of it padding), while op %" PRIu64 " of %" PRIu64
+           " runs:\n"
+           "  %s\n",
+           on(), off(), bytes_text(live->bytes).text, bytes_text(live->padding).text,
            live->position + 1, live->n_ops, live->op);
     if (live->bytes != plan->peak)
         printf("  %sthe plan's peak is %s: the values do not add up to it%s\n", on(),
@@ -301,15 +316,16 @@ static void print_live(const report_plan *plan, const report_live *live)
         putchar(' ');
         column(v->role, 15);
         printf(" %12s  ", bytes_text(v->bytes).text);
-        column(v->op[0] != '\0' ? v->op : "-", 18);
+        (void)fitted(v->op[0] != '\0' ? v->op : "-", 18);
         putchar('\n');
     }
-    printf("  arena %s of at least %s; model %s, data %s, together %s\n", bytes_text(plan->arena).text,
-           bytes_text(plan->lower_bound).text, bytes_text(plan->model).text,
-           bytes_text(plan->data).text, bytes_text(plan->total).text);
+    printf("  arena %s of at least %s; model %s, data %s, together %s\n",
+           bytes_text(plan->arena).text, bytes_text(plan->lower_bound).text,
+           bytes_text(plan->model).text, bytes_text(plan->data).text,
+           bytes_text(plan->total).text);
 }
 
-/* ---- time and the rest ----------------------------------------------------------------------- */
+/* ---- time and the rest ------------------------------------------------------------------- */
 
 static void print_times(report *r)
 {
@@ -319,15 +335,16 @@ static void print_times(report *r)
     printf("\n%sMedian time%s of %s warm steps: %s\n ", on(), off(), cli_digits(r->warm).text,
            cli_ns(median[N]).text);
     for (int i = 0; i < N; i++)
-        printf(" %s %s%s", sw_prof_phase_name(i), cli_ns(median[i]).text, i + 1 < N ? "," : "\n");
+        printf(" %s %s%s", sw_prof_phase_name(i), cli_ns(median[i]).text,
+               i + 1 < N ? "," : "\n");
 }
 
 static void print_process(const report *r, const report_plan *plan)
 {
     printf("%sAllocations after warm-up%s: %s", on(), off(), cli_digits(r->allocations).text);
     if (r->allocating > 0)
-        printf(" in %s %s, first at step %" PRIu64, cli_digits(r->allocating).text, runs(r->allocating),
-               r->allocating_step);
+        printf(" in %s %s, first at step %" PRIu64, cli_digits(r->allocating).text,
+               runs(r->allocating), r->allocating_step);
     putchar('\n');
     if (!r->has_process)
         return;
@@ -340,8 +357,9 @@ static void print_process(const report *r, const report_plan *plan)
     printf("  of it %s planned and %s host heap", bytes_text(plan->total).text,
            bytes_text(r->host_max).text);
     if (r->process_max > known)
-        printf("; the other %s are code,\n  libraries, stacks and what they keep for themselves\n",
-               bytes_text(r->process_max - known).text);
+        printf(
+            "; the other %s are code,\n  libraries, stacks and what they keep for themselves\n",
+            bytes_text(r->process_max - known).text);
     else
         printf("; some of that was never touched\n");
 }
@@ -358,7 +376,8 @@ static void print_notes(const report *r)
         printf("note: %s runs in immediate mode follow no plan and are not compared\n",
                cli_digits(r->immediate).text);
     if (r->unplanned > 0)
-        printf("note: %s measured runs have no plan in this file\n", cli_digits(r->unplanned).text);
+        printf("note: %s measured runs have no plan in this file\n",
+               cli_digits(r->unplanned).text);
     if (r->runs == 0)
         printf("note: there is no training step in this file\n");
 }

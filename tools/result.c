@@ -33,6 +33,14 @@ void result_put_phases(sw_json *json, const char *key, const sw_phase_info *phas
     sw_json_end(json);
 }
 
+void result_put_predicted(sw_json *json, const job *j, const job_program *program)
+{
+    if (j->opts->immediate)
+        sw_json_put_null(json, "predicted");
+    else
+        result_put_phases(json, "predicted", program->plan.phase);
+}
+
 void result_put_totals(sw_json *json, const sw_plan_info *plan)
 {
     sw_json_put_u64(json, "model_bytes", plan->model_bytes);
@@ -45,23 +53,31 @@ void result_put_totals(sw_json *json, const sw_plan_info *plan)
 result_text result_both(size_t bytes)
 {
     result_text t;
-    snprintf(t.text, sizeof t.text, "%s (%s bytes)", cli_bytes(bytes).text, cli_digits(bytes).text);
+    snprintf(t.text, sizeof t.text, "%s (%s bytes)", cli_bytes(bytes).text,
+             cli_digits(bytes).text);
     return t;
+}
+
+static void print_columns(const sw_phase_info *phase)
+{
+    if (phase != NULL)
+        printf(" %16s %16s", cli_digits(phase->peak_bytes).text,
+               cli_digits(phase->end_bytes).text);
 }
 
 void result_print_phases(const sw_phase_info *predicted, const sw_phase_info *measured)
 {
     const bool colour = cli_colour(stdout);
-    printf("%s%-10s %16s %16s", colour ? "\033[1m" : "", "phase", "predicted peak", "at its end");
+    printf("%s%-10s", colour ? "\033[1m" : "", "phase");
+    if (predicted != NULL)
+        printf(" %16s %16s", "predicted peak", "at its end");
     if (measured != NULL)
         printf(" %16s %16s", "measured peak", "at its end");
     printf("%s\n", colour ? "\033[0m" : "");
     for (int i = 0; i < SW_PHASES; i++) {
-        printf("%-10s %16s %16s", sw_phase_name((sw_phase)i),
-               cli_digits(predicted[i].peak_bytes).text, cli_digits(predicted[i].end_bytes).text);
-        if (measured != NULL)
-            printf(" %16s %16s", cli_digits(measured[i].peak_bytes).text,
-                   cli_digits(measured[i].end_bytes).text);
+        printf("%-10s", sw_phase_name((sw_phase)i));
+        print_columns(predicted != NULL ? &predicted[i] : NULL);
+        print_columns(measured != NULL ? &measured[i] : NULL);
         putchar('\n');
     }
 }

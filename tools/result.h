@@ -7,21 +7,25 @@
 
 /* One JSON object, collected first: standard output gets all of it or nothing. */
 void result_json_begin(sw_json *json);
-/* Closes the object, prints it and frees it. `status`, or that of the failure, with a message. */
+/* Closes the object, prints it and frees it. `status`, or that of the failure, with a message.
+ */
 int result_json_end(sw_json *json, int status);
 
 /* "key": {"data": {"peak_bytes", "end_bytes"}, ..} */
 void result_put_phases(sw_json *json, const char *key, const sw_phase_info *phases);
+/* "predicted": the phases as planned; null in immediate mode, which gives nothing back before
+ * the end of a run and so has no phases to predict. */
+void result_put_predicted(sw_json *json, const job *j, const job_program *program);
 /* model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes */
 void result_put_totals(sw_json *json, const sw_plan_info *plan);
 
 /* "1.23 MiB (1,289,748 bytes)" */
 typedef struct {
-    char text[80];
+    char text[96];
 } result_text;
 result_text result_both(size_t bytes);
 
-/* A table of phases; `measured` may be NULL. */
+/* A table of phases; either may be NULL. */
 void result_print_phases(const sw_phase_info *predicted, const sw_phase_info *measured);
 /* Whether peaks and ends are the same in all phases. */
 bool result_phases_equal(const sw_phase_info *a, const sw_phase_info *b);

@@ -1,5 +1,5 @@
-/* The program `stepwell`: one command per file. Asked for its version or its help it does nothing but
- * print. */
+/* The program `stepwell`: one command per file. Asked for its version or its help it does
+ * nothing but print. */
 #include "alloc/fault.h"
 #include "alloc/mem.h"
 #include "tools/cli.h"
@@ -29,23 +29,19 @@ enum { N_TOOLS = sizeof tools / sizeof *tools };
 #else
 #define COMPRESSED "not built in"
 #endif
-#if SW_HAVE_OPENBLAS
-#define PRODUCTS "own, OpenBLAS where it is found"
-#else
-#define PRODUCTS "own"
-#endif
 
 static int print_version(void)
 {
-    printf("stepwell %s\nheap: %s; compressed data: %s; matrix products: %s\n", sw_version(),
-           sw_heap_backend(), COMPRESSED, PRODUCTS);
+    printf("stepwell %s\nheap: %s; compressed data: %s\n", sw_version(), sw_heap_backend(),
+           COMPRESSED);
     return cli_finish(CLI_DONE);
 }
 
 static void print_usage(FILE *to)
 {
     fputs("usage: stepwell COMMAND [options]\n\n"
-          "Trains neural networks from planned memory: the peak of every phase is known before a byte "
+          "Trains neural networks from planned memory: the peak of every phase is known before "
+          "a byte "
           "is\nallocated, and what is measured equals it.\n\n",
           to);
     for (int i = 0; i < N_TOOLS; i++)
@@ -58,10 +54,12 @@ static int unknown(const char *name)
 {
     const bool option = name[0] == '-';
     const char *near = cli_nearest(name, tools, sizeof *tools, N_TOOLS);
-    if (option && cli_nearest(name, (const char *const[]){"--version"}, sizeof(char *), 1) != NULL)
+    if (option &&
+        cli_nearest(name, (const char *const[]){"--version"}, sizeof(char *), 1) != NULL)
         near = "--version";
     return cli_error(CLI_USAGE, "unknown %s '%s'; %s%s", option ? "option" : "command", name,
-                     near != NULL ? "did you mean " : "see stepwell --help", near != NULL ? near : "");
+                     near != NULL ? "did you mean " : "see stepwell --help",
+                     near != NULL ? near : "");
 }
 
 static int dispatch(int argc, char **argv)
@@ -87,8 +85,8 @@ static int dispatch(int argc, char **argv)
     return unknown(name);
 }
 
-/* STEPWELL_FAULT=memory:17 fails one call, file:3+ all from one on; KIND:count shows how many there
- * are. For the tests of failures; see alloc/fault.h. */
+/* STEPWELL_FAULT=memory:17 fails one call, file:3+ all from one on; KIND:count shows how many
+ * there are. For the tests of failures; see alloc/fault.h. */
 static int with_faults(const char *plan, int argc, char **argv)
 {
     if (sw_fault_parse(plan) != SW_OK)

@@ -4,9 +4,10 @@
 
 static const char *const schedule_words[] = {"constant", "step", "cosine", NULL};
 
-static const char notes[] =
-    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit the memory,\n"
-    "5 no such device, 130 interrupted. Ctrl-C ends after the running step; a second one at once.";
+static const char notes[] = "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or "
+                            "foreign file, 4 does not fit the memory,\n"
+                            "5 no such device, 130 interrupted. Ctrl-C ends after the running "
+                            "step; a second one at once.";
 
 static int train_table(train_opts *o, cli_option *table)
 {
@@ -14,27 +15,31 @@ static int train_table(train_opts *o, cli_option *table)
     const cli_option options[] = {
         {"--epochs", "N", CLI_COUNT, &j->epochs, NULL, "passes over the images (default 1)", 1,
          1 << 30, NULL},
-        {"--steps", "N", CLI_COUNT, &j->steps, NULL, "stop after N steps (default: --epochs decides)",
-         1, (int64_t)1 << 40, NULL},
-        {"--schedule", "NAME", CLI_WORD, &j->schedule, "constant",
+        {"--steps", "N", CLI_COUNT, &j->steps, NULL,
+         "stop after N steps (default: --epochs decides)", 1, (int64_t)1 << 40, NULL},
+        {"--schedule", "NAME", CLI_WORD, &j->schedule, "cosine",
          "of the learning rate: constant, step or cosine", 0, 0, schedule_words},
         {"--warmup", "N", CLI_COUNT, &j->warmup, "0", "cosine: steps of linear warm-up", 0,
          (int64_t)1 << 40, NULL},
         {"--lr-every", "N", CLI_COUNT, &j->lr_every, NULL,
          "step: steps between cuts (default a third of all)", 1, (int64_t)1 << 40, NULL},
         {"--lr-gamma", "X", CLI_REAL, &j->lr_gamma, "0.1", "step: factor of a cut", 0, 0, NULL},
-        {"--profile", "FILE", CLI_WORD, &o->profile, NULL, "write the profile, for stepwell report", 0,
-         0, NULL},
-        {"--op-clocks", NULL, CLI_FLAG, &j->op_clocks, NULL, "read the clock at every op", 0, 0, NULL},
-        {"--save-params", "FILE", CLI_WORD, &o->save, NULL, "write the parameters as safetensors", 0, 0,
+        {"--profile", "FILE", CLI_WORD, &o->profile, NULL,
+         "write the profile, for stepwell report", 0, 0, NULL},
+        {"--op-clocks", NULL, CLI_FLAG, &j->op_clocks, NULL, "read the clock at every op", 0, 0,
          NULL},
-        {"--load-params", "FILE", CLI_WORD, &o->load, NULL, "begin with these parameters", 0, 0, NULL},
+        {"--save-params", "FILE", CLI_WORD, &o->save, NULL,
+         "write the parameters as safetensors", 0, 0, NULL},
+        {"--load-params", "FILE", CLI_WORD, &o->load, NULL, "begin with these parameters", 0, 0,
+         NULL},
         {"--witness", NULL, CLI_FLAG, &o->witness, NULL,
          "observe the first step of each program by every witness (slow)", 0, 0, NULL},
-        {"--checks", NULL, CLI_FLAG, &o->job.checks, NULL, "trace again before each step and compare", 0,
-         0, NULL},
-        {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0, NULL},
-        {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "no progress and no line per epoch", 0, 0, NULL},
+        {"--checks", NULL, CLI_FLAG, &o->job.checks, NULL,
+         "trace again before each step and compare", 0, 0, NULL},
+        {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0,
+         NULL},
+        {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "no progress and no line per epoch", 0, 0,
+         NULL},
         {"--checkpoint", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
         {"--resume", NULL, CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
     };
@@ -60,7 +65,8 @@ int train_parse(train *t, int argc, char **argv)
     const cli_command command = {
         .name = "train",
         .usage = "[options]",
-        .about = "Train a network from planned memory and say what every phase of a step needed.",
+        .about =
+            "Train a network from planned memory and say what every phase of a step needed.",
         .options = table,
         .n_options = train_table(&t->opts, table),
         .notes = notes,
@@ -69,11 +75,10 @@ int train_parse(train *t, int argc, char **argv)
     if (parsed != CLI_GO)
         return parsed;
     const job_opts *o = &t->opts.job;
-    if (o->batch.n != 1)
-        return cli_error(CLI_USAGE, "--batch: train takes one number; plan takes several");
     if (t->opts.witness && o->immediate)
-        return cli_error(CLI_USAGE, "--witness and --immediate exclude each other: without a plan there "
-                                    "is nothing to witness");
+        return cli_error(CLI_USAGE,
+                         "--witness and --immediate exclude each other: without a plan there "
+                         "is nothing to witness");
     t->job.opts = o;
     t->job.batch = o->batch.at[0];
     keep_command(t, argc, argv);

@@ -2,6 +2,7 @@
 #include "tools/result.h"
 #include "tools/train.h"
 #include <inttypes.h>
+#include <math.h>
 
 static const struct {
     const char *name;
@@ -40,16 +41,19 @@ int train_check_witness(const train *t)
         if (!witnessed(&t->measured[i]))
             continue;
         if (w->n_faults > 0 || w->agreed != SW_WITNESS_ALL)
-            return cli_error(CLI_FAILED, "%s: the witnesses found %u disagreements with the plan: %s",
+            return cli_error(CLI_FAILED,
+                             "%s: the witnesses found %u disagreements with the plan: %s",
                              t->job.program[i].name, w->n_faults, w->first_fault);
         if (!result_phases_equal(w->phase, t->job.program[i].plan.phase))
-            return cli_error(CLI_FAILED, "%s: the access witness observed other bytes than were planned",
+            return cli_error(CLI_FAILED,
+                             "%s: the access witness observed other bytes than were planned",
                              t->job.program[i].name);
     }
     return CLI_DONE;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON
+ * ------------------------------------------------------------------------------------ */
 
 static void put_agreement(sw_json *json, uint32_t agreed, uint32_t faults, const char *first)
 {
@@ -86,7 +90,7 @@ static void put_program(sw_json *json, const train *t, int i)
     sw_json_put_string(json, "name", p->name);
     sw_json_put_i64(json, "batch", p->batch);
     sw_json_put_u64(json, "runs", m->runs);
-    result_put_phases(json, "predicted", p->plan.phase);
+    result_put_predicted(json, &t->job, p);
     result_put_phases(json, "measured", measured_phases(t, m));
     sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
     sw_json_put_u64(json, "measured_peak_bytes", measured_peak(t, m));
@@ -111,7 +115,7 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_i64(json, "seed", o->seed);
     sw_json_put_i64(json, "threads", o->threads);
     sw_json_put_string(json, "optimizer", o->optimizer);
-    sw_json_put_f64(json, "final_loss", t->last_loss);
+    sw_json_put_f64(json, "final_loss", t->step > 0 ? t->last_loss : (double)NAN);
     sw_json_key(json, "test_accuracy");
     if (t->evaluated)
         sw_json_f64(json, (double)t->test_right / (double)t->job.test.n);
@@ -137,7 +141,7 @@ static int print_json(train *t, int status)
     sw_json json;
     result_json_begin(&json);
     put_run(&json, t);
-    result_put_phases(&json, "predicted", main->plan.phase);
+    result_put_predicted(&json, &t->job, main);
     result_put_phases(&json, "measured", measured_phases(t, m));
     sw_json_put_string(&json, "measured_by", measured_by(t));
     sw_json_put_u64(&json, "predicted_peak_bytes", main->plan.peak_bytes);
@@ -158,26 +162,29 @@ static int print_json(train *t, int status)
     return result_json_end(&json, status);
 }
 
-/* ---- text ------------------------------------------------------------------------------------ */
+/* ---- text
+ * ------------------------------------------------------------------------------------ */
 
 static void print_memory(const train *t)
 {
     const job_program *main = job_main(&t->job);
     const train_measured *m = &t->measured[main - t->job.program];
+    const bool immediate = t->opts.job.immediate;
     const sw_phase_info *phases = measured_phases(t, m);
-    result_print_phases(main->plan.phase, phases);
+    const size_t peak = measured_peak(t, m);
+    result_print_phases(immediate ? NULL : main->plan.phase, phases);
     printf("\npeak    %s predicted, ", result_both(main->plan.peak_bytes).text);
-    if (measured_peak(t, m) == main->plan.peak_bytes && result_phases_equal(main->plan.phase, phases))
-        printf("the same measured by %s, in every phase\n", measured_by(t));
+    if (peak == main->plan.peak_bytes &&
+        (immediate || result_phases_equal(main->plan.phase, phases)))
+        printf("the same measured by %s%s\n", measured_by(t),
+               immediate ? "" : ", in every phase");
     else
-        printf("%s measured by %s\n", cli_digits(measured_peak(t, m)).text, measured_by(t));
+        printf("%s measured by %s\n", cli_digits(peak).text, measured_by(t));
     printf("model   %s\n", result_both(main->plan.model_bytes).text);
-    printf("arena   %s\n", result_both(main->plan.arena_bytes).text);
+    printf("%s   %s\n", immediate ? "bump " : "arena",
+           result_both(main->plan.arena_bytes).text);
     printf("data    %s\n", result_both(main->plan.data_bytes).text);
     printf("total   %s\n", result_both(job_total_bytes(&t->job)).text);
-    if (t->opts.job.immediate)
-        printf("bump    %s, %s predicted\n", result_both(m->bump_bytes).text,
-               cli_digits(main->plan.immediate_bytes).text);
 }
 
 static void print_witnesses(const train *t)
@@ -186,7 +193,8 @@ static void print_witnesses(const train *t)
         const sw_witness_info *w = &t->measured[i].witness;
         if (!witnessed(&t->measured[i]))
             continue;
-        printf("witness %s, batch %" PRId64 ":", t->job.program[i].name, t->job.program[i].batch);
+        printf("witness %s, batch %" PRId64 ":", t->job.program[i].name,
+               t->job.program[i].batch);
         for (int k = 0; k < N_WITNESSES; k++)
             printf(" %s %s%s", witnesses[k].name,
                    (w->agreed & witnesses[k].bit) != 0 ? "agrees" : "DISAGREES",
@@ -199,16 +207,15 @@ static void print_text(train *t)
     const job_opts *o = &t->opts.job;
     printf("%s on %s, %s + %s images, batch %" PRId64 ", %s %g, seed %" PRId64 ", %s, %" PRId64
            " thread%s\n\n",
-           o->model, t->job.train.info.name,
-           cli_digits((uint64_t)t->job.train.n).text, cli_digits((uint64_t)t->job.test.n).text,
-           t->job.batch, o->optimizer, (double)t->job.lr, o->seed, o->device, o->threads,
-           o->threads == 1 ? "" : "s");
+           o->model, t->job.train.info.name, cli_digits((uint64_t)t->job.train.n).text,
+           cli_digits((uint64_t)t->job.test.n).text, t->job.batch, o->optimizer,
+           (double)t->job.lr, o->seed, o->device, o->threads, o->threads == 1 ? "" : "s");
     print_memory(t);
     print_witnesses(t);
     const cli_summary s = cli_times_summary(&t->times);
     printf("\n%s steps, %" PRIu64 " whole epoch%s, %s; %s allocations after warm-up\n",
-           cli_digits(t->step).text, t->epochs, t->epochs == 1 ? "" : "s", cli_ns(t->wall_ns).text,
-           cli_digits(t->allocations).text);
+           cli_digits(t->step).text, t->epochs, t->epochs == 1 ? "" : "s",
+           cli_ns(t->wall_ns).text, cli_digits(t->allocations).text);
     if (s.n > 0)
         printf("step    min %s, median %s, p99 %s, max %s\n", cli_ns(s.min).text,
                cli_ns(s.median).text, cli_ns(s.p99).text, cli_ns(s.max).text);
@@ -217,7 +224,8 @@ static void print_text(train *t)
     if (t->evaluated)
         printf("test    loss %.4f, accuracy %.2f %% (%s of %s)\n", t->test_loss,
                100.0 * (double)t->test_right / (double)t->job.test.n,
-               cli_digits((uint64_t)t->test_right).text, cli_digits((uint64_t)t->job.test.n).text);
+               cli_digits((uint64_t)t->test_right).text,
+               cli_digits((uint64_t)t->job.test.n).text);
 }
 
 int train_print(train *t, int status)

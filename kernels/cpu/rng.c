@@ -3,8 +3,8 @@
 #include "kernels/scalar.h"
 #include <math.h>
 
-void sw_rng_words(uint32_t out[4], uint64_t seed, uint32_t block, uint32_t stream, uint32_t step,
-                  uint32_t run)
+void sw_rng_words(uint32_t out[4], uint64_t seed, uint32_t block, uint32_t stream,
+                  uint32_t step, uint32_t run)
 {
     out[0] = block;
     out[1] = stream;

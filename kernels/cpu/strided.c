@@ -52,25 +52,27 @@ void sw_nd_copy(void *y, const void *a, size_t bytes, const sw_nd *nd)
             continue;
         }
         for (int64_t i = 0; i < n; i++)
-            memcpy(p + (size_t)(i * nd->y[last]) * bytes, q + (size_t)(i * nd->a[last]) * bytes, bytes);
+            memcpy(p + (size_t)(i * nd->y[last]) * bytes, q + (size_t)(i * nd->a[last]) * bytes,
+                   bytes);
     }
 }
 
-#define LOOP(expr)                                                                                 \
-    do {                                                                                           \
-        const int64_t n = inner_of(nd);                                                            \
-        const int last = nd->rank > 0 ? nd->rank - 1 : 0;                                          \
-        const int64_t sy = nd->rank > 0 ? nd->y[last] : 0, sa = nd->rank > 0 ? nd->a[last] : 0;    \
-        const int64_t sb = nd->rank > 0 ? nd->b[last] : 0;                                         \
-        (void)sb;                                                                                  \
-        odometer o;                                                                                \
-        for (begin(&o, nd); !o.done; next(&o, nd))                                                 \
-            for (int64_t i = 0; i < n; i++) {                                                      \
-                const int64_t iy = o.y + i * sy, ia = o.a + i * sa, ib = o.b + i * sb;             \
-                (void)ib;                                                                          \
-                const float r = (expr);                                                            \
-                y[iy] = accumulate ? y[iy] + r : r;                                                \
-            }                                                                                      \
+#define LOOP(expr)                                                                             \
+    do {                                                                                       \
+        const int64_t n = inner_of(nd);                                                        \
+        const int last = nd->rank > 0 ? nd->rank - 1 : 0;                                      \
+        const int64_t sy = nd->rank > 0 ? nd->y[last] : 0,                                     \
+                      sa = nd->rank > 0 ? nd->a[last] : 0;                                     \
+        const int64_t sb = nd->rank > 0 ? nd->b[last] : 0;                                     \
+        (void)sb;                                                                              \
+        odometer o;                                                                            \
+        for (begin(&o, nd); !o.done; next(&o, nd))                                             \
+            for (int64_t i = 0; i < n; i++) {                                                  \
+                const int64_t iy = o.y + i * sy, ia = o.a + i * sa, ib = o.b + i * sb;         \
+                (void)ib;                                                                      \
+                const float r = (expr);                                                        \
+                y[iy] = accumulate ? y[iy] + r : r;                                            \
+            }                                                                                  \
     } while (0)
 
 void sw_nd_scale(float *y, const float *a, float factor, bool accumulate, const sw_nd *nd)

@@ -1,4 +1,5 @@
-/* What the files of runtime/data share: the record of a data set, and byte sources of its readers. */
+/* What the files of runtime/data share: the record of a data set, and byte sources of its
+ * readers. */
 #ifndef SW_DATA_INTERNAL_H
 #define SW_DATA_INTERNAL_H
 
@@ -31,8 +32,8 @@ SW_MUST_USE sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_
 /* Add a field of bytes with memory for n samples (zeros). SW_NOMEM when there is none. */
 SW_MUST_USE sw_status swi_dataset_field(sw_dataset *dataset, sw_shape shape);
 
-/* A file read from its beginning, inflated on the way when its name ends in ".gz". Nothing is kept
- * but a fixed window. Errors name the file. */
+/* A file read from its beginning, inflated on the way when its name ends in ".gz". Nothing is
+ * kept but a fixed window. Errors name the file. */
 typedef struct swi_source swi_source;
 
 /* Open PATH, or PATH.gz when that fails. */

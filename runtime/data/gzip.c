@@ -1,6 +1,6 @@
-/* gzip by zlib's inflate, through a window of fixed size. zlib checks the sums at the end of each
- * member; files of several members read as one. Its memory comes from our heap, so it is counted and
- * can be made to fail. */
+/* gzip by zlib's inflate, through a window of fixed size. zlib checks the sums at the end of
+ * each member; files of several members read as one. Its memory comes from our heap, so it is
+ * counted and can be made to fail. */
 #include "runtime/data/data_internal.h"
 
 #if SW_HAVE_ZLIB

@@ -1,5 +1,6 @@
-/* IDX, the format of MNIST: 00 00 08 RANK, RANK big-endian sizes of 32 bits, then bytes. It has no
- * length and no checksum, so the sizes must give exactly what the file has, before memory is taken. */
+/* IDX, the format of MNIST: 00 00 08 RANK, RANK big-endian sizes of 32 bits, then bytes. It has
+ * no length and no checksum, so the sizes must give exactly what the file has, before memory is
+ * taken. */
 #include "alloc/size.h"
 #include "runtime/data/data_internal.h"
 #include <stdio.h>
@@ -21,8 +22,8 @@ static sw_status read_header(swi_source *source, int rank, uint32_t *dims, uint6
     if (got == 0)
         SW_FAIL(SW_FORMAT, "%s: empty; an IDX file of %d sizes was expected", path, rank);
     if (got >= 4 && big_endian(header) != 0x800u + (uint32_t)rank)
-        SW_FAIL(SW_FORMAT, "%s: wrong magic number 0x%08x, 0x%08x wanted (bytes, %d sizes)", path,
-                big_endian(header), 0x800u + (uint32_t)rank, rank);
+        SW_FAIL(SW_FORMAT, "%s: wrong magic number 0x%08x, 0x%08x wanted (bytes, %d sizes)",
+                path, big_endian(header), 0x800u + (uint32_t)rank, rank);
     if (got < wanted)
         SW_FAIL(SW_FORMAT, "%s: cut in its header: %zu of %zu bytes", path, got, wanted);
     int64_t sizes[3] = {0, 0, 0}, product;
@@ -46,7 +47,8 @@ static sw_status check_length(swi_source *source, uint64_t announced)
     SW_TRY(swi_source_count(source, announced, &left));
     if (left < announced)
         SW_FAIL(SW_FORMAT, "%s: its header announces %llu bytes, %llu are there",
-                swi_source_path(source), (unsigned long long)announced, (unsigned long long)left);
+                swi_source_path(source), (unsigned long long)announced,
+                (unsigned long long)left);
     if (left > announced)
         SW_FAIL(SW_FORMAT, "%s: bytes behind the %llu that its header announces",
                 swi_source_path(source), (unsigned long long)announced);
@@ -85,8 +87,8 @@ static sw_status read_field(swi_source *source, sw_dataset *dataset, sw_shape sh
     return SW_OK;
 }
 
-/* Ten classes, or more where the labels say so without a gap (letters have 26 or 47): a single wild
- * label is damage, not a class. */
+/* Ten classes, or more where the labels say so without a gap (letters have 26 or 47): a single
+ * wild label is damage, not a class. */
 static sw_status check_labels(const char *path, sw_dataset *dataset)
 {
     const unsigned char *label = dataset->field[1].data;
@@ -100,10 +102,11 @@ static sw_status check_labels(const char *path, sw_dataset *dataset)
         classes++;
     for (int i = classes; i < 256; i++)
         if (first[i] >= 0)
-            SW_FAIL(SW_FORMAT,
-                    "%s: label %d of sample %lld is out of range: 0 to %d wanted (no sample has "
-                    "label %d)",
-                    path, i, (long long)first[i], classes - 1, classes);
+            SW_FAIL(
+                SW_FORMAT,
+                "%s: label %d of sample %lld is out of range: 0 to %d wanted (no sample has "
+                "label %d)",
+                path, i, (long long)first[i], classes - 1, classes);
     dataset->n_classes = classes;
     return SW_OK;
 }

@@ -1,11 +1,11 @@
-/* The loader: a ring of batch slots in an arena, filled in order by one thread and emptied in order by
- * the caller.
+/* The loader: a ring of batch slots in an arena, filled in order by one thread and emptied in
+ * order by the caller.
  *
- * All numbers of the ring are under one mutex. Batches are counted over the whole life of the loader:
- * batch k lies in slot k % slots. `taken` were given to the caller, who still holds the last of them
- * while `held`; `filled` are ready. The filler works on slot `filled` while filled - (taken - held) <
- * slots, without the mutex; `busy` says so, and a new epoch waits for it. A new epoch forgets what was
- * filled and not taken, and never the slot that the caller holds. */
+ * All numbers of the ring are under one mutex. Batches are counted over the whole life of the
+ * loader: batch k lies in slot k % slots. `taken` were given to the caller, who still holds the
+ * last of them while `held`; `filled` are ready. The filler works on slot `filled` while filled
+ * - (taken - held) < slots, without the mutex; `busy` says so, and a new epoch waits for it. A
+ * new epoch forgets what was filled and not taken, and never the slot that the caller holds. */
 #include "alloc/arena.h"
 #include "alloc/size.h"
 #include "kernels/rng.h"
@@ -30,19 +30,21 @@ struct sw_loader {
     size_t bytes;
     sw_arena *arena;
     slot *slots;
-    uint32_t *order; /* of this epoch (data sets have at most 2^32 - 1 samples); NULL: as stored */
+    uint32_t
+        *order; /* of this epoch (data sets have at most 2^32 - 1 samples); NULL: as stored */
     sw_thread *thread;
 
     pthread_mutex_t mutex;
     pthread_cond_t work; /* the filler may have something to do */
     pthread_cond_t done; /* the filler has done something */
     uint64_t filled, taken, epoch;
-    int64_t next; /* batch of the epoch that is filled next */
+    int64_t next;  /* batch of the epoch that is filled next */
     int64_t given; /* batches of the epoch that the caller has had */
     bool begun, ordered, held, busy, stop;
 };
 
-/* ---- filling --------------------------------------------------------------------------------- */
+/* ---- filling
+ * --------------------------------------------------------------------------------- */
 
 static int64_t rows_of(const sw_loader *l, int64_t batch)
 {
@@ -62,7 +64,8 @@ static void fill(const sw_loader *l, slot *to, int64_t batch)
             continue;
         }
         for (int64_t i = 0; i < rows; i++)
-            memcpy(to->at[f] + (size_t)i * bytes, field->data + l->order[first + i] * bytes, bytes);
+            memcpy(to->at[f] + (size_t)i * bytes, field->data + l->order[first + i] * bytes,
+                   bytes);
     }
 }
 
@@ -107,7 +110,8 @@ static void filler(void *arg)
     pthread_mutex_unlock(&l->mutex);
 }
 
-/* ---- taking ---------------------------------------------------------------------------------- */
+/* ---- taking
+ * ---------------------------------------------------------------------------------- */
 
 sw_status sw_loader_epoch(sw_loader *l, uint64_t epoch)
 {
@@ -174,7 +178,8 @@ int64_t sw_loader_batches(const sw_loader *l)
     return l != NULL ? l->n_batches : 0;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- making
+ * ---------------------------------------------------------------------------------- */
 
 /* Payload of one field in a slot, and the same rounded up as it is counted. */
 static sw_status field_bytes(const sw_dataset *dataset, int field, int64_t batch, size_t *bytes,
@@ -244,7 +249,8 @@ static sw_status make_loader(sw_loader *l, sw_budget *budget)
     SW_TRY(make_slots(l));
     if (l->shuffle) {
         void *order;
-        SW_TRY(sw_heap_alloc(&order, SW_HEAP_RECORDS, (size_t)l->dataset->n * sizeof(uint32_t)));
+        SW_TRY(
+            sw_heap_alloc(&order, SW_HEAP_RECORDS, (size_t)l->dataset->n * sizeof(uint32_t)));
         l->order = order;
     }
     if (!l->inline_fill)
@@ -259,15 +265,18 @@ static sw_status read_opts(const sw_loader_opts *given, sw_loader_opts *opts)
     if (given != NULL)
         memcpy(opts, given, given->size < sizeof *opts ? given->size : sizeof *opts);
     if (opts->batch < 1)
-        SW_FAIL(SW_INVALID, "sw_loader_create: batch %lld, at least 1 wanted", (long long)opts->batch);
+        SW_FAIL(SW_INVALID, "sw_loader_create: batch %lld, at least 1 wanted",
+                (long long)opts->batch);
     if (opts->slots == 0)
         opts->slots = 3;
     if (opts->slots < 1 || opts->slots > MAX_SLOTS)
-        SW_FAIL(SW_INVALID, "sw_loader_create: %d slots, 1 to %d wanted", opts->slots, MAX_SLOTS);
+        SW_FAIL(SW_INVALID, "sw_loader_create: %d slots, 1 to %d wanted", opts->slots,
+                MAX_SLOTS);
     return SW_OK;
 }
 
-sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset, const sw_loader_opts *given)
+sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
+                           const sw_loader_opts *given)
 {
     sw_loader_opts opts;
     if (out == NULL || dataset == NULL)

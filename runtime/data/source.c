@@ -9,8 +9,8 @@ struct swi_source {
     uint64_t at;    /* of a plain file */
 };
 
-/* PATH.gz after PATH was refused; `reason` says why. Both reasons go into one message: which of the
- * two files was meant is not known here. */
+/* PATH.gz after PATH was refused; `reason` says why. Both reasons go into one message: which of
+ * the two files was meant is not known here. */
 static sw_status open_compressed(swi_source *source, const char *path, const char *reason)
 {
     const size_t length = strlen(path) + 4;

@@ -1,8 +1,8 @@
-/* Digits drawn by this program: each class is a few strokes; every sample bends, slants, scales and
- * shifts them, draws them with its own pen and adds noise.
+/* Digits drawn by this program: each class is a few strokes; every sample bends, slants, scales
+ * and shifts them, draws them with its own pen and adds noise.
  *
- * All arithmetic is on integers, so the bytes are the same with every compiler and machine. Lengths
- * are in 1/256 of a pixel. Sample i depends on the seed and i alone. */
+ * All arithmetic is on integers, so the bytes are the same with every compiler and machine.
+ * Lengths are in 1/256 of a pixel. Sample i depends on the seed and i alone. */
 #include "alloc/size.h"
 #include "kernels/rng.h"
 #include "runtime/data/data_internal.h"
@@ -25,17 +25,41 @@ typedef struct {
 } glyph;
 
 static const glyph glyphs[10] = {
-    {9, {{50, 8}, {72, 18}, {80, 50}, {72, 82}, {50, 92}, {28, 82}, {20, 50}, {28, 18}, {50, 8}}},
+    {9,
+     {{50, 8}, {72, 18}, {80, 50}, {72, 82}, {50, 92}, {28, 82}, {20, 50}, {28, 18}, {50, 8}}},
     {3, {{32, 26}, {52, 8}, {52, 92}}},
     {8, {{24, 28}, {34, 12}, {54, 8}, {72, 18}, {72, 38}, {52, 58}, {22, 92}, {80, 92}}},
-    {9, {{24, 14}, {50, 8}, {72, 20}, {68, 40}, {44, 48}, {70, 56}, {76, 76}, {54, 92}, {22, 84}}},
+    {9,
+     {{24, 14}, {50, 8}, {72, 20}, {68, 40}, {44, 48}, {70, 56}, {76, 76}, {54, 92}, {22, 84}}},
     {6, {{60, 8}, {20, 64}, {82, 64}, {UP, 0}, {62, 34}, {62, 92}}},
     {8, {{76, 10}, {32, 10}, {28, 46}, {52, 40}, {74, 54}, {74, 78}, {50, 92}, {24, 84}}},
-    {9, {{66, 10}, {42, 24}, {26, 56}, {30, 82}, {50, 92}, {70, 82}, {72, 64}, {54, 52}, {30, 62}}},
+    {9,
+     {{66, 10},
+      {42, 24},
+      {26, 56},
+      {30, 82},
+      {50, 92},
+      {70, 82},
+      {72, 64},
+      {54, 52},
+      {30, 62}}},
     {3, {{22, 10}, {78, 10}, {44, 92}}},
-    {13, {{50, 48}, {30, 36}, {30, 16}, {50, 8}, {70, 16}, {70, 36}, {50, 48}, {74, 62}, {72, 84},
-          {50, 92}, {28, 84}, {26, 62}, {50, 48}}},
-    {9, {{34, 90}, {58, 76}, {74, 44}, {70, 18}, {50, 8}, {30, 18}, {28, 36}, {46, 48}, {70, 38}}},
+    {13,
+     {{50, 48},
+      {30, 36},
+      {30, 16},
+      {50, 8},
+      {70, 16},
+      {70, 36},
+      {50, 48},
+      {74, 62},
+      {72, 84},
+      {50, 92},
+      {28, 84},
+      {26, 62},
+      {50, 48}}},
+    {9,
+     {{34, 90}, {58, 76}, {74, 44}, {70, 18}, {50, 8}, {30, 18}, {28, 36}, {46, 48}, {70, 38}}},
 };
 
 /* A sample's own random words. */
@@ -65,8 +89,9 @@ typedef struct {
     int32_t x, y;
 } spot;
 
-/* The glyph's points on the image. Factors are in 1/256. The ranges here and in draw_digit were chosen
- * by trying: after one epoch of 10,000 digits, batch 128, lenet5 knows about 96 in 100 of new ones. */
+/* The glyph's points on the image. Factors are in 1/256. The ranges here and in draw_digit were
+ * chosen by trying: after one epoch of 10,000 digits, batch 128, lenet5 knows about 96 in 100
+ * of new ones. */
 static void place(dice *d, const glyph *g, spot *at)
 {
     const int32_t xx = between(d, 180, 245), xy = between(d, -64, 48);
@@ -89,7 +114,8 @@ static int32_t clamp(int64_t x, int32_t from, int32_t to)
     return x < from ? from : x > to ? to : (int32_t)x;
 }
 
-/* The squared distance of (x, y) from the segment, `length` its squared length, rounded down. */
+/* The squared distance of (x, y) from the segment, `length` its squared length, rounded down.
+ */
 static int32_t squared_distance(spot a, spot b, int32_t length, int32_t x, int32_t y)
 {
     const int32_t dx = b.x - a.x, dy = b.y - a.y;
@@ -102,8 +128,8 @@ static int32_t squared_distance(spot a, spot b, int32_t length, int32_t x, int32
     return (int32_t)(across * across / length);
 }
 
-/* Full ink up to `core` (squared), none from `edge` (squared) on, linear in the square between. A
- * pixel keeps the most that any stroke gives it. */
+/* Full ink up to `core` (squared), none from `edge` (squared) on, linear in the square between.
+ * A pixel keeps the most that any stroke gives it. */
 static void draw(unsigned char *image, spot a, spot b, int32_t radius, int32_t ink)
 {
     const int32_t edge = radius * radius, core = edge / 4;
@@ -114,11 +140,12 @@ static void draw(unsigned char *image, spot a, spot b, int32_t radius, int32_t i
     const int32_t bottom = clamp(((a.y > b.y ? a.y : b.y) + radius) / UNIT, 0, SIDE - 1);
     for (int32_t row = top; row <= bottom; row++)
         for (int32_t column = left; column <= right; column++) {
-            const int32_t d = squared_distance(a, b, length, column * UNIT + UNIT / 2,
-                                               row * UNIT + UNIT / 2);
+            const int32_t d =
+                squared_distance(a, b, length, column * UNIT + UNIT / 2, row * UNIT + UNIT / 2);
             if (d >= edge)
                 continue;
-            const int32_t value = d <= core ? ink : (int32_t)((int64_t)ink * (edge - d) / (edge - core));
+            const int32_t value =
+                d <= core ? ink : (int32_t)((int64_t)ink * (edge - d) / (edge - core));
             unsigned char *pixel = &image[row * SIDE + column];
             if (value > *pixel)
                 *pixel = (unsigned char)value;
@@ -154,7 +181,8 @@ static void draw_digit(unsigned char *image, int digit, uint64_t seed, uint32_t 
 static void draw_labels(unsigned char *labels, int64_t n, uint64_t seed)
 {
     for (int64_t first = 0; first < n; first += 10) {
-        dice d = {.seed = seed, .stream = sw_rng_stream("labels"), .sample = (uint32_t)(first / 10)};
+        dice d = {
+            .seed = seed, .stream = sw_rng_stream("labels"), .sample = (uint32_t)(first / 10)};
         unsigned char ten[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
         for (int i = 9; i > 0; i--) {
             const int j = between(&d, 0, i);
@@ -169,7 +197,8 @@ static void draw_labels(unsigned char *labels, int64_t n, uint64_t seed)
 sw_status sw_dataset_synthetic(sw_dataset **out, int64_t n, uint64_t seed)
 {
     if (out == NULL || n < 1 || n > UINT32_MAX)
-        SW_FAIL(SW_INVALID, "sw_dataset_synthetic: %lld samples, 1 to 4294967295 wanted", (long long)n);
+        SW_FAIL(SW_INVALID, "sw_dataset_synthetic: %lld samples, 1 to 4294967295 wanted",
+                (long long)n);
     const sw_shape image = {3, {1, SIDE, SIDE}}, label = {0, {0}};
     sw_dataset *dataset;
     SW_TRY(swi_dataset_new(&dataset, "synthetic", n));

@@ -1,5 +1,6 @@
-/* y (batch, out, h', w') = convolution of x (batch, in, h, w) with w (out, in, kh, kw), plus b (out).
- * Cross-correlation, as everywhere in this field. Images lie in blocks of sixteen (SW_N16).
+/* y (batch, out, h', w') = convolution of x (batch, in, h, w) with w (out, in, kh, kw), plus b
+ * (out). Cross-correlation, as everywhere in this field. Images lie in blocks of sixteen
+ * (SW_N16).
  *
  * Keeps x for dw and w for dx. */
 #include "kernels/dispatch.h"
@@ -20,7 +21,8 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
         SW_FAIL(SW_INVALID, "conv2d: stride %d, padding %d", a->stride, a->pad);
     if (x->rank != 4 || w->rank != 4 || x->dim[1] != w->dim[1])
         SW_FAIL(SW_INVALID,
-                "conv2d: input %s and weight %s: (batch, in, h, w) and (out, in, kh, kw) are wanted",
+                "conv2d: input %s and weight %s: (batch, in, h, w) and (out, in, kh, kw) are "
+                "wanted",
                 swi_shape_text(x, s), swi_shape_text(w, t));
     if (w->dim[2] < 1 || w->dim[3] < 1 || x->dim[2] + 2 * a->pad < w->dim[2] ||
         x->dim[3] + 2 * a->pad < w->dim[3])
@@ -29,18 +31,27 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     if (n_in > 2 && (in[2].shape.rank != 1 || in[2].shape.dim[0] != w->dim[0]))
         SW_FAIL(SW_INVALID, "conv2d: bias %s for weight %s", swi_shape_text(&in[2].shape, s),
                 swi_shape_text(w, t));
-    out[0] = (sw_type){SW_F32, SW_N16,
-                       {4, {x->dim[0], w->dim[0], out_dim(x->dim[2], w->dim[2], a),
-                            out_dim(x->dim[3], w->dim[3], a)}}};
+    out[0] = (sw_type){SW_F32,
+                       SW_N16,
+                       {4,
+                        {x->dim[0], w->dim[0], out_dim(x->dim[2], w->dim[2], a),
+                         out_dim(x->dim[3], w->dim[3], a)}}};
     return SW_OK;
 }
 
 static sw_conv geometry(const sw_shape *x, const sw_shape *w, const swi_conv_attrs *a)
 {
-    return (sw_conv){.batch = x->dim[0], .in_c = x->dim[1], .in_h = x->dim[2], .in_w = x->dim[3],
-                     .out_c = w->dim[0], .out_h = out_dim(x->dim[2], w->dim[2], a),
-                     .out_w = out_dim(x->dim[3], w->dim[3], a), .kernel_h = w->dim[2],
-                     .kernel_w = w->dim[3], .stride = a->stride, .pad = a->pad};
+    return (sw_conv){.batch = x->dim[0],
+                     .in_c = x->dim[1],
+                     .in_h = x->dim[2],
+                     .in_w = x->dim[3],
+                     .out_c = w->dim[0],
+                     .out_h = out_dim(x->dim[2], w->dim[2], a),
+                     .out_w = out_dim(x->dim[3], w->dim[3], a),
+                     .kernel_h = w->dim[2],
+                     .kernel_w = w->dim[3],
+                     .stride = a->stride,
+                     .pad = a->pad};
 }
 
 static sw_status forward(const sw_launch *l)
@@ -139,36 +150,74 @@ static sw_status reference(const sw_reference *r)
 }
 
 static const sw_grad_desc grads[] = {
-    {.n_makes = 1, .makes = {0}, .n_operands = 2, .operands = {SW_IN(1), SW_DOUT(0)},
-     .scratch_bytes = dx_bytes, .kernel = dx_kernel},
-    {.n_makes = 2, .makes = {1, 2}, .n_operands = 2, .operands = {SW_IN(0), SW_DOUT(0)},
-     .scratch_bytes = dw_bytes, .kernel = dw_kernel},
-    {.n_makes = 1, .makes = {1}, .n_operands = 2, .operands = {SW_IN(0), SW_DOUT(0)},
-     .scratch_bytes = dw_bytes, .kernel = dw_kernel},
-    {.n_makes = 1, .makes = {2}, .n_operands = 1, .operands = {SW_DOUT(0)}, .kernel = db_kernel},
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 2,
+     .operands = {SW_IN(1), SW_DOUT(0)},
+     .scratch_bytes = dx_bytes,
+     .kernel = dx_kernel},
+    {.n_makes = 2,
+     .makes = {1, 2},
+     .n_operands = 2,
+     .operands = {SW_IN(0), SW_DOUT(0)},
+     .scratch_bytes = dw_bytes,
+     .kernel = dw_kernel},
+    {.n_makes = 1,
+     .makes = {1},
+     .n_operands = 2,
+     .operands = {SW_IN(0), SW_DOUT(0)},
+     .scratch_bytes = dw_bytes,
+     .kernel = dw_kernel},
+    {.n_makes = 1,
+     .makes = {2},
+     .n_operands = 1,
+     .operands = {SW_DOUT(0)},
+     .kernel = db_kernel},
 };
 
 static const swi_conv_attrs attrs[] = {{1, 0}, {1, 1}, {2, 0}, {2, 1}, {1, 2}};
 static const sw_op_case cases[] = {
-    {.name = "5x5", .n_in = 3, .in = {SWI_F32(3, 1, 8, 8), SWI_F32(6, 1, 5, 5), SWI_F32(6)},
+    {.name = "5x5",
+     .n_in = 3,
+     .in = {SWI_F32(3, 1, 8, 8), SWI_F32(6, 1, 5, 5), SWI_F32(6)},
      .attrs = &attrs[0]},
-    {.name = "tail of images", .n_in = 3,
-     .in = {SWI_F32(17, 3, 6, 5), SWI_F32(4, 3, 3, 3), SWI_F32(4)}, .attrs = &attrs[1]},
-    {.name = "stride 2", .n_in = 3, .in = {SWI_F32(2, 2, 7, 9), SWI_F32(5, 2, 3, 3), SWI_F32(5)},
+    {.name = "tail of images",
+     .n_in = 3,
+     .in = {SWI_F32(17, 3, 6, 5), SWI_F32(4, 3, 3, 3), SWI_F32(4)},
+     .attrs = &attrs[1]},
+    {.name = "stride 2",
+     .n_in = 3,
+     .in = {SWI_F32(2, 2, 7, 9), SWI_F32(5, 2, 3, 3), SWI_F32(5)},
      .attrs = &attrs[2]},
-    {.name = "stride 2, padding", .n_in = 2, .in = {SWI_F32(5, 3, 8, 7), SWI_F32(7, 3, 3, 3)},
+    {.name = "stride 2, padding",
+     .n_in = 2,
+     .in = {SWI_F32(5, 3, 8, 7), SWI_F32(7, 3, 3, 3)},
      .attrs = &attrs[3]},
-    {.name = "not square", .n_in = 3,
-     .in = {SWI_F32(2, 2, 6, 7), SWI_F32(3, 2, 1, 4), SWI_F32(3)}, .attrs = &attrs[4]},
+    {.name = "not square",
+     .n_in = 3,
+     .in = {SWI_F32(2, 2, 6, 7), SWI_F32(3, 2, 1, 4), SWI_F32(3)},
+     .attrs = &attrs[4]},
 };
 
-const sw_op_desc sw_op_conv2d = {
-    .size = sizeof(sw_op_desc), .name = "conv2d", .n_in = 2, .max_in = 3, .n_out = 1,
-    .attrs_bytes = sizeof(swi_conv_attrs), .infer = infer, .layout = swi_layout_n16, .image_in = 1,
-    .forward = forward, .grads = grads, .n_grads = SWI_COUNT(grads), .flops = flops,
-    .reference = reference, .cases = cases, .n_cases = SWI_COUNT(cases)};
+const sw_op_desc sw_op_conv2d = {.size = sizeof(sw_op_desc),
+                                 .name = "conv2d",
+                                 .n_in = 2,
+                                 .max_in = 3,
+                                 .n_out = 1,
+                                 .attrs_bytes = sizeof(swi_conv_attrs),
+                                 .infer = infer,
+                                 .layout = swi_layout_n16,
+                                 .image_in = 1,
+                                 .forward = forward,
+                                 .grads = grads,
+                                 .n_grads = SWI_COUNT(grads),
+                                 .flops = flops,
+                                 .reference = reference,
+                                 .cases = cases,
+                                 .n_cases = SWI_COUNT(cases)};
 
-sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, int stride, int pad)
+sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, int stride,
+                      int pad)
 {
     const sw_value in[] = {x, weight, bias};
     const swi_conv_attrs a = {stride, pad};

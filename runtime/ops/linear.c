@@ -11,7 +11,8 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("linear", in, n_in));
     if (x->rank != 2 || w->rank != 2 || x->dim[1] != w->dim[1])
-        SW_FAIL(SW_INVALID, "linear: input %s and weight %s: (batch, in) and (out, in) are wanted",
+        SW_FAIL(SW_INVALID,
+                "linear: input %s and weight %s: (batch, in) and (out, in) are wanted",
                 swi_shape_text(x, s), swi_shape_text(w, t));
     if (n_in > 2 && (in[2].shape.rank != 1 || in[2].shape.dim[0] != w->dim[0]))
         SW_FAIL(SW_INVALID, "linear: bias %s for weight %s", swi_shape_text(&in[2].shape, s),
@@ -29,10 +30,18 @@ static size_t forward_bytes(const sw_kernel_info *info)
 static sw_status forward(const sw_launch *l)
 {
     const sw_shape *x = &l->in[0].type.shape, *w = &l->in[1].type.shape;
-    const sw_gemm g = {.c = swi_out(l, 0), .a = swi_in(l, 0), .a_row = x->dim[1], .a_col = 1,
-                       .b = swi_in(l, 1), .b_row = 1, .b_col = w->dim[1],
-                       .bias = l->n_in > 2 ? swi_in(l, 2) : NULL, .m = x->dim[0], .n = w->dim[0],
-                       .k = x->dim[1], .accumulate = swi_adds(l, 0)};
+    const sw_gemm g = {.c = swi_out(l, 0),
+                       .a = swi_in(l, 0),
+                       .a_row = x->dim[1],
+                       .a_col = 1,
+                       .b = swi_in(l, 1),
+                       .b_row = 1,
+                       .b_col = w->dim[1],
+                       .bias = l->n_in > 2 ? swi_in(l, 2) : NULL,
+                       .m = x->dim[0],
+                       .n = w->dim[0],
+                       .k = x->dim[1],
+                       .accumulate = swi_adds(l, 0)};
     sw_dense(l->isa)->gemm(&g, l->scratch, l->par);
     return SW_OK;
 }
@@ -47,9 +56,17 @@ static size_t dx_bytes(const sw_kernel_info *info)
 static sw_status dx_kernel(const sw_launch *l)
 {
     const sw_shape *w = &l->in[0].type.shape, *dy = &l->in[1].type.shape;
-    const sw_gemm g = {.c = swi_out(l, 0), .a = swi_in(l, 1), .a_row = dy->dim[1], .a_col = 1,
-                       .b = swi_in(l, 0), .b_row = w->dim[1], .b_col = 1, .m = dy->dim[0],
-                       .n = w->dim[1], .k = w->dim[0], .accumulate = swi_adds(l, 0)};
+    const sw_gemm g = {.c = swi_out(l, 0),
+                       .a = swi_in(l, 1),
+                       .a_row = dy->dim[1],
+                       .a_col = 1,
+                       .b = swi_in(l, 0),
+                       .b_row = w->dim[1],
+                       .b_col = 1,
+                       .m = dy->dim[0],
+                       .n = w->dim[1],
+                       .k = w->dim[0],
+                       .accumulate = swi_adds(l, 0)};
     sw_dense(l->isa)->gemm(&g, l->scratch, l->par);
     return SW_OK;
 }
@@ -64,9 +81,17 @@ static size_t dw_bytes(const sw_kernel_info *info)
 static sw_status dw_kernel(const sw_launch *l)
 {
     const sw_shape *x = &l->in[0].type.shape, *dy = &l->in[1].type.shape;
-    const sw_gemm g = {.c = swi_out(l, 0), .a = swi_in(l, 1), .a_row = 1, .a_col = dy->dim[1],
-                       .b = swi_in(l, 0), .b_row = x->dim[1], .b_col = 1, .m = dy->dim[1],
-                       .n = x->dim[1], .k = x->dim[0], .accumulate = swi_adds(l, 0)};
+    const sw_gemm g = {.c = swi_out(l, 0),
+                       .a = swi_in(l, 1),
+                       .a_row = 1,
+                       .a_col = dy->dim[1],
+                       .b = swi_in(l, 0),
+                       .b_row = x->dim[1],
+                       .b_col = 1,
+                       .m = dy->dim[1],
+                       .n = x->dim[1],
+                       .k = x->dim[0],
+                       .accumulate = swi_adds(l, 0)};
     sw_dense(l->isa)->gemm(&g, l->scratch, l->par);
     return SW_OK;
 }
@@ -107,11 +132,23 @@ static sw_status reference(const sw_reference *r)
 }
 
 static const sw_grad_desc grads[] = {
-    {.n_makes = 1, .makes = {0}, .n_operands = 2, .operands = {SW_IN(1), SW_DOUT(0)},
-     .scratch_bytes = dx_bytes, .kernel = dx_kernel},
-    {.n_makes = 1, .makes = {1}, .n_operands = 2, .operands = {SW_IN(0), SW_DOUT(0)},
-     .scratch_bytes = dw_bytes, .kernel = dw_kernel},
-    {.n_makes = 1, .makes = {2}, .n_operands = 1, .operands = {SW_DOUT(0)}, .kernel = db_kernel},
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 2,
+     .operands = {SW_IN(1), SW_DOUT(0)},
+     .scratch_bytes = dx_bytes,
+     .kernel = dx_kernel},
+    {.n_makes = 1,
+     .makes = {1},
+     .n_operands = 2,
+     .operands = {SW_IN(0), SW_DOUT(0)},
+     .scratch_bytes = dw_bytes,
+     .kernel = dw_kernel},
+    {.n_makes = 1,
+     .makes = {2},
+     .n_operands = 1,
+     .operands = {SW_DOUT(0)},
+     .kernel = db_kernel},
 };
 
 static const sw_op_case cases[] = {
@@ -120,10 +157,20 @@ static const sw_op_case cases[] = {
     {.name = "wide", .n_in = 3, .in = {SWI_F32(33, 70), SWI_F32(130, 70), SWI_F32(130)}},
 };
 
-const sw_op_desc sw_op_linear = {
-    .size = sizeof(sw_op_desc), .name = "linear", .n_in = 2, .max_in = 3, .n_out = 1, .infer = infer,
-    .scratch_bytes = forward_bytes, .forward = forward, .grads = grads, .n_grads = SWI_COUNT(grads),
-    .flops = flops, .reference = reference, .cases = cases, .n_cases = SWI_COUNT(cases)};
+const sw_op_desc sw_op_linear = {.size = sizeof(sw_op_desc),
+                                 .name = "linear",
+                                 .n_in = 2,
+                                 .max_in = 3,
+                                 .n_out = 1,
+                                 .infer = infer,
+                                 .scratch_bytes = forward_bytes,
+                                 .forward = forward,
+                                 .grads = grads,
+                                 .n_grads = SWI_COUNT(grads),
+                                 .flops = flops,
+                                 .reference = reference,
+                                 .cases = cases,
+                                 .n_cases = SWI_COUNT(cases)};
 
 sw_value sw_linear_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias)
 {

@@ -1,14 +1,16 @@
 /* Losses (scalars, phase loss) and accuracy.
  *
- * softmax_ce keeps one float per row (the logarithm of the sum of exponentials), the logits and the
- * labels; the gradient may overwrite the logits. mse and bce_with keep both inputs, bce its input. */
+ * softmax_ce keeps one float per row (the logarithm of the sum of exponentials), the logits and
+ * the labels; the gradient may overwrite the logits. mse and bce_with keep both inputs, bce its
+ * input. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
 
 static const sw_type scalar = {SW_F32, SW_PLAIN, {0, {0}}};
 
-/* ---- labels ------------------------------------------------------------------------------------- */
+/* ---- labels
+ * ------------------------------------------------------------------------------------- */
 
 static sw_status labels_infer(const char *op, const sw_type *in)
 {
@@ -16,9 +18,12 @@ static sw_status labels_infer(const char *op, const sw_type *in)
     char s[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32(op, in, 1));
     if (in[1].dtype != SW_U8 && in[1].dtype != SW_I32)
-        SW_FAIL(SW_INVALID, "%s: labels are %s, u8 or i32 is wanted", op, sw_dtype_name(in[1].dtype));
-    if (x->rank != 2 || t->rank != 1 || t->dim[0] != x->dim[0] || x->dim[0] < 1 || x->dim[1] < 1)
-        SW_FAIL(SW_INVALID, "%s: logits %s and labels %s: (rows, classes) and (rows) are wanted", op,
+        SW_FAIL(SW_INVALID, "%s: labels are %s, u8 or i32 is wanted", op,
+                sw_dtype_name(in[1].dtype));
+    if (x->rank != 2 || t->rank != 1 || t->dim[0] != x->dim[0] || x->dim[0] < 1 ||
+        x->dim[1] < 1)
+        SW_FAIL(SW_INVALID,
+                "%s: logits %s and labels %s: (rows, classes) and (rows) are wanted", op,
                 swi_shape_text(x, s), swi_shape_text(t, u));
     return SW_OK;
 }
@@ -29,7 +34,8 @@ static int64_t label_at(const sw_buffer *labels, int64_t row)
                                        : (int64_t)((const int32_t *)labels->ptr)[row];
 }
 
-static sw_status check_labels(const char *op, const sw_buffer *labels, int64_t rows, int64_t cols)
+static sw_status check_labels(const char *op, const sw_buffer *labels, int64_t rows,
+                              int64_t cols)
 {
     for (int64_t r = 0; r < rows; r++) {
         const int64_t label = label_at(labels, r);
@@ -40,7 +46,8 @@ static sw_status check_labels(const char *op, const sw_buffer *labels, int64_t r
     return SW_OK;
 }
 
-/* ---- softmax cross-entropy ------------------------------------------------------------------------ */
+/* ---- softmax cross-entropy
+ * ------------------------------------------------------------------------ */
 
 static sw_status ce_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -80,8 +87,9 @@ static sw_status ce_dx(const sw_launch *l)
     const int64_t rows = l->in[0].type.shape.dim[0], cols = l->in[0].type.shape.dim[1];
     const bool bytes = l->in[1].type.dtype == SW_U8;
     sw_point(l->isa)->softmax_ce_dx(swi_out(l, 0), swi_in(l, 0), swi_in(l, 2),
-                                    bytes ? NULL : l->in[1].ptr, bytes ? l->in[1].ptr : NULL, rows,
-                                    cols, swi_in(l, 3)[0] / (float)rows, swi_adds(l, 0), l->par);
+                                    bytes ? NULL : l->in[1].ptr, bytes ? l->in[1].ptr : NULL,
+                                    rows, cols, swi_in(l, 3)[0] / (float)rows, swi_adds(l, 0),
+                                    l->par);
     return SW_OK;
 }
 
@@ -103,20 +111,40 @@ static sw_status ce_reference(const sw_reference *r)
 }
 
 static const sw_grad_desc ce_grads[] = {
-    {.n_makes = 1, .makes = {0}, .n_operands = 4,
-     .operands = {SW_IN(0), SW_IN(1), SW_OUT(1), SW_DOUT(0)}, .inplace = 1, .kernel = ce_dx}};
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 4,
+     .operands = {SW_IN(0), SW_IN(1), SW_OUT(1), SW_DOUT(0)},
+     .inplace = 1,
+     .kernel = ce_dx}};
 static const sw_op_case ce_cases[] = {
-    {.name = "bytes", .n_in = 2, .in = {SWI_F32(5, 10), SWI_U8(5)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_LABELS}, .limit = 10},
-    {.name = "integers, many classes", .n_in = 2, .in = {SWI_F32(3, 300), SWI_I32(3)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_LABELS}, .limit = 300},
+    {.name = "bytes",
+     .n_in = 2,
+     .in = {SWI_F32(5, 10), SWI_U8(5)},
+     .fill = {SW_FILL_NORMAL, SW_FILL_LABELS},
+     .limit = 10},
+    {.name = "integers, many classes",
+     .n_in = 2,
+     .in = {SWI_F32(3, 300), SWI_I32(3)},
+     .fill = {SW_FILL_NORMAL, SW_FILL_LABELS},
+     .limit = 300},
 };
 
-const sw_op_desc sw_op_softmax_ce = {
-    .size = sizeof(sw_op_desc), .name = "softmax_ce", .n_in = 2, .n_out = 1, .n_extra = 1,
-    .infer = ce_infer, .scratch_bytes = ce_bytes, .forward = ce_forward, .grads = ce_grads,
-    .n_grads = 1, .reference = ce_reference, .cases = ce_cases, .n_cases = SWI_COUNT(ce_cases),
-    .phase = SW_LOSS, .has_phase = 1};
+const sw_op_desc sw_op_softmax_ce = {.size = sizeof(sw_op_desc),
+                                     .name = "softmax_ce",
+                                     .n_in = 2,
+                                     .n_out = 1,
+                                     .n_extra = 1,
+                                     .infer = ce_infer,
+                                     .scratch_bytes = ce_bytes,
+                                     .forward = ce_forward,
+                                     .grads = ce_grads,
+                                     .n_grads = 1,
+                                     .reference = ce_reference,
+                                     .cases = ce_cases,
+                                     .n_cases = SWI_COUNT(ce_cases),
+                                     .phase = SW_LOSS,
+                                     .has_phase = 1};
 
 sw_value sw_softmax_ce(sw_ctx *ctx, sw_value logits, sw_value labels)
 {
@@ -124,7 +152,8 @@ sw_value sw_softmax_ce(sw_ctx *ctx, sw_value logits, sw_value labels)
     return sw_op_apply(ctx, SW_OP_softmax_ce, in, 2, NULL);
 }
 
-/* ---- accuracy ------------------------------------------------------------------------------------- */
+/* ---- accuracy
+ * ------------------------------------------------------------------------------------- */
 
 static sw_status accuracy_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -164,15 +193,25 @@ static sw_status accuracy_reference(const sw_reference *r)
 }
 
 static const sw_op_case accuracy_cases[] = {
-    {.name = "few classes", .n_in = 2, .in = {SWI_F32(40, 3), SWI_U8(40)},
-     .fill = {SW_FILL_DISTINCT, SW_FILL_LABELS}, .limit = 3},
+    {.name = "few classes",
+     .n_in = 2,
+     .in = {SWI_F32(40, 3), SWI_U8(40)},
+     .fill = {SW_FILL_DISTINCT, SW_FILL_LABELS},
+     .limit = 3},
 };
 
-const sw_op_desc sw_op_accuracy = {
-    .size = sizeof(sw_op_desc), .name = "accuracy", .n_in = 2, .n_out = 1, .infer = accuracy_infer,
-    .forward = accuracy_forward, .no_gradient = 1, .reference = accuracy_reference,
-    .cases = accuracy_cases, .n_cases = SWI_COUNT(accuracy_cases), .phase = SW_LOSS,
-    .has_phase = 1};
+const sw_op_desc sw_op_accuracy = {.size = sizeof(sw_op_desc),
+                                   .name = "accuracy",
+                                   .n_in = 2,
+                                   .n_out = 1,
+                                   .infer = accuracy_infer,
+                                   .forward = accuracy_forward,
+                                   .no_gradient = 1,
+                                   .reference = accuracy_reference,
+                                   .cases = accuracy_cases,
+                                   .n_cases = SWI_COUNT(accuracy_cases),
+                                   .phase = SW_LOSS,
+                                   .has_phase = 1};
 
 sw_value sw_accuracy(sw_ctx *ctx, sw_value logits, sw_value labels)
 {
@@ -180,7 +219,8 @@ sw_value sw_accuracy(sw_ctx *ctx, sw_value logits, sw_value labels)
     return sw_op_apply(ctx, SW_OP_accuracy, in, 2, NULL);
 }
 
-/* ---- mean squared error ---------------------------------------------------------------------------- */
+/* ---- mean squared error
+ * ---------------------------------------------------------------------------- */
 
 static sw_status pair_infer(const char *op, const sw_type *in, int n_in, sw_type *out)
 {
@@ -218,8 +258,8 @@ static sw_status mse_grad(const sw_launch *l, bool of_target)
 {
     const int64_t n = swi_elements(&l->in[0].type.shape);
     const float factor = (float)(2.0 * (double)swi_in(l, 2)[0] / (double)n);
-    sw_point(l->isa)->difference(swi_out(l, 0), swi_in(l, of_target), swi_in(l, !of_target), n, factor,
-                                 swi_adds(l, 0), l->par);
+    sw_point(l->isa)->difference(swi_out(l, 0), swi_in(l, of_target), swi_in(l, !of_target), n,
+                                 factor, swi_adds(l, 0), l->par);
     return SW_OK;
 }
 
@@ -243,18 +283,38 @@ static sw_status mse_reference(const sw_reference *r)
     return SW_OK;
 }
 
-#define PAIR {SW_IN(0), SW_IN(1), SW_DOUT(0)}
-static const sw_grad_desc mse_grads[] = {
-    {.n_makes = 1, .makes = {0}, .n_operands = 3, .operands = PAIR, .inplace = 3, .kernel = mse_dx},
-    {.n_makes = 1, .makes = {1}, .n_operands = 3, .operands = PAIR, .inplace = 3, .kernel = mse_dt}};
+#define PAIR                                                                                   \
+    {                                                                                          \
+        SW_IN(0), SW_IN(1), SW_DOUT(0)                                                         \
+    }
+static const sw_grad_desc mse_grads[] = {{.n_makes = 1,
+                                          .makes = {0},
+                                          .n_operands = 3,
+                                          .operands = PAIR,
+                                          .inplace = 3,
+                                          .kernel = mse_dx},
+                                         {.n_makes = 1,
+                                          .makes = {1},
+                                          .n_operands = 3,
+                                          .operands = PAIR,
+                                          .inplace = 3,
+                                          .kernel = mse_dt}};
 static const sw_op_case mse_cases[] = {
     {.name = "matrix", .n_in = 2, .in = {SWI_F32(6, 5), SWI_F32(6, 5)}}};
 
-const sw_op_desc sw_op_mse = {
-    .size = sizeof(sw_op_desc), .name = "mse", .n_in = 2, .n_out = 1, .infer = mse_infer,
-    .forward = mse_forward, .grads = mse_grads, .n_grads = SWI_COUNT(mse_grads),
-    .reference = mse_reference, .cases = mse_cases, .n_cases = SWI_COUNT(mse_cases),
-    .phase = SW_LOSS, .has_phase = 1};
+const sw_op_desc sw_op_mse = {.size = sizeof(sw_op_desc),
+                              .name = "mse",
+                              .n_in = 2,
+                              .n_out = 1,
+                              .infer = mse_infer,
+                              .forward = mse_forward,
+                              .grads = mse_grads,
+                              .n_grads = SWI_COUNT(mse_grads),
+                              .reference = mse_reference,
+                              .cases = mse_cases,
+                              .n_cases = SWI_COUNT(mse_cases),
+                              .phase = SW_LOSS,
+                              .has_phase = 1};
 
 sw_value sw_mse(sw_ctx *ctx, sw_value x, sw_value target)
 {
@@ -262,7 +322,8 @@ sw_value sw_mse(sw_ctx *ctx, sw_value x, sw_value target)
     return sw_op_apply(ctx, SW_OP_mse, in, 2, NULL);
 }
 
-/* ---- binary cross-entropy with logits ----------------------------------------------------------------- */
+/* ---- binary cross-entropy with logits
+ * ----------------------------------------------------------------- */
 
 static sw_status bce_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -274,9 +335,9 @@ static sw_status bce_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
 
 static sw_status bce_forward(const sw_launch *l)
 {
-    swi_out(l, 0)[0] =
-        (float)sw_point(l->isa)->bce(swi_in(l, 0), NULL, ((const swi_number_attrs *)l->attrs)->value,
-                                     swi_elements(&l->in[0].type.shape));
+    swi_out(l, 0)[0] = (float)sw_point(l->isa)->bce(swi_in(l, 0), NULL,
+                                                    ((const swi_number_attrs *)l->attrs)->value,
+                                                    swi_elements(&l->in[0].type.shape));
     return SW_OK;
 }
 
@@ -284,9 +345,9 @@ static sw_status bce_forward(const sw_launch *l)
 static sw_status bce_dx(const sw_launch *l)
 {
     const int64_t n = swi_elements(&l->in[0].type.shape);
-    sw_point(l->isa)->bce_dx(swi_out(l, 0), swi_in(l, 0), NULL,
-                             ((const swi_number_attrs *)l->attrs)->value, n,
-                             (float)((double)swi_in(l, 1)[0] / (double)n), swi_adds(l, 0), l->par);
+    sw_point(l->isa)->bce_dx(
+        swi_out(l, 0), swi_in(l, 0), NULL, ((const swi_number_attrs *)l->attrs)->value, n,
+        (float)((double)swi_in(l, 1)[0] / (double)n), swi_adds(l, 0), l->par);
     return SW_OK;
 }
 
@@ -305,19 +366,31 @@ static sw_status bce_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc bce_grads[] = {{.n_makes = 1, .makes = {0}, .n_operands = 2,
-                                          .operands = {SW_IN(0), SW_DOUT(0)}, .inplace = 1,
+static const sw_grad_desc bce_grads[] = {{.n_makes = 1,
+                                          .makes = {0},
+                                          .n_operands = 2,
+                                          .operands = {SW_IN(0), SW_DOUT(0)},
+                                          .inplace = 1,
                                           .kernel = bce_dx}};
 static const swi_number_attrs bce_attrs[] = {{1.0f}, {0.3f}};
 static const sw_op_case bce_cases[] = {
     {.name = "ones", .n_in = 1, .in = {SWI_F32(7, 1)}, .attrs = &bce_attrs[0]},
     {.name = "soft", .n_in = 1, .in = {SWI_F32(3, 11)}, .attrs = &bce_attrs[1]}};
 
-const sw_op_desc sw_op_bce = {
-    .size = sizeof(sw_op_desc), .name = "bce", .n_in = 1, .n_out = 1,
-    .attrs_bytes = sizeof(swi_number_attrs), .infer = bce_infer, .forward = bce_forward,
-    .grads = bce_grads, .n_grads = 1, .reference = bce_reference, .cases = bce_cases,
-    .n_cases = SWI_COUNT(bce_cases), .phase = SW_LOSS, .has_phase = 1};
+const sw_op_desc sw_op_bce = {.size = sizeof(sw_op_desc),
+                              .name = "bce",
+                              .n_in = 1,
+                              .n_out = 1,
+                              .attrs_bytes = sizeof(swi_number_attrs),
+                              .infer = bce_infer,
+                              .forward = bce_forward,
+                              .grads = bce_grads,
+                              .n_grads = 1,
+                              .reference = bce_reference,
+                              .cases = bce_cases,
+                              .n_cases = SWI_COUNT(bce_cases),
+                              .phase = SW_LOSS,
+                              .has_phase = 1};
 
 sw_value sw_bce(sw_ctx *ctx, sw_value logits, float target)
 {
@@ -343,7 +416,8 @@ static sw_status bce_with_dx(const sw_launch *l)
 {
     const int64_t n = swi_elements(&l->in[0].type.shape);
     sw_point(l->isa)->bce_dx(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1), 0.0f, n,
-                             (float)((double)swi_in(l, 2)[0] / (double)n), swi_adds(l, 0), l->par);
+                             (float)((double)swi_in(l, 2)[0] / (double)n), swi_adds(l, 0),
+                             l->par);
     return SW_OK;
 }
 
@@ -352,7 +426,8 @@ static sw_status bce_with_dt(const sw_launch *l)
 {
     const int64_t n = swi_elements(&l->in[0].type.shape);
     sw_point(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), n,
-                            (float)(-(double)swi_in(l, 1)[0] / (double)n), swi_adds(l, 0), l->par);
+                            (float)(-(double)swi_in(l, 1)[0] / (double)n), swi_adds(l, 0),
+                            l->par);
     return SW_OK;
 }
 
@@ -366,20 +441,36 @@ static sw_status bce_with_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc bce_with_grads[] = {
-    {.n_makes = 1, .makes = {0}, .n_operands = 3, .operands = PAIR, .inplace = 3,
-     .kernel = bce_with_dx},
-    {.n_makes = 1, .makes = {1}, .n_operands = 2, .operands = {SW_IN(0), SW_DOUT(0)}, .inplace = 1,
-     .kernel = bce_with_dt}};
-static const sw_op_case bce_with_cases[] = {
-    {.name = "matrix", .n_in = 2, .in = {SWI_F32(4, 9), SWI_F32(4, 9)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_UNIT}}};
+static const sw_grad_desc bce_with_grads[] = {{.n_makes = 1,
+                                               .makes = {0},
+                                               .n_operands = 3,
+                                               .operands = PAIR,
+                                               .inplace = 3,
+                                               .kernel = bce_with_dx},
+                                              {.n_makes = 1,
+                                               .makes = {1},
+                                               .n_operands = 2,
+                                               .operands = {SW_IN(0), SW_DOUT(0)},
+                                               .inplace = 1,
+                                               .kernel = bce_with_dt}};
+static const sw_op_case bce_with_cases[] = {{.name = "matrix",
+                                             .n_in = 2,
+                                             .in = {SWI_F32(4, 9), SWI_F32(4, 9)},
+                                             .fill = {SW_FILL_NORMAL, SW_FILL_UNIT}}};
 
-const sw_op_desc sw_op_bce_with = {
-    .size = sizeof(sw_op_desc), .name = "bce_with", .n_in = 2, .n_out = 1, .infer = bce_with_infer,
-    .forward = bce_with_forward, .grads = bce_with_grads, .n_grads = SWI_COUNT(bce_with_grads),
-    .reference = bce_with_reference, .cases = bce_with_cases, .n_cases = SWI_COUNT(bce_with_cases),
-    .phase = SW_LOSS, .has_phase = 1};
+const sw_op_desc sw_op_bce_with = {.size = sizeof(sw_op_desc),
+                                   .name = "bce_with",
+                                   .n_in = 2,
+                                   .n_out = 1,
+                                   .infer = bce_with_infer,
+                                   .forward = bce_with_forward,
+                                   .grads = bce_with_grads,
+                                   .n_grads = SWI_COUNT(bce_with_grads),
+                                   .reference = bce_with_reference,
+                                   .cases = bce_with_cases,
+                                   .n_cases = SWI_COUNT(bce_with_cases),
+                                   .phase = SW_LOSS,
+                                   .has_phase = 1};
 
 sw_value sw_bce_with(sw_ctx *ctx, sw_value logits, sw_value targets)
 {

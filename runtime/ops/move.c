@@ -4,7 +4,8 @@
 #include "runtime/ops/ops.h"
 #include <string.h>
 
-/* ---- copy: any strides to contiguous; adds when asked ------------------------------------------ */
+/* ---- copy: any strides to contiguous; adds when asked
+ * ------------------------------------------ */
 
 static sw_status copy_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -52,12 +53,21 @@ static const sw_op_case copy_cases[] = {
     {.name = "image", .n_in = 1, .in = {SWI_F32(3, 2, 4, 5)}},
 };
 
-const sw_op_desc sw_op_copy = {
-    .size = sizeof(sw_op_desc), .name = "copy", .n_in = 1, .n_out = 1, .infer = copy_infer,
-    .layout = swi_layout_keep, .strided_in = 1, .forward = copy_forward, .rule = copy_rule,
-    .reference = copy_reference, .cases = copy_cases, .n_cases = SWI_COUNT(copy_cases)};
+const sw_op_desc sw_op_copy = {.size = sizeof(sw_op_desc),
+                               .name = "copy",
+                               .n_in = 1,
+                               .n_out = 1,
+                               .infer = copy_infer,
+                               .layout = swi_layout_keep,
+                               .strided_in = 1,
+                               .forward = copy_forward,
+                               .rule = copy_rule,
+                               .reference = copy_reference,
+                               .cases = copy_cases,
+                               .n_cases = SWI_COUNT(copy_cases)};
 
-/* ---- fill: a constant, padding lanes included --------------------------------------------------- */
+/* ---- fill: a constant, padding lanes included
+ * --------------------------------------------------- */
 
 static sw_status fill_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -87,13 +97,20 @@ static sw_status fill_reference(const sw_reference *r)
 static const swi_fill_attrs fill_attrs = {SWI_F32(3, 5), 1.5f};
 static const sw_op_case fill_cases[] = {{.name = "matrix", .n_in = 0, .attrs = &fill_attrs}};
 
-const sw_op_desc sw_op_fill = {
-    .size = sizeof(sw_op_desc), .name = "fill", .n_in = 0, .n_out = 1,
-    .attrs_bytes = sizeof(swi_fill_attrs), .infer = fill_infer, .forward = fill_forward,
-    .no_gradient = 1, .reference = fill_reference, .cases = fill_cases,
-    .n_cases = SWI_COUNT(fill_cases)};
+const sw_op_desc sw_op_fill = {.size = sizeof(sw_op_desc),
+                               .name = "fill",
+                               .n_in = 0,
+                               .n_out = 1,
+                               .attrs_bytes = sizeof(swi_fill_attrs),
+                               .infer = fill_infer,
+                               .forward = fill_forward,
+                               .no_gradient = 1,
+                               .reference = fill_reference,
+                               .cases = fill_cases,
+                               .n_cases = SWI_COUNT(fill_cases)};
 
-/* ---- layouts ----------------------------------------------------------------------------------- */
+/* ---- layouts
+ * ----------------------------------------------------------------------------------- */
 
 static int64_t inner_of(const sw_shape *s)
 {
@@ -114,8 +131,8 @@ static sw_status to_n16_infer(const sw_type *in, int n_in, const void *attrs, sw
 static sw_status to_n16_forward(const sw_launch *l)
 {
     const sw_shape *s = &l->in[0].type.shape;
-    sw_dense(l->isa)->to_n16(swi_out(l, 0), swi_in(l, 0), s->dim[0], inner_of(s), swi_adds(l, 0),
-                             l->par);
+    sw_dense(l->isa)->to_n16(swi_out(l, 0), swi_in(l, 0), s->dim[0], inner_of(s),
+                             swi_adds(l, 0), l->par);
     return SW_OK;
 }
 
@@ -129,10 +146,16 @@ static const sw_op_case layout_cases[] = {
     {.name = "tail", .n_in = 1, .in = {SWI_F32(19, 3, 5, 4)}},
 };
 
-const sw_op_desc sw_op_to_n16 = {
-    .size = sizeof(sw_op_desc), .name = "to_n16", .n_in = 1, .n_out = 1, .infer = to_n16_infer,
-    .forward = to_n16_forward, .rule = to_n16_rule, .reference = copy_reference,
-    .cases = layout_cases, .n_cases = SWI_COUNT(layout_cases)};
+const sw_op_desc sw_op_to_n16 = {.size = sizeof(sw_op_desc),
+                                 .name = "to_n16",
+                                 .n_in = 1,
+                                 .n_out = 1,
+                                 .infer = to_n16_infer,
+                                 .forward = to_n16_forward,
+                                 .rule = to_n16_rule,
+                                 .reference = copy_reference,
+                                 .cases = layout_cases,
+                                 .n_cases = SWI_COUNT(layout_cases)};
 
 static sw_status from_n16_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -148,8 +171,8 @@ static sw_status from_n16_infer(const sw_type *in, int n_in, const void *attrs, 
 static sw_status from_n16_forward(const sw_launch *l)
 {
     const sw_shape *s = &l->in[0].type.shape;
-    sw_dense(l->isa)->from_n16(swi_out(l, 0), swi_in(l, 0), s->dim[0], inner_of(s), swi_adds(l, 0),
-                               l->par);
+    sw_dense(l->isa)->from_n16(swi_out(l, 0), swi_in(l, 0), s->dim[0], inner_of(s),
+                               swi_adds(l, 0), l->par);
     return SW_OK;
 }
 
@@ -158,8 +181,13 @@ static void from_n16_rule(sw_ctx *ctx, const sw_rule *r)
     r->din[0] = sw_op_apply(ctx, SW_OP_to_n16, r->dout, 1, NULL);
 }
 
-/* Its input cannot be given from outside (inputs are plain): it is checked behind every conv op and by
- * the other direction's gradient. */
-const sw_op_desc sw_op_from_n16 = {
-    .size = sizeof(sw_op_desc), .name = "from_n16", .n_in = 1, .n_out = 1, .infer = from_n16_infer,
-    .forward = from_n16_forward, .rule = from_n16_rule, .reference = copy_reference};
+/* Its input cannot be given from outside (inputs are plain): it is checked behind every conv op
+ * and by the other direction's gradient. */
+const sw_op_desc sw_op_from_n16 = {.size = sizeof(sw_op_desc),
+                                   .name = "from_n16",
+                                   .n_in = 1,
+                                   .n_out = 1,
+                                   .infer = from_n16_infer,
+                                   .forward = from_n16_forward,
+                                   .rule = from_n16_rule,
+                                   .reference = copy_reference};

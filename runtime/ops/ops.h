@@ -1,5 +1,5 @@
-/* The ops inside: their numbers, attributes, and what their files share. A new op is one file here, its
- * kernel, and one line in ops.def. */
+/* The ops inside: their numbers, attributes, and what their files share. A new op is one file
+ * here, its kernel, and one line in ops.def. */
 #ifndef SW_OPS_H
 #define SW_OPS_H
 
@@ -17,7 +17,8 @@ enum {
 #include "runtime/ops.def"
 #undef SW_OP
 
-/* ---- attributes ------------------------------------------------------------------------------ */
+/* ---- attributes
+ * ------------------------------------------------------------------------------ */
 
 typedef struct {
     sw_type type;
@@ -56,8 +57,8 @@ typedef struct {
     int64_t axis;
 } swi_concat_attrs;
 
-/* sum: axes of the input that are summed (dropped unless keep). expand: the shape of the result and the
- * axes of it along which the input is repeated. Both multiply by scale. */
+/* sum: axes of the input that are summed (dropped unless keep). expand: the shape of the result
+ * and the axes of it along which the input is repeated. Both multiply by scale. */
 typedef struct {
     uint32_t axes;
     int32_t keep;
@@ -80,24 +81,63 @@ typedef struct {
     int32_t decoupled, has_scale;
 } swi_adam_attrs;
 
-/* ---- what op files share ---------------------------------------------------------------------- */
+/* ---- what op files share
+ * ---------------------------------------------------------------------- */
 
-#define SWI_F32(...) {SW_F32, SW_PLAIN, {(int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), {__VA_ARGS__}}}
-#define SWI_U8(...) {SW_U8, SW_PLAIN, {(int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), {__VA_ARGS__}}}
-#define SWI_I32(...) {SW_I32, SW_PLAIN, {(int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), {__VA_ARGS__}}}
-#define SWI_F32_SCALAR {SW_F32, SW_PLAIN, {0, {0}}}
+#define SWI_F32(...)                                                                           \
+    {                                                                                          \
+        SW_F32, SW_PLAIN,                                                                      \
+        {                                                                                      \
+            (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8),                                   \
+            {                                                                                  \
+                __VA_ARGS__                                                                    \
+            }                                                                                  \
+        }                                                                                      \
+    }
+#define SWI_U8(...)                                                                            \
+    {                                                                                          \
+        SW_U8, SW_PLAIN,                                                                       \
+        {                                                                                      \
+            (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8),                                   \
+            {                                                                                  \
+                __VA_ARGS__                                                                    \
+            }                                                                                  \
+        }                                                                                      \
+    }
+#define SWI_I32(...)                                                                           \
+    {                                                                                          \
+        SW_I32, SW_PLAIN,                                                                      \
+        {                                                                                      \
+            (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8),                                   \
+            {                                                                                  \
+                __VA_ARGS__                                                                    \
+            }                                                                                  \
+        }                                                                                      \
+    }
+#define SWI_F32_SCALAR                                                                         \
+    {                                                                                          \
+        SW_F32, SW_PLAIN,                                                                      \
+        {                                                                                      \
+            0,                                                                                 \
+            {                                                                                  \
+                0                                                                              \
+            }                                                                                  \
+        }                                                                                      \
+    }
 #define SWI_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 /* "(128, 10)" */
 #define SWI_SHAPE_TEXT 160
 const char *swi_shape_text(const sw_shape *shape, char *to);
 bool swi_same_shape(const sw_shape *a, const sw_shape *b);
-int64_t swi_elements(const sw_shape *shape); /* of a shape known to be good; lanes not counted */
+int64_t
+swi_elements(const sw_shape *shape); /* of a shape known to be good; lanes not counted */
 /* SW_INVALID with names and shapes unless all inputs are F32. */
 sw_status swi_want_f32(const char *op, const sw_type *in, int n_in);
 /* out = in[0], after swi_want_f32. */
 sw_status swi_infer_same(const char *op, const sw_type *in, int n_in, sw_type *out);
-/* The image layout in which all rank-4 inputs are, when they share shape and layout; else plain. */
+/* The image layout in which all rank-4 inputs are, when they share shape and layout; else
+ * plain. */
 sw_layout swi_layout_keep(const sw_type *in, int n_in, const void *attrs);
 sw_layout swi_layout_n16(const sw_type *in, int n_in, const void *attrs);
 /* NumPy's broadcasting; SW_INVALID names both shapes. */

@@ -1,14 +1,15 @@
 /* Activations, sums and products of two tensors, scaling, conversions.
  *
- * relu, tanh and sigmoid keep their output (shared with the consumer), leaky relu and swish their input,
- * add and scale_by nothing, mul both inputs. */
+ * relu, tanh and sigmoid keep their output (shared with the consumer), leaky relu and swish
+ * their input, add and scale_by nothing, mul both inputs. */
 #include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
 #include <string.h>
 
-/* ---- activations ------------------------------------------------------------------------------- */
+/* ---- activations
+ * ------------------------------------------------------------------------------- */
 
 static float param_of(const void *attrs)
 {
@@ -16,52 +17,69 @@ static float param_of(const void *attrs)
 }
 
 /* Gradient operands: what is saved, dy. It may take the place of dy, or of what was saved. */
-#define ACTIVATION(id, KIND, ATTRS, SAVED, VALUE, FILL)                                            \
-    static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)      \
-    {                                                                                              \
-        (void)attrs;                                                                               \
-        return swi_infer_same(#id, in, n_in, out);                                                 \
-    }                                                                                              \
-    static sw_status id##_forward(const sw_launch *l)                                              \
-    {                                                                                              \
-        sw_point(l->isa)->unary(KIND, swi_out(l, 0), swi_in(l, 0),                                 \
-                                sw_type_elements(&l->in[0].type),                                  \
-                                param_of(ATTRS ? l->attrs : NULL), l->par);                        \
-        return SW_OK;                                                                              \
-    }                                                                                              \
-    static sw_status id##_dx(const sw_launch *l)                                                   \
-    {                                                                                              \
-        sw_point(l->isa)->unary_dx(KIND, swi_out(l, 0), swi_in(l, 1), swi_in(l, 0),                \
-                                   sw_type_elements(&l->in[0].type),                               \
-                                   param_of(ATTRS ? l->attrs : NULL), swi_adds(l, 0), l->par);     \
-        return SW_OK;                                                                              \
-    }                                                                                              \
-    static sw_status id##_reference(const sw_reference *r)                                         \
-    {                                                                                              \
-        const double p = (double)param_of(ATTRS ? r->attrs : NULL);                                \
-        (void)p;                                                                                   \
-        for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++) {                         \
-            const double x = r->in[0][i];                                                          \
-            r->out[0][i] = (VALUE);                                                                \
-        }                                                                                          \
-        return SW_OK;                                                                              \
-    }                                                                                              \
-    static const sw_grad_desc id##_grads[] = {{.n_makes = 1, .makes = {0}, .n_operands = 2,        \
-                                               .operands = {SAVED, SW_DOUT(0)}, .inplace = 3,      \
-                                               .kernel = id##_dx}};                                \
-    static const swi_number_attrs id##_attrs = {0.1f};                                             \
-    static const sw_op_case id##_cases[] = {                                                       \
-        {.name = "matrix", .n_in = 1, .in = {SWI_F32(5, 37)}, .fill = {FILL},                      \
-         .attrs = ATTRS ? &id##_attrs : NULL},                                                     \
-        {.name = "image", .n_in = 1, .in = {SWI_F32(3, 2, 3, 4)}, .fill = {FILL},                  \
-         .attrs = ATTRS ? &id##_attrs : NULL},                                                     \
-    };                                                                                             \
-    const sw_op_desc sw_op_##id = {                                                                \
-        .size = sizeof(sw_op_desc), .name = #id, .n_in = 1, .n_out = 1,                            \
-        .attrs_bytes = ATTRS ? sizeof(swi_number_attrs) : 0, .infer = id##_infer,                  \
-        .layout = swi_layout_keep, .inplace = 1, .forward = id##_forward, .grads = id##_grads,     \
-        .n_grads = 1, .reference = id##_reference, .cases = id##_cases,                            \
-        .n_cases = SWI_COUNT(id##_cases)};
+#define ACTIVATION(id, KIND, ATTRS, SAVED, VALUE, FILL)                                        \
+    static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)  \
+    {                                                                                          \
+        (void)attrs;                                                                           \
+        return swi_infer_same(#id, in, n_in, out);                                             \
+    }                                                                                          \
+    static sw_status id##_forward(const sw_launch *l)                                          \
+    {                                                                                          \
+        sw_point(l->isa)->unary(KIND, swi_out(l, 0), swi_in(l, 0),                             \
+                                sw_type_elements(&l->in[0].type),                              \
+                                param_of(ATTRS ? l->attrs : NULL), l->par);                    \
+        return SW_OK;                                                                          \
+    }                                                                                          \
+    static sw_status id##_dx(const sw_launch *l)                                               \
+    {                                                                                          \
+        sw_point(l->isa)->unary_dx(KIND, swi_out(l, 0), swi_in(l, 1), swi_in(l, 0),            \
+                                   sw_type_elements(&l->in[0].type),                           \
+                                   param_of(ATTRS ? l->attrs : NULL), swi_adds(l, 0), l->par); \
+        return SW_OK;                                                                          \
+    }                                                                                          \
+    static sw_status id##_reference(const sw_reference *r)                                     \
+    {                                                                                          \
+        const double p = (double)param_of(ATTRS ? r->attrs : NULL);                            \
+        (void)p;                                                                               \
+        for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++) {                     \
+            const double x = r->in[0][i];                                                      \
+            r->out[0][i] = (VALUE);                                                            \
+        }                                                                                      \
+        return SW_OK;                                                                          \
+    }                                                                                          \
+    static const sw_grad_desc id##_grads[] = {{.n_makes = 1,                                   \
+                                               .makes = {0},                                   \
+                                               .n_operands = 2,                                \
+                                               .operands = {SAVED, SW_DOUT(0)},                \
+                                               .inplace = 3,                                   \
+                                               .kernel = id##_dx}};                            \
+    static const swi_number_attrs id##_attrs = {0.1f};                                         \
+    static const sw_op_case id##_cases[] = {                                                   \
+        {.name = "matrix",                                                                     \
+         .n_in = 1,                                                                            \
+         .in = {SWI_F32(5, 37)},                                                               \
+         .fill = {FILL},                                                                       \
+         .attrs = ATTRS ? &id##_attrs : NULL},                                                 \
+        {.name = "image",                                                                      \
+         .n_in = 1,                                                                            \
+         .in = {SWI_F32(3, 2, 3, 4)},                                                          \
+         .fill = {FILL},                                                                       \
+         .attrs = ATTRS ? &id##_attrs : NULL},                                                 \
+    };                                                                                         \
+    const sw_op_desc sw_op_##id = {.size = sizeof(sw_op_desc),                                 \
+                                   .name = #id,                                                \
+                                   .n_in = 1,                                                  \
+                                   .n_out = 1,                                                 \
+                                   .attrs_bytes = ATTRS ? sizeof(swi_number_attrs) : 0,        \
+                                   .infer = id##_infer,                                        \
+                                   .layout = swi_layout_keep,                                  \
+                                   .inplace = 1,                                               \
+                                   .forward = id##_forward,                                    \
+                                   .grads = id##_grads,                                        \
+                                   .n_grads = 1,                                               \
+                                   .reference = id##_reference,                                \
+                                   .cases = id##_cases,                                        \
+                                   .n_cases = SWI_COUNT(id##_cases)};
 
 static double sigmoid_double(double x)
 {
@@ -72,7 +90,7 @@ ACTIVATION(relu, SW_RELU, 0, SW_OUT(0), x > 0 ? x : 0.0, SW_FILL_AWAY)
 ACTIVATION(leaky_relu, SW_LEAKY_RELU, 1, SW_IN(0), x > 0 ? x : p * x, SW_FILL_AWAY)
 ACTIVATION(tanh, SW_TANH, 0, SW_OUT(0), tanh(x), SW_FILL_NORMAL)
 ACTIVATION(sigmoid, SW_SIGMOID, 0, SW_OUT(0), sigmoid_double(x), SW_FILL_NORMAL)
-ACTIVATION(swish, SW_SWISH, 0, SW_IN(0), x * sigmoid_double(x), SW_FILL_NORMAL)
+ACTIVATION(swish, SW_SWISH, 0, SW_IN(0), x *sigmoid_double(x), SW_FILL_NORMAL)
 
 sw_value sw_relu(sw_ctx *ctx, sw_value x)
 {
@@ -96,7 +114,8 @@ sw_value sw_swish(sw_ctx *ctx, sw_value x)
     return sw_op_apply(ctx, SW_OP_swish, &x, 1, NULL);
 }
 
-/* ---- add, mul ---------------------------------------------------------------------------------- */
+/* ---- add, mul
+ * ---------------------------------------------------------------------------------- */
 
 static sw_status binary_infer(const char *op, const sw_type *in, int n_in, sw_type *out)
 {
@@ -124,30 +143,30 @@ static sw_nd broadcast_nd(const sw_launch *l)
     return nd;
 }
 
-#define BINARY(id, SIGN)                                                                           \
-    static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)      \
-    {                                                                                              \
-        (void)attrs;                                                                               \
-        return binary_infer(#id, in, n_in, out);                                                   \
-    }                                                                                              \
-    static sw_status id##_forward(const sw_launch *l)                                              \
-    {                                                                                              \
-        if (is_flat(l)) {                                                                          \
-            sw_point(l->isa)->id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),                        \
-                                 sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);       \
-            return SW_OK;                                                                          \
-        }                                                                                          \
-        const sw_nd nd = broadcast_nd(l);                                                          \
-        sw_nd_##id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1), swi_adds(l, 0), &nd);                \
-        return SW_OK;                                                                              \
-    }                                                                                              \
-    static sw_status id##_reference(const sw_reference *r)                                         \
-    {                                                                                              \
-        const sw_shape *s = &r->out_type[0].shape;                                                 \
-        for (int64_t i = 0; i < swi_elements(s); i++)                                              \
-            r->out[0][i] = r->in[0][broadcast_index(i, s, &r->in_type[0].shape)] SIGN              \
-                           r->in[1][broadcast_index(i, s, &r->in_type[1].shape)];                  \
-        return SW_OK;                                                                              \
+#define BINARY(id, SIGN)                                                                       \
+    static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)  \
+    {                                                                                          \
+        (void)attrs;                                                                           \
+        return binary_infer(#id, in, n_in, out);                                               \
+    }                                                                                          \
+    static sw_status id##_forward(const sw_launch *l)                                          \
+    {                                                                                          \
+        if (is_flat(l)) {                                                                      \
+            sw_point(l->isa)->id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),                    \
+                                 sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);   \
+            return SW_OK;                                                                      \
+        }                                                                                      \
+        const sw_nd nd = broadcast_nd(l);                                                      \
+        sw_nd_##id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1), swi_adds(l, 0), &nd);            \
+        return SW_OK;                                                                          \
+    }                                                                                          \
+    static sw_status id##_reference(const sw_reference *r)                                     \
+    {                                                                                          \
+        const sw_shape *s = &r->out_type[0].shape;                                             \
+        for (int64_t i = 0; i < swi_elements(s); i++)                                          \
+            r->out[0][i] = r->in[0][broadcast_index(i, s, &r->in_type[0].shape)] SIGN r        \
+                               ->in[1][broadcast_index(i, s, &r->in_type[1].shape)];           \
+        return SW_OK;                                                                          \
     }
 
 /* Element of a tensor of shape `from` under element i of shape `to`. */
@@ -196,17 +215,33 @@ static const sw_op_case binary_cases[] = {
     {.name = "channels of an image", .n_in = 2, .in = {SWI_F32(2, 3, 2, 2), SWI_F32(3, 1, 1)}},
 };
 
-const sw_op_desc sw_op_add = {
-    .size = sizeof(sw_op_desc), .name = "add", .n_in = 2, .n_out = 1, .infer = add_infer,
-    .layout = swi_layout_keep, .strided_in = 3, .inplace = 3, .forward = add_forward,
-    .rule = add_rule, .reference = add_reference, .cases = binary_cases,
-    .n_cases = SWI_COUNT(binary_cases)};
+const sw_op_desc sw_op_add = {.size = sizeof(sw_op_desc),
+                              .name = "add",
+                              .n_in = 2,
+                              .n_out = 1,
+                              .infer = add_infer,
+                              .layout = swi_layout_keep,
+                              .strided_in = 3,
+                              .inplace = 3,
+                              .forward = add_forward,
+                              .rule = add_rule,
+                              .reference = add_reference,
+                              .cases = binary_cases,
+                              .n_cases = SWI_COUNT(binary_cases)};
 
-const sw_op_desc sw_op_mul = {
-    .size = sizeof(sw_op_desc), .name = "mul", .n_in = 2, .n_out = 1, .infer = mul_infer,
-    .layout = swi_layout_keep, .strided_in = 3, .inplace = 3, .forward = mul_forward,
-    .rule = mul_rule, .reference = mul_reference, .cases = binary_cases,
-    .n_cases = SWI_COUNT(binary_cases)};
+const sw_op_desc sw_op_mul = {.size = sizeof(sw_op_desc),
+                              .name = "mul",
+                              .n_in = 2,
+                              .n_out = 1,
+                              .infer = mul_infer,
+                              .layout = swi_layout_keep,
+                              .strided_in = 3,
+                              .inplace = 3,
+                              .forward = mul_forward,
+                              .rule = mul_rule,
+                              .reference = mul_reference,
+                              .cases = binary_cases,
+                              .n_cases = SWI_COUNT(binary_cases)};
 
 sw_value sw_add(sw_ctx *ctx, sw_value a, sw_value b)
 {
@@ -220,7 +255,8 @@ sw_value sw_mul(sw_ctx *ctx, sw_value a, sw_value b)
     return sw_op_apply(ctx, SW_OP_mul, in, 2, NULL);
 }
 
-/* ---- scaling: by a scalar tensor (a knob), by a constant ----------------------------------------- */
+/* ---- scaling: by a scalar tensor (a knob), by a constant
+ * ----------------------------------------- */
 
 static sw_layout scale_layout(const sw_type *in, int n_in, const void *attrs)
 {
@@ -269,11 +305,19 @@ static const sw_op_case scale_cases[] = {
     {.name = "image", .n_in = 2, .in = {SWI_F32(2, 2, 3, 3), SWI_F32_SCALAR}},
 };
 
-const sw_op_desc sw_op_scale = {
-    .size = sizeof(sw_op_desc), .name = "scale", .n_in = 2, .n_out = 1, .infer = scale_infer,
-    .layout = scale_layout, .image_in = 1, .inplace = 1, .forward = scale_forward,
-    .rule = scale_rule, .reference = scale_reference, .cases = scale_cases,
-    .n_cases = SWI_COUNT(scale_cases)};
+const sw_op_desc sw_op_scale = {.size = sizeof(sw_op_desc),
+                                .name = "scale",
+                                .n_in = 2,
+                                .n_out = 1,
+                                .infer = scale_infer,
+                                .layout = scale_layout,
+                                .image_in = 1,
+                                .inplace = 1,
+                                .forward = scale_forward,
+                                .rule = scale_rule,
+                                .reference = scale_reference,
+                                .cases = scale_cases,
+                                .n_cases = SWI_COUNT(scale_cases)};
 
 static sw_status scale_by_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -305,11 +349,19 @@ static const sw_op_case scale_by_cases[] = {
     {.name = "matrix", .n_in = 1, .in = {SWI_F32(3, 7)}, .attrs = &scale_by_attrs},
 };
 
-const sw_op_desc sw_op_scale_by = {
-    .size = sizeof(sw_op_desc), .name = "scale_by", .n_in = 1, .n_out = 1,
-    .attrs_bytes = sizeof(swi_number_attrs), .infer = scale_by_infer, .layout = swi_layout_keep,
-    .inplace = 1, .forward = scale_by_forward, .rule = scale_by_rule,
-    .reference = scale_by_reference, .cases = scale_by_cases, .n_cases = SWI_COUNT(scale_by_cases)};
+const sw_op_desc sw_op_scale_by = {.size = sizeof(sw_op_desc),
+                                   .name = "scale_by",
+                                   .n_in = 1,
+                                   .n_out = 1,
+                                   .attrs_bytes = sizeof(swi_number_attrs),
+                                   .infer = scale_by_infer,
+                                   .layout = swi_layout_keep,
+                                   .inplace = 1,
+                                   .forward = scale_by_forward,
+                                   .rule = scale_by_rule,
+                                   .reference = scale_by_reference,
+                                   .cases = scale_by_cases,
+                                   .n_cases = SWI_COUNT(scale_by_cases)};
 
 sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor)
 {
@@ -317,13 +369,15 @@ sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor)
     return sw_op_apply(ctx, SW_OP_scale_by, &x, 1, &a);
 }
 
-/* ---- conversion --------------------------------------------------------------------------------- */
+/* ---- conversion
+ * --------------------------------------------------------------------------------- */
 
 static sw_status to_f32_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     (void)n_in, (void)attrs;
     if (in[0].dtype != SW_U8 && in[0].dtype != SW_I32)
-        SW_FAIL(SW_INVALID, "to_f32: input is %s, u8 or i32 is wanted", sw_dtype_name(in[0].dtype));
+        SW_FAIL(SW_INVALID, "to_f32: input is %s, u8 or i32 is wanted",
+                sw_dtype_name(in[0].dtype));
     out[0] = in[0];
     out[0].dtype = SW_F32;
     return SW_OK;
@@ -350,17 +404,31 @@ static sw_status to_f32_reference(const sw_reference *r)
 
 static const swi_to_f32_attrs to_f32_attrs = {0.25f, -1.5f};
 static const sw_op_case to_f32_cases[] = {
-    {.name = "bytes", .n_in = 1, .in = {SWI_U8(3, 21)}, .fill = {SW_FILL_BYTES},
+    {.name = "bytes",
+     .n_in = 1,
+     .in = {SWI_U8(3, 21)},
+     .fill = {SW_FILL_BYTES},
      .attrs = &to_f32_attrs},
-    {.name = "integers", .n_in = 1, .in = {SWI_I32(4, 5)}, .fill = {SW_FILL_BYTES},
+    {.name = "integers",
+     .n_in = 1,
+     .in = {SWI_I32(4, 5)},
+     .fill = {SW_FILL_BYTES},
      .attrs = &to_f32_attrs},
 };
 
-const sw_op_desc sw_op_to_f32 = {
-    .size = sizeof(sw_op_desc), .name = "to_f32", .n_in = 1, .n_out = 1,
-    .attrs_bytes = sizeof(swi_to_f32_attrs), .infer = to_f32_infer, .forward = to_f32_forward,
-    .no_gradient = 1, .reference = to_f32_reference, .cases = to_f32_cases,
-    .n_cases = SWI_COUNT(to_f32_cases), .phase = SW_DATA, .has_phase = 1};
+const sw_op_desc sw_op_to_f32 = {.size = sizeof(sw_op_desc),
+                                 .name = "to_f32",
+                                 .n_in = 1,
+                                 .n_out = 1,
+                                 .attrs_bytes = sizeof(swi_to_f32_attrs),
+                                 .infer = to_f32_infer,
+                                 .forward = to_f32_forward,
+                                 .no_gradient = 1,
+                                 .reference = to_f32_reference,
+                                 .cases = to_f32_cases,
+                                 .n_cases = SWI_COUNT(to_f32_cases),
+                                 .phase = SW_DATA,
+                                 .has_phase = 1};
 
 sw_value sw_to_f32(sw_ctx *ctx, sw_value x, float scale, float shift)
 {

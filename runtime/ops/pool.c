@@ -17,17 +17,21 @@ static sw_status pool_infer(const char *op, const sw_type *in, const void *attrs
     char s[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32(op, in, 1));
     if (x->rank != 4)
-        SW_FAIL(SW_INVALID, "%s: input %s, (batch, c, h, w) is wanted", op, swi_shape_text(x, s));
+        SW_FAIL(SW_INVALID, "%s: input %s, (batch, c, h, w) is wanted", op,
+                swi_shape_text(x, s));
     if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride < 1 || a->pad < 0 ||
         2 * (int64_t)a->pad > a->kernel_h || 2 * (int64_t)a->pad > a->kernel_w)
-        SW_FAIL(SW_INVALID, "%s: window %d x %d, stride %d, padding %d (at most half the window)", op,
+        SW_FAIL(SW_INVALID,
+                "%s: window %d x %d, stride %d, padding %d (at most half the window)", op,
                 a->kernel_h, a->kernel_w, a->stride, a->pad);
     if (x->dim[2] + 2 * a->pad < a->kernel_h || x->dim[3] + 2 * a->pad < a->kernel_w)
-        SW_FAIL(SW_INVALID, "%s: window %d x %d is larger than input %s", op, a->kernel_h, a->kernel_w,
-                swi_shape_text(x, s));
-    out[0] = (sw_type){SW_F32, SW_N16,
-                       {4, {x->dim[0], x->dim[1], out_dim(x->dim[2], a->kernel_h, a),
-                            out_dim(x->dim[3], a->kernel_w, a)}}};
+        SW_FAIL(SW_INVALID, "%s: window %d x %d is larger than input %s", op, a->kernel_h,
+                a->kernel_w, swi_shape_text(x, s));
+    out[0] = (sw_type){SW_F32,
+                       SW_N16,
+                       {4,
+                        {x->dim[0], x->dim[1], out_dim(x->dim[2], a->kernel_h, a),
+                         out_dim(x->dim[3], a->kernel_w, a)}}};
     return SW_OK;
 }
 
@@ -52,17 +56,24 @@ static sw_status avg_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
 
 static sw_conv geometry(const sw_shape *x, const sw_shape *y, const swi_pool_attrs *a)
 {
-    return (sw_conv){.batch = x->dim[0], .in_c = x->dim[1], .in_h = x->dim[2], .in_w = x->dim[3],
-                     .out_c = y->dim[1], .out_h = y->dim[2], .out_w = y->dim[3],
-                     .kernel_h = a->kernel_h, .kernel_w = a->kernel_w, .stride = a->stride,
+    return (sw_conv){.batch = x->dim[0],
+                     .in_c = x->dim[1],
+                     .in_h = x->dim[2],
+                     .in_w = x->dim[3],
+                     .out_c = y->dim[1],
+                     .out_h = y->dim[2],
+                     .out_w = y->dim[3],
+                     .kernel_h = a->kernel_h,
+                     .kernel_w = a->kernel_w,
+                     .stride = a->stride,
                      .pad = a->pad};
 }
 
 static sw_status max_forward(const sw_launch *l)
 {
     const sw_conv s = geometry(&l->in[0].type.shape, &l->out[0].type.shape, l->attrs);
-    sw_dense(l->isa)->max_pool(swi_out(l, 0), l->n_out > 1 ? l->out[1].ptr : NULL, swi_in(l, 0), &s,
-                               l->par);
+    sw_dense(l->isa)->max_pool(swi_out(l, 0), l->n_out > 1 ? l->out[1].ptr : NULL, swi_in(l, 0),
+                               &s, l->par);
     return SW_OK;
 }
 
@@ -98,7 +109,7 @@ static sw_status pool_reference(const sw_reference *r, bool max)
     for (int64_t nc = 0; nc < o->dim[0] * o->dim[1]; nc++)
         for (int64_t oy = 0; oy < o->dim[2]; oy++)
             for (int64_t ox = 0; ox < o->dim[3]; ox++) {
-                double best = -INFINITY, sum = 0;
+                double best = -HUGE_VAL, sum = 0;
                 for (int64_t k = 0; k < (int64_t)a->kernel_h * a->kernel_w; k++) {
                     const int64_t iy = oy * a->stride + k / a->kernel_w - a->pad;
                     const int64_t ix = ox * a->stride + k % a->kernel_w - a->pad;
@@ -123,39 +134,72 @@ static sw_status avg_reference(const sw_reference *r)
     return pool_reference(r, false);
 }
 
-static const sw_grad_desc max_grads[] = {{.n_makes = 1, .makes = {0}, .n_operands = 2,
-                                          .operands = {SW_OUT(1), SW_DOUT(0)}, .kernel = max_dx}};
+static const sw_grad_desc max_grads[] = {{.n_makes = 1,
+                                          .makes = {0},
+                                          .n_operands = 2,
+                                          .operands = {SW_OUT(1), SW_DOUT(0)},
+                                          .kernel = max_dx}};
 static const sw_grad_desc avg_grads[] = {
     {.n_makes = 1, .makes = {0}, .n_operands = 1, .operands = {SW_DOUT(0)}, .kernel = avg_dx}};
 
 static const swi_pool_attrs attrs[] = {{2, 2, 2, 0}, {3, 3, 2, 1}, {5, 4, 1, 0}};
-#define POOL_CASES(fill_kind)                                                                      \
-    {                                                                                              \
-        {.name = "2x2", .n_in = 1, .in = {SWI_F32(3, 2, 6, 4)}, .fill = {fill_kind},               \
-         .attrs = &attrs[0]},                                                                      \
-        {.name = "2x2, odd size, 17 images", .n_in = 1, .in = {SWI_F32(17, 2, 5, 7)},              \
-         .fill = {fill_kind}, .attrs = &attrs[0]},                                                 \
-        {.name = "overlapping, padded", .n_in = 1, .in = {SWI_F32(2, 3, 7, 6)},                    \
-         .fill = {fill_kind}, .attrs = &attrs[1]},                                                 \
-        {.name = "whole image", .n_in = 1, .in = {SWI_F32(4, 3, 5, 4)}, .fill = {fill_kind},       \
-         .attrs = &attrs[2]},                                                                      \
+#define POOL_CASES(fill_kind)                                                                  \
+    {                                                                                          \
+        {.name = "2x2",                                                                        \
+         .n_in = 1,                                                                            \
+         .in = {SWI_F32(3, 2, 6, 4)},                                                          \
+         .fill = {fill_kind},                                                                  \
+         .attrs = &attrs[0]},                                                                  \
+            {.name = "2x2, odd size, 17 images",                                               \
+             .n_in = 1,                                                                        \
+             .in = {SWI_F32(17, 2, 5, 7)},                                                     \
+             .fill = {fill_kind},                                                              \
+             .attrs = &attrs[0]},                                                              \
+            {.name = "overlapping, padded",                                                    \
+             .n_in = 1,                                                                        \
+             .in = {SWI_F32(2, 3, 7, 6)},                                                      \
+             .fill = {fill_kind},                                                              \
+             .attrs = &attrs[1]},                                                              \
+            {.name = "whole image",                                                            \
+             .n_in = 1,                                                                        \
+             .in = {SWI_F32(4, 3, 5, 4)},                                                      \
+             .fill = {fill_kind},                                                              \
+             .attrs = &attrs[2]},                                                              \
     }
 static const sw_op_case max_cases[] = POOL_CASES(SW_FILL_DISTINCT);
 static const sw_op_case avg_cases[] = POOL_CASES(SW_FILL_NORMAL);
 
-const sw_op_desc sw_op_max_pool2d = {
-    .size = sizeof(sw_op_desc), .name = "max_pool2d", .n_in = 1, .n_out = 1, .n_extra = 1,
-    .attrs_bytes = sizeof(swi_pool_attrs), .infer = max_infer, .layout = swi_layout_n16,
-    .forward = max_forward, .grads = max_grads, .n_grads = 1, .reference = max_reference,
-    .cases = max_cases, .n_cases = SWI_COUNT(max_cases)};
+const sw_op_desc sw_op_max_pool2d = {.size = sizeof(sw_op_desc),
+                                     .name = "max_pool2d",
+                                     .n_in = 1,
+                                     .n_out = 1,
+                                     .n_extra = 1,
+                                     .attrs_bytes = sizeof(swi_pool_attrs),
+                                     .infer = max_infer,
+                                     .layout = swi_layout_n16,
+                                     .forward = max_forward,
+                                     .grads = max_grads,
+                                     .n_grads = 1,
+                                     .reference = max_reference,
+                                     .cases = max_cases,
+                                     .n_cases = SWI_COUNT(max_cases)};
 
-const sw_op_desc sw_op_avg_pool2d = {
-    .size = sizeof(sw_op_desc), .name = "avg_pool2d", .n_in = 1, .n_out = 1,
-    .attrs_bytes = sizeof(swi_pool_attrs), .infer = avg_infer, .layout = swi_layout_n16,
-    .forward = avg_forward, .grads = avg_grads, .n_grads = 1, .reference = avg_reference,
-    .cases = avg_cases, .n_cases = SWI_COUNT(avg_cases)};
+const sw_op_desc sw_op_avg_pool2d = {.size = sizeof(sw_op_desc),
+                                     .name = "avg_pool2d",
+                                     .n_in = 1,
+                                     .n_out = 1,
+                                     .attrs_bytes = sizeof(swi_pool_attrs),
+                                     .infer = avg_infer,
+                                     .layout = swi_layout_n16,
+                                     .forward = avg_forward,
+                                     .grads = avg_grads,
+                                     .n_grads = 1,
+                                     .reference = avg_reference,
+                                     .cases = avg_cases,
+                                     .n_cases = SWI_COUNT(avg_cases)};
 
-static sw_value pool(sw_ctx *ctx, uint32_t op, sw_value x, int64_t kh, int64_t kw, int stride, int pad)
+static sw_value pool(sw_ctx *ctx, uint32_t op, sw_value x, int64_t kh, int64_t kw, int stride,
+                     int pad)
 {
     const swi_pool_attrs a = {(int32_t)kh, (int32_t)kw, stride, pad};
     return sw_op_apply(ctx, op, &x, 1, &a);

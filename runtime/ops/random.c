@@ -1,4 +1,5 @@
-/* Random tensors, by counter: nothing to store, the same numbers for every number of threads. */
+/* Random tensors, by counter: nothing to store, the same numbers for every number of threads.
+ */
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
 #include "runtime/runtime_internal.h"
@@ -14,8 +15,8 @@ static sw_status random_infer(const sw_type *in, int n_in, const void *attrs, sw
 
 #define PART 16384
 
-typedef void draw_fn(float *to, int64_t first, int64_t n, uint64_t seed, uint32_t stream, uint32_t step,
-                     uint32_t run);
+typedef void draw_fn(float *to, int64_t first, int64_t n, uint64_t seed, uint32_t stream,
+                     uint32_t step, uint32_t run);
 typedef struct {
     const sw_launch *l;
     draw_fn *draw;
@@ -26,8 +27,8 @@ static void draw_part(void *arg, int part)
 {
     const job *j = arg;
     const int64_t first = (int64_t)part * PART, rest = j->n - first;
-    j->draw(swi_out(j->l, 0) + first, first, rest < PART ? rest : PART, j->l->seed, j->l->stream,
-            j->l->step, j->l->run);
+    j->draw(swi_out(j->l, 0) + first, first, rest < PART ? rest : PART, j->l->seed,
+            j->l->stream, j->l->step, j->l->run);
 }
 
 static sw_status draw(const sw_launch *l, draw_fn *fn)
@@ -71,15 +72,29 @@ static sw_status rand_reference(const sw_reference *r)
 static const swi_random_attrs case_attrs = {{2, {33, 7}}};
 static const sw_op_case cases[] = {{.name = "matrix", .n_in = 0, .attrs = &case_attrs}};
 
-const sw_op_desc sw_op_randn = {
-    .size = sizeof(sw_op_desc), .name = "randn", .n_out = 1, .attrs_bytes = sizeof(swi_random_attrs),
-    .infer = random_infer, .forward = randn_forward, .no_gradient = 1, .random = 1,
-    .reference = randn_reference, .cases = cases, .n_cases = SWI_COUNT(cases)};
+const sw_op_desc sw_op_randn = {.size = sizeof(sw_op_desc),
+                                .name = "randn",
+                                .n_out = 1,
+                                .attrs_bytes = sizeof(swi_random_attrs),
+                                .infer = random_infer,
+                                .forward = randn_forward,
+                                .no_gradient = 1,
+                                .random = 1,
+                                .reference = randn_reference,
+                                .cases = cases,
+                                .n_cases = SWI_COUNT(cases)};
 
-const sw_op_desc sw_op_rand = {
-    .size = sizeof(sw_op_desc), .name = "rand", .n_out = 1, .attrs_bytes = sizeof(swi_random_attrs),
-    .infer = random_infer, .forward = rand_forward, .no_gradient = 1, .random = 1,
-    .reference = rand_reference, .cases = cases, .n_cases = SWI_COUNT(cases)};
+const sw_op_desc sw_op_rand = {.size = sizeof(sw_op_desc),
+                               .name = "rand",
+                               .n_out = 1,
+                               .attrs_bytes = sizeof(swi_random_attrs),
+                               .infer = random_infer,
+                               .forward = rand_forward,
+                               .no_gradient = 1,
+                               .random = 1,
+                               .reference = rand_reference,
+                               .cases = cases,
+                               .n_cases = SWI_COUNT(cases)};
 
 static sw_value random_value(sw_ctx *ctx, uint32_t op, const char *stream, sw_shape shape)
 {

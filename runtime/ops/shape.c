@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- concat ------------------------------------------------------------------------------------ */
+/* ---- concat
+ * ------------------------------------------------------------------------------------ */
 
 #define MAX_PARTS 32
 
@@ -83,18 +84,33 @@ static sw_status concat_reference(const sw_reference *r)
 
 static const swi_concat_attrs concat_attrs[] = {{0}, {1}};
 static const sw_op_case concat_cases[] = {
-    {.name = "rows", .n_in = 2, .in = {SWI_F32(3, 4), SWI_F32(2, 4)}, .attrs = &concat_attrs[0]},
-    {.name = "cols", .n_in = 3, .in = {SWI_F32(3, 4), SWI_F32(3, 1), SWI_F32(3, 5)},
+    {.name = "rows",
+     .n_in = 2,
+     .in = {SWI_F32(3, 4), SWI_F32(2, 4)},
+     .attrs = &concat_attrs[0]},
+    {.name = "cols",
+     .n_in = 3,
+     .in = {SWI_F32(3, 4), SWI_F32(3, 1), SWI_F32(3, 5)},
      .attrs = &concat_attrs[1]},
-    {.name = "channels", .n_in = 2, .in = {SWI_F32(2, 1, 3, 3), SWI_F32(2, 2, 3, 3)},
+    {.name = "channels",
+     .n_in = 2,
+     .in = {SWI_F32(2, 1, 3, 3), SWI_F32(2, 2, 3, 3)},
      .attrs = &concat_attrs[1]},
 };
 
-const sw_op_desc sw_op_concat = {
-    .size = sizeof(sw_op_desc), .name = "concat", .n_in = 1, .max_in = MAX_PARTS, .n_out = 1,
-    .attrs_bytes = sizeof(swi_concat_attrs), .infer = concat_infer, .strided_in = UINT32_MAX,
-    .forward = concat_forward, .rule = concat_rule, .reference = concat_reference,
-    .cases = concat_cases, .n_cases = SWI_COUNT(concat_cases)};
+const sw_op_desc sw_op_concat = {.size = sizeof(sw_op_desc),
+                                 .name = "concat",
+                                 .n_in = 1,
+                                 .max_in = MAX_PARTS,
+                                 .n_out = 1,
+                                 .attrs_bytes = sizeof(swi_concat_attrs),
+                                 .infer = concat_infer,
+                                 .strided_in = UINT32_MAX,
+                                 .forward = concat_forward,
+                                 .rule = concat_rule,
+                                 .reference = concat_reference,
+                                 .cases = concat_cases,
+                                 .n_cases = SWI_COUNT(concat_cases)};
 
 sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis)
 {
@@ -102,7 +118,8 @@ sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis)
     return sw_op_apply(ctx, SW_OP_concat, x, n, &a);
 }
 
-/* ---- sum over axes ------------------------------------------------------------------------------ */
+/* ---- sum over axes
+ * ------------------------------------------------------------------------------ */
 
 static bool is_axis(const swi_sum_attrs *a, int i)
 {
@@ -147,7 +164,8 @@ static sw_status sum_forward(const sw_launch *l)
 static void sum_rule(sw_ctx *ctx, const sw_rule *r)
 {
     const swi_sum_attrs *a = r->attrs;
-    const swi_sum_attrs e = {.axes = a->axes, .scale = a->scale, .shape = swi_shape_of(ctx, r->in[0])};
+    const swi_sum_attrs e = {
+        .axes = a->axes, .scale = a->scale, .shape = swi_shape_of(ctx, r->in[0])};
     /* dy as a column over the summed axes. */
     sw_shape kept = e.shape;
     for (int i = 0; i < kept.rank; i++)
@@ -176,8 +194,10 @@ static sw_status sum_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const swi_sum_attrs sum_attrs[] = {{.axes = 1, .scale = 1}, {.axes = 2, .scale = 0.25},
-                                          {.axes = 3, .scale = 1}, {.axes = 5, .scale = 0.5, .keep = 1}};
+static const swi_sum_attrs sum_attrs[] = {{.axes = 1, .scale = 1},
+                                          {.axes = 2, .scale = 0.25},
+                                          {.axes = 3, .scale = 1},
+                                          {.axes = 5, .scale = 0.5, .keep = 1}};
 static const sw_op_case sum_cases[] = {
     {.name = "rows", .n_in = 1, .in = {SWI_F32(5, 3)}, .attrs = &sum_attrs[0]},
     {.name = "cols", .n_in = 1, .in = {SWI_F32(5, 4)}, .attrs = &sum_attrs[1]},
@@ -185,11 +205,18 @@ static const sw_op_case sum_cases[] = {
     {.name = "kept", .n_in = 1, .in = {SWI_F32(2, 3, 4)}, .attrs = &sum_attrs[3]},
 };
 
-const sw_op_desc sw_op_sum = {
-    .size = sizeof(sw_op_desc), .name = "sum", .n_in = 1, .n_out = 1,
-    .attrs_bytes = sizeof(swi_sum_attrs), .infer = sum_infer, .strided_in = 1,
-    .forward = sum_forward, .rule = sum_rule, .reference = sum_reference, .cases = sum_cases,
-    .n_cases = SWI_COUNT(sum_cases)};
+const sw_op_desc sw_op_sum = {.size = sizeof(sw_op_desc),
+                              .name = "sum",
+                              .n_in = 1,
+                              .n_out = 1,
+                              .attrs_bytes = sizeof(swi_sum_attrs),
+                              .infer = sum_infer,
+                              .strided_in = 1,
+                              .forward = sum_forward,
+                              .rule = sum_rule,
+                              .reference = sum_reference,
+                              .cases = sum_cases,
+                              .n_cases = SWI_COUNT(sum_cases)};
 
 static sw_value sum_over(sw_ctx *ctx, sw_value x, uint32_t axes, bool mean)
 {
@@ -233,7 +260,8 @@ sw_value swi_sum_to(sw_ctx *ctx, sw_value g, const sw_shape *shape)
     return sw_reshape(ctx, g, *shape);
 }
 
-/* ---- expand: repeat along axes of length 1 -------------------------------------------------------- */
+/* ---- expand: repeat along axes of length 1
+ * -------------------------------------------------------- */
 
 static sw_status expand_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -294,13 +322,21 @@ static const sw_op_case expand_cases[] = {
     {.name = "two axes", .n_in = 1, .in = {SWI_F32(1, 3, 1)}, .attrs = &expand_attrs},
 };
 
-const sw_op_desc sw_op_expand = {
-    .size = sizeof(sw_op_desc), .name = "expand", .n_in = 1, .n_out = 1,
-    .attrs_bytes = sizeof(swi_sum_attrs), .infer = expand_infer, .strided_in = 1,
-    .forward = expand_forward, .rule = expand_rule, .reference = expand_reference,
-    .cases = expand_cases, .n_cases = SWI_COUNT(expand_cases)};
+const sw_op_desc sw_op_expand = {.size = sizeof(sw_op_desc),
+                                 .name = "expand",
+                                 .n_in = 1,
+                                 .n_out = 1,
+                                 .attrs_bytes = sizeof(swi_sum_attrs),
+                                 .infer = expand_infer,
+                                 .strided_in = 1,
+                                 .forward = expand_forward,
+                                 .rule = expand_rule,
+                                 .reference = expand_reference,
+                                 .cases = expand_cases,
+                                 .n_cases = SWI_COUNT(expand_cases)};
 
-/* ---- softmax over the last axis; keeps its output -------------------------------------------------- */
+/* ---- softmax over the last axis; keeps its output
+ * -------------------------------------------------- */
 
 static sw_status softmax_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -318,8 +354,8 @@ static int64_t cols_of(const sw_shape *s)
 static sw_status softmax_forward(const sw_launch *l)
 {
     const sw_shape *s = &l->in[0].type.shape;
-    sw_point(l->isa)->softmax(swi_out(l, 0), swi_in(l, 0), swi_elements(s) / cols_of(s), cols_of(s),
-                              l->par);
+    sw_point(l->isa)->softmax(swi_out(l, 0), swi_in(l, 0), swi_elements(s) / cols_of(s),
+                              cols_of(s), l->par);
     return SW_OK;
 }
 
@@ -328,7 +364,8 @@ static sw_status softmax_dx(const sw_launch *l)
 {
     const sw_shape *s = &l->in[0].type.shape;
     sw_point(l->isa)->softmax_dx(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0),
-                                 swi_elements(s) / cols_of(s), cols_of(s), swi_adds(l, 0), l->par);
+                                 swi_elements(s) / cols_of(s), cols_of(s), swi_adds(l, 0),
+                                 l->par);
     return SW_OK;
 }
 
@@ -349,18 +386,29 @@ static sw_status softmax_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc softmax_grads[] = {{.n_makes = 1, .makes = {0}, .n_operands = 2,
-                                              .operands = {SW_OUT(0), SW_DOUT(0)}, .inplace = 3,
+static const sw_grad_desc softmax_grads[] = {{.n_makes = 1,
+                                              .makes = {0},
+                                              .n_operands = 2,
+                                              .operands = {SW_OUT(0), SW_DOUT(0)},
+                                              .inplace = 3,
                                               .kernel = softmax_dx}};
 static const sw_op_case softmax_cases[] = {
     {.name = "rows", .n_in = 1, .in = {SWI_F32(4, 10)}},
     {.name = "long rows", .n_in = 1, .in = {SWI_F32(2, 3, 70)}},
 };
 
-const sw_op_desc sw_op_softmax = {
-    .size = sizeof(sw_op_desc), .name = "softmax", .n_in = 1, .n_out = 1, .infer = softmax_infer,
-    .inplace = 1, .forward = softmax_forward, .grads = softmax_grads, .n_grads = 1,
-    .reference = softmax_reference, .cases = softmax_cases, .n_cases = SWI_COUNT(softmax_cases)};
+const sw_op_desc sw_op_softmax = {.size = sizeof(sw_op_desc),
+                                  .name = "softmax",
+                                  .n_in = 1,
+                                  .n_out = 1,
+                                  .infer = softmax_infer,
+                                  .inplace = 1,
+                                  .forward = softmax_forward,
+                                  .grads = softmax_grads,
+                                  .n_grads = 1,
+                                  .reference = softmax_reference,
+                                  .cases = softmax_cases,
+                                  .n_cases = SWI_COUNT(softmax_cases)};
 
 sw_value sw_softmax(sw_ctx *ctx, sw_value x)
 {

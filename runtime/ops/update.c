@@ -1,5 +1,5 @@
-/* What optimizers append: norms, kept gradients, the step counter, and the updates. None has a gradient
- * and none can be called from a step function; the tests of optimizers cover them. */
+/* What optimizers append: norms, kept gradients, the step counter, and the updates. None has a
+ * gradient and none can be called from a step function; the tests of optimizers cover them. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
@@ -11,7 +11,8 @@ static sw_status infer_none(const sw_type *in, int n_in, const void *attrs, sw_t
     return SW_OK;
 }
 
-/* ---- sum of squares: f64 scalar, one element after the other ------------------------------------- */
+/* ---- sum of squares: f64 scalar, one element after the other
+ * ------------------------------------- */
 
 static sw_status sumsq_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -38,10 +39,16 @@ static sw_status sumsq_forward(const sw_launch *l)
     return SW_OK;
 }
 
-const sw_op_desc sw_op_sumsq = {.size = sizeof(sw_op_desc), .name = "sumsq", .n_in = 1, .n_out = 1,
-                                .infer = sumsq_infer, .forward = sumsq_forward, .no_gradient = 1};
+const sw_op_desc sw_op_sumsq = {.size = sizeof(sw_op_desc),
+                                .name = "sumsq",
+                                .n_in = 1,
+                                .n_out = 1,
+                                .infer = sumsq_infer,
+                                .forward = sumsq_forward,
+                                .no_gradient = 1};
 
-/* ---- min(1, max / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ ---------------------------------- */
+/* ---- min(1, max / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_
+ * ---------------------------------- */
 
 static sw_status clip_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -58,25 +65,36 @@ static sw_status clip_forward(const sw_launch *l)
     return SW_OK;
 }
 
-const sw_op_desc sw_op_clip_scale = {.size = sizeof(sw_op_desc), .name = "clip_scale", .n_in = 2,
-                                     .n_out = 1, .infer = clip_infer, .forward = clip_forward,
+const sw_op_desc sw_op_clip_scale = {.size = sizeof(sw_op_desc),
+                                     .name = "clip_scale",
+                                     .n_in = 2,
+                                     .n_out = 1,
+                                     .infer = clip_infer,
+                                     .forward = clip_forward,
                                      .no_gradient = 1};
 
-/* ---- kept gradients: in {kept, g, flag}; the first contribution writes ------------------------------- */
+/* ---- kept gradients: in {kept, g, flag}; the first contribution writes
+ * ------------------------------- */
 
 static sw_status accumulate_forward(const sw_launch *l)
 {
     const int64_t n = sw_type_elements(&l->in[1].type);
-    sw_point(l->isa)->scale(swi_out(l, 0), swi_in(l, 1), n, 1.0f, swi_in(l, 2)[0] != 0.0f, l->par);
+    sw_point(l->isa)->scale(swi_out(l, 0), swi_in(l, 1), n, 1.0f, swi_in(l, 2)[0] != 0.0f,
+                            l->par);
     return SW_OK;
 }
 
-const sw_op_desc sw_op_accumulate_into = {.size = sizeof(sw_op_desc), .name = "accumulate_into",
-                                          .n_in = 3, .n_out = 1, .infer = infer_none,
-                                          .forward = accumulate_forward, .no_gradient = 1};
+const sw_op_desc sw_op_accumulate_into = {.size = sizeof(sw_op_desc),
+                                          .name = "accumulate_into",
+                                          .n_in = 3,
+                                          .n_out = 1,
+                                          .infer = infer_none,
+                                          .forward = accumulate_forward,
+                                          .no_gradient = 1};
 
-/* ---- adam's step counter: in {powers f64[2]}; out {corrections, powers} --------------------------------
- * The state holds 1 - beta^t, so that zeros are its start: 1 - beta^(t+1) = beta (1 - beta^t) + 1 - beta. */
+/* ---- adam's step counter: in {powers f64[2]}; out {corrections, powers}
+ * -------------------------------- The state holds 1 - beta^t, so that zeros are its start: 1 -
+ * beta^(t+1) = beta (1 - beta^t) + 1 - beta. */
 
 static sw_status tick_forward(const sw_launch *l)
 {
@@ -98,36 +116,54 @@ static sw_status tick_infer(const sw_type *in, int n_in, const void *attrs, sw_t
     return SW_OK;
 }
 
-const sw_op_desc sw_op_adam_tick = {.size = sizeof(sw_op_desc), .name = "adam_tick", .n_in = 1,
-                                    .n_out = 2, .attrs_bytes = sizeof(sw_adam_tick_attrs),
-                                    .infer = tick_infer, .forward = tick_forward, .no_gradient = 1};
+const sw_op_desc sw_op_adam_tick = {.size = sizeof(sw_op_desc),
+                                    .name = "adam_tick",
+                                    .n_in = 1,
+                                    .n_out = 2,
+                                    .attrs_bytes = sizeof(sw_adam_tick_attrs),
+                                    .infer = tick_infer,
+                                    .forward = tick_forward,
+                                    .no_gradient = 1};
 
-/* ---- updates -------------------------------------------------------------------------------------------
+/* ---- updates
+ * -------------------------------------------------------------------------------------------
  * in {param, grad, lr, [m], [scale]}; out {param, [m]} */
 
 static sw_status sgd_forward(const sw_launch *l)
 {
     const swi_sgd_attrs *a = l->attrs;
-    const sw_sgd_rule rule = {.lr = *swi_in(l, 2), .weight_decay = a->weight_decay,
-                              .momentum = a->momentum, .nesterov = a->nesterov != 0};
+    const sw_sgd_rule rule = {.lr = *swi_in(l, 2),
+                              .weight_decay = a->weight_decay,
+                              .momentum = a->momentum,
+                              .nesterov = a->nesterov != 0};
     const float scale = a->has_scale ? *swi_in(l, l->n_in - 1) : 1.0f;
     sw_point(l->isa)->sgd(swi_out(l, 0), swi_in(l, 1), l->n_out > 1 ? swi_out(l, 1) : NULL,
                           sw_type_elements(&l->in[0].type), scale, &rule, l->par);
     return SW_OK;
 }
 
-const sw_op_desc sw_op_sgd_update = {.size = sizeof(sw_op_desc), .name = "sgd_update", .n_in = 3,
-                                     .max_in = 5, .n_out = 1, .attrs_bytes = sizeof(swi_sgd_attrs),
-                                     .infer = infer_none, .forward = sgd_forward, .no_gradient = 1};
+const sw_op_desc sw_op_sgd_update = {.size = sizeof(sw_op_desc),
+                                     .name = "sgd_update",
+                                     .n_in = 3,
+                                     .max_in = 5,
+                                     .n_out = 1,
+                                     .attrs_bytes = sizeof(swi_sgd_attrs),
+                                     .infer = infer_none,
+                                     .forward = sgd_forward,
+                                     .no_gradient = 1};
 
 /* in {param, grad, lr, m, v, corrections, [scale]}; out {param, m, v} */
 static sw_status adam_forward(const sw_launch *l)
 {
     const swi_adam_attrs *a = l->attrs;
     const double *corrections = l->in[5].ptr;
-    const sw_adam_rule rule = {.lr = *swi_in(l, 2), .weight_decay = a->weight_decay, .beta1 = a->beta1,
-                               .beta2 = a->beta2, .epsilon = a->epsilon,
-                               .decoupled = a->decoupled != 0, .correction1 = corrections[0],
+    const sw_adam_rule rule = {.lr = *swi_in(l, 2),
+                               .weight_decay = a->weight_decay,
+                               .beta1 = a->beta1,
+                               .beta2 = a->beta2,
+                               .epsilon = a->epsilon,
+                               .decoupled = a->decoupled != 0,
+                               .correction1 = corrections[0],
                                .correction2 = corrections[1]};
     const float scale = a->has_scale ? *swi_in(l, 6) : 1.0f;
     sw_point(l->isa)->adam(swi_out(l, 0), swi_in(l, 1), swi_out(l, 1), swi_out(l, 2),
@@ -135,7 +171,12 @@ static sw_status adam_forward(const sw_launch *l)
     return SW_OK;
 }
 
-const sw_op_desc sw_op_adam_update = {.size = sizeof(sw_op_desc), .name = "adam_update", .n_in = 6,
-                                      .max_in = 7, .n_out = 3, .attrs_bytes = sizeof(swi_adam_attrs),
-                                      .infer = infer_none, .forward = adam_forward,
+const sw_op_desc sw_op_adam_update = {.size = sizeof(sw_op_desc),
+                                      .name = "adam_update",
+                                      .n_in = 6,
+                                      .max_in = 7,
+                                      .n_out = 3,
+                                      .attrs_bytes = sizeof(swi_adam_attrs),
+                                      .infer = infer_none,
+                                      .forward = adam_forward,
                                       .no_gradient = 1};

@@ -4,7 +4,8 @@
 #include "runtime/ops/ops.h"
 #include <string.h>
 
-/* ---- reshape ----------------------------------------------------------------------------------- */
+/* ---- reshape
+ * ----------------------------------------------------------------------------------- */
 
 static sw_status reshape_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -65,14 +66,23 @@ static sw_status same_reference(const sw_reference *r)
 static const swi_reshape_attrs reshape_attrs[] = {{{2, {6, 10}}}, {{3, {-1, 2, 2}}}};
 static const sw_op_case reshape_cases[] = {
     {.name = "matrix", .n_in = 1, .in = {SWI_F32(3, 4, 5)}, .attrs = &reshape_attrs[0]},
-    {.name = "image, open dim", .n_in = 1, .in = {SWI_F32(2, 3, 4, 2)}, .attrs = &reshape_attrs[1]},
+    {.name = "image, open dim",
+     .n_in = 1,
+     .in = {SWI_F32(2, 3, 4, 2)},
+     .attrs = &reshape_attrs[1]},
 };
 
-const sw_op_desc sw_op_reshape = {
-    .size = sizeof(sw_op_desc), .name = "reshape", .n_in = 1, .n_out = 1,
-    .attrs_bytes = sizeof(swi_reshape_attrs), .infer = reshape_infer, .view = reshape_view,
-    .rule = reshape_rule, .reference = same_reference, .cases = reshape_cases,
-    .n_cases = SWI_COUNT(reshape_cases)};
+const sw_op_desc sw_op_reshape = {.size = sizeof(sw_op_desc),
+                                  .name = "reshape",
+                                  .n_in = 1,
+                                  .n_out = 1,
+                                  .attrs_bytes = sizeof(swi_reshape_attrs),
+                                  .infer = reshape_infer,
+                                  .view = reshape_view,
+                                  .rule = reshape_rule,
+                                  .reference = same_reference,
+                                  .cases = reshape_cases,
+                                  .n_cases = SWI_COUNT(reshape_cases)};
 
 sw_value sw_reshape(sw_ctx *ctx, sw_value x, sw_shape shape)
 {
@@ -95,7 +105,8 @@ sw_value sw_flatten(sw_ctx *ctx, sw_value x)
     return sw_reshape(ctx, x, (sw_shape){2, {s.dim[0], rest}});
 }
 
-/* ---- slice ------------------------------------------------------------------------------------- */
+/* ---- slice
+ * ------------------------------------------------------------------------------------- */
 
 static sw_status slice_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -103,8 +114,10 @@ static sw_status slice_infer(const sw_type *in, int n_in, const void *attrs, sw_
     const swi_slice_attrs *a = attrs;
     const sw_shape *s = &in[0].shape;
     if (a->axis < 0 || a->axis >= s->rank)
-        SW_FAIL(SW_INVALID, "slice: axis %lld of a tensor of rank %d", (long long)a->axis, s->rank);
-    if (a->from < 0 || a->n < 0 || a->from > s->dim[a->axis] || a->n > s->dim[a->axis] - a->from)
+        SW_FAIL(SW_INVALID, "slice: axis %lld of a tensor of rank %d", (long long)a->axis,
+                s->rank);
+    if (a->from < 0 || a->n < 0 || a->from > s->dim[a->axis] ||
+        a->n > s->dim[a->axis] - a->from)
         SW_FAIL(SW_INVALID, "slice: %lld elements from %lld on, axis %lld has %lld",
                 (long long)a->n, (long long)a->from, (long long)a->axis,
                 (long long)s->dim[a->axis]);
@@ -131,7 +144,8 @@ typedef struct {
 
 static void slice_rule(sw_ctx *ctx, const sw_rule *r)
 {
-    const slice_grad_attrs a = {*(const swi_slice_attrs *)r->attrs, swi_shape_of(ctx, r->in[0])};
+    const slice_grad_attrs a = {*(const swi_slice_attrs *)r->attrs,
+                                swi_shape_of(ctx, r->in[0])};
     r->din[0] = sw_op_apply(ctx, SW_OP_slice_grad, r->dout, 1, &a);
 }
 
@@ -160,11 +174,17 @@ static const sw_op_case slice_cases[] = {
     {.name = "image", .n_in = 1, .in = {SWI_F32(2, 3, 4, 5)}, .attrs = &slice_attrs[2]},
 };
 
-const sw_op_desc sw_op_slice = {
-    .size = sizeof(sw_op_desc), .name = "slice", .n_in = 1, .n_out = 1,
-    .attrs_bytes = sizeof(swi_slice_attrs), .infer = slice_infer, .view = slice_view,
-    .rule = slice_rule, .reference = slice_reference, .cases = slice_cases,
-    .n_cases = SWI_COUNT(slice_cases)};
+const sw_op_desc sw_op_slice = {.size = sizeof(sw_op_desc),
+                                .name = "slice",
+                                .n_in = 1,
+                                .n_out = 1,
+                                .attrs_bytes = sizeof(swi_slice_attrs),
+                                .infer = slice_infer,
+                                .view = slice_view,
+                                .rule = slice_rule,
+                                .reference = slice_reference,
+                                .cases = slice_cases,
+                                .n_cases = SWI_COUNT(slice_cases)};
 
 sw_value sw_slice(sw_ctx *ctx, sw_value x, int axis, int64_t from, int64_t n)
 {
@@ -172,7 +192,8 @@ sw_value sw_slice(sw_ctx *ctx, sw_value x, int axis, int64_t from, int64_t n)
     return sw_op_apply(ctx, SW_OP_slice, &x, 1, &attrs);
 }
 
-/* ---- slice_grad: dy inside zeros --------------------------------------------------------------- */
+/* ---- slice_grad: dy inside zeros
+ * --------------------------------------------------------------- */
 
 static sw_status slice_grad_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -197,7 +218,8 @@ static sw_status slice_grad_forward(const sw_launch *l)
     memcpy(nd.dim, dy->type.shape.dim, sizeof dy->type.shape.dim);
     memcpy(nd.a, dy->stride, sizeof dy->stride);
     memcpy(nd.y, dx->stride, sizeof dx->stride);
-    sw_nd_scale(to + a->slice.from * dx->stride[a->slice.axis], dy->ptr, 1.0f, swi_adds(l, 0), &nd);
+    sw_nd_scale(to + a->slice.from * dx->stride[a->slice.axis], dy->ptr, 1.0f, swi_adds(l, 0),
+                &nd);
     return SW_OK;
 }
 
@@ -230,13 +252,21 @@ static const sw_op_case slice_grad_cases[] = {
     {.name = "cols", .n_in = 1, .in = {SWI_F32(4, 3)}, .attrs = &slice_grad_case},
 };
 
-const sw_op_desc sw_op_slice_grad = {
-    .size = sizeof(sw_op_desc), .name = "slice_grad", .n_in = 1, .n_out = 1,
-    .attrs_bytes = sizeof(slice_grad_attrs), .infer = slice_grad_infer, .strided_in = 1,
-    .forward = slice_grad_forward, .rule = slice_grad_rule, .reference = slice_grad_reference,
-    .cases = slice_grad_cases, .n_cases = SWI_COUNT(slice_grad_cases)};
+const sw_op_desc sw_op_slice_grad = {.size = sizeof(sw_op_desc),
+                                     .name = "slice_grad",
+                                     .n_in = 1,
+                                     .n_out = 1,
+                                     .attrs_bytes = sizeof(slice_grad_attrs),
+                                     .infer = slice_grad_infer,
+                                     .strided_in = 1,
+                                     .forward = slice_grad_forward,
+                                     .rule = slice_grad_rule,
+                                     .reference = slice_grad_reference,
+                                     .cases = slice_grad_cases,
+                                     .n_cases = SWI_COUNT(slice_grad_cases)};
 
-/* ---- detach ------------------------------------------------------------------------------------ */
+/* ---- detach
+ * ------------------------------------------------------------------------------------ */
 
 static sw_status detach_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -257,10 +287,17 @@ static sw_status detach_view(const sw_buffer *in, const void *attrs, const sw_ty
 
 static const sw_op_case detach_cases[] = {{.name = "matrix", .n_in = 1, .in = {SWI_F32(3, 4)}}};
 
-const sw_op_desc sw_op_detach = {
-    .size = sizeof(sw_op_desc), .name = "detach", .n_in = 1, .n_out = 1, .infer = detach_infer,
-    .layout = swi_layout_keep, .view = detach_view, .no_gradient = 1, .reference = same_reference,
-    .cases = detach_cases, .n_cases = SWI_COUNT(detach_cases)};
+const sw_op_desc sw_op_detach = {.size = sizeof(sw_op_desc),
+                                 .name = "detach",
+                                 .n_in = 1,
+                                 .n_out = 1,
+                                 .infer = detach_infer,
+                                 .layout = swi_layout_keep,
+                                 .view = detach_view,
+                                 .no_gradient = 1,
+                                 .reference = same_reference,
+                                 .cases = detach_cases,
+                                 .n_cases = SWI_COUNT(detach_cases)};
 
 sw_value sw_detach(sw_ctx *ctx, sw_value x)
 {

@@ -13,18 +13,22 @@ static const swi_optimizer_kind *find_kind(const sw_optimizer_opts *opts)
     const char *name = opts->kind != NULL ? opts->kind : "";
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i]->name, name) == 0)
-            return kinds[i] == &swi_sgd && opts->momentum != 0.0f ? &swi_sgd_momentum : kinds[i];
+            return kinds[i] == &swi_sgd && opts->momentum != 0.0f ? &swi_sgd_momentum
+                                                                  : kinds[i];
     return NULL;
 }
 
-/* ---- creation -------------------------------------------------------------------------------- */
+/* ---- creation
+ * -------------------------------------------------------------------------------- */
 
 static sw_status check_numbers(const sw_optimizer_opts *o)
 {
-    const float numbers[] = {o->lr, o->weight_decay, o->momentum, o->beta1, o->beta2, o->epsilon};
+    const float numbers[] = {o->lr,    o->weight_decay, o->momentum,
+                             o->beta1, o->beta2,        o->epsilon};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!isfinite(numbers[i]) || numbers[i] < 0.0f)
-            SW_FAIL(SW_INVALID, "optimizer %s: a rate or factor is negative or not a number", o->kind);
+            SW_FAIL(SW_INVALID, "optimizer %s: a rate or factor is negative or not a number",
+                    o->kind);
     if (o->beta1 >= 1.0f || o->beta2 >= 1.0f || o->momentum >= 1.0f)
         SW_FAIL(SW_INVALID, "optimizer %s: beta and momentum must be below 1", o->kind);
     if (o->nesterov && o->momentum == 0.0f)
@@ -40,8 +44,8 @@ static sw_status own(sw_optimizer *o, uint32_t index, uint32_t group)
     sw_model *model = o->model;
     if (index == 0 || index >= model->n_entries ||
         model->entries[index].role != SWI_ROLE_PARAMETER)
-        return swi_declare_fail(model, SW_INVALID, "model %s: an optimizer was given no parameter",
-                                model->name);
+        return swi_declare_fail(model, SW_INVALID,
+                                "model %s: an optimizer was given no parameter", model->name);
     if (model->entries[index].optimizer != SWI_NONE)
         return swi_declare_fail(model, SW_INVALID, "parameter '%s' has two optimizers",
                                 model->entries[index].name);
@@ -49,8 +53,8 @@ static sw_status own(sw_optimizer *o, uint32_t index, uint32_t group)
     for (int k = 0; k < 2 && o->kind->state[k] != NULL; k++) {
         const swi_entry *e = &model->entries[index];
         snprintf(name, sizeof name, "%s.%s", e->name, o->kind->state[k]);
-        const uint32_t entry = swi_model_entry(model, name, SWI_ROLE_OPTIMIZER_STATE, SW_F32,
-                                               e->shape, "zeros");
+        const uint32_t entry =
+            swi_model_entry(model, name, SWI_ROLE_OPTIMIZER_STATE, SW_F32, e->shape, "zeros");
         if (entry == 0)
             return model->declared;
         model->entries[index].state[k] = entry;
@@ -75,21 +79,22 @@ static sw_status own_all(sw_optimizer *o, const sw_optimizer_opts *opts)
     for (size_t g = 0; g < opts->n_groups; g++)
         for (size_t i = 0; i < opts->groups[g].n_params; i++) {
             if (opts->groups[g].params[i].model != model)
-                return swi_declare_fail(model, SW_INVALID,
-                                        "model %s: an optimizer was given another model's parameter",
-                                        model->name);
+                return swi_declare_fail(
+                    model, SW_INVALID,
+                    "model %s: an optimizer was given another model's parameter", model->name);
             SW_TRY(own(o, opts->groups[g].params[i].index, (uint32_t)g));
         }
     for (size_t i = 0; opts->n_groups == 0 && i < opts->n_params; i++) {
         if (opts->params[i].model != model)
-            return swi_declare_fail(model, SW_INVALID,
-                                    "model %s: an optimizer was given another model's parameter",
-                                    model->name);
+            return swi_declare_fail(
+                model, SW_INVALID, "model %s: an optimizer was given another model's parameter",
+                model->name);
         SW_TRY(own(o, opts->params[i].index, 0));
     }
     const uint32_t n = model->n_entries;
     for (uint32_t i = 1; opts->n_groups == 0 && opts->n_params == 0 && i < n; i++)
-        if (model->entries[i].role == SWI_ROLE_PARAMETER && model->entries[i].optimizer == SWI_NONE)
+        if (model->entries[i].role == SWI_ROLE_PARAMETER &&
+            model->entries[i].optimizer == SWI_NONE)
             SW_TRY(own(o, i, 0));
     return SW_OK;
 }
@@ -98,10 +103,12 @@ static sw_status make_knobs(sw_optimizer *o, const sw_optimizer_opts *opts)
 {
     o->n_groups = opts->n_groups > 0 ? (uint32_t)opts->n_groups : 1;
     for (uint32_t g = 0; g < o->n_groups; g++) {
-        float lr = opts->n_groups > 0 && opts->groups[g].lr != 0.0f ? opts->groups[g].lr : opts->lr;
+        float lr =
+            opts->n_groups > 0 && opts->groups[g].lr != 0.0f ? opts->groups[g].lr : opts->lr;
         if (lr == 0.0f)
             lr = o->kind->lr;
-        o->weight_decay[g] = opts->n_groups > 0 ? opts->groups[g].weight_decay : opts->weight_decay;
+        o->weight_decay[g] =
+            opts->n_groups > 0 ? opts->groups[g].weight_decay : opts->weight_decay;
         char name[48];
         snprintf(name, sizeof name, "optimizer%u.lr%u", o->index, g);
         const sw_knob knob = sw_knob_new(o->model, name, lr);
@@ -118,23 +125,27 @@ static sw_status make_scalars(sw_optimizer *o)
     o->tick = o->flag = SWI_NONE;
     if (o->kind->ticks) {
         snprintf(name, sizeof name, "optimizer%u.powers", o->index);
-        o->tick = swi_model_entry(o->model, name, SWI_ROLE_OPTIMIZER_STATE, SW_F64, SW_SHAPE(2), NULL);
+        o->tick = swi_model_entry(o->model, name, SWI_ROLE_OPTIMIZER_STATE, SW_F64, SW_SHAPE(2),
+                                  NULL);
         if (o->tick == 0)
             return o->model->declared;
     }
     if (o->keep) {
         snprintf(name, sizeof name, "optimizer%u.kept", o->index);
-        o->flag = swi_model_entry(o->model, name, SWI_ROLE_OPTIMIZER_STATE, SW_F32, SW_SCALAR, NULL);
+        o->flag =
+            swi_model_entry(o->model, name, SWI_ROLE_OPTIMIZER_STATE, SW_F32, SW_SCALAR, NULL);
         if (o->flag == 0)
             return o->model->declared;
     }
     return SW_OK;
 }
 
-sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model, const sw_optimizer_opts *given)
+sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
+                              const sw_optimizer_opts *given)
 {
     if (out == NULL || model == NULL || given == NULL || given->size == 0)
-        SW_FAIL(SW_INVALID, "sw_optimizer_create: a model and options with their size are wanted");
+        SW_FAIL(SW_INVALID,
+                "sw_optimizer_create: a model and options with their size are wanted");
     sw_optimizer_opts opts = {0};
     memcpy(&opts, given, given->size < sizeof opts ? given->size : sizeof opts);
     const swi_optimizer_kind *kind = find_kind(&opts);
@@ -148,8 +159,10 @@ sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model, const sw_opti
         SW_FAIL(SW_INVALID, "model %s: an optimizer was created after the layout was fixed",
                 model->name);
     if (opts.release && opts.keep_gradients)
-        SW_FAIL(SW_INVALID, "optimizer %s: release and keep_gradients exclude each other: a released "
-                            "gradient does not outlive its update", opts.kind);
+        SW_FAIL(SW_INVALID,
+                "optimizer %s: release and keep_gradients exclude each other: a released "
+                "gradient does not outlive its update",
+                opts.kind);
     if (model->n_optimizers == model->cap_optimizers) {
         void *p = model->optimizers;
         const size_t cap = model->cap_optimizers == 0 ? 4 : 2 * model->cap_optimizers;
@@ -186,7 +199,8 @@ sw_knob sw_optimizer_lr(sw_optimizer *o, int group)
     return (sw_knob){o->model, o->lr_knob[group]};
 }
 
-/* ---- in a step function ---------------------------------------------------------------------- */
+/* ---- in a step function
+ * ---------------------------------------------------------------------- */
 
 static swi_param_grad *pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry)
 {
@@ -216,8 +230,8 @@ static void drop_pending(sw_ctx *ctx, const sw_optimizer *o)
     ctx->n_grads = kept;
 }
 
-/* Every op of an optimizer touches what outlives the run: from the first on, a failure of the run
- * leaves the model changed. */
+/* Every op of an optimizer touches what outlives the run: from the first on, a failure of the
+ * run leaves the model changed. */
 sw_status swi_append_update(sw_ctx *ctx, const sw_optimizer *o, uint32_t op, const uint32_t *in,
                             int n_in, const void *attrs, const uint32_t *into, int n_into)
 {
@@ -225,9 +239,16 @@ sw_status swi_append_update(sw_ctx *ctx, const sw_optimizer *o, uint32_t op, con
     uint32_t outs[8];
     for (int i = 0; i < n_into; i++)
         types[i] = ctx->trace.values[into[i]].type;
-    const swi_append_args args = {.op = op, .grad = -1, .in = in, .n_in = n_in, .attrs = attrs,
-                                  .out_types = types, .into = into, .n_out = n_into,
-                                  .update = true, .release = o->release};
+    const swi_append_args args = {.op = op,
+                                  .grad = -1,
+                                  .in = in,
+                                  .n_in = n_in,
+                                  .attrs = attrs,
+                                  .out_types = types,
+                                  .into = into,
+                                  .n_out = n_into,
+                                  .update = true,
+                                  .release = o->release};
     return swi_append(ctx, &args, outs);
 }
 
@@ -244,9 +265,11 @@ static sw_status set_flag(sw_ctx *ctx, const sw_optimizer *o, float value)
 static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
 {
     if (!o->keep)
-        SW_FAIL(SW_INVALID, "sw_accumulate: the optimizer does not keep gradients: set keep_gradients");
+        SW_FAIL(SW_INVALID,
+                "sw_accumulate: the optimizer does not keep gradients: set keep_gradients");
     if (!has_pending(ctx, o))
-        SW_FAIL(SW_INVALID, "sw_accumulate: sw_backward has made no gradient for this optimizer");
+        SW_FAIL(SW_INVALID,
+                "sw_accumulate: sw_backward has made no gradient for this optimizer");
     const uint32_t flag = swi_model_value(ctx, o->model, o->flag);
     for (uint32_t e = 1; e < o->model->n_entries && ctx->status == SW_OK; e++) {
         const swi_param_grad *g =
@@ -269,9 +292,9 @@ void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer)
         return;
     const int phase = ctx->phase_now;
     ctx->phase_now = SW_STEP;
-    (void)swi_stick(ctx, optimizer == NULL
-                             ? sw_error_set(SW_INVALID, __FILE__, __LINE__, "no optimizer is named")
-                             : accumulate(ctx, optimizer));
+    (void)swi_stick(ctx, optimizer == NULL ? sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                                          "no optimizer is named")
+                                           : accumulate(ctx, optimizer));
     ctx->phase_now = phase;
 }
 
@@ -292,10 +315,11 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
     if (o->release) {
         for (uint32_t e = 1; e < o->model->n_entries; e++)
             if (gradient_for(ctx, o, e) != SWI_NONE)
-                SW_FAIL(SW_INVALID,
-                        "clipping by global norm needs all gradients at once, but release ends the "
-                        "gradient of '%s' before the others are there: use one of the two",
-                        o->model->entries[e].name);
+                SW_FAIL(
+                    SW_INVALID,
+                    "clipping by global norm needs all gradients at once, but release ends the "
+                    "gradient of '%s' before the others are there: use one of the two",
+                    o->model->entries[e].name);
     }
     if (o->keep && has_pending(ctx, o))
         SW_TRY(accumulate(ctx, o));
@@ -307,19 +331,27 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
             return ctx->status;
         if (g == SWI_NONE)
             continue;
-        const swi_append_args args = {.op = SW_OP_sumsq, .grad = -1, .in = &g, .n_in = 1,
-                                      .out_types = &f64, .into = sum != SWI_NONE ? &sum : NULL,
-                                      .n_out = 1, .accumulate = sum != SWI_NONE};
+        const swi_append_args args = {.op = SW_OP_sumsq,
+                                      .grad = -1,
+                                      .in = &g,
+                                      .n_in = 1,
+                                      .out_types = &f64,
+                                      .into = sum != SWI_NONE ? &sum : NULL,
+                                      .n_out = 1,
+                                      .accumulate = sum != SWI_NONE};
         SW_TRY(swi_append(ctx, &args, &sum));
     }
     if (sum == SWI_NONE)
         SW_FAIL(SW_INVALID, "sw_clip_norm: there is no gradient to clip");
     const uint32_t in[] = {sum, swi_knob_value(ctx, max)};
-    const uint32_t m = ctx->trace.storages[ctx->trace.values[swi_model_value(
-                           ctx, o->model, 1)].storage].segment - SWI_SEG_MODEL;
+    const uint32_t m =
+        ctx->trace.storages[ctx->trace.values[swi_model_value(ctx, o->model, 1)].storage]
+            .segment -
+        SWI_SEG_MODEL;
     if (ctx->status != SW_OK)
         return ctx->status;
-    return swi_apply(ctx, SW_OP_clip_scale, in, 2, NULL, NULL, 0, NULL, &ctx->clip_scale[m][o->index]);
+    return swi_apply(ctx, SW_OP_clip_scale, in, 2, NULL, NULL, 0, NULL,
+                     &ctx->clip_scale[m][o->index]);
 }
 
 void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max)
@@ -364,9 +396,16 @@ static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, uint32_t *out)
     const uint32_t into[] = {SWI_NONE, powers};
     const sw_adam_tick_attrs attrs = {o->beta1, o->beta2};
     uint32_t outs[2];
-    const swi_append_args args = {.op = SW_OP_adam_tick, .grad = -1, .in = &powers, .n_in = 1,
-                                  .attrs = &attrs, .out_types = types, .into = into, .n_out = 2,
-                                  .update = true, .release = o->release};
+    const swi_append_args args = {.op = SW_OP_adam_tick,
+                                  .grad = -1,
+                                  .in = &powers,
+                                  .n_in = 1,
+                                  .attrs = &attrs,
+                                  .out_types = types,
+                                  .into = into,
+                                  .n_out = 2,
+                                  .update = true,
+                                  .release = o->release};
     SW_TRY(swi_append(ctx, &args, outs));
     *out = outs[0];
     return SW_OK;
@@ -393,8 +432,7 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
         uint32_t state[2] = {SWI_NONE, SWI_NONE};
         for (int k = 0; k < 2 && entry->state[k] != SWI_NONE; k++)
             state[k] = swi_model_value(ctx, o->model, entry->state[k]);
-        const uint32_t lr =
-            swi_knob_value(ctx, (sw_knob){o->model, o->lr_knob[entry->group]});
+        const uint32_t lr = swi_knob_value(ctx, (sw_knob){o->model, o->lr_knob[entry->group]});
         if (ctx->status != SW_OK)
             return ctx->status;
         /* Reports list an update under the layer of its parameter. */
@@ -404,8 +442,8 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
         char *dot = strrchr(ctx->scope, '.');
         if (dot != NULL)
             *dot = '\0';
-        const sw_status status = o->kind->update(ctx, o, param, grad, state, lr, corrections, scale,
-                                                 o->weight_decay[entry->group]);
+        const sw_status status = o->kind->update(ctx, o, param, grad, state, lr, corrections,
+                                                 scale, o->weight_decay[entry->group]);
         memcpy(ctx->scope, scope, sizeof scope);
         SW_TRY(status);
     }
@@ -419,8 +457,8 @@ void sw_update(sw_ctx *ctx, sw_optimizer *optimizer)
         return;
     const int phase = ctx->phase_now;
     ctx->phase_now = SW_STEP;
-    (void)swi_stick(ctx, optimizer == NULL
-                             ? sw_error_set(SW_INVALID, __FILE__, __LINE__, "no optimizer is named")
-                             : update(ctx, optimizer));
+    (void)swi_stick(ctx, optimizer == NULL ? sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                                          "no optimizer is named")
+                                           : update(ctx, optimizer));
     ctx->phase_now = phase;
 }

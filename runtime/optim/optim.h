@@ -1,5 +1,5 @@
-/* Kinds of optimizers: what state they keep and which op updates one parameter. A new kind is one
- * file here and one line in the table of optim.c. */
+/* Kinds of optimizers: what state they keep and which op updates one parameter. A new kind is
+ * one file here and one line in the table of optim.c. */
 #ifndef SW_OPTIM_H
 #define SW_OPTIM_H
 
@@ -7,8 +7,8 @@
 
 struct swi_optimizer_kind {
     const char *name;
-    float lr;          /* default */
-    bool ticks;        /* keeps powers of its betas (f64[2]) */
+    float lr;             /* default */
+    bool ticks;           /* keeps powers of its betas (f64[2]) */
     const char *state[2]; /* suffixes of the state tensors; NULL: none */
     /* Append the update of one parameter. All are value ids; scale and tick may be SWI_NONE. */
     sw_status (*update)(sw_ctx *ctx, const sw_optimizer *o, uint32_t param, uint32_t grad,

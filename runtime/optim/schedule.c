@@ -21,7 +21,8 @@ sw_status sw_schedule_at(const sw_schedule *s, uint64_t step, float *out)
         return SW_OK;
     }
     if (strcmp(s->kind, "cosine") != 0)
-        SW_FAIL(SW_INVALID, "unknown schedule '%s': constant, step and cosine are known", s->kind);
+        SW_FAIL(SW_INVALID, "unknown schedule '%s': constant, step and cosine are known",
+                s->kind);
     if (s->total_steps <= s->warmup_steps)
         SW_FAIL(SW_INVALID, "schedule cosine: %llu steps in all, %llu of warm-up",
                 (unsigned long long)s->total_steps, (unsigned long long)s->warmup_steps);
@@ -32,7 +33,7 @@ sw_status sw_schedule_at(const sw_schedule *s, uint64_t step, float *out)
     /* Loshchilov and Hutter 2017: floor + (base - floor) (1 + cos(pi t)) / 2. */
     double t = (double)(step - s->warmup_steps) / (double)(s->total_steps - s->warmup_steps);
     t = t > 1.0 ? 1.0 : t;
-    *out = (float)((double)s->floor +
-                   ((double)s->base - (double)s->floor) * 0.5 * (1.0 + cos(3.14159265358979323846 * t)));
+    *out = (float)((double)s->floor + ((double)s->base - (double)s->floor) * 0.5 *
+                                          (1.0 + cos(3.14159265358979323846 * t)));
     return SW_OK;
 }

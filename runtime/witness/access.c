@@ -1,8 +1,9 @@
 /* The access witness: which op reads and writes which storage, as the processor saw it.
  *
- * Two runs, with each storage against the guard page behind it and then against the one in front.
- * First writes and last touches are compared with the planned births and deaths, every touch with what
- * the op lists, and the live bytes that follow from the touches with the figures of the plan. */
+ * Two runs, with each storage against the guard page behind it and then against the one in
+ * front. First writes and last touches are compared with the planned births and deaths, every
+ * touch with what the op lists, and the live bytes that follow from the touches with the
+ * figures of the plan. */
 #include "runtime/witness/witness_internal.h"
 #include <string.h>
 
@@ -15,11 +16,11 @@ typedef struct {
     swi_witness *w;
     swi_rooms rooms;
     swi_trap trap;
-    span *spans; /* per room */
+    span *spans;         /* per room */
     size_t *born, *died; /* bytes per op position, n_ops + 1 each */
 } session;
 
-/* ---- each touch ------------------------------------------------------------------------------ */
+/* ---- each touch ---------------------------------------------------------------------- */
 
 static bool lists(const swi_witness *w, const uint32_t *operands, uint32_t n, uint32_t root)
 {
@@ -58,7 +59,8 @@ static void judge(session *a, const swi_touch *touch)
     const swi_room *room = &a->rooms.rooms[touch->room];
     const char *what = touch->write ? "written" : "read";
     if (room->kind == SWI_ROOM_NONE) {
-        swi_witness_fault(w, touch->op, SWI_NONE, "a workspace that was never planned is %s", what);
+        swi_witness_fault(w, touch->op, SWI_NONE, "a workspace that was never planned is %s",
+                          what);
         return;
     }
     if (touch->side != 0) {
@@ -70,9 +72,11 @@ static void judge(session *a, const swi_touch *touch)
     if (touch->write && room->kind == SWI_ROOM_INPUT)
         swi_witness_fault(w, touch->op, room->storage, "an input is written");
     else if (listed == 0)
-        swi_witness_fault(w, touch->op, room->storage, "is %s, and the op does not list it", what);
+        swi_witness_fault(w, touch->op, room->storage, "is %s, and the op does not list it",
+                          what);
     else if (touch->write && listed == 1)
-        swi_witness_fault(w, touch->op, room->storage, "is written, and the op lists it as read");
+        swi_witness_fault(w, touch->op, room->storage,
+                          "is written, and the op lists it as read");
     span *seen = &a->spans[touch->room];
     if (room->kind == SWI_ROOM_STEP)
         judge_step(w, touch, room->storage, seen);
@@ -84,7 +88,7 @@ static void judge(session *a, const swi_touch *touch)
         seen->backward_reads = true;
 }
 
-/* ---- lifetimes and roles ---------------------------------------------------------------------- */
+/* ---- lifetimes and roles ------------------------------------------------------------- */
 
 /* Does the storage, or one that took its place, have the role? */
 static bool plays(const swi_witness *w, uint32_t root, swi_role role)
@@ -103,8 +107,9 @@ static void judge_role(swi_witness *w, uint32_t s, const span *seen)
     const swi_node *node = &t->nodes[w->program->ops[seen->first].node];
     const bool scratch = node->scratch != SWI_NONE && w->root[node->scratch] == s;
     if (scratch != plays(w, s, SWI_ROLE_WORKSPACE))
-        swi_witness_fault(w, seen->first, s, scratch ? "is scratch, and its role is %s"
-                                                     : "is no scratch, and its role is %s",
+        swi_witness_fault(w, seen->first, s,
+                          scratch ? "is scratch, and its role is %s"
+                                  : "is no scratch, and its role is %s",
                           swi_role_name(t->storages[s].role));
     if (scratch || plays(w, s, SWI_ROLE_METRIC) || plays(w, s, SWI_ROLE_OUTPUT))
         return;
@@ -112,10 +117,23 @@ static void judge_role(swi_witness *w, uint32_t s, const span *seen)
         swi_witness_fault(w, seen->first, s, "is made by backward, and its role is %s",
                           swi_role_name(t->storages[s].role));
     const bool kept = !node->is_backward && seen->backward_reads;
-    if (!node->is_backward && plays(w, s, SWI_ROLE_SAVED) != kept && !plays(w, s, SWI_ROLE_INPUT))
-        swi_witness_fault(w, seen->last, s, kept ? "is kept for backward, and its role is %s"
-                                                 : "is not read by backward, and its role is %s",
+    if (!node->is_backward && plays(w, s, SWI_ROLE_SAVED) != kept &&
+        !plays(w, s, SWI_ROLE_INPUT))
+        swi_witness_fault(w, seen->last, s,
+                          kept ? "is kept for backward, and its role is %s"
+                               : "is not read by backward, and its role is %s",
                           swi_role_name(t->storages[s].role));
+}
+
+/* A storage is counted for the layer whose op makes it. */
+static void judge_layer(swi_witness *w, uint32_t s, const span *seen)
+{
+    const swi_trace *t = &w->program->trace;
+    const char *is = swi_string(t, t->storages[s].layer);
+    const char *made = swi_string(t, t->nodes[w->program->ops[seen->first].node].layer);
+    if (strcmp(is, made) != 0)
+        swi_witness_fault(w, seen->first, s, "belongs to layer '%s', and '%s' makes it", is,
+                          made);
 }
 
 static void judge_life(session *a, uint32_t room)
@@ -126,23 +144,24 @@ static void judge_life(session *a, uint32_t room)
     const span *seen = &a->spans[room];
     if (seen->first == SWI_NONE) {
         if (x->bytes > 0)
-            swi_witness_fault(w, SWI_NONE, s, "is planned from op %u to %u and never touched", x->birth,
-                              x->death);
+            swi_witness_fault(w, SWI_NONE, s, "is planned from op %u to %u and never touched",
+                              x->birth, x->death);
         return;
     }
     const uint32_t last = swi_witness_leaves(w, s) ? n_ops : seen->last;
     if (x->birth != seen->first)
-        swi_witness_fault(w, seen->first, s, "is first touched here; its planned birth is op %u",
-                          x->birth);
+        swi_witness_fault(w, seen->first, s,
+                          "is first touched here; its planned birth is op %u", x->birth);
     if (x->death != last)
-        swi_witness_fault(w, seen->last, s, "is needed until op %u; its planned death is op %u", last,
-                          x->death);
+        swi_witness_fault(w, seen->last, s, "is needed until op %u; its planned death is op %u",
+                          last, x->death);
     judge_role(w, s, seen);
+    judge_layer(w, s, seen);
     a->born[seen->first] += swi_round(x->bytes);
     a->died[last] += swi_round(x->bytes);
 }
 
-/* ---- figures --------------------------------------------------------------------------------- */
+/* ---- figures ------------------------------------------------------------------------- */
 
 static void observe_figures(session *a)
 {
@@ -177,10 +196,11 @@ static void compare_figures(swi_witness *w)
     for (int i = 0; i < SW_PHASES; i++) {
         const sw_phase_info *seen = &w->info.phase[i], *said = &plan->phase[i];
         if (seen->peak_bytes != said->peak_bytes || seen->end_bytes != said->end_bytes)
-            swi_witness_fault(w, SWI_NONE, SWI_NONE,
-                              "phase %s: peak %zu and end %zu bytes observed, %zu and %zu planned",
-                              sw_phase_name((sw_phase)i), seen->peak_bytes, seen->end_bytes,
-                              said->peak_bytes, said->end_bytes);
+            swi_witness_fault(
+                w, SWI_NONE, SWI_NONE,
+                "phase %s: peak %zu and end %zu bytes observed, %zu and %zu planned",
+                sw_phase_name((sw_phase)i), seen->peak_bytes, seen->end_bytes, said->peak_bytes,
+                said->end_bytes);
     }
     if (w->info.peak_bytes != plan->peak_bytes)
         swi_witness_fault(w, SWI_NONE, SWI_NONE, "a peak of %zu bytes observed, %zu planned",
@@ -194,7 +214,7 @@ static void compare_figures(swi_witness *w)
     }
 }
 
-/* ---- the two runs ----------------------------------------------------------------------------- */
+/* ---- the two runs -------------------------------------------------------------------- */
 
 static sw_status next_op(void *context, uint32_t op)
 {
@@ -208,7 +228,7 @@ static sw_status trapped_run(session *a)
     SW_TRY(swi_trap_begin(&a->trap, &a->rooms, a->w->program));
     const swi_hooks hooks = {.context = a, .before = next_op};
     const sw_status status = swi_rooms_run(a->w, &a->rooms, &hooks);
-    swi_trap_end(&a->trap);
+    swi_trap_end();
     return status;
 }
 

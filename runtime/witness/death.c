@@ -1,7 +1,7 @@
-/* The death witness: the program runs in the exec's real arena at the planned offsets, and after each
- * op every byte that the plan calls dead or not yet born becomes NaN, before the backward part all that
- * is not kept for it. What an op computes must stay the same bit for bit as where nothing overlays
- * anything. Models and inputs are copies with the caller's layout. */
+/* The death witness: the program runs in the exec's real arena at the planned offsets, and
+ * after each op every byte that the plan calls dead or not yet born becomes NaN, before the
+ * backward part all that is not kept for it. What an op computes must stay the same bit for bit
+ * as where nothing overlays anything. Models and inputs are copies with the caller's layout. */
 #include "alloc/poison.h"
 #include "alloc/size.h"
 #include "runtime/witness/witness_internal.h"
@@ -12,7 +12,7 @@
 typedef struct {
     swi_witness *w;
     unsigned char *arena;
-    unsigned char *copies; /* range: each segment's bytes, then a workspace that nobody planned */
+    unsigned char *copies; /* a range: each segment's bytes, then a workspace of nobody */
     size_t bytes;
     size_t at[SWI_SEG_COUNT]; /* of each segment in it */
     size_t no_scratch;
@@ -28,7 +28,7 @@ static const swi_storage *storage(const session *d, uint32_t i)
     return &d->w->program->trace.storages[d->roots[i]];
 }
 
-/* ---- before the run --------------------------------------------------------------------------- */
+/* ---- before the run ------------------------------------------------------------------ */
 
 static sw_status sort_roots(session *d)
 {
@@ -61,13 +61,14 @@ static bool judge_height(session *d)
             return false;
         }
         if (x->offset % SW_ALIGN != 0)
-            swi_witness_fault(d->w, x->birth, d->roots[i], "offset %zu is not aligned to %d", x->offset,
-                              SW_ALIGN);
+            swi_witness_fault(d->w, x->birth, d->roots[i], "offset %zu is not aligned to %d",
+                              x->offset, SW_ALIGN);
         highest = end > highest ? end : highest;
     }
     if (swi_round(highest) != height)
         swi_witness_fault(d->w, SWI_NONE, SWI_NONE,
-                          "the arena is planned with %zu bytes; its storages end at %zu", height, highest);
+                          "the arena is planned with %zu bytes; its storages end at %zu",
+                          height, highest);
     return true;
 }
 
@@ -113,8 +114,8 @@ static sw_status copy_segments(session *d)
     return SW_OK;
 }
 
-/* The planned bindings; an op without a planned workspace gets the one of nobody, through a segment
- * that the run does not use. */
+/* The planned bindings; an op without a planned workspace gets the one of nobody, through a
+ * segment that the run does not use. */
 static sw_status bind(session *d, unsigned char **base)
 {
     const swi_program *p = d->w->program;
@@ -141,7 +142,7 @@ static sw_status bind(session *d, unsigned char **base)
     return SW_OK;
 }
 
-/* ---- around each op --------------------------------------------------------------------------- */
+/* ---- around each op ------------------------------------------------------------------ */
 
 /* No two storages that live during the op share bytes. */
 static void judge_overlap(session *d, uint32_t op)
@@ -201,7 +202,7 @@ static sw_status after_op(void *context, uint32_t op)
     return SW_OK;
 }
 
-/* ---- after the run ---------------------------------------------------------------------------- */
+/* ---- after the run ------------------------------------------------------------------- */
 
 /* Name the operand that was dead or not alone, if one was. */
 static void blame(session *d)
@@ -225,9 +226,9 @@ static bool same_value(const session *d, uint32_t value)
     const swi_value *v = &t->values[value];
     const swi_rooms *r = &d->w->reference;
     const uint32_t room = r->of[v->storage];
-    return room == SWI_NONE || memcmp(d->arena + t->storages[v->storage].offset + v->offset,
-                                      r->base + r->rooms[room].at + v->offset,
-                                      sw_type_bytes(&v->type)) == 0;
+    return room == SWI_NONE ||
+           memcmp(d->arena + t->storages[v->storage].offset + v->offset,
+                  r->base + r->rooms[room].at + v->offset, sw_type_bytes(&v->type)) == 0;
 }
 
 static void judge_leaving(session *d)
@@ -236,11 +237,13 @@ static void judge_leaving(session *d)
     for (uint32_t i = 0; i < t->n_metrics; i++)
         if (!same_value(d, t->metrics[i].value))
             swi_witness_fault(d->w, SWI_NONE, t->values[t->metrics[i].value].storage,
-                              "metric '%s' differs when dead bytes are lost", t->metrics[i].name);
+                              "metric '%s' differs when dead bytes are lost",
+                              t->metrics[i].name);
     for (uint32_t i = 0; i < t->n_outputs; i++)
         if (!same_value(d, t->outputs[i].value))
             swi_witness_fault(d->w, SWI_NONE, t->values[t->outputs[i].value].storage,
-                              "output '%s' differs when dead bytes are lost", t->outputs[i].name);
+                              "output '%s' differs when dead bytes are lost",
+                              t->outputs[i].name);
 }
 
 /* Entries as in the reference run, everything else as it was. */
@@ -255,14 +258,16 @@ static void judge_segments(session *d)
         const swi_storage *x = &d->w->program->trace.storages[room->storage];
         unsigned char *is = d->copies + d->at[x->segment] + x->offset;
         if (memcmp(is, r->base + room->at, room->bytes) != 0)
-            swi_witness_fault(d->w, SWI_NONE, room->storage, "differs when dead bytes are lost");
+            swi_witness_fault(d->w, SWI_NONE, room->storage,
+                              "differs when dead bytes are lost");
         if (room->bytes > 0)
             memcpy(is, room->origin, room->bytes);
     }
     for (uint32_t s = SWI_SEG_INPUT; s < SWI_SEG_COUNT; s++) {
         const size_t bytes = segment_bytes(d->w, s, &from);
         if (bytes > 0 && memcmp(d->copies + d->at[s], from, bytes) != 0)
-            swi_witness_fault(d->w, SWI_NONE, SWI_NONE, "%s %u is written outside of what its ops list",
+            swi_witness_fault(d->w, SWI_NONE, SWI_NONE,
+                              "%s %u is written outside of what its ops list",
                               s >= SWI_SEG_MODEL ? "model" : "input",
                               s >= SWI_SEG_MODEL ? s - SWI_SEG_MODEL : s - SWI_SEG_INPUT);
     }
@@ -286,7 +291,8 @@ static sw_status run(session *d)
     if (d->first != SWI_NONE)
         blame(d);
     if (status != SW_OK)
-        swi_witness_fault(w, SWI_NONE, SWI_NONE, "fails when dead bytes are lost: %s", sw_last_error());
+        swi_witness_fault(w, SWI_NONE, SWI_NONE, "fails when dead bytes are lost: %s",
+                          sw_last_error());
     else {
         judge_leaving(d);
         judge_segments(d);

@@ -1,9 +1,9 @@
 /* The extent witness: how many bytes the kernels really use of each storage.
  *
- * Two runs from one state whose memory holds complementary patterns beforehand. A byte that still holds
- * the pattern in both was touched by neither; every other byte was written. Each storage must be
- * written whole, and nothing around it. A run that depends on what lay there before reads bytes that
- * nobody wrote. */
+ * Two runs from one state whose memory holds complementary patterns beforehand. A byte that
+ * still holds the pattern in both was touched by neither; every other byte was written. Each
+ * storage must be written whole, and nothing around it. A run that depends on what lay there
+ * before reads bytes that nobody wrote. */
 #include "runtime/witness/witness_internal.h"
 
 #define COMPLEMENT ((unsigned char)~SWI_PATTERN)
@@ -26,14 +26,15 @@ static void judge_outside(const session *e, const swi_room *r)
     const size_t page = sw_page_bytes();
     for (size_t at = r->from - page; at < r->at; at++)
         if (!untouched(e, at)) {
-            swi_witness_fault(e->w, SWI_NONE, r->storage, "%zu bytes before its beginning are written",
-                              r->at - at);
+            swi_witness_fault(e->w, SWI_NONE, r->storage,
+                              "%zu bytes before its beginning are written", r->at - at);
             return;
         }
     for (size_t at = r->at + r->bytes; at < r->to + page; at++)
         if (!untouched(e, at)) {
             swi_witness_fault(e->w, SWI_NONE, r->storage,
-                              "byte %zu is written; the plan gives it %zu bytes", at - r->at, r->bytes);
+                              "byte %zu is written; the plan gives it %zu bytes", at - r->at,
+                              r->bytes);
             return;
         }
 }
@@ -49,8 +50,8 @@ static void judge_payload(const session *e, const swi_room *r)
         else if (hole == r->bytes)
             hole = i;
     if (swi_round(end) != r->rounded)
-        swi_witness_fault(e->w, SWI_NONE, r->storage, "%zu bytes are used; the plan counts %zu", end,
-                          r->rounded);
+        swi_witness_fault(e->w, SWI_NONE, r->storage, "%zu bytes are used; the plan counts %zu",
+                          end, r->rounded);
     else if (!scratch && hole != r->bytes)
         swi_witness_fault(e->w, SWI_NONE, r->storage, "byte %zu of %zu is never written", hole,
                           r->bytes);
@@ -87,11 +88,11 @@ static sw_status run(session *e)
     swi_rooms_fill(&e->b, COMPLEMENT);
     const swi_hooks hooks = {.context = e, .after = compare_op};
     SW_TRY(swi_rooms_run(e->w, &e->b, &hooks));
+    judge_rooms(e);
     const uint32_t result = swi_rooms_differ(e->w, e->a, &e->b);
     if (e->first != SWI_NONE || result != SWI_NONE)
         swi_witness_fault(e->w, e->first, e->first != SWI_NONE ? SWI_NONE : result,
                           "depends on bytes that nobody wrote");
-    judge_rooms(e);
     return SW_OK;
 }
 

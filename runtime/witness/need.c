@@ -1,9 +1,10 @@
 /* The need witness: is everything that lives at the peak needed there?
  *
- * Each storage that the plan has live at its peak is overwritten at that moment, in a run of its own,
- * and what the step computes must change. A storage whose loss changes nothing was live for nothing.
- * What is born and dies at the peak op itself (its workspace) has no such moment; that it is used, and
- * how much of it, is the subject of the access and extent witnesses. */
+ * Each storage that the plan has live at its peak is overwritten at that moment, in a run of
+ * its own, and what the step computes must change. A storage whose loss changes nothing was
+ * live for nothing. What is born and dies at the peak op itself (its workspace) has no such
+ * moment; that it is used, and how much of it, is the subject of the access and extent
+ * witnesses. */
 #include "runtime/witness/witness_internal.h"
 #include <string.h>
 
@@ -20,9 +21,10 @@ typedef struct {
     bool changed; /* the pattern differs from what was there */
 } session;
 
-/* ---- overwriting ------------------------------------------------------------------------------ */
+/* ---- overwriting --------------------------------------------------------------------- */
 
-/* Indices must stay indices: use those that are there in another order, then extremes of them. */
+/* Indices must stay indices: use those that are there in another order, then extremes of them.
+ */
 static void scribble_indices(unsigned char *p, size_t bytes, size_t element, int pattern)
 {
     const size_t n = bytes / element;
@@ -111,7 +113,7 @@ static sw_status after_op(void *context, uint32_t op)
     return SW_OK;
 }
 
-/* ---- which storages, and when ----------------------------------------------------------------- */
+/* ---- which storages, and when -------------------------------------------------------- */
 
 static uint32_t peak_op(const swi_witness *w)
 {
@@ -121,7 +123,8 @@ static uint32_t peak_op(const swi_witness *w)
     for (uint32_t i = 0; i < w->program->n_ops; i++) {
         size_t live = 0;
         for (uint32_t s = 0; s < t->n_storages; s++)
-            if (swi_witness_planned(w, s) && t->storages[s].birth <= i && t->storages[s].death >= i)
+            if (swi_witness_planned(w, s) && t->storages[s].birth <= i &&
+                t->storages[s].death >= i)
                 live += t->storages[s].rounded;
         if (live > peak) {
             peak = live;
@@ -167,7 +170,8 @@ static bool matters(session *n)
 static bool lives_at(const swi_witness *w, uint32_t s, uint32_t peak)
 {
     const swi_storage *x = &w->program->trace.storages[s];
-    return swi_witness_planned(w, s) && x->birth <= peak && x->death >= peak && x->birth < x->death;
+    return swi_witness_planned(w, s) && x->birth <= peak && x->death >= peak &&
+           x->birth < x->death;
 }
 
 sw_status swi_witness_need(swi_witness *w)
@@ -182,8 +186,12 @@ sw_status swi_witness_need(swi_witness *w)
     for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++) {
         if (!lives_at(w, s, peak))
             continue;
-        session n = {.w = w, .rooms = &rooms, .room = &rooms.rooms[rooms.of[s]], .op = peak,
-                     .after = t->storages[s].birth == peak, .dtype = dtype_at(w, s, peak)};
+        session n = {.w = w,
+                     .rooms = &rooms,
+                     .room = &rooms.rooms[rooms.of[s]],
+                     .op = peak,
+                     .after = t->storages[s].birth == peak,
+                     .dtype = dtype_at(w, s, peak)};
         if (!matters(&n))
             swi_witness_fault(w, peak, s,
                               "lives at the peak, and nothing changes when it is lost there");

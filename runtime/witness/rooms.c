@@ -1,6 +1,6 @@
-/* Rooms: one address range in which every storage of a program has pages of its own between two guard
- * pages, so that what touches it can be told from what touches anything else, and nothing overlays it.
- * Models and inputs are copies: no witness writes to the caller's. */
+/* Rooms: one address range in which every storage of a program has pages of its own between two
+ * guard pages, so that what touches it can be told from what touches anything else, and nothing
+ * overlays it. Models and inputs are copies: no witness writes to the caller's. */
 #include "alloc/size.h"
 #include "runtime/witness/witness_internal.h"
 #include <string.h>
@@ -10,7 +10,8 @@
 static bool takes_room(const swi_witness *w, uint32_t s, int how)
 {
     const swi_storage *x = &w->program->trace.storages[s];
-    return ((how & SWI_ROOMS_APART) != 0 || w->root[s] == s) && (x->segment != SWI_SEG_STEP || x->birth != SWI_NONE);
+    return ((how & SWI_ROOMS_APART) != 0 || w->root[s] == s) &&
+           (x->segment != SWI_SEG_STEP || x->birth != SWI_NONE);
 }
 
 static const unsigned char *origin_of(const swi_witness *w, const swi_storage *s)
@@ -32,7 +33,8 @@ static sw_status add_room(swi_rooms *r, swi_room room, int how)
         !sw_size_add(r->bytes, page, &room.from) || !sw_size_add(room.from, pages, &room.to) ||
         !sw_size_add(room.to, page, &r->bytes))
         SW_FAIL(SW_NOMEM, "witness: the rooms of all storages overflow");
-    /* Behind the rounded bytes comes the guard, also where the plan rounds them too far down. */
+    /* Behind the rounded bytes comes the guard, also where the plan rounds them too far down.
+     */
     room.at = (how & SWI_ROOMS_TAIL) == 0 ? room.from : room.to - room.rounded;
     if (room.at < room.from)
         room.at = room.from;
@@ -49,20 +51,25 @@ static sw_status lay_out(swi_rooms *r, const swi_witness *w, int how)
         if (!takes_room(w, s, how))
             continue;
         r->of[s] = r->n_rooms;
-        const swi_room_kind kind = x->segment == SWI_SEG_STEP     ? SWI_ROOM_STEP
+        const swi_room_kind kind = x->segment == SWI_SEG_STEP   ? SWI_ROOM_STEP
                                    : x->segment < SWI_SEG_MODEL ? SWI_ROOM_INPUT
                                                                 : SWI_ROOM_MODEL;
-        SW_TRY(add_room(r, (swi_room){.storage = s, .kind = kind, .bytes = x->bytes,
-                                      .rounded = x->rounded, .origin = origin_of(w, x)},
+        SW_TRY(add_room(r,
+                        (swi_room){.storage = s,
+                                   .kind = kind,
+                                   .bytes = x->bytes,
+                                   .rounded = x->rounded,
+                                   .origin = origin_of(w, x)},
                         how));
     }
     for (uint32_t s = 0; s < t->n_storages; s++)
         if (r->of[s] == SWI_NONE)
             r->of[s] = r->of[w->root[s]];
     const size_t none = NO_SCRATCH_PAGES * sw_page_bytes();
-    return add_room(r, (swi_room){.storage = SWI_NONE, .kind = SWI_ROOM_NONE, .bytes = none,
-                                  .rounded = none},
-                    SWI_ROOMS_HEAD);
+    return add_room(
+        r,
+        (swi_room){.storage = SWI_NONE, .kind = SWI_ROOM_NONE, .bytes = none, .rounded = none},
+        SWI_ROOMS_HEAD);
 }
 
 static swi_bind bind_value(const swi_rooms *r, const swi_trace *t, uint32_t value)
@@ -153,11 +160,12 @@ static bool same_bytes(const swi_rooms *a, const swi_rooms *b, uint32_t storage,
 {
     const uint32_t x = a->of[storage], y = b->of[storage];
     return x == SWI_NONE || y == SWI_NONE ||
-           memcmp(a->base + a->rooms[x].at + offset, b->base + b->rooms[y].at + offset, bytes) == 0;
+           memcmp(a->base + a->rooms[x].at + offset, b->base + b->rooms[y].at + offset,
+                  bytes) == 0;
 }
 
-static uint32_t named_differ(const swi_trace *t, const swi_named *list, uint32_t n, const swi_rooms *a,
-                             const swi_rooms *b)
+static uint32_t named_differ(const swi_trace *t, const swi_named *list, uint32_t n,
+                             const swi_rooms *a, const swi_rooms *b)
 {
     for (uint32_t i = 0; i < n; i++) {
         const swi_value *v = &t->values[list[i].value];

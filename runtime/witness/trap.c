@@ -1,11 +1,11 @@
-/* The trap: rooms are closed before each op, the first touch of a room faults, and the handler of
- * SIGSEGV writes down who it was and opens the room as far as was asked. A room faults at most twice
- * per op, once for reading and once for writing. It works through any code that the kernels call, and
- * in worker threads: handlers belong to the process. Faults elsewhere go to whoever had the signal
- * before.
+/* The trap: rooms are closed before each op, the first touch of a room faults, and the handler
+ * of SIGSEGV writes down who it was and opens the room as far as was asked. A room faults at
+ * most twice per op, once for reading and once for writing. It works through any code that the
+ * kernels call, and in worker threads: handlers belong to the process. Faults elsewhere go to
+ * whoever had the signal before.
  *
- * The handler takes a spin lock, because threads of one region may fault together; it calls nothing
- * but mprotect. */
+ * The handler takes a spin lock, because threads of one region may fault together; it calls
+ * nothing but mprotect. */
 #include "runtime/witness/witness_internal.h"
 #include <signal.h>
 #include <stdatomic.h>
@@ -71,7 +71,8 @@ static void pass_on(int signal_number, siginfo_t *info, void *context)
     if ((before.sa_flags & SA_SIGINFO) != 0)
         before.sa_sigaction(signal_number, info, context);
     else if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN)
-        (void)sigaction(signal_number, &before, NULL); /* the access comes again and ends there */
+        (void)sigaction(signal_number, &before,
+                        NULL); /* the access comes again and ends there */
     else
         before.sa_handler(signal_number);
 }
@@ -165,10 +166,9 @@ sw_status swi_trap_next(swi_trap *trap, uint32_t op)
     return SW_OK;
 }
 
-void swi_trap_end(swi_trap *trap)
+void swi_trap_end(void)
 {
     (void)sigaction(SIGSEGV, &before, NULL);
     atomic_store(&active, NULL);
     atomic_store(&taken, false);
-    (void)sw_range_protect(trap->rooms->base, 0, trap->rooms->bytes, SW_RANGE_WRITE);
 }

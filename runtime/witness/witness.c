@@ -1,5 +1,5 @@
-/* sw_witness: what all witnesses need, and their order. Each states faults; a witness without one
- * agrees with the plan. */
+/* sw_witness: what all witnesses need, and their order. Each states faults; a witness without
+ * one agrees with the plan. */
 #include "alloc/sys.h"
 #include "runtime/run_internal.h"
 #include "runtime/witness/witness_internal.h"
@@ -16,11 +16,12 @@ void swi_witness_fault(swi_witness *w, uint32_t op, uint32_t storage, const char
     int n = 0;
     text[0] = '\0';
     if (op < p->n_ops)
-        n = snprintf(text, sizeof text, "op %u %s: ", op,
-                     swi_node_name(&p->trace, &p->trace.nodes[p->ops[op].node], name, sizeof name));
+        n = snprintf(
+            text, sizeof text, "op %u %s: ", op,
+            swi_node_name(&p->trace, &p->trace.nodes[p->ops[op].node], name, sizeof name));
     if (storage != SWI_NONE && n >= 0 && (size_t)n < sizeof text) {
-        const int m = snprintf(text + n, sizeof text - (size_t)n, "%s: ",
-                               swi_storage_name(&p->trace, storage, name, sizeof name));
+        const int m = snprintf(text + n, sizeof text - (size_t)n,
+                               "%s: ", swi_storage_name(&p->trace, storage, name, sizeof name));
         n = m < 0 ? n : n + m;
     }
     if (n >= 0 && (size_t)n < sizeof text) {
@@ -35,7 +36,8 @@ void swi_witness_fault(swi_witness *w, uint32_t op, uint32_t storage, const char
 bool swi_witness_planned(const swi_witness *w, uint32_t s)
 {
     const swi_storage *x = &w->program->trace.storages[s];
-    return x->segment == SWI_SEG_STEP && w->root[s] == s && x->birth != SWI_NONE && x->bytes > 0;
+    return x->segment == SWI_SEG_STEP && w->root[s] == s && x->birth != SWI_NONE &&
+           x->bytes > 0;
 }
 
 bool swi_witness_leaves(const swi_witness *w, uint32_t root)
@@ -109,7 +111,8 @@ static sw_status find_roots(swi_witness *w)
 static void release(swi_witness *w)
 {
     swi_rooms_free(&w->reference);
-    sw_heap_free(w->hashes, SWI_WITNESS_HEAP, w->hashes != NULL ? w->program->n_ops * sizeof *w->hashes : 0);
+    sw_heap_free(w->hashes, SWI_WITNESS_HEAP,
+                 w->hashes != NULL ? w->program->n_ops * sizeof *w->hashes : 0);
     sw_heap_free(w->root, SWI_WITNESS_HEAP, w->program->trace.n_storages * sizeof *w->root);
 }
 
@@ -144,21 +147,25 @@ sw_status swi_witness_program(sw_exec *exec, swi_program *program, const sw_run_
     return SW_OK;
 }
 
-static sw_status witness(sw_exec *exec, const sw_run_args *args, uint32_t which, sw_witness_info *out)
+static sw_status witness(sw_exec *exec, const sw_run_args *args, uint32_t which,
+                         sw_witness_info *out)
 {
     swi_program *program;
     bool fresh;
     SW_TRY(swi_exec_program(exec, args, &program, &fresh));
     SW_TRY(swi_make_ready(exec, args));
-    return swi_witness_program(exec, program, args, which, out);
+    SW_TRY(swi_witness_program(exec, program, args, which, out));
+    return exec->profile != NULL ? swi_profile_witness(exec, args, program, which, out) : SW_OK;
 }
 
-sw_status sw_witness(sw_exec *exec, const sw_run_args *given, uint32_t which, sw_witness_info *out)
+sw_status sw_witness(sw_exec *exec, const sw_run_args *given, uint32_t which,
+                     sw_witness_info *out)
 {
     sw_run_args args;
     if (exec == NULL || out == NULL || out->size < sizeof out->size || which == 0 ||
         (which & ~SW_WITNESS_ALL) != 0)
-        SW_FAIL(SW_INVALID, "sw_witness: an exec, known witnesses and a result with its size are wanted");
+        SW_FAIL(SW_INVALID,
+                "sw_witness: an exec, known witnesses and a result with its size are wanted");
     SW_TRY(swi_read_args(&args, given, true));
     if (args.immediate)
         SW_FAIL(SW_UNSUPPORTED, "sw_witness: immediate mode has no plan to compare with");

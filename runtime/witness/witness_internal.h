@@ -1,7 +1,7 @@
-/* Between the witnesses. A witness runs a program with its own binding of memory, looks at what the
- * kernels really did, and compares that with what the plan says. It shares nothing with the planner:
- * from a program it takes the claims (lifetimes, sizes, offsets, figures) and what the step function
- * asked for (nodes, operands), never the planner's code. */
+/* Between the witnesses. A witness runs a program with its own binding of memory, looks at what
+ * the kernels really did, and compares that with what the plan says. It shares nothing with the
+ * planner: from a program it takes the claims (lifetimes, sizes, offsets, figures) and what the
+ * step function asked for (nodes, operands), never the planner's code. */
 #ifndef SW_WITNESS_INTERNAL_H
 #define SW_WITNESS_INTERNAL_H
 
@@ -9,7 +9,7 @@
 
 #define SWI_WITNESS_HEAP SW_HEAP_PROFILE
 
-/* ---- rooms: every storage in pages of its own ------------------------------------------------- */
+/* ---- rooms: every storage in pages of its own ---------------------------------------- */
 
 typedef enum {
     SWI_ROOM_STEP,  /* a storage of the step arena */
@@ -39,7 +39,7 @@ typedef struct {
     uint32_t n_binds;
 } swi_rooms;
 
-/* ---- one witnessing --------------------------------------------------------------------------- */
+/* ---- one witnessing ------------------------------------------------------------------ */
 
 typedef struct {
     sw_exec *exec;
@@ -48,29 +48,30 @@ typedef struct {
     sw_witness_info info; /* being filled */
     uint32_t *root;       /* of each storage */
     swi_rooms reference;  /* holds the state after an undisturbed run, once made */
-    uint64_t *hashes; /* of each op's outputs in the reference run */
+    uint64_t *hashes;     /* of each op's outputs in the reference run */
     bool referred;
 } swi_witness;
 
-/* HEAD: the payload starts at a page's start; TAIL: the rounded bytes end at a page's end. In place:
- * results that took another's place share its room as planned; APART: each storage has its own. */
+/* HEAD: the payload starts at a page's start; TAIL: the rounded bytes end at a page's end. In
+ * place: results that took another's place share its room as planned; APART: each storage has
+ * its own. */
 enum { SWI_ROOMS_HEAD = 0, SWI_ROOMS_TAIL = 1, SWI_ROOMS_APART = 2 };
 
 sw_status swi_rooms_create(swi_rooms *out, const swi_witness *w, int how);
 void swi_rooms_free(swi_rooms *rooms);
 void swi_rooms_fill(swi_rooms *rooms, unsigned char pattern); /* all bytes; then loads */
-void swi_rooms_load(swi_rooms *rooms);                        /* models and inputs as they are */
+void swi_rooms_load(swi_rooms *rooms); /* models and inputs as they are */
 sw_status swi_rooms_run(swi_witness *w, swi_rooms *rooms, const swi_hooks *hooks);
-/* The first storage of the results (models, metrics, outputs) that differs; SWI_NONE when equal. */
+/* The first storage of the results (models, metrics, outputs) that differs, or SWI_NONE. */
 uint32_t swi_rooms_differ(const swi_witness *w, const swi_rooms *a, const swi_rooms *b);
 
-/* The undisturbed run that the others are compared with; made once. Its rooms are APART, so that
- * neither offsets nor in-place results of the plan decide what it computes. Unwritten bytes hold
- * SWI_PATTERN. */
+/* The undisturbed run that the others are compared with; made once. Its rooms are APART, so
+ * that neither offsets nor in-place results of the plan decide what it computes. Unwritten
+ * bytes hold SWI_PATTERN. */
 #define SWI_PATTERN 0x55u
 sw_status swi_witness_reference(swi_witness *w);
 
-/* A number for the bytes of an op's outputs as they are now, from the pointers of its launch. */
+/* A number for the bytes of an op's outputs as they are now, by its launch's pointers. */
 uint64_t swi_witness_hash(const swi_witness *w, uint32_t op);
 
 /* Note a disagreement. op or storage may be SWI_NONE. */
@@ -86,7 +87,7 @@ static inline size_t swi_round(size_t bytes)
     return (bytes + SW_ALIGN - 1) & ~(size_t)(SW_ALIGN - 1);
 }
 
-/* ---- the trap: who touches which room --------------------------------------------------------- */
+/* ---- the trap: who touches which room ------------------------------------------------ */
 
 typedef struct {
     uint32_t op, room;
@@ -103,14 +104,15 @@ typedef struct {
     uint32_t op;
 } swi_trap;
 
-/* Close all rooms and take over SIGSEGV. SW_UNSUPPORTED where faults do not say whether they are
- * writes, SW_BUSY while another thread has a trap. end() puts all back. */
+/* Close all rooms and take over SIGSEGV. SW_UNSUPPORTED where faults do not say whether they
+ * are writes, SW_BUSY while another thread has a trap. end() gives the signal back; the rooms
+ * stay as closed as they are. */
 sw_status swi_trap_begin(swi_trap *trap, const swi_rooms *rooms, const swi_program *program);
 sw_status swi_trap_next(swi_trap *trap, uint32_t op);
-void swi_trap_end(swi_trap *trap);
+void swi_trap_end(void);
 void swi_trap_free(swi_trap *trap);
 
-/* ---- the witnesses: SW_OK when the witnessing worked ------------------------------------------ */
+/* ---- the witnesses: SW_OK when the witnessing worked --------------------------------- */
 
 sw_status swi_witness_access(swi_witness *w);
 sw_status swi_witness_extent(swi_witness *w);

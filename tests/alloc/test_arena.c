@@ -1,4 +1,5 @@
-/* Arenas: bump and planned ranges, their counts and events, and refusals that change nothing. */
+/* Arenas: bump and planned ranges, their counts and events, and refusals that change nothing.
+ */
 #include "alloc/arena.h"
 #include "alloc/mem.h"
 #include "alloc/poison.h"
@@ -27,7 +28,8 @@ static void pushes_are_aligned_apart_and_counted(void)
         sw_watch watch = {0};
         sw_arena *arena = sw_watched_arena(kinds[k], NULL, &watch);
         unsigned char *a = pushed(arena, 1), *b = pushed(arena, 64), *c = pushed(arena, 65);
-        CU_ASSERT_EQUAL((uintptr_t)a % SW_ALIGN + (uintptr_t)b % SW_ALIGN + (uintptr_t)c % SW_ALIGN, 0);
+        CU_ASSERT_EQUAL(
+            (uintptr_t)a % SW_ALIGN + (uintptr_t)b % SW_ALIGN + (uintptr_t)c % SW_ALIGN, 0);
         CU_ASSERT_PTR_EQUAL(a, sw_arena_base(arena));
         CU_ASSERT(b >= a + 64 && c >= b + 64);
         memset(a, 1, 1);
@@ -123,7 +125,8 @@ static void ranges_outside_the_height_are_refused(void)
     CU_ASSERT_EQUAL(sw_arena_place(arena, 0, 64, 1), SW_INVALID);
     CU_ASSERT_EQUAL(sw_arena_grow(arena, 1000, false), SW_OK);
     CU_ASSERT_EQUAL(sw_arena_height(arena), 1024);
-    CU_ASSERT_EQUAL(sw_arena_place(arena, 960, 64, 1), SW_OK); /* commits what grow only promised */
+    CU_ASSERT_EQUAL(sw_arena_place(arena, 960, 64, 1),
+                    SW_OK); /* commits what grow only promised */
     memset(sw_arena_base(arena) + 960, 5, 64);
     CU_ASSERT_EQUAL(sw_arena_place(arena, 960, 65, 2), SW_INVALID);
     CU_ASSERT_EQUAL(sw_arena_place(arena, 1024, 1, 2), SW_INVALID);
@@ -171,8 +174,10 @@ static void denied_push_changes_nothing(void)
             CU_ASSERT_EQUAL(watch.count[SW_EVENT_DENIED], ++denied);
             CU_ASSERT_EQUAL(watch.last.bytes, sizes[i]);
             SW_CHECK(strstr(sw_last_error(), "huge") != NULL, "%s", sw_last_error());
-            CU_ASSERT_EQUAL(sw_arena_grow(arena, sizes[i] > SIZE_MAX - 1000 ? sizes[i] : sizes[i] + 1000, true),
-                            SW_NOMEM);
+            CU_ASSERT_EQUAL(
+                sw_arena_grow(arena, sizes[i] > SIZE_MAX - 1000 ? sizes[i] : sizes[i] + 1000,
+                              true),
+                SW_NOMEM);
             CU_ASSERT_EQUAL(watch.count[SW_EVENT_DENIED], ++denied);
         }
         const figures after = figures_of(arena, budget);
@@ -286,6 +291,7 @@ static const sw_test tests[] = {
     {"a refusing store gives the budget back", a_refusing_store_gives_the_budget_back},
     {"every site of creation can fail and nothing leaks", every_site_can_fail},
     {"dead bytes, padding and red zones are poisoned", dead_bytes_are_poisoned},
-    {"fresh ranges are no numbers in builds with checks", fresh_ranges_are_not_numbers_with_checks},
+    {"fresh ranges are no numbers in builds with checks",
+     fresh_ranges_are_not_numbers_with_checks},
 };
 SW_SUITE("arena", tests)

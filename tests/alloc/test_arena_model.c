@@ -1,5 +1,6 @@
-/* Random command streams against arenas and a plain model of what they promise. The model keeps a list of
- * ranges and sums it anew after every command; red zones are not in it, as they are in no count. */
+/* Random command streams against arenas and a plain model of what they promise. The model keeps
+ * a list of ranges and sums it anew after every command; red zones are not in it, as they are
+ * in no count. */
 #include "alloc/fault.h"
 #include "tests/alloc/watch.h"
 #include "tests/support/suite.h"
@@ -162,16 +163,20 @@ static void do_begin(model *m)
 static void compare(model *m, int step)
 {
     const size_t live = live_of(m);
-    const bool same = sw_arena_live(m->arena) == live && m->watch->live == live &&
-                      sw_arena_used(m->arena) == (m->placing ? 0 : live) &&
-                      sw_arena_height(m->arena) == m->height && sw_budget_used(m->budget) == m->height &&
-                      sw_arena_high_water(m->arena) == m->high_water && sw_arena_peak(m->arena) == m->peak &&
-                      sw_arena_generation(m->arena) == m->generation &&
-                      m->watch->count[SW_EVENT_DENIED] == m->denied;
+    const bool same =
+        sw_arena_live(m->arena) == live && m->watch->live == live &&
+        sw_arena_used(m->arena) == (m->placing ? 0 : live) &&
+        sw_arena_height(m->arena) == m->height && sw_budget_used(m->budget) == m->height &&
+        sw_arena_high_water(m->arena) == m->high_water && sw_arena_peak(m->arena) == m->peak &&
+        sw_arena_generation(m->arena) == m->generation &&
+        m->watch->count[SW_EVENT_DENIED] == m->denied;
     if (!same)
-        SW_CHECK(same, "step %d: live %zu/%zu used %zu height %zu/%zu high water %zu/%zu peak %zu/%zu", step,
-                 sw_arena_live(m->arena), live, sw_arena_used(m->arena), sw_arena_height(m->arena), m->height,
-                 sw_arena_high_water(m->arena), m->high_water, sw_arena_peak(m->arena), m->peak);
+        SW_CHECK(
+            same,
+            "step %d: live %zu/%zu used %zu height %zu/%zu high water %zu/%zu peak %zu/%zu",
+            step, sw_arena_live(m->arena), live, sw_arena_used(m->arena),
+            sw_arena_height(m->arena), m->height, sw_arena_high_water(m->arena), m->high_water,
+            sw_arena_peak(m->arena), m->peak);
     if (m->n == 0)
         return;
     const range *r = &m->ranges[sw_dice_below(&m->dice, m->n)];
@@ -233,6 +238,7 @@ static void streams_agree_on_sim(void)
 
 static const sw_test tests[] = {
     {"ten thousand random commands agree with the model on host memory", streams_agree_on_host},
-    {"ten thousand random commands agree with the model on a simulated device", streams_agree_on_sim},
+    {"ten thousand random commands agree with the model on a simulated device",
+     streams_agree_on_sim},
 };
 SW_SUITE("arena model", tests)

@@ -99,13 +99,15 @@ static void arenas_share_one_budget(void)
     CU_ASSERT_EQUAL(sw_budget_used(budget), 1536);
     CU_ASSERT_EQUAL(sw_arena_push(second, &out, 513, "late"), SW_NOMEM);
     CU_ASSERT_EQUAL(sw_arena_push(second, &out, 512, "late"), SW_OK);
-    CU_ASSERT_EQUAL(sw_arena_push(first, &out, 1536, "promised"), SW_OK); /* its promise holds */
+    CU_ASSERT_EQUAL(sw_arena_push(first, &out, 1536, "promised"),
+                    SW_OK); /* its promise holds */
     sw_arena_reset(first);
     CU_ASSERT_EQUAL(sw_budget_used(budget), 2048); /* and stays promised */
 }
 
 static const sw_test tests[] = {
-    {"the limit is exact and refusals change nothing", the_limit_is_exact_and_refusals_change_nothing},
+    {"the limit is exact and refusals change nothing",
+     the_limit_is_exact_and_refusals_change_nothing},
     {"no budget is no limit", no_budget_is_no_limit},
     {"threads never hold more than the limit together", threads_never_hold_more_than_the_limit},
     {"arenas share one budget and promises hold", arenas_share_one_budget},

@@ -67,9 +67,23 @@ static void plans_are_read_from_text(void)
 
 static void bad_text_is_refused_and_changes_nothing(void)
 {
-    static const char *const bad[] = {"",          "memory",     "memory:",   "memory:x",      "memory:1x", "memory:-1",
-                                      "memory:+1", "memory: 1",  "Memory:1",  "memories:1",    "disk:1",    "memory:1++",
-                                      "memory:1 ", "memory:18446744073709551616", "memory:counts", ":1", "memory:count+"};
+    static const char *const bad[] = {"",
+                                      "memory",
+                                      "memory:",
+                                      "memory:x",
+                                      "memory:1x",
+                                      "memory:-1",
+                                      "memory:+1",
+                                      "memory: 1",
+                                      "Memory:1",
+                                      "memories:1",
+                                      "disk:1",
+                                      "memory:1++",
+                                      "memory:1 ",
+                                      "memory:18446744073709551616",
+                                      "memory:counts",
+                                      ":1",
+                                      "memory:count+"};
     sw_after(all_off, NULL);
     sw_fault_plan(SW_FAULT_MEMORY, 1, SW_FAULT_ONCE);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -97,7 +111,8 @@ static void errors_belong_to_a_thread_and_stay_on_one_line(void)
     pthread_join(thread, NULL);
     CU_ASSERT(apart);
     CU_ASSERT_STRING_EQUAL(sw_last_error(), "two lines 5");
-    (void)sw_error_set(SW_NOMEM, "file", 1, "conv1: %s", sw_last_error()); /* the message before is an argument */
+    (void)sw_error_set(SW_NOMEM, "file", 1, "conv1: %s",
+                       sw_last_error()); /* the message before is an argument */
     CU_ASSERT_STRING_EQUAL(sw_last_error(), "conv1: two lines 5");
     char longer[2000];
     memset(longer, 'x', sizeof longer - 1);
@@ -119,11 +134,14 @@ static void every_status_and_kind_has_a_name(void)
 }
 
 static const sw_test tests[] = {
-    {"once fails that call, from fails it and the rest", once_fails_that_call_and_from_fails_the_rest},
+    {"once fails that call, from fails it and the rest",
+     once_fails_that_call_and_from_fails_the_rest},
     {"a plan for one kind leaves the others alone", kinds_do_not_meet},
     {"plans are read from text", plans_are_read_from_text},
-    {"bad text is refused, named, and changes no plan", bad_text_is_refused_and_changes_nothing},
-    {"errors belong to a thread and stay on one line", errors_belong_to_a_thread_and_stay_on_one_line},
+    {"bad text is refused, named, and changes no plan",
+     bad_text_is_refused_and_changes_nothing},
+    {"errors belong to a thread and stay on one line",
+     errors_belong_to_a_thread_and_stay_on_one_line},
     {"every status and kind of failure has a name", every_status_and_kind_has_a_name},
 };
 SW_SUITE("fault", tests)

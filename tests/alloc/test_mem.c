@@ -1,4 +1,5 @@
-/* The allocation table: counts, zeroed and aligned blocks, ranges, and failures that change nothing. */
+/* The allocation table: counts, zeroed and aligned blocks, ranges, and failures that change
+ * nothing. */
 #include "alloc/mem.h"
 #include "alloc/fault.h"
 #include "tests/support/heap.h"
@@ -202,7 +203,8 @@ static void calls_are_counted_in_both_directions(void)
 {
     const uint64_t before = sw_mem_calls();
     CU_ASSERT_EQUAL(use_everything(NULL), SW_OK);
-    CU_ASSERT_EQUAL(sw_mem_calls() - before, 2 + 4 + 1); /* resize is an allocation and a free */
+    CU_ASSERT_EQUAL(sw_mem_calls() - before,
+                    2 + 4 + 1); /* resize is an allocation and a free */
 }
 
 static void heaps_and_the_backend_have_names(void)
@@ -211,7 +213,8 @@ static void heaps_and_the_backend_have_names(void)
         for (int j = 0; j < i; j++)
             CU_ASSERT_STRING_NOT_EQUAL(sw_heap_name((sw_heap)i), sw_heap_name((sw_heap)j));
     CU_ASSERT_STRING_EQUAL(sw_heap_name(SW_HEAP_KINDS), "?");
-    CU_ASSERT(strcmp(sw_heap_backend(), "malloc") == 0 || strncmp(sw_heap_backend(), "jemalloc ", 9) == 0);
+    CU_ASSERT(strcmp(sw_heap_backend(), "malloc") == 0 ||
+              strncmp(sw_heap_backend(), "jemalloc ", 9) == 0);
     sw_note("heap backend: %s", sw_heap_backend());
 }
 
@@ -219,7 +222,8 @@ static const sw_test tests[] = {
     {"blocks are zeroed, aligned and counted", blocks_are_zeroed_aligned_and_counted},
     {"a reused block is zero again", a_reused_block_is_zero_again},
     {"resize keeps what fits and zeroes the rest", resize_keeps_what_fits_and_zeroes_the_rest},
-    {"a failure leaves block, output and counts as before", a_failure_leaves_block_and_counts_as_before},
+    {"a failure leaves block, output and counts as before",
+     a_failure_leaves_block_and_counts_as_before},
     {"an impossible size is an ordinary answer", an_impossible_size_is_an_ordinary_answer},
     {"counts are right with several threads", counts_are_right_with_several_threads},
     {"ranges are reachable only where committed", ranges_are_reachable_only_where_committed},

@@ -1,4 +1,5 @@
-/* The placement solver against its checker, problems with a known optimum, and published ones. */
+/* The placement solver against its checker, problems with a known optimum, and published ones.
+ */
 #include "alloc/place.h"
 #include "alloc/fault.h"
 #include "tests/support/heap.h"
@@ -65,7 +66,8 @@ static void random_problems_are_solved_soundly(void)
     const int rounds = sw_tests_full() ? 20000 : 3000;
     for (int round = 0; round < rounds; round++) {
         const size_t n = 1 + sw_dice_below(&dice, 60);
-        random_items(&dice, n, 1 + (uint32_t)sw_dice_below(&dice, 100), 1 + sw_dice_below(&dice, 500));
+        const uint32_t horizon = 1 + (uint32_t)sw_dice_below(&dice, 100);
+        random_items(&dice, n, horizon, 1 + sw_dice_below(&dice, 500));
         const sw_place_result result = solved(n, "random");
         CU_ASSERT_EQUAL(result.lower_bound, plain_lower_bound(n));
         const double ratio = (double)result.height / (double)result.lower_bound;
@@ -75,8 +77,9 @@ static void random_problems_are_solved_soundly(void)
     sw_note("%d random problems: worst height / lower bound %.3f", rounds, worst);
 }
 
-/* Cut the rectangle of `time` x `bytes` into n pieces by random cuts across or along: a placement of
- * exactly that height exists and no lower one. Returns how many pieces it became. */
+/* Cut the rectangle of `time` x `bytes` into n pieces by random cuts across or along: a
+ * placement of exactly that height exists and no lower one. Returns how many pieces it became.
+ */
 static size_t cut_rectangle(sw_dice *dice, size_t n, uint32_t time, size_t units)
 {
     static struct {
@@ -99,14 +102,16 @@ static size_t cut_rectangle(sw_dice *dice, size_t n, uint32_t time, size_t units
             if (pieces[i].upper - pieces[i].lower < 2)
                 continue;
             pieces[count] = pieces[i];
-            pieces[count].lower += 1 + (uint32_t)sw_dice_below(dice, pieces[i].upper - pieces[i].lower - 1);
+            pieces[count].lower +=
+                1 + (uint32_t)sw_dice_below(dice, pieces[i].upper - pieces[i].lower - 1);
             pieces[i].upper = pieces[count].lower;
         }
         count++;
     }
     for (size_t i = count; i-- > 0;) { /* in no helpful order */
         const size_t j = sw_dice_below(dice, i + 1);
-        items[i] = (sw_place_item){pieces[j].lower, pieces[j].upper, pieces[j].units * SW_ALIGN, 0};
+        items[i] =
+            (sw_place_item){pieces[j].lower, pieces[j].upper, pieces[j].units * SW_ALIGN, 0};
         pieces[j] = pieces[i];
     }
     return count;
@@ -120,7 +125,8 @@ static void cut_rectangles_come_near_their_optimum(void)
     int optimal = 0;
     for (int round = 0; round < rounds; round++) {
         const size_t units = 200 + sw_dice_below(&dice, 5000);
-        const size_t n = cut_rectangle(&dice, 20 + sw_dice_below(&dice, 200), 50 + (uint32_t)sw_dice_below(&dice, 500), units);
+        const uint32_t time = 50 + (uint32_t)sw_dice_below(&dice, 500);
+        const size_t n = cut_rectangle(&dice, 20 + sw_dice_below(&dice, 200), time, units);
         const sw_place_result result = solved(n, "rectangle");
         CU_ASSERT_EQUAL(result.lower_bound, units * SW_ALIGN);
         const double ratio = (double)result.height / (double)(units * SW_ALIGN);
@@ -129,8 +135,8 @@ static void cut_rectangles_come_near_their_optimum(void)
         optimal += result.height == units * SW_ALIGN;
     }
     CU_ASSERT(worst <= 1.5);
-    sw_note("%d full rectangles: mean height / optimum %.3f, worst %.3f, %d optimal", rounds, sum / rounds, worst,
-            optimal);
+    sw_note("%d full rectangles: mean height / optimum %.3f, worst %.3f, %d optimal", rounds,
+            sum / rounds, worst, optimal);
 }
 
 static void equal_input_gives_equal_output(void)
@@ -191,7 +197,8 @@ static void the_checker_finds_planted_faults(void)
         random_items(&dice, n, 40, 50);
         const sw_place_result result = solved(n, "to be broken");
         CU_ASSERT_EQUAL(sw_place_check(items, n, result.height - 1), SW_INVALID);
-        /* Move one buffer onto another that lives at the same time, by their last or first bytes. */
+        /* Move one buffer onto another that lives at the same time, by their last or first
+         * bytes. */
         const size_t a = sw_dice_below(&dice, n), b = sw_dice_below(&dice, n);
         if (a == b || items[a].lower >= items[b].upper || items[b].lower >= items[a].upper)
             continue;
@@ -207,7 +214,8 @@ static void the_checker_finds_planted_faults(void)
     items[1] = (sw_place_item){0, 2, 64, 0};
     CU_ASSERT_EQUAL(sw_place_check(items, 2, SIZE_MAX), SW_INVALID);
     items[0] = (sw_place_item){0, 2, 64, 0};
-    items[1] = (sw_place_item){2, 4, 64, 32}; /* half-open: the one ends where the other begins */
+    items[1] =
+        (sw_place_item){2, 4, 64, 32}; /* half-open: the one ends where the other begins */
     CU_ASSERT_EQUAL(sw_place_check(items, 2, 96), SW_OK);
     items[1].lower = 1;
     CU_ASSERT_EQUAL(sw_place_check(items, 2, 96), SW_INVALID);
@@ -228,7 +236,8 @@ static void its_scratch_can_fail(void)
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, solve_some, NULL), 1);
 }
 
-/* ---- published problems ------------------------------------------------------------------------ */
+/* ---- published problems
+ * ------------------------------------------------------------------------ */
 
 /* id,lower,upper,size with a header line. 0 when it cannot be read. */
 static size_t read_csv(const char *path)
@@ -285,15 +294,19 @@ static void the_largest_published_problem(void)
 }
 
 static const sw_test tests[] = {
-    {"random problems are solved soundly and near the bound", random_problems_are_solved_soundly},
-    {"rectangles cut into pieces come near their known optimum", cut_rectangles_come_near_their_optimum},
+    {"random problems are solved soundly and near the bound",
+     random_problems_are_solved_soundly},
+    {"rectangles cut into pieces come near their known optimum",
+     cut_rectangles_come_near_their_optimum},
     {"equal input gives equal output", equal_input_gives_equal_output},
-    {"chains, stacks and nested lifetimes reach the lower bound", simple_shapes_reach_the_bound},
+    {"chains, stacks and nested lifetimes reach the lower bound",
+     simple_shapes_reach_the_bound},
     {"bad items are named", bad_items_are_named},
     {"the checker finds planted overlaps", the_checker_finds_planted_faults},
     {"its scratch memory can fail", its_scratch_can_fail},
     {"hard published problems are solved soundly", hard_published_problems},
     {"published training steps come within two percent", published_training_steps},
-    {"the largest published problem comes within five percent", the_largest_published_problem, .full = true},
+    {"the largest published problem comes within five percent", the_largest_published_problem,
+     .full = true},
 };
 SW_SUITE("place", tests)

@@ -4,8 +4,20 @@
 
 static void products_and_sums_are_exact_or_refused(void)
 {
-    static const size_t edges[] = {0, 1, 2, 3, 63, 64, 65, (size_t)1 << 31, ((size_t)1 << 32) - 1,
-                                   (size_t)1 << 32, SIZE_MAX / 2, SIZE_MAX / 2 + 1, SIZE_MAX - 1, SIZE_MAX};
+    static const size_t edges[] = {0,
+                                   1,
+                                   2,
+                                   3,
+                                   63,
+                                   64,
+                                   65,
+                                   (size_t)1 << 31,
+                                   ((size_t)1 << 32) - 1,
+                                   (size_t)1 << 32,
+                                   SIZE_MAX / 2,
+                                   SIZE_MAX / 2 + 1,
+                                   SIZE_MAX - 1,
+                                   SIZE_MAX};
     const size_t n = sizeof edges / sizeof *edges;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++) {
@@ -40,9 +52,11 @@ static void rounding_up_stops_at_the_largest_multiple(void)
 static void elements_of_shapes(void)
 {
     int64_t out = 7777;
-    const int64_t usual[] = {128, 6, 24, 24}, big[] = {INT64_MAX / 16, 1}, many[] = {1 << 30, 1 << 30, 1};
+    const int64_t usual[] = {128, 6, 24, 24}, big[] = {INT64_MAX / 16, 1},
+                  many[] = {1 << 30, 1 << 30, 1};
     const int64_t over[] = {INT64_MAX / 16 + 1}, wraps[] = {INT64_MAX, 2}, negative[] = {4, -1};
-    const int64_t empty[] = {0, 5}, late_zero[] = {INT64_MAX / 16, 0}, negative_after_zero[] = {0, -1};
+    const int64_t empty[] = {0, 5}, late_zero[] = {INT64_MAX / 16, 0},
+                  negative_after_zero[] = {0, -1};
     CU_ASSERT(sw_size_elements(usual, 4, &out) && out == 128 * 6 * 24 * 24);
     CU_ASSERT(sw_size_elements(usual, 0, &out) && out == 1); /* a scalar */
     CU_ASSERT(sw_size_elements(big, 2, &out) && out == INT64_MAX / 16);
@@ -58,7 +72,8 @@ static void elements_of_shapes(void)
 }
 
 static const sw_test tests[] = {
-    {"products and sums are exact or refused and leave *out", products_and_sums_are_exact_or_refused},
+    {"products and sums are exact or refused and leave *out",
+     products_and_sums_are_exact_or_refused},
     {"rounding up stops at the largest multiple", rounding_up_stops_at_the_largest_multiple},
     {"the elements of a shape fit in bytes of any type or are refused", elements_of_shapes},
 };

@@ -12,7 +12,8 @@
 #define MIB ((size_t)1 << 20)
 
 static const sw_sim_script plain_sim = {.capacity_bytes = 64 * MIB, .fail_commit = -1};
-static const sw_sim_script fine_sim = {.capacity_bytes = 64 * MIB, .granularity = 4096, .fail_commit = -1};
+static const sw_sim_script fine_sim = {
+    .capacity_bytes = 64 * MIB, .granularity = 4096, .fail_commit = -1};
 
 static sw_status create_sim(sw_store **out, size_t bytes)
 {
@@ -27,7 +28,9 @@ static sw_status create_fine_sim(sw_store **out, size_t bytes)
 static const struct kind {
     const char *name;
     sw_status (*create)(sw_store **out, size_t bytes);
-} kinds[] = {{"host", sw_store_host_create}, {"sim", create_sim}, {"sim with small steps", create_fine_sim}};
+} kinds[] = {{"host", sw_store_host_create},
+             {"sim", create_sim},
+             {"sim with small steps", create_fine_sim}};
 
 static void destroy(void *store)
 {
@@ -69,7 +72,8 @@ static void contract_of(const struct kind *kind)
     CU_ASSERT_EQUAL(store->ops->commit(store, 1), SW_OK);
     CU_ASSERT_EQUAL(store->committed_bytes, store->granularity);
     CU_ASSERT_EQUAL(store->ops->commit(store, 5 * MIB + 1), SW_OK);
-    CU_ASSERT(store->committed_bytes > 5 * MIB && store->committed_bytes % store->granularity == 0);
+    CU_ASSERT(store->committed_bytes > 5 * MIB &&
+              store->committed_bytes % store->granularity == 0);
     CU_ASSERT(store->committed_bytes < 5 * MIB + 1 + store->granularity);
     CU_ASSERT_PTR_EQUAL(store->base, base);
     const size_t committed = store->committed_bytes;
@@ -83,10 +87,12 @@ static void contract_of(const struct kind *kind)
     CU_ASSERT_EQUAL(store->ops->commit(store, 9 * MIB), SW_OK); /* grows while it is in use */
     CU_ASSERT_EQUAL(base[committed - 1], 0x77);
     base[9 * MIB - 1] = 1;
-    CU_ASSERT(!writable(base + store->committed_bytes) || store->committed_bytes == store->reserved_bytes);
+    CU_ASSERT(!writable(base + store->committed_bytes) ||
+              store->committed_bytes == store->reserved_bytes);
 
     CU_ASSERT_EQUAL(store->ops->trim(store, MIB), SW_OK);
-    CU_ASSERT(store->committed_bytes >= MIB && store->committed_bytes < MIB + store->granularity);
+    CU_ASSERT(store->committed_bytes >= MIB &&
+              store->committed_bytes < MIB + store->granularity);
     CU_ASSERT_EQUAL(base[MIB - 1], 0x77);
     CU_ASSERT(!writable(base + store->committed_bytes));
     const size_t kept = store->committed_bytes;
@@ -115,7 +121,8 @@ static void every_kind_keeps_the_contract(void)
     sw_store_destroy(NULL);
 }
 
-/* Create, commit, destroy, with a second try in place: a refused commit must leave the store usable. */
+/* Create, commit, destroy, with a second try in place: a refused commit must leave the store
+ * usable. */
 static sw_status create_and_commit(void *arg)
 {
     const struct kind *kind = arg;
@@ -202,7 +209,8 @@ static void sim_fails_as_planned_and_stays_failed_if_sticky(void)
     CU_ASSERT_EQUAL(once->ops->commit(once, 3 * MIB), SW_NOMEM);
     CU_ASSERT_EQUAL(once->committed_bytes, 2 * MIB);
     CU_ASSERT_EQUAL(once->ops->commit(once, 3 * MIB), SW_OK); /* a retry works */
-    sw_store *dead = sim_with(&(sw_sim_script){.capacity_bytes = 64 * MIB, .fail_commit = 0, .sticky = true});
+    sw_store *dead = sim_with(
+        &(sw_sim_script){.capacity_bytes = 64 * MIB, .fail_commit = 0, .sticky = true});
     CU_ASSERT_EQUAL(dead->ops->commit(dead, MIB), SW_NOMEM);
     CU_ASSERT_EQUAL(dead->ops->commit(dead, MIB), SW_DEVICE);
     CU_ASSERT_EQUAL(dead->ops->trim(dead, 0), SW_DEVICE);
@@ -216,7 +224,8 @@ static void sim_keeps_a_log_of_its_first_calls(void)
     CU_ASSERT_EQUAL(store->ops->host_access(store, true), SW_OK);
     CU_ASSERT_EQUAL(store->ops->host_access(store, false), SW_OK);
     CU_ASSERT_EQUAL(store->ops->trim(store, 100), SW_OK);
-    static const char *const expected[] = {"commit 4194304", "access on", "access off", "trim 100"};
+    static const char *const expected[] = {"commit 4194304", "access on", "access off",
+                                           "trim 100"};
     for (size_t i = 0; i < 4; i++)
         CU_ASSERT_STRING_EQUAL(sw_store_sim_log(store, i), expected[i]);
     CU_ASSERT_PTR_NULL(sw_store_sim_log(store, 4));
@@ -235,7 +244,8 @@ static const sw_test tests[] = {
     {"impossible reservations are refused", impossible_reservations_are_refused},
     {"sim memory is out of reach unless opened", sim_memory_is_out_of_reach_unless_opened},
     {"sim capacity refuses and changes nothing", sim_capacity_refuses_and_changes_nothing},
-    {"sim fails as planned, and stays failed if sticky", sim_fails_as_planned_and_stays_failed_if_sticky},
+    {"sim fails as planned, and stays failed if sticky",
+     sim_fails_as_planned_and_stays_failed_if_sticky},
     {"sim keeps a log of its first calls", sim_keeps_a_log_of_its_first_calls},
 };
 SW_SUITE("store", tests)

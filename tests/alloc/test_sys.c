@@ -1,4 +1,5 @@
-/* The file, thread and library tables: what they do, how each call fails, and what messages say. */
+/* The file, thread and library tables: what they do, how each call fails, and what messages
+ * say. */
 #include "alloc/sys.h"
 #include "alloc/fault.h"
 #include "tests/support/heap.h"
@@ -50,7 +51,8 @@ static void what_was_written_is_read_back(void)
     CU_ASSERT_EQUAL_FATAL(sw_file_open(&file, path, SW_FILE_READ), SW_OK);
     CU_ASSERT_STRING_EQUAL(sw_file_path(file), path);
     CU_ASSERT(sw_file_size(file, &bytes) == SW_OK && bytes == 13);
-    CU_ASSERT(sw_file_seek(file, 8) == SW_OK && sw_file_read(file, text, 4, &got) == SW_OK && got == 4);
+    CU_ASSERT(sw_file_seek(file, 8) == SW_OK && sw_file_read(file, text, 4, &got) == SW_OK &&
+              got == 4);
     CU_ASSERT_EQUAL(memcmp(text, "89ab", 4), 0);
     CU_ASSERT(sw_file_read(file, text, 4, &got) == SW_OK && got == 1);
     CU_ASSERT(sw_file_read(file, text, 4, &got) == SW_OK && got == 0);
@@ -195,7 +197,8 @@ static void a_dash_is_standard_output(void)
     CU_ASSERT_FATAL(kept >= 0 && fd >= 0);
     dup2(fd, STDOUT_FILENO);
     const sw_status first = write_file("-", SW_FILE_WRITE, "one ", 4);
-    const sw_status second = write_file("-", SW_FILE_WRITE, "two", 3); /* closing leaves it open */
+    const sw_status second =
+        write_file("-", SW_FILE_WRITE, "two", 3); /* closing leaves it open */
     dup2(kept, STDOUT_FILENO);
     close(kept);
     close(fd);
@@ -203,7 +206,8 @@ static void a_dash_is_standard_output(void)
     CU_ASSERT_EQUAL(second, SW_OK);
     CU_ASSERT_EQUAL(read_file(path, text, sizeof text - 1, &got), SW_OK);
     CU_ASSERT_STRING_EQUAL(text, "one two");
-    CU_ASSERT_EQUAL(read_file("-", text, 1, &got), SW_IO); /* no such file: only writing knows it */
+    CU_ASSERT_EQUAL(read_file("-", text, 1, &got),
+                    SW_IO); /* no such file: only writing knows it */
 }
 
 static void add_one(void *arg)
@@ -214,7 +218,8 @@ static void add_one(void *arg)
 static sw_status start_and_join(void *arg)
 {
     sw_thread *thread;
-    SW_TRY(sw_thread_start(&thread, add_one, arg, "a name that is longer than the system's fifteen"));
+    SW_TRY(sw_thread_start(&thread, add_one, arg,
+                           "a name that is longer than the system's fifteen"));
     sw_thread_join(thread);
     return SW_OK;
 }
@@ -263,7 +268,8 @@ static void the_clock_goes_forward(void)
 
 static const sw_test tests[] = {
     {"what was written is read back", what_was_written_is_read_back},
-    {"messages name the path and the reason; outputs stay", messages_name_the_path_and_the_reason},
+    {"messages name the path and the reason; outputs stay",
+     messages_name_the_path_and_the_reason},
     {"a full disk is reported", a_full_disk_is_reported},
     {"every file call can fail, names a path and leaks nothing", every_file_call_can_fail},
     {"a close that fails still closes", a_close_that_fails_still_closes},

@@ -88,28 +88,31 @@ int main(void)
         CHECK(memcmp(w[0], w[1], sizeof w[0]) == 0);
         const float rate = sw_knob_get(sw_optimizer_lr(m[best].opt, 0));
         CHECK(sw_knob_get(sw_optimizer_lr(m[worst].opt, 0)) == rate);
-        sw_knob_set(sw_optimizer_lr(m[worst].opt, 0), rate * 1.2f);
+        const float factor = round % 2 == 0 ? 1.2f : 0.8f;
+        sw_knob_set(sw_optimizer_lr(m[worst].opt, 0), rate * factor);
         TRY(sw_run(e, &a[worst]));
         TRY(sw_run(e, &a[best]));
         sw_run_info info = {sizeof info};
         TRY(sw_last_run(e, &info));
         CHECK(info.warm && info.allocations == 0);
-        /* The same gradient with 1.2 times the rate. */
+        /* The same gradient with another rate. */
         TRY(sw_param_read(m[best].f1.weight, v[0], sizeof v[0]));
         TRY(sw_param_read(m[worst].f1.weight, v[1], sizeof v[1]));
         for (int i = 0; i < 16; i++)
             for (int k = 0; k < 2; k++) {
                 const float by_best = v[0][i][k] - w[0][i][k], by_worst = v[1][i][k] - w[1][i][k];
-                CHECK(fabsf(by_worst - 1.2f * by_best) < 1e-6f);
+                CHECK(fabsf(by_worst - factor * by_best) < 1e-6f);
             }
     }
-    double worst = 0, best = 1e9;
+    double best = 1e9;
+    int better = 0;
     for (int i = 0; i < MEMBERS; i++) {
-        worst = fmax(worst, loss[i]);
         best = fmin(best, loss[i]);
+        better += loss[i] < first_best;
     }
-    printf("worst loss %.4f, then %.4f; best %.4f, then %.4f\n", first_worst, worst, first_best, best);
-    CHECK(worst < 0.5 * first_worst && best < first_best);
+    printf("loss of the best %.4f, then %.4f; %d of %d members have passed it (the worst had %.4f)\n", first_best,
+           best, better, MEMBERS, first_worst);
+    CHECK(best < 0.2 * first_best && better >= MEMBERS / 2);
     for (int i = 0; i < MEMBERS; i++)
         sw_model_destroy(model[i]);
     sw_exec_destroy(e);

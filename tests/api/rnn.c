@@ -38,12 +38,13 @@ static void rnn_step(sw_ctx *c, void *u)
         sw_value l = sw_softmax_ce(c, sw_apply_linear(c, m->out, h), sw_slice(c, y, 0, t, 1));
         loss = t ? sw_add(c, loss, l) : l;
     }
-    sw_assign(c, m->h, sw_detach(c, h));
     sw_metric(c, "loss", sw_scale_by(c, loss, 1.0f / (float)sw_dim(c, x, 0)));
     if (sw_ctx_mode(c) == SW_TRAIN) {
         sw_backward(c, loss, &m->opt, 1);
         sw_update(c, m->opt);
     }
+    /* Behind the backward pass, which needs the state as it was. */
+    sw_assign(c, m->h, sw_detach(c, h));
 }
 
 /* 0 1 2 3 2 1, over and over: what follows 1 or 2 depends on what came before. */

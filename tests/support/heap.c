@@ -30,16 +30,17 @@ static uint64_t sweep_mode(sw_fault_kind kind, sw_fault_mode mode, sw_status sta
             SW_CHECK(got == SW_OK, "nothing failed on purpose: %s", sw_last_error());
             return k;
         }
-        SW_CHECK(status == SW_OK ? got != SW_OK : got == status, "%s site %llu: %s", sw_fault_kind_name(kind),
-                 (unsigned long long)k, sw_status_name(got));
-        SW_CHECK(sw_last_error()[0] != '\0', "%s site %llu has no message", sw_fault_kind_name(kind),
-                 (unsigned long long)k);
+        SW_CHECK(status == SW_OK ? got != SW_OK : got == status, "%s site %llu: %s",
+                 sw_fault_kind_name(kind), (unsigned long long)k, sw_status_name(got));
+        SW_CHECK(sw_last_error()[0] != '\0', "%s site %llu has no message",
+                 sw_fault_kind_name(kind), (unsigned long long)k);
     }
     SW_CHECK(false, "more than %d sites", MAX_SITES);
     return MAX_SITES;
 }
 
-uint64_t sw_sweep(sw_fault_kind kind, sw_status status, sw_status (*operation)(void *arg), void *arg)
+uint64_t sw_sweep(sw_fault_kind kind, sw_status status, sw_status (*operation)(void *arg),
+                  void *arg)
 {
     const uint64_t sites = sweep_mode(kind, SW_FAULT_ONCE, status, operation, arg);
     (void)sweep_mode(kind, SW_FAULT_FROM, status, operation, arg);

@@ -1,4 +1,5 @@
-/* The runner behind suite.h: registers the tables with CUnit, listens to its events, prints and counts. */
+/* The runner behind suite.h: registers the tables with CUnit, listens to its events, prints and
+ * counts. */
 #include "tests/support/suite.h"
 #include <ftw.h>
 #include <stdarg.h>
@@ -65,7 +66,8 @@ void sw_note(const char *format, ...)
     fflush(stdout);
 }
 
-bool sw_check(bool passed, const char *file, unsigned line, const char *condition, const char *format, ...)
+bool sw_check(bool passed, const char *file, unsigned line, const char *condition,
+              const char *format, ...)
 {
     if (passed)
         return CU_assertImplementation(CU_TRUE, line, condition, file, "", CU_FALSE);
@@ -80,7 +82,8 @@ bool sw_check(bool passed, const char *file, unsigned line, const char *conditio
     return CU_assertImplementation(CU_FALSE, line, text, file, "", CU_FALSE);
 }
 
-/* ---- CUnit's events ---------------------------------------------------------------------------- */
+/* ---- CUnit's events
+ * ---------------------------------------------------------------------------- */
 
 static void test_starts(const CU_pTest test, const CU_pSuite suite)
 {
@@ -90,7 +93,8 @@ static void test_starts(const CU_pTest test, const CU_pSuite suite)
     fflush(stdout); /* a crash then shows where */
 }
 
-static void test_ends(const CU_pTest test, const CU_pSuite suite, const CU_pFailureRecord failures)
+static void test_ends(const CU_pTest test, const CU_pSuite suite,
+                      const CU_pFailureRecord failures)
 {
     (void)test;
     (void)suite;
@@ -121,7 +125,8 @@ static void test_ends(const CU_pTest test, const CU_pSuite suite, const CU_pFail
     fflush(stdout);
 }
 
-/* Every table becomes a CUnit suite of the tests that are wanted now. False when CUnit refused. */
+/* Every table becomes a CUnit suite of the tests that are wanted now. False when CUnit refused.
+ */
 static bool register_all(const char *part)
 {
     for (const sw_suite *suite = first_suite; suite != NULL; suite = suite->next) {
@@ -145,7 +150,8 @@ static bool register_all(const char *part)
     return true;
 }
 
-/* ---- paths ------------------------------------------------------------------------------------- */
+/* ---- paths
+ * ------------------------------------------------------------------------------------- */
 
 const char *sw_source_root(void)
 {
@@ -161,9 +167,10 @@ const char *sw_data_path(const char *name)
 {
     static char path[1024];
     const char *given = getenv("STEPWELL_DATA");
-    const int n = given != NULL && *given != '\0'
-                      ? snprintf(path, sizeof path, "%s/%s", given, name)
-                      : snprintf(path, sizeof path, "%s/../shared/data/%s", SW_SOURCE_ROOT, name);
+    const int n =
+        given != NULL && *given != '\0'
+            ? snprintf(path, sizeof path, "%s/%s", given, name)
+            : snprintf(path, sizeof path, "%s/../shared/data/%s", SW_SOURCE_ROOT, name);
     struct stat st;
     return n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 ? path : NULL;
 }
@@ -203,7 +210,8 @@ const char *sw_temp_path(const char *name)
     return path;
 }
 
-/* ---- numbers and main -------------------------------------------------------------------------- */
+/* ---- numbers and main
+ * -------------------------------------------------------------------------- */
 
 uint64_t sw_dice_next(sw_dice *dice)
 {

@@ -1,5 +1,5 @@
-/* The test frame: tables of tests over CUnit, and a main() that CUnit lacks - it fails when an assert
- * failed, shows skips and ends with one line of totals.
+/* The test frame: tables of tests over CUnit, and a main() that CUnit lacks - it fails when an
+ * assert failed, shows skips and ends with one line of totals.
  *
  *     static void denied_push_changes_nothing(void) { CU_ASSERT_EQUAL(...); }
  *     static const sw_test tests[] = {
@@ -8,10 +8,10 @@
  *     };
  *     SW_SUITE("arena", tests)
  *
- * All files of one executable are linked with support/suite.c; suites register themselves. Run it as
- *     test_alloc [quick|full] [PART]      PART: only tests whose "suite: name" contains it
- * Without a word $STEPWELL_TESTS decides, else quick. Asserts belong to the main thread: threads of a
- * test report through variables that it checks after joining them. */
+ * All files of one executable are linked with support/suite.c; suites register themselves. Run
+ * it as test_alloc [quick|full] [PART]      PART: only tests whose "suite: name" contains it
+ * Without a word $STEPWELL_TESTS decides, else quick. Asserts belong to the main thread:
+ * threads of a test report through variables that it checks after joining them. */
 #ifndef SW_TESTS_SUITE_H
 #define SW_TESTS_SUITE_H
 
@@ -36,22 +36,22 @@ typedef struct sw_suite {
 void sw_suite_register(sw_suite *suite);
 
 /* One per file. */
-#define SW_SUITE(title, table)                                                                     \
-    static sw_suite sw_suite_here = {title, table, sizeof(table) / sizeof *(table), NULL};         \
-    __attribute__((constructor)) static void sw_suite_enter(void)                                  \
-    {                                                                                              \
-        sw_suite_register(&sw_suite_here);                                                         \
+#define SW_SUITE(title, table)                                                                 \
+    static sw_suite sw_suite_here = {title, table, sizeof(table) / sizeof *(table), NULL};     \
+    __attribute__((constructor)) static void sw_suite_enter(void)                              \
+    {                                                                                          \
+        sw_suite_register(&sw_suite_here);                                                     \
     }
 
 /* Whether `full` was asked for: for tests that do the same over fewer cases in quick mode. */
 bool sw_tests_full(void);
 
-/* Leave the test: it is counted as skipped and the reason is printed. A test that has failed an assert
- * before stays failed. Only in the test function itself. */
-#define SW_SKIP(reason)                                                                            \
-    do {                                                                                           \
-        sw_test_skip(reason);                                                                      \
-        return;                                                                                    \
+/* Leave the test: it is counted as skipped and the reason is printed. A test that has failed an
+ * assert before stays failed. Only in the test function itself. */
+#define SW_SKIP(reason)                                                                        \
+    do {                                                                                       \
+        sw_test_skip(reason);                                                                  \
+        return;                                                                                \
     } while (0)
 void sw_test_skip(const char *reason);
 
@@ -59,24 +59,26 @@ void sw_test_skip(const char *reason);
 void sw_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* An assert that says more than its expression: numbers, case names, sw_last_error(). */
-#define SW_CHECK(condition, ...) sw_check((condition), __FILE__, __LINE__, #condition, __VA_ARGS__)
-bool sw_check(bool passed, const char *file, unsigned line, const char *condition, const char *format,
-              ...) __attribute__((format(printf, 5, 6)));
+#define SW_CHECK(condition, ...)                                                               \
+    sw_check((condition), __FILE__, __LINE__, #condition, __VA_ARGS__)
+bool sw_check(bool passed, const char *file, unsigned line, const char *condition,
+              const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Call after(arg) when the running test has ended, also when a _FATAL assert left it. The last one
- * registered is called first; at most 64. */
+/* Call after(arg) when the running test has ended, also when a _FATAL assert left it. The last
+ * one registered is called first; at most 64. */
 void sw_after(void (*after)(void *arg), void *arg);
 
-/* Full path of a file or folder of the data sets, or NULL where it is missing (then skip): below
- * $STEPWELL_DATA, else below shared/data beside the source tree. Valid until the next call. */
+/* Full path of a file or folder of the data sets, or NULL where it is missing (then skip):
+ * below $STEPWELL_DATA, else below shared/data beside the source tree. Valid until the next
+ * call. */
 const char *sw_data_path(const char *name);
 
 /* The source tree's root; the build's root (where the library and program are). */
 const char *sw_source_root(void);
 const char *sw_build_root(void);
 
-/* A path in a folder that is made for this process and removed with all in it at the end. Valid until
- * the sixteenth next call. "" is the folder itself. */
+/* A path in a folder that is made for this process and removed with all in it at the end. Valid
+ * until the sixteenth next call. "" is the folder itself. */
 const char *sw_temp_path(const char *name);
 
 /* Reproducible numbers for tests (splitmix64). */

@@ -1,10 +1,11 @@
 /* The stepwell side of the comparisons with PyTorch; compare.py and speed.py start it.
  *
- *   torch_peer dump MODEL DIR    writes to DIR: init.safetensors, batches.bin (per batch: 128 images of
- *                                784 bytes, 128 labels), grads.bin (float32, all parameters in order, of
- *                                the first batch), after.safetensors (ten Adam steps on ten batches)
- *   torch_peer speed THREADS     for each line with a number K on standard input runs K steps of lenet5,
- *                                batch 128, Adam, with the loader, and prints their times in ns */
+ *   torch_peer dump MODEL DIR    writes to DIR: init.safetensors, batches.bin (per batch: 128
+ * images of 784 bytes, 128 labels), grads.bin (float32, all parameters in order, of the first
+ * batch), after.safetensors (ten Adam steps on ten batches) torch_peer speed THREADS     for
+ * each line with a number K on standard input runs K steps of lenet5, batch 128, Adam, with the
+ * loader, and prints their times in ns */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +21,12 @@ typedef struct {
     int is_lenet5;
 } net;
 
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        if ((call) != SW_OK) {                                                                     \
-            fprintf(stderr, "%s: %s\n", #call, sw_last_error());                                   \
-            exit(1);                                                                               \
-        }                                                                                          \
+#define CHECK(call)                                                                            \
+    do {                                                                                       \
+        if ((call) != SW_OK) {                                                                 \
+            fprintf(stderr, "%s: %s\n", #call, sw_last_error());                               \
+            exit(1);                                                                           \
+        }                                                                                      \
     } while (0)
 
 static sw_value logits(sw_ctx *ctx, net *n)
@@ -130,7 +131,8 @@ static int dump(const char *name, const char *dir)
     const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = 2};
     CHECK(sw_exec_create(&exec, &exec_opts));
     net kept, trained;
-    sw_model *keeper = make(exec, &kept, is_lenet5, 1), *model = make(exec, &trained, is_lenet5, 0);
+    sw_model *keeper = make(exec, &kept, is_lenet5, 1),
+             *model = make(exec, &trained, is_lenet5, 0);
     sw_dataset *dataset;
     sw_loader *loader = make_loader(&dataset, BATCH * STEPS, 0);
     FILE *batches = create(dir, "batches.bin"), *gradients = create(dir, "grads.bin");
@@ -141,8 +143,14 @@ static int dump(const char *name, const char *dir)
         CHECK(sw_loader_next(loader, &inputs, &n_inputs));
         fwrite(inputs[0].data, 1, BATCH * 784, batches);
         fwrite(inputs[1].data, 1, BATCH, batches);
-        sw_run_args args = {.size = sizeof args, .fn = train_step, .user = &trained, .models = &model,
-                            .n_models = 1, .inputs = inputs, .n_inputs = n_inputs, .step = step};
+        sw_run_args args = {.size = sizeof args,
+                            .fn = train_step,
+                            .user = &trained,
+                            .models = &model,
+                            .n_models = 1,
+                            .inputs = inputs,
+                            .n_inputs = n_inputs,
+                            .step = step};
         CHECK(sw_run(exec, &args));
         args.fn = gradient_step;
         args.user = &kept;
@@ -190,9 +198,14 @@ static int speed(int threads)
                 CHECK(sw_loader_epoch(loader, ++epoch));
                 CHECK(sw_loader_next(loader, &inputs, &n_inputs));
             }
-            const sw_run_args args = {.size = sizeof args, .fn = train_step, .user = &n,
-                                      .models = &model, .n_models = 1, .inputs = inputs,
-                                      .n_inputs = n_inputs, .step = step++};
+            const sw_run_args args = {.size = sizeof args,
+                                      .fn = train_step,
+                                      .user = &n,
+                                      .models = &model,
+                                      .n_models = 1,
+                                      .inputs = inputs,
+                                      .n_inputs = n_inputs,
+                                      .step = step++};
             double loss;
             CHECK(sw_run(exec, &args));
             CHECK(sw_metric_get(exec, "loss", &loss));

@@ -1,5 +1,6 @@
-/* The measurements of `stepwell bench`. Each compares within one run, interleaved, and shows minimum
- * and median: this kind of machine changes speed by a half from one second to the next. */
+/* The measurements of `stepwell bench`. Each compares within one run, interleaved, and shows
+ * minimum and median: this kind of machine changes speed by a half from one second to the next.
+ */
 #ifndef STEPWELL_BENCH_H
 #define STEPWELL_BENCH_H
 
@@ -10,8 +11,8 @@ int bench_record(int argc, char **argv);
 int bench_speed(int argc, char **argv);
 int bench_plan(int argc, char **argv);
 
-/* A perceptron of 5,034 parameters (40-64-32-10) with Adam, one exec, and a fixed batch: small enough
- * that whatever a step costs besides arithmetic shows. */
+/* A perceptron of 5,034 parameters (40-64-32-10) with Adam, one exec, and a fixed batch: small
+ * enough that whatever a step costs besides arithmetic shows. */
 typedef struct {
     sw_exec *exec;
     sw_model *model;
@@ -23,13 +24,15 @@ typedef struct {
     int64_t batch;
     uint64_t step;
 } bench_small;
-/* `opts` as for sw_exec_create. Two steps are run, so that the next one is warm. On failure nothing is
- * left behind. The struct may not move afterwards. */
-SW_MUST_USE sw_status bench_small_create(bench_small *small, int64_t batch, const sw_exec_opts *opts);
+/* `opts` as for sw_exec_create. Two steps are run, so that the next one is warm. On failure
+ * nothing is left behind. The struct may not move afterwards. */
+SW_MUST_USE sw_status bench_small_create(bench_small *small, int64_t batch,
+                                         const sw_exec_opts *opts);
 SW_MUST_USE sw_status bench_small_step(bench_small *small);
 void bench_small_destroy(bench_small *small);
 
-/* LeNet5, Adam, synthetic images through a loader: a whole step of `stepwell train`. The same rules. */
+/* LeNet5, Adam, synthetic images through a loader: a whole step of `stepwell train`. The same
+ * rules. */
 typedef struct {
     sw_exec *exec;
     tool_net net;

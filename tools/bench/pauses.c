@@ -1,8 +1,8 @@
 /* bench pauses: is the slowest step about as slow as the median one?
  *
- * A machine has pauses of its own. So each step is followed by a control: a loop of pure arithmetic
- * that takes as long as the median step, touches no memory and calls nothing. What the control shows
- * is the machine's; what the steps show beyond it would be ours. */
+ * A machine has pauses of its own. So each step is followed by a control: a loop of pure
+ * arithmetic that takes as long as the median step, touches no memory and calls nothing. What
+ * the control shows is the machine's; what the steps show beyond it would be ours. */
 #include "tools/bench/bench.h"
 
 typedef struct {
@@ -27,8 +27,8 @@ static uint64_t control(uint64_t turns)
     return cli_clock_ns() - start;
 }
 
-/* Turns that take as long as the median step, found by measuring both side by side; twice, because the
- * first guess may be far off. */
+/* Turns that take as long as the median step, found by measuring both side by side; twice,
+ * because the first guess may be far off. */
 static sw_status calibrate(bench_small *small, uint64_t *turns)
 {
     uint64_t guess = 50000;
@@ -93,15 +93,16 @@ static int report(const pauses_opts *o, cli_times *steps, cli_times *controls)
         sw_json_put_f64(&json, "control_max_over_median", max[1]);
         return result_json_end(&json, status);
     }
-    printf("%s steps of a perceptron of 5,034 parameters, batch %lld, each followed by the control\n\n",
+    printf("%s steps of a perceptron of 5,034 parameters, batch %lld, each followed by the "
+           "control\n\n",
            cli_digits(s.n).text, (long long)o->batch);
-    printf("%-12s %12s %12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max", "p99/median",
-           "max/median");
+    printf("%-12s %12s %12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max",
+           "p99/median", "max/median");
     const cli_summary *rows[] = {&s, &c};
     for (int i = 0; i < 2; i++)
         printf("%-12s %12s %12s %12s %12s %12.3f %12.3f\n", i == 0 ? "step" : "control",
-               cli_ns(rows[i]->min).text, cli_ns(rows[i]->median).text, cli_ns(rows[i]->p99).text,
-               cli_ns(rows[i]->max).text, p99[i], max[i]);
+               cli_ns(rows[i]->min).text, cli_ns(rows[i]->median).text,
+               cli_ns(rows[i]->p99).text, cli_ns(rows[i]->max).text, p99[i], max[i]);
     printf("%-12s %12s %12s %12s %12s %12.3f %12.3f\n", "step/control", "", "", "", "",
            p99[1] > 0.0 ? p99[0] / p99[1] : 0.0, max[1] > 0.0 ? max[0] / max[1] : 0.0);
     return cli_finish(status);
@@ -120,7 +121,8 @@ static int run(const pauses_opts *o)
     cli_catch_interrupt();
     if (status == SW_OK)
         status = measure(o, &small, &steps, &controls);
-    const int code = status == SW_OK ? report(o, &steps, &controls) : cli_library_error(status, false);
+    const int code =
+        status == SW_OK ? report(o, &steps, &controls) : cli_library_error(status, false);
     bench_small_destroy(&small);
     cli_times_free(&controls);
     cli_times_free(&steps);
@@ -134,12 +136,14 @@ int bench_pauses(int argc, char **argv)
         {"--steps", "N", CLI_COUNT, &o.steps, "20000", "steps, and controls", 1, 1 << 20, NULL},
         {"--batch", "N", CLI_COUNT, &o.batch, "128", "rows per step", 1, 1 << 16, NULL},
         {"--threads", "N", CLI_COUNT, &o.threads, "1", "threads that compute", 1, 256, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0, NULL},
+        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
+         NULL},
     };
     const cli_command command = {
         .name = "bench pauses",
         .usage = "[options]",
-        .about = "Steps of a small perceptron, each followed by pure arithmetic of the same length.",
+        .about =
+            "Steps of a small perceptron, each followed by pure arithmetic of the same length.",
         .options = options,
         .n_options = (int)(sizeof options / sizeof *options),
     };

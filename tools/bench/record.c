@@ -1,7 +1,7 @@
 /* bench record: what recording costs, as differences of medians within one run.
  *
- * Four subjects that differ in nothing but the recording take turns, step by step, and each round
- * begins with another of them, so that none always follows the same neighbour. */
+ * Four subjects that differ in nothing but the recording take turns, step by step, and each
+ * round begins with another of them, so that none always follows the same neighbour. */
 #include "alloc/sys.h"
 #include "tools/bench/bench.h"
 #include <stdlib.h>
@@ -60,7 +60,8 @@ static sw_status measure(record *r, int64_t steps)
         for (int turn = 0; turn < VARIANTS; turn++) {
             const int i = (int)((round + turn) % VARIANTS);
             const uint64_t start = cli_clock_ns();
-            SW_TRY(r->is_lenet ? bench_lenet_step(&r->lenet[i]) : bench_small_step(&r->small[i]));
+            SW_TRY(r->is_lenet ? bench_lenet_step(&r->lenet[i])
+                               : bench_small_step(&r->small[i]));
             cli_times_add(&r->times[i], cli_clock_ns() - start);
         }
     for (int i = 0; i < VARIANTS; i++)
@@ -141,9 +142,9 @@ static int run(const record_opts *o)
         put_subject(&json, &lenet, "lenet5");
         return result_json_end(&json, code);
     }
-    printf("batch %lld, %lld thread%s, %s and %s steps of each, taking turns\n\n", (long long)o->batch,
-           (long long)o->threads, o->threads == 1 ? "" : "s", cli_digits(small.summary[NONE].n).text,
-           cli_digits(lenet.summary[NONE].n).text);
+    printf("batch %lld, %lld thread%s, %s and %s steps of each, taking turns\n\n",
+           (long long)o->batch, (long long)o->threads, o->threads == 1 ? "" : "s",
+           cli_digits(small.summary[NONE].n).text, cli_digits(lenet.summary[NONE].n).text);
     print_subject(&small, "perceptron");
     print_subject(&lenet, "lenet5");
     return cli_finish(code);
@@ -153,16 +154,18 @@ int bench_record(int argc, char **argv)
 {
     record_opts o = {0};
     const cli_option options[] = {
-        {"--steps", "N", CLI_COUNT, &o.steps, "4000", "steps of the perceptron; a tenth for lenet5", 1,
-         1 << 20, NULL},
+        {"--steps", "N", CLI_COUNT, &o.steps, "4000",
+         "steps of the perceptron; a tenth for lenet5", 1, 1 << 20, NULL},
         {"--batch", "N", CLI_COUNT, &o.batch, "128", "rows per step", 1, 1 << 16, NULL},
         {"--threads", "N", CLI_COUNT, &o.threads, "1", "threads that compute", 1, 256, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0, NULL},
+        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
+         NULL},
     };
     const cli_command command = {
         .name = "bench record",
         .usage = "[options]",
-        .about = "Steps with and without a profile: a perceptron of 5,034 parameters, and LeNet5.",
+        .about =
+            "Steps with and without a profile: a perceptron of 5,034 parameters, and LeNet5.",
         .options = options,
         .n_options = (int)(sizeof options / sizeof *options),
     };

@@ -1,4 +1,5 @@
-/* bench speed and bench plan: how long a whole step of LeNet5 takes, and its tracing and planning. */
+/* bench speed and bench plan: how long a whole step of LeNet5 takes, and its tracing and
+ * planning. */
 #include "tools/bench/bench.h"
 
 typedef struct {
@@ -28,8 +29,8 @@ static int report(const speed_opts *o, const char *what, cli_times *times)
         bench_put(&json, what, &s);
         return result_json_end(&json, status);
     }
-    printf("lenet5, batch %lld, %lld thread%s, %s times\n\n", (long long)o->batch, (long long)o->threads,
-           o->threads == 1 ? "" : "s", cli_digits(s.n).text);
+    printf("lenet5, batch %lld, %lld thread%s, %s times\n\n", (long long)o->batch,
+           (long long)o->threads, o->threads == 1 ? "" : "s", cli_digits(s.n).text);
     printf("%-12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max");
     bench_print(what, &s);
     return cli_finish(status);
@@ -46,7 +47,8 @@ static int run_speed(const speed_opts *o)
     cli_catch_interrupt();
     if (status == SW_OK)
         status = time_steps(o, &lenet, &times);
-    const int code = status == SW_OK ? report(o, "step", &times) : cli_library_error(status, false);
+    const int code =
+        status == SW_OK ? report(o, "step", &times) : cli_library_error(status, false);
     bench_lenet_destroy(&lenet);
     cli_times_free(&times);
     return code;
@@ -56,10 +58,11 @@ static int run_speed(const speed_opts *o)
 static sw_status time_plan(const speed_opts *o, cli_times *times)
 {
     const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = (int)o->threads};
-    const tool_net_opts net_opts = {.kind = "lenet5",
-                                    .image = SW_SHAPE(1, 28, 28),
-                                    .n_classes = 10,
-                                    .optimizer = {.size = sizeof net_opts.optimizer, .kind = "adam"}};
+    const tool_net_opts net_opts = {
+        .kind = "lenet5",
+        .image = SW_SHAPE(1, 28, 28),
+        .n_classes = 10,
+        .optimizer = {.size = sizeof net_opts.optimizer, .kind = "adam"}};
     const sw_array inputs[] = {{SW_U8, SW_SHAPE(o->batch, 1, 28, 28), NULL},
                                {SW_U8, SW_SHAPE(o->batch), NULL}};
     sw_exec *exec = NULL;
@@ -93,7 +96,8 @@ static int run_plan(const speed_opts *o)
     cli_catch_interrupt();
     for (int64_t i = 0; i < o->steps && status == SW_OK && !cli_interrupted(); i++)
         status = time_plan(o, &times);
-    const int code = status == SW_OK ? report(o, "plan", &times) : cli_library_error(status, false);
+    const int code =
+        status == SW_OK ? report(o, "plan", &times) : cli_library_error(status, false);
     cli_times_free(&times);
     return code;
 }
@@ -104,7 +108,8 @@ static int parse(speed_opts *o, cli_command *command, const char *steps, int arg
         {"--steps", "N", CLI_COUNT, &o->steps, steps, "times", 1, 1 << 20, NULL},
         {"--batch", "N", CLI_COUNT, &o->batch, "128", "images per step", 1, 1 << 16, NULL},
         {"--threads", "N", CLI_COUNT, &o->threads, "2", "threads that compute", 1, 256, NULL},
-        {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0, NULL},
+        {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0,
+         NULL},
     };
     command->options = options;
     command->n_options = (int)(sizeof options / sizeof *options);
@@ -124,9 +129,10 @@ int bench_speed(int argc, char **argv)
 int bench_plan(int argc, char **argv)
 {
     speed_opts o = {0};
-    cli_command command = {.name = "bench plan",
-                           .usage = "[options]",
-                           .about = "Trace and plan a training step of LeNet5, from nothing each time."};
+    cli_command command = {
+        .name = "bench plan",
+        .usage = "[options]",
+        .about = "Trace and plan a training step of LeNet5, from nothing each time."};
     const int status = parse(&o, &command, "100", argc, argv);
     return status == CLI_GO ? run_plan(&o) : status;
 }

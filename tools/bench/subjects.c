@@ -4,7 +4,8 @@
 
 enum { IN = 40, H1 = 64, H2 = 32, OUT = 10, IMAGES = 128 * 32 };
 
-/* ---- the small one --------------------------------------------------------------------------- */
+/* ---- the small one
+ * --------------------------------------------------------------------------- */
 
 static void small_step(sw_ctx *ctx, void *user)
 {
@@ -87,7 +88,8 @@ void bench_small_destroy(bench_small *s)
     *s = (bench_small){0};
 }
 
-/* ---- LeNet5 ---------------------------------------------------------------------------------- */
+/* ---- LeNet5
+ * ---------------------------------------------------------------------------------- */
 
 static sw_status lenet_open(bench_lenet *l, int64_t batch, const sw_exec_opts *opts)
 {
@@ -99,14 +101,16 @@ static sw_status lenet_open(bench_lenet *l, int64_t batch, const sw_exec_opts *o
                                .optimizer = {.size = sizeof net.optimizer, .kind = "adam"}};
     SW_TRY(tool_net_create(&l->net, &net));
     SW_TRY(sw_model_ready(l->net.model, l->exec, 1));
-    const sw_loader_opts loader = {.size = sizeof loader, .batch = batch, .shuffle = 1, .drop_last = 1};
+    const sw_loader_opts loader = {
+        .size = sizeof loader, .batch = batch, .shuffle = 1, .drop_last = 1};
     SW_TRY(sw_loader_create(&l->loader, l->set, &loader));
     SW_TRY(sw_loader_epoch(l->loader, 0));
     SW_TRY(bench_lenet_step(l));
     return bench_lenet_step(l);
 }
 
-sw_status bench_lenet_create(bench_lenet *l, int64_t batch, bool one_batch, const sw_exec_opts *opts)
+sw_status bench_lenet_create(bench_lenet *l, int64_t batch, bool one_batch,
+                             const sw_exec_opts *opts)
 {
     *l = (bench_lenet){.one_batch = one_batch};
     const sw_status status = lenet_open(l, batch, opts);

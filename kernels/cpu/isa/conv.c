@@ -3,6 +3,9 @@
  * run over c, ky, kx, beginning with the bias. Rows and places outside the image are left out, not
  * multiplied by zero, and every element sees the same order in every block size.
  *
+ * With `up` > 1 it is the turned convolution that undoes a stride: output positions fall into `up` phases,
+ * each of which meets every up-th weight, and neighbours of one phase meet neighbouring places of x.
+ *
  * Parts of the work: one block of images and one band of output rows. */
 #include "kernels/cpu/isa/dense_internal.h"
 
@@ -12,70 +15,111 @@
 #define WIDE 2
 #endif
 
-/* What stays the same along a row: pointers to lane group, output channel and row. */
+/* What stays the same along a row of y. Tap t of a kernel row is weight first + t * up and meets row
+ * at + t of x; columns alike. */
 typedef struct {
     const swi_conv_job *j;
     const float *x; /* this block, lane group */
     const float *w; /* first channel of the register block */
-    const float *bias;
-    float *y; /* first channel, this row */
-    int64_t row;
+    const float *bias; /* of the register block, or zeros */
+    float *y;          /* first channel, this row */
+    int64_t ky, t0, t1, iy; /* first weight row; taps that meet the image; x's row for tap 0 */
 } row_args;
 
-/* ob channels, pb positions from ox on; ob, pb, edge and unit (stride 1) are constants. With `edge`
- * each place is tested against the image. */
+/* For output place i: the first weight and how many there are, up apart, and the place in x of the
+ * first. */
+static inline int64_t taps_of(const sw_conv *s, int64_t i, int64_t pad, int64_t up, int64_t kernel,
+                              int64_t *first, int64_t *at)
+{
+    const int64_t v = i * s->stride - pad;
+    *first = up == 1 ? 0 : (up - v % up) % up;
+    *at = up == 1 ? v : (v + *first) / up;
+    return kernel > *first ? (kernel - *first + up - 1) / up : 0;
+}
+
+/* Two loops, not one with a test in it: clang would keep the sums in memory. */
+SW_VEC_FN void store(const row_args *r, vf acc[6][WIDE], int64_t ox, int ob, int pb, int64_t up)
+{
+    const int64_t plane = r->j->s.out_h * r->j->s.out_w;
+    float *y = r->y + ox * SWI_LANES;
+    if (r->j->accumulate) {
+        SW_UNROLL
+        for (int o = 0; o < ob; o++) {
+            SW_UNROLL
+            for (int p = 0; p < pb; p++)
+                acc[o][p] = vadd(vload(y + (o * plane + p * up) * SWI_LANES), acc[o][p]);
+        }
+    }
+    SW_UNROLL
+    for (int o = 0; o < ob; o++) {
+        SW_UNROLL
+        for (int p = 0; p < pb; p++)
+            vstore(y + (o * plane + p * up) * SWI_LANES, acc[o][p]);
+    }
+}
+
+/* ob channels by pb positions, `up` apart from ox on; ob, pb, edge and unit (no strides) are constants.
+ * With `edge` each place is tested against the image. */
 SW_VEC_FN void tile(const row_args *r, int64_t ox, int ob, int pb, bool edge, bool unit)
 {
     const sw_conv *s = &r->j->s;
-    const int64_t stride = unit ? 1 : s->stride, step = stride * SWI_LANES;
+    const int64_t up = unit ? 1 : r->j->up, stride = unit ? 1 : s->stride, step = stride * SWI_LANES;
     const int64_t kk = s->kernel_h * s->kernel_w, per_out = s->in_c * kk;
-    const int64_t iy0 = r->row * stride - r->j->pad_y, ix0 = ox * stride - r->j->pad_x;
-    const int64_t ky0 = iy0 < 0 ? -iy0 : 0;
-    const int64_t ky1 = s->in_h - iy0 < s->kernel_h ? s->in_h - iy0 : s->kernel_h;
+    int64_t kx = 0, ix = ox - r->j->pad_x, nx = s->kernel_w;
+    if (!unit)
+        nx = taps_of(s, ox, r->j->pad_x, up, s->kernel_w, &kx, &ix);
     vf acc[6][WIDE];
-    for (int o = 0; o < ob; o++)
+    SW_UNROLL
+    for (int o = 0; o < ob; o++) {
+        SW_UNROLL
         for (int p = 0; p < pb; p++)
-            acc[o][p] = r->bias != NULL ? vset1(r->bias[o]) : vzero();
+            acc[o][p] = vset1(r->bias[o]);
+    }
     for (int64_t c = 0; c < s->in_c; c++)
-        for (int64_t ky = ky0; ky < ky1; ky++) {
-            const float *x = r->x + ((c * s->in_h + iy0 + ky) * s->in_w + ix0) * SWI_LANES;
-            const float *w = r->w + c * kk + ky * s->kernel_w;
-            for (int64_t kx = 0; kx < s->kernel_w; kx++, x += SWI_LANES, w++) {
+        for (int64_t ty = r->t0; ty < r->t1; ty++) {
+            const float *x = r->x + ((c * s->in_h + r->iy + ty) * s->in_w + ix) * SWI_LANES;
+            const float *w = r->w + c * kk + (r->ky + ty * up) * s->kernel_w + kx;
+            for (int64_t tx = 0; tx < nx; tx++, x += SWI_LANES, w += up) {
+                vf v[WIDE];
                 if (edge) {
+                    SW_UNROLL
                     for (int p = 0; p < pb; p++) {
-                        if ((uint64_t)(ix0 + kx + p * stride) >= (uint64_t)s->in_w)
+                        if ((uint64_t)(ix + tx + p * stride) >= (uint64_t)s->in_w)
                             continue;
-                        const vf v = vload(x + p * step);
+                        v[p] = vload(x + p * step);
+                        SW_UNROLL
                         for (int o = 0; o < ob; o++)
-                            acc[o][p] = vfma(vset1(w[o * per_out]), v, acc[o][p]);
+                            acc[o][p] = vfma(vset1(w[o * per_out]), v[p], acc[o][p]);
                     }
                     continue;
                 }
-                vf v[WIDE];
+                SW_UNROLL
                 for (int p = 0; p < pb; p++)
                     v[p] = vload(x + p * step);
+                SW_UNROLL
                 for (int o = 0; o < ob; o++) {
                     const vf weight = vset1(w[o * per_out]);
+                    SW_UNROLL
                     for (int p = 0; p < pb; p++)
                         acc[o][p] = vfma(weight, v[p], acc[o][p]);
                 }
             }
         }
-    for (int o = 0; o < ob; o++)
-        for (int p = 0; p < pb; p++) {
-            float *y = r->y + (o * s->out_h * s->out_w + ox + p) * SWI_LANES;
-            vstore(y, r->j->accumulate ? vadd(vload(y), acc[o][p]) : acc[o][p]);
-        }
+    store(r, acc, ox, ob, pb, up);
 }
 
-SW_VEC_FN void row_of(const row_args *r, int ob, bool unit)
+/* Positions of one phase: first, first + up, ... They meet neighbouring places of x. */
+SW_VEC_FN void phase_of(const row_args *r, int64_t first, int ob, bool unit)
 {
     const sw_conv *s = &r->j->s;
-    for (int64_t ox = 0; ox < s->out_w;) {
-        const int64_t left = s->out_w - ox;
+    const int64_t up = unit ? 1 : r->j->up, stride = unit ? 1 : s->stride;
+    for (int64_t ox = first; ox < s->out_w;) {
+        const int64_t left = (s->out_w - ox + up - 1) / up;
         const int pb = left >= WIDE ? WIDE : left >= 2 ? 2 : 1;
-        const int64_t first = ox * s->stride - r->j->pad_x;
-        const bool edge = first < 0 || first + (pb - 1) * s->stride + s->kernel_w > s->in_w;
+        int64_t kx = 0, ix = ox - r->j->pad_x, nx = s->kernel_w;
+        if (!unit)
+            nx = taps_of(s, ox, r->j->pad_x, up, s->kernel_w, &kx, &ix);
+        const bool edge = ix < 0 || ix + (pb - 1) * stride + nx > s->in_w;
         if (pb == WIDE) {
             if (edge)
                 tile(r, ox, ob, WIDE, true, unit);
@@ -86,8 +130,15 @@ SW_VEC_FN void row_of(const row_args *r, int ob, bool unit)
         } else {
             tile(r, ox, ob, 1, true, unit);
         }
-        ox += pb;
+        ox += pb * up;
     }
+}
+
+SW_VEC_FN void row_of(const row_args *r, int ob, bool unit)
+{
+    const int64_t phases = unit ? 1 : r->j->up;
+    for (int64_t first = 0; first < phases; first++)
+        phase_of(r, first, ob, unit);
 }
 
 static void row_6(const row_args *r)
@@ -146,23 +197,28 @@ static row_fn *row_for(int ob, bool unit)
     }
 }
 
+static const float no_bias[6];
+
 static void conv_part(void *arg, int part)
 {
     const swi_conv_job *j = arg;
     const sw_conv *s = &j->s;
     const int64_t block = part / j->bands, plane = s->out_h * s->out_w;
-    const int64_t first = vpiece(s->out_h, 1, part % j->bands, j->bands);
+    const int64_t begin = vpiece(s->out_h, 1, part % j->bands, j->bands);
     const int64_t end = vpiece(s->out_h, 1, part % j->bands + 1, j->bands);
     for (int lane = 0; lane < SWI_LANES; lane += VW) {
         row_args r = {.j = j};
         r.x = j->x + block * s->in_c * s->in_h * s->in_w * SWI_LANES + lane;
         for (int64_t o = 0; o < s->out_c;) {
             const int ob = swi_channel_block(s->out_c - o);
-            row_fn *row = row_for(ob, s->stride == 1);
+            row_fn *row = row_for(ob, s->stride == 1 && j->up == 1);
             r.w = j->w + o * s->in_c * s->kernel_h * s->kernel_w;
-            r.bias = j->bias != NULL ? j->bias + o : NULL;
-            for (r.row = first; r.row < end; r.row++) {
-                r.y = j->y + ((block * s->out_c + o) * plane + r.row * s->out_w) * SWI_LANES + lane;
+            r.bias = j->bias != NULL ? j->bias + o : no_bias;
+            for (int64_t oy = begin; oy < end; oy++) {
+                const int64_t ny = taps_of(s, oy, j->pad_y, j->up, s->kernel_h, &r.ky, &r.iy);
+                r.t0 = r.iy < 0 ? -r.iy : 0;
+                r.t1 = s->in_h - r.iy < ny ? s->in_h - r.iy : ny;
+                r.y = j->y + ((block * s->out_c + o) * plane + oy * s->out_w) * SWI_LANES + lane;
                 row(&r);
             }
             o += ob;
@@ -187,7 +243,7 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par)
 void swi_conv(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
               const sw_par *par)
 {
-    swi_conv_job job = {.y = y, .x = x, .w = w, .bias = bias, .s = *s};
+    swi_conv_job job = {.y = y, .x = x, .w = w, .bias = bias, .s = *s, .up = 1};
     job.pad_y = job.pad_x = s->pad;
     swi_conv_run(&job, par);
 }

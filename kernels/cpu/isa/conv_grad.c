@@ -1,11 +1,10 @@
 /* Gradients of the convolution over blocks of sixteen images.
  *
  * dx: the weights are turned round in scratch, (in_c, out_c, kernel_h, kernel_w) with both kernel axes
- * reversed. With stride 1 dx is then a convolution of dy; other strides are gathered, with the sums in
- * the same order: o, then dy's rows, then its columns.
+ * reversed. dx is then a convolution of dy, spread out where the stride is not 1.
  *
  * dw: images are cut into chunks by shape. In a chunk the sums of a few channels by up to five taps of a
- * kernel row live in registers, lanes apart, along all blocks, rows and columns; then lanes are summed
+ * kernel row, or by a 3 x 3 kernel, live in registers, lanes apart, along all blocks, rows and columns; then lanes are summed
  * into the chunk's partial result. Partials are summed in chunk order. */
 #include "kernels/cpu/isa/dense_internal.h"
 
@@ -23,13 +22,11 @@ static double work_of(const sw_conv *s)
 /* ---- dx ---------------------------------------------------------------------------------------- */
 
 typedef struct {
-    float *dx;
-    const float *dy, *w;
+    const float *w;
     float *turned;
     const sw_conv *s;
-    bool accumulate;
     int parts;
-} dx_job;
+} turn_job;
 
 size_t swi_conv_dx_bytes(const sw_conv *s)
 {
@@ -38,7 +35,7 @@ size_t swi_conv_dx_bytes(const sw_conv *s)
 
 static void turn_part(void *arg, int part)
 {
-    const dx_job *j = arg;
+    const turn_job *j = arg;
     const sw_conv *s = j->s;
     const int64_t kk = s->kernel_h * s->kernel_w;
     const int64_t end = vpiece(s->in_c, 1, part + 1, j->parts);
@@ -51,66 +48,16 @@ static void turn_part(void *arg, int part)
         }
 }
 
-/* The output place that tap k of input place i belongs to, or -1. */
-static inline int64_t output_of(int64_t i, int64_t k, int64_t stride, int64_t pad, int64_t n)
-{
-    const int64_t at = i + pad - k;
-    return at >= 0 && at % stride == 0 && at / stride < n ? at / stride : -1;
-}
-
-static void gather_pixel(const dx_job *j, float *dx, const float *dy, const float *w, int64_t iy,
-                         int64_t ix)
-{
-    const sw_conv *s = j->s;
-    vf acc[SWI_GROUPS];
-    for (int g = 0; g < SWI_GROUPS; g++)
-        acc[g] = vzero();
-    for (int64_t o = 0; o < s->out_c; o++)
-        for (int64_t ky = s->kernel_h - 1; ky >= 0; ky--) { /* backwards: rows of dy upwards */
-            const int64_t oy = output_of(iy, ky, s->stride, s->pad, s->out_h);
-            for (int64_t kx = oy < 0 ? -1 : s->kernel_w - 1; kx >= 0; kx--) {
-                const int64_t ox = output_of(ix, kx, s->stride, s->pad, s->out_w);
-                if (ox < 0)
-                    continue;
-                const float *from = dy + ((o * s->out_h + oy) * s->out_w + ox) * SWI_LANES;
-                const int64_t k = s->kernel_h * s->kernel_w - 1 - (ky * s->kernel_w + kx);
-                const vf weight = vset1(w[o * s->kernel_h * s->kernel_w + k]);
-                for (int g = 0; g < SWI_GROUPS; g++)
-                    acc[g] = vfma(weight, vload(from + g * VW), acc[g]);
-            }
-        }
-    for (int g = 0; g < SWI_GROUPS; g++) {
-        float *to = dx + g * VW;
-        vstore(to, j->accumulate ? vadd(vload(to), acc[g]) : acc[g]);
-    }
-}
-
-/* One block, one input channel. */
-static void gather_part(void *arg, int part)
-{
-    const dx_job *j = arg;
-    const sw_conv *s = j->s;
-    const int64_t block = part / s->in_c, c = part % s->in_c;
-    float *dx = j->dx + (int64_t)part * s->in_h * s->in_w * SWI_LANES;
-    const float *dy = j->dy + block * s->out_c * s->out_h * s->out_w * SWI_LANES;
-    const float *w = j->turned + c * s->out_c * s->kernel_h * s->kernel_w;
-    for (int64_t iy = 0; iy < s->in_h; iy++)
-        for (int64_t ix = 0; ix < s->in_w; ix++, dx += SWI_LANES)
-            gather_pixel(j, dx, dy, w, iy, ix);
-}
-
 void swi_conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s, bool accumulate,
                  void *scratch, const sw_par *par)
 {
-    dx_job j = {.dx = dx, .dy = dy, .w = w, .turned = scratch, .s = s, .accumulate = accumulate};
+    turn_job j = {.w = w, .turned = scratch, .s = s};
     const bool large = weights_of(s) >= 65536 && par != NULL && par->n_threads > 1;
     j.parts = large ? par->n_threads : 1;
     vparts(par, turn_part, &j, j.parts, large);
-    if (s->stride != 1 || s->pad >= s->kernel_h || s->pad >= s->kernel_w) {
-        vparts(par, gather_part, &j, (int)(swi_blocks(s->batch) * s->in_c), work_of(s) >= SWI_WORTH);
-        return;
-    }
     swi_conv_job job = {.y = dx, .x = dy, .w = scratch, .s = *s, .accumulate = accumulate};
+    job.up = s->stride;
+    job.s.stride = 1;
     job.s.in_c = s->out_c, job.s.in_h = s->out_h, job.s.in_w = s->out_w;
     job.s.out_c = s->in_c, job.s.out_h = s->in_h, job.s.out_w = s->in_w;
     job.pad_y = s->kernel_h - 1 - s->pad;
@@ -120,9 +67,9 @@ void swi_conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s, b
 
 /* ---- dw ---------------------------------------------------------------------------------------- */
 
-enum { TAPS = 5 };
+enum { TAPS = 5, PLACES = 9 }; /* of a kernel row; of a register block */
 #if SW_ISA_ID == 2
-enum { CHANNELS = 4 }; /* 4 x 5 accumulators, 4 + 1 operands */
+enum { CHANNELS = 4 }; /* 4 x 5 accumulators, 4 + 1 operands; or 2 x 9 */
 #else
 enum { CHANNELS = 2 };
 #endif
@@ -134,6 +81,7 @@ typedef struct {
     bool accumulate_dw, accumulate_db;
     int64_t blocks, chunks, per_chunk; /* blocks of a chunk */
     int64_t size;                      /* floats of a partial: dw, db, up to a whole 64 bytes */
+    int groups;                        /* of output channels, for threads */
     int pieces;                        /* of the sum of partials */
 } dw_job;
 
@@ -158,100 +106,161 @@ size_t swi_conv_dw_bytes(const sw_conv *s)
     return (size_t)j.chunks * (size_t)j.size * sizeof(float);
 }
 
-/* ob channels from o on and nt taps of kernel row ky from kx on, input channel c, over blocks
- * [b0, b1); ob and nt are constants. */
+/* A register block: ob channels from o on by nr kernel rows from ky on by nt taps from kx on, for input
+ * channel c, over blocks [b0, b1). ob, nr and nt are constants where it runs. */
 typedef struct {
     const dw_job *j;
     float *partial;
     int64_t b0, b1, o, c, ky, kx;
 } dw_args;
 
-/* One column: every tap that lies in the image, or all of them where `inside`. */
-SW_VEC_FN void column(vf acc[CHANNELS][TAPS], const float *x, const float *dy, int64_t plane,
-                      int64_t ix, int64_t in_w, int ob, int nt, bool inside)
+/* One place of dy: the taps that lie in the image, or all where `inside`. x is c's plane, (iy, ix) the
+ * place of the first tap. */
+SW_VEC_FN void place(vf acc[CHANNELS][PLACES], const sw_conv *s, const float *x, const float *dy,
+                     int64_t iy, int64_t ix, int ob, int nr, int nt, bool inside)
 {
     vf d[CHANNELS];
+    SW_UNROLL
     for (int o = 0; o < ob; o++)
-        d[o] = vload(dy + o * plane);
-    for (int t = 0; t < nt; t++) {
-        if (!inside && (uint64_t)(ix + t) >= (uint64_t)in_w)
+        d[o] = vload(dy + o * s->out_h * s->out_w * SWI_LANES);
+    SW_UNROLL
+    for (int k = 0; k < nr * nt; k++) {
+        const int r = k / nt, t = k % nt;
+        if (!inside && ((nr > 1 && (uint64_t)(iy + r) >= (uint64_t)s->in_h) ||
+                        (uint64_t)(ix + t) >= (uint64_t)s->in_w))
             continue;
-        const vf v = vload(x + (ix + t) * SWI_LANES);
+        const vf v = vload(x + ((iy + r) * s->in_w + ix + t) * SWI_LANES);
+        SW_UNROLL
         for (int o = 0; o < ob; o++)
-            acc[o][t] = vfma(v, d[o], acc[o][t]);
+            acc[o][k] = vfma(v, d[o], acc[o][k]);
     }
 }
 
-SW_VEC_FN void taps(const dw_args *a, int ob, int nt)
+/* Outputs [*lo, *hi) of n see all of `taps` taps, the first at i * stride - before, inside [0, size). */
+static inline void inner_range(int64_t n, int64_t stride, int64_t before, int64_t taps, int64_t size,
+                               int64_t *lo, int64_t *hi)
+{
+    const int64_t room = size + before - taps;
+    const int64_t end = room >= 0 ? room / stride + 1 : 0, begin = (before + stride - 1) / stride;
+    *hi = end < n ? end : n;
+    *lo = before <= 0 ? 0 : begin;
+    *lo = *lo < *hi ? *lo : *hi;
+}
+
+/* All images of the chunk, one lane group. */
+SW_VEC_FN void sum_places(vf acc[CHANNELS][PLACES], const dw_args *a, int lane, int ob, int nr, int nt)
 {
     const sw_conv *s = a->j->s;
-    const int64_t plane = s->out_h * s->out_w * SWI_LANES;
-    /* columns [lo, hi) have all taps inside */
-    const int64_t before = s->pad - a->kx, room = s->in_w + s->pad - a->kx - nt;
-    int64_t lo = before > 0 ? (before + s->stride - 1) / s->stride : 0;
-    int64_t hi = room >= 0 ? room / s->stride + 1 : 0;
-    hi = hi < s->out_w ? hi : s->out_w;
-    hi = hi > 0 ? hi : 0;
-    lo = lo < hi ? lo : hi;
-    float sum[4], total[CHANNELS][TAPS] = {{0}};
+    int64_t top, bottom, left, right;
+    inner_range(s->out_h, s->stride, s->pad - a->ky, nr, s->in_h, &top, &bottom);
+    inner_range(s->out_w, s->stride, s->pad - a->kx, nt, s->in_w, &left, &right);
+    for (int64_t b = a->b0; b < a->b1; b++)
+        for (int64_t oy = nr == 1 ? top : 0; oy < (nr == 1 ? bottom : s->out_h); oy++) {
+            const bool row_inside = nr == 1 || (oy >= top && oy < bottom);
+            const int64_t lo = row_inside ? left : s->out_w, hi = row_inside ? right : s->out_w;
+            const float *x = a->j->x + (b * s->in_c + a->c) * s->in_h * s->in_w * SWI_LANES + lane;
+            const float *dy =
+                a->j->dy + ((b * s->out_c + a->o) * s->out_h + oy) * s->out_w * SWI_LANES + lane;
+            const int64_t iy = oy * s->stride + a->ky - s->pad;
+            int64_t ox = 0, ix = a->kx - s->pad;
+            for (; ox < lo; ox++, ix += s->stride, dy += SWI_LANES)
+                place(acc, s, x, dy, iy, ix, ob, nr, nt, false);
+            for (; ox < hi; ox++, ix += s->stride, dy += SWI_LANES)
+                place(acc, s, x, dy, iy, ix, ob, nr, nt, true);
+            for (; ox < s->out_w; ox++, ix += s->stride, dy += SWI_LANES)
+                place(acc, s, x, dy, iy, ix, ob, nr, nt, false);
+        }
+}
+
+SW_VEC_FN void taps(const dw_args *a, int ob, int nr, int nt)
+{
+    const sw_conv *s = a->j->s;
+    float total[PLACES][4] = {{0}}, sum[4];
     for (int lane = 0; lane < SWI_LANES; lane += VW) {
-        vf acc[CHANNELS][TAPS];
-        for (int o = 0; o < ob; o++)
-            for (int t = 0; t < nt; t++)
+        vf acc[CHANNELS][PLACES];
+        SW_UNROLL
+        for (int o = 0; o < ob; o++) {
+            SW_UNROLL
+            for (int t = 0; t < nr * nt; t++)
                 acc[o][t] = vzero();
-        for (int64_t b = a->b0; b < a->b1; b++)
-            for (int64_t oy = 0; oy < s->out_h; oy++) {
-                const int64_t iy = oy * s->stride + a->ky - s->pad;
-                if (iy < 0 || iy >= s->in_h)
-                    continue;
-                const float *x =
-                    a->j->x + ((b * s->in_c + a->c) * s->in_h + iy) * s->in_w * SWI_LANES + lane;
-                const float *dy = a->j->dy + (b * s->out_c + a->o) * plane +
-                                  oy * s->out_w * SWI_LANES + lane;
-                int64_t ox = 0, ix = a->kx - s->pad;
-                for (; ox < lo; ox++, ix += s->stride)
-                    column(acc, x, dy + ox * SWI_LANES, plane, ix, s->in_w, ob, nt, false);
-                for (; ox < hi; ox++, ix += s->stride)
-                    column(acc, x, dy + ox * SWI_LANES, plane, ix, s->in_w, ob, nt, true);
-                for (; ox < s->out_w; ox++, ix += s->stride)
-                    column(acc, x, dy + ox * SWI_LANES, plane, ix, s->in_w, ob, nt, false);
-            }
-        for (int t = 0; t < nt; t++) {
+        }
+        sum_places(acc, a, lane, ob, nr, nt);
+        SW_UNROLL
+        for (int t = 0; t < nr * nt; t++) {
             vf four[4] = {vzero(), vzero(), vzero(), vzero()};
+            SW_UNROLL
             for (int o = 0; o < ob; o++)
                 four[o] = acc[o][t];
             vsum4(sum, four[0], four[1], four[2], four[3]);
+            SW_UNROLL
             for (int o = 0; o < ob; o++)
-                total[o][t] += sum[o];
+                total[t][o] += sum[o];
         }
     }
     for (int o = 0; o < ob; o++)
-        for (int t = 0; t < nt; t++)
-            a->partial[(((a->o + o) * s->in_c + a->c) * s->kernel_h + a->ky) * s->kernel_w + a->kx +
-                       t] = total[o][t];
+        for (int t = 0; t < nr * nt; t++) {
+            const int64_t ky = a->ky + t / nt, kx = a->kx + t % nt;
+            a->partial[(((a->o + o) * s->in_c + a->c) * s->kernel_h + ky) * s->kernel_w + kx] =
+                total[t][o];
+        }
 }
 
-#define DEFINE_TAPS(ob, nt)                                                                        \
-    static void taps_##ob##_##nt(const dw_args *a)                                                 \
+#define DEFINE_TAPS(ob, nr, nt)                                                                    \
+    static void taps_##ob##_##nr##_##nt(const dw_args *a)                                          \
     {                                                                                              \
-        taps(a, ob, nt);                                                                           \
+        taps(a, ob, nr, nt);                                                                       \
     }
 #define DEFINE_CHANNELS(ob)                                                                        \
-    DEFINE_TAPS(ob, 1) DEFINE_TAPS(ob, 2) DEFINE_TAPS(ob, 3) DEFINE_TAPS(ob, 4) DEFINE_TAPS(ob, 5)
-#define LIST_CHANNELS(ob)                                                                          \
-    {                                                                                              \
-        taps_##ob##_1, taps_##ob##_2, taps_##ob##_3, taps_##ob##_4, taps_##ob##_5                  \
-    }
+    DEFINE_TAPS(ob, 1, 1)                                                                          \
+    DEFINE_TAPS(ob, 1, 2) DEFINE_TAPS(ob, 1, 3) DEFINE_TAPS(ob, 1, 4) DEFINE_TAPS(ob, 1, 5)
 
-typedef void taps_fn(const dw_args *a);
 DEFINE_CHANNELS(1)
 DEFINE_CHANNELS(2)
+DEFINE_TAPS(1, 3, 3)
 #if SW_ISA_ID == 2
 DEFINE_CHANNELS(4)
-static taps_fn *const taps_table[][TAPS] = {LIST_CHANNELS(1), LIST_CHANNELS(2), LIST_CHANNELS(4)};
-#else
-static taps_fn *const taps_table[][TAPS] = {LIST_CHANNELS(1), LIST_CHANNELS(2)};
+DEFINE_TAPS(2, 3, 3)
 #endif
+
+#define LIST_CHANNELS(ob)                                                                          \
+    {                                                                                              \
+        taps_##ob##_1_1, taps_##ob##_1_2, taps_##ob##_1_3, taps_##ob##_1_4, taps_##ob##_1_5        \
+    }
+typedef void taps_fn(const dw_args *a);
+/* By channels (1, 2, 4) and taps; by channels for three rows of three. */
+#if SW_ISA_ID == 2
+static taps_fn *const row_table[][TAPS] = {LIST_CHANNELS(1), LIST_CHANNELS(2), LIST_CHANNELS(4)};
+static taps_fn *const square_table[] = {taps_1_3_3, taps_2_3_3};
+#else
+static taps_fn *const row_table[][TAPS] = {LIST_CHANNELS(1), LIST_CHANNELS(2)};
+static taps_fn *const square_table[] = {taps_1_3_3};
+#endif
+
+/* All weights of one input channel and the output channels from a->o on; returns how many those were.
+ * Kernels three wide go three rows at a time: dy is then read once, not once for each row. */
+static int64_t channel_block(dw_args *a, int64_t left)
+{
+    const sw_conv *s = a->j->s;
+    const bool square = s->kernel_w == 3 && s->kernel_h >= 3;
+    const int64_t most = square ? CHANNELS / 2 : CHANNELS;
+    const int wide = left >= 4 && most >= 4 ? 2 : left >= 2 && most >= 2 ? 1 : 0;
+    for (a->ky = 0; a->ky < s->kernel_h;) {
+        if (square && s->kernel_h - a->ky >= 3) {
+            a->kx = 0;
+            square_table[wide](a);
+            a->ky += 3;
+            continue;
+        }
+        for (a->kx = 0; a->kx < s->kernel_w;) {
+            const int64_t rest = s->kernel_w - a->kx;
+            const int nt = rest >= TAPS ? TAPS : (int)rest;
+            row_table[wide][nt - 1](a);
+            a->kx += nt;
+        }
+        a->ky++;
+    }
+    return (int64_t)1 << wide;
+}
 
 /* The sum of dy of one channel over blocks [b0, b1). */
 static float bias_sum(const dw_job *j, int64_t b0, int64_t b1, int64_t o)
@@ -276,33 +285,28 @@ static float bias_sum(const dw_job *j, int64_t b0, int64_t b1, int64_t o)
     return total;
 }
 
-/* One chunk, one input channel; the part of channel 0 also sums db and fills the rest of the partial. */
+/* One chunk, one input channel, a range of output channels. The part of input channel 0 also sums db,
+ * and the last of those fills up the partial. */
 static void dw_part(void *arg, int part)
 {
     const dw_job *j = arg;
     const sw_conv *s = j->s;
-    const int64_t chunk = part / s->in_c;
-    dw_args a = {.j = j, .c = part % s->in_c, .partial = j->partial + chunk * j->size};
+    const int group = part % j->groups, unit = part / j->groups;
+    const int64_t chunk = unit / s->in_c;
+    dw_args a = {.j = j, .c = unit % s->in_c, .partial = j->partial + chunk * j->size};
     a.b0 = chunk * j->per_chunk < j->blocks ? chunk * j->per_chunk : j->blocks;
     a.b1 = a.b0 + j->per_chunk < j->blocks ? a.b0 + j->per_chunk : j->blocks;
-    for (int64_t o = 0; o < s->out_c;) {
-        const int64_t left = s->out_c - o;
-        const int wide = left >= CHANNELS ? (CHANNELS == 4 ? 2 : 1) : left >= 2 ? 1 : 0;
-        a.o = o;
-        for (a.ky = 0; a.ky < s->kernel_h; a.ky++)
-            for (a.kx = 0; a.kx < s->kernel_w;) {
-                const int64_t rest = s->kernel_w - a.kx;
-                const int nt = rest >= TAPS ? TAPS : (int)rest;
-                taps_table[wide][nt - 1](&a);
-                a.kx += nt;
-            }
-        o += (int64_t)1 << wide;
-    }
+    const int64_t first = vpiece(s->out_c, CHANNELS, group, j->groups);
+    const int64_t end = vpiece(s->out_c, CHANNELS, group + 1, j->groups);
+    for (a.o = first; a.o < end;)
+        a.o += channel_block(&a, end - a.o);
     if (a.c != 0)
         return;
-    float *rest = a.partial + weights_of(s);
-    for (int64_t i = 0; i < j->size - weights_of(s); i++)
-        rest[i] = i < s->out_c && j->db != NULL ? bias_sum(j, a.b0, a.b1, i) : 0.0f;
+    float *db = a.partial + weights_of(s);
+    for (int64_t o = first; o < end; o++)
+        db[o] = j->db != NULL ? bias_sum(j, a.b0, a.b1, o) : 0.0f;
+    for (int64_t i = weights_of(s) + s->out_c; end == s->out_c && i < j->size; i++)
+        a.partial[i] = 0.0f;
 }
 
 static void sum_part(void *arg, int part)
@@ -326,7 +330,11 @@ void swi_conv_dw(float *dw, float *db, const float *x, const float *dy, const sw
     dw_job j = plan_dw(s);
     j.dw = dw, j.db = db, j.x = x, j.dy = dy, j.partial = scratch;
     j.accumulate_dw = accumulate_dw, j.accumulate_db = accumulate_db;
-    vparts(par, dw_part, &j, (int)(j.chunks * s->in_c), work_of(s) >= SWI_WORTH);
+    const int64_t wanted = par != NULL ? 2 * par->n_threads : 1, units = j.chunks * s->in_c;
+    const int64_t blocks = (s->out_c + CHANNELS - 1) / CHANNELS;
+    j.groups = units >= wanted ? 1 : (int)((wanted + units - 1) / units);
+    j.groups = j.groups < blocks ? j.groups : (int)blocks;
+    vparts(par, dw_part, &j, (int)units * j.groups, work_of(s) >= SWI_WORTH);
     const bool large = j.size * j.chunks >= 262144 && par != NULL && par->n_threads > 1;
     j.pieces = large ? par->n_threads : 1;
     vparts(par, sum_part, &j, j.pieces, large);

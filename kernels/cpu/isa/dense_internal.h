@@ -22,12 +22,14 @@ static inline int swi_channel_block(int64_t left)
     return left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
-/* A convolution whose padding may differ between y and x and whose output may be added to. */
+/* A convolution whose padding may differ between y and x and whose output may be added to. With up > 1
+ * (then stride is 1) x counts as if up - 1 zeros stood between its places. */
 typedef struct {
     float *y;
     const float *x, *w, *bias;
-    sw_conv s;
-    int64_t pad_y, pad_x;
+    sw_conv s;            /* its pad is not used */
+    int64_t pad_y, pad_x; /* may be negative */
+    int64_t up;
     bool accumulate;
     int bands; /* of output rows, for threads */
 } swi_conv_job;

@@ -81,17 +81,22 @@ static void pack_part(void *arg, int part)
 SW_VEC_FN void block(const sw_gemm *g, const float *panel, int64_t i, int64_t j, int n, int mr, int nv)
 {
     vf acc[12][PANEL];
+    SW_UNROLL
     for (int r = 0; r < mr; r++)
+        SW_UNROLL
         for (int v = 0; v < nv; v++)
             acc[r][v] = vzero();
     const float *a = g->a + i * g->a_row;
     const int64_t row = g->a_row, col = g->a_col;
     for (int64_t k = 0; k < g->k; k++) {
         vf b[PANEL];
+        SW_UNROLL
         for (int v = 0; v < nv; v++)
             b[v] = vload(panel + v * VW);
+        SW_UNROLL
         for (int r = 0; r < mr; r++) {
             const vf x = vset1(a[r * row]);
+            SW_UNROLL
             for (int v = 0; v < nv; v++)
                 acc[r][v] = vfma(x, b[v], acc[r][v]);
         }
@@ -100,11 +105,13 @@ SW_VEC_FN void block(const sw_gemm *g, const float *panel, int64_t i, int64_t j,
     }
     float *c = g->c + i * g->n + j;
     const int last = n - (nv - 1) * VW; /* lanes of the last vector */
+    SW_UNROLL
     for (int v = 0; v < nv; v++) {
         const bool whole = v < nv - 1 || last == VW;
         vf bias = vzero();
         if (g->bias != NULL)
             bias = whole ? vload(g->bias + j + v * VW) : vload_n(g->bias + j + v * VW, last);
+        SW_UNROLL
         for (int r = 0; r < mr; r++) {
             float *to = c + r * g->n + v * VW;
             vf x = acc[r][v];

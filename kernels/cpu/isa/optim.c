@@ -1,4 +1,5 @@
-/* Optimizer updates of one parameter tensor. Formulas as PyTorch's torch.optim computes them. */
+/* Optimizer updates of one parameter tensor. Formulas as PyTorch's torch.optim computes them.
+ */
 #include "kernels/cpu/isa/point_internal.h"
 #include <math.h>
 
@@ -21,7 +22,8 @@ static void sgd_part(void *arg, int part)
     const int64_t to = from + PART < j->n ? from + PART : j->n;
     float *restrict p = j->p, *restrict m = j->m;
     const float *restrict g = j->g;
-    const float s = j->gscale, decay = j->sgd->weight_decay, lr = j->sgd->lr, mu = j->sgd->momentum;
+    const float s = j->gscale, decay = j->sgd->weight_decay, lr = j->sgd->lr,
+                mu = j->sgd->momentum;
     if (m == NULL) {
         for (int64_t i = from; i < to; i++)
             p[i] -= lr * (g[i] * s + decay * p[i]);
@@ -71,8 +73,8 @@ static void adam_part(void *arg, int part)
     }
 }
 
-void SW_ISA_FN(swi_adam_kernel)(float *p, const float *g, float *m, float *v, int64_t n, float gscale,
-                                const sw_adam_rule *rule, const sw_par *par)
+void SW_ISA_FN(swi_adam_kernel)(float *p, const float *g, float *m, float *v, int64_t n,
+                                float gscale, const sw_adam_rule *rule, const sw_par *par)
 {
     job j = {.p = p, .g = g, .m = m, .v = v, .n = n, .gscale = gscale, .adam = rule};
     par->run(par, adam_part, &j, (int)((n + PART - 1) / PART));

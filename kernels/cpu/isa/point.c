@@ -1,5 +1,6 @@
-/* Pointwise kernels: loops that the compiler vectorises for the instruction set of this copy. Parts are
- * runs of PART elements, so that bits cannot depend on threads; short tensors are one part. */
+/* Pointwise kernels: loops that the compiler vectorises for the instruction set of this copy.
+ * Parts are runs of PART elements, so that bits cannot depend on threads; short tensors are one
+ * part. */
 #include "kernels/point.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/point_internal.h"
@@ -28,97 +29,88 @@ static void split(const sw_par *par, void (*body)(void *, int), job *j)
     par->run(par, body, j, (int)((j->n + PART - 1) / PART));
 }
 
-/* Restrict is only for loops whose output is never one of the inputs; in-place ones leave it off and
- * are vectorised behind an overlap check. */
-#define EACH(expr)                                                                                 \
-    do {                                                                                           \
-        if (j->accumulate)                                                                         \
-            for (int64_t i = from; i < to; i++)                                                    \
-                y[i] = y[i] + (expr);                                                              \
-        else                                                                                       \
-            for (int64_t i = from; i < to; i++)                                                    \
-                y[i] = (expr);                                                                     \
+/* Restrict is only for loops whose output is never one of the inputs; in-place ones leave it
+ * off and are vectorised behind an overlap check. */
+#define EACH(expr)                                                                             \
+    do {                                                                                       \
+        if (j->accumulate)                                                                     \
+            for (int64_t i = from; i < to; i++)                                                \
+                y[i] = y[i] + (expr);                                                          \
+        else                                                                                   \
+            for (int64_t i = from; i < to; i++)                                                \
+                y[i] = (expr);                                                                 \
     } while (0)
 
-#define BODY(name)                                                                                 \
-    static void name(void *arg, int part)                                                          \
-    {                                                                                              \
-        const job *j = arg;                                                                        \
-        const int64_t from = (int64_t)part * PART, to = part_end(j->n, part);                      \
-        float *y = j->y;                                                                           \
-        const float *a = j->a, *b = j->b;                                                          \
-        const float p = j->p, q = j->q;                                                            \
+#define BODY(name)                                                                             \
+    static void name(void *arg, int part)                                                      \
+    {                                                                                          \
+        const job *j = arg;                                                                    \
+        const int64_t from = (int64_t)part * PART, to = part_end(j->n, part);                  \
+        float *y = j->y;                                                                       \
+        const float *a = j->a, *b = j->b;                                                      \
+        const float p = j->p, q = j->q;                                                        \
         (void)a, (void)b, (void)p, (void)q;
 
 #define END }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values
+ * ---------------------------------------------------------------------------------- */
 
 BODY(unary_part)
-    switch (j->kind) {
-    case SW_RELU:
-        EACH(sw_relu_value(a[i]));
-        break;
-    case SW_LEAKY_RELU:
-        EACH(a[i] > 0.0f ? a[i] : p * a[i]);
-        break;
-    case SW_TANH:
-        EACH(sw_tanhf(a[i]));
-        break;
-    case SW_SIGMOID:
-        EACH(sw_sigmoidf(a[i]));
-        break;
-    case SW_SWISH:
-        EACH(sw_swish_value(a[i]));
-        break;
-    case SW_UNARY_COUNT:
-        break;
-    }
+switch (j->kind) {
+case SW_RELU:
+    EACH(sw_relu_value(a[i]));
+    break;
+case SW_LEAKY_RELU:
+    EACH(a[i] > 0.0f ? a[i] : p * a[i]);
+    break;
+case SW_TANH:
+    EACH(sw_tanhf(a[i]));
+    break;
+case SW_SIGMOID:
+    EACH(sw_sigmoidf(a[i]));
+    break;
+case SW_SWISH:
+    EACH(sw_swish_value(a[i]));
+    break;
+case SW_UNARY_COUNT:
+    break;
+}
 END
 
 /* a = dy, b = what is saved. A masked gradient is 0, not dy * 0. */
-BODY(unary_dx_part)
-    switch (j->kind) {
-    case SW_RELU:
-        EACH(b[i] > 0.0f ? a[i] : 0.0f);
-        break;
-    case SW_LEAKY_RELU:
-        EACH(b[i] > 0.0f ? a[i] : p * a[i]);
-        break;
-    case SW_TANH:
-        EACH(a[i] * (1.0f - b[i] * b[i]));
-        break;
-    case SW_SIGMOID:
-        EACH(a[i] * (b[i] * (1.0f - b[i])));
-        break;
-    case SW_SWISH:
-        EACH(a[i] * sw_swish_slope(b[i]));
-        break;
-    case SW_UNARY_COUNT:
-        break;
-    }
+BODY(unary_dx_part) switch (j->kind)
+{
+case SW_RELU:
+    EACH(b[i] > 0.0f ? a[i] : 0.0f);
+    break;
+case SW_LEAKY_RELU:
+    EACH(b[i] > 0.0f ? a[i] : p * a[i]);
+    break;
+case SW_TANH:
+    EACH(a[i] * (1.0f - b[i] * b[i]));
+    break;
+case SW_SIGMOID:
+    EACH(a[i] * (b[i] * (1.0f - b[i])));
+    break;
+case SW_SWISH:
+    EACH(a[i] * sw_swish_slope(b[i]));
+    break;
+case SW_UNARY_COUNT:
+    break;
+}
 END
 
-BODY(add_part)
-    EACH(a[i] + b[i]);
-END
-BODY(mul_part)
-    EACH(a[i] * b[i]);
-END
-BODY(scale_part)
-    EACH(a[i] * p);
-END
-BODY(difference_part)
-    EACH((a[i] - b[i]) * p);
-END
-BODY(bce_dx_part)
-    if (b != NULL)
-        EACH((sw_sigmoidf(a[i]) - b[i]) * p);
-    else
-        EACH((sw_sigmoidf(a[i]) - q) * p);
+    BODY(add_part) EACH(a[i] + b[i]);
+END BODY(mul_part) EACH(a[i] * b[i]);
+END BODY(scale_part) EACH(a[i] * p);
+END BODY(difference_part) EACH((a[i] - b[i]) * p);
+END BODY(bce_dx_part) if (b != NULL) EACH((sw_sigmoidf(a[i]) - b[i]) * p);
+else EACH((sw_sigmoidf(a[i]) - q) * p);
 END
 
-static void unary(sw_unary kind, float *y, const float *x, int64_t n, float param, const sw_par *par)
+    static void
+    unary(sw_unary kind, float *y, const float *x, int64_t n, float param, const sw_par *par)
 {
     job j = {.y = y, .a = x, .n = n, .p = param, .kind = kind};
     split(par, unary_part, &j);
@@ -127,7 +119,13 @@ static void unary(sw_unary kind, float *y, const float *x, int64_t n, float para
 static void unary_dx(sw_unary kind, float *dx, const float *dy, const float *saved, int64_t n,
                      float param, bool accumulate, const sw_par *par)
 {
-    job j = {.y = dx, .a = dy, .b = saved, .n = n, .p = param, .kind = kind, .accumulate = accumulate};
+    job j = {.y = dx,
+             .a = dy,
+             .b = saved,
+             .n = n,
+             .p = param,
+             .kind = kind,
+             .accumulate = accumulate};
     split(par, unary_dx_part, &j);
 }
 
@@ -162,7 +160,8 @@ static void difference(float *dx, const float *a, const float *b, int64_t n, flo
 static void bce_dx(float *dx, const float *x, const float *t, float constant, int64_t n,
                    float factor, bool accumulate, const sw_par *par)
 {
-    job j = {.y = dx, .a = x, .b = t, .n = n, .p = factor, .q = constant, .accumulate = accumulate};
+    job j = {
+        .y = dx, .a = x, .b = t, .n = n, .p = factor, .q = constant, .accumulate = accumulate};
     split(par, bce_dx_part, &j);
 }
 
@@ -177,7 +176,8 @@ static double bce(const float *x, const float *t, float constant, int64_t n)
     return n > 0 ? sum / (double)n : 0.0;
 }
 
-/* ---- conversions ----------------------------------------------------------------------------- */
+/* ---- conversions
+ * ----------------------------------------------------------------------------- */
 
 typedef struct {
     float *y;

@@ -82,7 +82,8 @@ static void softmax_part(void *arg, int part)
     }
 }
 
-void SW_ISA_FN(swi_softmax)(float *y, const float *x, int64_t rows, int64_t cols, const sw_par *par)
+void SW_ISA_FN(swi_softmax)(float *y, const float *x, int64_t rows, int64_t cols,
+                            const sw_par *par)
 {
     job j = {.y = y, .x = x, .rows = rows, .cols = cols};
     if (cols > 0)
@@ -111,8 +112,8 @@ static void softmax_dx_part(void *arg, int part)
     }
 }
 
-void SW_ISA_FN(swi_softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows, int64_t cols,
-                               bool accumulate, const sw_par *par)
+void SW_ISA_FN(swi_softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows,
+                               int64_t cols, bool accumulate, const sw_par *par)
 {
     job j = {.y = dx, .x = dy, .b = y, .rows = rows, .cols = cols, .accumulate = accumulate};
     if (cols > 0)
@@ -129,7 +130,8 @@ static void lse_part(void *arg, int part)
     }
 }
 
-void SW_ISA_FN(swi_lse)(float *lse, const float *x, int64_t rows, int64_t cols, const sw_par *par)
+void SW_ISA_FN(swi_lse)(float *lse, const float *x, int64_t rows, int64_t cols,
+                        const sw_par *par)
 {
     job j = {.y = lse, .x = x, .rows = rows, .cols = cols};
     if (cols > 0)
@@ -155,10 +157,18 @@ static void softmax_ce_dx_part(void *arg, int part)
 }
 
 void SW_ISA_FN(swi_softmax_ce_dx)(float *dx, const float *x, const float *lse,
-                                  const int32_t *labels_i32, const uint8_t *labels_u8, int64_t rows,
-                                  int64_t cols, float factor, bool accumulate, const sw_par *par)
+                                  const int32_t *labels_i32, const uint8_t *labels_u8,
+                                  int64_t rows, int64_t cols, float factor, bool accumulate,
+                                  const sw_par *par)
 {
-    job j = {.y = dx, .x = x, .b = lse, .i32 = labels_i32, .u8 = labels_u8, .rows = rows,
-             .cols = cols, .factor = factor, .accumulate = accumulate};
+    job j = {.y = dx,
+             .x = x,
+             .b = lse,
+             .i32 = labels_i32,
+             .u8 = labels_u8,
+             .rows = rows,
+             .cols = cols,
+             .factor = factor,
+             .accumulate = accumulate};
     split(par, softmax_ce_dx_part, &j);
 }

@@ -14,6 +14,12 @@
 #include <string.h>
 
 #define SW_VEC_FN static inline __attribute__((always_inline, unused))
+/* Before loops over accumulators: they stay in registers only when unrolled early. */
+#ifdef __clang__
+#define SW_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define SW_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 #if SW_ISA_ID >= 1
 #include <immintrin.h>

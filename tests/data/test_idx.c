@@ -1,0 +1,500 @@
+/* IDX files, plain and compressed: what is read, what is refused and how, and with how much
+ * memory. */
+#include "alloc/fault.h"
+#include "alloc/mem.h"
+#include "tests/data/data_files.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define IMAGES "train-images-idx3-ubyte"
+#define LABELS "train-labels-idx1-ubyte"
+
+static const uint32_t small_dims[3] = {12, 4, 3};
+static unsigned char small_images[144], small_labels[12];
+
+/* A folder of its own for each case. */
+static char dir[512];
+static void new_dir(void)
+{
+    static int n;
+    char name[32];
+    snprintf(name, sizeof name, "idx%d", n++);
+    snprintf(dir, sizeof dir, "%s", sw_temp_path(name));
+    if (mkdir(dir, 0777) != 0)
+        perror(dir);
+    for (int i = 0; i < 144; i++)
+        small_images[i] = (unsigned char)(i * 7);
+    for (int i = 0; i < 12; i++)
+        small_labels[i] = (unsigned char)(i % 10);
+}
+
+static const char *in_dir(const char *name)
+{
+    static char path[640];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static void put_file(const char *name, bytes content)
+{
+    file_put(in_dir(name), content.at, content.n);
+    bytes_free(&content);
+}
+
+static bytes good_images(void)
+{
+    return idx_make(3, small_dims, small_images, sizeof small_images);
+}
+
+static bytes good_labels(void)
+{
+    return idx_make(1, small_dims, small_labels, sizeof small_labels);
+}
+
+static bytes zipped(bytes plain)
+{
+    bytes b = gzip_make(plain.at, plain.n);
+    bytes_free(&plain);
+    return b;
+}
+
+/* Reading `dir` fails with `status`, naming a file and a reason; nothing stays behind. */
+static void refused(sw_status status, const char *file, const char *reason)
+{
+    const heap_watch before = heap_now();
+    sw_dataset *dataset = NULL;
+    failed_as(sw_dataset_idx(&dataset, dir, "train"), status, file);
+    SW_CHECK(strstr(sw_last_error(), reason) != NULL, "'%s', wanted '%s'", sw_last_error(),
+             reason);
+    CU_ASSERT_PTR_NULL(dataset);
+    CHECK_NO_LEAK(before);
+}
+
+static void read_small(void)
+{
+    sw_dataset *dataset = NULL;
+    sw_dataset_info info;
+    SW_CHECK(sw_dataset_idx(&dataset, dir, "train") == SW_OK, "%s", sw_last_error());
+    sw_dataset_describe(dataset, &info);
+    CU_ASSERT_EQUAL_FATAL(info.n_fields, 2);
+    CU_ASSERT(info.n == 12 && info.n_classes == 10);
+    CU_ASSERT_STRING_EQUAL(info.name, dir);
+    const sw_shape shape = info.field[0].shape;
+    CU_ASSERT(shape.rank == 3 && shape.dim[0] == 1 && shape.dim[1] == 4 && shape.dim[2] == 3);
+    CU_ASSERT(info.field[1].shape.rank == 0);
+    CU_ASSERT_EQUAL(memcmp(info.field[0].data, small_images, sizeof small_images), 0);
+    CU_ASSERT_EQUAL(memcmp(info.field[1].data, small_labels, sizeof small_labels), 0);
+    sw_dataset_destroy(dataset);
+}
+
+static void plain_files_are_read(void)
+{
+    new_dir();
+    put_file(IMAGES, good_images());
+    put_file(LABELS, good_labels());
+    const heap_watch before = heap_now();
+    read_small();
+    CHECK_NO_LEAK(before);
+}
+
+static void the_plain_name_comes_first(void)
+{
+    new_dir();
+    put_file(IMAGES, good_images());
+    put_file(LABELS, good_labels());
+    put_file(IMAGES ".gz", zipped(good_labels()));
+    put_file(LABELS ".gz", zipped(good_images()));
+    read_small();
+}
+
+static void missing_files_are_named(void)
+{
+    new_dir();
+    refused(SW_IO, IMAGES, "No such file");
+    put_file(IMAGES, good_images());
+    refused(SW_IO, LABELS, "No such file");
+    new_dir();
+    if (mkdir(in_dir(IMAGES), 0777) != 0)
+        perror(dir);
+    refused(SW_IO, IMAGES, "Is a directory");
+}
+
+static void bad_arguments_are_refused(void)
+{
+    sw_dataset *dataset = NULL;
+    failed_as(sw_dataset_idx(&dataset, NULL, "train"), SW_INVALID, "directory");
+    failed_as(sw_dataset_idx(&dataset, "", "train"), SW_INVALID, "directory");
+    failed_as(sw_dataset_idx(&dataset, "x", "test"), SW_INVALID, "'test'");
+    failed_as(sw_dataset_idx(&dataset, "x", NULL), SW_INVALID, "t10k");
+    CU_ASSERT_PTR_NULL(dataset);
+}
+
+/* Both files cut after every byte, then with a byte too many. */
+static void cut_and_long_files_are_refused(void)
+{
+    new_dir();
+    put_file(LABELS, good_labels());
+    bytes whole = good_images();
+    for (size_t n = 0; n < whole.n; n++) {
+        file_put(in_dir(IMAGES), whole.at, n);
+        refused(SW_FORMAT, IMAGES,
+                n == 0   ? "empty"
+                : n < 16 ? "cut in its header"
+                         : "144 bytes");
+    }
+    bytes_byte(&whole, 0);
+    put_file(IMAGES, whole);
+    refused(SW_FORMAT, IMAGES, "behind the 144");
+
+    put_file(IMAGES, good_images());
+    whole = good_labels();
+    for (size_t n = 0; n < whole.n; n++) {
+        file_put(in_dir(LABELS), whole.at, n);
+        refused(SW_FORMAT, LABELS, n == 0 ? "empty" : n < 8 ? "cut in its header" : "12 bytes");
+    }
+    bytes_byte(&whole, 0);
+    put_file(LABELS, whole);
+    refused(SW_FORMAT, LABELS, "behind the 12");
+}
+
+static void wrong_magic_is_refused(void)
+{
+    new_dir();
+    put_file(LABELS, good_labels());
+    put_file(IMAGES, good_labels());
+    refused(SW_FORMAT, IMAGES, "0x00000801, 0x00000803 wanted");
+    for (size_t i = 0; i < 4; i++) {
+        bytes bad = good_images();
+        bad.at[i] ^= 0x40;
+        put_file(IMAGES, bad);
+        refused(SW_FORMAT, IMAGES, "magic");
+    }
+    put_file(IMAGES, good_images());
+    put_file(LABELS, good_images());
+    refused(SW_FORMAT, LABELS, "0x00000803, 0x00000801 wanted");
+}
+
+static void hostile_sizes_take_no_memory(void)
+{
+    static const uint32_t dims[][3] = {{0xffffffff, 0xffffffff, 0xffffffff},
+                                       {0x80000000, 0x80000000, 4},
+                                       {0xffffffff, 0xffff, 0xffff},
+                                       {0x10000, 0x10000, 1},
+                                       {13, 4, 3},
+                                       {11, 4, 3}};
+    static const char *const reasons[] = {
+        "overflows",     "overflows", "overflows", "144 are there", "156 bytes, 144 are there",
+        "behind the 132"};
+    new_dir();
+    put_file(LABELS, good_labels());
+    sw_heap_stats before, after;
+    sw_heap_read(SW_HEAP_DATASETS, &before);
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        put_file(IMAGES, idx_make(3, dims[i], small_images, sizeof small_images));
+        refused(SW_FORMAT, IMAGES, reasons[i]);
+    }
+    sw_heap_read(SW_HEAP_DATASETS, &after);
+    CU_ASSERT_EQUAL(after.allocations, before.allocations);
+    for (int i = 0; i < 3; i++) {
+        uint32_t zero[3] = {12, 4, 3};
+        zero[i] = 0;
+        put_file(IMAGES, idx_make(3, zero, small_images, 0));
+        refused(SW_FORMAT, IMAGES, "is 0");
+    }
+}
+
+static void counts_must_agree(void)
+{
+    static const uint32_t eleven = 11;
+    new_dir();
+    put_file(IMAGES, good_images());
+    put_file(LABELS, idx_make(1, &eleven, small_labels, 11));
+    refused(SW_FORMAT, LABELS, "11 labels for the 12 images");
+}
+
+static void wild_labels_are_refused(void)
+{
+    static const unsigned char wild[] = {11, 47, 128, 255};
+    new_dir();
+    put_file(IMAGES, good_images());
+    for (size_t i = 0; i < sizeof wild; i++) {
+        char text[64];
+        small_labels[5] = wild[i];
+        put_file(LABELS, good_labels());
+        snprintf(text, sizeof text, "label %d of sample 5 is out of range", wild[i]);
+        refused(SW_FORMAT, LABELS, text);
+    }
+}
+
+/* Letters and the like have more than ten classes. */
+static void more_classes_without_a_gap_are_accepted(void)
+{
+    static unsigned char labels[256], images[256];
+    static const uint32_t dims[3] = {256, 1, 1};
+    new_dir();
+    for (int i = 0; i < 256; i++)
+        labels[i] = (unsigned char)(i % 47);
+    put_file(IMAGES, idx_make(3, dims, images, 256));
+    put_file(LABELS, idx_make(1, dims, labels, 256));
+    sw_dataset *dataset = NULL;
+    sw_dataset_info info;
+    SW_CHECK(sw_dataset_idx(&dataset, dir, "train") == SW_OK, "%s", sw_last_error());
+    sw_dataset_describe(dataset, &info);
+    CU_ASSERT_EQUAL(info.n_classes, 47);
+    sw_dataset_destroy(dataset);
+    for (int i = 0; i < 256; i++)
+        labels[i] = (unsigned char)i;
+    put_file(LABELS, idx_make(1, dims, labels, 256));
+    SW_CHECK(sw_dataset_idx(&dataset, dir, "train") == SW_OK, "%s", sw_last_error());
+    sw_dataset_describe(dataset, &info);
+    CU_ASSERT_EQUAL(info.n_classes, 256);
+    sw_dataset_destroy(dataset);
+}
+
+/* ---- gzip
+ * ------------------------------------------------------------------------------------ */
+
+static void compressed_files_are_read(void)
+{
+    new_dir();
+    put_file(IMAGES ".gz", zipped(good_images()));
+    put_file(LABELS ".gz", zipped(good_labels()));
+#if SW_HAVE_ZLIB
+    const heap_watch before = heap_now();
+    read_small();
+    CHECK_NO_LEAK(before);
+    bytes whole = good_labels(), first = gzip_make(whole.at, 9),
+          second = gzip_make(whole.at + 9, whole.n - 9);
+    bytes_put(&first, second.at, second.n);
+    bytes_free(&whole);
+    bytes_free(&second);
+    put_file(LABELS ".gz", first);
+    read_small(); /* two members */
+#else
+    refused(SW_UNSUPPORTED, IMAGES ".gz", "zlib is off");
+#endif
+}
+
+#if SW_HAVE_ZLIB
+
+static void cut_and_damaged_gzip_is_refused(void)
+{
+    new_dir();
+    put_file(LABELS ".gz", zipped(good_labels()));
+    bytes whole = zipped(good_images());
+    for (size_t n = 0; n < whole.n; n++) {
+        file_put(in_dir(IMAGES ".gz"), whole.at, n);
+        refused(SW_FORMAT, IMAGES ".gz", n == 0 ? "empty" : "cut after");
+    }
+    for (size_t i = 1; i <= 8; i++) { /* the sum and the length at the end */
+        whole.at[whole.n - i] ^= 1;
+        file_put(in_dir(IMAGES ".gz"), whole.at, whole.n);
+        refused(SW_FORMAT, IMAGES ".gz", i > 4 ? "data check" : "length check");
+        whole.at[whole.n - i] ^= 1;
+    }
+    whole.at[0] ^= 1;
+    file_put(in_dir(IMAGES ".gz"), whole.at, whole.n);
+    refused(SW_FORMAT, IMAGES ".gz", "header check");
+    whole.at[0] ^= 1;
+    whole.at[40] ^= 1; /* a pixel: the sum finds it */
+    file_put(in_dir(IMAGES ".gz"), whole.at, whole.n);
+    refused(SW_FORMAT, IMAGES ".gz", "data check");
+    whole.at[40] ^= 1;
+    bytes_put(&whole, "behind", 6);
+    put_file(IMAGES ".gz", whole);
+    refused(SW_FORMAT, IMAGES ".gz", "damaged gzip");
+}
+
+/* The stream is whole; the IDX inside is not. */
+static void damage_inside_gzip_is_refused(void)
+{
+    static const uint32_t many[3] = {60000, 28, 28};
+    new_dir();
+    put_file(LABELS ".gz", zipped(good_labels()));
+    bytes whole = good_images();
+    sw_heap_stats before, after;
+    sw_heap_read(SW_HEAP_DATASETS, &before);
+    for (size_t n = 0; n < whole.n; n += n < 20 ? 1 : 17) {
+        put_file(IMAGES ".gz", gzip_make(whole.at, n));
+        refused(SW_FORMAT, IMAGES ".gz",
+                n == 0   ? "empty"
+                : n < 16 ? "cut in its header"
+                         : "144 bytes");
+    }
+    bytes_byte(&whole, 1);
+    put_file(IMAGES ".gz", gzip_make(whole.at, whole.n));
+    refused(SW_FORMAT, IMAGES ".gz", "behind the 144");
+    bytes_free(&whole);
+    put_file(IMAGES ".gz", zipped(idx_make(3, many, small_images, sizeof small_images)));
+    refused(SW_FORMAT, IMAGES ".gz", "47040000 bytes, 144 are there");
+    sw_heap_read(SW_HEAP_DATASETS, &after);
+    CU_ASSERT_EQUAL(after.allocations, before.allocations);
+}
+
+#endif
+
+/* ---- memory and faults
+ * ----------------------------------------------------------------------- */
+
+static size_t peak_of(sw_heap heap)
+{
+    sw_heap_stats stats;
+    sw_heap_read(heap, &stats);
+    return stats.peak_bytes;
+}
+
+/* 4 MiB of images: the data set has as many bytes as the files, the readers a constant. */
+static void memory_stays_within_the_file(bool compressed)
+{
+    static unsigned char images[4096 * 1024];
+    static unsigned char labels[4096];
+    static const uint32_t dims[3] = {4096, 32, 32};
+    new_dir();
+    bytes i = idx_make(3, dims, images, sizeof images),
+          l = idx_make(1, dims, labels, sizeof labels);
+    put_file(compressed ? IMAGES ".gz" : IMAGES, compressed ? zipped(i) : i);
+    put_file(compressed ? LABELS ".gz" : LABELS, compressed ? zipped(l) : l);
+    const size_t sets = peak_of(SW_HEAP_DATASETS), files = peak_of(SW_HEAP_FILES);
+    const size_t most = sizeof images + sizeof labels + 4096;
+    sw_dataset *dataset = NULL;
+    SW_CHECK(sw_dataset_idx(&dataset, dir, "train") == SW_OK, "%s", sw_last_error());
+    sw_dataset_destroy(dataset);
+    CU_ASSERT(peak_of(SW_HEAP_DATASETS) <= (sets > most ? sets : most));
+    CU_ASSERT(peak_of(SW_HEAP_FILES) <= (files > 262144 ? files : 262144));
+}
+
+static void plain_memory(void)
+{
+    memory_stays_within_the_file(false);
+}
+
+/* Fail the k-th call of a kind until the reading succeeds without having met it. */
+static uint64_t sweep(sw_fault_kind kind, sw_fault_mode mode, sw_status expected)
+{
+    const heap_watch before = heap_now();
+    uint64_t k = 0, failures = 0;
+    for (bool met = true; met; k++) {
+        sw_dataset *dataset = NULL;
+        sw_fault_plan(kind, k, mode);
+        const sw_status status = sw_dataset_idx(&dataset, dir, "train");
+        met = sw_fault_calls(kind) > k;
+        sw_fault_plan(kind, 0, SW_FAULT_OFF);
+        /* a plain name that could not be opened is looked for compressed */
+        SW_CHECK(status == SW_OK || (met && status == expected), "call %llu: %s: %s",
+                 (unsigned long long)k, sw_status_name(status), sw_last_error());
+        CU_ASSERT((status == SW_OK) == (dataset != NULL));
+        failures += status != SW_OK;
+        sw_dataset_destroy(dataset);
+        CHECK_NO_LEAK(before);
+    }
+    read_small();
+    return failures;
+}
+
+static void sweep_all(void)
+{
+    static const sw_fault_mode modes[] = {SW_FAULT_ONCE, SW_FAULT_FROM};
+    for (int i = 0; i < 2; i++) {
+        const uint64_t memory = sweep(SW_FAULT_MEMORY, modes[i], SW_NOMEM);
+        const uint64_t file = sweep(SW_FAULT_FILE, modes[i], SW_IO);
+        sw_note("%llu failures of memory, %llu of files", (unsigned long long)memory,
+                (unsigned long long)file);
+        CU_ASSERT(memory >= 8 && file >= 10);
+    }
+}
+
+static void every_call_can_fail(void)
+{
+    new_dir();
+    put_file(IMAGES, good_images());
+    put_file(LABELS, good_labels());
+    sweep_all();
+}
+
+#if SW_HAVE_ZLIB
+
+static void compressed_memory(void)
+{
+    memory_stays_within_the_file(true);
+}
+
+static void every_call_on_gzip_can_fail(void)
+{
+    new_dir();
+    put_file(IMAGES ".gz", zipped(good_images()));
+    put_file(LABELS ".gz", zipped(good_labels()));
+    sweep_all();
+}
+
+/* ---- real files
+ * ------------------------------------------------------------------------------ */
+
+static void mnist_is_read_to_the_last_pixel(void)
+{
+    static const int counts[10] = {980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009};
+    const char *mnist = sw_data_path("mnist");
+    if (mnist == NULL)
+        SW_SKIP("no mnist below $STEPWELL_DATA");
+    sw_dataset *dataset = NULL;
+    sw_dataset_info info;
+    CU_ASSERT_FATAL(sw_dataset_idx(&dataset, mnist, "t10k") == SW_OK);
+    sw_dataset_describe(dataset, &info);
+    CU_ASSERT(info.n == 10000 && info.n_classes == 10);
+    int count[10] = {0};
+    for (int i = 0; i < 10000; i++)
+        count[((const unsigned char *)info.field[1].data)[i]]++;
+    CU_ASSERT_EQUAL(memcmp(count, counts, sizeof count), 0);
+    sw_dataset_destroy(dataset);
+    dataset = NULL;
+    CU_ASSERT_FATAL(sw_dataset_idx(&dataset, mnist, "train") == SW_OK);
+    sw_dataset_describe(dataset, &info);
+    CU_ASSERT(info.n == 60000 && info.n_classes == 10);
+    CU_ASSERT_EQUAL(((const unsigned char *)info.field[1].data)[0], 5);
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < 60000 * 784; i++)
+        sum += ((const unsigned char *)info.field[0].data)[i];
+    /* the mean that is published for the training images: 0.1307 of 255 */
+    CU_ASSERT_DOUBLE_EQUAL((double)sum / (60000.0 * 784.0 * 255.0), 0.1307, 0.00005);
+    sw_dataset_destroy(dataset);
+}
+
+static void its_relatives_are_read(void)
+{
+    const char *fashion = sw_data_path("fashion-mnist-mini");
+    if (fashion == NULL)
+        SW_SKIP("no fashion-mnist-mini below $STEPWELL_DATA");
+    sw_dataset *dataset = NULL;
+    sw_dataset_info info;
+    SW_CHECK(sw_dataset_idx(&dataset, fashion, "t10k") == SW_OK, "%s", sw_last_error());
+    sw_dataset_describe(dataset, &info);
+    CU_ASSERT(info.n == 615 && info.n_classes == 10);
+    sw_dataset_destroy(dataset);
+}
+
+#endif
+
+static const sw_test tests[] = {
+    {"plain files are read", plain_files_are_read},
+    {"the plain name comes first", the_plain_name_comes_first},
+    {"missing files are named", missing_files_are_named},
+    {"bad arguments are refused", bad_arguments_are_refused},
+    {"cut and long files are refused", cut_and_long_files_are_refused},
+    {"a wrong magic number is refused", wrong_magic_is_refused},
+    {"hostile sizes take no memory", hostile_sizes_take_no_memory},
+    {"images and labels have one count", counts_must_agree},
+    {"wild labels are refused", wild_labels_are_refused},
+    {"more classes without a gap are accepted", more_classes_without_a_gap_are_accepted},
+    {"compressed files are read, or refused by name", compressed_files_are_read},
+    {"memory stays within the file", plain_memory},
+    {"every call can fail", every_call_can_fail},
+#if SW_HAVE_ZLIB
+    {"cut and damaged gzip is refused", cut_and_damaged_gzip_is_refused},
+    {"damage inside gzip is refused", damage_inside_gzip_is_refused},
+    {"memory stays within the inflated file", compressed_memory},
+    {"every call on gzip can fail", every_call_on_gzip_can_fail},
+    {"mnist is read to the last pixel", mnist_is_read_to_the_last_pixel},
+    {"its relatives are read", its_relatives_are_read},
+#endif
+};
+SW_SUITE("idx", tests)

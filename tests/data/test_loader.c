@@ -1,0 +1,381 @@
+/* The loader: what it delivers, in which order, from how many bytes, and that it can be stopped
+ * and refused anywhere. Every promise about batches is checked with the thread and without. */
+#include "alloc/arena.h"
+#include "alloc/fault.h"
+#include "alloc/mem.h"
+#include "kernels/rng.h"
+#include "tests/data/data_files.h"
+#include <string.h>
+#include <time.h>
+
+static void destroy_dataset(void *dataset)
+{
+    sw_dataset_destroy(dataset);
+}
+
+static sw_dataset *digits(int64_t n)
+{
+    sw_dataset *dataset = NULL;
+    if (SW_CHECK(sw_dataset_synthetic(&dataset, n, 1) == SW_OK, "%s", sw_last_error()))
+        sw_after(destroy_dataset, dataset);
+    return dataset;
+}
+
+static sw_loader *loader(const sw_dataset *dataset, sw_loader_opts opts)
+{
+    sw_loader *l = NULL;
+    opts.size = sizeof opts;
+    SW_CHECK(sw_loader_create(&l, dataset, &opts) == SW_OK, "%s", sw_last_error());
+    return l;
+}
+
+static int next(sw_loader *l, const sw_array **inputs)
+{
+    int n = -1;
+    SW_CHECK(sw_loader_next(l, inputs, &n) == SW_OK, "%s", sw_last_error());
+    return n;
+}
+
+static void begin(sw_loader *l, uint64_t epoch)
+{
+    SW_CHECK(sw_loader_epoch(l, epoch) == SW_OK, "%s", sw_last_error());
+}
+
+/* The batch is samples order[first], ... of the data set (order NULL: as they stand). */
+static void check_batch(const sw_dataset *dataset, const sw_array *inputs,
+                        const uint32_t *order, int64_t first, int64_t rows)
+{
+    sw_dataset_info info;
+    sw_dataset_describe(dataset, &info);
+    CU_ASSERT(inputs[0].shape.rank == 4 && inputs[1].shape.rank == 1);
+    CU_ASSERT(inputs[0].shape.dim[0] == rows && inputs[1].shape.dim[0] == rows);
+    CU_ASSERT(inputs[0].shape.dim[1] == 1 && inputs[0].shape.dim[2] == 28 &&
+              inputs[0].shape.dim[3] == 28);
+    CU_ASSERT((uintptr_t)inputs[0].data % 64 == 0 && (uintptr_t)inputs[1].data % 64 == 0);
+    int wrong = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t sample = order != NULL ? order[first + i] : first + i;
+        wrong += memcmp((const char *)inputs[0].data + i * 784,
+                        (const char *)info.field[0].data + sample * 784, 784) != 0;
+        wrong +=
+            ((const char *)inputs[1].data)[i] != ((const char *)info.field[1].data)[sample];
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+/* A whole epoch of 103 samples in batches of 10. */
+static void check_epoch(sw_loader *l, const sw_dataset *dataset, const uint32_t *order,
+                        bool drop_last)
+{
+    const sw_array *inputs;
+    CU_ASSERT_EQUAL(sw_loader_batches(l), drop_last ? 10 : 11);
+    for (int64_t b = 0; b < (drop_last ? 10 : 11); b++) {
+        CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
+        check_batch(dataset, inputs, order, b * 10, b < 10 ? 10 : 3);
+    }
+    CU_ASSERT_EQUAL(next(l, &inputs), 0);
+    CU_ASSERT_EQUAL(next(l, &inputs), 0);
+}
+
+static void batches_come_in_order(void)
+{
+    const sw_dataset *dataset = digits(103);
+    for (int i = 0; i < 16; i++) {
+        const sw_loader_opts opts = {
+            .batch = 10, .slots = i / 4, .inline_fill = i & 1, .drop_last = i >> 1 & 1};
+        sw_loader *l = loader(dataset, opts);
+        for (uint64_t epoch = 0; epoch < 3; epoch++) {
+            begin(l, epoch);
+            check_epoch(l, dataset, NULL, opts.drop_last != 0);
+        }
+        sw_loader_destroy(l);
+    }
+}
+
+static void shuffling_depends_on_seed_and_epoch_alone(void)
+{
+    const sw_dataset *dataset = digits(103);
+    uint32_t order[103], other[103];
+    sw_rng_shuffle(order, 103, 9, 0);
+    sw_rng_shuffle(other, 103, 9, 1);
+    CU_ASSERT_NOT_EQUAL(memcmp(order, other, sizeof order), 0);
+    for (int i = 0; i < 16; i++) {
+        const sw_loader_opts opts = {.batch = 10,
+                                     .slots = i / 4,
+                                     .seed = 9,
+                                     .shuffle = 1,
+                                     .inline_fill = i & 1,
+                                     .drop_last = i >> 1 & 1};
+        sw_loader *l = loader(dataset, opts);
+        for (uint64_t epoch = 5; epoch-- > 0;) {
+            sw_rng_shuffle(order, 103, 9, epoch);
+            begin(l, epoch);
+            check_epoch(l, dataset, order, opts.drop_last != 0);
+        }
+        sw_loader_destroy(l);
+    }
+}
+
+static void a_batch_larger_than_the_data_is_one_batch(void)
+{
+    const sw_dataset *dataset = digits(7);
+    for (int i = 0; i < 4; i++) {
+        const sw_array *inputs;
+        sw_loader *l = loader(
+            dataset, (sw_loader_opts){.batch = 64, .inline_fill = i & 1, .drop_last = i >> 1});
+        CU_ASSERT_EQUAL(sw_loader_batches(l), i >> 1 ? 0 : 1);
+        begin(l, 0);
+        if (i >> 1 == 0) {
+            CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
+            check_batch(dataset, inputs, NULL, 0, 7);
+        }
+        CU_ASSERT_EQUAL(next(l, &inputs), 0);
+        sw_loader_destroy(l);
+    }
+}
+
+static void wait_a_little(void)
+{
+    const struct timespec two_ms = {0, 2000000};
+    nanosleep(&two_ms, NULL);
+}
+
+/* While the caller holds a batch the filler may run ahead, and a new epoch may begin. */
+static void a_batch_stays_until_the_next_call(void)
+{
+    const sw_dataset *dataset = digits(40);
+    for (int slots = 1; slots <= 4; slots++)
+        for (int restart = 0; restart < 2; restart++) {
+            const sw_array *inputs;
+            sw_loader *l = loader(dataset, (sw_loader_opts){.batch = 4, .slots = slots});
+            begin(l, 0);
+            for (int64_t b = 0; b < 5; b++) {
+                CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
+                wait_a_little();
+                check_batch(dataset, inputs, NULL, b * 4, 4);
+            }
+            if (restart) {
+                begin(l, 1);
+                wait_a_little();
+                check_batch(dataset, inputs, NULL, 16, 4);
+                CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
+                check_batch(dataset, inputs, NULL, 0, 4);
+            }
+            sw_loader_destroy(l);
+        }
+}
+
+static void an_epoch_can_begin_and_end_anywhere(void)
+{
+    const sw_dataset *dataset = digits(103);
+    uint32_t order[103];
+    for (int i = 0; i < 2; i++) {
+        sw_loader *l = loader(
+            dataset, (sw_loader_opts){.batch = 10, .shuffle = 1, .seed = 4, .inline_fill = i});
+        for (uint64_t epoch = 0; epoch < 40; epoch++) {
+            const sw_array *inputs;
+            sw_rng_shuffle(order, 103, 4, epoch);
+            begin(l, epoch);
+            for (int64_t b = 0; b < (int64_t)(epoch % 12); b++) {
+                CU_ASSERT_EQUAL(next(l, &inputs), b < 11 ? 2 : 0);
+                if (b < 11)
+                    check_batch(dataset, inputs, order, b * 10, b < 10 ? 10 : 3);
+            }
+        }
+        sw_loader_destroy(l);
+    }
+}
+
+static void destroying_at_any_moment_is_fine(void)
+{
+    const sw_dataset *dataset = digits(64);
+    const heap_watch before = heap_now();
+    for (int taken = -2; taken < 20; taken++) {
+        const sw_array *inputs;
+        sw_loader *l = loader(dataset, (sw_loader_opts){.batch = 4, .shuffle = taken & 1});
+        if (taken >= -1)
+            begin(l, 0);
+        for (int i = 0; i < taken; i++)
+            next(l, &inputs);
+        sw_loader_destroy(l);
+    }
+    sw_loader_destroy(NULL);
+    CHECK_NO_LEAK(before);
+}
+
+static void bytes_are_those_of_all_slots(void)
+{
+    const sw_dataset *dataset = digits(10);
+    for (int64_t batch = 1; batch < 200; batch += 33) {
+        sw_budget *budget = NULL;
+        CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, (size_t)1 << 30), SW_OK);
+        const size_t image = ((size_t)batch * 784 + 63) / 64 * 64,
+                     label = ((size_t)batch + 63) / 64 * 64;
+        sw_loader *three = loader(dataset, (sw_loader_opts){.batch = batch, .budget = budget});
+        CU_ASSERT_EQUAL(sw_loader_bytes(three), 3 * (image + label));
+        CU_ASSERT_EQUAL(sw_budget_used(budget), 3 * (image + label));
+        sw_loader *five =
+            loader(dataset, (sw_loader_opts){.batch = batch, .slots = 5, .budget = budget});
+        CU_ASSERT_EQUAL(sw_loader_bytes(five), 5 * (image + label));
+        CU_ASSERT_EQUAL(sw_budget_used(budget), 8 * (image + label));
+        sw_loader_destroy(three);
+        sw_loader_destroy(five);
+        CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
+        sw_budget_free(budget);
+    }
+}
+
+static void a_budget_one_byte_short_refuses(void)
+{
+    const sw_dataset *dataset = digits(10);
+    const heap_watch before = heap_now();
+    const size_t wanted = 3 * (8 * 784 + 64);
+    for (int more = 0; more < 2; more++) {
+        sw_budget *budget = NULL;
+        sw_loader *l = NULL;
+        CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, wanted - 1 + (size_t)more), SW_OK);
+        const sw_loader_opts opts = {.size = sizeof opts, .batch = 8, .budget = budget};
+        const sw_status status = sw_loader_create(&l, dataset, &opts);
+        if (more) {
+            CU_ASSERT_EQUAL(status, SW_OK);
+        } else {
+            failed_as(status, SW_NOMEM, "19008 bytes wanted");
+            CU_ASSERT_PTR_NULL(l);
+            CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
+        }
+        sw_loader_destroy(l);
+        sw_budget_free(budget);
+    }
+    CHECK_NO_LEAK(before);
+}
+
+/* Neither the heap nor the system is asked for anything once the loader is made. */
+static void epochs_allocate_nothing(void)
+{
+    const sw_dataset *dataset = digits(103);
+    for (int i = 0; i < 2; i++) {
+        sw_loader *l =
+            loader(dataset, (sw_loader_opts){.batch = 10, .shuffle = 1, .inline_fill = i});
+        const uint64_t before = sw_mem_calls();
+        for (uint64_t epoch = 0; epoch < 5; epoch++) {
+            const sw_array *inputs;
+            begin(l, epoch);
+            while (next(l, &inputs) != 0)
+                ;
+        }
+        CU_ASSERT_EQUAL(sw_mem_calls(), before);
+        sw_loader_destroy(l);
+    }
+}
+
+static void loaders_share_a_data_set(void)
+{
+    const sw_dataset *dataset = digits(103);
+    sw_loader *a = loader(dataset, (sw_loader_opts){.batch = 10, .shuffle = 1, .seed = 1});
+    sw_loader *b = loader(dataset, (sw_loader_opts){.batch = 20, .shuffle = 1, .seed = 2});
+    uint32_t of_a[103], of_b[103];
+    sw_rng_shuffle(of_a, 103, 1, 3);
+    sw_rng_shuffle(of_b, 103, 2, 4);
+    begin(a, 3);
+    begin(b, 4);
+    for (int64_t i = 0; i < 5; i++) {
+        const sw_array *inputs;
+        CU_ASSERT_EQUAL_FATAL(next(a, &inputs), 2);
+        check_batch(dataset, inputs, of_a, i * 10, 10);
+        CU_ASSERT_EQUAL_FATAL(next(b, &inputs), 2);
+        check_batch(dataset, inputs, of_b, i * 20, 20);
+    }
+    sw_loader_destroy(a);
+    sw_loader_destroy(b);
+}
+
+static void misuse_is_refused(void)
+{
+    const sw_dataset *dataset = digits(10);
+    const heap_watch before = heap_now();
+    const sw_array *inputs = NULL;
+    int n = 77;
+    sw_loader *l = NULL;
+    sw_loader_opts opts = {.size = sizeof opts, .batch = 0};
+    failed_as(sw_loader_create(&l, dataset, &opts), SW_INVALID, "batch 0");
+    failed_as(sw_loader_create(&l, dataset, NULL), SW_INVALID, "batch 0");
+    opts.batch = -4;
+    failed_as(sw_loader_create(&l, dataset, &opts), SW_INVALID, "batch -4");
+    opts.batch = 2;
+    opts.slots = -1;
+    failed_as(sw_loader_create(&l, dataset, &opts), SW_INVALID, "-1 slots");
+    opts.slots = 0;
+    failed_as(sw_loader_create(&l, NULL, &opts), SW_INVALID, "data set");
+    opts.batch = INT64_MAX;
+    failed_as(sw_loader_create(&l, dataset, &opts), SW_NOMEM, "overflow");
+    CU_ASSERT_PTR_NULL(l);
+    opts.batch = 2;
+    CU_ASSERT_EQUAL_FATAL(sw_loader_create(&l, dataset, &opts), SW_OK);
+    failed_as(sw_loader_next(l, &inputs, &n), SW_INVALID, "sw_loader_epoch comes first");
+    CU_ASSERT(inputs == NULL && n == 77);
+    failed_as(sw_loader_next(NULL, &inputs, &n), SW_INVALID, "loader");
+    failed_as(sw_loader_epoch(NULL, 0), SW_INVALID, "loader");
+    sw_loader_destroy(l);
+    CHECK_NO_LEAK(before);
+}
+
+/* A program built with an older header knows fewer options; the others are zero. */
+static void short_options_are_filled_with_zeros(void)
+{
+    const sw_dataset *dataset = digits(10);
+    sw_loader *l = NULL;
+    sw_loader_opts opts = {.size = offsetof(sw_loader_opts, slots), .batch = 2, .slots = -5};
+    CU_ASSERT_EQUAL_FATAL(sw_loader_create(&l, dataset, &opts), SW_OK);
+    CU_ASSERT_EQUAL(sw_loader_bytes(l), 3 * (2 * 784 + 32 + 64));
+    sw_loader_destroy(l);
+}
+
+static uint64_t sweep(const sw_dataset *dataset, sw_fault_kind kind, sw_budget *budget)
+{
+    const heap_watch before = heap_now();
+    const sw_loader_opts opts = {
+        .size = sizeof opts, .batch = 4, .shuffle = 1, .budget = budget};
+    for (uint64_t k = 0;; k++) {
+        sw_loader *l = NULL;
+        sw_fault_plan(kind, k, SW_FAULT_ONCE);
+        const sw_status status = sw_loader_create(&l, dataset, &opts);
+        sw_fault_plan(kind, 0, SW_FAULT_OFF);
+        sw_loader_destroy(l);
+        CHECK_NO_LEAK(before);
+        CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
+        if (status == SW_OK)
+            return k;
+        CU_ASSERT_EQUAL(status, SW_NOMEM);
+        CU_ASSERT_PTR_NULL(l);
+    }
+}
+
+static void every_call_can_fail(void)
+{
+    const sw_dataset *dataset = digits(10);
+    sw_budget *budget = NULL;
+    CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, 1 << 20), SW_OK);
+    const uint64_t memory = sweep(dataset, SW_FAULT_MEMORY, budget);
+    const uint64_t threads = sweep(dataset, SW_FAULT_THREAD, budget);
+    sw_note("%llu sites of memory, %llu of threads", (unsigned long long)memory,
+            (unsigned long long)threads);
+    CU_ASSERT(memory >= 7 && threads == 1);
+    sw_budget_free(budget);
+}
+
+static const sw_test tests[] = {
+    {"batches come in order", batches_come_in_order},
+    {"shuffling depends on seed and epoch alone", shuffling_depends_on_seed_and_epoch_alone},
+    {"a batch larger than the data is one batch", a_batch_larger_than_the_data_is_one_batch},
+    {"a batch stays until the next call", a_batch_stays_until_the_next_call},
+    {"an epoch can begin and end anywhere", an_epoch_can_begin_and_end_anywhere},
+    {"destroying at any moment is fine", destroying_at_any_moment_is_fine},
+    {"bytes are those of all slots", bytes_are_those_of_all_slots},
+    {"a budget one byte short refuses", a_budget_one_byte_short_refuses},
+    {"epochs allocate nothing", epochs_allocate_nothing},
+    {"loaders share a data set", loaders_share_a_data_set},
+    {"misuse is refused", misuse_is_refused},
+    {"short options are filled with zeros", short_options_are_filled_with_zeros},
+    {"every call can fail", every_call_can_fail},
+};
+SW_SUITE("loader", tests)

@@ -1,0 +1,554 @@
+/* Models to and from safetensors: the bytes of the file, what is refused and how, and that a
+ * failure changes neither the model nor the old file. */
+#include "alloc/fault.h"
+#include "runtime/runtime_internal.h"
+#include "tests/data/data_files.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- models
+ * ---------------------------------------------------------------------------------- */
+
+static sw_exec *the_exec;
+
+static void drop_exec(void *unused)
+{
+    (void)unused;
+    sw_exec_destroy(the_exec);
+    the_exec = NULL;
+}
+
+static void drop_model(void *model)
+{
+    sw_model_destroy(model);
+}
+
+static sw_model *empty_model(void)
+{
+    sw_model *model = NULL;
+    if (the_exec == NULL) {
+        SW_CHECK(sw_exec_create(&the_exec, NULL) == SW_OK, "%s", sw_last_error());
+        sw_after(drop_exec, NULL);
+    }
+    SW_CHECK(sw_model_create(&model, "m") == SW_OK, "%s", sw_last_error());
+    sw_after(drop_model, model);
+    return model;
+}
+
+static void make_ready(sw_model *model, uint64_t seed)
+{
+    SW_CHECK(sw_model_ready(model, the_exec, seed) == SW_OK, "%s", sw_last_error());
+}
+
+/* Every rank that occurs, a buffer, and things that are not saved. */
+static sw_model *mixed_model(uint64_t seed)
+{
+    sw_model *model = empty_model();
+    sw_param_new(model, "conv.weight", SW_F32, SW_SHAPE(3, 2, 2, 2), "normal:1");
+    sw_param_new(model, "conv.bias", SW_F32, SW_SHAPE(3), "normal:1");
+    sw_buffer_new(model, "running", SW_F32, SW_SHAPE(5, 3), "normal:1");
+    sw_param_new(model, "scalar", SW_F32, SW_SCALAR, "normal:1");
+    sw_state_new(model, "hidden", SW_F32, SW_SHAPE(4));
+    sw_knob_new(model, "rate", 0.5f);
+    sw_optimizer *adam;
+    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam"};
+    SW_CHECK(sw_optimizer_create(&adam, model, &opts) == SW_OK, "%s", sw_last_error());
+    make_ready(model, seed);
+    return model;
+}
+
+/* {"a": (2), "b": (2, 3)} */
+static sw_model *small_model(uint64_t seed)
+{
+    sw_model *model = empty_model();
+    sw_param_new(model, "a", SW_F32, SW_SHAPE(2), "normal:1");
+    sw_param_new(model, "b", SW_F32, SW_SHAPE(2, 3), "normal:1");
+    make_ready(model, seed);
+    return model;
+}
+
+/* All bytes of a model, to compare with later. */
+static bytes state_of(const sw_model *model)
+{
+    bytes b = {NULL, 0};
+    bytes_put(&b, model->base, model->bytes);
+    return b;
+}
+
+static bool is_as(const sw_model *model, const bytes *state)
+{
+    return state->n == model->bytes && memcmp(state->at, model->base, state->n) == 0;
+}
+
+static bool same_saved(const sw_model *a, const sw_model *b)
+{
+    for (uint32_t i = 1; i < a->n_entries; i++) {
+        const swi_entry *x = &a->entries[i], *y = &b->entries[i];
+        if ((x->role == SWI_ROLE_PARAMETER || x->role == SWI_ROLE_BUFFER) &&
+            memcmp(a->base + x->offset, b->base + y->offset, x->bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- files
+ * ----------------------------------------------------------------------------------- */
+
+static const char *path_of(const char *name)
+{
+    static char path[600];
+    snprintf(path, sizeof path, "%s", sw_temp_path(name));
+    return path;
+}
+
+/* A file of this header and `n` bytes 0, 1, 2, ... of data. */
+static bytes file_of(const char *header, size_t n)
+{
+    bytes b = {NULL, 0};
+    uint64_t length = strlen(header);
+    for (int i = 0; i < 8; i++, length >>= 8)
+        bytes_byte(&b, (int)(length & 255));
+    bytes_put(&b, header, strlen(header));
+    for (size_t i = 0; i < n; i++)
+        bytes_byte(&b, (int)(i & 255));
+    return b;
+}
+
+static void saving_and_loading_gives_the_same_bits(void)
+{
+    sw_model *from = mixed_model(1), *to = mixed_model(2);
+    const char *path = path_of("same");
+    CU_ASSERT_FALSE(same_saved(from, to));
+    bytes before = state_of(to);
+    SW_CHECK(sw_model_save(from, path) == SW_OK, "%s", sw_last_error());
+    SW_CHECK(sw_model_load(to, path) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(same_saved(from, to));
+    for (uint32_t i = 1; i < to->n_entries; i++) { /* all else is untouched */
+        const swi_entry *entry = &to->entries[i];
+        if (entry->role != SWI_ROLE_PARAMETER && entry->role != SWI_ROLE_BUFFER)
+            CU_ASSERT_EQUAL(
+                memcmp(to->base + entry->offset, before.at + entry->offset, entry->bytes), 0);
+    }
+    CU_ASSERT_FALSE(file_is_there(sw_temp_path("same.tmp")));
+    bytes_free(&before);
+}
+
+static void the_file_is_what_the_format_says(void)
+{
+    static const char text[] =
+        "{\"__metadata__\":{\"format\":\"pt\"},"
+        "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+        "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[8,32]}}";
+    sw_model *model = small_model(1);
+    float a[2], b[6];
+    SW_CHECK(sw_param_read(sw_param_find(model, "a"), a, sizeof a) == SW_OK, "%s",
+             sw_last_error());
+    SW_CHECK(sw_param_read(sw_param_find(model, "b"), b, sizeof b) == SW_OK, "%s",
+             sw_last_error());
+    SW_CHECK(sw_model_save(model, path_of("format")) == SW_OK, "%s", sw_last_error());
+    bytes file = file_get(path_of("format"));
+    CU_ASSERT_EQUAL_FATAL(file.n, 8 + 184 + 32);
+    CU_ASSERT_EQUAL(file.at[0], 184);
+    for (int i = 1; i < 8; i++)
+        CU_ASSERT_EQUAL(file.at[i], 0);
+    CU_ASSERT_EQUAL(memcmp(file.at + 8, text, sizeof text - 1), 0);
+    for (size_t i = 8 + sizeof text - 1; i < 192; i++)
+        CU_ASSERT_EQUAL(file.at[i], ' ');
+    CU_ASSERT_EQUAL(memcmp(file.at + 192, a, sizeof a), 0);
+    CU_ASSERT_EQUAL(memcmp(file.at + 200, b, sizeof b), 0);
+    bytes_free(&file);
+}
+
+/* Wider types come first, so that each tensor is aligned to its type. */
+static void all_types_are_saved_aligned(void)
+{
+    static const sw_dtype types[] = {SW_U8, SW_BF16, SW_I32, SW_F64, SW_F32, SW_U8};
+    sw_model *models[2];
+    for (int m = 0; m < 2; m++) {
+        models[m] = empty_model();
+        for (int i = 0; i < 6; i++) {
+            const char name[] = {(char)('p' + i), '\0'};
+            CU_ASSERT(swi_model_entry(models[m], name, SWI_ROLE_BUFFER, types[i], SW_SHAPE(3),
+                                      "zeros") != 0);
+        }
+        sw_param_new(models[m], "w", SW_F32, SW_SHAPE(1), "ones");
+        SW_CHECK(swi_model_layout(models[m]) == SW_OK, "%s", sw_last_error());
+        make_ready(models[m], 1);
+    }
+    sw_dice dice = {5};
+    for (uint32_t i = 1; i < models[0]->n_entries; i++)
+        for (size_t k = 0; k < models[0]->entries[i].bytes; k++)
+            models[0]->base[models[0]->entries[i].offset + k] =
+                (unsigned char)sw_dice_next(&dice);
+    const char *path = path_of("types");
+    SW_CHECK(sw_model_save(models[0], path) == SW_OK, "%s", sw_last_error());
+    SW_CHECK(sw_model_load(models[1], path) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(same_saved(models[0], models[1]));
+    bytes file = file_get(path);
+    bytes_byte(&file, 0);
+    static const char *const parts[] = {
+        "\"s\":{\"dtype\":\"F64\",\"shape\":[3],\"data_offsets\":[0,24]}",
+        "\"r\":{\"dtype\":\"I32\",\"shape\":[3],\"data_offsets\":[24,36]}",
+        "\"q\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[52,58]}",
+        "\"u\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[61,64]}"};
+    for (size_t i = 0; i < 4; i++)
+        SW_CHECK(strstr((const char *)file.at + 8, parts[i]) != NULL, "%s", parts[i]);
+    bytes_free(&file);
+}
+
+static void names_are_escaped(void)
+{
+    sw_model *models[2];
+    for (int m = 0; m < 2; m++) {
+        models[m] = empty_model();
+        sw_param_new(models[m], "a\"b\\c\td/\x01", SW_F32, SW_SHAPE(1), "normal:1");
+        sw_param_new(models[m],
+                     "gr\xc3\xb6\xc3\x9f"
+                     "e \xe2\x82\xac \xf0\x9f\x98\x80",
+                     SW_F32, SW_SHAPE(2), "normal:1");
+        make_ready(models[m], (uint64_t)m);
+    }
+    SW_CHECK(sw_model_save(models[0], path_of("names")) == SW_OK, "%s", sw_last_error());
+    SW_CHECK(sw_model_load(models[1], path_of("names")) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(same_saved(models[0], models[1]));
+    static const char *const never[] = {"__metadata__", "\xff", "\xc0\x80", "\xed\xa0\x80",
+                                        "\xc3"};
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        sw_model *model = empty_model();
+        sw_param_new(model, never[i], SW_F32, SW_SHAPE(1), "zeros");
+        make_ready(model, 1);
+        failed_as(sw_model_save(model, path_of("never")), SW_INVALID, "cannot hold the name");
+        CU_ASSERT_FALSE(file_is_there(path_of("never")));
+    }
+}
+
+/* Another order, spaces, escapes, metadata: what other writers may do. */
+static void foreign_files_are_read(void)
+{
+    static const char *const headers[] = {
+        "{\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+        "\"a\":{\"data_offsets\":[24,32],\"shape\":[2],\"dtype\":\"F32\"}}",
+        " \t\n{ \"\\u0061\" : { \"dtype\" : \"\\u00463\\u0032\" , \"shape\" : [ 2 ] ,\r\n "
+        "\"data_offsets\" : [ "
+        "24 , 32 ] } , \"__metadata__\" : { \"k\\n\" : \"\\ud83d\\ude00 } ]\" , \"l\" : \"\" } "
+        ", \"b\" : "
+        "{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]} } \n ",
+        "{\"__metadata__\":{},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[24,32]},"
+        "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}"};
+    for (size_t i = 0; i < 3; i++) {
+        sw_model *model = small_model(i);
+        bytes file = file_of(headers[i], 32);
+        file_put(path_of("foreign"), file.at, file.n);
+        SW_CHECK(sw_model_load(model, path_of("foreign")) == SW_OK, "%s", sw_last_error());
+        unsigned char a[8], b[24];
+        CU_ASSERT_EQUAL(sw_param_read(sw_param_find(model, "a"), a, 8), SW_OK);
+        CU_ASSERT_EQUAL(sw_param_read(sw_param_find(model, "b"), b, 24), SW_OK);
+        CU_ASSERT(a[0] == 24 && a[7] == 31 && b[0] == 0 && b[23] == 23);
+        bytes_free(&file);
+    }
+}
+
+/* ---- what is refused
+ * ------------------------------------------------------------------------- */
+
+/* Loading it into `model` fails, says so, and changes nothing. */
+static void refused(sw_model *model, const bytes *file, const char *reason)
+{
+    const char *path = path_of("refused");
+    bytes before = state_of(model);
+    const heap_watch heap = heap_now();
+    file_put(path, file->at, file->n);
+    failed_as(sw_model_load(model, path), SW_FORMAT, path);
+    SW_CHECK(strstr(sw_last_error(), reason) != NULL, "'%s', wanted '%s'", sw_last_error(),
+             reason);
+    CU_ASSERT(is_as(model, &before));
+    CHECK_NO_LEAK(heap);
+    bytes_free(&before);
+}
+
+#define A "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"
+#define B "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[8,32]}"
+#define A_IS(dtype, shape, offsets)                                                            \
+    "{" B ",\"a\":{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
+
+static void differences_are_named(void)
+{
+    static const struct {
+        const char *header;
+        size_t bytes;
+        const char *reason;
+    } cases[] = {
+        {"{" A "}", 8, "'b' is missing"},
+        {"{}", 0, "'a' is missing"},
+        {"{" A "," B ",\"c\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[32,36]}}", 36,
+         "'c' is not in model m"},
+        {"{" A "," B "," A "}", 32, "'a' is there twice"},
+        {A_IS("\"F64\"", "[2]", "[0,8]"), 32, "'a' is F64 (2); model m wants F32 (2)"},
+        {A_IS("\"F16\"", "[4]", "[0,8]"), 32, "F16 (4)"},
+        {A_IS("\"F32\"", "[3]", "[0,8]"), 32, "'a' is F32 (3); model m wants F32 (2)"},
+        {A_IS("\"F32\"", "[2,1]", "[0,8]"), 32, "F32 (2, 1)"},
+        {A_IS("\"F32\"", "[]", "[0,8]"), 32, "F32 ()"},
+        {A_IS("\"F32\"", "[1,1,1,1,1,1,1,1,1,2]", "[0,8]"), 32,
+         "F32 (1, 1, 1, 1, 1, 1, 1, 1, ...)"},
+        {A_IS("\"F32\"", "[2]", "[0,4]"), 32,
+         "'a' lies at 0 to 4; it has 8 bytes, the file's data 32"},
+        {A_IS("\"F32\"", "[2]", "[8,0]"), 32, "'a' lies at 8 to 0"},
+        {A_IS("\"F32\"", "[2]", "[32,40]"), 32, "'a' lies at 32 to 40"},
+        {A_IS("\"F32\"", "[2]", "[9223372036854775800,9223372036854775807]"), 32,
+         "'a' lies at"},
+        {A_IS("\"F32\"", "[2]", "[4,12]"), 32, "'a' begins at 4, 0 wanted: a hole"},
+        {A_IS("\"F32\"", "[2]", "[8,16]"), 32, "8, 0 wanted: a hole"},
+        {A_IS("\"F32\"", "[2]", "[32,40]"), 40, "'b' begins at 8, 0 wanted: a hole"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]},"
+         "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}",
+         32, "'a' begins at 4, 24 wanted: tensors overlap"},
+        {"{" A "," B "}", 33, "1 bytes behind its last tensor"},
+    };
+    sw_model *model = small_model(3);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes file = file_of(cases[i].header, cases[i].bytes);
+        refused(model, &file, cases[i].reason);
+        bytes_free(&file);
+    }
+}
+
+static void damaged_headers_are_refused(void)
+{
+    static const char *const cases[][2] = {
+        {"", "'{' wanted"},
+        {"[]", "'{' wanted"},
+        {"{", "'\"' wanted"},
+        {"{" A "," B "} x", "text behind the header's end"},
+        {"{" A "," B ",}", "'\"' wanted"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}," A "," B "}", "__metadata__ twice"},
+        {"{\"__metadata__\":{\"k\":1}," A "," B "}", "'\"' wanted"},
+        {"{\"a\":{}}", "without dtype, shape or data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}," B "}",
+         "without dtype, shape or data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}," B "}", "a member of a tensor twice"},
+        {"{\"a\":{\"type\":\"F32\"}," B "}", "an unknown member"},
+        {"{\"a", "a string without an end"},
+        {"{\"a\\", "unknown escape"},
+        {"{\"a\\x\"", "unknown escape"},
+        {"{\"a\\u12g4\"", "four hexadecimal digits"},
+        {"{\"a\\u12", "four hexadecimal digits"},
+        {"{\"\\udc00\"", "surrogate"},
+        {"{\"\\ud800\"", "surrogate"},
+        {"{\"\\ud800\\u0041\"", "surrogate"},
+        {"{\"a\nb\":", "control character"},
+        {A_IS("\"F32\"", "[-2]", "[0,8]"), "a number of 0 or more"},
+        {A_IS("\"F32\"", "[02]", "[0,8]"), "begins with 0"},
+        {A_IS("\"F32\"", "[2.0]", "[0,8]"), "a whole number"},
+        {A_IS("\"F32\"", "[2e0]", "[0,8]"), "a whole number"},
+        {A_IS("\"F32\"", "[9223372036854775808]", "[0,8]"), "too large"},
+        {A_IS("\"F32\"", "[2 3]", "[0,8]"), "']' wanted"},
+        {A_IS("\"F32\"", "[2]", "[0]"), "',' wanted"},
+        {A_IS("\"F32\"", "[2]", "[0,8,9]"), "']' wanted"},
+        {A_IS("32", "[2]", "[0,8]"), "'\"' wanted"},
+        {A_IS("\"F32\\u0000\"", "[2]", "[0,8]"), "zero character"},
+        {A_IS("\"F32\"", "null", "[0,8]"), "'[' wanted"},
+    };
+    sw_model *model = small_model(3);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes file = file_of(cases[i][0], 32);
+        refused(model, &file, cases[i][1]);
+        bytes_free(&file);
+    }
+}
+
+static void cut_files_are_refused_at_every_byte(void)
+{
+    sw_model *model = small_model(3);
+    SW_CHECK(sw_model_save(model, path_of("whole")) == SW_OK, "%s", sw_last_error());
+    bytes file = file_get(path_of("whole"));
+    for (size_t n = 0; n < file.n; n++) {
+        const bytes cut = {file.at, n};
+        refused(model, &cut,
+                n < 8     ? "no safetensors file"
+                : n < 192 ? "184 bytes is announced"
+                          : "' lies at ");
+    }
+    bytes_free(&file);
+}
+
+/* A length that promises much is held against the file before any memory is taken. */
+static void hostile_lengths_take_no_memory(void)
+{
+    sw_model *model = small_model(3);
+    sw_heap_stats before, after;
+    sw_heap_read(SW_HEAP_FILES, &before);
+    for (int i = 1; i < 8; i++) {
+        bytes file = file_of("{" A "," B "}", 32);
+        file.at[i] = 0xff;
+        refused(model, &file, "is announced");
+        bytes_free(&file);
+    }
+    sw_heap_read(SW_HEAP_FILES, &after);
+    CU_ASSERT(after.peak_bytes == before.peak_bytes || after.peak_bytes < 4096);
+    bytes file = {calloc(1, ((size_t)17 << 20) + 8), ((size_t)17 << 20) + 8};
+    file.at[2] = 0x10;
+    file.at[3] = 1; /* 17 MiB */
+    refused(model, &file, "at most 16777216 are read");
+    bytes_free(&file);
+}
+
+/* Whatever one byte of the header becomes: the file is refused, or loads as a whole. */
+static void flipped_bytes_do_no_harm(void)
+{
+    sw_model *model = small_model(3);
+    SW_CHECK(sw_model_save(model, path_of("flip")) == SW_OK, "%s", sw_last_error());
+    bytes file = file_get(path_of("flip")), before = state_of(model);
+    sw_dice dice = {11};
+    int loaded = 0;
+    const int n = sw_tests_full() ? 20000 : 1500;
+    for (int i = 0; i < n; i++) {
+        const size_t at = (size_t)sw_dice_below(&dice, 192);
+        const unsigned char old = file.at[at];
+        file.at[at] = (unsigned char)sw_dice_next(&dice);
+        file_put(path_of("flip"), file.at, file.n);
+        const sw_status status = sw_model_load(model, path_of("flip"));
+        loaded += status == SW_OK;
+        SW_CHECK((status == SW_OK || status == SW_FORMAT) && is_as(model, &before),
+                 "byte %zu is 0x%02x: %s", at, file.at[at], sw_last_error());
+        file.at[at] = old;
+    }
+    CU_ASSERT(loaded > 0 && loaded < n / 2); /* spaces and metadata may change */
+    bytes_free(&file);
+    bytes_free(&before);
+}
+
+static void models_that_are_not_ready_or_damaged(void)
+{
+    sw_model *model = empty_model(), *whole = small_model(1);
+    sw_param_new(model, "a", SW_F32, SW_SHAPE(2), "zeros");
+    failed_as(sw_model_save(model, path_of("x")), SW_INVALID, "not ready");
+    failed_as(sw_model_load(model, path_of("x")), SW_INVALID, "not ready");
+    failed_as(sw_model_save(NULL, path_of("x")), SW_INVALID, "model");
+    failed_as(sw_model_load(NULL, path_of("x")), SW_INVALID, "model");
+    failed_as(sw_model_save(whole, ""), SW_INVALID, "path");
+    failed_as(sw_model_load(whole, NULL), SW_INVALID, "path");
+    failed_as(sw_model_load(whole, path_of("nothing there")), SW_IO, "No such file");
+    SW_CHECK(sw_model_save(whole, path_of("whole")) == SW_OK, "%s", sw_last_error());
+    whole->damaged = true;
+    failed_as(sw_model_save(whole, path_of("whole")), SW_STALE, "restore it");
+    failed_as(sw_model_load(whole, path_of("nothing there")), SW_IO, "No such file");
+    CU_ASSERT(whole->damaged);
+    SW_CHECK(sw_model_load(whole, path_of("whole")) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT_FALSE(whole->damaged);
+    whole->busy = 1;
+    failed_as(sw_model_save(whole, path_of("whole")), SW_BUSY, "another thread");
+    failed_as(sw_model_load(whole, path_of("whole")), SW_BUSY, "another thread");
+    whole->busy = 0;
+}
+
+/* ---- failures on the way
+ * --------------------------------------------------------------------- */
+
+static void a_folder_is_not_replaced(void)
+{
+    sw_model *model = small_model(1);
+    const char *path = path_of("folder");
+    if (mkdir(path, 0777) != 0)
+        perror(path);
+    failed_as(sw_model_save(model, path), SW_IO, "folder");
+    CU_ASSERT_FALSE(file_is_there(sw_temp_path("folder.tmp")));
+    failed_as(sw_model_save(model, sw_temp_path("no such/file")), SW_IO, "No such file");
+}
+
+/* Each call fails once: the old file stays, no temporary one is left, and then saving works. */
+static uint64_t sweep_save(sw_fault_kind kind, sw_status expected)
+{
+    sw_model *old = small_model(1), *model = small_model(2);
+    const char *path = path_of("sweep");
+    SW_CHECK(sw_model_save(old, path) == SW_OK, "%s", sw_last_error());
+    bytes before = file_get(path);
+    const heap_watch heap = heap_now();
+    uint64_t k = 0;
+    for (;; k++) {
+        sw_fault_plan(kind, k, SW_FAULT_ONCE);
+        const sw_status status = sw_model_save(model, path);
+        sw_fault_plan(kind, 0, SW_FAULT_OFF);
+        CHECK_NO_LEAK(heap);
+        CU_ASSERT_FALSE(file_is_there(sw_temp_path("sweep.tmp")));
+        if (status == SW_OK)
+            break;
+        failed_as(status, expected, "");
+        bytes now = file_get(path);
+        CU_ASSERT(now.n == before.n && memcmp(now.at, before.at, now.n) == 0);
+        bytes_free(&now);
+    }
+    SW_CHECK(sw_model_load(old, path) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(same_saved(old, model));
+    bytes_free(&before);
+    return k;
+}
+
+static uint64_t sweep_load(sw_fault_kind kind, sw_status expected)
+{
+    sw_model *from = mixed_model(1), *to = mixed_model(2);
+    const char *path = path_of("sweep");
+    SW_CHECK(sw_model_save(from, path) == SW_OK, "%s", sw_last_error());
+    bytes before = state_of(to);
+    to->damaged = true;
+    const heap_watch heap = heap_now();
+    for (uint64_t k = 0;; k++) {
+        sw_fault_plan(kind, k, SW_FAULT_ONCE);
+        const sw_status status = sw_model_load(to, path);
+        sw_fault_plan(kind, 0, SW_FAULT_OFF);
+        CHECK_NO_LEAK(heap);
+        if (status == SW_OK) {
+            CU_ASSERT(same_saved(from, to) && !to->damaged);
+            bytes_free(&before);
+            return k;
+        }
+        failed_as(status, expected, "");
+        CU_ASSERT(is_as(to, &before) && to->damaged);
+    }
+}
+
+static void every_call_can_fail(void)
+{
+    const uint64_t files = sweep_save(SW_FAULT_FILE, SW_IO),
+                   memory = sweep_save(SW_FAULT_MEMORY, SW_NOMEM);
+    sw_note("saving: %llu sites of files, %llu of memory", (unsigned long long)files,
+            (unsigned long long)memory);
+    CU_ASSERT(files == 8 && memory == 2);
+    const uint64_t reads = sweep_load(SW_FAULT_FILE, SW_IO),
+                   blocks = sweep_load(SW_FAULT_MEMORY, SW_NOMEM);
+    sw_note("loading: %llu sites of files, %llu of memory", (unsigned long long)reads,
+            (unsigned long long)blocks);
+    CU_ASSERT(reads == 5 && blocks == 4);
+}
+
+/* When even the removal fails, the message says what is left behind. */
+static void what_stays_behind_is_named(void)
+{
+    sw_model *model = small_model(1);
+    const char *path = path_of("behind");
+    sw_fault_plan(SW_FAULT_FILE, 2, SW_FAULT_FROM);
+    const sw_status status = sw_model_save(model, path);
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+    failed_as(status, SW_IO, "behind.tmp is left behind");
+    SW_CHECK(sw_model_save(model, path) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT_FALSE(file_is_there(sw_temp_path("behind.tmp")));
+}
+
+static const sw_test tests[] = {
+    {"saving and loading gives the same bits", saving_and_loading_gives_the_same_bits},
+    {"the file is what the format says", the_file_is_what_the_format_says},
+    {"all types are saved aligned", all_types_are_saved_aligned},
+    {"names are escaped, or refused", names_are_escaped},
+    {"files of other writers are read", foreign_files_are_read},
+    {"differences are named", differences_are_named},
+    {"damaged headers are refused", damaged_headers_are_refused},
+    {"cut files are refused at every byte", cut_files_are_refused_at_every_byte},
+    {"hostile lengths take no memory", hostile_lengths_take_no_memory},
+    {"flipped bytes do no harm", flipped_bytes_do_no_harm},
+    {"models that are not ready, damaged or busy", models_that_are_not_ready_or_damaged},
+    {"a folder is not replaced", a_folder_is_not_replaced},
+    {"every call can fail", every_call_can_fail},
+    {"what stays behind is named", what_stays_behind_is_named},
+};
+SW_SUITE("safetensors", tests)

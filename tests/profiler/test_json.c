@@ -1,0 +1,358 @@
+/* The JSON writer, checked with another implementation where that is built in. */
+#include "profiler/json.h"
+#include "tests/support/heap.h"
+#include "tests/support/suite.h"
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* All that a writer can say, once. */
+static void write_everything(sw_json *j)
+{
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "text", "a\"b\\c\n\t\r\x01\x7f/ \xc3\xa4 \xf0\x9f\x98\x80");
+    sw_json_put_string(j, "none", NULL);
+    sw_json_put_string(j, "", "");
+    sw_json_put_u64(j, "u64", UINT64_MAX);
+    sw_json_put_i64(j, "i64", INT64_MIN);
+    sw_json_put_f64(j, "f64", 0.1);
+    sw_json_put_bool(j, "yes", true);
+    sw_json_put_bool(j, "no", false);
+    sw_json_put_null(j, "null");
+    sw_json_open(j, "list", '[');
+    sw_json_begin(j, '[');
+    sw_json_end(j);
+    sw_json_begin(j, '{');
+    sw_json_end(j);
+    sw_json_u64(j, 0);
+    sw_json_i64(j, -7);
+    sw_json_string(j, "x");
+    sw_json_end(j);
+    sw_json_end(j);
+    sw_json_line(j);
+}
+
+static const char everything[] = "{\"text\":\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u007f/ \xc3\xa4 "
+                                 "\xf0\x9f\x98\x80\",\"none\":null,\"\":\"\","
+                                 "\"u64\":18446744073709551615,\"i64\":-9223372036854775808,"
+                                 "\"f64\":0.1,\"yes\":true,\"no\":false,"
+                                 "\"null\":null,\"list\":[[],{},0,-7,\"x\"]}\n";
+
+static void commas_and_escapes(void)
+{
+    char buffer[1024];
+    sw_json j;
+    sw_json_fixed(&j, buffer, sizeof buffer, NULL, NULL);
+    write_everything(&j);
+    CU_ASSERT_EQUAL(j.status, SW_OK);
+    CU_ASSERT_EQUAL(j.used, sizeof everything - 1);
+    CU_ASSERT_EQUAL(memcmp(buffer, everything, j.used), 0);
+}
+
+typedef struct {
+    char bytes[1024];
+    size_t n, calls, fail_at;
+} pipe_end;
+
+static sw_status pour(void *context, const char *bytes, size_t n)
+{
+    pipe_end *end = context;
+    if (end->calls++ == end->fail_at)
+        return sw_error_set(SW_IO, __FILE__, __LINE__, "the pipe is blocked");
+    memcpy(end->bytes + end->n, bytes, n);
+    end->n += n;
+    return SW_OK;
+}
+
+static void any_buffer_gives_the_same_bytes(void)
+{
+    for (size_t capacity = 1; capacity <= sizeof everything; capacity++) {
+        char buffer[sizeof everything];
+        pipe_end end = {.fail_at = SIZE_MAX};
+        sw_json j;
+        sw_json_fixed(&j, buffer, capacity, pour, &end);
+        write_everything(&j);
+        CU_ASSERT_EQUAL(j.status, SW_OK);
+        CU_ASSERT_EQUAL(pour(&end, buffer, j.used), SW_OK);
+        SW_CHECK(end.n == sizeof everything - 1 && memcmp(end.bytes, everything, end.n) == 0,
+                 "capacity %zu", capacity);
+    }
+}
+
+static void a_full_buffer_or_a_failing_drain_stops_the_writer(void)
+{
+    for (size_t capacity = 1; capacity < sizeof everything - 1; capacity++) {
+        char buffer[sizeof everything];
+        memset(buffer, '#', sizeof buffer);
+        sw_json j;
+        sw_json_fixed(&j, buffer, capacity, NULL, NULL);
+        write_everything(&j);
+        CU_ASSERT_EQUAL(j.status, SW_NOMEM);
+        SW_CHECK(memcmp(buffer, everything, capacity) == 0 && buffer[capacity] == '#',
+                 "capacity %zu", capacity);
+        pipe_end end = {.fail_at = 0};
+        sw_json_fixed(&j, buffer, capacity, pour, &end);
+        write_everything(&j);
+        CU_ASSERT_EQUAL(j.status, SW_IO);
+        CU_ASSERT_EQUAL(end.calls, 1); /* the error stays: nothing more is poured */
+    }
+}
+
+static sw_status grow_everything(void *arg)
+{
+    (void)arg;
+    sw_json j;
+    sw_json_growing(&j, SW_HEAP_FILES);
+    for (int i = 0; i < 50; i++)
+        write_everything(&j);
+    const sw_status status = j.status;
+    if (status == SW_OK) {
+        CU_ASSERT_EQUAL(j.used, 50 * (sizeof everything - 1));
+        CU_ASSERT_EQUAL(
+            memcmp(j.bytes + j.used - sizeof everything + 1, everything, sizeof everything - 1),
+            0);
+    }
+    sw_json_free(&j);
+    return status;
+}
+
+static void a_growing_buffer_survives_every_refusal(void)
+{
+    const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, grow_everything, NULL);
+    CU_ASSERT(sites >= 3);
+}
+
+static void misuse_is_an_error(void)
+{
+    char buffer[256];
+    sw_json j;
+    for (int what = 0; what < 7; what++) {
+        sw_json_fixed(&j, buffer, sizeof buffer, NULL, NULL);
+        sw_json_begin(&j, what == 2 ? '[' : '{');
+        switch (what) {
+        case 0: /* a value in an object without a key */
+            sw_json_u64(&j, 1);
+            break;
+        case 1: /* two keys */
+            sw_json_key(&j, "a");
+            sw_json_key(&j, "b");
+            break;
+        case 2: /* a key in an array */
+            sw_json_key(&j, "a");
+            break;
+        case 3: /* a key without its value */
+            sw_json_key(&j, "a");
+            sw_json_end(&j);
+            break;
+        case 4: /* a bracket too many */
+            sw_json_end(&j);
+            sw_json_end(&j);
+            break;
+        case 5: /* a line inside */
+            sw_json_line(&j);
+            break;
+        default: /* too deep */
+            for (int i = 0; i < SW_JSON_DEPTH; i++)
+                sw_json_open(&j, "a", '{');
+            break;
+        }
+        SW_CHECK(j.status == SW_INVALID || (what == 6 && j.status == SW_NOMEM), "case %d: %s",
+                 what, sw_status_name(j.status));
+    }
+}
+
+/* A double and back, bit for bit. */
+static void check_double(double x)
+{
+    char buffer[64];
+    sw_json j;
+    sw_json_fixed(&j, buffer, sizeof buffer - 1, NULL, NULL);
+    sw_json_f64(&j, x);
+    buffer[j.used] = '\0';
+    const double back = strtod(buffer, NULL);
+    SW_CHECK(j.status == SW_OK && memcmp(&back, &x, sizeof x) == 0, "%a became %s", x, buffer);
+}
+
+static void doubles_come_back_bit_for_bit(void)
+{
+    static const double edges[] = {0.0,     -0.0,   1.0,
+                                   -1.0,    0.1,    1e300,
+                                   -1e-300, 5e-324, 1.7976931348623157e308,
+                                   3.0,     1e15,   123456789012345678.0};
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
+        check_double(edges[i]);
+    sw_dice dice = {7};
+    for (int i = 0; i < 20000; i++) {
+        const uint64_t bits = sw_dice_next(&dice);
+        double x;
+        memcpy(&x, &bits, sizeof x);
+        if (x - x == 0.0)
+            check_double(x);
+        check_double((double)(float)(int64_t)(bits % 1000000) / 1000.0);
+    }
+    char buffer[64];
+    sw_json j;
+    sw_json_fixed(&j, buffer, sizeof buffer, NULL, NULL);
+    const double zero = 0.0;
+    sw_json_begin(&j, '[');
+    sw_json_f64(&j, zero / zero);
+    sw_json_f64(&j, 1.0 / zero);
+    sw_json_f64(&j, -1.0 / zero);
+    sw_json_end(&j);
+    CU_ASSERT(j.used == 16 && memcmp(buffer, "[null,null,null]", 16) == 0);
+}
+
+static void put_locale_back(void *arg)
+{
+    (void)arg;
+    setlocale(LC_ALL, "C");
+}
+
+static void a_decimal_comma_stays_out(void)
+{
+    static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE",
+                                         "ru_RU.UTF-8"};
+    const char *set = NULL;
+    for (size_t i = 0; set == NULL && i < sizeof commas / sizeof *commas; i++)
+        set = setlocale(LC_ALL, commas[i]);
+    if (set == NULL)
+        SW_SKIP("no locale with a decimal comma is installed");
+    sw_after(put_locale_back, NULL);
+    char buffer[64];
+    sw_json j;
+    sw_json_fixed(&j, buffer, sizeof buffer, NULL, NULL);
+    sw_json_f64(&j, 0.5);
+    CU_ASSERT(j.used == 3 && memcmp(buffer, "0.5", 3) == 0);
+}
+
+#if SW_HAVE_JANSSON
+#include <jansson.h>
+
+/* Random bytes without zeros: often no UTF-8 at all. */
+static void random_text(sw_dice *dice, char *to, size_t max)
+{
+    const size_t n = (size_t)sw_dice_below(dice, max);
+    const bool wild = sw_dice_below(dice, 2) == 0;
+    for (size_t i = 0; i < n; i++)
+        to[i] = (char)(wild ? 1 + sw_dice_below(dice, 255) : 0x20 + sw_dice_below(dice, 0x5f));
+    to[n] = '\0';
+}
+
+static void any_bytes_become_valid_utf8(void)
+{
+    char text[64];
+    for (int a = 1; a < 256; a++)
+        for (int b = 0; b < 256; b++) {
+            char buffer[256];
+            const char bytes[] = {(char)a, (char)b, '\x80', '\x80', '!', '\0'};
+            sw_json j;
+            sw_json_fixed(&j, buffer, sizeof buffer, NULL, NULL);
+            sw_json_string(&j, bytes);
+            json_t *back = json_loadb(buffer, j.used, JSON_DECODE_ANY, NULL);
+            SW_CHECK(back != NULL, "bytes %02x %02x", (unsigned)a, (unsigned)b);
+            json_decref(back);
+        }
+    sw_dice dice = {11};
+    for (int i = 0; i < 20000; i++) {
+        char buffer[1024];
+        random_text(&dice, text, sizeof text);
+        sw_json j;
+        sw_json_fixed(&j, buffer, sizeof buffer, NULL, NULL);
+        sw_json_string(&j, text);
+        json_t *back = json_loadb(buffer, j.used, JSON_DECODE_ANY, NULL);
+        json_t *same = json_string(text); /* NULL when it is no UTF-8 */
+        SW_CHECK(back != NULL && (same == NULL || json_equal(back, same)), "text %d", i);
+        json_decref(back);
+        json_decref(same);
+    }
+}
+
+/* Write a random value with both; the writer gets it as it is made. */
+static json_t *random_value(sw_dice *dice, sw_json *j, int depth)
+{
+    char text[32], key[32];
+    const uint64_t kind = sw_dice_below(dice, depth > 0 ? 8 : 6);
+    switch (kind) {
+    case 0: {
+        const int64_t x = (int64_t)sw_dice_next(dice);
+        sw_json_i64(j, x);
+        return json_integer(x);
+    }
+    case 1: {
+        const uint64_t x = sw_dice_next(dice) >> 1;
+        sw_json_u64(j, x);
+        return json_integer((json_int_t)x);
+    }
+    case 2: {
+        const double x = (double)(int64_t)sw_dice_next(dice) * 1.2345e-12;
+        sw_json_f64(j, x);
+        return json_real(x);
+    }
+    case 3:
+        random_text(dice, text, sizeof text);
+        for (char *c = text; *c != '\0'; c++)
+            *c = ((unsigned char)*c & 0x7f) != 0 ? (char)((unsigned char)*c & 0x7f) : 'z';
+        sw_json_string(j, text);
+        return json_string(text);
+    case 4: {
+        const bool x = sw_dice_below(dice, 2) == 1;
+        sw_json_bool(j, x);
+        return json_boolean(x);
+    }
+    case 5:
+        sw_json_null(j);
+        return json_null();
+    default:
+        break;
+    }
+    const uint64_t n = sw_dice_below(dice, 5);
+    json_t *all = kind == 6 ? json_array() : json_object();
+    sw_json_begin(j, kind == 6 ? '[' : '{');
+    for (uint64_t i = 0; i < n; i++) {
+        if (kind == 6) {
+            (void)json_array_append_new(all, random_value(dice, j, depth - 1));
+            continue;
+        }
+        snprintf(key, sizeof key, "k%llu\"\\%c", (unsigned long long)i,
+                 (char)(1 + sw_dice_below(dice, 126)));
+        sw_json_key(j, key);
+        (void)json_object_set_new(all, key, random_value(dice, j, depth - 1));
+    }
+    sw_json_end(j);
+    return all;
+}
+
+static void random_values_read_back_equal(void)
+{
+    sw_dice dice = {13};
+    for (int i = 0; i < 3000; i++) {
+        sw_json j;
+        sw_json_growing(&j, SW_HEAP_FILES);
+        json_t *wanted = random_value(&dice, &j, 6);
+        json_error_t why = {0};
+        json_t *got =
+            j.status == SW_OK ? json_loadb(j.bytes, j.used, JSON_DECODE_ANY, &why) : NULL;
+        SW_CHECK(got != NULL && json_equal(got, wanted), "value %d: %s", i, why.text);
+        json_decref(got);
+        json_decref(wanted);
+        sw_json_free(&j);
+    }
+}
+#endif
+
+static const sw_test tests[] = {
+    {"commas, escapes and numbers", commas_and_escapes},
+    {"a buffer of any size gives the same bytes", any_buffer_gives_the_same_bytes},
+    {"a full buffer or a failing drain stops the writer",
+     a_full_buffer_or_a_failing_drain_stops_the_writer},
+    {"a growing buffer survives every refusal", a_growing_buffer_survives_every_refusal},
+    {"brackets and keys out of place are errors", misuse_is_an_error},
+    {"doubles come back bit for bit, others are null", doubles_come_back_bit_for_bit},
+    {"a decimal comma stays out", a_decimal_comma_stays_out},
+#if SW_HAVE_JANSSON
+    {"any bytes become valid UTF-8", any_bytes_become_valid_utf8},
+    {"random values read back equal", random_values_read_back_equal},
+#endif
+};
+SW_SUITE("json", tests)

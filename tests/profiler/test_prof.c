@@ -1,0 +1,485 @@
+/* The profile file: what is written, when, and what happens where it cannot be. */
+#include "alloc/sys.h"
+#include "profiler/nvtx.h"
+#include "profiler/prof.h"
+#include "tests/profiler/read_back.h"
+#include "tests/support/heap.h"
+#include "tests/support/suite.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static sw_profile *begin(const char *path)
+{
+    const sw_prof_header header = {.path = path,
+                                   .model = "tiny",
+                                   .device = "cpu",
+                                   .data = "synthetic",
+                                   .command = "test \"quoted\"",
+                                   .library = "1.2.3",
+                                   .batch = 16,
+                                   .seed = 42};
+    sw_profile *p = NULL;
+    SW_CHECK(sw_prof_create(&p, &header) == SW_OK, "%s", sw_last_error());
+    return p;
+}
+
+static void step(sw_profile *p, const void *owner, uint64_t number)
+{
+    const double loss = 1.0 / (double)number;
+    sw_prof_step s = {.owner = owner,
+                      .program = 3,
+                      .step = number,
+                      .run = "train",
+                      .mode = "planned",
+                      .measured_by = "arena",
+                      .loss = &loss,
+                      .peak_bytes = 1000 + number,
+                      .arena_bytes = 512,
+                      .model_bytes = 256,
+                      .ns = 77,
+                      .warm = number > 1};
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        s.phase[i] = (sw_prof_phase){1000 + (size_t)i, 900 + (size_t)i, 10 + (uint64_t)i};
+    sw_prof_step_record(p, &s);
+}
+
+static void plan(sw_profile *p, const void *owner, int n_values)
+{
+    const sw_prof_plan x = {
+        .owner = owner,
+        .program = 3,
+        .run = "train",
+        .batch = 16,
+        .model_bytes = 1,
+        .arena_bytes = 2,
+        .data_bytes = 3,
+        .slot_bytes = 4,
+        .total_bytes = 6,
+        .lower_bound_bytes = 2,
+        .padding_bytes = 5,
+        .immediate_bytes = 7,
+        .peak_bytes = 4321,
+        .n_ops = 2,
+        .peak_position = 1,
+        .peak_op = "b",
+        .phase = {{11, 12, 0}, {21, 22, 0}, {31, 32, 0}, {41, 42, 0}, {51, 52, 0}}};
+    sw_prof_plan_begin(p, &x);
+    sw_prof_plan_op(p, "a");
+    sw_prof_plan_op(p, "b");
+    sw_prof_plan_values(p);
+    for (int i = 0; i < n_values; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "value%d", i);
+        const sw_prof_value v = {.id = (uint32_t)i,
+                                 .alias = i == 1 ? 0 : SW_PROF_NONE,
+                                 .name = name,
+                                 .layer = "l",
+                                 .op = i == 0 ? NULL : "a",
+                                 .role = "saved",
+                                 .phase = "forward",
+                                 .segment = "step",
+                                 .bytes = 60,
+                                 .padding = 4,
+                                 .offset = 64 * (size_t)i,
+                                 .birth = 0,
+                                 .death = 1};
+        sw_prof_plan_value(p, &v);
+    }
+    sw_prof_plan_end(p);
+}
+
+static size_t file_bytes(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (size_t)st.st_size : 0;
+}
+
+static void sleep_ms(long ms)
+{
+    const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    (void)nanosleep(&t, NULL);
+}
+
+/* ---- what is written --------------------------------------------------------------------- */
+
+#if SW_HAVE_JANSSON
+static const json_t *member(const json_t *record, const char *key)
+{
+    return json_object_get(record, key);
+}
+
+static bool text_is(const json_t *record, const char *key, const char *wanted)
+{
+    const char *is = json_string_value(member(record, key));
+    return is != NULL && strcmp(is, wanted) == 0;
+}
+
+static void records_read_back_as_they_were(void)
+{
+    const char *path = sw_temp_path("whole.jsonl");
+    sw_profile *p = begin(path);
+    plan(p, &p, 3);
+    step(p, &p, 1);
+    const char *const names[] = {"access", "need"};
+    const int verdicts[] = {1, -1};
+    const sw_prof_witness witness = {.owner = &p,
+                                     .program = 3,
+                                     .step = 1,
+                                     .phase = {{5, 6, 0}},
+                                     .peak_bytes = 9000,
+                                     .measured_by = "access",
+                                     .names = names,
+                                     .verdict = verdicts,
+                                     .n = 2,
+                                     .faults = 1,
+                                     .first_fault = "why"};
+    sw_prof_witness_record(p, &witness);
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+
+    bool cut;
+    json_t *all = read_back(path, &cut);
+    CU_ASSERT_FALSE(cut);
+    CU_ASSERT_EQUAL_FATAL(json_array_size(all), 5);
+    const json_t *r = json_array_get(all, 0);
+    CU_ASSERT(text_is(r, "type", "header") && text_is(r, "format", "stepwell-profile"));
+    CU_ASSERT_EQUAL(number_of(r, "version"), 1);
+    CU_ASSERT(text_is(r, "command", "test \"quoted\"") && number_of(r, "batch") == 16 &&
+              number_of(r, "seed") == 42);
+    CU_ASSERT_EQUAL(strlen(json_string_value(member(r, "created"))), 20);
+    r = json_array_get(all, 1);
+    CU_ASSERT(text_is(r, "type", "plan") && number_of(r, "program") == 3 &&
+              number_of(r, "total_bytes") == 6);
+    CU_ASSERT_EQUAL(json_array_size(member(r, "ops")), 2);
+    CU_ASSERT_EQUAL(json_array_size(member(r, "values")), 3);
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        CU_ASSERT(phase_number(r, i, "peak_bytes") == 11 + 10 * i &&
+                  phase_number(r, i, "end_bytes") == 12 + 10 * i);
+    const json_t *v = json_array_get(member(r, "values"), 1);
+    CU_ASSERT(number_of(v, "alias") == 0 && number_of(v, "offset") == 64 &&
+              text_is(v, "name", "value1"));
+    CU_ASSERT(json_is_null(member(json_array_get(member(r, "values"), 0), "op")));
+    r = json_array_get(all, 2);
+    CU_ASSERT(text_is(r, "type", "step") && number_of(r, "step") == 1 &&
+              number_of(r, "allocations") == 0);
+    CU_ASSERT(phase_number(r, 4, "ns") == 14 && number_of(r, "process_bytes") > 100000);
+    CU_ASSERT(json_number_value(member(r, "loss")) == 1.0);
+    r = json_array_get(all, 3);
+    CU_ASSERT(text_is(r, "measured_by", "access") && number_of(r, "faults") == 1);
+    CU_ASSERT(json_is_true(member(member(r, "witnesses"), "access")));
+    CU_ASSERT(json_is_null(member(member(r, "witnesses"), "need")));
+    r = json_array_get(all, 4);
+    CU_ASSERT(text_is(r, "type", "end") && number_of(r, "steps") == 1);
+    CU_ASSERT_EQUAL(number_of(r, "predicted_peak_bytes"), 4321);
+    CU_ASSERT_EQUAL(number_of(r, "measured_peak_bytes"), 9000);
+    json_decref(all);
+}
+
+/* Larger than the buffer: it goes out in pieces and is one line all the same. */
+static void a_plan_of_any_size_is_one_line(void)
+{
+    const char *path = sw_temp_path("large.jsonl");
+    sw_profile *p = begin(path);
+    plan(p, &p, 20000);
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+    bool cut;
+    json_t *all = read_back(path, &cut);
+    CU_ASSERT_EQUAL(json_array_size(all), 3);
+    CU_ASSERT_EQUAL(json_array_size(member(json_array_get(all, 1), "values")), 20000);
+    json_decref(all);
+}
+
+/* The process ends without a word, as by a kill: what was written is whole lines, without an
+ * end. */
+static void a_killed_run_leaves_a_readable_file(void)
+{
+    const char *path = sw_temp_path("killed.jsonl");
+    const pid_t child = fork();
+    if (child == 0) {
+        sw_profile *p = begin(path);
+        plan(p, &p, 3);
+        for (uint64_t i = 1; i <= 5000; i++)
+            step(p, &p, i);
+        _exit(0);
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+    bool cut;
+    json_t *all = read_back(path, &cut);
+    const json_t *found[8];
+    CU_ASSERT_FALSE(cut);
+    CU_ASSERT(json_array_size(all) > 4000); /* all but what one buffer holds */
+    CU_ASSERT_EQUAL(records_of(all, "header", found, 8), 1);
+    CU_ASSERT_EQUAL(records_of(all, "plan", found, 8), 1);
+    CU_ASSERT_EQUAL(records_of(all, "end", found, 8), 0);
+    json_decref(all);
+}
+
+static void the_system_is_asked_ten_times_a_second_at_most(void)
+{
+    const char *path = sw_temp_path("asked.jsonl");
+    sw_profile *p = begin(path);
+    const uint64_t start = sw_clock_ns();
+    uint64_t n = 0;
+    while (sw_clock_ns() - start < 250000000u)
+        step(p, &p, ++n);
+    const uint64_t most = (sw_clock_ns() - start) / SW_PROF_PROCESS_NS + 1;
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+    bool cut;
+    json_t *all = read_back(path, &cut);
+    uint64_t asked = 0;
+    for (size_t i = 0; i < json_array_size(all); i++)
+        asked += json_is_integer(member(json_array_get(all, i), "process_bytes"));
+    SW_CHECK(asked >= 2 && asked <= most, "%llu times in %llu steps", (unsigned long long)asked,
+             (unsigned long long)n);
+    json_decref(all);
+}
+
+static void two_execs_are_told_apart(void)
+{
+    const char *path = sw_temp_path("owners.jsonl");
+    int a, b;
+    sw_profile *p = begin(path);
+    plan(p, &a, 1);
+    plan(p, &b, 1);
+    step(p, &b, 1);
+    step(p, &a, 1);
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+    bool cut;
+    json_t *all = read_back(path, &cut);
+    CU_ASSERT_PTR_NULL(member(json_array_get(all, 1), "exec"));
+    CU_ASSERT_EQUAL(number_of(json_array_get(all, 2), "exec"), 1);
+    CU_ASSERT_EQUAL(number_of(json_array_get(all, 3), "exec"), 1);
+    CU_ASSERT_PTR_NULL(member(json_array_get(all, 4), "exec"));
+    json_decref(all);
+}
+
+typedef struct {
+    sw_profile *profile;
+    int rounds;
+} recorder;
+
+static void record_from_a_thread(void *arg)
+{
+    const recorder *r = arg;
+    for (int i = 1; i <= r->rounds; i++) {
+        step(r->profile, r, (uint64_t)i);
+        if (i % 100 == 0)
+            plan(r->profile, r, 50);
+    }
+}
+
+static void threads_do_not_mix_their_records(void)
+{
+    const char *path = sw_temp_path("threads.jsonl");
+    recorder r[4];
+    sw_thread *thread[4];
+    sw_profile *p = begin(path);
+    for (int i = 0; i < 4; i++) {
+        r[i] = (recorder){p, 500};
+        CU_ASSERT_EQUAL_FATAL(
+            sw_thread_start(&thread[i], record_from_a_thread, &r[i], "recorder"), SW_OK);
+    }
+    for (int i = 0; i < 4; i++)
+        sw_thread_join(thread[i]);
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+    bool cut;
+    json_t *all = read_back(path, &cut);
+    CU_ASSERT_EQUAL(json_array_size(all), 1 + 4 * 505 + 1);
+    CU_ASSERT_EQUAL(number_of(json_array_get(all, json_array_size(all) - 1), "steps"), 2000);
+    json_decref(all);
+}
+#endif
+
+/* ---- when it is written ------------------------------------------------------------------ */
+
+/* At each record, all those that are 100 ms old stand in the file. */
+static void no_record_waits_longer_than_100_ms(void)
+{
+    const char *path = sw_temp_path("pace.jsonl");
+    uint64_t at[64];
+    sw_profile *p = begin(path);
+    for (size_t i = 0; i < 40; i++) {
+        sleep_ms(10);
+        at[i] = sw_clock_ns();
+        step(p, &p, i + 1);
+        const size_t there = count_lines(path);
+        const uint64_t now = at[i];
+        for (size_t k = 0; k <= i; k++)
+            SW_CHECK(now - at[k] < SW_PROF_FLUSH_NS || there > k + 1,
+                     "record %zu is late at %zu", k, i);
+    }
+    sleep_ms(150); /* slow steps: the next one would come too late for this one */
+    step(p, &p, 41);
+    CU_ASSERT_EQUAL(count_lines(path), 42);
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+}
+
+static void quick_steps_share_a_write(void)
+{
+    const char *path = sw_temp_path("shared.jsonl");
+    sw_profile *p = begin(path);
+    sw_prof_totals before, after;
+    sw_prof_read(p, &before);
+    for (uint64_t i = 1; i <= 1000; i++)
+        step(p, &p, i);
+    sw_prof_read(p, &after);
+    SW_CHECK(after.writes - before.writes < 60, "%llu writes",
+             (unsigned long long)(after.writes - before.writes));
+    CU_ASSERT_EQUAL(sw_prof_flush(p), SW_OK);
+    CU_ASSERT_EQUAL(count_lines(path), 1001);
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+}
+
+static void a_plan_is_written_at_once(void)
+{
+    const char *path = sw_temp_path("plan.jsonl");
+    sw_profile *p = begin(path);
+    CU_ASSERT_EQUAL(count_lines(path), 1);
+    plan(p, &p, 2);
+    CU_ASSERT_EQUAL(count_lines(path), 2);
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+}
+
+static void a_step_record_calls_no_heap(void)
+{
+    static uint64_t op_ns[3000]; /* more than the buffer holds */
+    const char *path = sw_temp_path("calls.jsonl");
+    sw_profile *p = begin(path);
+    const uint64_t calls = sw_mem_calls();
+    for (uint64_t i = 1; i <= 5000; i++)
+        step(p, &p, i);
+    const sw_prof_step large = {.owner = &p,
+                                .program = 3,
+                                .step = 1,
+                                .run = "train",
+                                .mode = "planned",
+                                .measured_by = "arena",
+                                .op_ns = op_ns,
+                                .n_ops = 3000};
+    for (uint64_t i = 0; i < 3000; i++)
+        op_ns[i] = UINT64_MAX - i;
+    for (int i = 0; i < 10; i++)
+        sw_prof_step_record(p, &large);
+    CU_ASSERT_EQUAL(sw_mem_calls() - calls, 0);
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+    CU_ASSERT(file_bytes(path) > 5000 * 300 + 10 * 60000);
+}
+
+/* ---- without a file, and with one that fails --------------------------------------------- */
+
+static void without_a_path_it_counts(void)
+{
+    sw_profile *p = begin(NULL);
+    const uint64_t files = sw_fault_calls(SW_FAULT_FILE);
+    plan(p, &p, 3);
+    step(p, &p, 1);
+    step(p, &p, 2);
+    const sw_prof_step eval = {.owner = &p,
+                               .program = 3,
+                               .step = 2,
+                               .run = "eval",
+                               .mode = "planned",
+                               .measured_by = "arena",
+                               .peak_bytes = 5000};
+    sw_prof_step_record(p, &eval);
+    sw_prof_totals totals;
+    sw_prof_read(p, &totals);
+    CU_ASSERT(totals.steps == 2 && totals.evaluations == 1 && totals.writes == 0);
+    CU_ASSERT(totals.predicted_peak_bytes == 4321 && totals.measured_peak_bytes == 5000);
+    CU_ASSERT_EQUAL(sw_prof_flush(p), SW_OK);
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+    CU_ASSERT_EQUAL(sw_fault_calls(SW_FAULT_FILE), files);
+    CU_ASSERT_EQUAL(sw_prof_destroy(NULL), SW_OK);
+}
+
+static void a_failed_write_stays(void)
+{
+    const char *path = sw_temp_path("fails.jsonl");
+    sw_profile *p = begin(path);
+    step(p, &p, 1);
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_ONCE);
+    CU_ASSERT_EQUAL(sw_prof_flush(p), SW_IO);
+    const size_t bytes = file_bytes(path);
+    step(p, &p, 2);
+    plan(p, &p, 2);
+    CU_ASSERT_EQUAL(sw_error_set(SW_BUSY, __FILE__, __LINE__, "something else"), SW_BUSY);
+    CU_ASSERT_EQUAL(sw_prof_flush(p), SW_IO);
+    SW_CHECK(strstr(sw_last_error(), "fails.jsonl") != NULL, "%s", sw_last_error());
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_IO);
+    CU_ASSERT_EQUAL(file_bytes(path), bytes); /* nothing is written behind a hole */
+}
+
+static sw_status whole_life(void *arg)
+{
+    const sw_prof_header header = {.path = arg, .model = "tiny", .device = "cpu"};
+    sw_profile *p;
+    SW_TRY(sw_prof_create(&p, &header));
+    plan(p, &p, 1000);
+    for (uint64_t i = 1; i <= 200; i++)
+        step(p, &p, i);
+    const sw_status flushed = sw_prof_flush(p);
+    const sw_status closed = sw_prof_destroy(p);
+    CU_ASSERT(flushed == SW_OK || flushed == closed);
+    return closed;
+}
+
+static void every_refusal_is_told_and_leaks_nothing(void)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("sweep.jsonl"));
+    const uint64_t files = sw_sweep(SW_FAULT_FILE, SW_IO, whole_life, path);
+    const uint64_t blocks = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, whole_life, path);
+    sw_note("%llu file operations and %llu allocations failed in turn",
+            (unsigned long long)files, (unsigned long long)blocks);
+    CU_ASSERT(files >= 8 && blocks >= 2);
+}
+
+static void places_that_take_no_file(void)
+{
+    sw_profile *p = NULL;
+    const sw_prof_header nowhere = {.path = sw_temp_path("missing/x.jsonl")};
+    CU_ASSERT_EQUAL(sw_prof_create(&p, &nowhere), SW_IO);
+    const sw_prof_header full = {.path = "/dev/full"};
+    if (access(full.path, W_OK) == 0)
+        CU_ASSERT_EQUAL(sw_prof_create(&p, &full), SW_IO);
+    CU_ASSERT_PTR_NULL(p);
+}
+
+/* Without a tool they do nothing, also unbalanced, and take no memory. */
+static void ranges_are_harmless(void)
+{
+    const uint64_t calls = sw_mem_calls();
+    for (int i = 0; i < 1000; i++) {
+        sw_nvtx_push("forward");
+        sw_nvtx_pop();
+    }
+    sw_nvtx_pop();
+    CU_ASSERT_EQUAL(sw_mem_calls(), calls);
+}
+
+static const sw_test tests[] = {
+#if SW_HAVE_JANSSON
+    {"records read back as they were", records_read_back_as_they_were},
+    {"a plan of any size is one line", a_plan_of_any_size_is_one_line},
+    {"a killed run leaves a readable file", a_killed_run_leaves_a_readable_file},
+    {"the system is asked ten times a second at most",
+     the_system_is_asked_ten_times_a_second_at_most},
+    {"two execs are told apart", two_execs_are_told_apart},
+    {"threads do not mix their records", threads_do_not_mix_their_records},
+#endif
+    {"no record waits longer than 100 ms", no_record_waits_longer_than_100_ms},
+    {"quick steps share a write", quick_steps_share_a_write},
+    {"a plan is written at once", a_plan_is_written_at_once},
+    {"a step record calls no heap", a_step_record_calls_no_heap},
+    {"without a path it counts", without_a_path_it_counts},
+    {"a failed write stays", a_failed_write_stays},
+    {"every refusal is told and leaks nothing", every_refusal_is_told_and_leaks_nothing},
+    {"places that take no file", places_that_take_no_file},
+    {"ranges are harmless", ranges_are_harmless},
+};
+SW_SUITE("profile", tests)

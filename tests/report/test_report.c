@@ -1,0 +1,476 @@
+/* `stepwell report` on profiles with known numbers (golden/), on cut and damaged ones, and on
+ * long ones.
+ *
+ * golden/small.jsonl is a run of 20 equal steps whose plan was worked out by hand: 576 bytes of
+ * model and batch live all the time, 448 of the arena at the peak. golden/differs.jsonl is the
+ * same with 64 bytes too much in step 4, three allocations in step 5, and a witness that
+ * disagrees. */
+#include "profiler/json.h"
+#include "tests/support/heap.h"
+#include "tests/support/suite.h"
+#include "tools/cli.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What one call printed. */
+typedef struct {
+    int status;
+    char out[32768], err[4096];
+} printed;
+
+static void slurp(const char *path, char *to, size_t room)
+{
+    FILE *f = fopen(path, "r");
+    const size_t n = f != NULL ? fread(to, 1, room - 1, f) : 0;
+    to[n] = '\0';
+    if (f != NULL)
+        fclose(f);
+}
+
+static int divert(int fd, const char *path)
+{
+    const int kept = dup(fd), file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    (void)dup2(file, fd);
+    close(file);
+    return kept;
+}
+
+static void restore(int fd, int kept)
+{
+    (void)dup2(kept, fd);
+    close(kept);
+}
+
+/* Call the command with these words; NULL ends them. */
+static printed *call(const char *a, const char *b, const char *c)
+{
+    static printed p;
+    char words[4][1024] = {"report"};
+    char *argv[5] = {words[0], NULL};
+    const char *const given[] = {a, b, c};
+    int argc = 1;
+    for (int i = 0; i < 3 && given[i] != NULL; i++) {
+        snprintf(words[argc], sizeof words[argc], "%s", given[i]);
+        argv[argc] = words[argc];
+        argc++;
+    }
+    char out[1024], err[1024];
+    snprintf(out, sizeof out, "%s", sw_temp_path("out"));
+    snprintf(err, sizeof err, "%s", sw_temp_path("err"));
+    fflush(stdout);
+    fflush(stderr);
+    const int kept_out = divert(STDOUT_FILENO, out), kept_err = divert(STDERR_FILENO, err);
+    p.status = tool_report(argc, argv);
+    fflush(stdout);
+    fflush(stderr);
+    restore(STDOUT_FILENO, kept_out);
+    restore(STDERR_FILENO, kept_err);
+    slurp(out, p.out, sizeof p.out);
+    slurp(err, p.err, sizeof p.err);
+    return &p;
+}
+
+static const char *golden(const char *name)
+{
+    static char path[4][1024];
+    static unsigned next;
+    char *to = path[next++ % 4];
+    snprintf(to, sizeof path[0], "%s/tests/report/golden/%s", sw_source_root(), name);
+    return to;
+}
+
+static bool has(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+static void usage_is_checked(void)
+{
+    CU_ASSERT_EQUAL(call(NULL, NULL, NULL)->status, 2);
+    CU_ASSERT_EQUAL(call("x", "--diff", "y")->status, 2);
+    static const char *const formats[] = {"csv", "html", "chrome", "memory-viz"};
+    for (int i = 0; i < 4; i++) {
+        const printed *p = call("x", "--format", formats[i]);
+        SW_CHECK(p->status == 2 && has(p->err, formats[i]) && has(p->err, "not built yet"),
+                 "%s: %s", formats[i], p->err);
+    }
+    const printed *p = call("--max-peak", "1MiB", "x");
+    CU_ASSERT(p->status == 2 && has(p->err, "--max-peak is not built yet"));
+    p = call("--help", NULL, NULL);
+    CU_ASSERT(p->status == 0 && has(p->out, "--format") && has(p->out, "--bytes") &&
+              p->err[0] == '\0');
+}
+
+#if SW_HAVE_JANSSON
+#include <jansson.h>
+
+static void write_file(const char *path, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "w");
+    SW_CHECK(f != NULL && fwrite(bytes, 1, n, f) == n, "%s", path);
+    if (f != NULL)
+        fclose(f);
+}
+
+/* One line that names the file. */
+static bool is_one_line(const char *text, const char *path)
+{
+    const char *end = strchr(text, '\n');
+    return end != NULL && end[1] == '\0' && has(text, path);
+}
+
+/* ---- known numbers ----------------------------------------------------------------------- */
+
+static void compare_text(const char *profile, const char *option, const char *wanted)
+{
+    static char text[32768];
+    slurp(golden(wanted), text, sizeof text);
+    const printed *p = call(golden(profile), option, NULL);
+    CU_ASSERT_EQUAL(p->status, 0);
+    SW_CHECK(strcmp(p->out, text) == 0, "%s: now\n%s", wanted, p->out);
+    int width = 0;
+    for (const char *c = p->out; *c != '\0'; c++) {
+        width = *c == '\n' ? 0 : width + 1;
+        SW_CHECK(width <= 80, "a line is longer than 80 columns: %.80s", c - width + 1);
+    }
+}
+
+static void text_is_as_worked_out_by_hand(void)
+{
+    compare_text("small.jsonl", NULL, "small.txt");
+    compare_text("small.jsonl", "--bytes", "small-bytes.txt");
+    compare_text("differs.jsonl", NULL, "differs.txt");
+}
+
+static json_int_t number(const json_t *o, const char *a, const char *b, const char *c)
+{
+    o = json_object_get(o, a);
+    if (b != NULL)
+        o = json_object_get(o, b);
+    if (c != NULL)
+        o = json_object_get(o, c);
+    SW_CHECK(json_is_integer(o), "%s %s %s is no integer", a, b != NULL ? b : "",
+             c != NULL ? c : "");
+    return json_integer_value(o);
+}
+
+static json_t *summary(const char *path)
+{
+    const printed *p = call(path, "--format", "json");
+    json_error_t why = {0};
+    json_t *o = json_loads(p->out, 0, &why);
+    SW_CHECK(p->status == 0 && json_is_object(o) && p->err[0] == '\0', "%s%s", why.text,
+             p->err);
+    return o != NULL ? o : json_object();
+}
+
+static void json_has_the_same_numbers(void)
+{
+    json_t *o = summary(golden("small.jsonl"));
+    CU_ASSERT_EQUAL(number(o, "steps", NULL, NULL), 20);
+    CU_ASSERT_EQUAL(number(o, "evaluations", NULL, NULL), 1);
+    CU_ASSERT_EQUAL(number(o, "predicted_peak_bytes", NULL, NULL), 1024);
+    CU_ASSERT_EQUAL(number(o, "measured_peak_bytes", NULL, NULL), 1024);
+    CU_ASSERT_EQUAL(number(o, "predicted", "backward", "peak_bytes"), 1024);
+    CU_ASSERT_EQUAL(number(o, "measured", "step", "end_bytes"), 640);
+    CU_ASSERT_EQUAL(number(o, "peak", "bytes", NULL), 576 + 448);
+    CU_ASSERT_EQUAL(number(o, "peak", "padding_bytes", NULL), 120);
+    CU_ASSERT_EQUAL(number(o, "peak", "by_role", "saved"), 192);
+    CU_ASSERT_EQUAL(number(o, "peak", "by_layer", "fc"), 192 + 128 + 128);
+    CU_ASSERT_EQUAL(number(o, "median_step_ns", NULL, NULL), 11000);
+    CU_ASSERT_EQUAL(number(o, "median_ns", "forward", NULL), 1100);
+    CU_ASSERT_EQUAL(number(o, "allocations_after_warmup", NULL, NULL), 0);
+    CU_ASSERT_EQUAL(number(o, "process_bytes", NULL, NULL), 1048576);
+    CU_ASSERT_EQUAL(number(o, "batch", NULL, NULL), 16);
+    CU_ASSERT(json_is_true(json_object_get(o, "equal")) &&
+              json_is_true(json_object_get(o, "finished")));
+    const char *by = json_string_value(json_object_get(o, "measured_by"));
+    CU_ASSERT(by != NULL && strcmp(by, "access") == 0);
+    CU_ASSERT_EQUAL(json_array_size(json_object_get(json_object_get(o, "peak"), "largest")), 7);
+    CU_ASSERT_EQUAL(json_array_size(json_object_get(o, "programs")), 2);
+    json_decref(o);
+
+    o = summary(golden("differs.jsonl"));
+    CU_ASSERT(json_is_false(json_object_get(o, "equal")));
+    CU_ASSERT_EQUAL(number(o, "allocations_after_warmup", NULL, NULL), 3);
+    CU_ASSERT_EQUAL(number(o, "faults", NULL, NULL), 2);
+    CU_ASSERT(json_is_false(json_object_get(json_object_get(o, "witnesses"), "extent")));
+    json_decref(o);
+}
+
+/* ---- cut and damaged --------------------------------------------------------------------- */
+
+/* Every prefix of the file: damaged while the header is not whole, else a report of what is
+ * there. */
+static void a_cut_file_is_used_as_far_as_it_goes(void)
+{
+    static char text[32768];
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("cut.jsonl"));
+    slurp(golden("small.jsonl"), text, sizeof text);
+    const size_t size = strlen(text), header = (size_t)(strchr(text, '\n') - text);
+    const size_t stride = sw_tests_full() ? 1 : 41;
+    const uint64_t blocks = sw_heap_blocks();
+    for (size_t n = 0; n < size; n += n < header + 2 ? 1 : stride) {
+        write_file(path, text, n);
+        const printed *p = call(path, NULL, NULL);
+        if (n < header) {
+            SW_CHECK(p->status == 3 && is_one_line(p->err, path), "cut at %zu: %s", n, p->err);
+            continue;
+        }
+        const bool cut = text[n - 1] != '\n' && text[n] != '\n';
+        SW_CHECK(p->status == 0 && p->err[0] == '\0', "cut at %zu: %s", n, p->err);
+        SW_CHECK(has(p->out, "the last line is cut") == cut, "cut at %zu: %s", n, p->out);
+        const bool ended = n + 1 >= size; /* the end record lacks its newline at most */
+        SW_CHECK(has(p->out, "the run did not finish") != ended, "cut at %zu: %s", n, p->out);
+    }
+    CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+    const printed *p = call(path, "--quiet", NULL);
+    CU_ASSERT_FALSE(has(p->out, "note:"));
+}
+
+/* The golden file with the first `from` of line `line` replaced. */
+static const printed *with_change(int line, const char *from, const char *to)
+{
+    static char text[32768], changed[40000];
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("changed.jsonl"));
+    slurp(golden("small.jsonl"), text, sizeof text);
+    const char *at = text;
+    for (int i = 1; i < line; i++)
+        at = strchr(at, '\n') + 1;
+    const char *found = strstr(at, from);
+    SW_CHECK(found != NULL && found < strchr(at, '\n'), "line %d has no %s", line, from);
+    const int n = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(found - text), text, to,
+                           found + strlen(from));
+    write_file(path, changed, (size_t)n);
+    return call(path, NULL, NULL);
+}
+
+static void damage_names_file_and_line(void)
+{
+    static const struct {
+        int line;
+        const char *from, *to, *says;
+    } changes[] = {
+        {1, "stepwell-profile", "other-profile", "not a stepwell profile"},
+        {1, "\"version\":1", "\"version\":2", "version 2"},
+        {1, "\"header\"", "\"step\"", "does not begin with a header"},
+        {1, "{", "[", "not a stepwell profile"},
+        {2, "\"plan\"", "\"header\"", "line 2: a second header"},
+        {2, "\"total_bytes\"", "\"total\"", "line 2: 'total_bytes'"},
+        {2, "\"program\":0", "\"program\":-1", "line 2: 'program'"},
+        {2, "\"birth\":1", "\"birth\":\"x\"", "line 2: 'birth'"},
+        {2, "\"values\":[{", "\"values\":[7,{", "line 2: 'values'"},
+        {3, "\"witnesses\"", "witnesses", "line 3: "},
+        {4, "\"step\":1,", "\"step\":1.5,", "line 4: 'step'"},
+        {5, "\"peak_bytes\":576", "\"peak_bytes\":-576", "line 5: 'peak_bytes'"},
+        {5, "\"peak_bytes\":576", "\"peak_bytes\":1e999", "line 5: "},
+        {6, "\"loss\":{\"peak", "\"lots\":{\"peak", "line 6: 'loss'"},
+        {7, "{", "", "line 7: "},
+        {8, "\"type\":\"step\"", "\"type\":8", "line 8: 'type'"},
+        {9, "planned", "\x01", "line 9: "},
+        {10, "planned", "\xff", "line 10: "},
+        {25, "\"type\":\"step\"", "\"type\":\"end\",\"steps\":1,\"wall_ns\":2",
+         "line 26: a record behind the end"},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        const printed *p = with_change(changes[i].line, changes[i].from, changes[i].to);
+        SW_CHECK(p->status == 3 && is_one_line(p->err, "changed.jsonl") &&
+                     has(p->err, changes[i].says),
+                 "%s -> %s: status %d, %s", changes[i].from, changes[i].to, p->status, p->err);
+        CU_ASSERT_EQUAL(p->out[0], '\0');
+    }
+    const printed *p = with_change(6, "\"type\":\"step\"", "\"type\":\"of a later version\"");
+    CU_ASSERT(p->status == 0 && has(p->out, "19 training steps"));
+}
+
+static void missing_and_foreign_files(void)
+{
+    const printed *p = call(sw_temp_path("nothing.jsonl"), NULL, NULL);
+    CU_ASSERT(p->status == 3 && is_one_line(p->err, "nothing.jsonl"));
+    p = call(sw_temp_path(""), NULL, NULL);
+    CU_ASSERT(p->status == 3);
+    static const char zeros[100000];
+    write_file(sw_temp_path("zeros"), zeros, sizeof zeros);
+    p = call(sw_temp_path("zeros"), NULL, NULL);
+    CU_ASSERT(p->status == 3 && is_one_line(p->err, "zeros"));
+}
+
+/* Any bytes give a report or one line and status 3. */
+static void changed_bytes_never_do_harm(void)
+{
+    static char text[32768], changed[32768];
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("fuzz.jsonl"));
+    slurp(golden("small.jsonl"), text, sizeof text);
+    const size_t size = strlen(text);
+    const uint64_t blocks = sw_heap_blocks();
+    sw_dice dice = {17};
+    for (int i = 0; i < (sw_tests_full() ? 20000 : 400); i++) {
+        memcpy(changed, text, size);
+        for (uint64_t k = 1 + sw_dice_below(&dice, 3); k > 0; k--)
+            changed[sw_dice_below(&dice, size)] = (char)sw_dice_below(&dice, 256);
+        write_file(path, changed, size);
+        const printed *p = call(path, NULL, NULL);
+        SW_CHECK(p->status == 0 || (p->status == 3 && is_one_line(p->err, path)),
+                 "round %d: %d %s", i, p->status, p->err);
+        for (const char *c = p->out; *c != '\0'; c++)
+            SW_CHECK(*c == '\n' || ((unsigned char)*c >= 0x20 && *c != 0x7f),
+                     "a control character came out");
+    }
+    CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+}
+
+static sw_status report_once(void *arg)
+{
+    const printed *p = call(arg, NULL, NULL);
+    CU_ASSERT(p->status == 0 || p->err[0] != '\0');
+    return p->status == 0 ? SW_OK : SW_IO;
+}
+
+static void every_refusal_is_told(void)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s", golden("small.jsonl"));
+    const uint64_t files = sw_sweep(SW_FAULT_FILE, SW_IO, report_once, path);
+    const uint64_t blocks = sw_sweep(SW_FAULT_MEMORY, SW_IO, report_once, path);
+    CU_ASSERT(files >= 4 && blocks >= 4);
+}
+
+/* ---- long runs --------------------------------------------------------------------------- */
+
+/* `n` steps; step i has i bytes and i nanoseconds in every phase. */
+static void write_long(const char *path, uint64_t n)
+{
+    FILE *f = fopen(path, "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    fprintf(f, "{\"type\":\"header\",\"format\":\"stepwell-profile\",\"version\":1}\n");
+    for (uint64_t i = 1; i <= n; i++) {
+        fprintf(f, "{\"type\":\"step\",\"step\":%llu,\"measured_by\":\"arena\",\"phases\":{",
+                (unsigned long long)i);
+        static const char *const names[] = {"data", "forward", "loss", "backward", "step"};
+        for (int k = 0; k < 5; k++)
+            fprintf(f, "%s\"%s\":{\"peak_bytes\":%llu,\"end_bytes\":0,\"ns\":%llu}",
+                    k > 0 ? "," : "", names[k], (unsigned long long)i, (unsigned long long)i);
+        fprintf(f, "},\"ns\":%llu}\n", (unsigned long long)i);
+    }
+    fclose(f);
+}
+
+static void check_rows(const json_t *rows, uint64_t n)
+{
+    const size_t shown = json_array_size(rows);
+    SW_CHECK(shown == (n < 12 ? n : 12), "%llu steps: %zu rows", (unsigned long long)n, shown);
+    json_int_t before = 0, widest = 0, narrowest = INT64_MAX;
+    for (size_t i = 0; i < shown; i++) {
+        const json_t *row = json_array_get(rows, i);
+        const json_int_t step = number(row, "step", NULL, NULL);
+        SW_CHECK(step > before, "%llu steps: %lld after %lld", (unsigned long long)n,
+                 (long long)step, (long long)before);
+        SW_CHECK(number(row, "phases", "loss", "peak_bytes") == step, "row %lld",
+                 (long long)step);
+        if (i < 3)
+            CU_ASSERT_EQUAL(step, (json_int_t)i + 1);
+        if (i + 3 >= shown)
+            CU_ASSERT_EQUAL(step, (json_int_t)(n - (shown - 1 - i)));
+        if (i > 3 && i + 3 < shown) {
+            widest = step - before > widest ? step - before : widest;
+            narrowest = step - before < narrowest ? step - before : narrowest;
+        }
+        before = step;
+    }
+    SW_CHECK(n < 100 || widest <= 2 * narrowest, "%llu steps: gaps from %lld to %lld",
+             (unsigned long long)n, (long long)narrowest, (long long)widest);
+}
+
+static void long_runs_show_their_ends_and_an_even_sample(void)
+{
+    static const uint64_t lengths[] = {0,   1,   2,    3,    4,    5,    6,    7,
+                                       11,  12,  13,   14,   40,   63,   64,   65,
+                                       127, 128, 1000, 4095, 4097, 8193, 20000};
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("long.jsonl"));
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const uint64_t n = lengths[i];
+        write_long(path, n);
+        json_t *o = summary(path);
+        CU_ASSERT_EQUAL(number(o, "steps", NULL, NULL), (json_int_t)n);
+        check_rows(json_object_get(o, "rows"), n);
+        if (n >
+            1) { /* the first run is not warm: the median of 2..n, or of an even sample of it */
+            const json_int_t median = number(o, "median_step_ns", NULL, NULL),
+                             middle = (json_int_t)(n + 2) / 2;
+            SW_CHECK(llabs(median - middle) <= 8, "%llu steps: median %lld",
+                     (unsigned long long)n, (long long)median);
+        }
+        json_decref(o);
+    }
+}
+
+/* Reading takes no more memory for a run that is ten times as long. */
+static void memory_does_not_grow_with_the_run(void)
+{
+    size_t peak[2];
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("memory.jsonl"));
+    for (int i = 0; i < 2; i++) {
+        write_long(path, i == 0 ? 2000 : 20000);
+        CU_ASSERT_EQUAL(call(path, NULL, NULL)->status, 0);
+        sw_heap_stats files, profile;
+        sw_heap_read(SW_HEAP_FILES, &files);
+        sw_heap_read(SW_HEAP_PROFILE, &profile);
+        peak[i] = files.peak_bytes + profile.peak_bytes;
+    }
+    CU_ASSERT_EQUAL(peak[0], peak[1]);
+}
+
+static void a_seed_of_64_bits_is_exact(void)
+{
+    const printed *p = with_change(1, "\"seed\":42", "\"seed\":18446744073709551615");
+    CU_ASSERT(p->status == 0 && has(p->out, "batch 16, seed 18446744073709551615,"));
+}
+
+/* A terminal must not obey what stands in a file. */
+static void names_cannot_command_the_terminal(void)
+{
+    const printed *p = with_change(1, "\"tiny\"", "\"\\u001b[31m\\u0007\\u009bx\"");
+    CU_ASSERT_EQUAL(p->status, 0);
+    CU_ASSERT(strchr(p->out, 0x1b) == NULL && strchr(p->out, 7) == NULL &&
+              !has(p->out, "\xc2\x9b"));
+    CU_ASSERT(has(p->out, "?[31m???x on cpu"));
+}
+
+#else
+
+static void without_jansson_it_says_so(void)
+{
+    const printed *p = call(golden("small.jsonl"), NULL, NULL);
+    CU_ASSERT(p->status == 1 && has(p->err, "jansson"));
+}
+
+#endif
+
+static const sw_test tests[] = {
+    {"usage is checked, what is not built fails by name", usage_is_checked},
+#if SW_HAVE_JANSSON
+    {"the text is as worked out by hand", text_is_as_worked_out_by_hand},
+    {"json has the same numbers", json_has_the_same_numbers},
+    {"a cut file is used as far as it goes", a_cut_file_is_used_as_far_as_it_goes},
+    {"damage names file and line", damage_names_file_and_line},
+    {"missing and foreign files", missing_and_foreign_files},
+    {"changed bytes never do harm", changed_bytes_never_do_harm},
+    {"every refusal is told", every_refusal_is_told},
+    {"long runs show their ends and an even sample",
+     long_runs_show_their_ends_and_an_even_sample},
+    {"memory does not grow with the run", memory_does_not_grow_with_the_run},
+    {"a seed of 64 bits is exact", a_seed_of_64_bits_is_exact},
+    {"names cannot command the terminal", names_cannot_command_the_terminal},
+#else
+    {"without jansson it says so", without_jansson_it_says_so},
+#endif
+};
+SW_SUITE("report", tests)

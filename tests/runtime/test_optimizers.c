@@ -1,0 +1,351 @@
+/* Optimizers, clipping, accumulation and schedules against plain C in double precision. */
+#include "tests/runtime/nets.h"
+#include <math.h>
+#include <string.h>
+
+#define N 21 /* elements of the parameter: a vector and a tail */
+#define STEPS 5
+
+/* One parameter w; loss = sum(w * input): the gradient is the input, whatever w is. */
+typedef struct {
+    sw_model *model;
+    sw_param w, other;
+    sw_optimizer *opt;
+    sw_knob max;
+    bool clip;
+} linear_loss;
+
+static void linear_step(sw_ctx *c, void *user)
+{
+    linear_loss *l = user;
+    const sw_value wx = sw_sum(c, sw_mul(c, sw_use(c, l->w), sw_input(c, 0)), 0);
+    const sw_value vx = sw_sum(c, sw_mul(c, sw_use(c, l->other), sw_input(c, 1)), 0);
+    sw_backward(c, sw_add(c, wx, vx), &l->opt, 1);
+    if (l->clip)
+        sw_clip_norm(c, l->opt, l->max);
+    sw_update(c, l->opt);
+}
+
+static void end_model(void *model)
+{
+    sw_model_destroy(model);
+}
+
+static void start(linear_loss *l, const sw_optimizer_opts *opts)
+{
+    memset(l, 0, sizeof *l);
+    OK(sw_model_create(&l->model, "m"));
+    sw_after(end_model, l->model);
+    l->w = sw_param_new(l->model, "w", SW_F32, SW_SHAPE(3, 7), "normal:1");
+    l->other = sw_param_new(l->model, "other", SW_F32, SW_SHAPE(2), "normal:1");
+    l->max = sw_knob_new(l->model, "max", 1.5f);
+    OK(sw_optimizer_create(&l->opt, l->model, opts));
+}
+
+static void gradient_of_step(float *g, float *h, int step)
+{
+    for (int i = 0; i < N; i++)
+        g[i] = sinf((float)(i * 3 + step * 7)) * (i % 5 == 0 ? 4.0f : 0.3f);
+    h[0] = 0.5f + (float)step;
+    h[1] = -2.0f;
+}
+
+/* Torch's formulas, one element at a time. */
+typedef struct {
+    double w, m, v;
+} element;
+
+static void plain_update(element *e, double g, const sw_optimizer_opts *o, int t)
+{
+    const double lr = (double)o->lr, decay = (double)o->weight_decay, mu = (double)o->momentum;
+    if (strcmp(o->kind, "sgd") == 0) {
+        g += decay * e->w;
+        if (mu != 0.0) {
+            e->m = t == 1 ? g : mu * e->m + g;
+            g = o->nesterov ? g + mu * e->m : e->m;
+        }
+        e->w -= lr * g;
+        return;
+    }
+    const double b1 = o->beta1 != 0.0f ? (double)o->beta1 : 0.9;
+    const double b2 = o->beta2 != 0.0f ? (double)o->beta2 : 0.999;
+    const double eps = o->epsilon != 0.0f ? (double)o->epsilon : 1e-8;
+    if (strcmp(o->kind, "adamw") == 0)
+        e->w -= lr * decay * e->w;
+    else
+        g += decay * e->w;
+    e->m = b1 * e->m + (1.0 - b1) * g;
+    e->v = b2 * e->v + (1.0 - b2) * g * g;
+    e->w -= lr * (e->m / (1.0 - pow(b1, t))) / (sqrt(e->v / (1.0 - pow(b2, t))) + eps);
+}
+
+static void compare(const sw_optimizer_opts *opts, bool clip)
+{
+    sw_exec *exec = net_exec(NULL);
+    linear_loss l;
+    float w[N], g[N], h[2];
+    element e[N];
+    start(&l, opts);
+    l.clip = clip;
+    OK(sw_model_ready(l.model, exec, 8));
+    OK(sw_param_read(l.w, w, sizeof w));
+    for (int i = 0; i < N; i++)
+        e[i] = (element){(double)w[i], 0.0, 0.0};
+    sw_array in[] = {{SW_F32, SW_SHAPE(3, 7), g}, {SW_F32, SW_SHAPE(2), h}};
+    const sw_run_args args = {.size = sizeof args, .fn = linear_step, .user = &l, .models = &l.model,
+                              .n_models = 1, .inputs = in, .n_inputs = 2};
+    for (int t = 1; t <= STEPS; t++) {
+        gradient_of_step(g, h, t);
+        OK(sw_run(exec, &args));
+        double norm = (double)h[0] * (double)h[0] + (double)h[1] * (double)h[1];
+        for (int i = 0; i < N; i++)
+            norm += (double)g[i] * (double)g[i];
+        const double scale = clip ? fmin(1.0, 1.5 / (sqrt(norm) + 1e-6)) : 1.0;
+        OK(sw_param_read(l.w, w, sizeof w));
+        for (int i = 0; i < N; i++) {
+            plain_update(&e[i], (double)g[i] * scale, opts, t);
+            SW_CHECK(fabs((double)w[i] - e[i].w) < 2e-6 * (1.0 + fabs(e[i].w)),
+                     "%s, momentum %g, nesterov %d, decay %g, clip %d, step %d, element %d: %.8g, not %.8g",
+                     opts->kind, (double)opts->momentum, opts->nesterov, (double)opts->weight_decay, clip,
+                     t, i, (double)w[i], e[i].w);
+        }
+    }
+}
+
+static const sw_optimizer_opts all_opts[] = {
+    {.size = sizeof *all_opts, .kind = "sgd", .lr = 0.1f},
+    {.size = sizeof *all_opts, .kind = "sgd", .lr = 0.1f, .weight_decay = 0.05f},
+    {.size = sizeof *all_opts, .kind = "sgd", .lr = 0.1f, .momentum = 0.9f},
+    {.size = sizeof *all_opts, .kind = "sgd", .lr = 0.1f, .momentum = 0.9f, .weight_decay = 0.05f},
+    {.size = sizeof *all_opts, .kind = "sgd", .lr = 0.1f, .momentum = 0.8f, .nesterov = 1,
+     .weight_decay = 0.05f},
+    {.size = sizeof *all_opts, .kind = "adam", .lr = 0.01f},
+    {.size = sizeof *all_opts, .kind = "adam", .lr = 0.01f, .weight_decay = 0.1f, .beta1 = 0.5f,
+     .beta2 = 0.9f, .epsilon = 1e-4f},
+    {.size = sizeof *all_opts, .kind = "adamw", .lr = 0.01f, .weight_decay = 0.1f},
+};
+
+static void updates_are_those_of_plain_c(void)
+{
+    for (size_t i = 0; i < sizeof all_opts / sizeof *all_opts; i++) {
+        compare(&all_opts[i], false);
+        compare(&all_opts[i], true);
+    }
+}
+
+static void defaults_and_rates(void)
+{
+    linear_loss l;
+    sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd"};
+    start(&l, &opts);
+    CU_ASSERT_EQUAL(sw_knob_get(sw_optimizer_lr(l.opt, 0)), 0.01f);
+    opts.kind = "adamw";
+    start(&l, &opts);
+    CU_ASSERT_EQUAL(sw_knob_get(sw_optimizer_lr(l.opt, 0)), 0.001f);
+}
+
+/* Two groups: the second has its own rate and decays. */
+static void groups_have_their_own_rate_and_decay(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    linear_loss l;
+    float w[N], g[N], h[2], v[2], now[2], after[N];
+    memset(&l, 0, sizeof l);
+    OK(sw_model_create(&l.model, "m"));
+    sw_after(end_model, l.model);
+    l.w = sw_param_new(l.model, "w", SW_F32, SW_SHAPE(3, 7), "normal:1");
+    l.other = sw_param_new(l.model, "other", SW_F32, SW_SHAPE(2), "normal:1");
+    const sw_param_group groups[] = {{&l.w, 1, 0.0f, 0.0f}, {&l.other, 1, 0.25f, 0.5f}};
+    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .lr = 0.125f, .groups = groups,
+                                    .n_groups = 2};
+    OK(sw_optimizer_create(&l.opt, l.model, &opts));
+    OK(sw_model_ready(l.model, exec, 8));
+    OK(sw_param_read(l.w, w, sizeof w));
+    OK(sw_param_read(l.other, v, sizeof v));
+    gradient_of_step(g, h, 1);
+    const sw_array in[] = {{SW_F32, SW_SHAPE(3, 7), g}, {SW_F32, SW_SHAPE(2), h}};
+    const sw_run_args args = {.size = sizeof args, .fn = linear_step, .user = &l, .models = &l.model,
+                              .n_models = 1, .inputs = in, .n_inputs = 2};
+    OK(sw_run(exec, &args));
+    OK(sw_param_read(l.w, after, sizeof after));
+    OK(sw_param_read(l.other, now, sizeof now));
+    for (int i = 0; i < N; i++)
+        CU_ASSERT_DOUBLE_EQUAL(after[i], w[i] - 0.125f * g[i], 1e-6);
+    for (int i = 0; i < 2; i++)
+        CU_ASSERT_DOUBLE_EQUAL(now[i], v[i] - 0.25f * (h[i] + 0.5f * v[i]), 1e-6);
+    CU_ASSERT_EQUAL(sw_knob_get(sw_optimizer_lr(l.opt, 0)), 0.125f);
+    CU_ASSERT_EQUAL(sw_knob_get(sw_optimizer_lr(l.opt, 1)), 0.25f);
+}
+
+/* ---- accumulation ---------------------------------------------------------------------------------- */
+
+static void micro(sw_ctx *c, void *user)
+{
+    net *n = user;
+    const sw_value y = sw_apply_linear(c, n->f2, sw_tanh(c, sw_apply_linear(c, n->f1, sw_input(c, 0))));
+    sw_backward(c, sw_scale(c, sw_softmax_ce(c, y, sw_input(c, 1)), n->factor), &n->opt, 1);
+    sw_accumulate(c, n->opt);
+}
+static void apply(sw_ctx *c, void *user)
+{
+    net *n = user;
+    if (n->clip)
+        sw_clip_norm(c, n->opt, n->max_norm);
+    sw_update(c, n->opt);
+}
+
+static void accumulated_micro_batches_are_one_large_batch(void)
+{
+    const sw_optimizer_opts keep = {.size = sizeof keep, .kind = "adam", .lr = 0.01f, .keep_gradients = 1};
+    for (int clip = 0; clip < 2; clip++) {
+        sw_exec *exec = net_exec(NULL);
+        net *a = net_new(false, &keep), *b = net_new(false, &keep);
+        a->clip = b->clip = clip != 0;
+        OK(sw_model_ready(a->model, exec, 4));
+        OK(sw_model_ready(b->model, exec, 4));
+        const batch whole = net_batch(false, 0, 32), half[] = {net_batch(false, 0, 16),
+                                                               net_batch(false, 16, 16)};
+        static float g[24 * NET_PIXELS], sum[24 * NET_PIXELS];
+        for (int step = 0; step < 3; step++) {
+            sw_knob_set(a->factor, 1.0f);
+            sw_run_args args = net_args(a, &whole);
+            args.fn = micro;
+            OK(sw_run(exec, &args)); /* gradients alone: kept */
+            OK(sw_param_gradient(a->f1.weight, g, sizeof g));
+            args = net_args(a, &whole);
+            args.fn = apply;
+            args.n_inputs = 0;
+            OK(sw_run(exec, &args));
+
+            sw_knob_set(b->factor, 0.5f);
+            for (int k = 0; k < 2; k++) {
+                args = net_args(b, &half[k]);
+                args.fn = micro;
+                args.run = (uint32_t)k;
+                OK(sw_run(exec, &args));
+            }
+            OK(sw_param_gradient(b->f1.weight, sum, sizeof sum));
+            double off = 0.0, size = 0.0;
+            for (int i = 0; i < 24 * NET_PIXELS; i++) {
+                off = fmax(off, fabs((double)g[i] - (double)sum[i]));
+                size = fmax(size, fabs((double)g[i]));
+            }
+            SW_CHECK(off < 2e-6 * size * (double)(1 + 50 * step), "step %d: off by %g of %g", step, off,
+                     size);
+            args = net_args(b, &whole);
+            args.fn = apply;
+            args.n_inputs = 0;
+            OK(sw_run(exec, &args));
+        }
+        OK(sw_param_read(a->f1.weight, g, sizeof g));
+        OK(sw_param_read(b->f1.weight, sum, sizeof sum));
+        for (int i = 0; i < 24 * NET_PIXELS; i++)
+            SW_CHECK(fabsf(g[i] - sum[i]) < 2e-4f, "%g and %g", (double)g[i], (double)sum[i]);
+    }
+}
+
+/* Kept gradients are the last run's alone when each run updates: cleared by the update. */
+static void an_update_clears_kept_gradients(void)
+{
+    const sw_optimizer_opts keep = {.size = sizeof keep, .kind = "sgd", .lr = 0.5f, .keep_gradients = 1};
+    sw_exec *exec = net_exec(NULL);
+    linear_loss l;
+    float g[N], h[2], kept[N];
+    start(&l, &keep);
+    const sw_array in[] = {{SW_F32, SW_SHAPE(3, 7), g}, {SW_F32, SW_SHAPE(2), h}};
+    const sw_run_args args = {.size = sizeof args, .fn = linear_step, .user = &l, .models = &l.model,
+                              .n_models = 1, .inputs = in, .n_inputs = 2};
+    for (int t = 0; t < 3; t++) {
+        gradient_of_step(g, h, t);
+        OK(sw_run(exec, &args));
+        OK(sw_param_gradient(l.w, kept, sizeof kept));
+        CU_ASSERT_EQUAL(memcmp(kept, g, sizeof g), 0);
+    }
+    REFUSED(sw_param_gradient(l.w, kept, sizeof kept - 4), SW_INVALID, "bytes");
+}
+
+/* ---- what is refused --------------------------------------------------------------------------------- */
+
+static void bad_options_are_refused(void)
+{
+    static const struct {
+        sw_optimizer_opts opts;
+        const char *part;
+    } bad[] = {
+        {{.size = sizeof(sw_optimizer_opts), .kind = "sgdd"}, "'sgdd'"},
+        {{.size = sizeof(sw_optimizer_opts)}, "unknown optimizer"},
+        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = -1.0f}, "negative"},
+        {{.size = sizeof(sw_optimizer_opts), .kind = "adam", .beta1 = 1.0f}, "below 1"},
+        {{.size = sizeof(sw_optimizer_opts), .kind = "adam", .lr = NAN}, "not a number"},
+        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .nesterov = 1}, "momentum"},
+        {{.size = 0, .kind = "sgd"}, "size"},
+    };
+    sw_model *model;
+    OK(sw_model_create(&model, "m"));
+    sw_after(end_model, model);
+    const sw_param w = sw_param_new(model, "w", SW_F32, SW_SHAPE(2), "ones");
+    sw_optimizer *o = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        REFUSED(sw_optimizer_create(&o, model, &bad[i].opts), SW_INVALID, bad[i].part);
+    CU_ASSERT_PTR_NULL(o);
+    const sw_optimizer_opts twice = {.size = sizeof twice, .kind = "sgd", .params = &w, .n_params = 1};
+    OK(sw_optimizer_create(&o, model, &twice));
+    REFUSED(sw_optimizer_create(&o, model, &twice), SW_INVALID, "'w' has two optimizers");
+    sw_exec *exec = net_exec(NULL);
+    REFUSED(sw_model_ready(model, exec, 1), SW_INVALID, "'w' has two optimizers"); /* it is kept */
+}
+
+/* ---- schedules --------------------------------------------------------------------------------------- */
+
+static float at(const sw_schedule *s, uint64_t step)
+{
+    float x = NAN;
+    OK(sw_schedule_at(s, step, &x));
+    return x;
+}
+
+static void schedules(void)
+{
+    const sw_schedule constant = {.size = sizeof constant, .kind = "constant", .base = 0.3f};
+    CU_ASSERT_EQUAL(at(&constant, 0), 0.3f);
+    CU_ASSERT_EQUAL(at(&constant, 1u << 30), 0.3f);
+    const sw_schedule steps = {.size = sizeof steps, .kind = "step", .base = 0.8f, .every = 10, .gamma = 0.5f,
+                               .floor = 0.15f};
+    CU_ASSERT_EQUAL(at(&steps, 9), 0.8f);
+    CU_ASSERT_EQUAL(at(&steps, 10), 0.4f);
+    CU_ASSERT_EQUAL(at(&steps, 29), 0.2f);
+    CU_ASSERT_EQUAL(at(&steps, 30), 0.15f);
+    const sw_schedule cosine = {.size = sizeof cosine, .kind = "cosine", .base = 1.0f, .warmup_steps = 4,
+                                .total_steps = 104, .floor = 0.1f};
+    CU_ASSERT_EQUAL(at(&cosine, 0), 0.25f);
+    CU_ASSERT_EQUAL(at(&cosine, 3), 1.0f);
+    CU_ASSERT_EQUAL(at(&cosine, 4), 1.0f);
+    CU_ASSERT_DOUBLE_EQUAL(at(&cosine, 54), 0.55, 1e-6);
+    CU_ASSERT_DOUBLE_EQUAL(at(&cosine, 29), 0.1 + 0.9 * 0.5 * (1.0 + sqrt(0.5)), 1e-6);
+    CU_ASSERT_DOUBLE_EQUAL(at(&cosine, 104), 0.1, 1e-7);
+    CU_ASSERT_DOUBLE_EQUAL(at(&cosine, 1000), 0.1, 1e-7);
+    float x = 7.0f;
+    sw_schedule bad = cosine;
+    bad.total_steps = 4;
+    REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "4 steps in all");
+    bad = steps;
+    bad.every = 0;
+    REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "every");
+    bad.kind = "linear";
+    REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "'linear'");
+    bad.kind = NULL;
+    REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "kind");
+    CU_ASSERT_EQUAL(x, 7.0f); /* untouched on failure */
+}
+
+static const sw_test tests[] = {
+    {"updates are those of plain C, clipped and not", updates_are_those_of_plain_c, false},
+    {"rates have defaults by kind", defaults_and_rates, false},
+    {"groups have their own rate and decay", groups_have_their_own_rate_and_decay, false},
+    {"accumulated micro-batches are one large batch", accumulated_micro_batches_are_one_large_batch,
+     false},
+    {"an update clears kept gradients, which stay readable", an_update_clears_kept_gradients, false},
+    {"bad options are refused", bad_options_are_refused, false},
+    {"schedules: constant, step, cosine with warm-up", schedules, false},
+};
+SW_SUITE("optimizers", tests)

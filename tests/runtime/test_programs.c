@@ -1,0 +1,367 @@
+/* Programs by key: traced once, shared, bounded; what asks for a new plan and what does not; budgets. */
+#include "alloc/arena.h"
+#include "tests/runtime/nets.h"
+#include <stdio.h>
+#include <string.h>
+
+static sw_run_info last_run(sw_exec *exec)
+{
+    sw_run_info info = {.size = sizeof info};
+    OK(sw_last_run(exec, &info));
+    return info;
+}
+
+static void a_key_is_traced_once(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = net_new(false, NULL);
+    const batch b = net_batch(false, 0, 16);
+    sw_run_args args = net_args(n, &b);
+    for (int i = 0; i < 5; i++) {
+        OK(sw_run(exec, &args));
+        CU_ASSERT_EQUAL(n->times_called, 1);
+        const sw_run_info info = last_run(exec);
+        CU_ASSERT_EQUAL(info.warm, i > 0);
+        SW_CHECK(i == 0 || info.allocations == 0, "%u allocations", (unsigned)info.allocations);
+    }
+    args.step = 7;
+    args.run = 3;
+    OK(sw_run(exec, &args));
+    CU_ASSERT_EQUAL(n->times_called, 1); /* counters are no part of the key */
+    args.variant = 1;
+    OK(sw_run(exec, &args));
+    CU_ASSERT_EQUAL(n->times_called, 2);
+    args.mode = SW_EVAL;
+    OK(sw_run(exec, &args));
+    CU_ASSERT_EQUAL(n->times_called, 3);
+    sw_param_freeze(n->f1.weight, 1);
+    args.mode = SW_TRAIN;
+    OK(sw_run(exec, &args));
+    CU_ASSERT_EQUAL(n->times_called, 4);
+    sw_param_freeze(n->f1.weight, 0); /* the first keys are still known */
+    OK(sw_run(exec, &args));
+    CU_ASSERT_EQUAL(n->times_called, 4);
+}
+
+static void setting_a_knob_never_plans_again(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = net_new(false, NULL);
+    const batch b = net_batch(false, 0, 16);
+    double first = net_train(exec, n, &b, 1);
+    sw_knob_set(sw_optimizer_lr(n->opt, 0), 0.0f);
+    const double again = net_train(exec, n, &b, 1); /* the first step did learn */
+    CU_ASSERT(again < first);
+    CU_ASSERT_EQUAL(net_train(exec, n, &b, 1), again); /* rate 0: nothing moves */
+    sw_knob_set(n->factor, 0.5f);
+    CU_ASSERT_DOUBLE_EQUAL(net_train(exec, n, &b, 1), 0.5 * again, 1e-6);
+    CU_ASSERT_EQUAL(sw_knob_get(n->factor), 0.5f);
+    CU_ASSERT_EQUAL(n->times_called, 1);
+    CU_ASSERT_EQUAL(last_run(exec).warm, 1);
+    sw_knob_set((sw_knob){n->model, UINT32_MAX}, 1.0f); /* no such knob: nothing happens */
+    CU_ASSERT_EQUAL(sw_knob_get((sw_knob){n->model, UINT32_MAX}), 0.0f);
+    CU_ASSERT_EQUAL(sw_optimizer_lr(n->opt, 1).index, UINT32_MAX);
+}
+
+static void members_of_a_shape_share_one_program(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    const batch b = net_batch(false, 0, 16);
+    net *members[5];
+    for (int i = 0; i < 5; i++) {
+        members[i] = net_new(false, NULL);
+        OK(sw_model_ready(members[i]->model, exec, 3));
+        net_train(exec, members[i], &b, 2);
+    }
+    CU_ASSERT_EQUAL(exec->n_keys, 5);
+    CU_ASSERT_EQUAL(exec->n_programs, 1);
+    CU_ASSERT_EQUAL(exec->programs[0]->refs, 5);
+    for (int i = 1; i < 5; i++)
+        CU_ASSERT(net_same(members[0]->model, members[i]->model));
+}
+
+/* Padding of shapes, and dims past the rank, are no part of a trace. */
+static void reshaped(sw_ctx *c, void *user)
+{
+    sw_shape s;
+    memset(&s, *(const int *)user, sizeof s);
+    s.rank = 2;
+    s.dim[0] = 4;
+    s.dim[1] = -1;
+    sw_output(c, "y", sw_relu(c, sw_reshape(c, sw_input(c, 0), s)));
+    s.dim[1] = 3;
+    sw_output(c, "z", sw_randn(c, "z", s));
+}
+
+static void traces_are_compared_by_what_they_mean(void)
+{
+    const sw_exec_opts opts = {.size = sizeof opts, .checks = 1};
+    sw_exec *exec = net_exec(&opts);
+    static const float x[12] = {1};
+    int dirt[] = {0, 0x55, 0x33};
+    for (int i = 0; i < 3; i++) {
+        sw_array in;
+        memset(&in, dirt[i], sizeof in);
+        in.dtype = SW_F32;
+        in.shape.rank = 1;
+        in.shape.dim[0] = 12;
+        in.data = x;
+        const sw_run_args args = {.size = sizeof args, .fn = reshaped, .user = &dirt[0], .inputs = &in,
+                                  .n_inputs = 1};
+        dirt[0] = dirt[i];
+        OK(sw_run(exec, &args));
+    }
+    CU_ASSERT_EQUAL(exec->n_keys, 1);
+    CU_ASSERT_EQUAL(exec->n_programs, 1);
+}
+
+static void the_cache_is_bounded_and_forgets_the_oldest(void)
+{
+    const sw_exec_opts opts = {.size = sizeof opts, .max_programs = 3};
+    sw_exec *exec = net_exec(&opts);
+    net *n = net_new(false, NULL);
+    sw_run_args args;
+    batch b[5];
+    for (int i = 0; i < 5; i++)
+        b[i] = net_batch(false, 0, 4 + i);
+    for (int i = 0; i < 4; i++) { /* 0, 1, 2, and 3 in place of 0 */
+        args = net_args(n, &b[i]);
+        OK(sw_run(exec, &args));
+        if (i == 2) {
+            args = net_args(n, &b[0]);
+            OK(sw_run(exec, &args)); /* 0 is used again: 1 is the oldest now */
+        }
+    }
+    CU_ASSERT_EQUAL(exec->n_keys, 3);
+    CU_ASSERT_EQUAL(n->times_called, 4);
+    args = net_args(n, &b[0]);
+    OK(sw_run(exec, &args));
+    CU_ASSERT_EQUAL(n->times_called, 4);
+    args = net_args(n, &b[1]);
+    OK(sw_run(exec, &args));
+    CU_ASSERT_EQUAL(n->times_called, 5);
+    for (int i = 0; i < 40; i++) {
+        args = net_args(n, &b[i % 5]);
+        OK(sw_run(exec, &args));
+    }
+    CU_ASSERT_EQUAL(exec->n_keys, 3);
+    uint32_t alive = 0;
+    for (uint32_t i = 0; i < exec->n_programs; i++)
+        alive += exec->programs[i] != NULL;
+    CU_ASSERT_EQUAL(alive, 3);
+}
+
+/* The last, smaller batch trains, evaluation has a program, and all share one arena as high as the
+ * highest. */
+static void partial_batches_and_evaluation_have_programs_of_their_own(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    for (int image = 0; image < 2; image++) {
+        net *n = net_new(image != 0, NULL);
+        const batch full = net_batch(n->image, 0, 32), rest = net_batch(n->image, 32, 6);
+        sw_run_args args = net_args(n, &full);
+        double first = 0, last = 0;
+        for (int epoch = 0; epoch < 30; epoch++) {
+            args.inputs = full.in;
+            OK(sw_run(exec, &args));
+            last = net_metric(exec, "loss");
+            first = epoch == 0 ? last : first;
+            args.inputs = rest.in;
+            OK(sw_run(exec, &args));
+        }
+        SW_CHECK(last < 0.7 * first, "%g, then %g", first, last);
+        const void *trained = net_copy_bytes(n->model);
+        args.mode = SW_EVAL;
+        args.inputs = full.in;
+        OK(sw_run(exec, &args));
+        const double whole = net_metric(exec, "loss");
+        CU_ASSERT(net_same_bytes(n->model, trained));
+        CU_ASSERT_EQUAL(n->times_called, 3);
+        /* In halves of other sizes: the mean of the parts. */
+        const batch a = net_batch(n->image, 0, 31), b = net_batch(n->image, 31, 1);
+        args.inputs = a.in;
+        OK(sw_run(exec, &args));
+        const double most = net_metric(exec, "loss");
+        args.inputs = b.in;
+        OK(sw_run(exec, &args));
+        CU_ASSERT_DOUBLE_EQUAL((31 * most + net_metric(exec, "loss")) / 32, whole, 1e-5);
+    }
+    size_t highest = 0;
+    for (uint32_t i = 0; i < exec->n_programs; i++)
+        if (exec->programs[i] != NULL && exec->programs[i]->height > highest)
+            highest = exec->programs[i]->height;
+    CU_ASSERT_EQUAL(sw_arena_height(exec->arena), highest);
+}
+
+/* ---- purity ---------------------------------------------------------------------------------------- */
+
+static void impure(sw_ctx *c, void *user)
+{
+    int *calls = user;
+    sw_value x = sw_input(c, 0);
+    sw_scope_begin(c, "block");
+    x = ++*calls < 3 ? sw_tanh(c, x) : sw_sigmoid(c, x);
+    sw_scope_end(c);
+    sw_output(c, "y", x);
+}
+
+static void checks_name_the_first_op_that_differs(void)
+{
+    static const float x[3] = {1, 2, 3};
+    const sw_array in = {SW_F32, SW_SHAPE(3), x};
+    int calls = 0;
+    const sw_run_args args = {.size = sizeof args, .fn = impure, .user = &calls, .inputs = &in,
+                              .n_inputs = 1};
+    const sw_exec_opts opts = {.size = sizeof opts, .checks = 1};
+    sw_exec *exec = net_exec(&opts);
+    OK(sw_run(exec, &args));
+    OK(sw_run(exec, &args));
+    REFUSED(sw_run(exec, &args), SW_INVALID, "block/tanh");
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "block/sigmoid"));
+    CU_ASSERT_EQUAL(calls, 3);
+
+    /* A pure one passes, released updates included, and learns the same. */
+    const sw_optimizer_opts released = {.size = sizeof released, .kind = "adam", .lr = 0.01f, .release = 1};
+    net *n = net_new(true, &released);
+    net *plain = net_new(true, NULL);
+    const batch b = net_batch(true, 0, 20);
+    net_train(exec, n, &b, 4);
+    net_train(net_exec(NULL), plain, &b, 4);
+    CU_ASSERT_EQUAL(n->times_called, 4);
+    OK(sw_model_ready(n->model, exec, 5));
+    OK(sw_model_ready(plain->model, exec, 5));
+    CU_ASSERT(net_same(n->model, plain->model));
+    net_train(exec, n, &b, 4);
+    net_train(net_exec(NULL), plain, &b, 4);
+    CU_ASSERT(net_same(n->model, plain->model));
+}
+
+/* ---- plans ----------------------------------------------------------------------------------------- */
+
+static void a_plan_needs_no_data_and_is_what_runs(void)
+{
+    for (int image = 0; image < 2; image++) {
+        sw_exec *exec = net_exec(NULL);
+        net *n = net_new(image != 0, NULL);
+        batch b = net_batch(n->image, 0, 20);
+        const batch data = b;
+        b.in[0].data = b.in[1].data = NULL;
+        sw_plan_info plan = {.size = sizeof plan};
+        sw_run_args args = net_args(n, &b);
+        OK(sw_plan(exec, &args, &plan));
+        CU_ASSERT(!n->model->ready);
+        CU_ASSERT_PTR_NULL(n->model->arena);
+        CU_ASSERT_EQUAL(plan.slot_bytes, plan.data_bytes);
+        CU_ASSERT_EQUAL(plan.total_bytes, plan.model_bytes + plan.arena_bytes + plan.data_bytes);
+        CU_ASSERT(plan.lower_bound_bytes <= plan.arena_bytes && plan.n_ops > 10);
+        CU_ASSERT(plan.immediate_bytes >= plan.arena_bytes);
+        CU_ASSERT(plan.peak_op[0] != '\0' && plan.holders[0] != '\0');
+
+        REFUSED(sw_run(exec, &args), SW_INVALID, "input 0 has no data");
+        args = net_args(n, &data);
+        args.data_bytes = 12345 * 64;
+        OK(sw_run(exec, &args));
+        const sw_run_info run = last_run(exec);
+        CU_ASSERT_EQUAL(n->times_called, 1);
+        CU_ASSERT_EQUAL(run.warm, 1);
+        CU_ASSERT_EQUAL(run.peak_bytes, plan.peak_bytes);
+        CU_ASSERT_EQUAL(run.arena_bytes, plan.arena_bytes);
+        CU_ASSERT_EQUAL(run.model_bytes, plan.model_bytes);
+        for (int p = 0; p < SW_PHASES; p++) {
+            SW_CHECK(run.phase[p].peak_bytes == plan.phase[p].peak_bytes &&
+                         run.phase[p].end_bytes == plan.phase[p].end_bytes,
+                     "%s: %zu and %zu planned, %zu and %zu measured", sw_phase_name((sw_phase)p),
+                     plan.phase[p].peak_bytes, plan.phase[p].end_bytes, run.phase[p].peak_bytes,
+                     run.phase[p].end_bytes);
+        }
+        OK(sw_plan(exec, &args, &plan));
+        CU_ASSERT_EQUAL(plan.data_bytes, 12345 * 64);
+        args.immediate = 1;
+        OK(sw_run(exec, &args));
+        CU_ASSERT_EQUAL(last_run(exec).bump_bytes, plan.immediate_bytes);
+    }
+}
+
+static void a_budget_is_refused_before_anything_runs(void)
+{
+    net *n = net_new(true, NULL);
+    const batch b = net_batch(true, 0, 20);
+    const sw_run_args args = net_args(n, &b);
+    sw_plan_info plan = {.size = sizeof plan}, again = {.size = sizeof again};
+    OK(sw_plan(net_exec(NULL), &args, &plan));
+    const size_t whole = plan.model_bytes + plan.arena_bytes;
+    for (int k = 0; k < 3; k++) {
+        sw_budget *budget;
+        OK(sw_budget_create(&budget, k == 0 ? whole - 64 : k == 1 ? 64 : whole));
+        const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+        sw_exec *exec = NULL;
+        OK(sw_exec_create(&exec, &opts));
+        net *m = net_new(true, NULL);
+        sw_run_args mine = net_args(m, &b);
+        if (k == 2) {
+            OK(sw_plan(exec, &mine, &again));
+            CU_ASSERT_EQUAL(sw_budget_used(budget), whole);
+            OK(sw_run(exec, &mine));
+            CU_ASSERT_EQUAL(sw_budget_used(budget), whole);
+        } else {
+            again = (sw_plan_info){.size = sizeof again};
+            REFUSED(sw_plan(exec, &mine, &again), SW_NOMEM, "does not fit");
+            char number[32];
+            snprintf(number, sizeof number, "%zu", plan.total_bytes);
+            CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), number));
+            CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), again.peak_op));
+            CU_ASSERT_EQUAL(again.total_bytes, plan.total_bytes); /* filled then too */
+            REFUSED(sw_run(exec, &mine), SW_NOMEM, "does not fit");
+            CU_ASSERT(!m->model->ready || sw_budget_used(budget) <= whole - 64);
+        }
+        sw_model_destroy(m->model);
+        m->model = NULL;
+        CU_ASSERT_EQUAL(sw_budget_used(budget), k == 2 ? plan.arena_bytes : sw_budget_used(budget));
+        sw_exec_destroy(exec);
+        CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
+        sw_budget_destroy(budget);
+    }
+}
+
+static void a_plan_after_a_run_leaves_what_the_run_left(void)
+{
+    for (int now = 0; now < 2; now++) {
+        sw_exec *exec = net_exec(NULL);
+        net *n = net_new(false, NULL), *other = net_new(true, NULL);
+        const batch b = net_batch(false, 0, 8), image = net_batch(true, 0, 30);
+        sw_run_args args = net_args(n, &b);
+        args.immediate = now;
+        OK(sw_run(exec, &args));
+        const double loss = net_metric(exec, "loss");
+        sw_array was, is;
+        OK(sw_output_get(exec, "logits", &was));
+        float kept[8 * NET_CLASSES];
+        memcpy(kept, was.data, sizeof kept);
+        const sw_run_args next = net_args(other, &image);
+        sw_plan_info plan = {.size = sizeof plan};
+        OK(sw_plan(exec, &next, &plan));
+        CU_ASSERT_EQUAL(net_metric(exec, "loss"), loss);
+        OK(sw_output_get(exec, "logits", &is));
+        CU_ASSERT_PTR_EQUAL(is.data, was.data);
+        CU_ASSERT_EQUAL(memcmp(kept, is.data, sizeof kept), 0);
+    }
+}
+
+static const sw_test tests[] = {
+    {"a key is traced once, and warm runs allocate nothing", a_key_is_traced_once, false},
+    {"setting a knob never plans again", setting_a_knob_never_plans_again, false},
+    {"members of a shape share one program", members_of_a_shape_share_one_program, false},
+    {"traces are compared by what they mean", traces_are_compared_by_what_they_mean, false},
+    {"the cache is bounded and forgets the least recently used",
+     the_cache_is_bounded_and_forgets_the_oldest, false},
+    {"partial batches and evaluation have programs of their own",
+     partial_batches_and_evaluation_have_programs_of_their_own, false},
+    {"with checks a trace that differs names the first op", checks_name_the_first_op_that_differs,
+     false},
+    {"a plan needs no data and is what runs, to the byte", a_plan_needs_no_data_and_is_what_runs,
+     false},
+    {"a budget that is too small is refused before anything runs",
+     a_budget_is_refused_before_anything_runs, false},
+    {"a plan after a run leaves what the run left", a_plan_after_a_run_leaves_what_the_run_left, false},
+};
+SW_SUITE("programs", tests)

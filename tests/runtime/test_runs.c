@@ -1,0 +1,429 @@
+/* Runs: the same bits however they run, several models and optimizers, what stays and what is lost. */
+#include "tests/runtime/nets.h"
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+static const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .lr = 0.01f};
+static const sw_optimizer_opts release = {.size = sizeof release, .kind = "adam", .lr = 0.01f,
+                                          .release = 1};
+
+/* Five steps of a fresh net from seed 21; its last logits too. */
+static net *trained(sw_exec *exec, bool image, const sw_optimizer_opts *opts, bool immediate, bool clip,
+                    float *logits)
+{
+    net *n = net_new(image, opts);
+    const batch b = net_batch(image, 0, 33);
+    n->clip = clip;
+    OK(sw_model_ready(n->model, exec, 21));
+    sw_run_args args = net_args(n, &b);
+    args.immediate = immediate;
+    for (int i = 0; i < 5; i++) {
+        args.step = (uint64_t)i;
+        OK(sw_run(exec, &args));
+    }
+    sw_array y;
+    OK(sw_output_get(exec, "logits", &y));
+    CU_ASSERT(y.dtype == SW_F32 && y.shape.rank == 2 && y.shape.dim[0] == 33);
+    memcpy(logits, y.data, 33 * NET_CLASSES * sizeof *logits);
+    return n;
+}
+
+/* Planned, immediate, without in-place results, with 1 to 4 threads, against planned with one. */
+static void compare_ways(bool image, bool clip)
+{
+    float wanted[33 * NET_CLASSES], got[33 * NET_CLASSES];
+    const net *base = trained(net_exec(NULL), image, &adam, false, clip, wanted);
+    for (int threads = 1; threads <= 4; threads++)
+        for (int how = 0; how < 3; how++) {
+            const sw_exec_opts opts = {.size = sizeof opts, .threads = threads, .no_inplace = how == 2};
+            const net *n = trained(net_exec(&opts), image, &adam, how == 1, clip, got);
+            SW_CHECK(net_same(base->model, n->model), "%d threads, way %d", threads, how);
+            CU_ASSERT_EQUAL(memcmp(wanted, got, sizeof got), 0);
+        }
+}
+static void every_way_gives_the_same_bits_mlp(void)
+{
+    compare_ways(false, false);
+}
+static void every_way_gives_the_same_bits_mlp_clipped(void)
+{
+    compare_ways(false, true);
+}
+static void every_way_gives_the_same_bits_lenet(void)
+{
+    compare_ways(true, false);
+}
+static void every_way_gives_the_same_bits_lenet_clipped(void)
+{
+    compare_ways(true, true);
+}
+
+static void released_updates_change_no_bits_and_save_bytes(void)
+{
+    for (int image = 0; image < 2; image++) {
+        float wanted[33 * NET_CLASSES], got[33 * NET_CLASSES];
+        sw_exec *exec = net_exec(NULL);
+        sw_run_info after = {.size = sizeof after}, at_once = {.size = sizeof at_once};
+        const net *a = trained(exec, image != 0, &adam, false, false, wanted);
+        OK(sw_last_run(exec, &after));
+        const net *b = trained(exec, image != 0, &release, false, false, got);
+        OK(sw_last_run(exec, &at_once));
+        CU_ASSERT(net_same(a->model, b->model));
+        CU_ASSERT_EQUAL(memcmp(wanted, got, sizeof got), 0);
+        SW_CHECK(at_once.phase[SW_BACKWARD].end_bytes < after.phase[SW_BACKWARD].end_bytes,
+                 "%zu with release, %zu without", at_once.phase[SW_BACKWARD].end_bytes,
+                 after.phase[SW_BACKWARD].end_bytes);
+        const net *c = trained(exec, image != 0, &release, true, false, got);
+        CU_ASSERT(net_same(a->model, c->model));
+    }
+}
+
+static void clipped_release(sw_ctx *c, void *user)
+{
+    net *n = user;
+    const sw_value y = sw_apply_linear(c, n->f1, sw_input(c, 0));
+    sw_backward(c, sw_mean(c, y, 0), &n->opt, 1);
+    sw_clip_norm(c, n->opt, n->max_norm);
+    sw_update(c, n->opt);
+}
+
+static void release_excludes_what_needs_all_gradients(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = net_new(false, &release);
+    const batch b = net_batch(false, 0, 4);
+    sw_run_args args = net_args(n, &b);
+    args.fn = clipped_release;
+    REFUSED(sw_run(exec, &args), SW_INVALID, "release");
+    sw_model *model;
+    OK(sw_model_create(&model, "m"));
+    (void)sw_linear_new(model, "f", 2, 2);
+    const sw_optimizer_opts both = {.size = sizeof both, .kind = "sgd", .release = 1, .keep_gradients = 1};
+    sw_optimizer *o = NULL;
+    REFUSED(sw_optimizer_create(&o, model, &both), SW_INVALID, "exclude each other");
+    CU_ASSERT_PTR_NULL(o);
+    sw_model_destroy(model);
+}
+
+/* ---- outputs ---------------------------------------------------------------------------------------- */
+
+static void leave_input(sw_ctx *c, void *user)
+{
+    (void)user;
+    const sw_value x = sw_input(c, 0);
+    sw_output(c, "whole", x);
+    sw_output(c, "part", sw_slice(c, x, 1, 1, 2));
+    sw_output(c, "twice", sw_scale_by(c, x, 2.0f));
+}
+static void leave_nothing(sw_ctx *c, void *user)
+{
+    (void)user;
+    sw_metric(c, "mean", sw_mean(c, sw_input(c, 0), 0));
+}
+
+static void outputs_last_until_the_next_run(void)
+{
+    static const float x[6] = {1, 2, 3, 4, 5, 6};
+    const sw_array in = {SW_F32, SW_SHAPE(2, 3), x};
+    for (int now = 0; now < 2; now++) {
+        sw_exec *exec = net_exec(NULL);
+        sw_run_args args = {.size = sizeof args, .fn = leave_input, .inputs = &in, .n_inputs = 1,
+                            .immediate = now};
+        sw_array y;
+        double mean;
+        REFUSED(sw_output_get(exec, "whole", &y), SW_INVALID, "nothing has run");
+        REFUSED(sw_metric_get(exec, "mean", &mean), SW_INVALID, "nothing has run");
+        OK(sw_run(exec, &args));
+        OK(sw_output_get(exec, "whole", &y));
+        CU_ASSERT_EQUAL(memcmp(y.data, x, sizeof x), 0);
+        CU_ASSERT(y.data != x);
+        OK(sw_output_get(exec, "part", &y));
+        CU_ASSERT(y.shape.rank == 2 && y.shape.dim[0] == 2 && y.shape.dim[1] == 2);
+        const float part[4] = {2, 3, 5, 6};
+        CU_ASSERT_EQUAL(memcmp(y.data, part, sizeof part), 0);
+        OK(sw_output_get(exec, "twice", &y));
+        CU_ASSERT_EQUAL(((const float *)y.data)[5], 12.0f);
+        REFUSED(sw_output_get(exec, "none", &y), SW_INVALID, "'none'");
+        REFUSED(sw_metric_get(exec, "mean", &mean), SW_INVALID, "'mean'");
+        args.fn = leave_nothing;
+        OK(sw_run(exec, &args));
+        CU_ASSERT(sw_output_get(exec, "whole", &y) != SW_OK);
+        OK(sw_metric_get(exec, "mean", &mean));
+        CU_ASSERT_EQUAL(mean, 3.5);
+    }
+}
+
+/* ---- several models and optimizers -------------------------------------------------------------------- */
+
+typedef struct {
+    sw_model *a, *b;
+    sw_param w, u, v, frozen;
+    sw_optimizer *first, *second, *other;
+} pair;
+
+/* loss = sum(x * w * u * v) with w, u of model a under two optimizers, v of model b. */
+static void pair_step(sw_ctx *c, void *user)
+{
+    pair *p = user;
+    const sw_value wu = sw_mul(c, sw_use(c, p->w), sw_use(c, p->u));
+    const sw_value vf = sw_mul(c, sw_use(c, p->v), sw_use(c, p->frozen));
+    const sw_value loss = sw_sum(c, sw_mul(c, sw_mul(c, wu, vf), sw_input(c, 0)), 0);
+    sw_optimizer *const all[] = {p->first, p->second, p->other};
+    sw_backward(c, loss, all, 3);
+    for (int i = 0; i < 3; i++)
+        sw_update(c, all[i]);
+    sw_metric(c, "loss", loss);
+}
+static void first_only(sw_ctx *c, void *user)
+{
+    pair *p = user;
+    const sw_value wu = sw_mul(c, sw_use(c, p->w), sw_use(c, p->u));
+    const sw_value loss = sw_sum(c, sw_mul(c, sw_mul(c, wu, sw_use(c, p->v)), sw_input(c, 0)), 0);
+    sw_backward(c, loss, &p->first, 1);
+    sw_update(c, p->first);
+}
+
+static void end_pair(void *arg)
+{
+    const pair *p = arg;
+    sw_model_destroy(p->a);
+    sw_model_destroy(p->b);
+}
+
+static float value_of(sw_param param)
+{
+    float x[2] = {NAN, NAN};
+    OK(sw_param_read(param, x, sizeof x));
+    CU_ASSERT_EQUAL(x[0], x[1]);
+    return x[0];
+}
+
+static void several_models_and_optimizers_in_one_step(void)
+{
+    static const float ones[2] = {1, 1};
+    static pair p;
+    sw_exec *exec = net_exec(NULL);
+    memset(&p, 0, sizeof p);
+    OK(sw_model_create(&p.a, "a"));
+    OK(sw_model_create(&p.b, "b"));
+    sw_after(end_pair, &p);
+    p.w = sw_param_new(p.a, "w", SW_F32, SW_SHAPE(2), "constant:2");
+    p.u = sw_param_new(p.a, "u", SW_F32, SW_SHAPE(2), "constant:3");
+    p.v = sw_param_new(p.b, "v", SW_F32, SW_SHAPE(2), "constant:5");
+    p.frozen = sw_param_new(p.b, "frozen", SW_F32, SW_SHAPE(2), "constant:7");
+    sw_param_freeze(p.frozen, 1);
+    const sw_optimizer_opts one = {.size = sizeof one, .kind = "sgd", .lr = 0.01f, .params = &p.w,
+                                   .n_params = 1};
+    const sw_optimizer_opts two = {.size = sizeof two, .kind = "sgd", .lr = 0.001f, .params = &p.u,
+                                   .n_params = 1};
+    const sw_optimizer_opts rest = {.size = sizeof rest, .kind = "sgd", .lr = 0.1f};
+    OK(sw_optimizer_create(&p.first, p.a, &one));
+    OK(sw_optimizer_create(&p.second, p.a, &two));
+    OK(sw_optimizer_create(&p.other, p.b, &rest));
+    sw_model *const models[] = {p.a, p.b};
+    const sw_array in = {SW_F32, SW_SHAPE(2), ones};
+    sw_run_args args = {.size = sizeof args, .fn = pair_step, .user = &p, .models = models,
+                        .n_models = 2, .inputs = &in, .n_inputs = 1};
+    OK(sw_run(exec, &args));
+    CU_ASSERT_EQUAL(net_metric(exec, "loss"), 420.0);
+    CU_ASSERT_EQUAL(value_of(p.w), 2.0f - 0.01f * 105.0f);
+    CU_ASSERT_EQUAL(value_of(p.u), 3.0f - 0.001f * 70.0f);
+    CU_ASSERT_EQUAL(value_of(p.v), 5.0f - 0.1f * 42.0f);
+    CU_ASSERT_EQUAL(value_of(p.frozen), 7.0f);
+    const float u = value_of(p.u), v = value_of(p.v), w = value_of(p.w);
+    args.fn = first_only; /* the others' gradients are pruned */
+    OK(sw_run(exec, &args));
+    CU_ASSERT_EQUAL(value_of(p.w), w - 0.01f * (u * v));
+    CU_ASSERT_EQUAL(value_of(p.u), u);
+    CU_ASSERT_EQUAL(value_of(p.v), v);
+}
+
+static void frozen_parameters_stay_and_cost_no_gradient(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = net_new(true, NULL);
+    const batch b = net_batch(true, 0, 20);
+    float before[36], after[36];
+    net_train(exec, n, &b, 2);
+    sw_plan_info all = {.size = sizeof all}, fewer = {.size = sizeof fewer};
+    const sw_run_args args = net_args(n, &b);
+    OK(sw_plan(exec, &args, &all));
+    sw_param_freeze(n->c1.weight, 1);
+    sw_param_freeze(n->c1.bias, 1);
+    const uint64_t layout = sw_model_layout_hash(n->model);
+    OK(sw_param_read(n->c1.weight, before, sizeof before));
+    net_train(exec, n, &b, 3);
+    OK(sw_param_read(n->c1.weight, after, sizeof after));
+    CU_ASSERT_EQUAL(memcmp(before, after, sizeof after), 0);
+    CU_ASSERT_EQUAL(sw_model_layout_hash(n->model), layout);
+    OK(sw_plan(exec, &args, &fewer));
+    CU_ASSERT(fewer.n_ops < all.n_ops);
+    sw_param_freeze(n->c1.weight, 0);
+    net_train(exec, n, &b, 1);
+    OK(sw_param_read(n->c1.weight, after, sizeof after));
+    CU_ASSERT(memcmp(before, after, sizeof after) != 0);
+}
+
+/* ---- failures ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+    net *n;
+    uint32_t op; /* fails when told to */
+    bool late;   /* behind the update */
+} failing;
+
+static bool fail_now;
+static sw_status sometimes(const sw_launch *l)
+{
+    if (fail_now)
+        SW_FAIL(SW_DEVICE, "the %d bytes of scratch are cursed", (int)l->scratch_bytes);
+    memcpy(l->out[0].ptr, l->in[0].ptr, sw_type_bytes(&l->in[0].type));
+    return SW_OK;
+}
+static sw_status same_type(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in, (void)attrs;
+    out[0] = in[0];
+    return SW_OK;
+}
+
+static void failing_step(sw_ctx *c, void *user)
+{
+    failing *f = user;
+    sw_value x = sw_input(c, 0);
+    if (!f->late)
+        x = sw_op_apply(c, f->op, &x, 1, NULL);
+    const sw_value logits = sw_apply_linear(c, f->n->f2, sw_tanh(c, sw_apply_linear(c, f->n->f1, x)));
+    const sw_value loss = sw_softmax_ce(c, logits, sw_input(c, 1));
+    sw_metric(c, "loss", loss);
+    sw_backward(c, loss, &f->n->opt, 1);
+    sw_update(c, f->n->opt);
+    if (f->late)
+        sw_output(c, "late", sw_op_apply(c, f->op, &x, 1, NULL));
+}
+
+static void failed_runs_before_and_after_an_update(void)
+{
+    static uint32_t op;
+    const sw_op_desc desc = {.size = sizeof desc, .name = "test.sometimes", .n_in = 1, .n_out = 1,
+                             .infer = same_type, .forward = sometimes};
+    if (op == 0)
+        OK(sw_op_register(&desc, &op));
+    for (int kind = 0; kind < 4; kind++) {
+        sw_exec *exec = net_exec(NULL);
+        failing f = {net_new(false, NULL), op, (kind & 1) != 0};
+        net *other = net_new(false, NULL);
+        const batch b = net_batch(false, 0, 9);
+        sw_run_args args = net_args(f.n, &b);
+        args.fn = failing_step;
+        args.user = &f;
+        args.immediate = (kind & 2) != 0;
+        fail_now = false;
+        OK(sw_run(exec, &args));
+        OK(sw_model_ready(other->model, exec, 2));
+        const void *before = net_copy_bytes(f.n->model);
+        OK(sw_model_copy(other->model, f.n->model));
+        fail_now = true;
+        REFUSED(sw_run(exec, &args), SW_DEVICE, "test.sometimes: the 0 bytes of scratch are cursed");
+        fail_now = false;
+        if (!f.late) {
+            CU_ASSERT(net_same_bytes(f.n->model, before));
+            OK(sw_run(exec, &args));
+            continue;
+        }
+        SW_CHECK(strstr(sw_last_error(), "must be restored") != NULL, "%s", sw_last_error());
+        REFUSED(sw_run(exec, &args), SW_STALE, "restore it");
+        REFUSED(sw_model_copy(other->model, f.n->model), SW_STALE, "restore it");
+        OK(sw_model_copy(f.n->model, other->model));
+        CU_ASSERT(net_same_bytes(f.n->model, before));
+        OK(sw_run(exec, &args));
+        fail_now = true;
+        CU_ASSERT_EQUAL(sw_run(exec, &args), SW_DEVICE);
+        fail_now = false;
+        OK(sw_model_ready(f.n->model, exec, 1)); /* the other way to restore it */
+        OK(sw_run(exec, &args));
+    }
+}
+
+static void labels_out_of_range_fail_the_run(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = net_new(false, NULL);
+    batch b = net_batch(false, 0, 4);
+    const uint8_t labels[4] = {1, 2, NET_CLASSES, 0};
+    net_train(exec, n, &b, 1);
+    const void *before = net_copy_bytes(n->model);
+    b.in[1].data = labels;
+    const sw_run_args args = net_args(n, &b);
+    REFUSED(sw_run(exec, &args), SW_INVALID, "softmax_ce");
+    CU_ASSERT(net_same_bytes(n->model, before));
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    sw_exec *exec;
+    sw_run_args args;
+    sw_status status;
+} foreign;
+
+static void *run_foreign(void *user)
+{
+    foreign *f = user;
+    f->status = sw_run(f->exec, &f->args);
+    return NULL;
+}
+
+/* Another thread tries to use the exec, then the model, from inside a step function. */
+static foreign attempt[2];
+static void meddled(sw_ctx *c, void *user)
+{
+    net_step(c, user);
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, run_foreign, &attempt[i]) == 0)
+            pthread_join(thread, NULL);
+    }
+}
+
+static void execs_and_models_belong_to_one_thread_at_a_time(void)
+{
+    sw_exec *exec = net_exec(NULL), *second = net_exec(NULL);
+    net *n = net_new(false, NULL), *m = net_new(false, NULL);
+    const batch b = net_batch(false, 0, 4);
+    sw_run_args args = net_args(n, &b);
+    args.fn = meddled;
+    attempt[0] = (foreign){exec, net_args(m, &b), SW_OK};   /* busy exec, free model */
+    attempt[1] = (foreign){second, net_args(n, &b), SW_OK}; /* free exec, busy model */
+    OK(sw_run(exec, &args));
+    CU_ASSERT_EQUAL(attempt[0].status, SW_BUSY);
+    CU_ASSERT_EQUAL(attempt[1].status, SW_BUSY);
+    run_foreign(&attempt[0]);
+    run_foreign(&attempt[1]);
+    CU_ASSERT_EQUAL(attempt[0].status, SW_OK);
+    CU_ASSERT_EQUAL(attempt[1].status, SW_OK);
+}
+
+static const sw_test tests[] = {
+    {"threads, immediate mode and in-place results change no bits: mlp",
+     every_way_gives_the_same_bits_mlp, false},
+    {"... mlp, clipped", every_way_gives_the_same_bits_mlp_clipped, false},
+    {"... convolutions", every_way_gives_the_same_bits_lenet, false},
+    {"... convolutions, clipped", every_way_gives_the_same_bits_lenet_clipped, false},
+    {"released updates change no bits and end gradients early",
+     released_updates_change_no_bits_and_save_bytes, false},
+    {"release excludes what needs all gradients at once", release_excludes_what_needs_all_gradients,
+     false},
+    {"outputs last until the next run", outputs_last_until_the_next_run, false},
+    {"several models and optimizers in one step function", several_models_and_optimizers_in_one_step,
+     false},
+    {"frozen parameters stay, cost no gradient and keep the layout",
+     frozen_parameters_stay_and_cost_no_gradient, false},
+    {"a run that fails before an update changes nothing, after it damages the model",
+     failed_runs_before_and_after_an_update, false},
+    {"labels out of range fail the run", labels_out_of_range_fail_the_run, false},
+    {"execs and models belong to one thread at a time", execs_and_models_belong_to_one_thread_at_a_time,
+     false},
+};
+SW_SUITE("runs", tests)

@@ -1,0 +1,196 @@
+/* See rules.h. The layers, top to bottom: tools, runtime, profiler and kernels side by side,
+ * alloc. */
+#include "tests/style/rules.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* The first rule whose folder holds the path decides; `may` lists beginnings of allowed paths.
+ */
+static const struct {
+    const char *folder;
+    const char *may[6];
+} layers[] = {
+    {"tools/train/", {"stepwell.h", NULL}},
+    {"tools/", {"tools/", "runtime/", "stepwell.h", "profiler/", "kernels/", "alloc/"}},
+    {"runtime/", {"runtime/", "stepwell.h", "profiler/", "kernels/", "alloc/", NULL}},
+    {"profiler/", {"profiler/", "alloc/", NULL}},
+    {"kernels/", {"kernels/", "alloc/base.h", NULL}},
+    {"alloc/", {"alloc/", NULL}},
+};
+
+/* Ours, as opposed to the system's: <stepwell.h> counts as ours. */
+static bool is_ours(const char *name, char quote)
+{
+    return quote == '"' || strcmp(name, "stepwell.h") == 0;
+}
+
+static void check_one(const char *path, const char *name, int line, style_report *report,
+                      void *to)
+{
+    char what[300];
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        if (!begins(path, layers[i].folder))
+            continue;
+        for (size_t k = 0; k < 6 && layers[i].may[k] != NULL; k++)
+            if (begins(name, layers[i].may[k]))
+                return;
+        snprintf(what, sizeof what, "%s may not include %s", layers[i].folder, name);
+        report(to, path, line, what);
+        return;
+    }
+}
+
+void style_check_includes(const char *path, const char *text, style_report *report, void *to)
+{
+    int line = 0;
+    for (const char *at = text; at != NULL && *at != '\0'; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        line++;
+        const char *p = at + strspn(at, " \t");
+        if (*p != '#')
+            continue;
+        p++;
+        p += strspn(p, " \t");
+        if (!begins(p, "include"))
+            continue;
+        p += strlen("include");
+        p += strspn(p, " \t");
+        char name[256];
+        const size_t n = *p == '"'   ? strcspn(p + 1, "\"\n")
+                         : *p == '<' ? strcspn(p + 1, ">\n")
+                                     : 0;
+        if (n == 0 || n >= sizeof name)
+            continue;
+        memcpy(name, p + 1, n);
+        name[n] = '\0';
+        if (strstr(name, "..") != NULL)
+            report(to, path, line, "an include is written from the root");
+        else if (is_ours(name, *p))
+            check_one(path, name, line, report, to);
+    }
+}
+
+void style_blank(char *text)
+{
+    char *p = text;
+    while (*p != '\0') {
+        if (begins(p, "//")) {
+            while (*p != '\0' && *p != '\n')
+                *p++ = ' ';
+        } else if (begins(p, "/*")) {
+            while (*p != '\0' && !begins(p, "*/"))
+                p += *p == '\n' ? 1 : (*p = ' ', 1);
+            if (*p != '\0')
+                p[0] = p[1] = ' ';
+        } else if (*p == '"' || *p == '\'') {
+            const char quote = *p++;
+            while (*p != '\0' && *p != quote && *p != '\n') {
+                const bool escape = *p == '\\' && p[1] != '\0';
+                *p++ = ' ';
+                if (escape && *p != '\n')
+                    *p++ = ' ';
+            }
+            p += *p == quote;
+        } else
+            p++;
+    }
+}
+
+/* Calls and the paths (by beginning) where they are allowed. */
+static const struct {
+    const char *calls;
+    const char *where[6];
+} places[] = {
+    {" malloc calloc realloc free aligned_alloc posix_memalign strdup strndup asprintf "
+     "vasprintf getline ",
+     {"alloc/heap_malloc.c", NULL}},
+    {" mallocx dallocx sdallocx rallocx xallocx mallctl ", {"alloc/heap_jemalloc.c", NULL}},
+    {" mmap munmap mremap madvise brk sbrk ", {"alloc/mem.c", NULL}},
+    {" mprotect ", {"alloc/mem.c", "alloc/store_sim.c", NULL}},
+    {" open openat creat fopen fdopen freopen opendir tmpfile mkstemp rename unlink ",
+     {"alloc/sys.c", NULL}},
+    {" dlopen dlsym pthread_create thrd_create fork system popen ", {"alloc/sys.c", NULL}},
+    {" printf fprintf vprintf vfprintf dprintf puts fputs putchar putc fputc fwrite perror "
+     "psignal ",
+     {"tools/", NULL}},
+    {" abort exit _exit _Exit quick_exit raise ", {"tools/", NULL}},
+    {" alloca __builtin_alloca gets setjmp longjmp ", {NULL}},
+    {" __builtin_trap ", {"alloc/assert.h", NULL}},
+};
+
+static void check_call(const char *path, const char *name, size_t n, int line,
+                       style_report *report, void *to)
+{
+    char word[64], what[200];
+    if (n + 2 >= sizeof word)
+        return;
+    snprintf(word, sizeof word, " %.*s ", (int)n, name);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (strstr(places[i].calls, word) == NULL)
+            continue;
+        for (size_t k = 0; places[i].where[k] != NULL; k++)
+            if (begins(path, places[i].where[k]))
+                return;
+        snprintf(what, sizeof what, "%.*s is not called here", (int)n, name);
+        report(to, path, line, what);
+    }
+}
+
+void style_check_calls(const char *path, const char *text, style_report *report, void *to)
+{
+    if (begins(path, "tests/") || begins(path, "tools/train/")) /* programs of their own */
+        return;
+    int line = 1;
+    for (const char *p = text; *p != '\0'; p++) {
+        line += *p == '\n';
+        if (!is_word(*p) || (p > text && is_word(p[-1])))
+            continue;
+        const char *end = p;
+        while (is_word(*end))
+            end++;
+        const char *next = end + strspn(end, " \t\n");
+        const bool member =
+            p > text && (p[-1] == '.' || (p[-1] == '>' && p - 1 > text && p[-2] == '-'));
+        if (*next == '(' && !member)
+            check_call(path, p, (size_t)(end - p), line, report, to);
+    }
+}
+
+void style_check_words(const char *path, const char *text, style_report *report, void *to)
+{
+    /* Written in halves, so that this file has none of them. */
+    static const char *const words[] = {"/wo"
+                                        "rk/",
+                                        "/ho"
+                                        "me/",
+                                        "/ro"
+                                        "ot/",
+                                        "/Us"
+                                        "ers/",
+                                        "TO"
+                                        "DO",
+                                        "FIX"
+                                        "ME"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *at = strstr(text, words[i]);
+        if (at == NULL)
+            continue;
+        int line = 1;
+        for (const char *p = text; p < at; p++)
+            line += *p == '\n';
+        char what[100];
+        snprintf(what, sizeof what, "contains '%s'", words[i]);
+        report(to, path, line, what);
+    }
+}

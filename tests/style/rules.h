@@ -1,0 +1,23 @@
+/* What a source file may include, call and contain; pure functions over a path and its text. */
+#ifndef SW_TESTS_STYLE_RULES_H
+#define SW_TESTS_STYLE_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Called for each violation. */
+typedef void style_report(void *to, const char *path, int line, const char *what);
+
+/* Include lines: a folder includes what is below it. `path` is relative to the root. */
+void style_check_includes(const char *path, const char *text, style_report *report, void *to);
+
+/* Calls that belong to one file or folder only; comments and strings do not count. */
+void style_check_calls(const char *path, const char *text, style_report *report, void *to);
+
+/* What no file of the tree has: paths of somebody's machine, notes to oneself. */
+void style_check_words(const char *path, const char *text, style_report *report, void *to);
+
+/* Replace comments and the insides of strings by blanks, in place; ends of lines stay. */
+void style_blank(char *text);
+
+#endif

@@ -1,0 +1,252 @@
+/* Reads the tree's own sources: includes go down only, system calls stand in their tables, the
+ * layout is clang-format's. Each rule first has to find planted violations. */
+#include "tests/style/rules.h"
+#include "tests/support/suite.h"
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- reading the tree
+ * -------------------------------------------------------------------------- */
+
+typedef void visit(const char *path, char *text); /* relative path */
+
+static char *read_text(const char *full)
+{
+    FILE *file = fopen(full, "rb");
+    if (file == NULL)
+        return NULL;
+    size_t n = 0, room = 1 << 16;
+    char *text = malloc(room + 1);
+    while (text != NULL) {
+        n += fread(text + n, 1, room - n, file);
+        if (n < room)
+            break;
+        room *= 2;
+        char *more = realloc(text, room + 1);
+        if (more == NULL)
+            free(text);
+        text = more;
+    }
+    fclose(file);
+    if (text != NULL)
+        text[n] = '\0';
+    return text;
+}
+
+static bool ends(const char *name, const char *with)
+{
+    const size_t n = strlen(name), m = strlen(with);
+    return n >= m && strcmp(name + n - m, with) == 0;
+}
+
+static bool is_c(const char *name)
+{
+    return ends(name, ".c") || ends(name, ".h");
+}
+
+static int walk(const char *folder, visit *each)
+{
+    char full[1024], path[768];
+    snprintf(full, sizeof full, "%s/%s", sw_source_root(), folder);
+    DIR *dir = opendir(full);
+    if (dir == NULL)
+        return 0;
+    int files = 0;
+    for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        struct stat st;
+        const bool hidden = entry->d_name[0] == '.' && strcmp(entry->d_name, ".ci") != 0;
+        if (hidden || (*folder == '\0' && strncmp(entry->d_name, "build", 5) == 0) ||
+            strcmp(entry->d_name, "__pycache__") == 0)
+            continue;
+        snprintf(path, sizeof path, "%s%s%s", folder, *folder != '\0' ? "/" : "",
+                 entry->d_name);
+        snprintf(full, sizeof full, "%s/%s", sw_source_root(), path);
+        if (lstat(full, &st) != 0)
+            continue;
+        if (S_ISDIR(st.st_mode))
+            files += walk(path, each);
+        else if (S_ISREG(st.st_mode)) {
+            char *text = read_text(full);
+            if (text != NULL) {
+                each(path, text);
+                files++;
+            }
+            free(text);
+        }
+    }
+    closedir(dir);
+    return files;
+}
+
+static void fail(void *to, const char *path, int line, const char *what)
+{
+    (void)to;
+    SW_CHECK(false, "%s:%d: %s", path, line, what);
+}
+
+static void count(void *to, const char *path, int line, const char *what)
+{
+    (void)path;
+    (void)what;
+    *(int *)to += line > 0;
+}
+
+/* ---- the tests
+ * --------------------------------------------------------------------------------- */
+
+static int n_includes;
+
+static void visit_includes(const char *path, char *text)
+{
+    if (!is_c(path))
+        return;
+    style_check_includes(path, text, fail, NULL);
+    for (const char *p = strstr(text, "#include \""); p != NULL;
+         p = strstr(p + 1, "#include \""))
+        n_includes++;
+}
+
+static void includes_point_down(void)
+{
+    const int files = walk("", visit_includes);
+    CU_ASSERT(files > 30);
+    CU_ASSERT(n_includes > 50); /* it has read the tree */
+}
+
+static void planted_includes_are_found(void)
+{
+    static const struct {
+        const char *path, *text;
+        int violations;
+    } cases[] = {
+        {"alloc/a.c", "#include \"alloc/mem.h\"\n#include <stdio.h>\n", 0},
+        {"alloc/a.c", "#include \"runtime/stepwell.h\"\n", 1},
+        {"alloc/a.c", "int a;\n  #  include   \"profiler/sink.h\"\n", 1},
+        {"alloc/a.c", "#include <stepwell.h>\n", 1},
+        {"kernels/cpu/k.c", "#include \"kernels/par.h\"\n#include \"alloc/base.h\"\n", 0},
+        {"kernels/cpu/k.c", "#include \"alloc/mem.h\"\n#include \"profiler/x.h\"\n", 2},
+        {"profiler/p.c", "#include \"kernels/par.h\"\n", 1},
+        {"profiler/p.c", "#include \"alloc/arena.h\"\n#include \"runtime/stepwell.h\"", 1},
+        {"runtime/ops/o.c",
+         "#include \"kernels/par.h\"\n#include \"profiler/x.h\"\n#include \"stepwell.h\"\n", 0},
+        {"runtime/ops/o.c", "#include \"tools/cli.h\"\n", 1},
+        {"runtime/ops/o.c", "#include \"../runtime_internal.h\"\n", 1},
+        {"tools/t.c",
+         "#include \"tools/cli.h\"\n#include \"alloc/mem.h\"\n#include \"stepwell.h\"\n", 0},
+        {"tools/t.c", "#include \"tests/support/suite.h\"\n", 1},
+        {"tools/train/mlp.c", "#include <stepwell.h>\n#include <stdio.h>\n", 0},
+        {"tools/train/mlp.c", "#include \"tools/cli.h\"\n", 1},
+        {"tools/train/mlp.c", "#include \"alloc/base.h\"\n", 1},
+        {"tests/alloc/t.c", "#include \"alloc/mem.h\"\n", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int found = 0;
+        style_check_includes(cases[i].path, cases[i].text, count, &found);
+        SW_CHECK(found == cases[i].violations, "case %zu (%s): %d found", i, cases[i].path,
+                 found);
+    }
+}
+
+static void visit_calls(const char *path, char *text)
+{
+    if (!is_c(path))
+        return;
+    style_blank(text);
+    style_check_calls(path, text, fail, NULL);
+}
+
+static void calls_stand_in_their_tables(void)
+{
+    CU_ASSERT(walk("", visit_calls) > 30);
+}
+
+static void planted_calls_are_found(void)
+{
+    static const struct {
+        const char *path, *text;
+        int violations;
+    } cases[] = {
+        {"runtime/r.c", "void *p = malloc(5);\nfree (p);", 2},
+        {"runtime/r.c", "x->free(y); ops.open(z); my_malloc(3); swi_free(2); free_list(1);", 0},
+        {"runtime/r.c", "/* malloc(5) */ // free(p)\n\"printf(\" 'a' \"\\\"exit(\"", 0},
+        {"runtime/r.c", "int reopen = 3; return open;", 0},
+        {"runtime/r.c", "f = '\"'; abort(); g = '\"';", 1},
+        {"alloc/mem.c", "mmap(0); mprotect(1);", 0},
+        {"alloc/sys.c", "mmap(0);", 1},
+        {"alloc/sys.c", "open(p); dlopen(q); pthread_create(r);", 0},
+        {"alloc/heap_jemalloc.c", "mallocx(1); malloc(1);", 1},
+        {"kernels/cpu/k.c", "printf(\"x\");", 1},
+        {"tools/stepwell.c", "printf(\"x\"); exit(1);", 0},
+        {"tools/stepwell.c", "fopen(p);", 1},
+        {"alloc/a.c", "exit(1); alloca(4);", 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int found = 0;
+        char text[200];
+        snprintf(text, sizeof text, "%s", cases[i].text);
+        style_blank(text);
+        style_check_calls(cases[i].path, text, count, &found);
+        SW_CHECK(found == cases[i].violations, "case %zu (%s): %d found", i, cases[i].path,
+                 found);
+    }
+}
+
+static void visit_words(const char *path, char *text)
+{
+    style_check_words(path, text, fail, NULL);
+}
+
+static void no_path_of_a_machine_and_no_note_to_oneself(void)
+{
+    int found = 0;
+    style_check_words("planted",
+                      "cd /ho"
+                      "me/somebody\n/* TO"
+                      "DO */",
+                      count, &found);
+    CU_ASSERT_EQUAL(found, 2);
+    CU_ASSERT(walk("", visit_words) > 30);
+}
+
+#define FORMAT_VERSION "version 14." /* other versions lay some lines out differently */
+static char format_command[1 << 16]; /* names every file of the tree */
+
+static void visit_layout(const char *path, char *text)
+{
+    (void)text;
+    const size_t n = strlen(format_command);
+    if (is_c(path) && n + strlen(path) + 200 < sizeof format_command)
+        snprintf(format_command + n, sizeof format_command - n, " '%s'", path);
+}
+
+static void the_layout_is_clang_formats(void)
+{
+    if (system("clang-format --version 2>/dev/null | grep -q '" FORMAT_VERSION "'") != 0)
+        SW_SKIP("clang-format 14 is not installed");
+    snprintf(format_command, sizeof format_command,
+             "cd '%s' && clang-format --dry-run --Werror", sw_source_root());
+    walk("", visit_layout);
+    strcat(format_command, " 2>&1 | sed -n 's/:[0-9]*:[0-9]*: error:.*//p' | sort -u");
+    FILE *output = popen(format_command, "r");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(output);
+    char path[1024];
+    while (fgets(path, sizeof path, output) != NULL) {
+        path[strcspn(path, "\n")] = '\0';
+        SW_CHECK(false, "clang-format -i %s", path);
+    }
+    CU_ASSERT_EQUAL(pclose(output), 0);
+}
+
+static const sw_test tests[] = {
+    {"planted includes that point up are found", planted_includes_are_found},
+    {"includes point down", includes_point_down},
+    {"planted calls outside their tables are found", planted_calls_are_found},
+    {"system calls stand in their tables", calls_stand_in_their_tables},
+    {"no file has a path of a machine or a note to oneself",
+     no_path_of_a_machine_and_no_note_to_oneself},
+    {"the layout is clang-format's", the_layout_is_clang_formats},
+};
+SW_SUITE("style", tests)

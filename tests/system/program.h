@@ -1,0 +1,40 @@
+/* Running the program `stepwell` of this build, and small data sets in MNIST's format for it.
+ */
+#ifndef SW_TESTS_PROGRAM_H
+#define SW_TESTS_PROGRAM_H
+
+#include "tests/support/process.h"
+#include <stdint.h>
+
+const char *program_path(void);
+/* The text of `words` split at blanks becomes the arguments. */
+void program_run(sw_outcome *out, const char *words, const char *env);
+pid_t program_start(const char *tag, const char *words, const char *env);
+
+/* Whether the outcome is one line of error on standard error, nothing on standard output, no
+ * signal. */
+bool program_failed_cleanly(const sw_outcome *out, int status);
+
+/* One file of an IDX data set in memory. */
+typedef struct {
+    unsigned char *bytes;
+    size_t n;
+} idx_file;
+
+enum { TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS, IDX_FILES };
+
+/* A sound set: n training images and n / 2 for testing, random pixels, labels 0..9. */
+typedef struct {
+    idx_file file[IDX_FILES];
+} idx_set;
+void idx_make(idx_set *set, uint32_t n);
+void idx_free(idx_set *set);
+/* Write into folder (made if need be); a file with bytes NULL is left out. */
+void idx_write(const idx_set *set, const char *folder);
+const char *idx_name(int which);
+
+/* Whole files; *n is set. NULL when it is not there. Give back by free(). */
+unsigned char *file_read(const char *path, size_t *n);
+bool file_write(const char *path, const void *bytes, size_t n);
+
+#endif

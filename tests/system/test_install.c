@@ -1,0 +1,268 @@
+/* The library as a user meets it: what it exports, its name, its header in C and C++, and
+ * programs built against an installed tree with nothing but pkg-config. */
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+static const char *library(void)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s/runtime/libstepwell.so", sw_build_root());
+    return path;
+}
+
+/* The output of a shell line, or NULL when it failed. Give back by free(). */
+static char *shell_output(const char *line)
+{
+    char path[1024];
+    size_t n;
+    snprintf(path, sizeof path, "%s", sw_temp_path("shell-output"));
+    return sw_shell("%s > '%s'", line, path) == 0 ? (char *)file_read(path, &n) : NULL;
+}
+
+/* The exported names, one per line, without versions. */
+static char *exported(void)
+{
+    char line[1300];
+    snprintf(
+        line, sizeof line,
+        "nm -D --defined-only '%s' | grep -v ' A ' | awk '{ sub(/@.*/, \"\", $3); print $3 }'",
+        library());
+    return shell_output(line);
+}
+
+static void only_public_names_leave_the_library(void)
+{
+    char *names = exported();
+    if (names == NULL)
+        SW_SKIP("nm is not installed");
+    sw_after(free, names);
+    int n = 0;
+    for (char *name = strtok(names, "\n"); name != NULL; name = strtok(NULL, "\n"), n++)
+        SW_CHECK(strncmp(name, "sw_", 3) == 0, "%s is exported", name);
+    CU_ASSERT(n > 50);
+    sw_note("%d exported names", n);
+}
+
+/* Whether `name` stands as a whole line in `names`. */
+static bool has_line(const char *names, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = strstr(names, name); at != NULL; at = strstr(at + 1, name))
+        if ((at == names || at[-1] == '\n') && at[n] == '\n')
+            return true;
+    return false;
+}
+
+/* Every function that `header` declares with SW_API is in `names`; returns how many. */
+static int check_header(const char *header, const char *names)
+{
+    char path[1024];
+    size_t n;
+    int functions = 0;
+    snprintf(path, sizeof path, "%s/%s", sw_source_root(), header);
+    char *text = (char *)file_read(path, &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    for (char *at = strstr(text, "SW_API "); at != NULL; at = strstr(at + 1, "SW_API ")) {
+        if (at > text && at[-1] != '\n' && strncmp(at - 12, "SW_MUST_USE ", 12) != 0)
+            continue;
+        const char *end = strchr(at, '(');
+        if (end == NULL)
+            break;
+        const char *begin = end;
+        while (isalnum((unsigned char)begin[-1]) || begin[-1] == '_')
+            begin--;
+        char name[128];
+        snprintf(name, sizeof name, "%.*s", (int)(end - begin), begin);
+        if (strncmp(name, "sw_", 3) != 0)
+            continue;
+        functions++;
+        SW_CHECK(has_line(names, name), "%s is declared in %s and not exported", name, header);
+    }
+    free(text);
+    return functions;
+}
+
+static void every_public_function_is_there(void)
+{
+    char *names = exported();
+    if (names == NULL)
+        SW_SKIP("nm is not installed");
+    sw_after(free, names);
+    const int n =
+        check_header("runtime/stepwell.h", names) + check_header("alloc/base.h", names);
+    CU_ASSERT(n > 100);
+    sw_note("%d public functions", n);
+}
+
+static void the_soname_has_the_abi_number(void)
+{
+    char line[1200];
+    snprintf(line, sizeof line, "objdump -p '%s' | awk '/SONAME/ { print $2 }'", library());
+    char *name = shell_output(line);
+    if (name == NULL)
+        SW_SKIP("objdump is not installed");
+    CU_ASSERT_STRING_EQUAL(name, "libstepwell.so.0\n");
+    free(name);
+}
+
+static void the_library_needs_no_device_and_no_blas(void)
+{
+    char line[1200];
+    snprintf(line, sizeof line, "objdump -p '%s' | grep NEEDED", library());
+    char *needed = shell_output(line);
+    if (needed == NULL)
+        SW_SKIP("objdump is not installed");
+    CU_ASSERT_PTR_NULL(strstr(needed, "cuda"));
+    CU_ASSERT_PTR_NULL(strstr(needed, "blas"));
+    free(needed);
+}
+
+static void the_header_is_c_and_cpp(void)
+{
+    static const char twice[] =
+        "#include <stepwell.h>\n#include <stepwell.h>\nint main(void) { return 0; }\n";
+    const char *root = sw_source_root();
+    CU_ASSERT(file_write(sw_temp_path("h.c"), twice, sizeof twice - 1));
+    CU_ASSERT_EQUAL(sw_shell("cc -std=c11 -fsyntax-only -Wall -Wextra -Wpedantic -Werror "
+                             "-I'%s' -I'%s/runtime' '%s'",
+                             root, root, sw_temp_path("h.c")),
+                    0);
+    if (sw_shell("c++ --version") != 0)
+        SW_SKIP("no C++ compiler is installed");
+    CU_ASSERT_EQUAL(sw_shell("c++ -x c++ -std=c++11 -fsyntax-only -Wall -Wextra -Werror -I'%s' "
+                             "-I'%s/runtime' '%s'",
+                             root, root, sw_temp_path("h.c")),
+                    0);
+}
+
+/* ---- installed
+ * --------------------------------------------------------------------------------- */
+
+static char installed[1024], pkg[2600],
+    lib[1200]; /* the tree, pkg-config with its settings, its libraries */
+
+/* Installs once; false where that cannot be done here. */
+static bool install(void)
+{
+    static int state; /* 0: not tried */
+    if (state == 0) {
+        snprintf(installed, sizeof installed, "%s", sw_temp_path("installed"));
+        state = sw_shell("meson install -C '%s' --no-rebuild --destdir '%s'", sw_build_root(),
+                         installed) == 0
+                    ? 1
+                    : -1;
+        char line[1200];
+        snprintf(line, sizeof line, "dirname $(find '%s' -name stepwell.pc)", installed);
+        char *folder = state == 1 ? shell_output(line) : NULL;
+        if (folder == NULL) {
+            state = -1;
+            return false;
+        }
+        folder[strcspn(folder, "\n")] = '\0';
+        snprintf(pkg, sizeof pkg, "PKG_CONFIG_SYSROOT_DIR='%s' PKG_CONFIG_PATH='%s' pkg-config",
+                 installed, folder);
+        snprintf(lib, sizeof lib, "%s/..", folder);
+        free(folder);
+    }
+    return state == 1;
+}
+
+static void an_installed_tree_is_whole(void)
+{
+    CU_ASSERT_FATAL(install());
+    CU_ASSERT_EQUAL(sw_shell("test \"$(%s --modversion stepwell)\" = " SW_VERSION, pkg), 0);
+    CU_ASSERT_EQUAL(sw_shell("test -x \"$(find '%s' -path '*bin/stepwell')\"", installed), 0);
+    CU_ASSERT_EQUAL(sw_shell("\"$(find '%s' -path '*bin/stepwell')\" --version", installed), 0);
+    CU_ASSERT_EQUAL(sw_shell("test -f '%s/libstepwell.a' -a -L '%s/libstepwell.so'", lib, lib),
+                    0);
+}
+
+static const char program[] =
+    "#include <stepwell.h>\n#include <stdio.h>\n"
+    "int main(void) {\n"
+    "    sw_exec_opts options = {sizeof options};\n    sw_exec *exec;\n"
+    "    if (sw_exec_create(&exec, &options) != SW_OK) { puts(sw_last_error()); return 1; }\n"
+    "    sw_exec_destroy(exec);\n    puts(sw_version());\n    return 0;\n}\n";
+
+static void a_program_builds_with_pkg_config_alone(void)
+{
+    static sw_outcome outcome;
+    if (SANITIZED)
+        SW_SKIP("the library is built with a sanitizer");
+    CU_ASSERT_FATAL(install());
+    CU_ASSERT(file_write(sw_temp_path("prog.c"), program, sizeof program - 1));
+    CU_ASSERT_EQUAL_FATAL(sw_shell("cc '%s' -o '%s' $(%s --cflags --libs stepwell)",
+                                   sw_temp_path("prog.c"), sw_temp_path("prog"), pkg),
+                          0);
+    char path[1300];
+    snprintf(path, sizeof path, "LD_LIBRARY_PATH=%s", lib);
+    const char *const argv[] = {sw_temp_path("prog"), NULL}, *const env[] = {path, NULL};
+    sw_process_run(&outcome, argv, env, 60);
+    SW_CHECK(outcome.status == 0, "%s%s", outcome.out, outcome.err);
+    CU_ASSERT_STRING_EQUAL(outcome.out, SW_VERSION "\n");
+    CU_ASSERT_EQUAL(
+        sw_shell("cc '%s' -o '%s' $(%s --cflags --static --libs stepwell) -Wl,--as-needed",
+                 sw_temp_path("prog.c"), sw_temp_path("prog-static"), pkg),
+        0);
+}
+
+/* Every training program of tools/train and tests/api against the installed header and library.
+ */
+static void build_folder(const char *folder, int least)
+{
+    char path[1024];
+    int built = 0;
+    snprintf(path, sizeof path, "%s/%s", sw_source_root(), folder);
+    DIR *dir = opendir(path);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dir);
+    for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (dot == NULL || strcmp(dot, ".c") != 0)
+            continue;
+        SW_CHECK(sw_shell("cc '%s/%s' -o '%s' $(%s --cflags --libs stepwell) -lm", path,
+                          entry->d_name, sw_temp_path("built"), pkg) == 0,
+                 "%s/%s", folder, entry->d_name);
+        built++;
+    }
+    closedir(dir);
+    CU_ASSERT(built >= least);
+}
+
+static void all_example_programs_build_against_it(void)
+{
+    if (SANITIZED)
+        SW_SKIP("the library is built with a sanitizer");
+    CU_ASSERT_FATAL(install());
+    build_folder("tools/train", 1);
+    build_folder("tests/api", 8);
+}
+
+static const sw_test tests[] = {
+    {"only public names leave the library", only_public_names_leave_the_library},
+    {"every public function is there", every_public_function_is_there},
+    {"the SONAME has the number of the ABI", the_soname_has_the_abi_number},
+    {"the library needs no device and no BLAS to start",
+     the_library_needs_no_device_and_no_blas},
+    {"the header is C11 and C++", the_header_is_c_and_cpp},
+    {"an installed tree is whole", an_installed_tree_is_whole},
+    {"a program builds with pkg-config alone", a_program_builds_with_pkg_config_alone},
+    {"all example programs build against the installed library",
+     all_example_programs_build_against_it},
+};
+SW_SUITE("install", tests)

@@ -1,0 +1,213 @@
+/* The program at its limits: a budget that is too small, Ctrl-C, a full disk. */
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#if SW_HAVE_JANSSON
+#include <jansson.h>
+#endif
+
+static void a_small_budget_is_refused_before_training(void)
+{
+    static sw_outcome outcome;
+    static const char *const budgets[] = {"1KiB", "100KiB", "600KiB", "1MiB"};
+    char words[2000];
+    const char *profile = sw_temp_path("refused-profile");
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(words, sizeof words,
+                 "train --quiet --synthetic-n 64 --batch 16 --steps 3 --memory-budget %s "
+                 "--profile %s",
+                 budgets[i], profile);
+        program_run(&outcome, words, NULL);
+        SW_CHECK(program_failed_cleanly(&outcome, 4), "%s: status %d: %s%s", budgets[i],
+                 outcome.status, outcome.out, outcome.err);
+        SW_CHECK(strpbrk(outcome.err, "0123456789") != NULL &&
+                     strstr(outcome.err, "byte") != NULL,
+                 "%s: no numbers in: %s", budgets[i], outcome.err);
+        size_t n;
+        char *text = (char *)file_read(profile, &n);
+        CU_ASSERT(text == NULL || strstr(text, "\"type\":\"step\"") == NULL);
+        free(text);
+    }
+    SW_CHECK(strstr(outcome.err, "conv") != NULL || strstr(outcome.err, "fc") != NULL,
+             "names no holder: %s", outcome.err);
+    sw_note("%.*s", (int)strcspn(outcome.err, "\n"), outcome.err);
+}
+
+#if SW_HAVE_JANSSON
+/* The total of bytes that a plan asks for; -1 when it did not say. */
+static long long planned_total(const char *out)
+{
+    json_t *root = json_loads(out, 0, NULL);
+    const long long total =
+        root != NULL ? json_integer_value(json_object_get(root, "total_bytes")) : -1;
+    json_decref(root);
+    return total;
+}
+
+static void the_least_budget_is_the_planned_total(void)
+{
+    static sw_outcome outcome;
+    char words[1000];
+    program_run(&outcome, "train --json --quiet --synthetic-n 64 --batch 16 --steps 3", NULL);
+    const long long total = planned_total(outcome.out);
+    CU_ASSERT_FATAL(total > 0);
+    for (int less = 0; less < 2; less++) {
+        snprintf(
+            words, sizeof words,
+            "train --json --quiet --synthetic-n 64 --batch 16 --steps 3 --memory-budget %lld",
+            total - less);
+        program_run(&outcome, words, NULL);
+        SW_CHECK(outcome.status == (less ? 4 : 0), "%lld bytes: status %d: %s", total - less,
+                 outcome.status, outcome.err);
+    }
+}
+
+/* Every line is an object with a type; the last is the end. Returns the step records. */
+static int check_profile(const char *path)
+{
+    size_t n;
+    int steps = 0, line_number = 0;
+    char last[32] = "";
+    char *text = (char *)file_read(path, &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    CU_ASSERT(n > 0 && text[n - 1] == '\n');
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        json_t *record = json_loads(line, 0, NULL);
+        const char *type = json_string_value(json_object_get(record, "type"));
+        SW_CHECK(type != NULL, "line %d: %.100s", line_number, line);
+        if (line_number++ == 0)
+            SW_CHECK(type != NULL && strcmp(type, "header") == 0, "%.100s", line);
+        steps += type != NULL && strcmp(type, "step") == 0;
+        snprintf(last, sizeof last, "%s", type != NULL ? type : "");
+        json_decref(record);
+    }
+    CU_ASSERT_STRING_EQUAL(last, "end");
+    free(text);
+    return steps;
+}
+
+static void pause_ms(long ms)
+{
+    const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+static void an_interrupt_leaves_a_valid_profile(void)
+{
+    static sw_outcome outcome;
+    char words[2500], profile[1024];
+    snprintf(profile, sizeof profile, "%s", sw_temp_path("interrupted"));
+    snprintf(words, sizeof words,
+             "train --quiet --batch 32 --synthetic-n 1000 --epochs 100000 --profile %s",
+             profile);
+    const pid_t pid = program_start("interrupted", words, NULL);
+    size_t n = 0;
+    for (int i = 0; i < 1000; i++) {
+        char *text = (char *)file_read(profile, &n);
+        const bool begun = text != NULL && strstr(text, "\"type\":\"step\"") != NULL;
+        free(text);
+        if (begun)
+            break;
+        pause_ms(10);
+    }
+    kill(pid, SIGINT);
+    sw_process_wait(&outcome, pid, "interrupted", 30);
+    SW_CHECK(outcome.status == 130, "status %d, signal %d: %s", outcome.status, outcome.signal,
+             outcome.err);
+    CU_ASSERT(check_profile(profile) > 0);
+    snprintf(words, sizeof words, "report %s", profile);
+    program_run(&outcome, words, NULL);
+    SW_CHECK(outcome.status == 0, "report: status %d: %s", outcome.status, outcome.err);
+}
+
+static void a_killed_run_leaves_readable_lines(void)
+{
+    static sw_outcome outcome;
+    char words[2500], profile[1024];
+    snprintf(profile, sizeof profile, "%s", sw_temp_path("killed"));
+    snprintf(words, sizeof words,
+             "train --quiet --batch 32 --synthetic-n 1000 --epochs 100000 --profile %s",
+             profile);
+    const pid_t pid = program_start("killed", words, NULL);
+    pause_ms(1000);
+    kill(pid, SIGKILL);
+    sw_process_wait(&outcome, pid, "killed", 30);
+    CU_ASSERT_EQUAL(outcome.signal, SIGKILL);
+    size_t n;
+    int lines = 0;
+    char *text = (char *)file_read(profile, &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    char *end = strrchr(text, '\n');
+    if (end != NULL)
+        *end = '\0'; /* the last line may be cut */
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"), lines++) {
+        json_t *record = json_loads(line, 0, NULL);
+        SW_CHECK(record != NULL, "line %d: %.100s", lines, line);
+        json_decref(record);
+    }
+    free(text);
+    CU_ASSERT(lines > 2);
+    snprintf(words, sizeof words, "report %s", profile);
+    program_run(&outcome, words, NULL);
+    SW_CHECK(outcome.status == 0, "report: status %d: %s", outcome.status, outcome.err);
+}
+#endif
+
+static void a_full_disk_fails_with_one_line(void)
+{
+    static sw_outcome outcome;
+    if (access("/dev/full", W_OK) != 0)
+        SW_SKIP("no /dev/full here");
+    program_run(&outcome,
+                "train --quiet --synthetic-n 64 --batch 16 --steps 3 --profile /dev/full",
+                NULL);
+    SW_CHECK(outcome.status == 1 && sw_count_lines(outcome.err) == 1 &&
+                 strstr(outcome.err, "/dev/full") != NULL,
+             "status %d: %s", outcome.status, outcome.err);
+    const int status =
+        sw_shell("'%s' train --json --quiet --synthetic-n 64 --batch 16 --steps 3 > /dev/full",
+                 program_path());
+    CU_ASSERT_EQUAL(status, 1);
+}
+
+static void unknown_words_are_wrong_usage(void)
+{
+    static const char *const wrong[] = {"trian",
+                                        "train --modle mlp",
+                                        "train --batch -1",
+                                        "train --batch x",
+                                        "train --model gpt9",
+                                        "train --memory-budget 5XB",
+                                        "train --checkpoint here",
+                                        "train --steps",
+                                        ""};
+    static sw_outcome outcome;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        program_run(&outcome, wrong[i], NULL);
+        SW_CHECK(outcome.status == 2 && outcome.out[0] == '\0' && outcome.err[0] != '\0',
+                 "'%s': status %d: %s", wrong[i], outcome.status, outcome.err);
+    }
+    program_run(&outcome, "train --device cuda --steps 1", NULL);
+    SW_CHECK(outcome.status == 5 && strstr(outcome.err, "cuda") != NULL, "cuda: status %d: %s",
+             outcome.status, outcome.err);
+    program_run(&outcome, "train --steps 1", "STEPWELL_FAULT=nonsense");
+    CU_ASSERT_EQUAL(outcome.status, 2);
+}
+
+static const sw_test tests[] = {
+    {"a small budget is refused before training, with numbers and the holder",
+     a_small_budget_is_refused_before_training},
+#if SW_HAVE_JANSSON
+    {"the least budget that works is the planned total", the_least_budget_is_the_planned_total},
+    {"an interrupt ends with 130 and a valid profile", an_interrupt_leaves_a_valid_profile},
+    {"a killed run leaves readable lines", a_killed_run_leaves_readable_lines},
+#endif
+    {"a full disk fails with one line", a_full_disk_fails_with_one_line},
+    {"unknown words are wrong usage", unknown_words_are_wrong_usage},
+};
+SW_SUITE("program", tests)
