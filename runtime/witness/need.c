@@ -23,8 +23,7 @@ typedef struct {
 
 /* ---- overwriting --------------------------------------------------------------------- */
 
-/* Indices must stay indices: use those that are there in another order, then extremes of them.
- */
+/* Indices must stay indices: those that are there in another order, then extremes of them. */
 static void scribble_indices(unsigned char *p, size_t bytes, size_t element, int pattern)
 {
     const size_t n = bytes / element;

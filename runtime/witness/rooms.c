@@ -33,8 +33,7 @@ static sw_status add_room(swi_rooms *r, swi_room room, int how)
         !sw_size_add(r->bytes, page, &room.from) || !sw_size_add(room.from, pages, &room.to) ||
         !sw_size_add(room.to, page, &r->bytes))
         SW_FAIL(SW_NOMEM, "witness: the rooms of all storages overflow");
-    /* Behind the rounded bytes comes the guard, also where the plan rounds them too far down.
-     */
+    /* Behind the rounded bytes comes the guard, also where the plan rounds too far down. */
     room.at = (how & SWI_ROOMS_TAIL) == 0 ? room.from : room.to - room.rounded;
     if (room.at < room.from)
         room.at = room.from;

@@ -132,7 +132,8 @@ fixture *fixture_create(const fixture_opts *opts)
     const sw_exec_opts exec = {.size = sizeof exec,
                                .threads = opts->threads,
                                .seed = 5,
-                               .no_inplace = opts->no_inplace};
+                               .no_inplace = opts->no_inplace,
+                               .isa = opts->isa};
     sw_status status = sw_exec_create(&f->exec, &exec);
     if (status == SW_OK)
         status = sw_model_create(&f->model, "net");

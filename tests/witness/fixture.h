@@ -14,6 +14,7 @@ typedef struct {
     const char *optimizer; /* "sgd", "momentum", "nesterov", "adam", "adamw", "clip", "kept",
                               "release" */
     int threads, no_inplace;
+    const char *isa; /* NULL: the best */
 } fixture_opts;
 
 typedef struct {

@@ -1,5 +1,4 @@
-/* An op from outside that does what it says (y = 2 x through a workspace), or one thing wrong.
- */
+/* An op from outside that does what it says (y = 2 x by a workspace), or one thing wrong. */
 #ifndef SW_TESTS_WITNESS_PROBE_H
 #define SW_TESTS_WITNESS_PROBE_H
 

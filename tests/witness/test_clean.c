@@ -1,6 +1,7 @@
 /* Programs as the planner makes them: every witness agrees, what it observes is what was
  * planned and what a run without a witness reports, and nothing of the caller's has changed. */
 #include "alloc/sys.h"
+#include "kernels/dispatch.h"
 #include "tests/support/heap.h"
 #include "tests/witness/fixture.h"
 #include <stdio.h>
@@ -102,6 +103,19 @@ static void threads_agree(void)
             .net = NET_LENET5, .batch = 40, .optimizer = "adam", .threads = threads});
 }
 
+static void instruction_sets_agree(void)
+{
+    static const char *const names[] = {"base", "avx2", "avx512"};
+    for (int i = 0; i <= (int)sw_cpu_isa() && i < 3; i++)
+        for (int64_t batch = 3; batch <= 130; batch += 127)
+            for (int net = NET_MLP; net <= NET_LENET5; net++)
+                agree(&(fixture_opts){.net = (net_kind)net,
+                                      .batch = batch,
+                                      .optimizer = "momentum",
+                                      .threads = 2,
+                                      .isa = names[i]});
+}
+
 static void large_batches_agree(void)
 {
     agree(&(fixture_opts){.net = NET_MLP, .batch = 1000, .optimizer = "adam", .threads = 1});
@@ -124,8 +138,7 @@ static void steps_go_on_as_before(void)
     }
 }
 
-/* A step that fails, fails under a witness too; the state is as before and the next run works.
- */
+/* A step that fails, fails under a witness too; the state is as before and the next works. */
 static void failing_steps_change_nothing(void)
 {
     fixture *f =
@@ -259,6 +272,7 @@ static const sw_test tests[] = {
     {"lenet5 agrees with its plan", lenet5_agrees},
     {"other optimizers agree with their plans", other_optimizers_agree},
     {"several threads agree with the plan", threads_agree},
+    {"every instruction set agrees with its plan", instruction_sets_agree, .full = true},
     {"batches of 1000 agree with their plans", large_batches_agree, .full = true},
     {"resident pages are the planned ones", resident_pages_are_the_planned_ones},
     {"steps go on as before", steps_go_on_as_before},
