@@ -95,8 +95,7 @@ void sw_heap_read(sw_heap heap, sw_heap_stats *out)
                            .peak_bytes = atomic_load(&c->peak)};
 }
 
-/* ---- address ranges
- * -------------------------------------------------------------------------- */
+/* ---- address ranges ---------------------------------------------------------------------- */
 
 size_t sw_page_bytes(void)
 {

@@ -20,8 +20,7 @@ typedef struct {
     size_t *best;     /* of the best attempt */
 } work;
 
-/* ---- orders
- * ---------------------------------------------------------------------------------- */
+/* ---- orders ------------------------------------------------------------------------------ */
 
 enum { BY_BYTES, BY_AREA, BY_SPAN, BY_AREA_SPAN, BY_START, BY_END, N_ORDERS };
 
@@ -80,8 +79,7 @@ static void sort_by(work *w, int order)
     merge_sort(w);
 }
 
-/* ---- lower bound
- * ------------------------------------------------------------------------------ */
+/* ---- lower bound ------------------------------------------------------------------------- */
 
 /* The largest sum that lives at one time: starts in order, each retiring the ends up to it.
  * Leaves the orders unsorted for the attempts. */
@@ -106,8 +104,7 @@ static sw_status lower_bound(work *w, size_t *out)
     return SW_OK;
 }
 
-/* ---- one attempt
- * ----------------------------------------------------------------------------- */
+/* ---- one attempt ------------------------------------------------------------------------- */
 
 /* The offset for one buffer among those already placed: the first gap that takes it, or the
  * tightest. */
@@ -176,8 +173,7 @@ static void try_orders(work *w, sw_place_result *out)
     }
 }
 
-/* ---- solve
- * ----------------------------------------------------------------------------------- */
+/* ---- solve ------------------------------------------------------------------------------- */
 
 static sw_status check_items(const sw_place_item *items, size_t n)
 {

@@ -166,8 +166,7 @@ sw_status sw_file_remove(const char *path)
     return SW_OK;
 }
 
-/* ---- threads
- * --------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------- */
 
 struct sw_thread {
     pthread_t handle;
@@ -209,8 +208,7 @@ void sw_thread_join(sw_thread *thread)
     sw_heap_free(thread, SW_HEAP_RECORDS, sizeof *thread);
 }
 
-/* ---- libraries and the clock
- * ----------------------------------------------------------------- */
+/* ---- libraries and the clock ------------------------------------------------------------- */
 
 sw_status sw_library_open(void **out, const char *name)
 {

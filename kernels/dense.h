@@ -13,8 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- C (m, n) = A (m, k) B (k, n) [+ bias (n)]
- * ------------------------------------------------- */
+/* ---- C (m, n) = A (m, k) B (k, n) [+ bias (n)] ------------------------------------------- */
 
 typedef struct {
     float *c; /* row-major, contiguous (m, n) */
@@ -27,8 +26,7 @@ typedef struct {
     bool accumulate;      /* adds to c (bias too) */
 } sw_gemm;
 
-/* ---- images: (batch, c, h, w) as (ceil(batch/16), c, h, w, 16), sixteen images in the lanes
- * -------- */
+/* ---- images: (batch, c, h, w) as (ceil(batch/16), c, h, w, 16), sixteen images in the lanes ---- */
 
 typedef struct {
     int64_t batch; /* images; blocks = ceil(batch / 16) */

@@ -123,8 +123,7 @@ static inline void sw_sincos_turn(float u, float *sine, float *cosine)
     *cosine = ((quarter + 1u) & 2u) != 0 ? -b : b;
 }
 
-/* ---- activations: values, and slopes from what the op keeps
- * ----------------------------------- */
+/* ---- activations: values, and slopes from what the op keeps ------------------------------ */
 
 static inline float sw_relu_value(float x)
 {

@@ -138,8 +138,7 @@ void sw_budget_destroy(sw_budget *budget)
     sw_budget_free(budget);
 }
 
-/* ---- keys
- * ------------------------------------------------------------------------------------ */
+/* ---- keys -------------------------------------------------------------------------------- */
 
 static void put(unsigned char **to, const void *from, size_t bytes)
 {
@@ -238,8 +237,7 @@ static sw_status add_key(sw_exec *exec, uint64_t hash, size_t bytes, uint32_t pr
     return SW_OK;
 }
 
-/* ---- programs
- * -------------------------------------------------------------------------------- */
+/* ---- programs ---------------------------------------------------------------------------- */
 
 static sw_status trace(sw_exec *exec, const sw_run_args *args)
 {
@@ -349,8 +347,7 @@ sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program *
     return exec->checks ? check_again(exec, args, *out) : SW_OK;
 }
 
-/* ---- what a run measured
- * --------------------------------------------------------------------- */
+/* ---- what a run measured ----------------------------------------------------------------- */
 
 sw_status sw_last_run(const sw_exec *exec, sw_run_info *out)
 {

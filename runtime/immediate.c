@@ -85,8 +85,7 @@ void swi_ctx_free(sw_ctx *ctx)
     swi_trace_free(&ctx->trace);
 }
 
-/* ---- immediate mode
- * -------------------------------------------------------------------------- */
+/* ---- immediate mode ---------------------------------------------------------------------- */
 
 static unsigned char *segment_base(const sw_ctx *ctx, uint32_t segment)
 {
@@ -157,7 +156,7 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
                        ? sw_arena_base(ctx->exec->arena) + t->storages[node->scratch].offset
                        : NULL,
         .scratch_bytes = node->scratch != SWI_NONE ? t->storages[node->scratch].bytes : 0,
-        .attrs = t->attrs + node->attrs,
+        .attrs = t->attrs != NULL ? t->attrs + node->attrs : NULL,
         .accumulate = node->accumulate,
         .par = swi_pool_par(ctx->exec->pool),
         .isa = ctx->exec->isa,

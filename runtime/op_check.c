@@ -32,7 +32,7 @@ void swi_check_verdict(swi_check *c, bool good, const char *what, const char *fo
         c->report(c->to, line);
 }
 
-/* ---- forward ----------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------- */
 
 static double as_double(const void *from, sw_dtype dtype, int64_t i)
 {
@@ -80,7 +80,7 @@ static sw_status check_forward(swi_check *c, const swi_check_result *base)
     return SW_OK;
 }
 
-/* ---- gradients --------------------------------------------------------------------------------- */
+/* ---- gradients --------------------------------------------------------------------------- */
 
 /* `only`: the input that moves; -1: all that are wanted. */
 static sw_status check_direction(swi_check *c, const swi_check_result *base, int only, int number)
@@ -169,7 +169,7 @@ static sw_status check_sums(swi_check *c, const swi_check_result *base)
     return SW_OK;
 }
 
-/* ---- the same bits, however it runs ------------------------------------------------------------- */
+/* ---- the same bits, however it runs ------------------------------------------------------ */
 
 static sw_status same(swi_check *c, sw_exec *exec, uint32_t flags, const char *what,
                       const swi_check_result *base)

@@ -25,7 +25,7 @@ sw_status swi_check_take(swi_check *c, void **out, size_t bytes)
     return SW_OK;
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------- */
 
 static sw_status fill_distinct(swi_check *c, float *to, int64_t n, uint32_t stream)
 {
@@ -76,7 +76,7 @@ static double element(const void *from, sw_dtype dtype, int64_t i)
     }
 }
 
-/* ---- operands -------------------------------------------------------------------------------- */
+/* ---- operands ---------------------------------------------------------------------------- */
 
 /* The same numbers as rows of a tensor whose last axis is longer by one at both ends. */
 static sw_status widen(swi_check *c, swi_check_operand *o)
@@ -211,7 +211,7 @@ void swi_check_end(swi_check *c)
     }
 }
 
-/* ---- the double-precision side ---------------------------------------------------------------- */
+/* ---- the double-precision side ----------------------------------------------------------- */
 
 /* The stream of a random op is that of its node in the last planned run. */
 static uint32_t stream_of(const swi_check *c)

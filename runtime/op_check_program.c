@@ -25,7 +25,7 @@ static const swi_node *forward_node(const swi_check *c, const swi_trace *t)
     return NULL;
 }
 
-/* ---- in place ---------------------------------------------------------------------------------- */
+/* ---- in place ---------------------------------------------------------------------------- */
 
 void swi_check_taken(swi_check *c, const sw_exec *exec)
 {
@@ -47,7 +47,7 @@ void swi_check_taken(swi_check *c, const sw_exec *exec)
                           "the result did not take the place of an input that dies");
 }
 
-/* ---- saved bytes ------------------------------------------------------------------------------- */
+/* ---- saved bytes ------------------------------------------------------------------------- */
 
 #define NAMED 1u /* by a gradient kernel: saved */
 #define OWN 2u   /* an operand of the forward op */
@@ -111,7 +111,7 @@ static void check_saved(swi_check *c, const swi_program *p, const unsigned char 
                       extra[0] != '\0' ? "; also kept: " : "", extra);
 }
 
-/* ---- punishing memory -------------------------------------------------------------------------- */
+/* ---- punishing memory -------------------------------------------------------------------- */
 
 typedef struct {
     const swi_program *p;

@@ -209,7 +209,7 @@ sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, int alone, 
     return swi_check_read_gradients(c, flags, alone, r);
 }
 
-/* ---- comparing bits ---------------------------------------------------------------------------- */
+/* ---- comparing bits ---------------------------------------------------------------------- */
 
 static bool same_bytes(const void *a, const void *b, size_t bytes, size_t element, const char *what,
                        int i, char *where, size_t room)

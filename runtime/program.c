@@ -27,8 +27,7 @@ const char *swi_node_name(const swi_trace *t, const swi_node *node, char *to, si
     return to;
 }
 
-/* ---- comparing traces
- * ------------------------------------------------------------------------ */
+/* ---- comparing traces -------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
 {
@@ -49,7 +48,8 @@ static bool node_differs(const swi_trace *a, const swi_trace *b, uint32_t n)
         x->stream != y->stream || x->kernel != y->kernel || x->is_update != y->is_update ||
         x->release != y->release ||
         strcmp(swi_string(a, x->layer), swi_string(b, y->layer)) != 0 ||
-        memcmp(a->attrs + x->attrs, b->attrs + y->attrs, swi_op(x->op)->attrs_bytes) != 0 ||
+        (swi_op(x->op)->attrs_bytes > 0 &&
+         memcmp(a->attrs + x->attrs, b->attrs + y->attrs, swi_op(x->op)->attrs_bytes) != 0) ||
         memcmp(a->operands + x->first, b->operands + y->first,
                (x->n_in + x->n_out) * sizeof(uint32_t)) != 0)
         return true;
@@ -104,8 +104,7 @@ uint64_t swi_trace_hash(const swi_trace *t)
     return hash;
 }
 
-/* ---- order
- * ----------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------------- */
 
 /* Order of the nodes that run, views left out. */
 static uint32_t plain_order(const swi_trace *t, uint32_t *order)
@@ -180,8 +179,7 @@ static void release(swi_trace *t, uint32_t *order, uint32_t n, uint64_t *scratch
         sort_by_key(order, key, n);
 }
 
-/* ---- lifetimes and in-place results
- * ---------------------------------------------------------- */
+/* ---- lifetimes and in-place results ------------------------------------------------------ */
 
 static void touch(swi_trace *t, uint32_t storage, uint32_t at)
 {
@@ -283,8 +281,7 @@ void swi_pass_inplace(swi_trace *t, const uint32_t *order, uint32_t n)
     }
 }
 
-/* ---- placement
- * ------------------------------------------------------------------------------- */
+/* ---- placement --------------------------------------------------------------------------- */
 
 static bool takes_part(const swi_trace *t, uint32_t s)
 {
@@ -326,8 +323,7 @@ static void follow_aliases(swi_trace *t)
             t->storages[s].offset = t->storages[root_of(t, s)].offset;
 }
 
-/* ---- figures
- * --------------------------------------------------------------------------------- */
+/* ---- figures ----------------------------------------------------------------------------- */
 
 static void name_holders(swi_program *p, uint32_t at)
 {
@@ -441,8 +437,7 @@ void swi_plan_info(const swi_program *p, size_t data_bytes, sw_plan_info *out)
     memcpy(out, &info, size < sizeof info ? size : sizeof info);
 }
 
-/* ---- building
- * -------------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------------- */
 
 static sw_status copy_array(void **to, const void *from, uint32_t n, size_t element)
 {

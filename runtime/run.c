@@ -11,8 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- arguments
- * ------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------- */
 
 static sw_status check_inputs(const sw_run_args *a, bool with_data)
 {
@@ -53,8 +52,7 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
     return check_inputs(to, with_data);
 }
 
-/* ---- owning what a run uses
- * ------------------------------------------------------------------ */
+/* ---- owning what a run uses -------------------------------------------------------------- */
 
 static bool take(int *busy)
 {
@@ -103,8 +101,7 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
     return SW_OK;
 }
 
-/* ---- launching
- * ------------------------------------------------------------------------------- */
+/* ---- launching --------------------------------------------------------------------------- */
 
 static void resolve(swi_program *p, uint32_t i, unsigned char *const *base,
                     const swi_bind *binds)
@@ -177,8 +174,7 @@ void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **bas
         base[SWI_SEG_MODEL + i] = args->models[i]->base;
 }
 
-/* ---- the planned run
- * ------------------------------------------------------------------------- */
+/* ---- the planned run --------------------------------------------------------------------- */
 
 typedef struct {
     sw_exec *exec;
@@ -381,8 +377,7 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
     return status;
 }
 
-/* ---- planning
- * -------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------- */
 
 /* The refusal that people read: what is needed, what there is, who holds the peak. */
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const swi_program *p,
@@ -426,8 +421,7 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
     return status;
 }
 
-/* ---- what leaves a run
- * ----------------------------------------------------------------------- */
+/* ---- what leaves a run ------------------------------------------------------------------- */
 
 sw_status sw_metric_get(sw_exec *exec, const char *name, double *out)
 {

@@ -46,8 +46,7 @@ enum {
     SWI_SEG_COUNT = SWI_SEG_MODEL + SWI_MAX_MODELS
 };
 
-/* ---- models
- * ---------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------------ */
 
 typedef struct {
     char name[96];
@@ -119,14 +118,12 @@ sw_status swi_init_values(float *to, int64_t n, const sw_shape *shape, const cha
                           uint64_t seed, const char *name);
 sw_status swi_init_check(const char *init);
 
-/* ---- ops
- * ------------------------------------------------------------------------------------- */
+/* ---- ops --------------------------------------------------------------------------------- */
 
 const sw_op_desc *swi_op(uint32_t id);
 uint32_t swi_op_count(void);
 
-/* ---- traces
- * ---------------------------------------------------------------------------------- */
+/* ---- traces ------------------------------------------------------------------------------ */
 
 typedef struct {
     size_t bytes;   /* payload */
@@ -277,8 +274,7 @@ void swi_ctx_free(sw_ctx *ctx);
 /* Immediate mode: give the node's new storages bytes and run it. */
 sw_status swi_immediate_node(sw_ctx *ctx, uint32_t node);
 
-/* ---- programs
- * -------------------------------------------------------------------------------- */
+/* ---- programs ---------------------------------------------------------------------------- */
 
 /* Where an operand's bytes are: a segment of the binding and an offset in it. */
 typedef struct {
@@ -337,8 +333,7 @@ void swi_plan_info(const swi_program *program, size_t data_bytes, sw_plan_info *
 const char *swi_storage_name(const swi_trace *trace, uint32_t storage, char *to, size_t bytes);
 const char *swi_node_name(const swi_trace *trace, const swi_node *node, char *to, size_t bytes);
 
-/* ---- execs
- * ----------------------------------------------------------------------------------- */
+/* ---- execs ------------------------------------------------------------------------------- */
 
 typedef struct {
     uint64_t hash;

@@ -25,8 +25,7 @@ static bool is_saved(const swi_entry *entry)
     return entry->role == SWI_ROLE_PARAMETER || entry->role == SWI_ROLE_BUFFER;
 }
 
-/* ---- saving
- * ---------------------------------------------------------------------------------- */
+/* ---- saving ------------------------------------------------------------------------------ */
 
 /* Whether a name can stand in JSON: UTF-8 without overlong forms and surrogates. */
 static bool is_utf8(const char *name)
@@ -158,8 +157,7 @@ sw_status sw_model_save(const sw_model *model, const char *path)
     return status;
 }
 
-/* ---- loading: the header against the model
- * --------------------------------------------------- */
+/* ---- loading: the header against the model ----------------------------------------------- */
 
 typedef struct {
     uint64_t begin, end;
@@ -288,8 +286,7 @@ static sw_status check_cover(check *c)
     return SW_OK;
 }
 
-/* ---- loading: bytes
- * -------------------------------------------------------------------------- */
+/* ---- loading: bytes ---------------------------------------------------------------------- */
 
 static sw_status read_exactly(sw_file *file, void *to, size_t bytes)
 {

@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- writing
- * --------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------- */
 
 static void put(swi_st_text *text, const char *from, size_t bytes)
 {
@@ -83,8 +82,7 @@ void swi_st_end(swi_st_text *text)
         put_text(text, " ");
 }
 
-/* ---- reading: characters, strings, numbers
- * --------------------------------------------------- */
+/* ---- reading: characters, strings, numbers ----------------------------------------------- */
 
 typedef struct {
     const char *path;
@@ -252,8 +250,7 @@ static sw_status read_number(reader *r, uint64_t *out)
     return SW_OK;
 }
 
-/* ---- reading: tensors
- * ------------------------------------------------------------------------ */
+/* ---- reading: tensors -------------------------------------------------------------------- */
 
 static sw_status read_shape(reader *r, swi_st_tensor *tensor)
 {

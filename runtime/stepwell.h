@@ -82,8 +82,7 @@ typedef struct {
     const void *data;
 } sw_array;
 
-/* ---- budget and exec ------------------------------------------------------------------------
- */
+/* ---- budget and exec --------------------------------------------------------------------- */
 
 /* A hard limit in bytes that several execs, models and loaders may share. Destroy it after
  * them. */
@@ -109,8 +108,7 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *opts);
 SW_API void sw_exec_destroy(sw_exec *exec);
 
-/* ---- model ----------------------------------------------------------------------------------
- */
+/* ---- model ------------------------------------------------------------------------------- */
 
 /* Declared first (no tensor memory), laid out when made ready, then fixed. `name` is copied. */
 SW_MUST_USE SW_API sw_status sw_model_create(sw_model **out, const char *name);
@@ -163,8 +161,7 @@ SW_API sw_knob sw_knob_new(sw_model *model, const char *name, float value);
 SW_API void sw_knob_set(sw_knob knob, float value);
 SW_API float sw_knob_get(sw_knob knob);
 
-/* ---- layers: open structs of handles, own nothing
- * -------------------------------------------- */
+/* ---- layers: open structs of handles, own nothing ---------------------------------------- */
 
 typedef struct {
     sw_param weight, bias; /* (out, in), (out) */
@@ -181,8 +178,7 @@ SW_API sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, in
 SW_API sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out,
                                int kernel);
 
-/* ---- optimizers
- * ------------------------------------------------------------------------------ */
+/* ---- optimizers -------------------------------------------------------------------------- */
 
 /* One parameter group: its own rate and decay. */
 typedef struct {
@@ -226,8 +222,7 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_schedule_at(const sw_schedule *schedule, uint64_t step,
                                             float *out);
 
-/* ---- step function
- * --------------------------------------------------------------------------- */
+/* ---- step function ----------------------------------------------------------------------- */
 
 typedef void sw_step_fn(sw_ctx *ctx, void *user);
 
@@ -321,8 +316,7 @@ SW_MUST_USE SW_API sw_status sw_item(sw_ctx *ctx, sw_value scalar, double *out);
 SW_API void sw_fail(sw_ctx *ctx, sw_status status, const char *message);
 SW_API sw_status sw_ctx_status(sw_ctx *ctx);
 
-/* ---- run and plan
- * ---------------------------------------------------------------------------- */
+/* ---- run and plan ------------------------------------------------------------------------ */
 
 /* A program is traced and planned on the first call of a key: fn, user, models and their
  * layouts, input shapes and types, mode, frozen set, variant. */
@@ -384,8 +378,7 @@ SW_MUST_USE SW_API sw_status sw_metric_get(sw_exec *exec, const char *name, doub
 /* data is valid until the exec's next run. */
 SW_MUST_USE SW_API sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out);
 
-/* ---- witnesses: how "measured" is measured
- * --------------------------------------------------- */
+/* ---- witnesses: how "measured" is measured ----------------------------------------------- */
 
 #define SW_WITNESS_ACCESS 1u
 #define SW_WITNESS_EXTENT 2u
@@ -409,8 +402,7 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_witness(sw_exec *exec, const sw_run_args *args, uint32_t which,
                                         sw_witness_info *out);
 
-/* ---- data
- * ------------------------------------------------------------------------------------ */
+/* ---- data -------------------------------------------------------------------------------- */
 
 /* Digits drawn by this program, 28 x 28 grey, 10 classes: the same bytes everywhere for a seed.
  */
@@ -454,8 +446,7 @@ SW_MUST_USE SW_API sw_status sw_loader_next(sw_loader *loader, const sw_array **
 SW_API size_t sw_loader_bytes(const sw_loader *loader); /* all slots */
 SW_API int64_t sw_loader_batches(const sw_loader *loader);
 
-/* ---- profile
- * --------------------------------------------------------------------------------- */
+/* ---- profile ----------------------------------------------------------------------------- */
 
 typedef struct {
     size_t size;
@@ -472,8 +463,7 @@ SW_MUST_USE SW_API sw_status sw_profile_flush(sw_profile *profile);
 /* Writes the end record and closes; the status says whether all reached the file. */
 SW_MUST_USE SW_API sw_status sw_profile_destroy(sw_profile *profile);
 
-/* ---- ops from outside: the descriptor that the ops inside use -------------------------------
- */
+/* ---- ops from outside: the descriptor that the ops inside use ---------------------------- */
 
 /* How the bytes of an image tensor (batch, c, h, w) lie. Everything else is plain. */
 typedef enum {

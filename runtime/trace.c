@@ -93,8 +93,7 @@ const char *swi_string(const swi_trace *t, uint32_t index)
     return index < t->n_strings ? t->strings + index : "";
 }
 
-/* ---- errors stick
- * ---------------------------------------------------------------------------- */
+/* ---- errors stick ------------------------------------------------------------------------ */
 
 sw_status swi_stick(sw_ctx *ctx, sw_status status)
 {
@@ -126,8 +125,7 @@ sw_mode sw_ctx_mode(sw_ctx *ctx)
     return ctx->args->mode;
 }
 
-/* ---- values
- * ---------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 sw_value swi_handle(const sw_ctx *ctx, uint32_t id)
 {
@@ -241,8 +239,7 @@ sw_value sw_input(sw_ctx *ctx, int i)
     return swi_handle(ctx, (uint32_t)i); /* swi_ctx_begin made them first */
 }
 
-/* ---- model values
- * ---------------------------------------------------------------------------- */
+/* ---- model values ------------------------------------------------------------------------ */
 
 static int model_index(sw_ctx *ctx, const sw_model *model)
 {
@@ -356,8 +353,7 @@ void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
         (void)swi_apply(ctx, SW_OP_copy, &in, 1, NULL, &target, 0, NULL, NULL);
 }
 
-/* ---- phases and scopes
- * ----------------------------------------------------------------------- */
+/* ---- phases and scopes ------------------------------------------------------------------- */
 
 void sw_set_phase(sw_ctx *ctx, sw_phase phase)
 {
@@ -411,8 +407,7 @@ static sw_phase phase_of(const sw_ctx *ctx, const sw_op_desc *desc, const uint32
     return SW_FORWARD;
 }
 
-/* ---- appending
- * ------------------------------------------------------------------------------- */
+/* ---- appending --------------------------------------------------------------------------- */
 
 /* The name of the op that overwrote a storage, for messages. */
 static const char *writer_of(const sw_ctx *ctx, uint32_t storage)
@@ -604,8 +599,7 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     return ctx->immediate ? swi_stick(ctx, swi_immediate_node(ctx, t->n_nodes - 1)) : SW_OK;
 }
 
-/* ---- layouts, copies, views
- * ------------------------------------------------------------------ */
+/* ---- layouts, copies, views -------------------------------------------------------------- */
 
 uint32_t swi_contiguous(sw_ctx *ctx, uint32_t value)
 {
@@ -829,8 +823,7 @@ sw_value sw_op_apply(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in, con
     return sw_op_apply_all(ctx, id, in, n_in, attrs, NULL);
 }
 
-/* ---- what leaves a run
- * ----------------------------------------------------------------------- */
+/* ---- what leaves a run ------------------------------------------------------------------- */
 
 static void leave(sw_ctx *ctx, const char *name, sw_value x, bool metric)
 {

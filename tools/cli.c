@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- nearest name
- * ---------------------------------------------------------------------------- */
+/* ---- nearest name ------------------------------------------------------------------------ */
 
 /* Levenshtein distance, cut at 63 letters. */
 static int distance(const char *a, const char *b)
@@ -49,8 +48,7 @@ const char *cli_nearest(const char *text, const void *names, size_t stride, int 
     return best;
 }
 
-/* ---- values
- * ---------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 static bool read_count(const char *text, int64_t min, int64_t max, int64_t *out)
 {
@@ -184,8 +182,7 @@ static int set(const cli_option *o, const char *text)
     return good ? CLI_GO : refuse_number(o, text);
 }
 
-/* ---- help
- * ------------------------------------------------------------------------------------ */
+/* ---- help -------------------------------------------------------------------------------- */
 
 static void print_option(const cli_option *o)
 {
@@ -217,8 +214,7 @@ static int print_help(const cli_command *c)
     return cli_finish(CLI_DONE);
 }
 
-/* ---- the command line
- * ------------------------------------------------------------------------ */
+/* ---- the command line -------------------------------------------------------------------- */
 
 static const cli_option *find(const cli_command *c, const char *name, size_t length)
 {

@@ -20,8 +20,7 @@ enum {
 };
 #define CLI_GO (-1) /* of cli_parse: the options are read, go on */
 
-/* ---- options
- * --------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------- */
 
 typedef enum {
     CLI_FLAG,     /* bool; no value */
@@ -72,8 +71,7 @@ bool cli_read_bytes(const char *text, size_t *out);
 /* The nearest of `names` (n of them, `stride` bytes apart), or NULL when none is near. */
 const char *cli_nearest(const char *text, const void *names, size_t stride, int n);
 
-/* ---- printing
- * -------------------------------------------------------------------------------- */
+/* ---- printing ---------------------------------------------------------------------------- */
 
 /* "stepwell train: " and the message, on standard error. Returns `status`. */
 int cli_error(int status, const char *format, ...) SW_PRINTF(2, 3);
@@ -102,8 +100,7 @@ void cli_progress(const char *format, ...) SW_PRINTF(1, 2);
  * `status`. */
 int cli_finish(int status);
 
-/* ---- the rest
- * -------------------------------------------------------------------------------- */
+/* ---- the rest ---------------------------------------------------------------------------- */
 
 /* From now on the first Ctrl-C only sets a flag; the second ends the process. */
 void cli_catch_interrupt(void);
@@ -125,8 +122,7 @@ void cli_times_free(cli_times *times);
 void cli_times_add(cli_times *times, uint64_t ns);
 cli_summary cli_times_summary(cli_times *times); /* sorts in place; zeros when empty */
 
-/* ---- commands
- * -------------------------------------------------------------------------------- */
+/* ---- commands ---------------------------------------------------------------------------- */
 
 int tool_train(int argc, char **argv);
 int tool_plan(int argc, char **argv);

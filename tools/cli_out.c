@@ -19,8 +19,7 @@ void cli_set_command(const char *name)
     command = name;
 }
 
-/* ---- messages
- * -------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------- */
 
 int cli_error(int status, const char *format, ...)
 {
@@ -60,8 +59,7 @@ int cli_finish(int status)
                      "standard output did not take everything: %s", strerror(because));
 }
 
-/* ---- numbers
- * --------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------- */
 
 cli_text cli_bytes(size_t bytes)
 {
@@ -106,8 +104,7 @@ cli_text cli_digits(uint64_t n)
     return t;
 }
 
-/* ---- terminal
- * -------------------------------------------------------------------------------- */
+/* ---- terminal ---------------------------------------------------------------------------- */
 
 bool cli_terminal(FILE *stream)
 {
@@ -144,8 +141,7 @@ void cli_progress(const char *format, ...)
     fflush(stderr);
 }
 
-/* ---- interrupt and clock
- * --------------------------------------------------------------------- */
+/* ---- interrupt and clock ----------------------------------------------------------------- */
 
 static volatile sig_atomic_t interrupted;
 
@@ -178,8 +174,7 @@ uint64_t cli_clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- step times
- * ------------------------------------------------------------------------------ */
+/* ---- step times -------------------------------------------------------------------------- */
 
 #define TIMES_MAX ((uint64_t)1 << 20)
 

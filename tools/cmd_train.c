@@ -7,8 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- one run
- * --------------------------------------------------------------------------------- */
+/* ---- one run ----------------------------------------------------------------------------- */
 
 static void keep_highest(train_measured *m, const sw_run_info *info)
 {
@@ -46,8 +45,7 @@ static job_which pick(const train *t, job_which full, const sw_array *inputs)
     return inputs[0].shape.dim[0] == t->job.batch ? full : (job_which)(full + 1);
 }
 
-/* ---- evaluation
- * ------------------------------------------------------------------------------ */
+/* ---- evaluation -------------------------------------------------------------------------- */
 
 /* Weighted by the size of each batch, so that the last, smaller one counts as what it is. */
 static sw_status evaluate(train *t)
@@ -79,8 +77,7 @@ static sw_status evaluate(train *t)
     return SW_OK;
 }
 
-/* ---- training
- * -------------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------------- */
 
 static sw_status set_rate(train *t)
 {
@@ -155,8 +152,7 @@ static sw_status train_all(train *t)
     return SW_OK;
 }
 
-/* ---- before and after
- * ------------------------------------------------------------------------ */
+/* ---- before and after -------------------------------------------------------------------- */
 
 /* How many steps there will be: --steps, --epochs, or the smaller of both. */
 static void count_steps(train *t)

@@ -2,8 +2,7 @@
 #include "tools/job.h"
 #include <string.h>
 
-/* ---- options
- * --------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------- */
 
 static const char *const model_words[] = {"mlp", "lenet5", NULL};
 static const char *const optimizer_words[] = {"sgd",  "momentum", "nesterov",
@@ -83,8 +82,7 @@ int job_check(job_opts *o)
     return CLI_GO;
 }
 
-/* ---- data
- * ------------------------------------------------------------------------------------ */
+/* ---- data -------------------------------------------------------------------------------- */
 
 /* The seeds of the built-in digits are fixed: --seed changes a run, not its data. */
 enum { SEED_TRAIN = 1, SEED_TEST = 2 };
@@ -142,8 +140,7 @@ void job_unload(job *j)
     j->train = j->test = (job_data){0};
 }
 
-/* ---- programs
- * -------------------------------------------------------------------------------- */
+/* ---- programs ---------------------------------------------------------------------------- */
 
 static sw_array batch_of(const sw_array *field, int64_t batch)
 {

@@ -57,8 +57,7 @@ void tool_net_step(sw_ctx *ctx, void *user)
     sw_update(ctx, net->optimizer);
 }
 
-/* ---- declaring
- * ------------------------------------------------------------------------------- */
+/* ---- declaring --------------------------------------------------------------------------- */
 
 static void declare_linear(tool_net *net, int64_t in, int64_t out)
 {

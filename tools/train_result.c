@@ -52,8 +52,7 @@ int train_check_witness(const train *t)
     return CLI_DONE;
 }
 
-/* ---- JSON
- * ------------------------------------------------------------------------------------ */
+/* ---- JSON -------------------------------------------------------------------------------- */
 
 static void put_agreement(sw_json *json, uint32_t agreed, uint32_t faults, const char *first)
 {
@@ -162,8 +161,7 @@ static int print_json(train *t, int status)
     return result_json_end(&json, status);
 }
 
-/* ---- text
- * ------------------------------------------------------------------------------------ */
+/* ---- text -------------------------------------------------------------------------------- */
 
 static void print_memory(const train *t)
 {

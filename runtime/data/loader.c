@@ -43,8 +43,7 @@ struct sw_loader {
     bool begun, ordered, held, busy, stop;
 };
 
-/* ---- filling
- * --------------------------------------------------------------------------------- */
+/* ---- filling ----------------------------------------------------------------------------- */
 
 static int64_t rows_of(const sw_loader *l, int64_t batch)
 {
@@ -110,8 +109,7 @@ static void filler(void *arg)
     pthread_mutex_unlock(&l->mutex);
 }
 
-/* ---- taking
- * ---------------------------------------------------------------------------------- */
+/* ---- taking ------------------------------------------------------------------------------ */
 
 sw_status sw_loader_epoch(sw_loader *l, uint64_t epoch)
 {
@@ -178,8 +176,7 @@ int64_t sw_loader_batches(const sw_loader *l)
     return l != NULL ? l->n_batches : 0;
 }
 
-/* ---- making
- * ---------------------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------------------------ */
 
 /* Payload of one field in a slot, and the same rounded up as it is counted. */
 static sw_status field_bytes(const sw_dataset *dataset, int field, int64_t batch, size_t *bytes,

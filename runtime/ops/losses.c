@@ -9,8 +9,7 @@
 
 static const sw_type scalar = {SW_F32, SW_PLAIN, {0, {0}}};
 
-/* ---- labels
- * ------------------------------------------------------------------------------------- */
+/* ---- labels ------------------------------------------------------------------------------ */
 
 static sw_status labels_infer(const char *op, const sw_type *in)
 {
@@ -46,8 +45,7 @@ static sw_status check_labels(const char *op, const sw_buffer *labels, int64_t r
     return SW_OK;
 }
 
-/* ---- softmax cross-entropy
- * ------------------------------------------------------------------------ */
+/* ---- softmax cross-entropy --------------------------------------------------------------- */
 
 static sw_status ce_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -152,8 +150,7 @@ sw_value sw_softmax_ce(sw_ctx *ctx, sw_value logits, sw_value labels)
     return sw_op_apply(ctx, SW_OP_softmax_ce, in, 2, NULL);
 }
 
-/* ---- accuracy
- * ------------------------------------------------------------------------------------- */
+/* ---- accuracy ---------------------------------------------------------------------------- */
 
 static sw_status accuracy_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -219,8 +216,7 @@ sw_value sw_accuracy(sw_ctx *ctx, sw_value logits, sw_value labels)
     return sw_op_apply(ctx, SW_OP_accuracy, in, 2, NULL);
 }
 
-/* ---- mean squared error
- * ---------------------------------------------------------------------------- */
+/* ---- mean squared error ------------------------------------------------------------------ */
 
 static sw_status pair_infer(const char *op, const sw_type *in, int n_in, sw_type *out)
 {
@@ -322,8 +318,7 @@ sw_value sw_mse(sw_ctx *ctx, sw_value x, sw_value target)
     return sw_op_apply(ctx, SW_OP_mse, in, 2, NULL);
 }
 
-/* ---- binary cross-entropy with logits
- * ----------------------------------------------------------------- */
+/* ---- binary cross-entropy with logits ---------------------------------------------------- */
 
 static sw_status bce_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {

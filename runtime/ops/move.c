@@ -4,8 +4,7 @@
 #include "runtime/ops/ops.h"
 #include <string.h>
 
-/* ---- copy: any strides to contiguous; adds when asked
- * ------------------------------------------ */
+/* ---- copy: any strides to contiguous; adds when asked ------------------------------------ */
 
 static sw_status copy_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -66,8 +65,7 @@ const sw_op_desc sw_op_copy = {.size = sizeof(sw_op_desc),
                                .cases = copy_cases,
                                .n_cases = SWI_COUNT(copy_cases)};
 
-/* ---- fill: a constant, padding lanes included
- * --------------------------------------------------- */
+/* ---- fill: a constant, padding lanes included -------------------------------------------- */
 
 static sw_status fill_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -109,8 +107,7 @@ const sw_op_desc sw_op_fill = {.size = sizeof(sw_op_desc),
                                .cases = fill_cases,
                                .n_cases = SWI_COUNT(fill_cases)};
 
-/* ---- layouts
- * ----------------------------------------------------------------------------------- */
+/* ---- layouts ----------------------------------------------------------------------------- */
 
 static int64_t inner_of(const sw_shape *s)
 {

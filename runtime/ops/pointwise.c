@@ -8,8 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- activations
- * ------------------------------------------------------------------------------- */
+/* ---- activations ------------------------------------------------------------------------- */
 
 static float param_of(const void *attrs)
 {
@@ -114,8 +113,7 @@ sw_value sw_swish(sw_ctx *ctx, sw_value x)
     return sw_op_apply(ctx, SW_OP_swish, &x, 1, NULL);
 }
 
-/* ---- add, mul
- * ---------------------------------------------------------------------------------- */
+/* ---- add, mul ---------------------------------------------------------------------------- */
 
 static sw_status binary_infer(const char *op, const sw_type *in, int n_in, sw_type *out)
 {
@@ -255,8 +253,7 @@ sw_value sw_mul(sw_ctx *ctx, sw_value a, sw_value b)
     return sw_op_apply(ctx, SW_OP_mul, in, 2, NULL);
 }
 
-/* ---- scaling: by a scalar tensor (a knob), by a constant
- * ----------------------------------------- */
+/* ---- scaling: by a scalar tensor (a knob), by a constant --------------------------------- */
 
 static sw_layout scale_layout(const sw_type *in, int n_in, const void *attrs)
 {
@@ -369,8 +366,7 @@ sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor)
     return sw_op_apply(ctx, SW_OP_scale_by, &x, 1, &a);
 }
 
-/* ---- conversion
- * --------------------------------------------------------------------------------- */
+/* ---- conversion -------------------------------------------------------------------------- */
 
 static sw_status to_f32_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {

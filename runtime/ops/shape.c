@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- concat
- * ------------------------------------------------------------------------------------ */
+/* ---- concat ------------------------------------------------------------------------------ */
 
 #define MAX_PARTS 32
 
@@ -118,8 +117,7 @@ sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis)
     return sw_op_apply(ctx, SW_OP_concat, x, n, &a);
 }
 
-/* ---- sum over axes
- * ------------------------------------------------------------------------------ */
+/* ---- sum over axes ----------------------------------------------------------------------- */
 
 static bool is_axis(const swi_sum_attrs *a, int i)
 {
@@ -260,8 +258,7 @@ sw_value swi_sum_to(sw_ctx *ctx, sw_value g, const sw_shape *shape)
     return sw_reshape(ctx, g, *shape);
 }
 
-/* ---- expand: repeat along axes of length 1
- * -------------------------------------------------------- */
+/* ---- expand: repeat along axes of length 1 ----------------------------------------------- */
 
 static sw_status expand_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -335,8 +332,7 @@ const sw_op_desc sw_op_expand = {.size = sizeof(sw_op_desc),
                                  .cases = expand_cases,
                                  .n_cases = SWI_COUNT(expand_cases)};
 
-/* ---- softmax over the last axis; keeps its output
- * -------------------------------------------------- */
+/* ---- softmax over the last axis; keeps its output ---------------------------------------- */
 
 static sw_status softmax_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {

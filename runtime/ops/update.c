@@ -11,8 +11,7 @@ static sw_status infer_none(const sw_type *in, int n_in, const void *attrs, sw_t
     return SW_OK;
 }
 
-/* ---- sum of squares: f64 scalar, one element after the other
- * ------------------------------------- */
+/* ---- sum of squares: f64 scalar, one element after the other ----------------------------- */
 
 static sw_status sumsq_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -47,8 +46,7 @@ const sw_op_desc sw_op_sumsq = {.size = sizeof(sw_op_desc),
                                 .forward = sumsq_forward,
                                 .no_gradient = 1};
 
-/* ---- min(1, max / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_
- * ---------------------------------- */
+/* ---- min(1, max / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ ---------------------- */
 
 static sw_status clip_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -73,8 +71,7 @@ const sw_op_desc sw_op_clip_scale = {.size = sizeof(sw_op_desc),
                                      .forward = clip_forward,
                                      .no_gradient = 1};
 
-/* ---- kept gradients: in {kept, g, flag}; the first contribution writes
- * ------------------------------- */
+/* ---- kept gradients: in {kept, g, flag}; the first contribution writes ------------------- */
 
 static sw_status accumulate_forward(const sw_launch *l)
 {

@@ -4,8 +4,7 @@
 #include "runtime/ops/ops.h"
 #include <string.h>
 
-/* ---- reshape
- * ----------------------------------------------------------------------------------- */
+/* ---- reshape ----------------------------------------------------------------------------- */
 
 static sw_status reshape_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -105,8 +104,7 @@ sw_value sw_flatten(sw_ctx *ctx, sw_value x)
     return sw_reshape(ctx, x, (sw_shape){2, {s.dim[0], rest}});
 }
 
-/* ---- slice
- * ------------------------------------------------------------------------------------- */
+/* ---- slice ------------------------------------------------------------------------------- */
 
 static sw_status slice_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -192,8 +190,7 @@ sw_value sw_slice(sw_ctx *ctx, sw_value x, int axis, int64_t from, int64_t n)
     return sw_op_apply(ctx, SW_OP_slice, &x, 1, &attrs);
 }
 
-/* ---- slice_grad: dy inside zeros
- * --------------------------------------------------------------- */
+/* ---- slice_grad: dy inside zeros --------------------------------------------------------- */
 
 static sw_status slice_grad_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -265,8 +262,7 @@ const sw_op_desc sw_op_slice_grad = {.size = sizeof(sw_op_desc),
                                      .cases = slice_grad_cases,
                                      .n_cases = SWI_COUNT(slice_grad_cases)};
 
-/* ---- detach
- * ------------------------------------------------------------------------------------ */
+/* ---- detach ------------------------------------------------------------------------------ */
 
 static sw_status detach_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {

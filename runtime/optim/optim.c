@@ -18,8 +18,7 @@ static const swi_optimizer_kind *find_kind(const sw_optimizer_opts *opts)
     return NULL;
 }
 
-/* ---- creation
- * -------------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------- */
 
 static sw_status check_numbers(const sw_optimizer_opts *o)
 {
@@ -199,8 +198,7 @@ sw_knob sw_optimizer_lr(sw_optimizer *o, int group)
     return (sw_knob){o->model, o->lr_knob[group]};
 }
 
-/* ---- in a step function
- * ---------------------------------------------------------------------- */
+/* ---- in a step function ------------------------------------------------------------------ */
 
 static swi_param_grad *pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry)
 {

@@ -20,7 +20,7 @@ typedef struct {
     size_t *born, *died; /* bytes per op position, n_ops + 1 each */
 } session;
 
-/* ---- each touch ---------------------------------------------------------------------- */
+/* ---- each touch -------------------------------------------------------------------------- */
 
 static bool lists(const swi_witness *w, const uint32_t *operands, uint32_t n, uint32_t root)
 {
@@ -88,7 +88,7 @@ static void judge(session *a, const swi_touch *touch)
         seen->backward_reads = true;
 }
 
-/* ---- lifetimes and roles ------------------------------------------------------------- */
+/* ---- lifetimes and roles ----------------------------------------------------------------- */
 
 /* Does the storage, or one that took its place, have the role? */
 static bool plays(const swi_witness *w, uint32_t root, swi_role role)
@@ -161,7 +161,7 @@ static void judge_life(session *a, uint32_t room)
     a->died[last] += swi_round(x->bytes);
 }
 
-/* ---- figures ------------------------------------------------------------------------- */
+/* ---- figures ----------------------------------------------------------------------------- */
 
 static void observe_figures(session *a)
 {
@@ -214,7 +214,7 @@ static void compare_figures(swi_witness *w)
     }
 }
 
-/* ---- the two runs -------------------------------------------------------------------- */
+/* ---- the two runs ------------------------------------------------------------------------ */
 
 static sw_status next_op(void *context, uint32_t op)
 {

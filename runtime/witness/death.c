@@ -28,7 +28,7 @@ static const swi_storage *storage(const session *d, uint32_t i)
     return &d->w->program->trace.storages[d->roots[i]];
 }
 
-/* ---- before the run ------------------------------------------------------------------ */
+/* ---- before the run ---------------------------------------------------------------------- */
 
 static sw_status sort_roots(session *d)
 {
@@ -142,7 +142,7 @@ static sw_status bind(session *d, unsigned char **base)
     return SW_OK;
 }
 
-/* ---- around each op ------------------------------------------------------------------ */
+/* ---- around each op ---------------------------------------------------------------------- */
 
 /* No two storages that live during the op share bytes. */
 static void judge_overlap(session *d, uint32_t op)
@@ -202,7 +202,7 @@ static sw_status after_op(void *context, uint32_t op)
     return SW_OK;
 }
 
-/* ---- after the run ------------------------------------------------------------------- */
+/* ---- after the run ----------------------------------------------------------------------- */
 
 /* Name the operand that was dead or not alone, if one was. */
 static void blame(session *d)

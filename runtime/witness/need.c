@@ -21,7 +21,7 @@ typedef struct {
     bool changed; /* the pattern differs from what was there */
 } session;
 
-/* ---- overwriting --------------------------------------------------------------------- */
+/* ---- overwriting ------------------------------------------------------------------------- */
 
 /* Indices must stay indices: those that are there in another order, then extremes of them. */
 static void scribble_indices(unsigned char *p, size_t bytes, size_t element, int pattern)
@@ -112,7 +112,7 @@ static sw_status after_op(void *context, uint32_t op)
     return SW_OK;
 }
 
-/* ---- which storages, and when -------------------------------------------------------- */
+/* ---- which storages, and when ------------------------------------------------------------ */
 
 static uint32_t peak_op(const swi_witness *w)
 {

@@ -9,7 +9,7 @@
 
 #define SWI_WITNESS_HEAP SW_HEAP_PROFILE
 
-/* ---- rooms: every storage in pages of its own ---------------------------------------- */
+/* ---- rooms: every storage in pages of its own -------------------------------------------- */
 
 typedef enum {
     SWI_ROOM_STEP,  /* a storage of the step arena */
@@ -39,7 +39,7 @@ typedef struct {
     uint32_t n_binds;
 } swi_rooms;
 
-/* ---- one witnessing ------------------------------------------------------------------ */
+/* ---- one witnessing ---------------------------------------------------------------------- */
 
 typedef struct {
     sw_exec *exec;
@@ -87,7 +87,7 @@ static inline size_t swi_round(size_t bytes)
     return (bytes + SW_ALIGN - 1) & ~(size_t)(SW_ALIGN - 1);
 }
 
-/* ---- the trap: who touches which room ------------------------------------------------ */
+/* ---- the trap: who touches which room ---------------------------------------------------- */
 
 typedef struct {
     uint32_t op, room;
@@ -112,7 +112,7 @@ sw_status swi_trap_next(swi_trap *trap, uint32_t op);
 void swi_trap_end(void);
 void swi_trap_free(swi_trap *trap);
 
-/* ---- the witnesses: SW_OK when the witnessing worked --------------------------------- */
+/* ---- the witnesses: SW_OK when the witnessing worked ------------------------------------- */
 
 sw_status swi_witness_access(swi_witness *w);
 sw_status swi_witness_extent(swi_witness *w);

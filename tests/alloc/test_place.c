@@ -236,8 +236,7 @@ static void its_scratch_can_fail(void)
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, solve_some, NULL), 1);
 }
 
-/* ---- published problems
- * ------------------------------------------------------------------------ */
+/* ---- published problems ------------------------------------------------------------------ */
 
 /* id,lower,upper,size with a header line. 0 when it cannot be read. */
 static size_t read_csv(const char *path)

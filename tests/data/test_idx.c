@@ -252,8 +252,7 @@ static void more_classes_without_a_gap_are_accepted(void)
     sw_dataset_destroy(dataset);
 }
 
-/* ---- gzip
- * ------------------------------------------------------------------------------------ */
+/* ---- gzip -------------------------------------------------------------------------------- */
 
 static void compressed_files_are_read(void)
 {
@@ -334,8 +333,7 @@ static void damage_inside_gzip_is_refused(void)
 
 #endif
 
-/* ---- memory and faults
- * ----------------------------------------------------------------------- */
+/* ---- memory and faults ------------------------------------------------------------------- */
 
 static size_t peak_of(sw_heap heap)
 {
@@ -427,8 +425,7 @@ static void every_call_on_gzip_can_fail(void)
     sweep_all();
 }
 
-/* ---- real files
- * ------------------------------------------------------------------------------ */
+/* ---- real files -------------------------------------------------------------------------- */
 
 static void mnist_is_read_to_the_last_pixel(void)
 {

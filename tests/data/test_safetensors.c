@@ -8,8 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- models
- * ---------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------------ */
 
 static sw_exec *the_exec;
 
@@ -93,8 +92,7 @@ static bool same_saved(const sw_model *a, const sw_model *b)
     return true;
 }
 
-/* ---- files
- * ----------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------- */
 
 static const char *path_of(const char *name)
 {
@@ -250,8 +248,7 @@ static void foreign_files_are_read(void)
     }
 }
 
-/* ---- what is refused
- * ------------------------------------------------------------------------- */
+/* ---- what is refused --------------------------------------------------------------------- */
 
 /* Loading it into `model` fails, says so, and changes nothing. */
 static void refused(sw_model *model, const bytes *file, const char *reason)
@@ -443,8 +440,7 @@ static void models_that_are_not_ready_or_damaged(void)
     whole->busy = 0;
 }
 
-/* ---- failures on the way
- * --------------------------------------------------------------------- */
+/* ---- failures on the way ----------------------------------------------------------------- */
 
 static void a_folder_is_not_replaced(void)
 {

@@ -2,7 +2,7 @@
  * this machine; and the same bits for other threads, other scratch contents, and twice. */
 #include "tests/kernels/dense_support.h"
 
-/* ---- gemm -------------------------------------------------------------------------------------- */
+/* ---- gemm -------------------------------------------------------------------------------- */
 
 typedef struct {
     int64_t m, n, k;
@@ -105,7 +105,7 @@ static void an_element_does_not_depend_on_its_tile(void)
     }
 }
 
-/* ---- convolution ------------------------------------------------------------------------------- */
+/* ---- convolution ------------------------------------------------------------------------- */
 
 static sw_conv conv_of(int64_t batch, int64_t in_c, int64_t h, int64_t w, int64_t out_c, int64_t kh,
                        int64_t kw, int64_t stride, int64_t pad)

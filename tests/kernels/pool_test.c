@@ -150,7 +150,7 @@ static void pools_are_right(void)
     pool_case(pool_of(40, 6, 24, 24, 2, 2, 2, 0)); /* enough work for threads */
 }
 
-/* ---- layouts ----------------------------------------------------------------------------------- */
+/* ---- layouts ----------------------------------------------------------------------------- */
 
 static void layout_case(int isa, int64_t batch, int64_t inner, bool adding, const sw_par *par)
 {

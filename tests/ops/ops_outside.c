@@ -23,7 +23,7 @@ static sw_status infer_same(const sw_type *in, int n_in, const void *attrs, sw_t
     return SW_OK;
 }
 
-/* ---- square ------------------------------------------------------------------------------------ */
+/* ---- square ------------------------------------------------------------------------------ */
 
 static sw_status square(const sw_launch *l)
 {
@@ -66,7 +66,7 @@ static const sw_op_case square_cases[] = {
 const sw_op_desc outside_square = {SQUARE("outside.square", square), .inplace = 1, .grads = square_grads,
                                    .n_grads = 1};
 
-/* ---- normalise: y = (x - mean) / sqrt(variance + 1e-3) of each row --------------------------------- */
+/* ---- normalise: y = (x - mean) / sqrt(variance + 1e-3) of each row ----------------------- */
 
 typedef struct {
     int64_t rows, cols;
@@ -164,7 +164,7 @@ static const sw_op_case normalise_cases[] = {
 const sw_op_desc outside_normalise = {NORMALISE("outside.normalise"), .inplace = 1,
                                       .forward = normalise};
 
-/* ---- planted faults ---------------------------------------------------------------------------- */
+/* ---- planted faults ---------------------------------------------------------------------- */
 
 static sw_status not_quite_square(const sw_launch *l)
 {

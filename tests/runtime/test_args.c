@@ -91,7 +91,7 @@ static void bad_exec_options(void)
     sw_exec_destroy(exec);
 }
 
-/* ---- declarations -------------------------------------------------------------------------------- */
+/* ---- declarations ------------------------------------------------------------------------ */
 
 static void end_model(void *model)
 {
@@ -212,7 +212,7 @@ static void initialisers_have_their_moments(void)
     }
 }
 
-/* ---- random streams -------------------------------------------------------------------------------- */
+/* ---- random streams ---------------------------------------------------------------------- */
 
 static void draw(sw_ctx *c, void *user)
 {
@@ -268,7 +268,7 @@ static void random_streams_have_names_and_counters(void)
     CU_ASSERT(memcmp(a, x, sizeof a) != 0);
 }
 
-/* ---- items and phases -------------------------------------------------------------------------------- */
+/* ---- items and phases -------------------------------------------------------------------- */
 
 static double items[3];
 static void look(sw_ctx *c, void *user)

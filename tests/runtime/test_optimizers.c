@@ -177,7 +177,7 @@ static void groups_have_their_own_rate_and_decay(void)
     CU_ASSERT_EQUAL(sw_knob_get(sw_optimizer_lr(l.opt, 1)), 0.25f);
 }
 
-/* ---- accumulation ---------------------------------------------------------------------------------- */
+/* ---- accumulation ------------------------------------------------------------------------ */
 
 static void micro(sw_ctx *c, void *user)
 {
@@ -264,7 +264,7 @@ static void an_update_clears_kept_gradients(void)
     REFUSED(sw_param_gradient(l.w, kept, sizeof kept - 4), SW_INVALID, "bytes");
 }
 
-/* ---- what is refused --------------------------------------------------------------------------------- */
+/* ---- what is refused --------------------------------------------------------------------- */
 
 static void bad_options_are_refused(void)
 {
@@ -295,7 +295,7 @@ static void bad_options_are_refused(void)
     REFUSED(sw_model_ready(model, exec, 1), SW_INVALID, "'w' has two optimizers"); /* it is kept */
 }
 
-/* ---- schedules --------------------------------------------------------------------------------------- */
+/* ---- schedules --------------------------------------------------------------------------- */
 
 static float at(const sw_schedule *s, uint64_t step)
 {

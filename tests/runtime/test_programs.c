@@ -193,7 +193,7 @@ static void partial_batches_and_evaluation_have_programs_of_their_own(void)
     CU_ASSERT_EQUAL(sw_arena_height(exec->arena), highest);
 }
 
-/* ---- purity ---------------------------------------------------------------------------------------- */
+/* ---- purity ------------------------------------------------------------------------------ */
 
 static void impure(sw_ctx *c, void *user)
 {
@@ -236,7 +236,7 @@ static void checks_name_the_first_op_that_differs(void)
     CU_ASSERT(net_same(n->model, plain->model));
 }
 
-/* ---- plans ----------------------------------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------------------------- */
 
 static void a_plan_needs_no_data_and_is_what_runs(void)
 {

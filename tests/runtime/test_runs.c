@@ -106,7 +106,7 @@ static void release_excludes_what_needs_all_gradients(void)
     sw_model_destroy(model);
 }
 
-/* ---- outputs ---------------------------------------------------------------------------------------- */
+/* ---- outputs ----------------------------------------------------------------------------- */
 
 static void leave_input(sw_ctx *c, void *user)
 {
@@ -154,7 +154,7 @@ static void outputs_last_until_the_next_run(void)
     }
 }
 
-/* ---- several models and optimizers -------------------------------------------------------------------- */
+/* ---- several models and optimizers ------------------------------------------------------- */
 
 typedef struct {
     sw_model *a, *b;
@@ -265,7 +265,7 @@ static void frozen_parameters_stay_and_cost_no_gradient(void)
     CU_ASSERT(memcmp(before, after, sizeof after) != 0);
 }
 
-/* ---- failures ---------------------------------------------------------------------------------------- */
+/* ---- failures ---------------------------------------------------------------------------- */
 
 typedef struct {
     net *n;
@@ -360,7 +360,7 @@ static void labels_out_of_range_fail_the_run(void)
     CU_ASSERT(net_same_bytes(n->model, before));
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------ */
+/* ---- threads ----------------------------------------------------------------------------- */
 
 typedef struct {
     sw_exec *exec;

@@ -56,7 +56,7 @@ static sw_status run(sw_step_fn *fn)
     return run_as(fn, false);
 }
 
-/* ---- versions -------------------------------------------------------------------------------------- */
+/* ---- versions ---------------------------------------------------------------------------- */
 
 /* w * w keeps w; the update overwrites it; the second backward needs what is gone. */
 static void two_backwards(sw_ctx *c, void *user)
@@ -147,7 +147,7 @@ static void only_states_and_buffers_are_assigned(void)
     CU_ASSERT_EQUAL(memcmp(kept, six, sizeof six), 0);
 }
 
-/* ---- errors stick ---------------------------------------------------------------------------------- */
+/* ---- errors stick ------------------------------------------------------------------------ */
 
 static void fail_inside(sw_ctx *c, void *user)
 {
@@ -198,7 +198,7 @@ static void step_functions_can_fail_and_must_close_scopes(void)
     REFUSED(run(leave_scope_open), SW_INVALID, "open");
 }
 
-/* ---- handles --------------------------------------------------------------------------------------- */
+/* ---- handles ----------------------------------------------------------------------------- */
 
 static void keep_handle(sw_ctx *c, void *user)
 {
@@ -246,7 +246,7 @@ static void bad_handles_are_refused(void)
     REFUSED(run(use_wrong_axis), SW_INVALID, "axis -3");
 }
 
-/* ---- shapes ---------------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------ */
 
 #define ONE_OP(name, call)                                                                         \
     static void name(sw_ctx *c, void *user)                                                        \
@@ -282,7 +282,7 @@ static void shape_errors_name_the_op(void)
         REFUSED(run(all[i].fn), SW_INVALID, all[i].name);
 }
 
-/* ---- backward and optimizers ------------------------------------------------------------------------ */
+/* ---- backward and optimizers ------------------------------------------------------------- */
 
 static void backward_of_tensor(sw_ctx *c, void *user)
 {

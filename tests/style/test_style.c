@@ -8,8 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- reading the tree
- * -------------------------------------------------------------------------- */
+/* ---- reading the tree -------------------------------------------------------------------- */
 
 typedef void visit(const char *path, char *text); /* relative path */
 
@@ -94,8 +93,7 @@ static void count(void *to, const char *path, int line, const char *what)
     *(int *)to += line > 0;
 }
 
-/* ---- the tests
- * --------------------------------------------------------------------------------- */
+/* ---- the tests --------------------------------------------------------------------------- */
 
 static int n_includes;
 

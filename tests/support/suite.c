@@ -82,8 +82,7 @@ bool sw_check(bool passed, const char *file, unsigned line, const char *conditio
     return CU_assertImplementation(CU_FALSE, line, text, file, "", CU_FALSE);
 }
 
-/* ---- CUnit's events
- * ---------------------------------------------------------------------------- */
+/* ---- CUnit's events ---------------------------------------------------------------------- */
 
 static void test_starts(const CU_pTest test, const CU_pSuite suite)
 {
@@ -150,8 +149,7 @@ static bool register_all(const char *part)
     return true;
 }
 
-/* ---- paths
- * ------------------------------------------------------------------------------------- */
+/* ---- paths ------------------------------------------------------------------------------- */
 
 const char *sw_source_root(void)
 {
@@ -210,8 +208,7 @@ const char *sw_temp_path(const char *name)
     return path;
 }
 
-/* ---- numbers and main
- * -------------------------------------------------------------------------- */
+/* ---- numbers and main -------------------------------------------------------------------- */
 
 uint64_t sw_dice_next(sw_dice *dice)
 {

@@ -195,7 +195,9 @@ static void every_site_fails_cleanly(void)
                 "library",
                 jobs[j].name, (unsigned long long)tried, s.absorbed[0], s.absorbed[3]);
         CU_ASSERT(s.absorbed[0] <= 4); /* a smaller range of addresses does as well */
-        CU_ASSERT_EQUAL(s.absorbed[1] + s.absorbed[2], 0);
+        CU_ASSERT(s.absorbed[1] <=
+                  1); /* opening what is not there, before its compressed form */
+        CU_ASSERT_EQUAL(s.absorbed[2], 0);
     }
 }
 

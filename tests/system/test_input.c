@@ -180,8 +180,7 @@ static void a_false_count_takes_no_memory(void)
              "%zu bytes, a sound file takes %zu", lying.peak_bytes, sound.peak_bytes);
 }
 
-/* ---- compressed
- * -------------------------------------------------------------------------------- */
+/* ---- compressed -------------------------------------------------------------------------- */
 
 static void compressed_refused(const char *what, const unsigned char *bytes, size_t n)
 {
@@ -230,8 +229,7 @@ static void damaged_compressed_files_are_refused(void)
     compressed_refused("that is something else", bytes, n);
 }
 
-/* ---- parameters
- * -------------------------------------------------------------------------------- */
+/* ---- parameters -------------------------------------------------------------------------- */
 
 static void damaged_parameters_are_refused(void)
 {

@@ -151,8 +151,7 @@ static void the_header_is_c_and_cpp(void)
                     0);
 }
 
-/* ---- installed
- * --------------------------------------------------------------------------------- */
+/* ---- installed --------------------------------------------------------------------------- */
 
 static char installed[1024], pkg[2600],
     lib[1200]; /* the tree, pkg-config with its settings, its libraries */
@@ -222,8 +221,7 @@ static void a_program_builds_with_pkg_config_alone(void)
         0);
 }
 
-/* Every training program of tools/train and tests/api against the installed header and library.
- */
+/* Every program of a folder against the installed header and library. */
 static void build_folder(const char *folder, int least)
 {
     char path[1024];
@@ -244,12 +242,19 @@ static void build_folder(const char *folder, int least)
     CU_ASSERT(built >= least);
 }
 
-static void all_example_programs_build_against_it(void)
+static void training_programs_build_against_it(void)
 {
     if (SANITIZED)
         SW_SKIP("the library is built with a sanitizer");
     CU_ASSERT_FATAL(install());
     build_folder("tools/train", 1);
+}
+
+static void example_programs_build_against_it(void)
+{
+    if (SANITIZED)
+        SW_SKIP("the library is built with a sanitizer");
+    CU_ASSERT_FATAL(install());
     build_folder("tests/api", 8);
 }
 
@@ -262,7 +267,9 @@ static const sw_test tests[] = {
     {"the header is C11 and C++", the_header_is_c_and_cpp},
     {"an installed tree is whole", an_installed_tree_is_whole},
     {"a program builds with pkg-config alone", a_program_builds_with_pkg_config_alone},
-    {"all example programs build against the installed library",
-     all_example_programs_build_against_it},
+    {"the training programs build against the installed library",
+     training_programs_build_against_it},
+    {"the eight example programs build against it", example_programs_build_against_it,
+     .full = true},
 };
 SW_SUITE("install", tests)

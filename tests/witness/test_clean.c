@@ -174,7 +174,7 @@ static void bad_arguments_are_named(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "immediate"));
 }
 
-/* ---- the operating system's view ----------------------------------------------------- */
+/* ---- the operating system's view --------------------------------------------------------- */
 
 /* After a run the arena's pages in memory are those that the plan covers, and no others. */
 static void resident_pages_are_the_planned_ones(void)
@@ -198,7 +198,7 @@ static void resident_pages_are_the_planned_ones(void)
     CU_ASSERT_EQUAL(outside, 0);
 }
 
-/* ---- threads ------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------- */
 
 typedef struct {
     fixture *f;
@@ -245,7 +245,7 @@ static void one_access_witness_at_a_time(void)
     CU_ASSERT_EQUAL(workers[2].done, 20);
 }
 
-/* ---- failures of memory -------------------------------------------------------------- */
+/* ---- failures of memory ------------------------------------------------------------------ */
 
 static sw_status witness_once(void *arg)
 {

@@ -11,7 +11,7 @@
 static const fixture_opts probes = {
     .net = NET_PROBES, .batch = 7, .optimizer = "sgd", .threads = 1};
 
-/* ---- finding things in a program ----------------------------------------------------- */
+/* ---- finding things in a program --------------------------------------------------------- */
 
 /* The run position of the n-th op of that name; grad: of its gradient kernels. */
 static uint32_t op_named(const swi_program *p, const char *name, bool grad, int nth)
@@ -69,7 +69,7 @@ static void settle(swi_program *p)
     CU_ASSERT_EQUAL(swi_program_measure(p), SW_OK);
 }
 
-/* ---- the frame ----------------------------------------------------------------------- */
+/* ---- the frame --------------------------------------------------------------------------- */
 
 typedef struct {
     const char *name;
@@ -109,7 +109,7 @@ static void report(const planted *x)
              "%s: afterwards: %s", x->name, seen.first_fault);
 }
 
-/* ---- plans with a fault -------------------------------------------------------------- */
+/* ---- plans with a fault ------------------------------------------------------------------ */
 
 static void death_early(swi_program *p)
 {
@@ -391,7 +391,7 @@ static void misbehaving_kernels_are_reported(void)
     REPORT(kernels);
 }
 
-/* ---- faults that need a step of their own -------------------------------------------- */
+/* ---- faults that need a step of their own ------------------------------------------------ */
 
 static void hoarding_step(sw_ctx *ctx, void *user)
 {
@@ -421,7 +421,7 @@ static void hoarding_is_reported(void)
     SW_CHECK(strstr(seen.first_fault, "its planned death is") != NULL, "%s", seen.first_fault);
 }
 
-/* ---- faults of others ---------------------------------------------------------------- */
+/* ---- faults of others -------------------------------------------------------------------- */
 
 static unsigned char *closed_page;
 static volatile int others;

@@ -19,7 +19,7 @@ static double work_of(const sw_conv *s)
            (double)(s->out_h * s->out_w);
 }
 
-/* ---- dx ---------------------------------------------------------------------------------------- */
+/* ---- dx ---------------------------------------------------------------------------------- */
 
 typedef struct {
     const float *w;
@@ -65,7 +65,7 @@ void swi_conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s, b
     swi_conv_run(&job, par);
 }
 
-/* ---- dw ---------------------------------------------------------------------------------------- */
+/* ---- dw ---------------------------------------------------------------------------------- */
 
 enum { TAPS = 5, PLACES = 9 }; /* of a kernel row; of a register block */
 #if SW_ISA_ID == 2

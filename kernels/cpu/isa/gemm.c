@@ -31,7 +31,7 @@ size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k)
     return (size_t)round_up(n, VW) * (size_t)k * sizeof(float);
 }
 
-/* ---- packing ----------------------------------------------------------------------------------- */
+/* ---- packing ----------------------------------------------------------------------------- */
 
 /* Columns [j, j + VW) of rows [k0, k1) into `to`, whose rows are `width` apart; n columns exist. */
 static void pack_column(float *to, int64_t width, const sw_gemm *g, int64_t j, int n, int64_t k0,
@@ -75,7 +75,7 @@ static void pack_part(void *arg, int part)
     }
 }
 
-/* ---- register blocks --------------------------------------------------------------------------- */
+/* ---- register blocks --------------------------------------------------------------------- */
 
 /* Rows [i, i + mr), columns [j, j + n) of c, n in ((nv - 1) * VW, nv * VW]; mr and nv are constants. */
 SW_VEC_FN void block(const sw_gemm *g, const float *panel, int64_t i, int64_t j, int n, int mr, int nv)
@@ -131,9 +131,8 @@ SW_VEC_FN void block(const sw_gemm *g, const float *panel, int64_t i, int64_t j,
 SW_VEC_FN void panel_rows(const sw_gemm *g, const float *panel, int64_t i, int64_t end, int64_t j, int n,
                           int nv)
 {
-    if (nv * 2 <= PANEL || PANEL == 2)
-        for (; nv == 1 && end - i >= 12; i += 12)
-            block(g, panel, i, j, n, 12, nv);
+    for (; nv == 1 && end - i >= 12; i += 12)
+        block(g, panel, i, j, n, 12, nv);
     for (; end - i >= 6; i += 6)
         block(g, panel, i, j, n, 6, nv);
     for (; end - i >= 4; i += 4)

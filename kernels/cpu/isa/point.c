@@ -53,8 +53,7 @@ static void split(const sw_par *par, void (*body)(void *, int), job *j)
 
 #define END }
 
-/* ---- values
- * ---------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 BODY(unary_part)
 switch (j->kind) {
@@ -176,8 +175,7 @@ static double bce(const float *x, const float *t, float constant, int64_t n)
     return n > 0 ? sum / (double)n : 0.0;
 }
 
-/* ---- conversions
- * ----------------------------------------------------------------------------- */
+/* ---- conversions ------------------------------------------------------------------------- */
 
 typedef struct {
     float *y;

@@ -53,7 +53,7 @@ static const sw_conv *plane_of(const pool_job *j, int part, int64_t *in, int64_t
     return j->s;
 }
 
-/* ---- max --------------------------------------------------------------------------------------- */
+/* ---- max --------------------------------------------------------------------------------- */
 
 /* An empty window is -inf and no place (255) wins. */
 SW_VEC_FN void max_window(float *y, uint8_t *index, const float *x, window w, int64_t row,
@@ -157,7 +157,7 @@ void swi_max_pool_dx(float *dx, const float *dy, const uint8_t *index, const sw_
     planes(&j, max_dx_part, par);
 }
 
-/* ---- average ----------------------------------------------------------------------------------- */
+/* ---- average ----------------------------------------------------------------------------- */
 
 SW_VEC_FN void avg_window(float *y, const float *x, window w, int64_t row, float count)
 {

@@ -13,19 +13,35 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Constants reach register blocks by inlining, and sums stay in registers only when the loops over them
+ * are unrolled early. Under a sanitizer every access brings a test: the same code is left rolled up there,
+ * or compiling it would take minutes. */
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(undefined_behavior_sanitizer) ||             \
+    __has_feature(thread_sanitizer)
+#define SW_VEC_ROLLED
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SW_VEC_ROLLED
+#endif
+
+#ifdef SW_VEC_ROLLED
+#define SW_VEC_FN static inline __attribute__((unused))
+#define SW_UNROLL
+#else
 #define SW_VEC_FN static inline __attribute__((always_inline, unused))
-/* Before loops over accumulators: they stay in registers only when unrolled early. */
 #ifdef __clang__
 #define SW_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define SW_UNROLL _Pragma("GCC unroll 16")
+#endif
 #endif
 
 #if SW_ISA_ID >= 1
 #include <immintrin.h>
 #endif
 
-/* ---- AVX-512 ----------------------------------------------------------------------------------- */
+/* ---- AVX-512 ----------------------------------------------------------------------------- */
 #if SW_ISA_ID == 2
 
 #define VW 16
@@ -100,7 +116,7 @@ SW_VEC_FN void vistore_u8(uint8_t *p, vi v)
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(v));
 }
 
-/* ---- AVX2 -------------------------------------------------------------------------------------- */
+/* ---- AVX2 -------------------------------------------------------------------------------- */
 #elif SW_ISA_ID == 1
 
 #define VW 8
@@ -179,7 +195,7 @@ SW_VEC_FN void vistore_u8(uint8_t *p, vi v)
     _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(w, w));
 }
 
-/* ---- base -------------------------------------------------------------------------------------- */
+/* ---- base -------------------------------------------------------------------------------- */
 #else
 
 #define VW 4
@@ -258,7 +274,7 @@ SW_VEC_FN void vistore_u8(uint8_t *p, vi v)
 
 #endif
 
-/* ---- for all ----------------------------------------------------------------------------------- */
+/* ---- for all ----------------------------------------------------------------------------- */
 
 SW_VEC_FN vf vzero(void)
 {
@@ -336,7 +352,7 @@ SW_VEC_FN void vtranspose(vf *r)
 #endif
 }
 
-/* ---- threads ----------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------- */
 
 /* Parts may run anywhere: what they write must not overlap. Little work stays on this thread. */
 SW_VEC_FN void vparts(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n_parts,
