@@ -28,7 +28,7 @@ typedef enum {
     SW_INVALID,     /* the caller's mistake: shapes, arguments, order of calls */
     SW_NOMEM,       /* does not fit the memory or the budget: an ordinary answer */
     SW_FORMAT,      /* a damaged or foreign file */
-    SW_IO,          /* the operating system refused a file operation */
+    SW_IO,          /* the operating system refused a file operation or a thread */
     SW_UNSUPPORTED, /* not built, or not on this device; the message names it */
     SW_STALE,       /* a handle of an earlier run, or a model that must be restored first */
     SW_BUSY,        /* in use by another thread */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct {
-    atomic_uint_fast64_t calls;
+    atomic_uint_fast64_t calls, hits;
     atomic_uint_fast64_t at;
     atomic_int mode;
 } plan;
@@ -23,6 +23,7 @@ void sw_fault_plan(sw_fault_kind kind, uint64_t k, sw_fault_mode mode)
 {
     atomic_store(&plans[kind].mode, SW_FAULT_OFF);
     atomic_store(&plans[kind].calls, 0);
+    atomic_store(&plans[kind].hits, 0);
     atomic_store(&plans[kind].at, k);
     atomic_store(&plans[kind].mode, (int)mode);
 }
@@ -58,6 +59,11 @@ uint64_t sw_fault_calls(sw_fault_kind kind)
     return atomic_load(&plans[kind].calls);
 }
 
+uint64_t sw_fault_hits(sw_fault_kind kind)
+{
+    return atomic_load(&plans[kind].hits);
+}
+
 bool swi_fault_hit(sw_fault_kind kind)
 {
     plan *p = &plans[kind];
@@ -66,5 +72,8 @@ bool swi_fault_hit(sw_fault_kind kind)
     if (mode == SW_FAULT_OFF)
         return false;
     const uint64_t at = atomic_load_explicit(&p->at, memory_order_relaxed);
-    return mode == SW_FAULT_ONCE ? call == at : call >= at;
+    if (mode == SW_FAULT_ONCE ? call != at : call < at)
+        return false;
+    atomic_fetch_add_explicit(&p->hits, 1, memory_order_relaxed);
+    return true;
 }

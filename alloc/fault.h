@@ -27,6 +27,9 @@ SW_MUST_USE sw_status sw_fault_parse(const char *text);
 /* Calls of a kind since the last plan (or the start of the process). */
 uint64_t sw_fault_calls(sw_fault_kind kind);
 
+/* Calls of a kind that failed on purpose since the last plan. */
+uint64_t sw_fault_hits(sw_fault_kind kind);
+
 const char *sw_fault_kind_name(sw_fault_kind kind);
 
 /* For the tables only: count one call and say whether it must fail. */

@@ -193,7 +193,7 @@ sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, c
                           : pthread_create(&thread->handle, NULL, enter, thread);
     if (error != 0) {
         sw_heap_free(thread, SW_HEAP_RECORDS, sizeof *thread);
-        SW_FAIL(SW_NOMEM, "thread %s could not be started: %s", name, strerror(error));
+        SW_FAIL(SW_IO, "thread %s could not be started: %s", name, strerror(error));
     }
     (void)pthread_setname_np(thread->handle, name);
     *out = thread;

@@ -26,7 +26,8 @@ typedef struct {
     bool accumulate;      /* adds to c (bias too) */
 } sw_gemm;
 
-/* ---- images: (batch, c, h, w) as (ceil(batch/16), c, h, w, 16), sixteen images in the lanes ---- */
+/* ---- images: (batch, c, h, w) as (ceil(batch/16), c, h, w, 16), sixteen images in the lanes
+ * ---- */
 
 typedef struct {
     int64_t batch; /* images; blocks = ceil(batch / 16) */

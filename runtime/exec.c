@@ -3,6 +3,7 @@
  * sw_run looks its key up; a key that is not there is traced and planned. Equal traces share
  * one program, so 200 members of one shape plan once. The cache is bounded: the least recently
  * used key goes, and its program with it when no other key names it. */
+#include "alloc/poison.h"
 #include "alloc/size.h"
 #include "alloc/sys.h"
 #include "kernels/dispatch.h"
@@ -61,6 +62,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->checks = o->checks != 0;
     e->op_clocks = o->op_clocks != 0;
     e->no_inplace = o->no_inplace != 0;
+    e->no_phases = o->no_phases != 0 && !SW_POISON; /* there births make bytes readable */
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
     SW_TRY(pick_isa(o->isa, &e->isa));
     sw_store *store;

@@ -354,7 +354,7 @@ struct sw_exec {
     sw_budget *budget;
     uint64_t seed;
     sw_profile *profile;
-    bool checks, op_clocks, no_inplace;
+    bool checks, op_clocks, no_inplace, no_phases;
     uint32_t max_programs;
     sw_arena *arena;
     sw_pool *pool;

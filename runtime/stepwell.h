@@ -102,6 +102,7 @@ typedef struct {
     int max_programs; /* bound of the keys that are remembered; 0: 4096. The least recently used
                          goes */
     const char *isa;  /* NULL: the best of this machine; "avx512", "avx2", "base" */
+    int no_phases; /* 1: neither count what lives nor read clocks, to see what that costs */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs. */

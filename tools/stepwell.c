@@ -86,15 +86,22 @@ static int dispatch(int argc, char **argv)
 }
 
 /* STEPWELL_FAULT=memory:17 fails one call, file:3+ all from one on; KIND:count shows how many
- * there are. For the tests of failures; see alloc/fault.h. */
+ * there are. A plan that no call reached says so. For the tests of failures; see alloc/fault.h.
+ */
 static int with_faults(const char *plan, int argc, char **argv)
 {
     if (sw_fault_parse(plan) != SW_OK)
         return cli_error(CLI_USAGE, "STEPWELL_FAULT: %s", sw_last_error());
     const int status = dispatch(argc, argv);
     const char *colon = strchr(plan, ':');
-    if (colon == NULL || strcmp(colon, ":count") != 0)
+    if (colon == NULL || strcmp(colon, ":count") != 0) {
+        uint64_t hits = 0;
+        for (int kind = 0; kind < SW_FAULT_KINDS; kind++)
+            hits += sw_fault_hits((sw_fault_kind)kind);
+        if (hits == 0)
+            fprintf(stderr, "fault plan %s: no call failed\n", plan);
         return status;
+    }
     fputs("fault sites:", stderr);
     for (int kind = 0; kind < SW_FAULT_KINDS; kind++)
         fprintf(stderr, " %s %" PRIu64, sw_fault_kind_name((sw_fault_kind)kind),

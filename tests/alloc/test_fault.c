@@ -31,8 +31,10 @@ static void once_fails_that_call_and_from_fails_the_rest(void)
         sw_fault_plan(k, 3, SW_FAULT_ONCE);
         CU_ASSERT_EQUAL(pattern(k, 6), 0x08);
         sw_fault_plan(k, 3, SW_FAULT_FROM);
+        CU_ASSERT_EQUAL(sw_fault_hits(k), 0);
         CU_ASSERT_EQUAL(pattern(k, 6), 0x38);
         CU_ASSERT_EQUAL(sw_fault_calls(k), 6);
+        CU_ASSERT_EQUAL(sw_fault_hits(k), 3);
         sw_fault_plan(k, 0, SW_FAULT_OFF);
         CU_ASSERT_EQUAL(sw_fault_calls(k), 0);
         CU_ASSERT_EQUAL(pattern(k, 6), 0);

@@ -229,7 +229,7 @@ static void threads_start_join_and_fail(void)
     int runs = 0;
     CU_ASSERT_EQUAL(start_and_join(&runs), SW_OK);
     CU_ASSERT_EQUAL(runs, 1);
-    CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_THREAD, SW_NOMEM, start_and_join, &runs), 1);
+    CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_THREAD, SW_IO, start_and_join, &runs), 1);
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, start_and_join, &runs), 1);
     CU_ASSERT_EQUAL(runs, 5); /* failed ones did not run */
     sw_thread_join(NULL);

@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* Threads that run their parts in reverse, all on this one: what depends on the order shows. */
-static void run_reversed(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n_parts)
+static void run_reversed(const sw_par *par, void (*body)(void *arg, int part), void *arg,
+                         int n_parts)
 {
     (void)par;
     for (int part = n_parts - 1; part >= 0; part--)
@@ -86,8 +87,8 @@ static inline float *images(int64_t batch, int64_t inner, uint64_t seed)
     return p;
 }
 
-/* Against a sum of `terms` products whose absolute values sum to `scale`: the bound of summing in
- * floats in any order. */
+/* Against a sum of `terms` products whose absolute values sum to `scale`: the bound of summing
+ * in floats in any order. */
 static inline bool near_sum(float got, double want, double scale, int64_t terms)
 {
     return fabs((double)got - want) <= 6.0e-8 * (double)(terms + 3) * scale + 1e-30;

@@ -1,5 +1,6 @@
-/* Matrix products and convolutions against plain loops in double precision, on every instruction set of
- * this machine; and the same bits for other threads, other scratch contents, and twice. */
+/* Matrix products and convolutions against plain loops in double precision, on every
+ * instruction set of this machine; and the same bits for other threads, other scratch contents,
+ * and twice. */
 #include "tests/kernels/dense_support.h"
 
 /* ---- gemm -------------------------------------------------------------------------------- */
@@ -40,8 +41,8 @@ static void check_gemm(const sw_gemm *g, const float *before, int isa, int mode)
             }
             wrong += !near_sum(g->c[i * g->n + j], sum, scale, g->k);
         }
-    SW_CHECK(wrong == 0, "isa %d mode %d %ldx%ldx%ld: %ld wrong", isa, mode, (long)g->m, (long)g->n,
-             (long)g->k, (long)wrong);
+    SW_CHECK(wrong == 0, "isa %d mode %d %ldx%ldx%ld: %ld wrong", isa, mode, (long)g->m,
+             (long)g->n, (long)g->k, (long)wrong);
 }
 
 static void gemm_case(int isa, gemm_size z, int mode)
@@ -66,8 +67,8 @@ static void gemm_case(int isa, gemm_size z, int mode)
 
 static void products_are_right_for_all_strides(void)
 {
-    static const gemm_size sizes[] = {{1, 1, 1},   {1, 10, 84},  {7, 3, 5},    {12, 16, 9},
-                                      {13, 17, 0}, {16, 64, 33}, {5, 65, 40},  {33, 50, 7},
+    static const gemm_size sizes[] = {{1, 1, 1},    {1, 10, 84},   {7, 3, 5},   {12, 16, 9},
+                                      {13, 17, 0},  {16, 64, 33},  {5, 65, 40}, {33, 50, 7},
                                       {24, 10, 84}, {19, 129, 20}, {6, 36, 48}};
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -77,14 +78,16 @@ static void products_are_right_for_all_strides(void)
 
 static void large_products_have_the_same_bits_on_any_threads(void)
 {
-    static const gemm_size sizes[] = {{128, 120, 256}, {120, 256, 128}, {257, 10, 300}, {3, 700, 301}};
+    static const gemm_size sizes[] = {
+        {128, 120, 256}, {120, 256, 128}, {257, 10, 300}, {3, 700, 301}};
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             for (int mode = 0; mode < GEMM_MODES; mode += 3)
                 gemm_case(isa, sizes[i], mode);
 }
 
-/* Each element alone gives the bits it has in the whole product: the tile it falls in does not matter. */
+/* Each element alone gives the bits it has in the whole product: the tile it falls in does not
+ * matter. */
 static void an_element_does_not_depend_on_its_tile(void)
 {
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
@@ -107,8 +110,8 @@ static void an_element_does_not_depend_on_its_tile(void)
 
 /* ---- convolution ------------------------------------------------------------------------- */
 
-static sw_conv conv_of(int64_t batch, int64_t in_c, int64_t h, int64_t w, int64_t out_c, int64_t kh,
-                       int64_t kw, int64_t stride, int64_t pad)
+static sw_conv conv_of(int64_t batch, int64_t in_c, int64_t h, int64_t w, int64_t out_c,
+                       int64_t kh, int64_t kw, int64_t stride, int64_t pad)
 {
     sw_conv s = {.batch = batch, .in_c = in_c, .in_h = h, .in_w = w, .out_c = out_c};
     s.kernel_h = kh, s.kernel_w = kw, s.stride = stride, s.pad = pad;
@@ -135,15 +138,16 @@ static int64_t weights(const sw_conv *s)
 /* Calls visit(arg, input element, output element, weight) for every product of one image. */
 typedef void visit_fn(void *arg, int64_t in, int64_t out, int64_t weight);
 
-static void each_row(const sw_conv *s, int64_t o, int64_t c, int64_t oy, int64_t ky, visit_fn *visit,
-                     void *arg)
+static void each_row(const sw_conv *s, int64_t o, int64_t c, int64_t oy, int64_t ky,
+                     visit_fn *visit, void *arg)
 {
     const int64_t iy = oy * s->stride + ky - s->pad;
     for (int64_t ox = 0; iy >= 0 && iy < s->in_h && ox < s->out_w; ox++)
         for (int64_t kx = 0; kx < s->kernel_w; kx++) {
             const int64_t ix = ox * s->stride + kx - s->pad;
             if (ix >= 0 && ix < s->in_w)
-                visit(arg, (c * s->in_h + iy) * s->in_w + ix, (o * s->out_h + oy) * s->out_w + ox,
+                visit(arg, (c * s->in_h + iy) * s->in_w + ix,
+                      (o * s->out_h + oy) * s->out_w + ox,
                       ((o * s->in_c + c) * s->kernel_h + ky) * s->kernel_w + kx);
         }
 }
@@ -201,8 +205,9 @@ static void start_sums(int64_t n)
 
 static void report(const char *what, int isa, const sw_conv *s, int64_t wrong)
 {
-    SW_CHECK(wrong == 0, "%s isa %d: batch %ld %ldx%ldx%ld -> %ld, kernel %ldx%ld/%ld+%ld: %ld wrong",
-             what, isa, (long)s->batch, (long)s->in_c, (long)s->in_h, (long)s->in_w, (long)s->out_c,
+    SW_CHECK(wrong == 0,
+             "%s isa %d: batch %ld %ldx%ldx%ld -> %ld, kernel %ldx%ld/%ld+%ld: %ld wrong", what,
+             isa, (long)s->batch, (long)s->in_c, (long)s->in_h, (long)s->in_w, (long)s->out_c,
              (long)s->kernel_h, (long)s->kernel_w, (long)s->stride, (long)s->pad, (long)wrong);
 }
 
@@ -281,7 +286,8 @@ static int64_t wrong_bias_gradients(const sw_conv *s, const products *p, const f
     return wrong;
 }
 
-static void conv_weight_gradient(int isa, const sw_conv *s, products p, bool adding, bool with_db)
+static void conv_weight_gradient(int isa, const sw_conv *s, products p, bool adding,
+                                 bool with_db)
 {
     const sw_dense_kernels *k = sw_dense((sw_isa)isa);
     const size_t n = (size_t)weights(s), n_db = (size_t)s->out_c, bytes = k->conv_dw_bytes(s);
@@ -301,7 +307,8 @@ static void conv_weight_gradient(int isa, const sw_conv *s, products p, bool add
     int64_t wrong = 0;
     for (int64_t i = 0; i < weights(s); i++) {
         const double b = adding ? (double)before[i] : 0.0;
-        wrong += !near_sum(dw[i], sums[i] + b, scales[i] + fabs(b), s->batch * s->out_h * s->out_w);
+        wrong +=
+            !near_sum(dw[i], sums[i] + b, scales[i] + fabs(b), s->batch * s->out_h * s->out_w);
     }
     if (with_db)
         wrong += wrong_bias_gradients(s, &p, db, !adding ? before_db : NULL);
@@ -340,8 +347,8 @@ static void convolutions_are_right(void)
     conv_case(conv_of(3, 2, 11, 10, 5, 1, 1, 1, 0));
     conv_case(conv_of(3, 2, 11, 10, 5, 1, 1, 2, 0));
     conv_case(conv_of(5, 1, 12, 13, 2, 7, 7, 2, 3)); /* taps 5 + 2 */
-    conv_case(conv_of(2, 2, 4, 3, 2, 6, 6, 1, 2));   /* never inside: narrower than the kernel */
-    conv_case(conv_of(2, 2, 5, 5, 2, 3, 3, 1, 3));   /* outputs that see no image */
+    conv_case(conv_of(2, 2, 4, 3, 2, 6, 6, 1, 2)); /* never inside: narrower than the kernel */
+    conv_case(conv_of(2, 2, 5, 5, 2, 3, 3, 1, 3)); /* outputs that see no image */
     conv_case(conv_of(2, 2, 10, 11, 9, 4, 3, 3, 2)); /* places that no window reaches */
 }
 

@@ -1,4 +1,6 @@
 /* Every descriptor keeps what it promises; ops from outside are held to the same; faults are seen. */
+#include "alloc/fault.h"
+#include "alloc/mem.h"
 #include "tests/ops/ops_outside.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
@@ -122,6 +124,51 @@ static void every_planted_fault_is_reported(void)
     }
 }
 
+static uint64_t live_blocks(void)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < SW_HEAP_KINDS; i++) {
+        sw_heap_stats stats;
+        sw_heap_read((sw_heap)i, &stats);
+        n += stats.blocks;
+    }
+    return n;
+}
+
+static void stop_faults(void *arg)
+{
+    (void)arg;
+    sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+}
+
+/* Not fitting the memory is no verdict about an op. */
+static void a_check_without_memory_says_so(void)
+{
+    static uint32_t id;
+    sw_op_desc desc = outside_normalise;
+    desc.name = "outside.normalise again";
+    if (id == 0)
+        CU_ASSERT_EQUAL_FATAL(sw_op_register(&desc, &id), SW_OK);
+    sw_after(stop_faults, NULL);
+    const uint64_t before = live_blocks();
+    unsigned n_refused = 0;
+    for (uint64_t k = 0;; k += sw_tests_full() ? 1 : 7) {
+        uint32_t n_checks = 0, n_failures = 0;
+        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
+        const sw_status status = sw_op_check(id, NULL, NULL, &n_checks, &n_failures);
+        const bool done = sw_fault_calls(SW_FAULT_MEMORY) <= k;
+        stop_faults(NULL);
+        SW_CHECK(n_failures == 0 && (status == SW_OK || status == SW_NOMEM), "call %u: %s, %u failures",
+                 (unsigned)k, sw_status_name(status), n_failures);
+        SW_CHECK(live_blocks() == before, "call %u: %u blocks are left", (unsigned)k,
+                 (unsigned)(live_blocks() - before));
+        n_refused += status == SW_NOMEM;
+        if (done)
+            break;
+    }
+    CU_ASSERT(n_refused > 10);
+}
+
 static void bad_descriptors_are_refused(void)
 {
     uint32_t id = 12345;
@@ -160,6 +207,7 @@ static const sw_test tests[] = {
     {"every case of every op passes", every_case_of_every_op_passes, false},
     {"an op from outside passes like an inside one", an_op_from_outside_passes_like_an_inside_one, false},
     {"every planted fault is reported", every_planted_fault_is_reported, false},
+    {"a check that gets no memory says so and leaks nothing", a_check_without_memory_says_so, false},
     {"bad descriptors are refused and change nothing", bad_descriptors_are_refused, false},
 };
 SW_SUITE("descriptors", tests)

@@ -263,7 +263,7 @@ static void a_plan_needs_no_data_and_is_what_runs(void)
         OK(sw_run(exec, &args));
         const sw_run_info run = last_run(exec);
         CU_ASSERT_EQUAL(n->times_called, 1);
-        CU_ASSERT_EQUAL(run.warm, 1);
+        CU_ASSERT_EQUAL(run.warm, 0);
         CU_ASSERT_EQUAL(run.peak_bytes, plan.peak_bytes);
         CU_ASSERT_EQUAL(run.arena_bytes, plan.arena_bytes);
         CU_ASSERT_EQUAL(run.model_bytes, plan.model_bytes);

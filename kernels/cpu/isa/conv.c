@@ -1,10 +1,12 @@
-/* Convolution over blocks of sixteen images. A register block is up to 6 output channels by a few
- * neighbouring positions of a row; weights are scalars, broadcast in the order they are stored in. Sums
- * run over c, ky, kx, beginning with the bias. Rows and places outside the image are left out, not
- * multiplied by zero, and every element sees the same order in every block size.
+/* Convolution over blocks of sixteen images. A register block is up to 6 output channels by a
+ * few neighbouring positions of a row; weights are scalars, broadcast in the order they are
+ * stored in. Sums run over c, ky, kx, beginning with the bias. Rows and places outside the
+ * image are left out, not multiplied by zero, and every element sees the same order in every
+ * block size.
  *
- * With `up` > 1 it is the turned convolution that undoes a stride: output positions fall into `up` phases,
- * each of which meets every up-th weight, and neighbours of one phase meet neighbouring places of x.
+ * With `up` > 1 it is the turned convolution that undoes a stride: output positions fall into
+ * `up` phases, each of which meets every up-th weight, and neighbours of one phase meet
+ * neighbouring places of x.
  *
  * Parts of the work: one block of images and one band of output rows. */
 #include "kernels/cpu/isa/dense_internal.h"
@@ -15,21 +17,21 @@
 #define WIDE 2
 #endif
 
-/* What stays the same along a row of y. Tap t of a kernel row is weight first + t * up and meets row
- * at + t of x; columns alike. */
+/* What stays the same along a row of y. Tap t of a kernel row is weight first + t * up and
+ * meets row at + t of x; columns alike. */
 typedef struct {
     const swi_conv_job *j;
-    const float *x; /* this block, lane group */
-    const float *w; /* first channel of the register block */
-    const float *bias; /* of the register block, or zeros */
-    float *y;          /* first channel, this row */
+    const float *x;         /* this block, lane group */
+    const float *w;         /* first channel of the register block */
+    const float *bias;      /* of the register block, or zeros */
+    float *y;               /* first channel, this row */
     int64_t ky, t0, t1, iy; /* first weight row; taps that meet the image; x's row for tap 0 */
 } row_args;
 
-/* For output place i: the first weight and how many there are, up apart, and the place in x of the
- * first. */
-static inline int64_t taps_of(const sw_conv *s, int64_t i, int64_t pad, int64_t up, int64_t kernel,
-                              int64_t *first, int64_t *at)
+/* For output place i: the first weight and how many there are, up apart, and the place in x of
+ * the first. */
+static inline int64_t taps_of(const sw_conv *s, int64_t i, int64_t pad, int64_t up,
+                              int64_t kernel, int64_t *first, int64_t *at)
 {
     const int64_t v = i * s->stride - pad;
     *first = up == 1 ? 0 : (up - v % up) % up;
@@ -58,12 +60,13 @@ SW_VEC_FN void store(const row_args *r, vf acc[6][WIDE], int64_t ox, int ob, int
     }
 }
 
-/* ob channels by pb positions, `up` apart from ox on; ob, pb, edge and unit (no strides) are constants.
- * With `edge` each place is tested against the image. */
+/* ob channels by pb positions, `up` apart from ox on; ob, pb, edge and unit (no strides) are
+ * constants. With `edge` each place is tested against the image. */
 SW_VEC_FN void tile(const row_args *r, int64_t ox, int ob, int pb, bool edge, bool unit)
 {
     const sw_conv *s = &r->j->s;
-    const int64_t up = unit ? 1 : r->j->up, stride = unit ? 1 : s->stride, step = stride * SWI_LANES;
+    const int64_t up = unit ? 1 : r->j->up, stride = unit ? 1 : s->stride,
+                  step = stride * SWI_LANES;
     const int64_t kk = s->kernel_h * s->kernel_w, per_out = s->in_c * kk;
     int64_t kx = 0, ix = ox - r->j->pad_x, nx = s->kernel_w;
     if (!unit)
@@ -218,7 +221,8 @@ static void conv_part(void *arg, int part)
                 const int64_t ny = taps_of(s, oy, j->pad_y, j->up, s->kernel_h, &r.ky, &r.iy);
                 r.t0 = r.iy < 0 ? -r.iy : 0;
                 r.t1 = s->in_h - r.iy < ny ? s->in_h - r.iy : ny;
-                r.y = j->y + ((block * s->out_c + o) * plane + oy * s->out_w) * SWI_LANES + lane;
+                r.y =
+                    j->y + ((block * s->out_c + o) * plane + oy * s->out_w) * SWI_LANES + lane;
                 row(&r);
             }
             o += ob;

@@ -1,11 +1,12 @@
 /* Gradients of the convolution over blocks of sixteen images.
  *
- * dx: the weights are turned round in scratch, (in_c, out_c, kernel_h, kernel_w) with both kernel axes
- * reversed. dx is then a convolution of dy, spread out where the stride is not 1.
+ * dx: the weights are turned round in scratch, (in_c, out_c, kernel_h, kernel_w) with both
+ * kernel axes reversed. dx is then a convolution of dy, spread out where the stride is not 1.
  *
- * dw: images are cut into chunks by shape. In a chunk the sums of a few channels by up to five taps of a
- * kernel row, or by a 3 x 3 kernel, live in registers, lanes apart, along all blocks, rows and columns; then lanes are summed
- * into the chunk's partial result. Partials are summed in chunk order. */
+ * dw: images are cut into chunks by shape. In a chunk the sums of a few channels by up to five
+ * taps of a kernel row, or by a 3 x 3 kernel, live in registers, lanes apart, along all blocks,
+ * rows and columns; then lanes are summed into the chunk's partial result. Partials are summed
+ * in chunk order. */
 #include "kernels/cpu/isa/dense_internal.h"
 
 static int64_t weights_of(const sw_conv *s)
@@ -85,8 +86,8 @@ typedef struct {
     int pieces;                        /* of the sum of partials */
 } dw_job;
 
-/* By shape only: at least two blocks in a chunk, at most sixteen chunks, and no more than a megabyte of
- * partials where weights are many. */
+/* By shape only: at least two blocks in a chunk, at most sixteen chunks, and no more than a
+ * megabyte of partials where weights are many. */
 static dw_job plan_dw(const sw_conv *s)
 {
     const int64_t weights = weights_of(s), blocks = swi_blocks(s->batch);
@@ -106,18 +107,19 @@ size_t swi_conv_dw_bytes(const sw_conv *s)
     return (size_t)j.chunks * (size_t)j.size * sizeof(float);
 }
 
-/* A register block: ob channels from o on by nr kernel rows from ky on by nt taps from kx on, for input
- * channel c, over blocks [b0, b1). ob, nr and nt are constants where it runs. */
+/* A register block: ob channels from o on by nr kernel rows from ky on by nt taps from kx on,
+ * for input channel c, over blocks [b0, b1). ob, nr and nt are constants where it runs. */
 typedef struct {
     const dw_job *j;
     float *partial;
     int64_t b0, b1, o, c, ky, kx;
 } dw_args;
 
-/* One place of dy: the taps that lie in the image, or all where `inside`. x is c's plane, (iy, ix) the
- * place of the first tap. */
-SW_VEC_FN void place(vf acc[CHANNELS][PLACES], const sw_conv *s, const float *x, const float *dy,
-                     int64_t iy, int64_t ix, int ob, int nr, int nt, bool inside)
+/* One place of dy: the taps that lie in the image, or all where `inside`. x is c's plane, (iy,
+ * ix) the place of the first tap. */
+SW_VEC_FN void place(vf acc[CHANNELS][PLACES], const sw_conv *s, const float *x,
+                     const float *dy, int64_t iy, int64_t ix, int ob, int nr, int nt,
+                     bool inside)
 {
     vf d[CHANNELS];
     SW_UNROLL
@@ -136,19 +138,22 @@ SW_VEC_FN void place(vf acc[CHANNELS][PLACES], const sw_conv *s, const float *x,
     }
 }
 
-/* Outputs [*lo, *hi) of n see all of `taps` taps, the first at i * stride - before, inside [0, size). */
-static inline void inner_range(int64_t n, int64_t stride, int64_t before, int64_t taps, int64_t size,
-                               int64_t *lo, int64_t *hi)
+/* Outputs [*lo, *hi) of n see all of `taps` taps, the first at i * stride - before, inside [0,
+ * size). */
+static inline void inner_range(int64_t n, int64_t stride, int64_t before, int64_t taps,
+                               int64_t size, int64_t *lo, int64_t *hi)
 {
     const int64_t room = size + before - taps;
-    const int64_t end = room >= 0 ? room / stride + 1 : 0, begin = (before + stride - 1) / stride;
+    const int64_t end = room >= 0 ? room / stride + 1 : 0,
+                  begin = (before + stride - 1) / stride;
     *hi = end < n ? end : n;
     *lo = before <= 0 ? 0 : begin;
     *lo = *lo < *hi ? *lo : *hi;
 }
 
 /* All images of the chunk, one lane group. */
-SW_VEC_FN void sum_places(vf acc[CHANNELS][PLACES], const dw_args *a, int lane, int ob, int nr, int nt)
+SW_VEC_FN void sum_places(vf acc[CHANNELS][PLACES], const dw_args *a, int lane, int ob, int nr,
+                          int nt)
 {
     const sw_conv *s = a->j->s;
     int64_t top, bottom, left, right;
@@ -158,9 +163,11 @@ SW_VEC_FN void sum_places(vf acc[CHANNELS][PLACES], const dw_args *a, int lane, 
         for (int64_t oy = nr == 1 ? top : 0; oy < (nr == 1 ? bottom : s->out_h); oy++) {
             const bool row_inside = nr == 1 || (oy >= top && oy < bottom);
             const int64_t lo = row_inside ? left : s->out_w, hi = row_inside ? right : s->out_w;
-            const float *x = a->j->x + (b * s->in_c + a->c) * s->in_h * s->in_w * SWI_LANES + lane;
-            const float *dy =
-                a->j->dy + ((b * s->out_c + a->o) * s->out_h + oy) * s->out_w * SWI_LANES + lane;
+            const float *x =
+                a->j->x + (b * s->in_c + a->c) * s->in_h * s->in_w * SWI_LANES + lane;
+            const float *dy = a->j->dy +
+                              ((b * s->out_c + a->o) * s->out_h + oy) * s->out_w * SWI_LANES +
+                              lane;
             const int64_t iy = oy * s->stride + a->ky - s->pad;
             int64_t ox = 0, ix = a->kx - s->pad;
             for (; ox < lo; ox++, ix += s->stride, dy += SWI_LANES)
@@ -205,13 +212,13 @@ SW_VEC_FN void taps(const dw_args *a, int ob, int nr, int nt)
         }
 }
 
-#define DEFINE_TAPS(ob, nr, nt)                                                                    \
-    static void taps_##ob##_##nr##_##nt(const dw_args *a)                                          \
-    {                                                                                              \
-        taps(a, ob, nr, nt);                                                                       \
+#define DEFINE_TAPS(ob, nr, nt)                                                                \
+    static void taps_##ob##_##nr##_##nt(const dw_args *a)                                      \
+    {                                                                                          \
+        taps(a, ob, nr, nt);                                                                   \
     }
-#define DEFINE_CHANNELS(ob)                                                                        \
-    DEFINE_TAPS(ob, 1, 1)                                                                          \
+#define DEFINE_CHANNELS(ob)                                                                    \
+    DEFINE_TAPS(ob, 1, 1)                                                                      \
     DEFINE_TAPS(ob, 1, 2) DEFINE_TAPS(ob, 1, 3) DEFINE_TAPS(ob, 1, 4) DEFINE_TAPS(ob, 1, 5)
 
 DEFINE_CHANNELS(1)
@@ -222,22 +229,24 @@ DEFINE_CHANNELS(4)
 DEFINE_TAPS(2, 3, 3)
 #endif
 
-#define LIST_CHANNELS(ob)                                                                          \
-    {                                                                                              \
-        taps_##ob##_1_1, taps_##ob##_1_2, taps_##ob##_1_3, taps_##ob##_1_4, taps_##ob##_1_5        \
+#define LIST_CHANNELS(ob)                                                                      \
+    {                                                                                          \
+        taps_##ob##_1_1, taps_##ob##_1_2, taps_##ob##_1_3, taps_##ob##_1_4, taps_##ob##_1_5    \
     }
 typedef void taps_fn(const dw_args *a);
 /* By channels (1, 2, 4) and taps; by channels for three rows of three. */
 #if SW_ISA_ID == 2
-static taps_fn *const row_table[][TAPS] = {LIST_CHANNELS(1), LIST_CHANNELS(2), LIST_CHANNELS(4)};
+static taps_fn *const row_table[][TAPS] = {LIST_CHANNELS(1), LIST_CHANNELS(2),
+                                           LIST_CHANNELS(4)};
 static taps_fn *const square_table[] = {taps_1_3_3, taps_2_3_3};
 #else
 static taps_fn *const row_table[][TAPS] = {LIST_CHANNELS(1), LIST_CHANNELS(2)};
 static taps_fn *const square_table[] = {taps_1_3_3};
 #endif
 
-/* All weights of one input channel and the output channels from a->o on; returns how many those were.
- * Kernels three wide go three rows at a time: dy is then read once, not once for each row. */
+/* All weights of one input channel and the output channels from a->o on; returns how many those
+ * were. Kernels three wide go three rows at a time: dy is then read once, not once for each
+ * row. */
 static int64_t channel_block(dw_args *a, int64_t left)
 {
     const sw_conv *s = a->j->s;
@@ -285,8 +294,8 @@ static float bias_sum(const dw_job *j, int64_t b0, int64_t b1, int64_t o)
     return total;
 }
 
-/* One chunk, one input channel, a range of output channels. The part of input channel 0 also sums db,
- * and the last of those fills up the partial. */
+/* One chunk, one input channel, a range of output channels. The part of input channel 0 also
+ * sums db, and the last of those fills up the partial. */
 static void dw_part(void *arg, int part)
 {
     const dw_job *j = arg;

@@ -5,16 +5,17 @@
 #include "kernels/cpu/isa/vec.h"
 #include "kernels/dense.h"
 
-enum { SWI_LANES = 16 };                 /* images of a block; pixel stride in floats */
-enum { SWI_GROUPS = SWI_LANES / VW };    /* vectors of a pixel */
-#define SWI_WORTH 200000                 /* multiply-adds from which a second thread helps */
+enum { SWI_LANES = 16 };              /* images of a block; pixel stride in floats */
+enum { SWI_GROUPS = SWI_LANES / VW }; /* vectors of a pixel */
+#define SWI_WORTH 200000              /* multiply-adds from which a second thread helps */
 
 static inline int64_t swi_blocks(int64_t batch)
 {
     return (batch + SWI_LANES - 1) / SWI_LANES;
 }
 
-/* How many output channels the next register block takes of `left`: 6, 4, 2 or 1, so that rests stay wide. */
+/* How many output channels the next register block takes of `left`: 6, 4, 2 or 1, so that rests
+ * stay wide. */
 static inline int swi_channel_block(int64_t left)
 {
     if (left >= 6 && left != 8)
@@ -22,8 +23,8 @@ static inline int swi_channel_block(int64_t left)
     return left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
-/* A convolution whose padding may differ between y and x and whose output may be added to. With up > 1
- * (then stride is 1) x counts as if up - 1 zeros stood between its places. */
+/* A convolution whose padding may differ between y and x and whose output may be added to. With
+ * up > 1 (then stride is 1) x counts as if up - 1 zeros stood between its places. */
 typedef struct {
     float *y;
     const float *x, *w, *bias;
@@ -61,7 +62,8 @@ void swi_conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s, b
 size_t swi_conv_dw_bytes(const sw_conv *s);
 void swi_conv_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
                  bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par);
-void swi_max_pool(float *y, uint8_t *index, const float *x, const sw_conv *s, const sw_par *par);
+void swi_max_pool(float *y, uint8_t *index, const float *x, const sw_conv *s,
+                  const sw_par *par);
 void swi_max_pool_dx(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,
                      bool accumulate, const sw_par *par);
 void swi_avg_pool(float *y, const float *x, const sw_conv *s, const sw_par *par);

@@ -1,9 +1,11 @@
-/* C = A B: B is packed into panels of PANEL vectors, then register blocks of up to MR rows by a panel's
- * width run along all of k. A is read in place by its strides and broadcast. An element is the sum over
- * k from the first to the last, whatever block it falls in, then + bias, then + what stood in c.
+/* C = A B: B is packed into panels of PANEL vectors, then register blocks of up to MR rows by a
+ * panel's width run along all of k. A is read in place by its strides and broadcast. An element
+ * is the sum over k from the first to the last, whatever block it falls in, then + bias, then +
+ * what stood in c.
  *
- * A panel is [k][width], width a multiple of VW; only the last one is narrower than PANEL vectors, so
- * the packed size is k * (n rounded up to VW) and panel p begins at p * k * PANEL * VW. */
+ * A panel is [k][width], width a multiple of VW; only the last one is narrower than PANEL
+ * vectors, so the packed size is k * (n rounded up to VW) and panel p begins at p * k * PANEL *
+ * VW. */
 #include "kernels/cpu/isa/dense_internal.h"
 
 #if SW_ISA_ID == 2
@@ -33,9 +35,10 @@ size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k)
 
 /* ---- packing ----------------------------------------------------------------------------- */
 
-/* Columns [j, j + VW) of rows [k0, k1) into `to`, whose rows are `width` apart; n columns exist. */
-static void pack_column(float *to, int64_t width, const sw_gemm *g, int64_t j, int n, int64_t k0,
-                        int64_t k1)
+/* Columns [j, j + VW) of rows [k0, k1) into `to`, whose rows are `width` apart; n columns
+ * exist. */
+static void pack_column(float *to, int64_t width, const sw_gemm *g, int64_t j, int n,
+                        int64_t k0, int64_t k1)
 {
     const float *b = g->b + j * g->b_col;
     int64_t k = k0;
@@ -71,21 +74,24 @@ static void pack_part(void *arg, int part)
         const int64_t left = g->n - p * NR, width = left < NR ? round_up(left, VW) : NR;
         float *to = job->packed + p * NR * g->k;
         for (int64_t j = 0; j < width; j += VW)
-            pack_column(to + j, width, g, p * NR + j, left - j < VW ? (int)(left - j) : VW, k0, k1);
+            pack_column(to + j, width, g, p * NR + j, left - j < VW ? (int)(left - j) : VW, k0,
+                        k1);
     }
 }
 
 /* ---- register blocks --------------------------------------------------------------------- */
 
-/* Rows [i, i + mr), columns [j, j + n) of c, n in ((nv - 1) * VW, nv * VW]; mr and nv are constants. */
-SW_VEC_FN void block(const sw_gemm *g, const float *panel, int64_t i, int64_t j, int n, int mr, int nv)
+/* Rows [i, i + mr), columns [j, j + n) of c, n in ((nv - 1) * VW, nv * VW]; mr and nv are
+ * constants. */
+SW_VEC_FN void block(const sw_gemm *g, const float *panel, int64_t i, int64_t j, int n, int mr,
+                     int nv)
 {
     vf acc[12][PANEL];
     SW_UNROLL
     for (int r = 0; r < mr; r++)
         SW_UNROLL
-        for (int v = 0; v < nv; v++)
-            acc[r][v] = vzero();
+    for (int v = 0; v < nv; v++)
+        acc[r][v] = vzero();
     const float *a = g->a + i * g->a_row;
     const int64_t row = g->a_row, col = g->a_col;
     for (int64_t k = 0; k < g->k; k++) {
@@ -127,9 +133,10 @@ SW_VEC_FN void block(const sw_gemm *g, const float *panel, int64_t i, int64_t j,
     }
 }
 
-/* One panel, rows [i, end), nv constant. Narrow panels take more rows, to keep enough sums in flight. */
-SW_VEC_FN void panel_rows(const sw_gemm *g, const float *panel, int64_t i, int64_t end, int64_t j, int n,
-                          int nv)
+/* One panel, rows [i, end), nv constant. Narrow panels take more rows, to keep enough sums in
+ * flight. */
+SW_VEC_FN void panel_rows(const sw_gemm *g, const float *panel, int64_t i, int64_t end,
+                          int64_t j, int n, int nv)
 {
     for (; nv == 1 && end - i >= 12; i += 12)
         block(g, panel, i, j, n, 12, nv);
@@ -143,23 +150,27 @@ SW_VEC_FN void panel_rows(const sw_gemm *g, const float *panel, int64_t i, int64
         block(g, panel, i, j, n, 1, nv);
 }
 
-static void panel_rows_1(const sw_gemm *g, const float *panel, int64_t i, int64_t end, int64_t j, int n)
+static void panel_rows_1(const sw_gemm *g, const float *panel, int64_t i, int64_t end,
+                         int64_t j, int n)
 {
     panel_rows(g, panel, i, end, j, n, 1);
 }
 
-static void panel_rows_2(const sw_gemm *g, const float *panel, int64_t i, int64_t end, int64_t j, int n)
+static void panel_rows_2(const sw_gemm *g, const float *panel, int64_t i, int64_t end,
+                         int64_t j, int n)
 {
     panel_rows(g, panel, i, end, j, n, 2);
 }
 
 #if PANEL == 4
-static void panel_rows_3(const sw_gemm *g, const float *panel, int64_t i, int64_t end, int64_t j, int n)
+static void panel_rows_3(const sw_gemm *g, const float *panel, int64_t i, int64_t end,
+                         int64_t j, int n)
 {
     panel_rows(g, panel, i, end, j, n, 3);
 }
 
-static void panel_rows_4(const sw_gemm *g, const float *panel, int64_t i, int64_t end, int64_t j, int n)
+static void panel_rows_4(const sw_gemm *g, const float *panel, int64_t i, int64_t end,
+                         int64_t j, int n)
 {
     panel_rows(g, panel, i, end, j, n, 4);
 }

@@ -1,5 +1,5 @@
-/* Plain (batch, inner) to and from blocks of sixteen images, by VW x VW transposes in registers.
- * Each part takes one block and a range of the inner elements. */
+/* Plain (batch, inner) to and from blocks of sixteen images, by VW x VW transposes in
+ * registers. Each part takes one block and a range of the inner elements. */
 #include "kernels/cpu/isa/dense_internal.h"
 
 typedef struct {

@@ -1,6 +1,6 @@
-/* Pooling over blocks of sixteen images: each plane (block and channel) is a part of its own, so windows
- * may overlap without parts meeting. Sums run in the order of outputs, then of places in the window.
- * 2 x 2 windows that tile the image have their own loops. */
+/* Pooling over blocks of sixteen images: each plane (block and channel) is a part of its own,
+ * so windows may overlap without parts meeting. Sums run in the order of outputs, then of
+ * places in the window. 2 x 2 windows that tile the image have their own loops. */
 #include "kernels/cpu/isa/dense_internal.h"
 #include <math.h>
 
@@ -110,8 +110,8 @@ void swi_max_pool(float *y, uint8_t *index, const float *x, const sw_conv *s, co
 }
 
 /* dx of one window; `fresh` writes where otherwise is added. */
-SW_VEC_FN void max_window_dx(float *dx, const float *dy, const uint8_t *won, window w, int64_t row,
-                             int kernel_w, bool fresh)
+SW_VEC_FN void max_window_dx(float *dx, const float *dy, const uint8_t *won, window w,
+                             int64_t row, int kernel_w, bool fresh)
 {
     for (int lane = 0; lane < SWI_LANES; lane += VW) {
         const vf d = vload(dy + lane);
@@ -134,7 +134,8 @@ static void max_dx_part(void *arg, int part)
     const int64_t row = s->in_w * SWI_LANES;
     float *dx = j->out + in;
     const bool pair = is_pair(s);
-    const bool fresh = pair && !j->accumulate && 2 * s->out_h == s->in_h && 2 * s->out_w == s->in_w;
+    const bool fresh =
+        pair && !j->accumulate && 2 * s->out_h == s->in_h && 2 * s->out_w == s->in_w;
     if (!j->accumulate && !fresh)
         memset(dx, 0, (size_t)(s->in_h * row) * sizeof *dx);
     for (int64_t oy = 0; oy < s->out_h; oy++)

@@ -1,10 +1,10 @@
-/* One vector type per instruction set. The files of this folder are written in these names and compiled
- * once for each SW_ISA_ID: 2 is AVX-512, 1 AVX2 with FMA, 0 four lanes of compiler vectors, for SSE2 and
- * for other processors.
+/* One vector type per instruction set. The files of this folder are written in these names and
+ * compiled once for each SW_ISA_ID: 2 is AVX-512, 1 AVX2 with FMA, 0 four lanes of compiler
+ * vectors, for SSE2 and for other processors.
  *
- * Every operation is exact or rounds once per lane, so compilers cannot disagree. vfma of the base set is
- * a product and then a sum; the other two round once. Sums across lanes have one fixed order. Loads and
- * stores need no alignment. */
+ * Every operation is exact or rounds once per lane, so compilers cannot disagree. vfma of the
+ * base set is a product and then a sum; the other two round once. Sums across lanes have one
+ * fixed order. Loads and stores need no alignment. */
 #ifndef SW_VEC_H
 #define SW_VEC_H
 
@@ -13,11 +13,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Constants reach register blocks by inlining, and sums stay in registers only when the loops over them
- * are unrolled early. Under a sanitizer every access brings a test: the same code is left rolled up there,
- * or compiling it would take minutes. */
+/* Constants reach register blocks by inlining, and sums stay in registers only when the loops
+ * over them are unrolled early. Under a sanitizer every access brings a test: the same code is
+ * left rolled up there, or compiling it would take minutes. */
 #ifdef __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(undefined_behavior_sanitizer) ||             \
+#if __has_feature(address_sanitizer) || __has_feature(undefined_behavior_sanitizer) ||         \
     __has_feature(thread_sanitizer)
 #define SW_VEC_ROLLED
 #endif
@@ -89,7 +89,8 @@ SW_VEC_FN void vstore_n(float *p, vf v, int n)
 /* Where a maximum that stood at `best` gives way to x: greater, or the first NaN. */
 SW_VEC_FN vm vwins(vf x, vf best)
 {
-    return _mm512_cmp_ps_mask(x, best, _CMP_NLE_UQ) & _mm512_cmp_ps_mask(best, best, _CMP_ORD_Q);
+    return _mm512_cmp_ps_mask(x, best, _CMP_NLE_UQ) &
+           _mm512_cmp_ps_mask(best, best, _CMP_ORD_Q);
 }
 SW_VEC_FN vf vselect(vm m, vf yes, vf no)
 {
@@ -166,7 +167,8 @@ SW_VEC_FN void vstore_n(float *p, vf v, int n)
 }
 SW_VEC_FN vm vwins(vf x, vf best)
 {
-    return _mm256_and_ps(_mm256_cmp_ps(x, best, _CMP_NLE_UQ), _mm256_cmp_ps(best, best, _CMP_ORD_Q));
+    return _mm256_and_ps(_mm256_cmp_ps(x, best, _CMP_NLE_UQ),
+                         _mm256_cmp_ps(best, best, _CMP_ORD_Q));
 }
 SW_VEC_FN vf vselect(vm m, vf yes, vf no)
 {
@@ -281,20 +283,22 @@ SW_VEC_FN vf vzero(void)
     return vset1(0.0f);
 }
 
-/* out[i] = the sum of the lanes of vector i. Within each four lanes (0+2)+(1+3); then the upper half of
- * what is left is added to the lower until four are one. */
+/* out[i] = the sum of the lanes of vector i. Within each four lanes (0+2)+(1+3); then the upper
+ * half of what is left is added to the lower until four are one. */
 SW_VEC_FN void vsum4(float out[4], vf a, vf b, vf c, vf d)
 {
 #if SW_ISA_ID == 2
     const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
     const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
-    const __m512 s = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+    const __m512 s =
+        _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
     _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
 #elif SW_ISA_ID == 1
     const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
-    const __m256 h = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    const __m256 h =
+        _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
 #else
     const vf s = (vf){a[0], b[0], c[0], d[0]} + (vf){a[2], b[2], c[2], d[2]};
@@ -354,9 +358,10 @@ SW_VEC_FN void vtranspose(vf *r)
 
 /* ---- threads ----------------------------------------------------------------------------- */
 
-/* Parts may run anywhere: what they write must not overlap. Little work stays on this thread. */
-SW_VEC_FN void vparts(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n_parts,
-                      int worth)
+/* Parts may run anywhere: what they write must not overlap. Little work stays on this thread.
+ */
+SW_VEC_FN void vparts(const sw_par *par, void (*body)(void *arg, int part), void *arg,
+                      int n_parts, int worth)
 {
     if (par != 0 && par->n_threads > 1 && n_parts > 1 && worth) {
         par->run(par, body, arg, n_parts);
