@@ -34,6 +34,7 @@ typedef struct {
     int64_t in_c, in_h, in_w;
     int64_t out_c, out_h, out_w;
     int64_t kernel_h, kernel_w, stride, pad; /* pooling: out_c == in_c */
+    bool plain; /* x, y, dx, dy are plain (batch, c, h, w) instead of blocks */
 } sw_conv;
 
 typedef struct {
@@ -44,12 +45,14 @@ typedef struct {
     /* y = conv(x, w) + bias. w: (out_c, in_c, kernel_h, kernel_w), bias (out_c) or NULL. */
     void (*conv)(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
                  const sw_par *par);
-    /* dx = gradient of x from dy and w; scratch holds w turned round. */
+    /* dx = gradient of x from dy and w; scratch holds w turned round; none where
+     * images are plain. */
     size_t (*conv_dx_bytes)(const sw_conv *s);
     void (*conv_dx)(float *dx, const float *dy, const float *w, const sw_conv *s,
                     bool accumulate, void *scratch, const sw_par *par);
     /* dw (shape of w) and db (out_c; NULL: not wanted) from x and dy; scratch holds one partial
-     * sum of dw and db per chunk of images. Lanes of dy past the batch are zero. */
+     * sum of dw and db per chunk of images; none where they are plain. Lanes of dy past the
+     * batch are zero. */
     size_t (*conv_dw_bytes)(const sw_conv *s);
     void (*conv_dw)(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
                     bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par);

@@ -210,7 +210,8 @@ static sw_status gather(session *s, const swi_node *node, const sw_grad_desc *gr
         } else if (*grad_of(ctx, id) != SWI_NONE) {
             id = swi_contiguous(ctx, *grad_of(ctx, id));
         } else {
-            const swi_fill_attrs zero = {ctx->trace.values[id].type, 0.0f};
+            swi_fill_attrs zero;
+            swi_set_fill(&zero, &ctx->trace.values[id].type, 0.0f);
             SW_TRY(swi_apply(ctx, SW_OP_fill, NULL, 0, &zero, NULL, 0, NULL, &id));
         }
         if (ctx->status != SW_OK)
@@ -379,7 +380,8 @@ static sw_status backward(session *s, sw_value loss, sw_optimizer *const *optimi
         SW_FAIL(SW_INVALID,
                 "sw_backward: the loss depends on no parameter of these optimizers");
     SW_TRY(room_for_grads(ctx));
-    const swi_fill_attrs one = {value_of(ctx, loss.id - 1)->type, 1.0f};
+    swi_fill_attrs one;
+    swi_set_fill(&one, &value_of(ctx, loss.id - 1)->type, 1.0f);
     SW_TRY(swi_apply(ctx, SW_OP_fill, NULL, 0, &one, NULL, 0, NULL, grad_of(ctx, loss.id - 1)));
     SW_TRY(walk(s));
     return collect(s, optimizers, n, n_before);

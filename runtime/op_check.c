@@ -1,10 +1,11 @@
 /* sw_op_check: every test that an op's descriptor promises, over its cases, through real execs.
  *
  * For each case: the forward against the double-precision reference; gradients against central
- * differences of the reference along random directions; then the same bits from three threads, from
- * immediate mode, in evaluation, from slices, with and without in-place results, and in memory where
- * dead bytes are NaN; gradients that add up when the op is used twice, and that do not depend on
- * which of the others are wanted; and the bytes that are kept for backward. */
+ * differences of the reference along random directions, both with each instruction set that
+ * this machine has; then the same bits from three threads, from immediate mode, in evaluation,
+ * from slices, with and without in-place results, and in memory where dead bytes are NaN;
+ * gradients that add up when the op is used twice, and that do not depend on which of the
+ * others are wanted; and the bytes that are kept for backward. */
 #include "kernels/rng.h"
 #include "runtime/op_check.h"
 #include <math.h>
@@ -26,8 +27,9 @@ void swi_check_verdict(swi_check *c, bool good, const char *what, const char *fo
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    snprintf(line, sizeof line, "%s, case %s: %s: %s", c->desc->name,
-             c->spec != NULL && c->spec->name != NULL ? c->spec->name : "?", what, text);
+    snprintf(line, sizeof line, "%s, case %s: %s%s%s: %s", c->desc->name,
+             c->spec != NULL && c->spec->name != NULL ? c->spec->name : "?", what,
+             c->isa != NULL ? " with " : "", c->isa != NULL ? c->isa : "", text);
     if (c->report != NULL)
         c->report(c->to, line);
 }
@@ -37,10 +39,14 @@ void swi_check_verdict(swi_check *c, bool good, const char *what, const char *fo
 static double as_double(const void *from, sw_dtype dtype, int64_t i)
 {
     switch (dtype) {
-    case SW_F64: return ((const double *)from)[i];
-    case SW_I32: return (double)((const int32_t *)from)[i];
-    case SW_U8: return (double)((const uint8_t *)from)[i];
-    default: return (double)((const float *)from)[i];
+    case SW_F64:
+        return ((const double *)from)[i];
+    case SW_I32:
+        return (double)((const int32_t *)from)[i];
+    case SW_U8:
+        return (double)((const uint8_t *)from)[i];
+    default:
+        return (double)((const float *)from)[i];
     }
 }
 
@@ -71,11 +77,12 @@ static sw_status check_forward(swi_check *c, const swi_check_result *base)
             }
         }
         const bool exact = c->out[i].type.dtype == SW_I32 || c->out[i].type.dtype == SW_U8;
-        swi_check_verdict(c, worst <= (exact ? 0.0 : bound * largest), "forward",
-                          "output %d, element %lld is %.9g, the reference says %.9g (largest %.3g, "
-                          "bound %.1g)", i, (long long)at,
-                          as_double(base->out[i], c->out[i].type.dtype, at), out[i][at], largest,
-                          bound);
+        swi_check_verdict(
+            c, worst <= (exact ? 0.0 : bound * largest), "forward",
+            "output %d, element %lld is %.9g, the reference says %.9g (largest %.3g, "
+            "bound %.1g)",
+            i, (long long)at, as_double(base->out[i], c->out[i].type.dtype, at), out[i][at],
+            largest, bound);
     }
     return SW_OK;
 }
@@ -83,7 +90,8 @@ static sw_status check_forward(swi_check *c, const swi_check_result *base)
 /* ---- gradients --------------------------------------------------------------------------- */
 
 /* `only`: the input that moves; -1: all that are wanted. */
-static sw_status check_direction(swi_check *c, const swi_check_result *base, int only, int number)
+static sw_status check_direction(swi_check *c, const swi_check_result *base, int only,
+                                 int number)
 {
     double *direction[SWI_CHECK_INPUTS] = {NULL};
     double analytic = 0.0, norm = 0.0, up, down;
@@ -107,14 +115,15 @@ static sw_status check_direction(swi_check *c, const swi_check_result *base, int
     SW_TRY(swi_check_loss(c, direction, -STEP, &down));
     const double numeric = (up - down) / (2.0 * STEP);
     const double bound = c->spec->gradient_error > 0.0 ? c->spec->gradient_error : 1e-3;
-    /* A direction nearly across the gradient has a derivative near zero: the gradient's length is
-     * what a usual one is as large as. 1e-7: rounding of the differences themselves. */
+    /* A direction nearly across the gradient has a derivative near zero: the gradient's length
+     * is what a usual one is as large as. 1e-7: rounding of the differences themselves. */
     const double size = fmax(fmax(fabs(numeric), 0.05 * sqrt(norm)), 1e-7 / bound);
     const double error = fabs(analytic - numeric) / size;
-    swi_check_verdict(c, error <= fmin(bound, 1e-3), "gradient",
-                      "along direction %d of input %d the gradient gives %.9g, differences %.9g: "
-                      "relative error %.2g, bound %.1g", number, only, analytic, numeric, error,
-                      bound);
+    swi_check_verdict(
+        c, error <= fmin(bound, 1e-3), "gradient",
+        "along direction %d of input %d the gradient gives %.9g, differences %.9g: "
+        "relative error %.2g, bound %.1g",
+        number, only, analytic, numeric, error, bound);
     return SW_OK;
 }
 
@@ -139,7 +148,8 @@ static void near(swi_check *c, const char *what, int input, const float *a, cons
         double error = fabs((double)a[k] - wanted);
         if (!(error <= HUGE_VAL))
             error = HUGE_VAL;
-        largest = fmax(largest, fmax(fabs((double)b[k]), more != NULL ? fabs((double)more[k]) : 0));
+        largest =
+            fmax(largest, fmax(fabs((double)b[k]), more != NULL ? fabs((double)more[k]) : 0));
         if (error > worst) {
             worst = error;
             at = k;
@@ -188,6 +198,26 @@ static sw_status same(swi_check *c, sw_exec *exec, uint32_t flags, const char *w
     return SW_OK;
 }
 
+/* Other kernels, other bits: forward and gradients against the reference again. */
+static sw_status check_lower(swi_check *c, uint32_t flags)
+{
+    static const char *const names[] = {"base", "avx2"};
+    sw_status status = SW_OK;
+    for (int i = 0; i < 2 && status == SW_OK; i++) {
+        swi_check_result r;
+        if (c->lower[i] == NULL)
+            continue;
+        c->isa = names[i];
+        status = swi_check_run(c, c->lower[i], flags, -1, &r);
+        if (status == SW_OK)
+            status = check_forward(c, &r);
+        if (status == SW_OK && (flags & SWI_CHECK_TRAIN) != 0)
+            status = check_gradients(c, &r);
+    }
+    c->isa = NULL;
+    return status;
+}
+
 static sw_status check_case(swi_check *c)
 {
     const uint32_t train = c->n_wanted > 0 ? SWI_CHECK_TRAIN : 0, give = SWI_CHECK_GIVE;
@@ -195,6 +225,7 @@ static sw_status check_case(swi_check *c)
     swi_check_result base;
     SW_TRY(swi_check_run(c, c->plain, all, -1, &base));
     SW_TRY(check_forward(c, &base));
+    SW_TRY(check_lower(c, all));
     SW_TRY(same(c, c->threads, all, "three threads", &base));
     SW_TRY(same(c, c->plain, all | SWI_CHECK_NOW, "immediate mode", &base));
     SW_TRY(same(c, c->plain, give, "evaluation", &base));
@@ -214,12 +245,18 @@ static sw_status check_case(swi_check *c)
 
 static sw_status make_execs(swi_check *c)
 {
-    const sw_exec_opts one = {.size = sizeof one, .seed = 7}, three = {.size = sizeof three,
-                                                                      .seed = 7, .threads = 3};
+    const sw_exec_opts one = {.size = sizeof one, .seed = 7},
+                       three = {.size = sizeof three, .seed = 7, .threads = 3};
     const sw_exec_opts apart = {.size = sizeof apart, .seed = 7, .no_inplace = 1};
     SW_TRY(sw_exec_create(&c->plain, &one));
     SW_TRY(sw_exec_create(&c->threads, &three));
-    return sw_exec_create(&c->apart, &apart);
+    SW_TRY(sw_exec_create(&c->apart, &apart));
+    for (int i = 0; i < 2 && i < (int)c->plain->isa; i++) {
+        const sw_exec_opts lower = {
+            .size = sizeof lower, .seed = 7, .isa = i == 0 ? "base" : "avx2"};
+        SW_TRY(sw_exec_create(&c->lower[i], &lower));
+    }
+    return SW_OK;
 }
 
 /* Not fitting the memory is no verdict about the op; any other refusal is. */
@@ -257,6 +294,8 @@ sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), v
     sw_exec_destroy(c->plain);
     sw_exec_destroy(c->threads);
     sw_exec_destroy(c->apart);
+    sw_exec_destroy(c->lower[0]);
+    sw_exec_destroy(c->lower[1]);
     if (n_checks != NULL)
         *n_checks = c->n_checks;
     if (n_failures != NULL)

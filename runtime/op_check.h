@@ -3,7 +3,8 @@
  *   op_check.c          the list of checks, verdicts and lines of the report
  *   op_check_case.c     operands from Philox, their doubles, the double-precision loss
  *   op_check_run.c      the step function around the op, and one run of it
- *   op_check_program.c  what the plan keeps, and the program run in memory that punishes mistakes */
+ *   op_check_program.c  what the plan keeps, and the program run in memory that punishes
+ * mistakes */
 #ifndef SW_OP_CHECK_H
 #define SW_OP_CHECK_H
 
@@ -13,14 +14,15 @@
 #define SWI_CHECK_OUTPUTS 8
 
 typedef struct {
-    sw_type type;      /* plain layout */
-    sw_layout layout;  /* as the case wants it */
-    int64_t n;         /* elements */
-    void *data;        /* n of them */
-    double *exact;     /* the same as doubles */
-    sw_type wide_type; /* one element more at both ends of the last axis; a scalar stays as it is */
+    sw_type type;     /* plain layout */
+    sw_layout layout; /* as the case wants it */
+    int64_t n;        /* elements */
+    void *data;       /* n of them */
+    double *exact;    /* the same as doubles */
+    sw_type
+        wide_type; /* one element more at both ends of the last axis; a scalar stays as it is */
     int64_t wide_n;
-    void *wide; /* data inside of other numbers */
+    void *wide;  /* data inside of other numbers */
     bool wanted; /* gradients flow to it: a parameter. Else an input of the run */
     sw_param param, wide_param;
 } swi_check_operand;
@@ -28,7 +30,8 @@ typedef struct {
 typedef struct {
     sw_type type; /* plain layout */
     int64_t n;
-    float *weight[2]; /* the loss is the sum of output * weight[0]; F32 only. [1]: of a second use */
+    float *weight[2]; /* the loss is the sum of output * weight[0]; F32 only. [1]: of a second
+                         use */
 } swi_check_output;
 
 typedef struct {
@@ -42,7 +45,9 @@ typedef struct {
     sw_model *model; /* NULL when nothing is wanted */
     sw_optimizer *optimizer;
     sw_exec *plain, *threads, *apart; /* one thread; three; one without the in-place pass */
-    struct swi_check_block *blocks;   /* freed with the case */
+    sw_exec *lower[2];                /* older instruction sets; NULL where there is none */
+    const char *isa; /* of the checks that run now, for the report; NULL: the best */
+    struct swi_check_block *blocks; /* freed with the case */
     void (*report)(void *to, const char *line);
     void *to;
     uint32_t n_checks, n_failures;
@@ -50,9 +55,10 @@ typedef struct {
 
 /* How the op is used in a run. */
 enum {
-    SWI_CHECK_TRAIN = 1,   /* with a loss and its gradients */
-    SWI_CHECK_GIVE = 2,    /* outputs leave the run */
-    SWI_CHECK_MADE = 4,    /* each F32 input is the result of another op, so its bytes may be taken */
+    SWI_CHECK_TRAIN = 1, /* with a loss and its gradients */
+    SWI_CHECK_GIVE = 2,  /* outputs leave the run */
+    SWI_CHECK_MADE =
+        4, /* each F32 input is the result of another op, so its bytes may be taken */
     SWI_CHECK_SLICED = 8,  /* each input is a slice of something larger */
     SWI_CHECK_TWICE = 16,  /* the op is used twice on the same inputs */
     SWI_CHECK_SECOND = 32, /* with the second weights */
@@ -63,7 +69,7 @@ enum {
 typedef struct {
     void *out[SWI_CHECK_OUTPUTS];
     float *grad[SWI_CHECK_INPUTS]; /* NULL where not wanted */
-    bool clean; /* sliced: gradients outside the slice are zero */
+    bool clean;                    /* sliced: gradients outside the slice are zero */
 } swi_check_result;
 
 /* Everything that a run needs, alive as long as the case's blocks. */
@@ -94,7 +100,8 @@ sw_status swi_check_model_fill(swi_check *c, sw_exec *exec);
 sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, int alone,
                         swi_check_result *out);
 sw_status swi_check_result_take(swi_check *c, swi_check_result *out);
-sw_status swi_check_read_gradients(swi_check *c, uint32_t flags, int alone, swi_check_result *out);
+sw_status swi_check_read_gradients(swi_check *c, uint32_t flags, int alone,
+                                   swi_check_result *out);
 bool swi_check_same(const swi_check *c, const swi_check_result *a, const swi_check_result *b,
                     char *where, size_t bytes);
 
@@ -102,10 +109,11 @@ bool swi_check_same(const swi_check *c, const swi_check_result *a, const swi_che
 void swi_check_verdict(swi_check *c, bool good, const char *what, const char *format, ...)
     SW_PRINTF(4, 5);
 
-/* The in-place pass took the bytes of a MADE input in the last run of `exec`, where the descriptor
- * allows it and sizes fit. */
+/* The in-place pass took the bytes of a MADE input in the last run of `exec`, where the
+ * descriptor allows it and sizes fit. */
 void swi_check_taken(swi_check *c, const sw_exec *exec);
-/* Saved bytes, and runs in memory where everything dead is NaN. `base` has the expected gradients. */
+/* Saved bytes, and runs in memory where everything dead is NaN. `base` has the expected
+ * gradients. */
 sw_status swi_check_program(swi_check *c, uint32_t flags, const swi_check_result *base);
 
 #endif

@@ -1,5 +1,5 @@
-/* One case of an op's descriptor: operands by Philox, the same as doubles, and the double-precision
- * forward behind a loss of fixed random weights. */
+/* One case of an op's descriptor: operands by Philox, the same as doubles, and the
+ * double-precision forward behind a loss of fixed random weights. */
 #include "kernels/rng.h"
 #include "runtime/op_check.h"
 #include <math.h>
@@ -59,20 +59,32 @@ static sw_status fill_floats(swi_check *c, float *to, int64_t n, sw_fill fill, i
 static void store_element(void *to, sw_dtype dtype, int64_t i, float x)
 {
     switch (dtype) {
-    case SW_F64: ((double *)to)[i] = (double)x; break;
-    case SW_I32: ((int32_t *)to)[i] = (int32_t)x; break;
-    case SW_U8: ((uint8_t *)to)[i] = (uint8_t)(int32_t)x; break;
-    default: ((float *)to)[i] = x; break;
+    case SW_F64:
+        ((double *)to)[i] = (double)x;
+        break;
+    case SW_I32:
+        ((int32_t *)to)[i] = (int32_t)x;
+        break;
+    case SW_U8:
+        ((uint8_t *)to)[i] = (uint8_t)(int32_t)x;
+        break;
+    default:
+        ((float *)to)[i] = x;
+        break;
     }
 }
 
 static double element(const void *from, sw_dtype dtype, int64_t i)
 {
     switch (dtype) {
-    case SW_F64: return ((const double *)from)[i];
-    case SW_I32: return (double)((const int32_t *)from)[i];
-    case SW_U8: return (double)((const uint8_t *)from)[i];
-    default: return (double)((const float *)from)[i];
+    case SW_F64:
+        return ((const double *)from)[i];
+    case SW_I32:
+        return (double)((const int32_t *)from)[i];
+    case SW_U8:
+        return (double)((const uint8_t *)from)[i];
+    default:
+        return (double)((const float *)from)[i];
     }
 }
 
@@ -98,7 +110,8 @@ static sw_status widen(swi_check *c, swi_check_operand *o)
     return SW_OK;
 }
 
-/* Gradients are checked for what some gradient kernel makes. A rule answers for every F32 input. */
+/* Gradients are checked for what some gradient kernel makes. A rule answers for every F32
+ * input. */
 static bool is_wanted(const sw_op_desc *d, const swi_check_operand *o, int i)
 {
     if (d->no_gradient || o->type.dtype != SW_F32)
@@ -126,7 +139,8 @@ static sw_status make_operand(swi_check *c, int i)
     SW_TRY(swi_check_take(c, &floats, (size_t)o->n * sizeof(float)));
     SW_TRY(swi_check_take(c, &exact, (size_t)o->n * sizeof(double)));
     SW_TRY(swi_check_take(c, &o->data, (size_t)o->n * sw_dtype_bytes(o->type.dtype)));
-    const uint32_t stream = sw_rng_stream(c->desc->name) + 64u * (uint32_t)c->index + (uint32_t)i;
+    const uint32_t stream =
+        sw_rng_stream(c->desc->name) + 64u * (uint32_t)c->index + (uint32_t)i;
     SW_TRY(fill_floats(c, floats, o->n, c->spec->fill[spec], c->spec->limit, stream));
     o->exact = exact;
     for (int64_t k = 0; k < o->n; k++) {
@@ -234,9 +248,16 @@ sw_status swi_check_reference(swi_check *c, double *const *in, double **out)
         out_type[i] = c->out[i].type;
         memset(out[i], 0, (size_t)c->out[i].n * sizeof(double));
     }
-    const sw_reference r = {.in = (const double *const *)in, .in_type = in_type, .n_in = c->n_in,
-                            .out = out, .out_type = out_type, .attrs = c->spec->attrs,
-                            .seed = c->plain->seed, .stream = stream_of(c), .step = 3, .run = 1};
+    const sw_reference r = {.in = (const double *const *)in,
+                            .in_type = in_type,
+                            .n_in = c->n_in,
+                            .out = out,
+                            .out_type = out_type,
+                            .attrs = c->spec->attrs,
+                            .seed = c->plain->seed,
+                            .stream = stream_of(c),
+                            .step = 3,
+                            .run = 1};
     return c->desc->reference(&r);
 }
 

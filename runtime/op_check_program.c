@@ -1,10 +1,12 @@
-/* Checks that look at the program: did a result take its input's place, what lives from the forward
- * part to the backward part, and does the program compute the same in memory that punishes mistakes.
+/* Checks that look at the program: did a result take its input's place, what lives from the
+ * forward part to the backward part, and does the program compute the same in memory that
+ * punishes mistakes.
  *
- * The punishing memory is a block of our own in place of the step arena: storages are all ones (NaN)
- * when they are born and again when they die, and after each op every byte that is not its own must be
- * as it was. So an op that reads what it has not declared, reads what it has not written, leaves a
- * part unwritten or writes past its scratch is seen, wherever the plan happened to put things. */
+ * The punishing memory is a block of our own in place of the step arena: storages are all ones
+ * (NaN) when they are born and again when they die, and after each op every byte that is not
+ * its own must be as it was. So an op that reads what it has not declared, reads what it has
+ * not written, leaves a part unwritten or writes past its scratch is seen, wherever the plan
+ * happened to put things. */
 #include "runtime/op_check.h"
 #include "runtime/run_internal.h"
 #include <stdio.h>
@@ -84,8 +86,8 @@ static void mark(const swi_check *c, const swi_trace *t, unsigned char *marks)
 static bool lives_at(const swi_trace *t, uint32_t s, uint32_t at)
 {
     const swi_storage *x = &t->storages[s];
-    return x->segment == SWI_SEG_STEP && x->alias == s && x->birth != SWI_NONE && x->birth < at &&
-           x->death >= at;
+    return x->segment == SWI_SEG_STEP && x->alias == s && x->birth != SWI_NONE &&
+           x->birth < at && x->death >= at;
 }
 
 static void check_saved(swi_check *c, const swi_program *p, const unsigned char *marks)
@@ -107,8 +109,8 @@ static void check_saved(swi_check *c, const swi_program *p, const unsigned char 
             swi_storage_name(t, s, extra, sizeof extra);
     }
     swi_check_verdict(c, kept == named && extra[0] == '\0', "saved bytes",
-                      "%zu bytes are kept for backward, the save policy names %zu%s%s", kept, named,
-                      extra[0] != '\0' ? "; also kept: " : "", extra);
+                      "%zu bytes are kept for backward, the save policy names %zu%s%s", kept,
+                      named, extra[0] != '\0' ? "; also kept: " : "", extra);
 }
 
 /* ---- punishing memory -------------------------------------------------------------------- */
@@ -178,13 +180,17 @@ static sw_status take_prison(swi_check *c, const swi_program *p, prison *x)
     SW_TRY(swi_check_take(c, &memory, p->height + 2 * SW_ALIGN));
     SW_TRY(swi_check_take(c, &shadow, p->height + SW_ALIGN));
     const uintptr_t at = ((uintptr_t)memory + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
-    *x = (prison){.p = p, .memory = (unsigned char *)at, .shadow = shadow,
-                  .scribble_op = SWI_NONE, .scribble = SWI_NONE};
+    *x = (prison){.p = p,
+                  .memory = (unsigned char *)at,
+                  .shadow = shadow,
+                  .scribble_op = SWI_NONE,
+                  .scribble = SWI_NONE};
     return SW_OK;
 }
 
 /* Run the program in the prison and read what leaves it. */
-static sw_status serve(swi_check *c, swi_program *p, prison *x, uint32_t flags, swi_check_result *r)
+static sw_status serve(swi_check *c, swi_program *p, prison *x, uint32_t flags,
+                       swi_check_result *r)
 {
     unsigned char *base[SWI_SEG_COUNT + 1];
     swi_check_call call;
@@ -214,7 +220,8 @@ static sw_status check_need(swi_check *c, swi_program *p, prison *x, uint32_t fl
     for (uint32_t s = 0; s < t->n_storages; s++) {
         bool floats = true;
         for (uint32_t v = 0; v < t->n_values; v++)
-            floats &= root_of(t, t->values[v].storage) != s || t->values[v].type.dtype == SW_F32;
+            floats &=
+                root_of(t, t->values[v].storage) != s || t->values[v].type.dtype == SW_F32;
         if (!lives_at(t, s, at) || (marks[s] & (NAMED | OWN)) == 0 || !floats)
             continue;
         swi_check_result lost;
@@ -250,10 +257,16 @@ sw_status swi_check_program(swi_check *c, uint32_t flags, const swi_check_result
     const bool same = swi_check_same(c, base, &served, where, sizeof where);
     swi_check_verdict(c, same, "dead bytes",
                       "%s when everything that is not live is NaN: something undeclared or "
-                      "unwritten is read", where);
-    swi_check_verdict(c, !x.stray, "stray write", "%s writes at byte %zu of the arena, outside of "
-                      "its outputs and scratch", x.stray ? swi_node_name(&p->trace,
-                      &p->trace.nodes[p->ops[x.stray_op].node], name, sizeof name) : "", x.stray_at);
+                      "unwritten is read",
+                      where);
+    swi_check_verdict(c, !x.stray, "stray write",
+                      "%s writes at byte %zu of the arena, outside of "
+                      "its outputs and scratch",
+                      x.stray
+                          ? swi_node_name(&p->trace, &p->trace.nodes[p->ops[x.stray_op].node],
+                                          name, sizeof name)
+                          : "",
+                      x.stray_at);
     if ((flags & SWI_CHECK_TRAIN) == 0 || (flags & SWI_CHECK_MADE) == 0)
         return SW_OK;
     void *marks;

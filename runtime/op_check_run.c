@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Inputs of the run: the operands that are no parameters, then the weights of the F32 outputs. */
+/* Inputs of the run: the operands that are no parameters, then the weights of the F32 outputs.
+ */
 static int input_of_operand(const swi_check *c, int i)
 {
     int n = 0;
@@ -77,7 +78,8 @@ static void step(sw_ctx *ctx, void *user)
 static sw_status add_input(sw_array *inputs, int *n, sw_type type, const void *data)
 {
     if (*n == SWI_MAX_INPUTS)
-        SW_FAIL(SW_INVALID, "a case with more than %d inputs that have no gradient", SWI_MAX_INPUTS);
+        SW_FAIL(SW_INVALID, "a case with more than %d inputs that have no gradient",
+                SWI_MAX_INPUTS);
     inputs[(*n)++] = (sw_array){type.dtype, type.shape, data};
     return SW_OK;
 }
@@ -105,12 +107,19 @@ sw_status swi_check_call_fill(swi_check *c, uint32_t flags, int alone, swi_check
             SW_TRY(add_input(call->inputs, &n, flat, o->weight[1]));
     }
     call->args = (sw_run_args){
-        .size = sizeof call->args, .fn = step, .user = &call->use, .models = &c->model,
-        .n_models = c->model != NULL, .inputs = call->inputs, .n_inputs = n,
+        .size = sizeof call->args,
+        .fn = step,
+        .user = &call->use,
+        .models = &c->model,
+        .n_models = c->model != NULL,
+        .inputs = call->inputs,
+        .n_inputs = n,
         .mode = (flags & SWI_CHECK_TRAIN) != 0 ? SW_TRAIN : SW_EVAL,
         .immediate = (flags & SWI_CHECK_NOW) != 0,
         /* `user` may be at the same address for another use: the variant tells them apart. */
-        .variant = flags | (uint64_t)(alone + 1) << 8 | (uint64_t)c->index << 24, .step = 3, .run = 1};
+        .variant = flags | (uint64_t)(alone + 1) << 8 | (uint64_t)c->index << 24,
+        .step = 3,
+        .run = 1};
     return SW_OK;
 }
 
@@ -190,7 +199,8 @@ static bool is_type(const sw_array *a, const sw_type *type)
                   (size_t)a->shape.rank * sizeof a->shape.dim[0]) == 0;
 }
 
-sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, int alone, swi_check_result *r)
+sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, int alone,
+                        swi_check_result *r)
 {
     swi_check_call call;
     SW_TRY(swi_check_result_take(c, r));
@@ -211,8 +221,8 @@ sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, int alone, 
 
 /* ---- comparing bits ---------------------------------------------------------------------- */
 
-static bool same_bytes(const void *a, const void *b, size_t bytes, size_t element, const char *what,
-                       int i, char *where, size_t room)
+static bool same_bytes(const void *a, const void *b, size_t bytes, size_t element,
+                       const char *what, int i, char *where, size_t room)
 {
     const unsigned char *x = a, *y = b;
     size_t n = 0;
@@ -237,8 +247,8 @@ bool swi_check_same(const swi_check *c, const swi_check_result *a, const swi_che
             return false;
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i].wanted &&
-            !same_bytes(a->grad[i], b->grad[i], (size_t)c->in[i].n * sizeof(float), sizeof(float),
-                        "the gradient of input", i, where, bytes))
+            !same_bytes(a->grad[i], b->grad[i], (size_t)c->in[i].n * sizeof(float),
+                        sizeof(float), "the gradient of input", i, where, bytes))
             return false;
     return true;
 }

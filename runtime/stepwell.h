@@ -102,7 +102,7 @@ typedef struct {
     int max_programs; /* bound of the keys that are remembered; 0: 4096. The least recently used
                          goes */
     const char *isa;  /* NULL: the best of this machine; "avx512", "avx2", "base" */
-    int no_phases; /* 1: neither count what lives nor read clocks, to see what that costs */
+    int no_phases;    /* 1: neither count what lives nor read clocks, to see what that costs */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs. */
@@ -623,8 +623,8 @@ typedef struct {
 /* Register an op; the descriptor is copied (what it points to is kept). Names are unique. Not
  * while another thread traces. */
 SW_MUST_USE SW_API sw_status sw_op_register(const sw_op_desc *desc, uint32_t *id);
-/* Append one op; returns its first output. attrs are copied. `outs` (or NULL) receives all
- * n_out. */
+/* Append one op; returns its first output. attrs are copied, and compared byte for byte where
+ * two traces are: keep their padding zero. `outs` (or NULL) receives all n_out. */
 SW_API sw_value sw_op_apply(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
                             const void *attrs);
 SW_API sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,

@@ -60,6 +60,23 @@ const char *swi_shape_text(const sw_shape *shape, char *to)
     return to;
 }
 
+void swi_set_shape(sw_shape *to, const sw_shape *from)
+{
+    memset(to, 0, sizeof *to);
+    to->rank = from->rank;
+    for (int i = 0; i < from->rank && i < SW_MAX_RANK; i++)
+        to->dim[i] = from->dim[i];
+}
+
+void swi_set_fill(swi_fill_attrs *to, const sw_type *type, float value)
+{
+    memset(to, 0, sizeof *to);
+    to->type.dtype = type->dtype;
+    to->type.layout = type->layout;
+    swi_set_shape(&to->type.shape, &type->shape);
+    to->value = value;
+}
+
 bool swi_same_shape(const sw_shape *a, const sw_shape *b)
 {
     return a->rank == b->rank &&
@@ -103,10 +120,11 @@ sw_layout swi_layout_keep(const sw_type *in, int n_in, const void *attrs)
     return SW_PLAIN;
 }
 
-sw_layout swi_layout_n16(const sw_type *in, int n_in, const void *attrs)
+sw_layout swi_layout_image(const sw_type *in, int n_in, const void *attrs)
 {
-    (void)in, (void)n_in, (void)attrs;
-    return SW_N16;
+    (void)n_in, (void)attrs;
+    const int64_t batch = in[0].shape.dim[0], empty = (16 - batch % 16) % 16;
+    return in[0].shape.rank == 4 && empty <= batch / 4 ? SW_N16 : SW_PLAIN;
 }
 
 sw_status swi_broadcast(const char *op, const sw_shape *a, const sw_shape *b, sw_shape *out)

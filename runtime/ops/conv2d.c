@@ -1,6 +1,5 @@
 /* y (batch, out, h', w') = convolution of x (batch, in, h, w) with w (out, in, kh, kw), plus b
- * (out). Cross-correlation, as everywhere in this field. Images lie in blocks of sixteen
- * (SW_N16).
+ * (out). Cross-correlation, as everywhere in this field. y has the layout of x.
  *
  * Keeps x for dw and w for dx. */
 #include "kernels/dispatch.h"
@@ -32,15 +31,16 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
         SW_FAIL(SW_INVALID, "conv2d: bias %s for weight %s", swi_shape_text(&in[2].shape, s),
                 swi_shape_text(w, t));
     out[0] = (sw_type){SW_F32,
-                       SW_N16,
+                       in[0].layout,
                        {4,
                         {x->dim[0], w->dim[0], out_dim(x->dim[2], w->dim[2], a),
                          out_dim(x->dim[3], w->dim[3], a)}}};
     return SW_OK;
 }
 
-static sw_conv geometry(const sw_shape *x, const sw_shape *w, const swi_conv_attrs *a)
+static sw_conv geometry(const sw_type *image, const sw_shape *w, const swi_conv_attrs *a)
 {
+    const sw_shape *x = &image->shape;
     return (sw_conv){.batch = x->dim[0],
                      .in_c = x->dim[1],
                      .in_h = x->dim[2],
@@ -51,12 +51,13 @@ static sw_conv geometry(const sw_shape *x, const sw_shape *w, const swi_conv_att
                      .kernel_h = w->dim[2],
                      .kernel_w = w->dim[3],
                      .stride = a->stride,
-                     .pad = a->pad};
+                     .pad = a->pad,
+                     .plain = image->layout == SW_PLAIN};
 }
 
 static sw_status forward(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->in[0].type.shape, &l->in[1].type.shape, l->attrs);
+    const sw_conv s = geometry(&l->in[0].type, &l->in[1].type.shape, l->attrs);
     sw_dense(l->isa)->conv(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),
                            l->n_in > 2 ? swi_in(l, 2) : NULL, &s, l->par);
     return SW_OK;
@@ -65,13 +66,13 @@ static sw_status forward(const sw_launch *l)
 /* in: w, dy; out: dx */
 static size_t dx_bytes(const sw_kernel_info *info)
 {
-    const sw_conv s = geometry(&info->out[0].shape, &info->in[0].shape, info->attrs);
+    const sw_conv s = geometry(&info->out[0], &info->in[0].shape, info->attrs);
     return sw_dense(info->isa)->conv_dx_bytes(&s);
 }
 
 static sw_status dx_kernel(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->out[0].type.shape, &l->in[0].type.shape, l->attrs);
+    const sw_conv s = geometry(&l->out[0].type, &l->in[0].type.shape, l->attrs);
     sw_dense(l->isa)->conv_dx(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), &s, swi_adds(l, 0),
                               l->scratch, l->par);
     return SW_OK;
@@ -80,31 +81,34 @@ static sw_status dx_kernel(const sw_launch *l)
 /* in: x, dy; out: dw [, db] */
 static size_t dw_bytes(const sw_kernel_info *info)
 {
-    const sw_conv s = geometry(&info->in[0].shape, &info->out[0].shape, info->attrs);
+    const sw_conv s = geometry(&info->in[0], &info->out[0].shape, info->attrs);
     return sw_dense(info->isa)->conv_dw_bytes(&s);
 }
 
 static sw_status dw_kernel(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->in[0].type.shape, &l->out[0].type.shape, l->attrs);
+    const sw_conv s = geometry(&l->in[0].type, &l->out[0].type.shape, l->attrs);
     sw_dense(l->isa)->conv_dw(swi_out(l, 0), l->n_out > 1 ? swi_out(l, 1) : NULL, swi_in(l, 0),
                               swi_in(l, 1), &s, swi_adds(l, 0), l->n_out > 1 && swi_adds(l, 1),
                               l->scratch, l->par);
     return SW_OK;
 }
 
-/* Sum of dy per channel, image block after image block, lanes last. in: dy; out: db */
+/* Sum of dy per channel in sixteen lanes, one for each image of a block or for every sixteenth
+ * place of a plain plane; image after image, lanes last. in: dy; out: db */
 static sw_status db_kernel(const sw_launch *l)
 {
-    const sw_shape *s = &l->in[0].type.shape;
-    const int64_t blocks = (s->dim[0] + 15) / 16, area = s->dim[2] * s->dim[3];
+    const sw_type *type = &l->in[0].type;
+    const sw_shape *s = &type->shape;
+    const bool plain = type->layout == SW_PLAIN;
+    const int64_t n = plain ? s->dim[0] : (s->dim[0] + 15) / 16;
+    const int64_t size = s->dim[2] * s->dim[3] * (plain ? 1 : 16);
     for (int64_t c = 0; c < s->dim[1]; c++) {
         float lane[16] = {0}, sum = 0;
-        for (int64_t b = 0; b < blocks; b++) {
-            const float *dy = swi_in(l, 0) + (b * s->dim[1] + c) * area * 16;
-            for (int64_t i = 0; i < area; i++)
-                for (int k = 0; k < 16; k++)
-                    lane[k] += dy[i * 16 + k];
+        for (int64_t b = 0; b < n; b++) {
+            const float *dy = swi_in(l, 0) + (b * s->dim[1] + c) * size;
+            for (int64_t i = 0; i < size; i++)
+                lane[i % 16] += dy[i];
         }
         for (int k = 0; k < 16; k++)
             sum += lane[k];
@@ -181,9 +185,17 @@ static const sw_op_case cases[] = {
      .n_in = 3,
      .in = {SWI_F32(3, 1, 8, 8), SWI_F32(6, 1, 5, 5), SWI_F32(6)},
      .attrs = &attrs[0]},
-    {.name = "tail of images",
+    {.name = "5x5, blocks",
+     .n_in = 3,
+     .in = {SWI_F32(16, 1, 6, 7), SWI_F32(6, 1, 5, 5), SWI_F32(6)},
+     .attrs = &attrs[0]},
+    {.name = "17 images",
      .n_in = 3,
      .in = {SWI_F32(17, 3, 6, 5), SWI_F32(4, 3, 3, 3), SWI_F32(4)},
+     .attrs = &attrs[1]},
+    {.name = "blocks, the last not full",
+     .n_in = 3,
+     .in = {SWI_F32(30, 3, 4, 5), SWI_F32(4, 3, 3, 3), SWI_F32(4)},
      .attrs = &attrs[1]},
     {.name = "stride 2",
      .n_in = 3,
@@ -192,6 +204,10 @@ static const sw_op_case cases[] = {
     {.name = "stride 2, padding",
      .n_in = 2,
      .in = {SWI_F32(5, 3, 8, 7), SWI_F32(7, 3, 3, 3)},
+     .attrs = &attrs[3]},
+    {.name = "stride 2, padding, blocks",
+     .n_in = 2,
+     .in = {SWI_F32(14, 2, 6, 5), SWI_F32(5, 2, 3, 3)},
      .attrs = &attrs[3]},
     {.name = "not square",
      .n_in = 3,
@@ -206,7 +222,7 @@ const sw_op_desc sw_op_conv2d = {.size = sizeof(sw_op_desc),
                                  .n_out = 1,
                                  .attrs_bytes = sizeof(swi_conv_attrs),
                                  .infer = infer,
-                                 .layout = swi_layout_n16,
+                                 .layout = swi_layout_image,
                                  .image_in = 1,
                                  .forward = forward,
                                  .grads = grads,

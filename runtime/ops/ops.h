@@ -80,6 +80,11 @@ typedef struct {
     int32_t decoupled, has_scale;
 } swi_adam_attrs;
 
+/* Attributes are compared byte for byte: clear the struct, then copy the shape without what
+ * lies past its rank. */
+void swi_set_shape(sw_shape *to, const sw_shape *from);
+void swi_set_fill(swi_fill_attrs *to, const sw_type *type, float value);
+
 /* ---- what op files share ----------------------------------------------------------------- */
 
 #define SWI_F32(...)                                                                           \
@@ -137,7 +142,9 @@ sw_status swi_infer_same(const char *op, const sw_type *in, int n_in, sw_type *o
 /* The image layout in which all rank-4 inputs are, when they share shape and layout; else
  * plain. */
 sw_layout swi_layout_keep(const sw_type *in, int n_in, const void *attrs);
-sw_layout swi_layout_n16(const sw_type *in, int n_in, const void *attrs);
+/* For the images of convolutions and pools, in[0]: blocks where their empty lanes are at most a
+ * quarter of the batch, else plain. */
+sw_layout swi_layout_image(const sw_type *in, int n_in, const void *attrs);
 /* NumPy's broadcasting; SW_INVALID names both shapes. */
 sw_status swi_broadcast(const char *op, const sw_shape *a, const sw_shape *b, sw_shape *out);
 /* Strides of `from` when it is broadcast to `to`: 0 where it repeats. */

@@ -5,6 +5,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
+#include "runtime/runtime_internal.h"
 #include <math.h>
 #include <string.h>
 
@@ -359,6 +360,13 @@ const sw_op_desc sw_op_scale_by = {.size = sizeof(sw_op_desc),
                                    .reference = scale_by_reference,
                                    .cases = scale_by_cases,
                                    .n_cases = SWI_COUNT(scale_by_cases)};
+
+sw_value sw_scale(sw_ctx *ctx, sw_value x, sw_knob factor)
+{
+    const uint32_t knob = swi_knob_value(ctx, factor);
+    const sw_value in[2] = {x, swi_handle(ctx, knob)};
+    return sw_op_apply(ctx, SW_OP_scale, in, 2, NULL);
+}
 
 sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor)
 {

@@ -1,4 +1,4 @@
-/* Max and average pooling over (batch, c, h, w), in blocks of sixteen images.
+/* Max and average pooling over (batch, c, h, w). y and the index have the layout of x.
  *
  * Max keeps one byte per output: the place in the window that won. Average keeps nothing. */
 #include "kernels/dispatch.h"
@@ -28,7 +28,7 @@ static sw_status pool_infer(const char *op, const sw_type *in, const void *attrs
         SW_FAIL(SW_INVALID, "%s: window %d x %d is larger than input %s", op, a->kernel_h,
                 a->kernel_w, swi_shape_text(x, s));
     out[0] = (sw_type){SW_F32,
-                       SW_N16,
+                       in[0].layout,
                        {4,
                         {x->dim[0], x->dim[1], out_dim(x->dim[2], a->kernel_h, a),
                          out_dim(x->dim[3], a->kernel_w, a)}}};
@@ -54,8 +54,9 @@ static sw_status avg_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
     return pool_infer("avg_pool2d", in, attrs, out);
 }
 
-static sw_conv geometry(const sw_shape *x, const sw_shape *y, const swi_pool_attrs *a)
+static sw_conv geometry(const sw_type *image, const sw_shape *y, const swi_pool_attrs *a)
 {
+    const sw_shape *x = &image->shape;
     return (sw_conv){.batch = x->dim[0],
                      .in_c = x->dim[1],
                      .in_h = x->dim[2],
@@ -66,12 +67,13 @@ static sw_conv geometry(const sw_shape *x, const sw_shape *y, const swi_pool_att
                      .kernel_h = a->kernel_h,
                      .kernel_w = a->kernel_w,
                      .stride = a->stride,
-                     .pad = a->pad};
+                     .pad = a->pad,
+                     .plain = image->layout == SW_PLAIN};
 }
 
 static sw_status max_forward(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->in[0].type.shape, &l->out[0].type.shape, l->attrs);
+    const sw_conv s = geometry(&l->in[0].type, &l->out[0].type.shape, l->attrs);
     sw_dense(l->isa)->max_pool(swi_out(l, 0), l->n_out > 1 ? l->out[1].ptr : NULL, swi_in(l, 0),
                                &s, l->par);
     return SW_OK;
@@ -80,7 +82,7 @@ static sw_status max_forward(const sw_launch *l)
 /* in: index, dy */
 static sw_status max_dx(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->out[0].type.shape, &l->in[1].type.shape, l->attrs);
+    const sw_conv s = geometry(&l->out[0].type, &l->in[1].type.shape, l->attrs);
     sw_dense(l->isa)->max_pool_dx(swi_out(l, 0), swi_in(l, 1), l->in[0].ptr, &s, swi_adds(l, 0),
                                   l->par);
     return SW_OK;
@@ -88,14 +90,14 @@ static sw_status max_dx(const sw_launch *l)
 
 static sw_status avg_forward(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->in[0].type.shape, &l->out[0].type.shape, l->attrs);
+    const sw_conv s = geometry(&l->in[0].type, &l->out[0].type.shape, l->attrs);
     sw_dense(l->isa)->avg_pool(swi_out(l, 0), swi_in(l, 0), &s, l->par);
     return SW_OK;
 }
 
 static sw_status avg_dx(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->out[0].type.shape, &l->in[0].type.shape, l->attrs);
+    const sw_conv s = geometry(&l->out[0].type, &l->in[0].type.shape, l->attrs);
     sw_dense(l->isa)->avg_pool_dx(swi_out(l, 0), swi_in(l, 0), &s, swi_adds(l, 0), l->par);
     return SW_OK;
 }
@@ -150,6 +152,11 @@ static const swi_pool_attrs attrs[] = {{2, 2, 2, 0}, {3, 3, 2, 1}, {5, 4, 1, 0}}
          .in = {SWI_F32(3, 2, 6, 4)},                                                          \
          .fill = {fill_kind},                                                                  \
          .attrs = &attrs[0]},                                                                  \
+            {.name = "2x2, blocks",                                                            \
+             .n_in = 1,                                                                        \
+             .in = {SWI_F32(16, 2, 4, 6)},                                                     \
+             .fill = {fill_kind},                                                              \
+             .attrs = &attrs[0]},                                                              \
             {.name = "2x2, odd size, 17 images",                                               \
              .n_in = 1,                                                                        \
              .in = {SWI_F32(17, 2, 5, 7)},                                                     \
@@ -158,6 +165,11 @@ static const swi_pool_attrs attrs[] = {{2, 2, 2, 0}, {3, 3, 2, 1}, {5, 4, 1, 0}}
             {.name = "overlapping, padded",                                                    \
              .n_in = 1,                                                                        \
              .in = {SWI_F32(2, 3, 7, 6)},                                                      \
+             .fill = {fill_kind},                                                              \
+             .attrs = &attrs[1]},                                                              \
+            {.name = "overlapping, padded, blocks, the last not full",                         \
+             .n_in = 1,                                                                        \
+             .in = {SWI_F32(30, 2, 5, 4)},                                                     \
              .fill = {fill_kind},                                                              \
              .attrs = &attrs[1]},                                                              \
             {.name = "whole image",                                                            \
@@ -176,7 +188,7 @@ const sw_op_desc sw_op_max_pool2d = {.size = sizeof(sw_op_desc),
                                      .n_extra = 1,
                                      .attrs_bytes = sizeof(swi_pool_attrs),
                                      .infer = max_infer,
-                                     .layout = swi_layout_n16,
+                                     .layout = swi_layout_image,
                                      .forward = max_forward,
                                      .grads = max_grads,
                                      .n_grads = 1,
@@ -190,7 +202,7 @@ const sw_op_desc sw_op_avg_pool2d = {.size = sizeof(sw_op_desc),
                                      .n_out = 1,
                                      .attrs_bytes = sizeof(swi_pool_attrs),
                                      .infer = avg_infer,
-                                     .layout = swi_layout_n16,
+                                     .layout = swi_layout_image,
                                      .forward = avg_forward,
                                      .grads = avg_grads,
                                      .n_grads = 1,

@@ -98,7 +98,8 @@ const sw_op_desc sw_op_rand = {.size = sizeof(sw_op_desc),
 
 static sw_value random_value(sw_ctx *ctx, uint32_t op, const char *stream, sw_shape shape)
 {
-    const swi_random_attrs attrs = {shape};
+    swi_random_attrs attrs;
+    swi_set_shape(&attrs.shape, &shape);
     uint32_t id = SWI_NONE;
     if (swi_apply(ctx, op, NULL, 0, &attrs, NULL, 0, stream, &id) != SW_OK)
         return (sw_value){0, 0};

@@ -162,10 +162,11 @@ static sw_status sum_forward(const sw_launch *l)
 static void sum_rule(sw_ctx *ctx, const sw_rule *r)
 {
     const swi_sum_attrs *a = r->attrs;
-    const swi_sum_attrs e = {
-        .axes = a->axes, .scale = a->scale, .shape = swi_shape_of(ctx, r->in[0])};
+    const sw_shape whole = swi_shape_of(ctx, r->in[0]);
+    swi_sum_attrs e = {.axes = a->axes, .scale = a->scale};
+    swi_set_shape(&e.shape, &whole);
     /* dy as a column over the summed axes. */
-    sw_shape kept = e.shape;
+    sw_shape kept = whole;
     for (int i = 0; i < kept.rank; i++)
         if (is_axis(a, i))
             kept.dim[i] = 1;

@@ -85,7 +85,8 @@ const sw_op_desc sw_op_reshape = {.size = sizeof(sw_op_desc),
 
 sw_value sw_reshape(sw_ctx *ctx, sw_value x, sw_shape shape)
 {
-    const swi_reshape_attrs attrs = {shape};
+    swi_reshape_attrs attrs;
+    swi_set_shape(&attrs.shape, &shape);
     return sw_op_apply(ctx, SW_OP_reshape, &x, 1, &attrs);
 }
 
@@ -142,8 +143,9 @@ typedef struct {
 
 static void slice_rule(sw_ctx *ctx, const sw_rule *r)
 {
-    const slice_grad_attrs a = {*(const swi_slice_attrs *)r->attrs,
-                                swi_shape_of(ctx, r->in[0])};
+    const sw_shape whole = swi_shape_of(ctx, r->in[0]);
+    slice_grad_attrs a = {.slice = *(const swi_slice_attrs *)r->attrs};
+    swi_set_shape(&a.whole, &whole);
     r->din[0] = sw_op_apply(ctx, SW_OP_slice_grad, r->dout, 1, &a);
 }
 

@@ -256,7 +256,8 @@ static sw_status set_flag(sw_ctx *ctx, const sw_optimizer *o, float value)
     const uint32_t flag = swi_model_value(ctx, o->model, o->flag);
     if (ctx->status != SW_OK)
         return ctx->status;
-    const swi_fill_attrs attrs = {ctx->trace.values[flag].type, value};
+    swi_fill_attrs attrs;
+    swi_set_fill(&attrs, &ctx->trace.values[flag].type, value);
     return swi_append_update(ctx, o, SW_OP_fill, NULL, 0, &attrs, &flag, 1);
 }
 

@@ -1,22 +1,22 @@
-/* Gradient accumulation: two programs per step. Four micro-batches, then clip and update, give what
- * one batch four times as large gives. */
+/* Gradient accumulation: two programs per step. Four micro-batches, then clip and update, give
+ * what one batch four times as large gives. */
 #include <math.h>
 #include <stdio.h>
 #include <stepwell.h>
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        if ((call) != SW_OK) {                                                                     \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());                   \
-            return 1;                                                                              \
-        }                                                                                          \
+#define TRY(call)                                                                              \
+    do {                                                                                       \
+        if ((call) != SW_OK) {                                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            return 1;                                                                              \
-        }                                                                                          \
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
 
 #define IN 12
@@ -66,8 +66,9 @@ static int build(net *m, sw_model **model, int keep)
     m->f2 = sw_linear_new(*model, "f2", 16, CLASSES);
     m->inv_n = sw_knob_new(*model, "inv_n", 1.0f / N);
     m->max_norm = sw_knob_new(*model, "max_norm", 0.5f);
-    TRY(sw_optimizer_create(&m->opt, *model, &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "sgd",
-                                                                  .lr = 0.5f, .keep_gradients = keep}));
+    TRY(sw_optimizer_create(&m->opt, *model,
+                            &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "sgd",
+                                                 .lr = 0.5f, .keep_gradients = keep}));
     return 0;
 }
 
@@ -93,13 +94,16 @@ int main(void)
             const sw_array in[] = {{SW_F32, SW_SHAPE(MICRO, IN), x[i * MICRO]},
                                    {SW_U8, SW_SHAPE(MICRO), y + i * MICRO}};
             double part;
-            TRY(sw_run(e, &(sw_run_args){sizeof(sw_run_args), micro, &a, &ma, 1, in, 2, SW_TRAIN,
-                                         .step = (uint64_t)step, .run = (uint32_t)i}));
+            TRY(sw_run(e,
+                       &(sw_run_args){sizeof(sw_run_args), micro, &a, &ma, 1, in, 2, SW_TRAIN,
+                                      .step = (uint64_t)step, .run = (uint32_t)i}));
             TRY(sw_metric_get(e, "loss", &part));
             sum += part;
         }
-        TRY(sw_run(e, &(sw_run_args){sizeof(sw_run_args), apply, &a, &ma, 1, NULL, 0, SW_TRAIN}));
-        const sw_array all[] = {{SW_F32, SW_SHAPE(N * MICRO, IN), x}, {SW_U8, SW_SHAPE(N * MICRO), y}};
+        TRY(sw_run(e,
+                   &(sw_run_args){sizeof(sw_run_args), apply, &a, &ma, 1, NULL, 0, SW_TRAIN}));
+        const sw_array all[] = {{SW_F32, SW_SHAPE(N * MICRO, IN), x},
+                                {SW_U8, SW_SHAPE(N * MICRO), y}};
         TRY(sw_run(e, &(sw_run_args){sizeof(sw_run_args), big, &b, &mb, 1, all, 2, SW_TRAIN}));
         TRY(sw_metric_get(e, "loss", &last));
         first = step == 0 ? last : first;

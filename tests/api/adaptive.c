@@ -1,21 +1,22 @@
-/* Control flow on data: how often a layer is applied depends on what it computes. Immediate mode. */
+/* Control flow on data: how often a layer is applied depends on what it computes. Immediate
+ * mode. */
 #include <stdio.h>
 #include <stepwell.h>
 #include <string.h>
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        if ((call) != SW_OK) {                                                                     \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());                   \
-            return 1;                                                                              \
-        }                                                                                          \
+#define TRY(call)                                                                              \
+    do {                                                                                       \
+        if ((call) != SW_OK) {                                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            return 1;                                                                              \
-        }                                                                                          \
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
 
 #define N 6
@@ -59,8 +60,9 @@ int main(void)
     TRY(sw_exec_create(&e, &(sw_exec_opts){sizeof(sw_exec_opts), .seed = 2}));
     TRY(sw_model_create(&m, "adaptive"));
     n.f1 = sw_linear_new(m, "f1", N, N);
-    TRY(sw_optimizer_create(&n.opt, m,
-                            &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "adam", .lr = 0.01f}));
+    TRY(sw_optimizer_create(
+        &n.opt, m,
+        &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "adam", .lr = 0.01f}));
     const sw_array in[] = {{SW_F32, SW_SHAPE(BATCH, N), x}, {SW_U8, SW_SHAPE(BATCH), y}};
     sw_run_args a = {sizeof a, adaptive, &n, &m, 1, in, 2, SW_TRAIN, .immediate = 1};
 

@@ -1,23 +1,23 @@
-/* A generator and a discriminator in one step function: the discriminator is updated between its two
- * uses, so the generator learns from the new one, and the fake is used twice. */
+/* A generator and a discriminator in one step function: the discriminator is updated between
+ * its two uses, so the generator learns from the new one, and the fake is used twice. */
 #include <math.h>
 #include <stdio.h>
 #include <stepwell.h>
 #include <string.h>
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        if ((call) != SW_OK) {                                                                     \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());                   \
-            return 1;                                                                              \
-        }                                                                                          \
+#define TRY(call)                                                                              \
+    do {                                                                                       \
+        if ((call) != SW_OK) {                                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            return 1;                                                                              \
-        }                                                                                          \
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
 
 #define BATCH 64
@@ -42,7 +42,8 @@ static sw_value fakes(sw_ctx *c, gan *m, sw_value x)
 }
 static void learn_d(sw_ctx *c, gan *m, sw_value x, sw_value fake)
 {
-    sw_value ld = sw_add(c, sw_bce(c, D(c, m, x), 1), sw_bce(c, D(c, m, sw_detach(c, fake)), 0));
+    sw_value ld =
+        sw_add(c, sw_bce(c, D(c, m, x), 1), sw_bce(c, D(c, m, sw_detach(c, fake)), 0));
     sw_backward(c, ld, &m->od, 1);
     sw_update(c, m->od);
     sw_metric(c, "d", ld);
@@ -134,7 +135,8 @@ int main(void)
     before = third[1];
     TRY(sw_model_ready(before, e, 3));
 
-    /* One run does what two do: D as it is after its update teaches G, and G's update leaves D alone. */
+    /* One run does what two do: D as it is after its update teaches G, and G's update leaves D
+     * alone. */
     sw_run_args together = {sizeof together, gan_step, &a, one, 2, &in, 1, SW_TRAIN};
     sw_run_args first = {sizeof first, d_step, &b, apart, 2, &in, 1, SW_TRAIN};
     sw_run_args second = {sizeof second, g_step, &b, apart, 2, &in, 1, SW_TRAIN};
@@ -158,10 +160,12 @@ int main(void)
     TRY(sw_metric_get(e, "d", &d));
     TRY(sw_metric_get(e, "g", &g));
     sw_array mean;
-    TRY(sw_run(e, &(sw_run_args){sizeof(sw_run_args), show, &a, one, 2, &in, 1, SW_EVAL, .step = 9999}));
+    TRY(sw_run(e, &(sw_run_args){sizeof(sw_run_args), show, &a, one, 2, &in, 1, SW_EVAL,
+                                 .step = 9999}));
     TRY(sw_output_get(e, "mean", &mean));
     const float *m = mean.data;
-    printf("losses: d %.3f, g %.3f; the fakes' mean is (%.2f, %.2f)\n", d, g, (double)m[0], (double)m[1]);
+    printf("losses: d %.3f, g %.3f; the fakes' mean is (%.2f, %.2f)\n", d, g, (double)m[0],
+           (double)m[1]);
     CHECK(isfinite(d) && isfinite(g));
     CHECK(fabsf(m[0] - 0.5f) < 0.25f && fabsf(m[1] + 0.25f) < 0.25f);
     for (int i = 0; i < 2; i++) {

@@ -2,19 +2,19 @@
 #include <stdio.h>
 #include <stepwell.h>
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        if ((call) != SW_OK) {                                                                     \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());                   \
-            return 1;                                                                              \
-        }                                                                                          \
+#define TRY(call)                                                                              \
+    do {                                                                                       \
+        if ((call) != SW_OK) {                                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            return 1;                                                                              \
-        }                                                                                          \
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
 
 typedef struct {
@@ -77,14 +77,17 @@ int main(void)
     lenet l = {sw_conv2d_new(m, "c1", 1, 6, 5),  sw_conv2d_new(m, "c2", 6, 16, 5),
                sw_linear_new(m, "f1", 256, 120), sw_linear_new(m, "f2", 120, 84),
                sw_linear_new(m, "f3", 84, 10),   NULL};
-    TRY(sw_optimizer_create(&l.opt, m,
-                            &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "adam", .lr = 2e-3f}));
+    TRY(sw_optimizer_create(
+        &l.opt, m,
+        &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "adam", .lr = 2e-3f}));
     TRY(sw_dataset_synthetic(&digits, 1280, 1));
     TRY(sw_dataset_synthetic(&unseen, 160, 2));
-    TRY(sw_loader_create(&train, digits,
-                         &(sw_loader_opts){sizeof(sw_loader_opts), .batch = 64, .seed = 1, .shuffle = 1}));
+    TRY(sw_loader_create(
+        &train, digits,
+        &(sw_loader_opts){sizeof(sw_loader_opts), .batch = 64, .seed = 1, .shuffle = 1}));
     /* 64, 64 and a last batch of 32, which has a program of its own. */
-    TRY(sw_loader_create(&test, unseen, &(sw_loader_opts){sizeof(sw_loader_opts), .batch = 64}));
+    TRY(sw_loader_create(&test, unseen,
+                         &(sw_loader_opts){sizeof(sw_loader_opts), .batch = 64}));
 
     sw_run_args a = {sizeof a, lenet_step, &l, &m, 1, NULL, 0, SW_TRAIN};
     double first, last = 0, accuracy;
@@ -98,8 +101,8 @@ int main(void)
     a.mode = SW_EVAL;
     if (pass(e, &a, test, 0, &loss, &accuracy) != 0)
         return 1;
-    printf("training loss %.3f, then %.3f; unseen digits: loss %.3f, accuracy %.2f\n", first, last, loss,
-           accuracy);
+    printf("training loss %.3f, then %.3f; unseen digits: loss %.3f, accuracy %.2f\n", first,
+           last, loss, accuracy);
     CHECK(loss < first && accuracy > 0.5);
     sw_loader_destroy(train);
     sw_loader_destroy(test);

@@ -1,23 +1,23 @@
-/* 200 nets, 2 threads, one budget: every plan is made before anything runs, so a budget that does not
- * do is known then. */
+/* 200 nets, 2 threads, one budget: every plan is made before anything runs, so a budget that
+ * does not do is known then. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stepwell.h>
 #include <string.h>
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        if ((call) != SW_OK) {                                                                     \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());                   \
-            return 1;                                                                              \
-        }                                                                                          \
+#define TRY(call)                                                                              \
+    do {                                                                                       \
+        if ((call) != SW_OK) {                                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            return 1;                                                                              \
-        }                                                                                          \
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
 
 #define NETS 200
@@ -59,7 +59,8 @@ static void *work(void *u)
         for (int i = j->from; i < j->to && j->status == SW_OK; i++) {
             j->status = sw_run(j->e, &args[i]);
             if (j->status == SW_OK)
-                j->status = sw_metric_get(j->e, "loss", r == 0 ? &nets[i].first : &nets[i].last);
+                j->status =
+                    sw_metric_get(j->e, "loss", r == 0 ? &nets[i].first : &nets[i].last);
         }
     return NULL;
 }
@@ -71,8 +72,9 @@ static int build(int i)
     TRY(sw_model_create(&m->model, "net"));
     m->f1 = sw_linear_new(m->model, "f1", 2, 8);
     m->f2 = sw_linear_new(m->model, "f2", 8, 1);
-    TRY(sw_optimizer_create(&m->opt, m->model, &(sw_optimizer_opts){sizeof(sw_optimizer_opts),
-                                                                    .kind = "adam", .lr = 0.02f}));
+    TRY(sw_optimizer_create(
+        &m->opt, m->model,
+        &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "adam", .lr = 0.02f}));
     for (int k = 0; k < BATCH; k++) {
         m->x[k][0] = (float)((k * 5 + i % 100) % 16) / 8 - 1;
         m->x[k][1] = (float)(k % 4) / 2 - 0.75f;
@@ -99,7 +101,8 @@ int main(void)
             if (build(i) != 0)
                 return 1;
             TRY(sw_plan(j[k].e, &args[i], &p));
-            CHECK(p.arena_bytes > 0 && p.total_bytes == p.model_bytes + p.arena_bytes + p.data_bytes);
+            CHECK(p.arena_bytes > 0 &&
+                  p.total_bytes == p.model_bytes + p.arena_bytes + p.data_bytes);
             TRY(sw_model_ready(nets[i].model, j[k].e, (uint64_t)(i % 100)));
         }
     }

@@ -1,23 +1,23 @@
-/* Population based training: the worst member becomes a copy of the best, with another rate. A copy
- * and a knob: nothing is planned again. */
+/* Population based training: the worst member becomes a copy of the best, with another rate. A
+ * copy and a knob: nothing is planned again. */
 #include <math.h>
 #include <stdio.h>
 #include <stepwell.h>
 #include <string.h>
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        if ((call) != SW_OK) {                                                                     \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());                   \
-            return 1;                                                                              \
-        }                                                                                          \
+#define TRY(call)                                                                              \
+    do {                                                                                       \
+        if ((call) != SW_OK) {                                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            return 1;                                                                              \
-        }                                                                                          \
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
 
 #define MEMBERS 6
@@ -58,8 +58,9 @@ int main(void)
         TRY(sw_model_create(&model[i], "member"));
         m[i].f1 = sw_linear_new(model[i], "f1", 2, 16);
         m[i].f2 = sw_linear_new(model[i], "f2", 16, 1);
-        TRY(sw_optimizer_create(&m[i].opt, model[i], &(sw_optimizer_opts){sizeof(sw_optimizer_opts),
-                                                                          .kind = "sgd"}));
+        TRY(sw_optimizer_create(
+            &m[i].opt, model[i],
+            &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "sgd"}));
         /* 0.0001, 0.001, 0.01, 0.05, 0.2, 0.4 */
         static const float rates[] = {1e-4f, 1e-3f, 1e-2f, 0.05f, 0.2f, 0.4f};
         sw_knob_set(sw_optimizer_lr(m[i].opt, 0), rates[i]);
@@ -100,7 +101,8 @@ int main(void)
         TRY(sw_param_read(m[worst].f1.weight, v[1], sizeof v[1]));
         for (int i = 0; i < 16; i++)
             for (int k = 0; k < 2; k++) {
-                const float by_best = v[0][i][k] - w[0][i][k], by_worst = v[1][i][k] - w[1][i][k];
+                const float by_best = v[0][i][k] - w[0][i][k],
+                            by_worst = v[1][i][k] - w[1][i][k];
                 CHECK(fabsf(by_worst - factor * by_best) < 1e-6f);
             }
     }
@@ -110,8 +112,9 @@ int main(void)
         best = fmin(best, loss[i]);
         better += loss[i] < first_best;
     }
-    printf("loss of the best %.4f, then %.4f; %d of %d members have passed it (the worst had %.4f)\n", first_best,
-           best, better, MEMBERS, first_worst);
+    printf("loss of the best %.4f, then %.4f; %d of %d members have passed it (the worst had "
+           "%.4f)\n",
+           first_best, best, better, MEMBERS, first_worst);
     CHECK(best < 0.2 * first_best && better >= MEMBERS / 2);
     for (int i = 0; i < MEMBERS; i++)
         sw_model_destroy(model[i]);

@@ -3,19 +3,19 @@
 #include <stepwell.h>
 #include <string.h>
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        if ((call) != SW_OK) {                                                                     \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());                   \
-            return 1;                                                                              \
-        }                                                                                          \
+#define TRY(call)                                                                              \
+    do {                                                                                       \
+        if ((call) != SW_OK) {                                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            return 1;                                                                              \
-        }                                                                                          \
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
 
 #define SYMBOLS 4
@@ -83,8 +83,9 @@ int main(void)
     r.rec = sw_linear_new(m, "rec", HIDDEN, HIDDEN);
     r.out = sw_linear_new(m, "out", HIDDEN, SYMBOLS);
     r.h = sw_state_new(m, "h", SW_F32, SW_SHAPE(1, HIDDEN));
-    TRY(sw_optimizer_create(&r.opt, m,
-                            &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "adam", .lr = 1e-2f}));
+    TRY(sw_optimizer_create(
+        &r.opt, m,
+        &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "adam", .lr = 1e-2f}));
     sw_run_args a = {sizeof a, rnn_step, &r, &m, 1, b.in, 2, SW_TRAIN};
     double first = 0, last = 0;
     for (int i = 0; i < 300; i++) {
@@ -96,7 +97,8 @@ int main(void)
     printf("loss %.3f, then %.4f\n", first, last);
     CHECK(first > 1.0 && last < 0.1); /* 0.46 is the best that a net without memory can do */
 
-    /* Two chunks of eight leave the state that one of sixteen leaves: it is carried, bit for bit. */
+    /* Two chunks of eight leave the state that one of sixteen leaves: it is carried, bit for
+     * bit. */
     static const float zero[HIDDEN];
     float carried[HIDDEN], whole[HIDDEN];
     a.mode = SW_EVAL;

@@ -3,19 +3,19 @@
 #include <stdio.h>
 #include <stepwell.h>
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        if ((call) != SW_OK) {                                                                     \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());                   \
-            return 1;                                                                              \
-        }                                                                                          \
+#define TRY(call)                                                                              \
+    do {                                                                                       \
+        if ((call) != SW_OK) {                                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            return 1;                                                                              \
-        }                                                                                          \
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
+            return 1;                                                                          \
+        }                                                                                      \
     } while (0)
 
 static sw_status sq_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
@@ -46,12 +46,26 @@ static sw_status sq_reference(const sw_reference *r)
         r->out[0][i] = r->in[0][i] * r->in[0][i];
     return SW_OK;
 }
-static const sw_grad_desc sq_grad = {.n_makes = 1, .makes = {0}, .n_operands = 2,
-                                     .operands = {SW_IN(0), SW_DOUT(0)}, .inplace = 2, .kernel = sq_backward};
-static const sw_op_case sq_case = {.name = "matrix", .n_in = 1, .in = {{SW_F32, SW_PLAIN, {2, {3, 5}}}}};
-static const sw_op_desc sq_op = {.size = sizeof(sw_op_desc), .name = "user.square", .n_in = 1, .n_out = 1,
-                                 .infer = sq_infer, .inplace = 1, .forward = sq_forward, .grads = &sq_grad,
-                                 .n_grads = 1, .reference = sq_reference, .cases = &sq_case, .n_cases = 1};
+static const sw_grad_desc sq_grad = {.n_makes = 1,
+                                     .makes = {0},
+                                     .n_operands = 2,
+                                     .operands = {SW_IN(0), SW_DOUT(0)},
+                                     .inplace = 2,
+                                     .kernel = sq_backward};
+static const sw_op_case sq_case = {
+    .name = "matrix", .n_in = 1, .in = {{SW_F32, SW_PLAIN, {2, {3, 5}}}}};
+static const sw_op_desc sq_op = {.size = sizeof(sw_op_desc),
+                                 .name = "user.square",
+                                 .n_in = 1,
+                                 .n_out = 1,
+                                 .infer = sq_infer,
+                                 .inplace = 1,
+                                 .forward = sq_forward,
+                                 .grads = &sq_grad,
+                                 .n_grads = 1,
+                                 .reference = sq_reference,
+                                 .cases = &sq_case,
+                                 .n_cases = 1};
 
 typedef struct {
     uint32_t square;
@@ -65,8 +79,9 @@ static void fit_step(sw_ctx *c, void *u)
     fit *f = u;
     sw_value w = sw_use(c, f->w);
     sw_value off = sw_add(c, w, sw_scale_by(c, sw_input(c, 0), -1));
-    sw_value loss = sw_add(c, sw_sum(c, sw_op_apply(c, f->square, &off, 1, NULL), 0),
-                           sw_scale_by(c, sw_sum(c, sw_op_apply(c, f->square, &w, 1, NULL), 0), 3));
+    sw_value loss =
+        sw_add(c, sw_sum(c, sw_op_apply(c, f->square, &off, 1, NULL), 0),
+               sw_scale_by(c, sw_sum(c, sw_op_apply(c, f->square, &w, 1, NULL), 0), 3));
     sw_metric(c, "loss", loss);
     sw_backward(c, loss, &f->opt, 1);
     sw_update(c, f->opt);
@@ -93,8 +108,9 @@ int main(void)
     TRY(sw_exec_create(&e, &(sw_exec_opts){sizeof(sw_exec_opts)}));
     TRY(sw_model_create(&m, "fit"));
     f.w = sw_param_new(m, "w", SW_F32, SW_SHAPE(4), "zeros");
-    TRY(sw_optimizer_create(&f.opt, m, &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "sgd",
-                                                            .lr = 0.05f, .keep_gradients = 1}));
+    TRY(sw_optimizer_create(&f.opt, m,
+                            &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "sgd",
+                                                 .lr = 0.05f, .keep_gradients = 1}));
     TRY(sw_model_ready(m, e, 1));
     TRY(sw_param_write(f.w, start, sizeof start));
     const sw_array in = {SW_F32, SW_SHAPE(4), target};

@@ -2,7 +2,16 @@
 #include <math.h>
 #include <string.h>
 
-#define F32(...) {SW_F32, SW_PLAIN, {sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), {__VA_ARGS__}}}
+#define F32(...)                                                                               \
+    {                                                                                          \
+        SW_F32, SW_PLAIN,                                                                      \
+        {                                                                                      \
+            sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),                                \
+            {                                                                                  \
+                __VA_ARGS__                                                                    \
+            }                                                                                  \
+        }                                                                                      \
+    }
 
 static int64_t elements(const sw_launch *l)
 {
@@ -51,7 +60,11 @@ static sw_status square_reference(const sw_reference *r)
 }
 
 static const sw_grad_desc square_grads[] = {
-    {.n_makes = 1, .makes = {0}, .n_operands = 2, .operands = {SW_IN(0), SW_DOUT(0)}, .inplace = 2,
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 2,
+     .operands = {SW_IN(0), SW_DOUT(0)},
+     .inplace = 2,
      .kernel = square_gradient},
 };
 static const sw_op_case square_cases[] = {
@@ -59,12 +72,12 @@ static const sw_op_case square_cases[] = {
     {.name = "image", .n_in = 1, .in = {F32(18, 2, 3, 5)}},
     {.name = "scalar", .n_in = 1, .in = {{SW_F32, SW_PLAIN, {0, {0}}}}},
 };
-#define SQUARE(title, kernel)                                                                        \
-    .size = sizeof(sw_op_desc), .name = title, .n_in = 1, .n_out = 1, .infer = infer_same,        \
+#define SQUARE(title, kernel)                                                                  \
+    .size = sizeof(sw_op_desc), .name = title, .n_in = 1, .n_out = 1, .infer = infer_same,     \
     .forward = kernel, .reference = square_reference, .cases = square_cases, .n_cases = 3
 
-const sw_op_desc outside_square = {SQUARE("outside.square", square), .inplace = 1, .grads = square_grads,
-                                   .n_grads = 1};
+const sw_op_desc outside_square = {SQUARE("outside.square", square), .inplace = 1,
+                                   .grads = square_grads, .n_grads = 1};
 
 /* ---- normalise: y = (x - mean) / sqrt(variance + 1e-3) of each row ----------------------- */
 
@@ -149,20 +162,104 @@ static sw_status normalise_reference(const sw_reference *r)
 }
 
 static const sw_grad_desc normalise_grads[] = {
-    {.n_makes = 1, .makes = {0}, .n_operands = 2, .operands = {SW_IN(0), SW_DOUT(0)},
-     .scratch_bytes = normalise_scratch, .kernel = normalise_gradient},
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 2,
+     .operands = {SW_IN(0), SW_DOUT(0)},
+     .scratch_bytes = normalise_scratch,
+     .kernel = normalise_gradient},
 };
 static const sw_op_case normalise_cases[] = {
     {.name = "rows", .n_in = 1, .in = {F32(5, 9)}, .forward_error = 5e-6},
     {.name = "one row", .n_in = 1, .in = {F32(4)}},
 };
-#define NORMALISE(title)                                                                           \
-    .size = sizeof(sw_op_desc), .name = title, .n_in = 1, .n_out = 1, .infer = infer_same,        \
-    .scratch_bytes = normalise_scratch, .reference = normalise_reference,                         \
+#define NORMALISE(title)                                                                       \
+    .size = sizeof(sw_op_desc), .name = title, .n_in = 1, .n_out = 1, .infer = infer_same,     \
+    .scratch_bytes = normalise_scratch, .reference = normalise_reference,                      \
     .cases = normalise_cases, .n_cases = 2, .grads = normalise_grads, .n_grads = 1
 
 const sw_op_desc outside_normalise = {NORMALISE("outside.normalise"), .inplace = 1,
                                       .forward = normalise};
+
+/* ---- pair: y0 = a + b, y1 = a b; the extra keeps -a for db
+ * ---------------------------------------- */
+
+static sw_status pair_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in, (void)attrs;
+    for (int i = 0; i < 3; i++)
+        out[i] = in[0];
+    return SW_OK;
+}
+
+static sw_status pair(const sw_launch *l)
+{
+    const float *a = l->in[0].ptr, *b = l->in[1].ptr;
+    float *sum = l->out[0].ptr, *product = l->out[1].ptr;
+    float *extra = l->n_out > 2 ? l->out[2].ptr : NULL; /* NULL: nobody reads it */
+    for (int64_t i = 0; i < elements(l); i++) {
+        sum[i] = a[i] + b[i];
+        product[i] = a[i] * b[i];
+        if (extra != NULL)
+            extra[i] = -a[i];
+    }
+    return SW_OK;
+}
+
+static sw_status pair_da(const sw_launch *l)
+{
+    const float *b = l->in[0].ptr, *ds = l->in[1].ptr, *dp = l->in[2].ptr;
+    for (int64_t i = 0; i < elements(l); i++)
+        put(l->out[0].ptr, i, ds[i] + b[i] * dp[i], l->accumulate & 1u);
+    return SW_OK;
+}
+
+static sw_status pair_db(const sw_launch *l)
+{
+    const float *minus_a = l->in[0].ptr, *ds = l->in[1].ptr, *dp = l->in[2].ptr;
+    for (int64_t i = 0; i < elements(l); i++)
+        put(l->out[0].ptr, i, ds[i] - minus_a[i] * dp[i], l->accumulate & 1u);
+    return SW_OK;
+}
+
+static sw_status pair_reference(const sw_reference *r)
+{
+    for (int64_t i = 0; i < sw_type_elements(&r->in_type[0]); i++) {
+        r->out[0][i] = r->in[0][i] + r->in[1][i];
+        r->out[1][i] = r->in[0][i] * r->in[1][i];
+    }
+    return SW_OK;
+}
+
+static const sw_grad_desc pair_grads[] = {
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 3,
+     .operands = {SW_IN(1), SW_DOUT(0), SW_DOUT(1)},
+     .inplace = 7,
+     .kernel = pair_da},
+    {.n_makes = 1,
+     .makes = {1},
+     .n_operands = 3,
+     .operands = {SW_OUT(2), SW_DOUT(0), SW_DOUT(1)},
+     .inplace = 7,
+     .kernel = pair_db},
+};
+static const sw_op_case pair_cases[] = {
+    {.name = "matrices", .n_in = 2, .in = {F32(3, 6), F32(3, 6)}},
+};
+const sw_op_desc outside_pair = {.size = sizeof(sw_op_desc),
+                                 .name = "outside.pair",
+                                 .n_in = 2,
+                                 .n_out = 2,
+                                 .n_extra = 1,
+                                 .infer = pair_infer,
+                                 .forward = pair,
+                                 .reference = pair_reference,
+                                 .cases = pair_cases,
+                                 .n_cases = 1,
+                                 .grads = pair_grads,
+                                 .n_grads = 2};
 
 /* These faults are for the check to find: the address sanitizer would stop at them. */
 #define UNSEEN __attribute__((no_sanitize("address")))
@@ -188,10 +285,14 @@ static sw_status half_gradient(const sw_launch *l)
     return SW_OK;
 }
 static const sw_grad_desc half_grads[] = {
-    {.n_makes = 1, .makes = {0}, .n_operands = 2, .operands = {SW_IN(0), SW_DOUT(0)},
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 2,
+     .operands = {SW_IN(0), SW_DOUT(0)},
      .kernel = half_gradient},
 };
-const sw_op_desc planted_gradient = {SQUARE("planted.gradient", square), .grads = half_grads, .n_grads = 1};
+const sw_op_desc planted_gradient = {SQUARE("planted.gradient", square), .grads = half_grads,
+                                     .n_grads = 1};
 
 static sw_status overwriting_gradient(const sw_launch *l)
 {
@@ -201,11 +302,14 @@ static sw_status overwriting_gradient(const sw_launch *l)
     return SW_OK;
 }
 static const sw_grad_desc overwriting_grads[] = {
-    {.n_makes = 1, .makes = {0}, .n_operands = 2, .operands = {SW_IN(0), SW_DOUT(0)},
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 2,
+     .operands = {SW_IN(0), SW_DOUT(0)},
      .kernel = overwriting_gradient},
 };
-const sw_op_desc planted_overwrite = {SQUARE("planted.overwrite", square), .grads = overwriting_grads,
-                                      .n_grads = 1};
+const sw_op_desc planted_overwrite = {SQUARE("planted.overwrite", square),
+                                      .grads = overwriting_grads, .n_grads = 1};
 
 /* It remembers where its input was instead of saving it. */
 static const float *remembered;
@@ -222,14 +326,24 @@ UNSEEN static sw_status gradient_from_memory(const sw_launch *l)
     return SW_OK;
 }
 static const sw_grad_desc undeclared_grads[] = {
-    {.n_makes = 1, .makes = {0}, .n_operands = 1, .operands = {SW_DOUT(0)},
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 1,
+     .operands = {SW_DOUT(0)},
      .kernel = gradient_from_memory},
 };
 static const sw_op_case large_cases[] = {{.name = "matrix", .n_in = 1, .in = {F32(16, 16)}}};
-const sw_op_desc planted_undeclared = {
-    .size = sizeof(sw_op_desc), .name = "planted.undeclared", .n_in = 1, .n_out = 1,
-    .infer = infer_same, .forward = square_remembering, .reference = square_reference,
-    .cases = large_cases, .n_cases = 1, .grads = undeclared_grads, .n_grads = 1};
+const sw_op_desc planted_undeclared = {.size = sizeof(sw_op_desc),
+                                       .name = "planted.undeclared",
+                                       .n_in = 1,
+                                       .n_out = 1,
+                                       .infer = infer_same,
+                                       .forward = square_remembering,
+                                       .reference = square_reference,
+                                       .cases = large_cases,
+                                       .n_cases = 1,
+                                       .grads = undeclared_grads,
+                                       .n_grads = 1};
 
 static sw_status gradient_of_three(const sw_launch *l)
 {
@@ -239,11 +353,14 @@ static sw_status gradient_of_three(const sw_launch *l)
     return SW_OK;
 }
 static const sw_grad_desc needless_grads[] = {
-    {.n_makes = 1, .makes = {0}, .n_operands = 3, .operands = {SW_IN(0), SW_OUT(0), SW_DOUT(0)},
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 3,
+     .operands = {SW_IN(0), SW_OUT(0), SW_DOUT(0)},
      .kernel = gradient_of_three},
 };
-const sw_op_desc planted_needless = {SQUARE("planted.needless", square), .grads = needless_grads,
-                                     .n_grads = 1};
+const sw_op_desc planted_needless = {SQUARE("planted.needless", square),
+                                     .grads = needless_grads, .n_grads = 1};
 
 /* Without the copy of the row the mean of y is taken, not that of x. */
 static sw_status normalise_carelessly(const sw_launch *l)
@@ -292,6 +409,13 @@ static sw_status square_by_threads(const sw_launch *l)
 const sw_op_desc planted_threads = {SQUARE("planted.threads", square_by_threads),
                                     .grads = square_grads, .n_grads = 1};
 
+static sw_status square_by_isa(const sw_launch *l)
+{
+    return l->isa == SW_ISA_BASE ? not_quite_square(l) : square(l);
+}
+const sw_op_desc planted_isa = {SQUARE("planted.isa", square_by_isa), .grads = square_grads,
+                                .n_grads = 1};
+
 static sw_status square_counting(const sw_launch *l)
 {
     static int calls;
@@ -306,8 +430,8 @@ static sw_status refuse(const sw_launch *l)
 {
     SW_FAIL(SW_UNSUPPORTED, "%d inputs are too many", l->n_in);
 }
-const sw_op_desc planted_refusal = {SQUARE("planted.refusal", refuse),
-                                    .grads = square_grads, .n_grads = 1};
+const sw_op_desc planted_refusal = {SQUARE("planted.refusal", refuse), .grads = square_grads,
+                                    .n_grads = 1};
 
 /* y = a * b, with one kernel for both gradients and none for one alone. */
 static sw_status product(const sw_launch *l)
@@ -334,13 +458,23 @@ static sw_status product_reference(const sw_reference *r)
     return SW_OK;
 }
 static const sw_grad_desc joint_grads[] = {
-    {.n_makes = 2, .makes = {0, 1}, .n_operands = 3, .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)},
+    {.n_makes = 2,
+     .makes = {0, 1},
+     .n_operands = 3,
+     .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)},
      .kernel = product_gradient},
 };
 static const sw_op_case joint_cases[] = {
     {.name = "matrices", .n_in = 2, .in = {F32(3, 5), F32(3, 5)}},
 };
-const sw_op_desc planted_joint = {
-    .size = sizeof(sw_op_desc), .name = "planted.joint", .n_in = 2, .n_out = 1, .infer = infer_same,
-    .forward = product, .reference = product_reference, .cases = joint_cases, .n_cases = 1,
-    .grads = joint_grads, .n_grads = 1};
+const sw_op_desc planted_joint = {.size = sizeof(sw_op_desc),
+                                  .name = "planted.joint",
+                                  .n_in = 2,
+                                  .n_out = 1,
+                                  .infer = infer_same,
+                                  .forward = product,
+                                  .reference = product_reference,
+                                  .cases = joint_cases,
+                                  .n_cases = 1,
+                                  .grads = joint_grads,
+                                  .n_grads = 1};

@@ -1,4 +1,5 @@
-/* Every descriptor keeps what it promises; ops from outside are held to the same; faults are seen. */
+/* Every descriptor keeps what it promises; ops from outside are held to the same; faults are
+ * seen. */
 #include "alloc/fault.h"
 #include "alloc/mem.h"
 #include "tests/ops/ops_outside.h"
@@ -28,8 +29,8 @@ static void every_case_of_every_op_passes(void)
         uint32_t n_checks = 0, n_failures = 0;
         if (strncmp(d->name, "planted.", 8) == 0)
             continue; /* registered by the tests below */
-        SW_CHECK(sw_op_check(id, keep, &report, &n_checks, &n_failures) == SW_OK, "%s: %s", d->name,
-                 sw_last_error());
+        SW_CHECK(sw_op_check(id, keep, &report, &n_checks, &n_failures) == SW_OK, "%s: %s",
+                 d->name, sw_last_error());
         SW_CHECK(n_failures == 0, "%u of %u failed:\n%s", n_failures, n_checks, report.all);
         SW_CHECK(d->n_cases == 0 || n_checks >= 5u * (unsigned)d->n_cases, "%s: only %u checks",
                  d->name, n_checks);
@@ -40,15 +41,17 @@ static void every_case_of_every_op_passes(void)
     sw_note("%u ops, %u cases, %u checks", n_ops, n_cases, n_all);
 }
 
-/* An op without a case is checked by nobody. Only what cannot be used from a step function may have none:
- * the conversion from a layout that inputs never have, which stands behind each case of the image ops, and
- * what optimizers append, which the tests of the runtime compare with plain C. */
+/* An op without a case is checked by nobody. Only what cannot be used from a step function may
+ * have none: the conversion from a layout that inputs never have, which stands behind each case
+ * of the image ops, and what optimizers append, which the tests of the runtime compare with
+ * plain C. */
 static bool is_usable(const char *name)
 {
-    static const char *const not[] = {"from_n16", "sumsq", "clip_scale", "accumulate_into",
-                                      "adam_tick", "sgd_update", "adam_update"};
-    for (size_t i = 0; i < sizeof not / sizeof *not; i++)
-        if (strcmp(not[i], name) == 0)
+    static const char *const not [] = {"from_n16",        "sumsq",     "clip_scale",
+                                       "accumulate_into", "adam_tick", "sgd_update",
+                                       "adam_update"};
+    for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
+        if (strcmp(not [i], name) == 0)
             return false;
     return strncmp(name, "planted.", 8) != 0;
 }
@@ -59,7 +62,8 @@ static void every_op_has_cases_and_a_reference(void)
         const sw_op_desc *d = sw_op_at(id);
         if (!is_usable(d->name))
             continue;
-        SW_CHECK(d->n_cases > 0 && d->reference != NULL, "%s has %d cases", d->name, d->n_cases);
+        SW_CHECK(d->n_cases > 0 && d->reference != NULL, "%s has %d cases", d->name,
+                 d->n_cases);
         for (int i = 0; i < d->n_cases; i++) {
             SW_CHECK(d->cases[i].name != NULL, "%s: case %d has no name", d->name, i);
             SW_CHECK(d->cases[i].gradient_error <= 1e-3, "%s, %s: a bound of %g", d->name,
@@ -84,6 +88,7 @@ static void an_op_from_outside_passes_like_an_inside_one(void)
 {
     check_outside(&outside_square);
     check_outside(&outside_normalise);
+    check_outside(&outside_pair);
     uint32_t id = 0;
     CU_ASSERT_EQUAL(sw_op_register(&outside_square, &id), SW_INVALID); /* names are unique */
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "outside.square"));
@@ -101,7 +106,9 @@ static const struct {
     {&planted_needless, ": need: "},
     {&planted_inplace, ": in place"},
     {&planted_scratch, ": stray write: planted.scratch"},
-    {&planted_unwritten, ": dead bytes: output 0"},
+    {&planted_unwritten,
+     "output 0"}, /* "forward" where checks fill what is born with NaN, else "dead bytes" */
+    {&planted_isa, ": forward"},
     {&planted_threads, ": three threads: output 0"},
     {&planted_memory, "differs in 1 of"},
     {&planted_refusal, ": run: unsupported: planted.refusal: 1 inputs are too many"},
@@ -119,9 +126,60 @@ static void every_planted_fault_is_reported(void)
         SW_CHECK(n_failures > 0, "%s passed", planted[i].desc->name);
         SW_CHECK(strstr(report.all, planted[i].what) != NULL, "'%s' is not in:\n%s",
                  planted[i].what, report.all);
-        CU_ASSERT_EQUAL(strncmp(report.first, planted[i].desc->name, strlen(planted[i].desc->name)),
-                        0);
+        CU_ASSERT_EQUAL(
+            strncmp(report.first, planted[i].desc->name, strlen(planted[i].desc->name)), 0);
     }
+}
+
+/* Of two outputs one is used: the other's gradient is zero. */
+typedef struct {
+    uint32_t op;
+    int used;
+    sw_param a, b;
+    sw_optimizer *opt;
+} half;
+
+static void use_half(sw_ctx *c, void *user)
+{
+    half *h = user;
+    const sw_value in[] = {sw_use(c, h->a), sw_use(c, h->b)};
+    sw_value out[2];
+    sw_op_apply_all(c, h->op, in, 2, NULL, out);
+    sw_backward(c, sw_sum(c, out[h->used], 0), &h->opt, 1);
+    sw_accumulate(c, h->opt);
+}
+
+static void one_output_of_two_is_enough(void)
+{
+    sw_op_desc desc = outside_pair;
+    desc.name = "outside.pair again";
+    half h = {.used = 0};
+    sw_exec *exec;
+    sw_model *model;
+    CU_ASSERT_EQUAL_FATAL(sw_op_register(&desc, &h.op), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, NULL), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "half"), SW_OK);
+    h.a = sw_param_new(model, "a", SW_F32, SW_SHAPE(2), "constant:3");
+    h.b = sw_param_new(model, "b", SW_F32, SW_SHAPE(2), "constant:5");
+    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .keep_gradients = 1};
+    CU_ASSERT_EQUAL(sw_optimizer_create(&h.opt, model, &opts), SW_OK);
+    for (h.used = 0; h.used < 2; h.used++) {
+        float da[2] = {0}, db[2] = {0};
+        const sw_run_args args = {.size = sizeof args,
+                                  .fn = use_half,
+                                  .user = &h,
+                                  .models = &model,
+                                  .n_models = 1,
+                                  .variant = (uint64_t)h.used};
+        CU_ASSERT_EQUAL(sw_model_ready(model, exec, 1), SW_OK);
+        SW_CHECK(sw_run(exec, &args) == SW_OK, "%s", sw_last_error());
+        CU_ASSERT_EQUAL(sw_param_gradient(h.a, da, sizeof da), SW_OK);
+        CU_ASSERT_EQUAL(sw_param_gradient(h.b, db, sizeof db), SW_OK);
+        CU_ASSERT_EQUAL(da[1], h.used == 0 ? 1.0f : 5.0f);
+        CU_ASSERT_EQUAL(db[1], h.used == 0 ? 1.0f : 3.0f);
+    }
+    sw_model_destroy(model);
+    sw_exec_destroy(exec);
 }
 
 static uint64_t live_blocks(void)
@@ -158,8 +216,8 @@ static void a_check_without_memory_says_so(void)
         const sw_status status = sw_op_check(id, NULL, NULL, &n_checks, &n_failures);
         const bool done = sw_fault_calls(SW_FAULT_MEMORY) <= k;
         stop_faults(NULL);
-        SW_CHECK(n_failures == 0 && (status == SW_OK || status == SW_NOMEM), "call %u: %s, %u failures",
-                 (unsigned)k, sw_status_name(status), n_failures);
+        SW_CHECK(n_failures == 0 && (status == SW_OK || status == SW_NOMEM),
+                 "call %u: %s, %u failures", (unsigned)k, sw_status_name(status), n_failures);
         SW_CHECK(live_blocks() == before, "call %u: %u blocks are left", (unsigned)k,
                  (unsigned)(live_blocks() - before));
         n_refused += status == SW_NOMEM;
@@ -203,11 +261,16 @@ static void bad_descriptors_are_refused(void)
 }
 
 static const sw_test tests[] = {
-    {"every op has cases and a double-precision forward", every_op_has_cases_and_a_reference, false},
+    {"every op has cases and a double-precision forward", every_op_has_cases_and_a_reference,
+     false},
     {"every case of every op passes", every_case_of_every_op_passes, false},
-    {"an op from outside passes like an inside one", an_op_from_outside_passes_like_an_inside_one, false},
+    {"an op from outside passes like an inside one",
+     an_op_from_outside_passes_like_an_inside_one, false},
     {"every planted fault is reported", every_planted_fault_is_reported, false},
-    {"a check that gets no memory says so and leaks nothing", a_check_without_memory_says_so, false},
+    {"one output of two is enough, the other has no gradient", one_output_of_two_is_enough,
+     false},
+    {"a check that gets no memory says so and leaks nothing", a_check_without_memory_says_so,
+     false},
     {"bad descriptors are refused and change nothing", bad_descriptors_are_refused, false},
 };
 SW_SUITE("descriptors", tests)

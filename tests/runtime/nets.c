@@ -86,14 +86,20 @@ batch net_batch(bool image, int from, int n)
         }
     }
     CU_ASSERT_FATAL(from >= 0 && n >= 0 && from + n <= NET_BATCH);
-    return (batch){{{SW_F32, image ? SW_SHAPE(n, 1, 14, 14) : SW_SHAPE(n, NET_PIXELS), pixels[from]},
-                    {SW_U8, SW_SHAPE(n), labels + from}}};
+    return (batch){
+        {{SW_F32, image ? SW_SHAPE(n, 1, 14, 14) : SW_SHAPE(n, NET_PIXELS), pixels[from]},
+         {SW_U8, SW_SHAPE(n), labels + from}}};
 }
 
 sw_run_args net_args(net *n, const batch *b)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args), .fn = net_step, .user = n,
-                         .models = &n->model, .n_models = 1, .inputs = b->in, .n_inputs = 2};
+    return (sw_run_args){.size = sizeof(sw_run_args),
+                         .fn = net_step,
+                         .user = n,
+                         .models = &n->model,
+                         .n_models = 1,
+                         .inputs = b->in,
+                         .n_inputs = 2};
 }
 
 double net_train(sw_exec *exec, net *n, const batch *b, int steps)

@@ -12,13 +12,13 @@
 /* Fail the running test with the library's reason. */
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 /* A refusal with this status whose message names `part`. */
-#define REFUSED(call, wanted, part)                                                                \
-    do {                                                                                           \
-        const sw_status refused_with = (call);                                                     \
-        SW_CHECK(refused_with == (wanted), "%s: %s", sw_status_name(refused_with),                 \
-                 sw_last_error());                                                                 \
-        SW_CHECK(strstr(sw_last_error(), part) != NULL, "'%s' is not in '%s'", part,               \
-                 sw_last_error());                                                                 \
+#define REFUSED(call, wanted, part)                                                            \
+    do {                                                                                       \
+        const sw_status refused_with = (call);                                                 \
+        SW_CHECK(refused_with == (wanted), "%s: %s", sw_status_name(refused_with),             \
+                 sw_last_error());                                                             \
+        SW_CHECK(strstr(sw_last_error(), part) != NULL, "'%s' is not in '%s'", part,           \
+                 sw_last_error());                                                             \
     } while (0)
 
 typedef struct {
@@ -39,7 +39,8 @@ net *net_new(bool image, const sw_optimizer_opts *opts);
 /* Forward, metrics "loss" and "accuracy", output "logits"; in training backward and update. */
 void net_step(sw_ctx *ctx, void *user);
 
-/* Rows of the one batch of NET_BATCH samples: inputs (pixels F32, labels U8) for `image` or not. */
+/* Rows of the one batch of NET_BATCH samples: inputs (pixels F32, labels U8) for `image` or
+ * not. */
 typedef struct {
     sw_array in[2];
 } batch;

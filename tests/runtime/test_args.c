@@ -1,4 +1,5 @@
-/* Bad arguments, models and their declarations, random streams, phases: the small print of the header. */
+/* Bad arguments, models and their declarations, random streams, phases: the small print of the
+ * header. */
 #include "tests/runtime/nets.h"
 #include <math.h>
 #include <string.h>
@@ -85,7 +86,8 @@ static void bad_exec_options(void)
     CU_ASSERT_PTR_NULL(exec);
     sw_exec_destroy(NULL);
     /* A caller compiled against a shorter struct: what it does not know is zero. */
-    const sw_exec_opts old = {.size = offsetof(sw_exec_opts, budget), .threads = 2,
+    const sw_exec_opts old = {.size = offsetof(sw_exec_opts, budget),
+                              .threads = 2,
                               .budget = (sw_budget *)(uintptr_t)16};
     OK(sw_exec_create(&exec, &old));
     sw_exec_destroy(exec);
@@ -124,7 +126,8 @@ static void declarations_keep_their_first_error(void)
         sw_after(end_model, m);
         const sw_param first = sw_param_new(m, "first", SW_F32, SW_SHAPE(2), "ones");
         CU_ASSERT(first.index != 0);
-        const sw_param p = sw_param_new(m, bad[i].name, bad[i].dtype, bad[i].shape, bad[i].init);
+        const sw_param p =
+            sw_param_new(m, bad[i].name, bad[i].dtype, bad[i].shape, bad[i].init);
         CU_ASSERT_EQUAL(p.index, 0);
         (void)sw_param_new(m, "later", SW_F32, SW_SHAPE(2), "and another error");
         REFUSED(sw_model_ready(m, exec, 1), bad[i].status, bad[i].part);
@@ -183,9 +186,9 @@ static void initialisers_have_their_moments(void)
         {"constant:-2.5", -2.5, 0, 2.5},
         {"normal:0.25", 0, 0.25, 2},
         {"uniform:-1,3", 1, 4 / 3.4641016, 3},
-        {"kaiming_normal", 0, 0.1, 0.7},        /* sqrt(2 / 200) */
+        {"kaiming_normal", 0, 0.1, 0.7},         /* sqrt(2 / 200) */
         {"kaiming_uniform", 0, 0.1, 0.17320509}, /* sqrt(6 / 200) */
-        {"xavier_normal", 0, 0.070710678, 0.6}, /* sqrt(2 / 400) */
+        {"xavier_normal", 0, 0.070710678, 0.6},  /* sqrt(2 / 400) */
         {"xavier_uniform", 0, 0.070710678, 0.12247449},
     };
     sw_exec *exec = net_exec(NULL);
@@ -208,7 +211,8 @@ static void initialisers_have_their_moments(void)
         SW_CHECK(fabs(sum / 1600 - all[i].mean) <= 0.1 * all[i].deviation + 1e-7 &&
                      fabs(sqrt(squares / 1600) - all[i].deviation) <= 0.06 * all[i].deviation &&
                      most <= all[i].most * 1.0000001,
-                 "%s: mean %g, deviation %g, most %g", all[i].init, sum / 1600, sqrt(squares / 1600), most);
+                 "%s: mean %g, deviation %g, most %g", all[i].init, sum / 1600,
+                 sqrt(squares / 1600), most);
     }
 }
 
@@ -316,8 +320,12 @@ static void phases_can_be_set(void)
     for (int k = 0; k < 2; k++) {
         bool set = k == 1;
         sw_plan_info plan = {.size = sizeof plan};
-        const sw_run_args args = {.size = sizeof args, .fn = phased, .user = &set, .inputs = &in,
-                                  .n_inputs = 1, .variant = (uint64_t)k};
+        const sw_run_args args = {.size = sizeof args,
+                                  .fn = phased,
+                                  .user = &set,
+                                  .inputs = &in,
+                                  .n_inputs = 1,
+                                  .variant = (uint64_t)k};
         OK(sw_plan(exec, &args, &plan));
         CU_ASSERT_EQUAL(plan.phase[SW_LOSS].peak_bytes > 0, set);
         CU_ASSERT(plan.phase[SW_FORWARD].peak_bytes > 0);

@@ -1,5 +1,5 @@
-/* Every allocation on the way to a first run fails once, and once from there on: the status says so,
- * nothing leaks, and the same run works afterwards. */
+/* Every allocation on the way to a first run fails once, and once from there on: the status
+ * says so, nothing leaks, and the same run works afterwards. */
 #include "alloc/fault.h"
 #include "alloc/mem.h"
 #include "tests/runtime/nets.h"
@@ -44,7 +44,8 @@ static sw_status declare(life *l, bool image)
     n->factor = sw_knob_new(n->model, "factor", 1.0f);
     n->max_norm = sw_knob_new(n->model, "max_norm", 0.1f);
     n->clip = image;
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam", .keep_gradients = !image};
+    const sw_optimizer_opts opts = {
+        .size = sizeof opts, .kind = "adam", .keep_gradients = !image};
     return sw_optimizer_create(&n->opt, n->model, &opts);
 }
 
@@ -92,10 +93,11 @@ static void sweep(bool image, bool immediate, sw_fault_mode mode)
         }
         SW_CHECK(status == SW_OK || status == SW_NOMEM, "call %u: %s: %s", (unsigned)k,
                  sw_status_name(status), sw_last_error());
-        SW_CHECK(status == SW_OK || sw_last_error()[0] != '\0', "call %u has no reason", (unsigned)k);
+        SW_CHECK(status == SW_OK || sw_last_error()[0] != '\0', "call %u has no reason",
+                 (unsigned)k);
         end(&l);
-        SW_CHECK(live_blocks() == before, "call %u: %zu blocks, %zu before", (unsigned)k, live_blocks(),
-                 before);
+        SW_CHECK(live_blocks() == before, "call %u: %zu blocks, %zu before", (unsigned)k,
+                 live_blocks(), before);
     }
     CU_ASSERT(done && k > 20);
     sw_note("%u calls", (unsigned)k);
@@ -118,7 +120,8 @@ static void planned_images(void)
     sweep(true, false, SW_FAULT_ONCE);
 }
 
-/* The same exec and model after a refusal: what the k-th failure left behind does not disturb a retry. */
+/* The same exec and model after a refusal: what the k-th failure left behind does not disturb a
+ * retry. */
 static void a_refused_run_can_be_tried_again(void)
 {
     sw_after(stop_faults, NULL);

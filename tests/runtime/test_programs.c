@@ -1,4 +1,5 @@
-/* Programs by key: traced once, shared, bounded; what asks for a new plan and what does not; budgets. */
+/* Programs by key: traced once, shared, bounded; what asks for a new plan and what does not;
+ * budgets. */
 #include "alloc/arena.h"
 #include "tests/runtime/nets.h"
 #include <stdio.h>
@@ -106,7 +107,10 @@ static void traces_are_compared_by_what_they_mean(void)
         in.shape.rank = 1;
         in.shape.dim[0] = 12;
         in.data = x;
-        const sw_run_args args = {.size = sizeof args, .fn = reshaped, .user = &dirt[0], .inputs = &in,
+        const sw_run_args args = {.size = sizeof args,
+                                  .fn = reshaped,
+                                  .user = &dirt[0],
+                                  .inputs = &in,
                                   .n_inputs = 1};
         dirt[0] = dirt[i];
         OK(sw_run(exec, &args));
@@ -151,8 +155,8 @@ static void the_cache_is_bounded_and_forgets_the_oldest(void)
     CU_ASSERT_EQUAL(alive, 3);
 }
 
-/* The last, smaller batch trains, evaluation has a program, and all share one arena as high as the
- * highest. */
+/* The last, smaller batch trains, evaluation has a program, and all share one arena as high as
+ * the highest. */
 static void partial_batches_and_evaluation_have_programs_of_their_own(void)
 {
     sw_exec *exec = net_exec(NULL);
@@ -210,8 +214,8 @@ static void checks_name_the_first_op_that_differs(void)
     static const float x[3] = {1, 2, 3};
     const sw_array in = {SW_F32, SW_SHAPE(3), x};
     int calls = 0;
-    const sw_run_args args = {.size = sizeof args, .fn = impure, .user = &calls, .inputs = &in,
-                              .n_inputs = 1};
+    const sw_run_args args = {
+        .size = sizeof args, .fn = impure, .user = &calls, .inputs = &in, .n_inputs = 1};
     const sw_exec_opts opts = {.size = sizeof opts, .checks = 1};
     sw_exec *exec = net_exec(&opts);
     OK(sw_run(exec, &args));
@@ -221,7 +225,8 @@ static void checks_name_the_first_op_that_differs(void)
     CU_ASSERT_EQUAL(calls, 3);
 
     /* A pure one passes, released updates included, and learns the same. */
-    const sw_optimizer_opts released = {.size = sizeof released, .kind = "adam", .lr = 0.01f, .release = 1};
+    const sw_optimizer_opts released = {
+        .size = sizeof released, .kind = "adam", .lr = 0.01f, .release = 1};
     net *n = net_new(true, &released);
     net *plain = net_new(true, NULL);
     const batch b = net_batch(true, 0, 20);
@@ -252,7 +257,8 @@ static void a_plan_needs_no_data_and_is_what_runs(void)
         CU_ASSERT(!n->model->ready);
         CU_ASSERT_PTR_NULL(n->model->arena);
         CU_ASSERT_EQUAL(plan.slot_bytes, plan.data_bytes);
-        CU_ASSERT_EQUAL(plan.total_bytes, plan.model_bytes + plan.arena_bytes + plan.data_bytes);
+        CU_ASSERT_EQUAL(plan.total_bytes,
+                        plan.model_bytes + plan.arena_bytes + plan.data_bytes);
         CU_ASSERT(plan.lower_bound_bytes <= plan.arena_bytes && plan.n_ops > 10);
         CU_ASSERT(plan.immediate_bytes >= plan.arena_bytes);
         CU_ASSERT(plan.peak_op[0] != '\0' && plan.holders[0] != '\0');
@@ -270,9 +276,9 @@ static void a_plan_needs_no_data_and_is_what_runs(void)
         for (int p = 0; p < SW_PHASES; p++) {
             SW_CHECK(run.phase[p].peak_bytes == plan.phase[p].peak_bytes &&
                          run.phase[p].end_bytes == plan.phase[p].end_bytes,
-                     "%s: %zu and %zu planned, %zu and %zu measured", sw_phase_name((sw_phase)p),
-                     plan.phase[p].peak_bytes, plan.phase[p].end_bytes, run.phase[p].peak_bytes,
-                     run.phase[p].end_bytes);
+                     "%s: %zu and %zu planned, %zu and %zu measured",
+                     sw_phase_name((sw_phase)p), plan.phase[p].peak_bytes,
+                     plan.phase[p].end_bytes, run.phase[p].peak_bytes, run.phase[p].end_bytes);
         }
         OK(sw_plan(exec, &args, &plan));
         CU_ASSERT_EQUAL(plan.data_bytes, 12345 * 64);
@@ -316,7 +322,8 @@ static void a_budget_is_refused_before_anything_runs(void)
         }
         sw_model_destroy(m->model);
         m->model = NULL;
-        CU_ASSERT_EQUAL(sw_budget_used(budget), k == 2 ? plan.arena_bytes : sw_budget_used(budget));
+        CU_ASSERT_EQUAL(sw_budget_used(budget),
+                        k == 2 ? plan.arena_bytes : sw_budget_used(budget));
         sw_exec_destroy(exec);
         CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
         sw_budget_destroy(budget);
@@ -356,12 +363,13 @@ static const sw_test tests[] = {
      the_cache_is_bounded_and_forgets_the_oldest, false},
     {"partial batches and evaluation have programs of their own",
      partial_batches_and_evaluation_have_programs_of_their_own, false},
-    {"with checks a trace that differs names the first op", checks_name_the_first_op_that_differs,
-     false},
-    {"a plan needs no data and is what runs, to the byte", a_plan_needs_no_data_and_is_what_runs,
-     false},
+    {"with checks a trace that differs names the first op",
+     checks_name_the_first_op_that_differs, false},
+    {"a plan needs no data and is what runs, to the byte",
+     a_plan_needs_no_data_and_is_what_runs, false},
     {"a budget that is too small is refused before anything runs",
      a_budget_is_refused_before_anything_runs, false},
-    {"a plan after a run leaves what the run left", a_plan_after_a_run_leaves_what_the_run_left, false},
+    {"a plan after a run leaves what the run left", a_plan_after_a_run_leaves_what_the_run_left,
+     false},
 };
 SW_SUITE("programs", tests)

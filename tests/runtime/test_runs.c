@@ -1,16 +1,17 @@
-/* Runs: the same bits however they run, several models and optimizers, what stays and what is lost. */
+/* Runs: the same bits however they run, several models and optimizers, what stays and what is
+ * lost. */
 #include "tests/runtime/nets.h"
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
 
 static const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .lr = 0.01f};
-static const sw_optimizer_opts release = {.size = sizeof release, .kind = "adam", .lr = 0.01f,
-                                          .release = 1};
+static const sw_optimizer_opts release = {
+    .size = sizeof release, .kind = "adam", .lr = 0.01f, .release = 1};
 
 /* Five steps of a fresh net from seed 21; its last logits too. */
-static net *trained(sw_exec *exec, bool image, const sw_optimizer_opts *opts, bool immediate, bool clip,
-                    float *logits)
+static net *trained(sw_exec *exec, bool image, const sw_optimizer_opts *opts, bool immediate,
+                    bool clip, float *logits)
 {
     net *n = net_new(image, opts);
     const batch b = net_batch(image, 0, 33);
@@ -29,14 +30,16 @@ static net *trained(sw_exec *exec, bool image, const sw_optimizer_opts *opts, bo
     return n;
 }
 
-/* Planned, immediate, without in-place results, with 1 to 4 threads, against planned with one. */
+/* Planned, immediate, without in-place results, with 1 to 4 threads, against planned with one.
+ */
 static void compare_ways(bool image, bool clip)
 {
     float wanted[33 * NET_CLASSES], got[33 * NET_CLASSES];
     const net *base = trained(net_exec(NULL), image, &adam, false, clip, wanted);
     for (int threads = 1; threads <= 4; threads++)
         for (int how = 0; how < 3; how++) {
-            const sw_exec_opts opts = {.size = sizeof opts, .threads = threads, .no_inplace = how == 2};
+            const sw_exec_opts opts = {
+                .size = sizeof opts, .threads = threads, .no_inplace = how == 2};
             const net *n = trained(net_exec(&opts), image, &adam, how == 1, clip, got);
             SW_CHECK(net_same(base->model, n->model), "%d threads, way %d", threads, how);
             CU_ASSERT_EQUAL(memcmp(wanted, got, sizeof got), 0);
@@ -99,7 +102,8 @@ static void release_excludes_what_needs_all_gradients(void)
     sw_model *model;
     OK(sw_model_create(&model, "m"));
     (void)sw_linear_new(model, "f", 2, 2);
-    const sw_optimizer_opts both = {.size = sizeof both, .kind = "sgd", .release = 1, .keep_gradients = 1};
+    const sw_optimizer_opts both = {
+        .size = sizeof both, .kind = "sgd", .release = 1, .keep_gradients = 1};
     sw_optimizer *o = NULL;
     REFUSED(sw_optimizer_create(&o, model, &both), SW_INVALID, "exclude each other");
     CU_ASSERT_PTR_NULL(o);
@@ -128,7 +132,10 @@ static void outputs_last_until_the_next_run(void)
     const sw_array in = {SW_F32, SW_SHAPE(2, 3), x};
     for (int now = 0; now < 2; now++) {
         sw_exec *exec = net_exec(NULL);
-        sw_run_args args = {.size = sizeof args, .fn = leave_input, .inputs = &in, .n_inputs = 1,
+        sw_run_args args = {.size = sizeof args,
+                            .fn = leave_input,
+                            .inputs = &in,
+                            .n_inputs = 1,
                             .immediate = now};
         sw_array y;
         double mean;
@@ -179,7 +186,8 @@ static void first_only(sw_ctx *c, void *user)
 {
     pair *p = user;
     const sw_value wu = sw_mul(c, sw_use(c, p->w), sw_use(c, p->u));
-    const sw_value loss = sw_sum(c, sw_mul(c, sw_mul(c, wu, sw_use(c, p->v)), sw_input(c, 0)), 0);
+    const sw_value loss =
+        sw_sum(c, sw_mul(c, sw_mul(c, wu, sw_use(c, p->v)), sw_input(c, 0)), 0);
     sw_backward(c, loss, &p->first, 1);
     sw_update(c, p->first);
 }
@@ -213,18 +221,23 @@ static void several_models_and_optimizers_in_one_step(void)
     p.v = sw_param_new(p.b, "v", SW_F32, SW_SHAPE(2), "constant:5");
     p.frozen = sw_param_new(p.b, "frozen", SW_F32, SW_SHAPE(2), "constant:7");
     sw_param_freeze(p.frozen, 1);
-    const sw_optimizer_opts one = {.size = sizeof one, .kind = "sgd", .lr = 0.01f, .params = &p.w,
-                                   .n_params = 1};
-    const sw_optimizer_opts two = {.size = sizeof two, .kind = "sgd", .lr = 0.001f, .params = &p.u,
-                                   .n_params = 1};
+    const sw_optimizer_opts one = {
+        .size = sizeof one, .kind = "sgd", .lr = 0.01f, .params = &p.w, .n_params = 1};
+    const sw_optimizer_opts two = {
+        .size = sizeof two, .kind = "sgd", .lr = 0.001f, .params = &p.u, .n_params = 1};
     const sw_optimizer_opts rest = {.size = sizeof rest, .kind = "sgd", .lr = 0.1f};
     OK(sw_optimizer_create(&p.first, p.a, &one));
     OK(sw_optimizer_create(&p.second, p.a, &two));
     OK(sw_optimizer_create(&p.other, p.b, &rest));
     sw_model *const models[] = {p.a, p.b};
     const sw_array in = {SW_F32, SW_SHAPE(2), ones};
-    sw_run_args args = {.size = sizeof args, .fn = pair_step, .user = &p, .models = models,
-                        .n_models = 2, .inputs = &in, .n_inputs = 1};
+    sw_run_args args = {.size = sizeof args,
+                        .fn = pair_step,
+                        .user = &p,
+                        .models = models,
+                        .n_models = 2,
+                        .inputs = &in,
+                        .n_inputs = 1};
     OK(sw_run(exec, &args));
     CU_ASSERT_EQUAL(net_metric(exec, "loss"), 420.0);
     CU_ASSERT_EQUAL(value_of(p.w), 2.0f - 0.01f * 105.0f);
@@ -294,7 +307,8 @@ static void failing_step(sw_ctx *c, void *user)
     sw_value x = sw_input(c, 0);
     if (!f->late)
         x = sw_op_apply(c, f->op, &x, 1, NULL);
-    const sw_value logits = sw_apply_linear(c, f->n->f2, sw_tanh(c, sw_apply_linear(c, f->n->f1, x)));
+    const sw_value logits =
+        sw_apply_linear(c, f->n->f2, sw_tanh(c, sw_apply_linear(c, f->n->f1, x)));
     const sw_value loss = sw_softmax_ce(c, logits, sw_input(c, 1));
     sw_metric(c, "loss", loss);
     sw_backward(c, loss, &f->n->opt, 1);
@@ -306,8 +320,12 @@ static void failing_step(sw_ctx *c, void *user)
 static void failed_runs_before_and_after_an_update(void)
 {
     static uint32_t op;
-    const sw_op_desc desc = {.size = sizeof desc, .name = "test.sometimes", .n_in = 1, .n_out = 1,
-                             .infer = same_type, .forward = sometimes};
+    const sw_op_desc desc = {.size = sizeof desc,
+                             .name = "test.sometimes",
+                             .n_in = 1,
+                             .n_out = 1,
+                             .infer = same_type,
+                             .forward = sometimes};
     if (op == 0)
         OK(sw_op_register(&desc, &op));
     for (int kind = 0; kind < 4; kind++) {
@@ -325,7 +343,8 @@ static void failed_runs_before_and_after_an_update(void)
         const void *before = net_copy_bytes(f.n->model);
         OK(sw_model_copy(other->model, f.n->model));
         fail_now = true;
-        REFUSED(sw_run(exec, &args), SW_DEVICE, "test.sometimes: the 0 bytes of scratch are cursed");
+        REFUSED(sw_run(exec, &args), SW_DEVICE,
+                "test.sometimes: the 0 bytes of scratch are cursed");
         fail_now = false;
         if (!f.late) {
             CU_ASSERT(net_same_bytes(f.n->model, before));
@@ -413,17 +432,17 @@ static const sw_test tests[] = {
     {"... convolutions, clipped", every_way_gives_the_same_bits_lenet_clipped, false},
     {"released updates change no bits and end gradients early",
      released_updates_change_no_bits_and_save_bytes, false},
-    {"release excludes what needs all gradients at once", release_excludes_what_needs_all_gradients,
-     false},
+    {"release excludes what needs all gradients at once",
+     release_excludes_what_needs_all_gradients, false},
     {"outputs last until the next run", outputs_last_until_the_next_run, false},
-    {"several models and optimizers in one step function", several_models_and_optimizers_in_one_step,
-     false},
+    {"several models and optimizers in one step function",
+     several_models_and_optimizers_in_one_step, false},
     {"frozen parameters stay, cost no gradient and keep the layout",
      frozen_parameters_stay_and_cost_no_gradient, false},
     {"a run that fails before an update changes nothing, after it damages the model",
      failed_runs_before_and_after_an_update, false},
     {"labels out of range fail the run", labels_out_of_range_fail_the_run, false},
-    {"execs and models belong to one thread at a time", execs_and_models_belong_to_one_thread_at_a_time,
-     false},
+    {"execs and models belong to one thread at a time",
+     execs_and_models_belong_to_one_thread_at_a_time, false},
 };
 SW_SUITE("runs", tests)

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Run a step function once over one F32 input (2, 3) and a model with a parameter and a state. */
+/* Run a step function once over one F32 input (2, 3) and a model with a parameter and a state.
+ */
 typedef struct {
     sw_exec *exec;
     sw_model *model, *other;
@@ -46,8 +47,14 @@ static const float six[6] = {1, 2, 3, 4, 5, 6};
 static sw_status run_as(sw_step_fn *fn, bool immediate)
 {
     static const sw_array in = {SW_F32, {2, {2, 3}}, six};
-    const sw_run_args args = {.size = sizeof args, .fn = fn, .user = &b, .models = &b.model,
-                              .n_models = 1, .inputs = &in, .n_inputs = 1, .immediate = immediate};
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = fn,
+                              .user = &b,
+                              .models = &b.model,
+                              .n_models = 1,
+                              .inputs = &in,
+                              .n_inputs = 1,
+                              .immediate = immediate};
     return sw_run(b.exec, &args);
 }
 
@@ -248,13 +255,13 @@ static void bad_handles_are_refused(void)
 
 /* ---- shapes ------------------------------------------------------------------------------ */
 
-#define ONE_OP(name, call)                                                                         \
-    static void name(sw_ctx *c, void *user)                                                        \
-    {                                                                                              \
-        bench *t = user;                                                                           \
-        const sw_value x = sw_input(c, 0), w = sw_use(c, t->w);                                    \
-        (void)x, (void)w;                                                                          \
-        (call);                                                                                    \
+#define ONE_OP(name, call)                                                                     \
+    static void name(sw_ctx *c, void *user)                                                    \
+    {                                                                                          \
+        bench *t = user;                                                                       \
+        const sw_value x = sw_input(c, 0), w = sw_use(c, t->w);                                \
+        (void)x, (void)w;                                                                      \
+        (call);                                                                                \
     }
 ONE_OP(bad_linear, sw_linear_op(c, x, sw_slice(c, w, 1, 0, 2), (sw_value){0, 0}))
 ONE_OP(bad_conv, sw_conv2d_op(c, x, w, (sw_value){0, 0}, 1, 0))
@@ -273,9 +280,9 @@ static void shape_errors_name_the_op(void)
     static const struct {
         sw_step_fn *fn;
         const char *name;
-    } all[] = {{bad_linear, "linear"}, {bad_conv, "conv2d"},   {bad_reshape, "reshape"},
-               {bad_slice, "slice"},   {bad_slice_axis, "slice"}, {bad_sum, "sum"},
-               {bad_pool, "pool"},     {bad_labels, "softmax_ce"}, {bad_mse, "mse"},
+    } all[] = {{bad_linear, "linear"},  {bad_conv, "conv2d"},       {bad_reshape, "reshape"},
+               {bad_slice, "slice"},    {bad_slice_axis, "slice"},  {bad_sum, "sum"},
+               {bad_pool, "pool"},      {bad_labels, "softmax_ce"}, {bad_mse, "mse"},
                {bad_convert, "to_f32"}, {bad_concat, "concat"}};
     begin();
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -344,7 +351,8 @@ static void backward_and_updates_are_checked(void)
     OK(run(backward_of_unowned));
 }
 
-/* sum(x), then sum(2x): the gradient of a view, of a broadcast row, of a value used three times. */
+/* sum(x), then sum(2x): the gradient of a view, of a broadcast row, of a value used three
+ * times. */
 static void sums(sw_ctx *c, void *user)
 {
     bench *x = user;
@@ -359,7 +367,8 @@ static void sums(sw_ctx *c, void *user)
 
 static void gradients_of_views_and_repeated_uses_add_up(void)
 {
-    /* d/dw: the input + 1; row 1 also: the column sums of the input (5, 7, 9), and the knob, 3. */
+    /* d/dw: the input + 1; row 1 also: the column sums of the input (5, 7, 9), and the knob, 3.
+     */
     static const float wanted[6] = {2, 3, 4, 4 + 1 + 5 + 3, 5 + 1 + 7 + 3, 6 + 1 + 9 + 3};
     for (int now = 0; now < 2; now++) {
         begin();
@@ -376,14 +385,16 @@ static const sw_test tests[] = {
     {"a backward that needs an overwritten version names op and parameter",
      a_backward_of_an_overwritten_version_names_op_and_parameter, false},
     {"states have versions; what is assigned survives the run", states_have_versions, false},
-    {"only states and buffers are assigned, with their shape", only_states_and_buffers_are_assigned,
-     false},
+    {"only states and buffers are assigned, with their shape",
+     only_states_and_buffers_are_assigned, false},
     {"the first error sticks, with its scope", the_first_error_sticks_with_its_scope, false},
-    {"step functions can fail and must close scopes", step_functions_can_fail_and_must_close_scopes,
-     false},
+    {"step functions can fail and must close scopes",
+     step_functions_can_fail_and_must_close_scopes, false},
     {"stale, foreign and empty handles are refused", bad_handles_are_refused, false},
     {"shape errors name the op", shape_errors_name_the_op, false},
-    {"losses, owners, updates and metrics are checked", backward_and_updates_are_checked, false},
-    {"gradients of views and repeated uses add up", gradients_of_views_and_repeated_uses_add_up, false},
+    {"losses, owners, updates and metrics are checked", backward_and_updates_are_checked,
+     false},
+    {"gradients of views and repeated uses add up", gradients_of_views_and_repeated_uses_add_up,
+     false},
 };
 SW_SUITE("traces", tests)

@@ -52,6 +52,16 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par);
 #define swi_to_n16 SW_ISA_FN(swi_to_n16)
 #define swi_from_n16 SW_ISA_FN(swi_from_n16)
 
+/* The same for plain images. */
+#define swi_conv_flat SW_ISA_FN(swi_conv_flat)
+#define swi_conv_plain SW_ISA_FN(swi_conv_plain)
+#define swi_conv_plain_dx SW_ISA_FN(swi_conv_plain_dx)
+#define swi_conv_plain_dw SW_ISA_FN(swi_conv_plain_dw)
+#define swi_max_pool_plain SW_ISA_FN(swi_max_pool_plain)
+#define swi_max_pool_plain_dx SW_ISA_FN(swi_max_pool_plain_dx)
+#define swi_avg_pool_plain SW_ISA_FN(swi_avg_pool_plain)
+#define swi_avg_pool_plain_dx SW_ISA_FN(swi_avg_pool_plain_dx)
+
 size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k);
 void swi_gemm(const sw_gemm *g, void *scratch, const sw_par *par);
 void swi_conv(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
@@ -73,5 +83,21 @@ void swi_to_n16(float *y, const float *x, int64_t batch, int64_t inner, bool acc
                 const sw_par *par);
 void swi_from_n16(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,
                   const sw_par *par);
+
+/* Plain images: no scratch is needed. */
+sw_conv swi_conv_flat(const sw_conv *s); /* fewer, longer rows where the kernel allows it */
+void swi_conv_plain(float *y, const float *x, const float *w, const float *bias,
+                    const sw_conv *s, const sw_par *par);
+void swi_conv_plain_dx(float *dx, const float *dy, const float *w, const sw_conv *s,
+                       bool accumulate, const sw_par *par);
+void swi_conv_plain_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
+                       bool accumulate_dw, bool accumulate_db, const sw_par *par);
+void swi_max_pool_plain(float *y, uint8_t *index, const float *x, const sw_conv *s,
+                        const sw_par *par);
+void swi_max_pool_plain_dx(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,
+                           bool accumulate, const sw_par *par);
+void swi_avg_pool_plain(float *y, const float *x, const sw_conv *s, const sw_par *par);
+void swi_avg_pool_plain_dx(float *dx, const float *dy, const sw_conv *s, bool accumulate,
+                           const sw_par *par);
 
 #endif

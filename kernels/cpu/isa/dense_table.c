@@ -1,5 +1,65 @@
-/* The dense kernels of this instruction set. */
+/* The dense kernels of this instruction set; images in blocks or plain. */
 #include "kernels/cpu/isa/dense_internal.h"
+
+static void conv(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
+                 const sw_par *par)
+{
+    if (s->plain)
+        swi_conv_plain(y, x, w, bias, s, par);
+    else
+        swi_conv(y, x, w, bias, s, par);
+}
+
+static size_t conv_dx_bytes(const sw_conv *s)
+{
+    return s->plain ? 0 : swi_conv_dx_bytes(s);
+}
+
+static void conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s,
+                    bool accumulate, void *scratch, const sw_par *par)
+{
+    if (s->plain)
+        swi_conv_plain_dx(dx, dy, w, s, accumulate, par);
+    else
+        swi_conv_dx(dx, dy, w, s, accumulate, scratch, par);
+}
+
+static size_t conv_dw_bytes(const sw_conv *s)
+{
+    return s->plain ? 0 : swi_conv_dw_bytes(s);
+}
+
+static void conv_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
+                    bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par)
+{
+    if (s->plain)
+        swi_conv_plain_dw(dw, db, x, dy, s, accumulate_dw, accumulate_db, par);
+    else
+        swi_conv_dw(dw, db, x, dy, s, accumulate_dw, accumulate_db, scratch, par);
+}
+
+static void max_pool(float *y, uint8_t *index, const float *x, const sw_conv *s,
+                     const sw_par *par)
+{
+    (s->plain ? swi_max_pool_plain : swi_max_pool)(y, index, x, s, par);
+}
+
+static void max_pool_dx(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,
+                        bool accumulate, const sw_par *par)
+{
+    (s->plain ? swi_max_pool_plain_dx : swi_max_pool_dx)(dx, dy, index, s, accumulate, par);
+}
+
+static void avg_pool(float *y, const float *x, const sw_conv *s, const sw_par *par)
+{
+    (s->plain ? swi_avg_pool_plain : swi_avg_pool)(y, x, s, par);
+}
+
+static void avg_pool_dx(float *dx, const float *dy, const sw_conv *s, bool accumulate,
+                        const sw_par *par)
+{
+    (s->plain ? swi_avg_pool_plain_dx : swi_avg_pool_dx)(dx, dy, s, accumulate, par);
+}
 
 #define sw_dense_kernels_table SW_ISA_FN(sw_dense_kernels_table)
 extern const sw_dense_kernels sw_dense_kernels_table;
@@ -7,15 +67,15 @@ extern const sw_dense_kernels sw_dense_kernels_table;
 const sw_dense_kernels sw_dense_kernels_table = {
     .gemm_bytes = swi_gemm_bytes,
     .gemm = swi_gemm,
-    .conv = swi_conv,
-    .conv_dx_bytes = swi_conv_dx_bytes,
-    .conv_dx = swi_conv_dx,
-    .conv_dw_bytes = swi_conv_dw_bytes,
-    .conv_dw = swi_conv_dw,
-    .max_pool = swi_max_pool,
-    .max_pool_dx = swi_max_pool_dx,
-    .avg_pool = swi_avg_pool,
-    .avg_pool_dx = swi_avg_pool_dx,
+    .conv = conv,
+    .conv_dx_bytes = conv_dx_bytes,
+    .conv_dx = conv_dx,
+    .conv_dw_bytes = conv_dw_bytes,
+    .conv_dw = conv_dw,
+    .max_pool = max_pool,
+    .max_pool_dx = max_pool_dx,
+    .avg_pool = avg_pool,
+    .avg_pool_dx = avg_pool_dx,
     .to_n16 = swi_to_n16,
     .from_n16 = swi_from_n16,
 };

@@ -1,0 +1,200 @@
+/* Gradient of the weights of a convolution over plain images. The sums of a few output channels
+ * by up to five taps of a kernel row live in registers, lanes along the width, over all images
+ * and rows in order; then lanes are summed. Each weight belongs to one part of the work, so no
+ * partial sums and no scratch are needed: a part is one input channel and one block of output
+ * channels. */
+#include "kernels/cpu/isa/dense_internal.h"
+#include "kernels/cpu/isa/lanes.h"
+
+enum { TAPS = 5 };
+#if SW_ISA_ID == 2
+enum { CHANNELS = 4 }; /* 4 x 5 accumulators, 4 + 1 operands */
+#else
+enum { CHANNELS = 2 };
+#endif
+
+typedef struct {
+    float *dw, *db;
+    const float *x, *dy;
+    sw_conv s;
+    bool accumulate_dw, accumulate_db;
+} dw_job;
+
+/* Channels from o on, taps of row ky from kx on. */
+typedef struct {
+    const dw_job *j;
+    int64_t o, c, ky, kx;
+} dw_args;
+
+/* n places of dy, the first of which meets x at column ix for the first tap. With `part` lanes
+ * are counted, and tested against the row for each tap. */
+SW_VEC_FN void places(vf acc[CHANNELS][TAPS], const sw_conv *s, const float *x, const float *dy,
+                      int64_t ix, int n, int ob, int nt, bool part, bool unit)
+{
+    vf d[CHANNELS];
+    SW_UNROLL
+    for (int o = 0; o < ob; o++)
+        d[o] = part ? vload_n(dy + o * s->out_h * s->out_w, n)
+                    : vload(dy + o * s->out_h * s->out_w);
+    SW_UNROLL
+    for (int t = 0; t < nt; t++) {
+        if (!part) {
+            const vf v = vload(x + ix + t);
+            SW_UNROLL
+            for (int o = 0; o < ob; o++)
+                acc[o][t] = vfma(v, d[o], acc[o][t]);
+            continue;
+        }
+        int64_t lo, hi;
+        swi_lanes_inside(ix + t, unit ? 1 : s->stride, s->in_w, n, &lo, &hi);
+        const vm m = vrange(lo, hi);
+        const vf v =
+            unit ? vload_where(m, x + ix + t) : vload_step(x + ix + t, s->stride, lo, hi);
+        SW_UNROLL
+        for (int o = 0; o < ob; o++)
+            acc[o][t] = vfma_where(m, v, d[o], acc[o][t]);
+    }
+}
+
+/* All images and rows. */
+SW_VEC_FN void sum_places(vf acc[CHANNELS][TAPS], const dw_args *a, int ob, int nt, bool unit)
+{
+    const sw_conv *s = &a->j->s;
+    const int64_t stride = unit ? 1 : s->stride;
+    for (int64_t b = 0; b < s->batch; b++)
+        for (int64_t oy = 0; oy < s->out_h; oy++) {
+            const int64_t iy = oy * stride + a->ky - s->pad;
+            if ((uint64_t)iy >= (uint64_t)s->in_h)
+                continue;
+            const float *x = a->j->x + ((b * s->in_c + a->c) * s->in_h + iy) * s->in_w;
+            const float *dy = a->j->dy + ((b * s->out_c + a->o) * s->out_h + oy) * s->out_w;
+            int64_t ix = a->kx - s->pad;
+            for (int64_t ox = 0; ox < s->out_w; ox += VW, ix += VW * stride) {
+                const int64_t left = s->out_w - ox;
+                if (unit && left >= VW && ix >= 0 && ix + nt - 1 + VW <= s->in_w)
+                    places(acc, s, x, dy + ox, ix, VW, ob, nt, false, true);
+                else
+                    places(acc, s, x, dy + ox, ix, left < VW ? (int)left : VW, ob, nt, true,
+                           unit);
+            }
+        }
+}
+
+SW_VEC_FN void taps(const dw_args *a, int ob, int nt, bool unit)
+{
+    const dw_job *j = a->j;
+    const sw_conv *s = &j->s;
+    vf acc[CHANNELS][TAPS];
+    SW_UNROLL
+    for (int o = 0; o < ob; o++) {
+        SW_UNROLL
+        for (int t = 0; t < nt; t++)
+            acc[o][t] = vzero();
+    }
+    sum_places(acc, a, ob, nt, unit);
+    float total[TAPS][4];
+    SW_UNROLL
+    for (int t = 0; t < nt; t++) {
+        vf four[4] = {vzero(), vzero(), vzero(), vzero()};
+        SW_UNROLL
+        for (int o = 0; o < ob; o++)
+            four[o] = acc[o][t];
+        vsum4(total[t], four[0], four[1], four[2], four[3]);
+    }
+    float *dw = j->dw +
+                ((a->o * s->in_c + a->c) * s->kernel_h + a->ky) * s->kernel_w + a->kx;
+    for (int o = 0; o < ob; o++, dw += s->in_c * s->kernel_h * s->kernel_w)
+        for (int t = 0; t < nt; t++)
+            dw[t] = j->accumulate_dw ? dw[t] + total[t][o] : total[t][o];
+}
+
+#define DEFINE_TAPS(ob, nt)                                                                    \
+    static void taps_##ob##_##nt(const dw_args *a)                                             \
+    {                                                                                          \
+        taps(a, ob, nt, true);                                                                 \
+    }                                                                                          \
+    static void taps_##ob##_##nt##_strided(const dw_args *a)                                   \
+    {                                                                                          \
+        taps(a, ob, nt, false);                                                                \
+    }
+#define DEFINE_CHANNELS(ob)                                                                    \
+    DEFINE_TAPS(ob, 1)                                                                         \
+    DEFINE_TAPS(ob, 2) DEFINE_TAPS(ob, 3) DEFINE_TAPS(ob, 4) DEFINE_TAPS(ob, 5)
+
+DEFINE_CHANNELS(1)
+DEFINE_CHANNELS(2)
+#if SW_ISA_ID == 2
+DEFINE_CHANNELS(4)
+#endif
+
+#define LIST_CHANNELS(ob)                                                                      \
+    {                                                                                          \
+        {taps_##ob##_1, taps_##ob##_1_strided}, {taps_##ob##_2, taps_##ob##_2_strided},        \
+            {taps_##ob##_3, taps_##ob##_3_strided}, {taps_##ob##_4, taps_##ob##_4_strided},    \
+        {                                                                                      \
+            taps_##ob##_5, taps_##ob##_5_strided                                               \
+        }                                                                                      \
+    }
+typedef void taps_fn(const dw_args *a);
+/* By half the channels (0: one), taps, whether there is a stride. */
+static taps_fn *const table[][TAPS][2] = {
+    LIST_CHANNELS(1),
+    LIST_CHANNELS(2),
+#if SW_ISA_ID == 2
+    LIST_CHANNELS(4),
+#endif
+};
+
+/* The sum of dy of one channel over all images. */
+static float bias_sum(const dw_job *j, int64_t o)
+{
+    const int64_t size = j->s.out_h * j->s.out_w;
+    vf acc = vzero();
+    for (int64_t b = 0; b < j->s.batch; b++) {
+        const float *dy = j->dy + (b * j->s.out_c + o) * size;
+        int64_t i = 0;
+        for (; i + VW <= size; i += VW)
+            acc = vadd(acc, vload(dy + i));
+        if (i < size)
+            acc = vadd(acc, vload_n(dy + i, (int)(size - i)));
+    }
+    float sum[4];
+    vsum4(sum, acc, vzero(), vzero(), vzero());
+    return sum[0];
+}
+
+static void dw_part(void *arg, int part)
+{
+    const dw_job *j = arg;
+    const sw_conv *s = &j->s;
+    const int64_t first = part / s->in_c * CHANNELS;
+    const int64_t end = first + CHANNELS < s->out_c ? first + CHANNELS : s->out_c;
+    dw_args a = {.j = j, .o = first, .c = part % s->in_c};
+    while (a.o < end) {
+        const int64_t left = end - a.o;
+        const int wide = left >= 4 ? 2 : left >= 2 ? 1 : 0;
+        for (a.ky = 0; a.ky < s->kernel_h; a.ky++)
+            for (a.kx = 0; a.kx < s->kernel_w;) {
+                const int64_t rest = s->kernel_w - a.kx;
+                const int nt = rest >= TAPS ? TAPS : (int)rest;
+                table[wide][nt - 1][s->stride != 1](&a);
+                a.kx += nt;
+            }
+        a.o += (int64_t)1 << wide;
+    }
+    for (int64_t o = first; a.c == 0 && j->db != NULL && o < end; o++) {
+        const float sum = bias_sum(j, o);
+        j->db[o] = j->accumulate_db ? j->db[o] + sum : sum;
+    }
+}
+
+void swi_conv_plain_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
+                       bool accumulate_dw, bool accumulate_db, const sw_par *par)
+{
+    dw_job j = {.dw = dw, .db = db, .x = x, .dy = dy, .s = swi_conv_flat(s)};
+    j.accumulate_dw = accumulate_dw, j.accumulate_db = accumulate_db;
+    const double work = (double)(s->batch * s->in_c * s->kernel_h * s->kernel_w) *
+                        (double)(s->out_c * s->out_h * s->out_w);
+    const int64_t parts = (s->out_c + CHANNELS - 1) / CHANNELS * s->in_c;
+    vparts(par, dw_part, &j, (int)parts, work >= SWI_WORTH);
+}

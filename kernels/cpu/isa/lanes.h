@@ -1,0 +1,70 @@
+/* Vectors of which only some lanes count: rows of plain images begin and end anywhere. Lanes
+ * that do not count are neither read nor changed. */
+#ifndef SW_LANES_H
+#define SW_LANES_H
+
+#include "kernels/cpu/isa/vec.h"
+
+/* Lanes lo <= i < hi, for lo <= VW and 0 <= hi <= VW; none where hi <= lo. */
+SW_VEC_FN vm vrange(int64_t lo, int64_t hi)
+{
+#if SW_ISA_ID == 2
+    return (__mmask16)(((1u << hi) - 1u) & ~((1u << lo) - 1u));
+#elif SW_ISA_ID == 1
+    const __m256i i = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_castsi256_ps(
+        _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)lo), i),
+                            _mm256_cmpgt_epi32(_mm256_set1_epi32((int)hi), i)));
+#else
+    const vi i = {0, 1, 2, 3};
+    return (i >= viset1((int32_t)lo)) & (i < viset1((int32_t)hi));
+#endif
+}
+
+/* Zero in the other lanes. */
+SW_VEC_FN vf vload_where(vm m, const float *p)
+{
+#if SW_ISA_ID == 2
+    return _mm512_maskz_loadu_ps(m, p);
+#elif SW_ISA_ID == 1
+    return _mm256_maskload_ps(p, _mm256_castps_si256(m));
+#else
+    vf v = vzero();
+    for (int i = 0; i < VW; i++)
+        if (m[i] != 0)
+            v[i] = p[i];
+    return v;
+#endif
+}
+
+/* Lane i is p[i * step] for lo <= i < hi, else zero. */
+SW_VEC_FN vf vload_step(const float *p, int64_t step, int64_t lo, int64_t hi)
+{
+    float lane[VW] = {0};
+    for (int64_t i = lo; i < hi; i++)
+        lane[i] = p[i * step];
+    return vload(lane);
+}
+
+/* a * b + c, and c in the other lanes. */
+SW_VEC_FN vf vfma_where(vm m, vf a, vf b, vf c)
+{
+#if SW_ISA_ID == 2
+    return _mm512_mask3_fmadd_ps(a, b, c, m);
+#else
+    return vselect(m, vfma(a, b, c), c);
+#endif
+}
+
+/* Lanes [*lo, *hi) of n, at x = ix + i * stride, lie in a row of `size`. */
+SW_VEC_FN void swi_lanes_inside(int64_t ix, int64_t stride, int64_t size, int64_t n,
+                                int64_t *lo, int64_t *hi)
+{
+    const int64_t room = size - ix;
+    *lo = ix >= 0 ? 0 : stride == 1 ? -ix : (stride - 1 - ix) / stride;
+    *hi = room <= 0 ? 0 : stride == 1 ? room : (room + stride - 1) / stride;
+    *hi = *hi < n ? *hi : n;
+    *lo = *lo < *hi ? *lo : *hi;
+}
+
+#endif

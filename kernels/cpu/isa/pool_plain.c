@@ -1,0 +1,204 @@
+/* Pooling over plain (batch, c, h, w) images. Each plane is a part of its own, as in blocks, and
+ * sums run in the same order, so the bits are the same. Forward, a vector holds neighbouring
+ * outputs of a row whose windows lie inside the image; the windows at the sides go one at a
+ * time. Backward, each output adds to its window. */
+#include "kernels/cpu/isa/dense_internal.h"
+#include "kernels/cpu/isa/lanes.h"
+#include <math.h>
+
+typedef struct {
+    float *out; /* y or dx */
+    const float *in;
+    uint8_t *index; /* written by max_pool */
+    const uint8_t *won;
+    const sw_conv *s;
+    bool accumulate;
+} pool_job;
+
+/* n neighbouring windows, all of which have this part in the image: rows [ky0, ky1), columns
+ * [kx0, kx1). More than one only where all columns are inside. */
+typedef struct {
+    int64_t ky0, ky1, kx0, kx1;
+    int64_t at; /* the first window's first place, maybe outside */
+    int n;
+} windows;
+
+static void planes(pool_job *j, void (*body)(void *, int), const sw_par *par)
+{
+    const sw_conv *s = j->s;
+    const int64_t n = s->batch * s->in_c;
+    const double work = (double)n * (double)(s->out_h * s->out_w) *
+                        (double)(s->kernel_h * s->kernel_w);
+    vparts(par, body, j, (int)n, work >= SWI_WORTH);
+}
+
+/* The windows of row oy from column ox on: one that a side cuts, or up to VW that none does. */
+SW_VEC_FN windows windows_at(const sw_conv *s, int64_t oy, int64_t ox)
+{
+    const int64_t y = oy * s->stride - s->pad, x = ox * s->stride - s->pad;
+    windows w = {.at = y * s->in_w + x, .n = 1};
+    w.ky0 = y < 0 ? -y : 0;
+    w.kx0 = x < 0 ? -x : 0;
+    w.ky1 = s->in_h - y < s->kernel_h ? s->in_h - y : s->kernel_h;
+    w.kx1 = s->in_w - x < s->kernel_w ? s->in_w - x : s->kernel_w;
+    if (x >= 0 && x + s->kernel_w <= s->in_w) {
+        const int64_t inside = (s->in_w - s->kernel_w - x) / s->stride + 1;
+        const int64_t left = s->out_w - ox < inside ? s->out_w - ox : inside;
+        w.n = left < VW ? (int)left : VW;
+    }
+    return w;
+}
+
+/* Place (ky, kx) of each window. */
+SW_VEC_FN vf load_place(const float *x, const sw_conv *s, const windows *w, int64_t ky,
+                        int64_t kx)
+{
+    const float *from = x + w->at + ky * s->in_w + kx;
+    if (s->stride == 1)
+        return w->n == VW ? vload(from) : vload_n(from, w->n);
+    if (s->stride == 2 && w->n == VW)
+        return vload_step(from, 2, 0, VW);
+    return vload_step(from, s->stride, 0, w->n);
+}
+
+static void store_places(float *y, vf v, int n)
+{
+    if (n == VW)
+        vstore(y, v);
+    else
+        vstore_n(y, v, n);
+}
+
+/* ---- max --------------------------------------------------------------------------------- */
+
+/* An empty window is -inf and no place (255) wins. */
+SW_VEC_FN void max_windows(float *y, uint8_t *index, const float *x, const sw_conv *s,
+                           const windows *w)
+{
+    vf best = vset1(-INFINITY);
+    vi place = viset1(255);
+    bool first = true;
+    for (int64_t ky = w->ky0; ky < w->ky1; ky++)
+        for (int64_t kx = w->kx0; kx < w->kx1; kx++) {
+            const vf v = load_place(x, s, w, ky, kx);
+            const vi here = viset1((int)(ky * s->kernel_w + kx));
+            if (first) {
+                best = v;
+                place = here;
+                first = false;
+                continue;
+            }
+            const vm m = vwins(v, best);
+            best = vselect(m, v, best);
+            place = viselect(m, here, place);
+        }
+    store_places(y, best, w->n);
+    if (index == NULL)
+        return;
+    uint8_t places[VW];
+    vistore_u8(places, place);
+    memcpy(index, places, (size_t)w->n);
+}
+
+static void max_part(void *arg, int part)
+{
+    const pool_job *j = arg;
+    const sw_conv *s = j->s;
+    const float *x = j->in + part * s->in_h * s->in_w;
+    int64_t out = part * s->out_h * s->out_w;
+    for (int64_t oy = 0; oy < s->out_h; oy++)
+        for (int64_t ox = 0; ox < s->out_w;) {
+            const windows w = windows_at(s, oy, ox);
+            max_windows(j->out + out, j->index != NULL ? j->index + out : NULL, x, s, &w);
+            ox += w.n;
+            out += w.n;
+        }
+}
+
+void swi_max_pool_plain(float *y, uint8_t *index, const float *x, const sw_conv *s,
+                        const sw_par *par)
+{
+    pool_job j = {.out = y, .in = x, .index = index, .s = s};
+    planes(&j, max_part, par);
+}
+
+static void max_dx_part(void *arg, int part)
+{
+    const pool_job *j = arg;
+    const sw_conv *s = j->s;
+    const int64_t size = s->in_h * s->in_w;
+    int64_t out = part * s->out_h * s->out_w, step[255];
+    float *dx = j->out + part * size;
+    for (int64_t k = 0; k < s->kernel_h * s->kernel_w; k++)
+        step[k] = k / s->kernel_w * s->in_w + k % s->kernel_w;
+    if (!j->accumulate)
+        memset(dx, 0, (size_t)size * sizeof *dx);
+    for (int64_t oy = 0; oy < s->out_h; oy++) {
+        float *row = dx + (oy * s->stride - s->pad) * s->in_w - s->pad;
+        for (int64_t ox = 0; ox < s->out_w; ox++, out++, row += s->stride)
+            if (j->won[out] != 255)
+                row[step[j->won[out]]] += j->in[out];
+    }
+}
+
+void swi_max_pool_plain_dx(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,
+                           bool accumulate, const sw_par *par)
+{
+    pool_job j = {.out = dx, .in = dy, .won = index, .s = s, .accumulate = accumulate};
+    planes(&j, max_dx_part, par);
+}
+
+/* ---- average ----------------------------------------------------------------------------- */
+
+static void avg_part(void *arg, int part)
+{
+    const pool_job *j = arg;
+    const sw_conv *s = j->s;
+    const vf count = vset1((float)(s->kernel_h * s->kernel_w));
+    const float *x = j->in + part * s->in_h * s->in_w;
+    float *y = j->out + part * s->out_h * s->out_w;
+    for (int64_t oy = 0; oy < s->out_h; oy++)
+        for (int64_t ox = 0; ox < s->out_w;) {
+            const windows w = windows_at(s, oy, ox);
+            vf sum = vzero();
+            for (int64_t ky = w.ky0; ky < w.ky1; ky++)
+                for (int64_t kx = w.kx0; kx < w.kx1; kx++)
+                    sum = vadd(sum, load_place(x, s, &w, ky, kx));
+            store_places(y, vdiv(sum, count), w.n);
+            ox += w.n;
+            y += w.n;
+        }
+}
+
+void swi_avg_pool_plain(float *y, const float *x, const sw_conv *s, const sw_par *par)
+{
+    pool_job j = {.out = y, .in = x, .s = s};
+    planes(&j, avg_part, par);
+}
+
+static void avg_dx_part(void *arg, int part)
+{
+    const pool_job *j = arg;
+    const sw_conv *s = j->s;
+    const float count = (float)(s->kernel_h * s->kernel_w);
+    const int64_t size = s->in_h * s->in_w;
+    const float *dy = j->in + part * s->out_h * s->out_w;
+    float *dx = j->out + part * size;
+    if (!j->accumulate)
+        memset(dx, 0, (size_t)size * sizeof *dx);
+    for (int64_t oy = 0; oy < s->out_h; oy++)
+        for (int64_t ox = 0; ox < s->out_w; ox++) {
+            const windows w = windows_at(s, oy, ox);
+            const float d = *dy++ / count;
+            for (int64_t ky = w.ky0; ky < w.ky1; ky++)
+                for (int64_t kx = w.kx0; kx < w.kx1; kx++)
+                    dx[w.at + ky * s->in_w + kx] += d;
+        }
+}
+
+void swi_avg_pool_plain_dx(float *dx, const float *dy, const sw_conv *s, bool accumulate,
+                           const sw_par *par)
+{
+    pool_job j = {.out = dx, .in = dy, .s = s, .accumulate = accumulate};
+    planes(&j, avg_dx_part, par);
+}

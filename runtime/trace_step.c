@@ -1,0 +1,106 @@
+/* The frame of a step function: phases, scopes, and what leaves a run. */
+#include "runtime/ops/ops.h"
+#include "runtime/trace_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- phases and scopes ------------------------------------------------------------------- */
+
+void sw_set_phase(sw_ctx *ctx, sw_phase phase)
+{
+    if ((int)phase >= 0 && phase <= SW_STEP)
+        ctx->phase_override = (int)phase;
+}
+
+void sw_clear_phase(sw_ctx *ctx)
+{
+    ctx->phase_override = -1;
+}
+
+void sw_scope_begin(sw_ctx *ctx, const char *name)
+{
+    const size_t length = strlen(ctx->scope);
+    const int n = snprintf(ctx->scope + length, sizeof ctx->scope - length, "%s%s",
+                           length > 0 ? "/" : "", name);
+    if (n < 0 || (size_t)n >= sizeof ctx->scope - length) {
+        ctx->scope[length] = '\0';
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          "scopes nest past %d bytes", SWI_MAX_SCOPE));
+    }
+}
+
+void sw_scope_end(sw_ctx *ctx)
+{
+    char *last = strrchr(ctx->scope, '/');
+    if (last != NULL)
+        *last = '\0';
+    else
+        ctx->scope[0] = '\0';
+}
+
+/* ---- what leaves a run ------------------------------------------------------------------- */
+
+static void leave(sw_ctx *ctx, const char *name, sw_value x, bool metric)
+{
+    swi_trace *t = &ctx->trace;
+    const swi_value *v = swi_value_at(ctx, x);
+    if (v == NULL)
+        return;
+    if (metric && (v->type.dtype != SW_F32 || sw_type_elements(&v->type) != 1)) {
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          "metric '%s' is not an f32 scalar", name));
+        return;
+    }
+    swi_named *list = metric ? t->metrics : t->outputs;
+    const uint32_t n = metric ? t->n_metrics : t->n_outputs;
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(list[i].name, name) == 0) {
+            (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                              "two %s are named '%s'",
+                                              metric ? "metrics" : "outputs", name));
+            return;
+        }
+    if (!metric)
+        x = swi_layout(ctx, x, SW_PLAIN);
+    if (ctx->status != SW_OK)
+        return;
+    uint32_t id = x.id - 1;
+    v = &t->values[id];
+    /* What leaves owns its bytes: an input, a parameter or a piece of something larger is
+     * copied. */
+    const swi_storage *s = &t->storages[v->storage];
+    if (s->segment != SWI_SEG_STEP || !v->contiguous || s->bytes != sw_type_bytes(&v->type)) {
+        uint32_t copy = SWI_NONE;
+        if (swi_apply(ctx, SW_OP_copy, &id, 1, NULL, NULL, 0, NULL, &copy) != SW_OK)
+            return;
+        id = copy;
+    }
+    void *p = metric ? t->metrics : t->outputs;
+    uint32_t *cap = metric ? &t->cap_metrics : &t->cap_outputs;
+    if (swi_stick(ctx, swi_trace_room(&p, cap, n + 1, sizeof(swi_named))) != SW_OK)
+        return;
+    list = p;
+    memset(&list[n], 0, sizeof list[n]);
+    snprintf(list[n].name, sizeof list[n].name, "%s", name);
+    list[n].value = id;
+    swi_storage *kept = &t->storages[t->values[id].storage];
+    kept->pinned = true;
+    kept->role = metric ? SWI_ROLE_METRIC : SWI_ROLE_OUTPUT;
+    if (metric) {
+        t->metrics = p;
+        t->n_metrics++;
+    } else {
+        t->outputs = p;
+        t->n_outputs++;
+    }
+}
+
+void sw_metric(sw_ctx *ctx, const char *name, sw_value scalar)
+{
+    leave(ctx, name, scalar, true);
+}
+
+void sw_output(sw_ctx *ctx, const char *name, sw_value x)
+{
+    leave(ctx, name, x, false);
+}
