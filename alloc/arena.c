@@ -11,10 +11,10 @@
 
 struct sw_arena {
     sw_arena_opts opts;
-    size_t height;     /* promised and charged */
-    size_t top;        /* of the bump, red zones included */
-    size_t live, peak; /* rounded bytes */
-    size_t used;       /* of the bump, red zones left out */
+    size_t height; /* promised and charged */
+    size_t top;    /* of the bump, red zones included */
+    size_t live;   /* rounded bytes */
+    size_t used;   /* of the bump, red zones left out */
     size_t high_water;
     uint32_t generation;
 };
@@ -90,13 +90,6 @@ sw_status sw_arena_grow(sw_arena *a, size_t height, bool physical)
     return status;
 }
 
-static void count_live(sw_arena *a, size_t bytes)
-{
-    a->live += bytes;
-    if (a->live > a->peak)
-        a->peak = a->live;
-}
-
 sw_status sw_arena_push(sw_arena *a, void **out, size_t bytes, const char *label)
 {
     size_t rounded = 0, top = 0;
@@ -121,7 +114,7 @@ sw_status sw_arena_push(sw_arena *a, void **out, size_t bytes, const char *label
     a->used = used;
     if (used > a->high_water)
         a->high_water = used;
-    count_live(a, rounded);
+    a->live += rounded;
     *out = at;
     state(a, SW_EVENT_PUSH, offset, rounded, 0, label);
     return SW_OK;
@@ -173,7 +166,7 @@ sw_status sw_arena_place(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
     sw_unpoison(a->opts.store->base + offset, bytes);
     if (SW_CHECKS >= 1 && a->opts.store->ops->host_access == NULL)
         memset(a->opts.store->base + offset, 0xff, bytes);
-    count_live(a, rounded);
+    a->live += rounded;
     state(a, SW_EVENT_PLACE, offset, rounded, id, NULL);
     return SW_OK;
 }
@@ -185,16 +178,6 @@ void sw_arena_release(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
     a->live -= rounded;
     sw_poison(a->opts.store->base + offset, rounded);
     state(a, SW_EVENT_RELEASE, offset, rounded, id, NULL);
-}
-
-size_t sw_arena_peak(const sw_arena *a)
-{
-    return a->peak;
-}
-
-void sw_arena_peak_begin(sw_arena *a)
-{
-    a->peak = a->live;
 }
 
 unsigned char *sw_arena_base(const sw_arena *a)

@@ -69,11 +69,6 @@ void sw_arena_reset(sw_arena *arena);
 SW_MUST_USE sw_status sw_arena_place(sw_arena *arena, size_t offset, size_t bytes, uint32_t id);
 void sw_arena_release(sw_arena *arena, size_t offset, size_t bytes, uint32_t id);
 
-/* The highest number of live bytes since the last call of sw_arena_peak_begin (or the
- * creation): how phase peaks are measured. begin() starts from what is live now. */
-size_t sw_arena_peak(const sw_arena *arena);
-void sw_arena_peak_begin(sw_arena *arena);
-
 unsigned char *sw_arena_base(const sw_arena *arena);
 size_t sw_arena_live(const sw_arena *arena);       /* rounded bytes of live ranges */
 size_t sw_arena_used(const sw_arena *arena);       /* height of the bump, red zones left out */

@@ -152,6 +152,12 @@ sw_status sw_file_close(sw_file *file)
     return status;
 }
 
+bool sw_file_replaceable(const char *path)
+{
+    struct stat now;
+    return lstat(path, &now) != 0 || S_ISREG(now.st_mode);
+}
+
 sw_status sw_file_rename(const char *from, const char *to)
 {
     if (hit() || rename(from, to) != 0)

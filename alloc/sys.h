@@ -5,6 +5,7 @@
 #define SW_SYS_H
 
 #include "alloc/base.h"
+#include <stdbool.h>
 
 typedef struct sw_file sw_file; /* an open file; its path is kept for messages */
 
@@ -28,6 +29,9 @@ SW_MUST_USE sw_status sw_file_sync(sw_file *file);
 SW_MUST_USE sw_status sw_file_close(sw_file *file);
 /* Close without asking, for error paths. NULL is fine. */
 void sw_file_drop(sw_file *file);
+/* May a new file be renamed to `path`: is nothing there, or a regular file? A device, a pipe or
+ * a link is to be written, not replaced. */
+bool sw_file_replaceable(const char *path);
 SW_MUST_USE sw_status sw_file_rename(const char *from, const char *to);
 SW_MUST_USE sw_status sw_file_remove(const char *path);
 

@@ -67,7 +67,10 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     SW_TRY(pick_isa(o->isa, &e->isa));
     sw_store *store;
     SW_TRY(reserve_store(&store));
-    const sw_arena_opts arena = {.label = "step", .store = store, .budget = o->budget};
+    const sw_arena_opts arena = {.label = "step",
+                                 .store = store,
+                                 .budget = o->budget,
+                                 .observer = sw_watch_observer(&e->watch)};
     const sw_status status = sw_arena_create(&e->arena, &arena);
     if (status != SW_OK) {
         sw_store_destroy(store);

@@ -57,7 +57,6 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     ctx->n_grads = 0;
     ctx->done_storages = 0;
     ctx->updated = false;
-    ctx->run_phase = -1;
     memset(ctx->clip_scale, 0xff, sizeof ctx->clip_scale);
     SW_TRY(swi_trace_reset(&ctx->trace));
     SW_TRY(room_for_model_values(ctx, args));
@@ -103,22 +102,6 @@ static void *address(const sw_ctx *ctx, uint32_t value)
     return segment_base(ctx, s->segment) + s->offset + v->offset;
 }
 
-/* Phase figures: what is on the bump, and the time, at each change of phase. */
-static void enter_phase(sw_ctx *ctx, int phase)
-{
-    sw_exec *exec = ctx->exec;
-    const uint64_t now = sw_clock_ns();
-    const size_t live = ctx->base_bytes + sw_arena_live(exec->arena);
-    if (ctx->run_phase >= 0) {
-        sw_phase_info *info = &exec->info.phase[ctx->run_phase];
-        info->peak_bytes = live > info->peak_bytes ? live : info->peak_bytes;
-        info->end_bytes = live;
-        info->ns += now - ctx->phase_since;
-    }
-    ctx->run_phase = phase;
-    ctx->phase_since = now;
-}
-
 static sw_status push_storages(sw_ctx *ctx)
 {
     swi_trace *t = &ctx->trace;
@@ -138,8 +121,7 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
     const swi_trace *t = &ctx->trace;
     const swi_node *node = &t->nodes[index];
     sw_buffer buffers[SWI_MAX_OPERANDS];
-    if (ctx->run_phase != (int)node->phase)
-        enter_phase(ctx, (int)node->phase);
+    sw_watch_phase(&ctx->exec->watch, (int)node->phase);
     SW_TRY(push_storages(ctx));
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
         const uint32_t id = t->operands[node->first + i];
@@ -218,23 +200,20 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
     exec->reset_pending = true;
     exec->last_immediate = true;
     SW_TRY(swi_ctx_begin(exec, args, true));
-    ctx->base_bytes = 0;
+    size_t slot = 0;
     for (int i = 0; i < args->n_models; i++)
-        ctx->base_bytes += args->models[i]->bytes;
+        exec->info.model_bytes += args->models[i]->bytes;
     for (int i = 0; i < args->n_inputs; i++)
-        ctx->base_bytes += ctx->trace.storages[i].rounded;
-    exec->info.phase[SW_DATA].peak_bytes = exec->info.phase[SW_DATA].end_bytes =
-        ctx->base_bytes;
+        slot += ctx->trace.storages[i].rounded;
+    sw_watch_begin(&exec->watch, exec->info.model_bytes + slot);
     const uint32_t fp = swi_fp_enter();
     args->fn(ctx, args->user);
     swi_fp_leave(fp);
-    enter_phase(ctx, -1);
+    sw_watch_end(&exec->watch);
+    swi_read_watch(exec);
     *updated = ctx->updated;
     SW_TRY(swi_ctx_end(ctx));
     exec->info.bump_bytes = exec->info.arena_bytes = sw_arena_live(exec->arena);
-    exec->info.model_bytes = ctx->base_bytes;
-    for (int i = 0; i < args->n_inputs; i++)
-        exec->info.model_bytes -= ctx->trace.storages[i].rounded;
     SW_TRY(keep_metrics(ctx));
     /* A later trace in this ctx must not take away the names of what left this run. */
     const swi_trace trace = ctx->trace;

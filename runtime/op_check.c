@@ -28,7 +28,7 @@ void swi_check_verdict(swi_check *c, bool good, const char *what, const char *fo
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     snprintf(line, sizeof line, "%s, case %s: %s%s%s: %s", c->desc->name,
-             c->spec != NULL && c->spec->name != NULL ? c->spec->name : "?", what,
+             c->spec != NULL && c->spec->name != NULL ? c->spec->name : "any", what,
              c->isa != NULL ? " with " : "", c->isa != NULL ? c->isa : "", text);
     if (c->report != NULL)
         c->report(c->to, line);
@@ -235,11 +235,12 @@ static sw_status check_case(swi_check *c)
     SW_TRY(same(c, c->plain, give | made, "in place, evaluation", &base));
     SW_TRY(same(c, c->plain, all | made, "in place", &base));
     SW_TRY(same(c, c->apart, all | made, "in place switched off", &base));
-    SW_TRY(swi_check_program(c, give | made, &base));
+    SW_TRY(swi_check_program(c, c->plain, give | made, &base));
     if (train == 0)
-        return SW_OK;
-    SW_TRY(swi_check_program(c, train | made, &base));
+        return swi_check_program(c, c->apart, give | made, &base);
+    SW_TRY(swi_check_program(c, c->plain, train | made, &base));
     SW_TRY(check_gradients(c, &base));
+    SW_TRY(swi_check_program(c, c->apart, train | made, &base));
     return check_sums(c, &base);
 }
 
@@ -275,6 +276,23 @@ static sw_status run_case(swi_check *c, int index)
     return status;
 }
 
+/* A promise that no case puts to the test is none: an in-place flag must have been tried
+ * somewhere. */
+static void check_exercised(swi_check *c)
+{
+    c->spec = NULL;
+    if (c->desc->inplace != 0)
+        swi_check_verdict(c, (c->desc->inplace & ~c->taken) == 0, "in place",
+                          "inputs 0x%x may be taken, the cases have tried 0x%x",
+                          c->desc->inplace, c->taken);
+    for (int g = 0; g < c->desc->n_grads && g < 32; g++)
+        if (c->desc->grads[g].inplace != 0)
+            swi_check_verdict(c, (c->desc->grads[g].inplace & ~c->grad_taken[g]) == 0,
+                              "in place",
+                              "gradient %d may take operands 0x%x, the cases have tried 0x%x",
+                              g, c->desc->grads[g].inplace, c->grad_taken[g]);
+}
+
 sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), void *to,
                       uint32_t *n_checks, uint32_t *n_failures)
 {
@@ -291,6 +309,8 @@ sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), v
     sw_status status = make_execs(c);
     for (int i = 0; status == SW_OK && i < desc->n_cases; i++)
         status = run_case(c, i);
+    if (status == SW_OK && desc->n_cases > 0)
+        check_exercised(c);
     sw_exec_destroy(c->plain);
     sw_exec_destroy(c->threads);
     sw_exec_destroy(c->apart);

@@ -51,6 +51,7 @@ typedef struct {
     void (*report)(void *to, const char *line);
     void *to;
     uint32_t n_checks, n_failures;
+    uint32_t taken, grad_taken[32]; /* in-place bits that some case has tried */
 } swi_check;
 
 /* How the op is used in a run. */
@@ -112,8 +113,9 @@ void swi_check_verdict(swi_check *c, bool good, const char *what, const char *fo
 /* The in-place pass took the bytes of a MADE input in the last run of `exec`, where the
  * descriptor allows it and sizes fit. */
 void swi_check_taken(swi_check *c, const sw_exec *exec);
-/* Saved bytes, and runs in memory where everything dead is NaN. `base` has the expected
- * gradients. */
-sw_status swi_check_program(swi_check *c, uint32_t flags, const swi_check_result *base);
+/* Runs in memory where everything dead is NaN; then saved bytes, or, with the exec `apart`,
+ * every place that a result may take. `base` has the expected gradients. */
+sw_status swi_check_program(swi_check *c, sw_exec *exec, uint32_t flags,
+                            const swi_check_result *base);
 
 #endif

@@ -116,7 +116,9 @@ static void check_saved(swi_check *c, const swi_program *p, const unsigned char 
 /* ---- punishing memory -------------------------------------------------------------------- */
 
 typedef struct {
+    swi_check *c;
     const swi_program *p;
+    bool places;                    /* try other places for results */
     unsigned char *memory, *shadow; /* p->height bytes each */
     uint32_t scribble_op, scribble; /* before that op this storage is lost; SWI_NONE: none */
     bool stray;                     /* some op wrote what is not its own */
@@ -147,6 +149,62 @@ static void own(prison *x, size_t offset, size_t bytes)
     memcpy(x->shadow + offset, x->memory + offset, bytes);
 }
 
+/* Whether output 0 may lie where operand k lies: the same bytes in the same order. */
+static bool fits(const swi_trace *t, const swi_node *node, uint32_t k)
+{
+    const swi_value *in = &t->values[t->operands[node->first + k]];
+    const swi_value *out = &t->values[t->operands[node->first + node->n_in]];
+    return in->contiguous && in->type.layout == out->type.layout &&
+           sw_type_bytes(&in->type) == sw_type_bytes(&out->type);
+}
+
+/* The kernel once more with output 0 on top of a copy of operand k. */
+static sw_status on_top(prison *x, const sw_launch *launch, const swi_node *node, uint32_t k)
+{
+    sw_buffer buffers[SWI_MAX_OPERANDS];
+    const size_t n_in = (size_t)launch->n_in, bytes = sw_type_bytes(&launch->out[0].type);
+    void *block;
+    memcpy(buffers, launch->in, n_in * sizeof *buffers);
+    memcpy(buffers + n_in, launch->out, (size_t)launch->n_out * sizeof *buffers);
+    sw_launch again = *launch;
+    again.in = buffers;
+    again.out = buffers + n_in;
+    for (size_t i = 0; i < (size_t)launch->n_out; i++) {
+        if (launch->out[i].ptr == NULL)
+            continue;
+        SW_TRY(swi_check_take(x->c, &block, sw_type_bytes(&launch->out[i].type) + SW_ALIGN));
+        const uintptr_t at = ((uintptr_t)block + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
+        buffers[n_in + i].ptr = (void *)at;
+    }
+    buffers[k].ptr = buffers[n_in].ptr;
+    memcpy(buffers[k].ptr, launch->in[k].ptr, bytes);
+    SW_TRY(node->kernel(&again));
+    swi_check_verdict(x->c, memcmp(buffers[k].ptr, launch->out[0].ptr, bytes) == 0, "in place",
+                      "%s %d gives other bits when output 0 takes the place of operand %u",
+                      node->grad < 0 ? "the forward kernel" : "gradient",
+                      node->grad < 0 ? 0 : node->grad, k);
+    return SW_OK;
+}
+
+/* Every operand that the descriptor allows, whichever of them the plan has chosen. */
+static sw_status try_places(prison *x, uint32_t i, const swi_node *node)
+{
+    const sw_launch *launch = &x->p->launches[i];
+    const sw_op_desc *d = x->c->desc;
+    if (node->op != x->c->id || node->is_view || (node->accumulate & 1u) != 0 ||
+        node->grad >= 32)
+        return SW_OK;
+    const uint32_t mask = node->grad < 0 ? d->inplace : d->grads[node->grad].inplace;
+    for (uint32_t k = 0; k < node->n_in && k < 32; k++) {
+        if ((mask >> k & 1u) == 0 || !fits(&x->p->trace, node, k))
+            continue;
+        *(node->grad < 0 ? &x->c->taken : &x->c->grad_taken[node->grad]) |= 1u << k;
+        if (launch->in[k].ptr != launch->out[0].ptr && launch->out[0].ptr != NULL)
+            SW_TRY(on_top(x, launch, node, k));
+    }
+    return SW_OK;
+}
+
 static sw_status after_op(void *context, uint32_t i)
 {
     prison *x = context;
@@ -154,6 +212,8 @@ static sw_status after_op(void *context, uint32_t i)
     const swi_trace *t = &p->trace;
     const swi_run_op *op = &p->ops[i];
     const swi_node *node = &t->nodes[op->node];
+    if (x->places)
+        SW_TRY(try_places(x, i, node));
     for (uint32_t k = 0; k < node->n_out; k++) {
         const swi_value *v = &t->values[t->operands[node->first + node->n_in + k]];
         const swi_storage *s = &t->storages[v->storage];
@@ -180,7 +240,8 @@ static sw_status take_prison(swi_check *c, const swi_program *p, prison *x)
     SW_TRY(swi_check_take(c, &memory, p->height + 2 * SW_ALIGN));
     SW_TRY(swi_check_take(c, &shadow, p->height + SW_ALIGN));
     const uintptr_t at = ((uintptr_t)memory + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
-    *x = (prison){.p = p,
+    *x = (prison){.c = c,
+                  .p = p,
                   .memory = (unsigned char *)at,
                   .shadow = shadow,
                   .scribble_op = SWI_NONE,
@@ -240,14 +301,16 @@ static sw_status check_need(swi_check *c, swi_program *p, prison *x, uint32_t fl
     return SW_OK;
 }
 
-sw_status swi_check_program(swi_check *c, uint32_t flags, const swi_check_result *base)
+sw_status swi_check_program(swi_check *c, sw_exec *exec, uint32_t flags,
+                            const swi_check_result *base)
 {
     swi_check_result r, served;
     prison x;
     char where[160], name[128];
-    SW_TRY(swi_check_run(c, c->plain, flags, -1, &r));
-    swi_program *p = c->plain->last;
+    SW_TRY(swi_check_run(c, exec, flags, -1, &r));
+    swi_program *p = exec->last;
     SW_TRY(take_prison(c, p, &x));
+    x.places = exec == c->apart; /* there every operand outlives its op */
     SW_TRY(swi_check_result_take(c, &served));
     SW_TRY(serve(c, p, &x, flags, &served));
     if ((flags & SWI_CHECK_GIVE) == 0)
@@ -267,7 +330,7 @@ sw_status swi_check_program(swi_check *c, uint32_t flags, const swi_check_result
                                           name, sizeof name)
                           : "",
                       x.stray_at);
-    if ((flags & SWI_CHECK_TRAIN) == 0 || (flags & SWI_CHECK_MADE) == 0)
+    if ((flags & SWI_CHECK_TRAIN) == 0 || x.places)
         return SW_OK;
     void *marks;
     SW_TRY(swi_check_take(c, &marks, p->trace.n_storages));

@@ -1,10 +1,9 @@
 /* sw_run, sw_plan, and the loop over a program's ops.
  *
- * The loop states each storage's birth and death to the arena, which counts what lives: that is
- * what a run without a witness reports as measured by "arena". Clocks are read where the phase
- * changes. */
+ * The loop states each storage's birth and death to the arena, whose watch counts what lives:
+ * that is what a run without a witness reports as measured by "arena". Clocks are read where
+ * the phase changes. */
 #include "alloc/sys.h"
-#include "profiler/nvtx.h"
 #include "runtime/run_internal.h"
 #include "runtime/runtime_internal.h"
 #include <math.h>
@@ -176,30 +175,13 @@ void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **bas
 
 /* ---- the planned run --------------------------------------------------------------------- */
 
-typedef struct {
-    sw_exec *exec;
-    size_t base_bytes; /* model and batch slot: live all the time */
-    sw_phase phase;
-    uint64_t since;
-} phase_clock;
-
-static void phase_enter(phase_clock *c, sw_phase phase)
+/* What the watch saw becomes the run's figures. */
+void swi_read_watch(sw_exec *exec)
 {
-    c->phase = phase;
-    sw_nvtx_push(sw_phase_name(phase));
-    c->since = sw_clock_ns();
-    sw_arena_peak_begin(c->exec->arena);
-}
-
-static void phase_leave(phase_clock *c)
-{
-    sw_phase_info *info = &c->exec->info.phase[c->phase];
-    const size_t peak = c->base_bytes + sw_arena_peak(c->exec->arena);
-    if (peak > info->peak_bytes)
-        info->peak_bytes = peak;
-    info->end_bytes = c->base_bytes + sw_arena_live(c->exec->arena);
-    info->ns += sw_clock_ns() - c->since;
-    sw_nvtx_pop();
+    for (int i = 0; i < SW_PHASES; i++) {
+        const sw_prof_phase *seen = &exec->watch.phases[i];
+        exec->info.phase[i] = (sw_phase_info){seen->peak_bytes, seen->end_bytes, seen->ns};
+    }
 }
 
 static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run_op *op)
@@ -250,10 +232,6 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
 {
     unsigned char *base[SWI_SEG_COUNT + 1];
     swi_bases(exec, args, base);
-    phase_clock c = {.exec = exec, .base_bytes = p->model_bytes + p->slot_bytes};
-    exec->info.phase[SW_DATA].peak_bytes = exec->info.phase[SW_DATA].end_bytes = c.base_bytes;
-    if (p->n_ops == 0)
-        return SW_OK;
     const uint32_t fp = swi_fp_enter();
     sw_status status = SW_OK;
     if (exec->no_phases) {
@@ -261,13 +239,10 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
         swi_fp_leave(fp);
         return status;
     }
-    phase_enter(&c, p->ops[0].phase);
+    sw_watch_begin(&exec->watch, p->model_bytes + p->slot_bytes);
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const swi_run_op *op = &p->ops[i];
-        if (op->phase != c.phase) {
-            phase_leave(&c);
-            phase_enter(&c, op->phase);
-        }
+        sw_watch_phase(&exec->watch, (int)op->phase);
         const uint64_t before = exec->op_clocks ? sw_clock_ns() : 0;
         status = state_births(exec, p, op);
         if (status != SW_OK)
@@ -282,7 +257,8 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
         if (exec->op_clocks)
             exec->op_ns[i] = sw_clock_ns() - before;
     }
-    phase_leave(&c);
+    sw_watch_end(&exec->watch);
+    swi_read_watch(exec);
     swi_fp_leave(fp);
     return status;
 }

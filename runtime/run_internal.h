@@ -13,6 +13,8 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *args);
 void swi_leave(sw_exec *exec, const sw_run_args *args);
 /* Segment addresses of a run: SWI_SEG_COUNT + 1 of them, the last NULL. */
 void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base);
+/* Copy what the exec's watch saw into its run info. */
+void swi_read_watch(sw_exec *exec);
 sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args,
                            const swi_program *program, sw_status status);

@@ -10,6 +10,7 @@
 
 #include "alloc/arena.h"
 #include "alloc/mem.h"
+#include "profiler/watch.h"
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 
@@ -225,10 +226,7 @@ struct sw_ctx {
                        [8]; /* value of the pending gradient scale per optimizer */
     /* immediate mode */
     uint32_t done_storages; /* have their bytes */
-    size_t base_bytes;
-    uint64_t phase_since;
-    bool updated; /* an update has run: a failure damages the models */
-    int run_phase;
+    bool updated;           /* an update has run: a failure damages the models */
 };
 
 /* Internal trace functions; all check and set ctx->status. */
@@ -357,6 +355,7 @@ struct sw_exec {
     bool checks, op_clocks, no_inplace, no_phases;
     uint32_t max_programs;
     sw_arena *arena;
+    sw_watch watch; /* listens to the arena */
     sw_pool *pool;
     sw_ctx ctx; /* reused for every trace */
     swi_program **programs;

@@ -2,7 +2,8 @@
  * (little endian), the header (safetensors_header.c), the data without holes.
  *
  * Saving writes PATH.tmp, has it synced, and renames it: PATH is the old file or the new one.
- * Loading checks the whole header and has all bytes in memory before the model changes. */
+ * What is no regular file is written in place. Loading checks the whole header and has all
+ * bytes in memory before the model changes. */
 #include "alloc/mem.h"
 #include "alloc/sys.h"
 #include "runtime/runtime_internal.h"
@@ -123,6 +124,19 @@ static sw_status give_up(sw_status status, const char *temporary)
     SW_FAIL(status, "%s", reason);
 }
 
+/* A device or a pipe takes the bytes as they come. */
+static sw_status save_into(const sw_model *model, const char *path, const char *header,
+                           size_t bytes)
+{
+    sw_file *file;
+    SW_TRY(sw_file_open(&file, path, SW_FILE_WRITE));
+    const sw_status status = write_all(model, file, header, bytes);
+    if (status == SW_OK)
+        return sw_file_close(file);
+    sw_file_drop(file);
+    return status;
+}
+
 static sw_status save_by(const sw_model *model, const char *path, const char *temporary,
                          const char *header, size_t bytes)
 {
@@ -152,7 +166,9 @@ sw_status sw_model_save(const sw_model *model, const char *path)
     write_header(model, &text);
     char *temporary = text.to + header_bytes;
     snprintf(temporary, name_bytes, "%s.tmp", path);
-    const sw_status status = save_by(model, path, temporary, text.to, header_bytes);
+    const sw_status status = sw_file_replaceable(path)
+                                 ? save_by(model, path, temporary, text.to, header_bytes)
+                                 : save_into(model, path, text.to, header_bytes);
     sw_heap_free(block, SW_HEAP_FILES, header_bytes + name_bytes);
     return status;
 }

@@ -96,24 +96,18 @@ static void reset_gives_everything_back_and_keeps_the_pages(void)
     CU_ASSERT_EQUAL(sw_budget_used(budget), round_up(50000));
 }
 
-static void phase_peaks_begin_from_what_is_live(void)
+static void placed_ranges_are_counted(void)
 {
     sw_watch watch = {0};
     sw_arena *arena = sw_watched_arena("host", NULL, &watch);
-    CU_ASSERT_EQUAL(sw_arena_peak(arena), 0);
     CU_ASSERT_EQUAL(sw_arena_grow(arena, 4096, true), SW_OK);
     CU_ASSERT_EQUAL(sw_arena_place(arena, 0, 1000, 1), SW_OK);
     CU_ASSERT_EQUAL(sw_arena_place(arena, 1024, 1024, 2), SW_OK);
     sw_arena_release(arena, 0, 1000, 1);
-    CU_ASSERT_EQUAL(sw_arena_peak(arena), 2048);
     CU_ASSERT_EQUAL(sw_arena_live(arena), 1024);
-    sw_arena_peak_begin(arena);
-    CU_ASSERT_EQUAL(sw_arena_peak(arena), 1024);
     CU_ASSERT_EQUAL(sw_arena_place(arena, 0, 64, 3), SW_OK);
-    CU_ASSERT_EQUAL(sw_arena_peak(arena), 1088);
     CU_ASSERT_EQUAL(watch.last.id, 3);
     sw_arena_reset(arena);
-    CU_ASSERT_EQUAL(sw_arena_peak(arena), 1088); /* a reset ends no phase */
     CU_ASSERT_EQUAL(sw_arena_high_water(arena), 2048);
     CU_ASSERT_EQUAL(watch.live, 0);
 }
@@ -139,7 +133,7 @@ static void ranges_outside_the_height_are_refused(void)
 
 /* The figures of an arena that a refusal must leave alone. */
 typedef struct {
-    size_t used, live, height, high_water, peak, budget_used;
+    size_t used, live, height, high_water, budget_used;
     uint32_t generation;
 } figures;
 
@@ -151,7 +145,6 @@ static figures figures_of(const sw_arena *a, const sw_budget *budget)
     f.live = sw_arena_live(a);
     f.height = sw_arena_height(a);
     f.high_water = sw_arena_high_water(a);
-    f.peak = sw_arena_peak(a);
     f.budget_used = sw_budget_used(budget);
     f.generation = sw_arena_generation(a);
     return f;
@@ -285,7 +278,7 @@ static const sw_test tests[] = {
      rewind_gives_back_what_came_after_the_mark},
     {"reset gives everything back, keeps the pages and calls nothing",
      reset_gives_everything_back_and_keeps_the_pages},
-    {"phase peaks begin from what is live", phase_peaks_begin_from_what_is_live},
+    {"placed ranges are counted", placed_ranges_are_counted},
     {"ranges outside the height are refused", ranges_outside_the_height_are_refused},
     {"a denied push or growth says so once and changes nothing", denied_push_changes_nothing},
     {"a refusing store gives the budget back", a_refusing_store_gives_the_budget_back},

@@ -25,7 +25,7 @@ typedef struct {
     range ranges[MAX_RANGES];
     size_t n;
     bool placing; /* ranges are placed, not pushed, until the next reset */
-    size_t height, high_water, peak;
+    size_t height, high_water;
     uint32_t generation;
     struct {
         sw_arena_mark mark;
@@ -53,8 +53,6 @@ static void note_range(model *m, unsigned char *at, size_t payload, uint32_t id)
     range *r = &m->ranges[m->n++];
     *r = (range){round_up(payload), at, payload, (unsigned char)sw_dice_next(&m->dice), id};
     memset(at, r->mark, payload);
-    if (live_of(m) > m->peak)
-        m->peak = live_of(m);
 }
 
 static void do_push(model *m)
@@ -153,30 +151,22 @@ static void do_release(model *m)
     *r = m->ranges[--m->n];
 }
 
-static void do_begin(model *m)
-{
-    sw_arena_peak_begin(m->arena);
-    m->peak = live_of(m);
-}
-
 /* Everything the arena says, and one random range's bytes. */
 static void compare(model *m, int step)
 {
     const size_t live = live_of(m);
-    const bool same =
-        sw_arena_live(m->arena) == live && m->watch->live == live &&
-        sw_arena_used(m->arena) == (m->placing ? 0 : live) &&
-        sw_arena_height(m->arena) == m->height && sw_budget_used(m->budget) == m->height &&
-        sw_arena_high_water(m->arena) == m->high_water && sw_arena_peak(m->arena) == m->peak &&
-        sw_arena_generation(m->arena) == m->generation &&
-        m->watch->count[SW_EVENT_DENIED] == m->denied;
+    const bool same = sw_arena_live(m->arena) == live && m->watch->live == live &&
+                      sw_arena_used(m->arena) == (m->placing ? 0 : live) &&
+                      sw_arena_height(m->arena) == m->height &&
+                      sw_budget_used(m->budget) == m->height &&
+                      sw_arena_high_water(m->arena) == m->high_water &&
+                      sw_arena_generation(m->arena) == m->generation &&
+                      m->watch->count[SW_EVENT_DENIED] == m->denied;
     if (!same)
-        SW_CHECK(
-            same,
-            "step %d: live %zu/%zu used %zu height %zu/%zu high water %zu/%zu peak %zu/%zu",
-            step, sw_arena_live(m->arena), live, sw_arena_used(m->arena),
-            sw_arena_height(m->arena), m->height, sw_arena_high_water(m->arena), m->high_water,
-            sw_arena_peak(m->arena), m->peak);
+        SW_CHECK(same, "step %d: live %zu/%zu used %zu height %zu/%zu high water %zu/%zu", step,
+                 sw_arena_live(m->arena), live, sw_arena_used(m->arena),
+                 sw_arena_height(m->arena), m->height, sw_arena_high_water(m->arena),
+                 m->high_water);
     if (m->n == 0)
         return;
     const range *r = &m->ranges[sw_dice_below(&m->dice, m->n)];
@@ -214,10 +204,8 @@ static void stream(const char *kind, uint64_t seed, int steps)
             do_rewind(&m);
         else if (roll < 840)
             do_reset(&m);
-        else if (roll < 850)
-            do_grow(&m);
         else
-            do_begin(&m);
+            do_grow(&m);
         compare(&m, step);
     }
     CU_ASSERT(m.denied > 0);

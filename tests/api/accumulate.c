@@ -82,7 +82,8 @@ int main(void)
     for (int i = 0; i < N * MICRO; i++) {
         y[i] = (uint8_t)(i * 7 % CLASSES);
         for (int k = 0; k < IN; k++)
-            x[i][k] = (k % CLASSES == y[i] ? 1.0f : 0.0f) + 0.1f * sinf((float)(i * IN + k));
+            x[i][k] = (k % CLASSES == y[i] ? 1.0f : 0.0f) +
+                      0.1f * (float)((i * IN + k) * 37 % 19 - 9) / 9;
     }
     TRY(sw_exec_create(&e, &(sw_exec_opts){sizeof(sw_exec_opts), .seed = 9}));
     if (build(&a, &ma, 1) != 0 || build(&b, &mb, 0) != 0)

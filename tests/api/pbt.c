@@ -46,7 +46,7 @@ int main(void)
     for (int i = 0; i < BATCH; i++) {
         x[i][0] = (float)(i % 8) / 4 - 0.875f;
         x[i][1] = (float)(i / 8) / 2 - 0.75f;
-        y[i][0] = sinf(2 * x[i][0]) * x[i][1];
+        y[i][0] = (1.5f - x[i][0] * x[i][0]) * x[i][0] * x[i][1];
     }
     sw_exec *e;
     sw_model *model[MEMBERS];
@@ -109,7 +109,7 @@ int main(void)
     double best = 1e9;
     int better = 0;
     for (int i = 0; i < MEMBERS; i++) {
-        best = fmin(best, loss[i]);
+        best = loss[i] < best ? loss[i] : best;
         better += loss[i] < first_best;
     }
     printf("loss of the best %.4f, then %.4f; %d of %d members have passed it (the worst had "

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- models ------------------------------------------------------------------------------ */
 
@@ -453,6 +454,27 @@ static void a_folder_is_not_replaced(void)
     failed_as(sw_model_save(model, sw_temp_path("no such/file")), SW_IO, "No such file");
 }
 
+/* What is no regular file is written, not replaced. */
+static void a_link_stays_a_link(void)
+{
+    sw_model *model = small_model(1);
+    struct stat now;
+    const char *target = path_of("target");
+    SW_CHECK(sw_model_save(small_model(2), target) == SW_OK, "%s", sw_last_error());
+    const char *link = path_of("link");
+    (void)unlink(link);
+    CU_ASSERT_EQUAL_FATAL(symlink("target", link), 0);
+    SW_CHECK(sw_model_save(model, link) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT_EQUAL(lstat(link, &now), 0);
+    CU_ASSERT(S_ISLNK(now.st_mode));
+    sw_model *back = small_model(3);
+    SW_CHECK(sw_model_load(back, path_of("target")) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(same_saved(model, back));
+    failed_as(sw_model_save(model, "/dev/full"), SW_IO, "/dev/full");
+    CU_ASSERT_EQUAL(lstat("/dev/full", &now), 0);
+    CU_ASSERT(S_ISCHR(now.st_mode));
+}
+
 /* Each call fails once: the old file stays, no temporary one is left, and then saving works. */
 static uint64_t sweep_save(sw_fault_kind kind, sw_status expected)
 {
@@ -544,6 +566,7 @@ static const sw_test tests[] = {
     {"flipped bytes do no harm", flipped_bytes_do_no_harm},
     {"models that are not ready, damaged or busy", models_that_are_not_ready_or_damaged},
     {"a folder is not replaced", a_folder_is_not_replaced},
+    {"a link stays a link", a_link_stays_a_link},
     {"every call can fail", every_call_can_fail},
     {"what stays behind is named", what_stays_behind_is_named},
 };

@@ -478,3 +478,38 @@ const sw_op_desc planted_joint = {.size = sizeof(sw_op_desc),
                                   .n_cases = 1,
                                   .grads = joint_grads,
                                   .n_grads = 1};
+
+/* The outer product: no operand has the bytes of the result. */
+static sw_status outer_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in, (void)attrs;
+    out[0] = (sw_type){SW_F32, SW_PLAIN, {2, {in[0].shape.dim[0], in[0].shape.dim[0]}}};
+    return SW_OK;
+}
+static sw_status outer(const sw_launch *l)
+{
+    const float *x = l->in[0].ptr;
+    const int64_t n = l->in[0].type.shape.dim[0];
+    for (int64_t i = 0; i < n * n; i++)
+        put(l->out[0].ptr, i, x[i / n] * x[i % n], 0);
+    return SW_OK;
+}
+static sw_status outer_reference(const sw_reference *r)
+{
+    const int64_t n = r->in_type[0].shape.dim[0];
+    for (int64_t i = 0; i < n * n; i++)
+        r->out[0][i] = r->in[0][i / n] * r->in[0][i % n];
+    return SW_OK;
+}
+static const sw_op_case outer_cases[] = {{.name = "vector", .n_in = 1, .in = {F32(5)}}};
+const sw_op_desc planted_untried = {.size = sizeof(sw_op_desc),
+                                    .name = "planted.untried",
+                                    .n_in = 1,
+                                    .n_out = 1,
+                                    .infer = outer_infer,
+                                    .inplace = 1,
+                                    .forward = outer,
+                                    .no_gradient = 1,
+                                    .reference = outer_reference,
+                                    .cases = outer_cases,
+                                    .n_cases = 1};

@@ -17,6 +17,7 @@ extern const sw_op_desc
     planted_undeclared; /* its gradient reads an input that it has not saved */
 extern const sw_op_desc planted_needless;  /* saves its output and does not use it */
 extern const sw_op_desc planted_inplace;   /* says in place, but reads inputs after writing */
+extern const sw_op_desc planted_untried;   /* says in place where sizes never match */
 extern const sw_op_desc planted_scratch;   /* writes past its scratch */
 extern const sw_op_desc planted_unwritten; /* leaves its last element unwritten */
 extern const sw_op_desc planted_isa;       /* is wrong with older instruction sets */

@@ -105,6 +105,7 @@ static const struct {
     {&planted_undeclared, ": dead bytes: the gradient of input 0"},
     {&planted_needless, ": need: "},
     {&planted_inplace, ": in place"},
+    {&planted_untried, ": in place: inputs 0x1 may be taken, the cases have tried 0x0"},
     {&planted_scratch, ": stray write: planted.scratch"},
     {&planted_unwritten,
      "output 0"}, /* "forward" where checks fill what is born with NaN, else "dead bytes" */

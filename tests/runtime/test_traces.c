@@ -381,6 +381,43 @@ static void gradients_of_views_and_repeated_uses_add_up(void)
     }
 }
 
+/* The sum hands one gradient to both of its inputs; what comes to one of them later, from a
+ * kernel or from a rule, must not reach the other. */
+static void shared(sw_ctx *c, void *user)
+{
+    bench *x = user;
+    const sw_value w = sw_use(c, x->w), u = sw_use(c, x->unowned);
+    const sw_value kernel = sw_leaky_relu(c, w, 0.5f), rule = sw_scale_by(c, w, 7.0f);
+    const sw_value sum = sw_mul(c, sw_add(c, w, u), sw_input(c, 0));
+    sw_value loss = sw_add(c, sw_sum(c, kernel, 0), sw_sum(c, rule, 0));
+    loss = sw_add(c, loss, sw_sum(c, sum, 0));
+    sw_backward(c, loss, &x->opt, 1);
+    sw_update(c, x->opt);
+}
+
+static void a_gradient_of_two_values_is_copied_before_it_grows(void)
+{
+    for (int now = 0; now < 2; now++) {
+        sw_exec *exec = net_exec(NULL);
+        memset(&b, 0, sizeof b);
+        b.exec = exec;
+        OK(sw_model_create(&b.model, "m"));
+        b.w = sw_param_new(b.model, "w", SW_F32, SW_SHAPE(2, 3), "ones");
+        b.unowned = sw_param_new(b.model, "u", SW_F32, SW_SHAPE(2, 3), "ones");
+        const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .lr = 0.5f};
+        OK(sw_optimizer_create(&b.opt, b.model, &opts)); /* owns both here */
+        float w[6], u[6];
+        OK(run_as(shared, now != 0));
+        OK(sw_param_read(b.w, w, sizeof w));
+        OK(sw_param_read(b.unowned, u, sizeof u));
+        for (int i = 0; i < 6; i++) {
+            CU_ASSERT_EQUAL(w[i], 1.0f - 0.5f * (six[i] + 1.0f + 7.0f));
+            CU_ASSERT_EQUAL(u[i], 1.0f - 0.5f * six[i]);
+        }
+        end_bench(NULL);
+    }
+}
+
 static const sw_test tests[] = {
     {"a backward that needs an overwritten version names op and parameter",
      a_backward_of_an_overwritten_version_names_op_and_parameter, false},
@@ -394,6 +431,8 @@ static const sw_test tests[] = {
     {"shape errors name the op", shape_errors_name_the_op, false},
     {"losses, owners, updates and metrics are checked", backward_and_updates_are_checked,
      false},
+    {"a gradient that two values share is copied before it is added to",
+     a_gradient_of_two_values_is_copied_before_it_grows, false},
     {"gradients of views and repeated uses add up", gradients_of_views_and_repeated_uses_add_up,
      false},
 };

@@ -1,8 +1,8 @@
 /* Convolution over plain (batch, c, h, w) images, for batches that would leave many lanes of a
  * block of sixteen empty. Vectors lie along the width. A register block is up to 6 output
- * channels by a few rows by one vector of columns; weights are scalars, broadcast. Every element
- * is summed over c, ky, kx beginning with the bias, whatever tile it falls in, and what lies
- * outside the image is left out: in one instruction set the bits are those of the blocks.
+ * channels by a few rows by one vector of columns; weights are scalars, broadcast. Every
+ * element is summed over c, ky, kx beginning with the bias, whatever tile it falls in, and what
+ * lies outside the image is left out: in one instruction set the bits are those of the blocks.
  *
  * The gradient of x is the same job with the weights read backwards. `up` > 1 undoes a stride:
  * places of y fall into up x up phases, each of which meets every up-th weight, and neighbours
@@ -17,6 +17,8 @@ enum { ROWS = 4 }; /* 6 x 4 accumulators of 32 registers */
 #else
 enum { ROWS = 2 };
 #endif
+
+enum { KEPT = 16 }; /* taps of a row for which lanes are kept */
 
 typedef struct {
     float *y;
@@ -40,7 +42,8 @@ typedef struct {
     float *y;
     phase v, h; /* rows; columns */
     int64_t row, col;
-    int n; /* columns, at most VW */
+    int n;              /* columns, at most VW */
+    swi_lanes in[KEPT]; /* of a vector that may leave the row, for the first taps */
 } tile_args;
 
 static phase phase_of(int64_t origin, int64_t up, int64_t pad, int64_t kernel, int64_t size)
@@ -55,8 +58,8 @@ static phase phase_of(int64_t origin, int64_t up, int64_t pad, int64_t kernel, i
     return p;
 }
 
-/* Which lanes of a vector lie in a row of x: all; the first n; others for each tap, and rows are
- * tested too; the same with strides, in x (stride) or in y (up). */
+/* Which lanes of a vector lie in a row of x: all; the first n; others for each tap, and rows
+ * are tested too; the same with strides, in x (stride) or in y (up). */
 typedef enum { FULL, TAIL, EDGE, STEP } tile_kind;
 
 SW_VEC_FN void store_lanes(float *y, vf sum, int n, int64_t up, bool accumulate)
@@ -73,24 +76,24 @@ SW_VEC_FN void store_lanes(float *y, vf sum, int n, int64_t up, bool accumulate)
     }
 }
 
-/* One tap of tiles that may leave the image: x and w point to it, (iy, ix) is its place. */
+/* One tap of tiles that may leave the image: x and w point to it. It is number tx of row iy,
+ * the first of which is at column ix. */
 SW_VEC_FN void edge_tap(vf acc[6][ROWS], const tile_args *a, const float *x, const float *w,
-                        int64_t iy, int64_t ix, int ob, int rows, bool unit)
+                        int64_t iy, int64_t ix, int64_t tx, int ob, int rows, bool unit)
 {
     const sw_conv *s = &a->j->s;
     const int64_t stride = unit ? 1 : s->stride;
-    int64_t lo, hi;
-    swi_lanes_inside(ix, stride, s->in_w, a->n, &lo, &hi);
-    const vm m = vrange(lo, hi);
+    const swi_lanes in =
+        tx < KEPT ? a->in[tx] : swi_lanes_inside(ix + tx, stride, s->in_w, a->n);
     SW_UNROLL
     for (int p = 0; p < rows; p++) {
         if ((uint64_t)(iy + p * stride) >= (uint64_t)s->in_h)
             continue;
         const float *from = x + p * stride * s->in_w;
-        const vf v = unit ? vload_where(m, from) : vload_step(from, stride, lo, hi);
+        const vf v = unit ? vload_where(in.mask, from) : vload_step(from, stride, in.lo, in.hi);
         SW_UNROLL
         for (int o = 0; o < ob; o++)
-            acc[o][p] = vfma_where(m, vset1(w[o * a->j->w_out]), v, acc[o][p]);
+            acc[o][p] = vfma_where(in.mask, vset1(w[o * a->j->w_out]), v, acc[o][p]);
     }
 }
 
@@ -112,11 +115,11 @@ SW_VEC_FN void tile(const tile_args *a, int ob, int rows, tile_kind kind)
     for (int64_t c = 0; c < s->in_c; c++)
         for (int64_t ty = 0; ty < a->v.taps; ty++) {
             const float *x = a->x + (c * s->in_h + iy + ty) * s->in_w + ix;
-            const float *w = a->w + c * j->w_in + (a->v.first + ty * up) * j->w_row +
-                             a->h.first * j->w_tap;
+            const float *w =
+                a->w + c * j->w_in + (a->v.first + ty * up) * j->w_row + a->h.first * j->w_tap;
             for (int64_t tx = 0; tx < a->h.taps; tx++, x++, w += up * j->w_tap) {
                 if (kind >= EDGE) {
-                    edge_tap(acc, a, x, w, iy + ty, ix + tx, ob, rows, unit);
+                    edge_tap(acc, a, x, w, iy + ty, ix, tx, ob, rows, unit);
                     continue;
                 }
                 vf v[ROWS];
@@ -150,7 +153,9 @@ SW_VEC_FN void tile(const tile_args *a, int ob, int rows, tile_kind kind)
     }
 #define DEFINE_TILES(ob)                                                                       \
     DEFINE_TILE(ob, ROWS, FULL)                                                                \
-    DEFINE_TILE(ob, ROWS, TAIL) DEFINE_TILE(ob, ROWS, EDGE) DEFINE_TILE(ob, 1, FULL)           \
+    DEFINE_TILE(ob, ROWS, TAIL)                                                                \
+    DEFINE_TILE(ob, ROWS, EDGE)                                                                \
+    DEFINE_TILE(ob, 1, FULL)                                                                   \
     DEFINE_TILE(ob, 1, TAIL) DEFINE_TILE(ob, 1, EDGE) DEFINE_TILE(ob, 1, STEP)
 
 DEFINE_TILES(1)
@@ -186,7 +191,10 @@ static void phase_rows(tile_args *a, int ob, int64_t begin, int64_t end)
             tile_kind kind = a->n == VW ? FULL : TAIL;
             if (!inside || ix < 0 || ix + a->n - 1 + a->h.taps > s->in_w)
                 kind = EDGE;
-            tiles[ob / 2][rows > 1][unit ? kind : STEP](a);
+            kind = unit ? kind : STEP;
+            for (int64_t t = 0; kind >= EDGE && t < a->h.taps && t < KEPT; t++)
+                a->in[t] = swi_lanes_inside(ix + t, s->stride, s->in_w, a->n);
+            tiles[ob / 2][rows > 1][kind](a);
         }
         a->row += rows;
     }

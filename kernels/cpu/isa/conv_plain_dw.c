@@ -26,58 +26,83 @@ typedef struct {
     int64_t o, c, ky, kx;
 } dw_args;
 
-/* n places of dy, the first of which meets x at column ix for the first tap. With `part` lanes
- * are counted, and tested against the row for each tap. */
-SW_VEC_FN void places(vf acc[CHANNELS][TAPS], const sw_conv *s, const float *x, const float *dy,
-                      int64_t ix, int n, int ob, int nt, bool part, bool unit)
+/* Which lanes of a vector of columns lie in a row of x: all; the first n; others for each tap;
+ * the same with a stride. */
+typedef enum { FULL, TAIL, EDGE, STEP } columns_kind;
+
+/* A vector of columns of dy and, for each tap, the lanes that meet x. */
+typedef struct {
+    int64_t ox, ix; /* first column of dy, and of x for the first tap */
+    int n;
+    swi_lanes in[TAPS];
+} columns;
+
+/* One row. In a TAIL all lanes past n are zeros on both sides. */
+SW_VEC_FN void row(vf acc[CHANNELS][TAPS], const sw_conv *s, const columns *v, const float *x,
+                   const float *dy, int ob, int nt, columns_kind kind)
 {
     vf d[CHANNELS];
     SW_UNROLL
-    for (int o = 0; o < ob; o++)
-        d[o] = part ? vload_n(dy + o * s->out_h * s->out_w, n)
-                    : vload(dy + o * s->out_h * s->out_w);
+    for (int o = 0; o < ob; o++) {
+        const float *from = dy + o * s->out_h * s->out_w;
+        d[o] = kind == FULL ? vload(from) : vload_n(from, v->n);
+    }
     SW_UNROLL
     for (int t = 0; t < nt; t++) {
-        if (!part) {
-            const vf v = vload(x + ix + t);
+        if (kind == FULL || kind == TAIL) {
+            const vf p = kind == FULL ? vload(x + t) : vload_n(x + t, v->n);
             SW_UNROLL
             for (int o = 0; o < ob; o++)
-                acc[o][t] = vfma(v, d[o], acc[o][t]);
+                acc[o][t] = vfma(p, d[o], acc[o][t]);
             continue;
         }
-        int64_t lo, hi;
-        swi_lanes_inside(ix + t, unit ? 1 : s->stride, s->in_w, n, &lo, &hi);
-        const vm m = vrange(lo, hi);
-        const vf v =
-            unit ? vload_where(m, x + ix + t) : vload_step(x + ix + t, s->stride, lo, hi);
+        const vf p = kind == EDGE ? vload_where(v->in[t].mask, x + t)
+                                  : vload_step(x + t, s->stride, v->in[t].lo, v->in[t].hi);
         SW_UNROLL
         for (int o = 0; o < ob; o++)
-            acc[o][t] = vfma_where(m, v, d[o], acc[o][t]);
+            acc[o][t] = vfma_where(v->in[t].mask, p, d[o], acc[o][t]);
     }
 }
 
-/* All images and rows. */
-SW_VEC_FN void sum_places(vf acc[CHANNELS][TAPS], const dw_args *a, int ob, int nt, bool unit)
+/* All images and rows of some columns. */
+SW_VEC_FN void rows(vf acc[CHANNELS][TAPS], const dw_args *a, const columns *v, int ob, int nt,
+                    columns_kind kind)
 {
     const sw_conv *s = &a->j->s;
-    const int64_t stride = unit ? 1 : s->stride;
+    const int64_t stride = kind == STEP ? s->stride : 1;
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t oy = 0; oy < s->out_h; oy++) {
             const int64_t iy = oy * stride + a->ky - s->pad;
             if ((uint64_t)iy >= (uint64_t)s->in_h)
                 continue;
-            const float *x = a->j->x + ((b * s->in_c + a->c) * s->in_h + iy) * s->in_w;
-            const float *dy = a->j->dy + ((b * s->out_c + a->o) * s->out_h + oy) * s->out_w;
-            int64_t ix = a->kx - s->pad;
-            for (int64_t ox = 0; ox < s->out_w; ox += VW, ix += VW * stride) {
-                const int64_t left = s->out_w - ox;
-                if (unit && left >= VW && ix >= 0 && ix + nt - 1 + VW <= s->in_w)
-                    places(acc, s, x, dy + ox, ix, VW, ob, nt, false, true);
-                else
-                    places(acc, s, x, dy + ox, ix, left < VW ? (int)left : VW, ob, nt, true,
-                           unit);
-            }
+            const float *x = a->j->x + ((b * s->in_c + a->c) * s->in_h + iy) * s->in_w + v->ix;
+            const float *dy =
+                a->j->dy + ((b * s->out_c + a->o) * s->out_h + oy) * s->out_w + v->ox;
+            row(acc, s, v, x, dy, ob, nt, kind);
         }
+}
+
+/* All images and places, one vector of columns after the other. */
+SW_VEC_FN void sum_places(vf acc[CHANNELS][TAPS], const dw_args *a, int ob, int nt, bool unit)
+{
+    const sw_conv *s = &a->j->s;
+    const int64_t stride = unit ? 1 : s->stride;
+    for (int64_t ox = 0; ox < s->out_w; ox += VW) {
+        const int64_t left = s->out_w - ox;
+        columns v = {.ox = ox, .ix = ox * stride + a->kx - s->pad};
+        v.n = left < VW ? (int)left : VW;
+        const bool inside = v.ix >= 0 && v.ix + nt - 1 + v.n <= s->in_w;
+        for (int t = 0; t < nt; t++)
+            v.in[t] = swi_lanes_inside(v.ix + t, stride, s->in_w, v.n);
+        if (!unit)
+            rows(acc, a, &v, ob, nt, STEP);
+        else if (!inside)
+            rows(acc, a, &v, ob, nt, EDGE);
+        else if (v.n < VW)
+            rows(acc, a, &v, ob, nt, TAIL);
+        else
+            rows(acc, a, &v, ob, nt, FULL);
+    }
 }
 
 SW_VEC_FN void taps(const dw_args *a, int ob, int nt, bool unit)
@@ -101,8 +126,7 @@ SW_VEC_FN void taps(const dw_args *a, int ob, int nt, bool unit)
             four[o] = acc[o][t];
         vsum4(total[t], four[0], four[1], four[2], four[3]);
     }
-    float *dw = j->dw +
-                ((a->o * s->in_c + a->c) * s->kernel_h + a->ky) * s->kernel_w + a->kx;
+    float *dw = j->dw + ((a->o * s->in_c + a->c) * s->kernel_h + a->ky) * s->kernel_w + a->kx;
     for (int o = 0; o < ob; o++, dw += s->in_c * s->kernel_h * s->kernel_w)
         for (int t = 0; t < nt; t++)
             dw[t] = j->accumulate_dw ? dw[t] + total[t][o] : total[t][o];

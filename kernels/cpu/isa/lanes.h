@@ -37,9 +37,37 @@ SW_VEC_FN vf vload_where(vm m, const float *p)
 #endif
 }
 
+/* Lane i is p[2 * i] for lo <= i < hi, else zero. */
+SW_VEC_FN vf vload_even(const float *p, int64_t lo, int64_t hi)
+{
+#if SW_ISA_ID == 0
+    vf v = vzero();
+    for (int64_t i = lo; i < hi; i++)
+        v[i] = p[2 * i];
+    return v;
+#else
+    const int64_t first = 2 * lo, end = lo < hi ? 2 * hi - 1 : first;
+    const vf a = vload_where(vrange(first < VW ? first : VW, end < VW ? end : VW), p);
+    const vf b =
+        vload_where(vrange(first > VW ? first - VW : 0, end > VW ? end - VW : 0), p + VW);
+#if SW_ISA_ID == 2
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_ps(a, even, b);
+#else
+    const __m256 mixed = _mm256_shuffle_ps(a, b, 0x88);
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(mixed), 0xd8));
+#endif
+#endif
+}
+
 /* Lane i is p[i * step] for lo <= i < hi, else zero. */
 SW_VEC_FN vf vload_step(const float *p, int64_t step, int64_t lo, int64_t hi)
 {
+    if (step == 1)
+        return vload_where(vrange(lo, hi), p);
+    if (step == 2)
+        return vload_even(p, lo, hi);
     float lane[VW] = {0};
     for (int64_t i = lo; i < hi; i++)
         lane[i] = p[i * step];
@@ -56,15 +84,21 @@ SW_VEC_FN vf vfma_where(vm m, vf a, vf b, vf c)
 #endif
 }
 
-/* Lanes [*lo, *hi) of n, at x = ix + i * stride, lie in a row of `size`. */
-SW_VEC_FN void swi_lanes_inside(int64_t ix, int64_t stride, int64_t size, int64_t n,
-                                int64_t *lo, int64_t *hi)
+/* The lanes [lo, hi) of a vector that count. */
+typedef struct {
+    vm mask;
+    int64_t lo, hi;
+} swi_lanes;
+
+/* Of n lanes those that lie in a row of `size` places: lane i is at ix + i * stride. */
+SW_VEC_FN swi_lanes swi_lanes_inside(int64_t ix, int64_t stride, int64_t size, int n)
 {
     const int64_t room = size - ix;
-    *lo = ix >= 0 ? 0 : stride == 1 ? -ix : (stride - 1 - ix) / stride;
-    *hi = room <= 0 ? 0 : stride == 1 ? room : (room + stride - 1) / stride;
-    *hi = *hi < n ? *hi : n;
-    *lo = *lo < *hi ? *lo : *hi;
+    int64_t lo = ix >= 0 ? 0 : stride == 1 ? -ix : (stride - 1 - ix) / stride;
+    int64_t hi = room <= 0 ? 0 : stride == 1 ? room : (room + stride - 1) / stride;
+    hi = hi < n ? hi : n;
+    lo = lo < hi ? lo : hi;
+    return (swi_lanes){vrange(lo, hi), lo, hi};
 }
 
 #endif

@@ -1,7 +1,7 @@
-/* Pooling over plain (batch, c, h, w) images. Each plane is a part of its own, as in blocks, and
- * sums run in the same order, so the bits are the same. Forward, a vector holds neighbouring
- * outputs of a row whose windows lie inside the image; the windows at the sides go one at a
- * time. Backward, each output adds to its window. */
+/* Pooling over plain (batch, c, h, w) images. Each plane is a part of its own, as in blocks,
+ * and sums run in the same order, so the bits are the same. Forward, a vector holds
+ * neighbouring outputs of a row whose windows lie inside the image; the windows at the sides go
+ * one at a time. Backward, each output adds to its window. */
 #include "kernels/cpu/isa/dense_internal.h"
 #include "kernels/cpu/isa/lanes.h"
 #include <math.h>
@@ -27,8 +27,8 @@ static void planes(pool_job *j, void (*body)(void *, int), const sw_par *par)
 {
     const sw_conv *s = j->s;
     const int64_t n = s->batch * s->in_c;
-    const double work = (double)n * (double)(s->out_h * s->out_w) *
-                        (double)(s->kernel_h * s->kernel_w);
+    const double work =
+        (double)n * (double)(s->out_h * s->out_w) * (double)(s->kernel_h * s->kernel_w);
     vparts(par, body, j, (int)n, work >= SWI_WORTH);
 }
 
@@ -56,8 +56,6 @@ SW_VEC_FN vf load_place(const float *x, const sw_conv *s, const windows *w, int6
     const float *from = x + w->at + ky * s->in_w + kx;
     if (s->stride == 1)
         return w->n == VW ? vload(from) : vload_n(from, w->n);
-    if (s->stride == 2 && w->n == VW)
-        return vload_step(from, 2, 0, VW);
     return vload_step(from, s->stride, 0, w->n);
 }
 
@@ -176,24 +174,43 @@ void swi_avg_pool_plain(float *y, const float *x, const sw_conv *s, const sw_par
     planes(&j, avg_part, par);
 }
 
+/* Two by two side by side, the commonest. */
+static void avg_row_dx_pairs(float *dx, const float *dy, const sw_conv *s)
+{
+    float *below = dx + s->in_w;
+    for (int64_t ox = 0; ox < s->out_w; ox++) {
+        const float d = dy[ox] / 4.0f;
+        dx[2 * ox] += d;
+        dx[2 * ox + 1] += d;
+        below[2 * ox] += d;
+        below[2 * ox + 1] += d;
+    }
+}
+
 static void avg_dx_part(void *arg, int part)
 {
     const pool_job *j = arg;
     const sw_conv *s = j->s;
     const float count = (float)(s->kernel_h * s->kernel_w);
+    const bool pairs = s->kernel_h == 2 && s->kernel_w == 2 && s->stride == 2 && s->pad == 0;
     const int64_t size = s->in_h * s->in_w;
     const float *dy = j->in + part * s->out_h * s->out_w;
     float *dx = j->out + part * size;
     if (!j->accumulate)
         memset(dx, 0, (size_t)size * sizeof *dx);
-    for (int64_t oy = 0; oy < s->out_h; oy++)
+    for (int64_t oy = 0; oy < s->out_h; oy++, dy += s->out_w) {
+        if (pairs) {
+            avg_row_dx_pairs(dx + 2 * oy * s->in_w, dy, s);
+            continue;
+        }
         for (int64_t ox = 0; ox < s->out_w; ox++) {
             const windows w = windows_at(s, oy, ox);
-            const float d = *dy++ / count;
+            const float d = dy[ox] / count;
             for (int64_t ky = w.ky0; ky < w.ky1; ky++)
                 for (int64_t kx = w.kx0; kx < w.kx1; kx++)
                     dx[w.at + ky * s->in_w + kx] += d;
         }
+    }
 }
 
 void swi_avg_pool_plain_dx(float *dx, const float *dy, const sw_conv *s, bool accumulate,

@@ -1,0 +1,74 @@
+/* Arena events to phase figures. */
+#include "profiler/watch.h"
+#include "alloc/sys.h"
+#include "profiler/nvtx.h"
+#include <string.h>
+
+static void listen(void *context, const sw_event *event)
+{
+    sw_watch *w = context;
+    switch (event->kind) {
+    case SW_EVENT_PUSH:
+    case SW_EVENT_PLACE:
+        w->live += event->bytes;
+        w->peak = w->live > w->peak ? w->live : w->peak;
+        break;
+    case SW_EVENT_RELEASE:
+    case SW_EVENT_REWIND:
+        w->live -= event->bytes;
+        break;
+    case SW_EVENT_RESET:
+        w->live = 0;
+        break;
+    case SW_EVENT_DENIED:
+        w->n_denied++;
+        w->denied_bytes = event->bytes;
+        break;
+    case SW_EVENT_COMMIT:
+        break;
+    }
+}
+
+sw_observer sw_watch_observer(sw_watch *watch)
+{
+    watch->phase = -1;
+    return (sw_observer){listen, watch};
+}
+
+static void leave(sw_watch *w, uint64_t now)
+{
+    if (w->phase < 0)
+        return;
+    sw_prof_phase *p = &w->phases[w->phase];
+    const size_t peak = w->base_bytes + w->peak;
+    p->peak_bytes = peak > p->peak_bytes ? peak : p->peak_bytes;
+    p->end_bytes = w->base_bytes + w->live;
+    p->ns += now - w->since;
+    sw_nvtx_pop();
+}
+
+void sw_watch_begin(sw_watch *w, size_t base_bytes)
+{
+    memset(w->phases, 0, sizeof w->phases);
+    w->phases[0].peak_bytes = w->phases[0].end_bytes = base_bytes;
+    w->base_bytes = base_bytes;
+    w->phase = -1;
+}
+
+void sw_watch_phase(sw_watch *w, int phase)
+{
+    if (phase == w->phase)
+        return;
+    const uint64_t now = sw_clock_ns();
+    leave(w, now);
+    sw_nvtx_push(sw_prof_phase_name(phase));
+    w->phase = phase;
+    w->since = now;
+    w->peak = w->live;
+}
+
+void sw_watch_end(sw_watch *w)
+{
+    leave(w, sw_clock_ns());
+    w->phase = -1;
+}

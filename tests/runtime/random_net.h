@@ -1,0 +1,132 @@
+/* Random step functions for tests: a description made from a seed, the models that it needs,
+ * and a step function that interprets it, so that it is pure.
+ *
+ * Whatever is made is used: a value that nothing reads ends in a loss, a metric or an output,
+ * so that what is live for nothing is the library's fault. Numbers stay moderate: products that
+ * would grow pass through tanh. */
+#ifndef SW_TESTS_RUNTIME_RANDOM_NET_H
+#define SW_TESTS_RUNTIME_RANDOM_NET_H
+
+#include "tests/runtime/nets.h"
+
+#define RANDOM_OPS 160
+#define RANDOM_PARAMS 24 /* bits of a mask */
+#define RANDOM_OPTIMIZERS 3
+#define RANDOM_CLASSES 3 /* labels are below */
+
+#define RANDOM_KINDS(X)                                                                        \
+    X(INPUT, "input")                                                                          \
+    X(BYTES, "to_f32")                                                                         \
+    X(PARAM, "param")                                                                          \
+    X(STATE, "state")                                                                          \
+    X(RANDN, "randn")                                                                          \
+    X(RAND, "rand")                                                                            \
+    X(RELU, "relu")                                                                            \
+    X(LEAKY, "leaky_relu")                                                                     \
+    X(TANH, "tanh")                                                                            \
+    X(SIGMOID, "sigmoid")                                                                      \
+    X(SWISH, "swish")                                                                          \
+    X(ADD, "add")                                                                              \
+    X(MUL, "mul")                                                                              \
+    X(SCALE, "scale")                                                                          \
+    X(SCALE_BY, "scale_by")                                                                    \
+    X(RESHAPE, "reshape")                                                                      \
+    X(SLICE, "slice")                                                                          \
+    X(CONCAT, "concat")                                                                        \
+    X(DETACH, "detach")                                                                        \
+    X(LINEAR, "linear")                                                                        \
+    X(CONV, "conv2d")                                                                          \
+    X(MAX_POOL, "max_pool2d")                                                                  \
+    X(AVG_POOL, "avg_pool2d")                                                                  \
+    X(GLOBAL_MAX, "global_max_pool")                                                           \
+    X(GLOBAL_AVG, "global_avg_pool")                                                           \
+    X(SUM, "sum")                                                                              \
+    X(MEAN, "mean")                                                                            \
+    X(SOFTMAX, "softmax")                                                                      \
+    X(SOFTMAX_CE, "softmax_ce")                                                                \
+    X(MSE, "mse")                                                                              \
+    X(BCE, "bce")                                                                              \
+    X(BCE_WITH, "bce_with")                                                                    \
+    X(ACCURACY, "accuracy")                                                                    \
+    X(METRIC, "metric")                                                                        \
+    X(OUTPUT, "output")                                                                        \
+    X(BACKWARD, "backward")                                                                    \
+    X(ACCUMULATE, "accumulate")                                                                \
+    X(UPDATE, "update")                                                                        \
+    X(ASSIGN, "assign")
+#define RANDOM_ENUM(id, name) RANDOM_##id,
+typedef enum { RANDOM_KINDS(RANDOM_ENUM) RANDOM_KIND_COUNT } random_kind;
+
+/* One op; its result is the value of its number. */
+typedef struct {
+    random_kind kind;
+    int n_in, in[4]; /* earlier ops */
+    sw_shape shape;  /* of the result; rank 0 without one */
+    int64_t n[3];    /* axis, first, count; kernel, stride, padding; axes; -: no bias */
+    float number;    /* slope, factor, target */
+    int what;        /* parameter (bias follows), state, knob; mask of optimizers */
+    int scope;       /* 0: none */
+    int phase;       /* -1: not set */
+    int uses;
+    uint32_t deps;    /* parameters whose gradient it passes on */
+    uint32_t touches; /* parameters that it depends on at all */
+    bool of_model;    /* a view of the model's bytes */
+    float size;       /* about how large its numbers are */
+} random_op;
+
+typedef struct {
+    sw_shape shape;
+    int model, optimizer; /* -1: frozen */
+    bool bias;
+} random_param;
+
+typedef struct {
+    int model;
+    const char *kind;
+    float momentum, weight_decay;
+    bool nesterov, keep, release, clip;
+    uint32_t params;
+} random_optimizer;
+
+typedef struct {
+    uint64_t seed;
+    random_op op[RANDOM_OPS];
+    int n_ops;
+    random_param param[RANDOM_PARAMS];
+    int n_params;
+    random_param state[4];
+    int n_states;
+    random_optimizer optimizer[RANDOM_OPTIMIZERS];
+    int n_optimizers, n_models;
+    int64_t batch;
+    sw_shape input[3]; /* F32 rows, F32 or U8 images, labels */
+    bool bytes;        /* input 1 is U8 */
+    bool eval;         /* train_from: ops from there on are left out in evaluation */
+    int train_from;
+    bool twice; /* updates in every second run alone */
+} random_net;
+
+void random_net_make(random_net *net, uint64_t seed);
+/* One line per op, by sw_note. */
+void random_net_print(const random_net *net);
+
+/* The models of a net, ready to run. */
+typedef struct {
+    const random_net *net;
+    sw_model *models[2];
+    sw_optimizer *optimizer[RANDOM_OPTIMIZERS];
+    sw_param param[RANDOM_PARAMS], state[4];
+    sw_knob knob[2], max_norm[2];
+    bool gradients; /* all optimizers keep, nothing is updated: sw_param_gradient */
+    bool twin;      /* each use of a value is a copy of it, sums and products are turned round */
+    bool updates;   /* this run */
+    sw_array in[3];
+} random_life;
+
+sw_status random_life_begin(random_life *life, const random_net *net, bool gradients,
+                            bool twin);
+void random_life_end(random_life *life);
+/* Run number k: 0, 1, ... */
+sw_run_args random_life_args(random_life *life, uint64_t k);
+
+#endif
