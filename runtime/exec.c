@@ -248,6 +248,7 @@ static sw_status trace(sw_exec *exec, const sw_run_args *args)
 {
     SW_TRY(swi_ctx_begin(exec, args, false));
     args->fn(&exec->ctx, args->user);
+    (void)swi_write_states(&exec->ctx); /* an error stays in the ctx */
     return swi_ctx_end(&exec->ctx);
 }
 

@@ -54,7 +54,7 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     ctx->phase_override = ctx->phase_now = -1;
     ctx->in_backward = false;
     ctx->scope[0] = '\0';
-    ctx->n_grads = 0;
+    ctx->n_grads = ctx->n_assignments = 0;
     ctx->done_storages = 0;
     ctx->updated = false;
     memset(ctx->clip_scale, 0xff, sizeof ctx->clip_scale);
@@ -80,6 +80,8 @@ void swi_ctx_free(sw_ctx *ctx)
         sw_heap_free(ctx->model_values[m], SW_HEAP_PROGRAMS,
                      ctx->model_cap[m] * sizeof(uint32_t));
     sw_heap_free(ctx->grads, SW_HEAP_PROGRAMS, ctx->cap_grads * sizeof *ctx->grads);
+    sw_heap_free(ctx->assignments, SW_HEAP_PROGRAMS,
+                 ctx->cap_assignments * sizeof *ctx->assignments);
     sw_heap_free(ctx->value_grads, SW_HEAP_PROGRAMS, ctx->cap_value_grads * sizeof(uint32_t));
     swi_trace_free(&ctx->trace);
 }
@@ -208,6 +210,7 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
     sw_watch_begin(&exec->watch, exec->info.model_bytes + slot);
     const uint32_t fp = swi_fp_enter();
     args->fn(ctx, args->user);
+    (void)swi_write_states(ctx); /* an error stays in the ctx */
     swi_fp_leave(fp);
     sw_watch_end(&exec->watch);
     swi_read_watch(exec);

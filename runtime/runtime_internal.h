@@ -204,6 +204,14 @@ typedef struct {
     uint32_t value;
 } swi_param_grad;
 
+/* A state's next value; the bytes are written behind all that the step function appended. */
+typedef struct {
+    uint32_t model, entry;
+    uint32_t target; /* the state's value at the beginning of the run */
+    uint32_t value;
+    uint32_t layer; /* strings */
+} swi_assignment;
+
 struct sw_ctx {
     sw_exec *exec;
     const sw_run_args *args;
@@ -220,6 +228,8 @@ struct sw_ctx {
     uint32_t model_cap[SWI_MAX_MODELS];
     swi_param_grad *grads;
     uint32_t n_grads, cap_grads;
+    swi_assignment *assignments;
+    uint32_t n_assignments, cap_assignments;
     uint32_t *value_grads; /* gradient of each value in the running sw_backward */
     uint32_t cap_value_grads;
     uint32_t clip_scale[SWI_MAX_MODELS]
@@ -235,6 +245,8 @@ swi_value *swi_value_at(sw_ctx *ctx, sw_value v);   /* NULL and an error for a b
 sw_value swi_handle(const sw_ctx *ctx, uint32_t id);
 uint32_t swi_model_value(sw_ctx *ctx, sw_model *model, uint32_t entry);
 uint32_t swi_knob_value(sw_ctx *ctx, sw_knob knob);
+/* The step function has returned: append what sw_assign left to be written. */
+sw_status swi_write_states(sw_ctx *ctx);
 sw_value swi_layout(sw_ctx *ctx, sw_value x, sw_layout layout);
 uint32_t swi_contiguous(sw_ctx *ctx, uint32_t value);
 uint32_t swi_new_value(sw_ctx *ctx, const sw_type *type, uint32_t storage);

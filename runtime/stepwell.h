@@ -233,7 +233,8 @@ SW_API int64_t sw_dim(sw_ctx *ctx, sw_value x, int axis); /* axis < 0 counts fro
 SW_API sw_mode sw_ctx_mode(sw_ctx *ctx);
 /* The parameter, buffer or state as a value, at its present version. */
 SW_API sw_value sw_use(sw_ctx *ctx, sw_param param);
-/* A new version of a state or buffer; same shape and type. */
+/* A new version of a state or buffer; same shape and type. Later sw_use sees it; the bytes are
+ * written at the end of the run. */
 SW_API void sw_assign(sw_ctx *ctx, sw_param state, sw_value x);
 
 /* (batch, in) -> (batch, out): x W^T + b. (batch, in, h, w) -> (batch, out, h', w'). */

@@ -1,7 +1,8 @@
 /* What a step function reads from models: parameters, states and knobs as values, at the
  * version of their place in the program; and assignment to states. */
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/trace_internal.h"
+#include <stdio.h>
 #include <string.h>
 
 static int model_index(sw_ctx *ctx, const sw_model *model)
@@ -83,6 +84,31 @@ sw_value sw_use(sw_ctx *ctx, sw_param param)
                : swi_handle(ctx, swi_model_value(ctx, param.model, param.index));
 }
 
+/* From here on the state is `value`. */
+static sw_status note_assignment(sw_ctx *ctx, sw_param state, uint32_t target, uint32_t value)
+{
+    const uint32_t m = (uint32_t)model_index(ctx, state.model);
+    sw_status status = SW_OK;
+    const uint32_t layer = swi_trace_string(&ctx->trace, ctx->scope, &status);
+    SW_TRY(status);
+    ctx->model_values[m][state.index] = value;
+    for (uint32_t i = 0; i < ctx->n_assignments; i++)
+        if (ctx->assignments[i].model == m && ctx->assignments[i].entry == state.index) {
+            ctx->assignments[i].value = value;
+            return SW_OK;
+        }
+    void *p = ctx->assignments;
+    SW_TRY(swi_trace_room(&p, &ctx->cap_assignments, ctx->n_assignments + 1,
+                          sizeof *ctx->assignments));
+    ctx->assignments = p;
+    ctx->assignments[ctx->n_assignments++] =
+        (swi_assignment){m, state.index, target, value, layer};
+    return SW_OK;
+}
+
+/* A new version: later sw_use gets `x`. The bytes are written at the end of the run, so that a
+ * backward pass that comes later reads the old version, and a run that fails before leaves it.
+ */
 void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
 {
     const swi_value *v = swi_value_at(ctx, x);
@@ -111,7 +137,38 @@ void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
                                      "sw_assign: '%s' has another shape or type", e->name));
         return;
     }
-    const uint32_t in = swi_layout(ctx, x, SW_PLAIN).id - 1;
+    uint32_t value = swi_layout(ctx, x, SW_PLAIN).id - 1;
+    /* What lies in a model may change before the state is written: keep it as it is now. */
+    if (ctx->status == SW_OK &&
+        ctx->trace.storages[ctx->trace.values[value].storage].segment >= SWI_SEG_MODEL)
+        (void)swi_apply(ctx, SW_OP_copy, &value, 1, NULL, NULL, 0, NULL, &value);
     if (ctx->status == SW_OK)
-        (void)swi_apply(ctx, SW_OP_copy, &in, 1, NULL, &target, 0, NULL, NULL);
+        (void)swi_stick(ctx, note_assignment(ctx, state, target, value));
+}
+
+sw_status swi_write_states(sw_ctx *ctx)
+{
+    char scope[SWI_MAX_SCOPE];
+    const int phase = ctx->phase_now, override = ctx->phase_override;
+    memcpy(scope, ctx->scope, sizeof scope);
+    ctx->phase_now = SW_STEP;
+    ctx->phase_override = -1;
+    for (uint32_t i = 0; i < ctx->n_assignments && ctx->status == SW_OK; i++) {
+        const swi_assignment *a = &ctx->assignments[i];
+        const sw_type type = ctx->trace.values[a->target].type;
+        uint32_t out;
+        snprintf(ctx->scope, sizeof ctx->scope, "%s", swi_string(&ctx->trace, a->layer));
+        const swi_append_args args = {.op = SW_OP_copy,
+                                      .grad = -1,
+                                      .in = &a->value,
+                                      .n_in = 1,
+                                      .out_types = &type,
+                                      .into = &a->target,
+                                      .n_out = 1};
+        (void)swi_append(ctx, &args, &out);
+    }
+    memcpy(ctx->scope, scope, sizeof scope);
+    ctx->phase_now = phase;
+    ctx->phase_override = override;
+    return ctx->status;
 }

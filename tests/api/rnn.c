@@ -39,12 +39,11 @@ static void rnn_step(sw_ctx *c, void *u)
         loss = t ? sw_add(c, loss, l) : l;
     }
     sw_metric(c, "loss", sw_scale_by(c, loss, 1.0f / (float)sw_dim(c, x, 0)));
+    sw_assign(c, m->h, sw_detach(c, h)); /* the backward pass still reads the old one */
     if (sw_ctx_mode(c) == SW_TRAIN) {
         sw_backward(c, loss, &m->opt, 1);
         sw_update(c, m->opt);
     }
-    /* Behind the backward pass, which needs the state as it was. */
-    sw_assign(c, m->h, sw_detach(c, h));
 }
 
 /* 0 1 2 3 2 1, over and over: what follows 1 or 2 depends on what came before. */
