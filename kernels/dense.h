@@ -26,8 +26,10 @@ typedef struct {
     bool accumulate;      /* adds to c (bias too) */
 } sw_gemm;
 
-/* ---- images: (batch, c, h, w) as (ceil(batch/16), c, h, w, 16), sixteen images in the lanes
- * ---- */
+/* ---- images ------------------------------------------------------------------------------ */
+
+/* (batch, c, h, w), either plain or in blocks (ceil(batch/16), c, h, w, 16): sixteen images in
+ * the lanes. What is not a sum over images has the same bits in both. */
 
 typedef struct {
     int64_t batch; /* images; blocks = ceil(batch / 16) */

@@ -129,6 +129,12 @@ static inline float sw_relu_value(float x)
 {
     return x > 0.0f ? x : 0.0f;
 }
+/* dy where the output y is above 0, else 0: not dy * 0. By bits, so that dy is read whatever y
+ * is: what a kernel touches must not depend on the numbers. */
+static inline float sw_relu_slope(float dy, float y)
+{
+    return sw_float_of(sw_bits_of(dy) & -(uint32_t)(y > 0.0f));
+}
 static inline float sw_swish_value(float x)
 {
     return x * sw_sigmoidf(x);

@@ -59,8 +59,28 @@ static phase phase_of(int64_t origin, int64_t up, int64_t pad, int64_t kernel, i
 }
 
 /* Which lanes of a vector lie in a row of x: all; the first n; others for each tap, and rows
- * are tested too; the same with strides, in x (stride) or in y (up). */
-typedef enum { FULL, TAIL, EDGE, STEP } tile_kind;
+ * are tested too; the same with strides, in x (stride) or in y (up). PAIR: a vector is the
+ * first n places of two rows. */
+typedef enum { FULL, TAIL, EDGE, STEP, PAIR } tile_kind;
+
+/* The places of a register block's row p in x, which lie in the image. */
+SW_VEC_FN vf load_row(const float *x, int p, int64_t width, int n, tile_kind kind)
+{
+#if SW_VEC_HALVES
+    if (kind == PAIR)
+        return vload_halves(x + 2 * p * width, x + (2 * p + 1) * width, n);
+#endif
+    return kind == FULL ? vload(x + p * width) : vload_n(x + p * width, n);
+}
+
+#if SW_VEC_HALVES
+SW_VEC_FN void store_pair(float *y, vf sum, int64_t width, int n, bool accumulate)
+{
+    if (accumulate)
+        sum = vadd(vload_halves(y, y + width, n), sum);
+    vstore_halves(y, y + width, sum, n);
+}
+#endif
 
 SW_VEC_FN void store_lanes(float *y, vf sum, int n, int64_t up, bool accumulate)
 {
@@ -97,7 +117,8 @@ SW_VEC_FN void edge_tap(vf acc[6][ROWS], const tile_args *a, const float *x, con
     }
 }
 
-/* ob channels by `rows` rows by a->n columns; ob, rows and kind are constants. */
+/* ob channels by `rows` rows (or pairs of rows) by a->n columns; ob, rows and kind are
+ * constants. */
 SW_VEC_FN void tile(const tile_args *a, int ob, int rows, tile_kind kind)
 {
     const plain_job *j = a->j;
@@ -118,15 +139,14 @@ SW_VEC_FN void tile(const tile_args *a, int ob, int rows, tile_kind kind)
             const float *w =
                 a->w + c * j->w_in + (a->v.first + ty * up) * j->w_row + a->h.first * j->w_tap;
             for (int64_t tx = 0; tx < a->h.taps; tx++, x++, w += up * j->w_tap) {
-                if (kind >= EDGE) {
+                if (kind == EDGE || kind == STEP) {
                     edge_tap(acc, a, x, w, iy + ty, ix, tx, ob, rows, unit);
                     continue;
                 }
                 vf v[ROWS];
                 SW_UNROLL
                 for (int p = 0; p < rows; p++)
-                    v[p] =
-                        kind == FULL ? vload(x + p * s->in_w) : vload_n(x + p * s->in_w, a->n);
+                    v[p] = load_row(x, p, s->in_w, a->n, kind);
                 SW_UNROLL
                 for (int o = 0; o < ob; o++) {
                     const vf weight = vset1(w[o * j->w_out]);
@@ -140,9 +160,17 @@ SW_VEC_FN void tile(const tile_args *a, int ob, int rows, tile_kind kind)
     SW_UNROLL
     for (int o = 0; o < ob; o++) {
         SW_UNROLL
-        for (int p = 0; p < rows; p++)
+        for (int p = 0; p < rows; p++) {
+#if SW_VEC_HALVES
+            if (kind == PAIR) {
+                store_pair(y + (o * s->out_h + 2 * p) * s->out_w, acc[o][p], s->out_w, a->n,
+                           j->accumulate);
+                continue;
+            }
+#endif
             store_lanes(y + (o * s->out_h + p * up) * s->out_w, acc[o][p], a->n, up,
                         j->accumulate);
+        }
     }
 }
 
@@ -151,12 +179,20 @@ SW_VEC_FN void tile(const tile_args *a, int ob, int rows, tile_kind kind)
     {                                                                                          \
         tile(a, ob, rows, kind);                                                               \
     }
+#if SW_VEC_HALVES
+#define DEFINE_PAIRS(ob) DEFINE_TILE(ob, ROWS, PAIR) DEFINE_TILE(ob, 1, PAIR)
+#define PAIRS(ob, rows) tile_##ob##_##rows##_PAIR
+#else
+#define DEFINE_PAIRS(ob)
+#define PAIRS(ob, rows) NULL
+#endif
 #define DEFINE_TILES(ob)                                                                       \
     DEFINE_TILE(ob, ROWS, FULL)                                                                \
     DEFINE_TILE(ob, ROWS, TAIL)                                                                \
     DEFINE_TILE(ob, ROWS, EDGE)                                                                \
     DEFINE_TILE(ob, 1, FULL)                                                                   \
-    DEFINE_TILE(ob, 1, TAIL) DEFINE_TILE(ob, 1, EDGE) DEFINE_TILE(ob, 1, STEP)
+    DEFINE_TILE(ob, 1, TAIL)                                                                   \
+    DEFINE_TILE(ob, 1, EDGE) DEFINE_TILE(ob, 1, STEP) DEFINE_PAIRS(ob)
 
 DEFINE_TILES(1)
 DEFINE_TILES(2)
@@ -165,37 +201,58 @@ DEFINE_TILES(6)
 
 #define LIST_TILES(ob)                                                                         \
     {                                                                                          \
-        {tile_##ob##_1_FULL, tile_##ob##_1_TAIL, tile_##ob##_1_EDGE, tile_##ob##_1_STEP},      \
+        {tile_##ob##_1_FULL, tile_##ob##_1_TAIL, tile_##ob##_1_EDGE, tile_##ob##_1_STEP,       \
+         PAIRS(ob, 1)},                                                                        \
         {                                                                                      \
-            tile_##ob##_ROWS_FULL, tile_##ob##_ROWS_TAIL, tile_##ob##_ROWS_EDGE,               \
-                tile_##ob##_1_STEP                                                             \
+            tile_##ob##_ROWS_FULL, tile_##ob##_ROWS_TAIL, tile_##ob##_ROWS_EDGE, NULL,         \
+                PAIRS(ob, ROWS)                                                                \
         }                                                                                      \
     }
 typedef void tile_fn(const tile_args *a);
-/* By half the channels (0: one), one row or ROWS, kind. */
-static tile_fn *const tiles[4][2][4] = {LIST_TILES(1), LIST_TILES(2), LIST_TILES(4),
+/* By half the channels (0: one), one row or ROWS, kind. Strides go one row at a time. */
+static tile_fn *const tiles[4][2][5] = {LIST_TILES(1), LIST_TILES(2), LIST_TILES(4),
                                         LIST_TILES(6)};
 
-/* Rows [begin, end) of a phase, all its columns. */
+/* All columns of the `rows` rows from a->row on. */
+static void tile_rows(tile_args *a, int ob, int rows)
+{
+    const sw_conv *s = &a->j->s;
+    const bool unit = s->stride == 1 && a->j->up == 1;
+    const int64_t iy = a->v.at + a->row * s->stride;
+    const bool inside = iy >= 0 && iy + rows - 1 + a->v.taps <= s->in_h;
+    for (a->col = 0; a->col < a->h.n; a->col += a->n) {
+        const int64_t ix = a->h.at + a->col * s->stride, left = a->h.n - a->col;
+        a->n = left < VW ? (int)left : VW;
+        tile_kind kind = a->n == VW ? FULL : TAIL;
+        if (!inside || ix < 0 || ix + a->n - 1 + a->h.taps > s->in_w)
+            kind = EDGE;
+        kind = unit ? kind : STEP;
+        for (int64_t t = 0; kind >= EDGE && t < a->h.taps && t < KEPT; t++)
+            a->in[t] = swi_lanes_inside(ix + t, s->stride, s->in_w, a->n);
+        tiles[ob / 2][rows > 1][kind](a);
+    }
+}
+
+/* Rows [begin, end) of a phase, in pairs where two rows fit in a vector and lie in the image.
+ */
 static void phase_rows(tile_args *a, int ob, int64_t begin, int64_t end)
 {
     const sw_conv *s = &a->j->s;
     const bool unit = s->stride == 1 && a->j->up == 1;
+    const bool narrow = SW_VEC_HALVES && unit && a->h.n <= VW / 2 && a->h.at >= 0 &&
+                        a->h.at + a->h.n - 1 + a->h.taps <= s->in_w;
     for (a->row = begin; a->row < end;) {
-        const int rows = unit && end - a->row >= ROWS ? ROWS : 1;
-        const int64_t iy = a->v.at + a->row * s->stride;
-        const bool inside = iy >= 0 && iy + rows - 1 + a->v.taps <= s->in_h;
-        for (a->col = 0; a->col < a->h.n; a->col += a->n) {
-            const int64_t ix = a->h.at + a->col * s->stride, left = a->h.n - a->col;
-            a->n = left < VW ? (int)left : VW;
-            tile_kind kind = a->n == VW ? FULL : TAIL;
-            if (!inside || ix < 0 || ix + a->n - 1 + a->h.taps > s->in_w)
-                kind = EDGE;
-            kind = unit ? kind : STEP;
-            for (int64_t t = 0; kind >= EDGE && t < a->h.taps && t < KEPT; t++)
-                a->in[t] = swi_lanes_inside(ix + t, s->stride, s->in_w, a->n);
-            tiles[ob / 2][rows > 1][kind](a);
+        const int64_t left = end - a->row, iy = a->v.at + a->row;
+        const int pairs = left >= 2 * ROWS ? ROWS : 1;
+        if (narrow && left >= 2 && iy >= 0 && iy + 2 * pairs - 1 + a->v.taps <= s->in_h) {
+            a->col = 0;
+            a->n = (int)a->h.n;
+            tiles[ob / 2][pairs > 1][PAIR](a);
+            a->row += 2 * pairs;
+            continue;
         }
+        const int rows = unit && left >= ROWS ? ROWS : 1;
+        tile_rows(a, ob, rows);
         a->row += rows;
     }
 }

@@ -27,8 +27,19 @@ typedef struct {
 } dw_args;
 
 /* Which lanes of a vector of columns lie in a row of x: all; the first n; others for each tap;
- * the same with a stride. */
-typedef enum { FULL, TAIL, EDGE, STEP } columns_kind;
+ * the same with a stride. PAIR: a vector is the first n columns of two rows. */
+typedef enum { FULL, TAIL, EDGE, STEP, PAIR } columns_kind;
+
+/* n places of a row of `width` that lie in it, or of that and the next. */
+SW_VEC_FN vf load_row(const float *p, int64_t width, int n, columns_kind kind)
+{
+#if SW_VEC_HALVES
+    if (kind == PAIR)
+        return vload_halves(p, p + width, n);
+#endif
+    (void)width;
+    return kind == FULL ? vload(p) : vload_n(p, n);
+}
 
 /* A vector of columns of dy and, for each tap, the lanes that meet x. */
 typedef struct {
@@ -37,20 +48,18 @@ typedef struct {
     swi_lanes in[TAPS];
 } columns;
 
-/* One row. In a TAIL all lanes past n are zeros on both sides. */
+/* One row or pair. In a TAIL or PAIR the lanes past n are zeros on both sides. */
 SW_VEC_FN void row(vf acc[CHANNELS][TAPS], const sw_conv *s, const columns *v, const float *x,
                    const float *dy, int ob, int nt, columns_kind kind)
 {
     vf d[CHANNELS];
     SW_UNROLL
-    for (int o = 0; o < ob; o++) {
-        const float *from = dy + o * s->out_h * s->out_w;
-        d[o] = kind == FULL ? vload(from) : vload_n(from, v->n);
-    }
+    for (int o = 0; o < ob; o++)
+        d[o] = load_row(dy + o * s->out_h * s->out_w, s->out_w, v->n, kind);
     SW_UNROLL
     for (int t = 0; t < nt; t++) {
-        if (kind == FULL || kind == TAIL) {
-            const vf p = kind == FULL ? vload(x + t) : vload_n(x + t, v->n);
+        if (kind == FULL || kind == TAIL || kind == PAIR) {
+            const vf p = load_row(x + t, s->in_w, v->n, kind);
             SW_UNROLL
             for (int o = 0; o < ob; o++)
                 acc[o][t] = vfma(p, d[o], acc[o][t]);
@@ -60,7 +69,7 @@ SW_VEC_FN void row(vf acc[CHANNELS][TAPS], const sw_conv *s, const columns *v, c
                                   : vload_step(x + t, s->stride, v->in[t].lo, v->in[t].hi);
         SW_UNROLL
         for (int o = 0; o < ob; o++)
-            acc[o][t] = vfma_where(v->in[t].mask, p, d[o], acc[o][t]);
+            acc[o][t] = vfma_where(v->in[t].mask, d[o], p, acc[o][t]);
     }
 }
 
@@ -69,17 +78,21 @@ SW_VEC_FN void rows(vf acc[CHANNELS][TAPS], const dw_args *a, const columns *v, 
                     columns_kind kind)
 {
     const sw_conv *s = &a->j->s;
-    const int64_t stride = kind == STEP ? s->stride : 1;
-    for (int64_t b = 0; b < s->batch; b++)
-        for (int64_t oy = 0; oy < s->out_h; oy++) {
-            const int64_t iy = oy * stride + a->ky - s->pad;
-            if ((uint64_t)iy >= (uint64_t)s->in_h)
-                continue;
-            const float *x = a->j->x + ((b * s->in_c + a->c) * s->in_h + iy) * s->in_w + v->ix;
-            const float *dy =
-                a->j->dy + ((b * s->out_c + a->o) * s->out_h + oy) * s->out_w + v->ox;
-            row(acc, s, v, x, dy, ob, nt, kind);
-        }
+    const int64_t stride = kind == STEP ? s->stride : 1, above = s->pad - a->ky;
+    const int64_t room = s->in_h + above; /* rows oy with 0 <= oy * stride - above < in_h */
+    const int64_t reach = room <= 0 ? 0 : (room + stride - 1) / stride;
+    const int64_t begin = above > 0 ? (above + stride - 1) / stride : 0;
+    const int64_t end = reach < s->out_h ? reach : s->out_h;
+    for (int64_t b = 0; b < s->batch; b++) {
+        const float *x = a->j->x + ((b * s->in_c + a->c) * s->in_h - above) * s->in_w + v->ix;
+        const float *dy = a->j->dy + (b * s->out_c + a->o) * s->out_h * s->out_w + v->ox;
+        int64_t oy = begin;
+        for (; kind == PAIR && oy + 2 <= end; oy += 2)
+            row(acc, s, v, x + oy * s->in_w, dy + oy * s->out_w, ob, nt, PAIR);
+        for (; oy < end; oy++)
+            row(acc, s, v, x + oy * stride * s->in_w, dy + oy * s->out_w, ob, nt,
+                kind == PAIR ? TAIL : kind);
+    }
 }
 
 /* All images and places, one vector of columns after the other. */
@@ -98,6 +111,8 @@ SW_VEC_FN void sum_places(vf acc[CHANNELS][TAPS], const dw_args *a, int ob, int 
             rows(acc, a, &v, ob, nt, STEP);
         else if (!inside)
             rows(acc, a, &v, ob, nt, EDGE);
+        else if (SW_VEC_HALVES && s->out_w <= VW / 2)
+            rows(acc, a, &v, ob, nt, PAIR);
         else if (v.n < VW)
             rows(acc, a, &v, ob, nt, TAIL);
         else

@@ -37,27 +37,51 @@ SW_VEC_FN vf vload_where(vm m, const float *p)
 #endif
 }
 
-/* Lane i is p[2 * i] for lo <= i < hi, else zero. */
-SW_VEC_FN vf vload_even(const float *p, int64_t lo, int64_t hi)
+/* Two rows in the halves of one vector: the first n lanes of each, n <= VW / 2. Only where one
+ * instruction can fill a half. */
+#if SW_ISA_ID == 2
+#define SW_VEC_HALVES 1
+SW_VEC_FN vf vload_halves(const float *lower, const float *upper, int n)
 {
-#if SW_ISA_ID == 0
-    vf v = vzero();
-    for (int64_t i = lo; i < hi; i++)
-        v[i] = p[2 * i];
-    return v;
+    const uint32_t m = 0xffu >> (8 - n);
+    const vf v = _mm512_maskz_loadu_ps((__mmask16)m, lower);
+    return _mm512_mask_loadu_ps(v, (__mmask16)(m << 8), upper - 8);
+}
+SW_VEC_FN void vstore_halves(float *lower, float *upper, vf v, int n)
+{
+    const uint32_t m = 0xffu >> (8 - n);
+    _mm512_mask_storeu_ps(lower, (__mmask16)m, v);
+    _mm512_mask_storeu_ps(upper - 8, (__mmask16)(m << 8), v);
+}
 #else
+#define SW_VEC_HALVES 0
+#endif
+
+/* Which places of two vectors have the lanes lo <= i < hi of every second place. */
+typedef struct {
+    vm lower, upper;
+} swi_even;
+
+SW_VEC_FN swi_even veven(int64_t lo, int64_t hi)
+{
     const int64_t first = 2 * lo, end = lo < hi ? 2 * hi - 1 : first;
-    const vf a = vload_where(vrange(first < VW ? first : VW, end < VW ? end : VW), p);
-    const vf b =
-        vload_where(vrange(first > VW ? first - VW : 0, end > VW ? end - VW : 0), p + VW);
+    return (swi_even){vrange(first < VW ? first : VW, end < VW ? end : VW),
+                      vrange(first > VW ? first - VW : 0, end > VW ? end - VW : 0)};
+}
+
+/* Lane i is p[2 * i] for the lanes that e was made of, else zero. */
+SW_VEC_FN vf vload_even(swi_even e, const float *p)
+{
+    const vf a = vload_where(e.lower, p), b = vload_where(e.upper, p + VW);
 #if SW_ISA_ID == 2
     const __m512i even =
         _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     return _mm512_permutex2var_ps(a, even, b);
-#else
+#elif SW_ISA_ID == 1
     const __m256 mixed = _mm256_shuffle_ps(a, b, 0x88);
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(mixed), 0xd8));
-#endif
+#else
+    return (vf){a[0], a[2], b[0], b[2]};
 #endif
 }
 
@@ -67,20 +91,23 @@ SW_VEC_FN vf vload_step(const float *p, int64_t step, int64_t lo, int64_t hi)
     if (step == 1)
         return vload_where(vrange(lo, hi), p);
     if (step == 2)
-        return vload_even(p, lo, hi);
+        return vload_even(veven(lo, hi), p);
     float lane[VW] = {0};
     for (int64_t i = lo; i < hi; i++)
         lane[i] = p[i * step];
     return vload(lane);
 }
 
-/* a * b + c, and c in the other lanes. */
+/* a * b + c for a `b` that is zero in the other lanes: they keep c, whatever a is. (A c of -0
+ * may become +0.) */
 SW_VEC_FN vf vfma_where(vm m, vf a, vf b, vf c)
 {
 #if SW_ISA_ID == 2
     return _mm512_mask3_fmadd_ps(a, b, c, m);
+#elif SW_ISA_ID == 1
+    return vfma(_mm256_and_ps(a, m), b, c);
 #else
-    return vselect(m, vfma(a, b, c), c);
+    return vfma((vf)((vi)a & m), b, c);
 #endif
 }
 

@@ -77,11 +77,11 @@ case SW_UNARY_COUNT:
 }
 END
 
-/* a = dy, b = what is saved. A masked gradient is 0, not dy * 0. */
+/* a = dy, b = what is saved. */
 BODY(unary_dx_part) switch (j->kind)
 {
 case SW_RELU:
-    EACH(b[i] > 0.0f ? a[i] : 0.0f);
+    EACH(sw_relu_slope(a[i], b[i]));
     break;
 case SW_LEAKY_RELU:
     EACH(b[i] > 0.0f ? a[i] : p * a[i]);

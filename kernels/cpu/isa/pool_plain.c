@@ -21,6 +21,7 @@ typedef struct {
     int64_t ky0, ky1, kx0, kx1;
     int64_t at; /* the first window's first place, maybe outside */
     int n;
+    swi_even even; /* of the n, where the stride is 2 */
 } windows;
 
 static void planes(pool_job *j, void (*body)(void *, int), const sw_par *par)
@@ -42,10 +43,13 @@ SW_VEC_FN windows windows_at(const sw_conv *s, int64_t oy, int64_t ox)
     w.ky1 = s->in_h - y < s->kernel_h ? s->in_h - y : s->kernel_h;
     w.kx1 = s->in_w - x < s->kernel_w ? s->in_w - x : s->kernel_w;
     if (x >= 0 && x + s->kernel_w <= s->in_w) {
-        const int64_t inside = (s->in_w - s->kernel_w - x) / s->stride + 1;
+        const int64_t room = s->in_w - s->kernel_w - x; /* dividing is slow */
+        const int64_t inside = 1 + (s->stride == 2 ? room / 2 : room / s->stride);
         const int64_t left = s->out_w - ox < inside ? s->out_w - ox : inside;
         w.n = left < VW ? (int)left : VW;
     }
+    if (s->stride == 2)
+        w.even = veven(0, w.n);
     return w;
 }
 
@@ -56,7 +60,7 @@ SW_VEC_FN vf load_place(const float *x, const sw_conv *s, const windows *w, int6
     const float *from = x + w->at + ky * s->in_w + kx;
     if (s->stride == 1)
         return w->n == VW ? vload(from) : vload_n(from, w->n);
-    return vload_step(from, s->stride, 0, w->n);
+    return s->stride == 2 ? vload_even(w->even, from) : vload_step(from, s->stride, 0, w->n);
 }
 
 static void store_places(float *y, vf v, int n)
