@@ -38,6 +38,7 @@ static sw_status room_for_grads(sw_ctx *ctx)
         ctx->cap_value_grads = 2 * n;
     }
     memset(ctx->value_grads, 0xff, n * sizeof(uint32_t));
+    ctx->n_value_grads = n;
     return SW_OK;
 }
 
@@ -133,11 +134,15 @@ sw_status swi_own_gradient(sw_ctx *ctx, uint32_t *slot, uint32_t first_storage)
     const swi_storage *st = &ctx->trace.storages[g->storage];
     bool shared = g->storage < first_storage || !g->contiguous ||
                   st->bytes != sw_type_bytes(&g->type) || st->segment != SWI_SEG_STEP;
-    for (uint32_t v = 0; !shared && v < ctx->cap_value_grads && v < ctx->trace.n_values; v++) {
+    for (uint32_t v = 0; !shared && v < ctx->n_value_grads; v++) {
         const uint32_t other = ctx->value_grads[v];
         shared = other != SWI_NONE && &ctx->value_grads[v] != slot &&
                  ctx->trace.values[other].storage == g->storage;
     }
+    /* An earlier backward may have left the same bytes to several parameters. */
+    for (uint32_t i = 0; !shared && i < ctx->n_grads; i++)
+        shared = &ctx->grads[i].value != slot &&
+                 ctx->trace.values[ctx->grads[i].value].storage == g->storage;
     if (!shared)
         return SW_OK;
     uint32_t copy = SWI_NONE;
@@ -332,10 +337,13 @@ static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uin
                                    : NULL;
         if (node != NULL && !node->is_update)
             continue; /* a view of a parameter: its gradient went on to the parameter */
-        uint32_t whole = swi_contiguous(ctx, g);
+        const uint32_t model = st->segment, entry = st->entry, name = st->name;
+        const uint32_t whole = swi_contiguous(ctx, g); /* may move values and storages */
+        if (ctx->status != SW_OK)
+            return ctx->status;
         swi_param_grad *known = NULL;
         for (uint32_t i = 0; i < ctx->n_grads; i++)
-            if (ctx->grads[i].model == st->segment && ctx->grads[i].entry == st->entry)
+            if (ctx->grads[i].model == model && ctx->grads[i].entry == entry)
                 known = &ctx->grads[i];
         if (known != NULL) {
             SW_TRY(swi_own_gradient(ctx, &known->value, 0));
@@ -352,10 +360,10 @@ static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uin
             ctx->grads = p;
             ctx->cap_grads = (uint32_t)cap;
         }
-        ctx->grads[ctx->n_grads++] = (swi_param_grad){st->segment, st->entry, whole};
+        ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, whole};
         const swi_value *gv = &ctx->trace.values[whole];
         if (ctx->trace.storages[gv->storage].name == 0)
-            ctx->trace.storages[gv->storage].name = st->name;
+            ctx->trace.storages[gv->storage].name = name;
     }
     return ctx->status;
 }

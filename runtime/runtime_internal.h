@@ -231,7 +231,7 @@ struct sw_ctx {
     swi_assignment *assignments;
     uint32_t n_assignments, cap_assignments;
     uint32_t *value_grads; /* gradient of each value in the running sw_backward */
-    uint32_t cap_value_grads;
+    uint32_t n_value_grads, cap_value_grads; /* values that were there when it began */
     uint32_t clip_scale[SWI_MAX_MODELS]
                        [8]; /* value of the pending gradient scale per optimizer */
     /* immediate mode */

@@ -180,7 +180,6 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
     }
     if (desc->view != NULL)
         return append_view(ctx, op, in[0], attrs, &out_types[0], outs != NULL ? outs : made);
-    const bool extras = ctx->args->mode == SW_TRAIN || !ctx->immediate;
     const swi_append_args args = {.op = op,
                                   .grad = -1,
                                   .in = in,
@@ -188,7 +187,7 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
                                   .attrs = attrs,
                                   .out_types = out_types,
                                   .into = into,
-                                  .n_out = desc->n_out + (extras ? desc->n_extra : 0),
+                                  .n_out = desc->n_out + desc->n_extra,
                                   .accumulate = accumulate,
                                   .stream = stream};
     SW_TRY(swi_append(ctx, &args, made));

@@ -309,6 +309,15 @@ static uint32_t gradient_for(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
     return g != NULL ? g->value : SWI_NONE;
 }
 
+/* Where the scale waits for the update; NULL: this optimizer cannot be clipped. */
+static uint32_t *clip_scale_of(sw_ctx *ctx, const sw_optimizer *o)
+{
+    for (int m = 0; m < ctx->args->n_models && o->index < 8; m++)
+        if (ctx->args->models[m] == o->model)
+            return &ctx->clip_scale[m][o->index];
+    return NULL;
+}
+
 static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
 {
     if (o->release) {
@@ -343,14 +352,9 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
     if (sum == SWI_NONE)
         SW_FAIL(SW_INVALID, "sw_clip_norm: there is no gradient to clip");
     const uint32_t in[] = {sum, swi_knob_value(ctx, max)};
-    const uint32_t m =
-        ctx->trace.storages[ctx->trace.values[swi_model_value(ctx, o->model, 1)].storage]
-            .segment -
-        SWI_SEG_MODEL;
     if (ctx->status != SW_OK)
         return ctx->status;
-    return swi_apply(ctx, SW_OP_clip_scale, in, 2, NULL, NULL, 0, NULL,
-                     &ctx->clip_scale[m][o->index]);
+    return swi_apply(ctx, SW_OP_clip_scale, in, 2, NULL, NULL, 0, NULL, clip_scale_of(ctx, o));
 }
 
 void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max)
@@ -373,15 +377,11 @@ void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max)
 
 static uint32_t take_clip_scale(sw_ctx *ctx, const sw_optimizer *o)
 {
-    if (o->index >= 8)
-        return SWI_NONE;
-    for (int m = 0; m < ctx->args->n_models; m++)
-        if (ctx->args->models[m] == o->model) {
-            const uint32_t scale = ctx->clip_scale[m][o->index];
-            ctx->clip_scale[m][o->index] = SWI_NONE;
-            return scale;
-        }
-    return SWI_NONE;
+    uint32_t *pending_scale = clip_scale_of(ctx, o);
+    const uint32_t scale = pending_scale != NULL ? *pending_scale : SWI_NONE;
+    if (pending_scale != NULL)
+        *pending_scale = SWI_NONE;
+    return scale;
 }
 
 /* The bias corrections of this update: {1 - beta1^t, 1 - beta2^t}, a tensor of this run. */
