@@ -240,6 +240,8 @@ static void convolutions_are_right(void)
     conv_case(shape_of(2, 2, 4, 3, 2, 6, 6, 1, 2)); /* never inside: narrower than the kernel */
     conv_case(shape_of(2, 2, 5, 5, 2, 3, 3, 1, 3)); /* outputs that see no image */
     conv_case(shape_of(2, 2, 10, 11, 9, 4, 3, 3, 2)); /* places that no window reaches */
+    conv_case(shape_of(2, 1, 4, 24, 3, 3, 21, 1, 2)); /* more taps in a row than are kept */
+    conv_case(shape_of(1, 2, 5, 23, 2, 2, 18, 2, 3));
 }
 
 /* Rows that end anywhere in a vector, or in the second. */

@@ -2,8 +2,8 @@
  * and a step function that interprets it, so that it is pure.
  *
  * Whatever is made is used: a value that nothing reads ends in a loss, a metric or an output,
- * so that what is live for nothing is the library's fault. Numbers stay moderate: products that
- * would grow pass through tanh. */
+ * so that what is live for nothing is the library's fault. Numbers stay moderate: what has
+ * grown is scaled down. */
 #ifndef SW_TESTS_RUNTIME_RANDOM_NET_H
 #define SW_TESTS_RUNTIME_RANDOM_NET_H
 
@@ -77,7 +77,6 @@ typedef struct {
 typedef struct {
     sw_shape shape;
     int model, optimizer; /* -1: frozen */
-    bool bias;
 } random_param;
 
 typedef struct {
@@ -101,14 +100,15 @@ typedef struct {
     int64_t batch;
     sw_shape input[3]; /* F32 rows, F32 or U8 images, labels */
     bool bytes;        /* input 1 is U8 */
-    bool eval;         /* train_from: ops from there on are left out in evaluation */
-    int train_from;
-    bool twice; /* updates in every second run alone */
+    int train_from;    /* the first op that is not of the forward part */
+    bool twice;        /* updates in every second run alone */
 } random_net;
 
-void random_net_make(random_net *net, uint64_t seed);
+void random_net_make(random_net *to, uint64_t seed);
+/* Leaky instead of dead, averages instead of maxima: every number matters to the result. */
+void random_net_soften(random_net *net);
 /* One line per op, by sw_note. */
-void random_net_print(const random_net *net);
+void random_net_print(const random_net *of);
 
 /* The models of a net, ready to run. */
 typedef struct {
@@ -118,13 +118,12 @@ typedef struct {
     sw_param param[RANDOM_PARAMS], state[4];
     sw_knob knob[2], max_norm[2];
     bool gradients; /* all optimizers keep, nothing is updated: sw_param_gradient */
-    bool twin;      /* each use of a value is a copy of it, sums and products are turned round */
-    bool updates;   /* this run */
+    bool twin;    /* each use of a value is a copy of it, sums and products are turned round */
+    bool updates; /* this run */
     sw_array in[3];
 } random_life;
 
-sw_status random_life_begin(random_life *life, const random_net *net, bool gradients,
-                            bool twin);
+sw_status random_life_begin(random_life *life, const random_net *of, bool gradients, bool twin);
 void random_life_end(random_life *life);
 /* Run number k: 0, 1, ... */
 sw_run_args random_life_args(random_life *life, uint64_t k);
