@@ -32,6 +32,18 @@ static sw_status refuse(const char *path)
     SW_FAIL(SW_IO, "%s: %s", path, strerror(errno));
 }
 
+/* A file in the place of a closed standard stream would take what is printed there. */
+static int above_standard(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    const int higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int because = errno;
+    (void)close(fd);
+    errno = because;
+    return higher;
+}
+
 static int open_path(const char *path, sw_file_mode mode)
 {
     static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC,
@@ -42,6 +54,7 @@ static int open_path(const char *path, sw_file_mode mode)
     do
         fd = open(path, flags[mode] | O_CLOEXEC, 0666);
     while (fd < 0 && errno == EINTR);
+    fd = above_standard(fd);
     struct stat st;
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
         close(fd);

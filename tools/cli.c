@@ -1,6 +1,7 @@
 /* Options: one table per command gives the parser, the defaults and the help. */
 #include "tools/cli.h"
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,12 +63,18 @@ static bool read_count(const char *text, int64_t min, int64_t max, int64_t *out)
     return true;
 }
 
+/* strtod reads 0x10 too; as a size or a rate it is a slip. */
+static bool is_hex(const char *text)
+{
+    return text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+}
+
 static bool read_real(const char *text, double min, double *out)
 {
     char *end;
     const double x = strtod(text, &end);
     const bool digits = (*text >= '0' && *text <= '9') || *text == '.';
-    if (!digits || *end != '\0' || !isfinite(x) || x < min)
+    if (!digits || is_hex(text) || *end != '\0' || !(x <= (double)FLT_MAX) || x < min)
         return false;
     *out = x;
     return true;
@@ -77,7 +84,7 @@ bool cli_read_bytes(const char *text, size_t *out)
 {
     static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
     char *end;
-    if (*text < '0' || *text > '9')
+    if (*text < '0' || *text > '9' || is_hex(text))
         return false;
     const double x = strtod(text, &end);
     for (int i = 0; i < 5; i++) {
@@ -138,13 +145,19 @@ static int refuse_number(const cli_option *o, const char *text)
                                              : "a whole number";
     if (o->kind == CLI_BYTES)
         return cli_error(CLI_USAGE,
-                         "%s wants a size such as 4096, 64KiB, 1.5MiB or 2GiB, not '%s'",
+                         "%s wants a size such as 4096, 64KiB, 1.5MiB or 2GiB, below 8 EiB, "
+                         "not '%s'",
                          o->name, text);
     if (o->max != 0)
         return cli_error(CLI_USAGE, "%s wants %s from %lld to %lld, not '%s'", o->name, what,
                          (long long)o->min, (long long)o->max, text);
     return cli_error(CLI_USAGE, "%s wants %s of at least %lld, not '%s'", o->name, what,
                      (long long)o->min, text);
+}
+
+static int no_value(const cli_option *o)
+{
+    return cli_error(CLI_USAGE, "%s wants a value: %s", o->name, o->value);
 }
 
 /* Store `text` where the option wants it. */
@@ -162,12 +175,14 @@ static int set(const cli_option *o, const char *text)
         good = read_real(text, (double)o->min, o->to);
         break;
     case CLI_BYTES:
-        good = cli_read_bytes(text, o->to);
+        good = cli_read_bytes(text, o->to) && *(const size_t *)o->to >= (size_t)o->min;
         break;
     case CLI_LIST:
         good = read_list(text, o->min, o->max, o->to);
         break;
     case CLI_WORD:
+        if (*text == '\0')
+            return no_value(o);
         for (int i = 0; o->words != NULL; i++) {
             if (o->words[i] == NULL)
                 return refuse_word(o, text);
@@ -250,8 +265,8 @@ static int read_option(const cli_command *c, int argc, char **argv, int *i)
                               : set(o, NULL);
     if (equals != NULL)
         return set(o, equals + 1);
-    if (*i + 1 >= argc)
-        return cli_error(CLI_USAGE, "%s wants a value: %s", o->name, o->value);
+    if (*i + 1 >= argc || strncmp(argv[*i + 1], "--", 2) == 0) /* --name=--value can say it */
+        return no_value(o);
     *i += 1;
     return set(o, argv[*i]);
 }

@@ -25,9 +25,9 @@ enum {
 typedef enum {
     CLI_FLAG,     /* bool; no value */
     CLI_COUNT,    /* int64_t in min..max */
-    CLI_REAL,     /* double, finite, at least min */
-    CLI_BYTES,    /* size_t: 4096, 64KiB, 1.5MiB, 2GiB */
-    CLI_WORD,     /* const char *, one of `words` where they are given */
+    CLI_REAL,     /* double that a float can hold, at least min */
+    CLI_BYTES,    /* size_t, at least min: 4096, 64KiB, 1.5MiB, 2GiB */
+    CLI_WORD,     /* const char *, not empty, one of `words` where they are given */
     CLI_LIST,     /* cli_list: 1,32,128, each in min..max */
     CLI_NOT_BUILT /* refused by name */
 } cli_kind;
@@ -94,7 +94,7 @@ cli_text cli_digits(uint64_t n);
 bool cli_terminal(FILE *stream);
 bool cli_colour(FILE *stream);
 /* A line on standard error that the next one overwrites; nothing unless it is a terminal. At
- * most ten a second. An empty text wipes it. */
+ * most ten a second, cut to the terminal's width. An empty text wipes it. */
 void cli_progress(const char *format, ...) SW_PRINTF(1, 2);
 /* Flush standard output. CLI_FAILED, with a message, when it did not take everything; else
  * `status`. */
@@ -102,7 +102,8 @@ int cli_finish(int status);
 
 /* ---- the rest ---------------------------------------------------------------------------- */
 
-/* From now on the first Ctrl-C only sets a flag; the second ends the process. */
+/* From now on the first Ctrl-C, or request to end, only sets a flag; the second ends the
+ * process. Pipes that nobody reads and files at their limit fail a write and end nothing. */
 void cli_catch_interrupt(void);
 bool cli_interrupted(void);
 

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,15 +24,18 @@ void cli_set_command(const char *name)
 
 int cli_error(int status, const char *format, ...)
 {
-    cli_progress("%s", "");
+    char text[2048];
     va_list args;
     va_start(args, format);
-    const bool colour = cli_colour(stderr);
-    fprintf(stderr, "%sstepwell%s%s:%s ", colour ? "\033[31m" : "", *command != '\0' ? " " : "",
-            command, colour ? "\033[0m" : "");
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    for (char *c = text; *c != '\0'; c++) /* of file names and arguments: one line stays one */
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    cli_progress("%s", "");
+    const bool colour = cli_colour(stderr);
+    fprintf(stderr, "%sstepwell%s%s:%s %s\n", colour ? "\033[31m" : "",
+            *command != '\0' ? " " : "", command, colour ? "\033[0m" : "", text);
     return status;
 }
 
@@ -118,6 +122,14 @@ bool cli_colour(FILE *stream)
     return (no == NULL || *no == '\0') && cli_terminal(stream);
 }
 
+/* A longer line would wrap, and the next one could not wipe it. */
+static int columns(FILE *stream)
+{
+    struct winsize size;
+    const bool known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    return known ? size.ws_col - 1 : 79;
+}
+
 void cli_progress(const char *format, ...)
 {
     static uint64_t last;
@@ -137,7 +149,7 @@ void cli_progress(const char *format, ...)
         return;
     last = now;
     progress_shown = true;
-    fprintf(stderr, "\r%s\033[K", text);
+    fprintf(stderr, "\r%.*s\033[K", columns(stderr), text);
     fflush(stderr);
 }
 
@@ -160,6 +172,10 @@ void cli_catch_interrupt(void)
      * running, and what it writes, comes to its end. */
     action.sa_flags = (int)(SA_RESTART | SA_RESETHAND);
     sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+    sigaction(SIGXFSZ, &action, NULL);
 }
 
 bool cli_interrupted(void)

@@ -63,7 +63,7 @@ int tool_bench(int argc, char **argv)
         return benches[i].run(argc - 1, argv + 1);
     }
     const char *near = cli_nearest(name, benches, sizeof *benches, N_BENCHES);
-    return cli_error(CLI_USAGE, "unknown bench '%s'; %s%s", name,
-                     near != NULL ? "did you mean " : "see stepwell bench --help",
-                     near != NULL ? near : "");
+    if (near != NULL)
+        return cli_error(CLI_USAGE, "unknown bench '%s'; did you mean %s?", name, near);
+    return cli_error(CLI_USAGE, "unknown bench '%s'; see stepwell bench --help", name);
 }

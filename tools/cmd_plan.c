@@ -47,15 +47,17 @@ static void put_plan(sw_json *json, const job *j)
     sw_json_end(json);
 }
 
-static void print_plan(const job *j)
+static void print_plan(const job *j, bool quiet)
 {
     const job_program *main = job_main(j);
     const sw_plan_info *p = &main->plan;
     printf("%s on %s, batch %lld, %s\n\n", j->opts->model, j->train.info.name,
            (long long)j->batch, j->opts->optimizer);
-    if (!j->opts->immediate)
+    if (!j->opts->immediate) {
         result_print_phases(p->phase, NULL);
-    printf("\npeak   %s at %s\n", result_both(p->peak_bytes).text, p->peak_op);
+        putchar('\n');
+    }
+    printf("peak   %s at %s\n", result_both(p->peak_bytes).text, p->peak_op);
     printf("held by %s\n", p->holders);
     printf("model  %s\n", result_both(p->model_bytes).text);
     if (j->opts->immediate)
@@ -65,6 +67,8 @@ static void print_plan(const job *j)
                cli_digits(p->lower_bound_bytes).text);
     printf("data   %s\n", result_both(p->data_bytes).text);
     printf("total  %s\n", result_both(p->total_bytes).text);
+    if (quiet)
+        return;
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         const job_program *other = &j->program[i];
         if (other->batch > 0 && other != main)
@@ -82,7 +86,7 @@ static int plan_batch(const plan_opts *o, job *j, int64_t batch, sw_json *json)
     if (status == CLI_GO && json != NULL)
         put_plan(json, j);
     else if (status == CLI_GO)
-        print_plan(j);
+        print_plan(j, o->quiet);
     job_close(j);
     return status;
 }
@@ -121,12 +125,15 @@ static int plan_all(const plan_opts *o, job *j)
 
 int tool_plan(int argc, char **argv)
 {
-    plan_opts o = {.job = {.epochs = 1}};
+    plan_opts o = {0};
     cli_option table[JOB_OPTIONS_MAX + 4];
     int n = job_options(&o.job, table, 0, false);
     table[n++] = (cli_option){"--json", NULL, CLI_FLAG,
                               &o.json,  NULL, "one JSON object on standard output",
                               0,        0,    NULL};
+    table[n++] = (cli_option){"--quiet", NULL, CLI_FLAG,
+                              &o.quiet,  NULL, "only the program of a full batch",
+                              0,         0,    NULL};
     table[n++] = (cli_option){"--fit", "SIZE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL};
     const cli_command command = {
         .name = "plan",

@@ -1,11 +1,15 @@
 /* stepwell train: load, plan everything, train, evaluate, say what was measured.
  *
  * Order: whatever can be refused is refused before the first step - options, data, the plans of
- * all programs against the budget, the loaders, parameters to load. Then the loop only runs. */
+ * all programs against the budget and the machine, the loaders, parameters to load, the place
+ * to save them. Then the loop only runs. */
 #include "tools/train.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- one run ----------------------------------------------------------------------------- */
 
@@ -67,7 +71,8 @@ static sw_status evaluate(train *t)
         loss_sum += loss * (double)rows;
         right += llround(accuracy * (double)rows); /* a share of rows: whole again */
         seen += rows;
-        cli_progress("testing  %" PRId64 "/%" PRId64, seen, t->job.test.n);
+        if (!t->opts.quiet)
+            cli_progress("testing  %" PRId64 "/%" PRId64, seen, t->job.test.n);
     }
     if (seen < t->job.test.n)
         return SW_OK; /* interrupted: no result rather than part of one */
@@ -154,8 +159,9 @@ static sw_status train_all(train *t)
 
 /* ---- before and after -------------------------------------------------------------------- */
 
-/* How many steps there will be: --steps, --epochs, or the smaller of both. */
-static void count_steps(train *t)
+/* How many steps there will be: --steps, --epochs, or the smaller of both. CLI_GO, or the
+ * status when the warm-up takes all of them. */
+static int count_steps(train *t)
 {
     const job_opts *o = &t->opts.job;
     const uint64_t n = (uint64_t)t->job.train.n, batch = (uint64_t)t->job.batch;
@@ -166,12 +172,18 @@ static void count_steps(train *t)
                      : o->epochs > 0 && by_epochs < by_steps ? by_epochs
                                                              : by_steps;
     t->lr_every = o->lr_every > 0 ? (uint64_t)o->lr_every : (t->total_steps + 2) / 3;
+    if ((uint64_t)o->warmup >= t->total_steps)
+        return cli_error(CLI_USAGE,
+                         "--warmup wants fewer than the %" PRIu64
+                         " steps of this run, not %" PRId64,
+                         t->total_steps, o->warmup);
+    return CLI_GO;
 }
 
 static sw_status open_loader(train *t, sw_loader **out, const job_data *data, bool shuffle)
 {
     const sw_loader_opts opts = {.size = sizeof opts,
-                                 .batch = t->job.batch,
+                                 .batch = job_slot_rows(data, t->job.batch),
                                  .slots = JOB_SLOTS,
                                  .seed = (uint64_t)t->opts.job.seed,
                                  .shuffle = shuffle,
@@ -181,7 +193,6 @@ static sw_status open_loader(train *t, sw_loader **out, const job_data *data, bo
 
 static sw_status make_ready(train *t)
 {
-    count_steps(t);
     SW_TRY(open_loader(t, &t->train_loader, &t->job.train, true));
     SW_TRY(open_loader(t, &t->test_loader, &t->job.test, false));
     SW_TRY(cli_times_init(&t->times, t->total_steps));
@@ -204,15 +215,42 @@ static int open_profile(train *t)
     return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }
 
+/* Whether the parameters can be saved is better known before the training than after it. */
+static int check_save(const char *path)
+{
+    char folder[4096];
+    struct stat st;
+    if (path == NULL || strlen(path) >= sizeof folder)
+        return CLI_GO;
+    memcpy(folder, path, strlen(path) + 1);
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        slash[slash == folder] = '\0';
+    const bool there = stat(path, &st) == 0;
+    const bool replaced = !there || S_ISREG(st.st_mode); /* a device is written in its place */
+    const char *asked = !replaced ? path : slash != NULL ? folder : ".";
+    if (there && S_ISDIR(st.st_mode))
+        errno = EISDIR;
+    else if (access(asked, W_OK) == 0)
+        return CLI_GO;
+    return cli_error(CLI_FAILED, "--save-params %s: %s", path, strerror(errno));
+}
+
 /* Everything up to the first step. CLI_GO or the exit status. */
 static int prepare(train *t)
 {
-    int status = job_load(&t->job, false);
+    int status = check_save(t->opts.save);
+    if (status == CLI_GO)
+        status = job_load(&t->job, false);
     cli_catch_interrupt(); /* from here on there may be a file that wants a proper end */
     if (status == CLI_GO)
         status = open_profile(t);
     if (status == CLI_GO)
         status = job_open(&t->job);
+    if (status == CLI_GO)
+        status = job_check_machine(&t->job);
+    if (status == CLI_GO)
+        status = count_steps(t);
     if (status != CLI_GO)
         return status;
     const sw_status ready = make_ready(t);

@@ -1,6 +1,7 @@
 /* A training job: options, data, exec, model, programs. */
 #include "tools/job.h"
 #include <string.h>
+#include <unistd.h>
 
 /* ---- options ----------------------------------------------------------------------------- */
 
@@ -11,15 +12,16 @@ static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
 
 int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
 {
-    o->lr = -1.0; /* not given */
+    o->lr = o->momentum = -1.0; /* not given */
     const cli_option options[] = {
         {"--model", "NAME", CLI_WORD, &o->model, "lenet5", "mlp or lenet5", 0, 0, model_words},
-        {"--hidden", "LIST", CLI_LIST, &o->hidden, "128,64",
-         "widths of the mlp's hidden layers", 1, 1 << 20, NULL},
+        {"--hidden", "LIST", CLI_LIST, &o->hidden, NULL,
+         "widths of the mlp's hidden layers (default 128,64)", 1, 1 << 20, NULL},
         {"--data", "SOURCE", CLI_WORD, &o->data, "synthetic",
          "synthetic, or idx:DIR for MNIST and its relatives", 0, 0, NULL},
-        {"--synthetic-n", "N", CLI_COUNT, &o->synthetic_n, "10000",
-         "synthetic training images; a fifth as many for testing", 1, 10000000, NULL},
+        {"--synthetic-n", "N", CLI_COUNT, &o->synthetic_n, NULL,
+         "synthetic training images (default 10000); a fifth as many for testing", 1, 10000000,
+         NULL},
         {"--batch", one_batch ? "N" : "LIST", one_batch ? CLI_COUNT : CLI_LIST,
          one_batch ? (void *)&o->batch.at[0] : &o->batch, "128",
          one_batch ? "images per step" : "images per step, or several numbers: 1,32,128", 1,
@@ -28,8 +30,8 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
          "sgd, momentum, nesterov, adam or adamw", 0, 0, optimizer_words},
         {"--lr", "X", CLI_REAL, &o->lr, NULL,
          "learning rate (default 0.1 sgd, 0.02 momentum, 0.005 adam)", 0, 0, NULL},
-        {"--momentum", "X", CLI_REAL, &o->momentum, "0.9", "of momentum and nesterov", 0, 0,
-         NULL},
+        {"--momentum", "X", CLI_REAL, &o->momentum, NULL,
+         "of momentum and nesterov (default 0.9)", 0, 0, NULL},
         {"--weight-decay", "X", CLI_REAL, &o->weight_decay, "0", "weight decay", 0, 0, NULL},
         {"--clip", "X", CLI_REAL, &o->clip, "0",
          "largest global norm of the gradients; 0: no clipping", 0, 0, NULL},
@@ -45,7 +47,7 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
         {"--isa", "NAME", CLI_WORD, &o->isa, NULL,
          "avx512, avx2 or base (default the best of this machine)", 0, 0, isa_words},
         {"--memory-budget", "SIZE", CLI_BYTES, &o->budget_bytes, NULL,
-         "a hard limit for model, arena and data together (default none)", 0, 0, NULL},
+         "a hard limit for model, arena and data together (default none)", 1, 0, NULL},
     };
     const int count = (int)(sizeof options / sizeof *options);
     memcpy(table + n, options, sizeof options);
@@ -59,6 +61,33 @@ static float default_lr(const char *optimizer)
     if (strcmp(optimizer, "momentum") == 0 || strcmp(optimizer, "nesterov") == 0)
         return 0.02f;
     return 0.005f;
+}
+
+/* An option that another one leaves without effect is a mistake better said than passed over.
+ */
+static int no_effect(const char *option, const char *without)
+{
+    return cli_error(CLI_USAGE, "%s has no effect without %s", option, without);
+}
+
+/* Options that were not given get their defaults here, after it was seen that they were not. */
+static int settle(job_opts *o)
+{
+    const bool heavy =
+        strcmp(o->optimizer, "momentum") == 0 || strcmp(o->optimizer, "nesterov") == 0;
+    if (o->hidden.n > 0 && strcmp(o->model, "mlp") != 0)
+        return no_effect("--hidden", "--model mlp");
+    if (o->synthetic_n > 0 && strcmp(o->data, "synthetic") != 0)
+        return no_effect("--synthetic-n", "--data synthetic");
+    if (o->momentum >= 0.0 && !heavy)
+        return no_effect("--momentum", "--optimizer momentum or nesterov");
+    if (o->hidden.n == 0)
+        o->hidden = (cli_list){{128, 64}, 2};
+    if (o->synthetic_n == 0)
+        o->synthetic_n = 10000;
+    if (o->momentum < 0.0)
+        o->momentum = 0.9;
+    return CLI_GO;
 }
 
 int job_check(job_opts *o)
@@ -78,7 +107,7 @@ int job_check(job_opts *o)
         return cli_error(CLI_USAGE,
                          "--release and --clip exclude each other: the global norm is known "
                          "only when all gradients are");
-    return CLI_GO;
+    return settle(o);
 }
 
 /* ---- data -------------------------------------------------------------------------------- */
@@ -150,13 +179,18 @@ static sw_array batch_of(const sw_array *field, int64_t batch)
     return a;
 }
 
+int64_t job_slot_rows(const job_data *data, int64_t batch)
+{
+    return batch < data->n ? batch : data->n;
+}
+
 /* A loader's ring: each field of a slot begins at a multiple of the alignment. */
 static size_t ring_bytes(const job_data *data, int64_t batch)
 {
     size_t slot = 0;
     for (int i = 0; i < data->info.n_fields; i++) {
         const sw_array *field = &data->info.field[i];
-        size_t bytes = sw_dtype_bytes(field->dtype) * (size_t)batch;
+        size_t bytes = sw_dtype_bytes(field->dtype) * (size_t)job_slot_rows(data, batch);
         for (int d = 0; d < field->shape.rank; d++)
             bytes *= (size_t)field->shape.dim[d];
         slot += (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
@@ -261,6 +295,15 @@ static void use_bump(sw_plan_info *plan)
     plan->peak_bytes = plan->model_bytes + plan->slot_bytes + plan->immediate_bytes;
 }
 
+static int no_fit(const sw_plan_info *plan, const char *limit, size_t bytes)
+{
+    return cli_error(CLI_NO_FIT,
+                     "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), %s "
+                     "%zu; the peak is at %s, held by %s",
+                     plan->total_bytes, plan->model_bytes, plan->arena_bytes, plan->data_bytes,
+                     limit, bytes, plan->peak_op, plan->holders);
+}
+
 static int plan_programs(job *j)
 {
     name_programs(j);
@@ -277,12 +320,7 @@ static int plan_programs(job *j)
         /* The loaders take their part of the budget later; refuse now what could not fit then.
          */
         if (j->budget != NULL && p->plan.total_bytes > j->opts->budget_bytes)
-            return cli_error(
-                CLI_NO_FIT,
-                "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), the "
-                "budget is %zu; the peak is at %s, held by %s",
-                p->plan.total_bytes, p->plan.model_bytes, p->plan.arena_bytes,
-                p->plan.data_bytes, j->opts->budget_bytes, p->plan.peak_op, p->plan.holders);
+            return no_fit(&p->plan, "the budget is", j->opts->budget_bytes);
     }
     return CLI_GO;
 }
@@ -291,6 +329,18 @@ int job_open(job *j)
 {
     const sw_status status = open_exec(j);
     return status == SW_OK ? plan_programs(j) : cli_library_error(status, false);
+}
+
+int job_check_machine(const job *j)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    const double there = (double)pages * (double)page; /* of -1: not known */
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const job_program *p = &j->program[i];
+        if (p->batch > 0 && pages > 0 && (double)p->plan.total_bytes > there)
+            return no_fit(&p->plan, "this machine has", (size_t)there);
+    }
+    return CLI_GO;
 }
 
 void job_close(job *j)

@@ -22,7 +22,8 @@ typedef struct {
  * n. */
 #define JOB_OPTIONS_MAX 24
 int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
-/* What the parser cannot see by itself: an option against another. CLI_GO or an exit status. */
+/* What the parser cannot see by itself: an option against another, and defaults that hang on
+ * another. CLI_GO or an exit status. */
 int job_check(job_opts *opts);
 
 /* The four programs of a job; a job of 128 images at batch 128 has no last partial batch. */
@@ -62,6 +63,11 @@ int job_load(job *j, bool shapes_only);
 /* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything
  * or refuses. Needs opts, batch, train, test and profile. */
 int job_open(job *j);
+/* Whether the machine has the memory that the plans ask for: without a limit the system would
+ * promise it, and end the process when it is used. CLI_GO or an exit status. */
+int job_check_machine(const job *j);
+/* Rows of a loader's slot: a batch, or all there are where that is less. */
+int64_t job_slot_rows(const job_data *data, int64_t batch);
 /* Arguments of one program's run. */
 sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step);
 /* Destroys exec, model and budget; the data stay. */

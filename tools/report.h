@@ -68,19 +68,17 @@ typedef struct {
     size_t n_times;
     uint64_t warm, times_stride;
 
-    uint64_t measured_peak;
     uint64_t allocations, allocating,
         allocating_step; /* of warm runs: calls, runs, the first one */
     bool has_process;
     uint64_t process_first, process_last, process_max, host_max;
-    char arena_mode[12];
 
     int verdict[4]; /* of the witnesses: 1 agrees, 0 does not, -1 not asked */
     uint64_t faults;
     char first_fault[256];
 
     bool cut, ended;
-    uint64_t end_steps, wall_ns;
+    uint64_t wall_ns;
 } report;
 
 extern const char *const report_witnesses[4];

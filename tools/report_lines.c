@@ -13,7 +13,14 @@ sw_status report_lines_open(report_lines *l, const char *path)
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, FIRST_BYTES));
     l->buffer = block;
     l->capacity = FIRST_BYTES;
-    const sw_status status = sw_file_open(&l->file, path, SW_FILE_READ);
+    sw_status status = sw_file_open(&l->file, path, SW_FILE_READ);
+    if (status == SW_OK) {
+        status = sw_file_seek(l->file, 0);
+        if (status != SW_OK)
+            status = sw_error_set(status, __FILE__, __LINE__,
+                                  "%s; a report reads the file twice, so it can be no pipe",
+                                  sw_last_error());
+    }
     if (status != SW_OK)
         report_lines_close(l);
     return status;

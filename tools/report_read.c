@@ -330,9 +330,6 @@ static sw_status take_step(report *r, const place *p)
     const json_t *loss = json_object_get(p->record, "loss");
     row.has_loss = json_is_number(loss);
     row.loss = json_number_value(loss);
-    for (int i = 0; i < SW_PROF_PHASES; i++)
-        if (row.phase[i].peak > r->measured_peak)
-            r->measured_peak = row.phase[i].peak;
 
     report_plan *plan = has ? find_plan(r, key) : NULL;
     const json_t *witnesses = json_object_get(p->record, "witnesses");
@@ -393,7 +390,6 @@ static sw_status take_header(report *r, const place *p)
 static sw_status take_end(report *r, const place *p)
 {
     r->ended = true;
-    SW_TRY(need_u64(p, p->record, "steps", &r->end_steps));
     return need_u64(p, p->record, "wall_ns", &r->wall_ns);
 }
 

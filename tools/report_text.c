@@ -63,8 +63,6 @@ static void print_run(const report *r)
     printf(", seed %" PRIu64, r->seed);
     if (r->data[0] != '\0')
         printf(", data %s", r->data);
-    else if (strstr(r->command, "synthetic") != NULL)
-        printf(", data synthetic");
     printf("\n%s training steps", cli_digits(r->runs).text);
     if (r->evaluations > 0)
         printf(", %s evaluation runs", cli_digits(r->evaluations).text);
@@ -308,15 +306,15 @@ static void print_live(const report_plan *plan, const report_live *live)
             print_share(live->layer, live->n_layers, i, layers, live->bytes);
         putchar('\n');
     }
-    printf("  %-28s %-15s %12s  %s\n", "largest tensors", "role", "bytes", "made by");
+    printf("  %-21s %-15s %12s  %s\n", "largest tensors", "role", "bytes", "made by");
     for (size_t i = 0; i < live->n_largest; i++) {
         const report_value *v = &live->largest[i];
         printf("  ");
-        column(v->name, 28);
+        column(v->name, 21);
         putchar(' ');
         column(v->role, 15);
         printf(" %12s  ", bytes_text(v->bytes).text);
-        (void)fitted(v->op[0] != '\0' ? v->op : "-", 18);
+        (void)fitted(v->op[0] != '\0' ? v->op : "-", 25);
         putchar('\n');
     }
     printf("  arena %s of at least %s; model %s, data %s, together %s\n",

@@ -40,9 +40,8 @@ static int print_version(void)
 static void print_usage(FILE *to)
 {
     fputs("usage: stepwell COMMAND [options]\n\n"
-          "Trains neural networks from planned memory: the peak of every phase is known before "
-          "a byte "
-          "is\nallocated, and what is measured equals it.\n\n",
+          "Trains neural networks from planned memory: the peak of every phase is known\n"
+          "before a byte is allocated, and what is measured equals it.\n\n",
           to);
     for (int i = 0; i < N_TOOLS; i++)
         if (tools[i].run != NULL)
@@ -57,9 +56,11 @@ static int unknown(const char *name)
     if (option &&
         cli_nearest(name, (const char *const[]){"--version"}, sizeof(char *), 1) != NULL)
         near = "--version";
-    return cli_error(CLI_USAGE, "unknown %s '%s'; %s%s", option ? "option" : "command", name,
-                     near != NULL ? "did you mean " : "see stepwell --help",
-                     near != NULL ? near : "");
+    if (near != NULL)
+        return cli_error(CLI_USAGE, "unknown %s '%s'; did you mean %s?",
+                         option ? "option" : "command", name, near);
+    return cli_error(CLI_USAGE, "unknown %s '%s'; see stepwell --help",
+                     option ? "option" : "command", name);
 }
 
 static int dispatch(int argc, char **argv)

@@ -23,7 +23,8 @@ static int train_table(train_opts *o, cli_option *table)
          (int64_t)1 << 40, NULL},
         {"--lr-every", "N", CLI_COUNT, &j->lr_every, NULL,
          "step: steps between cuts (default a third of all)", 1, (int64_t)1 << 40, NULL},
-        {"--lr-gamma", "X", CLI_REAL, &j->lr_gamma, "0.1", "step: factor of a cut", 0, 0, NULL},
+        {"--lr-gamma", "X", CLI_REAL, &j->lr_gamma, NULL, "step: factor of a cut (default 0.1)",
+         0, 0, NULL},
         {"--profile", "FILE", CLI_WORD, &o->profile, NULL,
          "write the profile, for stepwell report", 0, 0, NULL},
         {"--op-clocks", NULL, CLI_FLAG, &j->op_clocks, NULL, "read the clock at every op", 0, 0,
@@ -43,6 +44,7 @@ static int train_table(train_opts *o, cli_option *table)
         {"--checkpoint", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
         {"--resume", NULL, CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
     };
+    j->lr_gamma = -1.0; /* not given */
     const int n = job_options(j, table, 0, true);
     memcpy(table + n, options, sizeof options);
     return n + (int)(sizeof options / sizeof *options);
@@ -57,6 +59,35 @@ static void keep_command(train *t, int argc, char **argv)
             return; /* cut: the header has room for no more */
         used += (size_t)n;
     }
+}
+
+static bool same(const char *a, const char *b)
+{
+    return a != NULL && b != NULL && strcmp(a, b) == 0;
+}
+
+/* What training alone has: its files and its schedule. */
+static int check(train_opts *o)
+{
+    job_opts *j = &o->job;
+    const bool cuts = strcmp(j->schedule, "step") == 0;
+    if (o->witness && j->immediate)
+        return cli_error(CLI_USAGE,
+                         "--witness and --immediate exclude each other: without a plan there "
+                         "is nothing to witness");
+    if (same(o->profile, "-"))
+        return cli_error(CLI_USAGE, "--profile wants a file: standard output has the result");
+    if (same(o->profile, o->load) || same(o->profile, o->save))
+        return cli_error(CLI_USAGE, "--profile and the parameters are the same file, %s",
+                         o->profile);
+    if (!cuts && (j->lr_every > 0 || j->lr_gamma >= 0.0))
+        return cli_error(CLI_USAGE, "%s has no effect without --schedule step",
+                         j->lr_every > 0 ? "--lr-every" : "--lr-gamma");
+    if (j->warmup > 0 && strcmp(j->schedule, "cosine") != 0)
+        return cli_error(CLI_USAGE, "--warmup has no effect without --schedule cosine");
+    if (j->lr_gamma < 0.0)
+        j->lr_gamma = 0.1;
+    return CLI_GO;
 }
 
 int train_parse(train *t, int argc, char **argv)
@@ -74,13 +105,9 @@ int train_parse(train *t, int argc, char **argv)
     const int parsed = cli_parse(&command, argc, argv);
     if (parsed != CLI_GO)
         return parsed;
-    const job_opts *o = &t->opts.job;
-    if (t->opts.witness && o->immediate)
-        return cli_error(CLI_USAGE,
-                         "--witness and --immediate exclude each other: without a plan there "
-                         "is nothing to witness");
-    t->job.opts = o;
-    t->job.batch = o->batch.at[0];
+    t->job.opts = &t->opts.job;
+    t->job.batch = t->opts.job.batch.at[0];
     keep_command(t, argc, argv);
-    return job_check(&t->opts.job);
+    const int checked = check(&t->opts);
+    return checked == CLI_GO ? job_check(&t->opts.job) : checked;
 }

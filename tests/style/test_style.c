@@ -238,6 +238,31 @@ static void the_layout_is_clang_formats(void)
     CU_ASSERT_EQUAL(pclose(output), 0);
 }
 
+/* The README shows a program whole: what people read is what is built and tested. */
+static void the_readme_shows_the_program_that_is_built(void)
+{
+    static const char begin[] = "\n```c\n", end[] = "\n```\n";
+    char full[1024];
+    snprintf(full, sizeof full, "%s/README.md", sw_source_root());
+    char *readme = read_text(full);
+    sw_after(free, readme);
+    snprintf(full, sizeof full, "%s/tools/train/lenet5.c", sw_source_root());
+    char *program = read_text(full);
+    sw_after(free, program);
+    CU_ASSERT_FATAL(readme != NULL && program != NULL);
+    char *shown = strstr(readme, begin);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(shown);
+    shown += sizeof begin - 1;
+    char *last = strstr(shown, end);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(last);
+    last[1] = '\0';
+    size_t same = 0;
+    while (shown[same] != '\0' && shown[same] == program[same])
+        same++;
+    SW_CHECK(strcmp(shown, program) == 0, "README.md and tools/train/lenet5.c differ at: %.60s",
+             shown + same);
+}
+
 static const sw_test tests[] = {
     {"planted includes that point up are found", planted_includes_are_found},
     {"includes point down", includes_point_down},
@@ -246,5 +271,7 @@ static const sw_test tests[] = {
     {"no file has a path of a machine or a note to oneself",
      no_path_of_a_machine_and_no_note_to_oneself},
     {"the layout is clang-format's", the_layout_is_clang_formats},
+    {"README.md shows tools/train/lenet5.c as it is",
+     the_readme_shows_the_program_that_is_built},
 };
 SW_SUITE("style", tests)

@@ -97,7 +97,7 @@ static void pause_ms(long ms)
     nanosleep(&t, NULL);
 }
 
-static void an_interrupt_leaves_a_valid_profile(void)
+static void interrupt(int number)
 {
     static sw_outcome outcome;
     char words[2500], profile[1024];
@@ -105,6 +105,7 @@ static void an_interrupt_leaves_a_valid_profile(void)
     snprintf(words, sizeof words,
              "train --quiet --batch 32 --synthetic-n 1000 --epochs 100000 --profile %s",
              profile);
+    (void)remove(profile); /* of the run before: a step in it would not be this run's */
     const pid_t pid = program_start("interrupted", words, NULL);
     size_t n = 0;
     for (int i = 0; i < 1000; i++) {
@@ -115,7 +116,7 @@ static void an_interrupt_leaves_a_valid_profile(void)
             break;
         pause_ms(10);
     }
-    kill(pid, SIGINT);
+    kill(pid, number);
     sw_process_wait(&outcome, pid, "interrupted", 30);
     SW_CHECK(outcome.status == 130, "status %d, signal %d: %s", outcome.status, outcome.signal,
              outcome.err);
@@ -123,6 +124,12 @@ static void an_interrupt_leaves_a_valid_profile(void)
     snprintf(words, sizeof words, "report %s", profile);
     program_run(&outcome, words, NULL);
     SW_CHECK(outcome.status == 0, "report: status %d: %s", outcome.status, outcome.err);
+}
+
+static void an_interrupt_leaves_a_valid_profile(void)
+{
+    interrupt(SIGINT);
+    interrupt(SIGTERM);
 }
 
 static void a_killed_run_leaves_readable_lines(void)

@@ -7,7 +7,7 @@
 
 typedef struct {
     int64_t steps, batch, threads;
-    bool json;
+    bool json, quiet;
 } pauses_opts;
 
 /* A chain that no compiler can shorten: each turn needs the one before. */
@@ -93,9 +93,10 @@ static int report(const pauses_opts *o, cli_times *steps, cli_times *controls)
         sw_json_put_f64(&json, "control_max_over_median", max[1]);
         return result_json_end(&json, status);
     }
-    printf("%s steps of a perceptron of 5,034 parameters, batch %lld, each followed by the "
-           "control\n\n",
-           cli_digits(s.n).text, (long long)o->batch);
+    if (!o->quiet)
+        printf("%s steps of a perceptron of 5,034 parameters, batch %lld, each followed by the "
+               "control\n\n",
+               cli_digits(s.n).text, (long long)o->batch);
     printf("%-12s %12s %12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max",
            "p99/median", "max/median");
     const cli_summary *rows[] = {&s, &c};
@@ -138,6 +139,7 @@ int bench_pauses(int argc, char **argv)
         {"--threads", "N", CLI_COUNT, &o.threads, "1", "threads that compute", 1, 256, NULL},
         {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
          NULL},
+        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "no heading", 0, 0, NULL},
     };
     const cli_command command = {
         .name = "bench pauses",

@@ -15,11 +15,11 @@ static const char *const keys[VARIANTS] = {"none", "file_off", "file_on", "op_cl
 
 typedef struct {
     int64_t steps, batch, threads;
-    bool json;
+    bool json, quiet;
 } record_opts;
 
 typedef struct {
-    char path[VARIANTS][128];
+    char path[VARIANTS][1024];
     sw_profile *profile[VARIANTS];
     bench_small small[VARIANTS];
     bench_lenet lenet[VARIANTS];
@@ -145,9 +145,10 @@ static int run(const record_opts *o)
         put_subject(&json, &lenet, "lenet5");
         return result_json_end(&json, code);
     }
-    printf("batch %lld, %lld thread%s, %s and %s steps of each, taking turns\n\n",
-           (long long)o->batch, (long long)o->threads, o->threads == 1 ? "" : "s",
-           cli_digits(small.summary[NONE].n).text, cli_digits(lenet.summary[NONE].n).text);
+    if (!o->quiet)
+        printf("batch %lld, %lld thread%s, %s and %s steps of each, taking turns\n\n",
+               (long long)o->batch, (long long)o->threads, o->threads == 1 ? "" : "s",
+               cli_digits(small.summary[NONE].n).text, cli_digits(lenet.summary[NONE].n).text);
     print_subject(&small, "perceptron");
     print_subject(&lenet, "lenet5");
     return cli_finish(code);
@@ -163,6 +164,7 @@ int bench_record(int argc, char **argv)
         {"--threads", "N", CLI_COUNT, &o.threads, "1", "threads that compute", 1, 256, NULL},
         {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
          NULL},
+        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "no heading", 0, 0, NULL},
     };
     const cli_command command = {
         .name = "bench record",

@@ -4,7 +4,7 @@
 
 typedef struct {
     int64_t steps, batch, threads;
-    bool json;
+    bool json, quiet;
 } speed_opts;
 
 static sw_status time_steps(const speed_opts *o, bench_lenet *lenet, cli_times *times)
@@ -29,8 +29,9 @@ static int report(const speed_opts *o, const char *what, cli_times *times)
         bench_put(&json, what, &s);
         return result_json_end(&json, status);
     }
-    printf("lenet5, batch %lld, %lld thread%s, %s times\n\n", (long long)o->batch,
-           (long long)o->threads, o->threads == 1 ? "" : "s", cli_digits(s.n).text);
+    if (!o->quiet)
+        printf("lenet5, batch %lld, %lld thread%s, %s times\n\n", (long long)o->batch,
+               (long long)o->threads, o->threads == 1 ? "" : "s", cli_digits(s.n).text);
     printf("%-12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max");
     bench_print(what, &s);
     return cli_finish(status);
@@ -110,6 +111,7 @@ static int parse(speed_opts *o, cli_command *command, const char *steps, int arg
         {"--threads", "N", CLI_COUNT, &o->threads, "2", "threads that compute", 1, 256, NULL},
         {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0,
          NULL},
+        {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "no heading", 0, 0, NULL},
     };
     command->options = options;
     command->n_options = (int)(sizeof options / sizeof *options);
