@@ -63,9 +63,10 @@ static void print_run(const report *r)
     printf(", seed %" PRIu64, r->seed);
     if (r->data[0] != '\0')
         printf(", data %s", r->data);
-    printf("\n%s training steps", cli_digits(r->runs).text);
+    printf("\n%s training step%s", cli_digits(r->runs).text, r->runs == 1 ? "" : "s");
     if (r->evaluations > 0)
-        printf(", %s evaluation runs", cli_digits(r->evaluations).text);
+        printf(", %s evaluation run%s", cli_digits(r->evaluations).text,
+               r->evaluations == 1 ? "" : "s");
     if (r->ended)
         printf(" in %s", cli_ns(r->wall_ns).text);
     printf("%s%s%s\n", r->created[0] != '\0' ? ", begun " : "", r->created,

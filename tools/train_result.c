@@ -211,9 +211,10 @@ static void print_text(train *t)
     print_memory(t);
     print_witnesses(t);
     const cli_summary s = cli_times_summary(&t->times);
-    printf("\n%s steps, %" PRIu64 " whole epoch%s, %s; %s allocations after warm-up\n",
-           cli_digits(t->step).text, t->epochs, t->epochs == 1 ? "" : "s",
-           cli_ns(t->wall_ns).text, cli_digits(t->allocations).text);
+    printf("\n%s step%s, %" PRIu64 " whole epoch%s, %s; %s allocation%s after warm-up\n",
+           cli_digits(t->step).text, t->step == 1 ? "" : "s", t->epochs,
+           t->epochs == 1 ? "" : "s", cli_ns(t->wall_ns).text, cli_digits(t->allocations).text,
+           t->allocations == 1 ? "" : "s");
     if (s.n > 0)
         printf("step    min %s, median %s, p99 %s, max %s\n", cli_ns(s.min).text,
                cli_ns(s.median).text, cli_ns(s.p99).text, cli_ns(s.max).text);
