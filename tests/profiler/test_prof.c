@@ -27,6 +27,12 @@ static sw_profile *begin(const char *path)
     return p;
 }
 
+/* A bare root has no /proc. */
+static bool system_tells_of_processes(void)
+{
+    return access("/proc/self/statm", R_OK) == 0;
+}
+
 static void step(sw_profile *p, const void *owner, uint64_t number)
 {
     const double loss = 1.0 / (double)number;
@@ -165,7 +171,9 @@ static void records_read_back_as_they_were(void)
     r = json_array_get(all, 2);
     CU_ASSERT(text_is(r, "type", "step") && number_of(r, "step") == 1 &&
               number_of(r, "allocations") == 0);
-    CU_ASSERT(phase_number(r, 4, "ns") == 14 && number_of(r, "process_bytes") > 100000);
+    CU_ASSERT_EQUAL(phase_number(r, 4, "ns"), 14);
+    CU_ASSERT(system_tells_of_processes() ? number_of(r, "process_bytes") > 100000
+                                          : json_is_null(member(r, "process_bytes")));
     CU_ASSERT(json_number_value(member(r, "loss")) == 1.0);
     r = json_array_get(all, 3);
     CU_ASSERT(text_is(r, "measured_by", "access") && number_of(r, "faults") == 1);
@@ -221,6 +229,8 @@ static void a_killed_run_leaves_a_readable_file(void)
 
 static void the_system_is_asked_ten_times_a_second_at_most(void)
 {
+    if (!system_tells_of_processes())
+        SW_SKIP("/proc is not mounted");
     const char *path = sw_temp_path("asked.jsonl");
     sw_profile *p = begin(path);
     const uint64_t start = sw_clock_ns();

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #if SW_HAVE_JANSSON
 #include <jansson.h>
 #endif
@@ -106,6 +107,8 @@ static void closed_streams_do_not_end_up_in_files(void)
 
 static void a_report_says_that_a_pipe_will_not_do(void)
 {
+    if (access("/dev/stdin", R_OK) != 0)
+        SW_SKIP("/dev/stdin leads nowhere");
     CU_ASSERT_EQUAL(sw_shell("'%s' report /dev/stdin </dev/null", program_path()), 3);
     CU_ASSERT_EQUAL(
         sw_shell("true | '%s' report /dev/stdin 2>&1 | grep -q 'no pipe'", program_path()), 0);
