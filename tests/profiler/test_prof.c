@@ -27,12 +27,6 @@ static sw_profile *begin(const char *path)
     return p;
 }
 
-/* A bare root has no /proc. */
-static bool system_tells_of_processes(void)
-{
-    return access("/proc/self/statm", R_OK) == 0;
-}
-
 static void step(sw_profile *p, const void *owner, uint64_t number)
 {
     const double loss = 1.0 / (double)number;
@@ -113,6 +107,12 @@ static void sleep_ms(long ms)
 /* ---- what is written --------------------------------------------------------------------- */
 
 #if SW_HAVE_JANSSON
+/* A bare root has no /proc. */
+static bool system_tells_of_processes(void)
+{
+    return access("/proc/self/statm", R_OK) == 0;
+}
+
 static const json_t *member(const json_t *record, const char *key)
 {
     return json_object_get(record, key);

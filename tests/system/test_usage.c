@@ -53,7 +53,11 @@ static const struct {
     {"plan --fit 1MiB", 2, "not built yet"},
     {"report", 2, "a profile is wanted"},
     {"report --format csv x", 2, "text, json"},
+#if SW_HAVE_JANSSON
     {"report /nowhere/at/all", 3, "/nowhere/at/all: "},
+#else
+    {"report /nowhere/at/all", 1, "built without jansson"},
+#endif
 };
 
 static void what_means_nothing_is_refused_in_one_line(void)
