@@ -7,7 +7,7 @@
 #include "alloc/size.h"
 #include "alloc/sys.h"
 #include "kernels/dispatch.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/run_internal.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,15 +101,23 @@ sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *given)
     return SW_OK;
 }
 
-static void drop_program(sw_exec *exec, uint32_t index)
+/* A key, or the exec's last run, needs it no more. */
+static void drop_program(sw_exec *exec, swi_program *p)
 {
-    swi_program *p = exec->programs[index];
     if (p == NULL || --p->refs > 0)
         return;
-    if (exec->last == p)
-        exec->last = NULL;
+    for (uint32_t i = 0; i < exec->n_programs; i++)
+        if (exec->programs[i] == p)
+            exec->programs[i] = NULL;
     swi_program_free(p);
-    exec->programs[index] = NULL;
+}
+
+void swi_exec_set_last(sw_exec *exec, swi_program *p)
+{
+    if (p != NULL)
+        p->refs++;
+    drop_program(exec, exec->last);
+    exec->last = p;
 }
 
 void sw_exec_destroy(sw_exec *exec)
@@ -219,7 +227,7 @@ static void forget_oldest(sw_exec *exec)
         if (exec->keys[i].used < exec->keys[oldest].used)
             oldest = i;
     swi_key *key = &exec->keys[oldest];
-    drop_program(exec, key->program);
+    drop_program(exec, exec->programs[key->program]);
     sw_heap_free(key->key, SW_HEAP_PROGRAMS, key->bytes);
     *key = exec->keys[--exec->n_keys];
 }

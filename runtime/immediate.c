@@ -54,6 +54,7 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     ctx->phase_override = ctx->phase_now = -1;
     ctx->in_backward = false;
     ctx->scope[0] = '\0';
+    ctx->n_scopes = 0;
     ctx->n_grads = ctx->n_assignments = 0;
     ctx->done_storages = 0;
     ctx->updated = false;
@@ -66,7 +67,7 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
 /* A step function that returns with open work is a mistake of the caller. */
 sw_status swi_ctx_end(sw_ctx *ctx)
 {
-    if (ctx->status == SW_OK && ctx->scope[0] != '\0')
+    if (ctx->status == SW_OK && ctx->n_scopes > 0)
         (void)swi_stick(ctx,
                         sw_error_set(SW_INVALID, __FILE__, __LINE__,
                                      "the step function left scope '%s' open", ctx->scope));
@@ -118,13 +119,22 @@ static sw_status push_storages(sw_ctx *ctx)
     return SW_OK;
 }
 
+static sw_status blame(const swi_trace *t, const swi_node *node, sw_status status)
+{
+    char name[128], text[300];
+    snprintf(text, sizeof text, "%s", sw_last_error());
+    SW_FAIL(status, "%s: %s", swi_node_name(t, node, name, sizeof name), text);
+}
+
 sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
 {
     const swi_trace *t = &ctx->trace;
     const swi_node *node = &t->nodes[index];
     sw_buffer buffers[SWI_MAX_OPERANDS];
     sw_watch_phase(&ctx->exec->watch, (int)node->phase);
-    SW_TRY(push_storages(ctx));
+    const sw_status room = push_storages(ctx);
+    if (room != SW_OK)
+        return blame(t, node, room);
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
         const uint32_t id = t->operands[node->first + i];
         buffers[i] = (sw_buffer){.ptr = address(ctx, id), .type = t->values[id].type};
@@ -152,9 +162,7 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
     const sw_status status = node->kernel(&launch);
     if (status == SW_OK)
         return SW_OK;
-    char name[128], text[300];
-    snprintf(text, sizeof text, "%s", sw_last_error());
-    SW_FAIL(status, "%s: %s", swi_node_name(t, node, name, sizeof name), text);
+    return blame(t, node, status);
 }
 
 sw_status sw_item(sw_ctx *ctx, sw_value scalar, double *out)

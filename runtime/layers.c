@@ -45,7 +45,7 @@ static void layer_scope(sw_ctx *ctx, sw_param weight)
     char *dot = strrchr(name, '.');
     if (dot != NULL)
         *dot = '\0';
-    sw_scope_begin(ctx, name);
+    sw_scope_begin(ctx, name[0] != '\0' ? name : "layer");
 }
 
 sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x)

@@ -244,7 +244,8 @@ static sw_status build(swi_program *p, const sw_ctx *ctx)
     SW_TRY(swi_place(p));
     swi_follow_aliases(t);
     swi_program_bind(p);
-    SW_TRY(swi_program_measure(p));
+    swi_program_measure(p);
+    swi_program_name_holders(p, ctx->args);
     p->info.immediate_bytes = bump_height(t);
     p->info.n_ops = n_ops;
     p->info.n_values = t->n_values;

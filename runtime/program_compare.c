@@ -40,7 +40,8 @@ static bool node_differs(const swi_trace *a, const swi_trace *b, uint32_t n)
         if (v->storage != w->storage || v->offset != w->offset || v->version != w->version ||
             !same_type(&v->type, &w->type) ||
             memcmp(v->stride, w->stride, sizeof v->stride) != 0 || s->bytes != r->bytes ||
-            s->segment != r->segment || s->entry != r->entry)
+            s->segment != r->segment || s->entry != r->entry ||
+            (s->segment >= SWI_SEG_MODEL && s->offset != r->offset))
             return true;
     }
     return false;

@@ -19,35 +19,57 @@ const char *swi_node_name(const swi_trace *t, const swi_node *node, char *to, si
     return to;
 }
 
-static void name_holders(swi_program *p, uint32_t at)
+/* The largest that live at one time: tensors of the step, inputs, entries of the models. */
+typedef struct {
+    char name[96];
+    swi_role role;
+    size_t bytes;
+} holder;
+#define HOLDERS 3
+
+static void keep_largest(holder *held, swi_role role, size_t bytes, const char *name)
+{
+    int at = HOLDERS;
+    while (at > 0 && bytes > held[at - 1].bytes)
+        at--;
+    if (at == HOLDERS)
+        return;
+    memmove(&held[at + 1], &held[at], (size_t)(HOLDERS - 1 - at) * sizeof *held);
+    held[at] = (holder){.role = role, .bytes = bytes};
+    snprintf(held[at].name, sizeof held[at].name, "%s", name);
+}
+
+void swi_program_name_holders(swi_program *p, const sw_run_args *args)
 {
     const swi_trace *t = &p->trace;
-    size_t below = SIZE_MAX;
-    uint32_t last = SWI_NONE;
-    size_t used = 0;
-    for (int k = 0; k < 3; k++) {
-        uint32_t best = SWI_NONE;
-        for (uint32_t s = 0; s < t->n_storages; s++) {
-            const swi_storage *x = &t->storages[s];
-            if (!swi_takes_part(t, s) || x->birth > at || x->death < at || x->rounded > below ||
-                (x->rounded == below && s <= last && last != SWI_NONE))
-                continue;
-            if (best == SWI_NONE || x->rounded > t->storages[best].rounded)
-                best = s;
+    const uint32_t at = p->peak_op;
+    holder held[HOLDERS] = {0};
+    char name[96];
+    for (uint32_t s = 0; s < t->n_storages; s++) {
+        const swi_storage *x = &t->storages[s];
+        const bool input = x->segment >= SWI_SEG_INPUT && x->segment < SWI_SEG_MODEL;
+        if (x->rounded > held[HOLDERS - 1].bytes &&
+            (input || (swi_takes_part(t, s) && x->birth <= at && x->death >= at)))
+            keep_largest(held, x->role, x->rounded, swi_storage_name(t, s, name, sizeof name));
+    }
+    for (int m = 0; m < args->n_models; m++)
+        for (uint32_t e = 1; e < args->models[m]->n_entries; e++) {
+            const swi_entry *entry = &args->models[m]->entries[e];
+            keep_largest(held, entry->role, (entry->bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN,
+                         entry->name);
         }
-        if (best == SWI_NONE)
+    char *to = p->info.holders;
+    size_t room = sizeof p->info.holders;
+    to[0] = '\0';
+    for (int k = 0; k < HOLDERS && held[k].bytes > 0; k++) {
+        const int n = snprintf(to, room, "%s%s (%s) %zu bytes", k > 0 ? ", " : "", held[k].name,
+                               swi_role_name(held[k].role), held[k].bytes);
+        if (n < 0 || (size_t)n >= room) {
+            to[0] = '\0'; /* no half a name */
             return;
-        const swi_storage *x = &t->storages[best];
-        char name[96];
-        const int n = snprintf(p->info.holders + used, sizeof p->info.holders - used,
-                               "%s%s (%s) %zu bytes", k > 0 ? ", " : "",
-                               swi_storage_name(t, best, name, sizeof name),
-                               swi_role_name(x->role), x->rounded);
-        if (n < 0 || (size_t)n >= sizeof p->info.holders - used)
-            return;
-        used += (size_t)n;
-        below = x->rounded;
-        last = best;
+        }
+        to += n;
+        room -= (size_t)n;
     }
 }
 
@@ -78,7 +100,7 @@ const char *swi_storage_name(const swi_trace *t, uint32_t storage, char *to, siz
     return to;
 }
 
-sw_status swi_program_measure(swi_program *p)
+void swi_program_measure(swi_program *p)
 {
     swi_trace *t = &p->trace;
     sw_plan_info *info = &p->info;
@@ -114,9 +136,6 @@ sw_status swi_program_measure(swi_program *p)
     if (p->n_ops > 0)
         swi_node_name(t, &t->nodes[p->ops[p->peak_op].node], info->peak_op,
                       sizeof info->peak_op);
-    info->holders[0] = '\0';
-    name_holders(p, p->peak_op);
-    return SW_OK;
 }
 
 void swi_plan_info(const swi_program *p, size_t data_bytes, sw_plan_info *out)

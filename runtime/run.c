@@ -46,8 +46,12 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
         for (int k = 0; k < i; k++)
             if (to->models[k] == to->models[i])
                 SW_FAIL(SW_INVALID, "model %s is listed twice", to->models[i]->name);
-        SW_TRY(swi_model_layout(to->models[i]));
     }
+    if (to->mode != SW_TRAIN && to->mode != SW_EVAL)
+        SW_FAIL(SW_INVALID, "unknown mode %d: SW_TRAIN and SW_EVAL are known", (int)to->mode);
+    if (to->step > UINT32_MAX)
+        SW_FAIL(SW_INVALID, "step %llu: at most %u, so that each draws numbers of its own",
+                (unsigned long long)to->step, UINT32_MAX);
     return check_inputs(to, with_data);
 }
 
@@ -83,6 +87,13 @@ sw_status swi_enter(sw_exec *exec, const sw_run_args *a)
             give(&exec->busy);
             SW_FAIL(SW_BUSY, "model %s is in use by another thread", a->models[i]->name);
         }
+    for (int i = 0; i < a->n_models; i++) {
+        const sw_status status = swi_model_layout(a->models[i]);
+        if (status != SW_OK) {
+            swi_leave(exec, a);
+            return status;
+        }
+    }
     return SW_OK;
 }
 
@@ -290,7 +301,7 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
-    exec->last = p;
+    swi_exec_set_last(exec, p);
     exec->last_immediate = false;
     SW_TRY(run_ops(exec, p, args, updated));
     read_metrics(exec, p);
@@ -362,7 +373,7 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
     peak_of_phases(&exec->info);
     if (status != SW_OK) {
         status = failed(&args, status, updated);
-        exec->last = NULL; /* nothing that a failed run left half done is handed out */
+        swi_exec_set_last(exec, NULL); /* nothing that is half done is handed out */
         exec->last_immediate = false;
     } else if (exec->profile != NULL)
         status = swi_profile_step(exec, &args);
@@ -379,12 +390,35 @@ sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const s
 {
     sw_plan_info info = {.size = sizeof info};
     swi_plan_info(p, args->data_bytes, &info);
+    const size_t arena = args->immediate ? info.immediate_bytes : info.arena_bytes;
+    char taken[64] = "";
+    if (sw_budget_used(exec->budget) > 0)
+        snprintf(taken, sizeof taken, ", %zu of them taken", sw_budget_used(exec->budget));
     return sw_error_set(
         status, __FILE__, __LINE__,
         "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), the "
-        "budget is %zu; the peak is at %s, held by %s",
-        info.total_bytes, info.model_bytes, info.arena_bytes, info.data_bytes,
-        sw_budget_limit(exec->budget), info.peak_op, info.holders);
+        "budget is %zu%s; the peak is at %s, held by %s",
+        info.total_bytes - info.arena_bytes + arena, info.model_bytes, arena, info.data_bytes,
+        sw_budget_limit(exec->budget), taken, info.peak_op, info.holders);
+}
+
+/* Charge the budget with models and arena: all or nothing. */
+static sw_status reserve(sw_exec *exec, const sw_run_args *args, size_t arena)
+{
+    bool had[SWI_MAX_MODELS];
+    sw_status status = SW_OK;
+    for (int i = 0; i < args->n_models; i++)
+        had[i] = args->models[i]->arena != NULL;
+    for (int i = 0; status == SW_OK && i < args->n_models; i++)
+        status = swi_model_reserve(args->models[i], exec);
+    if (status == SW_OK)
+        status = sw_arena_grow(exec->arena, arena, false);
+    for (int i = 0; status != SW_OK && i < args->n_models; i++)
+        if (!had[i]) {
+            sw_arena_destroy(args->models[i]->arena);
+            args->models[i]->arena = NULL;
+        }
+    return status;
 }
 
 static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
@@ -395,11 +429,8 @@ static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
     swi_plan_info(p, args->data_bytes, out);
     if (exec->budget == NULL)
         return SW_OK;
-    sw_status status = SW_OK;
-    for (int i = 0; status == SW_OK && i < args->n_models; i++)
-        status = swi_model_reserve(args->models[i], exec);
-    if (status == SW_OK)
-        status = sw_arena_grow(exec->arena, p->height, false);
+    const sw_status status =
+        reserve(exec, args, args->immediate ? p->info.immediate_bytes : p->height);
     return status == SW_NOMEM ? swi_does_not_fit(exec, args, p, status) : status;
 }
 

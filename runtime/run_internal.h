@@ -10,6 +10,8 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
 sw_status swi_enter(sw_exec *exec, const sw_run_args *args);
 /* Lay out and initialise models that are not ready; refuse damaged ones. */
 sw_status swi_make_ready(sw_exec *exec, const sw_run_args *args);
+/* The program whose metrics and outputs can be asked for; it stays although its key may go. */
+void swi_exec_set_last(sw_exec *exec, swi_program *program);
 void swi_leave(sw_exec *exec, const sw_run_args *args);
 /* Segment addresses of a run: SWI_SEG_COUNT + 1 of them, the last NULL. */
 void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base);

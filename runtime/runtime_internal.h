@@ -189,6 +189,8 @@ typedef struct {
     uint32_t n_attrs, cap_attrs;
     char *strings; /* each ends with 0; index 0 is "" */
     uint32_t n_strings, cap_strings;
+    uint32_t *string_slots; /* while tracing: string by hash, 0 where free; a power of two */
+    uint32_t cap_string_slots, n_string_slots;
     swi_named *metrics, *outputs;
     uint32_t n_metrics, cap_metrics, n_outputs, cap_outputs;
 } swi_trace;
@@ -223,6 +225,8 @@ struct sw_ctx {
     int phase_now;      /* inside sw_backward, sw_update; -1 none */
     bool in_backward;
     char scope[SWI_MAX_SCOPE];
+    uint8_t scope_at[SWI_MAX_SCOPE]; /* how long the path was when each scope began */
+    uint32_t n_scopes;
     /* model values: for (model, entry) the value at the present version */
     uint32_t *model_values[SWI_MAX_MODELS];
     uint32_t model_cap[SWI_MAX_MODELS];
@@ -335,8 +339,9 @@ uint64_t swi_trace_hash(const swi_trace *trace);
 sw_status swi_program_create(swi_program **out, const sw_ctx *ctx);
 void swi_program_free(swi_program *program);
 void swi_pass_inplace(swi_trace *trace, const uint32_t *order, uint32_t n);
-void swi_program_bind(swi_program *program);         /* binds, births, deaths from storages */
-sw_status swi_program_measure(swi_program *program); /* info from lifetimes */
+void swi_program_bind(swi_program *program);    /* binds, births, deaths from storages */
+void swi_program_measure(swi_program *program); /* info from lifetimes */
+void swi_program_name_holders(swi_program *program, const sw_run_args *args);
 /* Figures of the program's plan with data_bytes as given by the caller. */
 void swi_plan_info(const swi_program *program, size_t data_bytes, sw_plan_info *out);
 /* A name for reports: the given one, else layer, op and what it is. */

@@ -303,14 +303,15 @@ SW_API void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer);
 SW_API void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max);
 SW_API void sw_update(sw_ctx *ctx, sw_optimizer *optimizer);
 
-/* A scalar that leaves the run: sw_metric_get. */
+/* A scalar that leaves the run: sw_metric_get. Names have 1 to 47 bytes, here and below. */
 SW_API void sw_metric(sw_ctx *ctx, const char *name, sw_value scalar);
 /* A tensor that leaves the run: sw_output_get, until the exec's next run. */
 SW_API void sw_output(sw_ctx *ctx, const char *name, sw_value x);
 
 SW_API void sw_set_phase(sw_ctx *ctx, sw_phase phase); /* overrides until sw_clear_phase */
 SW_API void sw_clear_phase(sw_ctx *ctx);
-/* Names nest with '/'; they are the layer in reports and part of random streams. */
+/* Names nest with '/'; they are the layer in reports and part of random streams. Each begin has
+ * its end in the same step function. */
 SW_API void sw_scope_begin(sw_ctx *ctx, const char *name);
 SW_API void sw_scope_end(sw_ctx *ctx);
 /* Immediate mode only: read a scalar now. Otherwise SW_UNSUPPORTED, which sticks. */
@@ -333,7 +334,7 @@ typedef struct {
     sw_mode mode;
     int immediate; /* op by op, for control flow on values */
     uint64_t variant;
-    uint64_t step;     /* 0, 1, ...: the counter of random ops */
+    uint64_t step;     /* 0, 1, ... 2^32 - 1: the counter of random ops */
     uint32_t run;      /* of this step (micro-batches) */
     size_t data_bytes; /* all slots of the loader; 0: just these inputs */
 } sw_run_args;
@@ -360,8 +361,10 @@ typedef struct {
 } sw_plan_info;
 
 /* Trace and plan without tensor memory; inputs' data may be NULL. With a budget the exec's
- * arena and the models are reserved in it: SW_NOMEM says what is needed and who holds the peak,
- * and *out is filled then too. */
+ * arena (with `immediate` the bump of immediate mode) and the models are reserved in it, all or
+ * nothing: SW_NOMEM says what is needed and who holds the peak, and *out is filled then too. A
+ * planned run asks its budget before it begins; an immediate run that was not planned asks op
+ * by op, and can be refused behind an update. */
 SW_MUST_USE SW_API sw_status sw_plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out);
 
 /* What the last run measured. */

@@ -51,6 +51,9 @@ sw_status swi_trace_reset(swi_trace *t)
     t->strings = p;
     t->strings[0] = '\0';
     t->n_strings = 1;
+    t->n_string_slots = 0;
+    if (t->cap_string_slots > 0)
+        memset(t->string_slots, 0, t->cap_string_slots * sizeof *t->string_slots);
     return SW_OK;
 }
 
@@ -62,25 +65,59 @@ void swi_trace_free(swi_trace *t)
     sw_heap_free(t->storages, SW_HEAP_PROGRAMS, t->cap_storages * sizeof *t->storages);
     sw_heap_free(t->attrs, SW_HEAP_PROGRAMS, t->cap_attrs);
     sw_heap_free(t->strings, SW_HEAP_PROGRAMS, t->cap_strings);
+    sw_heap_free(t->string_slots, SW_HEAP_PROGRAMS,
+                 t->cap_string_slots * sizeof *t->string_slots);
     sw_heap_free(t->metrics, SW_HEAP_PROGRAMS, t->cap_metrics * sizeof *t->metrics);
     sw_heap_free(t->outputs, SW_HEAP_PROGRAMS, t->cap_outputs * sizeof *t->outputs);
     memset(t, 0, sizeof *t);
 }
 
-/* Names repeat (layers above all): look from the end, where the same layer was just used. */
+/* The slot of a text: where it is, or the free one where it belongs. */
+static uint32_t *string_slot(const swi_trace *t, const char *text)
+{
+    uint32_t hash = 0x811c9dc5u;
+    for (const char *c = text; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * 0x01000193u;
+    for (;; hash++) {
+        uint32_t *slot = &t->string_slots[hash & (t->cap_string_slots - 1)];
+        if (*slot == 0 || strcmp(t->strings + *slot, text) == 0)
+            return slot;
+    }
+}
+
+/* At most half of the slots are taken. */
+static sw_status room_for_string(swi_trace *t, size_t length)
+{
+    void *p = t->strings;
+    SW_TRY(swi_trace_room(&p, &t->cap_strings, t->n_strings + (uint32_t)length, 1));
+    t->strings = p;
+    if (2 * t->n_string_slots < t->cap_string_slots)
+        return SW_OK;
+    p = t->string_slots;
+    const uint32_t before = t->cap_string_slots;
+    SW_TRY(swi_trace_room(&p, &t->cap_string_slots, before + 1, sizeof *t->string_slots));
+    t->string_slots = p;
+    memset(t->string_slots, 0, t->cap_string_slots * sizeof *t->string_slots);
+    for (uint32_t i = 1; i < t->n_strings; i += (uint32_t)strlen(t->strings + i) + 1)
+        *string_slot(t, t->strings + i) = i;
+    return SW_OK;
+}
+
 uint32_t swi_trace_string(swi_trace *t, const char *text, sw_status *status)
 {
     const size_t length = strlen(text) + 1;
     if (length == 1)
         return 0;
-    for (uint32_t i = 1; i < t->n_strings; i += (uint32_t)strlen(t->strings + i) + 1)
-        if (strcmp(t->strings + i, text) == 0)
-            return i;
-    void *p = t->strings;
-    *status = swi_trace_room(&p, &t->cap_strings, t->n_strings + (uint32_t)length, 1);
+    if (t->n_string_slots > 0) {
+        const uint32_t known = *string_slot(t, text);
+        if (known != 0)
+            return known;
+    }
+    *status = room_for_string(t, length);
     if (*status != SW_OK)
         return 0;
-    t->strings = p;
+    *string_slot(t, text) = t->n_strings;
+    t->n_string_slots++;
     memcpy(t->strings + t->n_strings, text, length);
     t->n_strings += (uint32_t)length;
     return t->n_strings - (uint32_t)length;

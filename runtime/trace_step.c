@@ -17,25 +17,36 @@ void sw_clear_phase(sw_ctx *ctx)
     ctx->phase_override = -1;
 }
 
-void sw_scope_begin(sw_ctx *ctx, const char *name)
+static sw_status begin_scope(sw_ctx *ctx, const char *name)
 {
+    if (name == NULL || name[0] == '\0')
+        SW_FAIL(SW_INVALID, "sw_scope_begin: a name is wanted");
     const size_t length = strlen(ctx->scope);
     const int n = snprintf(ctx->scope + length, sizeof ctx->scope - length, "%s%s",
                            length > 0 ? "/" : "", name);
     if (n < 0 || (size_t)n >= sizeof ctx->scope - length) {
         ctx->scope[length] = '\0';
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "scopes nest past %d bytes", SWI_MAX_SCOPE));
+        SW_FAIL(SW_INVALID, "scopes nest past %d bytes", SWI_MAX_SCOPE);
     }
+    ctx->scope_at[ctx->n_scopes++] = (uint8_t)length; /* each scope is at least one byte */
+    return SW_OK;
+}
+
+void sw_scope_begin(sw_ctx *ctx, const char *name)
+{
+    if (ctx->status == SW_OK)
+        (void)swi_stick(ctx, begin_scope(ctx, name));
 }
 
 void sw_scope_end(sw_ctx *ctx)
 {
-    char *last = strrchr(ctx->scope, '/');
-    if (last != NULL)
-        *last = '\0';
+    if (ctx->status != SW_OK)
+        return; /* the path stays as it was when the error came */
+    if (ctx->n_scopes == 0)
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          "sw_scope_end: no scope is open"));
     else
-        ctx->scope[0] = '\0';
+        ctx->scope[ctx->scope_at[--ctx->n_scopes]] = '\0';
 }
 
 /* ---- what leaves a run ------------------------------------------------------------------- */
@@ -46,6 +57,14 @@ static void leave(sw_ctx *ctx, const char *name, sw_value x, bool metric)
     const swi_value *v = swi_value_at(ctx, x);
     if (v == NULL)
         return;
+    if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof t->metrics->name) {
+        (void)swi_stick(ctx,
+                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                     "the name of %s, '%s', is not of 1 to %zu bytes",
+                                     metric ? "a metric" : "an output",
+                                     name != NULL ? name : "", sizeof t->metrics->name - 1));
+        return;
+    }
     if (metric && (v->type.dtype != SW_F32 || sw_type_elements(&v->type) != 1)) {
         (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
                                           "metric '%s' is not an f32 scalar", name));

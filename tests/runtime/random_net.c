@@ -931,11 +931,8 @@ static void random_step(sw_ctx *ctx, void *user)
             train_op(&w, op);
         if (op->phase >= 0)
             sw_clear_phase(ctx);
-        if (op->scope != 0) {
+        if (op->scope != 0)
             sw_scope_end(ctx);
-            if (op->scope == 3)
-                sw_scope_end(ctx);
-        }
     }
 }
 

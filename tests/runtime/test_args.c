@@ -54,6 +54,12 @@ static void bad_run_arguments(void)
     memcpy(in, b.in, sizeof in);
     in[0].shape = SW_SHAPE(INT64_MAX / 2, 8);
     REFUSED(sw_run(exec, &a), SW_INVALID, "input 0");
+    a = good;
+    a.mode = (sw_mode)7;
+    REFUSED(sw_run(exec, &a), SW_INVALID, "mode 7");
+    a = good;
+    a.step = (uint64_t)UINT32_MAX + 1;
+    REFUSED(sw_run(exec, &a), SW_INVALID, "step 4294967296");
     sw_plan_info plan = {.size = 0};
     REFUSED(sw_plan(exec, &good, &plan), SW_INVALID, "size");
     sw_run_info info = {.size = 0};

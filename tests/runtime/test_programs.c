@@ -76,9 +76,53 @@ static void members_of_a_shape_share_one_program(void)
     }
     CU_ASSERT_EQUAL(exec->n_keys, 5);
     CU_ASSERT_EQUAL(exec->n_programs, 1);
-    CU_ASSERT_EQUAL(exec->programs[0]->refs, 5);
+    CU_ASSERT_EQUAL(exec->programs[0]->refs, 6); /* five keys and the last run */
     for (int i = 1; i < 5; i++)
         CU_ASSERT(net_same(members[0]->model, members[i]->model));
+}
+
+/* Two models with the same bytes in all, one entry of the same shape and number: but it lies
+ * elsewhere. */
+static void use_third(sw_ctx *c, void *user)
+{
+    const sw_param *third = user;
+    sw_output(c, "y", sw_add(c, sw_use(c, *third), sw_use(c, *third)));
+}
+
+static void end_model(void *model)
+{
+    sw_model_destroy(model);
+}
+
+static void models_of_other_layouts_share_no_program(void)
+{
+    static const int64_t sizes[2][4] = {{16, 16, 16, 32}, {16, 32, 16, 16}};
+    sw_exec *exec = net_exec(NULL);
+    sw_param third;
+    for (int k = 0; k < 4; k++) {
+        sw_model *model;
+        OK(sw_model_create(&model, "m"));
+        sw_after(end_model, model);
+        for (int e = 0; e < 4; e++) {
+            char name[8], init[16];
+            snprintf(name, sizeof name, "p%d", e);
+            snprintf(init, sizeof init, "constant:%d", e + 1);
+            const sw_param p =
+                sw_param_new(model, name, SW_F32, SW_SHAPE(sizes[k % 2][e]), init);
+            if (e == 2)
+                third = p;
+        }
+        const sw_run_args args = {.size = sizeof args,
+                                  .fn = use_third,
+                                  .user = &third,
+                                  .models = &model,
+                                  .n_models = 1};
+        OK(sw_run(exec, &args));
+        sw_array y;
+        OK(sw_output_get(exec, "y", &y));
+        CU_ASSERT_EQUAL(*(const float *)y.data, 6.0f);
+    }
+    CU_ASSERT_EQUAL(exec->n_programs, 2); /* a third and a fourth model share them again */
 }
 
 /* Padding of shapes, and dims past the rank, are no part of a trace. */
@@ -354,7 +398,118 @@ static void a_plan_after_a_run_leaves_what_the_run_left(void)
     }
 }
 
+/* The only key is forgotten by a plan; what ran last can still be asked. */
+static void an_evicted_program_keeps_its_last_figures(void)
+{
+    const sw_exec_opts opts = {.size = sizeof opts, .max_programs = 1};
+    sw_exec *exec = net_exec(&opts);
+    net *n = net_new(false, NULL);
+    const batch b = net_batch(false, 0, 8), smaller = net_batch(false, 0, 5);
+    sw_run_args args = net_args(n, &b);
+    OK(sw_run(exec, &args));
+    const double loss = net_metric(exec, "loss");
+    sw_plan_info plan = {.size = sizeof plan};
+    for (int i = 0; i < 3; i++) {
+        const sw_run_args next = net_args(n, i % 2 == 0 ? &smaller : &b);
+        OK(sw_plan(exec, &next, &plan));
+        CU_ASSERT_EQUAL(net_metric(exec, "loss"), loss);
+    }
+    args = net_args(n, &smaller);
+    OK(sw_run(exec, &args));
+    CU_ASSERT_NOT_EQUAL(net_metric(exec, "loss"), loss);
+    CU_ASSERT_EQUAL(exec->n_keys, 1);
+}
+
+static void end_budget(void *budget)
+{
+    sw_budget_destroy(budget);
+}
+
+static sw_budget *budget_of(size_t bytes)
+{
+    sw_budget *budget = NULL;
+    OK(sw_budget_create(&budget, bytes));
+    sw_after(end_budget, budget);
+    return budget;
+}
+
+/* What does not fit takes nothing, so that something smaller still fits. */
+static void a_refused_plan_gives_back_what_it_took(void)
+{
+    net *big = net_new(true, NULL), *small = net_new(false, NULL);
+    const batch images = net_batch(true, 0, NET_BATCH), rows = net_batch(false, 0, 2);
+    const sw_run_args much = net_args(big, &images), little = net_args(small, &rows);
+    sw_plan_info plan = {.size = sizeof plan};
+    OK(sw_plan(net_exec(NULL), &much, &plan));
+    sw_budget *budget = budget_of(plan.model_bytes + plan.arena_bytes - 64);
+    const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+    sw_exec *exec = net_exec(&opts);
+    REFUSED(sw_plan(exec, &much, &plan), SW_NOMEM, "does not fit");
+    CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
+    OK(sw_plan(exec, &little, &plan));
+    CU_ASSERT_EQUAL(sw_budget_used(budget), plan.model_bytes + plan.arena_bytes);
+    REFUSED(sw_plan(exec, &much, &plan), SW_NOMEM, "of them taken");
+    OK(sw_run(exec, &little));
+}
+
+static void immediate_mode_is_planned_as_high_as_its_bump(void)
+{
+    net *n = net_new(true, NULL);
+    const batch b = net_batch(true, 0, 20);
+    sw_run_args args = net_args(n, &b);
+    sw_plan_info plan = {.size = sizeof plan};
+    OK(sw_plan(net_exec(NULL), &args, &plan));
+    CU_ASSERT(plan.immediate_bytes > plan.arena_bytes);
+    args.immediate = 1;
+    sw_exec_opts opts = {.size = sizeof opts,
+                         .budget = budget_of(plan.model_bytes + plan.immediate_bytes - 64)};
+    char number[32];
+    snprintf(number, sizeof number, "arena %zu", plan.immediate_bytes);
+    REFUSED(sw_plan(net_exec(&opts), &args, &plan), SW_NOMEM, number);
+    opts.budget = budget_of(plan.model_bytes + plan.immediate_bytes);
+    sw_exec *exec = net_exec(&opts);
+    OK(sw_plan(exec, &args, &plan));
+    OK(sw_run(exec, &args));
+    CU_ASSERT_EQUAL(sw_budget_used(opts.budget), plan.model_bytes + plan.immediate_bytes);
+}
+
+static void sum_input(sw_ctx *c, void *user)
+{
+    const sw_param *p = user;
+    sw_output(c, "sum", sw_sum(c, sw_use(c, *p), 0));
+    sw_output(c, "x", sw_sum(c, sw_input(c, 0), 0));
+}
+
+static void models_and_inputs_can_hold_the_peak(void)
+{
+    sw_model *model;
+    OK(sw_model_create(&model, "m"));
+    sw_after(end_model, model);
+    const sw_param p = sw_param_new(model, "table", SW_F32, SW_SHAPE(5000), "zeros");
+    static const float x[3000];
+    const sw_array in = {SW_F32, SW_SHAPE(3000), x};
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = sum_input,
+                              .user = (void *)(uintptr_t)&p,
+                              .models = &model,
+                              .n_models = 1,
+                              .inputs = &in,
+                              .n_inputs = 1};
+    sw_plan_info plan = {.size = sizeof plan};
+    OK(sw_plan(net_exec(NULL), &args, &plan));
+    const char *wanted = "table (parameter) 20032 bytes, input0 (input) 12032 bytes, ";
+    SW_CHECK(strncmp(plan.holders, wanted, strlen(wanted)) == 0, "%s", plan.holders);
+}
+
 static const sw_test tests[] = {
+    {"models of other layouts share no program", models_of_other_layouts_share_no_program,
+     false},
+    {"an evicted program keeps its last figures", an_evicted_program_keeps_its_last_figures,
+     false},
+    {"a refused plan gives back what it took", a_refused_plan_gives_back_what_it_took, false},
+    {"immediate mode is planned as high as its bump",
+     immediate_mode_is_planned_as_high_as_its_bump, false},
+    {"models and inputs can hold the peak", models_and_inputs_can_hold_the_peak, false},
     {"a key is traced once, and warm runs allocate nothing", a_key_is_traced_once, false},
     {"setting a knob never plans again", setting_a_knob_never_plans_again, false},
     {"members of a shape share one program", members_of_a_shape_share_one_program, false},

@@ -200,11 +200,38 @@ static void leave_scope_open(sw_ctx *c, void *user)
     sw_scope_begin(c, "open");
 }
 
+static void leave_no_name(sw_ctx *c, void *user)
+{
+    (void)user;
+    sw_scope_begin(c, "");
+}
+static void end_no_scope(sw_ctx *c, void *user)
+{
+    (void)user;
+    sw_scope_begin(c, "a");
+    sw_scope_end(c);
+    sw_scope_end(c);
+}
+static void scope_of_two_parts(sw_ctx *c, void *user)
+{
+    (void)user;
+    sw_scope_begin(c, "encoder/fc1");
+    sw_scope_begin(c, "x/y");
+    sw_scope_end(c);
+    sw_output(c, "y", sw_relu(c, sw_input(c, 0)));
+    sw_scope_end(c);
+    sw_fail(c, SW_STOPPED, "outside of all");
+}
+
 static void step_functions_can_fail_and_must_close_scopes(void)
 {
     begin();
     REFUSED(run(fail_own), SW_STOPPED, "enough of this");
     REFUSED(run(leave_scope_open), SW_INVALID, "open");
+    REFUSED(run(leave_no_name), SW_INVALID, "a name is wanted");
+    REFUSED(run(end_no_scope), SW_INVALID, "no scope is open");
+    REFUSED(run(scope_of_two_parts), SW_STOPPED, "outside of all");
+    CU_ASSERT_PTR_NULL(strstr(sw_last_error(), "encoder"));
 }
 
 /* ---- handles ----------------------------------------------------------------------------- */
@@ -325,6 +352,16 @@ static void through_accuracy(sw_ctx *c, void *user)
     (void)labels;
     sw_backward(c, sw_mean(c, sw_detach(c, sw_use(c, x->w)), 0), &x->opt, 1);
 }
+static void long_output(sw_ctx *c, void *user)
+{
+    (void)user;
+    sw_output(c, "a name of forty-eight bytes is one more than fits", sw_input(c, 0));
+}
+static void nameless_metric(sw_ctx *c, void *user)
+{
+    (void)user;
+    sw_metric(c, NULL, sw_sum(c, sw_input(c, 0), 0));
+}
 static void two_metrics(sw_ctx *c, void *user)
 {
     (void)user;
@@ -347,6 +384,8 @@ static void backward_and_updates_are_checked(void)
     REFUSED(run(backward_of_unowned), SW_INVALID, "'unowned'");
     REFUSED(run(update_first), SW_INVALID, "no gradient");
     REFUSED(run(accumulate_unkept), SW_INVALID, "keep_gradients");
+    REFUSED(run(long_output), SW_INVALID, "1 to 47 bytes");
+    REFUSED(run(nameless_metric), SW_INVALID, "1 to 47 bytes");
     REFUSED(run(two_metrics), SW_INVALID, "'twice'");
     REFUSED(run(metric_of_tensor), SW_INVALID, "'rows'");
     sw_param_freeze(b.unowned, 1); /* another key, and now allowed */
