@@ -24,7 +24,6 @@ SW_MUST_USE sw_status sw_budget_take(sw_budget *budget, size_t bytes, const char
 void sw_budget_give(sw_budget *budget, size_t bytes);
 size_t sw_budget_limit(const sw_budget *budget); /* SIZE_MAX for NULL */
 size_t sw_budget_used(const sw_budget *budget);
-size_t sw_budget_peak(const sw_budget *budget);
 
 typedef struct {
     const char *label;    /* kept, must outlive the arena */

@@ -7,7 +7,7 @@
 
 struct sw_budget {
     size_t limit;
-    atomic_size_t used, peak;
+    atomic_size_t used;
 };
 
 sw_status sw_budget_new(sw_budget **out, size_t bytes)
@@ -34,10 +34,6 @@ sw_status sw_budget_take(sw_budget *budget, size_t bytes, const char *label)
             SW_FAIL(SW_NOMEM, "%s: %zu bytes wanted, %zu of %zu used", label, bytes, used,
                     budget->limit);
     while (!atomic_compare_exchange_weak(&budget->used, &used, used + bytes));
-    size_t peak = atomic_load(&budget->peak);
-    while (used + bytes > peak &&
-           !atomic_compare_exchange_weak(&budget->peak, &peak, used + bytes))
-        ;
     return SW_OK;
 }
 
@@ -58,9 +54,4 @@ size_t sw_budget_limit(const sw_budget *budget)
 size_t sw_budget_used(const sw_budget *budget)
 {
     return budget != NULL ? atomic_load(&budget->used) : 0;
-}
-
-size_t sw_budget_peak(const sw_budget *budget)
-{
-    return budget != NULL ? atomic_load(&budget->peak) : 0;
 }

@@ -6,6 +6,8 @@
 
 static _Thread_local char message[512];
 
+#define LONGEST (3 * 4096) /* two paths as long as paths can be, and the words around them */
+
 const char *sw_status_name(sw_status status)
 {
     static const char *const names[] = {"ok",          "invalid", "nomem", "format", "io",
@@ -18,9 +20,28 @@ const char *sw_last_error(void)
     return message;
 }
 
+/* What is too long loses its middle: paths stand in front and in the middle of messages, the
+ * reason at the end. Characters of UTF-8 stay whole. */
+static void keep(const char *text, size_t n)
+{
+    size_t head = n, tail = n;
+    if (n >= sizeof message) {
+        head = (sizeof message - 4) / 2;
+        tail = n - (sizeof message - 4 - head);
+        while (((unsigned char)text[head] & 0xc0) == 0x80)
+            head--;
+        while (((unsigned char)text[tail] & 0xc0) == 0x80)
+            tail++;
+    }
+    memcpy(message, text, head);
+    if (head < n)
+        memcpy(message + head, "...", 3);
+    memcpy(message + head + (head < n ? 3 : 0), text + tail, n - tail + 1);
+}
+
 sw_status sw_error_set(sw_status status, const char *file, int line, const char *format, ...)
 {
-    char text[sizeof message]; /* an argument may be the message before */
+    char text[LONGEST]; /* an argument may be the message before */
     va_list list;
     (void)file; /* for a debugger's breakpoint here: the caller's frame has them */
     (void)line;
@@ -30,6 +51,6 @@ sw_status sw_error_set(sw_status status, const char *file, int line, const char 
     for (char *p = text; *p != '\0'; p++)
         if (*p == '\n' || *p == '\r')
             *p = ' ';
-    memcpy(message, text, strlen(text) + 1);
+    keep(text, strlen(text));
     return status;
 }

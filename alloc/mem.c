@@ -131,15 +131,6 @@ sw_status sw_range_commit(void *base, size_t from, size_t to)
     return SW_OK;
 }
 
-sw_status sw_range_decommit(void *base, size_t from, size_t to)
-{
-    count_call();
-    unsigned char *at = (unsigned char *)base + from;
-    if (madvise(at, to - from, MADV_DONTNEED) != 0 || mprotect(at, to - from, PROT_NONE) != 0)
-        SW_FAIL(SW_NOMEM, "%zu bytes could not be given back: %s", to - from, strerror(errno));
-    return SW_OK;
-}
-
 void sw_range_release(void *base, size_t bytes)
 {
     if (base == NULL)

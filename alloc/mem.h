@@ -41,12 +41,10 @@ const char *sw_heap_name(sw_heap heap);
 const char *sw_heap_backend(void);
 
 /* Address ranges, whole pages. Reserve takes addresses without memory; commit makes
- * [base+from, base+to) readable and writable, zeroed when first touched; decommit gives the
- * pages back and makes them inaccessible. */
+ * [base+from, base+to) readable and writable, zeroed when first touched. */
 size_t sw_page_bytes(void);
 SW_MUST_USE sw_status sw_range_reserve(void **out, size_t bytes);
 SW_MUST_USE sw_status sw_range_commit(void *base, size_t from, size_t to);
-SW_MUST_USE sw_status sw_range_decommit(void *base, size_t from, size_t to);
 void sw_range_release(void *base, size_t bytes);
 /* Allow nothing, reading, or reading and writing in [base+from, base+to) of a committed range;
  * the bytes stay. Callable from a signal handler. It moves no memory: planned failures leave it

@@ -12,8 +12,7 @@ typedef struct sw_store sw_store;
 typedef struct {
     const char *name;
     SW_MUST_USE sw_status (*commit)(sw_store *store,
-                                    size_t bytes);                /* at least, from the base */
-    SW_MUST_USE sw_status (*trim)(sw_store *store, size_t bytes); /* at most */
+                                    size_t bytes); /* at least, from the base */
     void (*destroy)(sw_store *store);
     /* Make memory reachable by host code (depth counted), or not. NULL where it always is. */
     SW_MUST_USE sw_status (*host_access)(sw_store *store, bool on);

@@ -16,23 +16,13 @@ static sw_status host_commit(sw_store *store, size_t bytes)
     return SW_OK;
 }
 
-static sw_status host_trim(sw_store *store, size_t bytes)
-{
-    size_t kept;
-    if (!sw_size_align(bytes, store->granularity, &kept) || kept >= store->committed_bytes)
-        return SW_OK;
-    SW_TRY(sw_range_decommit(store->base, kept, store->committed_bytes));
-    store->committed_bytes = kept;
-    return SW_OK;
-}
-
 static void host_destroy(sw_store *store)
 {
     sw_range_release(store->base, store->reserved_bytes);
     sw_heap_free(store, SW_HEAP_RECORDS, sizeof *store);
 }
 
-static const sw_store_ops host_ops = {"host", host_commit, host_trim, host_destroy, NULL};
+static const sw_store_ops host_ops = {"host", host_commit, host_destroy, NULL};
 
 sw_status sw_store_host_create(sw_store **out, size_t reserve_bytes)
 {

@@ -67,19 +67,6 @@ static sw_status sim_commit(sw_store *store, size_t bytes)
     return status;
 }
 
-static sw_status sim_trim(sw_store *store, size_t bytes)
-{
-    sim_store *sim = (sim_store *)(void *)store;
-    note(sim, "trim", bytes);
-    SW_TRY(usable(sim));
-    size_t kept;
-    if (!sw_size_align(bytes, store->granularity, &kept) || kept >= store->committed_bytes)
-        return SW_OK;
-    SW_TRY(sw_range_decommit(store->base, kept, store->committed_bytes));
-    store->committed_bytes = kept;
-    return SW_OK;
-}
-
 static sw_status sim_access(sw_store *store, bool on)
 {
     sim_store *sim = (sim_store *)(void *)store;
@@ -102,7 +89,7 @@ static void sim_destroy(sw_store *store)
     sw_heap_free(store, SW_HEAP_RECORDS, sizeof(sim_store));
 }
 
-static const sw_store_ops sim_ops = {"sim", sim_commit, sim_trim, sim_destroy, sim_access};
+static const sw_store_ops sim_ops = {"sim", sim_commit, sim_destroy, sim_access};
 
 sw_status sw_store_sim_create(sw_store **out, size_t reserve_bytes, const sw_sim_script *script)
 {

@@ -46,8 +46,7 @@ static int above_standard(int fd)
 
 static int open_path(const char *path, sw_file_mode mode)
 {
-    static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC,
-                                O_WRONLY | O_CREAT | O_APPEND};
+    static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC};
     if (mode == SW_FILE_WRITE && strcmp(path, "-") == 0)
         return dup(STDOUT_FILENO);
     int fd;
@@ -169,6 +168,17 @@ bool sw_file_replaceable(const char *path)
 {
     struct stat now;
     return lstat(path, &now) != 0 || S_ISREG(now.st_mode);
+}
+
+sw_status sw_file_take_mode(sw_file *file, const char *like)
+{
+    struct stat there;
+    if (hit())
+        return refuse(file->path);
+    if (lstat(like, &there) == 0 && S_ISREG(there.st_mode) &&
+        fchmod(file->fd, there.st_mode & 07777) != 0)
+        return refuse(file->path);
+    return SW_OK;
 }
 
 sw_status sw_file_rename(const char *from, const char *to)

@@ -11,8 +11,7 @@ typedef struct sw_file sw_file; /* an open file; its path is kept for messages *
 
 typedef enum {
     SW_FILE_READ,
-    SW_FILE_WRITE, /* create or truncate */
-    SW_FILE_APPEND
+    SW_FILE_WRITE /* create or truncate */
 } sw_file_mode;
 
 /* A directory is SW_IO at open. "-" with SW_FILE_WRITE is standard output. */
@@ -32,6 +31,8 @@ void sw_file_drop(sw_file *file);
 /* May a new file be renamed to `path`: is nothing there, or a regular file? A device, a pipe or
  * a link is to be written, not replaced. */
 bool sw_file_replaceable(const char *path);
+/* Give an open file the permissions of the file at `like`, where one is. */
+SW_MUST_USE sw_status sw_file_take_mode(sw_file *file, const char *like);
 SW_MUST_USE sw_status sw_file_rename(const char *from, const char *to);
 SW_MUST_USE sw_status sw_file_remove(const char *path);
 

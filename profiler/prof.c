@@ -1,5 +1,11 @@
-/* The profile's state, records and file. One lock around each record; nothing is written or
- * formatted where there is no file. */
+/* The profile's state, records and file. One lock around each record; nothing is counted,
+ * written or formatted where there is no file.
+ *
+ * Two look after the 100 ms. A recording thread writes when its next record, at the pace of the
+ * last two, would come too late for the oldest one that waits: steps that go on write for
+ * themselves. A thread of the profile's own writes when none came by. It sleeps until the
+ * oldest record is due, and without a deadline once that long nothing was recorded; only then
+ * does a record have to wake it. */
 #include "profiler/prof.h"
 #include "alloc/mem.h"
 #include "alloc/sys.h"
@@ -11,22 +17,27 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BUFFER_BYTES ((size_t)64 << 10) /* about eighty step records */
-#define MAX_OWNERS 64
+#define BUFFER_BYTES ((size_t)64 << 10)   /* about eighty step records */
+#define DUE_NS (SW_PROF_FLUSH_NS / 4 * 3) /* the rest is for waking up and writing */
 
 static const char statm_path[] = "/proc/self/statm";
 
 struct sw_profile {
     pthread_mutex_t lock;
-    sw_file *file;  /* NULL: nothing is written */
-    sw_file *statm; /* NULL: the system has none */
+    pthread_cond_t wake;
+    sw_thread *clerk;   /* writes what waits; NULL without a file */
+    bool sleeping, end; /* the clerk: has no deadline; is to go */
+    uint64_t waiting;   /* clock of the oldest record that is not in the file; 0: none */
+    sw_file *file;      /* NULL: nothing is written */
+    sw_file *statm;     /* NULL: the system has none */
     sw_json json;
-    sw_status status; /* the first error; later records are dropped */
-    char message[256];
-    uint64_t start, flushed, recorded, asked; /* clock of each; asked 0: never */
-    sw_prof_totals totals;
-    const void *owner[MAX_OWNERS];
-    uint32_t n_owners;
+    sw_status status;                /* the first error; later records are dropped */
+    char message[512];               /* as long as messages can be */
+    uint64_t start, recorded, asked; /* clock of each; asked 0: never */
+    uint64_t steps, evaluations;     /* train records, micro-batches counted once; others */
+    size_t predicted_peak_bytes, measured_peak_bytes;
+    char end_status[16], end_error[512]; /* "": done, no error */
+    uint32_t n_execs;
     char buffer[BUFFER_BYTES];
 };
 
@@ -52,28 +63,72 @@ static sw_status write_out(void *context, const char *bytes, size_t n)
     sw_profile *p = context;
     if (p->status != SW_OK)
         return p->status;
-    p->totals.writes++;
     return stick(p, sw_file_write(p->file, bytes, n));
 }
 
-static void flush(sw_profile *p, uint64_t now)
+static void flush(sw_profile *p)
 {
-    p->flushed = now;
+    p->waiting = 0;
     const size_t n = p->json.used;
     p->json.used = 0;
     if (n > 0)
         (void)write_out(p, p->json.bytes, n);
 }
 
-/* After a record: write when a next one, at the pace of the last two, would come too late for
- * this one, or when the buffer is half full. */
+/* After a record. */
 static void record_done(sw_profile *p, uint64_t now)
 {
     const uint64_t pace = now - p->recorded;
     p->recorded = now;
     (void)stick(p, p->json.status);
-    if (now - p->flushed + pace >= SW_PROF_FLUSH_NS || p->json.used > BUFFER_BYTES / 2)
-        flush(p, now);
+    if (p->waiting == 0)
+        p->waiting = now;
+    if (now - p->waiting + pace >= DUE_NS || p->json.used > BUFFER_BYTES / 2)
+        flush(p);
+    else if (p->sleeping) {
+        p->sleeping = false;
+        pthread_cond_signal(&p->wake);
+    }
+}
+
+/* After what it wrote, or found written by others, the clerk looks again a due time later:
+ * while steps go on nobody has to wake it. */
+static void clerk(void *arg)
+{
+    sw_profile *p = arg;
+    uint64_t idle_since = 0; /* the last look found nothing; 0: it found something */
+    pthread_mutex_lock(&p->lock);
+    while (!p->end) {
+        const uint64_t now = sw_clock_ns();
+        if (p->waiting != 0 && now >= p->waiting + DUE_NS)
+            flush(p);
+        if (p->waiting != 0)
+            idle_since = 0;
+        else if (idle_since == 0)
+            idle_since = now;
+        if (p->waiting == 0 && now >= idle_since + DUE_NS) {
+            p->sleeping = true;
+            pthread_cond_wait(&p->wake, &p->lock);
+            p->sleeping = false;
+            idle_since = 0;
+        } else {
+            const uint64_t due = (p->waiting != 0 ? p->waiting : idle_since) + DUE_NS;
+            const struct timespec until = {(time_t)(due / 1000000000u),
+                                           (long)(due % 1000000000u)};
+            (void)pthread_cond_timedwait(&p->wake, &p->lock, &until);
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void dismiss_clerk(sw_profile *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->end = true;
+    pthread_cond_signal(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    sw_thread_join(p->clerk);
+    p->clerk = NULL;
 }
 
 static sw_status verdict(sw_profile *p)
@@ -90,27 +145,14 @@ static bool writes(const sw_profile *p)
 
 /* ---- small parts of records -------------------------------------------------------------- */
 
-/* Where an owner is unknown and the table is full, 0: reports then mix programs of equal
- * number. */
-static uint32_t owner_index(sw_profile *p, const void *owner)
-{
-    for (uint32_t i = 0; i < p->n_owners; i++)
-        if (p->owner[i] == owner)
-            return i;
-    if (p->n_owners == MAX_OWNERS)
-        return 0;
-    p->owner[p->n_owners] = owner;
-    return p->n_owners++;
-}
-
-static void put_program(sw_json *j, uint32_t owner, uint32_t program)
+static void put_program(sw_json *j, uint32_t exec, uint32_t program)
 {
     if (program == SW_PROF_NONE)
         sw_json_put_null(j, "program");
     else
         sw_json_put_u64(j, "program", program);
-    if (owner > 0)
-        sw_json_put_u64(j, "exec", owner);
+    if (exec > 0)
+        sw_json_put_u64(j, "exec", exec);
 }
 
 static void put_phases(sw_json *j, const sw_prof_phase *phase, bool clocked)
@@ -200,7 +242,7 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
     sw_json_put_u64(j, "alignment", SW_ALIGN);
     sw_json_end(j);
     sw_json_line(j);
-    flush(p, p->start);
+    flush(p);
 }
 
 static void write_end(sw_profile *p)
@@ -208,28 +250,49 @@ static void write_end(sw_profile *p)
     sw_json *j = &p->json;
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "end");
-    sw_json_put_u64(j, "steps", p->totals.steps);
-    sw_json_put_u64(j, "evaluations", p->totals.evaluations);
+    sw_json_put_string(j, "status", p->end_status[0] != '\0' ? p->end_status : "done");
+    sw_json_put_string(j, "error", p->end_error[0] != '\0' ? p->end_error : NULL);
+    sw_json_put_u64(j, "steps", p->steps);
+    sw_json_put_u64(j, "evaluations", p->evaluations);
     sw_json_put_u64(j, "wall_ns", sw_clock_ns() - p->start);
-    sw_json_put_u64(j, "predicted_peak_bytes", p->totals.predicted_peak_bytes);
-    sw_json_put_u64(j, "measured_peak_bytes", p->totals.measured_peak_bytes);
+    sw_json_put_u64(j, "predicted_peak_bytes", p->predicted_peak_bytes);
+    sw_json_put_u64(j, "measured_peak_bytes", p->measured_peak_bytes);
     sw_json_end(j);
     sw_json_line(j);
     (void)stick(p, j->status);
 }
 
-static sw_status open_files(sw_profile *p, const char *path)
+/* The thread first: without it the file that is there stays. */
+static sw_status open_files(sw_profile *p, const sw_prof_header *header)
 {
-    SW_TRY(sw_file_open(&p->file, path, SW_FILE_WRITE));
+    SW_TRY(sw_thread_start(&p->clerk, clerk, p, "sw-profile"));
+    SW_TRY(sw_file_open(&p->file, header->path, SW_FILE_WRITE));
     if (access(statm_path, R_OK) == 0)
         SW_TRY(sw_file_open(&p->statm, statm_path, SW_FILE_READ));
-    return SW_OK;
+    pthread_mutex_lock(&p->lock);
+    write_header(p, header);
+    const sw_status status = p->status;
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+/* A plain mutex has nothing that can fail, nor has a condition on a clock that is there. */
+static void prepare_lock(sw_profile *p)
+{
+    pthread_condattr_t attr;
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* as sw_clock_ns */
+    (void)pthread_cond_init(&p->wake, &attr);
+    (void)pthread_condattr_destroy(&attr);
 }
 
 static void discard(sw_profile *p)
 {
+    dismiss_clerk(p);
     sw_file_drop(p->file);
     sw_file_drop(p->statm);
+    (void)pthread_cond_destroy(&p->wake);
     (void)pthread_mutex_destroy(&p->lock);
     sw_heap_free(p, SW_HEAP_PROFILE, sizeof *p);
 }
@@ -239,15 +302,11 @@ sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header)
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sw_profile)));
     sw_profile *p = block;
-    (void)pthread_mutex_init(&p->lock, NULL); /* a plain mutex has nothing that can fail */
-    p->start = p->recorded = p->flushed = sw_clock_ns();
+    prepare_lock(p);
+    p->start = p->recorded = sw_clock_ns();
     sw_json_fixed(&p->json, p->buffer, sizeof p->buffer, write_out, p);
     if (header->path != NULL) {
-        sw_status status = open_files(p, header->path);
-        if (status == SW_OK) {
-            write_header(p, header);
-            status = p->status;
-        }
+        const sw_status status = open_files(p, header);
         if (status != SW_OK) {
             discard(p);
             return status;
@@ -257,36 +316,46 @@ sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header)
     return SW_OK;
 }
 
+uint32_t sw_prof_join(sw_profile *p)
+{
+    pthread_mutex_lock(&p->lock);
+    const uint32_t exec = p->n_execs++;
+    pthread_mutex_unlock(&p->lock);
+    return exec;
+}
+
 sw_status sw_prof_flush(sw_profile *p)
 {
     pthread_mutex_lock(&p->lock);
     if (writes(p))
-        flush(p, sw_clock_ns());
+        flush(p);
     const sw_status status = verdict(p);
     pthread_mutex_unlock(&p->lock);
     return status;
+}
+
+void sw_prof_end_status(sw_profile *p, const char *status, const char *why)
+{
+    pthread_mutex_lock(&p->lock);
+    snprintf(p->end_status, sizeof p->end_status, "%s", status);
+    snprintf(p->end_error, sizeof p->end_error, "%s", why != NULL ? why : "");
+    pthread_mutex_unlock(&p->lock);
 }
 
 sw_status sw_prof_destroy(sw_profile *p)
 {
     if (p == NULL)
         return SW_OK;
+    dismiss_clerk(p);
     if (writes(p)) {
         write_end(p);
-        flush(p, sw_clock_ns());
+        flush(p);
     }
     (void)stick(p, sw_file_close(p->file));
     p->file = NULL;
     const sw_status status = verdict(p);
     discard(p);
     return status;
-}
-
-void sw_prof_read(sw_profile *p, sw_prof_totals *out)
-{
-    pthread_mutex_lock(&p->lock);
-    *out = p->totals;
-    pthread_mutex_unlock(&p->lock);
 }
 
 /* ---- plans ------------------------------------------------------------------------------- */
@@ -307,14 +376,14 @@ static void put_plan_bytes(sw_json *j, const sw_prof_plan *x)
 void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
 {
     pthread_mutex_lock(&p->lock);
-    if (x->peak_bytes > p->totals.predicted_peak_bytes)
-        p->totals.predicted_peak_bytes = x->peak_bytes;
+    if (x->peak_bytes > p->predicted_peak_bytes)
+        p->predicted_peak_bytes = x->peak_bytes;
     if (!writes(p))
         return;
     sw_json *j = &p->json;
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "plan");
-    put_program(j, owner_index(p, x->owner), x->program);
+    put_program(j, x->exec, x->program);
     sw_json_put_string(j, "run", x->run);
     sw_json_key(j, "batch");
     if (x->batch >= 0)
@@ -373,7 +442,7 @@ void sw_prof_plan_end(sw_profile *p)
         sw_json_end(&p->json);
         sw_json_line(&p->json);
         (void)stick(p, p->json.status);
-        flush(p, sw_clock_ns());
+        flush(p);
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -383,11 +452,11 @@ void sw_prof_plan_end(sw_profile *p)
 static void count_step(sw_profile *p, const sw_prof_step *x)
 {
     if (strcmp(x->run, "eval") == 0)
-        p->totals.evaluations++;
+        p->evaluations++;
     else if (x->micro == 0)
-        p->totals.steps++;
-    if (x->peak_bytes > p->totals.measured_peak_bytes)
-        p->totals.measured_peak_bytes = x->peak_bytes;
+        p->steps++;
+    if (x->peak_bytes > p->measured_peak_bytes)
+        p->measured_peak_bytes = x->peak_bytes;
 }
 
 static void put_host(sw_profile *p, uint64_t now)
@@ -408,7 +477,7 @@ static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
     sw_json_put_u64(j, "step", x->step);
     if (x->micro > 0)
         sw_json_put_u64(j, "micro", x->micro);
-    put_program(j, owner_index(p, x->owner), x->program);
+    put_program(j, x->exec, x->program);
     sw_json_put_string(j, "run", x->run);
     sw_json_put_string(j, "mode", x->mode);
     sw_json_key(j, "loss");
@@ -437,6 +506,8 @@ static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
 
 void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
 {
+    if (p->file == NULL)
+        return;
     pthread_mutex_lock(&p->lock);
     count_step(p, x);
     if (writes(p)) {
@@ -453,7 +524,7 @@ static void write_witness(sw_profile *p, const sw_prof_witness *x, uint64_t now)
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "step");
     sw_json_put_u64(j, "step", x->step);
-    put_program(j, owner_index(p, x->owner), x->program);
+    put_program(j, x->exec, x->program);
     sw_json_put_string(j, "run", "witness");
     sw_json_put_string(j, "mode", "planned");
     sw_json_put_null(j, "loss");
@@ -480,8 +551,8 @@ static void write_witness(sw_profile *p, const sw_prof_witness *x, uint64_t now)
 void sw_prof_witness_record(sw_profile *p, const sw_prof_witness *x)
 {
     pthread_mutex_lock(&p->lock);
-    if (x->peak_bytes > p->totals.measured_peak_bytes)
-        p->totals.measured_peak_bytes = x->peak_bytes;
+    if (x->peak_bytes > p->measured_peak_bytes)
+        p->measured_peak_bytes = x->peak_bytes;
     if (writes(p)) {
         const uint64_t now = sw_clock_ns();
         write_witness(p, x, now);

@@ -1,9 +1,10 @@
 /* The profile: records of a training run, written as JSON Lines (README.md has the format).
  *
  * Everything is formatted into a buffer taken once, so that a step record calls no heap. The
- * buffer is written by the recording thread when it is full, after a plan, and so early that no
- * record waits longer than 100 ms for the file while steps go on at their present pace. Several
- * threads may record.
+ * buffer is written when it is full, after a plan, and so early that no record waits longer
+ * than 100 ms for the file: by the recording thread while steps go on, by a thread of the
+ * profile's own where they do not. Several threads may record. A profile belongs to the process
+ * that made it: a fork has the file, but not the thread.
  *
  * The first error of writing stays: later records are dropped, and flush and destroy return it.
  * Recording itself therefore never fails a step. */
@@ -25,14 +26,20 @@ const char *sw_prof_phase_name(int phase);
 
 /* Strings may be NULL; all are written at once and not kept. */
 typedef struct {
-    const char *path; /* NULL: count, write no file */
+    const char *path; /* NULL: write no file, and start no thread */
     const char *model, *device, *data, *command, *library;
     int64_t batch;
     uint64_t seed;
 } sw_prof_header;
 
 SW_MUST_USE sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header);
+/* The number of an exec that begins to record: 0, 1, 2 and so on. Its program numbers are its
+ * own. */
+uint32_t sw_prof_join(sw_profile *profile);
 SW_MUST_USE sw_status sw_prof_flush(sw_profile *profile);
+/* What the end record will say of the run: "done" until this is called, "interrupted" or
+ * "failed", and why (or NULL). Both are copied, `why` up to 511 bytes. */
+void sw_prof_end_status(sw_profile *profile, const char *status, const char *why);
 /* Writes the end record, closes, frees; the status says whether all records reached the file.
  * NULL is fine. */
 SW_MUST_USE sw_status sw_prof_destroy(sw_profile *profile);
@@ -42,10 +49,9 @@ typedef struct {
     uint64_t ns;
 } sw_prof_phase;
 
-/* A planned program. `owner` and `program` name it together: owners are told apart by address.
- */
+/* A planned program. `exec`, as sw_prof_join gave it, and `program` name it together. */
 typedef struct {
-    const void *owner;
+    uint32_t exec;
     uint32_t program;
     const char *run; /* "train" or "eval" */
     int64_t batch;   /* of the first input; -1: it has none */
@@ -77,7 +83,7 @@ void sw_prof_plan_end(sw_profile *profile);
 
 /* One measured run. */
 typedef struct {
-    const void *owner;
+    uint32_t exec;
     uint32_t program; /* SW_PROF_NONE: none */
     uint64_t step;    /* counted from 1 */
     uint32_t micro;   /* run of the step */
@@ -96,7 +102,7 @@ void sw_prof_step_record(sw_profile *profile, const sw_prof_step *step);
 
 /* One step under witnesses. */
 typedef struct {
-    const void *owner;
+    uint32_t exec;
     uint32_t program;
     uint64_t step;
     sw_prof_phase phase[SW_PROF_PHASES];
@@ -111,13 +117,5 @@ typedef struct {
     uint64_t ns;
 } sw_prof_witness;
 void sw_prof_witness_record(sw_profile *profile, const sw_prof_witness *witness);
-
-typedef struct {
-    uint64_t steps; /* train records, micro-batches counted once */
-    uint64_t evaluations;
-    size_t predicted_peak_bytes, measured_peak_bytes;
-    uint64_t writes; /* to the file */
-} sw_prof_totals;
-void sw_prof_read(sw_profile *profile, sw_prof_totals *out);
 
 #endif

@@ -21,9 +21,6 @@ static void listen(void *context, const sw_event *event)
         w->live = 0;
         break;
     case SW_EVENT_DENIED:
-        w->n_denied++;
-        w->denied_bytes = event->bytes;
-        break;
     case SW_EVENT_COMMIT:
         break;
     }

@@ -8,12 +8,10 @@
 #include "profiler/prof.h"
 
 typedef struct {
-    size_t base_bytes;   /* live all the time: model and batch slot */
-    size_t live, peak;   /* bytes of the arena: now, and at most in this phase */
-    int phase;           /* -1: outside a run */
-    uint64_t since;      /* the phase began */
-    uint64_t n_denied;   /* requests that the arena refused, ever */
-    size_t denied_bytes; /* of the last one */
+    size_t base_bytes; /* live all the time: model and batch slot */
+    size_t live, peak; /* bytes of the arena: now, and at most in this phase */
+    int phase;         /* -1: outside a run */
+    uint64_t since;    /* the phase began */
     sw_prof_phase phases[SW_PROF_PHASES]; /* of the last run */
 } sw_watch;
 

@@ -151,6 +151,22 @@ sw_status swi_own_gradient(sw_ctx *ctx, uint32_t *slot, uint32_t first_storage)
     return SW_OK;
 }
 
+/* A rule may set anything: what it gives for input i is added to others and read by updates. */
+static sw_status check_din(sw_ctx *ctx, const sw_op_desc *desc, int i, uint32_t input,
+                           sw_value din)
+{
+    char is[SWI_SHAPE_TEXT], wanted[SWI_SHAPE_TEXT];
+    const swi_value *given = swi_value_at(ctx, din);
+    if (given == NULL)
+        return ctx->status;
+    const sw_type *type = &value_of(ctx, input)->type;
+    if (given->type.dtype != type->dtype || !swi_same_shape(&given->type.shape, &type->shape))
+        SW_FAIL(SW_INVALID, "%s: rule: din[%d] is %s %s, the input is %s %s", desc->name, i,
+                sw_dtype_name(given->type.dtype), swi_shape_text(&given->type.shape, is),
+                sw_dtype_name(type->dtype), swi_shape_text(&type->shape, wanted));
+    return SW_OK;
+}
+
 static sw_status by_rule(session *s, const swi_node *node, const sw_op_desc *desc)
 {
     sw_ctx *ctx = s->ctx;
@@ -183,9 +199,12 @@ static sw_status by_rule(session *s, const swi_node *node, const sw_op_desc *des
                           .attrs = attrs,
                           .n_in = n_in};
     desc->rule(ctx, &rule);
-    for (int i = 0; i < n_in && ctx->status == SW_OK; i++)
-        if (wanted[i] && din[i].id != 0)
-            SW_TRY(contribute(s, ids[i], din[i].id - 1));
+    for (int i = 0; i < n_in && ctx->status == SW_OK; i++) {
+        if (!wanted[i] || din[i].id == 0)
+            continue;
+        SW_TRY(check_din(ctx, desc, i, ids[i], din[i]));
+        SW_TRY(contribute(s, ids[i], din[i].id - 1));
+    }
     return ctx->status;
 }
 
@@ -196,11 +215,11 @@ static sw_status gather(session *s, const swi_node *node, const sw_grad_desc *gr
     sw_ctx *ctx = s->ctx;
     *n = 0;
     for (int k = 0; k < grad->n_operands; k++) {
-        const uint32_t i = grad->operands[k] & 0x0fu;
-        const uint32_t kind = grad->operands[k] & 0xf0u;
+        const uint32_t i = SWI_OPERAND_INDEX(grad->operands[k]);
+        const uint32_t kind = SWI_OPERAND_KIND(grad->operands[k]);
         const uint32_t *ids = ctx->trace.operands + node->first;
         uint32_t id;
-        if (kind == 0x10u) {
+        if (kind == SW_IN(0)) {
             if (i >= node->n_in)
                 continue; /* an optional input that this op does not have */
             id = ids[i];
@@ -210,11 +229,9 @@ static sw_status gather(session *s, const swi_node *node, const sw_grad_desc *gr
                         swi_op(node->op)->name, i, node->n_out);
             id = ids[node->n_in + i];
         }
-        if (kind != 0x30u) {
-            ctx->trace.storages[ctx->trace.values[id].storage].declared_saved = true;
-        } else if (*grad_of(ctx, id) != SWI_NONE) {
+        if (kind == SW_DOUT(0) && *grad_of(ctx, id) != SWI_NONE) {
             id = swi_contiguous(ctx, *grad_of(ctx, id));
-        } else {
+        } else if (kind == SW_DOUT(0)) {
             swi_fill_attrs zero;
             swi_set_fill(&zero, &ctx->trace.values[id].type, 0.0f);
             SW_TRY(swi_apply(ctx, SW_OP_fill, NULL, 0, &zero, NULL, 0, NULL, &id));
@@ -231,8 +248,10 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
     sw_ctx *ctx = s->ctx;
     const sw_grad_desc *grad = &desc->grads[g];
     const swi_node node = ctx->trace.nodes[node_index];
-    uint32_t operands[SWI_MAX_OPERANDS], targets[4], into[4], outs[4];
-    sw_type types[4];
+    uint32_t operands[SWI_MAX_OPERANDS], targets[SWI_MAX_MAKES], into[SWI_MAX_MAKES];
+    uint32_t outs[SWI_MAX_MAKES];
+    bool again[SWI_MAX_MAKES] = {false}; /* its target has a gradient of this kernel already */
+    sw_type types[SWI_MAX_MAKES];
     uint32_t accumulate = 0;
     int n;
     _Alignas(16) unsigned char attrs[512];
@@ -245,8 +264,10 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
         targets[k] = ctx->trace.operands[node.first + grad->makes[k]];
         types[k] = ctx->trace.values[targets[k]].type;
         into[k] = SWI_NONE;
+        for (int j = 0; j < k; j++)
+            again[k] |= targets[j] == targets[k];
         uint32_t *slot = grad_of(ctx, targets[k]);
-        if (*slot != SWI_NONE) {
+        if (!again[k] && *slot != SWI_NONE) {
             SW_TRY(swi_own_gradient(ctx, slot, s->first_storage));
             into[k] = *slot;
             accumulate |= 1u << k;
@@ -263,7 +284,11 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
                                   .accumulate = accumulate};
     SW_TRY(swi_append(ctx, &args, outs));
     for (int k = 0; k < grad->n_makes; k++)
-        *grad_of(ctx, targets[k]) = outs[k];
+        if (!again[k])
+            *grad_of(ctx, targets[k]) = outs[k];
+    for (int k = 0; k < grad->n_makes; k++)
+        if (again[k])
+            SW_TRY(contribute(s, targets[k], outs[k]));
     return SW_OK;
 }
 

@@ -59,6 +59,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->budget = o->budget;
     e->seed = o->seed;
     e->profile = o->profile;
+    e->profile_number = o->profile != NULL ? sw_prof_join(o->profile) : 0;
     e->checks = o->checks != 0;
     e->op_clocks = o->op_clocks != 0;
     e->no_inplace = o->no_inplace != 0;
@@ -89,6 +90,9 @@ sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *given)
     SW_TRY(check_device(opts.device));
     if (opts.threads < 0 || opts.threads > 256)
         SW_FAIL(SW_INVALID, "%d threads: 1 to 256 are possible", opts.threads);
+    if (opts.op_clocks != 0 && opts.no_phases != 0)
+        SW_FAIL(SW_INVALID,
+                "op_clocks with no_phases: a run that reads no clock has none per op");
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_exec)));
     sw_exec *exec = block;
@@ -143,6 +147,8 @@ void sw_exec_destroy(sw_exec *exec)
 
 sw_status sw_budget_create(sw_budget **out, size_t bytes)
 {
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_budget_create: somewhere to put the budget is wanted");
     return sw_budget_new(out, bytes);
 }
 

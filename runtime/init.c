@@ -1,6 +1,7 @@
 /* Initialisers, by Philox: the same numbers on every machine for (seed, name). */
 #include "kernels/rng.h"
 #include "runtime/runtime_internal.h"
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,35 @@ typedef struct {
     init_kind kind;
     double a, b; /* constant; standard deviation; lower and upper bound */
 } init_rule;
+
+/* Numbers have a decimal point whatever the program's locale is: this thread's locale is "C"
+ * from enter to leave. The C locale is part of the C library; asking for it takes no memory. */
+typedef struct {
+    locale_t c, before;
+} c_locale;
+
+static c_locale enter_c(void)
+{
+    c_locale l = {newlocale(LC_ALL_MASK, "C", (locale_t)0), (locale_t)0};
+    if (l.c != (locale_t)0)
+        l.before = uselocale(l.c);
+    return l;
+}
+
+static void leave_c(c_locale l)
+{
+    if (l.c == (locale_t)0)
+        return;
+    (void)uselocale(l.before);
+    freelocale(l.c);
+}
+
+void swi_init_uniform(char *to, size_t bytes, double bound)
+{
+    const c_locale l = enter_c();
+    snprintf(to, bytes, "uniform:%.17g,%.17g", -bound, bound);
+    leave_c(l);
+}
 
 /* Read "name:numbers"; the number of them must match and nothing may follow. */
 static bool numbers_after(const char *text, const char *name, int n, double *out)
@@ -29,7 +59,7 @@ static bool numbers_after(const char *text, const char *name, int n, double *out
     return true;
 }
 
-static bool parse(const char *text, double fan_in, double fan_out, init_rule *out)
+static bool parse_rule(const char *text, double fan_in, double fan_out, init_rule *out)
 {
     double v[2] = {0, 0};
     if (strcmp(text, "zeros") == 0)
@@ -54,6 +84,14 @@ static bool parse(const char *text, double fan_in, double fan_out, init_rule *ou
     else
         return false;
     return true;
+}
+
+static bool parse(const char *text, double fan_in, double fan_out, init_rule *out)
+{
+    const c_locale l = enter_c();
+    const bool known = parse_rule(text, fan_in, fan_out, out);
+    leave_c(l);
+    return known;
 }
 
 sw_status swi_init_check(const char *init)

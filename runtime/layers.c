@@ -1,4 +1,5 @@
 /* Layers: open structs of parameter handles. */
+#include "alloc/size.h"
 #include "runtime/runtime_internal.h"
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 static void fan_in_rule(char *to, size_t bytes, int64_t fan_in)
 {
     const double bound = fan_in > 0 ? 1.0 / sqrt((double)fan_in) : 0.0;
-    snprintf(to, bytes, "uniform:%.17g,%.17g", -bound, bound);
+    swi_init_uniform(to, bytes, bound);
 }
 
 static void declare_pair(sw_model *model, const char *name, sw_shape shape, int64_t fan_in,
@@ -24,7 +25,7 @@ static void declare_pair(sw_model *model, const char *name, sw_shape shape, int6
 
 sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out)
 {
-    sw_linear layer;
+    sw_linear layer = {.reserved = {0}};
     declare_pair(model, name, SW_SHAPE(out, in), in, &layer.weight, &layer.bias);
     return layer;
 }
@@ -32,9 +33,25 @@ sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t o
 sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel)
 {
     sw_conv2d layer = {.stride = 1, .pad = 0};
-    declare_pair(model, name, SW_SHAPE(out, in, kernel, kernel), in * kernel * kernel,
-                 &layer.weight, &layer.bias);
+    int64_t fan_in;
+    /* A shape that is bad or too large is the declaration's to refuse. */
+    if (!sw_size_elements((int64_t[]){in, kernel, kernel}, 3, &fan_in))
+        fan_in = 0;
+    declare_pair(model, name, SW_SHAPE(out, in, kernel, kernel), fan_in, &layer.weight,
+                 &layer.bias);
     return layer;
+}
+
+/* What a newer header may give a meaning to must not be there. */
+static bool is_zero(sw_ctx *ctx, const char *what, const uint64_t *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (words[i] != 0) {
+            (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                              "%s: reserved words must be zero", what));
+            return false;
+        }
+    return true;
 }
 
 /* The name of a layer is that of its weight without the last part. */
@@ -50,7 +67,8 @@ static void layer_scope(sw_ctx *ctx, sw_param weight)
 
 sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x)
 {
-    if (sw_ctx_status(ctx) != SW_OK)
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_linear", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
         return (sw_value){0, 0};
     layer_scope(ctx, layer.weight);
     const sw_value none = {0, 0};
@@ -63,7 +81,8 @@ sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x)
 
 sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x)
 {
-    if (sw_ctx_status(ctx) != SW_OK)
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_conv2d", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
         return (sw_value){0, 0};
     layer_scope(ctx, layer.weight);
     const sw_value none = {0, 0};

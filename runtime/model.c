@@ -3,7 +3,6 @@
  * Entries keep their order of registration inside their role; each role is one contiguous
  * range, in the order of the list below, so that clones, checkpoints and exchanges are copies
  * of ranges. */
-#include "alloc/poison.h"
 #include "alloc/size.h"
 #include "runtime/runtime_internal.h"
 #include <stdarg.h>
@@ -67,12 +66,55 @@ sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format
     SW_FAIL(status, "%s", text);
 }
 
-static bool name_is_taken(const sw_model *model, const char *name)
+/* ---- one user at a time ------------------------------------------------------------------ */
+
+/* Reading takes a model too: what is const for the caller still has its mark. */
+static int *mark_of(const sw_model *model)
+{
+    return (int *)(uintptr_t)&model->busy;
+}
+
+sw_status swi_model_take(const sw_model *model)
+{
+    int free = 0;
+    if (!__atomic_compare_exchange_n(mark_of(model), &free, 1, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
+        SW_FAIL(SW_BUSY, "model %s is in use by a run or another thread", model->name);
+    return SW_OK;
+}
+
+void swi_model_give(const sw_model *model)
+{
+    __atomic_store_n(mark_of(model), 0, __ATOMIC_RELEASE);
+}
+
+/* ---- declarations ------------------------------------------------------------------------ */
+
+/* What users declare has one space of names; what optimizers and knobs add has another. */
+static bool is_declared(const swi_entry *entry)
+{
+    return entry->role == SWI_ROLE_PARAMETER || entry->role == SWI_ROLE_BUFFER ||
+           entry->role == SWI_ROLE_STATE;
+}
+
+static uint32_t find_declared(const sw_model *model, const char *name)
 {
     for (uint32_t i = 1; i < model->n_entries; i++)
-        if (strcmp(model->entries[i].name, name) == 0)
-            return true;
-    return false;
+        if (is_declared(&model->entries[i]) && strcmp(model->entries[i].name, name) == 0)
+            return i;
+    return 0;
+}
+
+static sw_status check_name(sw_model *model, const char *name)
+{
+    if (name == NULL || name[0] == '\0' || strlen(name) > SWI_MAX_NAME)
+        return swi_declare_fail(model, SW_INVALID,
+                                "model %s: a name of 1 to %d bytes is wanted", model->name,
+                                SWI_MAX_NAME);
+    if (find_declared(model, name) != 0)
+        return swi_declare_fail(model, SW_INVALID, "model %s: two entries are named '%s'",
+                                model->name, name);
+    return SW_OK;
 }
 
 static sw_status check_declaration(sw_model *model, const char *name, sw_dtype dtype,
@@ -82,18 +124,16 @@ static sw_status check_declaration(sw_model *model, const char *name, sw_dtype d
     if (model->fixed)
         return swi_declare_fail(model, SW_INVALID,
                                 "model %s: '%s' declared after the layout was fixed",
-                                model->name, name);
-    if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof model->entries[0].name)
-        return swi_declare_fail(model, SW_INVALID,
-                                "model %s: a name of 1 to 95 bytes is wanted", model->name);
-    if (name_is_taken(model, name))
-        return swi_declare_fail(model, SW_INVALID, "model %s: two entries are named '%s'",
-                                model->name, name);
+                                model->name, name != NULL ? name : "");
     if (shape->rank < 0 || shape->rank > SW_MAX_RANK ||
         !sw_size_elements(shape->dim, shape->rank, &n) || n == 0 ||
         !sw_size_mul((size_t)n, sw_dtype_bytes(dtype), bytes))
         return swi_declare_fail(model, SW_INVALID, "model %s: '%s' has a bad shape",
                                 model->name, name);
+    if (init != NULL && strlen(init) >= sizeof model->entries[0].init)
+        return swi_declare_fail(
+            model, SW_INVALID, "model %s: '%s': an initialiser of %zu bytes, at most %zu bytes",
+            model->name, name, strlen(init), sizeof model->entries[0].init - 1);
     if (init != NULL && swi_init_check(init) != SW_OK)
         return swi_declare_fail(model, SW_INVALID, "model %s: '%s': unknown initialiser '%s'",
                                 model->name, name, init);
@@ -138,9 +178,11 @@ static sw_param declare(sw_model *model, const char *name, swi_role role, sw_dty
     if (role != SWI_ROLE_STATE && dtype != SW_F32) {
         (void)swi_declare_fail(model, SW_UNSUPPORTED,
                                "model %s: '%s' is %s, only f32 can be trained", model->name,
-                               name, sw_dtype_name(dtype));
+                               name != NULL ? name : "", sw_dtype_name(dtype));
         return (sw_param){model, 0};
     }
+    if (model->declared == SW_OK && !model->fixed && check_name(model, name) != SW_OK)
+        return (sw_param){model, 0};
     return (sw_param){model, swi_model_entry(model, name, role, dtype, shape, init)};
 }
 
@@ -169,16 +211,17 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
-static swi_entry *entry_of(sw_param param)
+swi_entry *swi_entry_of(sw_param param)
 {
-    if (param.model == NULL || param.index == 0 || param.index >= param.model->n_entries)
+    if (param.model == NULL || param.index == 0 || param.index >= param.model->n_entries ||
+        !is_declared(&param.model->entries[param.index]))
         return NULL;
     return &param.model->entries[param.index];
 }
 
 void sw_param_freeze(sw_param param, int on)
 {
-    swi_entry *entry = entry_of(param);
+    swi_entry *entry = swi_entry_of(param);
     if (entry == NULL || entry->role != SWI_ROLE_PARAMETER)
         return;
     entry->frozen = on != 0;
@@ -191,11 +234,7 @@ void sw_param_freeze(sw_param param, int on)
 
 sw_param sw_param_find(sw_model *model, const char *name)
 {
-    if (model != NULL)
-        for (uint32_t i = 1; i < model->n_entries; i++)
-            if (strcmp(model->entries[i].name, name) == 0)
-                return (sw_param){model, i};
-    return (sw_param){model, 0};
+    return (sw_param){model, model != NULL && name != NULL ? find_declared(model, name) : 0};
 }
 
 static bool is_listed(const swi_entry *entry)
@@ -221,27 +260,24 @@ sw_param sw_param_at(sw_model *model, size_t i)
 
 const char *sw_param_name(sw_param param)
 {
-    const swi_entry *entry = entry_of(param);
+    const swi_entry *entry = swi_entry_of(param);
     return entry != NULL ? entry->name : "";
 }
 
 sw_shape sw_param_shape(sw_param param)
 {
-    const swi_entry *entry = entry_of(param);
+    const swi_entry *entry = swi_entry_of(param);
     return entry != NULL ? entry->shape : (sw_shape){0, {0}};
 }
 
 /* Knobs are a model's last range: one block of floats. */
-sw_knob sw_knob_new(sw_model *model, const char *name, float value)
+uint32_t swi_model_knob(sw_model *model, const char *name, float value)
 {
-    const sw_knob none = {model, UINT32_MAX};
-    if (model == NULL || name == NULL)
-        return none;
     if (model->fixed) {
         (void)swi_declare_fail(model, SW_INVALID,
                                "model %s: knob '%s' declared after the layout was fixed",
                                model->name, name);
-        return none;
+        return UINT32_MAX;
     }
     if (model->n_knobs == model->cap_knobs) {
         const size_t cap = model->cap_knobs == 0 ? 8 : 2 * model->cap_knobs;
@@ -250,14 +286,42 @@ sw_knob sw_knob_new(sw_model *model, const char *name, float value)
                            cap * sizeof *model->knobs) != SW_OK) {
             (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for knob '%s'",
                                    model->name, name);
-            return none;
+            return UINT32_MAX;
         }
         model->knobs = grown;
         model->cap_knobs = (uint32_t)cap;
     }
     snprintf(model->knobs[model->n_knobs].name, sizeof model->knobs->name, "%s", name);
     model->knobs[model->n_knobs].value = value;
-    return (sw_knob){model, model->n_knobs++};
+    return model->n_knobs++;
+}
+
+sw_knob sw_knob_find(sw_model *model, const char *name)
+{
+    if (model != NULL && name != NULL && name[0] != '\0')
+        for (uint32_t i = 0; i < model->n_knobs; i++)
+            if (strcmp(model->knobs[i].name, name) == 0)
+                return (sw_knob){model, i};
+    return (sw_knob){model, UINT32_MAX};
+}
+
+sw_knob sw_knob_new(sw_model *model, const char *name, float value)
+{
+    const sw_knob none = {model, UINT32_MAX};
+    if (model == NULL)
+        return none;
+    if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof model->knobs->name) {
+        (void)swi_declare_fail(model, SW_INVALID,
+                               "model %s: a knob's name of 1 to %zu bytes is wanted",
+                               model->name, sizeof model->knobs->name - 1);
+        return none;
+    }
+    if (sw_knob_find(model, name).index != UINT32_MAX) {
+        (void)swi_declare_fail(model, SW_INVALID, "model %s: two knobs are named '%s'",
+                               model->name, name);
+        return none;
+    }
+    return (sw_knob){model, swi_model_knob(model, name, value)};
 }
 
 void sw_knob_set(sw_knob knob, float value)
@@ -326,128 +390,25 @@ sw_status swi_model_layout(sw_model *model)
     return SW_OK;
 }
 
+/* Fix the layout of a model that the caller has not taken. */
+static sw_status lay_out(sw_model *model, const char *what)
+{
+    if (model == NULL)
+        SW_FAIL(SW_INVALID, "%s: a model is wanted", what);
+    SW_TRY(swi_model_take(model));
+    const sw_status status = swi_model_layout(model);
+    swi_model_give(model);
+    return status;
+}
+
 sw_status sw_model_bytes(sw_model *model, size_t *out)
 {
-    SW_TRY(swi_model_layout(model));
+    SW_TRY(lay_out(model, "sw_model_bytes"));
     *out = model->bytes;
     return SW_OK;
 }
 
 uint64_t sw_model_layout_hash(sw_model *model)
 {
-    return swi_model_layout(model) == SW_OK ? model->layout_hash : 0;
-}
-
-sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
-{
-    SW_TRY(swi_model_layout(model));
-    if (model->arena != NULL)
-        return SW_OK;
-    sw_store *store;
-    SW_TRY(sw_store_host_create(&store, model->bytes > 0 ? model->bytes : SW_ALIGN));
-    const sw_arena_opts opts = {.label = model->name, .store = store, .budget = exec->budget};
-    sw_arena *arena;
-    sw_status status = sw_arena_create(&arena, &opts);
-    if (status != SW_OK) {
-        sw_store_destroy(store);
-        return status;
-    }
-    status = sw_arena_grow(arena, model->bytes, false);
-    if (status != SW_OK) {
-        sw_arena_destroy(arena);
-        return status;
-    }
-    model->arena = arena;
-    return SW_OK;
-}
-
-static sw_status initialise(sw_model *model, uint64_t seed)
-{
-    memset(model->base, 0, model->bytes);
-    for (uint32_t i = 1; i < model->n_entries; i++) {
-        const swi_entry *e = &model->entries[i];
-        if (e->dtype != SW_F32 || strcmp(e->init, "zeros") == 0)
-            continue;
-        SW_TRY(swi_init_values((float *)(void *)(model->base + e->offset),
-                               (int64_t)(e->bytes / sizeof(float)), &e->shape, e->init, seed,
-                               e->name));
-    }
-    float *knobs = (float *)(void *)(model->base + model->entries[model->knob_entry].offset);
-    for (uint32_t i = 0; i < model->n_knobs; i++)
-        knobs[i] = model->knobs[i].value;
-    return SW_OK;
-}
-
-sw_status sw_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
-{
-    if (model == NULL || exec == NULL)
-        SW_FAIL(SW_INVALID, "sw_model_ready: a model and an exec are wanted");
-    SW_TRY(swi_model_reserve(model, exec));
-    SW_TRY(sw_arena_grow(model->arena, model->bytes, true));
-    model->base = sw_arena_base(model->arena);
-    sw_unpoison(model->base, model->bytes);
-    SW_TRY(initialise(model, seed));
-    model->ready = true;
-    model->damaged = false;
-    return SW_OK;
-}
-
-sw_status sw_model_copy(sw_model *to, const sw_model *from)
-{
-    if (to == NULL || from == NULL || !to->ready || !from->ready)
-        SW_FAIL(SW_INVALID, "sw_model_copy: both models must be ready");
-    if (to->layout_hash != from->layout_hash || to->bytes != from->bytes)
-        SW_FAIL(SW_INVALID, "sw_model_copy: %s and %s have different layouts", to->name,
-                from->name);
-    if (from->damaged)
-        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
-                from->name);
-    if (to == from)
-        return SW_OK;
-    memcpy(to->base, from->base, to->bytes);
-    memcpy(to->knobs, from->knobs, to->n_knobs * sizeof *to->knobs);
-    to->damaged = false;
-    return SW_OK;
-}
-
-/* The bytes of an entry, checked against what the caller offers. */
-static sw_status entry_bytes(sw_param param, size_t bytes, const char *what, swi_entry **out)
-{
-    swi_entry *entry = entry_of(param);
-    if (entry == NULL)
-        SW_FAIL(SW_INVALID, "%s: no such parameter", what);
-    if (!param.model->ready)
-        SW_FAIL(SW_INVALID, "%s: model %s is not ready", what, param.model->name);
-    if (bytes != entry->bytes)
-        SW_FAIL(SW_INVALID, "%s: '%s' has %zu bytes, not %zu", what, entry->name, entry->bytes,
-                bytes);
-    *out = entry;
-    return SW_OK;
-}
-
-sw_status sw_param_read(sw_param param, void *to, size_t bytes)
-{
-    swi_entry *entry;
-    SW_TRY(entry_bytes(param, bytes, "sw_param_read", &entry));
-    memcpy(to, param.model->base + entry->offset, bytes);
-    return SW_OK;
-}
-
-sw_status sw_param_write(sw_param param, const void *from, size_t bytes)
-{
-    swi_entry *entry;
-    SW_TRY(entry_bytes(param, bytes, "sw_param_write", &entry));
-    memcpy(param.model->base + entry->offset, from, bytes);
-    return SW_OK;
-}
-
-sw_status sw_param_gradient(sw_param param, void *to, size_t bytes)
-{
-    swi_entry *entry;
-    SW_TRY(entry_bytes(param, bytes, "sw_param_gradient", &entry));
-    if (entry->kept == SWI_NONE)
-        SW_FAIL(SW_INVALID, "sw_param_gradient: no optimizer keeps the gradient of '%s'",
-                entry->name);
-    memcpy(to, param.model->base + param.model->entries[entry->kept].offset, bytes);
-    return SW_OK;
+    return lay_out(model, "sw_model_layout_hash") == SW_OK ? model->layout_hash : 0;
 }

@@ -4,8 +4,8 @@
  * differences of the reference along random directions, both with each instruction set that
  * this machine has; then the same bits from three threads, from immediate mode, in evaluation,
  * from slices, with and without in-place results, and in memory where dead bytes are NaN;
- * gradients that add up when the op is used twice, and that do not depend on which of the
- * others are wanted; and the bytes that are kept for backward. */
+ * gradients that add up when the op is used twice or one value is several inputs, and that do
+ * not depend on which of the others are wanted; and the bytes that are kept for backward. */
 #include "kernels/rng.h"
 #include "runtime/op_check.h"
 #include <math.h>
@@ -161,6 +161,35 @@ static void near(swi_check *c, const char *what, int input, const float *a, cons
                       (double)b[at] + (more != NULL ? (double)more[at] : 0.0));
 }
 
+/* One value for several inputs: its gradient is the sum of what they get when they are several
+ * values with the same numbers. */
+static sw_status check_one(swi_check *c)
+{
+    const uint32_t train = SWI_CHECK_TRAIN | SWI_CHECK_EQUAL;
+    swi_check_result equal, one;
+    bool any = false;
+    for (int i = 0; i < c->n_in; i++)
+        any |= swi_check_twin(c, i) != i;
+    if (!any)
+        return SW_OK;
+    SW_TRY(swi_check_run(c, c->plain, train, -1, &equal));
+    SW_TRY(swi_check_run(c, c->plain, train | SWI_CHECK_ONE, -1, &one));
+    for (int i = 0; i < c->n_in; i++) {
+        const float *more = NULL;
+        if (!c->in[i].wanted || swi_check_twin(c, i) != i)
+            continue;
+        for (int k = i + 1; k < c->n_in; k++) {
+            if (swi_check_twin(c, k) != i)
+                continue;
+            for (int64_t e = 0; more != NULL && e < c->in[i].n; e++)
+                equal.grad[k][e] += more[e];
+            more = equal.grad[k];
+        }
+        near(c, "one value for several inputs", i, one.grad[i], equal.grad[i], more);
+    }
+    return SW_OK;
+}
+
 static sw_status check_sums(swi_check *c, const swi_check_result *base)
 {
     swi_check_result both, second;
@@ -241,6 +270,7 @@ static sw_status check_case(swi_check *c)
     SW_TRY(swi_check_program(c, c->plain, train | made, &base));
     SW_TRY(check_gradients(c, &base));
     SW_TRY(swi_check_program(c, c->apart, train | made, &base));
+    SW_TRY(check_one(c));
     return check_sums(c, &base);
 }
 

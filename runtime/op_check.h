@@ -63,7 +63,9 @@ enum {
     SWI_CHECK_SLICED = 8,  /* each input is a slice of something larger */
     SWI_CHECK_TWICE = 16,  /* the op is used twice on the same inputs */
     SWI_CHECK_SECOND = 32, /* with the second weights */
-    SWI_CHECK_NOW = 64     /* immediate mode */
+    SWI_CHECK_NOW = 64,    /* immediate mode */
+    SWI_CHECK_EQUAL = 128, /* inputs of one type have the numbers of the first of them */
+    SWI_CHECK_ONE = 256    /* and are the first of them: one value for several inputs */
 };
 
 /* What one run leaves, in memory of the case. */
@@ -97,7 +99,10 @@ sw_status swi_check_reference(swi_check *c, double *const *in, double **out);
 
 sw_status swi_check_call_fill(swi_check *c, uint32_t flags, int alone, swi_check_call *call);
 /* The model as every run finds it: inputs written, nothing kept. */
-sw_status swi_check_model_fill(swi_check *c, sw_exec *exec);
+sw_status swi_check_model_fill(swi_check *c, sw_exec *exec, uint32_t flags);
+/* The first of the wanted inputs that have input i's type and layout; i where there is none
+ * before it. */
+int swi_check_twin(const swi_check *c, int i);
 sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, int alone,
                         swi_check_result *out);
 sw_status swi_check_result_take(swi_check *c, swi_check_result *out);

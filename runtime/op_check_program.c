@@ -73,9 +73,10 @@ static void mark(const swi_check *c, const swi_trace *t, unsigned char *marks)
             continue;
         const sw_grad_desc *grad = &c->desc->grads[t->nodes[n].grad];
         for (int k = 0; k < grad->n_operands; k++) {
-            const uint32_t i = grad->operands[k] & 0x0fu, kind = grad->operands[k] & 0xf0u;
-            const bool input = kind == 0x10u;
-            if (kind == 0x30u || i >= (input ? f->n_in : f->n_out))
+            const uint32_t i = SWI_OPERAND_INDEX(grad->operands[k]);
+            const uint32_t kind = SWI_OPERAND_KIND(grad->operands[k]);
+            const bool input = kind == SW_IN(0);
+            if (kind == SW_DOUT(0) || i >= (input ? f->n_in : f->n_out))
                 continue;
             const uint32_t value = t->operands[f->first + (input ? i : f->n_in + i)];
             marks[root_of(t, t->values[value].storage)] |= NAMED;
@@ -257,7 +258,7 @@ static sw_status serve(swi_check *c, swi_program *p, prison *x, uint32_t flags,
     swi_check_call call;
     const swi_hooks hooks = {x, before_op, after_op};
     SW_TRY(swi_check_call_fill(c, flags, -1, &call));
-    SW_TRY(swi_check_model_fill(c, c->plain));
+    SW_TRY(swi_check_model_fill(c, c->plain, flags));
     memset(x->memory, 0xff, p->height);
     memset(x->shadow, 0xff, p->height);
     swi_bases(c->plain, &call.args, base);

@@ -1,5 +1,6 @@
 /* The step function around the op under test, built from public ops, and one run of it. */
 #include "runtime/op_check.h"
+#include "runtime/ops/ops.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,16 @@ static int input_of_weight(const swi_check *c, uint32_t flags, int output, int u
     for (int k = 0; k < output; k++)
         n += c->out[k].type.dtype == SW_F32 ? uses : 0;
     return n + use;
+}
+
+int swi_check_twin(const swi_check *c, int i)
+{
+    const swi_check_operand *o = &c->in[i];
+    for (int k = 0; k < i && o->wanted; k++)
+        if (c->in[k].wanted && c->in[k].layout == o->layout &&
+            swi_same_shape(&c->in[k].type.shape, &o->type.shape))
+            return k;
+    return i;
 }
 
 static sw_value operand(sw_ctx *ctx, const swi_check_use *u, int i)
@@ -44,8 +55,10 @@ static sw_value use_once(sw_ctx *ctx, const swi_check_use *u, int use)
 {
     const swi_check *c = u->check;
     sw_value in[SWI_CHECK_INPUTS], out[SWI_CHECK_OUTPUTS], loss = {0, 0};
-    for (int i = 0; i < c->n_in; i++)
-        in[i] = operand(ctx, u, i);
+    for (int i = 0; i < c->n_in; i++) {
+        const int twin = (u->flags & SWI_CHECK_ONE) != 0 ? swi_check_twin(c, i) : i;
+        in[i] = twin < i ? in[twin] : operand(ctx, u, i);
+    }
     sw_op_apply_all(ctx, c->id, in, c->n_in, c->spec->attrs, out);
     for (int i = 0; i < c->desc->n_out && sw_ctx_status(ctx) == SW_OK; i++) {
         char name[32];
@@ -117,13 +130,13 @@ sw_status swi_check_call_fill(swi_check *c, uint32_t flags, int alone, swi_check
         .mode = (flags & SWI_CHECK_TRAIN) != 0 ? SW_TRAIN : SW_EVAL,
         .immediate = (flags & SWI_CHECK_NOW) != 0,
         /* `user` may be at the same address for another use: the variant tells them apart. */
-        .variant = flags | (uint64_t)(alone + 1) << 8 | (uint64_t)c->index << 24,
+        .variant = flags | (uint64_t)(alone + 1) << 16 | (uint64_t)c->index << 24,
         .step = 3,
         .run = 1};
     return SW_OK;
 }
 
-sw_status swi_check_model_fill(swi_check *c, sw_exec *exec)
+sw_status swi_check_model_fill(swi_check *c, sw_exec *exec, uint32_t flags)
 {
     if (c->model == NULL)
         return SW_OK;
@@ -132,7 +145,8 @@ sw_status swi_check_model_fill(swi_check *c, sw_exec *exec)
         const swi_check_operand *o = &c->in[i];
         if (!o->wanted)
             continue;
-        SW_TRY(sw_param_write(o->param, o->data, (size_t)o->n * sizeof(float)));
+        const int twin = (flags & SWI_CHECK_EQUAL) != 0 ? swi_check_twin(c, i) : i;
+        SW_TRY(sw_param_write(o->param, c->in[twin].data, (size_t)o->n * sizeof(float)));
         SW_TRY(sw_param_write(o->wide_param, o->wide, (size_t)o->wide_n * sizeof(float)));
     }
     return SW_OK;
@@ -178,7 +192,8 @@ sw_status swi_check_read_gradients(swi_check *c, uint32_t flags, int alone, swi_
 {
     for (int i = 0; (flags & SWI_CHECK_TRAIN) != 0 && i < c->n_in; i++) {
         const swi_check_operand *o = &c->in[i];
-        if (!o->wanted || (alone >= 0 && alone != i))
+        if (!o->wanted || (alone >= 0 && alone != i) ||
+            ((flags & SWI_CHECK_ONE) != 0 && swi_check_twin(c, i) != i))
             continue;
         if ((flags & SWI_CHECK_SLICED) == 0) {
             SW_TRY(sw_param_gradient(o->param, r->grad[i], (size_t)o->n * sizeof(float)));
@@ -205,7 +220,7 @@ sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, int alone,
     swi_check_call call;
     SW_TRY(swi_check_result_take(c, r));
     SW_TRY(swi_check_call_fill(c, flags, alone, &call));
-    SW_TRY(swi_check_model_fill(c, exec));
+    SW_TRY(swi_check_model_fill(c, exec, flags));
     SW_TRY(sw_run(exec, &call.args));
     for (int i = 0; (flags & SWI_CHECK_GIVE) != 0 && i < c->desc->n_out; i++) {
         char name[32];

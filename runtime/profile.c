@@ -35,9 +35,29 @@ sw_status sw_profile_flush(sw_profile *profile)
     return sw_prof_flush(profile);
 }
 
+void sw_profile_end_status(sw_profile *profile, sw_status status, const char *why)
+{
+    if (profile != NULL)
+        sw_prof_end_status(profile,
+                           status == SW_OK        ? "done"
+                           : status == SW_STOPPED ? "interrupted"
+                                                  : "failed",
+                           why);
+}
+
 sw_status sw_profile_destroy(sw_profile *profile)
 {
     return sw_prof_destroy(profile);
+}
+
+sw_status sw_exec_set_profile(sw_exec *exec, sw_profile *profile)
+{
+    if (exec == NULL || profile == NULL || exec->profile != NULL)
+        SW_FAIL(SW_INVALID,
+                "sw_exec_set_profile: a profile and an exec without one are wanted");
+    exec->profile = profile;
+    exec->profile_number = sw_prof_join(profile);
+    return SW_OK;
 }
 
 static void copy_phases(sw_prof_phase *to, const sw_phase_info *from)
@@ -58,7 +78,7 @@ static void begin_plan(const sw_exec *exec, const sw_run_args *args, const swi_p
     sw_plan_info info = {.size = sizeof info};
     swi_plan_info(p, args->data_bytes, &info);
     const bool batched = args->n_inputs > 0 && args->inputs[0].shape.rank > 0;
-    sw_prof_plan plan = {.owner = exec,
+    sw_prof_plan plan = {.exec = exec->profile_number,
                          .program = p->id,
                          .run = run_name(args),
                          .batch = batched ? args->inputs[0].shape.dim[0] : -1,
@@ -191,15 +211,17 @@ sw_status swi_profile_step(sw_exec *exec, const sw_run_args *args)
     if (planned)
         SW_TRY(swi_profile_plan(exec, args, exec->last));
     const bool clocked = planned && exec->op_clocks;
-    sw_prof_step record = {.owner = exec,
+    const bool counted = !planned || !exec->no_phases; /* else nobody looked: as planned */
+    sw_prof_step record = {.exec = exec->profile_number,
                            .program = planned ? exec->last->id : SW_PROF_NONE,
                            .step = args->step + 1,
                            .micro = args->run,
                            .run = run_name(args),
                            .mode = planned ? "planned" : "immediate",
-                           .measured_by = "arena",
+                           .measured_by = counted ? "arena" : "plan",
                            .loss = loss_of(exec),
-                           .peak_bytes = info->peak_bytes,
+                           .peak_bytes =
+                               counted ? info->peak_bytes : exec->last->info.peak_bytes,
                            .arena_bytes = info->arena_bytes,
                            .model_bytes = info->model_bytes,
                            .allocations = info->allocations,
@@ -207,7 +229,7 @@ sw_status swi_profile_step(sw_exec *exec, const sw_run_args *args)
                            .warm = info->warm != 0,
                            .op_ns = clocked ? exec->op_ns : NULL,
                            .n_ops = clocked ? exec->last->n_ops : 0};
-    copy_phases(record.phase, info->phase);
+    copy_phases(record.phase, counted ? info->phase : exec->last->info.phase);
     sw_prof_step_record(exec->profile, &record);
     return SW_OK;
 }
@@ -221,7 +243,7 @@ sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_progra
     for (int i = 0; i < 4; i++)
         verdict[i] = (which >> i & 1u) != 0 ? (int)(info->agreed >> i & 1u) : -1;
     const bool access = (which & SW_WITNESS_ACCESS) != 0;
-    sw_prof_witness record = {.owner = exec,
+    sw_prof_witness record = {.exec = exec->profile_number,
                               .program = p->id,
                               .step = args->step + 1,
                               .peak_bytes = access ? info->peak_bytes : 0,

@@ -106,7 +106,7 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
                     "sw_model_load or sw_model_ready first",
                     a->models[i]->name);
         if (!a->models[i]->ready)
-            SW_TRY(sw_model_ready(a->models[i], exec, exec->seed));
+            SW_TRY(swi_model_ready(a->models[i], exec, exec->seed));
     }
     return SW_OK;
 }

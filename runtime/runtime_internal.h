@@ -18,6 +18,7 @@
 #define SWI_MAX_MODELS 16
 #define SWI_MAX_INPUTS 16
 #define SWI_MAX_OPERANDS 40 /* inputs of one op (concat takes 32), outputs included */
+#define SWI_MAX_MAKES 8     /* gradients of one kernel */
 #define SWI_MAX_SCOPE 192
 
 /* One list of roles; reports use these names. */
@@ -49,8 +50,9 @@ enum {
 
 /* ---- models ------------------------------------------------------------------------------ */
 
+#define SWI_MAX_NAME 95 /* of what users declare; entries of our own add a suffix to it */
 typedef struct {
-    char name[96];
+    char name[SWI_MAX_NAME + 17];
     swi_role role; /* parameter, buffer, state, optimizer_state, gradient (kept), knob block */
     sw_dtype dtype;
     sw_shape shape;
@@ -61,6 +63,7 @@ typedef struct {
     uint32_t optimizer; /* index of the owner; SWI_NONE */
     uint32_t group;     /* parameter group of the owner */
     uint32_t kept;      /* entry of the kept gradient; SWI_NONE */
+    uint32_t kept_flag; /* its element of the owner's flags */
     uint32_t state[2];  /* entries of the optimizer's state; SWI_NONE */
 } swi_entry;
 
@@ -76,13 +79,14 @@ struct sw_optimizer {
     uint32_t n_groups;
     uint32_t lr_knob[16];
     float weight_decay[16];
-    uint32_t tick; /* entry of the step scalars (f64[2]); SWI_NONE */
-    uint32_t flag; /* entry: 1 when kept gradients hold something (f32); SWI_NONE */
+    uint32_t tick;   /* entry of the step scalars (f64[2]); SWI_NONE */
+    uint32_t n_kept; /* parameters whose gradients are kept */
+    uint32_t flags;  /* entry (f32, n_kept): 1 where a kept gradient waits for an update */
 };
 
 typedef struct {
-    char name[48];
-    float value; /* as set; the arena's copy is what runs read */
+    char name[48]; /* "": an optimizer's rate, found by sw_optimizer_lr alone */
+    float value;   /* as set; the arena's copy is what runs read */
 } swi_knob;
 
 struct sw_model {
@@ -100,7 +104,7 @@ struct sw_model {
     bool fixed; /* laid out: nothing can be declared any more */
     bool ready;
     bool damaged; /* a run failed after an update: refuse until restored */
-    int busy;     /* atomic: a run is using it */
+    int busy;     /* atomic: a run or a call is using it */
     size_t bytes; /* of the arena */
     size_t role_bytes[SWI_ROLE_COUNT];
     uint64_t layout_hash, frozen_hash;
@@ -108,21 +112,37 @@ struct sw_model {
     unsigned char *base; /* of the arena; NULL before ready */
 };
 
+/* Own the model for a run or a call, SW_BUSY when somebody else does; give it back. What
+ * follows wants a model that the caller has taken. */
+sw_status swi_model_take(const sw_model *model);
+void swi_model_give(const sw_model *model);
 sw_status swi_model_layout(sw_model *model); /* fixes it; idempotent */
 /* Create the arena and charge the budget of the exec without touching memory. */
 sw_status swi_model_reserve(sw_model *model, sw_exec *exec);
+sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed);
+/* What a handle names; NULL for none and for what the library keeps for itself. */
+swi_entry *swi_entry_of(sw_param param);
 uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
                          sw_shape shape, const char *init); /* 0 on a kept error */
+/* One float more in the block of knobs; UINT32_MAX on a kept error. */
+uint32_t swi_model_knob(sw_model *model, const char *name, float value);
 sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format, ...)
     SW_PRINTF(3, 4);
 sw_status swi_init_values(float *to, int64_t n, const sw_shape *shape, const char *init,
                           uint64_t seed, const char *name);
 sw_status swi_init_check(const char *init);
+/* "uniform:-B,B" with all digits and a decimal point, whatever the locale. */
+void swi_init_uniform(char *to, size_t bytes, double bound);
 
 /* ---- ops --------------------------------------------------------------------------------- */
 
 const sw_op_desc *swi_op(uint32_t id);
 uint32_t swi_op_count(void);
+/* What only optimizers append: it writes into models. */
+bool swi_op_is_private(uint32_t id);
+/* An operand of a gradient kernel: SW_IN, SW_OUT or SW_DOUT of an index. */
+#define SWI_OPERAND_KIND(operand) (0xff00u & (uint32_t)(operand))
+#define SWI_OPERAND_INDEX(operand) (0x00ffu & (uint32_t)(operand))
 
 /* ---- traces ------------------------------------------------------------------------------ */
 
@@ -139,8 +159,7 @@ typedef struct {
     sw_phase phase; /* of its birth */
     uint32_t layer; /* strings */
     uint32_t name;
-    bool pinned;         /* lives to the end of the run: metrics and outputs */
-    bool declared_saved; /* some gradient kernel of its op's save policy names it */
+    bool pinned; /* lives to the end of the run: metrics and outputs */
 } swi_storage;
 
 typedef struct {
@@ -248,6 +267,8 @@ sw_status swi_stick(sw_ctx *ctx, sw_status status); /* keeps the first, with the
 swi_value *swi_value_at(sw_ctx *ctx, sw_value v);   /* NULL and an error for a bad handle */
 sw_value swi_handle(const sw_ctx *ctx, uint32_t id);
 uint32_t swi_model_value(sw_ctx *ctx, sw_model *model, uint32_t entry);
+/* One element of an f32 entry: a scalar on the entry's bytes, at its present version. */
+uint32_t swi_model_element(sw_ctx *ctx, sw_model *model, uint32_t entry, uint32_t index);
 uint32_t swi_knob_value(sw_ctx *ctx, sw_knob knob);
 /* The step function has returned: append what sw_assign left to be written. */
 sw_status swi_write_states(sw_ctx *ctx);
@@ -369,6 +390,7 @@ struct sw_exec {
     sw_budget *budget;
     uint64_t seed;
     sw_profile *profile;
+    uint32_t profile_number; /* as sw_prof_join gave it */
     bool checks, op_clocks, no_inplace, no_phases;
     uint32_t max_programs;
     sw_arena *arena;
@@ -383,7 +405,6 @@ struct sw_exec {
     uint64_t clock;
     uint32_t next_program_id;
     int busy;
-    bool broken;        /* after a device fault */
     bool reset_pending; /* outputs of the last run are still in the arena */
     swi_program *last;  /* of the last run */
     bool last_immediate;

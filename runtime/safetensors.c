@@ -1,7 +1,8 @@
 /* Parameters and buffers to and from a safetensors file: 8 bytes with the header's length
  * (little endian), the header (safetensors_header.c), the data without holes.
  *
- * Saving writes PATH.tmp, has it synced, and renames it: PATH is the old file or the new one.
+ * Saving writes PATH.tmp, has it synced, and renames it: PATH is the old file or the new one,
+ * with the mode that it had.
  * What is no regular file is written in place. Loading checks the whole header and has all
  * bytes in memory before the model changes. */
 #include "alloc/mem.h"
@@ -63,8 +64,6 @@ static sw_status check_savable(const sw_model *model)
     if (model->damaged)
         SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
                 model->name);
-    if (__atomic_load_n(&model->busy, __ATOMIC_ACQUIRE))
-        SW_FAIL(SW_BUSY, "model %s is in use by another thread", model->name);
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *entry = &model->entries[i];
         if (is_saved(entry) &&
@@ -142,7 +141,9 @@ static sw_status save_by(const sw_model *model, const char *path, const char *te
 {
     sw_file *file;
     SW_TRY(sw_file_open(&file, temporary, SW_FILE_WRITE));
-    sw_status status = write_all(model, file, header, bytes);
+    sw_status status = sw_file_take_mode(file, path); /* before a byte of it can be read */
+    if (status == SW_OK)
+        status = write_all(model, file, header, bytes);
     if (status == SW_OK)
         status = sw_file_close(file);
     else
@@ -152,10 +153,8 @@ static sw_status save_by(const sw_model *model, const char *path, const char *te
     return status == SW_OK ? SW_OK : give_up(status, temporary);
 }
 
-sw_status sw_model_save(const sw_model *model, const char *path)
+static sw_status save(const sw_model *model, const char *path)
 {
-    if (model == NULL || path == NULL || path[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_model_save: a model and a path are wanted");
     SW_TRY(check_savable(model));
     swi_st_text text = {NULL, 0};
     write_header(model, &text);
@@ -170,6 +169,16 @@ sw_status sw_model_save(const sw_model *model, const char *path)
                                  ? save_by(model, path, temporary, text.to, header_bytes)
                                  : save_into(model, path, text.to, header_bytes);
     sw_heap_free(block, SW_HEAP_FILES, header_bytes + name_bytes);
+    return status;
+}
+
+sw_status sw_model_save(const sw_model *model, const char *path)
+{
+    if (model == NULL || path == NULL || path[0] == '\0')
+        SW_FAIL(SW_INVALID, "sw_model_save: a model and a path are wanted");
+    SW_TRY(swi_model_take(model));
+    const sw_status status = save(model, path);
+    swi_model_give(model);
     return status;
 }
 
@@ -346,6 +355,17 @@ static sw_status check_header(check *c, sw_file *file, size_t bytes)
     return status == SW_OK ? check_cover(c) : status;
 }
 
+/* What the file does not hold is half written in a damaged model: it begins anew, as
+ * sw_model_ready leaves it (zeros; knobs are not written by runs). */
+static void begin_anew(sw_model *model)
+{
+    for (uint32_t i = 1; i < model->n_entries; i++) {
+        const swi_entry *entry = &model->entries[i];
+        if (!is_saved(entry) && entry->role != SWI_ROLE_KNOB)
+            memset(model->base + entry->offset, 0, entry->bytes);
+    }
+}
+
 /* The only step that changes the model, after the last one that can fail. */
 static sw_status take_data(const check *c, sw_model *model, sw_file *file)
 {
@@ -359,6 +379,8 @@ static sw_status take_data(const check *c, sw_model *model, sw_file *file)
             memcpy(model->base + entry->offset, (const char *)data + c->pieces[i].begin,
                    entry->bytes);
         }
+        if (model->damaged)
+            begin_anew(model);
         model->damaged = false;
     }
     sw_heap_free(data, SW_HEAP_FILES, bytes);
@@ -381,22 +403,23 @@ static sw_status load_from(sw_model *model, sw_file *file)
     return status;
 }
 
+static sw_status load(sw_model *model, const char *path)
+{
+    if (!model->ready)
+        SW_FAIL(SW_INVALID, "sw_model_load: model %s is not ready", model->name);
+    sw_file *file;
+    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
+    const sw_status status = load_from(model, file);
+    sw_file_drop(file); /* nothing was written: closing has nothing to say */
+    return status;
+}
+
 sw_status sw_model_load(sw_model *model, const char *path)
 {
     if (model == NULL || path == NULL || path[0] == '\0')
         SW_FAIL(SW_INVALID, "sw_model_load: a model and a path are wanted");
-    if (!model->ready)
-        SW_FAIL(SW_INVALID, "sw_model_load: model %s is not ready", model->name);
-    int free = 0;
-    if (!__atomic_compare_exchange_n(&model->busy, &free, 1, false, __ATOMIC_ACQUIRE,
-                                     __ATOMIC_RELAXED))
-        SW_FAIL(SW_BUSY, "model %s is in use by another thread", model->name);
-    sw_file *file;
-    sw_status status = sw_file_open(&file, path, SW_FILE_READ);
-    if (status == SW_OK) {
-        status = load_from(model, file);
-        sw_file_drop(file); /* nothing was written: closing has nothing to say */
-    }
-    __atomic_store_n(&model->busy, 0, __ATOMIC_RELEASE);
+    SW_TRY(swi_model_take(model));
+    const sw_status status = load(model, path);
+    swi_model_give(model);
     return status;
 }

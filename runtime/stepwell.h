@@ -11,8 +11,11 @@
  * step function ops return handles instead: the first error stays in the ctx, later ops do
  * nothing, and sw_run returns it.
  *
- * Option structs begin with their own size, zero means default, and fields are only ever
- * appended. */
+ * Structs that may grow begin with their own size, which the caller sets; zero means default,
+ * and fields are only ever appended. One rule for all, options, descriptors and results: a size
+ * of 1 to 4096 is accepted, fields past it have their default and are not written, and fields
+ * that this library does not know yet are ignored. Structs that stand in arrays or are passed
+ * by value have reserved words instead, which must be zero. */
 #ifndef STEPWELL_H
 #define STEPWELL_H
 
@@ -91,23 +94,29 @@ SW_API void sw_budget_destroy(sw_budget *budget);
 
 typedef struct {
     size_t size;
-    const char *device; /* "cpu" (default); others answer SW_UNSUPPORTED or SW_DEVICE by name */
+    const char *device; /* "cpu" (default); "cuda" and "sim" answer SW_DEVICE, others SW_INVALID
+                         */
     int threads;        /* 1..256; 0: 1. The same bits for every number */
     sw_budget *budget;  /* NULL: none. Borrowed, must outlive the exec */
     uint64_t seed;      /* of random ops */
     sw_profile *profile; /* NULL: none. Borrowed, must outlive the exec */
     int checks;     /* 1: trace again before each run and compare; names the first difference */
-    int op_clocks;  /* 1: read the clock at every op, not only where the phase changes */
+    int op_clocks;  /* 1: read the clock at every op of planned runs, not only where the phase
+                       changes; SW_INVALID with no_phases. Immediate runs have none per op */
     int no_inplace; /* 1: switch the pass off that lets results take their input's place */
     int max_programs; /* bound of the keys that are remembered; 0: 4096. The least recently used
                          goes */
     const char *isa;  /* NULL: the best of this machine; "avx512", "avx2", "base" */
-    int no_phases;    /* 1: neither count what lives nor read clocks, to see what that costs */
+    int no_phases;    /* 1: planned runs neither count what lives nor read clocks, to see what
+                         that costs; a profile then has the figures of the plan */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs. */
 SW_MUST_USE SW_API sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *opts);
 SW_API void sw_exec_destroy(sw_exec *exec);
+/* Give an exec its profile later than at its creation: once all that can be refused was not,
+ * since a profile replaces the file that was there. SW_INVALID when it has one. */
+SW_MUST_USE SW_API sw_status sw_exec_set_profile(sw_exec *exec, sw_profile *profile);
 
 /* ---- model ------------------------------------------------------------------------------- */
 
@@ -119,9 +128,10 @@ SW_API void sw_model_destroy(sw_model *model);
  *   "zeros" "ones" "constant:V" "normal:STD" "uniform:A,B"
  *   "kaiming_uniform" "kaiming_normal" "xavier_uniform" "xavier_normal"
  * (Kaiming: He et al. 2015, gain sqrt(2), fan in; Xavier: Glorot and Bengio 2010). Fans come
- * from the shape (out, in, kernel...). `name` and `init` are copied; names are unique in a
- * model. F32 only. An error is kept and returned by sw_model_ready; the handle then has index
- * 0. */
+ * from the shape (out, in, kernel...). Numbers have a decimal point in every locale. `name` (1
+ * to 95 bytes, unique among the model's parameters, buffers and states) and `init` (at most 71
+ * bytes) are copied. F32 only. An error is kept and returned by sw_model_ready; the handle then
+ * has index 0. */
 SW_API sw_param sw_param_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
                              const char *init);
 /* A buffer: not trained, saved with the parameters (running statistics). */
@@ -131,16 +141,19 @@ SW_API sw_param sw_buffer_new(sw_model *model, const char *name, sw_dtype dtype,
 SW_API sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape);
 /* Frozen parameters get no gradient. Part of the program's key; the layout stays. */
 SW_API void sw_param_freeze(sw_param param, int on);
-/* The parameter of that name, index 0 when there is none; by position, 0 <= i < count. */
+/* The parameter, buffer or state of that name, index 0 when there is none. Parameters and
+ * buffers by position, 0 <= i < count. */
 SW_API sw_param sw_param_find(sw_model *model, const char *name);
 SW_API size_t sw_param_count(const sw_model *model);
 SW_API sw_param sw_param_at(sw_model *model, size_t i);
 SW_API const char *sw_param_name(sw_param param);
 SW_API sw_shape sw_param_shape(sw_param param);
-/* Copy all elements out of or into a ready model; bytes must match exactly. */
+/* Copy all elements out of or into a ready model; bytes must match exactly. SW_BUSY while a run
+ * uses the model, also inside a step function. */
 SW_MUST_USE SW_API sw_status sw_param_read(sw_param param, void *to, size_t bytes);
 SW_MUST_USE SW_API sw_status sw_param_write(sw_param param, const void *from, size_t bytes);
-/* The kept gradient of a parameter whose optimizer keeps gradients, as the last run left it. */
+/* The kept gradient of a parameter whose optimizer keeps gradients, as the last run left it. It
+ * stays readable behind the update that used it, until the next contribution. */
 SW_MUST_USE SW_API sw_status sw_param_gradient(sw_param param, void *to, size_t bytes);
 
 /* Fix the layout, take the memory from the exec's device and budget, initialise by Philox from
@@ -153,12 +166,18 @@ SW_MUST_USE SW_API sw_status sw_model_bytes(sw_model *model, size_t *out);
 SW_API uint64_t sw_model_layout_hash(sw_model *model);
 
 /* Parameters and buffers as a safetensors file, in PyTorch's order of dims. Saving writes a new
- * file and renames it. Loading wants exactly the model's names, types and shapes (SW_FORMAT
- * names the first that differs) and changes nothing when it fails. */
+ * file with the old one's permissions and renames it. Loading wants exactly the model's names,
+ * types and shapes (SW_FORMAT names the first that differs) and changes nothing when it fails.
+ * Optimizer state, kept gradients and states stay as they are - but of a model that a failed
+ * run left damaged, loading makes them zero, as sw_model_ready does. */
 SW_MUST_USE SW_API sw_status sw_model_save(const sw_model *model, const char *path);
 SW_MUST_USE SW_API sw_status sw_model_load(sw_model *model, const char *path);
 
+/* Register a knob. `name` (1 to 47 bytes, unique among the model's knobs) is copied; an error
+ * is kept as for sw_param_new, the handle then has index UINT32_MAX. */
 SW_API sw_knob sw_knob_new(sw_model *model, const char *name, float value);
+/* The knob that was registered by that name; index UINT32_MAX when there is none. */
+SW_API sw_knob sw_knob_find(sw_model *model, const char *name);
 SW_API void sw_knob_set(sw_knob knob, float value);
 SW_API float sw_knob_get(sw_knob knob);
 
@@ -166,14 +185,16 @@ SW_API float sw_knob_get(sw_knob knob);
 
 typedef struct {
     sw_param weight, bias; /* (out, in), (out) */
+    uint64_t reserved[2];  /* must be zero */
 } sw_linear;
 typedef struct {
     sw_param weight, bias; /* (out, in, kernel, kernel), (out) */
     int stride, pad;
+    uint64_t reserved[2]; /* must be zero */
 } sw_conv2d;
 /* Initialised like PyTorch's: uniform in +-1/sqrt(fan_in), weight and bias. Names get
- * ".weight",
- * ".bias". */
+ * ".weight", ".bias". Sizes that are negative or too large are an error of the declarations,
+ * which sw_model_ready returns. */
 SW_API sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out);
 /* stride 1, pad 0; set the fields for others. */
 SW_API sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out,
@@ -181,11 +202,12 @@ SW_API sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, in
 
 /* ---- optimizers -------------------------------------------------------------------------- */
 
-/* One parameter group: its own rate and decay. */
+/* One parameter group: its own rate (0: that of the options) and decay. */
 typedef struct {
     const sw_param *params;
     size_t n_params;
     float lr, weight_decay;
+    uint64_t reserved[2]; /* must be zero */
 } sw_param_group;
 
 typedef struct {
@@ -197,17 +219,19 @@ typedef struct {
     float weight_decay;
     float momentum;               /* sgd */
     int nesterov;                 /* sgd with momentum */
-    float beta1, beta2, epsilon;  /* adam, adamw; 0: 0.9, 0.999, 1e-8 */
+    float beta1, beta2, epsilon;  /* adam, adamw; 0: 0.9, 0.999, 1e-8, see as_given */
     const sw_param_group *groups; /* instead of params */
     size_t n_groups;
     int keep_gradients; /* gradients live in the model arena and can be accumulated and read */
     int release;        /* update right behind the last contribution to each gradient */
+    int as_given;       /* 1: beta1, beta2 and epsilon are meant as they stand, zeros too */
 } sw_optimizer_opts;
 
-/* Owned by the model. Parameters must be of that model, each owned by one optimizer at most. */
+/* Owned by the model. Parameters must be of that model, each owned by one optimizer at most.
+ * SW_INVALID for numbers that the kind does not have, in the options or in a group. */
 SW_MUST_USE SW_API sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
                                                  const sw_optimizer_opts *opts);
-/* The learning rate of a group. index 0 when there is no such group. */
+/* The learning rate of a group. index UINT32_MAX when there is no such group. */
 SW_API sw_knob sw_optimizer_lr(sw_optimizer *optimizer, int group);
 
 typedef struct {
@@ -217,7 +241,7 @@ typedef struct {
     uint64_t warmup_steps; /* cosine: linear from base/warmup_steps */
     uint64_t total_steps;  /* cosine: reaches `floor` there */
     uint64_t every;        /* step: multiply by gamma every so many steps */
-    float gamma, floor;
+    float gamma, floor;    /* step: gamma above 0 */
 } sw_schedule;
 /* The rate of step 0, 1, ...; SW_INVALID for an unknown kind or missing numbers. */
 SW_MUST_USE SW_API sw_status sw_schedule_at(const sw_schedule *schedule, uint64_t step,
@@ -290,17 +314,21 @@ SW_API sw_value sw_bce_with(sw_ctx *ctx, sw_value logits, sw_value targets);
 /* The share of rows whose largest logit is the label: a scalar in 0..1. */
 SW_API sw_value sw_accuracy(sw_ctx *ctx, sw_value logits, sw_value labels);
 
-/* Philox: key seed; counter element, stream (scope path and name), step, run in step. */
+/* Philox: key seed; counter element, stream (scope path and name, at most 255 bytes), step, run
+ * in step. */
 SW_API sw_value sw_randn(sw_ctx *ctx, const char *stream, sw_shape shape); /* N(0, 1) */
 SW_API sw_value sw_rand(sw_ctx *ctx, const char *stream, sw_shape shape);  /* [0, 1) */
 
 /* Append the gradients of what these optimizers own; others pass through or are pruned. */
 SW_API void sw_backward(sw_ctx *ctx, sw_value loss, sw_optimizer *const *optimizers, int n);
-/* Add this run's gradients to the kept ones (keep_gradients); sw_update then uses and clears
- * them. */
+/* Add this run's gradients to the kept ones (keep_gradients), or begin with them where none is
+ * kept. */
 SW_API void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer);
 /* Scale the gradients of the next sw_update so that their global norm is at most `max`. */
 SW_API void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max);
+/* Update what has a gradient, from this run or kept, and use it up: with keep_gradients each
+ * parameter's kept gradient is added to this run's, and serves one update. A parameter without
+ * one stays as it is, its optimizer state too. An error when there cannot be any. */
 SW_API void sw_update(sw_ctx *ctx, sw_optimizer *optimizer);
 
 /* A scalar that leaves the run: sw_metric_get. Names have 1 to 47 bytes, here and below. */
@@ -421,11 +449,13 @@ SW_API void sw_dataset_destroy(sw_dataset *dataset);
  * label
  * () U8. */
 typedef struct {
+    size_t size; /* set by the caller */
     int64_t n, n_classes;
     int n_fields;
     sw_array field[4]; /* data: the first sample */
     const char *name;  /* "synthetic", or the directory */
 } sw_dataset_info;
+/* Fills `size` bytes of *out, with zeros where there is no dataset. */
 SW_API void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out);
 
 typedef struct {
@@ -455,16 +485,22 @@ SW_API int64_t sw_loader_batches(const sw_loader *loader);
 
 typedef struct {
     size_t size;
-    const char *path;           /* NULL: count and clock, write no file */
+    const char *path;           /* NULL: write no file */
     const char *model, *device; /* for the header of the file; copied */
     int64_t batch;
     uint64_t seed;
     const char *command;
     const char *data; /* name of the data set, as sw_dataset_describe tells it */
 } sw_profile_opts;
-/* Writes JSON Lines (README, "The profile file"), flushed at least every 100 ms. */
+/* Writes JSON Lines (README, "The profile file"). No record waits longer than 100 ms for the
+ * file, also where no step follows: a thread of the profile's own, which there is where there
+ * is a path, writes then. SW_IO where file or thread cannot be had. Of the process that made
+ * it: not for use after a fork. */
 SW_MUST_USE SW_API sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts);
 SW_MUST_USE SW_API sw_status sw_profile_flush(sw_profile *profile);
+/* How the run ended, for the end record: SW_OK for "done" (so it is without a call), SW_STOPPED
+ * for "interrupted", any other for "failed". `why` is copied; NULL: nothing to say. */
+SW_API void sw_profile_end_status(sw_profile *profile, sw_status status, const char *why);
 /* Writes the end record and closes; the status says whether all reached the file. */
 SW_MUST_USE SW_API sw_status sw_profile_destroy(sw_profile *profile);
 
@@ -525,26 +561,29 @@ typedef struct sw_launch {
 typedef sw_status sw_kernel(const sw_launch *launch);
 
 /* Operands of a gradient kernel. */
-#define SW_IN(i) ((uint8_t)(0x10 | (i)))   /* input i of the forward op: saved */
-#define SW_OUT(i) ((uint8_t)(0x20 | (i)))  /* output i (extras follow the outputs): saved */
-#define SW_DOUT(i) ((uint8_t)(0x30 | (i))) /* gradient of output i */
+#define SW_IN(i) ((uint16_t)(0x100 | (i)))   /* input i of the forward op: saved */
+#define SW_OUT(i) ((uint16_t)(0x200 | (i)))  /* output i (extras follow the outputs): saved */
+#define SW_DOUT(i) ((uint16_t)(0x300 | (i))) /* gradient of output i */
 
 /* One gradient kernel: operands in this order in launch->in, the gradients of the inputs in
  * `makes` in launch->out. What it names with SW_IN and SW_OUT is the save policy. An optional
- * operand that the op does not have is absent. */
+ * operand that the op does not have is absent. One value may be given as several inputs: its
+ * gradient is then the sum, and each of launch->out still has bytes of its own. */
 typedef struct {
     int n_makes;
-    uint8_t makes[3]; /* indices of inputs */
+    uint8_t makes[8]; /* indices of inputs, each once */
     int n_operands;
-    uint8_t operands[8];
+    uint16_t operands[16];
     uint32_t
         inplace; /* bit k: out[0] may take the place of operand k (same bytes, same index) */
     size_t (*scratch_bytes)(const sw_kernel_info *info); /* NULL: none */
     sw_kernel *kernel;
     sw_kernel *(*select)(const sw_kernel_info *info); /* NULL: kernel */
+    uint64_t reserved[2];                             /* must be zero */
 } sw_grad_desc;
 
-/* A gradient rule for ops whose gradient is other ops: set din[i] where wanted[i]. */
+/* A gradient rule for ops whose gradient is other ops: set din[i] where wanted[i], an F32 value
+ * of the input's shape; {0}: no gradient passes. */
 typedef struct {
     const sw_value *in, *out, *dout; /* dout {0}: no gradient came */
     const int *wanted;
@@ -584,18 +623,19 @@ typedef struct {
     const void *attrs;
     double forward_error;  /* relative to the largest element; 0: 1e-5 */
     double gradient_error; /* relative along a direction; 0: 1e-3, the most that is allowed */
+    uint64_t reserved[2];  /* must be zero */
 } sw_op_case;
 
 typedef struct {
     size_t size;
     const char *name;
     int n_in;    /* inputs at least */
-    int max_in;  /* 0: n_in; optional or repeated inputs */
+    int max_in;  /* 0: n_in; optional or repeated inputs: at most 36, with grads 32 */
     int n_out;   /* outputs that users see */
     int n_extra; /* outputs kept for backward only */
     size_t attrs_bytes;
     /* Types of outputs and extras from those of the inputs; SW_FAIL(SW_INVALID, ...) with a
-     * reason. */
+     * reason. A type that cannot be is refused behind it: SW_INVALID, too large SW_NOMEM. */
     sw_status (*infer)(const sw_type *in, int n_in, const void *attrs, sw_type *out);
     /* The layout in which image inputs (mask image_in; 0: all of rank 4) are wanted. NULL:
      * plain. */
@@ -606,17 +646,18 @@ typedef struct {
     size_t (*scratch_bytes)(const sw_kernel_info *info); /* NULL: none */
     sw_kernel *forward;                                  /* NULL for views */
     sw_kernel *(*select)(const sw_kernel_info *info);    /* NULL: forward */
-    /* A view: strides (elements) and offset (elements) of the result on the input's bytes.
+    /* A view: strides (elements) and offset (elements) of the result on the input's bytes, past
+     * which it may not reach; one input, one output, elements of the same size, no kernel.
      * Returns SW_UNSUPPORTED when strides cannot say it; a contiguous copy of the input is then
      * tried. */
     sw_status (*view)(const sw_buffer *in, const void *attrs, const sw_type *out,
                       int64_t *strides, int64_t *offset);
+    /* Without grads, rule and no_gradient, a backward that needs the op's gradient fails. */
     const sw_grad_desc *grads;
     int n_grads;
     void (*rule)(sw_ctx *ctx, const sw_rule *rule); /* instead of grads */
     int no_gradient;                                /* gradients stop here without an error */
     int random;                                     /* draws from a stream */
-    double (*flops)(const sw_kernel_info *info);    /* NULL: one per element of the output */
     sw_status (*reference)(const sw_reference *reference);
     const sw_op_case *cases;
     int n_cases;
@@ -625,10 +666,11 @@ typedef struct {
 } sw_op_desc;
 
 /* Register an op; the descriptor is copied (what it points to is kept). Names are unique. Not
- * while another thread traces. */
+ * while another thread traces. SW_INVALID names the op and the member that cannot be. */
 SW_MUST_USE SW_API sw_status sw_op_register(const sw_op_desc *desc, uint32_t *id);
 /* Append one op; returns its first output. attrs are copied, and compared byte for byte where
- * two traces are: keep their padding zero. `outs` (or NULL) receives all n_out. */
+ * two traces are: keep their padding zero. `outs` (or NULL) receives all n_out. What only an
+ * optimizer may append is refused. */
 SW_API sw_value sw_op_apply(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
                             const void *attrs);
 SW_API sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
@@ -637,8 +679,9 @@ SW_API sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, in
 SW_API const sw_op_desc *sw_op_at(uint32_t id);
 
 /* Run every test that a descriptor promises (forward against the reference, gradients against
- * differences along random directions, in place, saved bytes, accumulation, threads) over its
- * cases. `report` receives a line per failure; NULL is fine. */
+ * differences along random directions, in place, saved bytes, accumulation, one value for
+ * several inputs, threads) over its cases. `report` receives a line per failure; NULL is fine.
+ */
 SW_MUST_USE SW_API sw_status sw_op_check(uint32_t id,
                                          void (*report)(void *to, const char *line), void *to,
                                          uint32_t *n_checks, uint32_t *n_failures);

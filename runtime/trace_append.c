@@ -170,7 +170,12 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     }
     if (args->stream != NULL) {
         char path[SWI_MAX_SCOPE + 64];
-        snprintf(path, sizeof path, "%s/%s", ctx->scope, args->stream);
+        const int n = snprintf(path, sizeof path, "%s/%s", ctx->scope, args->stream);
+        if (n < 0 || (size_t)n >= sizeof path) /* cut, two streams would be one */
+            return swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                               "%s: a stream's name and its scopes have %d "
+                                               "bytes, at most %zu bytes",
+                                               desc->name, n, sizeof path - 1));
         node.stream = sw_rng_stream(path);
     }
     if (make_outputs(ctx, args, &node, outs) != SW_OK)

@@ -34,7 +34,7 @@ static bool is_image(const sw_op_desc *desc, int i, const sw_type *type)
 {
     if (type->shape.rank != 4)
         return false;
-    return desc->image_in == 0 || (desc->image_in >> i & 1u) != 0;
+    return desc->image_in == 0 || (i < 32 && (desc->image_in >> i & 1u) != 0);
 }
 
 /* Bring inputs into the layout that the op wants, and plain for all others. */
@@ -71,6 +71,58 @@ static void fill_buffer(const swi_trace *t, uint32_t value, sw_buffer *out)
     memcpy(out->stride, v->stride, sizeof out->stride);
 }
 
+/* The bytes that the elements of a type with these strides (elements) span: from the lowest to
+ * behind the highest, relative to the first. False where that overflows. */
+static bool span_of(const sw_type *type, const int64_t *stride, int64_t *low, int64_t *high)
+{
+    const int64_t size = (int64_t)sw_dtype_bytes(type->dtype);
+    int64_t last = 0;
+    *low = *high = 0;
+    for (int i = 0; i < type->shape.rank; i++) {
+        int64_t *end = stride[i] < 0 ? low : high;
+        if (__builtin_mul_overflow(type->shape.dim[i] - 1, stride[i], &last) ||
+            __builtin_add_overflow(*end, last, end))
+            return false;
+    }
+    return !__builtin_mul_overflow(*low, size, low) &&
+           !__builtin_add_overflow(*high, 1, high) &&
+           !__builtin_mul_overflow(*high, size, high);
+}
+
+/* A view stays on the bytes of its input. *offset (elements) becomes bytes; a view of nothing
+ * lies where its input begins. */
+static sw_status check_view(const sw_op_desc *desc, const sw_buffer *in, const sw_type *out,
+                            const int64_t *stride, int64_t *offset)
+{
+    const int64_t size = (int64_t)sw_dtype_bytes(out->dtype);
+    int64_t in_low, in_high, low, high;
+    if (size != (int64_t)sw_dtype_bytes(in->type.dtype) || out->layout != in->type.layout)
+        SW_FAIL(SW_INVALID, "%s: view: elements of another size or layout than the input's",
+                desc->name);
+    if (out->layout == SW_N16) {
+        if (!swi_same_shape(&out->shape, &in->type.shape) || *offset != 0 ||
+            memcmp(stride, in->stride, sizeof in->stride) != 0)
+            SW_FAIL(SW_INVALID, "%s: view: of a blocked image only the whole can be viewed",
+                    desc->name);
+        return SW_OK;
+    }
+    if (sw_type_elements(out) == 0) {
+        *offset = 0;
+        return SW_OK;
+    }
+    if (!span_of(&in->type, in->stride, &in_low, &in_high) ||
+        !span_of(out, stride, &low, &high) || __builtin_mul_overflow(*offset, size, offset) ||
+        __builtin_add_overflow(low, *offset, &low) ||
+        __builtin_add_overflow(high, *offset, &high))
+        SW_FAIL(SW_INVALID, "%s: view: its offset and strides overflow", desc->name);
+    if (sw_type_elements(&in->type) == 0 || low < in_low || high > in_high)
+        SW_FAIL(SW_INVALID,
+                "%s: view: reaches from byte %lld to %lld of its input, which has %lld to %lld",
+                desc->name, (long long)low, (long long)high, (long long)in_low,
+                (long long)in_high);
+    return SW_OK;
+}
+
 static bool strides_are_contiguous(const sw_type *type, const int64_t *stride)
 {
     int64_t want[SW_MAX_RANK];
@@ -100,6 +152,8 @@ static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *
         status = desc->view(&buffer, attrs, type, stride, &offset);
     }
     if (status == SW_OK)
+        status = check_view(desc, &buffer, type, stride, &offset);
+    if (status == SW_OK)
         status = swi_room_nodes(t);
     if (status == SW_OK)
         status = swi_room_operands(t, 2);
@@ -115,7 +169,7 @@ static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *
     swi_value *v = &t->values[id];
     v->node = t->n_nodes;
     v->version = t->values[in].version;
-    v->offset = t->values[in].offset + (size_t)offset * sw_dtype_bytes(type->dtype);
+    v->offset = t->values[in].offset + (size_t)offset;
     memcpy(v->stride, stride, sizeof stride);
     v->contiguous = strides_are_contiguous(type, stride);
     swi_node node = {.op = op,
@@ -139,6 +193,30 @@ static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *
     t->operands[t->n_operands++] = id;
     t->nodes[t->n_nodes++] = node;
     *out = id;
+    return SW_OK;
+}
+
+/* What infer says of output i can be: all that follows multiplies its dims. */
+static sw_status check_type(const sw_op_desc *desc, int i, const sw_type *type)
+{
+    const sw_shape *s = &type->shape;
+    char text[SWI_SHAPE_TEXT];
+    if (sw_dtype_bytes(type->dtype) == 0)
+        SW_FAIL(SW_INVALID, "%s: infer: output %d has no known type of elements (%d)",
+                desc->name, i, (int)type->dtype);
+    if (s->rank < 0 || s->rank > SW_MAX_RANK)
+        SW_FAIL(SW_INVALID, "%s: infer: output %d has rank %d, 0 to %d are possible",
+                desc->name, i, s->rank, SW_MAX_RANK);
+    if (type->layout != SW_PLAIN && (type->layout != SW_N16 || s->rank != 4))
+        SW_FAIL(SW_INVALID, "%s: infer: output %d has layout %d at rank %d", desc->name, i,
+                (int)type->layout, s->rank);
+    for (int k = 0; k < s->rank; k++)
+        if (s->dim[k] < 0)
+            SW_FAIL(SW_INVALID, "%s: infer: output %d has the shape %s", desc->name, i,
+                    swi_shape_text(s, text));
+    if (sw_type_elements(type) < 0)
+        SW_FAIL(SW_NOMEM, "%s: output %d of shape %s has more elements than any memory",
+                desc->name, i, swi_shape_text(s, text));
     return SW_OK;
 }
 
@@ -178,6 +256,9 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
         return swi_stick(ctx, sw_error_set(inferred, __FILE__, __LINE__, "%s%s%s",
                                            named ? "" : desc->name, named ? "" : ": ", text));
     }
+    for (int i = 0; i < desc->n_out + desc->n_extra; i++)
+        if (swi_stick(ctx, check_type(desc, i, &out_types[i])) != SW_OK)
+            return ctx->status;
     if (desc->view != NULL)
         return append_view(ctx, op, in[0], attrs, &out_types[0], outs != NULL ? outs : made);
     const swi_append_args args = {.op = op,
@@ -208,6 +289,14 @@ sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
             ctx,
             sw_error_set(SW_INVALID, __FILE__, __LINE__,
                          desc == NULL ? "no op has number %u" : "op %u: too many inputs", id));
+        return (sw_value){0, 0};
+    }
+    if (swi_op_is_private(id) || (attrs == NULL && desc->attrs_bytes > 0)) {
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          swi_op_is_private(id)
+                                              ? "%s: only an optimizer may append this op"
+                                              : "%s: attributes are wanted, NULL was given",
+                                          desc->name));
         return (sw_value){0, 0};
     }
     for (int i = 0; i < n_in; i++) {

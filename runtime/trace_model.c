@@ -36,6 +36,12 @@ static uint32_t model_storage(sw_ctx *ctx, int m, sw_model *model, uint32_t entr
     return s;
 }
 
+/* An op that wrote one element of an entry has left the value of that element there. */
+static bool is_whole(const swi_value *v, const swi_entry *e)
+{
+    return v->type.shape.rank == e->shape.rank;
+}
+
 uint32_t swi_model_value(sw_ctx *ctx, sw_model *model, uint32_t entry)
 {
     if (ctx->status != SW_OK)
@@ -49,12 +55,26 @@ uint32_t swi_model_value(sw_ctx *ctx, sw_model *model, uint32_t entry)
         return SWI_NONE;
     }
     uint32_t *known = &ctx->model_values[m][entry];
-    if (*known != SWI_NONE)
-        return *known;
     const swi_entry *e = &model->entries[entry];
+    if (*known != SWI_NONE && is_whole(&ctx->trace.values[*known], e))
+        return *known;
     const sw_type type = {e->dtype, SW_PLAIN, e->shape};
-    *known = swi_new_value(ctx, &type, model_storage(ctx, m, model, entry));
+    *known = swi_new_value(ctx, &type,
+                           *known != SWI_NONE ? ctx->trace.values[*known].storage
+                                              : model_storage(ctx, m, model, entry));
     return *known;
+}
+
+uint32_t swi_model_element(sw_ctx *ctx, sw_model *model, uint32_t entry, uint32_t index)
+{
+    const uint32_t block = swi_model_value(ctx, model, entry);
+    if (block == SWI_NONE)
+        return SWI_NONE;
+    const sw_type scalar = {SW_F32, SW_PLAIN, {0, {0}}};
+    const uint32_t v = swi_new_value(ctx, &scalar, ctx->trace.values[block].storage);
+    if (v != SWI_NONE)
+        ctx->trace.values[v].offset = index * sizeof(float);
+    return v;
 }
 
 uint32_t swi_knob_value(sw_ctx *ctx, sw_knob knob)
@@ -65,19 +85,12 @@ uint32_t swi_knob_value(sw_ctx *ctx, sw_knob knob)
         (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__, "no such knob"));
         return SWI_NONE;
     }
-    const uint32_t block = swi_model_value(ctx, knob.model, knob.model->knob_entry);
-    if (block == SWI_NONE)
-        return SWI_NONE;
-    const sw_type scalar = {SW_F32, SW_PLAIN, {0, {0}}};
-    const uint32_t v = swi_new_value(ctx, &scalar, ctx->trace.values[block].storage);
-    if (v != SWI_NONE)
-        ctx->trace.values[v].offset = knob.index * sizeof(float);
-    return v;
+    return swi_model_element(ctx, knob.model, knob.model->knob_entry, knob.index);
 }
 
 sw_value sw_use(sw_ctx *ctx, sw_param param)
 {
-    if (ctx->status == SW_OK && param.model == NULL)
+    if (ctx->status == SW_OK && swi_entry_of(param) == NULL)
         (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__, "no such parameter"));
     return ctx->status != SW_OK
                ? (sw_value){0, 0}

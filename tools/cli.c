@@ -100,10 +100,18 @@ bool cli_read_bytes(const char *text, size_t *out)
     return false;
 }
 
+static int numbers_in(const char *text)
+{
+    int n = 1;
+    for (; *text != '\0'; text++)
+        n += *text == ',';
+    return n;
+}
+
 static bool read_list(const char *text, int64_t min, int64_t max, cli_list *out)
 {
     cli_list list = {{0}, 0};
-    char copy[256];
+    char copy[512];
     if (strlen(text) >= sizeof copy)
         return false;
     memcpy(copy, text, strlen(text) + 1);
@@ -143,6 +151,9 @@ static int refuse_number(const cli_option *o, const char *text)
     const char *what = o->kind == CLI_LIST   ? "whole numbers with commas between them, each"
                        : o->kind == CLI_REAL ? "a number"
                                              : "a whole number";
+    if (o->kind == CLI_LIST && numbers_in(text) > CLI_LIST_MAX)
+        return cli_error(CLI_USAGE, "%s takes at most %d numbers, and these are %d", o->name,
+                         CLI_LIST_MAX, numbers_in(text));
     if (o->kind == CLI_BYTES)
         return cli_error(CLI_USAGE,
                          "%s wants a size such as 4096, 64KiB, 1.5MiB or 2GiB, below 8 EiB, "
@@ -199,33 +210,47 @@ static int set(const cli_option *o, const char *text)
 
 /* ---- help -------------------------------------------------------------------------------- */
 
+#define HELP_COLUMN 27
+
 static void print_option(const cli_option *o)
 {
-    char left[64];
+    char left[64], text[512];
     snprintf(left, sizeof left, "%s%s%s", o->name, o->value != NULL ? " " : "",
              o->value != NULL ? o->value : "");
-    printf("  %-24s %s", left, o->help);
-    if (o->initial != NULL)
-        printf(" (default %s)", o->initial);
-    putchar('\n');
+    snprintf(text, sizeof text, o->initial != NULL ? "%s (default %s)" : "%s", o->help,
+             o->initial);
+    printf("  %-*s", HELP_COLUMN - 2, left);
+    cli_wrap(stdout, HELP_COLUMN, HELP_COLUMN, text);
 }
 
 static int print_help(const cli_command *c)
 {
-    printf("usage: stepwell %s %s\n\n%s\n\n", c->name, c->usage, c->about);
-    for (int i = 0; i < c->n_options; i++)
-        if (c->options[i].kind != CLI_NOT_BUILT)
-            print_option(&c->options[i]);
-    printf("  %-24s %s\n", "--help", "this text");
+    char missing[512] = "Not built yet: ";
+    size_t used = strlen(missing);
     bool some = false;
-    for (int i = 0; i < c->n_options; i++)
-        if (c->options[i].kind == CLI_NOT_BUILT) {
-            printf("%s%s", some ? ", " : "\nNot built yet: ", c->options[i].name);
+    printf("usage: stepwell %s %s\n\n", c->name, c->usage);
+    cli_wrap(stdout, 0, 0, c->about);
+    putchar('\n');
+    for (int i = 0; i < c->n_options; i++) {
+        const cli_option *o = &c->options[i];
+        if (o->kind != CLI_NOT_BUILT) {
+            print_option(o);
+        } else if (used + strlen(o->name) + 3 < sizeof missing) {
+            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%s",
+                                     some ? ", " : "", o->name);
             some = true;
         }
-    printf("%s", some ? "\n" : "");
-    if (c->notes != NULL)
-        printf("\n%s\n", c->notes);
+    }
+    const cli_option help = {.name = "--help", .help = "this text"};
+    print_option(&help);
+    if (some) {
+        putchar('\n');
+        cli_wrap(stdout, 0, 0, missing);
+    }
+    if (c->notes != NULL) {
+        putchar('\n');
+        cli_wrap(stdout, 0, 0, c->notes);
+    }
     return cli_finish(CLI_DONE);
 }
 
@@ -274,7 +299,7 @@ static int read_option(const cli_command *c, int argc, char **argv, int *i)
 int cli_parse(const cli_command *c, int argc, char **argv)
 {
     cli_set_command(c->name);
-    for (int i = 1; i < argc; i++)
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return print_help(c);
     for (int i = 0; i < c->n_options; i++) {
@@ -284,8 +309,11 @@ int cli_parse(const cli_command *c, int argc, char **argv)
             return status;
     }
     int operands = 0;
+    bool options = true;
     for (int i = 1; i < argc; i++) {
-        if (argv[i][0] == '-' && argv[i][1] != '\0') {
+        if (options && strcmp(argv[i], "--") == 0) {
+            options = false;
+        } else if (options && argv[i][0] == '-' && argv[i][1] != '\0') {
             const int status = read_option(c, argc, argv, &i);
             if (status != CLI_GO)
                 return status;

@@ -64,7 +64,7 @@ typedef struct {
 
 /* Read argv[1..]. CLI_GO, or the status to leave with: CLI_DONE after --help, CLI_USAGE after a
  * mistake, which is printed with the nearest option that exists. "--x V" and "--x=V" are the
- * same. */
+ * same; what follows "--" is no option. */
 int cli_parse(const cli_command *command, int argc, char **argv);
 /* Read a size: a number, then nothing, B, KiB, MiB, GiB or TiB. */
 bool cli_read_bytes(const char *text, size_t *out);
@@ -75,10 +75,25 @@ const char *cli_nearest(const char *text, const void *names, size_t stride, int 
 
 /* "stepwell train: " and the message, on standard error. Returns `status`. */
 int cli_error(int status, const char *format, ...) SW_PRINTF(2, 3);
+/* The text of the last cli_error or cli_note; "" before the first. */
+const char *cli_last_line(void);
 /* The same with the library's last error; the exit status that belongs to it. Reading an input
  * that cannot be opened counts as damaged: give `input` true there. */
 int cli_library_error(sw_status status, bool input);
 void cli_set_command(const char *name); /* for the prefix */
+/* The same line for what is worth knowing and no failure. */
+void cli_note(const char *format, ...) SW_PRINTF(1, 2);
+/* Copy at most bytes - 1 bytes of text, whole characters of UTF-8. Control characters would be
+ * obeyed by a terminal: they become question marks. */
+void cli_clean(char *to, size_t bytes, const char *from);
+
+#define CLI_COLUMNS 80
+/* Print text in at most `width` columns; what is too long loses its middle. Returns the columns
+ * that are left. */
+int cli_fitted(FILE *to, const char *text, size_t n, int width);
+/* Print words to the end of a line, of which `column` columns are taken; what does not fit goes
+ * to new lines behind `indent` blanks. */
+void cli_wrap(FILE *to, int column, int indent, const char *text);
 
 /* "1.23 MiB", "640 B". The text is in `to`. */
 typedef struct {
@@ -103,7 +118,8 @@ int cli_finish(int status);
 /* ---- the rest ---------------------------------------------------------------------------- */
 
 /* From now on the first Ctrl-C, or request to end, only sets a flag; the second ends the
- * process. Pipes that nobody reads and files at their limit fail a write and end nothing. */
+ * process. One that was ignored when the program began stays ignored. Pipes that nobody reads
+ * and files at their limit fail a write and end nothing. */
 void cli_catch_interrupt(void);
 bool cli_interrupted(void);
 

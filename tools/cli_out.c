@@ -22,21 +22,40 @@ void cli_set_command(const char *name)
 
 /* ---- messages ---------------------------------------------------------------------------- */
 
+static char last_line[3 * 4096]; /* two paths and the words around them */
+
+const char *cli_last_line(void)
+{
+    return last_line;
+}
+
+/* One line, whatever the arguments and file names in it have. */
+static void print_line(const char *colour, const char *format, va_list args)
+{
+    static char text[sizeof last_line];
+    vsnprintf(text, sizeof text, format, args);
+    cli_clean(last_line, sizeof last_line, text);
+    cli_progress("%s", "");
+    const bool coloured = cli_colour(stderr);
+    fprintf(stderr, "%sstepwell%s%s:%s %s\n", coloured ? colour : "",
+            *command != '\0' ? " " : "", command, coloured ? "\033[0m" : "", last_line);
+}
+
 int cli_error(int status, const char *format, ...)
 {
-    char text[2048];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    print_line("\033[31m", format, args);
     va_end(args);
-    for (char *c = text; *c != '\0'; c++) /* of file names and arguments: one line stays one */
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
-    cli_progress("%s", "");
-    const bool colour = cli_colour(stderr);
-    fprintf(stderr, "%sstepwell%s%s:%s %s\n", colour ? "\033[31m" : "",
-            *command != '\0' ? " " : "", command, colour ? "\033[0m" : "", text);
     return status;
+}
+
+void cli_note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_line("\033[33m", format, args);
+    va_end(args);
 }
 
 int cli_library_error(sw_status status, bool input)
@@ -108,6 +127,98 @@ cli_text cli_digits(uint64_t n)
     return t;
 }
 
+/* ---- text -------------------------------------------------------------------------------- */
+
+/* How many bytes of UTF-8 follow the first. */
+static int bytes_behind(unsigned char first)
+{
+    return first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc2 ? 1 : 0;
+}
+
+/* C1 controls are two bytes in UTF-8, and single bytes for terminals that do not know it. */
+void cli_clean(char *to, size_t bytes, const char *from)
+{
+    size_t n = 0;
+    int more = 0;
+    for (; from[n] != '\0' && n + 1 < bytes; n++) {
+        const unsigned char c = (unsigned char)from[n];
+        const bool follows = (c & 0xc0) == 0x80, c1 = c >= 0x80 && c < 0xa0;
+        const bool wide = c1 && n > 0 && (unsigned char)from[n - 1] == 0xc2 && more == 1;
+        to[n] = c < 0x20 || c == 0x7f || wide || (c1 && more == 0) ? '?' : from[n];
+        if (wide)
+            to[n - 1] = '?';
+        more = follows ? more - (more > 0) : bytes_behind(c);
+    }
+    while (n > 0 && from[n] != '\0' && ((unsigned char)from[n] & 0xc0) == 0x80)
+        n--; /* cut between characters */
+    to[n] = '\0';
+}
+
+static bool begins_character(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+/* Colours take no column. */
+static size_t skip_colour(const char *text, size_t n)
+{
+    size_t i = 0;
+    if (n > 1 && text[0] == '\033')
+        while (i < n && text[i++] != 'm') {
+        }
+    return i;
+}
+
+static int width_of(const char *text, size_t n)
+{
+    int width = 0;
+    for (size_t i = 0; i < n;) {
+        const size_t skipped = skip_colour(text + i, n - i);
+        if (skipped == 0)
+            width += begins_character(text[i]);
+        i += skipped > 0 ? skipped : 1;
+    }
+    return width;
+}
+
+int cli_fitted(FILE *to, const char *text, size_t n, int width)
+{
+    const int wanted = width_of(text, n);
+    if (wanted <= width) {
+        fwrite(text, 1, n, to);
+        return width - wanted;
+    }
+    const int head = (width - 1) / 2, tail = width - 1 - head;
+    int at = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (begins_character(text[i]) && at++ == head)
+            putc('~', to);
+        if (at <= head || at > wanted - tail)
+            putc(text[i], to);
+    }
+    return 0;
+}
+
+void cli_wrap(FILE *to, int column, int indent, const char *text)
+{
+    bool first = true;
+    while (*text != '\0') {
+        const size_t n = strcspn(text, " ");
+        const int width = width_of(text, n), room = CLI_COLUMNS - indent;
+        if (!first && column + 1 + width > CLI_COLUMNS) {
+            fprintf(to, "\n%*s", indent, "");
+            column = indent;
+        } else if (!first) {
+            putc(' ', to);
+            column++;
+        }
+        column += room - cli_fitted(to, text, n, room);
+        first = false;
+        text += n + (text[n] == ' ');
+    }
+    putc('\n', to);
+}
+
 /* ---- terminal ---------------------------------------------------------------------------- */
 
 bool cli_terminal(FILE *stream)
@@ -171,8 +282,12 @@ void cli_catch_interrupt(void)
     /* The second one finds the default action again. Calls in flight go on: the step that is
      * running, and what it writes, comes to its end. */
     action.sa_flags = (int)(SA_RESTART | SA_RESETHAND);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    static const int requests[] = {SIGINT, SIGTERM};
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        struct sigaction old;
+        if (sigaction(requests[i], NULL, &old) != 0 || old.sa_handler != SIG_IGN)
+            sigaction(requests[i], &action, NULL);
+    }
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
     sigaction(SIGXFSZ, &action, NULL);

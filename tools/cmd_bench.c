@@ -54,7 +54,9 @@ int tool_bench(int argc, char **argv)
         return print_help(stderr);
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-        return print_help(stdout);
+        return argc == 2 ? print_help(stdout)
+                         : cli_error(CLI_USAGE, "'%s' is one argument too many behind %s",
+                                     argv[2], name);
     for (int i = 0; i < N_BENCHES; i++) {
         if (strcmp(benches[i].name, name) != 0)
             continue;

@@ -51,8 +51,10 @@ static void print_plan(const job *j, bool quiet)
 {
     const job_program *main = job_main(j);
     const sw_plan_info *p = &main->plan;
-    printf("%s on %s, batch %lld, %s\n\n", j->opts->model, j->train.info.name,
-           (long long)j->batch, j->opts->optimizer);
+    char name[1024];
+    cli_clean(name, sizeof name, j->train.info.name);
+    printf("%s on %s, batch %lld, %s\n\n", j->opts->model, name, (long long)j->batch,
+           j->opts->optimizer);
     if (!j->opts->immediate) {
         result_print_phases(p->phase, NULL);
         putchar('\n');
@@ -142,6 +144,8 @@ int tool_plan(int argc, char **argv)
                  "tensor memory.",
         .options = table,
         .n_options = n,
+        .notes = "With --json standard output has one object, or nothing when the plan was "
+                 "refused.",
     };
     int status = cli_parse(&command, argc, argv);
     if (status == CLI_GO)

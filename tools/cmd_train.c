@@ -2,14 +2,11 @@
  *
  * Order: whatever can be refused is refused before the first step - options, data, the plans of
  * all programs against the budget and the machine, the loaders, parameters to load, the place
- * to save them. Then the loop only runs. */
+ * to save them - and the profile, which replaces the file that was there, is opened when
+ * nothing else can be. Then the loop only runs. */
 #include "tools/train.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- one run ----------------------------------------------------------------------------- */
 
@@ -39,7 +36,9 @@ static sw_status run(train *t, job_which which, const sw_array *inputs)
     sw_run_info info = {.size = sizeof info};
     SW_TRY(sw_last_run(t->job.exec, &info));
     keep_highest(m, &info);
-    if (m->runs++ > 0)
+    m->runs++;
+    t->warm_runs += info.warm != 0;
+    if (info.warm != 0)
         t->allocations += info.allocations;
     return SW_OK;
 }
@@ -47,6 +46,13 @@ static sw_status run(train *t, job_which which, const sw_array *inputs)
 static job_which pick(const train *t, job_which full, const sw_array *inputs)
 {
     return inputs[0].shape.dim[0] == t->job.batch ? full : (job_which)(full + 1);
+}
+
+/* A loss that is no finite number never becomes one again: the first is remembered. */
+static void look_at_loss(train *t, double loss)
+{
+    if (!isfinite(loss) && t->diverged == 0)
+        t->diverged = t->step;
 }
 
 /* ---- evaluation -------------------------------------------------------------------------- */
@@ -78,6 +84,7 @@ static sw_status evaluate(train *t)
         return SW_OK; /* interrupted: no result rather than part of one */
     t->test_right = right;
     t->test_loss = loss_sum / (double)seen;
+    look_at_loss(t, t->test_loss);
     t->evaluated = true;
     return SW_OK;
 }
@@ -116,6 +123,7 @@ static sw_status train_epoch(train *t, uint64_t epoch)
         SW_TRY(run(t, which, inputs));
         SW_TRY(sw_metric_get(t->job.exec, "loss", &t->last_loss));
         t->step++;
+        look_at_loss(t, t->last_loss);
         sum += t->last_loss;
         steps++;
         /* Smaller batches and warm-ups would make the minimum and the maximum of another thing.
@@ -123,8 +131,8 @@ static sw_status train_epoch(train *t, uint64_t epoch)
         if (t->measured[which].runs > 1 && &t->job.program[which] == job_main(&t->job))
             cli_times_add(&t->times, cli_clock_ns() - start);
         if (!t->opts.quiet)
-            cli_progress("epoch %" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %.4f",
-                         epoch + 1, t->step, t->total_steps, t->last_loss);
+            cli_progress("epoch %" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %s", epoch + 1,
+                         t->step, t->total_steps, train_loss(t->last_loss).text);
     }
     t->epoch_loss = steps > 0 ? sum / (double)steps : t->epoch_loss;
     if (steps == (uint64_t)sw_loader_batches(t->train_loader))
@@ -137,10 +145,10 @@ static void say_epoch(const train *t, uint64_t epoch)
     cli_progress("%s", "");
     if (t->opts.quiet)
         return;
-    fprintf(stderr, "epoch %" PRIu64 "  step %" PRIu64 "  mean loss %.4f", epoch + 1, t->step,
-            t->epoch_loss);
+    fprintf(stderr, "epoch %" PRIu64 "  step %" PRIu64 "  mean loss %s", epoch + 1, t->step,
+            train_loss(t->epoch_loss).text);
     if (t->evaluated)
-        fprintf(stderr, "  test loss %.4f  accuracy %.2f %%", t->test_loss,
+        fprintf(stderr, "  test loss %s  accuracy %.2f %%", train_loss(t->test_loss).text,
                 100.0 * (double)t->test_right / (double)t->job.test.n);
     fputc('\n', stderr);
 }
@@ -199,6 +207,7 @@ static sw_status make_ready(train *t)
     return sw_model_ready(t->job.net.model, t->job.exec, (uint64_t)t->opts.job.seed);
 }
 
+/* The last thing before the first step. */
 static int open_profile(train *t)
 {
     if (t->opts.profile == NULL)
@@ -211,46 +220,25 @@ static int open_profile(train *t)
                                   .seed = (uint64_t)t->opts.job.seed,
                                   .command = t->command,
                                   .data = t->opts.job.data};
-    const sw_status status = sw_profile_create(&t->job.profile, &opts);
+    sw_status status = sw_profile_create(&t->profile, &opts);
+    if (status == SW_OK)
+        status = sw_exec_set_profile(t->job.exec, t->profile);
     return status == SW_OK ? CLI_GO : cli_library_error(status, false);
-}
-
-/* Whether the parameters can be saved is better known before the training than after it. */
-static int check_save(const char *path)
-{
-    char folder[4096];
-    struct stat st;
-    if (path == NULL || strlen(path) >= sizeof folder)
-        return CLI_GO;
-    memcpy(folder, path, strlen(path) + 1);
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL)
-        slash[slash == folder] = '\0';
-    const bool there = stat(path, &st) == 0;
-    const bool replaced = !there || S_ISREG(st.st_mode); /* a device is written in its place */
-    const char *asked = !replaced ? path : slash != NULL ? folder : ".";
-    if (there && S_ISDIR(st.st_mode))
-        errno = EISDIR;
-    else if (access(asked, W_OK) == 0)
-        return CLI_GO;
-    return cli_error(CLI_FAILED, "--save-params %s: %s", path, strerror(errno));
 }
 
 /* Everything up to the first step. CLI_GO or the exit status. */
 static int prepare(train *t)
 {
-    int status = check_save(t->opts.save);
+    cli_catch_interrupt();
+    int status = train_check_save(t->opts.save);
     if (status == CLI_GO)
         status = job_load(&t->job, false);
-    cli_catch_interrupt(); /* from here on there may be a file that wants a proper end */
     if (status == CLI_GO)
-        status = open_profile(t);
+        status = count_steps(t);
     if (status == CLI_GO)
         status = job_open(&t->job);
     if (status == CLI_GO)
-        status = job_check_machine(&t->job);
-    if (status == CLI_GO)
-        status = count_steps(t);
+        status = job_check_machine(&t->job, t->opts.witness);
     if (status != CLI_GO)
         return status;
     const sw_status ready = make_ready(t);
@@ -261,7 +249,10 @@ static int prepare(train *t)
         if (loaded != SW_OK)
             return cli_library_error(loaded, true);
     }
-    return CLI_GO;
+    if (cli_interrupted())
+        return cli_error(CLI_INTERRUPTED, "interrupted before the first step: no file was "
+                                          "written");
+    return open_profile(t);
 }
 
 static int train_and_report(train *t)
@@ -272,7 +263,11 @@ static int train_and_report(train *t)
     cli_progress("%s", "");
     if (trained != SW_OK)
         return cli_library_error(trained, false);
-    if (t->opts.save != NULL) {
+    if (t->diverged > 0)
+        cli_note("the loss is not a finite number any more since step %" PRIu64 ": a smaller "
+                 "--lr or --clip may help",
+                 t->diverged);
+    if (t->opts.save != NULL && t->step > 0) { /* else they are those of the beginning */
         const sw_status saved = sw_model_save(t->job.net.model, t->opts.save);
         if (saved != SW_OK)
             return cli_library_error(saved, false);
@@ -290,8 +285,12 @@ static int close_all(train *t, int status)
     sw_loader_destroy(t->test_loader);
     sw_loader_destroy(t->train_loader);
     job_close(&t->job);
-    if (t->job.profile != NULL) {
-        const sw_status closed = sw_profile_destroy(t->job.profile);
+    if (t->profile != NULL) {
+        if (status == CLI_INTERRUPTED)
+            sw_profile_end_status(t->profile, SW_STOPPED, NULL);
+        else if (status != CLI_DONE)
+            sw_profile_end_status(t->profile, SW_IO, cli_last_line());
+        const sw_status closed = sw_profile_destroy(t->profile);
         if (closed != SW_OK && status == CLI_DONE)
             status = cli_library_error(closed, false);
     }

@@ -1,7 +1,7 @@
 /* A training job: options, data, exec, model, programs. */
 #include "tools/job.h"
+#include "tools/machine.h"
 #include <string.h>
-#include <unistd.h>
 
 /* ---- options ----------------------------------------------------------------------------- */
 
@@ -81,6 +81,9 @@ static int settle(job_opts *o)
         return no_effect("--synthetic-n", "--data synthetic");
     if (o->momentum >= 0.0 && !heavy)
         return no_effect("--momentum", "--optimizer momentum or nesterov");
+    if (o->momentum >= 1.0)
+        return cli_error(CLI_USAGE, "--momentum wants a number from 0 to below 1, not %g",
+                         o->momentum);
     if (o->hidden.n == 0)
         o->hidden = (cli_list){{128, 64}, 2};
     if (o->synthetic_n == 0)
@@ -125,40 +128,80 @@ static sw_status load(job_data *data, const job_opts *o, bool test, bool shapes_
                                     test ? SEED_TEST : SEED_TRAIN));
     else
         SW_TRY(sw_dataset_idx(&data->set, o->data + 4, test ? "t10k" : "train"));
+    data->info.size = sizeof data->info;
     sw_dataset_describe(data->set, &data->info);
     data->n = synthetic ? n : data->info.n;
     return SW_OK;
 }
 
-/* Each part was read by itself; what one has and the other cannot have is damage in one of
- * them. */
+/* lenet5 is made for one size of images: what the data have decides here, before any model. */
+static int check_model(const job *j)
+{
+    const sw_shape *image = &j->train.info.field[0].shape;
+    if (strcmp(j->opts->model, "lenet5") != 0 ||
+        (image->dim[1] == TOOL_LENET5_SIDE && image->dim[2] == TOOL_LENET5_SIDE))
+        return CLI_GO;
+    return cli_error(CLI_USAGE,
+                     "--model lenet5 reads images of %d x %d, and those of "
+                     "%s/train-images-idx3-ubyte are %lld x %lld; --model mlp takes any",
+                     TOOL_LENET5_SIDE, TOOL_LENET5_SIDE, j->opts->data + 4,
+                     (long long)image->dim[1], (long long)image->dim[2]);
+}
+
+/* A class that a single training image shows, and no test image, is a wild label: -1 where
+ * there is none. The fields of a data set are contiguous. */
+static int64_t wild_class(const job *j)
+{
+    const unsigned char *label = j->train.info.field[1].data;
+    int64_t count[256] = {0};
+    for (int64_t i = 0; i < j->train.n; i++)
+        count[label[i]]++;
+    for (int64_t i = j->test.info.n_classes; i < j->train.info.n_classes; i++)
+        if (count[i] == 1)
+            return i;
+    return -1;
+}
+
+/* Each part was read by itself; what the test images have and those for training have not is
+ * damage. The other way round it need be none: few images do not show every class. */
 static int check_parts(const job *j)
 {
     const char *dir = j->opts->data + 4;
+    if (strcmp(j->opts->data, "synthetic") == 0)
+        return CLI_GO;
     const sw_shape *a = &j->train.info.field[0].shape, *b = &j->test.info.field[0].shape;
     if (a->rank != b->rank || memcmp(a->dim, b->dim, sizeof a->dim[0] * (size_t)a->rank) != 0)
         return cli_error(CLI_DAMAGED,
                          "%s/t10k-images-idx3-ubyte: its images are not as large as those of "
                          "train-images-idx3-ubyte",
                          dir);
-    const int64_t classes[] = {j->train.info.n_classes, j->test.info.n_classes};
-    if (classes[0] == classes[1])
-        return CLI_GO;
-    static const char *const parts[] = {"train", "t10k"};
-    const int wild = classes[1] > classes[0];
-    return cli_error(CLI_DAMAGED,
-                     "%s/%s-labels-idx1-ubyte: label %lld is out of range: those of "
-                     "%s-labels-idx1-ubyte are 0 to %lld",
-                     dir, parts[wild], (long long)classes[wild] - 1, parts[1 - wild],
-                     (long long)classes[1 - wild] - 1);
+    if (j->test.info.n_classes > j->train.info.n_classes)
+        return cli_error(CLI_DAMAGED,
+                         "%s/t10k-labels-idx1-ubyte: label %lld is out of range: those of "
+                         "train-labels-idx1-ubyte are 0 to %lld",
+                         dir, (long long)j->test.info.n_classes - 1,
+                         (long long)j->train.info.n_classes - 1);
+    const int64_t wild = wild_class(j);
+    if (wild >= 0)
+        return cli_error(
+            CLI_DAMAGED,
+            "%s/train-labels-idx1-ubyte: label %lld is out of range: one image has "
+            "it, and those of t10k-labels-idx1-ubyte are 0 to %lld",
+            dir, (long long)wild, (long long)j->test.info.n_classes - 1);
+    return check_model(j);
 }
 
 int job_load(job *j, bool shapes_only)
 {
     sw_status status = load(&j->train, j->opts, false, shapes_only);
-    if (status == SW_OK)
+    if (status == SW_OK && !cli_interrupted())
         status = load(&j->test, j->opts, true, shapes_only);
-    return status == SW_OK ? check_parts(j) : cli_library_error(status, true);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    if (cli_interrupted())
+        return cli_error(CLI_INTERRUPTED, "interrupted while the data were loaded: no file was "
+                                          "written");
+    return check_parts(j);
 }
 
 void job_unload(job *j)
@@ -184,15 +227,21 @@ int64_t job_slot_rows(const job_data *data, int64_t batch)
     return batch < data->n ? batch : data->n;
 }
 
+static size_t field_bytes(const sw_array *field)
+{
+    size_t bytes = sw_dtype_bytes(field->dtype);
+    for (int d = 0; d < field->shape.rank; d++)
+        bytes *= (size_t)field->shape.dim[d];
+    return bytes;
+}
+
 /* A loader's ring: each field of a slot begins at a multiple of the alignment. */
 static size_t ring_bytes(const job_data *data, int64_t batch)
 {
     size_t slot = 0;
     for (int i = 0; i < data->info.n_fields; i++) {
-        const sw_array *field = &data->info.field[i];
-        size_t bytes = sw_dtype_bytes(field->dtype) * (size_t)job_slot_rows(data, batch);
-        for (int d = 0; d < field->shape.rank; d++)
-            bytes *= (size_t)field->shape.dim[d];
+        const size_t bytes =
+            field_bytes(&data->info.field[i]) * (size_t)job_slot_rows(data, batch);
         slot += (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
     }
     return slot * JOB_SLOTS;
@@ -278,7 +327,6 @@ static sw_status open_exec(job *j)
                                .threads = (int)o->threads,
                                .budget = j->budget,
                                .seed = (uint64_t)o->seed,
-                               .profile = j->profile,
                                .checks = o->checks,
                                .op_clocks = o->op_clocks,
                                .isa = o->isa};
@@ -331,14 +379,43 @@ int job_open(job *j)
     return status == SW_OK ? plan_programs(j) : cli_library_error(status, false);
 }
 
-int job_check_machine(const job *j)
+/* What the fields of a data set hold in memory. */
+static size_t set_bytes(const job_data *data)
 {
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    const double there = (double)pages * (double)page; /* of -1: not known */
+    size_t sum = 0;
+    for (int i = 0; i < data->info.n_fields; i++)
+        sum += field_bytes(&data->info.field[i]) * (size_t)data->n;
+    return sum;
+}
+
+/* Witnesses give each storage pages of its own, three times at most, copies of model and batch
+ * among them. */
+static size_t witness_bytes(const sw_plan_info *plan)
+{
+    return 3 * (plan->immediate_bytes + plan->model_bytes + plan->slot_bytes);
+}
+
+int job_check_machine(const job *j, bool witness)
+{
+    size_t there;
+    const sw_status status = machine_memory("", &there);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    const size_t sets = set_bytes(&j->train) + set_bytes(&j->test);
     for (int i = 0; i < JOB_PROGRAMS; i++) {
-        const job_program *p = &j->program[i];
-        if (p->batch > 0 && pages > 0 && (double)p->plan.total_bytes > there)
-            return no_fit(&p->plan, "this machine has", (size_t)there);
+        const sw_plan_info *p = &j->program[i].plan;
+        if (j->program[i].batch == 0)
+            continue;
+        const size_t more = sets + (witness ? witness_bytes(p) : 0);
+        if (p->total_bytes > there)
+            return no_fit(p, "this machine has", there);
+        if (more > there - p->total_bytes)
+            return cli_error(CLI_NO_FIT,
+                             "does not fit: %zu bytes are planned, %s take %zu more, this "
+                             "machine has %zu",
+                             p->total_bytes,
+                             witness ? "the data sets and witnesses" : "the data sets", more,
+                             there);
     }
     return CLI_GO;
 }

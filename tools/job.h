@@ -49,7 +49,6 @@ typedef struct {
     int64_t batch;
     job_data train, test;
     sw_budget *budget;
-    sw_profile *profile; /* set before job_open; borrowed */
     sw_exec *exec;
     tool_net net;
     job_program program[JOB_PROGRAMS];
@@ -61,11 +60,12 @@ typedef struct {
  * the error is printed. */
 int job_load(job *j, bool shapes_only);
 /* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything
- * or refuses. Needs opts, batch, train, test and profile. */
+ * or refuses. Needs opts, batch, train and test. */
 int job_open(job *j);
-/* Whether the machine has the memory that the plans ask for: without a limit the system would
- * promise it, and end the process when it is used. CLI_GO or an exit status. */
-int job_check_machine(const job *j);
+/* Whether the machine has the memory that the plans and the data sets ask for, and with
+ * `witness` what the witnesses take on top: without a limit the system would promise it, and
+ * end the process when it is used. CLI_GO or an exit status. */
+int job_check_machine(const job *j, bool witness);
 /* Rows of a loader's slot: a batch, or all there are where that is less. */
 int64_t job_slot_rows(const job_data *data, int64_t batch);
 /* Arguments of one program's run. */

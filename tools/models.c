@@ -85,7 +85,8 @@ static sw_status declare_mlp(tool_net *net, const tool_net_opts *o)
 static sw_status declare_lenet5(tool_net *net, const tool_net_opts *o)
 {
     const sw_shape *s = &o->image;
-    if (s->rank != 3 || s->dim[0] != 1 || s->dim[1] != 28 || s->dim[2] != 28)
+    const int64_t side = TOOL_LENET5_SIDE;
+    if (s->rank != 3 || s->dim[0] != 1 || s->dim[1] != side || s->dim[2] != side)
         SW_FAIL(SW_INVALID, "lenet5 reads images of 1 x 28 x 28 only; mlp takes any");
     net->conv[0] = sw_conv2d_new(net->model, "conv1", 1, 6, 5);
     net->conv[1] = sw_conv2d_new(net->model, "conv2", 6, 16, 5);

@@ -6,6 +6,7 @@
 #include "runtime/stepwell.h"
 
 #define TOOL_MAX_HIDDEN 16
+#define TOOL_LENET5_SIDE 28 /* pixels of its images */
 
 typedef struct tool_net tool_net;
 typedef sw_value tool_forward(sw_ctx *ctx, const tool_net *net, sw_value x);

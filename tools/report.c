@@ -61,8 +61,8 @@ int tool_report(int argc, char **argv)
         .operand = &s.file,
         .max_operands = 1,
         .notes = "FILE is what `stepwell train --profile FILE` wrote. The formats csv, html, "
-                 "chrome and\n"
-                 "memory-viz are not built yet."};
+                 "chrome and memory-viz are not built yet. With --json standard output has one "
+                 "object, or nothing when the file was refused."};
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;

@@ -38,6 +38,9 @@ typedef struct {
     uint64_t peak, model, arena, data, total, lower_bound;
     report_seen seen[3];
     int n_seen;
+    uint64_t *op_ns; /* n_ops sums over op_runs warm runs with op clocks; NULL: none */
+    size_t n_ops;
+    uint64_t op_runs;
 } report_plan;
 
 typedef struct {
@@ -68,6 +71,7 @@ typedef struct {
     size_t n_times;
     uint64_t warm, times_stride;
 
+    uint64_t warm_runs; /* of training and evaluation; the others are not counted: */
     uint64_t allocations, allocating,
         allocating_step; /* of warm runs: calls, runs, the first one */
     bool has_process;
@@ -77,7 +81,9 @@ typedef struct {
     uint64_t faults;
     char first_fault[256];
 
-    bool cut, ended;
+    bool cut, ended; /* ended: there is an end record */
+    char status[16]; /* of the end record: "done", "interrupted", "failed" */
+    char error[256];
     uint64_t wall_ns;
 } report;
 
@@ -95,7 +101,13 @@ typedef struct {
 } report_share;
 
 #define REPORT_LARGEST 10
+#define REPORT_SLOWEST 10
 #define REPORT_SHARES 256
+
+typedef struct {
+    char name[REPORT_TEXT];
+    uint64_t ns; /* mean of a run */
+} report_op;
 
 typedef struct {
     char op[REPORT_TEXT];                     /* that runs at the peak */
@@ -105,6 +117,9 @@ typedef struct {
     size_t n_roles, n_layers;
     report_value largest[REPORT_LARGEST];
     size_t n_largest;
+    report_op slowest[REPORT_SLOWEST];
+    size_t n_slowest;
+    uint64_t ops_ns; /* mean of all ops of a run */
 } report_live;
 
 /* Read the file. SW_FORMAT and SW_IO name it, and the line. Owner: the caller, by report_free.
@@ -119,6 +134,8 @@ SW_MUST_USE sw_status report_read_live(const report *r, const report_plan *plan,
 const report_plan *report_main_plan(const report *r);
 /* How the plan was measured: by the access witness if it was, else the first way. NULL: not. */
 const report_seen *report_best_seen(const report_plan *plan);
+/* Whether the run came to its planned end. */
+bool report_finished(const report *r);
 /* Rows of the table, in order; `rows` has room for REPORT_ROWS. */
 size_t report_rows(const report *r, const report_row **rows);
 /* Medians of the phases and of the whole run, in nanoseconds; false when no warm run was kept.

@@ -33,7 +33,9 @@ static void put_run(sw_json *j, const report *r)
     put_text(j, "command", r->command);
     sw_json_put_u64(j, "steps", r->runs);
     sw_json_put_u64(j, "evaluations", r->evaluations);
-    sw_json_put_bool(j, "finished", r->ended);
+    sw_json_put_bool(j, "finished", report_finished(r));
+    put_text(j, "status", r->status);
+    put_text(j, "error", r->error);
     sw_json_put_bool(j, "cut", r->cut);
     sw_json_key(j, "wall_ns");
     if (r->ended)
@@ -157,6 +159,20 @@ static void put_live(sw_json *j, const report_live *live)
     sw_json_end(j);
 }
 
+/* Means over the warm runs of the main program; empty without op clocks. */
+static void put_slowest(sw_json *j, const report_live *live)
+{
+    sw_json_open(j, "slowest_ops", '[');
+    for (size_t i = 0; i < live->n_slowest; i++) {
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "op", live->slowest[i].name);
+        sw_json_put_u64(j, "mean_ns", live->slowest[i].ns);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_put_u64(j, "ops_mean_ns", live->ops_ns);
+}
+
 static void put_rest(sw_json *j, report *r)
 {
     uint64_t median[SW_PROF_PHASES + 1];
@@ -172,7 +188,11 @@ static void put_rest(sw_json *j, report *r)
         sw_json_put_null(j, "median_step_ns");
     }
     sw_json_put_u64(j, "warm_steps", r->warm);
-    sw_json_put_u64(j, "allocations_after_warmup", r->allocations);
+    sw_json_key(j, "allocations_after_warmup");
+    if (r->warm_runs > 0)
+        sw_json_u64(j, r->allocations);
+    else
+        sw_json_null(j); /* nothing was counted */
     sw_json_put_u64(j, "host_bytes", r->host_max);
     sw_json_key(j, "process_bytes");
     if (r->has_process)
@@ -212,6 +232,7 @@ sw_status report_print_json(report *r, const report_live *live)
     if (main != NULL) {
         put_main(&j, main);
         put_live(&j, live);
+        put_slowest(&j, live);
     }
     put_equal(&j, r);
     put_witnesses(&j, r);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define FIRST_BYTES ((size_t)256 << 10)
-#define LONGEST_BYTES ((size_t)256 << 20) /* a plan of a million values is shorter */
+#define LONGEST_BYTES ((size_t)32 << 20) /* a plan of a hundred thousand values is shorter */
 
 sw_status report_lines_open(report_lines *l, const char *path)
 {

@@ -4,6 +4,8 @@
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
 #include "alloc/mem.h"
+#include "tools/cli.h"
+#include "tools/report_heap.h"
 #include "tools/report_lines.h"
 #include <jansson.h>
 #include <math.h>
@@ -73,23 +75,6 @@ static sw_status get_batch(const place *p, int64_t *out)
     return SW_OK;
 }
 
-/* Control characters would be obeyed by a terminal: they become question marks. C1 controls are
- * two bytes in UTF-8. */
-static void clean(char *to, size_t bytes, const char *from)
-{
-    size_t n = 0;
-    for (; from[n] != '\0' && n + 1 < bytes; n++) {
-        const unsigned char c = (unsigned char)from[n],
-                            before = n > 0 ? (unsigned char)from[n - 1] : 0;
-        to[n] = c < 0x20 || c == 0x7f || (before == 0xc2 && c < 0xa0) ? '?' : from[n];
-        if (before == 0xc2 && c < 0xa0)
-            to[n - 1] = '?';
-    }
-    while (n > 0 && from[n] != '\0' && ((unsigned char)from[n] & 0xc0) == 0x80)
-        n--; /* cut between characters */
-    to[n] = '\0';
-}
-
 /* "" where it is missing or null. */
 static sw_status get_text(const place *p, const json_t *o, const char *key, char *to,
                           size_t bytes)
@@ -100,7 +85,7 @@ static sw_status get_text(const place *p, const json_t *o, const char *key, char
         return SW_OK;
     if (!json_is_string(x))
         return wrong(p, key, "a string");
-    clean(to, bytes, json_string_value(x));
+    cli_clean(to, bytes, json_string_value(x));
     return SW_OK;
 }
 
@@ -275,14 +260,45 @@ static sw_status take_host(report *r, const place *p)
 
 /* Runs that traced, planned or were immediate may allocate; `warm` tells, and where it is
  * missing every run but the first counts as warm. */
+static bool is_warm(const place *p, const report_row *row)
+{
+    const json_t *warm = json_object_get(p->record, "warm");
+    return warm != NULL ? json_is_true(warm) : row->index > 0;
+}
+
+/* With op clocks: one number for each op of the program, the same count in all its runs. */
+static sw_status take_op_clocks(report_plan *plan, const place *p)
+{
+    const json_t *clocks = json_object_get(p->record, "op_ns");
+    const size_t n = json_array_size(clocks);
+    if (n == 0)
+        return SW_OK;
+    if (plan->op_ns == NULL) {
+        void *block;
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, n * sizeof *plan->op_ns));
+        plan->op_ns = block;
+        plan->n_ops = n;
+    }
+    if (n != plan->n_ops)
+        return wrong(p, "op_ns", "as long as in the runs before");
+    for (size_t i = 0; i < n; i++) {
+        uint64_t ns;
+        if (!as_u64(json_array_get(clocks, i), &ns))
+            return wrong(p, "op_ns", "a list of whole numbers");
+        plan->op_ns[i] += ns;
+    }
+    plan->op_runs++;
+    return SW_OK;
+}
+
 static sw_status take_allocations(report *r, const place *p, const report_row *row, bool train)
 {
     uint64_t calls, ns;
     SW_TRY(get_u64(p, p->record, "allocations", 0, &calls));
     SW_TRY(get_u64(p, p->record, "ns", 0, &ns));
-    const json_t *warm = json_object_get(p->record, "warm");
-    if (warm != NULL ? !json_is_true(warm) : row->index == 0)
+    if (!is_warm(p, row))
         return SW_OK;
+    r->warm_runs++;
     if (calls > 0 && r->allocating++ == 0)
         r->allocating_step = row->step;
     r->allocations += calls;
@@ -343,6 +359,8 @@ static sw_status take_step(report *r, const place *p)
         return take_witnesses(r, p, witnesses);
     const bool train = strcmp(run, "eval") != 0;
     SW_TRY(take_allocations(r, p, &row, train));
+    if (plan != NULL && is_warm(p, &row))
+        SW_TRY(take_op_clocks(plan, p));
     r->immediate += immediate;
     if (!train) {
         r->evaluations++;
@@ -390,6 +408,10 @@ static sw_status take_header(report *r, const place *p)
 static sw_status take_end(report *r, const place *p)
 {
     r->ended = true;
+    SW_TRY(get_text(p, p->record, "status", r->status, sizeof r->status));
+    if (r->status[0] == '\0') /* written before there was a status */
+        memcpy(r->status, "done", sizeof "done");
+    SW_TRY(get_text(p, p->record, "error", r->error, sizeof r->error));
     return need_u64(p, p->record, "wall_ns", &r->wall_ns);
 }
 
@@ -421,38 +443,44 @@ static json_t *parse(const char *text, size_t n, json_error_t *why)
     if (record == NULL && json_error_code(why) == json_error_numeric_overflow)
         record = json_loadb(text, n, JSON_DECODE_INT_AS_REAL, why);
     if (record != NULL && !json_is_object(record)) {
-        json_decref(record);
         snprintf(why->text, sizeof why->text, "not a record");
         return NULL;
     }
     return record;
 }
 
+/* One record, which lives until the next one is read; *more is false when it is cut. */
+static sw_status read_record(report *r, const report_lines *lines, const char *text, size_t n,
+                             bool whole, bool *more)
+{
+    json_error_t why;
+    report_heap_reset();
+    place p = {r->path, lines->line, parse(text, n, &why), text, n};
+    SW_TRY(report_heap_status(r->path, lines->line));
+    *more = p.record != NULL;
+    if (p.record != NULL)
+        return take(r, &p, lines->at);
+    if (p.line == 1)
+        SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is no JSON record", r->path);
+    if (!whole) {
+        r->cut = true;
+        return SW_OK;
+    }
+    char clear[160];
+    cli_clean(clear, sizeof clear, why.text);
+    return damaged(&p, clear);
+}
+
 static sw_status read_all(report *r, report_lines *lines)
 {
-    for (;;) {
+    for (bool more = true; more;) {
         const char *text;
         size_t n;
         bool whole;
         SW_TRY(report_lines_next(lines, &text, &n, &whole));
         if (text == NULL)
             break;
-        json_error_t why;
-        place p = {r->path, lines->line, parse(text, n, &why), text, n};
-        if (p.record == NULL && p.line == 1)
-            SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is no JSON record", r->path);
-        if (p.record == NULL && !whole) {
-            r->cut = true;
-            break;
-        }
-        if (p.record == NULL) {
-            char clear[160];
-            clean(clear, sizeof clear, why.text);
-            return damaged(&p, clear);
-        }
-        const sw_status status = take(r, &p, lines->at);
-        json_decref(p.record);
-        SW_TRY(status);
+        SW_TRY(read_record(r, lines, text, n, whole, &more));
     }
     if (lines->line == 0)
         SW_FAIL(SW_FORMAT, "%s: the file is empty", r->path);
@@ -469,7 +497,9 @@ sw_status report_read(report **out, const char *path)
     report_lines lines;
     sw_status status = report_lines_open(&lines, path);
     if (status == SW_OK) {
+        report_heap_begin();
         status = read_all(r, &lines);
+        report_heap_end();
         report_lines_close(&lines);
     }
     if (status != SW_OK) {
@@ -550,6 +580,34 @@ static sw_status take_value(const place *p, const json_t *o, report_live *live)
     return SW_OK;
 }
 
+static void keep_slowest(report_live *live, const report_op *op)
+{
+    size_t k = live->n_slowest;
+    if (k == REPORT_SLOWEST && live->slowest[--k].ns >= op->ns)
+        return;
+    for (; k > 0 && live->slowest[k - 1].ns < op->ns; k--)
+        live->slowest[k] = live->slowest[k - 1];
+    live->slowest[k] = *op;
+    if (live->n_slowest < REPORT_SLOWEST)
+        live->n_slowest++;
+}
+
+/* The plan has the names of what the runs' clocks have measured. */
+static sw_status take_slowest(const place *p, const report_plan *plan, report_live *live)
+{
+    const json_t *ops = json_object_get(p->record, "ops");
+    for (size_t i = 0; i < plan->n_ops && plan->op_runs > 0; i++) {
+        report_op op = {.ns = plan->op_ns[i] / plan->op_runs};
+        const json_t *name = json_array_get(ops, i);
+        if (!json_is_string(name))
+            return wrong(p, "ops", "a list of the ops that the clocks measured");
+        cli_clean(op.name, sizeof op.name, json_string_value(name));
+        live->ops_ns += op.ns;
+        keep_slowest(live, &op);
+    }
+    return SW_OK;
+}
+
 static sw_status take_live(const place *p, report_live *live)
 {
     SW_TRY(get_u64(p, p->record, "peak_position", 0, &live->position));
@@ -575,11 +633,11 @@ static sw_status read_live(const report *r, const report_plan *plan, report_line
     SW_TRY(report_lines_next(lines, &text, &n, &whole));
     json_error_t why;
     place p = {r->path, plan->line, text != NULL ? parse(text, n, &why) : NULL, text, n};
+    SW_TRY(report_heap_status(r->path, plan->line));
     if (p.record == NULL)
         return damaged(&p, "the file changed while it was read");
-    const sw_status status = take_live(&p, out);
-    json_decref(p.record);
-    return status;
+    SW_TRY(take_live(&p, out));
+    return take_slowest(&p, plan, out);
 }
 
 sw_status report_read_live(const report *r, const report_plan *plan, report_live *out)
@@ -587,7 +645,9 @@ sw_status report_read_live(const report *r, const report_plan *plan, report_live
     memset(out, 0, sizeof *out);
     report_lines lines;
     SW_TRY(report_lines_open(&lines, r->path));
+    report_heap_begin();
     const sw_status status = read_live(r, plan, &lines, out);
+    report_heap_end();
     report_lines_close(&lines);
     return status;
 }

@@ -7,6 +7,9 @@ void report_free(report *r)
 {
     if (r == NULL)
         return;
+    for (size_t i = 0; i < r->n_plans; i++)
+        sw_heap_free(r->plans[i].op_ns, SW_HEAP_PROFILE,
+                     r->plans[i].n_ops * sizeof *r->plans[i].op_ns);
     sw_heap_free(r->plans, SW_HEAP_PROFILE, r->cap_plans * sizeof *r->plans);
     sw_heap_free(r, SW_HEAP_PROFILE, sizeof *r);
 }
@@ -29,6 +32,11 @@ const report_plan *report_main_plan(const report *r)
             best = x;
     }
     return best;
+}
+
+bool report_finished(const report *r)
+{
+    return r->ended && strcmp(r->status, "done") == 0;
 }
 
 const report_seen *report_best_seen(const report_plan *plan)

@@ -1,8 +1,10 @@
-/* The report for people, 80 columns wide. Top to bottom: the run, its steps, predicted against
- * measured, what is live at the peak, time, and what lies outside the plan. */
+/* The report for people, 80 columns wide whatever the numbers and names are. Top to bottom: the
+ * run, its steps, predicted against measured, what is live at the peak, time, and what lies
+ * outside the plan. */
 #include "tools/cli.h"
 #include "tools/report.h"
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 #define N SW_PROF_PHASES
@@ -24,26 +26,22 @@ static cli_text bytes_text(uint64_t bytes)
     return style->exact ? cli_digits(bytes) : cli_bytes((size_t)bytes);
 }
 
-/* Text in at most `width` columns; what is too long loses its middle. Characters of several
- * bytes count as one. Returns the columns that are left. */
+/* A sentence behind `indent` blanks; what does not fit goes to lines of its own behind two. */
+static void sentence(int indent, const char *format, ...) SW_PRINTF(2, 3);
+static void sentence(int indent, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    printf("%*s", indent, "");
+    cli_wrap(stdout, indent, 2, text);
+}
+
 static int fitted(const char *text, int width)
 {
-    int n = 0;
-    for (const char *c = text; *c != '\0'; c++)
-        n += ((unsigned char)*c & 0xc0) != 0x80;
-    const int head = (width - 1) / 2, tail = width - 1 - head;
-    int at = 0, printed = 0;
-    for (const char *c = text; *c != '\0'; c++) {
-        if (((unsigned char)*c & 0xc0) != 0x80 && at++ == head && n > width) {
-            putchar('~');
-            printed++;
-        }
-        if (n > width && at > head && at <= n - tail)
-            continue;
-        putchar(*c);
-        printed += ((unsigned char)*c & 0xc0) != 0x80;
-    }
-    return width - printed;
+    return cli_fitted(stdout, text, strlen(text), width);
 }
 
 static void column(const char *text, int width)
@@ -54,23 +52,33 @@ static void column(const char *text, int width)
 
 /* ---- the run ----------------------------------------------------------------------------- */
 
+/* How the run ended, behind what it was. */
+static const char *ending(const report *r)
+{
+    if (!r->ended)
+        return "; the run did not finish";
+    if (strcmp(r->status, "interrupted") == 0)
+        return "; it was interrupted";
+    return report_finished(r) ? "" : "; the run failed";
+}
+
 static void print_run(const report *r)
 {
-    printf("%s%s%s on %s", on(), r->model[0] != '\0' ? r->model : "model", off(),
-           r->device[0] != '\0' ? r->device : "an unnamed device");
+    char batch[32] = "";
     if (r->batch >= 0)
-        printf(", batch %" PRId64, r->batch);
-    printf(", seed %" PRIu64, r->seed);
-    if (r->data[0] != '\0')
-        printf(", data %s", r->data);
-    printf("\n%s training step%s", cli_digits(r->runs).text, r->runs == 1 ? "" : "s");
+        snprintf(batch, sizeof batch, ", batch %" PRId64, r->batch);
+    sentence(0, "%s%s%s on %s%s, seed %" PRIu64 "%s%s", on(),
+             r->model[0] != '\0' ? r->model : "model", off(),
+             r->device[0] != '\0' ? r->device : "an unnamed device", batch, r->seed,
+             r->data[0] != '\0' ? ", data " : "", r->data);
+    char evaluations[64] = "";
     if (r->evaluations > 0)
-        printf(", %s evaluation run%s", cli_digits(r->evaluations).text,
-               r->evaluations == 1 ? "" : "s");
-    if (r->ended)
-        printf(" in %s", cli_ns(r->wall_ns).text);
-    printf("%s%s%s\n", r->created[0] != '\0' ? ", begun " : "", r->created,
-           r->ended ? "" : "; the run did not finish");
+        snprintf(evaluations, sizeof evaluations, ", %s evaluation run%s",
+                 cli_digits(r->evaluations).text, r->evaluations == 1 ? "" : "s");
+    sentence(0, "%s training step%s%s%s%s%s%s%s", cli_digits(r->runs).text,
+             r->runs == 1 ? "" : "s", evaluations, r->ended ? " in " : "",
+             r->ended ? cli_ns(r->wall_ns).text : "", r->created[0] != '\0' ? ", begun " : "",
+             r->created, ending(r));
 }
 
 /* ---- step by step ------------------------------------------------------------------------ */
@@ -90,7 +98,9 @@ static unit unit_for(uint64_t largest)
         return (unit){"KiB", 1024.0, 2};
     if (largest < (uint64_t)1000 << 20)
         return (unit){"MiB", 1048576.0, 2};
-    return (unit){"GiB", 1073741824.0, 2};
+    if (largest < (uint64_t)1000 << 30)
+        return (unit){"GiB", 1073741824.0, 2};
+    return (unit){"TiB", 1099511627776.0, 2};
 }
 
 static void print_cells(const report_row *row, const unit *u)
@@ -154,11 +164,15 @@ static void print_difference(const report_phase *plan, const report_phase *seen)
 {
     const bool peak = plan->peak != seen->peak;
     const uint64_t p = peak ? plan->peak : plan->end, m = peak ? seen->peak : seen->end;
+    char text[64];
+    snprintf(text, sizeof text, "%s %c%s", peak ? "peak" : "end", m > p ? '+' : '-',
+             cli_digits(m > p ? m - p : p - m).text);
     if (same(plan, seen))
         printf("  equal\n");
+    else if (strlen(text) <= 11) /* what the table leaves of 80 columns */
+        printf("  %s\n", text);
     else
-        printf("  %s %c%s\n", peak ? "peak" : "end", m > p ? '+' : '-',
-               cli_digits(m > p ? m - p : p - m).text);
+        printf("\n%*s\n", CLI_COLUMNS, text);
 }
 
 static const char *runs(uint64_t n)
@@ -168,14 +182,13 @@ static const char *runs(uint64_t n)
 
 static void print_verdict(const report_seen *s)
 {
-    printf("  measured by %s in %s %s: ", s->by[0] != '\0' ? s->by : "an unnamed witness",
-           cli_digits(s->runs).text, runs(s->runs));
-    if (s->equal == s->runs)
-        printf("equal to the byte\n");
-    else
-        printf("%s%s differ%s (shown: step %" PRIu64 ")%s\n", on(),
-               cli_digits(s->runs - s->equal).text, s->runs - s->equal == 1 ? "s" : "", s->step,
-               off());
+    char text[128] = "equal to the byte";
+    if (s->equal != s->runs)
+        snprintf(text, sizeof text, "%s%s differ%s (shown: step %" PRIu64 ")%s", on(),
+                 cli_digits(s->runs - s->equal).text, s->runs - s->equal == 1 ? "s" : "",
+                 s->step, off());
+    sentence(2, "measured by %s in %s %s: %s", s->by[0] != '\0' ? s->by : "an unnamed witness",
+             cli_digits(s->runs).text, runs(s->runs), text);
 }
 
 static void print_compared(const report_plan *plan, const report_seen *s)
@@ -192,15 +205,22 @@ static void print_compared(const report_plan *plan, const report_seen *s)
     print_verdict(s);
 }
 
-static void print_program(const report_plan *plan)
+/* "program 2 (eval, exec 1, batch 16)" */
+typedef struct {
+    char text[96];
+} program_name;
+
+static program_name program_text(const report_plan *plan)
 {
-    printf("program %" PRIu64 " (%s", plan->key & UINT32_MAX,
-           plan->run[0] != '\0' ? plan->run : "run");
+    program_name t;
+    char exec[20] = "", batch[24] = "";
     if (plan->key >> 32 > 0)
-        printf(", exec %" PRIu64, plan->key >> 32);
+        snprintf(exec, sizeof exec, ", exec %" PRIu32, (uint32_t)(plan->key >> 32));
     if (plan->batch >= 0)
-        printf(", batch %" PRId64, plan->batch);
-    printf(")");
+        snprintf(batch, sizeof batch, ", batch %" PRIu32, (uint32_t)plan->batch);
+    snprintf(t.text, sizeof t.text, "program %" PRIu64 " (%s%s%s)", plan->key & UINT32_MAX,
+             plan->run[0] != '\0' ? plan->run : "run", exec, batch);
+    return t;
 }
 
 /* Other programs, a line each; those that differ are never left out. */
@@ -215,9 +235,7 @@ static void print_others(const report *r, const report_plan *main)
         if (x == main || x->n_seen == 0 || (equal && shown == 4 && ++silent > 0))
             continue;
         shown++;
-        printf("  ");
-        print_program(x);
-        printf(": predicted peak %s\n", bytes_text(x->peak).text);
+        sentence(2, "%s: predicted peak %s", program_text(x).text, bytes_text(x->peak).text);
         for (int k = 0; k < x->n_seen; k++) {
             if (x->seen[k].equal != x->seen[k].runs)
                 print_compared(x, &x->seen[k]);
@@ -236,18 +254,16 @@ static void print_witnesses(const report *r)
     for (int i = 0; i < 4; i++)
         printf("%s %s %s", i > 0 ? "," : "", report_witnesses[i],
                r->verdict[i] < 0 ? "not asked" : words[r->verdict[i]]);
-    if (r->faults == 0)
-        printf("\n");
-    else
-        printf("\n  %s%s faults; the first: %s%s\n", on(), cli_digits(r->faults).text,
-               r->first_fault, off());
+    putchar('\n');
+    if (r->faults > 0)
+        sentence(2, "%s%s faults; the first: %s%s", on(), cli_digits(r->faults).text,
+                 r->first_fault, off());
 }
 
 static void print_predicted(const report *r, const report_plan *main)
 {
-    printf("\n%sPredicted and measured bytes%s, ", on(), off());
-    print_program(main);
     putchar('\n');
+    sentence(0, "%sPredicted and measured bytes%s, %s", on(), off(), program_text(main).text);
     const report_seen *best = report_best_seen(main);
     if (best == NULL) {
         printf("  predicted peak %s; it was not measured\n", bytes_text(main->peak).text);
@@ -290,14 +306,16 @@ static void print_share(const report_share *shares, size_t n, size_t i, size_t s
 
 static void print_live(const report_plan *plan, const report_live *live)
 {
-    printf("\n%sLive at the peak%s: %s (%s of it padding), while op %" PRIu64 " of %" PRIu64
-           " runs:\n"
-           "  %s\n",
-           on(), off(), bytes_text(live->bytes).text, bytes_text(live->padding).text,
-           live->position + 1, live->n_ops, live->op);
+    putchar('\n');
+    sentence(0,
+             "%sLive at the peak%s: %s (%s of it padding), while op %" PRIu64 " of %" PRIu64
+             " runs:",
+             on(), off(), bytes_text(live->bytes).text, bytes_text(live->padding).text,
+             live->position + 1, live->n_ops);
+    sentence(2, "%s", live->op);
     if (live->bytes != plan->peak)
-        printf("  %sthe plan's peak is %s: the values do not add up to it%s\n", on(),
-               bytes_text(plan->peak).text, off());
+        sentence(2, "%sthe plan's peak is %s: the values do not add up to it%s", on(),
+                 bytes_text(plan->peak).text, off());
     printf("  %-37s  %s\n", "by role", "by layer");
     const size_t layers = live->n_layers < 10 ? live->n_layers : 10;
     const size_t lines = live->n_roles > layers ? live->n_roles : layers;
@@ -318,10 +336,10 @@ static void print_live(const report_plan *plan, const report_live *live)
         (void)fitted(v->op[0] != '\0' ? v->op : "-", 25);
         putchar('\n');
     }
-    printf("  arena %s of at least %s; model %s, data %s, together %s\n",
-           bytes_text(plan->arena).text, bytes_text(plan->lower_bound).text,
-           bytes_text(plan->model).text, bytes_text(plan->data).text,
-           bytes_text(plan->total).text);
+    sentence(2, "arena %s of at least %s; model %s, data %s, together %s",
+             bytes_text(plan->arena).text, bytes_text(plan->lower_bound).text,
+             bytes_text(plan->model).text, bytes_text(plan->data).text,
+             bytes_text(plan->total).text);
 }
 
 /* ---- time and the rest ------------------------------------------------------------------- */
@@ -331,36 +349,65 @@ static void print_times(report *r)
     uint64_t median[N + 1];
     if (!report_medians(r, median))
         return;
-    printf("\n%sMedian time%s of %s warm steps: %s\n ", on(), off(), cli_digits(r->warm).text,
-           cli_ns(median[N]).text);
-    for (int i = 0; i < N; i++)
-        printf(" %s %s%s", sw_prof_phase_name(i), cli_ns(median[i]).text,
-               i + 1 < N ? "," : "\n");
+    putchar('\n');
+    sentence(0, "%sMedian time%s of %s warm steps: %s", on(), off(), cli_digits(r->warm).text,
+             cli_ns(median[N]).text);
+    char text[2][128] = {"", ""}; /* what fits the first line, and the rest */
+    for (int i = 0; i < N; i++) {
+        char one[48];
+        snprintf(one, sizeof one, "%s %s%s", sw_prof_phase_name(i), cli_ns(median[i]).text,
+                 i + 1 < N ? "," : "");
+        char *to = text[text[1][0] != '\0' || strlen(text[0]) + 3 + strlen(one) > CLI_COLUMNS];
+        const size_t used = strlen(to);
+        snprintf(to + used, sizeof text[0] - used, "%s%s", used > 0 ? " " : "", one);
+    }
+    printf("  %s\n", text[0]);
+    if (text[1][0] != '\0')
+        printf("  %s\n", text[1]);
+}
+
+/* With op clocks. The clocks themselves take time: shares say more than sums. */
+static void print_slowest(const report_plan *plan, const report_live *live)
+{
+    if (live->n_slowest == 0)
+        return;
+    putchar('\n');
+    sentence(0, "%sSlowest ops%s of %s warm %s of %s, on average:", on(), off(),
+             cli_digits(plan->op_runs).text, runs(plan->op_runs), program_text(plan).text);
+    for (size_t i = 0; i < live->n_slowest; i++) {
+        const report_op *op = &live->slowest[i];
+        printf("  ");
+        column(op->name, 57);
+        printf("%12s%6.1f%%\n", cli_ns(op->ns).text,
+               live->ops_ns > 0 ? 100.0 * (double)op->ns / (double)live->ops_ns : 0.0);
+    }
 }
 
 static void print_process(const report *r, const report_plan *plan)
 {
-    printf("%sAllocations after warm-up%s: %s", on(), off(), cli_digits(r->allocations).text);
+    char where[80] = "";
     if (r->allocating > 0)
-        printf(" in %s %s, first at step %" PRIu64, cli_digits(r->allocating).text,
-               runs(r->allocating), r->allocating_step);
-    putchar('\n');
+        snprintf(where, sizeof where, " in %s %s, first at step %" PRIu64,
+                 cli_digits(r->allocating).text, runs(r->allocating), r->allocating_step);
+    sentence(0, "%sAllocations after warm-up%s: %s%s", on(), off(),
+             r->warm_runs > 0 ? cli_digits(r->allocations).text
+                              : "not counted, no run was warm",
+             where);
     if (!r->has_process)
         return;
     const uint64_t known = (plan != NULL ? plan->total : 0) + r->host_max;
-    printf("%sProcess%s: %s resident at most (first %s, last %s)\n", on(), off(),
-           bytes_text(r->process_max).text, bytes_text(r->process_first).text,
-           bytes_text(r->process_last).text);
+    sentence(0, "%sProcess%s: %s resident at most (first %s, last %s)", on(), off(),
+             bytes_text(r->process_max).text, bytes_text(r->process_first).text,
+             bytes_text(r->process_last).text);
     if (plan == NULL)
         return;
-    printf("  of it %s planned and %s host heap", bytes_text(plan->total).text,
-           bytes_text(r->host_max).text);
+    char rest[160] = "; some of that was never touched";
     if (r->process_max > known)
-        printf(
-            "; the other %s are code,\n  libraries, stacks and what they keep for themselves\n",
-            bytes_text(r->process_max - known).text);
-    else
-        printf("; some of that was never touched\n");
+        snprintf(rest, sizeof rest,
+                 "; the other %s are code, libraries, stacks and what they keep for themselves",
+                 bytes_text(r->process_max - known).text);
+    sentence(2, "of it %s planned and %s host heap%s", bytes_text(plan->total).text,
+             bytes_text(r->host_max).text, rest);
 }
 
 static void print_notes(const report *r)
@@ -371,9 +418,12 @@ static void print_notes(const report *r)
         printf("note: the last line is cut; all before it was used\n");
     if (!r->ended)
         printf("note: there is no end record: the run did not finish, or still runs\n");
+    else if (!report_finished(r))
+        sentence(0, "note: the run ended as '%s'%s%s", r->status,
+                 r->error[0] != '\0' ? ": " : "", r->error);
     if (r->immediate > 0)
-        printf("note: %s runs in immediate mode follow no plan and are not compared\n",
-               cli_digits(r->immediate).text);
+        sentence(0, "note: %s runs in immediate mode follow no plan and are not compared",
+                 cli_digits(r->immediate).text);
     if (r->unplanned > 0)
         printf("note: %s measured runs have no plan in this file\n",
                cli_digits(r->unplanned).text);
@@ -392,6 +442,8 @@ void report_print_text(report *r, const report_live *live, const report_style *g
         print_live(plan, live);
     }
     print_times(r);
+    if (plan != NULL)
+        print_slowest(plan, live);
     print_process(r, plan);
     print_notes(r);
 }

@@ -63,6 +63,25 @@ static int unknown(const char *name)
                      option ? "option" : "command", name);
 }
 
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* `help NAME` is `NAME --help`. */
+static int help_of(const char *name)
+{
+    char word[32], option[] = "--help";
+    char *argv[] = {word, option, NULL};
+    snprintf(word, sizeof word, "%s", name);
+    for (int i = 0; i < N_TOOLS; i++)
+        if (strcmp(tools[i].name, name) == 0)
+            return tools[i].run != NULL
+                       ? tools[i].run(2, argv)
+                       : cli_error(CLI_USAGE, "command '%s' is not built yet", name);
+    return unknown(name);
+}
+
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
@@ -70,9 +89,16 @@ static int dispatch(int argc, char **argv)
         return CLI_USAGE;
     }
     const char *name = argv[1];
-    if (strcmp(name, "--version") == 0)
+    const bool version = strcmp(name, "--version") == 0, word = strcmp(name, "help") == 0;
+    const int most = word ? 3 : 2; /* "help train", but nothing behind the options */
+    if ((version || word || is_help(name)) && argc > most)
+        return cli_error(CLI_USAGE, "'%s' is one argument too many behind %s", argv[most],
+                         name);
+    if (version)
         return print_version();
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    if (word && argc == 3)
+        return help_of(argv[2]);
+    if (word || is_help(name)) {
         print_usage(stdout);
         return cli_finish(CLI_DONE);
     }

@@ -22,11 +22,13 @@ typedef struct {
     train_opts opts;
     char command[512]; /* as typed, for the profile's header */
     job job;
+    sw_profile *profile;
     sw_loader *train_loader, *test_loader;
     train_measured measured[JOB_PROGRAMS];
     cli_times times; /* of warm steps of the main program, loader included */
     uint64_t total_steps, lr_every, step, epochs;
-    uint64_t allocations; /* of all runs but the first of each program */
+    uint64_t warm_runs, allocations; /* runs that neither traced nor were immediate; theirs */
+    uint64_t diverged;               /* the step since which the loss is not finite; 0: it is */
     uint64_t start_ns, wall_ns;
     double last_loss, epoch_loss, test_loss;
     int64_t test_right;
@@ -35,8 +37,14 @@ typedef struct {
 
 /* Options: CLI_GO or an exit status. Sets opts, command and the batch. */
 int train_parse(train *t, int argc, char **argv);
+/* CLI_GO, or CLI_USAGE when a file that is written is another that is written or read. */
+int train_check_files(const train_opts *opts);
+/* CLI_GO, or CLI_FAILED when parameters cannot be saved there. NULL is fine. */
+int train_check_save(const char *path);
 /* CLI_FAILED, with a message, when a witness disagrees with the plan. */
 int train_check_witness(const train *t);
+/* "0.1234", "nan", "inf" */
+cli_text train_loss(double loss);
 /* The result on standard output, as text or JSON. */
 int train_print(train *t, int status);
 

@@ -4,10 +4,16 @@
 
 static const char *const schedule_words[] = {"constant", "step", "cosine", NULL};
 
-static const char notes[] = "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or "
-                            "foreign file, 4 does not fit the memory,\n"
-                            "5 no such device, 130 interrupted. Ctrl-C ends after the running "
-                            "step; a second one at once.";
+static const char notes[] =
+    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
+    "the "
+    "memory, 5 no such device, 130 interrupted. Ctrl-C ends after the running step; a second "
+    "one "
+    "at once. With --json standard output has one object when training ran to its end or was "
+    "interrupted, and nothing when it was refused or failed. Before the first step no file is "
+    "touched. Witnesses are not part of --memory-budget: while they watch a program they take "
+    "up "
+    "to three times its immediate_bytes and model_bytes (stepwell plan --json) on top.";
 
 static int train_table(train_opts *o, cli_option *table)
 {
@@ -27,14 +33,17 @@ static int train_table(train_opts *o, cli_option *table)
          0, 0, NULL},
         {"--profile", "FILE", CLI_WORD, &o->profile, NULL,
          "write the profile, for stepwell report", 0, 0, NULL},
-        {"--op-clocks", NULL, CLI_FLAG, &j->op_clocks, NULL, "read the clock at every op", 0, 0,
-         NULL},
+        {"--op-clocks", NULL, CLI_FLAG, &j->op_clocks, NULL,
+         "read the clock at every op, for the profile", 0, 0, NULL},
         {"--save-params", "FILE", CLI_WORD, &o->save, NULL,
          "write the parameters as safetensors", 0, 0, NULL},
         {"--load-params", "FILE", CLI_WORD, &o->load, NULL, "begin with these parameters", 0, 0,
          NULL},
         {"--witness", NULL, CLI_FLAG, &o->witness, NULL,
-         "observe the first step of each program by every witness (slow)", 0, 0, NULL},
+         "observe the first step of each program by every witness (slow; takes memory besides "
+         "the "
+         "budget)",
+         0, 0, NULL},
         {"--checks", NULL, CLI_FLAG, &o->job.checks, NULL,
          "trace again before each step and compare", 0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0,
@@ -61,9 +70,9 @@ static void keep_command(train *t, int argc, char **argv)
     }
 }
 
-static bool same(const char *a, const char *b)
+static bool is_stream(const char *path)
 {
-    return a != NULL && b != NULL && strcmp(a, b) == 0;
+    return path != NULL && strcmp(path, "-") == 0;
 }
 
 /* What training alone has: its files and its schedule. */
@@ -75,11 +84,12 @@ static int check(train_opts *o)
         return cli_error(CLI_USAGE,
                          "--witness and --immediate exclude each other: without a plan there "
                          "is nothing to witness");
-    if (same(o->profile, "-"))
-        return cli_error(CLI_USAGE, "--profile wants a file: standard output has the result");
-    if (same(o->profile, o->load) || same(o->profile, o->save))
-        return cli_error(CLI_USAGE, "--profile and the parameters are the same file, %s",
-                         o->profile);
+    if (is_stream(o->profile) || is_stream(o->save))
+        return cli_error(CLI_USAGE, "%s wants a file: standard output has the result",
+                         is_stream(o->profile) ? "--profile" : "--save-params");
+    if (j->op_clocks && (o->profile == NULL || j->immediate))
+        return cli_error(CLI_USAGE, "--op-clocks has no effect %s",
+                         j->immediate ? "with --immediate" : "without --profile");
     if (!cuts && (j->lr_every > 0 || j->lr_gamma >= 0.0))
         return cli_error(CLI_USAGE, "%s has no effect without --schedule step",
                          j->lr_every > 0 ? "--lr-every" : "--lr-gamma");
@@ -108,6 +118,8 @@ int train_parse(train *t, int argc, char **argv)
     t->job.opts = &t->opts.job;
     t->job.batch = t->opts.job.batch.at[0];
     keep_command(t, argc, argv);
-    const int checked = check(&t->opts);
-    return checked == CLI_GO ? job_check(&t->opts.job) : checked;
+    int status = check(&t->opts);
+    if (status == CLI_GO)
+        status = job_check(&t->opts.job);
+    return status == CLI_GO ? train_check_files(&t->opts) : status;
 }

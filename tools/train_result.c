@@ -29,6 +29,31 @@ static const char *measured_by(const train *t)
     return t->opts.witness ? "access" : "arena";
 }
 
+/* In JSON null, not zeros, where the program never ran. */
+static void put_measured(sw_json *json, const train *t, const train_measured *m)
+{
+    if (m->runs > 0)
+        result_put_phases(json, "measured", measured_phases(t, m));
+    else
+        sw_json_put_null(json, "measured");
+}
+
+static void put_measured_peak(sw_json *json, const train *t, const train_measured *m)
+{
+    if (m->runs > 0)
+        sw_json_put_u64(json, "measured_peak_bytes", measured_peak(t, m));
+    else
+        sw_json_put_null(json, "measured_peak_bytes");
+}
+
+cli_text train_loss(double loss)
+{
+    cli_text t;
+    /* The sign of what is no number says nothing. */
+    snprintf(t.text, sizeof t.text, fabs(loss) < 1e9 ? "%.4f" : "%.4g", loss);
+    return isnan(loss) ? (cli_text){"nan"} : t;
+}
+
 static bool witnessed(const train_measured *m)
 {
     return m->witness.size != 0;
@@ -90,9 +115,9 @@ static void put_program(sw_json *json, const train *t, int i)
     sw_json_put_i64(json, "batch", p->batch);
     sw_json_put_u64(json, "runs", m->runs);
     result_put_predicted(json, &t->job, p);
-    result_put_phases(json, "measured", measured_phases(t, m));
+    put_measured(json, t, m);
     sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
-    sw_json_put_u64(json, "measured_peak_bytes", measured_peak(t, m));
+    put_measured_peak(json, t, m);
     sw_json_put_u64(json, "arena_bytes", p->plan.arena_bytes);
     if (witnessed(m)) {
         sw_json_open(json, "witness", '{');
@@ -115,6 +140,7 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_i64(json, "threads", o->threads);
     sw_json_put_string(json, "optimizer", o->optimizer);
     sw_json_put_f64(json, "final_loss", t->step > 0 ? t->last_loss : (double)NAN);
+    sw_json_put_bool(json, "diverged", t->diverged > 0);
     sw_json_key(json, "test_accuracy");
     if (t->evaluated)
         sw_json_f64(json, (double)t->test_right / (double)t->job.test.n);
@@ -122,14 +148,22 @@ static void put_run(sw_json *json, const train *t)
         sw_json_null(json);
 }
 
+static void put_counted(sw_json *json, const char *key, bool counted, uint64_t x)
+{
+    if (counted)
+        sw_json_put_u64(json, key, x);
+    else
+        sw_json_put_null(json, key);
+}
+
 static void put_times(sw_json *json, train *t)
 {
     const cli_summary s = cli_times_summary(&t->times);
-    sw_json_put_u64(json, "allocations_after_warmup", t->allocations);
-    sw_json_put_u64(json, "min_step_ns", s.min);
-    sw_json_put_u64(json, "median_step_ns", s.median);
-    sw_json_put_u64(json, "p99_step_ns", s.p99);
-    sw_json_put_u64(json, "max_step_ns", s.max);
+    put_counted(json, "allocations_after_warmup", t->warm_runs > 0, t->allocations);
+    put_counted(json, "min_step_ns", s.n > 0, s.min);
+    put_counted(json, "median_step_ns", s.n > 0, s.median);
+    put_counted(json, "p99_step_ns", s.n > 0, s.p99);
+    put_counted(json, "max_step_ns", s.n > 0, s.max);
     sw_json_put_u64(json, "wall_ns", t->wall_ns);
 }
 
@@ -141,10 +175,10 @@ static int print_json(train *t, int status)
     result_json_begin(&json);
     put_run(&json, t);
     result_put_predicted(&json, &t->job, main);
-    result_put_phases(&json, "measured", measured_phases(t, m));
-    sw_json_put_string(&json, "measured_by", measured_by(t));
+    put_measured(&json, t, m);
+    sw_json_put_string(&json, "measured_by", m->runs > 0 ? measured_by(t) : NULL);
     sw_json_put_u64(&json, "predicted_peak_bytes", main->plan.peak_bytes);
-    sw_json_put_u64(&json, "measured_peak_bytes", measured_peak(t, m));
+    put_measured_peak(&json, t, m);
     result_put_totals(&json, &main->plan);
     if (t->opts.job.immediate) {
         sw_json_put_u64(&json, "immediate_bytes", main->plan.immediate_bytes);
@@ -170,10 +204,12 @@ static void print_memory(const train *t)
     const bool immediate = t->opts.job.immediate;
     const sw_phase_info *phases = measured_phases(t, m);
     const size_t peak = measured_peak(t, m);
-    result_print_phases(immediate ? NULL : main->plan.phase, phases);
+    result_print_phases(immediate ? NULL : main->plan.phase, m->runs > 0 ? phases : NULL);
     printf("\npeak    %s predicted, ", result_both(main->plan.peak_bytes).text);
-    if (peak == main->plan.peak_bytes &&
-        (immediate || result_phases_equal(main->plan.phase, phases)))
+    if (m->runs == 0)
+        printf("not measured\n");
+    else if (peak == main->plan.peak_bytes &&
+             (immediate || result_phases_equal(main->plan.phase, phases)))
         printf("the same measured by %s%s\n", measured_by(t),
                immediate ? "" : ", in every phase");
     else
@@ -203,25 +239,32 @@ static void print_witnesses(const train *t)
 static void print_text(train *t)
 {
     const job_opts *o = &t->opts.job;
+    char name[1024];
+    cli_clean(name, sizeof name, t->job.train.info.name);
     printf("%s on %s, %s + %s images, batch %" PRId64 ", %s %g, seed %" PRId64 ", %s, %" PRId64
            " thread%s\n\n",
-           o->model, t->job.train.info.name, cli_digits((uint64_t)t->job.train.n).text,
+           o->model, name, cli_digits((uint64_t)t->job.train.n).text,
            cli_digits((uint64_t)t->job.test.n).text, t->job.batch, o->optimizer,
            (double)t->job.lr, o->seed, o->device, o->threads, o->threads == 1 ? "" : "s");
     print_memory(t);
     print_witnesses(t);
     const cli_summary s = cli_times_summary(&t->times);
-    printf("\n%s step%s, %" PRIu64 " whole epoch%s, %s; %s allocation%s after warm-up\n",
-           cli_digits(t->step).text, t->step == 1 ? "" : "s", t->epochs,
-           t->epochs == 1 ? "" : "s", cli_ns(t->wall_ns).text, cli_digits(t->allocations).text,
-           t->allocations == 1 ? "" : "s");
+    printf("\n%s step%s, %" PRIu64 " whole epoch%s, %s", cli_digits(t->step).text,
+           t->step == 1 ? "" : "s", t->epochs, t->epochs == 1 ? "" : "s",
+           cli_ns(t->wall_ns).text);
+    if (t->warm_runs > 0)
+        printf("; %s allocation%s after warm-up\n", cli_digits(t->allocations).text,
+               t->allocations == 1 ? "" : "s");
+    else
+        printf("; allocations were not counted: no run was warm\n");
     if (s.n > 0)
         printf("step    min %s, median %s, p99 %s, max %s\n", cli_ns(s.min).text,
                cli_ns(s.median).text, cli_ns(s.p99).text, cli_ns(s.max).text);
-    printf("loss    %.4f in the last step, %.4f on average over the last epoch\n", t->last_loss,
-           t->epoch_loss);
+    if (t->step > 0)
+        printf("loss    %s in the last step, %s on average over the last epoch\n",
+               train_loss(t->last_loss).text, train_loss(t->epoch_loss).text);
     if (t->evaluated)
-        printf("test    loss %.4f, accuracy %.2f %% (%s of %s)\n", t->test_loss,
+        printf("test    loss %s, accuracy %.2f %% (%s of %s)\n", train_loss(t->test_loss).text,
                100.0 * (double)t->test_right / (double)t->job.test.n,
                cli_digits((uint64_t)t->test_right).text,
                cli_digits((uint64_t)t->job.test.n).text);

@@ -43,17 +43,17 @@ void sw_nd_copy(void *y, const void *a, size_t bytes, const sw_nd *nd)
     const int last = nd->rank > 0 ? nd->rank - 1 : 0;
     unsigned char *to = y;
     const unsigned char *from = a;
+    const int64_t size = (int64_t)bytes; /* strides may be negative */
     odometer o;
     for (begin(&o, nd); !o.done; next(&o, nd)) {
-        unsigned char *p = to + (size_t)o.y * bytes;
-        const unsigned char *q = from + (size_t)o.a * bytes;
+        unsigned char *p = to + o.y * size;
+        const unsigned char *q = from + o.a * size;
         if (n == 1 || (nd->y[last] == 1 && nd->a[last] == 1)) {
             memcpy(p, q, (size_t)n * bytes);
             continue;
         }
         for (int64_t i = 0; i < n; i++)
-            memcpy(p + (size_t)(i * nd->y[last]) * bytes, q + (size_t)(i * nd->a[last]) * bytes,
-                   bytes);
+            memcpy(p + i * nd->y[last] * size, q + i * nd->a[last] * size, bytes);
     }
 }
 

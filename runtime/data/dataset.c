@@ -41,15 +41,20 @@ void sw_dataset_destroy(sw_dataset *dataset)
 
 void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)
 {
-    memset(out, 0, sizeof *out);
-    if (dataset == NULL)
+    if (out == NULL || out->size == 0)
         return;
-    out->n = dataset->n;
-    out->n_classes = dataset->n_classes;
-    out->n_fields = dataset->n_fields;
-    out->name = dataset->name;
-    for (int i = 0; i < dataset->n_fields; i++) {
-        const swi_field *field = &dataset->field[i];
-        out->field[i] = (sw_array){field->dtype, field->shape, field->data};
+    sw_dataset_info info;
+    memset(&info, 0, sizeof info);
+    info.size = out->size;
+    if (dataset != NULL) {
+        info.n = dataset->n;
+        info.n_classes = dataset->n_classes;
+        info.n_fields = dataset->n_fields;
+        info.name = dataset->name;
+        for (int i = 0; i < dataset->n_fields; i++) {
+            const swi_field *field = &dataset->field[i];
+            info.field[i] = (sw_array){field->dtype, field->shape, field->data};
+        }
     }
+    memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
 }

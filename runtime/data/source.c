@@ -9,9 +9,19 @@ struct swi_source {
     uint64_t at;    /* of a plain file */
 };
 
-/* PATH.gz after PATH was refused; `reason` says why. Both reasons go into one message: which of
+/* What the system said, behind the path, in a buffer of REASON_BYTES. */
+#define REASON_BYTES 128
+static void keep_reason(char *to)
+{
+    const char *error = sw_last_error(), *reason = error;
+    for (const char *at = strstr(error, ": "); at != NULL; at = strstr(reason, ": "))
+        reason = at + 2;
+    snprintf(to, REASON_BYTES, "%s", reason);
+}
+
+/* PATH.gz after PATH was refused; `first` says why. Both reasons go into one message: which of
  * the two files was meant is not known here. */
-static sw_status open_compressed(swi_source *source, const char *path, const char *reason)
+static sw_status open_compressed(swi_source *source, const char *path, const char *first)
 {
     const size_t length = strlen(path) + 4;
     void *name;
@@ -20,9 +30,11 @@ static sw_status open_compressed(swi_source *source, const char *path, const cha
     sw_status status = sw_file_open(&source->file, name, SW_FILE_READ);
     sw_heap_free(name, SW_HEAP_FILES, length);
     if (status == SW_IO) {
-        char second[256];
-        snprintf(second, sizeof second, "%s", sw_last_error());
-        SW_FAIL(SW_IO, "%s; %s", reason, second);
+        char second[REASON_BYTES];
+        keep_reason(second);
+        if (strcmp(first, second) == 0)
+            SW_FAIL(SW_IO, "%s[.gz]: %s", path, first);
+        SW_FAIL(SW_IO, "%s[.gz]: %s; %s", path, first, second);
     }
     SW_TRY(status);
     status = swi_gzip_open(&source->gzip, source->file);
@@ -38,8 +50,8 @@ sw_status swi_source_open(swi_source **out, const char *path)
     swi_source *source = block;
     sw_status status = sw_file_open(&source->file, path, SW_FILE_READ);
     if (status == SW_IO) {
-        char reason[256];
-        snprintf(reason, sizeof reason, "%s", sw_last_error());
+        char reason[REASON_BYTES];
+        keep_reason(reason);
         status = open_compressed(source, path, reason);
     }
     if (status != SW_OK) {

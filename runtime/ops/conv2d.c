@@ -117,12 +117,6 @@ static sw_status db_kernel(const sw_launch *l)
     return SW_OK;
 }
 
-static double flops(const sw_kernel_info *info)
-{
-    const sw_shape *w = &info->in[1].shape, *y = &info->out[0].shape;
-    return 2.0 * (double)swi_elements(y) * (double)(w->dim[1] * w->dim[2] * w->dim[3]);
-}
-
 /* The tap of x under (oy, ox) and (ky, kx), 0 outside. */
 static double tap(const sw_reference *r, int64_t n, int64_t c, int64_t y, int64_t x)
 {
@@ -227,7 +221,6 @@ const sw_op_desc sw_op_conv2d = {.size = sizeof(sw_op_desc),
                                  .forward = forward,
                                  .grads = grads,
                                  .n_grads = SWI_COUNT(grads),
-                                 .flops = flops,
                                  .reference = reference,
                                  .cases = cases,
                                  .n_cases = SWI_COUNT(cases)};

@@ -111,12 +111,6 @@ static sw_status db_kernel(const sw_launch *l)
     return SW_OK;
 }
 
-static double flops(const sw_kernel_info *info)
-{
-    return 2.0 * (double)info->in[0].shape.dim[0] * (double)info->in[1].shape.dim[0] *
-           (double)info->in[1].shape.dim[1];
-}
-
 static sw_status reference(const sw_reference *r)
 {
     const int64_t m = r->in_type[0].shape.dim[0], k = r->in_type[0].shape.dim[1];
@@ -167,7 +161,6 @@ const sw_op_desc sw_op_linear = {.size = sizeof(sw_op_desc),
                                  .forward = forward,
                                  .grads = grads,
                                  .n_grads = SWI_COUNT(grads),
-                                 .flops = flops,
                                  .reference = reference,
                                  .cases = cases,
                                  .n_cases = SWI_COUNT(cases)};

@@ -69,15 +69,15 @@ typedef struct {
     float beta1, beta2;
 } sw_adam_tick_attrs;
 
-/* Which optional operands follow: bit 0 momentum, 1 scale. */
+/* The optional operands come last: the scale, then the flag. */
 typedef struct {
     float weight_decay, momentum;
-    int32_t nesterov, has_scale;
+    int32_t nesterov, has_scale, has_flag;
 } swi_sgd_attrs;
 
 typedef struct {
     float weight_decay, beta1, beta2, epsilon;
-    int32_t decoupled, has_scale;
+    int32_t decoupled, has_scale, has_flag;
 } swi_adam_attrs;
 
 /* Attributes are compared byte for byte: clear the struct, then copy the shape without what

@@ -265,6 +265,8 @@ static sw_status expand_infer(const sw_type *in, int n_in, const void *attrs, sw
 {
     const swi_sum_attrs *a = attrs;
     SW_TRY(swi_want_f32("expand", in, n_in));
+    if (a->shape.rank < 0 || a->shape.rank > SW_MAX_RANK)
+        SW_FAIL(SW_INVALID, "expand: rank %d", a->shape.rank);
     sw_shape s = a->shape;
     for (int i = 0; i < s.rank; i++)
         if (is_axis(a, i))

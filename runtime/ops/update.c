@@ -11,7 +11,14 @@ static sw_status infer_none(const sw_type *in, int n_in, const void *attrs, sw_t
     return SW_OK;
 }
 
-/* ---- sum of squares: f64 scalar, one element after the other ----------------------------- */
+/* Kept gradients have a flag each: 1 where one waits for its update. Where it is 0 the kernels
+ * read what they always read and do their work on no element at all. */
+static int64_t waiting(int64_t n, float flag)
+{
+    return flag != 0.0f ? n : 0;
+}
+
+/* ---- sum of squares: in {x, [flag]}; f64 scalar, one element after the other ------------- */
 
 static sw_status sumsq_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -25,7 +32,8 @@ static sw_status sumsq_forward(const sw_launch *l)
     const float *x = swi_in(l, 0);
     double *y = l->out[0].ptr;
     double lane[8] = {0}, sum = 0;
-    const int64_t n = sw_type_elements(&l->in[0].type);
+    const int64_t n =
+        waiting(sw_type_elements(&l->in[0].type), l->n_in > 1 ? *swi_in(l, 1) : 1.0f);
     int64_t i = 0;
     for (; i + 8 <= n; i += 8)
         for (int k = 0; k < 8; k++)
@@ -41,6 +49,7 @@ static sw_status sumsq_forward(const sw_launch *l)
 const sw_op_desc sw_op_sumsq = {.size = sizeof(sw_op_desc),
                                 .name = "sumsq",
                                 .n_in = 1,
+                                .max_in = 2,
                                 .n_out = 1,
                                 .infer = sumsq_infer,
                                 .forward = sumsq_forward,
@@ -71,27 +80,36 @@ const sw_op_desc sw_op_clip_scale = {.size = sizeof(sw_op_desc),
                                      .forward = clip_forward,
                                      .no_gradient = 1};
 
-/* ---- kept gradients: in {kept, g, flag}; the first contribution writes ------------------- */
+/* ---- kept gradients: in {kept, g, flag}, out {kept, flag}; the first one writes ---------- */
+
+static sw_status accumulate_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in, (void)attrs;
+    out[0] = in[0];
+    out[1] = in[2];
+    return SW_OK;
+}
 
 static sw_status accumulate_forward(const sw_launch *l)
 {
     const int64_t n = sw_type_elements(&l->in[1].type);
     sw_point(l->isa)->scale(swi_out(l, 0), swi_in(l, 1), n, 1.0f, swi_in(l, 2)[0] != 0.0f,
                             l->par);
+    swi_out(l, 1)[0] = 1.0f;
     return SW_OK;
 }
 
 const sw_op_desc sw_op_accumulate_into = {.size = sizeof(sw_op_desc),
                                           .name = "accumulate_into",
                                           .n_in = 3,
-                                          .n_out = 1,
-                                          .infer = infer_none,
+                                          .n_out = 2,
+                                          .infer = accumulate_infer,
                                           .forward = accumulate_forward,
                                           .no_gradient = 1};
 
-/* ---- adam's step counter: in {powers f64[2]}; out {corrections, powers}
- * -------------------------------- The state holds 1 - beta^t, so that zeros are its start: 1 -
- * beta^(t+1) = beta (1 - beta^t) + 1 - beta. */
+/* ---- adam's step counter: in {powers f64[2], [flags]}; out {corrections, powers} -----------
+ * The state holds 1 - beta^t, so that zeros are its start: 1 - beta^(t+1) = beta (1 - beta^t) +
+ * 1 - beta. Where flags are given and all are 0, no step is made and none is counted. */
 
 static sw_status tick_forward(const sw_launch *l)
 {
@@ -101,7 +119,10 @@ static sw_status tick_forward(const sw_launch *l)
     const double beta[2] = {(double)a->beta1, (double)a->beta2};
     for (int i = 0; i < 2; i++)
         corrections[i] = beta[i] * powers[i] + (1.0 - beta[i]);
-    for (int i = 0; i < 2; i++)
+    bool any = l->n_in < 2;
+    for (int64_t i = 0; !any && i < sw_type_elements(&l->in[1].type); i++)
+        any = swi_in(l, 1)[i] != 0.0f;
+    for (int i = 0; i < 2 && any; i++)
         next[i] = corrections[i];
     return SW_OK;
 }
@@ -116,16 +137,27 @@ static sw_status tick_infer(const sw_type *in, int n_in, const void *attrs, sw_t
 const sw_op_desc sw_op_adam_tick = {.size = sizeof(sw_op_desc),
                                     .name = "adam_tick",
                                     .n_in = 1,
+                                    .max_in = 2,
                                     .n_out = 2,
                                     .attrs_bytes = sizeof(sw_adam_tick_attrs),
                                     .infer = tick_infer,
                                     .forward = tick_forward,
                                     .no_gradient = 1};
 
-/* ---- updates
- * -------------------------------------------------------------------------------------------
- * in {param, grad, lr, [m], [scale]}; out {param, [m]} */
+/* ---- updates ----------------------------------------------------------------------------- */
 
+/* The optional operands at the end; without a flag there is always something to do. */
+static float scale_of(const sw_launch *l, bool has_scale, bool has_flag)
+{
+    return has_scale ? *swi_in(l, l->n_in - 1 - has_flag) : 1.0f;
+}
+
+static int64_t elements_to_update(const sw_launch *l, bool has_flag)
+{
+    return waiting(sw_type_elements(&l->in[0].type), has_flag ? *swi_in(l, l->n_in - 1) : 1.0f);
+}
+
+/* in {param, grad, lr, [m], [scale], [flag]}; out {param, [m]} */
 static sw_status sgd_forward(const sw_launch *l)
 {
     const swi_sgd_attrs *a = l->attrs;
@@ -133,23 +165,23 @@ static sw_status sgd_forward(const sw_launch *l)
                               .weight_decay = a->weight_decay,
                               .momentum = a->momentum,
                               .nesterov = a->nesterov != 0};
-    const float scale = a->has_scale ? *swi_in(l, l->n_in - 1) : 1.0f;
     sw_point(l->isa)->sgd(swi_out(l, 0), swi_in(l, 1), l->n_out > 1 ? swi_out(l, 1) : NULL,
-                          sw_type_elements(&l->in[0].type), scale, &rule, l->par);
+                          elements_to_update(l, a->has_flag),
+                          scale_of(l, a->has_scale, a->has_flag), &rule, l->par);
     return SW_OK;
 }
 
 const sw_op_desc sw_op_sgd_update = {.size = sizeof(sw_op_desc),
                                      .name = "sgd_update",
                                      .n_in = 3,
-                                     .max_in = 5,
+                                     .max_in = 6,
                                      .n_out = 1,
                                      .attrs_bytes = sizeof(swi_sgd_attrs),
                                      .infer = infer_none,
                                      .forward = sgd_forward,
                                      .no_gradient = 1};
 
-/* in {param, grad, lr, m, v, corrections, [scale]}; out {param, m, v} */
+/* in {param, grad, lr, m, v, corrections, [scale], [flag]}; out {param, m, v} */
 static sw_status adam_forward(const sw_launch *l)
 {
     const swi_adam_attrs *a = l->attrs;
@@ -162,16 +194,16 @@ static sw_status adam_forward(const sw_launch *l)
                                .decoupled = a->decoupled != 0,
                                .correction1 = corrections[0],
                                .correction2 = corrections[1]};
-    const float scale = a->has_scale ? *swi_in(l, 6) : 1.0f;
     sw_point(l->isa)->adam(swi_out(l, 0), swi_in(l, 1), swi_out(l, 1), swi_out(l, 2),
-                           sw_type_elements(&l->in[0].type), scale, &rule, l->par);
+                           elements_to_update(l, a->has_flag),
+                           scale_of(l, a->has_scale, a->has_flag), &rule, l->par);
     return SW_OK;
 }
 
 const sw_op_desc sw_op_adam_update = {.size = sizeof(sw_op_desc),
                                       .name = "adam_update",
                                       .n_in = 6,
-                                      .max_in = 7,
+                                      .max_in = 8,
                                       .n_out = 3,
                                       .attrs_bytes = sizeof(swi_adam_attrs),
                                       .infer = infer_none,

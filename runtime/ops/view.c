@@ -1,4 +1,5 @@
 /* Views: reshape, slice, detach. No bytes of their own. slice's gradient puts dy into zeros. */
+#include "alloc/size.h"
 #include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
@@ -28,8 +29,10 @@ static sw_status reshape_infer(const sw_type *in, int n_in, const void *attrs, s
         s.dim[open] = n / known;
         known = n;
     }
-    if (known != n || (open >= 0 && s.dim[open] < 0))
-        SW_FAIL(SW_INVALID, "reshape: %s has %lld elements, not those of %s",
+    /* A product of 0 hides dims whose strides would overflow. */
+    if (known != n || (open >= 0 && s.dim[open] < 0) ||
+        !sw_size_elements(s.dim, s.rank, &known))
+        SW_FAIL(SW_INVALID, "reshape: %s has %lld elements, they cannot be %s",
                 swi_shape_text(&in[0].shape, from), (long long)n, swi_shape_text(&s, to));
     out[0] = in[0];
     out[0].shape = s;
@@ -198,6 +201,8 @@ static sw_status slice_grad_infer(const sw_type *in, int n_in, const void *attrs
 {
     const slice_grad_attrs *a = attrs;
     SW_TRY(swi_want_f32("slice_grad", in, n_in));
+    if (a->whole.rank < 0 || a->whole.rank > SW_MAX_RANK)
+        SW_FAIL(SW_INVALID, "slice_grad: rank %d", a->whole.rank);
     out[0] = (sw_type){SW_F32, SW_PLAIN, a->whole};
     sw_type part;
     SW_TRY(slice_infer(out, 1, &a->slice, &part));

@@ -5,15 +5,22 @@
 
 #include "runtime/runtime_internal.h"
 
+/* What the update of one parameter works on: value ids. */
+typedef struct {
+    uint32_t param, grad, lr;
+    uint32_t state[2]; /* SWI_NONE past what the kind keeps */
+    uint32_t tick;     /* bias corrections; SWI_NONE: the kind has none */
+    uint32_t scale;    /* of the gradient; SWI_NONE: not clipped */
+    uint32_t flag; /* 0 at run time: nothing is kept, nothing is done; SWI_NONE: always do */
+    float weight_decay;
+} swi_update;
+
 struct swi_optimizer_kind {
     const char *name;
     float lr;             /* default */
     bool ticks;           /* keeps powers of its betas (f64[2]) */
     const char *state[2]; /* suffixes of the state tensors; NULL: none */
-    /* Append the update of one parameter. All are value ids; scale and tick may be SWI_NONE. */
-    sw_status (*update)(sw_ctx *ctx, const sw_optimizer *o, uint32_t param, uint32_t grad,
-                        const uint32_t *state, uint32_t lr, uint32_t tick, uint32_t scale,
-                        float weight_decay);
+    sw_status (*update)(sw_ctx *ctx, const sw_optimizer *o, const swi_update *u);
 };
 
 extern const swi_optimizer_kind swi_sgd, swi_sgd_momentum, swi_adam, swi_adamw;

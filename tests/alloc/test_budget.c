@@ -15,13 +15,11 @@ static void the_limit_is_exact_and_refusals_change_nothing(void)
     CU_ASSERT_STRING_EQUAL(sw_last_error(), "weights: 601 bytes wanted, 400 of 1000 used");
     CU_ASSERT_EQUAL(sw_budget_take(budget, SIZE_MAX, "b"), SW_NOMEM);
     CU_ASSERT_EQUAL(sw_budget_used(budget), 400);
-    CU_ASSERT_EQUAL(sw_budget_peak(budget), 400);
     CU_ASSERT_EQUAL(sw_budget_take(budget, 600, "c"), SW_OK);
     CU_ASSERT_EQUAL(sw_budget_take(budget, 0, "d"), SW_OK);
     CU_ASSERT_EQUAL(sw_budget_take(budget, 1, "e"), SW_NOMEM);
     sw_budget_give(budget, 1000);
     CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
-    CU_ASSERT_EQUAL(sw_budget_peak(budget), 1000);
 }
 
 static void no_budget_is_no_limit(void)
@@ -30,7 +28,6 @@ static void no_budget_is_no_limit(void)
     sw_budget_give(NULL, SIZE_MAX);
     CU_ASSERT_EQUAL(sw_budget_limit(NULL), SIZE_MAX);
     CU_ASSERT_EQUAL(sw_budget_used(NULL), 0);
-    CU_ASSERT_EQUAL(sw_budget_peak(NULL), 0);
 }
 
 #define LIMIT 1000u
@@ -85,7 +82,6 @@ static void threads_never_hold_more_than_the_limit(void)
     CU_ASSERT_EQUAL(taken + refused, 80000);
     CU_ASSERT(taken > 0);
     CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
-    CU_ASSERT(sw_budget_peak(budget) <= LIMIT && sw_budget_peak(budget) > 0);
 }
 
 static void arenas_share_one_budget(void)

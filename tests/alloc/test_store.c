@@ -90,24 +90,11 @@ static void contract_of(const struct kind *kind)
     CU_ASSERT(!writable(base + store->committed_bytes) ||
               store->committed_bytes == store->reserved_bytes);
 
-    CU_ASSERT_EQUAL(store->ops->trim(store, MIB), SW_OK);
-    CU_ASSERT(store->committed_bytes >= MIB &&
-              store->committed_bytes < MIB + store->granularity);
-    CU_ASSERT_EQUAL(base[MIB - 1], 0x77);
-    CU_ASSERT(!writable(base + store->committed_bytes));
-    const size_t kept = store->committed_bytes;
-    CU_ASSERT_EQUAL(store->ops->trim(store, 8 * MIB), SW_OK); /* never grows */
-    CU_ASSERT_EQUAL(store->committed_bytes, kept);
-    CU_ASSERT_EQUAL(store->ops->commit(store, 9 * MIB), SW_OK);
-    CU_ASSERT_EQUAL(base[kept], 0); /* given back and taken again: fresh */
-
     const size_t before = store->committed_bytes;
     CU_ASSERT_EQUAL(store->ops->commit(store, store->reserved_bytes + 1), SW_NOMEM);
     CU_ASSERT_EQUAL(store->ops->commit(store, SIZE_MAX), SW_NOMEM);
     CU_ASSERT_EQUAL(store->committed_bytes, before);
     CU_ASSERT_PTR_EQUAL(store->base, base);
-    CU_ASSERT_EQUAL(store->ops->trim(store, 0), SW_OK);
-    CU_ASSERT_EQUAL(store->committed_bytes, 0);
     CU_ASSERT_EQUAL(access_memory(store, false), SW_OK);
     sw_store_destroy(store);
 }
@@ -198,7 +185,7 @@ static void sim_capacity_refuses_and_changes_nothing(void)
     CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB + 1), SW_NOMEM); /* 6 MiB by its steps */
     CU_ASSERT_EQUAL(store->committed_bytes, 4 * MIB);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "5242880"));
-    CU_ASSERT_EQUAL(store->ops->trim(store, 0), SW_OK);
+    CU_ASSERT_EQUAL(store->ops->commit(store, 5 * MIB), SW_NOMEM);
     CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB), SW_OK);
 }
 
@@ -213,7 +200,6 @@ static void sim_fails_as_planned_and_stays_failed_if_sticky(void)
         &(sw_sim_script){.capacity_bytes = 64 * MIB, .fail_commit = 0, .sticky = true});
     CU_ASSERT_EQUAL(dead->ops->commit(dead, MIB), SW_NOMEM);
     CU_ASSERT_EQUAL(dead->ops->commit(dead, MIB), SW_DEVICE);
-    CU_ASSERT_EQUAL(dead->ops->trim(dead, 0), SW_DEVICE);
     CU_ASSERT_EQUAL(dead->ops->host_access(dead, true), SW_DEVICE);
 }
 
@@ -223,9 +209,9 @@ static void sim_keeps_a_log_of_its_first_calls(void)
     CU_ASSERT_EQUAL(store->ops->commit(store, 4194304), SW_OK);
     CU_ASSERT_EQUAL(store->ops->host_access(store, true), SW_OK);
     CU_ASSERT_EQUAL(store->ops->host_access(store, false), SW_OK);
-    CU_ASSERT_EQUAL(store->ops->trim(store, 100), SW_OK);
+    CU_ASSERT_EQUAL(store->ops->commit(store, 100), SW_OK);
     static const char *const expected[] = {"commit 4194304", "access on", "access off",
-                                           "trim 100"};
+                                           "commit 100"};
     for (size_t i = 0; i < 4; i++)
         CU_ASSERT_STRING_EQUAL(sw_store_sim_log(store, i), expected[i]);
     CU_ASSERT_PTR_NULL(sw_store_sim_log(store, 4));

@@ -43,8 +43,7 @@ static void what_was_written_is_read_back(void)
     size_t got = 0;
     uint64_t bytes = 0;
     sw_file *file;
-    CU_ASSERT_EQUAL_FATAL(write_file(path, SW_FILE_WRITE, "0123456789", 10), SW_OK);
-    CU_ASSERT_EQUAL(write_file(path, SW_FILE_APPEND, "abc", 3), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(write_file(path, SW_FILE_WRITE, "0123456789abc", 13), SW_OK);
     CU_ASSERT_EQUAL(read_file(path, text, sizeof text, &got), SW_OK);
     CU_ASSERT_EQUAL(got, 13);
     CU_ASSERT_EQUAL(memcmp(text, "0123456789abc", 13), 0);

@@ -74,7 +74,7 @@ static void refused(sw_status status, const char *file, const char *reason)
 static void read_small(void)
 {
     sw_dataset *dataset = NULL;
-    sw_dataset_info info;
+    sw_dataset_info info = {.size = sizeof info};
     SW_CHECK(sw_dataset_idx(&dataset, dir, "train") == SW_OK, "%s", sw_last_error());
     sw_dataset_describe(dataset, &info);
     CU_ASSERT_EQUAL_FATAL(info.n_fields, 2);
@@ -238,7 +238,7 @@ static void more_classes_without_a_gap_are_accepted(void)
     put_file(IMAGES, idx_make(3, dims, images, 256));
     put_file(LABELS, idx_make(1, dims, labels, 256));
     sw_dataset *dataset = NULL;
-    sw_dataset_info info;
+    sw_dataset_info info = {.size = sizeof info};
     SW_CHECK(sw_dataset_idx(&dataset, dir, "train") == SW_OK, "%s", sw_last_error());
     sw_dataset_describe(dataset, &info);
     CU_ASSERT_EQUAL(info.n_classes, 47);
@@ -434,7 +434,7 @@ static void mnist_is_read_to_the_last_pixel(void)
     if (mnist == NULL)
         SW_SKIP("no mnist below $STEPWELL_DATA");
     sw_dataset *dataset = NULL;
-    sw_dataset_info info;
+    sw_dataset_info info = {.size = sizeof info};
     CU_ASSERT_FATAL(sw_dataset_idx(&dataset, mnist, "t10k") == SW_OK);
     sw_dataset_describe(dataset, &info);
     CU_ASSERT(info.n == 10000 && info.n_classes == 10);
@@ -462,7 +462,7 @@ static void its_relatives_are_read(void)
     if (fashion == NULL)
         SW_SKIP("no fashion-mnist-mini below $STEPWELL_DATA");
     sw_dataset *dataset = NULL;
-    sw_dataset_info info;
+    sw_dataset_info info = {.size = sizeof info};
     SW_CHECK(sw_dataset_idx(&dataset, fashion, "t10k") == SW_OK, "%s", sw_last_error());
     sw_dataset_describe(dataset, &info);
     CU_ASSERT(info.n == 615 && info.n_classes == 10);

@@ -45,7 +45,7 @@ static void begin(sw_loader *l, uint64_t epoch)
 static void check_batch(const sw_dataset *dataset, const sw_array *inputs,
                         const uint32_t *order, int64_t first, int64_t rows)
 {
-    sw_dataset_info info;
+    sw_dataset_info info = {.size = sizeof info};
     sw_dataset_describe(dataset, &info);
     CU_ASSERT(inputs[0].shape.rank == 4 && inputs[1].shape.rank == 1);
     CU_ASSERT(inputs[0].shape.dim[0] == rows && inputs[1].shape.dim[0] == rows);

@@ -464,6 +464,19 @@ static const sw_grad_desc joint_grads[] = {
      .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)},
      .kernel = product_gradient},
 };
+/* Its gradient takes one value for two inputs to be something else. */
+static sw_status product_gradient_apart(const sw_launch *l)
+{
+    SW_TRY(product_gradient(l));
+    for (int64_t i = 0; l->in[0].ptr == l->in[1].ptr && i < elements(l); i++)
+        ((float *)l->out[1].ptr)[i] = 0.0f;
+    return SW_OK;
+}
+static const sw_grad_desc one_grads[] = {{.n_makes = 2,
+                                          .makes = {0, 1},
+                                          .n_operands = 3,
+                                          .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)},
+                                          .kernel = product_gradient_apart}};
 static const sw_op_case joint_cases[] = {
     {.name = "matrices", .n_in = 2, .in = {F32(3, 5), F32(3, 5)}},
 };
@@ -478,6 +491,18 @@ const sw_op_desc planted_joint = {.size = sizeof(sw_op_desc),
                                   .n_cases = 1,
                                   .grads = joint_grads,
                                   .n_grads = 1};
+
+const sw_op_desc planted_one = {.size = sizeof(sw_op_desc),
+                                .name = "planted.one",
+                                .n_in = 2,
+                                .n_out = 1,
+                                .infer = infer_same,
+                                .forward = product,
+                                .reference = product_reference,
+                                .cases = joint_cases,
+                                .n_cases = 1,
+                                .grads = one_grads,
+                                .n_grads = 1};
 
 /* The outer product: no operand has the bytes of the result. */
 static sw_status outer_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)

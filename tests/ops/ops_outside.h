@@ -24,6 +24,7 @@ extern const sw_op_desc planted_isa;       /* is wrong with older instruction se
 extern const sw_op_desc planted_threads;   /* its sum depends on the number of threads */
 extern const sw_op_desc planted_memory;    /* remembers the number of its calls */
 extern const sw_op_desc planted_refusal;   /* its forward fails */
+extern const sw_op_desc planted_one;       /* wrong where one value is both of its inputs */
 extern const sw_op_desc planted_joint;     /* has a gradient for both inputs at once only */
 
 #endif

@@ -113,6 +113,7 @@ static const struct {
     {&planted_threads, ": three threads: output 0"},
     {&planted_memory, "differs in 1 of"},
     {&planted_refusal, ": run: unsupported: planted.refusal: 1 inputs are too many"},
+    {&planted_one, ": one value for several inputs: the gradient of input 0"},
     {&planted_joint, ": run: unsupported: planted.joint has no gradient for its input 0"},
 };
 

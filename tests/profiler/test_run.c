@@ -1,5 +1,6 @@
 /* What a run writes into its profile: the plan, value by value, adds up to its own figures, and
  * each measured step is the plan's. */
+#include "alloc/poison.h"
 #include "tests/profiler/nvtx_recorder.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/heap.h"
@@ -225,6 +226,60 @@ static void op_clocks_and_immediate_runs(void)
     json_decref(all);
 }
 
+/* One after another, each at the place in memory that the one before left. */
+static void execs_that_follow_each_other_are_told_apart(void)
+{
+    const char *path = sw_temp_path("execs.jsonl");
+    fixture *f = open_fixture(path, 0);
+    const sw_exec_opts opts = {.size = sizeof opts, .profile = f->profile};
+    run(f, SW_TRAIN, 0, 0);
+    for (int i = 1; i < 70; i++) {
+        sw_exec_destroy(f->exec);
+        f->exec = NULL;
+        CU_ASSERT_EQUAL_FATAL(sw_exec_create(&f->exec, &opts), SW_OK);
+        run(f, SW_TRAIN, (uint64_t)i, 0);
+    }
+    finish(f);
+    bool cut;
+    json_t *all = read_back(path, &cut);
+    const json_t *plans[70], *steps[70];
+    CU_ASSERT_EQUAL_FATAL(records_of(all, "plan", plans, 70), 70);
+    CU_ASSERT_EQUAL_FATAL(records_of(all, "step", steps, 70), 70);
+    CU_ASSERT(json_object_get(plans[0], "exec") == NULL &&
+              json_object_get(steps[0], "exec") == NULL);
+    for (int i = 1; i < 70; i++)
+        CU_ASSERT(number_of(plans[i], "exec") == i && number_of(steps[i], "exec") == i);
+    json_decref(all);
+}
+
+/* Where nobody looked, the record has what is planned and says so. */
+static void without_phases_the_plan_is_recorded(void)
+{
+    const char *path = sw_temp_path("bare.jsonl");
+    fixture *f = open_fixture(path, 0);
+    sw_exec_destroy(f->exec);
+    f->exec = NULL;
+    sw_exec_opts opts = {
+        .size = sizeof opts, .profile = f->profile, .no_phases = 1, .op_clocks = 1};
+    CU_ASSERT_EQUAL(sw_exec_create(&f->exec, &opts), SW_INVALID);
+    SW_CHECK(strstr(sw_last_error(), "no_phases") != NULL, "%s", sw_last_error());
+    CU_ASSERT_PTR_NULL(f->exec);
+    opts.op_clocks = 0;
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&f->exec, &opts), SW_OK);
+    run(f, SW_TRAIN, 0, 0);
+    finish(f);
+    bool cut;
+    json_t *all = read_back(path, &cut);
+    const json_t *plan, *step;
+    CU_ASSERT_EQUAL_FATAL(records_of(all, "plan", &plan, 1), 1);
+    CU_ASSERT_EQUAL_FATAL(records_of(all, "step", &step, 1), 1);
+    CU_ASSERT(is(step, "measured_by", SW_POISON ? "arena" : "plan"));
+    CU_ASSERT(number_of(step, "peak_bytes") > 0);
+    CU_ASSERT_EQUAL(number_of(step, "peak_bytes"), number_of(plan, "peak_bytes"));
+    check_phases(plan, step);
+    json_decref(all);
+}
+
 static void witnesses_are_recorded_behind_their_plan(void)
 {
     const char *path = sw_temp_path("witness.jsonl");
@@ -313,6 +368,9 @@ static const sw_test tests[] = {
 #if SW_HAVE_JANSSON
     {"plans add up and steps equal them", plans_add_up_and_steps_equal_them},
     {"op clocks and immediate runs", op_clocks_and_immediate_runs},
+    {"execs that follow each other are told apart",
+     execs_that_follow_each_other_are_told_apart},
+    {"without phases the plan is recorded", without_phases_the_plan_is_recorded},
     {"witnesses are recorded behind their plan", witnesses_are_recorded_behind_their_plan},
 #endif
     {"a full disk does not stop training", a_full_disk_does_not_stop_training},

@@ -61,8 +61,6 @@ static void the_bump_is_watched_too(void)
     sw_watch_end(&w);
     CU_ASSERT_EQUAL(w.phases[0].peak_bytes, 128 + 256);
     CU_ASSERT_EQUAL(w.phases[0].end_bytes, 128);
-    CU_ASSERT_EQUAL(w.n_denied, 1);
-    CU_ASSERT(w.denied_bytes >= SIZE_MAX / 2);
     sw_arena_reset(arena);
     CU_ASSERT_EQUAL(w.live, 0);
     sw_arena_destroy(arena);

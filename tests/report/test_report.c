@@ -4,15 +4,18 @@
  * golden/small.jsonl is a run of 20 equal steps whose plan was worked out by hand: 576 bytes of
  * model and batch live all the time, 448 of the arena at the peak. golden/differs.jsonl is the
  * same with 64 bytes too much in step 4, three allocations in step 5, and a witness that
- * disagrees. */
+ * disagrees. golden/large.jsonl is that a million times as large, with long names, op clocks
+ * and an end that failed: nothing in it may be wider than a line. */
 #include "profiler/json.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include "tools/cli.h"
+#include "tools/machine.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* What one call printed. */
@@ -104,6 +107,82 @@ static void usage_is_checked(void)
               p->err[0] == '\0');
 }
 
+static void nowhere_to_write_is_refused(void)
+{
+    CU_ASSERT_EQUAL(sw_budget_create(NULL, 1), SW_INVALID);
+    CU_ASSERT(has(sw_last_error(), "sw_budget_create"));
+    sw_dataset_describe(NULL, NULL); /* has no status to answer with: nothing happens */
+    sw_exec *exec;
+    sw_profile *profile;
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, NULL), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_profile_create(&profile, NULL), SW_OK);
+    CU_ASSERT_EQUAL(sw_exec_set_profile(NULL, profile), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_exec_set_profile(exec, NULL), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_exec_set_profile(exec, profile), SW_OK);
+    CU_ASSERT_EQUAL(sw_exec_set_profile(exec, profile), SW_INVALID);
+    sw_exec_destroy(exec);
+    CU_ASSERT_EQUAL(sw_profile_destroy(profile), SW_OK);
+}
+
+/* ---- the memory of the machine ----------------------------------------------------------- */
+
+static void put_below(const char *root, const char *path, const char *text)
+{
+    char whole[2048];
+    snprintf(whole, sizeof whole, "%s%s", root, path);
+    for (char *c = whole + strlen(root) + 1; *c != '\0'; c++)
+        if (*c == '/') {
+            *c = '\0';
+            (void)mkdir(whole, 0700);
+            *c = '/';
+        }
+    FILE *f = fopen(whole, "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* The least of the groups above a process counts, and the machine where none has a limit. */
+static void the_memory_is_what_the_groups_leave(void)
+{
+    char root[1024];
+    snprintf(root, sizeof root, "%s", sw_temp_path("machine"));
+    (void)mkdir(root, 0700);
+    size_t machine, bytes;
+    CU_ASSERT_EQUAL(machine_memory(root, &machine), SW_OK);
+    CU_ASSERT(machine > (size_t)64 << 20);
+    put_below(root, "/proc/self/cgroup",
+              "12:cpu:/elsewhere\n0::/a/b\n3:memory:/c/d\nnonsense\n");
+    put_below(root, "/sys/fs/cgroup/elsewhere/memory.max", "7\n");
+    put_below(root, "/sys/fs/cgroup/a/b/memory.max", "max\n");
+    CU_ASSERT(machine_memory(root, &bytes) == SW_OK && bytes == machine);
+    put_below(root, "/sys/fs/cgroup/memory/c/d/memory.limit_in_bytes", "9223372036854771712\n");
+    CU_ASSERT(machine_memory(root, &bytes) == SW_OK && bytes == machine);
+    put_below(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "60000000\n");
+    CU_ASSERT(machine_memory(root, &bytes) == SW_OK && bytes == 60000000);
+    put_below(root, "/sys/fs/cgroup/a/memory.max", "50000000\n");
+    CU_ASSERT(machine_memory(root, &bytes) == SW_OK && bytes == 50000000);
+    put_below(root, "/sys/fs/cgroup/memory.max", "40000000\n");
+    CU_ASSERT(machine_memory(root, &bytes) == SW_OK && bytes == 40000000);
+}
+
+static sw_status ask_machine(void *root)
+{
+    size_t bytes;
+    return machine_memory(root, &bytes);
+}
+
+static void a_limit_that_cannot_be_read_is_told(void)
+{
+    char root[1024];
+    snprintf(root, sizeof root, "%s", sw_temp_path("machine"));
+    (void)mkdir(root, 0700);
+    put_below(root, "/proc/self/cgroup", "0::/a\n");
+    put_below(root, "/sys/fs/cgroup/a/memory.max", "50000000\n");
+    CU_ASSERT(sw_sweep(SW_FAULT_FILE, SW_IO, ask_machine, root) >= 4);
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, ask_machine, root) >= 2);
+}
+
 #if SW_HAVE_JANSSON
 #include <jansson.h>
 
@@ -143,6 +222,8 @@ static void text_is_as_worked_out_by_hand(void)
     compare_text("small.jsonl", NULL, "small.txt");
     compare_text("small.jsonl", "--bytes", "small-bytes.txt");
     compare_text("differs.jsonl", NULL, "differs.txt");
+    compare_text("large.jsonl", NULL, "large.txt");
+    compare_text("large.jsonl", "--bytes", "large-bytes.txt");
 }
 
 static json_int_t number(const json_t *o, const char *a, const char *b, const char *c)
@@ -199,6 +280,13 @@ static void json_has_the_same_numbers(void)
     CU_ASSERT_EQUAL(number(o, "faults", NULL, NULL), 2);
     CU_ASSERT(json_is_false(json_object_get(json_object_get(o, "witnesses"), "extent")));
     json_decref(o);
+
+    o = summary(golden("large.jsonl"));
+    const json_t *slowest = json_array_get(json_object_get(o, "slowest_ops"), 0);
+    CU_ASSERT_EQUAL(number(slowest, "mean_ns", NULL, NULL), (4 * 7919 + 4) * 1000000LL / 7);
+    const char *op = json_string_value(json_object_get(slowest, "op"));
+    CU_ASSERT(op != NULL && strcmp(op, "sgd") == 0);
+    json_decref(o);
 }
 
 /* ---- cut and damaged --------------------------------------------------------------------- */
@@ -243,7 +331,7 @@ static const printed *with_change(int line, const char *from, const char *to)
     for (int i = 1; i < line; i++)
         at = strchr(at, '\n') + 1;
     const char *found = strstr(at, from);
-    SW_CHECK(found != NULL && found < strchr(at, '\n'), "line %d has no %s", line, from);
+    SW_CHECK(found != NULL && found < strchr(at, '\n'), "line %d has none of it", line);
     const int n = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(found - text), text, to,
                            found + strlen(from));
     write_file(path, changed, (size_t)n);
@@ -286,6 +374,66 @@ static void damage_names_file_and_line(void)
     }
     const printed *p = with_change(6, "\"type\":\"step\"", "\"type\":\"of a later version\"");
     CU_ASSERT(p->status == 0 && has(p->out, "19 training steps"));
+}
+
+/* How a run ended: a file from before there was a status came to its end. */
+static void only_a_run_that_is_done_is_finished(void)
+{
+    static const struct {
+        const char *end, *status, *says;
+        bool finished;
+    } ends[] = {
+        {"\"type\":\"end\"", "done", "20 training steps", true},
+        {"\"type\":\"end\",\"status\":\"done\"", "done", "20 training steps", true},
+        {"\"type\":\"end\",\"status\":\"interrupted\"", "interrupted",
+         "note: the run ended as 'interrupted'", false},
+        {"\"type\":\"end\",\"status\":\"failed\",\"error\":\"no\\u001b room\"", "failed",
+         "note: the run ended as 'failed': no? room", false},
+        {"\"type\":\"other\"", NULL, "the run did not finish", false},
+    };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const printed *p = with_change(26, "\"type\":\"end\"", ends[i].end);
+        SW_CHECK(p->status == 0 && has(p->out, ends[i].says), "%s: %s", ends[i].end, p->out);
+        json_t *o = summary(sw_temp_path("changed.jsonl"));
+        const char *status = json_string_value(json_object_get(o, "status"));
+        SW_CHECK(json_is_true(json_object_get(o, "finished")) == ends[i].finished, "%s",
+                 ends[i].end);
+        SW_CHECK(status != NULL ? ends[i].status != NULL && strcmp(status, ends[i].status) == 0
+                                : ends[i].status == NULL,
+                 "%s", ends[i].end);
+        json_decref(o);
+    }
+}
+
+/* One line cannot make the reader take what the machine has. */
+static void a_line_has_bounds(void)
+{
+    static const char head[] = "{\"type\":\"header\",\"format\":\"stepwell-profile\","
+                               "\"version\":1}\n{\"type\":\"x\",\"a\":[";
+    static const struct {
+        const char *piece;
+        size_t times;
+        const char *says;
+    } lines[] = {{"{},", 3000000, "line 2 takes more than"},
+                 {"0000000000000000,", 2500000, "line 2 is longer than"}};
+    const uint64_t blocks = sw_heap_blocks();
+    for (int i = 0; i < 2; i++) {
+        FILE *f = fopen(sw_temp_path("bounds.jsonl"), "w");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+        fputs(head, f);
+        for (size_t k = 0; k < lines[i].times; k++)
+            fputs(lines[i].piece, f);
+        fputs("0]}\n", f);
+        fclose(f);
+        const printed *p = call(sw_temp_path("bounds.jsonl"), NULL, NULL);
+        SW_CHECK(p->status == 3 && is_one_line(p->err, "bounds.jsonl") &&
+                     has(p->err, lines[i].says),
+                 "status %d: %s", p->status, p->err);
+        sw_heap_stats files;
+        sw_heap_read(SW_HEAP_FILES, &files);
+        SW_CHECK(files.peak_bytes < (size_t)350 << 20, "%zu bytes", files.peak_bytes);
+    }
+    CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
 }
 
 static void missing_and_foreign_files(void)
@@ -456,17 +604,22 @@ static void without_jansson_it_says_so(void)
 
 static const sw_test tests[] = {
     {"usage is checked, what is not built fails by name", usage_is_checked},
+    {"nowhere to write is refused", nowhere_to_write_is_refused},
+    {"the memory is what the groups leave", the_memory_is_what_the_groups_leave},
+    {"a limit that cannot be read is told", a_limit_that_cannot_be_read_is_told},
 #if SW_HAVE_JANSSON
     {"the text is as worked out by hand", text_is_as_worked_out_by_hand},
     {"json has the same numbers", json_has_the_same_numbers},
     {"a cut file is used as far as it goes", a_cut_file_is_used_as_far_as_it_goes},
     {"damage names file and line", damage_names_file_and_line},
+    {"only a run that is done is finished", only_a_run_that_is_done_is_finished},
     {"missing and foreign files", missing_and_foreign_files},
     {"changed bytes never do harm", changed_bytes_never_do_harm},
     {"every refusal is told", every_refusal_is_told},
     {"long runs show their ends and an even sample",
      long_runs_show_their_ends_and_an_even_sample},
     {"memory does not grow with the run", memory_does_not_grow_with_the_run},
+    {"a line has bounds", a_line_has_bounds},
     {"a seed of 64 bits is exact", a_seed_of_64_bits_is_exact},
     {"names cannot command the terminal", names_cannot_command_the_terminal},
 #else

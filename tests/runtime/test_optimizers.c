@@ -1,6 +1,7 @@
 /* Optimizers, clipping, accumulation and schedules against plain C in double precision. */
 #include "tests/runtime/nets.h"
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #define N 21 /* elements of the parameter: a vector and a tail */
@@ -67,9 +68,10 @@ static void plain_update(element *e, double g, const sw_optimizer_opts *o, int t
         e->w -= lr * g;
         return;
     }
-    const double b1 = o->beta1 != 0.0f ? (double)o->beta1 : 0.9;
-    const double b2 = o->beta2 != 0.0f ? (double)o->beta2 : 0.999;
-    const double eps = o->epsilon != 0.0f ? (double)o->epsilon : 1e-8;
+    const bool given = o->as_given != 0;
+    const double b1 = given || o->beta1 != 0.0f ? (double)o->beta1 : 0.9;
+    const double b2 = given || o->beta2 != 0.0f ? (double)o->beta2 : 0.999;
+    const double eps = given || o->epsilon != 0.0f ? (double)o->epsilon : 1e-8;
     if (strcmp(o->kind, "adamw") == 0)
         e->w -= lr * decay * e->w;
     else
@@ -142,6 +144,12 @@ static const sw_optimizer_opts all_opts[] = {
      .beta2 = 0.9f,
      .epsilon = 1e-4f},
     {.size = sizeof *all_opts, .kind = "adamw", .lr = 0.01f, .weight_decay = 0.1f},
+    {.size = sizeof *all_opts, /* beta1 is 0: no first moment */
+     .kind = "adam",
+     .lr = 0.01f,
+     .beta2 = 0.9f,
+     .epsilon = 1e-6f,
+     .as_given = 1},
 };
 
 static void updates_are_those_of_plain_c(void)
@@ -174,7 +182,9 @@ static void groups_have_their_own_rate_and_decay(void)
     sw_after(end_model, l.model);
     l.w = sw_param_new(l.model, "w", SW_F32, SW_SHAPE(3, 7), "normal:1");
     l.other = sw_param_new(l.model, "other", SW_F32, SW_SHAPE(2), "normal:1");
-    const sw_param_group groups[] = {{&l.w, 1, 0.0f, 0.0f}, {&l.other, 1, 0.25f, 0.5f}};
+    const sw_param_group groups[] = {
+        {.params = &l.w, .n_params = 1},
+        {.params = &l.other, .n_params = 1, .lr = 0.25f, .weight_decay = 0.5f}};
     const sw_optimizer_opts opts = {
         .size = sizeof opts, .kind = "sgd", .lr = 0.125f, .groups = groups, .n_groups = 2};
     OK(sw_optimizer_create(&l.opt, l.model, &opts));
@@ -311,6 +321,12 @@ static void bad_options_are_refused(void)
         {{.size = sizeof(sw_optimizer_opts), .kind = "adam", .lr = NAN}, "not a number"},
         {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .nesterov = 1}, "momentum"},
         {{.size = 0, .kind = "sgd"}, "size"},
+        {{.size = sizeof(sw_optimizer_opts), .kind = "adam", .momentum = 0.9f}, "sgd's"},
+        {{.size = sizeof(sw_optimizer_opts), .kind = "adamw", .nesterov = 1}, "sgd's"},
+        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .beta1 = 0.5f}, "adam's"},
+        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .as_given = 1}, "adam's"},
+        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .n_groups = 1}, "none are given"},
+        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .n_params = 1}, "none are given"},
     };
     sw_model *model;
     OK(sw_model_create(&model, "m"));
@@ -327,6 +343,43 @@ static void bad_options_are_refused(void)
     sw_exec *exec = net_exec(NULL);
     REFUSED(sw_model_ready(model, exec, 1), SW_INVALID,
             "'w' has two optimizers"); /* it is kept */
+}
+
+static void bad_groups_are_refused(void)
+{
+    sw_model *model;
+    OK(sw_model_create(&model, "m"));
+    sw_after(end_model, model);
+    const sw_param w = sw_param_new(model, "w", SW_F32, SW_SHAPE(2), "ones");
+    const struct {
+        sw_param_group group;
+        const char *part;
+    } bad[] = {
+        {{.params = &w, .n_params = 1, .lr = NAN}, "group 0: a rate"},
+        {{.params = &w, .n_params = 1, .lr = -1.0f}, "group 0: a rate"},
+        {{.params = &w, .n_params = 1, .weight_decay = -1.0f}, "group 0: a rate"},
+        {{.params = &w, .n_params = 1, .weight_decay = INFINITY}, "group 0: a rate"},
+        {{.n_params = 1}, "group 0 has no parameters"},
+        {{.params = &w, .n_params = 1, .reserved = {1, 0}}, "reserved"},
+        {{.params = &w, .n_params = 1, .reserved = {0, 1}}, "reserved"},
+    };
+    sw_optimizer *o = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const sw_optimizer_opts opts = {
+            .size = sizeof opts, .kind = "sgd", .groups = &bad[i].group, .n_groups = 1};
+        REFUSED(sw_optimizer_create(&o, model, &opts), SW_INVALID, bad[i].part);
+    }
+    const sw_param_group good = {.params = &w, .n_params = 1};
+    const sw_optimizer_opts both = {.size = sizeof both,
+                                    .kind = "sgd",
+                                    .params = &w,
+                                    .n_params = 1,
+                                    .groups = &good,
+                                    .n_groups = 1};
+    REFUSED(sw_optimizer_create(&o, model, &both), SW_INVALID, "exclude each other");
+    CU_ASSERT_PTR_NULL(o);
+    CU_ASSERT_EQUAL(model->n_optimizers, 0); /* and the model is as it was */
+    CU_ASSERT_EQUAL(model->declared, SW_OK);
 }
 
 /* ---- schedules --------------------------------------------------------------------------- */
@@ -373,11 +426,36 @@ static void schedules(void)
     bad = steps;
     bad.every = 0;
     REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "every");
+    bad = steps;
+    bad.gamma = 0.0f;
+    REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "gamma");
+    bad.gamma = NAN;
+    REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "gamma");
+    bad = steps;
+    bad.size = 0;
+    REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "size");
+    bad.size = offsetof(sw_schedule, gamma); /* what it ends before is zero */
+    REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "gamma");
+    bad = steps;
     bad.kind = "linear";
     REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "'linear'");
     bad.kind = NULL;
     REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "kind");
     CU_ASSERT_EQUAL(x, 7.0f); /* untouched on failure */
+}
+
+/* A rate far along is a formula, not a walk: as many as would take hours to walk. */
+static void late_steps_cost_no_more(void)
+{
+    const sw_schedule steps = {.size = sizeof steps,
+                               .kind = "step",
+                               .base = 1.0f,
+                               .every = 1,
+                               .gamma = 0.9999999f,
+                               .floor = 0.125f};
+    CU_ASSERT_DOUBLE_EQUAL(at(&steps, 5000000), pow((double)0.9999999f, 5e6), 1e-7);
+    for (int i = 0; i < 1000; i++)
+        CU_ASSERT_EQUAL(at(&steps, UINT64_MAX - (uint64_t)i), 0.125f);
 }
 
 static const sw_test tests[] = {
@@ -389,6 +467,8 @@ static const sw_test tests[] = {
     {"an update clears kept gradients, which stay readable", an_update_clears_kept_gradients,
      false},
     {"bad options are refused", bad_options_are_refused, false},
+    {"bad groups are refused", bad_groups_are_refused, false},
+    {"late steps of a schedule cost no more", late_steps_cost_no_more, false},
     {"schedules: constant, step, cosine with warm-up", schedules, false},
 };
 SW_SUITE("optimizers", tests)

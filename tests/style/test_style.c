@@ -210,32 +210,48 @@ static void no_path_of_a_machine_and_no_note_to_oneself(void)
 }
 
 #define FORMAT_VERSION "version 14." /* other versions lay some lines out differently */
-static char format_command[1 << 16]; /* names every file of the tree */
+static int n_layout;
+static FILE *layout_list; /* every file of C in the tree, each ended by a zero byte */
 
 static void visit_layout(const char *path, char *text)
 {
     (void)text;
-    const size_t n = strlen(format_command);
-    if (is_c(path) && n + strlen(path) + 200 < sizeof format_command)
-        snprintf(format_command + n, sizeof format_command - n, " '%s'", path);
+    if (!is_c(path))
+        return;
+    CU_ASSERT(fwrite(path, 1, strlen(path) + 1, layout_list) == strlen(path) + 1);
+    n_layout++;
 }
 
 static void the_layout_is_clang_formats(void)
 {
     if (system("clang-format --version 2>/dev/null | grep -q '" FORMAT_VERSION "'") != 0)
         SW_SKIP("clang-format 14 is not installed");
-    snprintf(format_command, sizeof format_command,
-             "cd '%s' && clang-format --dry-run --Werror", sw_source_root());
+    char list[1024], command[4096], path[1024];
+    const char *planted = sw_temp_path("planted.c"); /* must be found too */
+    bool found = false;
+    FILE *file = fopen(planted, "w");
+    CU_ASSERT_FATAL(file != NULL && fputs("int  x ;\n", file) >= 0 && fclose(file) == 0);
+    snprintf(list, sizeof list, "%s", sw_temp_path("layout"));
+    layout_list = fopen(list, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(layout_list);
+    n_layout = 0;
     walk("", visit_layout);
-    strcat(format_command, " 2>&1 | sed -n 's/:[0-9]*:[0-9]*: error:.*//p' | sort -u");
-    FILE *output = popen(format_command, "r");
+    visit_layout(planted, NULL);
+    CU_ASSERT(fclose(layout_list) == 0);
+    CU_ASSERT(n_layout > 100);
+    snprintf(command, sizeof command,
+             "cd '%s' && xargs -0 clang-format --dry-run --Werror < '%s' 2>&1 | "
+             "sed -n 's/:[0-9]*:[0-9]*: error:.*//p' | sort -u",
+             sw_source_root(), list);
+    FILE *output = popen(command, "r");
     CU_ASSERT_PTR_NOT_NULL_FATAL(output);
-    char path[1024];
     while (fgets(path, sizeof path, output) != NULL) {
         path[strcspn(path, "\n")] = '\0';
-        SW_CHECK(false, "clang-format -i %s", path);
+        found = found || strcmp(path, planted) == 0;
+        SW_CHECK(strcmp(path, planted) == 0, "clang-format -i %s", path);
     }
     CU_ASSERT_EQUAL(pclose(output), 0);
+    CU_ASSERT(found);
 }
 
 /* The README shows a program whole: what people read is what is built and tested. */

@@ -1,10 +1,15 @@
 /* See program.h. */
 #include "tests/system/program.h"
 #include "tests/support/suite.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 const char *program_path(void)
@@ -14,16 +19,24 @@ const char *program_path(void)
     return path;
 }
 
-pid_t program_start(const char *tag, const char *words, const char *env)
+/* The program and the words, split in a copy of its own. */
+static const char *const *split(const char *words)
 {
-    static char text[4096];
-    const char *argv[64] = {program_path()};
-    size_t n = 1;
+    static char text[8192];
+    static const char *argv[64];
+    size_t n = 0;
+    argv[n++] = program_path();
     snprintf(text, sizeof text, "%s", words);
     for (char *word = strtok(text, " "); word != NULL && n < 63; word = strtok(NULL, " "))
         argv[n++] = word;
+    argv[n] = NULL;
+    return argv;
+}
+
+pid_t program_start(const char *tag, const char *words, const char *env)
+{
     const char *const list[] = {env, NULL};
-    return sw_process_start(tag, argv, list);
+    return sw_process_start(tag, split(words), list);
 }
 
 void program_run(sw_outcome *out, const char *words, const char *env)
@@ -36,6 +49,75 @@ bool program_failed_cleanly(const sw_outcome *out, int status)
 {
     return out->status == status && out->signal == 0 && out->out[0] == '\0' &&
            sw_count_lines(out->err) == 1;
+}
+
+double program_number(const char *json, const char *name)
+{
+    char key[64], *end;
+    snprintf(key, sizeof key, "\"%s\":", name);
+    const char *at = strstr(json, key);
+    if (at == NULL)
+        return (double)NAN;
+    at += strlen(key);
+    const double number = strtod(at, &end);
+    return end > at ? number : (double)NAN;
+}
+
+/* The child's side: the terminal becomes its own, as it is for a program started from a shell.
+ */
+static void enter_terminal(const char *name, const char *const *argv, const char *const *env)
+{
+    char *list[64] = {0};
+    setsid();
+    const int fd = open(name, O_RDWR);
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+        _exit(126);
+    for (size_t i = 0; env[i] != NULL; i++)
+        putenv(strdup(env[i]));
+    for (size_t i = 0; i < 63 && argv[i] != NULL; i++)
+        list[i] = strdup(argv[i]);
+    execv(list[0], list);
+    _exit(127);
+}
+
+int program_on_terminal(char *text, size_t room, const char *words, const char *const *env,
+                        int columns)
+{
+    const struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
+    size_t used = 0;
+    int status = 0;
+    *text = '\0';
+    const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0)
+        return -1;
+    const char *const name = ptsname(master);
+    /* Held open here, so that the size stays and reading does not end before the child begins.
+     */
+    const int slave = name != NULL ? open(name, O_RDWR | O_NOCTTY | O_CLOEXEC) : -1;
+    if (slave < 0 || ioctl(slave, TIOCSWINSZ, &size) != 0)
+        return -1;
+    fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0)
+        enter_terminal(name, split(words), env);
+    close(slave);
+    for (;;) {
+        char rest[512];
+        const bool fits = used + 1 < room;
+        const ssize_t n =
+            fits ? read(master, text + used, room - 1 - used) : read(master, rest, sizeof rest);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break; /* EIO: nobody has the other side any more */
+        used += fits ? (size_t)n : 0;
+    }
+    text[used] = '\0';
+    close(master);
+    errno = 0;
+    if (waitpid(pid, &status, 0) != pid)
+        return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 const char *idx_name(int which)

@@ -15,6 +15,15 @@ pid_t program_start(const char *tag, const char *words, const char *env);
  * signal. */
 bool program_failed_cleanly(const sw_outcome *out, int status);
 
+/* The number behind the first "name": of a JSON text; NAN where it is missing or no number. */
+double program_number(const char *json, const char *name);
+
+/* Run it with both output streams on a terminal of `columns` columns; `text` receives what came
+ * through. Returns the exit status, -1 when a signal ended it or there is no terminal to be had
+ * (then errno is not 0). `env` ends with NULL. */
+int program_on_terminal(char *text, size_t room, const char *words, const char *const *env,
+                        int columns);
+
 /* One file of an IDX data set in memory. */
 typedef struct {
     unsigned char *bytes;

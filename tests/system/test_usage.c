@@ -10,6 +10,7 @@
 #include <jansson.h>
 #endif
 
+#define SMALL_RUN "--quiet --synthetic-n 40 --batch 16 --epochs 2"
 #define SMALL "train --quiet --synthetic-n 40 --batch 16 --steps 2 "
 
 /* Arguments of `stepwell`, the status, and a part of the one line that says why. */
@@ -22,12 +23,24 @@ static const struct {
     {"--verison", 2, "did you mean --version?"},
     {"bench spede", 2, "did you mean speed?"},
     {"train --batc 3", 2, "did you mean --batch?"},
+    {"help nonsense", 2, "unknown command 'nonsense'"},
+    {"help train plan", 2, "'plan' is one argument too many"},
+    {"--help train", 2, "'train' is one argument too many"},
+    {"--version 2", 2, "'2' is one argument too many"},
+    {"bench --help speed", 2, "'speed' is one argument too many"},
+    {"train -- --json", 2, "'--json' is one argument too many"},
+    {"plan --batch 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", 2, "at most 16 numbers"},
     {"train --batch 0", 2, "from 1 to"},
     {"train --batch 10x", 2, "'10x'"},
     {"train --batch", 2, "wants a value"},
     {"train --profile --json", 2, "--profile wants a value"},
     {"train --profile=", 2, "--profile wants a value"},
     {"train --profile -", 2, "standard output"},
+    {"train --save-params -", 2, "standard output"},
+    {"train --op-clocks", 2, "without --profile"},
+    {"train --op-clocks --immediate --profile file", 2, "with --immediate"},
+    {"train --optimizer momentum --momentum 1", 2, "--momentum wants"},
+    {"train --optimizer nesterov --momentum 2.5", 2, "--momentum wants"},
     {"train --profile same --load-params same", 2, "same file"},
     {"train --threads 257", 2, "from 1 to 256"},
     {"train --lr nan", 2, "--lr wants a number"},
@@ -55,6 +68,7 @@ static const struct {
     {"report --format csv x", 2, "text, json"},
 #if SW_HAVE_JANSSON
     {"report /nowhere/at/all", 3, "/nowhere/at/all: "},
+    {"report -- --json", 3, "--json: "},
 #else
     {"report /nowhere/at/all", 1, "built without jansson"},
 #endif
@@ -80,7 +94,148 @@ static void a_message_is_one_line_whatever_was_typed(void)
              "status %d: %s", outcome.status, outcome.err);
 }
 
+/* The longest line, in characters. */
+static size_t widest(const char *text)
+{
+    size_t most = 0, n = 0;
+    for (; *text != '\0'; text++) {
+        n = *text == '\n' ? 0 : n + (((unsigned char)*text & 0xc0) != 0x80);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static void every_help_is_80_columns_wide(void)
+{
+    static sw_outcome outcome;
+    static const char *const words[] = {"--help",
+                                        "help",
+                                        "help plan",
+                                        "train --help",
+                                        "plan --help",
+                                        "report --help",
+                                        "bench --help",
+                                        "bench pauses --help",
+                                        "bench record --help",
+                                        "bench speed --help"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        program_run(&outcome, words[i], NULL);
+        SW_CHECK(outcome.status == 0 && outcome.err[0] == '\0' && widest(outcome.out) <= 80 &&
+                     strlen(outcome.out) > 100,
+                 "%s: status %d, %zu columns: %s", words[i], outcome.status,
+                 widest(outcome.out), outcome.out);
+    }
+    static const char *const said[] = {"Not built yet:", "standard output has one object",
+                                       "--memory-budget: while"};
+    program_run(&outcome, "help train", NULL);
+    for (int i = 0; i < 3; i++)
+        SW_CHECK(strstr(outcome.out, said[i]) != NULL, "no '%s' in %s", said[i], outcome.out);
+}
+
+/* However long the path is, the message has its end and the reason. */
+static void long_paths_leave_room_for_the_reason(void)
+{
+    static sw_outcome outcome;
+    static const struct {
+        const char *before, *behind;
+        int status;
+        const char *says;
+    } uses[] = {
+        {"plan --data idx:", "", 3,
+         "/train-images-idx3-ubyte[.gz]: No such file or directory\n"},
+        {"train --synthetic-n 40 --load-params ", "/here", 3,
+         "/here: No such file or directory\n"},
+        {"train --synthetic-n 40 --save-params ", "/here", 1,
+         "/here: No such file or directory\n"},
+        {"train --synthetic-n 40 --profile ", "/here", 1, "/here: No such file or directory\n"},
 #if SW_HAVE_JANSSON
+        {"report ", "/here", 3, "/here: No such file or directory\n"},
+#endif
+    };
+    for (size_t length = 200; length <= 3200; length *= 4)
+        for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+            char words[4000], path[3500] = "";
+            for (size_t n = 0; n < length; n++)
+                path[n] = n % 100 == 0 ? '/' : 'x';
+            path[length] = '\0';
+            snprintf(words, sizeof words, "%s%s%s", uses[i].before, path, uses[i].behind);
+            program_run(&outcome, words, NULL);
+            SW_CHECK(program_failed_cleanly(&outcome, uses[i].status) &&
+                         strstr(outcome.err, uses[i].says) != NULL,
+                     "%zu bytes: status %d: %s", length, outcome.status, outcome.err);
+        }
+}
+
+/* Names of folders come out with what a terminal would obey replaced. */
+static void a_folder_cannot_command_the_terminal(void)
+{
+    static sw_outcome outcome;
+    char folder[1200], words[2000];
+    idx_set set;
+    snprintf(folder, sizeof folder, "%s/a\033[2J\a\302\233\233\233b", sw_temp_path(""));
+    idx_make(&set, 32);
+    idx_write(&set, folder);
+    idx_free(&set);
+    for (int i = 0; i < 3; i++) {
+        static const char *const commands[] = {"plan --batch 16", "train --quiet --batch 16",
+                                               "plan --fit 1"};
+        snprintf(words, sizeof words, "%s --data idx:%s", commands[i], folder);
+        program_run(&outcome, words, NULL);
+        const char *text = i < 2 ? outcome.out : outcome.err;
+        SW_CHECK(outcome.status == (i < 2 ? 0 : 2) && text[0] != '\0', "%s: status %d: %s",
+                 commands[i], outcome.status, outcome.err);
+        SW_CHECK(i == 2 || strstr(text, "a?[2J?????b") != NULL, "%s: %.200s", commands[i],
+                 text);
+        SW_CHECK(strpbrk(text, "\033\a\233") == NULL, "%s: a control character came out",
+                 commands[i]);
+    }
+}
+
+/* Few test images need not show every class; they may not show one more. */
+static void test_sets_may_have_fewer_classes(void)
+{
+    static sw_outcome outcome;
+    idx_set set;
+    char words[2000];
+    idx_make(&set, 104);
+    for (int more = TRAIN_LABELS; more <= TEST_LABELS; more += TEST_LABELS - TRAIN_LABELS) {
+        for (int which = TRAIN_LABELS; which <= TEST_LABELS; which += 2)
+            for (size_t i = 8; i < set.file[which].n; i++)
+                set.file[which].bytes[i] = (unsigned char)((i - 8) % (which == more ? 26 : 10));
+        const char *folder = sw_temp_path("classes");
+        idx_write(&set, folder);
+        snprintf(words, sizeof words, "train --quiet --steps 2 --batch 16 --data idx:%s",
+                 folder);
+        program_run(&outcome, words, NULL);
+        if (more == TRAIN_LABELS)
+            SW_CHECK(outcome.status == 0, "%s", outcome.err);
+        else
+            SW_CHECK(program_failed_cleanly(&outcome, 3) &&
+                         strstr(outcome.err, "t10k-labels-idx1-ubyte: label 25") != NULL,
+                     "status %d: %s", outcome.status, outcome.err);
+    }
+    idx_free(&set);
+}
+
+#if SW_HAVE_JANSSON
+/* The object that `train --json` or `report --json` prints; given back at the end of the test.
+ */
+static void drop_json(void *object)
+{
+    json_decref(object);
+}
+
+static const json_t *object_of(const char *words)
+{
+    static sw_outcome outcome;
+    program_run(&outcome, words, NULL);
+    json_t *object = json_loads(outcome.out, 0, NULL);
+    SW_CHECK(outcome.status == 0 && json_is_object(object), "%s: status %d: %s", words,
+             outcome.status, outcome.err);
+    sw_after(drop_json, object);
+    return object;
+}
+
 /* Every line of a profile is a record, and the last one is the end. */
 static void check_lines(const char *path)
 {
@@ -97,6 +252,48 @@ static void check_lines(const char *path)
     }
     CU_ASSERT_STRING_EQUAL(last, "end");
     free(text);
+}
+
+static void check_end(const char *profile, const char *status, const char *error)
+{
+    char words[2000];
+    snprintf(words, sizeof words, "report --json %s", profile);
+    const json_t *report = object_of(words);
+    const char *is = json_string_value(json_object_get(report, "status"));
+    const char *why = json_string_value(json_object_get(report, "error"));
+    SW_CHECK(is != NULL && strcmp(is, status) == 0 &&
+                 json_is_true(json_object_get(report, "finished")) ==
+                     (strcmp(status, "done") == 0),
+             "%s, %s wanted", is != NULL ? is : "null", status);
+    SW_CHECK(error != NULL ? why != NULL && strstr(why, error) != NULL : why == NULL, "%s",
+             why != NULL ? why : "null");
+}
+
+/* The end record tells a run that was interrupted, or failed behind its last step, from one
+ * that is done. */
+static void a_profile_says_how_its_run_ended(void)
+{
+    static sw_outcome outcome;
+    char words[3000], profile[1024];
+    snprintf(profile, sizeof profile, "%s", sw_temp_path("ended"));
+    snprintf(words, sizeof words, SMALL "--profile %s", profile);
+    program_run(&outcome, words, NULL);
+    check_end(profile, "done", NULL);
+    if (access("/dev/full", W_OK) == 0) {
+        snprintf(words, sizeof words, SMALL "--profile %s --save-params /dev/full", profile);
+        program_run(&outcome, words, NULL);
+        CU_ASSERT_EQUAL(outcome.status, 1);
+        check_end(profile, "failed", "/dev/full: ");
+    }
+    (void)remove(profile);
+    CU_ASSERT_EQUAL(
+        sw_shell(
+            "'%s' train --quiet --synthetic-n 64 --epochs 1000000 --profile '%s' >/dev/null & "
+            "while ! grep -q '\"step\"' '%s' 2>/dev/null; do sleep 0.01; done; "
+            "kill $!; wait $!",
+            program_path(), profile, profile),
+        130);
+    check_end(profile, "interrupted", NULL);
 }
 
 /* The first file that is opened must not become standard output. */
@@ -156,6 +353,94 @@ static long long planned(long long batch)
     return total;
 }
 
+/* What was not measured is null, not 0. */
+static void what_was_not_measured_is_null(void)
+{
+    static const char *const times[] = {"min_step_ns", "median_step_ns", "p99_step_ns",
+                                        "max_step_ns", "allocations_after_warmup"};
+    const json_t *one = object_of("train --json --quiet --synthetic-n 40 --batch 16 --steps 1");
+    const json_t *many =
+        object_of("train --json --quiet --synthetic-n 40 --batch 16 --epochs 2");
+    for (int i = 0; i < 5; i++) {
+        SW_CHECK(json_is_null(json_object_get(one, times[i])), "%s of one step", times[i]);
+        SW_CHECK(json_is_integer(json_object_get(many, times[i])), "%s of many", times[i]);
+    }
+    const json_t *last = json_array_get(json_object_get(one, "programs"), 1);
+    CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(last, "name")), "train_last");
+    CU_ASSERT(json_is_null(json_object_get(last, "measured")) &&
+              json_is_null(json_object_get(last, "measured_peak_bytes")));
+    CU_ASSERT(json_is_object(json_object_get(one, "measured")));
+}
+
+/* Immediate runs are never warm: neither the run nor its report counts what they allocate. */
+static void immediate_runs_count_no_allocations(void)
+{
+    char profile[1024], words[2500];
+    snprintf(profile, sizeof profile, "%s", sw_temp_path("immediate"));
+    snprintf(words, sizeof words,
+             "train --json --quiet --immediate --synthetic-n 40 --batch 16 --profile %s",
+             profile);
+    CU_ASSERT(json_is_null(json_object_get(object_of(words), "allocations_after_warmup")));
+    snprintf(words, sizeof words, "report --json %s", profile);
+    const json_t *report = object_of(words);
+    CU_ASSERT(json_is_null(json_object_get(report, "allocations_after_warmup")));
+    CU_ASSERT(json_is_null(json_object_get(report, "median_ns")));
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(report, "warm_steps")), 0);
+}
+
+static void a_loss_that_is_no_number_is_told(void)
+{
+    static sw_outcome outcome;
+    const json_t *good = object_of("train --json " SMALL_RUN);
+    CU_ASSERT(json_is_false(json_object_get(good, "diverged")));
+    program_run(&outcome, "train --json --lr 1e38 " SMALL_RUN, NULL);
+    json_t *bad = json_loads(outcome.out, 0, NULL);
+    SW_CHECK(outcome.status == 0 && json_is_true(json_object_get(bad, "diverged")) &&
+                 json_is_null(json_object_get(bad, "final_loss")),
+             "status %d: %s", outcome.status, outcome.out);
+    json_decref(bad);
+    SW_CHECK(strstr(outcome.err, "not a finite number") != NULL &&
+                 sw_count_lines(outcome.err) == 1,
+             "%s", outcome.err);
+    program_run(&outcome, "train --lr 1e38 " SMALL_RUN, NULL);
+    SW_CHECK(strstr(outcome.out, "loss    nan in") != NULL &&
+                 strstr(outcome.out, "-nan") == NULL,
+             "%s", outcome.out);
+}
+
+/* A real report, with megabytes and op clocks in it. */
+static void reports_are_80_columns_wide(void)
+{
+    static sw_outcome outcome;
+    char profile[1024], words[2500];
+    snprintf(profile, sizeof profile, "%s", sw_temp_path("wide"));
+    snprintf(
+        words, sizeof words,
+        "train --quiet --synthetic-n 2100 --batch 1000 --epochs 2 --op-clocks --profile %s",
+        profile);
+    program_run(&outcome, words, NULL);
+    CU_ASSERT_EQUAL(outcome.status, 0);
+    static const char *const styles[] = {"", " --bytes"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(words, sizeof words, "report %s%s", profile, styles[i]);
+        program_run(&outcome, words, NULL);
+        SW_CHECK(outcome.status == 0 && widest(outcome.out) <= 80 &&
+                     strstr(outcome.out, "Slowest ops of 3 warm runs") != NULL,
+                 "status %d, %zu columns: %s", outcome.status, widest(outcome.out),
+                 outcome.out);
+    }
+    snprintf(words, sizeof words, "report --json %s", profile);
+    const json_t *slowest = json_object_get(object_of(words), "slowest_ops");
+    json_int_t before = INT64_MAX;
+    CU_ASSERT_EQUAL(json_array_size(slowest), 10);
+    for (size_t i = 0; i < json_array_size(slowest); i++) {
+        const json_t *op = json_array_get(slowest, i);
+        const json_int_t ns = json_integer_value(json_object_get(op, "mean_ns"));
+        CU_ASSERT(ns > 0 && ns <= before && json_is_string(json_object_get(op, "op")));
+        before = ns;
+    }
+}
+
 static void a_batch_larger_than_the_data_takes_no_more(void)
 {
     CU_ASSERT(planned(64) > 0);
@@ -167,7 +452,16 @@ static const sw_test tests[] = {
     {"what means nothing is refused in one line that says why",
      what_means_nothing_is_refused_in_one_line},
     {"a message is one line, whatever was typed", a_message_is_one_line_whatever_was_typed},
+    {"every help is 80 columns wide", every_help_is_80_columns_wide},
+    {"long paths leave room for the reason", long_paths_leave_room_for_the_reason},
+    {"a folder cannot command the terminal", a_folder_cannot_command_the_terminal},
+    {"test sets may have fewer classes", test_sets_may_have_fewer_classes},
 #if SW_HAVE_JANSSON
+    {"what was not measured is null", what_was_not_measured_is_null},
+    {"immediate runs count no allocations", immediate_runs_count_no_allocations},
+    {"a loss that is no number is told", a_loss_that_is_no_number_is_told},
+    {"reports are 80 columns wide", reports_are_80_columns_wide},
+    {"a profile says how its run ended", a_profile_says_how_its_run_ended},
     {"closed streams do not end up in files", closed_streams_do_not_end_up_in_files},
     {"a report says that a pipe will not do", a_report_says_that_a_pipe_will_not_do},
     {"a reader that goes away costs no profile", a_reader_that_goes_away_costs_no_profile},

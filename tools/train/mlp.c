@@ -1,7 +1,7 @@
 /* A perceptron on noisy spirals, drawn here: a cosine schedule with warm-up, gradients clipped
  * by their global norm, and the memory of a step printed before the first one runs.
  *
- * cc mlp.c $(pkg-config --cflags --libs stepwell) -lm */
+ * cc mlp.c $(pkg-config --cflags --libs stepwell) */
 #include <math.h>
 #include <stdio.h>
 #include <stepwell.h>

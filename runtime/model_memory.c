@@ -1,0 +1,152 @@
+/* Models with memory: reserved, made ready, copied, read and written. Each call owns the model
+ * while it works. */
+#include "alloc/poison.h"
+#include "runtime/runtime_internal.h"
+#include <string.h>
+
+sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
+{
+    SW_TRY(swi_model_layout(model));
+    if (model->arena != NULL)
+        return SW_OK;
+    sw_store *store;
+    SW_TRY(sw_store_host_create(&store, model->bytes > 0 ? model->bytes : SW_ALIGN));
+    const sw_arena_opts opts = {.label = model->name, .store = store, .budget = exec->budget};
+    sw_arena *arena;
+    sw_status status = sw_arena_create(&arena, &opts);
+    if (status != SW_OK) {
+        sw_store_destroy(store);
+        return status;
+    }
+    status = sw_arena_grow(arena, model->bytes, false);
+    if (status != SW_OK) {
+        sw_arena_destroy(arena);
+        return status;
+    }
+    model->arena = arena;
+    return SW_OK;
+}
+
+static sw_status initialise(sw_model *model, uint64_t seed)
+{
+    memset(model->base, 0, model->bytes);
+    for (uint32_t i = 1; i < model->n_entries; i++) {
+        const swi_entry *e = &model->entries[i];
+        if (e->dtype != SW_F32 || strcmp(e->init, "zeros") == 0)
+            continue;
+        SW_TRY(swi_init_values((float *)(void *)(model->base + e->offset),
+                               (int64_t)(e->bytes / sizeof(float)), &e->shape, e->init, seed,
+                               e->name));
+    }
+    float *knobs = (float *)(void *)(model->base + model->entries[model->knob_entry].offset);
+    for (uint32_t i = 0; i < model->n_knobs; i++)
+        knobs[i] = model->knobs[i].value;
+    return SW_OK;
+}
+
+sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
+{
+    SW_TRY(swi_model_reserve(model, exec));
+    SW_TRY(sw_arena_grow(model->arena, model->bytes, true));
+    model->base = sw_arena_base(model->arena);
+    sw_unpoison(model->base, model->bytes);
+    SW_TRY(initialise(model, seed));
+    model->ready = true;
+    model->damaged = false;
+    return SW_OK;
+}
+
+sw_status sw_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
+{
+    if (model == NULL || exec == NULL)
+        SW_FAIL(SW_INVALID, "sw_model_ready: a model and an exec are wanted");
+    SW_TRY(swi_model_take(model));
+    const sw_status status = swi_model_ready(model, exec, seed);
+    swi_model_give(model);
+    return status;
+}
+
+static sw_status copy(sw_model *to, const sw_model *from)
+{
+    if (!to->ready || !from->ready)
+        SW_FAIL(SW_INVALID, "sw_model_copy: both models must be ready");
+    if (to->layout_hash != from->layout_hash || to->bytes != from->bytes)
+        SW_FAIL(SW_INVALID, "sw_model_copy: %s and %s have different layouts", to->name,
+                from->name);
+    if (from->damaged)
+        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
+                from->name);
+    if (to == from)
+        return SW_OK;
+    memcpy(to->base, from->base, to->bytes);
+    for (uint32_t i = 0; i < to->n_knobs; i++)
+        to->knobs[i].value = from->knobs[i].value;
+    to->damaged = false;
+    return SW_OK;
+}
+
+sw_status sw_model_copy(sw_model *to, const sw_model *from)
+{
+    if (to == NULL || from == NULL)
+        SW_FAIL(SW_INVALID, "sw_model_copy: two models are wanted");
+    SW_TRY(swi_model_take(to));
+    sw_status status = to != from ? swi_model_take(from) : SW_OK;
+    if (status == SW_OK) {
+        status = copy(to, from);
+        if (to != from)
+            swi_model_give(from);
+    }
+    swi_model_give(to);
+    return status;
+}
+
+/* Take the model of an entry whose bytes are as many as the caller offers. */
+static sw_status take_entry(sw_param param, size_t bytes, const char *what, swi_entry **out)
+{
+    swi_entry *entry = swi_entry_of(param);
+    if (entry == NULL)
+        SW_FAIL(SW_INVALID, "%s: no such parameter", what);
+    SW_TRY(swi_model_take(param.model));
+    if (param.model->ready && bytes == entry->bytes) {
+        *out = entry;
+        return SW_OK;
+    }
+    const bool ready = param.model->ready;
+    swi_model_give(param.model);
+    if (!ready)
+        SW_FAIL(SW_INVALID, "%s: model %s is not ready", what, param.model->name);
+    SW_FAIL(SW_INVALID, "%s: '%s' has %zu bytes, not %zu", what, entry->name, entry->bytes,
+            bytes);
+}
+
+sw_status sw_param_read(sw_param param, void *to, size_t bytes)
+{
+    swi_entry *entry;
+    SW_TRY(take_entry(param, bytes, "sw_param_read", &entry));
+    memcpy(to, param.model->base + entry->offset, bytes);
+    swi_model_give(param.model);
+    return SW_OK;
+}
+
+sw_status sw_param_write(sw_param param, const void *from, size_t bytes)
+{
+    swi_entry *entry;
+    SW_TRY(take_entry(param, bytes, "sw_param_write", &entry));
+    memcpy(param.model->base + entry->offset, from, bytes);
+    swi_model_give(param.model);
+    return SW_OK;
+}
+
+sw_status sw_param_gradient(sw_param param, void *to, size_t bytes)
+{
+    swi_entry *entry;
+    SW_TRY(take_entry(param, bytes, "sw_param_gradient", &entry));
+    const bool kept = entry->kept != SWI_NONE;
+    if (kept)
+        memcpy(to, param.model->base + param.model->entries[entry->kept].offset, bytes);
+    swi_model_give(param.model);
+    if (!kept)
+        SW_FAIL(SW_INVALID, "sw_param_gradient: no optimizer keeps the gradient of '%s'",
+                entry->name);
+    return SW_OK;
+}

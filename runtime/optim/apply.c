@@ -1,0 +1,304 @@
+/* Optimizers in a step function: what sw_accumulate, sw_clip_norm and sw_update append. */
+#include "runtime/ops/ops.h"
+#include "runtime/optim/optim.h"
+#include <stdio.h>
+#include <string.h>
+
+static swi_param_grad *pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry)
+{
+    for (uint32_t i = 0; i < ctx->n_grads; i++)
+        if (ctx->args->models[ctx->grads[i].model - SWI_SEG_MODEL] == o->model &&
+            ctx->grads[i].entry == entry)
+            return &ctx->grads[i];
+    return NULL;
+}
+
+static bool has_pending(sw_ctx *ctx, const sw_optimizer *o)
+{
+    for (uint32_t e = 1; e < o->model->n_entries; e++)
+        if (o->model->entries[e].optimizer == o->index && pending(ctx, o, e) != NULL)
+            return true;
+    return false;
+}
+
+static void drop_pending(sw_ctx *ctx, const sw_optimizer *o)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < ctx->n_grads; i++) {
+        const sw_model *model = ctx->args->models[ctx->grads[i].model - SWI_SEG_MODEL];
+        if (model != o->model || model->entries[ctx->grads[i].entry].optimizer != o->index)
+            ctx->grads[kept++] = ctx->grads[i];
+    }
+    ctx->n_grads = kept;
+}
+
+/* Every op of an optimizer touches what outlives the run: from the first on, a failure of the
+ * run leaves the model changed. */
+sw_status swi_append_update(sw_ctx *ctx, const sw_optimizer *o, uint32_t op, const uint32_t *in,
+                            int n_in, const void *attrs, const uint32_t *into, int n_into)
+{
+    sw_type types[8];
+    uint32_t outs[8];
+    for (int i = 0; i < n_into; i++)
+        types[i] = ctx->trace.values[into[i]].type;
+    const swi_append_args args = {.op = op,
+                                  .grad = -1,
+                                  .in = in,
+                                  .n_in = n_in,
+                                  .attrs = attrs,
+                                  .out_types = types,
+                                  .into = into,
+                                  .n_out = n_into,
+                                  .update = true,
+                                  .release = o->release};
+    return swi_append(ctx, &args, outs);
+}
+
+/* The flag of entry e's kept gradient; SWI_NONE: nothing is kept. */
+static uint32_t flag_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
+{
+    return o->keep ? swi_model_element(ctx, o->model, o->flags, o->model->entries[e].kept_flag)
+                   : SWI_NONE;
+}
+
+/* What was kept is used: each gradient begins anew with its next contribution. */
+static sw_status clear_flags(sw_ctx *ctx, const sw_optimizer *o)
+{
+    const uint32_t flags = swi_model_value(ctx, o->model, o->flags);
+    if (ctx->status != SW_OK)
+        return ctx->status;
+    swi_fill_attrs attrs;
+    swi_set_fill(&attrs, &ctx->trace.values[flags].type, 0.0f);
+    return swi_append_update(ctx, o, SW_OP_fill, NULL, 0, &attrs, &flags, 1);
+}
+
+static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
+{
+    if (!o->keep)
+        SW_FAIL(SW_INVALID,
+                "sw_accumulate: the optimizer does not keep gradients: set keep_gradients");
+    if (!has_pending(ctx, o))
+        SW_FAIL(SW_INVALID,
+                "sw_accumulate: sw_backward has made no gradient for this optimizer");
+    for (uint32_t e = 1; e < o->model->n_entries && ctx->status == SW_OK; e++) {
+        const swi_param_grad *g =
+            o->model->entries[e].optimizer == o->index ? pending(ctx, o, e) : NULL;
+        if (g == NULL)
+            continue;
+        const uint32_t flag = flag_of(ctx, o, e);
+        const uint32_t kept = swi_model_value(ctx, o->model, o->model->entries[e].kept);
+        if (ctx->status != SW_OK)
+            return ctx->status;
+        const uint32_t in[] = {kept, g->value, flag}, into[] = {kept, flag};
+        SW_TRY(swi_append_update(ctx, o, SW_OP_accumulate_into, in, 3, NULL, into, 2));
+    }
+    drop_pending(ctx, o);
+    return ctx->status;
+}
+
+void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer)
+{
+    if (ctx->status != SW_OK)
+        return;
+    const int phase = ctx->phase_now;
+    ctx->phase_now = SW_STEP;
+    (void)swi_stick(ctx, optimizer == NULL ? sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                                          "no optimizer is named")
+                                           : accumulate(ctx, optimizer));
+    ctx->phase_now = phase;
+}
+
+/* The gradient that an update of entry e uses; SWI_NONE: none came. */
+static uint32_t gradient_for(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
+{
+    const swi_entry *entry = &o->model->entries[e];
+    if (entry->role != SWI_ROLE_PARAMETER || entry->optimizer != o->index || entry->frozen)
+        return SWI_NONE;
+    if (o->keep)
+        return swi_model_value(ctx, o->model, entry->kept);
+    const swi_param_grad *g = pending(ctx, o, e);
+    return g != NULL ? g->value : SWI_NONE;
+}
+
+/* Where the scale waits for the update; NULL: this optimizer cannot be clipped. */
+static uint32_t *clip_scale_of(sw_ctx *ctx, const sw_optimizer *o)
+{
+    for (int m = 0; m < ctx->args->n_models && o->index < 8; m++)
+        if (ctx->args->models[m] == o->model)
+            return &ctx->clip_scale[m][o->index];
+    return NULL;
+}
+
+static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
+{
+    if (o->release) {
+        for (uint32_t e = 1; e < o->model->n_entries; e++)
+            if (gradient_for(ctx, o, e) != SWI_NONE)
+                SW_FAIL(
+                    SW_INVALID,
+                    "clipping by global norm needs all gradients at once, but release ends the "
+                    "gradient of '%s' before the others are there: use one of the two",
+                    o->model->entries[e].name);
+    }
+    if (o->keep && has_pending(ctx, o))
+        SW_TRY(accumulate(ctx, o));
+    const sw_type f64 = {SW_F64, SW_PLAIN, {0, {0}}};
+    uint32_t sum = SWI_NONE;
+    for (uint32_t e = 1; e < o->model->n_entries; e++) {
+        const uint32_t g = gradient_for(ctx, o, e);
+        if (ctx->status != SW_OK)
+            return ctx->status;
+        if (g == SWI_NONE)
+            continue;
+        const uint32_t in[] = {g, flag_of(ctx, o, e)};
+        if (ctx->status != SW_OK)
+            return ctx->status;
+        const swi_append_args args = {.op = SW_OP_sumsq,
+                                      .grad = -1,
+                                      .in = in,
+                                      .n_in = o->keep ? 2 : 1,
+                                      .out_types = &f64,
+                                      .into = sum != SWI_NONE ? &sum : NULL,
+                                      .n_out = 1,
+                                      .accumulate = sum != SWI_NONE};
+        SW_TRY(swi_append(ctx, &args, &sum));
+    }
+    if (sum == SWI_NONE)
+        SW_FAIL(SW_INVALID, "sw_clip_norm: there is no gradient to clip");
+    const uint32_t in[] = {sum, swi_knob_value(ctx, max)};
+    if (ctx->status != SW_OK)
+        return ctx->status;
+    return swi_apply(ctx, SW_OP_clip_scale, in, 2, NULL, NULL, 0, NULL, clip_scale_of(ctx, o));
+}
+
+void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max)
+{
+    if (ctx->status != SW_OK)
+        return;
+    const int phase = ctx->phase_now;
+    ctx->phase_now = SW_STEP;
+    sw_status status = SW_OK;
+    if (optimizer == NULL)
+        status = sw_error_set(SW_INVALID, __FILE__, __LINE__, "no optimizer is named");
+    else if (optimizer->index >= 8)
+        status = sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                              "at most 8 optimizers of a model can be clipped");
+    else
+        status = clip(ctx, optimizer, max);
+    (void)swi_stick(ctx, status);
+    ctx->phase_now = phase;
+}
+
+static uint32_t take_clip_scale(sw_ctx *ctx, const sw_optimizer *o)
+{
+    uint32_t *pending_scale = clip_scale_of(ctx, o);
+    const uint32_t scale = pending_scale != NULL ? *pending_scale : SWI_NONE;
+    if (pending_scale != NULL)
+        *pending_scale = SWI_NONE;
+    return scale;
+}
+
+/* The bias corrections of this update: {1 - beta1^t, 1 - beta2^t}, a tensor of this run. */
+static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, uint32_t *out)
+{
+    const uint32_t powers = swi_model_value(ctx, o->model, o->tick);
+    if (ctx->status != SW_OK)
+        return ctx->status;
+    const uint32_t in[] = {powers,
+                           o->keep ? swi_model_value(ctx, o->model, o->flags) : SWI_NONE};
+    if (ctx->status != SW_OK)
+        return ctx->status;
+    const sw_type pair = ctx->trace.values[powers].type;
+    const sw_type types[] = {pair, pair};
+    const uint32_t into[] = {SWI_NONE, powers};
+    const sw_adam_tick_attrs attrs = {o->beta1, o->beta2};
+    uint32_t outs[2];
+    const swi_append_args args = {.op = SW_OP_adam_tick,
+                                  .grad = -1,
+                                  .in = in,
+                                  .n_in = o->keep ? 2 : 1,
+                                  .attrs = &attrs,
+                                  .out_types = types,
+                                  .into = into,
+                                  .n_out = 2,
+                                  .update = true,
+                                  .release = o->release};
+    SW_TRY(swi_append(ctx, &args, outs));
+    *out = outs[0];
+    return SW_OK;
+}
+
+/* Is there a parameter that an update of kept gradients could ever change? */
+static bool has_kept(const sw_optimizer *o)
+{
+    for (uint32_t e = 1; e < o->model->n_entries; e++)
+        if (o->model->entries[e].optimizer == o->index && !o->model->entries[e].frozen &&
+            o->model->entries[e].role == SWI_ROLE_PARAMETER)
+            return true;
+    return false;
+}
+
+/* Update entry e by `grad`. */
+static sw_status update_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint32_t grad,
+                            uint32_t tick, uint32_t scale)
+{
+    const swi_entry *entry = &o->model->entries[e];
+    swi_update u = {.param = swi_model_value(ctx, o->model, e),
+                    .grad = grad,
+                    .lr = swi_knob_value(ctx, (sw_knob){o->model, o->lr_knob[entry->group]}),
+                    .state = {SWI_NONE, SWI_NONE},
+                    .tick = tick,
+                    .scale = scale,
+                    .flag = flag_of(ctx, o, e),
+                    .weight_decay = o->weight_decay[entry->group]};
+    for (int k = 0; k < 2 && entry->state[k] != SWI_NONE; k++)
+        u.state[k] = swi_model_value(ctx, o->model, entry->state[k]);
+    if (ctx->status != SW_OK)
+        return ctx->status;
+    /* Reports list an update under the layer of its parameter. */
+    char scope[SWI_MAX_SCOPE];
+    memcpy(scope, ctx->scope, sizeof scope);
+    snprintf(ctx->scope, sizeof ctx->scope, "%s", entry->name);
+    char *dot = strrchr(ctx->scope, '.');
+    if (dot != NULL)
+        *dot = '\0';
+    const sw_status status = o->kind->update(ctx, o, &u);
+    memcpy(ctx->scope, scope, sizeof scope);
+    return status;
+}
+
+static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
+{
+    if (o->keep && has_pending(ctx, o))
+        SW_TRY(accumulate(ctx, o));
+    if (o->keep && !has_kept(o))
+        SW_FAIL(SW_INVALID, "sw_update: this optimizer has no parameter that is not frozen");
+    if (!o->keep && !has_pending(ctx, o))
+        SW_FAIL(SW_INVALID, "sw_update: sw_backward has made no gradient for this optimizer");
+    const uint32_t scale = take_clip_scale(ctx, o);
+    uint32_t corrections = SWI_NONE;
+    if (o->kind->ticks)
+        SW_TRY(tick(ctx, o, &corrections));
+    for (uint32_t e = 1; e < o->model->n_entries; e++) {
+        const uint32_t grad = gradient_for(ctx, o, e);
+        if (ctx->status != SW_OK)
+            return ctx->status;
+        if (grad == SWI_NONE)
+            continue; /* frozen, or the loss does not depend on it: it stays as it is */
+        SW_TRY(update_one(ctx, o, e, grad, corrections, scale));
+    }
+    drop_pending(ctx, o);
+    return o->keep ? clear_flags(ctx, o) : SW_OK;
+}
+
+void sw_update(sw_ctx *ctx, sw_optimizer *optimizer)
+{
+    if (ctx->status != SW_OK)
+        return;
+    const int phase = ctx->phase_now;
+    ctx->phase_now = SW_STEP;
+    (void)swi_stick(ctx, optimizer == NULL ? sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                                          "no optimizer is named")
+                                           : update(ctx, optimizer));
+    ctx->phase_now = phase;
+}

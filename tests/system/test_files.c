@@ -1,0 +1,238 @@
+/* The files of `stepwell train`: a mistyped path, a refused run and a signal before the first
+ * step cost nobody a file. */
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SMALL "--synthetic-n 40 --batch 16 --steps 2 "
+
+static char folder[1000];
+
+/* A path in an empty folder of this test. Valid until the eighth next call. */
+static const char *at(const char *name)
+{
+    static char path[8][1200];
+    static unsigned next;
+    char *to = path[next++ % 8];
+    snprintf(to, sizeof path[0], "%s/%s", folder, name);
+    return to;
+}
+
+static void new_folder(const char *name)
+{
+    snprintf(folder, sizeof folder, "%s", sw_temp_path(name));
+    (void)sw_shell("rm -rf '%s'", folder);
+    CU_ASSERT_EQUAL(mkdir(folder, 0700), 0);
+}
+
+static void put(const char *name, const char *text)
+{
+    CU_ASSERT(file_write(at(name), text, strlen(text)));
+}
+
+static bool has_text(const char *name, const char *text)
+{
+    size_t n;
+    char *bytes = (char *)file_read(at(name), &n);
+    const bool same = bytes != NULL && n == strlen(text) && memcmp(bytes, text, n) == 0;
+    free(bytes);
+    return same;
+}
+
+static bool exists(const char *name)
+{
+    return access(at(name), F_OK) == 0;
+}
+
+/* `train` with these options; "@" stands for the folder. */
+static const sw_outcome *train(const char *options)
+{
+    static sw_outcome outcome;
+    char words[4000] = "train --quiet ";
+    size_t n = strlen(words);
+    for (const char *c = options; *c != '\0' && n + sizeof folder < sizeof words; c++)
+        n += (size_t)snprintf(words + n, sizeof words - n, "%.*s", *c == '@' ? 999 : 1,
+                              *c == '@' ? folder : c);
+    program_run(&outcome, words, NULL);
+    return &outcome;
+}
+
+/* One file under two names is refused, whether it is there or would be made. */
+static void no_file_is_written_under_two_names(void)
+{
+    static const char *const refused[] = {
+        SMALL "--profile @/new --save-params @/./new",
+        SMALL "--profile @/new --save-params @/sub/../new",
+        SMALL "--profile @/old --load-params @/./old",
+        SMALL "--profile @/old --load-params @/hard",
+        SMALL "--profile @/soft --load-params @/old",
+        SMALL "--profile @/dangling --save-params @/new",
+        SMALL "--profile @/new.tmp --save-params @/new",
+        SMALL "--load-params @/old.tmp --save-params @/old",
+        "--data idx:@ --profile @/./train-labels-idx1-ubyte",
+        "--data idx:@ --save-params @/sub/../t10k-images-idx3-ubyte.gz",
+        "--data idx:@ --save-params @/dangling-data",
+    };
+    new_folder("two-names");
+    put("old", "old");
+    put("old.tmp", "unfinished");
+    put("train-labels-idx1-ubyte", "labels");
+    CU_ASSERT_EQUAL(mkdir(at("sub"), 0700), 0);
+    CU_ASSERT_EQUAL(link(at("old"), at("hard")), 0);
+    CU_ASSERT_EQUAL(symlink("old", at("soft")), 0);
+    CU_ASSERT_EQUAL(symlink("new", at("dangling")), 0);
+    CU_ASSERT_EQUAL(symlink("t10k-labels-idx1-ubyte", at("dangling-data")), 0);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const sw_outcome *o = train(refused[i]);
+        SW_CHECK(program_failed_cleanly(o, 2) && strstr(o->err, "same file") != NULL,
+                 "%s: status %d: %s", refused[i], o->status, o->err);
+    }
+    CU_ASSERT(has_text("old", "old") && has_text("old.tmp", "unfinished") &&
+              has_text("train-labels-idx1-ubyte", "labels") && !exists("new"));
+}
+
+/* A device has nothing to lose, and parameters may replace those that the run began with. */
+static void what_cannot_be_lost_may_be_named_twice(void)
+{
+    new_folder("named-twice");
+    CU_ASSERT_EQUAL(train(SMALL "--save-params @/params --profile @/profile")->status, 0);
+    CU_ASSERT_EQUAL(train(SMALL "--save-params @/params --load-params @/params")->status, 0);
+    CU_ASSERT_EQUAL(train(SMALL "--save-params /dev/null --profile /dev/null")->status, 0);
+}
+
+/* The images of the set are 20 x 39 from now on. */
+static void make_other_images(void)
+{
+    idx_set set;
+    idx_make(&set, 32);
+    for (int i = 0; i < IDX_FILES; i += 2) {
+        set.file[i].bytes[11] = 20;
+        set.file[i].bytes[15] = 39;
+        set.file[i].n = 16 + (size_t)set.file[i].bytes[7] * 20 * 39;
+    }
+    idx_write(&set, at("odd"));
+    idx_free(&set);
+}
+
+/* Whatever is refused, and however late, leaves the profile of the run before as it was. */
+static void a_refused_run_keeps_the_old_profile(void)
+{
+    static const struct {
+        const char *options;
+        int status;
+        const char *says;
+    } refused[] = {
+        {SMALL "--warmup 5", 2, "--warmup"},
+        {SMALL "--memory-budget 1", 4, "budget"},
+        {SMALL "--model mlp --hidden 1048576,1048576", 4, "this machine has"},
+        {SMALL "--load-params @/foreign", 3, "foreign"},
+        {SMALL "--load-params @/missing", 3, "missing"},
+        {SMALL "--model mlp --load-params @/params", 3, "params"},
+        {SMALL "--optimizer momentum --momentum 1.5", 2, "--momentum wants"},
+        {"--data idx:@/odd --batch 16", 2, "odd/train-images-idx3-ubyte are 20 x 39"},
+        {"--data idx:@/nothing --batch 16", 3, "nothing/train-images-idx3-ubyte"},
+    };
+    new_folder("refused");
+    make_other_images();
+    put("foreign", "neither parameters nor anything else");
+    CU_ASSERT_EQUAL(train(SMALL "--save-params @/params")->status, 0);
+    put("profile", "old");
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char options[1000];
+        snprintf(options, sizeof options, "%s --profile @/profile", refused[i].options);
+        const sw_outcome *o = train(options);
+        SW_CHECK(program_failed_cleanly(o, refused[i].status) &&
+                     strstr(o->err, refused[i].says) != NULL,
+                 "%s: status %d: %s", refused[i].options, o->status, o->err);
+        SW_CHECK(has_text("profile", "old"), "%s: the old profile is gone", refused[i].options);
+    }
+}
+
+/* ---- signals ----------------------------------------------------------------------------- */
+
+/* A mask of signals that the system tells of a process ("SigCgt"); 0 when it does not. */
+static unsigned long long signals_of(pid_t pid, const char *which)
+{
+    char path[64], line[256];
+    unsigned long long mask = 0;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, which, strlen(which)) == 0)
+            (void)sscanf(line + strlen(which) + 1, "%llx", &mask);
+    if (file != NULL)
+        fclose(file);
+    return mask;
+}
+
+/* Wait until the process catches one of the two, and send the other or the same. */
+static bool send_when_caught(pid_t pid, int caught, int sent)
+{
+    const struct timespec pause = {0, 1000000};
+    for (int i = 0; i < 10000; i++) {
+        if ((signals_of(pid, "SigCgt") >> (caught - 1) & 1) != 0)
+            return kill(pid, sent) == 0;
+        nanosleep(&pause, NULL);
+    }
+    (void)kill(pid, SIGKILL);
+    return false;
+}
+
+static void a_signal_before_the_first_step_touches_no_file(void)
+{
+    static sw_outcome outcome;
+    static const int signals[] = {SIGINT, SIGTERM};
+    if (signals_of(getpid(), "SigBlk") == 0 && access("/proc/self/status", R_OK) != 0)
+        SW_SKIP("the system does not tell which signals a process catches");
+    new_folder("early");
+    for (int i = 0; i < 2; i++) {
+        char words[4000];
+        put("best", "parameters");
+        put("profile", "old");
+        snprintf(words, sizeof words,
+                 "train --quiet --json --synthetic-n 100000 --save-params %s --profile %s",
+                 at("best"), at("profile"));
+        const pid_t pid = program_start("early", words, NULL);
+        CU_ASSERT(send_when_caught(pid, signals[i], signals[i]));
+        sw_process_wait(&outcome, pid, "early", 60);
+        SW_CHECK(program_failed_cleanly(&outcome, 130) &&
+                     strstr(outcome.err, "no file was written") != NULL,
+                 "signal %d: status %d, signal %d: %s%s", signals[i], outcome.status,
+                 outcome.signal, outcome.out, outcome.err);
+        CU_ASSERT(has_text("best", "parameters") && has_text("profile", "old"));
+    }
+}
+
+/* nohup and job control ask for that. */
+static void an_ignored_signal_stays_ignored(void)
+{
+    static sw_outcome outcome;
+    if (access("/proc/self/status", R_OK) != 0)
+        SW_SKIP("the system does not tell which signals a process catches");
+    char line[2000];
+    snprintf(line, sizeof line,
+             "trap '' INT; exec '%s' train --quiet --synthetic-n 100000 --steps 1",
+             program_path());
+    const char *const argv[] = {"sh", "-c", line, NULL};
+    const pid_t pid = sw_process_start("ignored", argv, NULL);
+    CU_ASSERT(send_when_caught(pid, SIGTERM, SIGINT));
+    sw_process_wait(&outcome, pid, "ignored", 60);
+    SW_CHECK(outcome.status == 0, "status %d, signal %d: %s", outcome.status, outcome.signal,
+             outcome.err);
+}
+
+static const sw_test tests[] = {
+    {"no file is written under two names", no_file_is_written_under_two_names},
+    {"what cannot be lost may be named twice", what_cannot_be_lost_may_be_named_twice},
+    {"a refused run keeps the old profile", a_refused_run_keeps_the_old_profile},
+    {"a signal before the first step touches no file",
+     a_signal_before_the_first_step_touches_no_file},
+    {"an ignored signal stays ignored", an_ignored_signal_stays_ignored},
+};
+SW_SUITE("files", tests)

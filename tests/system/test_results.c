@@ -1,0 +1,321 @@
+/* What the commands print with --json: the keys that are part of the interface, and figures
+ * that agree with each other and between commands. */
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#if SW_HAVE_JANSSON
+#include <jansson.h>
+
+static sw_outcome outcome;
+
+static void let_go(void *json)
+{
+    json_decref(json);
+}
+
+/* The one object that `words` print, for json_decref(). Never NULL. */
+static json_t *load_object(const char *words)
+{
+    json_error_t error;
+    program_run(&outcome, words, NULL);
+    json_t *root = json_loads(outcome.out, JSON_REJECT_DUPLICATES, &error);
+    SW_CHECK(outcome.status == 0 && json_is_object(root), "%s: status %d: %s%s", words,
+             outcome.status, outcome.err, root == NULL ? error.text : "");
+    CU_ASSERT_EQUAL(sw_count_lines(outcome.out), 1);
+    return root != NULL ? root : json_object();
+}
+
+/* The same, let go at the end of the test. */
+static json_t *object_of(const char *words)
+{
+    json_t *root = load_object(words);
+    sw_after(let_go, root);
+    return root;
+}
+
+static double number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+/* ---- keys -------------------------------------------------------------------------------- */
+
+static const char *const phases[] = {"data", "forward", "loss", "backward", "step"};
+
+static void has_numbers(const json_t *object, const char *of, const char *const *keys)
+{
+    for (; *keys != NULL; keys++)
+        SW_CHECK(number(object, *keys) >= 0.0, "%s: no number under %s", of, *keys);
+}
+
+static void has_strings(const json_t *object, const char *of, const char *const *keys)
+{
+    for (; *keys != NULL; keys++)
+        SW_CHECK(json_is_string(json_object_get(object, *keys)), "%s: no string under %s", of,
+                 *keys);
+}
+
+static void has_phases(const json_t *object, const char *of, const char *key)
+{
+    static const char *const both[] = {"peak_bytes", "end_bytes", NULL};
+    const json_t *all = json_object_get(object, key);
+    SW_CHECK(json_object_size(all) == 5, "%s: %zu phases under %s", of, json_object_size(all),
+             key);
+    for (int i = 0; i < 5; i++)
+        has_numbers(json_object_get(all, phases[i]), phases[i], both);
+}
+
+static void train_has_its_keys(void)
+{
+    static const char *const strings[] = {"model",     "device",      "data",
+                                          "optimizer", "measured_by", NULL};
+    static const char *const numbers[] = {"batch",
+                                          "steps",
+                                          "epochs",
+                                          "seed",
+                                          "threads",
+                                          "final_loss",
+                                          "test_accuracy",
+                                          "predicted_peak_bytes",
+                                          "measured_peak_bytes",
+                                          "model_bytes",
+                                          "arena_bytes",
+                                          "data_bytes",
+                                          "total_bytes",
+                                          "lower_bound_bytes",
+                                          "allocations_after_warmup",
+                                          "min_step_ns",
+                                          "median_step_ns",
+                                          "p99_step_ns",
+                                          "max_step_ns",
+                                          "wall_ns",
+                                          NULL};
+    const json_t *root = object_of("train --json --synthetic-n 100 --batch 16 --steps 9 "
+                                   "--epochs 2 --seed 3 --threads 2 --optimizer momentum");
+    has_strings(root, "train", strings);
+    has_numbers(root, "train", numbers);
+    has_phases(root, "train", "predicted");
+    has_phases(root, "train", "measured");
+    CU_ASSERT(
+        json_equal(json_object_get(root, "predicted"), json_object_get(root, "measured")));
+    CU_ASSERT_EQUAL(number(root, "batch"), 16);
+    CU_ASSERT_EQUAL(number(root, "steps"), 9);
+    CU_ASSERT_EQUAL(number(root, "epochs"), 1); /* of 7 steps: the second is not whole */
+    CU_ASSERT_EQUAL(number(root, "seed"), 3);
+    CU_ASSERT_EQUAL(number(root, "threads"), 2);
+    CU_ASSERT_EQUAL(number(root, "allocations_after_warmup"), 0);
+    CU_ASSERT_EQUAL(number(root, "total_bytes"), number(root, "model_bytes") +
+                                                     number(root, "arena_bytes") +
+                                                     number(root, "data_bytes"));
+    CU_ASSERT(number(root, "lower_bound_bytes") <= number(root, "arena_bytes"));
+    CU_ASSERT(number(root, "min_step_ns") > 0);
+    CU_ASSERT(number(root, "min_step_ns") <= number(root, "median_step_ns"));
+    CU_ASSERT(number(root, "median_step_ns") <= number(root, "p99_step_ns"));
+    CU_ASSERT(number(root, "p99_step_ns") <= number(root, "max_step_ns"));
+    CU_ASSERT(number(root, "max_step_ns") < number(root, "wall_ns"));
+}
+
+static void plan_has_its_keys(void)
+{
+    static const char *const strings[] = {"model", "device", NULL};
+    static const char *const numbers[] = {"batch",       "predicted_peak_bytes", "model_bytes",
+                                          "arena_bytes", "data_bytes",           "total_bytes",
+                                          "plan_ns",     "lower_bound_bytes",    NULL};
+    const json_t *one = object_of("plan --json --synthetic-n 100 --batch 16");
+    has_strings(one, "plan", strings);
+    has_numbers(one, "plan", numbers);
+    has_phases(one, "plan", "predicted");
+    CU_ASSERT(number(one, "plan_ns") > 0);
+    const json_t *three = object_of("plan --json --synthetic-n 100 --batch 1,16,50");
+    const json_t *plans = json_object_get(three, "plans");
+    static const int batches[] = {1, 16, 50};
+    CU_ASSERT_EQUAL_FATAL(json_array_size(plans), 3);
+    for (size_t i = 0; i < 3; i++) {
+        has_numbers(json_array_get(plans, i), "plans", numbers);
+        has_phases(json_array_get(plans, i), "plans", "predicted");
+        CU_ASSERT_EQUAL(number(json_array_get(plans, i), "batch"), batches[i]);
+    }
+    CU_ASSERT_EQUAL(number(json_array_get(plans, 1), "predicted_peak_bytes"),
+                    number(one, "predicted_peak_bytes"));
+}
+
+/* ---- the plan and the witnesses ---------------------------------------------------------- */
+
+static bool agrees(const json_t *witness)
+{
+    static const char *const names[] = {"access", "extent", "death", "need"};
+    for (int i = 0; i < 4; i++)
+        if (!json_is_true(json_object_get(witness, names[i])))
+            return false;
+    return number(witness, "faults") == 0.0 &&
+           json_is_null(json_object_get(witness, "first_fault"));
+}
+
+static bool same(const json_t *a, const char *a_key, const json_t *b, const char *b_key)
+{
+    const json_t *x = json_object_get(a, a_key);
+    return x != NULL && json_equal(x, json_object_get(b, b_key));
+}
+
+/* Program by program: what `plan` says, what `train` planned, what the witnesses saw. */
+static void check_witnessed(const char *words)
+{
+    char line[400];
+    snprintf(line, sizeof line, "plan --json %s", words);
+    json_t *planned = load_object(line);
+    snprintf(line, sizeof line, "train --json --quiet --witness --epochs 1 %s", words);
+    json_t *trained = load_object(line);
+    const json_t *plan = json_object_get(planned, "programs");
+    const json_t *train = json_object_get(trained, "programs");
+    SW_CHECK(json_array_size(plan) > 1 && json_array_size(plan) == json_array_size(train),
+             "%s: %zu and %zu programs", words, json_array_size(plan), json_array_size(train));
+    for (size_t i = 0; i < json_array_size(plan) && i < json_array_size(train); i++) {
+        const json_t *p = json_array_get(plan, i), *t = json_array_get(train, i);
+        const char *name = json_string_value(json_object_get(p, "name"));
+        SW_CHECK(same(p, "name", t, "name") && same(p, "batch", t, "batch") &&
+                     same(p, "predicted", t, "predicted") &&
+                     same(p, "predicted_peak_bytes", t, "predicted_peak_bytes") &&
+                     same(p, "arena_bytes", t, "arena_bytes"),
+                 "%s, %s: plan and train differ", words, name);
+        SW_CHECK(same(t, "predicted", t, "measured") &&
+                     same(t, "predicted_peak_bytes", t, "measured_peak_bytes"),
+                 "%s, %s: other bytes were observed", words, name);
+        SW_CHECK(number(t, "runs") > 0.0 && agrees(json_object_get(t, "witness")),
+                 "%s, %s: a witness disagrees or did not look", words, name);
+    }
+    SW_CHECK(agrees(json_object_get(trained, "witness")), "%s: the witnesses disagree", words);
+    const char *by = json_string_value(json_object_get(trained, "measured_by"));
+    SW_CHECK(by != NULL && strcmp(by, "access") == 0, "%s: measured by %s", words,
+             by != NULL ? by : "nothing");
+    json_decref(planned);
+    json_decref(trained);
+}
+
+static void the_plan_is_what_witnesses_observe(void)
+{
+    static const char *const optimizers[] = {"sgd", "momentum", "nesterov", "adam", "adamw"};
+    static const char *const extra[] = {"", "--release", "--clip 1 --weight-decay 0.01"};
+    static const int batches[] = {16, 100, 33, 5, 1};
+    const bool full = sw_tests_full();
+    char words[300];
+    for (int o = 0; o < 5; o++)
+        for (int b = 0; b < 5; b++)
+            for (int e = 0; e < 3; e++) {
+                /* Of all 75, quick mode takes each optimizer once with another batch. */
+                if (!full && (b != o || e != o % 3))
+                    continue;
+                snprintf(words, sizeof words,
+                         "--model mlp --hidden 12 --synthetic-n 100 --batch %d --optimizer %s "
+                         "%s",
+                         batches[b], optimizers[o], extra[e]);
+                check_witnessed(words);
+            }
+    check_witnessed("--synthetic-n 90 --batch 32 --optimizer adam");
+    check_witnessed("--synthetic-n 70 --batch 70 --optimizer nesterov --clip 1");
+}
+
+/* ---- bench ------------------------------------------------------------------------------- */
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * (1.0 + fabs(b));
+}
+
+/* A summary of n times, in order. */
+static const json_t *summary(const json_t *object, const char *key, double n)
+{
+    const json_t *s = json_object_get(object, key);
+    SW_CHECK(number(s, "n") == n && number(s, "min_ns") > 0 &&
+                 number(s, "min_ns") <= number(s, "median_ns") &&
+                 number(s, "median_ns") <= number(s, "p99_ns") &&
+                 number(s, "p99_ns") <= number(s, "max_ns"),
+             "%s: n %g, %g, %g, %g, %g ns", key, number(s, "n"), number(s, "min_ns"),
+             number(s, "median_ns"), number(s, "p99_ns"), number(s, "max_ns"));
+    return s;
+}
+
+static void bench_pauses_agrees_with_itself(void)
+{
+    static const char *const keys[] = {"step", "control"};
+    char key[64];
+    const json_t *root = object_of("bench pauses --json --steps 300 --batch 16");
+    for (int i = 0; i < 2; i++) {
+        const json_t *s = summary(root, keys[i], 300);
+        snprintf(key, sizeof key, "%s_p99_over_median", keys[i]);
+        SW_CHECK(near(number(root, key), number(s, "p99_ns") / number(s, "median_ns")), "%s",
+                 key);
+        snprintf(key, sizeof key, "%s_max_over_median", keys[i]);
+        SW_CHECK(near(number(root, key), number(s, "max_ns") / number(s, "median_ns")), "%s",
+                 key);
+    }
+}
+
+static void check_recorded(const json_t *root, const char *name, double n)
+{
+    static const char *const keys[] = {"none", "file_off", "file_on", "op_clocks"};
+    const json_t *subject = json_object_get(root, name);
+    const double base = number(summary(subject, "none", n), "median_ns");
+    for (int i = 0; i < 4; i++) {
+        char key[64];
+        const double median = number(summary(subject, keys[i], n), "median_ns");
+        snprintf(key, sizeof key, "%s_percent", keys[i]);
+        SW_CHECK(near(number(subject, key), 100.0 * (median - base) / base), "%s %s", name,
+                 key);
+    }
+}
+
+static void bench_record_agrees_with_itself(void)
+{
+    const json_t *root = object_of("bench record --json --steps 40 --batch 16");
+    check_recorded(root, "small", 40);
+    check_recorded(root, "lenet5", 4);
+}
+
+static void bench_speed_and_plan_say_what_they_timed(void)
+{
+    const json_t *speed = object_of("bench speed --json --steps 4 --batch 32 --threads 2");
+    (void)summary(speed, "step", 4);
+    CU_ASSERT_EQUAL(number(speed, "batch"), 32);
+    CU_ASSERT_EQUAL(number(speed, "threads"), 2);
+    const json_t *plan = object_of("bench plan --json --steps 5 --batch 64 --threads 1");
+    (void)summary(plan, "plan", 5);
+    CU_ASSERT_EQUAL(number(plan, "batch"), 64);
+    CU_ASSERT_EQUAL(number(plan, "threads"), 1);
+}
+
+#endif
+
+static void benches_print_tables(void)
+{
+    static const struct {
+        const char *words, *says;
+    } benches[] = {{"bench pauses --steps 20 --batch 8", "step/control"},
+                   {"bench record --steps 10 --batch 8", "op clocks"},
+                   {"bench speed --steps 2 --batch 8", "median"},
+                   {"bench plan --steps 2 --batch 8", "median"}};
+    static sw_outcome printed;
+    for (size_t i = 0; i < sizeof benches / sizeof *benches; i++) {
+        program_run(&printed, benches[i].words, NULL);
+        SW_CHECK(printed.status == 0 && strstr(printed.out, benches[i].says) != NULL &&
+                     printed.err[0] == '\0',
+                 "%s: status %d: %s%s", benches[i].words, printed.status, printed.out,
+                 printed.err);
+    }
+}
+
+static const sw_test tests[] = {
+#if SW_HAVE_JANSSON
+    {"train prints the keys of the interface", train_has_its_keys},
+    {"plan prints the keys of the interface", plan_has_its_keys},
+    {"what is planned is what the witnesses observe", the_plan_is_what_witnesses_observe},
+    {"bench pauses: ratios are those of its times", bench_pauses_agrees_with_itself},
+    {"bench record: percents are those of its times", bench_record_agrees_with_itself},
+    {"bench speed and bench plan say what they timed",
+     bench_speed_and_plan_say_what_they_timed},
+#endif
+    {"every bench prints a table", benches_print_tables},
+};
+SW_SUITE("results", tests)

@@ -1,0 +1,140 @@
+/* The files that `stepwell train` is told to write: none of them may be another that it writes
+ * or reads, by whatever name, and whether the parameters can be saved is known before the
+ * training. */
+#include "tools/train.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PATH_BYTES 4096 /* as long as the system takes */
+
+/* Where a name leads: a file that is there, or a folder and the name in it that would be made.
+ */
+typedef struct {
+    bool known, there;
+    dev_t device;
+    ino_t inode; /* of the file, or of its folder */
+    const char *last;
+} place;
+
+/* The path that a link leads to, however many there are on the way; false for what is none. */
+static bool follow(char *path)
+{
+    char target[PATH_BYTES];
+    const ssize_t n = readlink(path, target, sizeof target - 1);
+    if (n <= 0)
+        return false;
+    target[n] = '\0';
+    char *slash = strrchr(path, '/');
+    const size_t folder = target[0] == '/' || slash == NULL ? 0 : (size_t)(slash + 1 - path);
+    if (folder + (size_t)n >= PATH_BYTES)
+        return false;
+    memcpy(path + folder, target, (size_t)n + 1);
+    return true;
+}
+
+/* `path` has PATH_BYTES and is changed: the answer points into it. */
+static place find(char *path)
+{
+    struct stat st;
+    for (int links = 0; stat(path, &st) != 0; links++)
+        if (links == 40 || !follow(path)) { /* nothing there: its folder decides */
+            char *slash = strrchr(path, '/');
+            const char *folder = slash == NULL ? "." : slash == path ? "/" : path;
+            const char *last = slash == NULL ? path : slash + 1;
+            if (slash != NULL && slash != path)
+                *slash = '\0';
+            if (stat(folder, &st) != 0)
+                return (place){0};
+            return (place){true, false, st.st_dev, st.st_ino, last};
+        }
+    if (!S_ISREG(st.st_mode)) /* a device has nothing that could be lost */
+        return (place){0};
+    return (place){true, true, st.st_dev, st.st_ino, ""};
+}
+
+/* Whether both name one file, there already or not. */
+static bool same_file(const char *a, const char *b)
+{
+    char path[2][PATH_BYTES];
+    if (a == NULL || b == NULL || strlen(a) >= PATH_BYTES || strlen(b) >= PATH_BYTES)
+        return false;
+    memcpy(path[0], a, strlen(a) + 1);
+    memcpy(path[1], b, strlen(b) + 1);
+    const place x = find(path[0]), y = find(path[1]);
+    return x.known && y.known && x.there == y.there && x.device == y.device &&
+           x.inode == y.inode && strcmp(x.last, y.last) == 0;
+}
+
+static const char unfinished_name[] = "--save-params writes first to";
+
+static int refuse(const char *option, const char *path, const char *other)
+{
+    return cli_error(CLI_USAGE, "%s %s, the same file as %s", option, path, other);
+}
+
+/* PATH.tmp, under which parameters are written first. */
+static const char *temporary(char *to, const char *path)
+{
+    const int n = path != NULL ? snprintf(to, PATH_BYTES, "%s.tmp", path) : PATH_BYTES;
+    return n < PATH_BYTES ? to : NULL;
+}
+
+/* `path`, which is written as `option` says, against the four files of the data, compressed or
+ * not. */
+static int check_data(const char *option, const char *path, const char *data)
+{
+    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+    char file[PATH_BYTES];
+    if (path == NULL || strncmp(data, "idx:", 4) != 0)
+        return CLI_GO;
+    for (int i = 0; i < 8; i++) {
+        const int n = snprintf(file, sizeof file, "%s/%s%s", data + 4, names[i / 2],
+                               i % 2 == 0 ? "" : ".gz");
+        if (n < PATH_BYTES && same_file(path, file))
+            return refuse(option, path, file);
+    }
+    return CLI_GO;
+}
+
+int train_check_files(const train_opts *o)
+{
+    char room[PATH_BYTES];
+    const char *unfinished = temporary(room, o->save);
+    if (same_file(o->profile, o->save))
+        return refuse("--profile", o->profile, "--save-params");
+    if (same_file(o->profile, o->load))
+        return refuse("--profile", o->profile, "--load-params");
+    if (same_file(unfinished, o->profile))
+        return refuse(unfinished_name, unfinished, "--profile");
+    if (same_file(unfinished, o->load))
+        return refuse(unfinished_name, unfinished, "--load-params");
+    int status = check_data("--profile", o->profile, o->job.data);
+    if (status == CLI_GO)
+        status = check_data("--save-params", o->save, o->job.data);
+    if (status == CLI_GO)
+        status = check_data(unfinished_name, unfinished, o->job.data);
+    return status;
+}
+
+int train_check_save(const char *path)
+{
+    char folder[PATH_BYTES];
+    struct stat st;
+    if (path == NULL || strlen(path) >= sizeof folder)
+        return CLI_GO;
+    memcpy(folder, path, strlen(path) + 1);
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        slash[slash == folder] = '\0';
+    const bool there = stat(path, &st) == 0;
+    const bool replaced = !there || S_ISREG(st.st_mode); /* a device is written in its place */
+    const char *asked = !replaced ? path : slash != NULL ? folder : ".";
+    if (there && S_ISDIR(st.st_mode))
+        errno = EISDIR;
+    else if (access(asked, W_OK) == 0)
+        return CLI_GO;
+    return cli_error(CLI_FAILED, "--save-params %s: %s", path, strerror(errno));
+}
