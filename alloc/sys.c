@@ -46,7 +46,8 @@ static int above_standard(int fd)
 
 static int open_path(const char *path, sw_file_mode mode)
 {
-    static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC};
+    static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC,
+                                O_WRONLY | O_CREAT | O_EXCL};
     if (mode == SW_FILE_WRITE && strcmp(path, "-") == 0)
         return dup(STDOUT_FILENO);
     int fd;

@@ -11,7 +11,8 @@ typedef struct sw_file sw_file; /* an open file; its path is kept for messages *
 
 typedef enum {
     SW_FILE_READ,
-    SW_FILE_WRITE /* create or truncate */
+    SW_FILE_WRITE, /* create or truncate */
+    SW_FILE_CREATE /* a new file: SW_IO where the name is taken, be it by a link */
 } sw_file_mode;
 
 /* A directory is SW_IO at open. "-" with SW_FILE_WRITE is standard output. */

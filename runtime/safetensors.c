@@ -1,16 +1,16 @@
 /* Parameters and buffers to and from a safetensors file: 8 bytes with the header's length
  * (little endian), the header (safetensors_header.c), the data without holes.
  *
- * Saving writes PATH.tmp, has it synced, and renames it: PATH is the old file or the new one,
- * with the mode that it had.
- * What is no regular file is written in place. Loading checks the whole header and has all
- * bytes in memory before the model changes. */
+ * Saving writes a new file beside PATH, has it synced, and renames it: PATH is the old file or
+ * the new one, with the mode that it had. What is no regular file is written in place. Loading
+ * checks the whole header and has all bytes in memory before the model changes. */
 #include "alloc/mem.h"
 #include "alloc/sys.h"
 #include "runtime/runtime_internal.h"
 #include "runtime/safetensors_internal.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "safetensors files are little endian, and their bytes are copied as they are"
@@ -140,7 +140,7 @@ static sw_status save_by(const sw_model *model, const char *path, const char *te
                          const char *header, size_t bytes)
 {
     sw_file *file;
-    SW_TRY(sw_file_open(&file, temporary, SW_FILE_WRITE));
+    SW_TRY(sw_file_open(&file, temporary, SW_FILE_CREATE));
     sw_status status = sw_file_take_mode(file, path); /* before a byte of it can be read */
     if (status == SW_OK)
         status = write_all(model, file, header, bytes);
@@ -153,18 +153,22 @@ static sw_status save_by(const sw_model *model, const char *path, const char *te
     return status == SW_OK ? SW_OK : give_up(status, temporary);
 }
 
+static unsigned saves; /* begun by this process */
+
 static sw_status save(const sw_model *model, const char *path)
 {
     SW_TRY(check_savable(model));
     swi_st_text text = {NULL, 0};
     write_header(model, &text);
-    const size_t header_bytes = text.bytes, name_bytes = strlen(path) + sizeof ".tmp";
+    const size_t header_bytes = text.bytes, name_bytes = strlen(path) + 64;
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, header_bytes + name_bytes));
     text.to = block;
     write_header(model, &text);
     char *temporary = text.to + header_bytes;
-    snprintf(temporary, name_bytes, "%s.tmp", path);
+    /* Of this save alone: what lies there by another name or of another process stays. */
+    snprintf(temporary, name_bytes, "%s.%ld-%u.tmp", path, (long)getpid(),
+             __atomic_fetch_add(&saves, 1, __ATOMIC_RELAXED));
     const sw_status status = sw_file_replaceable(path)
                                  ? save_by(model, path, temporary, text.to, header_bytes)
                                  : save_into(model, path, text.to, header_bytes);

@@ -67,18 +67,9 @@ static bool same_file(const char *a, const char *b)
            x.inode == y.inode && strcmp(x.last, y.last) == 0;
 }
 
-static const char unfinished_name[] = "--save-params writes first to";
-
 static int refuse(const char *option, const char *path, const char *other)
 {
     return cli_error(CLI_USAGE, "%s %s, the same file as %s", option, path, other);
-}
-
-/* PATH.tmp, under which parameters are written first. */
-static const char *temporary(char *to, const char *path)
-{
-    const int n = path != NULL ? snprintf(to, PATH_BYTES, "%s.tmp", path) : PATH_BYTES;
-    return n < PATH_BYTES ? to : NULL;
 }
 
 /* `path`, which is written as `option` says, against the four files of the data, compressed or
@@ -101,22 +92,12 @@ static int check_data(const char *option, const char *path, const char *data)
 
 int train_check_files(const train_opts *o)
 {
-    char room[PATH_BYTES];
-    const char *unfinished = temporary(room, o->save);
     if (same_file(o->profile, o->save))
         return refuse("--profile", o->profile, "--save-params");
     if (same_file(o->profile, o->load))
         return refuse("--profile", o->profile, "--load-params");
-    if (same_file(unfinished, o->profile))
-        return refuse(unfinished_name, unfinished, "--profile");
-    if (same_file(unfinished, o->load))
-        return refuse(unfinished_name, unfinished, "--load-params");
-    int status = check_data("--profile", o->profile, o->job.data);
-    if (status == CLI_GO)
-        status = check_data("--save-params", o->save, o->job.data);
-    if (status == CLI_GO)
-        status = check_data(unfinished_name, unfinished, o->job.data);
-    return status;
+    const int status = check_data("--profile", o->profile, o->job.data);
+    return status == CLI_GO ? check_data("--save-params", o->save, o->job.data) : status;
 }
 
 int train_check_save(const char *path)

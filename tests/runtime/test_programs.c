@@ -435,12 +435,13 @@ static sw_budget *budget_of(size_t bytes)
 /* What does not fit takes nothing, so that something smaller still fits. */
 static void a_refused_plan_gives_back_what_it_took(void)
 {
-    net *big = net_new(true, NULL), *small = net_new(false, NULL);
     const batch images = net_batch(true, 0, NET_BATCH), rows = net_batch(false, 0, 2);
-    const sw_run_args much = net_args(big, &images), little = net_args(small, &rows);
+    const sw_run_args like = net_args(net_new(true, NULL), &images);
     sw_plan_info plan = {.size = sizeof plan};
-    OK(sw_plan(net_exec(NULL), &much, &plan));
+    OK(sw_plan(net_exec(NULL), &like, &plan));
     sw_budget *budget = budget_of(plan.model_bytes + plan.arena_bytes - 64);
+    net *big = net_new(true, NULL), *small = net_new(false, NULL);
+    const sw_run_args much = net_args(big, &images), little = net_args(small, &rows);
     const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
     sw_exec *exec = net_exec(&opts);
     REFUSED(sw_plan(exec, &much, &plan), SW_NOMEM, "does not fit");
@@ -453,19 +454,20 @@ static void a_refused_plan_gives_back_what_it_took(void)
 
 static void immediate_mode_is_planned_as_high_as_its_bump(void)
 {
-    net *n = net_new(true, NULL);
     const batch b = net_batch(true, 0, 20);
-    sw_run_args args = net_args(n, &b);
+    const sw_run_args like = net_args(net_new(true, NULL), &b);
     sw_plan_info plan = {.size = sizeof plan};
-    OK(sw_plan(net_exec(NULL), &args, &plan));
+    OK(sw_plan(net_exec(NULL), &like, &plan));
     CU_ASSERT(plan.immediate_bytes > plan.arena_bytes);
-    args.immediate = 1;
     sw_exec_opts opts = {.size = sizeof opts,
-                         .budget = budget_of(plan.model_bytes + plan.immediate_bytes - 64)};
+                         .budget = budget_of(plan.model_bytes + plan.immediate_bytes)};
+    const sw_exec_opts less = {
+        .size = sizeof less, .budget = budget_of(plan.model_bytes + plan.immediate_bytes - 64)};
+    sw_run_args args = net_args(net_new(true, NULL), &b);
+    args.immediate = 1;
     char number[32];
     snprintf(number, sizeof number, "arena %zu", plan.immediate_bytes);
-    REFUSED(sw_plan(net_exec(&opts), &args, &plan), SW_NOMEM, number);
-    opts.budget = budget_of(plan.model_bytes + plan.immediate_bytes);
+    REFUSED(sw_plan(net_exec(&less), &args, &plan), SW_NOMEM, number);
     sw_exec *exec = net_exec(&opts);
     OK(sw_plan(exec, &args, &plan));
     OK(sw_run(exec, &args));

@@ -6,7 +6,9 @@
  * neighbour. */
 #include "alloc/sys.h"
 #include "tools/bench/bench.h"
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { NONE, COUNTED, FILED, CLOCKED, VARIANTS };
@@ -19,6 +21,7 @@ typedef struct {
 } record_opts;
 
 typedef struct {
+    char folder[900]; /* of this run alone; "" before it is made */
     char path[VARIANTS][1024];
     sw_profile *profile[VARIANTS];
     bench_small small[VARIANTS];
@@ -28,11 +31,23 @@ typedef struct {
     bool is_lenet;
 } record;
 
+static sw_status make_folder(record *r)
+{
+    const char *temporary = getenv("TMPDIR");
+    snprintf(r->folder, sizeof r->folder, "%s/stepwell-bench-XXXXXX",
+             temporary != NULL && *temporary != '\0' ? temporary : "/tmp");
+    if (mkdtemp(r->folder) != NULL)
+        return SW_OK;
+    const sw_status status =
+        sw_error_set(SW_IO, __FILE__, __LINE__, "%s: %s", r->folder, strerror(errno));
+    r->folder[0] = '\0';
+    return status;
+}
+
 static sw_status open_profile(record *r, int variant)
 {
-    const char *folder = getenv("TMPDIR");
-    snprintf(r->path[variant], sizeof r->path[variant], "%s/stepwell-bench-%ld-%d.jsonl",
-             folder != NULL && *folder != '\0' ? folder : "/tmp", (long)getpid(), variant);
+    snprintf(r->path[variant], sizeof r->path[variant], "%s/%s.jsonl", r->folder,
+             keys[variant]);
     const sw_profile_opts opts = {.size = sizeof opts,
                                   .path = variant == COUNTED ? NULL : r->path[variant],
                                   .model = r->is_lenet ? "lenet5" : "small",
@@ -42,6 +57,7 @@ static sw_status open_profile(record *r, int variant)
 
 static sw_status open_subjects(record *r, const record_opts *o)
 {
+    SW_TRY(make_folder(r));
     for (int i = 0; i < VARIANTS; i++) {
         SW_TRY(cli_times_init(&r->times[i], (uint64_t)o->steps));
         if (i != NONE)
@@ -87,6 +103,8 @@ static sw_status close_subjects(record *r, sw_status status)
         }
         cli_times_free(&r->times[i]);
     }
+    if (r->folder[0] != '\0')
+        (void)rmdir(r->folder);
     return status;
 }
 
