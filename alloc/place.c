@@ -212,6 +212,9 @@ sw_status sw_place_solve(sw_place_item *items, size_t n, sw_place_result *out)
         try_orders(&w, out);
         for (size_t i = 0; i < n; i++)
             items[i].offset = w.best[i];
+        out->proved = out->lower_bound;
+        out->method = "greedy";
+        out->end = out->height == out->lower_bound ? SW_PLACE_OPTIMAL : SW_PLACE_FITS;
     }
     sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
 #if SW_CHECKS >= 2
@@ -219,4 +222,13 @@ sw_status sw_place_solve(sw_place_item *items, size_t n, sw_place_result *out)
         status = sw_place_check(items, n, out->height);
 #endif
     return status;
+}
+
+sw_status sw_place_best(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                        sw_place_result *out)
+{
+    SW_TRY(sw_place_solve(items, n, out));
+    if (opts->capacity > 0 && out->height > opts->capacity)
+        out->end = out->lower_bound > opts->capacity ? SW_PLACE_NO_FIT : SW_PLACE_GAVE_UP;
+    return SW_OK;
 }

@@ -5,6 +5,7 @@
 #define SW_PLACE_H
 
 #include "alloc/base.h"
+#include <stdbool.h>
 
 typedef struct {
     uint32_t lower, upper; /* lifetime, half-open: lower < upper */
@@ -12,16 +13,41 @@ typedef struct {
     size_t offset;         /* out; multiple of SW_ALIGN when all sizes are */
 } sw_place_item;
 
+/* How a solve ended. */
+typedef enum {
+    SW_PLACE_OPTIMAL, /* the height is proved to be the least */
+    SW_PLACE_FITS,    /* under the capacity, or as low as was found */
+    SW_PLACE_NO_FIT,  /* proved: there is no placement under the capacity */
+    SW_PLACE_GAVE_UP  /* none was found under the capacity, and that is no proof */
+} sw_place_end;
+
+typedef struct {
+    size_t capacity; /* find any placement that ends below it; 0: as low as possible */
+    uint64_t nodes;  /* search nodes at most; 0: what a plan may take */
+    uint64_t seed;   /* of the orders that are tried; equal seeds give equal results */
+    bool (*stop)(void *context); /* asked now and then; true: end with what there is. NULL */
+    void *context;
+} sw_place_opts;
+
 typedef struct {
     size_t height;      /* highest end of any buffer */
     size_t lower_bound; /* largest sum of sizes live at one time */
     int n_orders;       /* greedy orders tried */
+    size_t proved;      /* no placement is lower: at least lower_bound */
+    sw_place_end end;
+    const char *method; /* what found it: "greedy", ... */
+    uint64_t nodes;     /* search nodes taken */
 } sw_place_result;
 
 /* Solve; items keep their order. SW_INVALID names an empty lifetime or a zero size by index,
  * SW_NOMEM when scratch could not be allocated or a sum overflows. On failure offsets are
  * unspecified. Stops early when the lower bound is reached. */
 SW_MUST_USE sw_status sw_place_solve(sw_place_item *items, size_t n, sw_place_result *out);
+
+/* The same by the whole portfolio: greedy orders, then search, under the options. For NO_FIT
+ * and GAVE_UP the offsets are those of the lowest placement that was found. */
+SW_MUST_USE sw_status sw_place_best(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                                    sw_place_result *out);
 
 /* Check a solution with code that shares nothing with the solver (quadratic, plain): every pair
  * that overlaps in time is apart in space, and `height` covers all. SW_INVALID names the pair.
