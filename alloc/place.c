@@ -1,10 +1,13 @@
 /* Greedy placement: several orders, each with first fit and best fit, the lowest result wins.
- * Ties are broken by index, so equal input gives equal output.
+ * Ties are broken by index, so equal input gives equal output. Where that is not good enough,
+ * sw_place_best goes on by niches (place_large.c) and with a search (place_search.c).
  *
  * One attempt keeps what is placed sorted by offset and walks it once for each new buffer:
  * quadratic, but the inner loop is a handful of instructions. */
 #include "alloc/place.h"
 #include "alloc/mem.h"
+#include "alloc/place_large.h"
+#include "alloc/place_search.h"
 #include "alloc/size.h"
 #include <stdbool.h>
 #include <string.h>
@@ -192,7 +195,7 @@ static sw_status check_items(const sw_place_item *items, size_t n)
 sw_status sw_place_solve(sw_place_item *items, size_t n, sw_place_result *out)
 {
     SW_TRY(check_items(items, n));
-    *out = (sw_place_result){0};
+    *out = (sw_place_result){.method = "greedy", .end = SW_PLACE_OPTIMAL};
     if (n == 0)
         return SW_OK;
     void *block;
@@ -213,7 +216,6 @@ sw_status sw_place_solve(sw_place_item *items, size_t n, sw_place_result *out)
         for (size_t i = 0; i < n; i++)
             items[i].offset = w.best[i];
         out->proved = out->lower_bound;
-        out->method = "greedy";
         out->end = out->height == out->lower_bound ? SW_PLACE_OPTIMAL : SW_PLACE_FITS;
     }
     sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
@@ -224,11 +226,122 @@ sw_status sw_place_solve(sw_place_item *items, size_t n, sw_place_result *out)
     return status;
 }
 
+/* ---- the portfolio ------------------------------------------------------------------------
+ */
+
+#define GREEDY_MOST 4000 /* buffers: each attempt is quadratic */
+#define PLAN_NODES 2000u /* some hundredths of a second at most; few plans need any */
+
+static size_t height_of(const sw_place_item *items, size_t n)
+{
+    size_t height = 0;
+    for (size_t i = 0; i < n; i++)
+        if (items[i].offset + items[i].bytes > height)
+            height = items[i].offset + items[i].bytes;
+    return height;
+}
+
+/* Search under `roof` with what is left of the effort. */
+static sw_status search_under(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                              size_t roof, uint64_t most, sw_place_result *out, bool *found)
+{
+    sw_search_result result;
+    sw_place_opts mine = *opts;
+    mine.capacity = roof;
+    mine.nodes = most;
+    SW_TRY(sw_place_search(items, n, &mine, &result));
+    out->nodes += result.nodes;
+    *found = result.end == SW_SEARCH_FOUND;
+    if (*found) {
+        out->height = height_of(items, n);
+        out->method = "search";
+    }
+    if (result.end == SW_SEARCH_PROVED_NONE && roof + 1 > out->proved)
+        out->proved = roof + 1;
+    return SW_OK;
+}
+
+/* First at the bound itself, with half of the effort; then halfway between what is known to be
+ * too low, or was too hard, and what is known to do. */
+static sw_status search_lowest(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                               uint64_t nodes, sw_place_result *out)
+{
+    size_t low = out->proved;
+    bool found;
+    SW_TRY(search_under(items, n, opts, low, nodes / 2, out, &found));
+    while (!found && out->nodes < nodes && out->height - low > out->lower_bound / 4096 + 1 &&
+           (opts->stop == NULL || !opts->stop(opts->context))) {
+        const size_t middle = low + (out->height - low) / 2;
+        const uint64_t left = nodes - out->nodes, share = nodes / 16 + 1;
+        SW_TRY(search_under(items, n, opts, middle, left < share ? left : share, out, &found));
+        if (!found)
+            low = middle;
+        found = out->height == low;
+    }
+    return SW_OK;
+}
+
+static void conclude(const sw_place_opts *opts, sw_place_result *out)
+{
+    if (opts->capacity > 0 && out->height > opts->capacity)
+        out->end = out->proved > opts->capacity ? SW_PLACE_NO_FIT : SW_PLACE_GAVE_UP;
+    else
+        out->end = out->height <= out->proved ? SW_PLACE_OPTIMAL : SW_PLACE_FITS;
+}
+
+/* The lowest niche first, on a copy: kept where it is lower. */
+static sw_status try_niches(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                            sw_place_result *out)
+{
+    void *block;
+    sw_place_result result;
+    sw_place_opts mine = *opts;
+    mine.nodes = 0;                         /* its own measure */
+    const size_t bytes = n * sizeof *items; /* as large as items is: no overflow */
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
+    sw_place_item *copy = block;
+    memcpy(copy, items, bytes);
+    const sw_status status = sw_place_large(copy, n, out->lower_bound, &mine, &result);
+    if (status == SW_OK && result.height < out->height) {
+        memcpy(items, copy, bytes);
+        out->height = result.height;
+        out->method = result.method;
+    }
+    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    return status;
+}
+
+static bool is_settled(const sw_place_opts *opts, const sw_place_result *r)
+{
+    return r->height <= r->proved ||
+           (opts->capacity > 0 && (r->height <= opts->capacity || r->proved > opts->capacity));
+}
+
+static sw_status improve(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                         sw_place_result *out)
+{
+    const uint64_t nodes = opts->nodes > 0 ? opts->nodes : PLAN_NODES;
+    bool found;
+    if (n <= GREEDY_MOST && !is_settled(opts, out))
+        SW_TRY(try_niches(items, n, opts, out));
+    if (n > SW_SEARCH_MOST || is_settled(opts, out))
+        return SW_OK;
+    return opts->capacity > 0 ? search_under(items, n, opts, opts->capacity, nodes, out, &found)
+                              : search_lowest(items, n, opts, nodes, out);
+}
+
 sw_status sw_place_best(sw_place_item *items, size_t n, const sw_place_opts *opts,
                         sw_place_result *out)
 {
-    SW_TRY(sw_place_solve(items, n, out));
-    if (opts->capacity > 0 && out->height > opts->capacity)
-        out->end = out->lower_bound > opts->capacity ? SW_PLACE_NO_FIT : SW_PLACE_GAVE_UP;
+    sw_place_opts large = *opts;
+    large.nodes = 0; /* its own measure */
+    SW_TRY(n > GREEDY_MOST ? sw_place_large(items, n, 0, &large, out)
+                           : sw_place_solve(items, n, out));
+    SW_TRY(improve(items, n, opts, out));
+    conclude(opts, out);
+#if SW_CHECKS >= 2
+    if (n <= GREEDY_MOST) /* the checker is quadratic */
+        SW_TRY(sw_place_check(items, n, out->height));
+#endif
     return SW_OK;
 }

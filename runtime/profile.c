@@ -98,30 +98,25 @@ static void begin_plan(const sw_exec *exec, const sw_run_args *args, const swi_p
     sw_prof_plan_begin(exec->profile, &plan);
 }
 
-/* A storage that a run touches: those of the step arena that got bytes, and the inputs. */
 static void storage_value(sw_profile *profile, const swi_program *p, uint32_t s)
 {
-    const swi_trace *t = &p->trace;
-    const swi_storage *x = &t->storages[s];
-    const bool input = x->segment >= SWI_SEG_INPUT && x->segment < SWI_SEG_MODEL;
-    if (!input && (x->segment != SWI_SEG_STEP || x->birth == SWI_NONE || x->rounded == 0))
+    swi_plan_names names;
+    sw_plan_storage x;
+    if (!swi_plan_storage(p, s, &names, &x))
         return;
-    char name[NAME_BYTES], op[NAME_BYTES];
-    const bool made = !input && x->birth < p->n_ops;
-    const sw_prof_value value = {
-        .id = s,
-        .alias = x->alias != s ? x->alias : SW_PROF_NONE,
-        .name = swi_storage_name(t, s, name, sizeof name),
-        .layer = swi_string(t, x->layer),
-        .op = made ? swi_node_name(t, &t->nodes[p->ops[x->birth].node], op, sizeof op) : NULL,
-        .role = swi_role_name(x->role),
-        .phase = sw_phase_name(input ? SW_DATA : x->phase),
-        .segment = input ? "input" : "step",
-        .bytes = x->bytes,
-        .padding = x->rounded - x->bytes,
-        .offset = input ? 0 : x->offset,
-        .birth = input ? 0 : x->birth,
-        .death = input ? p->n_ops : x->death};
+    const sw_prof_value value = {.id = s,
+                                 .alias = x.alias != UINT32_MAX ? x.alias : SW_PROF_NONE,
+                                 .name = x.name,
+                                 .layer = x.layer,
+                                 .op = x.op,
+                                 .role = x.role,
+                                 .phase = sw_phase_name(x.phase),
+                                 .segment = x.input ? "input" : "step",
+                                 .bytes = x.bytes,
+                                 .padding = x.padding,
+                                 .offset = x.offset,
+                                 .birth = x.birth,
+                                 .death = x.death};
     sw_prof_plan_value(profile, &value);
 }
 

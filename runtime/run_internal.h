@@ -17,6 +17,14 @@ void swi_leave(sw_exec *exec, const sw_run_args *args);
 void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base);
 /* Copy what the exec's watch saw into its run info. */
 void swi_read_watch(sw_exec *exec);
+/* Room for the names of one storage. */
+typedef struct {
+    char name[320], op[320];
+} swi_plan_names;
+/* Describe storage `s` of a plan; false when a run does not touch it, or it has no bytes. The
+ * names are in *names. */
+bool swi_plan_storage(const swi_program *program, uint32_t s, swi_plan_names *names,
+                      sw_plan_storage *out);
 sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args,
                            const swi_program *program, sw_status status);

@@ -395,6 +395,35 @@ typedef struct {
  * by op, and can be refused behind an update. */
 SW_MUST_USE SW_API sw_status sw_plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out);
 
+/* A storage of a plan: a range of the step arena, or an input. What it points to is valid
+ * during the call. */
+typedef struct {
+    size_t size;
+    uint32_t id, alias; /* alias: the storage whose place it takes; UINT32_MAX: none */
+    const char *name, *layer;
+    const char *op;   /* that writes it first; NULL for inputs */
+    const char *role; /* "saved", "gradient", "workspace": as in profiles */
+    sw_phase phase;   /* of its birth */
+    int input;        /* 1: lies in the batch slot; offset and birth are 0 */
+    size_t bytes, padding, offset;
+    uint32_t birth, death; /* positions of ops, both included; the number of ops: it is read out
+                              behind the last */
+} sw_plan_storage;
+
+/* Receives a plan; either function may be NULL. */
+typedef struct {
+    size_t size; /* set by the caller */
+    void *to;
+    void (*op)(void *to, uint32_t position, const char *name, sw_phase phase);
+    void (*storage)(void *to, const sw_plan_storage *storage);
+} sw_plan_visitor;
+
+/* Plan as sw_plan does, but reserve nothing, and show the plan: the ops in the order in which
+ * they run, then the storages by id. Storages without an alias that live at one time lie apart.
+ * While it shows, exec and models refuse calls (SW_BUSY). */
+SW_MUST_USE SW_API sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *args,
+                                           const sw_plan_visitor *visitor);
+
 /* What the last run measured. */
 typedef struct {
     size_t size; /* set by the caller */

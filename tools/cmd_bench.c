@@ -14,7 +14,7 @@ static const bench benches[] = {
      "what the profile costs: counted only, with a file, with op clocks"},
     {"speed", bench_speed, "whole steps of LeNet5, loader included"},
     {"plan", bench_plan, "tracing and planning LeNet5"},
-    {"place", NULL, "the placement solver"},
+    {"place", bench_place, "the placement solver over files and random buffers"},
 };
 enum { N_BENCHES = sizeof benches / sizeof *benches };
 

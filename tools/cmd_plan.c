@@ -1,10 +1,7 @@
 /* stepwell plan: the peaks of a training job, known before a byte of it exists. */
-#include "tools/result.h"
-
-typedef struct {
-    job_opts job;
-    bool json, quiet;
-} plan_opts;
+#include "tools/plan.h"
+#include "tools/train.h"
+#include <string.h>
 
 static uint64_t plan_ns(const job *j)
 {
@@ -60,7 +57,8 @@ static void print_plan(const job *j, bool quiet)
         putchar('\n');
     }
     printf("peak   %s at %s\n", result_both(p->peak_bytes).text, p->peak_op);
-    printf("held by %s\n", p->holders);
+    printf("held by ");
+    cli_wrap(stdout, 8, 8, p->holders);
     printf("model  %s\n", result_both(p->model_bytes).text);
     if (j->opts->immediate)
         printf("bump   %s\n", result_both(p->arena_bytes).text);
@@ -80,44 +78,110 @@ static void print_plan(const job *j, bool quiet)
     printf("planned in %s\n", cli_ns(plan_ns(j)).text);
 }
 
-static int plan_batch(const plan_opts *o, job *j, int64_t batch, sw_json *json)
+/* ---- several batches --------------------------------------------------------------------- */
+
+static void print_heads(bool immediate)
 {
-    j->opts = &o->job;
-    j->batch = batch;
-    const int status = job_open(j);
-    if (status == CLI_GO && json != NULL)
-        put_plan(json, j);
-    else if (status == CLI_GO)
-        print_plan(j, o->quiet);
-    job_close(j);
-    return status;
+    printf("%10s", "batch");
+    for (int i = 0; i < SW_PHASES && !immediate; i++)
+        printf(" %10s", sw_phase_name((sw_phase)i));
+    printf("%s %10s\n", immediate ? "       peak" : "", "total");
+}
+
+/* Peaks of one batch: 76 columns. */
+static void print_peaks(const job *j)
+{
+    const sw_plan_info *p = &job_main(j)->plan;
+    printf("%10s", cli_digits((uint64_t)j->batch).text);
+    for (int i = 0; i < SW_PHASES && !j->opts->immediate; i++)
+        printf(" %10s", cli_bytes(p->phase[i].peak_bytes).text);
+    if (j->opts->immediate)
+        printf(" %10s", cli_bytes(p->peak_bytes).text);
+    printf(" %10s\n", cli_bytes(p->total_bytes).text);
+}
+
+static void print_title(const job *j)
+{
+    char name[1024];
+    cli_clean(name, sizeof name, j->train.info.name);
+    printf("%s on %s, %s: peaks of the %s and total_bytes\n\n", j->opts->model, name,
+           j->opts->optimizer, j->opts->immediate ? "step" : "phases");
+    print_heads(j->opts->immediate);
 }
 
 /* Each batch has an exec and a model of its own: what one reserves must not count for the next.
  */
-static int plan_all(const plan_opts *o, job *j)
+static int plan_several(const plan_opts *o, job *j, sw_json *json)
 {
     const cli_list *batches = &o->job.batch;
     int status = CLI_GO;
-    if (!o->json) {
-        for (int i = 0; i < batches->n && status == CLI_GO; i++) {
-            printf("%s", i > 0 ? "\n" : "");
-            status = plan_batch(o, j, batches->at[i], NULL);
+    int64_t most = 0;
+    uint64_t ns = 0;
+    for (int i = 0; i < batches->n && status == CLI_GO; i++) {
+        j->batch = batches->at[i];
+        most = j->batch > most ? j->batch : most;
+        status = job_open(j);
+        if (status == CLI_GO && json != NULL) {
+            sw_json_begin(json, '{');
+            put_plan(json, j);
+            sw_json_end(json);
+        } else if (status == CLI_GO) {
+            if (i == 0)
+                print_title(j);
+            print_peaks(j);
+            ns += plan_ns(j);
         }
+        job_close(j);
+    }
+    if (status == CLI_GO && json == NULL && !o->quiet) {
+        putchar('\n');
+        if (most > j->train.n)
+            printf("A batch takes no more than the %s images of the data.\n",
+                   cli_digits((uint64_t)j->train.n).text);
+        printf("planned in %s\n", cli_ns(ns).text);
+    }
+    return status;
+}
+
+/* ---- one batch --------------------------------------------------------------------------- */
+
+static int plan_one(const plan_opts *o, job *j, sw_json *json)
+{
+    plan_fit fit = {0};
+    const bool fits = o->fit_bytes > 0;
+    j->batch = o->job.batch.at[0];
+    int status = fits ? plan_fit_find(j, o->fit_bytes, &fit) : job_open(j);
+    if (status == CLI_GO && o->svg != NULL)
+        status = plan_svg_write(j, o->svg);
+    if (status == CLI_GO && json != NULL) {
+        put_plan(json, j);
+        if (fits)
+            plan_fit_put(json, o, &fit);
+    } else if (status == CLI_GO) {
+        if (fits)
+            plan_fit_print(o, &fit);
+        print_plan(j, o->quiet);
+    }
+    job_close(j);
+    return status;
+}
+
+static int plan_all(const plan_opts *o, job *j)
+{
+    const bool several = o->job.batch.n > 1;
+    int status;
+    if (!o->json) {
+        status = several ? plan_several(o, j, NULL) : plan_one(o, j, NULL);
         return status == CLI_GO ? cli_finish(CLI_DONE) : status;
     }
     sw_json out;
     result_json_begin(&out);
-    if (batches->n == 1) {
-        status = plan_batch(o, j, batches->at[0], &out);
-    } else {
+    if (several) {
         sw_json_open(&out, "plans", '[');
-        for (int i = 0; i < batches->n && status == CLI_GO; i++) {
-            sw_json_begin(&out, '{');
-            status = plan_batch(o, j, batches->at[i], &out);
-            sw_json_end(&out);
-        }
+        status = plan_several(o, j, &out);
         sw_json_end(&out);
+    } else {
+        status = plan_one(o, j, &out);
     }
     if (status == CLI_GO)
         return result_json_end(&out, CLI_DONE);
@@ -125,29 +189,63 @@ static int plan_all(const plan_opts *o, job *j)
     return status;
 }
 
+/* ---- options ----------------------------------------------------------------------------- */
+
+/* Before job_check, which gives --batch its default. */
+static int check(const plan_opts *o)
+{
+    if (o->fit_bytes > 0 && o->job.batch.n > 0)
+        return cli_error(CLI_USAGE,
+                         "--fit and --batch exclude each other: --fit finds the batch");
+    if (o->fit_bytes > 0 && o->job.budget_bytes > 0)
+        return cli_error(CLI_USAGE, "--fit and --memory-budget exclude each other: --fit says "
+                                    "what a budget of that size takes");
+    if (o->svg != NULL && strcmp(o->svg, "-") == 0)
+        return cli_error(CLI_USAGE, "--svg wants a file: standard output has the result");
+    if (o->svg != NULL && o->job.batch.n > 1)
+        return cli_error(CLI_USAGE, "--svg draws one plan: --batch gives %d numbers",
+                         o->job.batch.n);
+    if (o->svg != NULL && o->job.immediate)
+        return cli_error(CLI_USAGE, "--svg and --immediate exclude each other: without a plan "
+                                    "there is nothing to draw");
+    return train_check_data("--svg", o->svg, o->job.data);
+}
+
 int tool_plan(int argc, char **argv)
 {
     plan_opts o = {0};
     cli_option table[JOB_OPTIONS_MAX + 4];
     int n = job_options(&o.job, table, 0, false);
-    table[n++] = (cli_option){"--json", NULL, CLI_FLAG,
-                              &o.json,  NULL, "one JSON object on standard output",
-                              0,        0,    NULL};
-    table[n++] = (cli_option){"--quiet", NULL, CLI_FLAG,
-                              &o.quiet,  NULL, "only the program of a full batch",
-                              0,         0,    NULL};
-    table[n++] = (cli_option){"--fit", "SIZE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL};
+    const cli_option own[] = {
+        {"--fit", "SIZE", CLI_BYTES, &o.fit_bytes, NULL,
+         "find the largest batch whose total_bytes (model, arena and data slots, of all "
+         "programs "
+         "of the job) is at most this; it may be larger than the data set, which is then "
+         "planned "
+         "as if it had as many images",
+         1, 0, NULL},
+        {"--svg", "FILE", CLI_WORD, &o.svg, NULL,
+         "draw the training step's arena: time to the right, addresses upward", 0, 0, NULL},
+        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
+         NULL},
+        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "only the program of a full batch", 0, 0,
+         NULL},
+    };
+    memcpy(table + n, own, sizeof own);
+    n += (int)(sizeof own / sizeof *own);
     const cli_command command = {
         .name = "plan",
         .usage = "[options]",
         .about = "Print the peak and end bytes of every phase of a training job, without "
-                 "tensor memory.",
+                 "tensor memory; for several batches a table of the peaks.",
         .options = table,
         .n_options = n,
         .notes = "With --json standard output has one object, or nothing when the plan was "
                  "refused.",
     };
     int status = cli_parse(&command, argc, argv);
+    if (status == CLI_GO)
+        status = check(&o);
     if (status == CLI_GO)
         status = job_check(&o.job);
     if (status != CLI_GO)

@@ -23,9 +23,10 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
          "synthetic training images (default 10000); a fifth as many for testing", 1, 10000000,
          NULL},
         {"--batch", one_batch ? "N" : "LIST", one_batch ? CLI_COUNT : CLI_LIST,
-         one_batch ? (void *)&o->batch.at[0] : &o->batch, "128",
-         one_batch ? "images per step" : "images per step, or several numbers: 1,32,128", 1,
-         1 << 24, NULL},
+         one_batch ? (void *)&o->batch.at[0] : &o->batch, one_batch ? "128" : NULL,
+         one_batch ? "images per step"
+                   : "images per step, or several numbers: 1,32,128 (default 128)",
+         1, JOB_BATCH_MAX, NULL},
         {"--optimizer", "NAME", CLI_WORD, &o->optimizer, "adam",
          "sgd, momentum, nesterov, adam or adamw", 0, 0, optimizer_words},
         {"--lr", "X", CLI_REAL, &o->lr, NULL,
@@ -86,6 +87,8 @@ static int settle(job_opts *o)
                          o->momentum);
     if (o->hidden.n == 0)
         o->hidden = (cli_list){{128, 64}, 2};
+    if (o->batch.at[0] == 0)
+        o->batch = (cli_list){{128}, 1};
     if (o->synthetic_n == 0)
         o->synthetic_n = 10000;
     if (o->momentum < 0.0)
@@ -247,9 +250,18 @@ static size_t ring_bytes(const job_data *data, int64_t batch)
     return slot * JOB_SLOTS;
 }
 
-static void name_programs(job *j)
+size_t job_image_bytes(const job *j)
+{
+    size_t sum = 0;
+    for (int i = 0; i < j->train.info.n_fields; i++)
+        sum += field_bytes(&j->train.info.field[i]);
+    return sum * JOB_SLOTS;
+}
+
+void job_set_batch(job *j, int64_t batch)
 {
     static const char *const names[] = {"train", "train_last", "eval", "eval_last"};
+    j->batch = batch;
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         job_program *p = &j->program[i];
         const job_data *data = i >= JOB_EVAL ? &j->test : &j->train;
@@ -329,6 +341,7 @@ static sw_status open_exec(job *j)
                                .seed = (uint64_t)o->seed,
                                .checks = o->checks,
                                .op_clocks = o->op_clocks,
+                               .max_programs = j->keep_programs,
                                .isa = o->isa};
     SW_TRY(sw_exec_create(&j->exec, &exec));
     return open_net(j);
@@ -352,19 +365,26 @@ static int no_fit(const sw_plan_info *plan, const char *limit, size_t bytes)
                      limit, bytes, plan->peak_op, plan->holders);
 }
 
+sw_status job_plan(job *j, job_which which)
+{
+    job_program *p = &j->program[which];
+    const sw_run_args args = job_args(j, which, p->inputs, 0);
+    SW_TRY(sw_plan(j->exec, &args, &p->plan));
+    if (j->opts->immediate)
+        use_bump(&p->plan);
+    return SW_OK;
+}
+
 static int plan_programs(job *j)
 {
-    name_programs(j);
+    job_set_batch(j, j->batch);
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         job_program *p = &j->program[i];
         if (p->batch == 0)
             continue;
-        const sw_run_args args = job_args(j, (job_which)i, p->inputs, 0);
-        const sw_status status = sw_plan(j->exec, &args, &p->plan);
+        const sw_status status = job_plan(j, (job_which)i);
         if (status != SW_OK)
             return cli_library_error(status, false);
-        if (j->opts->immediate)
-            use_bump(&p->plan);
         /* The loaders take their part of the budget later; refuse now what could not fit then.
          */
         if (j->budget != NULL && p->plan.total_bytes > j->opts->budget_bytes)
@@ -373,10 +393,16 @@ static int plan_programs(job *j)
     return CLI_GO;
 }
 
-int job_open(job *j)
+int job_begin(job *j)
 {
     const sw_status status = open_exec(j);
-    return status == SW_OK ? plan_programs(j) : cli_library_error(status, false);
+    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+}
+
+int job_open(job *j)
+{
+    const int status = job_begin(j);
+    return status == CLI_GO ? plan_programs(j) : status;
 }
 
 /* What the fields of a data set hold in memory. */

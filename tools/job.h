@@ -6,7 +6,8 @@
 #include "tools/cli.h"
 #include "tools/models.h"
 
-#define JOB_SLOTS 3 /* batch slots of each loader */
+#define JOB_SLOTS 3             /* batch slots of each loader */
+#define JOB_BATCH_MAX (1 << 24) /* the most that --batch takes */
 
 /* As the command line says it; see job_options(). */
 typedef struct {
@@ -47,6 +48,7 @@ typedef struct {
 typedef struct {
     const job_opts *opts;
     int64_t batch;
+    int keep_programs; /* how many plans the exec remembers; 0: as many as it does by itself */
     job_data train, test;
     sw_budget *budget;
     sw_exec *exec;
@@ -62,6 +64,14 @@ int job_load(job *j, bool shapes_only);
 /* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything
  * or refuses. Needs opts, batch, train and test. */
 int job_open(job *j);
+/* The same in parts, to plan one batch after the other: job_begin makes budget, exec and model,
+ * job_set_batch names the programs and their shapes, job_plan plans one of them (with batch >
+ * 0). */
+int job_begin(job *j);
+void job_set_batch(job *j, int64_t batch);
+SW_MUST_USE sw_status job_plan(job *j, job_which which);
+/* What each of the inputs of one more image takes at least, in all slots. */
+size_t job_image_bytes(const job *j);
 /* Whether the machine has the memory that the plans and the data sets ask for, and with
  * `witness` what the witnesses take on top: without a limit the system would promise it, and
  * end the process when it is used. CLI_GO or an exit status. */

@@ -18,7 +18,7 @@ static const tool tools[] = {
     {"plan", tool_plan, "peak and end bytes of every phase, without tensor memory"},
     {"report", tool_report, "read a profile that train wrote"},
     {"bench", tool_bench, "pauses, cost of recording, speed"},
-    {"place", NULL, "solve one placement problem"},
+    {"place", tool_place, "solve one placement problem"},
     {"sample", NULL, "draw from a trained model"},
     {"top", NULL, "watch a running profile"},
 };

@@ -39,6 +39,9 @@ typedef struct {
 int train_parse(train *t, int argc, char **argv);
 /* CLI_GO, or CLI_USAGE when a file that is written is another that is written or read. */
 int train_check_files(const train_opts *opts);
+/* The same for `path`, which is written as `option` says, against the four files of --data,
+ * compressed or not. NULL is fine. */
+int train_check_data(const char *option, const char *path, const char *data);
 /* CLI_GO, or CLI_FAILED when parameters cannot be saved there. NULL is fine. */
 int train_check_save(const char *path);
 /* CLI_FAILED, with a message, when a witness disagrees with the plan. */

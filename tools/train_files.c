@@ -72,9 +72,7 @@ static int refuse(const char *option, const char *path, const char *other)
     return cli_error(CLI_USAGE, "%s %s, the same file as %s", option, path, other);
 }
 
-/* `path`, which is written as `option` says, against the four files of the data, compressed or
- * not. */
-static int check_data(const char *option, const char *path, const char *data)
+int train_check_data(const char *option, const char *path, const char *data)
 {
     static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                         "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
@@ -96,8 +94,8 @@ int train_check_files(const train_opts *o)
         return refuse("--profile", o->profile, "--save-params");
     if (same_file(o->profile, o->load))
         return refuse("--profile", o->profile, "--load-params");
-    const int status = check_data("--profile", o->profile, o->job.data);
-    return status == CLI_GO ? check_data("--save-params", o->save, o->job.data) : status;
+    const int status = train_check_data("--profile", o->profile, o->job.data);
+    return status == CLI_GO ? train_check_data("--save-params", o->save, o->job.data) : status;
 }
 
 int train_check_save(const char *path)

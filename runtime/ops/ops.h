@@ -143,7 +143,9 @@ sw_status swi_infer_same(const char *op, const sw_type *in, int n_in, sw_type *o
  * plain. */
 sw_layout swi_layout_keep(const sw_type *in, int n_in, const void *attrs);
 /* For the images of convolutions and pools, in[0]: blocks where their empty lanes are at most a
- * quarter of the batch, else plain. */
+ * quarter of the batch, else plain. At most 15 lanes are empty: from a batch of
+ * SWI_ONE_LAYOUT_FROM on it is always blocks. */
+#define SWI_ONE_LAYOUT_FROM 60
 sw_layout swi_layout_image(const sw_type *in, int n_in, const void *attrs);
 /* NumPy's broadcasting; SW_INVALID names both shapes. */
 sw_status swi_broadcast(const char *op, const sw_shape *a, const sw_shape *b, sw_shape *out);

@@ -10,6 +10,7 @@ int bench_pauses(int argc, char **argv);
 int bench_record(int argc, char **argv);
 int bench_speed(int argc, char **argv);
 int bench_plan(int argc, char **argv);
+int bench_place(int argc, char **argv);
 
 /* A perceptron of 5,034 parameters (40-64-32-10) with Adam, one exec, and a fixed batch: small
  * enough that whatever a step costs besides arithmetic shows. */

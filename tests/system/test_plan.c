@@ -1,0 +1,673 @@
+/* stepwell plan: the table of several batches, the largest batch that fits, the picture. */
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
+#include "tools/plan_search.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if SW_HAVE_JANSSON
+#include <jansson.h>
+#endif
+
+static sw_outcome outcome;
+
+/* ---- the search, against all batches ----------------------------------------------------- */
+
+#define RANDOM_MOST 120
+typedef struct {
+    size_t total[RANDOM_MOST + 1], bound[RANDOM_MOST + 1];
+    uint64_t form[RANDOM_MOST + 1];
+    int64_t fails_at; /* 0: never */
+} figures;
+
+static sw_status bound_of(void *context, int64_t batch, plan_bound *out)
+{
+    const figures *f = context;
+    CU_ASSERT_FATAL(batch >= 1 && batch <= RANDOM_MOST);
+    *out = (plan_bound){f->bound[batch], f->form[batch]};
+    return batch == f->fails_at ? SW_NOMEM : SW_OK;
+}
+
+static sw_status total_of(void *context, int64_t batch, size_t *out)
+{
+    const figures *f = context;
+    CU_ASSERT_FATAL(batch >= 1 && batch <= RANDOM_MOST);
+    *out = f->total[batch];
+    return batch == f->fails_at ? SW_NOMEM : SW_OK;
+}
+
+/* Totals that go up and down; from grows_from on a bound below them that never falls. */
+static void draw_figures(figures *f, sw_dice *dice, int64_t grows_from)
+{
+    *f = (figures){0};
+    size_t bound = 0;
+    for (int64_t b = 1; b <= RANDOM_MOST; b++) {
+        bound += (size_t)sw_dice_below(dice, 20);
+        f->bound[b] = b < grows_from ? (size_t)sw_dice_below(dice, 100) : bound;
+        f->total[b] = f->bound[b] + (size_t)sw_dice_below(dice, 1 + sw_dice_below(dice, 300));
+        f->form[b] = 7;
+    }
+}
+
+static int64_t largest_of_all(const figures *f, int64_t most, size_t fit_bytes)
+{
+    for (int64_t b = most; b > 0; b--)
+        if (f->total[b] <= fit_bytes)
+            return b;
+    return 0;
+}
+
+static void the_search_finds_the_largest_of_all(void)
+{
+    static figures f;
+    sw_dice dice = {11};
+    int64_t saved = 0;
+    for (int round = 0; round < 4000; round++) {
+        plan_search s = {.bound = bound_of, .total = total_of, .context = &f};
+        s.grows_from = 1 + (int64_t)sw_dice_below(&dice, RANDOM_MOST + 10);
+        s.most = (int64_t)sw_dice_below(&dice, RANDOM_MOST + 1);
+        s.fit_bytes = (size_t)sw_dice_below(&dice, 1200);
+        draw_figures(&f, &dice, s.grows_from);
+        plan_found found;
+        CU_ASSERT_EQUAL_FATAL(plan_search_run(&s, &found), SW_OK);
+        const int64_t best = largest_of_all(&f, s.most, s.fit_bytes);
+        SW_CHECK(found.batch == best && found.total_bytes == (best > 0 ? f.total[best] : 0),
+                 "round %d: %lld, %lld is the largest", round, (long long)found.batch,
+                 (long long)best);
+        SW_CHECK(found.batch < found.excluded_from && found.excluded_from <= s.most + 1 &&
+                     found.n_tried <= found.excluded_from - found.batch,
+                 "round %d: excluded from %lld", round, (long long)found.excluded_from);
+        if (found.excluded_from <= s.most)
+            CU_ASSERT(found.excluded_bytes == f.bound[found.excluded_from] &&
+                      found.excluded_bytes > s.fit_bytes);
+        saved += s.most + 1 - found.excluded_from;
+    }
+    CU_ASSERT(saved > 4000); /* the bound was worth it */
+}
+
+/* A bound whose form changes, or that falls, between batches that were looked at is not
+ * believed. */
+static void a_bound_that_does_not_grow_proves_nothing(void)
+{
+    static figures f;
+    for (int kind = 0; kind < 2; kind++) {
+        f = (figures){0};
+        for (int b = 1; b <= RANDOM_MOST; b++) {
+            f.bound[b] = kind == 0 && b > 100 ? 5 : 10 * (size_t)b;
+            f.total[b] = f.bound[b];
+            f.form[b] = kind == 1 && b > 100;
+        }
+        if (kind == 1)
+            f.total[RANDOM_MOST - 3] = 1;
+        const plan_search s = {.fit_bytes = 300,
+                               .most = RANDOM_MOST,
+                               .grows_from = 10,
+                               .bound = bound_of,
+                               .total = total_of,
+                               .context = &f};
+        plan_found found;
+        CU_ASSERT_EQUAL_FATAL(plan_search_run(&s, &found), SW_OK);
+        CU_ASSERT_EQUAL(found.batch, largest_of_all(&f, RANDOM_MOST, 300));
+        CU_ASSERT_EQUAL(found.excluded_from, RANDOM_MOST + 1);
+    }
+}
+
+static void a_failed_search_leaves_its_result(void)
+{
+    static figures f;
+    sw_dice dice = {5};
+    draw_figures(&f, &dice, 20);
+    const plan_search s = {.fit_bytes = 300,
+                           .most = RANDOM_MOST,
+                           .grows_from = 20,
+                           .bound = bound_of,
+                           .total = total_of,
+                           .context = &f};
+    plan_found found = {.batch = -5};
+    f.fails_at = RANDOM_MOST;
+    CU_ASSERT_EQUAL(plan_search_run(&s, &found), SW_NOMEM);
+    f.fails_at = 20;
+    CU_ASSERT_EQUAL(plan_search_run(&s, &found), SW_NOMEM);
+    CU_ASSERT_EQUAL(found.batch, -5);
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+static size_t widest(const char *text)
+{
+    size_t most = 0;
+    while (*text != '\0') {
+        const size_t n = strcspn(text, "\n");
+        most = n > most ? n : most;
+        text += n + (text[n] == '\n');
+    }
+    return most;
+}
+
+static void what_cannot_be_planned_together_is_refused(void)
+{
+    static const struct {
+        const char *words;
+        int status;
+        const char *says;
+    } refused[] = {
+        {"plan --fit 1MiB --batch 3", 2, "--fit and --batch exclude"},
+        {"plan --fit 1MiB --memory-budget 1MiB", 2, "--fit and --memory-budget exclude"},
+        {"plan --fit 0", 2, "--fit wants a size"},
+        {"plan --fit much", 2, "--fit wants a size"},
+        {"plan --fit 1000", 4, "a batch of 1 needs total_bytes"},
+        {"plan --fit 700KiB --json", 4, "the peak is at"},
+        {"plan --fit 700KiB --immediate", 4, "held by"},
+        {"plan --svg - ", 2, "--svg wants a file"},
+        {"plan --svg x --batch 1,2", 2, "--svg draws one plan"},
+        {"plan --svg x --immediate", 2, "--svg and --immediate exclude"},
+        {"plan --svg /nowhere/at/all", 1, "/nowhere/at/all: "},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        program_run(&outcome, refused[i].words, NULL);
+        SW_CHECK(program_failed_cleanly(&outcome, refused[i].status) &&
+                     strstr(outcome.err, refused[i].says) != NULL,
+                 "'%s': status %d: %s", refused[i].words, outcome.status, outcome.err);
+    }
+}
+
+static void texts_are_80_columns_wide(void)
+{
+    static const char *const words[] = {"plan",
+                                        "plan --batch 1,32,128,10000",
+                                        "plan --batch 1,1000000 --model mlp",
+                                        "plan --batch 1,512 --immediate",
+                                        "plan --fit 8GiB",
+                                        "plan --fit 1TiB",
+                                        "plan --fit 760KiB",
+                                        "plan --fit 3MiB --model mlp --immediate"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        program_run(&outcome, words[i], NULL);
+        SW_CHECK(outcome.status == 0 && widest(outcome.out) <= 80, "%s: status %d: %s%s",
+                 words[i], outcome.status, outcome.out, outcome.err);
+    }
+}
+
+#if SW_HAVE_JANSSON
+static void let_go(void *json)
+{
+    json_decref(json);
+}
+
+/* What `words` print, for json_decref(). */
+static json_t *load(const char *words)
+{
+    program_run(&outcome, words, NULL);
+    json_t *root = json_loads(outcome.out, JSON_REJECT_DUPLICATES, NULL);
+    SW_CHECK(outcome.status == 0 && json_is_object(root), "%s: status %d: %s", words,
+             outcome.status, outcome.err);
+    return root;
+}
+
+/* The same, let go at the end of the test. */
+static const json_t *object_of(const char *words)
+{
+    json_t *root = load(words);
+    sw_after(let_go, root);
+    return root;
+}
+
+static long long number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    SW_CHECK(json_is_integer(value), "no number under %s", key);
+    return json_integer_value(value);
+}
+
+/* What cli_bytes prints. */
+static void in_units(char *to, size_t room, long long bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB"};
+    double x = (double)bytes;
+    int unit = 0;
+    for (; x >= 1024.0; unit++)
+        x /= 1024.0;
+    snprintf(to, room, unit == 0 ? "%.0f %s" : "%.2f %s", x, units[unit]);
+}
+
+static void the_table_has_the_peaks_of_each_phase(void)
+{
+    static const char *const phases[] = {"data", "forward", "loss", "backward", "step"};
+    const json_t *plans = json_object_get(object_of("plan --json --batch 1,32,128"), "plans");
+    CU_ASSERT_EQUAL_FATAL(json_array_size(plans), 3);
+    program_run(&outcome, "plan --batch 1,32,128", NULL);
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *plan = json_array_get(plans, i);
+        char row[200], cell[40];
+        int n = snprintf(row, sizeof row, "%10lld", number(plan, "batch"));
+        for (int p = 0; p < 6; p++) {
+            in_units(
+                cell, sizeof cell,
+                p == 5 ? number(plan, "total_bytes")
+                       : number(json_object_get(json_object_get(plan, "predicted"), phases[p]),
+                                "peak_bytes"));
+            n += snprintf(row + n, sizeof row - (size_t)n, " %10s", cell);
+        }
+        SW_CHECK(strstr(outcome.out, row) != NULL, "no line '%s' in %s", row, outcome.out);
+    }
+}
+
+/* What the programs of one plan need at most. */
+static long long most_of(const json_t *plan)
+{
+    const json_t *programs = json_object_get(plan, "programs");
+    long long most = 0;
+    for (size_t i = 0; i < json_array_size(programs); i++) {
+        const long long total = number(json_array_get(programs, i), "total_bytes");
+        most = total > most ? total : most;
+    }
+    return most;
+}
+
+#define BRUTE_MOST 2400
+#define IMAGE_BYTES 2355 /* inputs of one image in all slots of the loader */
+
+/* Of each batch what it needs, by planning it alone; multiples of 16, the most that --batch
+ * takes. No larger batch fits the sizes that are asked, since its inputs alone do not. */
+static int brute;
+static void plan_each(const char *model, long long *needs)
+{
+    char words[500];
+    for (int from = 1; from <= brute; from += 16) {
+        int n =
+            snprintf(words, sizeof words, "plan --json --synthetic-n 1000 %s --batch ", model);
+        for (int i = 0; i < 16; i++)
+            n += snprintf(words + n, sizeof words - (size_t)n, "%s%d", i > 0 ? "," : "",
+                          from + i);
+        json_t *root = load(words);
+        const json_t *plans = json_object_get(root, "plans");
+        CU_ASSERT_EQUAL(json_array_size(plans), 16);
+        for (size_t i = 0; i < 16; i++)
+            needs[from + (int)i] = most_of(json_array_get(plans, i));
+        json_decref(root);
+    }
+}
+
+static long long largest_below(const long long *needs, long long fit_bytes)
+{
+    int b = brute;
+    while (b > 0 && needs[b] > fit_bytes)
+        b--;
+    return b;
+}
+
+static void check_fit(const char *model, const long long *needs, long long fit_bytes)
+{
+    char words[300];
+    const long long best = largest_below(needs, fit_bytes);
+    snprintf(words, sizeof words, "plan --json --synthetic-n 1000 %s --fit %lld", model,
+             fit_bytes);
+    if (best == 0) {
+        program_run(&outcome, words, NULL);
+        SW_CHECK(program_failed_cleanly(&outcome, 4), "%s: status %d", words, outcome.status);
+        return;
+    }
+    json_t *root = load(words);
+    SW_CHECK(number(root, "largest_batch") == best && number(root, "batch") == best &&
+                 number(root, "fit_bytes") == fit_bytes &&
+                 number(root, "total_bytes") <= fit_bytes && most_of(root) == needs[best],
+             "%s: %lld, and %lld is the largest", words, number(root, "largest_batch"), best);
+    const json_t *next = json_object_get(json_object_get(root, "fit"), "next");
+    CU_ASSERT_EQUAL(json_array_size(next), 3);
+    for (size_t i = 0; i < json_array_size(next); i++) {
+        const json_t *one = json_array_get(next, i);
+        const long long b = number(one, "batch"), total = number(one, "job_total_bytes");
+        SW_CHECK(b == best + 1 + (long long)i && total > fit_bytes &&
+                     (b > brute || total == needs[b]),
+                 "%s: beside it %lld with %lld", words, b, total);
+    }
+    json_decref(root);
+}
+
+/* Sizes at the edge of each step, where one byte more or less decides, and some between. */
+static void the_answer_is_the_largest_of_all_batches(void)
+{
+    static const char *const models[] = {
+        "--model mlp --hidden 4 --optimizer sgd", "--optimizer sgd",
+        "--model mlp --hidden 3 --immediate --optimizer sgd",
+        "--immediate --optimizer momentum", "--release --threads 2"};
+    static long long needs[BRUTE_MOST + 1];
+    sw_dice dice = {23};
+    brute = sw_tests_full() ? BRUTE_MOST : 512;
+    for (size_t m = 0; m < (sw_tests_full() ? 5 : 2); m++) {
+        int most = brute;
+        plan_each(models[m], needs);
+        while (most > 1 && needs[most] / IMAGE_BYTES + 40 > brute)
+            most--;
+        SW_CHECK(most > 13, "%s: sizes of up to %d images", models[m], most);
+        for (int i = 0; i < (sw_tests_full() ? 100 : 20); i++)
+            check_fit(models[m], needs,
+                      needs[1 + sw_dice_below(&dice, (uint64_t)most)] +
+                          (long long)sw_dice_below(&dice, 3) - 1 +
+                          (i % 4 == 3 ? (long long)sw_dice_below(&dice, 30000) : 0));
+        check_fit(models[m], needs, needs[1] - 1);
+    }
+}
+
+/* The bound that excludes larger batches: model, data and the most that lives at one time. */
+static void what_lives_at_one_time_grows_with_the_batch(void)
+{
+    static const char *const models[] = {"", "--isa base --clip 1", "--model mlp --release",
+                                         "--model mlp --hidden 7,300,9 --optimizer nesterov"};
+    const int to = sw_tests_full() ? 4000 : 260;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        long long before = 0;
+        for (int from = 60; from < to; from += 16) {
+            char words[500];
+            int n = snprintf(words, sizeof words, "plan --json %s --batch ", models[m]);
+            for (int i = 0; i < 16; i++)
+                n += snprintf(words + n, sizeof words - (size_t)n, "%s%d", i > 0 ? "," : "",
+                              from + i);
+            json_t *root = load(words);
+            const json_t *plans = json_object_get(root, "plans");
+            CU_ASSERT_EQUAL(json_array_size(plans), 16);
+            for (size_t i = 0; i < json_array_size(plans); i++) {
+                const json_t *p = json_array_get(plans, i);
+                const long long bound = number(p, "model_bytes") + number(p, "data_bytes") +
+                                        number(p, "lower_bound_bytes");
+                SW_CHECK(bound >= before && bound <= number(p, "total_bytes"),
+                         "%s, batch %d: %lld after %lld", models[m], from + (int)i, bound,
+                         before);
+                before = bound;
+            }
+            json_decref(root);
+        }
+    }
+}
+
+static void large_sizes_are_answered_from_shapes(void)
+{
+    const json_t *root = object_of("plan --json --synthetic-n 100 --fit 8GiB");
+    const json_t *fit = json_object_get(root, "fit");
+    CU_ASSERT(number(root, "largest_batch") > 100000);
+    CU_ASSERT(number(root, "total_bytes") <= 8ll << 30);
+    CU_ASSERT(number(fit, "excluded_from") > number(root, "largest_batch"));
+    CU_ASSERT(number(fit, "excluded_lower_bound_bytes") > 8ll << 30);
+    CU_ASSERT_EQUAL(number(fit, "training_images"), 100);
+#if HAVE_STEADY /* no sanitizer */
+    SW_CHECK(number(fit, "search_ns") < 100000000, "%lld ns", number(fit, "search_ns"));
+#endif
+    sw_note("lenet5, 8 GiB: %.2f ms", (double)number(fit, "search_ns") * 1e-6);
+    root = object_of("plan --json --fit 7TiB");
+    CU_ASSERT_EQUAL(number(root, "largest_batch"), 1 << 24);
+    CU_ASSERT_EQUAL(json_array_size(json_object_get(json_object_get(root, "fit"), "next")), 0);
+    CU_ASSERT(json_is_null(
+        json_object_get(json_object_get(root, "fit"), "excluded_lower_bound_bytes")));
+}
+
+/* A budget of the size takes the answer, and not the next batch. */
+static void a_budget_of_the_size_takes_the_answer(void)
+{
+    const long long batch =
+        number(object_of("plan --json --synthetic-n 500 --fit 3MiB"), "largest_batch");
+    char words[200];
+    for (int more = 0; more < 2; more++) {
+        snprintf(words, sizeof words,
+                 "plan --json --synthetic-n 500 --memory-budget 3MiB --batch %lld",
+                 batch + more);
+        program_run(&outcome, words, NULL);
+        CU_ASSERT_EQUAL(outcome.status, more == 0 ? 0 : 4);
+    }
+}
+#endif
+
+/* ---- the picture ------------------------------------------------------------------------- */
+
+/* Whether a text is well-formed: tags nest, attributes are quoted, and nothing stands bare that
+ * would begin a tag or an entity. Enough for what has neither CDATA nor comments. */
+static const char *malformed(const char *text)
+{
+    char open[32][32];
+    int depth = 0;
+    const char *at = text;
+    if (strncmp(at, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg ", 44) != 0)
+        return at;
+    for (at = strchr(at, '\n') + 1; *at != '\0';) {
+        if (*at == '&' && strncmp(at, "&amp;", 5) != 0 && strncmp(at, "&lt;", 4) != 0 &&
+            strncmp(at, "&gt;", 4) != 0)
+            return at;
+        if ((unsigned char)*at > 0x7e || ((unsigned char)*at < 0x20 && *at != '\n') ||
+            *at == '>' || (depth == 0 && *at != '<' && *at != '\n'))
+            return at;
+        if (*at++ != '<')
+            continue;
+        const bool closes = *at == '/';
+        at += closes;
+        const size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz");
+        if (n == 0 || n >= sizeof open[0] || depth == 32)
+            return at;
+        if (closes) {
+            if (depth == 0 || strncmp(open[--depth], at, n) != 0 || open[depth][n] != '\0' ||
+                at[n] != '>')
+                return at;
+            at += n + 1;
+            continue;
+        }
+        memcpy(open[depth], at, n);
+        open[depth++][n] = '\0';
+        for (at += n; *at == ' ';) {
+            at += 1 + strcspn(at + 1, "=<>&\"");
+            if (at[0] != '=' || at[1] != '"')
+                return at;
+            at += 2 + strcspn(at + 2, "<&\"");
+            if (*at++ != '"')
+                return at;
+        }
+        if (*at == '/') {
+            depth--;
+            at++;
+        }
+        if (*at++ != '>')
+            return at;
+    }
+    return depth == 0 ? NULL : at;
+}
+
+/* The bytes of a file as a text, for free(). */
+static char *text_of(const char *path)
+{
+    size_t n = 0;
+    unsigned char *bytes = file_read(path, &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    char *text = malloc(n + 1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    memcpy(text, bytes, n);
+    text[n] = '\0';
+    free(bytes);
+    sw_after(free, text);
+    return text;
+}
+
+/* The same, valid until the next call. */
+static const char *text_of_once(const char *path)
+{
+    static char text[1 << 17];
+    size_t n = 0;
+    unsigned char *bytes = file_read(path, &n);
+    CU_ASSERT_FATAL(bytes != NULL && n < sizeof text);
+    memcpy(text, bytes, n);
+    text[n] = '\0';
+    free(bytes);
+    return text;
+}
+
+static char *drawn(const char *words, const char *name)
+{
+    char line[1500], path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path(name));
+    snprintf(line, sizeof line, "plan --json %s --svg %s", words, path);
+    program_run(&outcome, line, NULL);
+    SW_CHECK(outcome.status == 0, "%s: status %d: %s", line, outcome.status, outcome.err);
+    char *text = text_of(path);
+    const char *wrong = malformed(text);
+    SW_CHECK(wrong == NULL, "%s: %.60s", words, wrong);
+    return text;
+}
+
+typedef struct {
+    unsigned long long bytes, offset;
+    unsigned birth, death;
+    bool takes_place;
+} drawn_storage;
+
+/* What the tooltips say; returns how many there are. */
+static int read_titles(const char *text, drawn_storage *to, int most)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, "<title>")) != NULL && n < most; n++) {
+        char item[600];
+        const size_t length = (size_t)(strstr(at, "</title>") - at);
+        CU_ASSERT_FATAL(length < sizeof item);
+        memcpy(item, at, length);
+        item[length] = '\0';
+        at += length;
+        const char *bytes = strstr(item, ", "), *offset = strstr(item, "at offset "),
+                   *birth = strstr(item, "born at op "), *death = strstr(item, ", dies at op ");
+        CU_ASSERT_FATAL(bytes != NULL && offset != NULL && birth != NULL);
+        to[n] = (drawn_storage){.bytes = strtoull(bytes + 2, NULL, 10),
+                                .offset = strtoull(offset + 10, NULL, 10),
+                                .birth = (unsigned)strtoul(birth + 11, NULL, 10),
+                                .death = death != NULL ? (unsigned)strtoul(death + 13, NULL, 10)
+                                                       : UINT32_MAX,
+                                .takes_place = strstr(item, "takes the place") != NULL};
+        SW_CHECK(death != NULL || strstr(item, "read out at the end") != NULL, "%s", item);
+    }
+    return n;
+}
+
+static int count(const char *text, const char *part)
+{
+    int n = 0;
+    for (; (text = strstr(text, part)) != NULL; text++)
+        n++;
+    return n;
+}
+
+static void the_picture_shows_every_storage_in_its_place(void)
+{
+    static const char *const words[] = {"", "--model mlp --release --batch 5",
+                                        "--optimizer sgd --batch 17", "--fit 5MiB",
+                                        "--model mlp --hidden 9,9,9,9 --synthetic-n 40"};
+    static drawn_storage at[500];
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+        const char *text = drawn(words[w], "plan.svg");
+        const double arena = program_number(outcome.out, "arena_bytes");
+        const int n = read_titles(text, at, 500);
+        unsigned long long highest = 0;
+        CU_ASSERT(n > 10 && n < 500 && n == count(text, "<rect class=\"s "));
+        for (int i = 0; i < n; i++) {
+            highest =
+                at[i].offset + at[i].bytes > highest ? at[i].offset + at[i].bytes : highest;
+            for (int k = 0; k < i; k++)
+                SW_CHECK(at[i].takes_place || at[k].takes_place || at[i].birth > at[k].death ||
+                             at[k].birth > at[i].death ||
+                             at[i].offset >= at[k].offset + at[k].bytes ||
+                             at[k].offset >= at[i].offset + at[i].bytes,
+                         "%s: %d lies on %d", words[w], i, k);
+        }
+        SW_CHECK((double)highest == arena, "%s: %llu of %g bytes", words[w], highest, arena);
+        static const char *const said[] = {">data<",    ">forward<",  ">loss<",
+                                           ">saved<",   ">gradient<", "prefers-color-scheme",
+                                           ">backward<"};
+        for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+            SW_CHECK(strstr(text, said[i]) != NULL, "%s: no %s", words[w], said[i]);
+        SW_CHECK(count(text, "http") == 1, "%s: it names another file", words[w]);
+    }
+}
+
+static void the_picture_is_the_same_each_time(void)
+{
+    const char *a = drawn("--batch 32", "a.svg"), *b = drawn("--batch 32", "b.svg");
+    CU_ASSERT_STRING_EQUAL(a, b);
+    CU_ASSERT(strcmp(a, drawn("--batch 33", "c.svg")) != 0);
+}
+
+static void an_xml_parser_reads_the_picture(void)
+{
+    char path[1024];
+    if (sw_shell("python3 -c 'import xml.etree.ElementTree' >/dev/null 2>&1") != 0)
+        SW_SKIP("there is no python3 with an XML parser");
+    (void)drawn("", "parsed.svg");
+    snprintf(path, sizeof path, "%s", sw_temp_path("parsed.svg"));
+    CU_ASSERT_EQUAL(
+        sw_shell("python3 -c 'import sys, xml.etree.ElementTree as e; "
+                 "sys.exit(not e.parse(sys.argv[1]).getroot().tag.endswith(\"svg\"))'"
+                 " '%s'",
+                 path),
+        0);
+}
+
+/* Memory that cannot be had, a file that cannot be written, a name that is taken. */
+static void a_picture_is_whole_or_the_old_one_stays(void)
+{
+    char path[1024], line[1500], fault[64];
+    snprintf(path, sizeof path, "%s", sw_temp_path("kept.svg"));
+    snprintf(line, sizeof line, "plan --json --fit 5MiB --svg %s", path);
+    program_run(&outcome, line, "STEPWELL_FAULT=memory:count");
+    const char *at = strstr(outcome.err, "fault sites: memory ");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    const long sites = strtol(at + 20, NULL, 10);
+    CU_ASSERT(sites > 100);
+    const long apart = sw_tests_full() ? 7 : sites / 25;
+    for (long k = sites - 1; k >= 0; k -= k > sites - 12 ? 1 : apart) {
+        CU_ASSERT_FATAL(file_write(path, "old", 3));
+        snprintf(fault, sizeof fault, "STEPWELL_FAULT=memory:%ld", k);
+        program_run(&outcome, line, fault);
+        const char *text = text_of_once(path);
+        SW_CHECK(
+            outcome.signal == 0 &&
+                ((outcome.status == 0 && malformed(text) == NULL) ||
+                 (program_failed_cleanly(&outcome, 4) && strcmp(text, "old") == 0) ||
+                 (outcome.status == 4 && outcome.out[0] == '\0' && malformed(text) == NULL)),
+            "%s: status %d, signal %d: %s", fault, outcome.status, outcome.signal, outcome.err);
+    }
+    if (sw_shell("test -w /dev/full") == 0) {
+        program_run(&outcome, "plan --svg /dev/full", NULL);
+        SW_CHECK(program_failed_cleanly(&outcome, 1) &&
+                     strstr(outcome.err, "/dev/full: ") != NULL,
+                 "status %d: %s", outcome.status, outcome.err);
+    }
+}
+
+static void a_picture_does_not_replace_the_data(void)
+{
+    idx_set set;
+    char folder[1024], line[3000];
+    snprintf(folder, sizeof folder, "%s", sw_temp_path("plan-idx"));
+    idx_make(&set, 32);
+    idx_write(&set, folder);
+    idx_free(&set);
+    snprintf(line, sizeof line, "plan --data idx:%s --svg %s/./%s", folder, folder,
+             idx_name(TEST_LABELS));
+    program_run(&outcome, line, NULL);
+    SW_CHECK(program_failed_cleanly(&outcome, 2) && strstr(outcome.err, "the same file"),
+             "status %d: %s", outcome.status, outcome.err);
+}
+
+static const sw_test tests[] = {
+    {"the search finds the largest of all", the_search_finds_the_largest_of_all},
+    {"a bound that does not grow proves nothing", a_bound_that_does_not_grow_proves_nothing},
+    {"a failed search leaves its result", a_failed_search_leaves_its_result},
+    {"what cannot be planned together is refused", what_cannot_be_planned_together_is_refused},
+    {"texts of plan are 80 columns wide", texts_are_80_columns_wide},
+#if SW_HAVE_JANSSON
+    {"the table has the peaks of each phase", the_table_has_the_peaks_of_each_phase},
+    {"the answer is the largest of all batches", the_answer_is_the_largest_of_all_batches},
+    {"what lives at one time grows with the batch",
+     what_lives_at_one_time_grows_with_the_batch},
+    {"large sizes are answered from shapes", large_sizes_are_answered_from_shapes},
+    {"a budget of the size takes the answer", a_budget_of_the_size_takes_the_answer},
+#endif
+    {"the picture shows every storage in its place",
+     the_picture_shows_every_storage_in_its_place},
+    {"the picture is the same each time", the_picture_is_the_same_each_time},
+    {"a picture is whole, or the old one stays", a_picture_is_whole_or_the_old_one_stays},
+    {"a picture does not replace the data", a_picture_does_not_replace_the_data},
+    {"an XML parser reads the picture", an_xml_parser_reads_the_picture},
+};
+SW_SUITE("plan", tests)

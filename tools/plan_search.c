@@ -1,0 +1,73 @@
+/* A bisection over a bound that grows, then one batch after the other. */
+#include "tools/plan_search.h"
+#include <stdbool.h>
+
+/* An end of the interval that is bisected. */
+typedef struct {
+    int64_t batch;
+    plan_bound bound;
+} end;
+
+static sw_status look(const plan_search *s, plan_found *found, int64_t batch, end *out)
+{
+    found->n_bounds++;
+    out->batch = batch;
+    return s->bound(s->context, batch, &out->bound);
+}
+
+/* Whether b, of the larger batch, is a bound for all from a's batch to its own. */
+static bool grows(const end *a, const end *b)
+{
+    return a->bound.form == b->bound.form && a->bound.bytes <= b->bound.bytes;
+}
+
+static void exclude(plan_found *found, const end *from)
+{
+    found->excluded_from = from->batch;
+    found->excluded_bytes = from->bound.bytes;
+}
+
+/* The first batch whose bound is above the size. low and high are looked at in any case, so
+ * that each batch between lies between two that agree. */
+static sw_status bisect(const plan_search *s, plan_found *found)
+{
+    end low, high, middle;
+    if (s->grows_from > s->most)
+        return SW_OK;
+    SW_TRY(look(s, found, s->grows_from, &low));
+    SW_TRY(look(s, found, s->most, &high));
+    if (!grows(&low, &high) || high.bound.bytes <= s->fit_bytes)
+        return SW_OK;
+    if (low.bound.bytes > s->fit_bytes) {
+        exclude(found, &low);
+        return SW_OK;
+    }
+    while (high.batch - low.batch > 1) {
+        SW_TRY(look(s, found, low.batch + (high.batch - low.batch) / 2, &middle));
+        if (!grows(&low, &middle) || !grows(&middle, &high))
+            return SW_OK;
+        if (middle.bound.bytes > s->fit_bytes)
+            high = middle;
+        else
+            low = middle;
+    }
+    exclude(found, &high);
+    return SW_OK;
+}
+
+sw_status plan_search_run(const plan_search *s, plan_found *out)
+{
+    plan_found found = {.excluded_from = s->most + 1};
+    SW_TRY(bisect(s, &found));
+    for (int64_t b = found.excluded_from - 1; b > 0 && found.batch == 0; b--) {
+        size_t total;
+        SW_TRY(s->total(s->context, b, &total));
+        found.n_tried++;
+        if (total <= s->fit_bytes) {
+            found.batch = b;
+            found.total_bytes = total;
+        }
+    }
+    *out = found;
+    return SW_OK;
+}
