@@ -185,7 +185,7 @@ static void witnessed(void)
 static void witnesses_agree(void)
 {
     execs[0] = net_exec(&ways[0].opts);
-    seed_each(8, 400, witnessed);
+    seed_each(8, 1000, witnessed);
 }
 
 /* ---- plans of a fresh exec --------------------------------------------------------------- */
