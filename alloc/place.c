@@ -229,8 +229,9 @@ sw_status sw_place_solve(sw_place_item *items, size_t n, sw_place_result *out)
 /* ---- the portfolio ------------------------------------------------------------------------
  */
 
-#define GREEDY_MOST 4000 /* buffers: each attempt is quadratic */
-#define PLAN_NODES 2000u /* some hundredths of a second at most; few plans need any */
+#define GREEDY_MOST 4000   /* buffers: each attempt is quadratic */
+#define PLAN_NODES 2000    /* at most; some hundredths of a second */
+#define PLAN_EFFORT 100000 /* nodes times buffers: a node costs more where there are many */
 
 static size_t height_of(const sw_place_item *items, size_t n)
 {
@@ -320,7 +321,9 @@ static bool is_settled(const sw_place_opts *opts, const sw_place_result *r)
 static sw_status improve(sw_place_item *items, size_t n, const sw_place_opts *opts,
                          sw_place_result *out)
 {
-    const uint64_t nodes = opts->nodes > 0 ? opts->nodes : PLAN_NODES;
+    uint64_t nodes = opts->nodes > 0 ? opts->nodes : PLAN_EFFORT / (n + 1);
+    if (opts->nodes == 0 && nodes > PLAN_NODES)
+        nodes = PLAN_NODES;
     bool found;
     if (n <= GREEDY_MOST && !is_settled(opts, out))
         SW_TRY(try_niches(items, n, opts, out));
