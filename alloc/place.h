@@ -39,15 +39,15 @@ typedef struct {
     uint64_t nodes;     /* search nodes taken */
 } sw_place_result;
 
-/* Solve; items keep their order. SW_INVALID names an empty lifetime or a zero size by index,
- * SW_NOMEM when scratch could not be allocated or a sum overflows. On failure offsets are
- * unspecified. Stops early when the lower bound is reached. */
-SW_MUST_USE sw_status sw_place_solve(sw_place_item *items, size_t n, sw_place_result *out);
+/* Solve by the whole portfolio, under the options; items keep their order. SW_INVALID names an
+ * empty lifetime or a zero size by index, SW_NOMEM when scratch could not be had or a sum
+ * overflows; offsets are then unspecified. For NO_FIT and GAVE_UP the offsets are those of the
+ * lowest placement that was found. */
+SW_MUST_USE sw_status sw_place_solve(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                                     sw_place_result *out);
 
-/* The same by the whole portfolio: greedy orders, then search, under the options. For NO_FIT
- * and GAVE_UP the offsets are those of the lowest placement that was found. */
-SW_MUST_USE sw_status sw_place_best(sw_place_item *items, size_t n, const sw_place_opts *opts,
-                                    sw_place_result *out);
+/* How a solve ended, by height, what is proved, and the capacity (0: none). */
+sw_place_end sw_place_ended(const sw_place_result *result, size_t capacity);
 
 /* Check a solution with code that shares nothing with the solver (quadratic, plain): every pair
  * that overlaps in time is apart in space, and `height` covers all. SW_INVALID names the pair.

@@ -688,10 +688,7 @@ static sw_status solve(work *w, sw_place_item *items, size_t lower_bound, sw_pla
     result.n_orders = try_all(w, peak, capacity > bound ? capacity : bound);
     result.height = w->limit;
     result.nodes = w->nodes;
-    if (capacity > 0 && result.height > capacity)
-        result.end = bound > capacity ? SW_PLACE_NO_FIT : SW_PLACE_GAVE_UP;
-    else
-        result.end = result.height <= bound ? SW_PLACE_OPTIMAL : SW_PLACE_FITS;
+    result.end = sw_place_ended(&result, capacity);
     for (uint32_t i = 0; i < w->n; i++)
         items[i].offset = w->best[i];
     *out = result;
@@ -699,27 +696,9 @@ static sw_status solve(work *w, sw_place_item *items, size_t lower_bound, sw_pla
     return SW_OK;
 }
 
-static sw_status check_items(const sw_place_item *items, size_t n)
-{
-    size_t total = 0;
-    if (n >= NONE)
-        SW_FAIL(SW_INVALID, "placement: %zu buffers are too many", n);
-    for (size_t i = 0; i < n; i++) {
-        if (items[i].lower >= items[i].upper)
-            SW_FAIL(SW_INVALID, "placement: buffer %zu has the empty lifetime %u..%u", i,
-                    items[i].lower, items[i].upper);
-        if (items[i].bytes == 0)
-            SW_FAIL(SW_INVALID, "placement: buffer %zu has no bytes", i);
-        if (!sw_size_add(total, items[i].bytes, &total))
-            SW_FAIL(SW_NOMEM, "placement: the sizes overflow at buffer %zu", i);
-    }
-    return SW_OK;
-}
-
 sw_status sw_place_large(sw_place_item *items, size_t n, size_t lower_bound,
                          const sw_place_opts *opts, sw_place_result *out)
 {
-    SW_TRY(check_items(items, n));
     if (n == 0) {
         *out = (sw_place_result){.method = "niches", .end = SW_PLACE_OPTIMAL};
         return SW_OK;

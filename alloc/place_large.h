@@ -5,15 +5,14 @@
 
 #include "alloc/place.h"
 
-/* Place n items low; `lower_bound` is a proved bound of the height (0: the largest sum of sizes
- * that live at one time, which is found here). Ends at the bound, under opts->capacity, when
- * opts->nodes placements were made, or when opts->stop says so; but the first run is always
- * finished, so that every item has an offset. opts may be NULL.
+/* Place n items, which sw_place_solve has checked, low; `lower_bound` is a proved bound of the
+ * height (0: the largest sum of sizes that live at one time, which is found here). Ends at the
+ * bound, under opts->capacity, when opts->nodes placements were made, or when opts->stop says
+ * so; but the first run is always finished, so that every item has an offset. opts may be NULL.
  *
- * out   height, lower_bound, proved, n_orders (runs), nodes (placements), method and end:
- *       OPTIMAL at the bound; else FITS without a capacity or under it, NO_FIT when the bound
- * is over it, else GAVE_UP. Equal input gives equal output, on every machine. Fails as
- * sw_place_solve() does; items and *out are then untouched. */
+ * out   height, lower_bound, proved, n_orders (runs), nodes (placements), method and
+ * end. Equal input gives equal output, on every machine. SW_NOMEM when scratch could not be
+ * had: items and *out are then untouched. */
 SW_MUST_USE sw_status sw_place_large(sw_place_item *items, size_t n, size_t lower_bound,
                                      const sw_place_opts *opts, sw_place_result *out);
 

@@ -237,7 +237,7 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
     sw_json_put_u64(j, "seed", h->seed);
     sw_json_put_string(j, "created", created);
     sw_json_put_string(j, "command", h->command);
-    sw_json_put_string(j, "library", h->library);
+    sw_json_put_string(j, "library", h->version);
     sw_json_put_string(j, "heap", sw_heap_backend());
     sw_json_put_u64(j, "alignment", SW_ALIGN);
     sw_json_end(j);

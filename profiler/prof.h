@@ -27,7 +27,7 @@ const char *sw_prof_phase_name(int phase);
 /* Strings may be NULL; all are written at once and not kept. */
 typedef struct {
     const char *path; /* NULL: write no file, and start no thread */
-    const char *model, *device, *data, *command, *library;
+    const char *model, *device, *data, *command, *version;
     int64_t batch;
     uint64_t seed;
 } sw_prof_header;

@@ -22,7 +22,7 @@ sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *given)
                                    .device = opts.device != NULL ? opts.device : "cpu",
                                    .data = opts.data,
                                    .command = opts.command,
-                                   .library = sw_version(),
+                                   .version = sw_version(),
                                    .batch = opts.batch,
                                    .seed = opts.seed};
     return sw_prof_create(out, &header);

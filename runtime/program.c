@@ -32,7 +32,7 @@ sw_status swi_place(swi_program *p)
                                          .bytes = t->storages[s].rounded};
     sw_place_result result = {0};
     const sw_place_opts opts = {0};
-    sw_status status = n > 0 ? sw_place_best(items, n, &opts, &result) : SW_OK;
+    sw_status status = n > 0 ? sw_place_solve(items, n, &opts, &result) : SW_OK;
     n = 0;
     for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++)
         if (swi_takes_part(t, s))

@@ -93,7 +93,7 @@ static int refuse(const place_run *run)
                          "%s: proved: no placement within %zu bytes exists, %zu bytes live at "
                          "one time",
                          file, capacity, r->lower_bound);
-    if (a->end == SW_PLACE_NO_FIT)
+    if (a->result.end == SW_PLACE_NO_FIT)
         return cli_error(status,
                          "%s: proved: no placement within %zu bytes exists; the lowest that "
                          "was found has %zu",
@@ -129,7 +129,7 @@ static int put_answer(const place_run *run, int status)
     sw_json_put_bool(&json, "solved", a->holds);
     sw_json_put_bool(&json, "optimal", a->optimal);
     sw_json_put_u64(&json, "proved", r->proved);
-    sw_json_put_string(&json, "end", end_name(a->end));
+    sw_json_put_string(&json, "end", end_name(a->result.end));
     sw_json_put_f64(&json, "gap_percent", place_gap_percent(a));
     sw_json_put_string(&json, "method", r->method);
     sw_json_put_u64(&json, "nodes", r->nodes);

@@ -14,7 +14,7 @@ static bool stop(void *context)
     return w->answer->timed_out || cli_interrupted();
 }
 
-static sw_status check(const place_csv *csv, place_answer *a)
+static sw_status check(const place_csv *csv, size_t capacity, place_answer *a)
 {
     const sw_place_result *r = &a->result;
     SW_TRY(place_check(csv, &a->checked));
@@ -25,22 +25,9 @@ static sw_status check(const place_csv *csv, place_answer *a)
     if (r->proved > r->height)
         SW_FAIL(SW_INVALID, "nothing below %zu proved, and this is as low as %zu", r->proved,
                 r->height);
-    return SW_OK;
-}
-
-/* The solver may have proved more than it says. */
-static sw_status find_end(const place_request *request, place_answer *a)
-{
-    const sw_place_result *r = &a->result;
-    if (r->end == SW_PLACE_NO_FIT && a->holds)
-        SW_FAIL(SW_INVALID, "nothing within %zu proved, and this has %zu", request->capacity,
-                r->height);
-    const bool refuted = r->end == SW_PLACE_NO_FIT || r->proved > request->capacity ||
-                         r->lower_bound > request->capacity || a->optimal;
-    if (a->holds)
-        a->end = a->optimal ? SW_PLACE_OPTIMAL : SW_PLACE_FITS;
-    else
-        a->end = refuted ? SW_PLACE_NO_FIT : SW_PLACE_GAVE_UP;
+    if (r->end != sw_place_ended(r, capacity))
+        SW_FAIL(SW_INVALID, "height %zu and %zu proved, and it ended otherwise", r->height,
+                r->proved);
     return SW_OK;
 }
 
@@ -54,17 +41,16 @@ sw_status place_solve(place_csv *csv, const place_request *request, place_answer
                                 .stop = stop,
                                 .context = &w};
     const uint64_t start = cli_clock_ns();
-    SW_TRY(sw_place_best(csv->items, csv->n, &opts, &a->result));
+    SW_TRY(sw_place_solve(csv->items, csv->n, &opts, &a->result));
     const uint64_t solved = cli_clock_ns();
     a->interrupted = cli_interrupted(); /* though it may be done: nobody waits any more */
-    SW_TRY(check(csv, a));
+    SW_TRY(check(csv, request->capacity, a));
     a->solve_ns = solved - start;
     a->check_ns = cli_clock_ns() - solved;
     const sw_place_result *r = &a->result;
-    a->holds = request->capacity == 0 || r->height <= request->capacity;
-    a->optimal =
-        r->end == SW_PLACE_OPTIMAL || r->height == r->lower_bound || r->height == r->proved;
-    return find_end(request, a);
+    a->holds = r->end == SW_PLACE_OPTIMAL || r->end == SW_PLACE_FITS;
+    a->optimal = r->height == r->proved;
+    return SW_OK;
 }
 
 double place_gap_percent(const place_answer *a)
@@ -75,7 +61,7 @@ double place_gap_percent(const place_answer *a)
 
 int place_status(const place_answer *a)
 {
-    if (a->interrupted && a->end != SW_PLACE_NO_FIT)
+    if (a->interrupted && a->result.end != SW_PLACE_NO_FIT)
         return CLI_INTERRUPTED;
     return a->holds ? CLI_DONE : CLI_NO_FIT;
 }

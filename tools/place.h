@@ -18,7 +18,6 @@ typedef struct {
     sw_place_result result;
     place_checked checked;
     uint64_t solve_ns, check_ns;
-    sw_place_end end; /* by height, capacity and what is proved */
     bool holds;       /* the height is within the capacity */
     bool optimal;     /* proved: nothing is lower */
     bool timed_out;   /* the time limit ended it */

@@ -1,6 +1,6 @@
 /* The placement solver against its checker, problems with a known optimum, and published ones.
  */
-#include "alloc/place.h"
+#include "alloc/place_greedy.h"
 #include "alloc/fault.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
@@ -30,7 +30,7 @@ static size_t plain_lower_bound(size_t n)
 static sw_place_result solved(size_t n, const char *name)
 {
     sw_place_result result = {0};
-    const sw_status status = sw_place_solve(items, n, &result);
+    const sw_status status = sw_place_greedy(items, n, &result);
     SW_CHECK(status == SW_OK, "%s: %s", name, sw_last_error());
     if (status != SW_OK)
         return result;
@@ -148,7 +148,7 @@ static void equal_input_gives_equal_output(void)
     const sw_place_result first = solved(200, "first");
     sw_place_result second;
     memset(items, 0xff, sizeof *items * 300); /* nothing of the first call may matter */
-    CU_ASSERT_EQUAL(sw_place_solve(again, 200, &second), SW_OK);
+    CU_ASSERT_EQUAL(sw_place_greedy(again, 200, &second), SW_OK);
     CU_ASSERT_EQUAL(first.height, second.height);
     CU_ASSERT_EQUAL(first.n_orders, second.n_orders);
     CU_ASSERT_EQUAL(sw_place_check(again, 200, first.height), SW_OK);
@@ -157,7 +157,7 @@ static void equal_input_gives_equal_output(void)
 static void simple_shapes_reach_the_bound(void)
 {
     sw_place_result result = {.height = 5};
-    CU_ASSERT_EQUAL(sw_place_solve(NULL, 0, &result), SW_OK);
+    CU_ASSERT_EQUAL(sw_place_greedy(NULL, 0, &result), SW_OK);
     CU_ASSERT_EQUAL(result.height + result.lower_bound, 0);
     for (uint32_t i = 0; i < 50; i++) /* one after the other */
         items[i] = (sw_place_item){i, i + 1, 64 * (i + 1), 0};
@@ -173,18 +173,19 @@ static void simple_shapes_reach_the_bound(void)
 
 static void bad_items_are_named(void)
 {
+    const sw_place_opts plan = {0};
     sw_place_result result;
     items[0] = (sw_place_item){0, 1, 64, 0};
     items[1] = (sw_place_item){3, 3, 64, 0};
-    CU_ASSERT_EQUAL(sw_place_solve(items, 2, &result), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_place_solve(items, 2, &plan, &result), SW_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "buffer 1"));
     items[1] = (sw_place_item){5, 4, 64, 0};
-    CU_ASSERT_EQUAL(sw_place_solve(items, 2, &result), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_place_solve(items, 2, &plan, &result), SW_INVALID);
     items[1] = (sw_place_item){3, 4, 0, 0};
-    CU_ASSERT_EQUAL(sw_place_solve(items, 2, &result), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_place_solve(items, 2, &plan, &result), SW_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "buffer 1"));
     items[0].bytes = items[1].bytes = SIZE_MAX / 2 + 1;
-    CU_ASSERT_EQUAL(sw_place_solve(items, 2, &result), SW_NOMEM);
+    CU_ASSERT_EQUAL(sw_place_solve(items, 2, &plan, &result), SW_NOMEM);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "overflow"));
 }
 
@@ -228,7 +229,7 @@ static sw_status solve_some(void *unused)
     sw_dice dice = {5};
     sw_place_result result;
     random_items(&dice, 30, 20, 20);
-    return sw_place_solve(items, 30, &result);
+    return sw_place_greedy(items, 30, &result);
 }
 
 static void its_scratch_can_fail(void)

@@ -404,21 +404,6 @@ static void ends_early(void)
     CU_ASSERT_EQUAL(told.end, SW_PLACE_OPTIMAL);
 }
 
-static void bad_items(void)
-{
-    sw_place_result result = {.height = 7};
-    items[0] = (sw_place_item){0, 1, 64, 9};
-    items[1] = (sw_place_item){3, 3, 64, 9};
-    CU_ASSERT_EQUAL(sw_place_large(items, 2, 0, NULL, &result), SW_INVALID);
-    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "buffer 1"));
-    items[1] = (sw_place_item){3, 4, 0, 9};
-    CU_ASSERT_EQUAL(sw_place_large(items, 2, 0, NULL, &result), SW_INVALID);
-    items[0].bytes = items[1].bytes = SIZE_MAX / 2 + 1;
-    CU_ASSERT_EQUAL(sw_place_large(items, 2, 0, NULL, &result), SW_NOMEM);
-    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "overflow"));
-    CU_ASSERT(result.height == 7 && items[0].offset == 9 && items[1].offset == 9);
-}
-
 static sw_status solve_some(void *unused)
 {
     (void)unused;
@@ -501,7 +486,6 @@ static const sw_test tests[] = {
     {"a million buffers come near the bound", a_million, .full = true},
     {"equal input gives equal output", twice_is_the_same},
     {"limits end it early with a placement", ends_early},
-    {"bad items are named and nothing changes", bad_items},
     {"its two blocks of memory can fail", memory_can_fail},
     {"a published trace reaches the bound", a_small_trace},
     {"a published training step reaches the bound", resnet50},

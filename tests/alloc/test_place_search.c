@@ -78,7 +78,7 @@ static void small_problems_are_solved_and_refused_as_all_orders_say(void)
 
         sw_place_result best;
         const sw_place_opts opts = {.nodes = 100000};
-        CU_ASSERT_EQUAL(sw_place_best(items, n, &opts, &best), SW_OK);
+        CU_ASSERT_EQUAL(sw_place_solve(items, n, &opts, &best), SW_OK);
         SW_CHECK(best.height == optimum, "%zu instead of %zu", best.height, optimum);
     }
 }
@@ -105,11 +105,11 @@ static void bounds_that_cannot_be_reached_are_refused(void)
         CU_ASSERT_EQUAL(searched(n, cases[i].bound + 1, 100000).end, SW_SEARCH_FOUND);
         sw_place_result best;
         const sw_place_opts opts = {.nodes = 100000};
-        CU_ASSERT_EQUAL(sw_place_best(items, n, &opts, &best), SW_OK);
+        CU_ASSERT_EQUAL(sw_place_solve(items, n, &opts, &best), SW_OK);
         CU_ASSERT(best.lower_bound == cases[i].bound && best.height == cases[i].bound + 1);
         CU_ASSERT(best.end == SW_PLACE_OPTIMAL && best.proved == best.height);
         const sw_place_opts tight = {.capacity = cases[i].bound, .nodes = 100000};
-        CU_ASSERT_EQUAL(sw_place_best(items, n, &tight, &best), SW_OK);
+        CU_ASSERT_EQUAL(sw_place_solve(items, n, &tight, &best), SW_OK);
         CU_ASSERT_EQUAL(best.end, SW_PLACE_NO_FIT);
     }
 }

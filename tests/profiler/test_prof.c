@@ -19,7 +19,7 @@ static sw_profile *begin(const char *path)
                                    .device = "cpu",
                                    .data = "synthetic",
                                    .command = "test \"quoted\"",
-                                   .library = "1.2.3",
+                                   .version = "1.2.3",
                                    .batch = 16,
                                    .seed = 42};
     sw_profile *p = NULL;

@@ -1,5 +1,6 @@
 /* The parts of `stepwell place` from inside: sorting, reading, and the sweep that checks every
  * answer, held against the quadratic checker on sound and on spoilt placements. */
+#include "alloc/place_greedy.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include "tools/place_check.h"
@@ -73,7 +74,7 @@ static void sound_placements_pass_with_their_figures(void)
         const place_csv csv = random_problem(&dice, n, round % 2 ? 1 : UINT64_C(1) << 50);
         sw_place_result result;
         place_checked checked;
-        CU_ASSERT_EQUAL_FATAL(sw_place_solve(items, n, &result), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(sw_place_greedy(items, n, &result), SW_OK);
         SW_CHECK(place_check(&csv, &checked) == SW_OK, "%s", sw_last_error());
         CU_ASSERT_EQUAL(checked.height, result.height);
         CU_ASSERT_EQUAL(checked.lower_bound, plain_lower_bound(n));
@@ -90,7 +91,7 @@ static void spoilt_placements_are_found(void)
         const place_csv csv = random_problem(&dice, n, 1);
         sw_place_result result;
         place_checked checked;
-        CU_ASSERT_EQUAL_FATAL(sw_place_solve(items, n, &result), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(sw_place_greedy(items, n, &result), SW_OK);
         const size_t spoilt = (size_t)sw_dice_below(&dice, n);
         items[spoilt].offset = round % 2 == 0 && items[spoilt].offset > 0
                                    ? items[spoilt].offset - 1
