@@ -55,6 +55,8 @@
     X(UPDATE, "update")                                                                        \
     X(ASSIGN, "assign")
 #define RANDOM_ENUM(id, name) RANDOM_##id,
+#define RANDOM_LABELS 2 /* the input that has them */
+
 typedef enum { RANDOM_KINDS(RANDOM_ENUM) RANDOM_KIND_COUNT } random_kind;
 
 /* One op; its result is the value of its number. */
