@@ -96,16 +96,23 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
     return ctx->status;
 }
 
-void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer)
+/* What optimizers append belongs to the step, wherever the step function does it. */
+static void append_in_step(sw_ctx *ctx, const sw_optimizer *o,
+                           sw_status (*append)(sw_ctx *ctx, const sw_optimizer *o))
 {
     if (ctx->status != SW_OK)
         return;
     const int phase = ctx->phase_now;
     ctx->phase_now = SW_STEP;
-    (void)swi_stick(ctx, optimizer == NULL ? sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                                          "no optimizer is named")
-                                           : accumulate(ctx, optimizer));
+    (void)swi_stick(
+        ctx, o == NULL ? sw_error_set(SW_INVALID, __FILE__, __LINE__, "no optimizer is named")
+                       : append(ctx, o));
     ctx->phase_now = phase;
+}
+
+void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer)
+{
+    append_in_step(ctx, optimizer, accumulate);
 }
 
 /* The gradient that an update of entry e uses; SWI_NONE: none came. */
@@ -293,12 +300,5 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
 
 void sw_update(sw_ctx *ctx, sw_optimizer *optimizer)
 {
-    if (ctx->status != SW_OK)
-        return;
-    const int phase = ctx->phase_now;
-    ctx->phase_now = SW_STEP;
-    (void)swi_stick(ctx, optimizer == NULL ? sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                                          "no optimizer is named")
-                                           : update(ctx, optimizer));
-    ctx->phase_now = phase;
+    append_in_step(ctx, optimizer, update);
 }

@@ -2,6 +2,7 @@
  */
 #include "alloc/place_greedy.h"
 #include "alloc/fault.h"
+#include "tests/alloc/problems.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
@@ -77,46 +78,6 @@ static void random_problems_are_solved_soundly(void)
     sw_note("%d random problems: worst height / lower bound %.3f", rounds, worst);
 }
 
-/* Cut the rectangle of `time` x `bytes` into n pieces by random cuts across or along: a
- * placement of exactly that height exists and no lower one. Returns how many pieces it became.
- */
-static size_t cut_rectangle(sw_dice *dice, size_t n, uint32_t time, size_t units)
-{
-    static struct {
-        uint32_t lower, upper;
-        size_t units;
-    } pieces[MAX_ITEMS];
-    size_t count = 1;
-    pieces[0].lower = 0;
-    pieces[0].upper = time;
-    pieces[0].units = units;
-    for (size_t tries = 0; count < n && tries < 20 * n; tries++) {
-        const size_t i = sw_dice_below(dice, count);
-        if (sw_dice_below(dice, 2) == 0) { /* along: two buffers of one lifetime */
-            if (pieces[i].units < 2)
-                continue;
-            pieces[count] = pieces[i];
-            pieces[count].units = 1 + sw_dice_below(dice, pieces[i].units - 1);
-            pieces[i].units -= pieces[count].units;
-        } else { /* across: one ends where the other begins */
-            if (pieces[i].upper - pieces[i].lower < 2)
-                continue;
-            pieces[count] = pieces[i];
-            pieces[count].lower +=
-                1 + (uint32_t)sw_dice_below(dice, pieces[i].upper - pieces[i].lower - 1);
-            pieces[i].upper = pieces[count].lower;
-        }
-        count++;
-    }
-    for (size_t i = count; i-- > 0;) { /* in no helpful order */
-        const size_t j = sw_dice_below(dice, i + 1);
-        items[i] =
-            (sw_place_item){pieces[j].lower, pieces[j].upper, pieces[j].units * SW_ALIGN, 0};
-        pieces[j] = pieces[i];
-    }
-    return count;
-}
-
 static void cut_rectangles_come_near_their_optimum(void)
 {
     sw_dice dice = {7};
@@ -126,7 +87,9 @@ static void cut_rectangles_come_near_their_optimum(void)
     for (int round = 0; round < rounds; round++) {
         const size_t units = 200 + sw_dice_below(&dice, 5000);
         const uint32_t time = 50 + (uint32_t)sw_dice_below(&dice, 500);
-        const size_t n = cut_rectangle(&dice, 20 + sw_dice_below(&dice, 200), time, units);
+        const size_t n = problem_cut(&dice, items, 20 + sw_dice_below(&dice, 200), time, units);
+        for (size_t i = 0; i < n; i++)
+            items[i].bytes *= SW_ALIGN;
         const sw_place_result result = solved(n, "rectangle");
         CU_ASSERT_EQUAL(result.lower_bound, units * SW_ALIGN);
         const double ratio = (double)result.height / (double)(units * SW_ALIGN);
@@ -239,32 +202,12 @@ static void its_scratch_can_fail(void)
 
 /* ---- published problems ------------------------------------------------------------------ */
 
-/* id,lower,upper,size with a header line. 0 when it cannot be read. */
-static size_t read_csv(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    char line[256];
-    size_t n = 0;
-    if (file == NULL)
-        return 0;
-    (void)fgets(line, sizeof line, file);
-    while (n < MAX_ITEMS && fgets(line, sizeof line, file) != NULL) {
-        unsigned long lower, upper, bytes;
-        const char *rest = strchr(line, ',');
-        if (rest == NULL || sscanf(rest, ",%lu,%lu,%lu", &lower, &upper, &bytes) != 3)
-            break;
-        items[n++] = (sw_place_item){(uint32_t)lower, (uint32_t)upper, bytes, 0};
-    }
-    fclose(file);
-    return n;
-}
-
 static void published(const char *name, size_t count, double most)
 {
     const char *path = sw_data_path(name);
     if (path == NULL)
         SW_SKIP("the data folder has no such file");
-    const size_t n = read_csv(path);
+    const size_t n = problem_read(items, MAX_ITEMS, path);
     SW_CHECK(n == count, "%s: %zu buffers", name, n);
     const sw_place_result result = solved(n, name);
     const double ratio = (double)result.height / (double)result.lower_bound;

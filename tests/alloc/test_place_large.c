@@ -2,6 +2,7 @@
  * solver), problems of known optimum, shapes of training steps, published traces. */
 #include "alloc/place_large.h"
 #include "alloc/mem.h"
+#include "tests/alloc/problems.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
@@ -420,32 +421,12 @@ static void memory_can_fail(void)
 
 /* ---- published traces -------------------------------------------------------------------- */
 
-/* id,lower,upper,size with a header line. 0 when it cannot be read. */
-static size_t read_csv(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    char line[256];
-    size_t n = 0;
-    if (file == NULL)
-        return 0;
-    (void)fgets(line, sizeof line, file);
-    while (n < MAX_ITEMS && fgets(line, sizeof line, file) != NULL) {
-        unsigned long lower, upper, bytes;
-        const char *rest = strchr(line, ',');
-        if (rest == NULL || sscanf(rest, ",%lu,%lu,%lu", &lower, &upper, &bytes) != 3)
-            break;
-        items[n++] = (sw_place_item){(uint32_t)lower, (uint32_t)upper, bytes, 0};
-    }
-    fclose(file);
-    return n;
-}
-
 static void published(const char *name, size_t count, double most)
 {
     const char *path = sw_data_path(name);
     if (path == NULL)
         SW_SKIP("the data folder has no such file");
-    const size_t n = read_csv(path);
+    const size_t n = problem_read(items, MAX_ITEMS, path);
     SW_CHECK(n == count, "%s: %zu buffers", name, n);
     sw_dice dice = {2};
     double ratio = measured(n, name);

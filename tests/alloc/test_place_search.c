@@ -2,6 +2,7 @@
  * construction, and published ones. */
 #include "alloc/fault.h"
 #include "alloc/place_search.h"
+#include "tests/alloc/problems.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
@@ -114,32 +115,7 @@ static void bounds_that_cannot_be_reached_are_refused(void)
     }
 }
 
-/* A rectangle in pieces: there is a placement, whatever the search says. */
-static size_t cut(sw_dice *dice, size_t n, uint32_t time, size_t units)
-{
-    size_t count = 1;
-    items[0] = (sw_place_item){0, time, units, 0};
-    for (size_t tries = 0; count < n && tries < 20 * n; tries++) {
-        sw_place_item *p = &items[sw_dice_below(dice, count)];
-        if (sw_dice_below(dice, 2) == 0 && p->bytes > 1) {
-            items[count] = *p;
-            items[count].bytes = 1 + sw_dice_below(dice, p->bytes - 1);
-            p->bytes -= items[count++].bytes;
-        } else if (p->upper - p->lower > 1) {
-            items[count] = *p;
-            items[count].lower += 1 + (uint32_t)sw_dice_below(dice, p->upper - p->lower - 1);
-            p->upper = items[count++].lower;
-        }
-    }
-    for (size_t i = count; i-- > 1;) {
-        const size_t j = sw_dice_below(dice, i + 1);
-        const sw_place_item other = items[i];
-        items[i] = items[j];
-        items[j] = other;
-    }
-    return count;
-}
-
+/* There is a placement, whatever the search says. */
 static void full_rectangles_are_never_refused(void)
 {
     sw_dice dice = {9};
@@ -148,7 +124,7 @@ static void full_rectangles_are_never_refused(void)
     for (int round = 0; round < rounds; round++) {
         const uint32_t time = 5 + (uint32_t)sw_dice_below(&dice, 60);
         const size_t units = 20 + sw_dice_below(&dice, 1000);
-        const size_t n = cut(&dice, 5 + sw_dice_below(&dice, 60), time, units);
+        const size_t n = problem_cut(&dice, items, 5 + sw_dice_below(&dice, 60), time, units);
         const sw_search_end end = searched(n, units, 5000).end;
         CU_ASSERT_NOT_EQUAL(end, SW_SEARCH_PROVED_NONE);
         found += end == SW_SEARCH_FOUND;
@@ -169,7 +145,7 @@ static void effort_and_requests_end_a_search(void)
 {
     sw_dice dice = {21};
     int asked = 0;
-    const size_t n = cut(&dice, 300, 200, 100000);
+    const size_t n = problem_cut(&dice, items, 300, 200, 100000);
     for (size_t i = 0; i < n; i++)
         items[i].offset = 7;
     sw_place_opts opts = {.capacity = 100000, .nodes = 10};
@@ -191,7 +167,7 @@ static void equal_input_gives_equal_output(void)
 {
     static sw_place_item again[MOST];
     sw_dice dice = {33};
-    const size_t n = cut(&dice, 40, 50, 700);
+    const size_t n = problem_cut(&dice, items, 40, 50, 700);
     memcpy(again, items, sizeof again);
     const sw_search_result first = searched(n, 720, 20000);
     const sw_place_opts opts = {.capacity = 720, .nodes = 20000};
@@ -213,33 +189,18 @@ static sw_status search_again(void *arg)
 static void every_allocation_can_fail(void)
 {
     sw_dice dice = {41};
-    size_t n = cut(&dice, 60, 50, 700);
+    size_t n = problem_cut(&dice, items, 60, 50, 700);
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, search_again, &n) >= 4);
 }
 
 /* ---- published problems ------------------------------------------------------------------ */
-
-static size_t load(const char *path)
-{
-    char line[256];
-    FILE *file = fopen(path, "r");
-    size_t n = 0;
-    while (file != NULL && n < MOST && fgets(line, sizeof line, file) != NULL) {
-        unsigned id, lower, upper, bytes;
-        if (sscanf(line, "%u,%u,%u,%u", &id, &lower, &upper, &bytes) == 4)
-            items[n++] = (sw_place_item){lower, upper, bytes, 0};
-    }
-    if (file != NULL)
-        fclose(file);
-    return n;
-}
 
 static void published(const char *name, size_t count, uint64_t nodes)
 {
     const char *path = sw_data_path(name);
     if (path == NULL)
         SW_SKIP("the data folder has no such file");
-    const size_t n = load(path);
+    const size_t n = problem_read(items, MOST, path);
     CU_ASSERT_EQUAL_FATAL(n, count);
     const sw_search_result result = searched(n, 1048576, nodes);
     CU_ASSERT_EQUAL(result.end, SW_SEARCH_FOUND);
