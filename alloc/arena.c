@@ -2,6 +2,7 @@
  * count, so a bump's height equals what a trace predicts in every build. */
 #include "alloc/arena.h"
 #include "alloc/assert.h"
+#include "alloc/claims.h"
 #include "alloc/mem.h"
 #include "alloc/poison.h"
 #include "alloc/size.h"
@@ -10,6 +11,7 @@
 #define RED_ZONE (SW_CHECKS >= 1 || SW_POISON ? (size_t)64 : (size_t)0)
 
 struct sw_arena {
+    swi_claimant claim; /* first: describe() goes back from it */
     sw_arena_opts opts;
     size_t height; /* promised and charged */
     size_t top;    /* of the bump, red zones included */
@@ -28,6 +30,17 @@ static void state(const sw_arena *a, sw_event_kind kind, size_t offset, size_t b
     a->opts.observer.event(a->opts.observer.context, &event);
 }
 
+static bool describe(const swi_claimant *self, sw_claim *out)
+{
+    const sw_arena *a = (const sw_arena *)(const void *)self;
+    *out = (sw_claim){.kind = SW_CLAIM_ARENA,
+                      .label = a->opts.label,
+                      .base = (uintptr_t)a->opts.store->base,
+                      .bytes = a->opts.store->reserved_bytes,
+                      .promised_bytes = a->height};
+    return true;
+}
+
 sw_status sw_arena_create(sw_arena **out, const sw_arena_opts *opts)
 {
     void *block;
@@ -35,6 +48,7 @@ sw_status sw_arena_create(sw_arena **out, const sw_arena_opts *opts)
     *out = block;
     (*out)->opts = *opts;
     (*out)->generation = 1;
+    swi_claims_enter(&(*out)->claim, describe);
     return SW_OK;
 }
 
@@ -42,6 +56,7 @@ void sw_arena_destroy(sw_arena *a)
 {
     if (a == NULL)
         return;
+    swi_claims_leave(&a->claim);
     if (a->opts.store->committed_bytes > 0)
         sw_unpoison(a->opts.store->base, a->opts.store->committed_bytes);
     sw_budget_give(a->opts.budget, a->height);

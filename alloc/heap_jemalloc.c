@@ -1,20 +1,106 @@
 /* The host heap by jemalloc, one arena for each purpose: the only file that names its
  * functions. A purpose whose arena could not be made uses the default arena; the counts of
- * mem.c stay right. */
+ * mem.c stay right.
+ *
+ * An arena of ours maps memory by jemalloc's own functions, behind hooks that note where: so
+ * each purpose can say which addresses are its. */
 #include "alloc/heap.h"
 #include <jemalloc/jemalloc.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+/* jemalloc's arenas map few and large ranges, and neighbours become one; what finds no room
+ * here counts as unclaimed. */
+#define RANGES 64
+
+typedef struct {
+    uintptr_t base;
+    size_t bytes;
+} range;
+
+typedef struct {
+    extent_hooks_t hooks; /* first: a hook goes back from it */
+    range ranges[RANGES];
+    int n;
+} purpose;
+
+static purpose purposes[SW_HEAP_KINDS];
+static const extent_hooks_t *theirs;
 static unsigned arenas[SW_HEAP_KINDS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all ranges */
+
+static void note_mapped(purpose *p, uintptr_t base, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < p->n && base + bytes != p->ranges[i].base &&
+           p->ranges[i].base + p->ranges[i].bytes != base)
+        i++;
+    if (i < p->n) {
+        p->ranges[i].bytes += bytes;
+        if (base < p->ranges[i].base)
+            p->ranges[i].base = base;
+    } else if (p->n < RANGES)
+        p->ranges[p->n++] = (range){base, bytes};
+    pthread_mutex_unlock(&lock);
+}
+
+/* What is unmapped may be the begin, the end or the middle of what was noted. */
+static void note_unmapped(purpose *p, uintptr_t base, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < p->n; i++) {
+        range *r = &p->ranges[i];
+        const uintptr_t end = r->base + r->bytes;
+        if (base < r->base || base >= end)
+            continue;
+        const size_t behind = base + bytes < end ? end - (base + bytes) : 0;
+        r->bytes = base - r->base;
+        if (behind > 0 && r->bytes > 0 && p->n < RANGES)
+            p->ranges[p->n++] = (range){base + bytes, behind};
+        else if (r->bytes == 0)
+            *r = behind > 0 ? (range){base + bytes, behind} : p->ranges[--p->n];
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void *map_hook(extent_hooks_t *hooks, void *at, size_t bytes, size_t alignment,
+                      bool *zeroed, bool *committed, unsigned arena)
+{
+    void *base = theirs->alloc(hooks, at, bytes, alignment, zeroed, committed, arena);
+    if (base != NULL)
+        note_mapped((purpose *)(void *)hooks, (uintptr_t)base, bytes);
+    return base;
+}
+
+static bool unmap_hook(extent_hooks_t *hooks, void *base, size_t bytes, bool committed,
+                       unsigned arena)
+{
+    const bool kept = theirs->dalloc(hooks, base, bytes, committed, arena);
+    if (!kept)
+        note_unmapped((purpose *)(void *)hooks, (uintptr_t)base, bytes);
+    return kept;
+}
 
 static void make_arenas(void)
 {
+    size_t size = sizeof theirs;
+    const bool hooked = mallctl("arena.0.extent_hooks", &theirs, &size, NULL, 0) == 0;
     for (int i = 0; i < SW_HEAP_KINDS; i++) {
-        size_t size = sizeof arenas[i];
-        if (mallctl("arenas.create", &arenas[i], &size, NULL, 0) != 0)
+        purpose *p = &purposes[i];
+        extent_hooks_t *hooks = &p->hooks;
+        if (hooked) {
+            *hooks = *theirs;
+            hooks->alloc = map_hook;
+            hooks->dalloc = unmap_hook;
+        }
+        size = sizeof arenas[i];
+        if (mallctl("arenas.create", &arenas[i], &size, hooked ? &hooks : NULL,
+                    hooked ? sizeof hooks : 0) != 0)
             arenas[i] = 0;
     }
 }
@@ -44,4 +130,36 @@ const char *swi_heap_backend(void)
     (void)mallctl("version", &version, &size, NULL, 0);
     snprintf(text, sizeof text, "jemalloc %.*s", (int)strcspn(version, "-"), version);
     return text;
+}
+
+void swi_heap_ranges(void (*visit)(void *context, sw_heap heap, uintptr_t base, size_t bytes),
+                     void *context)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < SW_HEAP_KINDS; i++)
+        for (int k = 0; k < purposes[i].n; k++)
+            visit(context, (sw_heap)i, purposes[i].ranges[k].base, purposes[i].ranges[k].bytes);
+    pthread_mutex_unlock(&lock);
+}
+
+/* 0 where jemalloc was built without its statistics. */
+static size_t statistic(const char *name)
+{
+    size_t value = 0, size = sizeof value;
+    return mallctl(name, &value, &size, NULL, 0) == 0 ? value : 0;
+}
+
+/* All that jemalloc has mapped, in use or kept for later, less what was noted. */
+size_t swi_heap_unclaimed_bytes(void)
+{
+    uint64_t epoch = 1;
+    size_t size = sizeof epoch, noted = 0;
+    (void)mallctl("epoch", &epoch, &size, &epoch, size); /* have the statistics made anew */
+    const size_t mapped = statistic("stats.mapped") + statistic("stats.retained");
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < SW_HEAP_KINDS; i++)
+        for (int k = 0; k < purposes[i].n; k++)
+            noted += purposes[i].ranges[k].bytes;
+    pthread_mutex_unlock(&lock);
+    return mapped > noted ? mapped - noted : 0;
 }

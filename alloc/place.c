@@ -43,22 +43,28 @@ static sw_status search_under(sw_place_item *items, size_t n, const sw_place_opt
         out->height = height_of(items, n);
         out->method = "search";
     }
-    if (result.end == SW_SEARCH_PROVED_NONE && roof + 1 > out->proved)
-        out->proved = roof + 1;
+    if (result.end == SW_SEARCH_PROVED_NONE && result.proved > out->proved)
+        out->proved = result.proved;
     return SW_OK;
 }
 
+static bool goes_on(const sw_place_opts *opts, uint64_t nodes, const sw_place_result *out)
+{
+    return out->nodes < nodes && !is_settled(opts, out) &&
+           (opts->stop == NULL || !opts->stop(opts->context));
+}
+
 /* First at the bound itself, with half of the effort; then halfway between what is known to be
- * too low, or was too hard, and what is known to do. */
+ * too low, or was too hard, and what is known to do. What is left then goes into the last
+ * step: anything lower at all, until there is none. */
 static sw_status search_lowest(sw_place_item *items, size_t n, const sw_place_opts *opts,
                                uint64_t nodes, sw_place_result *out)
 {
     size_t low = out->proved;
     bool found;
     SW_TRY(search_under(items, n, opts, low, nodes / 2, out, &found));
-    while (!found && out->nodes < nodes && !is_settled(opts, out) &&
-           out->height - low > out->lower_bound / 4096 + 1 &&
-           (opts->stop == NULL || !opts->stop(opts->context))) {
+    while (!found && out->height - low > out->lower_bound / 4096 + 1 &&
+           goes_on(opts, nodes, out)) {
         const size_t middle = low + (out->height - low) / 2;
         const uint64_t left = nodes - out->nodes, share = nodes / 16 + 1;
         SW_TRY(search_under(items, n, opts, middle, left < share ? left : share, out, &found));
@@ -66,6 +72,8 @@ static sw_status search_lowest(sw_place_item *items, size_t n, const sw_place_op
             low = middle;
         found = out->height == low;
     }
+    for (found = true; found && goes_on(opts, nodes, out);)
+        SW_TRY(search_under(items, n, opts, out->height - 1, nodes - out->nodes, out, &found));
     return SW_OK;
 }
 
@@ -115,7 +123,8 @@ static sw_status improve(sw_place_item *items, size_t n, const sw_place_opts *op
 
 static sw_status check_items(const sw_place_item *items, size_t n)
 {
-    size_t total = 0;
+    size_t total = 0, with_aligns = 0;
+    bool aligned = false;
     if (n >= UINT32_MAX)
         SW_FAIL(SW_INVALID, "placement: %zu buffers are too many", n);
     for (size_t i = 0; i < n; i++) {
@@ -126,7 +135,12 @@ static sw_status check_items(const sw_place_item *items, size_t n)
             SW_FAIL(SW_INVALID, "placement: buffer %zu has no bytes", i);
         if (!sw_size_add(total, items[i].bytes, &total))
             SW_FAIL(SW_NOMEM, "placement: the sizes overflow at buffer %zu", i);
+        aligned = aligned || items[i].align > 1;
+        if (!sw_size_add(with_aligns, items[i].align, &with_aligns))
+            with_aligns = SIZE_MAX;
     }
+    if (aligned && (!sw_size_add(with_aligns, total, &total) || total > SIZE_MAX / 4))
+        SW_FAIL(SW_NOMEM, "placement: sizes and alignments together overflow");
     return SW_OK;
 }
 
@@ -137,7 +151,7 @@ sw_status sw_place_solve(sw_place_item *items, size_t n, const sw_place_opts *op
     large.nodes = 0; /* its own measure */
     SW_TRY(check_items(items, n));
     SW_TRY(n > GREEDY_MOST ? sw_place_large(items, n, 0, &large, out)
-                           : sw_place_greedy(items, n, out));
+                           : sw_place_greedy(items, n, opts, out));
     SW_TRY(improve(items, n, opts, out));
     out->end = sw_place_ended(out, opts->capacity);
 #if SW_CHECKS >= 2

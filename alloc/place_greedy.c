@@ -5,6 +5,7 @@
  * quadratic, but the inner loop is a handful of instructions. */
 #include "alloc/place_greedy.h"
 #include "alloc/mem.h"
+#include "alloc/place_align.h"
 #include "alloc/size.h"
 #include <stdbool.h>
 #include <string.h>
@@ -114,18 +115,19 @@ static size_t find_gap(const work *w, size_t n_placed, const sw_place_item *item
         if (o->upper <= item->lower || o->lower >= item->upper)
             continue;
         const size_t start = w->offset[other];
-        if (start > floor && start - floor >= item->bytes) {
+        const size_t from = swi_place_up(floor, item->align);
+        if (start > from && start - from >= item->bytes) {
             if (!best_fit)
-                return floor;
-            if (start - floor - item->bytes < slack) {
-                slack = start - floor - item->bytes;
-                found = floor;
+                return from;
+            if (start - from - item->bytes < slack) {
+                slack = start - from - item->bytes;
+                found = from;
             }
         }
         const size_t end = start + o->bytes;
         floor = end > floor ? end : floor;
     }
-    return found != SIZE_MAX ? found : floor;
+    return found != SIZE_MAX ? found : swi_place_up(floor, item->align);
 }
 
 static size_t attempt(work *w, bool best_fit, size_t give_up)
@@ -153,7 +155,13 @@ static size_t attempt(work *w, bool best_fit, size_t give_up)
     return height;
 }
 
-static void try_orders(work *w, sw_place_result *out)
+/* Behind the first attempt, which has a placement. */
+static bool stopped(const sw_place_opts *opts)
+{
+    return opts != NULL && opts->stop != NULL && opts->stop(opts->context);
+}
+
+static void try_orders(work *w, const sw_place_opts *opts, sw_place_result *out)
 {
     out->height = SIZE_MAX;
     out->n_orders = 0;
@@ -166,13 +174,16 @@ static void try_orders(work *w, sw_place_result *out)
                 out->height = height;
                 memcpy(w->best, w->offset, w->n * sizeof *w->best);
             }
+            if (stopped(opts))
+                return;
         }
     }
 }
 
 /* ---- solve ------------------------------------------------------------------------------- */
 
-sw_status sw_place_greedy(sw_place_item *items, size_t n, sw_place_result *out)
+sw_status sw_place_greedy(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                          sw_place_result *out)
 {
     *out = (sw_place_result){.method = "greedy", .end = SW_PLACE_OPTIMAL};
     if (n == 0)
@@ -191,7 +202,7 @@ sw_status sw_place_greedy(sw_place_item *items, size_t n, sw_place_result *out)
     w.temp = w.sorted + n;
     sw_status status = lower_bound(&w, &out->lower_bound);
     if (status == SW_OK) {
-        try_orders(&w, out);
+        try_orders(&w, opts, out);
         for (size_t i = 0; i < n; i++)
             items[i].offset = w.best[i];
         out->proved = out->lower_bound;

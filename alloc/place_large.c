@@ -19,7 +19,9 @@
  * thread; nothing here rounds differently from machine to machine. */
 #include "alloc/place_large.h"
 #include "alloc/mem.h"
-#include "alloc/size.h"
+#include "alloc/place_align.h"
+#include "alloc/place_pressure.h"
+#include "alloc/place_sweep.h"
 #include <string.h>
 
 enum { LEAF = 8, NONE = UINT32_MAX };
@@ -42,10 +44,11 @@ typedef struct {
 
 typedef struct {
     const sw_place_item *items;
-    uint32_t n, n_sections, n_leaves, n_pressure; /* the last two: powers of two */
+    uint32_t n, n_sections, n_leaves; /* the last: a power of two */
     /* per buffer */
     size_t *offset, *best;    /* of this run, of the best */
     double *key;              /* of which the rank is made */
+    size_t *spare;            /* the same memory: no ranks are made any more */
     uint32_t *lo, *hi;        /* sections */
     uint32_t *by_bytes;       /* smallest first: decides between equal keys */
     uint32_t *by_rank, *temp; /* lowest first; for sorting */
@@ -60,7 +63,7 @@ typedef struct {
     size_t *load;                /* sum of sizes */
     double *sum;                 /* of the weights of all sections before; one longer */
     float *weight, *best_weight; /* of this run, of the best */
-    size_t *pressure;            /* a tree: the larger child, and what was added to all below */
+    swi_pressure pressure;
     /* of this run */
     size_t limit;                /* give up at this pressure */
     uint32_t lost_from, lost_to; /* the niche where it did */
@@ -70,15 +73,22 @@ typedef struct {
     bool stopped;
 } work;
 
+/* Whether somebody wants it to end; once so, always so. */
+static bool asked_to_stop(work *w)
+{
+    if (!w->stopped && w->opts != NULL && w->opts->stop != NULL)
+        w->stopped = w->opts->stop(w->opts->context);
+    return w->stopped;
+}
+
 /* ---- sorting ----------------------------------------------------------------------------- */
 
 /* Sort `order`, stable, by key[order[i]] >= 0; the bits of such doubles are ordered as they
- * are.
- */
-static void sort_by_key(const work *w, uint32_t *order)
+ * are. When asked to stop, and `whole` is not set, it leaves any order. */
+static void sort_by_key(work *w, uint32_t *order, bool whole)
 {
     uint32_t *from = order, *to = w->temp;
-    for (int shift = 0; shift < 64; shift += 11) {
+    for (int shift = 0; shift < 64 && (whole || !asked_to_stop(w)); shift += 11) {
         uint32_t count[2049] = {0};
         for (uint32_t i = 0; i < w->n; i++) {
             uint64_t bits;
@@ -120,11 +130,11 @@ static void find_sections(work *w)
     for (uint32_t i = 0; i < w->n; i++)
         w->key[i] = w->items[i].lower;
     identity(w, starts);
-    sort_by_key(w, starts);
+    sort_by_key(w, starts, true);
     for (uint32_t i = 0; i < w->n; i++)
         w->key[i] = w->items[i].upper;
     identity(w, ends);
-    sort_by_key(w, ends);
+    sort_by_key(w, ends, true);
     uint32_t begun = 0, e = 0;
     bool ended = true;
     for (uint32_t i = 0; i < w->n; i++) {
@@ -179,7 +189,7 @@ static void order_points(work *w)
     for (uint32_t i = 0; i < w->n; i++)
         w->key[i] = (double)(spread(w->lo[i] >> drop) << 1 | spread((w->hi[i] - 1) >> drop));
     identity(w, w->by_rank);
-    sort_by_key(w, w->by_rank);
+    sort_by_key(w, w->by_rank, false);
     for (uint32_t k = 0; k < w->n; k++) {
         const uint32_t i = w->by_rank[k];
         w->points[k] = (point){w->lo[i], w->hi[i], 0};
@@ -265,67 +275,6 @@ static void ask(const work *w, uint32_t k, query *q)
             (q->at == NONE || p->hi > q->at))
             q->best = p->rank;
     }
-}
-
-/* ---- pressure ------------------------------------------------------------------------------
- */
-
-static size_t pressure_below(const work *w, uint32_t k)
-{
-    const size_t a = w->pressure[2 * k], b = w->pressure[2 * k + 1];
-    return a > b ? a : b;
-}
-
-static void fill_pressure(work *w)
-{
-    for (uint32_t s = 0; s < w->n_pressure; s++)
-        w->pressure[w->n_pressure + s] = s < w->n_sections ? w->load[s] : 0;
-    for (uint32_t k = w->n_pressure - 1; k > 0; k--)
-        w->pressure[k] = pressure_below(w, k);
-}
-
-/* Add to the sections [from, to); node k holds [first, first + width). */
-static void press(work *w, uint32_t k, uint32_t first, uint32_t width, uint32_t from,
-                  uint32_t to, size_t bytes)
-{
-    if (from <= first && first + width <= to) {
-        w->pressure[k] += bytes;
-        return;
-    }
-    const size_t all = w->pressure[k] - pressure_below(w, k);
-    const uint32_t half = width / 2;
-    if (from < first + half)
-        press(w, 2 * k, first, half, from, to, bytes);
-    if (to > first + half)
-        press(w, 2 * k + 1, first + half, half, from, to, bytes);
-    w->pressure[k] = all + pressure_below(w, k);
-}
-
-/* The leftmost section of the highest pressure in [from, to): *most is the highest so far, *at
- * where; `above` was added to all of node k. */
-static void most_pressed(const work *w, uint32_t k, uint32_t first, uint32_t width,
-                         uint32_t from, uint32_t to, size_t above, size_t *most, uint32_t *at)
-{
-    if (w->pressure[k] + above <= *most)
-        return;
-    if (from <= first && first + width <= to) { /* down to where the highest is */
-        *most = w->pressure[k] + above;
-        for (; width > 1; width /= 2) {
-            k *= 2;
-            if (w->pressure[k] < w->pressure[k + 1]) {
-                k++;
-                first += width / 2;
-            }
-        }
-        *at = first;
-        return;
-    }
-    const uint32_t half = width / 2;
-    above += w->pressure[k] - pressure_below(w, k);
-    if (from < first + half)
-        most_pressed(w, 2 * k, first, half, from, to, above, most, at);
-    if (to > first + half)
-        most_pressed(w, 2 * k + 1, first + half, half, from, to, above, most, at);
 }
 
 /* ---- niches --------------------------------------------------------------------------------
@@ -414,7 +363,8 @@ static void start_run(work *w)
     for (uint32_t r = 0; r < w->n; r++)
         w->points[w->place_of[w->by_rank[r]]].rank = r + 1;
     fill_tree(w);
-    fill_pressure(w);
+    swi_pressure_fill(&w->pressure, w->load, w->n_sections);
+    memset(w->offset, 0xff, w->n * sizeof *w->offset); /* none has one */
     w->floor[0] = 0;
     w->next[0] = w->n_sections;
     w->prev[0] = NONE;
@@ -429,8 +379,7 @@ static uint32_t choose(const work *w, uint32_t niche, choice first)
     if (q.to - q.from == 1)
         first = ANY; /* all do both */
     if (first == PRESSED) {
-        size_t most = 0;
-        most_pressed(w, 1, 0, w->n_pressure, q.from, q.to, 0, &most, &q.at);
+        q.at = swi_pressure_most(&w->pressure, q.from, q.to);
         ask(w, 1, &q);
     }
     if (first == CORNER) {
@@ -445,6 +394,15 @@ static uint32_t choose(const work *w, uint32_t niche, choice first)
     return q.best > 0 ? w->by_rank[q.best - 1] : NONE;
 }
 
+/* False when that is too much. */
+static bool lose_bytes(work *w, uint32_t from, uint32_t to, size_t bytes)
+{
+    swi_pressure_add(&w->pressure, from, to, bytes);
+    w->lost_from = from;
+    w->lost_to = to;
+    return w->pressure.node[1] < w->limit;
+}
+
 /* Nothing fits: the niche is lost up to its lower wall. False when that is too much. */
 static bool lose(work *w, uint32_t niche)
 {
@@ -452,18 +410,16 @@ static bool lose(work *w, uint32_t niche)
     size_t wall = left != NONE ? w->floor[left] : SIZE_MAX;
     if (right < w->n_sections && w->floor[right] < wall)
         wall = w->floor[right];
-    press(w, 1, 0, w->n_pressure, niche, right, wall - w->floor[niche]);
-    w->lost_from = niche;
-    w->lost_to = right;
-    if (w->pressure[1] >= w->limit)
+    if (!lose_bytes(w, niche, right, wall - w->floor[niche]))
         return false;
     raise_floor(w, niche, wall);
     return true;
 }
 
-static void put(work *w, uint32_t niche, uint32_t buffer)
+/* On the floor, or as near to it as the alignment lets it: what is between is lost. */
+static bool put(work *w, uint32_t niche, uint32_t buffer)
 {
-    const size_t floor = w->floor[niche];
+    const size_t floor = swi_place_up(w->floor[niche], w->items[buffer].align);
     const uint32_t lo = w->lo[buffer], hi = w->hi[buffer];
     w->offset[buffer] = floor;
     take_out(w, buffer);
@@ -471,20 +427,17 @@ static void put(work *w, uint32_t niche, uint32_t buffer)
         split_niche(w, niche, hi);
     if (lo > niche)
         split_niche(w, niche, lo);
+    const size_t lost = floor - w->floor[lo];
     raise_floor(w, lo, floor + w->items[buffer].bytes);
+    return lost == 0 || lose_bytes(w, lo, hi, lost);
 }
 
-/* Whether to end with the best so far; there must be one. */
+/* Whether to end with the best so far; effort counts behind the first run. */
 static bool enough(work *w)
 {
-    if (w->limit == SIZE_MAX || w->stopped)
-        return w->stopped;
-    if (w->nodes >= w->max_nodes)
+    if (w->limit != SIZE_MAX && w->nodes >= w->max_nodes)
         w->stopped = true;
-    if (w->nodes % 1024 == 0 && w->opts != NULL && w->opts->stop != NULL &&
-        w->opts->stop(w->opts->context))
-        w->stopped = true;
-    return w->stopped;
+    return w->nodes % 1024 == 0 ? asked_to_stop(w) : w->stopped;
 }
 
 /* True: all are placed under the limit. */
@@ -499,10 +452,10 @@ static bool run(work *w, choice first)
                 return false;
             continue;
         }
-        put(w, niche, buffer);
+        const bool low = put(w, niche, buffer);
         left--;
         w->nodes++;
-        if (enough(w))
+        if (!low || enough(w))
             return false;
     }
     return true;
@@ -549,7 +502,7 @@ static void rank(work *w, const style *how)
             life * (how->power == 2 ? life : 1) * (how->bytes ? (double)w->items[i].bytes : 1);
     }
     memcpy(w->by_rank, w->by_bytes, w->n * sizeof *w->by_rank);
-    sort_by_key(w, w->by_rank);
+    sort_by_key(w, w->by_rank, false);
 }
 
 /* More weight where the last run failed: by 1.3, squared each time that it is the same place.
@@ -568,9 +521,31 @@ static void learn(work *w, uint32_t last_from, uint32_t last_to, float *grow)
 
 static void keep(work *w)
 {
-    w->limit = w->pressure[1];
+    w->limit = w->pressure.node[1];
     memcpy(w->best, w->offset, w->n * sizeof *w->best);
     memcpy(w->best_weight, w->weight, w->n_sections * sizeof *w->weight);
+}
+
+/* What has no place yet goes on top of the rest, quickly. */
+static void finish(work *w, sw_place_result *out)
+{
+    const swi_sweep sweep = {.items = w->items,
+                             .lo = w->lo,
+                             .hi = w->hi,
+                             .n = w->n,
+                             .n_sections = w->n_sections,
+                             .first_birth = w->heap,
+                             .first_death = w->heap_at,
+                             .next_birth = w->by_rank,
+                             .next_death = w->by_bytes,
+                             .next_free = w->temp,
+                             .block = w->spare};
+    if (out->n_orders == 0) /* the run did not begin */
+        memset(w->offset, 0xff, w->n * sizeof *w->offset);
+    w->limit = swi_place_sweep(&sweep, w->offset);
+    memcpy(w->best, w->offset, w->n * sizeof *w->best);
+    out->method = out->n_orders > 0 ? "niches and a sweep" : "a sweep";
+    out->hurried = true;
 }
 
 /* The styles in turn, then the best of them again and again with learnt weights. */
@@ -580,7 +555,6 @@ static int try_all(work *w, size_t peak, size_t target)
     int n_runs = 0;
     uint32_t last_from = NONE, last_to = NONE;
     float grow = 1.3f;
-    w->limit = SIZE_MAX;
     do {
         const style *now = n_runs < N_STYLES ? &styles[n_runs] : &how;
         if (n_runs < N_STYLES)
@@ -588,6 +562,8 @@ static int try_all(work *w, size_t peak, size_t target)
         else if (n_runs == N_STYLES)
             memcpy(w->weight, w->best_weight, w->n_sections * sizeof *w->weight);
         rank(w, now);
+        if (w->stopped)
+            break;
         n_runs++;
         if (run(w, now->first)) {
             keep(w);
@@ -628,7 +604,8 @@ static size_t cut_buffers(work *w, char *base)
     w->n_leaves = power_of_two((w->n - 1) / LEAF + 1);
     w->offset = cut(base, &used, n, sizeof *w->offset);
     w->best = cut(base, &used, n, sizeof *w->best);
-    w->key = cut(base, &used, n, sizeof *w->key);
+    w->spare = cut(base, &used, n, sizeof *w->spare);
+    w->key = (double *)(void *)w->spare;
     w->lo = cut(base, &used, n, sizeof *w->lo);
     w->hi = cut(base, &used, n, sizeof *w->hi);
     w->by_bytes = cut(base, &used, n, sizeof *w->by_bytes);
@@ -644,7 +621,7 @@ static size_t cut_sections(work *w, char *base)
 {
     const size_t n = w->n_sections;
     size_t used = 0;
-    w->n_pressure = power_of_two(w->n_sections);
+    w->pressure.width = power_of_two(w->n_sections);
     w->floor = cut(base, &used, n, sizeof *w->floor);
     w->next = cut(base, &used, n, sizeof *w->next);
     w->prev = cut(base, &used, n, sizeof *w->prev);
@@ -654,7 +631,7 @@ static size_t cut_sections(work *w, char *base)
     w->sum = cut(base, &used, n + 1, sizeof *w->sum);
     w->weight = cut(base, &used, n, sizeof *w->weight);
     w->best_weight = cut(base, &used, n, sizeof *w->best_weight);
-    w->pressure = cut(base, &used, 2 * (size_t)w->n_pressure, sizeof *w->pressure);
+    w->pressure.node = cut(base, &used, 2 * (size_t)w->pressure.width, sizeof(size_t));
     return used;
 }
 
@@ -664,6 +641,15 @@ static uint64_t usual_effort(uint64_t n)
 {
     const uint64_t small = 20 * n, large = 3 * n, middle = 600000;
     return small < middle ? small : large > middle ? large : middle;
+}
+
+static void order_bytes(work *w)
+{
+    for (uint32_t i = 0; i < w->n; i++) {
+        w->key[i] = (double)w->items[i].bytes;
+        w->by_bytes[i] = w->n - 1 - i; /* of equal ones the first is the higher */
+    }
+    sort_by_key(w, w->by_bytes, false);
 }
 
 /* The buffers' block is there; take that of the sections, solve, and write the result. */
@@ -676,16 +662,14 @@ static sw_status solve(work *w, sw_place_item *items, size_t lower_bound, sw_pla
     cut_sections(w, block);
     const size_t peak = find_loads(w);
     order_points(w);
-    for (uint32_t i = 0; i < w->n; i++)
-        w->key[i] = (double)items[i].bytes;
-    for (uint32_t i = 0; i < w->n; i++) /* of equal ones the first is the higher */
-        w->by_bytes[i] = w->n - 1 - i;
-    sort_by_key(w, w->by_bytes);
-
+    order_bytes(w);
     const size_t bound = lower_bound > peak ? lower_bound : peak;
     const size_t capacity = w->opts != NULL ? w->opts->capacity : 0;
     sw_place_result result = {.lower_bound = peak, .proved = bound, .method = "niches"};
-    result.n_orders = try_all(w, peak, capacity > bound ? capacity : bound);
+    if (!asked_to_stop(w))
+        result.n_orders = try_all(w, peak, capacity > bound ? capacity : bound);
+    if (w->limit == SIZE_MAX)
+        finish(w, &result);
     result.height = w->limit;
     result.nodes = w->nodes;
     result.end = sw_place_ended(&result, capacity);
@@ -703,7 +687,7 @@ sw_status sw_place_large(sw_place_item *items, size_t n, size_t lower_bound,
         *out = (sw_place_result){.method = "niches", .end = SW_PLACE_OPTIMAL};
         return SW_OK;
     }
-    work w = {.items = items, .n = (uint32_t)n, .opts = opts};
+    work w = {.items = items, .n = (uint32_t)n, .limit = SIZE_MAX, .opts = opts};
     w.max_nodes = opts != NULL && opts->nodes > 0 ? opts->nodes : usual_effort(n);
     const size_t bytes = cut_buffers(&w, NULL);
     void *block;

@@ -7,8 +7,9 @@
 
 /* Place n items, which sw_place_solve has checked, low; `lower_bound` is a proved bound of the
  * height (0: the largest sum of sizes that live at one time, which is found here). Ends at the
- * bound, under opts->capacity, when opts->nodes placements were made, or when opts->stop says
- * so; but the first run is always finished, so that every item has an offset. opts may be NULL.
+ * bound, under opts->capacity, when opts->nodes placements were made (but the first run is
+ * always finished), or when opts->stop says so: what the first run has not placed then goes
+ * on top by a sweep, so that every item has an offset. opts may be NULL.
  *
  * out   height, lower_bound, proved, n_orders (runs), nodes (placements), method and
  * end. Equal input gives equal output, on every machine. SW_NOMEM when scratch could not be

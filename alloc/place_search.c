@@ -8,6 +8,9 @@
  * In each section the unplaced buffers are jobs of one machine that all end by the roof: who
  * starts too late to be the lowest lies above the least end of those who can be (tighten).
  *
+ * Bounds are multiples of their buffers' alignments. What is said of room counts sizes alone:
+ * with alignments it is weaker, and still true.
+ *
  * Branching is by corners. A niche is a run of sections with equal floor between higher walls;
  * at a wall lies a buffer that ends there, or nothing: then the floor rises to the next height
  * at which a buffer can rest on another. Where no wall is yet, the tightest section takes the
@@ -17,66 +20,17 @@
  * The corner with the fewest choices goes first, more so where all choices have failed before;
  * large and long buffers are tried first. Searches are cut short and begin again (Luby et al.
  * 1993) with another order and some noise; failures and hopeless states are remembered. */
-#include "alloc/place_search.h"
+#include "alloc/place_search_internal.h"
 #include "alloc/mem.h"
-#include "alloc/size.h"
-#include <stdlib.h>
-#include <string.h>
+#include "alloc/place_align.h"
 
-#define NONE UINT32_MAX
-#define TABLE_BITS 15
 #define RESTART 500u /* nodes of the shortest search */
 #define ORDERS 4u
 #define DEEPEST 4000 /* decisions above each other: the recursion's bound */
 
-typedef struct {
-    uint32_t buffer;
-    uint64_t old; /* its bound before, or PLACED */
-} undo;
-#define PLACED UINT64_MAX
-
-typedef struct {
-    uint32_t n, n_sections, n_list;
-    /* of each buffer, in units: */
-    uint64_t *bytes, *low, *offset; /* low: the bound while it is not placed */
-    uint64_t *name;                 /* random words for hashes */
-    uint32_t *first, *end;          /* sections [first, end) */
-    uint32_t *twin;                 /* the one before of the same sections and bytes; NONE */
-    uint32_t *lifetime;             /* class of equal sections */
-    bool *placed;
-    /* of each section: */
-    uint64_t *rest, *floor;   /* unplaced units; UINT64_MAX where nothing is left */
-    uint32_t *list, *list_at; /* buffers that cover it: list[list_at[s]] ... */
-    uint32_t *n_left, *failed, *queue;
-    bool *dirty;
-    uint32_t n_queue;
-    uint32_t *gathered; /* scratch of tighten */
-    uint32_t *choice;   /* a stack: of each decision its choices */
-    double *value;
-    size_t n_choice, cap_choice;
-    undo *trail;
-    size_t n_trail, cap_trail;
-    uint64_t *table; /* hashes of states that hold no placement */
-    uint64_t roof, unit;
-    uint64_t nodes, limit, noise;
-    uint32_t order, depth;
-    const sw_place_opts *opts;
-    bool cut; /* no more nodes: what is not found is not proved absent */
-    sw_status status;
-} search;
-
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 30;
-    x *= 0xbf58476d1ce4e5b9ull;
-    x ^= x >> 27;
-    x *= 0x94d049bb133111ebull;
-    return x ^ x >> 31;
-}
-
 /* ---- changes, and taking them back ------------------------------------------------------- */
 
-static void soil(search *s, uint32_t section)
+static void soil(swi_search *s, uint32_t section)
 {
     if (s->dirty[section])
         return;
@@ -84,7 +38,7 @@ static void soil(search *s, uint32_t section)
     s->queue[s->n_queue++] = section;
 }
 
-static void note(search *s, uint32_t i, uint64_t old)
+static void note(swi_search *s, uint32_t i, uint64_t old)
 {
     if (s->n_trail == s->cap_trail) {
         void *p = s->trail;
@@ -98,13 +52,14 @@ static void note(search *s, uint32_t i, uint64_t old)
         s->trail = p;
         s->cap_trail *= 2;
     }
-    s->trail[s->n_trail++] = (undo){i, old};
+    s->trail[s->n_trail++] = (swi_undo){i, old};
 }
 
-static void raise_bound(search *s, uint32_t i, uint64_t to)
+static void raise_bound(swi_search *s, uint32_t i, uint64_t to)
 {
     if (s->low[i] >= to)
         return;
+    to = swi_place_up(to, s->align[i]);
     note(s, i, s->low[i]);
     if (s->status != SW_OK)
         return;
@@ -113,9 +68,9 @@ static void raise_bound(search *s, uint32_t i, uint64_t to)
         soil(s, k);
 }
 
-static void place(search *s, uint32_t i)
+static void place(swi_search *s, uint32_t i)
 {
-    note(s, i, PLACED);
+    note(s, i, SWI_PLACED);
     if (s->status != SW_OK)
         return;
     s->placed[i] = true;
@@ -131,7 +86,7 @@ static void place(search *s, uint32_t i)
                 raise_bound(s, s->list[m], s->low[i] + s->bytes[i]);
 }
 
-static uint64_t least_bound(const search *s, uint32_t section)
+static uint64_t least_bound(const swi_search *s, uint32_t section)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t k = s->list_at[section]; k < s->list_at[section + 1]; k++)
@@ -140,19 +95,19 @@ static uint64_t least_bound(const search *s, uint32_t section)
     return least;
 }
 
-static void take_back(search *s, size_t mark)
+static void take_back(swi_search *s, size_t mark)
 {
     while (s->n_trail > mark) {
-        const undo *u = &s->trail[--s->n_trail];
+        const swi_undo *u = &s->trail[--s->n_trail];
         const uint32_t i = u->buffer;
         for (uint32_t k = s->first[i]; k < s->end[i]; k++) {
-            if (u->old == PLACED) {
+            if (u->old == SWI_PLACED) {
                 s->n_left[k]++;
                 s->rest[k] += s->bytes[i];
             }
             soil(s, k);
         }
-        if (u->old == PLACED)
+        if (u->old == SWI_PLACED)
             s->placed[i] = false;
         else
             s->low[i] = u->old;
@@ -169,7 +124,7 @@ static void take_back(search *s, size_t mark)
 /* The unplaced buffers of a section: the lowest is one whose bound leaves room for all others
  * above it. Where that is one alone, it is the lowest: the same is asked of the rest. False:
  * there is none. */
-static bool tighten(search *s, uint32_t section)
+static bool tighten(swi_search *s, uint32_t section)
 {
     uint32_t *g = s->gathered, n = 0;
     for (uint32_t k = s->list_at[section]; k < s->list_at[section + 1]; k++)
@@ -203,7 +158,7 @@ static bool tighten(search *s, uint32_t section)
     return true;
 }
 
-static bool propagate(search *s)
+static bool propagate(swi_search *s)
 {
     bool good = true;
     while (s->n_queue > 0) {
@@ -223,7 +178,7 @@ static bool propagate(search *s)
 /* Buffers of one lifetime that lie directly on each other do so with the larger one below: any
  * other order is as good. It must be the order in which choices are tried: where a search would
  * rather have the larger one below and is not let, it finds next to nothing. */
-static bool out_of_order(const search *s, uint32_t i)
+static bool out_of_order(const swi_search *s, uint32_t i)
 {
     const uint32_t section = s->first[i];
     for (uint32_t m = s->list_at[section]; m < s->list_at[section + 1]; m++) {
@@ -237,13 +192,13 @@ static bool out_of_order(const search *s, uint32_t i)
 }
 
 /* Who can lie on the floor of the section: of twins the first alone. `to` may be NULL. */
-static uint32_t choices_at(const search *s, uint32_t section, uint32_t *to)
+static uint32_t choices_at(const swi_search *s, uint32_t section, uint32_t *to)
 {
     uint32_t n = 0;
     for (uint32_t k = s->list_at[section]; k < s->list_at[section + 1]; k++) {
         const uint32_t i = s->list[k], t = s->twin[i];
         if (s->placed[i] || s->low[i] != s->floor[section] ||
-            (t != NONE && !s->placed[t] && s->low[t] == s->low[i]) || out_of_order(s, i))
+            (t != SWI_NONE && !s->placed[t] && s->low[t] == s->low[i]) || out_of_order(s, i))
             continue;
         if (to != NULL)
             to[n] = i;
@@ -252,15 +207,16 @@ static uint32_t choices_at(const search *s, uint32_t section, uint32_t *to)
     return n;
 }
 
-/* The least height above the floor at which i can rest on a buffer outside of the section. */
-static uint64_t rests_at(const search *s, uint32_t i, uint32_t section)
+/* The least height above the floor at which i can rest on a buffer outside of the section, or
+ * as near to it as it may. */
+static uint64_t rests_at(const swi_search *s, uint32_t i, uint32_t section)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t m = s->first[i]; m < s->end[i]; m++)
         for (uint32_t x = s->list_at[m]; x < s->list_at[m + 1]; x++) {
             const uint32_t j = s->list[x];
             const bool here = s->first[j] <= section && section < s->end[j];
-            const uint64_t end = s->low[j] + s->bytes[j];
+            const uint64_t end = swi_place_up(s->low[j] + s->bytes[j], s->align[i]);
             if (j != i && !here && !s->placed[j] && end > s->floor[section] && end < least)
                 least = end;
         }
@@ -268,7 +224,7 @@ static uint64_t rests_at(const search *s, uint32_t i, uint32_t section)
 }
 
 /* Where the floor rises to when nobody lies on it: 0 where it cannot, for want of room. */
-static uint64_t next_floor(const search *s, uint32_t section)
+static uint64_t next_floor(const swi_search *s, uint32_t section)
 {
     const uint64_t floor = s->floor[section], highest = s->roof - s->rest[section];
     if (floor >= highest)
@@ -287,25 +243,25 @@ static uint64_t next_floor(const search *s, uint32_t section)
 /* ---- corners ----------------------------------------------------------------------------- */
 
 typedef struct {
-    uint32_t section; /* NONE: nothing is left to decide */
+    uint32_t section; /* SWI_NONE: nothing is left to decide */
     double score;
 } corner;
 
-static void consider(const search *s, uint32_t section, corner *best)
+static void consider(const swi_search *s, uint32_t section, corner *best)
 {
     const double weight = 1.0 + (double)s->failed[section];
     const double waste = (double)(s->roof - s->floor[section] - s->rest[section]);
     uint32_t n = choices_at(s, section, NULL);
-    if (best->section != NONE && n >= 2 && (double)n / weight > best->score)
+    if (best->section != SWI_NONE && n >= 2 && (double)n / weight > best->score)
         return; /* one more choice makes it no better */
     n += next_floor(s, section) != 0;
     const double score =
         n < 2 ? (double)n - 2.0 : (double)n / weight + 1e-6 * waste / (double)s->roof;
-    if (best->section == NONE || score < best->score)
+    if (best->section == SWI_NONE || score < best->score)
         *best = (corner){section, score};
 }
 
-static uint32_t tightest(const search *s, uint32_t from, uint32_t to)
+static uint32_t tightest(const swi_search *s, uint32_t from, uint32_t to)
 {
     uint32_t best = from;
     for (uint32_t k = from + 1; k < to; k++)
@@ -315,9 +271,9 @@ static uint32_t tightest(const search *s, uint32_t from, uint32_t to)
     return best;
 }
 
-static corner pick_corner(const search *s, uint32_t from, uint32_t to)
+static corner pick_corner(const swi_search *s, uint32_t from, uint32_t to)
 {
-    corner best = {NONE, 0.0};
+    corner best = {SWI_NONE, 0.0};
     for (uint32_t l = from, r; l < to; l = r) {
         const uint64_t floor = s->floor[l];
         for (r = l + 1; r < to && s->floor[r] == floor;)
@@ -338,20 +294,20 @@ static corner pick_corner(const search *s, uint32_t from, uint32_t to)
 
 /* ---- search ------------------------------------------------------------------------------ */
 
-static uint64_t state_of(const search *s, uint32_t from, uint32_t to)
+static uint64_t state_of(const swi_search *s, uint32_t from, uint32_t to)
 {
     uint64_t hash = 0;
     for (uint32_t section = from; section < to; section++)
         for (uint32_t k = s->list_at[section]; k < s->list_at[section + 1]; k++) {
             const uint32_t i = s->list[k];
             if (!s->placed[i] && s->first[i] == section)
-                hash += mix(s->name[i] + 2 * s->low[i] + out_of_order(s, i));
+                hash += swi_mix(s->name[i] + 2 * s->low[i] + out_of_order(s, i));
         }
     return hash | 1;
 }
 
 /* The end of the piece that begins at `from`: no unplaced buffer crosses it. */
-static uint32_t piece_end(const search *s, uint32_t from, uint32_t to)
+static uint32_t piece_end(const swi_search *s, uint32_t from, uint32_t to)
 {
     uint32_t reach = from + 1;
     for (uint32_t k = from; k < reach && k < to; k++)
@@ -361,13 +317,13 @@ static uint32_t piece_end(const search *s, uint32_t from, uint32_t to)
     return reach < to ? reach : to;
 }
 
-static bool solve(search *s, uint32_t from, uint32_t to);
+static bool solve(swi_search *s, uint32_t from, uint32_t to);
 
 /* Smallest first: what is hopeless shows early. */
-static bool solve_pieces(search *s, uint32_t from, uint32_t to)
+static bool solve_pieces(swi_search *s, uint32_t from, uint32_t to)
 {
     for (;;) {
-        uint32_t best = NONE, best_end = 0, best_n = UINT32_MAX;
+        uint32_t best = SWI_NONE, best_end = 0, best_n = UINT32_MAX;
         for (uint32_t l = from, r; l < to; l = r) {
             uint32_t n = 0;
             r = piece_end(s, l, to);
@@ -379,7 +335,7 @@ static bool solve_pieces(search *s, uint32_t from, uint32_t to)
                 best_n = n;
             }
         }
-        if (best == NONE)
+        if (best == SWI_NONE)
             return true;
         if (!solve(s, best, best_end))
             return false;
@@ -387,19 +343,19 @@ static bool solve_pieces(search *s, uint32_t from, uint32_t to)
 }
 
 /* How early a buffer is tried: long and large ones first, later orders with noise. */
-static double value_of(search *s, uint32_t i)
+static double value_of(swi_search *s, uint32_t i)
 {
     const double span = (double)(s->end[i] - s->first[i]), bytes = (double)s->bytes[i];
     const double values[ORDERS] = {span * bytes, span * bytes * bytes, bytes,
                                    span * span * bytes};
     if (s->order < ORDERS)
         return values[s->order];
-    s->noise = mix(s->noise + 0x9e3779b97f4a7c15ull);
+    s->noise = swi_mix(s->noise + 0x9e3779b97f4a7c15ull);
     return values[s->order % ORDERS] * (0.7 + 0.6 * (double)(s->noise >> 11) * 0x1p-53);
 }
 
 /* The choices of a section on the stack, best first. */
-static uint32_t push_choices(search *s, uint32_t section)
+static uint32_t push_choices(swi_search *s, uint32_t section)
 {
     uint32_t *c = s->choice + s->n_choice;
     double *v = s->value + s->n_choice;
@@ -420,7 +376,8 @@ static uint32_t push_choices(search *s, uint32_t section)
 }
 
 /* One decision: the k-th choice, or behind the last nothing at all. False: it cannot be. */
-static bool decide(search *s, uint32_t section, const uint32_t *choices, uint32_t n, uint32_t k)
+static bool decide(swi_search *s, uint32_t section, const uint32_t *choices, uint32_t n,
+                   uint32_t k)
 {
     if (k < n) {
         place(s, choices[k]);
@@ -433,21 +390,21 @@ static bool decide(search *s, uint32_t section, const uint32_t *choices, uint32_
     return next != 0;
 }
 
-static void count_node(search *s)
+static void count_node(swi_search *s)
 {
     s->nodes++;
     if (s->nodes >= s->limit ||
-        (s->nodes % 256 == 0 && s->opts->stop != NULL && s->opts->stop(s->opts->context)))
+        (s->nodes % 16 == 0 && s->opts->stop != NULL && s->opts->stop(s->opts->context)))
         s->cut = true;
 }
 
-static bool solve(search *s, uint32_t from, uint32_t to)
+static bool solve(swi_search *s, uint32_t from, uint32_t to)
 {
     const uint32_t section = pick_corner(s, from, to).section;
-    if (section == NONE)
+    if (section == SWI_NONE)
         return true;
     const uint64_t state = state_of(s, from, to);
-    uint64_t *known = &s->table[state >> (64 - TABLE_BITS)];
+    uint64_t *known = &s->table[state >> (64 - SWI_TABLE_BITS)];
     if (*known == state)
         return false;
     if (s->depth == DEEPEST || s->n_choice + s->n > s->cap_choice) {
@@ -487,7 +444,7 @@ static uint64_t luby(uint64_t i)
     }
 }
 
-static void run(search *s, sw_search_result *out)
+static void run(swi_search *s, sw_search_result *out)
 {
     for (uint64_t r = 1; out->nodes < s->opts->nodes; r++) {
         s->order = (uint32_t)((r - 1) % (1u << 30));
@@ -502,6 +459,7 @@ static void run(search *s, sw_search_result *out)
         out->nodes += s->nodes;
         if (found || !s->cut) {
             out->end = found ? SW_SEARCH_FOUND : SW_SEARCH_PROVED_NONE;
+            out->proved = found ? 0 : (size_t)((s->roof + 1) * s->unit);
             return;
         }
         take_back(s, 0);
@@ -510,138 +468,12 @@ static void run(search *s, sw_search_result *out)
     }
 }
 
-/* ---- building ---------------------------------------------------------------------------- */
+/* ---- the call ---------------------------------------------------------------------------- */
 
-typedef struct {
-    uint32_t time, buffer, start;
-} event;
-
-/* Ends before starts. */
-static int by_time(const void *a, const void *b)
-{
-    const event *x = a, *y = b;
-    if (x->time != y->time)
-        return x->time < y->time ? -1 : 1;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
-}
-
-/* A section ends where a buffer ends and one has started since the last such place. */
-static void find_sections(search *s, const sw_place_item *items, event *events)
-{
-    bool started = false;
-    for (uint32_t i = 0; i < s->n; i++) {
-        events[2 * i] = (event){items[i].lower, i, 1};
-        events[2 * i + 1] = (event){items[i].upper, i, 0};
-    }
-    qsort(events, 2 * (size_t)s->n, sizeof *events, by_time);
-    s->n_sections = s->n_list = 0;
-    for (uint32_t k = 0; k < 2 * s->n; k++) {
-        const uint32_t i = events[k].buffer;
-        if (events[k].start != 0) {
-            s->first[i] = s->n_sections;
-            started = true;
-            continue;
-        }
-        s->n_sections += started;
-        started = false;
-        s->end[i] = s->n_sections;
-        s->n_list += s->end[i] - s->first[i];
-    }
-}
-
-static void find_twins(search *s)
-{
-    for (uint32_t i = 0; i < s->n; i++) {
-        s->twin[i] = NONE;
-        s->lifetime[i] = i;
-        for (uint32_t k = s->list_at[s->first[i]]; s->list[k] < i; k++) {
-            const uint32_t j = s->list[k];
-            if (s->first[j] != s->first[i] || s->end[j] != s->end[i])
-                continue;
-            s->lifetime[i] = s->lifetime[j];
-            if (s->bytes[j] == s->bytes[i])
-                s->twin[i] = j;
-        }
-    }
-}
-
-static void fill_lists(search *s)
-{
-    for (uint32_t i = 0; i < s->n; i++)
-        for (uint32_t k = s->first[i]; k < s->end[i]; k++)
-            s->list_at[k + 1]++;
-    for (uint32_t k = 0; k < s->n_sections; k++)
-        s->list_at[k + 1] += s->list_at[k];
-    for (uint32_t i = 0; i < s->n; i++)
-        for (uint32_t k = s->first[i]; k < s->end[i]; k++) {
-            s->list[s->list_at[k] + s->n_left[k]++] = i;
-            s->rest[k] += s->bytes[i];
-        }
-    find_twins(s);
-}
-
-/* Give out parts of one block; with base NULL only count them. Large alignments first. */
-static size_t lay_out(search *s, unsigned char *base)
-{
-    const size_t n = s->n, m = n + 1; /* each section ends with a buffer */
-    size_t at = 0;
-#define PART(field, count)                                                                     \
-    do {                                                                                       \
-        s->field = base != NULL ? (void *)(base + at) : NULL;                                  \
-        at += ((count) * sizeof *s->field + 15) / 16 * 16;                                     \
-    } while (0)
-    PART(bytes, n);
-    PART(low, n);
-    PART(offset, n);
-    PART(name, n);
-    PART(first, n);
-    PART(end, n);
-    PART(twin, n);
-    PART(lifetime, n);
-    PART(placed, n);
-    PART(gathered, n);
-    PART(rest, m);
-    PART(floor, m);
-    PART(list_at, m + 1);
-    PART(n_left, m);
-    PART(failed, m);
-    PART(queue, m);
-    PART(dirty, m);
-    PART(choice, s->cap_choice);
-    PART(value, s->cap_choice);
-    PART(table, (size_t)1 << TABLE_BITS);
-#undef PART
-    return at;
-}
-
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        const uint64_t t = a % b;
-        a = b;
-        b = t;
-    }
-    return a;
-}
-
-static void fill_buffers(search *s, const sw_place_item *items)
-{
-    for (uint32_t i = 0; i < s->n; i++)
-        s->unit = common_divisor(s->unit, items[i].bytes);
-    s->roof = s->opts->capacity / s->unit;
-    s->noise = mix(s->opts->seed + 1);
-    for (uint32_t i = 0; i < s->n; i++) {
-        s->bytes[i] = items[i].bytes / s->unit;
-        s->name[i] = mix(i + 1);
-    }
-}
-
-static sw_status search_in(search *s, sw_place_item *items, sw_search_result *out)
+static sw_status search_in(swi_search *s, sw_place_item *items, sw_search_result *out)
 {
     void *block;
-    fill_buffers(s, items);
+    swi_search_fill_buffers(s, items);
     const size_t bytes = (size_t)s->n_list * sizeof *s->list;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
     s->list = block;
@@ -649,7 +481,7 @@ static sw_status search_in(search *s, sw_place_item *items, sw_search_result *ou
     s->status = sw_heap_alloc(&block, SW_HEAP_PROGRAMS, s->cap_trail * sizeof *s->trail);
     if (s->status == SW_OK) {
         s->trail = block;
-        fill_lists(s);
+        swi_search_fill_lists(s);
         run(s, out);
         sw_heap_free(s->trail, SW_HEAP_PROGRAMS, s->cap_trail * sizeof *s->trail);
     }
@@ -662,22 +494,18 @@ static sw_status search_in(search *s, sw_place_item *items, sw_search_result *ou
 sw_status sw_place_search(sw_place_item *items, size_t n, const sw_place_opts *opts,
                           sw_search_result *out)
 {
-    *out = (sw_search_result){SW_SEARCH_GAVE_UP, 0};
+    *out = (sw_search_result){SW_SEARCH_GAVE_UP, 0, 0};
     if (n == 0 || n > SW_SEARCH_MOST || opts->capacity == 0)
         SW_FAIL(SW_INVALID, "placement search: %zu buffers, 1 to %d are possible", n,
                 SW_SEARCH_MOST);
-    search s = {.n = (uint32_t)n, .opts = opts, .cap_choice = 16 * n + 4096};
+    swi_search s = {.n = (uint32_t)n, .opts = opts, .cap_choice = 16 * n + 4096};
     void *block;
-    const size_t bytes = lay_out(&s, NULL), events = 2 * n * sizeof(event);
+    const size_t bytes = swi_search_lay_out(&s, NULL);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    (void)lay_out(&s, block);
-    void *sorted;
-    sw_status status = sw_heap_alloc(&sorted, SW_HEAP_PROGRAMS, events);
-    if (status == SW_OK) {
-        find_sections(&s, items, sorted);
-        sw_heap_free(sorted, SW_HEAP_PROGRAMS, events);
+    (void)swi_search_lay_out(&s, block);
+    sw_status status = swi_search_find_sections(&s, items);
+    if (status == SW_OK)
         status = search_in(&s, items, out);
-    }
     sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
     return status;
 }

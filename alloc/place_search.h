@@ -13,6 +13,8 @@ typedef enum { SW_SEARCH_FOUND, SW_SEARCH_PROVED_NONE, SW_SEARCH_GAVE_UP } sw_se
 typedef struct {
     sw_search_end end;
     uint64_t nodes; /* taken */
+    size_t proved;  /* with PROVED_NONE: no placement is lower than this, which is above the
+                       capacity */
 } sw_search_result;
 
 /* opts->capacity is the roof and opts->nodes the limit, both above 0; n at most SW_SEARCH_MOST.

@@ -1,4 +1,6 @@
-/* Host memory: one reserved address range, committed from the bottom up. */
+/* Host memory: one reserved address range, committed from the bottom up. A page in front of it
+ * and one behind are never given memory: an access past either end faults, and the system never
+ * makes one mapping of ours and a neighbour's, so what it counts for the mapping is ours. */
 #include "alloc/mem.h"
 #include "alloc/size.h"
 #include "alloc/store.h"
@@ -18,7 +20,8 @@ static sw_status host_commit(sw_store *store, size_t bytes)
 
 static void host_destroy(sw_store *store)
 {
-    sw_range_release(store->base, store->reserved_bytes);
+    const size_t page = store->granularity;
+    sw_range_release(store->base - page, store->reserved_bytes + 2 * page);
     sw_heap_free(store, SW_HEAP_RECORDS, sizeof *store);
 }
 
@@ -26,18 +29,20 @@ static const sw_store_ops host_ops = {"host", host_commit, host_destroy, NULL};
 
 sw_status sw_store_host_create(sw_store **out, size_t reserve_bytes)
 {
-    size_t bytes;
-    if (!sw_size_align(reserve_bytes > 0 ? reserve_bytes : 1, sw_page_bytes(), &bytes))
+    const size_t page = sw_page_bytes();
+    size_t bytes, guarded;
+    if (!sw_size_align(reserve_bytes > 0 ? reserve_bytes : 1, page, &bytes) ||
+        !sw_size_add(bytes, 2 * page, &guarded))
         SW_FAIL(SW_NOMEM, "host store: %zu bytes overflow", reserve_bytes);
     void *block, *base;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_store)));
-    const sw_status status = sw_range_reserve(&base, bytes);
+    const sw_status status = sw_range_reserve(&base, guarded);
     if (status != SW_OK) {
         sw_heap_free(block, SW_HEAP_RECORDS, sizeof(sw_store));
         return status;
     }
     *out = block;
-    **out = (sw_store){&host_ops, base, bytes, 0, sw_page_bytes()};
+    **out = (sw_store){&host_ops, (unsigned char *)base + page, bytes, 0, page};
     return SW_OK;
 }
 

@@ -1,5 +1,6 @@
 /* Files, threads, libraries, the clock. Messages are "path: reason". */
 #include "alloc/sys.h"
+#include "alloc/claims.h"
 #include "alloc/fault.h"
 #include "alloc/mem.h"
 #include <dlfcn.h>
@@ -199,6 +200,8 @@ sw_status sw_file_remove(const char *path)
 /* ---- threads ----------------------------------------------------------------------------- */
 
 struct sw_thread {
+    swi_claimant claim; /* of its stack; first: describe() goes back from it */
+    const char *name;
     pthread_t handle;
     void (*body)(void *arg);
     void *arg;
@@ -211,6 +214,23 @@ static void *enter(void *arg)
     return NULL;
 }
 
+/* The stack with the thread's own data at its end; asked for only when somebody wants to know.
+ */
+static bool describe(const swi_claimant *self, sw_claim *out)
+{
+    const sw_thread *thread = (const sw_thread *)(const void *)self;
+    pthread_attr_t attr;
+    void *base = NULL;
+    size_t bytes = 0;
+    if (pthread_getattr_np(thread->handle, &attr) != 0)
+        return false;
+    const int error = pthread_attr_getstack(&attr, &base, &bytes);
+    (void)pthread_attr_destroy(&attr);
+    *out = (sw_claim){
+        .kind = SW_CLAIM_STACK, .label = thread->name, .base = (uintptr_t)base, .bytes = bytes};
+    return error == 0;
+}
+
 sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, const char *name)
 {
     void *block;
@@ -218,6 +238,7 @@ sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, c
     sw_thread *thread = block;
     thread->body = body;
     thread->arg = arg;
+    thread->name = name;
     const int error = swi_fault_hit(SW_FAULT_THREAD)
                           ? EAGAIN
                           : pthread_create(&thread->handle, NULL, enter, thread);
@@ -226,6 +247,7 @@ sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, c
         SW_FAIL(SW_IO, "thread %s could not be started: %s", name, strerror(error));
     }
     (void)pthread_setname_np(thread->handle, name);
+    swi_claims_enter(&thread->claim, describe);
     *out = thread;
     return SW_OK;
 }
@@ -234,6 +256,7 @@ void sw_thread_join(sw_thread *thread)
 {
     if (thread == NULL)
         return;
+    swi_claims_leave(&thread->claim);
     (void)pthread_join(thread->handle, NULL);
     sw_heap_free(thread, SW_HEAP_RECORDS, sizeof *thread);
 }

@@ -38,6 +38,7 @@ SW_MUST_USE sw_status sw_file_rename(const char *from, const char *to);
 SW_MUST_USE sw_status sw_file_remove(const char *path);
 
 typedef struct sw_thread sw_thread;
+/* `name`, at most 15 bytes, is kept and must outlive the thread. */
 SW_MUST_USE sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg,
                                       const char *name);
 /* Waits for the end and frees the handle. NULL is fine. */

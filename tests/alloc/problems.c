@@ -5,7 +5,7 @@
 size_t problem_cut(sw_dice *dice, sw_place_item *items, size_t n, uint32_t time, size_t units)
 {
     size_t count = 1;
-    items[0] = (sw_place_item){0, time, units, 0};
+    items[0] = (sw_place_item){0, time, units, 0, 0};
     for (size_t tries = 0; count < n && tries < 20 * n; tries++) {
         sw_place_item *p = &items[sw_dice_below(dice, count)];
         const bool along = sw_dice_below(dice, 2) == 0; /* two buffers of one lifetime */
@@ -43,7 +43,7 @@ size_t problem_read(sw_place_item *items, size_t most, const char *path)
         const char *rest = strchr(line, ',');
         more = rest != NULL && sscanf(rest, ",%lu,%lu,%lu", &lower, &upper, &bytes) == 3;
         if (more)
-            items[n++] = (sw_place_item){(uint32_t)lower, (uint32_t)upper, bytes, 0};
+            items[n++] = (sw_place_item){(uint32_t)lower, (uint32_t)upper, bytes, 0, 0};
     }
     fclose(file);
     return n;

@@ -31,7 +31,7 @@ static size_t plain_lower_bound(size_t n)
 static sw_place_result solved(size_t n, const char *name)
 {
     sw_place_result result = {0};
-    const sw_status status = sw_place_greedy(items, n, &result);
+    const sw_status status = sw_place_greedy(items, n, NULL, &result);
     SW_CHECK(status == SW_OK, "%s: %s", name, sw_last_error());
     if (status != SW_OK)
         return result;
@@ -111,7 +111,7 @@ static void equal_input_gives_equal_output(void)
     const sw_place_result first = solved(200, "first");
     sw_place_result second;
     memset(items, 0xff, sizeof *items * 300); /* nothing of the first call may matter */
-    CU_ASSERT_EQUAL(sw_place_greedy(again, 200, &second), SW_OK);
+    CU_ASSERT_EQUAL(sw_place_greedy(again, 200, NULL, &second), SW_OK);
     CU_ASSERT_EQUAL(first.height, second.height);
     CU_ASSERT_EQUAL(first.n_orders, second.n_orders);
     CU_ASSERT_EQUAL(sw_place_check(again, 200, first.height), SW_OK);
@@ -120,16 +120,16 @@ static void equal_input_gives_equal_output(void)
 static void simple_shapes_reach_the_bound(void)
 {
     sw_place_result result = {.height = 5};
-    CU_ASSERT_EQUAL(sw_place_greedy(NULL, 0, &result), SW_OK);
+    CU_ASSERT_EQUAL(sw_place_greedy(NULL, 0, NULL, &result), SW_OK);
     CU_ASSERT_EQUAL(result.height + result.lower_bound, 0);
     for (uint32_t i = 0; i < 50; i++) /* one after the other */
-        items[i] = (sw_place_item){i, i + 1, 64 * (i + 1), 0};
+        items[i] = (sw_place_item){i, i + 1, 64 * (i + 1), 0, 0};
     CU_ASSERT_EQUAL(solved(50, "chain").height, 64 * 50);
     for (uint32_t i = 0; i < 50; i++) /* all together */
-        items[i] = (sw_place_item){0, UINT32_MAX, 64 * (i + 1), 0};
+        items[i] = (sw_place_item){0, UINT32_MAX, 64 * (i + 1), 0, 0};
     CU_ASSERT_EQUAL(solved(50, "stack").height, 64 * 50 * 51 / 2);
     for (uint32_t i = 0; i < 50; i++) /* forward and backward of a net: nested lifetimes */
-        items[i] = (sw_place_item){i, 100 - i, 64 * (1 + i % 7), 0};
+        items[i] = (sw_place_item){i, 100 - i, 64 * (1 + i % 7), 0, 0};
     const sw_place_result nested = solved(50, "nested");
     CU_ASSERT_EQUAL(nested.height, nested.lower_bound);
 }
@@ -138,13 +138,13 @@ static void bad_items_are_named(void)
 {
     const sw_place_opts plan = {0};
     sw_place_result result;
-    items[0] = (sw_place_item){0, 1, 64, 0};
-    items[1] = (sw_place_item){3, 3, 64, 0};
+    items[0] = (sw_place_item){0, 1, 64, 0, 0};
+    items[1] = (sw_place_item){3, 3, 64, 0, 0};
     CU_ASSERT_EQUAL(sw_place_solve(items, 2, &plan, &result), SW_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "buffer 1"));
-    items[1] = (sw_place_item){5, 4, 64, 0};
+    items[1] = (sw_place_item){5, 4, 64, 0, 0};
     CU_ASSERT_EQUAL(sw_place_solve(items, 2, &plan, &result), SW_INVALID);
-    items[1] = (sw_place_item){3, 4, 0, 0};
+    items[1] = (sw_place_item){3, 4, 0, 0, 0};
     CU_ASSERT_EQUAL(sw_place_solve(items, 2, &plan, &result), SW_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "buffer 1"));
     items[0].bytes = items[1].bytes = SIZE_MAX / 2 + 1;
@@ -174,12 +174,12 @@ static void the_checker_finds_planted_faults(void)
         planted++;
     }
     CU_ASSERT(planted > 50);
-    items[0] = (sw_place_item){0, 2, 64, SIZE_MAX - 10}; /* an end that wraps around */
-    items[1] = (sw_place_item){0, 2, 64, 0};
+    items[0] = (sw_place_item){0, 2, 64, SIZE_MAX - 10, 0}; /* an end that wraps around */
+    items[1] = (sw_place_item){0, 2, 64, 0, 0};
     CU_ASSERT_EQUAL(sw_place_check(items, 2, SIZE_MAX), SW_INVALID);
-    items[0] = (sw_place_item){0, 2, 64, 0};
+    items[0] = (sw_place_item){0, 2, 64, 0, 0};
     items[1] =
-        (sw_place_item){2, 4, 64, 32}; /* half-open: the one ends where the other begins */
+        (sw_place_item){2, 4, 64, 32, 0}; /* half-open: the one ends where the other begins */
     CU_ASSERT_EQUAL(sw_place_check(items, 2, 96), SW_OK);
     items[1].lower = 1;
     CU_ASSERT_EQUAL(sw_place_check(items, 2, 96), SW_INVALID);
@@ -192,7 +192,7 @@ static sw_status solve_some(void *unused)
     sw_dice dice = {5};
     sw_place_result result;
     random_items(&dice, 30, 20, 20);
-    return sw_place_greedy(items, 30, &result);
+    return sw_place_greedy(items, 30, NULL, &result);
 }
 
 static void its_scratch_can_fail(void)

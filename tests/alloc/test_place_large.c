@@ -152,18 +152,18 @@ static void training_items(sw_dice *dice, size_t n)
         const uint32_t f = 4 * layer, b = end - f - 4;
         const size_t act = SW_ALIGN * (1 + sw_dice_below(dice, 4096));
         const size_t weights = SW_ALIGN * (1 + sw_dice_below(dice, 1024));
-        out[0] = (sw_place_item){f, b + 3, act, 0}; /* saved */
-        out[1] = (sw_place_item){f, b + 1, SW_ALIGN + act / 4 / SW_ALIGN * SW_ALIGN, 0};
+        out[0] = (sw_place_item){f, b + 3, act, 0, 0}; /* saved */
+        out[1] = (sw_place_item){f, b + 1, SW_ALIGN + act / 4 / SW_ALIGN * SW_ALIGN, 0, 0};
         if (sw_dice_below(dice, 3) == 0) /* used again by a later layer only */
             out[1].upper = f + 1 + (uint32_t)sw_dice_below(dice, b - f);
-        out[2] = (sw_place_item){f + 1, f + 3, act, 0}; /* temporaries */
-        out[3] = (sw_place_item){f + 2, f + 5, 2 * act, 0};
-        out[4] = (sw_place_item){f, f + 2, SW_ALIGN * (1 + sw_dice_below(dice, 8192)), 0};
-        out[5] = (sw_place_item){b, b + 3, act, 0}; /* gradients */
-        out[6] = (sw_place_item){b + 1, b + 4, act, 0};
-        out[7] = (sw_place_item){b, b + 2, SW_ALIGN * (1 + sw_dice_below(dice, 8192)), 0};
-        out[8] = (sw_place_item){b, end, weights, 0};
-        out[9] = (sw_place_item){0, end, 3 * weights, 0};
+        out[2] = (sw_place_item){f + 1, f + 3, act, 0, 0}; /* temporaries */
+        out[3] = (sw_place_item){f + 2, f + 5, 2 * act, 0, 0};
+        out[4] = (sw_place_item){f, f + 2, SW_ALIGN * (1 + sw_dice_below(dice, 8192)), 0, 0};
+        out[5] = (sw_place_item){b, b + 3, act, 0, 0}; /* gradients */
+        out[6] = (sw_place_item){b + 1, b + 4, act, 0, 0};
+        out[7] = (sw_place_item){b, b + 2, SW_ALIGN * (1 + sw_dice_below(dice, 8192)), 0, 0};
+        out[8] = (sw_place_item){b, end, weights, 0, 0};
+        out[9] = (sw_place_item){0, end, 3 * weights, 0, 0};
     }
 }
 
@@ -171,7 +171,7 @@ static void training_items(sw_dice *dice, size_t n)
  */
 static void cut_rectangle(sw_dice *dice, size_t n, uint32_t time, size_t units)
 {
-    items[0] = (sw_place_item){0, time, units, 0};
+    items[0] = (sw_place_item){0, time, units, 0, 0};
     for (size_t count = 1; count < n;) {
         sw_place_item *piece = &items[sw_dice_below(dice, count)], *rest = &items[count];
         if (sw_dice_below(dice, 2) == 0 && piece->bytes > 1) {
@@ -271,16 +271,16 @@ static void simple_shapes(void)
     CU_ASSERT_EQUAL(sw_place_large(NULL, 0, 0, NULL, &result), SW_OK);
     CU_ASSERT_EQUAL(result.height, 0);
     for (uint32_t i = 0; i < 50; i++) /* one after the other, far apart */
-        items[i] = (sw_place_item){i * 80000000, i * 80000000 + 1, 64 * (i + 1), 0};
+        items[i] = (sw_place_item){i * 80000000, i * 80000000 + 1, 64 * (i + 1), 0, 0};
     CU_ASSERT_EQUAL(solved(50, "chain").height, 64 * 50);
     for (uint32_t i = 0; i < 50; i++) /* all together */
-        items[i] = (sw_place_item){0, UINT32_MAX, 64 * (i + 1), 0};
+        items[i] = (sw_place_item){0, UINT32_MAX, 64 * (i + 1), 0, 0};
     CU_ASSERT_EQUAL(solved(50, "stack").height, 64 * 50 * 51 / 2);
     for (uint32_t i = 0; i < 50000; i++) /* forward and backward of a net: nested lifetimes */
-        items[i] = (sw_place_item){i, 100000 - i, 64 * (1 + i % 7), 0};
+        items[i] = (sw_place_item){i, 100000 - i, 64 * (1 + i % 7), 0, 0};
     CU_ASSERT_EQUAL(solved(50000, "nested").end, SW_PLACE_OPTIMAL);
     for (uint32_t i = 0; i < 50000; i++) /* equal and staggered: two at a time */
-        items[i] = (sw_place_item){i, i + 2, 64, 0};
+        items[i] = (sw_place_item){i, i + 2, 64, 0, 0};
     CU_ASSERT_EQUAL(solved(50000, "staggered").height, 128);
 }
 
@@ -341,7 +341,7 @@ static void memory_per_buffer(void)
     sw_heap_stats before, after;
     sw_place_result result;
     for (uint32_t i = 0; i < n; i++)
-        items[i] = (sw_place_item){i, i + 1, 64, 0};
+        items[i] = (sw_place_item){i, i + 1, 64, 0, 0};
     sw_heap_read(SW_HEAP_PROGRAMS, &before);
     CU_ASSERT_EQUAL(sw_place_large(items, n, 0, NULL, &result), SW_OK);
     sw_heap_read(SW_HEAP_PROGRAMS, &after);
@@ -369,6 +369,45 @@ static void twice_is_the_same(void)
 static bool count_and_stop(void *context)
 {
     return ++*(int *)context >= 3;
+}
+
+typedef struct {
+    int asked, most;
+} patience;
+
+static bool lose_patience(void *context)
+{
+    patience *p = context;
+    return ++p->asked >= p->most;
+}
+
+/* Whenever it has to end, there is a whole placement, and it says when it had to hurry. */
+static void any_moment_leaves_a_placement(void)
+{
+    sw_dice dice = {28};
+    bool hurried = true;
+    size_t first = 0, last = 0;
+    int moments = 0;
+    for (int most = 1; hurried || most < 400; most = most + 1 + most / 8, moments++) {
+        patience p = {0, most};
+        const sw_place_opts opts = {.stop = lose_patience, .context = &p};
+        dice.state = 28;
+        random_items(&dice, 60000, 60000, 100);
+        for (size_t i = 0; i < 60000; i++)
+            items[i].align = i % 3 == 0 ? 3 * (i % 50) : 0;
+        const sw_place_result r = solved_under(60000, &opts, "hurried");
+        size_t unaligned = 0;
+        for (size_t i = 0; i < 60000; i++)
+            unaligned += items[i].align > 1 && items[i].offset % items[i].align != 0;
+        CU_ASSERT_EQUAL(unaligned, 0);
+        CU_ASSERT(p.asked == most || r.end == SW_PLACE_OPTIMAL || !r.hurried);
+        CU_ASSERT_EQUAL(r.hurried, r.nodes < 60000);
+        first = most == 1 ? r.height : first;
+        last = r.height;
+        hurried = r.hurried;
+    }
+    CU_ASSERT(moments > 5 && last < first);
+    sw_note("%d moments to end at: heights %zu to %zu", moments, first, last);
 }
 
 static void ends_early(void)
@@ -467,6 +506,7 @@ static const sw_test tests[] = {
     {"a million buffers come near the bound", a_million, .full = true},
     {"equal input gives equal output", twice_is_the_same},
     {"limits end it early with a placement", ends_early},
+    {"any moment to end leaves a placement", any_moment_leaves_a_placement},
     {"its two blocks of memory can fail", memory_can_fail},
     {"a published trace reaches the bound", a_small_trace},
     {"a published training step reaches the bound", resnet50},
