@@ -55,6 +55,20 @@ static sw_conv geometry(const sw_type *image, const sw_shape *w, const swi_conv_
                      .plain = image->layout == SW_PLAIN};
 }
 
+/* Each place of y (or dy) with each weight of its channel: taps outside the image count. */
+static uint64_t taps(const sw_type *y, const sw_shape *w)
+{
+    const uint64_t each = swi_count_mul(
+        (uint64_t)w->dim[1], swi_count_mul((uint64_t)w->dim[2], (uint64_t)w->dim[3]));
+    return swi_count_each(y, swi_count_mul(2, each));
+}
+
+static uint64_t forward_operations(const sw_kernel_info *info)
+{
+    return swi_count_add(taps(&info->out[0], &info->in[1].shape),
+                         info->n_in > 2 ? swi_count_each(&info->out[0], 1) : 0);
+}
+
 static sw_status forward(const sw_launch *l)
 {
     const sw_conv s = geometry(&l->in[0].type, &l->in[1].type.shape, l->attrs);
@@ -70,6 +84,11 @@ static size_t dx_bytes(const sw_kernel_info *info)
     return sw_dense(info->isa)->conv_dx_bytes(&s);
 }
 
+static uint64_t dx_operations(const sw_kernel_info *info)
+{
+    return taps(&info->in[1], &info->in[0].shape);
+}
+
 static sw_status dx_kernel(const sw_launch *l)
 {
     const sw_conv s = geometry(&l->out[0].type, &l->in[0].type.shape, l->attrs);
@@ -83,6 +102,12 @@ static size_t dw_bytes(const sw_kernel_info *info)
 {
     const sw_conv s = geometry(&info->in[0], &info->out[0].shape, info->attrs);
     return sw_dense(info->isa)->conv_dw_bytes(&s);
+}
+
+static uint64_t dw_operations(const sw_kernel_info *info)
+{
+    return swi_count_add(taps(&info->in[1], &info->out[0].shape),
+                         info->n_out > 1 ? swi_count_each(&info->in[1], 1) : 0);
 }
 
 static sw_status dw_kernel(const sw_launch *l)
@@ -115,6 +140,11 @@ static sw_status db_kernel(const sw_launch *l)
         swi_out(l, 0)[c] = swi_adds(l, 0) ? swi_out(l, 0)[c] + sum : sum;
     }
     return SW_OK;
+}
+
+static uint64_t db_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[0], 1);
 }
 
 /* The tap of x under (oy, ox) and (ky, kx), 0 outside. */
@@ -153,24 +183,28 @@ static const sw_grad_desc grads[] = {
      .n_operands = 2,
      .operands = {SW_IN(1), SW_DOUT(0)},
      .scratch_bytes = dx_bytes,
-     .kernel = dx_kernel},
+     .kernel = dx_kernel,
+     .operations = dx_operations},
     {.n_makes = 2,
      .makes = {1, 2},
      .n_operands = 2,
      .operands = {SW_IN(0), SW_DOUT(0)},
      .scratch_bytes = dw_bytes,
-     .kernel = dw_kernel},
+     .kernel = dw_kernel,
+     .operations = dw_operations},
     {.n_makes = 1,
      .makes = {1},
      .n_operands = 2,
      .operands = {SW_IN(0), SW_DOUT(0)},
      .scratch_bytes = dw_bytes,
-     .kernel = dw_kernel},
+     .kernel = dw_kernel,
+     .operations = dw_operations},
     {.n_makes = 1,
      .makes = {2},
      .n_operands = 1,
      .operands = {SW_DOUT(0)},
-     .kernel = db_kernel},
+     .kernel = db_kernel,
+     .operations = db_operations},
 };
 
 static const swi_conv_attrs attrs[] = {{1, 0}, {1, 1}, {2, 0}, {2, 1}, {1, 2}};
@@ -223,7 +257,8 @@ const sw_op_desc sw_op_conv2d = {.size = sizeof(sw_op_desc),
                                  .n_grads = SWI_COUNT(grads),
                                  .reference = reference,
                                  .cases = cases,
-                                 .n_cases = SWI_COUNT(cases)};
+                                 .n_cases = SWI_COUNT(cases),
+                                 .operations = forward_operations};
 
 sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, int stride,
                       int pad)

@@ -21,6 +21,20 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
+/* (rows, cols) times `depth` multiply-adds. */
+static uint64_t product(int64_t rows, int64_t cols, int64_t depth)
+{
+    return swi_count_mul(swi_count_mul((uint64_t)rows, (uint64_t)cols),
+                         swi_count_mul(2, (uint64_t)depth));
+}
+
+static uint64_t forward_operations(const sw_kernel_info *info)
+{
+    const sw_shape *x = &info->in[0].shape, *w = &info->in[1].shape;
+    return swi_count_add(product(x->dim[0], w->dim[0], x->dim[1]),
+                         info->n_in > 2 ? swi_count_each(&info->out[0], 1) : 0);
+}
+
 static size_t forward_bytes(const sw_kernel_info *info)
 {
     const sw_shape *x = &info->in[0].shape, *w = &info->in[1].shape;
@@ -53,6 +67,12 @@ static size_t dx_bytes(const sw_kernel_info *info)
     return sw_dense(info->isa)->gemm_bytes(dy->dim[0], w->dim[1], w->dim[0]);
 }
 
+static uint64_t dx_operations(const sw_kernel_info *info)
+{
+    const sw_shape *w = &info->in[0].shape, *dy = &info->in[1].shape;
+    return product(dy->dim[0], w->dim[1], w->dim[0]);
+}
+
 static sw_status dx_kernel(const sw_launch *l)
 {
     const sw_shape *w = &l->in[0].type.shape, *dy = &l->in[1].type.shape;
@@ -76,6 +96,12 @@ static size_t dw_bytes(const sw_kernel_info *info)
 {
     const sw_shape *x = &info->in[0].shape, *dy = &info->in[1].shape;
     return sw_dense(info->isa)->gemm_bytes(dy->dim[1], x->dim[1], x->dim[0]);
+}
+
+static uint64_t dw_operations(const sw_kernel_info *info)
+{
+    const sw_shape *x = &info->in[0].shape, *dy = &info->in[1].shape;
+    return product(dy->dim[1], x->dim[1], x->dim[0]);
 }
 
 static sw_status dw_kernel(const sw_launch *l)
@@ -111,6 +137,11 @@ static sw_status db_kernel(const sw_launch *l)
     return SW_OK;
 }
 
+static uint64_t db_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[0], 1);
+}
+
 static sw_status reference(const sw_reference *r)
 {
     const int64_t m = r->in_type[0].shape.dim[0], k = r->in_type[0].shape.dim[1];
@@ -131,18 +162,21 @@ static const sw_grad_desc grads[] = {
      .n_operands = 2,
      .operands = {SW_IN(1), SW_DOUT(0)},
      .scratch_bytes = dx_bytes,
-     .kernel = dx_kernel},
+     .kernel = dx_kernel,
+     .operations = dx_operations},
     {.n_makes = 1,
      .makes = {1},
      .n_operands = 2,
      .operands = {SW_IN(0), SW_DOUT(0)},
      .scratch_bytes = dw_bytes,
-     .kernel = dw_kernel},
+     .kernel = dw_kernel,
+     .operations = dw_operations},
     {.n_makes = 1,
      .makes = {2},
      .n_operands = 1,
      .operands = {SW_DOUT(0)},
-     .kernel = db_kernel},
+     .kernel = db_kernel,
+     .operations = db_operations},
 };
 
 static const sw_op_case cases[] = {
@@ -163,7 +197,8 @@ const sw_op_desc sw_op_linear = {.size = sizeof(sw_op_desc),
                                  .n_grads = SWI_COUNT(grads),
                                  .reference = reference,
                                  .cases = cases,
-                                 .n_cases = SWI_COUNT(cases)};
+                                 .n_cases = SWI_COUNT(cases),
+                                 .operations = forward_operations};
 
 sw_value sw_linear_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias)
 {

@@ -91,6 +91,20 @@ static sw_status ce_dx(const sw_launch *l)
     return SW_OK;
 }
 
+/* Maximum, difference, exponential and sum of each element; the logarithm of each row, added to
+ * its maximum, less the label's logit, summed; the mean. */
+static uint64_t ce_operations(const sw_kernel_info *info)
+{
+    return swi_count_add(swi_count_each(&info->in[0], SWI_EXP + 3),
+                         swi_count_add(swi_count_each(&info->in[1], SWI_LOG + 3), 1));
+}
+
+/* (exp(x - lse) - [label]) * factor */
+static uint64_t ce_dx_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], SWI_EXP + 4);
+}
+
 static sw_status ce_reference(const sw_reference *r)
 {
     const int64_t rows = r->in_type[0].shape.dim[0], cols = r->in_type[0].shape.dim[1];
@@ -114,7 +128,8 @@ static const sw_grad_desc ce_grads[] = {
      .n_operands = 4,
      .operands = {SW_IN(0), SW_IN(1), SW_OUT(1), SW_DOUT(0)},
      .inplace = 1,
-     .kernel = ce_dx}};
+     .kernel = ce_dx,
+     .operations = ce_dx_operations}};
 static const sw_op_case ce_cases[] = {
     {.name = "bytes",
      .n_in = 2,
@@ -141,6 +156,7 @@ const sw_op_desc sw_op_softmax_ce = {.size = sizeof(sw_op_desc),
                                      .reference = ce_reference,
                                      .cases = ce_cases,
                                      .n_cases = SWI_COUNT(ce_cases),
+                                     .operations = ce_operations,
                                      .phase = SW_LOSS,
                                      .has_phase = 1};
 
@@ -175,6 +191,12 @@ static sw_status accuracy_forward(const sw_launch *l)
     return SW_OK;
 }
 
+/* A comparison of each element, the last one with the label; the share. */
+static uint64_t accuracy_operations(const sw_kernel_info *info)
+{
+    return swi_count_add(swi_count_each(&info->in[0], 1), 1);
+}
+
 static sw_status accuracy_reference(const sw_reference *r)
 {
     const int64_t rows = r->in_type[0].shape.dim[0], cols = r->in_type[0].shape.dim[1];
@@ -207,6 +229,7 @@ const sw_op_desc sw_op_accuracy = {.size = sizeof(sw_op_desc),
                                    .reference = accuracy_reference,
                                    .cases = accuracy_cases,
                                    .n_cases = SWI_COUNT(accuracy_cases),
+                                   .operations = accuracy_operations,
                                    .phase = SW_LOSS,
                                    .has_phase = 1};
 
@@ -269,6 +292,16 @@ static sw_status mse_dt(const sw_launch *l)
     return mse_grad(l, true);
 }
 
+static uint64_t mse_operations(const sw_kernel_info *info)
+{
+    return swi_count_add(swi_count_each(&info->in[0], 3), 1);
+}
+
+static uint64_t difference_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], 2);
+}
+
 static sw_status mse_reference(const sw_reference *r)
 {
     const int64_t n = swi_elements(&r->in_type[0].shape);
@@ -288,13 +321,15 @@ static const sw_grad_desc mse_grads[] = {{.n_makes = 1,
                                           .n_operands = 3,
                                           .operands = PAIR,
                                           .inplace = 3,
-                                          .kernel = mse_dx},
+                                          .kernel = mse_dx,
+                                          .operations = difference_operations},
                                          {.n_makes = 1,
                                           .makes = {1},
                                           .n_operands = 3,
                                           .operands = PAIR,
                                           .inplace = 3,
-                                          .kernel = mse_dt}};
+                                          .kernel = mse_dt,
+                                          .operations = difference_operations}};
 static const sw_op_case mse_cases[] = {
     {.name = "matrix", .n_in = 2, .in = {SWI_F32(6, 5), SWI_F32(6, 5)}}};
 
@@ -309,6 +344,7 @@ const sw_op_desc sw_op_mse = {.size = sizeof(sw_op_desc),
                               .reference = mse_reference,
                               .cases = mse_cases,
                               .n_cases = SWI_COUNT(mse_cases),
+                              .operations = mse_operations,
                               .phase = SW_LOSS,
                               .has_phase = 1};
 
@@ -346,6 +382,19 @@ static sw_status bce_dx(const sw_launch *l)
     return SW_OK;
 }
 
+/* -|x|, its exponential e and log(1 + e); max(x, 0), x t, two sums of these, and one more into
+ * the mean. */
+static uint64_t bce_operations(const sw_kernel_info *info)
+{
+    return swi_count_add(swi_count_each(&info->in[0], 2 + SWI_EXP + SWI_LOG1P + 5), 1);
+}
+
+/* (sigmoid(x) - t) * factor */
+static uint64_t bce_dx_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], SWI_SIGMOID + 2);
+}
+
 static double bce_double(double x, double t)
 {
     return (x > 0 ? x : 0) - x * t + log1p(exp(-fabs(x)));
@@ -366,7 +415,8 @@ static const sw_grad_desc bce_grads[] = {{.n_makes = 1,
                                           .n_operands = 2,
                                           .operands = {SW_IN(0), SW_DOUT(0)},
                                           .inplace = 1,
-                                          .kernel = bce_dx}};
+                                          .kernel = bce_dx,
+                                          .operations = bce_dx_operations}};
 static const swi_number_attrs bce_attrs[] = {{1.0f}, {0.3f}};
 static const sw_op_case bce_cases[] = {
     {.name = "ones", .n_in = 1, .in = {SWI_F32(7, 1)}, .attrs = &bce_attrs[0]},
@@ -384,6 +434,7 @@ const sw_op_desc sw_op_bce = {.size = sizeof(sw_op_desc),
                               .reference = bce_reference,
                               .cases = bce_cases,
                               .n_cases = SWI_COUNT(bce_cases),
+                              .operations = bce_operations,
                               .phase = SW_LOSS,
                               .has_phase = 1};
 
@@ -441,7 +492,8 @@ static const sw_grad_desc bce_with_grads[] = {{.n_makes = 1,
                                                .n_operands = 3,
                                                .operands = PAIR,
                                                .inplace = 3,
-                                               .kernel = bce_with_dx},
+                                               .kernel = bce_with_dx,
+                                               .operations = bce_dx_operations},
                                               {.n_makes = 1,
                                                .makes = {1},
                                                .n_operands = 2,
@@ -464,6 +516,7 @@ const sw_op_desc sw_op_bce_with = {.size = sizeof(sw_op_desc),
                                    .reference = bce_with_reference,
                                    .cases = bce_with_cases,
                                    .n_cases = SWI_COUNT(bce_with_cases),
+                                   .operations = bce_operations,
                                    .phase = SW_LOSS,
                                    .has_phase = 1};
 

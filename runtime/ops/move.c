@@ -63,7 +63,8 @@ const sw_op_desc sw_op_copy = {.size = sizeof(sw_op_desc),
                                .rule = copy_rule,
                                .reference = copy_reference,
                                .cases = copy_cases,
-                               .n_cases = SWI_COUNT(copy_cases)};
+                               .n_cases = SWI_COUNT(copy_cases),
+                               .operations = swi_count_none};
 
 /* ---- fill: a constant, padding lanes included -------------------------------------------- */
 
@@ -105,7 +106,8 @@ const sw_op_desc sw_op_fill = {.size = sizeof(sw_op_desc),
                                .no_gradient = 1,
                                .reference = fill_reference,
                                .cases = fill_cases,
-                               .n_cases = SWI_COUNT(fill_cases)};
+                               .n_cases = SWI_COUNT(fill_cases),
+                               .operations = swi_count_none};
 
 /* ---- layouts ----------------------------------------------------------------------------- */
 
@@ -152,7 +154,8 @@ const sw_op_desc sw_op_to_n16 = {.size = sizeof(sw_op_desc),
                                  .rule = to_n16_rule,
                                  .reference = copy_reference,
                                  .cases = layout_cases,
-                                 .n_cases = SWI_COUNT(layout_cases)};
+                                 .n_cases = SWI_COUNT(layout_cases),
+                                 .operations = swi_count_none};
 
 static sw_status from_n16_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -187,4 +190,5 @@ const sw_op_desc sw_op_from_n16 = {.size = sizeof(sw_op_desc),
                                    .infer = from_n16_infer,
                                    .forward = from_n16_forward,
                                    .rule = from_n16_rule,
-                                   .reference = copy_reference};
+                                   .reference = copy_reference,
+                                   .operations = swi_count_none};

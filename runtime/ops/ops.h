@@ -166,6 +166,31 @@ static inline bool swi_adds(const sw_launch *l, int i)
     return (l->accumulate >> i & 1u) != 0;
 }
 
+/* ---- what ops cost: counted operations --------------------------------------------------- */
+
+/* Operations per element of the formulas of kernels/scalar.h and kernels/rng.h, counted there
+ * line by line: each +, -, *, /, comparison, conversion and step on the bits of a number is
+ * one; a choice between two results is free. */
+enum {
+    SWI_EXP = 27,
+    SWI_LOG = 35,
+    SWI_LOG1P = SWI_LOG + 5,
+    SWI_SIGMOID = SWI_EXP + 6,
+    SWI_TANH = SWI_EXP + 20,
+    SWI_SINCOS = 30,
+    SWI_PHILOX = 25, /* ten rounds of ten for four elements */
+    SWI_UNIFORM = SWI_PHILOX + 2,
+    SWI_NORMAL = SWI_PHILOX + (SWI_LOG + SWI_SINCOS + 9) / 2 /* a pair by Box and Muller */
+};
+
+/* Sums and products that stay at UINT64_MAX. */
+uint64_t swi_count_add(uint64_t a, uint64_t b);
+uint64_t swi_count_mul(uint64_t a, uint64_t b);
+/* `each` for each element of a type, lanes of padding not counted. */
+uint64_t swi_count_each(const sw_type *type, uint64_t each);
+/* Only moves bytes. */
+uint64_t swi_count_none(const sw_kernel_info *info);
+
 /* The gradient `g` of something broadcast from `shape`, summed back to that shape. */
 sw_value swi_sum_to(sw_ctx *ctx, sw_value g, const sw_shape *shape);
 sw_shape swi_shape_of(sw_ctx *ctx, sw_value x);

@@ -16,8 +16,9 @@ static float param_of(const void *attrs)
     return attrs != NULL ? ((const swi_number_attrs *)attrs)->value : 0.0f;
 }
 
-/* Gradient operands: what is saved, dy. It may take the place of dy, or of what was saved. */
-#define ACTIVATION(id, KIND, ATTRS, SAVED, VALUE, FILL)                                        \
+/* Gradient operands: what is saved, dy. It may take the place of dy, or of what was saved.
+ * COST, SLOPE_COST: operations of the value, and of dy times the slope. */
+#define ACTIVATION(id, KIND, ATTRS, SAVED, VALUE, FILL, COST, SLOPE_COST)                      \
     static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)  \
     {                                                                                          \
         (void)attrs;                                                                           \
@@ -37,6 +38,14 @@ static float param_of(const void *attrs)
                                    param_of(ATTRS ? l->attrs : NULL), swi_adds(l, 0), l->par); \
         return SW_OK;                                                                          \
     }                                                                                          \
+    static uint64_t id##_operations(const sw_kernel_info *info)                                \
+    {                                                                                          \
+        return swi_count_each(&info->out[0], COST);                                            \
+    }                                                                                          \
+    static uint64_t id##_dx_operations(const sw_kernel_info *info)                             \
+    {                                                                                          \
+        return swi_count_each(&info->out[0], SLOPE_COST);                                      \
+    }                                                                                          \
     static sw_status id##_reference(const sw_reference *r)                                     \
     {                                                                                          \
         const double p = (double)param_of(ATTRS ? r->attrs : NULL);                            \
@@ -52,7 +61,8 @@ static float param_of(const void *attrs)
                                                .n_operands = 2,                                \
                                                .operands = {SAVED, SW_DOUT(0)},                \
                                                .inplace = 3,                                   \
-                                               .kernel = id##_dx}};                            \
+                                               .kernel = id##_dx,                              \
+                                               .operations = id##_dx_operations}};             \
     static const swi_number_attrs id##_attrs = {0.1f};                                         \
     static const sw_op_case id##_cases[] = {                                                   \
         {.name = "matrix",                                                                     \
@@ -79,18 +89,20 @@ static float param_of(const void *attrs)
                                    .n_grads = 1,                                               \
                                    .reference = id##_reference,                                \
                                    .cases = id##_cases,                                        \
-                                   .n_cases = SWI_COUNT(id##_cases)};
+                                   .n_cases = SWI_COUNT(id##_cases),                           \
+                                   .operations = id##_operations};
 
 static double sigmoid_double(double x)
 {
     return 1.0 / (1.0 + exp(-x));
 }
 
-ACTIVATION(relu, SW_RELU, 0, SW_OUT(0), x > 0 ? x : 0.0, SW_FILL_AWAY)
-ACTIVATION(leaky_relu, SW_LEAKY_RELU, 1, SW_IN(0), x > 0 ? x : p * x, SW_FILL_AWAY)
-ACTIVATION(tanh, SW_TANH, 0, SW_OUT(0), tanh(x), SW_FILL_NORMAL)
-ACTIVATION(sigmoid, SW_SIGMOID, 0, SW_OUT(0), sigmoid_double(x), SW_FILL_NORMAL)
-ACTIVATION(swish, SW_SWISH, 0, SW_IN(0), x *sigmoid_double(x), SW_FILL_NORMAL)
+ACTIVATION(relu, SW_RELU, 0, SW_OUT(0), x > 0 ? x : 0.0, SW_FILL_AWAY, 1, 2)
+ACTIVATION(leaky_relu, SW_LEAKY_RELU, 1, SW_IN(0), x > 0 ? x : p * x, SW_FILL_AWAY, 2, 2)
+ACTIVATION(tanh, SW_TANH, 0, SW_OUT(0), tanh(x), SW_FILL_NORMAL, SWI_TANH, 3)
+ACTIVATION(sigmoid, SW_SIGMOID, 0, SW_OUT(0), sigmoid_double(x), SW_FILL_NORMAL, SWI_SIGMOID, 3)
+ACTIVATION(swish, SW_SWISH, 0, SW_IN(0), x *sigmoid_double(x), SW_FILL_NORMAL, SWI_SIGMOID + 1,
+           SWI_SIGMOID + 5)
 
 sw_value sw_relu(sw_ctx *ctx, sw_value x)
 {
@@ -114,7 +126,8 @@ sw_value sw_swish(sw_ctx *ctx, sw_value x)
     return sw_op_apply(ctx, SW_OP_swish, &x, 1, NULL);
 }
 
-/* ---- add, mul ---------------------------------------------------------------------------- */
+/* ---- add, mul: one operation for each element, as everywhere where none are counted -------
+ */
 
 static sw_status binary_infer(const char *op, const sw_type *in, int n_in, sw_type *out)
 {
@@ -398,6 +411,12 @@ static sw_status to_f32_forward(const sw_launch *l)
     return SW_OK;
 }
 
+/* x * scale + shift */
+static uint64_t to_f32_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], 2);
+}
+
 static sw_status to_f32_reference(const sw_reference *r)
 {
     const swi_to_f32_attrs *a = r->attrs;
@@ -431,6 +450,7 @@ const sw_op_desc sw_op_to_f32 = {.size = sizeof(sw_op_desc),
                                  .reference = to_f32_reference,
                                  .cases = to_f32_cases,
                                  .n_cases = SWI_COUNT(to_f32_cases),
+                                 .operations = to_f32_operations,
                                  .phase = SW_DATA,
                                  .has_phase = 1};
 

@@ -102,6 +102,35 @@ static sw_status avg_dx(const sw_launch *l)
     return SW_OK;
 }
 
+/* Places of one window, those outside the image included. */
+static uint64_t window_of(const sw_kernel_info *info)
+{
+    const swi_pool_attrs *a = info->attrs;
+    return (uint64_t)a->kernel_h * (uint64_t)a->kernel_w;
+}
+
+/* Max: the first place is compared with nothing. Average: as many additions, and a division. */
+static uint64_t max_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], window_of(info) - 1);
+}
+
+static uint64_t avg_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], window_of(info));
+}
+
+/* Each place is compared with the one that won, and added to. */
+static uint64_t max_dx_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[1], 2 * window_of(info));
+}
+
+static uint64_t avg_dx_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[0], window_of(info) + 1);
+}
+
 /* Both, plainly: max over what is inside, or the sum over the window's area. */
 static sw_status pool_reference(const sw_reference *r, bool max)
 {
@@ -140,9 +169,14 @@ static const sw_grad_desc max_grads[] = {{.n_makes = 1,
                                           .makes = {0},
                                           .n_operands = 2,
                                           .operands = {SW_OUT(1), SW_DOUT(0)},
-                                          .kernel = max_dx}};
-static const sw_grad_desc avg_grads[] = {
-    {.n_makes = 1, .makes = {0}, .n_operands = 1, .operands = {SW_DOUT(0)}, .kernel = avg_dx}};
+                                          .kernel = max_dx,
+                                          .operations = max_dx_operations}};
+static const sw_grad_desc avg_grads[] = {{.n_makes = 1,
+                                          .makes = {0},
+                                          .n_operands = 1,
+                                          .operands = {SW_DOUT(0)},
+                                          .kernel = avg_dx,
+                                          .operations = avg_dx_operations}};
 
 static const swi_pool_attrs attrs[] = {{2, 2, 2, 0}, {3, 3, 2, 1}, {5, 4, 1, 0}};
 #define POOL_CASES(fill_kind)                                                                  \
@@ -194,7 +228,8 @@ const sw_op_desc sw_op_max_pool2d = {.size = sizeof(sw_op_desc),
                                      .n_grads = 1,
                                      .reference = max_reference,
                                      .cases = max_cases,
-                                     .n_cases = SWI_COUNT(max_cases)};
+                                     .n_cases = SWI_COUNT(max_cases),
+                                     .operations = max_operations};
 
 const sw_op_desc sw_op_avg_pool2d = {.size = sizeof(sw_op_desc),
                                      .name = "avg_pool2d",
@@ -208,7 +243,8 @@ const sw_op_desc sw_op_avg_pool2d = {.size = sizeof(sw_op_desc),
                                      .n_grads = 1,
                                      .reference = avg_reference,
                                      .cases = avg_cases,
-                                     .n_cases = SWI_COUNT(avg_cases)};
+                                     .n_cases = SWI_COUNT(avg_cases),
+                                     .operations = avg_operations};
 
 static sw_value pool(sw_ctx *ctx, uint32_t op, sw_value x, int64_t kh, int64_t kw, int stride,
                      int pad)

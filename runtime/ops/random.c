@@ -48,6 +48,16 @@ static sw_status rand_forward(const sw_launch *l)
     return draw(l, sw_rng_uniform);
 }
 
+static uint64_t randn_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], SWI_NORMAL);
+}
+
+static uint64_t rand_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], SWI_UNIFORM);
+}
+
 /* Element by element: each number must not depend on its neighbours. */
 static sw_status reference(const sw_reference *r, draw_fn *fn)
 {
@@ -82,7 +92,8 @@ const sw_op_desc sw_op_randn = {.size = sizeof(sw_op_desc),
                                 .random = 1,
                                 .reference = randn_reference,
                                 .cases = cases,
-                                .n_cases = SWI_COUNT(cases)};
+                                .n_cases = SWI_COUNT(cases),
+                                .operations = randn_operations};
 
 const sw_op_desc sw_op_rand = {.size = sizeof(sw_op_desc),
                                .name = "rand",
@@ -94,7 +105,8 @@ const sw_op_desc sw_op_rand = {.size = sizeof(sw_op_desc),
                                .random = 1,
                                .reference = rand_reference,
                                .cases = cases,
-                               .n_cases = SWI_COUNT(cases)};
+                               .n_cases = SWI_COUNT(cases),
+                               .operations = rand_operations};
 
 static sw_value random_value(sw_ctx *ctx, uint32_t op, const char *stream, sw_shape shape)
 {

@@ -109,7 +109,8 @@ const sw_op_desc sw_op_concat = {.size = sizeof(sw_op_desc),
                                  .rule = concat_rule,
                                  .reference = concat_reference,
                                  .cases = concat_cases,
-                                 .n_cases = SWI_COUNT(concat_cases)};
+                                 .n_cases = SWI_COUNT(concat_cases),
+                                 .operations = swi_count_none};
 
 sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis)
 {
@@ -157,6 +158,12 @@ static sw_status sum_forward(const sw_launch *l)
     }
     sw_nd_sum(y->ptr, x->ptr, reduced, a->scale, swi_adds(l, 0), &nd);
     return SW_OK;
+}
+
+/* An addition for each element, and the scale of each result. */
+static uint64_t sum_operations(const sw_kernel_info *info)
+{
+    return swi_count_add(swi_count_each(&info->in[0], 1), swi_count_each(&info->out[0], 1));
 }
 
 static void sum_rule(sw_ctx *ctx, const sw_rule *r)
@@ -215,7 +222,8 @@ const sw_op_desc sw_op_sum = {.size = sizeof(sw_op_desc),
                               .rule = sum_rule,
                               .reference = sum_reference,
                               .cases = sum_cases,
-                              .n_cases = SWI_COUNT(sum_cases)};
+                              .n_cases = SWI_COUNT(sum_cases),
+                              .operations = sum_operations};
 
 static sw_value sum_over(sw_ctx *ctx, sw_value x, uint32_t axes, bool mean)
 {
@@ -358,6 +366,21 @@ static sw_status softmax_forward(const sw_launch *l)
     return SW_OK;
 }
 
+/* Maximum, difference, exponential, sum and quotient of each element, one reciprocal for each
+ * row. */
+static uint64_t softmax_operations(const sw_kernel_info *info)
+{
+    const sw_shape *s = &info->in[0].shape;
+    return swi_count_add(swi_count_each(&info->in[0], SWI_EXP + 4),
+                         (uint64_t)(swi_elements(s) / cols_of(s)));
+}
+
+/* The row's sum of dy y, then y (dy - sum). */
+static uint64_t softmax_dx_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], 4);
+}
+
 /* in: y, dy */
 static sw_status softmax_dx(const sw_launch *l)
 {
@@ -390,7 +413,8 @@ static const sw_grad_desc softmax_grads[] = {{.n_makes = 1,
                                               .n_operands = 2,
                                               .operands = {SW_OUT(0), SW_DOUT(0)},
                                               .inplace = 3,
-                                              .kernel = softmax_dx}};
+                                              .kernel = softmax_dx,
+                                              .operations = softmax_dx_operations}};
 static const sw_op_case softmax_cases[] = {
     {.name = "rows", .n_in = 1, .in = {SWI_F32(4, 10)}},
     {.name = "long rows", .n_in = 1, .in = {SWI_F32(2, 3, 70)}},
@@ -407,7 +431,8 @@ const sw_op_desc sw_op_softmax = {.size = sizeof(sw_op_desc),
                                   .n_grads = 1,
                                   .reference = softmax_reference,
                                   .cases = softmax_cases,
-                                  .n_cases = SWI_COUNT(softmax_cases)};
+                                  .n_cases = SWI_COUNT(softmax_cases),
+                                  .operations = softmax_operations};
 
 sw_value sw_softmax(sw_ctx *ctx, sw_value x)
 {

@@ -46,6 +46,11 @@ static sw_status sumsq_forward(const sw_launch *l)
     return SW_OK;
 }
 
+static uint64_t sumsq_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[0], 2);
+}
+
 const sw_op_desc sw_op_sumsq = {.size = sizeof(sw_op_desc),
                                 .name = "sumsq",
                                 .n_in = 1,
@@ -53,6 +58,7 @@ const sw_op_desc sw_op_sumsq = {.size = sizeof(sw_op_desc),
                                 .n_out = 1,
                                 .infer = sumsq_infer,
                                 .forward = sumsq_forward,
+                                .operations = sumsq_operations,
                                 .no_gradient = 1};
 
 /* ---- min(1, max / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ ---------------------- */
@@ -72,12 +78,19 @@ static sw_status clip_forward(const sw_launch *l)
     return SW_OK;
 }
 
+static uint64_t clip_operations(const sw_kernel_info *info)
+{
+    (void)info;
+    return 4; /* root, sum, quotient, comparison */
+}
+
 const sw_op_desc sw_op_clip_scale = {.size = sizeof(sw_op_desc),
                                      .name = "clip_scale",
                                      .n_in = 2,
                                      .n_out = 1,
                                      .infer = clip_infer,
                                      .forward = clip_forward,
+                                     .operations = clip_operations,
                                      .no_gradient = 1};
 
 /* ---- kept gradients: in {kept, g, flag}, out {kept, flag}; the first one writes ---------- */
@@ -99,12 +112,18 @@ static sw_status accumulate_forward(const sw_launch *l)
     return SW_OK;
 }
 
+static uint64_t accumulate_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[1], 1);
+}
+
 const sw_op_desc sw_op_accumulate_into = {.size = sizeof(sw_op_desc),
                                           .name = "accumulate_into",
                                           .n_in = 3,
                                           .n_out = 2,
                                           .infer = accumulate_infer,
                                           .forward = accumulate_forward,
+                                          .operations = accumulate_operations,
                                           .no_gradient = 1};
 
 /* ---- adam's step counter: in {powers f64[2], [flags]}; out {corrections, powers} -----------
@@ -134,6 +153,12 @@ static sw_status tick_infer(const sw_type *in, int n_in, const void *attrs, sw_t
     return SW_OK;
 }
 
+/* Two powers of three operations each; the flags are looked at. */
+static uint64_t tick_operations(const sw_kernel_info *info)
+{
+    return swi_count_add(6, info->n_in > 1 ? swi_count_each(&info->in[1], 1) : 0);
+}
+
 const sw_op_desc sw_op_adam_tick = {.size = sizeof(sw_op_desc),
                                     .name = "adam_tick",
                                     .n_in = 1,
@@ -142,6 +167,7 @@ const sw_op_desc sw_op_adam_tick = {.size = sizeof(sw_op_desc),
                                     .attrs_bytes = sizeof(sw_adam_tick_attrs),
                                     .infer = tick_infer,
                                     .forward = tick_forward,
+                                    .operations = tick_operations,
                                     .no_gradient = 1};
 
 /* ---- updates ----------------------------------------------------------------------------- */
@@ -171,6 +197,14 @@ static sw_status sgd_forward(const sw_launch *l)
     return SW_OK;
 }
 
+/* g s + decay p, lr of it off p; momentum m + it; with Nesterov the momentum once more. Updates
+ * count as if there were something to do. */
+static uint64_t sgd_operations(const sw_kernel_info *info)
+{
+    const bool nesterov = ((const swi_sgd_attrs *)info->attrs)->nesterov != 0;
+    return swi_count_each(&info->in[0], info->n_out < 2 ? 5 : nesterov ? 9 : 7);
+}
+
 const sw_op_desc sw_op_sgd_update = {.size = sizeof(sw_op_desc),
                                      .name = "sgd_update",
                                      .n_in = 3,
@@ -179,6 +213,7 @@ const sw_op_desc sw_op_sgd_update = {.size = sizeof(sw_op_desc),
                                      .attrs_bytes = sizeof(swi_sgd_attrs),
                                      .infer = infer_none,
                                      .forward = sgd_forward,
+                                     .operations = sgd_operations,
                                      .no_gradient = 1};
 
 /* in {param, grad, lr, m, v, corrections, [scale], [flag]}; out {param, m, v} */
@@ -200,6 +235,12 @@ static sw_status adam_forward(const sw_launch *l)
     return SW_OK;
 }
 
+/* g s + decay p: 3; m: 3; v: 4; p keep - step (m / (sqrt(v) root + eps)): 7. */
+static uint64_t adam_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[0], 17);
+}
+
 const sw_op_desc sw_op_adam_update = {.size = sizeof(sw_op_desc),
                                       .name = "adam_update",
                                       .n_in = 6,
@@ -208,4 +249,5 @@ const sw_op_desc sw_op_adam_update = {.size = sizeof(sw_op_desc),
                                       .attrs_bytes = sizeof(swi_adam_attrs),
                                       .infer = infer_none,
                                       .forward = adam_forward,
+                                      .operations = adam_operations,
                                       .no_gradient = 1};

@@ -267,7 +267,8 @@ const sw_op_desc sw_op_slice_grad = {.size = sizeof(sw_op_desc),
                                      .rule = slice_grad_rule,
                                      .reference = slice_grad_reference,
                                      .cases = slice_grad_cases,
-                                     .n_cases = SWI_COUNT(slice_grad_cases)};
+                                     .n_cases = SWI_COUNT(slice_grad_cases),
+                                     .operations = swi_count_none};
 
 /* ---- detach ------------------------------------------------------------------------------ */
 

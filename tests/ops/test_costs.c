@@ -1,0 +1,550 @@
+/* What ops say they cost, against plain counts: loops over shapes, and a table of the formulas.
+ */
+#include "alloc/mem.h"
+#include "runtime/op_check.h"
+#include "runtime/ops/ops.h"
+#include "tests/ops/ops_outside.h"
+#include "tests/support/suite.h"
+#include <string.h>
+
+#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
+
+/* ---- plain counts ------------------------------------------------------------------------ */
+
+static const sw_type *type_of(const swi_trace *t, const swi_node *node, uint32_t i)
+{
+    return &t->values[t->operands[node->first + i]].type;
+}
+
+/* Of output i. */
+static const sw_type *out_of(const swi_trace *t, const swi_node *node, uint32_t i)
+{
+    return type_of(t, node, node->n_in + i);
+}
+
+static uint64_t size(const sw_type *type)
+{
+    uint64_t n = 1;
+    for (int i = 0; i < type->shape.rank; i++)
+        n *= (uint64_t)type->shape.dim[i];
+    return n;
+}
+
+static bool is(const swi_node *node, const char *name, int grad)
+{
+    return strcmp(swi_op(node->op)->name, name) == 0 && node->grad == grad;
+}
+
+/* The loops of a product with (batch, in) and (out, in): two for each step of the innermost. */
+static uint64_t count_product(const sw_shape *x, const sw_shape *w)
+{
+    uint64_t n = 0;
+    for (int64_t i = 0; i < x->dim[0]; i++)
+        for (int64_t j = 0; j < w->dim[0]; j++)
+            for (int64_t k = 0; k < w->dim[1]; k++)
+                n += 2;
+    return n;
+}
+
+/* The loops of a convolution over y, with taps of w. */
+static uint64_t count_taps(const sw_shape *y, const sw_shape *w)
+{
+    uint64_t n = 0;
+    for (int64_t i = 0; i < y->dim[0] * y->dim[1]; i++)
+        for (int64_t k = 0; k < y->dim[2] * y->dim[3]; k++)
+            for (int64_t c = 0; c < w->dim[1]; c++)
+                for (int64_t tap = 0; tap < w->dim[2] * w->dim[3]; tap++)
+                    n += 2;
+    return n;
+}
+
+/* Places of all windows of y. */
+static uint64_t count_windows(const swi_trace *t, const swi_node *node, const sw_type *y)
+{
+    const swi_pool_attrs *a = (const void *)(t->attrs + node->attrs);
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < size(y); i++)
+        for (int ky = 0; ky < a->kernel_h; ky++)
+            for (int kx = 0; kx < a->kernel_w; kx++)
+                n++;
+    return n;
+}
+
+static bool count_dense(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    const sw_type *a = type_of(t, node, 0), *b = node->n_in > 1 ? type_of(t, node, 1) : NULL;
+    const sw_type *y = out_of(t, node, 0);
+    if (is(node, "linear", -1))
+        *n = count_product(&a->shape, &b->shape) + (node->n_in > 2 ? size(y) : 0);
+    else if (is(node, "linear", 0)) /* w, dy */
+        *n = count_product(&b->shape, &a->shape);
+    else if (is(node, "linear", 1)) /* x, dy */
+        *n = count_product(&b->shape, &y->shape);
+    else if (is(node, "conv2d", -1))
+        *n = count_taps(&y->shape, &b->shape) + (node->n_in > 2 ? size(y) : 0);
+    else if (is(node, "conv2d", 0)) /* w, dy */
+        *n = count_taps(&b->shape, &a->shape);
+    else if (is(node, "conv2d", 1)) /* x, dy; with the bias */
+        *n = count_taps(&b->shape, &y->shape) + size(b);
+    else if (is(node, "conv2d", 2))
+        *n = count_taps(&b->shape, &y->shape);
+    else if (is(node, "max_pool2d", -1))
+        *n = count_windows(t, node, y) - size(y);
+    else if (is(node, "max_pool2d", 0)) /* index, dy */
+        *n = 2 * count_windows(t, node, b);
+    else if (is(node, "avg_pool2d", -1))
+        *n = count_windows(t, node, y);
+    else if (is(node, "avg_pool2d", 0)) /* dy */
+        *n = count_windows(t, node, a) + size(a);
+    else
+        return false;
+    return true;
+}
+
+/* For each element of an operand (outputs: 100 and on), for each of a second one, and once. exp
+ * takes 27, log 35, log(1 + e) 40, a sigmoid 33, Philox 25. */
+static const struct {
+    const char *name;
+    int grad;
+    uint32_t of, each, also_of, also_each, once;
+} formulas[] = {
+    {"copy", -1, 0, 0, 0, 0, 0},
+    {"fill", -1, 100, 0, 0, 0, 0},
+    {"to_n16", -1, 0, 0, 0, 0, 0},
+    {"from_n16", -1, 0, 0, 0, 0, 0},
+    {"slice_grad", -1, 0, 0, 0, 0, 0},
+    {"concat", -1, 0, 0, 0, 0, 0},
+    {"to_f32", -1, 0, 2, 0, 0, 0},
+    {"rand", -1, 100, 27, 0, 0, 0},
+    {"randn", -1, 100, 25 + 37, 0, 0, 0},
+    {"relu", -1, 0, 1, 0, 0, 0},
+    {"relu", 0, 0, 2, 0, 0, 0},
+    {"leaky_relu", -1, 0, 2, 0, 0, 0},
+    {"leaky_relu", 0, 0, 2, 0, 0, 0},
+    {"tanh", -1, 0, 47, 0, 0, 0},
+    {"tanh", 0, 0, 3, 0, 0, 0},
+    {"sigmoid", -1, 0, 33, 0, 0, 0},
+    {"sigmoid", 0, 0, 3, 0, 0, 0},
+    {"swish", -1, 0, 34, 0, 0, 0},
+    {"swish", 0, 0, 38, 0, 0, 0},
+    {"add", -1, 100, 1, 0, 0, 0},
+    {"mul", -1, 100, 1, 0, 0, 0},
+    {"scale", -1, 0, 1, 0, 0, 0},
+    {"scale_by", -1, 0, 1, 0, 0, 0},
+    {"sum", -1, 0, 1, 100, 1, 0},
+    {"expand", -1, 100, 1, 0, 0, 0},
+    {"softmax", 0, 0, 4, 0, 0, 0},
+    {"softmax_ce", -1, 0, 30, 1, 38, 1},
+    {"softmax_ce", 0, 0, 31, 0, 0, 0},
+    {"mse", -1, 0, 3, 0, 0, 1},
+    {"mse", 0, 0, 2, 0, 0, 0},
+    {"mse", 1, 0, 2, 0, 0, 0},
+    {"bce", -1, 0, 74, 0, 0, 1},
+    {"bce", 0, 0, 35, 0, 0, 0},
+    {"bce_with", -1, 0, 74, 0, 0, 1},
+    {"bce_with", 0, 0, 35, 0, 0, 0},
+    {"bce_with", 1, 0, 1, 0, 0, 0},
+    {"accuracy", -1, 0, 1, 0, 0, 1},
+    {"linear", 2, 0, 1, 0, 0, 0},
+    {"conv2d", 3, 0, 1, 0, 0, 0},
+    {"sumsq", -1, 0, 2, 0, 0, 0},
+    {"clip_scale", -1, 0, 0, 0, 0, 4},
+    {"accumulate_into", -1, 1, 1, 0, 0, 0},
+    {"adam_update", -1, 0, 17, 0, 0, 0},
+};
+
+static uint64_t size_at(const swi_trace *t, const swi_node *node, uint32_t at)
+{
+    return size(at < 100 ? type_of(t, node, at) : out_of(t, node, at - 100));
+}
+
+static bool count_formula(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
+        if (!is(node, formulas[i].name, formulas[i].grad))
+            continue;
+        *n = formulas[i].once + formulas[i].each * size_at(t, node, formulas[i].of);
+        if (formulas[i].also_each > 0)
+            *n += formulas[i].also_each * size_at(t, node, formulas[i].also_of);
+        return true;
+    }
+    return false;
+}
+
+static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    const sw_type *x = node->n_in > 0 ? type_of(t, node, 0) : NULL;
+    if (is(node, "softmax", -1)) {
+        *n = 31 * size(x) + size(x) / (uint64_t)x->shape.dim[x->shape.rank - 1];
+    } else if (is(node, "sgd_update", -1)) {
+        const swi_sgd_attrs *a = (const void *)(t->attrs + node->attrs);
+        *n = (a->nesterov ? 9 : a->momentum != 0.0f ? 7 : 5) * size(x);
+    } else if (is(node, "adam_tick", -1)) {
+        *n = 6 + (node->n_in > 1 ? size(type_of(t, node, 1)) : 0);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Elements in memory, one after the other. */
+static uint64_t plain_bytes(const sw_type *type)
+{
+    uint64_t n = sw_dtype_bytes(type->dtype);
+    for (int i = 0; i < type->shape.rank; i++) {
+        int64_t dim = type->shape.dim[i];
+        while (i == 0 && type->layout == SW_N16 && dim % 16 != 0)
+            dim++;
+        n *= (uint64_t)dim;
+    }
+    return n;
+}
+
+static bool seen[SW_OPS_INSIDE]
+                [9]; /* which kernels some node has had: forward, then gradients */
+
+static void compare_node(const swi_trace *t, const swi_node *node, const char *where)
+{
+    const char *name = swi_op(node->op)->name;
+    uint64_t wanted = 0, bytes = 0;
+    if (node->is_view) {
+        CU_ASSERT_EQUAL(swi_node_operations(t, node), 0);
+        CU_ASSERT_EQUAL(swi_node_bytes(t, node), 0);
+        CU_ASSERT_EQUAL(swi_node_cost(t, node), 1);
+        return;
+    }
+    SW_CHECK(count_dense(t, node, &wanted) || count_formula(t, node, &wanted) ||
+                 count_special(t, node, &wanted),
+             "%s, gradient %d: no plain count", name, node->grad);
+    for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
+        const bool adds = i >= node->n_in && (node->accumulate >> (i - node->n_in) & 1u) != 0;
+        bytes += plain_bytes(type_of(t, node, i)) * (adds ? 2 : 1);
+        wanted += adds ? size(type_of(t, node, i)) : 0;
+    }
+    SW_CHECK(swi_node_operations(t, node) == wanted, "%s, %s, gradient %d: %llu, counted %llu",
+             where, name, node->grad, (unsigned long long)swi_node_operations(t, node),
+             (unsigned long long)wanted);
+    SW_CHECK(swi_node_bytes(t, node) == bytes, "%s, %s, gradient %d: %llu bytes, counted %llu",
+             where, name, node->grad, (unsigned long long)swi_node_bytes(t, node),
+             (unsigned long long)bytes);
+    SW_CHECK(swi_node_cost(t, node) >= 1 && swi_node_cost(t, node) <= SWI_COST_MOST, "%s",
+             name);
+    seen[node->op][node->grad + 1] = true;
+}
+
+static void compare(const swi_trace *t, const char *where)
+{
+    for (uint32_t i = 0; i < t->n_nodes; i++)
+        compare_node(t, &t->nodes[i], where);
+}
+
+/* ---- every case of every op -------------------------------------------------------------- */
+
+static void drop_exec(void *arg)
+{
+    sw_exec_destroy(arg);
+}
+
+static sw_exec *exec_of(const sw_exec_opts *opts)
+{
+    sw_exec *exec = NULL;
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, opts), SW_OK);
+    sw_after(drop_exec, exec);
+    return exec;
+}
+
+static void compare_use(swi_check *c, uint32_t flags, int alone)
+{
+    swi_check_call call;
+    swi_program *program = NULL;
+    bool fresh = false;
+    OK(swi_check_call_fill(c, flags, alone, &call));
+    OK(swi_check_model_fill(c, c->plain, flags));
+    CU_ASSERT_EQUAL_FATAL(swi_exec_program(c->plain, &call.args, &program, &fresh), SW_OK);
+    compare(&program->trace, c->spec->name);
+}
+
+/* Plans of the case in a step that uses the op once, with each of its gradients alone, and in
+ * one that uses it twice, so that gradients add up. */
+static void compare_case(swi_check *c, int index)
+{
+    OK(swi_check_begin(c, index));
+    compare_use(c, SWI_CHECK_GIVE, -1);
+    if (c->model != NULL) {
+        compare_use(c, SWI_CHECK_TRAIN, -1);
+        compare_use(c, SWI_CHECK_TRAIN | SWI_CHECK_TWICE, -1);
+        for (int i = 0; i < c->n_in; i++)
+            if (c->in[i].wanted)
+                compare_use(c, SWI_CHECK_TRAIN, i);
+    }
+    swi_check_end(c);
+}
+
+static void every_case_counts_what_loops_count(void)
+{
+    static swi_check c;
+    memset(&c, 0, sizeof c);
+    for (c.id = 0; c.id < SW_OPS_INSIDE; c.id++) {
+        c.desc = swi_op(c.id);
+        c.plain = exec_of(NULL); /* programs of two ops would have one key */
+        for (int i = 0; i < c.desc->n_cases; i++)
+            compare_case(&c, i);
+    }
+    /* Optimizers append the rest. */
+    for (c.id = 0; c.id < SW_OPS_INSIDE; c.id++)
+        for (int g = -1; g < swi_op(c.id)->n_grads && swi_op(c.id)->n_cases > 0; g++)
+            SW_CHECK(swi_op(c.id)->view != NULL || seen[c.id][g + 1],
+                     "%s, gradient %d: no case has it", swi_op(c.id)->name, g);
+}
+
+/* ---- optimizers -------------------------------------------------------------------------- */
+
+typedef struct {
+    sw_model *model;
+    sw_linear layer;
+    sw_optimizer *opt;
+    sw_knob norm;
+    int64_t batch;
+} net;
+
+static void drop_net(void *arg)
+{
+    net *n = arg;
+    sw_model_destroy(n->model);
+    n->model = NULL;
+}
+
+static void step(sw_ctx *c, void *user)
+{
+    const net *n = user;
+    const sw_value y = sw_apply_linear(c, n->layer, sw_input(c, 0));
+    const sw_value z = sw_swish(c, y);
+    sw_backward(c, sw_mean(c, sw_mul(c, z, z), 0), &n->opt, 1);
+    sw_clip_norm(c, n->opt, n->norm);
+    sw_update(c, n->opt);
+}
+
+/* A layer of `width` x `width` and its plan with this batch. */
+static const swi_program *plan_of(net *n, sw_exec *exec, const sw_optimizer_opts *opts,
+                                  int64_t width, int64_t rows)
+{
+    memset(n, 0, sizeof *n);
+    CU_ASSERT_EQUAL_FATAL(sw_model_create(&n->model, "net"), SW_OK);
+    sw_after(drop_net, n);
+    n->layer = sw_linear_new(n->model, "layer", width, width);
+    n->norm = sw_knob_new(n->model, "norm", 1.0f);
+    OK(sw_optimizer_create(&n->opt, n->model, opts));
+    const sw_array in = {SW_F32, SW_SHAPE(rows, width), NULL};
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = step,
+                              .user = n,
+                              .models = &n->model,
+                              .n_models = 1,
+                              .inputs = &in,
+                              .n_inputs = 1};
+    sw_plan_info info = {.size = sizeof info};
+    swi_program *program = NULL;
+    bool fresh;
+    OK(sw_plan(exec, &args, &info));
+    CU_ASSERT_EQUAL_FATAL(swi_exec_program(exec, &args, &program, &fresh), SW_OK);
+    return program;
+}
+
+static void optimizers_count_too(void)
+{
+    static const sw_optimizer_opts opts[] = {
+        {.size = sizeof *opts, .kind = "sgd"},
+        {.size = sizeof *opts, .kind = "sgd", .momentum = 0.9f, .weight_decay = 0.1f},
+        {.size = sizeof *opts, .kind = "sgd", .momentum = 0.9f, .nesterov = 1},
+        {.size = sizeof *opts, .kind = "adam"},
+        {.size = sizeof *opts, .kind = "adamw", .keep_gradients = 1}};
+    static net n[sizeof opts / sizeof *opts];
+    sw_exec *exec = exec_of(NULL);
+    for (size_t i = 0; i < sizeof opts / sizeof *opts; i++)
+        compare(&plan_of(&n[i], exec, &opts[i], 5, 7)->trace, opts[i].kind);
+    for (uint32_t id = 0; id < SW_OPS_INSIDE; id++)
+        SW_CHECK(!swi_op_is_private(id) || seen[id][0], "%s: no optimizer has it",
+                 swi_op(id)->name);
+}
+
+/* ---- estimates --------------------------------------------------------------------------- */
+
+static uint64_t cost_of(const swi_program *p, const char *name, int grad)
+{
+    uint64_t cost = 0;
+    for (uint32_t i = 0; i < p->trace.n_nodes; i++)
+        if (is(&p->trace.nodes[i], name, grad))
+            cost = swi_node_cost(&p->trace, &p->trace.nodes[i]);
+    SW_CHECK(cost > 0, "no %s", name);
+    return cost;
+}
+
+static const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+
+static void elementwise_ops_cost_far_less_than_products(void)
+{
+    static net n[3];
+    static const int64_t widths[] = {128, 512, 2048};
+    sw_exec *exec = exec_of(NULL);
+    for (int i = 0; i < 3; i++) {
+        const swi_program *p = plan_of(&n[i], exec, &sgd, widths[i], 256);
+        const uint64_t product = cost_of(p, "linear", -1);
+        SW_CHECK(product > (uint64_t)(i == 0 ? 2 : 8) * cost_of(p, "mul", -1), "width %d",
+                 (int)widths[i]);
+        SW_CHECK(product > (uint64_t)(i == 0 ? 1 : 3) * cost_of(p, "swish", -1), "width %d",
+                 (int)widths[i]);
+    }
+}
+
+static void a_larger_batch_never_costs_less(void)
+{
+    static net n[40];
+    sw_exec *exec = exec_of(NULL);
+    const swi_program *before = NULL;
+    for (int i = 0; i < 40; i++) {
+        const swi_program *p = plan_of(&n[i], exec, &sgd, 64, (int64_t)1 << i);
+        CU_ASSERT_FATAL(before == NULL || before->trace.n_nodes == p->trace.n_nodes);
+        for (uint32_t k = 0; k < p->trace.n_nodes && before != NULL; k++) {
+            const uint64_t less = swi_node_cost(&before->trace, &before->trace.nodes[k]);
+            const uint64_t more = swi_node_cost(&p->trace, &p->trace.nodes[k]);
+            SW_CHECK(less <= more && more <= SWI_COST_MOST, "node %u with 2^%d rows", k, i);
+        }
+        before = p;
+    }
+    CU_ASSERT_EQUAL(cost_of(before, "linear", -1), SWI_COST_MOST); /* there it stays */
+}
+
+static void costs_do_not_depend_on_the_machine(void)
+{
+    static net n[2];
+    const sw_exec_opts opts = {.size = sizeof opts, .isa = "base", .threads = 3};
+    const swi_program *a = plan_of(&n[0], exec_of(NULL), &sgd, 40, 33);
+    const swi_program *b = plan_of(&n[1], exec_of(&opts), &sgd, 40, 33);
+    CU_ASSERT_EQUAL_FATAL(a->trace.n_nodes, b->trace.n_nodes);
+    for (uint32_t i = 0; i < a->trace.n_nodes; i++)
+        CU_ASSERT_EQUAL(swi_node_cost(&a->trace, &a->trace.nodes[i]),
+                        swi_node_cost(&b->trace, &b->trace.nodes[i]));
+}
+
+/* ---- ops from outside -------------------------------------------------------------------- */
+
+static uint32_t outside_op;
+
+static void use_outside(sw_ctx *c, void *user)
+{
+    const net *n = user;
+    const sw_value x = sw_use(c, n->layer.weight);
+    sw_backward(c, sw_sum(c, sw_op_apply(c, outside_op, &x, 1, NULL), 0), &n->opt, 1);
+    sw_update(c, n->opt);
+}
+
+/* Operations of forward and gradient of outside_op on a 3 x 3 matrix. */
+static void count_outside(uint64_t counts[2])
+{
+    static net n;
+    sw_exec *exec = exec_of(NULL);
+    (void)plan_of(&n, exec, &sgd, 3, 1);
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = use_outside,
+                              .user = &n,
+                              .variant = outside_op,
+                              .models = &n.model,
+                              .n_models = 1};
+    swi_program *p = NULL;
+    bool fresh;
+    CU_ASSERT_EQUAL_FATAL(swi_exec_program(exec, &args, &p, &fresh), SW_OK);
+    counts[0] = counts[1] = 0;
+    for (uint32_t i = 0; i < p->trace.n_nodes; i++)
+        if (p->trace.nodes[i].op == outside_op)
+            counts[p->trace.nodes[i].grad + 1] =
+                swi_node_operations(&p->trace, &p->trace.nodes[i]);
+    drop_net(&n);
+}
+
+static uint64_t seven_each(const sw_kernel_info *info)
+{
+    CU_ASSERT_EQUAL(info->threads, 1);
+    return 7 * (uint64_t)sw_type_elements(&info->out[0]);
+}
+
+static uint64_t endless(const sw_kernel_info *info)
+{
+    (void)info;
+    return UINT64_MAX;
+}
+
+static void an_op_from_outside_counts_one_for_each_element(void)
+{
+    uint64_t n[2];
+    sw_op_desc d = outside_square;
+    sw_grad_desc g = outside_square.grads[0];
+    d.name = "planted.cost default";
+    OK(sw_op_register(&d, &outside_op));
+    count_outside(n);
+    CU_ASSERT_EQUAL(n[0], 9);
+    CU_ASSERT_EQUAL(n[1], 9);
+    g.operations = endless;
+    d.name = "planted.cost own";
+    d.operations = seven_each;
+    d.grads = &g;
+    OK(sw_op_register(&d, &outside_op));
+    count_outside(n);
+    CU_ASSERT_EQUAL(n[0], 63);
+    CU_ASSERT_EQUAL(n[1], UINT64_MAX);
+    /* A descriptor from before there was such a member. */
+    d.name = "planted.cost older";
+    d.size = offsetof(sw_op_desc, operations);
+    OK(sw_op_register(&d, &outside_op));
+    CU_ASSERT_PTR_NULL(sw_op_at(outside_op)->operations);
+    count_outside(n);
+    CU_ASSERT_EQUAL(n[0], 9);
+}
+
+/* A gradient as programs were compiled with it before it had a count. */
+typedef struct {
+    int n_makes;
+    uint8_t makes[8];
+    int n_operands;
+    uint16_t operands[16];
+    uint32_t inplace;
+    size_t (*scratch_bytes)(const sw_kernel_info *info);
+    sw_kernel *kernel;
+    sw_kernel *(*select)(const sw_kernel_info *info);
+    uint64_t reserved[2];
+} older_grad;
+
+static void gradients_of_older_programs_have_the_default(void)
+{
+    if (sizeof(void *) != sizeof(uint64_t))
+        SW_SKIP("pointers are smaller than a reserved word");
+    CU_ASSERT_EQUAL(sizeof(older_grad), sizeof(sw_grad_desc));
+    CU_ASSERT_EQUAL(offsetof(older_grad, reserved), offsetof(sw_grad_desc, operations));
+    CU_ASSERT_EQUAL(offsetof(older_grad, reserved[1]), offsetof(sw_grad_desc, reserved));
+}
+
+static void counts_stay_at_the_most(void)
+{
+    const sw_type wide = {SW_F32, SW_PLAIN, {2, {1 << 30, 1 << 30}}};
+    CU_ASSERT_EQUAL(swi_count_add(UINT64_MAX - 1, 1), UINT64_MAX);
+    CU_ASSERT_EQUAL(swi_count_add(UINT64_MAX, 1), UINT64_MAX);
+    CU_ASSERT_EQUAL(swi_count_mul(UINT64_MAX, 2), UINT64_MAX);
+    CU_ASSERT_EQUAL(swi_count_mul(3, 5), 15);
+    CU_ASSERT_EQUAL(swi_count_each(&wide, 15), (uint64_t)15 << 60);
+    CU_ASSERT_EQUAL(swi_count_each(&wide, 16), UINT64_MAX);
+}
+
+static const sw_test tests[] = {
+    {"every case of every op counts what loops count", every_case_counts_what_loops_count,
+     false},
+    {"what optimizers append counts too", optimizers_count_too, false},
+    {"elementwise ops cost far less than products", elementwise_ops_cost_far_less_than_products,
+     false},
+    {"a larger batch never costs less", a_larger_batch_never_costs_less, false},
+    {"costs do not depend on the machine", costs_do_not_depend_on_the_machine, false},
+    {"an op from outside counts one for each element",
+     an_op_from_outside_counts_one_for_each_element, false},
+    {"gradients of programs compiled before have the default",
+     gradients_of_older_programs_have_the_default, false},
+    {"counts stay at the most", counts_stay_at_the_most, false},
+};
+SW_SUITE("costs", tests)
