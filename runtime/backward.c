@@ -335,6 +335,7 @@ static sw_status walk(session *s)
             continue;
         /* A gradient op belongs to the layer of its forward op. */
         snprintf(ctx->scope, sizeof ctx->scope, "%s", swi_string(&ctx->trace, node.layer));
+        ctx->gradient_of = k + 1;
         if (swi_stick(ctx, desc->rule != NULL ? by_rule(s, &node, desc)
                                               : by_kernels(s, k, desc)) != SW_OK)
             break;
@@ -344,6 +345,7 @@ static sw_status walk(session *s)
             *grad_of(ctx, ctx->trace.operands[node.first + node.n_in + i]) = SWI_NONE;
     }
     memcpy(ctx->scope, scope, sizeof scope);
+    ctx->gradient_of = 0;
     return ctx->status;
 }
 

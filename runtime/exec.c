@@ -8,6 +8,7 @@
 #include "alloc/sys.h"
 #include "kernels/dispatch.h"
 #include "runtime/run_internal.h"
+#include "runtime/shares.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,6 +65,8 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->op_clocks = o->op_clocks != 0;
     e->no_inplace = o->no_inplace != 0;
     e->no_phases = o->no_phases != 0 && !SW_POISON; /* there births make bytes readable */
+    e->shares = o->shares != 0;
+    e->no_recompute = o->no_recompute != 0;
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
     SW_TRY(pick_isa(o->isa, &e->isa));
     sw_store *store;
@@ -93,6 +96,8 @@ sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *given)
     if (opts.op_clocks != 0 && opts.no_phases != 0)
         SW_FAIL(SW_INVALID,
                 "op_clocks with no_phases: a run that reads no clock has none per op");
+    if (opts.shares != 0 && opts.no_phases != 0)
+        SW_FAIL(SW_INVALID, "shares with no_phases: a run that counts nothing has none");
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_exec)));
     sw_exec *exec = block;
@@ -138,6 +143,10 @@ void sw_exec_destroy(sw_exec *exec)
                  exec->cap_immediate_metrics * sizeof(double));
     sw_heap_free(exec->op_ns, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns);
     sw_heap_free(exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch);
+    swi_shares_free(&exec->immediate_shares);
+    swi_shares_free(&exec->witness_shares);
+    sw_heap_free(exec->watch.notes, SW_HEAP_PROGRAMS,
+                 exec->watch.cap_notes * sizeof *exec->watch.notes);
     swi_trace_free(&exec->immediate_trace);
     swi_ctx_free(&exec->ctx);
     swi_pool_destroy(exec->pool);
@@ -226,16 +235,20 @@ static swi_key *find_key(sw_exec *exec, uint64_t hash, size_t bytes)
     return NULL;
 }
 
+static void forget(sw_exec *exec, swi_key *key)
+{
+    drop_program(exec, exec->programs[key->program]);
+    sw_heap_free(key->key, SW_HEAP_PROGRAMS, key->bytes);
+    *key = exec->keys[--exec->n_keys];
+}
+
 static void forget_oldest(sw_exec *exec)
 {
     uint32_t oldest = 0;
     for (uint32_t i = 1; i < exec->n_keys; i++)
         if (exec->keys[i].used < exec->keys[oldest].used)
             oldest = i;
-    swi_key *key = &exec->keys[oldest];
-    drop_program(exec, exec->programs[key->program]);
-    sw_heap_free(key->key, SW_HEAP_PROGRAMS, key->bytes);
-    *key = exec->keys[--exec->n_keys];
+    forget(exec, &exec->keys[oldest]);
 }
 
 static sw_status add_key(sw_exec *exec, uint64_t hash, size_t bytes, uint32_t program)
@@ -274,9 +287,11 @@ static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
         const swi_program *p = exec->programs[i];
         if (p == NULL) {
             empty = i;
-        } else if (p->hash == fresh->hash && p->n_models == fresh->n_models &&
-                   p->model_bytes == fresh->model_bytes && p->slot_bytes == fresh->slot_bytes &&
-                   swi_trace_differs(&p->trace, &fresh->trace) == SWI_NONE) {
+        } else if (p->height <= p->limit && p->hash == fresh->hash &&
+                   p->n_models == fresh->n_models && p->model_bytes == fresh->model_bytes &&
+                   p->slot_bytes == fresh->slot_bytes &&
+                   swi_trace_differs(swi_program_traced(p), swi_program_traced(fresh)) ==
+                       SWI_NONE) {
             *out = i;
             return SW_OK;
         }
@@ -297,6 +312,26 @@ static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
     return SW_OK;
 }
 
+/* What the step arena may take of the budget: what others have not taken, and what the models
+ * and all slots leave, whether they have taken theirs already or not. */
+static size_t arena_limit(const sw_exec *exec, const sw_run_args *args)
+{
+    if (exec->budget == NULL || args->immediate)
+        return SIZE_MAX;
+    const size_t limit = sw_budget_limit(exec->budget), used = sw_budget_used(exec->budget);
+    const size_t own = sw_arena_height(exec->arena);
+    size_t models = 0, to_come = args->data_bytes, taken = used - own;
+    for (int i = 0; i < args->n_models; i++) {
+        models += args->models[i]->bytes;
+        if (args->models[i]->arena == NULL)
+            taken += args->models[i]->bytes;
+    }
+    to_come = models < SIZE_MAX - to_come ? models + to_come : SIZE_MAX;
+    if (to_come > taken)
+        taken = to_come;
+    return limit > taken ? limit - taken : 0;
+}
+
 static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash,
                               size_t bytes, swi_program **out, bool *fresh)
 {
@@ -304,7 +339,7 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
     SW_TRY(trace(exec, args));
     const uint64_t traced = sw_clock_ns();
     swi_program *p;
-    SW_TRY(swi_program_create(&p, &exec->ctx));
+    SW_TRY(swi_program_create(&p, &exec->ctx, arena_limit(exec, args)));
     p->info.trace_ns = traced - start;
     uint32_t slot;
     sw_status status = slot_for(exec, p, &slot);
@@ -337,12 +372,13 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
 static sw_status check_again(sw_exec *exec, const sw_run_args *args, const swi_program *p)
 {
     SW_TRY(trace(exec, args));
-    const uint32_t n = swi_trace_differs(&p->trace, &exec->ctx.trace);
+    const swi_trace *was_traced = swi_program_traced(p);
+    const uint32_t n = swi_trace_differs(was_traced, &exec->ctx.trace);
     if (n == SWI_NONE)
         return SW_OK;
     char was[128] = "nothing", is[128] = "nothing";
-    if (n < p->trace.n_nodes)
-        swi_node_name(&p->trace, &p->trace.nodes[n], was, sizeof was);
+    if (n < was_traced->n_nodes)
+        swi_node_name(was_traced, &was_traced->nodes[n], was, sizeof was);
     if (n < exec->ctx.trace.n_nodes)
         swi_node_name(&exec->ctx.trace, &exec->ctx.trace.nodes[n], is, sizeof is);
     SW_FAIL(SW_INVALID,
@@ -362,8 +398,12 @@ sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program *
     exec->clock++;
     if (key == NULL)
         return make_program(exec, args, hash, bytes, out, fresh);
-    key->used = exec->clock;
     *out = exec->programs[key->program];
+    if ((*out)->height > (*out)->limit && (*out)->limit != arena_limit(exec, args)) {
+        forget(exec, key); /* it did not fit then: plan for what there is now */
+        return make_program(exec, args, hash, bytes, out, fresh);
+    }
+    key->used = exec->clock;
     return exec->checks ? check_again(exec, args, *out) : SW_OK;
 }
 

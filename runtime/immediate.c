@@ -4,6 +4,7 @@
 #include "alloc/size.h"
 #include "alloc/sys.h"
 #include "runtime/run_internal.h"
+#include "runtime/shares.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -113,6 +114,7 @@ static sw_status push_storages(sw_ctx *ctx)
         if (s->segment != SWI_SEG_STEP)
             continue;
         void *at;
+        SW_TRY(swi_shares_before_push(ctx->exec, ctx->done_storages));
         SW_TRY(sw_arena_push(ctx->exec->arena, &at, s->bytes, "immediate"));
         s->offset = (size_t)((unsigned char *)at - sw_arena_base(ctx->exec->arena));
     }
@@ -215,6 +217,7 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
         exec->info.model_bytes += args->models[i]->bytes;
     for (int i = 0; i < args->n_inputs; i++)
         slot += ctx->trace.storages[i].rounded;
+    SW_TRY(swi_shares_begin_run(exec, args, NULL));
     sw_watch_begin(&exec->watch, exec->info.model_bytes + slot);
     const uint32_t fp = swi_fp_enter();
     args->fn(ctx, args->user);

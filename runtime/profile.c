@@ -3,6 +3,7 @@
  * memory. */
 #include "profiler/prof.h"
 #include "runtime/run_internal.h"
+#include "runtime/shares.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -120,24 +121,6 @@ static void storage_value(sw_profile *profile, const swi_program *p, uint32_t s)
     sw_prof_plan_value(profile, &value);
 }
 
-static bool has_entry(const sw_model *model, const char *name)
-{
-    for (uint32_t i = 1; i < model->n_entries; i++)
-        if (strcmp(model->entries[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-/* "conv1.weight" belongs to layer "conv1", and so does "conv1.weight.momentum". */
-static void layer_of(const sw_model *model, const char *name, char *to, size_t bytes)
-{
-    snprintf(to, bytes, "%s", name);
-    do {
-        char *dot = strrchr(to, '.');
-        *(dot != NULL ? dot : to) = '\0';
-    } while (*to != '\0' && has_entry(model, to));
-}
-
 /* What a model holds lives all the time, whether this program touches it or not. */
 static void model_values(sw_profile *profile, const swi_program *p, const sw_model *model,
                          uint32_t *id)
@@ -146,7 +129,7 @@ static void model_values(sw_profile *profile, const swi_program *p, const sw_mod
         const swi_entry *e = &model->entries[i];
         const size_t rounded = (e->bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
         char layer[sizeof e->name];
-        layer_of(model, e->name, layer, sizeof layer);
+        swi_entry_layer(model, e->name, layer, sizeof layer);
         const sw_prof_value value = {.id = (*id)++,
                                      .alias = SW_PROF_NONE,
                                      .name = e->name,

@@ -6,7 +6,8 @@
 #include "alloc/place.h"
 #include "alloc/size.h"
 #include "alloc/sys.h"
-#include "runtime/program_internal.h"
+#include "runtime/recompute/pass.h"
+#include "runtime/shares.h"
 #include <string.h>
 
 /* ---- placement --------------------------------------------------------------------------- */
@@ -17,9 +18,8 @@ bool swi_takes_part(const swi_trace *t, uint32_t s)
            t->storages[s].birth != SWI_NONE && t->storages[s].rounded > 0;
 }
 
-sw_status swi_place(swi_program *p)
+sw_status swi_place(swi_trace *t, size_t *height, size_t *lower_bound)
 {
-    swi_trace *t = &p->trace;
     void *block;
     const size_t bytes = (size_t)t->n_storages * sizeof(sw_place_item);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
@@ -38,18 +38,12 @@ sw_status swi_place(swi_program *p)
         if (swi_takes_part(t, s))
             t->storages[s].offset = items[n++].offset;
     sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
-    p->height = result.height;
-    p->info.arena_bytes = result.height;
-    p->info.lower_bound_bytes = result.lower_bound;
-    return status;
-}
-
-/* Storages that took another's place share its offset. */
-void swi_follow_aliases(swi_trace *t)
-{
-    for (uint32_t s = 0; s < t->n_storages; s++)
+    for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++)
         if (t->storages[s].alias != s)
             t->storages[s].offset = t->storages[swi_root_of(t, s)].offset;
+    *height = result.height;
+    *lower_bound = result.lower_bound;
+    return status;
 }
 
 /* ---- building ---------------------------------------------------------------------------- */
@@ -71,9 +65,7 @@ static sw_status copy_array(void **to, const void *from, uint32_t n, size_t elem
         to->n_##field = to->cap_##field = from->n_##field;                                     \
     } while (0)
 
-/* Exactly as large as it is; `to` is empty before. A part that was copied is freed by the
- * caller. */
-static sw_status copy_trace(swi_trace *to, const swi_trace *from)
+sw_status swi_trace_copy(swi_trace *to, const swi_trace *from)
 {
     COPY(nodes);
     COPY(operands);
@@ -208,11 +200,93 @@ static size_t bump_height(const swi_trace *t)
     return sum;
 }
 
-static sw_status build(swi_program *p, const sw_ctx *ctx)
+sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t *height,
+                      size_t *lower_bound)
+{
+    void *read;
+    SW_TRY(sw_heap_alloc(&read, SW_HEAP_PROGRAMS, t->n_values));
+    swi_lifetimes(t, order->nodes, order->n, read);
+    sw_heap_free(read, SW_HEAP_PROGRAMS, t->n_values);
+    if (inplace)
+        swi_pass_inplace(t, order->nodes, order->n);
+    return swi_place(t, height, lower_bound);
+}
+
+sw_status swi_order_take(swi_order *order, uint32_t cap)
+{
+    void *nodes;
+    SW_TRY(sw_heap_alloc(&nodes, SW_HEAP_PROGRAMS, cap * sizeof *order->nodes));
+    *order = (swi_order){nodes, 0, cap};
+    return SW_OK;
+}
+
+void swi_order_free(swi_order *order)
+{
+    sw_heap_free(order->nodes, SW_HEAP_PROGRAMS, order->cap * sizeof *order->nodes);
+    *order = (swi_order){0};
+}
+
+/* The trace's nodes in the order in which they run. */
+static sw_status put_in_order(swi_trace *t, bool release_all, swi_order *order)
+{
+    void *keys;
+    const size_t bytes = ((size_t)t->n_nodes + 2 * (size_t)t->n_storages) * sizeof(uint64_t);
+    SW_TRY(swi_order_take(order, t->n_nodes));
+    SW_TRY(sw_heap_alloc(&keys, SW_HEAP_PROGRAMS, bytes));
+    order->n = swi_plain_order(t, order->nodes);
+    swi_pass_release(t, order->nodes, order->n, release_all, keys);
+    sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
+    return SW_OK;
+}
+
+/* Over the limit: let updates run right behind their gradients, and forward ops again. */
+static sw_status shrink(swi_program *p, swi_order *order, bool inplace)
+{
+    swi_trace base = {0};
+    swi_order base_order = {0};
+    sw_status status = swi_trace_copy(&base, &p->plain);
+    if (status == SW_OK)
+        status = put_in_order(&base, true, &base_order);
+    if (status == SW_OK)
+        status = swi_recompute(p, &base, &base_order, inplace, order);
+    swi_order_free(&base_order);
+    swi_trace_free(&base);
+    return status;
+}
+
+/* The trace as it is run: within the limit where that can be had. */
+static sw_status settle(swi_program *p, swi_order *order, const sw_exec *exec)
+{
+    if (p->limit < SIZE_MAX)
+        SW_TRY(swi_trace_copy(&p->plain, &p->trace));
+    SW_TRY(put_in_order(&p->trace, false, order));
+    SW_TRY(swi_lay_out(&p->trace, order, !exec->no_inplace, &p->height,
+                       &p->info.lower_bound_bytes));
+    p->info.immediate_bytes = bump_height(&p->trace);
+    p->info.plain_arena_bytes = p->height;
+    if (p->height > p->limit && !exec->no_recompute)
+        SW_TRY(shrink(p, order, !exec->no_inplace));
+    if (p->info.method[0] == '\0')
+        swi_trace_free(&p->plain);
+    p->info.arena_bytes = p->height;
+    for (uint32_t i = 0; i < order->n; i++) {
+        const swi_node *node = &p->trace.nodes[order->nodes[i]];
+        p->info.operations += swi_node_operations(&p->trace, node);
+        p->info.cost += swi_node_cost(&p->trace, node);
+    }
+    SW_TRY(take_arrays(p, order->n));
+    for (uint32_t i = 0; i < order->n; i++)
+        p->ops[i].node = order->nodes[i];
+    return SW_OK;
+}
+
+static sw_status build(swi_program *p, const sw_ctx *ctx, size_t limit)
 {
     const uint64_t start = sw_clock_ns();
     swi_trace *t = &p->trace;
-    SW_TRY(copy_trace(t, &ctx->trace));
+    SW_TRY(swi_trace_copy(t, &ctx->trace));
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        t->storages[s].traced = (uint8_t)t->storages[s].role;
     p->hash = swi_trace_hash(t);
     p->n_models = ctx->args->n_models;
     p->n_inputs = ctx->args->n_inputs;
@@ -223,45 +297,28 @@ static sw_status build(swi_program *p, const sw_ctx *ctx)
         if (!sw_size_add(p->slot_bytes, t->storages[i].rounded, &p->slot_bytes))
             SW_FAIL(SW_NOMEM, "the inputs' bytes overflow");
 
-    void *scratch;
-    const size_t order_bytes = (size_t)t->n_nodes * sizeof(uint32_t);
-    const size_t key_bytes =
-        ((size_t)t->n_nodes + 2 * (size_t)t->n_storages) * sizeof(uint64_t);
-    const size_t scratch_bytes = key_bytes + order_bytes + t->n_values;
-    SW_TRY(sw_heap_alloc(&scratch, SW_HEAP_PROGRAMS, scratch_bytes));
-    uint64_t *keys = scratch;
-    uint32_t *order = (uint32_t *)(void *)((unsigned char *)scratch + key_bytes);
-    bool *read = (bool *)((unsigned char *)scratch + key_bytes + order_bytes);
-    const uint32_t n_ops = swi_plain_order(t, order);
-    swi_pass_release(t, order, n_ops, keys);
-    swi_lifetimes(t, order, n_ops, read);
-    if (!ctx->exec->no_inplace)
-        swi_pass_inplace(t, order, n_ops);
-    sw_status status = take_arrays(p, n_ops);
-    for (uint32_t i = 0; status == SW_OK && i < n_ops; i++)
-        p->ops[i].node = order[i];
-    sw_heap_free(scratch, SW_HEAP_PROGRAMS, scratch_bytes);
+    p->limit = limit;
+    swi_order order = {0};
+    const sw_status status = settle(p, &order, ctx->exec);
+    swi_order_free(&order);
     SW_TRY(status);
-    SW_TRY(swi_place(p));
-    swi_follow_aliases(t);
     swi_program_bind(p);
     swi_program_measure(p);
     swi_program_name_holders(p, ctx->args);
-    p->info.immediate_bytes = bump_height(t);
-    p->info.n_ops = n_ops;
+    p->info.n_ops = p->n_ops;
     p->info.n_values = t->n_values;
     p->info.n_storages = t->n_storages;
     p->info.plan_ns = sw_clock_ns() - start;
     return SW_OK;
 }
 
-sw_status swi_program_create(swi_program **out, const sw_ctx *ctx)
+sw_status swi_program_create(swi_program **out, const sw_ctx *ctx, size_t limit)
 {
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_program)));
     swi_program *p = block;
     p->refs = 1;
-    const sw_status status = build(p, ctx);
+    const sw_status status = build(p, ctx, limit);
     if (status != SW_OK) {
         swi_program_free(p);
         return status;
@@ -282,6 +339,8 @@ void swi_program_free(swi_program *p)
     sw_heap_free(p->launches, SW_HEAP_PROGRAMS, p->heap_bytes[H_LAUNCHES]);
     sw_heap_free(p->metrics, SW_HEAP_PROGRAMS, p->heap_bytes[H_METRICS]);
     swi_trace_free(&p->trace);
+    swi_trace_free(&p->plain);
+    swi_shares_free(&p->shares);
     sw_heap_free(p, SW_HEAP_PROGRAMS, sizeof *p);
 }
 
@@ -301,7 +360,7 @@ sw_status swi_program_clone(swi_program **out, const swi_program *from)
     p->height = from->height;
     p->info = from->info;
     p->peak_op = from->peak_op;
-    sw_status status = copy_trace(&p->trace, &from->trace);
+    sw_status status = swi_trace_copy(&p->trace, &from->trace);
     if (status == SW_OK)
         status = take_arrays(p, from->n_ops);
     if (status != SW_OK) {

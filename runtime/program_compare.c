@@ -84,3 +84,8 @@ uint64_t swi_trace_hash(const swi_trace *t)
     }
     return hash;
 }
+
+const swi_trace *swi_program_traced(const swi_program *p)
+{
+    return p->plain.n_nodes > 0 ? &p->plain : &p->trace;
+}

@@ -1,5 +1,6 @@
 /* Names and figures of a plan: what each phase peaks at, who holds it. */
 #include "runtime/program_internal.h"
+#include "runtime/shares.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,9 @@ const char *swi_node_name(const swi_trace *t, const swi_node *node, char *to, si
 {
     const char *layer = swi_string(t, node->layer);
     snprintf(to, bytes, "%s%s%s%s", layer, layer[0] != '\0' ? "/" : "", swi_op(node->op)->name,
-             node->grad >= 0 ? " backward" : "");
+             node->again       ? " again"
+             : node->grad >= 0 ? " backward"
+                               : "");
     return to;
 }
 
@@ -105,6 +108,7 @@ void swi_program_measure(swi_program *p)
     swi_trace *t = &p->trace;
     sw_plan_info *info = &p->info;
     const size_t base = p->model_bytes + p->slot_bytes;
+    swi_shares_free(&p->shares); /* they were those of another plan */
     memset(info->phase, 0, sizeof info->phase);
     /* The batch and the model are there before the first op. */
     info->phase[SW_DATA].peak_bytes = info->phase[SW_DATA].end_bytes = base;

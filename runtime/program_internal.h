@@ -6,15 +6,33 @@
 
 /* The nodes that run, views left out, in the order of the trace; how many there are. */
 uint32_t swi_plain_order(const swi_trace *t, uint32_t *order);
-/* The release pass. scratch: n + 2 n_storages words. */
-void swi_pass_release(swi_trace *t, uint32_t *order, uint32_t n, uint64_t *scratch);
+/* The release pass; all: updates that did not ask for it too. scratch: n + 2 n_storages words.
+ */
+void swi_pass_release(swi_trace *t, uint32_t *order, uint32_t n, bool all, uint64_t *scratch);
 /* Births, deaths and saved roles. read: n_values flags of scratch. */
 void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read);
 /* The storage whose bytes s uses: itself, or the one whose place it took. */
 uint32_t swi_root_of(const swi_trace *t, uint32_t s);
+/* Bit k: output 0 may take the place of operand k where that dies; and is it of the right kind?
+ */
+uint32_t swi_inplace_mask(const swi_node *node);
+bool swi_suits(const swi_trace *t, const swi_node *node, uint32_t k);
 /* Does s have a range of its own in the step arena? */
 bool swi_takes_part(const swi_trace *t, uint32_t s);
-sw_status swi_place(swi_program *p); /* offsets and height */
-void swi_follow_aliases(swi_trace *t);
+/* Offsets of storages that have lifetimes. */
+sw_status swi_place(swi_trace *t, size_t *height, size_t *lower_bound);
+
+/* Nodes in the order in which they run. */
+typedef struct {
+    uint32_t *nodes;
+    uint32_t n, cap;
+} swi_order;
+sw_status swi_order_take(swi_order *order, uint32_t cap); /* empty, with room */
+void swi_order_free(swi_order *order);
+/* Lifetimes, in-place results and places of a trace that has none of them yet. */
+sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t *height,
+                      size_t *lower_bound);
+/* `to` is empty before, and as large as it must be; freed by the caller also on failure. */
+sw_status swi_trace_copy(swi_trace *to, const swi_trace *from);
 
 #endif

@@ -40,7 +40,7 @@ static void sort_by_key(uint32_t *order, uint64_t *key, uint32_t n)
  * reads must be written, and what it overwrites must have been read by all who need the old
  * version. Only inside the backward part. Keys are (position, sequence), so that moved ops keep
  * their order. */
-void swi_pass_release(swi_trace *t, uint32_t *order, uint32_t n, uint64_t *scratch)
+void swi_pass_release(swi_trace *t, uint32_t *order, uint32_t n, bool all, uint64_t *scratch)
 {
     uint64_t *key = scratch, *read = scratch + n, *written = read + t->n_storages;
     memset(read, 0, 2 * (size_t)t->n_storages * sizeof *read);
@@ -52,7 +52,7 @@ void swi_pass_release(swi_trace *t, uint32_t *order, uint32_t n, uint64_t *scrat
         key[i] = (uint64_t)(i + 1) << 32;
         if (node->is_backward && backward == 0)
             backward = key[i];
-        if (node->release && backward != 0) {
+        if ((node->release || (all && node->is_update)) && backward != 0) {
             uint64_t k = backward;
             for (uint32_t j = 0; j < node->n_in; j++)
                 k = latest(k, written[t->values[in[j]].storage]);
@@ -131,17 +131,16 @@ uint32_t swi_root_of(const swi_trace *t, uint32_t s)
     return s;
 }
 
-/* May output 0 of this node take the bytes of its operand k? Its storage must die here, hold
- * nothing but this operand, and no other operand may look at it in another way. */
-static bool may_take(const swi_trace *t, const swi_node *node, uint32_t k, uint32_t at)
+/* Do the bytes of operand k suit output 0 of this node? Its storage must hold nothing but this
+ * operand, and no other operand may look at it in another way. */
+bool swi_suits(const swi_trace *t, const swi_node *node, uint32_t k)
 {
     const uint32_t *operands = t->operands + node->first;
     const swi_value *in = &t->values[operands[k]], *out = &t->values[operands[node->n_in]];
     const swi_storage *from = &t->storages[swi_root_of(t, in->storage)];
     const swi_storage *to = &t->storages[out->storage];
-    if (from->segment != SWI_SEG_STEP || from->pinned || from->death != at ||
-        from->birth == at || to->birth != at || to->segment != SWI_SEG_STEP ||
-        !in->contiguous || in->offset != 0 || from->bytes != to->bytes ||
+    if (from->segment != SWI_SEG_STEP || to->segment != SWI_SEG_STEP || !in->contiguous ||
+        in->offset != 0 || from->bytes != to->bytes ||
         sw_type_bytes(&in->type) != from->bytes || in->type.layout != out->type.layout)
         return false;
     for (uint32_t j = 0; j < node->n_in; j++) {
@@ -154,13 +153,31 @@ static bool may_take(const swi_trace *t, const swi_node *node, uint32_t k, uint3
     return true;
 }
 
+/* Bit k: operand k's place is one that output 0 may take, if that operand dies here. */
+uint32_t swi_inplace_mask(const swi_node *node)
+{
+    const sw_op_desc *desc = swi_op(node->op);
+    if (node->n_out == 0 || (node->accumulate & 1u) != 0)
+        return 0;
+    return node->grad < 0 ? desc->inplace : desc->grads[node->grad].inplace;
+}
+
+/* May output 0 of the node that runs at `at` take the bytes of its operand k now? */
+static bool may_take(const swi_trace *t, const swi_node *node, uint32_t k, uint32_t at)
+{
+    const uint32_t *operands = t->operands + node->first;
+    const swi_storage *from = &t->storages[swi_root_of(t, t->values[operands[k]].storage)];
+    const swi_storage *to = &t->storages[t->values[operands[node->n_in]].storage];
+    return !from->pinned && from->death == at && from->birth != at && to->birth == at &&
+           swi_suits(t, node, k);
+}
+
 void swi_pass_inplace(swi_trace *t, const uint32_t *order, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         const swi_node *node = &t->nodes[order[i]];
-        const sw_op_desc *desc = swi_op(node->op);
-        const uint32_t mask = node->grad < 0 ? desc->inplace : desc->grads[node->grad].inplace;
-        if (mask == 0 || node->n_out == 0 || (node->accumulate & 1u) != 0)
+        const uint32_t mask = swi_inplace_mask(node);
+        if (mask == 0)
             continue;
         const uint32_t out = t->values[t->operands[node->first + node->n_in]].storage;
         for (uint32_t k = 0; k < node->n_in && k < 32; k++) {

@@ -5,7 +5,7 @@
  * the phase changes. */
 #include "alloc/sys.h"
 #include "runtime/run_internal.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/shares.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -299,6 +299,7 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     if (exec->profile != NULL)
         SW_TRY(swi_profile_plan(exec, args, p));
     SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
+    SW_TRY(swi_shares_begin_run(exec, args, p));
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
     swi_exec_set_last(exec, p);
@@ -394,12 +395,17 @@ sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const s
     char taken[64] = "";
     if (sw_budget_used(exec->budget) > 0)
         snprintf(taken, sizeof taken, ", %zu of them taken", sw_budget_used(exec->budget));
+    char again[160] = "";
+    if (info.n_repeats > 0 && !args->immediate)
+        snprintf(again, sizeof again,
+                 " although %u ops would run again in backward (%zu bytes without that)",
+                 info.n_repeats, info.total_bytes - info.arena_bytes + info.plain_arena_bytes);
     return sw_error_set(
         status, __FILE__, __LINE__,
-        "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), the "
-        "budget is %zu%s; the peak is at %s, held by %s",
+        "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu)%s, the budget is "
+        "%zu%s; the peak is at %s, held by %s",
         info.total_bytes - info.arena_bytes + arena, info.model_bytes, arena, info.data_bytes,
-        sw_budget_limit(exec->budget), taken, info.peak_op, info.holders);
+        again, sw_budget_limit(exec->budget), taken, info.peak_op, info.holders);
 }
 
 /* Charge the budget with models and arena: all or nothing. */
@@ -429,6 +435,8 @@ static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
     swi_plan_info(p, args->data_bytes, out);
     if (exec->budget == NULL)
         return SW_OK;
+    if (p->height > p->limit) /* beside the slots, which take theirs later */
+        return swi_does_not_fit(exec, args, p, SW_NOMEM);
     const sw_status status =
         reserve(exec, args, args->immediate ? p->info.immediate_bytes : p->height);
     return status == SW_NOMEM ? swi_does_not_fit(exec, args, p, status) : status;

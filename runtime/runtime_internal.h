@@ -159,7 +159,8 @@ typedef struct {
     sw_phase phase; /* of its birth */
     uint32_t layer; /* strings */
     uint32_t name;
-    bool pinned; /* lives to the end of the run: metrics and outputs */
+    bool pinned;    /* lives to the end of the run: metrics and outputs */
+    uint8_t traced; /* the role that the trace gave it, which is that of immediate mode */
 } swi_storage;
 
 typedef struct {
@@ -186,8 +187,10 @@ typedef struct {
     sw_phase phase;
     uint32_t layer;
     uint32_t stream;
+    uint32_t gradient_of; /* 1 + the forward node whose gradient it makes; 0: of none */
     uint8_t is_view, is_update, is_backward, writes_model;
     uint8_t release; /* may move to right behind what it needs */
+    uint8_t again;   /* runs a second time what a forward node has done: recomputation */
 } swi_node;
 
 typedef struct {
@@ -219,6 +222,18 @@ void swi_trace_free(swi_trace *trace);
 uint32_t swi_trace_string(swi_trace *trace, const char *text, sw_status *status);
 const char *swi_string(const swi_trace *trace, uint32_t index);
 
+/* What one run of a node costs, by types and attributes alone: the same on every machine and
+ * for every number of threads. Operations as sw_op_desc counts them, with those that add to
+ * outputs; payload bytes that it reads and writes, lanes of padding and extras included,
+ * scratch not; and both as an estimate of the time of one thread in sixteenths of a nanosecond,
+ * 1 to 2^40, which never falls when either grows. Nothing for views: they do not run (their
+ * cost is 1). */
+#define SWI_COST_PER_NS 16
+#define SWI_COST_MOST ((uint64_t)1 << 40)
+uint64_t swi_node_operations(const swi_trace *trace, const swi_node *node);
+uint64_t swi_node_bytes(const swi_trace *trace, const swi_node *node);
+uint64_t swi_node_cost(const swi_trace *trace, const swi_node *node);
+
 /* Gradient of a parameter in this run. */
 typedef struct {
     uint32_t model, entry;
@@ -243,6 +258,7 @@ struct sw_ctx {
     int phase_override; /* -1 none */
     int phase_now;      /* inside sw_backward, sw_update; -1 none */
     bool in_backward;
+    uint32_t gradient_of; /* of what is appended: see swi_node */
     char scope[SWI_MAX_SCOPE];
     uint8_t scope_at[SWI_MAX_SCOPE]; /* how long the path was when each scope began */
     uint32_t n_scopes;
@@ -327,8 +343,24 @@ typedef struct {
     bool is_update;
 } swi_run_op;
 
+/* Bytes by role and by layer: runtime/shares.h. */
+typedef struct {
+    char name[SWI_MAX_SCOPE]; /* role or layer */
+    size_t base;              /* there from the beginning to the end: models and inputs */
+    size_t live;              /* now, base included */
+    size_t at_peak;           /* when all together were at their most */
+    size_t peak;              /* at its own most */
+} swi_share_line;
+typedef struct {
+    swi_share_line *lines; /* all roles, "" and the other layers; none: not counted */
+    uint32_t n, cap;
+    uint32_t found; /* the layer that was looked for last: the next is the same or near */
+    size_t live, peak;
+} swi_shares;
+
 typedef struct swi_program {
     swi_trace trace; /* compact copy, owned */
+    swi_trace plain; /* where ops are repeated: as it was traced; else empty */
     uint32_t id;     /* in its exec */
     uint64_t hash;
     int refs;
@@ -341,23 +373,28 @@ typedef struct swi_program {
     uint32_t n_births;
     sw_launch *launches;
     size_t height;     /* of the step arena */
+    size_t limit;      /* what it could be at most when it was planned */
     size_t slot_bytes; /* inputs, rounded */
     int n_models;
     size_t model_bytes;
     int n_inputs;
     sw_plan_info info; /* data and total bytes are the caller's */
     uint32_t peak_op;
-    double *metrics; /* of the last run */
-    bool profiled;   /* the exec's profile has its plan */
-    bool ran;        /* at least once: later runs are warm */
+    swi_shares shares; /* by the plan; empty until somebody asks */
+    double *metrics;   /* of the last run */
+    bool profiled;     /* the exec's profile has its plan */
+    bool ran;          /* at least once: later runs are warm */
     size_t heap_bytes[8];
 } swi_program;
 
 /* Compare two programs' traces: SWI_NONE when equal, else the first node that differs. */
 uint32_t swi_trace_differs(const swi_trace *a, const swi_trace *b);
 uint64_t swi_trace_hash(const swi_trace *trace);
-/* Passes and plan over a finished trace (copied). */
-sw_status swi_program_create(swi_program **out, const sw_ctx *ctx);
+/* Passes and plan over a finished trace (copied). limit: bytes that its arena may have, met
+ * where ops can be repeated so that it is (SIZE_MAX: none). */
+sw_status swi_program_create(swi_program **out, const sw_ctx *ctx, size_t limit);
+/* As it was traced: what another trace is compared with. */
+const swi_trace *swi_program_traced(const swi_program *program);
 void swi_program_free(swi_program *program);
 void swi_pass_inplace(swi_trace *trace, const uint32_t *order, uint32_t n);
 void swi_program_bind(swi_program *program);    /* binds, births, deaths from storages */
@@ -391,10 +428,12 @@ struct sw_exec {
     uint64_t seed;
     sw_profile *profile;
     uint32_t profile_number; /* as sw_prof_join gave it */
-    bool checks, op_clocks, no_inplace, no_phases;
+    bool checks, op_clocks, no_inplace, no_phases, shares, no_recompute;
     uint32_t max_programs;
     sw_arena *arena;
-    sw_watch watch; /* listens to the arena */
+    sw_watch watch;              /* listens to the arena */
+    swi_shares immediate_shares; /* of the last immediate run: what lived before it */
+    swi_shares witness_shares;   /* by the last access witness */
     sw_pool *pool;
     sw_ctx ctx; /* reused for every trace */
     swi_program **programs;

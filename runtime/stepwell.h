@@ -109,6 +109,10 @@ typedef struct {
     const char *isa;  /* NULL: the best of this machine; "avx512", "avx2", "base" */
     int no_phases;    /* 1: planned runs neither count what lives nor read clocks, to see what
                          that costs; a profile then has the figures of the plan */
+    int shares;       /* 1: runs note what is born and dies, for sw_last_shares; SW_INVALID with
+                         no_phases */
+    int no_recompute; /* 1: a plan that is over the budget is refused: no op is repeated and no
+                         update released so that it fits */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs. */
@@ -386,11 +390,28 @@ typedef struct {
     uint64_t trace_ns, plan_ns;
     char peak_op[64];  /* the op that runs at the peak, with its scope */
     char holders[256]; /* who holds the peak: the largest, with bytes */
+    /* Where a plan would be over the budget: released updates, then recomputation, ops of the
+     * forward part that run again in backward instead of keeping what they made. The results
+     * are the same bit for bit. */
+    uint32_t n_repeats;       /* 0: none */
+    uint32_t n_released;      /* updates that run right behind their gradients although their
+                                 optimizers do not ask for it: tried first, for it costs nothing */
+    size_t plain_arena_bytes; /* arena_bytes without repeats */
+    uint64_t operations;      /* arithmetic of a step, repeats included: sw_op_desc */
+    uint64_t repeat_operations;
+    uint64_t cost, repeat_cost; /* estimated time of one thread, 1/16 ns; repeats included */
+    uint64_t least_repeat_cost; /* proved: no plan under the budget has less repeat_cost;
+                                   UINT64_MAX: there is none */
+    char method[16]; /* that chose the repeats: "search" (of all schedules), "chain"; "release":
+                        none was wanted; "": the budget asked for nothing */
 } sw_plan_info;
 
 /* Trace and plan without tensor memory; inputs' data may be NULL. With a budget the exec's
  * arena (with `immediate` the bump of immediate mode) and the models are reserved in it, all or
- * nothing: SW_NOMEM says what is needed and who holds the peak, and *out is filled then too. A
+ * nothing. A plan that would be over it is made smaller (sw_plan_info, n_released and
+ * n_repeats), by as little work as was found; more budget never means more work. Where no plan
+ * fits, SW_NOMEM says the least that would do and who holds the peak, and *out is filled then
+ * too: with that budget, sw_plan succeeds. A
  * planned run asks its budget before it begins; an immediate run that was not planned asks op
  * by op, and can be refused behind an update. */
 SW_MUST_USE SW_API sw_status sw_plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out);
@@ -434,6 +455,30 @@ typedef struct {
     int warm; /* 0: the run traced, or its program has never run before */
 } sw_run_info;
 SW_MUST_USE SW_API sw_status sw_last_run(const sw_exec *exec, sw_run_info *out);
+
+/* The bytes of a step that one role or one layer holds, padding included, model and batch slot
+ * among them. `name` is valid during the call. */
+typedef enum { SW_SHARE_ROLE, SW_SHARE_LAYER } sw_share_kind;
+typedef struct {
+    size_t size;
+    sw_share_kind kind;
+    const char *name;     /* "saved", as in profiles; a layer's path, "" for what has none */
+    size_t at_peak_bytes; /* when the step is at its peak: over the roles, and over the layers,
+                             these add up to that peak (model, batch slot and bump for
+                             `immediate`) */
+    size_t peak_bytes;    /* the most that it holds at any time of the step */
+} sw_share;
+typedef void sw_share_visitor(void *to, const sw_share *share);
+
+/* Show the shares, roles in front of layers, those without bytes left out: as planned (with
+ * `immediate` those of the bump); of the last run, by the arena's births and deaths (an exec
+ * made with `shares`); and as the last access witness of the exec saw them. While they show,
+ * the exec refuses calls (SW_BUSY). SW_INVALID where nothing was measured. */
+SW_MUST_USE SW_API sw_status sw_plan_shares(sw_exec *exec, const sw_run_args *args,
+                                            sw_share_visitor *visitor, void *to);
+SW_MUST_USE SW_API sw_status sw_last_shares(sw_exec *exec, sw_share_visitor *visitor, void *to);
+SW_MUST_USE SW_API sw_status sw_witness_shares(sw_exec *exec, sw_share_visitor *visitor,
+                                               void *to);
 
 /* Of the last run; waits for the device if it must. SW_INVALID for an unknown name. */
 SW_MUST_USE SW_API sw_status sw_metric_get(sw_exec *exec, const char *name, double *out);
@@ -608,7 +653,10 @@ typedef struct {
     size_t (*scratch_bytes)(const sw_kernel_info *info); /* NULL: none */
     sw_kernel *kernel;
     sw_kernel *(*select)(const sw_kernel_info *info); /* NULL: kernel */
-    uint64_t reserved[2];                             /* must be zero */
+    /* As in sw_op_desc. It stands where a reserved word was: of the same size where pointers
+     * have 64 bits. */
+    uint64_t (*operations)(const sw_kernel_info *info);
+    uint64_t reserved[1]; /* must be zero */
 } sw_grad_desc;
 
 /* A gradient rule for ops whose gradient is other ops: set din[i] where wanted[i], an F32 value
@@ -692,6 +740,14 @@ typedef struct {
     int n_cases;
     sw_phase phase; /* with has_phase */
     int has_phase;
+    /* Arithmetic operations of one run of the forward kernel, by which the planner chooses what
+     * to compute twice. A multiply-add is two, a comparison, a division and a square root one,
+     * exp and its like as many as their polynomials take. Elements count as users see them,
+     * without lanes of padding. What info->accumulate adds is counted by the library: one more
+     * for each element of such an output. UINT64_MAX where it is more than that. It depends on
+     * types and attributes alone, not on info->threads and info->isa. NULL: one for each
+     * element of each output. */
+    uint64_t (*operations)(const sw_kernel_info *info);
 } sw_op_desc;
 
 /* Register an op; the descriptor is copied (what it points to is kept). Names are unique. Not

@@ -161,6 +161,7 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
                      .layer = layer,
                      .is_update = args->update,
                      .release = args->release,
+                     .gradient_of = ctx->gradient_of,
                      .is_backward = ctx->in_backward};
     if (attrs_bytes > 0) {
         memset(t->attrs + t->n_attrs, 0, attrs_bytes);

@@ -230,6 +230,7 @@ static sw_status make_slots(sw_loader *l)
             void *at;
             SW_TRY(field_bytes(l->dataset, f, l->batch, &bytes, &rounded));
             SW_TRY(sw_arena_push(l->arena, &at, bytes, "batch slot"));
+            memset(at, 0, bytes); /* touched now: no first batch waits for pages */
             l->slots[s].at[f] = at;
             sw_array *input = &l->slots[s].input[f];
             *input = (sw_array){.dtype = field->dtype, .data = at};

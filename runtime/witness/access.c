@@ -3,7 +3,7 @@
  * Two runs, with each storage against the guard page behind it and then against the one in
  * front. First writes and last touches are compared with the planned births and deaths, every
  * touch with what the op lists, and the live bytes that follow from the touches with the
- * figures of the plan. */
+ * figures of the plan, per phase, role and layer. */
 #include "runtime/witness/witness_internal.h"
 #include <string.h>
 
@@ -18,6 +18,7 @@ typedef struct {
     swi_trap trap;
     span *spans;         /* per room */
     size_t *born, *died; /* bytes per op position, n_ops + 1 each */
+    swi_life *lives;     /* per room */
 } session;
 
 /* ---- each touch -------------------------------------------------------------------------- */
@@ -100,7 +101,26 @@ static bool plays(const swi_witness *w, uint32_t root, swi_role role)
     return false;
 }
 
-/* Roles that behaviour decides: scratch, born by backward, kept for backward. */
+/* What behaviour says of a role: scratch, born by backward, kept for backward. Of what it says
+ * nothing of, the storage's own. */
+static swi_role role_seen(const swi_witness *w, uint32_t s, const span *seen)
+{
+    const swi_trace *t = &w->program->trace;
+    const swi_node *node = &t->nodes[w->program->ops[seen->first].node];
+    const swi_role said = t->storages[s].role;
+    if (node->scratch != SWI_NONE && w->root[node->scratch] == s)
+        return SWI_ROLE_WORKSPACE;
+    if (plays(w, s, SWI_ROLE_METRIC) || plays(w, s, SWI_ROLE_OUTPUT))
+        return said != SWI_ROLE_WORKSPACE ? said : SWI_ROLE_ACTIVATION;
+    if (node->is_backward && !node->again)
+        return SWI_ROLE_GRADIENT;
+    if (plays(w, s, SWI_ROLE_INPUT))
+        return said;
+    if (seen->backward_reads)
+        return SWI_ROLE_SAVED;
+    return said == SWI_ROLE_SAVED || said == SWI_ROLE_WORKSPACE ? SWI_ROLE_ACTIVATION : said;
+}
+
 static void judge_role(swi_witness *w, uint32_t s, const span *seen)
 {
     const swi_trace *t = &w->program->trace;
@@ -113,24 +133,29 @@ static void judge_role(swi_witness *w, uint32_t s, const span *seen)
                           swi_role_name(t->storages[s].role));
     if (scratch || plays(w, s, SWI_ROLE_METRIC) || plays(w, s, SWI_ROLE_OUTPUT))
         return;
-    if (node->is_backward && !plays(w, s, SWI_ROLE_GRADIENT))
+    const bool backward = node->is_backward && !node->again; /* a repeat is a forward op */
+    if (backward && !plays(w, s, SWI_ROLE_GRADIENT))
         swi_witness_fault(w, seen->first, s, "is made by backward, and its role is %s",
                           swi_role_name(t->storages[s].role));
-    const bool kept = !node->is_backward && seen->backward_reads;
-    if (!node->is_backward && plays(w, s, SWI_ROLE_SAVED) != kept &&
-        !plays(w, s, SWI_ROLE_INPUT))
+    const bool kept = !backward && seen->backward_reads;
+    if (!backward && plays(w, s, SWI_ROLE_SAVED) != kept && !plays(w, s, SWI_ROLE_INPUT))
         swi_witness_fault(w, seen->last, s,
                           kept ? "is kept for backward, and its role is %s"
                                : "is not read by backward, and its role is %s",
                           swi_role_name(t->storages[s].role));
 }
 
-/* A storage is counted for the layer whose op makes it. */
+/* The layer whose op makes it. */
+static const char *layer_seen(const swi_witness *w, const span *seen)
+{
+    const swi_trace *t = &w->program->trace;
+    return swi_string(t, t->nodes[w->program->ops[seen->first].node].layer);
+}
+
 static void judge_layer(swi_witness *w, uint32_t s, const span *seen)
 {
     const swi_trace *t = &w->program->trace;
-    const char *is = swi_string(t, t->storages[s].layer);
-    const char *made = swi_string(t, t->nodes[w->program->ops[seen->first].node].layer);
+    const char *is = swi_string(t, t->storages[s].layer), *made = layer_seen(w, seen);
     if (strcmp(is, made) != 0)
         swi_witness_fault(w, seen->first, s, "belongs to layer '%s', and '%s' makes it", is,
                           made);
@@ -159,6 +184,11 @@ static void judge_life(session *a, uint32_t room)
     judge_layer(w, s, seen);
     a->born[seen->first] += swi_round(x->bytes);
     a->died[last] += swi_round(x->bytes);
+    a->lives[room] = (swi_life){.first = seen->first,
+                                .last = last,
+                                .bytes = swi_round(x->bytes),
+                                .role = role_seen(w, s, seen),
+                                .layer = layer_seen(w, seen)};
 }
 
 /* ---- figures ----------------------------------------------------------------------------- */
@@ -243,6 +273,8 @@ static sw_status take_arrays(session *a)
     SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, 2 * positions * sizeof *a->born));
     a->born = block;
     a->died = a->born + positions;
+    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, a->rooms.n_rooms * sizeof *a->lives));
+    a->lives = block;
     return SW_OK;
 }
 
@@ -259,7 +291,7 @@ static sw_status observe(session *a)
         if (a->rooms.rooms[i].kind == SWI_ROOM_STEP)
             judge_life(a, i);
     observe_figures(a);
-    return SW_OK;
+    return swi_witness_share_out(a->w, a->lives, a->rooms.n_rooms);
 }
 
 static sw_status observe_placed(swi_witness *w, int how)
@@ -271,6 +303,7 @@ static sw_status observe_placed(swi_witness *w, int how)
     const size_t positions = (size_t)w->program->n_ops + 1;
     sw_heap_free(a.spans, SWI_WITNESS_HEAP, a.rooms.n_rooms * sizeof *a.spans);
     sw_heap_free(a.born, SWI_WITNESS_HEAP, 2 * positions * sizeof *a.born);
+    sw_heap_free(a.lives, SWI_WITNESS_HEAP, a.rooms.n_rooms * sizeof *a.lives);
     swi_trap_free(&a.trap);
     swi_rooms_free(&a.rooms);
     return status;
@@ -281,6 +314,7 @@ sw_status swi_witness_access(swi_witness *w)
     const uint32_t faults = w->info.n_faults;
     SW_TRY(observe_placed(w, SWI_ROOMS_TAIL));
     compare_figures(w);
+    SW_TRY(swi_witness_compare_shares(w));
     /* What is wrong at one end needs no second list of the same faults. */
     return w->info.n_faults == faults ? observe_placed(w, SWI_ROOMS_HEAD) : SW_OK;
 }

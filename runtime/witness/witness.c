@@ -2,6 +2,7 @@
  * one agrees with the plan. */
 #include "alloc/sys.h"
 #include "runtime/run_internal.h"
+#include "runtime/shares.h"
 #include "runtime/witness/witness_internal.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -113,6 +114,7 @@ static void release(swi_witness *w)
     swi_rooms_free(&w->reference);
     sw_heap_free(w->hashes, SWI_WITNESS_HEAP,
                  w->hashes != NULL ? w->program->n_ops * sizeof *w->hashes : 0);
+    swi_shares_free(&w->shares);
     sw_heap_free(w->root, SWI_WITNESS_HEAP, w->program->trace.n_storages * sizeof *w->root);
 }
 
@@ -138,6 +140,11 @@ sw_status swi_witness_program(sw_exec *exec, swi_program *program, const sw_run_
         status = witnesses[i].run(&w);
         if (status == SW_OK && w.info.n_faults == faults)
             w.info.agreed |= witnesses[i].bit;
+    }
+    if (status == SW_OK && (which & SW_WITNESS_ACCESS) != 0) {
+        const swi_shares before = exec->witness_shares;
+        exec->witness_shares = w.shares;
+        w.shares = before; /* freed below */
     }
     release(&w);
     SW_TRY(status);

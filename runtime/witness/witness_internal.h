@@ -50,6 +50,7 @@ typedef struct {
     swi_rooms reference;  /* holds the state after an undisturbed run, once made */
     uint64_t *hashes;     /* of each op's outputs in the reference run */
     bool referred;
+    swi_shares shares; /* by role and by layer, as the access witness saw them */
 } swi_witness;
 
 /* HEAD: the payload starts at a page's start; TAIL: the rounded bytes end at a page's end. In
@@ -113,6 +114,17 @@ void swi_trap_end(void);
 void swi_trap_free(swi_trap *trap);
 
 /* ---- the witnesses: SW_OK when the witnessing worked ------------------------------------- */
+
+/* What the access witness saw of one storage. */
+typedef struct {
+    uint32_t first, last; /* ops that it lived in; last is n_ops for what leaves the run */
+    size_t bytes;         /* 0: it did not live */
+    swi_role role;
+    const char *layer;
+} swi_life;
+/* Add them up in w->shares; compare these with the plan's. */
+sw_status swi_witness_share_out(swi_witness *w, const swi_life *lives, uint32_t n);
+sw_status swi_witness_compare_shares(swi_witness *w);
 
 sw_status swi_witness_access(swi_witness *w);
 sw_status swi_witness_extent(swi_witness *w);

@@ -1,0 +1,33 @@
+/* Recomputation as a pass over a trace: between the trace and the pure problem. */
+#ifndef SW_RECOMPUTE_PASS_H
+#define SW_RECOMPUTE_PASS_H
+
+#include "runtime/program_internal.h"
+#include "runtime/recompute/recompute.h"
+
+/* The problem of a trace whose nodes run in `order` (views left out), before lifetimes are
+ * known: those of a copy of it. */
+typedef struct {
+    swi_rc_problem p;
+    uint32_t *backward_of; /* as swi_rc_chain wants it */
+    void *block;
+    size_t bytes;
+} swi_rc_trace_problem;
+SW_MUST_USE sw_status swi_rc_problem_of(swi_rc_trace_problem *out, const swi_trace *trace,
+                                        const uint32_t *order, uint32_t n_ops, bool inplace);
+void swi_rc_problem_free(swi_rc_trace_problem *problem);
+
+/* Write the repeats of a schedule into a trace that has no lifetimes yet: each is a node, with
+ * storages and values of its own, and later nodes read those. order: room for
+ * schedule->n_steps, receives the nodes in the order of the steps. */
+SW_MUST_USE sw_status swi_rc_rewrite(swi_trace *trace, const uint32_t *plain_order,
+                                     const swi_rc_schedule *schedule, uint32_t *order);
+
+/* Replace p's trace and the order by the cheapest that was found whose arena is at most
+ * p->limit bytes, laid out, and fill the figures of p->info that say what was done. `base`: the
+ * trace, not laid out, with all updates released; `plain`: its order. Where nothing fits, p
+ * becomes the lowest that was found, which says what would; or stays, if nothing is lower. */
+SW_MUST_USE sw_status swi_recompute(swi_program *p, const swi_trace *base,
+                                    const swi_order *plain, bool inplace, swi_order *order);
+
+#endif

@@ -1,0 +1,125 @@
+/* Repeats become nodes of the trace. */
+#include "runtime/recompute/pass.h"
+#include "alloc/mem.h"
+#include "runtime/trace_internal.h"
+#include <string.h>
+
+typedef struct {
+    swi_trace *t;
+    uint32_t *storage; /* by plain storage: what its last run left */
+    uint32_t *value;   /* by plain value: the same for the last that was asked for */
+    uint32_t n_values; /* plain ones */
+} writer;
+
+static sw_status add_storage(writer *w, uint32_t of, uint32_t *out)
+{
+    swi_trace *t = w->t;
+    void *p = t->storages;
+    SW_TRY(swi_trace_room(&p, &t->cap_storages, t->n_storages + 1, sizeof *t->storages));
+    t->storages = p;
+    t->storages[t->n_storages] = t->storages[of];
+    t->storages[t->n_storages].alias = t->n_storages;
+    *out = t->n_storages++;
+    return SW_OK;
+}
+
+static sw_status add_value(writer *w, uint32_t of, uint32_t storage, uint32_t *out)
+{
+    swi_trace *t = w->t;
+    void *p = t->values;
+    SW_TRY(swi_trace_room(&p, &t->cap_values, t->n_values + 1, sizeof *t->values));
+    t->values = p;
+    t->values[t->n_values] = t->values[of];
+    t->values[t->n_values].storage = storage;
+    *out = t->n_values++;
+    return SW_OK;
+}
+
+/* The plain value as the last run of its maker left it. */
+static sw_status present(writer *w, uint32_t value, uint32_t *out)
+{
+    const uint32_t storage = w->storage[w->t->values[value].storage];
+    if (w->t->values[w->value[value]].storage != storage)
+        SW_TRY(add_value(w, value, storage, &w->value[value]));
+    *out = w->value[value];
+    return SW_OK;
+}
+
+static sw_status read_present(writer *w, uint32_t first, uint32_t plain, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t value;
+        SW_TRY(present(w, w->t->operands[plain + k], &value));
+        w->t->operands[first + k] = value;
+    }
+    return SW_OK;
+}
+
+/* A second run of `plain`, in front of a node of phase `phase`. */
+static sw_status repeat(writer *w, uint32_t plain, sw_phase phase, uint32_t *out)
+{
+    swi_trace *t = w->t;
+    swi_node node = t->nodes[plain];
+    const uint32_t from = node.first;
+    SW_TRY(swi_room_nodes(t));
+    SW_TRY(swi_room_operands(t, node.n_in + node.n_out));
+    node.first = t->n_operands;
+    node.phase = phase;
+    node.is_backward = 1;
+    node.again = 1;
+    SW_TRY(read_present(w, node.first, from, node.n_in));
+    for (uint32_t k = 0; k < node.n_out; k++) {
+        const uint32_t value = t->operands[from + node.n_in + k];
+        const uint32_t old = t->values[value].storage;
+        SW_TRY(add_storage(w, old, &w->storage[old]));
+        t->storages[w->storage[old]].phase = phase;
+        SW_TRY(add_value(w, value, w->storage[old], &w->value[value]));
+        t->values[w->value[value]].node = t->n_nodes;
+        t->operands[node.first + node.n_in + k] = w->value[value];
+    }
+    if (node.scratch != SWI_NONE) {
+        SW_TRY(add_storage(w, node.scratch, &node.scratch));
+        t->storages[node.scratch].phase = phase;
+    }
+    t->n_operands += node.n_in + node.n_out;
+    *out = t->n_nodes;
+    t->nodes[t->n_nodes++] = node;
+    return SW_OK;
+}
+
+static sw_status rewrite(writer *w, const uint32_t *plain_order, const swi_rc_schedule *s,
+                         uint32_t *order)
+{
+    swi_trace *t = w->t;
+    uint32_t first = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < s->n_steps; i++) {
+        if (s->steps[i] < first) {
+            const sw_phase phase = t->nodes[plain_order[first]].phase;
+            any = true;
+            SW_TRY(repeat(w, plain_order[s->steps[i]], phase, &order[i]));
+            continue;
+        }
+        order[i] = plain_order[first++];
+        const swi_node *node = &t->nodes[order[i]];
+        if (any)
+            SW_TRY(read_present(w, node->first, node->first, node->n_in));
+    }
+    return SW_OK;
+}
+
+sw_status swi_rc_rewrite(swi_trace *t, const uint32_t *plain_order, const swi_rc_schedule *s,
+                         uint32_t *order)
+{
+    void *block;
+    const size_t bytes = ((size_t)t->n_storages + t->n_values) * sizeof(uint32_t);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
+    writer w = {t, block, (uint32_t *)block + t->n_storages, t->n_values};
+    for (uint32_t i = 0; i < t->n_storages; i++)
+        w.storage[i] = i;
+    for (uint32_t i = 0; i < t->n_values; i++)
+        w.value[i] = i;
+    const sw_status status = rewrite(&w, plain_order, s, order);
+    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    return status;
+}
