@@ -10,6 +10,7 @@
 #include "alloc/mem.h"
 #include "alloc/sys.h"
 #include "profiler/json.h"
+#include "profiler/process.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -556,6 +557,23 @@ void sw_prof_witness_record(sw_profile *p, const sw_prof_witness *x)
     if (writes(p)) {
         const uint64_t now = sw_clock_ns();
         write_witness(p, x, now);
+        record_done(p, now);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- the process ------------------------------------------------------------------------- */
+
+void sw_prof_process_record(sw_profile *p, const sw_process *x)
+{
+    pthread_mutex_lock(&p->lock);
+    if (writes(p)) {
+        const uint64_t now = sw_clock_ns();
+        sw_json_begin(&p->json, '{');
+        sw_json_put_string(&p->json, "type", "process");
+        sw_process_put(&p->json, x);
+        sw_json_end(&p->json);
+        sw_json_line(&p->json);
         record_done(p, now);
     }
     pthread_mutex_unlock(&p->lock);

@@ -4,6 +4,12 @@
 #include "profiler/nvtx.h"
 #include <string.h>
 
+static void note(sw_watch *w, const sw_event *event, uint32_t id, bool died)
+{
+    if (w->n_notes < w->cap_notes)
+        w->notes[w->n_notes++] = (sw_watch_note){event->bytes, id, died};
+}
+
 static void listen(void *context, const sw_event *event)
 {
     sw_watch *w = context;
@@ -12,8 +18,12 @@ static void listen(void *context, const sw_event *event)
     case SW_EVENT_PLACE:
         w->live += event->bytes;
         w->peak = w->live > w->peak ? w->live : w->peak;
+        note(w, event, event->kind == SW_EVENT_PUSH ? w->push_id : event->id, false);
         break;
     case SW_EVENT_RELEASE:
+        note(w, event, event->id, true);
+        w->live -= event->bytes;
+        break;
     case SW_EVENT_REWIND:
         w->live -= event->bytes;
         break;
@@ -49,6 +59,7 @@ void sw_watch_begin(sw_watch *w, size_t base_bytes)
     memset(w->phases, 0, sizeof w->phases);
     w->phases[0].peak_bytes = w->phases[0].end_bytes = base_bytes;
     w->base_bytes = base_bytes;
+    w->n_notes = 0;
     w->phase = -1;
 }
 

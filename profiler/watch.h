@@ -7,12 +7,21 @@
 #include "alloc/observer.h"
 #include "profiler/prof.h"
 
+/* A range that was born, or died. */
+typedef struct {
+    size_t bytes;
+    uint32_t id; /* of a pushed range: push_id as it was then */
+    uint32_t died;
+} sw_watch_note;
+
 typedef struct {
     size_t base_bytes; /* live all the time: model and batch slot */
     size_t live, peak; /* bytes of the arena: now, and at most in this phase */
     int phase;         /* -1: outside a run */
     uint64_t since;    /* the phase began */
     sw_prof_phase phases[SW_PROF_PHASES]; /* of the last run */
+    sw_watch_note *notes; /* the caller's room, NULL: none; what happened since the run began */
+    uint32_t n_notes, cap_notes, push_id;
 } sw_watch;
 
 /* Give this to the arena; the watch must outlive it. */

@@ -32,7 +32,7 @@ typedef enum {
     CLI_NOT_BUILT /* refused by name */
 } cli_kind;
 
-#define CLI_LIST_MAX 16
+#define CLI_LIST_MAX 64
 typedef struct {
     int64_t at[CLI_LIST_MAX];
     int n;

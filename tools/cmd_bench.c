@@ -13,8 +13,9 @@ static const bench benches[] = {
     {"record", bench_record,
      "what the profile costs: counted only, with a file, with op clocks"},
     {"speed", bench_speed, "whole steps of LeNet5, loader included"},
-    {"plan", bench_plan, "tracing and planning LeNet5"},
+    {"plan", bench_plan, "tracing and planning LeNet5; arenas beside their lower bounds"},
     {"place", bench_place, "the placement solver over files and random buffers"},
+    {"budget", bench_budget, "what a smaller budget costs: three deep programs"},
 };
 enum { N_BENCHES = sizeof benches / sizeof *benches };
 

@@ -66,7 +66,11 @@ static void print_answer(const place_run *run)
             r->method != NULL ? r->method : "nothing to do",
             cli_digits((uint64_t)r->n_orders).text, r->n_orders == 1 ? "" : "s",
             cli_digits(r->nodes).text, r->nodes == 1 ? "" : "s");
-    if (a->timed_out)
+    if (r->hurried)
+        fputs("             no placement was whole when it had to end: what had no place went\n"
+              "             on top, over blocks that others had left\n",
+              to);
+    else if (a->timed_out)
         fputs("             until the time limit\n", to);
     fprintf(to, "read %s, solved %s, checked %s", cli_ns(run->read_ns).text,
             cli_ns(a->solve_ns).text, cli_ns(a->check_ns).text);
@@ -136,6 +140,7 @@ static int put_answer(const place_run *run, int status)
     sw_json_put_i64(&json, "orders", r->n_orders);
     sw_json_put_bool(&json, "timed_out", a->timed_out);
     sw_json_put_bool(&json, "interrupted", a->interrupted);
+    sw_json_put_bool(&json, "hurried", r->hurried);
     sw_json_put_bool(&json, "written", run->written);
     sw_json_put_u64(&json, "ns", run->total_ns);
     sw_json_put_u64(&json, "read_ns", run->read_ns);
@@ -153,12 +158,6 @@ static int read_problem(place_run *run)
     if (status != SW_OK)
         return cli_library_error(status, true);
     run->read_ns = cli_clock_ns() - run->start;
-    if (run->csv.unaligned > 0)
-        return cli_error(CLI_FAILED,
-                         "%s: line %zu asks for an alignment of %llu, and not all sizes are "
-                         "multiples of it: such alignments are not built yet",
-                         run->opts->file, run->csv.unaligned,
-                         (unsigned long long)run->csv.unaligned_asks);
     return CLI_GO;
 }
 
@@ -272,8 +271,9 @@ int tool_place(int argc, char **argv)
         .operand = &o.file,
         .max_operands = 1,
         .notes = "The file has a header, id,lower,upper,size and perhaps alignment, and a line "
-                 "per buffer, which lives from lower until before upper. Every answer is "
-                 "checked. The status is 4 when there is no placement within the capacity, or "
+                 "per buffer, which lives from lower until before upper, at a multiple of its "
+                 "alignment. Every answer is checked. The status is 4 when there is no "
+                 "placement within the capacity, or "
                  "none was found; the message says which, and no file is written. Ctrl-C "
                  "writes the best that was found, and the status is 130.",
     };

@@ -1,5 +1,6 @@
 /* stepwell plan: the peaks of a training job, known before a byte of it exists. */
 #include "tools/plan.h"
+#include "tools/shares.h"
 #include "tools/train.h"
 #include <string.h>
 
@@ -12,7 +13,7 @@ static uint64_t plan_ns(const job *j)
     return ns;
 }
 
-static void put_program(sw_json *json, const job *j, const job_program *p)
+static void put_program(sw_json *json, job *j, const job_program *p)
 {
     sw_json_begin(json, '{');
     sw_json_put_string(json, "name", p->name);
@@ -23,11 +24,12 @@ static void put_program(sw_json *json, const job *j, const job_program *p)
     result_put_totals(json, &p->plan);
     sw_json_put_u64(json, "padding_bytes", p->plan.padding_bytes);
     sw_json_put_string(json, "peak_op", p->plan.peak_op);
+    shares_put(json, j, (job_which)(p - j->program));
     sw_json_end(json);
 }
 
 /* The members of one plan; the object is open. */
-static void put_plan(sw_json *json, const job *j)
+static void put_plan(sw_json *json, job *j)
 {
     const job_program *main = job_main(j);
     sw_json_put_string(json, "model", j->opts->model);
@@ -37,6 +39,7 @@ static void put_plan(sw_json *json, const job *j)
     sw_json_put_u64(json, "predicted_peak_bytes", main->plan.peak_bytes);
     result_put_totals(json, &main->plan);
     sw_json_put_u64(json, "plan_ns", plan_ns(j));
+    shares_put(json, j, (job_which)(main - j->program));
     sw_json_open(json, "programs", '[');
     for (int i = 0; i < JOB_PROGRAMS; i++)
         if (j->program[i].batch > 0)
@@ -44,7 +47,7 @@ static void put_plan(sw_json *json, const job *j)
     sw_json_end(json);
 }
 
-static void print_plan(const job *j, bool quiet)
+static sw_status print_plan(job *j, bool quiet)
 {
     const job_program *main = job_main(j);
     const sw_plan_info *p = &main->plan;
@@ -56,6 +59,8 @@ static void print_plan(const job *j, bool quiet)
         result_print_phases(p->phase, NULL);
         putchar('\n');
     }
+    SW_TRY(shares_print(j, (job_which)(main - j->program)));
+    putchar('\n');
     printf("peak   %s at %s\n", result_both(p->peak_bytes).text, p->peak_op);
     printf("held by ");
     cli_wrap(stdout, 8, 8, p->holders);
@@ -65,10 +70,11 @@ static void print_plan(const job *j, bool quiet)
     else
         printf("arena  %s; no plan can be below %s\n", result_both(p->arena_bytes).text,
                cli_digits(p->lower_bound_bytes).text);
+    result_print_repeats("again  ", p);
     printf("data   %s\n", result_both(p->data_bytes).text);
     printf("total  %s\n", result_both(p->total_bytes).text);
     if (quiet)
-        return;
+        return SW_OK;
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         const job_program *other = &j->program[i];
         if (other->batch > 0 && other != main)
@@ -76,6 +82,7 @@ static void print_plan(const job *j, bool quiet)
                    result_both(other->plan.peak_bytes).text);
     }
     printf("planned in %s\n", cli_ns(plan_ns(j)).text);
+    return SW_OK;
 }
 
 /* ---- several batches --------------------------------------------------------------------- */
@@ -160,7 +167,8 @@ static int plan_one(const plan_opts *o, job *j, sw_json *json)
     } else if (status == CLI_GO) {
         if (fits)
             plan_fit_print(o, &fit);
-        print_plan(j, o->quiet);
+        const sw_status printed = print_plan(j, o->quiet);
+        status = printed == SW_OK ? CLI_GO : cli_library_error(printed, false);
     }
     job_close(j);
     return status;
@@ -199,7 +207,7 @@ static int check(const plan_opts *o)
                          "--fit and --batch exclude each other: --fit finds the batch");
     if (o->fit_bytes > 0 && o->job.budget_bytes > 0)
         return cli_error(CLI_USAGE, "--fit and --memory-budget exclude each other: --fit says "
-                                    "what a budget of that size takes");
+                                    "what a budget of that size takes with --no-recompute");
     if (o->svg != NULL && strcmp(o->svg, "-") == 0)
         return cli_error(CLI_USAGE, "--svg wants a file: standard output has the result");
     if (o->svg != NULL && o->job.batch.n > 1)

@@ -23,6 +23,14 @@ static void keep_highest(train_measured *m, const sw_run_info *info)
         m->bump_bytes = info->bump_bytes;
 }
 
+/* By roles and layers a program's runs are all alike. */
+static sw_status keep_shares(train *t, train_measured *m)
+{
+    SW_TRY(t->opts.witness ? sw_witness_shares(t->job.exec, share_list_add, &m->shares)
+                           : sw_last_shares(t->job.exec, share_list_add, &m->shares));
+    return m->shares.status;
+}
+
 /* Run one batch; the first of each program is its warm-up and is the one that is witnessed. */
 static sw_status run(train *t, job_which which, const sw_array *inputs)
 {
@@ -36,6 +44,8 @@ static sw_status run(train *t, job_which which, const sw_array *inputs)
     sw_run_info info = {.size = sizeof info};
     SW_TRY(sw_last_run(t->job.exec, &info));
     keep_highest(m, &info);
+    if (t->opts.json && m->runs == 0)
+        SW_TRY(keep_shares(t, m));
     m->runs++;
     t->warm_runs += info.warm != 0;
     if (info.warm != 0)
@@ -263,6 +273,7 @@ static int train_and_report(train *t)
     cli_progress("%s", "");
     if (trained != SW_OK)
         return cli_library_error(trained, false);
+    train_read_process(t);
     if (t->diverged > 0)
         cli_note("the loss is not a finite number any more since step %" PRIu64 ": a smaller "
                  "--lr or --clip may help",
@@ -285,6 +296,8 @@ static int close_all(train *t, int status)
     sw_loader_destroy(t->test_loader);
     sw_loader_destroy(t->train_loader);
     job_close(&t->job);
+    for (int i = 0; i < JOB_PROGRAMS; i++)
+        share_list_free(&t->measured[i].shares);
     if (t->profile != NULL) {
         if (status == CLI_INTERRUPTED)
             sw_profile_end_status(t->profile, SW_STOPPED, NULL);
@@ -295,6 +308,7 @@ static int close_all(train *t, int status)
             status = cli_library_error(closed, false);
     }
     job_unload(&t->job);
+    train_free_process(t);
     if (t->times.ns != NULL)
         cli_times_free(&t->times);
     return status;

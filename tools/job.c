@@ -48,7 +48,11 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
         {"--isa", "NAME", CLI_WORD, &o->isa, NULL,
          "avx512, avx2 or base (default the best of this machine)", 0, 0, isa_words},
         {"--memory-budget", "SIZE", CLI_BYTES, &o->budget_bytes, NULL,
-         "a hard limit for model, arena and data together (default none)", 1, 0, NULL},
+         "a hard limit for model, arena and data; where it must, forward ops run again in "
+         "backward (default none)",
+         1, 0, NULL},
+        {"--no-recompute", NULL, CLI_FLAG, &o->no_recompute, NULL,
+         "release no update and run no op again: refuse what is over the budget", 0, 0, NULL},
     };
     const int count = (int)(sizeof options / sizeof *options);
     memcpy(table + n, options, sizeof options);
@@ -342,7 +346,9 @@ static sw_status open_exec(job *j)
                                .checks = o->checks,
                                .op_clocks = o->op_clocks,
                                .max_programs = j->keep_programs,
-                               .isa = o->isa};
+                               .isa = o->isa,
+                               .no_recompute = o->no_recompute,
+                               .shares = o->shares};
     SW_TRY(sw_exec_create(&j->exec, &exec));
     return open_net(j);
 }

@@ -16,7 +16,9 @@ typedef struct {
     int64_t synthetic_n, epochs, steps, seed, threads, warmup, lr_every;
     double lr, momentum, weight_decay, lr_gamma, clip;
     size_t budget_bytes; /* 0: none */
+    bool no_recompute;
     bool immediate, release, op_clocks, checks;
+    bool shares; /* runs note what each role and layer holds; no option */
 } job_opts;
 
 /* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new

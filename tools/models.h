@@ -5,7 +5,7 @@
 
 #include "runtime/stepwell.h"
 
-#define TOOL_MAX_HIDDEN 16
+#define TOOL_MAX_HIDDEN 64
 #define TOOL_LENET5_SIDE 28 /* pixels of its images */
 
 typedef struct tool_net tool_net;

@@ -144,9 +144,10 @@ static sw_status check_each(const place_csv *csv, place_checked *out)
         size_t end;
         if (!sw_size_add(csv->items[i].offset, csv->items[i].bytes, &end))
             SW_FAIL(SW_INVALID, "the buffer of line %zu ends past 64 bits", i + 2);
-        if (csv->alignment > 1 && csv->items[i].offset % csv->alignment != 0)
-            SW_FAIL(SW_INVALID, "the buffer of line %zu is at %zu, no multiple of %llu", i + 2,
-                    csv->items[i].offset, (unsigned long long)csv->alignment);
+        const size_t align = csv->items[i].align;
+        if (align > 1 && csv->items[i].offset % align != 0)
+            SW_FAIL(SW_INVALID, "the buffer of line %zu is at %zu, no multiple of %zu", i + 2,
+                    csv->items[i].offset, align);
         out->height = end > out->height ? end : out->height;
     }
     return SW_OK;

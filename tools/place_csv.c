@@ -133,16 +133,6 @@ static sw_status read_id(reader *r, int column, const char *from, size_t n)
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
-static uint64_t divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* One field of the row; *p moves behind it. */
 static sw_status read_field(reader *r, int column, const char **p, uint64_t *value)
 {
@@ -204,17 +194,10 @@ static sw_status read_row(reader *r)
     }
     SW_TRY(check_row(r, value));
     csv->items[csv->n].bytes = value[PLACE_SIZE];
+    csv->items[csv->n].align = value[PLACE_ALIGNMENT];
     csv->times[2 * csv->n] = value[PLACE_LOWER];
     csv->times[2 * csv->n + 1] = value[PLACE_UPPER];
     csv->n++;
-    csv->common = divisor(value[PLACE_SIZE], csv->common);
-    if (csv->alignment % value[PLACE_ALIGNMENT] != 0 &&
-        __builtin_mul_overflow(csv->alignment,
-                               value[PLACE_ALIGNMENT] /
-                                   divisor(csv->alignment, value[PLACE_ALIGNMENT]),
-                               &csv->alignment))
-        return damaged(r, column_of(csv, PLACE_ALIGNMENT),
-                       "no common multiple of the alignments fits 64 bits");
     r->at = p + (*p == '\r') + 1;
     r->line++;
     return SW_OK;
@@ -320,30 +303,6 @@ static sw_status rank_times(place_csv *csv)
     return SW_OK;
 }
 
-/* ---- alignment --------------------------------------------------------------------------- */
-
-/* Solvers put buffers on sums of sizes: these are aligned where the alignment divides them all.
- */
-static void find_unaligned(place_csv *csv, const reader *r)
-{
-    if (csv->n == 0 || csv->common % csv->alignment == 0)
-        return;
-    const int column = column_of(csv, PLACE_ALIGNMENT);
-    const char *p = csv->text + csv->body;
-    for (size_t line = 2; line < csv->n + 2; line++) {
-        for (int c = 0; c < column; c++)
-            p = field_end(p) + 1;
-        uint64_t asks = 1;
-        (void)read_number(p, &asks);
-        if (csv->common % asks != 0) {
-            csv->unaligned = line;
-            csv->unaligned_asks = asks;
-            return;
-        }
-        p = (const char *)memchr(p, '\n', (size_t)(r->end - p)) + 1;
-    }
-}
-
 /* ---- the whole --------------------------------------------------------------------------- */
 
 /* Also of pipes, whose size nobody knows before. One byte more than the file has is kept. */
@@ -404,7 +363,6 @@ static sw_status read_body(reader *r)
     const sw_status status = read_rows(r);
     sw_heap_free(block, SW_HEAP_FILES, r->n_ids * sizeof *r->ids);
     SW_TRY(status);
-    find_unaligned(csv, r);
     return rank_times(csv);
 }
 
@@ -420,7 +378,7 @@ static sw_status read_all(place_csv *csv, const char *path)
 sw_status place_csv_read(place_csv *csv, const char *path)
 {
     sw_file *file;
-    *csv = (place_csv){.alignment = 1};
+    *csv = (place_csv){0};
     SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
     sw_status status = read_text(csv, file);
     sw_file_drop(file);

@@ -16,13 +16,8 @@ typedef struct {
     int n_columns;           /* of the header */
     int role[PLACE_COLUMNS]; /* of each column, in the file's order */
     size_t n, room;          /* rows; row i stands in line i + 2 */
-    sw_place_item *items;    /* times are ranks: 0, 1, 2.. */
+    sw_place_item *items;    /* times are ranks: 0, 1, 2..; alignments the file's */
     uint64_t *times;         /* lower and upper of each row as the file has them */
-    uint64_t common;         /* greatest common divisor of the sizes; 0 without rows */
-    uint64_t alignment;      /* least common multiple of what the rows ask for */
-    size_t unaligned; /* the first line that asks for no divisor of `common`; 0: none. Where
-                         there is none, sums of sizes are aligned as every row asks */
-    uint64_t unaligned_asks;
 } place_csv;
 
 /* Read and check the whole file. SW_FORMAT names the file, line and column of the first thing

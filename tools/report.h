@@ -7,6 +7,7 @@
 #define STEPWELL_REPORT_H
 
 #include "alloc/base.h"
+#include "profiler/process.h"
 #include "profiler/prof.h"
 #include <stdbool.h>
 
@@ -80,6 +81,8 @@ typedef struct {
     int verdict[4]; /* of the witnesses: 1 agrees, 0 does not, -1 not asked */
     uint64_t faults;
     char first_fault[256];
+
+    sw_process *process; /* NULL: the profile has no such record */
 
     bool cut, ended; /* ended: there is an end record */
     char status[16]; /* of the end record: "done", "interrupted", "failed" */

@@ -237,6 +237,12 @@ sw_status report_print_json(report *r, const report_live *live)
     put_equal(&j, r);
     put_witnesses(&j, r);
     put_rest(&j, r);
+    if (r->process != NULL) {
+        sw_json_open(&j, "process", '{');
+        sw_process_put(&j, r->process);
+        sw_json_end(&j);
+    } else
+        sw_json_put_null(&j, "process");
     sw_json_open(&j, "programs", '[');
     for (size_t i = 0; i < r->n_plans; i++) {
         sw_json_begin(&j, '{');

@@ -7,113 +7,38 @@
 #include "tools/cli.h"
 #include "tools/report_heap.h"
 #include "tools/report_lines.h"
-#include <jansson.h>
-#include <math.h>
+#include "tools/report_members.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PLANS_MAX ((size_t)65536)
 
-/* A record and where it stands, for messages. */
-typedef struct {
-    const char *path;
-    uint64_t line;
-    json_t *record;
-    const char *text; /* the record as it stands there */
-    size_t n;
-} place;
-
-static sw_status damaged(const place *p, const char *what)
-{
-    SW_FAIL(SW_FORMAT, "%s: line %llu: %s", p->path, (unsigned long long)p->line, what);
-}
-
-static sw_status wrong(const place *p, const char *key, const char *wanted)
-{
-    SW_FAIL(SW_FORMAT, "%s: line %llu: '%s' is missing or not %s", p->path,
-            (unsigned long long)p->line, key, wanted);
-}
-
-/* ---- members ----------------------------------------------------------------------------- */
-
-/* Numbers past 2^63 arrive as reals. */
-static bool as_u64(const json_t *x, uint64_t *out)
-{
-    if (json_is_integer(x) && json_integer_value(x) >= 0) {
-        *out = (uint64_t)json_integer_value(x);
-        return true;
-    }
-    const double real = json_is_real(x) ? json_real_value(x) : -1.0;
-    if (!(real >= 0.0 && real <= 18446744073709549568.0) || floor(real) != real)
-        return false;
-    *out = (uint64_t)real;
-    return true;
-}
-
-static sw_status need_u64(const place *p, const json_t *o, const char *key, uint64_t *out)
-{
-    return as_u64(json_object_get(o, key), out) ? SW_OK : wrong(p, key, "a whole number");
-}
-
-/* `otherwise` where it is missing or null. */
-static sw_status get_u64(const place *p, const json_t *o, const char *key, uint64_t otherwise,
-                         uint64_t *out)
-{
-    const json_t *x = json_object_get(o, key);
-    *out = otherwise;
-    return x == NULL || json_is_null(x) || as_u64(x, out) ? SW_OK
-                                                          : wrong(p, key, "a whole number");
-}
-
-/* -1: none. */
-static sw_status get_batch(const place *p, int64_t *out)
-{
-    uint64_t batch;
-    SW_TRY(get_u64(p, p->record, "batch", UINT64_MAX, &batch));
-    *out = batch <= INT64_MAX ? (int64_t)batch : -1;
-    return SW_OK;
-}
-
-/* "" where it is missing or null. */
-static sw_status get_text(const place *p, const json_t *o, const char *key, char *to,
-                          size_t bytes)
-{
-    const json_t *x = json_object_get(o, key);
-    to[0] = '\0';
-    if (x == NULL || json_is_null(x))
-        return SW_OK;
-    if (!json_is_string(x))
-        return wrong(p, key, "a string");
-    cli_clean(to, bytes, json_string_value(x));
-    return SW_OK;
-}
-
-static sw_status get_phases(const place *p, report_phase *to)
+static sw_status get_phases(const report_place *p, report_phase *to)
 {
     const json_t *phases = json_object_get(p->record, "phases");
     if (!json_is_object(phases))
-        return wrong(p, "phases", "an object");
+        return report_wrong(p, "phases", "an object");
     for (int i = 0; i < SW_PROF_PHASES; i++) {
         const json_t *x = json_object_get(phases, sw_prof_phase_name(i));
         if (!json_is_object(x))
-            return wrong(p, sw_prof_phase_name(i), "a phase");
-        SW_TRY(need_u64(p, x, "peak_bytes", &to[i].peak));
-        SW_TRY(need_u64(p, x, "end_bytes", &to[i].end));
-        SW_TRY(get_u64(p, x, "ns", 0, &to[i].ns));
+            return report_wrong(p, sw_prof_phase_name(i), "a phase");
+        SW_TRY(report_need_u64(p, x, "peak_bytes", &to[i].peak));
+        SW_TRY(report_need_u64(p, x, "end_bytes", &to[i].end));
+        SW_TRY(report_get_u64(p, x, "ns", 0, &to[i].ns));
     }
     return SW_OK;
 }
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-static sw_status get_key(const place *p, uint64_t *key, bool *has)
+static sw_status get_key(const report_place *p, uint64_t *key, bool *has)
 {
     uint64_t program, exec;
-    SW_TRY(get_u64(p, p->record, "program", SW_PROF_NONE, &program));
-    SW_TRY(get_u64(p, p->record, "exec", 0, &exec));
+    SW_TRY(report_get_u64(p, p->record, "program", SW_PROF_NONE, &program));
+    SW_TRY(report_get_u64(p, p->record, "exec", 0, &exec));
     if (program > SW_PROF_NONE || exec > UINT32_MAX)
-        return wrong(p, "program", "a program's number");
+        return report_wrong(p, "program", "a program's number");
     *has = program != SW_PROF_NONE;
     *key = exec << 32 | program;
     return SW_OK;
@@ -128,12 +53,12 @@ static report_plan *find_plan(report *r, uint64_t key)
     return NULL;
 }
 
-static sw_status room_for_plan(report *r, const place *p)
+static sw_status room_for_plan(report *r, const report_place *p)
 {
     if (r->n_plans < r->cap_plans)
         return SW_OK;
     if (r->cap_plans >= PLANS_MAX)
-        return damaged(p, "more plans than a report can hold");
+        return report_damaged(p, "more plans than a report can hold");
     const size_t cap = r->cap_plans == 0 ? 16 : r->cap_plans * 2;
     void *block = r->plans;
     SW_TRY(sw_heap_resize(&block, SW_HEAP_PROFILE, r->cap_plans * sizeof *r->plans,
@@ -143,7 +68,7 @@ static sw_status room_for_plan(report *r, const place *p)
     return SW_OK;
 }
 
-static sw_status take_plan(report *r, const place *p, uint64_t at)
+static sw_status take_plan(report *r, const report_place *p, uint64_t at)
 {
     SW_TRY(room_for_plan(r, p));
     report_plan *x = &r->plans[r->n_plans];
@@ -153,14 +78,14 @@ static sw_status take_plan(report *r, const place *p, uint64_t at)
     bool has;
     SW_TRY(get_key(p, &x->key, &has));
     if (!has)
-        return wrong(p, "program", "a program's number");
-    SW_TRY(get_text(p, p->record, "run", x->run, sizeof x->run));
-    SW_TRY(get_batch(p, &x->batch));
-    SW_TRY(need_u64(p, p->record, "model_bytes", &x->model));
-    SW_TRY(need_u64(p, p->record, "arena_bytes", &x->arena));
-    SW_TRY(need_u64(p, p->record, "data_bytes", &x->data));
-    SW_TRY(need_u64(p, p->record, "total_bytes", &x->total));
-    SW_TRY(need_u64(p, p->record, "lower_bound_bytes", &x->lower_bound));
+        return report_wrong(p, "program", "a program's number");
+    SW_TRY(report_get_text(p, p->record, "run", x->run, sizeof x->run));
+    SW_TRY(report_get_batch(p, &x->batch));
+    SW_TRY(report_need_u64(p, p->record, "model_bytes", &x->model));
+    SW_TRY(report_need_u64(p, p->record, "arena_bytes", &x->arena));
+    SW_TRY(report_need_u64(p, p->record, "data_bytes", &x->data));
+    SW_TRY(report_need_u64(p, p->record, "total_bytes", &x->total));
+    SW_TRY(report_need_u64(p, p->record, "lower_bound_bytes", &x->lower_bound));
     SW_TRY(get_phases(p, x->phase));
     for (int i = 0; i < SW_PROF_PHASES; i++)
         if (x->phase[i].peak > x->peak)
@@ -242,11 +167,11 @@ static void keep_times(report *r, const report_row *row, uint64_t ns)
     r->times[r->n_times++][SW_PROF_PHASES] = ns;
 }
 
-static sw_status take_host(report *r, const place *p)
+static sw_status take_host(report *r, const report_place *p)
 {
     uint64_t host, process;
-    SW_TRY(get_u64(p, p->record, "host_bytes", 0, &host));
-    SW_TRY(get_u64(p, p->record, "process_bytes", UINT64_MAX, &process));
+    SW_TRY(report_get_u64(p, p->record, "host_bytes", 0, &host));
+    SW_TRY(report_get_u64(p, p->record, "process_bytes", UINT64_MAX, &process));
     r->host_max = host > r->host_max ? host : r->host_max;
     if (process == UINT64_MAX)
         return SW_OK;
@@ -260,14 +185,14 @@ static sw_status take_host(report *r, const place *p)
 
 /* Runs that traced, planned or were immediate may allocate; `warm` tells, and where it is
  * missing every run but the first counts as warm. */
-static bool is_warm(const place *p, const report_row *row)
+static bool is_warm(const report_place *p, const report_row *row)
 {
     const json_t *warm = json_object_get(p->record, "warm");
     return warm != NULL ? json_is_true(warm) : row->index > 0;
 }
 
 /* With op clocks: one number for each op of the program, the same count in all its runs. */
-static sw_status take_op_clocks(report_plan *plan, const place *p)
+static sw_status take_op_clocks(report_plan *plan, const report_place *p)
 {
     const json_t *clocks = json_object_get(p->record, "op_ns");
     const size_t n = json_array_size(clocks);
@@ -280,22 +205,23 @@ static sw_status take_op_clocks(report_plan *plan, const place *p)
         plan->n_ops = n;
     }
     if (n != plan->n_ops)
-        return wrong(p, "op_ns", "as long as in the runs before");
+        return report_wrong(p, "op_ns", "as long as in the runs before");
     for (size_t i = 0; i < n; i++) {
         uint64_t ns;
-        if (!as_u64(json_array_get(clocks, i), &ns))
-            return wrong(p, "op_ns", "a list of whole numbers");
+        if (!report_as_u64(json_array_get(clocks, i), &ns))
+            return report_wrong(p, "op_ns", "a list of whole numbers");
         plan->op_ns[i] += ns;
     }
     plan->op_runs++;
     return SW_OK;
 }
 
-static sw_status take_allocations(report *r, const place *p, const report_row *row, bool train)
+static sw_status take_allocations(report *r, const report_place *p, const report_row *row,
+                                  bool train)
 {
     uint64_t calls, ns;
-    SW_TRY(get_u64(p, p->record, "allocations", 0, &calls));
-    SW_TRY(get_u64(p, p->record, "ns", 0, &ns));
+    SW_TRY(report_get_u64(p, p->record, "allocations", 0, &calls));
+    SW_TRY(report_get_u64(p, p->record, "ns", 0, &ns));
     if (!is_warm(p, row))
         return SW_OK;
     r->warm_runs++;
@@ -311,7 +237,7 @@ static sw_status take_allocations(report *r, const place *p, const report_row *r
 
 const char *const report_witnesses[4] = {"access", "extent", "death", "need"};
 
-static sw_status take_witnesses(report *r, const place *p, const json_t *verdicts)
+static sw_status take_witnesses(report *r, const report_place *p, const json_t *verdicts)
 {
     uint64_t faults;
     char text[sizeof r->first_fault];
@@ -321,26 +247,26 @@ static sw_status take_witnesses(report *r, const place *p, const json_t *verdict
         if (json_is_boolean(x) && r->verdict[i] != 0)
             r->verdict[i] = json_is_true(x);
     }
-    SW_TRY(get_u64(p, p->record, "faults", 0, &faults));
-    SW_TRY(get_text(p, p->record, "first_fault", text, sizeof text));
+    SW_TRY(report_get_u64(p, p->record, "faults", 0, &faults));
+    SW_TRY(report_get_text(p, p->record, "first_fault", text, sizeof text));
     if (r->faults == 0 && faults > 0)
         memcpy(r->first_fault, text, sizeof text);
     r->faults += faults;
     return SW_OK;
 }
 
-static sw_status take_step(report *r, const place *p)
+static sw_status take_step(report *r, const report_place *p)
 {
     char by[12], run[12], mode[12];
     uint64_t key;
     bool has;
     report_row row = {.index = r->runs};
-    SW_TRY(need_u64(p, p->record, "step", &row.step));
-    SW_TRY(get_u64(p, p->record, "micro", 0, &row.micro));
+    SW_TRY(report_need_u64(p, p->record, "step", &row.step));
+    SW_TRY(report_get_u64(p, p->record, "micro", 0, &row.micro));
     SW_TRY(get_key(p, &key, &has));
-    SW_TRY(get_text(p, p->record, "measured_by", by, sizeof by));
-    SW_TRY(get_text(p, p->record, "run", run, sizeof run));
-    SW_TRY(get_text(p, p->record, "mode", mode, sizeof mode));
+    SW_TRY(report_get_text(p, p->record, "measured_by", by, sizeof by));
+    SW_TRY(report_get_text(p, p->record, "run", run, sizeof run));
+    SW_TRY(report_get_text(p, p->record, "mode", mode, sizeof mode));
     SW_TRY(get_phases(p, row.phase));
     SW_TRY(take_host(r, p));
     const json_t *loss = json_object_get(p->record, "loss");
@@ -375,64 +301,66 @@ static sw_status take_step(report *r, const place *p)
 
 /* A seed may have 64 bits, which jansson reads as a real of 53: its digits are read from the
  * line. */
-static sw_status get_seed(const place *p, uint64_t *out)
+static sw_status get_seed(const report_place *p, uint64_t *out)
 {
     static const char key[] = "\"seed\":";
     if (!json_is_real(json_object_get(p->record, "seed")))
-        return get_u64(p, p->record, "seed", 0, out);
+        return report_get_u64(p, p->record, "seed", 0, out);
     const char *at = memmem(p->text, p->n, key, sizeof key - 1);
     *out = at != NULL ? strtoull(at + sizeof key - 1, NULL, 10) : 0;
     return SW_OK;
 }
 
-static sw_status take_header(report *r, const place *p)
+static sw_status take_header(report *r, const report_place *p)
 {
     char format[32];
     uint64_t version;
-    SW_TRY(get_text(p, p->record, "format", format, sizeof format));
+    SW_TRY(report_get_text(p, p->record, "format", format, sizeof format));
     if (strcmp(format, "stepwell-profile") != 0)
-        return damaged(p, "not a stepwell profile: the format is another");
-    SW_TRY(need_u64(p, p->record, "version", &version));
+        return report_damaged(p, "not a stepwell profile: the format is another");
+    SW_TRY(report_need_u64(p, p->record, "version", &version));
     if (version != 1)
         SW_FAIL(SW_FORMAT, "%s: profile version %llu; this program reads version 1", p->path,
                 (unsigned long long)version);
-    SW_TRY(get_text(p, p->record, "model", r->model, sizeof r->model));
-    SW_TRY(get_text(p, p->record, "device", r->device, sizeof r->device));
-    SW_TRY(get_text(p, p->record, "data", r->data, sizeof r->data));
-    SW_TRY(get_text(p, p->record, "created", r->created, sizeof r->created));
-    SW_TRY(get_text(p, p->record, "command", r->command, sizeof r->command));
+    SW_TRY(report_get_text(p, p->record, "model", r->model, sizeof r->model));
+    SW_TRY(report_get_text(p, p->record, "device", r->device, sizeof r->device));
+    SW_TRY(report_get_text(p, p->record, "data", r->data, sizeof r->data));
+    SW_TRY(report_get_text(p, p->record, "created", r->created, sizeof r->created));
+    SW_TRY(report_get_text(p, p->record, "command", r->command, sizeof r->command));
     SW_TRY(get_seed(p, &r->seed));
-    return get_batch(p, &r->batch);
+    return report_get_batch(p, &r->batch);
 }
 
-static sw_status take_end(report *r, const place *p)
+static sw_status take_end(report *r, const report_place *p)
 {
     r->ended = true;
-    SW_TRY(get_text(p, p->record, "status", r->status, sizeof r->status));
+    SW_TRY(report_get_text(p, p->record, "status", r->status, sizeof r->status));
     if (r->status[0] == '\0') /* written before there was a status */
         memcpy(r->status, "done", sizeof "done");
-    SW_TRY(get_text(p, p->record, "error", r->error, sizeof r->error));
-    return need_u64(p, p->record, "wall_ns", &r->wall_ns);
+    SW_TRY(report_get_text(p, p->record, "error", r->error, sizeof r->error));
+    return report_need_u64(p, p->record, "wall_ns", &r->wall_ns);
 }
 
-static sw_status take(report *r, const place *p, uint64_t at)
+static sw_status take(report *r, const report_place *p, uint64_t at)
 {
     const json_t *type = json_object_get(p->record, "type");
     const char *name = json_is_string(type) ? json_string_value(type) : NULL;
     if (name == NULL)
-        return wrong(p, "type", "a string");
+        return report_wrong(p, "type", "a string");
     if ((p->line == 1) != (strcmp(name, "header") == 0))
-        return damaged(p, p->line == 1
-                              ? "not a stepwell profile: it does not begin with a header"
-                              : "a second header");
+        return report_damaged(p, p->line == 1
+                                     ? "not a stepwell profile: it does not begin with a header"
+                                     : "a second header");
     if (r->ended)
-        return damaged(p, "a record behind the end");
+        return report_damaged(p, "a record behind the end");
     if (p->line == 1)
         return take_header(r, p);
     if (strcmp(name, "plan") == 0)
         return take_plan(r, p, at);
     if (strcmp(name, "step") == 0)
         return take_step(r, p);
+    if (strcmp(name, "process") == 0)
+        return report_take_process(r, p);
     return strcmp(name, "end") == 0 ? take_end(r, p) : SW_OK;
 }
 
@@ -455,7 +383,7 @@ static sw_status read_record(report *r, const report_lines *lines, const char *t
 {
     json_error_t why;
     report_heap_reset();
-    place p = {r->path, lines->line, parse(text, n, &why), text, n};
+    report_place p = {r->path, lines->line, parse(text, n, &why), text, n};
     SW_TRY(report_heap_status(r->path, lines->line));
     *more = p.record != NULL;
     if (p.record != NULL)
@@ -468,7 +396,7 @@ static sw_status read_record(report *r, const report_lines *lines, const char *t
     }
     char clear[160];
     cli_clean(clear, sizeof clear, why.text);
-    return damaged(&p, clear);
+    return report_damaged(&p, clear);
 }
 
 static sw_status read_all(report *r, report_lines *lines)
@@ -552,20 +480,20 @@ static void keep_largest(report_live *live, const report_value *v)
         live->n_largest++;
 }
 
-static sw_status take_value(const place *p, const json_t *o, report_live *live)
+static sw_status take_value(const report_place *p, const json_t *o, report_live *live)
 {
     report_value v;
     if (!json_is_object(o))
-        return wrong(p, "values", "a list of values");
-    SW_TRY(need_u64(p, o, "bytes", &v.bytes));
-    SW_TRY(need_u64(p, o, "padding", &v.padding));
-    SW_TRY(need_u64(p, o, "birth", &v.birth));
-    SW_TRY(need_u64(p, o, "death", &v.death));
-    SW_TRY(get_text(p, o, "name", v.name, sizeof v.name));
-    SW_TRY(get_text(p, o, "layer", v.layer, sizeof v.layer));
-    SW_TRY(get_text(p, o, "role", v.role, sizeof v.role));
-    SW_TRY(get_text(p, o, "op", v.op, sizeof v.op));
-    SW_TRY(get_text(p, o, "phase", v.phase, sizeof v.phase));
+        return report_wrong(p, "values", "a list of values");
+    SW_TRY(report_need_u64(p, o, "bytes", &v.bytes));
+    SW_TRY(report_need_u64(p, o, "padding", &v.padding));
+    SW_TRY(report_need_u64(p, o, "birth", &v.birth));
+    SW_TRY(report_need_u64(p, o, "death", &v.death));
+    SW_TRY(report_get_text(p, o, "name", v.name, sizeof v.name));
+    SW_TRY(report_get_text(p, o, "layer", v.layer, sizeof v.layer));
+    SW_TRY(report_get_text(p, o, "role", v.role, sizeof v.role));
+    SW_TRY(report_get_text(p, o, "op", v.op, sizeof v.op));
+    SW_TRY(report_get_text(p, o, "phase", v.phase, sizeof v.phase));
     if (json_object_get(o, "alias") != NULL || v.birth > live->position ||
         v.death < live->position)
         return SW_OK;
@@ -593,14 +521,14 @@ static void keep_slowest(report_live *live, const report_op *op)
 }
 
 /* The plan has the names of what the runs' clocks have measured. */
-static sw_status take_slowest(const place *p, const report_plan *plan, report_live *live)
+static sw_status take_slowest(const report_place *p, const report_plan *plan, report_live *live)
 {
     const json_t *ops = json_object_get(p->record, "ops");
     for (size_t i = 0; i < plan->n_ops && plan->op_runs > 0; i++) {
         report_op op = {.ns = plan->op_ns[i] / plan->op_runs};
         const json_t *name = json_array_get(ops, i);
         if (!json_is_string(name))
-            return wrong(p, "ops", "a list of the ops that the clocks measured");
+            return report_wrong(p, "ops", "a list of the ops that the clocks measured");
         cli_clean(op.name, sizeof op.name, json_string_value(name));
         live->ops_ns += op.ns;
         keep_slowest(live, &op);
@@ -608,14 +536,14 @@ static sw_status take_slowest(const place *p, const report_plan *plan, report_li
     return SW_OK;
 }
 
-static sw_status take_live(const place *p, report_live *live)
+static sw_status take_live(const report_place *p, report_live *live)
 {
-    SW_TRY(get_u64(p, p->record, "peak_position", 0, &live->position));
-    SW_TRY(get_u64(p, p->record, "n_ops", 0, &live->n_ops));
-    SW_TRY(get_text(p, p->record, "peak_op", live->op, sizeof live->op));
+    SW_TRY(report_get_u64(p, p->record, "peak_position", 0, &live->position));
+    SW_TRY(report_get_u64(p, p->record, "n_ops", 0, &live->n_ops));
+    SW_TRY(report_get_text(p, p->record, "peak_op", live->op, sizeof live->op));
     const json_t *values = json_object_get(p->record, "values");
     if (!json_is_array(values))
-        return wrong(p, "values", "a list of values");
+        return report_wrong(p, "values", "a list of values");
     for (size_t i = 0; i < json_array_size(values); i++)
         SW_TRY(take_value(p, json_array_get(values, i), live));
     sort_shares(live->role, live->n_roles);
@@ -632,10 +560,10 @@ static sw_status read_live(const report *r, const report_plan *plan, report_line
     SW_TRY(report_lines_seek(lines, plan->at, plan->line));
     SW_TRY(report_lines_next(lines, &text, &n, &whole));
     json_error_t why;
-    place p = {r->path, plan->line, text != NULL ? parse(text, n, &why) : NULL, text, n};
+    report_place p = {r->path, plan->line, text != NULL ? parse(text, n, &why) : NULL, text, n};
     SW_TRY(report_heap_status(r->path, plan->line));
     if (p.record == NULL)
-        return damaged(&p, "the file changed while it was read");
+        return report_damaged(&p, "the file changed while it was read");
     SW_TRY(take_live(&p, out));
     return take_slowest(&p, plan, out);
 }

@@ -2,6 +2,7 @@
  * run, its steps, predicted against measured, what is live at the peak, time, and what lies
  * outside the plan. */
 #include "tools/cli.h"
+#include "tools/process.h"
 #include "tools/report.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -445,5 +446,9 @@ void report_print_text(report *r, const report_live *live, const report_style *g
     if (plan != NULL)
         print_slowest(plan, live);
     print_process(r, plan);
+    if (r->process != NULL) {
+        putchar('\n');
+        process_print(r->process, "Resident bytes of the process at the end");
+    }
     print_notes(r);
 }

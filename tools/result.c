@@ -1,5 +1,6 @@
 /* Phases and totals in JSON and for people. */
 #include "tools/result.h"
+#include <string.h>
 
 void result_json_begin(sw_json *json)
 {
@@ -41,6 +42,29 @@ void result_put_predicted(sw_json *json, const job *j, const job_program *progra
         result_put_phases(json, "predicted", program->plan.phase);
 }
 
+static void put_repeats(sw_json *json, const sw_plan_info *plan)
+{
+    if (plan->method[0] == '\0') {
+        sw_json_put_null(json, "recompute");
+        return;
+    }
+    sw_json_open(json, "recompute", '{');
+    sw_json_put_u64(json, "ops", plan->n_ops - plan->n_repeats);
+    sw_json_put_u64(json, "released", plan->n_released);
+    sw_json_put_u64(json, "repeats", plan->n_repeats);
+    sw_json_put_u64(json, "operations", plan->operations);
+    sw_json_put_u64(json, "repeat_operations", plan->repeat_operations);
+    sw_json_put_u64(json, "cost", plan->cost);
+    sw_json_put_u64(json, "repeat_cost", plan->repeat_cost);
+    if (plan->least_repeat_cost == UINT64_MAX)
+        sw_json_put_null(json, "least_repeat_cost");
+    else
+        sw_json_put_u64(json, "least_repeat_cost", plan->least_repeat_cost);
+    sw_json_put_string(json, "method", plan->method);
+    sw_json_put_u64(json, "plain_arena_bytes", plan->plain_arena_bytes);
+    sw_json_end(json);
+}
+
 void result_put_totals(sw_json *json, const sw_plan_info *plan)
 {
     sw_json_put_u64(json, "model_bytes", plan->model_bytes);
@@ -48,6 +72,37 @@ void result_put_totals(sw_json *json, const sw_plan_info *plan)
     sw_json_put_u64(json, "data_bytes", plan->data_bytes);
     sw_json_put_u64(json, "total_bytes", plan->total_bytes);
     sw_json_put_u64(json, "lower_bound_bytes", plan->lower_bound_bytes);
+    put_repeats(json, plan);
+}
+
+/* Per cent of what a step takes without repeats. */
+static double share(uint64_t again, uint64_t all, uint64_t repeats)
+{
+    return all > repeats ? 100.0 * (double)again / (double)(all - repeats) : 0.0;
+}
+
+void result_print_repeats(const char *label, const sw_plan_info *plan)
+{
+    char text[400];
+    int n = 0;
+    if (plan->method[0] == '\0')
+        return;
+    if (plan->n_released > 0)
+        n = snprintf(text, sizeof text, "%u updates run right behind their gradients%s",
+                     plan->n_released, plan->n_repeats > 0 ? "; " : "");
+    if (plan->n_repeats > 0)
+        n += snprintf(
+            text + n, sizeof text - (size_t)n,
+            "%u of %u ops run again in backward: %.2f %% more arithmetic, %.2f %% more "
+            "time estimated, chosen by %s",
+            plan->n_repeats, plan->n_ops - plan->n_repeats,
+            share(plan->repeat_operations, plan->operations, plan->repeat_operations),
+            share(plan->repeat_cost, plan->cost, plan->repeat_cost), plan->method);
+    if (plan->n_repeats > 0 && plan->least_repeat_cost != UINT64_MAX)
+        snprintf(text + n, sizeof text - (size_t)n, "; no plan has less than %.2f %%",
+                 share(plan->least_repeat_cost, plan->cost, plan->repeat_cost));
+    printf("%s", label);
+    cli_wrap(stdout, (int)strlen(label), (int)strlen(label), text);
 }
 
 result_text result_both(size_t bytes)

@@ -16,8 +16,12 @@ void result_put_phases(sw_json *json, const char *key, const sw_phase_info *phas
 /* "predicted": the phases as planned; null in immediate mode, which gives nothing back before
  * the end of a run and so has no phases to predict. */
 void result_put_predicted(sw_json *json, const job *j, const job_program *program);
-/* model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes */
+/* model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes; and "recompute", null
+ * where the budget asks for nothing. */
 void result_put_totals(sw_json *json, const sw_plan_info *plan);
+/* What is done so that the budget holds, in one sentence behind `label`; nothing where nothing
+ * is. */
+void result_print_repeats(const char *label, const sw_plan_info *plan);
 
 /* "1.23 MiB (1,289,748 bytes)" */
 typedef struct {

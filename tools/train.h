@@ -2,12 +2,14 @@
 #ifndef STEPWELL_TRAIN_H
 #define STEPWELL_TRAIN_H
 
+#include "profiler/process.h"
 #include "tools/job.h"
+#include "tools/shares.h"
 
 typedef struct {
     job_opts job;
     const char *profile, *save, *load;
-    bool witness, json, quiet;
+    bool witness, process, json, quiet;
 } train_opts;
 
 /* What was observed of one program. */
@@ -16,6 +18,7 @@ typedef struct {
     sw_phase_info phase[SW_PHASES]; /* the highest peak of all runs, the end of the last */
     size_t peak_bytes, bump_bytes;
     sw_witness_info witness; /* size 0: none */
+    share_list shares;       /* of the first run, where the result shows them */
 } train_measured;
 
 typedef struct {
@@ -23,6 +26,7 @@ typedef struct {
     char command[512]; /* as typed, for the profile's header */
     job job;
     sw_profile *profile;
+    sw_process *process; /* NULL: it was not asked for, or could not be read */
     sw_loader *train_loader, *test_loader;
     train_measured measured[JOB_PROGRAMS];
     cli_times times; /* of warm steps of the main program, loader included */
@@ -46,6 +50,10 @@ int train_check_data(const char *option, const char *path, const char *data);
 int train_check_save(const char *path);
 /* CLI_FAILED, with a message, when a witness disagrees with the plan. */
 int train_check_witness(const train *t);
+/* With --process: read the process into t->process and the profile, or say why it could not be.
+ */
+void train_read_process(train *t);
+void train_free_process(train *t);
 /* "0.1234", "nan", "inf" */
 cli_text train_loss(double loss);
 /* The result on standard output, as text or JSON. */

@@ -44,6 +44,8 @@ static int train_table(train_opts *o, cli_option *table)
          "the "
          "budget)",
          0, 0, NULL},
+        {"--process", NULL, CLI_FLAG, &o->process, NULL,
+         "say at the end whose every byte of the process is", 0, 0, NULL},
         {"--checks", NULL, CLI_FLAG, &o->job.checks, NULL,
          "trace again before each step and compare", 0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0,
@@ -115,6 +117,7 @@ int train_parse(train *t, int argc, char **argv)
     const int parsed = cli_parse(&command, argc, argv);
     if (parsed != CLI_GO)
         return parsed;
+    t->opts.job.shares = t->opts.json;
     t->job.opts = &t->opts.job;
     t->job.batch = t->opts.job.batch.at[0];
     keep_command(t, argc, argv);

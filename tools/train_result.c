@@ -1,4 +1,5 @@
 /* What `stepwell train` prints when it is done. */
+#include "tools/process.h"
 #include "tools/result.h"
 #include "tools/train.h"
 #include <inttypes.h>
@@ -106,7 +107,7 @@ static void put_witness(sw_json *json, const train *t)
     sw_json_end(json);
 }
 
-static void put_program(sw_json *json, const train *t, int i)
+static void put_program(sw_json *json, train *t, int i)
 {
     const job_program *p = &t->job.program[i];
     const train_measured *m = &t->measured[i];
@@ -119,6 +120,7 @@ static void put_program(sw_json *json, const train *t, int i)
     sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
     put_measured_peak(json, t, m);
     sw_json_put_u64(json, "arena_bytes", p->plan.arena_bytes);
+    shares_put_measured(json, &t->job, (job_which)i, &m->shares);
     if (witnessed(m)) {
         sw_json_open(json, "witness", '{');
         put_agreement(json, m->witness.agreed, m->witness.n_faults, m->witness.first_fault);
@@ -180,6 +182,7 @@ static int print_json(train *t, int status)
     sw_json_put_u64(&json, "predicted_peak_bytes", main->plan.peak_bytes);
     put_measured_peak(&json, t, m);
     result_put_totals(&json, &main->plan);
+    shares_put_measured(&json, &t->job, (job_which)(main - t->job.program), &m->shares);
     if (t->opts.job.immediate) {
         sw_json_put_u64(&json, "immediate_bytes", main->plan.immediate_bytes);
         sw_json_put_u64(&json, "bump_bytes", m->bump_bytes);
@@ -187,6 +190,12 @@ static int print_json(train *t, int status)
     put_times(&json, t);
     if (t->opts.witness)
         put_witness(&json, t);
+    if (t->process != NULL) {
+        sw_json_open(&json, "process", '{');
+        sw_process_put(&json, t->process);
+        sw_json_end(&json);
+    } else if (t->opts.process)
+        sw_json_put_null(&json, "process");
     sw_json_open(&json, "programs", '[');
     for (int i = 0; i < JOB_PROGRAMS; i++)
         if (t->job.program[i].batch > 0)
@@ -217,6 +226,7 @@ static void print_memory(const train *t)
     printf("model   %s\n", result_both(main->plan.model_bytes).text);
     printf("%s   %s\n", immediate ? "bump " : "arena",
            result_both(main->plan.arena_bytes).text);
+    result_print_repeats("again   ", &main->plan);
     printf("data    %s\n", result_both(main->plan.data_bytes).text);
     printf("total   %s\n", result_both(job_total_bytes(&t->job)).text);
 }
@@ -268,6 +278,10 @@ static void print_text(train *t)
                100.0 * (double)t->test_right / (double)t->job.test.n,
                cli_digits((uint64_t)t->test_right).text,
                cli_digits((uint64_t)t->job.test.n).text);
+    if (t->process != NULL) {
+        putchar('\n');
+        process_print(t->process, "Resident bytes of the process");
+    }
 }
 
 int train_print(train *t, int status)

@@ -5,7 +5,8 @@
  * model and batch live all the time, 448 of the arena at the peak. golden/differs.jsonl is the
  * same with 64 bytes too much in step 4, three allocations in step 5, and a witness that
  * disagrees. golden/large.jsonl is that a million times as large, with long names, op clocks
- * and an end that failed: nothing in it may be wider than a line. */
+ * and an end that failed: nothing in it may be wider than a line. golden/process.jsonl has no
+ * step, but the memory of the process: an arena that differs, and a kind of a later version. */
 #include "profiler/json.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
@@ -224,6 +225,7 @@ static void text_is_as_worked_out_by_hand(void)
     compare_text("differs.jsonl", NULL, "differs.txt");
     compare_text("large.jsonl", NULL, "large.txt");
     compare_text("large.jsonl", "--bytes", "large-bytes.txt");
+    compare_text("process.jsonl", NULL, "process.txt");
 }
 
 static json_int_t number(const json_t *o, const char *a, const char *b, const char *c)
@@ -374,6 +376,51 @@ static void damage_names_file_and_line(void)
     }
     const printed *p = with_change(6, "\"type\":\"step\"", "\"type\":\"of a later version\"");
     CU_ASSERT(p->status == 0 && has(p->out, "19 training steps"));
+}
+
+/* The same lines as in the file, and what follows from them. */
+static void the_process_is_passed_on(void)
+{
+    json_t *o = summary(golden("process.jsonl"));
+    const json_t *p = json_object_get(o, "process"), *lines = json_object_get(p, "lines");
+    json_int_t all = 0;
+    CU_ASSERT_EQUAL(json_array_size(lines), 14);
+    for (size_t i = 0; i < json_array_size(lines); i++)
+        all += json_integer_value(json_object_get(json_array_get(lines, i), "resident_bytes"));
+    CU_ASSERT_EQUAL(all, number(o, "process", "resident_bytes", NULL));
+    CU_ASSERT_EQUAL(number(o, "process", "arenas_bytes", NULL), 2097152 + 8192 + 12288);
+    CU_ASSERT_EQUAL(number(o, "process", "arenas_predicted_bytes", NULL),
+                    2097152 + 4096 + 12288);
+    CU_ASSERT_EQUAL(number(o, "process", "unexplained_bytes", NULL), 4096 + 8192);
+    CU_ASSERT(json_is_false(json_object_get(p, "equal")));
+    json_decref(o);
+    o = summary(golden("small.jsonl"));
+    CU_ASSERT(json_is_null(json_object_get(o, "process")));
+    json_decref(o);
+}
+
+/* Lines that do not add up were not written by us. */
+static void a_damaged_process_is_refused(void)
+{
+    static const struct {
+        const char *from, *to, *says;
+    } changes[] = {{"\"resident_bytes\":8192", "\"resident_bytes\":8193", "'resident_bytes'"},
+                   {"\"resident_bytes\":8192", "\"resident_bytes\":\"x\"", "'resident_bytes'"},
+                   {"\"lines\":[", "\"lines\":[7,", "'lines'"},
+                   {"\"lines\":[", "\"lines\":0,\"others\":[", "'lines'"},
+                   {"\"name\":\"step\"", "\"name\":7", "'name'"}};
+    static char text[32768], changed[32768];
+    slurp(golden("process.jsonl"), text, sizeof text);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        const char *at = strstr(text, changes[i].from);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+        const int n = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text,
+                               changes[i].to, at + strlen(changes[i].from));
+        write_file(sw_temp_path("process.jsonl"), changed, (size_t)n);
+        const printed *p = call(sw_temp_path("process.jsonl"), NULL, NULL);
+        SW_CHECK(p->status == 3 && has(p->err, "line 2: ") && has(p->err, changes[i].says),
+                 "%s: status %d, %s", changes[i].to, p->status, p->err);
+    }
 }
 
 /* How a run ended: a file from before there was a status came to its end. */
@@ -612,6 +659,8 @@ static const sw_test tests[] = {
     {"json has the same numbers", json_has_the_same_numbers},
     {"a cut file is used as far as it goes", a_cut_file_is_used_as_far_as_it_goes},
     {"damage names file and line", damage_names_file_and_line},
+    {"the process is passed on", the_process_is_passed_on},
+    {"a damaged process is refused", a_damaged_process_is_refused},
     {"only a run that is done is finished", only_a_run_that_is_done_is_finished},
     {"missing and foreign files", missing_and_foreign_files},
     {"changed bytes never do harm", changed_bytes_never_do_harm},

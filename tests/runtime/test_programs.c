@@ -343,7 +343,7 @@ static void a_budget_is_refused_before_anything_runs(void)
     for (int k = 0; k < 3; k++) {
         sw_budget *budget;
         OK(sw_budget_create(&budget, k == 0 ? whole - 64 : k == 1 ? 64 : whole));
-        const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+        const sw_exec_opts opts = {.size = sizeof opts, .budget = budget, .no_recompute = 1};
         sw_exec *exec = NULL;
         OK(sw_exec_create(&exec, &opts));
         net *m = net_new(true, NULL);
@@ -442,7 +442,7 @@ static void a_refused_plan_gives_back_what_it_took(void)
     sw_budget *budget = budget_of(plan.model_bytes + plan.arena_bytes - 64);
     net *big = net_new(true, NULL), *small = net_new(false, NULL);
     const sw_run_args much = net_args(big, &images), little = net_args(small, &rows);
-    const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+    const sw_exec_opts opts = {.size = sizeof opts, .budget = budget, .no_recompute = 1};
     sw_exec *exec = net_exec(&opts);
     REFUSED(sw_plan(exec, &much, &plan), SW_NOMEM, "does not fit");
     CU_ASSERT_EQUAL(sw_budget_used(budget), 0);

@@ -3,6 +3,7 @@
  */
 #include "alloc/fault.h"
 #include "tests/runtime/random_seeds.h"
+#include "tests/support/shares.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,20 @@ static void check_figures(const sw_plan_info *plan, const sw_run_info *run)
     seed_check(plan->arena_bytes <= plan->immediate_bytes, "arena", "higher than the bump");
 }
 
+/* By role and by layer: what was planned is what was counted, and adds up to the peak. */
+static void check_shares(sw_exec *exec, const sw_run_args *args, size_t peak,
+                         sw_status (*of)(sw_exec *, sw_share_visitor *, void *))
+{
+    char why[300] = "";
+    sw_seen_shares said = {.n = 0}, seen = {.n = 0};
+    if (!seed_well(sw_plan_shares(exec, args, sw_see_share, &said), "planned shares") ||
+        !seed_well(of(exec, sw_see_share, &seen), "shares"))
+        return;
+    seed_check(sw_same_shares(&said, &seen, why, sizeof why), "shares", why);
+    seed_sizes("roles", sw_share_sum(&seen, SW_SHARE_ROLE), peak);
+    seed_sizes("layers", sw_share_sum(&seen, SW_SHARE_LAYER), peak);
+}
+
 static bool run_once(sw_exec *exec, const sw_run_args *args, record *r)
 {
     sw_plan_info plan = {.size = sizeof plan};
@@ -89,6 +104,8 @@ static bool run_once(sw_exec *exec, const sw_run_args *args, record *r)
         seed_sizes("bump", run.bump_bytes, plan.immediate_bytes);
     else
         check_figures(&plan, &run);
+    if (exec->shares)
+        check_shares(exec, args, run.peak_bytes, sw_last_shares);
     keep_run(r, exec, args->user);
     return true;
 }
@@ -114,9 +131,11 @@ typedef struct {
     bool immediate;
 } way;
 static const way ways[] = {
-    {"planned", {.size = sizeof(sw_exec_opts), .seed = 5}, false},
-    {"immediate", {.size = sizeof(sw_exec_opts), .seed = 5}, true},
-    {"not in place", {.size = sizeof(sw_exec_opts), .seed = 5, .no_inplace = 1}, false},
+    {"planned", {.size = sizeof(sw_exec_opts), .seed = 5, .shares = 1}, false},
+    {"immediate", {.size = sizeof(sw_exec_opts), .seed = 5, .shares = 1}, true},
+    {"not in place",
+     {.size = sizeof(sw_exec_opts), .seed = 5, .no_inplace = 1, .shares = 1},
+     false},
     {"three threads", {.size = sizeof(sw_exec_opts), .seed = 5, .threads = 3}, false},
     {"checked", {.size = sizeof(sw_exec_opts), .seed = 5, .checks = 1, .op_clocks = 1}, false},
 };
@@ -168,6 +187,8 @@ static void witnessed_by(uint32_t which)
                 seed_sizes("observed", seen.phase[i].peak_bytes, plan.phase[i].peak_bytes);
                 seed_sizes("observed end", seen.phase[i].end_bytes, plan.phase[i].end_bytes);
             }
+            if ((which & SW_WITNESS_ACCESS) != 0)
+                check_shares(execs[0], &args, seen.peak_bytes, sw_witness_shares);
         }
     }
     random_life_end(&life);

@@ -11,7 +11,7 @@ typedef struct {
     int signal;                      /* that signal, or 0 */
     bool timed_out;                  /* it was killed */
     size_t peak_bytes;               /* its largest resident set */
-    char out[1 << 16], err[1 << 13]; /* what it printed, cut to this */
+    char out[1 << 18], err[1 << 13]; /* what it printed, cut to this */
 } sw_outcome;
 
 /* Run argv[0] (looked for in PATH) to its end. `env`: "NAME=value" strings to add, or NULL;

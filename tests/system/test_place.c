@@ -284,20 +284,29 @@ static void every_cut_is_told_or_a_smaller_problem(void)
     }
 }
 
-/* Sums of multiples are multiples; others need a solver that knows alignments. */
-static void alignments_hold_or_are_refused(void)
+/* Offsets are multiples of what each row asks for, and the check knows them. */
+static void alignments_hold(void)
 {
-    put("aligned.csv",
-        "id,lower,upper,size,alignment\na,0,4,128,64\nb,2,6,64,32\nc,4,9,64,1\n");
-    place(at("aligned.csv"), "--json");
-    CU_ASSERT_EQUAL(outcome.status, 0);
-    put("aligned.csv", "id,lower,upper,size,alignment\na,0,4,128,64\nb,2,6,65,1\nc,4,9,64,1\n");
+    static const unsigned long long asked[] = {64, 1, 48, 7};
+    size_t n = 0;
+    put("aligned.csv", "id,lower,upper,size,alignment\n"
+                       "a,0,4,128,64\nb,2,6,65,1\nc,4,9,64,48\nd,0,9,3,7\n");
+    put("plain.csv", "id,lower,upper,size\na,0,4,128\nb,2,6,65\nc,4,9,64\nd,0,9,3\n");
     place_to(at("aligned.csv"), "--json", "out.csv");
-    SW_CHECK(program_failed_cleanly(&outcome, 1) &&
-                 strstr(outcome.err, "line 2 asks for an alignment of 64") != NULL &&
-                 strstr(outcome.err, "not built yet") != NULL &&
-                 access(at("out.csv"), F_OK) != 0,
-             "status %d: %s", outcome.status, outcome.err);
+    SW_CHECK(outcome.status == 0, "status %d: %s", outcome.status, outcome.err);
+    CU_ASSERT(is_true("optimal") && program_number(outcome.out, "lower_bound") == 196);
+    FILE *file = fopen(at("out.csv"), "r");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    bool good = fscanf(file, "%*s") == 0;
+    for (; good && fscanf(file, " %*[^,],%llu,%llu,%llu,%*u,%llu", &rows[n].lower,
+                          &rows[n].upper, &rows[n].bytes, &rows[n].offset) == 4;
+         n++)
+        CU_ASSERT_EQUAL(rows[n].offset % asked[n], 0);
+    fclose(file);
+    CU_ASSERT(n == 4 && overlaps(n) == 0);
+    CU_ASSERT_EQUAL(program_number(outcome.out, "height"), height_of(n));
+    place(at("plain.csv"), "--json");
+    CU_ASSERT_EQUAL(program_number(outcome.out, "height"), 196);
 }
 
 /* ---- capacities -------------------------------------------------------------------------- */
@@ -350,6 +359,8 @@ static const struct {
     {"place a --capcity 5", 2, "did you mean --capacity?"},
     {"place /nowhere/at/all", 3, "/nowhere/at/all: "},
     {"place /", 3, "/: "},
+    {"bench plan --largest 5", 2, "are for --prove"},
+    {"bench speed --prove", 2, "--prove"},
     {"bench place", 2, "a file is wanted"},
     {"bench place --runs 0 a", 2, "--runs wants"},
     {"bench place /nowhere/at/all", 3, "/nowhere/at/all: "},
@@ -425,6 +436,27 @@ static int temporary_files(void)
     if (dir != NULL)
         closedir(dir);
     return n;
+}
+
+/* The limit is over before the file is read: a whole placement all the same, and it says so. */
+static void a_limit_that_is_over_leaves_a_placement(void)
+{
+    const size_t n = 20000;
+    (void)mkdir(sw_temp_path("place"), 0700);
+    FILE *file = fopen(at("many.csv"), "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    fputs("id,lower,upper,size\n", file);
+    for (size_t i = 0; i < n; i++)
+        fprintf(file, "%zu,%zu,%zu,%zu\n", i, i / 3, i / 3 + 1 + i * 7919 % 40,
+                1 + i * 104729 % 1000);
+    fclose(file);
+    place_to(at("many.csv"), "--time-limit 0.000001 --json", "out.csv");
+    check_written(at("many.csv"), at("out.csv"));
+    SW_CHECK(is_true("hurried") && is_true("timed_out") && !is_true("optimal"), "%s",
+             outcome.out);
+    place(at("many.csv"), "--time-limit 0.000001");
+    SW_CHECK(outcome.status == 0 && strstr(outcome.out, "when it had to end") != NULL, "%s",
+             outcome.out);
 }
 
 /* Each allocation and file operation fails once: an error, and the old file or the new one. */
@@ -512,12 +544,16 @@ static void the_bench_solves_each_way(void)
     program_run(&outcome, line, NULL);
     SW_CHECK(outcome.status == 0 && sw_count_lines(outcome.out) == 1, "status %d: %s",
              outcome.status, outcome.err);
-    static const char *const keys[] = {"as_it_is", "reversed", "shuffled", "seeds"};
+    static const char *const keys[] = {"as_it_is",       "reversed",       "shuffled", "seeds",
+                                       "seeds_reversed", "seeds_shuffled", "all_seeds"};
     const char *p = outcome.out;
     for (int problem = 0; problem < 2; problem++)
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 7; i++) {
             char key[64];
-            snprintf(key, sizeof key, "\"%s\":{\"solve\":{\"n\":%d,", keys[i], i == 3 ? 3 : 2);
+            snprintf(key, sizeof key, "\"%s\":{\"solve\":{\"n\":%d,", keys[i],
+                     i == 6  ? 9
+                     : i > 2 ? 3
+                             : 2);
             p = p != NULL ? strstr(p, key) : NULL;
             SW_CHECK(p != NULL, "problem %d has no %s: %s", problem, key, outcome.out);
             if (problem == 0 && p != NULL)
@@ -527,21 +563,40 @@ static void the_bench_solves_each_way(void)
     CU_ASSERT(program_number(outcome.out, "heap_peak_bytes") > 0);
 }
 
+/* The arenas of all training programs, by the plan's own offsets. */
+static void the_bench_judges_every_program(void)
+{
+    program_run(&outcome, "bench plan --prove --largest 3 --json", NULL);
+    SW_CHECK(outcome.status == 0 && sw_count_lines(outcome.out) == 1, "status %d: %s",
+             outcome.status, outcome.err);
+    const double programs = program_number(outcome.out, "programs");
+    CU_ASSERT_EQUAL(programs, 2 * 5 * 2 * 3);
+    CU_ASSERT_EQUAL(program_number(outcome.out, "reached") +
+                        program_number(outcome.out, "reached_by_longer_search") +
+                        program_number(outcome.out, "proved_unreachable") +
+                        program_number(outcome.out, "open"),
+                    programs);
+    CU_ASSERT(program_number(outcome.out, "above_percent") <= 0.2);
+    CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "\"optimizer\":\"adamw\",\"release\":true"));
+}
+
 static const sw_test tests[] = {
     {"a placement holds and keeps the rows", a_placement_holds_and_keeps_the_rows},
     {"random problems are placed soundly", random_problems_are_placed_soundly},
     {"every form of the file is read", every_form_of_the_file_is_read},
     {"damaged files are named by line and column", damaged_files_are_named_by_line_and_column},
     {"every cut is told or a smaller problem", every_cut_is_told_or_a_smaller_problem},
-    {"alignments hold or are refused", alignments_hold_or_are_refused},
+    {"alignments hold", alignments_hold},
     {"a capacity is met or refused", a_capacity_is_met_or_refused},
     {"what means nothing is refused", what_means_nothing_is_refused},
     {"rows go to standard output or over the input",
      rows_go_to_standard_output_or_over_the_input},
     {"an interrupt writes the best so far", an_interrupt_writes_the_best_so_far},
+    {"a limit that is over leaves a placement", a_limit_that_is_over_leaves_a_placement},
     {"a failure anywhere costs no file", a_failure_anywhere_costs_no_file},
     {"equal input gives equal output", equal_input_gives_equal_output},
     {"known problems are placed soundly", known_problems_are_placed_soundly},
     {"the bench solves each way", the_bench_solves_each_way},
+    {"the bench judges every program", the_bench_judges_every_program},
 };
 SW_SUITE("place", tests)

@@ -21,12 +21,12 @@ static place_csv random_problem(sw_dice *dice, size_t n, uint64_t scale)
     for (size_t i = 0; i < n; i++) {
         const uint64_t lower = sw_dice_below(dice, end - 1);
         const uint64_t upper = lower + 1 + sw_dice_below(dice, end - 1 - lower);
-        items[i] =
-            (sw_place_item){(uint32_t)lower, (uint32_t)upper, 1 + sw_dice_below(dice, 100), 0};
+        items[i] = (sw_place_item){(uint32_t)lower, (uint32_t)upper,
+                                   1 + sw_dice_below(dice, 100), 0, 0};
         times[2 * i] = lower * scale;
         times[2 * i + 1] = upper * scale;
     }
-    return (place_csv){.n = n, .items = items, .times = times, .alignment = 1};
+    return (place_csv){.n = n, .items = items, .times = times};
 }
 
 static void sorting_is_stable_and_whole(void)
@@ -74,7 +74,7 @@ static void sound_placements_pass_with_their_figures(void)
         const place_csv csv = random_problem(&dice, n, round % 2 ? 1 : UINT64_C(1) << 50);
         sw_place_result result;
         place_checked checked;
-        CU_ASSERT_EQUAL_FATAL(sw_place_greedy(items, n, &result), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(sw_place_greedy(items, n, NULL, &result), SW_OK);
         SW_CHECK(place_check(&csv, &checked) == SW_OK, "%s", sw_last_error());
         CU_ASSERT_EQUAL(checked.height, result.height);
         CU_ASSERT_EQUAL(checked.lower_bound, plain_lower_bound(n));
@@ -91,7 +91,7 @@ static void spoilt_placements_are_found(void)
         const place_csv csv = random_problem(&dice, n, 1);
         sw_place_result result;
         place_checked checked;
-        CU_ASSERT_EQUAL_FATAL(sw_place_greedy(items, n, &result), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(sw_place_greedy(items, n, NULL, &result), SW_OK);
         const size_t spoilt = (size_t)sw_dice_below(&dice, n);
         items[spoilt].offset = round % 2 == 0 && items[spoilt].offset > 0
                                    ? items[spoilt].offset - 1
@@ -108,15 +108,15 @@ static void ends_past_64_bits_and_false_alignments_are_found(void)
 {
     sw_dice dice = {4};
     place_checked checked;
-    place_csv csv = random_problem(&dice, 1, 1);
+    const place_csv csv = random_problem(&dice, 1, 1);
     items[0].offset = SIZE_MAX;
     CU_ASSERT_EQUAL(place_check(&csv, &checked), SW_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "line 2 ends past 64 bits"));
     items[0].offset = 96;
-    csv.alignment = 64;
+    items[0].align = 64;
     CU_ASSERT_EQUAL(place_check(&csv, &checked), SW_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "no multiple of 64"));
-    csv.alignment = 32;
+    items[0].align = 24;
     CU_ASSERT_EQUAL(place_check(&csv, &checked), SW_OK);
 }
 
@@ -129,11 +129,11 @@ static void many_live_buffers_are_checked_quickly(void)
     CU_ASSERT_FATAL(many != NULL && when != NULL);
     for (size_t i = 0; i < n; i++) {
         const size_t place = i * 7919 % n; /* in no order */
-        many[i] = (sw_place_item){0, 0, 8, 8 * place};
+        many[i] = (sw_place_item){0, 0, 8, 8 * place, 0};
         when[2 * i] = i % 1000;
         when[2 * i + 1] = 1000 + i % 777;
     }
-    const place_csv csv = {.n = n, .items = many, .times = when, .alignment = 1};
+    const place_csv csv = {.n = n, .items = many, .times = when};
     place_checked checked;
     CU_ASSERT_EQUAL(place_check(&csv, &checked), SW_OK);
     CU_ASSERT_EQUAL(checked.height, 8 * n);

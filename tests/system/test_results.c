@@ -68,6 +68,35 @@ static void has_phases(const json_t *object, const char *of, const char *key)
         has_numbers(json_object_get(all, phases[i]), phases[i], both);
 }
 
+/* Roles or layers: every line has a name and bytes, as planned and, with `measured`, the same
+ * as measured; those at the peak add up to it. */
+static void has_shares(const json_t *object, const char *of, bool measured)
+{
+    static const char *const kinds[] = {"roles", "layers"};
+    static const char *const both[] = {"at_peak_bytes", "peak_bytes", NULL};
+    for (int k = 0; k < 2; k++) {
+        const json_t *lines = json_object_get(object, kinds[k]);
+        double sum = 0.0;
+        SW_CHECK(json_array_size(lines) > 1, "%s: %zu %s", of, json_array_size(lines),
+                 kinds[k]);
+        for (size_t i = 0; i < json_array_size(lines); i++) {
+            const json_t *line = json_array_get(lines, i);
+            const json_t *said = json_object_get(line, "predicted");
+            SW_CHECK(json_is_string(json_object_get(line, "name")), "%s: no name", of);
+            has_numbers(said, kinds[k], both);
+            SW_CHECK(number(said, "peak_bytes") > 0.0 &&
+                         number(said, "peak_bytes") >= number(said, "at_peak_bytes"),
+                     "%s: %s", of, kinds[k]);
+            SW_CHECK(measured ? json_equal(said, json_object_get(line, "measured"))
+                              : json_object_get(line, "measured") == NULL,
+                     "%s: other bytes were measured in %s", of, kinds[k]);
+            sum += number(said, "at_peak_bytes");
+        }
+        SW_CHECK(sum == number(object, "predicted_peak_bytes"), "%s: %s add up to %.0f", of,
+                 kinds[k], sum);
+    }
+}
+
 static void train_has_its_keys(void)
 {
     static const char *const strings[] = {"model",     "device",      "data",
@@ -99,6 +128,7 @@ static void train_has_its_keys(void)
     has_numbers(root, "train", numbers);
     has_phases(root, "train", "predicted");
     has_phases(root, "train", "measured");
+    has_shares(root, "train", true);
     CU_ASSERT(
         json_equal(json_object_get(root, "predicted"), json_object_get(root, "measured")));
     CU_ASSERT_EQUAL(number(root, "batch"), 16);
@@ -128,6 +158,7 @@ static void plan_has_its_keys(void)
     has_strings(one, "plan", strings);
     has_numbers(one, "plan", numbers);
     has_phases(one, "plan", "predicted");
+    has_shares(one, "plan", false);
     CU_ASSERT(number(one, "plan_ns") > 0);
     const json_t *three = object_of("plan --json --synthetic-n 100 --batch 1,16,50");
     const json_t *plans = json_object_get(three, "plans");
@@ -136,6 +167,7 @@ static void plan_has_its_keys(void)
     for (size_t i = 0; i < 3; i++) {
         has_numbers(json_array_get(plans, i), "plans", numbers);
         has_phases(json_array_get(plans, i), "plans", "predicted");
+        has_shares(json_array_get(plans, i), "plans", false);
         CU_ASSERT_EQUAL(number(json_array_get(plans, i), "batch"), batches[i]);
     }
     CU_ASSERT_EQUAL(number(json_array_get(plans, 1), "predicted_peak_bytes"),
@@ -180,6 +212,8 @@ static void check_witnessed(const char *words)
                      same(p, "predicted_peak_bytes", t, "predicted_peak_bytes") &&
                      same(p, "arena_bytes", t, "arena_bytes"),
                  "%s, %s: plan and train differ", words, name);
+        has_shares(p, words, false);
+        has_shares(t, words, true);
         SW_CHECK(same(t, "predicted", t, "measured") &&
                      same(t, "predicted_peak_bytes", t, "measured_peak_bytes"),
                  "%s, %s: other bytes were observed", words, name);
@@ -215,6 +249,36 @@ static void the_plan_is_what_witnesses_observe(void)
             }
     check_witnessed("--synthetic-n 90 --batch 32 --optimizer adam");
     check_witnessed("--synthetic-n 70 --batch 70 --optimizer nesterov --clip 1");
+}
+
+/* Without a witness the arena's births and deaths are what is measured, with batches that are
+ * not full and evaluation among them; immediate mode has the bump, a budget makes ops run
+ * again. A program that did not run has nothing. */
+static void every_mode_has_its_shares(void)
+{
+    static const char *const words[] = {
+        "--synthetic-n 70 --batch 32 --optimizer adamw --threads 2",
+        "--model mlp --synthetic-n 70 --batch 32 --immediate",
+        "--model mlp --hidden 9,8,7 --synthetic-n 40 --batch 7 --optimizer sgd --release",
+        "--synthetic-n 20 --batch 20 --immediate --optimizer momentum --clip 1",
+        "--synthetic-n 128 --batch 64 --isa base --memory-budget 3000KiB --witness"};
+    char line[300];
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        snprintf(line, sizeof line, "train --json --quiet --epochs 2 %s", words[i]);
+        json_t *root = load_object(line);
+        const json_t *programs = json_object_get(root, "programs");
+        has_shares(root, words[i], true);
+        for (size_t k = 0; k < json_array_size(programs); k++)
+            has_shares(json_array_get(programs, k), words[i], true);
+        json_decref(root);
+    }
+    const json_t *root =
+        object_of("train --json --quiet --steps 1 --synthetic-n 70 --batch 32");
+    const json_t *last = json_array_get(json_object_get(root, "programs"), 1);
+    const json_t *line_of_it = json_array_get(json_object_get(last, "roles"), 0);
+    CU_ASSERT_EQUAL(number(last, "runs"), 0);
+    CU_ASSERT(json_is_null(json_object_get(line_of_it, "measured")));
+    has_shares(object_of("plan --json --immediate --batch 9"), "plan", false);
 }
 
 /* ---- bench ------------------------------------------------------------------------------- */
@@ -311,6 +375,7 @@ static const sw_test tests[] = {
     {"train prints the keys of the interface", train_has_its_keys},
     {"plan prints the keys of the interface", plan_has_its_keys},
     {"what is planned is what the witnesses observe", the_plan_is_what_witnesses_observe},
+    {"every mode has its roles and layers", every_mode_has_its_shares},
     {"bench pauses: ratios are those of its times", bench_pauses_agrees_with_itself},
     {"bench record: percents are those of its times", bench_record_agrees_with_itself},
     {"bench speed and bench plan say what they timed",

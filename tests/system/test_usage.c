@@ -29,7 +29,12 @@ static const struct {
     {"--version 2", 2, "'2' is one argument too many"},
     {"bench --help speed", 2, "'speed' is one argument too many"},
     {"train -- --json", 2, "'--json' is one argument too many"},
-    {"plan --batch 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", 2, "at most 16 numbers"},
+    {"plan --batch "
+     "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,"
+     "33,"
+     "34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54,55,56,57,58,59,60,61,62,"
+     "63,64,65",
+     2, "at most 64 numbers"},
     {"train --batch 0", 2, "from 1 to"},
     {"train --batch 10x", 2, "'10x'"},
     {"train --batch", 2, "wants a value"},

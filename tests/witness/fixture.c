@@ -133,7 +133,8 @@ fixture *fixture_create(const fixture_opts *opts)
                                .threads = opts->threads,
                                .seed = 5,
                                .no_inplace = opts->no_inplace,
-                               .isa = opts->isa};
+                               .isa = opts->isa,
+                               .shares = opts->shares};
     sw_status status = sw_exec_create(&f->exec, &exec);
     if (status == SW_OK)
         status = sw_model_create(&f->model, "net");

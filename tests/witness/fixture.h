@@ -15,6 +15,7 @@ typedef struct {
                               "release" */
     int threads, no_inplace;
     const char *isa; /* NULL: the best */
+    int shares;      /* runs note births and deaths */
 } fixture_opts;
 
 typedef struct {

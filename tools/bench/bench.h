@@ -11,6 +11,14 @@ int bench_record(int argc, char **argv);
 int bench_speed(int argc, char **argv);
 int bench_plan(int argc, char **argv);
 int bench_place(int argc, char **argv);
+int bench_budget(int argc, char **argv);
+
+/* bench plan --prove. */
+typedef struct {
+    int64_t largest, threads, nodes; /* batches 1 to largest; nodes of the longer search */
+    bool json, quiet;
+} bench_prove_opts;
+int bench_prove(const bench_prove_opts *opts);
 
 /* A perceptron of 5,034 parameters (40-64-32-10) with Adam, one exec, and a fixed batch: small
  * enough that whatever a step costs besides arithmetic shows. */

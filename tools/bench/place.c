@@ -1,18 +1,21 @@
 /* bench place: the placement solver over files and a random problem.
  *
- * A problem is solved as it is, with time reversed, with its rows in random order, and as it is
- * with other seeds: four ways that ought to be equally hard. They take turns, round by round.
- * Every answer is checked; the check is not in the times. */
+ * A problem is solved as it is, with time reversed and with its rows in random order, and in
+ * each of these ways with other seeds: they ought to be equally hard. They take turns, round by
+ * round. Every answer is checked; the check is not in the times. */
 #include "alloc/mem.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/problems.h"
 #include "tools/place.h"
 #include <string.h>
 
 #define FILES_MAX 64
 
-enum { AS_IT_IS, REVERSED, SHUFFLED, SEEDED, WAYS };
-static const char *const names[WAYS] = {"as it is", "reversed", "shuffled", "seeds"};
-static const char *const keys[WAYS] = {"as_it_is", "reversed", "shuffled", "seeds"};
+enum { AS_IT_IS, REVERSED, SHUFFLED, SEEDED, SOLVED = 2 * SEEDED, ALL_SEEDS = SOLVED, WAYS };
+static const char *const names[WAYS] = {"as it is",   "reversed",   "shuffled", "seeds",
+                                        "  reversed", "  shuffled", "  all"};
+static const char *const keys[WAYS] = {"as_it_is",       "reversed",       "shuffled", "seeds",
+                                       "seeds_reversed", "seeds_shuffled", "all_seeds"};
 
 typedef struct {
     const char *files[FILES_MAX];
@@ -37,110 +40,40 @@ typedef struct {
     way ways[WAYS];
 } subject;
 
-/* ---- problems ---------------------------------------------------------------------------- */
-
-static uint64_t dice(uint64_t *state, uint64_t below)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ z >> 31) % below;
-}
-
-static sw_status take_arrays(place_csv *csv, size_t n)
-{
-    void *block;
-    csv->room = n;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, n * sizeof *csv->items));
-    csv->items = block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 2 * n * sizeof *csv->times));
-    csv->times = block;
-    csv->n = n;
-    csv->alignment = 1;
-    return SW_OK;
-}
-
-/* n buffers with lifetimes as in training: per layer one that waits for its backward, one that
- * lives for a few layers, a temporary in forward and a gradient in backward. */
-static sw_status make_random(place_csv *csv, size_t n)
-{
-    uint64_t state = 1;
-    const uint64_t layers = n / 4 + 1, end = 2 * layers;
-    SW_TRY(take_arrays(csv, n));
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t layer = i / 4, back = end - 1 - layer;
-        const uint64_t lower = i % 4 == 3 ? back : layer;
-        const uint64_t length = i % 4 == 0   ? end - 2 * layer
-                                : i % 4 == 1 ? 1 + dice(&state, 16)
-                                             : 1 + dice(&state, 3);
-        const uint64_t upper = lower + length < end ? lower + length : end;
-        csv->times[2 * i] = lower;
-        csv->times[2 * i + 1] = upper;
-        csv->items[i].lower = (uint32_t)lower;
-        csv->items[i].upper = (uint32_t)upper;
-        csv->items[i].bytes = (1 + dice(&state, 8)) * ((size_t)SW_ALIGN << dice(&state, 10));
-    }
-    return SW_OK;
-}
-
-static void reverse(place_csv *to, const place_csv *from)
-{
-    uint64_t last = 0;
-    uint32_t last_rank = 0;
-    for (size_t i = 0; i < from->n; i++) {
-        last = from->times[2 * i + 1] > last ? from->times[2 * i + 1] : last;
-        last_rank = from->items[i].upper > last_rank ? from->items[i].upper : last_rank;
-    }
-    for (size_t i = 0; i < from->n; i++) {
-        to->items[i].lower = last_rank - from->items[i].upper;
-        to->items[i].upper = last_rank - from->items[i].lower;
-        to->times[2 * i] = last - from->times[2 * i + 1];
-        to->times[2 * i + 1] = last - from->times[2 * i];
-    }
-}
-
-static void shuffle(place_csv *to, uint64_t seed)
-{
-    for (size_t i = to->n; i > 1; i--) {
-        const size_t j = dice(&seed, i);
-        const sw_place_item item = to->items[i - 1];
-        to->items[i - 1] = to->items[j];
-        to->items[j] = item;
-        for (size_t k = 0; k < 2; k++) {
-            const uint64_t time = to->times[2 * (i - 1) + k];
-            to->times[2 * (i - 1) + k] = to->times[2 * j + k];
-            to->times[2 * j + k] = time;
-        }
-    }
-}
-
 /* ---- measuring --------------------------------------------------------------------------- */
+
+static void note(way *w, const place_answer *answer)
+{
+    const uint64_t height = answer->checked.height;
+    cli_times_add(&w->times, answer->solve_ns);
+    w->least = w->n == 0 || height < w->least ? height : w->least;
+    w->most = height > w->most ? height : w->most;
+    w->n++;
+    w->held += answer->holds;
+    w->optimal += answer->optimal;
+}
 
 static sw_status solve(subject *s, int which, uint64_t round)
 {
     place_csv *work = &s->work;
-    way *w = &s->ways[which];
+    const bool seeded = which >= SEEDED;
     memcpy(work->items, s->csv.items, s->csv.n * sizeof *work->items);
     memcpy(work->times, s->csv.times, 2 * s->csv.n * sizeof *work->times);
-    if (which == REVERSED)
-        reverse(work, &s->csv);
-    if (which == SHUFFLED)
-        shuffle(work, round);
+    if (which % SEEDED == REVERSED)
+        problem_reverse(work, &s->csv);
+    if (which % SEEDED == SHUFFLED)
+        problem_shuffle(work, round);
     const place_request request = {
         .capacity = s->opts->capacity,
         .nodes = (uint64_t)(s->opts->nodes > 0 ? s->opts->nodes : PLACE_NODES),
-        .seed = which == SEEDED ? round + 1 : 0};
+        .seed = seeded ? round + 1 : 0};
     place_answer answer;
     SW_TRY(place_solve(work, &request, &answer));
     if (answer.interrupted) /* its time says nothing */
         return SW_OK;
-    cli_times_add(&w->times, answer.solve_ns);
-    const uint64_t height = answer.checked.height;
-    w->least = w->n == 0 || height < w->least ? height : w->least;
-    w->most = height > w->most ? height : w->most;
-    w->n++;
-    w->held += answer.holds;
-    w->optimal += answer.optimal;
+    note(&s->ways[which], &answer);
+    if (seeded)
+        note(&s->ways[ALL_SEEDS], &answer);
     s->lower_bound = answer.checked.lower_bound;
     s->check_ns = answer.check_ns;
     return SW_OK;
@@ -151,11 +84,12 @@ static sw_status measure(subject *s)
     const place_opts *o = s->opts;
     const int64_t rounds = o->runs > o->seeds ? o->runs : o->seeds;
     for (int i = 0; i < WAYS; i++)
-        SW_TRY(cli_times_init(&s->ways[i].times, (uint64_t)rounds));
+        SW_TRY(cli_times_init(&s->ways[i].times,
+                              (uint64_t)(i == ALL_SEEDS ? SEEDED * rounds : rounds)));
     for (int64_t round = 0; round < rounds; round++)
-        for (int turn = 0; turn < WAYS && !cli_interrupted(); turn++) {
-            const int which = (int)((round + turn) % WAYS);
-            if (round < (which == SEEDED ? o->seeds : o->runs))
+        for (int turn = 0; turn < SOLVED && !cli_interrupted(); turn++) {
+            const int which = (int)((round + turn) % SOLVED);
+            if (round < (which >= SEEDED ? o->seeds : o->runs))
                 SW_TRY(solve(s, which, (uint64_t)round));
         }
     for (int i = 0; i < WAYS; i++)
@@ -167,17 +101,11 @@ static sw_status open_subject(subject *s)
 {
     const uint64_t start = cli_clock_ns();
     if (s->opts->random > 0 && s->name == NULL)
-        SW_TRY(make_random(&s->csv, (size_t)s->opts->random));
+        SW_TRY(problem_random(&s->csv, (size_t)s->opts->random));
     else
         SW_TRY(place_csv_read(&s->csv, s->name));
     s->read_ns = cli_clock_ns() - start;
-    if (s->csv.unaligned > 0)
-        SW_FAIL(SW_UNSUPPORTED,
-                "%s: line %zu asks for an alignment of %llu, and not all sizes are multiples "
-                "of it: such alignments are not built yet",
-                s->name, s->csv.unaligned, (unsigned long long)s->csv.unaligned_asks);
-    SW_TRY(take_arrays(&s->work, s->csv.n));
-    s->work.alignment = s->csv.alignment;
+    SW_TRY(problem_take(&s->work, s->csv.n));
     return SW_OK;
 }
 
@@ -212,14 +140,14 @@ static void print_subject(const subject *s)
                cli_digits(s->csv.n).text, cli_digits(s->lower_bound).text,
                s->name != NULL ? "read" : "made", cli_ns(s->read_ns).text,
                cli_ns(s->check_ns).text);
-    printf("  %-9s %5s %10s %10s %10s %8s %8s %7s\n", "", "runs", "min", "median", "max",
+    printf("  %-10s %5s %10s %10s %10s %8s %8s %7s\n", "", "runs", "min", "median", "max",
            "gap %", "worst %", s->opts->capacity > 0 ? "fit" : "optimum");
     for (int i = 0; i < WAYS; i++) {
         const way *w = &s->ways[i];
         if (w->n == 0)
             continue;
         const int64_t good = s->opts->capacity > 0 ? w->held : w->optimal;
-        printf("  %-9s %5lld %10s %10s %10s %8.3f %8.3f %7lld\n", names[i], (long long)w->n,
+        printf("  %-10s %5lld %10s %10s %10s %8.3f %8.3f %7lld\n", names[i], (long long)w->n,
                cli_ns(w->summary.min).text, cli_ns(w->summary.median).text,
                cli_ns(w->summary.max).text, above_percent(s, w->least),
                above_percent(s, w->most), (long long)good);
@@ -326,8 +254,8 @@ int bench_place(int argc, char **argv)
         {"--capacity", "SIZE", CLI_BYTES, &o.capacity, NULL,
          "find any placement that ends within this; without it, the lowest", 1, 0, NULL},
         {"--runs", "N", CLI_COUNT, &o.runs, "5", "times each way", 1, 1 << 20, NULL},
-        {"--seeds", "N", CLI_COUNT, &o.seeds, "0", "seeds of the solver's orders to try", 0,
-         1 << 20, NULL},
+        {"--seeds", "N", CLI_COUNT, &o.seeds, "0",
+         "seeds of the solver's orders, with each way", 0, 1 << 20, NULL},
         {"--nodes", "N", CLI_COUNT, &o.nodes, NULL, "search nodes at most (default 1000000)", 1,
          0, NULL},
         {"--random", "N", CLI_COUNT, &o.random, NULL,

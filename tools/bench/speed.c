@@ -1,10 +1,13 @@
 /* bench speed and bench plan: how long a whole step of LeNet5 takes, and its tracing and
  * planning. */
 #include "tools/bench/bench.h"
+#include <string.h>
 
 typedef struct {
     int64_t steps, batch, threads;
     bool json, quiet;
+    bool prove; /* of bench plan alone, and the next two */
+    int64_t largest, nodes;
 } speed_opts;
 
 static sw_status time_steps(const speed_opts *o, bench_lenet *lenet, cli_times *times)
@@ -103,6 +106,8 @@ static int run_plan(const speed_opts *o)
     return code;
 }
 
+enum { PLAN_ALONE = 3 }; /* the last options */
+
 static int parse(speed_opts *o, cli_command *command, const char *steps, int argc, char **argv)
 {
     const cli_option options[] = {
@@ -112,9 +117,18 @@ static int parse(speed_opts *o, cli_command *command, const char *steps, int arg
         {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0,
          NULL},
         {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "no heading", 0, 0, NULL},
+        {"--prove", NULL, CLI_FLAG, &o->prove, NULL,
+         "no times: for every training program, whether its arena is at the lower bound", 0, 0,
+         NULL},
+        {"--largest", "N", CLI_COUNT, &o->largest, NULL,
+         "with --prove: batches from 1 to this (default 1024)", 1, 1 << 16, NULL},
+        {"--nodes", "N", CLI_COUNT, &o->nodes, NULL,
+         "with --prove: of the longer search where a plan is above (default 1000000)", 1, 0,
+         NULL},
     };
+    const bool plan = strcmp(command->name, "bench plan") == 0;
     command->options = options;
-    command->n_options = (int)(sizeof options / sizeof *options);
+    command->n_options = (int)(sizeof options / sizeof *options) - (plan ? 0 : PLAN_ALONE);
     return cli_parse(command, argc, argv);
 }
 
@@ -131,10 +145,24 @@ int bench_speed(int argc, char **argv)
 int bench_plan(int argc, char **argv)
 {
     speed_opts o = {0};
+    if (argc > 1 && strcmp(argv[1], "--budget") == 0)
+        return bench_budget(argc - 1, argv + 1);
     cli_command command = {
         .name = "bench plan",
         .usage = "[options]",
-        .about = "Trace and plan a training step of LeNet5, from nothing each time."};
+        .about =
+            "Trace and plan a training step of LeNet5, from nothing each time; or prove how "
+            "low the arenas of all training programs are.",
+        .notes = "bench plan --budget [options] is bench budget."};
     const int status = parse(&o, &command, "100", argc, argv);
-    return status == CLI_GO ? run_plan(&o) : status;
+    if (status != CLI_GO)
+        return status;
+    if (!o.prove && (o.largest > 0 || o.nodes > 0))
+        return cli_error(CLI_USAGE, "--largest and --nodes are for --prove");
+    const bench_prove_opts prove = {.largest = o.largest > 0 ? o.largest : 1024,
+                                    .threads = o.threads,
+                                    .nodes = o.nodes > 0 ? o.nodes : 1000000,
+                                    .json = o.json,
+                                    .quiet = o.quiet};
+    return o.prove ? bench_prove(&prove) : run_plan(&o);
 }

@@ -1,0 +1,464 @@
+/* The process reconciled: what is read of kept texts (smaps/), worked out by hand, and of the
+ * process of this test. */
+#include "alloc/arena.h"
+#include "alloc/poison.h"
+#include "alloc/sys.h"
+#include "profiler/process.h"
+#include "profiler/smaps.h"
+#include "tests/support/heap.h"
+#include "tests/support/suite.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if SW_POISON || defined __SANITIZE_THREAD__
+#define SANITIZED 1
+#elif defined __has_feature
+#if __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+#define KIB ((size_t)1024)
+#define MIB (KIB * 1024)
+
+static const char *kept(const char *name)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s/tests/profiler/smaps/%s", sw_source_root(), name);
+    return path;
+}
+
+static const sw_process_line *line(const sw_process *p, sw_process_kind kind, const char *name)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->line[i].kind == kind && strcmp(p->line[i].name, name) == 0)
+            return &p->line[i];
+    return NULL;
+}
+
+/* Resident KiB of a line; SIZE_MAX where there is none. */
+static size_t kib(const sw_process *p, sw_process_kind kind, const char *name)
+{
+    const sw_process_line *l = line(p, kind, name);
+    return l != NULL ? l->resident_bytes / KIB : SIZE_MAX;
+}
+
+static size_t sum(const sw_process *p)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < p->n; i++)
+        bytes += p->line[i].resident_bytes;
+    return bytes;
+}
+
+/* ---- kept texts -------------------------------------------------------------------------- */
+
+/* Those of smaps/plain.txt. Not in order; the bss of the program and of libc is anonymous. */
+static const sw_process_place plain[] = {
+    {0x7f1070000000, 0x110000, SW_PROCESS_CODE, "libc.so.6", 0},
+    {0x7f1060001040, 0, SW_PROCESS_STACK, "main", 0},
+    {0x7f1000001000, 0x3ffff000, SW_PROCESS_ARENA, "step", MIB - 64},
+    {0x558c198dc000, 0x1e000, SW_PROCESS_CODE, "the program", 0},
+};
+
+static sw_status read_plain(sw_process *p, size_t heap_bytes)
+{
+    sw_process_place places[4];
+    memcpy(places, plain, sizeof places);
+    return sw_process_sum(p, kept("plain.txt"), NULL, places, 4, heap_bytes);
+}
+
+static void each_mapping_has_its_line(void)
+{
+    sw_process p;
+    CU_ASSERT_EQUAL_FATAL(read_plain(&p, 4 * MIB), SW_OK);
+    CU_ASSERT_EQUAL(p.resident_bytes, 2124 * KIB);
+    CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_ARENA, "step"), 1024);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_CODE, "the program"), 16 + 48 + 8 + 12);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_CODE, "libc.so.6"), 600 + 8 + 16);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_STACK, "main"), 40 + 28); /* and its thread's data */
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_HEAP, "malloc"), 20 + 100);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_FILE, "locale-archive"), 200);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_SYSTEM, "vdso, vvar"), 4);
+    CU_ASSERT_EQUAL(sw_process_rest(&p), 0);
+    const sw_process_line *step = line(&p, SW_PROCESS_ARENA, "step");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(step);
+    CU_ASSERT(step->predicted && step->predicted_bytes == MIB); /* whole pages */
+    CU_ASSERT_EQUAL(step->mapped_bytes, MIB); /* what may be touched, not what is reserved */
+    CU_ASSERT(sw_process_arenas(&p).equal);
+    sw_process_predict(&p, "step", MIB + 4096);
+    CU_ASSERT_FALSE(sw_process_arenas(&p).equal);
+    sw_process_predict(&p, "another", 4096); /* is not there: nothing happens */
+    CU_ASSERT_EQUAL(sw_process_arenas(&p).predicted_bytes, MIB + 4096);
+}
+
+/* What the heap did not say it has mapped is nobody's. */
+static void what_nobody_claims_is_unexplained(void)
+{
+    sw_process p;
+    CU_ASSERT_EQUAL_FATAL(read_plain(&p, 4 * MIB - 64 * KIB - 1), SW_OK);
+    CU_ASSERT_EQUAL(sw_process_rest(&p), 100 * KIB);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_HEAP, "malloc"), 20);
+    CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
+    CU_ASSERT_EQUAL_FATAL(read_plain(&p, 4 * MIB - 64 * KIB), SW_OK); /* grown together */
+    CU_ASSERT_EQUAL(sw_process_rest(&p), 0);
+    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept("plain.txt"), NULL, NULL, 0, 0), SW_OK);
+    CU_ASSERT_EQUAL(sw_process_rest(&p), (12 + 1024 + 100 + 28 + 16) * KIB);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_FILE, "trainer"), 16 + 48 + 8);
+    CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
+    /* Two of the mappings are together what the heap has: 56 KiB, libc's zeroed data, and 1
+     * MiB, the arena's. */
+    CU_ASSERT_EQUAL_FATAL(
+        sw_process_sum(&p, kept("plain.txt"), NULL, NULL, 0, (56 + 1024) * KIB), SW_OK);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_HEAP, "malloc"), 20 + 16 + 1024);
+    CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
+}
+
+static void huge_pages_are_counted(void)
+{
+    sw_process p;
+    sw_process_place step = {0x7f1000000000, 0x40000000, SW_PROCESS_ARENA, "step", 6 * MIB};
+    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept("huge.txt"), NULL, &step, 1, 0), SW_OK);
+    const sw_process_line *l = line(&p, SW_PROCESS_ARENA, "step");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+    CU_ASSERT_EQUAL(l->resident_bytes, 6 * MIB);
+    CU_ASSERT_EQUAL(l->huge_bytes, 4 * MIB);
+    CU_ASSERT_EQUAL(l->mapped_bytes, 8 * MIB);
+    CU_ASSERT_EQUAL(sw_process_rest(&p), 2 * MIB);
+    CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
+}
+
+/* Blanks in paths, deleted files, memory files, names that an allocator gave. */
+static void odd_names_are_read(void)
+{
+    sw_process p;
+    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept("odd.txt"), NULL, NULL, 0, 0), SW_OK);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_FILE, "run it"), 64);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_FILE, "lib one.so"), 32);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_FILE, "memfd:pool one"), 12);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_FILE, "zero"), 4);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_FILE, "two\\012lines.idx"), 8);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_FILE, "(deleted)"), 16);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_SYSTEM, "[anon:another allocator]"), 28);
+    CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
+    CU_ASSERT_EQUAL(p.resident_bytes, 164 * KIB);
+}
+
+/* ---- damage ------------------------------------------------------------------------------ */
+
+static char text[64 << 10];
+
+static size_t load(const char *name)
+{
+    FILE *f = fopen(kept(name), "r");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    const size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    return n;
+}
+
+static sw_status read_text(const char *bytes, size_t n, sw_process *p)
+{
+    const char *path = sw_temp_path("smaps");
+    FILE *f = fopen(path, "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+    return sw_process_sum(p, path, NULL, NULL, 0, 0);
+}
+
+/* Every beginning of a text is refused, by the number of the line where it ends, unless it ends
+ * with a mapping. (In the first mapping nobody knows how many figures there are.) */
+static void a_cut_text_is_refused(void)
+{
+    static const char ending[] = "VmFlags: ";
+    sw_process p;
+    const size_t n = load("plain.txt");
+    const uint64_t blocks = sw_heap_blocks();
+    size_t first = (size_t)(strstr(text, ending) - text);
+    first += strcspn(text + first, "\n") + 1;
+    int at_line = 25, bad = 0;
+    for (size_t cut = first + 1; cut < n;
+         cut += text[cut] == '\n' || text[cut - 1] == '\n' ? 1 : 7) {
+        at_line = 1;
+        for (size_t i = 0; i + 1 < cut; i++)
+            at_line += text[i] == '\n';
+        size_t begin = cut - 1;
+        while (begin > 0 && text[begin - 1] != '\n')
+            begin--;
+        const bool whole = text[cut - 1] == '\n' && memcmp(text + begin, ending, 9) == 0;
+        char wanted[40];
+        snprintf(wanted, sizeof wanted, ": line %d: ", at_line);
+        const sw_status status = read_text(text, cut, &p);
+        bad += status != (whole ? SW_OK : SW_FORMAT) ||
+               (!whole && strstr(sw_last_error(), wanted) == NULL);
+        if (bad == 1)
+            SW_CHECK(false, "cut at %zu, line %d: status %d, %s", cut, at_line, (int)status,
+                     sw_last_error());
+    }
+    CU_ASSERT_EQUAL(bad, 0);
+    CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+    CU_ASSERT_EQUAL(read_text("", 0, &p), SW_FORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "line 1: no mapping"));
+}
+
+static void damage_names_the_line(void)
+{
+    static const struct {
+        const char *from, *to, *says;
+    } changes[] = {
+        {"Rss:                  16 kB", "Rss:                  1x kB", "line 5: "},
+        {"Rss:                  16 kB", "Rss:                  16 MB", "line 5: "},
+        {"Rss:                  16 kB", "Rsz:                  16 kB", "without 'Rss'"},
+        {"Rss:                  16 kB", "Rss: 99999999999999999999 kB", "line 5: "},
+        {"Rss:                  48 kB", "Rss:                 480 kB", "line 50: "},
+        {"558c198e0000-", "558c198e0000_", "line 26: "},
+        {"558c198e0000-558c198f0000", "558c198df000-558c198f0000", "line 26: "},
+        {"558c198e0000-558c198f0000", "558c198e0000-558c198e0000", "line 26: "},
+        {"558c198dc000", "Size:  16 kB\n558c198dc000", "line 1: "},
+        {"Locked:                0 kB", "Locked", "line 23: "},
+        {"r-xp 00004000 fe:00 1001", "r-xp", "line 26: "},
+    };
+    static char changed[sizeof text + 64];
+    sw_process p;
+    (void)load("plain.txt");
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        const char *at = strstr(text, changes[i].from);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+        const int n = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text,
+                               changes[i].to, at + strlen(changes[i].from));
+        const sw_status status = read_text(changed, (size_t)n, &p);
+        SW_CHECK(status == SW_FORMAT && strstr(sw_last_error(), changes[i].says) != NULL,
+                 "%s: status %d, %s", changes[i].to, (int)status, sw_last_error());
+    }
+}
+
+static void a_missing_text_is_named(void)
+{
+    sw_process p;
+    CU_ASSERT_EQUAL(sw_process_sum(&p, "/nowhere/smaps", NULL, NULL, 0, 0), SW_IO);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "/nowhere/smaps"));
+}
+
+/* More names than there are lines: each kind has one for the others, and nothing is lost. */
+static void many_arenas_share_lines(void)
+{
+    enum { ARENAS = 300 };
+    static sw_process_place places[ARENAS];
+    sw_process p;
+    for (size_t i = 0; i < ARENAS; i++) {
+        places[i] =
+            (sw_process_place){0x7f1000001000 + i * 4096, 4096, SW_PROCESS_ARENA, "", 64};
+        snprintf(places[i].name, sizeof places[i].name, "member %zu", i);
+    }
+    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept("plain.txt"), NULL, places, ARENAS, 4 * MIB),
+                          SW_OK);
+    CU_ASSERT(p.n <= SW_PROCESS_LINES);
+    CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
+    CU_ASSERT_EQUAL(sw_process_arenas(&p).predicted_bytes, (size_t)ARENAS * 4096);
+    CU_ASSERT_PTR_NOT_NULL(line(&p, SW_PROCESS_ARENA, "(others)"));
+}
+
+/* ---- this process ------------------------------------------------------------------------ */
+
+static void destroy(void *arena)
+{
+    sw_arena_destroy(arena);
+}
+
+static sw_arena *arena_of(size_t bytes, const char *label)
+{
+    sw_store *store = NULL;
+    sw_arena *arena = NULL;
+    CU_ASSERT_EQUAL_FATAL(sw_store_host_create(&store, 64 * MIB), SW_OK);
+    const sw_arena_opts opts = {.label = label, .store = store};
+    CU_ASSERT_EQUAL_FATAL(sw_arena_create(&arena, &opts), SW_OK);
+    sw_after(destroy, arena);
+    CU_ASSERT_EQUAL_FATAL(sw_arena_grow(arena, bytes, true), SW_OK);
+    return arena;
+}
+
+/* False, and a skip, where the system says nothing. */
+static bool readable(void)
+{
+    return access("/proc/self/smaps", R_OK) == 0;
+}
+
+#define HALF (3 * MIB)
+
+static void an_arena_is_resident_where_it_was_touched(void)
+{
+    sw_process p;
+    if (!readable())
+        SW_SKIP("no /proc/self/smaps");
+    sw_arena *arena = arena_of(2 * HALF, "half");
+    CU_ASSERT_EQUAL_FATAL(sw_process_read(&p), SW_OK);
+    CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_ARENA, "half"), 0);
+    CU_ASSERT_EQUAL_FATAL(sw_arena_place(arena, 0, HALF, 1), SW_OK);
+    memset(sw_arena_base(arena), 1, HALF);
+    CU_ASSERT_EQUAL_FATAL(sw_process_read(&p), SW_OK);
+    const sw_process_line *l = line(&p, SW_PROCESS_ARENA, "half");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+    CU_ASSERT_EQUAL(l->resident_bytes, HALF);
+    CU_ASSERT_EQUAL(l->predicted_bytes, 2 * HALF);
+    CU_ASSERT_EQUAL(l->mapped_bytes, 2 * HALF);
+    CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
+    sw_process_predict(&p, "half", HALF);
+    CU_ASSERT_EQUAL(line(&p, SW_PROCESS_ARENA, "half")->predicted_bytes, HALF);
+}
+
+/* A huge page stands for all its addresses, however few were touched; where the system gives
+ * none, a page for each. */
+static void huge_pages_of_an_arena_are_told(void)
+{
+    sw_process p;
+    if (!readable())
+        SW_SKIP("no /proc/self/smaps");
+    sw_arena *arena = arena_of(16 * MIB, "huge");
+    if (madvise(sw_arena_base(arena), 16 * MIB, MADV_HUGEPAGE) != 0)
+        SW_SKIP("this system has no huge pages");
+    sw_unpoison(sw_arena_base(arena), 16 * MIB);
+    for (size_t at = 0; at < 16 * MIB; at += 2 * MIB)
+        sw_arena_base(arena)[at] = 1;
+    CU_ASSERT_EQUAL_FATAL(sw_process_read(&p), SW_OK);
+    const sw_process_line *l = line(&p, SW_PROCESS_ARENA, "huge");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+    CU_ASSERT(l->resident_bytes <= l->mapped_bytes && l->huge_bytes <= l->resident_bytes);
+    CU_ASSERT(l->resident_bytes - l->huge_bytes <= 8 * 2 * MIB / 4);
+    CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
+    sw_note("8 pages touched: %zu bytes resident, %zu of them in huge pages", l->resident_bytes,
+            l->huge_bytes);
+}
+
+/* Many blocks of a purpose, and a mapping beside them that is nobody's: each is told apart. */
+static void a_planted_mapping_is_unexplained(void)
+{
+    enum { BLOCKS = 50 };
+    sw_process before, after;
+    void *blocks[BLOCKS];
+    if (!readable())
+        SW_SKIP("no /proc/self/smaps");
+    if (SANITIZED)
+        SW_SKIP("a sanitizer has mappings of its own");
+    CU_ASSERT_EQUAL_FATAL(sw_process_read(&before), SW_OK);
+    sw_note("%zu bytes resident, %zu of them unexplained", before.resident_bytes,
+            sw_process_rest(&before));
+    for (size_t i = 0; i < BLOCKS; i++) {
+        CU_ASSERT_EQUAL_FATAL(sw_heap_alloc(&blocks[i], SW_HEAP_DATASETS, 100 * KIB), SW_OK);
+        memset(blocks[i], 1, 100 * KIB);
+    }
+    /* Too large for a gap between libraries, where it would join a mapping of the loader. */
+    void *planted =
+        mmap(NULL, 64 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CU_ASSERT_FATAL(planted != MAP_FAILED);
+    memset(planted, 1, MIB / 2);
+    CU_ASSERT_EQUAL_FATAL(sw_process_read(&after), SW_OK);
+    (void)munmap(planted, 64 * MIB);
+    for (size_t i = 0; i < BLOCKS; i++)
+        sw_heap_free(blocks[i], SW_HEAP_DATASETS, 100 * KIB);
+    SW_CHECK(sw_process_rest(&after) == sw_process_rest(&before) + MIB / 2,
+             "unexplained: %zu before, %zu after", sw_process_rest(&before),
+             sw_process_rest(&after));
+    CU_ASSERT_EQUAL(sum(&after), after.resident_bytes);
+    if (strncmp(sw_heap_backend(), "jemalloc", 8) == 0) {
+        const size_t held = kib(&after, SW_PROCESS_HEAP, "datasets");
+        SW_CHECK(held >= BLOCKS * 100 && held < BLOCKS * 100 + 2048, "%zu KiB", held);
+    }
+}
+
+typedef struct {
+    int go[2];
+} sleeper;
+
+static void sleep_with_a_stack(void *arg)
+{
+    volatile char touched[256 << 10];
+    char byte;
+    for (size_t i = 0; i < sizeof touched; i += 4096)
+        touched[i] = 1;
+    (void)!write(((sleeper *)arg)->go[1], (char[]){1}, 1);
+    while (touched[0] == 1 && read(((sleeper *)arg)->go[0], &byte, 1) == 0)
+        ;
+}
+
+static void a_thread_has_its_stack(void)
+{
+    sw_process p;
+    sw_thread *thread;
+    int in[2], out[2];
+    char byte = 1;
+    if (!readable())
+        SW_SKIP("no /proc/self/smaps");
+    CU_ASSERT_FATAL(pipe(in) == 0 && pipe(out) == 0);
+    sleeper s = {{in[0], out[1]}};
+    CU_ASSERT_EQUAL_FATAL(sw_thread_start(&thread, sleep_with_a_stack, &s, "sw-sleeper"),
+                          SW_OK);
+    CU_ASSERT_EQUAL(read(out[0], &byte, 1), 1);
+    const sw_status status = sw_process_read(&p);
+    CU_ASSERT_EQUAL(write(in[1], &byte, 1), 1);
+    sw_thread_join(thread);
+    for (int i = 0; i < 2; i++) {
+        close(in[i]);
+        close(out[i]);
+    }
+    CU_ASSERT_EQUAL_FATAL(status, SW_OK);
+    const size_t held = kib(&p, SW_PROCESS_STACK, "sw-sleeper");
+    SW_CHECK(held >= 256 && held < 1024, "%zu KiB", held);
+    CU_ASSERT_EQUAL_FATAL(sw_process_read(&p), SW_OK);
+    CU_ASSERT_PTR_NULL(line(&p, SW_PROCESS_STACK, "sw-sleeper"));
+}
+
+/* Whatever fails while it reads, no block is lost and the next time works. */
+static sw_status read_once(void *arg)
+{
+    return sw_process_read(arg);
+}
+
+static void failures_leave_nothing(void)
+{
+    sw_process p;
+    if (!readable())
+        SW_SKIP("no /proc/self/smaps");
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, read_once, &p) > 3);
+    const uint64_t blocks = sw_heap_blocks();
+    int refused = 0, done = 0;
+    for (uint64_t k = 0, hits = 1; hits > 0; k++) { /* without the page map it goes on */
+        sw_fault_plan(SW_FAULT_FILE, k, SW_FAULT_ONCE);
+        const sw_status status = sw_process_read(&p);
+        hits = sw_fault_hits(SW_FAULT_FILE);
+        sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+        refused += status != SW_OK;
+        done += status == SW_OK;
+        SW_CHECK(status == SW_OK ? sum(&p) == p.resident_bytes : status == SW_IO,
+                 "file call %d: status %d", (int)k, (int)status);
+    }
+    CU_ASSERT(refused > 3 && done > 1);
+    CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+    CU_ASSERT_EQUAL(sw_process_read(&p), SW_OK);
+}
+
+static const sw_test tests[] = {
+    {"each mapping has its line, and they add up", each_mapping_has_its_line},
+    {"what nobody claims is unexplained", what_nobody_claims_is_unexplained},
+    {"huge pages are counted", huge_pages_are_counted},
+    {"odd names are read", odd_names_are_read},
+    {"a cut text is refused by its line", a_cut_text_is_refused},
+    {"damage names the line", damage_names_the_line},
+    {"a text that is not there is named", a_missing_text_is_named},
+    {"many arenas share lines, and nothing is lost", many_arenas_share_lines},
+    {"an arena is resident where it was touched", an_arena_is_resident_where_it_was_touched},
+    {"huge pages of an arena are told", huge_pages_of_an_arena_are_told},
+    {"a planted mapping is unexplained, to the byte", a_planted_mapping_is_unexplained},
+    {"a thread has its stack", a_thread_has_its_stack},
+    {"failures leave nothing", failures_leave_nothing},
+};
+
+SW_SUITE("process", tests)

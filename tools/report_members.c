@@ -1,0 +1,70 @@
+/* Members of records. */
+#include "tools/report_members.h"
+
+#if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
+#include "tools/cli.h"
+#include <math.h>
+
+sw_status report_damaged(const report_place *p, const char *what)
+{
+    SW_FAIL(SW_FORMAT, "%s: line %llu: %s", p->path, (unsigned long long)p->line, what);
+}
+
+sw_status report_wrong(const report_place *p, const char *key, const char *wanted)
+{
+    SW_FAIL(SW_FORMAT, "%s: line %llu: '%s' is missing or not %s", p->path,
+            (unsigned long long)p->line, key, wanted);
+}
+
+bool report_as_u64(const json_t *x, uint64_t *out)
+{
+    if (json_is_integer(x) && json_integer_value(x) >= 0) {
+        *out = (uint64_t)json_integer_value(x);
+        return true;
+    }
+    const double real = json_is_real(x) ? json_real_value(x) : -1.0;
+    if (!(real >= 0.0 && real <= 18446744073709549568.0) || floor(real) != real)
+        return false;
+    *out = (uint64_t)real;
+    return true;
+}
+
+sw_status report_need_u64(const report_place *p, const json_t *o, const char *key,
+                          uint64_t *out)
+{
+    return report_as_u64(json_object_get(o, key), out) ? SW_OK
+                                                       : report_wrong(p, key, "a whole number");
+}
+
+sw_status report_get_u64(const report_place *p, const json_t *o, const char *key,
+                         uint64_t otherwise, uint64_t *out)
+{
+    const json_t *x = json_object_get(o, key);
+    *out = otherwise;
+    return x == NULL || json_is_null(x) || report_as_u64(x, out)
+               ? SW_OK
+               : report_wrong(p, key, "a whole number");
+}
+
+sw_status report_get_batch(const report_place *p, int64_t *out)
+{
+    uint64_t batch;
+    SW_TRY(report_get_u64(p, p->record, "batch", UINT64_MAX, &batch));
+    *out = batch <= INT64_MAX ? (int64_t)batch : -1;
+    return SW_OK;
+}
+
+sw_status report_get_text(const report_place *p, const json_t *o, const char *key, char *to,
+                          size_t bytes)
+{
+    const json_t *x = json_object_get(o, key);
+    to[0] = '\0';
+    if (x == NULL || json_is_null(x))
+        return SW_OK;
+    if (!json_is_string(x))
+        return report_wrong(p, key, "a string");
+    cli_clean(to, bytes, json_string_value(x));
+    return SW_OK;
+}
+
+#endif

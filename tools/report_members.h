@@ -1,0 +1,41 @@
+/* Reading members of a profile's records: each that is wanted is checked, and messages name the
+ * file, the line and the member. */
+#ifndef STEPWELL_REPORT_MEMBERS_H
+#define STEPWELL_REPORT_MEMBERS_H
+
+#include "tools/report.h"
+
+#if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
+#include <jansson.h>
+
+/* A record and where it stands, for messages. */
+typedef struct {
+    const char *path;
+    uint64_t line;
+    json_t *record;
+    const char *text; /* the record as it stands there */
+    size_t n;
+} report_place;
+
+/* SW_FORMAT: what is wrong there; or that the member `key` is missing or not `wanted`. */
+sw_status report_damaged(const report_place *p, const char *what);
+sw_status report_wrong(const report_place *p, const char *key, const char *wanted);
+
+/* Numbers past 2^63 arrive as reals. */
+bool report_as_u64(const json_t *x, uint64_t *out);
+SW_MUST_USE sw_status report_need_u64(const report_place *p, const json_t *o, const char *key,
+                                      uint64_t *out);
+/* `otherwise` where it is missing or null. */
+SW_MUST_USE sw_status report_get_u64(const report_place *p, const json_t *o, const char *key,
+                                     uint64_t otherwise, uint64_t *out);
+/* "" where it is missing or null. Control characters become question marks. */
+SW_MUST_USE sw_status report_get_text(const report_place *p, const json_t *o, const char *key,
+                                      char *to, size_t bytes);
+/* Of the record; -1: none. */
+SW_MUST_USE sw_status report_get_batch(const report_place *p, int64_t *out);
+
+/* A record of the type "process" into r->process; the latest one counts. */
+SW_MUST_USE sw_status report_take_process(report *r, const report_place *p);
+
+#endif
+#endif
