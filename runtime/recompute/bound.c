@@ -154,7 +154,7 @@ static void follow_op(cuts *c, uint32_t node, uint32_t t)
 }
 
 /* What op t reads and makes is there, and so leaves the room; not a read in whose place its
- * first item may lie. False: op t alone does not fit. */
+ * result may lie. False: op t alone does not fit. */
 static bool find_room(cuts *c, uint32_t t, bool mark)
 {
     const swi_rc_op *op = &c->p->ops[t];
@@ -167,7 +167,7 @@ static bool find_room(cuts *c, uint32_t t, bool mark)
     for (uint32_t k = 0; k < op->n_reads; k++) {
         const uint32_t item = c->p->reads[op->reads + k];
         room -= (int64_t)c->p->items[item].bytes;
-        if (op->n_makes > 0 && k < 32 && (op->inplace >> k & 1u) != 0) {
+        if (k < 32 && (op->inplace >> k & 1u) != 0) {
             place = (int64_t)c->p->items[item].bytes;
             places += place;
         } else {

@@ -204,9 +204,15 @@ size_t swi_chain_group_bytes(const swi_chain *c, uint32_t k, const uint64_t *but
     size_t most = 0;
     memset(rest, 0, c->words * sizeof *rest);
     for (uint32_t t = end; t-- > start;) {
-        for (uint32_t j = 0; j < p->ops[t].n_reads; j++)
-            swi_chain_put(rest, p->reads[p->ops[t].reads + j]);
-        const size_t at = p->during[t] + swi_chain_bytes(c, rest, but);
+        size_t saved = 0; /* its result lies where a read ends */
+        for (uint32_t j = 0; j < p->ops[t].n_reads; j++) {
+            const uint32_t item = p->reads[p->ops[t].reads + j];
+            if (j < 32 && (p->ops[t].inplace >> j & 1u) != 0 && !swi_chain_has(rest, item) &&
+                (but == NULL || !swi_chain_has(but, item)))
+                saved = p->items[item].bytes;
+            swi_chain_put(rest, item);
+        }
+        const size_t at = p->during[t] + swi_chain_bytes(c, rest, but) - saved;
         most = at > most ? at : most;
     }
     return most;

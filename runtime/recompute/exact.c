@@ -46,7 +46,7 @@ typedef struct {
     uint32_t n_makers;
     /* of each op, in one block: */
     uint64_t *reads, *makes;
-    uint64_t *places; /* reads in whose place the first item may lie */
+    uint64_t *places; /* reads in whose place the first item or a fixed result may lie */
     uint64_t *wanted; /* n_ops + 1: made before op t, and read from there on by the program */
     uint64_t *alive;  /* n_ops + 1: may still be read, by the program or a repeat */
     void *block;
@@ -101,7 +101,7 @@ static void find_makers(search *s, const uint32_t *bit_of)
         for (uint32_t k = 0; k < op->n_reads; k++) {
             const uint64_t bit = 1ull << bit_of[p->reads[op->reads + k]];
             s->reads[t] |= bit;
-            if (k < 32 && (op->inplace >> k & 1u) != 0 && op->n_makes > 0)
+            if (k < 32 && (op->inplace >> k & 1u) != 0)
                 s->places[t] |= bit;
         }
         for (uint32_t k = 0; k < op->n_makes; k++) {

@@ -2,7 +2,7 @@
  *
  * Schedules are found for all peaks at once, the same whatever the limit is. Each is laid out
  * as a program of its own, since what counts is the arena's height, placement included, and the
- * first by cost whose height is under the limit is taken. So the choice among more room is
+ * first by cost that needs no more than the limit is taken. So the choice among more room is
  * always a choice among more schedules: a larger limit never means a slower plan. */
 #include "runtime/recompute/pass.h"
 #include <stdio.h>
@@ -10,7 +10,6 @@
 
 #define EXACT_ITEMS 24u
 #define EXACT_NODES 150000u /* states of all searches of one program: well under a second */
-#define LEAST_TRIED 4 /* schedules of least peak that are laid out to say what would fit */
 
 /* What schedules are laid out from, and where the chosen one goes. */
 typedef struct {
@@ -25,6 +24,8 @@ typedef struct {
     swi_trace trace;
     swi_order order;
     size_t height, lower_bound;
+    size_t need; /* the room that it is chosen for: its height, or its schedule's peak where that
+                    is more, since an output that nobody reads takes no bytes in the end */
 } candidate;
 
 static void candidate_free(candidate *c)
@@ -48,9 +49,8 @@ static sw_status lay_out(const pass *x, const swi_rc_schedule *schedule, candida
             swi_lay_out(&out->trace, &out->order, x->inplace, &out->height, &out->lower_bound);
     if (status != SW_OK)
         candidate_free(out);
-    /* What a schedule is chosen by and what it takes must be one figure. */
-    else if (out->height < schedule->peak)
-        out->height = schedule->peak;
+    else
+        out->need = out->height > schedule->peak ? out->height : schedule->peak;
     return status;
 }
 
@@ -89,7 +89,7 @@ static sw_status take_chain(const pass *x, const swi_rc_family *family, uint64_t
         if (s->peak > x->p->limit)
             continue;
         SW_TRY(lay_out(x, s, &c));
-        if (c.height <= x->p->limit) {
+        if (c.need <= x->p->limit) {
             take(x, &c, s, "chain");
             *fits = true;
             return SW_OK;
@@ -121,7 +121,7 @@ static sw_status take_searched(const pass *x, const swi_rc_problem *problem, siz
         if (peak > x->p->limit)
             continue;
         SW_TRY(lay_out(x, schedule, &c));
-        if (c.height <= x->p->limit) {
+        if (c.need <= x->p->limit) {
             take(x, &c, schedule, "search");
             *cost = schedule->cost;
             return SW_OK;
@@ -131,13 +131,13 @@ static sw_status take_searched(const pass *x, const swi_rc_problem *problem, siz
     return SW_OK;
 }
 
-/* Lay `s` out, and keep it in *best where it is lower. */
+/* Lay `s` out, and keep it in *best where it needs less. */
 static sw_status try_lowest(const pass *x, const swi_rc_schedule *s, candidate *best,
                             const swi_rc_schedule **found)
 {
     candidate c;
     SW_TRY(lay_out(x, s, &c));
-    if (c.height >= best->height) {
+    if (c.need >= best->need) {
         candidate_free(&c);
         return SW_OK;
     }
@@ -147,22 +147,27 @@ static sw_status try_lowest(const pass *x, const swi_rc_schedule *s, candidate *
     return SW_OK;
 }
 
-/* Nothing fits: the program becomes the lowest of the schedules of least peak. */
+/* Nothing fits: the program becomes what needs the least room, and asks for that. */
 static sw_status take_lowest(const pass *x, const swi_rc_family *family,
                              const swi_rc_schedule *searched)
 {
-    candidate best = {.height = x->p->height};
+    candidate best = {.need = x->p->height};
     const swi_rc_schedule *found = NULL;
     sw_status status = SW_OK;
-    for (uint32_t k = 0; status == SW_OK && k < LEAST_TRIED && k < family->n; k++)
-        status = try_lowest(x, &family->schedules[family->n - 1 - k], &best, &found);
-    if (status == SW_OK && searched->n_steps > 0)
+    if (searched->n_steps > 0)
         status = try_lowest(x, searched, &best, &found);
-    if (status != SW_OK)
+    for (uint32_t k = family->n; status == SW_OK && k-- > 0;) {
+        if (family->schedules[k].peak >= best.need)
+            break; /* nor is any before it lower */
+        status = try_lowest(x, &family->schedules[k], &best, &found);
+    }
+    if (status != SW_OK || found == NULL) {
         candidate_free(&best);
-    else if (found != NULL)
-        take(x, &best, found, found == searched ? "search" : "chain");
-    return status;
+        return status;
+    }
+    take(x, &best, found, found == searched ? "search" : "chain");
+    x->p->height = best.need;
+    return SW_OK;
 }
 
 static sw_status choose(const pass *x, const swi_rc_trace_problem *problem)

@@ -93,6 +93,18 @@ static void add_reads(maker *m, const swi_node *node, swi_rc_op *op)
     op->n_reads = m->n_reads - op->reads;
 }
 
+/* The items that op reads in whose place its first result may lie, if they end there. */
+static void add_places(const maker *m, const swi_node *node, swi_rc_op *op)
+{
+    const uint32_t mask = swi_inplace_mask(node);
+    for (uint32_t k = 0; k < node->n_in && k < 32; k++)
+        for (uint32_t r = 0; r < op->n_reads && r < 32; r++)
+            if ((mask >> k & 1u) != 0 &&
+                m->reads[op->reads + r] == m->item_of[storage_of(m, node, k)] &&
+                swi_suits(&m->t, node, k))
+                op->inplace |= 1u << r;
+}
+
 /* The items of an op that may run again. */
 static void add_makes(maker *m, const swi_node *node, uint32_t i, swi_rc_op *op)
 {
@@ -109,16 +121,9 @@ static void add_makes(maker *m, const swi_node *node, uint32_t i, swi_rc_op *op)
     op->n_makes = m->n_makes - op->makes;
     op->until = overwritten(m, node, i);
     op->scratch = node->scratch != SWI_NONE ? m->t.storages[node->scratch].rounded : 0;
-    const uint32_t mask = swi_inplace_mask(node);
-    if (mask == 0 || op->n_makes == 0 ||
-        m->item_of[storage_of(m, node, node->n_in)] != m->makes[op->makes])
-        return;
-    for (uint32_t k = 0; k < node->n_in && k < 32; k++)
-        for (uint32_t r = 0; r < op->n_reads && r < 32; r++)
-            if ((mask >> k & 1u) != 0 &&
-                m->reads[op->reads + r] == m->item_of[storage_of(m, node, k)] &&
-                swi_suits(&m->t, node, k))
-                op->inplace |= 1u << r;
+    if (op->n_makes > 0 && node->n_out > 0 &&
+        m->item_of[storage_of(m, node, node->n_in)] == m->makes[op->makes])
+        add_places(m, node, op);
 }
 
 /* The forward op that op i makes a gradient of; i itself: none. Views do not run: what belongs
@@ -151,16 +156,20 @@ static bool is_fixed(const maker *m, uint32_t s)
     return in_step(m, s) && m->t.storages[s].birth != SWI_NONE && m->item_of[s] == SWI_NONE;
 }
 
+/* Does op i make a fixed result that may lie where something ends? */
+static bool may_take(const maker *m, const swi_node *node, uint32_t i)
+{
+    if (swi_inplace_mask(node) == 0)
+        return false;
+    const uint32_t to = storage_of(m, node, node->n_in);
+    return is_fixed(m, to) && m->t.storages[to].birth == i;
+}
+
 /* A fixed result that may lie where another fixed storage ends is not counted twice there. It
  * may in the end lie where an item ends, but the sum is the same. */
 static size_t taken_place(const maker *m, const swi_node *node, uint32_t i)
 {
     const uint32_t mask = swi_inplace_mask(node);
-    if (mask == 0)
-        return 0;
-    const uint32_t to = storage_of(m, node, node->n_in);
-    if (!is_fixed(m, to) || m->t.storages[to].birth != i)
-        return 0;
     for (uint32_t k = 0; k < node->n_in && k < 32; k++) {
         const uint32_t from = storage_of(m, node, k);
         const swi_storage *x = &m->t.storages[from];
@@ -183,8 +192,15 @@ static void sum_fixed(maker *m, bool inplace)
                 m->between[i] += x->rounded;
         }
     }
-    for (uint32_t i = 0; inplace && i < m->n; i++)
-        m->during[i] -= taken_place(m, node_at(m, i), i);
+    for (uint32_t i = 0; inplace && i < m->n; i++) {
+        const swi_node *node = node_at(m, i);
+        if (!may_take(m, node, i))
+            continue;
+        const size_t taken = taken_place(m, node, i);
+        m->during[i] -= taken;
+        if (taken == 0) /* then where an item ends, if one does */
+            add_places(m, node, &m->ops[i]);
+    }
 }
 
 /* ---- memory ------------------------------------------------------------------------------ */

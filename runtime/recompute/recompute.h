@@ -31,8 +31,9 @@ typedef struct {
     size_t scratch;   /* bytes that a repeat takes while it runs; a first run's are fixed */
     uint32_t until;   /* may be repeated before op t only where t <= until: behind that, what it
                          reads has been overwritten. 0: never, as for all ops that make no item */
-    uint32_t inplace; /* bit k: its first item may lie where read k lay, when that is the last
-                         read of it; sizes are equal then */
+    uint32_t inplace; /* bit k: its first item, or where it makes none its fixed result, may lie
+                         where read k lay, when that is the last read of it; sizes are equal
+                         then */
 } swi_rc_op;
 
 typedef struct {

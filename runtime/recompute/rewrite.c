@@ -8,7 +8,7 @@ typedef struct {
     swi_trace *t;
     uint32_t *storage; /* by plain storage: what its last run left */
     uint32_t *value;   /* by plain value: the same for the last that was asked for */
-    uint32_t n_values; /* plain ones */
+    uint32_t *operand; /* the plain ones: those of a first run change where it reads a repeat */
 } writer;
 
 static sw_status add_storage(writer *w, uint32_t of, uint32_t *out)
@@ -49,7 +49,7 @@ static sw_status read_present(writer *w, uint32_t first, uint32_t plain, uint32_
 {
     for (uint32_t k = 0; k < n; k++) {
         uint32_t value;
-        SW_TRY(present(w, w->t->operands[plain + k], &value));
+        SW_TRY(present(w, w->operand[plain + k], &value));
         w->t->operands[first + k] = value;
     }
     return SW_OK;
@@ -69,7 +69,7 @@ static sw_status repeat(writer *w, uint32_t plain, sw_phase phase, uint32_t *out
     node.again = 1;
     SW_TRY(read_present(w, node.first, from, node.n_in));
     for (uint32_t k = 0; k < node.n_out; k++) {
-        const uint32_t value = t->operands[from + node.n_in + k];
+        const uint32_t value = w->operand[from + node.n_in + k];
         const uint32_t old = t->values[value].storage;
         SW_TRY(add_storage(w, old, &w->storage[old]));
         t->storages[w->storage[old]].phase = phase;
@@ -112,9 +112,14 @@ sw_status swi_rc_rewrite(swi_trace *t, const uint32_t *plain_order, const swi_rc
                          uint32_t *order)
 {
     void *block;
-    const size_t bytes = ((size_t)t->n_storages + t->n_values) * sizeof(uint32_t);
+    const size_t bytes =
+        ((size_t)t->n_storages + t->n_values + t->n_operands) * sizeof(uint32_t);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    writer w = {t, block, (uint32_t *)block + t->n_storages, t->n_values};
+    writer w = {.t = t, .storage = block};
+    w.value = w.storage + t->n_storages;
+    w.operand = w.value + t->n_values;
+    if (t->n_operands > 0)
+        memcpy(w.operand, t->operands, t->n_operands * sizeof *w.operand);
     for (uint32_t i = 0; i < t->n_storages; i++)
         w.storage[i] = i;
     for (uint32_t i = 0; i < t->n_values; i++)

@@ -78,11 +78,11 @@ static sw_status find_reads(instances *in, const swi_rc_problem *p, swi_rc_sched
     return SW_OK;
 }
 
-/* Bytes that the first item need not add, since it lies where a read lay that ends here. */
+/* Bytes that a result need not add, since it lies where a read lay that ends here. */
 static size_t in_place(const instances *in, const swi_rc_problem *p, const swi_rc_op *op,
                        uint32_t step)
 {
-    for (uint32_t k = 0; k < op->n_reads && k < 32 && op->n_makes > 0; k++) {
+    for (uint32_t k = 0; k < op->n_reads && k < 32; k++) {
         const uint32_t item = p->reads[op->reads + k];
         if ((op->inplace >> k & 1u) != 0 && in->last[in->now[item]] == step)
             return p->items[item].bytes;

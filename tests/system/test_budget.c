@@ -29,8 +29,8 @@ static void what_it_cannot_measure_is_refused(void)
 
 static void the_table_is_80_columns_wide(void)
 {
-    program_run(&outcome, "bench budget --steps 2 --layers 5 --width 16 --side 8 --batch 16",
-                NULL);
+    program_run(&outcome,
+                "bench budget --subject mlp --steps 2 --layers 5 --width 16 --batch 16", NULL);
     CU_ASSERT_EQUAL(outcome.status, 0);
     for (const char *line = outcome.out; *line != '\0';) {
         const size_t n = strcspn(line, "\n");
@@ -119,8 +119,10 @@ static size_t check_subject(const json_t *subject, bool timed)
 static void its_figures_agree(void)
 {
     static const char *const chains[] = {
-        "bench budget --json --subject mlp --layers 8 --width 64 --batch 64 --steps 2",
-        "bench plan --budget --json --subject conv --layers 6 --side 8 --batch 16 --steps 2"};
+        "bench budget --json --subject mlp --layers 6 --width 64 --batch 64 --steps 2 "
+        "--budgets 5",
+        "bench plan --budget --json --subject conv --layers 6 --side 8 --batch 16 --steps 2 "
+        "--budgets 5"};
     for (size_t i = 0; i < 2; i++) {
         const json_t *chain = subject_of(chains[i]);
         CU_ASSERT(check_subject(chain, true) >= 3);
@@ -128,7 +130,8 @@ static void its_figures_agree(void)
         CU_ASSERT(number(chain, "activation_bytes") >=
                   (number(chain, "layers") - 1.0) * number(chain, "link_bytes"));
     }
-    const json_t *lenet5 = subject_of("bench budget --json --subject lenet5 --steps 0");
+    const json_t *lenet5 =
+        subject_of("bench budget --json --subject lenet5 --steps 0 --budgets 2");
     CU_ASSERT(check_subject(lenet5, false) >= 2);
     CU_ASSERT_EQUAL(number(lenet5, "links"), 0.0);
 }

@@ -129,10 +129,10 @@ void bench_budget_print(const bench_budget_table *t)
     print_subject(t);
     print_bytes(t);
     print_times(t);
-    if (t->sweep_planned > 0)
+    if (t->sweep_budgets > 0)
         printf("\n%d budgets down to the least: %d fit, %d cost less than a larger one;\n"
                "planned in at most %s\n",
-               BENCH_BUDGET_SWEEP, t->sweep_planned, t->sweep_falls, cli_ns(t->sweep_ns).text);
+               t->sweep_budgets, t->sweep_planned, t->sweep_falls, cli_ns(t->sweep_ns).text);
 }
 
 static void print_heading(const budget_opts *o)
@@ -220,7 +220,7 @@ void bench_budget_put(sw_json *json, const bench_budget_table *t)
             put_row(json, t, &t->row[i]);
     sw_json_end(json);
     sw_json_open(json, "sweep", '{');
-    sw_json_put_i64(json, "budgets", BENCH_BUDGET_SWEEP);
+    sw_json_put_i64(json, "budgets", t->sweep_budgets);
     sw_json_put_i64(json, "fit", t->sweep_planned);
     sw_json_put_i64(json, "cost_falls", t->sweep_falls);
     sw_json_put_u64(json, "max_plan_ns", t->sweep_ns);
@@ -283,6 +283,8 @@ int bench_budget(int argc, char **argv)
          "timed steps of each row, and as many without a budget in between (default 20, "
          "lenet5 500); 0: none",
          0, 1 << 16, NULL},
+        {"--budgets", "N", CLI_COUNT, &o.how.budgets, "50",
+         "that are planned, evenly down to the least", 2, 1 << 16, NULL},
         {"--threads", "N", CLI_COUNT, &o.how.threads, "2", "threads that compute", 1, 256,
          NULL},
         {"--layers", "N", CLI_COUNT, &s->layers, NULL, "of the chains (default 32, conv 50)", 2,

@@ -43,7 +43,7 @@ void bench_deep_destroy(bench_deep *deep);
 
 /* ---- the figures ------------------------------------------------------------------------- */
 
-enum { BENCH_BUDGET_ROWS = 6, BENCH_BUDGET_SWEEP = 50 };
+enum { BENCH_BUDGET_ROWS = 6 };
 
 /* Times are medians over the steps. */
 typedef struct {
@@ -72,7 +72,7 @@ typedef struct {
     size_t link_bytes; /* of each of them */
     uint64_t link_operations[BENCH_DEEP_LAYERS + 1]; /* that make it again; ascending */
     bench_budget_row row[BENCH_BUDGET_ROWS];
-    /* Budgets between the least and the plain one, evenly. */
+    int sweep_budgets;
     int sweep_planned; /* that were planned and fit */
     int sweep_falls;   /* where a smaller budget was predicted to cost less */
     uint64_t sweep_ns; /* the longest planning */
@@ -81,6 +81,7 @@ typedef struct {
 typedef struct {
     int64_t steps; /* 0: nothing is timed */
     int64_t threads;
+    int64_t budgets; /* between the least and the plain one, evenly; at least 2 */
 } bench_budget_times;
 SW_MUST_USE sw_status bench_budget_measure(bench_budget_table *table,
                                            const bench_budget_times *how);

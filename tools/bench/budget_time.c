@@ -109,17 +109,18 @@ static uint64_t known_optimum(const bench_budget_table *t, size_t budget_bytes)
     return sum;
 }
 
-static sw_status sweep(bench_budget_table *t, int threads)
+static sw_status sweep(bench_budget_table *t, const bench_budget_times *how)
 {
     const size_t range = t->plain.total_bytes - t->least_bytes;
     uint64_t before = 0;
-    for (int i = 0; i < BENCH_BUDGET_SWEEP && !cli_interrupted(); i++) {
+    for (int64_t i = 0; i < how->budgets && !cli_interrupted(); i++) {
         sw_plan_info info;
         bool fits;
-        const size_t less = range / (BENCH_BUDGET_SWEEP - 1) * (size_t)i;
-        const bool last = i == BENCH_BUDGET_SWEEP - 1;
-        SW_TRY(plan(&t->opts, last ? t->least_bytes : t->plain.total_bytes - less, threads,
-                    &info, &fits));
+        const size_t less = range / (size_t)(how->budgets - 1) * (size_t)i;
+        const bool last = i == how->budgets - 1;
+        SW_TRY(plan(&t->opts, last ? t->least_bytes : t->plain.total_bytes - less,
+                    (int)how->threads, &info, &fits));
+        t->sweep_budgets++;
         t->sweep_planned += fits;
         t->sweep_falls += info.cost < before;
         before = info.cost;
@@ -307,7 +308,7 @@ static sw_status measure_with(bench_budget_table *t, const bench_budget_times *h
                           : t->least_bytes;
         SW_TRY(measure_row(t, how, plain, row));
     }
-    return sweep(t, (int)how->threads);
+    return sweep(t, how);
 }
 
 sw_status bench_budget_measure(bench_budget_table *t, const bench_budget_times *how)

@@ -1,0 +1,533 @@
+/* A budget that holds: whatever ops run again so that a plan fits, the bits are those of the
+ * run without a budget, what was promised is what is measured, and less memory never costs
+ * less. */
+#include "alloc/arena.h"
+#include "tests/runtime/random_seeds.h"
+#include "tests/runtime/recompute_nets.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define RUNS 3
+#define BUDGETS 12
+#define COSTS 50
+
+/* ---- lives ------------------------------------------------------------------------------- */
+
+/* What a life leaves: all bytes of the models, and the metrics of each run. */
+typedef struct {
+    unsigned char *bytes[2];
+    size_t n[2];
+    double metric[RUNS][2];
+} record;
+
+static void end_record(void *arg)
+{
+    record *r = arg;
+    for (int i = 0; i < 2; i++) {
+        free(r->bytes[i]);
+        r->bytes[i] = NULL;
+        r->n[i] = 0;
+    }
+}
+
+static void keep_models(record *r, sw_model *const *models, int n)
+{
+    end_record(r);
+    for (int i = 0; i < n; i++) {
+        r->n[i] = models[i]->bytes;
+        r->bytes[i] = malloc(r->n[i] + 1);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(r->bytes[i]);
+        memcpy(r->bytes[i], models[i]->base, r->n[i]);
+    }
+}
+
+static bool same_record(const record *a, const record *b)
+{
+    for (int i = 0; i < 2; i++)
+        if (a->n[i] != b->n[i] ||
+            (a->n[i] > 0 && memcmp(a->bytes[i], b->bytes[i], a->n[i]) != 0))
+            return false;
+    return memcmp(a->metric, b->metric, sizeof a->metric) == 0;
+}
+
+/* An exec of its own for each budget: plans depend on nothing but the program and the limit. */
+typedef struct {
+    sw_budget *budget; /* NULL: none */
+    sw_exec *exec;
+} place;
+
+static void leave_place(place *p)
+{
+    sw_exec_destroy(p->exec);
+    sw_budget_destroy(p->budget);
+    *p = (place){0};
+}
+
+static bool enter_place(place *p, size_t bytes, const sw_exec_opts *like)
+{
+    sw_exec_opts opts = {.size = sizeof opts, .seed = 11};
+    if (like != NULL)
+        opts = *like;
+    *p = (place){0};
+    sw_status status = bytes > 0 ? sw_budget_create(&p->budget, bytes) : SW_OK;
+    opts.budget = p->budget;
+    if (status == SW_OK)
+        status = sw_exec_create(&p->exec, &opts);
+    return SW_CHECK(status == SW_OK, "%s", sw_last_error());
+}
+
+/* The plan for a budget; 0: none. Filled where it is refused, too. */
+static sw_status plan_within(rc_net *n, size_t bytes, const sw_exec_opts *like,
+                             sw_plan_info *plan)
+{
+    place p;
+    *plan = (sw_plan_info){.size = sizeof *plan};
+    const sw_run_args args = rc_args(n, 0);
+    if (!enter_place(&p, bytes, like))
+        return SW_INVALID;
+    const sw_status status = sw_plan(p.exec, &args, plan);
+    for (int i = 0; i < n->n_models; i++) { /* reserved in the budget that goes */
+        sw_arena_destroy(n->models[i]->arena);
+        n->models[i]->arena = NULL;
+    }
+    leave_place(&p);
+    return status;
+}
+
+static void begin(rc_net *n, rc_kind kind, int layers)
+{
+    OK(rc_begin(n, kind, layers));
+}
+
+/* What a net needs at least and what it takes by itself. */
+typedef struct {
+    size_t least, plain;
+} range;
+
+static range range_of(rc_kind kind, int layers)
+{
+    rc_net n;
+    sw_plan_info plan, lowest;
+    begin(&n, kind, layers);
+    OK(plan_within(&n, 0, NULL, &plan));
+    CU_ASSERT_EQUAL(plan_within(&n, 64, NULL, &lowest), SW_NOMEM);
+    rc_end(&n);
+    SW_CHECK(lowest.total_bytes < plan.total_bytes, "%s: %zu of %zu", rc_name(kind),
+             lowest.total_bytes, plan.total_bytes);
+    return (range){lowest.total_bytes, plan.total_bytes};
+}
+
+static size_t budget_at(const range *r, int k, int n)
+{
+    return r->least + (size_t)k * (r->plain - r->least) / (size_t)(n - 1);
+}
+
+/* ---- a run under a budget ---------------------------------------------------------------- */
+
+static void check_run(const place *p, const sw_plan_info *plan, uint64_t k, const char *name)
+{
+    sw_run_info run = {.size = sizeof run};
+    OK(sw_last_run(p->exec, &run));
+    SW_CHECK(run.peak_bytes == plan->peak_bytes && run.arena_bytes == plan->arena_bytes,
+             "%s: %zu and %zu measured, %zu and %zu planned", name, run.peak_bytes,
+             run.arena_bytes, plan->peak_bytes, plan->arena_bytes);
+    for (int i = 0; i < SW_PHASES; i++)
+        SW_CHECK(run.phase[i].peak_bytes == plan->phase[i].peak_bytes &&
+                     run.phase[i].end_bytes == plan->phase[i].end_bytes,
+                 "%s: phase %s", name, sw_phase_name((sw_phase)i));
+    SW_CHECK(k == 0 || (run.warm && run.allocations == 0), "%s: run %u: %u allocations", name,
+             (unsigned)k, (unsigned)run.allocations);
+    if (p->budget == NULL)
+        return;
+    const size_t limit = sw_budget_limit(p->budget);
+    SW_CHECK(sw_budget_used(p->budget) <= limit && run.peak_bytes <= limit &&
+                 plan->total_bytes <= limit,
+             "%s: %zu used, peak %zu, %zu planned of %zu", name, sw_budget_used(p->budget),
+             run.peak_bytes, plan->total_bytes, limit);
+}
+
+static void witness(const place *p, rc_net *n, const sw_plan_info *plan, const char *name)
+{
+    sw_witness_info seen = {.size = sizeof seen};
+    const sw_run_args args = rc_args(n, RUNS);
+    const sw_status status = sw_witness(p->exec, &args, SW_WITNESS_ALL, &seen);
+    SW_CHECK(status == SW_OK, "%s: %s", name, sw_last_error());
+    SW_CHECK(seen.agreed == SW_WITNESS_ALL && seen.n_faults == 0, "%s: %u agree: %s", name,
+             seen.agreed, seen.first_fault);
+    SW_CHECK(seen.peak_bytes == plan->peak_bytes, "%s: %zu observed, %zu planned", name,
+             seen.peak_bytes, plan->peak_bytes);
+}
+
+/* A whole life; bytes 0: no budget. */
+static void live(rc_kind kind, int layers, size_t bytes, const sw_exec_opts *like,
+                 bool immediate, bool witnessed, record *r, sw_plan_info *plan)
+{
+    place p;
+    rc_net n;
+    *plan = (sw_plan_info){.size = sizeof *plan};
+    if (!enter_place(&p, bytes, like))
+        return;
+    begin(&n, kind, layers);
+    sw_run_args args = rc_args(&n, 0);
+    args.immediate = immediate;
+    sw_status status = sw_plan(p.exec, &args, plan);
+    for (uint64_t k = 0; status == SW_OK && k < RUNS; k++) {
+        args.step = k;
+        status = sw_run(p.exec, &args);
+        if (status != SW_OK)
+            break;
+        if (!immediate)
+            check_run(&p, plan, k, rc_name(kind));
+        r->metric[k][0] = net_metric(p.exec, "loss");
+        r->metric[k][1] = net_metric(p.exec, "accuracy");
+    }
+    if (SW_CHECK(status == SW_OK, "%s in %zu: %s", rc_name(kind), bytes, sw_last_error())) {
+        keep_models(r, n.models, n.n_models);
+        if (witnessed)
+            witness(&p, &n, plan, rc_name(kind));
+    }
+    rc_end(&n);
+    leave_place(&p);
+}
+
+static record wanted, got;
+
+static void sweep(rc_kind kind)
+{
+    sw_plan_info plan;
+    const range r = range_of(kind, RC_LAYERS);
+    sw_after(end_record, &wanted);
+    sw_after(end_record, &got);
+    live(kind, RC_LAYERS, 0, NULL, false, false, &wanted, &plan);
+    CU_ASSERT(plan.n_repeats == 0 && plan.repeat_cost == 0 && plan.method[0] == '\0');
+    live(kind, RC_LAYERS, 0, NULL, true, false, &got, &plan);
+    SW_CHECK(same_record(&wanted, &got), "%s: immediate mode has other bits", rc_name(kind));
+    uint32_t most = 0;
+    for (int k = 0; k < BUDGETS; k++) {
+        const size_t bytes = budget_at(&r, k, BUDGETS);
+        live(kind, RC_LAYERS, bytes, NULL, false, sw_tests_full() || k % 4 == 0, &got, &plan);
+        SW_CHECK(same_record(&wanted, &got), "%s in %zu (%u repeats): other bits",
+                 rc_name(kind), bytes, plan.n_repeats);
+        most = plan.n_repeats > most ? plan.n_repeats : most;
+        CU_ASSERT(k < BUDGETS - 1 || (plan.n_repeats == 0 && plan.n_released == 0));
+    }
+    SW_CHECK(most > 0, "%s: nothing ran again", rc_name(kind));
+    sw_note("%-14s %6zu to %6zu bytes, at most %u repeats", rc_name(kind), r.least, r.plain,
+            most);
+}
+
+static void budgets_change_no_bit(void)
+{
+    for (int k = 0; k < RC_KINDS; k++)
+        sweep((rc_kind)k);
+}
+
+/* Threads and no in-place: the same promise. */
+static void nor_do_they_with_threads_or_out_of_place(void)
+{
+    static const sw_exec_opts ways[] = {
+        {.size = sizeof(sw_exec_opts), .seed = 11, .threads = 3},
+        {.size = sizeof(sw_exec_opts), .seed = 11, .no_inplace = 1, .op_clocks = 1},
+    };
+    sw_after(end_record, &wanted);
+    sw_after(end_record, &got);
+    for (int kind = 0; kind < RC_KINDS; kind += sw_tests_full() ? 1 : 3) {
+        sw_plan_info plan;
+        live((rc_kind)kind, RC_LAYERS, 0, NULL, false, false, &wanted, &plan);
+        for (int w = 0; w < 2; w++) {
+            rc_net n;
+            begin(&n, (rc_kind)kind, RC_LAYERS);
+            CU_ASSERT_EQUAL(plan_within(&n, 64, &ways[w], &plan), SW_NOMEM);
+            rc_end(&n);
+            live((rc_kind)kind, RC_LAYERS, plan.total_bytes, &ways[w], false, true, &got,
+                 &plan);
+            SW_CHECK(same_record(&wanted, &got), "%s: other bits", rc_name((rc_kind)kind));
+            CU_ASSERT(plan.n_repeats > 0);
+        }
+    }
+}
+
+/* ---- cost -------------------------------------------------------------------------------- */
+
+static void costs(rc_kind kind)
+{
+    rc_net n;
+    const range r = range_of(kind, RC_LAYERS);
+    begin(&n, kind, RC_LAYERS);
+    uint64_t before = UINT64_MAX, bound_before = UINT64_MAX;
+    for (int k = 0; k < COSTS; k++) {
+        sw_plan_info plan;
+        const size_t bytes = budget_at(&r, k, COSTS);
+        if (!SW_CHECK(plan_within(&n, bytes, NULL, &plan) == SW_OK, "%s in %zu: %s",
+                      rc_name(kind), bytes, sw_last_error()))
+            continue;
+        SW_CHECK(plan.repeat_cost <= before, "%s: %llu in %zu bytes, %llu in less",
+                 rc_name(kind), (unsigned long long)plan.repeat_cost, bytes,
+                 (unsigned long long)before);
+        SW_CHECK(plan.least_repeat_cost <= plan.repeat_cost, "%s in %zu: %llu proved, %llu",
+                 rc_name(kind), bytes, (unsigned long long)plan.least_repeat_cost,
+                 (unsigned long long)plan.repeat_cost);
+        CU_ASSERT(plan.least_repeat_cost <= bound_before);
+        CU_ASSERT(plan.total_bytes <= bytes && plan.cost >= plan.repeat_cost);
+        CU_ASSERT(plan.operations >= plan.repeat_operations);
+        CU_ASSERT((plan.n_repeats == 0) == (plan.repeat_cost == 0));
+        CU_ASSERT_EQUAL(plan.n_repeats > 0, strcmp(plan.method, "search") == 0 ||
+                                                strcmp(plan.method, "chain") == 0);
+        before = plan.repeat_cost;
+        bound_before = plan.least_repeat_cost;
+    }
+    CU_ASSERT_EQUAL(before, 0);
+    rc_end(&n);
+}
+
+static void less_memory_never_costs_less(void)
+{
+    for (int k = 0; k < RC_KINDS; k++)
+        costs((rc_kind)k);
+}
+
+/* ---- refusals ---------------------------------------------------------------------------- */
+
+/* The bytes that a refusal says it needs. */
+static size_t needed(void)
+{
+    const char *at = strstr(sw_last_error(), "does not fit: ");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    return (size_t)strtoull(at + strlen("does not fit: "), NULL, 10);
+}
+
+static void a_refusal_names_what_would_do(void)
+{
+    for (int k = 0; k < RC_KINDS; k++) {
+        rc_net n;
+        sw_plan_info plan;
+        begin(&n, (rc_kind)k, RC_LAYERS);
+        REFUSED(plan_within(&n, 64, NULL, &plan), SW_NOMEM, "does not fit");
+        const size_t least = needed();
+        CU_ASSERT_EQUAL(least, plan.total_bytes);
+        CU_ASSERT_EQUAL(least, plan.model_bytes + plan.arena_bytes + plan.data_bytes);
+        CU_ASSERT_EQUAL(plan.data_bytes, plan.slot_bytes);
+        CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), plan.peak_op));
+        SW_CHECK(plan_within(&n, least, NULL, &plan) == SW_OK, "%s: %s", rc_name((rc_kind)k),
+                 sw_last_error());
+        CU_ASSERT_EQUAL(plan.total_bytes, least);
+        REFUSED(plan_within(&n, least - 1, NULL, &plan), SW_NOMEM, "does not fit");
+        CU_ASSERT_EQUAL(needed(), least);
+        rc_end(&n);
+    }
+}
+
+/* Another model takes the room; when it goes, the same exec plans again. */
+static void a_refusal_lasts_as_long_as_the_room_is_taken(void)
+{
+    rc_net n, other;
+    place p;
+    sw_plan_info plan, with;
+    const range r = range_of(RC_SWISH, RC_LAYERS);
+    begin(&n, RC_SWISH, RC_LAYERS);
+    begin(&other, RC_SWISH, 4);
+    if (!enter_place(&p, r.least + 64, NULL))
+        return;
+    OK(sw_model_ready(other.models[0], p.exec, 1));
+    const size_t used = sw_budget_used(p.budget);
+    CU_ASSERT(used > 64);
+    sw_run_args args = rc_args(&n, 0);
+    plan = with = (sw_plan_info){.size = sizeof plan};
+    for (int i = 0; i < 2; i++) {
+        REFUSED(sw_plan(p.exec, &args, &plan), SW_NOMEM, "of them taken");
+        CU_ASSERT_EQUAL(sw_budget_used(p.budget), used);
+    }
+    rc_end(&other);
+    CU_ASSERT_EQUAL(sw_budget_used(p.budget), 0);
+    OK(sw_plan(p.exec, &args, &with));
+    CU_ASSERT(with.n_repeats > 0 && with.total_bytes <= r.least + 64);
+    CU_ASSERT_EQUAL(sw_budget_used(p.budget), with.model_bytes + with.arena_bytes);
+    const int called = n.times_called;
+    OK(sw_run(p.exec, &args));
+    CU_ASSERT_EQUAL(n.times_called, called); /* that plan is what runs */
+    rc_end(&n);
+    leave_place(&p);
+}
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+static void without_recompute_what_is_over_is_refused(void)
+{
+    const sw_exec_opts never = {.size = sizeof never, .seed = 11, .no_recompute = 1};
+    for (int k = 0; k < RC_KINDS; k++) {
+        rc_net n;
+        sw_plan_info plan, without;
+        const range r = range_of((rc_kind)k, RC_LAYERS);
+        begin(&n, (rc_kind)k, RC_LAYERS);
+        REFUSED(plan_within(&n, r.plain - 1, &never, &without), SW_NOMEM, "does not fit");
+        CU_ASSERT_EQUAL(needed(), r.plain);
+        CU_ASSERT(without.n_repeats == 0 && without.n_released == 0);
+        OK(plan_within(&n, r.plain, &never, &without));
+        OK(plan_within(&n, r.plain, NULL, &plan));
+        plan.trace_ns = plan.plan_ns = without.trace_ns = without.plan_ns = 0;
+        CU_ASSERT_EQUAL(memcmp(&plan, &without, sizeof plan), 0);
+        rc_end(&n);
+    }
+}
+
+static void checks_see_through_repeats(void)
+{
+    const sw_exec_opts checked = {.size = sizeof checked, .seed = 11, .checks = 1};
+    const range r = range_of(RC_MLP, RC_LAYERS);
+    sw_plan_info plan;
+    sw_after(end_record, &wanted);
+    live(RC_MLP, RC_LAYERS, 0, NULL, false, false, &wanted, &plan);
+    rc_net n;
+    place p;
+    begin(&n, RC_MLP, RC_LAYERS);
+    if (!enter_place(&p, r.least, &checked))
+        return;
+    for (uint64_t k = 0; k < RUNS; k++) {
+        const sw_run_args args = rc_args(&n, k);
+        OK(sw_run(p.exec, &args));
+    }
+    CU_ASSERT(memcmp(n.models[0]->base, wanted.bytes[0], wanted.n[0]) == 0);
+    CU_ASSERT(n.times_called == RUNS);
+    const sw_run_args args = rc_args(&n, RUNS);
+    n.other = 1;
+    REFUSED(sw_run(p.exec, &args), SW_INVALID, "b0/relu and is now b0/tanh");
+    n.other = 0;
+    OK(sw_run(p.exec, &args));
+    rc_end(&n);
+    leave_place(&p);
+}
+
+/* Members of one shape share a program, repeats and all. */
+static void equal_traces_share_one_program(void)
+{
+    rc_net n[3];
+    place p;
+    sw_plan_info plan = {.size = sizeof plan};
+    const range r = range_of(RC_RESIDUAL, RC_LAYERS);
+    begin(&n[0], RC_RESIDUAL, RC_LAYERS);
+    OK(plan_within(&n[0], r.least, NULL, &plan));
+    rc_end(&n[0]);
+    if (!enter_place(&p, r.least + 2 * plan.model_bytes, NULL))
+        return;
+    for (int i = 0; i < 3; i++) {
+        begin(&n[i], RC_RESIDUAL, RC_LAYERS);
+        OK(sw_model_ready(n[i].models[0], p.exec, 5));
+    }
+    for (int i = 0; i < 3; i++) {
+        const sw_run_args args = rc_args(&n[i], 0);
+        OK(sw_run(p.exec, &args));
+        OK(sw_plan(p.exec, &args, &plan));
+        CU_ASSERT(plan.n_repeats > 0);
+        CU_ASSERT_EQUAL(n[i].times_called, 1);
+    }
+    CU_ASSERT_EQUAL(p.exec->n_programs, 1);
+    CU_ASSERT(net_same(n[0].models[0], n[1].models[0]));
+    CU_ASSERT(net_same(n[0].models[0], n[2].models[0]));
+    for (int i = 0; i < 3; i++)
+        rc_end(&n[i]);
+    leave_place(&p);
+}
+
+/* Two execs in one budget: the first takes what it likes, the second finds what that left. */
+static void two_execs_share_one_budget(void)
+{
+    rc_net n[2];
+    sw_exec *exec[2];
+    sw_plan_info plan[2];
+    sw_budget *budget;
+    const range a = range_of(RC_SWISH, RC_LAYERS), b = range_of(RC_CONV, RC_LAYERS);
+    /* Their inputs are the caller's here: the budget holds models and arenas. */
+    const size_t data = 2 * (RC_BATCH * NET_PIXELS * sizeof(float) + 64);
+    OK(sw_budget_create(&budget, b.plain + a.least + (a.plain - a.least) / 2 - data));
+    const sw_exec_opts opts = {.size = sizeof opts, .seed = 11, .budget = budget};
+    for (int i = 0; i < 2; i++) {
+        begin(&n[i], i == 0 ? RC_SWISH : RC_CONV, RC_LAYERS);
+        OK(sw_exec_create(&exec[i], &opts));
+    }
+    const sw_run_args first = rc_args(&n[1], 0), second = rc_args(&n[0], 0);
+    plan[0] = plan[1] = (sw_plan_info){.size = sizeof *plan};
+    OK(sw_plan(exec[1], &first, &plan[1]));
+    OK(sw_plan(exec[0], &second, &plan[0]));
+    CU_ASSERT(plan[0].n_repeats > 0 && plan[1].n_repeats == 0);
+    for (int k = 0; k < RUNS; k++) {
+        OK(sw_run(exec[0], &second));
+        OK(sw_run(exec[1], &first));
+        CU_ASSERT(sw_budget_used(budget) <= sw_budget_limit(budget));
+    }
+    for (int i = 0; i < 2; i++) {
+        sw_exec_destroy(exec[i]);
+        rc_end(&n[i]);
+    }
+    sw_budget_destroy(budget);
+}
+
+static void training_and_evaluation_share_an_exec(void)
+{
+    rc_net n;
+    place p;
+    const range r = range_of(RC_CONV, RC_LAYERS);
+    sw_plan_info plan = {.size = sizeof plan};
+    sw_after(end_record, &wanted);
+    live(RC_CONV, RC_LAYERS, 0, NULL, false, false, &wanted, &plan);
+    begin(&n, RC_CONV, RC_LAYERS);
+    if (!enter_place(&p, r.least, NULL))
+        return;
+    for (uint64_t k = 0; k < RUNS; k++) {
+        sw_run_args args = rc_args(&n, k);
+        OK(sw_run(p.exec, &args));
+        args.mode = SW_EVAL;
+        OK(sw_plan(p.exec, &args, &plan));
+        CU_ASSERT_EQUAL(plan.n_repeats, 0); /* nothing is kept for backward */
+        OK(sw_run(p.exec, &args));
+    }
+    CU_ASSERT(memcmp(n.models[0]->base, wanted.bytes[0], wanted.n[0]) == 0);
+    CU_ASSERT_EQUAL(n.times_called, 2);
+    rc_end(&n);
+    leave_place(&p);
+}
+
+static void immediate_mode_repeats_nothing(void)
+{
+    rc_net n;
+    place p;
+    sw_plan_info plan = {.size = sizeof plan};
+    begin(&n, RC_MLP, RC_LAYERS);
+    OK(plan_within(&n, 0, NULL, &plan));
+    const size_t whole = plan.model_bytes + plan.immediate_bytes;
+    for (int k = 0; k < 2; k++) {
+        if (!enter_place(&p, whole - 64 * (size_t)k, NULL))
+            return;
+        sw_run_args args = rc_args(&n, 0);
+        args.immediate = 1;
+        args.data_bytes = 0;
+        if (k == 0) {
+            OK(sw_plan(p.exec, &args, &plan));
+            OK(sw_run(p.exec, &args));
+            CU_ASSERT_EQUAL(plan.n_repeats, 0);
+        } else {
+            REFUSED(sw_plan(p.exec, &args, &plan), SW_NOMEM, "does not fit");
+            CU_ASSERT_EQUAL(sw_budget_used(p.budget), 0);
+        }
+        rc_end(&n);
+        leave_place(&p);
+        begin(&n, RC_MLP, RC_LAYERS);
+    }
+    rc_end(&n);
+}
+
+static const sw_test tests[] = {
+    {"budgets change no bit", budgets_change_no_bit, false},
+    {"... with threads or out of place", nor_do_they_with_threads_or_out_of_place, false},
+    {"less memory never costs less", less_memory_never_costs_less, false},
+    {"a refusal names what would do", a_refusal_names_what_would_do, false},
+    {"a refusal lasts as long as the room is taken",
+     a_refusal_lasts_as_long_as_the_room_is_taken, false},
+    {"without recomputation what is over is refused", without_recompute_what_is_over_is_refused,
+     false},
+    {"checks see through repeats", checks_see_through_repeats, false},
+    {"equal traces share one program", equal_traces_share_one_program, false},
+    {"two execs share one budget", two_execs_share_one_budget, false},
+    {"training and evaluation share an exec", training_and_evaluation_share_an_exec, false},
+    {"immediate mode repeats nothing", immediate_mode_repeats_nothing, false},
+};
+SW_SUITE("recompute", tests)
