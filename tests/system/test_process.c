@@ -68,8 +68,7 @@ static void check_process(const json_t *process, const char *words)
 static const char *const runs[] = {
     "--process --model mlp --synthetic-n 1000 --batch 100 --steps 4",
     "--process --model lenet5 --synthetic-n 1000 --batch 100 --steps 4",
-    "--process --hidden 700,300 --model mlp --synthetic-n 150 --batch 64 --epochs 2 --threads "
-    "3",
+    "--process --model mlp --hidden 700,300 --synthetic-n 150 --batch 64 --steps 5 --threads 3",
     "--process --model lenet5 --synthetic-n 150 --batch 64 --epochs 2 --threads 2",
     "--process --model lenet5 --synthetic-n 300 --batch 7 --steps 3 --optimizer sgd",
     "--process --model lenet5 --synthetic-n 300 --batch 50 --steps 3 --immediate",
