@@ -279,6 +279,14 @@ static sw_status trace(sw_exec *exec, const sw_run_args *args)
     return swi_ctx_end(&exec->ctx);
 }
 
+/* Are both within their limits, by the same plan? What was planned for another limit may run
+ * more again than it must, or be too high. */
+static bool same_plan(const swi_program *p, const swi_program *q)
+{
+    return p->height <= p->limit && q->height <= q->limit && p->height == q->height &&
+           p->info.repeat_cost == q->info.repeat_cost;
+}
+
 /* A slot of the program table: an equal program, or a free slot. */
 static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
 {
@@ -287,7 +295,7 @@ static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
         const swi_program *p = exec->programs[i];
         if (p == NULL) {
             empty = i;
-        } else if (p->height <= p->limit && p->hash == fresh->hash &&
+        } else if (same_plan(p, fresh) && p->hash == fresh->hash &&
                    p->n_models == fresh->n_models && p->model_bytes == fresh->model_bytes &&
                    p->slot_bytes == fresh->slot_bytes &&
                    swi_trace_differs(swi_program_traced(p), swi_program_traced(fresh)) ==
@@ -356,6 +364,9 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
         return status;
     }
     if (exec->programs[slot] != NULL) {
+        sw_plan_info *info = &exec->programs[slot]->info; /* what holds for both limits */
+        if (p->info.least_repeat_cost < info->least_repeat_cost)
+            info->least_repeat_cost = p->info.least_repeat_cost;
         swi_program_free(p);
         exec->programs[slot]->refs++;
     } else {
@@ -399,8 +410,9 @@ sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program *
     if (key == NULL)
         return make_program(exec, args, hash, bytes, out, fresh);
     *out = exec->programs[key->program];
-    if ((*out)->height > (*out)->limit && (*out)->limit != arena_limit(exec, args)) {
-        forget(exec, key); /* it did not fit then: plan for what there is now */
+    const size_t limit = arena_limit(exec, args);
+    if ((*out)->limit != limit && ((*out)->height > (*out)->limit || (*out)->height > limit)) {
+        forget(exec, key); /* it did not fit then, or does not now: plan for what there is */
         return make_program(exec, args, hash, bytes, out, fresh);
     }
     key->used = exec->clock;

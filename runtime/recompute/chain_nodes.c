@@ -19,7 +19,7 @@ size_t swi_chain_bytes(const swi_chain *c, const uint64_t *a, const uint64_t *b)
 
 /* Who reads an item: one op that makes items, or others too. */
 typedef struct {
-    uint32_t reader; /* the op; NONE: none yet */
+    uint32_t reader; /* the op, the last of several; NONE: none yet */
     bool others;
 } readers;
 
@@ -106,25 +106,14 @@ static void make_sets(swi_chain *c)
         }
 }
 
-/* Is the item read by an op behind maker number `i`, or in backward? */
-static bool read_later(const swi_chain *c, uint32_t item, uint32_t i, bool *outside,
-                       uint32_t to)
+/* Is the item read behind the op, by whomever? */
+static bool read_later(const readers *r, uint32_t item, uint32_t op)
 {
-    const swi_rc_problem *p = c->p;
-    bool inside = false;
-    *outside = false;
-    for (uint32_t t = c->makers[i] + 1; t < p->n_ops && !*outside; t++)
-        for (uint32_t k = 0; k < p->ops[t].n_reads; k++)
-            if (p->reads[p->ops[t].reads + k] == item) {
-                const bool in = to > i + 1 && t <= c->makers[to - 1] && p->ops[t].n_makes > 0;
-                inside |= in;
-                *outside |= !in;
-            }
-    return inside || *outside;
+    return r[item].reader != NONE && r[item].reader > op;
 }
 
 /* What a node takes while it runs beside what it reads from before it. */
-static void find_run(swi_chain *c, uint32_t k)
+static void find_run(swi_chain *c, const readers *r, uint32_t k)
 {
     const swi_rc_problem *p = c->p;
     swi_chain_node *node = &c->node[k];
@@ -135,14 +124,13 @@ static void find_run(swi_chain *c, uint32_t k)
         size_t at = live + made_bytes(p, c->makers[i]);
         for (uint32_t j = 0; j < op->n_reads; j++) {
             const uint32_t item = p->reads[op->reads + j];
-            bool outside;
             const bool takes = j < 32 && (op->inplace >> j & 1u) != 0;
             if (c->node_of[item] < k) {
                 if (takes && node->to == node->from + 1) {
                     node->dies = item;
                     node->saved = p->items[item].bytes;
                 }
-            } else if (!read_later(c, item, i, &outside, node->to)) {
+            } else if (!read_later(r, item, c->makers[i])) {
                 live -= p->items[item].bytes;
                 at -= takes ? p->items[item].bytes : 0;
             }
@@ -152,9 +140,8 @@ static void find_run(swi_chain *c, uint32_t k)
         if (at + p->during[c->makers[i]] > node->first)
             node->first = at + p->during[c->makers[i]];
         for (uint32_t j = 0; j < op->n_makes; j++) {
-            bool outside;
             const uint32_t item = p->makes[op->makes + j];
-            if (read_later(c, item, i, &outside, node->to))
+            if (read_later(r, item, c->makers[i]))
                 live += p->items[item].bytes;
         }
     }
@@ -224,8 +211,8 @@ static sw_status take(swi_chain *c, readers **r)
 {
     const swi_rc_problem *p = c->p;
     const size_t ops = p->n_ops, items = p->n_items, words = (items + 63) / 64;
-    const size_t sets = (ops + 1) * words * sizeof(uint64_t);
-    const size_t parts[] = {3 * sets, (ops + 1) * sizeof(swi_chain_node),
+    const size_t sets = ((ops < SWI_CHAIN_NODES ? ops : SWI_CHAIN_NODES) + 1) * words;
+    const size_t parts[] = {3 * sets * sizeof(uint64_t), (ops + 1) * sizeof(swi_chain_node),
                             ops * sizeof(uint32_t), items * sizeof(uint32_t),
                             items * sizeof(readers)};
     size_t at[5];
@@ -237,8 +224,8 @@ static sw_status take(swi_chain *c, readers **r)
     unsigned char *b = c->block;
     c->words = (uint32_t)words;
     c->makes = (uint64_t *)(void *)b;
-    c->reads = c->makes + (ops + 1) * words;
-    c->wanted = c->reads + (ops + 1) * words;
+    c->reads = c->makes + sets;
+    c->wanted = c->reads + sets;
     c->node = (swi_chain_node *)(void *)(b + at[1]);
     c->makers = (uint32_t *)(void *)(b + at[2]);
     c->node_of = (uint32_t *)(void *)(b + at[3]);
@@ -255,7 +242,7 @@ sw_status swi_chain_create(swi_chain *c, const swi_rc_problem *p, const uint32_t
     make_nodes(c, r);
     make_sets(c);
     for (uint32_t k = 1; k <= c->n; k++)
-        find_run(c, k);
+        find_run(c, r, k);
     make_groups(c, backward_of);
     find_between(c);
     return SW_OK;

@@ -24,8 +24,8 @@ typedef struct {
     swi_trace trace;
     swi_order order;
     size_t height, lower_bound;
-    size_t need; /* the room that it is chosen for: its height, or its schedule's peak where that
-                    is more, since an output that nobody reads takes no bytes in the end */
+    size_t need; /* the room that it is chosen for: its height, or its schedule's peak where
+                    that is more, since an output that nobody reads takes no bytes in the end */
 } candidate;
 
 static void candidate_free(candidate *c)

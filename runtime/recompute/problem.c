@@ -7,10 +7,11 @@
 typedef struct {
     const uint32_t *order;
     uint32_t n;
-    swi_trace t;        /* a copy, with lifetimes */
-    uint32_t *writers;  /* by storage: how many ops write it */
-    uint32_t *item_of;  /* by storage; SWI_NONE: fixed */
-    uint32_t *position; /* by node: where it runs */
+    swi_trace t;           /* a copy, with lifetimes */
+    uint32_t *writers;     /* by storage: how many ops write it */
+    uint32_t *item_of;     /* by storage; SWI_NONE: fixed */
+    uint32_t *overwritten; /* by storage: the next op that writes it, going backward */
+    uint32_t *position;    /* by node: where it runs */
     swi_rc_op *ops;
     swi_rc_item *items;
     uint32_t *reads, *makes;
@@ -66,17 +67,20 @@ static bool repeats(const maker *m, const swi_node *node)
     return made > 0;
 }
 
-/* The first op behind op i that writes what it reads of a model. */
-static uint32_t overwritten(const maker *m, const swi_node *node, uint32_t i)
+/* The first op behind each that writes what it reads of a model. */
+static void find_overwritten(maker *m)
 {
-    for (uint32_t j = i + 1; j < m->n; j++) {
-        const swi_node *w = node_at(m, j);
-        for (uint32_t k = 0; w->writes_model && k < w->n_out; k++)
-            for (uint32_t r = 0; r < node->n_in; r++)
-                if (storage_of(m, w, w->n_in + k) == storage_of(m, node, r))
-                    return j;
+    for (uint32_t s = 0; s < m->t.n_storages; s++)
+        m->overwritten[s] = m->n;
+    for (uint32_t i = m->n; i-- > 0;) {
+        const swi_node *node = node_at(m, i);
+        m->ops[i].until = m->n;
+        for (uint32_t k = 0; k < node->n_in; k++)
+            if (m->overwritten[storage_of(m, node, k)] < m->ops[i].until)
+                m->ops[i].until = m->overwritten[storage_of(m, node, k)];
+        for (uint32_t k = 0; node->writes_model && k < node->n_out; k++)
+            m->overwritten[storage_of(m, node, node->n_in + k)] = i;
     }
-    return m->n;
 }
 
 static void add_reads(maker *m, const swi_node *node, swi_rc_op *op)
@@ -119,7 +123,6 @@ static void add_makes(maker *m, const swi_node *node, uint32_t i, swi_rc_op *op)
         m->makes[m->n_makes++] = m->n_items++;
     }
     op->n_makes = m->n_makes - op->makes;
-    op->until = overwritten(m, node, i);
     op->scratch = node->scratch != SWI_NONE ? m->t.storages[node->scratch].rounded : 0;
     if (op->n_makes > 0 && node->n_out > 0 &&
         m->item_of[storage_of(m, node, node->n_in)] == m->makes[op->makes])
@@ -139,14 +142,17 @@ static uint32_t gradient_of(const maker *m, uint32_t i)
 static void find_items(maker *m)
 {
     bool backward = false;
+    find_overwritten(m);
     for (uint32_t i = 0; i < m->n; i++) {
         const swi_node *node = node_at(m, i);
         swi_rc_op *op = &m->ops[i];
         backward |= node->is_backward != 0;
-        *op = (swi_rc_op){.cost = swi_node_cost(&m->t, node)};
+        op->cost = swi_node_cost(&m->t, node);
         add_reads(m, node, op);
         if (!backward && repeats(m, node))
             add_makes(m, node, i, op);
+        if (op->n_makes == 0)
+            op->until = 0;
         m->backward_of[i] = backward ? gradient_of(m, i) : UINT32_MAX;
     }
 }
@@ -180,17 +186,27 @@ static size_t taken_place(const maker *m, const swi_node *node, uint32_t i)
     return 0;
 }
 
+/* What comes and goes, summed up below. */
+static void live_from(const maker *m, size_t *change, uint32_t from, const swi_storage *x)
+{
+    if (from < m->n)
+        change[from] += x->rounded;
+    if (x->death + 1 < m->n)
+        change[x->death + 1] -= x->rounded;
+}
+
 static void sum_fixed(maker *m, bool inplace)
 {
     for (uint32_t s = 0; s < m->t.n_storages; s++) {
         if (!is_fixed(m, s))
             continue;
         const swi_storage *x = &m->t.storages[s];
-        for (uint32_t i = x->birth; i <= x->death && i < m->n; i++) {
-            m->during[i] += x->rounded;
-            if (i > x->birth)
-                m->between[i] += x->rounded;
-        }
+        live_from(m, m->during, x->birth, x);
+        live_from(m, m->between, x->birth + 1, x);
+    }
+    for (uint32_t i = 1; i < m->n; i++) {
+        m->during[i] += m->during[i - 1];
+        m->between[i] += m->between[i - 1];
     }
     for (uint32_t i = 0; inplace && i < m->n; i++) {
         const swi_node *node = node_at(m, i);
@@ -227,6 +243,7 @@ static sw_status take(maker *m, swi_rc_trace_problem *out)
     const size_t backward = part(&sum, n * sizeof(uint32_t));
     const size_t writers = part(&sum, storages * sizeof(uint32_t));
     const size_t item_of = part(&sum, storages * sizeof(uint32_t));
+    const size_t overwritten = part(&sum, storages * sizeof(uint32_t));
     const size_t position = part(&sum, t->n_nodes * sizeof(uint32_t));
     const size_t read = part(&sum, t->n_values);
     SW_TRY(sw_heap_alloc(&out->block, SW_HEAP_PROGRAMS, sum));
@@ -241,6 +258,7 @@ static sw_status take(maker *m, swi_rc_trace_problem *out)
     m->backward_of = (uint32_t *)(void *)(b + backward);
     m->writers = (uint32_t *)(void *)(b + writers);
     m->item_of = (uint32_t *)(void *)(b + item_of);
+    m->overwritten = (uint32_t *)(void *)(b + overwritten);
     m->position = (uint32_t *)(void *)(b + position);
     memset(m->item_of, 0xff, storages * sizeof *m->item_of);
     swi_lifetimes(&m->t, m->order, m->n, (bool *)(void *)(b + read));

@@ -51,11 +51,11 @@ static size_t bytes_at(const swi_rc_problem *p, const uint32_t *steps, uint32_t 
             if (last_reader(p, steps, n, from, item) >= at)
                 bytes += p->items[item].bytes;
         }
-    for (uint32_t k = 0; k < op->n_reads && k < 32 && op->n_makes > 0; k++) {
+    for (uint32_t k = 0; k < op->n_reads && k < 32; k++) {
         const uint32_t item = p->reads[op->reads + k];
         const uint32_t from = made_at(p, steps, at, item);
         if ((op->inplace >> k & 1u) != 0 && last_reader(p, steps, n, from, item) == at)
-            return bytes - p->items[p->makes[op->makes]].bytes;
+            return bytes - p->items[item].bytes;
     }
     return bytes;
 }

@@ -80,6 +80,19 @@ static void random_backward(sw_dice *dice, problem *out, uint32_t t)
         (void)add_read(out, (uint32_t)sw_dice_below(dice, out->p.n_items));
 }
 
+/* Some backward ops make a fixed result that may lie where a read of theirs ends. */
+static void random_places(sw_dice *dice, problem *out, uint32_t from)
+{
+    for (uint32_t t = from; t < out->p.n_ops; t++) {
+        swi_rc_op *op = &out->ops[t];
+        if (op->n_reads == 0 || sw_dice_below(dice, 3) > 0)
+            continue;
+        const uint32_t k = (uint32_t)sw_dice_below(dice, op->n_reads);
+        op->inplace = 1u << k;
+        out->during[t] += out->items[out->reads[op->reads + k]].bytes;
+    }
+}
+
 void problem_random(sw_dice *dice, problem *out, uint32_t forward, uint32_t most)
 {
     begin(out);
@@ -99,6 +112,7 @@ void problem_random(sw_dice *dice, problem *out, uint32_t forward, uint32_t most
     for (uint32_t t = 1; t < n; t++)
         out->between[t] =
             out->during[t] < out->during[t - 1] ? out->during[t] : out->during[t - 1];
+    random_places(dice, out, forward);
 }
 
 void problem_chain(problem *out, uint32_t n, bool paired)
