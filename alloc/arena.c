@@ -13,7 +13,7 @@
 struct sw_arena {
     swi_claimant claim; /* first: describe() goes back from it */
     sw_arena_opts opts;
-    size_t height; /* promised and charged */
+    size_t height; /* promised and charged; whoever visits the claims reads it too */
     size_t top;    /* of the bump, red zones included */
     size_t live;   /* rounded bytes */
     size_t used;   /* of the bump, red zones left out */
@@ -37,7 +37,7 @@ static bool describe(const swi_claimant *self, sw_claim *out)
                       .label = a->opts.label,
                       .base = (uintptr_t)a->opts.store->base,
                       .bytes = a->opts.store->reserved_bytes,
-                      .promised_bytes = a->height};
+                      .promised_bytes = __atomic_load_n(&a->height, __ATOMIC_RELAXED)};
     return true;
 }
 
@@ -87,7 +87,7 @@ static sw_status promise(sw_arena *a, size_t height, size_t physical)
         sw_budget_give(a->opts.budget, more);
         return status;
     }
-    a->height += more;
+    __atomic_store_n(&a->height, a->height + more, __ATOMIC_RELAXED);
     return SW_OK;
 }
 

@@ -48,22 +48,26 @@ static void note_mapped(purpose *p, uintptr_t base, size_t bytes)
     pthread_mutex_unlock(&lock);
 }
 
-/* What is unmapped may be the begin, the end or the middle of what was noted. */
+/* What is unmapped may be the begin, the end or the middle of what was noted, and may reach
+ * over several ranges that lie side by side. From the last to the first: what takes the place
+ * of a range was looked at, or is apart from what is unmapped. */
 static void note_unmapped(purpose *p, uintptr_t base, size_t bytes)
 {
+    const uintptr_t end = base + bytes;
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < p->n; i++) {
+    for (int i = p->n; i-- > 0;) {
         range *r = &p->ranges[i];
-        const uintptr_t end = r->base + r->bytes;
-        if (base < r->base || base >= end)
+        const uintptr_t r_end = r->base + r->bytes;
+        if (base >= r_end || end <= r->base)
             continue;
-        const size_t behind = base + bytes < end ? end - (base + bytes) : 0;
+        const range behind = {end, end < r_end ? r_end - end : 0};
+        if (base <= r->base) {
+            *r = behind.bytes > 0 ? behind : p->ranges[--p->n];
+            continue;
+        }
         r->bytes = base - r->base;
-        if (behind > 0 && r->bytes > 0 && p->n < RANGES)
-            p->ranges[p->n++] = (range){base + bytes, behind};
-        else if (r->bytes == 0)
-            *r = behind > 0 ? (range){base + bytes, behind} : p->ranges[--p->n];
-        break;
+        if (behind.bytes > 0 && p->n < RANGES)
+            p->ranges[p->n++] = behind;
     }
     pthread_mutex_unlock(&lock);
 }

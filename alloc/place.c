@@ -139,7 +139,7 @@ static sw_status check_items(const sw_place_item *items, size_t n)
         if (!sw_size_add(with_aligns, items[i].align, &with_aligns))
             with_aligns = SIZE_MAX;
     }
-    if (aligned && (!sw_size_add(with_aligns, total, &total) || total > SIZE_MAX / 4))
+    if (aligned && (!sw_size_add(with_aligns, total, &total) || total > SW_PLACE_ALIGNED_MOST))
         SW_FAIL(SW_NOMEM, "placement: sizes and alignments together overflow");
     return SW_OK;
 }

@@ -7,6 +7,9 @@
 #include "alloc/base.h"
 #include <stdbool.h>
 
+/* Offsets and what alignments add to them stay in range below this, whatever the order. */
+#define SW_PLACE_ALIGNED_MOST (SIZE_MAX / 4)
+
 typedef struct {
     uint32_t lower, upper; /* lifetime, half-open: lower < upper */
     size_t bytes;          /* > 0 */
@@ -46,9 +49,9 @@ typedef struct {
 
 /* Solve by the whole portfolio, under the options; items keep their order. SW_INVALID names an
  * empty lifetime or a zero size by index, SW_NOMEM when scratch could not be had or a sum
- * overflows (of sizes; with alignments, of sizes and alignments a quarter of the range);
- * offsets are then unspecified. For NO_FIT and GAVE_UP the offsets are those of the lowest
- * placement that was found. */
+ * overflows (of sizes; where any alignment is above 1, of all sizes and alignments past
+ * SW_PLACE_ALIGNED_MOST); offsets are then unspecified. For NO_FIT and GAVE_UP the offsets are
+ * those of the lowest placement that was found. */
 SW_MUST_USE sw_status sw_place_solve(sw_place_item *items, size_t n, const sw_place_opts *opts,
                                      sw_place_result *out);
 

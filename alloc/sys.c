@@ -45,11 +45,16 @@ static int above_standard(int fd)
     return higher;
 }
 
+static bool is_output(const char *path, sw_file_mode mode)
+{
+    return mode == SW_FILE_WRITE && strcmp(path, "-") == 0;
+}
+
 static int open_path(const char *path, sw_file_mode mode)
 {
     static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC,
                                 O_WRONLY | O_CREAT | O_EXCL};
-    if (mode == SW_FILE_WRITE && strcmp(path, "-") == 0)
+    if (is_output(path, mode))
         return dup(STDOUT_FILENO);
     int fd;
     do
@@ -67,15 +72,16 @@ static int open_path(const char *path, sw_file_mode mode)
 
 sw_status sw_file_open(sw_file **out, const char *path, sw_file_mode mode)
 {
-    const size_t length = strlen(path) + 1;
+    const char *name = is_output(path, mode) ? "standard output" : path;
+    const size_t length = strlen(name) + 1;
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(sw_file) + length));
     sw_file *file = block;
     file->path_bytes = length;
-    memcpy(file->path, path, length);
+    memcpy(file->path, name, length);
     file->fd = hit() ? -1 : open_path(path, mode);
     if (file->fd < 0) {
-        const sw_status status = refuse(path);
+        const sw_status status = refuse(name);
         sw_heap_free(file, SW_HEAP_FILES, sizeof(sw_file) + length);
         return status;
     }

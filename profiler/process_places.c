@@ -47,13 +47,12 @@ static const char *object_name(const char *path)
 
 /* What the loader allocated before there was a heap lies in small mappings of its own. Whatever
  * its variables point to is known to be its: one page is as good as all. */
-static void take_pointers(list *l, uintptr_t from, size_t bytes)
+static void take_pointers(list *l, uintptr_t from, uintptr_t to)
 {
-    uintptr_t before = 0;
-    for (size_t i = 0; i + sizeof before <= bytes; i += sizeof before) {
-        uintptr_t x;
-        memcpy(&x, (const char *)from + i, sizeof x);
-        if (x / l->page == 0 || x / l->page == before / l->page || x - from < bytes)
+    uintptr_t x, before = 0;
+    for (uintptr_t at = from + (0 - from) % sizeof x; at + sizeof x <= to; at += sizeof x) {
+        memcpy(&x, (const void *)at, sizeof x);
+        if (x / l->page == 0 || x / l->page == before / l->page || x - from < to - from)
             continue;
         append(l, SW_PROCESS_CODE, "the loader's records", x, 0, 0);
         before = x;
@@ -74,7 +73,7 @@ static int take_object(struct dl_phdr_info *info, size_t size, void *context)
         to = end > to ? end : to;
         if (l->loader != 0 && info->dlpi_addr == l->loader &&
             (info->dlpi_phdr[i].p_flags & PF_W) != 0)
-            take_pointers(l, at + (0 - at) % sizeof at, (end - at) / sizeof at * sizeof at);
+            take_pointers(l, at, end);
     }
     /* The main thread's own data of this object; the thread that asks is the main one. */
     if (size >= sizeof *info && info->dlpi_tls_data != NULL)

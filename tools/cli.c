@@ -156,8 +156,8 @@ static int refuse_number(const cli_option *o, const char *text)
                          CLI_LIST_MAX, numbers_in(text));
     if (o->kind == CLI_BYTES)
         return cli_error(CLI_USAGE,
-                         "%s wants a size such as 4096, 64KiB, 1.5MiB or 2GiB, below 8 EiB, "
-                         "not '%s'",
+                         "%s wants a size such as 4096, 64KiB, 1.5MiB, 2GiB or 1TiB, below "
+                         "8000000TiB, not '%s'",
                          o->name, text);
     if (o->max != 0)
         return cli_error(CLI_USAGE, "%s wants %s from %lld to %lld, not '%s'", o->name, what,

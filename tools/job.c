@@ -362,13 +362,23 @@ static void use_bump(sw_plan_info *plan)
     plan->peak_bytes = plan->model_bytes + plan->slot_bytes + plan->immediate_bytes;
 }
 
-static int no_fit(const sw_plan_info *plan, const char *limit, size_t bytes)
+/* "batch 512: ", where several batches are planned and one of them is refused. */
+static cli_text batch_name(const job *j)
+{
+    cli_text name = {""};
+    if (j->opts->batch.n > 1)
+        snprintf(name.text, sizeof name.text, "batch %lld: ", (long long)j->batch);
+    return name;
+}
+
+static int no_fit(const job *j, const sw_plan_info *plan, const char *limit, size_t bytes)
 {
     return cli_error(CLI_NO_FIT,
-                     "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), %s "
-                     "%zu; the peak is at %s, held by %s",
-                     plan->total_bytes, plan->model_bytes, plan->arena_bytes, plan->data_bytes,
-                     limit, bytes, plan->peak_op, plan->holders);
+                     "%sdoes not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), "
+                     "%s %zu; the peak is at %s, held by %s",
+                     batch_name(j).text, plan->total_bytes, plan->model_bytes,
+                     plan->arena_bytes, plan->data_bytes, limit, bytes, plan->peak_op,
+                     plan->holders);
 }
 
 sw_status job_plan(job *j, job_which which)
@@ -381,6 +391,13 @@ sw_status job_plan(job *j, job_which which)
     return SW_OK;
 }
 
+static int refuse_plan(const job *j, sw_status status)
+{
+    if (status != SW_NOMEM)
+        return cli_library_error(status, false);
+    return cli_error(CLI_NO_FIT, "%s%s", batch_name(j).text, sw_last_error());
+}
+
 static int plan_programs(job *j)
 {
     job_set_batch(j, j->batch);
@@ -390,11 +407,11 @@ static int plan_programs(job *j)
             continue;
         const sw_status status = job_plan(j, (job_which)i);
         if (status != SW_OK)
-            return cli_library_error(status, false);
+            return refuse_plan(j, status);
         /* The loaders take their part of the budget later; refuse now what could not fit then.
          */
         if (j->budget != NULL && p->plan.total_bytes > j->opts->budget_bytes)
-            return no_fit(&p->plan, "the budget is", j->opts->budget_bytes);
+            return no_fit(j, &p->plan, "the budget is", j->opts->budget_bytes);
     }
     return CLI_GO;
 }
@@ -440,7 +457,7 @@ int job_check_machine(const job *j, bool witness)
             continue;
         const size_t more = sets + (witness ? witness_bytes(p) : 0);
         if (p->total_bytes > there)
-            return no_fit(p, "this machine has", there);
+            return no_fit(j, p, "this machine has", there);
         if (more > there - p->total_bytes)
             return cli_error(CLI_NO_FIT,
                              "does not fit: %zu bytes are planned, %s take %zu more, this "

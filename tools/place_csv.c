@@ -20,7 +20,8 @@ typedef struct {
     size_t line;          /* of `at`, from 1 */
     uint64_t *ids;        /* hashes of the ids so far, 0 where there is none */
     size_t n_ids;         /* slots, a power of two */
-    uint64_t sum;         /* of the sizes so far */
+    uint64_t sum, aligns; /* of the sizes, and of the alignments, so far */
+    bool aligned;         /* one of these is above 1 */
 } reader;
 
 /* ---- messages ---------------------------------------------------------------------------- */
@@ -158,6 +159,20 @@ static int column_of(const place_csv *csv, int role)
     return column;
 }
 
+/* What the solver cannot add up is told here, where the line is known. */
+static sw_status check_alignments(reader *r, uint64_t align)
+{
+    uint64_t sum;
+    r->aligned = r->aligned || align > 1;
+    const bool much = __builtin_add_overflow(r->aligns, align, &r->aligns) ||
+                      __builtin_add_overflow(r->aligns, r->sum, &sum) ||
+                      sum > SW_PLACE_ALIGNED_MOST;
+    if (r->aligned && much)
+        return damaged(r, column_of(r->csv, PLACE_ALIGNMENT),
+                       "the sizes and alignments up to here sum to 2^62 or more");
+    return SW_OK;
+}
+
 /* What the numbers of a row must be to each other. */
 static sw_status check_row(reader *r, const uint64_t *value)
 {
@@ -175,7 +190,7 @@ static sw_status check_row(reader *r, const uint64_t *value)
                        "the sizes up to here sum to more than 64 bits");
     if (value[PLACE_ALIGNMENT] == 0)
         return damaged(r, column_of(csv, PLACE_ALIGNMENT), "an alignment of 0");
-    return SW_OK;
+    return check_alignments(r, value[PLACE_ALIGNMENT]);
 }
 
 static sw_status read_row(reader *r)

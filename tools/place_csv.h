@@ -23,8 +23,9 @@ typedef struct {
 /* Read and check the whole file. SW_FORMAT names the file, line and column of the first thing
  * that is wrong: a header without a wanted column or with an unknown one, a row with too few or
  * too many fields, a field that is no whole number of 64 bits, an empty lifetime, a size or
- * alignment of 0, an id that an earlier row has, sizes whose sum is past 64 bits. SW_IO when
- * it cannot be read. On failure nothing is left to free. */
+ * alignment of 0, an id that an earlier row has, sizes whose sum is past 64 bits, sizes and
+ * alignments whose sum is past what the solver takes. SW_IO when it cannot be read. On failure
+ * nothing is left to free. */
 SW_MUST_USE sw_status place_csv_read(place_csv *csv, const char *path);
 
 /* Write the same rows in the same order with the offsets of the items in a last column, or in

@@ -103,6 +103,52 @@ static void a_stack_is_claimed_until_the_thread_is_joined(void)
     }
 }
 
+typedef struct {
+    int left, wrong; /* threads that run; calls that failed */
+} coming;
+
+static void come_and_go(void *arg)
+{
+    coming *c = arg;
+    int wrong = 0;
+    for (int i = 0; i < 200; i++) {
+        sw_store *store = NULL;
+        sw_arena *arena = NULL;
+        wrong += sw_store_host_create(&store, 100000) != SW_OK;
+        const sw_arena_opts opts = {.label = "claimed", .store = store};
+        wrong += store == NULL || sw_arena_create(&arena, &opts) != SW_OK;
+        wrong += arena == NULL || sw_arena_grow(arena, 1000, false) != SW_OK ||
+                 sw_arena_grow(arena, 50000, true) != SW_OK;
+        sw_arena_destroy(arena);
+    }
+    __atomic_fetch_add(&c->wrong, wrong, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&c->left, 1, __ATOMIC_RELEASE);
+}
+
+/* Whoever looks sees each claim as it is or was: never more than there are, never a height that
+ * nobody asked for. */
+static void claims_come_and_go_while_somebody_looks(void)
+{
+    enum { N = 3 };
+    sw_thread *threads[N];
+    coming c = {.left = N};
+    for (int i = 0; i < N; i++)
+        CU_ASSERT_EQUAL_FATAL(sw_thread_start(&threads[i], come_and_go, &c, "sw-coming"),
+                              SW_OK);
+    while (__atomic_load_n(&c.left, __ATOMIC_ACQUIRE) > 0) {
+        const search s = find(SW_CLAIM_ARENA, "claimed", NULL);
+        const size_t height = s.last.promised_bytes;
+        SW_CHECK(s.found <= N && (height == 0 || height == 1024 || height == 50048),
+                 "%d arenas, height %zu", s.found, height);
+        CU_ASSERT_EQUAL(find(SW_CLAIM_STACK, "sw-coming", NULL).found, N);
+    }
+    for (int i = 0; i < N; i++)
+        sw_thread_join(threads[i]);
+    CU_ASSERT_EQUAL(c.wrong, 0);
+    CU_ASSERT_EQUAL(find(SW_CLAIM_ARENA, "claimed", NULL).found, 0);
+    CU_ASSERT_EQUAL(find(SW_CLAIM_STACK, "sw-coming", NULL).found, 0);
+}
+
 /* Of whatever size, a block lies in what its purpose claims, and in no other's. */
 static void blocks_lie_in_what_their_purpose_claims(void)
 {
@@ -159,6 +205,7 @@ static const sw_test tests[] = {
     {"arenas are claimed while they live", arenas_are_claimed_while_they_live},
     {"a stack is claimed until its thread is joined",
      a_stack_is_claimed_until_the_thread_is_joined},
+    {"claims come and go while somebody looks", claims_come_and_go_while_somebody_looks},
     {"blocks lie in what their purpose claims", blocks_lie_in_what_their_purpose_claims},
     {"a store has a guard at both ends", a_store_has_a_guard_at_both_ends},
 };

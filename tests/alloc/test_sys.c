@@ -209,6 +209,23 @@ static void a_dash_is_standard_output(void)
                     SW_IO); /* no such file: only writing knows it */
 }
 
+static void a_dash_that_takes_nothing_is_named(void)
+{
+    const int kept = dup(STDOUT_FILENO), full = open("/dev/full", O_WRONLY);
+    if (full < 0) {
+        close(kept);
+        SW_SKIP("no /dev/full here");
+    }
+    fflush(stdout);
+    dup2(full, STDOUT_FILENO);
+    const sw_status status = write_file("-", SW_FILE_WRITE, "one ", 4);
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    close(full);
+    CU_ASSERT_EQUAL(status, SW_IO);
+    SW_CHECK(strncmp(sw_last_error(), "standard output: ", 17) == 0, "%s", sw_last_error());
+}
+
 static void add_one(void *arg)
 {
     ++*(int *)arg;
@@ -274,6 +291,7 @@ static const sw_test tests[] = {
     {"a close that fails still closes", a_close_that_fails_still_closes},
     {"short reads are joined until the end", short_reads_are_joined},
     {"a dash is standard output, which stays open", a_dash_is_standard_output},
+    {"a dash that takes nothing is named", a_dash_that_takes_nothing_is_named},
     {"threads start, join and fail", threads_start_join_and_fail},
     {"libraries open, and fail by name", libraries_open_and_fail_by_name},
     {"the clock goes forward", the_clock_goes_forward},

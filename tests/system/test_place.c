@@ -256,6 +256,15 @@ static const struct {
      "line 3, column 4 (size): the sizes up to here"},
     {"no alignment", "id,alignment,lower,upper,size\na,0,0,1,1\n",
      "line 2, column 2 (alignment): an alignment of 0"},
+    {"alignments past the range",
+     "id,lower,upper,size,alignment\na,0,1,5,1\nb,0,1,5,9223372036854775808\n",
+     "line 3, column 5 (alignment): the sizes and alignments up to here"},
+    {"an alignment behind sizes past its range",
+     "id,lower,upper,size,alignment\na,0,1,4611686018427387904,1\nb,1,2,5,2\n",
+     "line 3, column 5 (alignment): the sizes and alignments up to here"},
+    {"alignments that overflow together",
+     "id,lower,upper,size,alignment\na,0,1,1,1\nb,0,1,5,18446744073709551615\n",
+     "line 3, column 5 (alignment): the sizes and alignments up to here"},
 };
 
 static void damaged_files_are_named_by_line_and_column(void)

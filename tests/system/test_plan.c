@@ -162,6 +162,11 @@ static void what_cannot_be_planned_together_is_refused(void)
         {"plan --svg x --batch 1,2", 2, "--svg draws one plan"},
         {"plan --svg x --immediate", 2, "--svg and --immediate exclude"},
         {"plan --svg /nowhere/at/all", 1, "/nowhere/at/all: "},
+        {"plan --batch 512,1 --memory-budget 1MiB", 4, "plan: batch 512: does not fit"},
+        {"plan --json --batch 1,512 --memory-budget 1MiB --no-recompute", 4,
+         "plan: batch 512: does not fit"},
+        {"plan --immediate --batch 512,1 --memory-budget 1MiB", 4, "batch 512: does not fit"},
+        {"plan --batch 512 --memory-budget 1MiB", 4, "plan: does not fit"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         program_run(&outcome, refused[i].words, NULL);
