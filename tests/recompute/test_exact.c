@@ -65,7 +65,7 @@ static bool compare(const problem *in, size_t capacity, uint64_t work, const cha
 
 static void small_problems_as_by_trying_all(void)
 {
-    const uint64_t n = sw_tests_full() ? 3000 : 400;
+    const uint64_t n = sw_tests_full() ? 3000 : 150;
     const uint64_t work = sw_tests_full() ? 100000 : 4000;
     unsigned compared = 0, all = 0;
     for (uint64_t seed = 1; seed <= n; seed++) {
@@ -112,7 +112,7 @@ static uint64_t chain_runs(uint32_t l, uint32_t s)
 static void chains(bool paired)
 {
     const uint64_t layer = paired ? 4 : 1;
-    const uint32_t longest = 12;
+    const uint32_t longest = sw_tests_full() ? 12 : 9;
     for (uint32_t n = 1; n <= longest; n++) {
         problem_chain(&one, n, paired);
         for (uint32_t s = 1; s <= n; s++) {

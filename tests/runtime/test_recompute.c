@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define RUNS 3
-#define BUDGETS 12
-#define COSTS 50
+#define BUDGETS (sw_tests_full() ? 12 : 5)
+#define COSTS (sw_tests_full() ? 50 : 12)
 
 /* ---- lives ------------------------------------------------------------------------------- */
 
