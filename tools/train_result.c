@@ -214,15 +214,18 @@ static void print_memory(const train *t)
     const sw_phase_info *phases = measured_phases(t, m);
     const size_t peak = measured_peak(t, m);
     result_print_phases(immediate ? NULL : main->plan.phase, m->runs > 0 ? phases : NULL);
-    printf("\npeak    %s predicted, ", result_both(main->plan.peak_bytes).text);
-    if (m->runs == 0)
-        printf("not measured\n");
-    else if (peak == main->plan.peak_bytes &&
-             (immediate || result_phases_equal(main->plan.phase, phases)))
-        printf("the same measured by %s%s\n", measured_by(t),
-               immediate ? "" : ", in every phase");
-    else
-        printf("%s measured by %s\n", cli_digits(peak).text, measured_by(t));
+    char found[96] = "not measured", text[256];
+    if (m->runs > 0 && peak == main->plan.peak_bytes &&
+        (immediate || result_phases_equal(main->plan.phase, phases)))
+        snprintf(found, sizeof found, "the same measured by %s%s", measured_by(t),
+                 immediate ? "" : ", in every phase");
+    else if (m->runs > 0)
+        snprintf(found, sizeof found, "%s measured by %s", cli_digits(peak).text,
+                 measured_by(t));
+    snprintf(text, sizeof text, "%s predicted, %s", result_both(main->plan.peak_bytes).text,
+             found);
+    printf("\npeak    ");
+    cli_wrap(stdout, 8, 8, text);
     printf("model   %s\n", result_both(main->plan.model_bytes).text);
     printf("%s   %s\n", immediate ? "bump " : "arena",
            result_both(main->plan.arena_bytes).text);
@@ -237,25 +240,31 @@ static void print_witnesses(const train *t)
         const sw_witness_info *w = &t->measured[i].witness;
         if (!witnessed(&t->measured[i]))
             continue;
-        printf("witness %s, batch %" PRId64 ":", t->job.program[i].name,
-               t->job.program[i].batch);
+        char text[256];
+        int n = snprintf(text, sizeof text, "%s, batch %" PRId64 ":", t->job.program[i].name,
+                         t->job.program[i].batch);
         for (int k = 0; k < N_WITNESSES; k++)
-            printf(" %s %s%s", witnesses[k].name,
-                   (w->agreed & witnesses[k].bit) != 0 ? "agrees" : "DISAGREES",
-                   k + 1 < N_WITNESSES ? "," : "\n");
+            n += snprintf(text + n, sizeof text - (size_t)n, " %s %s%s", witnesses[k].name,
+                          (w->agreed & witnesses[k].bit) != 0 ? "agrees" : "DISAGREES",
+                          k + 1 < N_WITNESSES ? "," : "");
+        printf("witness ");
+        cli_wrap(stdout, 8, 8, text);
     }
 }
 
 static void print_text(train *t)
 {
     const job_opts *o = &t->opts.job;
-    char name[1024];
+    char name[1024], title[1400];
     cli_clean(name, sizeof name, t->job.train.info.name);
-    printf("%s on %s, %s + %s images, batch %" PRId64 ", %s %g, seed %" PRId64 ", %s, %" PRId64
-           " thread%s\n\n",
-           o->model, name, cli_digits((uint64_t)t->job.train.n).text,
-           cli_digits((uint64_t)t->job.test.n).text, t->job.batch, o->optimizer,
-           (double)t->job.lr, o->seed, o->device, o->threads, o->threads == 1 ? "" : "s");
+    snprintf(title, sizeof title,
+             "%s on %s, %s + %s images, batch %" PRId64 ", %s %g, seed %" PRId64
+             ", %s, %" PRId64 " thread%s",
+             o->model, name, cli_digits((uint64_t)t->job.train.n).text,
+             cli_digits((uint64_t)t->job.test.n).text, t->job.batch, o->optimizer,
+             (double)t->job.lr, o->seed, o->device, o->threads, o->threads == 1 ? "" : "s");
+    cli_wrap(stdout, 0, 0, title);
+    putchar('\n');
     print_memory(t);
     print_witnesses(t);
     const cli_summary s = cli_times_summary(&t->times);
