@@ -3,7 +3,9 @@
 #ifndef SW_DISPATCH_H
 #define SW_DISPATCH_H
 
+#include "kernels/axes.h"
 #include "kernels/dense.h"
+#include "kernels/norm.h"
 #include "kernels/par.h"
 #include "kernels/point.h"
 
@@ -12,6 +14,8 @@ sw_isa sw_cpu_isa(void);
 const char *sw_isa_name(sw_isa isa);
 /* Tables; an instruction set that is not built falls back to the next lower one. */
 const sw_dense_kernels *sw_dense(sw_isa isa);
+const sw_norm_kernels *sw_norm(sw_isa isa);
 const sw_point_kernels *sw_point(sw_isa isa);
+const sw_axes_kernels *sw_axes(sw_isa isa);
 
 #endif

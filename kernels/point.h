@@ -14,6 +14,39 @@
 
 typedef enum { SW_RELU, SW_LEAKY_RELU, SW_TANH, SW_SIGMOID, SW_SWISH, SW_UNARY_COUNT } sw_unary;
 
+/* Curves: functions of one number. */
+typedef enum {
+    SW_GELU,
+    SW_GELU_TANH,
+    SW_MISH,
+    SW_SOFTPLUS,
+    SW_HARD_SWISH,
+    SW_ELU, /* param: alpha */
+    SW_SELU,
+    SW_EXP,
+    SW_LOG,
+    SW_SQRT,
+    SW_RSQRT,
+    SW_POW, /* param: the exponent */
+    SW_CURVE_COUNT
+} sw_curve;
+
+/* Losses of pairs x, t: what one element adds to the sum. */
+typedef enum {
+    SW_HUBER, /* (x - t)^2 / 2, or p (|x - t| - p / 2) where |x - t| > p */
+    SW_L1,    /* |x - t| */
+    SW_KL,    /* t (log t - x); 0 where t is 0 */
+    SW_PAIR_LOSS_COUNT
+} sw_pair_loss;
+
+/* Of the targets of cross-entropy: 1 - smoothing for the label and smoothing / classes for each
+ * class; rows of the label `ignore` do not count. */
+typedef struct {
+    float smoothing;
+    bool has_ignore;
+    int64_t ignore;
+} sw_ce_rule;
+
 typedef struct {
     float lr, weight_decay, momentum; /* lr is the knob's present value */
     bool nesterov;
@@ -56,6 +89,15 @@ typedef struct {
                           const int32_t *labels_i32, const uint8_t *labels_u8, int64_t rows,
                           int64_t cols, float factor, bool accumulate, const sw_par *par);
 
+    /* The same by a rule: (exp(x - lse) - target) * factor, zeros in rows that do not count. */
+    void (*smooth_ce_dx)(float *dx, const float *x, const float *lse, const int32_t *labels_i32,
+                         const uint8_t *labels_u8, int64_t rows, int64_t cols,
+                         const sw_ce_rule *rule, float factor, bool accumulate,
+                         const sw_par *par);
+    /* Sums of rows in float64. */
+    void (*row_sums)(double *sums, const float *x, int64_t rows, int64_t cols,
+                     const sw_par *par);
+
     /* Binary cross-entropy of a logit x against t: max(x, 0) - x t + log(1 + exp(-|x|)), mean
      * in float64. t NULL: the constant. */
     double (*bce)(const float *x, const float *t, float constant, int64_t n);
@@ -66,11 +108,49 @@ typedef struct {
     void (*difference)(float *dx, const float *a, const float *b, int64_t n, float factor,
                        bool accumulate, const sw_par *par);
 
+    void (*curve)(sw_curve kind, float *y, const float *x, int64_t n, float param,
+                  const sw_par *par);
+    /* saved: the output for exp, sqrt and rsqrt; the input for the others. */
+    void (*curve_dx)(sw_curve kind, float *dx, const float *dy, const float *saved, int64_t n,
+                     float param, bool accumulate, const sw_par *par);
+    /* y = |x|; codes (or NULL): two bits for each element, four elements in a byte from the
+     * lowest on: 0 for zero and NaN, 1 above, 2 below. dx = dy, 0 or -dy by them. */
+    void (*abs)(float *y, uint8_t *codes, const float *x, int64_t n, const sw_par *par);
+    void (*abs_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n, bool accumulate,
+                   const sw_par *par);
+    /* y = x, or the bound that it is past; codes (or NULL): a bit for each element, set where
+     * it is within. dx = dy where it is set, else 0. */
+    void (*clamp)(float *y, uint8_t *codes, const float *x, float low, float high, int64_t n,
+                  const sw_par *par);
+    void (*clamp_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
+                     bool accumulate, const sw_par *par);
+    void (*sub)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
+                const sw_par *par);
+    void (*div)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
+                const sw_par *par);
+    /* y = mask != 0 ? a : b */
+    void (*where)(float *y, const uint8_t *mask, const float *a, const float *b, int64_t n,
+                  bool accumulate, const sw_par *par);
+    /* The sum in float64: sixteen lanes for each run of 16384 elements, whose sums are added in
+     * order. sums: sw_point_parts(n) numbers of scratch. */
+    double (*pair_loss)(sw_pair_loss kind, const float *x, const float *t, int64_t n, float p,
+                        double *sums, const sw_par *par);
+    /* dx = slope in x * factor; for SW_KL the slope in t: log t + 1 - x, 0 where t is 0. dx may
+     * be x or t. */
+    void (*pair_loss_dx)(sw_pair_loss kind, float *dx, const float *x, const float *t,
+                         int64_t n, float p, float factor, bool accumulate, const sw_par *par);
+
     /* One parameter tensor; g is multiplied by gscale first. m: momentum (NULL: none). */
     void (*sgd)(float *p, const float *g, float *m, int64_t n, float gscale,
                 const sw_sgd_rule *rule, const sw_par *par);
     void (*adam)(float *p, const float *g, float *m, float *v, int64_t n, float gscale,
                  const sw_adam_rule *rule, const sw_par *par);
 } sw_point_kernels;
+
+/* Numbers of scratch that sums over n elements want. */
+static inline int64_t sw_point_parts(int64_t n)
+{
+    return (n + 16383) / 16384; /* parts of kernels/cpu/isa/each.h */
+}
 
 #endif

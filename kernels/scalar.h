@@ -146,4 +146,208 @@ static inline float sw_swish_slope(float x)
     return s * (1.0f + x * (1.0f - s));
 }
 
+/* ---- the normal distribution, gelu and its relatives ------------------------------------- */
+
+static inline float sw_between(float x, float low, float high)
+{
+    x = x < low ? low : x;
+    return x > high ? high : x;
+}
+
+/* Share of the normal distribution below x, (1 + erf(x / sqrt 2)) / 2, for |x| <= 13; *bell is
+ * e^(-x^2 / 2). The upper tail is bell t P(t), t = 1 / (1 + a / 4), P fitted to 1e-8 relative
+ * by minimax over 0 <= a <= 13.5. What the square rounds off is put back, so the relative error
+ * stays below 8 ulp down to the end of the lower tail. */
+static inline float sw_normal_below(float x, float *bell)
+{
+    const float a = sw_absf(x), z = a * a;
+    const float high = sw_float_of(sw_bits_of(a) & 0xfffff000u); /* its square is exact */
+    const float lost = (high * high - z) + (a - high) * (a + high);
+    const float e = sw_expf(-0.5f * z);
+    const float t = 1.0f / (1.0f + 0.25f * a);
+    float p = 1.6235537943e-2f;
+    p = p * t - 6.0863275509e-2f;
+    p = p * t + 4.6955337617e-2f;
+    p = p * t + 3.4946559512e-2f;
+    p = p * t + 7.0600224661e-3f;
+    p = p * t + 8.9837796151e-2f;
+    p = p * t + 7.0840641309e-2f;
+    p = p * t + 9.5778797578e-2f;
+    p = p * t + 9.9458823701e-2f;
+    p = p * t + 9.9749763064e-2f;
+    *bell = e - e * (0.5f * lost);
+    const float tail = *bell * t * p;
+    return x < 0.0f ? tail : 1.0f - tail;
+}
+static inline float sw_gelu_value(float x)
+{
+    float bell;
+    return x * sw_normal_below(sw_between(x, -13.0f, 13.0f), &bell);
+}
+static inline float sw_gelu_slope(float x)
+{
+    float bell;
+    const float c = sw_between(x, -13.0f, 13.0f);
+    const float below = sw_normal_below(c, &bell);
+    return below + c * bell * 0.398942280401432678f;
+}
+
+/* x (1 + tanh u) / 2 = x s(2u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
+static inline float sw_gelu_tanh_value(float x)
+{
+    const float z = x * x;
+    return x * sw_sigmoidf(x * (1.59576912160573071f + 7.13548162726009022e-2f * z));
+}
+/* Both s and 1 - s as quotients: nothing cancels. */
+static inline float sw_gelu_tanh_slope(float x)
+{
+    const float c = sw_between(x, -40.0f, 40.0f), z = c * c;
+    const float v = c * (1.59576912160573071f + 7.13548162726009022e-2f * z);
+    const float e = sw_expf(-sw_absf(v)), large = 1.0f / (1.0f + e), small = e * large;
+    const float s = v >= 0.0f ? large : small, rest = v >= 0.0f ? small : large;
+    return s + c * s * rest * (1.59576912160573071f + 0.214064448817802707f * z);
+}
+
+/* x tanh(log(1 + e^x)) as a quotient of polynomials in e^-|x|: nothing cancels. */
+static inline float sw_mish_value(float x)
+{
+    const float e = sw_expf(-sw_absf(x)), twice = e + e, q = e * e;
+    const float n = x >= 0.0f ? 1.0f + twice : q + twice;
+    const float d = n + (x >= 0.0f ? q + q : 2.0f);
+    return x * (n / d);
+}
+static inline float sw_mish_slope(float x)
+{
+    const float e = sw_expf(-sw_absf(x)), twice = e + e, q = e * e;
+    const float n = x >= 0.0f ? 1.0f + twice : q + twice;
+    const float d = n + (x >= 0.0f ? q + q : 2.0f);
+    return n / d + x * (4.0f * (x >= 0.0f ? q : e) * (1.0f + e) / (d * d));
+}
+
+/* log(1 + e^x); its slope is the sigmoid. */
+static inline float sw_softplus_value(float x)
+{
+    return sw_relu_value(x) + sw_log1pf(sw_expf(-sw_absf(x)));
+}
+
+/* x min(max(x + 3, 0), 6) / 6 */
+static inline float sw_hard_swish_value(float x)
+{
+    return x * sw_between(x + 3.0f, 0.0f, 6.0f) * 0.166666666666666667f;
+}
+static inline float sw_hard_swish_slope(float x)
+{
+    const float s = x * 0.333333333333333333f + 0.5f;
+    return x < -3.0f ? 0.0f : x > 3.0f ? 1.0f : s;
+}
+
+/* e^x - 1: Taylor below 0.5. 4 ulp. */
+static inline float sw_expm1f(float x)
+{
+    const float big = sw_expf(x) - 1.0f;
+    float p = 2.48015873015873016e-5f;
+    p = p * x + 1.98412698412698413e-4f;
+    p = p * x + 1.38888888888888889e-3f;
+    p = p * x + 8.33333333333333333e-3f;
+    p = p * x + 4.16666666666666667e-2f;
+    p = p * x + 1.66666666666666667e-1f;
+    p = p * x + 0.5f;
+    p = p * x + 1.0f;
+    return sw_absf(x) < 0.5f ? p * x : big;
+}
+static inline float sw_elu_value(float x, float alpha)
+{
+    return x > 0.0f ? x : alpha * sw_expm1f(x);
+}
+static inline float sw_elu_slope(float x, float alpha)
+{
+    return x > 0.0f ? 1.0f : alpha * sw_expf(x);
+}
+
+/* Klambauer et al. 2017: with these numbers mean 0 and variance 1 are a fixed point. */
+#define SW_SELU_SCALE 1.05070098735548049f
+#define SW_SELU_ALPHA 1.75809934084737685f /* alpha times scale */
+static inline float sw_selu_value(float x)
+{
+    return x > 0.0f ? SW_SELU_SCALE * x : SW_SELU_ALPHA * sw_expm1f(x);
+}
+static inline float sw_selu_slope(float x)
+{
+    return x > 0.0f ? SW_SELU_SCALE : SW_SELU_ALPHA * sw_expf(x);
+}
+
+/* ---- exp, log and powers over the whole range -------------------------------------------- */
+
+/* inf above 88.73; 0 below -87.3, where e^x is no normal number. */
+static inline float sw_exp_value(float x)
+{
+    const float r =
+        sw_expf(x > 88.0f ? x - 1.0f : x) * (x > 88.0f ? 2.71828182845904524f : 1.0f);
+    return x < -87.3f ? 0.0f : r;
+}
+
+/* NaN below 0, -inf at 0, inf at inf. */
+static inline float sw_log_value(float x)
+{
+    const float inf = sw_float_of(0x7f800000u);
+    const float r = x == inf ? inf : sw_logf(x);
+    return x >= 0.0f ? r : sw_float_of(0x7fc00000u);
+}
+
+static inline double sw_double_of(uint64_t u)
+{
+    double x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/* x^p, in float64 inside: the logarithm is the series of 2 artanh(s), s = (m - 1) / (m + 1),
+ * the power of two Taylor's; 1 ulp. A negative x has powers of whole p only. */
+static inline float sw_powf(float x, double p)
+{
+    const double a = (double)sw_absf(x), inf = (double)sw_float_of(0x7f800000u);
+    const double t = p > -16777216.0 && p < 16777216.0 ? p : 0.0; /* larger ones are even */
+    const int32_t whole = (int32_t)t;
+    const uint32_t sign = (uint32_t)whole << 31 & sw_bits_of(x);
+    uint64_t u;
+    memcpy(&u, &a, sizeof u);
+    /* Mantissa in [sqrt(1/2), sqrt(2)). */
+    const uint64_t e = (u - 0x3fe6a09e667f3bcdu) >> 52;
+    const double m = sw_double_of(u - (e << 52));
+    const double s = (m - 1.0) / (m + 1.0), z = s * s;
+    double l = 1.0 / 15.0;
+    l = l * z + 1.0 / 13.0;
+    l = l * z + 1.0 / 11.0;
+    l = l * z + 1.0 / 9.0;
+    l = l * z + 1.0 / 7.0;
+    l = l * z + 1.0 / 5.0;
+    l = l * z + 1.0 / 3.0;
+    l = l * z + 1.0;
+    const double log2 = l * s * 2.88539008177792681472 + (double)((int32_t)(e << 20) >> 20);
+    double y = log2 * p;
+    y = y > 130.0 ? 130.0 : y < -160.0 ? -160.0 : y;
+    const double magic = 6755399441055744.0; /* 1.5 * 2^52 */
+    const double k = y + magic, n = k - magic;
+    const double r = (y - n) * 0.693147180559945309417;
+    double v = 1.0 / 362880.0;
+    v = v * r + 1.0 / 40320.0;
+    v = v * r + 1.0 / 5040.0;
+    v = v * r + 1.0 / 720.0;
+    v = v * r + 1.0 / 120.0;
+    v = v * r + 1.0 / 24.0;
+    v = v * r + 1.0 / 6.0;
+    v = v * r + 0.5;
+    v = v * r + 1.0;
+    v = v * r + 1.0;
+    uint64_t bits;
+    memcpy(&bits, &k, sizeof bits);
+    v = v * sw_double_of((bits + 1023u) << 52);
+    v = v >= 3.4028235677973366e38 ? inf : v;
+    v = a == 0.0 ? (p > 0.0 ? 0.0 : p < 0.0 ? inf : 1.0) : v;
+    v = a == inf ? (p > 0.0 ? inf : p < 0.0 ? 0.0 : 1.0) : v;
+    v = x == x ? v : (double)x;
+    v = x < 0.0f && (double)whole != t ? (double)sw_float_of(0x7fc00000u) : v;
+    return sw_float_of(sw_bits_of((float)v) ^ sign);
+}
+
 #endif

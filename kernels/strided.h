@@ -21,6 +21,11 @@ void sw_nd_copy(void *y, const void *a, size_t bytes, const sw_nd *nd);
 void sw_nd_scale(float *y, const float *a, float factor, bool accumulate, const sw_nd *nd);
 void sw_nd_add(float *y, const float *a, const float *b, bool accumulate, const sw_nd *nd);
 void sw_nd_mul(float *y, const float *a, const float *b, bool accumulate, const sw_nd *nd);
+void sw_nd_sub(float *y, const float *a, const float *b, bool accumulate, const sw_nd *nd);
+void sw_nd_div(float *y, const float *a, const float *b, bool accumulate, const sw_nd *nd);
+/* y = mask != 0 ? a : b; m: the mask's strides. */
+void sw_nd_where(float *y, const uint8_t *mask, const int64_t *m, const float *a,
+                 const float *b, bool accumulate, const sw_nd *nd);
 /* y[j] = factor * sum of a over the reduced axes, in float64, one after the other. Axes with
  * reduced[i] are summed; nd->y of those is ignored. */
 void sw_nd_sum(float *y, const float *a, const bool *reduced, double factor, bool accumulate,

@@ -151,6 +151,17 @@ sw_status swi_own_gradient(sw_ctx *ctx, uint32_t *slot, uint32_t first_storage)
     return SW_OK;
 }
 
+/* ctx->value_grads moves only when a backward begins. */
+uint32_t *swi_gradient_so_far(sw_ctx *ctx, sw_value x)
+{
+    if (ctx->status != SW_OK || !ctx->in_backward || x.id == 0 || x.id > ctx->n_value_grads)
+        return NULL;
+    uint32_t *slot = grad_of(ctx, x.id - 1);
+    if (*slot == SWI_NONE || swi_own_gradient(ctx, slot, ctx->first_gradient) != SW_OK)
+        return NULL;
+    return slot;
+}
+
 /* A rule may set anything: what it gives for input i is added to others and read by updates. */
 static sw_status check_din(sw_ctx *ctx, const sw_op_desc *desc, int i, uint32_t input,
                            sw_value din)
@@ -428,6 +439,7 @@ void sw_backward(sw_ctx *ctx, sw_value loss, sw_optimizer *const *optimizers, in
         return;
     session s = {ctx, ctx->trace.n_nodes, ctx->trace.n_storages};
     const int phase = ctx->phase_now;
+    ctx->first_gradient = s.first_storage;
     ctx->phase_now = SW_BACKWARD;
     ctx->in_backward = true;
     (void)swi_stick(ctx, backward(&s, loss, optimizers, n));

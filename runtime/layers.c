@@ -1,6 +1,7 @@
 /* Layers: open structs of parameter handles. */
 #include "alloc/size.h"
 #include "runtime/runtime_internal.h"
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,6 +90,126 @@ sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x)
     const sw_value weight = sw_use(ctx, layer.weight);
     const sw_value bias = layer.bias.model != NULL ? sw_use(ctx, layer.bias) : none;
     const sw_value y = sw_conv2d_op(ctx, x, weight, bias, layer.stride, layer.pad);
+    sw_scope_end(ctx);
+    return y;
+}
+
+sw_embedding sw_embedding_new(sw_model *model, const char *name, int64_t vocabulary,
+                              int64_t width)
+{
+    char full[128];
+    sw_embedding layer = {.reserved = {0}};
+    snprintf(full, sizeof full, "%s.weight", name);
+    layer.weight = sw_param_new(model, full, SW_F32, SW_SHAPE(vocabulary, width), "normal:1");
+    return layer;
+}
+
+sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids)
+{
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_embedding", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.weight);
+    const sw_value y = sw_embedding_op(ctx, ids, sw_use(ctx, layer.weight));
+    sw_scope_end(ctx);
+    return y;
+}
+
+/* ---- normalisation ----------------------------------------------------------------------- */
+
+static sw_param declare_filled(sw_model *model, const char *name, const char *part,
+                               int64_t size, const char *init)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s.%s", name, part);
+    return sw_param_new(model, full, SW_F32, SW_SHAPE(size), init);
+}
+
+sw_layer_norm sw_layer_norm_new(sw_model *model, const char *name, int64_t size)
+{
+    return (sw_layer_norm){.weight = declare_filled(model, name, "weight", size, "ones"),
+                           .bias = declare_filled(model, name, "bias", size, "zeros"),
+                           .epsilon = 1e-5f};
+}
+
+sw_rms_norm sw_rms_norm_new(sw_model *model, const char *name, int64_t size)
+{
+    return (sw_rms_norm){.weight = declare_filled(model, name, "weight", size, "ones"),
+                         .epsilon = FLT_EPSILON};
+}
+
+sw_group_norm sw_group_norm_new(sw_model *model, const char *name, int64_t groups,
+                                int64_t channels)
+{
+    return (sw_group_norm){.weight = declare_filled(model, name, "weight", channels, "ones"),
+                           .bias = declare_filled(model, name, "bias", channels, "zeros"),
+                           .groups = groups,
+                           .epsilon = 1e-5f};
+}
+
+sw_batch_norm2d sw_batch_norm2d_new(sw_model *model, const char *name, int64_t channels)
+{
+    char full[128];
+    sw_batch_norm2d layer = {.weight = declare_filled(model, name, "weight", channels, "ones"),
+                             .bias = declare_filled(model, name, "bias", channels, "zeros"),
+                             .momentum = 0.1f,
+                             .epsilon = 1e-5f};
+    snprintf(full, sizeof full, "%s.running_mean", name);
+    layer.running_mean = sw_buffer_new(model, full, SW_F32, SW_SHAPE(channels), "zeros");
+    snprintf(full, sizeof full, "%s.running_var", name);
+    layer.running_var = sw_buffer_new(model, full, SW_F32, SW_SHAPE(channels), "ones");
+    return layer;
+}
+
+static sw_value use_if_any(sw_ctx *ctx, sw_param param)
+{
+    return param.model != NULL ? sw_use(ctx, param) : (sw_value){0, 0};
+}
+
+sw_value sw_apply_layer_norm(sw_ctx *ctx, sw_layer_norm layer, sw_value x)
+{
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_layer_norm", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.weight);
+    const sw_value weight = use_if_any(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
+    const sw_value y = sw_layer_norm_op(ctx, x, weight, bias, layer.epsilon);
+    sw_scope_end(ctx);
+    return y;
+}
+
+sw_value sw_apply_rms_norm(sw_ctx *ctx, sw_rms_norm layer, sw_value x)
+{
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_rms_norm", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.weight);
+    const sw_value y = sw_rms_norm_op(ctx, x, use_if_any(ctx, layer.weight), layer.epsilon);
+    sw_scope_end(ctx);
+    return y;
+}
+
+sw_value sw_apply_group_norm(sw_ctx *ctx, sw_group_norm layer, sw_value x)
+{
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_group_norm", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.weight);
+    const sw_value weight = use_if_any(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
+    const sw_value y = sw_group_norm_op(ctx, x, weight, bias, layer.groups, layer.epsilon);
+    sw_scope_end(ctx);
+    return y;
+}
+
+sw_value sw_apply_batch_norm2d(sw_ctx *ctx, sw_batch_norm2d layer, sw_value x)
+{
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_batch_norm2d", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.running_mean);
+    const sw_value weight = use_if_any(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
+    const sw_value y = sw_batch_norm_op(ctx, x, weight, bias, layer.running_mean,
+                                        layer.running_var, layer.momentum, layer.epsilon);
     sw_scope_end(ctx);
     return y;
 }

@@ -128,13 +128,26 @@ static const rate *rate_of(const swi_trace *trace, const swi_node *node)
     case SW_OP_randn:
     case SW_OP_expand:
     case SW_OP_accuracy:
+    case SW_OP_abs: /* codes, bit by bit */
+    case SW_OP_clamp:
+    case SW_OP_pow: /* in float64 */
         return &plain;
     case SW_OP_mse:
     case SW_OP_bce:
     case SW_OP_bce_with:
+    case SW_OP_huber:
+    case SW_OP_l1:
+    case SW_OP_kl_div:
         return node->grad < 0 ? &plain : &vector;
     case SW_OP_add:
     case SW_OP_mul:
+    case SW_OP_sub:
+    case SW_OP_div:
+        return swi_same_shape(&operand(trace, node, 0)->type.shape,
+                              &operand(trace, node, 1)->type.shape)
+                   ? &vector
+                   : &plain;
+    case SW_OP_where:
         return swi_same_shape(&operand(trace, node, 0)->type.shape,
                               &operand(trace, node, 1)->type.shape)
                    ? &vector

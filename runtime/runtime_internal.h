@@ -269,7 +269,8 @@ struct sw_ctx {
     uint32_t n_grads, cap_grads;
     swi_assignment *assignments;
     uint32_t n_assignments, cap_assignments;
-    uint32_t *value_grads; /* gradient of each value in the running sw_backward */
+    uint32_t *value_grads;   /* gradient of each value in the running sw_backward */
+    uint32_t first_gradient; /* storages from here on were made by it */
     uint32_t n_value_grads, cap_value_grads; /* values that were there when it began */
     uint32_t clip_scale[SWI_MAX_MODELS]
                        [8]; /* value of the pending gradient scale per optimizer */
@@ -317,6 +318,10 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in, cons
 
 /* Make the gradient in *slot own its bytes alone, so that it can be added to. */
 sw_status swi_own_gradient(sw_ctx *ctx, uint32_t *slot, uint32_t first_storage);
+
+/* For rules: the gradient that has come for x in the running sw_backward, in bytes of its own
+ * to which more may be added (it is then the new value's); NULL where none has. */
+uint32_t *swi_gradient_so_far(sw_ctx *ctx, sw_value x);
 
 /* Begin and end a trace of `args` in exec->ctx; the step function runs in between. */
 sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate);

@@ -196,10 +196,47 @@ typedef struct {
     int stride, pad;
     uint64_t reserved[2]; /* must be zero */
 } sw_conv2d;
+typedef struct {
+    sw_param weight;      /* (vocabulary, width) */
+    uint64_t reserved[2]; /* must be zero */
+} sw_embedding;
+/* Weights and biases may be {0}: none. */
+typedef struct {
+    sw_param weight, bias; /* (size), (size) */
+    float epsilon;
+    uint64_t reserved[2]; /* must be zero */
+} sw_layer_norm;
+typedef struct {
+    sw_param weight; /* (size) */
+    float epsilon;
+    uint64_t reserved[2]; /* must be zero */
+} sw_rms_norm;
+typedef struct {
+    sw_param weight, bias; /* (channels), (channels) */
+    int64_t groups;
+    float epsilon;
+    uint64_t reserved[2]; /* must be zero */
+} sw_group_norm;
+typedef struct {
+    sw_param weight, bias;              /* (channels), (channels) */
+    sw_param running_mean, running_var; /* buffers (channels) */
+    float momentum, epsilon;
+    uint64_t reserved[2]; /* must be zero */
+} sw_batch_norm2d;
 /* Initialised like PyTorch's: uniform in +-1/sqrt(fan_in), weight and bias. Names get
  * ".weight", ".bias". Sizes that are negative or too large are an error of the declarations,
  * which sw_model_ready returns. */
 SW_API sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out);
+/* N(0, 1). The weight may serve as the weight of a linear op too (tied). */
+SW_API sw_embedding sw_embedding_new(sw_model *model, const char *name, int64_t vocabulary,
+                                     int64_t width);
+/* Weight 1, bias 0; epsilon 1e-5, for RMS norm 2^-23; momentum 0.1, running mean 0 and variance
+ * 1 in buffers ".running_mean", ".running_var". */
+SW_API sw_layer_norm sw_layer_norm_new(sw_model *model, const char *name, int64_t size);
+SW_API sw_rms_norm sw_rms_norm_new(sw_model *model, const char *name, int64_t size);
+SW_API sw_group_norm sw_group_norm_new(sw_model *model, const char *name, int64_t groups,
+                                       int64_t channels);
+SW_API sw_batch_norm2d sw_batch_norm2d_new(sw_model *model, const char *name, int64_t channels);
 /* stride 1, pad 0; set the fields for others. */
 SW_API sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out,
                                int kernel);
@@ -268,10 +305,45 @@ SW_API void sw_assign(sw_ctx *ctx, sw_param state, sw_value x);
 /* (batch, in) -> (batch, out): x W^T + b. (batch, in, h, w) -> (batch, out, h', w'). */
 SW_API sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x);
 SW_API sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x);
+/* ids (n...) of U8 or I32 -> rows of the weight (n..., width). An id outside of the vocabulary
+ * fails the run, with its value and place. Keeps the ids and nothing else. */
+SW_API sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids);
 /* The same on values; bias {0}: none. */
 SW_API sw_value sw_linear_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias);
 SW_API sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
                              int stride, int pad);
+
+SW_API sw_value sw_embedding_op(sw_ctx *ctx, sw_value ids, sw_value table);
+/* (..., m, k) x (..., k, n) -> (..., m, n); the axes in front broadcast by NumPy's rule. Rank 2
+ * at least. Views may be operands as they are: sw_matmul(ctx, q, sw_transpose(ctx, k, -1, -2)).
+ * Keeps both operands. */
+SW_API sw_value sw_matmul(sw_ctx *ctx, sw_value a, sw_value b);
+/* While training each element is dropped (0) with probability p (0..1) and else divided by
+ * 1 - p; in evaluation x itself. Keeps nothing: backward draws the same numbers again. The
+ * streams of a scope's calls are "dropout", "dropout.1", "dropout.2" and so on, as they
+ * come. */
+SW_API sw_value sw_dropout(sw_ctx *ctx, sw_value x, float p);
+
+/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias {0}: none, a bias
+ * only with a weight. Layer norm: of each row of the last axis. RMS norm: the same with a mean
+ * of 0. Group norm: (batch, c, ...), of each of `groups` groups of channels of each image. They
+ * keep x and the statistics, one or two floats for each mean. */
+SW_API sw_value sw_layer_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                                 float epsilon);
+SW_API sw_value sw_rms_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, float epsilon);
+SW_API sw_value sw_group_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                                 int64_t groups, float epsilon);
+/* Batch norm: (batch, c, ...), of each channel. While training by the statistics of the batch,
+ * of at least two numbers for each channel; keeps x and two floats for each channel, and
+ * assigns to the buffers: old (1 - momentum) + new momentum, where the new variance is the
+ * unbiased one. In evaluation by the buffers. */
+SW_API sw_value sw_batch_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                                 sw_param running_mean, sw_param running_var, float momentum,
+                                 float epsilon);
+SW_API sw_value sw_apply_layer_norm(sw_ctx *ctx, sw_layer_norm layer, sw_value x);
+SW_API sw_value sw_apply_rms_norm(sw_ctx *ctx, sw_rms_norm layer, sw_value x);
+SW_API sw_value sw_apply_group_norm(sw_ctx *ctx, sw_group_norm layer, sw_value x);
+SW_API sw_value sw_apply_batch_norm2d(sw_ctx *ctx, sw_batch_norm2d layer, sw_value x);
 
 /* Pointwise, any shape, F32. */
 SW_API sw_value sw_relu(sw_ctx *ctx, sw_value x);
@@ -280,9 +352,35 @@ SW_API sw_value sw_tanh(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_sigmoid(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_swish(sw_ctx *ctx,
                          sw_value x); /* x * sigmoid(x); keeps x and nothing else */
+/* These keep x and nothing else. gelu: x times the share of the normal distribution below x
+ * (exact, by the error function); gelu_tanh: its approximation by tanh. mish: x tanh(softplus
+ * x). softplus: log(1 + e^x). hard_swish: x min(max(x + 3, 0), 6) / 6. elu: x, or
+ * alpha (e^x - 1) where x is not above 0; selu: with the numbers of Klambauer et al. */
+SW_API sw_value sw_gelu(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_gelu_tanh(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_mish(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_softplus(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_hard_swish(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_elu(sw_ctx *ctx, sw_value x, float alpha);
+SW_API sw_value sw_selu(sw_ctx *ctx, sw_value x);
+/* exp, sqrt and rsqrt (1 / sqrt x) keep their output, log and pow their input. A negative x has
+ * powers of whole exponents only, else NaN. */
+SW_API sw_value sw_exp(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_log(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_sqrt(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_rsqrt(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_pow(sw_ctx *ctx, sw_value x, float exponent);
+/* Keep two bits and one bit for each element. The slope of abs is 0 at 0, that of clamp 1 at
+ * its bounds. */
+SW_API sw_value sw_abs(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_clamp(sw_ctx *ctx, sw_value x, float low, float high);
 /* With broadcasting by NumPy's rule. */
 SW_API sw_value sw_add(sw_ctx *ctx, sw_value a, sw_value b);
 SW_API sw_value sw_mul(sw_ctx *ctx, sw_value a, sw_value b);
+SW_API sw_value sw_sub(sw_ctx *ctx, sw_value a, sw_value b);
+SW_API sw_value sw_div(sw_ctx *ctx, sw_value a, sw_value b);
+/* a where the mask (U8) is not 0, else b. Keeps the mask. */
+SW_API sw_value sw_where(sw_ctx *ctx, sw_value mask, sw_value a, sw_value b);
 SW_API sw_value sw_scale(sw_ctx *ctx, sw_value x, sw_knob factor);
 SW_API sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor);
 /* U8 or I32 to F32: x * scale + shift. Phase data. */
@@ -301,20 +399,49 @@ SW_API sw_value sw_global_avg_pool(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_reshape(sw_ctx *ctx, sw_value x, sw_shape shape); /* one dim may be -1 */
 SW_API sw_value sw_flatten(sw_ctx *ctx, sw_value x); /* (batch, everything else) */
 SW_API sw_value sw_slice(sw_ctx *ctx, sw_value x, int axis, int64_t from, int64_t n);
+/* Axis i of the result is axis axes[i] of x; two axes change places. Negative axes count from
+ * the end. */
+SW_API sw_value sw_permute(sw_ctx *ctx, sw_value x, const int *axes, int n);
+SW_API sw_value sw_transpose(sw_ctx *ctx, sw_value x, int axis_a, int axis_b);
+/* Pieces of `size` along an axis, the last one maybe smaller. Returns how many there are, 0
+ * after an error; more than max_parts are one. */
+SW_API int sw_split(sw_ctx *ctx, sw_value x, int64_t size, int axis, sw_value *parts,
+                    int max_parts);
 SW_API sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis);
 SW_API sw_value sw_detach(sw_ctx *ctx, sw_value x); /* the same bytes, no gradient passes */
 
 /* axes: bit i for axis i, 0 for all; reduced axes are dropped. */
 SW_API sw_value sw_sum(sw_ctx *ctx, sw_value x, uint32_t axes);
 SW_API sw_value sw_mean(sw_ctx *ctx, sw_value x, uint32_t axes);
+/* Keeps which element won, the first of equals, in 1 byte for each result (up to 256 elements
+ * each), 2 or 4. A NaN wins. The gradient goes to the winner. */
+SW_API sw_value sw_max(sw_ctx *ctx, sw_value x, uint32_t axes);
+/* The same with a list of n axes, negative ones from the end; n 0: all. With keepdim reduced
+ * axes stay, of length 1. */
+SW_API sw_value sw_sum_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim);
+SW_API sw_value sw_mean_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim);
+SW_API sw_value sw_max_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim);
 SW_API sw_value sw_softmax(sw_ctx *ctx, sw_value x); /* over the last axis */
 
 /* Losses: a scalar, the mean over the batch (over all elements for mse and bce). Phase loss.
  * labels (rows) of U8 or I32 in 0..classes-1; anything else fails the run. */
 SW_API sw_value sw_softmax_ce(sw_ctx *ctx, sw_value logits, sw_value labels);
+/* With label smoothing (0..1: the label's target is 1 - smoothing, and smoothing / classes is
+ * added to each class) and a label whose rows do not count (-100 in PyTorch; one that no row
+ * has: none). The mean over the rows that count; 0, without a gradient, where none does. */
+SW_API sw_value sw_softmax_ce_with(sw_ctx *ctx, sw_value logits, sw_value labels,
+                                   float smoothing, int32_t ignore);
 SW_API sw_value sw_mse(sw_ctx *ctx, sw_value x, sw_value target);
 SW_API sw_value sw_bce(sw_ctx *ctx, sw_value logits, float target);
 SW_API sw_value sw_bce_with(sw_ctx *ctx, sw_value logits, sw_value targets);
+/* Means over all elements. huber: (x - t)^2 / 2 up to |x - t| = delta, above 0, from there on a
+ * line, delta (|x - t| - delta / 2). l1: |x - t|. */
+SW_API sw_value sw_huber(sw_ctx *ctx, sw_value x, sw_value target, float delta);
+SW_API sw_value sw_l1(sw_ctx *ctx, sw_value x, sw_value target);
+/* Kullback-Leibler divergence from logarithms of probabilities to probabilities: the sum of
+ * t (log t - x) by the first dim (PyTorch's "batchmean"). Keeps t alone; where t is 0 its term
+ * and its gradient are 0. */
+SW_API sw_value sw_kl_div(sw_ctx *ctx, sw_value log_probabilities, sw_value probabilities);
 /* The share of rows whose largest logit is the label: a scalar in 0..1. */
 SW_API sw_value sw_accuracy(sw_ctx *ctx, sw_value logits, sw_value labels);
 

@@ -179,6 +179,8 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
                                                desc->name, n, sizeof path - 1));
         node.stream = sw_rng_stream(path);
     }
+    if (args->grad >= 0 && ctx->gradient_of != 0) /* draws what its forward op has drawn */
+        node.stream = t->nodes[ctx->gradient_of - 1].stream;
     if (make_outputs(ctx, args, &node, outs) != SW_OK)
         return ctx->status;
     const size_t scratch = scratch_of(ctx, desc, args, outs, &node.kernel);

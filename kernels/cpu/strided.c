@@ -90,6 +90,32 @@ void sw_nd_mul(float *y, const float *a, const float *b, bool accumulate, const 
     LOOP(a[ia] * b[ib]);
 }
 
+void sw_nd_sub(float *y, const float *a, const float *b, bool accumulate, const sw_nd *nd)
+{
+    LOOP(a[ia] - b[ib]);
+}
+
+void sw_nd_div(float *y, const float *a, const float *b, bool accumulate, const sw_nd *nd)
+{
+    LOOP(a[ia] / b[ib]);
+}
+
+/* Where the odometer stands in an operand that it does not count for. */
+static int64_t place(const odometer *o, const int64_t *stride, const sw_nd *nd)
+{
+    int64_t at = 0;
+    for (int i = 0; i + 1 < nd->rank; i++)
+        at += o->at[i] * stride[i];
+    return at;
+}
+
+void sw_nd_where(float *y, const uint8_t *mask, const int64_t *m, const float *a,
+                 const float *b, bool accumulate, const sw_nd *nd)
+{
+    const int64_t sm = nd->rank > 0 ? m[nd->rank - 1] : 0;
+    LOOP(mask[place(&o, m, nd) + i * sm] != 0 ? a[ia] : b[ib]);
+}
+
 /* Split into kept and reduced axes; the kept ones are walked outside. */
 void sw_nd_sum(float *y, const float *a, const bool *reduced, double factor, bool accumulate,
                const sw_nd *nd)

@@ -3,6 +3,7 @@
 #ifndef SW_OPS_H
 #define SW_OPS_H
 
+#include "kernels/strided.h"
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 
@@ -33,6 +34,10 @@ typedef struct {
 } swi_slice_attrs;
 
 typedef struct {
+    int32_t n, axis[SW_MAX_RANK]; /* axis of the input that axis i of the result is */
+} swi_permute_attrs;
+
+typedef struct {
     float scale, shift;
 } swi_to_f32_attrs;
 
@@ -53,11 +58,22 @@ typedef struct {
 } swi_number_attrs;
 
 typedef struct {
+    float low, high;
+} swi_range_attrs;
+
+/* softmax_ce: smoothing 0 and no ignored label are what sw_softmax_ce asks for. */
+typedef struct {
+    float smoothing;
+    int32_t has_ignore, ignore;
+} swi_ce_attrs;
+
+typedef struct {
     int64_t axis;
 } swi_concat_attrs;
 
-/* sum: axes of the input that are summed (dropped unless keep). expand: the shape of the result
- * and the axes of it along which the input is repeated. Both multiply by scale. */
+/* sum and max: axes of the input that are reduced (dropped unless keep). expand: the shape of
+ * the result and the axes of it along which the input is repeated. sum and expand multiply by
+ * scale. */
 typedef struct {
     uint32_t axes;
     int32_t keep;
@@ -139,6 +155,8 @@ swi_elements(const sw_shape *shape); /* of a shape known to be good; lanes not c
 sw_status swi_want_f32(const char *op, const sw_type *in, int n_in);
 /* out = in[0], after swi_want_f32. */
 sw_status swi_infer_same(const char *op, const sw_type *in, int n_in, sw_type *out);
+/* A scalar from F32 tensors of one shape, not empty. */
+sw_status swi_infer_pair(const char *op, const sw_type *in, int n_in, sw_type *out);
 /* The image layout in which all rank-4 inputs are, when they share shape and layout; else
  * plain. */
 sw_layout swi_layout_keep(const sw_type *in, int n_in, const void *attrs);
@@ -151,6 +169,10 @@ sw_layout swi_layout_image(const sw_type *in, int n_in, const void *attrs);
 sw_status swi_broadcast(const char *op, const sw_shape *a, const sw_shape *b, sw_shape *out);
 /* Strides of `from` when it is broadcast to `to`: 0 where it repeats. */
 void swi_broadcast_strides(const sw_buffer *from, const sw_shape *to, int64_t *stride);
+/* The result and inputs a and b of a kernel as operands of kernels/strided.h. */
+sw_nd swi_broadcast_nd(const sw_launch *l, int a, int b);
+/* Element of a tensor of shape `from` under element i of shape `to`. */
+int64_t swi_broadcast_index(int64_t i, const sw_shape *to, const sw_shape *from);
 bool swi_is_contiguous(const sw_buffer *b);
 
 static inline const float *swi_in(const sw_launch *l, int i)

@@ -144,14 +144,14 @@ static bool is_flat(const sw_launch *l)
            swi_is_contiguous(&l->in[0]) && swi_is_contiguous(&l->in[1]);
 }
 
-static sw_nd broadcast_nd(const sw_launch *l)
+sw_nd swi_broadcast_nd(const sw_launch *l, int a, int b)
 {
     const sw_shape *s = &l->out[0].type.shape;
     sw_nd nd = {.rank = s->rank};
     memcpy(nd.dim, s->dim, sizeof s->dim);
     memcpy(nd.y, l->out[0].stride, sizeof l->out[0].stride);
-    swi_broadcast_strides(&l->in[0], s, nd.a);
-    swi_broadcast_strides(&l->in[1], s, nd.b);
+    swi_broadcast_strides(&l->in[a], s, nd.a);
+    swi_broadcast_strides(&l->in[b], s, nd.b);
     return nd;
 }
 
@@ -168,7 +168,7 @@ static sw_nd broadcast_nd(const sw_launch *l)
                                  sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);   \
             return SW_OK;                                                                      \
         }                                                                                      \
-        const sw_nd nd = broadcast_nd(l);                                                      \
+        const sw_nd nd = swi_broadcast_nd(l, 0, 1);                                            \
         sw_nd_##id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1), swi_adds(l, 0), &nd);            \
         return SW_OK;                                                                          \
     }                                                                                          \
@@ -176,13 +176,12 @@ static sw_nd broadcast_nd(const sw_launch *l)
     {                                                                                          \
         const sw_shape *s = &r->out_type[0].shape;                                             \
         for (int64_t i = 0; i < swi_elements(s); i++)                                          \
-            r->out[0][i] = r->in[0][broadcast_index(i, s, &r->in_type[0].shape)] SIGN r        \
-                               ->in[1][broadcast_index(i, s, &r->in_type[1].shape)];           \
+            r->out[0][i] = r->in[0][swi_broadcast_index(i, s, &r->in_type[0].shape)] SIGN r    \
+                               ->in[1][swi_broadcast_index(i, s, &r->in_type[1].shape)];       \
         return SW_OK;                                                                          \
     }
 
-/* Element of a tensor of shape `from` under element i of shape `to`. */
-static int64_t broadcast_index(int64_t i, const sw_shape *to, const sw_shape *from)
+int64_t swi_broadcast_index(int64_t i, const sw_shape *to, const sw_shape *from)
 {
     int64_t index = 0, step = 1;
     for (int k = 1; k <= to->rank; k++) {

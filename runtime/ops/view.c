@@ -3,6 +3,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
+#include "runtime/runtime_internal.h"
 #include <string.h>
 
 /* ---- reshape ----------------------------------------------------------------------------- */
@@ -39,18 +40,54 @@ static sw_status reshape_infer(const sw_type *in, int n_in, const void *attrs, s
     return SW_OK;
 }
 
+/* Strided input: runs of its axes and of the result's that hold the same elements, where each
+ * run of the input is one walk. Axes of length 1 may be anywhere. */
+static sw_status reshape_strides(const sw_buffer *in, const sw_shape *to, int64_t *strides)
+{
+    const sw_shape *from = &in->type.shape;
+    int i = 0, k = 0;
+    while (i < from->rank || k < to->rank) {
+        int i_end = i, k_end = k;
+        int64_t n_from = i < from->rank ? from->dim[i_end++] : 1;
+        int64_t n_to = k < to->rank ? to->dim[k_end++] : 1;
+        while (n_from != n_to) {
+            if (n_from < n_to)
+                n_from *= from->dim[i_end++];
+            else
+                n_to *= to->dim[k_end++];
+        }
+        int64_t step = 1, walked = 0; /* the next axis outwards has this stride; 0: any */
+        for (int m = i_end - 1; m >= i; m--) {
+            if (from->dim[m] == 1)
+                continue;
+            if (walked != 0 && in->stride[m] != walked)
+                return SW_UNSUPPORTED;
+            if (walked == 0)
+                step = in->stride[m];
+            walked = in->stride[m] * from->dim[m];
+        }
+        for (int m = k_end - 1; m >= k; m--) {
+            strides[m] = step;
+            step *= to->dim[m];
+        }
+        i = i_end;
+        k = k_end;
+    }
+    return SW_OK;
+}
+
 static sw_status reshape_view(const sw_buffer *in, const void *attrs, const sw_type *out,
                               int64_t *strides, int64_t *offset)
 {
     (void)attrs;
-    if (!swi_is_contiguous(in))
-        return SW_UNSUPPORTED;
+    *offset = 0;
+    if (!swi_is_contiguous(in) && swi_elements(&out->shape) > 0)
+        return reshape_strides(in, &out->shape, strides);
     int64_t step = 1;
     for (int i = out->shape.rank - 1; i >= 0; i--) {
         strides[i] = step;
         step *= out->shape.dim[i];
     }
-    *offset = 0;
     return SW_OK;
 }
 
@@ -144,12 +181,22 @@ typedef struct {
     sw_shape whole;
 } slice_grad_attrs;
 
+/* Where a gradient of the whole has come before, dy is added to its part of that: pieces of one
+ * tensor need no second tensor of its size. */
 static void slice_rule(sw_ctx *ctx, const sw_rule *r)
 {
     const sw_shape whole = swi_shape_of(ctx, r->in[0]);
     slice_grad_attrs a = {.slice = *(const swi_slice_attrs *)r->attrs};
     swi_set_shape(&a.whole, &whole);
-    r->din[0] = sw_op_apply(ctx, SW_OP_slice_grad, r->dout, 1, &a);
+    uint32_t *sum = swi_gradient_so_far(ctx, r->in[0]);
+    if (sum == NULL) {
+        r->din[0] = sw_op_apply(ctx, SW_OP_slice_grad, r->dout, 1, &a);
+        return;
+    }
+    const uint32_t dy = r->dout[0].id - 1;
+    uint32_t made = SWI_NONE;
+    if (swi_apply(ctx, SW_OP_slice_grad, &dy, 1, &a, sum, 1u, NULL, &made) == SW_OK)
+        *sum = made;
 }
 
 /* Row-major walk over the slice. */

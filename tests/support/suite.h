@@ -65,7 +65,7 @@ bool sw_check(bool passed, const char *file, unsigned line, const char *conditio
               const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Call after(arg) when the running test has ended, also when a _FATAL assert left it. The last
- * one registered is called first; at most 64. */
+ * one registered is called first; at most 256. */
 void sw_after(void (*after)(void *arg), void *arg);
 
 /* Full path of a file or folder of the data sets, or NULL where it is missing (then skip):

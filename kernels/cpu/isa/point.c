@@ -1,57 +1,11 @@
 /* Pointwise kernels: loops that the compiler vectorises for the instruction set of this copy.
- * Parts are runs of PART elements, so that bits cannot depend on threads; short tensors are one
- * part. */
+ */
 #include "kernels/point.h"
+#include "kernels/cpu/isa/each.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/point_internal.h"
 #include "kernels/scalar.h"
 #include <math.h>
-
-#define PART 16384
-
-typedef struct {
-    float *y;
-    const float *a, *b;
-    int64_t n;
-    float p, q;
-    sw_unary kind;
-    bool accumulate;
-} job;
-
-static int64_t part_end(int64_t n, int part)
-{
-    const int64_t end = ((int64_t)part + 1) * PART;
-    return end < n ? end : n;
-}
-
-static void split(const sw_par *par, void (*body)(void *, int), job *j)
-{
-    par->run(par, body, j, (int)((j->n + PART - 1) / PART));
-}
-
-/* Restrict is only for loops whose output is never one of the inputs; in-place ones leave it
- * off and are vectorised behind an overlap check. */
-#define EACH(expr)                                                                             \
-    do {                                                                                       \
-        if (j->accumulate)                                                                     \
-            for (int64_t i = from; i < to; i++)                                                \
-                y[i] = y[i] + (expr);                                                          \
-        else                                                                                   \
-            for (int64_t i = from; i < to; i++)                                                \
-                y[i] = (expr);                                                                 \
-    } while (0)
-
-#define BODY(name)                                                                             \
-    static void name(void *arg, int part)                                                      \
-    {                                                                                          \
-        const job *j = arg;                                                                    \
-        const int64_t from = (int64_t)part * PART, to = part_end(j->n, part);                  \
-        float *y = j->y;                                                                       \
-        const float *a = j->a, *b = j->b;                                                      \
-        const float p = j->p, q = j->q;                                                        \
-        (void)a, (void)b, (void)p, (void)q;
-
-#define END }
 
 /* ---- values ------------------------------------------------------------------------------ */
 
@@ -226,9 +180,22 @@ const sw_point_kernels SW_ISA_FN(sw_point_kernels_table) = {
     .softmax_dx = SW_ISA_FN(swi_softmax_dx),
     .lse = SW_ISA_FN(swi_lse),
     .softmax_ce_dx = SW_ISA_FN(swi_softmax_ce_dx),
+    .smooth_ce_dx = SW_ISA_FN(swi_smooth_ce_dx),
+    .row_sums = SW_ISA_FN(swi_row_sums),
     .bce = bce,
     .bce_dx = bce_dx,
     .difference = difference,
+    .curve = SW_ISA_FN(swi_curve),
+    .curve_dx = SW_ISA_FN(swi_curve_dx),
+    .abs = SW_ISA_FN(swi_abs),
+    .abs_dx = SW_ISA_FN(swi_abs_dx),
+    .clamp = SW_ISA_FN(swi_clamp),
+    .clamp_dx = SW_ISA_FN(swi_clamp_dx),
+    .sub = SW_ISA_FN(swi_sub),
+    .div = SW_ISA_FN(swi_div),
+    .where = SW_ISA_FN(swi_where),
+    .pair_loss = SW_ISA_FN(swi_pair_loss),
+    .pair_loss_dx = SW_ISA_FN(swi_pair_loss_dx),
     .sgd = SW_ISA_FN(swi_sgd_kernel),
     .adam = SW_ISA_FN(swi_adam_kernel),
 };

@@ -19,5 +19,33 @@ void SW_ISA_FN(swi_sgd_kernel)(float *p, const float *g, float *m, int64_t n, fl
                                const sw_sgd_rule *rule, const sw_par *par);
 void SW_ISA_FN(swi_adam_kernel)(float *p, const float *g, float *m, float *v, int64_t n,
                                 float gscale, const sw_adam_rule *rule, const sw_par *par);
+void SW_ISA_FN(swi_curve)(sw_curve kind, float *y, const float *x, int64_t n, float param,
+                          const sw_par *par);
+void SW_ISA_FN(swi_curve_dx)(sw_curve kind, float *dx, const float *dy, const float *saved,
+                             int64_t n, float param, bool accumulate, const sw_par *par);
+void SW_ISA_FN(swi_abs)(float *y, uint8_t *codes, const float *x, int64_t n, const sw_par *par);
+void SW_ISA_FN(swi_abs_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
+                           bool accumulate, const sw_par *par);
+void SW_ISA_FN(swi_clamp)(float *y, uint8_t *codes, const float *x, float low, float high,
+                          int64_t n, const sw_par *par);
+void SW_ISA_FN(swi_clamp_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
+                             bool accumulate, const sw_par *par);
+void SW_ISA_FN(swi_sub)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
+                        const sw_par *par);
+void SW_ISA_FN(swi_div)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
+                        const sw_par *par);
+void SW_ISA_FN(swi_where)(float *y, const uint8_t *mask, const float *a, const float *b,
+                          int64_t n, bool accumulate, const sw_par *par);
+double SW_ISA_FN(swi_pair_loss)(sw_pair_loss kind, const float *x, const float *t, int64_t n,
+                                float p, double *sums, const sw_par *par);
+void SW_ISA_FN(swi_pair_loss_dx)(sw_pair_loss kind, float *dx, const float *x, const float *t,
+                                 int64_t n, float p, float factor, bool accumulate,
+                                 const sw_par *par);
+void SW_ISA_FN(swi_row_sums)(double *sums, const float *x, int64_t rows, int64_t cols,
+                             const sw_par *par);
+void SW_ISA_FN(swi_smooth_ce_dx)(float *dx, const float *x, const float *lse,
+                                 const int32_t *labels_i32, const uint8_t *labels_u8,
+                                 int64_t rows, int64_t cols, const sw_ce_rule *rule,
+                                 float factor, bool accumulate, const sw_par *par);
 
 #endif

@@ -1,0 +1,86 @@
+/* Kernels over rows and axes: dropout, rows of a table, maximum over axes, many products.
+ * float32.
+ *
+ * Bits depend on shapes, strides and the instruction set only: sums go in one fixed order, and
+ * a random number belongs to its element, whichever thread draws it. `accumulate` adds to the
+ * output instead of overwriting it. */
+#ifndef SW_AXES_H
+#define SW_AXES_H
+
+#include "kernels/par.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SW_AXES_MAX 9 /* a tensor's eight axes and one of length 1 */
+
+/* Element i is dropped where number i of the uniform stream (rng.h) is below p, and multiplied
+ * by 1 / (1 - p) where not. Elements count row-major over the plain tensor, in both layouts. */
+typedef struct {
+    float p; /* 0..1; at 1 all are dropped */
+    uint64_t seed;
+    uint32_t stream, step, run;
+    int64_t batch, inner; /* images and elements of each; plain: 1 and all elements */
+    bool blocks;          /* sixteen images in the lanes; lanes past the batch become zero */
+} sw_drop;
+
+/* Ids of rows; one of the two is given. */
+typedef struct {
+    const int32_t *i32;
+    const uint8_t *u8;
+    int64_t n;
+} sw_ids;
+
+/* Maximum over axes of x: for each place of the kept axes over the places of the reduced ones,
+ * both row-major, the last axis fastest. Strides count elements. */
+typedef struct {
+    int n_kept, n_reduced; /* axes; the last of both may have length 1 */
+    int64_t kept[SW_AXES_MAX], kept_step[SW_AXES_MAX];
+    int64_t reduced[SW_AXES_MAX], reduced_step[SW_AXES_MAX];
+    int64_t outputs, n; /* places of the kept and of the reduced axes; n is 1 to 2^31 - 1 */
+    int index_bytes;    /* of the place that won: 1, 2 or 4, lowest byte first */
+} sw_max_spec;
+
+/* c (results..., m, n) contiguous; result r is the sum over the summed places s, in row-major
+ * order, of A(r, s) B(r, s), an (m, k) by a (k, n) matrix. A(i, j) = a[i * a_row + j * a_col]
+ * behind r and s with their steps; a step of 0 repeats. */
+typedef struct {
+    float *c;
+    const float *a, *b;
+    int64_t a_row, a_col, b_row, b_col;
+    int64_t m, n, k;
+    int n_results, n_sums; /* axes */
+    int64_t result[SW_AXES_MAX], result_a[SW_AXES_MAX], result_b[SW_AXES_MAX];
+    int64_t sum[SW_AXES_MAX], sum_a[SW_AXES_MAX], sum_b[SW_AXES_MAX];
+    bool accumulate;
+} sw_products;
+
+typedef struct {
+    /* y may be x: each element is read before it is written. */
+    void (*dropout)(float *y, const float *x, const sw_drop *d, bool accumulate,
+                    const sw_par *par);
+
+    /* y (ids, width): rows of table (rows, width). Ids are in 0..rows-1. */
+    void (*take_rows)(float *y, const float *table, const sw_ids *ids, int64_t width,
+                      const sw_par *par);
+    /* table (rows, width) = sums of the rows of dy that each id names, in the order of ids. */
+    void (*add_rows)(float *table, const float *dy, const sw_ids *ids, int64_t rows,
+                     int64_t width, bool accumulate, const sw_par *par);
+
+    /* y (kept places); index (NULL: not wanted): which place won, the first of equals. A NaN
+     * wins. */
+    void (*max_axes)(float *y, void *index, const float *x, const sw_max_spec *s,
+                     const sw_par *par);
+    /* dx, n_dx elements of which the kept and reduced axes name each once, gets dy where its
+     * place won and zeros elsewhere. */
+    void (*max_axes_dx)(float *dx, const float *dy, const void *index, const sw_max_spec *s,
+                        bool accumulate, const sw_par *par);
+
+    /* One task per result where there are as many as threads, else per tile of each. Scratch
+     * is for `slots` products at a time; more threads than slots do not work on results of
+     * their own. Contents undefined, aligned to 64. */
+    size_t (*products_bytes)(int64_t m, int64_t n, int64_t k, int slots);
+    void (*products)(const sw_products *p, void *scratch, int slots, const sw_par *par);
+} sw_axes_kernels;
+
+#endif

@@ -1,0 +1,29 @@
+/* Parts of the table of axes.h that live in their own files. */
+#ifndef SW_AXES_INTERNAL_H
+#define SW_AXES_INTERNAL_H
+
+#include "kernels/axes.h"
+#include "kernels/cpu/isa/isa.h"
+
+#define swi_dropout SW_ISA_FN(swi_dropout)
+#define swi_take_rows SW_ISA_FN(swi_take_rows)
+#define swi_add_rows SW_ISA_FN(swi_add_rows)
+#define swi_max_axes SW_ISA_FN(swi_max_axes)
+#define swi_max_axes_dx SW_ISA_FN(swi_max_axes_dx)
+#define swi_products_bytes SW_ISA_FN(swi_products_bytes)
+#define swi_products SW_ISA_FN(swi_products)
+
+void swi_dropout(float *y, const float *x, const sw_drop *d, bool accumulate,
+                 const sw_par *par);
+void swi_take_rows(float *y, const float *table, const sw_ids *ids, int64_t width,
+                   const sw_par *par);
+void swi_add_rows(float *table, const float *dy, const sw_ids *ids, int64_t rows, int64_t width,
+                  bool accumulate, const sw_par *par);
+void swi_max_axes(float *y, void *index, const float *x, const sw_max_spec *s,
+                  const sw_par *par);
+void swi_max_axes_dx(float *dx, const float *dy, const void *index, const sw_max_spec *s,
+                     bool accumulate, const sw_par *par);
+size_t swi_products_bytes(int64_t m, int64_t n, int64_t k, int slots);
+void swi_products(const sw_products *p, void *scratch, int slots, const sw_par *par);
+
+#endif

@@ -1,0 +1,15 @@
+/* The kernels over rows and axes of this instruction set. */
+#include "kernels/cpu/isa/axes_internal.h"
+
+#define sw_axes_kernels_table SW_ISA_FN(sw_axes_kernels_table)
+extern const sw_axes_kernels sw_axes_kernels_table;
+
+const sw_axes_kernels sw_axes_kernels_table = {
+    .dropout = swi_dropout,
+    .take_rows = swi_take_rows,
+    .add_rows = swi_add_rows,
+    .max_axes = swi_max_axes,
+    .max_axes_dx = swi_max_axes_dx,
+    .products_bytes = swi_products_bytes,
+    .products = swi_products,
+};

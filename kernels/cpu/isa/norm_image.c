@@ -1,0 +1,355 @@
+/* Group norm and batch norm over images, plain or in blocks of sixteen.
+ *
+ * Plain: the lanes are places of one image's channels, and a sum is over all of them. Blocks:
+ * the lanes are images; group norm keeps them apart, batch norm adds those of the batch. */
+#include "kernels/cpu/isa/norm_internal.h"
+
+#define PART 16384 /* elements that are worth another thread */
+
+typedef struct {
+    const sw_norm_args *n;
+    int64_t cover;  /* images, or blocks of them */
+    int64_t stride; /* elements of one channel of one image or block */
+    int64_t width;  /* channels of a group */
+    double count;   /* numbers behind one mean */
+} image_job;
+
+static image_job job_of(const sw_norm_args *n)
+{
+    image_job j = {.n = n, .cover = n->batch, .stride = n->inner};
+    if (n->blocks) {
+        j.cover = (n->batch + LANES - 1) / LANES;
+        j.stride = n->inner * LANES;
+    }
+    return j;
+}
+
+/* Lanes that count in image or block i. */
+static int lanes_of(const image_job *j, int64_t i)
+{
+    const int64_t left = j->n->batch - i * LANES;
+    return j->n->blocks && left < LANES ? (int)left : LANES;
+}
+
+static int64_t place(const image_job *j, int64_t i, int64_t channel)
+{
+    return (i * j->n->channels + channel) * j->stride;
+}
+
+/* Lanes past the batch are zero. */
+static void clear_lanes(float *y, int64_t n, int lanes)
+{
+    for (int64_t i = 0; i < n && lanes < LANES; i += LANES)
+        for (int k = lanes; k < LANES; k++)
+            y[i + k] = 0.0f;
+}
+
+static float at_or(const float *p, int64_t i, float other)
+{
+    return p != NULL ? p[i] : other;
+}
+
+static void set(float *to, int64_t i, double value, bool adds)
+{
+    if (to != NULL)
+        to[i] = (adds ? to[i] : 0.0f) + (float)value;
+}
+
+static void run_image(image_job *j, void (*body)(void *, int), int64_t parts, const sw_par *par)
+{
+    const sw_norm_args *n = j->n;
+    vparts(par, body, j, (int)parts, j->cover * n->channels * j->stride > PART);
+}
+
+/* ---- groups: part g + groups * i is group g of image or block i -------------------------- */
+
+/* Plain: the sum of the lanes in all of them. */
+static void spread(const image_job *j, double *s)
+{
+    if (j->n->blocks)
+        return;
+    const double sum = swi_lanes_sum(s, LANES);
+    for (int k = 0; k < LANES; k++)
+        s[k] = sum;
+}
+
+/* Where mean and rstd of lane k stand. */
+static int64_t stat_place(const image_job *j, int64_t i, int64_t group, int k)
+{
+    const int64_t image = j->n->blocks ? i * LANES + k : i;
+    return image * j->n->groups + group;
+}
+
+static void read_stats(const image_job *j, const float *from, int64_t i, int64_t group,
+                       float *to)
+{
+    const int lanes = lanes_of(j, i);
+    for (int k = 0; k < LANES; k++)
+        to[k] = k < lanes ? from[stat_place(j, i, group, k)] : 0.0f;
+}
+
+static void write_stats(const image_job *j, float *to, int64_t i, int64_t group,
+                        const float *from)
+{
+    const int n = j->n->blocks ? lanes_of(j, i) : 1;
+    for (int k = 0; k < n && to != NULL; k++)
+        to[stat_place(j, i, group, k)] = from[k];
+}
+
+static void group_part(void *arg, int part)
+{
+    const image_job *j = arg;
+    const sw_norm_args *n = j->n;
+    const int64_t g = part % n->groups, i = part / n->groups, first = g * j->width;
+    const float *x = n->x + place(j, i, first);
+    const int64_t size = j->width * j->stride;
+    double s1[LANES] = {0}, s2[LANES] = {0};
+    float mean[LANES], rstd[LANES];
+    swi_sum(s1, x, size);
+    spread(j, s1);
+    for (int k = 0; k < LANES; k++) {
+        mean[k] = (float)(s1[k] / j->count);
+        s1[k] = 0;
+    }
+    swi_sum_square(s1, s2, x, size, l_load(mean));
+    spread(j, s1);
+    spread(j, s2);
+    for (int k = 0; k < LANES; k++) {
+        rstd[k] = (float)swi_rstd(swi_variance(s1[k], s2[k], j->count), n->epsilon);
+        mean[k] = (float)((double)mean[k] + s1[k] / j->count);
+    }
+    write_stats(j, n->mean_out, i, g, mean);
+    write_stats(j, n->rstd_out, i, g, rstd);
+    for (int64_t c = first; c < first + j->width; c++) {
+        const int64_t at = place(j, i, c);
+        swi_put_y(n->y + at, n->x + at, NULL, NULL, l_set1(at_or(n->weight, c, 1.0f)),
+                  l_set1(at_or(n->bias, c, 0.0f)), j->stride, l_load(mean), l_load(rstd));
+        clear_lanes(n->y + at, j->stride, lanes_of(j, i));
+    }
+}
+
+static image_job group_job(const sw_norm_args *n)
+{
+    image_job j = job_of(n);
+    j.width = n->channels / n->groups;
+    j.count = (double)j.width * (double)n->inner;
+    return j;
+}
+
+void SW_ISA_FN(swi_group)(const sw_norm_args *n, const sw_par *par)
+{
+    image_job j = group_job(n);
+    run_image(&j, group_part, j.cover * n->groups, par);
+}
+
+static void group_dx_part(void *arg, int part)
+{
+    const image_job *j = arg;
+    const sw_norm_args *n = j->n;
+    const int64_t g = part % n->groups, i = part / n->groups, first = g * j->width;
+    double s1[LANES] = {0}, s2[LANES] = {0};
+    float mean[LANES], rstd[LANES], k1[LANES], k2[LANES];
+    read_stats(j, n->mean, i, g, mean);
+    read_stats(j, n->rstd, i, g, rstd);
+    for (int64_t c = first; c < first + j->width; c++) {
+        const int64_t at = place(j, i, c);
+        swi_sum_slope(s1, s2, n->dy + at, n->x + at, NULL, l_set1(at_or(n->weight, c, 1.0f)),
+                      j->stride, l_load(mean));
+    }
+    spread(j, s1);
+    spread(j, s2);
+    for (int k = 0; k < LANES; k++) {
+        k1[k] = (float)(s1[k] / j->count);
+        k2[k] = (float)(s2[k] * (double)rstd[k] * (double)rstd[k] / j->count);
+    }
+    for (int64_t c = first; c < first + j->width; c++) {
+        const int64_t at = place(j, i, c);
+        swi_put_dx(n->dx + at, n->dy + at, n->x + at, NULL, l_set1(at_or(n->weight, c, 1.0f)),
+                   j->stride, l_load(mean), l_load(rstd), l_load(k1), l_load(k2), n->add_dx);
+        clear_lanes(n->dx + at, j->stride, lanes_of(j, i));
+    }
+}
+
+void SW_ISA_FN(swi_group_dx)(const sw_norm_args *n, const sw_par *par)
+{
+    image_job j = group_job(n);
+    run_image(&j, group_dx_part, j.cover * n->groups, par);
+}
+
+/* Part c is channel c. */
+static void group_dw_part(void *arg, int part)
+{
+    const image_job *j = arg;
+    const sw_norm_args *n = j->n;
+    const int64_t g = part / j->width;
+    double w1 = 0, w2 = 0;
+    for (int64_t i = 0; i < j->cover; i++) {
+        const int64_t at = place(j, i, part);
+        const int lanes = lanes_of(j, i);
+        double s1[LANES] = {0}, s2[LANES] = {0};
+        float mean[LANES] = {0}, rstd[LANES] = {0};
+        if (n->x != NULL) {
+            read_stats(j, n->mean, i, g, mean);
+            read_stats(j, n->rstd, i, g, rstd);
+        }
+        swi_sum_slope(s1, s2, n->dy + at, n->x != NULL ? n->x + at : NULL, NULL, l_set1(1.0f),
+                      j->stride, l_load(mean));
+        w1 += swi_lanes_sum(s1, lanes);
+        for (int k = 0; k < lanes; k++)
+            w2 += s2[k] * (double)rstd[k];
+    }
+    set(n->db, part, w1, n->add_db);
+    set(n->dw, part, w2, n->add_dw);
+}
+
+void SW_ISA_FN(swi_group_dw)(const sw_norm_args *n, const sw_par *par)
+{
+    image_job j = group_job(n);
+    run_image(&j, group_dw_part, n->channels, par);
+}
+
+/* ---- batch: part c is channel c ---------------------------------------------------------- */
+
+/* Add the lanes of the batch of image or block i to s. */
+static void add_lanes(const image_job *j, int64_t i, double *s, double *lane)
+{
+    const int lanes = lanes_of(j, i);
+    for (int k = 0; k < lanes; k++)
+        s[k] += lane[k];
+    for (int k = 0; k < LANES; k++)
+        lane[k] = 0;
+}
+
+static void batch_y(const image_job *j, int64_t c, float mean, float rstd)
+{
+    const sw_norm_args *n = j->n;
+    for (int64_t i = 0; i < j->cover; i++) {
+        const int64_t at = place(j, i, c);
+        swi_put_y(n->y + at, n->x + at, NULL, NULL, l_set1(at_or(n->weight, c, 1.0f)),
+                  l_set1(at_or(n->bias, c, 0.0f)), j->stride, l_set1(mean), l_set1(rstd));
+        clear_lanes(n->y + at, j->stride, lanes_of(j, i));
+    }
+}
+
+static void batch_part(void *arg, int part)
+{
+    const image_job *j = arg;
+    const sw_norm_args *n = j->n;
+    double s1[LANES] = {0}, s2[LANES] = {0}, t1[LANES] = {0}, t2[LANES] = {0};
+    for (int64_t i = 0; i < j->cover; i++) {
+        swi_sum(t1, n->x + place(j, i, part), j->stride);
+        add_lanes(j, i, s1, t1);
+    }
+    const float about = (float)(swi_lanes_sum(s1, LANES) / j->count);
+    for (int k = 0; k < LANES; k++)
+        s1[k] = 0;
+    for (int64_t i = 0; i < j->cover; i++) {
+        swi_sum_square(t1, t2, n->x + place(j, i, part), j->stride, l_set1(about));
+        add_lanes(j, i, s1, t1);
+        add_lanes(j, i, s2, t2);
+    }
+    const double sum = swi_lanes_sum(s1, LANES);
+    const double mean = (double)about + sum / j->count;
+    const double var = swi_variance(sum, swi_lanes_sum(s2, LANES), j->count);
+    const float rstd = (float)swi_rstd(var, n->epsilon);
+    batch_y(j, part, (float)mean, rstd);
+    if (n->mean_out != NULL)
+        n->mean_out[part] = (float)mean;
+    if (n->rstd_out != NULL)
+        n->rstd_out[part] = rstd;
+    if (n->stats_out != NULL) {
+        n->stats_out[part] = mean;
+        n->stats_out[n->channels + part] = var * (j->count / (j->count - 1.0));
+    }
+}
+
+static image_job batch_job(const sw_norm_args *n)
+{
+    image_job j = job_of(n);
+    j.count = (double)n->batch * (double)n->inner;
+    return j;
+}
+
+void SW_ISA_FN(swi_batch)(const sw_norm_args *n, const sw_par *par)
+{
+    image_job j = batch_job(n);
+    run_image(&j, batch_part, n->channels, par);
+}
+
+static float rstd_at(const sw_norm_args *n, int64_t c)
+{
+    if (n->var != NULL)
+        return (float)swi_rstd((double)n->var[c], n->epsilon);
+    return at_or(n->rstd, c, 0.0f);
+}
+
+static void batch_grad_part(void *arg, int part)
+{
+    const image_job *j = arg;
+    const sw_norm_args *n = j->n;
+    const swi_16 one = l_set1(1.0f), mean = l_set1(at_or(n->mean, part, 0.0f));
+    const float rstd = rstd_at(n, part), weight = at_or(n->weight, part, 1.0f);
+    double s1[LANES] = {0}, s2[LANES] = {0}, t1[LANES] = {0}, t2[LANES] = {0};
+    for (int64_t i = 0; i < j->cover; i++) {
+        const int64_t at = place(j, i, part);
+        swi_sum_slope(t1, t2, n->dy + at, n->x != NULL ? n->x + at : NULL, NULL, one, j->stride,
+                      mean);
+        add_lanes(j, i, s1, t1);
+        add_lanes(j, i, s2, t2);
+    }
+    const double w1 = swi_lanes_sum(s1, LANES);
+    const double w2 = swi_lanes_sum(s2, LANES) * (double)rstd;
+    const swi_16 k1 = l_set1((float)(w1 * (double)weight / j->count));
+    const swi_16 k2 = l_set1((float)(w2 * (double)rstd * (double)weight / j->count));
+    for (int64_t i = 0; i < j->cover && n->dx != NULL; i++) {
+        const int64_t at = place(j, i, part);
+        swi_put_dx(n->dx + at, n->dy + at, n->x + at, NULL, l_set1(weight), j->stride, mean,
+                   l_set1(rstd), k1, k2, n->add_dx);
+        clear_lanes(n->dx + at, j->stride, lanes_of(j, i));
+    }
+    set(n->db, part, w1, n->add_db);
+    set(n->dw, part, w2, n->add_dw);
+}
+
+void SW_ISA_FN(swi_batch_grad)(const sw_norm_args *n, const sw_par *par)
+{
+    image_job j = batch_job(n);
+    run_image(&j, batch_grad_part, n->channels, par);
+}
+
+static void fixed_part(void *arg, int part)
+{
+    const image_job *j = arg;
+    batch_y(j, part, j->n->mean[part], rstd_at(j->n, part));
+}
+
+void SW_ISA_FN(swi_fixed)(const sw_norm_args *n, const sw_par *par)
+{
+    image_job j = batch_job(n);
+    run_image(&j, fixed_part, n->channels, par);
+}
+
+/* dx = dy w rstd: lanes that are zero in dy are zero here. */
+static void fixed_dx_part(void *arg, int part)
+{
+    const image_job *j = arg;
+    const sw_norm_args *n = j->n;
+    const swi_16 zero = l_set1(0.0f);
+    const swi_16 factor = l_set1(at_or(n->weight, part, 1.0f) * rstd_at(n, part));
+    for (int64_t i = 0; i < j->cover; i++) {
+        const int64_t at = place(j, i, part);
+        for (int64_t k = 0; k < j->stride; k += LANES) {
+            const int64_t left = j->stride - k;
+            swi_16 r = l_mul(l_take(n->dy + at + k, left, zero), factor);
+            if (n->add_dx)
+                r = l_add(l_take(n->dx + at + k, left, zero), r);
+            l_put(n->dx + at + k, left, r);
+        }
+    }
+}
+
+void SW_ISA_FN(swi_fixed_dx)(const sw_norm_args *n, const sw_par *par)
+{
+    image_job j = batch_job(n);
+    run_image(&j, fixed_dx_part, n->channels, par);
+}

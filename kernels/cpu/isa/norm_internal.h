@@ -1,0 +1,206 @@
+/* Sixteen lanes, whatever the width of a vector: sums and maps over runs of floats, of which
+ * element i lies in lane i % 16. */
+#ifndef SW_NORM_INTERNAL_H
+#define SW_NORM_INTERNAL_H
+
+#include "kernels/cpu/isa/vec.h"
+#include "kernels/norm.h"
+#include <math.h>
+#include <stddef.h>
+
+#define LANES 16
+#define NV (LANES / VW)
+#define RUN (32 * LANES) /* elements that are summed in float32 */
+
+typedef struct {
+    vf v[NV];
+} swi_16;
+
+SW_VEC_FN swi_16 l_set1(float x)
+{
+    swi_16 r;
+    SW_UNROLL for (int i = 0; i < NV; i++) r.v[i] = vset1(x);
+    return r;
+}
+SW_VEC_FN swi_16 l_load(const float *p)
+{
+    swi_16 r;
+    SW_UNROLL for (int i = 0; i < NV; i++) r.v[i] = vload(p + i * VW);
+    return r;
+}
+SW_VEC_FN void l_store(float *p, swi_16 a)
+{
+    SW_UNROLL for (int i = 0; i < NV; i++) vstore(p + i * VW, a.v[i]);
+}
+SW_VEC_FN swi_16 l_add(swi_16 a, swi_16 b)
+{
+    SW_UNROLL for (int i = 0; i < NV; i++) a.v[i] = a.v[i] + b.v[i];
+    return a;
+}
+SW_VEC_FN swi_16 l_sub(swi_16 a, swi_16 b)
+{
+    SW_UNROLL for (int i = 0; i < NV; i++) a.v[i] = a.v[i] - b.v[i];
+    return a;
+}
+SW_VEC_FN swi_16 l_mul(swi_16 a, swi_16 b)
+{
+    SW_UNROLL for (int i = 0; i < NV; i++) a.v[i] = a.v[i] * b.v[i];
+    return a;
+}
+/* The first n of p, `rest` in the other lanes. */
+SW_VEC_FN swi_16 l_first(const float *p, int64_t n, swi_16 rest)
+{
+    float lane[LANES];
+    l_store(lane, rest);
+    for (int64_t k = 0; k < n; k++)
+        lane[k] = p[k];
+    return l_load(lane);
+}
+SW_VEC_FN swi_16 l_take(const float *p, int64_t n, swi_16 rest)
+{
+    return n >= LANES ? l_load(p) : l_first(p, n, rest);
+}
+SW_VEC_FN void l_put(float *p, int64_t n, swi_16 a)
+{
+    if (n >= LANES) {
+        l_store(p, a);
+        return;
+    }
+    float lane[LANES];
+    l_store(lane, a);
+    for (int64_t k = 0; k < n; k++)
+        p[k] = lane[k];
+}
+SW_VEC_FN void l_flush(double *to, swi_16 a)
+{
+    float lane[LANES];
+    l_store(lane, a);
+    for (int k = 0; k < LANES; k++)
+        to[k] += (double)lane[k];
+}
+
+SW_VEC_FN double swi_lanes_sum(const double *s, int lanes)
+{
+    double sum = 0;
+    for (int k = 0; k < lanes; k++)
+        sum += s[k];
+    return sum;
+}
+
+SW_VEC_FN int64_t swi_run_end(int64_t i, int64_t n)
+{
+    return i + RUN < n ? i + RUN : n;
+}
+
+/* s += x */
+SW_VEC_FN void swi_sum(double *s, const float *x, int64_t n)
+{
+    const swi_16 zero = l_set1(0.0f);
+    for (int64_t from = 0; from < n; from += RUN) {
+        const int64_t end = swi_run_end(from, n);
+        swi_16 a = zero;
+        int64_t i = from;
+        for (; i + LANES <= end; i += LANES)
+            a = l_add(a, l_load(x + i));
+        if (i < end)
+            a = l_add(a, l_first(x + i, end - i, zero));
+        l_flush(s, a);
+    }
+}
+
+/* s1 += d, s2 += d d for d = x - mean; s1 NULL: not wanted. */
+SW_VEC_FN void swi_sum_square(double *s1, double *s2, const float *x, int64_t n, swi_16 mean)
+{
+    const swi_16 zero = l_set1(0.0f);
+    for (int64_t from = 0; from < n; from += RUN) {
+        const int64_t end = swi_run_end(from, n);
+        swi_16 a = zero, b = zero;
+        int64_t i = from;
+        for (; i + LANES <= end; i += LANES) {
+            const swi_16 d = l_sub(l_load(x + i), mean);
+            a = l_add(a, d);
+            b = l_add(b, l_mul(d, d));
+        }
+        if (i < end) {
+            const swi_16 d = l_sub(l_first(x + i, end - i, mean), mean);
+            a = l_add(a, d);
+            b = l_add(b, l_mul(d, d));
+        }
+        if (s1 != NULL)
+            l_flush(s1, a);
+        l_flush(s2, b);
+    }
+}
+
+/* s1 += g, s2 += g (x - mean) for g = dy * w; w NULL: by `one` instead. s1 or x NULL: not
+ * wanted. */
+SW_VEC_FN void swi_sum_slope(double *s1, double *s2, const float *dy, const float *x,
+                             const float *w, swi_16 one, int64_t n, swi_16 mean)
+{
+    const swi_16 zero = l_set1(0.0f);
+    for (int64_t from = 0; from < n; from += RUN) {
+        const int64_t end = swi_run_end(from, n);
+        swi_16 a = zero, b = zero;
+        for (int64_t i = from; i < end; i += LANES) {
+            const swi_16 scale = w != NULL ? l_take(w + i, end - i, zero) : one;
+            const swi_16 g = l_mul(l_take(dy + i, end - i, zero), scale);
+            a = l_add(a, g);
+            if (x != NULL)
+                b = l_add(b, l_mul(g, l_sub(l_take(x + i, end - i, mean), mean)));
+        }
+        if (s1 != NULL)
+            l_flush(s1, a);
+        if (x != NULL)
+            l_flush(s2, b);
+    }
+}
+
+/* y = (x - mean) rstd w + b; w, b NULL: `one` and `zero` instead. */
+SW_VEC_FN void swi_put_y(float *y, const float *x, const float *w, const float *b, swi_16 one,
+                         swi_16 zero, int64_t n, swi_16 mean, swi_16 rstd)
+{
+    for (int64_t i = 0; i < n; i += LANES) {
+        const swi_16 d = l_sub(l_take(x + i, n - i, mean), mean);
+        const swi_16 scale = w != NULL ? l_take(w + i, n - i, one) : one;
+        const swi_16 shift = b != NULL ? l_take(b + i, n - i, zero) : zero;
+        l_put(y + i, n - i, l_add(l_mul(l_mul(d, rstd), scale), shift));
+    }
+}
+
+/* dx = rstd (dy w - k1 - (x - mean) k2), added to what is there with `adds`. */
+SW_VEC_FN void swi_put_dx(float *dx, const float *dy, const float *x, const float *w,
+                          swi_16 one, int64_t n, swi_16 mean, swi_16 rstd, swi_16 k1, swi_16 k2,
+                          bool adds)
+{
+    for (int64_t i = 0; i < n; i += LANES) {
+        const swi_16 scale = w != NULL ? l_take(w + i, n - i, one) : one;
+        const swi_16 g = l_mul(l_take(dy + i, n - i, one), scale);
+        const swi_16 d = l_sub(l_take(x + i, n - i, mean), mean);
+        swi_16 r = l_mul(rstd, l_sub(l_sub(g, k1), l_mul(d, k2)));
+        if (adds)
+            r = l_add(l_take(dx + i, n - i, one), r);
+        l_put(dx + i, n - i, r);
+    }
+}
+
+/* The variance of `count` numbers from the sums of d and d d. */
+SW_VEC_FN double swi_variance(double s1, double s2, double count)
+{
+    const double v = (s2 - s1 * s1 / count) / count;
+    return v < 0.0 ? 0.0 : v;
+}
+
+SW_VEC_FN double swi_rstd(double variance, float epsilon)
+{
+    return 1.0 / sqrt(variance + (double)epsilon);
+}
+
+void SW_ISA_FN(swi_group)(const sw_norm_args *n, const sw_par *par);
+void SW_ISA_FN(swi_group_dx)(const sw_norm_args *n, const sw_par *par);
+void SW_ISA_FN(swi_group_dw)(const sw_norm_args *n, const sw_par *par);
+void SW_ISA_FN(swi_batch)(const sw_norm_args *n, const sw_par *par);
+void SW_ISA_FN(swi_batch_grad)(const sw_norm_args *n, const sw_par *par);
+void SW_ISA_FN(swi_fixed)(const sw_norm_args *n, const sw_par *par);
+void SW_ISA_FN(swi_fixed_dx)(const sw_norm_args *n, const sw_par *par);
+
+#endif

@@ -1,0 +1,113 @@
+/* Losses of pairs: sums in sixteen float64 lanes for each part, then part by part in order. */
+#include "kernels/cpu/isa/each.h"
+#include "kernels/cpu/isa/point_internal.h"
+#include "kernels/scalar.h"
+
+#define LANES 16
+
+static inline float huber(float x, float t, float p)
+{
+    const float d = x - t, a = sw_absf(d);
+    return a > p ? p * (a - 0.5f * p) : 0.5f * (d * d);
+}
+
+static inline float kl(float x, float t)
+{
+    const float v = t * (sw_log_value(t) - x);
+    return t == 0.0f ? 0.0f : v;
+}
+
+static inline float kl_slope(float x, float t)
+{
+    const float v = sw_log_value(t) + 1.0f - x;
+    return t == 0.0f ? 0.0f : v;
+}
+
+static inline float sign(float d)
+{
+    return d > 0.0f ? 1.0f : d < 0.0f ? -1.0f : 0.0f;
+}
+
+/* Terms of a group first, so that they are computed side by side. */
+#define SUM(expr)                                                                              \
+    do {                                                                                       \
+        for (; i + LANES <= to; i += LANES) {                                                  \
+            for (int k = 0; k < LANES; k++)                                                    \
+                term[k] = (expr);                                                              \
+            for (int k = 0; k < LANES; k++)                                                    \
+                lane[k] += (double)term[k];                                                    \
+        }                                                                                      \
+        for (int k = 0; i + k < to; k++)                                                       \
+            lane[k] += (double)(expr);                                                         \
+    } while (0)
+
+static void pair_loss_part(void *arg, int part)
+{
+    const job *j = arg;
+    const int64_t to = part_end(j->n, part);
+    const float *a = j->a, *b = j->b;
+    const float p = j->p;
+    double lane[LANES] = {0}, sum = 0;
+    float term[LANES];
+    int64_t i = (int64_t)part * PART;
+    switch ((sw_pair_loss)j->kind) {
+    case SW_HUBER:
+        SUM(huber(a[i + k], b[i + k], p));
+        break;
+    case SW_L1:
+        SUM(sw_absf(a[i + k] - b[i + k]));
+        break;
+    case SW_KL:
+        SUM(kl(a[i + k], b[i + k]));
+        break;
+    case SW_PAIR_LOSS_COUNT:
+        break;
+    }
+    for (int k = 0; k < LANES; k++)
+        sum += lane[k];
+    j->sums[part] = sum;
+}
+
+/* a = x, b = t, p: of the kind, q: the factor. */
+BODY(pair_loss_dx_part)
+switch ((sw_pair_loss)j->kind) {
+case SW_HUBER:
+    EACH(q * sw_between(a[i] - b[i], -p, p));
+    break;
+case SW_L1:
+    EACH(q * sign(a[i] - b[i]));
+    break;
+case SW_KL:
+    EACH(q * kl_slope(a[i], b[i]));
+    break;
+case SW_PAIR_LOSS_COUNT:
+    break;
+}
+END
+
+    double
+    SW_ISA_FN(swi_pair_loss)(sw_pair_loss kind, const float *x, const float *t, int64_t n,
+                             float p, double *sums, const sw_par *par)
+{
+    job j = {.a = x, .b = t, .n = n, .p = p, .kind = (int)kind, .sums = sums};
+    split(par, pair_loss_part, &j);
+    double sum = 0;
+    for (int part = 0; part < part_count(n); part++)
+        sum += sums[part];
+    return sum;
+}
+
+void SW_ISA_FN(swi_pair_loss_dx)(sw_pair_loss kind, float *dx, const float *x, const float *t,
+                                 int64_t n, float p, float factor, bool accumulate,
+                                 const sw_par *par)
+{
+    job j = {.y = dx,
+             .a = x,
+             .b = t,
+             .n = n,
+             .p = p,
+             .q = factor,
+             .kind = (int)kind,
+             .accumulate = accumulate};
+    split(par, pair_loss_dx_part, &j);
+}

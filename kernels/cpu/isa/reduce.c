@@ -1,0 +1,226 @@
+/* Maximum over axes and its gradient. Results are done sixteen at a time, or, where the reduced
+ * places are neighbours, each in sixteen lanes. What wins is a question of order and not of
+ * rounding: the bits are the same however it is cut. */
+#include "kernels/cpu/isa/axes_internal.h"
+#include <string.h>
+
+#define LANES 16
+#define PART 16384 /* elements read by a part, about */
+
+typedef struct {
+    float *y; /* or dx */
+    const float *x;
+    unsigned char *index;
+    const unsigned char *won;
+    sw_max_spec s;
+    int64_t per_part, total;
+} max_job;
+
+/* A later element takes the place. */
+static inline bool wins(float v, float best)
+{
+    return v > best || (v != v && best == best);
+}
+
+/* Join axes that one step walks through. */
+static int join(int64_t *dim, int64_t *step, int n)
+{
+    int m = 0;
+    for (int i = 0; i < n; i++) {
+        if (dim[i] == 1 && n > 1)
+            continue;
+        if (m > 0 && step[m - 1] == dim[i] * step[i]) {
+            dim[m - 1] *= dim[i];
+            step[m - 1] = step[i];
+            continue;
+        }
+        dim[m] = dim[i];
+        step[m++] = step[i];
+    }
+    if (m == 0) {
+        dim[0] = 1;
+        step[0] = 0;
+        m = 1;
+    }
+    return m;
+}
+
+/* Where a place lies. */
+static int64_t offset_of(int64_t place, const int64_t *dim, const int64_t *step, int n)
+{
+    int64_t at = 0;
+    for (int i = n - 1; i > 0; i--) {
+        at += place % dim[i] * step[i];
+        place /= dim[i];
+    }
+    return at + place * step[0];
+}
+
+static void put_index(unsigned char *index, int bytes, int64_t i, uint32_t place)
+{
+    for (int k = 0; k < bytes; k++)
+        index[i * bytes + k] = (unsigned char)(place >> (8 * k));
+}
+
+static uint32_t get_index(const unsigned char *index, int bytes, int64_t i)
+{
+    uint32_t place = 0;
+    for (int k = 0; k < bytes; k++)
+        place |= (uint32_t)index[i * bytes + k] << (8 * k);
+    return place;
+}
+
+/* ---- maximum ----------------------------------------------------------------------------- */
+
+/* n neighbours. */
+static float row_max(const float *x, int64_t n, uint32_t *place)
+{
+    float best = x[0];
+    int64_t i = 1;
+    *place = 0;
+    if (n >= 2 * LANES) {
+        float lane[LANES];
+        uint32_t at[LANES];
+        for (uint32_t k = 0; k < LANES; k++) {
+            lane[k] = x[k];
+            at[k] = k;
+        }
+        for (i = LANES; i + LANES <= n; i += LANES)
+            for (uint32_t k = 0; k < LANES; k++) {
+                const float v = x[i + k], b = lane[k];
+                const bool w = (v > b) | ((v != v) & (b == b));
+                lane[k] = w ? v : b;
+                at[k] = w ? (uint32_t)i + k : at[k];
+            }
+        best = lane[0];
+        *place = at[0];
+        for (int k = 1; k < LANES; k++) {
+            const bool equal = lane[k] == best || (lane[k] != lane[k] && best != best);
+            if (wins(lane[k], best) || (equal && at[k] < *place)) {
+                best = lane[k];
+                *place = at[k];
+            }
+        }
+    }
+    for (; i < n; i++)
+        if (wins(x[i], best)) {
+            best = x[i];
+            *place = (uint32_t)i;
+        }
+    return best;
+}
+
+/* Up to sixteen results whose places begin at x + from[k]; near: from[k] = from[0] + k. */
+static void lanes_max(float *best, uint32_t *place, const float *x, const int64_t *from, int n,
+                      bool near, const sw_max_spec *s)
+{
+    const int last = s->n_reduced - 1;
+    const int64_t inner = s->reduced[last], step = s->reduced_step[last];
+    float v[LANES];
+    for (int k = 0; k < LANES; k++) {
+        v[k] = best[k] = k < n ? x[from[k]] : 0.0f;
+        place[k] = 0;
+    }
+    for (int64_t outer = 0; outer < s->n; outer += inner) {
+        const float *row = x + offset_of(outer, s->reduced, s->reduced_step, s->n_reduced);
+        for (int64_t r = 0; r < inner; r++, row += step) {
+            if (near && n == LANES)
+                for (int k = 0; k < LANES; k++)
+                    v[k] = row[from[0] + k];
+            else
+                for (int k = 0; k < n; k++)
+                    v[k] = row[from[k]];
+            for (int k = 0; k < LANES; k++) {
+                const bool w = (v[k] > best[k]) | ((v[k] != v[k]) & (best[k] == best[k]));
+                best[k] = w ? v[k] : best[k];
+                place[k] = w ? (uint32_t)(outer + r) : place[k];
+            }
+        }
+    }
+}
+
+static void max_part(void *arg, int part)
+{
+    const max_job *j = arg;
+    const sw_max_spec *s = &j->s;
+    const bool rows = s->n_reduced == 1 && (s->reduced_step[0] == 1 || s->n == 1);
+    const int64_t first = part * j->per_part;
+    const int64_t end = first + j->per_part < s->outputs ? first + j->per_part : s->outputs;
+    for (int64_t o = first; o < end; o += LANES) {
+        const int n = end - o < LANES ? (int)(end - o) : LANES;
+        int64_t from[LANES];
+        float best[LANES];
+        uint32_t place[LANES];
+        bool near = true;
+        for (int k = 0; k < n; k++) {
+            from[k] = offset_of(o + k, s->kept, s->kept_step, s->n_kept);
+            near &= from[k] == from[0] + k;
+        }
+        for (int k = 0; rows && k < n; k++)
+            best[k] = row_max(j->x + from[k], s->n, &place[k]);
+        if (!rows)
+            lanes_max(best, place, j->x, from, n, near, s);
+        memcpy(j->y + o, best, (size_t)n * sizeof *best);
+        for (int k = 0; k < n && j->index != NULL; k++)
+            put_index(j->index, s->index_bytes, o + k, place[k]);
+    }
+}
+
+static void start(max_job *j)
+{
+    sw_max_spec *s = &j->s;
+    s->n_kept = join(s->kept, s->kept_step, s->n_kept);
+    s->n_reduced = join(s->reduced, s->reduced_step, s->n_reduced);
+    j->per_part = s->n >= PART / LANES ? LANES : PART / s->n / LANES * LANES;
+}
+
+static int parts_of(const max_job *j, int64_t n)
+{
+    return (int)((n + j->per_part - 1) / j->per_part);
+}
+
+void swi_max_axes(float *y, void *index, const float *x, const sw_max_spec *s,
+                  const sw_par *par)
+{
+    max_job j = {.y = y, .x = x, .index = index, .s = *s};
+    if (s->outputs < 1)
+        return;
+    start(&j);
+    par->run(par, max_part, &j, parts_of(&j, s->outputs));
+}
+
+/* ---- gradient ---------------------------------------------------------------------------- */
+
+static void zero_part(void *arg, int part)
+{
+    const max_job *j = arg;
+    const int64_t first = part * (int64_t)PART, left = j->total - first;
+    memset(j->y + first, 0, (size_t)(left < PART ? left : PART) * sizeof *j->y);
+}
+
+static void max_dx_part(void *arg, int part)
+{
+    const max_job *j = arg;
+    const sw_max_spec *s = &j->s;
+    const int64_t first = part * j->per_part;
+    const int64_t end = first + j->per_part < s->outputs ? first + j->per_part : s->outputs;
+    for (int64_t o = first; o < end; o++) {
+        const int64_t place = get_index(j->won, s->index_bytes, o);
+        const int64_t at = offset_of(o, s->kept, s->kept_step, s->n_kept) +
+                           offset_of(place, s->reduced, s->reduced_step, s->n_reduced);
+        j->y[at] += j->x[o];
+    }
+}
+
+void swi_max_axes_dx(float *dx, const float *dy, const void *index, const sw_max_spec *s,
+                     bool accumulate, const sw_par *par)
+{
+    max_job j = {.y = dx, .x = dy, .won = index, .s = *s, .total = s->outputs * s->n};
+    if (s->outputs < 1)
+        return;
+    start(&j);
+    j.per_part = PART;
+    if (!accumulate)
+        par->run(par, zero_part, &j, (int)((j.total + PART - 1) / PART));
+    par->run(par, max_dx_part, &j, parts_of(&j, s->outputs));
+}

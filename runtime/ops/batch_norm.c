@@ -1,0 +1,471 @@
+/* Batch norm over the channels of (batch, c, ...).
+ *
+ * batch_norm: statistics of the batch; keeps x and of each channel the mean and 1/std. Its
+ * second output, mean and unbiased variance in float64, is for the running statistics and has
+ * no gradient. batch_norm_running: their next values by PyTorch's rule. batch_norm_fixed:
+ * statistics are given, as in evaluation; keeps them, and x for the weight's gradient. */
+#include "kernels/dispatch.h"
+#include "runtime/ops/norm.h"
+#include <math.h>
+
+static sw_status image_infer(const char *op, const sw_type *in, int n_in, const void *attrs)
+{
+    const swi_norm_attrs *a = attrs;
+    const sw_shape *x = &in[0].shape;
+    char s[SWI_SHAPE_TEXT];
+    if (x->rank < 2 || x->dim[1] < 1)
+        SW_FAIL(SW_INVALID, "%s: input %s, (batch, c, ...) is wanted", op,
+                swi_shape_text(x, s));
+    return swi_norm_infer(op, in, n_in, 1, x->dim[1], a->epsilon);
+}
+
+/* ---- statistics of the batch ------------------------------------------------------------- */
+
+static sw_status batch_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    char s[SWI_SHAPE_TEXT];
+    SW_TRY(image_infer("batch_norm", in, n_in, attrs));
+    const sw_norm_args n = swi_norm_image(&in[0], attrs);
+    if (n.batch < 1 || n.inner < 1 || (n.batch == 1 && n.inner == 1))
+        SW_FAIL(SW_INVALID,
+                "batch_norm: input %s has not two numbers of a channel to take the variance of",
+                swi_shape_text(&in[0].shape, s));
+    out[0] = in[0];
+    out[1] = (sw_type){SW_F64, SW_PLAIN, {2, {2, n.channels}}};
+    out[2] = out[3] = (sw_type){SW_F32, SW_PLAIN, {1, {n.channels}}};
+    return SW_OK;
+}
+
+static sw_status batch_forward(const sw_launch *l)
+{
+    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
+    n.x = swi_in(l, 0);
+    n.y = swi_out(l, 0);
+    n.stats_out = l->out[1].ptr;
+    n.mean_out = swi_norm_extra(l, 2);
+    n.rstd_out = swi_norm_extra(l, 3);
+    swi_norm_scale(&n, l, 1);
+    sw_norm(l->isa)->batch(&n, l->par);
+    return SW_OK;
+}
+
+/* in: x, mean, rstd, dy, [weight]; out: dx, [dweight, dbias] */
+static sw_status batch_dx(const sw_launch *l)
+{
+    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
+    swi_norm_saved(&n, l);
+    n.weight = l->n_in > 4 ? swi_in(l, 4) : NULL;
+    n.dx = swi_out(l, 0);
+    n.add_dx = swi_adds(l, 0);
+    if (l->n_out > 1)
+        swi_norm_dw(&n, l, 1);
+    sw_norm(l->isa)->batch_grad(&n, l->par);
+    return SW_OK;
+}
+
+/* in: x, mean, rstd, dy */
+static sw_status batch_dw(const sw_launch *l)
+{
+    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
+    swi_norm_saved(&n, l);
+    swi_norm_dw(&n, l, 0);
+    sw_norm(l->isa)->batch_grad(&n, l->par);
+    return SW_OK;
+}
+
+/* in: dy */
+static sw_status db_kernel(const sw_launch *l)
+{
+    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
+    n.dy = swi_in(l, 0);
+    n.db = swi_out(l, 0);
+    n.add_db = swi_adds(l, 0);
+    sw_norm(l->isa)->batch_grad(&n, l->par);
+    return SW_OK;
+}
+
+/* The sum; d, d d and the sums of both; d / std, weight, bias. Mean, variances and 1/std take
+ * 14 for each channel. */
+static uint64_t batch_operations(const sw_kernel_info *info)
+{
+    return swi_norm_count(&info->in[0], 6 + (uint64_t)info->n_in, &info->out[2], 14);
+}
+
+/* Sums of dy and dy d: 4; dy - k1 - d k2, by 1/std: 5, and the weight. */
+static uint64_t batch_dx_operations(const sw_kernel_info *info)
+{
+    return swi_norm_count(&info->in[0], info->n_in > 4 ? 10 : 9, &info->in[1], 6);
+}
+
+/* d, dy d, its sum; 1/std. */
+static uint64_t batch_dw_operations(const sw_kernel_info *info)
+{
+    return swi_norm_count(&info->in[0], 3, &info->in[1], 1);
+}
+
+static uint64_t db_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[0], 1);
+}
+
+/* y of channel c from its mean and variance. */
+static void reference_y(const sw_reference *r, int64_t c, double mean, double var, int first)
+{
+    const swi_norm_attrs *a = r->attrs;
+    const sw_norm_args n = swi_norm_image(&r->in_type[0], a);
+    for (int64_t i = 0; i < n.batch; i++)
+        for (int64_t k = 0; k < n.inner; k++) {
+            const int64_t at = (i * n.channels + c) * n.inner + k;
+            r->out[0][at] = (r->in[0][at] - mean) / sqrt(var + (double)a->epsilon) *
+                                (r->n_in > first ? r->in[first][c] : 1.0) +
+                            (r->n_in > first + 1 ? r->in[first + 1][c] : 0.0);
+        }
+}
+
+static sw_status batch_reference(const sw_reference *r)
+{
+    const sw_norm_args n = swi_norm_image(&r->in_type[0], r->attrs);
+    const double count = (double)(n.batch * n.inner);
+    for (int64_t c = 0; c < n.channels; c++) {
+        double mean = 0, var = 0;
+        for (int64_t i = 0; i < n.batch; i++)
+            for (int64_t k = 0; k < n.inner; k++)
+                mean += r->in[0][(i * n.channels + c) * n.inner + k] / count;
+        for (int64_t i = 0; i < n.batch; i++)
+            for (int64_t k = 0; k < n.inner; k++) {
+                const double d = r->in[0][(i * n.channels + c) * n.inner + k] - mean;
+                var += d * d / count;
+            }
+        reference_y(r, c, mean, var, 1);
+        r->out[1][c] = mean;
+        r->out[1][n.channels + c] = var * count / (count - 1.0);
+    }
+    return SW_OK;
+}
+
+static const sw_grad_desc batch_grads[] = {
+    {.n_makes = 3,
+     .makes = {0, 1, 2},
+     .n_operands = 5,
+     .operands = {SWI_NORM_SAVED(2, 3), SW_IN(1)},
+     .inplace = 9,
+     .kernel = batch_dx,
+     .operations = batch_dx_operations},
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 5,
+     .operands = {SWI_NORM_SAVED(2, 3), SW_IN(1)},
+     .inplace = 9,
+     .kernel = batch_dx,
+     .operations = batch_dx_operations},
+    {.n_makes = 1,
+     .makes = {1},
+     .n_operands = 4,
+     .operands = {SWI_NORM_SAVED(2, 3)},
+     .kernel = batch_dw,
+     .operations = batch_dw_operations},
+    {.n_makes = 1,
+     .makes = {2},
+     .n_operands = 1,
+     .operands = {SW_DOUT(0)},
+     .kernel = db_kernel,
+     .operations = db_operations},
+};
+
+static const swi_norm_attrs usual = {.epsilon = 1e-5f}, other = {.epsilon = 1e-3f};
+static const sw_op_case batch_cases[] = {
+    {.name = "plain",
+     .n_in = 3,
+     .in = {SWI_F32(4, 3, 5, 4), SWI_F32(3), SWI_F32(3)},
+     .attrs = &usual},
+    {.name = "large, far from 0",
+     .n_in = 3,
+     .in = {SWI_F32(3, 2, 20, 31), SWI_F32(2), SWI_F32(2)},
+     .fill = {SW_FILL_UNIT},
+     .attrs = &usual},
+    {.name = "weight", .n_in = 2, .in = {SWI_F32(3, 2, 3, 7), SWI_F32(2)}, .attrs = &other},
+    {.name = "neither", .n_in = 1, .in = {SWI_F32(2, 5, 4, 4)}, .attrs = &other},
+    {.name = "vectors",
+     .n_in = 3,
+     .in = {SWI_F32(40, 5), SWI_F32(5), SWI_F32(5)},
+     .attrs = &usual},
+    {.name = "one image, one channel",
+     .n_in = 3,
+     .in = {SWI_F32(1, 1, 5, 5), SWI_F32(1), SWI_F32(1)},
+     .attrs = &usual},
+    {.name = "blocks",
+     .n_in = 3,
+     .in = {SWI_N16(16, 3, 6, 7), SWI_F32(3), SWI_F32(3)},
+     .attrs = &usual},
+    {.name = "blocks, the last not full",
+     .n_in = 3,
+     .in = {SWI_N16(17, 4, 3, 2), SWI_F32(4), SWI_F32(4)},
+     .attrs = &usual},
+    {.name = "blocks, neither", .n_in = 1, .in = {SWI_N16(30, 2, 2, 3)}, .attrs = &usual},
+};
+
+const sw_op_desc sw_op_batch_norm = {.size = sizeof(sw_op_desc),
+                                     .name = "batch_norm",
+                                     .n_in = 1,
+                                     .max_in = 3,
+                                     .n_out = 2,
+                                     .n_extra = 2,
+                                     .attrs_bytes = sizeof(swi_norm_attrs),
+                                     .infer = batch_infer,
+                                     .layout = swi_layout_keep,
+                                     .inplace = 1,
+                                     .forward = batch_forward,
+                                     .grads = batch_grads,
+                                     .n_grads = SWI_COUNT(batch_grads),
+                                     .reference = batch_reference,
+                                     .cases = batch_cases,
+                                     .n_cases = SWI_COUNT(batch_cases),
+                                     .operations = batch_operations};
+
+/* ---- running statistics: in {mean, var, stats of the batch}; out {mean, var} --------------
+ */
+
+static sw_status running_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in;
+    const float momentum = ((const swi_norm_attrs *)attrs)->momentum;
+    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
+    SW_TRY(swi_want_f32("batch_norm_running", in, 2));
+    const sw_shape *mean = &in[0].shape, *stats = &in[2].shape;
+    if (mean->rank != 1 || !swi_same_shape(mean, &in[1].shape) || in[2].dtype != SW_F64 ||
+        stats->rank != 2 || stats->dim[0] != 2 || stats->dim[1] != mean->dim[0])
+        SW_FAIL(SW_INVALID,
+                "batch_norm_running: %s, %s and %s: (c), (c) and (2, c) of f64 are wanted",
+                swi_shape_text(mean, s), swi_shape_text(&in[1].shape, t),
+                swi_shape_text(stats, u));
+    if (!(momentum >= 0.0f && momentum <= 1.0f))
+        SW_FAIL(SW_INVALID, "batch_norm: momentum %g, 0 to 1 is wanted", (double)momentum);
+    out[0] = in[0];
+    out[1] = in[1];
+    return SW_OK;
+}
+
+static sw_status running_forward(const sw_launch *l)
+{
+    const double m = (double)((const swi_norm_attrs *)l->attrs)->momentum;
+    const double *stats = l->in[2].ptr;
+    const int64_t channels = l->in[0].type.shape.dim[0];
+    for (int i = 0; i < 2; i++)
+        for (int64_t c = 0; c < channels; c++)
+            swi_out(l, i)[c] =
+                (float)((1.0 - m) * (double)swi_in(l, i)[c] + m * stats[i * channels + c]);
+    return SW_OK;
+}
+
+static uint64_t running_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[2], 3);
+}
+
+static sw_status running_reference(const sw_reference *r)
+{
+    const double m = (double)((const swi_norm_attrs *)r->attrs)->momentum;
+    const int64_t channels = r->in_type[0].shape.dim[0];
+    for (int64_t c = 0; c < channels; c++) {
+        r->out[0][c] = r->in[0][c] + m * (r->in[2][c] - r->in[0][c]);
+        r->out[1][c] = r->in[1][c] + m * (r->in[2][channels + c] - r->in[1][c]);
+    }
+    return SW_OK;
+}
+
+static const swi_norm_attrs tenth = {.momentum = 0.1f}, whole = {.momentum = 1.0f};
+static const sw_op_case running_cases[] = {
+    {.name = "a tenth",
+     .n_in = 3,
+     .in = {SWI_F32(7), SWI_F32(7), {SW_F64, SW_PLAIN, {2, {2, 7}}}},
+     .attrs = &tenth},
+    {.name = "all of it, one channel",
+     .n_in = 3,
+     .in = {SWI_F32(1), SWI_F32(1), {SW_F64, SW_PLAIN, {2, {2, 1}}}},
+     .attrs = &whole},
+};
+
+const sw_op_desc sw_op_batch_norm_running = {.size = sizeof(sw_op_desc),
+                                             .name = "batch_norm_running",
+                                             .n_in = 3,
+                                             .n_out = 2,
+                                             .attrs_bytes = sizeof(swi_norm_attrs),
+                                             .infer = running_infer,
+                                             .forward = running_forward,
+                                             .no_gradient = 1,
+                                             .reference = running_reference,
+                                             .cases = running_cases,
+                                             .n_cases = SWI_COUNT(running_cases),
+                                             .operations = running_operations};
+
+/* ---- given statistics: in {x, mean, var, [weight, [bias]]} --------------------------------
+ */
+
+static sw_status fixed_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    out[0] = in[0];
+    return image_infer("batch_norm_fixed", in, n_in, attrs);
+}
+
+static sw_status fixed_forward(const sw_launch *l)
+{
+    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
+    n.x = swi_in(l, 0);
+    n.mean = swi_in(l, 1);
+    n.var = swi_in(l, 2);
+    n.y = swi_out(l, 0);
+    swi_norm_scale(&n, l, 3);
+    sw_norm(l->isa)->fixed(&n, l->par);
+    return SW_OK;
+}
+
+/* in: dy, var, [weight] */
+static sw_status fixed_dx(const sw_launch *l)
+{
+    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
+    n.dy = swi_in(l, 0);
+    n.var = swi_in(l, 1);
+    n.weight = l->n_in > 2 ? swi_in(l, 2) : NULL;
+    n.dx = swi_out(l, 0);
+    n.add_dx = swi_adds(l, 0);
+    sw_norm(l->isa)->fixed_dx(&n, l->par);
+    return SW_OK;
+}
+
+/* in: x, mean, var, dy */
+static sw_status fixed_dw(const sw_launch *l)
+{
+    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
+    n.x = swi_in(l, 0);
+    n.mean = swi_in(l, 1);
+    n.var = swi_in(l, 2);
+    n.dy = swi_in(l, 3);
+    swi_norm_dw(&n, l, 0);
+    sw_norm(l->isa)->batch_grad(&n, l->par);
+    return SW_OK;
+}
+
+/* d / std, weight, bias; 1/std takes 3 for each channel. */
+static uint64_t fixed_operations(const sw_kernel_info *info)
+{
+    return swi_norm_count(&info->in[0], (uint64_t)info->n_in - 1, &info->in[1], 3);
+}
+
+static uint64_t fixed_dx_operations(const sw_kernel_info *info)
+{
+    return swi_norm_count(&info->in[0], 1, &info->in[1], info->n_in > 2 ? 4 : 3);
+}
+
+/* d, dy d, its sum, and that of dy; 1/std: 3 and a product. */
+static uint64_t fixed_dw_operations(const sw_kernel_info *info)
+{
+    return swi_norm_count(&info->in[0], info->n_out > 1 ? 4 : 3, &info->in[1], 4);
+}
+
+static sw_status fixed_reference(const sw_reference *r)
+{
+    for (int64_t c = 0; c < r->in_type[0].shape.dim[1]; c++)
+        reference_y(r, c, r->in[1][c], r->in[2][c], 3);
+    return SW_OK;
+}
+
+#define FIXED_SAVED                                                                            \
+    {                                                                                          \
+        SW_IN(0), SW_IN(1), SW_IN(2), SW_DOUT(0)                                               \
+    }
+static const sw_grad_desc fixed_grads[] = {
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 3,
+     .operands = {SW_DOUT(0), SW_IN(2), SW_IN(3)},
+     .inplace = 1,
+     .kernel = fixed_dx,
+     .operations = fixed_dx_operations},
+    {.n_makes = 2,
+     .makes = {3, 4},
+     .n_operands = 4,
+     .operands = FIXED_SAVED,
+     .kernel = fixed_dw,
+     .operations = fixed_dw_operations},
+    {.n_makes = 1,
+     .makes = {3},
+     .n_operands = 4,
+     .operands = FIXED_SAVED,
+     .kernel = fixed_dw,
+     .operations = fixed_dw_operations},
+    {.n_makes = 1,
+     .makes = {4},
+     .n_operands = 1,
+     .operands = {SW_DOUT(0)},
+     .kernel = db_kernel,
+     .operations = db_operations},
+};
+
+/* The last type stands for the bias too. */
+static const sw_op_case fixed_cases[] = {
+    {.name = "plain",
+     .n_in = 5,
+     .in = {SWI_F32(4, 3, 5, 4), SWI_F32(3), SWI_F32(3), SWI_F32(3)},
+     .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_UNIT, SW_FILL_NORMAL},
+     .attrs = &other},
+    {.name = "weight",
+     .n_in = 4,
+     .in = {SWI_F32(2, 3, 20), SWI_F32(3), SWI_F32(3), SWI_F32(3)},
+     .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_UNIT, SW_FILL_NORMAL},
+     .attrs = &other},
+    {.name = "one element",
+     .n_in = 3,
+     .in = {SWI_F32(1, 1), SWI_F32(1), SWI_F32(1)},
+     .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_UNIT},
+     .attrs = &other},
+    {.name = "blocks, the last not full",
+     .n_in = 5,
+     .in = {SWI_N16(17, 4, 3, 2), SWI_F32(4), SWI_F32(4), SWI_F32(4)},
+     .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_UNIT, SW_FILL_NORMAL},
+     .attrs = &other},
+};
+
+const sw_op_desc sw_op_batch_norm_fixed = {.size = sizeof(sw_op_desc),
+                                           .name = "batch_norm_fixed",
+                                           .n_in = 3,
+                                           .max_in = 5,
+                                           .n_out = 1,
+                                           .attrs_bytes = sizeof(swi_norm_attrs),
+                                           .infer = fixed_infer,
+                                           .layout = swi_layout_keep,
+                                           .inplace = 1,
+                                           .forward = fixed_forward,
+                                           .grads = fixed_grads,
+                                           .n_grads = SWI_COUNT(fixed_grads),
+                                           .reference = fixed_reference,
+                                           .cases = fixed_cases,
+                                           .n_cases = SWI_COUNT(fixed_cases),
+                                           .operations = fixed_operations};
+
+sw_value sw_batch_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                          sw_param running_mean, sw_param running_var, float momentum,
+                          float epsilon)
+{
+    const swi_norm_attrs a = {.epsilon = epsilon, .momentum = momentum};
+    const swi_norm_attrs y_attrs = {.epsilon = epsilon};
+    const sw_value mean = sw_use(ctx, running_mean), var = sw_use(ctx, running_var);
+    sw_value out[2], next[2];
+    if (!swi_norm_bias_ok(ctx, weight, bias))
+        return (sw_value){0, 0};
+    const int n_scale = (weight.id != 0) + (bias.id != 0);
+    if (sw_ctx_mode(ctx) == SW_EVAL) {
+        const sw_value in[] = {x, mean, var, weight, bias};
+        return sw_op_apply(ctx, SW_OP_batch_norm_fixed, in, 3 + n_scale, &y_attrs);
+    }
+    const sw_value in[] = {x, weight, bias};
+    sw_op_apply_all(ctx, SW_OP_batch_norm, in, 1 + n_scale, &y_attrs, out);
+    if (sw_ctx_status(ctx) != SW_OK)
+        return (sw_value){0, 0};
+    const sw_value stats[] = {mean, var, out[1]};
+    sw_op_apply_all(ctx, SW_OP_batch_norm_running, stats, 3, &a, next);
+    if (sw_ctx_status(ctx) != SW_OK)
+        return (sw_value){0, 0};
+    sw_assign(ctx, running_mean, next[0]);
+    sw_assign(ctx, running_var, next[1]);
+    return out[0];
+}

@@ -1,0 +1,120 @@
+/* Dropout: keeps nothing. Forward and backward draw the same numbers from the same stream, so
+ * that no mask exists; element i of the tensor has number i in both layouts. */
+#include "kernels/dispatch.h"
+#include "kernels/rng.h"
+#include "runtime/ops/ops.h"
+#include "runtime/runtime_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    const float p = ((const swi_number_attrs *)attrs)->value;
+    if (!(p >= 0.0f && p <= 1.0f))
+        SW_FAIL(SW_INVALID, "dropout: p is %g, 0 to 1 is wanted", (double)p);
+    return swi_infer_same("dropout", in, n_in, out);
+}
+
+/* in: x or dy */
+static sw_status kernel(const sw_launch *l)
+{
+    const sw_shape *s = &l->in[0].type.shape;
+    const bool blocks = l->in[0].type.layout == SW_N16;
+    const sw_drop d = {.p = ((const swi_number_attrs *)l->attrs)->value,
+                       .seed = l->seed,
+                       .stream = l->stream,
+                       .step = l->step,
+                       .run = l->run,
+                       .batch = blocks ? s->dim[0] : 1,
+                       .inner = blocks ? s->dim[1] * s->dim[2] * s->dim[3] : swi_elements(s),
+                       .blocks = blocks};
+    sw_axes(l->isa)->dropout(swi_out(l, 0), swi_in(l, 0), &d, swi_adds(l, 0), l->par);
+    return SW_OK;
+}
+
+/* Philox, 24 of its bits, a comparison and a product. */
+static uint64_t operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], SWI_PHILOX + 3);
+}
+
+static sw_status reference(const sw_reference *r)
+{
+    const float p = ((const swi_number_attrs *)r->attrs)->value;
+    for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++) {
+        float u;
+        sw_rng_uniform(&u, i, 1, r->seed, r->stream, r->step, r->run);
+        r->out[0][i] = u < p ? 0.0 : r->in[0][i] / (1.0 - (double)p);
+    }
+    return SW_OK;
+}
+
+static const sw_grad_desc grads[] = {{.n_makes = 1,
+                                      .makes = {0},
+                                      .n_operands = 1,
+                                      .operands = {SW_DOUT(0)},
+                                      .inplace = 1,
+                                      .kernel = kernel,
+                                      .operations = operations}};
+
+static const swi_number_attrs rates[] = {{0.5f}, {0.1f}, {0.9f}, {0.0f}, {1.0f}};
+static const sw_op_case cases[] = {
+    {.name = "matrix", .n_in = 1, .in = {SWI_F32(33, 7)}, .attrs = &rates[0]},
+    {.name = "several parts", .n_in = 1, .in = {SWI_F32(3, 11003)}, .attrs = &rates[1]},
+    {.name = "image, few images", .n_in = 1, .in = {SWI_F32(3, 2, 5, 7)}, .attrs = &rates[0]},
+    {.name = "image in blocks, the last not full",
+     .n_in = 1,
+     .in = {{SW_F32, SW_N16, {4, {35, 3, 5, 7}}}},
+     .attrs = &rates[0]},
+    {.name = "large image in blocks",
+     .n_in = 1,
+     .in = {{SW_F32, SW_N16, {4, {16, 3, 19, 17}}}},
+     .attrs = &rates[2]},
+    {.name = "scalar", .n_in = 1, .in = {SWI_F32_SCALAR}, .attrs = &rates[1]},
+    {.name = "nothing dropped", .n_in = 1, .in = {SWI_F32(5, 13)}, .attrs = &rates[3]},
+};
+
+const sw_op_desc sw_op_dropout = {.size = sizeof(sw_op_desc),
+                                  .name = "dropout",
+                                  .n_in = 1,
+                                  .n_out = 1,
+                                  .attrs_bytes = sizeof(swi_number_attrs),
+                                  .infer = infer,
+                                  .layout = swi_layout_keep,
+                                  .inplace = 1,
+                                  .forward = kernel,
+                                  .grads = grads,
+                                  .n_grads = SWI_COUNT(grads),
+                                  .random = 1,
+                                  .reference = reference,
+                                  .cases = cases,
+                                  .n_cases = SWI_COUNT(cases),
+                                  .operations = operations};
+
+/* The scope's first has the stream "dropout", others "dropout.1" and so on: two in one scope
+ * must not draw the same numbers. */
+static void name_stream(const sw_ctx *ctx, char *to, size_t bytes)
+{
+    const swi_trace *t = &ctx->trace;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->n_nodes; i++)
+        n += t->nodes[i].op == SW_OP_dropout && t->nodes[i].grad < 0 &&
+             strcmp(swi_string(t, t->nodes[i].layer), ctx->scope) == 0;
+    snprintf(to, bytes, n > 0 ? "dropout.%u" : "dropout", n);
+}
+
+sw_value sw_dropout(sw_ctx *ctx, sw_value x, float p)
+{
+    const swi_number_attrs attrs = {p};
+    char stream[32];
+    uint32_t id = SWI_NONE;
+    if (swi_value_at(ctx, x) == NULL)
+        return (sw_value){0, 0};
+    if ((sw_ctx_mode(ctx) == SW_EVAL || p == 0.0f) && p >= 0.0f && p <= 1.0f)
+        return x;
+    name_stream(ctx, stream, sizeof stream);
+    const uint32_t in = x.id - 1;
+    if (swi_apply(ctx, SW_OP_dropout, &in, 1, &attrs, NULL, 0, stream, &id) != SW_OK)
+        return (sw_value){0, 0};
+    return swi_handle(ctx, id);
+}

@@ -1,0 +1,125 @@
+/* y (n..., width) = rows of a table (vocabulary, width) by ids (n...) of U8 or I32.
+ *
+ * Keeps the ids. The gradient of the table adds the rows of dy in the order of the ids. */
+#include "kernels/dispatch.h"
+#include "runtime/ops/ops.h"
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in, (void)attrs;
+    const sw_shape *ids = &in[0].shape, *table = &in[1].shape;
+    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
+    if (in[0].dtype != SW_U8 && in[0].dtype != SW_I32)
+        SW_FAIL(SW_INVALID, "embedding: ids are %s, u8 or i32 is wanted",
+                sw_dtype_name(in[0].dtype));
+    SW_TRY(swi_want_f32("embedding", in + 1, 1));
+    if (table->rank != 2 || ids->rank >= SW_MAX_RANK)
+        SW_FAIL(SW_INVALID,
+                "embedding: ids %s and table %s: (n...) of at most %d axes and (vocabulary, "
+                "width) are wanted",
+                swi_shape_text(ids, s), swi_shape_text(table, t), SW_MAX_RANK - 1);
+    out[0] = (sw_type){SW_F32, SW_PLAIN, *ids};
+    out[0].shape.dim[out[0].shape.rank++] = table->dim[1];
+    return SW_OK;
+}
+
+static sw_ids ids_of(const sw_buffer *b)
+{
+    const bool bytes = b->type.dtype == SW_U8;
+    return (sw_ids){bytes ? NULL : b->ptr, bytes ? b->ptr : NULL, swi_elements(&b->type.shape)};
+}
+
+/* "(2, 5)" for an element of a tensor of that shape. */
+static const char *place_text(int64_t element, const sw_shape *shape, char *to)
+{
+    sw_shape place = {shape->rank, {0}};
+    for (int i = shape->rank - 1; i >= 0; i--) {
+        place.dim[i] = element % shape->dim[i];
+        element /= shape->dim[i];
+    }
+    return swi_shape_text(&place, to);
+}
+
+/* The gradient asks too: bytes may have changed behind a mistake, and rows are written. */
+static sw_status check_ids(const sw_buffer *b, int64_t rows)
+{
+    const sw_ids ids = ids_of(b);
+    for (int64_t i = 0; i < ids.n; i++) {
+        const int64_t id = ids.u8 != NULL ? (int64_t)ids.u8[i] : (int64_t)ids.i32[i];
+        char place[SWI_SHAPE_TEXT];
+        if (id < 0 || id >= rows)
+            SW_FAIL(SW_INVALID, "embedding: id %lld at %s, the vocabulary has %lld rows",
+                    (long long)id, place_text(i, &b->type.shape, place), (long long)rows);
+    }
+    return SW_OK;
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    const sw_shape *table = &l->in[1].type.shape;
+    const sw_ids ids = ids_of(&l->in[0]);
+    SW_TRY(check_ids(&l->in[0], table->dim[0]));
+    sw_axes(l->isa)->take_rows(swi_out(l, 0), swi_in(l, 1), &ids, table->dim[1], l->par);
+    return SW_OK;
+}
+
+/* in: ids, dy */
+static sw_status dtable(const sw_launch *l)
+{
+    const sw_shape *table = &l->out[0].type.shape;
+    const sw_ids ids = ids_of(&l->in[0]);
+    SW_TRY(check_ids(&l->in[0], table->dim[0]));
+    sw_axes(l->isa)->add_rows(swi_out(l, 0), swi_in(l, 1), &ids, table->dim[0], table->dim[1],
+                              swi_adds(l, 0), l->par);
+    return SW_OK;
+}
+
+static uint64_t dtable_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[1], 1);
+}
+
+static sw_status reference(const sw_reference *r)
+{
+    const int64_t width = r->in_type[1].shape.dim[1];
+    for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++)
+        for (int64_t c = 0; c < width; c++)
+            r->out[0][i * width + c] = r->in[1][(int64_t)r->in[0][i] * width + c];
+    return SW_OK;
+}
+
+static const sw_grad_desc grads[] = {{.n_makes = 1,
+                                      .makes = {1},
+                                      .n_operands = 2,
+                                      .operands = {SW_IN(0), SW_DOUT(0)},
+                                      .kernel = dtable,
+                                      .operations = dtable_operations}};
+
+#define IDS(count) .fill = {SW_FILL_LABELS, SW_FILL_NORMAL}, .limit = count
+static const sw_op_case cases[] = {
+    {.name = "bytes, most repeated", .n_in = 2, .in = {SWI_U8(40), SWI_F32(7, 5)}, IDS(7)},
+    {.name = "integers", .n_in = 2, .in = {SWI_I32(3, 11), SWI_F32(300, 12)}, IDS(300)},
+    {.name = "wide rows", .n_in = 2, .in = {SWI_I32(2, 3, 7), SWI_F32(20, 150)}, IDS(20)},
+    {.name = "many rows", .n_in = 2, .in = {SWI_I32(1500), SWI_F32(400, 65)}, IDS(400)},
+    {.name = "one id", .n_in = 2, .in = {{SW_U8, SW_PLAIN, {0, {0}}}, SWI_F32(3, 4)}, IDS(3)},
+    {.name = "one element", .n_in = 2, .in = {SWI_I32(1), SWI_F32(1, 1)}, IDS(1)},
+};
+
+const sw_op_desc sw_op_embedding = {.size = sizeof(sw_op_desc),
+                                    .name = "embedding",
+                                    .n_in = 2,
+                                    .n_out = 1,
+                                    .infer = infer,
+                                    .forward = forward,
+                                    .grads = grads,
+                                    .n_grads = SWI_COUNT(grads),
+                                    .reference = reference,
+                                    .cases = cases,
+                                    .n_cases = SWI_COUNT(cases),
+                                    .operations = swi_count_none};
+
+sw_value sw_embedding_op(sw_ctx *ctx, sw_value ids, sw_value table)
+{
+    const sw_value in[] = {ids, table};
+    return sw_op_apply(ctx, SW_OP_embedding, in, 2, NULL);
+}

@@ -1,0 +1,283 @@
+/* y (..., m, n) = a (..., m, k) b (..., k, n); the axes in front broadcast by NumPy's rule.
+ *
+ * a and b may have any strides: a transposed operand is a view. Keeps both: da = dy b^T,
+ * db = a^T dy, summed over the axes along which an operand was repeated. */
+#include "kernels/dispatch.h"
+#include "runtime/ops/ops.h"
+#include <string.h>
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)attrs;
+    const sw_shape *a = &in[0].shape, *b = &in[1].shape;
+    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
+    SW_TRY(swi_want_f32("matmul", in, n_in));
+    if (a->rank < 2 || b->rank < 2 || a->dim[a->rank - 1] != b->dim[b->rank - 2])
+        SW_FAIL(SW_INVALID, "matmul: %s and %s: (..., m, k) and (..., k, n) are wanted",
+                swi_shape_text(a, s), swi_shape_text(b, t));
+    sw_shape front_a = *a, front_b = *b;
+    front_a.rank -= 2;
+    front_b.rank -= 2;
+    out[0] = (sw_type){SW_F32, SW_PLAIN, {0, {0}}};
+    sw_shape *y = &out[0].shape;
+    SW_TRY(swi_broadcast("matmul", &front_a, &front_b, y));
+    y->dim[y->rank++] = a->dim[a->rank - 2];
+    y->dim[y->rank++] = b->dim[b->rank - 1];
+    return SW_OK;
+}
+
+/* ---- the products of a kernel ------------------------------------------------------------ */
+
+/* Axis i in front of the matrices of a tensor that is broadcast to `rank` axes: its length, 1
+ * where it has none, and its step, 0 where it repeats. */
+static int64_t front_dim(const sw_shape *s, int rank, int i)
+{
+    const int k = i - (rank - s->rank);
+    return k >= 0 ? s->dim[k] : 1;
+}
+
+static int64_t front_step(const sw_buffer *x, int rank, int i)
+{
+    const int k = i - (rank - x->type.shape.rank);
+    return k >= 0 && x->type.shape.dim[k] != 1 ? x->stride[k] : 0;
+}
+
+/* How many products there are for an output, one after the other and side by side: `whole` is
+ * the shape of y. */
+typedef struct {
+    int64_t results, sums;
+} product_counts;
+
+static product_counts counts_of(const sw_shape *to, const sw_shape *whole)
+{
+    product_counts c = {1, 1};
+    for (int i = 0; i < whole->rank - 2; i++) {
+        const int64_t n = front_dim(to, whole->rank, i);
+        c.results *= n;
+        c.sums *= n == whole->dim[i] ? 1 : whole->dim[i];
+    }
+    return c;
+}
+
+/* One thread works on one result at a time. */
+static int slots_of(int64_t results, int threads)
+{
+    return results < 1 ? 1 : results < threads ? (int)results : threads;
+}
+
+/* A sum over axes may run as one longer product. */
+static size_t bytes_of(const sw_kernel_info *info, const sw_shape *to, const sw_shape *whole,
+                       int64_t m, int64_t n, int64_t k)
+{
+    const product_counts c = counts_of(to, whole);
+    return sw_axes(info->isa)->products_bytes(m, n, k * (c.sums > 1 ? c.sums : 1),
+                                              slots_of(c.results, info->threads));
+}
+
+/* Multiply the matrices of a and b into l->out[0]; p has sizes and the strides inside. */
+static void multiply(const sw_launch *l, sw_products *p, const sw_buffer *a, const sw_buffer *b,
+                     const sw_shape *whole)
+{
+    const sw_shape *to = &l->out[0].type.shape;
+    for (int i = 0; i < whole->rank - 2; i++) {
+        const int64_t n = front_dim(to, whole->rank, i);
+        const int64_t step_a = front_step(a, whole->rank, i);
+        const int64_t step_b = front_step(b, whole->rank, i);
+        if (n == whole->dim[i]) {
+            p->result[p->n_results] = n;
+            p->result_a[p->n_results] = step_a;
+            p->result_b[p->n_results++] = step_b;
+        } else {
+            p->sum[p->n_sums] = whole->dim[i];
+            p->sum_a[p->n_sums] = step_a;
+            p->sum_b[p->n_sums++] = step_b;
+        }
+    }
+    p->c = swi_out(l, 0);
+    p->a = a->ptr;
+    p->b = b->ptr;
+    p->accumulate = swi_adds(l, 0);
+    sw_axes(l->isa)->products(
+        p, l->scratch, slots_of(counts_of(to, whole).results, l->par->n_threads), l->par);
+}
+
+static int64_t rows_of(const sw_shape *s)
+{
+    return s->dim[s->rank - 2];
+}
+
+static int64_t cols_of(const sw_shape *s)
+{
+    return s->dim[s->rank - 1];
+}
+
+static int64_t row_step(const sw_buffer *x)
+{
+    return x->stride[x->type.shape.rank - 2];
+}
+
+static int64_t col_step(const sw_buffer *x)
+{
+    return x->stride[x->type.shape.rank - 1];
+}
+
+/* ---- kernels ----------------------------------------------------------------------------- */
+
+static sw_status forward(const sw_launch *l)
+{
+    const sw_buffer *a = &l->in[0], *b = &l->in[1];
+    sw_products p = {.m = rows_of(&a->type.shape),
+                     .n = cols_of(&b->type.shape),
+                     .k = cols_of(&a->type.shape),
+                     .a_row = row_step(a),
+                     .a_col = col_step(a),
+                     .b_row = row_step(b),
+                     .b_col = col_step(b)};
+    multiply(l, &p, a, b, &l->out[0].type.shape);
+    return SW_OK;
+}
+
+static size_t forward_bytes(const sw_kernel_info *info)
+{
+    const sw_shape *y = &info->out[0].shape;
+    return bytes_of(info, y, y, rows_of(y), cols_of(y), cols_of(&info->in[0].shape));
+}
+
+static uint64_t forward_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0],
+                          swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape)));
+}
+
+/* da; in: b, dy */
+static sw_status da_kernel(const sw_launch *l)
+{
+    const sw_buffer *b = &l->in[0], *dy = &l->in[1];
+    sw_products p = {.m = rows_of(&dy->type.shape),
+                     .n = rows_of(&b->type.shape),
+                     .k = cols_of(&b->type.shape),
+                     .a_row = row_step(dy),
+                     .a_col = col_step(dy),
+                     .b_row = col_step(b),
+                     .b_col = row_step(b)};
+    multiply(l, &p, dy, b, &dy->type.shape);
+    return SW_OK;
+}
+
+static size_t da_bytes(const sw_kernel_info *info)
+{
+    const sw_shape *b = &info->in[0].shape, *dy = &info->in[1].shape;
+    return bytes_of(info, &info->out[0].shape, dy, rows_of(dy), rows_of(b), cols_of(b));
+}
+
+static uint64_t da_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[1],
+                          swi_count_mul(2, (uint64_t)rows_of(&info->in[0].shape)));
+}
+
+/* db; in: a, dy */
+static sw_status db_kernel(const sw_launch *l)
+{
+    const sw_buffer *a = &l->in[0], *dy = &l->in[1];
+    sw_products p = {.m = cols_of(&a->type.shape),
+                     .n = cols_of(&dy->type.shape),
+                     .k = rows_of(&a->type.shape),
+                     .a_row = col_step(a),
+                     .a_col = row_step(a),
+                     .b_row = row_step(dy),
+                     .b_col = col_step(dy)};
+    multiply(l, &p, a, dy, &dy->type.shape);
+    return SW_OK;
+}
+
+static size_t db_bytes(const sw_kernel_info *info)
+{
+    const sw_shape *a = &info->in[0].shape, *dy = &info->in[1].shape;
+    return bytes_of(info, &info->out[0].shape, dy, cols_of(a), cols_of(dy), rows_of(a));
+}
+
+static uint64_t db_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[1],
+                          swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape)));
+}
+
+static sw_status reference(const sw_reference *r)
+{
+    const sw_shape *a = &r->in_type[0].shape, *b = &r->in_type[1].shape;
+    const sw_shape *y = &r->out_type[0].shape;
+    const int64_t m = rows_of(y), n = cols_of(y), depth = cols_of(a);
+    int64_t all = 1;
+    for (int i = 0; i < y->rank - 2; i++)
+        all *= y->dim[i];
+    for (int64_t q = 0; q < all; q++) {
+        int64_t from_a = 0, from_b = 0, step_a = 1, step_b = 1, rest = q;
+        for (int i = y->rank - 3; i >= 0; i--) {
+            const int64_t da = front_dim(a, y->rank, i), db = front_dim(b, y->rank, i);
+            from_a += da > 1 ? rest % y->dim[i] * step_a : 0;
+            from_b += db > 1 ? rest % y->dim[i] * step_b : 0;
+            step_a *= da;
+            step_b *= db;
+            rest /= y->dim[i];
+        }
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++) {
+                double sum = 0.0;
+                for (int64_t k = 0; k < depth; k++)
+                    sum += r->in[0][(from_a * m + i) * depth + k] *
+                           r->in[1][(from_b * depth + k) * n + j];
+                r->out[0][(q * m + i) * n + j] = sum;
+            }
+    }
+    return SW_OK;
+}
+
+static const sw_grad_desc grads[] = {
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 2,
+     .operands = {SW_IN(1), SW_DOUT(0)},
+     .scratch_bytes = da_bytes,
+     .kernel = da_kernel,
+     .operations = da_operations},
+    {.n_makes = 1,
+     .makes = {1},
+     .n_operands = 2,
+     .operands = {SW_IN(0), SW_DOUT(0)},
+     .scratch_bytes = db_bytes,
+     .kernel = db_kernel,
+     .operations = db_operations},
+};
+
+static const sw_op_case cases[] = {
+    {.name = "matrices", .n_in = 2, .in = {SWI_F32(5, 7), SWI_F32(7, 9)}},
+    {.name = "one element", .n_in = 2, .in = {SWI_F32(1, 1), SWI_F32(1, 1)}},
+    {.name = "batch of squares", .n_in = 2, .in = {SWI_F32(3, 4, 4), SWI_F32(3, 4, 4)}},
+    {.name = "heads, tiles", .n_in = 2, .in = {SWI_F32(2, 3, 33, 20), SWI_F32(2, 3, 20, 35)}},
+    {.name = "one weight", .n_in = 2, .in = {SWI_F32(3, 5, 6), SWI_F32(6, 10)}},
+    {.name = "one matrix in front", .n_in = 2, .in = {SWI_F32(5, 6), SWI_F32(2, 3, 6, 4)}},
+    {.name = "both repeated", .n_in = 2, .in = {SWI_F32(2, 1, 3, 5, 4), SWI_F32(7, 1, 4, 6)}},
+    {.name = "wide, one matrix", .n_in = 2, .in = {SWI_F32(1, 70, 65), SWI_F32(65, 130)}},
+};
+
+const sw_op_desc sw_op_matmul = {.size = sizeof(sw_op_desc),
+                                 .name = "matmul",
+                                 .n_in = 2,
+                                 .n_out = 1,
+                                 .infer = infer,
+                                 .strided_in = 3,
+                                 .scratch_bytes = forward_bytes,
+                                 .forward = forward,
+                                 .grads = grads,
+                                 .n_grads = SWI_COUNT(grads),
+                                 .reference = reference,
+                                 .cases = cases,
+                                 .n_cases = SWI_COUNT(cases),
+                                 .operations = forward_operations};
+
+sw_value sw_matmul(sw_ctx *ctx, sw_value a, sw_value b)
+{
+    const sw_value in[] = {a, b};
+    return sw_op_apply(ctx, SW_OP_matmul, in, 2, NULL);
+}

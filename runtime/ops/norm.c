@@ -1,0 +1,527 @@
+/* Layer norm, RMS norm, group norm: y = (x - mean) / std * weight + bias, std = sqrt(var +
+ * eps).
+ *
+ * They keep x and of each row (each group of each image) the mean and 1/std, RMS norm 1/std
+ * alone: never y, never the normalised x.
+ *   g = dy weight, d = (x - mean) / std:  dx = (g - mean(g) - d mean(g d)) / std,
+ *   dweight = sum(dy d), dbias = sum(dy). RMS norm: mean and mean(g) are 0. */
+#include "kernels/dispatch.h"
+#include "runtime/ops/norm.h"
+#include <math.h>
+
+/* ---- what the family shares -------------------------------------------------------------- */
+
+sw_status swi_norm_infer(const char *op, const sw_type *in, int n_in, int first, int64_t size,
+                         float epsilon)
+{
+    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
+    SW_TRY(swi_want_f32(op, in, n_in));
+    if (!(epsilon >= 0.0f && epsilon < HUGE_VALF))
+        SW_FAIL(SW_INVALID, "%s: epsilon %g, a number of at least 0 is wanted", op,
+                (double)epsilon);
+    for (int i = first; i < n_in; i++)
+        if (in[i].shape.rank != 1 || in[i].shape.dim[0] != size)
+            SW_FAIL(SW_INVALID, "%s: input %d is %s for input %s: (%lld) is wanted", op, i,
+                    swi_shape_text(&in[i].shape, s), swi_shape_text(&in[0].shape, t),
+                    (long long)size);
+    return SW_OK;
+}
+
+sw_norm_args swi_norm_image(const sw_type *x, const swi_norm_attrs *a)
+{
+    sw_norm_args n = {.batch = x->shape.dim[0],
+                      .channels = x->shape.dim[1],
+                      .inner = 1,
+                      .groups = a->groups,
+                      .epsilon = a->epsilon,
+                      .blocks = x->layout == SW_N16};
+    for (int i = 2; i < x->shape.rank; i++)
+        n.inner *= x->shape.dim[i];
+    return n;
+}
+
+float *swi_norm_extra(const sw_launch *l, int i)
+{
+    return l->n_out > i ? swi_out(l, i) : NULL;
+}
+
+void swi_norm_scale(sw_norm_args *n, const sw_launch *l, int first)
+{
+    n->weight = l->n_in > first ? swi_in(l, first) : NULL;
+    n->bias = l->n_in > first + 1 ? swi_in(l, first + 1) : NULL;
+}
+
+uint64_t swi_norm_count(const sw_type *x, uint64_t each, const sw_type *stats, uint64_t once)
+{
+    return swi_count_add(swi_count_each(x, each), swi_count_each(stats, once));
+}
+
+/* ---- rows -------------------------------------------------------------------------------- */
+
+static int64_t cols_of(const sw_shape *s)
+{
+    return s->dim[s->rank - 1];
+}
+
+static sw_norm_args rows_of(const sw_shape *x, const swi_norm_attrs *a)
+{
+    return (sw_norm_args){
+        .batch = swi_elements(x) / cols_of(x), .channels = cols_of(x), .epsilon = a->epsilon};
+}
+
+/* Outputs: y, then n_stats statistics of each row. */
+static sw_status rows_infer(const char *op, const sw_type *in, int n_in, const void *attrs,
+                            sw_type *out, int n_stats)
+{
+    const sw_shape *x = &in[0].shape;
+    if (x->rank < 1 || cols_of(x) < 1)
+        SW_FAIL(SW_INVALID, "%s: a last axis of at least one element is wanted", op);
+    SW_TRY(
+        swi_norm_infer(op, in, n_in, 1, cols_of(x), ((const swi_norm_attrs *)attrs)->epsilon));
+    out[0] = in[0];
+    for (int i = 1; i <= n_stats; i++)
+        out[i] = (sw_type){SW_F32, SW_PLAIN, {1, {swi_elements(x) / cols_of(x)}}};
+    return SW_OK;
+}
+
+static sw_status rows_reference(const sw_reference *r, bool centred)
+{
+    const int64_t cols = cols_of(&r->in_type[0].shape);
+    const double eps = (double)((const swi_norm_attrs *)r->attrs)->epsilon;
+    for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape) / cols; i++) {
+        const double *x = r->in[0] + i * cols;
+        double mean = 0, var = 0;
+        for (int64_t c = 0; c < cols && centred; c++)
+            mean += x[c] / (double)cols;
+        for (int64_t c = 0; c < cols; c++)
+            var += (x[c] - mean) * (x[c] - mean) / (double)cols;
+        for (int64_t c = 0; c < cols; c++)
+            r->out[0][i * cols + c] =
+                (x[c] - mean) / sqrt(var + eps) * (r->n_in > 1 ? r->in[1][c] : 1.0) +
+                (r->n_in > 2 ? r->in[2][c] : 0.0);
+    }
+    return SW_OK;
+}
+
+/* ---- layer norm -------------------------------------------------------------------------- */
+
+static sw_status layer_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    return rows_infer("layer_norm", in, n_in, attrs, out, 2);
+}
+
+static sw_status layer_forward(const sw_launch *l)
+{
+    sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
+    n.x = swi_in(l, 0);
+    n.y = swi_out(l, 0);
+    n.mean_out = swi_norm_extra(l, 1);
+    n.rstd_out = swi_norm_extra(l, 2);
+    swi_norm_scale(&n, l, 1);
+    sw_norm(l->isa)->rows(&n, true, l->par);
+    return SW_OK;
+}
+
+/* in: x, mean, rstd, dy, [weight] */
+static sw_status layer_dx(const sw_launch *l)
+{
+    sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
+    swi_norm_saved(&n, l);
+    n.weight = l->n_in > 4 ? swi_in(l, 4) : NULL;
+    n.dx = swi_out(l, 0);
+    n.add_dx = swi_adds(l, 0);
+    sw_norm(l->isa)->rows_dx(&n, l->par);
+    return SW_OK;
+}
+
+/* in: x, mean, rstd, dy; out: dweight, [dbias] */
+static sw_status layer_dw(const sw_launch *l)
+{
+    sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
+    swi_norm_saved(&n, l);
+    swi_norm_dw(&n, l, 0);
+    sw_norm(l->isa)->rows_dw(&n, l->par);
+    return SW_OK;
+}
+
+/* in: dy */
+static sw_status layer_db(const sw_launch *l)
+{
+    sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
+    n.dy = swi_in(l, 0);
+    n.db = swi_out(l, 0);
+    n.add_db = swi_adds(l, 0);
+    sw_norm(l->isa)->rows_dw(&n, l->par);
+    return SW_OK;
+}
+
+/* The sum; d, d d and the sums of both; d / std, weight, bias. Mean, variance and 1/std take 11
+ * for each row. */
+static uint64_t forward_operations(const sw_kernel_info *info)
+{
+    return swi_norm_count(&info->in[0], 6 + (uint64_t)info->n_in, &info->out[1], 11);
+}
+
+/* Sums of g and g d: 4; g - k1 - d k2, by 1/std: 5; the weight in both. */
+static uint64_t dx_operations(const sw_kernel_info *info)
+{
+    return swi_norm_count(&info->in[0], info->n_in > 4 ? 11 : 9, &info->in[1], 4);
+}
+
+/* d / std, dy d, its sum, and that of dy. */
+static uint64_t layer_dw_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[0], info->n_out > 1 ? 5 : 4);
+}
+
+static uint64_t db_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[0], 1);
+}
+
+static sw_status layer_reference(const sw_reference *r)
+{
+    return rows_reference(r, true);
+}
+
+static const sw_grad_desc layer_grads[] = SWI_NORM_GRADS(
+    1, 2, layer_dx, dx_operations, layer_dw, layer_dw_operations, layer_db, db_operations);
+
+static const swi_norm_attrs usual = {.epsilon = 1e-5f}, wide = {.epsilon = 0.5f};
+static const sw_op_case layer_cases[] = {
+    {.name = "weight and bias",
+     .n_in = 3,
+     .in = {SWI_F32(5, 7), SWI_F32(7), SWI_F32(7)},
+     .attrs = &usual},
+    {.name = "weight, many rows",
+     .n_in = 2,
+     .in = {SWI_F32(70, 2, 130), SWI_F32(130)},
+     .attrs = &usual},
+    {.name = "long rows",
+     .n_in = 3,
+     .in = {SWI_F32(3, 1100), SWI_F32(1100), SWI_F32(1100)},
+     .fill = {SW_FILL_UNIT}, /* a mean that is not near 0 */
+     .attrs = &usual},
+    {.name = "neither, sixteen columns", .n_in = 1, .in = {SWI_F32(4, 16)}, .attrs = &wide},
+    {.name = "one element",
+     .n_in = 3,
+     .in = {SWI_F32(3, 1), SWI_F32(1), SWI_F32(1)},
+     .attrs = &wide},
+    {.name = "images",
+     .n_in = 3,
+     .in = {SWI_N16(17, 2, 3, 9), SWI_F32(9), SWI_F32(9)},
+     .attrs = &usual},
+};
+
+const sw_op_desc sw_op_layer_norm = {.size = sizeof(sw_op_desc),
+                                     .name = "layer_norm",
+                                     .n_in = 1,
+                                     .max_in = 3,
+                                     .n_out = 1,
+                                     .n_extra = 2,
+                                     .attrs_bytes = sizeof(swi_norm_attrs),
+                                     .infer = layer_infer,
+                                     .inplace = 1,
+                                     .forward = layer_forward,
+                                     .grads = layer_grads,
+                                     .n_grads = SWI_COUNT(layer_grads),
+                                     .reference = layer_reference,
+                                     .cases = layer_cases,
+                                     .n_cases = SWI_COUNT(layer_cases),
+                                     .operations = forward_operations};
+
+/* x, then the weight and the bias that there are. */
+sw_value swi_norm_apply(sw_ctx *ctx, uint32_t op, sw_value x, sw_value weight, sw_value bias,
+                        const swi_norm_attrs *attrs)
+{
+    const sw_value in[] = {x, weight, bias};
+    if (!swi_norm_bias_ok(ctx, weight, bias))
+        return (sw_value){0, 0};
+    return sw_op_apply(ctx, op, in, 1 + (weight.id != 0) + (bias.id != 0), attrs);
+}
+
+bool swi_norm_bias_ok(sw_ctx *ctx, sw_value weight, sw_value bias)
+{
+    if (sw_ctx_status(ctx) == SW_OK && weight.id == 0 && bias.id != 0)
+        sw_fail(ctx, SW_INVALID, "normalisation: a bias without a weight");
+    return sw_ctx_status(ctx) == SW_OK;
+}
+
+sw_value sw_layer_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                          float epsilon)
+{
+    const swi_norm_attrs a = {.epsilon = epsilon};
+    return swi_norm_apply(ctx, SW_OP_layer_norm, x, weight, bias, &a);
+}
+
+/* ---- RMS norm ---------------------------------------------------------------------------- */
+
+static sw_status rms_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    return rows_infer("rms_norm", in, n_in, attrs, out, 1);
+}
+
+static sw_status rms_forward(const sw_launch *l)
+{
+    sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
+    n.x = swi_in(l, 0);
+    n.y = swi_out(l, 0);
+    n.rstd_out = swi_norm_extra(l, 1);
+    swi_norm_scale(&n, l, 1);
+    sw_norm(l->isa)->rows(&n, false, l->par);
+    return SW_OK;
+}
+
+/* in: x, rstd, dy, [weight] */
+static sw_norm_args rms_saved(const sw_launch *l)
+{
+    sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
+    n.x = swi_in(l, 0);
+    n.rstd = swi_in(l, 1);
+    n.dy = swi_in(l, 2);
+    n.weight = l->n_in > 3 ? swi_in(l, 3) : NULL;
+    return n;
+}
+
+static sw_status rms_dx(const sw_launch *l)
+{
+    sw_norm_args n = rms_saved(l);
+    n.dx = swi_out(l, 0);
+    n.add_dx = swi_adds(l, 0);
+    sw_norm(l->isa)->rows_dx(&n, l->par);
+    return SW_OK;
+}
+
+static sw_status rms_dw(const sw_launch *l)
+{
+    sw_norm_args n = rms_saved(l);
+    swi_norm_dw(&n, l, 0);
+    sw_norm(l->isa)->rows_dw(&n, l->par);
+    return SW_OK;
+}
+
+/* x x and its sum, x / std, the weight; 1/std takes 4 for each row. */
+static uint64_t rms_operations(const sw_kernel_info *info)
+{
+    return swi_norm_count(&info->in[0], 2 + (uint64_t)info->n_in, &info->out[1], 4);
+}
+
+/* g x and its sum: 2; g - x k2, by 1/std: 3; the weight in both. */
+static uint64_t rms_dx_operations(const sw_kernel_info *info)
+{
+    return swi_norm_count(&info->in[0], info->n_in > 3 ? 7 : 5, &info->in[1], 3);
+}
+
+static uint64_t rms_dw_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[0], 3);
+}
+
+static sw_status rms_reference(const sw_reference *r)
+{
+    return rows_reference(r, false);
+}
+
+static const sw_grad_desc rms_grads[] = {
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 4,
+     .operands = {SW_IN(0), SW_OUT(1), SW_DOUT(0), SW_IN(1)},
+     .inplace = 5,
+     .kernel = rms_dx,
+     .operations = rms_dx_operations},
+    {.n_makes = 1,
+     .makes = {1},
+     .n_operands = 3,
+     .operands = {SW_IN(0), SW_OUT(1), SW_DOUT(0)},
+     .kernel = rms_dw,
+     .operations = rms_dw_operations}};
+static const sw_op_case rms_cases[] = {
+    {.name = "weight", .n_in = 2, .in = {SWI_F32(5, 7), SWI_F32(7)}, .attrs = &usual},
+    {.name = "many rows",
+     .n_in = 2,
+     .in = {SWI_F32(7, 10, 130), SWI_F32(130)},
+     .attrs = &usual},
+    {.name = "long rows, no weight", .n_in = 1, .in = {SWI_F32(3, 1100)}, .attrs = &usual},
+    {.name = "one element", .n_in = 2, .in = {SWI_F32(3, 1), SWI_F32(1)}, .attrs = &wide},
+};
+
+const sw_op_desc sw_op_rms_norm = {.size = sizeof(sw_op_desc),
+                                   .name = "rms_norm",
+                                   .n_in = 1,
+                                   .max_in = 2,
+                                   .n_out = 1,
+                                   .n_extra = 1,
+                                   .attrs_bytes = sizeof(swi_norm_attrs),
+                                   .infer = rms_infer,
+                                   .inplace = 1,
+                                   .forward = rms_forward,
+                                   .grads = rms_grads,
+                                   .n_grads = SWI_COUNT(rms_grads),
+                                   .reference = rms_reference,
+                                   .cases = rms_cases,
+                                   .n_cases = SWI_COUNT(rms_cases),
+                                   .operations = rms_operations};
+
+sw_value sw_rms_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, float epsilon)
+{
+    const swi_norm_attrs a = {.epsilon = epsilon};
+    return swi_norm_apply(ctx, SW_OP_rms_norm, x, weight, (sw_value){0, 0}, &a);
+}
+
+/* ---- group norm -------------------------------------------------------------------------- */
+
+static sw_status group_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    const swi_norm_attrs *a = attrs;
+    const sw_shape *x = &in[0].shape;
+    char s[SWI_SHAPE_TEXT];
+    if (x->rank < 2 || x->dim[1] < 1 || swi_norm_image(&in[0], a).inner < 1)
+        SW_FAIL(SW_INVALID, "group_norm: input %s, (batch, c, ...) is wanted",
+                swi_shape_text(x, s));
+    if (a->groups < 1 || x->dim[1] % a->groups != 0)
+        SW_FAIL(SW_INVALID, "group_norm: %lld channels in %lld groups", (long long)x->dim[1],
+                (long long)a->groups);
+    SW_TRY(swi_norm_infer("group_norm", in, n_in, 1, x->dim[1], a->epsilon));
+    out[0] = in[0];
+    out[1] = out[2] = (sw_type){SW_F32, SW_PLAIN, {2, {x->dim[0], a->groups}}};
+    return SW_OK;
+}
+
+static sw_status group_forward(const sw_launch *l)
+{
+    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
+    n.x = swi_in(l, 0);
+    n.y = swi_out(l, 0);
+    n.mean_out = swi_norm_extra(l, 1);
+    n.rstd_out = swi_norm_extra(l, 2);
+    swi_norm_scale(&n, l, 1);
+    sw_norm(l->isa)->group(&n, l->par);
+    return SW_OK;
+}
+
+static sw_status group_dx(const sw_launch *l)
+{
+    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
+    swi_norm_saved(&n, l);
+    n.weight = l->n_in > 4 ? swi_in(l, 4) : NULL;
+    n.dx = swi_out(l, 0);
+    n.add_dx = swi_adds(l, 0);
+    sw_norm(l->isa)->group_dx(&n, l->par);
+    return SW_OK;
+}
+
+static sw_status group_dw(const sw_launch *l)
+{
+    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
+    swi_norm_saved(&n, l);
+    swi_norm_dw(&n, l, 0);
+    sw_norm(l->isa)->group_dw(&n, l->par);
+    return SW_OK;
+}
+
+static sw_status group_db(const sw_launch *l)
+{
+    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
+    n.dy = swi_in(l, 0);
+    n.db = swi_out(l, 0);
+    n.add_db = swi_adds(l, 0);
+    sw_norm(l->isa)->group_dw(&n, l->par);
+    return SW_OK;
+}
+
+/* d, dy d, its sum, and that of dy; 1/std and the sum for each channel of each image. */
+static uint64_t group_dw_operations(const sw_kernel_info *info)
+{
+    const sw_shape *x = &info->in[0].shape;
+    return swi_count_add(swi_count_each(&info->in[0], info->n_out > 1 ? 4 : 3),
+                         swi_count_mul(2, (uint64_t)(x->dim[0] * x->dim[1])));
+}
+
+static sw_status group_reference(const sw_reference *r)
+{
+    const swi_norm_attrs *a = r->attrs;
+    const sw_norm_args n = swi_norm_image(&r->in_type[0], a);
+    const int64_t width = n.channels / n.groups, size = width * n.inner;
+    for (int64_t i = 0; i < n.batch * n.groups; i++) {
+        const double *x = r->in[0] + i * size;
+        double mean = 0, var = 0;
+        for (int64_t k = 0; k < size; k++)
+            mean += x[k] / (double)size;
+        for (int64_t k = 0; k < size; k++)
+            var += (x[k] - mean) * (x[k] - mean) / (double)size;
+        for (int64_t k = 0; k < size; k++) {
+            const int64_t c = i % n.groups * width + k / n.inner;
+            r->out[0][i * size + k] = (x[k] - mean) / sqrt(var + (double)a->epsilon) *
+                                          (r->n_in > 1 ? r->in[1][c] : 1.0) +
+                                      (r->n_in > 2 ? r->in[2][c] : 0.0);
+        }
+    }
+    return SW_OK;
+}
+
+static const sw_grad_desc group_grads[] = SWI_NORM_GRADS(
+    1, 2, group_dx, dx_operations, group_dw, group_dw_operations, group_db, db_operations);
+
+static const swi_norm_attrs groups[] = {{.epsilon = 1e-5f, .groups = 1},
+                                        {.epsilon = 1e-5f, .groups = 2},
+                                        {.epsilon = 1e-5f, .groups = 3},
+                                        {.epsilon = 1e-3f, .groups = 4},
+                                        {.epsilon = 0.5f, .groups = 2}};
+static const sw_op_case group_cases[] = {
+    {.name = "three groups",
+     .n_in = 3,
+     .in = {SWI_F32(3, 6, 5, 4), SWI_F32(6), SWI_F32(6)},
+     .attrs = &groups[2]},
+    {.name = "one group, large",
+     .n_in = 3,
+     .in = {SWI_F32(2, 4, 20, 31), SWI_F32(4), SWI_F32(4)},
+     .attrs = &groups[0]},
+    {.name = "a group for each channel",
+     .n_in = 1,
+     .in = {SWI_F32(3, 4, 7, 5)},
+     .attrs = &groups[3]},
+    {.name = "vectors", .n_in = 2, .in = {SWI_F32(5, 12), SWI_F32(12)}, .attrs = &groups[1]},
+    {.name = "sequences",
+     .n_in = 3,
+     .in = {SWI_F32(2, 4, 19), SWI_F32(4), SWI_F32(4)},
+     .attrs = &groups[1]},
+    {.name = "one element a group",
+     .n_in = 3,
+     .in = {SWI_F32(3, 2), SWI_F32(2), SWI_F32(2)},
+     .attrs = &groups[4]},
+    {.name = "blocks",
+     .n_in = 3,
+     .in = {SWI_N16(16, 6, 3, 3), SWI_F32(6), SWI_F32(6)},
+     .attrs = &groups[2]},
+    {.name = "blocks, the last not full",
+     .n_in = 3,
+     .in = {SWI_N16(17, 4, 3, 2), SWI_F32(4), SWI_F32(4)},
+     .attrs = &groups[1]},
+    {.name = "blocks, no weight", .n_in = 1, .in = {SWI_N16(30, 4, 6, 7)}, .attrs = &groups[0]},
+};
+
+const sw_op_desc sw_op_group_norm = {.size = sizeof(sw_op_desc),
+                                     .name = "group_norm",
+                                     .n_in = 1,
+                                     .max_in = 3,
+                                     .n_out = 1,
+                                     .n_extra = 2,
+                                     .attrs_bytes = sizeof(swi_norm_attrs),
+                                     .infer = group_infer,
+                                     .layout = swi_layout_keep,
+                                     .inplace = 1,
+                                     .forward = group_forward,
+                                     .grads = group_grads,
+                                     .n_grads = SWI_COUNT(group_grads),
+                                     .reference = group_reference,
+                                     .cases = group_cases,
+                                     .n_cases = SWI_COUNT(group_cases),
+                                     .operations = forward_operations};
+
+sw_value sw_group_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                          int64_t n_groups, float epsilon)
+{
+    const swi_norm_attrs a = {.epsilon = epsilon, .groups = n_groups};
+    return swi_norm_apply(ctx, SW_OP_group_norm, x, weight, bias, &a);
+}

@@ -1,0 +1,240 @@
+/* Maximum over axes, and sum, mean and maximum over axes by name: a list, negative ones counted
+ * from the end, kept as axes of length 1 where that is wanted.
+ *
+ * max keeps for each result which place won, in 1, 2 or 4 bytes, as few as its places need. */
+#include "kernels/dispatch.h"
+#include "runtime/ops/ops.h"
+#include <stdio.h>
+#include <string.h>
+
+static bool is_axis(const swi_sum_attrs *a, int i)
+{
+    return (a->axes >> i & 1u) != 0;
+}
+
+/* ---- maximum ----------------------------------------------------------------------------- */
+
+static int index_bytes(int64_t places)
+{
+    return places <= 1 << 8 ? 1 : places <= 1 << 16 ? 2 : 4;
+}
+
+static sw_status max_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    const swi_sum_attrs *a = attrs;
+    const sw_shape *x = &in[0].shape;
+    char s[SWI_SHAPE_TEXT];
+    int64_t places = 1;
+    SW_TRY(swi_want_f32("max", in, n_in));
+    if (a->axes >> x->rank != 0 || (a->axes == 0 && x->rank > 0))
+        SW_FAIL(SW_INVALID, "max: axes 0x%x of a tensor of rank %d", a->axes, x->rank);
+    out[0] = (sw_type){SW_F32, SW_PLAIN, {0, {0}}};
+    for (int i = 0; i < x->rank; i++) {
+        if (is_axis(a, i))
+            places *= x->dim[i]; /* a part of a product that fits */
+        if (!is_axis(a, i) || a->keep)
+            out[0].shape.dim[out[0].shape.rank++] = is_axis(a, i) ? 1 : x->dim[i];
+    }
+    if (places < 1 || places > INT32_MAX)
+        SW_FAIL(SW_INVALID, "max: over %lld elements of %s, 1 to %d are possible",
+                (long long)places, swi_shape_text(x, s), INT32_MAX);
+    out[1] =
+        (sw_type){SW_U8, SW_PLAIN, {2, {swi_elements(&out[0].shape), index_bytes(places)}}};
+    return SW_OK;
+}
+
+/* The axes of x by what becomes of them. */
+static sw_max_spec spec_of(const sw_shape *shape, const int64_t *stride, const swi_sum_attrs *a)
+{
+    sw_max_spec s = {.kept = {1}, .reduced = {1}, .outputs = 1, .n = 1};
+    for (int i = 0; i < shape->rank; i++)
+        if (is_axis(a, i)) {
+            s.reduced[s.n_reduced] = shape->dim[i];
+            s.reduced_step[s.n_reduced++] = stride[i];
+            s.n *= shape->dim[i];
+        } else {
+            s.kept[s.n_kept] = shape->dim[i];
+            s.kept_step[s.n_kept++] = stride[i];
+            s.outputs *= shape->dim[i];
+        }
+    s.n_kept += s.n_kept == 0;
+    s.n_reduced += s.n_reduced == 0;
+    s.index_bytes = index_bytes(s.n);
+    return s;
+}
+
+static sw_status max_forward(const sw_launch *l)
+{
+    const sw_buffer *x = &l->in[0];
+    const sw_max_spec s = spec_of(&x->type.shape, x->stride, l->attrs);
+    sw_axes(l->isa)->max_axes(swi_out(l, 0), l->n_out > 1 ? l->out[1].ptr : NULL, x->ptr, &s,
+                              l->par);
+    return SW_OK;
+}
+
+/* in: index, dy */
+static sw_status max_dx(const sw_launch *l)
+{
+    const sw_buffer *dx = &l->out[0];
+    const sw_max_spec s = spec_of(&dx->type.shape, dx->stride, l->attrs);
+    sw_axes(l->isa)->max_axes_dx(dx->ptr, swi_in(l, 1), l->in[0].ptr, &s, swi_adds(l, 0),
+                                 l->par);
+    return SW_OK;
+}
+
+/* A comparison for each element. */
+static uint64_t max_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[0], 1);
+}
+
+static uint64_t max_dx_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[1], 1);
+}
+
+static sw_status max_reference(const sw_reference *r)
+{
+    const swi_sum_attrs *a = r->attrs;
+    const sw_shape *x = &r->in_type[0].shape;
+    for (int64_t i = 0; i < swi_elements(x); i++) {
+        int64_t index = 0, step = 1, rest = i;
+        bool first = true; /* of its result */
+        for (int k = x->rank - 1; k >= 0; k--) {
+            if (is_axis(a, k)) {
+                first &= rest % x->dim[k] == 0;
+            } else {
+                index += rest % x->dim[k] * step;
+                step *= x->dim[k];
+            }
+            rest /= x->dim[k];
+        }
+        if (first || r->in[0][i] > r->out[0][index])
+            r->out[0][index] = r->in[0][i];
+    }
+    return SW_OK;
+}
+
+static const sw_grad_desc max_grads[] = {{.n_makes = 1,
+                                          .makes = {0},
+                                          .n_operands = 2,
+                                          .operands = {SW_OUT(1), SW_DOUT(0)},
+                                          .kernel = max_dx,
+                                          .operations = max_dx_operations}};
+
+static const swi_sum_attrs max_attrs[] = {
+    {.axes = 1}, {.axes = 2}, {.axes = 3}, {.axes = 5, .keep = 1}, {.axes = 10}, {.axes = 0}};
+#define DISTINCT .fill = {SW_FILL_DISTINCT}
+static const sw_op_case max_cases[] = {
+    {.name = "rows", .n_in = 1, .in = {SWI_F32(5, 35)}, DISTINCT, .attrs = &max_attrs[0]},
+    {.name = "cols", .n_in = 1, .in = {SWI_F32(5, 50)}, DISTINCT, .attrs = &max_attrs[1]},
+    {.name = "few cols", .n_in = 1, .in = {SWI_F32(33, 4)}, DISTINCT, .attrs = &max_attrs[1]},
+    {.name = "all, two bytes",
+     .n_in = 1,
+     .in = {SWI_F32(16, 17)},
+     DISTINCT,
+     .attrs = &max_attrs[2]},
+    {.name = "all, four bytes",
+     .n_in = 1,
+     .in = {SWI_F32(257, 257)},
+     DISTINCT,
+     .attrs = &max_attrs[2]},
+    {.name = "kept", .n_in = 1, .in = {SWI_F32(2, 19, 4)}, DISTINCT, .attrs = &max_attrs[3]},
+    {.name = "image, two axes apart",
+     .n_in = 1,
+     .in = {SWI_F32(17, 2, 3, 5)},
+     DISTINCT,
+     .attrs = &max_attrs[4]},
+    {.name = "scalar", .n_in = 1, .in = {SWI_F32_SCALAR}, .attrs = &max_attrs[5]},
+    {.name = "several parts",
+     .n_in = 1,
+     .in = {SWI_F32(3, 40, 300)},
+     DISTINCT,
+     .attrs = &max_attrs[1]},
+};
+
+const sw_op_desc sw_op_max = {.size = sizeof(sw_op_desc),
+                              .name = "max",
+                              .n_in = 1,
+                              .n_out = 1,
+                              .n_extra = 1,
+                              .attrs_bytes = sizeof(swi_sum_attrs),
+                              .infer = max_infer,
+                              .strided_in = 1,
+                              .forward = max_forward,
+                              .grads = max_grads,
+                              .n_grads = SWI_COUNT(max_grads),
+                              .reference = max_reference,
+                              .cases = max_cases,
+                              .n_cases = SWI_COUNT(max_cases),
+                              .operations = max_operations};
+
+/* ---- by name ----------------------------------------------------------------------------- */
+
+/* Bits of the axes, all of them for none; false after an error. */
+static bool axes_of(sw_ctx *ctx, const char *op, sw_value x, const int *axes, int n,
+                    uint32_t *out)
+{
+    const int rank = sw_rank(ctx, x);
+    char text[96];
+    *out = n == 0 && rank > 0 ? UINT32_MAX >> (32 - rank) : 0;
+    if (sw_ctx_status(ctx) != SW_OK)
+        return false;
+    for (int i = 0; i < n; i++) {
+        const int axis = axes[i] < 0 ? axes[i] + rank : axes[i];
+        const bool inside = axis >= 0 && axis < rank;
+        if (!inside || (*out >> axis & 1u) != 0) {
+            snprintf(text, sizeof text,
+                     inside ? "%s: axis %d is named twice"
+                            : "%s: axis %d of a tensor of rank %d",
+                     op, axes[i], rank);
+            sw_fail(ctx, SW_INVALID, text);
+            return false;
+        }
+        *out |= 1u << axis;
+    }
+    return true;
+}
+
+static sw_value sum_over(sw_ctx *ctx, sw_value x, const int *axes, int n, bool keep, bool mean)
+{
+    swi_sum_attrs a = {.keep = keep, .scale = 1.0};
+    if (!axes_of(ctx, mean ? "mean" : "sum", x, axes, n, &a.axes))
+        return (sw_value){0, 0};
+    double count = 1.0;
+    for (int i = 0; i < sw_rank(ctx, x); i++)
+        count *= is_axis(&a, i) ? (double)sw_dim(ctx, x, i) : 1.0;
+    if (mean && count == 0.0) {
+        sw_fail(ctx, SW_INVALID, "mean: of no elements");
+        return (sw_value){0, 0};
+    }
+    if (mean)
+        a.scale = 1.0 / count;
+    return sw_op_apply(ctx, SW_OP_sum, &x, 1, &a);
+}
+
+sw_value sw_sum_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim)
+{
+    return sum_over(ctx, x, axes, n, keepdim != 0, false);
+}
+
+sw_value sw_mean_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim)
+{
+    return sum_over(ctx, x, axes, n, keepdim != 0, true);
+}
+
+sw_value sw_max_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim)
+{
+    swi_sum_attrs a = {.keep = keepdim != 0};
+    if (!axes_of(ctx, "max", x, axes, n, &a.axes))
+        return (sw_value){0, 0};
+    return sw_op_apply(ctx, SW_OP_max, &x, 1, &a);
+}
+
+sw_value sw_max(sw_ctx *ctx, sw_value x, uint32_t axes)
+{
+    swi_sum_attrs a = {.axes = axes};
+    if (axes == 0)
+        (void)axes_of(ctx, "max", x, NULL, 0, &a.axes);
+    return sw_op_apply(ctx, SW_OP_max, &x, 1, &a);
+}

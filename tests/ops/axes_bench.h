@@ -1,0 +1,43 @@
+/* What the tests of ops over axes share: an exec, a model with one parameter, and runs of a
+ * step function. */
+#ifndef SW_TESTS_AXES_BENCH_H
+#define SW_TESTS_AXES_BENCH_H
+
+#include "runtime/ops/ops.h"
+#include "runtime/runtime_internal.h"
+#include "tests/support/suite.h"
+
+#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
+#define N(array) ((int)(sizeof(array) / sizeof *(array)))
+
+typedef struct {
+    sw_exec *exec;
+    sw_model *model;
+    sw_param p; /* any parameter of the test */
+    sw_optimizer *opt;
+    float number;
+    int count;
+} bench;
+
+/* A step function that gives one value. */
+#define GIVES(name, ...)                                                                       \
+    static void name(sw_ctx *c, void *user)                                                    \
+    {                                                                                          \
+        const bench *b = user;                                                                 \
+        (void)b;                                                                               \
+        sw_output(c, "y", __VA_ARGS__);                                                        \
+    }
+
+void bench_close(void *arg);
+void bench_open(bench *b, int threads, sw_shape shape);
+sw_status bench_run(bench *b, sw_step_fn *fn, const sw_array *inputs, int n_inputs,
+                    sw_mode mode);
+const float *bench_output(bench *b, const char *name, int64_t n);
+int bench_nodes(const bench *b, uint32_t op);
+void bench_refused(bench *b, sw_step_fn *fn, const sw_array *inputs, int n_inputs,
+                   const char *words);
+void bench_train(sw_ctx *c, bench *b, sw_value y);
+void bench_same_for_all_threads(sw_step_fn *fn, const sw_array *inputs, int n_inputs,
+                                sw_shape shape, int64_t n_p, int64_t n_y);
+
+#endif
