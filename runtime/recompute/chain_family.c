@@ -126,10 +126,11 @@ static sw_status put_off(const swi_rc_problem *p, swi_rc_schedule *s, size_t *le
         *left -= s->n_steps;
         memmove(s->steps + i, s->steps + i + 1, (to - i) * sizeof *s->steps);
         s->steps[to] = op;
-        if (swi_rc_follow(p, s) == SW_OK && s->peak <= peak) {
-            i++; /* what came behind it stands here now */
-            continue;
-        }
+        const sw_status moved = swi_rc_follow(p, s);
+        if (moved != SW_OK && moved != SW_INVALID)
+            return moved;
+        if (moved == SW_OK && s->peak <= peak)
+            continue; /* what stands here now has been looked at */
         memmove(s->steps + i + 1, s->steps + i, (to - i) * sizeof *s->steps);
         s->steps[i] = op;
         SW_TRY(swi_rc_follow(p, s));
