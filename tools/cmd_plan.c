@@ -227,10 +227,8 @@ int tool_plan(int argc, char **argv)
     const cli_option own[] = {
         {"--fit", "SIZE", CLI_BYTES, &o.fit_bytes, NULL,
          "find the largest batch whose total_bytes (model, arena and data slots, of all "
-         "programs "
-         "of the job) is at most this; it may be larger than the data set, which is then "
-         "planned "
-         "as if it had as many images",
+         "programs of the job, no op run again) is at most this; it may be larger than the "
+         "data set, which is then planned as if it had as many images",
          1, 0, NULL},
         {"--svg", "FILE", CLI_WORD, &o.svg, NULL,
          "draw the training step's arena: time to the right, addresses upward", 0, 0, NULL},
