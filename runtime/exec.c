@@ -67,6 +67,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->no_phases = o->no_phases != 0 && !SW_POISON; /* there births make bytes readable */
     e->shares = o->shares != 0;
     e->no_recompute = o->no_recompute != 0;
+    e->no_rebuild = o->no_rebuild != 0;
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
     SW_TRY(pick_isa(o->isa, &e->isa));
     sw_store *store;

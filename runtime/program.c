@@ -226,8 +226,9 @@ void swi_order_free(swi_order *order)
     *order = (swi_order){0};
 }
 
-/* The trace's nodes in the order in which they run. */
-static sw_status put_in_order(swi_trace *t, bool release_all, swi_order *order)
+/* The trace's nodes in the order in which they run, what is cheap rebuilt. */
+static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exec,
+                              swi_order *order)
 {
     void *keys;
     const size_t bytes = ((size_t)t->n_nodes + 2 * (size_t)t->n_storages) * sizeof(uint64_t);
@@ -236,19 +237,21 @@ static sw_status put_in_order(swi_trace *t, bool release_all, swi_order *order)
     order->n = swi_plain_order(t, order->nodes);
     swi_pass_release(t, order->nodes, order->n, release_all, keys);
     sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
-    return SW_OK;
+    if (exec->no_rebuild || !swi_may_rebuild(t))
+        return SW_OK;
+    return swi_rebuild(t, order, !exec->no_inplace);
 }
 
 /* Over the limit: let updates run right behind their gradients, and forward ops again. */
-static sw_status shrink(swi_program *p, swi_order *order, bool inplace)
+static sw_status shrink(swi_program *p, swi_order *order, const sw_exec *exec)
 {
     swi_trace base = {0};
     swi_order base_order = {0};
     sw_status status = swi_trace_copy(&base, &p->plain);
     if (status == SW_OK)
-        status = put_in_order(&base, true, &base_order);
+        status = put_in_order(&base, true, exec, &base_order);
     if (status == SW_OK)
-        status = swi_recompute(p, &base, &base_order, inplace, order);
+        status = swi_recompute(p, &base, &base_order, !exec->no_inplace, order);
     swi_order_free(&base_order);
     swi_trace_free(&base);
     return status;
@@ -257,23 +260,27 @@ static sw_status shrink(swi_program *p, swi_order *order, bool inplace)
 /* The trace as it is run: within the limit where that can be had. */
 static sw_status settle(swi_program *p, swi_order *order, const sw_exec *exec)
 {
-    if (p->limit < SIZE_MAX)
-        SW_TRY(swi_trace_copy(&p->plain, &p->trace));
-    SW_TRY(put_in_order(&p->trace, false, order));
+    SW_TRY(swi_trace_copy(&p->plain, &p->trace));
+    p->info.immediate_bytes = bump_height(&p->trace);
+    SW_TRY(put_in_order(&p->trace, false, exec, order));
     SW_TRY(swi_lay_out(&p->trace, order, !exec->no_inplace, &p->height,
                        &p->info.lower_bound_bytes));
-    p->info.immediate_bytes = bump_height(&p->trace);
     p->info.plain_arena_bytes = p->height;
     if (p->height > p->limit && !exec->no_recompute)
-        SW_TRY(shrink(p, order, !exec->no_inplace));
-    if (p->info.method[0] == '\0')
-        swi_trace_free(&p->plain);
+        SW_TRY(shrink(p, order, exec));
     p->info.arena_bytes = p->height;
     for (uint32_t i = 0; i < order->n; i++) {
         const swi_node *node = &p->trace.nodes[order->nodes[i]];
+        const uint64_t cost = swi_node_cost(&p->trace, node);
         p->info.operations += swi_node_operations(&p->trace, node);
-        p->info.cost += swi_node_cost(&p->trace, node);
+        p->info.cost += cost;
+        if (node->again == SWI_AGAIN_REBUILT) {
+            p->info.n_rebuilt++;
+            p->info.rebuild_cost += cost;
+        }
     }
+    if (p->info.method[0] == '\0' && p->info.n_rebuilt == 0)
+        swi_trace_free(&p->plain); /* the trace is as it was */
     SW_TRY(take_arrays(p, order->n));
     for (uint32_t i = 0; i < order->n; i++)
         p->ops[i].node = order->nodes[i];

@@ -16,9 +16,10 @@ const char *swi_node_name(const swi_trace *t, const swi_node *node, char *to, si
 {
     const char *layer = swi_string(t, node->layer);
     snprintf(to, bytes, "%s%s%s%s", layer, layer[0] != '\0' ? "/" : "", swi_op(node->op)->name,
-             node->again       ? " again"
-             : node->grad >= 0 ? " backward"
-                               : "");
+             node->again == SWI_AGAIN_BUDGET    ? " again"
+             : node->again == SWI_AGAIN_REBUILT ? " rebuilt"
+             : node->grad >= 0                  ? " backward"
+                                                : "");
     return to;
 }
 

@@ -190,8 +190,12 @@ typedef struct {
     uint32_t gradient_of; /* 1 + the forward node whose gradient it makes; 0: of none */
     uint8_t is_view, is_update, is_backward, writes_model;
     uint8_t release; /* may move to right behind what it needs */
-    uint8_t again;   /* runs a second time what a forward node has done: recomputation */
+    uint8_t again;   /* runs a second time what a forward node has done: SWI_AGAIN_*; 0: no */
 } swi_node;
+
+/* Why a node runs what another has done already: so that a budget is held; since it is cheap.
+ */
+enum { SWI_AGAIN_BUDGET = 1, SWI_AGAIN_REBUILT = 2 };
 
 typedef struct {
     char name[48];
@@ -433,7 +437,7 @@ struct sw_exec {
     uint64_t seed;
     sw_profile *profile;
     uint32_t profile_number; /* as sw_prof_join gave it */
-    bool checks, op_clocks, no_inplace, no_phases, shares, no_recompute;
+    bool checks, op_clocks, no_inplace, no_phases, shares, no_recompute, no_rebuild;
     uint32_t max_programs;
     sw_arena *arena;
     sw_watch watch;              /* listens to the arena */

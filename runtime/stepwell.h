@@ -113,6 +113,8 @@ typedef struct {
                          no_phases */
     int no_recompute; /* 1: a plan that is over the budget is refused: no op is repeated and no
                          update released so that it fits */
+    int no_rebuild; /* 1: switch the pass off that makes results of cheap ops again in backward
+                       instead of keeping them (sw_op_desc, rebuild) */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs. */
@@ -531,6 +533,9 @@ typedef struct {
                                    UINT64_MAX: there is none */
     char method[16]; /* that chose the repeats: "search" (of all schedules), "chain"; "release":
                         none was wanted; "": the budget asked for nothing */
+    uint32_t n_rebuilt;    /* cheap ops that run again in backward with or without a budget, not
+                              among n_repeats (sw_op_desc, rebuild) */
+    uint64_t rebuild_cost; /* of those; not among repeat_cost */
 } sw_plan_info;
 
 /* Trace and plan without tensor memory; inputs' data may be NULL. With a budget the exec's
@@ -875,6 +880,10 @@ typedef struct {
      * types and attributes alone, not on info->threads and info->isa. NULL: one for each
      * element of each output. */
     uint64_t (*operations)(const sw_kernel_info *info);
+    /* 1: so cheap that planned runs make its results again in backward rather than keep them,
+     * where all that it reads is kept until then anyway, or can be made again so itself. The
+     * bits are the same: the kernel runs again on the same bytes. */
+    int rebuild;
 } sw_op_desc;
 
 /* Register an op; the descriptor is copied (what it points to is kept). Names are unique. Not

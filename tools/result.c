@@ -42,6 +42,16 @@ void result_put_predicted(sw_json *json, const job *j, const job_program *progra
         result_put_phases(json, "predicted", program->plan.phase);
 }
 
+/* What backward makes again without being asked to, since it is cheap. */
+static void put_rebuilt(sw_json *json, const sw_plan_info *plan)
+{
+    sw_json_open(json, "rebuilt", '{');
+    sw_json_put_u64(json, "ops", plan->n_rebuilt);
+    sw_json_put_u64(json, "cost", plan->rebuild_cost);
+    sw_json_put_u64(json, "of_cost", plan->cost);
+    sw_json_end(json);
+}
+
 static void put_repeats(sw_json *json, const sw_plan_info *plan)
 {
     if (plan->method[0] == '\0') {
@@ -72,6 +82,7 @@ void result_put_totals(sw_json *json, const sw_plan_info *plan)
     sw_json_put_u64(json, "data_bytes", plan->data_bytes);
     sw_json_put_u64(json, "total_bytes", plan->total_bytes);
     sw_json_put_u64(json, "lower_bound_bytes", plan->lower_bound_bytes);
+    put_rebuilt(json, plan);
     put_repeats(json, plan);
 }
 

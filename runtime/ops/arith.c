@@ -112,6 +112,7 @@ static void div_rule(sw_ctx *ctx, const sw_rule *r)
     };                                                                                         \
     const sw_op_desc sw_op_##id
 BINARY_CASES(sub, SW_FILL_NORMAL) = {.size = sizeof(sw_op_desc),
+                                     .rebuild = 1,
                                      .name = "sub",
                                      .n_in = 2,
                                      .n_out = 1,
@@ -125,6 +126,7 @@ BINARY_CASES(sub, SW_FILL_NORMAL) = {.size = sizeof(sw_op_desc),
                                      .cases = sub_cases,
                                      .n_cases = SWI_COUNT(sub_cases)};
 BINARY_CASES(div, SW_FILL_AWAY) = {.size = sizeof(sw_op_desc),
+                                   .rebuild = 1,
                                    .name = "div",
                                    .n_in = 2,
                                    .n_out = 1,
@@ -225,6 +227,7 @@ static const sw_op_case where_cases[] = {
 };
 
 const sw_op_desc sw_op_where = {.size = sizeof(sw_op_desc),
+                                .rebuild = 1,
                                 .name = "where",
                                 .n_in = 3,
                                 .n_out = 1,

@@ -205,6 +205,7 @@ static const sw_op_case batch_cases[] = {
 };
 
 const sw_op_desc sw_op_batch_norm = {.size = sizeof(sw_op_desc),
+                                     .rebuild = 1,
                                      .name = "batch_norm",
                                      .n_in = 1,
                                      .max_in = 3,
@@ -426,6 +427,7 @@ static const sw_op_case fixed_cases[] = {
 };
 
 const sw_op_desc sw_op_batch_norm_fixed = {.size = sizeof(sw_op_desc),
+                                           .rebuild = 1,
                                            .name = "batch_norm_fixed",
                                            .n_in = 3,
                                            .max_in = 5,

@@ -113,6 +113,7 @@ static uint64_t curve_count(const sw_kernel_info *info, uint64_t each)
                                                .kernel = id##_dx,                              \
                                                .operations = id##_dx_operations}};             \
     const sw_op_desc sw_op_##id = {.size = sizeof(sw_op_desc),                                 \
+                                   .rebuild = 1,                                               \
                                    .name = #id,                                                \
                                    .n_in = 1,                                                  \
                                    .n_out = 1,                                                 \
@@ -349,6 +350,7 @@ static sw_status clamp_reference(const sw_reference *r)
                                                .kernel = id##_dx,                              \
                                                .operations = id##_dx_operations}};             \
     const sw_op_desc sw_op_##id = {.size = sizeof(sw_op_desc),                                 \
+                                   .rebuild = 1,                                               \
                                    .name = #id,                                                \
                                    .n_in = 1,                                                  \
                                    .n_out = 1,                                                 \

@@ -75,6 +75,7 @@ static const sw_op_case cases[] = {
 };
 
 const sw_op_desc sw_op_dropout = {.size = sizeof(sw_op_desc),
+                                  .rebuild = 1,
                                   .name = "dropout",
                                   .n_in = 1,
                                   .n_out = 1,

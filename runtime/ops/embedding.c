@@ -106,6 +106,7 @@ static const sw_op_case cases[] = {
 };
 
 const sw_op_desc sw_op_embedding = {.size = sizeof(sw_op_desc),
+                                    .rebuild = 1,
                                     .name = "embedding",
                                     .n_in = 2,
                                     .n_out = 1,

@@ -53,6 +53,7 @@ static const sw_op_case copy_cases[] = {
 };
 
 const sw_op_desc sw_op_copy = {.size = sizeof(sw_op_desc),
+                               .rebuild = 1,
                                .name = "copy",
                                .n_in = 1,
                                .n_out = 1,
@@ -97,6 +98,7 @@ static const swi_fill_attrs fill_attrs = {SWI_F32(3, 5), 1.5f};
 static const sw_op_case fill_cases[] = {{.name = "matrix", .n_in = 0, .attrs = &fill_attrs}};
 
 const sw_op_desc sw_op_fill = {.size = sizeof(sw_op_desc),
+                               .rebuild = 1,
                                .name = "fill",
                                .n_in = 0,
                                .n_out = 1,
@@ -146,6 +148,7 @@ static const sw_op_case layout_cases[] = {
 };
 
 const sw_op_desc sw_op_to_n16 = {.size = sizeof(sw_op_desc),
+                                 .rebuild = 1,
                                  .name = "to_n16",
                                  .n_in = 1,
                                  .n_out = 1,
@@ -184,6 +187,7 @@ static void from_n16_rule(sw_ctx *ctx, const sw_rule *r)
 /* Its input cannot be given from outside (inputs are plain): it is checked behind every conv op
  * and by the other direction's gradient. */
 const sw_op_desc sw_op_from_n16 = {.size = sizeof(sw_op_desc),
+                                   .rebuild = 1,
                                    .name = "from_n16",
                                    .n_in = 1,
                                    .n_out = 1,

@@ -214,6 +214,7 @@ static const sw_op_case layer_cases[] = {
 };
 
 const sw_op_desc sw_op_layer_norm = {.size = sizeof(sw_op_desc),
+                                     .rebuild = 1,
                                      .name = "layer_norm",
                                      .n_in = 1,
                                      .max_in = 3,
@@ -347,6 +348,7 @@ static const sw_op_case rms_cases[] = {
 };
 
 const sw_op_desc sw_op_rms_norm = {.size = sizeof(sw_op_desc),
+                                   .rebuild = 1,
                                    .name = "rms_norm",
                                    .n_in = 1,
                                    .max_in = 2,
@@ -502,6 +504,7 @@ static const sw_op_case group_cases[] = {
 };
 
 const sw_op_desc sw_op_group_norm = {.size = sizeof(sw_op_desc),
+                                     .rebuild = 1,
                                      .name = "group_norm",
                                      .n_in = 1,
                                      .max_in = 3,

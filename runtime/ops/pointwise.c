@@ -90,7 +90,8 @@ static float param_of(const void *attrs)
                                    .reference = id##_reference,                                \
                                    .cases = id##_cases,                                        \
                                    .n_cases = SWI_COUNT(id##_cases),                           \
-                                   .operations = id##_operations};
+                                   .operations = id##_operations,                              \
+                                   .rebuild = 1};
 
 static double sigmoid_double(double x)
 {
@@ -227,6 +228,7 @@ static const sw_op_case binary_cases[] = {
 };
 
 const sw_op_desc sw_op_add = {.size = sizeof(sw_op_desc),
+                              .rebuild = 1,
                               .name = "add",
                               .n_in = 2,
                               .n_out = 1,
@@ -241,6 +243,7 @@ const sw_op_desc sw_op_add = {.size = sizeof(sw_op_desc),
                               .n_cases = SWI_COUNT(binary_cases)};
 
 const sw_op_desc sw_op_mul = {.size = sizeof(sw_op_desc),
+                              .rebuild = 1,
                               .name = "mul",
                               .n_in = 2,
                               .n_out = 1,
@@ -316,6 +319,7 @@ static const sw_op_case scale_cases[] = {
 };
 
 const sw_op_desc sw_op_scale = {.size = sizeof(sw_op_desc),
+                                .rebuild = 1,
                                 .name = "scale",
                                 .n_in = 2,
                                 .n_out = 1,
@@ -360,6 +364,7 @@ static const sw_op_case scale_by_cases[] = {
 };
 
 const sw_op_desc sw_op_scale_by = {.size = sizeof(sw_op_desc),
+                                   .rebuild = 1,
                                    .name = "scale_by",
                                    .n_in = 1,
                                    .n_out = 1,
@@ -439,6 +444,7 @@ static const sw_op_case to_f32_cases[] = {
 };
 
 const sw_op_desc sw_op_to_f32 = {.size = sizeof(sw_op_desc),
+                                 .rebuild = 1,
                                  .name = "to_f32",
                                  .n_in = 1,
                                  .n_out = 1,

@@ -83,6 +83,7 @@ static const swi_random_attrs case_attrs = {{2, {33, 7}}};
 static const sw_op_case cases[] = {{.name = "matrix", .n_in = 0, .attrs = &case_attrs}};
 
 const sw_op_desc sw_op_randn = {.size = sizeof(sw_op_desc),
+                                .rebuild = 1,
                                 .name = "randn",
                                 .n_out = 1,
                                 .attrs_bytes = sizeof(swi_random_attrs),
@@ -96,6 +97,7 @@ const sw_op_desc sw_op_randn = {.size = sizeof(sw_op_desc),
                                 .operations = randn_operations};
 
 const sw_op_desc sw_op_rand = {.size = sizeof(sw_op_desc),
+                               .rebuild = 1,
                                .name = "rand",
                                .n_out = 1,
                                .attrs_bytes = sizeof(swi_random_attrs),

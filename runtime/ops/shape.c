@@ -98,6 +98,7 @@ static const sw_op_case concat_cases[] = {
 };
 
 const sw_op_desc sw_op_concat = {.size = sizeof(sw_op_desc),
+                                 .rebuild = 1,
                                  .name = "concat",
                                  .n_in = 1,
                                  .max_in = MAX_PARTS,
@@ -331,6 +332,7 @@ static const sw_op_case expand_cases[] = {
 };
 
 const sw_op_desc sw_op_expand = {.size = sizeof(sw_op_desc),
+                                 .rebuild = 1,
                                  .name = "expand",
                                  .n_in = 1,
                                  .n_out = 1,

@@ -42,7 +42,8 @@ static sw_status lay_out(const pass *x, const swi_rc_schedule *schedule, candida
         status = swi_order_take(&out->order, schedule->n_steps);
     if (status == SW_OK) {
         out->order.n = schedule->n_steps;
-        status = swi_rc_rewrite(&out->trace, x->plain->nodes, schedule, out->order.nodes);
+        status = swi_rc_rewrite(&out->trace, x->plain->nodes, schedule, SWI_AGAIN_BUDGET,
+                                out->order.nodes);
     }
     if (status == SW_OK)
         status =
@@ -72,7 +73,7 @@ static void take(const pass *x, candidate *c, const swi_rc_schedule *s, const ch
     for (uint32_t i = 0; i < x->order->n; i++) {
         const swi_node *node = &p->trace.nodes[x->order->nodes[i]];
         info->n_released += node->is_update && !node->release;
-        if (node->again)
+        if (node->again == SWI_AGAIN_BUDGET)
             info->repeat_operations += swi_node_operations(&p->trace, node);
     }
     snprintf(info->method, sizeof info->method, "%s", s->repeats > 0 ? method : "release");

@@ -46,7 +46,7 @@ static void count_writers(maker *m)
 }
 
 /* Running it a second time gives the same bytes and changes nothing else, and all it reads from
- * the step arena can be made again too. */
+ * the step arena can be made again too, or lives to the end of the run. */
 static bool repeats(const maker *m, const swi_node *node)
 {
     uint32_t made = 0;
@@ -55,7 +55,8 @@ static bool repeats(const maker *m, const swi_node *node)
         return false;
     for (uint32_t k = 0; k < node->n_in; k++) {
         const uint32_t s = storage_of(m, node, k);
-        if (in_step(m, s) && m->item_of[s] == SWI_NONE)
+        const bool stays = m->t.storages[s].pinned && m->writers[s] == 1;
+        if (in_step(m, s) && m->item_of[s] == SWI_NONE && !stays)
             return false;
     }
     for (uint32_t k = 0; k < node->n_out; k++) {

@@ -9,6 +9,7 @@ typedef struct {
     uint32_t *storage; /* by plain storage: what its last run left */
     uint32_t *value;   /* by plain value: the same for the last that was asked for */
     uint32_t *operand; /* the plain ones: those of a first run change where it reads a repeat */
+    uint8_t again;
 } writer;
 
 static sw_status add_storage(writer *w, uint32_t of, uint32_t *out)
@@ -55,18 +56,21 @@ static sw_status read_present(writer *w, uint32_t first, uint32_t plain, uint32_
     return SW_OK;
 }
 
-/* A second run of `plain`, in front of a node of phase `phase`. */
-static sw_status repeat(writer *w, uint32_t plain, sw_phase phase, uint32_t *out)
+/* A second run of `plain`, in front of node `before`: of its phase, and a part of the gradient
+ * that it makes. */
+static sw_status repeat(writer *w, uint32_t plain, uint32_t before, uint32_t *out)
 {
     swi_trace *t = w->t;
     swi_node node = t->nodes[plain];
+    const sw_phase phase = t->nodes[before].phase;
     const uint32_t from = node.first;
     SW_TRY(swi_room_nodes(t));
     SW_TRY(swi_room_operands(t, node.n_in + node.n_out));
     node.first = t->n_operands;
     node.phase = phase;
     node.is_backward = 1;
-    node.again = 1;
+    node.again = w->again;
+    node.gradient_of = t->nodes[before].gradient_of;
     SW_TRY(read_present(w, node.first, from, node.n_in));
     for (uint32_t k = 0; k < node.n_out; k++) {
         const uint32_t value = w->operand[from + node.n_in + k];
@@ -95,9 +99,8 @@ static sw_status rewrite(writer *w, const uint32_t *plain_order, const swi_rc_sc
     bool any = false;
     for (uint32_t i = 0; i < s->n_steps; i++) {
         if (s->steps[i] < first) {
-            const sw_phase phase = t->nodes[plain_order[first]].phase;
             any = true;
-            SW_TRY(repeat(w, plain_order[s->steps[i]], phase, &order[i]));
+            SW_TRY(repeat(w, plain_order[s->steps[i]], plain_order[first], &order[i]));
             continue;
         }
         order[i] = plain_order[first++];
@@ -109,13 +112,13 @@ static sw_status rewrite(writer *w, const uint32_t *plain_order, const swi_rc_sc
 }
 
 sw_status swi_rc_rewrite(swi_trace *t, const uint32_t *plain_order, const swi_rc_schedule *s,
-                         uint32_t *order)
+                         uint8_t again, uint32_t *order)
 {
     void *block;
     const size_t bytes =
         ((size_t)t->n_storages + t->n_values + t->n_operands) * sizeof(uint32_t);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    writer w = {.t = t, .storage = block};
+    writer w = {.t = t, .storage = block, .again = again};
     w.value = w.storage + t->n_storages;
     w.operand = w.value + t->n_values;
     if (t->n_operands > 0)

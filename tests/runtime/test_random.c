@@ -136,6 +136,9 @@ static const way ways[] = {
     {"not in place",
      {.size = sizeof(sw_exec_opts), .seed = 5, .no_inplace = 1, .shares = 1},
      false},
+    {"nothing rebuilt",
+     {.size = sizeof(sw_exec_opts), .seed = 5, .no_rebuild = 1, .shares = 1},
+     false},
     {"three threads", {.size = sizeof(sw_exec_opts), .seed = 5, .threads = 3}, false},
     {"checked", {.size = sizeof(sw_exec_opts), .seed = 5, .checks = 1, .op_clocks = 1}, false},
 };

@@ -257,7 +257,7 @@ static void differences(void)
     gradients g, along = {0};
     sw_dice dice = {seed_net.seed};
     if (learn(&life, &args, &g, false)) {
-        forward base = {.trace = &exec->last->trace, .args = &args};
+        forward base = {.trace = swi_program_traced(exec->last), .args = &args};
         compute(&base, NULL, NULL, 0.0);
         for (int p = 0; p < seed_net.n_params; p++) {
             along.of[p] = calloc((size_t)g.n[p] + 1, sizeof(float));

@@ -435,13 +435,13 @@ static void two_execs_share_one_budget(void)
     sw_exec *exec[2];
     sw_plan_info plan[2];
     sw_budget *budget;
-    const range a = range_of(RC_SWISH, RC_LAYERS), b = range_of(RC_CONV, RC_LAYERS);
+    const range a = range_of(RC_CONV, RC_LAYERS), b = range_of(RC_SWISH, RC_LAYERS);
     /* Their inputs are the caller's here: the budget holds models and arenas. */
     const size_t data = 2 * (RC_BATCH * NET_PIXELS * sizeof(float) + 64);
     OK(sw_budget_create(&budget, b.plain + a.least + (a.plain - a.least) / 2 - data));
     const sw_exec_opts opts = {.size = sizeof opts, .seed = 11, .budget = budget};
     for (int i = 0; i < 2; i++) {
-        begin(&n[i], i == 0 ? RC_SWISH : RC_CONV, RC_LAYERS);
+        begin(&n[i], i == 0 ? RC_CONV : RC_SWISH, RC_LAYERS);
         OK(sw_exec_create(&exec[i], &opts));
     }
     const sw_run_args first = rc_args(&n[1], 0), second = rc_args(&n[0], 0);

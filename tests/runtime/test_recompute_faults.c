@@ -337,19 +337,19 @@ static void profiles_have_the_repeats(void)
 {
     const char *path = sw_temp_path("repeats.jsonl");
     uint32_t repeats;
-    const size_t least = least_of(RC_SWISH, 8, &repeats);
+    const size_t least = least_of(RC_CONV, 8, &repeats);
     rc_net n;
     sw_budget *budget;
     sw_exec *exec;
     sw_profile *profile;
     const sw_profile_opts to = {
-        .size = sizeof to, .path = path, .model = "swish", .device = "cpu", .batch = RC_BATCH};
+        .size = sizeof to, .path = path, .model = "conv", .device = "cpu", .batch = RC_BATCH};
     OK(sw_profile_create(&profile, &to));
     OK(sw_budget_create(&budget, least));
     const sw_exec_opts opts = {
         .size = sizeof opts, .budget = budget, .profile = profile, .op_clocks = 1};
     OK(sw_exec_create(&exec, &opts));
-    OK(rc_begin(&n, RC_SWISH, 8));
+    OK(rc_begin(&n, RC_CONV, 8));
     for (uint64_t k = 0; k < RUNS; k++) {
         const sw_run_args args = rc_args(&n, k);
         OK(sw_run(exec, &args));

@@ -232,12 +232,12 @@ static void a_slow_plan_is_not_shared(void)
     sw_budget *budget;
     sw_exec *exec;
     sw_plan_info plan[2] = {{.size = sizeof *plan}, {.size = sizeof *plan}};
-    const sizes of = sizes_of(RC_SWISH);
+    const sizes of = sizes_of(RC_CONV);
     OK(sw_budget_create(&budget, 2 * of.model + of.plain));
     const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
     OK(sw_exec_create(&exec, &opts));
-    OK(rc_begin(&n[0], RC_SWISH, RC_LAYERS));
-    OK(rc_begin(&n[1], RC_SWISH, RC_LAYERS));
+    OK(rc_begin(&n[0], RC_CONV, RC_LAYERS));
+    OK(rc_begin(&n[1], RC_CONV, RC_LAYERS));
     sw_run_args args = rc_args(&n[0], 0);
     args.data_bytes = of.model + of.plain - of.least; /* leaves little */
     OK(sw_plan(exec, &args, &plan[0]));

@@ -1,0 +1,225 @@
+/* Results of cheap ops are not kept for backward but made again: what then lives between
+ * forward and backward, the bits, and where it must not be done. */
+#include "runtime/runtime_internal.h"
+#include "tests/runtime/nets.h"
+#include "tests/support/suite.h"
+#include <string.h>
+
+#define ROWS 24
+#define WIDTH 40
+#define LAYERS 4
+#define TENSOR ((size_t)ROWS * WIDTH * sizeof(float))
+
+typedef enum { PLAIN, NORMED, SHARED, SHOWN } shape;
+
+typedef struct {
+    sw_model *model;
+    sw_optimizer *optimizer;
+    sw_linear linear[LAYERS + 1];
+    sw_layer_norm norm[LAYERS];
+    shape shape;
+} chain;
+
+static sw_value layer(sw_ctx *ctx, const chain *n, int i, sw_value x)
+{
+    x = sw_apply_linear(ctx, n->linear[i], x);
+    if (n->shape == NORMED)
+        x = sw_apply_layer_norm(ctx, n->norm[i], x);
+    const sw_value y = sw_swish(ctx, x);
+    if (n->shape == SHARED) /* one more reader of what swish made: a product keeps both */
+        return sw_mul(ctx, y, sw_tanh(ctx, x));
+    if (n->shape == SHOWN && i == 1)
+        sw_output(ctx, "shown", y);
+    return y;
+}
+
+static void step(sw_ctx *ctx, void *user)
+{
+    const chain *n = user;
+    sw_value x = sw_input(ctx, 0);
+    for (int i = 0; i < LAYERS; i++)
+        x = layer(ctx, n, i, x);
+    const sw_value loss =
+        sw_mse(ctx, sw_apply_linear(ctx, n->linear[LAYERS], x), sw_input(ctx, 1));
+    sw_metric(ctx, "loss", loss);
+    if (sw_ctx_mode(ctx) != SW_TRAIN)
+        return;
+    sw_optimizer *const optimizers[] = {n->optimizer};
+    sw_backward(ctx, loss, optimizers, 1);
+    sw_update(ctx, n->optimizer);
+}
+
+static void end_model(void *model)
+{
+    sw_model_destroy(model);
+}
+
+static void begin(chain *n, shape s)
+{
+    char name[16];
+    *n = (chain){.shape = s};
+    OK(sw_model_create(&n->model, "net"));
+    sw_after(end_model, n->model);
+    for (int i = 0; i <= LAYERS; i++) {
+        snprintf(name, sizeof name, "linear%d", i);
+        n->linear[i] = sw_linear_new(n->model, name, WIDTH, WIDTH);
+        snprintf(name, sizeof name, "norm%d", i);
+        if (i < LAYERS && s == NORMED)
+            n->norm[i] = sw_layer_norm_new(n->model, name, WIDTH);
+    }
+    const sw_optimizer_opts opts = {
+        .size = sizeof opts, .kind = "sgd", .lr = 0.1f, .release = 1};
+    OK(sw_optimizer_create(&n->optimizer, n->model, &opts));
+}
+
+static float data[2][ROWS * WIDTH];
+
+static sw_run_args args_of(chain *n, sw_array *inputs)
+{
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < ROWS * WIDTH; i++)
+            data[k][i] = (float)((i * 7 + k * 13) % 23) / 11.0f - 1.0f;
+        inputs[k] = (sw_array){SW_F32, SW_SHAPE(ROWS, WIDTH), data[k]};
+    }
+    return (sw_run_args){.size = sizeof(sw_run_args),
+                         .fn = step,
+                         .user = n,
+                         .models = &n->model,
+                         .n_models = 1,
+                         .inputs = inputs,
+                         .n_inputs = 2};
+}
+
+/* Bytes of F32 tensors of the batch that live both before and behind the border of backward:
+ * what is kept, and the prediction, in whose place its gradient lies. */
+static size_t kept_bytes(const swi_program *p)
+{
+    const swi_trace *t = &p->trace;
+    uint32_t border = 0;
+    size_t sum = 0;
+    while (border < p->n_ops && !t->nodes[p->ops[border].node].is_backward)
+        border++;
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        if (t->storages[s].segment == SWI_SEG_STEP && t->storages[s].alias == s &&
+            t->storages[s].bytes == TENSOR && t->storages[s].birth < border &&
+            t->storages[s].death > border + 2)
+            sum += t->storages[s].bytes;
+    return sum;
+}
+
+typedef struct {
+    size_t kept, arena, kept_without, arena_without;
+    uint32_t rebuilt;
+} figures;
+
+/* Three steps with the pass and without: the same parameters, and what each kept. */
+static figures live(shape s)
+{
+    figures f = {0};
+    static float first[WIDTH * WIDTH], other[WIDTH * WIDTH];
+    for (int without = 0; without < 2; without++) {
+        chain n;
+        sw_array inputs[2];
+        sw_plan_info plan = {.size = sizeof plan};
+        const sw_exec_opts opts = {.size = sizeof opts, .seed = 3, .no_rebuild = without};
+        sw_exec *exec = net_exec(&opts);
+        begin(&n, s);
+        OK(sw_model_ready(n.model, exec, 9));
+        const sw_run_args args = args_of(&n, inputs);
+        OK(sw_plan(exec, &args, &plan));
+        for (int k = 0; k < 3; k++)
+            OK(sw_run(exec, &args));
+        *(without ? &f.kept_without : &f.kept) = kept_bytes(exec->last);
+        *(without ? &f.arena_without : &f.arena) = plan.arena_bytes;
+        if (!without)
+            f.rebuilt = plan.n_rebuilt;
+        else
+            CU_ASSERT(plan.n_rebuilt == 0 && plan.rebuild_cost == 0);
+        CU_ASSERT(without || (plan.rebuild_cost > 0 && plan.rebuild_cost < plan.cost));
+        OK(sw_param_read(n.linear[0].weight, without ? other : first, sizeof first));
+    }
+    CU_ASSERT_EQUAL(memcmp(first, other, sizeof first), 0);
+    return f;
+}
+
+/* Swish keeps its input, so the next layer's own input goes: one tensor for each layer instead
+ * of two. What the last layer reads lives on the border anyway, but is not rebuilt for that. */
+static void a_layers_input_is_rebuilt(void)
+{
+    const figures f = live(PLAIN);
+    CU_ASSERT_EQUAL(f.kept_without, (2 * LAYERS + 1) * TENSOR);
+    SW_CHECK(f.kept == (LAYERS + 1) * TENSOR, "%zu tensors are kept", f.kept / TENSOR);
+    CU_ASSERT(f.arena < f.arena_without);
+    CU_ASSERT_EQUAL(f.rebuilt, LAYERS);
+}
+
+/* A norm keeps its input and statistics: both its result and that of swish behind it go. */
+static void chains_are_rebuilt(void)
+{
+    const figures f = live(NORMED);
+    CU_ASSERT_EQUAL(f.kept_without, (3 * LAYERS + 1) * TENSOR);
+    SW_CHECK(f.kept == (LAYERS + 1) * TENSOR, "%zu tensors are kept", f.kept / TENSOR);
+    CU_ASSERT_EQUAL(f.rebuilt, 2 * LAYERS);
+}
+
+/* Everything hangs on the layer's product alone. */
+static void branches_are_rebuilt(void)
+{
+    const figures f = live(SHARED);
+    CU_ASSERT(f.kept_without >= 4 * LAYERS * TENSOR);
+    SW_CHECK(f.kept == (LAYERS + 1) * TENSOR, "%zu tensors are kept", f.kept / TENSOR);
+}
+
+/* What leaves the run is there anyway. */
+static void outputs_are_not_rebuilt(void)
+{
+    const figures f = live(SHOWN);
+    CU_ASSERT_EQUAL(f.rebuilt, LAYERS - 1);
+    SW_CHECK(f.kept == (LAYERS + 2) * TENSOR, "%zu tensors are kept, %u rebuilt",
+             f.kept / TENSOR, f.rebuilt);
+}
+
+/* The witnesses see what the plan says. */
+static void witnesses_agree(void)
+{
+    static const shape shapes[] = {PLAIN, NORMED, SHARED, SHOWN};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        chain n;
+        sw_array inputs[2];
+        sw_witness_info seen = {.size = sizeof seen};
+        const sw_exec_opts opts = {.size = sizeof opts, .seed = 3};
+        sw_exec *exec = net_exec(&opts);
+        begin(&n, shapes[i]);
+        OK(sw_model_ready(n.model, exec, 9));
+        const sw_run_args args = args_of(&n, inputs);
+        OK(sw_witness(exec, &args, SW_WITNESS_ALL, &seen));
+        SW_CHECK(seen.agreed == SW_WITNESS_ALL, "shape %d: %s", (int)shapes[i],
+                 seen.first_fault);
+    }
+}
+
+/* Without a backward part nothing is made again. */
+static void evaluation_rebuilds_nothing(void)
+{
+    chain n;
+    sw_array inputs[2];
+    sw_plan_info plan = {.size = sizeof plan};
+    const sw_exec_opts opts = {.size = sizeof opts};
+    sw_exec *exec = net_exec(&opts);
+    begin(&n, NORMED);
+    OK(sw_model_ready(n.model, exec, 9));
+    sw_run_args args = args_of(&n, inputs);
+    args.mode = SW_EVAL;
+    OK(sw_plan(exec, &args, &plan));
+    CU_ASSERT_EQUAL(plan.n_rebuilt, 0);
+}
+
+static const sw_test tests[] = {
+    {"a layer's input is rebuilt", a_layers_input_is_rebuilt, false},
+    {"chains are rebuilt", chains_are_rebuilt, false},
+    {"branches are rebuilt", branches_are_rebuilt, false},
+    {"outputs are not rebuilt", outputs_are_not_rebuilt, false},
+    {"witnesses agree", witnesses_agree, false},
+    {"evaluation rebuilds nothing", evaluation_rebuilds_nothing, false},
+};
+SW_SUITE("rebuild", tests)
