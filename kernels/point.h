@@ -12,10 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { SW_RELU, SW_LEAKY_RELU, SW_TANH, SW_SIGMOID, SW_SWISH, SW_UNARY_COUNT } sw_unary;
-
 /* Curves: functions of one number. */
 typedef enum {
+    SW_RELU,
+    SW_LEAKY_RELU, /* param: slope below 0 */
+    SW_TANH,
+    SW_SIGMOID,
+    SW_SWISH,
     SW_GELU,
     SW_GELU_TANH,
     SW_MISH,
@@ -59,13 +62,6 @@ typedef struct {
 } sw_adam_rule;
 
 typedef struct {
-    /* y = f(x). param: slope of leaky relu for x < 0. */
-    void (*unary)(sw_unary kind, float *y, const float *x, int64_t n, float param,
-                  const sw_par *par);
-    /* dx = dy f'(.). saved: the output for relu, tanh, sigmoid; the input for leaky relu and
-     * swish. */
-    void (*unary_dx)(sw_unary kind, float *dx, const float *dy, const float *saved, int64_t n,
-                     float param, bool accumulate, const sw_par *par);
     void (*add)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
                 const sw_par *par);
     void (*mul)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
@@ -108,9 +104,11 @@ typedef struct {
     void (*difference)(float *dx, const float *a, const float *b, int64_t n, float factor,
                        bool accumulate, const sw_par *par);
 
+    /* y = f(x) */
     void (*curve)(sw_curve kind, float *y, const float *x, int64_t n, float param,
                   const sw_par *par);
-    /* saved: the output for exp, sqrt and rsqrt; the input for the others. */
+    /* dx = dy f'(.). saved: the output for relu, leaky relu (its slope above 0), tanh, sigmoid,
+     * exp, sqrt and rsqrt; the input for the others. */
     void (*curve_dx)(sw_curve kind, float *dx, const float *dy, const float *saved, int64_t n,
                      float param, bool accumulate, const sw_par *par);
     /* y = |x|; codes (or NULL): two bits for each element, four elements in a byte from the
@@ -123,6 +121,11 @@ typedef struct {
     void (*clamp)(float *y, uint8_t *codes, const float *x, float low, float high, int64_t n,
                   const sw_par *par);
     void (*clamp_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
+                     bool accumulate, const sw_par *par);
+    /* codes: a bit for each element, set where it is above 0, eight in a byte from the lowest
+     * on. dx = dy where it is set, else slope dy. */
+    void (*above)(uint8_t *codes, const float *x, int64_t n, const sw_par *par);
+    void (*above_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n, float slope,
                      bool accumulate, const sw_par *par);
     void (*sub)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
                 const sw_par *par);

@@ -303,6 +303,49 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
     return SW_OK;
 }
 
+/* The inputs whose gradients it makes; 0 where it cannot with these attributes. */
+static uint32_t makes_of(const sw_grad_desc *grad, const void *attrs)
+{
+    uint32_t makes = 0;
+    for (int k = 0; k < grad->n_makes; k++)
+        makes |= 1u << grad->makes[k];
+    return grad->applies == NULL || grad->applies(attrs) ? makes : 0;
+}
+
+/* Bytes that would have to be kept for this kernel alone. */
+static size_t bytes_more(const session *s, const swi_node *node, const sw_grad_desc *grad)
+{
+    const swi_trace *t = &s->ctx->trace;
+    size_t sum = 0;
+    for (int k = 0; k < grad->n_operands; k++) {
+        const uint32_t i = SWI_OPERAND_INDEX(grad->operands[k]);
+        const uint32_t kind = SWI_OPERAND_KIND(grad->operands[k]);
+        if (kind == SW_DOUT(0) || i >= (kind == SW_IN(0) ? node->n_in : node->n_out))
+            continue;
+        const uint32_t at = node->first + (kind == SW_IN(0) ? i : node->n_in + i);
+        const swi_storage *x = &t->storages[t->values[t->operands[at]].storage];
+        if (x->segment == SWI_SEG_STEP && !x->pinned && !x->kept)
+            sum += x->rounded;
+    }
+    return sum;
+}
+
+/* Of the kernels that make what g makes, g the first, the one that keeps the least. */
+static int least_of(const session *s, const swi_node *node, const sw_op_desc *desc, int g)
+{
+    const void *attrs = s->ctx->trace.attrs + node->attrs;
+    const uint32_t makes = makes_of(&desc->grads[g], attrs);
+    size_t least = bytes_more(s, node, &desc->grads[g]);
+    for (int k = g + 1; k < desc->n_grads; k++) {
+        if (makes_of(&desc->grads[k], attrs) != makes)
+            continue;
+        const size_t bytes = bytes_more(s, node, &desc->grads[k]);
+        g = bytes < least ? k : g;
+        least = bytes < least ? bytes : least;
+    }
+    return g;
+}
+
 static sw_status by_kernels(session *s, uint32_t node_index, const sw_op_desc *desc)
 {
     sw_ctx *ctx = s->ctx;
@@ -312,12 +355,10 @@ static sw_status by_kernels(session *s, uint32_t node_index, const sw_op_desc *d
         if (ctx->trace.values[ctx->trace.operands[node.first + i]].needs_grad)
             wanted |= 1u << i;
     for (int g = 0; g < desc->n_grads && (wanted & ~made) != 0; g++) {
-        uint32_t makes = 0;
-        for (int k = 0; k < desc->grads[g].n_makes; k++)
-            makes |= 1u << desc->grads[g].makes[k];
-        if ((makes & ~wanted) != 0 || (makes & made) != 0)
+        const uint32_t makes = makes_of(&desc->grads[g], ctx->trace.attrs + node.attrs);
+        if (makes == 0 || (makes & ~wanted) != 0 || (makes & made) != 0)
             continue;
-        SW_TRY(by_kernel(s, node_index, desc, g));
+        SW_TRY(by_kernel(s, node_index, desc, least_of(s, &node, desc, g)));
         made |= makes;
     }
     if ((wanted & ~made) != 0)

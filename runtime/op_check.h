@@ -54,7 +54,7 @@ typedef struct {
     uint32_t taken, grad_taken[32]; /* in-place bits that some case has tried */
 } swi_check;
 
-/* How the op is used in a run. */
+/* How the op is used in a run; the call's variant has 16 bits for it. */
 enum {
     SWI_CHECK_TRAIN = 1, /* with a loss and its gradients */
     SWI_CHECK_GIVE = 2,  /* outputs leave the run */
@@ -65,7 +65,8 @@ enum {
     SWI_CHECK_SECOND = 32, /* with the second weights */
     SWI_CHECK_NOW = 64,    /* immediate mode */
     SWI_CHECK_EQUAL = 128, /* inputs of one type have the numbers of the first of them */
-    SWI_CHECK_ONE = 256    /* and are the first of them: one value for several inputs */
+    SWI_CHECK_ONE = 256,   /* and are the first of them: one value for several inputs */
+    SWI_CHECK_HELD = 512 /* outputs are kept by another op too, until their gradient is there */
 };
 
 /* What one run leaves, in memory of the case. */

@@ -71,6 +71,9 @@ static sw_value use_once(sw_ctx *ctx, const swi_check_use *u, int use)
         const sw_value weight = sw_input(ctx, input_of_weight(c, u->flags, i, use));
         const sw_value part = sw_sum(ctx, sw_mul(ctx, flat, weight), 0);
         loss = loss.id != 0 ? sw_add(ctx, loss, part) : part;
+        if ((u->flags & SWI_CHECK_HELD) != 0) /* a product keeps both; it adds nothing */
+            loss = sw_add(ctx, loss,
+                          sw_scale_by(ctx, sw_sum(ctx, sw_mul(ctx, out[i], out[i]), 0), 0.0f));
     }
     return loss;
 }

@@ -124,8 +124,6 @@ static sw_status check_grads(const sw_op_desc *d)
         const sw_grad_desc *grad = &d->grads[g];
         if (grad->kernel == NULL && grad->select == NULL)
             SW_FAIL(SW_INVALID, "op %s: grads[%d] has neither kernel nor select", d->name, g);
-        if (!all_zero(grad->reserved, sizeof grad->reserved / sizeof *grad->reserved))
-            SW_FAIL(SW_INVALID, "op %s: grads[%d].reserved must be zero", d->name, g);
         SW_TRY(check_makes(d, g));
         SW_TRY(check_operands(d, g));
     }

@@ -161,6 +161,7 @@ typedef struct {
     uint32_t name;
     bool pinned;    /* lives to the end of the run: metrics and outputs */
     uint8_t traced; /* the role that the trace gave it, which is that of immediate mode */
+    uint8_t kept;   /* an op of the backward part reads it */
 } swi_storage;
 
 typedef struct {

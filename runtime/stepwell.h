@@ -788,7 +788,10 @@ typedef struct {
     /* As in sw_op_desc. It stands where a reserved word was: of the same size where pointers
      * have 64 bits. */
     uint64_t (*operations)(const sw_kernel_info *info);
-    uint64_t reserved[1]; /* must be zero */
+    /* Where several make the gradients of the same inputs, the one is taken that keeps the
+     * fewest bytes that nobody keeps anyway, the first of equals. NULL: with all attributes; it
+     * stands where a reserved word was, as above. */
+    int (*applies)(const void *attrs);
 } sw_grad_desc;
 
 /* A gradient rule for ops whose gradient is other ops: set din[i] where wanted[i], an F32 value

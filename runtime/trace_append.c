@@ -191,8 +191,10 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
         t->storages[node.scratch].layer = layer;
         t->storages[node.scratch].phase = phase;
     }
-    for (int i = 0; i < args->n_in; i++)
+    for (int i = 0; i < args->n_in; i++) {
         t->operands[t->n_operands + (uint32_t)i] = args->in[i];
+        t->storages[t->values[args->in[i]].storage].kept |= ctx->in_backward;
+    }
     memcpy(t->operands + t->n_operands + args->n_in, outs, (size_t)args->n_out * sizeof *outs);
     t->n_operands += (uint32_t)(args->n_in + args->n_out);
     t->nodes[t->n_nodes++] = node;

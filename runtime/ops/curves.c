@@ -1,8 +1,10 @@
 /* Functions of one number, element by element.
  *
- * gelu, mish, softplus, hard_swish, elu, selu, log and pow keep their input and rebuild what
- * they need in backward; exp, sqrt and rsqrt keep their output, shared with the consumer. abs
- * and clamp keep neither: two bits and one bit per element say what the gradient is. */
+ * relu and leaky relu keep what others keep anyway, their output or their input, and where
+ * nobody does one bit for each element. tanh and sigmoid keep their output, shared with the
+ * consumer. swish, gelu, mish, softplus, hard_swish, elu, selu, log and pow keep their input
+ * and rebuild what they need in backward; exp, sqrt and rsqrt keep their output too. abs and
+ * clamp keep neither: two bits and one bit per element say what the gradient is. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
@@ -13,6 +15,11 @@ static float number_of(const void *attrs)
 }
 
 /* ---- double precision -------------------------------------------------------------------- */
+
+static double sigmoid_double(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
 
 static double gelu_double(double x)
 {
@@ -33,6 +40,23 @@ static double selu_double(double x)
 {
     const double scale = 1.0507009873554804934, alpha = 1.6732632423543772848;
     return scale * (x > 0 ? x : alpha * expm1(x));
+}
+
+/* ---- codes of a few bits ----------------------------------------------------------------- */
+
+/* Codes of all elements in memory, lanes of padding included. */
+static sw_status coded_infer(const char *op, const sw_type *in, int n_in, int per_byte,
+                             sw_type *out)
+{
+    SW_TRY(swi_infer_same(op, in, n_in, out));
+    const int64_t n = sw_type_elements(&in[0]);
+    out[1] = (sw_type){SW_U8, SW_PLAIN, {1, {(n + per_byte - 1) / per_byte}}};
+    return SW_OK;
+}
+
+static uint8_t *codes_of(const sw_launch *l)
+{
+    return l->n_out > 1 ? (uint8_t *)l->out[1].ptr : NULL;
 }
 
 /* ---- curves ------------------------------------------------------------------------------ */
@@ -60,19 +84,21 @@ static uint64_t curve_count(const sw_kernel_info *info, uint64_t each)
     return swi_count_each(&info->out[0], each);
 }
 
-/* Gradient operands: what is saved, dy. It may take the place of either. COST, SLOPE_COST: of
- * the value, and of dy times the slope; `p` is the attribute. */
-#define CURVE(id, KIND, ATTRS, SAVED, LAYOUT, VALUE, COST, SLOPE_COST)                         \
+/* COST, SLOPE_COST: operations of the value, and of dy times the slope; `p` is the attribute.
+ * BITS: 1 where an extra has a bit for each element, set where the input is above 0. */
+#define CURVE_KERNELS(id, KIND, ATTRS, BITS, VALUE, COST, SLOPE_COST)                          \
     static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)  \
     {                                                                                          \
         if (ATTRS && !isfinite(number_of(attrs)))                                              \
             SW_FAIL(SW_INVALID, #id ": its number is not finite");                             \
-        return swi_infer_same(#id, in, n_in, out);                                             \
+        return BITS ? coded_infer(#id, in, n_in, 8, out) : swi_infer_same(#id, in, n_in, out); \
     }                                                                                          \
     static sw_status id##_forward(const sw_launch *l)                                          \
     {                                                                                          \
-        sw_point(l->isa)->curve(KIND, swi_out(l, 0), swi_in(l, 0),                             \
-                                sw_type_elements(&l->in[0].type),                              \
+        const int64_t n = sw_type_elements(&l->in[0].type);                                    \
+        if (codes_of(l) != NULL) /* first: y may lie where x does */                           \
+            sw_point(l->isa)->above(codes_of(l), swi_in(l, 0), n, l->par);                     \
+        sw_point(l->isa)->curve(KIND, swi_out(l, 0), swi_in(l, 0), n,                          \
                                 number_of(ATTRS ? l->attrs : NULL), l->par);                   \
         return SW_OK;                                                                          \
     }                                                                                          \
@@ -104,30 +130,36 @@ static uint64_t curve_count(const sw_kernel_info *info, uint64_t each)
             r->out[0][i] = (VALUE);                                                            \
         }                                                                                      \
         return SW_OK;                                                                          \
-    }                                                                                          \
-    static const sw_grad_desc id##_grads[] = {{.n_makes = 1,                                   \
-                                               .makes = {0},                                   \
-                                               .n_operands = 2,                                \
-                                               .operands = {SAVED, SW_DOUT(0)},                \
-                                               .inplace = 3,                                   \
-                                               .kernel = id##_dx,                              \
-                                               .operations = id##_dx_operations}};             \
+    }
+
+/* From what is saved, and dy; the gradient may take the place of either. */
+#define CURVE_GRAD(id, SAVED)                                                                  \
+    .n_makes = 1, .makes = {0}, .n_operands = 2, .operands = {SAVED, SW_DOUT(0)},              \
+    .inplace = 3, .kernel = id##_dx, .operations = id##_dx_operations
+
+#define CURVE_OP(id, ATTRS, BITS, LAYOUT)                                                      \
     const sw_op_desc sw_op_##id = {.size = sizeof(sw_op_desc),                                 \
                                    .rebuild = 1,                                               \
                                    .name = #id,                                                \
                                    .n_in = 1,                                                  \
                                    .n_out = 1,                                                 \
+                                   .n_extra = BITS,                                            \
                                    .attrs_bytes = ATTRS ? sizeof(swi_number_attrs) : 0,        \
                                    .infer = id##_infer,                                        \
                                    .layout = LAYOUT,                                           \
                                    .inplace = 1,                                               \
                                    .forward = id##_forward,                                    \
                                    .grads = id##_grads,                                        \
-                                   .n_grads = 1,                                               \
+                                   .n_grads = SWI_COUNT(id##_grads),                           \
                                    .reference = id##_reference,                                \
                                    .cases = id##_cases,                                        \
                                    .n_cases = SWI_COUNT(id##_cases),                           \
                                    .operations = id##_operations}
+
+#define CURVE(id, KIND, ATTRS, SAVED, LAYOUT, VALUE, COST, SLOPE_COST)                         \
+    CURVE_KERNELS(id, KIND, ATTRS, 0, VALUE, COST, SLOPE_COST)                                 \
+    static const sw_grad_desc id##_grads[] = {{CURVE_GRAD(id, SAVED)}};                        \
+    CURVE_OP(id, ATTRS, 0, LAYOUT)
 
 #define SHAPE(label, type_, fill_, attrs_)                                                     \
     {                                                                                          \
@@ -156,6 +188,9 @@ static uint64_t curve_count(const sw_kernel_info *info, uint64_t each)
         SHAPE("one", ONE, SW_FILL_NORMAL, attrs),                                              \
     }
 
+ACTIVATION_CASES(tanh, NULL);
+ACTIVATION_CASES(sigmoid, NULL);
+ACTIVATION_CASES(swish, NULL);
 ACTIVATION_CASES(gelu, NULL);
 ACTIVATION_CASES(gelu_tanh, NULL);
 ACTIVATION_CASES(mish, NULL);
@@ -189,6 +224,10 @@ static const sw_op_case pow_cases[] = {
     SHAPE("0", SWI_F32(3, 5), SW_FILL_AWAY, &pow_attrs[5]),
 };
 
+CURVE(tanh, SW_TANH, 0, SW_OUT(0), ANYWHERE, tanh(x), SWI_TANH, 3);
+CURVE(sigmoid, SW_SIGMOID, 0, SW_OUT(0), ANYWHERE, sigmoid_double(x), SWI_SIGMOID, 3);
+CURVE(swish, SW_SWISH, 0, SW_IN(0), ANYWHERE, x *sigmoid_double(x), SWI_SIGMOID + 1,
+      SWI_SIGMOID + 5);
 CURVE(gelu, SW_GELU, 0, SW_IN(0), ANYWHERE, gelu_double(x), GELU, GELU_SLOPE);
 CURVE(gelu_tanh, SW_GELU_TANH, 0, SW_IN(0), ANYWHERE, gelu_tanh_double(x), GELU_TANH,
       GELU_TANH_SLOPE + 1);
@@ -211,11 +250,79 @@ CURVE(pow, SW_POW, 1, SW_IN(0), PLAIN_ONLY, pow(x, p),
       : p == 3.0f            ? 3
                              : POW + 2);
 
+/* ---- relu, leaky relu -------------------------------------------------------------------- */
+
+/* SW_FILL_AWAY: the bend is at 0. */
+static const sw_op_case relu_cases[] = {
+    SHAPE("matrix", MATRIX, SW_FILL_AWAY, NULL),
+    SHAPE("image", IMAGE, SW_FILL_AWAY, NULL),
+    SHAPE("blocks", BLOCKS, SW_FILL_AWAY, NULL),
+    SHAPE("one", ONE, SW_FILL_AWAY, NULL),
+};
+/* By what is kept: the output, or bits. */
+#define BENT(id, ATTRS, APPLIES, DX)                                                           \
+    static const sw_grad_desc id##_grads[] = {                                                 \
+        {CURVE_GRAD(id, SW_OUT(0)), .applies = APPLIES},                                       \
+        {.n_makes = 1,                                                                         \
+         .makes = {0},                                                                         \
+         .n_operands = 2,                                                                      \
+         .operands = {SW_OUT(1), SW_DOUT(0)},                                                  \
+         .inplace = 2,                                                                         \
+         .kernel = DX,                                                                         \
+         .operations = bits_dx_operations},                                                    \
+    };                                                                                         \
+    CURVE_OP(id, ATTRS, 1, ANYWHERE)
+
+/* Two steps to the bit, one to the mask, one on dy. */
+static uint64_t bits_dx_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], 4);
+}
+
+/* in: bits, dy */
+static sw_status set_dx(const sw_launch *l)
+{
+    sw_point(l->isa)->clamp_dx(swi_out(l, 0), swi_in(l, 1), l->in[0].ptr,
+                               sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);
+    return SW_OK;
+}
+
+static sw_status leaky_relu_bits_dx(const sw_launch *l)
+{
+    sw_point(l->isa)->above_dx(swi_out(l, 0), swi_in(l, 1), l->in[0].ptr,
+                               sw_type_elements(&l->out[0].type), number_of(l->attrs),
+                               swi_adds(l, 0), l->par);
+    return SW_OK;
+}
+
+/* Only then the output is above 0 where the input is. */
+static int rises(const void *attrs)
+{
+    return number_of(attrs) > 0.0f;
+}
+
+static const swi_number_attrs leaky_relu_attrs[] = {{0.1f}, {-0.25f}, {0.0f}};
+static const sw_op_case leaky_relu_cases[] = {
+    SHAPE("matrix", MATRIX, SW_FILL_AWAY, &leaky_relu_attrs[0]),
+    SHAPE("image", IMAGE, SW_FILL_AWAY, &leaky_relu_attrs[0]),
+    SHAPE("blocks", BLOCKS, SW_FILL_AWAY, &leaky_relu_attrs[0]),
+    SHAPE("falling", MATRIX, SW_FILL_AWAY, &leaky_relu_attrs[1]),
+    SHAPE("flat", MATRIX, SW_FILL_AWAY, &leaky_relu_attrs[2]),
+};
+CURVE_KERNELS(relu, SW_RELU, 0, 1, x > 0 ? x : 0.0, 1, 2)
+BENT(relu, 0, NULL, set_dx);
+CURVE_KERNELS(leaky_relu, SW_LEAKY_RELU, 1, 1, x > 0 ? x : p * x, 2, 2)
+BENT(leaky_relu, 1, rises, leaky_relu_bits_dx);
+
 #define PUBLIC(id)                                                                             \
     sw_value sw_##id(sw_ctx *ctx, sw_value x)                                                  \
     {                                                                                          \
         return sw_op_apply(ctx, SW_OP_##id, &x, 1, NULL);                                      \
     }
+PUBLIC(relu)
+PUBLIC(tanh)
+PUBLIC(sigmoid)
+PUBLIC(swish)
 PUBLIC(gelu)
 PUBLIC(gelu_tanh)
 PUBLIC(mish)
@@ -227,6 +334,12 @@ PUBLIC(log)
 PUBLIC(sqrt)
 PUBLIC(rsqrt)
 PUBLIC(abs)
+
+sw_value sw_leaky_relu(sw_ctx *ctx, sw_value x, float slope)
+{
+    const swi_number_attrs a = {slope};
+    return sw_op_apply(ctx, SW_OP_leaky_relu, &x, 1, &a);
+}
 
 sw_value sw_elu(sw_ctx *ctx, sw_value x, float alpha)
 {
@@ -240,22 +353,7 @@ sw_value sw_pow(sw_ctx *ctx, sw_value x, float exponent)
     return sw_op_apply(ctx, SW_OP_pow, &x, 1, &a);
 }
 
-/* ---- abs, clamp: codes of a few bits ----------------------------------------------------- */
-
-/* Codes of all elements in memory, lanes of padding included. */
-static sw_status coded_infer(const char *op, const sw_type *in, int n_in, int per_byte,
-                             sw_type *out)
-{
-    SW_TRY(swi_infer_same(op, in, n_in, out));
-    const int64_t n = sw_type_elements(&in[0]);
-    out[1] = (sw_type){SW_U8, SW_PLAIN, {1, {(n + per_byte - 1) / per_byte}}};
-    return SW_OK;
-}
-
-static uint8_t *codes_of(const sw_launch *l)
-{
-    return l->n_out > 1 ? (uint8_t *)l->out[1].ptr : NULL;
-}
+/* ---- abs, clamp -------------------------------------------------------------------------- */
 
 static sw_status abs_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -313,24 +411,10 @@ static sw_status clamp_forward(const sw_launch *l)
     return SW_OK;
 }
 
-/* in: codes, dy */
-static sw_status clamp_dx(const sw_launch *l)
-{
-    sw_point(l->isa)->clamp_dx(swi_out(l, 0), swi_in(l, 1), l->in[0].ptr,
-                               sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);
-    return SW_OK;
-}
-
 /* Two comparisons for the value, two for the bit; it is put in its place. */
 static uint64_t clamp_operations(const sw_kernel_info *info)
 {
     return swi_count_each(&info->in[0], 6);
-}
-
-/* Two steps to the bit, one to the mask, one on dy. */
-static uint64_t clamp_dx_operations(const sw_kernel_info *info)
-{
-    return swi_count_each(&info->out[0], 4);
 }
 
 static sw_status clamp_reference(const sw_reference *r)
@@ -341,14 +425,14 @@ static sw_status clamp_reference(const sw_reference *r)
     return SW_OK;
 }
 
-#define CODED(id, ATTRS)                                                                       \
+#define CODED(id, ATTRS, DX, DX_OPERATIONS)                                                    \
     static const sw_grad_desc id##_grads[] = {{.n_makes = 1,                                   \
                                                .makes = {0},                                   \
                                                .n_operands = 2,                                \
                                                .operands = {SW_OUT(1), SW_DOUT(0)},            \
                                                .inplace = 2,                                   \
-                                               .kernel = id##_dx,                              \
-                                               .operations = id##_dx_operations}};             \
+                                               .kernel = DX,                                   \
+                                               .operations = DX_OPERATIONS}};                  \
     const sw_op_desc sw_op_##id = {.size = sizeof(sw_op_desc),                                 \
                                    .rebuild = 1,                                               \
                                    .name = #id,                                                \
@@ -370,8 +454,8 @@ static sw_status clamp_reference(const sw_reference *r)
 static const swi_range_attrs clamp_attrs = {-0.5f, 0.9f};
 ACTIVATION_CASES(abs, NULL);
 ACTIVATION_CASES(clamp, &clamp_attrs);
-CODED(abs, 0);
-CODED(clamp, sizeof(swi_range_attrs));
+CODED(abs, 0, abs_dx, abs_dx_operations);
+CODED(clamp, sizeof(swi_range_attrs), set_dx, bits_dx_operations);
 
 sw_value sw_clamp(sw_ctx *ctx, sw_value x, float low, float high)
 {

@@ -1,7 +1,5 @@
-/* Activations, sums and products of two tensors, scaling, conversions.
- *
- * relu, tanh and sigmoid keep their output (shared with the consumer), leaky relu and swish
- * their input, add and scale_by nothing, mul both inputs. */
+/* Sums and products of two tensors, scaling, conversions: add and scale_by keep nothing, mul
+ * both inputs. */
 #include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
@@ -9,122 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- activations ------------------------------------------------------------------------- */
-
 static float param_of(const void *attrs)
 {
     return attrs != NULL ? ((const swi_number_attrs *)attrs)->value : 0.0f;
-}
-
-/* Gradient operands: what is saved, dy. It may take the place of dy, or of what was saved.
- * COST, SLOPE_COST: operations of the value, and of dy times the slope. */
-#define ACTIVATION(id, KIND, ATTRS, SAVED, VALUE, FILL, COST, SLOPE_COST)                      \
-    static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)  \
-    {                                                                                          \
-        (void)attrs;                                                                           \
-        return swi_infer_same(#id, in, n_in, out);                                             \
-    }                                                                                          \
-    static sw_status id##_forward(const sw_launch *l)                                          \
-    {                                                                                          \
-        sw_point(l->isa)->unary(KIND, swi_out(l, 0), swi_in(l, 0),                             \
-                                sw_type_elements(&l->in[0].type),                              \
-                                param_of(ATTRS ? l->attrs : NULL), l->par);                    \
-        return SW_OK;                                                                          \
-    }                                                                                          \
-    static sw_status id##_dx(const sw_launch *l)                                               \
-    {                                                                                          \
-        sw_point(l->isa)->unary_dx(KIND, swi_out(l, 0), swi_in(l, 1), swi_in(l, 0),            \
-                                   sw_type_elements(&l->in[0].type),                           \
-                                   param_of(ATTRS ? l->attrs : NULL), swi_adds(l, 0), l->par); \
-        return SW_OK;                                                                          \
-    }                                                                                          \
-    static uint64_t id##_operations(const sw_kernel_info *info)                                \
-    {                                                                                          \
-        return swi_count_each(&info->out[0], COST);                                            \
-    }                                                                                          \
-    static uint64_t id##_dx_operations(const sw_kernel_info *info)                             \
-    {                                                                                          \
-        return swi_count_each(&info->out[0], SLOPE_COST);                                      \
-    }                                                                                          \
-    static sw_status id##_reference(const sw_reference *r)                                     \
-    {                                                                                          \
-        const double p = (double)param_of(ATTRS ? r->attrs : NULL);                            \
-        (void)p;                                                                               \
-        for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++) {                     \
-            const double x = r->in[0][i];                                                      \
-            r->out[0][i] = (VALUE);                                                            \
-        }                                                                                      \
-        return SW_OK;                                                                          \
-    }                                                                                          \
-    static const sw_grad_desc id##_grads[] = {{.n_makes = 1,                                   \
-                                               .makes = {0},                                   \
-                                               .n_operands = 2,                                \
-                                               .operands = {SAVED, SW_DOUT(0)},                \
-                                               .inplace = 3,                                   \
-                                               .kernel = id##_dx,                              \
-                                               .operations = id##_dx_operations}};             \
-    static const swi_number_attrs id##_attrs = {0.1f};                                         \
-    static const sw_op_case id##_cases[] = {                                                   \
-        {.name = "matrix",                                                                     \
-         .n_in = 1,                                                                            \
-         .in = {SWI_F32(5, 37)},                                                               \
-         .fill = {FILL},                                                                       \
-         .attrs = ATTRS ? &id##_attrs : NULL},                                                 \
-        {.name = "image",                                                                      \
-         .n_in = 1,                                                                            \
-         .in = {SWI_F32(3, 2, 3, 4)},                                                          \
-         .fill = {FILL},                                                                       \
-         .attrs = ATTRS ? &id##_attrs : NULL},                                                 \
-    };                                                                                         \
-    const sw_op_desc sw_op_##id = {.size = sizeof(sw_op_desc),                                 \
-                                   .name = #id,                                                \
-                                   .n_in = 1,                                                  \
-                                   .n_out = 1,                                                 \
-                                   .attrs_bytes = ATTRS ? sizeof(swi_number_attrs) : 0,        \
-                                   .infer = id##_infer,                                        \
-                                   .layout = swi_layout_keep,                                  \
-                                   .inplace = 1,                                               \
-                                   .forward = id##_forward,                                    \
-                                   .grads = id##_grads,                                        \
-                                   .n_grads = 1,                                               \
-                                   .reference = id##_reference,                                \
-                                   .cases = id##_cases,                                        \
-                                   .n_cases = SWI_COUNT(id##_cases),                           \
-                                   .operations = id##_operations,                              \
-                                   .rebuild = 1};
-
-static double sigmoid_double(double x)
-{
-    return 1.0 / (1.0 + exp(-x));
-}
-
-ACTIVATION(relu, SW_RELU, 0, SW_OUT(0), x > 0 ? x : 0.0, SW_FILL_AWAY, 1, 2)
-ACTIVATION(leaky_relu, SW_LEAKY_RELU, 1, SW_IN(0), x > 0 ? x : p * x, SW_FILL_AWAY, 2, 2)
-ACTIVATION(tanh, SW_TANH, 0, SW_OUT(0), tanh(x), SW_FILL_NORMAL, SWI_TANH, 3)
-ACTIVATION(sigmoid, SW_SIGMOID, 0, SW_OUT(0), sigmoid_double(x), SW_FILL_NORMAL, SWI_SIGMOID, 3)
-ACTIVATION(swish, SW_SWISH, 0, SW_IN(0), x *sigmoid_double(x), SW_FILL_NORMAL, SWI_SIGMOID + 1,
-           SWI_SIGMOID + 5)
-
-sw_value sw_relu(sw_ctx *ctx, sw_value x)
-{
-    return sw_op_apply(ctx, SW_OP_relu, &x, 1, NULL);
-}
-sw_value sw_leaky_relu(sw_ctx *ctx, sw_value x, float slope)
-{
-    const swi_number_attrs a = {slope};
-    return sw_op_apply(ctx, SW_OP_leaky_relu, &x, 1, &a);
-}
-sw_value sw_tanh(sw_ctx *ctx, sw_value x)
-{
-    return sw_op_apply(ctx, SW_OP_tanh, &x, 1, NULL);
-}
-sw_value sw_sigmoid(sw_ctx *ctx, sw_value x)
-{
-    return sw_op_apply(ctx, SW_OP_sigmoid, &x, 1, NULL);
-}
-sw_value sw_swish(sw_ctx *ctx, sw_value x)
-{
-    return sw_op_apply(ctx, SW_OP_swish, &x, 1, NULL);
 }
 
 /* ---- add, mul: one operation for each element, as everywhere where none are counted -------

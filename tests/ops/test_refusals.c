@@ -170,7 +170,6 @@ static void gradients_are_checked(void)
     bad_grad.operands[0] = 0x10, no_good("grads[0].operands[0]");
     bad_grad.operands[0] = 0x400, no_good("grads[0].operands[0]");
     bad_grad.inplace = 4, no_good("grads[0].inplace");
-    bad_grad.reserved[0] = 1, no_good("grads[0].reserved");
     bad.n_grads = -1, no_good("n_grads");
     bad.grads = NULL, no_good("n_grads");
 }

@@ -14,7 +14,7 @@
 static void a_small_budget_is_refused_before_training(void)
 {
     static sw_outcome outcome;
-    static const char *const budgets[] = {"1KiB", "100KiB", "600KiB", "1MiB"};
+    static const char *const budgets[] = {"1KiB", "100KiB", "600KiB", "800KiB"};
     char words[2000];
     const char *profile = sw_temp_path("refused-profile");
     for (size_t i = 0; i < 4; i++) {

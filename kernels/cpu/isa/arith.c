@@ -43,15 +43,22 @@ END
 EACH(signed_by(a[i], (unsigned)m[i / 4] >> 2 * (i % 4) & 3u));
 END
 
-BODY(clamp_part)
-for (int64_t i = from; i < to && j->codes != NULL; i += 8)
-{
-    unsigned byte = 0;
-    for (int k = 0; k < 8 && i + k < to; k++)
-        byte |= (unsigned)(a[i + k] >= p && a[i + k] <= q) << k;
-    j->codes[i / 8] = (uint8_t)byte;
-}
-EACH(sw_between(a[i], p, q));
+/* A bit for each element, by whether it holds of a[i + k]. */
+#define BITS(holds)                                                                            \
+    for (int64_t i = from; i < to && j->codes != NULL; i += 8) {                               \
+        unsigned byte = 0;                                                                     \
+        for (int k = 0; k < 8 && i + k < to; k++)                                              \
+            byte |= (unsigned)(holds) << k;                                                    \
+        j->codes[i / 8] = (uint8_t)byte;                                                       \
+    }
+
+    BODY(above_part) BITS(a[i + k] > 0.0f) END
+
+    BODY(above_dx_part) const uint8_t *m = j->m;
+EACH((m[i / 8] >> i % 8 & 1) != 0 ? a[i] : p * a[i]);
+END
+
+    BODY(clamp_part) BITS(a[i + k] >= p && a[i + k] <= q) EACH(sw_between(a[i], p, q));
 END
 
     BODY(clamp_dx_part) const uint8_t *m = j->m;
@@ -105,4 +112,17 @@ void SW_ISA_FN(swi_clamp_dx)(float *dx, const float *dy, const uint8_t *codes, i
 {
     job j = {.y = dx, .a = dy, .m = codes, .n = n, .accumulate = accumulate};
     split(par, clamp_dx_part, &j);
+}
+
+void SW_ISA_FN(swi_above)(uint8_t *codes, const float *x, int64_t n, const sw_par *par)
+{
+    job j = {.a = x, .codes = codes, .n = n};
+    split(par, above_part, &j);
+}
+
+void SW_ISA_FN(swi_above_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
+                             float slope, bool accumulate, const sw_par *par)
+{
+    job j = {.y = dx, .a = dy, .m = codes, .n = n, .p = slope, .accumulate = accumulate};
+    split(par, above_dx_part, &j);
 }

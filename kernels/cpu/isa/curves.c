@@ -1,4 +1,4 @@
-/* Activations that keep their input, exp, log, roots and powers. */
+/* Functions of one number and their slopes: activations, exp, log, roots and powers. */
 #include "kernels/cpu/isa/each.h"
 #include "kernels/cpu/isa/point_internal.h"
 #include "kernels/scalar.h"
@@ -6,6 +6,21 @@
 
 BODY(curve_part)
 switch ((sw_curve)j->kind) {
+case SW_RELU:
+    EACH(sw_relu_value(a[i]));
+    break;
+case SW_LEAKY_RELU:
+    EACH(a[i] > 0.0f ? a[i] : p * a[i]);
+    break;
+case SW_TANH:
+    EACH(sw_tanhf(a[i]));
+    break;
+case SW_SIGMOID:
+    EACH(sw_sigmoidf(a[i]));
+    break;
+case SW_SWISH:
+    EACH(sw_swish_value(a[i]));
+    break;
 case SW_GELU:
     EACH(sw_gelu_value(a[i]));
     break;
@@ -55,6 +70,21 @@ END
 /* a = dy, b = what is saved. */
 BODY(curve_dx_part) switch ((sw_curve)j->kind)
 {
+case SW_RELU:
+    EACH(sw_relu_slope(a[i], b[i]));
+    break;
+case SW_LEAKY_RELU:
+    EACH(b[i] > 0.0f ? a[i] : p * a[i]);
+    break;
+case SW_TANH:
+    EACH(a[i] * (1.0f - b[i] * b[i]));
+    break;
+case SW_SIGMOID:
+    EACH(a[i] * (b[i] * (1.0f - b[i])));
+    break;
+case SW_SWISH:
+    EACH(a[i] * sw_swish_slope(b[i]));
+    break;
 case SW_GELU:
     EACH(a[i] * sw_gelu_slope(b[i]));
     break;

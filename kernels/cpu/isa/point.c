@@ -7,54 +7,9 @@
 #include "kernels/scalar.h"
 #include <math.h>
 
-/* ---- values ------------------------------------------------------------------------------ */
+/* ---- elements ---------------------------------------------------------------------------- */
 
-BODY(unary_part)
-switch (j->kind) {
-case SW_RELU:
-    EACH(sw_relu_value(a[i]));
-    break;
-case SW_LEAKY_RELU:
-    EACH(a[i] > 0.0f ? a[i] : p * a[i]);
-    break;
-case SW_TANH:
-    EACH(sw_tanhf(a[i]));
-    break;
-case SW_SIGMOID:
-    EACH(sw_sigmoidf(a[i]));
-    break;
-case SW_SWISH:
-    EACH(sw_swish_value(a[i]));
-    break;
-case SW_UNARY_COUNT:
-    break;
-}
-END
-
-/* a = dy, b = what is saved. */
-BODY(unary_dx_part) switch (j->kind)
-{
-case SW_RELU:
-    EACH(sw_relu_slope(a[i], b[i]));
-    break;
-case SW_LEAKY_RELU:
-    EACH(b[i] > 0.0f ? a[i] : p * a[i]);
-    break;
-case SW_TANH:
-    EACH(a[i] * (1.0f - b[i] * b[i]));
-    break;
-case SW_SIGMOID:
-    EACH(a[i] * (b[i] * (1.0f - b[i])));
-    break;
-case SW_SWISH:
-    EACH(a[i] * sw_swish_slope(b[i]));
-    break;
-case SW_UNARY_COUNT:
-    break;
-}
-END
-
-    BODY(add_part) EACH(a[i] + b[i]);
+BODY(add_part) EACH(a[i] + b[i]);
 END BODY(mul_part) EACH(a[i] * b[i]);
 END BODY(scale_part) EACH(a[i] * p);
 END BODY(difference_part) EACH((a[i] - b[i]) * p);
@@ -63,27 +18,7 @@ else EACH((sw_sigmoidf(a[i]) - q) * p);
 END
 
     static void
-    unary(sw_unary kind, float *y, const float *x, int64_t n, float param, const sw_par *par)
-{
-    job j = {.y = y, .a = x, .n = n, .p = param, .kind = kind};
-    split(par, unary_part, &j);
-}
-
-static void unary_dx(sw_unary kind, float *dx, const float *dy, const float *saved, int64_t n,
-                     float param, bool accumulate, const sw_par *par)
-{
-    job j = {.y = dx,
-             .a = dy,
-             .b = saved,
-             .n = n,
-             .p = param,
-             .kind = kind,
-             .accumulate = accumulate};
-    split(par, unary_dx_part, &j);
-}
-
-static void add(float *y, const float *a, const float *b, int64_t n, bool accumulate,
-                const sw_par *par)
+    add(float *y, const float *a, const float *b, int64_t n, bool accumulate, const sw_par *par)
 {
     job j = {.y = y, .a = a, .b = b, .n = n, .accumulate = accumulate};
     split(par, add_part, &j);
@@ -169,8 +104,6 @@ static void from_i32(float *y, const int32_t *x, int64_t n, float factor, float 
 }
 
 const sw_point_kernels SW_ISA_FN(sw_point_kernels_table) = {
-    .unary = unary,
-    .unary_dx = unary_dx,
     .add = add,
     .mul = mul,
     .scale = scale,
@@ -191,6 +124,8 @@ const sw_point_kernels SW_ISA_FN(sw_point_kernels_table) = {
     .abs_dx = SW_ISA_FN(swi_abs_dx),
     .clamp = SW_ISA_FN(swi_clamp),
     .clamp_dx = SW_ISA_FN(swi_clamp_dx),
+    .above = SW_ISA_FN(swi_above),
+    .above_dx = SW_ISA_FN(swi_above_dx),
     .sub = SW_ISA_FN(swi_sub),
     .div = SW_ISA_FN(swi_div),
     .where = SW_ISA_FN(swi_where),
