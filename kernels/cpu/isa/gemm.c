@@ -1,7 +1,8 @@
 /* C = A B: B is packed into panels of PANEL vectors, then register blocks of up to MR rows by a
  * panel's width run along all of k. A is read in place by its strides and broadcast. An element
- * is the sum over k from the first to the last, whatever block it falls in, then + bias, then +
- * what stood in c.
+ * is one chain of multiply-adds over k from the first to the last, whatever block it falls in,
+ * that begins at zero or, when adding, at what stood in c; then + bias. So a sum may be cut
+ * anywhere along k.
  *
  * A panel is [k][width], width a multiple of VW; only the last one is narrower than PANEL
  * vectors, so the packed size is k * (n rounded up to VW) and panel p begins at p * k * PANEL *
@@ -87,11 +88,16 @@ SW_VEC_FN void block(const sw_gemm *g, const float *panel, int64_t i, int64_t j,
                      int nv)
 {
     vf acc[12][PANEL];
+    float *c = g->c + i * g->n + j;
+    const int last = n - (nv - 1) * VW; /* lanes of the last vector */
     SW_UNROLL
     for (int r = 0; r < mr; r++)
         SW_UNROLL
-    for (int v = 0; v < nv; v++)
-        acc[r][v] = vzero();
+    for (int v = 0; v < nv; v++) {
+        const float *at = c + r * g->n + v * VW;
+        const bool whole = v < nv - 1 || last == VW;
+        acc[r][v] = !g->accumulate ? vzero() : whole ? vload(at) : vload_n(at, last);
+    }
     const float *a = g->a + i * g->a_row;
     const int64_t row = g->a_row, col = g->a_col;
     for (int64_t k = 0; k < g->k; k++) {
@@ -109,8 +115,6 @@ SW_VEC_FN void block(const sw_gemm *g, const float *panel, int64_t i, int64_t j,
         panel += nv * VW;
         a += col;
     }
-    float *c = g->c + i * g->n + j;
-    const int last = n - (nv - 1) * VW; /* lanes of the last vector */
     SW_UNROLL
     for (int v = 0; v < nv; v++) {
         const bool whole = v < nv - 1 || last == VW;
@@ -123,8 +127,6 @@ SW_VEC_FN void block(const sw_gemm *g, const float *panel, int64_t i, int64_t j,
             vf x = acc[r][v];
             if (g->bias != NULL)
                 x = vadd(x, bias);
-            if (g->accumulate)
-                x = vadd(whole ? vload(to) : vload_n(to, last), x);
             if (whole)
                 vstore(to, x);
             else
