@@ -86,6 +86,19 @@ sw_status sw_heap_resize(void **block, sw_heap heap, size_t old_bytes, size_t ne
     return SW_OK;
 }
 
+sw_status sw_heap_room(void **array, sw_heap heap, uint32_t *cap, uint32_t wanted,
+                       size_t element)
+{
+    if (wanted <= *cap)
+        return SW_OK;
+    uint32_t next = *cap < 16 ? 16 : *cap;
+    while (next < wanted)
+        next = next <= UINT32_MAX / 2 ? next * 2 : UINT32_MAX;
+    SW_TRY(sw_heap_resize(array, heap, *cap * element, next * element));
+    *cap = next;
+    return SW_OK;
+}
+
 void sw_heap_read(sw_heap heap, sw_heap_stats *out)
 {
     const counters *c = &heaps[heap];

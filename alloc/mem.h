@@ -32,6 +32,11 @@ SW_MUST_USE sw_status sw_heap_alloc(void **out, sw_heap heap, size_t bytes);
 SW_MUST_USE sw_status sw_heap_resize(void **block, sw_heap heap, size_t old_bytes,
                                      size_t new_bytes);
 
+/* Make room for `wanted` elements of `element` bytes in an array that grows by doubling, from
+ * *cap (0 with *array NULL) on; new elements are zero. On failure all is as before. */
+SW_MUST_USE sw_status sw_heap_room(void **array, sw_heap heap, uint32_t *cap, uint32_t wanted,
+                                   size_t element);
+
 /* block == NULL is fine. */
 void sw_heap_free(void *block, sw_heap heap, size_t bytes);
 

@@ -19,6 +19,7 @@
  * thread; nothing here rounds differently from machine to machine. */
 #include "alloc/place_large.h"
 #include "alloc/mem.h"
+#include "alloc/size.h"
 #include "alloc/place_align.h"
 #include "alloc/place_pressure.h"
 #include "alloc/place_sweep.h"
@@ -592,9 +593,8 @@ static uint32_t power_of_two(uint32_t at_least)
  * NULL it only counts. */
 static void *cut(char *base, size_t *used, size_t count, size_t each)
 {
-    void *out = base == NULL ? NULL : base + *used;
-    *used += (count * each + 15) & ~(size_t)15;
-    return out;
+    const size_t at = sw_size_part(used, count * each);
+    return base == NULL ? NULL : base + at;
 }
 
 static size_t cut_buffers(work *w, char *base)

@@ -1,6 +1,7 @@
 /* A search is made from the buffers: time in sections, sizes in units of what divides them all.
  * See place_search.c. */
 #include "alloc/mem.h"
+#include "alloc/size.h"
 #include "alloc/place_search_internal.h"
 #include <stdlib.h>
 
@@ -100,8 +101,8 @@ size_t swi_search_lay_out(swi_search *s, unsigned char *base)
     size_t at = 0;
 #define PART(field, count)                                                                     \
     do {                                                                                       \
-        s->field = base != NULL ? (void *)(base + at) : NULL;                                  \
-        at += ((count) * sizeof *s->field + 15) / 16 * 16;                                     \
+        const size_t from = sw_size_part(&at, (count) * sizeof *s->field);                     \
+        s->field = base != NULL ? (void *)(base + from) : NULL;                                \
     } while (0)
     PART(bytes, n);
     PART(low, n);
@@ -128,31 +129,21 @@ size_t swi_search_lay_out(swi_search *s, unsigned char *base)
     return at;
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        const uint64_t t = a % b;
-        a = b;
-        b = t;
-    }
-    return a;
-}
-
 /* In units, of which all offsets are multiples. */
 static uint64_t align_of(const swi_search *s, uint64_t align)
 {
-    const uint64_t units = align > 1 ? align / common_divisor(align, s->unit) : 1;
+    const uint64_t units = align > 1 ? align / sw_size_gcd(align, s->unit) : 1;
     return units > 1 ? units : 0;
 }
 
 void swi_search_fill_buffers(swi_search *s, const sw_place_item *items)
 {
     for (uint32_t i = 0; i < s->n; i++)
-        s->unit = common_divisor(s->unit, items[i].bytes);
+        s->unit = sw_size_gcd(s->unit, items[i].bytes);
     const uint64_t sizes = s->unit; /* who asks for a divisor of all sizes asks for nothing */
     for (uint32_t i = 0; i < s->n; i++)
         if (items[i].align > 1 && sizes % items[i].align != 0)
-            s->unit = common_divisor(s->unit, items[i].align);
+            s->unit = sw_size_gcd(s->unit, items[i].align);
     s->roof = s->opts->capacity / s->unit;
     s->noise = swi_mix(s->opts->seed + 1);
     for (uint32_t i = 0; i < s->n; i++) {

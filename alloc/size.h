@@ -35,6 +35,26 @@ static inline bool sw_size_align(size_t a, size_t align, size_t *out)
     return true;
 }
 
+/* The offset of the next part of a block whose parts so far take *sum bytes; each begins at a
+ * multiple of 16. The sum of what a program holds many times over fits. */
+static inline size_t sw_size_part(size_t *sum, size_t bytes)
+{
+    const size_t at = *sum;
+    *sum += (bytes + 15) & ~(size_t)15;
+    return at;
+}
+
+/* The greatest common divisor; that of 0 and b is b. */
+static inline uint64_t sw_size_gcd(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 /* Elements of a shape: the product of n_dims dims, each >= 0. False on a negative dim or a
  * product past INT64_MAX / 16, so that bytes of any element type fit too. */
 static inline bool sw_size_elements(const int64_t *dims, int n_dims, int64_t *out)

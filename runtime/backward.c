@@ -30,13 +30,9 @@ static uint32_t *grad_of(sw_ctx *ctx, uint32_t id)
 static sw_status room_for_grads(sw_ctx *ctx)
 {
     const uint32_t n = ctx->trace.n_values + 1;
-    if (n > ctx->cap_value_grads) {
-        void *p = ctx->value_grads;
-        SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, ctx->cap_value_grads * sizeof(uint32_t),
-                              2 * (size_t)n * sizeof(uint32_t)));
-        ctx->value_grads = p;
-        ctx->cap_value_grads = 2 * n;
-    }
+    void *p = ctx->value_grads;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &ctx->cap_value_grads, n, sizeof(uint32_t)));
+    ctx->value_grads = p;
     memset(ctx->value_grads, 0xff, n * sizeof(uint32_t));
     ctx->n_value_grads = n;
     return SW_OK;
@@ -431,14 +427,10 @@ static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uin
             known->value = sum;
             continue;
         }
-        if (ctx->n_grads == ctx->cap_grads) {
-            void *p = ctx->grads;
-            const size_t cap = ctx->cap_grads == 0 ? 32 : 2 * ctx->cap_grads;
-            SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, ctx->cap_grads * sizeof *ctx->grads,
-                                  cap * sizeof *ctx->grads));
-            ctx->grads = p;
-            ctx->cap_grads = (uint32_t)cap;
-        }
+        void *p = ctx->grads;
+        SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1,
+                            sizeof *ctx->grads));
+        ctx->grads = p;
         ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, whole};
         const swi_value *gv = &ctx->trace.values[whole];
         if (ctx->trace.storages[gv->storage].name == 0)

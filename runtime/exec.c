@@ -254,15 +254,10 @@ static void forget_oldest(sw_exec *exec)
 
 static sw_status add_key(sw_exec *exec, uint64_t hash, size_t bytes, uint32_t program)
 {
-    if (exec->n_keys == exec->cap_keys) {
-        void *p = exec->keys;
-        const size_t cap = exec->cap_keys == 0 ? 16 : 2 * (size_t)exec->cap_keys;
-        SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, exec->cap_keys * sizeof *exec->keys,
-                              cap * sizeof *exec->keys));
-        exec->keys = p;
-        exec->cap_keys = (uint32_t)cap;
-    }
-    void *key;
+    void *p = exec->keys, *key;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_keys, exec->n_keys + 1,
+                        sizeof *exec->keys));
+    exec->keys = p;
     SW_TRY(sw_heap_alloc(&key, SW_HEAP_PROGRAMS, bytes));
     memcpy(key, exec->key_scratch, bytes);
     exec->keys[exec->n_keys++] = (swi_key){
@@ -306,14 +301,10 @@ static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
         }
     }
     if (empty == SWI_NONE) {
-        if (exec->n_programs == exec->cap_programs) {
-            void *p = exec->programs;
-            const size_t cap = exec->cap_programs == 0 ? 8 : 2 * (size_t)exec->cap_programs;
-            SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, exec->cap_programs * sizeof(void *),
-                                  cap * sizeof(void *)));
-            exec->programs = p;
-            exec->cap_programs = (uint32_t)cap;
-        }
+        void *p = exec->programs;
+        SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_programs, exec->n_programs + 1,
+                            sizeof(void *)));
+        exec->programs = p;
         empty = exec->n_programs++;
         exec->programs[empty] = NULL;
     }

@@ -14,13 +14,9 @@ static sw_status room_for_model_values(sw_ctx *ctx, const sw_run_args *args)
 {
     for (int m = 0; m < args->n_models; m++) {
         const uint32_t n = args->models[m]->n_entries;
-        if (n > ctx->model_cap[m]) {
-            void *p = ctx->model_values[m];
-            SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, ctx->model_cap[m] * sizeof(uint32_t),
-                                  n * sizeof(uint32_t)));
-            ctx->model_values[m] = p;
-            ctx->model_cap[m] = n;
-        }
+        void *p = ctx->model_values[m];
+        SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &ctx->model_cap[m], n, sizeof(uint32_t)));
+        ctx->model_values[m] = p;
         memset(ctx->model_values[m], 0xff, n * sizeof(uint32_t));
     }
     return SW_OK;
@@ -188,14 +184,9 @@ static sw_status keep_metrics(sw_ctx *ctx)
 {
     sw_exec *exec = ctx->exec;
     const uint32_t n = ctx->trace.n_metrics;
-    if (n > exec->cap_immediate_metrics) {
-        void *p = exec->immediate_metrics;
-        SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS,
-                              exec->cap_immediate_metrics * sizeof(double),
-                              n * sizeof(double)));
-        exec->immediate_metrics = p;
-        exec->cap_immediate_metrics = n;
-    }
+    void *p = exec->immediate_metrics;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_immediate_metrics, n, sizeof(double)));
+    exec->immediate_metrics = p;
     for (uint32_t i = 0; i < n; i++) {
         float x;
         memcpy(&x, address(ctx, ctx->trace.metrics[i].value), sizeof x);

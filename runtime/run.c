@@ -216,13 +216,9 @@ static void state_deaths(sw_exec *exec, const swi_program *p, const swi_run_op *
 
 static sw_status room_for_op_clocks(sw_exec *exec, uint32_t n)
 {
-    if (n <= exec->cap_op_ns)
-        return SW_OK;
     void *p = exec->op_ns;
-    SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns,
-                          n * sizeof *exec->op_ns));
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n, sizeof *exec->op_ns));
     exec->op_ns = p;
-    exec->cap_op_ns = n;
     return SW_OK;
 }
 

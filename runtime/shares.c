@@ -18,14 +18,9 @@ void swi_shares_free(swi_shares *x)
 
 static sw_status add_line(swi_shares *x, const char *name)
 {
-    if (x->n == x->cap) {
-        void *p = x->lines;
-        const size_t cap = x->cap == 0 ? 32 : 2 * (size_t)x->cap;
-        SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, x->cap * sizeof *x->lines,
-                              cap * sizeof *x->lines));
-        x->lines = p;
-        x->cap = (uint32_t)cap;
-    }
+    void *p = x->lines;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &x->cap, x->n + 1, sizeof *x->lines));
+    x->lines = p;
     swi_share_line *line = &x->lines[x->n++];
     memset(line, 0, sizeof *line);
     snprintf(line->name, sizeof line->name, "%s", name);
@@ -223,17 +218,12 @@ static sw_status bump_shares(swi_shares *to, const swi_program *p, const sw_run_
 
 /* ---- by the arena's events --------------------------------------------------------------- */
 
-static sw_status room_for_notes(sw_exec *exec, size_t n)
+static sw_status room_for_notes(sw_exec *exec, uint32_t n)
 {
     sw_watch *w = &exec->watch;
-    if (n <= w->cap_notes)
-        return SW_OK;
-    const size_t cap = n > 2 * (size_t)w->cap_notes ? n : 2 * (size_t)w->cap_notes;
     void *p = w->notes;
-    SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, w->cap_notes * sizeof *w->notes,
-                          cap * sizeof *w->notes));
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &w->cap_notes, n, sizeof *w->notes));
     w->notes = p;
-    w->cap_notes = (uint32_t)cap;
     return SW_OK;
 }
 
@@ -244,7 +234,7 @@ sw_status swi_shares_begin_run(sw_exec *exec, const sw_run_args *args, swi_progr
     if (p == NULL)
         return swi_shares_of_args(&exec->immediate_shares, args);
     SW_TRY(swi_program_shares(p, args));
-    return room_for_notes(exec, 2 * (size_t)p->n_births);
+    return room_for_notes(exec, 2 * p->n_births);
 }
 
 sw_status swi_shares_before_push(sw_exec *exec, uint32_t storage)

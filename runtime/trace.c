@@ -5,23 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Make room for one more element of a growable array. */
-sw_status swi_trace_room(void **array, uint32_t *cap, uint32_t wanted, size_t element)
-{
-    if (wanted <= *cap)
-        return SW_OK;
-    uint32_t next = *cap < 32 ? 32 : *cap;
-    while (next < wanted)
-        next = next <= UINT32_MAX / 2 ? next * 2 : UINT32_MAX;
-    SW_TRY(sw_heap_resize(array, SW_HEAP_PROGRAMS, *cap * element, next * element));
-    *cap = next;
-    return SW_OK;
-}
-
 sw_status swi_room_nodes(swi_trace *t)
 {
     void *p = t->nodes;
-    SW_TRY(swi_trace_room(&p, &t->cap_nodes, t->n_nodes + 1, sizeof *t->nodes));
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_nodes, t->n_nodes + 1, sizeof *t->nodes));
     t->nodes = p;
     return SW_OK;
 }
@@ -29,7 +16,8 @@ sw_status swi_room_nodes(swi_trace *t)
 sw_status swi_room_operands(swi_trace *t, uint32_t n)
 {
     void *p = t->operands;
-    SW_TRY(swi_trace_room(&p, &t->cap_operands, t->n_operands + n, sizeof *t->operands));
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_operands, t->n_operands + n,
+                        sizeof *t->operands));
     t->operands = p;
     return SW_OK;
 }
@@ -37,7 +25,7 @@ sw_status swi_room_operands(swi_trace *t, uint32_t n)
 sw_status swi_room_attrs(swi_trace *t, uint32_t n)
 {
     void *p = t->attrs;
-    SW_TRY(swi_trace_room(&p, &t->cap_attrs, t->n_attrs + n, 1));
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_attrs, t->n_attrs + n, 1));
     t->attrs = p;
     return SW_OK;
 }
@@ -47,7 +35,7 @@ sw_status swi_trace_reset(swi_trace *t)
     t->n_nodes = t->n_operands = t->n_values = t->n_storages = 0;
     t->n_attrs = t->n_metrics = t->n_outputs = 0;
     void *p = t->strings;
-    SW_TRY(swi_trace_room(&p, &t->cap_strings, 1, 1));
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_strings, 1, 1));
     t->strings = p;
     t->strings[0] = '\0';
     t->n_strings = 1;
@@ -89,13 +77,15 @@ static uint32_t *string_slot(const swi_trace *t, const char *text)
 static sw_status room_for_string(swi_trace *t, size_t length)
 {
     void *p = t->strings;
-    SW_TRY(swi_trace_room(&p, &t->cap_strings, t->n_strings + (uint32_t)length, 1));
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_strings, t->n_strings + (uint32_t)length,
+                        1));
     t->strings = p;
     if (2 * t->n_string_slots < t->cap_string_slots)
         return SW_OK;
     p = t->string_slots;
     const uint32_t before = t->cap_string_slots;
-    SW_TRY(swi_trace_room(&p, &t->cap_string_slots, before + 1, sizeof *t->string_slots));
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_string_slots, before + 1,
+                        sizeof *t->string_slots));
     t->string_slots = p;
     memset(t->string_slots, 0, t->cap_string_slots * sizeof *t->string_slots);
     for (uint32_t i = 1; i < t->n_strings; i += (uint32_t)strlen(t->strings + i) + 1)
@@ -192,8 +182,8 @@ uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role)
             ctx, sw_error_set(SW_NOMEM, __FILE__, __LINE__, "%zu bytes overflow", bytes));
         return SWI_NONE;
     }
-    if (swi_stick(ctx, swi_trace_room(&p, &t->cap_storages, t->n_storages + 1,
-                                      sizeof *t->storages)) != SW_OK)
+    if (swi_stick(ctx, sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_storages, t->n_storages + 1,
+                                    sizeof *t->storages)) != SW_OK)
         return SWI_NONE;
     t->storages = p;
     swi_storage *s = &t->storages[t->n_storages];
@@ -222,8 +212,8 @@ uint32_t swi_new_value(sw_ctx *ctx, const sw_type *type, uint32_t storage)
     swi_trace *t = &ctx->trace;
     void *p = t->values;
     if (storage == SWI_NONE ||
-        swi_stick(ctx, swi_trace_room(&p, &t->cap_values, t->n_values + 1,
-                                      sizeof *t->values)) != SW_OK)
+        swi_stick(ctx, sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_values, t->n_values + 1,
+                                    sizeof *t->values)) != SW_OK)
         return SWI_NONE;
     t->values = p;
     swi_value *v = &t->values[t->n_values];

@@ -4,8 +4,6 @@
 
 #include "runtime/runtime_internal.h"
 
-/* Make room for `wanted` elements of a growable array. */
-sw_status swi_trace_room(void **array, uint32_t *cap, uint32_t wanted, size_t element);
 /* Room for one more node; n more operands; n more bytes of attributes. */
 sw_status swi_room_nodes(swi_trace *t);
 sw_status swi_room_operands(swi_trace *t, uint32_t n);

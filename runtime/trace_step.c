@@ -96,7 +96,8 @@ static void leave(sw_ctx *ctx, const char *name, sw_value x, bool metric)
     }
     void *p = metric ? t->metrics : t->outputs;
     uint32_t *cap = metric ? &t->cap_metrics : &t->cap_outputs;
-    if (swi_stick(ctx, swi_trace_room(&p, cap, n + 1, sizeof(swi_named))) != SW_OK)
+    if (swi_stick(ctx, sw_heap_room(&p, SW_HEAP_PROGRAMS, cap, n + 1, sizeof(swi_named))) !=
+        SW_OK)
         return;
     list = p;
     memset(&list[n], 0, sizeof list[n]);

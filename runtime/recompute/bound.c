@@ -12,6 +12,7 @@
  * The ops with the least room for what they should hold are looked at first, as many as the
  * effort allows. */
 #include "alloc/mem.h"
+#include "alloc/size.h"
 #include "runtime/recompute/recompute.h"
 #include <string.h>
 
@@ -53,16 +54,6 @@ typedef struct {
     int64_t cost, bytes;
 } choice;
 
-static int64_t divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* ---- the graph of an op ------------------------------------------------------------------ */
 
 static sw_status prepare(cuts *c)
@@ -102,6 +93,11 @@ static uint32_t new_node(cuts *c, uint32_t op)
     return c->n_nodes++;
 }
 
+static int64_t common(int64_t unit, int64_t size)
+{
+    return (int64_t)sw_size_gcd((uint64_t)unit, (uint64_t)size);
+}
+
 static void connect(cuts *c, uint32_t from, uint32_t to, int64_t size, edge_kind kind)
 {
     c->edges[c->n_edges] = (edge){to, c->head[from], 0, size, kind};
@@ -110,10 +106,10 @@ static void connect(cuts *c, uint32_t from, uint32_t to, int64_t size, edge_kind
     c->head[to] = c->n_edges++;
     if (kind == EDGE_COST) {
         c->costs += size;
-        c->cost_unit = divisor(c->cost_unit, size);
+        c->cost_unit = common(c->cost_unit, size);
     } else if (kind == EDGE_BYTES) {
         c->bytes += size;
-        c->unit = divisor(c->unit, size);
+        c->unit = common(c->unit, size);
     }
 }
 

@@ -22,6 +22,7 @@
  * item that a skip connection shares): so the program gives schedules for all levels, and what
  * each of them really peaks at is found by following it. */
 #include "alloc/mem.h"
+#include "alloc/size.h"
 #include "runtime/recompute/chain_internal.h"
 #include <math.h>
 #include <stdint.h>
@@ -506,11 +507,7 @@ static size_t common_divisor(const swi_rc_problem *p)
 {
     size_t g = 0;
     for (uint32_t i = 0; i < p->n_items; i++)
-        for (size_t a = p->items[i].bytes; a != 0;) {
-            const size_t b = g % a;
-            g = a;
-            a = b;
-        }
+        g = sw_size_gcd(g, p->items[i].bytes);
     return g;
 }
 
@@ -551,10 +548,8 @@ static sw_status take(program *d, scan **scans, uint64_t **sets)
                             2 * d->pairs};
     enum { PARTS = sizeof parts / sizeof *parts };
     size_t at[PARTS];
-    for (int i = 0; i < PARTS; i++) {
-        at[i] = d->bytes;
-        d->bytes += (parts[i] + 15) & ~(size_t)15;
-    }
+    for (int i = 0; i < PARTS; i++)
+        at[i] = sw_size_part(&d->bytes, parts[i]);
     SW_TRY(sw_heap_alloc(&d->block, SW_HEAP_PROGRAMS, d->bytes));
     unsigned char *b = d->block;
     d->again = (float *)(void *)b;

@@ -16,18 +16,14 @@ void swi_rc_family_free(swi_rc_family *f)
 
 sw_status swi_rc_family_add(swi_rc_family *f, swi_rc_schedule *s)
 {
-    if (f->n == f->cap) {
-        void *p = f->schedules;
-        const size_t cap = f->cap == 0 ? 16 : 2 * (size_t)f->cap;
-        const sw_status status = sw_heap_resize(
-            &p, SW_HEAP_PROGRAMS, f->cap * sizeof *f->schedules, cap * sizeof *f->schedules);
-        if (status != SW_OK) {
-            swi_rc_free(s);
-            return status;
-        }
-        f->schedules = p;
-        f->cap = (uint32_t)cap;
+    void *p = f->schedules;
+    const sw_status status =
+        sw_heap_room(&p, SW_HEAP_PROGRAMS, &f->cap, f->n + 1, sizeof *f->schedules);
+    if (status != SW_OK) {
+        swi_rc_free(s);
+        return status;
     }
+    f->schedules = p;
     f->schedules[f->n++] = *s;
     return SW_OK;
 }

@@ -1,5 +1,6 @@
 /* A program as a chain: which forward ops make a node, which backward ops belong to it. */
 #include "alloc/mem.h"
+#include "alloc/size.h"
 #include "runtime/recompute/chain_internal.h"
 #include <stdint.h>
 #include <string.h>
@@ -216,10 +217,8 @@ static sw_status take(swi_chain *c, readers **r)
                             ops * sizeof(uint32_t), items * sizeof(uint32_t),
                             items * sizeof(readers)};
     size_t at[5];
-    for (int i = 0; i < 5; i++) {
-        at[i] = c->bytes;
-        c->bytes += (parts[i] + 15) & ~(size_t)15;
-    }
+    for (int i = 0; i < 5; i++)
+        at[i] = sw_size_part(&c->bytes, parts[i]);
     SW_TRY(sw_heap_alloc(&c->block, SW_HEAP_PROGRAMS, c->bytes));
     unsigned char *b = c->block;
     c->words = (uint32_t)words;

@@ -14,6 +14,7 @@
  * Of the cheapest schedules one of least peak is found by searching again below the peak,
  * in halves, cut off at the cost that is known. */
 #include "alloc/mem.h"
+#include "alloc/size.h"
 #include "runtime/recompute/recompute.h"
 #include <string.h>
 
@@ -380,26 +381,16 @@ static sw_status retrace(const search *s, uint32_t last, swi_rc_schedule *out)
     return swi_rc_follow(s->p, out);
 }
 
-static size_t divisor(size_t a, size_t b)
-{
-    while (b != 0) {
-        const size_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* What all sums of bytes are a multiple of. */
 static size_t unit_of(const swi_rc_problem *p)
 {
     size_t unit = 0;
     for (uint32_t i = 0; i < p->n_items; i++)
-        unit = divisor(unit, p->items[i].bytes);
+        unit = sw_size_gcd(unit, p->items[i].bytes);
     for (uint32_t t = 0; t < p->n_ops; t++) {
-        unit = divisor(unit, p->during[t]);
-        unit = divisor(unit, p->between[t]);
-        unit = divisor(unit, p->ops[t].scratch);
+        unit = sw_size_gcd(unit, p->during[t]);
+        unit = sw_size_gcd(unit, p->between[t]);
+        unit = sw_size_gcd(unit, p->ops[t].scratch);
     }
     return unit > 0 ? unit : 1;
 }

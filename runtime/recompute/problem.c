@@ -1,6 +1,7 @@
 /* From a trace to the problem: which storages can be made again, and what lives besides. */
 #include "runtime/recompute/pass.h"
 #include "alloc/mem.h"
+#include "alloc/size.h"
 #include <string.h>
 
 /* While a problem is made. */
@@ -222,31 +223,24 @@ static void sum_fixed(maker *m, bool inplace)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-static size_t part(size_t *sum, size_t bytes)
-{
-    const size_t at = *sum;
-    *sum += (bytes + 15) & ~(size_t)15;
-    return at;
-}
-
 /* One block: what stays with the problem, then what only its making needs. */
 static sw_status take(maker *m, swi_rc_trace_problem *out)
 {
     const swi_trace *t = &m->t;
     const size_t n = m->n, storages = t->n_storages, operands = t->n_operands;
     size_t sum = 0;
-    const size_t ops = part(&sum, n * sizeof(swi_rc_op));
-    const size_t items = part(&sum, storages * sizeof(swi_rc_item));
-    const size_t reads = part(&sum, operands * sizeof(uint32_t));
-    const size_t makes = part(&sum, operands * sizeof(uint32_t));
-    const size_t during = part(&sum, n * sizeof(size_t));
-    const size_t between = part(&sum, n * sizeof(size_t));
-    const size_t backward = part(&sum, n * sizeof(uint32_t));
-    const size_t writers = part(&sum, storages * sizeof(uint32_t));
-    const size_t item_of = part(&sum, storages * sizeof(uint32_t));
-    const size_t overwritten = part(&sum, storages * sizeof(uint32_t));
-    const size_t position = part(&sum, t->n_nodes * sizeof(uint32_t));
-    const size_t read = part(&sum, t->n_values);
+    const size_t ops = sw_size_part(&sum, n * sizeof(swi_rc_op));
+    const size_t items = sw_size_part(&sum, storages * sizeof(swi_rc_item));
+    const size_t reads = sw_size_part(&sum, operands * sizeof(uint32_t));
+    const size_t makes = sw_size_part(&sum, operands * sizeof(uint32_t));
+    const size_t during = sw_size_part(&sum, n * sizeof(size_t));
+    const size_t between = sw_size_part(&sum, n * sizeof(size_t));
+    const size_t backward = sw_size_part(&sum, n * sizeof(uint32_t));
+    const size_t writers = sw_size_part(&sum, storages * sizeof(uint32_t));
+    const size_t item_of = sw_size_part(&sum, storages * sizeof(uint32_t));
+    const size_t overwritten = sw_size_part(&sum, storages * sizeof(uint32_t));
+    const size_t position = sw_size_part(&sum, t->n_nodes * sizeof(uint32_t));
+    const size_t read = sw_size_part(&sum, t->n_values);
     SW_TRY(sw_heap_alloc(&out->block, SW_HEAP_PROGRAMS, sum));
     out->bytes = sum;
     unsigned char *b = out->block;

@@ -16,7 +16,8 @@ static sw_status add_storage(writer *w, uint32_t of, uint32_t *out)
 {
     swi_trace *t = w->t;
     void *p = t->storages;
-    SW_TRY(swi_trace_room(&p, &t->cap_storages, t->n_storages + 1, sizeof *t->storages));
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_storages, t->n_storages + 1,
+                        sizeof *t->storages));
     t->storages = p;
     t->storages[t->n_storages] = t->storages[of];
     t->storages[t->n_storages].alias = t->n_storages;
@@ -28,7 +29,8 @@ static sw_status add_value(writer *w, uint32_t of, uint32_t storage, uint32_t *o
 {
     swi_trace *t = w->t;
     void *p = t->values;
-    SW_TRY(swi_trace_room(&p, &t->cap_values, t->n_values + 1, sizeof *t->values));
+    SW_TRY(
+        sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_values, t->n_values + 1, sizeof *t->values));
     t->values = p;
     t->values[t->n_values] = t->values[of];
     t->values[t->n_values].storage = storage;

@@ -135,14 +135,9 @@ sw_status swi_rc_follow(const swi_rc_problem *p, swi_rc_schedule *s)
 
 sw_status swi_rc_append(swi_rc_schedule *s, uint32_t op)
 {
-    if (s->n_steps == s->cap_steps) {
-        void *p = s->steps;
-        const size_t cap = s->cap_steps == 0 ? 64 : 2 * (size_t)s->cap_steps;
-        SW_TRY(sw_heap_resize(&p, SW_HEAP_PROGRAMS, s->cap_steps * sizeof *s->steps,
-                              cap * sizeof *s->steps));
-        s->steps = p;
-        s->cap_steps = (uint32_t)cap;
-    }
+    void *p = s->steps;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &s->cap_steps, s->n_steps + 1, sizeof *s->steps));
+    s->steps = p;
     s->steps[s->n_steps++] = op;
     return SW_OK;
 }
