@@ -1,5 +1,5 @@
-/* Kernels over rows and axes: dropout, rows of a table, maximum over axes, many products.
- * float32.
+/* Kernels over rows and axes: dropout, rows of a table, maximum over axes, many products,
+ * attention. float32.
  *
  * Bits depend on shapes, strides and the instruction set only: sums go in one fixed order, and
  * a random number belongs to its element, whichever thread draws it. `accumulate` adds to the
@@ -7,6 +7,7 @@
 #ifndef SW_AXES_H
 #define SW_AXES_H
 
+#include "kernels/attention.h"
 #include "kernels/par.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,6 +82,15 @@ typedef struct {
      * their own. Contents undefined, aligned to 64. */
     size_t (*products_bytes)(int64_t m, int64_t n, int64_t k, int slots);
     void (*products)(const sw_products *p, void *scratch, int slots, const sw_par *par);
+
+    /* attention.h. lse NULL: not wanted. Scratch is each thread's tiles; backward with the dq
+     * of one head. */
+    size_t (*attention_bytes)(const sw_attention_shape *s, int threads);
+    void (*attention)(float *y, float *lse, const sw_heads *q, const sw_heads *k,
+                      const sw_heads *v, const sw_attention_shape *s, void *scratch,
+                      const sw_par *par);
+    size_t (*attention_grad_bytes)(const sw_attention_shape *s, int threads);
+    void (*attention_grad)(const sw_attention_grads *g, void *scratch, const sw_par *par);
 } sw_axes_kernels;
 
 #endif

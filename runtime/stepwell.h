@@ -347,6 +347,15 @@ SW_API sw_value sw_apply_rms_norm(sw_ctx *ctx, sw_rms_norm layer, sw_value x);
 SW_API sw_value sw_apply_group_norm(sw_ctx *ctx, sw_group_norm layer, sw_value x);
 SW_API sw_value sw_apply_batch_norm2d(sw_ctx *ctx, sw_batch_norm2d layer, sw_value x);
 
+/* softmax(scale q k^T) v for each of `heads` heads: q (batch, queries, heads * size), k (batch,
+ * keys, heads * size) and v (batch, keys, heads * value size) to (batch, queries, heads * value
+ * size). causal: query i sees the keys 0 to i. scale 0: 1 / sqrt(size). They may be views;
+ * where they are the three thirds of one tensor's last axis, as sw_split gives them, its
+ * gradient is made at once, in its place. Keeps the three, the result, and one float for each
+ * row and head: what is (queries, keys) exists in tiles alone. */
+SW_API sw_value sw_attention(sw_ctx *ctx, sw_value q, sw_value k, sw_value v, int heads,
+                             int causal, float scale);
+
 /* Pointwise, any shape, F32. */
 SW_API sw_value sw_relu(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_leaky_relu(sw_ctx *ctx, sw_value x, float slope);

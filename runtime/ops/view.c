@@ -242,6 +242,26 @@ sw_value sw_slice(sw_ctx *ctx, sw_value x, int axis, int64_t from, int64_t n)
     return sw_op_apply(ctx, SW_OP_slice, &x, 1, &attrs);
 }
 
+sw_value swi_whole_of(sw_ctx *ctx, const sw_value *pieces, int n)
+{
+    const swi_trace *t = &ctx->trace;
+    uint32_t whole = SWI_NONE;
+    for (int i = 0; i < n; i++) {
+        const swi_value *v = swi_value_at(ctx, pieces[i]);
+        const swi_node *node = v != NULL && v->node != SWI_NONE ? &t->nodes[v->node] : NULL;
+        if (node == NULL || node->op != SW_OP_slice)
+            return (sw_value){0, 0};
+        const swi_slice_attrs *a = (const void *)(t->attrs + node->attrs);
+        const uint32_t from = t->operands[node->first];
+        const sw_shape *s = &t->values[from].type.shape;
+        if ((i > 0 && from != whole) || a->axis != s->rank - 1 || a->from != i * a->n ||
+            a->n * n != s->dim[a->axis])
+            return (sw_value){0, 0};
+        whole = from;
+    }
+    return swi_handle(ctx, whole);
+}
+
 /* ---- slice_grad: dy inside zeros --------------------------------------------------------- */
 
 static sw_status slice_grad_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)

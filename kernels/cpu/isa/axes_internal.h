@@ -12,6 +12,10 @@
 #define swi_max_axes_dx SW_ISA_FN(swi_max_axes_dx)
 #define swi_products_bytes SW_ISA_FN(swi_products_bytes)
 #define swi_products SW_ISA_FN(swi_products)
+#define swi_attention_bytes SW_ISA_FN(swi_attention_bytes)
+#define swi_attention SW_ISA_FN(swi_attention)
+#define swi_attention_grad_bytes SW_ISA_FN(swi_attention_grad_bytes)
+#define swi_attention_grad SW_ISA_FN(swi_attention_grad)
 
 void swi_dropout(float *y, const float *x, const sw_drop *d, bool accumulate,
                  const sw_par *par);
@@ -25,5 +29,11 @@ void swi_max_axes_dx(float *dx, const float *dy, const void *index, const sw_max
                      bool accumulate, const sw_par *par);
 size_t swi_products_bytes(int64_t m, int64_t n, int64_t k, int slots);
 void swi_products(const sw_products *p, void *scratch, int slots, const sw_par *par);
+size_t swi_attention_bytes(const sw_attention_shape *s, int threads);
+void swi_attention(float *y, float *lse, const sw_heads *q, const sw_heads *k,
+                   const sw_heads *v, const sw_attention_shape *s, void *scratch,
+                   const sw_par *par);
+size_t swi_attention_grad_bytes(const sw_attention_shape *s, int threads);
+void swi_attention_grad(const sw_attention_grads *g, void *scratch, const sw_par *par);
 
 #endif

@@ -12,4 +12,8 @@ const sw_axes_kernels sw_axes_kernels_table = {
     .max_axes_dx = swi_max_axes_dx,
     .products_bytes = swi_products_bytes,
     .products = swi_products,
+    .attention_bytes = swi_attention_bytes,
+    .attention = swi_attention,
+    .attention_grad_bytes = swi_attention_grad_bytes,
+    .attention_grad = swi_attention_grad,
 };

@@ -1,0 +1,277 @@
+/* Attention backward. A part takes heads, one after the other. Of a head it goes over blocks of
+ * keys, and for each over the blocks of queries that see it: the tile of probabilities p and
+ * its gradient are made again from lse and the row sums d = sum(dy y),
+ *
+ *   dv += p^T dy,  ds = p (dy v^T - d) scale,  dk += ds^T q,  dq += ds k.
+ *
+ * dk and dv of a block are complete when it is left, dq of the head at its end: so each may lie
+ * where k, v and q lie. */
+#include "kernels/cpu/isa/attention_internal.h"
+#include "kernels/cpu/isa/dense_internal.h"
+#include "kernels/scalar.h"
+
+enum { QUERIES = 64 };
+
+typedef struct {
+    const sw_attention_grads *g;
+    unsigned char *scratch;
+    size_t slot_bytes;
+    int parts;
+} job;
+
+/* One slot. Widths are whole vectors. */
+typedef struct {
+    float *keys, *values;      /* (size, SWI_KEYS), (value_size, SWI_KEYS): columns are rows */
+    float *key_rows;           /* (SWI_KEYS, width of size) */
+    float *q_rows, *dy_rows;   /* (QUERIES, width of size), (QUERIES, width of value_size) */
+    float *p, *ds;             /* (QUERIES, SWI_KEYS) */
+    float *dk, *dv;            /* (SWI_KEYS, width) */
+    float *dq;                 /* (queries, width of size) */
+    float *d;                  /* (queries) */
+    int64_t wide, value_wide;  /* widths of size and value_size */
+    int64_t image, head;       /* that it works on */
+    const float *q, *k, *v;    /* of that head */
+    const float *y, *dy, *lse; /* of that head; rows of y and dy are `row` apart */
+    int64_t row;
+} room;
+
+static int64_t lay(float **at, float **part, int64_t floats)
+{
+    if (at != NULL) {
+        *part = *at;
+        *at += floats;
+    }
+    return floats;
+}
+
+/* Give the parts of a room their places, or only count. */
+static int64_t furnish(room *r, float *at, const sw_attention_shape *s)
+{
+    float **to = at != NULL ? &at : NULL;
+    int64_t n = 0;
+    r->wide = swi_whole(s->size);
+    r->value_wide = swi_whole(s->value_size);
+    n += lay(to, &r->keys, s->size * SWI_KEYS);
+    n += lay(to, &r->values, s->value_size * SWI_KEYS);
+    n += lay(to, &r->key_rows, SWI_KEYS * r->wide);
+    n += lay(to, &r->q_rows, QUERIES * r->wide);
+    n += lay(to, &r->dy_rows, QUERIES * r->value_wide);
+    n += lay(to, &r->p, QUERIES * SWI_KEYS);
+    n += lay(to, &r->ds, QUERIES * SWI_KEYS);
+    n += lay(to, &r->dk, SWI_KEYS * r->wide);
+    n += lay(to, &r->dv, SWI_KEYS * r->value_wide);
+    n += lay(to, &r->dq, s->queries * r->wide);
+    n += lay(to, &r->d, s->queries);
+    return n;
+}
+
+size_t swi_attention_grad_bytes(const sw_attention_shape *s, int threads)
+{
+    room r = {.image = 0};
+    return swi_slot_bytes(furnish(&r, NULL, s), swi_slots(s->batch * s->heads, threads));
+}
+
+static void clear(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = 0.0f;
+}
+
+static void enter_head(room *r, const sw_attention_grads *g, int64_t unit)
+{
+    const sw_attention_shape *s = &g->s;
+    r->image = unit / s->heads;
+    r->head = unit % s->heads;
+    r->row = s->heads * s->value_size;
+    r->q = g->q.p + r->image * g->q.batch + r->head * s->size * g->q.col;
+    r->k = g->k.p + r->image * g->k.batch + r->head * s->size * g->k.col;
+    r->v = g->v.p + r->image * g->v.batch + r->head * s->value_size * g->v.col;
+    const int64_t at = r->image * s->queries * r->row + r->head * s->value_size;
+    r->y = g->y != NULL ? g->y + at : NULL;
+    r->dy = g->dy + at;
+    r->lse = g->lse + unit * s->queries;
+    if (g->dq.p != NULL)
+        clear(r->dq, s->queries * r->wide);
+    for (int64_t i = 0; r->y != NULL && i < s->queries; i++) {
+        const float *y = r->y + i * r->row, *dy = r->dy + i * r->row;
+        float lane[VW] = {0}, sum = 0.0f;
+        int64_t c = 0;
+        for (; c + VW <= s->value_size; c += VW)
+            for (int l = 0; l < VW; l++)
+                lane[l] += y[c + l] * dy[c + l];
+        for (int l = 0; c + l < s->value_size; l++)
+            lane[l] += y[c + l] * dy[c + l];
+        for (int l = 0; l < VW; l++)
+            sum += lane[l];
+        r->d[i] = sum;
+    }
+}
+
+/* p and, where dq or dk are wanted, ds of queries [i0, i0 + m) and keys [j0, j0 + n). Columns
+ * that a query does not see are zero, up to whole vectors of n. */
+static void make_tile(const sw_attention_grads *g, const room *r, int64_t i0, int64_t m,
+                      int64_t j0, int64_t n)
+{
+    const sw_attention_shape *s = &g->s;
+    const bool both = r->y != NULL;
+    const int64_t width = swi_whole(n);
+    for (int64_t at = 0; at < m; at += SWI_GROUP) {
+        const int64_t rows = m - at < SWI_GROUP ? m - at : SWI_GROUP;
+        const int64_t most = swi_whole(swi_seen(s, i0 + at + rows - 1, j0, n));
+        swi_tile t = {.c = r->p + at * SWI_KEYS,
+                      .ldc = SWI_KEYS,
+                      .a = r->q + (i0 + at) * g->q.row,
+                      .row = g->q.row,
+                      .col = g->q.col,
+                      .b = r->keys,
+                      .ldb = SWI_KEYS,
+                      .m = rows,
+                      .n = most,
+                      .k = s->size,
+                      .factor = s->scale};
+        swi_tile_product(&t);
+        t.c = r->ds + at * SWI_KEYS;
+        t.a = r->dy + (i0 + at) * r->row;
+        t.row = r->row;
+        t.col = 1;
+        t.b = r->values;
+        t.k = s->value_size;
+        t.factor = 1.0f;
+        if (both)
+            swi_tile_product(&t);
+        for (int64_t i = at; i < at + rows; i++) {
+            float *p = r->p + i * SWI_KEYS, *ds = r->ds + i * SWI_KEYS;
+            const int64_t seen = swi_seen(s, i0 + i, j0, n);
+            swi_row_exp(p, r->lse[i0 + i], seen, most);
+            clear(p + most, width - most);
+            if (!both)
+                continue;
+            const float d = r->d[i0 + i], scale = s->scale;
+            for (int64_t c = 0; c < most; c++)
+                ds[c] = p[c] * (ds[c] - d) * scale;
+            clear(ds + seen, width - seen);
+        }
+    }
+}
+
+/* dk or dv of the block += the turned tile times rows of q or dy; queries that see none of
+ * those keys are left out. */
+static void add_turned(const sw_attention_shape *s, float *to, int64_t wide, const float *tile,
+                       const float *rows, int64_t ld, int64_t i0, int64_t m, int64_t j0,
+                       int64_t n)
+{
+    for (int64_t at = 0; at < n; at += SWI_GROUP) {
+        int64_t from = s->causal ? j0 + at - i0 : 0;
+        from = from < 0 ? 0 : from;
+        if (from >= m)
+            break;
+        const swi_tile t = {.c = to + at * wide,
+                            .ldc = wide,
+                            .a = tile + from * SWI_KEYS + at,
+                            .row = 1,
+                            .col = SWI_KEYS,
+                            .b = rows + from * ld,
+                            .ldb = ld,
+                            .m = n - at < SWI_GROUP ? n - at : SWI_GROUP,
+                            .n = wide,
+                            .k = m - from,
+                            .factor = 1.0f,
+                            .add = true};
+        swi_tile_product(&t);
+    }
+}
+
+static void add_dq(const sw_attention_shape *s, const room *r, const float *keys, int64_t ld,
+                   int64_t i0, int64_t m, int64_t j0, int64_t n)
+{
+    for (int64_t at = 0; at < m; at += SWI_GROUP) {
+        const int64_t rows = m - at < SWI_GROUP ? m - at : SWI_GROUP;
+        const swi_tile t = {.c = r->dq + (i0 + at) * r->wide,
+                            .ldc = r->wide,
+                            .a = r->ds + at * SWI_KEYS,
+                            .row = SWI_KEYS,
+                            .col = 1,
+                            .b = keys,
+                            .ldb = ld,
+                            .m = rows,
+                            .n = r->wide,
+                            .k = swi_seen(s, i0 + at + rows - 1, j0, n),
+                            .factor = 1.0f,
+                            .add = true};
+        swi_tile_product(&t);
+    }
+}
+
+static void put_rows(const sw_heads_out *to, int64_t at, const float *from, int64_t wide,
+                     int64_t rows, int64_t cols)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        float *y = to->p + at + i * to->row;
+        const float *x = from + i * wide;
+        for (int64_t c = 0; c < cols; c++)
+            y[c] = to->accumulate ? y[c] + x[c] : x[c];
+    }
+}
+
+/* Keys [j0, j0 + n) of the head against all queries that see them. */
+static void key_block(const sw_attention_grads *g, const room *r, int64_t j0, int64_t n)
+{
+    const sw_attention_shape *s = &g->s;
+    const float *k = r->k + j0 * g->k.row, *keys = NULL;
+    int64_t ldk = 0, ldq, ldy;
+    swi_pack_turned(r->keys, k, g->k.row, g->k.col, n, s->size);
+    swi_pack_turned(r->values, r->v + j0 * g->v.row, g->v.row, g->v.col, n, s->value_size);
+    if (g->dq.p != NULL)
+        keys = swi_as_rows(r->key_rows, k, g->k.row, g->k.col, n, s->size, &ldk);
+    clear(r->dk, SWI_KEYS * r->wide);
+    clear(r->dv, SWI_KEYS * r->value_wide);
+    for (int64_t i0 = s->causal ? j0 / QUERIES * QUERIES : 0; i0 < s->queries; i0 += QUERIES) {
+        const int64_t m = s->queries - i0 < QUERIES ? s->queries - i0 : QUERIES;
+        make_tile(g, r, i0, m, j0, n);
+        if (g->dv.p != NULL) {
+            const float *dy =
+                swi_as_rows(r->dy_rows, r->dy + i0 * r->row, r->row, 1, m, s->value_size, &ldy);
+            add_turned(s, r->dv, r->value_wide, r->p, dy, ldy, i0, m, j0, n);
+        }
+        if (g->dk.p != NULL) {
+            const float *q = swi_as_rows(r->q_rows, r->q + i0 * g->q.row, g->q.row, g->q.col, m,
+                                         s->size, &ldq);
+            add_turned(s, r->dk, r->wide, r->ds, q, ldq, i0, m, j0, n);
+        }
+        if (g->dq.p != NULL)
+            add_dq(s, r, keys, ldk, i0, m, j0, n);
+    }
+    if (g->dk.p != NULL)
+        put_rows(&g->dk, r->image * g->dk.batch + j0 * g->dk.row + r->head * s->size, r->dk,
+                 r->wide, n, s->size);
+    if (g->dv.p != NULL)
+        put_rows(&g->dv, r->image * g->dv.batch + j0 * g->dv.row + r->head * s->value_size,
+                 r->dv, r->value_wide, n, s->value_size);
+}
+
+static void part(void *arg, int number)
+{
+    const job *j = arg;
+    const sw_attention_grads *g = j->g;
+    const sw_attention_shape *s = &g->s;
+    room r = {.image = 0};
+    (void)furnish(&r, (float *)(void *)(j->scratch + j->slot_bytes * (size_t)number), s);
+    for (int64_t u = number; u < s->batch * s->heads; u += j->parts) {
+        enter_head(&r, g, u);
+        for (int64_t j0 = 0; j0 < s->keys; j0 += SWI_KEYS)
+            key_block(g, &r, j0, s->keys - j0 < SWI_KEYS ? s->keys - j0 : SWI_KEYS);
+        if (g->dq.p != NULL)
+            put_rows(&g->dq, r.image * g->dq.batch + r.head * s->size, r.dq, r.wide, s->queries,
+                     s->size);
+    }
+}
+
+void swi_attention_grad(const sw_attention_grads *g, void *scratch, const sw_par *par)
+{
+    job j = {.g = g,
+             .scratch = scratch,
+             .slot_bytes = swi_attention_grad_bytes(&g->s, 1),
+             .parts = swi_slots(g->s.batch * g->s.heads, par->n_threads)};
+    const double work = (double)g->s.queries * (double)g->s.keys * (double)g->s.size;
+    vparts(par, part, &j, j.parts, work * (double)(g->s.batch * g->s.heads) >= SWI_WORTH);
+}

@@ -1,0 +1,382 @@
+/* y = softmax(scale q k^T) v for each head: q (batch, queries, heads * size), k (batch, keys,
+ * heads * size), v (batch, keys, heads * value_size), any strides. With one input it has q, k
+ * and v of one width side by side in its last axis.
+ *
+ * Keeps q, k, v, y and the logarithm of each row's sum; backward makes the tiles of
+ * probabilities again. Scratch is tiles for each thread, and dq of one head in backward. */
+#include "kernels/dispatch.h"
+#include "runtime/ops/ops.h"
+#include <math.h>
+
+/* ---- shapes ------------------------------------------------------------------------------ */
+
+static sw_status whole_heads(const sw_shape *s, int64_t pieces, int64_t heads)
+{
+    char text[SWI_SHAPE_TEXT];
+    if (s->rank != 3 || s->dim[1] < 1 || s->dim[2] < 1 || s->dim[2] % (pieces * heads) != 0)
+        SW_FAIL(SW_INVALID, "attention: %s: (batch, rows, width) with %lld heads%s is wanted",
+                swi_shape_text(s, text), (long long)heads,
+                pieces > 1 ? " of each of q, k and v" : "");
+    return SW_OK;
+}
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    const swi_attention_attrs *a = attrs;
+    const sw_shape *q = &in[0].shape, *k = &in[n_in > 1 ? 1 : 0].shape,
+                   *v = &in[n_in - 1].shape;
+    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
+    SW_TRY(swi_want_f32("attention", in, n_in));
+    if (n_in == 2)
+        SW_FAIL(SW_INVALID, "attention: 2 inputs: q, k and v, or one tensor of them is wanted");
+    if (a->heads < 1)
+        SW_FAIL(SW_INVALID, "attention: %d heads, at least 1 is wanted", a->heads);
+    if (!(fabsf(a->scale) <= 3.4e38f))
+        SW_FAIL(SW_INVALID, "attention: scale %g", (double)a->scale);
+    for (int i = 0; i < n_in; i++)
+        SW_TRY(whole_heads(&in[i].shape, n_in == 1 ? 3 : 1, a->heads));
+    if (q->dim[0] != k->dim[0] || q->dim[0] != v->dim[0] || k->dim[1] != v->dim[1] ||
+        q->dim[2] != k->dim[2])
+        SW_FAIL(SW_INVALID,
+                "attention: q %s, k %s and v %s: (batch, queries, width), (batch, keys, width) "
+                "and (batch, keys, any) are wanted",
+                swi_shape_text(q, s), swi_shape_text(k, t), swi_shape_text(v, u));
+    out[0] = (sw_type){SW_F32, SW_PLAIN, *q};
+    out[0].shape.dim[2] = n_in == 1 ? q->dim[2] / 3 : v->dim[2];
+    out[1] = (sw_type){SW_F32, SW_PLAIN, {3, {q->dim[0], a->heads, q->dim[1]}}};
+    return SW_OK;
+}
+
+/* in: q, k, v, or the one tensor; also of a gradient kernel. */
+static sw_attention_shape shape_of(const sw_shape *q, const sw_shape *k, const sw_shape *v,
+                                   const swi_attention_attrs *a)
+{
+    const bool one = q == v;
+    const int64_t size = q->dim[2] / a->heads / (one ? 3 : 1);
+    return (sw_attention_shape){.batch = q->dim[0],
+                                .queries = q->dim[1],
+                                .keys = k->dim[1],
+                                .heads = a->heads,
+                                .size = size,
+                                .value_size = one ? size : v->dim[2] / a->heads,
+                                .scale =
+                                    a->scale != 0.0f ? a->scale : 1.0f / sqrtf((float)size),
+                                .causal = a->causal != 0};
+}
+
+/* How many of a gradient kernel's operands are inputs: what follows them is lse and dy, with
+ * `y` the result in front of them. */
+static int inputs_of(int n_in, bool y)
+{
+    return n_in - (y ? 3 : 2);
+}
+
+static sw_attention_shape info_shape(const sw_kernel_info *info, int n)
+{
+    return shape_of(&info->in[0].shape, &info->in[n > 1 ? 1 : 0].shape, &info->in[n - 1].shape,
+                    info->attrs);
+}
+
+static sw_heads heads_of(const sw_buffer *b, int64_t from)
+{
+    return (sw_heads){(const float *)b->ptr + from * b->stride[2], b->stride[0], b->stride[1],
+                      b->stride[2]};
+}
+
+/* q, k and v of a launch whose first n operands they are. */
+static void find_heads(const sw_launch *l, int n, sw_attention_shape *s, sw_heads to[3])
+{
+    *s = shape_of(&l->in[0].type.shape, &l->in[n > 1 ? 1 : 0].type.shape,
+                  &l->in[n - 1].type.shape, l->attrs);
+    for (int i = 0; i < 3; i++)
+        to[i] = n > 1 ? heads_of(&l->in[i], 0) : heads_of(&l->in[0], i * s->heads * s->size);
+}
+
+/* Pairs of a query and a key that it sees, over batch and heads. */
+static uint64_t pairs_of(const sw_attention_shape *s)
+{
+    uint64_t seen = (uint64_t)s->keys * (uint64_t)s->queries;
+    if (s->causal) {
+        const int64_t full = s->queries > s->keys ? s->queries - s->keys : 0;
+        const int64_t rising = s->queries - full;
+        seen =
+            (uint64_t)full * (uint64_t)s->keys + (uint64_t)rising * (uint64_t)(rising + 1) / 2;
+    }
+    return swi_count_mul(seen, (uint64_t)(s->batch * s->heads));
+}
+
+/* ---- kernels ----------------------------------------------------------------------------- */
+
+static size_t forward_bytes(const sw_kernel_info *info)
+{
+    const sw_attention_shape s = info_shape(info, info->n_in);
+    return sw_axes(info->isa)->attention_bytes(&s, info->threads);
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    sw_attention_shape s;
+    sw_heads in[3];
+    find_heads(l, l->n_in, &s, in);
+    sw_axes(l->isa)->attention(swi_out(l, 0), l->n_out > 1 ? swi_out(l, 1) : NULL, &in[0],
+                               &in[1], &in[2], &s, l->scratch, l->par);
+    return SW_OK;
+}
+
+/* The two products, the scale, and the exponential of each pair with its maximum and sum. */
+static uint64_t forward_operations(const sw_kernel_info *info)
+{
+    const sw_attention_shape s = info_shape(info, info->n_in);
+    const uint64_t each = 2 * (uint64_t)(s.size + s.value_size) + SWI_EXP + 4;
+    return swi_count_add(swi_count_mul(pairs_of(&s), each),
+                         swi_count_each(&info->out[1], SWI_LOG + 2));
+}
+
+static size_t grad_bytes_for(const sw_kernel_info *info, bool y)
+{
+    const sw_attention_shape s = info_shape(info, inputs_of(info->n_in, y));
+    return sw_axes(info->isa)->attention_grad_bytes(&s, info->threads);
+}
+
+static size_t grad_bytes(const sw_kernel_info *info)
+{
+    return grad_bytes_for(info, true);
+}
+
+static size_t dv_bytes(const sw_kernel_info *info)
+{
+    return grad_bytes_for(info, false);
+}
+
+/* Gradient `of` (0: q, 1: k, 2: v) into output i; `from` its first column there. */
+static sw_heads_out gradient_at(const sw_launch *l, int i, int64_t from)
+{
+    const sw_buffer *b = &l->out[i];
+    return (sw_heads_out){(float *)b->ptr + from, b->stride[0], b->stride[1], swi_adds(l, i)};
+}
+
+/* makes: bit i for the gradient of input i, in this order in l->out. in: the inputs, y (where
+ * dq or dk are made), lse, dy. */
+static sw_status gradients(const sw_launch *l, unsigned makes)
+{
+    const bool y = (makes & 3u) != 0;
+    const int n = inputs_of(l->n_in, y);
+    sw_attention_grads g = {
+        .y = y ? swi_in(l, n) : NULL, .lse = swi_in(l, n + y), .dy = swi_in(l, n + y + 1)};
+    sw_heads in[3];
+    sw_heads_out *const to[] = {&g.dq, &g.dk, &g.dv};
+    find_heads(l, n, &g.s, in);
+    g.q = in[0];
+    g.k = in[1];
+    g.v = in[2];
+    for (int i = 0, out = 0; i < 3; i++) {
+        if (n == 1)
+            *to[i] = gradient_at(l, 0, i * g.s.heads * g.s.size);
+        else if ((makes >> i & 1u) != 0)
+            *to[i] = gradient_at(l, out++, 0);
+    }
+    sw_axes(l->isa)->attention_grad(&g, l->scratch, l->par);
+    return SW_OK;
+}
+
+static sw_status all_kernel(const sw_launch *l)
+{
+    return gradients(l, 7);
+}
+
+/* dq, or the gradient of the one tensor */
+static sw_status dq_kernel(const sw_launch *l)
+{
+    return gradients(l, 1);
+}
+
+static sw_status dk_kernel(const sw_launch *l)
+{
+    return gradients(l, 2);
+}
+
+static sw_status dv_kernel(const sw_launch *l)
+{
+    return gradients(l, 4);
+}
+
+/* Scores and exponentials again; for dq and dk the gradient of the probabilities, and a product
+ * for each of them and dv. The row sums of dy y. */
+static uint64_t gradient_operations(const sw_kernel_info *info, bool y, uint64_t sizes,
+                                    uint64_t value_sizes)
+{
+    const sw_attention_shape s = info_shape(info, inputs_of(info->n_in, y));
+    const uint64_t each =
+        2 * (sizes * (uint64_t)s.size + value_sizes * (uint64_t)s.value_size) + SWI_EXP + 2 +
+        (y ? 3 : 0);
+    const uint64_t rows = (uint64_t)(s.batch * s.heads * s.queries);
+    return swi_count_add(swi_count_mul(pairs_of(&s), each),
+                         y ? swi_count_mul(rows, 2 * (uint64_t)s.value_size) : 0);
+}
+
+static uint64_t all_operations(const sw_kernel_info *info)
+{
+    return gradient_operations(info, true, 3, 2);
+}
+
+static uint64_t one_operations(const sw_kernel_info *info)
+{
+    return info->n_in == 4 ? all_operations(info) : gradient_operations(info, true, 2, 1);
+}
+
+static uint64_t dv_operations(const sw_kernel_info *info)
+{
+    return gradient_operations(info, false, 1, 1);
+}
+
+/* ---- reference --------------------------------------------------------------------------- */
+
+typedef struct {
+    const double *p;
+    int64_t row;
+} rows;
+
+/* One query against all keys that it sees. */
+static void reference_row(double *y, const double *q, rows k, rows v, int64_t seen,
+                          const sw_attention_shape *s)
+{
+    double most = -INFINITY, total = 0.0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t j = 0; j < seen; j++) {
+            double score = 0.0;
+            for (int64_t c = 0; c < s->size; c++)
+                score += q[c] * k.p[j * k.row + c];
+            score *= (double)s->scale;
+            most = pass == 0 && score > most ? score : most;
+            if (pass == 0)
+                continue;
+            total += exp(score - most);
+            for (int64_t c = 0; c < s->value_size; c++)
+                y[c] += exp(score - most) * v.p[j * v.row + c];
+        }
+    for (int64_t c = 0; c < s->value_size; c++)
+        y[c] /= total;
+}
+
+static sw_status reference(const sw_reference *r)
+{
+    const int n = r->n_in;
+    const sw_attention_shape s =
+        shape_of(&r->in_type[0].shape, &r->in_type[n > 1 ? 1 : 0].shape,
+                 &r->in_type[n - 1].shape, r->attrs);
+    const int64_t width = s.heads * s.size, wide = s.heads * s.value_size;
+    const int64_t row_q = n == 1 ? 3 * width : width, row_v = n == 1 ? 3 * width : wide;
+    const double *k = n == 1 ? r->in[0] + width : r->in[1];
+    const double *v = n == 1 ? r->in[0] + 2 * width : r->in[2];
+    for (int64_t b = 0; b < s.batch; b++)
+        for (int64_t h = 0; h < s.heads; h++)
+            for (int64_t i = 0; i < s.queries; i++)
+                reference_row(r->out[0] + (b * s.queries + i) * wide + h * s.value_size,
+                              r->in[0] + (b * s.queries + i) * row_q + h * s.size,
+                              (rows){k + b * s.keys * row_q + h * s.size, row_q},
+                              (rows){v + b * s.keys * row_v + h * s.value_size, row_v},
+                              s.causal && i + 1 < s.keys ? i + 1 : s.keys, &s);
+    return SW_OK;
+}
+
+/* ---- descriptor -------------------------------------------------------------------------- */
+
+static const sw_grad_desc grads[] = {
+    {.n_makes = 3,
+     .makes = {0, 1, 2},
+     .n_operands = 6,
+     .operands = {SW_IN(0), SW_IN(1), SW_IN(2), SW_OUT(0), SW_OUT(1), SW_DOUT(0)},
+     .inplace = 1,
+     .scratch_bytes = grad_bytes,
+     .kernel = all_kernel,
+     .operations = all_operations},
+    {.n_makes = 1,
+     .makes = {0},
+     .n_operands = 6,
+     .operands = {SW_IN(0), SW_IN(1), SW_IN(2), SW_OUT(0), SW_OUT(1), SW_DOUT(0)},
+     .inplace = 1,
+     .scratch_bytes = grad_bytes,
+     .kernel = dq_kernel,
+     .operations = one_operations},
+    {.n_makes = 1,
+     .makes = {1},
+     .n_operands = 6,
+     .operands = {SW_IN(0), SW_IN(1), SW_IN(2), SW_OUT(0), SW_OUT(1), SW_DOUT(0)},
+     .scratch_bytes = grad_bytes,
+     .kernel = dk_kernel,
+     .operations = one_operations},
+    {.n_makes = 1,
+     .makes = {2},
+     .n_operands = 5,
+     .operands = {SW_IN(0), SW_IN(1), SW_IN(2), SW_OUT(1), SW_DOUT(0)},
+     .scratch_bytes = dv_bytes,
+     .kernel = dv_kernel,
+     .operations = dv_operations},
+};
+
+static const swi_attention_attrs attrs[] = {{1, 0, 0.0f}, {1, 1, 0.0f}, {3, 1, 0.0f},
+                                            {2, 0, 0.3f}, {4, 1, 0.0f}, {2, 1, -0.2f}};
+static const sw_op_case cases[] = {
+    {.name = "one token",
+     .n_in = 3,
+     .in = {SWI_F32(1, 1, 1), SWI_F32(1, 1, 1), SWI_F32(1, 1, 1)},
+     .attrs = &attrs[0]},
+    {.name = "odd, causal",
+     .n_in = 3,
+     .in = {SWI_F32(2, 7, 5), SWI_F32(2, 7, 5), SWI_F32(2, 7, 5)},
+     .attrs = &attrs[1]},
+    {.name = "more keys, wider values",
+     .n_in = 3,
+     .in = {SWI_F32(2, 5, 6), SWI_F32(2, 70, 6), SWI_F32(2, 70, 34)},
+     .attrs = &attrs[3]},
+    {.name = "fewer keys, causal",
+     .n_in = 3,
+     .in = {SWI_F32(1, 75, 6), SWI_F32(1, 33, 6), SWI_F32(1, 33, 12)},
+     .attrs = &attrs[2]},
+    {.name = "more keys, causal",
+     .n_in = 3,
+     .in = {SWI_F32(1, 19, 8), SWI_F32(1, 90, 8), SWI_F32(1, 90, 8)},
+     .attrs = &attrs[5]},
+    {.name = "side by side, causal",
+     .n_in = 1,
+     .in = {SWI_F32(2, 131, 3 * 3 * 16)},
+     .attrs = &attrs[2]},
+    {.name = "side by side", .n_in = 1, .in = {SWI_F32(3, 66, 3 * 2 * 10)}, .attrs = &attrs[3]},
+    {.name = "whole vectors, causal",
+     .n_in = 3,
+     .in = {SWI_F32(1, 140, 4 * 32), SWI_F32(1, 140, 4 * 32), SWI_F32(1, 140, 4 * 32)},
+     .attrs = &attrs[4]},
+    {.name = "side by side, one token",
+     .n_in = 1,
+     .in = {SWI_F32(1, 1, 6)},
+     .attrs = &attrs[3]},
+};
+
+const sw_op_desc sw_op_attention = {.size = sizeof(sw_op_desc),
+                                    .name = "attention",
+                                    .n_in = 1,
+                                    .max_in = 3,
+                                    .n_out = 1,
+                                    .n_extra = 1,
+                                    .attrs_bytes = sizeof(swi_attention_attrs),
+                                    .infer = infer,
+                                    .strided_in = 7,
+                                    .scratch_bytes = forward_bytes,
+                                    .forward = forward,
+                                    .grads = grads,
+                                    .n_grads = SWI_COUNT(grads),
+                                    .reference = reference,
+                                    .cases = cases,
+                                    .n_cases = SWI_COUNT(cases),
+                                    .operations = forward_operations};
+
+sw_value sw_attention(sw_ctx *ctx, sw_value q, sw_value k, sw_value v, int heads, int causal,
+                      float scale)
+{
+    const sw_value in[] = {q, k, v};
+    const swi_attention_attrs a = {heads, causal != 0, scale};
+    const sw_value whole = swi_whole_of(ctx, in, 3);
+    if (whole.id != 0)
+        return sw_op_apply(ctx, SW_OP_attention, &whole, 1, &a);
+    return sw_op_apply(ctx, SW_OP_attention, in, 3, &a);
+}
