@@ -442,6 +442,14 @@ SW_API sw_value sw_softmax_ce(sw_ctx *ctx, sw_value logits, sw_value labels);
  * has: none). The mean over the rows that count; 0, without a gradient, where none does. */
 SW_API sw_value sw_softmax_ce_with(sw_ctx *ctx, sw_value logits, sw_value labels,
                                    float smoothing, int32_t ignore);
+/* sw_softmax_ce of x W^T + b for a large vocabulary: x (rows, width), weight (classes, width),
+ * bias (classes) or {0}. The gradients are made with the loss, where something wants them, and
+ * wait for backward: x and the logits do not. The loss and, where nothing scales it, all
+ * gradients have the bits of the two ops; with sw_softmax_ce_with's choices too. */
+SW_API sw_value sw_linear_ce(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                             sw_value labels);
+SW_API sw_value sw_linear_ce_with(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                                  sw_value labels, float smoothing, int32_t ignore);
 SW_API sw_value sw_mse(sw_ctx *ctx, sw_value x, sw_value target);
 SW_API sw_value sw_bce(sw_ctx *ctx, sw_value logits, float target);
 SW_API sw_value sw_bce_with(sw_ctx *ctx, sw_value logits, sw_value targets);

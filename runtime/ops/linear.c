@@ -122,18 +122,22 @@ static sw_status dw_kernel(const sw_launch *l)
     return SW_OK;
 }
 
-/* Row after row, all columns side by side: one order. in: dy */
+/* Row after row, all columns side by side: one order. */
+void swi_sum_rows(float *sums, const float *x, int64_t rows, int64_t cols, bool accumulate)
+{
+    if (!accumulate)
+        for (int64_t c = 0; c < cols; c++)
+            sums[c] = 0.0f;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < cols; c++)
+            sums[c] += x[r * cols + c];
+}
+
+/* in: dy */
 static sw_status db_kernel(const sw_launch *l)
 {
     const sw_shape *s = &l->in[0].type.shape;
-    const float *dy = swi_in(l, 0);
-    float *db = swi_out(l, 0);
-    if (!swi_adds(l, 0))
-        for (int64_t c = 0; c < s->dim[1]; c++)
-            db[c] = 0.0f;
-    for (int64_t r = 0; r < s->dim[0]; r++)
-        for (int64_t c = 0; c < s->dim[1]; c++)
-            db[c] += dy[r * s->dim[1] + c];
+    swi_sum_rows(swi_out(l, 0), swi_in(l, 0), s->dim[0], s->dim[1], swi_adds(l, 0));
     return SW_OK;
 }
 

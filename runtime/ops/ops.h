@@ -67,6 +67,13 @@ typedef struct {
     int32_t has_ignore, ignore;
 } swi_ce_attrs;
 
+/* linear_ce: the rows whose logits exist at one time, 0: all. They change bytes and no bits. */
+typedef struct {
+    int64_t rows;
+    swi_ce_attrs ce;
+    int32_t zero;
+} swi_linear_ce_attrs;
+
 /* attention: of q, k and v, or of one tensor that has the three side by side. scale 0: 1 / the
  * root of a head's size. */
 typedef struct {
@@ -223,6 +230,8 @@ uint64_t swi_count_none(const sw_kernel_info *info);
 /* The gradient `g` of something broadcast from `shape`, summed back to that shape. */
 sw_value swi_sum_to(sw_ctx *ctx, sw_value g, const sw_shape *shape);
 sw_shape swi_shape_of(sw_ctx *ctx, sw_value x);
+/* sums (cols) = or += the rows of x (rows, cols), one after the other. */
+void swi_sum_rows(float *sums, const float *x, int64_t rows, int64_t cols, bool accumulate);
 /* The value whose last axis the n slices cover, equal pieces of it in order; {0}: they do not.
  * An op on the whole makes the gradient of the whole, where one on its pieces would make pieces
  * to be put together. */
