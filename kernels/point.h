@@ -50,6 +50,15 @@ typedef struct {
     int64_t ignore;
 } sw_ce_rule;
 
+/* y = swish(a) b of `rows` rows; those of a and b, and of their gradients, are `step` floats
+ * apart, those of y and dy side by side. da and db may be a, b or dy. */
+typedef struct {
+    const float *a, *b, *dy;
+    float *y, *da, *db; /* gradients NULL: not wanted */
+    int64_t rows, cols, step;
+    bool add_a, add_b;
+} sw_glu;
+
 typedef struct {
     float lr, weight_decay, momentum; /* lr is the knob's present value */
     bool nesterov;
@@ -78,6 +87,13 @@ typedef struct {
     void (*softmax)(float *y, const float *x, int64_t rows, int64_t cols, const sw_par *par);
     void (*softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows, int64_t cols,
                        bool accumulate, const sw_par *par);
+    /* y = x - lse; dx = dy - e^y sum(dy). y may be x, dx may be y or dy. */
+    void (*log_softmax)(float *y, const float *x, int64_t rows, int64_t cols,
+                        const sw_par *par);
+    void (*log_softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows,
+                           int64_t cols, bool accumulate, const sw_par *par);
+    void (*swiglu)(const sw_glu *g, const sw_par *par);
+    void (*swiglu_grad)(const sw_glu *g, const sw_par *par);
     /* lse (rows): the logarithm of the sum of exponentials of each row. */
     void (*lse)(float *lse, const float *x, int64_t rows, int64_t cols, const sw_par *par);
     /* dx = (exp(x - lse) - [column is the label]) * factor; dx may be x. */

@@ -392,6 +392,9 @@ SW_API sw_value sw_sub(sw_ctx *ctx, sw_value a, sw_value b);
 SW_API sw_value sw_div(sw_ctx *ctx, sw_value a, sw_value b);
 /* a where the mask (U8) is not 0, else b. Keeps the mask. */
 SW_API sw_value sw_where(sw_ctx *ctx, sw_value mask, sw_value a, sw_value b);
+/* swish(a) b; keeps a and b and nothing else. Where they are the two halves of one tensor's
+ * last axis, as sw_split gives them, its gradient is made at once, in its place. */
+SW_API sw_value sw_swiglu(sw_ctx *ctx, sw_value a, sw_value b);
 SW_API sw_value sw_scale(sw_ctx *ctx, sw_value x, sw_knob factor);
 SW_API sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor);
 /* U8 or I32 to F32: x * scale + shift. Phase data. */
@@ -432,7 +435,9 @@ SW_API sw_value sw_max(sw_ctx *ctx, sw_value x, uint32_t axes);
 SW_API sw_value sw_sum_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim);
 SW_API sw_value sw_mean_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim);
 SW_API sw_value sw_max_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim);
-SW_API sw_value sw_softmax(sw_ctx *ctx, sw_value x); /* over the last axis */
+/* Over the last axis; keep their output. */
+SW_API sw_value sw_softmax(sw_ctx *ctx, sw_value x);
+SW_API sw_value sw_log_softmax(sw_ctx *ctx, sw_value x);
 
 /* Losses: a scalar, the mean over the batch (over all elements for mse and bce). Phase loss.
  * labels (rows) of U8 or I32 in 0..classes-1; anything else fails the run. */

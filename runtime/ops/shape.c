@@ -1,8 +1,7 @@
-/* concat, sums over axes and their adjoint expand, softmax. */
+/* concat, sums over axes and their adjoint expand. */
 #include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
-#include <math.h>
 #include <string.h>
 
 /* ---- concat ------------------------------------------------------------------------------ */
@@ -344,99 +343,3 @@ const sw_op_desc sw_op_expand = {.size = sizeof(sw_op_desc),
                                  .reference = expand_reference,
                                  .cases = expand_cases,
                                  .n_cases = SWI_COUNT(expand_cases)};
-
-/* ---- softmax over the last axis; keeps its output ---------------------------------------- */
-
-static sw_status softmax_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)attrs;
-    if (in[0].shape.rank < 1 || in[0].shape.dim[in[0].shape.rank - 1] < 1)
-        SW_FAIL(SW_INVALID, "softmax: a last axis of at least one element is wanted");
-    return swi_infer_same("softmax", in, n_in, out);
-}
-
-static int64_t cols_of(const sw_shape *s)
-{
-    return s->dim[s->rank - 1];
-}
-
-static sw_status softmax_forward(const sw_launch *l)
-{
-    const sw_shape *s = &l->in[0].type.shape;
-    sw_point(l->isa)->softmax(swi_out(l, 0), swi_in(l, 0), swi_elements(s) / cols_of(s),
-                              cols_of(s), l->par);
-    return SW_OK;
-}
-
-/* Maximum, difference, exponential, sum and quotient of each element, one reciprocal for each
- * row. */
-static uint64_t softmax_operations(const sw_kernel_info *info)
-{
-    const sw_shape *s = &info->in[0].shape;
-    return swi_count_add(swi_count_each(&info->in[0], SWI_EXP + 4),
-                         (uint64_t)(swi_elements(s) / cols_of(s)));
-}
-
-/* The row's sum of dy y, then y (dy - sum). */
-static uint64_t softmax_dx_operations(const sw_kernel_info *info)
-{
-    return swi_count_each(&info->out[0], 4);
-}
-
-/* in: y, dy */
-static sw_status softmax_dx(const sw_launch *l)
-{
-    const sw_shape *s = &l->in[0].type.shape;
-    sw_point(l->isa)->softmax_dx(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0),
-                                 swi_elements(s) / cols_of(s), cols_of(s), swi_adds(l, 0),
-                                 l->par);
-    return SW_OK;
-}
-
-static sw_status softmax_reference(const sw_reference *r)
-{
-    const int64_t cols = cols_of(&r->in_type[0].shape);
-    for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape) / cols; i++) {
-        const double *x = r->in[0] + i * cols;
-        double *y = r->out[0] + i * cols;
-        double most = x[0], sum = 0;
-        for (int64_t c = 1; c < cols; c++)
-            most = x[c] > most ? x[c] : most;
-        for (int64_t c = 0; c < cols; c++)
-            sum += y[c] = exp(x[c] - most);
-        for (int64_t c = 0; c < cols; c++)
-            y[c] /= sum;
-    }
-    return SW_OK;
-}
-
-static const sw_grad_desc softmax_grads[] = {{.n_makes = 1,
-                                              .makes = {0},
-                                              .n_operands = 2,
-                                              .operands = {SW_OUT(0), SW_DOUT(0)},
-                                              .inplace = 3,
-                                              .kernel = softmax_dx,
-                                              .operations = softmax_dx_operations}};
-static const sw_op_case softmax_cases[] = {
-    {.name = "rows", .n_in = 1, .in = {SWI_F32(4, 10)}},
-    {.name = "long rows", .n_in = 1, .in = {SWI_F32(2, 3, 70)}},
-};
-
-const sw_op_desc sw_op_softmax = {.size = sizeof(sw_op_desc),
-                                  .name = "softmax",
-                                  .n_in = 1,
-                                  .n_out = 1,
-                                  .infer = softmax_infer,
-                                  .inplace = 1,
-                                  .forward = softmax_forward,
-                                  .grads = softmax_grads,
-                                  .n_grads = 1,
-                                  .reference = softmax_reference,
-                                  .cases = softmax_cases,
-                                  .n_cases = SWI_COUNT(softmax_cases),
-                                  .operations = softmax_operations};
-
-sw_value sw_softmax(sw_ctx *ctx, sw_value x)
-{
-    return sw_op_apply(ctx, SW_OP_softmax, &x, 1, NULL);
-}

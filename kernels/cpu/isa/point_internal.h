@@ -9,6 +9,12 @@ void SW_ISA_FN(swi_softmax)(float *y, const float *x, int64_t rows, int64_t cols
                             const sw_par *par);
 void SW_ISA_FN(swi_softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows,
                                int64_t cols, bool accumulate, const sw_par *par);
+void SW_ISA_FN(swi_log_softmax)(float *y, const float *x, int64_t rows, int64_t cols,
+                                const sw_par *par);
+void SW_ISA_FN(swi_log_softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows,
+                                   int64_t cols, bool accumulate, const sw_par *par);
+void SW_ISA_FN(swi_swiglu)(const sw_glu *g, const sw_par *par);
+void SW_ISA_FN(swi_swiglu_grad)(const sw_glu *g, const sw_par *par);
 void SW_ISA_FN(swi_lse)(float *lse, const float *x, int64_t rows, int64_t cols,
                         const sw_par *par);
 void SW_ISA_FN(swi_softmax_ce_dx)(float *dx, const float *x, const float *lse,

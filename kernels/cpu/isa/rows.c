@@ -120,6 +120,58 @@ void SW_ISA_FN(swi_softmax_dx)(float *dx, const float *dy, const float *y, int64
         split(par, softmax_dx_part, &j);
 }
 
+/* y may be x: what is summed was read before. */
+static void log_softmax_part(void *arg, int part)
+{
+    const job *j = arg;
+    for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
+        const float *x = j->x + r * j->cols;
+        float *y = j->y + r * j->cols;
+        const float m = max_of(x, j->cols);
+        const float lse = m + sw_logf(sum_exp(NULL, x, j->cols, m));
+        for (int64_t c = 0; c < j->cols; c++)
+            y[c] = x[c] - lse;
+    }
+}
+
+void SW_ISA_FN(swi_log_softmax)(float *y, const float *x, int64_t rows, int64_t cols,
+                                const sw_par *par)
+{
+    job j = {.y = y, .x = x, .rows = rows, .cols = cols};
+    if (cols > 0)
+        split(par, log_softmax_part, &j);
+}
+
+static void log_softmax_dx_part(void *arg, int part)
+{
+    const job *j = arg;
+    for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
+        const float *dy = j->x + r * j->cols, *y = j->b + r * j->cols;
+        float *dx = j->y + r * j->cols;
+        float lane[LANES] = {0}, sum = 0;
+        int64_t c = 0;
+        for (; c + LANES <= j->cols; c += LANES)
+            for (int k = 0; k < LANES; k++)
+                lane[k] += dy[c + k];
+        for (int k = 0; c + k < j->cols; k++)
+            lane[k] += dy[c + k];
+        for (int k = 0; k < LANES; k++)
+            sum += lane[k];
+        for (c = 0; c < j->cols; c++) {
+            const float g = dy[c] - sw_expf(y[c]) * sum;
+            dx[c] = j->accumulate ? dx[c] + g : g;
+        }
+    }
+}
+
+void SW_ISA_FN(swi_log_softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows,
+                                   int64_t cols, bool accumulate, const sw_par *par)
+{
+    job j = {.y = dx, .x = dy, .b = y, .rows = rows, .cols = cols, .accumulate = accumulate};
+    if (cols > 0)
+        split(par, log_softmax_dx_part, &j);
+}
+
 static void lse_part(void *arg, int part)
 {
     const job *j = arg;

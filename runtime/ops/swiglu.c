@@ -1,0 +1,178 @@
+/* y = swish(a) b, element by element (Shazeer 2020). With one input it has a and b side by side
+ * in its last axis. Keeps the inputs; swish and its slope are made again in backward. */
+#include "kernels/dispatch.h"
+#include "runtime/ops/ops.h"
+#include <math.h>
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)attrs;
+    const sw_shape *a = &in[0].shape;
+    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
+    SW_TRY(swi_infer_same("swiglu", in, n_in, out));
+    if (n_in > 1 && !swi_same_shape(a, &in[1].shape))
+        SW_FAIL(SW_INVALID, "swiglu: %s and %s: one shape is wanted", swi_shape_text(a, s),
+                swi_shape_text(&in[1].shape, t));
+    if (n_in > 1)
+        return SW_OK;
+    if (a->rank < 1 || a->dim[a->rank - 1] % 2 != 0)
+        SW_FAIL(SW_INVALID, "swiglu: %s: two halves of the last axis are wanted",
+                swi_shape_text(a, s));
+    out[0].shape.dim[a->rank - 1] /= 2;
+    return SW_OK;
+}
+
+/* a and b in the first n operands; elements of either as rows. */
+static sw_glu operands(const sw_launch *l, int n)
+{
+    const sw_shape *s = &l->in[0].type.shape;
+    const int64_t all = swi_elements(s) / (n == 1 ? 2 : 1);
+    const int64_t cols = n == 1 ? s->dim[s->rank - 1] / 2 : all;
+    return (sw_glu){.a = swi_in(l, 0),
+                    .b = n == 1 ? swi_in(l, 0) + cols : swi_in(l, 1),
+                    .rows = cols > 0 ? all / cols : 0,
+                    .cols = cols,
+                    .step = n == 1 ? 2 * cols : cols};
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    sw_glu g = operands(l, l->n_in);
+    g.y = swi_out(l, 0);
+    sw_point(l->isa)->swiglu(&g, l->par);
+    return SW_OK;
+}
+
+static uint64_t operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], SWI_SIGMOID + 2);
+}
+
+/* in: a, b, dy */
+static sw_status both_kernel(const sw_launch *l)
+{
+    sw_glu g = operands(l, 2);
+    g.dy = swi_in(l, 2);
+    g.da = swi_out(l, 0);
+    g.db = swi_out(l, 1);
+    g.add_a = swi_adds(l, 0);
+    g.add_b = swi_adds(l, 1);
+    sw_point(l->isa)->swiglu_grad(&g, l->par);
+    return SW_OK;
+}
+
+/* in: a, b, dy; or the one tensor, whose gradient has both, and dy */
+static sw_status da_kernel(const sw_launch *l)
+{
+    const int n = l->n_in - 1;
+    sw_glu g = operands(l, n);
+    g.dy = swi_in(l, n);
+    g.da = swi_out(l, 0);
+    g.db = n == 1 ? swi_out(l, 0) + g.cols : NULL;
+    g.add_a = g.add_b = swi_adds(l, 0);
+    sw_point(l->isa)->swiglu_grad(&g, l->par);
+    return SW_OK;
+}
+
+/* in: a, dy */
+static sw_status db_kernel(const sw_launch *l)
+{
+    sw_glu g = operands(l, 2);
+    g.dy = swi_in(l, 1);
+    g.db = swi_out(l, 0);
+    g.add_b = swi_adds(l, 0);
+    sw_point(l->isa)->swiglu_grad(&g, l->par);
+    return SW_OK;
+}
+
+/* dy b times the slope of swish, as swish counts it; dy times swish. */
+static uint64_t da_each(void)
+{
+    return SWI_SIGMOID + 6;
+}
+
+static uint64_t db_each(void)
+{
+    return SWI_SIGMOID + 2;
+}
+
+static uint64_t both_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], da_each() + db_each());
+}
+
+static uint64_t da_operations(const sw_kernel_info *info)
+{
+    if (info->n_in == 2)
+        return swi_count_each(&info->in[1], da_each() + db_each());
+    return swi_count_each(&info->out[0], da_each());
+}
+
+static uint64_t db_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->out[0], db_each());
+}
+
+static sw_status reference(const sw_reference *r)
+{
+    const sw_shape *s = &r->out_type[0].shape;
+    const int64_t cols = r->n_in == 1 ? s->dim[s->rank - 1] : 1;
+    for (int64_t i = 0; i < swi_elements(s); i++) {
+        const int64_t at = r->n_in == 1 ? i + i / cols * cols : i;
+        const double a = r->in[0][at], b = r->n_in == 1 ? r->in[0][at + cols] : r->in[1][at];
+        r->out[0][i] = a / (1.0 + exp(-a)) * b;
+    }
+    return SW_OK;
+}
+
+static const sw_grad_desc grads[] = {{.n_makes = 2,
+                                      .makes = {0, 1},
+                                      .n_operands = 3,
+                                      .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)},
+                                      .inplace = 7,
+                                      .kernel = both_kernel,
+                                      .operations = both_operations},
+                                     {.n_makes = 1,
+                                      .makes = {0},
+                                      .n_operands = 3,
+                                      .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)},
+                                      .inplace = 1,
+                                      .kernel = da_kernel,
+                                      .operations = da_operations},
+                                     {.n_makes = 1,
+                                      .makes = {1},
+                                      .n_operands = 2,
+                                      .operands = {SW_IN(0), SW_DOUT(0)},
+                                      .kernel = db_kernel,
+                                      .operations = db_operations}};
+static const sw_op_case cases[] = {
+    {.name = "matrix", .n_in = 2, .in = {SWI_F32(3, 19), SWI_F32(3, 19)}},
+    {.name = "several parts", .n_in = 2, .in = {SWI_F32(5, 7001), SWI_F32(5, 7001)}},
+    {.name = "halves", .n_in = 1, .in = {SWI_F32(2, 5, 2 * 67)}},
+    {.name = "halves of long rows", .n_in = 1, .in = {SWI_F32(3, 2 * 9001)}},
+    {.name = "one element", .n_in = 2, .in = {SWI_F32_SCALAR, SWI_F32_SCALAR}},
+};
+
+const sw_op_desc sw_op_swiglu = {.size = sizeof(sw_op_desc),
+                                 .name = "swiglu",
+                                 .n_in = 1,
+                                 .max_in = 2,
+                                 .n_out = 1,
+                                 .infer = infer,
+                                 .inplace = 3,
+                                 .forward = forward,
+                                 .grads = grads,
+                                 .n_grads = SWI_COUNT(grads),
+                                 .reference = reference,
+                                 .cases = cases,
+                                 .n_cases = SWI_COUNT(cases),
+                                 .operations = operations};
+
+sw_value sw_swiglu(sw_ctx *ctx, sw_value a, sw_value b)
+{
+    const sw_value in[] = {a, b};
+    const sw_value whole = swi_whole_of(ctx, in, 2);
+    if (whole.id != 0)
+        return sw_op_apply(ctx, SW_OP_swiglu, &whole, 1, NULL);
+    return sw_op_apply(ctx, SW_OP_swiglu, in, 2, NULL);
+}
