@@ -1,5 +1,4 @@
 /* concat, sums over axes and their adjoint expand. */
-#include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
 #include <string.h>

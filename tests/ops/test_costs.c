@@ -142,6 +142,13 @@ static const struct {
     {"embedding", 0, 1, 1, 0, 0, 0},
     {"expand", -1, 100, 1, 0, 0, 0},
     {"softmax", 0, 0, 4, 0, 0, 0},
+    {"log_softmax", 0, 0, 30, 0, 0, 0},
+    {"swiglu", -1, 100, 35, 0, 0, 0},
+    {"swiglu", 0, 100, 39 + 35, 0, 0, 0},
+    {"swiglu", 2, 100, 35, 0, 0, 0},
+    {"linear_ce", 0, 0, 1, 0, 0, 0},
+    {"linear_ce", 1, 0, 1, 0, 0, 0},
+    {"linear_ce", 2, 0, 1, 0, 0, 0},
     {"mse", -1, 0, 3, 0, 0, 1},
     {"mse", 0, 0, 2, 0, 0, 0},
     {"mse", 1, 0, 2, 0, 0, 0},
@@ -256,6 +263,36 @@ static bool count_norm(const swi_trace *t, const swi_node *node, uint64_t *n)
     return true;
 }
 
+/* Pairs of a query and a key that it sees. in: q, k, v or the three in one, and of a gradient
+ * y, lse, dy. */
+static bool count_attention(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    if (strcmp(swi_op(node->op)->name, "attention") != 0)
+        return false;
+    const swi_attention_attrs *a = (const void *)(t->attrs + node->attrs);
+    const uint32_t behind = node->grad < 0 ? 0 : node->grad == 3 ? 2 : 3;
+    const uint32_t n_in = node->n_in - behind;
+    const sw_shape *q = &type_of(t, node, 0)->shape;
+    const sw_shape *v = &type_of(t, node, n_in - 1)->shape;
+    const uint64_t size = (uint64_t)(q->dim[2] / a->heads / (n_in == 1 ? 3 : 1));
+    const uint64_t wide = (uint64_t)(v->dim[2] / a->heads / (n_in == 1 ? 3 : 1));
+    const uint64_t rows = (uint64_t)(q->dim[0] * a->heads * q->dim[1]);
+    uint64_t pairs = 0;
+    for (int64_t i = 0; i < q->dim[1]; i++)
+        for (int64_t k = 0; k < v->dim[1]; k++)
+            pairs += a->causal == 0 || k <= i;
+    pairs *= (uint64_t)(q->dim[0] * a->heads);
+    if (node->grad < 0)
+        *n = pairs * (2 * size + 2 * wide + 27 + 4) + 37 * rows;
+    else if (node->grad == 0 || n_in == 1)
+        *n = pairs * (6 * size + 4 * wide + 27 + 5) + 2 * wide * rows;
+    else if (node->grad < 3)
+        *n = pairs * (4 * size + 2 * wide + 27 + 5) + 2 * wide * rows;
+    else
+        *n = pairs * (2 * size + 2 * wide + 27 + 2);
+    return true;
+}
+
 static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
 {
     const sw_type *x = node->n_in > 0 ? type_of(t, node, 0) : NULL;
@@ -268,6 +305,19 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
              (uint64_t)s->dim[axis];
     } else if (is(node, "softmax", -1)) {
         *n = 31 * size(x) + size(x) / (uint64_t)x->shape.dim[x->shape.rank - 1];
+    } else if (is(node, "log_softmax", -1)) {
+        *n = 31 * size(x) + 36 * (size(x) / (uint64_t)x->shape.dim[x->shape.rank - 1]);
+    } else if (is(node, "swiglu", 1)) { /* a, b, dy: of a; both, dy: of both */
+        *n = node->n_in == 2 ? (39 + 35) * size(type_of(t, node, 1)) : 39 * size(x);
+    } else if (is(node, "linear_ce", -1)) {
+        const swi_ce_attrs *a =
+            &((const swi_linear_ce_attrs *)(const void *)(t->attrs + node->attrs))->ce;
+        const uint64_t smooth = a->smoothing > 0.0f, ignores = a->has_ignore != 0;
+        const sw_shape *w = &type_of(t, node, 1)->shape;
+        const uint64_t rows = size(type_of(t, node, 2)), logits = rows * (uint64_t)w->dim[0];
+        const uint64_t bias = node->n_in > 3 ? 2 : 0, slope = smooth || ignores ? 33 : 31;
+        *n = 3 * count_product(&x->shape, w) + (30 + smooth + slope + bias) * logits +
+             (38 + 3 * smooth + ignores) * rows + 1;
     } else if (is(node, "sgd_update", -1)) {
         const swi_sgd_attrs *a = (const void *)(t->attrs + node->attrs);
         *n = (a->nesterov ? 9 : a->momentum != 0.0f ? 7 : 5) * size(x);
@@ -323,7 +373,8 @@ static void compare_node(const swi_trace *t, const swi_node *node, const char *w
         return;
     }
     SW_CHECK(count_dense(t, node, &wanted) || count_formula(t, node, &wanted) ||
-                 count_special(t, node, &wanted) || count_norm(t, node, &wanted),
+                 count_special(t, node, &wanted) || count_norm(t, node, &wanted) ||
+                     count_attention(t, node, &wanted),
              "%s, gradient %d: no plain count", name, node->grad);
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
         const bool adds = i >= node->n_in && (node->accumulate >> (i - node->n_in) & 1u) != 0;
