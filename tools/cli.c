@@ -171,8 +171,7 @@ static int no_value(const cli_option *o)
     return cli_error(CLI_USAGE, "%s wants a value: %s", o->name, o->value);
 }
 
-/* Store `text` where the option wants it. */
-static int set(const cli_option *o, const char *text)
+int cli_set(const cli_option *o, const char *text)
 {
     bool good = true;
     switch (o->kind) {
@@ -214,7 +213,7 @@ static int set(const cli_option *o, const char *text)
 
 static void print_option(const cli_option *o)
 {
-    char left[64], text[512];
+    char left[64], text[1400];
     snprintf(left, sizeof left, "%s%s%s", o->name, o->value != NULL ? " " : "",
              o->value != NULL ? o->value : "");
     snprintf(text, sizeof text, o->initial != NULL ? "%s (default %s)" : "%s", o->help,
@@ -284,16 +283,16 @@ static int read_option(const cli_command *c, int argc, char **argv, int *i)
     if (o == NULL)
         return unknown_option(c, name, length);
     if (o->kind == CLI_NOT_BUILT)
-        return set(o, NULL);
+        return cli_set(o, NULL);
     if (o->value == NULL)
         return equals != NULL ? cli_error(CLI_USAGE, "%s takes no value", o->name)
-                              : set(o, NULL);
+                              : cli_set(o, NULL);
     if (equals != NULL)
-        return set(o, equals + 1);
+        return cli_set(o, equals + 1);
     if (*i + 1 >= argc || strncmp(argv[*i + 1], "--", 2) == 0) /* --name=--value can say it */
         return no_value(o);
     *i += 1;
-    return set(o, argv[*i]);
+    return cli_set(o, argv[*i]);
 }
 
 int cli_parse(const cli_command *c, int argc, char **argv)
@@ -304,7 +303,7 @@ int cli_parse(const cli_command *c, int argc, char **argv)
             return print_help(c);
     for (int i = 0; i < c->n_options; i++) {
         const cli_option *o = &c->options[i];
-        const int status = o->initial != NULL ? set(o, o->initial) : CLI_GO;
+        const int status = o->initial != NULL ? cli_set(o, o->initial) : CLI_GO;
         if (status != CLI_GO)
             return status;
     }

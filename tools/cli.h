@@ -66,6 +66,8 @@ typedef struct {
  * mistake, which is printed with the nearest option that exists. "--x V" and "--x=V" are the
  * same; what follows "--" is no option. */
 int cli_parse(const cli_command *command, int argc, char **argv);
+/* Store `text` where the option wants it: CLI_GO, or CLI_USAGE with a message. */
+int cli_set(const cli_option *option, const char *text);
 /* Read a size: a number, then nothing, B, KiB, MiB, GiB or TiB. */
 bool cli_read_bytes(const char *text, size_t *out);
 /* The nearest of `names` (n of them, `stride` bytes apart), or NULL when none is near. */

@@ -79,10 +79,11 @@ static sw_status evaluate(train *t)
         SW_TRY(sw_loader_next(t->test_loader, &inputs, &n_inputs));
         if (n_inputs == 0)
             break;
-        double loss, accuracy;
+        double loss, accuracy = 0.0;
         SW_TRY(run(t, pick(t, JOB_EVAL, inputs), inputs));
         SW_TRY(sw_metric_get(t->job.exec, "loss", &loss));
-        SW_TRY(sw_metric_get(t->job.exec, "accuracy", &accuracy));
+        if (t->job.net.task == TOOL_CLASSIFY)
+            SW_TRY(sw_metric_get(t->job.exec, "accuracy", &accuracy));
         const int64_t rows = inputs[0].shape.dim[0];
         loss_sum += loss * (double)rows;
         right += llround(accuracy * (double)rows); /* a share of rows: whole again */
@@ -105,7 +106,7 @@ static sw_status set_rate(train *t)
 {
     const sw_schedule schedule = {.size = sizeof schedule,
                                   .kind = t->opts.job.schedule,
-                                  .base = t->job.lr,
+                                  .base = (float)t->opts.job.lr,
                                   .warmup_steps = (uint64_t)t->opts.job.warmup,
                                   .total_steps = t->total_steps,
                                   .every = t->lr_every,
@@ -158,7 +159,9 @@ static void say_epoch(const train *t, uint64_t epoch)
     fprintf(stderr, "epoch %" PRIu64 "  step %" PRIu64 "  mean loss %s", epoch + 1, t->step,
             train_loss(t->epoch_loss).text);
     if (t->evaluated)
-        fprintf(stderr, "  test loss %s  accuracy %.2f %%", train_loss(t->test_loss).text,
+        fprintf(stderr, "  test loss %s", train_loss(t->test_loss).text);
+    if (t->evaluated && t->job.net.task == TOOL_CLASSIFY)
+        fprintf(stderr, "  accuracy %.2f %%",
                 100.0 * (double)t->test_right / (double)t->job.test.n);
     fputc('\n', stderr);
 }

@@ -4,7 +4,7 @@
 #define STEPWELL_JOB_H
 
 #include "tools/cli.h"
-#include "tools/models.h"
+#include "tools/models/models.h"
 
 #define JOB_SLOTS 3             /* batch slots of each loader */
 #define JOB_BATCH_MAX (1 << 24) /* the most that --batch takes */
@@ -12,7 +12,9 @@
 /* As the command line says it; see job_options(). */
 typedef struct {
     const char *model, *data, *optimizer, *schedule, *device, *isa;
-    cli_list hidden, batch;
+    const tool_model *kind; /* what `model` names */
+    tool_settings settings;
+    cli_list batch;
     int64_t synthetic_n, epochs, steps, seed, threads, warmup, lr_every;
     double lr, momentum, weight_decay, lr_gamma, clip;
     size_t budget_bytes; /* 0: none */
@@ -23,7 +25,7 @@ typedef struct {
 
 /* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new
  * n. */
-#define JOB_OPTIONS_MAX 24
+#define JOB_OPTIONS_MAX (24 + TOOL_SETTINGS)
 int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
 /* What the parser cannot see by itself: an option against another, and defaults that hang on
  * another. CLI_GO or an exit status. */
@@ -37,10 +39,10 @@ typedef struct {
     int64_t batch;    /* 0: there is no such program */
     sw_mode mode;
     sw_plan_info plan;
-    sw_array inputs[2]; /* shapes; no data */
+    sw_array inputs[4]; /* shapes; no data */
 } job_program;
 
-/* The images: how many, and how one looks. */
+/* The samples: how many, and how one looks. */
 typedef struct {
     sw_dataset *set;
     sw_dataset_info info;
@@ -57,10 +59,9 @@ typedef struct {
     tool_net net;
     job_program program[JOB_PROGRAMS];
     size_t data_bytes; /* of both loaders */
-    float lr;          /* what --lr, or the optimizer's default, comes to */
 } job;
 
-/* Load the data sets. With `shapes_only` synthetic digits are not drawn. Exit status or CLI_GO;
+/* Load the data sets. With `shapes_only` synthetic data are not made. Exit status or CLI_GO;
  * the error is printed. */
 int job_load(job *j, bool shapes_only);
 /* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything
@@ -78,6 +79,8 @@ size_t job_image_bytes(const job *j);
  * `witness` what the witnesses take on top: without a limit the system would promise it, and
  * end the process when it is used. CLI_GO or an exit status. */
 int job_check_machine(const job *j, bool witness);
+/* What the model is made from. */
+tool_net_opts job_net_opts(const job *j);
 /* Rows of a loader's slot: a batch, or all there are where that is less. */
 int64_t job_slot_rows(const job_data *data, int64_t batch);
 /* Arguments of one program's run. */

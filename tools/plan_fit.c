@@ -10,9 +10,9 @@
  * program of a full batch: no placement needs less arena, and the job has that program. From
  * SWI_ONE_LAYOUT_FROM on it does not fall when the batch grows:
  * - the model does not change, and slots hold the inputs, whose first dim is the batch;
- * - the step functions of models.c append the same ops for each batch, and layouts are the same
- *   from there on: so the order of ops, and first and last touch of each tensor, are the same
- *   (the form that is compared: ops, tensors, storages);
+ * - the step functions of the models append the same ops for each batch, and layouts are the
+ * same from there on: so the order of ops, and first and last touch of each tensor, are the
+ * same (the form that is compared: ops, tensors, storages);
  * - dims of tensors are those of the model or multiples of the batch, and scratch of a kernel
  *   is a product of dims or a number of partial sums that grows with the blocks of images;
  * - an op may work in place where input and result have equal shapes, for one batch as for all

@@ -143,9 +143,11 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_string(json, "optimizer", o->optimizer);
     sw_json_put_f64(json, "final_loss", t->step > 0 ? t->last_loss : (double)NAN);
     sw_json_put_bool(json, "diverged", t->diverged > 0);
-    sw_json_key(json, "test_accuracy");
+    const bool classes = t->job.net.task == TOOL_CLASSIFY;
+    sw_json_key(json, classes ? "test_accuracy" : "validation_loss");
     if (t->evaluated)
-        sw_json_f64(json, (double)t->test_right / (double)t->job.test.n);
+        sw_json_f64(json,
+                    classes ? (double)t->test_right / (double)t->job.test.n : t->test_loss);
     else
         sw_json_null(json);
 }
@@ -262,7 +264,7 @@ static void print_text(train *t)
              ", %s, %" PRId64 " thread%s",
              o->model, name, cli_digits((uint64_t)t->job.train.n).text,
              cli_digits((uint64_t)t->job.test.n).text, t->job.batch, o->optimizer,
-             (double)t->job.lr, o->seed, o->device, o->threads, o->threads == 1 ? "" : "s");
+             (double)(float)o->lr, o->seed, o->device, o->threads, o->threads == 1 ? "" : "s");
     cli_wrap(stdout, 0, 0, title);
     putchar('\n');
     print_memory(t);
@@ -282,11 +284,13 @@ static void print_text(train *t)
     if (t->step > 0)
         printf("loss    %s in the last step, %s on average over the last epoch\n",
                train_loss(t->last_loss).text, train_loss(t->epoch_loss).text);
-    if (t->evaluated)
+    if (t->evaluated && t->job.net.task == TOOL_CLASSIFY)
         printf("test    loss %s, accuracy %.2f %% (%s of %s)\n", train_loss(t->test_loss).text,
                100.0 * (double)t->test_right / (double)t->job.test.n,
                cli_digits((uint64_t)t->test_right).text,
                cli_digits((uint64_t)t->job.test.n).text);
+    else if (t->evaluated)
+        printf("test    loss %s\n", train_loss(t->test_loss).text);
     if (t->process != NULL) {
         putchar('\n');
         process_print(t->process, "Resident bytes of the process");

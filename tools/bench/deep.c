@@ -72,11 +72,9 @@ sw_run_args bench_deep_args(bench_deep *d)
 
 static sw_status declare_lenet5(bench_deep *d)
 {
-    const tool_net_opts net = {
-        .kind = "lenet5",
-        .image = SW_SHAPE(1, TOOL_LENET5_SIDE, TOOL_LENET5_SIDE),
-        .n_classes = CLASSES,
-        .optimizer = {.size = sizeof net.optimizer, .kind = "adam", .release = 1}};
+    tool_net_opts net;
+    SW_TRY(tool_net_digits(&net, "lenet5"));
+    net.optimizer.release = 1;
     SW_TRY(tool_net_create(&d->lenet, &net));
     d->model = d->lenet.model;
     d->inputs[0] =

@@ -117,20 +117,14 @@ static sw_status visit(proof *p, sw_exec *exec, tool_net *net, int64_t batch, ta
 
 static sw_status prove_kind(proof *p, kind *k)
 {
-    static const int64_t hidden[] = {128, 64}; /* as `stepwell train` has them */
     const bool nesterov = strcmp(k->optimizer, "nesterov") == 0;
     const bool heavy = nesterov || strcmp(k->optimizer, "momentum") == 0;
-    const bool mlp = strcmp(k->model, "mlp") == 0;
-    const tool_net_opts net_opts = {.kind = k->model,
-                                    .image = SW_SHAPE(1, 28, 28),
-                                    .n_classes = 10,
-                                    .hidden = mlp ? hidden : NULL,
-                                    .n_hidden = mlp ? 2 : 0,
-                                    .optimizer = {.size = sizeof net_opts.optimizer,
-                                                  .kind = heavy ? "sgd" : k->optimizer,
-                                                  .momentum = heavy ? 0.9f : 0.0f,
-                                                  .nesterov = nesterov,
-                                                  .release = k->release}};
+    tool_net_opts net_opts;
+    SW_TRY(tool_net_digits(&net_opts, k->model));
+    net_opts.optimizer.kind = heavy ? "sgd" : k->optimizer;
+    net_opts.optimizer.momentum = heavy ? 0.9f : 0.0f;
+    net_opts.optimizer.nesterov = nesterov;
+    net_opts.optimizer.release = k->release;
     const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = (int)p->opts->threads};
     sw_exec *exec = NULL;
     tool_net net = {0};

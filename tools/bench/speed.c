@@ -62,11 +62,8 @@ static int run_speed(const speed_opts *o)
 static sw_status time_plan(const speed_opts *o, cli_times *times)
 {
     const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = (int)o->threads};
-    const tool_net_opts net_opts = {
-        .kind = "lenet5",
-        .image = SW_SHAPE(1, 28, 28),
-        .n_classes = 10,
-        .optimizer = {.size = sizeof net_opts.optimizer, .kind = "adam"}};
+    tool_net_opts net_opts;
+    SW_TRY(tool_net_digits(&net_opts, "lenet5"));
     const sw_array inputs[] = {{SW_U8, SW_SHAPE(o->batch, 1, 28, 28), NULL},
                                {SW_U8, SW_SHAPE(o->batch), NULL}};
     sw_exec *exec = NULL;

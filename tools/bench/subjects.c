@@ -93,10 +93,8 @@ static sw_status lenet_open(bench_lenet *l, int64_t batch, const sw_exec_opts *o
 {
     SW_TRY(sw_dataset_synthetic(&l->set, batch > IMAGES ? batch : IMAGES, 1));
     SW_TRY(sw_exec_create(&l->exec, opts));
-    const tool_net_opts net = {.kind = "lenet5",
-                               .image = SW_SHAPE(1, 28, 28),
-                               .n_classes = 10,
-                               .optimizer = {.size = sizeof net.optimizer, .kind = "adam"}};
+    tool_net_opts net;
+    SW_TRY(tool_net_digits(&net, "lenet5"));
     SW_TRY(tool_net_create(&l->net, &net));
     SW_TRY(sw_model_ready(l->net.model, l->exec, 1));
     const sw_loader_opts loader = {

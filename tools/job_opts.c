@@ -1,0 +1,126 @@
+/* The options that `train` and `plan` share. */
+#include "tools/job.h"
+#include <string.h>
+
+static const char *const optimizer_words[] = {"sgd",  "momentum", "nesterov",
+                                              "adam", "adamw",    NULL};
+static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
+
+int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
+{
+    o->lr = o->momentum = -1.0; /* not given */
+    const cli_option options[] = {
+        {"--model", "NAME", CLI_WORD, &o->model, "lenet5", tool_model_help(), 0, 0,
+         tool_model_words()},
+        {"--data", "SOURCE", CLI_WORD, &o->data, "synthetic",
+         "synthetic, or idx:DIR for MNIST and its relatives", 0, 0, NULL},
+        {"--synthetic-n", "N", CLI_COUNT, &o->synthetic_n, NULL,
+         "synthetic training images (default 10000); a fifth as many for testing", 1, 10000000,
+         NULL},
+        {"--batch", one_batch ? "N" : "LIST", one_batch ? CLI_COUNT : CLI_LIST,
+         one_batch ? (void *)&o->batch.at[0] : &o->batch, one_batch ? "128" : NULL,
+         one_batch ? "images per step"
+                   : "images per step, or several numbers: 1,32,128 (default 128)",
+         1, JOB_BATCH_MAX, NULL},
+        {"--optimizer", "NAME", CLI_WORD, &o->optimizer, NULL,
+         "sgd, momentum, nesterov, adam or adamw (default as the model wants it, mostly adam)",
+         0, 0, optimizer_words},
+        {"--lr", "X", CLI_REAL, &o->lr, NULL,
+         "learning rate (default 0.1 sgd, 0.02 momentum, 0.005 adam)", 0, 0, NULL},
+        {"--momentum", "X", CLI_REAL, &o->momentum, NULL,
+         "of momentum and nesterov (default 0.9)", 0, 0, NULL},
+        {"--weight-decay", "X", CLI_REAL, &o->weight_decay, "0", "weight decay", 0, 0, NULL},
+        {"--clip", "X", CLI_REAL, &o->clip, "0",
+         "largest global norm of the gradients; 0: no clipping", 0, 0, NULL},
+        {"--release", NULL, CLI_FLAG, &o->release, NULL,
+         "update each parameter right behind its gradient", 0, 0, NULL},
+        {"--immediate", NULL, CLI_FLAG, &o->immediate, NULL, "op by op, without a plan", 0, 0,
+         NULL},
+        {"--seed", "N", CLI_COUNT, &o->seed, "1",
+         "of the first parameters and of the order of images", 0, 0, NULL},
+        {"--threads", "N", CLI_COUNT, &o->threads, "1",
+         "threads that compute; the same bits for all", 1, 256, NULL},
+        {"--device", "NAME", CLI_WORD, &o->device, "cpu", "cpu", 0, 0, NULL},
+        {"--isa", "NAME", CLI_WORD, &o->isa, NULL,
+         "avx512, avx2 or base (default the best of this machine)", 0, 0, isa_words},
+        {"--memory-budget", "SIZE", CLI_BYTES, &o->budget_bytes, NULL,
+         "a hard limit for model, arena and data; where it must, forward ops run again in "
+         "backward (default none)",
+         1, 0, NULL},
+        {"--no-recompute", NULL, CLI_FLAG, &o->no_recompute, NULL,
+         "release no update and run no op again: refuse what is over the budget", 0, 0, NULL},
+    };
+    const int count = (int)(sizeof options / sizeof *options);
+    memcpy(table + n, options, sizeof *options);
+    n = tool_settings_options(&o->settings, table, n + 1); /* behind --model */
+    memcpy(table + n, options + 1, sizeof options - sizeof *options);
+    return n + count - 1;
+}
+
+static double default_lr(const char *optimizer)
+{
+    if (strcmp(optimizer, "sgd") == 0)
+        return 0.1;
+    if (strcmp(optimizer, "momentum") == 0 || strcmp(optimizer, "nesterov") == 0)
+        return 0.02;
+    return 0.005;
+}
+
+/* An option that another one leaves without effect is a mistake better said than passed over.
+ */
+static int no_effect(const char *option, const char *without)
+{
+    return cli_error(CLI_USAGE, "%s has no effect without %s", option, without);
+}
+
+/* Options that were not given get their defaults here, after it was seen that they were not. */
+static int settle(job_opts *o)
+{
+    const char *usual = o->kind->optimizer != NULL ? o->kind->optimizer : "adam";
+    const int status = tool_settings_complete(o->kind, &o->settings);
+    if (status != CLI_GO)
+        return status;
+    if (o->optimizer == NULL)
+        o->optimizer = usual;
+    const bool heavy =
+        strcmp(o->optimizer, "momentum") == 0 || strcmp(o->optimizer, "nesterov") == 0;
+    if (o->lr < 0.0)
+        o->lr = o->kind->lr > 0.0f && strcmp(o->optimizer, usual) == 0
+                    ? (double)o->kind->lr
+                    : default_lr(o->optimizer);
+    if (o->synthetic_n > 0 && strcmp(o->data, "synthetic") != 0)
+        return no_effect("--synthetic-n", "--data synthetic");
+    if (o->momentum >= 0.0 && !heavy)
+        return no_effect("--momentum", "--optimizer momentum or nesterov");
+    if (o->momentum >= 1.0)
+        return cli_error(CLI_USAGE, "--momentum wants a number from 0 to below 1, not %g",
+                         o->momentum);
+    if (o->batch.at[0] == 0)
+        o->batch = (cli_list){{128}, 1};
+    if (o->synthetic_n == 0)
+        o->synthetic_n = 10000;
+    if (o->momentum < 0.0)
+        o->momentum = 0.9;
+    return CLI_GO;
+}
+
+int job_check(job_opts *o)
+{
+    o->kind = tool_model_find(o->model);
+    if (strcmp(o->device, "cpu") != 0) {
+        const bool known = strcmp(o->device, "cuda") == 0 || strcmp(o->device, "sim") == 0;
+        return cli_error(known ? CLI_NO_DEVICE : CLI_USAGE, "--device %s %s", o->device,
+                         known ? "is not built yet: cpu is" : "is unknown: cpu is known");
+    }
+    if (strcmp(o->data, "synthetic") != 0 && strncmp(o->data, "idx:", 4) != 0)
+        return cli_error(CLI_USAGE,
+                         "--data '%s' is unknown or not built yet: it is synthetic or idx:DIR",
+                         o->data);
+    if (strcmp(o->data, "idx:") == 0)
+        return cli_error(CLI_USAGE, "--data idx: wants a folder behind it");
+    if (o->release && o->clip > 0.0)
+        return cli_error(CLI_USAGE,
+                         "--release and --clip exclude each other: the global norm is known "
+                         "only when all gradients are");
+    return settle(o);
+}

@@ -1,0 +1,38 @@
+/* mlp: fully connected layers over whatever a sample has. */
+#include "tools/models/models.h"
+
+static sw_status declare(tool_net *net, const tool_net_opts *o)
+{
+    const cli_list *hidden = &o->settings.hidden;
+    int64_t in = tool_field_elements(o, 0);
+    SW_TRY(tool_net_own(net, sizeof(tool_chain)));
+    for (int i = 0; i < hidden->n; i++) {
+        tool_chain_add(net, net->own, in, hidden->at[i]);
+        in = hidden->at[i];
+    }
+    tool_chain_add(net, net->own, in,
+                   net->task == TOOL_CLASSIFY ? o->data.n_classes : tool_field_elements(o, 1));
+    return SW_OK;
+}
+
+/* Numbers to learn have the shape that the data give them. */
+static sw_value forward(sw_ctx *ctx, const tool_net *net, sw_value x)
+{
+    x = tool_chain_apply(ctx, net, net->own, sw_flatten(ctx, x));
+    const sw_value y = sw_input(ctx, 1);
+    if (net->task == TOOL_CLASSIFY || sw_rank(ctx, y) == 2)
+        return x;
+    sw_shape shape = {sw_rank(ctx, y), {0}};
+    for (int i = 0; i < shape.rank; i++)
+        shape.dim[i] = sw_dim(ctx, y, i);
+    return sw_reshape(ctx, x, shape);
+}
+
+const tool_model tool_mlp = {
+    .name = "mlp",
+    .about = "fully connected layers",
+    .learns = TOOL_CLASSIFY | TOOL_REGRESS,
+    .takes = {[TOOL_HIDDEN] = "128,64", [TOOL_ACTIVATION] = "relu"},
+    .declare = declare,
+    .forward = forward,
+};

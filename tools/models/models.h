@@ -1,0 +1,160 @@
+/* The models that `stepwell` trains by name, on top of the public header. Each has a file here
+ * and one line in the table of table.c; `train`, `plan` and `bench` ask the table and know none
+ * of them. */
+#ifndef STEPWELL_MODELS_H
+#define STEPWELL_MODELS_H
+
+#include "tools/cli.h"
+
+#define TOOL_LENET5_SIDE 28 /* pixels of its images */
+
+/* ---- settings: what the command line can say about a model ------------------------------- */
+
+/* One line each in the table of settings.c: the option's name, kind, bounds and help. */
+typedef enum {
+    TOOL_HIDDEN,
+    TOOL_LAYERS,
+    TOOL_WIDTH,
+    TOOL_HEADS,
+    TOOL_CONTEXT,
+    TOOL_VOCABULARY,
+    TOOL_WIDTH_FACTOR,
+    TOOL_DEPTH_FACTOR,
+    TOOL_IMAGE_SIZE,
+    TOOL_CLASSES,
+    TOOL_DROPOUT,
+    TOOL_ACTIVATION,
+    TOOL_SETTINGS
+} tool_setting;
+
+/* Counts are 0, reals negative and words NULL where nothing was given and the model's default
+ * is to come from the data. */
+typedef struct {
+    cli_list hidden;
+    int64_t layers, width, heads, context, vocabulary, image_size, classes;
+    double width_factor, depth_factor, dropout;
+    const char *activation;
+} tool_settings;
+#define TOOL_SETTINGS_NONE                                                                     \
+    ((tool_settings){.width_factor = -1.0, .depth_factor = -1.0, .dropout = -1.0})
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+/* What a data set asks to be learned; see tool_task_of(). A model says which it can. */
+typedef enum {
+    TOOL_CLASSIFY = 1, /* field 1 is a class: an integer for each sample */
+    TOOL_REGRESS = 2,  /* field 1 is F32: numbers for each sample */
+    TOOL_PREDICT = 4   /* fields 0 and 1 are ids of one shape: each id and the one behind it */
+} tool_task;
+
+/* What `--data synthetic` means for a model. */
+typedef enum {
+    TOOL_DIGITS, /* images drawn by this program, with their classes */
+    TOOL_VECTORS /* random features, and targets of the same shape: `width` of them */
+} tool_synthetic;
+
+typedef struct tool_net tool_net;
+typedef struct tool_net_opts tool_net_opts;
+
+typedef struct {
+    const char *name;
+    const char *about; /* a few words, for the help */
+    unsigned learns;   /* bits of tool_task */
+    tool_synthetic synthetic;
+    const char *optimizer; /* without --optimizer; NULL: adam */
+    float lr;              /* with that optimizer, without --lr; 0: as for any model */
+    /* The settings that it takes, with their defaults as a user would write them; "": the data
+     * decide. NULL: not taken; given all the same it is an error. */
+    const char *takes[TOOL_SETTINGS];
+    /* Whether it can read such data: SW_INVALID with a reason that begins with its name. NULL:
+     * any. Settings are complete. */
+    sw_status (*accepts)(const tool_net_opts *opts);
+    /* Register layers in net->model; handles go to net->own, see tool_net_own(). */
+    sw_status (*declare)(tool_net *net, const tool_net_opts *opts);
+    /* Field 0, made F32 where it has bytes, to logits (batch, classes) or predictions of the
+     * targets' shape. NULL with `loss`. */
+    sw_value (*forward)(sw_ctx *ctx, const tool_net *net, sw_value x);
+    /* Instead of `forward` and the loss of the task: reads the inputs and returns the loss. It
+     * states further metrics itself. */
+    sw_value (*loss)(sw_ctx *ctx, const tool_net *net);
+} tool_model;
+
+extern const tool_model tool_mlp, tool_lenet5;
+
+/* The models by position, NULL past the last; by name, NULL when there is none. */
+const tool_model *tool_model_at(int i);
+const tool_model *tool_model_find(const char *name);
+/* Their names, NULL-terminated, for --model; and a sentence that has them all. */
+const char *const *tool_model_words(void);
+const char *tool_model_help(void);
+
+/* Append an option for each setting that some model takes; returns the new n. */
+int tool_settings_options(tool_settings *settings, cli_option *table, int n);
+/* Refuse what was given and the model does not take, and fill in its defaults. CLI_GO or an
+ * exit status. */
+int tool_settings_complete(const tool_model *model, tool_settings *settings);
+
+/* ---- nets -------------------------------------------------------------------------------- */
+
+/* Handles of a model; the sw_model owns what is behind them. It may not move while programs are
+ * traced from it: its address is the step function's `user`. */
+struct tool_net {
+    sw_model *model;
+    sw_optimizer *optimizer;
+    const tool_model *kind;
+    tool_task task;
+    tool_settings settings; /* complete */
+    void *own;              /* the model's own handles */
+    size_t own_bytes;
+    sw_knob clip;       /* the largest global norm */
+    int clipped;        /* 1: use it */
+    float scale, shift; /* byte pixels become x * scale + shift */
+};
+
+struct tool_net_opts {
+    const tool_model *model;
+    tool_settings settings; /* complete */
+    sw_dataset_info data;   /* shapes and types of one sample; nothing is read from it */
+    sw_optimizer_opts optimizer;
+    float clip; /* 0: no clipping */
+};
+
+/* What the data are for. */
+tool_task tool_task_of(const sw_dataset_info *data);
+/* Whether the model can learn from such data: SW_INVALID, with a message that begins with its
+ * name. */
+SW_MUST_USE sw_status tool_net_accepts(const tool_net_opts *opts);
+/* Declare model and optimizer; no tensor memory is taken. SW_INVALID where the model cannot
+ * read such data. On failure nothing is left behind. */
+SW_MUST_USE sw_status tool_net_create(tool_net *net, const tool_net_opts *opts);
+void tool_net_destroy(tool_net *net);
+/* Options for a model with its defaults, the synthetic digits and Adam: what `bench` measures.
+ */
+SW_MUST_USE sw_status tool_net_digits(tool_net_opts *opts, const char *model);
+
+/* Inputs: the fields of the data set. Metrics "loss", and "accuracy" where classes are learned.
+ * Updates in training mode. */
+void tool_net_step(sw_ctx *ctx, void *net);
+
+/* ---- for the models' files --------------------------------------------------------------- */
+
+/* Zeroed memory for the model's own handles, which net->own then points to; it goes with the
+ * net. NULL where there is none: the failure is kept for tool_net_create. Once for each net. */
+SW_MUST_USE sw_status tool_net_own(tool_net *net, size_t bytes);
+/* Elements of field i of one sample. */
+int64_t tool_field_elements(const tool_net_opts *opts, int field);
+/* The activation that the settings name. */
+sw_value tool_activate(sw_ctx *ctx, const tool_net *net, sw_value x);
+const char *const *tool_activation_words(void);
+
+/* Layers "fc1", "fc2"... with the activation of the settings between them; an activation counts
+ * as part of the layer before it. */
+typedef struct {
+    int n;
+    sw_linear layer[CLI_LIST_MAX + 1];
+} tool_chain;
+void tool_chain_add(tool_net *net, tool_chain *chain, int64_t in, int64_t out);
+sw_value tool_chain_apply(sw_ctx *ctx, const tool_net *net, const tool_chain *chain,
+                          sw_value x);
+
+#endif

@@ -1,0 +1,167 @@
+/* What all models share: declaring, the losses of the tasks, the step function, chains of
+ * layers. */
+#include "alloc/mem.h"
+#include "tools/models/models.h"
+
+/* Mean and deviation of training pixels in 0..1: MNIST's, to which the built-in digits are
+ * close, for grey images, CIFAR-10's over all channels for colours. */
+static const struct {
+    float mean, deviation;
+} grey = {0.1307f, 0.3081f}, colours = {0.4734f, 0.2516f};
+
+tool_task tool_task_of(const sw_dataset_info *data)
+{
+    const sw_array *target = &data->field[1];
+    if (target->dtype == SW_F32)
+        return TOOL_REGRESS;
+    return target->shape.rank == 0 ? TOOL_CLASSIFY : TOOL_PREDICT;
+}
+
+int64_t tool_field_elements(const tool_net_opts *opts, int field)
+{
+    const sw_shape *shape = &opts->data.field[field].shape;
+    int64_t n = 1;
+    for (int i = 0; i < shape->rank; i++)
+        n *= shape->dim[i];
+    return n;
+}
+
+/* ---- step -------------------------------------------------------------------------------- */
+
+static sw_value features(sw_ctx *ctx, const tool_net *net)
+{
+    const sw_value x = sw_input(ctx, 0);
+    return net->scale != 0.0f ? sw_to_f32(ctx, x, net->scale, net->shift) : x;
+}
+
+static sw_value supervised(sw_ctx *ctx, const tool_net *net)
+{
+    const sw_value x = features(ctx, net), y = sw_input(ctx, 1);
+    const sw_value out = net->kind->forward(ctx, net, x);
+    if (net->task == TOOL_REGRESS)
+        return sw_mse(ctx, out, y);
+    const sw_value loss = sw_softmax_ce(ctx, out, y);
+    sw_metric(ctx, "accuracy", sw_accuracy(ctx, out, y));
+    return loss;
+}
+
+void tool_net_step(sw_ctx *ctx, void *user)
+{
+    tool_net *net = user;
+    const sw_value loss =
+        net->kind->loss != NULL ? net->kind->loss(ctx, net) : supervised(ctx, net);
+    sw_metric(ctx, "loss", loss);
+    if (sw_ctx_mode(ctx) != SW_TRAIN)
+        return;
+    sw_backward(ctx, loss, &net->optimizer, 1);
+    if (net->clipped)
+        sw_clip_norm(ctx, net->optimizer, net->clip);
+    sw_update(ctx, net->optimizer);
+}
+
+/* ---- chains ------------------------------------------------------------------------------ */
+
+void tool_chain_add(tool_net *net, tool_chain *chain, int64_t in, int64_t out)
+{
+    char name[16];
+    snprintf(name, sizeof name, "fc%d", chain->n + 1);
+    chain->layer[chain->n++] = sw_linear_new(net->model, name, in, out);
+}
+
+sw_value tool_chain_apply(sw_ctx *ctx, const tool_net *net, const tool_chain *chain, sw_value x)
+{
+    char name[16];
+    for (int i = 0; i < chain->n; i++) {
+        x = sw_apply_linear(ctx, chain->layer[i], x);
+        if (i + 1 == chain->n)
+            break;
+        snprintf(name, sizeof name, "fc%d", i + 1);
+        sw_scope_begin(ctx, name); /* what follows a layer counts as part of it in reports */
+        x = tool_activate(ctx, net, x);
+        sw_scope_end(ctx);
+    }
+    return x;
+}
+
+/* ---- declaring --------------------------------------------------------------------------- */
+
+sw_status tool_net_own(tool_net *net, size_t bytes)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
+    net->own = block;
+    net->own_bytes = bytes;
+    return SW_OK;
+}
+
+static const char *task_name(tool_task task)
+{
+    return task == TOOL_CLASSIFY ? "classes" : task == TOOL_REGRESS ? "numbers" : "sequences";
+}
+
+sw_status tool_net_accepts(const tool_net_opts *o)
+{
+    const tool_task task = tool_task_of(&o->data);
+    if ((o->model->learns & task) == 0)
+        SW_FAIL(SW_INVALID, "%s does not learn %s, which is what %s has", o->model->name,
+                task_name(task), o->data.name != NULL ? o->data.name : "the data set");
+    return o->model->accepts != NULL ? o->model->accepts(o) : SW_OK;
+}
+
+static sw_status declare(tool_net *net, const tool_net_opts *o)
+{
+    const sw_array *x = &o->data.field[0];
+    SW_TRY(tool_net_accepts(o));
+    net->kind = o->model;
+    net->task = tool_task_of(&o->data);
+    net->settings = o->settings;
+    if (x->dtype == SW_U8 && net->task != TOOL_PREDICT) {
+        const bool grey_ones = x->shape.rank < 3 || x->shape.dim[0] == 1;
+        const float mean = grey_ones ? grey.mean : colours.mean;
+        const float deviation = grey_ones ? grey.deviation : colours.deviation;
+        net->scale = 1.0f / (255.0f * deviation);
+        net->shift = -mean / deviation;
+    }
+    SW_TRY(o->model->declare(net, o));
+    if (o->clip > 0.0f) {
+        net->clip = sw_knob_new(net->model, "clip", o->clip);
+        net->clipped = 1;
+    }
+    return sw_optimizer_create(&net->optimizer, net->model, &o->optimizer);
+}
+
+sw_status tool_net_create(tool_net *net, const tool_net_opts *opts)
+{
+    tool_net fresh = {0};
+    SW_TRY(sw_model_create(&fresh.model, opts->model->name));
+    const sw_status status = declare(&fresh, opts);
+    if (status != SW_OK) {
+        tool_net_destroy(&fresh);
+        return status;
+    }
+    *net = fresh;
+    return SW_OK;
+}
+
+void tool_net_destroy(tool_net *net)
+{
+    sw_model_destroy(net->model);
+    sw_heap_free(net->own, SW_HEAP_RECORDS, net->own_bytes);
+    *net = (tool_net){0};
+}
+
+sw_status tool_net_digits(tool_net_opts *opts, const char *model)
+{
+    *opts = (tool_net_opts){
+        .model = tool_model_find(model),
+        .settings = TOOL_SETTINGS_NONE,
+        .data = {.size = sizeof opts->data,
+                 .n_classes = 10,
+                 .n_fields = 2,
+                 .field = {{SW_U8, SW_SHAPE(1, 28, 28), NULL}, {SW_U8, SW_SCALAR, NULL}},
+                 .name = "synthetic"},
+        .optimizer = {.size = sizeof opts->optimizer, .kind = "adam"}};
+    if (opts->model == NULL || tool_settings_complete(opts->model, &opts->settings) != CLI_GO)
+        SW_FAIL(SW_INVALID, "'%s' is no model, or its defaults are not good", model);
+    return SW_OK;
+}

@@ -1,0 +1,133 @@
+/* The settings of models: one table gives their options, the other, in each model, who takes
+ * them. */
+#include "tools/models/models.h"
+#include <stddef.h>
+#include <string.h>
+
+typedef struct {
+    const char *name, *value;
+    cli_kind kind;
+    size_t at; /* in tool_settings */
+    const char *help;
+    int64_t min, max;
+} setting;
+
+#define AT(field) offsetof(tool_settings, field)
+static const setting settings[TOOL_SETTINGS] = {
+    [TOOL_HIDDEN] = {"--hidden", "LIST", CLI_LIST, AT(hidden), "widths of the hidden layers", 1,
+                     1 << 20},
+    [TOOL_LAYERS] = {"--layers", "N", CLI_COUNT, AT(layers), "how many layers", 1, 1024},
+    [TOOL_WIDTH] = {"--width", "N", CLI_COUNT, AT(width), "features of a layer", 1, 1 << 20},
+    [TOOL_HEADS] = {"--heads", "N", CLI_COUNT, AT(heads), "heads of the attention", 1, 1024},
+    [TOOL_CONTEXT] = {"--context", "N", CLI_COUNT, AT(context), "how far back it looks", 1,
+                      1 << 20},
+    [TOOL_VOCABULARY] = {"--vocabulary", "N", CLI_COUNT, AT(vocabulary), "ids that there are",
+                         1, 1 << 24},
+    [TOOL_WIDTH_FACTOR] = {"--width-factor", "X", CLI_REAL, AT(width_factor),
+                           "multiplies the channels", 0, 0},
+    [TOOL_DEPTH_FACTOR] = {"--depth-factor", "X", CLI_REAL, AT(depth_factor),
+                           "multiplies the layers of a stage", 0, 0},
+    [TOOL_IMAGE_SIZE] = {"--image-size", "N", CLI_COUNT, AT(image_size),
+                         "pixels of a side of what the first layer sees", 1, 1 << 14},
+    [TOOL_CLASSES] = {"--classes", "N", CLI_COUNT, AT(classes), "outputs of the last layer", 1,
+                      1 << 20},
+    [TOOL_DROPOUT] = {"--dropout", "X", CLI_REAL, AT(dropout),
+                      "share of the activations that training drops", 0, 0},
+    [TOOL_ACTIVATION] = {"--activation", "NAME", CLI_WORD, AT(activation),
+                         "what follows a layer", 0, 0},
+};
+
+static cli_option option_of(const setting *s, tool_settings *to)
+{
+    const char *const *words = s == &settings[TOOL_ACTIVATION] ? tool_activation_words() : NULL;
+    return (cli_option){s->name, s->value, s->kind, (char *)to + s->at, NULL, s->help,
+                        s->min,  s->max,   words};
+}
+
+static bool given(const setting *s, const tool_settings *in)
+{
+    const char *at = (const char *)in + s->at;
+    cli_list list;
+    int64_t count;
+    double real;
+    const char *word;
+    switch (s->kind) {
+    case CLI_LIST:
+        memcpy(&list, at, sizeof list);
+        return list.n > 0;
+    case CLI_COUNT:
+        memcpy(&count, at, sizeof count);
+        return count > 0;
+    case CLI_REAL:
+        memcpy(&real, at, sizeof real);
+        return real >= 0.0;
+    default:
+        memcpy(&word, at, sizeof word);
+        return word != NULL;
+    }
+}
+
+/* "widths of the hidden layers (mlp: 128,64; other: from the data)"; false: nobody takes it. */
+static bool write_help(int which, char *text, size_t bytes)
+{
+    const tool_model *m;
+    size_t used = (size_t)snprintf(text, bytes, "%s", settings[which].help);
+    const char *before = " (";
+    for (int i = 0; (m = tool_model_at(i)) != NULL; i++) {
+        const char *initial = m->takes[which];
+        if (initial == NULL || used >= bytes)
+            continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s: %s", before, m->name,
+                                 *initial != '\0' ? initial : "as the data have");
+        before = "; ";
+    }
+    if (used < bytes)
+        snprintf(text + used, bytes - used, ")");
+    return strcmp(before, " (") != 0;
+}
+
+int tool_settings_options(tool_settings *to, cli_option *table, int n)
+{
+    static char help[TOOL_SETTINGS][400];
+    *to = TOOL_SETTINGS_NONE;
+    for (int i = 0; i < TOOL_SETTINGS; i++) {
+        if (!write_help(i, help[i], sizeof help[i]))
+            continue;
+        table[n] = option_of(&settings[i], to);
+        table[n++].help = help[i];
+    }
+    return n;
+}
+
+/* "mlp or lenet5": the models that take a setting. */
+static cli_text takers(int which)
+{
+    const tool_model *m;
+    cli_text text = {""};
+    size_t used = 0;
+    for (int i = 0; (m = tool_model_at(i)) != NULL && used < sizeof text.text; i++)
+        if (m->takes[which] != NULL)
+            used += (size_t)snprintf(text.text + used, sizeof text.text - used, "%s%s",
+                                     used > 0 ? " or " : "", m->name);
+    return text;
+}
+
+int tool_settings_complete(const tool_model *model, tool_settings *to)
+{
+    for (int i = 0; i < TOOL_SETTINGS; i++) {
+        const cli_option option = option_of(&settings[i], to);
+        const char *initial = model->takes[i];
+        if (given(&settings[i], to)) {
+            if (initial == NULL)
+                return cli_error(CLI_USAGE,
+                                 "%s has no effect without --model %s: %s takes none",
+                                 option.name, takers(i).text, model->name);
+            continue;
+        }
+        const int status =
+            initial != NULL && *initial != '\0' ? cli_set(&option, initial) : CLI_GO;
+        if (status != CLI_GO)
+            return status;
+    }
+    return CLI_GO;
+}
