@@ -132,9 +132,9 @@ static sw_status take_searched(const pass *x, const swi_rc_problem *problem, siz
     return SW_OK;
 }
 
-/* Lay `s` out, and keep it in *best where it needs less. */
+/* Lay `s` out, and keep it in *best where it needs less; *found has its numbers then. */
 static sw_status try_lowest(const pass *x, const swi_rc_schedule *s, candidate *best,
-                            const swi_rc_schedule **found)
+                            swi_rc_schedule *found)
 {
     candidate c;
     SW_TRY(lay_out(x, s, &c));
@@ -144,29 +144,52 @@ static sw_status try_lowest(const pass *x, const swi_rc_schedule *s, candidate *
     }
     candidate_free(best);
     *best = c;
-    *found = s;
+    *found = (swi_rc_schedule){.peak = s->peak, .cost = s->cost, .repeats = s->repeats};
     return SW_OK;
 }
 
-/* Nothing fits: the program becomes what needs the least room, and asks for that. */
-static sw_status take_lowest(const pass *x, const swi_rc_family *family,
-                             const swi_rc_schedule *searched)
+/* The search again, as take_searched had it: placed, a schedule whose peak is above the limit
+ * may need less than those with a lower one. */
+static sw_status search_lowest(const pass *x, const swi_rc_problem *problem, size_t peak,
+                               candidate *best, swi_rc_schedule *found)
+{
+    uint64_t nodes = problem->n_items <= EXACT_ITEMS ? EXACT_NODES : 0;
+    swi_rc_schedule schedule = {0};
+    sw_status status = SW_OK;
+    while (status == SW_OK && nodes > 0 && peak > 0) {
+        bool some = false;
+        uint64_t proved;
+        status = swi_rc_exact(problem, peak - 1, &nodes, &schedule, &some, &proved);
+        if (status != SW_OK || !some)
+            break;
+        peak = schedule.peak;
+        if (peak < best->need)
+            status = try_lowest(x, &schedule, best, found);
+    }
+    swi_rc_free(&schedule);
+    return status;
+}
+
+/* Nothing fits: the program becomes what needs the least room of all that a larger limit could
+ * choose from, and asks for that. */
+static sw_status take_lowest(const pass *x, const swi_rc_problem *problem,
+                             const swi_rc_family *family)
 {
     candidate best = {.need = x->p->height};
-    const swi_rc_schedule *found = NULL;
-    sw_status status = SW_OK;
-    if (searched->n_steps > 0)
-        status = try_lowest(x, searched, &best, &found);
+    const size_t plain = best.need;
+    swi_rc_schedule found = {0};
+    sw_status status = search_lowest(x, problem, family->schedules[0].peak, &best, &found);
+    const size_t searched = best.need;
     for (uint32_t k = family->n; status == SW_OK && k-- > 0;) {
         if (family->schedules[k].peak >= best.need)
             break; /* nor is any before it lower */
         status = try_lowest(x, &family->schedules[k], &best, &found);
     }
-    if (status != SW_OK || found == NULL) {
+    if (status != SW_OK || best.need == plain) {
         candidate_free(&best);
         return status;
     }
-    take(x, &best, found, found == searched ? "search" : "chain");
+    take(x, &best, &found, best.need == searched ? "search" : "chain");
     x->p->height = best.need;
     return SW_OK;
 }
@@ -186,7 +209,7 @@ static sw_status choose(const pass *x, const swi_rc_trace_problem *problem)
     if (status == SW_OK && !fits)
         status = take_chain(x, &family, cost, &fits);
     if (status == SW_OK && !fits && cost == UINT64_MAX)
-        status = take_lowest(x, &family, &searched);
+        status = take_lowest(x, &problem->p, &family);
     if (status == SW_OK)
         status = swi_rc_bound(&problem->p, x->p->limit, &x->p->info.least_repeat_cost);
     if (least > x->p->info.least_repeat_cost)
