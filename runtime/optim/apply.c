@@ -50,7 +50,7 @@ sw_status swi_append_update(sw_ctx *ctx, const sw_optimizer *o, uint32_t op, con
                                   .into = into,
                                   .n_out = n_into,
                                   .update = true,
-                                  .release = o->release};
+                                  .release = o->release || op == SW_OP_accumulate_into};
     return swi_append(ctx, &args, outs);
 }
 
@@ -80,16 +80,20 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
     if (!has_pending(ctx, o))
         SW_FAIL(SW_INVALID,
                 "sw_accumulate: sw_backward has made no gradient for this optimizer");
-    for (uint32_t e = 1; e < o->model->n_entries && ctx->status == SW_OK; e++) {
-        const swi_param_grad *g =
-            o->model->entries[e].optimizer == o->index ? pending(ctx, o, e) : NULL;
-        if (g == NULL)
+    /* Backwards by first use: the order in which the gradients become complete. Each is added
+     * right then, whatever the optimizer asks for its updates, since nothing else waits for it
+     * but its own bytes. */
+    for (uint32_t i = ctx->n_grads; i-- > 0 && ctx->status == SW_OK;) {
+        const swi_param_grad g = ctx->grads[i];
+        const uint32_t e = g.entry;
+        if (ctx->args->models[g.model - SWI_SEG_MODEL] != o->model ||
+            o->model->entries[e].optimizer != o->index)
             continue;
         const uint32_t flag = flag_of(ctx, o, e);
         const uint32_t kept = swi_model_value(ctx, o->model, o->model->entries[e].kept);
         if (ctx->status != SW_OK)
             return ctx->status;
-        const uint32_t in[] = {kept, g->value, flag}, into[] = {kept, flag};
+        const uint32_t in[] = {kept, g.value, flag}, into[] = {kept, flag};
         SW_TRY(swi_append_update(ctx, o, SW_OP_accumulate_into, in, 3, NULL, into, 2));
     }
     drop_pending(ctx, o);
