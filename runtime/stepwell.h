@@ -668,6 +668,10 @@ SW_MUST_USE SW_API sw_status sw_witness(sw_exec *exec, const sw_run_args *args, 
 /* Digits drawn by this program, 28 x 28 grey, 10 classes: the same bytes everywhere for a seed.
  */
 SW_MUST_USE SW_API sw_status sw_dataset_synthetic(sw_dataset **out, int64_t n, uint64_t seed);
+/* Random numbers, normal, by Philox: field 0 (width) F32, field 1 the same, n_classes 0. For what
+ * depends on sizes alone. */
+SW_MUST_USE SW_API sw_status sw_dataset_vectors(sw_dataset **out, int64_t n, int64_t width,
+                                                uint64_t seed);
 /* MNIST and its relatives: DIR/train-images-idx3-ubyte and its fellows, with or without ".gz".
  * `part` is "train" or "t10k". Errors name the file. */
 SW_MUST_USE SW_API sw_status sw_dataset_idx(sw_dataset **out, const char *dir,

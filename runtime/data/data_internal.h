@@ -29,8 +29,8 @@ struct sw_dataset {
 
 /* An empty record: no samples, no fields. */
 SW_MUST_USE sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n);
-/* Add a field of bytes with memory for n samples (zeros). SW_NOMEM when there is none. */
-SW_MUST_USE sw_status swi_dataset_field(sw_dataset *dataset, sw_shape shape);
+/* Add a field with memory for n samples (zeros). SW_NOMEM when there is none. */
+SW_MUST_USE sw_status swi_dataset_field(sw_dataset *dataset, sw_dtype dtype, sw_shape shape);
 
 /* A file read from its beginning, inflated on the way when its name ends in ".gz". Nothing is
  * kept but a fixed window. Errors name the file. */

@@ -17,16 +17,17 @@ sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n)
     return SW_OK;
 }
 
-sw_status swi_dataset_field(sw_dataset *dataset, sw_shape shape)
+sw_status swi_dataset_field(sw_dataset *dataset, sw_dtype dtype, sw_shape shape)
 {
     int64_t each;
-    size_t bytes;
+    size_t sample, bytes;
     if (!sw_size_elements(shape.dim, shape.rank, &each) ||
-        !sw_size_mul((size_t)each, (size_t)dataset->n, &bytes))
+        !sw_size_mul((size_t)each, sw_dtype_bytes(dtype), &sample) ||
+        !sw_size_mul(sample, (size_t)dataset->n, &bytes))
         SW_FAIL(SW_NOMEM, "%s: %lld samples overflow", dataset->name, (long long)dataset->n);
     void *data;
     SW_TRY(sw_heap_alloc(&data, SW_HEAP_DATASETS, bytes));
-    dataset->field[dataset->n_fields++] = (swi_field){SW_U8, shape, (size_t)each, bytes, data};
+    dataset->field[dataset->n_fields++] = (swi_field){dtype, shape, sample, bytes, data};
     return SW_OK;
 }
 

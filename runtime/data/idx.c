@@ -78,7 +78,7 @@ static sw_status open_checked(swi_source **out, const char *path, int rank, uint
 
 static sw_status read_field(swi_source *source, sw_dataset *dataset, sw_shape shape)
 {
-    SW_TRY(swi_dataset_field(dataset, shape));
+    SW_TRY(swi_dataset_field(dataset, SW_U8, shape));
     const swi_field *field = &dataset->field[dataset->n_fields - 1];
     size_t got;
     SW_TRY(swi_source_read(source, field->data, field->bytes, &got));

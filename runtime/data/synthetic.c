@@ -202,9 +202,9 @@ sw_status sw_dataset_synthetic(sw_dataset **out, int64_t n, uint64_t seed)
     const sw_shape image = {3, {1, SIDE, SIDE}}, label = {0, {0}};
     sw_dataset *dataset;
     SW_TRY(swi_dataset_new(&dataset, "synthetic", n));
-    sw_status status = swi_dataset_field(dataset, image);
+    sw_status status = swi_dataset_field(dataset, SW_U8, image);
     if (status == SW_OK)
-        status = swi_dataset_field(dataset, label);
+        status = swi_dataset_field(dataset, SW_U8, label);
     if (status != SW_OK) {
         sw_dataset_destroy(dataset);
         return status;
