@@ -47,7 +47,8 @@ size_t job_image_bytes(const job *j)
 
 void job_set_batch(job *j, int64_t batch)
 {
-    static const char *const names[] = {"train", "train_last", "eval", "eval_last"};
+    static const char *const names[] = {"train", "train_last", "accumulate", "eval",
+                                        "eval_last"};
     j->batch = batch;
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         job_program *p = &j->program[i];
@@ -55,6 +56,8 @@ void job_set_batch(job *j, int64_t batch)
         const bool last = i == JOB_TRAIN_LAST || i == JOB_EVAL_LAST;
         *p = (job_program){.name = names[i], .mode = i >= JOB_EVAL ? SW_EVAL : SW_TRAIN};
         p->batch = last ? data->n % j->batch : data->n >= j->batch ? j->batch : 0;
+        if (i == JOB_MICRO && (j->opts->accumulate == 1 || data->n <= j->batch))
+            p->batch = 0;
         for (int k = 0; k < data->info.n_fields; k++)
             p->inputs[k] = batch_of(&data->info.field[k], p->batch);
         p->plan.size = sizeof p->plan;
@@ -65,7 +68,7 @@ void job_set_batch(job *j, int64_t batch)
 sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step)
 {
     sw_run_args args = {.size = sizeof args,
-                        .fn = tool_net_step,
+                        .fn = which == JOB_MICRO ? tool_net_micro_step : tool_net_step,
                         .user = &j->net,
                         .models = &j->net.model,
                         .n_models = 1,
@@ -102,13 +105,15 @@ tool_net_opts job_net_opts(const job *j)
         .settings = o->settings,
         .data = j->train.info,
         .clip = (float)o->clip,
+        .accumulate = o->accumulate > 1,
         .optimizer = {.size = sizeof(sw_optimizer_opts),
                       .kind = heavy || nesterov ? "sgd" : o->optimizer,
                       .lr = (float)o->lr,
                       .weight_decay = (float)o->weight_decay,
                       .momentum = heavy || nesterov ? (float)o->momentum : 0.0f,
                       .nesterov = nesterov,
-                      .release = o->release},
+                      .release = o->release,
+                      .keep_gradients = o->keep_gradients || o->accumulate > 1},
     };
 }
 

@@ -19,6 +19,9 @@ typedef struct {
     double lr, momentum, weight_decay, lr_gamma, clip;
     size_t budget_bytes; /* 0: none */
     bool no_recompute;
+    const char *update; /* "release" or "after" */
+    int64_t accumulate; /* micro-batches of a step */
+    bool keep_gradients;
     bool immediate, release, op_clocks, checks;
     bool shares; /* runs note what each role and layer holds; no option */
 } job_opts;
@@ -31,11 +34,19 @@ int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
  * another. CLI_GO or an exit status. */
 int job_check(job_opts *opts);
 
-/* The four programs of a job; a job of 128 images at batch 128 has no last partial batch. */
-typedef enum { JOB_TRAIN, JOB_TRAIN_LAST, JOB_EVAL, JOB_EVAL_LAST, JOB_PROGRAMS } job_which;
+/* The programs of a job; a job of 128 samples at batch 128 has no last partial batch, and only
+ * one with --accumulate has micro-batches that update nothing. */
+typedef enum {
+    JOB_TRAIN,
+    JOB_TRAIN_LAST,
+    JOB_MICRO,
+    JOB_EVAL,
+    JOB_EVAL_LAST,
+    JOB_PROGRAMS
+} job_which;
 
 typedef struct {
-    const char *name; /* "train", "train_last", "eval", "eval_last" */
+    const char *name; /* "train", "train_last", "accumulate", "eval", "eval_last" */
     int64_t batch;    /* 0: there is no such program */
     sw_mode mode;
     sw_plan_info plan;

@@ -2,7 +2,7 @@
 #include "tools/job.h"
 #include <string.h>
 
-/* The seeds of the built-in digits are fixed: --seed changes a run, not its data. */
+/* The seeds of the built-in data are fixed: --seed changes a run, not its data. */
 enum { SEED_TRAIN = 1, SEED_TEST = 2 };
 
 static sw_status load(job_data *data, const job_opts *o, bool test, bool shapes_only)
@@ -10,9 +10,12 @@ static sw_status load(job_data *data, const job_opts *o, bool test, bool shapes_
     const bool synthetic = strcmp(o->data, "synthetic") == 0;
     const int64_t fifth = o->synthetic_n / 5 > 0 ? o->synthetic_n / 5 : 1;
     const int64_t n = test ? fifth : o->synthetic_n;
-    if (synthetic)
-        SW_TRY(sw_dataset_synthetic(&data->set, shapes_only ? 1 : n,
-                                    test ? SEED_TEST : SEED_TRAIN));
+    const int64_t made = shapes_only ? 1 : n;
+    const uint64_t seed = test ? SEED_TEST : SEED_TRAIN;
+    if (synthetic && o->kind->synthetic == TOOL_VECTORS)
+        SW_TRY(sw_dataset_vectors(&data->set, made, o->settings.width, seed));
+    else if (synthetic)
+        SW_TRY(sw_dataset_synthetic(&data->set, made, seed));
     else
         SW_TRY(sw_dataset_idx(&data->set, o->data + 4, test ? "t10k" : "train"));
     data->info.size = sizeof data->info;

@@ -4,6 +4,7 @@
 
 static const char *const optimizer_words[] = {"sgd",  "momentum", "nesterov",
                                               "adam", "adamw",    NULL};
+static const char *const update_words[] = {"release", "after", NULL};
 static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
 
 int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
@@ -15,12 +16,13 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
         {"--data", "SOURCE", CLI_WORD, &o->data, "synthetic",
          "synthetic, or idx:DIR for MNIST and its relatives", 0, 0, NULL},
         {"--synthetic-n", "N", CLI_COUNT, &o->synthetic_n, NULL,
-         "synthetic training images (default 10000); a fifth as many for testing", 1, 10000000,
-         NULL},
+         "synthetic training samples (default 10000, swishnet 1024); a fifth as many for "
+         "testing",
+         1, 10000000, NULL},
         {"--batch", one_batch ? "N" : "LIST", one_batch ? CLI_COUNT : CLI_LIST,
          one_batch ? (void *)&o->batch.at[0] : &o->batch, one_batch ? "128" : NULL,
-         one_batch ? "images per step"
-                   : "images per step, or several numbers: 1,32,128 (default 128)",
+         one_batch ? "samples per step"
+                   : "samples per step, or several numbers: 1,32,128 (default 128)",
          1, JOB_BATCH_MAX, NULL},
         {"--optimizer", "NAME", CLI_WORD, &o->optimizer, NULL,
          "sgd, momentum, nesterov, adam or adamw (default as the model wants it, mostly adam)",
@@ -32,12 +34,21 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
         {"--weight-decay", "X", CLI_REAL, &o->weight_decay, "0", "weight decay", 0, 0, NULL},
         {"--clip", "X", CLI_REAL, &o->clip, "0",
          "largest global norm of the gradients; 0: no clipping", 0, 0, NULL},
-        {"--release", NULL, CLI_FLAG, &o->release, NULL,
-         "update each parameter right behind its gradient", 0, 0, NULL},
+        {"--update", "WHEN", CLI_WORD, &o->update, NULL,
+         "release: each parameter right behind its gradient, whose memory ends there; after: "
+         "all of them behind backward (default release, and after with --clip, "
+         "--keep-gradients or --accumulate, which need all gradients)",
+         0, 0, update_words},
+        {"--keep-gradients", NULL, CLI_FLAG, &o->keep_gradients, NULL,
+         "gradients stay in the model's memory from step to step, as frameworks do it", 0, 0,
+         NULL},
+        {"--accumulate", "N", CLI_COUNT, &o->accumulate, "1",
+         "micro-batches for each step: --batch is the size of one, steps count updates", 1,
+         1 << 20, NULL},
         {"--immediate", NULL, CLI_FLAG, &o->immediate, NULL, "op by op, without a plan", 0, 0,
          NULL},
         {"--seed", "N", CLI_COUNT, &o->seed, "1",
-         "of the first parameters and of the order of images", 0, 0, NULL},
+         "of the first parameters and of the order of samples", 0, 0, NULL},
         {"--threads", "N", CLI_COUNT, &o->threads, "1",
          "threads that compute; the same bits for all", 1, 256, NULL},
         {"--device", "NAME", CLI_WORD, &o->device, "cpu", "cpu", 0, 0, NULL},
@@ -98,9 +109,34 @@ static int settle(job_opts *o)
     if (o->batch.at[0] == 0)
         o->batch = (cli_list){{128}, 1};
     if (o->synthetic_n == 0)
-        o->synthetic_n = 10000;
+        o->synthetic_n = o->kind->synthetic_n > 0 ? o->kind->synthetic_n : 10000;
     if (o->momentum < 0.0)
         o->momentum = 0.9;
+    return CLI_GO;
+}
+
+/* What needs all gradients at once cannot have them released: said by name, never settled in
+ * silence. Without --update the others decide. */
+static int when_to_update(job_opts *o)
+{
+    const bool asked = o->update != NULL && strcmp(o->update, "release") == 0;
+    const bool all = o->clip > 0.0 || o->keep_gradients || o->accumulate > 1;
+    if (asked && o->clip > 0.0)
+        return cli_error(CLI_USAGE,
+                         "--update release and --clip exclude each other: the global norm is "
+                         "known only when all gradients are");
+    if (asked && o->keep_gradients)
+        return cli_error(CLI_USAGE,
+                         "--update release and --keep-gradients exclude each other: a "
+                         "released gradient does not outlive its update");
+    if (asked && o->accumulate > 1)
+        return cli_error(CLI_USAGE,
+                         "--update release and --accumulate exclude each other: an update "
+                         "needs the gradients of all %lld micro-batches",
+                         (long long)o->accumulate);
+    if (o->update == NULL)
+        o->update = all ? "after" : "release";
+    o->release = strcmp(o->update, "release") == 0;
     return CLI_GO;
 }
 
@@ -118,9 +154,6 @@ int job_check(job_opts *o)
                          o->data);
     if (strcmp(o->data, "idx:") == 0)
         return cli_error(CLI_USAGE, "--data idx: wants a folder behind it");
-    if (o->release && o->clip > 0.0)
-        return cli_error(CLI_USAGE,
-                         "--release and --clip exclude each other: the global norm is known "
-                         "only when all gradients are");
-    return settle(o);
+    const int status = when_to_update(o);
+    return status == CLI_GO ? settle(o) : status;
 }

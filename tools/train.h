@@ -2,13 +2,16 @@
 #ifndef STEPWELL_TRAIN_H
 #define STEPWELL_TRAIN_H
 
+#include "alloc/sys.h"
 #include "profiler/process.h"
 #include "tools/job.h"
 #include "tools/shares.h"
 
 typedef struct {
     job_opts job;
-    const char *profile, *save, *load;
+    const char *profile, *save, *load, *best, *metrics;
+    int64_t validate_every, patience;
+    double min_delta;
     bool witness, process, json, quiet;
 } train_opts;
 
@@ -20,6 +23,21 @@ typedef struct {
     sw_witness_info witness; /* size 0: none */
     share_list shares;       /* of the first run, where the result shows them */
 } train_measured;
+
+/* Over some samples. */
+typedef struct {
+    double loss;         /* mean */
+    int64_t right, rows; /* right is 0 where there are no classes */
+} train_score;
+
+/* A line of --metrics. */
+typedef struct {
+    bool validation;
+    uint64_t step, epoch;
+    train_score score;
+    double rate; /* of a step; validations have none */
+    uint64_t ns;
+} train_row;
 
 typedef struct {
     train_opts opts;
@@ -34,9 +52,17 @@ typedef struct {
     uint64_t warm_runs, allocations; /* runs that neither traced nor were immediate; theirs */
     uint64_t diverged;               /* the step since which the loss is not finite; 0: it is */
     uint64_t start_ns, wall_ns;
-    double last_loss, epoch_loss, test_loss;
-    int64_t test_right;
-    bool evaluated;
+    int64_t batches, batches_taken; /* of an epoch, micro-batches each; of the present one */
+    double last_loss, epoch_loss;
+    train_score test;                /* of the last validation */
+    bool evaluated;                  /* it was of the parameters as they are */
+    uint64_t validations, best_step; /* best_step 0: none had a finite loss */
+    train_score best;
+    double mark;      /* the loss that the next validation must improve on by --min-delta */
+    int64_t waited;   /* validations since one did */
+    bool stopped;     /* by --patience */
+    sw_file *metrics; /* NULL: not asked for, or given up */
+    int trouble;      /* CLI_DONE, or how a file that could not be written fails the run */
 } train;
 
 /* Options: CLI_GO or an exit status. Sets opts, command and the batch. */
@@ -46,8 +72,20 @@ int train_check_files(const train_opts *opts);
 /* The same for `path`, which is written as `option` says, against the four files of --data,
  * compressed or not. NULL is fine. */
 int train_check_data(const char *option, const char *path, const char *data);
-/* CLI_GO, or CLI_FAILED when parameters cannot be saved there. NULL is fine. */
-int train_check_save(const char *path);
+/* CLI_GO, or CLI_FAILED when a file that is to be written cannot be. */
+int train_check_writable(const train_opts *opts);
+/* Whether what is trained has classes, and so an accuracy. */
+bool train_has_classes(const train *t);
+/* All epochs, as far as they go. */
+SW_MUST_USE sw_status train_all(train *t);
+
+/* --metrics: CLI_GO, or CLI_USAGE for a name that says no format; NULL is fine. */
+int train_metrics_check(const char *path);
+/* Nothing where it was not asked for. */
+SW_MUST_USE sw_status train_metrics_open(train *t);
+void train_metrics_row(train *t, const train_row *row);
+void train_metrics_close(train *t);
+
 /* CLI_FAILED, with a message, when a witness disagrees with the plan. */
 int train_check_witness(const train *t);
 /* With --process: read the process into t->process and the profile, or say why it could not be.

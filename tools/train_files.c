@@ -90,15 +90,27 @@ int train_check_data(const char *option, const char *path, const char *data)
 
 int train_check_files(const train_opts *o)
 {
-    if (same_file(o->profile, o->save))
-        return refuse("--profile", o->profile, "--save-params");
-    if (same_file(o->profile, o->load))
-        return refuse("--profile", o->profile, "--load-params");
-    const int status = train_check_data("--profile", o->profile, o->job.data);
-    return status == CLI_GO ? train_check_data("--save-params", o->save, o->job.data) : status;
+    const struct {
+        const char *option, *path;
+        bool read, params; /* parameters may replace those that the run began with */
+    } files[] = {{"--profile", o->profile, false, false},
+                 {"--metrics", o->metrics, false, false},
+                 {"--save-best", o->best, false, true},
+                 {"--save-params", o->save, false, true},
+                 {"--load-params", o->load, true, true}};
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t k = i + 1; k < 5; k++)
+            if (!(files[k].read && files[i].params) && same_file(files[i].path, files[k].path))
+                return refuse(files[i].option, files[i].path, files[k].option);
+        const int status = train_check_data(files[i].option, files[i].path, o->job.data);
+        if (status != CLI_GO)
+            return status;
+    }
+    return CLI_GO;
 }
 
-int train_check_save(const char *path)
+/* A file that is `replaced` is written beside the old one first, in the same folder. */
+static int check_writable(const char *option, const char *path, bool replaced)
 {
     char folder[PATH_BYTES];
     struct stat st;
@@ -109,11 +121,19 @@ int train_check_save(const char *path)
     if (slash != NULL)
         slash[slash == folder] = '\0';
     const bool there = stat(path, &st) == 0;
-    const bool replaced = !there || S_ISREG(st.st_mode); /* a device is written in its place */
-    const char *asked = !replaced ? path : slash != NULL ? folder : ".";
+    const bool in_place = there && !(replaced && S_ISREG(st.st_mode)); /* devices always */
+    const char *asked = in_place ? path : slash != NULL ? folder : ".";
     if (there && S_ISDIR(st.st_mode))
         errno = EISDIR;
     else if (access(asked, W_OK) == 0)
         return CLI_GO;
-    return cli_error(CLI_FAILED, "--save-params %s: %s", path, strerror(errno));
+    return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
+}
+
+int train_check_writable(const train_opts *o)
+{
+    int status = check_writable("--save-params", o->save, true);
+    if (status == CLI_GO)
+        status = check_writable("--save-best", o->best, true);
+    return status == CLI_GO ? check_writable("--metrics", o->metrics, false) : status;
 }

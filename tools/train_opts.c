@@ -19,7 +19,7 @@ static int train_table(train_opts *o, cli_option *table)
 {
     job_opts *j = &o->job;
     const cli_option options[] = {
-        {"--epochs", "N", CLI_COUNT, &j->epochs, NULL, "passes over the images (default 1)", 1,
+        {"--epochs", "N", CLI_COUNT, &j->epochs, NULL, "passes over the samples (default 1)", 1,
          1 << 30, NULL},
         {"--steps", "N", CLI_COUNT, &j->steps, NULL,
          "stop after N steps (default: --epochs decides)", 1, (int64_t)1 << 40, NULL},
@@ -31,12 +31,25 @@ static int train_table(train_opts *o, cli_option *table)
          "step: steps between cuts (default a third of all)", 1, (int64_t)1 << 40, NULL},
         {"--lr-gamma", "X", CLI_REAL, &j->lr_gamma, NULL, "step: factor of a cut (default 0.1)",
          0, 0, NULL},
+        {"--validate-every", "N", CLI_COUNT, &o->validate_every, NULL,
+         "validate every N steps too (default at the end of each epoch)", 1, (int64_t)1 << 40,
+         NULL},
+        {"--patience", "N", CLI_COUNT, &o->patience, NULL,
+         "stop after N validations in a row without a better one (default never)", 1,
+         (int64_t)1 << 40, NULL},
+        {"--min-delta", "X", CLI_REAL, &o->min_delta, NULL,
+         "with --patience: how much lower the loss must be to count as better (default 0)", 0,
+         0, NULL},
+        {"--metrics", "FILE", CLI_WORD, &o->metrics, NULL,
+         "write a line for each step and validation: FILE.csv or FILE.jsonl", 0, 0, NULL},
         {"--profile", "FILE", CLI_WORD, &o->profile, NULL,
          "write the profile, for stepwell report", 0, 0, NULL},
         {"--op-clocks", NULL, CLI_FLAG, &j->op_clocks, NULL,
          "read the clock at every op, for the profile", 0, 0, NULL},
         {"--save-params", "FILE", CLI_WORD, &o->save, NULL,
          "write the parameters as safetensors", 0, 0, NULL},
+        {"--save-best", "FILE", CLI_WORD, &o->best, NULL,
+         "write the parameters whenever a validation is better than all before", 0, 0, NULL},
         {"--load-params", "FILE", CLI_WORD, &o->load, NULL, "begin with these parameters", 0, 0,
          NULL},
         {"--witness", NULL, CLI_FLAG, &o->witness, NULL,
@@ -55,7 +68,7 @@ static int train_table(train_opts *o, cli_option *table)
         {"--checkpoint", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
         {"--resume", NULL, CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
     };
-    j->lr_gamma = -1.0; /* not given */
+    j->lr_gamma = o->min_delta = -1.0; /* not given */
     const int n = job_options(j, table, 0, true);
     memcpy(table + n, options, sizeof options);
     return n + (int)(sizeof options / sizeof *options);
@@ -86,9 +99,17 @@ static int check(train_opts *o)
         return cli_error(CLI_USAGE,
                          "--witness and --immediate exclude each other: without a plan there "
                          "is nothing to witness");
-    if (is_stream(o->profile) || is_stream(o->save))
+    if (is_stream(o->profile) || is_stream(o->save) || is_stream(o->best))
         return cli_error(CLI_USAGE, "%s wants a file: standard output has the result",
-                         is_stream(o->profile) ? "--profile" : "--save-params");
+                         is_stream(o->profile) ? "--profile"
+                         : is_stream(o->save)  ? "--save-params"
+                                               : "--save-best");
+    const int metrics = train_metrics_check(o->metrics);
+    if (metrics != CLI_GO)
+        return metrics;
+    if (o->min_delta >= 0.0 && o->patience == 0)
+        return cli_error(CLI_USAGE, "--min-delta has no effect without --patience");
+    o->min_delta = o->min_delta < 0.0 ? 0.0 : o->min_delta;
     if (j->op_clocks && (o->profile == NULL || j->immediate))
         return cli_error(CLI_USAGE, "--op-clocks has no effect %s",
                          j->immediate ? "with --immediate" : "without --profile");
@@ -104,7 +125,7 @@ static int check(train_opts *o)
 
 int train_parse(train *t, int argc, char **argv)
 {
-    cli_option table[JOB_OPTIONS_MAX + 20];
+    cli_option table[JOB_OPTIONS_MAX + 32];
     const cli_command command = {
         .name = "train",
         .usage = "[options]",

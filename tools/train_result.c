@@ -47,6 +47,11 @@ static void put_measured_peak(sw_json *json, const train *t, const train_measure
         sw_json_put_null(json, "measured_peak_bytes");
 }
 
+bool train_has_classes(const train *t)
+{
+    return t->job.net.task == TOOL_CLASSIFY;
+}
+
 cli_text train_loss(double loss)
 {
     cli_text t;
@@ -129,6 +134,41 @@ static void put_program(sw_json *json, train *t, int i)
     sw_json_end(json);
 }
 
+static void put_counted(sw_json *json, const char *key, bool counted, uint64_t x)
+{
+    if (counted)
+        sw_json_put_u64(json, key, x);
+    else
+        sw_json_put_null(json, key);
+}
+
+static double accuracy(const train_score *score)
+{
+    return (double)score->right / (double)score->rows;
+}
+
+static void put_known(sw_json *json, const char *key, bool known, double x)
+{
+    if (known)
+        sw_json_put_f64(json, key, x);
+    else
+        sw_json_put_null(json, key);
+}
+
+static void put_validation(sw_json *json, const train *t)
+{
+    const bool classes = train_has_classes(t), best = t->best_step > 0;
+    if (classes)
+        put_known(json, "test_accuracy", t->evaluated, t->evaluated ? accuracy(&t->test) : 0.0);
+    put_known(json, "validation_loss", t->evaluated, t->test.loss);
+    sw_json_put_u64(json, "validations", t->validations);
+    put_counted(json, "best_step", best, t->best_step);
+    put_known(json, "best_validation_loss", best, t->best.loss);
+    if (classes)
+        put_known(json, "best_accuracy", best, best ? accuracy(&t->best) : 0.0);
+    sw_json_put_bool(json, "stopped_early", t->stopped);
+}
+
 static void put_run(sw_json *json, const train *t)
 {
     const job_opts *o = &t->opts.job;
@@ -141,23 +181,12 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_i64(json, "seed", o->seed);
     sw_json_put_i64(json, "threads", o->threads);
     sw_json_put_string(json, "optimizer", o->optimizer);
+    sw_json_put_string(json, "update", o->update);
+    sw_json_put_bool(json, "keep_gradients", o->keep_gradients || o->accumulate > 1);
+    sw_json_put_i64(json, "accumulate", o->accumulate);
     sw_json_put_f64(json, "final_loss", t->step > 0 ? t->last_loss : (double)NAN);
     sw_json_put_bool(json, "diverged", t->diverged > 0);
-    const bool classes = t->job.net.task == TOOL_CLASSIFY;
-    sw_json_key(json, classes ? "test_accuracy" : "validation_loss");
-    if (t->evaluated)
-        sw_json_f64(json,
-                    classes ? (double)t->test_right / (double)t->job.test.n : t->test_loss);
-    else
-        sw_json_null(json);
-}
-
-static void put_counted(sw_json *json, const char *key, bool counted, uint64_t x)
-{
-    if (counted)
-        sw_json_put_u64(json, key, x);
-    else
-        sw_json_put_null(json, key);
+    put_validation(json, t);
 }
 
 static void put_times(sw_json *json, train *t)
@@ -254,16 +283,30 @@ static void print_witnesses(const train *t)
     }
 }
 
+static void print_score(const train *t, const char *label, bool known, const train_score *s)
+{
+    if (!known)
+        return;
+    printf("%sloss %s", label, train_loss(s->loss).text);
+    if (train_has_classes(t))
+        printf(", accuracy %.2f %% (%s of %s)", 100.0 * accuracy(s),
+               cli_digits((uint64_t)s->right).text, cli_digits((uint64_t)s->rows).text);
+    putchar('\n');
+}
+
 static void print_text(train *t)
 {
     const job_opts *o = &t->opts.job;
     char name[1024], title[1400];
+    char each[40] = "";
     cli_clean(name, sizeof name, t->job.train.info.name);
+    if (o->accumulate > 1)
+        snprintf(each, sizeof each, " x %" PRId64, o->accumulate);
     snprintf(title, sizeof title,
-             "%s on %s, %s + %s images, batch %" PRId64 ", %s %g, seed %" PRId64
+             "%s on %s, %s + %s samples, batch %" PRId64 "%s, %s %g, seed %" PRId64
              ", %s, %" PRId64 " thread%s",
              o->model, name, cli_digits((uint64_t)t->job.train.n).text,
-             cli_digits((uint64_t)t->job.test.n).text, t->job.batch, o->optimizer,
+             cli_digits((uint64_t)t->job.test.n).text, t->job.batch, each, o->optimizer,
              (double)(float)o->lr, o->seed, o->device, o->threads, o->threads == 1 ? "" : "s");
     cli_wrap(stdout, 0, 0, title);
     putchar('\n');
@@ -284,13 +327,10 @@ static void print_text(train *t)
     if (t->step > 0)
         printf("loss    %s in the last step, %s on average over the last epoch\n",
                train_loss(t->last_loss).text, train_loss(t->epoch_loss).text);
-    if (t->evaluated && t->job.net.task == TOOL_CLASSIFY)
-        printf("test    loss %s, accuracy %.2f %% (%s of %s)\n", train_loss(t->test_loss).text,
-               100.0 * (double)t->test_right / (double)t->job.test.n,
-               cli_digits((uint64_t)t->test_right).text,
-               cli_digits((uint64_t)t->job.test.n).text);
-    else if (t->evaluated)
-        printf("test    loss %s\n", train_loss(t->test_loss).text);
+    print_score(t, "test    ", t->evaluated, &t->test);
+    char label[64];
+    snprintf(label, sizeof label, "best    step %s: ", cli_digits(t->best_step).text);
+    print_score(t, label, t->validations > 1 && t->best_step > 0, &t->best);
     if (t->process != NULL) {
         putchar('\n');
         process_print(t->process, "Resident bytes of the process");

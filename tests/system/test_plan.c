@@ -156,8 +156,8 @@ static void what_cannot_be_planned_together_is_refused(void)
         {"plan --fit 0", 2, "--fit wants a size"},
         {"plan --fit much", 2, "--fit wants a size"},
         {"plan --fit 1000", 4, "a batch of 1 needs total_bytes"},
-        {"plan --fit 700KiB --json", 4, "the peak is at"},
-        {"plan --fit 700KiB --immediate", 4, "held by"},
+        {"plan --fit 600KiB --json", 4, "the peak is at"},
+        {"plan --fit 600KiB --immediate", 4, "held by"},
         {"plan --svg - ", 2, "--svg wants a file"},
         {"plan --svg x --batch 1,2", 2, "--svg draws one plan"},
         {"plan --svg x --immediate", 2, "--svg and --immediate exclude"},
@@ -335,7 +335,7 @@ static void the_answer_is_the_largest_of_all_batches(void)
     static const char *const models[] = {
         "--model mlp --hidden 4 --optimizer sgd", "--optimizer sgd",
         "--model mlp --hidden 3 --immediate --optimizer sgd",
-        "--immediate --optimizer momentum", "--release --threads 2"};
+        "--immediate --optimizer momentum", "--update after --threads 2"};
     static long long needs[BRUTE_MOST + 1];
     sw_dice dice = {23};
     brute = sw_tests_full() ? BRUTE_MOST : 512;
@@ -357,7 +357,8 @@ static void the_answer_is_the_largest_of_all_batches(void)
 /* The bound that excludes larger batches: model, data and the most that lives at one time. */
 static void what_lives_at_one_time_grows_with_the_batch(void)
 {
-    static const char *const models[] = {"", "--isa base --clip 1", "--model mlp --release",
+    static const char *const models[] = {"", "--isa base --clip 1",
+                                         "--model mlp --update after",
                                          "--model mlp --hidden 7,300,9 --optimizer nesterov"};
     const int to = sw_tests_full() ? 4000 : 260;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
@@ -556,7 +557,7 @@ static int count(const char *text, const char *part)
 
 static void the_picture_shows_every_storage_in_its_place(void)
 {
-    static const char *const words[] = {"", "--model mlp --release --batch 5",
+    static const char *const words[] = {"", "--model mlp --update after --batch 5",
                                         "--optimizer sgd --batch 17", "--fit 5MiB",
                                         "--model mlp --hidden 9,9,9,9 --synthetic-n 40"};
     static drawn_storage at[500];

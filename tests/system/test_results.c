@@ -231,7 +231,7 @@ static void check_witnessed(const char *words)
 static void the_plan_is_what_witnesses_observe(void)
 {
     static const char *const optimizers[] = {"sgd", "momentum", "nesterov", "adam", "adamw"};
-    static const char *const extra[] = {"", "--release", "--clip 1 --weight-decay 0.01"};
+    static const char *const extra[] = {"", "--update after", "--clip 1 --weight-decay 0.01"};
     static const int batches[] = {16, 100, 33, 5, 1};
     const bool full = sw_tests_full();
     char words[300];
@@ -259,7 +259,7 @@ static void every_mode_has_its_shares(void)
     static const char *const words[] = {
         "--synthetic-n 70 --batch 32 --optimizer adamw --threads 2",
         "--model mlp --synthetic-n 70 --batch 32 --immediate",
-        "--model mlp --hidden 9,8,7 --synthetic-n 40 --batch 7 --optimizer sgd --release",
+        "--model mlp --hidden 9,8,7 --synthetic-n 40 --batch 7 --optimizer sgd --update after",
         "--synthetic-n 20 --batch 20 --immediate --optimizer momentum --clip 1",
         "--synthetic-n 128 --batch 64 --isa base --memory-budget 3000KiB --witness"};
     char line[300];

@@ -175,9 +175,15 @@ static void options_that_leave_the_bits(void)
         DIGITS "--batch 150 --optimizer nesterov --model mlp --hidden 40,30 ",
         DIGITS "--batch 64 --optimizer sgd --schedule step --lr-every 3 ",
         DIGITS "--batch 17 --optimizer adamw --weight-decay 0.1 --warmup 2 "};
-    static const char *const same[] = {"",          "--threads 2", "--threads 5",
-                                       "--release", "--immediate", "--immediate --release",
-                                       "--checks",  "--witness",   "--memory-budget 1GiB"};
+    static const char *const same[] = {"",
+                                       "--threads 2",
+                                       "--threads 5",
+                                       "--update after",
+                                       "--immediate",
+                                       "--immediate --update after",
+                                       "--checks",
+                                       "--witness",
+                                       "--memory-budget 1GiB"};
     const size_t n = sw_tests_full() ? sizeof bases / sizeof *bases : 2;
     char words[1400];
     for (size_t i = 0; i < n; i++) {
@@ -231,13 +237,13 @@ static double least_step(const char *words, double before)
 /* They leave the bits and still do something. */
 static void options_that_leave_the_bits_do_their_work(void)
 {
-    (void)train(SMALL);
+    (void)train(SMALL "--update after");
     const double peak = program_number(outcome.out, "predicted_peak_bytes");
     const char *step = strstr(outcome.out, "\"step\":");
     CU_ASSERT_FATAL(step != NULL && peak > 0);
     CU_ASSERT(program_number(step, "peak_bytes") > 0);
 
-    (void)train(SMALL "--release");
+    (void)train(SMALL);
     step = strstr(outcome.out, "\"step\":");
     CU_ASSERT_PTR_NOT_NULL_FATAL(step);
     CU_ASSERT_EQUAL(program_number(step, "peak_bytes"), 0); /* updates count as backward */
@@ -319,7 +325,7 @@ static void saved_parameters_come_back(void)
 {
     static const char *const models[] = {SMALL, DIGITS "--batch 32 --optimizer sgd ",
                                          SMALL "--optimizer nesterov --schedule constant ",
-                                         DIGITS "--batch 50 --release "};
+                                         DIGITS "--batch 50 --update after "};
     char path[2][1024], words[3000];
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         for (int k = 0; k < 2; k++)

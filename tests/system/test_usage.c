@@ -63,7 +63,7 @@ static const struct {
     {"train --warmup 3 --schedule constant", 2, "without --schedule cosine"},
     {"train --steps 5 --warmup 5", 2, "fewer than the 5 steps"},
     {"train --witness --immediate", 2, "exclude each other"},
-    {"train --release --clip 1", 2, "exclude each other"},
+    {"train --update release --clip 1", 2, "exclude each other"},
     {"train --device tpu", 2, "tpu"},
     {"train --device sim", 5, "sim"},
     {"train --epochs 1000000 --save-params /nowhere/at/all", 1, "--save-params /nowhere"},

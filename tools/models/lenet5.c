@@ -5,6 +5,7 @@
 typedef struct {
     sw_conv2d conv[2];
     tool_chain fc;
+    sw_linear layer[3];
 } lenet5;
 
 static sw_status accepts(const tool_net_opts *o)
@@ -29,6 +30,7 @@ static sw_status declare(tool_net *net, const tool_net_opts *o)
 {
     SW_TRY(tool_net_own(net, sizeof(lenet5)));
     lenet5 *own = net->own;
+    own->fc.layer = own->layer;
     own->conv[0] = sw_conv2d_new(net->model, "conv1", 1, 6, 5);
     own->conv[1] = sw_conv2d_new(net->model, "conv2", 6, 16, 5);
     tool_chain_add(net, &own->fc, 16 * 4 * 4, 120);

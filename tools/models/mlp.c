@@ -5,27 +5,21 @@ static sw_status declare(tool_net *net, const tool_net_opts *o)
 {
     const cli_list *hidden = &o->settings.hidden;
     int64_t in = tool_field_elements(o, 0);
-    SW_TRY(tool_net_own(net, sizeof(tool_chain)));
+    SW_TRY(tool_net_own(net, sizeof(tool_chain) + sizeof(sw_linear) * (size_t)(hidden->n + 1)));
+    tool_chain *chain = net->own;
+    chain->layer = (sw_linear *)(chain + 1);
     for (int i = 0; i < hidden->n; i++) {
-        tool_chain_add(net, net->own, in, hidden->at[i]);
+        tool_chain_add(net, chain, in, hidden->at[i]);
         in = hidden->at[i];
     }
-    tool_chain_add(net, net->own, in,
+    tool_chain_add(net, chain, in,
                    net->task == TOOL_CLASSIFY ? o->data.n_classes : tool_field_elements(o, 1));
     return SW_OK;
 }
 
-/* Numbers to learn have the shape that the data give them. */
 static sw_value forward(sw_ctx *ctx, const tool_net *net, sw_value x)
 {
-    x = tool_chain_apply(ctx, net, net->own, sw_flatten(ctx, x));
-    const sw_value y = sw_input(ctx, 1);
-    if (net->task == TOOL_CLASSIFY || sw_rank(ctx, y) == 2)
-        return x;
-    sw_shape shape = {sw_rank(ctx, y), {0}};
-    for (int i = 0; i < shape.rank; i++)
-        shape.dim[i] = sw_dim(ctx, y, i);
-    return sw_reshape(ctx, x, shape);
+    return tool_chain_apply(ctx, net, net->own, sw_flatten(ctx, x));
 }
 
 const tool_model tool_mlp = {

@@ -61,6 +61,7 @@ typedef struct {
     const char *about; /* a few words, for the help */
     unsigned learns;   /* bits of tool_task */
     tool_synthetic synthetic;
+    int64_t synthetic_n;   /* without --synthetic-n; 0: 10,000 */
     const char *optimizer; /* without --optimizer; NULL: adam */
     float lr;              /* with that optimizer, without --lr; 0: as for any model */
     /* The settings that it takes, with their defaults as a user would write them; "": the data
@@ -71,15 +72,15 @@ typedef struct {
     sw_status (*accepts)(const tool_net_opts *opts);
     /* Register layers in net->model; handles go to net->own, see tool_net_own(). */
     sw_status (*declare)(tool_net *net, const tool_net_opts *opts);
-    /* Field 0, made F32 where it has bytes, to logits (batch, classes) or predictions of the
-     * targets' shape. NULL with `loss`. */
+    /* Field 0, made F32 where it has bytes, to logits (batch, classes) or predictions (batch,
+     * n) of all n numbers of a target. NULL with `loss`. */
     sw_value (*forward)(sw_ctx *ctx, const tool_net *net, sw_value x);
     /* Instead of `forward` and the loss of the task: reads the inputs and returns the loss. It
      * states further metrics itself. */
     sw_value (*loss)(sw_ctx *ctx, const tool_net *net);
 } tool_model;
 
-extern const tool_model tool_mlp, tool_lenet5;
+extern const tool_model tool_mlp, tool_lenet5, tool_swishnet;
 
 /* The models by position, NULL past the last; by name, NULL when there is none. */
 const tool_model *tool_model_at(int i);
@@ -108,6 +109,8 @@ struct tool_net {
     size_t own_bytes;
     sw_knob clip;       /* the largest global norm */
     int clipped;        /* 1: use it */
+    sw_knob share;      /* of this micro-batch in the step's loss */
+    int accumulates;    /* 1: use it */
     float scale, shift; /* byte pixels become x * scale + shift */
 };
 
@@ -116,7 +119,8 @@ struct tool_net_opts {
     tool_settings settings; /* complete */
     sw_dataset_info data;   /* shapes and types of one sample; nothing is read from it */
     sw_optimizer_opts optimizer;
-    float clip; /* 0: no clipping */
+    float clip;     /* 0: no clipping */
+    int accumulate; /* 1: a step may be several micro-batches; the optimizer keeps gradients */
 };
 
 /* What the data are for. */
@@ -135,6 +139,11 @@ SW_MUST_USE sw_status tool_net_digits(tool_net_opts *opts, const char *model);
 /* Inputs: the fields of the data set. Metrics "loss", and "accuracy" where classes are learned.
  * Updates in training mode. */
 void tool_net_step(sw_ctx *ctx, void *net);
+/* A micro-batch whose gradients wait for those of the step's last one, which tool_net_step
+ * takes: made for training alone, with `accumulate`. tool_net_share() goes before each of them:
+ * the rows of the micro-batch by those of the step. */
+void tool_net_micro_step(sw_ctx *ctx, void *net);
+void tool_net_share(tool_net *net, double share);
 
 /* ---- for the models' files --------------------------------------------------------------- */
 
@@ -147,11 +156,11 @@ int64_t tool_field_elements(const tool_net_opts *opts, int field);
 sw_value tool_activate(sw_ctx *ctx, const tool_net *net, sw_value x);
 const char *const *tool_activation_words(void);
 
-/* Layers "fc1", "fc2"... with the activation of the settings between them; an activation counts
- * as part of the layer before it. */
+/* Layers "fc1", "fc2"... with the activation of the settings between them, and with
+ * `active_end` behind the last one too; an activation counts as part of the layer before it. */
 typedef struct {
-    int n;
-    sw_linear layer[CLI_LIST_MAX + 1];
+    int n, active_end;
+    sw_linear *layer; /* room for all of them, of the model's own handles */
 } tool_chain;
 void tool_chain_add(tool_net *net, tool_chain *chain, int64_t in, int64_t out);
 sw_value tool_chain_apply(sw_ctx *ctx, const tool_net *net, const tool_chain *chain,

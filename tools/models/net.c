@@ -34,26 +34,61 @@ static sw_value features(sw_ctx *ctx, const tool_net *net)
     return net->scale != 0.0f ? sw_to_f32(ctx, x, net->scale, net->shift) : x;
 }
 
+static sw_value in_shape_of(sw_ctx *ctx, sw_value x, sw_value y)
+{
+    sw_shape shape = {sw_rank(ctx, y), {0}};
+    if (shape.rank == sw_rank(ctx, x))
+        return x;
+    for (int i = 0; i < shape.rank; i++)
+        shape.dim[i] = sw_dim(ctx, y, i);
+    return sw_reshape(ctx, x, shape);
+}
+
 static sw_value supervised(sw_ctx *ctx, const tool_net *net)
 {
     const sw_value x = features(ctx, net), y = sw_input(ctx, 1);
     const sw_value out = net->kind->forward(ctx, net, x);
     if (net->task == TOOL_REGRESS)
-        return sw_mse(ctx, out, y);
+        return sw_mse(ctx, in_shape_of(ctx, out, y), y);
     const sw_value loss = sw_softmax_ce(ctx, out, y);
     sw_metric(ctx, "accuracy", sw_accuracy(ctx, out, y));
     return loss;
 }
 
-void tool_net_step(sw_ctx *ctx, void *user)
+/* Loss, metrics and, in training mode, gradients: of the mean over the whole step where a step
+ * has several micro-batches. */
+static void learn(sw_ctx *ctx, tool_net *net)
 {
-    tool_net *net = user;
-    const sw_value loss =
-        net->kind->loss != NULL ? net->kind->loss(ctx, net) : supervised(ctx, net);
+    sw_value loss = net->kind->loss != NULL ? net->kind->loss(ctx, net) : supervised(ctx, net);
     sw_metric(ctx, "loss", loss);
     if (sw_ctx_mode(ctx) != SW_TRAIN)
         return;
+    if (net->accumulates) {
+        sw_set_phase(ctx, SW_LOSS);
+        loss = sw_scale(ctx, loss, net->share);
+        sw_clear_phase(ctx);
+    }
     sw_backward(ctx, loss, &net->optimizer, 1);
+}
+
+void tool_net_micro_step(sw_ctx *ctx, void *user)
+{
+    tool_net *net = user;
+    learn(ctx, net);
+    sw_accumulate(ctx, net->optimizer);
+}
+
+void tool_net_share(tool_net *net, double share)
+{
+    sw_knob_set(net->share, (float)share);
+}
+
+void tool_net_step(sw_ctx *ctx, void *user)
+{
+    tool_net *net = user;
+    learn(ctx, net);
+    if (sw_ctx_mode(ctx) != SW_TRAIN)
+        return;
     if (net->clipped)
         sw_clip_norm(ctx, net->optimizer, net->clip);
     sw_update(ctx, net->optimizer);
@@ -73,7 +108,7 @@ sw_value tool_chain_apply(sw_ctx *ctx, const tool_net *net, const tool_chain *ch
     char name[16];
     for (int i = 0; i < chain->n; i++) {
         x = sw_apply_linear(ctx, chain->layer[i], x);
-        if (i + 1 == chain->n)
+        if (i + 1 == chain->n && !chain->active_end)
             break;
         snprintf(name, sizeof name, "fc%d", i + 1);
         sw_scope_begin(ctx, name); /* what follows a layer counts as part of it in reports */
@@ -126,6 +161,10 @@ static sw_status declare(tool_net *net, const tool_net_opts *o)
     if (o->clip > 0.0f) {
         net->clip = sw_knob_new(net->model, "clip", o->clip);
         net->clipped = 1;
+    }
+    if (o->accumulate) {
+        net->share = sw_knob_new(net->model, "share", 1.0f);
+        net->accumulates = 1;
     }
     return sw_optimizer_create(&net->optimizer, net->model, &o->optimizer);
 }
