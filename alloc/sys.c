@@ -172,6 +172,12 @@ sw_status sw_file_close(sw_file *file)
     return status;
 }
 
+bool sw_file_there(const char *path)
+{
+    struct stat now;
+    return stat(path, &now) == 0;
+}
+
 bool sw_file_replaceable(const char *path)
 {
     struct stat now;

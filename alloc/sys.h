@@ -29,6 +29,8 @@ SW_MUST_USE sw_status sw_file_sync(sw_file *file);
 SW_MUST_USE sw_status sw_file_close(sw_file *file);
 /* Close without asking, for error paths. NULL is fine. */
 void sw_file_drop(sw_file *file);
+/* Is anything at `path`? What cannot be looked at is not there. */
+bool sw_file_there(const char *path);
 /* May a new file be renamed to `path`: is nothing there, or a regular file? A device, a pipe or
  * a link is to be written, not replaced. */
 bool sw_file_replaceable(const char *path);

@@ -676,16 +676,65 @@ SW_MUST_USE SW_API sw_status sw_dataset_vectors(sw_dataset **out, int64_t n, int
  * `part` is "train" or "t10k". Errors name the file. */
 SW_MUST_USE SW_API sw_status sw_dataset_idx(sw_dataset **out, const char *dir,
                                             const char *part);
+
+typedef struct {
+    size_t size;
+    int shapes_only; /* 1: what sw_dataset_describe tells, without samples; no loader takes it
+                      */
+} sw_cifar_opts;
+/* CIFAR-10's binary batches, with or without ".gz": `part` "train" is DIR/data_batch_1.bin to 5,
+ * all of them, or data_batch_mini.bin, "test" is test_batch.bin or test_batch_mini.bin, each of
+ * any number of records. Images (3, 32, 32) U8, labels () U8; class names from
+ * batches.meta.txt where it is there. opts NULL: all zero. Errors name the file. */
+SW_MUST_USE SW_API sw_status sw_dataset_cifar(sw_dataset **out, const char *dir,
+                                              const char *part, const sw_cifar_opts *opts);
+
+typedef struct {
+    size_t size;
+    int shapes_only;       /* as above; the lines are read all the same, to count them */
+    const char *label;     /* name of the label column, or its position: 1 is the first, -1 the
+                            * last; NULL: the last */
+    int header;            /* 0: the first line is one where it has no number; 1: it is; -1: not
+                            */
+    char separator;        /* ',', ';' or '\t'; 0: as the first line says */
+    const char *test_path; /* the test part; NULL: a share of PATH */
+    double test_share;     /* above 0, below 1; 0: 0.2 */
+    uint64_t seed;         /* which samples that share is */
+    int standardise;       /* 1: mean 0 and deviation 1 over the training part, for both parts
+                            */
+} sw_csv_opts;
+/* Lines of numbers, with a decimal point in every locale, and a label: features (columns - 1)
+ * F32, label () U8, I32 from 257 classes on. Labels are whole numbers or words; the sorted list
+ * of them gives classes and class names. PATH, or PATH.gz. `test` NULL: all is for training.
+ * What is missing, no finite number or out of range is SW_FORMAT, with file, line and column. On
+ * failure neither is made. */
+SW_MUST_USE SW_API sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test,
+                                            const char *path, const sw_csv_opts *opts);
+
+typedef struct {
+    size_t size;
+    int shapes_only; /* as above */
+    int64_t context; /* tokens of a sample; 0: 128 */
+} sw_text_opts;
+/* The bytes of PATH, or PATH.gz: a sample is the tokens (context) U8 of a window and those that
+ * follow each (context) U8; 256 classes. The first 90 % are for training, the rest for
+ * validation; `validation` NULL: all is. An epoch has each window once, side by side. Where a
+ * loader shuffles, the first begins elsewhere in each epoch of the training part, 0 to context -
+ * 1 bytes behind the beginning, by Philox from seed and epoch. */
+SW_MUST_USE SW_API sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation,
+                                             const char *path, const sw_text_opts *opts);
+
 SW_API void sw_dataset_destroy(sw_dataset *dataset);
-/* One sample: shapes without the batch axis. Field 0 is the image (1, 28, 28) U8, field 1 the
- * label
- * () U8. */
+/* One sample: shapes without the batch axis. Field 0 is what a model reads, an image, features
+ * or tokens, field 1 the label, or one label for each token. */
 typedef struct {
     size_t size; /* set by the caller */
     int64_t n, n_classes;
     int n_fields;
-    sw_array field[4]; /* data: the first sample */
-    const char *name;  /* "synthetic", or the directory */
+    sw_array field[4]; /* data: the first sample; NULL with shapes_only */
+    const char *name;  /* "synthetic", the directory or the file */
+    const char *const *class_names; /* n_classes, in the order of the labels; NULL: none */
+    size_t bytes;                   /* of memory that the samples take */
 } sw_dataset_info;
 /* Fills `size` bytes of *out, with zeros where there is no dataset. */
 SW_API void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out);
@@ -695,7 +744,7 @@ typedef struct {
     int64_t batch;
     int slots; /* 0: 3 */
     uint64_t seed;
-    int shuffle;       /* by Philox from seed and epoch */
+    int shuffle;       /* by Philox from seed and epoch; moves the windows of a text too */
     int drop_last;     /* leave a smaller last batch out */
     sw_budget *budget; /* NULL: none */
     int inline_fill;   /* 1: fill in sw_loader_next, without a thread */

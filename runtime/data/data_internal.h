@@ -1,36 +1,52 @@
-/* What the files of runtime/data share: the record of a data set, and byte sources of its
- * readers. */
+/* What the files of runtime/data share: the record of a data set, byte sources of its readers,
+ * and reading numbers. */
 #ifndef SW_DATA_INTERNAL_H
 #define SW_DATA_INTERNAL_H
 
 #include "alloc/mem.h"
 #include "alloc/sys.h"
 #include "runtime/stepwell.h"
+#include <stdbool.h>
 
 #define SWI_MAX_FIELDS 4
 
-/* One field of all samples, contiguous. */
+/* One field of all samples: sample i begins i * sample_bytes behind `data`. */
 typedef struct {
     sw_dtype dtype;
     sw_shape shape;      /* of one sample */
     size_t sample_bytes; /* of one sample */
-    size_t bytes;        /* n * sample_bytes */
-    unsigned char *data; /* SW_HEAP_DATASETS */
+    unsigned char *data; /* the first sample; NULL where only shapes are known */
+    void *block;         /* SW_HEAP_DATASETS; NULL: `data` points into another field's */
+    size_t bytes;        /* of the block */
 } swi_field;
 
 /* Never changed after it was made, so any number of loaders and threads may read it. */
 struct sw_dataset {
     int64_t n, n_classes;
     int n_fields;
+    bool shapes_only; /* no field has data */
+    /* Sample 0 may begin at byte 0 to places - 1 of each field, and the others move with it: a
+     * shuffled epoch picks one. 1 where samples have borders of their own. */
+    uint32_t places;
     swi_field field[SWI_MAX_FIELDS];
+    const char **names; /* of the classes, or NULL; SW_HEAP_DATASETS */
+    size_t names_bytes; /* of that block: pointers, then what they point to */
     size_t name_bytes;
     char name[];
 };
 
 /* An empty record: no samples, no fields. */
 SW_MUST_USE sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n);
-/* Add a field with memory for n samples (zeros). SW_NOMEM when there is none. */
+/* Add a field with memory for n samples (zeros), none where shapes_only is set. SW_NOMEM when
+ * there is none. */
 SW_MUST_USE sw_status swi_dataset_field(sw_dataset *dataset, sw_dtype dtype, sw_shape shape);
+/* Name the n_classes classes: `text` has that many words, each ended by a zero byte. Copied. */
+SW_MUST_USE sw_status swi_dataset_name_classes(sw_dataset *dataset, const char *text,
+                                               size_t bytes);
+/* *n_samples of a reader fit a loader's order. */
+SW_MUST_USE sw_status swi_dataset_check_count(const char *path, uint64_t n_samples);
+/* The caller's options of an older or newer header: what he does not know is zero. */
+void swi_copy_opts(void *to, size_t bytes, const void *from);
 
 /* A file read from its beginning, inflated on the way when its name ends in ".gz". Nothing is
  * kept but a fixed window. Errors name the file. */
@@ -55,5 +71,26 @@ SW_MUST_USE sw_status swi_gzip_open(swi_gzip **out, sw_file *file);
 void swi_gzip_close(swi_gzip *gzip); /* NULL is fine */
 SW_MUST_USE sw_status swi_gzip_read(swi_gzip *gzip, void *to, size_t bytes, size_t *got);
 SW_MUST_USE sw_status swi_gzip_rewind(swi_gzip *gzip);
+
+/* A number as it is written: sign, digits, decimal point, exponent. */
+#define SWI_DIGITS 128 /* more than decide any float */
+typedef struct {
+    bool negative;
+    int n_digits;           /* 0: the number is 0 */
+    char digit[SWI_DIGITS]; /* '0' to '9', the first not '0' */
+    bool more;              /* digits behind these, not all 0 */
+    int64_t exponent;       /* the value is DIGITS * 10^exponent */
+} swi_decimal;
+typedef enum { SWI_NUMBER, SWI_NO_NUMBER, SWI_NOT_FINITE } swi_number_kind;
+
+/* Read n bytes that are a number from the first to the last, with a decimal point whatever the
+ * locale says. "nan" and "inf" in their spellings are SWI_NOT_FINITE. */
+swi_number_kind swi_decimal_read(const char *text, size_t n, swi_decimal *out);
+/* The nearest float, ties to even. False where it would be infinite. */
+bool swi_decimal_float(const swi_decimal *d, float *out);
+/* A whole number of at most 18 digits as text ("-12"), ended by a zero; false where it is none.
+ */
+#define SWI_WHOLE_BYTES 20
+bool swi_decimal_whole(const swi_decimal *d, char *text);
 
 #endif

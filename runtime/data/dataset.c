@@ -11,6 +11,7 @@ sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n)
     sw_dataset *dataset = block;
     dataset->n = n;
     dataset->n_classes = 10;
+    dataset->places = 1;
     dataset->name_bytes = name_bytes;
     memcpy(dataset->name, name, name_bytes);
     *out = dataset;
@@ -19,16 +20,54 @@ sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n)
 
 sw_status swi_dataset_field(sw_dataset *dataset, sw_dtype dtype, sw_shape shape)
 {
-    int64_t each;
-    size_t sample, bytes;
-    if (!sw_size_elements(shape.dim, shape.rank, &each) ||
-        !sw_size_mul((size_t)each, sw_dtype_bytes(dtype), &sample) ||
-        !sw_size_mul(sample, (size_t)dataset->n, &bytes))
+    int64_t elements;
+    size_t each, bytes;
+    if (!sw_size_elements(shape.dim, shape.rank, &elements) ||
+        !sw_size_mul((size_t)elements, sw_dtype_bytes(dtype), &each) ||
+        !sw_size_mul(each, (size_t)dataset->n, &bytes))
         SW_FAIL(SW_NOMEM, "%s: %lld samples overflow", dataset->name, (long long)dataset->n);
-    void *data;
-    SW_TRY(sw_heap_alloc(&data, SW_HEAP_DATASETS, bytes));
-    dataset->field[dataset->n_fields++] = (swi_field){dtype, shape, sample, bytes, data};
+    swi_field field = {.dtype = dtype, .shape = shape, .sample_bytes = each};
+    if (!dataset->shapes_only) {
+        SW_TRY(sw_heap_alloc(&field.block, SW_HEAP_DATASETS, bytes));
+        field.data = field.block;
+        field.bytes = bytes;
+    }
+    dataset->field[dataset->n_fields++] = field;
     return SW_OK;
+}
+
+sw_status swi_dataset_name_classes(sw_dataset *dataset, const char *text, size_t bytes)
+{
+    const size_t pointers = (size_t)dataset->n_classes * sizeof *dataset->names;
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_DATASETS, pointers + bytes));
+    char *copy = (char *)block + pointers;
+    memcpy(copy, text, bytes);
+    dataset->names = block;
+    dataset->names_bytes = pointers + bytes;
+    for (int64_t i = 0; i < dataset->n_classes; i++) {
+        dataset->names[i] = copy;
+        copy += strlen(copy) + 1;
+    }
+    return SW_OK;
+}
+
+sw_status swi_dataset_check_count(const char *path, uint64_t n_samples)
+{
+    if (n_samples > UINT32_MAX)
+        SW_FAIL(SW_FORMAT, "%s: %llu samples, at most %llu can be read", path,
+                (unsigned long long)n_samples, (unsigned long long)UINT32_MAX);
+    return SW_OK;
+}
+
+void swi_copy_opts(void *to, size_t bytes, const void *from)
+{
+    size_t given;
+    memset(to, 0, bytes);
+    if (from == NULL)
+        return;
+    memcpy(&given, from, sizeof given); /* each begins with its size */
+    memcpy(to, from, given < bytes ? given : bytes);
 }
 
 void sw_dataset_destroy(sw_dataset *dataset)
@@ -36,7 +75,8 @@ void sw_dataset_destroy(sw_dataset *dataset)
     if (dataset == NULL)
         return;
     for (int i = 0; i < dataset->n_fields; i++)
-        sw_heap_free(dataset->field[i].data, SW_HEAP_DATASETS, dataset->field[i].bytes);
+        sw_heap_free(dataset->field[i].block, SW_HEAP_DATASETS, dataset->field[i].bytes);
+    sw_heap_free(dataset->names, SW_HEAP_DATASETS, dataset->names_bytes);
     sw_heap_free(dataset, SW_HEAP_DATASETS, sizeof *dataset + dataset->name_bytes);
 }
 
@@ -55,7 +95,9 @@ void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)
         for (int i = 0; i < dataset->n_fields; i++) {
             const swi_field *field = &dataset->field[i];
             info.field[i] = (sw_array){field->dtype, field->shape, field->data};
+            info.bytes += field->bytes;
         }
+        info.class_names = dataset->names;
     }
     memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
 }

@@ -32,6 +32,7 @@ struct sw_loader {
     slot *slots;
     uint32_t
         *order; /* of this epoch (data sets have at most 2^32 - 1 samples); NULL: as stored */
+    size_t first_byte; /* where sample 0 of this epoch begins in each field */
     sw_thread *thread;
 
     pthread_mutex_t mutex;
@@ -56,22 +57,27 @@ static void fill(const sw_loader *l, slot *to, int64_t batch)
     const int64_t first = batch * l->batch, rows = rows_of(l, batch);
     for (int f = 0; f < l->dataset->n_fields; f++) {
         const swi_field *field = &l->dataset->field[f];
+        const unsigned char *from = field->data + l->first_byte;
         const size_t bytes = field->sample_bytes;
         to->input[f].shape.dim[0] = rows;
         if (l->order == NULL) {
-            memcpy(to->at[f], field->data + (size_t)first * bytes, (size_t)rows * bytes);
+            memcpy(to->at[f], from + (size_t)first * bytes, (size_t)rows * bytes);
             continue;
         }
         for (int64_t i = 0; i < rows; i++)
-            memcpy(to->at[f] + (size_t)i * bytes, field->data + l->order[first + i] * bytes,
-                   bytes);
+            memcpy(to->at[f] + (size_t)i * bytes, from + l->order[first + i] * bytes, bytes);
     }
 }
 
 static void make_order(sw_loader *l)
 {
-    if (l->order != NULL)
-        sw_rng_shuffle(l->order, (uint32_t)l->dataset->n, l->seed, l->epoch);
+    uint32_t words[4];
+    if (l->order == NULL)
+        return;
+    sw_rng_shuffle(l->order, (uint32_t)l->dataset->n, l->seed, l->epoch);
+    sw_rng_words(words, l->seed, 0, sw_rng_stream("window"), (uint32_t)l->epoch,
+                 (uint32_t)(l->epoch >> 32));
+    l->first_byte = (size_t)((uint64_t)words[0] * l->dataset->places >> 32);
 }
 
 /* With the mutex: whether the filler has something to do. */
@@ -259,9 +265,7 @@ static sw_status make_loader(sw_loader *l, sw_budget *budget)
 /* The caller's options, those of an older header filled up with zeros, and checked. */
 static sw_status read_opts(const sw_loader_opts *given, sw_loader_opts *opts)
 {
-    memset(opts, 0, sizeof *opts);
-    if (given != NULL)
-        memcpy(opts, given, given->size < sizeof *opts ? given->size : sizeof *opts);
+    swi_copy_opts(opts, sizeof *opts, given);
     if (opts->batch < 1)
         SW_FAIL(SW_INVALID, "sw_loader_create: batch %lld, at least 1 wanted",
                 (long long)opts->batch);
@@ -279,6 +283,8 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
     sw_loader_opts opts;
     if (out == NULL || dataset == NULL)
         SW_FAIL(SW_INVALID, "sw_loader_create: a data set is wanted");
+    if (dataset->shapes_only)
+        SW_FAIL(SW_INVALID, "sw_loader_create: of %s only the shapes were read", dataset->name);
     SW_TRY(read_opts(given, &opts));
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_loader)));

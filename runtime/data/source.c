@@ -45,11 +45,17 @@ static sw_status open_compressed(swi_source *source, const char *path, const cha
 
 sw_status swi_source_open(swi_source **out, const char *path)
 {
+    const size_t length = strlen(path);
+    const bool compressed = length > 3 && strcmp(path + length - 3, ".gz") == 0;
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(swi_source)));
     swi_source *source = block;
     sw_status status = sw_file_open(&source->file, path, SW_FILE_READ);
-    if (status == SW_IO) {
+    if (status == SW_OK && compressed) {
+        status = swi_gzip_open(&source->gzip, source->file);
+        if (status != SW_OK)
+            sw_file_drop(source->file);
+    } else if (status == SW_IO && !compressed) {
         char reason[REASON_BYTES];
         keep_reason(reason);
         status = open_compressed(source, path, reason);

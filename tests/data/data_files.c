@@ -1,8 +1,11 @@
 #include "tests/data/data_files.h"
+#include "alloc/fault.h"
 #include "alloc/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 void bytes_put(bytes *b, const void *from, size_t n)
 {
@@ -128,4 +131,150 @@ bool failed_as(sw_status status, sw_status expected, const char *part)
                         strchr(sw_last_error(), '\n') == NULL,
                     "%s: '%s', wanted %s with '%s'", sw_status_name(status), sw_last_error(),
                     sw_status_name(expected), part);
+}
+
+size_t heap_peak(sw_heap heap)
+{
+    sw_heap_stats stats;
+    sw_heap_read(heap, &stats);
+    return stats.peak_bytes;
+}
+
+/* ---- readers ----------------------------------------------------------------------------- */
+
+sw_dataset_info data_info(const sw_dataset *dataset)
+{
+    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_describe(dataset, &info);
+    return info;
+}
+
+static void destroy(void *dataset)
+{
+    sw_dataset_destroy(dataset);
+}
+
+bool data_read_both(data_read *read, sw_dataset *part[2])
+{
+    part[0] = part[1] = NULL;
+    const sw_status status = read(part);
+    for (int i = 0; i < 2; i++)
+        if (part[i] != NULL)
+            sw_after(destroy, part[i]);
+    return SW_CHECK(status == SW_OK, "%s: %s", sw_status_name(status), sw_last_error());
+}
+
+void data_refused(data_read *read, sw_status status, const char *file, const char *reason)
+{
+    const heap_watch before = heap_now();
+    sw_dataset *part[2] = {NULL, NULL};
+    failed_as(read(part), status, file);
+    SW_CHECK(strstr(sw_last_error(), reason) != NULL, "'%s', wanted '%s'", sw_last_error(),
+             reason);
+    CU_ASSERT(part[0] == NULL && part[1] == NULL);
+    CHECK_NO_LEAK(before);
+}
+
+void data_refused_unreadable(data_read *read, const char *path)
+{
+    const uid_t nobody = 65534;
+    const bool root = geteuid() == 0;
+    if (root && seteuid(nobody) != 0)
+        SW_SKIP("root may read everything, and can be nobody else");
+    CU_ASSERT(root || chmod(path, 0) == 0);
+    data_refused(read, SW_IO, strrchr(path, '/') + 1, "Permission denied");
+    CU_ASSERT(!root || seteuid(0) == 0);
+}
+
+/* Fail the k-th call of a kind until the reading succeeds without having met it. */
+static uint64_t sweep(data_read *read, sw_fault_kind kind, sw_fault_mode mode,
+                      sw_status expected)
+{
+    const heap_watch before = heap_now();
+    uint64_t k = 0, failures = 0;
+    for (bool met = true; met; k++) {
+        sw_dataset *part[2] = {NULL, NULL};
+        sw_fault_plan(kind, k, mode);
+        const sw_status status = read(part);
+        met = sw_fault_calls(kind) > k;
+        sw_fault_plan(kind, 0, SW_FAULT_OFF);
+        /* a plain name that could not be opened is looked for compressed */
+        SW_CHECK(status == SW_OK || (met && status == expected), "call %llu: %s: %s",
+                 (unsigned long long)k, sw_status_name(status), sw_last_error());
+        CU_ASSERT((status == SW_OK) == (part[0] != NULL));
+        failures += status != SW_OK;
+        sw_dataset_destroy(part[0]);
+        sw_dataset_destroy(part[1]);
+        CHECK_NO_LEAK(before);
+    }
+    return failures;
+}
+
+void data_sweep(data_read *read, uint64_t memory, uint64_t files)
+{
+    static const sw_fault_mode modes[] = {SW_FAULT_ONCE, SW_FAULT_FROM};
+    for (int i = 0; i < 2; i++) {
+        const uint64_t m = sweep(read, SW_FAULT_MEMORY, modes[i], SW_NOMEM);
+        const uint64_t f = sweep(read, SW_FAULT_FILE, modes[i], SW_IO);
+        sw_note("%llu failures of memory, %llu of files", (unsigned long long)m,
+                (unsigned long long)f);
+        CU_ASSERT(m >= memory && f >= files);
+    }
+}
+
+/* Change a byte, cut, take bytes out, or repeat some. */
+static void damage(bytes *b, sw_dice *dice)
+{
+    const size_t at = (size_t)sw_dice_below(dice, b->n);
+    const size_t left = b->n - at;
+    const size_t some = 1 + (size_t)sw_dice_below(dice, left < 64 ? left : 64);
+    switch (sw_dice_below(dice, 6)) {
+    case 0:
+        b->n = at;
+        break;
+    case 1:
+        memmove(b->at + at, b->at + at + some, left - some);
+        b->n -= some;
+        break;
+    case 2: {
+        unsigned char repeated[64];
+        memcpy(repeated, b->at + at, some);
+        bytes_put(b, repeated, some);
+        memmove(b->at + at + some, b->at + at, b->n - at - some);
+        break;
+    }
+    case 3:
+        b->at[at] ^= (unsigned char)(1u << sw_dice_below(dice, 8));
+        break;
+    default: /* what means something in some format */
+        b->at[at] = (unsigned char)"\"\n\r,;\t -.eE+0\377\200\0"[sw_dice_below(dice, 16)];
+    }
+}
+
+void data_damage(data_read *read, const char *path, bytes sound, int rounds)
+{
+    sw_dice dice = {.state = 7};
+    int refused = 0;
+    const heap_watch before = heap_now();
+    for (int round = 0; round < rounds; round++) {
+        bytes b = {NULL, 0};
+        bytes_put(&b, sound.at, sound.n);
+        for (uint64_t n = 1 + sw_dice_below(&dice, 3); n > 0 && b.n > 0; n--)
+            damage(&b, &dice);
+        file_put(path, b.at, b.n);
+        sw_dataset *part[2] = {NULL, NULL};
+        const sw_status status = read(part);
+        if (status != SW_OK) {
+            CU_ASSERT(part[0] == NULL && part[1] == NULL);
+            failed_as(status, SW_FORMAT, strrchr(path, '/') + 1);
+            refused++;
+        }
+        sw_dataset_destroy(part[0]);
+        sw_dataset_destroy(part[1]);
+        CHECK_NO_LEAK(before);
+        bytes_free(&b);
+    }
+    sw_note("%d of %d damaged files refused", refused, rounds);
+    CU_ASSERT(refused > 0);
+    file_put(path, sound.at, sound.n);
 }

@@ -1,8 +1,9 @@
-/* What the tests of this folder share: files with chosen bytes, IDX and gzip made by hand, and
- * a watch over what is live on the heaps. */
+/* What the tests of this folder share: files with chosen bytes, IDX and gzip made by hand, a
+ * watch over what is live on the heaps, and what every reader of data sets promises. */
 #ifndef SW_TESTS_DATA_FILES_H
 #define SW_TESTS_DATA_FILES_H
 
+#include "alloc/mem.h"
 #include "runtime/stepwell.h"
 #include "tests/support/suite.h"
 
@@ -45,5 +46,30 @@ heap_watch heap_now(void);
 
 /* A failure of `expected`, whose one-line message has `part` in it. */
 bool failed_as(sw_status status, sw_status expected, const char *part);
+
+/* The most bytes that a heap ever had. */
+size_t heap_peak(sw_heap heap);
+
+/* ---- readers ----------------------------------------------------------------------------- */
+
+/* Read the files of the running test; a part that the reader has not, or that failed, stays
+ * NULL. */
+typedef sw_status data_read(sw_dataset *part[2]);
+
+sw_dataset_info data_info(const sw_dataset *dataset);
+/* Read; the parts are given back at the end of the test. */
+bool data_read_both(data_read *read, sw_dataset *part[2]);
+/* Reading fails with `status`, naming a file and a reason; nothing stays behind. */
+void data_refused(data_read *read, sw_status status, const char *file, const char *reason);
+/* The same for a file that this process may not read; as root, who may, it takes another user's
+ * rights for that long. Skips the test where it cannot. */
+void data_refused_unreadable(data_read *read, const char *path);
+/* Fail the k-th call of memory and of files, alone and all from there on, until reading
+ * succeeds without having met it: nothing stays behind, and reading works again. At least that
+ * many failures of each. */
+void data_sweep(data_read *read, uint64_t memory, uint64_t files);
+/* Damage `path`, whose sound content is given, in `rounds` random ways: reading succeeds or is
+ * SW_FORMAT with one line that names the file, and leaves nothing behind. Sound at the end. */
+void data_damage(data_read *read, const char *path, bytes sound, int rounds);
 
 #endif

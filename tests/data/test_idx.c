@@ -1,6 +1,5 @@
 /* IDX files, plain and compressed: what is read, what is refused and how, and with how much
  * memory. */
-#include "alloc/fault.h"
 #include "alloc/mem.h"
 #include "tests/data/data_files.h"
 #include <stdio.h>
@@ -59,16 +58,15 @@ static bytes zipped(bytes plain)
     return b;
 }
 
+static sw_status read_train(sw_dataset *part[2])
+{
+    return sw_dataset_idx(&part[0], dir, "train");
+}
+
 /* Reading `dir` fails with `status`, naming a file and a reason; nothing stays behind. */
 static void refused(sw_status status, const char *file, const char *reason)
 {
-    const heap_watch before = heap_now();
-    sw_dataset *dataset = NULL;
-    failed_as(sw_dataset_idx(&dataset, dir, "train"), status, file);
-    SW_CHECK(strstr(sw_last_error(), reason) != NULL, "'%s', wanted '%s'", sw_last_error(),
-             reason);
-    CU_ASSERT_PTR_NULL(dataset);
-    CHECK_NO_LEAK(before);
+    data_refused(read_train, status, file, reason);
 }
 
 static void read_small(void)
@@ -335,13 +333,6 @@ static void damage_inside_gzip_is_refused(void)
 
 /* ---- memory and faults ------------------------------------------------------------------- */
 
-static size_t peak_of(sw_heap heap)
-{
-    sw_heap_stats stats;
-    sw_heap_read(heap, &stats);
-    return stats.peak_bytes;
-}
-
 /* 4 MiB of images: the data set has as many bytes as the files, the readers a constant. */
 static void memory_stays_within_the_file(bool compressed)
 {
@@ -353,13 +344,13 @@ static void memory_stays_within_the_file(bool compressed)
           l = idx_make(1, dims, labels, sizeof labels);
     put_file(compressed ? IMAGES ".gz" : IMAGES, compressed ? zipped(i) : i);
     put_file(compressed ? LABELS ".gz" : LABELS, compressed ? zipped(l) : l);
-    const size_t sets = peak_of(SW_HEAP_DATASETS), files = peak_of(SW_HEAP_FILES);
+    const size_t sets = heap_peak(SW_HEAP_DATASETS), files = heap_peak(SW_HEAP_FILES);
     const size_t most = sizeof images + sizeof labels + 4096;
     sw_dataset *dataset = NULL;
     SW_CHECK(sw_dataset_idx(&dataset, dir, "train") == SW_OK, "%s", sw_last_error());
     sw_dataset_destroy(dataset);
-    CU_ASSERT(peak_of(SW_HEAP_DATASETS) <= (sets > most ? sets : most));
-    CU_ASSERT(peak_of(SW_HEAP_FILES) <= (files > 262144 ? files : 262144));
+    CU_ASSERT(heap_peak(SW_HEAP_DATASETS) <= (sets > most ? sets : most));
+    CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (files > 262144 ? files : 262144));
 }
 
 static void plain_memory(void)
@@ -367,39 +358,10 @@ static void plain_memory(void)
     memory_stays_within_the_file(false);
 }
 
-/* Fail the k-th call of a kind until the reading succeeds without having met it. */
-static uint64_t sweep(sw_fault_kind kind, sw_fault_mode mode, sw_status expected)
-{
-    const heap_watch before = heap_now();
-    uint64_t k = 0, failures = 0;
-    for (bool met = true; met; k++) {
-        sw_dataset *dataset = NULL;
-        sw_fault_plan(kind, k, mode);
-        const sw_status status = sw_dataset_idx(&dataset, dir, "train");
-        met = sw_fault_calls(kind) > k;
-        sw_fault_plan(kind, 0, SW_FAULT_OFF);
-        /* a plain name that could not be opened is looked for compressed */
-        SW_CHECK(status == SW_OK || (met && status == expected), "call %llu: %s: %s",
-                 (unsigned long long)k, sw_status_name(status), sw_last_error());
-        CU_ASSERT((status == SW_OK) == (dataset != NULL));
-        failures += status != SW_OK;
-        sw_dataset_destroy(dataset);
-        CHECK_NO_LEAK(before);
-    }
-    read_small();
-    return failures;
-}
-
 static void sweep_all(void)
 {
-    static const sw_fault_mode modes[] = {SW_FAULT_ONCE, SW_FAULT_FROM};
-    for (int i = 0; i < 2; i++) {
-        const uint64_t memory = sweep(SW_FAULT_MEMORY, modes[i], SW_NOMEM);
-        const uint64_t file = sweep(SW_FAULT_FILE, modes[i], SW_IO);
-        sw_note("%llu failures of memory, %llu of files", (unsigned long long)memory,
-                (unsigned long long)file);
-        CU_ASSERT(memory >= 8 && file >= 10);
-    }
+    data_sweep(read_train, 8, 10);
+    read_small();
 }
 
 static void every_call_can_fail(void)

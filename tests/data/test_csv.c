@@ -1,0 +1,545 @@
+/* CSV files: what is read from them, and what is refused, with line and column. */
+#include "tests/data/data_files.h"
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char path[512], test_path[512];
+static sw_csv_opts opts; /* of the running test */
+
+static void put_text(const char *text)
+{
+    static int n;
+    char name[32];
+    snprintf(name, sizeof name, "table%d.csv", n++);
+    snprintf(path, sizeof path, "%s", sw_temp_path(name));
+    file_put(path, text, strlen(text));
+    opts = (sw_csv_opts){.size = sizeof opts};
+}
+
+static void put_test(const char *text)
+{
+    snprintf(test_path, sizeof test_path, "%s", sw_temp_path("other.csv"));
+    file_put(test_path, text, strlen(text));
+    opts.test_path = test_path;
+}
+
+static sw_status read_whole(sw_dataset *part[2])
+{
+    return sw_dataset_csv(&part[0], NULL, path, &opts);
+}
+
+static sw_status read_split(sw_dataset *part[2])
+{
+    return sw_dataset_csv(&part[0], &part[1], path, &opts);
+}
+
+static const float *features_of(const sw_dataset *dataset)
+{
+    return data_info(dataset).field[0].data;
+}
+
+static const unsigned char *labels_of(const sw_dataset *dataset)
+{
+    return data_info(dataset).field[1].data;
+}
+
+/* The file as it is now has these numbers. */
+static void check(const char *what, int n, int columns, const float *x, const char *labels)
+{
+    sw_dataset *part[2];
+    if (!data_read_both(read_whole, part))
+        return;
+    const sw_dataset_info info = data_info(part[0]);
+    SW_CHECK(info.n == n && info.field[0].shape.rank == 1 &&
+                 info.field[0].shape.dim[0] == columns,
+             "%s: %lld samples of %lld", what, (long long)info.n,
+             (long long)info.field[0].shape.dim[0]);
+    CU_ASSERT_FATAL(info.n == n && info.field[0].shape.dim[0] == columns);
+    CU_ASSERT(info.field[0].dtype == SW_F32 && info.field[1].dtype == SW_U8);
+    CU_ASSERT_STRING_EQUAL(info.name, path);
+    SW_CHECK(memcmp(info.field[0].data, x, sizeof *x * (size_t)(n * columns)) == 0, "%s: %g...",
+             what, (double)*(const float *)info.field[0].data);
+    for (int i = 0; i < n; i++)
+        SW_CHECK(labels_of(part[0])[i] == labels[i] - '0', "%s: label %d of sample %d", what,
+                 labels_of(part[0])[i], i);
+}
+
+static const float small[6] = {1.5f, -2.0f, 0.25f, 3e4f, 5.0f, 6.0f};
+
+static void one_table_in_many_spellings(void)
+{
+    static const char *const texts[] = {
+        "1.5,-2,0\n.25,3e4,1\n5,6,0\n",
+        "a,b,c\n1.5,-2,0\n.25,3e4,1\n5,6,0",
+        "a;b;c\r\n1.5;-2;0\r\n.25;3e4;1\r\n5;6;0\r\n",
+        "a\tb\tc\r1.5\t-2\t0\r.25\t3e4\t1\r5\t6\t0\r",
+        "\xef\xbb\xbf"
+        "a,b,c\n1.5,-2,0\n.25,3e4,1\n5,6,0\n",
+        "\n\n  \n\"a,1\",\"b\"\"\",\"c\nd\"\n\"1.5\", \"-2\" ,0\n\n.25 , 3e4,\"1\"\n "
+        "\n5,6,0\n\n",
+        " \t \n1.5, -2, 0\n  .25,\t3e4,1  \n+5.,6.0e0,0.0",
+        ",b,c\n1.5,-2,0\n.25,3e4,1\n5,6,0\n",
+        "1.5;-2;\"0\"\n.25;3e4;1\n5;6;0\n\r\n\r\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        put_text(texts[i]);
+        check(texts[i], 3, 2, small, "010");
+    }
+}
+
+static void the_label_column_is_chosen(void)
+{
+    static const char *const labels[] = {"kind", "1", "-3", "1e0"};
+    for (int i = 0; i < 4; i++) {
+        put_text("kind,x,y\n0,1.5,-2\n1,.25,3e4\n0,5,6\n");
+        opts.label = labels[i];
+        check(labels[i], 3, 2, small, "010");
+    }
+    put_text("1.5,0,-2\n.25,1,3e4\n5,0,6\n");
+    opts.label = "-2";
+    check("in the middle", 3, 2, small, "010");
+    put_text("1,2,3\n1.5,-2,0\n.25,3e4,1\n5,6,0\n");
+    opts.header = 1;
+    opts.label = "3";
+    check("a header of numbers", 3, 2, small, "010");
+    put_text("kind,x,y\n0,1.5,-2\n");
+    opts.label = "size";
+    data_refused(read_whole, SW_INVALID, path, "no column is named 'size'");
+    opts.label = "4";
+    data_refused(read_whole, SW_INVALID, path, "no label column 4: it has 3");
+    opts.label = "0";
+    data_refused(read_whole, SW_INVALID, path, "no label column 0");
+    opts.label = "-4";
+    data_refused(read_whole, SW_INVALID, path, "no label column -4");
+    put_text("x,x,y\n0,1.5,-2\n");
+    opts.label = "x";
+    data_refused(read_whole, SW_INVALID, path, "several columns");
+    put_text("0,1.5,-2\n");
+    opts.label = "x";
+    data_refused(read_whole, SW_INVALID, path, "no column is named 'x'");
+    opts.header = -1;
+    data_refused(read_whole, SW_INVALID, path, "no header line");
+}
+
+static void check_classes(const char *const *names, int n, const char *labels)
+{
+    sw_dataset *part[2];
+    if (!data_read_both(read_whole, part))
+        return;
+    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_EQUAL_FATAL(info.n_classes, n);
+    for (int i = 0; i < n; i++)
+        SW_CHECK(strcmp(info.class_names[i], names[i]) == 0, "class %d: '%s'", i,
+                 info.class_names[i]);
+    for (int i = 0; i < info.n; i++)
+        CU_ASSERT_EQUAL(labels_of(part[0])[i], labels[i] - '0');
+}
+
+static void classes_are_the_sorted_labels(void)
+{
+    static const char *const words[] = {"Ox", "a cow, brown", "cat"};
+    static const char *const numbers[] = {"-10", "-9", "2", "10"};
+    put_text("1,cat\n2,Ox\n3,\"a cow, brown\"\n4, cat \n");
+    check_classes(words, 3, "2012");
+    put_text("1,10\n2,2.0\n3,-9\n4,-1e1\n5,1.000000e+01\n");
+    check_classes(numbers, 4, "32103");
+}
+
+/* 300 classes do not fit a byte. */
+static void many_classes_take_four_bytes(void)
+{
+    sw_dataset *part[2];
+    char *text = malloc(300 * 16), *to = text;
+    sw_after(free, text);
+    for (int i = 0; i < 300; i++)
+        to += sprintf(to, "%d,%d\n", i, 299 - i);
+    put_text(text);
+    CU_ASSERT_FATAL(data_read_both(read_whole, part));
+    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(info.n_classes == 300 && info.field[1].dtype == SW_I32);
+    for (int i = 0; i < 300; i++)
+        CU_ASSERT_EQUAL(((const int32_t *)info.field[1].data)[i], 299 - i);
+    CU_ASSERT_STRING_EQUAL(info.class_names[299], "299");
+}
+
+static void damage_is_refused_by_its_place(void)
+{
+    static const struct {
+        const char *text, *reason;
+    } cases[] = {
+        {"", "empty"},
+        {"\n \n\r\n", "empty"},
+        {"a,b,c\n", "no sample"},
+        {"5\n6\n", "one column only"},
+        {"1,2,0\n1,,0\n", "line 2, column 2: '' is no value"},
+        {"x,y,k\n1,2,0\n\n1,  ,0\n", "line 4, column 2 ('y'): '' is no value"},
+        {"1,2,0\n1,2,\n", "line 2, column 3: '' is no value"},
+        {"1,2,0\n1,2\n", "line 2: 2 fields, 3 wanted"},
+        {"1,2,0\n1,2,3,4\n", "line 2: 4 fields, 3 wanted"},
+        {"1,2,0\n1,x,0\n", "line 2, column 2: 'x' is no number"},
+        {"1,x,0\n1,2,0\n", "line 1, column 2: 'x' is no number"},
+        {"1;2,5;0\n", "line 1, column 2: '2,5' is no number with a decimal point"},
+        {"1,nan,0\n", "line 1, column 2: 'nan' is no finite number"},
+        {"1,2,0\n-Inf,2,0\n", "line 2, column 1: '-Inf' is no finite number"},
+        {"1,2,0\n1,1e39,0\n", "line 2, column 2: '1e39' is too large"},
+        {"1,2,0\n1,2,0.5\n", "line 2, column 3: '0.5' is no class"},
+        {"1,2,0\n1,2,1e18\n", "line 2, column 3: '1e18' is no class"},
+        {"1,2,nan\n", "line 1, column 3: 'nan' is no class"},
+        {"1,2,0\n1,2,0\n1,2,7x\n", "line 3, column 3: '7x' is a word, and the label in line 1"},
+        {"1,2,cat\n1,2,7\n", "line 2, column 3: '7' is a number, and the label in line 1"},
+        {"1,2,0\n\"1,2,0\n1,2,0\n", "line 2: its quotation mark is never closed"},
+        {"1,2,0\n\"1\"2,2,0\n", "line 2: text behind a closing quotation mark"},
+        {"1,2,0\n1,\"2\n3\",0\n", "line 2, column 2: '2?3' is no number"},
+        {"1,2,0\n1,\033[2J,0\n", "'?[2J' is no number"},
+        {"1,\"2\n\n\",0\n1,x,0\n", "line 1, column 2"},
+        {"\xff\xfe"
+         "1",
+         "one column"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_text(cases[i].text);
+        data_refused(read_whole, SW_FORMAT, path, cases[i].reason);
+    }
+    put_text("");
+    file_put(path, "1,2,0\n1,\0002,0\n", 13);
+    data_refused(read_whole, SW_FORMAT, path, "line 2: a zero byte");
+    put_text("1,2,0\n1,2,1\n");
+    opts.header = 1; /* the first line is passed over, whatever it has */
+    check("a header by option", 1, 2, (const float[]){1.0f, 2.0f}, "0");
+    put_text("a,b,0\n1,2,1\n");
+    opts.header = -1;
+    data_refused(read_whole, SW_FORMAT, path, "line 1, column 1: 'a' is no number");
+}
+
+static void what_cannot_be_opened_is_named(void)
+{
+    put_text("1,0\n");
+    (void)unlink(path);
+    data_refused(read_whole, SW_IO, path, "No such file");
+    if (mkdir(path, 0777) != 0)
+        perror(path);
+    data_refused(read_whole, SW_IO, path, "Is a directory");
+    put_text("1,0\n");
+    snprintf(test_path, sizeof test_path, "%s", sw_temp_path("nowhere.csv"));
+    opts.test_path = test_path;
+    data_refused(read_split, SW_IO, test_path, "No such file");
+    put_text("1,0\n");
+    data_refused_unreadable(read_whole, path);
+}
+
+/* One line of 16 MiB and one of little less; as many classes as may be and one more. */
+static void limits_are_said(void)
+{
+    const size_t most = (size_t)17 << 20;
+    char *text = malloc(most);
+    sw_after(free, text);
+    memset(text, '1', most);
+    put_text("");
+    file_put(path, text, most);
+    data_refused(read_whole, SW_FORMAT, path, "line 1: longer than 16 MiB");
+    char *to = text;
+    for (int i = 0; i < 65537; i++)
+        to += sprintf(to, "0,c%d\n", i);
+    file_put(path, text, (size_t)(to - text));
+    data_refused(read_whole, SW_FORMAT, path, "line 65537, column 2: 'c65536' is the label of");
+    while (to[-1] != 'c')
+        to--;
+    file_put(path, text, (size_t)(to - 3 - text));
+    sw_dataset *part[2];
+    CU_ASSERT_FATAL(data_read_both(read_whole, part));
+    CU_ASSERT_EQUAL(data_info(part[0]).n_classes, 65536);
+    memset(text, 'w', 300);
+    memcpy(text, "1,", 2);
+    file_put(path, text, 300);
+    data_refused(read_whole, SW_FORMAT, path, "longer than 255 bytes");
+}
+
+/* ---- parts ------------------------------------------------------------------------------- */
+
+static void put_numbered(int n)
+{
+    char *text = malloc((size_t)n * 24), *to = text;
+    sw_after(free, text);
+    for (int i = 0; i < n; i++)
+        to += sprintf(to, "%d,%d,%d\n", i, i % 7, i % 3);
+    put_text(text);
+}
+
+/* Samples of both parts by their first feature: each once, in the order of the file. */
+static void check_parts(sw_dataset *const part[2], int n, int n_test, char *is_test)
+{
+    int seen = 0;
+    memset(is_test, 0, (size_t)n);
+    for (int p = 0; p < 2; p++) {
+        const sw_dataset_info info = data_info(part[p]);
+        int before = -1;
+        CU_ASSERT_EQUAL_FATAL(info.n, p == 1 ? n_test : n - n_test);
+        for (int64_t i = 0; i < info.n; i++) {
+            const int number = (int)features_of(part[p])[2 * i];
+            CU_ASSERT(number > before && number < n);
+            CU_ASSERT_EQUAL(labels_of(part[p])[i], number % 3);
+            is_test[before = number] = (char)p;
+            seen++;
+        }
+    }
+    CU_ASSERT_EQUAL(seen, n);
+}
+
+static void a_share_is_for_testing(void)
+{
+    static const struct {
+        int n, test;
+        double share;
+    } cases[] = {{500, 100, 0.0}, {500, 50, 0.1}, {7, 1, 0.01}, {2, 1, 0.99}, {11, 10, 0.93}};
+    static char first[500], again[500];
+    sw_dataset *part[2];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_numbered(cases[i].n);
+        opts.test_share = cases[i].share;
+        CU_ASSERT_FATAL(data_read_both(read_split, part));
+        check_parts(part, cases[i].n, cases[i].test, first);
+        CU_ASSERT_FATAL(data_read_both(read_split, part));
+        check_parts(part, cases[i].n, cases[i].test, again);
+        CU_ASSERT_EQUAL(memcmp(first, again, (size_t)cases[i].n), 0);
+        opts.seed = 1;
+        CU_ASSERT_FATAL(data_read_both(read_split, part));
+        check_parts(part, cases[i].n, cases[i].test, again);
+        CU_ASSERT(cases[i].n < 500 || memcmp(first, again, 500) != 0);
+    }
+    put_text("1,0\n");
+    data_refused(read_split, SW_FORMAT, path, "one sample cannot be split");
+}
+
+static void a_second_file_is_for_testing(void)
+{
+    sw_dataset *part[2];
+    put_text("x,k\n1,b\n2,c\n3,a\n");
+    put_test("5,c\n6,c\n");
+    CU_ASSERT_FATAL(data_read_both(read_split, part));
+    CU_ASSERT(data_info(part[0]).n == 3 && data_info(part[1]).n == 2);
+    CU_ASSERT(data_info(part[1]).n_classes == 3 && labels_of(part[1])[0] == 2);
+    CU_ASSERT_STRING_EQUAL(data_info(part[1]).name, test_path);
+    CU_ASSERT_STRING_EQUAL(data_info(part[1]).class_names[0], "a");
+    put_test("x,k\n5,c\n6,d\n");
+    data_refused(read_split, SW_FORMAT, test_path,
+                 "line 3, column 2 ('k'): 'd' is out of range");
+    put_test("5,c,1\n");
+    data_refused(read_split, SW_FORMAT, test_path, "3 columns, those of");
+    put_test("y,k\n5,c\n");
+    data_refused(read_split, SW_FORMAT, test_path, "column 1 is 'y'");
+    put_test("");
+    data_refused(read_split, SW_FORMAT, test_path, "empty");
+    put_test("oops,c\n6,c\n6,\n");
+    data_refused(read_split, SW_FORMAT, test_path, "column 1 is 'oops'");
+    put_text("x,k\n1,0\n2,1\n");
+    put_test("5,c\n");
+    data_refused(read_split, SW_FORMAT, test_path, "out of range");
+}
+
+static void features_are_standardised_by_the_training_part(void)
+{
+    sw_dataset *plain[2], *moved[2];
+    put_numbered(200);
+    CU_ASSERT_FATAL(data_read_both(read_split, plain));
+    opts.standardise = 1;
+    CU_ASSERT_FATAL(data_read_both(read_split, moved));
+    for (int column = 0; column < 2; column++) {
+        double sum = 0.0, squares = 0.0;
+        const float *x = features_of(plain[0]) + column;
+        for (int i = 0; i < 160; i++)
+            sum += (double)x[2 * i];
+        for (int i = 0; i < 160; i++)
+            squares += pow((double)x[2 * i] - sum / 160.0, 2.0);
+        const double mean = sum / 160.0, deviation = sqrt(squares / 160.0);
+        for (int p = 0; p < 2; p++)
+            for (int i = 0; i < (p == 0 ? 160 : 40); i++)
+                CU_ASSERT_DOUBLE_EQUAL(
+                    (double)features_of(moved[p])[2 * i + column],
+                    ((double)features_of(plain[p])[2 * i + column] - mean) / deviation, 1e-6);
+    }
+    put_text("0.1,5,0\n0.1,6,0\n0.1,7,1\n");
+    opts.standardise = 1;
+    CU_ASSERT_FATAL(data_read_both(read_whole, plain));
+    for (int i = 0; i < 3; i++)
+        CU_ASSERT_EQUAL(features_of(plain[0])[2 * i], 0.0f); /* one value: not divided by 0 */
+}
+
+static void shapes_take_no_samples(void)
+{
+    sw_dataset *part[2];
+    put_numbered(100);
+    opts.shapes_only = 1;
+    CU_ASSERT_FATAL(data_read_both(read_split, part));
+    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT(info.n == 80 && info.n_classes == 3 && info.bytes == 0);
+    CU_ASSERT(info.field[0].shape.dim[0] == 2 && info.field[0].data == NULL);
+    CU_ASSERT_EQUAL(data_info(part[1]).n, 20);
+}
+
+/* ---- the rest ---------------------------------------------------------------------------- */
+
+static void a_locale_with_a_decimal_comma_changes_nothing(void)
+{
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"};
+    bool found = false;
+    for (int i = 0; i < 4 && !found; i++)
+        found = setlocale(LC_ALL, names[i]) != NULL;
+    if (!found)
+        SW_SKIP("no locale with a decimal comma is installed");
+    put_text("1.5,-2,0\n.25,3e4,1\n5,6,0\n");
+    check("elsewhere", 3, 2, small, "010");
+    (void)setlocale(LC_ALL, "C");
+}
+
+static void bad_arguments_are_refused(void)
+{
+    sw_dataset *part[2] = {NULL, NULL};
+    put_text("1,0\n2,1\n");
+    failed_as(sw_dataset_csv(NULL, NULL, path, NULL), SW_INVALID, "data set");
+    failed_as(sw_dataset_csv(&part[0], NULL, NULL, NULL), SW_INVALID, "file is wanted");
+    failed_as(sw_dataset_csv(&part[0], NULL, "", NULL), SW_INVALID, "file is wanted");
+    static const double shares[] = {-0.1, 1.0, (double)NAN};
+    for (int i = 0; i < 3; i++) {
+        opts.test_share = shares[i];
+        data_refused(read_split, SW_INVALID, "sw_dataset_csv", "test share");
+    }
+    opts.test_share = 0.5;
+    opts.test_path = path;
+    data_refused(read_split, SW_INVALID, "sw_dataset_csv", "exclude each other");
+    opts.test_share = 0.0;
+    data_refused(read_whole, SW_INVALID, "sw_dataset_csv", "exclude each other");
+    opts.test_path = NULL;
+    opts.separator = 'x';
+    data_refused(read_whole, SW_INVALID, "sw_dataset_csv", "separator");
+    opts.size = sizeof opts.size; /* a header that knew no option */
+    CU_ASSERT(data_read_both(read_split, part));
+}
+
+/* The data set has its numbers, the reader a constant. */
+static void memory_stays_within_the_data(void)
+{
+    sw_dataset *part[2];
+    put_numbered(100000);
+    const size_t sets = heap_peak(SW_HEAP_DATASETS), files = heap_peak(SW_HEAP_FILES);
+    const size_t most = 100000 * 9 + 4096, reader = 2 << 20;
+    CU_ASSERT_FATAL(data_read_both(read_split, part));
+    CU_ASSERT_EQUAL(data_info(part[0]).bytes + data_info(part[1]).bytes, 100000 * 9);
+    CU_ASSERT(heap_peak(SW_HEAP_DATASETS) <= (sets > most ? sets : most));
+    CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (files > reader ? files : reader));
+}
+
+static const char sample[] =
+    "w,h,\"a kind\"\n1.5,-2,cat\n.25,3e4,dog\r\n\n5,\"6\",cat\n7,8,ox\n";
+
+static void every_call_can_fail(void)
+{
+    put_text(sample);
+    data_sweep(read_split, 14, 4);
+    put_test("1,2,ox\n");
+    data_sweep(read_split, 20, 8);
+}
+
+/* What is left of a file is a smaller table, or refused. */
+static void every_cut_is_a_smaller_table_or_refused(void)
+{
+    put_text(sample);
+    for (size_t n = 0; n < sizeof sample; n++) {
+        const heap_watch before = heap_now();
+        sw_dataset *dataset = NULL;
+        file_put(path, sample, n);
+        const sw_status status = sw_dataset_csv(&dataset, NULL, path, NULL);
+        if (status != SW_OK)
+            failed_as(status, SW_FORMAT, path);
+        CU_ASSERT((status == SW_OK) == (dataset != NULL));
+        sw_dataset_destroy(dataset);
+        CHECK_NO_LEAK(before);
+    }
+}
+
+static void damage_is_refused_or_harmless(void)
+{
+    bytes sound = {NULL, 0};
+    put_text(sample);
+    bytes_put(&sound, sample, sizeof sample - 1);
+    data_damage(read_split, path, sound, sw_tests_full() ? 200000 : 3000);
+    bytes_free(&sound);
+}
+
+static void compressed_files_are_read_by_either_name(void)
+{
+    static char plain[512];
+    put_text("1.5,-2,0\n.25,3e4,1\n5,6,0\n");
+    bytes text = file_get(path), packed = gzip_make(text.at, text.n);
+    (void)unlink(path);
+    snprintf(plain, sizeof plain, "%s", path);
+    snprintf(path, sizeof path, "%.500s.gz", plain);
+    file_put(path, packed.at, packed.n);
+#if SW_HAVE_ZLIB
+    check("by its name", 3, 2, small, "010");
+    snprintf(path, sizeof path, "%s", plain);
+    sw_dataset *part[2];
+    CU_ASSERT(data_read_both(read_whole, part));
+    data_sweep(read_whole, 12, 6);
+#else
+    data_refused(read_whole, SW_UNSUPPORTED, path, "zlib is off");
+#endif
+    bytes_free(&text);
+    bytes_free(&packed);
+}
+
+static void real_tables_are_read(void)
+{
+    static const char *const species[] = {"setosa", "versicolor", "virginica"};
+    sw_dataset *part[2];
+    const char *iris = sw_data_path("iris/iris.csv");
+    if (iris == NULL)
+        SW_SKIP("no iris below $STEPWELL_DATA");
+    put_text("");
+    snprintf(path, sizeof path, "%s", iris);
+    CU_ASSERT_FATAL(data_read_both(read_whole, part));
+    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT(info.n == 150 && info.n_classes == 3 && info.field[0].shape.dim[0] == 4);
+    for (int i = 0; i < 3; i++)
+        CU_ASSERT_STRING_EQUAL(info.class_names[i], species[i]);
+    CU_ASSERT(features_of(part[0])[0] == 5.1f && features_of(part[0])[599] == 1.8f);
+    const char *digits = sw_data_path("digits/optdigits.tes");
+    if (digits == NULL)
+        SW_SKIP("no digits below $STEPWELL_DATA");
+    snprintf(path, sizeof path, "%s", digits);
+    CU_ASSERT_FATAL(data_read_both(read_whole, part));
+    CU_ASSERT(data_info(part[0]).n == 1797 && data_info(part[0]).n_classes == 10);
+    double sum = 0.0;
+    for (int i = 0; i < 1797 * 64; i++)
+        sum += (double)features_of(part[0])[i];
+    CU_ASSERT_EQUAL(sum, 561718.0); /* as scikit-learn has it */
+}
+
+static const sw_test tests[] = {
+    {"one table in many spellings", one_table_in_many_spellings},
+    {"the label column is chosen", the_label_column_is_chosen},
+    {"classes are the sorted labels", classes_are_the_sorted_labels},
+    {"many classes take four bytes", many_classes_take_four_bytes},
+    {"damage is refused by its place", damage_is_refused_by_its_place},
+    {"what cannot be opened is named", what_cannot_be_opened_is_named},
+    {"limits are said", limits_are_said},
+    {"a share is for testing", a_share_is_for_testing},
+    {"a second file is for testing", a_second_file_is_for_testing},
+    {"features are standardised by the training part",
+     features_are_standardised_by_the_training_part},
+    {"shapes take no samples", shapes_take_no_samples},
+    {"a locale with a decimal comma changes nothing",
+     a_locale_with_a_decimal_comma_changes_nothing},
+    {"bad arguments are refused", bad_arguments_are_refused},
+    {"memory stays within the data", memory_stays_within_the_data},
+    {"every call can fail", every_call_can_fail},
+    {"every cut is a smaller table or refused", every_cut_is_a_smaller_table_or_refused},
+    {"damage is refused or harmless", damage_is_refused_or_harmless},
+    {"compressed files are read by either name", compressed_files_are_read_by_either_name},
+    {"real tables are read", real_tables_are_read},
+};
+SW_SUITE("csv", tests)
