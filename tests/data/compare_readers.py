@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""The readers of CIFAR-10, CSV and text against parsing with Python's csv module and NumPy, bit for bit.
+
+usage: compare_readers.py READER_PEER SOURCE_ROOT
+
+Generated files always; real ones where they are below $STEPWELL_DATA or beside the source tree. Exit status 77
+(skipped) where NumPy is missing.
+"""
+import csv
+import gzip
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+DTYPES = {0: np.float32, 3: np.int32, 4: np.uint8}
+M32 = 0xFFFFFFFF
+
+
+class Dump:
+    """What the peer wrote."""
+
+    def __init__(self, peer, folder, *words):
+        out = os.path.join(folder, "dump.bin")
+        subprocess.run([peer, out, *words], check=True)
+        with open(out, "rb") as file:
+            self.bytes = file.read()
+        self.at = 0
+
+    def number(self):
+        self.at += 8
+        return struct.unpack_from("<q", self.bytes, self.at - 8)[0]
+
+    def part(self, named):
+        n, classes, fields = self.number(), self.number(), self.number()
+        arrays = []
+        for _ in range(fields):
+            dtype = DTYPES[self.number()]
+            shape = [n] + [self.number() for _ in range(self.number())]
+            count = int(np.prod(shape))
+            arrays.append(np.frombuffer(self.bytes, dtype, count, self.at).reshape(shape))
+            self.at += arrays[-1].nbytes
+        names = []
+        for _ in range(classes if named else 0):
+            end = self.bytes.index(b"\0", self.at)
+            names.append(self.bytes[self.at : end].decode())
+            self.at = end + 1
+        return arrays, classes, names
+
+
+def philox(seed, block, stream, step=0, run=0):
+    """Philox 4x32-10 as published."""
+    c, k = [block, stream, step, run], [seed & M32, seed >> 32]
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ k[0], b & M32, (a >> 32) ^ c[3] ^ k[1], a & M32]
+        k = [(k[0] + 0x9E3779B9) & M32, (k[1] + 0xBB67AE85) & M32]
+    return c
+
+
+def stream(name):
+    hashed = 2166136261
+    for byte in name.encode():
+        hashed = (hashed ^ byte) * 16777619 & M32
+    return hashed
+
+
+def expect(what, ours, theirs):
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    same = ours.shape == theirs.shape and ours.dtype == theirs.dtype and ours.tobytes() == theirs.tobytes()
+    print(f"{what:<48} {ours.shape!s:<18} {'same' if same else 'DIFFERS'}")
+    if not same:
+        sys.exit(1)
+
+
+def read_rows(path, delimiter, header):
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.reader(file, delimiter=delimiter, skipinitialspace=True) if any(x.strip() for x in row)]
+    return rows[1:] if header else rows
+
+
+def classes_of(labels):
+    try:
+        return [str(x) for x in sorted({int(float(x)) for x in labels})], [str(int(float(x))) for x in labels]
+    except ValueError:
+        return sorted(set(labels), key=str.encode), labels
+
+
+def compare_csv(peer, folder, what, path, delimiter=",", header=False, label=-1, test=None, standardise=False, seed=1):
+    """`label` counts from 0."""
+    rows = read_rows(path, delimiter, header)
+    word = str(label + 1) if label >= 0 else str(label)
+    dump = Dump(peer, folder, "csv", path, word, test or "-", str(int(standardise)), str(seed))
+    names, known = classes_of([row[label].strip() for row in rows])
+
+    def arrays(rows, keys):
+        x = np.array([[float(v) for i, v in enumerate(row) if i != label % len(row)] for row in rows])
+        y = np.array([names.index(key) for key in keys])
+        return x.astype(np.float32), y.astype(np.uint8 if len(names) <= 256 else np.int32)
+
+    if test:
+        others = read_rows(test, delimiter, header)
+        parts = [arrays(rows, known), arrays(others, classes_of([row[label].strip() for row in others])[1])]
+    else:
+        left, wanted, picked = len(rows), int(np.floor(0.2 * len(rows) + 0.5)), []
+        for i in range(len(rows)):
+            word = philox(seed, i, stream("split"))[0]
+            picked.append(word * (left - i) >> 32 < wanted)
+            wanted -= picked[-1]
+        parts = [arrays([r for r, p in zip(rows, picked) if p == t], [k for k, p in zip(known, picked) if p == t])
+                 for t in (False, True)]
+    mean, deviation = parts[0][0].astype(np.float64).mean(axis=0), parts[0][0].astype(np.float64).std(axis=0)
+    for which, (x, y) in zip(("training", "testing"), parts):
+        (ours, labels), classes, our_names = dump.part(True)
+        if standardise:
+            wanted = (x.astype(np.float64) - mean) / deviation
+            worst = float(np.abs(ours - wanted).max())
+            print(f"{what + ', ' + which + ', standardised':<48} {ours.shape!s:<18} {worst:.1e}")
+            if worst > 1e-5 * float(np.abs(wanted).max()):
+                sys.exit(1)
+        else:
+            expect(f"{what}, {which}", ours, x)
+        expect(f"{what}, {which}, labels", labels, y)
+        if classes != len(names) or our_names != names:
+            sys.exit(f"{what}: classes {our_names[:9]}, wanted {names[:9]}")
+
+
+def make_csv(path, delimiter, header, words, rows, columns, end):
+    dice = random.Random(len(path) * rows)
+    spell = [repr, lambda v: f"{v:.3f}", lambda v: f"{v:.18e}", lambda v: f" {v:.6g} ", lambda v: f'"{v:.2f}"',
+             lambda v: f"{int(v)}"]
+    kinds = ["b,x", "a", "\u00e9t\u00e9", "B", "two words"] if words else [str(3 * k - 30) for k in range(300)]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        if header:
+            file.write(delimiter.join(f'"column {c}"' for c in range(columns)) + delimiter + "kind" + end)
+        for _ in range(rows):
+            values = [dice.choice(spell)(dice.gauss(0, 1) * 10 ** dice.randint(-6, 9)) for _ in range(columns)]
+            kind = dice.choice(kinds)
+            file.write(delimiter.join(values) + delimiter + (f'"{kind}"' if words else kind) + end)
+            if dice.random() < 0.05:
+                file.write(end)
+
+
+def compare_text(peer, folder, what, path, context):
+    with open(path, "rb") as file:
+        text = np.frombuffer(file.read(), np.uint8)
+    dump = Dump(peer, folder, "text", path, str(context))
+    cut = len(text) * 9 // 10
+    for part, bytes_, windows in (("training", text[:cut], max(1, cut // context - 1)),
+                                  ("validation", text[cut:], (len(text) - cut - 1) // context)):
+        (tokens, following), _, _ = dump.part(False)
+        expect(f"{what}, {part}", tokens, bytes_[: windows * context].reshape(windows, context))
+        expect(f"{what}, {part}, following", following, bytes_[1 : windows * context + 1].reshape(windows, context))
+        if part == "training":
+            n = windows
+    places = min(context, cut - n * context)
+    for epoch in range(4):
+        first = philox(3, 0, stream("window"), epoch)[0] * places >> 32
+        order, words = list(range(n)), None
+        for i in range(n - 1, 0, -1):
+            if i % 4 == 3 or i == n - 1:
+                words = philox(3, i // 4, stream("shuffle"), epoch)
+            j = words[i % 4] * (i + 1) >> 32
+            order[i], order[j] = order[j], order[i]
+        wanted = np.stack([np.stack([text[first + w * context + s :][:context] for s in (0, 1)]) for w in order])
+        count = n * 2 * context
+        ours = np.frombuffer(dump.bytes, np.uint8, count, dump.at).reshape(n, 2, context)
+        dump.at += count
+        expect(f"{what}, epoch {epoch}, from byte {first}", ours, wanted)
+
+
+def compare_cifar(peer, folder, what, path, part, files):
+    raw = b""
+    for name in files:
+        full = os.path.join(path, name)
+        opener = open if os.path.exists(full) else gzip.open
+        with opener(full if opener is open else full + ".gz", "rb") as file:
+            raw += file.read()
+    records = np.frombuffer(raw, np.uint8).reshape(-1, 3073)
+    (images, labels), _, _ = Dump(peer, folder, "cifar", path, part).part(False)
+    expect(f"{what}, {part}", images, records[:, 1:].reshape(-1, 3, 32, 32))
+    expect(f"{what}, {part}, labels", labels, records[:, 0])
+
+
+def main(peer, root):
+    data = os.environ.get("STEPWELL_DATA") or os.path.join(root, "..", "shared", "data")
+    with tempfile.TemporaryDirectory() as folder:
+        for i, (delimiter, header, words, end) in enumerate(
+                [(",", True, True, "\n"), (";", True, False, "\r\n"), ("\t", False, True, "\r"), (",", False, False, "\n")]):
+            path = os.path.join(folder, "t" * (i + 1) + ".csv")
+            make_csv(path, delimiter, header, words, 1500, 7, end)
+            compare_csv(peer, folder, f"made {i}", path, delimiter, header, seed=i)
+            compare_csv(peer, folder, f"made {i}", path, delimiter, header, standardise=True)
+        text = os.path.join(folder, "text")
+        with open(text, "wb") as file:
+            file.write(random.Random(5).randbytes(9999))
+        compare_text(peer, folder, "made text", text, 33)
+        for i, name in enumerate([f"data_batch_{k}.bin" for k in range(1, 6)] + ["test_batch.bin"]):
+            dice = random.Random(i)
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(b"".join(bytes([dice.randrange(10)]) + dice.randbytes(3072) for _ in range(11 + i)))
+        compare_cifar(peer, folder, "made images", folder, "train", [f"data_batch_{k}.bin" for k in range(1, 6)])
+        compare_cifar(peer, folder, "made images", folder, "test", ["test_batch.bin"])
+
+        def there(*names):
+            path = os.path.join(data, *names)
+            if not os.path.exists(path):
+                print(f"skipped: no {'/'.join(names)} below $STEPWELL_DATA")
+            return path if os.path.exists(path) else None
+
+        if there("iris", "iris.csv"):
+            compare_csv(peer, folder, "iris", there("iris", "iris.csv"), header=True)
+        if there("digits", "optdigits.tra"):
+            compare_csv(peer, folder, "digits", there("digits", "optdigits.tra"), test=there("digits", "optdigits.tes"))
+        if there("tinyshakespeare", "input.txt"):
+            compare_text(peer, folder, "tinyshakespeare", there("tinyshakespeare", "input.txt"), 256)
+        if there("cifar10-mini"):
+            compare_cifar(peer, folder, "cifar10-mini", there("cifar10-mini"), "train", ["data_batch_mini.bin"])
+            compare_cifar(peer, folder, "cifar10-mini", there("cifar10-mini"), "test", ["test_batch_mini.bin"])
+    print("all the same")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
