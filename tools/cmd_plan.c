@@ -216,7 +216,7 @@ static int check(const plan_opts *o)
     if (o->svg != NULL && o->job.immediate)
         return cli_error(CLI_USAGE, "--svg and --immediate exclude each other: without a plan "
                                     "there is nothing to draw");
-    return train_check_data("--svg", o->svg, o->job.data);
+    return train_check_data("--svg", o->svg, &o->job);
 }
 
 int tool_plan(int argc, char **argv)

@@ -213,15 +213,6 @@ int job_open(job *j)
     return status == CLI_GO ? plan_programs(j) : status;
 }
 
-/* What the fields of a data set hold in memory. */
-static size_t set_bytes(const job_data *data)
-{
-    size_t sum = 0;
-    for (int i = 0; i < data->info.n_fields; i++)
-        sum += field_bytes(&data->info.field[i]) * (size_t)data->n;
-    return sum;
-}
-
 /* Witnesses give each storage pages of its own, three times at most, copies of model and batch
  * among them. */
 static size_t witness_bytes(const sw_plan_info *plan)
@@ -235,7 +226,7 @@ int job_check_machine(const job *j, bool witness)
     const sw_status status = machine_memory("", &there);
     if (status != SW_OK)
         return cli_library_error(status, false);
-    const size_t sets = set_bytes(&j->train) + set_bytes(&j->test);
+    const size_t sets = j->train.info.bytes + j->test.info.bytes;
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         const sw_plan_info *p = &j->program[i].plan;
         if (j->program[i].batch == 0)

@@ -9,11 +9,20 @@
 #define JOB_SLOTS 3             /* batch slots of each loader */
 #define JOB_BATCH_MAX (1 << 24) /* the most that --batch takes */
 
+/* Of data that are read from files; see job_file_options(). */
+typedef struct {
+    const char *test, *label, *header;
+    double test_share;  /* below 0: not given */
+    int64_t split_seed; /* below 0: not given */
+    bool standardise;
+} job_file_opts;
+
 /* As the command line says it; see job_options(). */
 typedef struct {
     const char *model, *data, *optimizer, *schedule, *device, *isa;
     const tool_model *kind; /* what `model` names */
     tool_settings settings;
+    job_file_opts file;
     cli_list batch;
     int64_t synthetic_n, epochs, steps, seed, threads, warmup, lr_every;
     double lr, momentum, weight_decay, lr_gamma, clip;
@@ -28,11 +37,17 @@ typedef struct {
 
 /* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new
  * n. */
-#define JOB_OPTIONS_MAX (24 + TOOL_SETTINGS)
+#define JOB_OPTIONS_MAX (32 + TOOL_SETTINGS)
 int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
 /* What the parser cannot see by itself: an option against another, and defaults that hang on
  * another. CLI_GO or an exit status. */
 int job_check(job_opts *opts);
+
+/* The part of these that is about data in files. */
+int job_file_options(job_file_opts *opts, cli_option *table, int n);
+int job_file_check(const job_opts *opts);
+/* Into `path` the i-th of the files that the data may be read from; false past the last. */
+bool job_file_name(const job_opts *opts, int i, char *path, size_t bytes);
 
 /* The programs of a job; a job of 128 samples at batch 128 has no last partial batch, and only
  * one with --accumulate has micro-batches that update nothing. */
@@ -72,9 +87,13 @@ typedef struct {
     size_t data_bytes; /* of both loaders */
 } job;
 
-/* Load the data sets. With `shapes_only` synthetic data are not made. Exit status or CLI_GO;
- * the error is printed. */
+/* Load the data sets. With `shapes_only` synthetic data are not made, and of files as much is
+ * read as tells how many samples there are and how one looks (IDX files whole). Exit status or
+ * CLI_GO; the error is printed. */
 int job_load(job *j, bool shapes_only);
+/* The part of it that reads files: one part of --data, or both with the first where they lie in
+ * one file. */
+SW_MUST_USE sw_status job_file_load(job *j, bool test, bool shapes_only);
 /* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything
  * or refuses. Needs opts, batch, train and test. */
 int job_open(job *j);

@@ -5,23 +5,33 @@
 /* The seeds of the built-in data are fixed: --seed changes a run, not its data. */
 enum { SEED_TRAIN = 1, SEED_TEST = 2 };
 
-static sw_status load(job_data *data, const job_opts *o, bool test, bool shapes_only)
+static sw_status load_synthetic(job *j, bool test, bool shapes_only)
 {
-    const bool synthetic = strcmp(o->data, "synthetic") == 0;
+    const job_opts *o = j->opts;
+    job_data *data = test ? &j->test : &j->train;
     const int64_t fifth = o->synthetic_n / 5 > 0 ? o->synthetic_n / 5 : 1;
     const int64_t n = test ? fifth : o->synthetic_n;
     const int64_t made = shapes_only ? 1 : n;
     const uint64_t seed = test ? SEED_TEST : SEED_TRAIN;
-    if (synthetic && o->kind->synthetic == TOOL_VECTORS)
-        SW_TRY(sw_dataset_vectors(&data->set, made, o->settings.width, seed));
-    else if (synthetic)
-        SW_TRY(sw_dataset_synthetic(&data->set, made, seed));
-    else
-        SW_TRY(sw_dataset_idx(&data->set, o->data + 4, test ? "t10k" : "train"));
+    data->n = n;
+    if (o->kind->synthetic == TOOL_VECTORS)
+        return sw_dataset_vectors(&data->set, made, o->settings.width, seed);
+    return sw_dataset_synthetic(&data->set, made, seed);
+}
+
+static sw_status load(job *j, bool test, bool shapes_only)
+{
+    const bool synthetic = strcmp(j->opts->data, "synthetic") == 0;
+    return synthetic ? load_synthetic(j, test, shapes_only)
+                     : job_file_load(j, test, shapes_only);
+}
+
+static void describe(job_data *data)
+{
     data->info.size = sizeof data->info;
     sw_dataset_describe(data->set, &data->info);
-    data->n = synthetic ? n : data->info.n;
-    return SW_OK;
+    if (data->n == 0) /* else shapes stand for more samples than were made */
+        data->n = data->info.n;
 }
 
 /* Some models are made for one kind of data: known here, before any model. */
@@ -47,8 +57,8 @@ static int64_t wild_class(const job *j)
     return -1;
 }
 
-/* Each part was read by itself; what the test images have and those for training have not is
- * damage. The other way round it need be none: few images do not show every class. */
+/* Each part of IDX was read by itself; what the test images have and those for training have
+ * not is damage. The other way round it need be none: few images do not show every class. */
 static int check_parts(const job *j)
 {
     const char *dir = j->opts->data + 4;
@@ -78,14 +88,18 @@ static int check_parts(const job *j)
 
 int job_load(job *j, bool shapes_only)
 {
-    sw_status status = load(&j->train, j->opts, false, shapes_only);
+    sw_status status = load(j, false, shapes_only);
     if (status == SW_OK && !cli_interrupted())
-        status = load(&j->test, j->opts, true, shapes_only);
+        status = load(j, true, shapes_only);
+    if (status == SW_INVALID) /* a column that is not there */
+        return cli_error(CLI_USAGE, "%s", sw_last_error());
     if (status != SW_OK)
         return cli_library_error(status, true);
     if (cli_interrupted())
         return cli_error(CLI_INTERRUPTED, "interrupted while the data were loaded: no file was "
                                           "written");
+    describe(&j->train);
+    describe(&j->test);
     const int parts = check_parts(j);
     return parts == CLI_GO ? check_model(j) : parts;
 }

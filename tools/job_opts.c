@@ -14,7 +14,9 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
         {"--model", "NAME", CLI_WORD, &o->model, "lenet5", tool_model_help(), 0, 0,
          tool_model_words()},
         {"--data", "SOURCE", CLI_WORD, &o->data, "synthetic",
-         "synthetic, or idx:DIR for MNIST and its relatives", 0, 0, NULL},
+         "synthetic, idx:DIR for MNIST and its relatives, cifar:DIR for CIFAR-10's binary "
+         "batches, csv:FILE for numbers and a class per line, or text:FILE for bytes",
+         0, 0, NULL},
         {"--synthetic-n", "N", CLI_COUNT, &o->synthetic_n, NULL,
          "synthetic training samples (default 10000, swishnet 1024); a fifth as many for "
          "testing",
@@ -65,7 +67,7 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
     memcpy(table + n, options, sizeof *options);
     n = tool_settings_options(&o->settings, table, n + 1); /* behind --model */
     memcpy(table + n, options + 1, sizeof options - sizeof *options);
-    return n + count - 1;
+    return job_file_options(&o->file, table, n + count - 1);
 }
 
 static double default_lr(const char *optimizer)
@@ -148,12 +150,8 @@ int job_check(job_opts *o)
         return cli_error(known ? CLI_NO_DEVICE : CLI_USAGE, "--device %s %s", o->device,
                          known ? "is not built yet: cpu is" : "is unknown: cpu is known");
     }
-    if (strcmp(o->data, "synthetic") != 0 && strncmp(o->data, "idx:", 4) != 0)
-        return cli_error(CLI_USAGE,
-                         "--data '%s' is unknown or not built yet: it is synthetic or idx:DIR",
-                         o->data);
-    if (strcmp(o->data, "idx:") == 0)
-        return cli_error(CLI_USAGE, "--data idx: wants a folder behind it");
-    const int status = when_to_update(o);
+    int status = job_file_check(o);
+    if (status == CLI_GO)
+        status = when_to_update(o);
     return status == CLI_GO ? settle(o) : status;
 }

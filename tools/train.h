@@ -69,9 +69,9 @@ typedef struct {
 int train_parse(train *t, int argc, char **argv);
 /* CLI_GO, or CLI_USAGE when a file that is written is another that is written or read. */
 int train_check_files(const train_opts *opts);
-/* The same for `path`, which is written as `option` says, against the four files of --data,
- * compressed or not. NULL is fine. */
-int train_check_data(const char *option, const char *path, const char *data);
+/* The same for `path`, which is written as `option` says, against the files of --data and
+ * --test-data, compressed or not. NULL is fine. */
+int train_check_data(const char *option, const char *path, const job_opts *opts);
 /* CLI_GO, or CLI_FAILED when a file that is to be written cannot be. */
 int train_check_writable(const train_opts *opts);
 /* Whether what is trained has classes, and so an accuracy. */

@@ -72,19 +72,12 @@ static int refuse(const char *option, const char *path, const char *other)
     return cli_error(CLI_USAGE, "%s %s, the same file as %s", option, path, other);
 }
 
-int train_check_data(const char *option, const char *path, const char *data)
+int train_check_data(const char *option, const char *path, const job_opts *opts)
 {
-    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
     char file[PATH_BYTES];
-    if (path == NULL || strncmp(data, "idx:", 4) != 0)
-        return CLI_GO;
-    for (int i = 0; i < 8; i++) {
-        const int n = snprintf(file, sizeof file, "%s/%s%s", data + 4, names[i / 2],
-                               i % 2 == 0 ? "" : ".gz");
-        if (n < PATH_BYTES && same_file(path, file))
+    for (int i = 0; job_file_name(opts, i, file, sizeof file); i++)
+        if (same_file(path, file))
             return refuse(option, path, file);
-    }
     return CLI_GO;
 }
 
@@ -102,7 +95,7 @@ int train_check_files(const train_opts *o)
         for (size_t k = i + 1; k < 5; k++)
             if (!(files[k].read && files[i].params) && same_file(files[i].path, files[k].path))
                 return refuse(files[i].option, files[i].path, files[k].option);
-        const int status = train_check_data(files[i].option, files[i].path, o->job.data);
+        const int status = train_check_data(files[i].option, files[i].path, &o->job);
         if (status != CLI_GO)
             return status;
     }
