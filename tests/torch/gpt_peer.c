@@ -1,0 +1,249 @@
+/* The stepwell side of compare_gpt.py; writes to the folder DIR.
+ *
+ * "dump DIR": init.safetensors; batches.bin, per step ids and those that follow, a byte each;
+ * grads.bin, float32, all parameters in order, of the first step; after.safetensors, behind ten
+ * AdamW steps. "ops DIR": one step of single ops, init.safetensors and grads.bin, the loss,
+ * then all parameters. "peak": prints the peak bytes of a large step, planned and measured,
+ * with updates after backward and released. */
+#include "tools/models/gpt_net.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 10, BATCH = 5, CONTEXT = 23 };
+
+#define CHECK(call)                                                                            \
+    do {                                                                                       \
+        if ((call) != SW_OK) {                                                                 \
+            fprintf(stderr, "%s: %s\n", #call, sw_last_error());                               \
+            exit(1);                                                                           \
+        }                                                                                      \
+    } while (0)
+
+typedef struct {
+    sw_exec *exec;
+    sw_model *model;
+    gpt_net *net;
+    sw_optimizer *optimizer;
+} trainer;
+
+static void step(sw_ctx *ctx, void *user)
+{
+    const trainer *t = user;
+    const sw_value loss = gpt_net_loss(ctx, t->net, sw_input(ctx, 0), sw_input(ctx, 1));
+    sw_metric(ctx, "loss", loss);
+    sw_backward(ctx, loss, &t->optimizer, 1);
+    sw_update(ctx, t->optimizer);
+}
+
+static void open_trainer(trainer *t, const gpt_shape *shape, sw_optimizer_opts opts)
+{
+    const sw_exec_opts exec = {.size = sizeof exec, .threads = 2};
+    opts.size = sizeof opts;
+    opts.kind = "adamw";
+    opts.lr = 1e-3f;
+    opts.weight_decay = 0.1f;
+    t->net = calloc(1, gpt_net_bytes(shape->layers));
+    if (t->net == NULL)
+        exit(1);
+    CHECK(gpt_shape_check(shape));
+    CHECK(sw_exec_create(&t->exec, &exec));
+    CHECK(sw_model_create(&t->model, "gpt"));
+    gpt_net_declare(t->net, t->model, shape);
+    CHECK(sw_optimizer_create(&t->optimizer, t->model, &opts));
+    CHECK(sw_model_ready(t->model, t->exec, 7));
+}
+
+static void close_trainer(trainer *t)
+{
+    sw_model_destroy(t->model);
+    sw_exec_destroy(t->exec);
+    free(t->net);
+}
+
+static sw_run_args args_of(trainer *t, const sw_array *inputs, uint64_t number)
+{
+    return (sw_run_args){.size = sizeof(sw_run_args),
+                         .fn = step,
+                         .user = t,
+                         .models = &t->model,
+                         .n_models = 1,
+                         .inputs = inputs,
+                         .n_inputs = 2,
+                         .step = number};
+}
+
+static FILE *create(const char *dir, const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) {
+        perror(path);
+        exit(1);
+    }
+    return file;
+}
+
+static void put(FILE *to, const void *from, size_t bytes)
+{
+    if (fwrite(from, 1, bytes, to) != bytes)
+        exit(1);
+}
+
+static void put_gradients(FILE *to, sw_model *model)
+{
+    static float values[1 << 16];
+    for (size_t i = 0; i < sw_param_count(model); i++) {
+        const sw_shape shape = sw_param_shape(sw_param_at(model, i));
+        size_t n = 1;
+        for (int k = 0; k < shape.rank; k++)
+            n *= (size_t)shape.dim[k];
+        CHECK(sw_param_gradient(sw_param_at(model, i), values, n * sizeof *values));
+        put(to, values, n * sizeof *values);
+    }
+}
+
+static void save(const trainer *t, const char *dir, const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    CHECK(sw_model_save(t->model, path));
+}
+
+static int dump(const char *dir)
+{
+    static uint8_t ids[BATCH * CONTEXT], next[BATCH * CONTEXT];
+    const gpt_shape shape = {
+        .layers = 2, .width = 48, .heads = 3, .context = CONTEXT, .vocabulary = 61};
+    const sw_array inputs[] = {{SW_U8, SW_SHAPE(BATCH, CONTEXT), ids},
+                               {SW_U8, SW_SHAPE(BATCH, CONTEXT), next}};
+    trainer t;
+    open_trainer(&t, &shape, (sw_optimizer_opts){.keep_gradients = 1});
+    FILE *batches = create(dir, "batches.bin"), *gradients = create(dir, "grads.bin");
+    save(&t, dir, "init.safetensors");
+    unsigned state = 12345;
+    for (uint64_t number = 0; number < STEPS; number++) {
+        for (int i = 0; i < BATCH * CONTEXT; i++) {
+            state = state * 1103515245u + 12345u;
+            ids[i] = (uint8_t)(state >> 16) % 61;
+            next[i] = (uint8_t)((ids[i] * 7 + 3) % 61);
+        }
+        put(batches, ids, sizeof ids);
+        put(batches, next, sizeof next);
+        const sw_run_args args = args_of(&t, inputs, number);
+        CHECK(sw_run(t.exec, &args));
+        if (number == 0)
+            put_gradients(gradients, t.model);
+    }
+    save(&t, dir, "after.safetensors");
+    const int failed = fclose(batches) != 0 || fclose(gradients) != 0;
+    close_trainer(&t);
+    return failed;
+}
+
+/* ---- single ops -------------------------------------------------------------------------- */
+
+enum { IMAGES = 3, QUERIES = 11, KEYS = 70, CLASSES = 30 };
+
+typedef struct {
+    sw_param q, kv, weight, bias;
+    sw_optimizer *optimizer;
+} ops;
+
+/* More keys than queries, halves of a tensor, smoothed labels of which one is ignored. */
+static void ops_step(sw_ctx *ctx, void *user)
+{
+    const ops *o = user;
+    sw_value kv[2], half[2];
+    sw_split(ctx, sw_use(ctx, o->kv), 24, -1, kv, 2);
+    const sw_value y = sw_attention(ctx, sw_use(ctx, o->q), kv[0], kv[1], 4, 0, 0.3f);
+    sw_split(ctx, y, 12, -1, half, 2);
+    const sw_value z = sw_reshape(ctx, sw_swiglu(ctx, half[0], half[1]), SW_SHAPE(-1, 12));
+    const sw_value logs = sw_log_softmax(ctx, z);
+    const sw_value ce = sw_linear_ce_with(ctx, z, sw_use(ctx, o->weight), sw_use(ctx, o->bias),
+                                          sw_input(ctx, 0), 0.1f, 5);
+    const sw_value loss = sw_add(ctx, sw_mean(ctx, sw_mul(ctx, logs, logs), 0), ce);
+    sw_output(ctx, "loss", loss);
+    sw_backward(ctx, loss, &o->optimizer, 1);
+    sw_accumulate(ctx, o->optimizer);
+}
+
+static int dump_ops(const char *dir)
+{
+    static int32_t labels[IMAGES * QUERIES];
+    const sw_array input = {SW_I32, SW_SHAPE(IMAGES * QUERIES), labels};
+    const sw_exec_opts exec = {.size = sizeof exec, .threads = 2};
+    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .keep_gradients = 1};
+    trainer t = {.net = NULL};
+    ops o;
+    sw_array loss;
+    for (int i = 0; i < IMAGES * QUERIES; i++)
+        labels[i] = i * 7 % CLASSES;
+    CHECK(sw_exec_create(&t.exec, &exec));
+    CHECK(sw_model_create(&t.model, "ops"));
+    o.q = sw_param_new(t.model, "q", SW_F32, SW_SHAPE(IMAGES, QUERIES, 24), "normal:1");
+    o.kv = sw_param_new(t.model, "kv", SW_F32, SW_SHAPE(IMAGES, KEYS, 48), "normal:1");
+    o.weight = sw_param_new(t.model, "weight", SW_F32, SW_SHAPE(CLASSES, 12), "normal:1");
+    o.bias = sw_param_new(t.model, "bias", SW_F32, SW_SHAPE(CLASSES), "normal:1");
+    CHECK(sw_optimizer_create(&o.optimizer, t.model, &sgd));
+    CHECK(sw_model_ready(t.model, t.exec, 7));
+    save(&t, dir, "init.safetensors");
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = ops_step,
+                              .user = &o,
+                              .models = &t.model,
+                              .n_models = 1,
+                              .inputs = &input,
+                              .n_inputs = 1};
+    CHECK(sw_run(t.exec, &args));
+    CHECK(sw_output_get(t.exec, "loss", &loss));
+    FILE *to = create(dir, "grads.bin");
+    put(to, loss.data, sizeof(float));
+    put_gradients(to, t.model);
+    const int failed = fclose(to) != 0;
+    close_trainer(&t);
+    return failed;
+}
+
+/* ---- peak -------------------------------------------------------------------------------- */
+
+static int peak(void)
+{
+    enum { batch = 8, context = 128 };
+    static int32_t ids[batch * context], next[batch * context];
+    const gpt_shape shape = {
+        .layers = 4, .width = 256, .heads = 8, .context = context, .vocabulary = 8192};
+    const sw_array inputs[] = {{SW_I32, SW_SHAPE(batch, context), ids},
+                               {SW_I32, SW_SHAPE(batch, context), next}};
+    for (int i = 0; i < batch * context; i++) {
+        ids[i] = i * 37 % 8192;
+        next[i] = (i + 1) * 37 % 8192;
+    }
+    for (int release = 0; release < 2; release++) {
+        trainer t;
+        sw_plan_info plan = {.size = sizeof plan};
+        sw_run_info run = {.size = sizeof run};
+        open_trainer(&t, &shape, (sw_optimizer_opts){.release = release});
+        sw_run_args args = args_of(&t, inputs, 0);
+        CHECK(sw_plan(t.exec, &args, &plan));
+        for (args.step = 0; args.step < 3; args.step++)
+            CHECK(sw_run(t.exec, &args));
+        CHECK(sw_last_run(t.exec, &run));
+        printf("%zu %zu\n", plan.peak_bytes, run.peak_bytes);
+        close_trainer(&t);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "dump") == 0)
+        return dump(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "ops") == 0)
+        return dump_ops(argv[2]);
+    if (argc == 2 && strcmp(argv[1], "peak") == 0)
+        return peak();
+    fprintf(stderr, "usage: gpt_peer dump DIR | ops DIR | peak\n");
+    return 2;
+}
