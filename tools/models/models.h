@@ -5,6 +5,7 @@
 #define STEPWELL_MODELS_H
 
 #include "tools/cli.h"
+#include "tools/models/gpt_net.h"
 
 #define TOOL_LENET5_SIDE 28 /* pixels of its images */
 
@@ -80,7 +81,7 @@ typedef struct {
     sw_value (*loss)(sw_ctx *ctx, const tool_net *net);
 } tool_model;
 
-extern const tool_model tool_mlp, tool_lenet5, tool_swishnet;
+extern const tool_model tool_mlp, tool_lenet5, tool_swishnet, tool_gpt;
 
 /* The models by position, NULL past the last; by name, NULL when there is none. */
 const tool_model *tool_model_at(int i);
@@ -144,6 +145,11 @@ void tool_net_step(sw_ctx *ctx, void *net);
  * the rows of the micro-batch by those of the step. */
 void tool_net_micro_step(sw_ctx *ctx, void *net);
 void tool_net_share(tool_net *net, double share);
+
+/* ---- gpt, for `sample` too --------------------------------------------------------------- */
+
+/* Of complete settings; `classes`: the vocabulary where they have none. */
+gpt_shape tool_gpt_shape(const tool_settings *settings, int64_t classes);
 
 /* ---- for the models' files --------------------------------------------------------------- */
 
