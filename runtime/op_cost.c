@@ -39,23 +39,30 @@ static bool adds(const swi_node *node, uint32_t out)
     return out < 32 && (node->accumulate >> out & 1u) != 0;
 }
 
+void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *types,
+                     sw_kernel_info *out)
+{
+    for (uint32_t i = 0; i < node->n_in + node->n_out; i++)
+        types[i] = operand(trace, node, i)->type;
+    *out = (sw_kernel_info){.in = types,
+                            .out = types + node->n_in,
+                            .n_in = (int)node->n_in,
+                            .n_out = (int)node->n_out,
+                            .attrs = trace->n_attrs > node->attrs ? trace->attrs + node->attrs
+                                                                  : NULL,
+                            .threads = 1,
+                            .isa = SW_ISA_BASE,
+                            .accumulate = node->accumulate};
+}
+
 uint64_t swi_node_operations(const swi_trace *trace, const swi_node *node)
 {
     sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
     const sw_op_desc *desc = swi_op(node->op);
     if (node->is_view)
         return 0;
-    for (uint32_t i = 0; i < node->n_in + node->n_out; i++)
-        types[i] = operand(trace, node, i)->type;
-    const sw_kernel_info info = {
-        .in = types,
-        .out = types + node->n_in,
-        .n_in = (int)node->n_in,
-        .n_out = (int)node->n_out,
-        .attrs = trace->n_attrs > node->attrs ? trace->attrs + node->attrs : NULL,
-        .threads = 1,
-        .isa = SW_ISA_BASE,
-        .accumulate = node->accumulate};
+    swi_kernel_info(trace, node, types, &info);
     uint64_t (*count)(const sw_kernel_info *) =
         node->grad >= 0 ? desc->grads[node->grad].operations : desc->operations;
     uint64_t sum = count != NULL ? count(&info) : 0;

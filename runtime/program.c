@@ -3,48 +3,11 @@
  * Positions count the ops that run; views have none. A storage is live from the op that first
  * writes it to the last op that touches it, both included; metrics and outputs to one past the
  * last op, where they are read out. */
-#include "alloc/place.h"
 #include "alloc/size.h"
 #include "alloc/sys.h"
-#include "runtime/recompute/pass.h"
+#include "runtime/program_internal.h"
 #include "runtime/shares.h"
 #include <string.h>
-
-/* ---- placement --------------------------------------------------------------------------- */
-
-bool swi_takes_part(const swi_trace *t, uint32_t s)
-{
-    return t->storages[s].segment == SWI_SEG_STEP && t->storages[s].alias == s &&
-           t->storages[s].birth != SWI_NONE && t->storages[s].rounded > 0;
-}
-
-sw_status swi_place(swi_trace *t, size_t *height, size_t *lower_bound)
-{
-    void *block;
-    const size_t bytes = (size_t)t->n_storages * sizeof(sw_place_item);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    sw_place_item *items = block;
-    size_t n = 0;
-    for (uint32_t s = 0; s < t->n_storages; s++)
-        if (swi_takes_part(t, s))
-            items[n++] = (sw_place_item){.lower = t->storages[s].birth,
-                                         .upper = t->storages[s].death + 1,
-                                         .bytes = t->storages[s].rounded};
-    sw_place_result result = {0};
-    const sw_place_opts opts = {0};
-    sw_status status = n > 0 ? sw_place_solve(items, n, &opts, &result) : SW_OK;
-    n = 0;
-    for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++)
-        if (swi_takes_part(t, s))
-            t->storages[s].offset = items[n++].offset;
-    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
-    for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++)
-        if (t->storages[s].alias != s)
-            t->storages[s].offset = t->storages[swi_root_of(t, s)].offset;
-    *height = result.height;
-    *lower_bound = result.lower_bound;
-    return status;
-}
 
 /* ---- building ---------------------------------------------------------------------------- */
 
@@ -190,97 +153,8 @@ void swi_program_bind(swi_program *p)
     list_lifetimes(p);
 }
 
-/* Height of the bump in immediate mode: every storage, one above the other. */
-static size_t bump_height(const swi_trace *t)
+static sw_status take_ops(swi_program *p, const swi_order *order)
 {
-    size_t sum = 0;
-    for (uint32_t s = 0; s < t->n_storages; s++)
-        if (t->storages[s].segment == SWI_SEG_STEP)
-            sum += t->storages[s].rounded;
-    return sum;
-}
-
-sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t *height,
-                      size_t *lower_bound)
-{
-    void *read;
-    SW_TRY(sw_heap_alloc(&read, SW_HEAP_PROGRAMS, t->n_values));
-    swi_lifetimes(t, order->nodes, order->n, read);
-    sw_heap_free(read, SW_HEAP_PROGRAMS, t->n_values);
-    if (inplace)
-        swi_pass_inplace(t, order->nodes, order->n);
-    return swi_place(t, height, lower_bound);
-}
-
-sw_status swi_order_take(swi_order *order, uint32_t cap)
-{
-    void *nodes;
-    SW_TRY(sw_heap_alloc(&nodes, SW_HEAP_PROGRAMS, cap * sizeof *order->nodes));
-    *order = (swi_order){nodes, 0, cap};
-    return SW_OK;
-}
-
-void swi_order_free(swi_order *order)
-{
-    sw_heap_free(order->nodes, SW_HEAP_PROGRAMS, order->cap * sizeof *order->nodes);
-    *order = (swi_order){0};
-}
-
-/* The trace's nodes in the order in which they run, what is cheap rebuilt. */
-static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exec,
-                              swi_order *order)
-{
-    void *keys;
-    const size_t bytes = ((size_t)t->n_nodes + 2 * (size_t)t->n_storages) * sizeof(uint64_t);
-    SW_TRY(swi_order_take(order, t->n_nodes));
-    SW_TRY(sw_heap_alloc(&keys, SW_HEAP_PROGRAMS, bytes));
-    order->n = swi_plain_order(t, order->nodes);
-    swi_pass_release(t, order->nodes, order->n, release_all, keys);
-    sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
-    if (exec->no_rebuild || !swi_may_rebuild(t))
-        return SW_OK;
-    return swi_rebuild(t, order, !exec->no_inplace);
-}
-
-/* Over the limit: let updates run right behind their gradients, and forward ops again. */
-static sw_status shrink(swi_program *p, swi_order *order, const sw_exec *exec)
-{
-    swi_trace base = {0};
-    swi_order base_order = {0};
-    sw_status status = swi_trace_copy(&base, &p->plain);
-    if (status == SW_OK)
-        status = put_in_order(&base, true, exec, &base_order);
-    if (status == SW_OK)
-        status = swi_recompute(p, &base, &base_order, !exec->no_inplace, order);
-    swi_order_free(&base_order);
-    swi_trace_free(&base);
-    return status;
-}
-
-/* The trace as it is run: within the limit where that can be had. */
-static sw_status settle(swi_program *p, swi_order *order, const sw_exec *exec)
-{
-    SW_TRY(swi_trace_copy(&p->plain, &p->trace));
-    p->info.immediate_bytes = bump_height(&p->trace);
-    SW_TRY(put_in_order(&p->trace, false, exec, order));
-    SW_TRY(swi_lay_out(&p->trace, order, !exec->no_inplace, &p->height,
-                       &p->info.lower_bound_bytes));
-    p->info.plain_arena_bytes = p->height;
-    if (p->height > p->limit && !exec->no_recompute)
-        SW_TRY(shrink(p, order, exec));
-    p->info.arena_bytes = p->height;
-    for (uint32_t i = 0; i < order->n; i++) {
-        const swi_node *node = &p->trace.nodes[order->nodes[i]];
-        const uint64_t cost = swi_node_cost(&p->trace, node);
-        p->info.operations += swi_node_operations(&p->trace, node);
-        p->info.cost += cost;
-        if (node->again == SWI_AGAIN_REBUILT) {
-            p->info.n_rebuilt++;
-            p->info.rebuild_cost += cost;
-        }
-    }
-    if (p->info.method[0] == '\0' && p->info.n_rebuilt == 0)
-        swi_trace_free(&p->plain); /* the trace is as it was */
     SW_TRY(take_arrays(p, order->n));
     for (uint32_t i = 0; i < order->n; i++)
         p->ops[i].node = order->nodes[i];
@@ -306,7 +180,9 @@ static sw_status build(swi_program *p, const sw_ctx *ctx, size_t limit)
 
     p->limit = limit;
     swi_order order = {0};
-    const sw_status status = settle(p, &order, ctx->exec);
+    sw_status status = swi_program_settle(p, &order, ctx->exec);
+    if (status == SW_OK)
+        status = take_ops(p, &order);
     swi_order_free(&order);
     SW_TRY(status);
     swi_program_bind(p);

@@ -227,6 +227,11 @@ void swi_trace_free(swi_trace *trace);
 uint32_t swi_trace_string(swi_trace *trace, const char *text, sw_status *status);
 const char *swi_string(const swi_trace *trace, uint32_t index);
 
+/* What kernels are told of a node; threads and instruction set are 1 and the plainest. types:
+ * room for SWI_MAX_OPERANDS, which *out points to. */
+void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *types,
+                     sw_kernel_info *out);
+
 /* What one run of a node costs, by types and attributes alone: the same on every machine and
  * for every number of threads. Operations as sw_op_desc counts them, with those that add to
  * outputs; payload bytes that it reads and writes, lanes of padding and extras included,
@@ -438,7 +443,7 @@ struct sw_exec {
     uint64_t seed;
     sw_profile *profile;
     uint32_t profile_number; /* as sw_prof_join gave it */
-    bool checks, op_clocks, no_inplace, no_phases, shares, no_recompute, no_rebuild;
+    bool checks, op_clocks, no_inplace, no_phases, shares, no_recompute, no_rebuild, no_chunks;
     uint32_t max_programs;
     sw_arena *arena;
     sw_watch watch;              /* listens to the arena */

@@ -115,6 +115,8 @@ typedef struct {
                          update released so that it fits */
     int no_rebuild; /* 1: switch the pass off that makes results of cheap ops again in backward
                        instead of keeping them (sw_op_desc, rebuild) */
+    int no_chunks;  /* 1: switch the pass off that lets ops go through their rows in parts where
+                       that lowers the arena (sw_linear_ce) */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs. */
@@ -558,6 +560,8 @@ typedef struct {
     uint32_t n_rebuilt;    /* cheap ops that run again in backward with or without a budget, not
                               among n_repeats (sw_op_desc, rebuild) */
     uint64_t rebuild_cost; /* of those; not among repeat_cost */
+    int64_t chunk_rows;    /* rows at a time of ops that go through them in parts, since that
+                              lowers the arena; 0: all at once */
 } sw_plan_info;
 
 /* Trace and plan without tensor memory; inputs' data may be NULL. With a budget the exec's
@@ -668,8 +672,8 @@ SW_MUST_USE SW_API sw_status sw_witness(sw_exec *exec, const sw_run_args *args, 
 /* Digits drawn by this program, 28 x 28 grey, 10 classes: the same bytes everywhere for a seed.
  */
 SW_MUST_USE SW_API sw_status sw_dataset_synthetic(sw_dataset **out, int64_t n, uint64_t seed);
-/* Random numbers, normal, by Philox: field 0 (width) F32, field 1 the same, n_classes 0. For what
- * depends on sizes alone. */
+/* Random numbers, normal, by Philox: field 0 (width) F32, field 1 the same, n_classes 0. For
+ * what depends on sizes alone. */
 SW_MUST_USE SW_API sw_status sw_dataset_vectors(sw_dataset **out, int64_t n, int64_t width,
                                                 uint64_t seed);
 /* MNIST and its relatives: DIR/train-images-idx3-ubyte and its fellows, with or without ".gz".
@@ -682,9 +686,9 @@ typedef struct {
     int shapes_only; /* 1: what sw_dataset_describe tells, without samples; no loader takes it
                       */
 } sw_cifar_opts;
-/* CIFAR-10's binary batches, with or without ".gz": `part` "train" is DIR/data_batch_1.bin to 5,
- * all of them, or data_batch_mini.bin, "test" is test_batch.bin or test_batch_mini.bin, each of
- * any number of records. Images (3, 32, 32) U8, labels () U8; class names from
+/* CIFAR-10's binary batches, with or without ".gz": `part` "train" is DIR/data_batch_1.bin to
+ * 5, all of them, or data_batch_mini.bin, "test" is test_batch.bin or test_batch_mini.bin, each
+ * of any number of records. Images (3, 32, 32) U8, labels () U8; class names from
  * batches.meta.txt where it is there. opts NULL: all zero. Errors name the file. */
 SW_MUST_USE SW_API sw_status sw_dataset_cifar(sw_dataset **out, const char *dir,
                                               const char *part, const sw_cifar_opts *opts);
@@ -706,8 +710,8 @@ typedef struct {
 /* Lines of numbers, with a decimal point in every locale, and a label: features (columns - 1)
  * F32, label () U8, I32 from 257 classes on. Labels are whole numbers or words; the sorted list
  * of them gives classes and class names. PATH, or PATH.gz. `test` NULL: all is for training.
- * What is missing, no finite number or out of range is SW_FORMAT, with file, line and column. On
- * failure neither is made. */
+ * What is missing, no finite number or out of range is SW_FORMAT, with file, line and column.
+ * On failure neither is made. */
 SW_MUST_USE SW_API sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test,
                                             const char *path, const sw_csv_opts *opts);
 
@@ -719,8 +723,8 @@ typedef struct {
 /* The bytes of PATH, or PATH.gz: a sample is the tokens (context) U8 of a window and those that
  * follow each (context) U8; 256 classes. The first 90 % are for training, the rest for
  * validation; `validation` NULL: all is. An epoch has each window once, side by side. Where a
- * loader shuffles, the first begins elsewhere in each epoch of the training part, 0 to context -
- * 1 bytes behind the beginning, by Philox from seed and epoch. */
+ * loader shuffles, the first begins elsewhere in each epoch of the training part, 0 to context
+ * - 1 bytes behind the beginning, by Philox from seed and epoch. */
 SW_MUST_USE SW_API sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation,
                                              const char *path, const sw_text_opts *opts);
 
@@ -731,8 +735,8 @@ typedef struct {
     size_t size; /* set by the caller */
     int64_t n, n_classes;
     int n_fields;
-    sw_array field[4]; /* data: the first sample; NULL with shapes_only */
-    const char *name;  /* "synthetic", the directory or the file */
+    sw_array field[4];              /* data: the first sample; NULL with shapes_only */
+    const char *name;               /* "synthetic", the directory or the file */
     const char *const *class_names; /* n_classes, in the order of the labels; NULL: none */
     size_t bytes;                   /* of memory that the samples take */
 } sw_dataset_info;

@@ -374,7 +374,7 @@ static void compare_node(const swi_trace *t, const swi_node *node, const char *w
     }
     SW_CHECK(count_dense(t, node, &wanted) || count_formula(t, node, &wanted) ||
                  count_special(t, node, &wanted) || count_norm(t, node, &wanted) ||
-                     count_attention(t, node, &wanted),
+                 count_attention(t, node, &wanted),
              "%s, gradient %d: no plain count", name, node->grad);
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
         const bool adds = i >= node->n_in && (node->accumulate >> (i - node->n_in) & 1u) != 0;

@@ -217,22 +217,6 @@ static void every_chunk_has_the_bits_of_the_two_ops(void)
     }
 }
 
-/* The logits of a chunk instead of those of all rows. */
-static void chunks_hold_their_own_logits_alone(void)
-{
-    static ce_use u;
-    size_t bytes[2];
-    for (int i = 0; i < 2; i++) {
-        u = (ce_use){.chunk = i == 0 ? 0 : 20};
-        bench_open(&u.bench, 1, SW_SHAPE(TOKENS + CLASSES + BIAS_ROWS, FEATURES));
-        bytes[i] = plan_of(&u.bench, ce_step, ce_inputs(), 1, SW_TRAIN).arena_bytes;
-        bench_close(&u.bench);
-    }
-    const size_t logits = (size_t)CLASSES * sizeof(float);
-    SW_CHECK(bytes[0] - bytes[1] > (TOKENS - 20 - 40) * logits, "%zu and %zu bytes", bytes[0],
-             bytes[1]);
-}
-
 /* In evaluation logits alone: no gradient is made. */
 static void evaluation_makes_no_gradients(void)
 {
@@ -364,7 +348,6 @@ static const sw_test tests[] = {
     {"no matrix of pairs exists", no_matrix_of_pairs_exists, false},
     {"shapes that do not fit are refused", shapes_that_do_not_fit_are_refused, false},
     {"every chunk has the bits of the two ops", every_chunk_has_the_bits_of_the_two_ops, false},
-    {"chunks hold their own logits alone", chunks_hold_their_own_logits_alone, false},
     {"evaluation makes no gradients", evaluation_makes_no_gradients, false},
     {"labels outside are named", labels_outside_are_named, false},
     {"the gradient of logits takes their place", the_gradient_of_logits_takes_their_place,

@@ -49,15 +49,17 @@ static long long planned_total(const char *out)
     return total;
 }
 
-#define SMALL "train --json --quiet --synthetic-n 64 --batch 16 --steps 3 --memory-budget "
+#define SMALL_MODEL "train --json --quiet --synthetic-n 64 --batch 16 --steps 3 --update after"
+#define SMALL SMALL_MODEL " --memory-budget "
 
-/* Without recomputation it is the planned total; with it, what a refusal says. */
+/* Where updates wait for the end of backward: without recomputation it is the planned total,
+ * with it what a refusal says. */
 static void the_least_budget_is_what_is_said(void)
 {
     static sw_outcome outcome;
     char words[1000];
     long long total[2];
-    program_run(&outcome, "train --json --quiet --synthetic-n 64 --batch 16 --steps 3", NULL);
+    program_run(&outcome, SMALL_MODEL, NULL);
     total[0] = planned_total(outcome.out);
     program_run(&outcome, SMALL "1000", NULL);
     CU_ASSERT_EQUAL_FATAL(

@@ -1,0 +1,181 @@
+/* The passes that make a trace what is run: the order of its ops with updates released, what is
+ * cheap rebuilt, lifetimes, results in place, offsets; chunks where they lower the arena, and
+ * repeats where a budget asks for them. Each can be switched off and changes no bits. */
+#include "alloc/place.h"
+#include "runtime/recompute/pass.h"
+#include <string.h>
+
+/* ---- placement --------------------------------------------------------------------------- */
+
+bool swi_takes_part(const swi_trace *t, uint32_t s)
+{
+    return t->storages[s].segment == SWI_SEG_STEP && t->storages[s].alias == s &&
+           t->storages[s].birth != SWI_NONE && t->storages[s].rounded > 0;
+}
+
+sw_status swi_place(swi_trace *t, size_t *height, size_t *lower_bound)
+{
+    void *block;
+    const size_t bytes = (size_t)t->n_storages * sizeof(sw_place_item);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
+    sw_place_item *items = block;
+    size_t n = 0;
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        if (swi_takes_part(t, s))
+            items[n++] = (sw_place_item){.lower = t->storages[s].birth,
+                                         .upper = t->storages[s].death + 1,
+                                         .bytes = t->storages[s].rounded};
+    sw_place_result result = {0};
+    const sw_place_opts opts = {0};
+    sw_status status = n > 0 ? sw_place_solve(items, n, &opts, &result) : SW_OK;
+    n = 0;
+    for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++)
+        if (swi_takes_part(t, s))
+            t->storages[s].offset = items[n++].offset;
+    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++)
+        if (t->storages[s].alias != s)
+            t->storages[s].offset = t->storages[swi_root_of(t, s)].offset;
+    *height = result.height;
+    *lower_bound = result.lower_bound;
+    return status;
+}
+
+/* ---- order and layout -------------------------------------------------------------------- */
+
+sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t *height,
+                      size_t *lower_bound)
+{
+    void *read;
+    SW_TRY(sw_heap_alloc(&read, SW_HEAP_PROGRAMS, t->n_values));
+    swi_lifetimes(t, order->nodes, order->n, read);
+    sw_heap_free(read, SW_HEAP_PROGRAMS, t->n_values);
+    if (inplace)
+        swi_pass_inplace(t, order->nodes, order->n);
+    return swi_place(t, height, lower_bound);
+}
+
+sw_status swi_order_take(swi_order *order, uint32_t cap)
+{
+    void *nodes;
+    SW_TRY(sw_heap_alloc(&nodes, SW_HEAP_PROGRAMS, cap * sizeof *order->nodes));
+    *order = (swi_order){nodes, 0, cap};
+    return SW_OK;
+}
+
+void swi_order_free(swi_order *order)
+{
+    sw_heap_free(order->nodes, SW_HEAP_PROGRAMS, order->cap * sizeof *order->nodes);
+    *order = (swi_order){0};
+}
+
+/* The trace's nodes in the order in which they run, what is cheap rebuilt. */
+static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exec,
+                              swi_order *order)
+{
+    void *keys;
+    const size_t bytes = ((size_t)t->n_nodes + 2 * (size_t)t->n_storages) * sizeof(uint64_t);
+    SW_TRY(swi_order_take(order, t->n_nodes));
+    SW_TRY(sw_heap_alloc(&keys, SW_HEAP_PROGRAMS, bytes));
+    order->n = swi_plain_order(t, order->nodes);
+    swi_pass_release(t, order->nodes, order->n, release_all, keys);
+    sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
+    if (exec->no_rebuild || !swi_may_rebuild(t))
+        return SW_OK;
+    return swi_rebuild(t, order, !exec->no_inplace);
+}
+
+/* ---- all passes -------------------------------------------------------------------------- */
+
+/* Height of the bump in immediate mode: every storage, one above the other. */
+static size_t bump_height(const swi_trace *t)
+{
+    size_t sum = 0;
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        if (t->storages[s].segment == SWI_SEG_STEP)
+            sum += t->storages[s].rounded;
+    return sum;
+}
+
+/* The program's trace from the plain one, in so many parts where that can be. */
+static sw_status arrange(swi_program *p, int64_t parts, const sw_exec *exec, swi_order *order)
+{
+    swi_trace_free(&p->trace);
+    swi_order_free(order);
+    SW_TRY(swi_trace_copy(&p->trace, &p->plain));
+    p->info.chunk_rows = swi_chunk(&p->trace, exec, parts);
+    SW_TRY(put_in_order(&p->trace, false, exec, order));
+    return swi_lay_out(&p->trace, order, !exec->no_inplace, &p->height,
+                       &p->info.lower_bound_bytes);
+}
+
+/* Where parts lower the arena: the fewest that make it as low as `most` would. */
+static sw_status arrange_in_parts(swi_program *p, int64_t most, const sw_exec *exec,
+                                  swi_order *order)
+{
+    const size_t whole = p->height;
+    SW_TRY(arrange(p, most, exec, order));
+    const size_t least = p->height;
+    if (least >= whole)
+        return arrange(p, 1, exec, order);
+    for (int64_t parts = 2; parts < most; parts *= 2) {
+        SW_TRY(arrange(p, parts, exec, order));
+        if (p->height <= least)
+            return SW_OK;
+    }
+    return arrange(p, most, exec, order);
+}
+
+/* Over the limit: let updates run right behind their gradients, and forward ops again. */
+static sw_status shrink(swi_program *p, int64_t parts, const sw_exec *exec, swi_order *order)
+{
+    swi_trace base = {0};
+    swi_order base_order = {0};
+    int64_t rows = 0;
+    sw_status status = swi_trace_copy(&base, &p->plain);
+    if (status == SW_OK) {
+        rows = swi_chunk(&base, exec, parts);
+        status = put_in_order(&base, true, exec, &base_order);
+    }
+    if (status == SW_OK)
+        status = swi_recompute(p, &base, &base_order, !exec->no_inplace, order);
+    if (p->info.method[0] != '\0')
+        p->info.chunk_rows = rows;
+    swi_order_free(&base_order);
+    swi_trace_free(&base);
+    return status;
+}
+
+/* What the passes made of it. */
+static void count(swi_program *p, const swi_order *order)
+{
+    sw_plan_info *info = &p->info;
+    info->arena_bytes = p->height;
+    for (uint32_t i = 0; i < order->n; i++) {
+        const swi_node *node = &p->trace.nodes[order->nodes[i]];
+        const uint64_t cost = swi_node_cost(&p->trace, node);
+        info->operations += swi_node_operations(&p->trace, node);
+        info->cost += cost;
+        if (node->again == SWI_AGAIN_REBUILT) {
+            info->n_rebuilt++;
+            info->rebuild_cost += cost;
+        }
+    }
+}
+
+sw_status swi_program_settle(swi_program *p, swi_order *order, const sw_exec *exec)
+{
+    SW_TRY(swi_trace_copy(&p->plain, &p->trace));
+    const int64_t most = exec->no_chunks ? 0 : swi_most_chunks(&p->plain);
+    p->info.immediate_bytes = bump_height(&p->plain);
+    SW_TRY(arrange(p, 1, exec, order));
+    if (most > 1)
+        SW_TRY(arrange_in_parts(p, most, exec, order));
+    p->info.plain_arena_bytes = p->height;
+    if (p->height > p->limit && !exec->no_recompute)
+        SW_TRY(shrink(p, most, exec, order));
+    count(p, order);
+    if (p->info.method[0] == '\0' && p->info.n_rebuilt == 0 && p->info.chunk_rows == 0)
+        swi_trace_free(&p->plain); /* the trace is as it was */
+    return SW_OK;
+}
