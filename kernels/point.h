@@ -7,6 +7,7 @@
 #ifndef SW_POINT_H
 #define SW_POINT_H
 
+#include "kernels/optim.h"
 #include "kernels/par.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,17 +59,6 @@ typedef struct {
     int64_t rows, cols, step;
     bool add_a, add_b;
 } sw_glu;
-
-typedef struct {
-    float lr, weight_decay, momentum; /* lr is the knob's present value */
-    bool nesterov;
-} sw_sgd_rule;
-
-typedef struct {
-    float lr, weight_decay, beta1, beta2, epsilon;
-    bool decoupled;                  /* AdamW: decay straight on the parameter */
-    double correction1, correction2; /* 1 - beta^t */
-} sw_adam_rule;
 
 typedef struct {
     void (*add)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
@@ -159,11 +149,15 @@ typedef struct {
     void (*pair_loss_dx)(sw_pair_loss kind, float *dx, const float *x, const float *t,
                          int64_t n, float p, float factor, bool accumulate, const sw_par *par);
 
-    /* One parameter tensor; g is multiplied by gscale first. m: momentum (NULL: none). */
-    void (*sgd)(float *p, const float *g, float *m, int64_t n, float gscale,
-                const sw_sgd_rule *rule, const sw_par *par);
-    void (*adam)(float *p, const float *g, float *m, float *v, int64_t n, float gscale,
-                 const sw_adam_rule *rule, const sw_par *par);
+    /* One parameter tensor, or a run of its elements; g is multiplied by gscale first. state:
+     * as the kind has them. */
+    void (*update)(const sw_optim_rule *rule, float *p, const float *g, float *const *state,
+                   int64_t n, float gscale, const sw_par *par);
+    /* scratch: sw_adafactor_scratch() numbers. */
+    void (*adafactor)(const sw_adafactor_rule *rule, const sw_adafactor_operands *x,
+                      double *scratch, const sw_par *par);
+    /* Is no element NaN or infinite? */
+    bool (*finite)(const float *x, int64_t n, const sw_par *par);
 } sw_point_kernels;
 
 /* Numbers of scratch that sums over n elements want. */

@@ -14,6 +14,7 @@ typedef struct {
     sw_ctx *ctx;
     uint32_t n_nodes;       /* of the forward part */
     uint32_t first_storage; /* storages from here on were made by this backward */
+    uint32_t verdict;       /* on the loss; SWI_NONE: nobody asks */
 } session;
 
 static swi_value *value_of(sw_ctx *ctx, uint32_t id)
@@ -397,6 +398,20 @@ static sw_status walk(session *s)
     return ctx->status;
 }
 
+/* A gradient that comes from this loss too. Not an op of backward: nothing is kept for it. */
+static sw_status add_verdict(session *s, uint32_t *verdict)
+{
+    const uint32_t both[] = {*verdict, s->verdict};
+    if (both[0] == SWI_NONE || both[1] == SWI_NONE) {
+        *verdict = both[0] == SWI_NONE ? both[1] : both[0];
+        return SW_OK;
+    }
+    s->ctx->in_backward = false;
+    const sw_status status = swi_append_any(s->ctx, both, 2, SWI_STAYS, verdict);
+    s->ctx->in_backward = true;
+    return status;
+}
+
 /* Note the gradient of each wanted parameter for accumulate, clip and update. */
 static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uint32_t n_before)
 {
@@ -425,13 +440,14 @@ static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uin
             uint32_t sum = SWI_NONE;
             SW_TRY(swi_apply(ctx, SW_OP_copy, &whole, 1, NULL, &known->value, 1u, NULL, &sum));
             known->value = sum;
+            SW_TRY(add_verdict(s, &known->verdict));
             continue;
         }
         void *p = ctx->grads;
         SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1,
                             sizeof *ctx->grads));
         ctx->grads = p;
-        ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, whole};
+        ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, whole, s->verdict};
         const swi_value *gv = &ctx->trace.values[whole];
         if (ctx->trace.storages[gv->storage].name == 0)
             ctx->trace.storages[gv->storage].name = name;
@@ -439,10 +455,30 @@ static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uin
     return ctx->status;
 }
 
+/* A verdict on the loss, in front of what depends on it. */
+static sw_status look_at_loss(session *s, sw_value loss, sw_optimizer *const *optimizers, int n)
+{
+    sw_ctx *ctx = s->ctx;
+    bool asked = false;
+    for (int i = 0; i < n; i++)
+        asked |= swi_looks(optimizers[i]);
+    if (!asked)
+        return SW_OK;
+    ctx->phase_now = SW_LOSS;
+    ctx->in_backward = false;
+    SW_TRY(swi_append_finite(ctx, loss.id - 1, SWI_LOSS, SWI_NONE, SWI_NONE, SWI_STAYS,
+                             &s->verdict));
+    ctx->phase_now = SW_BACKWARD;
+    ctx->in_backward = true;
+    ctx->trace.storages[ctx->trace.values[s->verdict].storage].role = SWI_ROLE_TEMPORARY;
+    s->n_nodes = ctx->trace.n_nodes;
+    s->first_storage = ctx->first_gradient = ctx->trace.n_storages;
+    return SW_OK;
+}
+
 static sw_status backward(session *s, sw_value loss, sw_optimizer *const *optimizers, int n)
 {
     sw_ctx *ctx = s->ctx;
-    const uint32_t n_before = ctx->trace.n_values;
     const swi_value *v = swi_value_at(ctx, loss);
     if (v == NULL)
         return ctx->status;
@@ -458,6 +494,8 @@ static sw_status backward(session *s, sw_value loss, sw_optimizer *const *optimi
     if (!value_of(ctx, loss.id - 1)->needs_grad)
         SW_FAIL(SW_INVALID,
                 "sw_backward: the loss depends on no parameter of these optimizers");
+    SW_TRY(look_at_loss(s, loss, optimizers, n));
+    const uint32_t n_before = ctx->trace.n_values;
     SW_TRY(room_for_grads(ctx));
     swi_fill_attrs one;
     swi_set_fill(&one, &value_of(ctx, loss.id - 1)->type, 1.0f);
@@ -470,7 +508,7 @@ void sw_backward(sw_ctx *ctx, sw_value loss, sw_optimizer *const *optimizers, in
 {
     if (ctx->status != SW_OK)
         return;
-    session s = {ctx, ctx->trace.n_nodes, ctx->trace.n_storages};
+    session s = {ctx, ctx->trace.n_nodes, ctx->trace.n_storages, SWI_NONE};
     const int phase = ctx->phase_now;
     ctx->first_gradient = s.first_storage;
     ctx->phase_now = SW_BACKWARD;

@@ -81,6 +81,7 @@ void swi_ctx_free(sw_ctx *ctx)
     sw_heap_free(ctx->assignments, SW_HEAP_PROGRAMS,
                  ctx->cap_assignments * sizeof *ctx->assignments);
     sw_heap_free(ctx->value_grads, SW_HEAP_PROGRAMS, ctx->cap_value_grads * sizeof(uint32_t));
+    sw_heap_free(ctx->verdicts, SW_HEAP_PROGRAMS, ctx->cap_verdicts * sizeof(uint32_t));
     swi_trace_free(&ctx->trace);
 }
 

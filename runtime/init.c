@@ -42,6 +42,13 @@ void swi_init_uniform(char *to, size_t bytes, double bound)
     leave_c(l);
 }
 
+void swi_init_constant(char *to, size_t bytes, double value)
+{
+    const c_locale l = enter_c();
+    snprintf(to, bytes, "constant:%.17g", value);
+    leave_c(l);
+}
+
 /* Read "name:numbers"; the number of them must match and nothing may follow. */
 static bool numbers_after(const char *text, const char *name, int n, double *out)
 {

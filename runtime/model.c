@@ -166,7 +166,9 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
     entry->dtype = dtype;
     entry->shape = shape;
     entry->bytes = bytes;
-    entry->optimizer = entry->kept = entry->state[0] = entry->state[1] = SWI_NONE;
+    entry->optimizer = entry->kept = SWI_NONE;
+    for (int k = 0; k < SWI_MAX_STATE; k++)
+        entry->state[k] = SWI_NONE;
     return model->n_entries++;
 }
 

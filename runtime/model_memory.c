@@ -27,17 +27,21 @@ sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
     return SW_OK;
 }
 
+sw_status swi_init_entry(sw_model *model, const swi_entry *e, uint64_t seed)
+{
+    memset(model->base + e->offset, 0, e->bytes);
+    if (e->dtype != SW_F32 || strcmp(e->init, "zeros") == 0)
+        return SW_OK;
+    return swi_init_values((float *)(void *)(model->base + e->offset),
+                           (int64_t)(e->bytes / sizeof(float)), &e->shape, e->init, seed,
+                           e->name);
+}
+
 static sw_status initialise(sw_model *model, uint64_t seed)
 {
     memset(model->base, 0, model->bytes);
-    for (uint32_t i = 1; i < model->n_entries; i++) {
-        const swi_entry *e = &model->entries[i];
-        if (e->dtype != SW_F32 || strcmp(e->init, "zeros") == 0)
-            continue;
-        SW_TRY(swi_init_values((float *)(void *)(model->base + e->offset),
-                               (int64_t)(e->bytes / sizeof(float)), &e->shape, e->init, seed,
-                               e->name));
-    }
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        SW_TRY(swi_init_entry(model, &model->entries[i], seed));
     float *knobs = (float *)(void *)(model->base + model->entries[model->knob_entry].offset);
     for (uint32_t i = 0; i < model->n_knobs; i++)
         knobs[i] = model->knobs[i].value;

@@ -36,12 +36,7 @@ const sw_op_desc *sw_op_at(uint32_t id)
 
 bool swi_op_is_private(uint32_t id)
 {
-    static const uint32_t ids[] = {SW_OP_sumsq,     SW_OP_clip_scale, SW_OP_accumulate_into,
-                                   SW_OP_adam_tick, SW_OP_sgd_update, SW_OP_adam_update};
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-        if (ids[i] == id)
-            return true;
-    return false;
+    return id >= SW_OP_sumsq && id < SW_OPS_INSIDE; /* the list's last part */
 }
 
 /* ---- descriptors from outside ------------------------------------------------------------ */

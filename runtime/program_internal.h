@@ -9,6 +9,8 @@ uint32_t swi_plain_order(const swi_trace *t, uint32_t *order);
 /* The release pass; all: updates that did not ask for it too. scratch: n + 2 n_storages words.
  */
 void swi_pass_release(swi_trace *t, uint32_t *order, uint32_t n, bool all, uint64_t *scratch);
+/* Updates that may be released wait for the verdict on their own gradient alone. */
+void swi_pass_own_verdicts(swi_trace *t);
 /* Births, deaths and saved roles. read: n_values flags of scratch. */
 void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read);
 /* The storage whose bytes s uses: itself, or the one whose place it took. */

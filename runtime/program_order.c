@@ -52,7 +52,8 @@ void swi_pass_release(swi_trace *t, uint32_t *order, uint32_t n, bool all, uint6
         key[i] = (uint64_t)(i + 1) << 32;
         if (node->is_backward && backward == 0)
             backward = key[i];
-        if ((node->release || (all && node->is_update)) && backward != 0) {
+        if (backward != 0 &&
+            (node->release == SWI_RELEASED || (all && node->release == SWI_RELEASABLE))) {
             uint64_t k = backward;
             for (uint32_t j = 0; j < node->n_in; j++)
                 k = latest(k, written[t->values[in[j]].storage]);

@@ -78,6 +78,8 @@ static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exe
     SW_TRY(swi_order_take(order, t->n_nodes));
     SW_TRY(sw_heap_alloc(&keys, SW_HEAP_PROGRAMS, bytes));
     order->n = swi_plain_order(t, order->nodes);
+    if (release_all)
+        swi_pass_own_verdicts(t);
     swi_pass_release(t, order->nodes, order->n, release_all, keys);
     sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
     if (exec->no_rebuild || !swi_may_rebuild(t))

@@ -362,6 +362,7 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
     memset(&exec->info, 0, sizeof exec->info);
     exec->info.size = sizeof exec->info;
     bool updated = false, fresh = false;
+    swi_skipped_begin(&args);
     sw_status status = args.immediate ? swi_run_immediate(exec, &args, &updated)
                                       : run_planned(exec, &args, &updated, &fresh);
     exec->info.ns = sw_clock_ns() - start;
@@ -374,6 +375,8 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
         exec->last_immediate = false;
     } else if (exec->profile != NULL)
         status = swi_profile_step(exec, &args);
+    if (status == SW_OK)
+        status = swi_skipped_end(&args);
     end_of_run(exec);
     swi_leave(exec, &args);
     return status;

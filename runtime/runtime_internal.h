@@ -11,6 +11,7 @@
 #include "alloc/arena.h"
 #include "alloc/mem.h"
 #include "profiler/watch.h"
+#include "runtime/ops/ops.h"
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 
@@ -50,6 +51,8 @@ enum {
 
 /* ---- models ------------------------------------------------------------------------------ */
 
+#define SWI_MAX_STATE 3 /* tensors that an optimizer keeps for a parameter */
+#define SWI_MAX_GROUPS 16
 #define SWI_MAX_NAME 95 /* of what users declare; entries of our own add a suffix to it */
 typedef struct {
     char name[SWI_MAX_NAME + 17];
@@ -60,11 +63,11 @@ typedef struct {
     size_t bytes;  /* payload */
     size_t offset; /* in the model arena, once laid out */
     bool frozen;
-    uint32_t optimizer; /* index of the owner; SWI_NONE */
-    uint32_t group;     /* parameter group of the owner */
-    uint32_t kept;      /* entry of the kept gradient; SWI_NONE */
-    uint32_t kept_flag; /* its element of the owner's flags */
-    uint32_t state[2];  /* entries of the optimizer's state; SWI_NONE */
+    uint32_t optimizer;            /* index of the owner; SWI_NONE */
+    uint32_t group;                /* parameter group of the owner */
+    uint32_t kept;                 /* entry of the kept gradient; SWI_NONE */
+    uint32_t kept_flag;            /* its element of the owner's flags */
+    uint32_t state[SWI_MAX_STATE]; /* entries of the optimizer's state; SWI_NONE */
 } swi_entry;
 
 /* Kinds of optimizers; one table in runtime/optim/optim.c. */
@@ -74,14 +77,18 @@ struct sw_optimizer {
     sw_model *model;
     uint32_t index; /* in the model */
     const swi_optimizer_kind *kind;
-    float momentum, beta1, beta2, epsilon;
-    bool nesterov, keep, release;
+    swi_update_attrs attrs; /* of every update; what differs is 0 */
+    bool keep;
+    int max_skipped; /* updates in a row; 0: gradients are not looked at, below 0: any number */
     uint32_t n_groups;
-    uint32_t lr_knob[16];
-    float weight_decay[16];
-    uint32_t tick;   /* entry of the step scalars (f64[2]); SWI_NONE */
-    uint32_t n_kept; /* parameters whose gradients are kept */
+    uint32_t lr_knob[SWI_MAX_GROUPS];
+    float weight_decay[SWI_MAX_GROUPS];
+    uint8_t release[SWI_MAX_GROUPS]; /* swi_release of the group's updates */
+    uint32_t tick;                   /* entry of the step scalars (f64[2]); SWI_NONE */
+    uint32_t n_kept;                 /* parameters whose gradients are kept */
     uint32_t flags;  /* entry (f32, n_kept): 1 where a kept gradient waits for an update */
+    uint32_t counts; /* entry (f64, SWI_SKIPPED_N) of what was skipped; SWI_NONE */
+    double skipped_before; /* the run that uses the model now */
 };
 
 typedef struct {
@@ -133,6 +140,9 @@ sw_status swi_init_values(float *to, int64_t n, const sw_shape *shape, const cha
 sw_status swi_init_check(const char *init);
 /* "uniform:-B,B" with all digits and a decimal point, whatever the locale. */
 void swi_init_uniform(char *to, size_t bytes, double bound);
+void swi_init_constant(char *to, size_t bytes, double value); /* "constant:V" */
+/* Zeros, or what its initialiser says, into an entry of a model with memory. */
+sw_status swi_init_entry(sw_model *model, const swi_entry *entry, uint64_t seed);
 
 /* ---- ops --------------------------------------------------------------------------------- */
 
@@ -176,6 +186,13 @@ typedef struct {
     uint8_t pad[2];
 } swi_value;
 
+/* Does a node of an optimizer run where it stands, or right behind what it needs? */
+enum swi_release {
+    SWI_STAYS,
+    SWI_RELEASED,  /* as asked for */
+    SWI_RELEASABLE /* where the plan is made smaller */
+};
+
 typedef struct {
     uint32_t op;
     int32_t grad; /* -1: forward kernel; else index of the gradient kernel */
@@ -190,7 +207,7 @@ typedef struct {
     uint32_t stream;
     uint32_t gradient_of; /* 1 + the forward node whose gradient it makes; 0: of none */
     uint8_t is_view, is_update, is_backward, writes_model;
-    uint8_t release; /* may move to right behind what it needs */
+    uint8_t release; /* swi_release */
     uint8_t again;   /* runs a second time what a forward node has done: SWI_AGAIN_*; 0: no */
 } swi_node;
 
@@ -248,6 +265,7 @@ uint64_t swi_node_cost(const swi_trace *trace, const swi_node *node);
 typedef struct {
     uint32_t model, entry;
     uint32_t value;
+    uint32_t verdict; /* of the losses that it comes from; SWI_NONE: nobody asks */
 } swi_param_grad;
 
 /* A state's next value; the bytes are written behind all that the step function appended. */
@@ -282,6 +300,8 @@ struct sw_ctx {
     uint32_t *value_grads;   /* gradient of each value in the running sw_backward */
     uint32_t first_gradient; /* storages from here on were made by it */
     uint32_t n_value_grads, cap_value_grads; /* values that were there when it began */
+    uint32_t *verdicts; /* of each entry's gradient in the running sw_update */
+    uint32_t cap_verdicts;
     uint32_t clip_scale[SWI_MAX_MODELS]
                        [8]; /* value of the pending gradient scale per optimizer */
     /* immediate mode */
@@ -294,7 +314,7 @@ sw_status swi_stick(sw_ctx *ctx, sw_status status); /* keeps the first, with the
 swi_value *swi_value_at(sw_ctx *ctx, sw_value v);   /* NULL and an error for a bad handle */
 sw_value swi_handle(const sw_ctx *ctx, uint32_t id);
 uint32_t swi_model_value(sw_ctx *ctx, sw_model *model, uint32_t entry);
-/* One element of an f32 entry: a scalar on the entry's bytes, at its present version. */
+/* One element of an entry: a scalar on the entry's bytes, at its present version. */
 uint32_t swi_model_element(sw_ctx *ctx, sw_model *model, uint32_t entry, uint32_t index);
 uint32_t swi_knob_value(sw_ctx *ctx, sw_knob knob);
 /* The step function has returned: append what sw_assign left to be written. */
@@ -318,9 +338,22 @@ typedef struct {
     int n_out;
     uint32_t accumulate;
     const char *stream; /* random ops */
-    bool update, release;
+    bool update;
+    uint8_t release; /* swi_release */
 } swi_append_args;
 sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs);
+/* A verdict (ops.h) on `value`, which `code` is said of; before and flag may be SWI_NONE. */
+sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t before,
+                            uint32_t flag, uint8_t release, uint32_t *out);
+/* The first of n verdicts that is not 0; one is itself. */
+sw_status swi_append_any(sw_ctx *ctx, const uint32_t *verdicts, uint32_t n, uint8_t release,
+                         uint32_t *out);
+/* Does this optimizer look at losses and gradients? */
+bool swi_looks(const sw_optimizer *o);
+/* What updates were skipped in the run that begins, which ends now: SW_INVALID where they are
+ * too many in a row. */
+void swi_skipped_begin(const sw_run_args *args);
+sw_status swi_skipped_end(const sw_run_args *args);
 /* The rest of appending an op by descriptor: layouts, copies, types. into as above or NULL. */
 sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in, const void *attrs,
                     const uint32_t *into, uint32_t accumulate, const char *stream,

@@ -360,13 +360,13 @@ static sw_status check_header(check *c, sw_file *file, size_t bytes)
 }
 
 /* What the file does not hold is half written in a damaged model: it begins anew, as
- * sw_model_ready leaves it (zeros; knobs are not written by runs). */
+ * sw_model_ready leaves it; knobs are not written by runs. */
 static void begin_anew(sw_model *model)
 {
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *entry = &model->entries[i];
         if (!is_saved(entry) && entry->role != SWI_ROLE_KNOB)
-            memset(model->base + entry->offset, 0, entry->bytes);
+            (void)swi_init_entry(model, entry, 0); /* constants: nothing is drawn */
     }
 }
 

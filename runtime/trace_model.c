@@ -70,10 +70,11 @@ uint32_t swi_model_element(sw_ctx *ctx, sw_model *model, uint32_t entry, uint32_
     const uint32_t block = swi_model_value(ctx, model, entry);
     if (block == SWI_NONE)
         return SWI_NONE;
-    const sw_type scalar = {SW_F32, SW_PLAIN, {0, {0}}};
+    const sw_dtype dtype = model->entries[entry].dtype;
+    const sw_type scalar = {dtype, SW_PLAIN, {0, {0}}};
     const uint32_t v = swi_new_value(ctx, &scalar, ctx->trace.values[block].storage);
     if (v != SWI_NONE)
-        ctx->trace.values[v].offset = index * sizeof(float);
+        ctx->trace.values[v].offset = index * sw_dtype_bytes(dtype);
     return v;
 }
 

@@ -96,19 +96,29 @@ typedef struct {
 } swi_sum_attrs;
 
 typedef struct {
-    float beta1, beta2;
-} sw_adam_tick_attrs;
+    float beta1, beta2; /* adam_tick; steps_tick: decay, and 0 */
+    int32_t has_flags, has_verdict;
+} swi_tick_attrs;
 
-/* The optional operands come last: the scale, then the flag. */
+/* Of all updates: in {param, grad, lr, states..., [corrections], [scale], [flag], [verdict]},
+ * out {param, states...}. */
 typedef struct {
-    float weight_decay, momentum;
-    int32_t nesterov, has_scale, has_flag;
-} swi_sgd_attrs;
+    float weight_decay, momentum, beta1, beta2, epsilon;
+    float threshold, least; /* adafactor */
+    int32_t rule;           /* sw_optim, of what is elementwise */
+    int32_t nesterov, decoupled, centered, fixed;
+    int32_t n_state, has_corrections, has_scale, has_flag, has_verdict;
+} swi_update_attrs;
+
+/* Is every element finite? What is said where one is not. */
+typedef struct {
+    double code;
+    int32_t has_before, has_flag;
+} swi_finite_attrs;
 
 typedef struct {
-    float weight_decay, beta1, beta2, epsilon;
-    int32_t decoupled, has_scale, has_flag;
-} swi_adam_attrs;
+    int32_t has_flags;
+} swi_count_attrs;
 
 /* Attributes are compared byte for byte: clear the struct, then copy the shape without what
  * lies past its rank. */
@@ -201,6 +211,27 @@ static inline bool swi_adds(const sw_launch *l, int i)
 {
     return (l->accumulate >> i & 1u) != 0;
 }
+
+/* ---- what optimizers append -------------------------------------------------------------- */
+
+/* A verdict is an f64 scalar: 0 where all is finite, else who is not: the entry of the
+ * parameter whose gradient it is, or SWI_LOSS. */
+#define SWI_LOSS (-1.0)
+/* What an optimizer counts (f64): updates that were skipped, in all and in a row, the last
+ * verdict that was not 0, and the verdict of losses whose gradients wait for an update. */
+enum { SWI_SKIPPED_ALL, SWI_SKIPPED_NOW, SWI_SKIPPED_WHO, SWI_SKIPPED_NEXT, SWI_SKIPPED_N };
+#define SWI_VERDICTS 32 /* that one op looks at */
+
+/* Updates of one parameter; those that are elementwise may be run on any run of elements. */
+bool swi_is_update_op(uint32_t op);
+bool swi_is_elementwise_update(uint32_t op);
+/* Run an elementwise update on elements from .. from + n of the launch's parameter and states,
+ * by `grad`, which holds the gradient of these n alone: the same bits as in one piece. The
+ * launch is that of the whole parameter; its gradient is not looked at, and neither are its
+ * verdict and flag (swi_update_is_off). */
+void swi_update_elements(const sw_launch *l, const float *grad, int64_t from, int64_t n);
+/* Has a verdict or a flag switched this update off? */
+bool swi_update_is_off(const sw_launch *l);
 
 /* ---- what ops cost: counted operations --------------------------------------------------- */
 

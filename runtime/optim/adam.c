@@ -1,37 +1,37 @@
 /* Adam and AdamW: first and second moments, and one step counter per optimizer. */
+#include "kernels/optim.h"
 #include "runtime/optim/optim.h"
-#include "runtime/ops/ops.h"
 
-static sw_status append(sw_ctx *ctx, const sw_optimizer *o, const swi_update *u, bool decoupled)
+static void adam(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
-    const swi_adam_attrs attrs = {.weight_decay = u->weight_decay,
-                                  .beta1 = o->beta1,
-                                  .beta2 = o->beta2,
-                                  .epsilon = o->epsilon,
-                                  .decoupled = decoupled,
-                                  .has_scale = u->scale != SWI_NONE,
-                                  .has_flag = u->flag != SWI_NONE};
-    uint32_t in[8] = {u->param, u->grad, u->lr, u->state[0], u->state[1], u->tick};
-    const uint32_t into[] = {u->param, u->state[0], u->state[1]};
-    int n = 6;
-    if (u->scale != SWI_NONE)
-        in[n++] = u->scale;
-    if (u->flag != SWI_NONE)
-        in[n++] = u->flag;
-    return swi_append_update(ctx, o, SW_OP_adam_update, in, n, &attrs, into, 3);
+    (void)opts;
+    attrs->rule = SW_OPTIM_ADAM;
 }
 
-static sw_status adam(sw_ctx *ctx, const sw_optimizer *o, const swi_update *u)
+static void adamw(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
-    return append(ctx, o, u, false);
+    adam(opts, attrs);
+    attrs->decoupled = 1;
 }
 
-static sw_status adamw(sw_ctx *ctx, const sw_optimizer *o, const swi_update *u)
+static int states(const sw_optimizer_opts *opts, const sw_shape *shape, swi_state *out)
 {
-    return append(ctx, o, u, true);
+    (void)opts, (void)shape;
+    out[0].suffix = "m";
+    out[1].suffix = "v";
+    return 2;
 }
 
-const swi_optimizer_kind swi_adam = {
-    .name = "adam", .lr = 0.001f, .ticks = true, .state = {"m", "v"}, .update = adam};
-const swi_optimizer_kind swi_adamw = {
-    .name = "adamw", .lr = 0.001f, .ticks = true, .state = {"m", "v"}, .update = adamw};
+#define ADAM(kind)                                                                             \
+    const swi_optimizer_kind swi_##kind = {.name = #kind,                                      \
+                                           .op = SW_OP_adam_update,                            \
+                                           .tick = SW_OP_adam_tick,                            \
+                                           .has = SWI_HAS_BETAS | SWI_HAS_EPSILON,             \
+                                           .lr = 0.001f,                                       \
+                                           .beta1 = 0.9f,                                      \
+                                           .beta2 = 0.999f,                                    \
+                                           .epsilon = 1e-8f,                                   \
+                                           .settle = kind,                                     \
+                                           .states = states}
+ADAM(adam);
+ADAM(adamw);

@@ -1,10 +1,9 @@
 /* Optimizers in a step function: what sw_accumulate, sw_clip_norm and sw_update append. */
-#include "runtime/ops/ops.h"
 #include "runtime/optim/optim.h"
 #include <stdio.h>
 #include <string.h>
 
-static swi_param_grad *pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry)
+swi_param_grad *swi_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry)
 {
     for (uint32_t i = 0; i < ctx->n_grads; i++)
         if (ctx->args->models[ctx->grads[i].model - SWI_SEG_MODEL] == o->model &&
@@ -16,7 +15,7 @@ static swi_param_grad *pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entr
 static bool has_pending(sw_ctx *ctx, const sw_optimizer *o)
 {
     for (uint32_t e = 1; e < o->model->n_entries; e++)
-        if (o->model->entries[e].optimizer == o->index && pending(ctx, o, e) != NULL)
+        if (o->model->entries[e].optimizer == o->index && swi_pending(ctx, o, e) != NULL)
             return true;
     return false;
 }
@@ -34,7 +33,7 @@ static void drop_pending(sw_ctx *ctx, const sw_optimizer *o)
 
 /* Every op of an optimizer touches what outlives the run: from the first on, a failure of the
  * run leaves the model changed. */
-sw_status swi_append_update(sw_ctx *ctx, const sw_optimizer *o, uint32_t op, const uint32_t *in,
+sw_status swi_append_update(sw_ctx *ctx, uint8_t release, uint32_t op, const uint32_t *in,
                             int n_in, const void *attrs, const uint32_t *into, int n_into)
 {
     sw_type types[8];
@@ -50,12 +49,20 @@ sw_status swi_append_update(sw_ctx *ctx, const sw_optimizer *o, uint32_t op, con
                                   .into = into,
                                   .n_out = n_into,
                                   .update = true,
-                                  .release = o->release || op == SW_OP_accumulate_into};
+                                  .release = release};
     return swi_append(ctx, &args, outs);
 }
 
-/* The flag of entry e's kept gradient; SWI_NONE: nothing is kept. */
-static uint32_t flag_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
+uint8_t swi_first_release(const sw_optimizer *o)
+{
+    uint8_t release = SWI_STAYS;
+    for (uint32_t g = 0; g < o->n_groups; g++)
+        if (o->release[g] == SWI_RELEASED || release == SWI_STAYS)
+            release = o->release[g];
+    return release;
+}
+
+uint32_t swi_flag_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
 {
     return o->keep ? swi_model_element(ctx, o->model, o->flags, o->model->entries[e].kept_flag)
                    : SWI_NONE;
@@ -69,17 +76,35 @@ static sw_status clear_flags(sw_ctx *ctx, const sw_optimizer *o)
         return ctx->status;
     swi_fill_attrs attrs;
     swi_set_fill(&attrs, &ctx->trace.values[flags].type, 0.0f);
-    return swi_append_update(ctx, o, SW_OP_fill, NULL, 0, &attrs, &flags, 1);
+    return swi_append_update(ctx, swi_first_release(o), SW_OP_fill, NULL, 0, &attrs, &flags, 1);
+}
+
+/* Has this optimizer a released update, which cannot be had together with `call`? */
+static sw_status refuse_released(const sw_optimizer *o, const char *call)
+{
+    for (uint32_t e = 1; e < o->model->n_entries; e++) {
+        const swi_entry *entry = &o->model->entries[e];
+        if (entry->role == SWI_ROLE_PARAMETER && entry->optimizer == o->index &&
+            !entry->frozen && o->release[entry->group] == SWI_RELEASED)
+            SW_FAIL(SW_INVALID,
+                    "%s needs all gradients at once, but '%s' is updated by release, which "
+                    "ends its gradient before the others are there: use update after, or do "
+                    "without %s",
+                    call, entry->name, call);
+    }
+    return SW_OK;
 }
 
 static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
 {
+    SW_TRY(refuse_released(o, "sw_accumulate"));
     if (!o->keep)
         SW_FAIL(SW_INVALID,
                 "sw_accumulate: the optimizer does not keep gradients: set keep_gradients");
     if (!has_pending(ctx, o))
         SW_FAIL(SW_INVALID,
                 "sw_accumulate: sw_backward has made no gradient for this optimizer");
+    SW_TRY(swi_note_losses(ctx, o));
     /* Backwards by first use: the order in which the gradients become complete. Each is added
      * right then, whatever the optimizer asks for its updates, since nothing else waits for it
      * but its own bytes. */
@@ -89,12 +114,13 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
         if (ctx->args->models[g.model - SWI_SEG_MODEL] != o->model ||
             o->model->entries[e].optimizer != o->index)
             continue;
-        const uint32_t flag = flag_of(ctx, o, e);
+        const uint32_t flag = swi_flag_of(ctx, o, e);
         const uint32_t kept = swi_model_value(ctx, o->model, o->model->entries[e].kept);
         if (ctx->status != SW_OK)
             return ctx->status;
         const uint32_t in[] = {kept, g.value, flag}, into[] = {kept, flag};
-        SW_TRY(swi_append_update(ctx, o, SW_OP_accumulate_into, in, 3, NULL, into, 2));
+        SW_TRY(
+            swi_append_update(ctx, SWI_RELEASED, SW_OP_accumulate_into, in, 3, NULL, into, 2));
     }
     drop_pending(ctx, o);
     return ctx->status;
@@ -119,15 +145,14 @@ void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer)
     append_in_step(ctx, optimizer, accumulate);
 }
 
-/* The gradient that an update of entry e uses; SWI_NONE: none came. */
-static uint32_t gradient_for(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
+uint32_t swi_gradient_for(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
 {
     const swi_entry *entry = &o->model->entries[e];
     if (entry->role != SWI_ROLE_PARAMETER || entry->optimizer != o->index || entry->frozen)
         return SWI_NONE;
     if (o->keep)
         return swi_model_value(ctx, o->model, entry->kept);
-    const swi_param_grad *g = pending(ctx, o, e);
+    const swi_param_grad *g = swi_pending(ctx, o, e);
     return g != NULL ? g->value : SWI_NONE;
 }
 
@@ -142,26 +167,18 @@ static uint32_t *clip_scale_of(sw_ctx *ctx, const sw_optimizer *o)
 
 static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
 {
-    if (o->release) {
-        for (uint32_t e = 1; e < o->model->n_entries; e++)
-            if (gradient_for(ctx, o, e) != SWI_NONE)
-                SW_FAIL(
-                    SW_INVALID,
-                    "clipping by global norm needs all gradients at once, but release ends the "
-                    "gradient of '%s' before the others are there: use one of the two",
-                    o->model->entries[e].name);
-    }
+    SW_TRY(refuse_released(o, "sw_clip_norm"));
     if (o->keep && has_pending(ctx, o))
         SW_TRY(accumulate(ctx, o));
     const sw_type f64 = {SW_F64, SW_PLAIN, {0, {0}}};
     uint32_t sum = SWI_NONE;
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
-        const uint32_t g = gradient_for(ctx, o, e);
+        const uint32_t g = swi_gradient_for(ctx, o, e);
         if (ctx->status != SW_OK)
             return ctx->status;
         if (g == SWI_NONE)
             continue;
-        const uint32_t in[] = {g, flag_of(ctx, o, e)};
+        const uint32_t in[] = {g, swi_flag_of(ctx, o, e)};
         if (ctx->status != SW_OK)
             return ctx->status;
         const swi_append_args args = {.op = SW_OP_sumsq,
@@ -209,31 +226,34 @@ static uint32_t take_clip_scale(sw_ctx *ctx, const sw_optimizer *o)
     return scale;
 }
 
-/* The bias corrections of this update: {1 - beta1^t, 1 - beta2^t}, a tensor of this run. */
-static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, uint32_t *out)
+/* The corrections of this update, a tensor of this run; its step is counted. */
+static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, const swi_verdicts *v, uint32_t *out)
 {
+    const uint8_t release = swi_first_release(o);
+    const uint32_t verdict = release == SWI_RELEASED ? v->losses : v->all;
     const uint32_t powers = swi_model_value(ctx, o->model, o->tick);
-    if (ctx->status != SW_OK)
-        return ctx->status;
-    const uint32_t in[] = {powers,
-                           o->keep ? swi_model_value(ctx, o->model, o->flags) : SWI_NONE};
+    uint32_t in[3] = {powers}, outs[2];
+    int n = 1;
+    if (o->keep)
+        in[n++] = swi_model_value(ctx, o->model, o->flags);
+    if (verdict != SWI_NONE)
+        in[n++] = verdict;
     if (ctx->status != SW_OK)
         return ctx->status;
     const sw_type pair = ctx->trace.values[powers].type;
     const sw_type types[] = {pair, pair};
     const uint32_t into[] = {SWI_NONE, powers};
-    const sw_adam_tick_attrs attrs = {o->beta1, o->beta2};
-    uint32_t outs[2];
-    const swi_append_args args = {.op = SW_OP_adam_tick,
+    const swi_tick_attrs attrs = {o->attrs.beta1, o->attrs.beta2, o->keep, verdict != SWI_NONE};
+    const swi_append_args args = {.op = o->kind->tick,
                                   .grad = -1,
                                   .in = in,
-                                  .n_in = o->keep ? 2 : 1,
+                                  .n_in = n,
                                   .attrs = &attrs,
                                   .out_types = types,
                                   .into = into,
                                   .n_out = 2,
                                   .update = true,
-                                  .release = o->release};
+                                  .release = release};
     SW_TRY(swi_append(ctx, &args, outs));
     *out = outs[0];
     return SW_OK;
@@ -249,33 +269,65 @@ static bool has_kept(const sw_optimizer *o)
     return false;
 }
 
-/* Update entry e by `grad`. */
-static sw_status update_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint32_t grad,
-                            uint32_t tick, uint32_t scale)
+/* What the updates of one sw_update share; SWI_NONE: there is none. */
+typedef struct {
+    uint32_t scale, corrections;
+    swi_verdicts verdicts;
+} shared;
+
+/* Update entry e by `grad`: operands in the order of swi_update_attrs. */
+static sw_status append_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint32_t grad,
+                            const shared *with)
 {
     const swi_entry *entry = &o->model->entries[e];
-    swi_update u = {.param = swi_model_value(ctx, o->model, e),
-                    .grad = grad,
-                    .lr = swi_knob_value(ctx, (sw_knob){o->model, o->lr_knob[entry->group]}),
-                    .state = {SWI_NONE, SWI_NONE},
-                    .tick = tick,
-                    .scale = scale,
-                    .flag = flag_of(ctx, o, e),
-                    .weight_decay = o->weight_decay[entry->group]};
-    for (int k = 0; k < 2 && entry->state[k] != SWI_NONE; k++)
-        u.state[k] = swi_model_value(ctx, o->model, entry->state[k]);
+    const uint8_t release = o->release[entry->group];
+    swi_update_attrs attrs = o->attrs;
+    uint32_t in[3 + SWI_MAX_STATE + 4] = {
+        swi_model_value(ctx, o->model, e), grad,
+        swi_knob_value(ctx, (sw_knob){o->model, o->lr_knob[entry->group]})};
+    uint32_t into[1 + SWI_MAX_STATE] = {in[0]};
+    int n = 3;
+    for (; attrs.n_state < SWI_MAX_STATE && entry->state[attrs.n_state] != SWI_NONE;
+         attrs.n_state++)
+        into[1 + attrs.n_state] = in[n++] =
+            swi_model_value(ctx, o->model, entry->state[attrs.n_state]);
+    const uint32_t more[] = {with->corrections, with->scale, swi_flag_of(ctx, o, e),
+                             release == SWI_RELEASED ? ctx->verdicts[e] : with->verdicts.all};
+    int32_t *const has[] = {&attrs.has_corrections, &attrs.has_scale, &attrs.has_flag,
+                            &attrs.has_verdict};
     if (ctx->status != SW_OK)
         return ctx->status;
-    /* Reports list an update under the layer of its parameter. */
+    for (int k = 0; k < 4; k++) {
+        *has[k] = more[k] != SWI_NONE;
+        if (*has[k])
+            in[n++] = more[k];
+    }
+    attrs.weight_decay = o->weight_decay[entry->group];
+    return swi_append_update(ctx, release, o->kind->op, in, n, &attrs, into, 1 + attrs.n_state);
+}
+
+/* Reports list an update under the layer of its parameter. */
+static sw_status update_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint32_t grad,
+                            const shared *with)
+{
     char scope[SWI_MAX_SCOPE];
     memcpy(scope, ctx->scope, sizeof scope);
-    snprintf(ctx->scope, sizeof ctx->scope, "%s", entry->name);
+    snprintf(ctx->scope, sizeof ctx->scope, "%s", o->model->entries[e].name);
     char *dot = strrchr(ctx->scope, '.');
     if (dot != NULL)
         *dot = '\0';
-    const sw_status status = o->kind->update(ctx, o, &u);
+    const sw_status status = append_one(ctx, o, e, grad, with);
     memcpy(ctx->scope, scope, sizeof scope);
     return status;
+}
+
+static sw_status room_for_verdicts(sw_ctx *ctx, const sw_optimizer *o)
+{
+    void *p = ctx->verdicts;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &ctx->cap_verdicts, o->model->n_entries,
+                        sizeof *ctx->verdicts));
+    ctx->verdicts = p;
+    return SW_OK;
 }
 
 static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
@@ -286,18 +338,20 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
         SW_FAIL(SW_INVALID, "sw_update: this optimizer has no parameter that is not frozen");
     if (!o->keep && !has_pending(ctx, o))
         SW_FAIL(SW_INVALID, "sw_update: sw_backward has made no gradient for this optimizer");
-    const uint32_t scale = take_clip_scale(ctx, o);
-    uint32_t corrections = SWI_NONE;
-    if (o->kind->ticks)
-        SW_TRY(tick(ctx, o, &corrections));
+    shared with = {.scale = take_clip_scale(ctx, o), .corrections = SWI_NONE};
+    SW_TRY(room_for_verdicts(ctx, o));
+    SW_TRY(swi_append_verdicts(ctx, o, ctx->verdicts, &with.verdicts));
+    if (o->kind->tick != 0)
+        SW_TRY(tick(ctx, o, &with.verdicts, &with.corrections));
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
-        const uint32_t grad = gradient_for(ctx, o, e);
+        const uint32_t grad = swi_gradient_for(ctx, o, e);
         if (ctx->status != SW_OK)
             return ctx->status;
         if (grad == SWI_NONE)
             continue; /* frozen, or the loss does not depend on it: it stays as it is */
-        SW_TRY(update_one(ctx, o, e, grad, corrections, scale));
+        SW_TRY(update_one(ctx, o, e, grad, &with));
     }
+    SW_TRY(swi_count_update(ctx, o, &with.verdicts));
     drop_pending(ctx, o);
     return o->keep ? clear_flags(ctx, o) : SW_OK;
 }

@@ -1,34 +1,98 @@
-/* Learning-rate schedules: pure functions of the step. */
+/* Learning-rate schedules: pure functions of the step. Each has a warm-up in front; what it is
+ * from there on depends on the steps behind the warm-up alone. */
 #include "runtime/stepwell.h"
 #include <math.h>
 #include <string.h>
 
-static sw_status by_steps(const sw_schedule *s, uint64_t step, float *out)
+#define PI 3.14159265358979323846
+
+static double at_least(double rate, double least)
 {
-    if (s->every == 0 || !(s->gamma > 0.0f) || !isfinite(s->gamma))
-        SW_FAIL(SW_INVALID,
-                "schedule step: `every` must be at least 1 step and `gamma` above 0; they are "
-                "%llu and %g",
-                (unsigned long long)s->every, (double)s->gamma);
-    const double rate = (double)s->base * pow((double)s->gamma, (double)(step / s->every));
-    *out = (float)(rate > (double)s->floor ? rate : (double)s->floor);
-    return SW_OK;
+    return rate > least ? rate : least;
 }
 
-static sw_status by_cosine(const sw_schedule *s, uint64_t step, float *out)
+/* From `from` at t = 0 to `to` at t = 1 by half a wave of the cosine. */
+static double by_wave(double from, double to, double t)
 {
-    if (s->total_steps <= s->warmup_steps)
-        SW_FAIL(SW_INVALID, "schedule cosine: %llu steps in all, %llu of warm-up",
+    return to + (from - to) * 0.5 * (1.0 + cos(PI * t));
+}
+
+/* The share of the steps between warm-up and end that have been made, at most 1. */
+static double share(const sw_schedule *s, uint64_t step)
+{
+    const double t = (double)step / (double)(s->total_steps - s->warmup_steps);
+    return t > 1.0 ? 1.0 : t;
+}
+
+static double constant(const sw_schedule *s, uint64_t step)
+{
+    (void)step;
+    return (double)s->base;
+}
+
+static double by_steps(const sw_schedule *s, uint64_t step)
+{
+    return at_least((double)s->base * pow((double)s->gamma, (double)(step / s->every)),
+                    (double)s->floor);
+}
+
+/* Loshchilov and Hutter 2017: floor + (base - floor) (1 + cos(pi t)) / 2. */
+static double cosine(const sw_schedule *s, uint64_t step)
+{
+    return by_wave((double)s->base, (double)s->floor, share(s, step));
+}
+
+static double linear(const sw_schedule *s, uint64_t step)
+{
+    return (double)s->base + ((double)s->floor - (double)s->base) * share(s, step);
+}
+
+static double exponential(const sw_schedule *s, uint64_t step)
+{
+    const double every = s->every > 0 ? (double)s->every : 1.0;
+    return at_least((double)s->base * pow((double)s->gamma, (double)step / every),
+                    (double)s->floor);
+}
+
+/* Smith and Topin 2018, as PyTorch has it: its warm-up is a wave too, see sw_schedule_at. */
+#define ONE_CYCLE_BEGIN (1.0 / 25)
+#define ONE_CYCLE_END (1.0 / 250000)
+static double one_cycle(const sw_schedule *s, uint64_t step)
+{
+    const double end = s->floor > 0.0f ? (double)s->floor : (double)s->base * ONE_CYCLE_END;
+    return by_wave((double)s->base, end, share(s, step));
+}
+
+enum { WANTS_TOTAL = 1, WANTS_GAMMA = 2, WANTS_EVERY = 4, RISES_BY_WAVE = 8 };
+static const struct {
+    const char *name;
+    unsigned wants;
+    double (*rate)(const sw_schedule *s, uint64_t step); /* steps behind the warm-up */
+} kinds[] = {
+    {"constant", 0, constant},
+    {"step", WANTS_GAMMA | WANTS_EVERY, by_steps},
+    {"cosine", WANTS_TOTAL, cosine},
+    {"linear", WANTS_TOTAL, linear},
+    {"exponential", WANTS_GAMMA, exponential},
+    {"one_cycle", WANTS_TOTAL | RISES_BY_WAVE, one_cycle},
+};
+#define N_KINDS (sizeof kinds / sizeof *kinds)
+
+const char *sw_schedule_kind(size_t i)
+{
+    return i < N_KINDS ? kinds[i].name : NULL;
+}
+
+static sw_status check(const sw_schedule *s, unsigned wants)
+{
+    if ((wants & WANTS_EVERY) != 0 && s->every == 0)
+        SW_FAIL(SW_INVALID, "schedule %s: `every` must be at least 1 step", s->kind);
+    if ((wants & WANTS_GAMMA) != 0 && (!(s->gamma > 0.0f) || !isfinite(s->gamma)))
+        SW_FAIL(SW_INVALID, "schedule %s: `gamma` must be above 0; it is %g", s->kind,
+                (double)s->gamma);
+    if ((wants & WANTS_TOTAL) != 0 && s->total_steps <= s->warmup_steps)
+        SW_FAIL(SW_INVALID, "schedule %s: %llu steps in all, %llu of warm-up", s->kind,
                 (unsigned long long)s->total_steps, (unsigned long long)s->warmup_steps);
-    if (step < s->warmup_steps) {
-        *out = (float)((double)s->base * (double)(step + 1) / (double)s->warmup_steps);
-        return SW_OK;
-    }
-    /* Loshchilov and Hutter 2017: floor + (base - floor) (1 + cos(pi t)) / 2. */
-    double t = (double)(step - s->warmup_steps) / (double)(s->total_steps - s->warmup_steps);
-    t = t > 1.0 ? 1.0 : t;
-    *out = (float)((double)s->floor + ((double)s->base - (double)s->floor) * 0.5 *
-                                          (1.0 + cos(3.14159265358979323846 * t)));
     return SW_OK;
 }
 
@@ -40,13 +104,21 @@ sw_status sw_schedule_at(const sw_schedule *given, uint64_t step, float *out)
     memcpy(&s, given, given->size < sizeof s ? given->size : sizeof s);
     if (s.kind == NULL || !isfinite(s.base) || !isfinite(s.floor))
         SW_FAIL(SW_INVALID, "sw_schedule_at: a kind and a base rate are wanted");
-    if (strcmp(s.kind, "constant") == 0) {
-        *out = s.base;
-        return SW_OK;
-    }
-    if (strcmp(s.kind, "step") == 0)
-        return by_steps(&s, step, out);
-    if (strcmp(s.kind, "cosine") == 0)
-        return by_cosine(&s, step, out);
-    SW_FAIL(SW_INVALID, "unknown schedule '%s': constant, step and cosine are known", s.kind);
+    size_t k = 0;
+    while (k < N_KINDS && strcmp(kinds[k].name, s.kind) != 0)
+        k++;
+    if (k == N_KINDS)
+        SW_FAIL(SW_INVALID,
+                "unknown schedule '%s': constant, step, cosine, linear, exponential and "
+                "one_cycle are known",
+                s.kind);
+    SW_TRY(check(&s, kinds[k].wants));
+    if (step >= s.warmup_steps)
+        *out = (float)kinds[k].rate(&s, step - s.warmup_steps);
+    else if ((kinds[k].wants & RISES_BY_WAVE) != 0)
+        *out = (float)by_wave((double)s.base * ONE_CYCLE_BEGIN, (double)s.base,
+                              (double)step / (double)s.warmup_steps);
+    else
+        *out = (float)((double)s.base * (double)(step + 1) / (double)s.warmup_steps);
+    return SW_OK;
 }

@@ -1,27 +1,24 @@
 /* SGD, plain and with momentum (Nesterov's too). */
+#include "kernels/optim.h"
 #include "runtime/optim/optim.h"
-#include "runtime/ops/ops.h"
 
-static sw_status update(sw_ctx *ctx, const sw_optimizer *o, const swi_update *u)
+static void settle(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
-    const swi_sgd_attrs attrs = {.weight_decay = u->weight_decay,
-                                 .momentum = o->momentum,
-                                 .nesterov = o->nesterov,
-                                 .has_scale = u->scale != SWI_NONE,
-                                 .has_flag = u->flag != SWI_NONE};
-    uint32_t in[6] = {u->param, u->grad, u->lr};
-    const uint32_t into[] = {u->param, u->state[0]};
-    int n = 3;
-    if (u->state[0] != SWI_NONE)
-        in[n++] = u->state[0];
-    if (u->scale != SWI_NONE)
-        in[n++] = u->scale;
-    if (u->flag != SWI_NONE)
-        in[n++] = u->flag;
-    return swi_append_update(ctx, o, SW_OP_sgd_update, in, n, &attrs, into,
-                             u->state[0] != SWI_NONE ? 2 : 1);
+    attrs->rule = opts->momentum == 0.0f ? SW_OPTIM_SGD
+                  : opts->nesterov       ? SW_OPTIM_NESTEROV
+                                         : SW_OPTIM_MOMENTUM;
 }
 
-const swi_optimizer_kind swi_sgd = {.name = "sgd", .lr = 0.01f, .update = update};
-const swi_optimizer_kind swi_sgd_momentum = {
-    .name = "sgd", .lr = 0.01f, .state = {"momentum"}, .update = update};
+static int states(const sw_optimizer_opts *opts, const sw_shape *shape, swi_state *out)
+{
+    (void)shape;
+    out[0].suffix = "momentum";
+    return opts->momentum != 0.0f;
+}
+
+const swi_optimizer_kind swi_sgd = {.name = "sgd",
+                                    .op = SW_OP_sgd_update,
+                                    .has = SWI_HAS_MOMENTUM | SWI_HAS_NESTEROV,
+                                    .lr = 0.01f,
+                                    .settle = settle,
+                                    .states = states};

@@ -72,7 +72,7 @@ static void take(const pass *x, candidate *c, const swi_rc_schedule *s, const ch
     info->n_released = 0;
     for (uint32_t i = 0; i < x->order->n; i++) {
         const swi_node *node = &p->trace.nodes[x->order->nodes[i]];
-        info->n_released += node->is_update && !node->release;
+        info->n_released += node->is_update && node->release == SWI_RELEASABLE;
         if (node->again == SWI_AGAIN_BUDGET)
             info->repeat_operations += swi_node_operations(&p->trace, node);
     }

@@ -202,6 +202,8 @@ static const struct {
     {"clip_scale", -1, 0, 0, 0, 0, 4},
     {"accumulate_into", -1, 1, 1, 0, 0, 0},
     {"adam_update", -1, 0, 17, 0, 0, 0},
+    {"adagrad_update", -1, 0, 10, 0, 0, 0},
+    {"lion_update", -1, 0, 11, 0, 0, 0},
 };
 
 static uint64_t size_at(const swi_trace *t, const swi_node *node, uint32_t at)
@@ -319,7 +321,7 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
         *n = 3 * count_product(&x->shape, w) + (30 + smooth + slope + bias) * logits +
              (38 + 3 * smooth + ignores) * rows + 1;
     } else if (is(node, "sgd_update", -1)) {
-        const swi_sgd_attrs *a = (const void *)(t->attrs + node->attrs);
+        const swi_update_attrs *a = (const void *)(t->attrs + node->attrs);
         *n = (a->nesterov ? 9 : a->momentum != 0.0f ? 7 : 5) * size(x);
     } else if (is(node, "pow", -1) || is(node, "pow", 0)) {
         const float p =
@@ -338,8 +340,35 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
     } else if (is(node, "softmax_ce", 0)) {
         const swi_ce_attrs *a = (const void *)(t->attrs + node->attrs);
         *n = (a->smoothing > 0.0f || a->has_ignore != 0 ? 33 : 31) * size(x);
-    } else if (is(node, "adam_tick", -1)) {
-        *n = 6 + (node->n_in > 1 ? size(type_of(t, node, 1)) : 0);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* What optimizers append around updates, and updates whose formula has parts. */
+static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    const void *attrs = t->attrs + node->attrs;
+    if (is(node, "finite", -1)) {
+        *n = size(type_of(t, node, 0)) + 1;
+    } else if (is(node, "any_verdict", -1)) {
+        *n = node->n_in;
+    } else if (is(node, "note_verdict", -1)) {
+        *n = 1;
+    } else if (is(node, "count_skipped", -1)) {
+        const swi_count_attrs *a = attrs;
+        *n = 3 + (a->has_flags ? size(type_of(t, node, 2)) : 0);
+    } else if (is(node, "adam_tick", -1) || is(node, "steps_tick", -1)) {
+        const swi_tick_attrs *a = attrs;
+        *n = (is(node, "adam_tick", -1) ? 6u : 4u) +
+             (a->has_flags ? size(type_of(t, node, 1)) : 0) + (a->has_verdict != 0);
+    } else if (is(node, "rmsprop_update", -1)) {
+        const swi_update_attrs *a = attrs;
+        *n = (12u + (a->momentum != 0.0f ? 2u : 0u) + (a->centered ? 6u : 0u)) *
+             size(type_of(t, node, 0));
+    } else if (is(node, "adafactor_update", -1)) {
+        *n = (type_of(t, node, 0)->shape.rank > 1 ? 26u : 25u) * size(type_of(t, node, 0));
     } else {
         return false;
     }
@@ -374,7 +403,7 @@ static void compare_node(const swi_trace *t, const swi_node *node, const char *w
     }
     SW_CHECK(count_dense(t, node, &wanted) || count_formula(t, node, &wanted) ||
                  count_special(t, node, &wanted) || count_norm(t, node, &wanted) ||
-                 count_attention(t, node, &wanted),
+                 count_attention(t, node, &wanted) || count_optimizer(t, node, &wanted),
              "%s, gradient %d: no plain count", name, node->grad);
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
         const bool adds = i >= node->n_in && (node->accumulate >> (i - node->n_in) & 1u) != 0;
@@ -519,7 +548,12 @@ static void optimizers_count_too(void)
         {.size = sizeof *opts, .kind = "sgd", .momentum = 0.9f, .weight_decay = 0.1f},
         {.size = sizeof *opts, .kind = "sgd", .momentum = 0.9f, .nesterov = 1},
         {.size = sizeof *opts, .kind = "adam"},
-        {.size = sizeof *opts, .kind = "adamw", .keep_gradients = 1}};
+        {.size = sizeof *opts, .kind = "adamw", .keep_gradients = 1},
+        {.size = sizeof *opts, .kind = "rmsprop"},
+        {.size = sizeof *opts, .kind = "rmsprop", .momentum = 0.5f, .centered = 1},
+        {.size = sizeof *opts, .kind = "adagrad"},
+        {.size = sizeof *opts, .kind = "lion"},
+        {.size = sizeof *opts, .kind = "adafactor"}};
     static net n[sizeof opts / sizeof *opts];
     sw_exec *exec = exec_of(NULL);
     for (size_t i = 0; i < sizeof opts / sizeof *opts; i++)

@@ -199,7 +199,8 @@ static void a_plan_for_immediate_mode_is_not_kept(void)
 /* What was planned and took no room yet is planned again when others took that. */
 static void a_plan_gives_way_to_what_others_took(void)
 {
-    rc_net n, other;
+    rc_net n;
+    sw_model *other;
     sw_budget *budget;
     sw_exec *exec;
     sw_plan_info plan = {.size = sizeof plan};
@@ -212,15 +213,17 @@ static void a_plan_gives_way_to_what_others_took(void)
     const sw_plan_visitor nothing = {.size = sizeof nothing};
     OK(sw_plan_visit(exec, &args, &nothing)); /* plans, and reserves nothing */
     CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
-    OK(rc_begin(&other, RC_SWISH, 1));
-    OK(sw_model_ready(other.models[0], exec, 1));
+    OK(sw_model_create(&other, "other")); /* takes most of what can be done without */
+    (void)sw_param_new(other, "table", SW_F32,
+                       SW_SHAPE((int64_t)(of.plain - of.least) / 4 * 9 / 10), "zeros");
+    OK(sw_model_ready(other, exec, 1));
     CU_ASSERT(sw_budget_used(budget) > 0);
     OK(sw_run(exec, &args));
     OK(sw_plan(exec, &args, &plan));
     CU_ASSERT(plan.n_repeats > 0 && plan.arena_bytes < of.plain);
     CU_ASSERT(sw_budget_used(budget) <= sw_budget_limit(budget));
     rc_end(&n);
-    rc_end(&other);
+    sw_model_destroy(other);
     sw_exec_destroy(exec);
     sw_budget_destroy(budget);
 }

@@ -135,6 +135,7 @@ const sw_point_kernels SW_ISA_FN(sw_point_kernels_table) = {
     .where = SW_ISA_FN(swi_where),
     .pair_loss = SW_ISA_FN(swi_pair_loss),
     .pair_loss_dx = SW_ISA_FN(swi_pair_loss_dx),
-    .sgd = SW_ISA_FN(swi_sgd_kernel),
-    .adam = SW_ISA_FN(swi_adam_kernel),
+    .update = SW_ISA_FN(swi_update_kernel),
+    .adafactor = SW_ISA_FN(swi_adafactor),
+    .finite = SW_ISA_FN(swi_finite),
 };

@@ -21,10 +21,12 @@ void SW_ISA_FN(swi_softmax_ce_dx)(float *dx, const float *x, const float *lse,
                                   const int32_t *labels_i32, const uint8_t *labels_u8,
                                   int64_t rows, int64_t cols, float factor, bool accumulate,
                                   const sw_par *par);
-void SW_ISA_FN(swi_sgd_kernel)(float *p, const float *g, float *m, int64_t n, float gscale,
-                               const sw_sgd_rule *rule, const sw_par *par);
-void SW_ISA_FN(swi_adam_kernel)(float *p, const float *g, float *m, float *v, int64_t n,
-                                float gscale, const sw_adam_rule *rule, const sw_par *par);
+void SW_ISA_FN(swi_update_kernel)(const sw_optim_rule *rule, float *p, const float *g,
+                                  float *const *state, int64_t n, float gscale,
+                                  const sw_par *par);
+void SW_ISA_FN(swi_adafactor)(const sw_adafactor_rule *rule, const sw_adafactor_operands *x,
+                              double *scratch, const sw_par *par);
+bool SW_ISA_FN(swi_finite)(const float *x, int64_t n, const sw_par *par);
 void SW_ISA_FN(swi_curve)(sw_curve kind, float *y, const float *x, int64_t n, float param,
                           const sw_par *par);
 void SW_ISA_FN(swi_curve_dx)(sw_curve kind, float *dx, const float *dy, const float *saved,

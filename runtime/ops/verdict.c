@@ -1,0 +1,164 @@
+/* Is a loss, is a gradient finite? Ops that find out and count what was skipped because one was
+ * not. A verdict is an f64 scalar, 0 where all is well: ops.h. */
+#include "kernels/dispatch.h"
+#include "runtime/ops/ops.h"
+#include <math.h>
+
+static const sw_type verdict_type = {SW_F64, SW_PLAIN, {0, {0}}};
+
+/* Read whatever another one says: what an op touches does not depend on numbers. */
+static double verdict(const sw_launch *l, int i)
+{
+    return *(const volatile double *)l->in[i].ptr;
+}
+
+static sw_status verdict_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)in, (void)n_in, (void)attrs;
+    out[0] = verdict_type;
+    return SW_OK;
+}
+
+static sw_status counts_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in, (void)attrs;
+    out[0] = in[0];
+    return SW_OK;
+}
+
+/* ---- in {x, [verdict before], [flag]}; a kept gradient that does not wait is not looked at
+ * --- */
+
+static sw_status finite_forward(const sw_launch *l)
+{
+    const swi_finite_attrs *a = l->attrs;
+    const double before = a->has_before ? verdict(l, 1) : 0.0;
+    const bool waits = !a->has_flag || *swi_in(l, l->n_in - 1) != 0.0f;
+    const int64_t n = waits ? sw_type_elements(&l->in[0].type) : 0;
+    const bool finite = sw_point(l->isa)->finite(swi_in(l, 0), n, l->par);
+    *(double *)l->out[0].ptr = before != 0.0 || finite ? before : a->code;
+    return SW_OK;
+}
+
+static sw_status finite_reference(const sw_reference *r)
+{
+    const swi_finite_attrs *a = r->attrs;
+    const bool waits = !a->has_flag || r->in[r->n_in - 1][0] != 0.0;
+    r->out[0][0] = a->has_before ? r->in[1][0] : 0.0;
+    for (int64_t i = 0; waits && i < sw_type_elements(&r->in_type[0]); i++)
+        if (r->out[0][0] == 0.0 && !isfinite(r->in[0][i]))
+            r->out[0][0] = a->code;
+    return SW_OK;
+}
+
+/* One comparison for each element, and what was said before. */
+static uint64_t finite_operations(const sw_kernel_info *info)
+{
+    return swi_count_add(swi_count_each(&info->in[0], 1), 1);
+}
+
+const sw_op_desc sw_op_finite = {.size = sizeof(sw_op_desc),
+                                 .name = "finite",
+                                 .n_in = 1,
+                                 .max_in = 3,
+                                 .n_out = 1,
+                                 .attrs_bytes = sizeof(swi_finite_attrs),
+                                 .infer = verdict_infer,
+                                 .forward = finite_forward,
+                                 .reference = finite_reference,
+                                 .operations = finite_operations,
+                                 .no_gradient = 1};
+
+/* ---- the first of several that is not 0 -------------------------------------------------- */
+
+static sw_status any_forward(const sw_launch *l)
+{
+    double found = 0.0;
+    for (int i = 0; i < l->n_in; i++) {
+        const double next = verdict(l, i);
+        found = found == 0.0 ? next : found;
+    }
+    *(double *)l->out[0].ptr = found;
+    return SW_OK;
+}
+
+static uint64_t any_operations(const sw_kernel_info *info)
+{
+    return (uint64_t)info->n_in;
+}
+
+const sw_op_desc sw_op_any_verdict = {.size = sizeof(sw_op_desc),
+                                      .name = "any_verdict",
+                                      .n_in = 1,
+                                      .max_in = SWI_VERDICTS,
+                                      .n_out = 1,
+                                      .infer = verdict_infer,
+                                      .forward = any_forward,
+                                      .operations = any_operations,
+                                      .no_gradient = 1};
+
+/* ---- in {counts, verdict}, out {counts}: for the next update ----------------------------- */
+
+static sw_status note_forward(const sw_launch *l)
+{
+    double *counts = l->out[0].ptr;
+    if (counts[SWI_SKIPPED_NEXT] == 0.0)
+        counts[SWI_SKIPPED_NEXT] = verdict(l, 1);
+    return SW_OK;
+}
+
+static uint64_t note_operations(const sw_kernel_info *info)
+{
+    (void)info;
+    return 1;
+}
+
+const sw_op_desc sw_op_note_verdict = {.size = sizeof(sw_op_desc),
+                                       .name = "note_verdict",
+                                       .n_in = 2,
+                                       .n_out = 1,
+                                       .infer = counts_infer,
+                                       .forward = note_forward,
+                                       .operations = note_operations,
+                                       .no_gradient = 1};
+
+/* ---- in {counts, verdict, [flags]}, out {counts}: an update, skipped or not ---------------
+ */
+
+static sw_status count_forward(const sw_launch *l)
+{
+    const swi_count_attrs *a = l->attrs;
+    double *counts = l->out[0].ptr;
+    const double who = verdict(l, 1);
+    bool any = !a->has_flags;
+    for (int64_t i = 0; !any && i < sw_type_elements(&l->in[2].type); i++)
+        any = swi_in(l, 2)[i] != 0.0f;
+    if (!any)
+        return SW_OK; /* nothing was there to update */
+    counts[SWI_SKIPPED_NEXT] = 0.0;
+    if (who == 0.0) {
+        counts[SWI_SKIPPED_NOW] = 0.0;
+        return SW_OK;
+    }
+    counts[SWI_SKIPPED_ALL] += 1.0;
+    counts[SWI_SKIPPED_NOW] += 1.0;
+    counts[SWI_SKIPPED_WHO] = who;
+    return SW_OK;
+}
+
+static uint64_t count_operations(const sw_kernel_info *info)
+{
+    const swi_count_attrs *a = info->attrs;
+    return swi_count_add(3, a->has_flags ? swi_count_each(&info->in[2], 1) : 0);
+}
+
+const sw_op_desc sw_op_count_skipped = {.size = sizeof(sw_op_desc),
+                                        .name = "count_skipped",
+                                        .n_in = 2,
+                                        .max_in = 3,
+                                        .n_out = 1,
+                                        .attrs_bytes = sizeof(swi_count_attrs),
+                                        .infer = counts_infer,
+                                        .forward = count_forward,
+                                        .operations = count_operations,
+                                        .no_gradient = 1};
