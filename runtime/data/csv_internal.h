@@ -27,8 +27,8 @@ typedef struct {
     int n_fields, field_room;
 } swi_csv;
 
-/* Open PATH. With separator 0 the first line that is not blank decides: a tab where it has one
- * outside quotation marks, else a semicolon, else a comma. On failure nothing is kept. */
+/* Open PATH. With separator 0 the first line that is not blank decides: a tab, semicolon or
+ * comma, which it has most often outside quotation marks. On failure nothing is kept. */
 SW_MUST_USE sw_status swi_csv_open(swi_csv *csv, const char *path, char separator);
 void swi_csv_close(swi_csv *csv); /* all zero is fine */
 SW_MUST_USE sw_status swi_csv_rewind(swi_csv *csv);

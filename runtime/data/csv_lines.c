@@ -63,23 +63,27 @@ static bool is_blank(int c)
     return c == ' ' || c == '\t';
 }
 
-/* What separates fields in the first line that is not blank, as far as the window has it. */
+/* What stands most often, outside quotation marks, in the first line that is not blank, as far
+ * as the window has it. Of two that are level a comma may be a decimal one. */
 static char find_separator(const swi_csv *csv)
 {
-    bool seen[256] = {false}, quoted = false, blank = true;
+    size_t count[256] = {0};
+    bool quoted = false, blank = true;
     for (size_t i = csv->at; i < csv->filled; i++) {
         const unsigned char c = csv->window[i];
         if (!quoted && (c == '\n' || c == '\r')) {
             if (!blank)
                 break;
-            seen['\t'] = false; /* a blank line */
+            count['\t'] = 0; /* a blank line */
             continue;
         }
         blank = blank && is_blank(c);
         quoted = quoted != (c == '"');
-        seen[c] = seen[c] || !quoted;
+        count[c] += !quoted;
     }
-    return seen['\t'] ? '\t' : seen[';'] ? ';' : ',';
+    const char most = count['\t'] >= count[';'] && count['\t'] > 0 ? '\t' : ';';
+    return count[(unsigned char)most] >= count[','] && count[(unsigned char)most] > 0 ? most
+                                                                                      : ',';
 }
 
 static sw_status begin(swi_csv *csv)

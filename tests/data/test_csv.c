@@ -84,6 +84,8 @@ static void one_table_in_many_spellings(void)
         "\n5,6,0\n\n",
         " \t \n1.5, -2, 0\n  .25,\t3e4,1  \n+5.,6.0e0,0.0",
         ",b,c\n1.5,-2,0\n.25,3e4,1\n5,6,0\n",
+        "\"a\t\t\t\",b; c,d\n1.5,-2,0\n.25,3e4,1\n5,6,0\n",
+        "a;b, c;d\n1.5;-2;0\n.25;3e4;1\n5;6;0\n",
         "1.5;-2;\"0\"\n.25;3e4;1\n5;6;0\n\r\n\r\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -183,6 +185,8 @@ static void damage_is_refused_by_its_place(void)
         {"1,2,0\n1,2,3,4\n", "line 2: 4 fields, 3 wanted"},
         {"1,2,0\n1,x,0\n", "line 2, column 2: 'x' is no number"},
         {"1,x,0\n1,2,0\n", "line 1, column 2: 'x' is no number"},
+        {"1,5;2,5;0\n3,5;2;0\n",
+         "line 2, column 1 ('1,5'): '3,5' is no number with a decimal point"},
         {"1;2,5;0\n", "line 1, column 2: '2,5' is no number with a decimal point"},
         {"1,nan,0\n", "line 1, column 2: 'nan' is no finite number"},
         {"1,2,0\n-Inf,2,0\n", "line 2, column 1: '-Inf' is no finite number"},
@@ -466,7 +470,7 @@ static void damage_is_refused_or_harmless(void)
     bytes sound = {NULL, 0};
     put_text(sample);
     bytes_put(&sound, sample, sizeof sample - 1);
-    data_damage(read_split, path, sound, sw_tests_full() ? 200000 : 3000);
+    data_damage(read_split, path, sound, sw_tests_full() ? 30000 : 3000);
     bytes_free(&sound);
 }
 
