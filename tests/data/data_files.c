@@ -67,6 +67,36 @@ bool file_is_there(const char *path)
     return f != NULL;
 }
 
+static char dir[512];
+
+void dir_new(void)
+{
+    static int n;
+    char name[32];
+    snprintf(name, sizeof name, "dir%d", n++);
+    snprintf(dir, sizeof dir, "%s", sw_temp_path(name));
+    if (mkdir(dir, 0777) != 0)
+        perror(dir);
+}
+
+const char *dir_name(void)
+{
+    return dir;
+}
+
+const char *dir_file(const char *name)
+{
+    static char path[640];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+void dir_put(const char *name, bytes content)
+{
+    file_put(dir_file(name), content.at, content.n);
+    bytes_free(&content);
+}
+
 bytes idx_make(int rank, const uint32_t *dims, const void *data, size_t n)
 {
     bytes b = {NULL, 0};

@@ -23,6 +23,13 @@ void file_put(const char *path, const void *from, size_t n);
 bytes file_get(const char *path); /* n = 0, at = NULL when it is not there */
 bool file_is_there(const char *path);
 
+/* A folder of the running test's own: make the next, name it, name a file in it (valid until
+ * the next call), put a file there and give its bytes back. */
+void dir_new(void);
+const char *dir_name(void);
+const char *dir_file(const char *name);
+void dir_put(const char *name, bytes content);
+
 /* IDX of `rank` dims in a row and `n` bytes of data. */
 bytes idx_make(int rank, const uint32_t *dims, const void *data, size_t n);
 /* One gzip member of stored blocks around `n` bytes. */

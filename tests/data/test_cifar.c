@@ -8,24 +8,6 @@
 #define RECORD 3073
 #define META "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n"
 
-static char dir[512];
-static void new_dir(void)
-{
-    static int n;
-    char name[32];
-    snprintf(name, sizeof name, "cifar%d", n++);
-    snprintf(dir, sizeof dir, "%s", sw_temp_path(name));
-    if (mkdir(dir, 0777) != 0)
-        perror(dir);
-}
-
-static const char *in_dir(const char *name)
-{
-    static char path[640];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
 /* Records first, first + 1, ...: label and pixels follow from the number. */
 static bytes records(int first, int n)
 {
@@ -40,36 +22,30 @@ static bytes records(int first, int n)
     return b;
 }
 
-static void put_file(const char *name, bytes content)
-{
-    file_put(in_dir(name), content.at, content.n);
-    bytes_free(&content);
-}
-
 static void put_official(int each)
 {
     char name[32];
     for (int i = 0; i < 5; i++) {
         snprintf(name, sizeof name, "data_batch_%d.bin", i + 1);
-        put_file(name, records(i * each, each));
+        dir_put(name, records(i * each, each));
     }
-    put_file("test_batch.bin", records(1000, 3));
+    dir_put("test_batch.bin", records(1000, 3));
 }
 
 static sw_status read_train(sw_dataset *part[2])
 {
-    return sw_dataset_cifar(&part[0], dir, "train", NULL);
+    return sw_dataset_cifar(&part[0], dir_name(), "train", NULL);
 }
 
 static sw_status read_test(sw_dataset *part[2])
 {
-    return sw_dataset_cifar(&part[0], dir, "test", NULL);
+    return sw_dataset_cifar(&part[0], dir_name(), "test", NULL);
 }
 
 static sw_status read_shapes(sw_dataset *part[2])
 {
     const sw_cifar_opts opts = {.size = sizeof opts, .shapes_only = 1};
-    return sw_dataset_cifar(&part[0], dir, "train", &opts);
+    return sw_dataset_cifar(&part[0], dir_name(), "train", &opts);
 }
 
 /* The part has records first to first + n - 1. */
@@ -81,7 +57,7 @@ static void check(data_read *read, int first, int n)
     const sw_dataset_info info = data_info(part[0]);
     const sw_shape image = info.field[0].shape;
     CU_ASSERT(info.n == n && info.n_classes == 10 && info.n_fields == 2);
-    CU_ASSERT_STRING_EQUAL(info.name, dir);
+    CU_ASSERT_STRING_EQUAL(info.name, dir_name());
     CU_ASSERT(image.rank == 3 && image.dim[0] == 3 && image.dim[1] == 32 && image.dim[2] == 32);
     CU_ASSERT(info.field[0].dtype == SW_U8 && info.field[1].dtype == SW_U8);
     CU_ASSERT_EQUAL(info.field[1].shape.rank, 0);
@@ -99,24 +75,24 @@ static void check(data_read *read, int first, int n)
 
 static void official_batches_are_read_in_order(void)
 {
-    new_dir();
+    dir_new();
     put_official(19); /* more than are read at once */
-    put_file("data_batch_mini.bin", records(500, 2));
+    dir_put("data_batch_mini.bin", records(500, 2));
     check(read_train, 0, 95);
     check(read_test, 1000, 3);
 }
 
 static void small_selections_are_read(void)
 {
-    new_dir();
-    put_file("data_batch_mini.bin", records(7, 40));
-    put_file("test_batch_mini.bin", records(3, 1));
+    dir_new();
+    dir_put("data_batch_mini.bin", records(7, 40));
+    dir_put("test_batch_mini.bin", records(3, 1));
     check(read_train, 7, 40);
     check(read_test, 3, 1);
 #if SW_HAVE_ZLIB
     bytes plain = records(9, 33);
-    new_dir();
-    put_file("data_batch_mini.bin.gz", gzip_make(plain.at, plain.n));
+    dir_new();
+    dir_put("data_batch_mini.bin.gz", gzip_make(plain.at, plain.n));
     bytes_free(&plain);
     check(read_train, 9, 33);
 #endif
@@ -126,50 +102,54 @@ static void one_missing_batch_is_named(void)
 {
     char name[32];
     for (int i = 1; i <= 5; i++) {
-        new_dir();
+        dir_new();
         put_official(1);
-        put_file("data_batch_mini.bin", records(0, 1)); /* is no way out */
+        dir_put("data_batch_mini.bin", records(0, 1)); /* is no way out */
         snprintf(name, sizeof name, "data_batch_%d.bin", i);
-        (void)unlink(in_dir(name));
+        (void)unlink(dir_file(name));
         data_refused(read_train, SW_IO, name, "No such file");
     }
 }
 
+static sw_status read_nowhere(sw_dataset *part[2])
+{
+    return sw_dataset_cifar(&part[0], sw_temp_path("nowhere at all"), "train", NULL);
+}
+
 static void missing_files_are_named(void)
 {
-    new_dir();
+    dir_new();
     data_refused(read_train, SW_IO, "data_batch_1.bin", "data_batch_mini.bin");
     data_refused(read_test, SW_IO, "test_batch.bin", "test_batch_mini.bin");
-    if (mkdir(in_dir("test_batch.bin"), 0777) != 0)
-        perror(dir);
+    if (mkdir(dir_file("test_batch.bin"), 0777) != 0)
+        perror(dir_name());
     data_refused(read_test, SW_IO, "test_batch.bin", "Is a directory");
-    snprintf(dir, sizeof dir, "%s", sw_temp_path("nowhere at all"));
-    data_refused(read_train, SW_IO, "nowhere at all", "No such file");
+    data_refused(read_nowhere, SW_IO, "nowhere at all", "No such file");
 }
 
 static void what_may_not_be_read_is_named(void)
 {
-    new_dir();
-    put_file("test_batch.bin", records(0, 1));
-    data_refused_unreadable(read_test, in_dir("test_batch.bin"));
+    dir_new();
+    dir_put("test_batch.bin", records(0, 1));
+    data_refused_unreadable(read_test, dir_file("test_batch.bin"));
 }
 
 static void cut_records_are_refused(void)
 {
     static const size_t cuts[] = {1, 3072, 3074, 6000, 6145, 6147};
     bytes whole = records(0, 3);
-    new_dir();
-    file_put(in_dir("data_batch_mini.bin"), "", 0);
+    dir_new();
+    file_put(dir_file("data_batch_mini.bin"), "", 0);
     data_refused(read_train, SW_FORMAT, "data_batch_mini.bin", "empty");
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-        file_put(in_dir("data_batch_mini.bin"), whole.at, cuts[i]);
+        file_put(dir_file("data_batch_mini.bin"), whole.at, cuts[i]);
         data_refused(read_train, SW_FORMAT, "data_batch_mini.bin", "whole records of 3073");
         data_refused(read_shapes, SW_FORMAT, "data_batch_mini.bin", "whole records of 3073");
 #if SW_HAVE_ZLIB
-        (void)unlink(in_dir("data_batch_mini.bin"));
-        put_file("data_batch_mini.bin.gz", gzip_make(whole.at, cuts[i]));
+        (void)unlink(dir_file("data_batch_mini.bin"));
+        dir_put("data_batch_mini.bin.gz", gzip_make(whole.at, cuts[i]));
         data_refused(read_train, SW_FORMAT, "data_batch_mini.bin.gz", "whole records of 3073");
-        (void)unlink(in_dir("data_batch_mini.bin.gz"));
+        (void)unlink(dir_file("data_batch_mini.bin.gz"));
 #endif
     }
     bytes_free(&whole);
@@ -178,13 +158,13 @@ static void cut_records_are_refused(void)
 static void wild_labels_are_refused(void)
 {
     static const int wild[] = {10, 128, 255};
-    new_dir();
+    dir_new();
     put_official(20);
     for (int i = 0; i < 3; i++) {
         char text[64];
         bytes b = records(40, 20);
         b.at[17 * RECORD] = (unsigned char)wild[i];
-        put_file("data_batch_3.bin", b);
+        dir_put("data_batch_3.bin", b);
         snprintf(text, sizeof text, "record 17: label %d is out of range", wild[i]);
         data_refused(read_train, SW_FORMAT, "data_batch_3.bin", text);
     }
@@ -193,25 +173,25 @@ static void wild_labels_are_refused(void)
 static void class_names_are_read(void)
 {
     sw_dataset *part[2];
-    new_dir();
-    put_file("data_batch_mini.bin", records(0, 2));
+    dir_new();
+    dir_put("data_batch_mini.bin", records(0, 2));
     CU_ASSERT_FATAL(data_read_both(read_train, part));
     CU_ASSERT_PTR_NULL(data_info(part[0]).class_names);
-    file_put(in_dir("batches.meta.txt"), META "\r\n\n", sizeof META + 2);
+    file_put(dir_file("batches.meta.txt"), META "\r\n\n", sizeof META + 2);
     CU_ASSERT_FATAL(data_read_both(read_train, part));
     const sw_dataset_info info = data_info(part[0]);
     CU_ASSERT_PTR_NOT_NULL_FATAL(info.class_names);
     CU_ASSERT_STRING_EQUAL(info.class_names[0], "airplane");
     CU_ASSERT_STRING_EQUAL(info.class_names[9], "truck");
-    file_put(in_dir("batches.meta.txt"), META, sizeof META - 8);
+    file_put(dir_file("batches.meta.txt"), META, sizeof META - 8);
     data_refused(read_train, SW_FORMAT, "batches.meta.txt", "9 names");
     static char many[5000];
     memset(many, 'x', sizeof many);
-    file_put(in_dir("batches.meta.txt"), many, sizeof many);
+    file_put(dir_file("batches.meta.txt"), many, sizeof many);
     data_refused(read_train, SW_FORMAT, "batches.meta.txt", "longer");
-    (void)unlink(in_dir("batches.meta.txt"));
-    if (mkdir(in_dir("batches.meta.txt"), 0777) != 0)
-        perror(dir);
+    (void)unlink(dir_file("batches.meta.txt"));
+    if (mkdir(dir_file("batches.meta.txt"), 0777) != 0)
+        perror(dir_name());
     data_refused(read_train, SW_IO, "batches.meta.txt", "Is a directory");
 }
 
@@ -219,10 +199,10 @@ static void shapes_take_no_samples(void)
 {
     sw_dataset *part[2];
     sw_loader *loader = NULL;
-    new_dir();
+    dir_new();
     bytes b = records(0, 50);
     b.at[0] = 99; /* not looked at */
-    put_file("data_batch_mini.bin", b);
+    dir_put("data_batch_mini.bin", b);
     CU_ASSERT_FATAL(data_read_both(read_shapes, part));
     const sw_dataset_info info = data_info(part[0]);
     CU_ASSERT(info.n == 50 && info.n_classes == 10 && info.bytes == 0);
@@ -233,8 +213,8 @@ static void shapes_take_no_samples(void)
 
 static void memory_stays_within_the_file(void)
 {
-    new_dir();
-    put_file("data_batch_mini.bin", records(0, 1000));
+    dir_new();
+    dir_put("data_batch_mini.bin", records(0, 1000));
     const size_t sets = heap_peak(SW_HEAP_DATASETS), files = heap_peak(SW_HEAP_FILES);
     const size_t most = 1000 * RECORD + 4096;
     check(read_train, 0, 1000);
@@ -254,22 +234,23 @@ static void bad_arguments_are_refused(void)
 
 static void every_call_can_fail(void)
 {
-    new_dir();
+    dir_new();
     put_official(2);
-    file_put(in_dir("batches.meta.txt"), META, sizeof META - 1);
+    file_put(dir_file("batches.meta.txt"), META, sizeof META - 1);
     data_sweep(read_train, 20, 20);
     check(read_train, 0, 10);
 }
 
 static void damage_is_refused_or_harmless(void)
 {
-    new_dir();
+    dir_new();
     bytes sound = records(0, 3);
-    data_damage(read_train, in_dir("data_batch_mini.bin"), sound, sw_tests_full() ? 5000 : 300);
+    data_damage(read_train, dir_file("data_batch_mini.bin"), sound,
+                sw_tests_full() ? 5000 : 300);
 #if SW_HAVE_ZLIB
     bytes packed = gzip_make(sound.at, sound.n);
-    new_dir();
-    data_damage(read_train, in_dir("data_batch_mini.bin.gz"), packed,
+    dir_new();
+    data_damage(read_train, dir_file("data_batch_mini.bin.gz"), packed,
                 sw_tests_full() ? 5000 : 300);
     bytes_free(&packed);
 #endif
@@ -277,6 +258,13 @@ static void damage_is_refused_or_harmless(void)
 }
 
 #if SW_HAVE_ZLIB
+static char real_dir[1024];
+
+static sw_status read_real(sw_dataset *part[2])
+{
+    return sw_dataset_cifar(&part[0], real_dir, "train", NULL);
+}
+
 static void real_images_are_read(void)
 {
     const char *real = sw_data_path("cifar10-mini");
@@ -284,13 +272,14 @@ static void real_images_are_read(void)
     sw_dataset *part[2];
     if (real == NULL)
         SW_SKIP("no cifar10-mini below $STEPWELL_DATA");
-    snprintf(dir, sizeof dir, "%s", real);
-    CU_ASSERT_FATAL(data_read_both(read_train, part));
+    snprintf(real_dir, sizeof real_dir, "%s", real);
+    CU_ASSERT_FATAL(data_read_both(read_real, part));
     const sw_dataset_info info = data_info(part[0]);
     CU_ASSERT(info.n == 3200 && memcmp(info.field[1].data, first, 10) == 0);
     CU_ASSERT_STRING_EQUAL(info.class_names[6], "frog");
-    CU_ASSERT_FATAL(data_read_both(read_test, part));
-    CU_ASSERT_EQUAL(data_info(part[0]).n, 800);
+    CU_ASSERT_FATAL(sw_dataset_cifar(&part[1], real_dir, "test", NULL) == SW_OK);
+    CU_ASSERT_EQUAL(data_info(part[1]).n, 800);
+    sw_dataset_destroy(part[1]);
 }
 #endif
 

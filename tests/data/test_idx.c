@@ -13,32 +13,13 @@ static const uint32_t small_dims[3] = {12, 4, 3};
 static unsigned char small_images[144], small_labels[12];
 
 /* A folder of its own for each case. */
-static char dir[512];
 static void new_dir(void)
 {
-    static int n;
-    char name[32];
-    snprintf(name, sizeof name, "idx%d", n++);
-    snprintf(dir, sizeof dir, "%s", sw_temp_path(name));
-    if (mkdir(dir, 0777) != 0)
-        perror(dir);
+    dir_new();
     for (int i = 0; i < 144; i++)
         small_images[i] = (unsigned char)(i * 7);
     for (int i = 0; i < 12; i++)
         small_labels[i] = (unsigned char)(i % 10);
-}
-
-static const char *in_dir(const char *name)
-{
-    static char path[640];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
-static void put_file(const char *name, bytes content)
-{
-    file_put(in_dir(name), content.at, content.n);
-    bytes_free(&content);
 }
 
 static bytes good_images(void)
@@ -60,10 +41,10 @@ static bytes zipped(bytes plain)
 
 static sw_status read_train(sw_dataset *part[2])
 {
-    return sw_dataset_idx(&part[0], dir, "train");
+    return sw_dataset_idx(&part[0], dir_name(), "train");
 }
 
-/* Reading `dir` fails with `status`, naming a file and a reason; nothing stays behind. */
+/* Reading the folder fails with `status`, naming a file and a reason; nothing stays behind. */
 static void refused(sw_status status, const char *file, const char *reason)
 {
     data_refused(read_train, status, file, reason);
@@ -73,11 +54,11 @@ static void read_small(void)
 {
     sw_dataset *dataset = NULL;
     sw_dataset_info info = {.size = sizeof info};
-    SW_CHECK(sw_dataset_idx(&dataset, dir, "train") == SW_OK, "%s", sw_last_error());
+    SW_CHECK(sw_dataset_idx(&dataset, dir_name(), "train") == SW_OK, "%s", sw_last_error());
     sw_dataset_describe(dataset, &info);
     CU_ASSERT_EQUAL_FATAL(info.n_fields, 2);
     CU_ASSERT(info.n == 12 && info.n_classes == 10);
-    CU_ASSERT_STRING_EQUAL(info.name, dir);
+    CU_ASSERT_STRING_EQUAL(info.name, dir_name());
     const sw_shape shape = info.field[0].shape;
     CU_ASSERT(shape.rank == 3 && shape.dim[0] == 1 && shape.dim[1] == 4 && shape.dim[2] == 3);
     CU_ASSERT(info.field[1].shape.rank == 0);
@@ -89,8 +70,8 @@ static void read_small(void)
 static void plain_files_are_read(void)
 {
     new_dir();
-    put_file(IMAGES, good_images());
-    put_file(LABELS, good_labels());
+    dir_put(IMAGES, good_images());
+    dir_put(LABELS, good_labels());
     const heap_watch before = heap_now();
     read_small();
     CHECK_NO_LEAK(before);
@@ -99,10 +80,10 @@ static void plain_files_are_read(void)
 static void the_plain_name_comes_first(void)
 {
     new_dir();
-    put_file(IMAGES, good_images());
-    put_file(LABELS, good_labels());
-    put_file(IMAGES ".gz", zipped(good_labels()));
-    put_file(LABELS ".gz", zipped(good_images()));
+    dir_put(IMAGES, good_images());
+    dir_put(LABELS, good_labels());
+    dir_put(IMAGES ".gz", zipped(good_labels()));
+    dir_put(LABELS ".gz", zipped(good_images()));
     read_small();
 }
 
@@ -110,11 +91,11 @@ static void missing_files_are_named(void)
 {
     new_dir();
     refused(SW_IO, IMAGES, "No such file");
-    put_file(IMAGES, good_images());
+    dir_put(IMAGES, good_images());
     refused(SW_IO, LABELS, "No such file");
     new_dir();
-    if (mkdir(in_dir(IMAGES), 0777) != 0)
-        perror(dir);
+    if (mkdir(dir_file(IMAGES), 0777) != 0)
+        perror(dir_name());
     refused(SW_IO, IMAGES, "Is a directory");
 }
 
@@ -132,44 +113,44 @@ static void bad_arguments_are_refused(void)
 static void cut_and_long_files_are_refused(void)
 {
     new_dir();
-    put_file(LABELS, good_labels());
+    dir_put(LABELS, good_labels());
     bytes whole = good_images();
     for (size_t n = 0; n < whole.n; n++) {
-        file_put(in_dir(IMAGES), whole.at, n);
+        file_put(dir_file(IMAGES), whole.at, n);
         refused(SW_FORMAT, IMAGES,
                 n == 0   ? "empty"
                 : n < 16 ? "cut in its header"
                          : "144 bytes");
     }
     bytes_byte(&whole, 0);
-    put_file(IMAGES, whole);
+    dir_put(IMAGES, whole);
     refused(SW_FORMAT, IMAGES, "behind the 144");
 
-    put_file(IMAGES, good_images());
+    dir_put(IMAGES, good_images());
     whole = good_labels();
     for (size_t n = 0; n < whole.n; n++) {
-        file_put(in_dir(LABELS), whole.at, n);
+        file_put(dir_file(LABELS), whole.at, n);
         refused(SW_FORMAT, LABELS, n == 0 ? "empty" : n < 8 ? "cut in its header" : "12 bytes");
     }
     bytes_byte(&whole, 0);
-    put_file(LABELS, whole);
+    dir_put(LABELS, whole);
     refused(SW_FORMAT, LABELS, "behind the 12");
 }
 
 static void wrong_magic_is_refused(void)
 {
     new_dir();
-    put_file(LABELS, good_labels());
-    put_file(IMAGES, good_labels());
+    dir_put(LABELS, good_labels());
+    dir_put(IMAGES, good_labels());
     refused(SW_FORMAT, IMAGES, "0x00000801, 0x00000803 wanted");
     for (size_t i = 0; i < 4; i++) {
         bytes bad = good_images();
         bad.at[i] ^= 0x40;
-        put_file(IMAGES, bad);
+        dir_put(IMAGES, bad);
         refused(SW_FORMAT, IMAGES, "magic");
     }
-    put_file(IMAGES, good_images());
-    put_file(LABELS, good_images());
+    dir_put(IMAGES, good_images());
+    dir_put(LABELS, good_images());
     refused(SW_FORMAT, LABELS, "0x00000803, 0x00000801 wanted");
 }
 
@@ -185,11 +166,11 @@ static void hostile_sizes_take_no_memory(void)
         "overflows",     "overflows", "overflows", "144 are there", "156 bytes, 144 are there",
         "behind the 132"};
     new_dir();
-    put_file(LABELS, good_labels());
+    dir_put(LABELS, good_labels());
     sw_heap_stats before, after;
     sw_heap_read(SW_HEAP_DATASETS, &before);
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
-        put_file(IMAGES, idx_make(3, dims[i], small_images, sizeof small_images));
+        dir_put(IMAGES, idx_make(3, dims[i], small_images, sizeof small_images));
         refused(SW_FORMAT, IMAGES, reasons[i]);
     }
     sw_heap_read(SW_HEAP_DATASETS, &after);
@@ -197,7 +178,7 @@ static void hostile_sizes_take_no_memory(void)
     for (int i = 0; i < 3; i++) {
         uint32_t zero[3] = {12, 4, 3};
         zero[i] = 0;
-        put_file(IMAGES, idx_make(3, zero, small_images, 0));
+        dir_put(IMAGES, idx_make(3, zero, small_images, 0));
         refused(SW_FORMAT, IMAGES, "is 0");
     }
 }
@@ -206,8 +187,8 @@ static void counts_must_agree(void)
 {
     static const uint32_t eleven = 11;
     new_dir();
-    put_file(IMAGES, good_images());
-    put_file(LABELS, idx_make(1, &eleven, small_labels, 11));
+    dir_put(IMAGES, good_images());
+    dir_put(LABELS, idx_make(1, &eleven, small_labels, 11));
     refused(SW_FORMAT, LABELS, "11 labels for the 12 images");
 }
 
@@ -215,11 +196,11 @@ static void wild_labels_are_refused(void)
 {
     static const unsigned char wild[] = {11, 47, 128, 255};
     new_dir();
-    put_file(IMAGES, good_images());
+    dir_put(IMAGES, good_images());
     for (size_t i = 0; i < sizeof wild; i++) {
         char text[64];
         small_labels[5] = wild[i];
-        put_file(LABELS, good_labels());
+        dir_put(LABELS, good_labels());
         snprintf(text, sizeof text, "label %d of sample 5 is out of range", wild[i]);
         refused(SW_FORMAT, LABELS, text);
     }
@@ -233,18 +214,18 @@ static void more_classes_without_a_gap_are_accepted(void)
     new_dir();
     for (int i = 0; i < 256; i++)
         labels[i] = (unsigned char)(i % 47);
-    put_file(IMAGES, idx_make(3, dims, images, 256));
-    put_file(LABELS, idx_make(1, dims, labels, 256));
+    dir_put(IMAGES, idx_make(3, dims, images, 256));
+    dir_put(LABELS, idx_make(1, dims, labels, 256));
     sw_dataset *dataset = NULL;
     sw_dataset_info info = {.size = sizeof info};
-    SW_CHECK(sw_dataset_idx(&dataset, dir, "train") == SW_OK, "%s", sw_last_error());
+    SW_CHECK(sw_dataset_idx(&dataset, dir_name(), "train") == SW_OK, "%s", sw_last_error());
     sw_dataset_describe(dataset, &info);
     CU_ASSERT_EQUAL(info.n_classes, 47);
     sw_dataset_destroy(dataset);
     for (int i = 0; i < 256; i++)
         labels[i] = (unsigned char)i;
-    put_file(LABELS, idx_make(1, dims, labels, 256));
-    SW_CHECK(sw_dataset_idx(&dataset, dir, "train") == SW_OK, "%s", sw_last_error());
+    dir_put(LABELS, idx_make(1, dims, labels, 256));
+    SW_CHECK(sw_dataset_idx(&dataset, dir_name(), "train") == SW_OK, "%s", sw_last_error());
     sw_dataset_describe(dataset, &info);
     CU_ASSERT_EQUAL(info.n_classes, 256);
     sw_dataset_destroy(dataset);
@@ -255,8 +236,8 @@ static void more_classes_without_a_gap_are_accepted(void)
 static void compressed_files_are_read(void)
 {
     new_dir();
-    put_file(IMAGES ".gz", zipped(good_images()));
-    put_file(LABELS ".gz", zipped(good_labels()));
+    dir_put(IMAGES ".gz", zipped(good_images()));
+    dir_put(LABELS ".gz", zipped(good_labels()));
 #if SW_HAVE_ZLIB
     const heap_watch before = heap_now();
     read_small();
@@ -266,7 +247,7 @@ static void compressed_files_are_read(void)
     bytes_put(&first, second.at, second.n);
     bytes_free(&whole);
     bytes_free(&second);
-    put_file(LABELS ".gz", first);
+    dir_put(LABELS ".gz", first);
     read_small(); /* two members */
 #else
     refused(SW_UNSUPPORTED, IMAGES ".gz", "zlib is off");
@@ -278,28 +259,28 @@ static void compressed_files_are_read(void)
 static void cut_and_damaged_gzip_is_refused(void)
 {
     new_dir();
-    put_file(LABELS ".gz", zipped(good_labels()));
+    dir_put(LABELS ".gz", zipped(good_labels()));
     bytes whole = zipped(good_images());
     for (size_t n = 0; n < whole.n; n++) {
-        file_put(in_dir(IMAGES ".gz"), whole.at, n);
+        file_put(dir_file(IMAGES ".gz"), whole.at, n);
         refused(SW_FORMAT, IMAGES ".gz", n == 0 ? "empty" : "cut after");
     }
     for (size_t i = 1; i <= 8; i++) { /* the sum and the length at the end */
         whole.at[whole.n - i] ^= 1;
-        file_put(in_dir(IMAGES ".gz"), whole.at, whole.n);
+        file_put(dir_file(IMAGES ".gz"), whole.at, whole.n);
         refused(SW_FORMAT, IMAGES ".gz", i > 4 ? "data check" : "length check");
         whole.at[whole.n - i] ^= 1;
     }
     whole.at[0] ^= 1;
-    file_put(in_dir(IMAGES ".gz"), whole.at, whole.n);
+    file_put(dir_file(IMAGES ".gz"), whole.at, whole.n);
     refused(SW_FORMAT, IMAGES ".gz", "header check");
     whole.at[0] ^= 1;
     whole.at[40] ^= 1; /* a pixel: the sum finds it */
-    file_put(in_dir(IMAGES ".gz"), whole.at, whole.n);
+    file_put(dir_file(IMAGES ".gz"), whole.at, whole.n);
     refused(SW_FORMAT, IMAGES ".gz", "data check");
     whole.at[40] ^= 1;
     bytes_put(&whole, "behind", 6);
-    put_file(IMAGES ".gz", whole);
+    dir_put(IMAGES ".gz", whole);
     refused(SW_FORMAT, IMAGES ".gz", "damaged gzip");
 }
 
@@ -308,22 +289,22 @@ static void damage_inside_gzip_is_refused(void)
 {
     static const uint32_t many[3] = {60000, 28, 28};
     new_dir();
-    put_file(LABELS ".gz", zipped(good_labels()));
+    dir_put(LABELS ".gz", zipped(good_labels()));
     bytes whole = good_images();
     sw_heap_stats before, after;
     sw_heap_read(SW_HEAP_DATASETS, &before);
     for (size_t n = 0; n < whole.n; n += n < 20 ? 1 : 17) {
-        put_file(IMAGES ".gz", gzip_make(whole.at, n));
+        dir_put(IMAGES ".gz", gzip_make(whole.at, n));
         refused(SW_FORMAT, IMAGES ".gz",
                 n == 0   ? "empty"
                 : n < 16 ? "cut in its header"
                          : "144 bytes");
     }
     bytes_byte(&whole, 1);
-    put_file(IMAGES ".gz", gzip_make(whole.at, whole.n));
+    dir_put(IMAGES ".gz", gzip_make(whole.at, whole.n));
     refused(SW_FORMAT, IMAGES ".gz", "behind the 144");
     bytes_free(&whole);
-    put_file(IMAGES ".gz", zipped(idx_make(3, many, small_images, sizeof small_images)));
+    dir_put(IMAGES ".gz", zipped(idx_make(3, many, small_images, sizeof small_images)));
     refused(SW_FORMAT, IMAGES ".gz", "47040000 bytes, 144 are there");
     sw_heap_read(SW_HEAP_DATASETS, &after);
     CU_ASSERT_EQUAL(after.allocations, before.allocations);
@@ -342,12 +323,12 @@ static void memory_stays_within_the_file(bool compressed)
     new_dir();
     bytes i = idx_make(3, dims, images, sizeof images),
           l = idx_make(1, dims, labels, sizeof labels);
-    put_file(compressed ? IMAGES ".gz" : IMAGES, compressed ? zipped(i) : i);
-    put_file(compressed ? LABELS ".gz" : LABELS, compressed ? zipped(l) : l);
+    dir_put(compressed ? IMAGES ".gz" : IMAGES, compressed ? zipped(i) : i);
+    dir_put(compressed ? LABELS ".gz" : LABELS, compressed ? zipped(l) : l);
     const size_t sets = heap_peak(SW_HEAP_DATASETS), files = heap_peak(SW_HEAP_FILES);
     const size_t most = sizeof images + sizeof labels + 4096;
     sw_dataset *dataset = NULL;
-    SW_CHECK(sw_dataset_idx(&dataset, dir, "train") == SW_OK, "%s", sw_last_error());
+    SW_CHECK(sw_dataset_idx(&dataset, dir_name(), "train") == SW_OK, "%s", sw_last_error());
     sw_dataset_destroy(dataset);
     CU_ASSERT(heap_peak(SW_HEAP_DATASETS) <= (sets > most ? sets : most));
     CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (files > 262144 ? files : 262144));
@@ -367,8 +348,8 @@ static void sweep_all(void)
 static void every_call_can_fail(void)
 {
     new_dir();
-    put_file(IMAGES, good_images());
-    put_file(LABELS, good_labels());
+    dir_put(IMAGES, good_images());
+    dir_put(LABELS, good_labels());
     sweep_all();
 }
 
@@ -382,8 +363,8 @@ static void compressed_memory(void)
 static void every_call_on_gzip_can_fail(void)
 {
     new_dir();
-    put_file(IMAGES ".gz", zipped(good_images()));
-    put_file(LABELS ".gz", zipped(good_labels()));
+    dir_put(IMAGES ".gz", zipped(good_images()));
+    dir_put(LABELS ".gz", zipped(good_labels()));
     sweep_all();
 }
 
