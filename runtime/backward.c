@@ -322,7 +322,7 @@ static size_t bytes_more(const session *s, const swi_node *node, const sw_grad_d
         const uint32_t at = node->first + (kind == SW_IN(0) ? i : node->n_in + i);
         const swi_storage *x = &t->storages[t->values[t->operands[at]].storage];
         if (x->segment == SWI_SEG_STEP && !x->pinned && !x->kept)
-            sum += x->rounded;
+            sum += x->bytes;
     }
     return sum;
 }

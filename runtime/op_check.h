@@ -41,6 +41,8 @@ typedef struct {
     int index; /* of the case */
     swi_check_operand in[SWI_CHECK_INPUTS];
     int n_in, n_wanted;
+    uint32_t as_is; /* bit i: input i is a parameter or an input of the run, also where inputs
+                       are MADE */
     swi_check_output out[SWI_CHECK_OUTPUTS];
     sw_model *model; /* NULL when nothing is wanted */
     sw_optimizer *optimizer;

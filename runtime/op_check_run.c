@@ -43,7 +43,8 @@ static sw_value operand(sw_ctx *ctx, const swi_check_use *u, int i)
     const int rank = o->type.shape.rank;
     if (sliced && rank > 0)
         v = sw_slice(ctx, v, rank - 1, 1, o->type.shape.dim[rank - 1]);
-    if ((u->flags & SWI_CHECK_MADE) != 0 && o->type.dtype == SW_F32)
+    const bool as_is = (c->as_is >> i & 1u) != 0;
+    if ((u->flags & SWI_CHECK_MADE) != 0 && o->type.dtype == SW_F32 && !as_is)
         v = sw_scale_by(ctx, v, 1.0f); /* the same bits in bytes of their own */
     if (u->alone >= 0 && u->alone != i && o->wanted)
         v = sw_detach(ctx, v);

@@ -709,6 +709,10 @@ typedef struct {
     uint32_t n_faults; /* disagreements found */
     char first_fault[256];
     uint64_t ns;
+    size_t saved_bytes; /* by the death witness: payload bytes of the step arena that it left in
+                           front of the first op of the backward part, where everything else is
+                           NaN: what was saved, and metrics and outputs that were there. 0
+                           without a backward part */
 } sw_witness_info;
 
 /* Run one step under the witnesses in `which`: from the present state, which is put back

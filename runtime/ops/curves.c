@@ -1,7 +1,7 @@
 /* Functions of one number, element by element.
  *
- * relu and leaky relu keep what others keep anyway, their output or their input, and where
- * nobody does one bit for each element. tanh and sigmoid keep their output, shared with the
+ * relu and leaky relu keep their output where others keep it anyway, and where nobody does
+ * one bit for each element. tanh and sigmoid keep their output, shared with the
  * consumer. swish, gelu, mish, softplus, hard_swish, elu, selu, log and pow keep their input
  * and rebuild what they need in backward; exp, sqrt and rsqrt keep their output too. abs and
  * clamp keep neither: two bits and one bit per element say what the gradient is. */

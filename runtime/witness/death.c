@@ -19,7 +19,8 @@ typedef struct {
     uint32_t *roots; /* planned storages by offset */
     uint32_t n_roots;
     swi_bind *binds;
-    uint32_t first; /* op that first computed something else */
+    uint32_t first;  /* op that first computed something else */
+    uint32_t border; /* the first op of the backward part; n_ops without one */
     bool overlap;
 } session;
 
@@ -166,29 +167,45 @@ static void judge_overlap(session *d, uint32_t op)
     }
 }
 
-/* NaN over all that holds nothing after the op; SWI_NONE: before the first. */
-static void kill_dead(session *d, uint32_t op)
+static size_t lose(session *d, size_t from, size_t to)
+{
+    memset(d->arena + from, 0xff, to - from);
+    return to - from;
+}
+
+/* NaN over all that holds nothing after the op; SWI_NONE: before the first. Returns the bytes
+ * that were spared. */
+static size_t kill_dead(session *d, uint32_t op)
 {
     const size_t height = d->w->program->info.arena_bytes;
-    size_t cursor = 0;
+    size_t cursor = 0, lost = 0;
     for (uint32_t i = 0; i < d->n_roots && op != SWI_NONE; i++) {
         const swi_storage *x = storage(d, i);
         if (x->birth > op || x->death <= op)
             continue;
         if (x->offset > cursor)
-            memset(d->arena + cursor, 0xff, x->offset - cursor);
+            lost += lose(d, cursor, x->offset);
         if (x->offset + x->bytes > cursor)
             cursor = x->offset + x->bytes;
     }
     if (cursor < height)
-        memset(d->arena + cursor, 0xff, height - cursor);
+        lost += lose(d, cursor, height);
+    return height - lost;
+}
+
+static uint32_t border_of(const swi_program *p)
+{
+    uint32_t i = 0;
+    while (i < p->n_ops && !p->trace.nodes[p->ops[i].node].is_backward)
+        i++;
+    return i;
 }
 
 static sw_status before_op(void *context, uint32_t op)
 {
     session *d = context;
     if (op == 0)
-        kill_dead(d, SWI_NONE);
+        (void)kill_dead(d, SWI_NONE);
     judge_overlap(d, op);
     return SW_OK;
 }
@@ -198,7 +215,9 @@ static sw_status after_op(void *context, uint32_t op)
     session *d = context;
     if (d->first == SWI_NONE && swi_witness_hash(d->w, op) != d->w->hashes[op])
         d->first = op;
-    kill_dead(d, op);
+    const size_t spared = kill_dead(d, op);
+    if (op + 1 == d->border && d->border < d->w->program->n_ops)
+        d->w->info.saved_bytes = spared;
     return SW_OK;
 }
 
@@ -302,7 +321,7 @@ static sw_status run(session *d)
 
 sw_status swi_witness_death(swi_witness *w)
 {
-    session d = {.w = w, .first = SWI_NONE};
+    session d = {.w = w, .first = SWI_NONE, .border = border_of(w->program)};
     SW_TRY(swi_witness_reference(w));
     sw_status status = sort_roots(&d);
     if (status == SW_OK && judge_height(&d)) {

@@ -1,0 +1,345 @@
+/* The page of what ops keep, runtime/ops/SAVED.md, against the descriptors and against memory:
+ * for each case of each op what its gradient kernels read of it, and the bytes that the death
+ * witness has to leave alive between forward and backward. */
+#include "runtime/op_check.h"
+#include "runtime/ops/ops.h"
+#include "tests/ops/contract_page.h"
+#include "tests/support/suite.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PAGE "runtime/ops/SAVED.md"
+
+typedef struct {
+    int n;
+    char first[12000]; /* messages, until it is full */
+} faults;
+
+static void fault(faults *f, const char *format, ...) SW_PRINTF(2, 3);
+static void fault(faults *f, const char *format, ...)
+{
+    const size_t used = strlen(f->first);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(f->first + used, sizeof f->first - used, format, list);
+    va_end(list);
+    f->n++;
+}
+
+/* ---- what a use of an op keeps ----------------------------------------------------------- */
+
+typedef struct {
+    sw_type type[2 * CONTRACT_OUT]; /* of the operands as the kernel has them */
+    int n_in, n_out;
+    uint32_t kept;  /* what the ops of its gradient read of it */
+    uint32_t there; /* operands outside of the step arena */
+    size_t bytes;   /* by the death witness */
+    bool agreed;
+    char why[256];
+} seen;
+
+/* The op under test, not a copy that made its input: it has the case's attributes. */
+static uint32_t find_node(const swi_check *c, const swi_trace *t)
+{
+    for (uint32_t n = 0; n < t->n_nodes; n++) {
+        const swi_node *node = &t->nodes[n];
+        if (node->op == c->id && node->grad < 0 && !node->is_backward &&
+            (c->desc->attrs_bytes == 0 || c->spec->attrs == NULL ||
+             memcmp(t->attrs + node->attrs, c->spec->attrs, c->desc->attrs_bytes) == 0))
+            return n;
+    }
+    return SWI_NONE;
+}
+
+static void note_operands(const swi_trace *t, uint32_t f, seen *to)
+{
+    const swi_node *node = &t->nodes[f];
+    to->n_in = (int)node->n_in;
+    to->n_out = (int)node->n_out;
+    for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
+        const bool out = k >= node->n_in;
+        const uint32_t i = out ? CONTRACT_OUT + k - node->n_in : k;
+        const swi_value *v = &t->values[t->operands[node->first + k]];
+        if (i % CONTRACT_OUT >= CONTRACT_OUT || i >= 2 * CONTRACT_OUT)
+            continue;
+        to->type[i] = v->type;
+        if (t->storages[v->storage].segment != SWI_SEG_STEP)
+            to->there |= 1u << i;
+        for (uint32_t g = 0; g < t->n_nodes; g++)
+            for (uint32_t r = 0; t->nodes[g].gradient_of == f + 1 && r < t->nodes[g].n_in; r++)
+                if (t->values[t->operands[t->nodes[g].first + r]].storage == v->storage)
+                    to->kept |= 1u << i;
+    }
+}
+
+/* Run the case once and under the witness. */
+static sw_status look(swi_check *c, uint32_t flags, int alone, seen *to)
+{
+    swi_check_call call;
+    swi_check_result result;
+    sw_witness_info info = {.size = sizeof info};
+    memset(to, 0, sizeof *to);
+    SW_TRY(swi_check_run(c, c->plain, flags, alone, &result));
+    const swi_trace *t = &c->plain->last->trace;
+    const uint32_t f = find_node(c, t);
+    if (f == SWI_NONE)
+        SW_FAIL(SW_INVALID, "the op is not in its own program");
+    note_operands(t, f, to);
+    SW_TRY(swi_check_call_fill(c, flags, alone, &call));
+    SW_TRY(sw_witness(c->plain, &call.args, SW_WITNESS_DEATH, &info));
+    to->bytes = info.saved_bytes;
+    to->agreed = info.agreed == SW_WITNESS_DEATH;
+    snprintf(to->why, sizeof to->why, "%s", info.first_fault);
+    return SW_OK;
+}
+
+/* ---- comparing --------------------------------------------------------------------------- */
+
+/* Bytes of outputs that somebody else keeps and the row does not count. */
+static size_t held_bytes(const swi_check *c, const seen *s, const contract_terms *terms)
+{
+    size_t sum = 0;
+    for (int i = 0; i < c->desc->n_out; i++)
+        if (s->type[CONTRACT_OUT + i].dtype == SW_F32 &&
+            (terms->shares || (terms->kept >> (CONTRACT_OUT + i) & 1u) == 0))
+            sum += sw_type_bytes(&s->type[CONTRACT_OUT + i]);
+    return sum;
+}
+
+static void compare_use(swi_check *c, const contract_row *row, uint32_t flags, int alone,
+                        faults *to)
+{
+    const bool held = (flags & SWI_CHECK_HELD) != 0;
+    char why[200], a[200], b[200], where[120];
+    contract_terms terms;
+    seen s;
+    snprintf(where, sizeof where, PAGE ":%d: %s, case %s%s%s", row->line, row->op,
+             c->spec->name, held ? ", output kept" : "", alone == 0 ? ", in0 alone" : "");
+    if (look(c, flags, alone, &s) != SW_OK) {
+        fault(to, "%s: %s\n", where, sw_last_error());
+        return;
+    }
+    const contract_use use = {.in = s.type,
+                              .out = s.type + CONTRACT_OUT,
+                              .n_in = s.n_in,
+                              .n_out = s.n_out,
+                              .attrs = c->spec->attrs,
+                              .name = row->op,
+                              .held = held,
+                              .alone = alone == 0 || (c->n_wanted == 1 && c->in[0].wanted)};
+    if (!contract_choose(row, &use, &terms, why, sizeof why)) {
+        fault(to, "%s: %s\n", where, why);
+        return;
+    }
+    /* Optional operands that the case does not have are not kept. */
+    for (uint32_t i = 0; i < 2 * CONTRACT_OUT; i++)
+        if (i % CONTRACT_OUT >= (uint32_t)(i < CONTRACT_OUT ? s.n_in : s.n_out) ||
+            sw_type_elements(&s.type[i]) == 0)
+            terms.kept &= ~(1u << i);
+    if (terms.kept != s.kept)
+        fault(to, "%s: the page says that %s is kept, its gradient reads %s\n", where,
+              contract_set(terms.kept, terms.there, a, sizeof a),
+              contract_set(s.kept, s.there, b, sizeof b));
+    const size_t bytes = terms.bytes + (held ? held_bytes(c, &s, &terms) : 0);
+    if (bytes != s.bytes)
+        fault(to, "%s: the page says %zu bytes, the death witness leaves %zu alive\n", where,
+              bytes, s.bytes);
+    if (!s.agreed)
+        fault(to, "%s: the witness: %s\n", where, s.why);
+}
+
+static void compare_case(swi_check *c, const contract_row *row, int index, faults *to)
+{
+    const uint32_t use = SWI_CHECK_TRAIN | SWI_CHECK_MADE;
+    if (swi_check_begin(c, index) != SW_OK) {
+        fault(to, "%s, case %d: %s\n", row->op, index, sw_last_error());
+    } else if (c->n_wanted > 0) {
+        compare_use(c, row, use, -1, to);
+        if (c->desc->view == NULL)
+            compare_use(c, row, use | SWI_CHECK_HELD, -1, to);
+        if (contract_asks_who(row) && c->in[0].wanted)
+            compare_use(c, row, use, 0, to);
+    }
+    swi_check_end(c);
+}
+
+/* The row that an op without one needs, by its first case. */
+static void propose(swi_check *c, faults *to)
+{
+    char set[200], bytes[200] = "";
+    const char *name = c->desc->name;
+    seen s = {.kept = 0};
+    if (c->desc->n_cases == 0)
+        fault(to, PAGE ": a row is missing: | %s | nothing | 0 | 0 |\n", name);
+    else if (swi_check_begin(c, 0) != SW_OK ||
+             look(c, SWI_CHECK_TRAIN | SWI_CHECK_MADE, -1, &s) != SW_OK)
+        fault(to, PAGE ": a row for %s is missing: %s\n", name, sw_last_error());
+    else {
+        for (uint32_t i = 0; i < 2 * CONTRACT_OUT; i++)
+            if ((s.kept & ~s.there) >> i & 1u)
+                snprintf(bytes + strlen(bytes), sizeof bytes - strlen(bytes), "%s%zu of %s%u",
+                         bytes[0] != '\0' ? " + " : "", sw_dtype_bytes(s.type[i].dtype),
+                         i < CONTRACT_OUT ? "in" : "out", i % CONTRACT_OUT);
+        fault(to,
+              PAGE ": a row is missing: | %s | %s | %s | ... | (brackets around weights; the "
+                   "page says how bytes are written)\n",
+              name, contract_set(s.kept, s.there, set, sizeof set),
+              bytes[0] != '\0' ? bytes : "0");
+    }
+    if (c->desc->n_cases > 0)
+        swi_check_end(c);
+}
+
+/* What gradient kernels may read at all stands on the page in some alternative: also what no
+ * case shows. */
+static void compare_names(const sw_op_desc *d, const contract_row *row, faults *to)
+{
+    char name[16];
+    for (int g = 0; g < d->n_grads; g++)
+        for (int k = 0; k < d->grads[g].n_operands; k++) {
+            const uint32_t kind = SWI_OPERAND_KIND(d->grads[g].operands[k]);
+            if (kind == SW_DOUT(0))
+                continue;
+            snprintf(name, sizeof name, "%s%u", kind == SW_IN(0) ? "in" : "out",
+                     SWI_OPERAND_INDEX(d->grads[g].operands[k]));
+            if (strstr(row->keeps, name) == NULL)
+                fault(to, PAGE ":%d: %s: gradient %d names %s\n", row->line, row->op, g, name);
+        }
+}
+
+static bool has_gradient(const sw_op_desc *d)
+{
+    return d->rule != NULL || d->n_grads > 0;
+}
+
+static void compare_op(const contract_page *page, uint32_t id, faults *to)
+{
+    const sw_exec_opts opts = {.size = sizeof opts, .seed = 7, .no_rebuild = 1};
+    static swi_check c;
+    c = (swi_check){.id = id, .desc = sw_op_at(id)};
+    const contract_row *row = contract_find(page, c.desc->name);
+    if (sw_exec_create(&c.plain, &opts) != SW_OK) {
+        fault(to, "%s\n", sw_last_error());
+        return;
+    }
+    if (row == NULL) {
+        propose(&c, to);
+    } else {
+        c.as_is = contract_there(row);
+        compare_names(c.desc, row, to);
+        for (int i = 0; i < c.desc->n_cases; i++)
+            compare_case(&c, row, i, to);
+    }
+    sw_exec_destroy(c.plain);
+}
+
+/* `only`: one op; NULL: all, and every row. */
+static faults compare(const contract_page *page, const char *only)
+{
+    faults to = {0, ""};
+    if (page->error[0] != '\0')
+        fault(&to, PAGE ": %s\n", page->error);
+    for (int i = 0; i < page->n; i++) {
+        bool known = false;
+        for (uint32_t id = 0; id < SW_OPS_INSIDE; id++)
+            known |=
+                has_gradient(sw_op_at(id)) && strcmp(sw_op_at(id)->name, page->row[i].op) == 0;
+        if (!known || contract_find(page, page->row[i].op) != &page->row[i])
+            fault(&to, PAGE ":%d: %s %s\n", page->row[i].line, page->row[i].op,
+                  known ? "has two rows" : "is no op with a gradient");
+    }
+    for (uint32_t id = 0; id < SW_OPS_INSIDE; id++)
+        if (has_gradient(sw_op_at(id)) &&
+            (only == NULL || strcmp(sw_op_at(id)->name, only) == 0))
+            compare_op(page, id, &to);
+    return to;
+}
+
+/* ---- the tests --------------------------------------------------------------------------- */
+
+#define PAGE_BYTES (1 << 16)
+
+static const char *page_text(void)
+{
+    static char text[PAGE_BYTES];
+    char path[1024];
+    snprintf(path, sizeof path, "%s/" PAGE, sw_source_root());
+    FILE *file = fopen(path, "rb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    const size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    CU_ASSERT_FATAL(n > 0 && n < sizeof text - 1);
+    text[n] = '\0';
+    return text;
+}
+
+static void the_page_is_true(void)
+{
+    static contract_page page;
+    contract_read(&page, page_text());
+    faults found = compare(&page, NULL);
+    for (char *line = strtok(found.first, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        SW_CHECK(false, "%s", line);
+    CU_ASSERT_EQUAL(found.n, 0);
+    CU_ASSERT(page.n > 40);
+    sw_note("%d ops", page.n);
+}
+
+/* A row of the page put into other words. */
+typedef struct {
+    const char *op, *row;
+    const char *says; /* in what is reported */
+} planted;
+
+static void check_planted(const char *text, const planted *p)
+{
+    static contract_page page;
+    static char other[PAGE_BYTES + 512];
+    char begin[64];
+    snprintf(begin, sizeof begin, "\n| %s |", p->op);
+    const char *at = strstr(text, begin);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    const char *rest = strchr(at + 1, '\n');
+    CU_ASSERT_FATAL(rest != NULL && strlen(text) + 400 < sizeof other);
+    snprintf(other, sizeof other, "%.*s\n%s%s", (int)(at - text), text, p->row, rest + 1);
+    contract_read(&page, other);
+    const faults found = compare(&page, p->op);
+    SW_CHECK(found.n > 0 && strstr(found.first, p->says) != NULL,
+             "'%s' in place of %s: %d faults:\n%s", p->row, p->op, found.n, found.first);
+}
+
+static void planted_rows_are_found(void)
+{
+    static const planted rows[] = {
+        {"swish", "| swish | out0 | 4 | 8 |\n", "gradient 0 names in0"},
+        {"swish", "| swish | in0 | 8 | 8 |\n",
+         "case one: the page says 8 bytes, the death "
+         "witness leaves 4 alive"},
+        {"swish", "| swish | in0 | 4 | 8 |\n| swish | in0 | 4 | 8 |\n", "swish has two rows"},
+        {"swish", "", "a row is missing: | swish | in0 | 4 of in0 | ... |"},
+        {"swish", "| swish | in0, in1 | 4 | 8 |\n| swiss | in0 | 4 | 8 |\n",
+         "swiss is no op with a gradient"},
+        {"swish", "| swish | in0 | 4 per head | 8 |\n", "is not a sum"},
+        {"swish", "| swish | in0 where it rains | 4 | 8 |\n", "'it rains'"},
+        {"swish", "| swish | in0 | 4 |\n", "has not four cells"},
+        {"mul", "| mul | in1 | 4 of in1 | 8 |\n", "its gradient reads in0, in1"},
+        {"mul", "| mul | in0, in1, out0 | 4 of in0 + 4 of in1 | 8 |\n",
+         "in0, in1, out0 is kept, its gradient reads in0, in1"},
+        {"relu", "| relu | out1 | 1/8 | 4 |\n", "names out0"},
+        {"relu",
+         "| relu | out0 where the output is kept anyway; else out1 | 0; else 1/4 | 4 |\n",
+         "case matrix: the page says 47 bytes, the death witness leaves 24 alive"},
+        {"tanh", "| tanh | out0 where the output is kept anyway; else out0 | 4; else 4 | 4 |\n",
+         "output kept: the page says"},
+    };
+    const char *text = page_text();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check_planted(text, &rows[i]);
+}
+
+static const sw_test tests[] = {
+    {"the page of what ops keep is true, to the byte", the_page_is_true, false},
+    {"planted rows are found", planted_rows_are_found, false},
+};
+SW_SUITE("contract", tests)
