@@ -3,6 +3,7 @@
  */
 #include "alloc/fault.h"
 #include "tests/runtime/random_seeds.h"
+#include "tests/runtime/rebuilt_bits.h"
 #include "tests/support/shares.h"
 #include <math.h>
 #include <stdlib.h>
@@ -212,6 +213,35 @@ static void witnesses_agree(void)
     seed_each(8, 1000, witnessed);
 }
 
+/* ---- what is made again --------------------------------------------------------------------
+ */
+
+static uint32_t n_rebuilt; /* of all seeds */
+
+static void rebuilt(void)
+{
+    random_life life;
+    rebuilt_bits bits;
+    if (seed_well(random_life_begin(&life, &seed_net, false, false), "declare")) {
+        const sw_run_args args = random_life_args(&life, 1);
+        if (seed_well(sw_run(execs[0], &args), "run") &&
+            seed_well(rebuilt_bits_compare(execs[0], &args, false, &bits), "rebuilt")) {
+            seed_check(bits.differ + bits.unknown == 0, "rebuilt", bits.first);
+            n_rebuilt += bits.results;
+        }
+    }
+    random_life_end(&life);
+}
+
+static void rebuilt_bits_are_the_forward_bits(void)
+{
+    n_rebuilt = 0;
+    execs[0] = net_exec(&ways[0].opts);
+    seed_each(100, 5000, rebuilt);
+    SW_CHECK(n_rebuilt > 50, "only %u results were made again", n_rebuilt);
+    sw_note("%u results made again", n_rebuilt);
+}
+
 /* ---- plans of a fresh exec --------------------------------------------------------------- */
 
 /* What a plan is does not depend on what the exec has traced before. */
@@ -304,6 +334,7 @@ static const sw_test tests[] = {
     {"every way to run gives the same bits, as planned", every_way_gives_the_same_bits, false},
     {"plans do not depend on those before", plans_do_not_depend_on_those_before, false},
     {"all witnesses agree", witnesses_agree, false},
+    {"rebuilt bits are the forward bits", rebuilt_bits_are_the_forward_bits, false},
     {"a refused run changes nothing", a_refused_run_changes_nothing, false},
 };
 SW_SUITE("random networks", tests)

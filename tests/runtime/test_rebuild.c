@@ -2,6 +2,7 @@
  * forward and backward, the bits, and where it must not be done. */
 #include "runtime/runtime_internal.h"
 #include "tests/runtime/nets.h"
+#include "tests/runtime/rebuilt_bits.h"
 #include "tests/support/suite.h"
 #include <string.h>
 
@@ -179,11 +180,17 @@ static void outputs_are_not_rebuilt(void)
              f.kept / TENSOR, f.rebuilt);
 }
 
-/* The witnesses see what the plan says. */
+static const shape shapes[] = {PLAIN, NORMED, SHARED, SHOWN};
+#define SHAPES (sizeof shapes / sizeof *shapes)
+
+/* The witnesses see what the plan says. What the death witness leaves in front of backward: a
+ * tensor for each layer, the prediction and the loss; for each norm mean and 1/std of the rows.
+ */
 static void witnesses_agree(void)
 {
-    static const shape shapes[] = {PLAIN, NORMED, SHARED, SHOWN};
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    const size_t layers = (LAYERS + 1) * TENSOR + sizeof(float);
+    const size_t saved[] = {layers, layers, layers, layers + TENSOR};
+    for (size_t i = 0; i < SHAPES; i++) {
         chain n;
         sw_array inputs[2];
         sw_witness_info seen = {.size = sizeof seen};
@@ -191,10 +198,42 @@ static void witnesses_agree(void)
         sw_exec *exec = net_exec(&opts);
         begin(&n, shapes[i]);
         OK(sw_model_ready(n.model, exec, 9));
-        const sw_run_args args = args_of(&n, inputs);
+        sw_run_args args = args_of(&n, inputs);
         OK(sw_witness(exec, &args, SW_WITNESS_ALL, &seen));
         SW_CHECK(seen.agreed == SW_WITNESS_ALL, "shape %d: %s", (int)shapes[i],
                  seen.first_fault);
+        SW_CHECK(seen.saved_bytes == saved[i], "shape %d: %zu bytes, %zu were expected",
+                 (int)shapes[i], seen.saved_bytes, saved[i]);
+        args.mode = SW_EVAL;
+        OK(sw_witness(exec, &args, SW_WITNESS_DEATH, &seen));
+        CU_ASSERT_EQUAL(seen.saved_bytes, 0); /* no backward part */
+    }
+}
+
+/* Every byte that is made again is the forward part's; one that is not is seen. */
+static void rebuilt_bits_are_the_forward_bits(void)
+{
+    static const uint32_t results[] = {LAYERS, 2 * LAYERS, 3 * LAYERS, LAYERS - 1};
+    for (size_t i = 0; i < SHAPES; i++) {
+        chain n;
+        sw_array inputs[2];
+        rebuilt_bits bits;
+        const sw_exec_opts opts = {.size = sizeof opts, .seed = 3};
+        sw_exec *exec = net_exec(&opts);
+        begin(&n, shapes[i]);
+        OK(sw_model_ready(n.model, exec, 9));
+        const sw_run_args args = args_of(&n, inputs);
+        OK(sw_run(exec, &args));
+        OK(rebuilt_bits_compare(exec, &args, false, &bits));
+        SW_CHECK(bits.results == results[i] && bits.bytes == results[i] * TENSOR,
+                 "shape %d: %u results, %zu bytes", (int)shapes[i], bits.results, bits.bytes);
+        SW_CHECK(bits.differ + bits.unknown == 0, "shape %d: %u differ, %u unknown: %s",
+                 (int)shapes[i], bits.differ, bits.unknown, bits.first);
+        OK(rebuilt_bits_compare(exec, &args, true, &bits));
+        SW_CHECK(bits.differ == results[i],
+                 "shape %d: one byte of %u results was changed, "
+                 "seen in %u",
+                 (int)shapes[i], results[i], bits.differ);
     }
 }
 
@@ -220,6 +259,7 @@ static const sw_test tests[] = {
     {"branches are rebuilt", branches_are_rebuilt, false},
     {"outputs are not rebuilt", outputs_are_not_rebuilt, false},
     {"witnesses agree", witnesses_agree, false},
+    {"rebuilt bits are the forward bits", rebuilt_bits_are_the_forward_bits, false},
     {"evaluation rebuilds nothing", evaluation_rebuilds_nothing, false},
 };
 SW_SUITE("rebuild", tests)
