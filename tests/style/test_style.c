@@ -254,29 +254,77 @@ static void the_layout_is_clang_formats(void)
     CU_ASSERT(found);
 }
 
-/* The README shows a program whole: what people read is what is built and tested. */
-static void the_readme_shows_the_program_that_is_built(void)
+/* The README shows programs whole: what people read is what is built and tested. A piece of C
+ * belongs to the program with its first line. */
+static const struct {
+    const char *path;
+    bool must; /* stand there */
+} shown_programs[] = {{"tools/train/lenet5.c", true}, {"tests/api/swish_op.c", false}};
+#define SHOWN (sizeof shown_programs / sizeof *shown_programs)
+
+/* Fails where `shown` begins as the program does and is not the whole of it. */
+static bool is_shown(const char *path, const char *program, const char *shown, size_t n,
+                     style_report *report)
+{
+    const size_t line = strcspn(program, "\n") + 1;
+    size_t same = 0;
+    if (n < line || strncmp(shown, program, line) != 0)
+        return false;
+    while (same < n && shown[same] == program[same])
+        same++;
+    if (same < n || program[n] != '\0')
+        report(NULL, path, 0, "README.md shows something else");
+    return true;
+}
+
+static void the_readme_shows_programs_that_are_built(void)
 {
     static const char begin[] = "\n```c\n", end[] = "\n```\n";
     char full[1024];
+    char *program[SHOWN];
+    bool found[SHOWN] = {false};
     snprintf(full, sizeof full, "%s/README.md", sw_source_root());
     char *readme = read_text(full);
     sw_after(free, readme);
-    snprintf(full, sizeof full, "%s/tools/train/lenet5.c", sw_source_root());
-    char *program = read_text(full);
-    sw_after(free, program);
-    CU_ASSERT_FATAL(readme != NULL && program != NULL);
-    char *shown = strstr(readme, begin);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(shown);
-    shown += sizeof begin - 1;
-    char *last = strstr(shown, end);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(last);
-    last[1] = '\0';
-    size_t same = 0;
-    while (shown[same] != '\0' && shown[same] == program[same])
-        same++;
-    SW_CHECK(strcmp(shown, program) == 0, "README.md and tools/train/lenet5.c differ at: %.60s",
-             shown + same);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(readme);
+    for (size_t i = 0; i < SHOWN; i++) {
+        snprintf(full, sizeof full, "%s/%s", sw_source_root(), shown_programs[i].path);
+        program[i] = read_text(full);
+        sw_after(free, program[i]);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(program[i]);
+    }
+    for (const char *at = strstr(readme, begin); at != NULL; at = strstr(at, begin)) {
+        at += sizeof begin - 1;
+        const char *last = strstr(at, end);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(last);
+        bool any = false;
+        for (size_t i = 0; i < SHOWN; i++)
+            if (is_shown(shown_programs[i].path, program[i], at, (size_t)(last + 1 - at), fail))
+                any = found[i] = true;
+        SW_CHECK(any, "README.md: a program of its own: %.60s", at);
+    }
+    for (size_t i = 0; i < SHOWN; i++)
+        SW_CHECK(found[i] || !shown_programs[i].must, "README.md does not show %s",
+                 shown_programs[i].path);
+}
+
+static int n_reported;
+static void note_report(void *to, const char *path, int line, const char *what)
+{
+    (void)to, (void)path, (void)line, (void)what;
+    n_reported++;
+}
+
+static void a_program_that_is_shown_otherwise_is_found(void)
+{
+    static const char program[] = "/* one */\nint a;\nint b;\n";
+    n_reported = 0;
+    CU_ASSERT(!is_shown("p.c", program, "/* two */\nint a;\n", 17, note_report));
+    CU_ASSERT(is_shown("p.c", program, program, sizeof program - 1, note_report));
+    CU_ASSERT_EQUAL(n_reported, 0);
+    CU_ASSERT(is_shown("p.c", program, "/* one */\nint a;\n", 17, note_report));
+    CU_ASSERT(is_shown("p.c", program, "/* one */\nint c;\nint b;\n", 24, note_report));
+    CU_ASSERT_EQUAL(n_reported, 2);
 }
 
 static const sw_test tests[] = {
@@ -287,7 +335,7 @@ static const sw_test tests[] = {
     {"no file has a path of a machine or a note to oneself",
      no_path_of_a_machine_and_no_note_to_oneself},
     {"the layout is clang-format's", the_layout_is_clang_formats},
-    {"README.md shows tools/train/lenet5.c as it is",
-     the_readme_shows_the_program_that_is_built},
+    {"README.md shows programs as they are built", the_readme_shows_programs_that_are_built},
+    {"a program that is shown otherwise is found", a_program_that_is_shown_otherwise_is_found},
 };
 SW_SUITE("style", tests)
