@@ -39,20 +39,24 @@ static int term(maker *m, int x)
         }
         return pair_loss(m, RANDOM_SOFTMAX_CE, x, RANDOM_LABELS);
     }
-    switch (below(m, 5)) {
+    switch (below(m, 7)) {
     case 0:
         return pair_loss(m, RANDOM_MSE, x, other_of_shape(m, x));
     case 1:
+        return pair_loss(m, RANDOM_HUBER, x, other_of_shape(m, x));
+    case 2:
+        return pair_loss(m, RANDOM_L1, x, other_of_shape(m, x));
+    case 3:
         return random_push(m, (random_op){.kind = RANDOM_BCE,
                                           .n_in = 1,
                                           .in = {x},
                                           .number = 0.25f,
                                           .size = m->net->op[x].size});
-    case 2:
+    case 4:
         return pair_loss(
             m, RANDOM_BCE_WITH, x,
             random_push(m, (random_op){.kind = RANDOM_RAND, .shape = s, .size = 1.0f}));
-    case 3: {
+    case 5: {
         const int square = random_push(m, (random_op){.kind = RANDOM_MUL,
                                                       .n_in = 2,
                                                       .in = {x, x},

@@ -42,16 +42,9 @@ static sw_value source(walk *w, const random_op *op, const char *name)
     }
 }
 
-static sw_value compute(walk *w, const random_op *op, const char *name)
+/* Of one operand, element by element. */
+static sw_value curve(sw_ctx *c, const random_op *op, const sw_value *in)
 {
-    sw_ctx *c = w->ctx;
-    const int stride = (int)op->n[1], pad = (int)op->n[2];
-    sw_value in[4] = {{0, 0}};
-    if (op->kind <= RANDOM_RAND)
-        return source(w, op, name);
-    const bool turn = w->life->twin && (op->kind == RANDOM_ADD || op->kind == RANDOM_MUL);
-    for (int k = 0; k < op->n_in; k++)
-        in[turn ? 1 - k : k] = operand(w, op, turn ? 1 - k : k);
     switch (op->kind) {
     case RANDOM_RELU:
         return sw_relu(c, in[0]);
@@ -63,10 +56,52 @@ static sw_value compute(walk *w, const random_op *op, const char *name)
         return sw_sigmoid(c, in[0]);
     case RANDOM_SWISH:
         return sw_swish(c, in[0]);
+    case RANDOM_GELU:
+        return sw_gelu(c, in[0]);
+    case RANDOM_GELU_TANH:
+        return sw_gelu_tanh(c, in[0]);
+    case RANDOM_MISH:
+        return sw_mish(c, in[0]);
+    case RANDOM_SOFTPLUS:
+        return sw_softplus(c, in[0]);
+    case RANDOM_HARD_SWISH:
+        return sw_hard_swish(c, in[0]);
+    case RANDOM_ELU:
+        return sw_elu(c, in[0], op->number);
+    case RANDOM_SELU:
+        return sw_selu(c, in[0]);
+    case RANDOM_EXP:
+        return sw_exp(c, in[0]);
+    case RANDOM_ABS:
+        return sw_abs(c, in[0]);
+    case RANDOM_CLAMP:
+        return sw_clamp(c, in[0], -op->number, 1.1f * op->number);
+    case RANDOM_DROPOUT:
+        return sw_dropout(c, in[0], op->number);
+    default:
+        return (sw_value){0, 0};
+    }
+}
+
+static sw_value compute(walk *w, const random_op *op, const char *name)
+{
+    sw_ctx *c = w->ctx;
+    const int stride = (int)op->n[1], pad = (int)op->n[2];
+    sw_value in[4] = {{0, 0}};
+    if (op->kind <= RANDOM_RAND)
+        return source(w, op, name);
+    const bool turn = w->life->twin && (op->kind == RANDOM_ADD || op->kind == RANDOM_MUL);
+    for (int k = 0; k < op->n_in; k++)
+        in[turn ? 1 - k : k] = operand(w, op, turn ? 1 - k : k);
+    if (op->kind <= RANDOM_DROPOUT)
+        return curve(c, op, in);
+    switch (op->kind) {
     case RANDOM_ADD:
         return turn ? sw_add(c, in[1], in[0]) : sw_add(c, in[0], in[1]);
     case RANDOM_MUL:
         return turn ? sw_mul(c, in[1], in[0]) : sw_mul(c, in[0], in[1]);
+    case RANDOM_SUB:
+        return sw_sub(c, in[0], in[1]);
     case RANDOM_SCALE:
         return sw_scale(c, in[0], w->life->knob[op->what]);
     case RANDOM_SCALE_BY:
@@ -77,10 +112,20 @@ static sw_value compute(walk *w, const random_op *op, const char *name)
         return sw_slice(c, in[0], (int)op->n[0], op->n[1], op->n[2]);
     case RANDOM_CONCAT:
         return sw_concat(c, in, op->n_in, (int)op->n[0]);
+    case RANDOM_TRANSPOSE:
+        return sw_transpose(c, in[0], (int)op->n[0], (int)op->n[1]);
     case RANDOM_DETACH:
         return sw_detach(c, in[0]);
     case RANDOM_LINEAR:
         return sw_linear_op(c, in[0], in[1], in[2]);
+    case RANDOM_MATMUL:
+        return sw_matmul(c, in[0], in[1]);
+    case RANDOM_LAYER_NORM:
+        return sw_layer_norm_op(c, in[0], in[1], in[2], 0.1f);
+    case RANDOM_RMS_NORM:
+        return sw_rms_norm_op(c, in[0], in[1], 0.1f);
+    case RANDOM_GROUP_NORM:
+        return sw_group_norm_op(c, in[0], in[1], in[2], op->n[0], 0.1f);
     case RANDOM_CONV:
         return sw_conv2d_op(c, in[0], in[1], in[2], stride, pad);
     case RANDOM_MAX_POOL:
@@ -95,6 +140,8 @@ static sw_value compute(walk *w, const random_op *op, const char *name)
         return sw_sum(c, in[0], (uint32_t)op->n[0]);
     case RANDOM_MEAN:
         return sw_mean(c, in[0], (uint32_t)op->n[0]);
+    case RANDOM_MAX:
+        return sw_max(c, in[0], (uint32_t)op->n[0]);
     case RANDOM_SOFTMAX:
         return sw_softmax(c, in[0]);
     case RANDOM_SOFTMAX_CE:
@@ -105,6 +152,10 @@ static sw_value compute(walk *w, const random_op *op, const char *name)
         return sw_bce(c, in[0], op->number);
     case RANDOM_BCE_WITH:
         return sw_bce_with(c, in[0], in[1]);
+    case RANDOM_HUBER:
+        return sw_huber(c, in[0], in[1], 0.5f);
+    case RANDOM_L1:
+        return sw_l1(c, in[0], in[1]);
     case RANDOM_ACCURACY:
         return sw_accuracy(c, in[0], in[1]);
     default:

@@ -7,7 +7,8 @@
 
 static bool is_view(random_kind kind)
 {
-    return kind == RANDOM_RESHAPE || kind == RANDOM_SLICE || kind == RANDOM_DETACH;
+    return kind == RANDOM_RESHAPE || kind == RANDOM_SLICE || kind == RANDOM_TRANSPOSE ||
+           kind == RANDOM_DETACH;
 }
 
 int random_push(maker *m, random_op op)
@@ -140,16 +141,51 @@ void random_net_make(random_net *r, uint64_t seed)
 
 /* ---- describing it ---------------------------------------------------------------------- */
 
+/* In place of what lets nothing through somewhere, or not the numbers themselves. */
+static random_kind soft(random_kind kind)
+{
+    switch (kind) {
+    case RANDOM_MAX_POOL:
+        return RANDOM_AVG_POOL;
+    case RANDOM_GLOBAL_MAX:
+        return RANDOM_GLOBAL_AVG;
+    case RANDOM_MAX:
+        return RANDOM_MEAN;
+    case RANDOM_RELU:
+        return RANDOM_LEAKY;
+    case RANDOM_ABS:
+    case RANDOM_CLAMP:
+    case RANDOM_DROPOUT:
+        return RANDOM_TANH;
+    case RANDOM_HARD_SWISH:
+        return RANDOM_SWISH;
+    case RANDOM_HUBER:
+    case RANDOM_L1:
+        return RANDOM_MSE;
+    default:
+        return kind;
+    }
+}
+
 void random_net_soften(random_net *r)
 {
     for (int i = 0; i < r->n_ops; i++) {
         random_op *op = &r->op[i];
-        if (op->kind == RANDOM_MAX_POOL || op->kind == RANDOM_GLOBAL_MAX)
-            op->kind = op->kind == RANDOM_MAX_POOL ? RANDOM_AVG_POOL : RANDOM_GLOBAL_AVG;
-        if (op->kind == RANDOM_RELU) {
-            op->kind = RANDOM_LEAKY;
+        if (op->kind == RANDOM_RELU)
             op->number = 0.1f;
-        }
+        op->kind = soft(op->kind);
+    }
+}
+
+void random_net_untie(random_net *r)
+{
+    bool detached = false;
+    for (int i = 0; i < r->n_ops; i++)
+        detached |= r->op[i].kind == RANDOM_DETACH;
+    for (int i = 0; detached && i < r->n_ops; i++) {
+        const random_kind kind = r->op[i].kind;
+        if (kind == RANDOM_MAX || kind == RANDOM_L1 || kind == RANDOM_ABS)
+            r->op[i].kind = soft(kind);
     }
 }
 

@@ -26,15 +26,32 @@
     X(TANH, "tanh")                                                                            \
     X(SIGMOID, "sigmoid")                                                                      \
     X(SWISH, "swish")                                                                          \
+    X(GELU, "gelu")                                                                            \
+    X(GELU_TANH, "gelu_tanh")                                                                  \
+    X(MISH, "mish")                                                                            \
+    X(SOFTPLUS, "softplus")                                                                    \
+    X(HARD_SWISH, "hard_swish")                                                                \
+    X(ELU, "elu")                                                                              \
+    X(SELU, "selu")                                                                            \
+    X(EXP, "exp")                                                                              \
+    X(ABS, "abs")                                                                              \
+    X(CLAMP, "clamp")                                                                          \
+    X(DROPOUT, "dropout")                                                                      \
     X(ADD, "add")                                                                              \
     X(MUL, "mul")                                                                              \
+    X(SUB, "sub")                                                                              \
     X(SCALE, "scale")                                                                          \
     X(SCALE_BY, "scale_by")                                                                    \
     X(RESHAPE, "reshape")                                                                      \
     X(SLICE, "slice")                                                                          \
     X(CONCAT, "concat")                                                                        \
+    X(TRANSPOSE, "transpose")                                                                  \
     X(DETACH, "detach")                                                                        \
     X(LINEAR, "linear")                                                                        \
+    X(MATMUL, "matmul")                                                                        \
+    X(LAYER_NORM, "layer_norm")                                                                \
+    X(RMS_NORM, "rms_norm")                                                                    \
+    X(GROUP_NORM, "group_norm")                                                                \
     X(CONV, "conv2d")                                                                          \
     X(MAX_POOL, "max_pool2d")                                                                  \
     X(AVG_POOL, "avg_pool2d")                                                                  \
@@ -42,11 +59,14 @@
     X(GLOBAL_AVG, "global_avg_pool")                                                           \
     X(SUM, "sum")                                                                              \
     X(MEAN, "mean")                                                                            \
+    X(MAX, "max")                                                                              \
     X(SOFTMAX, "softmax")                                                                      \
     X(SOFTMAX_CE, "softmax_ce")                                                                \
     X(MSE, "mse")                                                                              \
     X(BCE, "bce")                                                                              \
     X(BCE_WITH, "bce_with")                                                                    \
+    X(HUBER, "huber")                                                                          \
+    X(L1, "l1")                                                                                \
     X(ACCURACY, "accuracy")                                                                    \
     X(METRIC, "metric")                                                                        \
     X(OUTPUT, "output")                                                                        \
@@ -64,7 +84,7 @@ typedef struct {
     random_kind kind;
     int n_in, in[4]; /* earlier ops */
     sw_shape shape;  /* of the result; rank 0 without one */
-    int64_t n[3];    /* axis, first, count; kernel, stride, padding; axes; -: no bias */
+    int64_t n[3];    /* axis, first, count; kernel, stride, padding; axes; groups */
     float number;    /* slope, factor, target */
     int what;        /* parameter (bias follows), state, knob; mask of optimizers */
     int scope;       /* 0: none */
@@ -109,6 +129,9 @@ typedef struct {
 void random_net_make(random_net *to, uint64_t seed);
 /* Leaky instead of dead, averages instead of maxima: every number matters to the result. */
 void random_net_soften(random_net *net);
+/* Where a value may stand beside a detached copy of itself, nothing has a kink where both are
+ * equal: differences see one side only. */
+void random_net_untie(random_net *net);
 /* One line per op, by sw_note. */
 void random_net_print(const random_net *of);
 

@@ -74,34 +74,119 @@ static int add_or_mul(maker *m)
     if (y < 0)
         return -1;
     const float a = m->net->op[x].size, b = m->net->op[y].size;
-    const bool add = chance(m, 50);
+    const random_kind kind = chance(m, 45)   ? RANDOM_ADD
+                             : chance(m, 80) ? RANDOM_MUL
+                                             : RANDOM_SUB;
     const bool turned = chance(m, 30);
-    return random_push(m, (random_op){.kind = add ? RANDOM_ADD : RANDOM_MUL,
+    return random_push(m, (random_op){.kind = kind,
                                       .n_in = 2,
                                       .in = {turned ? y : x, turned ? x : y},
                                       .shape = shape,
-                                      .size = add ? a + b : a * b});
+                                      .size = kind == RANDOM_MUL ? a * b : a + b});
 }
 
 static int pointwise(maker *m)
 {
-    const random_kind kinds[] = {RANDOM_RELU,  RANDOM_LEAKY, RANDOM_TANH,    RANDOM_SIGMOID,
-                                 RANDOM_SWISH, RANDOM_SCALE, RANDOM_SCALE_BY};
     const int x = random_pick(m, 0, 8);
     if (x < 0)
         return -1;
-    random_op op = {.kind = kinds[below(m, 7)],
+    const int curves = RANDOM_DROPOUT - RANDOM_RELU + 1, scales = 2;
+    const int k = below(m, curves + scales);
+    random_op op = {.kind =
+                        (random_kind)(k < curves ? RANDOM_RELU + k : RANDOM_SCALE + k - curves),
                     .n_in = 1,
                     .in = {x},
                     .shape = m->net->op[x].shape,
                     .size = m->net->op[x].size};
+    if (op.kind == RANDOM_EXP && op.size > 2.0f)
+        op.kind = RANDOM_SELU; /* it would be large */
+    if (op.kind == RANDOM_EXP)
+        op.size = expf(op.size);
     if (op.kind == RANDOM_TANH || op.kind == RANDOM_SIGMOID)
         op.size = 1.0f;
-    op.number = op.kind == RANDOM_LEAKY ? 0.1f : chance(m, 50) ? -0.5f : 1.5f;
+    const bool factor = op.kind == RANDOM_SCALE_BY && chance(m, 50);
+    op.number = op.kind == RANDOM_LEAKY     ? 0.1f
+                : op.kind == RANDOM_DROPOUT ? 0.3f
+                : factor                    ? -0.5f
+                                            : 1.5f;
     op.what = below(m, m->net->n_models);
-    if (op.kind == RANDOM_SCALE_BY)
+    if (op.kind == RANDOM_SCALE_BY || op.kind == RANDOM_DROPOUT)
         op.size *= 1.5f;
     return random_push(m, op);
+}
+
+/* By rows of the last axis, or by groups of channels; with a weight, and a bias where there is
+ * one. */
+static int norm(maker *m)
+{
+    const int x = random_pick(m, 2, 4);
+    if (x < 0)
+        return -1;
+    const sw_shape s = m->net->op[x].shape;
+    const bool groups = s.rank > 2 && chance(m, 60);
+    const int64_t size = groups ? s.dim[1] : s.dim[s.rank - 1];
+    random_op op = {.kind = groups          ? RANDOM_GROUP_NORM
+                            : chance(m, 50) ? RANDOM_LAYER_NORM
+                                            : RANDOM_RMS_NORM,
+                    .n_in = 1,
+                    .in = {x},
+                    .shape = s,
+                    .n = {size % 2 == 0 && chance(m, 50) ? 2 : 1},
+                    .size = 3.0f};
+    const int w = chance(m, 70) ? random_push_param(m, SW_SHAPE(size)) : -1;
+    if (w >= 0)
+        op.in[op.n_in++] = w;
+    const int b = w >= 0 && op.kind != RANDOM_RMS_NORM && chance(m, 70)
+                      ? random_push_param(m, SW_SHAPE(size))
+                      : -1;
+    if (b >= 0)
+        op.in[op.n_in++] = b;
+    return random_push(m, op);
+}
+
+static int transpose(maker *m)
+{
+    const int x = random_pick(m, 2, 5);
+    if (x < 0)
+        return -1;
+    const sw_shape s = m->net->op[x].shape;
+    const int a = below(m, s.rank), b = below(m, s.rank);
+    random_op op = {.kind = RANDOM_TRANSPOSE,
+                    .n_in = 1,
+                    .in = {x},
+                    .shape = s,
+                    .n = {a, b},
+                    .size = m->net->op[x].size};
+    op.shape.dim[a] = s.dim[b];
+    op.shape.dim[b] = s.dim[a];
+    return random_push(m, op);
+}
+
+/* With something that came up, or with a parameter. */
+static int matmul(maker *m)
+{
+    const int x = random_pick(m, 2, 2);
+    if (x < 0 || m->net->op[x].shape.dim[1] > 300)
+        return -1;
+    const sw_shape s = m->net->op[x].shape;
+    int y = chance(m, 60) ? random_pick(m, 2, 2) : -1;
+    if (y >= 0 && m->net->op[y].shape.dim[0] != s.dim[1])
+        y = -1;
+    float strength = 2.0f;
+    if (y >= 0)
+        strength = (float)s.dim[1] * m->net->op[y].size;
+    else
+        y = random_push_param(m, SW_SHAPE(s.dim[1], 1 + below(m, 10)));
+    if (y < 0)
+        return -1;
+    const sw_shape to = SW_SHAPE(s.dim[0], m->net->op[y].shape.dim[1]);
+    if (elements(&to) > MOST_ELEMENTS)
+        return -1;
+    return random_push(m, (random_op){.kind = RANDOM_MATMUL,
+                                      .n_in = 2,
+                                      .in = {x, y},
+                                      .shape = to,
+                                      .size = strength * m->net->op[x].size});
 }
 
 static int reshape(maker *m)
@@ -275,10 +360,12 @@ int random_reduce(maker *m, int x, random_kind kind, uint32_t axes)
 
 static int any_reduction(maker *m)
 {
+    static const random_kind kinds[] = {RANDOM_MEAN, RANDOM_SUM, RANDOM_MAX};
     const int x = random_pick(m, 1, 6);
-    return x < 0 ? -1
-                 : random_reduce(m, x, chance(m, 50) ? RANDOM_MEAN : RANDOM_SUM,
-                                 (uint32_t)below(m, 1 << m->net->op[x].shape.rank));
+    if (x < 0)
+        return -1;
+    const random_kind kind = kinds[below(m, 3)];
+    return random_reduce(m, x, kind, (uint32_t)below(m, 1 << m->net->op[x].shape.rank));
 }
 
 static int lone(maker *m, random_kind kind)
@@ -307,7 +394,7 @@ static int state(maker *m)
 
 void random_make_step(maker *m)
 {
-    const int kind = below(m, 100);
+    const int kind = below(m, 114);
     if (chance(m, 8))
         m->scope = below(m, 4);
     int x;
@@ -333,8 +420,14 @@ void random_make_step(maker *m)
         x = any_reduction(m);
     else if (kind < 97)
         x = lone(m, RANDOM_SOFTMAX);
-    else
+    else if (kind < 100)
         x = state(m);
+    else if (kind < 108)
+        x = norm(m);
+    else if (kind < 111)
+        x = transpose(m);
+    else
+        x = matmul(m);
     if (x >= 0)
         (void)random_tamed(m, x);
 }

@@ -55,6 +55,7 @@ static void compare(session *s, const swi_node *node, const swi_node *first)
         const swi_value *v = operand(t, node, k);
         unsigned char *is = bytes_of(s, v), *was = bytes_of(s, operand(t, first, k));
         const size_t bytes = sw_type_bytes(&v->type);
+        char name[96];
         s->first[v->storage] = s->first[operand(t, first, k)->storage];
         if (is == NULL || was == NULL || bytes == 0)
             continue;
@@ -62,9 +63,19 @@ static void compare(session *s, const swi_node *node, const swi_node *first)
         s->to->results++;
         s->to->bytes += bytes;
         if (memcmp(is, was, bytes) != 0 && s->to->differ++ == 0)
-            swi_node_name(t, node, s->to->first, sizeof s->to->first);
+            snprintf(s->to->first, sizeof s->to->first, "%s: %zu bytes of output %u differ",
+                     swi_node_name(t, node, name, sizeof name), bytes, k - node->n_in);
         was[bytes / 2] ^= s->plant;
     }
+}
+
+/* Forward ops may do the same twice: what both leave counts as one. */
+static void join(session *s, const swi_node *node)
+{
+    const swi_trace *t = &s->w.program->trace;
+    const swi_node *first = first_run(s, node);
+    for (uint32_t k = node->n_in; first != NULL && k < node->n_in + node->n_out; k++)
+        s->first[operand(t, node, k)->storage] = s->first[operand(t, first, k)->storage];
 }
 
 static sw_status after_op(void *context, uint32_t op)
@@ -72,13 +83,17 @@ static sw_status after_op(void *context, uint32_t op)
     session *s = context;
     const swi_trace *t = &s->w.program->trace;
     const swi_node *node = &t->nodes[s->w.program->ops[op].node];
+    if (node->again == 0 && !node->is_backward && !node->is_update && !node->writes_model)
+        join(s, node);
     if (node->again != SWI_AGAIN_REBUILT)
         return SW_OK;
+    char name[96];
     const swi_node *first = first_run(s, node);
     if (first != NULL)
         compare(s, node, first);
     else if (s->to->unknown++ == 0)
-        swi_node_name(t, node, s->to->first, sizeof s->to->first);
+        snprintf(s->to->first, sizeof s->to->first, "%s: no op of the forward part",
+                 swi_node_name(t, node, name, sizeof name));
     return SW_OK;
 }
 

@@ -124,6 +124,25 @@ static bool live(sw_exec *exec, random_life *life, bool immediate, record *r)
     return true;
 }
 
+/* ---- the networks themselves ------------------------------------------------------------- */
+
+static int n_kinds[RANDOM_KIND_COUNT];
+
+static void count_kinds(void)
+{
+    for (int i = 0; i < seed_net.n_ops; i++)
+        n_kinds[seed_net.op[i].kind]++;
+}
+
+/* What no network has is not tested by any. */
+static void every_kind_of_op_comes_up(void)
+{
+    memset(n_kinds, 0, sizeof n_kinds);
+    seed_each(300, 300, count_kinds);
+    for (int i = 0; i < RANDOM_KIND_COUNT; i++)
+        SW_CHECK(n_kinds[i] >= 5, "kind %d comes up %d times", i, n_kinds[i]);
+}
+
 /* ---- the same bits ----------------------------------------------------------------------- */
 
 typedef struct {
@@ -331,6 +350,7 @@ static void a_refused_run_changes_nothing(void)
 }
 
 static const sw_test tests[] = {
+    {"every kind of op comes up", every_kind_of_op_comes_up, false},
     {"every way to run gives the same bits, as planned", every_way_gives_the_same_bits, false},
     {"plans do not depend on those before", plans_do_not_depend_on_those_before, false},
     {"all witnesses agree", witnesses_agree, false},

@@ -256,6 +256,7 @@ static void differences(void)
     sw_run_args args;
     gradients g, along = {0};
     sw_dice dice = {seed_net.seed};
+    random_net_untie(&seed_net);
     if (learn(&life, &args, &g, false)) {
         forward base = {.trace = swi_program_traced(exec->last), .args = &args};
         compute(&base, NULL, NULL, 0.0);
