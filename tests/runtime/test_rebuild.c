@@ -4,6 +4,8 @@
 #include "tests/runtime/nets.h"
 #include "tests/runtime/rebuilt_bits.h"
 #include "tests/support/suite.h"
+#include "tools/models/gpt_net.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define ROWS 24
@@ -237,6 +239,80 @@ static void rebuilt_bits_are_the_forward_bits(void)
     }
 }
 
+/* ---- a transformer, as it is trained ------------------------------------------------------
+ */
+
+enum {
+    GPT_LAYERS = 2,
+    GPT_ROWS = 3,
+    GPT_CONTEXT = 13,
+    GPT_WIDTH = 24,
+    GPT_HEADS = 3,
+    GPT_WORDS = 31
+};
+
+typedef struct {
+    gpt_net *net;
+    sw_optimizer *optimizer;
+} transformer;
+
+static void gpt_step(sw_ctx *ctx, void *user)
+{
+    const transformer *t = user;
+    sw_backward(ctx, gpt_net_loss(ctx, t->net, sw_input(ctx, 0), sw_input(ctx, 0)),
+                &t->optimizer, 1);
+    sw_update(ctx, t->optimizer);
+}
+
+/* Of each token a block keeps ten times the width and a number for each head: the input of
+ * both norms, query, key and value, what attention made, and what gelu reads (4). The first
+ * norm's input is made again from the ids, the last norm has one; the loss has made its
+ * gradients, of its input and of the words. */
+static size_t gpt_saved(void)
+{
+    const size_t token = GPT_LAYERS * (10 * GPT_WIDTH + GPT_HEADS) + GPT_WIDTH;
+    return sizeof(float) * (GPT_ROWS * GPT_CONTEXT * token + GPT_WORDS * GPT_WIDTH);
+}
+
+/* Norms, gelu, dropout and sums are made again in every block. */
+static void a_transformer_is_rebuilt_to_the_bit(void)
+{
+    static const uint8_t ids[GPT_ROWS * GPT_CONTEXT] = {7, 1, 30, 2, 2, 19, 0, 11, 5};
+    const sw_array in = {SW_U8, SW_SHAPE(GPT_ROWS, GPT_CONTEXT), ids};
+    const gpt_shape of = {GPT_LAYERS, GPT_WIDTH, GPT_HEADS, GPT_CONTEXT, GPT_WORDS, 0.1f};
+    const sw_exec_opts opts = {.size = sizeof opts, .seed = 3};
+    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+    transformer t = {.net = calloc(1, gpt_net_bytes(GPT_LAYERS))};
+    sw_model *model;
+    rebuilt_bits bits;
+    sw_exec *exec = net_exec(&opts);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t.net);
+    sw_after(free, t.net);
+    OK(sw_model_create(&model, "gpt"));
+    sw_after(end_model, model);
+    gpt_net_declare(t.net, model, &of);
+    OK(sw_optimizer_create(&t.optimizer, model, &sgd));
+    OK(sw_model_ready(model, exec, 5));
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = gpt_step,
+                              .user = &t,
+                              .models = &model,
+                              .n_models = 1,
+                              .inputs = &in,
+                              .n_inputs = 1};
+    OK(sw_run(exec, &args));
+    OK(rebuilt_bits_compare(exec, &args, false, &bits));
+    SW_CHECK(bits.differ + bits.unknown == 0, "%u differ, %u unknown: %s", bits.differ,
+             bits.unknown, bits.first);
+    SW_CHECK(bits.results >= 3 * GPT_LAYERS, "%u results", bits.results);
+    sw_witness_info seen = {.size = sizeof seen};
+    OK(sw_witness(exec, &args, SW_WITNESS_DEATH, &seen));
+    SW_CHECK(seen.agreed == SW_WITNESS_DEATH && seen.saved_bytes == gpt_saved(),
+             "%zu bytes are saved, not %zu; %s", seen.saved_bytes, gpt_saved(),
+             seen.first_fault);
+    sw_note("%u results, %zu bytes made again", bits.results, bits.bytes);
+}
+
 /* Without a backward part nothing is made again. */
 static void evaluation_rebuilds_nothing(void)
 {
@@ -260,6 +336,7 @@ static const sw_test tests[] = {
     {"outputs are not rebuilt", outputs_are_not_rebuilt, false},
     {"witnesses agree", witnesses_agree, false},
     {"rebuilt bits are the forward bits", rebuilt_bits_are_the_forward_bits, false},
+    {"a transformer is rebuilt to the bit", a_transformer_is_rebuilt_to_the_bit, false},
     {"evaluation rebuilds nothing", evaluation_rebuilds_nothing, false},
 };
 SW_SUITE("rebuild", tests)
