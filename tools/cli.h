@@ -148,5 +148,6 @@ int tool_plan(int argc, char **argv);
 int tool_report(int argc, char **argv);
 int tool_bench(int argc, char **argv);
 int tool_place(int argc, char **argv);
+int tool_sample(int argc, char **argv);
 
 #endif

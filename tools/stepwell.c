@@ -19,7 +19,7 @@ static const tool tools[] = {
     {"report", tool_report, "read a profile that train wrote"},
     {"bench", tool_bench, "pauses, cost of recording, speed"},
     {"place", tool_place, "solve one placement problem"},
-    {"sample", NULL, "draw from a trained model"},
+    {"sample", tool_sample, "text from a trained gpt"},
     {"top", NULL, "watch a running profile"},
 };
 enum { N_TOOLS = sizeof tools / sizeof *tools };

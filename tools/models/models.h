@@ -92,6 +92,9 @@ const char *tool_model_help(void);
 
 /* Append an option for each setting that some model takes; returns the new n. */
 int tool_settings_options(tool_settings *settings, cli_option *table, int n);
+/* The same for what one model takes, with its defaults. */
+int tool_settings_options_of(const tool_model *model, tool_settings *settings,
+                             cli_option *table, int n);
 /* Refuse what was given and the model does not take, and fill in its defaults. CLI_GO or an
  * exit status. */
 int tool_settings_complete(const tool_model *model, tool_settings *settings);

@@ -99,6 +99,20 @@ int tool_settings_options(tool_settings *to, cli_option *table, int n)
     return n;
 }
 
+int tool_settings_options_of(const tool_model *model, tool_settings *to, cli_option *table,
+                             int n)
+{
+    *to = TOOL_SETTINGS_NONE;
+    for (int i = 0; i < TOOL_SETTINGS; i++) {
+        const char *initial = model->takes[i];
+        if (initial == NULL)
+            continue;
+        table[n] = option_of(&settings[i], to);
+        table[n++].initial = *initial != '\0' ? initial : NULL;
+    }
+    return n;
+}
+
 /* "mlp or lenet5": the models that take a setting. */
 static cli_text takers(int which)
 {

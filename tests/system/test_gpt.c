@@ -1,0 +1,158 @@
+/* The model gpt through the program: it learns a text, its bits depend on nothing but the seed,
+ * and `stepwell sample` continues what it is given. */
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NET "--layers 1 --width 32 --heads 2 --context 20 "
+#define PHRASE "the well has steps " /* 19: windows of 20 begin anywhere in it */
+
+#define LEARNS "--epochs 10 --lr 0.005 --warmup 50"
+
+static sw_outcome outcome;
+
+/* A text that says one thing again and again, and its path. */
+static const char *text(void)
+{
+    static char path[1024], bytes[8000];
+    snprintf(path, sizeof path, "%s", sw_temp_path("text"));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = PHRASE[i % strlen(PHRASE)];
+    CU_ASSERT(file_write(path, bytes, sizeof bytes));
+    return path;
+}
+
+/* Train by `words`; the path of what was saved. */
+static const char *train(const char *words)
+{
+    static char path[1024];
+    char line[4000];
+    snprintf(path, sizeof path, "%s", sw_temp_path("gpt.safetensors"));
+    snprintf(line, sizeof line,
+             "train --model gpt " NET "--data text:%s --batch 8 --json --quiet --save-params "
+             "%s %s",
+             text(), path, words);
+    program_run(&outcome, line, NULL);
+    SW_CHECK(outcome.status == 0, "%s: status %d: %s", words, outcome.status, outcome.err);
+    return path;
+}
+
+static bool same_files(const void *a, size_t n_a, const char *path)
+{
+    size_t n;
+    unsigned char *b = file_read(path, &n);
+    const bool same = b != NULL && n == n_a && memcmp(a, b, n) == 0;
+    free(b);
+    return same;
+}
+
+static void gpt_learns_a_text(void)
+{
+    (void)train(LEARNS);
+    const double loss = program_number(outcome.out, "validation_loss");
+    SW_CHECK(loss < 0.3, "a loss of %g", loss);
+    SW_CHECK(program_number(outcome.out, "predicted_peak_bytes") ==
+                 program_number(outcome.out, "measured_peak_bytes"),
+             "%s", outcome.out);
+    CU_ASSERT_EQUAL(program_number(outcome.out, "allocations_after_warmup"), 0.0);
+}
+
+static void gpt_has_one_result_however_it_runs(void)
+{
+    static const char *const ways[] = {"--threads 2", "--threads 3", "--immediate",
+                                       "--memory-budget 1MiB"};
+    size_t n;
+    unsigned char *first = file_read(train("--steps 6 --dropout 0.1"), &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(first);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char words[100];
+        snprintf(words, sizeof words, "--steps 6 --dropout 0.1 %s", ways[i]);
+        SW_CHECK(same_files(first, n, train(words)), "other parameters with %s", ways[i]);
+    }
+    SW_CHECK(!same_files(first, n, train("--steps 6")), "the same without dropout");
+    free(first);
+}
+
+/* What `sample` writes with these options. */
+static const char *sample(const char *path, const char *words)
+{
+    char line[3000];
+    snprintf(line, sizeof line, "sample " NET "--load-params %s --tokens 60 --prompt the %s",
+             path, words);
+    program_run(&outcome, line, NULL);
+    SW_CHECK(outcome.status == 0, "%s: status %d: %s", words, outcome.status, outcome.err);
+    return outcome.out;
+}
+
+static void samples_go_on_as_the_text_does(void)
+{
+    const char *path = train(LEARNS);
+    const char *got = sample(path, "--temperature 0");
+    CU_ASSERT_EQUAL(strlen(got), 3 + 60);
+    SW_CHECK(strncmp(got, PHRASE PHRASE PHRASE PHRASE, 3 + 60) == 0, "'%s'", got);
+    SW_CHECK(strstr(outcome.err, "60 bytes in") != NULL, "%s", outcome.err);
+    sample(path, "--quiet");
+    SW_CHECK(outcome.err[0] == '\0', "%s", outcome.err);
+}
+
+static void samples_hang_on_the_seed_alone(void)
+{
+    static char first[200];
+    const char *path = train("--steps 3"); /* knows next to nothing: draws are wild */
+    snprintf(first, sizeof first, "%.*s", 150, sample(path, "--seed 5"));
+    CU_ASSERT_EQUAL(memcmp(first, "the", 3), 0);
+    CU_ASSERT_STRING_EQUAL(sample(path, "--seed 5"), first);
+    CU_ASSERT_STRING_EQUAL(sample(path, "--seed 5 --threads 3"), first);
+    CU_ASSERT(strcmp(sample(path, "--seed 6"), first) != 0);
+    snprintf(first, sizeof first, "%.*s", 150, sample(path, "--temperature 0"));
+    CU_ASSERT_STRING_EQUAL(sample(path, "--temperature 0 --seed 6"), first);
+    CU_ASSERT_STRING_EQUAL(sample(path, "--top-k 1 --temperature 5 --seed 7"), first);
+    CU_ASSERT(strcmp(sample(path, "--top-k 2 --temperature 5"), first) != 0);
+}
+
+static const struct {
+    const char *words;
+    int status;
+    const char *says;
+} refused[] = {
+    {"sample", 2, "--load-params FILE is wanted"},
+    {"sample --load-params $ --heads 3", 2, "no multiple of 3 heads"},
+    {"sample --load-params $ --tokens 0", 2, "from 1 to"},
+    {"sample --load-params $ --temperature -1", 2, "--temperature wants"},
+    {"sample --load-params $ --top-k 257", 2, "from 0 to 256"},
+    {"sample --load-params $ --dropout 0.1", 2, "unknown option"},
+    {"sample --load-params $ --vocabulary 100 --prompt hm", 2, "the byte 104"},
+    {"sample --load-params nowhere", 3, "nowhere"},
+    {"sample --load-params /dev/null", 3, "/dev/null"},
+    {"sample --load-params $ --width 64 --heads 2", 3, "safetensors"},
+    {"sample --load-params $ --layers 2", 3, "safetensors"},
+    {"train --model gpt", 2, "gpt does not learn classes"},
+    {"train --model mlp --heads 2", 2, "without --model gpt"},
+};
+
+static void what_cannot_be_is_refused(void)
+{
+    const char *path = train("--steps 1");
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char line[3000];
+        const char *at = strchr(refused[i].words, '$');
+        const int before = at != NULL ? (int)(at - refused[i].words) : 1000;
+        snprintf(line, sizeof line, "%.*s%s%s", before, refused[i].words,
+                 at != NULL ? path : "", at != NULL ? at + 1 : "");
+        program_run(&outcome, line, NULL);
+        SW_CHECK(program_failed_cleanly(&outcome, refused[i].status), "%s: status %d: %s%s",
+                 line, outcome.status, outcome.out, outcome.err);
+        SW_CHECK(strstr(outcome.err, refused[i].says) != NULL, "%s: %s", line, outcome.err);
+    }
+}
+
+static const sw_test tests[] = {
+    {"gpt learns a text", gpt_learns_a_text, false},
+    {"gpt has one result however it runs", gpt_has_one_result_however_it_runs, false},
+    {"samples go on as the text does", samples_go_on_as_the_text_does, false},
+    {"samples hang on the seed alone", samples_hang_on_the_seed_alone, false},
+    {"what cannot be is refused", what_cannot_be_is_refused, false},
+};
+SW_SUITE("gpt", tests)
