@@ -5,7 +5,7 @@ that it does not use in every way.
 usage: compare_gpt.py GPT_PEER
 
 Agreement: 1e-4 relative by norm per tensor, with a floor of 1e-3 of the norm of all tensors together. Peak: at most 0.7 of
-PyTorch's live bytes (live_bytes.py) in its third step: eager, scaled_dot_product_attention, fused AdamW, gradients set
+PyTorch's live bytes (live_bytes.py) in its second step: eager, scaled_dot_product_attention, fused AdamW, gradients set
 to None before forward. Exit status 77 (skipped) where PyTorch, NumPy or safetensors is missing.
 """
 import os
@@ -147,7 +147,7 @@ def torch_peak():
     following = torch.randint(0, 8192, (8, 128))
     with LiveBytes() as live:
         live.track([ids, following, *net.parameters()])
-        for _ in range(3):
+        for _ in range(2):
             live.peak = live.live
             train_step(net, optimizer, ids, following)
     return live.peak
