@@ -240,7 +240,7 @@ typedef struct {
 static void reference_row(double *y, const double *q, rows k, rows v, int64_t seen,
                           const sw_attention_shape *s)
 {
-    double most = -INFINITY, total = 0.0;
+    double most = -HUGE_VAL, total = 0.0;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t j = 0; j < seen; j++) {
             double score = 0.0;

@@ -98,36 +98,47 @@ static void make_logits(const pass *p, int64_t first, int64_t rows)
 }
 
 /* From the logits' gradient, which stands in their place. */
+static void make_dx(const pass *p, float *dx, int64_t first, int64_t rows)
+{
+    const sw_gemm g = {.c = dx + first * p->width,
+                       .a = p->logits,
+                       .a_row = p->classes,
+                       .a_col = 1,
+                       .b = swi_in(p->l, W),
+                       .b_row = p->width,
+                       .b_col = 1,
+                       .m = rows,
+                       .n = p->width,
+                       .k = p->classes};
+    sw_dense(p->l->isa)->gemm(&g, p->product, p->l->par);
+}
+
+static void add_dw(const pass *p, float *dw, int64_t first, int64_t rows)
+{
+    const sw_gemm g = {.c = dw,
+                       .a = p->logits,
+                       .a_row = 1,
+                       .a_col = p->classes,
+                       .b = swi_in(p->l, X) + first * p->width,
+                       .b_row = p->width,
+                       .b_col = 1,
+                       .m = p->classes,
+                       .n = p->width,
+                       .k = rows,
+                       .accumulate = first > 0};
+    sw_dense(p->l->isa)->gemm(&g, p->product, p->l->par);
+}
+
+/* Those that somebody reads; without a bias db has no elements. */
 static void make_gradients(const pass *p, int64_t first, int64_t rows)
 {
-    const sw_launch *l = p->l;
-    const sw_gemm dx = {.c = swi_out(l, DX) + first * p->width,
-                        .a = p->logits,
-                        .a_row = p->classes,
-                        .a_col = 1,
-                        .b = swi_in(l, W),
-                        .b_row = p->width,
-                        .b_col = 1,
-                        .m = rows,
-                        .n = p->width,
-                        .k = p->classes};
-    const sw_gemm dw = {.c = swi_out(l, DW),
-                        .a = p->logits,
-                        .a_row = 1,
-                        .a_col = p->classes,
-                        .b = swi_in(l, X) + first * p->width,
-                        .b_row = p->width,
-                        .b_col = 1,
-                        .m = p->classes,
-                        .n = p->width,
-                        .k = rows,
-                        .accumulate = first > 0};
-    if (swi_out(l, DX) != NULL)
-        sw_dense(l->isa)->gemm(&dx, p->product, l->par);
-    if (swi_out(l, DW) != NULL)
-        sw_dense(l->isa)->gemm(&dw, p->product, l->par);
-    if (swi_out(l, DB) != NULL && l->n_in > BIAS)
-        swi_sum_rows(swi_out(l, DB), p->logits, rows, p->classes, first > 0);
+    float *dx = swi_out(p->l, DX), *dw = swi_out(p->l, DW), *db = swi_out(p->l, DB);
+    if (dx != NULL)
+        make_dx(p, dx, first, rows);
+    if (dw != NULL)
+        add_dw(p, dw, first, rows);
+    if (db != NULL && p->l->n_in > BIAS)
+        swi_sum_rows(db, p->logits, rows, p->classes, first > 0);
 }
 
 static sw_status forward(const sw_launch *l)
