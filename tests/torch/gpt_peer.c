@@ -3,8 +3,8 @@
  * "dump DIR": init.safetensors; batches.bin, per step ids and those that follow, a byte each;
  * grads.bin, float32, all parameters in order, of the first step; after.safetensors, behind ten
  * AdamW steps. "ops DIR": one step of single ops, init.safetensors and grads.bin, the loss,
- * then all parameters. "peak": prints the peak bytes of a large step, planned and measured,
- * with updates after backward and released. */
+ * then all parameters. "peak BUDGET": prints the peak bytes of a large step, planned and
+ * measured, under a budget (0: none), and which share of its cost is repeated ops. */
 #include "tools/models/gpt_net.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@ enum { STEPS = 10, BATCH = 5, CONTEXT = 23 };
     } while (0)
 
 typedef struct {
+    sw_budget *budget;
     sw_exec *exec;
     sw_model *model;
     gpt_net *net;
@@ -36,9 +37,13 @@ static void step(sw_ctx *ctx, void *user)
     sw_update(ctx, t->optimizer);
 }
 
-static void open_trainer(trainer *t, const gpt_shape *shape, sw_optimizer_opts opts)
+static void open_trainer(trainer *t, const gpt_shape *shape, sw_optimizer_opts opts,
+                         size_t budget)
 {
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = 2};
+    t->budget = NULL;
+    if (budget > 0)
+        CHECK(sw_budget_create(&t->budget, budget));
+    const sw_exec_opts exec = {.size = sizeof exec, .threads = 2, .budget = t->budget};
     opts.size = sizeof opts;
     opts.kind = "adamw";
     opts.lr = 1e-3f;
@@ -58,6 +63,7 @@ static void close_trainer(trainer *t)
 {
     sw_model_destroy(t->model);
     sw_exec_destroy(t->exec);
+    sw_budget_destroy(t->budget);
     free(t->net);
 }
 
@@ -119,7 +125,7 @@ static int dump(const char *dir)
     const sw_array inputs[] = {{SW_U8, SW_SHAPE(BATCH, CONTEXT), ids},
                                {SW_U8, SW_SHAPE(BATCH, CONTEXT), next}};
     trainer t;
-    open_trainer(&t, &shape, (sw_optimizer_opts){.keep_gradients = 1});
+    open_trainer(&t, &shape, (sw_optimizer_opts){.keep_gradients = 1}, 0);
     FILE *batches = create(dir, "batches.bin"), *gradients = create(dir, "grads.bin");
     save(&t, dir, "init.safetensors");
     unsigned state = 12345;
@@ -208,7 +214,8 @@ static int dump_ops(const char *dir)
 
 /* ---- peak -------------------------------------------------------------------------------- */
 
-static int peak(void)
+/* budget: bytes of model, arena and batch; 0: none */
+static int peak(size_t budget)
 {
     enum { batch = 8, context = 128 };
     static int32_t ids[batch * context], next[batch * context];
@@ -216,23 +223,22 @@ static int peak(void)
         .layers = 4, .width = 256, .heads = 8, .context = context, .vocabulary = 8192};
     const sw_array inputs[] = {{SW_I32, SW_SHAPE(batch, context), ids},
                                {SW_I32, SW_SHAPE(batch, context), next}};
+    sw_plan_info plan = {.size = sizeof plan};
+    sw_run_info run = {.size = sizeof run};
+    trainer t;
     for (int i = 0; i < batch * context; i++) {
         ids[i] = i * 37 % 8192;
         next[i] = (i + 1) * 37 % 8192;
     }
-    for (int release = 0; release < 2; release++) {
-        trainer t;
-        sw_plan_info plan = {.size = sizeof plan};
-        sw_run_info run = {.size = sizeof run};
-        open_trainer(&t, &shape, (sw_optimizer_opts){.release = release});
-        sw_run_args args = args_of(&t, inputs, 0);
-        CHECK(sw_plan(t.exec, &args, &plan));
-        for (args.step = 0; args.step < 2; args.step++)
-            CHECK(sw_run(t.exec, &args));
-        CHECK(sw_last_run(t.exec, &run));
-        printf("%zu %zu\n", plan.peak_bytes, run.peak_bytes);
-        close_trainer(&t);
-    }
+    open_trainer(&t, &shape, (sw_optimizer_opts){.release = 1}, budget);
+    sw_run_args args = args_of(&t, inputs, 0);
+    CHECK(sw_plan(t.exec, &args, &plan));
+    for (args.step = 0; args.step < 2; args.step++)
+        CHECK(sw_run(t.exec, &args));
+    CHECK(sw_last_run(t.exec, &run));
+    printf("%zu %zu %.4f\n", plan.peak_bytes, run.peak_bytes,
+           (double)plan.repeat_cost / (double)plan.cost);
+    close_trainer(&t);
     return 0;
 }
 
@@ -242,8 +248,8 @@ int main(int argc, char **argv)
         return dump(argv[2]);
     if (argc == 3 && strcmp(argv[1], "ops") == 0)
         return dump_ops(argv[2]);
-    if (argc == 2 && strcmp(argv[1], "peak") == 0)
-        return peak();
-    fprintf(stderr, "usage: gpt_peer dump DIR | ops DIR | peak\n");
+    if (argc == 3 && strcmp(argv[1], "peak") == 0)
+        return peak(strtoull(argv[2], NULL, 10));
+    fprintf(stderr, "usage: gpt_peer dump DIR | ops DIR | peak BUDGET\n");
     return 2;
 }
