@@ -16,7 +16,8 @@ void result_put_phases(sw_json *json, const char *key, const sw_phase_info *phas
 /* "predicted": the phases as planned; null in immediate mode, which gives nothing back before
  * the end of a run and so has no phases to predict. */
 void result_put_predicted(sw_json *json, const job *j, const job_program *program);
-/* model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes; and "recompute", null
+/* model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes, rebuilt_ops (cheap ops
+ * that run again in backward instead of keeping their results); and "recompute", null
  * where the budget asks for nothing. */
 void result_put_totals(sw_json *json, const sw_plan_info *plan);
 /* What is done so that the budget holds, in one sentence behind `label`; nothing where nothing
