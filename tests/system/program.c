@@ -51,6 +51,53 @@ bool program_failed_cleanly(const sw_outcome *out, int status)
            sw_count_lines(out->err) == 1;
 }
 
+const char *program_params(void)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("params"));
+    return path;
+}
+
+float *program_numbers(const char *path, size_t *n)
+{
+    uint64_t header;
+    size_t bytes;
+    unsigned char *all = file_read(path, &bytes);
+    *n = 0;
+    if (all == NULL || bytes < 8 || (memcpy(&header, all, 8), header >= bytes - 8)) {
+        free(all);
+        return NULL;
+    }
+    *n = (bytes - 8 - (size_t)header) / sizeof(float);
+    memmove(all, all + 8 + header, *n * sizeof(float));
+    return (float *)(void *)all;
+}
+
+/* FNV-1a */
+uint64_t program_tensors(const char *path)
+{
+    size_t n;
+    uint64_t hash = 0xcbf29ce484222325u;
+    float *numbers = program_numbers(path, &n);
+    const unsigned char *bytes = (const unsigned char *)numbers;
+    for (size_t i = 0; i < n * sizeof(float); i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    free(numbers);
+    return n > 0 ? hash : 0;
+}
+
+uint64_t program_train(sw_outcome *out, const char *words)
+{
+    char line[3000];
+    (void)unlink(program_params());
+    snprintf(line, sizeof line, "train --json --quiet --save-params %s %s", program_params(),
+             words);
+    program_run(out, line, NULL);
+    const uint64_t hash = program_tensors(program_params());
+    SW_CHECK(out->status == 0 && hash != 0, "%s: status %d: %s", words, out->status, out->err);
+    return hash;
+}
+
 double program_number(const char *json, const char *name)
 {
     char key[64], *end;

@@ -15,6 +15,15 @@ pid_t program_start(const char *tag, const char *words, const char *env);
  * signal. */
 bool program_failed_cleanly(const sw_outcome *out, int status);
 
+/* `train --json --quiet` with these words too: a hash of the tensors that it saves, not of
+ * their names; 0, and a failed test, when it did not work. program_params is where they are. */
+uint64_t program_train(sw_outcome *out, const char *words);
+const char *program_params(void);
+/* The hash of a safetensors file; 0 when it is none. */
+uint64_t program_tensors(const char *path);
+/* Its numbers, all tensors in a row; *n of them. NULL when it is none; give back by free(). */
+float *program_numbers(const char *path, size_t *n);
+
 /* The number behind the first "name": of a JSON text; NAN where it is missing or no number. */
 double program_number(const char *json, const char *name);
 

@@ -73,6 +73,13 @@ static void no_file_is_written_under_two_names(void)
         SMALL "--profile @/old --load-params @/hard",
         SMALL "--profile @/soft --load-params @/old",
         SMALL "--profile @/dangling --save-params @/new",
+        SMALL "--save-best @/new --save-params @/./new",
+        SMALL "--metrics @/new.csv --profile @/./new.csv",
+        SMALL "--metrics @/new.jsonl --save-params @/new.jsonl",
+        SMALL "--metrics @/new.jsonl --save-best @/sub/../new.jsonl",
+        SMALL "--metrics @/hard.csv --load-params @/old",
+        "--data idx:@ --metrics @/data.csv",
+        "--data idx:@ --save-best @/train-labels-idx1-ubyte",
         "--data idx:@ --profile @/./train-labels-idx1-ubyte",
         "--data idx:@ --save-params @/sub/../t10k-images-idx3-ubyte.gz",
         "--data idx:@ --save-params @/dangling-data",
@@ -82,6 +89,8 @@ static void no_file_is_written_under_two_names(void)
     put("train-labels-idx1-ubyte", "labels");
     CU_ASSERT_EQUAL(mkdir(at("sub"), 0700), 0);
     CU_ASSERT_EQUAL(link(at("old"), at("hard")), 0);
+    CU_ASSERT_EQUAL(link(at("old"), at("hard.csv")), 0);
+    CU_ASSERT_EQUAL(symlink("train-labels-idx1-ubyte", at("data.csv")), 0);
     CU_ASSERT_EQUAL(symlink("old", at("soft")), 0);
     CU_ASSERT_EQUAL(symlink("new", at("dangling")), 0);
     CU_ASSERT_EQUAL(symlink("t10k-labels-idx1-ubyte", at("dangling-data")), 0);
@@ -100,6 +109,7 @@ static void what_cannot_be_lost_may_be_named_twice(void)
     new_folder("named-twice");
     CU_ASSERT_EQUAL(train(SMALL "--save-params @/params --profile @/profile")->status, 0);
     CU_ASSERT_EQUAL(train(SMALL "--save-params @/params --load-params @/params")->status, 0);
+    CU_ASSERT_EQUAL(train(SMALL "--save-best @/params --load-params @/params")->status, 0);
     CU_ASSERT_EQUAL(train(SMALL "--save-params /dev/null --profile /dev/null")->status, 0);
 }
 
@@ -148,6 +158,61 @@ static void a_refused_run_keeps_the_old_profile(void)
                      strstr(o->err, refused[i].says) != NULL,
                  "%s: status %d: %s", refused[i].options, o->status, o->err);
         SW_CHECK(has_text("profile", "old"), "%s: the old profile is gone", refused[i].options);
+    }
+}
+
+/* Refused before the first step, with the name and the reason; the other files stay. */
+static void a_file_that_cannot_be_written_is_refused_first(void)
+{
+    static const struct {
+        const char *options, *says;
+    } refused[] = {
+        {"--metrics @/nowhere/m.csv --profile @/old", "--metrics"},
+        {"--metrics @/folder.csv --profile @/old", "--metrics"},
+        {"--save-best @/nowhere/best --metrics @/old.csv", "--save-best"},
+        {"--save-best @/folder.csv --metrics @/old.csv", "--save-best"},
+        {"--save-best @/locked/best --metrics @/old.csv", "--save-best"},
+        {"--metrics @/locked/m.csv --profile @/old", "--metrics"},
+        {"--metrics @/read-only.csv --profile @/old", "--metrics"},
+    };
+    const size_t n = sizeof refused / sizeof *refused;
+    new_folder("unwritable");
+    put("old", "old");
+    put("old.csv", "old");
+    put("read-only.csv", "old");
+    CU_ASSERT(mkdir(at("folder.csv"), 0700) == 0 && mkdir(at("locked"), 0500) == 0);
+    CU_ASSERT_EQUAL(chmod(at("read-only.csv"), 0400), 0);
+    for (size_t i = 0; i < (geteuid() == 0 ? n - 3 : n); i++) { /* root may write anywhere */
+        char options[1000];
+        snprintf(options, sizeof options, "--epochs 1000000 %s", refused[i].options);
+        const sw_outcome *o = train(options);
+        SW_CHECK(program_failed_cleanly(o, 1) && strstr(o->err, refused[i].says) != NULL,
+                 "%s: status %d: %s", refused[i].options, o->status, o->err);
+    }
+    CU_ASSERT(has_text("old", "old") && has_text("old.csv", "old"));
+}
+
+/* Metrics or best parameters that find no room fail the run at its end, in one line; what was
+ * trained is saved and told. */
+static void a_full_disk_costs_the_file_and_not_the_training(void)
+{
+    static const char *const files[] = {"--metrics @/full.jsonl", "--save-best /dev/full"};
+    if (access("/dev/full", W_OK) != 0)
+        SW_SKIP("/dev/full is not there");
+    new_folder("full");
+    CU_ASSERT_EQUAL(symlink("/dev/full", at("full.jsonl")), 0);
+    CU_ASSERT_EQUAL(train(SMALL "--save-params @/good")->status, 0);
+    for (int i = 0; i < 2; i++) {
+        char options[1000];
+        snprintf(options, sizeof options, SMALL "--json --save-params @/params %s", files[i]);
+        const sw_outcome *o = train(options);
+        SW_CHECK(o->status == 1 && sw_count_lines(o->err) == 1 &&
+                     strstr(o->err, "No space left") != NULL &&
+                     strstr(o->out, "\"steps\":2") != NULL,
+                 "%s: status %d: %s%s", files[i], o->status, o->out, o->err);
+        CU_ASSERT(exists("params") &&
+                  program_tensors(at("params")) == program_tensors(at("good")));
+        (void)unlink(at("params"));
     }
 }
 
@@ -206,6 +271,51 @@ static void a_signal_before_the_first_step_touches_no_file(void)
     }
 }
 
+/* Wait until a file has this much; false when it takes too long. */
+static bool wait_for_bytes(const char *name, size_t bytes)
+{
+    const struct timespec pause = {0, 1000000};
+    for (int i = 0; i < 20000; i++) {
+        struct stat st;
+        if (stat(at(name), &st) == 0 && (size_t)st.st_size > bytes)
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
+/* Ctrl-C and a killed process leave whole lines of metrics and the best parameters so far;
+ * after Ctrl-C the last ones are saved too. */
+static void a_run_that_is_ended_keeps_its_metrics(void)
+{
+    static sw_outcome outcome;
+    static const int signals[] = {SIGINT, SIGKILL};
+    new_folder("ended");
+    for (int i = 0; i < 2; i++) {
+        char words[4000];
+        size_t n;
+        (void)unlink(at("m.csv"));
+        snprintf(words, sizeof words,
+                 "train --quiet --synthetic-n 64 --batch 32 --epochs 100000000 --metrics %s "
+                 "--save-best %s --save-params %s",
+                 at("m.csv"), at("best"), at("last"));
+        const pid_t pid = program_start("ended", words, NULL);
+        CU_ASSERT(wait_for_bytes("m.csv", 2000));
+        CU_ASSERT_EQUAL(kill(pid, signals[i]), 0);
+        sw_process_wait(&outcome, pid, "ended", 60);
+        SW_CHECK(i == 0 ? outcome.status == 130 : outcome.signal == SIGKILL,
+                 "signal %d: status %d, signal %d: %s", signals[i], outcome.status,
+                 outcome.signal, outcome.err);
+        char *text = (char *)file_read(at("m.csv"), &n);
+        CU_ASSERT(text != NULL && n > 2000 && text[n - 1] == '\n');
+        free(text);
+        CU_ASSERT(program_tensors(at("best")) != 0);
+        CU_ASSERT_EQUAL(exists("last"), i == 0);
+        (void)unlink(at("best"));
+        (void)unlink(at("last"));
+    }
+}
+
 /* nohup and job control ask for that. */
 static void an_ignored_signal_stays_ignored(void)
 {
@@ -228,6 +338,11 @@ static const sw_test tests[] = {
     {"no file is written under two names", no_file_is_written_under_two_names},
     {"what cannot be lost may be named twice", what_cannot_be_lost_may_be_named_twice},
     {"a refused run keeps the old profile", a_refused_run_keeps_the_old_profile},
+    {"a file that cannot be written is refused first",
+     a_file_that_cannot_be_written_is_refused_first},
+    {"a full disk costs the file and not the training",
+     a_full_disk_costs_the_file_and_not_the_training},
+    {"a run that is ended keeps its metrics", a_run_that_is_ended_keeps_its_metrics},
     {"a signal before the first step touches no file",
      a_signal_before_the_first_step_touches_no_file},
     {"an ignored signal stays ignored", an_ignored_signal_stays_ignored},

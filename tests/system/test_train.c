@@ -14,35 +14,10 @@
 
 static sw_outcome outcome;
 
-/* FNV-1a of the tensors in a safetensors file, not of their names; 0 when it is none. */
-static uint64_t hash_tensors(const char *path)
-{
-    size_t n;
-    uint64_t header, hash = 0xcbf29ce484222325u;
-    unsigned char *bytes = file_read(path, &n);
-    if (bytes == NULL || n < 8 || (memcpy(&header, bytes, 8), header >= n - 8)) {
-        free(bytes);
-        return 0;
-    }
-    for (size_t i = 8 + (size_t)header; i < n; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    free(bytes);
-    return hash;
-}
-
-/* Train by `words`; what was saved, as a hash. 0, and a failed test, when it did not work. The
- * JSON is in outcome.out. */
+/* What training by `words` saves, as a hash. The JSON is in outcome.out. */
 static uint64_t train(const char *words)
 {
-    char line[3000], path[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path("params"));
-    (void)unlink(path);
-    snprintf(line, sizeof line, "train --json --quiet --save-params %s %s", path, words);
-    program_run(&outcome, line, NULL);
-    const uint64_t hash = hash_tensors(path);
-    SW_CHECK(outcome.status == 0 && hash != 0, "%s: status %d: %s", words, outcome.status,
-             outcome.err);
-    return hash;
+    return program_train(&outcome, words);
 }
 
 /* ---- learning ---------------------------------------------------------------------------- */
@@ -346,7 +321,7 @@ static void saved_parameters_come_back(void)
         /* And from there training goes on elsewhere than from the first parameters. */
         snprintf(words, sizeof words, "%s--load-params %s", models[i], path[0]);
         const uint64_t further = train(words);
-        CU_ASSERT(further != hash_tensors(path[0]));
+        CU_ASSERT(further != program_tensors(path[0]));
         CU_ASSERT(further != train(models[i]));
     }
 }
