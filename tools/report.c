@@ -2,10 +2,11 @@
 #include "alloc/mem.h"
 #include "tools/cli.h"
 #include "tools/report.h"
+#include "tools/report_diff.h"
 #include <string.h>
 
 typedef struct {
-    const char *file, *format;
+    const char *file, *format, *diff;
     bool json;
     report_style style;
 } settings;
@@ -48,7 +49,8 @@ int tool_report(int argc, char **argv)
          0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &s.json, NULL, "the same as --format json", 0, 0, NULL},
         {"--quiet", NULL, CLI_FLAG, &s.style.quiet, NULL, "no notes", 0, 0, NULL},
-        {"--diff", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
+        {"--diff", "OTHER", CLI_WORD, &s.diff, NULL, "compare with the run of another profile",
+         0, 0, NULL},
         {"--html", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
         {"--max-peak", "SIZE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
     };
@@ -69,5 +71,7 @@ int tool_report(int argc, char **argv)
     if (s.file == NULL)
         return cli_error(CLI_USAGE,
                          "a profile is wanted; usage: stepwell report FILE [options]");
+    if (s.diff != NULL)
+        return report_diff(s.file, s.diff, s.json || strcmp(s.format, "json") == 0, &s.style);
     return report_file(&s);
 }

@@ -1,0 +1,162 @@
+/* stepwell report --diff: two profiles side by side. */
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
+#include <stdio.h>
+#include <string.h>
+#if SW_HAVE_JANSSON
+#include <jansson.h>
+
+#define NAIVE "--activation swish-naive --update after --no-rebuild "
+#define SWISH "--activation swish "
+#define NET "--model swishnet --width 96 --layers 4 --batch 64 --synthetic-n 64 "
+
+static sw_outcome outcome;
+
+static const char *run(const char *words)
+{
+    program_run(&outcome, words, NULL);
+    SW_CHECK(outcome.status == 0 && outcome.err[0] == '\0', "%s: status %d: %s", words,
+             outcome.status, outcome.err);
+    return outcome.out;
+}
+
+/* The profile of a run; valid until the fourth next call. */
+static const char *profile_of(const char *name, const char *options)
+{
+    static char path[4][1024];
+    static unsigned next;
+    char words[2000], *to = path[next++ % 4];
+    snprintf(to, sizeof path[0], "%s", sw_temp_path(name));
+    snprintf(words, sizeof words, "train --quiet " NET "%s--epochs 3 --profile %s", options,
+             to);
+    (void)run(words);
+    return to;
+}
+
+static double planned(const char *options, const char *key)
+{
+    char words[400];
+    snprintf(words, sizeof words, "plan --json " NET "%s", options);
+    return program_number(run(words), key);
+}
+
+static json_int_t at(const json_t *object, const char *group, const char *name, const char *key)
+{
+    const json_t *value =
+        json_object_get(json_object_get(json_object_get(object, group), name), key);
+    SW_CHECK(json_is_integer(value), "%s %s %s is no number", group, name, key);
+    return json_integer_value(value);
+}
+
+static void drop_json(void *object)
+{
+    json_decref(object);
+}
+
+static const json_t *diff_of(const char *a, const char *b)
+{
+    char words[3000];
+    snprintf(words, sizeof words, "report --json %s --diff %s", a, b);
+    json_t *object = json_loads(run(words), 0, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(object);
+    sw_after(drop_json, object);
+    return object;
+}
+
+/* Every difference is b - a, of the bytes that plan says. */
+static void differences_are_those_of_the_plans(void)
+{
+    static const char *const groups[] = {"peak_bytes", "end_bytes", "totals", "roles",
+                                         "layers"};
+    const char *a = profile_of("naive", NAIVE), *b = profile_of("swish", SWISH);
+    const json_t *diff = diff_of(a, b);
+    CU_ASSERT_EQUAL(at(diff, "totals", "peak", "a"), planned(NAIVE, "predicted_peak_bytes"));
+    CU_ASSERT_EQUAL(at(diff, "totals", "peak", "b"), planned(SWISH, "predicted_peak_bytes"));
+    CU_ASSERT_EQUAL(at(diff, "totals", "arena", "a"), planned(NAIVE, "arena_bytes"));
+    CU_ASSERT_EQUAL(at(diff, "totals", "model", "b"), planned(SWISH, "model_bytes"));
+    CU_ASSERT(at(diff, "roles", "saved", "difference") < 0);
+    CU_ASSERT_EQUAL(at(diff, "roles", "parameter", "difference"), 0);
+    json_int_t sum[2][2] = {{0}};
+    for (int g = 0; g < 5; g++) {
+        const char *name;
+        json_t *value, *group = json_object_get(diff, groups[g]);
+        CU_ASSERT(json_object_size(group) > 3);
+        json_object_foreach(group, name, value)
+        {
+            const json_int_t x = at(diff, groups[g], name, "a"),
+                             y = at(diff, groups[g], name, "b");
+            SW_CHECK(at(diff, groups[g], name, "difference") == y - x, "%s %s", groups[g],
+                     name);
+            if (g >= 3) {
+                sum[g - 3][0] += x;
+                sum[g - 3][1] += y;
+            }
+        }
+    }
+    for (int g = 0; g < 2; g++)
+        CU_ASSERT(sum[g][0] == at(diff, "totals", "peak", "a") &&
+                  sum[g][1] == at(diff, "totals", "peak", "b"));
+    CU_ASSERT(json_object_size(json_object_get(diff, "median_ns")) == 6);
+}
+
+static void a_profile_is_equal_to_itself(void)
+{
+    char words[3000];
+    const char *a = profile_of("itself", NAIVE);
+    snprintf(words, sizeof words, "report %s --diff=%s", a, a);
+    const char *text = run(words);
+    for (const char *line = text; (line = strstr(line, "\n  ")) != NULL; line++)
+        SW_CHECK(strcspn(line + 1, "+-") > strcspn(line + 1, "\n") &&
+                     strstr(line, "equal") < line + 80,
+                 "%.80s", line + 1);
+    CU_ASSERT_PTR_NULL(strstr(text, "fc1 ")); /* layers that are equal are left out */
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "5 layers are equal"));
+}
+
+/* Bytes of several models, roles that only one of them has, exact numbers. */
+static void two_models_are_compared_within_80_columns(void)
+{
+    static const char *const styles[] = {"", " --bytes"};
+    char words[3000], other[1024];
+    const char *a = profile_of("one-model", NAIVE);
+    snprintf(other, sizeof other, "%s", sw_temp_path("other-model"));
+    snprintf(words, sizeof words,
+             "train --quiet --synthetic-n 3000 --batch 3000 --optimizer adam --profile %s",
+             other);
+    (void)run(words);
+    for (int i = 0; i < 2; i++) {
+        snprintf(words, sizeof words, "report %s --diff %s%s", a, other, styles[i]);
+        const char *text = run(words);
+        size_t n = 0;
+        for (; *text != '\0'; text++) {
+            n = *text == '\n' ? 0 : n + 1;
+            SW_CHECK(n <= 80, "%s: %zu columns", words, n);
+        }
+        CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "optimizer_state"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, i == 0 ? "MiB" : ",3"));
+    }
+}
+
+static void what_cannot_be_compared_is_named(void)
+{
+    char words[3000];
+    const char *a = profile_of("good", NAIVE), *foreign = program_path();
+    snprintf(words, sizeof words, "report %s --diff /nowhere/at/all", a);
+    program_run(&outcome, words, NULL);
+    CU_ASSERT(program_failed_cleanly(&outcome, 3) &&
+              strstr(outcome.err, "/nowhere/at/all: ") != NULL);
+    snprintf(words, sizeof words, "report %s --json --diff %s", a, foreign);
+    program_run(&outcome, words, NULL);
+    CU_ASSERT(program_failed_cleanly(&outcome, 3) && strstr(outcome.err, foreign) != NULL);
+    program_run(&outcome, "report --diff x", NULL);
+    CU_ASSERT(program_failed_cleanly(&outcome, 2));
+}
+
+static const sw_test tests[] = {
+    {"differences are those of the plans", differences_are_those_of_the_plans},
+    {"a profile is equal to itself", a_profile_is_equal_to_itself},
+    {"two models are compared within 80 columns", two_models_are_compared_within_80_columns},
+    {"what cannot be compared is named", what_cannot_be_compared_is_named},
+};
+SW_SUITE("diff", tests)
+#endif
