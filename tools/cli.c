@@ -222,6 +222,19 @@ static void print_option(const cli_option *o)
     cli_wrap(stdout, HELP_COLUMN, HELP_COLUMN, text);
 }
 
+/* Paragraphs end with a newline. */
+static void print_notes(const char *notes)
+{
+    char text[2000];
+    while (notes != NULL && *notes != '\0') {
+        const size_t n = strcspn(notes, "\n");
+        snprintf(text, sizeof text, "%.*s", (int)n, notes);
+        putchar('\n');
+        cli_wrap(stdout, 0, 0, text);
+        notes += n + (notes[n] == '\n');
+    }
+}
+
 static int print_help(const cli_command *c)
 {
     char missing[512] = "Not built yet: ";
@@ -246,10 +259,7 @@ static int print_help(const cli_command *c)
         putchar('\n');
         cli_wrap(stdout, 0, 0, missing);
     }
-    if (c->notes != NULL) {
-        putchar('\n');
-        cli_wrap(stdout, 0, 0, c->notes);
-    }
+    print_notes(c->notes);
     return cli_finish(CLI_DONE);
 }
 

@@ -59,7 +59,7 @@ typedef struct {
     int n_options;
     const char **operand; /* receives the arguments without dashes, in order */
     int max_operands;
-    const char *notes; /* printed at the end of the help, or NULL */
+    const char *notes; /* printed at the end of the help, paragraph by line; or NULL */
 } cli_command;
 
 /* Read argv[1..]. CLI_GO, or the status to leave with: CLI_DONE after --help, CLI_USAGE after a

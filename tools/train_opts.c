@@ -6,14 +6,24 @@ static const char *const schedule_words[] = {"constant", "step", "cosine", NULL}
 
 static const char notes[] =
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
-    "the "
-    "memory, 5 no such device, 130 interrupted. Ctrl-C ends after the running step; a second "
-    "one "
-    "at once. With --json standard output has one object when training ran to its end or was "
-    "interrupted, and nothing when it was refused or failed. Before the first step no file is "
-    "touched. Witnesses are not part of --memory-budget: while they watch a program they take "
-    "up "
-    "to three times its immediate_bytes and model_bytes (stepwell plan --json) on top.";
+    "the memory, 5 no such device, 130 interrupted. Ctrl-C ends after the running step; a "
+    "second one at once. Before the first step no file is touched. A file of metrics or best "
+    "parameters that cannot be written on the way fails the run at its end, and training goes "
+    "on. Witnesses are not part of --memory-budget: while they watch a program they take up to "
+    "three times its immediate_bytes and model_bytes (stepwell plan --json) on top.\n"
+    "With --json standard output has one object when training ran to its end or was "
+    "interrupted, and nothing when it was refused or failed. Its keys: model, device, data, "
+    "batch, steps (updates), epochs, seed, threads, optimizer, update, keep_gradients, "
+    "accumulate, final_loss, diverged; validation_loss and, where classes are learned, "
+    "test_accuracy, of the last parameters, null when they were not validated; validations, "
+    "best_step, best_validation_loss, best_accuracy, stopped_early; predicted and measured, "
+    "for "
+    "each phase its peak_bytes and end_bytes, measured_by, predicted_peak_bytes, "
+    "measured_peak_bytes, model_bytes, arena_bytes, data_bytes, total_bytes, "
+    "lower_bound_bytes, rebuilt_ops, recompute, roles, layers, allocations_after_warmup, "
+    "min_step_ns, median_step_ns, p99_step_ns, max_step_ns, wall_ns, programs.\n"
+    "A line of --metrics has kind (train or validation), step, epoch (from 1), loss, accuracy "
+    "(of classes), rate (of a step) and ms, and is in the file as soon as it is known.";
 
 static int train_table(train_opts *o, cli_option *table)
 {
