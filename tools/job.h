@@ -27,7 +27,7 @@ typedef struct {
     int64_t synthetic_n, epochs, steps, seed, threads, warmup, lr_every;
     double lr, momentum, weight_decay, lr_gamma, clip;
     size_t budget_bytes; /* 0: none */
-    bool no_recompute, no_rebuild;
+    bool no_recompute, no_rebuild, no_chunks;
     const char *update; /* "release" or "after" */
     int64_t accumulate; /* micro-batches of a step */
     bool keep_gradients;

@@ -62,6 +62,8 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
          1, 0, NULL},
         {"--no-recompute", NULL, CLI_FLAG, &o->no_recompute, NULL,
          "release no update and run no op again: refuse what is over the budget", 0, 0, NULL},
+        {"--no-chunks", NULL, CLI_FLAG, &o->no_chunks, NULL,
+         "let no op go through its rows in parts, which lowers the arena", 0, 0, NULL},
         {"--no-rebuild", NULL, CLI_FLAG, &o->no_rebuild, NULL,
          "keep results of cheap ops for backward instead of making them again there", 0, 0,
          NULL},
