@@ -71,7 +71,7 @@ static void begin(chain *n, shape s)
             n->norm[i] = sw_layer_norm_new(n->model, name, WIDTH);
     }
     const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "sgd", .lr = 0.1f, .release = 1};
+        .size = sizeof opts, .kind = "sgd", .no_check = 1, .lr = 0.1f, .release = 1};
     OK(sw_optimizer_create(&n->optimizer, n->model, &opts));
 }
 
@@ -281,7 +281,7 @@ static void a_transformer_is_rebuilt_to_the_bit(void)
     const sw_array in = {SW_U8, SW_SHAPE(GPT_ROWS, GPT_CONTEXT), ids};
     const gpt_shape of = {GPT_LAYERS, GPT_WIDTH, GPT_HEADS, GPT_CONTEXT, GPT_WORDS, 0.1f};
     const sw_exec_opts opts = {.size = sizeof opts, .seed = 3};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .no_check = 1};
     transformer t = {.net = calloc(1, gpt_net_bytes(GPT_LAYERS))};
     sw_model *model;
     rebuilt_bits bits;

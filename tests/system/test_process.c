@@ -171,7 +171,7 @@ static void two_batches_differ_as_predicted(void)
         int small, large;
     } pairs[] = {
         {"--model mlp --hidden 1024 --synthetic-n 4096 --steps 2", 512, 4096},
-        {"--model lenet5 --synthetic-n 2048 --steps 2", 256, 2048},
+        {"--model lenet5 --synthetic-n 4096 --steps 2", 256, 4096},
     };
     if (!HAVE_STEADY)
         SW_SKIP("a sanitizer has memory of its own");
