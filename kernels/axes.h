@@ -77,11 +77,8 @@ typedef struct {
     void (*max_axes_dx)(float *dx, const float *dy, const void *index, const sw_max_spec *s,
                         bool accumulate, const sw_par *par);
 
-    /* One task per result where there are as many as threads, else per tile of each. Scratch
-     * is for `slots` products at a time; more threads than slots do not work on results of
-     * their own. Contents undefined, aligned to 64. */
-    size_t (*products_bytes)(int64_t m, int64_t n, int64_t k, int slots);
-    void (*products)(const sw_products *p, void *scratch, int slots, const sw_par *par);
+    /* One task per result where there are as many as threads, else per tile of each. */
+    void (*products)(const sw_products *p, const sw_par *par);
 
     /* attention.h. lse NULL: not wanted. Scratch is each thread's tiles; backward with the dq
      * of one head. */

@@ -15,6 +15,12 @@
 
 /* ---- C (m, n) = A (m, k) B (k, n) [+ bias (n)] ------------------------------------------- */
 
+/* An element is one chain of multiply-adds over k, first to last, from zero or from c; so the
+ * bits stay where the columns of A and the rows of B are cut and one product after the other is
+ * added to c. The kernel works through k in steps of this: cuts at multiples of it cost least.
+ */
+#define SW_GEMM_BLOCK 256
+
 typedef struct {
     float *c; /* row-major, contiguous (m, n) */
     const float *a;
@@ -23,7 +29,7 @@ typedef struct {
     int64_t b_row, b_col; /* B(i, j) = b[i * b_row + j * b_col] */
     const float *bias;    /* added to each row; NULL: none */
     int64_t m, n, k;      /* k == 0 gives bias or zeros */
-    bool accumulate;      /* adds to c (bias too) */
+    bool accumulate;      /* begins with c instead of zero */
 } sw_gemm;
 
 /* ---- images ------------------------------------------------------------------------------ */
@@ -40,9 +46,14 @@ typedef struct {
 } sw_conv;
 
 typedef struct {
-    /* Scratch of gemm: B packed in panels. A kernel plan depends on m, n, k only. */
-    size_t (*gemm_bytes)(int64_t m, int64_t n, int64_t k);
+    /* Scratch of gemm, where A is packed: at most 2 MiB, and no more for a product that is
+     * smaller in m, n or k. turned: a_col != 1. Without scratch
+     * (NULL) A is read where it lies: the same bits, slower where it is large. */
+    size_t (*gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned);
     void (*gemm)(const sw_gemm *g, void *scratch, const sw_par *par);
+    /* y (cols) = sums over x (rows, cols), whose rows are `step` apart; row after row. */
+    void (*column_sums)(float *y, const float *x, int64_t rows, int64_t cols, int64_t step,
+                        bool accumulate, const sw_par *par);
 
     /* y = conv(x, w) + bias. w: (out_c, in_c, kernel_h, kernel_w), bias (out_c) or NULL. */
     void (*conv)(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,

@@ -126,7 +126,8 @@ static const rate *rate_of(const swi_trace *trace, const swi_node *node)
 {
     switch (node->op) {
     case SW_OP_linear:
-    case SW_OP_conv2d: /* one operand: the bias's gradient */
+        return node->n_in > 1 ? &matrix : &vector; /* one operand: the bias's gradient */
+    case SW_OP_conv2d:
         return node->n_in > 1 ? &matrix : &plain;
     case SW_OP_softmax:
     case SW_OP_softmax_ce:

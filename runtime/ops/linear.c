@@ -38,7 +38,7 @@ static uint64_t forward_operations(const sw_kernel_info *info)
 static size_t forward_bytes(const sw_kernel_info *info)
 {
     const sw_shape *x = &info->in[0].shape, *w = &info->in[1].shape;
-    return sw_dense(info->isa)->gemm_bytes(x->dim[0], w->dim[0], x->dim[1]);
+    return sw_dense(info->isa)->gemm_bytes(x->dim[0], w->dim[0], x->dim[1], false);
 }
 
 static sw_status forward(const sw_launch *l)
@@ -64,7 +64,7 @@ static sw_status forward(const sw_launch *l)
 static size_t dx_bytes(const sw_kernel_info *info)
 {
     const sw_shape *w = &info->in[0].shape, *dy = &info->in[1].shape;
-    return sw_dense(info->isa)->gemm_bytes(dy->dim[0], w->dim[1], w->dim[0]);
+    return sw_dense(info->isa)->gemm_bytes(dy->dim[0], w->dim[1], w->dim[0], false);
 }
 
 static uint64_t dx_operations(const sw_kernel_info *info)
@@ -91,11 +91,12 @@ static sw_status dx_kernel(const sw_launch *l)
     return SW_OK;
 }
 
-/* in: x (batch, in), dy (batch, out) */
+/* in: x (batch, in), dy (batch, out). dy may be a range of columns of a larger matrix: what is
+ * made is then that range of rows of dw. */
 static size_t dw_bytes(const sw_kernel_info *info)
 {
     const sw_shape *x = &info->in[0].shape, *dy = &info->in[1].shape;
-    return sw_dense(info->isa)->gemm_bytes(dy->dim[1], x->dim[1], x->dim[0]);
+    return sw_dense(info->isa)->gemm_bytes(dy->dim[1], x->dim[1], x->dim[0], true);
 }
 
 static uint64_t dw_operations(const sw_kernel_info *info)
@@ -110,7 +111,7 @@ static sw_status dw_kernel(const sw_launch *l)
     const sw_gemm g = {.c = swi_out(l, 0),
                        .a = swi_in(l, 1),
                        .a_row = 1,
-                       .a_col = dy->dim[1],
+                       .a_col = l->in[1].stride[0],
                        .b = swi_in(l, 0),
                        .b_row = x->dim[1],
                        .b_col = 1,
@@ -122,22 +123,12 @@ static sw_status dw_kernel(const sw_launch *l)
     return SW_OK;
 }
 
-/* Row after row, all columns side by side: one order. */
-void swi_sum_rows(float *sums, const float *x, int64_t rows, int64_t cols, bool accumulate)
-{
-    if (!accumulate)
-        for (int64_t c = 0; c < cols; c++)
-            sums[c] = 0.0f;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < cols; c++)
-            sums[c] += x[r * cols + c];
-}
-
 /* in: dy */
 static sw_status db_kernel(const sw_launch *l)
 {
     const sw_shape *s = &l->in[0].type.shape;
-    swi_sum_rows(swi_out(l, 0), swi_in(l, 0), s->dim[0], s->dim[1], swi_adds(l, 0));
+    sw_dense(l->isa)->column_sums(swi_out(l, 0), swi_in(l, 0), s->dim[0], s->dim[1], s->dim[1],
+                                  swi_adds(l, 0), l->par);
     return SW_OK;
 }
 

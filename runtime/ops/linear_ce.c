@@ -66,8 +66,9 @@ static size_t forward_bytes(const sw_kernel_info *info)
     const int64_t rows = chunk_rows(a, info->in[X].shape.dim[0]);
     const sw_dense_kernels *d = sw_dense(info->isa);
     const size_t product = larger(
-        d->gemm_bytes(rows, classes, width),
-        larger(d->gemm_bytes(rows, width, classes), d->gemm_bytes(classes, width, rows)));
+        d->gemm_bytes(rows, classes, width, false),
+        larger(d->gemm_bytes(rows, width, classes, false),
+               d->gemm_bytes(classes, width, rows, true)));
     return aligned((size_t)(rows * classes) * sizeof(float)) +
            aligned(swi_ce_bytes(&a->ce, rows)) + product;
 }
@@ -138,7 +139,8 @@ static void make_gradients(const pass *p, int64_t first, int64_t rows)
     if (dw != NULL)
         add_dw(p, dw, first, rows);
     if (db != NULL && p->l->n_in > BIAS)
-        swi_sum_rows(db, p->logits, rows, p->classes, first > 0);
+        sw_dense(p->l->isa)->column_sums(db, p->logits, rows, p->classes, p->classes, first > 0,
+                                         p->l->par);
 }
 
 static sw_status forward(const sw_launch *l)

@@ -42,38 +42,6 @@ static int64_t front_step(const sw_buffer *x, int rank, int i)
     return k >= 0 && x->type.shape.dim[k] != 1 ? x->stride[k] : 0;
 }
 
-/* How many products there are for an output, one after the other and side by side: `whole` is
- * the shape of y. */
-typedef struct {
-    int64_t results, sums;
-} product_counts;
-
-static product_counts counts_of(const sw_shape *to, const sw_shape *whole)
-{
-    product_counts c = {1, 1};
-    for (int i = 0; i < whole->rank - 2; i++) {
-        const int64_t n = front_dim(to, whole->rank, i);
-        c.results *= n;
-        c.sums *= n == whole->dim[i] ? 1 : whole->dim[i];
-    }
-    return c;
-}
-
-/* One thread works on one result at a time. */
-static int slots_of(int64_t results, int threads)
-{
-    return results < 1 ? 1 : results < threads ? (int)results : threads;
-}
-
-/* A sum over axes may run as one longer product. */
-static size_t bytes_of(const sw_kernel_info *info, const sw_shape *to, const sw_shape *whole,
-                       int64_t m, int64_t n, int64_t k)
-{
-    const product_counts c = counts_of(to, whole);
-    return sw_axes(info->isa)->products_bytes(m, n, k * (c.sums > 1 ? c.sums : 1),
-                                              slots_of(c.results, info->threads));
-}
-
 /* Multiply the matrices of a and b into l->out[0]; p has sizes and the strides inside. */
 static void multiply(const sw_launch *l, sw_products *p, const sw_buffer *a, const sw_buffer *b,
                      const sw_shape *whole)
@@ -97,8 +65,7 @@ static void multiply(const sw_launch *l, sw_products *p, const sw_buffer *a, con
     p->a = a->ptr;
     p->b = b->ptr;
     p->accumulate = swi_adds(l, 0);
-    sw_axes(l->isa)->products(
-        p, l->scratch, slots_of(counts_of(to, whole).results, l->par->n_threads), l->par);
+    sw_axes(l->isa)->products(p, l->par);
 }
 
 static int64_t rows_of(const sw_shape *s)
@@ -137,12 +104,6 @@ static sw_status forward(const sw_launch *l)
     return SW_OK;
 }
 
-static size_t forward_bytes(const sw_kernel_info *info)
-{
-    const sw_shape *y = &info->out[0].shape;
-    return bytes_of(info, y, y, rows_of(y), cols_of(y), cols_of(&info->in[0].shape));
-}
-
 static uint64_t forward_operations(const sw_kernel_info *info)
 {
     return swi_count_each(&info->out[0],
@@ -164,12 +125,6 @@ static sw_status da_kernel(const sw_launch *l)
     return SW_OK;
 }
 
-static size_t da_bytes(const sw_kernel_info *info)
-{
-    const sw_shape *b = &info->in[0].shape, *dy = &info->in[1].shape;
-    return bytes_of(info, &info->out[0].shape, dy, rows_of(dy), rows_of(b), cols_of(b));
-}
-
 static uint64_t da_operations(const sw_kernel_info *info)
 {
     return swi_count_each(&info->in[1],
@@ -189,12 +144,6 @@ static sw_status db_kernel(const sw_launch *l)
                      .b_col = col_step(dy)};
     multiply(l, &p, a, dy, &dy->type.shape);
     return SW_OK;
-}
-
-static size_t db_bytes(const sw_kernel_info *info)
-{
-    const sw_shape *a = &info->in[0].shape, *dy = &info->in[1].shape;
-    return bytes_of(info, &info->out[0].shape, dy, cols_of(a), cols_of(dy), rows_of(a));
 }
 
 static uint64_t db_operations(const sw_kernel_info *info)
@@ -238,14 +187,12 @@ static const sw_grad_desc grads[] = {
      .makes = {0},
      .n_operands = 2,
      .operands = {SW_IN(1), SW_DOUT(0)},
-     .scratch_bytes = da_bytes,
      .kernel = da_kernel,
      .operations = da_operations},
     {.n_makes = 1,
      .makes = {1},
      .n_operands = 2,
      .operands = {SW_IN(0), SW_DOUT(0)},
-     .scratch_bytes = db_bytes,
      .kernel = db_kernel,
      .operations = db_operations},
 };
@@ -267,7 +214,6 @@ const sw_op_desc sw_op_matmul = {.size = sizeof(sw_op_desc),
                                  .n_out = 1,
                                  .infer = infer,
                                  .strided_in = 3,
-                                 .scratch_bytes = forward_bytes,
                                  .forward = forward,
                                  .grads = grads,
                                  .n_grads = SWI_COUNT(grads),

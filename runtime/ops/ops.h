@@ -261,8 +261,6 @@ uint64_t swi_count_none(const sw_kernel_info *info);
 /* The gradient `g` of something broadcast from `shape`, summed back to that shape. */
 sw_value swi_sum_to(sw_ctx *ctx, sw_value g, const sw_shape *shape);
 sw_shape swi_shape_of(sw_ctx *ctx, sw_value x);
-/* sums (cols) = or += the rows of x (rows, cols), one after the other. */
-void swi_sum_rows(float *sums, const float *x, int64_t rows, int64_t cols, bool accumulate);
 /* The value whose last axis the n slices cover, equal pieces of it in order; {0}: they do not.
  * An op on the whole makes the gradient of the whole, where one on its pieces would make pieces
  * to be put together. */

@@ -221,7 +221,7 @@ static void report(const planted *x)
     char why[300];
     probe_does = PROBE_HONEST;
     fixture *f = fixture_create(
-        &(fixture_opts){.net = NET_PROBES, .batch = 7, .optimizer = "sgd", .threads = 1});
+        &(fixture_opts){.net = NET_PROBES, .batch = 20, .optimizer = "sgd", .threads = 1});
     swi_program *p = f != NULL ? fixture_clone(f) : NULL;
     if (p == NULL)
         return;

@@ -10,7 +10,6 @@
 #define swi_add_rows SW_ISA_FN(swi_add_rows)
 #define swi_max_axes SW_ISA_FN(swi_max_axes)
 #define swi_max_axes_dx SW_ISA_FN(swi_max_axes_dx)
-#define swi_products_bytes SW_ISA_FN(swi_products_bytes)
 #define swi_products SW_ISA_FN(swi_products)
 #define swi_attention_bytes SW_ISA_FN(swi_attention_bytes)
 #define swi_attention SW_ISA_FN(swi_attention)
@@ -27,8 +26,7 @@ void swi_max_axes(float *y, void *index, const float *x, const sw_max_spec *s,
                   const sw_par *par);
 void swi_max_axes_dx(float *dx, const float *dy, const void *index, const sw_max_spec *s,
                      bool accumulate, const sw_par *par);
-size_t swi_products_bytes(int64_t m, int64_t n, int64_t k, int slots);
-void swi_products(const sw_products *p, void *scratch, int slots, const sw_par *par);
+void swi_products(const sw_products *p, const sw_par *par);
 size_t swi_attention_bytes(const sw_attention_shape *s, int threads);
 void swi_attention(float *y, float *lse, const sw_heads *q, const sw_heads *k,
                    const sw_heads *v, const sw_attention_shape *s, void *scratch,

@@ -10,7 +10,6 @@ const sw_axes_kernels sw_axes_kernels_table = {
     .add_rows = swi_add_rows,
     .max_axes = swi_max_axes,
     .max_axes_dx = swi_max_axes_dx,
-    .products_bytes = swi_products_bytes,
     .products = swi_products,
     .attention_bytes = swi_attention_bytes,
     .attention = swi_attention,

@@ -40,6 +40,7 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par);
 
 #define swi_gemm_bytes SW_ISA_FN(swi_gemm_bytes)
 #define swi_gemm SW_ISA_FN(swi_gemm)
+#define swi_column_sums SW_ISA_FN(swi_column_sums)
 #define swi_conv SW_ISA_FN(swi_conv)
 #define swi_conv_dx_bytes SW_ISA_FN(swi_conv_dx_bytes)
 #define swi_conv_dx SW_ISA_FN(swi_conv_dx)
@@ -62,8 +63,10 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par);
 #define swi_avg_pool_plain SW_ISA_FN(swi_avg_pool_plain)
 #define swi_avg_pool_plain_dx SW_ISA_FN(swi_avg_pool_plain_dx)
 
-size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k);
+size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k, bool turned);
 void swi_gemm(const sw_gemm *g, void *scratch, const sw_par *par);
+void swi_column_sums(float *y, const float *x, int64_t rows, int64_t cols, int64_t step,
+                     bool accumulate, const sw_par *par);
 void swi_conv(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
               const sw_par *par);
 size_t swi_conv_dx_bytes(const sw_conv *s);

@@ -67,6 +67,7 @@ extern const sw_dense_kernels sw_dense_kernels_table;
 const sw_dense_kernels sw_dense_kernels_table = {
     .gemm_bytes = swi_gemm_bytes,
     .gemm = swi_gemm,
+    .column_sums = swi_column_sums,
     .conv = conv,
     .conv_dx_bytes = conv_dx_bytes,
     .conv_dx = conv_dx,

@@ -1,12 +1,17 @@
-/* C = A B: B is packed into panels of PANEL vectors, then register blocks of up to MR rows by a
- * panel's width run along all of k. A is read in place by its strides and broadcast. An element
- * is one chain of multiply-adds over k from the first to the last, whatever block it falls in,
- * that begins at zero or, when adding, at what stood in c; then + bias. So a sum may be cut
- * anywhere along k.
+/* C = A B in three levels. A task takes COLS columns of C and, for KC rows of B after the
+ * other, packs that piece of B into panels of PANEL vectors on its stack and runs register
+ * blocks of ROWS rows along it. Nothing is shared between tasks and nobody waits, so a product
+ * is one parallel region, and B needs no scratch.
  *
- * A panel is [k][width], width a multiple of VW; only the last one is narrower than PANEL
- * vectors, so the packed size is k * (n rounded up to VW) and panel p begins at p * k * PANEL *
- * VW. */
+ * A is read in place and broadcast. Where its columns are not side by side and there is enough
+ * of it (the weight gradient's), it is first packed into strips of ROWS rows, BLOCK rows
+ * and KC columns at a time; while one block is multiplied by, the next is packed into a
+ * second buffer.
+ *
+ * An element of C is one chain of multiply-adds over k from the first to the last, which begins
+ * at zero or, when adding, at what stood in c; then + bias. Between pieces the chain waits in
+ * c. So neither pieces nor tiles nor threads show in the bits, and rows of a sum may be cut
+ * anywhere. */
 #include "kernels/cpu/isa/dense_internal.h"
 
 #if SW_ISA_ID == 2
@@ -16,117 +21,297 @@
 #endif
 #define NR (PANEL * VW)
 
+enum {
+    KC = SW_GEMM_BLOCK,
+    COLS = 64,            /* of a task at a time: 64 KiB of packed B */
+    ROWS = 6,             /* of a register block */
+    LINE = 16,            /* numbers of a cache line */
+    GROUP = 4 * ROWS,     /* rows that run along one panel before the next */
+    CHUNK = 21 * GROUP,   /* rows and */
+    WIDE = 4 * COLS,      /* columns of C that wait in the near cache between pieces */
+    BLOCK = 42 * GROUP,   /* rows of a packed block of A: 1008 KiB */
+    TURNED_FROM = 1 << 15 /* numbers of A that are worth packing */
+};
+
+/* Rows [i, end) of C and columns [k, k_end) of A. */
+typedef struct {
+    int64_t i, end, k, k_end;
+} range;
+
 typedef struct {
     const sw_gemm *g;
-    float *packed;
-    int64_t panels;
-    int row_parts, panel_parts, pack_parts;
+    range work, pack;    /* of the region that runs; empty: nothing */
+    const float *strips; /* A of `work`, packed; NULL: in place */
+    float *to;           /* strips of `pack` */
+    int row_parts, col_parts, pack_parts;
 } gemm_job;
 
-static int64_t round_up(int64_t n, int64_t unit)
+static int64_t least(int64_t a, int64_t b)
 {
-    return (n + unit - 1) / unit * unit;
+    return a < b ? a : b;
 }
 
-size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k)
+/* ---- packing B --------------------------------------------------------------------------- */
+
+/* What is packed: columns [j, j + width) of rows [k, k + depth). Panels are [k][w], w a
+ * multiple of VW, NR for all but the last; panel p begins at p * NR * depth. */
+typedef struct {
+    int64_t j, width, k, depth;
+} piece;
+
+/* Memory is asked for AHEAD rows before they are copied. */
+enum { AHEAD = 4 };
+
+static int64_t panel_width(const piece *x, int64_t p)
 {
-    (void)m;
-    return (size_t)round_up(n, VW) * (size_t)k * sizeof(float);
+    return least(NR, (x->width - p + VW - 1) / VW * VW);
 }
 
-/* ---- packing ----------------------------------------------------------------------------- */
-
-/* Columns [j, j + VW) of rows [k0, k1) into `to`, whose rows are `width` apart; n columns
- * exist. */
-static void pack_column(float *to, int64_t width, const sw_gemm *g, int64_t j, int n,
-                        int64_t k0, int64_t k1)
+/* Rows whose numbers are side by side. */
+static void pack_rows(float *to, const sw_gemm *g, const piece *x)
 {
-    const float *b = g->b + j * g->b_col;
-    int64_t k = k0;
-    if (g->b_col == 1) {
-        if (n == VW)
-            for (; k < k1; k++)
-                vstore(to + k * width, vload(b + k * g->b_row));
-        else
-            for (; k < k1; k++)
-                vstore(to + k * width, vload_n(b + k * g->b_row, n));
-    } else if (g->b_row == 1) {
-        for (; k + VW <= k1; k += VW) {
-            vf r[VW];
-            for (int i = 0; i < VW; i++)
-                r[i] = i < n ? vload(b + i * g->b_col + k) : vzero();
-            vtranspose(r);
-            for (int i = 0; i < VW; i++)
-                vstore(to + (k + i) * width, r[i]);
+    for (int64_t k = 0; k < x->depth; k++) {
+        const float *b = g->b + (x->k + k) * g->b_row + x->j;
+        const float *ahead = b + (k + AHEAD < x->depth ? AHEAD * g->b_row : 0);
+        for (int64_t j = 0; j < x->width; j += VW) {
+            const int64_t left = x->width - j, p = j / NR * NR;
+            __builtin_prefetch(ahead + j, 0, 2);
+            vstore(to + p * x->depth + k * panel_width(x, p) + j - p,
+                   left >= VW ? vload(b + j) : vload_n(b + j, (int)left));
         }
     }
-    for (; k < k1; k++)
-        for (int i = 0; i < VW; i++)
-            to[k * width + i] = i < n ? b[k * g->b_row + i * g->b_col] : 0.0f;
 }
 
-static void pack_part(void *arg, int part)
+/* Columns [j, j + VW) of a piece, of which n exist, whose numbers are side by side. While they
+ * are turned the next are asked for. */
+static void pack_turned(float *to, int64_t width, const sw_gemm *g, const piece *x, int64_t j,
+                        int n)
 {
-    const gemm_job *job = arg;
-    const sw_gemm *g = job->g;
-    const int64_t k0 = vpiece(g->k, VW, part, job->pack_parts);
-    const int64_t k1 = vpiece(g->k, VW, part + 1, job->pack_parts);
-    for (int64_t p = 0; p < job->panels; p++) {
-        const int64_t left = g->n - p * NR, width = left < NR ? round_up(left, VW) : NR;
-        float *to = job->packed + p * NR * g->k;
-        for (int64_t j = 0; j < width; j += VW)
-            pack_column(to + j, width, g, p * NR + j, left - j < VW ? (int)(left - j) : VW, k0,
-                        k1);
+    const float *b = g->b + (x->j + j) * g->b_col + x->k;
+    const int64_t next = j + 2 * VW <= x->width ? VW * g->b_col : 0;
+    int64_t k = 0;
+    for (; k + VW <= x->depth; k += VW, to += VW * width) {
+        vf r[VW];
+        for (int i = 0; i < VW; i++) {
+            r[i] = i < n ? vload(b + i * g->b_col + k) : vzero();
+            if (next > 0)
+                __builtin_prefetch(b + i * g->b_col + next + k, 0, 2);
+        }
+        vtranspose(r);
+        for (int i = 0; i < VW; i++)
+            vstore(to + i * width, r[i]);
     }
+    for (; k < x->depth; k++, to += width)
+        for (int i = 0; i < VW; i++)
+            to[i] = i < n ? b[k + i * g->b_col] : 0.0f;
+}
+
+static void pack_any(float *to, int64_t width, const sw_gemm *g, const piece *x, int64_t j,
+                     int n)
+{
+    const float *b = g->b + (x->j + j) * g->b_col + x->k * g->b_row;
+    for (int64_t k = 0; k < x->depth; k++, to += width)
+        for (int i = 0; i < VW; i++)
+            to[i] = i < n ? b[k * g->b_row + i * g->b_col] : 0.0f;
+}
+
+static void pack_piece(float *to, const sw_gemm *g, const piece *x)
+{
+    if (g->b_col == 1) {
+        pack_rows(to, g, x);
+        return;
+    }
+    for (int64_t j = 0; j < x->width; j += VW) {
+        const int64_t p = j / NR * NR;
+        (g->b_row == 1 ? pack_turned : pack_any)(to + p * x->depth + j - p, panel_width(x, p),
+                                                 g, x, j, (int)least(VW, x->width - j));
+    }
+}
+
+/* ---- packing A --------------------------------------------------------------------------- */
+
+static int rows_of_block(int64_t left)
+{
+    return left >= ROWS ? ROWS : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+}
+
+/* Strips [k][rows] of the register blocks of r, the one at row i beginning at (i - r->i) *
+ * depth. Column after column, as they lie in memory where rows are side by side. */
+static void pack_turned_strips(float *to, const sw_gemm *g, const range *r)
+{
+    const int64_t depth = r->k_end - r->k;
+    for (int64_t k = 0; k < depth; k++) {
+        const float *a = g->a + (r->k + k) * g->a_col;
+        for (int64_t i = r->i; i < r->end;) {
+            const int mr = rows_of_block(r->end - i);
+            float *strip = to + (i - r->i) * depth + k * mr;
+            if (g->a_row == 1 && mr == ROWS)
+                memcpy(strip, a + i, ROWS * sizeof *strip);
+            else
+                for (int q = 0; q < mr; q++)
+                    strip[q] = a[(i + q) * g->a_row];
+            i += mr;
+        }
+    }
+}
+
+static void pack_strips(float *to, const sw_gemm *g, const range *r)
+{
+    const int64_t depth = r->k_end - r->k;
+    if (g->a_col != 1) {
+        pack_turned_strips(to, g, r);
+        return;
+    }
+    for (int64_t i = r->i; i < r->end;) {
+        const int mr = rows_of_block(r->end - i);
+        const float *a = g->a + i * g->a_row + r->k;
+        for (int64_t k = 0; k < depth; k++)
+            for (int q = 0; q < mr; q++)
+                *to++ = a[q * g->a_row + k];
+        i += mr;
+    }
+}
+
+/* Long rows lie on many pages and in few sets of a cache: read again and again they pay for
+ * being packed. So do columns much sooner. */
+static bool packs_a(int64_t m, int64_t n, int64_t k, bool turned)
+{
+    return turned ? n > COLS && m * k >= TURNED_FROM : m >= 192 && n >= 512 && k >= 512;
+}
+
+/* Block b of A: KC columns and BLOCK rows as long as there are as many. So a smaller product
+ * never takes more scratch than a larger one. */
+static range block_of(int64_t m, int64_t k, int64_t b)
+{
+    const int64_t k_blocks = k > KC ? (k + KC - 1) / KC : 1;
+    range r = {.i = b / k_blocks * BLOCK, .k = b % k_blocks * KC};
+    r.end = least(r.i + BLOCK, m);
+    r.k_end = least(r.k + KC, k);
+    return r;
+}
+
+static int64_t block_floats(const range *r)
+{
+    return r->i < r->end ? (r->end - r->i) * (r->k_end - r->k) : 0;
+}
+
+/* No later block is larger than the first in its buffer. */
+size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k, bool turned)
+{
+    if (!packs_a(m, n, k, turned))
+        return 0;
+    const range first = block_of(m, k, 0), second = block_of(m, k, 1);
+    return (size_t)(block_floats(&first) + block_floats(&second)) * sizeof(float);
 }
 
 /* ---- register blocks --------------------------------------------------------------------- */
 
-/* Rows [i, i + mr), columns [j, j + n) of c, n in ((nv - 1) * VW, nv * VW]; mr and nv are
- * constants. */
-SW_VEC_FN void block(const sw_gemm *g, const float *panel, int64_t i, int64_t j, int n, int mr,
-                     int nv)
+/* What will be packed next: `rows` rows of `lines` cache lines, `step` apart, of which a
+ * register block asks for `share` lines with each LINE of its sum. */
+typedef struct {
+    const float *row;
+    int64_t rows, step;
+    int lines, at, share;
+} asking;
+
+/* Rows [i, end) along one panel. */
+typedef struct {
+    const sw_gemm *g;
+    asking *soon;
+    const float *strips; /* A from row `first` on, packed; NULL: in place */
+    int64_t first;
+    const float *panel;
+    int64_t i, end, limit; /* rows up to `limit` follow in later tiles */
+    int64_t k, depth;
+    int64_t j; /* column of c */
+    int n;     /* columns */
+    bool load, finish;
+} tile;
+
+SW_VEC_FN void ask(asking *soon)
 {
+    for (int n = soon->share; n > 0 && soon->rows > 0; n--) {
+        __builtin_prefetch(soon->row + soon->at * LINE, 0, 2);
+        if (++soon->at == soon->lines) {
+            soon->at = 0;
+            soon->rows--;
+            soon->row += soon->step;
+        }
+    }
+}
+
+/* The sums of `depth` products each. Memory for what comes later is asked for meanwhile:
+ * `ahead` is where the next rows of A are, 0 for nowhere. */
+SW_VEC_FN void multiply(vf acc[12][PANEL], const float *a, int64_t row, int64_t col,
+                        int64_t ahead, const float *panel, int64_t depth, asking *soon, int mr,
+                        int nv)
+{
+    const float *at[4]; /* of every third row: three are reached from one address */
+    SW_UNROLL
+    for (int r = 0; r < mr; r += 3)
+        at[r / 3] = a + r * row;
+    while (depth > 0) {
+        const int64_t n = least(depth, LINE);
+        ask(soon);
+        if (ahead != 0)
+            SW_UNROLL
+        for (int r = 0; r < mr; r++)
+            __builtin_prefetch(at[r / 3] + r % 3 * row + ahead, 0, 3);
+        for (int64_t k = 0; k < n; k++) {
+            vf b[PANEL];
+            SW_UNROLL
+            for (int v = 0; v < nv; v++)
+                b[v] = vload(panel + v * VW);
+            SW_UNROLL
+            for (int r = 0; r < mr; r++) {
+                const vf x = vset1(at[r / 3][r % 3 * row]);
+                SW_UNROLL
+                for (int v = 0; v < nv; v++)
+                    acc[r][v] = vfma(x, b[v], acc[r][v]);
+            }
+            panel += nv * VW;
+            SW_UNROLL
+            for (int r = 0; r < mr; r += 3)
+                at[r / 3] += col;
+        }
+        depth -= n;
+    }
+}
+
+/* mr rows from t->i; t->n in ((nv - 1) * VW, nv * VW]; mr and nv are constants. */
+SW_VEC_FN void block(const tile *t, int mr, int nv)
+{
+    const sw_gemm *g = t->g;
     vf acc[12][PANEL];
-    float *c = g->c + i * g->n + j;
-    const int last = n - (nv - 1) * VW; /* lanes of the last vector */
+    float *c = g->c + t->i * g->n + t->j;
+    const int last = t->n - (nv - 1) * VW; /* lanes of the last vector */
+    const int64_t next = t->i + 2 * mr <= t->limit ? mr : 0;
     SW_UNROLL
     for (int r = 0; r < mr; r++)
         SW_UNROLL
     for (int v = 0; v < nv; v++) {
-        const float *at = c + r * g->n + v * VW;
         const bool whole = v < nv - 1 || last == VW;
-        acc[r][v] = !g->accumulate ? vzero() : whole ? vload(at) : vload_n(at, last);
+        const float *from = c + r * g->n + v * VW;
+        acc[r][v] = !t->load ? vzero() : whole ? vload(from) : vload_n(from, last);
+        __builtin_prefetch(from + next * g->n, 1, 2);
     }
-    const float *a = g->a + i * g->a_row;
-    const int64_t row = g->a_row, col = g->a_col;
-    for (int64_t k = 0; k < g->k; k++) {
-        vf b[PANEL];
-        SW_UNROLL
-        for (int v = 0; v < nv; v++)
-            b[v] = vload(panel + v * VW);
-        SW_UNROLL
-        for (int r = 0; r < mr; r++) {
-            const vf x = vset1(a[r * row]);
-            SW_UNROLL
-            for (int v = 0; v < nv; v++)
-                acc[r][v] = vfma(x, b[v], acc[r][v]);
-        }
-        panel += nv * VW;
-        a += col;
-    }
+    if (t->strips != NULL)
+        multiply(acc, t->strips + (t->i - t->first) * t->depth, 1, mr, 0, t->panel, t->depth,
+                 t->soon, mr, nv);
+    else
+        multiply(acc, g->a + t->i * g->a_row + t->k * g->a_col, g->a_row, g->a_col,
+                 next * g->a_row, t->panel, t->depth, t->soon, mr, nv);
+    const float *bias = t->finish && g->bias != NULL ? g->bias + t->j : NULL;
     SW_UNROLL
     for (int v = 0; v < nv; v++) {
         const bool whole = v < nv - 1 || last == VW;
-        vf bias = vzero();
-        if (g->bias != NULL)
-            bias = whole ? vload(g->bias + j + v * VW) : vload_n(g->bias + j + v * VW, last);
+        vf add = vzero();
+        if (bias != NULL)
+            add = whole ? vload(bias + v * VW) : vload_n(bias + v * VW, last);
         SW_UNROLL
         for (int r = 0; r < mr; r++) {
             float *to = c + r * g->n + v * VW;
-            vf x = acc[r][v];
-            if (g->bias != NULL)
-                x = vadd(x, bias);
+            const vf x = bias != NULL ? vadd(acc[r][v], add) : acc[r][v];
             if (whole)
                 vstore(to, x);
             else
@@ -135,93 +320,188 @@ SW_VEC_FN void block(const sw_gemm *g, const float *panel, int64_t i, int64_t j,
     }
 }
 
-/* One panel, rows [i, end), nv constant. Narrow panels take more rows, to keep enough sums in
- * flight. */
-SW_VEC_FN void panel_rows(const sw_gemm *g, const float *panel, int64_t i, int64_t end,
-                          int64_t j, int n, int nv)
-{
-    for (; nv == 1 && end - i >= 12; i += 12)
-        block(g, panel, i, j, n, 12, nv);
-    for (; end - i >= 6; i += 6)
-        block(g, panel, i, j, n, 6, nv);
-    for (; end - i >= 4; i += 4)
-        block(g, panel, i, j, n, 4, nv);
-    for (; end - i >= 2; i += 2)
-        block(g, panel, i, j, n, 2, nv);
-    for (; i < end; i++)
-        block(g, panel, i, j, n, 1, nv);
-}
-
-static void panel_rows_1(const sw_gemm *g, const float *panel, int64_t i, int64_t end,
-                         int64_t j, int n)
-{
-    panel_rows(g, panel, i, end, j, n, 1);
-}
-
-static void panel_rows_2(const sw_gemm *g, const float *panel, int64_t i, int64_t end,
-                         int64_t j, int n)
-{
-    panel_rows(g, panel, i, end, j, n, 2);
-}
-
+/* A function for each shape of a register block: inlined together they would not leave enough
+ * registers for addresses in the innermost loop. */
+#define SHAPE(mr, nv)                                                                          \
+    static __attribute__((noinline)) void block_##mr##_##nv(const tile *t)                     \
+    {                                                                                          \
+        block(t, mr, nv);                                                                      \
+    }
 #if PANEL == 4
-static void panel_rows_3(const sw_gemm *g, const float *panel, int64_t i, int64_t end,
-                         int64_t j, int n)
-{
-    panel_rows(g, panel, i, end, j, n, 3);
-}
-
-static void panel_rows_4(const sw_gemm *g, const float *panel, int64_t i, int64_t end,
-                         int64_t j, int n)
-{
-    panel_rows(g, panel, i, end, j, n, 4);
-}
+#define SHAPES(mr) SHAPE(mr, 1) SHAPE(mr, 2) SHAPE(mr, 3) SHAPE(mr, 4)
+#define NAMES(mr)                                                                              \
+    {                                                                                          \
+        block_##mr##_1, block_##mr##_2, block_##mr##_3, block_##mr##_4                         \
+    }
+#else
+#define SHAPES(mr) SHAPE(mr, 1) SHAPE(mr, 2)
+#define NAMES(mr)                                                                              \
+    {                                                                                          \
+        block_##mr##_1, block_##mr##_2                                                         \
+    }
 #endif
+SHAPES(1)
+SHAPES(2)
+SHAPES(4)
+SHAPES(6)
+SHAPE(12, 1)
 
-static void gemm_part(void *arg, int part)
+/* All rows of a tile. Narrow panels take more rows, to keep enough sums in flight. */
+static void run_tile(tile *t)
 {
-    const gemm_job *job = arg;
+    static void (*const blocks[ROWS + 1][PANEL])(const tile *) = {
+        [1] = NAMES(1), [2] = NAMES(2), [4] = NAMES(4), [ROWS] = NAMES(6)};
+    const int nv = (t->n + VW - 1) / VW;
+    for (; nv == 1 && t->strips == NULL && t->end - t->i >= 12; t->i += 12)
+        block_12_1(t);
+    while (t->i < t->end) {
+        const int mr = rows_of_block(t->end - t->i);
+        blocks[mr][nv - 1](t);
+        t->i += mr;
+    }
+}
+
+/* ---- tasks ------------------------------------------------------------------------------- */
+
+/* Rows of r along a packed piece of B. */
+static void rows_along(const gemm_job *job, const range *r, const piece *x, const float *packed,
+                       asking *soon)
+{
     const sw_gemm *g = job->g;
-    const int rp = part % job->row_parts, pp = part / job->row_parts;
-    const int64_t i = vpiece(g->m, 12, rp, job->row_parts);
-    const int64_t end = vpiece(g->m, 12, rp + 1, job->row_parts);
-    const int64_t last = vpiece(job->panels, 1, pp + 1, job->panel_parts);
-    for (int64_t p = vpiece(job->panels, 1, pp, job->panel_parts); p < last; p++) {
-        const int64_t j = p * NR, left = g->n - j;
-        const int n = left < NR ? (int)left : NR;
-        const float *panel = job->packed + j * g->k;
-        switch ((n + VW - 1) / VW) {
-        case 1:
-            panel_rows_1(g, panel, i, end, j, n);
-            break;
-        case 2:
-            panel_rows_2(g, panel, i, end, j, n);
-            break;
-#if PANEL == 4
-        case 3:
-            panel_rows_3(g, panel, i, end, j, n);
-            break;
-        default:
-            panel_rows_4(g, panel, i, end, j, n);
-            break;
-#endif
+    const int64_t group = x->width > NR ? GROUP : CHUNK;
+    tile t = {
+        .g = g, .strips = job->strips, .first = job->work.i, .k = x->k, .depth = x->depth};
+    t.soon = soon;
+    t.load = g->accumulate || x->k > 0;
+    t.finish = x->k + x->depth == g->k;
+    t.limit = r->end;
+    for (int64_t i = r->i; i < r->end; i += group) {
+        t.end = least(i + group, r->end);
+        for (int64_t p = 0; p < x->width; p += NR) {
+            t.panel = packed + p * x->depth;
+            t.i = i;
+            t.j = x->j + p;
+            t.n = (int)least(NR, x->width - p);
+            run_tile(&t);
         }
     }
 }
 
+/* Ask for piece x of B while `rows` rows of C are worked on. */
+static asking ask_for(const sw_gemm *g, const piece *x, int64_t rows)
+{
+    asking soon = {.row = g->b + x->k * g->b_row + x->j * g->b_col};
+    if (g->b_col == 1)
+        soon.rows = x->depth, soon.step = g->b_row,
+        soon.lines = (int)((x->width + LINE - 1) / LINE);
+    else if (g->b_row == 1)
+        soon.rows = x->width, soon.step = g->b_col,
+        soon.lines = (int)((x->depth + LINE - 1) / LINE);
+    const int64_t calls =
+        (rows + ROWS - 1) / ROWS * ((x->width + NR - 1) / NR) * ((x->depth + LINE - 1) / LINE);
+    soon.share = (int)(soon.rows * soon.lines / (calls > 0 ? calls : 1)) + 1;
+    return soon;
+}
+
+/* Piece after piece of columns [j, end): side by side first, so that what is read of A stays
+ * near and what is read of B lies on the same pages. false: there is no other. */
+static bool next_piece(piece *x, const range *w, int64_t depth, int64_t j, int64_t end)
+{
+    x->j += COLS;
+    if (x->j >= end) {
+        x->j = j;
+        x->k += depth;
+    }
+    x->width = least(COLS, end - x->j);
+    x->depth = least(depth, w->k_end - x->k);
+    return x->k < w->k_end;
+}
+
+/* Columns [j, end) of rows r. */
+static void columns(const gemm_job *job, const range *r, int64_t j, int64_t end)
+{
+    _Alignas(64) float packed[COLS * KC];
+    const range *w = &job->work;
+    const int64_t k_blocks = w->k_end - w->k > KC ? (w->k_end - w->k + KC - 1) / KC : 1;
+    const int64_t depth = (w->k_end - w->k + k_blocks - 1) / k_blocks;
+    piece x = {j, least(COLS, end - j), w->k, least(depth, w->k_end - w->k)};
+    for (bool more = true; more;) {
+        piece next = x;
+        asking soon = {0};
+        more = next_piece(&next, w, depth, j, end);
+        if (more)
+            soon = ask_for(job->g, &next, r->end - r->i);
+        pack_piece(packed, job->g, &x);
+        rows_along(job, r, &x, packed, &soon);
+        x = next;
+    }
+}
+
+static void region_part(void *arg, int part)
+{
+    const gemm_job *job = arg;
+    if (part < job->pack_parts) { /* first: what is left at the end is then in small pieces */
+        range r = job->pack;
+        const int64_t rows = r.end - r.i;
+        r.i += vpiece(rows, GROUP, part, job->pack_parts);
+        r.end = job->pack.i + vpiece(rows, GROUP, part + 1, job->pack_parts);
+        pack_strips(job->to + (r.i - job->pack.i) * (r.k_end - r.k), job->g, &r);
+        return;
+    }
+    part -= job->pack_parts;
+    const int rp = part / job->col_parts, cp = part % job->col_parts;
+    range r = job->work;
+    r.i += vpiece(job->work.end - job->work.i, ROWS, rp, job->row_parts);
+    r.end = job->work.i + vpiece(job->work.end - job->work.i, ROWS, rp + 1, job->row_parts);
+    const int64_t end = vpiece(job->g->n, VW, cp + 1, job->col_parts);
+    for (range rows = r; rows.i < r.end; rows.i += CHUNK) {
+        rows.end = least(rows.i + CHUNK, r.end);
+        for (int64_t j = vpiece(job->g->n, VW, cp, job->col_parts); j < end; j += WIDE)
+            columns(job, &rows, j, least(j + WIDE, end));
+    }
+}
+
+/* Columns first: tasks of the same columns each pack B for themselves. */
+static void run_region(gemm_job *job, int threads, const sw_par *par)
+{
+    const range *w = &job->work, *p = &job->pack;
+    const int64_t rows = w->end - w->i, cols = (job->g->n + COLS - 1) / COLS;
+    const double work = (double)rows * (double)(w->k_end - w->k) * (double)job->g->n;
+    job->pack_parts = p->end > p->i;
+    job->row_parts = job->col_parts = rows > 0;
+    if (threads > 1 && p->end > p->i)
+        job->pack_parts = (int)least((p->end - p->i + GROUP - 1) / GROUP, 4 * threads);
+    if (threads > 1 && rows > 0) {
+        const bool large = work > 8e6;
+        const int64_t wanted = large ? 2 * threads : threads;
+        job->col_parts = (int)least(cols, large ? 8 * threads : wanted);
+        if (job->col_parts < wanted)
+            job->row_parts = (int)least((rows + GROUP - 1) / GROUP,
+                                        (wanted + job->col_parts - 1) / job->col_parts);
+    }
+    vparts(par, region_part, job, job->pack_parts + job->row_parts * job->col_parts,
+           threads > 1);
+}
+
 void swi_gemm(const sw_gemm *g, void *scratch, const sw_par *par)
 {
-    gemm_job job = {.g = g, .packed = scratch, .panels = (g->n + NR - 1) / NR};
-    job.row_parts = job.panel_parts = job.pack_parts = 1;
-    const int threads = par != NULL ? par->n_threads : 1;
-    const bool worth = threads > 1 && (double)g->m * (double)g->n * (double)g->k >= SWI_WORTH;
-    if (worth) {
-        const int64_t units = (g->m + 11) / 12, wanted = 2 * threads;
-        job.row_parts = (int)(units < wanted ? units : wanted);
-        while (job.row_parts * job.panel_parts < wanted && job.panel_parts < job.panels)
-            job.panel_parts++;
-        job.pack_parts = g->k >= 4 * VW ? threads : 1;
+    gemm_job job = {.g = g, .work = {0, g->m, 0, g->k}};
+    const bool worth = (double)g->m * (double)g->n * (double)g->k >= SWI_WORTH;
+    const int threads = par != NULL && worth ? par->n_threads : 1;
+    if (scratch == NULL || !packs_a(g->m, g->n, g->k, g->a_col != 1)) {
+        run_region(&job, threads, par);
+        return;
     }
-    vparts(par, pack_part, &job, job.pack_parts, worth && g->n * g->k >= 16384);
-    vparts(par, gemm_part, &job, job.row_parts * job.panel_parts, worth);
+    const range first = block_of(g->m, g->k, 0);
+    float *buffer[2] = {scratch, (float *)scratch + block_floats(&first)};
+    job.work = (range){0};
+    for (int64_t b = 0; b == 0 || job.work.i < job.work.end || b == 1; b++) {
+        job.pack = block_of(g->m, g->k, b);
+        if (job.pack.i >= g->m)
+            job.pack = (range){0};
+        job.to = buffer[b % 2];
+        run_region(&job, threads, par); /* by block b - 1, packing block b */
+        job.work = job.pack;
+        job.strips = job.to;
+    }
 }

@@ -6,22 +6,10 @@
 
 typedef struct {
     sw_products p;
-    unsigned char *scratch;
-    size_t slot_bytes;
     int64_t results, sums;
     int parts;
     const sw_par *par; /* inside one product */
 } products_job;
-
-static size_t slot_of(int64_t m, int64_t n, int64_t k)
-{
-    return (swi_gemm_bytes(m, n, k) + 63) / 64 * 64;
-}
-
-size_t swi_products_bytes(int64_t m, int64_t n, int64_t k, int slots)
-{
-    return slot_of(m, n, k) * (size_t)slots;
-}
 
 static void join(sw_products *p)
 {
@@ -59,7 +47,7 @@ static void offsets(int64_t place, const int64_t *dim, const int64_t *step_a,
     }
 }
 
-static void one_result(const products_job *j, int64_t r, void *scratch)
+static void one_result(const products_job *j, int64_t r)
 {
     const sw_products *p = &j->p;
     for (int64_t s = 0; s < j->sums; s++) {
@@ -77,7 +65,7 @@ static void one_result(const products_job *j, int64_t r, void *scratch)
                            .n = p->n,
                            .k = p->k,
                            .accumulate = p->accumulate || s > 0};
-        swi_gemm(&g, scratch, j->par);
+        swi_gemm(&g, NULL, j->par);
     }
 }
 
@@ -86,12 +74,12 @@ static void results_part(void *arg, int part)
     const products_job *j = arg;
     const int64_t last = vpiece(j->results, 1, part + 1, j->parts);
     for (int64_t r = vpiece(j->results, 1, part, j->parts); r < last; r++)
-        one_result(j, r, j->scratch + j->slot_bytes * (size_t)part);
+        one_result(j, r);
 }
 
-void swi_products(const sw_products *given, void *scratch, int slots, const sw_par *par)
+void swi_products(const sw_products *given, const sw_par *par)
 {
-    products_job j = {.p = *given, .scratch = scratch};
+    products_job j = {.p = *given};
     sw_products *p = &j.p;
     join(p);
     j.results = places(p->result, p->n_results);
@@ -101,9 +89,8 @@ void swi_products(const sw_products *given, void *scratch, int slots, const sw_p
         p->n_sums = 0;
         p->k = 0;
     }
-    j.slot_bytes = slot_of(p->m, p->n, p->k);
     const double work = (double)p->m * (double)p->n * (double)p->k * (double)j.sums;
-    if (par->n_threads <= slots && j.results >= par->n_threads && par->n_threads > 1 &&
+    if (j.results >= par->n_threads && par->n_threads > 1 &&
         work * (double)j.results >= SWI_WORTH) {
         j.parts = par->n_threads;
         par->run(par, results_part, &j, j.parts);
@@ -111,5 +98,5 @@ void swi_products(const sw_products *given, void *scratch, int slots, const sw_p
     }
     j.par = par;
     for (int64_t r = 0; r < j.results; r++)
-        one_result(&j, r, scratch);
+        one_result(&j, r);
 }

@@ -1,0 +1,182 @@
+/* Large matrix products: packed operands, cuts along k, threads; and sums of columns. */
+#include "tests/kernels/dense_support.h"
+
+typedef struct {
+    int64_t m, n, k;
+} size3;
+
+/* Turned: A lies by columns, `gap` numbers more than it has rows apart. */
+static sw_gemm product(size3 z, bool a_turned, bool b_turned, int64_t gap)
+{
+    sw_gemm g = {.m = z.m, .n = z.n, .k = z.k};
+    const int64_t row = a_turned ? z.m + gap : z.k + gap;
+    g.a = numbers((size_t)(row * (a_turned ? z.k : z.m)), 1);
+    g.a_row = a_turned ? 1 : row;
+    g.a_col = a_turned ? row : 1;
+    g.b = numbers((size_t)(z.n * z.k), 2);
+    g.b_row = b_turned ? 1 : z.n;
+    g.b_col = b_turned ? z.k : 1;
+    return g;
+}
+
+/* One chain of multiply-adds for an element, as the instruction set does them. */
+static float chain(const sw_gemm *g, int isa, float sum, int64_t i, int64_t j)
+{
+    for (int64_t k = 0; k < g->k; k++) {
+        const float a = g->a[i * g->a_row + k * g->a_col];
+        const float b = g->b[k * g->b_row + j * g->b_col];
+        sum = isa == SW_ISA_BASE ? a * b + sum : fmaf(a, b, sum);
+    }
+    return sum + (g->bias != NULL ? g->bias[j] : 0.0f);
+}
+
+static const size3 large[] = {{61, 70, 900},   {131, 67, 300},  {200, 530, 600},
+                              {7, 300, 1000},  {300, 65, 257},  {1100, 80, 40},
+                              {193, 513, 512}, {130, 129, 2049}};
+
+/* A sample of elements, on every instruction set: packed and in place, both operands either
+ * way, from zero and from what was there. Scratch is written to its end. */
+static void large_product(int isa, size3 z, int mode)
+{
+    const sw_dense_kernels *d = sw_dense((sw_isa)isa);
+    const bool a_turned = (mode & 1) != 0;
+    sw_gemm g = product(z, a_turned, (mode & 2) != 0, 5);
+    const size_t n = (size_t)(z.m * z.n), bytes = d->gemm_bytes(z.m, z.n, z.k, a_turned);
+    g.bias = (mode & 4) != 0 ? numbers((size_t)z.n, 3) : NULL;
+    g.accumulate = (mode & 4) == 0;
+    const float *before = numbers(n, 4);
+    CU_ASSERT_FATAL(bytes <= (size_t)2 << 20);
+    float *scratch[2] = {take(bytes / 4), take(bytes / 4)};
+    float *c[3] = {copy_of(before, n), copy_of(before, n), copy_of(before, n)};
+    memset(scratch[1], 0x5a, bytes);
+    g.c = c[0];
+    d->gemm(&g, scratch[0], &one_thread);
+    g.c = c[1];
+    d->gemm(&g, scratch[1], &reversed);
+    g.c = c[2];
+    d->gemm(&g, NULL, NULL);
+    SW_CHECK(memcmp(c[0], c[1], n * 4) == 0 && memcmp(c[0], c[2], n * 4) == 0 &&
+                 memcmp(scratch[0], scratch[1], bytes) == 0,
+             "isa %d mode %d %ldx%ldx%ld", isa, mode, (long)z.m, (long)z.n, (long)z.k);
+    int wrong = 0;
+    for (size_t e = 0; e < n; e += 37) {
+        const int64_t i = (int64_t)e / z.n, j = (int64_t)e % z.n;
+        const float want = chain(&g, isa, g.accumulate ? before[e] : 0.0f, i, j);
+        wrong += memcmp(&want, c[0] + e, sizeof want) != 0;
+    }
+    SW_CHECK(wrong == 0, "isa %d mode %d %ldx%ldx%ld: %d wrong", isa, mode, (long)z.m,
+             (long)z.n, (long)z.k, wrong);
+    give_all();
+}
+
+static void an_element_is_one_chain(void)
+{
+    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
+        for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+            for (int mode = 0; mode < 8; mode++)
+                large_product(isa, large[i], mode);
+}
+
+/* The weight gradient's product over all rows at once, and over pieces one after the other:
+ * pieces of whole blocks, and any others. */
+static void rows_may_be_cut_anywhere(void)
+{
+    static const int64_t cuts[] = {SW_GEMM_BLOCK, 2 * SW_GEMM_BLOCK, 64, 100};
+    const size3 z = {150, 90, 3 * SW_GEMM_BLOCK + 33};
+    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
+        const sw_dense_kernels *d = sw_dense((sw_isa)isa);
+        sw_gemm g = product(z, true, false, 0);
+        const size_t n = (size_t)(z.m * z.n);
+        float *scratch = take(d->gemm_bytes(z.m, z.n, z.k, true) / 4);
+        float *whole = take(n), *pieces = take(n);
+        g.c = whole;
+        d->gemm(&g, scratch, &reversed);
+        for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
+            for (int64_t k = 0; k < z.k; k += cuts[c]) {
+                sw_gemm part = g;
+                part.c = pieces;
+                part.a += k * g.a_col;
+                part.b += k * g.b_row;
+                part.k = z.k - k < cuts[c] ? z.k - k : cuts[c];
+                part.accumulate = k > 0;
+                d->gemm(&part, scratch, &one_thread);
+            }
+            SW_CHECK(memcmp(whole, pieces, n * 4) == 0, "isa %d cut at %ld", isa,
+                     (long)cuts[c]);
+        }
+        give_all();
+    }
+}
+
+/* Rows of C made by themselves: what a range of the columns of A gives. */
+static void ranges_of_rows_have_the_bits_of_the_whole(void)
+{
+    const size3 z = {200, 140, 310};
+    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
+        const sw_dense_kernels *d = sw_dense((sw_isa)isa);
+        sw_gemm g = product(z, true, false, 0);
+        float *scratch = take(d->gemm_bytes(z.m, z.n, z.k, true) / 4);
+        float *whole = take((size_t)(z.m * z.n)), *some = take((size_t)(77 * z.n));
+        g.c = whole;
+        d->gemm(&g, scratch, &one_thread);
+        for (int64_t i = 0; i < z.m; i += 77) {
+            sw_gemm part = g;
+            part.c = some;
+            part.a += i;
+            part.m = z.m - i < 77 ? z.m - i : 77;
+            d->gemm(&part, scratch, &reversed);
+            CU_ASSERT_EQUAL(memcmp(some, whole + i * z.n, (size_t)(part.m * z.n) * 4), 0);
+        }
+        give_all();
+    }
+}
+
+/* And never more for less: what is cut into pieces has one scratch for all of them. */
+static void scratch_is_small_whatever_the_weight(void)
+{
+    const sw_dense_kernels *d = sw_dense(SW_ISA_BASE);
+    for (int64_t m = 1; m <= 1 << 20; m *= 4)
+        for (int64_t n = 1; n <= 1 << 20; n *= 4)
+            for (int64_t k = 0; k <= 1 << 20; k = k * 4 + 1)
+                for (int turned = 0; turned < 2; turned++) {
+                    const size_t bytes = d->gemm_bytes(m, n, k, turned != 0);
+                    CU_ASSERT(bytes <= (size_t)2 << 20);
+                    CU_ASSERT(d->gemm_bytes(m - m / 3, n, k, turned != 0) <= bytes);
+                    CU_ASSERT(d->gemm_bytes(m, n, k - k / 5, turned != 0) <= bytes);
+                }
+}
+
+/* Column by column, row after row, in single precision; rows further apart than they are long.
+ */
+static void sums_of_columns_go_row_after_row(void)
+{
+    static const int64_t sizes[][2] = {{1, 1}, {0, 5}, {7, 3}, {4, 64}, {33, 70}, {300, 1000}};
+    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            for (int add = 0; add < 2; add++) {
+                const int64_t rows = sizes[s][0], cols = sizes[s][1], step = cols + 3;
+                const float *x = numbers((size_t)(rows * step), 1);
+                const float *before = numbers((size_t)cols, 2);
+                float *y[2] = {copy_of(before, (size_t)cols), copy_of(before, (size_t)cols)};
+                const sw_dense_kernels *d = sw_dense((sw_isa)isa);
+                d->column_sums(y[0], x, rows, cols, step, add != 0, &one_thread);
+                d->column_sums(y[1], x, rows, cols, step, add != 0, &reversed);
+                for (int64_t j = 0; j < cols; j++) {
+                    float sum = add != 0 ? before[j] : 0.0f;
+                    for (int64_t i = 0; i < rows; i++)
+                        sum += x[i * step + j];
+                    CU_ASSERT(sum == y[0][j] && sum == y[1][j]);
+                }
+                give_all();
+            }
+}
+
+static const sw_test tests[] = {
+    {"an element is one chain", an_element_is_one_chain, false},
+    {"rows may be cut anywhere", rows_may_be_cut_anywhere, false},
+    {"ranges of rows have the bits of the whole", ranges_of_rows_have_the_bits_of_the_whole,
+     false},
+    {"scratch is small whatever the weight", scratch_is_small_whatever_the_weight, false},
+    {"sums of columns go row after row", sums_of_columns_go_row_after_row, false},
+};
+SW_SUITE("gemm", tests)
