@@ -69,6 +69,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->no_recompute = o->no_recompute != 0;
     e->no_rebuild = o->no_rebuild != 0;
     e->no_chunks = o->no_chunks != 0;
+    e->no_tiles = o->no_tiles != 0;
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
     SW_TRY(pick_isa(o->isa, &e->isa));
     sw_store *store;

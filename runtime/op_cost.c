@@ -6,6 +6,7 @@
  * choice of what to compute twice asks for ratios, not for seconds. */
 #include "runtime/ops/ops.h"
 #include "runtime/runtime_internal.h"
+#include "runtime/tile_update.h"
 
 uint64_t swi_count_add(uint64_t a, uint64_t b)
 {
@@ -167,13 +168,29 @@ static const rate *rate_of(const swi_trace *trace, const swi_node *node)
     }
 }
 
+static uint64_t units_at(uint64_t operations, const rate *r)
+{
+    return swi_count_mul(operations, r->units) / r->n;
+}
+
+/* What makes a gradient in tiles is a product, what updates by it goes element by element. */
+static uint64_t units_of_arithmetic(const swi_trace *trace, const swi_node *node)
+{
+    if (node->op != SW_OP_tile_update)
+        return units_at(swi_node_operations(trace, node), rate_of(trace, node));
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
+    uint64_t make, update;
+    swi_kernel_info(trace, node, types, &info);
+    swi_tile_operations(&info, &make, &update);
+    return swi_count_add(units_at(make, &matrix), units_at(update, &vector));
+}
+
 uint64_t swi_node_cost(const swi_trace *trace, const swi_node *node)
 {
     if (node->is_view)
         return 1;
-    const rate *r = rate_of(trace, node);
-    const uint64_t arithmetic =
-        swi_count_mul(swi_node_operations(trace, node), r->units) / r->n;
+    const uint64_t arithmetic = units_of_arithmetic(trace, node);
     const uint64_t bytes = units_of_bytes(trace, node);
     const uint64_t sum = swi_count_add(swi_count_add(arithmetic, bytes), UNITS_PER_LAUNCH);
     return sum < SWI_COST_MOST ? sum : SWI_COST_MOST;

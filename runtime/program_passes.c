@@ -3,6 +3,7 @@
  * repeats where a budget asks for them. Each can be switched off and changes no bits. */
 #include "alloc/place.h"
 #include "runtime/recompute/pass.h"
+#include "runtime/tile_update.h"
 #include <string.h>
 
 /* ---- placement --------------------------------------------------------------------------- */
@@ -69,7 +70,8 @@ void swi_order_free(swi_order *order)
     *order = (swi_order){0};
 }
 
-/* The trace's nodes in the order in which they run, what is cheap rebuilt. */
+/* The trace's nodes in the order in which they run, weights updated tile by tile and what is
+ * cheap rebuilt. */
 static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exec,
                               swi_order *order)
 {
@@ -82,6 +84,8 @@ static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exe
         swi_pass_own_verdicts(t);
     swi_pass_release(t, order->nodes, order->n, release_all, keys);
     sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
+    if (!exec->no_tiles)
+        SW_TRY(swi_pass_tiles(t, order, exec->isa, exec->threads));
     if (exec->no_rebuild || !swi_may_rebuild(t))
         return SW_OK;
     return swi_rebuild(t, order, !exec->no_inplace);
@@ -158,6 +162,7 @@ static void count(swi_program *p, const swi_order *order)
         const uint64_t cost = swi_node_cost(&p->trace, node);
         info->operations += swi_node_operations(&p->trace, node);
         info->cost += cost;
+        info->n_tiled += node->op == SW_OP_tile_update;
         if (node->again == SWI_AGAIN_REBUILT) {
             info->n_rebuilt++;
             info->rebuild_cost += cost;
@@ -177,7 +182,8 @@ sw_status swi_program_settle(swi_program *p, swi_order *order, const sw_exec *ex
     if (p->height > p->limit && !exec->no_recompute)
         SW_TRY(shrink(p, most, exec, order));
     count(p, order);
-    if (p->info.method[0] == '\0' && p->info.n_rebuilt == 0 && p->info.chunk_rows == 0)
+    if (p->info.method[0] == '\0' && p->info.n_rebuilt == 0 && p->info.chunk_rows == 0 &&
+        p->info.n_tiled == 0)
         swi_trace_free(&p->plain); /* the trace is as it was */
     return SW_OK;
 }

@@ -476,7 +476,8 @@ struct sw_exec {
     uint64_t seed;
     sw_profile *profile;
     uint32_t profile_number; /* as sw_prof_join gave it */
-    bool checks, op_clocks, no_inplace, no_phases, shares, no_recompute, no_rebuild, no_chunks;
+    bool checks, op_clocks, no_inplace, no_phases, shares, no_recompute, no_rebuild, no_chunks,
+        no_tiles;
     uint32_t max_programs;
     sw_arena *arena;
     sw_watch watch;              /* listens to the arena */

@@ -117,6 +117,8 @@ typedef struct {
                        instead of keeping them (sw_op_desc, rebuild) */
     int no_chunks;  /* 1: switch the pass off that lets ops go through their rows in parts where
                        that lowers the arena (sw_linear_ce) */
+    int no_tiles; /* 1: switch the pass off that makes the gradient of a large weight in blocks
+                     of rows, each followed by its part of a released update */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs. */
@@ -612,6 +614,7 @@ typedef struct {
     uint64_t rebuild_cost; /* of those; not among repeat_cost */
     int64_t chunk_rows;    /* rows at a time of ops that go through them in parts, since that
                               lowers the arena; 0: all at once */
+    uint32_t n_tiled;      /* updates of weights whose gradients exist only block by block */
 } sw_plan_info;
 
 /* Trace and plan without tensor memory; inputs' data may be NULL. With a budget the exec's

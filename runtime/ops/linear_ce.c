@@ -65,10 +65,9 @@ static size_t forward_bytes(const sw_kernel_info *info)
     const int64_t width = info->in[X].shape.dim[1], classes = info->in[W].shape.dim[0];
     const int64_t rows = chunk_rows(a, info->in[X].shape.dim[0]);
     const sw_dense_kernels *d = sw_dense(info->isa);
-    const size_t product = larger(
-        d->gemm_bytes(rows, classes, width, false),
-        larger(d->gemm_bytes(rows, width, classes, false),
-               d->gemm_bytes(classes, width, rows, true)));
+    const size_t product = larger(d->gemm_bytes(rows, classes, width, false),
+                                  larger(d->gemm_bytes(rows, width, classes, false),
+                                         d->gemm_bytes(classes, width, rows, true)));
     return aligned((size_t)(rows * classes) * sizeof(float)) +
            aligned(swi_ce_bytes(&a->ce, rows)) + product;
 }

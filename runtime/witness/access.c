@@ -54,6 +54,14 @@ static void judge_step(swi_witness *w, const swi_touch *touch, uint32_t s, const
         swi_witness_fault(w, touch->op, s, "is touched after its death at op %u", x->death);
 }
 
+/* What updates hand to each other is not kept for backward, though some run there. */
+static bool is_kept_by(const swi_program *p, uint32_t made, uint32_t read)
+{
+    const swi_node *maker = &p->trace.nodes[p->ops[made].node];
+    const swi_node *reader = &p->trace.nodes[p->ops[read].node];
+    return reader->is_backward && !(reader->is_update && maker->is_update);
+}
+
 static void judge(session *a, const swi_touch *touch)
 {
     swi_witness *w = a->w;
@@ -84,8 +92,7 @@ static void judge(session *a, const swi_touch *touch)
     if (seen->first == SWI_NONE)
         seen->first = touch->op;
     seen->last = touch->op;
-    const swi_program *p = w->program;
-    if (!touch->write && p->trace.nodes[p->ops[touch->op].node].is_backward)
+    if (!touch->write && is_kept_by(w->program, seen->first, touch->op))
         seen->backward_reads = true;
 }
 

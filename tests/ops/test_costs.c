@@ -323,6 +323,9 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
     } else if (is(node, "sgd_update", -1)) {
         const swi_update_attrs *a = (const void *)(t->attrs + node->attrs);
         *n = (a->nesterov ? 9 : a->momentum != 0.0f ? 7 : 5) * size(x);
+    } else if (is(node, "tile_update", -1)) { /* dw and plain SGD */
+        *n =
+            count_product(&x->shape, &out_of(t, node, 0)->shape) + 5 * size(out_of(t, node, 0));
     } else if (is(node, "pow", -1) || is(node, "pow", 0)) {
         const float p =
             ((const swi_number_attrs *)(const void *)(t->attrs + node->attrs))->value;
@@ -511,7 +514,8 @@ static void step(sw_ctx *c, void *user)
     const sw_value y = sw_apply_linear(c, n->layer, sw_input(c, 0));
     const sw_value z = sw_swish(c, y);
     sw_backward(c, sw_mean(c, sw_mul(c, z, z), 0), &n->opt, 1);
-    sw_clip_norm(c, n->opt, n->norm);
+    if (!n->opt->release)
+        sw_clip_norm(c, n->opt, n->norm);
     sw_update(c, n->opt);
 }
 
@@ -558,6 +562,10 @@ static void optimizers_count_too(void)
     sw_exec *exec = exec_of(NULL);
     for (size_t i = 0; i < sizeof opts / sizeof *opts; i++)
         compare(&plan_of(&n[i], exec, &opts[i], 5, 7)->trace, opts[i].kind);
+    static net tiled;
+    const sw_optimizer_opts released = {
+        .size = sizeof released, .kind = "sgd", .release = 1, .no_check = 1};
+    compare(&plan_of(&tiled, exec, &released, 520, 3)->trace, "sgd in tiles");
     for (uint32_t id = 0; id < SW_OPS_INSIDE; id++)
         SW_CHECK(!swi_op_is_private(id) || seen[id][0], "%s: no optimizer has it",
                  swi_op(id)->name);

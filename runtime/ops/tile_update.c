@@ -1,0 +1,186 @@
+/* A weight's gradient and its update, tile by tile: the work of two kernels, called through
+ * their descriptors for some rows at a time. Only the pass in tile_update.c makes such a node;
+ * the tests of optimizers and of that pass cover it. */
+#include "runtime/tile_update.h"
+#include <string.h>
+
+static const swi_row_range ranges[] = {{SW_OP_linear, 1, 1, 1}}; /* dw: columns of dy */
+
+const swi_row_range *swi_rows_of(uint32_t op, int grad)
+{
+    for (int i = 0; i < SWI_COUNT(ranges); i++)
+        if (ranges[i].op == op && ranges[i].grad == grad)
+            return &ranges[i];
+    return NULL;
+}
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in;
+    out[0] = in[((const swi_tile_attrs *)attrs)->n_make];
+    return SW_OK;
+}
+
+static const sw_grad_desc *maker(const swi_tile_attrs *a)
+{
+    return &swi_op(a->make_op)->grads[a->make_grad];
+}
+
+/* ---- what each part is asked about ------------------------------------------------------- */
+
+typedef struct {
+    sw_type in[SWI_MAX_OPERANDS], gradient;
+    sw_kernel_info info;
+} part_info;
+
+static void ask_maker(part_info *p, const sw_kernel_info *info, int64_t rows)
+{
+    const swi_tile_attrs *a = info->attrs;
+    const swi_row_range *r = swi_rows_of(a->make_op, a->make_grad);
+    for (int i = 0; i < a->n_make; i++)
+        p->in[i] = info->in[i];
+    p->in[r->operand].shape.dim[r->axis] = rows;
+    p->gradient = info->out[0];
+    p->gradient.shape.dim[0] = rows;
+    p->info = (sw_kernel_info){.in = p->in,
+                               .out = &p->gradient,
+                               .n_in = a->n_make,
+                               .n_out = 1,
+                               .threads = info->threads,
+                               .isa = info->isa};
+}
+
+static void ask_update(part_info *p, const sw_kernel_info *info)
+{
+    const swi_tile_attrs *a = info->attrs;
+    p->info = *info;
+    p->info.in = p->in;
+    p->info.n_in = 0;
+    p->info.attrs = a->attrs;
+    for (int i = a->n_make; i < info->n_in; i++) {
+        p->in[p->info.n_in++] = info->in[i];
+        if (i == a->n_make)
+            p->in[p->info.n_in++] = info->out[0];
+    }
+}
+
+void swi_tile_operations(const sw_kernel_info *info, uint64_t *make, uint64_t *update)
+{
+    const swi_tile_attrs *a = info->attrs;
+    part_info p;
+    ask_maker(&p, info, info->out[0].shape.dim[0]);
+    *make = maker(a)->operations(&p.info);
+    ask_update(&p, info);
+    *update = swi_op(a->update_op)->operations(&p.info);
+}
+
+static uint64_t operations(const sw_kernel_info *info)
+{
+    uint64_t make, update;
+    swi_tile_operations(info, &make, &update);
+    return swi_count_add(make, update);
+}
+
+static size_t gradient_bytes(const sw_type *param, int64_t rows)
+{
+    sw_type tile = *param;
+    tile.shape.dim[0] = rows;
+    return (sw_type_bytes(&tile) + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
+}
+
+size_t swi_tile_bytes(const sw_kernel_info *info)
+{
+    const swi_tile_attrs *a = info->attrs;
+    part_info p;
+    ask_maker(&p, info, a->rows);
+    const sw_grad_desc *grad = maker(a);
+    return gradient_bytes(&info->out[0], a->rows) +
+           (grad->scratch_bytes != NULL ? grad->scratch_bytes(&p.info) : 0);
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+/* Rows [first, first + rows) of b along an axis. */
+static sw_buffer range_of(const sw_buffer *b, int axis, int64_t first, int64_t rows)
+{
+    sw_buffer r = *b;
+    r.ptr = (float *)b->ptr + first * b->stride[axis];
+    r.type.shape.dim[axis] = rows;
+    return r;
+}
+
+static sw_buffer rows_if(const sw_buffer *b, const sw_buffer *param, int64_t first,
+                         int64_t rows)
+{
+    return swi_same_shape(&b->type.shape, &param->type.shape) ? range_of(b, 0, first, rows)
+                                                              : *b;
+}
+
+static sw_status make_rows(const sw_launch *l, sw_buffer *gradient, int64_t first)
+{
+    const swi_tile_attrs *a = l->attrs;
+    const swi_row_range *r = swi_rows_of(a->make_op, a->make_grad);
+    const size_t tile = gradient_bytes(&l->out[0].type, a->rows);
+    sw_buffer in[SWI_MAX_OPERANDS];
+    for (int i = 0; i < a->n_make; i++)
+        in[i] = l->in[i];
+    in[r->operand] = range_of(&in[r->operand], r->axis, first, gradient->type.shape.dim[0]);
+    sw_launch make = *l;
+    make.in = in;
+    make.n_in = a->n_make;
+    make.out = gradient;
+    make.n_out = 1;
+    make.scratch = (unsigned char *)l->scratch + tile;
+    make.scratch_bytes = l->scratch_bytes - tile;
+    make.attrs = NULL;
+    make.accumulate = 0;
+    return maker(a)->kernel(&make);
+}
+
+static sw_status update_rows(const sw_launch *l, const sw_buffer *gradient, int64_t first)
+{
+    const swi_tile_attrs *a = l->attrs;
+    const int64_t rows = gradient->type.shape.dim[0];
+    sw_buffer in[SWI_MAX_OPERANDS], out[SWI_MAX_OPERANDS];
+    sw_launch update = *l;
+    update.in = in;
+    update.out = out;
+    update.n_in = 0;
+    update.scratch = NULL;
+    update.scratch_bytes = 0;
+    update.attrs = a->attrs;
+    for (int i = a->n_make; i < l->n_in; i++) {
+        in[update.n_in++] = rows_if(&l->in[i], &l->out[0], first, rows);
+        if (i == a->n_make)
+            in[update.n_in++] = *gradient;
+    }
+    for (int i = 0; i < l->n_out; i++)
+        out[i] = rows_if(&l->out[i], &l->out[0], first, rows);
+    return swi_op(a->update_op)->forward(&update);
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    const swi_tile_attrs *a = l->attrs;
+    const int64_t all = l->out[0].type.shape.dim[0];
+    for (int64_t first = 0; first < all; first += a->rows) {
+        sw_buffer gradient = l->out[0];
+        gradient.ptr = l->scratch;
+        gradient.type.shape.dim[0] = all - first < a->rows ? all - first : a->rows;
+        SW_TRY(make_rows(l, &gradient, first));
+        SW_TRY(update_rows(l, &gradient, first));
+    }
+    return SW_OK;
+}
+
+const sw_op_desc sw_op_tile_update = {.size = sizeof(sw_op_desc),
+                                      .name = "tile_update",
+                                      .n_in = 5,
+                                      .max_in = 16,
+                                      .n_out = 1,
+                                      .attrs_bytes = sizeof(swi_tile_attrs),
+                                      .infer = infer,
+                                      .scratch_bytes = swi_tile_bytes,
+                                      .forward = forward,
+                                      .operations = operations,
+                                      .no_gradient = 1};

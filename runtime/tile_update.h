@@ -1,0 +1,41 @@
+/* Weights updated tile by tile: what the pass and the op that it makes share. */
+#ifndef SW_TILE_UPDATE_H
+#define SW_TILE_UPDATE_H
+
+#include "runtime/ops/ops.h"
+#include "runtime/program_internal.h"
+
+enum { SWI_TILE_ATTRS = 128 }; /* bytes of an update's attributes that fit */
+
+/* tile_update. in: the operands of the kernel that makes the gradient, then those of the update
+ * but for the gradient, which stands second there; out: those of the update. */
+typedef struct {
+    uint32_t make_op, update_op;
+    int32_t make_grad; /* the kernel: index in make_op's grads */
+    int32_t n_make;    /* its operands */
+    int64_t rows;      /* of the parameter, at a time; the last tile may have fewer */
+    _Alignas(8) unsigned char attrs[SWI_TILE_ATTRS]; /* of the update */
+} swi_tile_attrs;
+
+/* A gradient kernel that makes any range of rows of its result, contiguous, when it is given
+ * that range along an axis of an operand, strides as they were. */
+typedef struct {
+    uint32_t op;
+    int grad;
+    uint32_t operand;
+    int axis;
+} swi_row_range;
+const swi_row_range *swi_rows_of(uint32_t op, int grad); /* NULL: it does not */
+
+/* Operations of the two parts of a tile_update. */
+void swi_tile_operations(const sw_kernel_info *info, uint64_t *make, uint64_t *update);
+/* Workspace of one: a tile of the gradient and what the kernel needs for it. */
+size_t swi_tile_bytes(const sw_kernel_info *info);
+
+/* The pass, behind the release pass: where a gradient is read by nothing but an update that
+ * goes element by element, and the kernel can make it in rows, one node takes the place of
+ * both, and no more than a tile of the gradient exists. The same bits: a row does not depend on
+ * others. Small gradients stay whole. */
+SW_MUST_USE sw_status swi_pass_tiles(swi_trace *t, swi_order *order, sw_isa isa, int threads);
+
+#endif

@@ -1,0 +1,225 @@
+/* Weights updated tile by tile: the bits of the whole gradient's update, what then lives, and
+ * where it must not be done. */
+#include "kernels/dispatch.h"
+#include "tests/runtime/nets.h"
+#include <string.h>
+
+enum { ROWS = 37, IN = 515, WIDTH = 523, OUT = 11 };
+
+/* TWICE: the second layer's weight has two contributions to its gradient. */
+typedef enum { PLAIN, TWICE } shape;
+
+typedef struct {
+    sw_model *model;
+    sw_optimizer *optimizer;
+    sw_linear first, second, last;
+    shape shape;
+} tower;
+
+static void step(sw_ctx *ctx, void *user)
+{
+    const tower *n = user;
+    sw_value x = sw_swish(ctx, sw_apply_linear(ctx, n->first, sw_input(ctx, 0)));
+    x = sw_swish(ctx, sw_apply_linear(ctx, n->second, x));
+    if (n->shape == TWICE)
+        x = sw_tanh(ctx, sw_apply_linear(ctx, n->second, x));
+    const sw_value loss = sw_mse(ctx, sw_apply_linear(ctx, n->last, x), sw_input(ctx, 1));
+    sw_metric(ctx, "loss", loss);
+    sw_optimizer *const optimizers[] = {n->optimizer};
+    sw_backward(ctx, loss, optimizers, 1);
+    sw_update(ctx, n->optimizer);
+}
+
+static void end_model(void *model)
+{
+    sw_model_destroy(model);
+}
+
+static void begin(tower *n, shape s, sw_exec *exec, const sw_optimizer_opts *opts)
+{
+    *n = (tower){.shape = s};
+    OK(sw_model_create(&n->model, "net"));
+    sw_after(end_model, n->model);
+    n->first = sw_linear_new(n->model, "first", IN, WIDTH);
+    n->second = sw_linear_new(n->model, "second", WIDTH, WIDTH);
+    n->last = sw_linear_new(n->model, "last", WIDTH, OUT);
+    OK(sw_optimizer_create(&n->optimizer, n->model, opts));
+    OK(sw_model_ready(n->model, exec, 9));
+}
+
+static float xs[ROWS * IN], ys[ROWS * OUT];
+
+static sw_run_args args_of(tower *n, sw_array *inputs)
+{
+    for (int i = 0; i < ROWS * IN; i++)
+        xs[i] = (float)(i * 7 % 23) / 11.0f - 1.0f;
+    for (int i = 0; i < ROWS * OUT; i++)
+        ys[i] = (float)(i * 13 % 29) / 14.0f - 1.0f;
+    inputs[0] = (sw_array){SW_F32, SW_SHAPE(ROWS, IN), xs};
+    inputs[1] = (sw_array){SW_F32, SW_SHAPE(ROWS, OUT), ys};
+    return (sw_run_args){.size = sizeof(sw_run_args),
+                         .fn = step,
+                         .user = n,
+                         .models = &n->model,
+                         .n_models = 1,
+                         .inputs = inputs,
+                         .n_inputs = 2};
+}
+
+/* Three steps; how many updates went tile by tile. */
+static uint32_t train(tower *n, sw_exec *exec, int immediate, sw_plan_info *plan)
+{
+    sw_array inputs[2];
+    sw_run_args args = args_of(n, inputs);
+    args.immediate = immediate;
+    *plan = (sw_plan_info){.size = sizeof *plan};
+    OK(sw_plan(exec, &args, plan));
+    for (int k = 0; k < 3; k++)
+        OK(sw_run(exec, &args));
+    return plan->n_tiled;
+}
+
+static const sw_optimizer_opts rules[] = {
+    {.size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = 0.1f, .weight_decay = 0.01f},
+    {.size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = 0.1f, .momentum = 0.9f},
+    {.size = sizeof(sw_optimizer_opts),
+     .kind = "sgd",
+     .lr = 0.1f,
+     .momentum = 0.9f,
+     .nesterov = 1,
+     .weight_decay = 0.01f},
+    {.size = sizeof(sw_optimizer_opts), .kind = "adam", .weight_decay = 0.01f},
+    {.size = sizeof(sw_optimizer_opts), .kind = "adamw", .weight_decay = 0.01f},
+};
+
+static sw_optimizer_opts released(size_t rule)
+{
+    sw_optimizer_opts opts = rules[rule];
+    opts.release = 1;
+    opts.no_check = 1;
+    return opts;
+}
+
+/* With the pass, without it, and in immediate mode, where it never is. */
+static void same_bits(const char *isa, size_t rule, int threads)
+{
+    const sw_optimizer_opts rule_opts = released(rule);
+    tower n[3];
+    sw_plan_info plan[3];
+    for (int k = 0; k < 3; k++) {
+        sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts),
+                                                 .threads = k == 0 ? threads : 1,
+                                                 .isa = isa,
+                                                 .no_tiles = k == 1,
+                                                 .checks = 1});
+        begin(&n[k], PLAIN, exec, &rule_opts);
+        const uint32_t tiled = train(&n[k], exec, k == 2, &plan[k]);
+        SW_CHECK(k == 2 || tiled == (k == 0 ? 2 : 0), "%u tiled", tiled);
+    }
+    SW_CHECK(net_same(n[0].model, n[1].model) && net_same(n[0].model, n[2].model),
+             "%s, %s %zu, %d threads: other bits", isa, rules[rule].kind, rule, threads);
+    CU_ASSERT(plan[0].arena_bytes < plan[1].arena_bytes);
+    CU_ASSERT_EQUAL(plan[0].operations, plan[1].operations);
+}
+
+static void tiles_do_not_show_in_the_bits(void)
+{
+    static const char *const isas[] = {"base", "avx2", "avx512"};
+    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
+        for (size_t rule = 0; rule < sizeof rules / sizeof *rules; rule++)
+            same_bits(isas[isa], rule, 1 + (int)((rule + (size_t)isa) % 4));
+}
+
+/* No storage of the step arena is as large as a weight. */
+static void no_whole_gradient_exists(void)
+{
+    const sw_optimizer_opts rule = released(0);
+    tower n;
+    sw_plan_info plan;
+    sw_exec *exec = net_exec(NULL);
+    begin(&n, PLAIN, exec, &rule);
+    CU_ASSERT_EQUAL(train(&n, exec, 0, &plan), 2);
+    const swi_trace *t = &exec->last->trace;
+    size_t largest = 0;
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        if (t->storages[s].segment == SWI_SEG_STEP && t->storages[s].birth != SWI_NONE &&
+            t->storages[s].bytes > largest)
+            largest = t->storages[s].bytes;
+    SW_CHECK(largest < IN * WIDTH * 4 / 2, "%zu bytes", largest);
+    CU_ASSERT(plan.arena_bytes < IN * WIDTH * 4);
+}
+
+static void witnesses_agree(void)
+{
+    for (size_t rule = 0; rule < sizeof rules / sizeof *rules; rule += 2) {
+        const sw_optimizer_opts opts = released(rule);
+        tower n;
+        sw_array inputs[2];
+        sw_witness_info seen = {.size = sizeof seen};
+        sw_exec *exec =
+            net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2, .seed = 3});
+        begin(&n, PLAIN, exec, &opts);
+        const sw_run_args args = args_of(&n, inputs);
+        OK(sw_witness(exec, &args, SW_WITNESS_ALL, &seen));
+        SW_CHECK(seen.agreed == SW_WITNESS_ALL, "%s: %s", rules[rule].kind, seen.first_fault);
+    }
+}
+
+static void end_budget(void *budget)
+{
+    sw_budget_destroy(budget);
+}
+
+/* A budget that only a plan with tiles can hold, with updates that nobody asked to release; and
+ * less, until nothing fits: the same bits always. */
+static void a_budget_is_held_with_tiles(void)
+{
+    sw_plan_info free_plan, plan;
+    tower n, m;
+    uint32_t held = 0;
+    sw_exec *exec = net_exec(NULL);
+    begin(&n, PLAIN, exec, &rules[1]);
+    CU_ASSERT_EQUAL(train(&n, exec, 0, &free_plan),
+                    0); /* after backward: gradients are whole */
+    for (size_t off = 1 << 20; off < free_plan.arena_bytes; off += 40000) {
+        sw_budget *budget;
+        OK(sw_budget_create(&budget, free_plan.total_bytes - off));
+        sw_after(end_budget, budget);
+        sw_exec *tight =
+            net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .budget = budget});
+        begin(&m, PLAIN, tight, &rules[1]);
+        sw_array inputs[2];
+        const sw_run_args args = args_of(&m, inputs);
+        plan = (sw_plan_info){.size = sizeof plan};
+        if (sw_plan(tight, &args, &plan) != SW_OK)
+            break;
+        CU_ASSERT_EQUAL(train(&m, tight, 0, &plan), 2);
+        CU_ASSERT(net_same(n.model, m.model));
+        held++;
+    }
+    SW_CHECK(held >= 20, "%u budgets were held", held);
+}
+
+/* Two contributions need the whole gradient; so does an update that comes after backward. */
+static void what_is_added_to_stays_whole(void)
+{
+    const sw_optimizer_opts rule = released(3);
+    sw_plan_info plan;
+    tower n[2];
+    for (int without = 0; without < 2; without++) {
+        sw_exec *exec =
+            net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .no_tiles = without});
+        begin(&n[without], TWICE, exec, &rule);
+        CU_ASSERT_EQUAL(train(&n[without], exec, 0, &plan), without ? 0 : 1);
+    }
+    CU_ASSERT(net_same(n[0].model, n[1].model));
+}
+
+static const sw_test tests[] = {
+    {"tiles do not show in the bits", tiles_do_not_show_in_the_bits, false},
+    {"no whole gradient exists", no_whole_gradient_exists, false},
+    {"witnesses agree", witnesses_agree, false},
+    {"a budget is held with tiles", a_budget_is_held_with_tiles, false},
+    {"what is added to stays whole", what_is_added_to_stays_whole, false},
+};
+SW_SUITE("tiles", tests)
