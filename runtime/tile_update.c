@@ -6,9 +6,8 @@
 
 enum {
     TILE_FROM = 1 << 20, /* bytes of a gradient that is worth it */
-    TILE_MOST =
-        4 << 20,   /* of a tile: so many rows that a product's operands are packed cheaply */
-    TILE_UNIT = 24 /* rows: whole register blocks */
+    TILE_MOST = 4 << 20, /* of a tile, about: rows enough for a fast product */
+    TILE_UNIT = 24       /* rows: whole register blocks */
 };
 
 /* Who touches a storage, by position. */
@@ -36,14 +35,13 @@ static void count_uses(const swi_trace *t, const swi_order *order, use *uses)
     }
 }
 
-/* A quarter of the gradient, at most TILE_MOST bytes, in whole units. */
+/* Tiles of about one size, four or more of them, of TILE_MOST bytes and whole units. */
 static int64_t tile_rows(const sw_type *param)
 {
     const int64_t rows = param->shape.dim[0];
-    const size_t bytes = sw_type_bytes(param), row = bytes / (size_t)rows;
-    const size_t most = bytes / 4 < TILE_MOST ? bytes / 4 : TILE_MOST;
-    const int64_t tile = (int64_t)(most / row) / TILE_UNIT * TILE_UNIT;
-    return tile > TILE_UNIT ? tile : TILE_UNIT;
+    const int64_t wanted = (int64_t)((sw_type_bytes(param) + TILE_MOST - 1) / TILE_MOST);
+    const int64_t tiles = wanted > 4 ? wanted : 4;
+    return ((rows + tiles - 1) / tiles + TILE_UNIT - 1) / TILE_UNIT * TILE_UNIT;
 }
 
 /* Is this update one of its kind, of a whole gradient in bytes of its own that nothing else

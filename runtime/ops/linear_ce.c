@@ -58,18 +58,23 @@ static size_t aligned(size_t bytes)
     return (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
 }
 
-/* Logits of a chunk, its logarithms and sums, then the products' scratch. */
+/* What a product of `rows` rows needs: not every run makes all three. */
+static size_t product_bytes(sw_isa isa, int64_t rows, int64_t width, int64_t classes)
+{
+    const sw_dense_kernels *d = sw_dense(isa);
+    return aligned(larger(d->gemm_bytes(rows, classes, width, false),
+                          larger(d->gemm_bytes(rows, width, classes, false),
+                                 d->gemm_bytes(classes, width, rows, true))));
+}
+
+/* The products' scratch, a chunk's logarithms and sums, and its logits. */
 static size_t forward_bytes(const sw_kernel_info *info)
 {
     const swi_linear_ce_attrs *a = info->attrs;
     const int64_t width = info->in[X].shape.dim[1], classes = info->in[W].shape.dim[0];
     const int64_t rows = chunk_rows(a, info->in[X].shape.dim[0]);
-    const sw_dense_kernels *d = sw_dense(info->isa);
-    const size_t product = larger(d->gemm_bytes(rows, classes, width, false),
-                                  larger(d->gemm_bytes(rows, width, classes, false),
-                                         d->gemm_bytes(classes, width, rows, true)));
-    return aligned((size_t)(rows * classes) * sizeof(float)) +
-           aligned(swi_ce_bytes(&a->ce, rows)) + product;
+    return product_bytes(info->isa, rows, width, classes) +
+           aligned(swi_ce_bytes(&a->ce, rows)) + (size_t)(rows * classes) * sizeof(float);
 }
 
 typedef struct {
@@ -151,10 +156,10 @@ static sw_status forward(const sw_launch *l)
     SW_TRY(swi_check_labels("linear_ce", &l->in[LABELS], &a->ce, all, p.classes));
     const int64_t n = swi_ce_counted(&l->in[LABELS], &a->ce, all);
     unsigned char *scratch = l->scratch;
-    p.logits = l->scratch;
-    scratch += aligned((size_t)(most * p.classes) * sizeof(float));
+    p.product = scratch;
+    scratch += product_bytes(l->isa, most, p.width, p.classes);
     p.lse = swi_ce_scratch(&a->ce, most, scratch, &p.sums);
-    p.product = scratch + aligned(swi_ce_bytes(&a->ce, most));
+    p.logits = (float *)(void *)(scratch + aligned(swi_ce_bytes(&a->ce, most)));
     p.factor = n > 0 ? 1.0f / (float)n : 0.0f;
     const bool wanted = l->n_out > DB && (swi_out(l, DX) != NULL || swi_out(l, DW) != NULL ||
                                           swi_out(l, DB) != NULL);
