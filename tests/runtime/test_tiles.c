@@ -1,5 +1,6 @@
 /* Weights updated tile by tile: the bits of the whole gradient's update, what then lives, and
  * where it must not be done. */
+#include "alloc/fault.h"
 #include "kernels/dispatch.h"
 #include "tests/runtime/nets.h"
 #include <string.h>
@@ -215,11 +216,45 @@ static void what_is_added_to_stays_whole(void)
     CU_ASSERT(net_same(n[0].model, n[1].model));
 }
 
+static void stop_faults(void *arg)
+{
+    (void)arg;
+    sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+}
+
+/* Each allocation on the way to a plan fails once: the status says so, and the next plan is the
+ * one that was asked for. */
+static void a_refused_allocation_is_an_answer(void)
+{
+    const sw_optimizer_opts rule = released(1);
+    sw_after(stop_faults, NULL);
+    bool done = false;
+    unsigned refused = 0;
+    for (uint64_t k = 0; !done; k++) {
+        tower n;
+        sw_array inputs[2];
+        sw_plan_info plan = {.size = sizeof plan};
+        sw_exec *exec = net_exec(NULL);
+        begin(&n, PLAIN, exec, &rule);
+        const sw_run_args args = args_of(&n, inputs);
+        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
+        const sw_status status = sw_plan(exec, &args, &plan);
+        done = sw_fault_calls(SW_FAULT_MEMORY) <= k;
+        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+        CU_ASSERT(done ? status == SW_OK : status == SW_OK || status == SW_NOMEM);
+        refused += status == SW_NOMEM;
+        OK(sw_plan(exec, &args, &plan));
+        CU_ASSERT_EQUAL(plan.n_tiled, 2);
+    }
+    SW_CHECK(refused > 20, "%u refusals", refused);
+}
+
 static const sw_test tests[] = {
     {"tiles do not show in the bits", tiles_do_not_show_in_the_bits, false},
     {"no whole gradient exists", no_whole_gradient_exists, false},
     {"witnesses agree", witnesses_agree, false},
     {"a budget is held with tiles", a_budget_is_held_with_tiles, false},
     {"what is added to stays whole", what_is_added_to_stays_whole, false},
+    {"a refused allocation is an answer", a_refused_allocation_is_an_answer, false},
 };
 SW_SUITE("tiles", tests)
