@@ -43,6 +43,9 @@ typedef struct {
     int64_t out_c, out_h, out_w;
     int64_t kernel_h, kernel_w, stride, pad; /* pooling: out_c == in_c */
     bool plain; /* x, y, dx, dy are plain (batch, c, h, w) instead of blocks */
+    /* Convolution alone; 0 counts as 1. Channels of x and y fall into `groups` of equal size
+     * that do not meet; taps are `dilation` places apart. */
+    int64_t groups, dilation;
 } sw_conv;
 
 typedef struct {
@@ -55,7 +58,8 @@ typedef struct {
     void (*column_sums)(float *y, const float *x, int64_t rows, int64_t cols, int64_t step,
                         bool accumulate, const sw_par *par);
 
-    /* y = conv(x, w) + bias. w: (out_c, in_c, kernel_h, kernel_w), bias (out_c) or NULL. */
+    /* y = conv(x, w) + bias. w: (out_c, in_c / groups, kernel_h, kernel_w), bias (out_c) or
+     * NULL. */
     void (*conv)(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
                  const sw_par *par);
     /* dx = gradient of x from dy and w; scratch holds w turned round; none where

@@ -1,12 +1,13 @@
 /* Layers: open structs of parameter handles. */
 #include "alloc/size.h"
+#include "runtime/ops/ops.h"
 #include "runtime/runtime_internal.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Uniform in +-1/sqrt(fan_in), for weight and bias alike. */
+/* Uniform in +-1/sqrt(fan_in), for weight and bias (or NULL) alike. */
 static void fan_in_rule(char *to, size_t bytes, int64_t fan_in)
 {
     const double bound = fan_in > 0 ? 1.0 / sqrt((double)fan_in) : 0.0;
@@ -20,6 +21,8 @@ static void declare_pair(sw_model *model, const char *name, sw_shape shape, int6
     fan_in_rule(init, sizeof init, fan_in);
     snprintf(full, sizeof full, "%s.weight", name);
     *weight = sw_param_new(model, full, SW_F32, shape, init);
+    if (bias == NULL)
+        return;
     snprintf(full, sizeof full, "%s.bias", name);
     *bias = sw_param_new(model, full, SW_F32, SW_SHAPE(shape.dim[0]), init);
 }
@@ -33,13 +36,31 @@ sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t o
 
 sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel)
 {
-    sw_conv2d layer = {.stride = 1, .pad = 0};
+    return sw_conv2d_new_with(model, name, in, out, kernel, NULL);
+}
+
+sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int64_t out,
+                             int kernel, const sw_conv_opts *opts)
+{
+    sw_conv_opts o;
+    const bool good = swi_conv_opts(opts, &o);
+    sw_conv2d layer = {
+        .stride = o.stride, .pad = o.pad, .groups = o.groups, .dilation = o.dilation};
     int64_t fan_in;
+    if (model != NULL && (!good || o.groups < 1 || in % o.groups != 0 || out % o.groups != 0)) {
+        (void)swi_declare_fail(model, SW_INVALID,
+                               "model %s: '%s': %lld to %lld channels in %d groups, or options "
+                               "without their size",
+                               model->name, name != NULL ? name : "", (long long)in,
+                               (long long)out, o.groups);
+        return layer;
+    }
+    in /= o.groups;
     /* A shape that is bad or too large is the declaration's to refuse. */
     if (!sw_size_elements((int64_t[]){in, kernel, kernel}, 3, &fan_in))
         fan_in = 0;
     declare_pair(model, name, SW_SHAPE(out, in, kernel, kernel), fan_in, &layer.weight,
-                 &layer.bias);
+                 o.no_bias ? NULL : &layer.bias);
     return layer;
 }
 
@@ -89,7 +110,12 @@ sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x)
     const sw_value none = {0, 0};
     const sw_value weight = sw_use(ctx, layer.weight);
     const sw_value bias = layer.bias.model != NULL ? sw_use(ctx, layer.bias) : none;
-    const sw_value y = sw_conv2d_op(ctx, x, weight, bias, layer.stride, layer.pad);
+    const sw_conv_opts opts = {.size = sizeof opts,
+                               .stride = layer.stride,
+                               .pad = layer.pad,
+                               .groups = layer.groups,
+                               .dilation = layer.dilation};
+    const sw_value y = sw_conv2d_op_with(ctx, x, weight, bias, &opts);
     sw_scope_end(ctx);
     return y;
 }

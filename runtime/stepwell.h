@@ -197,11 +197,20 @@ typedef struct {
     sw_param weight, bias; /* (out, in), (out) */
     uint64_t reserved[2];  /* must be zero */
 } sw_linear;
+/* Channels of input and output fall into `groups` of equal size that do not meet (in and out:
+ * depthwise); taps are `dilation` places apart. 0 counts as 1. */
 typedef struct {
-    sw_param weight, bias; /* (out, in, kernel, kernel), (out) */
+    sw_param weight, bias; /* (out, in / groups, kernel, kernel), (out) */
     int stride, pad;
-    uint64_t reserved[2]; /* must be zero */
+    int groups, dilation;
+    uint64_t reserved[1]; /* must be zero */
 } sw_conv2d;
+typedef struct {
+    size_t size;
+    int stride, pad;      /* stride 0: 1 */
+    int groups, dilation; /* 0: 1 */
+    int no_bias;
+} sw_conv_opts;
 typedef struct {
     sw_param weight;      /* (vocabulary, width) */
     uint64_t reserved[2]; /* must be zero */
@@ -246,6 +255,10 @@ SW_API sw_batch_norm2d sw_batch_norm2d_new(sw_model *model, const char *name, in
 /* stride 1, pad 0; set the fields for others. */
 SW_API sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out,
                                int kernel);
+/* The same with options (NULL: all defaults). Groups that `in` is not a multiple of, and
+ * options without their size, are an error of the declarations. */
+SW_API sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int64_t out,
+                                    int kernel, const sw_conv_opts *opts);
 
 /* ---- optimizers -------------------------------------------------------------------------- */
 
@@ -368,7 +381,9 @@ SW_API sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids
 SW_API sw_value sw_linear_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias);
 SW_API sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
                              int stride, int pad);
-
+/* With groups and dilation: weight (out, in / groups, kh, kw). Keeps x and the weight. */
+SW_API sw_value sw_conv2d_op_with(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                                  const sw_conv_opts *opts);
 SW_API sw_value sw_embedding_op(sw_ctx *ctx, sw_value ids, sw_value table);
 /* (..., m, k) x (..., k, n) -> (..., m, n); the axes in front broadcast by NumPy's rule. Rank 2
  * at least. Views may be operands as they are: sw_matmul(ctx, q, sw_transpose(ctx, k, -1, -2)).

@@ -1,13 +1,21 @@
-/* y (batch, out, h', w') = convolution of x (batch, in, h, w) with w (out, in, kh, kw), plus b
- * (out). Cross-correlation, as everywhere in this field. y has the layout of x.
+/* y (batch, out, h', w') = convolution of x (batch, in, h, w) with w (out, in / groups, kh,
+ * kw), plus b (out). Cross-correlation, as everywhere in this field. y has the layout of x.
  *
  * Keeps x for dw and w for dx. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
+#include <string.h>
 
 static int64_t out_dim(int64_t in, int64_t kernel, const swi_conv_attrs *a)
 {
-    return (in + 2 * a->pad - kernel) / a->stride + 1;
+    return (in + 2 * a->pad - (kernel - 1) * a->dilation - 1) / a->stride + 1;
+}
+
+/* The kernel is there and lies in the padded input at least once. */
+static bool fits(int64_t in, int64_t kernel, const swi_conv_attrs *a)
+{
+    return kernel >= 1 && kernel - 1 <= (in + 2 * (int64_t)a->pad - 1) / a->dilation &&
+           in + 2 * (int64_t)a->pad >= 1;
 }
 
 static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
@@ -16,17 +24,23 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     const sw_shape *x = &in[0].shape, *w = &in[1].shape;
     char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("conv2d", in, n_in));
-    if (a->stride < 1 || a->pad < 0 || a->pad > 1 << 20)
-        SW_FAIL(SW_INVALID, "conv2d: stride %d, padding %d", a->stride, a->pad);
-    if (x->rank != 4 || w->rank != 4 || x->dim[1] != w->dim[1])
+    if (a->stride < 1 || a->pad < 0 || a->pad > 1 << 20 || a->dilation < 1 ||
+        a->dilation > 1 << 20 || a->groups < 1)
+        SW_FAIL(SW_INVALID, "conv2d: stride %d, padding %d, dilation %d, groups %d", a->stride,
+                a->pad, a->dilation, a->groups);
+    if (x->rank != 4 || w->rank != 4 || x->dim[1] % a->groups != 0 ||
+        x->dim[1] / a->groups != w->dim[1])
         SW_FAIL(SW_INVALID,
-                "conv2d: input %s and weight %s: (batch, in, h, w) and (out, in, kh, kw) are "
-                "wanted",
-                swi_shape_text(x, s), swi_shape_text(w, t));
-    if (w->dim[2] < 1 || w->dim[3] < 1 || x->dim[2] + 2 * a->pad < w->dim[2] ||
-        x->dim[3] + 2 * a->pad < w->dim[3])
-        SW_FAIL(SW_INVALID, "conv2d: kernel of %s is larger than input %s with padding %d",
-                swi_shape_text(w, t), swi_shape_text(x, s), a->pad);
+                "conv2d: input %s and weight %s with groups %d: (batch, in, h, w) and (out, in "
+                "/ groups, kh, kw) are wanted",
+                swi_shape_text(x, s), swi_shape_text(w, t), a->groups);
+    if (w->dim[0] % a->groups != 0)
+        SW_FAIL(SW_INVALID, "conv2d: %lld output channels do not fall into %d groups",
+                (long long)w->dim[0], a->groups);
+    if (!fits(x->dim[2], w->dim[2], a) || !fits(x->dim[3], w->dim[3], a))
+        SW_FAIL(SW_INVALID,
+                "conv2d: kernel of %s with dilation %d is larger than input %s with padding %d",
+                swi_shape_text(w, t), a->dilation, swi_shape_text(x, s), a->pad);
     if (n_in > 2 && (in[2].shape.rank != 1 || in[2].shape.dim[0] != w->dim[0]))
         SW_FAIL(SW_INVALID, "conv2d: bias %s for weight %s", swi_shape_text(&in[2].shape, s),
                 swi_shape_text(w, t));
@@ -52,6 +66,8 @@ static sw_conv geometry(const sw_type *image, const sw_shape *w, const swi_conv_
                      .kernel_w = w->dim[3],
                      .stride = a->stride,
                      .pad = a->pad,
+                     .groups = a->groups,
+                     .dilation = a->dilation,
                      .plain = image->layout == SW_PLAIN};
 }
 
@@ -167,11 +183,13 @@ static sw_status reference(const sw_reference *r)
                 for (int64_t ox = 0; ox < o->dim[3]; ox++) {
                     double sum = r->n_in > 2 ? r->in[2][f] : 0.0;
                     const double *k = r->in[1] + f * w->dim[1] * w->dim[2] * w->dim[3];
-                    for (int64_t c = 0; c < w->dim[1]; c++)
+                    const int64_t first = f / (o->dim[1] / a->groups) * w->dim[1];
+                    for (int64_t c = first; c < first + w->dim[1]; c++)
                         for (int64_t ky = 0; ky < w->dim[2]; ky++)
                             for (int64_t kx = 0; kx < w->dim[3]; kx++)
-                                sum += *k++ * tap(r, n, c, oy * a->stride + ky - a->pad,
-                                                  ox * a->stride + kx - a->pad);
+                                sum += *k++ * tap(r, n, c,
+                                                  oy * a->stride + ky * a->dilation - a->pad,
+                                                  ox * a->stride + kx * a->dilation - a->pad);
                     *y++ = sum;
                 }
     return SW_OK;
@@ -207,7 +225,9 @@ static const sw_grad_desc grads[] = {
      .operations = db_operations},
 };
 
-static const swi_conv_attrs attrs[] = {{1, 0}, {1, 1}, {2, 0}, {2, 1}, {1, 2}};
+static const swi_conv_attrs attrs[] = {{1, 0, 1, 1}, {1, 1, 1, 1}, {2, 0, 1, 1}, {2, 1, 1, 1},
+                                       {1, 2, 1, 1}, {1, 1, 1, 2}, {1, 2, 2, 1}, {1, 1, 1, 3},
+                                       {2, 2, 1, 3}, {2, 1, 2, 2}};
 static const sw_op_case cases[] = {
     {.name = "5x5",
      .n_in = 3,
@@ -241,6 +261,38 @@ static const sw_op_case cases[] = {
      .n_in = 3,
      .in = {SWI_F32(2, 2, 6, 7), SWI_F32(3, 2, 1, 4), SWI_F32(3)},
      .attrs = &attrs[4]},
+    {.name = "1x1, blocks, the last not full",
+     .n_in = 3,
+     .in = {SWI_F32(17, 7, 3, 5), SWI_F32(9, 7, 1, 1), SWI_F32(9)},
+     .attrs = &attrs[0]},
+    {.name = "1x1, one image",
+     .n_in = 2,
+     .in = {SWI_F32(1, 5, 3, 7), SWI_F32(6, 5, 1, 1)},
+     .attrs = &attrs[0]},
+    {.name = "groups",
+     .n_in = 3,
+     .in = {SWI_F32(3, 4, 5, 6), SWI_F32(6, 2, 3, 3), SWI_F32(6)},
+     .attrs = &attrs[5]},
+    {.name = "dilation",
+     .n_in = 3,
+     .in = {SWI_F32(2, 2, 7, 6), SWI_F32(3, 2, 3, 3), SWI_F32(3)},
+     .attrs = &attrs[6]},
+    {.name = "depthwise, 33 images",
+     .n_in = 3,
+     .in = {SWI_F32(33, 3, 5, 4), SWI_F32(3, 1, 3, 3), SWI_F32(3)},
+     .attrs = &attrs[7]},
+    {.name = "depthwise 5x5, stride 2",
+     .n_in = 2,
+     .in = {SWI_F32(17, 3, 7, 6), SWI_F32(3, 1, 5, 5)},
+     .attrs = &attrs[8]},
+    {.name = "depthwise 5x5, stride 2, one image",
+     .n_in = 2,
+     .in = {SWI_F32(1, 3, 7, 6), SWI_F32(3, 1, 5, 5)},
+     .attrs = &attrs[8]},
+    {.name = "groups, stride and dilation, blocks",
+     .n_in = 3,
+     .in = {SWI_F32(17, 4, 6, 5), SWI_F32(4, 2, 3, 2), SWI_F32(4)},
+     .attrs = &attrs[9]},
 };
 
 const sw_op_desc sw_op_conv2d = {.size = sizeof(sw_op_desc),
@@ -264,6 +316,32 @@ sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, i
                       int pad)
 {
     const sw_value in[] = {x, weight, bias};
-    const swi_conv_attrs a = {stride, pad};
+    const swi_conv_attrs a = {stride, pad, 1, 1};
     return sw_op_apply(ctx, SW_OP_conv2d, in, bias.id != 0 ? 3 : 2, &a);
+}
+
+sw_value sw_conv2d_op_with(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                           const sw_conv_opts *given)
+{
+    const sw_value in[] = {x, weight, bias};
+    sw_conv_opts o;
+    if (!swi_conv_opts(given, &o) || (o.no_bias && bias.id != 0)) {
+        sw_fail(ctx, SW_INVALID, "conv2d: options without their size, or a bias with no_bias");
+        return (sw_value){0, 0};
+    }
+    const swi_conv_attrs a = {o.stride, o.pad, o.dilation, o.groups};
+    return sw_op_apply(ctx, SW_OP_conv2d, in, bias.id != 0 ? 3 : 2, &a);
+}
+
+bool swi_conv_opts(const sw_conv_opts *given, sw_conv_opts *out)
+{
+    *out = (sw_conv_opts){.size = sizeof *out};
+    if (given != NULL && (given->size == 0 || given->size > 4096))
+        return false;
+    if (given != NULL)
+        memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
+    out->stride = out->stride != 0 ? out->stride : 1;
+    out->dilation = out->dilation != 0 ? out->dilation : 1;
+    out->groups = out->groups != 0 ? out->groups : 1;
+    return true;
 }

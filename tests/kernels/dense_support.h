@@ -5,6 +5,7 @@
 #include "kernels/dispatch.h"
 #include "tests/support/suite.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Threads that run their parts in reverse, all on this one: what depends on the order shows. */
@@ -85,6 +86,55 @@ static inline float *images(int64_t batch, int64_t inner, uint64_t seed)
         for (int64_t i = 0; i < inner; i++)
             p[n16(b, i, inner)] = 0.0f;
     return p;
+}
+
+/* Sizes of a convolution, with `groups` and `dilation` set. */
+static inline sw_conv conv_of(int64_t batch, int64_t in_c, int64_t h, int64_t w, int64_t out_c,
+                              int64_t kh, int64_t kw, int64_t stride, int64_t pad,
+                              int64_t groups, int64_t dilation)
+{
+    sw_conv s = {.batch = batch, .in_c = in_c, .in_h = h, .in_w = w, .out_c = out_c};
+    s.kernel_h = kh, s.kernel_w = kw, s.stride = stride, s.pad = pad;
+    s.groups = groups, s.dilation = dilation;
+    s.out_h = (h + 2 * pad - (kh - 1) * dilation - 1) / stride + 1;
+    s.out_w = (w + 2 * pad - (kw - 1) * dilation - 1) / stride + 1;
+    return s;
+}
+
+static inline int64_t conv_weights(const sw_conv *s)
+{
+    return s->out_c * (s->in_c / s->groups) * s->kernel_h * s->kernel_w;
+}
+
+static inline const char *conv_text(const sw_conv *s)
+{
+    static char text[200];
+    snprintf(text, sizeof text,
+             "batch %d %dx%dx%d -> %d, kernel %dx%d/%d+%d, groups %d, dilation %d",
+             (int)s->batch, (int)s->in_c, (int)s->in_h, (int)s->in_w, (int)s->out_c,
+             (int)s->kernel_h, (int)s->kernel_w, (int)s->stride, (int)s->pad, (int)s->groups,
+             (int)s->dilation);
+    return text;
+}
+
+/* Calls visit with the sizes of a convolution: groups, depthwise, dilation, strides, and 1x1.
+ */
+static inline void each_grouped_conv(void (*visit)(sw_conv s), int64_t batch)
+{
+    visit(conv_of(batch, 4, 7, 6, 6, 3, 3, 1, 1, 2, 1));
+    visit(conv_of(batch, 6, 5, 7, 3, 2, 3, 2, 1, 3, 1));
+    visit(conv_of(batch, 4, 6, 5, 8, 1, 1, 1, 0, 2, 1));
+    visit(conv_of(batch, 5, 9, 8, 5, 3, 3, 1, 1, 5, 1)); /* depthwise */
+    visit(conv_of(batch, 3, 7, 9, 3, 3, 3, 2, 1, 3, 1));
+    visit(conv_of(batch, 3, 8, 10, 3, 5, 5, 1, 2, 3, 1));
+    visit(conv_of(batch, 3, 10, 7, 3, 5, 5, 2, 2, 3, 1));
+    visit(conv_of(batch, 2, 2, 2, 2, 5, 5, 1, 2, 2, 1)); /* larger than the image */
+    visit(conv_of(batch, 2, 6, 5, 2, 4, 2, 3, 1, 2, 1));
+    visit(conv_of(batch, 3, 6, 7, 6, 3, 3, 1, 1, 3, 1)); /* two outputs for each channel */
+    visit(conv_of(batch, 3, 9, 8, 4, 3, 3, 1, 2, 1, 2));
+    visit(conv_of(batch, 2, 11, 10, 3, 3, 2, 2, 2, 1, 3));
+    visit(conv_of(batch, 2, 12, 9, 3, 3, 3, 4, 1, 1, 2)); /* places that no tap reaches */
+    visit(conv_of(batch, 4, 9, 9, 4, 3, 3, 2, 2, 4, 2));
 }
 
 /* Against a sum of `terms` products whose absolute values sum to `scale`: the bound of summing

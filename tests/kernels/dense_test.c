@@ -111,16 +111,6 @@ static void an_element_does_not_depend_on_its_tile(void)
 
 /* ---- convolution ------------------------------------------------------------------------- */
 
-static sw_conv conv_of(int64_t batch, int64_t in_c, int64_t h, int64_t w, int64_t out_c,
-                       int64_t kh, int64_t kw, int64_t stride, int64_t pad)
-{
-    sw_conv s = {.batch = batch, .in_c = in_c, .in_h = h, .in_w = w, .out_c = out_c};
-    s.kernel_h = kh, s.kernel_w = kw, s.stride = stride, s.pad = pad;
-    s.out_h = (h + 2 * pad - kh) / stride + 1;
-    s.out_w = (w + 2 * pad - kw) / stride + 1;
-    return s;
-}
-
 static int64_t in_size(const sw_conv *s)
 {
     return s->in_c * s->in_h * s->in_w;
@@ -131,32 +121,28 @@ static int64_t out_size(const sw_conv *s)
     return s->out_c * s->out_h * s->out_w;
 }
 
-static int64_t weights(const sw_conv *s)
-{
-    return s->out_c * s->in_c * s->kernel_h * s->kernel_w;
-}
-
 /* Calls visit(arg, input element, output element, weight) for every product of one image. */
 typedef void visit_fn(void *arg, int64_t in, int64_t out, int64_t weight);
 
 static void each_row(const sw_conv *s, int64_t o, int64_t c, int64_t oy, int64_t ky,
                      visit_fn *visit, void *arg)
 {
-    const int64_t iy = oy * s->stride + ky - s->pad;
+    const int64_t iy = oy * s->stride + ky * s->dilation - s->pad, in = s->in_c / s->groups;
     for (int64_t ox = 0; iy >= 0 && iy < s->in_h && ox < s->out_w; ox++)
         for (int64_t kx = 0; kx < s->kernel_w; kx++) {
-            const int64_t ix = ox * s->stride + kx - s->pad;
+            const int64_t ix = ox * s->stride + kx * s->dilation - s->pad;
             if (ix >= 0 && ix < s->in_w)
                 visit(arg, (c * s->in_h + iy) * s->in_w + ix,
                       (o * s->out_h + oy) * s->out_w + ox,
-                      ((o * s->in_c + c) * s->kernel_h + ky) * s->kernel_w + kx);
+                      ((o * in + c % in) * s->kernel_h + ky) * s->kernel_w + kx);
         }
 }
 
 static void each_product(const sw_conv *s, visit_fn *visit, void *arg)
 {
+    const int64_t in = s->in_c / s->groups, out = s->out_c / s->groups;
     for (int64_t o = 0; o < s->out_c; o++)
-        for (int64_t c = 0; c < s->in_c; c++)
+        for (int64_t c = o / out * in; c < (o / out + 1) * in; c++)
             for (int64_t oy = 0; oy < s->out_h; oy++)
                 for (int64_t ky = 0; ky < s->kernel_h; ky++)
                     each_row(s, o, c, oy, ky, visit, arg);
@@ -206,10 +192,7 @@ static void start_sums(int64_t n)
 
 static void report(const char *what, int isa, const sw_conv *s, int64_t wrong)
 {
-    SW_CHECK(wrong == 0,
-             "%s isa %d: batch %ld %ldx%ldx%ld -> %ld, kernel %ldx%ld/%ld+%ld: %ld wrong", what,
-             isa, (long)s->batch, (long)s->in_c, (long)s->in_h, (long)s->in_w, (long)s->out_c,
-             (long)s->kernel_h, (long)s->kernel_w, (long)s->stride, (long)s->pad, (long)wrong);
+    SW_CHECK(wrong == 0, "%s isa %d: %s: %ld wrong", what, isa, conv_text(s), (long)wrong);
 }
 
 /* Images whose reference is computed: the first, the last, and some between. */
@@ -236,7 +219,7 @@ static void conv_forward(int isa, const sw_conv *s, products p, bool with_bias)
         for (int64_t i = 0; i < out_size(s); i++) {
             const double b = with_bias ? (double)bias[i / (s->out_h * s->out_w)] : 0.0;
             wrong += !near_sum(y[n16(p.b, i, out_size(s))], sums[i] + b, scales[i] + fabs(b),
-                               weights(s) / s->out_c + 1);
+                               conv_weights(s) / s->out_c + 1);
         }
     }
     report("conv", isa, s, wrong);
@@ -263,7 +246,7 @@ static void conv_input_gradient(int isa, const sw_conv *s, products p, bool addi
         for (int64_t i = 0; i < in_size(s); i++) {
             const double b = adding ? (double)before[n16(p.b, i, in_size(s))] : 0.0;
             wrong += !near_sum(dx[n16(p.b, i, in_size(s))], sums[i] + b, scales[i] + fabs(b),
-                               weights(s) / s->in_c + 1);
+                               conv_weights(s) / s->in_c + 1);
         }
     }
     report("conv_dx", isa, s, wrong);
@@ -291,7 +274,8 @@ static void conv_weight_gradient(int isa, const sw_conv *s, products p, bool add
                                  bool with_db)
 {
     const sw_dense_kernels *k = sw_dense((sw_isa)isa);
-    const size_t n = (size_t)weights(s), n_db = (size_t)s->out_c, bytes = k->conv_dw_bytes(s);
+    const size_t n = (size_t)conv_weights(s), n_db = (size_t)s->out_c,
+                 bytes = k->conv_dw_bytes(s);
     float *before = adding ? numbers(n, 7) : take(n), *before_db = numbers(n_db, 8);
     float *dw = copy_of(before, n), *dw2 = copy_of(before, n);
     float *db = copy_of(before_db, n_db), *db2 = copy_of(before_db, n_db);
@@ -302,11 +286,11 @@ static void conv_weight_gradient(int isa, const sw_conv *s, products p, bool add
     CU_ASSERT_EQUAL(memcmp(dw, dw2, n * sizeof *dw), 0);
     CU_ASSERT_EQUAL(memcmp(db, db2, n_db * sizeof *db), 0);
     CU_ASSERT_EQUAL(memcmp(s1, s2, bytes), 0);
-    start_sums(weights(s));
+    start_sums(conv_weights(s));
     for (p.b = 0; p.b < s->batch; p.b++)
         each_product(s, add_dw, &p);
     int64_t wrong = 0;
-    for (int64_t i = 0; i < weights(s); i++) {
+    for (int64_t i = 0; i < conv_weights(s); i++) {
         const double b = adding ? (double)before[i] : 0.0;
         wrong +=
             !near_sum(dw[i], sums[i] + b, scales[i] + fabs(b), s->batch * s->out_h * s->out_w);
@@ -325,7 +309,7 @@ static void conv_case(sw_conv s)
             products p = {.s = &s};
             p.x = images(s.batch, in_size(&s), 11);
             p.dy = images(s.batch, out_size(&s), 12);
-            p.w = numbers((size_t)weights(&s), 13);
+            p.w = numbers((size_t)conv_weights(&s), 13);
             conv_forward(isa, &s, p, adding == 0);
             conv_input_gradient(isa, &s, p, adding != 0);
             conv_weight_gradient(isa, &s, p, adding != 0, adding == 0);
@@ -340,24 +324,36 @@ static void convolutions_are_right(void)
     static const int64_t batches[] = {1, 7, 16, 33};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         const int64_t b = batches[i];
-        conv_case(conv_of(b, 1, 8, 8, 6, 5, 5, 1, 0));
-        conv_case(conv_of(b, 3, 7, 9, 7, 3, 3, 1, 1)); /* channel blocks 4 + 2 + 1 */
-        conv_case(conv_of(b, 2, 9, 8, 3, 3, 3, 2, 1));
-        conv_case(conv_of(b, 2, 5, 6, 8, 5, 2, 1, 1)); /* kernel not square */
+        conv_case(conv_of(b, 1, 8, 8, 6, 5, 5, 1, 0, 1, 1));
+        conv_case(conv_of(b, 3, 7, 9, 7, 3, 3, 1, 1, 1, 1)); /* channel blocks 4 + 2 + 1 */
+        conv_case(conv_of(b, 2, 9, 8, 3, 3, 3, 2, 1, 1, 1));
+        conv_case(conv_of(b, 2, 5, 6, 8, 5, 2, 1, 1, 1, 1)); /* kernel not square */
     }
-    conv_case(conv_of(3, 2, 11, 10, 5, 1, 1, 1, 0));
-    conv_case(conv_of(3, 2, 11, 10, 5, 1, 1, 2, 0));
-    conv_case(conv_of(5, 1, 12, 13, 2, 7, 7, 2, 3)); /* taps 5 + 2 */
-    conv_case(conv_of(2, 2, 4, 3, 2, 6, 6, 1, 2)); /* never inside: narrower than the kernel */
-    conv_case(conv_of(2, 2, 5, 5, 2, 3, 3, 1, 3)); /* outputs that see no image */
-    conv_case(conv_of(2, 2, 10, 11, 9, 4, 3, 3, 2)); /* places that no window reaches */
+    conv_case(conv_of(3, 2, 11, 10, 5, 1, 1, 1, 0, 1, 1));
+    conv_case(conv_of(3, 2, 11, 10, 5, 1, 1, 2, 0, 1, 1));
+    conv_case(conv_of(5, 1, 12, 13, 2, 7, 7, 2, 3, 1, 1)); /* taps 5 + 2 */
+    conv_case(
+        conv_of(2, 2, 4, 3, 2, 6, 6, 1, 2, 1, 1)); /* never inside: narrower than the kernel */
+    conv_case(conv_of(2, 2, 5, 5, 2, 3, 3, 1, 3, 1, 1));   /* outputs that see no image */
+    conv_case(conv_of(2, 2, 10, 11, 9, 4, 3, 3, 2, 1, 1)); /* places that no window reaches */
+}
+
+static void groups_and_dilation_are_right(void)
+{
+    static const int64_t batches[] = {1, 17, 33};
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
+        each_grouped_conv(conv_case, batches[i]);
 }
 
 static void large_convolutions_have_the_same_bits_on_any_threads(void)
 {
-    conv_case(conv_of(40, 6, 12, 12, 16, 5, 5, 1, 0));
-    conv_case(conv_of(130, 1, 14, 14, 6, 5, 5, 1, 2));
-    conv_case(conv_of(20, 8, 15, 15, 12, 3, 3, 2, 1));
+    conv_case(conv_of(40, 6, 12, 12, 16, 5, 5, 1, 0, 1, 1));
+    conv_case(conv_of(130, 1, 14, 14, 6, 5, 5, 1, 2, 1, 1));
+    conv_case(conv_of(20, 8, 15, 15, 12, 3, 3, 2, 1, 1, 1));
+    conv_case(conv_of(33, 24, 12, 11, 24, 5, 5, 1, 2, 24, 1)); /* depthwise */
+    conv_case(conv_of(20, 30, 9, 13, 30, 3, 3, 2, 1, 30, 1));
+    conv_case(conv_of(20, 40, 11, 9, 70, 1, 1, 1, 0, 1, 1)); /* products */
+    conv_case(conv_of(37, 70, 5, 3, 21, 1, 1, 1, 0, 1, 1));
 }
 
 /* Sums of many images go in chunks, at most sixteen of them, the last perhaps empty. */
@@ -365,7 +361,7 @@ static void chunks_of_images_cover_the_batch(void)
 {
     static const int64_t batches[] = {31, 48, 65, 529, 640};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
-        conv_case(conv_of(batches[i], 1, 4, 4, 2, 3, 3, 1, 0));
+        conv_case(conv_of(batches[i], 1, 4, 4, 2, 3, 3, 1, 0, 1, 1));
 }
 
 static const sw_test tests[] = {
@@ -374,6 +370,7 @@ static const sw_test tests[] = {
      large_products_have_the_same_bits_on_any_threads},
     {"an element does not depend on its tile", an_element_does_not_depend_on_its_tile},
     {"convolutions and their gradients are right", convolutions_are_right},
+    {"groups and dilation are right", groups_and_dilation_are_right},
     {"large convolutions have the same bits on any threads",
      large_convolutions_have_the_same_bits_on_any_threads},
     {"chunks of images cover the batch", chunks_of_images_cover_the_batch},

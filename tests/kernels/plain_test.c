@@ -6,10 +6,8 @@
 static sw_conv shape_of(int64_t batch, int64_t in_c, int64_t h, int64_t w, int64_t out_c,
                         int64_t kh, int64_t kw, int64_t stride, int64_t pad)
 {
-    sw_conv s = {.batch = batch, .in_c = in_c, .in_h = h, .in_w = w, .out_c = out_c};
-    s.kernel_h = kh, s.kernel_w = kw, s.stride = stride, s.pad = pad, s.plain = true;
-    s.out_h = (h + 2 * pad - kh) / stride + 1;
-    s.out_w = (w + 2 * pad - kw) / stride + 1;
+    sw_conv s = conv_of(batch, in_c, h, w, out_c, kh, kw, stride, pad, 1, 1);
+    s.plain = true;
     return s;
 }
 
@@ -23,17 +21,9 @@ static int64_t out_size(const sw_conv *s)
     return s->out_c * s->out_h * s->out_w;
 }
 
-static int64_t weights(const sw_conv *s)
-{
-    return s->out_c * s->in_c * s->kernel_h * s->kernel_w;
-}
-
 static void say(const char *what, int isa, const sw_conv *s, int64_t wrong)
 {
-    SW_CHECK(wrong == 0,
-             "%s isa %d: batch %ld %ldx%ldx%ld -> %ld, kernel %ldx%ld/%ld+%ld: %ld wrong", what,
-             isa, (long)s->batch, (long)s->in_c, (long)s->in_h, (long)s->in_w, (long)s->out_c,
-             (long)s->kernel_h, (long)s->kernel_w, (long)s->stride, (long)s->pad, (long)wrong);
+    SW_CHECK(wrong == 0, "%s isa %d: %s: %ld wrong", what, isa, conv_text(s), (long)wrong);
 }
 
 /* `plain` holds, bit for bit, what `blocks` holds in its lanes of images. */
@@ -98,7 +88,7 @@ static void one_row(const sw_conv *s, const inputs *in, int64_t y_row, int64_t x
 {
     for (int64_t ox = 0; ox < s->out_w; ox++)
         for (int64_t kx = 0; kx < s->kernel_w; kx++) {
-            const int64_t ix = ox * s->stride + kx - s->pad;
+            const int64_t ix = ox * s->stride + kx * s->dilation - s->pad;
             if (ix < 0 || ix >= s->in_w)
                 continue;
             const double x = (double)in->x[x_row + ix], d = (double)in->dy[y_row + ox];
@@ -110,21 +100,22 @@ static void one_row(const sw_conv *s, const inputs *in, int64_t y_row, int64_t x
 
 static void expect(const sw_conv *s, const inputs *in)
 {
+    const int64_t in_c = s->in_c / s->groups, out = s->out_c / s->groups;
     start(&want_y, NULL, s->batch * out_size(s));
     start(&want_dx, in->dx, s->batch * in_size(s));
-    start(&want_dw, in->dw, weights(s));
+    start(&want_dw, in->dw, conv_weights(s));
     for (int64_t bo = 0; bo < s->batch * s->out_c; bo++)
         for (int64_t oy = 0; oy < s->out_h; oy++) {
             const int64_t b = bo / s->out_c, o = bo % s->out_c;
             const int64_t y_row = (bo * s->out_h + oy) * s->out_w;
             for (int64_t ox = 0; in->bias != NULL && ox < s->out_w; ox++)
                 add(&want_y, y_row + ox, (double)in->bias[o]);
-            for (int64_t c = 0; c < s->in_c; c++)
+            for (int64_t c = o / out * in_c; c < (o / out + 1) * in_c; c++)
                 for (int64_t ky = 0; ky < s->kernel_h; ky++) {
-                    const int64_t iy = oy * s->stride + ky - s->pad;
+                    const int64_t iy = oy * s->stride + ky * s->dilation - s->pad;
                     if (iy >= 0 && iy < s->in_h)
                         one_row(s, in, y_row, ((b * s->in_c + c) * s->in_h + iy) * s->in_w,
-                                ((o * s->in_c + c) * s->kernel_h + ky) * s->kernel_w);
+                                ((o * in_c + c % in_c) * s->kernel_h + ky) * s->kernel_w);
                 }
         }
 }
@@ -158,7 +149,7 @@ static float *begin_with(const float *before, size_t n)
 static outputs run_conv(int isa, const sw_conv *s, const inputs *in, const sw_par *par)
 {
     const sw_dense_kernels *k = sw_dense((sw_isa)isa);
-    const size_t n_in = (size_t)(s->batch * in_size(s)), n_w = (size_t)weights(s);
+    const size_t n_in = (size_t)(s->batch * in_size(s)), n_w = (size_t)conv_weights(s);
     const outputs out = {.y = take((size_t)(s->batch * out_size(s))),
                          .dx = begin_with(in->dx, n_in),
                          .dw = begin_with(in->dw, n_w),
@@ -194,7 +185,7 @@ static void conv_case(sw_conv s)
 {
     const size_t n_in = (size_t)(s.batch * in_size(&s)),
                  n_out = (size_t)(s.batch * out_size(&s));
-    const size_t n_w = (size_t)weights(&s), n_b = (size_t)s.out_c;
+    const size_t n_w = (size_t)conv_weights(&s), n_b = (size_t)s.out_c;
     for (int adding = 0; adding < 2; adding++)
         for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
             inputs in = {.x = numbers(n_in, 11), .dy = numbers(n_out, 12)};
@@ -212,9 +203,9 @@ static void conv_case(sw_conv s)
             CU_ASSERT_EQUAL(memcmp(a.dw, b.dw, n_w * sizeof *a.dw), 0);
             CU_ASSERT_EQUAL(memcmp(a.db, b.db, n_b * sizeof *a.db), 0);
             say("y", isa, &s,
-                count_wrong(&want_y, a.y, (int64_t)n_out, weights(&s) / s.out_c + 1));
+                count_wrong(&want_y, a.y, (int64_t)n_out, conv_weights(&s) / s.out_c + 1));
             say("dx", isa, &s,
-                count_wrong(&want_dx, a.dx, (int64_t)n_in, weights(&s) / s.in_c + 1));
+                count_wrong(&want_dx, a.dx, (int64_t)n_in, conv_weights(&s) / s.in_c + 1));
             say("dw", isa, &s,
                 count_wrong(&want_dw, a.dw, (int64_t)n_w, s.batch * s.out_h * s.out_w + 1));
             say("db", isa, &s, wrong_bias_gradients(&s, &in, a.db));
@@ -244,6 +235,21 @@ static void convolutions_are_right(void)
     conv_case(shape_of(1, 2, 5, 23, 2, 2, 18, 2, 3));
 }
 
+static void plain_case(sw_conv s)
+{
+    s.plain = true;
+    conv_case(s);
+}
+
+static void groups_and_dilation_are_right(void)
+{
+    each_grouped_conv(plain_case, 1);
+    each_grouped_conv(plain_case, 5);
+    plain_case(conv_of(2, 3, 20, 35, 3, 3, 3, 1, 1, 3, 1)); /* depthwise, whole vectors */
+    plain_case(conv_of(1, 2, 19, 40, 2, 5, 5, 2, 2, 2, 1));
+    plain_case(conv_of(1, 2, 17, 40, 2, 3, 3, 1, 3, 2, 3));
+}
+
 /* Rows that end anywhere in a vector, or in the second. */
 static void any_width_is_right(void)
 {
@@ -260,6 +266,8 @@ static void large_convolutions_have_the_same_bits_on_any_threads(void)
     conv_case(shape_of(3, 6, 12, 12, 16, 5, 5, 1, 0));
     conv_case(shape_of(1, 4, 33, 50, 10, 3, 3, 1, 1));
     conv_case(shape_of(2, 8, 15, 35, 12, 3, 3, 2, 1));
+    conv_case(shape_of(3, 40, 11, 9, 70, 1, 1, 1, 0)); /* products */
+    plain_case(conv_of(3, 30, 19, 33, 30, 5, 5, 1, 2, 30, 1));
 }
 
 /* Weights that are not finite reach only what they meet inside the image. */
@@ -410,6 +418,7 @@ static void pools_are_right(void)
 
 static const sw_test tests[] = {
     {"plain convolutions and their gradients are right", convolutions_are_right},
+    {"groups and dilation of plain images are right", groups_and_dilation_are_right},
     {"any width is right", any_width_is_right},
     {"large plain convolutions have the same bits on any threads",
      large_convolutions_have_the_same_bits_on_any_threads},

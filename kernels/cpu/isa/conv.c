@@ -17,26 +17,23 @@
 #define WIDE 2
 #endif
 
-/* What stays the same along a row of y. Tap t of a kernel row is weight first + t * up and
- * meets row at + t of x; columns alike. */
+/* What stays the same along a row of y. Tap t of a kernel row is weight first + t * step.weight
+ * and meets row at + t * step.place of x; columns alike. */
 typedef struct {
     const swi_conv_job *j;
-    const float *x;         /* this block, lane group */
+    const float *x;         /* this block, group of channels, lane group */
     const float *w;         /* first channel of the register block */
     const float *bias;      /* of the register block, or zeros */
     float *y;               /* first channel, this row */
+    int64_t in_c;           /* channels of x in the group, from x on */
     int64_t ky, t0, t1, iy; /* first weight row; taps that meet the image; x's row for tap 0 */
 } row_args;
 
-/* For output place i: the first weight and how many there are, up apart, and the place in x of
- * the first. */
-static inline int64_t taps_of(const sw_conv *s, int64_t i, int64_t pad, int64_t up,
-                              int64_t kernel, int64_t *first, int64_t *at)
+/* For output place i: the first weight, how many there are, and the place in x of the first. */
+static inline int64_t taps_of(const swi_conv_job *j, int64_t i, int64_t pad, int64_t kernel,
+                              int64_t *first, int64_t *at)
 {
-    const int64_t v = i * s->stride - pad;
-    *first = up == 1 ? 0 : (up - v % up) % up;
-    *at = up == 1 ? v : (v + *first) / up;
-    return kernel > *first ? (kernel - *first + up - 1) / up : 0;
+    return swi_taps_at(i * j->s.stride - pad, j->up, j->s.dilation, j->step, kernel, first, at);
 }
 
 /* Two loops, not one with a test in it: clang would keep the sums in memory. */
@@ -60,17 +57,18 @@ SW_VEC_FN void store(const row_args *r, vf acc[6][WIDE], int64_t ox, int ob, int
     }
 }
 
-/* ob channels by pb positions, `up` apart from ox on; ob, pb, edge and unit (no strides) are
- * constants. With `edge` each place is tested against the image. */
+/* ob channels by pb positions, `up` apart from ox on; ob, pb, edge and unit (no strides, no
+ * dilation) are constants. With `edge` each place is tested against the image. */
 SW_VEC_FN void tile(const row_args *r, int64_t ox, int ob, int pb, bool edge, bool unit)
 {
     const sw_conv *s = &r->j->s;
     const int64_t up = unit ? 1 : r->j->up, stride = unit ? 1 : s->stride,
                   step = stride * SWI_LANES;
-    const int64_t kk = s->kernel_h * s->kernel_w, per_out = s->in_c * kk;
+    const int64_t next_w = unit ? 1 : r->j->step.weight, next_x = unit ? 1 : r->j->step.place;
+    const int64_t kk = s->kernel_h * s->kernel_w, in_c = r->in_c, per_out = in_c * kk;
     int64_t kx = 0, ix = ox - r->j->pad_x, nx = s->kernel_w;
     if (!unit)
-        nx = taps_of(s, ox, r->j->pad_x, up, s->kernel_w, &kx, &ix);
+        nx = taps_of(r->j, ox, r->j->pad_x, s->kernel_w, &kx, &ix);
     vf acc[6][WIDE];
     SW_UNROLL
     for (int o = 0; o < ob; o++) {
@@ -78,16 +76,17 @@ SW_VEC_FN void tile(const row_args *r, int64_t ox, int ob, int pb, bool edge, bo
         for (int p = 0; p < pb; p++)
             acc[o][p] = vset1(r->bias[o]);
     }
-    for (int64_t c = 0; c < s->in_c; c++)
+    for (int64_t c = 0; c < in_c; c++)
         for (int64_t ty = r->t0; ty < r->t1; ty++) {
-            const float *x = r->x + ((c * s->in_h + r->iy + ty) * s->in_w + ix) * SWI_LANES;
-            const float *w = r->w + c * kk + (r->ky + ty * up) * s->kernel_w + kx;
-            for (int64_t tx = 0; tx < nx; tx++, x += SWI_LANES, w += up) {
+            const float *x =
+                r->x + ((c * s->in_h + r->iy + ty * next_x) * s->in_w + ix) * SWI_LANES;
+            const float *w = r->w + c * kk + (r->ky + ty * next_w) * s->kernel_w + kx;
+            for (int64_t tx = 0; tx < nx; tx++, x += next_x * SWI_LANES, w += next_w) {
                 vf v[WIDE];
                 if (edge) {
                     SW_UNROLL
                     for (int p = 0; p < pb; p++) {
-                        if ((uint64_t)(ix + tx + p * stride) >= (uint64_t)s->in_w)
+                        if ((uint64_t)(ix + tx * next_x + p * stride) >= (uint64_t)s->in_w)
                             continue;
                         v[p] = vload(x + p * step);
                         SW_UNROLL
@@ -116,13 +115,14 @@ SW_VEC_FN void phase_of(const row_args *r, int64_t first, int ob, bool unit)
 {
     const sw_conv *s = &r->j->s;
     const int64_t up = unit ? 1 : r->j->up, stride = unit ? 1 : s->stride;
+    const int64_t next_x = unit ? 1 : r->j->step.place;
     for (int64_t ox = first; ox < s->out_w;) {
         const int64_t left = (s->out_w - ox + up - 1) / up;
         const int pb = left >= WIDE ? WIDE : left >= 2 ? 2 : 1;
         int64_t kx = 0, ix = ox - r->j->pad_x, nx = s->kernel_w;
         if (!unit)
-            nx = taps_of(s, ox, r->j->pad_x, up, s->kernel_w, &kx, &ix);
-        const bool edge = ix < 0 || ix + (pb - 1) * stride + nx > s->in_w;
+            nx = taps_of(r->j, ox, r->j->pad_x, s->kernel_w, &kx, &ix);
+        const bool edge = ix < 0 || ix + (pb - 1) * stride + (nx - 1) * next_x >= s->in_w;
         if (pb == WIDE) {
             if (edge)
                 tile(r, ox, ob, WIDE, true, unit);
@@ -202,40 +202,53 @@ static row_fn *row_for(int ob, bool unit)
 
 static const float no_bias[6];
 
+/* One group of channels of one block: channels [o, end) of y. */
+static void group_rows(row_args *r, int64_t block, int64_t o, int64_t end, int lane, int band)
+{
+    const swi_conv_job *j = r->j;
+    const sw_conv *s = &j->s;
+    const int64_t plane = s->out_h * s->out_w;
+    const int64_t begin = vpiece(s->out_h, 1, band, j->bands);
+    const int64_t last = vpiece(s->out_h, 1, band + 1, j->bands);
+    const bool unit = s->stride == 1 && j->up == 1 && s->dilation == 1;
+    while (o < end) {
+        const int ob = swi_channel_block(end - o);
+        row_fn *row = row_for(ob, unit);
+        r->w = j->w + o * r->in_c * s->kernel_h * s->kernel_w;
+        r->bias = j->bias != NULL ? j->bias + o : no_bias;
+        for (int64_t oy = begin; oy < last; oy++) {
+            const int64_t ny = taps_of(j, oy, j->pad_y, s->kernel_h, &r->ky, &r->iy);
+            const int64_t next = j->step.place, room = s->in_h - r->iy;
+            const int64_t reach = room <= 0 ? 0 : (room + next - 1) / next;
+            r->t0 = r->iy < 0 ? (next - 1 - r->iy) / next : 0;
+            r->t1 = reach < ny ? reach : ny;
+            r->y = j->y + ((block * s->out_c + o) * plane + oy * s->out_w) * SWI_LANES + lane;
+            row(r);
+        }
+        o += ob;
+    }
+}
+
 static void conv_part(void *arg, int part)
 {
     const swi_conv_job *j = arg;
     const sw_conv *s = &j->s;
-    const int64_t block = part / j->bands, plane = s->out_h * s->out_w;
-    const int64_t begin = vpiece(s->out_h, 1, part % j->bands, j->bands);
-    const int64_t end = vpiece(s->out_h, 1, part % j->bands + 1, j->bands);
-    for (int lane = 0; lane < SWI_LANES; lane += VW) {
-        row_args r = {.j = j};
-        r.x = j->x + block * s->in_c * s->in_h * s->in_w * SWI_LANES + lane;
-        for (int64_t o = 0; o < s->out_c;) {
-            const int ob = swi_channel_block(s->out_c - o);
-            row_fn *row = row_for(ob, s->stride == 1 && j->up == 1);
-            r.w = j->w + o * s->in_c * s->kernel_h * s->kernel_w;
-            r.bias = j->bias != NULL ? j->bias + o : no_bias;
-            for (int64_t oy = begin; oy < end; oy++) {
-                const int64_t ny = taps_of(s, oy, j->pad_y, j->up, s->kernel_h, &r.ky, &r.iy);
-                r.t0 = r.iy < 0 ? -r.iy : 0;
-                r.t1 = s->in_h - r.iy < ny ? s->in_h - r.iy : ny;
-                r.y =
-                    j->y + ((block * s->out_c + o) * plane + oy * s->out_w) * SWI_LANES + lane;
-                row(&r);
-            }
-            o += ob;
+    const int64_t block = part / j->bands, out = swi_out_per(s);
+    row_args r = {.j = j, .in_c = swi_in_per(s)};
+    for (int lane = 0; lane < SWI_LANES; lane += VW)
+        for (int64_t g = 0; g < s->groups; g++) {
+            r.x = j->x + (block * s->in_c + g * r.in_c) * s->in_h * s->in_w * SWI_LANES + lane;
+            group_rows(&r, block, g * out, (g + 1) * out, lane, part % j->bands);
         }
-    }
 }
 
 void swi_conv_run(swi_conv_job *job, const sw_par *par)
 {
     const sw_conv *s = &job->s;
     const int64_t blocks = swi_blocks(s->batch);
-    const double work = (double)(blocks * SWI_LANES * s->in_c * s->kernel_h * s->kernel_w) *
-                        (double)(s->out_c * s->out_h * s->out_w);
+    const double work =
+        (double)(blocks * SWI_LANES) * (double)swi_weights(s) * (double)(s->out_h * s->out_w);
+    job->step = swi_tap_steps(job->up, s->dilation);
     const int wanted = par != NULL && par->n_threads > 1 ? 2 * par->n_threads : 1;
     int64_t bands = blocks < wanted ? (wanted + blocks - 1) / (blocks > 0 ? blocks : 1) : 1;
     if (bands > s->out_h)

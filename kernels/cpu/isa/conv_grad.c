@@ -1,7 +1,8 @@
 /* Gradients of the convolution over blocks of sixteen images.
  *
- * dx: the weights are turned round in scratch, (in_c, out_c, kernel_h, kernel_w) with both
- * kernel axes reversed. dx is then a convolution of dy, spread out where the stride is not 1.
+ * dx: the weights are turned round in scratch, (in_c, out_c / groups, kernel_h, kernel_w) with
+ * both kernel axes reversed. dx is then a convolution of dy, spread out where the stride is
+ * not 1.
  *
  * dw: images are cut into chunks by shape. In a chunk the sums of a few channels by up to five
  * taps of a kernel row, or by a 3 x 3 kernel, live in registers, lanes apart, along all blocks,
@@ -9,14 +10,9 @@
  * in chunk order. */
 #include "kernels/cpu/isa/dense_internal.h"
 
-static int64_t weights_of(const sw_conv *s)
-{
-    return s->out_c * s->in_c * s->kernel_h * s->kernel_w;
-}
-
 static double work_of(const sw_conv *s)
 {
-    return (double)(swi_blocks(s->batch) * SWI_LANES) * (double)weights_of(s) *
+    return (double)(swi_blocks(s->batch) * SWI_LANES) * (double)swi_weights(s) *
            (double)(s->out_h * s->out_w);
 }
 
@@ -31,19 +27,19 @@ typedef struct {
 
 size_t swi_conv_dx_bytes(const sw_conv *s)
 {
-    return (size_t)weights_of(s) * sizeof(float);
+    return (size_t)swi_weights(s) * sizeof(float);
 }
 
 static void turn_part(void *arg, int part)
 {
     const turn_job *j = arg;
     const sw_conv *s = j->s;
-    const int64_t kk = s->kernel_h * s->kernel_w;
+    const int64_t kk = s->kernel_h * s->kernel_w, in = swi_in_per(s), out = swi_out_per(s);
     const int64_t end = vpiece(s->in_c, 1, part + 1, j->parts);
     for (int64_t c = vpiece(s->in_c, 1, part, j->parts); c < end; c++)
-        for (int64_t o = 0; o < s->out_c; o++) {
-            float *to = j->turned + (c * s->out_c + o) * kk;
-            const float *from = j->w + (o * s->in_c + c) * kk;
+        for (int64_t o = 0; o < out; o++) {
+            float *to = j->turned + (c * out + o) * kk;
+            const float *from = j->w + ((c / in * out + o) * in + c % in) * kk;
             for (int64_t k = 0; k < kk; k++)
                 to[k] = from[kk - 1 - k];
         }
@@ -53,7 +49,7 @@ void swi_conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s, b
                  void *scratch, const sw_par *par)
 {
     turn_job j = {.w = w, .turned = scratch, .s = s};
-    const bool large = weights_of(s) >= 65536 && par != NULL && par->n_threads > 1;
+    const bool large = swi_weights(s) >= 65536 && par != NULL && par->n_threads > 1;
     j.parts = large ? par->n_threads : 1;
     vparts(par, turn_part, &j, j.parts, large);
     swi_conv_job job = {.y = dx, .x = dy, .w = scratch, .s = *s, .accumulate = accumulate};
@@ -61,8 +57,8 @@ void swi_conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s, b
     job.s.stride = 1;
     job.s.in_c = s->out_c, job.s.in_h = s->out_h, job.s.in_w = s->out_w;
     job.s.out_c = s->in_c, job.s.out_h = s->in_h, job.s.out_w = s->in_w;
-    job.pad_y = s->kernel_h - 1 - s->pad;
-    job.pad_x = s->kernel_w - 1 - s->pad;
+    job.pad_y = (s->kernel_h - 1) * s->dilation - s->pad;
+    job.pad_x = (s->kernel_w - 1) * s->dilation - s->pad;
     swi_conv_run(&job, par);
 }
 
@@ -82,7 +78,7 @@ typedef struct {
     bool accumulate_dw, accumulate_db;
     int64_t blocks, chunks, per_chunk; /* blocks of a chunk */
     int64_t size;                      /* floats of a partial: dw, db, up to a whole 64 bytes */
-    int groups;                        /* of output channels, for threads */
+    int spans;                         /* of a group's output channels, for threads */
     int pieces;                        /* of the sum of partials */
 } dw_job;
 
@@ -90,7 +86,7 @@ typedef struct {
  * megabyte of partials where weights are many. */
 static dw_job plan_dw(const sw_conv *s)
 {
-    const int64_t weights = weights_of(s), blocks = swi_blocks(s->batch);
+    const int64_t weights = swi_weights(s), blocks = swi_blocks(s->batch);
     dw_job j = {.s = s, .blocks = blocks};
     j.size = (weights + s->out_c + 15) / 16 * 16;
     int64_t most = (1 << 18) / j.size;
@@ -108,7 +104,7 @@ size_t swi_conv_dw_bytes(const sw_conv *s)
 }
 
 /* A register block: ob channels from o on by nr kernel rows from ky on by nt taps from kx on,
- * for input channel c, over blocks [b0, b1). ob, nr and nt are constants where it runs. */
+ * for channel c of x, over blocks [b0, b1). ob, nr and nt are constants where it runs. */
 typedef struct {
     const dw_job *j;
     float *partial;
@@ -157,8 +153,9 @@ SW_VEC_FN void sum_places(vf acc[CHANNELS][PLACES], const dw_args *a, int lane, 
 {
     const sw_conv *s = a->j->s;
     int64_t top, bottom, left, right;
-    inner_range(s->out_h, s->stride, s->pad - a->ky, nr, s->in_h, &top, &bottom);
-    inner_range(s->out_w, s->stride, s->pad - a->kx, nt, s->in_w, &left, &right);
+    const int64_t above = s->pad - a->ky * s->dilation, before = s->pad - a->kx * s->dilation;
+    inner_range(s->out_h, s->stride, above, nr, s->in_h, &top, &bottom);
+    inner_range(s->out_w, s->stride, before, nt, s->in_w, &left, &right);
     for (int64_t b = a->b0; b < a->b1; b++)
         for (int64_t oy = nr == 1 ? top : 0; oy < (nr == 1 ? bottom : s->out_h); oy++) {
             const bool row_inside = nr == 1 || (oy >= top && oy < bottom);
@@ -168,8 +165,8 @@ SW_VEC_FN void sum_places(vf acc[CHANNELS][PLACES], const dw_args *a, int lane, 
             const float *dy = a->j->dy +
                               ((b * s->out_c + a->o) * s->out_h + oy) * s->out_w * SWI_LANES +
                               lane;
-            const int64_t iy = oy * s->stride + a->ky - s->pad;
-            int64_t ox = 0, ix = a->kx - s->pad;
+            const int64_t iy = oy * s->stride - above;
+            int64_t ox = 0, ix = -before;
             for (; ox < lo; ox++, ix += s->stride, dy += SWI_LANES)
                 place(acc, s, x, dy, iy, ix, ob, nr, nt, false);
             for (; ox < hi; ox++, ix += s->stride, dy += SWI_LANES)
@@ -207,8 +204,9 @@ SW_VEC_FN void taps(const dw_args *a, int ob, int nr, int nt)
     for (int o = 0; o < ob; o++)
         for (int t = 0; t < nr * nt; t++) {
             const int64_t ky = a->ky + t / nt, kx = a->kx + t % nt;
-            a->partial[(((a->o + o) * s->in_c + a->c) * s->kernel_h + ky) * s->kernel_w + kx] =
-                total[t][o];
+            const int64_t row =
+                ((a->o + o) * swi_in_per(s) + a->c % swi_in_per(s)) * s->kernel_h + ky;
+            a->partial[row * s->kernel_w + kx] = total[t][o];
         }
 }
 
@@ -246,11 +244,11 @@ static taps_fn *const square_table[] = {taps_1_3_3};
 
 /* All weights of one input channel and the output channels from a->o on; returns how many those
  * were. Kernels three wide go three rows at a time: dy is then read once, not once for each
- * row. */
+ * row. Taps that are not neighbours go one at a time. */
 static int64_t channel_block(dw_args *a, int64_t left)
 {
     const sw_conv *s = a->j->s;
-    const bool square = s->kernel_w == 3 && s->kernel_h >= 3;
+    const bool square = s->kernel_w == 3 && s->kernel_h >= 3 && s->dilation == 1;
     const int64_t most = square ? CHANNELS / 2 : CHANNELS;
     const int wide = left >= 4 && most >= 4 ? 2 : left >= 2 && most >= 2 ? 1 : 0;
     for (a->ky = 0; a->ky < s->kernel_h;) {
@@ -262,7 +260,7 @@ static int64_t channel_block(dw_args *a, int64_t left)
         }
         for (a->kx = 0; a->kx < s->kernel_w;) {
             const int64_t rest = s->kernel_w - a->kx;
-            const int nt = rest >= TAPS ? TAPS : (int)rest;
+            const int nt = s->dilation > 1 ? 1 : rest >= TAPS ? TAPS : (int)rest;
             row_table[wide][nt - 1](a);
             a->kx += nt;
         }
@@ -294,34 +292,36 @@ static float bias_sum(const dw_job *j, int64_t b0, int64_t b1, int64_t o)
     return total;
 }
 
-/* One chunk, one input channel, a range of output channels. The part of input channel 0 also
- * sums db, and the last of those fills up the partial. */
+/* One chunk, one input channel, a range of the output channels of its group. The part of a
+ * group's first input channel also sums db, and the last of those fills up the partial. */
 static void dw_part(void *arg, int part)
 {
     const dw_job *j = arg;
     const sw_conv *s = j->s;
-    const int group = part % j->groups, unit = part / j->groups;
+    const int span = part % j->spans, unit = part / j->spans;
     const int64_t chunk = unit / s->in_c;
     dw_args a = {.j = j, .c = unit % s->in_c, .partial = j->partial + chunk * j->size};
     a.b0 = chunk * j->per_chunk < j->blocks ? chunk * j->per_chunk : j->blocks;
     a.b1 = a.b0 + j->per_chunk < j->blocks ? a.b0 + j->per_chunk : j->blocks;
-    const int64_t first = vpiece(s->out_c, CHANNELS, group, j->groups);
-    const int64_t end = vpiece(s->out_c, CHANNELS, group + 1, j->groups);
+    const int64_t out = swi_out_per(s), group = a.c / swi_in_per(s);
+    const int64_t first = group * out + vpiece(out, CHANNELS, span, j->spans);
+    const int64_t end = group * out + vpiece(out, CHANNELS, span + 1, j->spans);
     for (a.o = first; a.o < end;)
         a.o += channel_block(&a, end - a.o);
-    if (a.c != 0)
+    if (a.c % swi_in_per(s) != 0)
         return;
-    float *db = a.partial + weights_of(s);
+    float *db = a.partial + swi_weights(s);
     for (int64_t o = first; o < end; o++)
         db[o] = j->db != NULL ? bias_sum(j, a.b0, a.b1, o) : 0.0f;
-    for (int64_t i = weights_of(s) + s->out_c; end == s->out_c && i < j->size; i++)
+    for (int64_t i = swi_weights(s) + s->out_c; end == s->out_c && i < j->size; i++)
         a.partial[i] = 0.0f;
 }
 
 static void sum_part(void *arg, int part)
 {
     const dw_job *j = arg;
-    const int64_t weights = weights_of(j->s), all = weights + (j->db != NULL ? j->s->out_c : 0);
+    const int64_t weights = swi_weights(j->s),
+                  all = weights + (j->db != NULL ? j->s->out_c : 0);
     const int64_t end = vpiece(all, 16, part + 1, j->pieces);
     for (int64_t i = vpiece(all, 16, part, j->pieces); i < end; i++) {
         float sum = j->partial[i];
@@ -340,10 +340,10 @@ void swi_conv_dw(float *dw, float *db, const float *x, const float *dy, const sw
     j.dw = dw, j.db = db, j.x = x, j.dy = dy, j.partial = scratch;
     j.accumulate_dw = accumulate_dw, j.accumulate_db = accumulate_db;
     const int64_t wanted = par != NULL ? 2 * par->n_threads : 1, units = j.chunks * s->in_c;
-    const int64_t blocks = (s->out_c + CHANNELS - 1) / CHANNELS;
-    j.groups = units >= wanted ? 1 : (int)((wanted + units - 1) / units);
-    j.groups = j.groups < blocks ? j.groups : (int)blocks;
-    vparts(par, dw_part, &j, (int)units * j.groups, work_of(s) >= SWI_WORTH);
+    const int64_t blocks = (swi_out_per(s) + CHANNELS - 1) / CHANNELS;
+    j.spans = units >= wanted ? 1 : (int)((wanted + units - 1) / units);
+    j.spans = j.spans < blocks ? j.spans : (int)blocks;
+    vparts(par, dw_part, &j, (int)units * j.spans, work_of(s) >= SWI_WORTH);
     const bool large = j.size * j.chunks >= 262144 && par != NULL && par->n_threads > 1;
     j.pieces = large ? par->n_threads : 1;
     vparts(par, sum_part, &j, j.pieces, large);

@@ -25,20 +25,22 @@ typedef struct {
     const float *x, *w, *bias;
     sw_conv s; /* stride is 1 where up > 1; its pad is not used */
     int64_t pad_y, pad_x, up;
+    swi_tap_step step;                 /* of taps, by `up` and dilation */
     int64_t w_out, w_in, w_row, w_tap; /* steps of w: channel of y, channel of x, ky, kx */
     bool accumulate;
     int bands; /* of rows, for threads */
 } plain_job;
 
 /* One phase of one axis: its places of y are origin + i * up, i < n. Place i meets weights
- * first + t * up, t < taps, at places at + i * stride + t of x. */
+ * first + t * step.weight, t < taps, at places at + i * stride + t * step.place of x. */
 typedef struct {
     int64_t origin, n, first, taps, at;
 } phase;
 
 typedef struct {
     const plain_job *j;
-    const float *x, *w, *bias; /* this image; this channel of y */
+    const float *x, *w, *bias; /* this image and group; this channel of y */
+    int64_t in_c;              /* channels of x in the group */
     float *y;
     phase v, h; /* rows; columns */
     int64_t row, col;
@@ -46,21 +48,23 @@ typedef struct {
     swi_lanes in[KEPT]; /* of a vector that may leave the row, for the first taps */
 } tile_args;
 
-static phase phase_of(int64_t origin, int64_t up, int64_t pad, int64_t kernel, int64_t size)
+static phase phase_of(const plain_job *j, int64_t origin, int64_t pad, int64_t kernel,
+                      int64_t size)
 {
-    const int64_t v = origin - pad;
-    phase p = {.origin = origin, .n = (size - origin + up - 1) / up, .at = v};
-    if (up > 1) {
-        p.first = (up - v % up) % up;
-        p.at = (v + p.first) / up;
-    }
-    p.taps = kernel > p.first ? (kernel - p.first + up - 1) / up : 0;
+    phase p = {.origin = origin, .n = (size - origin + j->up - 1) / j->up};
+    p.taps = swi_taps_at(origin - pad, j->up, j->s.dilation, j->step, kernel, &p.first, &p.at);
     return p;
 }
 
+/* Nothing but neighbours: no strides, no dilation. */
+static inline bool is_unit(const plain_job *j)
+{
+    return j->s.stride == 1 && j->up == 1 && j->s.dilation == 1;
+}
+
 /* Which lanes of a vector lie in a row of x: all; the first n; others for each tap, and rows
- * are tested too; the same with strides, in x (stride) or in y (up). PAIR: a vector is the
- * first n places of two rows. */
+ * are tested too; the same with strides, in x (stride or dilation) or in y (up). PAIR: a vector
+ * is the first n places of two rows. */
 typedef enum { FULL, TAIL, EDGE, STEP, PAIR } tile_kind;
 
 /* The places of a register block's row p in x, which lie in the image. */
@@ -102,9 +106,9 @@ SW_VEC_FN void edge_tap(vf acc[6][ROWS], const tile_args *a, const float *x, con
                         int64_t iy, int64_t ix, int64_t tx, int ob, int rows, bool unit)
 {
     const sw_conv *s = &a->j->s;
-    const int64_t stride = unit ? 1 : s->stride;
+    const int64_t stride = unit ? 1 : s->stride, next_x = unit ? 1 : a->j->step.place;
     const swi_lanes in =
-        tx < KEPT ? a->in[tx] : swi_lanes_inside(ix + tx, stride, s->in_w, a->n);
+        tx < KEPT ? a->in[tx] : swi_lanes_inside(ix + tx * next_x, stride, s->in_w, a->n);
     SW_UNROLL
     for (int p = 0; p < rows; p++) {
         if ((uint64_t)(iy + p * stride) >= (uint64_t)s->in_h)
@@ -125,6 +129,7 @@ SW_VEC_FN void tile(const tile_args *a, int ob, int rows, tile_kind kind)
     const sw_conv *s = &j->s;
     const bool unit = kind != STEP;
     const int64_t up = unit ? 1 : j->up, stride = unit ? 1 : s->stride;
+    const int64_t next_w = unit ? 1 : j->step.weight, next_x = unit ? 1 : j->step.place;
     const int64_t iy = a->v.at + a->row * stride, ix = a->h.at + a->col * stride;
     vf acc[6][ROWS];
     SW_UNROLL
@@ -133,14 +138,15 @@ SW_VEC_FN void tile(const tile_args *a, int ob, int rows, tile_kind kind)
         for (int p = 0; p < rows; p++)
             acc[o][p] = vset1(a->bias[o]);
     }
-    for (int64_t c = 0; c < s->in_c; c++)
+    for (int64_t c = 0; c < a->in_c; c++)
         for (int64_t ty = 0; ty < a->v.taps; ty++) {
-            const float *x = a->x + (c * s->in_h + iy + ty) * s->in_w + ix;
-            const float *w =
-                a->w + c * j->w_in + (a->v.first + ty * up) * j->w_row + a->h.first * j->w_tap;
-            for (int64_t tx = 0; tx < a->h.taps; tx++, x++, w += up * j->w_tap) {
+            const int64_t row = iy + ty * next_x;
+            const float *x = a->x + (c * s->in_h + row) * s->in_w + ix;
+            const float *w = a->w + c * j->w_in + (a->v.first + ty * next_w) * j->w_row +
+                             a->h.first * j->w_tap;
+            for (int64_t tx = 0; tx < a->h.taps; tx++, x += next_x, w += next_w * j->w_tap) {
                 if (kind == EDGE || kind == STEP) {
-                    edge_tap(acc, a, x, w, iy + ty, ix, tx, ob, rows, unit);
+                    edge_tap(acc, a, x, w, row, ix, tx, ob, rows, unit);
                     continue;
                 }
                 vf v[ROWS];
@@ -217,7 +223,7 @@ static tile_fn *const tiles[4][2][5] = {LIST_TILES(1), LIST_TILES(2), LIST_TILES
 static void tile_rows(tile_args *a, int ob, int rows)
 {
     const sw_conv *s = &a->j->s;
-    const bool unit = s->stride == 1 && a->j->up == 1;
+    const bool unit = is_unit(a->j);
     const int64_t iy = a->v.at + a->row * s->stride;
     const bool inside = iy >= 0 && iy + rows - 1 + a->v.taps <= s->in_h;
     for (a->col = 0; a->col < a->h.n; a->col += a->n) {
@@ -228,7 +234,7 @@ static void tile_rows(tile_args *a, int ob, int rows)
             kind = EDGE;
         kind = unit ? kind : STEP;
         for (int64_t t = 0; kind >= EDGE && t < a->h.taps && t < KEPT; t++)
-            a->in[t] = swi_lanes_inside(ix + t, s->stride, s->in_w, a->n);
+            a->in[t] = swi_lanes_inside(ix + t * a->j->step.place, s->stride, s->in_w, a->n);
         tiles[ob / 2][rows > 1][kind](a);
     }
 }
@@ -238,7 +244,7 @@ static void tile_rows(tile_args *a, int ob, int rows)
 static void phase_rows(tile_args *a, int ob, int64_t begin, int64_t end)
 {
     const sw_conv *s = &a->j->s;
-    const bool unit = s->stride == 1 && a->j->up == 1;
+    const bool unit = is_unit(a->j);
     const bool narrow = SW_VEC_HALVES && unit && a->h.n <= VW / 2 && a->h.at >= 0 &&
                         a->h.at + a->h.n - 1 + a->h.taps <= s->in_w;
     for (a->row = begin; a->row < end;) {
@@ -259,35 +265,47 @@ static void phase_rows(tile_args *a, int ob, int64_t begin, int64_t end)
 
 static const float no_bias[6];
 
-static void plain_part(void *arg, int part)
+/* Channels [o, end) of one group; band of rows. */
+static void group_rows(tile_args *a, int64_t image, int64_t o, int64_t end, int band)
 {
-    const plain_job *j = arg;
+    const plain_job *j = a->j;
     const sw_conv *s = &j->s;
-    const int64_t image = part / j->bands;
-    const int band = part % j->bands;
-    tile_args a = {.j = j, .x = j->x + image * s->in_c * s->in_h * s->in_w};
-    for (int64_t o = 0; o < s->out_c;) {
-        const int ob = swi_channel_block(s->out_c - o);
-        a.w = j->w + o * j->w_out;
-        a.bias = j->bias != NULL ? j->bias + o : no_bias;
-        a.y = j->y + (image * s->out_c + o) * s->out_h * s->out_w;
+    const float *w = j->w + o * a->in_c * s->kernel_h * s->kernel_w;
+    for (const int64_t first = o; o < end;) {
+        const int ob = swi_channel_block(end - o);
+        a->w = w + (o - first) * j->w_out;
+        a->bias = j->bias != NULL ? j->bias + o : no_bias;
+        a->y = j->y + (image * s->out_c + o) * s->out_h * s->out_w;
         for (int64_t fy = 0; fy < j->up && fy < s->out_h; fy++) {
-            a.v = phase_of(fy, j->up, j->pad_y, s->kernel_h, s->out_h);
+            a->v = phase_of(j, fy, j->pad_y, s->kernel_h, s->out_h);
             for (int64_t fx = 0; fx < j->up && fx < s->out_w; fx++) {
-                a.h = phase_of(fx, j->up, j->pad_x, s->kernel_w, s->out_w);
-                phase_rows(&a, ob, vpiece(a.v.n, ROWS, band, j->bands),
-                           vpiece(a.v.n, ROWS, band + 1, j->bands));
+                a->h = phase_of(j, fx, j->pad_x, s->kernel_w, s->out_w);
+                phase_rows(a, ob, vpiece(a->v.n, ROWS, band, j->bands),
+                           vpiece(a->v.n, ROWS, band + 1, j->bands));
             }
         }
         o += ob;
     }
 }
 
+static void plain_part(void *arg, int part)
+{
+    const plain_job *j = arg;
+    const sw_conv *s = &j->s;
+    const int64_t image = part / j->bands, out = swi_out_per(s);
+    tile_args a = {.j = j, .in_c = swi_in_per(s)};
+    for (int64_t g = 0; g < s->groups; g++) {
+        a.x = j->x + (image * s->in_c + g * a.in_c) * s->in_h * s->in_w;
+        group_rows(&a, image, g * out, (g + 1) * out, part % j->bands);
+    }
+}
+
 static void run(plain_job *j, const sw_par *par)
 {
     const sw_conv *s = &j->s;
-    const double work = (double)(s->batch * s->in_c * s->kernel_h * s->kernel_w) *
-                        (double)(s->out_c * s->out_h * s->out_w);
+    const double work =
+        (double)s->batch * (double)swi_weights(s) * (double)(s->out_h * s->out_w);
+    j->step = swi_tap_steps(j->up, s->dilation);
     const int wanted = par != NULL && par->n_threads > 1 ? 2 * par->n_threads : 1;
     int64_t bands = s->batch > 0 && s->batch < wanted ? (wanted + s->batch - 1) / s->batch : 1;
     if (bands > (s->out_h + ROWS - 1) / ROWS)
@@ -302,7 +320,7 @@ sw_conv swi_conv_flat(const sw_conv *s)
     sw_conv flat = *s;
     if (s->kernel_h == 1 && s->kernel_w == 1 && s->stride == 1 && s->pad == 0) {
         flat.in_w = flat.out_w = s->in_h * s->in_w;
-        flat.in_h = flat.out_h = 1;
+        flat.in_h = flat.out_h = flat.dilation = 1;
     }
     return flat;
 }
@@ -313,7 +331,7 @@ void swi_conv_plain(float *y, const float *x, const float *w, const float *bias,
     const int64_t kk = s->kernel_h * s->kernel_w;
     plain_job j = {.y = y, .x = x, .w = w, .bias = bias, .s = swi_conv_flat(s), .up = 1};
     j.pad_y = j.pad_x = s->pad;
-    j.w_out = s->in_c * kk, j.w_in = kk, j.w_row = s->kernel_w, j.w_tap = 1;
+    j.w_out = swi_in_per(s) * kk, j.w_in = kk, j.w_row = s->kernel_w, j.w_tap = 1;
     run(&j, par);
 }
 
@@ -327,8 +345,8 @@ void swi_conv_plain_dx(float *dx, const float *dy, const float *w, const sw_conv
     j.s.stride = 1;
     j.s.in_c = s->out_c, j.s.in_h = flat.out_h, j.s.in_w = flat.out_w;
     j.s.out_c = s->in_c, j.s.out_h = flat.in_h, j.s.out_w = flat.in_w;
-    j.pad_y = s->kernel_h - 1 - s->pad;
-    j.pad_x = s->kernel_w - 1 - s->pad;
-    j.w_out = kk, j.w_in = s->in_c * kk, j.w_row = -s->kernel_w, j.w_tap = -1;
+    j.pad_y = (s->kernel_h - 1) * s->dilation - s->pad;
+    j.pad_x = (s->kernel_w - 1) * s->dilation - s->pad;
+    j.w_out = kk, j.w_in = swi_in_per(s) * kk, j.w_row = -s->kernel_w, j.w_tap = -1;
     run(&j, par);
 }

@@ -20,7 +20,7 @@ typedef struct {
     bool accumulate_dw, accumulate_db;
 } dw_job;
 
-/* Channels from o on, taps of row ky from kx on. */
+/* Channels from o on, channel c of x, taps of row ky from kx on. */
 typedef struct {
     const dw_job *j;
     int64_t o, c, ky, kx;
@@ -78,7 +78,7 @@ SW_VEC_FN void rows(vf acc[CHANNELS][TAPS], const dw_args *a, const columns *v, 
                     columns_kind kind)
 {
     const sw_conv *s = &a->j->s;
-    const int64_t stride = kind == STEP ? s->stride : 1, above = s->pad - a->ky;
+    const int64_t stride = kind == STEP ? s->stride : 1, above = s->pad - a->ky * s->dilation;
     const int64_t room = s->in_h + above; /* rows oy with 0 <= oy * stride - above < in_h */
     const int64_t reach = room <= 0 ? 0 : (room + stride - 1) / stride;
     const int64_t begin = above > 0 ? (above + stride - 1) / stride : 0;
@@ -102,7 +102,7 @@ SW_VEC_FN void sum_places(vf acc[CHANNELS][TAPS], const dw_args *a, int ob, int 
     const int64_t stride = unit ? 1 : s->stride;
     for (int64_t ox = 0; ox < s->out_w; ox += VW) {
         const int64_t left = s->out_w - ox;
-        columns v = {.ox = ox, .ix = ox * stride + a->kx - s->pad};
+        columns v = {.ox = ox, .ix = ox * stride + a->kx * s->dilation - s->pad};
         v.n = left < VW ? (int)left : VW;
         const bool inside = v.ix >= 0 && v.ix + nt - 1 + v.n <= s->in_w;
         for (int t = 0; t < nt; t++)
@@ -141,8 +141,9 @@ SW_VEC_FN void taps(const dw_args *a, int ob, int nt, bool unit)
             four[o] = acc[o][t];
         vsum4(total[t], four[0], four[1], four[2], four[3]);
     }
-    float *dw = j->dw + ((a->o * s->in_c + a->c) * s->kernel_h + a->ky) * s->kernel_w + a->kx;
-    for (int o = 0; o < ob; o++, dw += s->in_c * s->kernel_h * s->kernel_w)
+    const int64_t in_c = swi_in_per(s), kk = s->kernel_h * s->kernel_w;
+    float *dw = j->dw + (a->o * in_c + a->c % in_c) * kk + a->ky * s->kernel_w + a->kx;
+    for (int o = 0; o < ob; o++, dw += in_c * kk)
         for (int t = 0; t < nt; t++)
             dw[t] = j->accumulate_dw ? dw[t] + total[t][o] : total[t][o];
 }
@@ -206,22 +207,25 @@ static void dw_part(void *arg, int part)
 {
     const dw_job *j = arg;
     const sw_conv *s = &j->s;
-    const int64_t first = part / s->in_c * CHANNELS;
-    const int64_t end = first + CHANNELS < s->out_c ? first + CHANNELS : s->out_c;
-    dw_args a = {.j = j, .o = first, .c = part % s->in_c};
+    const int64_t in = swi_in_per(s), out = swi_out_per(s), c = part % in, unit = part / in;
+    const int64_t blocks = (out + CHANNELS - 1) / CHANNELS, group = unit / blocks;
+    const int64_t first = group * out + unit % blocks * CHANNELS;
+    const int64_t end =
+        first + CHANNELS < (group + 1) * out ? first + CHANNELS : (group + 1) * out;
+    dw_args a = {.j = j, .o = first, .c = group * in + c};
     while (a.o < end) {
         const int64_t left = end - a.o;
         const int wide = left >= 4 ? 2 : left >= 2 ? 1 : 0;
         for (a.ky = 0; a.ky < s->kernel_h; a.ky++)
             for (a.kx = 0; a.kx < s->kernel_w;) {
                 const int64_t rest = s->kernel_w - a.kx;
-                const int nt = rest >= TAPS ? TAPS : (int)rest;
+                const int nt = s->dilation > 1 ? 1 : rest >= TAPS ? TAPS : (int)rest;
                 table[wide][nt - 1][s->stride != 1](&a);
                 a.kx += nt;
             }
         a.o += (int64_t)1 << wide;
     }
-    for (int64_t o = first; a.c == 0 && j->db != NULL && o < end; o++) {
+    for (int64_t o = first; c == 0 && j->db != NULL && o < end; o++) {
         const float sum = bias_sum(j, o);
         j->db[o] = j->accumulate_db ? j->db[o] + sum : sum;
     }
@@ -232,8 +236,8 @@ void swi_conv_plain_dw(float *dw, float *db, const float *x, const float *dy, co
 {
     dw_job j = {.dw = dw, .db = db, .x = x, .dy = dy, .s = swi_conv_flat(s)};
     j.accumulate_dw = accumulate_dw, j.accumulate_db = accumulate_db;
-    const double work = (double)(s->batch * s->in_c * s->kernel_h * s->kernel_w) *
-                        (double)(s->out_c * s->out_h * s->out_w);
-    const int64_t parts = (s->out_c + CHANNELS - 1) / CHANNELS * s->in_c;
+    const double work =
+        (double)s->batch * (double)swi_weights(s) * (double)(s->out_h * s->out_w);
+    const int64_t parts = (swi_out_per(s) + CHANNELS - 1) / CHANNELS * s->in_c;
     vparts(par, dw_part, &j, (int)parts, work >= SWI_WORTH);
 }

@@ -1,41 +1,55 @@
 /* The dense kernels of this instruction set; images in blocks or plain. */
 #include "kernels/cpu/isa/dense_internal.h"
 
-static void conv(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
-                 const sw_par *par)
+/* Groups and dilation of 0 count as 1. */
+static sw_conv whole(const sw_conv *given)
 {
-    if (s->plain)
-        swi_conv_plain(y, x, w, bias, s, par);
+    sw_conv s = *given;
+    s.groups = s.groups > 1 ? s.groups : 1;
+    s.dilation = s.dilation > 1 ? s.dilation : 1;
+    return s;
+}
+
+static void conv(float *y, const float *x, const float *w, const float *bias,
+                 const sw_conv *given, const sw_par *par)
+{
+    const sw_conv s = whole(given);
+    if (s.plain)
+        swi_conv_plain(y, x, w, bias, &s, par);
     else
-        swi_conv(y, x, w, bias, s, par);
+        swi_conv(y, x, w, bias, &s, par);
 }
 
-static size_t conv_dx_bytes(const sw_conv *s)
+static size_t conv_dx_bytes(const sw_conv *given)
 {
-    return s->plain ? 0 : swi_conv_dx_bytes(s);
+    const sw_conv s = whole(given);
+    return s.plain ? 0 : swi_conv_dx_bytes(&s);
 }
 
-static void conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s,
+static void conv_dx(float *dx, const float *dy, const float *w, const sw_conv *given,
                     bool accumulate, void *scratch, const sw_par *par)
 {
-    if (s->plain)
-        swi_conv_plain_dx(dx, dy, w, s, accumulate, par);
+    const sw_conv s = whole(given);
+    if (s.plain)
+        swi_conv_plain_dx(dx, dy, w, &s, accumulate, par);
     else
-        swi_conv_dx(dx, dy, w, s, accumulate, scratch, par);
+        swi_conv_dx(dx, dy, w, &s, accumulate, scratch, par);
 }
 
-static size_t conv_dw_bytes(const sw_conv *s)
+static size_t conv_dw_bytes(const sw_conv *given)
 {
-    return s->plain ? 0 : swi_conv_dw_bytes(s);
+    const sw_conv s = whole(given);
+    return s.plain ? 0 : swi_conv_dw_bytes(&s);
 }
 
-static void conv_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
+static void conv_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *given,
                     bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par)
 {
-    if (s->plain)
-        swi_conv_plain_dw(dw, db, x, dy, s, accumulate_dw, accumulate_db, par);
+    const sw_conv s = whole(given);
+    if (s.plain)
+        swi_conv_plain_dw(dw, db, x, dy, &s, accumulate_dw, accumulate_db, par);
     else
-        swi_conv_dw(dw, db, x, dy, s, accumulate_dw, accumulate_db, scratch, par);
+        swi_conv_dw(dw, db, x, dy, &s, accumulate_dw, accumulate_db, scratch, par);
 }
 
 static void max_pool(float *y, uint8_t *index, const float *x, const sw_conv *s,
