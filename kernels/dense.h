@@ -59,17 +59,19 @@ typedef struct {
                         bool accumulate, const sw_par *par);
 
     /* y = conv(x, w) + bias. w: (out_c, in_c / groups, kernel_h, kernel_w), bias (out_c) or
-     * NULL. */
+     * NULL. Kernels of one place without stride are products: scratch then holds, for each
+     * thread, a strip of x; else there is none. `threads` as in par. */
+    size_t (*conv_bytes)(const sw_conv *s, int threads);
     void (*conv)(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
-                 const sw_par *par);
-    /* dx = gradient of x from dy and w; scratch holds w turned round; none where
-     * images are plain. */
-    size_t (*conv_dx_bytes)(const sw_conv *s);
+                 void *scratch, const sw_par *par);
+    /* dx = gradient of x from dy and w; scratch holds strips of dy, or w turned round; none
+     * where images are plain and it is no product. */
+    size_t (*conv_dx_bytes)(const sw_conv *s, int threads);
     void (*conv_dx)(float *dx, const float *dy, const float *w, const sw_conv *s,
                     bool accumulate, void *scratch, const sw_par *par);
     /* dw (shape of w) and db (out_c; NULL: not wanted) from x and dy; scratch holds one partial
-     * sum of dw and db per chunk of images; none where they are plain. Lanes of dy past the
-     * batch are zero. */
+     * sum of dw and db per chunk of images; none where they are plain, or a product. Lanes of
+     * dy past the batch are zero. */
     size_t (*conv_dw_bytes)(const sw_conv *s);
     void (*conv_dw)(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
                     bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par);

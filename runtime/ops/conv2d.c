@@ -85,11 +85,17 @@ static uint64_t forward_operations(const sw_kernel_info *info)
                          info->n_in > 2 ? swi_count_each(&info->out[0], 1) : 0);
 }
 
+static size_t forward_bytes(const sw_kernel_info *info)
+{
+    const sw_conv s = geometry(&info->in[0], &info->in[1].shape, info->attrs);
+    return sw_dense(info->isa)->conv_bytes(&s, info->threads);
+}
+
 static sw_status forward(const sw_launch *l)
 {
     const sw_conv s = geometry(&l->in[0].type, &l->in[1].type.shape, l->attrs);
     sw_dense(l->isa)->conv(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),
-                           l->n_in > 2 ? swi_in(l, 2) : NULL, &s, l->par);
+                           l->n_in > 2 ? swi_in(l, 2) : NULL, &s, l->scratch, l->par);
     return SW_OK;
 }
 
@@ -97,7 +103,7 @@ static sw_status forward(const sw_launch *l)
 static size_t dx_bytes(const sw_kernel_info *info)
 {
     const sw_conv s = geometry(&info->out[0], &info->in[0].shape, info->attrs);
-    return sw_dense(info->isa)->conv_dx_bytes(&s);
+    return sw_dense(info->isa)->conv_dx_bytes(&s, info->threads);
 }
 
 static uint64_t dx_operations(const sw_kernel_info *info)
@@ -304,6 +310,7 @@ const sw_op_desc sw_op_conv2d = {.size = sizeof(sw_op_desc),
                                  .infer = infer,
                                  .layout = swi_layout_image,
                                  .image_in = 1,
+                                 .scratch_bytes = forward_bytes,
                                  .forward = forward,
                                  .grads = grads,
                                  .n_grads = SWI_COUNT(grads),

@@ -92,6 +92,11 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par); /* sets step and bands 
 #define swi_conv_dx SW_ISA_FN(swi_conv_dx)
 #define swi_conv_dw_bytes SW_ISA_FN(swi_conv_dw_bytes)
 #define swi_conv_dw SW_ISA_FN(swi_conv_dw)
+#define swi_conv_is_product SW_ISA_FN(swi_conv_is_product)
+#define swi_conv_product_bytes SW_ISA_FN(swi_conv_product_bytes)
+#define swi_conv_product SW_ISA_FN(swi_conv_product)
+#define swi_conv_product_dx SW_ISA_FN(swi_conv_product_dx)
+#define swi_conv_product_dw SW_ISA_FN(swi_conv_product_dw)
 #define swi_max_pool SW_ISA_FN(swi_max_pool)
 #define swi_max_pool_dx SW_ISA_FN(swi_max_pool_dx)
 #define swi_avg_pool SW_ISA_FN(swi_avg_pool)
@@ -121,6 +126,16 @@ void swi_conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s, b
 size_t swi_conv_dw_bytes(const sw_conv *s);
 void swi_conv_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
                  bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par);
+/* Convolutions of one place as products, in either layout. gradient: that of x. */
+bool swi_conv_is_product(const sw_conv *s);
+size_t swi_conv_product_bytes(const sw_conv *s, bool gradient, int threads);
+void swi_conv_product(float *y, const float *x, const float *w, const float *bias,
+                      const sw_conv *s, void *scratch, const sw_par *par);
+void swi_conv_product_dx(float *dx, const float *dy, const float *w, const sw_conv *s,
+                         bool accumulate, void *scratch, const sw_par *par);
+void swi_conv_product_dw(float *dw, float *db, const float *x, const float *dy,
+                         const sw_conv *s, bool accumulate_dw, bool accumulate_db,
+                         const sw_par *par);
 void swi_max_pool(float *y, uint8_t *index, const float *x, const sw_conv *s,
                   const sw_par *par);
 void swi_max_pool_dx(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,

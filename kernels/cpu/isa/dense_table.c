@@ -10,19 +10,29 @@ static sw_conv whole(const sw_conv *given)
     return s;
 }
 
-static void conv(float *y, const float *x, const float *w, const float *bias,
-                 const sw_conv *given, const sw_par *par)
+static size_t conv_bytes(const sw_conv *given, int threads)
 {
     const sw_conv s = whole(given);
-    if (s.plain)
+    return swi_conv_is_product(&s) ? swi_conv_product_bytes(&s, false, threads) : 0;
+}
+
+static void conv(float *y, const float *x, const float *w, const float *bias,
+                 const sw_conv *given, void *scratch, const sw_par *par)
+{
+    const sw_conv s = whole(given);
+    if (swi_conv_is_product(&s))
+        swi_conv_product(y, x, w, bias, &s, scratch, par);
+    else if (s.plain)
         swi_conv_plain(y, x, w, bias, &s, par);
     else
         swi_conv(y, x, w, bias, &s, par);
 }
 
-static size_t conv_dx_bytes(const sw_conv *given)
+static size_t conv_dx_bytes(const sw_conv *given, int threads)
 {
     const sw_conv s = whole(given);
+    if (swi_conv_is_product(&s))
+        return swi_conv_product_bytes(&s, true, threads);
     return s.plain ? 0 : swi_conv_dx_bytes(&s);
 }
 
@@ -30,7 +40,9 @@ static void conv_dx(float *dx, const float *dy, const float *w, const sw_conv *g
                     bool accumulate, void *scratch, const sw_par *par)
 {
     const sw_conv s = whole(given);
-    if (s.plain)
+    if (swi_conv_is_product(&s))
+        swi_conv_product_dx(dx, dy, w, &s, accumulate, scratch, par);
+    else if (s.plain)
         swi_conv_plain_dx(dx, dy, w, &s, accumulate, par);
     else
         swi_conv_dx(dx, dy, w, &s, accumulate, scratch, par);
@@ -39,14 +51,16 @@ static void conv_dx(float *dx, const float *dy, const float *w, const sw_conv *g
 static size_t conv_dw_bytes(const sw_conv *given)
 {
     const sw_conv s = whole(given);
-    return s.plain ? 0 : swi_conv_dw_bytes(&s);
+    return s.plain || swi_conv_is_product(&s) ? 0 : swi_conv_dw_bytes(&s);
 }
 
 static void conv_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *given,
                     bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par)
 {
     const sw_conv s = whole(given);
-    if (s.plain)
+    if (swi_conv_is_product(&s))
+        swi_conv_product_dw(dw, db, x, dy, &s, accumulate_dw, accumulate_db, par);
+    else if (s.plain)
         swi_conv_plain_dw(dw, db, x, dy, &s, accumulate_dw, accumulate_db, par);
     else
         swi_conv_dw(dw, db, x, dy, &s, accumulate_dw, accumulate_db, scratch, par);
@@ -82,6 +96,7 @@ const sw_dense_kernels sw_dense_kernels_table = {
     .gemm_bytes = swi_gemm_bytes,
     .gemm = swi_gemm,
     .column_sums = swi_column_sums,
+    .conv_bytes = conv_bytes,
     .conv = conv,
     .conv_dx_bytes = conv_dx_bytes,
     .conv_dx = conv_dx,

@@ -1,0 +1,202 @@
+/* Convolutions of one place, no stride, one group: products of the weights with each image or
+ * block, (out, in) by (in, places and lanes). The gradient of x is the same with the weights
+ * turned.
+ *
+ * Columns go in strips. A strip of x is packed, panel by panel of PANEL vectors, so that what a
+ * register block of up to 6 channels reads lies together: planes are often a power of two
+ * apart, which caches do not like. An element begins with the bias and adds the channels in
+ * order, as in the other convolutions: the bits are theirs.
+ *
+ * Parts of the work: some of the strips each, packed one after the other in a place of the
+ * part's own in scratch. */
+#include "kernels/cpu/isa/dense_internal.h"
+
+#if SW_ISA_ID == 2
+#define PANEL 4 /* vectors: 6 x 4 accumulators of 32 registers */
+#else
+#define PANEL 2
+#endif
+#define NR (PANEL * VW)
+enum { STRIP_FLOATS = 65536, STRIP_MOST = 1024 }; /* packed; columns */
+
+typedef struct {
+    float *y, *scratch;
+    const float *x, *w, *bias;
+    int64_t in_c, out_c, w_out, w_in; /* channels; steps of w by channels of y and x */
+    int64_t size, images;             /* floats of a plane; images or blocks */
+    int64_t strip, strips, units;     /* columns; strips of an image; of all */
+    bool accumulate;
+    int slots;
+} product_job;
+
+bool swi_conv_is_product(const sw_conv *s)
+{
+    return s->kernel_h == 1 && s->kernel_w == 1 && s->stride == 1 && s->pad == 0 &&
+           s->groups == 1;
+}
+
+/* in_c: channels of what is packed. By shape, but for the slots. */
+static product_job plan(const sw_conv *s, int64_t in_c, int threads)
+{
+    product_job j = {.in_c = in_c, .images = s->plain ? s->batch : swi_blocks(s->batch)};
+    j.size = s->in_h * s->in_w * (s->plain ? 1 : SWI_LANES);
+    int64_t most = STRIP_FLOATS / (in_c > 0 ? in_c : 1);
+    most = most < STRIP_MOST ? most : STRIP_MOST;
+    j.strips = (j.size + most - 1) / (most > NR ? most : NR);
+    j.strips = j.strips > 0 ? j.strips : 1;
+    j.strip = ((j.size + j.strips - 1) / j.strips + NR - 1) / NR * NR;
+    j.strips = (j.size + j.strip - 1) / (j.strip > 0 ? j.strip : 1);
+    j.units = j.images * j.strips;
+    j.slots =
+        (double)s->batch * (double)swi_weights(s) * (double)(s->in_h * s->in_w) < SWI_WORTH
+            ? 1
+            : threads;
+    j.slots = j.units < j.slots ? (int)j.units : j.slots;
+    return j;
+}
+
+static size_t bytes_of(const product_job *j)
+{
+    return (size_t)j->slots * (size_t)j->in_c * (size_t)j->strip * sizeof(float);
+}
+
+/* Columns [at, at + strip) of all channels; zeros past the plane. A panel is (channels, NR). */
+static void pack(float *to, const product_job *j, const float *x, int64_t at)
+{
+    const int64_t end = at + j->strip < j->size ? at + j->strip : j->size;
+    for (int64_t c = 0; c < j->in_c; c++, x += j->size)
+        for (int64_t k = 0; k < j->strip; k += VW) {
+            const int64_t left = end - at - k;
+            vf v = vzero();
+            if (left >= VW)
+                v = vload(x + at + k);
+            else if (left > 0)
+                v = vload_n(x + at + k, (int)left);
+            vstore(to + (k / NR * j->in_c + c) * NR + k % NR, v);
+        }
+}
+
+/* ob channels from o on by n columns, n in ((nv - 1) * VW, nv * VW]; ob and nv are constants.
+ */
+SW_VEC_FN void block(const product_job *j, const float *panel, float *y, int64_t o, int n,
+                     int ob, int nv)
+{
+    vf acc[6][PANEL];
+    SW_UNROLL
+    for (int i = 0; i < ob; i++) {
+        SW_UNROLL
+        for (int v = 0; v < nv; v++)
+            acc[i][v] = vset1(j->bias != NULL ? j->bias[o + i] : 0.0f);
+    }
+    const float *w = j->w + o * j->w_out;
+    const int64_t w_out = j->w_out, w_in = j->w_in;
+    for (int64_t c = 0; c < j->in_c; c++, panel += NR, w += w_in) {
+        vf x[PANEL];
+        SW_UNROLL
+        for (int v = 0; v < nv; v++)
+            x[v] = vload(panel + v * VW);
+        SW_UNROLL
+        for (int i = 0; i < ob; i++) {
+            const vf weight = vset1(w[i * w_out]);
+            SW_UNROLL
+            for (int v = 0; v < nv; v++)
+                acc[i][v] = vfma(weight, x[v], acc[i][v]);
+        }
+    }
+    y += o * j->size;
+    const int last = n - (nv - 1) * VW;
+    SW_UNROLL
+    for (int i = 0; i < ob; i++) {
+        SW_UNROLL
+        for (int v = 0; v < nv; v++) {
+            float *to = y + i * j->size + v * VW;
+            const bool whole = v < nv - 1 || last == VW;
+            vf sum = acc[i][v];
+            if (j->accumulate)
+                sum = vadd(whole ? vload(to) : vload_n(to, last), sum);
+            if (whole)
+                vstore(to, sum);
+            else
+                vstore_n(to, sum, last);
+        }
+    }
+}
+
+SW_VEC_FN void channels(const product_job *j, const float *panel, float *y, int n, int nv)
+{
+    for (int64_t o = 0; o < j->out_c;) {
+        const int ob = swi_channel_block(j->out_c - o);
+        if (ob == 6)
+            block(j, panel, y, o, n, 6, nv);
+        else if (ob == 4)
+            block(j, panel, y, o, n, 4, nv);
+        else if (ob == 2)
+            block(j, panel, y, o, n, 2, nv);
+        else
+            block(j, panel, y, o, n, 1, nv);
+        o += ob;
+    }
+}
+
+#define DEFINE_CHANNELS(nv)                                                                    \
+    static void channels_##nv(const product_job *j, const float *panel, float *y, int n)       \
+    {                                                                                          \
+        channels(j, panel, y, n, nv);                                                          \
+    }
+DEFINE_CHANNELS(1)
+DEFINE_CHANNELS(2)
+#if PANEL == 4
+DEFINE_CHANNELS(3)
+DEFINE_CHANNELS(4)
+#endif
+
+typedef void channels_fn(const product_job *j, const float *panel, float *y, int n);
+/* By the vectors of a panel, less one. */
+static channels_fn *const by_vectors[PANEL] = {
+    channels_1,
+    channels_2,
+#if PANEL == 4
+    channels_3,
+    channels_4,
+#endif
+};
+
+static void product_part(void *arg, int part)
+{
+    const product_job *j = arg;
+    float *packed = j->scratch + (int64_t)part * j->in_c * j->strip;
+    const int64_t last = vpiece(j->units, 1, part + 1, j->slots);
+    for (int64_t u = vpiece(j->units, 1, part, j->slots); u < last; u++) {
+        const int64_t image = u / j->strips, at = u % j->strips * j->strip;
+        pack(packed, j, j->x + image * j->in_c * j->size, at);
+        for (int64_t k = 0; k < j->strip && at + k < j->size; k += NR) {
+            const int n = j->size - at - k < NR ? (int)(j->size - at - k) : NR;
+            by_vectors[(n + VW - 1) / VW - 1](j, packed + k * j->in_c,
+                                              j->y + image * j->out_c * j->size + at + k, n);
+        }
+    }
+}
+
+size_t swi_conv_product_bytes(const sw_conv *s, bool gradient, int threads)
+{
+    const product_job j = plan(s, gradient ? s->out_c : s->in_c, threads);
+    return bytes_of(&j);
+}
+
+void swi_conv_product(float *y, const float *x, const float *w, const float *bias,
+                      const sw_conv *s, void *scratch, const sw_par *par)
+{
+    product_job j = plan(s, s->in_c, par != NULL ? par->n_threads : 1);
+    j.y = y, j.x = x, j.w = w, j.bias = bias, j.scratch = scratch;
+    j.out_c = s->out_c, j.w_out = s->in_c, j.w_in = 1;
+    vparts(par, product_part, &j, j.slots, true);
+}
+
+void swi_conv_product_dx(float *dx, const float *dy, const float *w, const sw_conv *s,
+                         bool accumulate, void *scratch, const sw_par *par)
+{
+    product_job j = plan(s, s->out_c, par != NULL ? par->n_threads : 1);
+    j.y = dx, j.x = dy, j.w = w, j.scratch = scratch, j.accumulate = accumulate;
+    j.out_c = s->in_c, j.w_out = 1, j.w_in = s->in_c;
+    vparts(par, product_part, &j, j.slots, true);
+}
