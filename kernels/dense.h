@@ -48,6 +48,17 @@ typedef struct {
     int64_t groups, dilation;
 } sw_conv;
 
+/* y = x * s, with one s for each image and channel: (batch, channels, places) and (batch,
+ * channels), either plain or both in blocks. dx = dy s may stand in the place of dy or of x; ds
+ * is the sum of dy x over the places, whose order differs between the layouts. What is NULL is
+ * not wanted. */
+typedef struct {
+    float *y, *dx, *ds;
+    const float *x, *s, *dy;
+    int64_t batch, channels, places;
+    bool plain, add_y, add_dx, add_ds;
+} sw_scale_args;
+
 typedef struct {
     /* Scratch of gemm, where A is packed: at most 2 MiB, and no more for a product that is
      * smaller in m, n or k. turned: a_col != 1. Without scratch
@@ -87,6 +98,9 @@ typedef struct {
     void (*avg_pool)(float *y, const float *x, const sw_conv *s, const sw_par *par);
     void (*avg_pool_dx)(float *dx, const float *dy, const sw_conv *s, bool accumulate,
                         const sw_par *par);
+
+    void (*channel_scale)(const sw_scale_args *a, const sw_par *par);
+    void (*channel_scale_grad)(const sw_scale_args *a, const sw_par *par);
 
     /* Plain (batch, c, h, w) to and from blocks; inner = c * h * w. Lanes past the batch become
      * zero. */

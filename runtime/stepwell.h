@@ -478,6 +478,10 @@ SW_API sw_value sw_avg_pool2d(sw_ctx *ctx, sw_value x, int k, int stride, int pa
 SW_API sw_value sw_global_max_pool(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_global_avg_pool(sw_ctx *ctx, sw_value x);
 
+/* (batch, c, h, w) times one number for each image and channel (batch, c, 1, 1), as
+ * squeeze-and-excitation ends: sw_mul without copies for images in blocks. Keeps both. */
+SW_API sw_value sw_channel_scale(sw_ctx *ctx, sw_value x, sw_value s);
+
 /* Views: no bytes of their own where strides can say it, else a counted copy. */
 SW_API sw_value sw_reshape(sw_ctx *ctx, sw_value x, sw_shape shape); /* one dim may be -1 */
 SW_API sw_value sw_flatten(sw_ctx *ctx, sw_value x); /* (batch, everything else) */

@@ -101,6 +101,8 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par); /* sets step and bands 
 #define swi_max_pool_dx SW_ISA_FN(swi_max_pool_dx)
 #define swi_avg_pool SW_ISA_FN(swi_avg_pool)
 #define swi_avg_pool_dx SW_ISA_FN(swi_avg_pool_dx)
+#define swi_channel_scale SW_ISA_FN(swi_channel_scale)
+#define swi_channel_scale_grad SW_ISA_FN(swi_channel_scale_grad)
 #define swi_to_n16 SW_ISA_FN(swi_to_n16)
 #define swi_from_n16 SW_ISA_FN(swi_from_n16)
 
@@ -143,6 +145,8 @@ void swi_max_pool_dx(float *dx, const float *dy, const uint8_t *index, const sw_
 void swi_avg_pool(float *y, const float *x, const sw_conv *s, const sw_par *par);
 void swi_avg_pool_dx(float *dx, const float *dy, const sw_conv *s, bool accumulate,
                      const sw_par *par);
+void swi_channel_scale(const sw_scale_args *a, const sw_par *par);
+void swi_channel_scale_grad(const sw_scale_args *a, const sw_par *par);
 void swi_to_n16(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,
                 const sw_par *par);
 void swi_from_n16(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,

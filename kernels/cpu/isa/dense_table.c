@@ -106,6 +106,8 @@ const sw_dense_kernels sw_dense_kernels_table = {
     .max_pool_dx = max_pool_dx,
     .avg_pool = avg_pool,
     .avg_pool_dx = avg_pool_dx,
+    .channel_scale = swi_channel_scale,
+    .channel_scale_grad = swi_channel_scale_grad,
     .to_n16 = swi_to_n16,
     .from_n16 = swi_from_n16,
 };
