@@ -120,6 +120,12 @@ sw_layout swi_layout_keep(const sw_type *in, int n_in, const void *attrs)
     return SW_PLAIN;
 }
 
+sw_layout swi_layout_first(const sw_type *in, int n_in, const void *attrs)
+{
+    (void)n_in;
+    return swi_layout_keep(in, 1, attrs);
+}
+
 sw_layout swi_layout_image(const sw_type *in, int n_in, const void *attrs)
 {
     (void)n_in, (void)attrs;

@@ -20,12 +20,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-static sw_layout layout(const sw_type *in, int n_in, const void *attrs)
-{
-    (void)n_in, (void)attrs;
-    return in[0].layout;
-}
-
 static sw_scale_args args_of(const sw_type *x)
 {
     return (sw_scale_args){.batch = x->shape.dim[0],
@@ -155,7 +149,7 @@ const sw_op_desc sw_op_channel_scale = {.size = sizeof(sw_op_desc),
                                         .n_in = 2,
                                         .n_out = 1,
                                         .infer = infer,
-                                        .layout = layout,
+                                        .layout = swi_layout_first,
                                         .inplace = 1,
                                         .forward = forward,
                                         .grads = grads,

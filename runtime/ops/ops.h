@@ -184,6 +184,8 @@ sw_status swi_infer_pair(const char *op, const sw_type *in, int n_in, sw_type *o
 /* The image layout in which all rank-4 inputs are, when they share shape and layout; else
  * plain. */
 sw_layout swi_layout_keep(const sw_type *in, int n_in, const void *attrs);
+/* That of in[0], whatever the others are. */
+sw_layout swi_layout_first(const sw_type *in, int n_in, const void *attrs);
 /* For the images of convolutions and pools, in[0]: blocks where their empty lanes are at most a
  * quarter of the batch, else plain. At most 15 lanes are empty: from a batch of
  * SWI_ONE_LAYOUT_FROM on it is always blocks. */

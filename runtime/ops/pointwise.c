@@ -156,12 +156,6 @@ sw_value sw_mul(sw_ctx *ctx, sw_value a, sw_value b)
 
 /* ---- scaling: by a scalar tensor (a knob), by a constant --------------------------------- */
 
-static sw_layout scale_layout(const sw_type *in, int n_in, const void *attrs)
-{
-    (void)n_in;
-    return swi_layout_keep(in, 1, attrs);
-}
-
 static sw_status scale_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     (void)attrs;
@@ -209,7 +203,7 @@ const sw_op_desc sw_op_scale = {.size = sizeof(sw_op_desc),
                                 .n_in = 2,
                                 .n_out = 1,
                                 .infer = scale_infer,
-                                .layout = scale_layout,
+                                .layout = swi_layout_first,
                                 .image_in = 1,
                                 .inplace = 1,
                                 .forward = scale_forward,
