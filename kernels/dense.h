@@ -59,6 +59,24 @@ typedef struct {
     bool plain, add_y, add_dx, add_ds;
 } sw_scale_args;
 
+/* What max pooling keeps: the place in the window that won, in two bits where windows have at
+ * most four places, else in one byte for each output, in its layout. Two bits of a plane of a
+ * plain image stand four to a byte, the first lowest; of sixteen lanes of a block the low bits
+ * stand in two bytes, lane 0 lowest, and the high bits in the two behind them. */
+static inline bool sw_pool_packs(const sw_conv *s)
+{
+    return s->kernel_h * s->kernel_w <= 4;
+}
+
+/* Its bytes for one channel of an image or block. */
+static inline int64_t sw_pool_index_bytes(const sw_conv *s)
+{
+    const int64_t n = s->out_h * s->out_w;
+    if (sw_pool_packs(s))
+        return s->plain ? (n + 3) / 4 : 4 * n;
+    return s->plain ? n : 16 * n;
+}
+
 typedef struct {
     /* Scratch of gemm, where A is packed: at most 2 MiB, and no more for a product that is
      * smaller in m, n or k. turned: a_col != 1. Without scratch
@@ -88,8 +106,8 @@ typedef struct {
                     bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par);
 
     /* Windows of kernel_h x kernel_w (product at most 255). Max: places outside the image never
-     * win; index (NULL: not wanted) is one byte per output in the same layout: the place in the
-     * window that won (ky * kernel_w + kx), the first of equals. A NaN wins. */
+     * win; index (NULL: not wanted): the place in the window that won (ky * kernel_w + kx), the
+     * first of equals, as sw_pool_packs() says. A NaN wins. */
     void (*max_pool)(float *y, uint8_t *index, const float *x, const sw_conv *s,
                      const sw_par *par);
     void (*max_pool_dx)(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,

@@ -1,6 +1,7 @@
 /* Max and average pooling over (batch, c, h, w). y and the index have the layout of x.
  *
- * Max keeps one byte per output: the place in the window that won. Average keeps nothing. */
+ * Max keeps the place in the window that won: two bits per output where windows have at most
+ * four places (2x2), else a byte. Average keeps nothing. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
@@ -35,25 +36,6 @@ static sw_status pool_infer(const char *op, const sw_type *in, const void *attrs
     return SW_OK;
 }
 
-static sw_status max_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)n_in;
-    const swi_pool_attrs *a = attrs;
-    SW_TRY(pool_infer("max_pool2d", in, attrs, out));
-    if ((int64_t)a->kernel_h * a->kernel_w > 255)
-        SW_FAIL(SW_INVALID, "max_pool2d: a window of %d x %d, at most 255 places are possible",
-                a->kernel_h, a->kernel_w);
-    out[1] = out[0];
-    out[1].dtype = SW_U8;
-    return SW_OK;
-}
-
-static sw_status avg_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)n_in;
-    return pool_infer("avg_pool2d", in, attrs, out);
-}
-
 static sw_conv geometry(const sw_type *image, const sw_shape *y, const swi_pool_attrs *a)
 {
     const sw_shape *x = &image->shape;
@@ -69,6 +51,31 @@ static sw_conv geometry(const sw_type *image, const sw_shape *y, const swi_pool_
                      .stride = a->stride,
                      .pad = a->pad,
                      .plain = image->layout == SW_PLAIN};
+}
+
+static sw_status max_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in;
+    const swi_pool_attrs *a = attrs;
+    SW_TRY(pool_infer("max_pool2d", in, attrs, out));
+    if ((int64_t)a->kernel_h * a->kernel_w > 255)
+        SW_FAIL(SW_INVALID, "max_pool2d: a window of %d x %d, at most 255 places are possible",
+                a->kernel_h, a->kernel_w);
+    const sw_conv s = geometry(&in[0], &out[0].shape, a);
+    out[1] = out[0];
+    out[1].dtype = SW_U8;
+    if (sw_pool_packs(&s)) /* of each channel of an image or block */
+        out[1] = (sw_type){
+            SW_U8,
+            SW_PLAIN,
+            {3, {s.plain ? s.batch : (s.batch + 15) / 16, s.in_c, sw_pool_index_bytes(&s)}}};
+    return SW_OK;
+}
+
+static sw_status avg_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in;
+    return pool_infer("avg_pool2d", in, attrs, out);
 }
 
 static sw_status max_forward(const sw_launch *l)

@@ -78,6 +78,19 @@ static inline size_t n16_floats(int64_t batch, int64_t inner)
     return (size_t)((batch + 15) / 16 * 16 * inner);
 }
 
+/* The place that max pooling says won in output i of image b. */
+static inline int won_at(const sw_conv *s, const uint8_t *index, int64_t b, int64_t i)
+{
+    const int64_t plane = s->out_h * s->out_w, all = s->out_c * plane, o = i % plane;
+    if (!sw_pool_packs(s))
+        return index[s->plain ? b * all + i : n16(b, i, all)];
+    index += ((s->plain ? b : b / 16) * s->out_c + i / plane) * sw_pool_index_bytes(s);
+    if (s->plain)
+        return index[o / 4] >> o % 4 * 2 & 3;
+    const int low = index[4 * o + b % 16 / 8] >> b % 8 & 1;
+    return low | (index[4 * o + 2 + b % 16 / 8] >> b % 8 & 1) << 1;
+}
+
 /* Blocks of random images; lanes past the batch are zero. */
 static inline float *images(int64_t batch, int64_t inner, uint64_t seed)
 {

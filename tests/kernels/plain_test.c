@@ -347,7 +347,7 @@ static int64_t wrong_pools(const sw_conv *s, const pools *r, const float *x)
                 const float *plane = x + bc * s->in_h * s->in_w;
                 double mean;
                 const int won = winner(s, plane, oy, ox, &mean);
-                wrong += r->index[i] != won;
+                wrong += won_at(s, r->index, i / out_size(s), i % out_size(s)) != won;
                 const float best =
                     plane[(oy * s->stride - s->pad + won / s->kernel_w) * s->in_w +
                           ox * s->stride - s->pad + won % s->kernel_w];
@@ -373,7 +373,7 @@ static void compare_pools(int isa, const sw_conv *s, const float *x, const float
     say("avg_dx of blocks", isa, s, !same_images(r->avg_dx, q.avg_dx, s->batch, in_size(s)));
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t i = 0; i < out_size(s); i++)
-            CU_ASSERT_EQUAL(r->index[b * out_size(s) + i], q.index[n16(b, i, out_size(s))]);
+            CU_ASSERT_EQUAL(won_at(s, r->index, b, i), won_at(&n, q.index, b, i));
 }
 
 /* x holds few different numbers, so that windows have equals, and a NaN here and there. */

@@ -93,7 +93,7 @@ static int64_t wrong_in_image(const expected *e, const sw_conv *s, const results
     for (int64_t i = 0; i < out; i++) {
         const int64_t at = n16(b, i, out);
         wrong += (double)r->y[at] != e->max[i] && !(isnan(r->y[at]) && isnan(e->max[i]));
-        wrong += r->index[at] != e->won[i];
+        wrong += won_at(s, r->index, b, i) != e->won[i];
         wrong += !(fabs((double)r->avg[at] - e->avg[i]) < 1e-6) && isfinite(e->avg[i]);
     }
     for (int64_t i = 0; i < in; i++) {

@@ -305,6 +305,37 @@ static void too_large_results_are_refused(void)
     refused(&b, SW_INVALID, "reshape", "cannot be (0, 1099511627776, 1099511627776)");
 }
 
+static sw_conv_opts conv_opts;
+static sw_value conv_with(sw_ctx *ctx, bench *b)
+{
+    (void)b;
+    return sw_conv2d_op_with(ctx, sw_input(ctx, 0), sw_input(ctx, 1), (sw_value){0, 0},
+                             &conv_opts);
+}
+
+/* (2, 6, 5, 5) and (4, 3, 3, 3) fit two groups, and a kernel of 5 places. */
+static void groups_that_do_not_fit_are_refused(void)
+{
+    static bench b; /* closed behind the test */
+    open_bench(&b);
+    const sw_array arrays[] = {{SW_F32, SW_SHAPE(2, 6, 5, 5), NULL},
+                               {SW_F32, SW_SHAPE(4, 3, 3, 3), NULL}};
+    b.inputs = arrays, b.n_inputs = 2, b.make = conv_with;
+    conv_opts = (sw_conv_opts){.size = sizeof conv_opts, .groups = 3};
+    refused(&b, SW_INVALID, "conv2d", "(2, 6, 5, 5) and weight (4, 3, 3, 3) with groups 3");
+    conv_opts.groups = -1;
+    refused(&b, SW_INVALID, "conv2d", "groups -1");
+    conv_opts = (sw_conv_opts){.size = sizeof conv_opts, .groups = 2, .dilation = 3};
+    refused(&b, SW_INVALID, "conv2d", "dilation 3 is larger than input (2, 6, 5, 5)");
+    conv_opts.size = 0;
+    refused(&b, SW_INVALID, "conv2d", "without their size");
+    const sw_array odd[] = {{SW_F32, SW_SHAPE(2, 6, 5, 5), NULL},
+                            {SW_F32, SW_SHAPE(5, 3, 3, 3), NULL}};
+    b.inputs = odd;
+    conv_opts = (sw_conv_opts){.size = sizeof conv_opts, .groups = 2};
+    refused(&b, SW_INVALID, "conv2d", "5 output channels do not fall into 2 groups");
+}
+
 static void layers_of_huge_sizes_are_refused(void)
 {
     sw_exec *exec;
@@ -318,6 +349,12 @@ static void layers_of_huge_sizes_are_refused(void)
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "huge"), SW_OK);
     (void)sw_conv2d_new(model, "conv", 1, 1, -3);
     CU_ASSERT_NOT_EQUAL(sw_model_ready(model, exec, 1), SW_OK);
+    sw_model_destroy(model);
+    CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "grouped"), SW_OK);
+    const sw_conv_opts three = {.size = sizeof three, .groups = 3};
+    (void)sw_conv2d_new_with(model, "conv", 6, 4, 3, &three);
+    CU_ASSERT_EQUAL(sw_model_ready(model, exec, 1), SW_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "6 to 4 channels in 3 groups"));
     sw_model_destroy(model);
     sw_exec_destroy(exec);
 }
@@ -517,6 +554,7 @@ static const sw_test tests[] = {
     {"a struct of another size is taken", a_struct_of_another_size_is_taken, false},
     {"inferred types are checked", inferred_types_are_checked, false},
     {"too large results are refused", too_large_results_are_refused, false},
+    {"groups that do not fit are refused", groups_that_do_not_fit_are_refused, false},
     {"layers of huge sizes are refused", layers_of_huge_sizes_are_refused, false},
     {"views stay on their input", views_stay_on_their_input, false},
     {"one value for two inputs gets both gradients",

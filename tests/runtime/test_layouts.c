@@ -25,8 +25,8 @@ static void blocks_are_taken_where_little_is_wasted(void)
 static void outputs_have_the_layout_of_the_image(void)
 {
     static const sw_layout layouts[] = {SW_PLAIN, SW_N16};
-    const swi_conv_attrs conv = {1, 1};
-    const swi_pool_attrs pool = {2, 2, 2, 0};
+    const swi_conv_attrs conv = {1, 1, 1, 1};
+    const swi_pool_attrs pool = {3, 3, 2, 1}, small = {2, 2, 2, 0};
     for (int i = 0; i < 2; i++) {
         const sw_type in[] = {{SW_F32, layouts[i], {4, {16, 3, 8, 8}}},
                               {SW_F32, SW_PLAIN, {4, {5, 3, 3, 3}}}};
@@ -35,6 +35,10 @@ static void outputs_have_the_layout_of_the_image(void)
         CU_ASSERT_EQUAL(out[0].layout, layouts[i]);
         OK(sw_op_max_pool2d.infer(in, 1, &pool, out));
         CU_ASSERT(out[0].layout == layouts[i] && out[1].layout == layouts[i]);
+        /* Two bits for each place, 2 * 2 of 4 * 4: no image any more. */
+        OK(sw_op_max_pool2d.infer(in, 1, &small, out));
+        CU_ASSERT_EQUAL(out[0].layout, layouts[i]);
+        CU_ASSERT_EQUAL(sw_type_bytes(&out[1]), 16 * 3 * 4 * 4 / 4);
         OK(sw_op_avg_pool2d.infer(in, 1, &pool, out));
         CU_ASSERT_EQUAL(out[0].layout, layouts[i]);
     }

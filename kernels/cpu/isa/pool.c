@@ -55,10 +55,11 @@ static const sw_conv *plane_of(const pool_job *j, int part, int64_t *in, int64_t
 
 /* ---- max --------------------------------------------------------------------------------- */
 
-/* An empty window is -inf and no place (255) wins. */
+/* An empty window is -inf and no place (255) wins. Packed: two bits for each lane. */
 SW_VEC_FN void max_window(float *y, uint8_t *index, const float *x, window w, int64_t row,
-                          int kernel_w)
+                          int kernel_w, bool packed)
 {
+    uint32_t bits = 0;
     for (int lane = 0; lane < SWI_LANES; lane += VW) {
         vf best = vset1(-INFINITY);
         vi place = viset1(255);
@@ -78,9 +79,13 @@ SW_VEC_FN void max_window(float *y, uint8_t *index, const float *x, window w, in
                 place = viselect(m, here, place);
             }
         vstore(y + lane, best);
-        if (index != NULL)
+        if (packed)
+            bits |= vibits(place, 0) << lane | vibits(place, 1) << (SWI_LANES + lane);
+        else if (index != NULL)
             vistore_u8(index + lane, place);
     }
+    for (int i = 0; packed && index != NULL && i < 4; i++)
+        index[i] = (uint8_t)(bits >> 8 * i);
 }
 
 static void max_part(void *arg, int part)
@@ -90,16 +95,21 @@ static void max_part(void *arg, int part)
     const sw_conv *s = plane_of(j, part, &in, &out);
     const int64_t row = s->in_w * SWI_LANES;
     const float *x = j->in + in;
-    const bool pair = is_pair(s);
+    const bool pair = is_pair(s), packed = sw_pool_packs(s);
+    uint8_t *index = j->index != NULL ? j->index + part * sw_pool_index_bytes(s) : NULL;
     for (int64_t oy = 0; oy < s->out_h; oy++)
         for (int64_t ox = 0; ox < s->out_w; ox++, out += SWI_LANES) {
-            uint8_t *index = j->index != NULL ? j->index + out : NULL;
+            float *y = j->out + out;
             if (pair) {
                 const window w = {0, 2, 0, 2, (2 * oy * s->in_w + 2 * ox) * SWI_LANES};
-                max_window(j->out + out, index, x, w, row, 2);
+                max_window(y, index, x, w, row, 2, true);
+            } else if (packed) {
+                max_window(y, index, x, window_of(s, oy, ox), row, (int)s->kernel_w, true);
             } else {
-                max_window(j->out + out, index, x, window_of(s, oy, ox), row, (int)s->kernel_w);
+                max_window(y, index, x, window_of(s, oy, ox), row, (int)s->kernel_w, false);
             }
+            if (index != NULL)
+                index += packed ? 4 : SWI_LANES;
         }
 }
 
@@ -111,15 +121,23 @@ void swi_max_pool(float *y, uint8_t *index, const float *x, const sw_conv *s, co
 
 /* dx of one window; `fresh` writes where otherwise is added. */
 SW_VEC_FN void max_window_dx(float *dx, const float *dy, const uint8_t *won, window w,
-                             int64_t row, int kernel_w, bool fresh)
+                             int64_t row, int kernel_w, bool packed, bool fresh)
 {
+    uint32_t low = 0, high = 0;
+    if (packed) {
+        low = won[0] | (uint32_t)won[1] << 8;
+        high = won[2] | (uint32_t)won[3] << 8;
+    }
     for (int lane = 0; lane < SWI_LANES; lane += VW) {
         const vf d = vload(dy + lane);
-        const vi place = viload_u8(won + lane);
+        const vi place = packed ? viset1(0) : viload_u8(won + lane);
         for (int64_t ky = w.ky0; ky < w.ky1; ky++)
             for (int64_t kx = w.kx0; kx < w.kx1; kx++) {
                 float *to = dx + w.at + ky * row + kx * SWI_LANES + lane;
-                const vm m = vieq(place, viset1((int)ky * kernel_w + (int)kx));
+                const int k = (int)ky * kernel_w + (int)kx;
+                const uint32_t bits =
+                    ((k & 1) != 0 ? low : ~low) & ((k & 2) != 0 ? high : ~high);
+                const vm m = packed ? vfrombits(bits >> lane) : vieq(place, viset1(k));
                 const vf add = vselect(m, d, vzero());
                 vstore(to, fresh ? add : vadd(vload(to), add));
             }
@@ -133,7 +151,8 @@ static void max_dx_part(void *arg, int part)
     const sw_conv *s = plane_of(j, part, &in, &out);
     const int64_t row = s->in_w * SWI_LANES;
     float *dx = j->out + in;
-    const bool pair = is_pair(s);
+    const bool pair = is_pair(s), packed = sw_pool_packs(s);
+    const uint8_t *won = j->won + part * sw_pool_index_bytes(s);
     const bool fresh =
         pair && !j->accumulate && 2 * s->out_h == s->in_h && 2 * s->out_w == s->in_w;
     if (!j->accumulate && !fresh)
@@ -142,12 +161,16 @@ static void max_dx_part(void *arg, int part)
         for (int64_t ox = 0; ox < s->out_w; ox++, out += SWI_LANES) {
             const window near = {0, 2, 0, 2, (2 * oy * s->in_w + 2 * ox) * SWI_LANES};
             if (fresh)
-                max_window_dx(dx, j->in + out, j->won + out, near, row, 2, true);
+                max_window_dx(dx, j->in + out, won, near, row, 2, true, true);
             else if (pair)
-                max_window_dx(dx, j->in + out, j->won + out, near, row, 2, false);
+                max_window_dx(dx, j->in + out, won, near, row, 2, true, false);
+            else if (packed)
+                max_window_dx(dx, j->in + out, won, window_of(s, oy, ox), row, (int)s->kernel_w,
+                              true, false);
             else
-                max_window_dx(dx, j->in + out, j->won + out, window_of(s, oy, ox), row,
-                              (int)s->kernel_w, false);
+                max_window_dx(dx, j->in + out, won, window_of(s, oy, ox), row, (int)s->kernel_w,
+                              false, false);
+            won += packed ? 4 : SWI_LANES;
         }
 }
 

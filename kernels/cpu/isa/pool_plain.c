@@ -73,8 +73,35 @@ static void store_places(float *y, vf v, int n)
 
 /* ---- max --------------------------------------------------------------------------------- */
 
+/* Which places won, of a plane's outputs in order. Two bits each: what does not fill a byte yet
+ * waits. */
+typedef struct {
+    uint8_t *to; /* NULL: not wanted */
+    bool packed;
+    uint32_t bits, n; /* waiting bits */
+} index_writer;
+
+SW_VEC_FN void put_places(index_writer *index, vi place, int n)
+{
+    uint8_t places[VW];
+    vistore_u8(places, place);
+    if (!index->packed) {
+        memcpy(index->to, places, (size_t)n);
+        index->to += n;
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        index->bits |= (uint32_t)(places[i] & 3) << index->n;
+        index->n += 2;
+        if (index->n < 8)
+            continue;
+        *index->to++ = (uint8_t)index->bits;
+        index->bits = index->n = 0;
+    }
+}
+
 /* An empty window is -inf and no place (255) wins. */
-SW_VEC_FN void max_windows(float *y, uint8_t *index, const float *x, const sw_conv *s,
+SW_VEC_FN void max_windows(float *y, index_writer *index, const float *x, const sw_conv *s,
                            const windows *w)
 {
     vf best = vset1(-INFINITY);
@@ -95,11 +122,8 @@ SW_VEC_FN void max_windows(float *y, uint8_t *index, const float *x, const sw_co
             place = viselect(m, here, place);
         }
     store_places(y, best, w->n);
-    if (index == NULL)
-        return;
-    uint8_t places[VW];
-    vistore_u8(places, place);
-    memcpy(index, places, (size_t)w->n);
+    if (index->to != NULL)
+        put_places(index, place, w->n);
 }
 
 static void max_part(void *arg, int part)
@@ -108,13 +132,18 @@ static void max_part(void *arg, int part)
     const sw_conv *s = j->s;
     const float *x = j->in + part * s->in_h * s->in_w;
     int64_t out = part * s->out_h * s->out_w;
+    index_writer index = {.packed = sw_pool_packs(s)};
+    if (j->index != NULL)
+        index.to = j->index + part * sw_pool_index_bytes(s);
     for (int64_t oy = 0; oy < s->out_h; oy++)
         for (int64_t ox = 0; ox < s->out_w;) {
             const windows w = windows_at(s, oy, ox);
-            max_windows(j->out + out, j->index != NULL ? j->index + out : NULL, x, s, &w);
+            max_windows(j->out + out, &index, x, s, &w);
             ox += w.n;
             out += w.n;
         }
+    if (index.n > 0)
+        *index.to = (uint8_t)index.bits;
 }
 
 void swi_max_pool_plain(float *y, uint8_t *index, const float *x, const sw_conv *s,
@@ -129,17 +158,22 @@ static void max_dx_part(void *arg, int part)
     const pool_job *j = arg;
     const sw_conv *s = j->s;
     const int64_t size = s->in_h * s->in_w;
-    int64_t out = part * s->out_h * s->out_w, step[255];
+    const uint8_t *won = j->won + part * sw_pool_index_bytes(s);
+    const float *dy = j->in + part * s->out_h * s->out_w;
+    int64_t out = 0, step[255];
     float *dx = j->out + part * size;
+    const bool packed = sw_pool_packs(s);
     for (int64_t k = 0; k < s->kernel_h * s->kernel_w; k++)
         step[k] = k / s->kernel_w * s->in_w + k % s->kernel_w;
     if (!j->accumulate)
         memset(dx, 0, (size_t)size * sizeof *dx);
-    for (int64_t oy = 0; oy < s->out_h; oy++) {
+    for (int64_t oy = 0; size > 0 && oy < s->out_h; oy++) {
         float *row = dx + (oy * s->stride - s->pad) * s->in_w - s->pad;
-        for (int64_t ox = 0; ox < s->out_w; ox++, out++, row += s->stride)
-            if (j->won[out] != 255)
-                row[step[j->won[out]]] += j->in[out];
+        for (int64_t ox = 0; ox < s->out_w; ox++, out++, row += s->stride) {
+            const int k = packed ? won[out / 4] >> out % 4 * 2 & 3 : won[out];
+            if (packed || k != 255)
+                row[step[k]] += dy[out];
+        }
     }
 }
 

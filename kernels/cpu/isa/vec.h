@@ -116,6 +116,15 @@ SW_VEC_FN void vistore_u8(uint8_t *p, vi v)
 {
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(v));
 }
+/* Bit `bit` of each lane, lane 0 lowest; and lanes from such bits. */
+SW_VEC_FN uint32_t vibits(vi v, int bit)
+{
+    return _mm512_test_epi32_mask(v, _mm512_set1_epi32(1 << bit));
+}
+SW_VEC_FN vm vfrombits(uint32_t bits)
+{
+    return (__mmask16)bits;
+}
 
 /* ---- AVX2 -------------------------------------------------------------------------------- */
 #elif SW_ISA_ID == 1
@@ -196,6 +205,16 @@ SW_VEC_FN void vistore_u8(uint8_t *p, vi v)
         _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(w, w));
 }
+SW_VEC_FN uint32_t vibits(vi v, int bit)
+{
+    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32(v, 31 - bit)));
+}
+SW_VEC_FN vm vfrombits(uint32_t bits)
+{
+    const vi lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_castsi256_ps(
+        _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)bits), lane), lane));
+}
 
 /* ---- base -------------------------------------------------------------------------------- */
 #else
@@ -272,6 +291,19 @@ SW_VEC_FN void vistore_u8(uint8_t *p, vi v)
 {
     for (int i = 0; i < 4; i++)
         p[i] = (uint8_t)v[i];
+}
+
+SW_VEC_FN uint32_t vibits(vi v, int bit)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < 4; i++)
+        bits |= ((uint32_t)v[i] >> bit & 1u) << i;
+    return bits;
+}
+SW_VEC_FN vm vfrombits(uint32_t bits)
+{
+    const vi lane = {1, 2, 4, 8};
+    return (viset1((int32_t)bits) & lane) == lane;
 }
 
 #endif
