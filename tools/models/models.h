@@ -25,6 +25,7 @@ typedef enum {
     TOOL_CLASSES,
     TOOL_DROPOUT,
     TOOL_ACTIVATION,
+    TOOL_STEM_STRIDE,
     TOOL_SETTINGS
 } tool_setting;
 
@@ -32,7 +33,7 @@ typedef enum {
  * is to come from the data. */
 typedef struct {
     cli_list hidden;
-    int64_t layers, width, heads, context, vocabulary, image_size, classes;
+    int64_t layers, width, heads, context, vocabulary, image_size, classes, stem_stride;
     double width_factor, depth_factor, dropout;
     const char *activation;
 } tool_settings;
@@ -81,7 +82,7 @@ typedef struct {
     sw_value (*loss)(sw_ctx *ctx, const tool_net *net);
 } tool_model;
 
-extern const tool_model tool_mlp, tool_lenet5, tool_swishnet, tool_gpt;
+extern const tool_model tool_mlp, tool_lenet5, tool_swishnet, tool_gpt, tool_mbconv;
 
 /* The models by position, NULL past the last; by name, NULL when there is none. */
 const tool_model *tool_model_at(int i);

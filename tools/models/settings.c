@@ -35,6 +35,8 @@ static const setting settings[TOOL_SETTINGS] = {
                       "share of the activations that training drops", 0, 0},
     [TOOL_ACTIVATION] = {"--activation", "NAME", CLI_WORD, AT(activation),
                          "what follows a layer", 0, 0},
+    [TOOL_STEM_STRIDE] = {"--stem-stride", "N", CLI_COUNT, AT(stem_stride),
+                          "stride of the first convolution", 1, 8},
 };
 
 static cli_option option_of(const setting *s, tool_settings *to)

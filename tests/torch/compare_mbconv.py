@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""mbconv against PyTorch: gradients, losses, ten steps of SGD with momentum, running statistics, and the loss in
+evaluation behind them.
+
+usage: compare_mbconv.py MBCONV_PEER          agreement
+       compare_mbconv.py --memory MBCONV_PEER    saved and peak bytes at 64x64, batch 32
+       compare_mbconv.py --speed MBCONV_PEER [THREADS]    step times, interleaved
+
+Agreement: 1e-4 relative by norm per tensor, with a floor of 1e-3 of the norm of all tensors together. Exit status 77
+(skipped) where PyTorch, NumPy or safetensors is missing.
+"""
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import numpy as np
+    import torch
+    from safetensors.torch import load_file
+    from torch.utils._python_dispatch import TorchDispatchMode
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+STEPS, BOUND, FLOOR, RATE = 10, 1e-4, 1e-3, 2e-3
+STAGES = [(1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5), (6, 192, 4, 2, 5),
+          (6, 320, 1, 1, 3)]  # expand, channels, blocks, stride, kernel
+nn = torch.nn
+
+
+class ConvNorm(nn.Module):
+    def __init__(self, inside, out, kernel, stride=1, groups=1):
+        super().__init__()
+        self.conv = nn.Conv2d(inside, out, kernel, stride, kernel // 2, groups=groups, bias=False)
+        self.norm = nn.BatchNorm2d(out, eps=1e-3, momentum=0.01)
+
+    def forward(self, x):
+        return self.norm(self.conv(x))
+
+
+class Block(nn.Module):
+    def __init__(self, expand, inside, out, kernel, stride):
+        super().__init__()
+        wide, few = inside * expand, max(1, inside // 4)
+        self.adds = stride == 1 and inside == out
+        self.expand = ConvNorm(inside, wide, 1) if expand > 1 else None
+        self.depth = ConvNorm(wide, wide, kernel, stride, wide)
+        self.reduce, self.excite = nn.Conv2d(wide, few, 1), nn.Conv2d(few, wide, 1)
+        self.project = ConvNorm(wide, out, 1)
+
+    def forward(self, x):
+        silu = nn.functional.silu
+        y = silu(self.expand(x)) if self.expand is not None else x
+        y = silu(self.depth(y))
+        y = y * torch.sigmoid(self.excite(silu(self.reduce(nn.functional.adaptive_avg_pool2d(y, 1)))))
+        y = self.project(y)
+        return x + y if self.adds else y
+
+
+class Net(nn.Module):
+    """The same network, with the same names."""
+
+    def __init__(self, channels, side, width, depth):
+        super().__init__()
+
+        def widened(n):
+            rounded = max(8, int(n * width + 4) // 8 * 8)
+            return rounded + 8 if rounded < 0.9 * n * width else rounded
+
+        inside = widened(32)
+        self.stem = ConvNorm(channels, inside, 3, 1 if side <= 32 else 2)
+        self.blocks = 0
+        for expand, out, blocks, stride, kernel in STAGES:
+            for k in range(math.ceil(blocks * depth)):
+                self.blocks += 1
+                block = Block(expand, inside, widened(out), kernel, stride if k == 0 else 1)
+                setattr(self, f"block{self.blocks}", block)
+                inside = widened(out)
+        self.head = ConvNorm(inside, widened(1280), 1)
+        self.classes = nn.Linear(widened(1280), 10)
+
+    def forward(self, x):
+        x = nn.functional.silu(self.stem(x))
+        for i in range(self.blocks):
+            x = getattr(self, f"block{i + 1}")(x)
+        x = nn.functional.adaptive_avg_pool2d(nn.functional.silu(self.head(x)), 1)
+        return self.classes(x.flatten(1))
+
+
+def worst(ours, theirs):
+    """The largest disagreement: |a - b| / max(|b|, FLOOR * |all b|), and whose it is."""
+    total = sum(float(t.double().norm()) ** 2 for t in theirs.values()) ** 0.5
+    found = (0.0, "")
+    for name, reference in theirs.items():
+        difference = float((ours[name].double() - reference.double()).norm())
+        found = max(found, (difference / max(float(reference.double().norm()), FLOOR * total), name))
+    return found
+
+
+def compare(peer, batch, channels, side, width, depth):
+    sizes = [str(n) for n in (batch, channels, side, width, depth)]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([peer, "dump", *sizes, folder], check=True)
+        net = Net(channels, side, width, depth)
+        missing = net.load_state_dict(load_file(os.path.join(folder, "init.safetensors")), strict=False)
+        assert not missing.unexpected_keys, missing
+        assert all(key.endswith("num_batches_tracked") for key in missing.missing_keys), missing
+        pixels = channels * side * side
+        raw = np.fromfile(os.path.join(folder, "batches.bin"), dtype=np.uint8).reshape(STEPS, batch * (pixels + 1))
+        flat = torch.from_numpy(np.fromfile(os.path.join(folder, "grads.bin"), dtype=np.float32))
+        with open(os.path.join(folder, "losses.txt"), encoding="ascii") as file:
+            scale, shift = (float(n) for n in file.readline().split())
+            losses = torch.tensor([float(line) for line in file], dtype=torch.float64)
+        after = load_file(os.path.join(folder, "after.safetensors"))
+    optimizer = torch.optim.SGD(net.parameters(), lr=RATE, momentum=0.9)
+    theirs = []
+    for step in range(STEPS):
+        images = torch.from_numpy(raw[step, : batch * pixels].astype(np.float32)).reshape(batch, channels, side, side)
+        images = images * scale + shift
+        labels = torch.from_numpy(raw[step, batch * pixels :].astype(np.int64))
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(images), labels)
+        loss.backward()
+        theirs.append(loss.item())
+        if step == 0:
+            ours, at, given = {}, 0, dict(net.named_parameters())
+            for key in given:
+                ours[key] = flat[at : at + given[key].numel()].reshape(given[key].shape)
+                at += given[key].numel()
+            assert at == flat.numel(), f"{flat.numel()} gradient elements, PyTorch has {at}"
+            gradients = worst(ours, {k: p.grad for k, p in given.items()})
+        optimizer.step()
+    net.eval()
+    with torch.no_grad():
+        theirs.append(nn.functional.cross_entropy(net(images), labels).item())
+    theirs = torch.tensor(theirs, dtype=torch.float64)
+    found = {
+        "gradients": gradients,
+        f"after {STEPS} steps": worst(after, {k: t for k, t in net.state_dict().items() if k in after}),
+        "losses": (float(((losses - theirs) / theirs).abs().max()), "all"),
+    }
+    assert len(after) == sum(not k.endswith("num_batches_tracked") for k in net.state_dict())
+    print(f"batch {batch}, {channels}x{side}x{side}, width {width}, depth {depth}: " +
+          ", ".join(f"{k} {e:.2e} ({n})" for k, (e, n) in found.items()) + f"; bound {BOUND:.0e}")
+    return all(e <= BOUND for e, _ in found.values())
+
+
+# ---- memory --------------------------------------------------------------------------------
+
+
+class Live(TorchDispatchMode):
+    """Bytes of storages that ops have made and that are still referenced, and the most of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.live, self.peak, self.known = 0, 0, {}
+
+    def note(self, tensor):
+        import weakref
+        storage = tensor.untyped_storage()
+        if storage._cdata in self.known:
+            return
+        key, size = storage._cdata, storage.nbytes()
+        self.known[key] = size
+        self.live += size
+        self.peak = max(self.peak, self.live)
+
+        def gone(_=None):
+            self.live -= self.known.pop(key, 0)
+
+        weakref.finalize(storage, gone)
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        for value in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(value, torch.Tensor):
+                self.note(value)
+        return out
+
+
+def memory(peer, batch=32, channels=3, side=64):
+    net = Net(channels, side, 1.0, 1.0)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    images, labels = torch.randn(batch, channels, side, side), torch.randint(0, 10, (batch,))
+    held = sum(p.nbytes for p in net.parameters()) + sum(b.nbytes for b in net.buffers()) + images.nbytes
+    own = {p.untyped_storage()._cdata for p in net.parameters()}
+    peak, saved_bytes = 0, 0
+    for _ in range(3):
+        seen, keep = {}, []
+
+        def pack(tensor):
+            storage = tensor.untyped_storage()
+            if storage._cdata not in own and storage._cdata != images.untyped_storage()._cdata:
+                seen[storage._cdata] = storage.nbytes()
+                keep.append(storage)
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            loss = nn.functional.cross_entropy(net(images), labels)
+        saved_bytes = sum(seen.values())
+        del loss, keep
+        optimizer.zero_grad(set_to_none=True)
+        with Live() as live:
+            nn.functional.cross_entropy(net(images), labels).backward()
+            optimizer.step()
+        peak = held + live.peak
+        optimizer.zero_grad(set_to_none=True)
+    mib = 1 << 20
+    print(f"PyTorch {torch.__version__}: saved {saved_bytes / mib:.1f} MiB, peak {peak / mib:.1f} MiB")
+    lines = subprocess.run([peer, "plan", str(batch), str(channels), str(side), "1", "1"], check=True,
+                           capture_output=True, text=True).stdout.split("\n")
+    for line in lines[:2]:
+        how, our_peak, our_saved, _ = line.split()
+        print(f"stepwell, update {how}: saved {int(our_saved) / mib:.1f} MiB ({int(our_saved) / saved_bytes:.3f}), "
+              f"peak {int(our_peak) / mib:.1f} MiB ({int(our_peak) / peak:.3f})")
+    return True
+
+
+def speed(peer, threads, batch=32, channels=3, side=64):
+    torch.set_num_threads(threads)
+    net = Net(channels, side, 1.0, 1.0)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    images, labels = torch.randn(batch, channels, side, side), torch.randint(0, 10, (batch,))
+    ours = subprocess.Popen([peer, "time", str(batch), str(channels), str(side), "1", "1", str(threads)],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    best = [math.inf, math.inf]
+    for round_number in range(12):
+        start = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        nn.functional.cross_entropy(net(images), labels).backward()
+        optimizer.step()
+        theirs = time.perf_counter() - start
+        ours.stdin.write("2\n")
+        ours.stdin.flush()
+        mine = min(int(n) for n in ours.stdout.readline().split()) * 1e-9
+        if round_number > 1:
+            best = [min(best[0], mine), min(best[1], theirs)]
+    ours.stdin.close()
+    ours.wait()
+    print(f"{threads} threads, batch {batch}: stepwell {1e3 * best[0]:.1f} ms, PyTorch {torch.__version__} eager "
+          f"{1e3 * best[1]:.1f} ms, ratio {best[0] / best[1]:.2f}")
+    return True
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    if sys.argv[1] == "--memory":
+        memory(sys.argv[2])
+    elif sys.argv[1] == "--speed":
+        speed(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 2)
+    else:
+        torch.set_num_threads(2)
+        runs = [(32, 3, 32, 0.25, 1.0), (5, 1, 28, 0.5, 0.5), (20, 3, 40, 0.25, 1.0)]
+        sys.exit(0 if all([compare(sys.argv[1], *run) for run in runs]) else 1)
