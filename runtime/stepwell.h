@@ -550,7 +550,14 @@ SW_API sw_value sw_rand(sw_ctx *ctx, const char *stream, sw_shape shape);  /* [0
 /* Append the gradients of what these optimizers own; others pass through or are pruned. */
 SW_API void sw_backward(sw_ctx *ctx, sw_value loss, sw_optimizer *const *optimizers, int n);
 /* Add this run's gradients to the kept ones (keep_gradients), or begin with them where none is
- * kept. */
+ * kept. So N micro-batches give what one batch of their rows gives, within rounding, in the
+ * memory of a small one and the kept gradients. A loss that is a mean over the batch counts N
+ * times as much as its share: scale it, sw_scale(ctx, loss, a knob of 1 / N), in front of
+ * sw_backward; the metrics of the N runs then add up to the mean of all. In each run but the
+ * last sw_accumulate ends the step function, in the last one sw_update (sw_clip_norm in front)
+ * does it, two variants of one function; sw_run_args.step stays and .run counts. Random ops
+ * draw by run too, so other numbers than in the large batch, and statistics of batch norm are
+ * those of each micro-batch. */
 SW_API void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer);
 /* Scale the gradients of the next sw_update so that their global norm is at most `max`. */
 SW_API void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max);
