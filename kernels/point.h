@@ -156,8 +156,8 @@ typedef struct {
     /* scratch: sw_adafactor_scratch() numbers. */
     void (*adafactor)(const sw_adafactor_rule *rule, const sw_adafactor_operands *x,
                       double *scratch, const sw_par *par);
-    /* Is no element NaN or infinite? */
-    bool (*finite)(const float *x, int64_t n, const sw_par *par);
+    /* The largest |x|; NaN where there is one; 0 of nothing. */
+    float (*largest)(const float *x, int64_t n, const sw_par *par);
 } sw_point_kernels;
 
 /* Numbers of scratch that sums over n elements want. */

@@ -251,6 +251,29 @@ static sw_status gather(session *s, const swi_node *node, const sw_grad_desc *gr
     return SW_OK;
 }
 
+/* A linear weight's gradient is a product: where its factors are smaller they are looked at
+ * instead, since it is finite where their largest elements are small enough. */
+static sw_status look_at_factors(session *s, const swi_node *node, const sw_grad_desc *grad,
+                                 const uint32_t *factors, uint32_t target)
+{
+    const swi_trace *t = &s->ctx->trace;
+    const swi_storage *st = &t->storages[t->values[target].storage];
+    if (s->verdict == SWI_NONE || node->op != SW_OP_linear || grad->n_makes != 1 ||
+        grad->makes[0] != 1 || st->role != SWI_ROLE_PARAMETER ||
+        t->values[target].node != SWI_NONE)
+        return SW_OK;
+    const sw_model *model = s->ctx->args->models[st->segment - SWI_SEG_MODEL];
+    for (int i = 0; i < 2; i++)
+        if (!t->values[factors[i]].contiguous || t->values[factors[i]].type.dtype != SW_F32)
+            return SW_OK;
+    if (!swi_looks(model->optimizers[model->entries[st->entry].optimizer]))
+        return SW_OK;
+    const int64_t out = t->values[target].type.shape.dim[0];
+    return swi_append_bound(s->ctx, factors,
+                            sw_type_elements(&t->values[factors[1]].type) / out,
+                            sw_type_elements(&t->values[target].type) / 2);
+}
+
 static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *desc, int g)
 {
     sw_ctx *ctx = s->ctx;
@@ -290,6 +313,8 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
                                   .into = into,
                                   .n_out = grad->n_makes,
                                   .accumulate = accumulate};
+    if (accumulate == 0 && n == 2)
+        SW_TRY(look_at_factors(s, &node, grad, operands, targets[0]));
     SW_TRY(swi_append(ctx, &args, outs));
     for (int k = 0; k < grad->n_makes; k++)
         if (!again[k])

@@ -342,7 +342,11 @@ typedef struct {
     uint8_t release; /* swi_release */
 } swi_append_args;
 sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs);
-/* A verdict (ops.h) on `value`, which `code` is said of; before and flag may be SWI_NONE. */
+/* What no element of the product of two values exceeds, a sum of so many terms, if they have
+ * at most `worth` elements. */
+sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, int64_t worth);
+/* A verdict (ops.h) on `value`, which `code` is said of; before and flag may be SWI_NONE. A
+ * bound on what made the value, right in front of that, serves it. */
 sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t before,
                             uint32_t flag, uint8_t release, uint32_t *out);
 /* The first of n verdicts that is not 0; one is itself. */

@@ -113,8 +113,14 @@ typedef struct {
 /* Is every element finite? What is said where one is not. */
 typedef struct {
     double code;
-    int32_t has_before, has_flag;
+    int32_t has_before, has_flag, has_bound;
 } swi_finite_attrs;
+
+/* A product sums so many terms for each element; factors of more elements than `worth` cost
+ * more to look at than it does. */
+typedef struct {
+    int64_t terms, worth;
+} swi_bound_attrs;
 
 typedef struct {
     int32_t has_flags;

@@ -2,6 +2,7 @@
  * not. A verdict is an f64 scalar, 0 where all is well: ops.h. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
+#include <float.h>
 #include <math.h>
 
 static const sw_type verdict_type = {SW_F64, SW_PLAIN, {0, {0}}};
@@ -26,16 +27,60 @@ static sw_status counts_infer(const sw_type *in, int n_in, const void *attrs, sw
     return SW_OK;
 }
 
-/* ---- in {x, [verdict before], [flag]}; a kept gradient that does not wait is not looked at
- * --- */
+/* ---- what no element of a product exceeds: in {a, b}, out {f64} --------------------------
+ * Not a number or infinite where a factor is, since then the product is too: each element of a
+ * factor goes into some of its elements. */
+
+static sw_status bound_forward(const sw_launch *l)
+{
+    const swi_bound_attrs *a = l->attrs;
+    int64_t n[2], all = 0;
+    double bound = (double)a->terms;
+    for (int i = 0; i < 2; i++) {
+        all += n[i] = sw_type_elements(&l->in[i].type);
+        (void)*(const volatile float *)l->in[i].ptr; /* touched whatever comes */
+    }
+    for (int i = 0; i < 2 && all <= a->worth; i++)
+        bound *= (double)sw_point(l->isa)->largest(swi_in(l, i), n[i], l->par);
+    *(double *)l->out[0].ptr = all <= a->worth ? bound : DBL_MAX;
+    return SW_OK;
+}
+
+/* One comparison for each element, and two products. */
+static uint64_t bound_operations(const sw_kernel_info *info)
+{
+    const swi_bound_attrs *a = info->attrs;
+    const uint64_t all =
+        swi_count_add(swi_count_each(&info->in[0], 1), swi_count_each(&info->in[1], 1));
+    return (all < (uint64_t)a->worth ? all : (uint64_t)a->worth) + 2;
+}
+
+const sw_op_desc sw_op_product_bound = {.size = sizeof(sw_op_desc),
+                                        .name = "product_bound",
+                                        .n_in = 2,
+                                        .n_out = 1,
+                                        .attrs_bytes = sizeof(swi_bound_attrs),
+                                        .infer = verdict_infer,
+                                        .forward = bound_forward,
+                                        .operations = bound_operations,
+                                        .no_gradient = 1};
+
+/* ---- a verdict: in {x, [verdict before], [flag], [bound]} --------------------------------
+ * A kept gradient that does not wait is not looked at, nor one whose bound says enough: so far
+ * below the largest float no sum on the way to it can have been infinite. */
+#define SURELY_FINITE 1e38
 
 static sw_status finite_forward(const sw_launch *l)
 {
     const swi_finite_attrs *a = l->attrs;
     const double before = a->has_before ? verdict(l, 1) : 0.0;
-    const bool waits = !a->has_flag || *swi_in(l, l->n_in - 1) != 0.0f;
-    const int64_t n = waits ? sw_type_elements(&l->in[0].type) : 0;
-    const bool finite = sw_point(l->isa)->finite(swi_in(l, 0), n, l->par);
+    const bool waits = !a->has_flag || *swi_in(l, 1 + a->has_before) != 0.0f;
+    const double bound = a->has_bound ? verdict(l, l->n_in - 1) : DBL_MAX;
+    const bool known = bound < SURELY_FINITE || !isfinite(bound);
+    const int64_t n = waits && !known ? sw_type_elements(&l->in[0].type) : 0;
+    (void)*(const volatile float *)l->in[0].ptr; /* touched whatever comes */
+    const bool finite =
+        isfinite(bound) && isfinite(sw_point(l->isa)->largest(swi_in(l, 0), n, l->par));
     *(double *)l->out[0].ptr = before != 0.0 || finite ? before : a->code;
     return SW_OK;
 }
@@ -43,7 +88,7 @@ static sw_status finite_forward(const sw_launch *l)
 static sw_status finite_reference(const sw_reference *r)
 {
     const swi_finite_attrs *a = r->attrs;
-    const bool waits = !a->has_flag || r->in[r->n_in - 1][0] != 0.0;
+    const bool waits = !a->has_flag || r->in[1 + a->has_before][0] != 0.0;
     r->out[0][0] = a->has_before ? r->in[1][0] : 0.0;
     for (int64_t i = 0; waits && i < sw_type_elements(&r->in_type[0]); i++)
         if (r->out[0][0] == 0.0 && !isfinite(r->in[0][i]))
@@ -60,7 +105,7 @@ static uint64_t finite_operations(const sw_kernel_info *info)
 const sw_op_desc sw_op_finite = {.size = sizeof(sw_op_desc),
                                  .name = "finite",
                                  .n_in = 1,
-                                 .max_in = 3,
+                                 .max_in = 4,
                                  .n_out = 1,
                                  .attrs_bytes = sizeof(swi_finite_attrs),
                                  .infer = verdict_infer,

@@ -1,6 +1,9 @@
 /* Losses and gradients that are not finite: the ops that look, in front of the updates that
  * would use them, and what is made of it behind a run.
  *
+ * A gradient is read for that; or, where it is the product of smaller tensors, these are: what
+ * they cannot make infinite need not be looked at.
+ *
  * One verdict (ops.h) on each loss; one on each gradient, which passes on that of its loss; and
  * one for all of an optimizer. An update that is released reads its own gradient's, so that it
  * waits for no other; the rest read the one for all. Where a plan is made smaller by releasing
@@ -18,16 +21,49 @@ bool swi_looks(const sw_optimizer *o)
 
 static const sw_type verdict_type = {SW_F64, SW_PLAIN, {0, {0}}};
 
+sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, int64_t worth)
+{
+    const swi_bound_attrs attrs = {terms, worth};
+    uint32_t out;
+    const swi_append_args args = {.op = SW_OP_product_bound,
+                                  .grad = -1,
+                                  .in = factors,
+                                  .n_in = 2,
+                                  .attrs = &attrs,
+                                  .out_types = &verdict_type,
+                                  .n_out = 1};
+    return swi_append(ctx, &args, &out);
+}
+
+/* The bound that stands in front of what alone has made a value; SWI_NONE: there is none. */
+static uint32_t bound_on(const swi_trace *t, uint32_t value)
+{
+    const uint32_t maker = t->values[value].node;
+    if (maker == SWI_NONE || maker == 0 || t->nodes[maker].accumulate != 0 ||
+        t->nodes[maker - 1].op != SW_OP_product_bound || t->nodes[maker].n_out != 1)
+        return SWI_NONE;
+    const swi_node *bound = &t->nodes[maker - 1];
+    return t->operands[bound->first + bound->n_in];
+}
+
 sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t before,
                             uint32_t flag, uint8_t release, uint32_t *out)
 {
-    uint32_t in[3] = {value};
+    const uint32_t bound = bound_on(&ctx->trace, value);
+    uint32_t in[4] = {value};
     int n = 1;
     if (before != SWI_NONE)
         in[n++] = before;
     if (flag != SWI_NONE)
         in[n++] = flag;
-    const swi_finite_attrs attrs = {code, before != SWI_NONE, flag != SWI_NONE};
+    if (bound != SWI_NONE)
+        in[n++] = bound;
+    swi_finite_attrs attrs;
+    memset(&attrs, 0, sizeof attrs); /* compared byte for byte */
+    attrs.code = code;
+    attrs.has_before = before != SWI_NONE;
+    attrs.has_flag = flag != SWI_NONE;
+    attrs.has_bound = bound != SWI_NONE;
     const swi_append_args args = {.op = SW_OP_finite,
                                   .grad = -1,
                                   .in = in,
@@ -176,7 +212,8 @@ static uint32_t losses_behind(const swi_trace *t, uint32_t value)
     const swi_node *node = writer_of(t, value);
     while (node != NULL && node->op == SW_OP_any_verdict)
         node = writer_of(t, t->operands[node->first]);
-    if (node == NULL || node->op != SW_OP_finite || node->n_in != 2 ||
+    if (node == NULL || node->op != SW_OP_finite ||
+        !((const swi_finite_attrs *)(const void *)(t->attrs + node->attrs))->has_before ||
         verdict_on(t, t->operands[node->first]) == SWI_NONE)
         return SWI_NONE;
     return t->operands[node->first + 1];

@@ -495,10 +495,11 @@ static void an_op_without_a_gradient_says_so(void)
 static void what_optimizers_append_is_refused(void)
 {
     static const char *const names[] = {
-        "sumsq",          "clip_scale",   "accumulate_into",  "finite",
-        "any_verdict",    "note_verdict", "count_skipped",    "adam_tick",
-        "steps_tick",     "sgd_update",   "adam_update",      "rmsprop_update",
-        "adagrad_update", "lion_update",  "adafactor_update", "tile_update"};
+        "sumsq",          "clip_scale",     "accumulate_into", "finite",
+        "product_bound",  "any_verdict",    "note_verdict",    "count_skipped",
+        "adam_tick",      "steps_tick",     "sgd_update",      "adam_update",
+        "rmsprop_update", "adagrad_update", "lion_update",     "adafactor_update",
+        "tile_update"};
     static const uint64_t attrs[64];
     static bench b; /* closed behind the test */
     open_bench(&b);

@@ -310,7 +310,88 @@ static void optimizers_and_groups_of_verdicts(void)
     }
 }
 
+/* ---- gradients that are products --------------------------------------------------------- */
+
+enum { ROWS = 3, WIDE_IN = 40, WIDE_OUT = 50 };
+typedef struct {
+    sw_model *model;
+    sw_linear layer;
+    sw_optimizer *opt;
+    float x[ROWS][WIDE_IN], t[ROWS][WIDE_OUT];
+} product;
+
+/* The gradient of the weight is t^T x; the loss is 0 while the weight is. */
+static void product_step(sw_ctx *c, void *user)
+{
+    product *p = user;
+    const sw_value y = sw_apply_linear(c, p->layer, sw_input(c, 0));
+    sw_backward(c, sw_sum(c, sw_mul(c, y, sw_input(c, 1)), 0), &p->opt, 1);
+    sw_update(c, p->opt);
+}
+
+/* Where the factors cannot make it infinite they alone are read; large ones decide nothing. */
+static void products_are_judged_by_their_factors(void)
+{
+    static const struct {
+        float x, t;  /* of the first row */
+        float other; /* t of the second row, where x is 1 */
+        bool skipped;
+    } cases[] = {{1.0f, 1.0f, 1.0f, false},
+                 {1e25f, 1e20f, 0.0f, true},  /* 1e45: infinite */
+                 {1e25f, 0.0f, 1e20f, false}, /* never met */
+                 {1e-30f, 1e-30f, 1.0f, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int update = SW_UPDATE_DEFAULT; update <= SW_UPDATE_RELEASE; update++) {
+            product p = {0};
+            sw_exec *exec = net_exec(NULL);
+            OK(sw_model_create(&p.model, "m"));
+            sw_after(end_model, p.model);
+            p.layer = (sw_linear){.weight = sw_param_new(p.model, "w", SW_F32,
+                                                         SW_SHAPE(WIDE_OUT, WIDE_IN), "zeros")};
+            OK(sw_optimizer_create(&p.opt, p.model,
+                                   &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts),
+                                                        .kind = "sgd",
+                                                        .lr = 1e-3f,
+                                                        .update = update}));
+            for (int k = 0; k < WIDE_IN; k++) {
+                p.x[0][k] = cases[i].x;
+                p.x[1][k] = p.x[2][k] = 1.0f;
+            }
+            for (int k = 0; k < WIDE_OUT; k++) {
+                p.t[0][k] = cases[i].t;
+                p.t[1][k] = cases[i].other;
+            }
+            const sw_array in[] = {{SW_F32, SW_SHAPE(ROWS, WIDE_IN), p.x},
+                                   {SW_F32, SW_SHAPE(ROWS, WIDE_OUT), p.t}};
+            const sw_run_args args = {.size = sizeof args,
+                                      .fn = product_step,
+                                      .user = &p,
+                                      .models = &p.model,
+                                      .n_models = 1,
+                                      .inputs = in,
+                                      .n_inputs = 2};
+            float w[WIDE_OUT][WIDE_IN];
+            uint64_t skipped = 9;
+            OK(sw_run(exec, &args));
+            OK(sw_optimizer_skipped(p.opt, &skipped, NULL));
+            OK(sw_param_read(p.layer.weight, w, sizeof w));
+            SW_CHECK(skipped == cases[i].skipped && (w[3][3] == 0.0f) == cases[i].skipped &&
+                         isfinite(w[3][3]),
+                     "case %zu, update %d: %d skipped, %g", i, update, (int)skipped,
+                     (double)w[3][3]);
+            bool bounded = false;
+            for (uint32_t k = 0; k < exec->last->trace.n_nodes; k++)
+                bounded |= exec->last->trace.nodes[k].op == SW_OP_product_bound;
+            CU_ASSERT(bounded);
+            sw_witness_info info = {.size = sizeof info};
+            OK(sw_model_ready(p.model, exec, 0));
+            OK(sw_witness(exec, &args, SW_WITNESS_ALL & ~SW_WITNESS_NEED, &info));
+            SW_CHECK(info.n_faults == 0, "case %zu: %s", i, info.first_fault);
+        }
+}
+
 static const sw_test tests[] = {
+    {"products are judged by their factors", products_are_judged_by_their_factors, false},
     {"an update is skipped as a whole", an_update_is_skipped_as_a_whole, false},
     {"released updates are skipped one by one", released_updates_are_skipped_one_by_one, false},
     {"too many in a row are told", too_many_in_a_row_are_told, false},

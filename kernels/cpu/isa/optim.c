@@ -1,4 +1,4 @@
-/* Elementwise updates of one parameter tensor, and the check of a gradient: kernels/optim.h. */
+/* Elementwise updates of one parameter tensor: kernels/optim.h; and the largest number. */
 #include "kernels/cpu/isa/each.h"
 #include "kernels/cpu/isa/point_internal.h"
 #include <math.h>
@@ -142,22 +142,22 @@ void SW_ISA_FN(swi_update_kernel)(const sw_optim_rule *rule, float *p, const flo
     par->run(par, update_part, &j, part_count(n));
 }
 
-/* ---- is all of it a number? -------------------------------------------------------------- */
+/* ---- the largest ------------------------------------------------------------------------- */
 
-#define CHECK_PART (4 * PART) /* only read: fewer hand-overs for as many bytes */
+#define LARGEST_PART (4 * PART) /* only read: fewer hand-overs for as many bytes */
 
 typedef struct {
     const float *x;
     int64_t n;
-    int found;
-} check_job;
+    int32_t bits; /* of the largest so far: maxima may come in any order */
+} largest_job;
 
-/* NaN and infinity are the bit patterns from 0x7f800000 on, the sign aside. */
-static void check_part(void *arg, int part)
+/* Without their signs floats are in the order of their bits, NaN behind infinity. */
+static void largest_part(void *arg, int part)
 {
-    check_job *j = arg;
-    const int64_t from = (int64_t)part * CHECK_PART;
-    const int64_t to = from + CHECK_PART < j->n ? from + CHECK_PART : j->n;
+    largest_job *j = arg;
+    const int64_t from = (int64_t)part * LARGEST_PART;
+    const int64_t to = from + LARGEST_PART < j->n ? from + LARGEST_PART : j->n;
     const float *x = j->x;
     int32_t most = 0;
     for (int64_t i = from; i < to; i++) {
@@ -166,13 +166,17 @@ static void check_part(void *arg, int part)
         bits &= 0x7fffffff;
         most = bits > most ? bits : most;
     }
-    if (most >= 0x7f800000)
-        __atomic_store_n(&j->found, 1, __ATOMIC_RELAXED);
+    int32_t seen = __atomic_load_n(&j->bits, __ATOMIC_RELAXED);
+    while (most > seen && !__atomic_compare_exchange_n(&j->bits, &seen, most, true,
+                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
 }
 
-bool SW_ISA_FN(swi_finite)(const float *x, int64_t n, const sw_par *par)
+float SW_ISA_FN(swi_largest)(const float *x, int64_t n, const sw_par *par)
 {
-    check_job j = {x, n, 0};
-    par->run(par, check_part, &j, (int)((n + CHECK_PART - 1) / CHECK_PART));
-    return j.found == 0;
+    largest_job j = {x, n, 0};
+    float most;
+    par->run(par, largest_part, &j, (int)((n + LARGEST_PART - 1) / LARGEST_PART));
+    memcpy(&most, &j.bits, sizeof most);
+    return most;
 }

@@ -137,5 +137,5 @@ const sw_point_kernels SW_ISA_FN(sw_point_kernels_table) = {
     .pair_loss_dx = SW_ISA_FN(swi_pair_loss_dx),
     .update = SW_ISA_FN(swi_update_kernel),
     .adafactor = SW_ISA_FN(swi_adafactor),
-    .finite = SW_ISA_FN(swi_finite),
+    .largest = SW_ISA_FN(swi_largest),
 };

@@ -26,7 +26,7 @@ void SW_ISA_FN(swi_update_kernel)(const sw_optim_rule *rule, float *p, const flo
                                   const sw_par *par);
 void SW_ISA_FN(swi_adafactor)(const sw_adafactor_rule *rule, const sw_adafactor_operands *x,
                               double *scratch, const sw_par *par);
-bool SW_ISA_FN(swi_finite)(const float *x, int64_t n, const sw_par *par);
+float SW_ISA_FN(swi_largest)(const float *x, int64_t n, const sw_par *par);
 void SW_ISA_FN(swi_curve)(sw_curve kind, float *y, const float *x, int64_t n, float param,
                           const sw_par *par);
 void SW_ISA_FN(swi_curve_dx)(sw_curve kind, float *dx, const float *dy, const float *saved,
