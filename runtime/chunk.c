@@ -36,11 +36,11 @@ int64_t swi_most_chunks(const swi_trace *t)
 int64_t swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts)
 {
     int64_t largest = 0;
-    for (uint32_t i = 0; i < t->n_nodes; i++) {
+    for (uint32_t i = 0; parts >= 2 && i < t->n_nodes; i++) {
         const swi_node *node = &t->nodes[i];
-        int64_t rows = (rows_of(t, node) + parts - 1) / parts;
-        if (rows_of(t, node) == 0 || parts < 2)
+        if (rows_of(t, node) == 0)
             continue;
+        int64_t rows = (rows_of(t, node) + parts - 1) / parts;
         if (rows < LEAST_ROWS)
             rows = LEAST_ROWS;
         if (asked_of(t, node) > 0 && asked_of(t, node) < rows)
