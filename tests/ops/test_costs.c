@@ -522,7 +522,7 @@ static void step(sw_ctx *c, void *user)
     const sw_value y = sw_apply_linear(c, n->layer, sw_input(c, 0));
     const sw_value z = sw_swish(c, y);
     sw_backward(c, sw_mean(c, sw_mul(c, z, z), 0), &n->opt, 1);
-    if (!n->opt->release)
+    if (n->opt->release[0] != SWI_RELEASED)
         sw_clip_norm(c, n->opt, n->norm);
     sw_update(c, n->opt);
 }
