@@ -91,6 +91,9 @@ static const sw_optimizer_opts rules[] = {
      .weight_decay = 0.01f},
     {.size = sizeof(sw_optimizer_opts), .kind = "adam", .weight_decay = 0.01f},
     {.size = sizeof(sw_optimizer_opts), .kind = "adamw", .weight_decay = 0.01f},
+    {.size = sizeof(sw_optimizer_opts), .kind = "rmsprop", .momentum = 0.5f, .centered = 1},
+    {.size = sizeof(sw_optimizer_opts), .kind = "adagrad", .lr = 0.02f},
+    {.size = sizeof(sw_optimizer_opts), .kind = "lion", .lr = 0.001f},
 };
 
 static sw_optimizer_opts released(size_t rule)
@@ -178,8 +181,10 @@ static void a_budget_is_held_with_tiles(void)
     sw_plan_info free_plan, plan;
     tower n, m;
     uint32_t held = 0;
+    sw_optimizer_opts rule = released(1);
+    rule.release = 0;
     sw_exec *exec = net_exec(NULL);
-    begin(&n, PLAIN, exec, &rules[1]);
+    begin(&n, PLAIN, exec, &rule);
     CU_ASSERT_EQUAL(train(&n, exec, 0, &free_plan),
                     0); /* after backward: gradients are whole */
     for (size_t off = 1 << 20; off < free_plan.arena_bytes; off += 40000) {
@@ -188,7 +193,7 @@ static void a_budget_is_held_with_tiles(void)
         sw_after(end_budget, budget);
         sw_exec *tight =
             net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .budget = budget});
-        begin(&m, PLAIN, tight, &rules[1]);
+        begin(&m, PLAIN, tight, &rule);
         sw_array inputs[2];
         const sw_run_args args = args_of(&m, inputs);
         plan = (sw_plan_info){.size = sizeof plan};
@@ -199,6 +204,18 @@ static void a_budget_is_held_with_tiles(void)
         held++;
     }
     SW_CHECK(held >= 20, "%u budgets were held", held);
+}
+
+/* Whether an update is skipped is known when its whole gradient has been looked at. */
+static void what_is_looked_at_stays_whole(void)
+{
+    sw_optimizer_opts rule = released(0);
+    rule.no_check = 0;
+    sw_plan_info plan;
+    tower n;
+    sw_exec *exec = net_exec(NULL);
+    begin(&n, PLAIN, exec, &rule);
+    CU_ASSERT_EQUAL(train(&n, exec, 0, &plan), 0);
 }
 
 /* Two contributions need the whole gradient; so does an update that comes after backward. */
@@ -254,6 +271,7 @@ static const sw_test tests[] = {
     {"no whole gradient exists", no_whole_gradient_exists, false},
     {"witnesses agree", witnesses_agree, false},
     {"a budget is held with tiles", a_budget_is_held_with_tiles, false},
+    {"what is looked at stays whole", what_is_looked_at_stays_whole, false},
     {"what is added to stays whole", what_is_added_to_stays_whole, false},
     {"a refused allocation is an answer", a_refused_allocation_is_an_answer, false},
 };
