@@ -205,7 +205,7 @@ static void a_plan_gives_way_to_what_others_took(void)
     sw_exec *exec;
     sw_plan_info plan = {.size = sizeof plan};
     const sizes of = sizes_of(RC_SWISH);
-    OK(sw_budget_create(&budget, of.model + of.plain + 1024)); /* the other is small, not 0 */
+    OK(sw_budget_create(&budget, of.model + of.plain));
     const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
     OK(sw_exec_create(&exec, &opts));
     OK(rc_begin(&n, RC_SWISH, RC_LAYERS));
