@@ -141,6 +141,10 @@ static inline void each_grouped_conv(void (*visit)(sw_conv s), int64_t batch)
     visit(conv_of(batch, 3, 7, 9, 3, 3, 3, 2, 1, 3, 1));
     visit(conv_of(batch, 3, 8, 10, 3, 5, 5, 1, 2, 3, 1));
     visit(conv_of(batch, 3, 10, 7, 3, 5, 5, 2, 2, 3, 1));
+    visit(conv_of(batch, 2, 5, 19, 2, 3, 3, 1, 1, 2, 1)); /* depthwise, long rows */
+    visit(conv_of(batch, 2, 5, 27, 2, 3, 3, 2, 1, 2, 1));
+    visit(conv_of(batch, 2, 6, 20, 2, 5, 5, 1, 2, 2, 1));
+    visit(conv_of(batch, 2, 6, 29, 2, 5, 5, 2, 2, 2, 1));
     visit(conv_of(batch, 2, 2, 2, 2, 5, 5, 1, 2, 2, 1)); /* larger than the image */
     visit(conv_of(batch, 2, 6, 5, 2, 4, 2, 3, 1, 2, 1));
     visit(conv_of(batch, 3, 6, 7, 6, 3, 3, 1, 1, 3, 1)); /* two outputs for each channel */

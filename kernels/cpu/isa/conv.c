@@ -186,6 +186,84 @@ static void row_1_strided(const row_args *r)
 
 typedef void row_fn(const row_args *r);
 
+/* Depthwise: one channel of x, kernels 3 or 5 wide, stride 1 or 2. Neighbouring positions share
+ * what they read; kw, pb and stride are constants. The order of sums is that of tile(). */
+#if SW_ISA_ID == 2
+enum { DEEP = 8 }; /* positions, with 8 + 4 operands of stride 1 */
+#else
+enum { DEEP = 4 };
+#endif
+
+SW_VEC_FN void depth_tile(const row_args *r, int64_t ox, int kw, int pb, int stride)
+{
+    const sw_conv *s = &r->j->s;
+    const int64_t row = s->in_w * SWI_LANES;
+    const float *x = r->x + ((r->iy + r->t0) * s->in_w + ox * stride - r->j->pad_x) * SWI_LANES;
+    const float *w = r->w + r->t0 * kw;
+    float *y = r->y + ox * SWI_LANES;
+    vf acc[DEEP];
+    SW_UNROLL
+    for (int p = 0; p < pb; p++)
+        acc[p] = vset1(r->bias[0]);
+    for (int64_t ty = r->t0; ty < r->t1; ty++, x += row, w += kw) {
+        SW_UNROLL
+        for (int tx = 0; tx < kw; tx++) {
+            const vf weight = vset1(w[tx]);
+            SW_UNROLL
+            for (int p = 0; p < pb; p++)
+                acc[p] = vfma(weight, vload(x + (p * stride + tx) * SWI_LANES), acc[p]);
+        }
+    }
+    SW_UNROLL
+    for (int p = 0; p < pb; p++) {
+        if (r->j->accumulate)
+            acc[p] = vadd(vload(y + p * SWI_LANES), acc[p]);
+        vstore(y + p * SWI_LANES, acc[p]);
+    }
+}
+
+SW_VEC_FN void depth_row(const row_args *r, int kw, int stride)
+{
+    const sw_conv *s = &r->j->s;
+    for (int64_t ox = 0; ox < s->out_w;) {
+        const int64_t ix = ox * stride - r->j->pad_x, left = s->out_w - ox;
+        if (ix >= 0 && left >= DEEP && ix + (DEEP - 1) * stride + kw <= s->in_w) {
+            depth_tile(r, ox, kw, DEEP, stride);
+            ox += DEEP;
+        } else if (ix >= 0 && left >= 2 && ix + stride + kw <= s->in_w) {
+            depth_tile(r, ox, kw, 2, stride);
+            ox += 2;
+        } else {
+            tile(r, ox, 1, 1, true, false);
+            ox++;
+        }
+    }
+}
+
+#define DEFINE_DEPTH(kw, stride)                                                               \
+    static void depth_##kw##_##stride(const row_args *r)                                       \
+    {                                                                                          \
+        depth_row(r, kw, stride);                                                              \
+    }
+DEFINE_DEPTH(3, 1)
+DEFINE_DEPTH(3, 2)
+DEFINE_DEPTH(5, 1)
+DEFINE_DEPTH(5, 2)
+
+/* NULL where there is none of its own. */
+static row_fn *depth_for(const swi_conv_job *j)
+{
+    const sw_conv *s = &j->s;
+    if (s->in_c != s->groups || s->out_c != s->groups || j->up != 1 || s->dilation != 1 ||
+        s->stride > 2)
+        return NULL;
+    if (s->kernel_w == 3)
+        return s->stride == 1 ? depth_3_1 : depth_3_2;
+    if (s->kernel_w == 5)
+        return s->stride == 1 ? depth_5_1 : depth_5_2;
+    return NULL;
+}
+
 static row_fn *row_for(int ob, bool unit)
 {
     switch (ob) {
@@ -211,9 +289,10 @@ static void group_rows(row_args *r, int64_t block, int64_t o, int64_t end, int l
     const int64_t begin = vpiece(s->out_h, 1, band, j->bands);
     const int64_t last = vpiece(s->out_h, 1, band + 1, j->bands);
     const bool unit = s->stride == 1 && j->up == 1 && s->dilation == 1;
+    row_fn *depth = depth_for(j);
     while (o < end) {
         const int ob = swi_channel_block(end - o);
-        row_fn *row = row_for(ob, unit);
+        row_fn *row = depth != NULL ? depth : row_for(ob, unit);
         r->w = j->w + o * r->in_c * s->kernel_h * s->kernel_w;
         r->bias = j->bias != NULL ? j->bias + o : no_bias;
         for (int64_t oy = begin; oy < last; oy++) {
