@@ -102,6 +102,17 @@ static int prepare(train *t)
     return opened == SW_OK ? CLI_GO : cli_library_error(opened, false);
 }
 
+/* A run that fails on the way, say by too many gradients that are no numbers, still saves what
+ * was trained before - unless it left the model damaged, which then refuses to be saved. */
+static int end_of_failed(train *t, sw_status trained)
+{
+    const int status = cli_library_error(trained, false);
+    if (t->opts.save != NULL && t->step > 0 &&
+        sw_model_save(t->job.net.model, t->opts.save) == SW_OK)
+        cli_note("the parameters of step %" PRIu64 " are in %s", t->step, t->opts.save);
+    return status;
+}
+
 static int train_and_report(train *t)
 {
     t->start_ns = cli_clock_ns();
@@ -110,7 +121,10 @@ static int train_and_report(train *t)
     cli_progress("%s", "");
     train_metrics_close(t);
     if (trained != SW_OK)
-        return cli_library_error(trained, false);
+        return end_of_failed(t, trained);
+    const sw_status counted = sw_optimizer_skipped(t->job.net.optimizer, &t->skipped, NULL);
+    if (counted != SW_OK)
+        return cli_library_error(counted, false);
     train_read_process(t);
     if (t->diverged > 0)
         cli_note("the loss is not a finite number any more since step %" PRIu64 ": a smaller "

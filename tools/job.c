@@ -1,6 +1,7 @@
 /* A training job: exec, model, programs, their plans. */
 #include "tools/job.h"
 #include "tools/machine.h"
+#include "tools/optimizer.h"
 #include <string.h>
 
 static sw_array batch_of(const sw_array *field, int64_t batch)
@@ -98,23 +99,20 @@ size_t job_total_bytes(const job *j)
 tool_net_opts job_net_opts(const job *j)
 {
     const job_opts *o = j->opts;
-    const bool heavy = strcmp(o->optimizer, "momentum") == 0;
-    const bool nesterov = strcmp(o->optimizer, "nesterov") == 0;
-    return (tool_net_opts){
+    tool_net_opts net = {
         .model = o->kind,
         .settings = o->settings,
         .data = j->train.info,
         .clip = (float)o->clip,
         .accumulate = o->accumulate > 1,
-        .optimizer = {.size = sizeof(sw_optimizer_opts),
-                      .kind = heavy || nesterov ? "sgd" : o->optimizer,
+        .optimizer = {.size = sizeof net.optimizer,
                       .lr = (float)o->lr,
                       .weight_decay = (float)o->weight_decay,
-                      .momentum = heavy || nesterov ? (float)o->momentum : 0.0f,
-                      .nesterov = nesterov,
-                      .release = o->release,
-                      .keep_gradients = o->keep_gradients || o->accumulate > 1},
-    };
+                      .update = o->release ? SW_UPDATE_RELEASE : SW_UPDATE_AFTER,
+                      .keep_gradients = o->keep_gradients || o->accumulate > 1,
+                      .max_skipped = o->max_skipped > 0 ? (int)o->max_skipped : -1}};
+    tool_optimizer_set(&net.optimizer, o->optimizer, o->momentum);
+    return net;
 }
 
 static sw_status open_exec(job *j)

@@ -24,8 +24,8 @@ typedef struct {
     tool_settings settings;
     job_file_opts file;
     cli_list batch;
-    int64_t synthetic_n, epochs, steps, seed, threads, warmup, lr_every;
-    double lr, momentum, weight_decay, lr_gamma, clip;
+    int64_t synthetic_n, epochs, steps, seed, threads, warmup, lr_every, max_skipped;
+    double lr, momentum, weight_decay, lr_gamma, lr_floor, clip;
     size_t budget_bytes; /* 0: none */
     bool no_recompute, no_rebuild, no_chunks;
     const char *update; /* "release" or "after" */

@@ -1,11 +1,25 @@
 /* The options that `train` and `plan` share. */
 #include "tools/job.h"
+#include "tools/optimizer.h"
 #include <string.h>
 
-static const char *const optimizer_words[] = {"sgd",  "momentum", "nesterov",
-                                              "adam", "adamw",    NULL};
 static const char *const update_words[] = {"release", "after", NULL};
 static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
+
+static const char *optimizer_help(void)
+{
+    static char text[600];
+    snprintf(text, sizeof text, "%s (default as the model wants it, mostly adam)",
+             tool_optimizer_list());
+    return text;
+}
+
+static const char *rate_help(void)
+{
+    static char text[600];
+    snprintf(text, sizeof text, "learning rate (default %s)", tool_optimizer_rates());
+    return text;
+}
 
 int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
 {
@@ -26,16 +40,18 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
          one_batch ? "samples per step"
                    : "samples per step, or several numbers: 1,32,128 (default 128)",
          1, JOB_BATCH_MAX, NULL},
-        {"--optimizer", "NAME", CLI_WORD, &o->optimizer, NULL,
-         "sgd, momentum, nesterov, adam or adamw (default as the model wants it, mostly adam)",
-         0, 0, optimizer_words},
-        {"--lr", "X", CLI_REAL, &o->lr, NULL,
-         "learning rate (default 0.1 sgd, 0.02 momentum, 0.005 adam)", 0, 0, NULL},
+        {"--optimizer", "NAME", CLI_WORD, &o->optimizer, NULL, optimizer_help(), 0, 0,
+         tool_optimizer_words()},
+        {"--lr", "X", CLI_REAL, &o->lr, NULL, rate_help(), 0, 0, NULL},
         {"--momentum", "X", CLI_REAL, &o->momentum, NULL,
-         "of momentum and nesterov (default 0.9)", 0, 0, NULL},
+         "of momentum and nesterov (default 0.9) and of rmsprop (default 0)", 0, 0, NULL},
         {"--weight-decay", "X", CLI_REAL, &o->weight_decay, "0", "weight decay", 0, 0, NULL},
         {"--clip", "X", CLI_REAL, &o->clip, "0",
          "largest global norm of the gradients; 0: no clipping", 0, 0, NULL},
+        {"--max-skipped", "N", CLI_COUNT, &o->max_skipped, "10",
+         "end after N updates in a row that were skipped since a gradient was not finite; 0: "
+         "never",
+         0, 1 << 30, NULL},
         {"--update", "WHEN", CLI_WORD, &o->update, NULL,
          "release: each parameter right behind its gradient, whose memory ends there; after: "
          "all of them behind backward (default release, and after with --clip, "
@@ -75,15 +91,6 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
     return job_file_options(&o->file, table, n + count - 1);
 }
 
-static double default_lr(const char *optimizer)
-{
-    if (strcmp(optimizer, "sgd") == 0)
-        return 0.1;
-    if (strcmp(optimizer, "momentum") == 0 || strcmp(optimizer, "nesterov") == 0)
-        return 0.02;
-    return 0.005;
-}
-
 /* An option that another one leaves without effect is a mistake better said than passed over.
  */
 static int no_effect(const char *option, const char *without)
@@ -100,16 +107,16 @@ static int settle(job_opts *o)
         return status;
     if (o->optimizer == NULL)
         o->optimizer = usual;
-    const bool heavy =
-        strcmp(o->optimizer, "momentum") == 0 || strcmp(o->optimizer, "nesterov") == 0;
+    double usual_momentum;
+    const bool heavy = tool_optimizer_has_momentum(o->optimizer, &usual_momentum);
     if (o->lr < 0.0)
         o->lr = o->kind->lr > 0.0f && strcmp(o->optimizer, usual) == 0
                     ? (double)o->kind->lr
-                    : default_lr(o->optimizer);
+                    : tool_optimizer_lr(o->optimizer);
     if (o->synthetic_n > 0 && strcmp(o->data, "synthetic") != 0)
         return no_effect("--synthetic-n", "--data synthetic");
     if (o->momentum >= 0.0 && !heavy)
-        return no_effect("--momentum", "--optimizer momentum or nesterov");
+        return no_effect("--momentum", "--optimizer momentum, nesterov or rmsprop");
     if (o->momentum >= 1.0)
         return cli_error(CLI_USAGE, "--momentum wants a number from 0 to below 1, not %g",
                          o->momentum);
@@ -118,7 +125,7 @@ static int settle(job_opts *o)
     if (o->synthetic_n == 0)
         o->synthetic_n = o->kind->synthetic_n > 0 ? o->kind->synthetic_n : 10000;
     if (o->momentum < 0.0)
-        o->momentum = 0.9;
+        o->momentum = usual_momentum;
     return CLI_GO;
 }
 

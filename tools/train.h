@@ -50,6 +50,7 @@ typedef struct {
     cli_times times; /* of warm steps of the main program, loader included */
     uint64_t total_steps, lr_every, step, epochs;
     uint64_t warm_runs, allocations; /* runs that neither traced nor were immediate; theirs */
+    uint64_t skipped;                /* updates whose gradients were not finite */
     uint64_t diverged;               /* the step since which the loss is not finite; 0: it is */
     uint64_t start_ns, wall_ns;
     int64_t batches, batches_taken; /* of an epoch, micro-batches each; of the present one */

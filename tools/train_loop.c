@@ -177,7 +177,8 @@ static sw_status set_rate(train *t, float *rate)
                                   .warmup_steps = (uint64_t)t->opts.job.warmup,
                                   .total_steps = t->total_steps,
                                   .every = t->lr_every,
-                                  .gamma = (float)t->opts.job.lr_gamma};
+                                  .gamma = (float)t->opts.job.lr_gamma,
+                                  .floor = (float)t->opts.job.lr_floor};
     SW_TRY(sw_schedule_at(&schedule, t->step, rate));
     sw_knob_set(sw_optimizer_lr(t->job.net.optimizer, 0), *rate);
     return SW_OK;

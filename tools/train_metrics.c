@@ -3,6 +3,7 @@
 #include "profiler/json.h"
 #include "tools/train.h"
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #define LINE_BYTES 512
@@ -51,14 +52,16 @@ static double accuracy_of(const train_row *row)
 /* Numbers are as long as it takes to read them back; what a line does not have is empty. */
 static size_t write_csv(const train *t, const train_row *row, char *text)
 {
-    char accuracy[40] = "", rate[40] = "";
+    char accuracy[40] = "", rate[40] = "", loss[40];
+    snprintf(loss, sizeof loss, "%.9g", row->score.loss);
     if (train_has_classes(t))
         snprintf(accuracy, sizeof accuracy, "%.9g", accuracy_of(row));
     if (!row->validation)
         snprintf(rate, sizeof rate, "%.9g", row->rate);
-    return (size_t)snprintf(text, LINE_BYTES, "%s,%" PRIu64 ",%" PRIu64 ",%.9g,%s,%s,%.6f\n",
+    return (size_t)snprintf(text, LINE_BYTES, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%s,%.6f\n",
                             row->validation ? "validation" : "train", row->step, row->epoch + 1,
-                            row->score.loss, accuracy, rate, (double)row->ns * 1e-6);
+                            isnan(row->score.loss) ? "nan" : loss, accuracy, rate,
+                            (double)row->ns * 1e-6);
 }
 
 static size_t write_json(const train *t, const train_row *row, char *text)

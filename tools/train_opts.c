@@ -1,8 +1,7 @@
 /* The command line of `stepwell train`. */
+#include "tools/optimizer.h"
 #include "tools/train.h"
 #include <string.h>
-
-static const char *const schedule_words[] = {"constant", "step", "cosine", NULL};
 
 static const char notes[] =
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
@@ -14,7 +13,8 @@ static const char notes[] =
     "With --json standard output has one object when training ran to its end or was "
     "interrupted, and nothing when it was refused or failed. Its keys: model, device, data, "
     "batch, steps (updates), epochs, seed, threads, optimizer, update, keep_gradients, "
-    "accumulate, final_loss, diverged; validation_loss and, where classes are learned, "
+    "accumulate, final_loss, diverged, skipped (updates); validation_loss and, where classes "
+    "are learned, "
     "test_accuracy, of the last parameters, null when they were not validated; validations, "
     "best_step, best_validation_loss, best_accuracy, stopped_early; predicted and measured, "
     "for "
@@ -25,6 +25,13 @@ static const char notes[] =
     "A line of --metrics has kind (train or validation), step, epoch (from 1), loss, accuracy "
     "(of classes), rate (of a step) and ms, and is in the file as soon as it is known.";
 
+static const char *schedule_help(void)
+{
+    static char text[500];
+    snprintf(text, sizeof text, "of the learning rate: %s", tool_schedule_list());
+    return text;
+}
+
 static int train_table(train_opts *o, cli_option *table)
 {
     job_opts *j = &o->job;
@@ -33,14 +40,19 @@ static int train_table(train_opts *o, cli_option *table)
          1 << 30, NULL},
         {"--steps", "N", CLI_COUNT, &j->steps, NULL,
          "stop after N steps (default: --epochs decides)", 1, (int64_t)1 << 40, NULL},
-        {"--schedule", "NAME", CLI_WORD, &j->schedule, "cosine",
-         "of the learning rate: constant, step or cosine", 0, 0, schedule_words},
-        {"--warmup", "N", CLI_COUNT, &j->warmup, "0", "cosine: steps of linear warm-up", 0,
-         (int64_t)1 << 40, NULL},
+        {"--schedule", "NAME", CLI_WORD, &j->schedule, "cosine", schedule_help(), 0, 0,
+         tool_schedule_words()},
+        {"--warmup", "N", CLI_COUNT, &j->warmup, "0",
+         "steps that the rate rises in, in front of the schedule", 0, (int64_t)1 << 40, NULL},
         {"--lr-every", "N", CLI_COUNT, &j->lr_every, NULL,
-         "step: steps between cuts (default a third of all)", 1, (int64_t)1 << 40, NULL},
-        {"--lr-gamma", "X", CLI_REAL, &j->lr_gamma, NULL, "step: factor of a cut (default 0.1)",
+         "step, exponential: steps that a cut is for (default a third of all)", 1,
+         (int64_t)1 << 40, NULL},
+        {"--lr-gamma", "X", CLI_REAL, &j->lr_gamma, NULL,
+         "step, exponential: factor of a cut, which exponential makes little by little "
+         "(default 0.1)",
          0, 0, NULL},
+        {"--lr-floor", "X", CLI_REAL, &j->lr_floor, NULL,
+         "the rate that the schedule ends at, or does not go below (default 0)", 0, 0, NULL},
         {"--validate-every", "N", CLI_COUNT, &o->validate_every, NULL,
          "validate every N steps too (default at the end of each epoch)", 1, (int64_t)1 << 40,
          NULL},
@@ -78,7 +90,7 @@ static int train_table(train_opts *o, cli_option *table)
         {"--checkpoint", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
         {"--resume", NULL, CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
     };
-    j->lr_gamma = o->min_delta = -1.0; /* not given */
+    j->lr_gamma = j->lr_floor = o->min_delta = -1.0; /* not given */
     const int n = job_options(j, table, 0, true);
     memcpy(table + n, options, sizeof options);
     return n + (int)(sizeof options / sizeof *options);
@@ -104,7 +116,7 @@ static bool is_stream(const char *path)
 static int check(train_opts *o)
 {
     job_opts *j = &o->job;
-    const bool cuts = strcmp(j->schedule, "step") == 0;
+    const unsigned takes = tool_schedule_takes(j->schedule);
     if (o->witness && j->immediate)
         return cli_error(CLI_USAGE,
                          "--witness and --immediate exclude each other: without a plan there "
@@ -123,11 +135,15 @@ static int check(train_opts *o)
     if (j->op_clocks && (o->profile == NULL || j->immediate))
         return cli_error(CLI_USAGE, "--op-clocks has no effect %s",
                          j->immediate ? "with --immediate" : "without --profile");
-    if (!cuts && (j->lr_every > 0 || j->lr_gamma >= 0.0))
-        return cli_error(CLI_USAGE, "%s has no effect without --schedule step",
-                         j->lr_every > 0 ? "--lr-every" : "--lr-gamma");
-    if (j->warmup > 0 && strcmp(j->schedule, "cosine") != 0)
-        return cli_error(CLI_USAGE, "--warmup has no effect without --schedule cosine");
+    if ((takes & TOOL_LR_CUTS) == 0 && (j->lr_every > 0 || j->lr_gamma >= 0.0))
+        return cli_error(CLI_USAGE, "%s has no effect without --schedule %s",
+                         j->lr_every > 0 ? "--lr-every" : "--lr-gamma",
+                         tool_schedule_takers(TOOL_LR_CUTS));
+    if ((takes & TOOL_LR_FLOOR) == 0 && j->lr_floor >= 0.0)
+        return cli_error(CLI_USAGE, "--lr-floor has no effect with --schedule %s", j->schedule);
+    if (j->lr_floor > 0.0 && j->lr >= 0.0 && j->lr_floor > j->lr)
+        return cli_error(CLI_USAGE, "--lr-floor %g is above --lr %g", j->lr_floor, j->lr);
+    j->lr_floor = j->lr_floor < 0.0 ? 0.0 : j->lr_floor;
     if (j->lr_gamma < 0.0)
         j->lr_gamma = 0.1;
     return CLI_GO;

@@ -186,6 +186,7 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_i64(json, "accumulate", o->accumulate);
     sw_json_put_f64(json, "final_loss", t->step > 0 ? t->last_loss : (double)NAN);
     sw_json_put_bool(json, "diverged", t->diverged > 0);
+    sw_json_put_u64(json, "skipped", t->skipped);
     put_validation(json, t);
 }
 
@@ -327,6 +328,9 @@ static void print_text(train *t)
     if (t->step > 0)
         printf("loss    %s in the last step, %s on average over the last epoch\n",
                train_loss(t->last_loss).text, train_loss(t->epoch_loss).text);
+    if (t->skipped > 0)
+        printf("skipped %s update%s whose gradients were not finite\n",
+               cli_digits(t->skipped).text, t->skipped == 1 ? "" : "s");
     print_score(t, "test    ", t->evaluated, &t->test);
     char label[64];
     snprintf(label, sizeof label, "best    step %s: ", cli_digits(t->best_step).text);

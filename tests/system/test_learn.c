@@ -171,6 +171,35 @@ static void a_diverged_run_has_no_best(void)
     CU_ASSERT(says("\"best_step\":null") && says("\"best_validation_loss\":null"));
 }
 
+/* Gradients that are no numbers change nothing: they are counted, and end the run when there
+ * are too many in a row. Metrics and what was trained stay. */
+static void updates_that_are_no_numbers_are_skipped(void)
+{
+    char words[2400];
+    size_t n;
+    (void)program_train(&outcome, MLP "--lr 1e38 --batch 50 --epochs 3 --optimizer sgd");
+    const double skipped = number("skipped");
+    SW_CHECK(skipped > 0 && skipped < 9 && says("\"diverged\":true"), "%g skipped", skipped);
+    float *numbers = program_numbers(program_params(), &n);
+    size_t bad = 0;
+    for (size_t i = 0; i < n; i++)
+        bad += !isfinite(numbers[i]);
+    free(numbers);
+    SW_CHECK(n > 1000 && bad == 0, "%zu of %zu numbers are none", bad, n);
+    snprintf(words, sizeof words,
+             "train --quiet --json %s--lr 1e38 --batch 50 --epochs 99 --optimizer sgd "
+             "--max-skipped 4 --metrics %s.csv --save-params %s",
+             MLP, sw_temp_path("skipped"), program_params());
+    program_run(&outcome, words, NULL);
+    SW_CHECK(outcome.status == 1 && outcome.out[0] == '\0' &&
+                 strstr(outcome.err, "4 updates in a row") != NULL,
+             "status %d: %s", outcome.status, outcome.err);
+    CU_ASSERT(program_tensors(program_params()) != 0);
+    run("train --json --quiet " MLP
+        "--lr 1e38 --batch 50 --epochs 9 --optimizer sgd --max-skipped 0");
+    CU_ASSERT(number("steps") == 27 && number("skipped") > 10);
+}
+
 /* A rate that is too high at the end: the best parameters are not the last ones, and the file
  * has those. */
 static void the_best_parameters_are_kept(void)
@@ -359,6 +388,7 @@ static const sw_test tests[] = {
     {"kept gradients lie in the model", kept_gradients_lie_in_the_model},
     {"patience ends a run that does not improve", patience_ends_a_run_that_does_not_improve},
     {"a diverged run has no best parameters", a_diverged_run_has_no_best},
+    {"updates that are no numbers are skipped", updates_that_are_no_numbers_are_skipped},
     {"the best parameters are kept", the_best_parameters_are_kept},
     {"metrics have each step and each validation", metrics_have_each_step_and_each_validation},
     {"a model of numbers has no accuracy", a_model_of_numbers_has_no_accuracy},

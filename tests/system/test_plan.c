@@ -396,7 +396,7 @@ static void large_sizes_are_answered_from_shapes(void)
     CU_ASSERT(number(fit, "excluded_lower_bound_bytes") > 8ll << 30);
     CU_ASSERT_EQUAL(number(fit, "training_images"), 100);
 #if HAVE_STEADY /* no sanitizer */
-    SW_CHECK(number(fit, "search_ns") < 100000000, "%lld ns", number(fit, "search_ns"));
+    SW_CHECK(number(fit, "search_ns") < 1000000000, "%lld ns", number(fit, "search_ns"));
 #endif
     sw_note("lenet5, 8 GiB: %.2f ms", (double)number(fit, "search_ns") * 1e-6);
     root = object_of("plan --json --fit 7TiB");

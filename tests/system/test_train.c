@@ -33,9 +33,11 @@ static void learns(const char *words)
 
 static void training_learns(void)
 {
-    static const char *const optimizers[] = {"sgd", "momentum", "nesterov", "adam", "adamw"};
+    static const char *const optimizers[] = {"sgd",     "momentum", "nesterov",
+                                             "adam",    "adamw",    "rmsprop",
+                                             "adagrad", "lion",     "adafactor"};
     char words[200];
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
         snprintf(words, sizeof words,
                  "--model mlp --hidden 32 --synthetic-n 1000 --batch 50 --epochs 6 "
                  "--optimizer %s",
@@ -106,6 +108,22 @@ static const char *const different[] = {
     SMALL "--schedule step --lr-every 2",
     SMALL "--schedule step --lr-gamma 0.5",
     SMALL "--warmup 3",
+    SMALL "--lr-floor 0.001",
+    SMALL "--schedule constant --warmup 3",
+    SMALL "--schedule linear",
+    SMALL "--schedule linear --lr-floor 0.001",
+    SMALL "--schedule exponential",
+    SMALL "--schedule exponential --lr-every 2",
+    SMALL "--schedule exponential --lr-gamma 0.5",
+    SMALL "--schedule step --lr-floor 0.001",
+    SMALL "--schedule one_cycle",
+    SMALL "--schedule one_cycle --warmup 3",
+    SMALL "--optimizer rmsprop",
+    SMALL "--optimizer rmsprop --momentum 0.5",
+    SMALL "--optimizer adagrad",
+    SMALL "--optimizer lion",
+    SMALL "--optimizer adafactor",
+    SMALL "--optimizer adafactor --clip 0.01",
     SMALL "--optimizer adamw --weight-decay 0.1",
     SMALL "--optimizer sgd",
     SMALL "--optimizer sgd --weight-decay 0.1",

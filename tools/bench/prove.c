@@ -3,6 +3,7 @@
  * above, a longer search says whether the bound can be reached. */
 #include "alloc/place.h"
 #include "tools/bench/bench.h"
+#include "tools/optimizer.h"
 #include <string.h>
 
 #define BUFFERS_MAX 4096
@@ -117,13 +118,9 @@ static sw_status visit(proof *p, sw_exec *exec, tool_net *net, int64_t batch, ta
 
 static sw_status prove_kind(proof *p, kind *k)
 {
-    const bool nesterov = strcmp(k->optimizer, "nesterov") == 0;
-    const bool heavy = nesterov || strcmp(k->optimizer, "momentum") == 0;
     tool_net_opts net_opts;
     SW_TRY(tool_net_digits(&net_opts, k->model));
-    net_opts.optimizer.kind = heavy ? "sgd" : k->optimizer;
-    net_opts.optimizer.momentum = heavy ? 0.9f : 0.0f;
-    net_opts.optimizer.nesterov = nesterov;
+    tool_optimizer_set(&net_opts.optimizer, k->optimizer, 0.9);
     net_opts.optimizer.release = k->release;
     const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = (int)p->opts->threads};
     sw_exec *exec = NULL;
