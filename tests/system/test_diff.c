@@ -33,11 +33,11 @@ static const char *profile_of(const char *name, const char *options)
     return to;
 }
 
-static double planned(const char *options, const char *key)
+static json_int_t planned(const char *options, const char *key)
 {
     char words[400];
     snprintf(words, sizeof words, "plan --json " NET "%s", options);
-    return program_number(run(words), key);
+    return (json_int_t)program_number(run(words), key);
 }
 
 static json_int_t at(const json_t *object, const char *group, const char *name, const char *key)
