@@ -54,9 +54,10 @@ static void empty_folder(const char *folder)
     closedir(dir);
 }
 
-/* Besides the profile there may be the whole parameters or none, and nothing temporary - unless
- * files cannot be removed either. */
-static bool folder_is_tidy(const sweep *s, bool may_keep, char *found, size_t room)
+/* Besides the profile there may be the whole parameters, of the last step or of any, or none,
+ * and nothing temporary - unless files cannot be removed either. */
+static bool folder_is_tidy(const sweep *s, bool may_keep, bool any_step, char *found,
+                           size_t room)
 {
     bool tidy = true;
     DIR *dir = opendir(s->folder);
@@ -73,7 +74,7 @@ static bool folder_is_tidy(const sweep *s, bool may_keep, char *found, size_t ro
         snprintf(path, sizeof path, "%s/%s", s->folder, entry->d_name);
         unsigned char *bytes = file_read(path, &n);
         if (strcmp(entry->d_name, "params") != 0 || bytes == NULL || n != s->params_bytes ||
-            memcmp(bytes, s->params, n) != 0) {
+            (!any_step && memcmp(bytes, s->params, n) != 0)) {
             tidy = false;
             snprintf(found, room, "%s", entry->d_name);
         }
@@ -129,7 +130,10 @@ static void run_site(sweep *s, int kind, uint64_t k, const char *mode)
     empty_folder(s->folder);
     program_run(&outcome, s->words, plan);
     const int status = status_of(s, kind, outcome.err);
-    const bool failed = outcome.status == status && sw_count_lines(outcome.err) == 1;
+    /* What was trained until then is not lost, which a second line says. */
+    const bool saved = strstr(outcome.err, "the parameters of step") != NULL;
+    const bool failed =
+        outcome.status == status && sw_count_lines(outcome.err) == (saved ? 2 : 1);
     const bool absorbed = outcome.status == 0 && outcome.err[0] == '\0' && saved_all(s);
     /* The profile is flushed by the clock: a faster run may end before its last sites. */
     const bool missed = outcome.status == 0 && kind == FILES && saved_all(s) &&
@@ -143,7 +147,7 @@ static void run_site(sweep *s, int kind, uint64_t k, const char *mode)
              "%s %s: status %d, wanted %d, signal %d%s, %zu bytes of output, error: %.300s",
              s->job->name, plan, outcome.status, status, outcome.signal,
              outcome.timed_out ? " (hangs)" : "", strlen(outcome.out), outcome.err);
-    SW_CHECK(folder_is_tidy(s, kind == FILES && *mode == '+', left, sizeof left),
+    SW_CHECK(folder_is_tidy(s, kind == FILES && *mode == '+', saved, left, sizeof left),
              "%s %s leaves %s behind", s->job->name, plan, left);
 }
 
