@@ -44,8 +44,7 @@ static int64_t tile_rows(const sw_type *param)
     return ((rows + tiles - 1) / tiles + TILE_UNIT - 1) / TILE_UNIT * TILE_UNIT;
 }
 
-/* Is this update one of its kind, of a whole gradient in bytes of its own that nothing else
- * reads? */
+/* Is this update one of its kind, of a whole gradient in bytes of its own? */
 static bool is_update(const swi_trace *t, const swi_node *node, const use *uses)
 {
     if (!node->is_update || node->phase != SW_BACKWARD || node->grad >= 0 ||
@@ -58,24 +57,60 @@ static bool is_update(const swi_trace *t, const swi_node *node, const use *uses)
            tile_rows(&param->type) < param->type.shape.dim[0] &&
            swi_same_shape(&param->type.shape, &g->type.shape) && g->contiguous &&
            s->segment == SWI_SEG_STEP && !s->pinned && s->bytes == sw_type_bytes(&g->type) &&
-           uses[g->storage].reads == 1 && uses[g->storage].writes == 1;
+           uses[g->storage].writes == 1;
 }
 
-/* May the kernel at `from` run where the update at `to` runs? */
+/* The position of the check of this update's gradient: SWI_NONE where it has none. false:
+ * others read the gradient, or the verdict too early. */
+static bool find_check(const swi_trace *t, const swi_order *order, uint32_t at, const use *uses,
+                       uint32_t *check)
+{
+    const swi_node *update = &t->nodes[order->nodes[at]];
+    const swi_update_attrs *a = (const void *)(t->attrs + update->attrs);
+    const uint32_t gradient = operand(t, update, 1)->storage;
+    *check = SWI_NONE;
+    if (uses[gradient].reads == 1) /* not looked at, or by its factors */
+        return true;
+    if (!a->has_verdict)
+        return false;
+    const uint32_t verdict = operand(t, update, update->n_in - 1)->storage;
+    const uint32_t from = uses[verdict].writer;
+    if (uses[gradient].reads != 2 || uses[verdict].writes != 1 || from >= at ||
+        t->storages[verdict].segment != SWI_SEG_STEP)
+        return false;
+    const swi_node *node = &t->nodes[order->nodes[from]];
+    if (node->op != SW_OP_finite || node->grad >= 0 || operand(t, node, 0)->storage != gradient)
+        return false;
+    for (uint32_t k = from + 1; k < at; k++) {
+        const swi_node *between =
+            order->nodes[k] != SWI_NONE ? &t->nodes[order->nodes[k]] : NULL;
+        for (uint32_t i = 0; between != NULL && i < between->n_in; i++)
+            if (operand(t, between, i)->storage == verdict)
+                return false;
+    }
+    *check = from;
+    return true;
+}
+
+/* Does nothing between `from` and `to` overwrite what the node at `from` reads? */
 static bool may_wait(const swi_trace *t, const swi_order *order, uint32_t from, uint32_t to)
 {
-    const swi_node *make = &t->nodes[order->nodes[from]];
-    if (make->grad < 0 || swi_rows_of(make->op, make->grad) == NULL || make->n_out != 1 ||
-        make->accumulate != 0 || swi_op(make->op)->attrs_bytes != 0)
-        return false;
+    const swi_node *waits = &t->nodes[order->nodes[from]];
     for (uint32_t at = from + 1; at < to; at++) {
-        const swi_node *node = &t->nodes[order->nodes[at]];
-        for (uint32_t i = 0; i < node->n_out; i++)
-            for (uint32_t k = 0; k < make->n_in; k++)
-                if (operand(t, node, node->n_in + i)->storage == operand(t, make, k)->storage)
+        const swi_node *node =
+            order->nodes[at] != SWI_NONE ? &t->nodes[order->nodes[at]] : NULL;
+        for (uint32_t i = 0; node != NULL && i < node->n_out; i++)
+            for (uint32_t k = 0; k < waits->n_in; k++)
+                if (operand(t, node, node->n_in + i)->storage == operand(t, waits, k)->storage)
                     return false;
     }
     return true;
+}
+
+static bool makes_rows(const swi_node *make)
+{
+    return make->grad >= 0 && swi_rows_of(make->op, make->grad) != NULL && make->n_out == 1 &&
+           make->accumulate == 0 && swi_op(make->op)->attrs_bytes == 0;
 }
 
 static size_t bytes_of(const swi_trace *t, const swi_node *node, sw_isa isa, int threads)
@@ -88,40 +123,72 @@ static size_t bytes_of(const swi_trace *t, const swi_node *node, sw_isa isa, int
     return swi_tile_bytes(&info);
 }
 
-/* The node of the update becomes that of both; the bytes of the gradient become its workspace.
- */
-static sw_status join(swi_trace *t, const swi_node *make, swi_node *update, sw_isa isa,
-                      int threads)
+static uint32_t copy_ids(uint32_t *to, const uint32_t *from, uint32_t n)
 {
-    const uint32_t n = make->n_in + update->n_in - 1 + update->n_out;
-    swi_tile_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.make_op = make->op;
-    attrs.update_op = update->op;
-    attrs.make_grad = make->grad;
-    attrs.n_make = (int32_t)make->n_in;
-    attrs.rows = tile_rows(&operand(t, update, 0)->type);
-    memcpy(attrs.attrs, t->attrs + update->attrs, swi_op(update->op)->attrs_bytes);
-    SW_TRY(swi_room_operands(t, n));
-    SW_TRY(swi_room_attrs(t, sizeof attrs + 8));
-    uint32_t *to = t->operands + t->n_operands;
-    const uint32_t *from = t->operands + update->first;
-    const uint32_t gradient = t->values[from[1]].storage;
-    memcpy(to, t->operands + make->first, make->n_in * sizeof *to);
-    to[make->n_in] = from[0];
-    memcpy(to + make->n_in + 1, from + 2, (update->n_in - 2 + update->n_out) * sizeof *to);
+    memcpy(to, from, n * sizeof *to);
+    return n;
+}
+
+/* Operands of the node of all three (check may be NULL): as swi_tile_attrs says. */
+static uint32_t write_operands(swi_trace *t, const swi_node *make, const swi_node *check,
+                               const swi_node *update, uint32_t *n_in)
+{
+    uint32_t *to = t->operands + t->n_operands, n;
+    const uint32_t *u = t->operands + update->first;
+    n = copy_ids(to, t->operands + make->first, make->n_in);
+    if (check != NULL)
+        n += copy_ids(to + n, t->operands + check->first + 1, check->n_in - 1);
+    to[n++] = u[0];
+    n += copy_ids(to + n, u + 2, update->n_in - 2 - (check != NULL));
+    *n_in = n;
+    n += copy_ids(to + n, u + update->n_in, update->n_out);
+    if (check != NULL)
+        to[n++] = t->operands[check->first + check->n_in];
+    return n;
+}
+
+static void write_attrs(swi_trace *t, const swi_node *make, const swi_node *check,
+                        const swi_node *update)
+{
+    swi_tile_attrs a;
+    memset(&a, 0, sizeof a);
+    a.make_op = make->op;
+    a.update_op = update->op;
+    a.make_grad = make->grad;
+    a.n_make = (int32_t)make->n_in;
+    a.rows = tile_rows(&operand(t, update, 0)->type);
+    memcpy(a.attrs, t->attrs + update->attrs, swi_op(update->op)->attrs_bytes);
+    if (check != NULL) {
+        a.has_check = 1;
+        a.n_check = (int32_t)check->n_in - 1;
+        memcpy(&a.check, t->attrs + check->attrs, sizeof a.check);
+    }
+    memcpy(t->attrs + t->n_attrs, &a, sizeof a);
+}
+
+/* The node of the update becomes that of all; the bytes of the gradient become its workspace.
+ */
+static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
+                      swi_node *update, sw_isa isa, int threads)
+{
+    const uint32_t gradient = operand(t, update, 1)->storage;
+    uint32_t n_in;
+    SW_TRY(swi_room_operands(t, SWI_MAX_OPERANDS));
+    SW_TRY(swi_room_attrs(t, sizeof(swi_tile_attrs) + 8));
     t->n_attrs = (t->n_attrs + 7) / 8 * 8;
-    memcpy(t->attrs + t->n_attrs, &attrs, sizeof attrs);
+    write_attrs(t, make, check, update);
+    const uint32_t n = write_operands(t, make, check, update, &n_in);
     update->op = SW_OP_tile_update;
     update->kernel = sw_op_tile_update.forward;
-    update->n_in = make->n_in + update->n_in - 1;
+    update->n_in = n_in;
+    update->n_out = n - n_in;
     update->first = t->n_operands;
     update->attrs = t->n_attrs;
     update->gradient_of = make->gradient_of;
     update->is_backward = 1;
     update->scratch = gradient;
     t->n_operands += n;
-    t->n_attrs += (uint32_t)sizeof attrs;
+    t->n_attrs += (uint32_t)sizeof(swi_tile_attrs);
     swi_storage *s = &t->storages[gradient];
     s->bytes = bytes_of(t, update, isa, threads);
     if (!sw_size_align(s->bytes, SW_ALIGN, &s->rounded))
@@ -129,6 +196,11 @@ static sw_status join(swi_trace *t, const swi_node *make, swi_node *update, sw_i
     s->role = SWI_ROLE_WORKSPACE;
     s->layer = update->layer;
     s->phase = update->phase;
+    if (check != NULL) { /* the verdict is its own now */
+        s = &t->storages[operand(t, check, check->n_in)->storage];
+        s->layer = update->layer;
+        s->phase = update->phase;
+    }
     return SW_OK;
 }
 
@@ -141,10 +213,17 @@ static sw_status join_all(swi_trace *t, swi_order *order, const use *uses, sw_is
         if (!is_update(t, update, uses))
             continue;
         const uint32_t from = uses[operand(t, update, 1)->storage].writer;
-        if (from >= at || !may_wait(t, order, from, at))
+        uint32_t check;
+        if (from >= at || !makes_rows(&t->nodes[order->nodes[from]]) ||
+            !find_check(t, order, at, uses, &check) || !may_wait(t, order, from, at) ||
+            (check != SWI_NONE && !may_wait(t, order, check, at)))
             continue;
-        SW_TRY(join(t, &t->nodes[order->nodes[from]], update, isa, threads));
+        SW_TRY(join(t, &t->nodes[order->nodes[from]],
+                    check != SWI_NONE ? &t->nodes[order->nodes[check]] : NULL, update, isa,
+                    threads));
         order->nodes[from] = SWI_NONE;
+        if (check != SWI_NONE)
+            order->nodes[check] = SWI_NONE;
         any = true;
     }
     uint32_t n = 0;

@@ -2,6 +2,8 @@
  * their descriptors for some rows at a time. Only the pass in tile_update.c makes such a node;
  * the tests of optimizers and of that pass cover it. */
 #include "runtime/tile_update.h"
+#include "kernels/dispatch.h"
+#include <float.h>
 #include <string.h>
 
 static const swi_row_range ranges[] = {{SW_OP_linear, 1, 1, 1}}; /* dw: columns of dy */
@@ -17,7 +19,8 @@ const swi_row_range *swi_rows_of(uint32_t op, int grad)
 static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     (void)n_in;
-    out[0] = in[((const swi_tile_attrs *)attrs)->n_make];
+    const swi_tile_attrs *a = attrs;
+    out[0] = in[a->n_make + a->n_check];
     return SW_OK;
 }
 
@@ -50,18 +53,36 @@ static void ask_maker(part_info *p, const sw_kernel_info *info, int64_t rows)
                                .isa = info->isa};
 }
 
+/* Where the operands of the update begin. */
+static int first_of_update(const swi_tile_attrs *a)
+{
+    return a->n_make + a->n_check;
+}
+
 static void ask_update(part_info *p, const sw_kernel_info *info)
 {
     const swi_tile_attrs *a = info->attrs;
+    const int first = first_of_update(a);
     p->info = *info;
     p->info.in = p->in;
     p->info.n_in = 0;
+    p->info.n_out -= a->has_check;
     p->info.attrs = a->attrs;
-    for (int i = a->n_make; i < info->n_in; i++) {
+    for (int i = first; i < info->n_in; i++) {
         p->in[p->info.n_in++] = info->in[i];
-        if (i == a->n_make)
+        if (i == first)
             p->in[p->info.n_in++] = info->out[0];
     }
+    if (a->has_check)
+        p->in[p->info.n_in++] = info->out[p->info.n_out];
+}
+
+/* Of the check: the gradient and what it is told. */
+static uint64_t check_operations(const sw_kernel_info *info)
+{
+    const swi_tile_attrs *a = info->attrs;
+    const sw_kernel_info check = {.in = info->out, .n_in = 1, .attrs = &a->check};
+    return a->has_check ? sw_op_finite.operations(&check) : 0;
 }
 
 void swi_tile_operations(const sw_kernel_info *info, uint64_t *make, uint64_t *update)
@@ -71,7 +92,7 @@ void swi_tile_operations(const sw_kernel_info *info, uint64_t *make, uint64_t *u
     ask_maker(&p, info, info->out[0].shape.dim[0]);
     *make = maker(a)->operations(&p.info);
     ask_update(&p, info);
-    *update = swi_op(a->update_op)->operations(&p.info);
+    *update = swi_count_add(swi_op(a->update_op)->operations(&p.info), check_operations(info));
 }
 
 static uint64_t operations(const sw_kernel_info *info)
@@ -146,27 +167,91 @@ static sw_status update_rows(const sw_launch *l, const sw_buffer *gradient, int6
     update.in = in;
     update.out = out;
     update.n_in = 0;
+    update.n_out = l->n_out - a->has_check;
     update.scratch = NULL;
     update.scratch_bytes = 0;
     update.attrs = a->attrs;
-    for (int i = a->n_make; i < l->n_in; i++) {
+    for (int i = first_of_update(a); i < l->n_in; i++) {
         in[update.n_in++] = rows_if(&l->in[i], &l->out[0], first, rows);
-        if (i == a->n_make)
+        if (i == first_of_update(a))
             in[update.n_in++] = *gradient;
     }
-    for (int i = 0; i < l->n_out; i++)
+    if (a->has_check)
+        in[update.n_in++] = l->out[update.n_out];
+    for (int i = 0; i < update.n_out; i++)
         out[i] = rows_if(&l->out[i], &l->out[0], first, rows);
     return swi_op(a->update_op)->forward(&update);
+}
+
+static sw_buffer tile_of(const sw_launch *l, int64_t first)
+{
+    const swi_tile_attrs *a = l->attrs;
+    sw_buffer gradient = l->out[0];
+    const int64_t left = l->out[0].type.shape.dim[0] - first;
+    gradient.ptr = l->scratch;
+    gradient.type.shape.dim[0] = left < a->rows ? left : a->rows;
+    return gradient;
+}
+
+/* ---- looking at it ----------------------------------------------------------------------- */
+
+static double largest(const sw_launch *l, int i)
+{
+    const int64_t n = sw_type_elements(&l->in[i].type);
+    return (double)sw_point(l->isa)->largest(swi_in(l, i), n, l->par);
+}
+
+/* Are the operands so small that no sum of their products can leave the range of floats? */
+static bool is_surely_finite(const sw_launch *l)
+{
+    const double terms = (double)l->in[0].type.shape.dim[0] + 1.0;
+    const double bound = largest(l, 0) * largest(l, 1) * terms;
+    return bound < (double)FLT_MAX / 2.0; /* not where it is NaN */
+}
+
+static sw_status look(const sw_launch *l, const sw_buffer *gradient)
+{
+    const swi_tile_attrs *a = l->attrs;
+    sw_buffer in[SWI_MAX_OPERANDS] = {*gradient};
+    sw_launch check = *l;
+    for (int i = 0; i < a->n_check; i++)
+        in[1 + i] = l->in[a->n_make + i];
+    check.in = in;
+    check.n_in = 1 + a->n_check;
+    check.out = &l->out[l->n_out - 1];
+    check.n_out = 1;
+    check.attrs = &a->check;
+    return sw_op_finite.forward(&check);
+}
+
+/* The verdict on the whole gradient comes before any of it is used. As a rule it is known from
+ * the operands; where it is not, all tiles are made once more. */
+static sw_status judge(const sw_launch *l)
+{
+    const double *verdict = l->out[l->n_out - 1].ptr;
+    sw_buffer gradient = tile_of(l, 0);
+    const int64_t all = l->out[0].type.shape.dim[0], rows = gradient.type.shape.dim[0];
+    gradient.type.shape.dim[0] = 0;
+    *(float *)gradient.ptr = 0.0f; /* the check touches one whatever comes */
+    SW_TRY(look(l, &gradient));
+    if (*verdict != 0.0 || is_surely_finite(l))
+        return SW_OK;
+    for (int64_t first = 0; first < all && *verdict == 0.0; first += rows) {
+        gradient = tile_of(l, first);
+        SW_TRY(make_rows(l, &gradient, first));
+        SW_TRY(look(l, &gradient));
+    }
+    return SW_OK;
 }
 
 static sw_status forward(const sw_launch *l)
 {
     const swi_tile_attrs *a = l->attrs;
     const int64_t all = l->out[0].type.shape.dim[0];
+    if (a->has_check)
+        SW_TRY(judge(l));
     for (int64_t first = 0; first < all; first += a->rows) {
-        sw_buffer gradient = l->out[0];
-        gradient.ptr = l->scratch;
-        gradient.type.shape.dim[0] = all - first < a->rows ? all - first : a->rows;
+        sw_buffer gradient = tile_of(l, first);
         SW_TRY(make_rows(l, &gradient, first));
         SW_TRY(update_rows(l, &gradient, first));
     }

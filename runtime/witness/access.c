@@ -54,12 +54,12 @@ static void judge_step(swi_witness *w, const swi_touch *touch, uint32_t s, const
         swi_witness_fault(w, touch->op, s, "is touched after its death at op %u", x->death);
 }
 
-/* What updates hand to each other is not kept for backward, though some run there. */
+/* What ops of optimizers hand to each other is not kept for backward, though some run there. */
 static bool is_kept_by(const swi_program *p, uint32_t made, uint32_t read)
 {
     const swi_node *maker = &p->trace.nodes[p->ops[made].node];
     const swi_node *reader = &p->trace.nodes[p->ops[read].node];
-    return reader->is_backward && !(reader->is_update && maker->is_update);
+    return reader->is_backward && !(reader->is_update && swi_op_is_private(maker->op));
 }
 
 static void judge(session *a, const swi_touch *touch)
@@ -98,6 +98,12 @@ static void judge(session *a, const swi_touch *touch)
 
 /* ---- lifetimes and roles ----------------------------------------------------------------- */
 
+/* A repeat is a forward op, and what an update makes is its own. */
+static bool makes_gradients(const swi_node *node)
+{
+    return node->is_backward && !node->again && !node->is_update;
+}
+
 /* Does the storage, or one that took its place, have the role? */
 static bool plays(const swi_witness *w, uint32_t root, swi_role role)
 {
@@ -119,7 +125,7 @@ static swi_role role_seen(const swi_witness *w, uint32_t s, const span *seen)
         return SWI_ROLE_WORKSPACE;
     if (plays(w, s, SWI_ROLE_METRIC) || plays(w, s, SWI_ROLE_OUTPUT))
         return said != SWI_ROLE_WORKSPACE ? said : SWI_ROLE_ACTIVATION;
-    if (node->is_backward && !node->again)
+    if (makes_gradients(node))
         return SWI_ROLE_GRADIENT;
     if (plays(w, s, SWI_ROLE_INPUT))
         return said;
@@ -140,7 +146,7 @@ static void judge_role(swi_witness *w, uint32_t s, const span *seen)
                           swi_role_name(t->storages[s].role));
     if (scratch || plays(w, s, SWI_ROLE_METRIC) || plays(w, s, SWI_ROLE_OUTPUT))
         return;
-    const bool backward = node->is_backward && !node->again; /* a repeat is a forward op */
+    const bool backward = makes_gradients(node);
     if (backward && !plays(w, s, SWI_ROLE_GRADIENT))
         swi_witness_fault(w, seen->first, s, "is made by backward, and its role is %s",
                           swi_role_name(t->storages[s].role));
