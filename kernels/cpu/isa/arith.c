@@ -2,6 +2,7 @@
  * bits for each element. Parts begin at multiples of eight elements: no two write one byte. */
 #include "kernels/cpu/isa/each.h"
 #include "kernels/cpu/isa/point_internal.h"
+#include "kernels/cpu/isa/vec.h"
 #include "kernels/scalar.h"
 
 BODY(sub_part) EACH(a[i] - b[i]);
@@ -52,22 +53,74 @@ END
         j->codes[i / 8] = (uint8_t)byte;                                                       \
     }
 
-    BODY(above_part) BITS(a[i + k] > 0.0f) END
+    /* Bits of the elements of one vector that are above 0, the first lowest. */
+    SW_VEC_FN uint32_t
+    above_bits(const float *a)
+{
+#if SW_ISA_ID == 2
+    return _mm512_cmp_ps_mask(vload(a), vzero(), _CMP_GT_OQ);
+#elif SW_ISA_ID == 1
+    return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(vload(a), vzero(), _CMP_GT_OQ));
+#else
+    return vibits((vi)(vload(a) > vzero()), 0);
+#endif
+}
 
-    BODY(above_dx_part) const uint8_t *m = j->m;
+/* Codes of 16 elements. */
+SW_VEC_FN uint32_t codes_16(const uint8_t *m)
+{
+    return (uint32_t)m[0] | (uint32_t)m[1] << 8;
+}
+
+static void above_part(void *arg, int part)
+{
+    const job *j = arg;
+    const int64_t to = part_end(j->n, part);
+    int64_t i = j->codes != NULL ? (int64_t)part * PART : to;
+    for (; i + 16 <= to; i += 16) {
+        uint32_t bits = 0;
+        for (int k = 0; k < 16; k += VW)
+            bits |= above_bits(j->a + i + k) << k;
+        j->codes[i / 8] = (uint8_t)bits;
+        j->codes[i / 8 + 1] = (uint8_t)(bits >> 8);
+    }
+    for (; i < to; i += 8) {
+        unsigned byte = 0;
+        for (int k = 0; k < 8 && i + k < to; k++)
+            byte |= (unsigned)(j->a[i + k] > 0.0f) << k;
+        j->codes[i / 8] = (uint8_t)byte;
+    }
+}
+
+BODY(above_dx_part) const uint8_t *m = j->m;
 EACH((m[i / 8] >> i % 8 & 1) != 0 ? a[i] : p * a[i]);
 END
 
     BODY(clamp_part) BITS(a[i + k] >= p && a[i + k] <= q) EACH(sw_between(a[i], p, q));
 END
 
-    BODY(clamp_dx_part) const uint8_t *m = j->m;
-EACH(where_set(a[i], (unsigned)m[i / 8] >> i % 8 & 1u));
-END
+    static void
+    clamp_dx_part(void *arg, int part)
+{
+    const job *j = arg;
+    const int64_t to = part_end(j->n, part);
+    int64_t i = (int64_t)part * PART;
+    for (; i + 16 <= to; i += 16) {
+        const uint32_t bits = codes_16(j->m + i / 8);
+        for (int k = 0; k < 16; k += VW) {
+            float *y = j->y + i + k;
+            const vf r = vselect(vfrombits(bits >> k), vload(j->a + i + k), vzero());
+            vstore(y, j->accumulate ? vadd(vload(y), r) : r);
+        }
+    }
+    for (; i < to; i++) {
+        const float r = where_set(j->a[i], (unsigned)j->m[i / 8] >> i % 8 & 1u);
+        j->y[i] = j->accumulate ? j->y[i] + r : r;
+    }
+}
 
-    void
-    SW_ISA_FN(swi_sub)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
-                       const sw_par *par)
+void SW_ISA_FN(swi_sub)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
+                        const sw_par *par)
 {
     job j = {.y = y, .a = a, .b = b, .n = n, .accumulate = accumulate};
     split(par, sub_part, &j);
