@@ -102,12 +102,12 @@ static int prepare(train *t)
     return opened == SW_OK ? CLI_GO : cli_library_error(opened, false);
 }
 
-/* A run that fails on the way, say by too many gradients that are no numbers, still saves what
- * was trained before - unless it left the model damaged, which then refuses to be saved. */
+/* Too many gradients in a row that are no numbers (SW_INVALID) leave the model as it was before
+ * them: what was trained until then is saved all the same. */
 static int end_of_failed(train *t, sw_status trained)
 {
     const int status = cli_library_error(trained, false);
-    if (t->opts.save != NULL && t->step > 0 &&
+    if (trained == SW_INVALID && t->opts.save != NULL && t->step > 0 &&
         sw_model_save(t->job.net.model, t->opts.save) == SW_OK)
         cli_note("the parameters of step %" PRIu64 " are in %s", t->step, t->opts.save);
     return status;

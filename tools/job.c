@@ -132,6 +132,7 @@ static sw_status open_exec(job *j)
                                .no_recompute = o->no_recompute,
                                .no_rebuild = o->no_rebuild,
                                .no_chunks = o->no_chunks,
+                               .no_tiles = o->no_tiles,
                                .shares = o->shares};
     SW_TRY(sw_exec_create(&j->exec, &exec));
     const tool_net_opts net = job_net_opts(j);

@@ -27,7 +27,7 @@ typedef struct {
     int64_t synthetic_n, epochs, steps, seed, threads, warmup, lr_every, max_skipped;
     double lr, momentum, weight_decay, lr_gamma, lr_floor, clip;
     size_t budget_bytes; /* 0: none */
-    bool no_recompute, no_rebuild, no_chunks;
+    bool no_recompute, no_rebuild, no_chunks, no_tiles;
     const char *update; /* "release" or "after" */
     int64_t accumulate; /* micro-batches of a step */
     bool keep_gradients;
