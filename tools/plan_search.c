@@ -27,21 +27,31 @@ static void exclude(plan_found *found, const end *from)
     found->excluded_bytes = from->bound.bytes;
 }
 
-/* The first batch whose bound is above the size. low and high are looked at in any case, so
- * that each batch between lies between two that agree. */
-static sw_status bisect(const plan_search *s, plan_found *found)
+/* The smallest batch of those that end with `high` whose program has its form: what is chosen
+ * by size (a kernel, what is looked at) changes at some batches, and stays so above them. */
+static sw_status find_first(const plan_search *s, plan_found *found, const end *high, end *out)
 {
-    end low, high, middle;
-    if (s->grows_from > s->most)
-        return SW_OK;
+    end low, middle;
+    *out = *high;
     SW_TRY(look(s, found, s->grows_from, &low));
-    SW_TRY(look(s, found, s->most, &high));
-    if (!grows(&low, &high) || high.bound.bytes <= s->fit_bytes)
-        return SW_OK;
-    if (low.bound.bytes > s->fit_bytes) {
-        exclude(found, &low);
+    if (grows(&low, high)) {
+        *out = low;
         return SW_OK;
     }
+    while (out->batch - low.batch > 1) {
+        SW_TRY(look(s, found, low.batch + (out->batch - low.batch) / 2, &middle));
+        if (grows(&middle, out))
+            *out = middle;
+        else
+            low = middle;
+    }
+    return SW_OK;
+}
+
+/* The first batch whose bound is above the size, where low's is not and high's is. */
+static sw_status bisect(const plan_search *s, plan_found *found, end low, end high)
+{
+    end middle;
     while (high.batch - low.batch > 1) {
         SW_TRY(look(s, found, low.batch + (high.batch - low.batch) / 2, &middle));
         if (!grows(&low, &middle) || !grows(&middle, &high))
@@ -55,10 +65,27 @@ static sw_status bisect(const plan_search *s, plan_found *found)
     return SW_OK;
 }
 
+/* From the largest batches down, form by form, until some bound is within the size. */
+static sw_status exclude_all(const plan_search *s, plan_found *found)
+{
+    end low, high = {.batch = s->most + 1};
+    while (high.batch > s->grows_from) {
+        SW_TRY(look(s, found, high.batch - 1, &high));
+        if (high.bound.bytes <= s->fit_bytes)
+            return SW_OK;
+        SW_TRY(find_first(s, found, &high, &low));
+        if (low.bound.bytes <= s->fit_bytes)
+            return bisect(s, found, low, high);
+        exclude(found, &low);
+        high = low;
+    }
+    return SW_OK;
+}
+
 sw_status plan_search_run(const plan_search *s, plan_found *out)
 {
     plan_found found = {.excluded_from = s->most + 1};
-    SW_TRY(bisect(s, &found));
+    SW_TRY(exclude_all(s, &found));
     for (int64_t b = found.excluded_from - 1; b > 0 && found.batch == 0; b--) {
         size_t total;
         SW_TRY(s->total(s->context, b, &total));

@@ -37,8 +37,8 @@ typedef struct {
     int64_t n_bounds, n_tried; /* how often each was asked */
 } plan_found;
 
-/* A bound that fell, or changed its form, between two batches that were looked at, proves
- * nothing: all batches are tried then. */
+/* What is excluded is excluded form by form, from the largest batch down. A bound that fell
+ * between two batches of one form proves nothing: those below are tried one by one then. */
 SW_MUST_USE sw_status plan_search_run(const plan_search *search, plan_found *out);
 
 #endif
