@@ -425,7 +425,8 @@ SW_API sw_value sw_apply_batch_norm2d(sw_ctx *ctx, sw_batch_norm2d layer, sw_val
 SW_API sw_value sw_attention(sw_ctx *ctx, sw_value q, sw_value k, sw_value v, int heads,
                              int causal, float scale);
 
-/* Pointwise, any shape, F32. */
+/* Pointwise, any shape, F32. relu and leaky relu keep their output where another op keeps it
+ * anyway, else one bit for each element; tanh and sigmoid keep their output. */
 SW_API sw_value sw_relu(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_leaky_relu(sw_ctx *ctx, sw_value x, float slope);
 SW_API sw_value sw_tanh(sw_ctx *ctx, sw_value x);
@@ -470,7 +471,9 @@ SW_API sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor);
 SW_API sw_value sw_to_f32(sw_ctx *ctx, sw_value x, float scale, float shift);
 
 /* (batch, c, h, w). k x k windows, stride k; sw_*_pool2d gives stride and padding their own
- * numbers; average pooling counts padding as zeros. Global pooling gives (batch, c, 1, 1). */
+ * numbers; average pooling counts padding as zeros. Global pooling gives (batch, c, 1, 1). Max
+ * pooling keeps which place won: two bits for each result where a window has at most four
+ * places, else a byte; average pooling keeps nothing. */
 SW_API sw_value sw_max_pool(sw_ctx *ctx, sw_value x, int k);
 SW_API sw_value sw_avg_pool(sw_ctx *ctx, sw_value x, int k);
 SW_API sw_value sw_max_pool2d(sw_ctx *ctx, sw_value x, int k, int stride, int pad);
