@@ -160,7 +160,10 @@ sw_status bench_deep_step(bench_deep *d)
 
 void bench_deep_destroy(bench_deep *d)
 {
-    sw_model_destroy(d->model);
+    if (d->lenet.model != NULL)
+        tool_net_destroy(&d->lenet);
+    else
+        sw_model_destroy(d->model);
     sw_exec_destroy(d->exec);
     sw_budget_destroy(d->budget);
     for (int k = 0; k < 2; k++)
