@@ -107,10 +107,11 @@ static unit unit_for(uint64_t largest)
 static void print_cells(const report_row *row, const unit *u)
 {
     for (int i = 0; i < N; i++) {
-        char cell[64];
-        snprintf(cell, sizeof cell, "%.*f/%.*f", u->digits,
-                 (double)row->phase[i].end / u->bytes, u->digits,
-                 (double)row->phase[i].peak / u->bytes);
+        char cell[64] = "-"; /* no op belongs to the phase: released updates are backward's */
+        if (row->phase[i].peak > 0)
+            snprintf(cell, sizeof cell, "%.*f/%.*f", u->digits,
+                     (double)row->phase[i].end / u->bytes, u->digits,
+                     (double)row->phase[i].peak / u->bytes);
         printf("%14s", cell);
     }
     putchar('\n');
