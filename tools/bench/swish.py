@@ -171,7 +171,7 @@ def page(args, found, version):
            f"Written by `tools/bench/swish.py`; `python3 tools/bench/swish.py BUILD/tools/stepwell` makes it anew.", "",
            f"`swishnet`: {args.layers} linear layers of {args.width} with swish behind each, mean squared error, SGD, "
            f"{args.threads} threads. Live bytes: parameters, batch and everything else that a step holds. "
-           f"{args.rounds} rounds of {args.steps} steps, all variants in turns; times are of the steps behind the "
+           f"{args.rounds} round{'s' if args.rounds > 1 else ''} of {args.steps} steps, all variants in turns; times are of the steps behind the "
            "first of each run.", "", peer, ""] + said
     for batch in args.batches:
         out += ["", f"## Batch {batch}", ""] + summary(found[batch], names)
