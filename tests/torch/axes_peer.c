@@ -3,20 +3,10 @@
  *
  *   axes_peer DIR    writes to DIR: init.safetensors, ids.bin (int32), outputs.bin and
  * grads.bin (float32: loss, logits, drops; all parameters in order) */
-#include <stdio.h>
-#include <stdlib.h>
-#include <stepwell.h>
+#include "peer.h"
 
 enum { BATCH = 3, ROWS = 17, HEADS = 4, DEPTH = 8, WIDTH = HEADS * DEPTH, VOCABULARY = 61 };
 #define DROPPED 0.3f
-
-#define CHECK(call)                                                                            \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s: %s\n", #call, sw_last_error());                               \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
 
 typedef struct {
     sw_embedding words, places;
@@ -57,18 +47,6 @@ static void step(sw_ctx *c, void *user)
     sw_accumulate(c, n->optimizer);
 }
 
-static FILE *create(const char *dir, const char *name)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) {
-        perror(path);
-        exit(1);
-    }
-    return file;
-}
-
 static void put(FILE *to, const void *from, size_t element, size_t n)
 {
     if (fwrite(from, element, n, to) != n)
@@ -83,19 +61,6 @@ static void put_output(FILE *to, sw_exec *exec, const char *name)
     for (int i = 0; i < a.shape.rank; i++)
         n *= (size_t)a.shape.dim[i];
     put(to, a.data, sizeof(float), n);
-}
-
-static void put_gradients(FILE *to, sw_model *model)
-{
-    for (size_t i = 0; i < sw_param_count(model); i++) {
-        static float values[VOCABULARY * 3 * WIDTH];
-        const sw_shape shape = sw_param_shape(sw_param_at(model, i));
-        size_t n = 1;
-        for (int k = 0; k < shape.rank; k++)
-            n *= (size_t)shape.dim[k];
-        CHECK(sw_param_gradient(sw_param_at(model, i), values, n * sizeof *values));
-        put(to, values, sizeof *values, n);
-    }
 }
 
 int main(int argc, char **argv)
@@ -134,16 +99,16 @@ int main(int argc, char **argv)
                               .inputs = inputs,
                               .n_inputs = 2};
     CHECK(sw_run(exec, &args));
-    FILE *to = create(argv[1], "ids.bin");
+    FILE *to = peer_create(argv[1], "ids.bin");
     put(to, ids, sizeof *ids, BATCH * ROWS);
     fclose(to);
-    to = create(argv[1], "outputs.bin");
+    to = peer_create(argv[1], "outputs.bin");
     put_output(to, exec, "loss");
     put_output(to, exec, "logits");
     put_output(to, exec, "drops");
     fclose(to);
-    to = create(argv[1], "grads.bin");
-    put_gradients(to, model);
+    to = peer_create(argv[1], "grads.bin");
+    peer_put_gradients(model, to);
     fclose(to);
     sw_model_destroy(model);
     sw_exec_destroy(exec);

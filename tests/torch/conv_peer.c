@@ -7,17 +7,7 @@
  * Parameters have the case's options in their names:
  * "conv.NUMBER.STRIDE.PAD.DILATION.GROUPS.x", ".w" and ".b", and "scale.NUMBER.x", ".s". The
  * loss is the sum of the squares of all results. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <stepwell.h>
-
-#define CHECK(call)                                                                            \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s: %s\n", #call, sw_last_error());                               \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
+#include "peer.h"
 
 /* Batches of 17 to 19 are plain, of 16 and 30 to 32 in blocks of sixteen. */
 static const struct {
@@ -94,18 +84,6 @@ static void declare_all(net *n, sw_model *model)
     }
 }
 
-static FILE *create(const char *dir, const char *name)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) {
-        perror(path);
-        exit(1);
-    }
-    return file;
-}
-
 static size_t elements(sw_shape shape)
 {
     size_t n = 1;
@@ -141,7 +119,8 @@ int main(int argc, char **argv)
     const sw_run_args args = {
         .size = sizeof args, .fn = step, .user = &n, .models = &model, .n_models = 1};
     CHECK(sw_run(exec, &args));
-    FILE *outputs = create(argv[1], "outputs.bin"), *grads = create(argv[1], "grads.bin");
+    FILE *outputs = peer_create(argv[1], "outputs.bin"),
+         *grads = peer_create(argv[1], "grads.bin");
     for (int i = 0; i < CONVS + SCALES; i++) {
         sw_array y;
         snprintf(text, sizeof text, "y%d", i);

@@ -5,20 +5,11 @@
  * AdamW steps. "ops DIR": one step of single ops, init.safetensors and grads.bin, the loss,
  * then all parameters. "peak BUDGET": prints the peak bytes of a large step, planned and
  * measured, under a budget (0: none), and which share of its cost is repeated ops. */
+#include "peer.h"
 #include "tools/models/gpt_net.h"
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { STEPS = 10, BATCH = 5, CONTEXT = 23 };
-
-#define CHECK(call)                                                                            \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s: %s\n", #call, sw_last_error());                               \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
 
 typedef struct {
     sw_budget *budget;
@@ -79,37 +70,6 @@ static sw_run_args args_of(trainer *t, const sw_array *inputs, uint64_t number)
                          .step = number};
 }
 
-static FILE *create(const char *dir, const char *name)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) {
-        perror(path);
-        exit(1);
-    }
-    return file;
-}
-
-static void put(FILE *to, const void *from, size_t bytes)
-{
-    if (fwrite(from, 1, bytes, to) != bytes)
-        exit(1);
-}
-
-static void put_gradients(FILE *to, sw_model *model)
-{
-    static float values[1 << 16];
-    for (size_t i = 0; i < sw_param_count(model); i++) {
-        const sw_shape shape = sw_param_shape(sw_param_at(model, i));
-        size_t n = 1;
-        for (int k = 0; k < shape.rank; k++)
-            n *= (size_t)shape.dim[k];
-        CHECK(sw_param_gradient(sw_param_at(model, i), values, n * sizeof *values));
-        put(to, values, n * sizeof *values);
-    }
-}
-
 static void save(const trainer *t, const char *dir, const char *name)
 {
     char path[4096];
@@ -126,7 +86,7 @@ static int dump(const char *dir)
                                {SW_U8, SW_SHAPE(BATCH, CONTEXT), next}};
     trainer t;
     open_trainer(&t, &shape, (sw_optimizer_opts){.keep_gradients = 1}, 0);
-    FILE *batches = create(dir, "batches.bin"), *gradients = create(dir, "grads.bin");
+    FILE *batches = peer_create(dir, "batches.bin"), *gradients = peer_create(dir, "grads.bin");
     save(&t, dir, "init.safetensors");
     unsigned state = 12345;
     for (uint64_t number = 0; number < STEPS; number++) {
@@ -135,12 +95,12 @@ static int dump(const char *dir)
             ids[i] = (uint8_t)(state >> 16) % 61;
             next[i] = (uint8_t)((ids[i] * 7 + 3) % 61);
         }
-        put(batches, ids, sizeof ids);
-        put(batches, next, sizeof next);
+        peer_put(batches, ids, sizeof ids);
+        peer_put(batches, next, sizeof next);
         const sw_run_args args = args_of(&t, inputs, number);
         CHECK(sw_run(t.exec, &args));
         if (number == 0)
-            put_gradients(gradients, t.model);
+            peer_put_gradients(t.model, gradients);
     }
     save(&t, dir, "after.safetensors");
     const int failed = fclose(batches) != 0 || fclose(gradients) != 0;
@@ -204,9 +164,9 @@ static int dump_ops(const char *dir)
                               .n_inputs = 1};
     CHECK(sw_run(t.exec, &args));
     CHECK(sw_output_get(t.exec, "loss", &loss));
-    FILE *to = create(dir, "grads.bin");
-    put(to, loss.data, sizeof(float));
-    put_gradients(to, t.model);
+    FILE *to = peer_create(dir, "grads.bin");
+    peer_put(to, loss.data, sizeof(float));
+    peer_put_gradients(t.model, to);
     const int failed = fclose(to) != 0;
     close_trainer(&t);
     return failed;

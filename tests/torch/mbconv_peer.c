@@ -10,20 +10,12 @@
  *   mbconv_peer time BATCH CHANNELS SIDE WIDTH DEPTH THREADS    for each line with a number K
  * on standard input the times of K steps of SGD in ns */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#include "peer.h"
 #include "tools/models/models.h"
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { STEPS = 10, CLASSES = 10 };
-
-#define CHECK(call)                                                                            \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s: %s\n", #call, sw_last_error());                               \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
 
 typedef struct {
     int64_t batch, channels, side;
@@ -87,50 +79,6 @@ static sw_run_args args_of(const job *j, tool_net *net, sw_array inputs[2])
                          .n_inputs = 2};
 }
 
-static FILE *create(const char *dir, const char *name)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) {
-        perror(path);
-        exit(1);
-    }
-    return file;
-}
-
-static void put(FILE *to, const void *from, size_t bytes)
-{
-    if (fwrite(from, 1, bytes, to) != bytes)
-        exit(1);
-}
-
-static void save(const sw_model *model, const char *dir, const char *name)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    CHECK(sw_model_save(model, path));
-}
-
-static void put_gradients(sw_model *model, FILE *to)
-{
-    for (size_t i = 0; i < sw_param_count(model); i++) {
-        const sw_param p = sw_param_at(model, i);
-        const sw_shape shape = sw_param_shape(p);
-        size_t bytes = sizeof(float);
-        for (int k = 0; k < shape.rank; k++)
-            bytes *= (size_t)shape.dim[k];
-        if (strstr(sw_param_name(p), "running_") != NULL)
-            continue;
-        float *values = malloc(bytes);
-        if (values == NULL)
-            exit(1);
-        CHECK(sw_param_gradient(p, values, bytes));
-        put(to, values, bytes);
-        free(values);
-    }
-}
-
 static double run(sw_exec *exec, const sw_run_args *args)
 {
     double loss;
@@ -151,21 +99,21 @@ static int dump(job *j, const char *dir)
                              .momentum = 0.9f,
                              .keep_gradients = 1});
     CHECK(sw_model_ready(net.model, exec, 7));
-    FILE *batches = create(dir, "batches.bin"), *grads = create(dir, "grads.bin"),
-         *losses = create(dir, "losses.txt");
-    save(net.model, dir, "init.safetensors");
+    FILE *batches = peer_create(dir, "batches.bin"), *grads = peer_create(dir, "grads.bin"),
+         *losses = peer_create(dir, "losses.txt");
+    peer_save(net.model, dir, "init.safetensors");
     fprintf(losses, "%.9g %.9g\n", (double)net.scale, (double)net.shift);
     sw_run_args args = args_of(j, &net, inputs);
     for (args.step = 0; args.step < STEPS; args.step++) {
         draw(j);
-        put(batches, j->bytes, j->pixels + (size_t)j->batch);
+        peer_put(batches, j->bytes, j->pixels + (size_t)j->batch);
         fprintf(losses, "%.9g\n", run(exec, &args));
         if (args.step == 0)
-            put_gradients(net.model, grads);
+            peer_put_gradients(net.model, grads);
     }
     args.mode = SW_EVAL;
     fprintf(losses, "%.9g\n", run(exec, &args));
-    save(net.model, dir, "after.safetensors");
+    peer_save(net.model, dir, "after.safetensors");
     tool_net_destroy(&net);
     sw_exec_destroy(exec);
     return (fclose(batches) != 0) + (fclose(grads) != 0) + (fclose(losses) != 0);

@@ -5,20 +5,10 @@
  * grads.bin (float32, all parameters in order, of the first batch), outputs.bin (float32:
  * logits of the first batch while training, and in evaluation behind ten Adam steps),
  * after.safetensors */
-#include <stdio.h>
-#include <stdlib.h>
+#include "peer.h"
 #include <string.h>
-#include <stepwell.h>
 
 enum { STEPS = 10, HIDDEN = 100 };
-
-#define CHECK(call)                                                                            \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s: %s\n", #call, sw_last_error());                               \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
 
 typedef struct {
     const char *kind;
@@ -111,56 +101,11 @@ static sw_model *make(sw_exec *exec, net *n, const char *kind)
     return model;
 }
 
-static FILE *create(const char *dir, const char *name)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) {
-        perror(path);
-        exit(1);
-    }
-    return file;
-}
-
-static void put(FILE *to, const void *from, size_t bytes)
-{
-    if (fwrite(from, 1, bytes, to) != bytes)
-        exit(1);
-}
-
-static void save(const sw_model *model, const char *dir, const char *name)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    CHECK(sw_model_save(model, path));
-}
-
-/* Buffers have no gradient: their names end in running_mean and running_var. */
-static void put_gradients(sw_model *model, FILE *to)
-{
-    for (size_t i = 0; i < sw_param_count(model); i++) {
-        const sw_param p = sw_param_at(model, i);
-        const sw_shape shape = sw_param_shape(p);
-        size_t bytes = sizeof(float);
-        for (int k = 0; k < shape.rank; k++)
-            bytes *= (size_t)shape.dim[k];
-        float *values = malloc(bytes);
-        if (values == NULL)
-            exit(1);
-        if (strstr(sw_param_name(p), "running_") == NULL) {
-            CHECK(sw_param_gradient(p, values, bytes));
-            put(to, values, bytes);
-        }
-        free(values);
-    }
-}
-
 static void put_logits(sw_exec *exec, FILE *to, size_t batch)
 {
     sw_array a;
     CHECK(sw_output_get(exec, "logits", &a));
-    put(to, a.data, batch * 10 * sizeof(float));
+    peer_put(to, a.data, batch * 10 * sizeof(float));
 }
 
 int main(int argc, char **argv)
@@ -181,9 +126,10 @@ int main(int argc, char **argv)
     const sw_loader_opts opts = {.size = sizeof opts, .batch = batch, .seed = 5};
     CHECK(sw_loader_create(&loader, dataset, &opts));
     CHECK(sw_loader_epoch(loader, 0));
-    FILE *batches = create(argv[3], "batches.bin"), *grads = create(argv[3], "grads.bin"),
-         *outputs = create(argv[3], "outputs.bin");
-    save(model, argv[3], "init.safetensors");
+    FILE *batches = peer_create(argv[3], "batches.bin"),
+         *grads = peer_create(argv[3], "grads.bin"),
+         *outputs = peer_create(argv[3], "outputs.bin");
+    peer_save(model, argv[3], "init.safetensors");
     for (uint64_t step = 0; step < STEPS; step++) {
         sw_run_args args = {.size = sizeof args,
                             .fn = train_step,
@@ -192,11 +138,11 @@ int main(int argc, char **argv)
                             .n_models = 1,
                             .step = step};
         CHECK(sw_loader_next(loader, &args.inputs, &args.n_inputs));
-        put(batches, args.inputs[0].data, (size_t)batch * 784);
-        put(batches, args.inputs[1].data, (size_t)batch);
+        peer_put(batches, args.inputs[0].data, (size_t)batch * 784);
+        peer_put(batches, args.inputs[1].data, (size_t)batch);
         CHECK(sw_run(exec, &args));
         if (step == 0) {
-            put_gradients(model, grads);
+            peer_put_gradients(model, grads);
             put_logits(exec, outputs, (size_t)batch);
         }
         if (step == STEPS - 1) {
@@ -206,7 +152,7 @@ int main(int argc, char **argv)
             put_logits(exec, outputs, (size_t)batch);
         }
     }
-    save(model, argv[3], "after.safetensors");
+    peer_save(model, argv[3], "after.safetensors");
     const int failed = (fclose(batches) != 0) + (fclose(grads) != 0) + (fclose(outputs) != 0);
     sw_loader_destroy(loader);
     sw_dataset_destroy(dataset);

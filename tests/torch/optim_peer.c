@@ -5,21 +5,11 @@
  * and t of each step) and after.safetensors to DIR. Names: lr, decay, momentum, nesterov,
  * beta1, beta2, epsilon, alpha, centered, accumulator, group (1: the biases have their own
  * rate, a tenth, and no decay) */
+#include "peer.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <stepwell.h>
 
 enum { BATCH = 23, SIDE = 9, CHANNELS = 5, KERNEL = 3, HIDDEN = 37, OUT = 11, STEPS = 10 };
-
-#define CHECK(call)                                                                            \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s: %s\n", #call, sw_last_error());                               \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
 
 typedef struct {
     sw_conv2d conv;

@@ -3,20 +3,11 @@
  *   point_peer DIR    writes to DIR: names.txt (name, whether it is a loss), t.bin, w.bin
  * (float32), mask.bin (uint8), labels.bin (int32), and for each op NAME.bin: x, y, dx (float32;
  * y is one number for losses, whose gradient dx is; else dx is that of sum(y w)) */
+#include "peer.h"
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include "tests/ops/point_list.h"
 
 enum { ROWS = 401, N = ROWS * POINT_CLASSES };
-
-#define CHECK(call)                                                                            \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s: %s\n", #call, sw_last_error());                               \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
 
 typedef struct {
     size_t op;

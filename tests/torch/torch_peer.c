@@ -6,10 +6,8 @@
  * each line with a number K on standard input runs K steps of lenet5, batch 128, Adam, with the
  * loader, and prints their times in ns */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <stepwell.h>
+#include "peer.h"
 #include <time.h>
 
 enum { BATCH = 128, STEPS = 10 };
@@ -20,14 +18,6 @@ typedef struct {
     sw_optimizer *optimizer;
     int is_lenet5;
 } net;
-
-#define CHECK(call)                                                                            \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s: %s\n", #call, sw_last_error());                               \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
 
 static sw_value logits(sw_ctx *ctx, net *n)
 {
@@ -88,42 +78,6 @@ static sw_loader *make_loader(sw_dataset **dataset, int64_t samples, int shuffle
     return loader;
 }
 
-static FILE *create(const char *dir, const char *name)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) {
-        perror(path);
-        exit(1);
-    }
-    return file;
-}
-
-static void save(const sw_model *model, const char *dir, const char *name)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    CHECK(sw_model_save(model, path));
-}
-
-static void write_gradients(sw_model *model, FILE *to)
-{
-    for (size_t i = 0; i < sw_param_count(model); i++) {
-        const sw_param p = sw_param_at(model, i);
-        const sw_shape shape = sw_param_shape(p);
-        size_t bytes = sizeof(float);
-        for (int k = 0; k < shape.rank; k++)
-            bytes *= (size_t)shape.dim[k];
-        float *values = malloc(bytes);
-        if (values == NULL)
-            exit(1);
-        CHECK(sw_param_gradient(p, values, bytes));
-        fwrite(values, 1, bytes, to);
-        free(values);
-    }
-}
-
 static int dump(const char *name, const char *dir)
 {
     const int is_lenet5 = strcmp(name, "lenet5") == 0;
@@ -135,8 +89,8 @@ static int dump(const char *name, const char *dir)
              *model = make(exec, &trained, is_lenet5, 0);
     sw_dataset *dataset;
     sw_loader *loader = make_loader(&dataset, BATCH * STEPS, 0);
-    FILE *batches = create(dir, "batches.bin"), *gradients = create(dir, "grads.bin");
-    save(model, dir, "init.safetensors");
+    FILE *batches = peer_create(dir, "batches.bin"), *gradients = peer_create(dir, "grads.bin");
+    peer_save(model, dir, "init.safetensors");
     for (uint64_t step = 0; step < STEPS; step++) {
         const sw_array *inputs;
         int n_inputs;
@@ -157,10 +111,10 @@ static int dump(const char *name, const char *dir)
         args.models = &keeper;
         if (step == 0) {
             CHECK(sw_run(exec, &args));
-            write_gradients(keeper, gradients);
+            peer_put_gradients(keeper, gradients);
         }
     }
-    save(model, dir, "after.safetensors");
+    peer_save(model, dir, "after.safetensors");
     const int failed = fclose(batches) != 0 || fclose(gradients) != 0;
     sw_loader_destroy(loader);
     sw_dataset_destroy(dataset);
