@@ -1,0 +1,391 @@
+/* The counts of cost tests: loops over shapes, and a table of the formulas. */
+#include "tests/ops/plain_costs.h"
+#include "runtime/ops/ops.h"
+#include <string.h>
+
+const sw_type *plain_type(const swi_trace *t, const swi_node *node, uint32_t i)
+{
+    return &t->values[t->operands[node->first + i]].type;
+}
+
+/* Of output i. */
+static const sw_type *out_of(const swi_trace *t, const swi_node *node, uint32_t i)
+{
+    return plain_type(t, node, node->n_in + i);
+}
+
+uint64_t plain_size(const sw_type *type)
+{
+    uint64_t n = 1;
+    for (int i = 0; i < type->shape.rank; i++)
+        n *= (uint64_t)type->shape.dim[i];
+    return n;
+}
+
+bool plain_is(const swi_node *node, const char *name, int grad)
+{
+    return strcmp(swi_op(node->op)->name, name) == 0 && node->grad == grad;
+}
+
+/* The loops of a product with (batch, in) and (out, in): two for each step of the innermost. */
+static uint64_t count_product(const sw_shape *x, const sw_shape *w)
+{
+    uint64_t n = 0;
+    for (int64_t i = 0; i < x->dim[0]; i++)
+        for (int64_t j = 0; j < w->dim[0]; j++)
+            for (int64_t k = 0; k < w->dim[1]; k++)
+                n += 2;
+    return n;
+}
+
+/* The loops of a convolution over y, with taps of w. */
+static uint64_t count_taps(const sw_shape *y, const sw_shape *w)
+{
+    uint64_t n = 0;
+    for (int64_t i = 0; i < y->dim[0] * y->dim[1]; i++)
+        for (int64_t k = 0; k < y->dim[2] * y->dim[3]; k++)
+            for (int64_t c = 0; c < w->dim[1]; c++)
+                for (int64_t tap = 0; tap < w->dim[2] * w->dim[3]; tap++)
+                    n += 2;
+    return n;
+}
+
+/* Places of all windows of y. */
+static uint64_t count_windows(const swi_trace *t, const swi_node *node, const sw_type *y)
+{
+    const swi_pool_attrs *a = (const void *)(t->attrs + node->attrs);
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < plain_size(y); i++)
+        for (int ky = 0; ky < a->kernel_h; ky++)
+            for (int kx = 0; kx < a->kernel_w; kx++)
+                n++;
+    return n;
+}
+
+static bool count_dense(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    const sw_type *a = plain_type(t, node, 0),
+                  *b = node->n_in > 1 ? plain_type(t, node, 1) : NULL;
+    const sw_type *y = out_of(t, node, 0);
+    if (plain_is(node, "linear", -1))
+        *n = count_product(&a->shape, &b->shape) + (node->n_in > 2 ? plain_size(y) : 0);
+    else if (plain_is(node, "linear", 0)) /* w, dy */
+        *n = count_product(&b->shape, &a->shape);
+    else if (plain_is(node, "linear", 1)) /* x, dy */
+        *n = count_product(&b->shape, &y->shape);
+    else if (plain_is(node, "conv2d", -1))
+        *n = count_taps(&y->shape, &b->shape) + (node->n_in > 2 ? plain_size(y) : 0);
+    else if (plain_is(node, "conv2d", 0)) /* w, dy */
+        *n = count_taps(&b->shape, &a->shape);
+    else if (plain_is(node, "conv2d", 1)) /* x, dy; with the bias */
+        *n = count_taps(&b->shape, &y->shape) + plain_size(b);
+    else if (plain_is(node, "conv2d", 2))
+        *n = count_taps(&b->shape, &y->shape);
+    else if (plain_is(node, "max_pool2d", -1))
+        *n = count_windows(t, node, y) - plain_size(y);
+    else if (plain_is(node, "max_pool2d", 0)) /* index, dy */
+        *n = 2 * count_windows(t, node, b);
+    else if (plain_is(node, "avg_pool2d", -1))
+        *n = count_windows(t, node, y);
+    else if (plain_is(node, "avg_pool2d", 0)) /* dy */
+        *n = count_windows(t, node, a) + plain_size(a);
+    else
+        return false;
+    return true;
+}
+
+/* For each element of an operand (outputs: 100 and on), for each of a second one, and once. exp
+ * takes 27, log 35, log(1 + e) 40, a sigmoid 33, Philox 25. */
+static const struct {
+    const char *name;
+    int grad;
+    uint32_t of, each, also_of, also_each, once;
+} formulas[] = {
+    {"copy", -1, 0, 0, 0, 0, 0},
+    {"fill", -1, 100, 0, 0, 0, 0},
+    {"to_n16", -1, 0, 0, 0, 0, 0},
+    {"from_n16", -1, 0, 0, 0, 0, 0},
+    {"slice_grad", -1, 0, 0, 0, 0, 0},
+    {"concat", -1, 0, 0, 0, 0, 0},
+    {"to_f32", -1, 0, 2, 0, 0, 0},
+    {"rand", -1, 100, 27, 0, 0, 0},
+    {"randn", -1, 100, 25 + 37, 0, 0, 0},
+    {"relu", -1, 0, 1, 0, 0, 0},
+    {"relu", 0, 0, 2, 0, 0, 0},
+    {"relu", 1, 1, 4, 0, 0, 0}, /* bits, dy */
+    {"leaky_relu", -1, 0, 2, 0, 0, 0},
+    {"leaky_relu", 0, 0, 2, 0, 0, 0},
+    {"leaky_relu", 1, 1, 4, 0, 0, 0},
+    {"tanh", -1, 0, 47, 0, 0, 0},
+    {"tanh", 0, 0, 3, 0, 0, 0},
+    {"sigmoid", -1, 0, 33, 0, 0, 0},
+    {"sigmoid", 0, 0, 3, 0, 0, 0},
+    {"swish", -1, 0, 34, 0, 0, 0},
+    {"swish", 0, 0, 38, 0, 0, 0},
+    {"add", -1, 100, 1, 0, 0, 0},
+    {"mul", -1, 100, 1, 0, 0, 0},
+    {"scale", -1, 0, 1, 0, 0, 0},
+    {"scale_by", -1, 0, 1, 0, 0, 0},
+    {"sum", -1, 0, 1, 100, 1, 0},
+    {"max", -1, 0, 1, 0, 0, 0},
+    {"max", 0, 1, 1, 0, 0, 0},
+    {"dropout", -1, 0, 28, 0, 0, 0},
+    {"dropout", 0, 0, 28, 0, 0, 0},
+    {"embedding", -1, 0, 0, 0, 0, 0},
+    {"embedding", 0, 1, 1, 0, 0, 0},
+    {"expand", -1, 100, 1, 0, 0, 0},
+    {"softmax", 0, 0, 4, 0, 0, 0},
+    {"log_softmax", 0, 0, 30, 0, 0, 0},
+    {"swiglu", -1, 100, 35, 0, 0, 0},
+    {"swiglu", 0, 100, 39 + 35, 0, 0, 0},
+    {"swiglu", 2, 100, 35, 0, 0, 0},
+    {"linear_ce", 0, 0, 1, 0, 0, 0},
+    {"linear_ce", 1, 0, 1, 0, 0, 0},
+    {"linear_ce", 2, 0, 1, 0, 0, 0},
+    {"mse", -1, 0, 3, 0, 0, 1},
+    {"mse", 0, 0, 2, 0, 0, 0},
+    {"mse", 1, 0, 2, 0, 0, 0},
+    {"bce", -1, 0, 74, 0, 0, 1},
+    {"bce", 0, 0, 35, 0, 0, 0},
+    {"bce_with", -1, 0, 74, 0, 0, 1},
+    {"bce_with", 0, 0, 35, 0, 0, 0},
+    {"bce_with", 1, 0, 1, 0, 0, 0},
+    {"gelu", -1, 0, 68, 0, 0, 0},
+    {"gelu", 0, 0, 71, 0, 0, 0},
+    {"gelu_tanh", -1, 0, 38, 0, 0, 0},
+    {"gelu_tanh", 0, 0, 46, 0, 0, 0},
+    {"mish", -1, 0, 38, 0, 0, 0},
+    {"mish", 0, 0, 45, 0, 0, 0},
+    {"softplus", -1, 0, 71, 0, 0, 0},
+    {"softplus", 0, 0, 34, 0, 0, 0},
+    {"hard_swish", -1, 0, 5, 0, 0, 0},
+    {"hard_swish", 0, 0, 5, 0, 0, 0},
+    {"elu", -1, 0, 47, 0, 0, 0},
+    {"elu", 0, 0, 30, 0, 0, 0},
+    {"selu", -1, 0, 48, 0, 0, 0},
+    {"selu", 0, 0, 30, 0, 0, 0},
+    {"exp", -1, 0, 31, 0, 0, 0},
+    {"exp", 0, 0, 1, 0, 0, 0},
+    {"log", -1, 0, 37, 0, 0, 0},
+    {"log", 0, 0, 1, 0, 0, 0},
+    {"sqrt", -1, 0, 1, 0, 0, 0},
+    {"sqrt", 0, 0, 2, 0, 0, 0},
+    {"rsqrt", -1, 0, 2, 0, 0, 0},
+    {"rsqrt", 0, 0, 4, 0, 0, 0},
+    {"abs", -1, 0, 6, 0, 0, 0},
+    {"abs", 0, 1, 7, 0, 0, 0},
+    {"clamp", -1, 0, 6, 0, 0, 0},
+    {"clamp", 0, 1, 4, 0, 0, 0},
+    {"sub", -1, 100, 1, 0, 0, 0},
+    {"div", -1, 100, 1, 0, 0, 0},
+    {"where", -1, 100, 1, 0, 0, 0},
+    {"huber", -1, 0, 9, 0, 0, 1},
+    {"huber", 0, 0, 4, 0, 0, 0},
+    {"huber", 1, 0, 4, 0, 0, 0},
+    {"l1", -1, 0, 3, 0, 0, 1},
+    {"l1", 0, 0, 4, 0, 0, 0},
+    {"l1", 1, 0, 4, 0, 0, 0},
+    {"kl_div", -1, 0, 41, 0, 0, 1},
+    {"kl_div", 0, 0, 1, 0, 0, 0},
+    {"kl_div", 1, 0, 41, 0, 0, 0},
+    {"channel_scale", -1, 0, 1, 0, 0, 0},
+    {"channel_scale", 0, 0, 3, 0, 0, 0},
+    {"channel_scale", 1, 0, 1, 0, 0, 0},
+    {"channel_scale", 2, 0, 2, 0, 0, 0},
+    {"accuracy", -1, 0, 1, 0, 0, 1},
+    {"linear", 2, 0, 1, 0, 0, 0},
+    {"conv2d", 3, 0, 1, 0, 0, 0},
+    {"sumsq", -1, 0, 2, 0, 0, 0},
+    {"clip_scale", -1, 0, 0, 0, 0, 4},
+    {"accumulate_into", -1, 1, 1, 0, 0, 0},
+    {"adam_update", -1, 0, 17, 0, 0, 0},
+    {"adagrad_update", -1, 0, 10, 0, 0, 0},
+    {"lion_update", -1, 0, 11, 0, 0, 0},
+};
+
+static uint64_t size_at(const swi_trace *t, const swi_node *node, uint32_t at)
+{
+    return plain_size(at < 100 ? plain_type(t, node, at) : out_of(t, node, at - 100));
+}
+
+static bool count_formula(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
+        if (!plain_is(node, formulas[i].name, formulas[i].grad))
+            continue;
+        *n = formulas[i].once + formulas[i].each * size_at(t, node, formulas[i].of);
+        if (formulas[i].also_each > 0)
+            *n += formulas[i].also_each * size_at(t, node, formulas[i].also_of);
+        return true;
+    }
+    return false;
+}
+
+/* Normalisation: by element with or without a weight and a bias, and by statistic. */
+static bool count_norm(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    if (strstr(swi_op(node->op)->name, "_norm") == NULL || node->n_in == 0)
+        return false;
+    const uint64_t x = plain_size(plain_type(t, node, 0)), n_in = node->n_in;
+    const uint64_t stats = node->n_in > 1 ? plain_size(plain_type(t, node, 1)) : 0;
+    if (plain_is(node, "layer_norm", -1) || plain_is(node, "group_norm", -1))
+        *n = (6 + n_in) * x + 11 * plain_size(out_of(t, node, 1));
+    else if (plain_is(node, "layer_norm", 0) || plain_is(node, "group_norm", 0))
+        *n = (n_in > 4 ? 11 : 9) * x + 4 * stats;
+    else if (plain_is(node, "layer_norm", 1) || plain_is(node, "layer_norm", 2))
+        *n = (node->n_out > 1 ? 5 : 4) * x;
+    else if (plain_is(node, "group_norm", 1) || plain_is(node, "group_norm", 2))
+        *n = (node->n_out > 1 ? 4 : 3) * x + 2 * plain_size(out_of(t, node, 0)) *
+                                                 (uint64_t)plain_type(t, node, 0)->shape.dim[0];
+    else if (plain_is(node, "rms_norm", -1))
+        *n = (2 + n_in) * x + 4 * plain_size(out_of(t, node, 1));
+    else if (plain_is(node, "rms_norm", 0))
+        *n = (n_in > 3 ? 7 : 5) * x + 3 * stats;
+    else if (plain_is(node, "rms_norm", 1))
+        *n = 3 * x;
+    else if (plain_is(node, "batch_norm", -1))
+        *n = (6 + n_in) * x + 14 * plain_size(out_of(t, node, 2));
+    else if (plain_is(node, "batch_norm", 0) || plain_is(node, "batch_norm", 1))
+        *n = (n_in > 4 ? 10 : 9) * x + 6 * stats;
+    else if (plain_is(node, "batch_norm", 2))
+        *n = 3 * x + stats;
+    else if (plain_is(node, "batch_norm_running", -1))
+        *n = 6 * x;
+    else if (plain_is(node, "batch_norm_fixed", -1))
+        *n = (n_in - 1) * x + 3 * stats;
+    else if (plain_is(node, "batch_norm_fixed", 0))
+        *n = x + (n_in > 2 ? 4 : 3) * stats;
+    else if (plain_is(node, "batch_norm_fixed", 1) || plain_is(node, "batch_norm_fixed", 2))
+        *n = (node->n_out > 1 ? 4 : 3) * x + 4 * stats;
+    else /* of the bias: a sum */
+        *n = x;
+    return true;
+}
+
+/* Pairs of a query and a key that it sees. in: q, k, v or the three in one, and of a gradient
+ * y, lse, dy. */
+static bool count_attention(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    if (strcmp(swi_op(node->op)->name, "attention") != 0)
+        return false;
+    const swi_attention_attrs *a = (const void *)(t->attrs + node->attrs);
+    const uint32_t behind = node->grad < 0 ? 0 : node->grad == 3 ? 2 : 3;
+    const uint32_t n_in = node->n_in - behind;
+    const sw_shape *q = &plain_type(t, node, 0)->shape;
+    const sw_shape *v = &plain_type(t, node, n_in - 1)->shape;
+    const uint64_t size = (uint64_t)(q->dim[2] / a->heads / (n_in == 1 ? 3 : 1));
+    const uint64_t wide = (uint64_t)(v->dim[2] / a->heads / (n_in == 1 ? 3 : 1));
+    const uint64_t rows = (uint64_t)(q->dim[0] * a->heads * q->dim[1]);
+    uint64_t pairs = 0;
+    for (int64_t i = 0; i < q->dim[1]; i++)
+        for (int64_t k = 0; k < v->dim[1]; k++)
+            pairs += a->causal == 0 || k <= i;
+    pairs *= (uint64_t)(q->dim[0] * a->heads);
+    if (node->grad < 0)
+        *n = pairs * (2 * size + 2 * wide + 27 + 4) + 37 * rows;
+    else if (node->grad == 0 || n_in == 1)
+        *n = pairs * (6 * size + 4 * wide + 27 + 5) + 2 * wide * rows;
+    else if (node->grad < 3)
+        *n = pairs * (4 * size + 2 * wide + 27 + 5) + 2 * wide * rows;
+    else
+        *n = pairs * (2 * size + 2 * wide + 27 + 2);
+    return true;
+}
+
+static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    const sw_type *x = node->n_in > 0 ? plain_type(t, node, 0) : NULL;
+    if (strcmp(swi_op(node->op)->name, "matmul") == 0) {
+        /* Two for each element of y (dy) and each step between. */
+        const bool forward = node->grad < 0;
+        const sw_shape *s = &x->shape;
+        const int axis = node->grad == 0 ? s->rank - 2 : s->rank - 1; /* in: b, dy; a, dy */
+        *n = 2 * plain_size(forward ? out_of(t, node, 0) : plain_type(t, node, 1)) *
+             (uint64_t)s->dim[axis];
+    } else if (plain_is(node, "softmax", -1)) {
+        *n = 31 * plain_size(x) + plain_size(x) / (uint64_t)x->shape.dim[x->shape.rank - 1];
+    } else if (plain_is(node, "log_softmax", -1)) {
+        *n = 31 * plain_size(x) +
+             36 * (plain_size(x) / (uint64_t)x->shape.dim[x->shape.rank - 1]);
+    } else if (plain_is(node, "swiglu", 1)) { /* a, b, dy: of a; both, dy: of both */
+        *n = node->n_in == 2 ? (39 + 35) * plain_size(plain_type(t, node, 1))
+                             : 39 * plain_size(x);
+    } else if (plain_is(node, "linear_ce", -1)) {
+        const swi_ce_attrs *a =
+            &((const swi_linear_ce_attrs *)(const void *)(t->attrs + node->attrs))->ce;
+        const uint64_t smooth = a->smoothing > 0.0f, ignores = a->has_ignore != 0;
+        const sw_shape *w = &plain_type(t, node, 1)->shape;
+        const uint64_t rows = plain_size(plain_type(t, node, 2)),
+                       logits = rows * (uint64_t)w->dim[0];
+        const uint64_t bias = node->n_in > 3 ? 2 : 0, slope = smooth || ignores ? 33 : 31;
+        *n = 3 * count_product(&x->shape, w) + (30 + smooth + slope + bias) * logits +
+             (38 + 3 * smooth + ignores) * rows + 1;
+    } else if (plain_is(node, "sgd_update", -1)) {
+        const swi_update_attrs *a = (const void *)(t->attrs + node->attrs);
+        *n = (a->nesterov ? 9 : a->momentum != 0.0f ? 7 : 5) * plain_size(x);
+    } else if (plain_is(node, "tile_update", -1)) { /* dw and plain SGD */
+        *n = count_product(&x->shape, &out_of(t, node, 0)->shape) +
+             5 * plain_size(out_of(t, node, 0));
+    } else if (plain_is(node, "pow", -1) || plain_is(node, "pow", 0)) {
+        const float p =
+            ((const swi_number_attrs *)(const void *)(t->attrs + node->attrs))->value;
+        const bool slope = node->grad == 0; /* float64: 67 for a power that is not whole */
+        *n = (p == 2.0f            ? 1 + slope
+              : p == 3.0f          ? 2 + slope
+              : slope && p == 0.0f ? 2
+                                   : 67 + 2 * slope) *
+             plain_size(x);
+    } else if (plain_is(node, "softmax_ce", -1)) {
+        const swi_ce_attrs *a = (const void *)(t->attrs + node->attrs);
+        const uint64_t smooth = a->smoothing > 0.0f, ignores = a->has_ignore != 0;
+        *n = (30 + smooth) * plain_size(x) +
+             (38 + 3 * smooth + ignores) * plain_size(plain_type(t, node, 1)) + 1;
+    } else if (plain_is(node, "softmax_ce", 0)) {
+        const swi_ce_attrs *a = (const void *)(t->attrs + node->attrs);
+        *n = (a->smoothing > 0.0f || a->has_ignore != 0 ? 33 : 31) * plain_size(x);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* What optimizers append around updates, and updates whose formula has parts. */
+static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    const void *attrs = t->attrs + node->attrs;
+    if (plain_is(node, "product_bound", -1)) {
+        const uint64_t all =
+            plain_size(plain_type(t, node, 0)) + plain_size(plain_type(t, node, 1));
+        const int64_t worth = ((const swi_bound_attrs *)attrs)->worth;
+        *n = (all < (uint64_t)worth ? all : (uint64_t)worth) + 2;
+    } else if (plain_is(node, "finite", -1)) {
+        *n = plain_size(plain_type(t, node, 0)) + 1;
+    } else if (plain_is(node, "any_verdict", -1)) {
+        *n = node->n_in;
+    } else if (plain_is(node, "note_verdict", -1)) {
+        *n = 1;
+    } else if (plain_is(node, "count_skipped", -1)) {
+        const swi_count_attrs *a = attrs;
+        *n = 3 + (a->has_flags ? plain_size(plain_type(t, node, 2)) : 0);
+    } else if (plain_is(node, "adam_tick", -1) || plain_is(node, "steps_tick", -1)) {
+        const swi_tick_attrs *a = attrs;
+        *n = (plain_is(node, "adam_tick", -1) ? 6u : 4u) +
+             (a->has_flags ? plain_size(plain_type(t, node, 1)) : 0) + (a->has_verdict != 0);
+    } else if (plain_is(node, "rmsprop_update", -1)) {
+        const swi_update_attrs *a = attrs;
+        *n = (12u + (a->momentum != 0.0f ? 2u : 0u) + (a->centered ? 6u : 0u)) *
+             plain_size(plain_type(t, node, 0));
+    } else if (plain_is(node, "adafactor_update", -1)) {
+        *n = (plain_type(t, node, 0)->shape.rank > 1 ? 26u : 25u) *
+             plain_size(plain_type(t, node, 0));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+bool plain_count(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    return count_dense(t, node, n) || count_formula(t, node, n) || count_special(t, node, n) ||
+           count_norm(t, node, n) || count_attention(t, node, n) || count_optimizer(t, node, n);
+}
