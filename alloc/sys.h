@@ -38,6 +38,12 @@ bool sw_file_replaceable(const char *path);
 SW_MUST_USE sw_status sw_file_take_mode(sw_file *file, const char *like);
 SW_MUST_USE sw_status sw_file_rename(const char *from, const char *to);
 SW_MUST_USE sw_status sw_file_remove(const char *path);
+/* Have `write` fill a new file beside `path`, which then takes its name and the old one's mode:
+ * what is there is the old file or the whole new one. A device, a pipe or "-" takes the bytes
+ * as they come. Returns the first failure, of `write` too. */
+SW_MUST_USE sw_status sw_file_replace(const char *path,
+                                      sw_status (*write)(void *context, sw_file *file),
+                                      void *context);
 
 typedef struct sw_thread sw_thread;
 /* `name`, at most 15 bytes, is kept and must outlive the thread. */

@@ -1,5 +1,6 @@
 /* The JSON writer. Nothing here calls the heap but a growing buffer that is full. */
 #include "profiler/json.h"
+#include "profiler/utf8.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,26 +146,6 @@ void sw_json_line(sw_json *j)
 
 /* ---- strings ----------------------------------------------------------------------------- */
 
-/* Bytes of the well-formed UTF-8 sequence at s (no overlong forms, surrogates or codes past
- * U+10FFFF), 0 when there is none. The terminating zero is no continuation, so this stops at
- * the end. */
-static size_t sequence(const unsigned char *s)
-{
-    if (s[0] < 0x80)
-        return 1;
-    const size_t n = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
-                     : (s[0] & 0xf0) == 0xe0        ? 3
-                     : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
-                                                    : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 static void escape(sw_json *j, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
@@ -202,7 +183,8 @@ static void quoted(sw_json *j, const char *text)
     while (*s != '\0') {
         const unsigned char *plain = s;
         size_t n = 0;
-        while (*s >= 0x20 && *s != '"' && *s != '\\' && *s != 0x7f && (n = sequence(s)) > 0)
+        while (*s >= 0x20 && *s != '"' && *s != '\\' && *s != 0x7f &&
+               (n = sw_utf8_sequence((const char *)s)) > 0)
             s += n;
         emit(j, (const char *)plain, (size_t)(s - plain));
         if (*s == '\0')

@@ -1,7 +1,7 @@
-/* The event log: what an arena stated, and the edges of runs, phases and ops, 16 bytes each in a
- * ring that is taken once. An event costs a store and no clock; edges read the clock. A full ring
- * counts what it drops, from then on until it is emptied, so that what it holds is whole from the
- * front. One thread writes; the same thread empties it, between runs. */
+/* The event log: what an arena stated, and the edges of runs, phases and ops, 16 bytes each in
+ * a ring that is taken once. An event costs a store and no clock; edges read the clock. A full
+ * ring counts what it drops, from then on until it is emptied, so that what it holds is whole
+ * from the front. One thread writes; the same thread empties it, between runs. */
 #ifndef SW_RECORD_H
 #define SW_RECORD_H
 

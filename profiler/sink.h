@@ -17,15 +17,16 @@ typedef struct {
 void sw_sink_bytes(sw_sink_out *out, const void *bytes, size_t n);
 void sw_sink_text(sw_sink_out *out, const char *text);
 void sw_sink_print(sw_sink_out *out, const char *format, ...) SW_PRINTF(2, 3);
-/* What a JSON writer (sw_json_fixed) gives its full buffer to: sw_sink_drain, context the out. */
+/* What a JSON writer (sw_json_fixed) gives its full buffer to: sw_sink_drain, context the out.
+ */
 sw_status sw_sink_drain(void *out, const char *bytes, size_t n);
 SW_MUST_USE sw_status sw_sink_flush(sw_sink_out *out);
 
 typedef struct {
-    const char *name;  /* of --format */
-    const char *about; /* a line of --list-formats: what reads it */
+    const char *name;   /* of --format */
+    const char *about;  /* a line of --list-formats: what reads it */
     const char *ending; /* of files, such as ".json" */
-    bool binary;       /* not for a terminal */
+    bool binary;        /* not for a terminal */
     sw_status (*write)(const sw_timeline *t, sw_sink_out *out);
 } sw_sink;
 

@@ -1,4 +1,5 @@
-/* A recorded run as data: who lived where from when to when, in which op, phase, layer and step.
+/* A recorded run as data: who lived where from when to when, in which op, phase, layer and
+ * step.
  *
  * A program is one plan, or one trace of immediate mode: its ops in run order, and its values
  * with the ops they are born and die at. A run is one pass over a program. What was stated by
@@ -15,13 +16,16 @@
 #include <stdbool.h>
 
 #define SW_TL_NONE UINT32_MAX
+#define SW_TL_AFTER UINT64_MAX
 
 typedef enum { SW_TL_STEP, SW_TL_MODEL, SW_TL_INPUT, SW_TL_SEGMENTS } sw_tl_segment;
 
 /* One storage. Bytes without padding. */
 typedef struct {
-    uint32_t id;    /* as the file numbers it; `log` names it so */
-    uint32_t alias; /* index of the value whose place it takes, which has the bytes; or none */
+    uint32_t id; /* as the file numbers it; `log` names it so */
+    /* The value whose place it takes, which has the bytes and outlives it; or none. A reader
+     * gives its id, sw_timeline_finish makes it its index. */
+    uint32_t alias;
     const char *name, *layer, *op, *role, *phase;
     sw_tl_segment segment;
     uint64_t bytes, padding, offset; /* offset within its segment */
@@ -35,23 +39,24 @@ typedef struct {
 } sw_tl_op;
 
 typedef struct {
-    uint64_t key;       /* exec << 32 | number */
-    bool immediate;     /* a trace; nothing was predicted */
-    const char *run;    /* "train", "eval" */
-    int64_t batch;      /* -1: none */
+    uint64_t key;    /* exec << 32 | number */
+    bool immediate;  /* a trace; nothing was predicted */
+    const char *run; /* "train", "eval" */
+    int64_t batch;   /* -1: none */
     uint64_t model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes;
     sw_prof_phase phase[SW_PROF_PHASES]; /* predicted; ns is 0 */
     uint64_t peak_bytes;
     uint32_t peak_op; /* index of the op that runs at the peak */
     sw_tl_op *ops;
     uint32_t n_ops;
-    sw_tl_value *values; /* by birth, then as in the file: model and inputs first */
-    uint32_t n_values;
+    sw_tl_value *values; /* model, then inputs, then by birth; else as they were given */
+    uint32_t n_values, n_model, n_input;
+    const uint32_t *by_death, *by_id; /* indices, made by sw_timeline_finish */
 } sw_tl_program;
 
 /* How exact times are. */
 typedef enum {
-    SW_TL_UNTIMED, /* no clock: positions stand for nanoseconds */
+    SW_TL_UNTIMED, /* no clock: a microsecond for each op */
     SW_TL_PHASES,  /* phases were clocked, ops share them evenly */
     SW_TL_OPS      /* every op was clocked */
 } sw_tl_clock;
@@ -65,7 +70,8 @@ typedef struct {
     uint64_t micro;
     bool has_loss;
     double loss;
-    uint64_t at_ns, ns; /* begin, since the profile began; length */
+    uint64_t at_ns,
+        ns; /* begin, since the profile began (SW_TL_AFTER: behind the one before) */
     sw_tl_clock clock;
     sw_prof_phase phase[SW_PROF_PHASES]; /* measured */
     uint64_t peak_bytes;
@@ -76,7 +82,7 @@ typedef struct {
 } sw_tl_run;
 
 typedef struct sw_timeline {
-    const char *tool;   /* "stepwell", "pytorch" */
+    const char *tool; /* "stepwell", "pytorch" */
     const char *path, *model, *device, *data, *created, *command;
     int64_t batch; /* -1: none */
     uint64_t seed;
@@ -99,8 +105,8 @@ SW_MUST_USE sw_status sw_timeline_string(sw_timeline *t, const char **out, const
 /* A program or run more; the pointer is valid until the next one. */
 SW_MUST_USE sw_status sw_timeline_add_program(sw_timeline *t, sw_tl_program **out);
 SW_MUST_USE sw_status sw_timeline_add_run(sw_timeline *t, sw_tl_run **out);
-/* After all was added: orders values, checks that aliases, lives and ops are in range
- * (SW_FORMAT). */
+/* After all was added: orders values, sets runs behind one another in time, and checks that
+ * aliases, lives, ops, addresses and logs are in range (SW_FORMAT). */
 SW_MUST_USE sw_status sw_timeline_finish(sw_timeline *t);
 
 /* ---- questions --------------------------------------------------------------------------- */
@@ -108,8 +114,10 @@ SW_MUST_USE sw_status sw_timeline_finish(sw_timeline *t);
 /* The program that a report is about: of those that ran in training, else of all, the highest
  * peak. NULL: there is none. */
 const sw_tl_program *sw_timeline_main(const sw_timeline *t);
-/* Bytes (with padding) that live while op `position` runs, of those values that `of` takes (NULL:
- * all). The curve in one pass: out has n_ops places. */
+/* The index of the value with that number, or none. */
+uint32_t sw_timeline_value(const sw_tl_program *p, uint32_t id);
+/* Bytes (with padding) that live while op `position` runs, of those values that `of` takes
+ * (NULL: all). The curve in one pass: out has n_ops places. */
 void sw_timeline_curve(const sw_tl_program *p, bool (*of)(void *context, const sw_tl_value *v),
                        void *context, uint64_t *out);
 
@@ -135,17 +143,17 @@ typedef struct {
     const sw_tl_program *program;
     const sw_tl_run *run; /* NULL in front of the first run */
     uint32_t index;       /* phase, op or value (of its program); LAYER: SW_TL_NONE */
-    const char *name;     /* of the step ("step 3"), phase, scope, op or value */
+    const char *name;     /* of the step ("step 3"), phase, scope, op or value; for this call */
     uint64_t address;     /* ALLOC, REUSE, FREE: segment base plus offset */
     uint64_t bytes;       /* of it, with padding */
     uint64_t live;        /* bytes that live now, this event included */
 } sw_tl_event;
 
 /* Addresses are made: (segment + 1) << 40, so that files do not depend on the machine. A model
- * is alive from in front of the first run to the end (its bytes are those of the first run's
- * program); inputs from the step's begin to its end. Begin and end nest perfectly; an op's births
- * come behind its begin, its deaths in front of its end; what lives at a step's end dies there in
- * the reverse order of birth. Stops at the first status that is not SW_OK and returns it. */
+ * is alive from in front of the first run to the end, or to a run whose program has another
+ * one; inputs from the step's begin to its end. Begin and end nest perfectly; an op's births
+ * come behind its begin, its deaths in front of its end; what lives at a step's end dies there
+ * in the reverse order of birth. Stops at the first status that is not SW_OK and returns it. */
 SW_MUST_USE sw_status sw_timeline_walk(const sw_timeline *t,
                                        sw_status (*take)(void *context, const sw_tl_event *e),
                                        void *context);

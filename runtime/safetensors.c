@@ -10,7 +10,6 @@
 #include "runtime/safetensors_internal.h"
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "safetensors files are little endian, and their bytes are copied as they are"
@@ -101,78 +100,36 @@ static void write_header(const sw_model *model, swi_st_text *text)
     swi_st_end(text);
 }
 
-static sw_status write_all(const sw_model *model, sw_file *file, const char *header,
-                           size_t bytes)
+typedef struct {
+    const sw_model *model;
+    const swi_st_text *header;
+} saving;
+
+static sw_status write_all(void *context, sw_file *file)
 {
-    const uint64_t length = bytes;
+    const sw_model *model = ((const saving *)context)->model;
+    const char *header = ((const saving *)context)->header->to;
+    const uint64_t length = ((const saving *)context)->header->bytes;
     SW_TRY(sw_file_write(file, &length, sizeof length));
-    SW_TRY(sw_file_write(file, header, bytes));
+    SW_TRY(sw_file_write(file, header, (size_t)length));
     for (uint32_t i = next_saved(model, 0); i != 0; i = next_saved(model, i))
         SW_TRY(sw_file_write(file, model->base + model->entries[i].offset,
                              model->entries[i].bytes));
     return sw_file_sync(file);
 }
 
-/* Take the unfinished file away and answer with the failure that came first. */
-static sw_status give_up(sw_status status, const char *temporary)
-{
-    char reason[512];
-    snprintf(reason, sizeof reason, "%s", sw_last_error());
-    if (sw_file_remove(temporary) != SW_OK)
-        SW_FAIL(status, "%s; %s is left behind", reason, temporary);
-    SW_FAIL(status, "%s", reason);
-}
-
-/* A device or a pipe takes the bytes as they come. */
-static sw_status save_into(const sw_model *model, const char *path, const char *header,
-                           size_t bytes)
-{
-    sw_file *file;
-    SW_TRY(sw_file_open(&file, path, SW_FILE_WRITE));
-    const sw_status status = write_all(model, file, header, bytes);
-    if (status == SW_OK)
-        return sw_file_close(file);
-    sw_file_drop(file);
-    return status;
-}
-
-static sw_status save_by(const sw_model *model, const char *path, const char *temporary,
-                         const char *header, size_t bytes)
-{
-    sw_file *file;
-    SW_TRY(sw_file_open(&file, temporary, SW_FILE_CREATE));
-    sw_status status = sw_file_take_mode(file, path); /* before a byte of it can be read */
-    if (status == SW_OK)
-        status = write_all(model, file, header, bytes);
-    if (status == SW_OK)
-        status = sw_file_close(file);
-    else
-        sw_file_drop(file);
-    if (status == SW_OK)
-        status = sw_file_rename(temporary, path);
-    return status == SW_OK ? SW_OK : give_up(status, temporary);
-}
-
-static unsigned saves; /* begun by this process */
-
 static sw_status save(const sw_model *model, const char *path)
 {
     SW_TRY(check_savable(model));
     swi_st_text text = {NULL, 0};
     write_header(model, &text);
-    const size_t header_bytes = text.bytes, name_bytes = strlen(path) + 64;
+    const size_t bytes = text.bytes;
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, header_bytes + name_bytes));
-    text.to = block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
+    text = (swi_st_text){block, 0};
     write_header(model, &text);
-    char *temporary = text.to + header_bytes;
-    /* Of this save alone: what lies there by another name or of another process stays. */
-    snprintf(temporary, name_bytes, "%s.%ld-%u.tmp", path, (long)getpid(),
-             __atomic_fetch_add(&saves, 1, __ATOMIC_RELAXED));
-    const sw_status status = sw_file_replaceable(path)
-                                 ? save_by(model, path, temporary, text.to, header_bytes)
-                                 : save_into(model, path, text.to, header_bytes);
-    sw_heap_free(block, SW_HEAP_FILES, header_bytes + name_bytes);
+    const sw_status status = sw_file_replace(path, write_all, &(saving){model, &text});
+    sw_heap_free(block, SW_HEAP_FILES, bytes);
     return status;
 }
 

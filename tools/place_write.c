@@ -2,9 +2,7 @@
 #include "alloc/mem.h"
 #include "alloc/sys.h"
 #include "tools/place_csv.h"
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ROOM ((size_t)1 << 18)
 
@@ -90,59 +88,18 @@ static void put_all(writer *w, const place_csv *csv)
     flush(w);
 }
 
-static sw_status write_rows(const place_csv *csv, sw_file *file)
+static sw_status write_rows(void *context, sw_file *file)
 {
+    const place_csv *const *csv = context;
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, ROOM));
     writer w = {.file = file, .bytes = block};
-    put_all(&w, csv);
+    put_all(&w, *csv);
     sw_heap_free(block, SW_HEAP_FILES, ROOM);
     return w.status;
 }
 
-static sw_status write_file(const place_csv *csv, sw_file *file)
-{
-    const sw_status status = write_rows(csv, file);
-    if (status == SW_OK)
-        return sw_file_close(file);
-    sw_file_drop(file);
-    return status;
-}
-
-/* A new file beside it, then renamed: `path` is the old file or the new one. */
-static sw_status replace(const place_csv *csv, const char *path, const char *temporary)
-{
-    sw_file *file;
-    SW_TRY(sw_file_open(&file, temporary, SW_FILE_CREATE));
-    sw_status status = sw_file_take_mode(file, path);
-    if (status == SW_OK)
-        status = write_file(csv, file);
-    else
-        sw_file_drop(file);
-    if (status == SW_OK)
-        status = sw_file_rename(temporary, path);
-    if (status == SW_OK)
-        return SW_OK;
-    char why[1024]; /* the first failure is the one to tell */
-    snprintf(why, sizeof why, "%s", sw_last_error());
-    if (sw_file_remove(temporary) != SW_OK)
-        return sw_error_set(status, __FILE__, __LINE__, "%s; %s is left behind", why,
-                            temporary);
-    return sw_error_set(status, __FILE__, __LINE__, "%s", why);
-}
-
 sw_status place_csv_write(const place_csv *csv, const char *path)
 {
-    if (strcmp(path, "-") == 0 || !sw_file_replaceable(path)) {
-        sw_file *file;
-        SW_TRY(sw_file_open(&file, path, SW_FILE_WRITE));
-        return write_file(csv, file);
-    }
-    void *block;
-    const size_t bytes = strlen(path) + 64;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
-    snprintf(block, bytes, "%s.%ld.tmp", path, (long)getpid());
-    const sw_status status = replace(csv, path, block);
-    sw_heap_free(block, SW_HEAP_FILES, bytes);
-    return status;
+    return sw_file_replace(path, write_rows, &csv);
 }

@@ -3,11 +3,12 @@
 #include "tools/cli.h"
 #include "tools/report.h"
 #include "tools/report_diff.h"
+#include "tools/report_export.h"
 #include <string.h>
 
 typedef struct {
-    const char *file, *format, *diff;
-    bool json;
+    const char *file, *format, *diff, *out;
+    bool json, list;
     report_style style;
 } settings;
 
@@ -42,9 +43,14 @@ static int report_file(const settings *s)
 int tool_report(int argc, char **argv)
 {
     settings s = {0};
-    static const char *const formats[] = {"text", "json", NULL};
     const cli_option options[] = {
-        {"--format", "NAME", CLI_WORD, &s.format, "text", "text or json", 0, 0, formats},
+        {"--format", "NAME", CLI_WORD, &s.format, "text",
+         "text, json, or one of --list-formats, for the tools that read those", 0, 0,
+         report_formats()},
+        {"--list-formats", NULL, CLI_FLAG, &s.list, NULL, "say which formats there are", 0, 0,
+         NULL},
+        {"--out", "FILE", CLI_WORD, &s.out, NULL,
+         "where a listed format goes (default standard output)", 0, 0, NULL},
         {"--bytes", NULL, CLI_FLAG, &s.style.exact, NULL, "exact bytes instead of KiB and MiB",
          0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &s.json, NULL, "the same as --format json", 0, 0, NULL},
@@ -62,15 +68,22 @@ int tool_report(int argc, char **argv)
         .n_options = (int)(sizeof options / sizeof *options),
         .operand = &s.file,
         .max_operands = 1,
-        .notes = "FILE is what `stepwell train --profile FILE` wrote. The formats csv, html, "
-                 "chrome and memory-viz are not built yet. With --json standard output has one "
+        .notes = "FILE is what `stepwell train --profile FILE` wrote. With --json standard "
+                 "output has one "
                  "object, or nothing when the file was refused."};
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;
+    if (s.list)
+        return report_list_formats();
     if (s.file == NULL)
         return cli_error(CLI_USAGE,
                          "a profile is wanted; usage: stepwell report FILE [options]");
+    if (report_is_export(s.format))
+        return report_export(s.file, s.format, s.out);
+    if (s.out != NULL)
+        return cli_error(CLI_USAGE, "--out has no effect with --format %s: use a redirection",
+                         s.format);
     if (s.diff != NULL)
         return report_diff(s.file, s.diff, s.json || strcmp(s.format, "json") == 0, &s.style);
     return report_file(&s);

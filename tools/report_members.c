@@ -4,6 +4,21 @@
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
 #include "tools/cli.h"
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+json_t *report_parse(const char *text, size_t n, json_error_t *why)
+{
+    json_t *record = json_loadb(text, n, 0, why);
+    if (record == NULL && json_error_code(why) == json_error_numeric_overflow)
+        record = json_loadb(text, n, JSON_DECODE_INT_AS_REAL, why);
+    if (record != NULL && !json_is_object(record)) {
+        snprintf(why->text, sizeof why->text, "not a record");
+        return NULL;
+    }
+    return record;
+}
 
 sw_status report_damaged(const report_place *p, const char *what)
 {
@@ -51,6 +66,16 @@ sw_status report_get_batch(const report_place *p, int64_t *out)
     uint64_t batch;
     SW_TRY(report_get_u64(p, p->record, "batch", UINT64_MAX, &batch));
     *out = batch <= INT64_MAX ? (int64_t)batch : -1;
+    return SW_OK;
+}
+
+sw_status report_get_seed(const report_place *p, uint64_t *out)
+{
+    static const char key[] = "\"seed\":";
+    if (!json_is_real(json_object_get(p->record, "seed")))
+        return report_get_u64(p, p->record, "seed", 0, out);
+    const char *at = memmem(p->text, p->n, key, sizeof key - 1);
+    *out = at != NULL ? strtoull(at + sizeof key - 1, NULL, 10) : 0;
     return SW_OK;
 }
 

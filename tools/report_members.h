@@ -17,6 +17,8 @@ typedef struct {
     size_t n;
 } report_place;
 
+/* NULL when the line is no JSON object; `why` says what is wrong. */
+json_t *report_parse(const char *text, size_t n, json_error_t *why);
 /* SW_FORMAT: what is wrong there; or that the member `key` is missing or not `wanted`. */
 sw_status report_damaged(const report_place *p, const char *what);
 sw_status report_wrong(const report_place *p, const char *key, const char *wanted);
@@ -33,6 +35,10 @@ SW_MUST_USE sw_status report_get_text(const report_place *p, const json_t *o, co
                                       char *to, size_t bytes);
 /* Of the record; -1: none. */
 SW_MUST_USE sw_status report_get_batch(const report_place *p, int64_t *out);
+
+/* Of the header. A seed may have 64 bits, which jansson reads as a real of 53: its digits are
+ * read from the line. */
+SW_MUST_USE sw_status report_get_seed(const report_place *p, uint64_t *out);
 
 /* A record of the type "process" into r->process; the latest one counts. */
 SW_MUST_USE sw_status report_take_process(report *r, const report_place *p);

@@ -299,18 +299,6 @@ static sw_status take_step(report *r, const report_place *p)
 
 /* ---- header, end, and the file ----------------------------------------------------------- */
 
-/* A seed may have 64 bits, which jansson reads as a real of 53: its digits are read from the
- * line. */
-static sw_status get_seed(const report_place *p, uint64_t *out)
-{
-    static const char key[] = "\"seed\":";
-    if (!json_is_real(json_object_get(p->record, "seed")))
-        return report_get_u64(p, p->record, "seed", 0, out);
-    const char *at = memmem(p->text, p->n, key, sizeof key - 1);
-    *out = at != NULL ? strtoull(at + sizeof key - 1, NULL, 10) : 0;
-    return SW_OK;
-}
-
 static sw_status take_header(report *r, const report_place *p)
 {
     char format[32];
@@ -327,7 +315,7 @@ static sw_status take_header(report *r, const report_place *p)
     SW_TRY(report_get_text(p, p->record, "data", r->data, sizeof r->data));
     SW_TRY(report_get_text(p, p->record, "created", r->created, sizeof r->created));
     SW_TRY(report_get_text(p, p->record, "command", r->command, sizeof r->command));
-    SW_TRY(get_seed(p, &r->seed));
+    SW_TRY(report_get_seed(p, &r->seed));
     return report_get_batch(p, &r->batch);
 }
 
@@ -364,26 +352,13 @@ static sw_status take(report *r, const report_place *p, uint64_t at)
     return strcmp(name, "end") == 0 ? take_end(r, p) : SW_OK;
 }
 
-/* NULL when the line is no JSON object; `why` says what is wrong. */
-static json_t *parse(const char *text, size_t n, json_error_t *why)
-{
-    json_t *record = json_loadb(text, n, 0, why);
-    if (record == NULL && json_error_code(why) == json_error_numeric_overflow)
-        record = json_loadb(text, n, JSON_DECODE_INT_AS_REAL, why);
-    if (record != NULL && !json_is_object(record)) {
-        snprintf(why->text, sizeof why->text, "not a record");
-        return NULL;
-    }
-    return record;
-}
-
 /* One record, which lives until the next one is read; *more is false when it is cut. */
 static sw_status read_record(report *r, const report_lines *lines, const char *text, size_t n,
                              bool whole, bool *more)
 {
     json_error_t why;
     report_heap_reset();
-    report_place p = {r->path, lines->line, parse(text, n, &why), text, n};
+    report_place p = {r->path, lines->line, report_parse(text, n, &why), text, n};
     SW_TRY(report_heap_status(r->path, lines->line));
     *more = p.record != NULL;
     if (p.record != NULL)
@@ -560,7 +535,8 @@ static sw_status read_live(const report *r, const report_plan *plan, report_line
     SW_TRY(report_lines_seek(lines, plan->at, plan->line));
     SW_TRY(report_lines_next(lines, &text, &n, &whole));
     json_error_t why;
-    report_place p = {r->path, plan->line, text != NULL ? parse(text, n, &why) : NULL, text, n};
+    report_place p = {r->path, plan->line, text != NULL ? report_parse(text, n, &why) : NULL,
+                      text, n};
     SW_TRY(report_heap_status(r->path, plan->line));
     if (p.record == NULL)
         return report_damaged(&p, "the file changed while it was read");

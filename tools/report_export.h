@@ -1,0 +1,17 @@
+/* stepwell report --format NAME: the run in a format that another tool reads. */
+#ifndef STEPWELL_REPORT_EXPORT_H
+#define STEPWELL_REPORT_EXPORT_H
+
+#include <stdbool.h>
+
+/* "text", "json" and the names of all sinks, NULL behind the last. */
+const char *const *report_formats(void);
+/* A sink's, not the report's own. */
+bool report_is_export(const char *format);
+/* Print what there is; the exit status. */
+int report_list_formats(void);
+/* Write the timeline of `file` to `out` (NULL or "-": standard output), whole or not at all.
+ * The exit status. */
+int report_export(const char *file, const char *format, const char *out);
+
+#endif
