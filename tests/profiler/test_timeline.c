@@ -1,0 +1,272 @@
+/* Timelines and the walk over them: nesting, balance, and figures counted a second way. */
+#include "profiler/record.h"
+#include "tests/support/heap.h"
+#include "tests/support/suite.h"
+#include "tests/support/timeline.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define VALUES 4096
+
+typedef struct {
+    const sw_timeline *t;
+    uint64_t live, peak, at, events, reuses;
+    uint64_t peak_of_run;
+    sw_tl_kind open[64];
+    uint32_t n_open;
+    bool alive[VALUES];
+    uint32_t n_alive, last_born[VALUES];
+    bool wrong;
+} check;
+
+static sw_tl_kind begin_of(sw_tl_kind end)
+{
+    return end == SW_TL_STEP_END    ? SW_TL_STEP_BEGIN
+           : end == SW_TL_PHASE_END ? SW_TL_PHASE_BEGIN
+           : end == SW_TL_LAYER_END ? SW_TL_LAYER_BEGIN
+                                    : SW_TL_OP_BEGIN;
+}
+
+/* A plain second count of all that the walk promises. */
+static sw_status look(void *context, const sw_tl_event *e)
+{
+    check *c = context;
+    c->events++;
+    c->wrong |= e->ns < c->at;
+    c->at = e->ns;
+    if (e->kind == SW_TL_ALLOC || e->kind == SW_TL_FREE) {
+        const sw_tl_value *v = &e->program->values[e->index];
+        const bool birth = e->kind == SW_TL_ALLOC;
+        c->live += birth ? v->bytes + v->padding : -(v->bytes + v->padding);
+        c->wrong |= c->alive[e->index] == birth || e->bytes != v->bytes + v->padding ||
+                    e->address >> 40 != (uint64_t)v->segment + 1 ||
+                    (e->address & (((uint64_t)1 << 40) - 1)) != v->offset;
+        c->alive[e->index] = birth;
+        c->peak_of_run = c->live > c->peak_of_run ? c->live : c->peak_of_run;
+    } else if (e->kind == SW_TL_REUSE) {
+        const sw_tl_value *v = &e->program->values[e->index];
+        c->wrong |= v->alias == SW_TL_NONE || !c->alive[v->alias];
+        c->reuses++;
+    } else if (e->kind == SW_TL_STEP_BEGIN || e->kind == SW_TL_PHASE_BEGIN ||
+               e->kind == SW_TL_LAYER_BEGIN || e->kind == SW_TL_OP_BEGIN) {
+        c->wrong |= c->n_open > 0 && c->open[c->n_open - 1] > e->kind;
+        c->open[c->n_open++] = e->kind;
+        if (e->kind == SW_TL_STEP_BEGIN)
+            c->peak_of_run = c->live;
+    } else {
+        c->wrong |= c->n_open == 0 || c->open[--c->n_open] != begin_of(e->kind);
+        if (e->kind == SW_TL_STEP_END)
+            c->wrong |=
+                c->peak_of_run != e->run->peak_bytes;
+    }
+    c->wrong |= e->live != c->live;
+    return c->wrong ? SW_INVALID : SW_OK;
+}
+
+static void walks_nest_and_balance(void)
+{
+    uint64_t events = 0, reuses = 0, runs = 0;
+    for (uint32_t seed = 0; seed < (sw_tests_full() ? 20000 : 500); seed++) {
+        const sw_made_timeline how = {1 + seed % 3,  1 + seed % 7,  1 + seed % 50,
+                                      1 + seed % 90, seed % 2 == 0, seed % 5 == 0};
+        sw_timeline *t = sw_make_timeline(seed, &how);
+        check *c = calloc(1, sizeof *c);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+        c->t = t;
+        const sw_status status = sw_timeline_walk(t, look, c);
+        SW_CHECK(status == SW_OK && c->live == 0 && c->n_open == 0,
+                 "seed %u: event %llu, %llu bytes live, %u open", seed,
+                 (unsigned long long)c->events, (unsigned long long)c->live, c->n_open);
+        events += c->events;
+        reuses += c->reuses;
+        runs += t->n_runs;
+        free(c);
+        sw_timeline_free(t);
+    }
+    sw_note("%llu events of %llu runs, %llu reuses", (unsigned long long)events,
+            (unsigned long long)runs, (unsigned long long)reuses);
+    CU_ASSERT(reuses > 0);
+}
+
+/* Deaths at a step's end come in the reverse order of births. */
+typedef struct {
+    uint32_t order[VALUES], n;
+    uint64_t checked;
+    bool wrong;
+} last_in;
+
+static sw_status look_at_order(void *context, const sw_tl_event *e)
+{
+    last_in *l = context;
+    if (e->kind == SW_TL_STEP_BEGIN)
+        l->n = 0;
+    if (e->kind == SW_TL_ALLOC && e->run != NULL)
+        l->order[l->n++] = e->index;
+    if (e->kind != SW_TL_FREE || e->run == NULL)
+        return SW_OK;
+    const bool at_end = e->program->values[e->index].death == e->program->n_ops &&
+                        e->program->values[e->index].segment != SW_TL_MODEL;
+    uint32_t i = l->n;
+    while (i > 0 && l->order[i - 1] != e->index)
+        i--;
+    for (uint32_t k = i; at_end && k < l->n; k++)
+        l->wrong |= l->order[k] != UINT32_MAX;
+    l->checked += at_end;
+    if (i > 0)
+        l->order[i - 1] = UINT32_MAX;
+    return SW_OK;
+}
+
+static void a_step_ends_in_reverse_order(void)
+{
+    uint64_t checked = 0;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        sw_timeline *t = sw_make_timeline(seed, &(sw_made_timeline){2, 3, 30, 60, true, false});
+        last_in l = {.n = 0};
+        CU_ASSERT_EQUAL(sw_timeline_walk(t, look_at_order, &l), SW_OK);
+        SW_CHECK(!l.wrong, "seed %llu", (unsigned long long)seed);
+        checked += l.checked;
+        sw_timeline_free(t);
+    }
+    CU_ASSERT(checked > 100);
+}
+
+static bool is_saved(void *context, const sw_tl_value *v)
+{
+    return strcmp(v->role, context) == 0;
+}
+
+static void curves_are_sums_over_lives(void)
+{
+    static char role[] = "saved";
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        sw_timeline *t =
+            sw_make_timeline(seed, &(sw_made_timeline){1, 1, 40, 80, false, false});
+        const sw_tl_program *p = &t->programs[0];
+        uint64_t curve[64];
+        for (int all = 0; all < 2; all++) {
+            sw_timeline_curve(p, all ? NULL : is_saved, role, curve);
+            for (uint32_t i = 0; i < p->n_ops; i++) {
+                uint64_t sum = 0;
+                for (uint32_t k = 0; k < p->n_values; k++)
+                    if (p->values[k].alias == SW_TL_NONE && p->values[k].birth <= i &&
+                        p->values[k].death >= i && (all || is_saved(role, &p->values[k])))
+                        sum += p->values[k].bytes + p->values[k].padding;
+                SW_CHECK(sum == curve[i], "seed %llu, op %u", (unsigned long long)seed, i);
+            }
+        }
+        sw_timeline_free(t);
+    }
+}
+
+static void numbers_and_strings_are_found_again(void)
+{
+    sw_timeline *t = sw_make_timeline(7, &(sw_made_timeline){1, 1, 40, 300, false, true});
+    const sw_tl_program *p = sw_timeline_main(t);
+    const char *a = NULL, *b = NULL, *roles[16];
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        CU_ASSERT_EQUAL(sw_timeline_value(p, p->values[i].id), i);
+        CU_ASSERT_EQUAL(sw_timeline_value(p, p->values[i].id + 1), SW_TL_NONE);
+    }
+    CU_ASSERT_EQUAL(sw_timeline_string(t, &a, "a\x1b[31mb\xff\xc2\x9b"), SW_OK);
+    CU_ASSERT_STRING_EQUAL(a, "a?[31mb???");
+    CU_ASSERT_EQUAL(sw_timeline_string(t, &b, "a?[31mb???"), SW_OK);
+    CU_ASSERT_PTR_EQUAL(a, b);
+    CU_ASSERT_EQUAL(sw_timeline_roles(t, roles, 16), 6);
+    CU_ASSERT_STRING_EQUAL(roles[0], "activation");
+    CU_ASSERT_STRING_EQUAL(roles[5], "workspace");
+    CU_ASSERT_EQUAL(sw_timeline_roles(t, roles, 2), 2);
+    sw_timeline_free(t);
+}
+
+typedef struct {
+    const char *why; /* part of the message */
+    void (*plant)(sw_tl_program *p, sw_tl_run *run);
+} fault;
+
+static void plant_life(sw_tl_program *p, sw_tl_run *run)
+{
+    (void)run;
+    p->values[0].death = p->n_ops + 1;
+}
+static void plant_size(sw_tl_program *p, sw_tl_run *run)
+{
+    (void)run;
+    p->values[0].bytes = UINT64_MAX - 3;
+}
+static void plant_phase(sw_tl_program *p, sw_tl_run *run)
+{
+    (void)run;
+    p->ops[0].phase = 5;
+}
+static void plant_twin(sw_tl_program *p, sw_tl_run *run)
+{
+    (void)run;
+    p->values[1].id = p->values[0].id;
+}
+static void plant_alias(sw_tl_program *p, sw_tl_run *run)
+{
+    (void)run;
+    p->values[0].alias = 77;
+}
+static void plant_program(sw_tl_program *p, sw_tl_run *run)
+{
+    (void)p;
+    run->program = 1;
+}
+static void plant_event(sw_tl_program *p, sw_tl_run *run)
+{
+    static const sw_record op = {0, 0, 9, SW_RECORD_OP, 0, 0};
+    (void)p;
+    run->log = &op;
+    run->n_log = 1;
+}
+static void plant_time(sw_tl_program *p, sw_tl_run *run)
+{
+    (void)p;
+    run->clock = SW_TL_PHASES;
+    run->ns = UINT64_MAX;
+}
+
+static void damage_is_refused(void)
+{
+    static const fault faults[] = {
+        {"lives from", plant_life},       {"ends past", plant_size},
+        {"in no phase", plant_phase},     {"two values", plant_twin},
+        {"not there", plant_alias},       {"no program", plant_program},
+        {"event 0 of step", plant_event}, {"past all time", plant_time}};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        sw_timeline *t = NULL;
+        sw_tl_program *p;
+        sw_tl_run *run;
+        void *ops, *values;
+        CU_ASSERT_EQUAL_FATAL(sw_timeline_new(&t), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(sw_timeline_add_program(t, &p), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(sw_timeline_add_run(t, &run), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &ops, 2, sizeof *p->ops), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &values, 2, sizeof *p->values), SW_OK);
+        p->ops = ops;
+        p->values = values;
+        p->n_ops = p->n_values = 2;
+        for (uint32_t k = 0; k < 2; k++) {
+            p->ops[k] = (sw_tl_op){"op", "", 1};
+            p->values[k] = (sw_tl_value){
+                .id = k, .alias = SW_TL_NONE, .name = "v", .role = "saved", .bytes = 64};
+        }
+        faults[i].plant(p, run);
+        CU_ASSERT_EQUAL(sw_timeline_finish(t), SW_FORMAT);
+        SW_CHECK(strstr(sw_last_error(), faults[i].why) != NULL, "%s: %s", faults[i].why,
+                 sw_last_error());
+        sw_timeline_free(t);
+    }
+}
+
+static const sw_test tests[] = {
+    {"walks nest and balance", walks_nest_and_balance},
+    {"a step ends in the reverse order of births", a_step_ends_in_reverse_order},
+    {"curves are sums over lives", curves_are_sums_over_lives},
+    {"numbers and strings are found again", numbers_and_strings_are_found_again},
+    {"damage is refused", damage_is_refused},
+};
+SW_SUITE("timeline", tests)
