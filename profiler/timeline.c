@@ -321,7 +321,7 @@ static sw_status finish_run(sw_timeline *t, sw_tl_run *run, uint64_t *now)
         if (i == 0 && e->kind == SW_RECORD_RUN)
             run->at_ns = clock_of(e);
     }
-    if (run->clock == SW_TL_UNTIMED)
+    if (run->clock == SW_TL_UNTIMED && run->n_log == 0)
         run->ns = (uint64_t)p->n_ops * 1000;
     if (run->at_ns == SW_TL_AFTER || run->at_ns < *now)
         run->at_ns = *now;

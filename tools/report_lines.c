@@ -35,9 +35,14 @@ void report_lines_close(report_lines *l)
 
 sw_status report_lines_seek(report_lines *l, uint64_t at, uint64_t line)
 {
-    SW_TRY(sw_file_seek(l->file, at));
-    l->begin = l->end = 0;
-    l->at_end = false;
+    const uint64_t first = l->next - l->begin; /* of the buffer, in the file */
+    if (at >= first && at <= first + l->end) {
+        l->begin = (size_t)(at - first);
+    } else {
+        SW_TRY(sw_file_seek(l->file, at));
+        l->begin = l->end = 0;
+        l->at_end = false;
+    }
     l->next = at;
     l->line = line - 1;
     return SW_OK;

@@ -1,0 +1,228 @@
+/* From profiles to timelines: golden/small.jsonl, whose figures are known by hand, a profile
+ * with a log and a trace, long ones of which a part is kept, cut and changed ones. */
+#include "tests/support/suite.h"
+
+#if SW_HAVE_JANSSON
+#include "profiler/record.h"
+#include "tests/support/heap.h"
+#include "tools/report_export.h"
+#include "tools/timeline_read.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *slurp(const char *path, size_t *n)
+{
+    static char text[1 << 17];
+    FILE *f = fopen(path, "r");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    *n = fread(text, 1, sizeof text - 1, f);
+    text[*n] = '\0';
+    fclose(f);
+    return text;
+}
+
+static void spill(const char *path, const char *text, size_t n)
+{
+    FILE *f = fopen(path, "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(fwrite(text, 1, n, f), n);
+    CU_ASSERT_EQUAL(fclose(f), 0);
+}
+
+static const char *golden(void)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s/tests/report/golden/small.jsonl", sw_source_root());
+    return path;
+}
+
+static void a_profile_becomes_programs_and_runs(void)
+{
+    sw_timeline *t = NULL;
+    CU_ASSERT_EQUAL_FATAL(timeline_open(&t, golden(), NULL), SW_OK);
+    CU_ASSERT_STRING_EQUAL(t->model, "tiny");
+    CU_ASSERT(t->batch == 16 && t->seed == 42 && t->n_programs == 2 && t->n_runs == 21);
+    const sw_tl_program *p = sw_timeline_main(t);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    CU_ASSERT(p->n_ops == 5 && p->peak_op == 2 && p->peak_bytes == 1024 && !p->immediate);
+    static const uint8_t phases[] = {1, 2, 3, 3,
+                                     4}; /* by what is born; the update makes none */
+    static const uint64_t lives[] = {768, 832, 1024};
+    uint64_t curve[5];
+    sw_timeline_curve(p, NULL, NULL, curve);
+    for (int i = 0; i < 4; i++)
+        CU_ASSERT_EQUAL(p->ops[i].phase, phases[i]);
+    for (int i = 0; i < 3; i++)
+        CU_ASSERT_EQUAL(curve[i], lives[i]);
+    CU_ASSERT(t->runs[0].step == 1 && t->runs[19].step == 20 && t->runs[3].program == 0);
+    sw_timeline_free(t);
+    timeline_want want = {.step = {7, 3}, .n_steps = 2};
+    CU_ASSERT_EQUAL_FATAL(timeline_open(&t, golden(), &want), SW_OK);
+    CU_ASSERT(t->n_runs == 2 && t->skipped_runs == 19 && t->runs[0].step == 3 &&
+              t->runs[1].step == 7);
+    sw_timeline_free(t);
+    want = (timeline_want){.max_events = 4 * (2 * 15 + 12)};
+    CU_ASSERT_EQUAL_FATAL(timeline_open(&t, golden(), &want), SW_OK);
+    CU_ASSERT(t->n_runs >= 2 && t->n_runs + t->skipped_runs == 21 && t->runs[0].step == 1 &&
+              t->runs[t->n_runs - 1].step == 21);
+    sw_timeline_free(t);
+}
+
+/* Two models and two inputs whose offsets begin anew; a trace whose run has a log in two parts.
+ */
+static const char recorded[] =
+    "{\"type\":\"header\",\"format\":\"stepwell-profile\",\"version\":1}\n"
+    "{\"type\":\"trace\",\"trace\":4,\"run\":\"train\",\"ops\":[\"a/f\",\"a/g\"],"
+    "\"layers\":[\"\",\"a/b\"],\"op_layer\":[1,0],\"op_phase\":\"14\",\"peak_position\":1,"
+    "\"values\":["
+    "{\"id\":0,\"name\":\"i0\",\"role\":\"input\",\"segment\":\"input\",\"bytes\":64,"
+    "\"padding\":0,\"offset\":0,\"birth\":0,\"death\":2},"
+    "{\"id\":1,\"name\":\"i1\",\"role\":\"input\",\"segment\":\"input\",\"bytes\":60,"
+    "\"padding\":4,\"offset\":0,\"birth\":0,\"death\":2},"
+    "{\"id\":2,\"name\":\"x\",\"role\":\"activation\",\"segment\":\"step\",\"bytes\":128,"
+    "\"padding\":0,\"offset\":0,\"birth\":0,\"death\":2},"
+    "{\"id\":3,\"name\":\"y\",\"role\":\"activation\",\"segment\":\"step\",\"alias\":2,"
+    "\"bytes\":128,\"padding\":0,\"offset\":0,\"birth\":1,\"death\":2},"
+    "{\"id\":4,\"name\":\"m0\",\"role\":\"parameter\",\"segment\":\"model\",\"bytes\":64,"
+    "\"padding\":0,\"offset\":0,\"birth\":0,\"death\":2},"
+    "{\"id\":5,\"name\":\"m1\",\"role\":\"parameter\",\"segment\":\"model\",\"bytes\":64,"
+    "\"padding\":0,\"offset\":0,\"birth\":0,\"death\":2}]}\n"
+    "{\"type\":\"events\",\"trace\":4,\"step\":1,\"part\":0,\"dropped\":0,"
+    "\"log\":[1000,0,1,0,0, 1000,0,1,1,1, 1100,0,0,2,1, 0,2,2,6,1]}\n"
+    "{\"type\":\"events\",\"trace\":4,\"step\":1,\"part\":1,\"dropped\":3,"
+    "\"log\":[1500,0,4,1,4, 1600,0,1,2,4, 0,2,3,4,4, 0,0,0,8,4, 2000,0,0,10,4]}\n"
+    "{\"type\":\"step\",\"step\":1,\"trace\":4,\"mode\":\"immediate\",\"at_ns\":1000,\"ns\":"
+    "1000,"
+    "\"loss\":0.5}\n"
+    "{\"type\":\"step\",\"step\":2,\"program\":9}\n";
+
+typedef struct {
+    char text[4096];
+    size_t used;
+} seen;
+
+static sw_status note(void *context, const sw_tl_event *e)
+{
+    static const char *const words[] = {"step{", "phase{", "layer{", "op{",    "+",    "=",
+                                        "-",     "}op",    "}layer", "}phase", "}step"};
+    seen *s = context;
+    s->used += (size_t)snprintf(s->text + s->used, sizeof s->text - s->used,
+                                "%llu %s %s %llu\n", (unsigned long long)e->ns, words[e->kind],
+                                e->name, (unsigned long long)e->live);
+    return SW_OK;
+}
+
+static void a_log_is_walked_as_it_was_written(void)
+{
+    const char *path = sw_temp_path("recorded.jsonl");
+    sw_timeline *t = NULL;
+    spill(path, recorded, sizeof recorded - 1);
+    CU_ASSERT_EQUAL_FATAL(timeline_open(&t, path, NULL), SW_OK);
+    CU_ASSERT(t->n_runs == 1 && t->skipped_runs == 1 && t->runs[0].n_log == 9);
+    CU_ASSERT(t->runs[0].dropped == 3 && t->programs[0].immediate && t->runs[0].has_loss);
+    const sw_tl_program *p = &t->programs[0];
+    CU_ASSERT(p->n_model == 2 && p->n_input == 2 && p->values[1].offset == 64 &&
+              p->values[3].offset == 64);
+    seen s = {.used = 0};
+    CU_ASSERT_EQUAL(sw_timeline_walk(t, note, &s), SW_OK);
+    static const char wanted[] = "1000 + m0 64\n1000 + m1 128\n1000 step{ step 1 128\n"
+                                 "1000 + i0 192\n1000 + i1 256\n"
+                                 "1000 phase{ forward 256\n1100 layer{ a 256\n"
+                                 "1100 layer{ b 256\n1100 op{ a/f 256\n1100 + x 384\n"
+                                 "1500 }op a/f 384\n1500 }layer b 384\n1500 }layer a 384\n"
+                                 "1500 }phase forward 384\n1500 phase{ step 384\n"
+                                 "1600 op{ a/g 384\n1600 = y 384\n2000 }op a/g 384\n"
+                                 "2000 }phase step 384\n2000 - x 256\n2000 - i1 192\n"
+                                 "2000 - i0 128\n2000 }step step 1 128\n2000 - m1 64\n"
+                                 "2000 - m0 0\n";
+    SW_CHECK(strcmp(s.text, wanted) == 0, "%s", s.text);
+    sw_timeline_free(t);
+}
+
+static sw_status open_once(void *arg)
+{
+    sw_timeline *t;
+    SW_TRY(timeline_open(&t, arg, NULL));
+    sw_timeline_free(t);
+    return SW_OK;
+}
+
+static void every_refusal_is_told(void)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("refused.jsonl"));
+    spill(path, recorded, sizeof recorded - 1);
+    const uint64_t files = sw_sweep(SW_FAULT_FILE, SW_IO, open_once, path),
+                   memory = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, open_once, path);
+    sw_note("%llu sites of files, %llu of memory", (unsigned long long)files,
+            (unsigned long long)memory);
+    CU_ASSERT(files >= 4 && memory >= 8);
+}
+
+/* The whole lines in front of a cut are there, and a changed byte is refused or harmless. */
+static void damage_is_refused_or_harmless(void)
+{
+    const char *path = sw_temp_path("damaged.jsonl");
+    uint64_t refused = 0, walked = 0;
+    for (size_t n = 0; n < sizeof recorded; n += sw_tests_full() ? 1 : 7) {
+        sw_timeline *t = NULL;
+        spill(path, recorded, n);
+        const sw_status status = timeline_open(&t, path, NULL);
+        SW_CHECK(status == SW_OK || (status == SW_FORMAT && n < 60), "cut at %zu: %s", n,
+                 sw_last_error());
+        sw_timeline_free(t);
+    }
+    static char text[sizeof recorded];
+    for (size_t n = 0; n < sizeof recorded - 1; n++)
+        for (unsigned with = 0; with < (sw_tests_full() ? 256u : 5u); with++) {
+            static const char often[] = {'9', '-', '"', 0x7f, '{'};
+            sw_timeline *t = NULL;
+            seen s = {.used = 0};
+            memcpy(text, recorded, sizeof text);
+            text[n] = sw_tests_full() ? (char)with : often[with];
+            spill(path, text, sizeof text - 1);
+            const sw_status status = timeline_open(&t, path, NULL);
+            refused += status != SW_OK;
+            CU_ASSERT(status == SW_OK || status == SW_FORMAT);
+            if (status == SW_OK) {
+                walked++;
+                CU_ASSERT_EQUAL(sw_timeline_walk(t, note, &s), SW_OK);
+                sw_timeline_free(t);
+            }
+        }
+    sw_note("%llu refused, %llu walked", (unsigned long long)refused,
+            (unsigned long long)walked);
+    CU_ASSERT(refused > 100 && walked > 100);
+}
+
+static void a_format_is_written_whole_or_not_at_all(void)
+{
+    char out[1024];
+    size_t n;
+    snprintf(out, sizeof out, "%s", sw_temp_path("events.csv"));
+    spill(out, "old\n", 4);
+    for (uint64_t site = 0;; site++) {
+        sw_fault_plan(SW_FAULT_FILE, site, SW_FAULT_ONCE);
+        const int status = report_export(golden(), "csv", out);
+        const bool struck = sw_fault_hits(SW_FAULT_FILE) > 0;
+        sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+        const char *text = slurp(out, &n);
+        if (!struck) {
+            CU_ASSERT(status == 0 && n > 1000 && strncmp(text, "ns,step,phase,", 14) == 0);
+            break;
+        }
+        SW_CHECK(status != 0 && strcmp(text, "old\n") == 0, "site %llu",
+                 (unsigned long long)site);
+    }
+}
+
+static const sw_test tests[] = {
+    {"a profile becomes programs and runs", a_profile_becomes_programs_and_runs},
+    {"a log is walked as it was written", a_log_is_walked_as_it_was_written},
+    {"every refusal is told", every_refusal_is_told},
+    {"damage is refused or harmless", damage_is_refused_or_harmless},
+    {"a format is written whole or not at all", a_format_is_written_whole_or_not_at_all},
+};
+SW_SUITE("timeline_read", tests)
+#endif
