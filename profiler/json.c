@@ -239,6 +239,42 @@ void sw_json_u64(sw_json *j, uint64_t x)
         digits(j, x, false);
 }
 
+/* The digits of x at `to`, two at a time; what follows them. */
+static char *decimal(char *to, uint32_t x)
+{
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
+    static const uint32_t powers[] = {10,      100,      1000,      10000,     100000,
+                                      1000000, 10000000, 100000000, 1000000000};
+    size_t n = 1;
+    while (n < 10 && x >= powers[n - 1])
+        n++;
+    char *end = to + n, *at = end;
+    for (; x >= 100; x /= 100)
+        memcpy(at -= 2, pairs + 2 * (size_t)(x % 100), 2);
+    if (x >= 10)
+        memcpy(at - 2, pairs + 2 * (size_t)x, 2);
+    else
+        at[-1] = (char)('0' + x);
+    return end;
+}
+
+void sw_json_u32s(sw_json *j, const uint32_t *x, size_t n)
+{
+    enum { LONGEST = 11 }; /* a comma and ten digits */
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || j->status != SW_OK || j->capacity - j->used < LONGEST) {
+            sw_json_u64(j, x[i]);
+            continue;
+        }
+        char *to = j->bytes + j->used;
+        *to = ',';
+        j->used = (size_t)(decimal(to + 1, x[i]) - j->bytes);
+    }
+}
+
 void sw_json_i64(sw_json *j, int64_t x)
 {
     if (value(j))

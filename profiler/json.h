@@ -49,6 +49,8 @@ void sw_json_line(sw_json *json);
 
 void sw_json_key(sw_json *json, const char *key);
 void sw_json_string(sw_json *json, const char *text); /* NULL: null */
+/* n elements of an open array, as sw_json_u64 would write them one by one. */
+void sw_json_u32s(sw_json *json, const uint32_t *x, size_t n);
 void sw_json_u64(sw_json *json, uint64_t x);
 void sw_json_i64(sw_json *json, int64_t x);
 void sw_json_f64(sw_json *json, double x);

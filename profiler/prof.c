@@ -6,41 +6,17 @@
  * themselves. A thread of the profile's own writes when none came by. It sleeps until the
  * oldest record is due, and without a deadline once that long nothing was recorded; only then
  * does a record have to wake it. */
-#include "profiler/prof.h"
-#include "alloc/mem.h"
-#include "alloc/sys.h"
-#include "profiler/json.h"
 #include "profiler/process.h"
-#include <pthread.h>
+#include "profiler/prof_internal.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define BUFFER_BYTES ((size_t)64 << 10)   /* about eighty step records */
-#define DUE_NS (SW_PROF_FLUSH_NS / 4 * 3) /* the rest is for waking up and writing */
-
 static const char statm_path[] = "/proc/self/statm";
 
-struct sw_profile {
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    sw_thread *clerk;   /* writes what waits; NULL without a file */
-    bool sleeping, end; /* the clerk: has no deadline; is to go */
-    uint64_t waiting;   /* clock of the oldest record that is not in the file; 0: none */
-    sw_file *file;      /* NULL: nothing is written */
-    sw_file *statm;     /* NULL: the system has none */
-    sw_json json;
-    sw_status status;                /* the first error; later records are dropped */
-    char message[512];               /* as long as messages can be */
-    uint64_t start, recorded, asked; /* clock of each; asked 0: never */
-    uint64_t steps, evaluations;     /* train records, micro-batches counted once; others */
-    size_t predicted_peak_bytes, measured_peak_bytes;
-    char end_status[16], end_error[512]; /* "": done, no error */
-    uint32_t n_execs;
-    char buffer[BUFFER_BYTES];
-};
+#define DUE_NS (SW_PROF_FLUSH_NS / 4 * 3) /* the rest is for waking up and writing */
 
 const char *sw_prof_phase_name(int phase)
 {
@@ -50,7 +26,7 @@ const char *sw_prof_phase_name(int phase)
 
 /* ---- file -------------------------------------------------------------------------------- */
 
-static sw_status stick(sw_profile *p, sw_status status)
+sw_status swi_prof_stick(sw_profile *p, sw_status status)
 {
     if (p->status == SW_OK && status != SW_OK) {
         p->status = status;
@@ -64,10 +40,10 @@ static sw_status write_out(void *context, const char *bytes, size_t n)
     sw_profile *p = context;
     if (p->status != SW_OK)
         return p->status;
-    return stick(p, sw_file_write(p->file, bytes, n));
+    return swi_prof_stick(p, sw_file_write(p->file, bytes, n));
 }
 
-static void flush(sw_profile *p)
+void swi_prof_flush(sw_profile *p)
 {
     p->waiting = 0;
     const size_t n = p->json.used;
@@ -77,15 +53,15 @@ static void flush(sw_profile *p)
 }
 
 /* After a record. */
-static void record_done(sw_profile *p, uint64_t now)
+void swi_prof_done(sw_profile *p, uint64_t now)
 {
     const uint64_t pace = now - p->recorded;
     p->recorded = now;
-    (void)stick(p, p->json.status);
+    (void)swi_prof_stick(p, p->json.status);
     if (p->waiting == 0)
         p->waiting = now;
-    if (now - p->waiting + pace >= DUE_NS || p->json.used > BUFFER_BYTES / 2)
-        flush(p);
+    if (now - p->waiting + pace >= DUE_NS || p->json.used > SWI_PROF_BUFFER / 2)
+        swi_prof_flush(p);
     else if (p->sleeping) {
         p->sleeping = false;
         pthread_cond_signal(&p->wake);
@@ -102,7 +78,7 @@ static void clerk(void *arg)
     while (!p->end) {
         const uint64_t now = sw_clock_ns();
         if (p->waiting != 0 && now >= p->waiting + DUE_NS)
-            flush(p);
+            swi_prof_flush(p);
         if (p->waiting != 0)
             idle_since = 0;
         else if (idle_since == 0)
@@ -139,21 +115,23 @@ static sw_status verdict(sw_profile *p)
     return sw_error_set(p->status, __FILE__, __LINE__, "%s", p->message);
 }
 
-static bool writes(const sw_profile *p)
-{
-    return p->file != NULL && p->status == SW_OK;
-}
-
 /* ---- small parts of records -------------------------------------------------------------- */
 
-static void put_program(sw_json *j, uint32_t exec, uint32_t program)
+static void put_exec(sw_json *j, uint32_t exec)
 {
-    if (program == SW_PROF_NONE)
-        sw_json_put_null(j, "program");
-    else
-        sw_json_put_u64(j, "program", program);
     if (exec > 0)
         sw_json_put_u64(j, "exec", exec);
+}
+
+void swi_prof_put_program(sw_json *j, uint32_t exec, uint32_t program, uint32_t trace)
+{
+    if (program != SW_PROF_NONE)
+        sw_json_put_u64(j, "program", program);
+    else
+        sw_json_put_null(j, "program");
+    if (program == SW_PROF_NONE && trace != SW_PROF_NONE)
+        sw_json_put_u64(j, "trace", trace);
+    put_exec(j, exec);
 }
 
 static void put_phases(sw_json *j, const sw_prof_phase *phase, bool clocked)
@@ -192,7 +170,7 @@ static bool process_bytes(sw_profile *p, uint64_t now, uint64_t *out)
     sw_status status = sw_file_seek(p->statm, 0);
     if (status == SW_OK)
         status = sw_file_read(p->statm, text, sizeof text - 1, &n);
-    if (stick(p, status) != SW_OK)
+    if (swi_prof_stick(p, status) != SW_OK)
         return false;
     text[n] = '\0';
     const char *resident = strchr(text, ' ');
@@ -243,7 +221,7 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
     sw_json_put_u64(j, "alignment", SW_ALIGN);
     sw_json_end(j);
     sw_json_line(j);
-    flush(p);
+    swi_prof_flush(p);
 }
 
 static void write_end(sw_profile *p)
@@ -260,7 +238,7 @@ static void write_end(sw_profile *p)
     sw_json_put_u64(j, "measured_peak_bytes", p->measured_peak_bytes);
     sw_json_end(j);
     sw_json_line(j);
-    (void)stick(p, j->status);
+    (void)swi_prof_stick(p, j->status);
 }
 
 /* The thread first: without it the file that is there stays. */
@@ -305,6 +283,8 @@ sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header)
     sw_profile *p = block;
     prepare_lock(p);
     p->start = p->recorded = sw_clock_ns();
+    p->event_room = header->path != NULL ? header->event_room : 0;
+    p->every = header->every > 0 ? header->every : 1;
     sw_json_fixed(&p->json, p->buffer, sizeof p->buffer, write_out, p);
     if (header->path != NULL) {
         const sw_status status = open_files(p, header);
@@ -325,11 +305,26 @@ uint32_t sw_prof_join(sw_profile *p)
     return exec;
 }
 
+uint32_t sw_prof_event_room(const sw_profile *p)
+{
+    return p->event_room;
+}
+
+uint64_t sw_prof_every(const sw_profile *p)
+{
+    return p->every;
+}
+
+uint64_t sw_prof_start_ns(const sw_profile *p)
+{
+    return p->start;
+}
+
 sw_status sw_prof_flush(sw_profile *p)
 {
     pthread_mutex_lock(&p->lock);
-    if (writes(p))
-        flush(p);
+    if (swi_prof_writes(p))
+        swi_prof_flush(p);
     const sw_status status = verdict(p);
     pthread_mutex_unlock(&p->lock);
     return status;
@@ -343,28 +338,16 @@ void sw_prof_end_status(sw_profile *p, const char *status, const char *why)
     pthread_mutex_unlock(&p->lock);
 }
 
-sw_status sw_prof_destroy(sw_profile *p)
-{
-    if (p == NULL)
-        return SW_OK;
-    dismiss_clerk(p);
-    if (writes(p)) {
-        write_end(p);
-        flush(p);
-    }
-    (void)stick(p, sw_file_close(p->file));
-    p->file = NULL;
-    const sw_status status = verdict(p);
-    discard(p);
-    return status;
-}
-
 /* ---- plans ------------------------------------------------------------------------------- */
 
 static void put_plan_bytes(sw_json *j, const sw_prof_plan *x)
 {
     sw_json_put_u64(j, "model_bytes", x->model_bytes);
     sw_json_put_u64(j, "arena_bytes", x->arena_bytes);
+    if (x->trace) {
+        sw_json_put_u64(j, "slot_bytes", x->slot_bytes);
+        return;
+    }
     sw_json_put_u64(j, "data_bytes", x->data_bytes);
     sw_json_put_u64(j, "slot_bytes", x->slot_bytes);
     sw_json_put_u64(j, "total_bytes", x->total_bytes);
@@ -377,14 +360,15 @@ static void put_plan_bytes(sw_json *j, const sw_prof_plan *x)
 void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
 {
     pthread_mutex_lock(&p->lock);
-    if (x->peak_bytes > p->predicted_peak_bytes)
+    if (!x->trace && x->peak_bytes > p->predicted_peak_bytes)
         p->predicted_peak_bytes = x->peak_bytes;
-    if (!writes(p))
+    if (!swi_prof_writes(p))
         return;
     sw_json *j = &p->json;
     sw_json_begin(j, '{');
-    sw_json_put_string(j, "type", "plan");
-    put_program(j, x->exec, x->program);
+    sw_json_put_string(j, "type", x->trace ? "trace" : "plan");
+    sw_json_put_u64(j, x->trace ? "trace" : "program", x->program);
+    put_exec(j, x->exec);
     sw_json_put_string(j, "run", x->run);
     sw_json_key(j, "batch");
     if (x->batch >= 0)
@@ -392,30 +376,51 @@ void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
     else
         sw_json_null(j);
     put_plan_bytes(j, x);
-    put_phases(j, x->phase, false);
+    if (!x->trace)
+        put_phases(j, x->phase, false);
     sw_json_put_u64(j, "n_ops", x->n_ops);
-    sw_json_put_u64(j, "peak_position", x->peak_position);
-    sw_json_put_string(j, "peak_op", x->peak_op);
+    if (!x->trace) {
+        sw_json_put_u64(j, "peak_position", x->peak_position);
+        sw_json_put_string(j, "peak_op", x->peak_op);
+    }
     sw_json_open(j, "ops", '[');
 }
 
 void sw_prof_plan_op(sw_profile *p, const char *name)
 {
-    if (writes(p))
+    if (swi_prof_writes(p))
         sw_json_string(&p->json, name);
 }
 
-void sw_prof_plan_values(sw_profile *p)
+void sw_prof_plan_layers(sw_profile *p)
 {
-    if (!writes(p))
+    if (!swi_prof_writes(p))
         return;
     sw_json_end(&p->json);
+    sw_json_open(&p->json, "layers", '[');
+}
+
+void sw_prof_plan_layer(sw_profile *p, const char *name)
+{
+    sw_prof_plan_op(p, name); /* one name more in the open list */
+}
+
+void sw_prof_plan_values(sw_profile *p, const uint32_t *op_layer, const char *op_phase,
+                         uint32_t n)
+{
+    if (!swi_prof_writes(p))
+        return;
+    sw_json_end(&p->json);
+    sw_json_open(&p->json, "op_layer", '[');
+    sw_json_u32s(&p->json, op_layer, n);
+    sw_json_end(&p->json);
+    sw_json_put_string(&p->json, "op_phase", op_phase);
     sw_json_open(&p->json, "values", '[');
 }
 
 void sw_prof_plan_value(sw_profile *p, const sw_prof_value *v)
 {
-    if (!writes(p))
+    if (!swi_prof_writes(p))
         return;
     sw_json *j = &p->json;
     sw_json_begin(j, '{');
@@ -438,12 +443,12 @@ void sw_prof_plan_value(sw_profile *p, const sw_prof_value *v)
 
 void sw_prof_plan_end(sw_profile *p)
 {
-    if (writes(p)) {
+    if (swi_prof_writes(p)) {
         sw_json_end(&p->json);
         sw_json_end(&p->json);
         sw_json_line(&p->json);
-        (void)stick(p, p->json.status);
-        flush(p);
+        (void)swi_prof_stick(p, p->json.status);
+        swi_prof_flush(p);
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -478,7 +483,8 @@ static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
     sw_json_put_u64(j, "step", x->step);
     if (x->micro > 0)
         sw_json_put_u64(j, "micro", x->micro);
-    put_program(j, x->exec, x->program);
+    swi_prof_put_program(j, x->exec, x->program, x->trace);
+    sw_json_put_u64(j, "at_ns", x->at_ns > p->start ? x->at_ns - p->start : 0);
     sw_json_put_string(j, "run", x->run);
     sw_json_put_string(j, "mode", x->mode);
     sw_json_key(j, "loss");
@@ -505,16 +511,43 @@ static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
     sw_json_line(j);
 }
 
+/* The last step of a run has a record whatever --profile-every says; what it borrowed it has no
+ * more. */
+static void keep_last(sw_profile *p, const sw_prof_step *x)
+{
+    if (strcmp(x->run, "train") != 0)
+        return;
+    p->last = *x;
+    p->last.op_ns = NULL;
+    if (x->loss != NULL) {
+        p->last_loss = *x->loss;
+        p->last.loss = &p->last_loss;
+    }
+    p->last_waits = true;
+}
+
+static void write_last(sw_profile *p)
+{
+    if (p->last_waits && swi_prof_writes(p))
+        write_step(p, &p->last, sw_clock_ns());
+    p->last_waits = false;
+}
+
 void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
 {
     if (p->file == NULL)
         return;
     pthread_mutex_lock(&p->lock);
     count_step(p, x);
-    if (writes(p)) {
+    if (x->thinned) {
+        keep_last(p, x);
+    } else if (swi_prof_writes(p)) {
         const uint64_t now = sw_clock_ns();
+        if (strcmp(x->run, "train") != 0)
+            write_last(p); /* the training that is evaluated ended there */
+        p->last_waits = false;
         write_step(p, x, now);
-        record_done(p, now);
+        swi_prof_done(p, now);
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -525,7 +558,7 @@ static void write_witness(sw_profile *p, const sw_prof_witness *x, uint64_t now)
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "step");
     sw_json_put_u64(j, "step", x->step);
-    put_program(j, x->exec, x->program);
+    swi_prof_put_program(j, x->exec, x->program, SW_PROF_NONE);
     sw_json_put_string(j, "run", "witness");
     sw_json_put_string(j, "mode", "planned");
     sw_json_put_null(j, "loss");
@@ -554,10 +587,10 @@ void sw_prof_witness_record(sw_profile *p, const sw_prof_witness *x)
     pthread_mutex_lock(&p->lock);
     if (x->peak_bytes > p->measured_peak_bytes)
         p->measured_peak_bytes = x->peak_bytes;
-    if (writes(p)) {
+    if (swi_prof_writes(p)) {
         const uint64_t now = sw_clock_ns();
         write_witness(p, x, now);
-        record_done(p, now);
+        swi_prof_done(p, now);
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -567,14 +600,35 @@ void sw_prof_witness_record(sw_profile *p, const sw_prof_witness *x)
 void sw_prof_process_record(sw_profile *p, const sw_process *x)
 {
     pthread_mutex_lock(&p->lock);
-    if (writes(p)) {
+    write_last(p);
+    if (swi_prof_writes(p)) {
         const uint64_t now = sw_clock_ns();
         sw_json_begin(&p->json, '{');
         sw_json_put_string(&p->json, "type", "process");
         sw_process_put(&p->json, x);
         sw_json_end(&p->json);
         sw_json_line(&p->json);
-        record_done(p, now);
+        swi_prof_done(p, now);
     }
     pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- the end of it all --------------------------------------------------------------------
+ */
+
+sw_status sw_prof_destroy(sw_profile *p)
+{
+    if (p == NULL)
+        return SW_OK;
+    dismiss_clerk(p);
+    if (swi_prof_writes(p)) {
+        write_last(p);
+        write_end(p);
+        swi_prof_flush(p);
+    }
+    (void)swi_prof_stick(p, sw_file_close(p->file));
+    p->file = NULL;
+    const sw_status status = verdict(p);
+    discard(p);
+    return status;
 }

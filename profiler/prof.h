@@ -30,12 +30,19 @@ typedef struct {
     const char *model, *device, *data, *command, *version;
     int64_t batch;
     uint64_t seed;
+    uint32_t event_room; /* of each exec's log; 0: no events are recorded */
+    uint64_t every;      /* records of the first step and of each such one; 0: of all */
 } sw_prof_header;
 
 SW_MUST_USE sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header);
 /* The number of an exec that begins to record: 0, 1, 2 and so on. Its program numbers are its
  * own. */
 uint32_t sw_prof_join(sw_profile *profile);
+/* As the header said, which execs heed; what clocks in the file count from. A profile without a
+ * file wants no events. */
+uint32_t sw_prof_event_room(const sw_profile *profile);
+uint64_t sw_prof_every(const sw_profile *profile);
+uint64_t sw_prof_start_ns(const sw_profile *profile);
 SW_MUST_USE sw_status sw_prof_flush(sw_profile *profile);
 /* What the end record will say of the run: "done" until this is called, "interrupted" or
  * "failed", and why (or NULL). Both are copied, `why` up to 511 bytes. */
@@ -49,10 +56,12 @@ typedef struct {
     uint64_t ns;
 } sw_prof_phase;
 
-/* A planned program. `exec`, as sw_prof_join gave it, and `program` name it together. */
+/* A planned program, or what a run in immediate mode turned out to do. `exec`, as sw_prof_join
+ * gave it, and `program` name it together; traces are numbered for themselves. */
 typedef struct {
     uint32_t exec;
     uint32_t program;
+    bool trace;      /* of the bytes: model, arena and slot; no phases, no peak */
     const char *run; /* "train" or "eval" */
     int64_t batch;   /* of the first input; -1: it has none */
     size_t model_bytes, arena_bytes, data_bytes, slot_bytes, total_bytes, lower_bound_bytes;
@@ -73,11 +82,16 @@ typedef struct {
     uint32_t birth, death;
 } sw_prof_value;
 
-/* A plan record is begun, gets its ops in run order, then its values, and is ended; no other
- * record can come between. */
+/* A plan record is begun, gets its ops in run order, the names of its layers, the layer (by the
+ * order of their names) and the phase (as a digit) of each op, then its values, and is ended;
+ * no other record can come between. */
 void sw_prof_plan_begin(sw_profile *profile, const sw_prof_plan *plan);
 void sw_prof_plan_op(sw_profile *profile, const char *name);
-void sw_prof_plan_values(sw_profile *profile); /* between the last op and the first value */
+void sw_prof_plan_layers(sw_profile *profile); /* behind the last op */
+void sw_prof_plan_layer(sw_profile *profile, const char *name);
+/* Behind the last layer; n ops. */
+void sw_prof_plan_values(sw_profile *profile, const uint32_t *op_layer, const char *op_phase,
+                         uint32_t n);
 void sw_prof_plan_value(sw_profile *profile, const sw_prof_value *value);
 void sw_prof_plan_end(sw_profile *profile);
 
@@ -85,8 +99,11 @@ void sw_prof_plan_end(sw_profile *profile);
 typedef struct {
     uint32_t exec;
     uint32_t program; /* SW_PROF_NONE: none */
+    uint32_t trace;   /* of a run without a program; SW_PROF_NONE: it is in no record */
     uint64_t step;    /* counted from 1 */
     uint32_t micro;   /* run of the step */
+    uint64_t at_ns;   /* clock at its beginning */
+    bool thinned;     /* is counted and not written, unless it turns out to be the last */
     const char *run;  /* "train" or "eval" */
     const char *mode; /* "planned" or "immediate" */
     const char *measured_by;
@@ -99,6 +116,18 @@ typedef struct {
     uint32_t n_ops;
 } sw_prof_step;
 void sw_prof_step_record(sw_profile *profile, const sw_prof_step *step);
+
+/* The event log of one run, in front of its step's record. */
+struct sw_record;
+typedef struct {
+    uint32_t exec, program, trace; /* as the step's */
+    uint64_t step;
+    uint32_t micro;
+    const struct sw_record *log;
+    size_t n;
+    uint64_t dropped; /* what the log had no room for */
+} sw_prof_log;
+void sw_prof_events(sw_profile *profile, const sw_prof_log *log);
 
 /* One step under witnesses. */
 typedef struct {

@@ -5,7 +5,8 @@
 #ifndef SW_RECORD_H
 #define SW_RECORD_H
 
-#include "alloc/base.h"
+#include "alloc/observer.h"
+#include "profiler/prof.h"
 
 typedef enum {
     SW_RECORD_RUN,     /* id: low half of the step (from 1); clock */
@@ -29,5 +30,63 @@ typedef struct sw_record {
     uint8_t kind, phase;
     uint16_t unused;
 } sw_record;
+
+typedef struct {
+    sw_record *ring;
+    uint32_t n, cap;  /* in it; at most */
+    uint64_t dropped; /* behind the last one */
+    uint64_t zero_ns; /* what clocks count from */
+    uint8_t phase;    /* of what follows */
+} sw_record_log;
+
+/* Room for `room` events, taken here and never again. */
+SW_MUST_USE sw_status sw_record_log_create(sw_record_log **out, uint32_t room,
+                                           uint64_t zero_ns);
+void sw_record_log_free(sw_record_log *log); /* NULL is fine */
+
+static inline void sw_record_put(sw_record_log *log, sw_record_kind kind, uint32_t offset,
+                                 uint32_t bytes, uint32_t id)
+{
+    if (log->n == log->cap) {
+        log->dropped++;
+        return;
+    }
+    log->ring[log->n++] = (sw_record){offset, bytes, id, (uint8_t)kind, log->phase, 0};
+}
+
+/* Bytes in units of SW_ALIGN; all ones: at least that. */
+static inline uint32_t sw_record_units(size_t bytes)
+{
+    const size_t units = bytes / SW_ALIGN + (bytes % SW_ALIGN != 0);
+    return units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
+}
+
+static inline void sw_record_range(sw_record_log *log, sw_record_kind kind, size_t offset,
+                                   size_t bytes, uint32_t id)
+{
+    sw_record_put(log, kind, sw_record_units(offset), sw_record_units(bytes), id);
+}
+
+static inline void sw_record_edge(sw_record_log *log, sw_record_kind kind, uint32_t id,
+                                  uint64_t now)
+{
+    const uint64_t ns = now - log->zero_ns;
+    sw_record_put(log, kind, (uint32_t)ns, (uint32_t)(ns >> 32), id);
+}
+
+static inline uint64_t sw_record_ns(const sw_record *edge)
+{
+    return (uint64_t)edge->bytes << 32 | edge->offset;
+}
+
+/* Empty it for the run of `step` (from 1) that begins `now`. */
+void sw_record_begin(sw_record_log *log, uint64_t step, uint64_t now);
+/* What an arena states; `id` is the storage that it is about. */
+void sw_record_event(sw_record_log *log, const sw_event *event, uint32_t id);
+
+/* What a log says: bytes of the arena that live at its end, and the phases of its run, on which
+ * `base_bytes` lie all the time. The same figures as a watch's, to the byte and nanosecond. */
+size_t sw_record_replay(const sw_record *log, size_t n, size_t base_bytes,
+                        sw_prof_phase phase[SW_PROF_PHASES]);
 
 #endif

@@ -13,6 +13,8 @@ static void note(sw_watch *w, const sw_event *event, uint32_t id, bool died)
 static void listen(void *context, const sw_event *event)
 {
     sw_watch *w = context;
+    if (w->log != NULL) /* a push has a label, a place its id */
+        sw_record_event(w->log, event, event->label != NULL ? w->push_id : event->id);
     switch (event->kind) {
     case SW_EVENT_PUSH:
     case SW_EVENT_PLACE:
@@ -60,6 +62,7 @@ void sw_watch_begin(sw_watch *w, size_t base_bytes)
     w->phases[0].peak_bytes = w->phases[0].end_bytes = base_bytes;
     w->base_bytes = base_bytes;
     w->n_notes = 0;
+    w->push_id = SW_PROF_NONE;
     w->phase = -1;
 }
 
@@ -73,10 +76,17 @@ void sw_watch_phase(sw_watch *w, int phase)
     w->phase = phase;
     w->since = now;
     w->peak = w->live;
+    if (w->log != NULL) {
+        w->log->phase = (uint8_t)phase;
+        sw_record_edge(w->log, SW_RECORD_PHASE, (uint32_t)phase, now);
+    }
 }
 
 void sw_watch_end(sw_watch *w)
 {
-    leave(w, sw_clock_ns());
+    const uint64_t now = sw_clock_ns();
+    leave(w, now);
     w->phase = -1;
+    if (w->log != NULL)
+        sw_record_edge(w->log, SW_RECORD_END, 0, now);
 }

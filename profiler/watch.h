@@ -5,7 +5,7 @@
 #define SW_WATCH_H
 
 #include "alloc/observer.h"
-#include "profiler/prof.h"
+#include "profiler/record.h"
 
 /* A range that was born, or died. */
 typedef struct {
@@ -22,6 +22,7 @@ typedef struct {
     sw_prof_phase phases[SW_PROF_PHASES]; /* of the last run */
     sw_watch_note *notes; /* the caller's room, NULL: none; what happened since the run began */
     uint32_t n_notes, cap_notes, push_id;
+    sw_record_log *log; /* receives what is stated, and edges; NULL: nobody wants it */
 } sw_watch;
 
 /* Give this to the arena; the watch must outlive it. */

@@ -59,8 +59,6 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->threads = o->threads == 0 ? 1 : o->threads;
     e->budget = o->budget;
     e->seed = o->seed;
-    e->profile = o->profile;
-    e->profile_number = o->profile != NULL ? sw_prof_join(o->profile) : 0;
     e->checks = o->checks != 0;
     e->op_clocks = o->op_clocks != 0;
     e->no_inplace = o->no_inplace != 0;
@@ -83,6 +81,8 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
         sw_store_destroy(store);
         return status;
     }
+    if (o->profile != NULL)
+        SW_TRY(swi_profile_join(e, o->profile));
     return swi_pool_create(&e->pool, e->threads);
 }
 
@@ -150,6 +150,7 @@ void sw_exec_destroy(sw_exec *exec)
     swi_shares_free(&exec->witness_shares);
     sw_heap_free(exec->watch.notes, SW_HEAP_PROGRAMS,
                  exec->watch.cap_notes * sizeof *exec->watch.notes);
+    sw_record_log_free(exec->rec.log);
     swi_trace_free(&exec->immediate_trace);
     swi_ctx_free(&exec->ctx);
     swi_pool_destroy(exec->pool);

@@ -53,7 +53,7 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     ctx->scope[0] = '\0';
     ctx->n_scopes = 0;
     ctx->n_grads = ctx->n_assignments = 0;
-    ctx->done_storages = 0;
+    ctx->done_storages = ctx->done_ops = 0;
     ctx->updated = false;
     memset(ctx->clip_scale, 0xff, sizeof ctx->clip_scale);
     SW_TRY(swi_trace_reset(&ctx->trace));
@@ -111,9 +111,11 @@ static sw_status push_storages(sw_ctx *ctx)
         if (s->segment != SWI_SEG_STEP)
             continue;
         void *at;
-        SW_TRY(swi_shares_before_push(ctx->exec, ctx->done_storages));
+        SW_TRY(swi_shares_before_push(ctx->exec));
+        ctx->exec->watch.push_id = ctx->done_storages;
         SW_TRY(sw_arena_push(ctx->exec->arena, &at, s->bytes, "immediate"));
         s->offset = (size_t)((unsigned char *)at - sw_arena_base(ctx->exec->arena));
+        s->birth = ctx->done_ops;
     }
     return SW_OK;
 }
@@ -131,6 +133,8 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
     const swi_node *node = &t->nodes[index];
     sw_buffer buffers[SWI_MAX_OPERANDS];
     sw_watch_phase(&ctx->exec->watch, (int)node->phase);
+    if (ctx->exec->watch.log != NULL)
+        sw_record_edge(ctx->exec->watch.log, SW_RECORD_OP, ctx->done_ops, sw_clock_ns());
     const sw_status room = push_storages(ctx);
     if (room != SW_OK)
         return blame(t, node, room);
@@ -159,6 +163,7 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
         .run = ctx->args->run};
     ctx->updated |= node->is_update || node->writes_model;
     const sw_status status = node->kernel(&launch);
+    ctx->done_ops++;
     if (status == SW_OK)
         return SW_OK;
     return blame(t, node, status);

@@ -1,6 +1,6 @@
-/* What the runtime tells the profile: a plan once per program, a record per run, and what
- * witnesses saw. Plans go out value by value and steps as they are, so that recording takes no
- * memory. */
+/* What the runtime tells the profile: a plan once per program, a record per run with its event
+ * log, and what witnesses saw. Plans go out value by value and steps as they are, so that
+ * recording takes no memory. */
 #include "profiler/prof.h"
 #include "runtime/run_internal.h"
 #include "runtime/shares.h"
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define NAME_BYTES 320
+#define EVENT_ROOM 65536 /* 1 MiB: ten times the events of a step of a deep program */
 
 /* ---- public ------------------------------------------------------------------------------ */
 
@@ -25,7 +26,11 @@ sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *given)
                                    .command = opts.command,
                                    .version = sw_version(),
                                    .batch = opts.batch,
-                                   .seed = opts.seed};
+                                   .seed = opts.seed,
+                                   .event_room = opts.events == 0      ? 0
+                                                 : opts.event_room > 0 ? opts.event_room
+                                                                       : EVENT_ROOM,
+                                   .every = opts.every};
     return sw_prof_create(out, &header);
 }
 
@@ -53,11 +58,22 @@ sw_status sw_profile_destroy(sw_profile *profile)
 
 sw_status sw_exec_set_profile(sw_exec *exec, sw_profile *profile)
 {
-    if (exec == NULL || profile == NULL || exec->profile != NULL)
+    if (exec == NULL || profile == NULL || exec->rec.profile != NULL)
         SW_FAIL(SW_INVALID,
                 "sw_exec_set_profile: a profile and an exec without one are wanted");
-    exec->profile = profile;
-    exec->profile_number = sw_prof_join(profile);
+    return swi_profile_join(exec, profile);
+}
+
+sw_status swi_profile_join(sw_exec *exec, sw_profile *profile)
+{
+    const uint32_t room = sw_prof_event_room(profile);
+    if (room > 0 && exec->no_phases)
+        SW_FAIL(SW_INVALID, "no_phases with a profile of events: a run that counts nothing "
+                            "has none");
+    if (room > 0)
+        SW_TRY(sw_record_log_create(&exec->rec.log, room, sw_prof_start_ns(profile)));
+    exec->rec.profile = profile;
+    exec->rec.number = sw_prof_join(profile);
     return SW_OK;
 }
 
@@ -69,20 +85,25 @@ static void copy_phases(sw_prof_phase *to, const sw_phase_info *from)
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-static const char *run_name(const sw_run_args *args)
+const char *swi_run_name(const sw_run_args *args)
 {
     return args->mode == SW_EVAL ? "eval" : "train";
 }
 
-static void begin_plan(const sw_exec *exec, const sw_run_args *args, const swi_program *p)
+int64_t swi_run_batch(const sw_run_args *args)
+{
+    const bool batched = args->n_inputs > 0 && args->inputs[0].shape.rank > 0;
+    return batched ? args->inputs[0].shape.dim[0] : -1;
+}
+
+static sw_prof_plan head_of(const sw_exec *exec, const sw_run_args *args, const swi_program *p)
 {
     sw_plan_info info = {.size = sizeof info};
     swi_plan_info(p, args->data_bytes, &info);
-    const bool batched = args->n_inputs > 0 && args->inputs[0].shape.rank > 0;
-    sw_prof_plan plan = {.exec = exec->profile_number,
+    sw_prof_plan plan = {.exec = exec->rec.number,
                          .program = p->id,
-                         .run = run_name(args),
-                         .batch = batched ? args->inputs[0].shape.dim[0] : -1,
+                         .run = swi_run_name(args),
+                         .batch = swi_run_batch(args),
                          .model_bytes = info.model_bytes,
                          .arena_bytes = info.arena_bytes,
                          .data_bytes = info.data_bytes,
@@ -94,9 +115,9 @@ static void begin_plan(const sw_exec *exec, const sw_run_args *args, const swi_p
                          .peak_bytes = info.peak_bytes,
                          .n_ops = p->n_ops,
                          .peak_position = p->peak_op,
-                         .peak_op = info.peak_op};
+                         .peak_op = p->info.peak_op};
     copy_phases(plan.phase, info.phase);
-    sw_prof_plan_begin(exec->profile, &plan);
+    return plan;
 }
 
 static void storage_value(sw_profile *profile, const swi_program *p, uint32_t s)
@@ -146,25 +167,34 @@ static void model_values(sw_profile *profile, const swi_program *p, const sw_mod
     }
 }
 
-sw_status swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *p)
+void swi_profile_program(sw_profile *to, const sw_prof_plan *head, const swi_program *p,
+                         const sw_run_args *args)
 {
-    if (p->profiled)
-        return SW_OK;
-    p->profiled = true;
-    begin_plan(exec, args, p);
+    const swi_trace *t = &p->trace;
+    sw_prof_plan_begin(to, head);
     for (uint32_t i = 0; i < p->n_ops; i++) {
         char name[NAME_BYTES];
-        sw_prof_plan_op(exec->profile, swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node],
-                                                     name, sizeof name));
+        sw_prof_plan_op(to, swi_node_name(t, &t->nodes[p->ops[i].node], name, sizeof name));
     }
-    sw_prof_plan_values(exec->profile);
-    for (uint32_t s = 0; s < p->trace.n_storages; s++)
-        storage_value(exec->profile, p, s);
-    uint32_t id = p->trace.n_storages;
+    sw_prof_plan_layers(to);
+    for (uint32_t i = 0; i < p->n_layers; i++)
+        sw_prof_plan_layer(to, swi_string(t, p->layers[i]));
+    sw_prof_plan_values(to, p->op_layer, p->op_phase, p->n_ops);
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        storage_value(to, p, s);
+    uint32_t id = t->n_storages;
     for (int m = 0; m < args->n_models; m++)
-        model_values(exec->profile, p, args->models[m], &id);
-    sw_prof_plan_end(exec->profile);
-    return SW_OK;
+        model_values(to, p, args->models[m], &id);
+    sw_prof_plan_end(to);
+}
+
+void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *p)
+{
+    if (p->profiled)
+        return;
+    p->profiled = true;
+    const sw_prof_plan head = head_of(exec, args, p);
+    swi_profile_program(exec->rec.profile, &head, p, args);
 }
 
 /* ---- runs -------------------------------------------------------------------------------- */
@@ -180,21 +210,54 @@ static const double *loss_of(const sw_exec *exec)
     return NULL;
 }
 
-/* A program that sw_plan traced ahead is not fresh when it runs first: its plan is recorded
- * here. */
-sw_status swi_profile_step(sw_exec *exec, const sw_run_args *args)
+/* Whether step or evaluation `n`, counted from 1, has records. */
+static bool is_thinned(const sw_exec *exec, uint64_t n)
+{
+    return n > 1 && n % sw_prof_every(exec->rec.profile) != 0;
+}
+
+void swi_profile_begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns)
+{
+    swi_recorder *r = &exec->rec;
+    r->start_ns = start_ns;
+    if (args->mode == SW_EVAL)
+        r->thinned = is_thinned(exec, ++r->evals);
+    else
+        r->thinned = is_thinned(exec, args->run == 0 ? ++r->steps : r->steps);
+    exec->watch.log = r->thinned ? NULL : r->log;
+    if (exec->watch.log != NULL)
+        sw_record_begin(r->log, args->step + 1, start_ns);
+}
+
+static void write_events(const sw_exec *exec, const sw_run_args *args, uint32_t program,
+                         uint32_t trace)
+{
+    const sw_record_log *log = exec->watch.log;
+    const sw_prof_log events = {.exec = exec->rec.number,
+                                .program = program,
+                                .trace = trace,
+                                .step = args->step + 1,
+                                .micro = args->run,
+                                .log = log->ring,
+                                .n = log->n,
+                                .dropped = log->dropped};
+    sw_prof_events(exec->rec.profile, &events);
+}
+
+static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program, uint32_t trace)
 {
     const sw_run_info *info = &exec->info;
     const bool planned = !exec->last_immediate;
-    if (planned)
-        SW_TRY(swi_profile_plan(exec, args, exec->last));
     const bool clocked = planned && exec->op_clocks;
     const bool counted = !planned || !exec->no_phases; /* else nobody looked: as planned */
-    sw_prof_step record = {.exec = exec->profile_number,
-                           .program = planned ? exec->last->id : SW_PROF_NONE,
+    sw_prof_step record = {.exec = exec->rec.number,
+                           .program = program,
+                           .trace = trace,
                            .step = args->step + 1,
                            .micro = args->run,
-                           .run = run_name(args),
+                           .at_ns = exec->rec.start_ns,
+                           .thinned = exec->rec.thinned,
+                           .run = swi_run_name(args),
                            .mode = planned ? "planned" : "immediate",
                            .measured_by = counted ? "arena" : "plan",
                            .loss = loss_of(exec),
@@ -208,8 +271,25 @@ sw_status swi_profile_step(sw_exec *exec, const sw_run_args *args)
                            .op_ns = clocked ? exec->op_ns : NULL,
                            .n_ops = clocked ? exec->last->n_ops : 0};
     copy_phases(record.phase, counted ? info->phase : exec->last->info.phase);
-    sw_prof_step_record(exec->profile, &record);
-    return SW_OK;
+    sw_prof_step_record(exec->rec.profile, &record);
+}
+
+/* A program that sw_plan traced ahead is not fresh when it runs first: its plan is recorded
+ * here. */
+void swi_profile_run(sw_exec *exec, const sw_run_args *args, bool went_well)
+{
+    if (went_well) {
+        const bool planned = !exec->last_immediate;
+        if (planned)
+            swi_profile_plan(exec, args, exec->last);
+        const uint32_t program = planned ? exec->last->id : SW_PROF_NONE;
+        const uint32_t trace =
+            planned || exec->rec.thinned ? SW_PROF_NONE : swi_profile_trace(exec, args);
+        if (exec->watch.log != NULL)
+            write_events(exec, args, program, trace);
+        write_step(exec, args, program, trace);
+    }
+    exec->watch.log = NULL;
 }
 
 sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_program *p,
@@ -217,11 +297,11 @@ sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_progra
 {
     static const char *const names[] = {"access", "extent", "death", "need"};
     int verdict[4];
-    SW_TRY(swi_profile_plan(exec, args, p));
+    swi_profile_plan(exec, args, p);
     for (int i = 0; i < 4; i++)
         verdict[i] = (which >> i & 1u) != 0 ? (int)(info->agreed >> i & 1u) : -1;
     const bool access = (which & SW_WITNESS_ACCESS) != 0;
-    sw_prof_witness record = {.exec = exec->profile_number,
+    sw_prof_witness record = {.exec = exec->rec.number,
                               .program = p->id,
                               .step = args->step + 1,
                               .peak_bytes = access ? info->peak_bytes : 0,
@@ -233,6 +313,6 @@ sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_progra
                               .first_fault = info->first_fault,
                               .ns = info->ns};
     copy_phases(record.phase, access ? info->phase : p->info.phase);
-    sw_prof_witness_record(exec->profile, &record);
+    sw_prof_witness_record(exec->rec.profile, &record);
     return SW_OK;
 }

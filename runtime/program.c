@@ -49,7 +49,17 @@ static sw_status heap_array(void **out, swi_program *p, int slot, size_t bytes)
 }
 
 /* Slots of heap_bytes. */
-enum { H_OPS, H_BUFFERS, H_BINDS, H_BIRTHS, H_DEATHS, H_LAUNCHES, H_METRICS };
+enum {
+    H_OPS,
+    H_BUFFERS,
+    H_BINDS,
+    H_BIRTHS,
+    H_DEATHS,
+    H_LAUNCHES,
+    H_METRICS,
+    H_LAYERS,
+    H_PHASES
+};
 
 static sw_status take_arrays(swi_program *p, uint32_t n_ops)
 {
@@ -72,6 +82,11 @@ static sw_status take_arrays(swi_program *p, uint32_t n_ops)
     p->launches = b;
     SW_TRY(heap_array(&b, p, H_METRICS, t->n_metrics * sizeof *p->metrics));
     p->metrics = b;
+    SW_TRY(heap_array(&b, p, H_LAYERS, 2 * n_ops * sizeof *p->layers));
+    p->layers = b;
+    p->op_layer = p->layers + n_ops;
+    SW_TRY(heap_array(&b, p, H_PHASES, (size_t)n_ops + 1));
+    p->op_phase = b;
     return SW_OK;
 }
 
@@ -83,15 +98,27 @@ static swi_bind bind_of(const swi_trace *t, uint32_t storage, size_t offset)
     return (swi_bind){s->segment, s->offset + offset};
 }
 
+/* Is s born in the place of another? */
+static bool reuses(const swi_trace *t, uint32_t s)
+{
+    const swi_storage *x = &t->storages[s];
+    return x->segment == SWI_SEG_STEP && x->alias != s && x->birth != SWI_NONE &&
+           x->rounded > 0;
+}
+
 /* Births and deaths by op: counting sort, so that each op has one run of each list. */
 static void list_lifetimes(swi_program *p)
 {
     swi_trace *t = &p->trace;
     for (uint32_t i = 0; i < p->n_ops; i++)
-        p->ops[i].n_births = p->ops[i].n_deaths = 0;
+        p->ops[i].n_births = p->ops[i].n_reuses = p->ops[i].n_deaths = 0;
+    p->n_births = 0;
     for (uint32_t s = 0; s < t->n_storages; s++) {
+        if (reuses(t, s))
+            p->ops[t->storages[s].birth].n_reuses++;
         if (!swi_takes_part(t, s))
             continue;
+        p->n_births++;
         p->ops[t->storages[s].birth].n_births++;
         if (t->storages[s].death < p->n_ops)
             p->ops[t->storages[s].death].n_deaths++;
@@ -100,9 +127,9 @@ static void list_lifetimes(swi_program *p)
     for (uint32_t i = 0; i < p->n_ops; i++) {
         p->ops[i].births = births;
         p->ops[i].deaths = deaths;
-        births += p->ops[i].n_births;
+        births += p->ops[i].n_births + p->ops[i].n_reuses;
         deaths += p->ops[i].n_deaths;
-        p->ops[i].n_births = p->ops[i].n_deaths = 0;
+        p->ops[i].n_births = p->ops[i].n_reuses = p->ops[i].n_deaths = 0;
     }
     for (uint32_t s = 0; s < t->n_storages; s++) {
         if (!swi_takes_part(t, s))
@@ -114,7 +141,38 @@ static void list_lifetimes(swi_program *p)
             p->deaths[d->deaths + d->n_deaths++] = s;
         }
     }
-    p->n_births = births;
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        if (reuses(t, s)) {
+            swi_run_op *b = &p->ops[t->storages[s].birth];
+            p->births[b->births + b->n_births + b->n_reuses++] = s;
+        }
+}
+
+/* Forward comes by the layers in their order and backward against it: the next one is near the
+ * last. */
+static uint32_t layer_near(swi_program *p, uint32_t layer, uint32_t last)
+{
+    for (uint32_t d = 0; d < p->n_layers; d++) {
+        if (last + d < p->n_layers && p->layers[last + d] == layer)
+            return last + d;
+        if (d <= last && p->layers[last - d] == layer)
+            return last - d;
+    }
+    p->layers[p->n_layers] = layer;
+    return p->n_layers++;
+}
+
+void swi_program_layers(swi_program *p)
+{
+    uint32_t last = 0;
+    p->n_layers = 0;
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        const swi_node *node = &p->trace.nodes[p->ops[i].node];
+        last = layer_near(p, node->layer, last);
+        p->op_layer[i] = last;
+        p->op_phase[i] = (char)('0' + (int)node->phase);
+    }
+    p->op_phase[p->n_ops] = '\0';
 }
 
 void swi_program_bind(swi_program *p)
@@ -151,6 +209,7 @@ void swi_program_bind(swi_program *p)
     }
     p->n_buffers = buffer;
     list_lifetimes(p);
+    swi_program_layers(p);
 }
 
 static sw_status take_ops(swi_program *p, const swi_order *order)
@@ -221,6 +280,8 @@ void swi_program_free(swi_program *p)
     sw_heap_free(p->deaths, SW_HEAP_PROGRAMS, p->heap_bytes[H_DEATHS]);
     sw_heap_free(p->launches, SW_HEAP_PROGRAMS, p->heap_bytes[H_LAUNCHES]);
     sw_heap_free(p->metrics, SW_HEAP_PROGRAMS, p->heap_bytes[H_METRICS]);
+    sw_heap_free(p->layers, SW_HEAP_PROGRAMS, p->heap_bytes[H_LAYERS]);
+    sw_heap_free(p->op_phase, SW_HEAP_PROGRAMS, p->heap_bytes[H_PHASES]);
     swi_trace_free(&p->trace);
     swi_trace_free(&p->plain);
     swi_shares_free(&p->shares);

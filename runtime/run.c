@@ -205,6 +205,16 @@ static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run
     return SW_OK;
 }
 
+/* The arena knows nothing of them: no byte comes or goes. */
+static void log_reuses(sw_record_log *log, const swi_program *p, const swi_run_op *op)
+{
+    for (uint32_t k = 0; k < op->n_reuses; k++) {
+        const uint32_t s = p->births[op->births + op->n_births + k];
+        const swi_storage *st = &p->trace.storages[s];
+        sw_record_range(log, SW_RECORD_REUSE, st->offset, st->rounded, s);
+    }
+}
+
 static void state_deaths(sw_exec *exec, const swi_program *p, const swi_run_op *op)
 {
     for (uint32_t k = 0; k < op->n_deaths; k++) {
@@ -239,6 +249,7 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
 {
     unsigned char *base[SWI_SEG_COUNT + 1];
     swi_bases(exec, args, base);
+    sw_record_log *const log = exec->watch.log;
     const uint32_t fp = swi_fp_enter();
     sw_status status = SW_OK;
     if (exec->no_phases) {
@@ -250,10 +261,14 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const swi_run_op *op = &p->ops[i];
         sw_watch_phase(&exec->watch, (int)op->phase);
-        const uint64_t before = exec->op_clocks ? sw_clock_ns() : 0;
+        const uint64_t before = exec->op_clocks || log != NULL ? sw_clock_ns() : 0;
+        if (log != NULL)
+            sw_record_edge(log, SW_RECORD_OP, i, before);
         status = state_births(exec, p, op);
         if (status != SW_OK)
             break;
+        if (log != NULL)
+            log_reuses(log, p, op);
         *updated |= op->is_update;
         status = launch(exec, p, i, args, base, p->binds);
         if (status != SW_OK) {
@@ -292,8 +307,8 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
         return fits == SW_NOMEM && exec->budget != NULL ? swi_does_not_fit(exec, args, p, fits)
                                                         : fits;
     *fresh |= !p->ran;
-    if (exec->profile != NULL)
-        SW_TRY(swi_profile_plan(exec, args, p));
+    if (exec->rec.profile != NULL)
+        swi_profile_plan(exec, args, p);
     SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
     SW_TRY(swi_shares_begin_run(exec, args, p));
     sw_arena_reset(exec->arena);
@@ -362,6 +377,8 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
     memset(&exec->info, 0, sizeof exec->info);
     exec->info.size = sizeof exec->info;
     bool updated = false, fresh = false;
+    if (exec->rec.profile != NULL)
+        swi_profile_begin(exec, &args, start);
     swi_skipped_begin(&args);
     sw_status status = args.immediate ? swi_run_immediate(exec, &args, &updated)
                                       : run_planned(exec, &args, &updated, &fresh);
@@ -373,11 +390,12 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
         status = failed(&args, status, updated);
         swi_exec_set_last(exec, NULL); /* nothing that is half done is handed out */
         exec->last_immediate = false;
-    } else if (exec->profile != NULL)
-        status = swi_profile_step(exec, &args);
+    }
+    end_of_run(exec);
+    if (exec->rec.profile != NULL)
+        swi_profile_run(exec, &args, status == SW_OK);
     if (status == SW_OK)
         status = swi_skipped_end(&args);
-    end_of_run(exec);
     swi_leave(exec, &args);
     return status;
 }

@@ -29,8 +29,23 @@ sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args,
                            const swi_program *program, sw_status status);
 sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *updated);
-sw_status swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *program);
-sw_status swi_profile_step(sw_exec *exec, const sw_run_args *args);
+/* What follows wants an exec with a profile, but the first, which gives it one: where that
+ * wants events the room for them is taken. Recording does not fail a run. */
+sw_status swi_profile_join(sw_exec *exec, sw_profile *profile);
+/* Around a run that begins at `start_ns`: says whether it has records, opens its log; then
+ * writes them where it went well. */
+void swi_profile_begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns);
+void swi_profile_run(sw_exec *exec, const sw_run_args *args, bool went_well);
+/* Once for each program, in front of its first run. */
+void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *program);
+/* The number of the last immediate run's trace, which is recorded where it is a new one;
+ * SW_PROF_NONE where there is no room for it. */
+uint32_t swi_profile_trace(sw_exec *exec, const sw_run_args *args);
+/* A record of a plan or, with `trace`, of what an immediate run did. */
+void swi_profile_program(sw_profile *profile, const sw_prof_plan *head, const swi_program *p,
+                         const sw_run_args *args);
+const char *swi_run_name(const sw_run_args *args);
+int64_t swi_run_batch(const sw_run_args *args);
 /* What sw_witness found, with the plan in front of it. */
 sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_program *program,
                               uint32_t which, const sw_witness_info *info);

@@ -306,6 +306,7 @@ struct sw_ctx {
                        [8]; /* value of the pending gradient scale per optimizer */
     /* immediate mode */
     uint32_t done_storages; /* have their bytes */
+    uint32_t done_ops;      /* have run */
     bool updated;           /* an update has run: a failure damages the models */
 };
 
@@ -390,6 +391,7 @@ typedef struct {
     uint32_t first; /* first buffer and bind of this op; scratch is the last bind */
     uint32_t n_buffers;
     uint32_t births, n_births; /* into program->births */
+    uint32_t n_reuses;         /* behind them: born in the place of another */
     uint32_t deaths, n_deaths; /* into program->deaths */
     sw_phase phase;
     bool is_update;
@@ -421,8 +423,11 @@ typedef struct swi_program {
     sw_buffer *buffers; /* templates, ptr NULL */
     swi_bind *binds;    /* as planned; n_binds = buffers + one scratch slot per op */
     uint32_t n_buffers, n_binds;
-    uint32_t *births, *deaths; /* storages (roots in the step arena) */
-    uint32_t n_births;
+    uint32_t *births, *deaths;  /* storages (roots in the step arena, and reuses) */
+    uint32_t n_births;          /* of roots */
+    uint32_t *layers, n_layers; /* of the ops, each once: strings */
+    uint32_t *op_layer;         /* of each op, by its place in layers */
+    char *op_phase;             /* of each op, as a digit */
     sw_launch *launches;
     size_t height;     /* of the step arena */
     size_t limit;      /* what it could be at most when it was planned */
@@ -436,7 +441,7 @@ typedef struct swi_program {
     double *metrics;   /* of the last run */
     bool profiled;     /* the exec's profile has its plan */
     bool ran;          /* at least once: later runs are warm */
-    size_t heap_bytes[8];
+    size_t heap_bytes[10];
 } swi_program;
 
 /* Compare two programs' traces: SWI_NONE when equal, else the first node that differs. */
@@ -450,6 +455,7 @@ const swi_trace *swi_program_traced(const swi_program *program);
 void swi_program_free(swi_program *program);
 void swi_pass_inplace(swi_trace *trace, const uint32_t *order, uint32_t n);
 void swi_program_bind(swi_program *program);    /* binds, births, deaths from storages */
+void swi_program_layers(swi_program *program);  /* layers and phases of its ops */
 void swi_program_measure(swi_program *program); /* info from lifetimes */
 void swi_program_name_holders(swi_program *program, const sw_run_args *args);
 /* Figures of the program's plan with data_bytes as given by the caller. */
@@ -473,13 +479,25 @@ sw_status swi_pool_create(sw_pool **out, int threads);
 void swi_pool_destroy(sw_pool *pool);
 const sw_par *swi_pool_par(sw_pool *pool);
 
+/* What an exec tells its profile. */
+#define SWI_MAX_TRACES 64
+typedef struct {
+    sw_profile *profile;             /* NULL: none */
+    uint32_t number;                 /* as sw_prof_join gave it */
+    sw_record_log *log;              /* NULL: no events */
+    uint64_t steps, evals;           /* that began; the runs of a step count once */
+    uint64_t start_ns;               /* of the run */
+    bool thinned;                    /* the run is counted and has no records */
+    uint64_t traces[SWI_MAX_TRACES]; /* of immediate runs: hashes of those that are recorded */
+    uint32_t n_traces;
+} swi_recorder;
+
 struct sw_exec {
     int threads;
     sw_isa isa;
     sw_budget *budget;
     uint64_t seed;
-    sw_profile *profile;
-    uint32_t profile_number; /* as sw_prof_join gave it */
+    swi_recorder rec;
     bool checks, op_clocks, no_inplace, no_phases, shares, no_recompute, no_rebuild, no_chunks,
         no_tiles;
     uint32_t max_programs;

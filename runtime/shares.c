@@ -237,11 +237,10 @@ sw_status swi_shares_begin_run(sw_exec *exec, const sw_run_args *args, swi_progr
     return room_for_notes(exec, 2 * p->n_births);
 }
 
-sw_status swi_shares_before_push(sw_exec *exec, uint32_t storage)
+sw_status swi_shares_before_push(sw_exec *exec)
 {
     if (!exec->shares)
         return SW_OK;
-    exec->watch.push_id = storage;
     return room_for_notes(exec, exec->watch.n_notes + 1);
 }
 

@@ -31,6 +31,6 @@ sw_status swi_program_shares(swi_program *program, const sw_run_args *args);
 /* Before a run of an exec that keeps shares. `program` is NULL in immediate mode, whose room
  * for notes grows push by push. */
 sw_status swi_shares_begin_run(sw_exec *exec, const sw_run_args *args, swi_program *program);
-sw_status swi_shares_before_push(sw_exec *exec, uint32_t storage);
+sw_status swi_shares_before_push(sw_exec *exec);
 
 #endif

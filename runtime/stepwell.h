@@ -862,6 +862,13 @@ typedef struct {
     uint64_t seed;
     const char *command;
     const char *data; /* name of the data set, as sw_dataset_describe tells it */
+    int events; /* 1: write the event log of each run too: every birth, reuse and death of a
+                   tensor, every phase and op with its clock. Execs must count (no_phases
+                   is SW_INVALID) */
+    uint32_t event_room; /* of the events of a run, for each exec; those that do not fit are
+                            counted. 0: 65536, which take 1 MiB */
+    uint64_t every;      /* write what the first step and each such step measured, and the last;
+                            peaks      are of all. Evaluations are counted for themselves. 0: 1 */
 } sw_profile_opts;
 /* Writes JSON Lines (README, "The profile file"). No record waits longer than 100 ms for the
  * file, also where no step follows: a thread of the profile's own, which there is where there

@@ -162,7 +162,8 @@ static sw_status witness(sw_exec *exec, const sw_run_args *args, uint32_t which,
     SW_TRY(swi_exec_program(exec, args, &program, &fresh));
     SW_TRY(swi_make_ready(exec, args));
     SW_TRY(swi_witness_program(exec, program, args, which, out));
-    return exec->profile != NULL ? swi_profile_witness(exec, args, program, which, out) : SW_OK;
+    return exec->rec.profile != NULL ? swi_profile_witness(exec, args, program, which, out)
+                                     : SW_OK;
 }
 
 sw_status sw_witness(sw_exec *exec, const sw_run_args *given, uint32_t which,

@@ -70,7 +70,10 @@ static void plan(sw_profile *p, uint32_t exec, int n_values)
     sw_prof_plan_begin(p, &x);
     sw_prof_plan_op(p, "a");
     sw_prof_plan_op(p, "b");
-    sw_prof_plan_values(p);
+    sw_prof_plan_layers(p);
+    sw_prof_plan_layer(p, "l");
+    sw_prof_plan_layer(p, "");
+    sw_prof_plan_values(p, (const uint32_t[]){1, 0}, "14", 2);
     for (int i = 0; i < n_values; i++) {
         char name[32];
         snprintf(name, sizeof name, "value%d", i);

@@ -1,0 +1,51 @@
+/* Between the files that write the profile. All but swi_prof_writes wants the lock. */
+#ifndef SW_PROF_INTERNAL_H
+#define SW_PROF_INTERNAL_H
+
+#include "alloc/mem.h"
+#include "alloc/sys.h"
+#include "profiler/json.h"
+#include "profiler/prof.h"
+#include <pthread.h>
+
+#define SWI_PROF_BUFFER ((size_t)64 << 10) /* about eighty step records */
+
+struct sw_profile {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    sw_thread *clerk;   /* writes what waits; NULL without a file */
+    bool sleeping, end; /* the clerk: has no deadline; is to go */
+    uint64_t waiting;   /* clock of the oldest record that is not in the file; 0: none */
+    sw_file *file;      /* NULL: nothing is written */
+    sw_file *statm;     /* NULL: the system has none */
+    sw_json json;
+    sw_status status;                /* the first error; later records are dropped */
+    char message[512];               /* as long as messages can be */
+    uint64_t start, recorded, asked; /* clock of each; asked 0: never */
+    uint64_t steps, evaluations;     /* train records, micro-batches counted once; others */
+    size_t predicted_peak_bytes, measured_peak_bytes;
+    char end_status[16], end_error[512]; /* "": done, no error */
+    uint32_t n_execs;
+    uint32_t event_room;
+    uint64_t every;
+    sw_prof_step last; /* the step that was only counted last, if nothing was written since */
+    double last_loss;
+    bool last_waits;
+    char buffer[SWI_PROF_BUFFER];
+};
+
+static inline bool swi_prof_writes(const sw_profile *p)
+{
+    return p->file != NULL && p->status == SW_OK;
+}
+
+/* The first error stays. */
+sw_status swi_prof_stick(sw_profile *profile, sw_status status);
+/* What waits goes to the file. */
+void swi_prof_flush(sw_profile *profile);
+/* After a record. */
+void swi_prof_done(sw_profile *profile, uint64_t now);
+/* The program or trace that a record is about; an exec but the first. */
+void swi_prof_put_program(sw_json *json, uint32_t exec, uint32_t program, uint32_t trace);
+
+#endif
