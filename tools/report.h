@@ -9,6 +9,7 @@
 #include "alloc/base.h"
 #include "profiler/process.h"
 #include "profiler/prof.h"
+#include "tools/report_lines.h"
 #include <stdbool.h>
 
 #define REPORT_EDGE 3 /* steps shown from each end */
@@ -129,6 +130,24 @@ typedef struct {
  */
 SW_MUST_USE sw_status report_read(report **out, const char *path);
 void report_free(report *r);
+
+/* Who follows a file that grows. */
+struct report_place;
+typedef struct {
+    void *context;
+    /* Whether a line, which begins at `at` in the file, is worth reading. */
+    bool (*wants)(void *context, const char *text, size_t n, uint64_t at);
+    /* A run of training or, else, evaluation was taken; `plan`: NULL when the file has none. */
+    sw_status (*step)(void *context, const struct report_place *p, const report_row *row,
+                      const report_plan *plan, bool train);
+} report_watch;
+/* Reading piece by piece: report_more takes what is there behind what it has taken. An
+ * unfinished last line is left for the next time, or, without a watch, is the last one. Before
+ * the first line is whole the report says nothing. Owner of both: the caller, by report_free
+ * and report_lines_close. */
+SW_MUST_USE sw_status report_begin(report **out, report_lines *lines, const char *path);
+SW_MUST_USE sw_status report_more(report *r, report_lines *lines, const report_watch *watch);
+
 SW_MUST_USE sw_status report_read_live(const report *r, const report_plan *plan,
                                        report_live *out);
 

@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 /* A record and where it stands, for messages. */
-typedef struct {
+typedef struct report_place {
     const char *path;
     uint64_t line;
     json_t *record;

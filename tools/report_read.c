@@ -255,7 +255,7 @@ static sw_status take_witnesses(report *r, const report_place *p, const json_t *
     return SW_OK;
 }
 
-static sw_status take_step(report *r, const report_place *p)
+static sw_status take_step(report *r, const report_place *p, const report_watch *watch)
 {
     char by[12], run[12], mode[12];
     uint64_t key;
@@ -287,6 +287,8 @@ static sw_status take_step(report *r, const report_place *p)
     SW_TRY(take_allocations(r, p, &row, train));
     if (plan != NULL && is_warm(p, &row))
         SW_TRY(take_op_clocks(plan, p));
+    if (watch != NULL)
+        SW_TRY(watch->step(watch->context, p, &row, plan, train));
     r->immediate += immediate;
     if (!train) {
         r->evaluations++;
@@ -329,7 +331,7 @@ static sw_status take_end(report *r, const report_place *p)
     return report_need_u64(p, p->record, "wall_ns", &r->wall_ns);
 }
 
-static sw_status take(report *r, const report_place *p, uint64_t at)
+static sw_status take(report *r, const report_place *p, uint64_t at, const report_watch *watch)
 {
     const json_t *type = json_object_get(p->record, "type");
     const char *name = json_is_string(type) ? json_string_value(type) : NULL;
@@ -346,7 +348,7 @@ static sw_status take(report *r, const report_place *p, uint64_t at)
     if (strcmp(name, "plan") == 0)
         return take_plan(r, p, at);
     if (strcmp(name, "step") == 0)
-        return take_step(r, p);
+        return take_step(r, p, watch);
     if (strcmp(name, "process") == 0)
         return report_take_process(r, p);
     return strcmp(name, "end") == 0 ? take_end(r, p) : SW_OK;
@@ -354,7 +356,7 @@ static sw_status take(report *r, const report_place *p, uint64_t at)
 
 /* One record, which lives until the next one is read; *more is false when it is cut. */
 static sw_status read_record(report *r, const report_lines *lines, const char *text, size_t n,
-                             bool whole, bool *more)
+                             bool whole, const report_watch *watch, bool *more)
 {
     json_error_t why;
     report_heap_reset();
@@ -362,7 +364,7 @@ static sw_status read_record(report *r, const report_lines *lines, const char *t
     SW_TRY(report_heap_status(r->path, lines->line));
     *more = p.record != NULL;
     if (p.record != NULL)
-        return take(r, &p, lines->at);
+        return take(r, &p, lines->at, watch);
     if (p.line == 1)
         SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is no JSON record", r->path);
     if (!whole) {
@@ -374,7 +376,8 @@ static sw_status read_record(report *r, const report_lines *lines, const char *t
     return report_damaged(&p, clear);
 }
 
-static sw_status read_all(report *r, report_lines *lines)
+/* Where the file may grow, what has no end yet is left for the next time. */
+static sw_status read_all(report *r, report_lines *lines, const report_watch *watch)
 {
     for (bool more = true; more;) {
         const char *text;
@@ -383,28 +386,48 @@ static sw_status read_all(report *r, report_lines *lines)
         SW_TRY(report_lines_next(lines, &text, &n, &whole));
         if (text == NULL)
             break;
-        SW_TRY(read_record(r, lines, text, n, whole, &more));
+        if (watch != NULL && !whole)
+            return report_lines_seek(lines, lines->at, lines->line);
+        if (watch == NULL || watch->wants(watch->context, text, n, lines->at))
+            SW_TRY(read_record(r, lines, text, n, whole, watch, &more));
     }
-    if (lines->line == 0)
-        SW_FAIL(SW_FORMAT, "%s: the file is empty", r->path);
     return SW_OK;
 }
 
-sw_status report_read(report **out, const char *path)
+sw_status report_begin(report **out, report_lines *lines, const char *path)
 {
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(report)));
     report *r = block;
     r->path = path;
     memset(r->verdict, 0xff, sizeof r->verdict);
-    report_lines lines;
-    sw_status status = report_lines_open(&lines, path);
-    if (status == SW_OK) {
-        report_heap_begin();
-        status = read_all(r, &lines);
-        report_heap_end();
-        report_lines_close(&lines);
+    const sw_status status = report_lines_open(lines, path);
+    if (status != SW_OK) {
+        report_free(r);
+        return status;
     }
+    *out = r;
+    return SW_OK;
+}
+
+sw_status report_more(report *r, report_lines *lines, const report_watch *watch)
+{
+    SW_TRY(report_lines_seek(lines, lines->next, lines->line + 1));
+    report_heap_begin();
+    const sw_status status = read_all(r, lines, watch);
+    report_heap_end();
+    return status;
+}
+
+sw_status report_read(report **out, const char *path)
+{
+    report *r;
+    report_lines lines;
+    SW_TRY(report_begin(&r, &lines, path));
+    sw_status status = report_more(r, &lines, NULL);
+    if (status == SW_OK && lines.line == 0)
+        status = sw_error_set(SW_FORMAT, __FILE__, __LINE__, "%s: the file is empty", path);
+    report_lines_close(&lines);
     if (status != SW_OK) {
         report_free(r);
         return status;
@@ -563,6 +586,19 @@ sw_status report_read(report **out, const char *path)
     (void)out;
     SW_FAIL(SW_UNSUPPORTED, "%s: this program was built without jansson, which reads profiles",
             path);
+}
+
+sw_status report_begin(report **out, report_lines *lines, const char *path)
+{
+    (void)lines;
+    return report_read(out, path);
+}
+
+sw_status report_more(report *r, report_lines *lines, const report_watch *watch)
+{
+    (void)lines;
+    (void)watch;
+    SW_FAIL(SW_UNSUPPORTED, "%s: this program was built without jansson", r->path);
 }
 
 sw_status report_read_live(const report *r, const report_plan *plan, report_live *out)
