@@ -37,7 +37,8 @@ static bool describe(const swi_claimant *self, sw_claim *out)
                       .label = a->opts.label,
                       .base = (uintptr_t)a->opts.store->base,
                       .bytes = a->opts.store->reserved_bytes,
-                      .promised_bytes = __atomic_load_n(&a->height, __ATOMIC_RELAXED)};
+                      .promised_bytes = __atomic_load_n(&a->height, __ATOMIC_RELAXED),
+                      .use = a->opts.use};
     return true;
 }
 
@@ -88,6 +89,8 @@ static sw_status promise(sw_arena *a, size_t height, size_t physical)
         return status;
     }
     __atomic_store_n(&a->height, a->height + more, __ATOMIC_RELAXED);
+    if (more > 0)
+        swi_claims_changed();
     return SW_OK;
 }
 

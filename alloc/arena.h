@@ -25,11 +25,16 @@ void sw_budget_give(sw_budget *budget, size_t bytes);
 size_t sw_budget_limit(const sw_budget *budget); /* SIZE_MAX for NULL */
 size_t sw_budget_used(const sw_budget *budget);
 
+/* What an arena's bytes are for. */
+typedef enum { SW_ARENA_OTHER, SW_ARENA_STEP, SW_ARENA_MODEL, SW_ARENA_DATA } sw_arena_use;
+#define SW_ARENA_USES 4
+
 typedef struct {
     const char *label;    /* kept, must outlive the arena */
     sw_store *store;      /* the arena owns it from success on */
     sw_budget *budget;    /* NULL: none; borrowed, must outlive the arena */
     sw_observer observer; /* may be empty */
+    sw_arena_use use;
 } sw_arena_opts;
 
 SW_MUST_USE sw_status sw_arena_create(sw_arena **out, const sw_arena_opts *opts);

@@ -2,9 +2,22 @@
 #include "alloc/claims.h"
 #include "alloc/heap.h"
 #include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static swi_claimant head = {&head, &head, NULL};
+static atomic_uint_fast64_t version;
+
+void swi_claims_changed(void)
+{
+    atomic_fetch_add_explicit(&version, 1, memory_order_relaxed);
+}
+
+uint64_t sw_claims_version(void)
+{
+    return atomic_load_explicit(&version, memory_order_relaxed);
+}
 
 void swi_claims_enter(swi_claimant *c,
                       bool (*describe)(const swi_claimant *self, sw_claim *out))
@@ -16,6 +29,7 @@ void swi_claims_enter(swi_claimant *c,
     c->next->before = c;
     head.next = c;
     pthread_mutex_unlock(&lock);
+    swi_claims_changed();
 }
 
 void swi_claims_leave(swi_claimant *c)
@@ -24,6 +38,7 @@ void swi_claims_leave(swi_claimant *c)
     c->before->next = c->next;
     c->next->before = c->before;
     pthread_mutex_unlock(&lock);
+    swi_claims_changed();
 }
 
 typedef struct {
@@ -34,11 +49,16 @@ typedef struct {
 static void visit_heap(void *context, sw_heap heap, uintptr_t base, size_t bytes)
 {
     const visitor *v = context;
-    const sw_claim claim = {SW_CLAIM_HEAP, sw_heap_name(heap), base, bytes, 0, heap};
+    const sw_claim claim = {.kind = SW_CLAIM_HEAP,
+                            .label = sw_heap_name(heap),
+                            .base = base,
+                            .bytes = bytes,
+                            .heap = heap};
     v->visit(v->context, &claim);
 }
 
-void sw_claims_visit(void (*visit)(void *context, const sw_claim *claim), void *context)
+/* Arenas and stacks. */
+static void visit_listed(void (*visit)(void *context, const sw_claim *claim), void *context)
 {
     pthread_mutex_lock(&lock);
     for (const swi_claimant *c = head.next; c != &head; c = c->next) {
@@ -47,8 +67,26 @@ void sw_claims_visit(void (*visit)(void *context, const sw_claim *claim), void *
             visit(context, &claim);
     }
     pthread_mutex_unlock(&lock);
+}
+
+void sw_claims_visit(void (*visit)(void *context, const sw_claim *claim), void *context)
+{
+    visit_listed(visit, context);
     visitor v = {visit, context};
     swi_heap_ranges(visit_heap, &v);
+}
+
+static void add_arena(void *context, const sw_claim *claim)
+{
+    size_t *bytes = context;
+    if (claim->kind == SW_CLAIM_ARENA)
+        bytes[claim->use] += claim->promised_bytes;
+}
+
+void sw_claims_arenas(size_t bytes[SW_ARENA_USES])
+{
+    memset(bytes, 0, SW_ARENA_USES * sizeof *bytes);
+    visit_listed(add_arena, bytes);
 }
 
 size_t sw_heap_unclaimed_bytes(void)

@@ -4,6 +4,7 @@
 #ifndef SW_CLAIMS_H
 #define SW_CLAIMS_H
 
+#include "alloc/arena.h"
 #include "alloc/mem.h"
 #include <stdbool.h>
 
@@ -16,11 +17,17 @@ typedef struct {
     size_t bytes;          /* addresses, with those that have no memory yet */
     size_t promised_bytes; /* height of an arena; else 0 */
     sw_heap heap;          /* of SW_CLAIM_HEAP */
+    sw_arena_use use;      /* of SW_CLAIM_ARENA */
 } sw_claim;
 
 /* Every claim, in no order. What is shown of an arena that another thread works with may be
  * out of date. `visit` may allocate nothing, nor create or destroy arenas or threads. */
 void sw_claims_visit(void (*visit)(void *context, const sw_claim *claim), void *context);
+
+/* What the arenas of the process were promised, by their use. */
+void sw_claims_arenas(size_t bytes[SW_ARENA_USES]);
+/* Another number whenever an arena or thread came, went or grew. */
+uint64_t sw_claims_version(void);
 
 /* Addresses that the heap's backend has mapped besides the claims, for the program's own malloc
  * and for its records, as it says itself. 0 where it cannot say. */
@@ -34,5 +41,6 @@ typedef struct swi_claimant {
 void swi_claims_enter(swi_claimant *c,
                       bool (*describe)(const swi_claimant *self, sw_claim *out));
 void swi_claims_leave(swi_claimant *c);
+void swi_claims_changed(void); /* an arena grew */
 
 #endif

@@ -146,6 +146,16 @@ void swi_heap_ranges(void (*visit)(void *context, sw_heap heap, uintptr_t base, 
     pthread_mutex_unlock(&lock);
 }
 
+/* ---- figures ----------------------------------------------------------------------------- */
+
+/* Have the statistics made anew. */
+static void refresh(void)
+{
+    uint64_t epoch = 1;
+    size_t size = sizeof epoch;
+    (void)mallctl("epoch", &epoch, &size, &epoch, size);
+}
+
 /* 0 where jemalloc was built without its statistics. */
 static size_t statistic(const char *name)
 {
@@ -153,12 +163,98 @@ static size_t statistic(const char *name)
     return mallctl(name, &value, &size, NULL, 0) == 0 ? value : 0;
 }
 
+static size_t arena_statistic(unsigned arena, const char *name)
+{
+    char text[64];
+    snprintf(text, sizeof text, "stats.arenas.%u.%s", arena, name);
+    return statistic(text);
+}
+
+/* A purpose without an arena of its own has none of these. */
+static sw_heap_figures figures_of(unsigned arena)
+{
+    if (arena == 0)
+        return (sw_heap_figures){0};
+    return (sw_heap_figures){.allocated_bytes = arena_statistic(arena, "small.allocated") +
+                                                arena_statistic(arena, "large.allocated"),
+                             .active_bytes =
+                                 arena_statistic(arena, "pactive") * statistic("arenas.page"),
+                             .resident_bytes = arena_statistic(arena, "resident"),
+                             .mapped_bytes = arena_statistic(arena, "mapped")};
+}
+
+static size_t less(size_t a, size_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+void swi_heap_report(sw_heap_report *out)
+{
+    pthread_once(&once, make_arenas);
+    refresh();
+    sw_heap_figures *rest = &out->other;
+    *rest = (sw_heap_figures){statistic("stats.allocated"), statistic("stats.active"),
+                              statistic("stats.resident"), statistic("stats.mapped")};
+    for (int i = 0; i < SW_HEAP_KINDS; i++) {
+        const sw_heap_figures own = figures_of(arenas[i]);
+        out->purpose[i] = own;
+        *rest = (sw_heap_figures){less(rest->allocated_bytes, own.allocated_bytes),
+                                  less(rest->active_bytes, own.active_bytes),
+                                  less(rest->resident_bytes, own.resident_bytes),
+                                  less(rest->mapped_bytes, own.mapped_bytes)};
+    }
+    out->kept_bytes = statistic("stats.retained");
+}
+
+/* A purpose without an arena takes from the default one: then nobody can tell. */
+bool swi_heap_other_bytes(size_t *out)
+{
+    pthread_once(&once, make_arenas);
+    refresh();
+    size_t rest = statistic("stats.allocated");
+    if (rest == 0)
+        return false;
+    for (int i = 0; i < SW_HEAP_KINDS; i++) {
+        if (arenas[i] == 0)
+            return false;
+        rest = less(rest, figures_of(arenas[i]).allocated_bytes);
+    }
+    *out = rest;
+    return true;
+}
+
+sw_status swi_heap_profile_ready(void)
+{
+    bool built = false, on = false;
+    size_t size = sizeof built;
+    (void)mallctl("config.prof", &built, &size, NULL, 0);
+    if (!built)
+        SW_FAIL(SW_UNSUPPORTED,
+                "this jemalloc was built without its heap profile: one that was "
+                "configured with --enable-prof is wanted");
+    size = sizeof on;
+    (void)mallctl("opt.prof", &on, &size, NULL, 0);
+    if (!on)
+        SW_FAIL(SW_UNSUPPORTED, "jemalloc's heap profile is off: start the program with "
+                                "MALLOC_CONF=prof:true,lg_prof_sample:0 in its environment");
+    return SW_OK;
+}
+
+sw_status swi_heap_profile_write(const char *path)
+{
+    SW_TRY(swi_heap_profile_ready());
+    const int error = mallctl("prof.dump", NULL, NULL, (void *)&path, sizeof path);
+    if (error != 0)
+        SW_FAIL(SW_IO, "%s: jemalloc could not write its heap profile: %s", path,
+                strerror(error));
+    return SW_OK;
+}
+
 /* All that jemalloc has mapped, in use or kept for later, less what was noted. */
 size_t swi_heap_unclaimed_bytes(void)
 {
-    uint64_t epoch = 1;
-    size_t size = sizeof epoch, noted = 0;
-    (void)mallctl("epoch", &epoch, &size, &epoch, size); /* have the statistics made anew */
+    size_t noted = 0;
+    refresh();
     const size_t mapped = statistic("stats.mapped") + statistic("stats.retained");
     pthread_mutex_lock(&lock);
     for (int i = 0; i < SW_HEAP_KINDS; i++)

@@ -3,6 +3,7 @@
 #include "alloc/mem.h"
 #include "alloc/fault.h"
 #include "alloc/heap.h"
+#include "alloc/places.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -52,14 +53,31 @@ static void count_taken(sw_heap heap, size_t bytes)
         ;
 }
 
-sw_status sw_heap_alloc(void **out, sw_heap heap, size_t bytes)
+void *swi_mem_take(sw_heap heap, size_t bytes)
+{
+    void *block = swi_heap_take(heap, bytes > 0 ? bytes : 1);
+    if (block != NULL)
+        count_taken(heap, bytes);
+    return block;
+}
+
+void swi_mem_give(void *block, sw_heap heap, size_t bytes)
+{
+    if (block == NULL)
+        return;
+    swi_heap_give(heap, block, bytes > 0 ? bytes : 1);
+    atomic_fetch_sub_explicit(&heaps[heap].blocks, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&heaps[heap].bytes, bytes, memory_order_relaxed);
+}
+
+sw_status sw_heap_alloc_at(void **out, sw_heap heap, size_t bytes, const char *place)
 {
     count_call();
-    void *block =
-        swi_fault_hit(SW_FAULT_MEMORY) ? NULL : swi_heap_take(heap, bytes > 0 ? bytes : 1);
+    void *block = swi_fault_hit(SW_FAULT_MEMORY) ? NULL : swi_mem_take(heap, bytes);
     if (block == NULL)
         SW_FAIL(SW_NOMEM, "heap %s: no memory for %zu bytes", sw_heap_name(heap), bytes);
-    count_taken(heap, bytes);
+    if (swi_places_on())
+        swi_place_born(block, heap, bytes, place);
     *out = block;
     return SW_OK;
 }
@@ -69,15 +87,16 @@ void sw_heap_free(void *block, sw_heap heap, size_t bytes)
     if (block == NULL)
         return;
     count_call();
-    swi_heap_give(heap, block, bytes > 0 ? bytes : 1);
-    atomic_fetch_sub_explicit(&heaps[heap].blocks, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&heaps[heap].bytes, bytes, memory_order_relaxed);
+    if (swi_places_on())
+        swi_place_died(block); /* before another thread can have the address */
+    swi_mem_give(block, heap, bytes);
 }
 
-sw_status sw_heap_resize(void **block, sw_heap heap, size_t old_bytes, size_t new_bytes)
+sw_status sw_heap_resize_at(void **block, sw_heap heap, size_t old_bytes, size_t new_bytes,
+                            const char *place)
 {
     void *grown;
-    SW_TRY(sw_heap_alloc(&grown, heap, new_bytes));
+    SW_TRY(sw_heap_alloc_at(&grown, heap, new_bytes, place));
     if (*block != NULL) {
         memcpy(grown, *block, old_bytes < new_bytes ? old_bytes : new_bytes);
         sw_heap_free(*block, heap, old_bytes);
@@ -86,15 +105,15 @@ sw_status sw_heap_resize(void **block, sw_heap heap, size_t old_bytes, size_t ne
     return SW_OK;
 }
 
-sw_status sw_heap_room(void **array, sw_heap heap, uint32_t *cap, uint32_t wanted,
-                       size_t element)
+sw_status sw_heap_room_at(void **array, sw_heap heap, uint32_t *cap, uint32_t wanted,
+                          size_t element, const char *place)
 {
     if (wanted <= *cap)
         return SW_OK;
     uint32_t next = *cap < 16 ? 16 : *cap;
     while (next < wanted)
         next = next <= UINT32_MAX / 2 ? next * 2 : UINT32_MAX;
-    SW_TRY(sw_heap_resize(array, heap, *cap * element, next * element));
+    SW_TRY(sw_heap_resize_at(array, heap, *cap * element, next * element, place));
     *cap = next;
     return SW_OK;
 }
@@ -106,6 +125,29 @@ void sw_heap_read(sw_heap heap, sw_heap_stats *out)
                            .blocks = atomic_load(&c->blocks),
                            .bytes = atomic_load(&c->bytes),
                            .peak_bytes = atomic_load(&c->peak)};
+}
+
+void sw_heap_report_read(sw_heap_report *out)
+{
+    memset(out, 0, sizeof *out);
+    swi_heap_report(out);
+}
+
+bool sw_heap_other_bytes(size_t *out)
+{
+    return swi_heap_other_bytes(out);
+}
+
+sw_status sw_heap_profile_ready(void)
+{
+    return swi_heap_profile_ready();
+}
+
+sw_status sw_heap_profile_write(const char *path)
+{
+    if (swi_fault_hit(SW_FAULT_FILE))
+        SW_FAIL(SW_IO, "%s: the heap profile could not be written", path);
+    return swi_heap_profile_write(path);
 }
 
 /* ---- address ranges ---------------------------------------------------------------------- */

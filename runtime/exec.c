@@ -73,6 +73,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     sw_store *store;
     SW_TRY(reserve_store(&store));
     const sw_arena_opts arena = {.label = "step",
+                                 .use = SW_ARENA_STEP,
                                  .store = store,
                                  .budget = o->budget,
                                  .observer = sw_watch_observer(&e->watch)};

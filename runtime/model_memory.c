@@ -11,7 +11,8 @@ sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
         return SW_OK;
     sw_store *store;
     SW_TRY(sw_store_host_create(&store, model->bytes > 0 ? model->bytes : SW_ALIGN));
-    const sw_arena_opts opts = {.label = model->name, .store = store, .budget = exec->budget};
+    const sw_arena_opts opts = {
+        .label = model->name, .store = store, .budget = exec->budget, .use = SW_ARENA_MODEL};
     sw_arena *arena;
     sw_status status = sw_arena_create(&arena, &opts);
     if (status != SW_OK) {

@@ -215,7 +215,8 @@ static sw_status make_arena(sw_loader *l, sw_budget *budget)
     sw_store *store;
     SW_TRY(count_bytes(l, &reserve));
     SW_TRY(sw_store_host_create(&store, reserve));
-    const sw_arena_opts opts = {.label = "loader", .store = store, .budget = budget};
+    const sw_arena_opts opts = {
+        .label = "loader", .store = store, .budget = budget, .use = SW_ARENA_DATA};
     const sw_status status = sw_arena_create(&l->arena, &opts);
     if (status != SW_OK) {
         sw_store_destroy(store);

@@ -41,7 +41,7 @@ static sw_arena *arena_of(size_t bytes)
     sw_store *store = NULL;
     sw_arena *arena = NULL;
     CU_ASSERT_EQUAL_FATAL(sw_store_host_create(&store, bytes), SW_OK);
-    const sw_arena_opts opts = {.label = "claimed", .store = store};
+    const sw_arena_opts opts = {.label = "claimed", .store = store, .use = SW_ARENA_DATA};
     CU_ASSERT_EQUAL_FATAL(sw_arena_create(&arena, &opts), SW_OK);
     return arena;
 }
@@ -54,7 +54,14 @@ static void arenas_are_claimed_while_they_live(void)
     for (int i = 0; i < N; i++)
         arenas[i] = arena_of(100000);
     CU_ASSERT_EQUAL(find(SW_CLAIM_ARENA, "claimed", NULL).found, N);
+    size_t before[SW_ARENA_USES], after[SW_ARENA_USES];
+    sw_claims_arenas(before);
+    const uint64_t version = sw_claims_version();
     CU_ASSERT_EQUAL(sw_arena_grow(arenas[2], 1000, false), SW_OK);
+    CU_ASSERT_NOT_EQUAL(sw_claims_version(), version);
+    sw_claims_arenas(after);
+    CU_ASSERT_EQUAL(after[SW_ARENA_DATA], before[SW_ARENA_DATA] + 1024);
+    CU_ASSERT_EQUAL(after[SW_ARENA_STEP], before[SW_ARENA_STEP]);
     const search s = find(SW_CLAIM_ARENA, "claimed", sw_arena_base(arenas[2]));
     CU_ASSERT_EQUAL(s.found, 1);
     CU_ASSERT_EQUAL(s.last.base, (uintptr_t)sw_arena_base(arenas[2]));
