@@ -56,8 +56,7 @@ static sw_status look(void *context, const sw_tl_event *e)
     } else {
         c->wrong |= c->n_open == 0 || c->open[--c->n_open] != begin_of(e->kind);
         if (e->kind == SW_TL_STEP_END)
-            c->wrong |=
-                c->peak_of_run != e->run->peak_bytes;
+            c->wrong |= c->peak_of_run != e->run->peak_bytes;
     }
     c->wrong |= e->live != c->live;
     return c->wrong ? SW_INVALID : SW_OK;
