@@ -62,7 +62,9 @@ static int open_profile(train *t)
                                   .batch = t->job.batch,
                                   .seed = (uint64_t)t->opts.job.seed,
                                   .command = t->command,
-                                  .data = t->opts.job.data};
+                                  .data = t->opts.job.data,
+                                  .events = t->opts.profile_events,
+                                  .every = (uint64_t)t->opts.profile_every};
     sw_status status = sw_profile_create(&t->profile, &opts);
     if (status == SW_OK)
         status = sw_exec_set_profile(t->job.exec, t->profile);

@@ -10,9 +10,9 @@
 typedef struct {
     job_opts job;
     const char *profile, *save, *load, *best, *metrics;
-    int64_t validate_every, patience;
+    int64_t validate_every, patience, profile_every; /* profile_every 0: not given */
     double min_delta;
-    bool witness, process, json, quiet;
+    bool profile_events, witness, process, json, quiet;
 } train_opts;
 
 /* What was observed of one program. */

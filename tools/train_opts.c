@@ -66,6 +66,12 @@ static int train_table(train_opts *o, cli_option *table)
          "write a line for each step and validation: FILE.csv or FILE.jsonl", 0, 0, NULL},
         {"--profile", "FILE", CLI_WORD, &o->profile, NULL,
          "write the profile, for stepwell report", 0, 0, NULL},
+        {"--profile-events", NULL, CLI_FLAG, &o->profile_events, NULL,
+         "with --profile: every birth and death of a tensor, every phase and op with its clock",
+         0, 0, NULL},
+        {"--profile-every", "N", CLI_COUNT, &o->profile_every, NULL,
+         "with --profile: records of the first, each Nth and the last step alone (default 1)",
+         1, (int64_t)1 << 40, NULL},
         {"--op-clocks", NULL, CLI_FLAG, &j->op_clocks, NULL,
          "read the clock at every op, for the profile", 0, 0, NULL},
         {"--save-params", "FILE", CLI_WORD, &o->save, NULL,
@@ -132,6 +138,12 @@ static int check(train_opts *o)
     if (o->min_delta >= 0.0 && o->patience == 0)
         return cli_error(CLI_USAGE, "--min-delta has no effect without --patience");
     o->min_delta = o->min_delta < 0.0 ? 0.0 : o->min_delta;
+    const char *alone = o->profile != NULL     ? NULL
+                        : o->profile_events    ? "--profile-events"
+                        : o->profile_every > 0 ? "--profile-every"
+                                               : NULL;
+    if (alone != NULL)
+        return cli_error(CLI_USAGE, "%s has no effect without --profile", alone);
     if (j->op_clocks && (o->profile == NULL || j->immediate))
         return cli_error(CLI_USAGE, "--op-clocks has no effect %s",
                          j->immediate ? "with --immediate" : "without --profile");
