@@ -1,0 +1,282 @@
+/* The event log: what it holds, what it drops, and that its replay has the figures that the
+ * watch counted while it was written. */
+#include "alloc/arena.h"
+#include "alloc/mem.h"
+#include "alloc/sys.h"
+#include "profiler/watch.h"
+#include "tests/support/suite.h"
+#include <string.h>
+
+enum { HEIGHT = 1 << 19, SLOTS = 24, MARKS = 8 };
+
+typedef struct {
+    sw_watch watch;
+    sw_record_log *log;
+    sw_arena *arena;
+} bench;
+
+static void close_bench(void *arg)
+{
+    bench *b = arg;
+    sw_arena_destroy(b->arena);
+    sw_record_log_free(b->log);
+}
+
+static bench *open_bench(uint32_t room)
+{
+    static bench b;
+    sw_store *store = NULL;
+    memset(&b, 0, sizeof b);
+    sw_after(close_bench, &b);
+    CU_ASSERT_EQUAL_FATAL(sw_record_log_create(&b.log, room, 1000), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_store_host_create(&store, 1 << 21), SW_OK);
+    const sw_arena_opts opts = {
+        .label = "step", .store = store, .observer = sw_watch_observer(&b.watch)};
+    CU_ASSERT_EQUAL_FATAL(sw_arena_create(&b.arena, &opts), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_arena_grow(b.arena, HEIGHT, true), SW_OK);
+    return &b;
+}
+
+static void begin(bench *b, size_t base_bytes)
+{
+    b->watch.log = b->log;
+    sw_record_begin(b->log, 1, sw_clock_ns());
+    sw_arena_reset(b->arena);
+    sw_watch_begin(&b->watch, base_bytes);
+}
+
+static void place(bench *b, size_t offset, size_t bytes, uint32_t id)
+{
+    SW_CHECK(sw_arena_place(b->arena, offset, bytes, id) == SW_OK, "%s", sw_last_error());
+}
+
+/* ---- what it holds ----------------------------------------------------------------------- */
+
+static void check_event(const sw_record *is, sw_record_kind kind, uint32_t offset,
+                        uint32_t bytes, uint32_t id, int phase)
+{
+    SW_CHECK(is->kind == kind && is->offset == offset && is->bytes == bytes && is->id == id &&
+                 is->phase == phase,
+             "kind %d offset %u bytes %u id %u phase %d", is->kind, is->offset, is->bytes,
+             is->id, is->phase);
+}
+
+static void events_are_16_bytes_and_say_what_was_stated(void)
+{
+    CU_ASSERT_EQUAL(sizeof(sw_record), 16);
+    bench *b = open_bench(64);
+    begin(b, 0);
+    sw_watch_phase(&b->watch, 1);
+    place(b, 128, 100, 7);
+    place(b, 64, 0, 8);
+    sw_arena_release(b->arena, 128, 100, 7);
+    sw_watch_phase(&b->watch, 3);
+    sw_arena_reset(b->arena);
+    void *at;
+    b->watch.push_id = 9;
+    CU_ASSERT_EQUAL(sw_arena_push(b->arena, &at, 65, "x"), SW_OK);
+    const sw_arena_mark mark = sw_arena_top(b->arena);
+    CU_ASSERT_EQUAL(sw_arena_push(b->arena, &at, 64, "x"), SW_OK);
+    CU_ASSERT_EQUAL(sw_arena_rewind(b->arena, mark), SW_OK);
+    CU_ASSERT_EQUAL(sw_arena_push(b->arena, &at, SIZE_MAX / 2, "huge"), SW_NOMEM);
+    sw_watch_end(&b->watch);
+    const uint32_t top = sw_record_units(mark.top);
+    const sw_record *e = b->log->ring;
+    CU_ASSERT_EQUAL_FATAL(b->log->n, 13);
+    CU_ASSERT(e[0].kind == SW_RECORD_RUN && e[0].id == 1);
+    check_event(&e[1], SW_RECORD_RESET, 0, 0, SW_PROF_NONE, 0);
+    CU_ASSERT(e[2].kind == SW_RECORD_PHASE && e[2].id == 1 && e[2].phase == 1);
+    check_event(&e[3], SW_RECORD_PLACE, 2, 2, 7, 1);
+    check_event(&e[4], SW_RECORD_PLACE, 1, 0, 8, 1);
+    check_event(&e[5], SW_RECORD_RELEASE, 2, 2, 7, 1);
+    CU_ASSERT(e[6].kind == SW_RECORD_PHASE && e[6].id == 3 && e[6].phase == 3);
+    check_event(&e[7], SW_RECORD_RESET, 0, 0, SW_PROF_NONE, 3);
+    check_event(&e[8], SW_RECORD_PUSH, 0, 2, 9, 3);
+    check_event(&e[9], SW_RECORD_PUSH, top, 1, 9, 3);
+    check_event(&e[10], SW_RECORD_REWIND, top, 1, SW_PROF_NONE, 3);
+    check_event(&e[11], SW_RECORD_DENIED, top, UINT32_MAX, 9, 3);
+    CU_ASSERT_EQUAL(e[12].kind, SW_RECORD_END);
+}
+
+/* Clocks count from the log's zero, in 64 bits. */
+static void edges_carry_their_clock(void)
+{
+    bench *b = open_bench(4);
+    const uint64_t far = 1000 + ((uint64_t)5 << 32) + 17;
+    sw_record_edge(b->log, SW_RECORD_OP, 3, far);
+    CU_ASSERT_EQUAL(sw_record_ns(&b->log->ring[0]), far - 1000);
+    const uint64_t before = sw_clock_ns();
+    begin(b, 0);
+    sw_watch_phase(&b->watch, 2);
+    sw_watch_end(&b->watch);
+    const sw_record *e = b->log->ring;
+    CU_ASSERT(sw_record_ns(&e[0]) >= before - 1000);
+    CU_ASSERT(sw_record_ns(&e[2]) >= sw_record_ns(&e[0]));
+    CU_ASSERT_EQUAL(sw_record_ns(&e[3]) - sw_record_ns(&e[2]), b->watch.phases[2].ns);
+    CU_ASSERT_EQUAL(e[3].kind, SW_RECORD_END);
+}
+
+static void a_full_log_counts_what_it_drops(void)
+{
+    bench *b = open_bench(5);
+    begin(b, 0);
+    sw_watch_phase(&b->watch, 1);
+    for (uint32_t i = 0; i < 100; i++)
+        place(b, 64 * i, 64, i);
+    sw_watch_end(&b->watch);
+    CU_ASSERT(b->log->n == 5 && b->log->dropped == 99);
+    check_event(&b->log->ring[3], SW_RECORD_PLACE, 0, 1, 0, 1);
+    check_event(&b->log->ring[4], SW_RECORD_PLACE, 1, 1, 1, 1);
+    begin(b, 0); /* the next run has all the room again */
+    CU_ASSERT(b->log->n == 2 && b->log->dropped == 0);
+}
+
+static void its_room_is_taken_once(void)
+{
+    bench *b = open_bench(1000);
+    const uint64_t calls = sw_mem_calls();
+    for (int run = 0; run < 3; run++) {
+        begin(b, 0);
+        sw_watch_phase(&b->watch, 1);
+        for (uint32_t i = 0; i < 2000; i++)
+            place(b, 64 * i, 64, i);
+        sw_watch_end(&b->watch);
+    }
+    CU_ASSERT_EQUAL(sw_mem_calls(), calls);
+}
+
+/* ---- replay ------------------------------------------------------------------------------ */
+
+/* One random life of an arena: ranges placed and released, or pushed and rewound; resets
+ * between the two ways; phases that come and go; runs that end and begin. */
+typedef struct {
+    bench *b;
+    sw_dice dice;
+    size_t slot_bytes[SLOTS]; /* 0: free */
+    sw_arena_mark marks[MARKS];
+    int n_marks;
+    bool pushes;
+} life;
+
+static void forget_all(life *l)
+{
+    memset(l->slot_bytes, 0, sizeof l->slot_bytes);
+    l->n_marks = 0;
+}
+
+static void random_push(life *l)
+{
+    sw_arena *a = l->b->arena;
+    void *at;
+    switch (sw_dice_below(&l->dice, 4)) {
+    case 0:
+        if (l->n_marks < MARKS)
+            l->marks[l->n_marks++] = sw_arena_top(a);
+        break;
+    case 1:
+        if (l->n_marks > 0) {
+            l->n_marks = (int)sw_dice_below(&l->dice, (uint64_t)l->n_marks);
+            SW_CHECK(sw_arena_rewind(a, l->marks[l->n_marks]) == SW_OK, "%s", sw_last_error());
+        }
+        break;
+    default: /* what the store has no room for is denied */
+        (void)!sw_arena_push(a, &at, (size_t)sw_dice_below(&l->dice, 1 << 19), "random");
+    }
+}
+
+static void random_place(life *l)
+{
+    sw_arena *a = l->b->arena;
+    const uint32_t i = (uint32_t)sw_dice_below(&l->dice, SLOTS);
+    const size_t offset = (size_t)i * (HEIGHT / SLOTS / SW_ALIGN * SW_ALIGN);
+    if (l->slot_bytes[i] > 0) {
+        sw_arena_release(a, offset, l->slot_bytes[i], i);
+        l->slot_bytes[i] = 0;
+    } else {
+        l->slot_bytes[i] = 1 + (size_t)sw_dice_below(&l->dice, HEIGHT / SLOTS - SW_ALIGN);
+        place(l->b, offset, l->slot_bytes[i], i);
+    }
+}
+
+static void random_event(life *l)
+{
+    const uint64_t what = sw_dice_below(&l->dice, 32);
+    if (what == 0) {
+        sw_arena_reset(l->b->arena);
+        forget_all(l);
+        l->pushes = sw_dice_below(&l->dice, 2) == 0;
+    } else if (what < 5) {
+        sw_watch_phase(&l->b->watch, (int)sw_dice_below(&l->dice, SW_PROF_PHASES));
+    } else if (l->pushes) {
+        random_push(l);
+    } else {
+        random_place(l);
+    }
+}
+
+static bool replay_agrees(const bench *b, size_t base_bytes)
+{
+    sw_prof_phase phase[SW_PROF_PHASES];
+    const size_t live = sw_record_replay(b->log->ring, b->log->n, base_bytes, phase);
+    bool same =
+        live == b->watch.live && live == sw_arena_live(b->arena) && b->log->dropped == 0;
+    for (int i = 0; i < SW_PROF_PHASES; i++) {
+        const sw_prof_phase *x = &phase[i], *y = &b->watch.phases[i];
+        same = same && x->peak_bytes == y->peak_bytes && x->end_bytes == y->end_bytes &&
+               x->ns == y->ns;
+    }
+    return same;
+}
+
+static void a_replay_has_the_figures_of_the_watch(void)
+{
+    const uint64_t streams = sw_tests_full() ? 1000000 : 100000;
+    bench *b = open_bench(256);
+    uint64_t events = 0;
+    for (uint64_t seed = 1; seed <= streams; seed++) {
+        life l = {.b = b, .dice = {seed}};
+        const size_t base = (size_t)sw_dice_below(&l.dice, 1 << 20) * SW_ALIGN;
+        l.pushes = sw_dice_below(&l.dice, 2) == 0;
+        begin(b, base);
+        const uint64_t n = sw_dice_below(&l.dice, 60);
+        for (uint64_t i = 0; i < n; i++)
+            random_event(&l);
+        sw_watch_end(&b->watch);
+        if (sw_dice_below(&l.dice, 2) == 0)
+            sw_arena_reset(b->arena); /* as behind a run without outputs */
+        events += b->log->n;
+        if (!SW_CHECK(replay_agrees(b, base), "stream %llu", (unsigned long long)seed))
+            return;
+    }
+    sw_note("%llu streams, %llu events", (unsigned long long)streams,
+            (unsigned long long)events);
+}
+
+/* What was changed in a log shows: the comparison above can fail. */
+static void a_log_that_lost_an_event_replays_otherwise(void)
+{
+    bench *b = open_bench(256);
+    begin(b, 0);
+    sw_watch_phase(&b->watch, 1);
+    for (uint32_t i = 0; i < 20; i++)
+        place(b, 64 * i, 64, i);
+    sw_watch_end(&b->watch);
+    CU_ASSERT(replay_agrees(b, 0));
+    for (uint32_t i = 3; i < 23; i++) {
+        const sw_record was = b->log->ring[i];
+        b->log->ring[i].kind = SW_RECORD_REUSE;
+        SW_CHECK(!replay_agrees(b, 0), "event %u", i);
+        b->log->ring[i] = was;
+    }
+}
+
+static const sw_test tests[] = {
+    {"events are 16 bytes and say what was stated",
+     events_are_16_bytes_and_say_what_was_stated},
+    {"edges carry their clock", edges_carry_their_clock},
+    {"a full log counts what it drops", a_full_log_counts_what_it_drops},
+    {"its room is taken once", its_room_is_taken_once},
+    {"a replay has the figures of the watch", a_replay_has_the_figures_of_the_watch},
+    {"a log that lost an event replays otherwise", a_log_that_lost_an_event_replays_otherwise},
+};
+SW_SUITE("event log", tests)
