@@ -63,17 +63,19 @@ void sw_timeline_free(sw_timeline *t)
     sw_heap_free(t, SW_HEAP_PROFILE, sizeof *t);
 }
 
+#define HEAD ((sizeof(block) + 15) / 16 * 16)
+
 static sw_status room(owner *o, void **out, size_t bytes)
 {
     size_t wanted, with_head;
-    if (!sw_size_align(bytes, 16, &wanted) || !sw_size_add(wanted, sizeof(block), &with_head))
+    if (!sw_size_align(bytes, 16, &wanted) || !sw_size_add(wanted, HEAD, &with_head))
         SW_FAIL(SW_NOMEM, "a timeline of more bytes than there are");
     if (o->first == NULL || o->first->bytes - o->first->used < wanted) {
         void *fresh;
         const size_t all = with_head > BLOCK_BYTES ? with_head : BLOCK_BYTES;
         SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_PROFILE, all));
         block *b = fresh;
-        *b = (block){o->first, all, (sizeof(block) + 15) / 16 * 16};
+        *b = (block){o->first, all, HEAD};
         /* A large block is full at once: what has room stays in front. */
         if (o->first != NULL && all > BLOCK_BYTES) {
             b->next = o->first->next;
