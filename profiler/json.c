@@ -281,6 +281,17 @@ void sw_json_i64(sw_json *j, int64_t x)
         digits(j, x < 0 ? 0 - (uint64_t)x : (uint64_t)x, x < 0);
 }
 
+void sw_json_thousandths(sw_json *j, uint64_t x)
+{
+    const uint64_t part = x % 1000;
+    const char decimals[] = {'.', (char)('0' + part / 100), (char)('0' + part / 10 % 10),
+                             (char)('0' + part % 10)};
+    if (!value(j))
+        return;
+    digits(j, x / 1000, false);
+    emit(j, decimals, sizeof decimals);
+}
+
 void sw_json_f64(sw_json *j, double x)
 {
     char text[40];
