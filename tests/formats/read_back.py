@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""What `stepwell report --format` writes, read by programs and libraries of others.
+
+usage: read_back.py STEPWELL READER     READER: a function below whose name begins with read_
+
+A small network is trained under a profile; what the reader finds must be what the profile says.
+Exit status 77 (skipped) where the reader is not installed.
+"""
+import csv
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+WORDS = "--model lenet5 --batch 8 --synthetic-n 64 --steps 4 --op-clocks --quiet".split()
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def library(name):
+    try:
+        return importlib.import_module(name)
+    except ImportError as missing:
+        skip(missing)
+
+
+def program(*names):
+    for name in names:
+        path = shutil.which(name)
+        if path:
+            return path
+    skip("no " + " or ".join(names))
+
+
+class Run:
+    """A profile, its exports and its figures."""
+
+    def __init__(self, stepwell, folder):
+        self.stepwell, self.folder = stepwell, folder
+        self.profile = os.path.join(folder, "profile.jsonl")
+        subprocess.run([stepwell, "train", *WORDS, "--profile", self.profile], check=True, stdout=subprocess.DEVNULL)
+        with open(self.profile, encoding="utf-8") as f:
+            self.records = [json.loads(line) for line in f]
+        plans = [r for r in self.records if r["type"] == "plan" and r["run"] == "train"]
+        self.plan = max(plans, key=lambda p: max(f["peak_bytes"] for f in p["phases"].values()))
+        self.peak = max(f["peak_bytes"] for f in self.plan["phases"].values())
+        self.runs = [r for r in self.records if r["type"] == "step" and r["run"] != "witness"]
+        self.ops = {p["program"]: p["ops"] for p in self.records if p["type"] == "plan"}
+
+    def export(self, form):
+        path = os.path.join(self.folder, form)
+        subprocess.run([self.stepwell, "report", self.profile, "--format", form, "--out", path], check=True)
+        return path
+
+    def op_names(self):
+        return [name for r in self.runs for name in self.ops[r["program"]]]
+
+
+def expect(condition, what):
+    if not condition:
+        print(f"failed: {what}")
+        sys.exit(1)
+
+
+def nest(events, run):
+    """Begins and ends: ("B", category, name, time), ("E", time). Ops are those of the profile."""
+    stack, ops, steps, last = [], [], 0, 0
+    order = ["step", "phase", "layer", "op"]
+    for e in events:
+        expect(e[-1] >= last, "time goes back")
+        last = e[-1]
+        if e[0] == "E":
+            expect(stack, "an end of nothing")
+            stack.pop()
+            continue
+        expect(not stack or order.index(stack[-1]) <= order.index(e[1]), f"{e[1]} in {stack}")
+        stack.append(e[1])
+        steps += e[1] == "step"
+        if e[1] == "op":
+            ops.append(e[2])
+    expect(not stack and steps == len(run.runs), "steps")
+    expect(ops == run.op_names(), "the ops of the profile, in order")
+
+
+def read_json(run):
+    with open(run.export("chrome"), encoding="utf-8") as f:
+        events = json.load(f)["traceEvents"]
+    nest([("B", e["cat"], e["name"], e["ts"]) if e["ph"] == "B" else ("E", e["ts"]) for e in events if e["ph"] in "BE"],
+         run)
+    live = [e["args"]["live"] for e in events if e["ph"] == "C" and e["name"] == "live bytes"]
+    roles = [sum(e["args"].values()) for e in events if e["ph"] == "C" and e["name"] != "live bytes"]
+    expect(live == roles and max(live) == run.peak and live[-1] == 0, "counters")
+    with open(run.export("speedscope"), encoding="utf-8") as f:
+        scope = json.load(f)
+    expect(sum(scope["profiles"][0]["weights"]) == run.peak, "speedscope's peak")
+    expect(len(scope["profiles"][1]["events"]) == sum(e["ph"] in "BE" for e in events), "speedscope's events")
+
+
+def balance(rows, run, births="allocate", deaths="free"):
+    live, peak = 0, 0
+    for action, size in rows:
+        live += size if action == births else -size if action == deaths else 0
+        peak = max(peak, live)
+    expect(live == 0 and peak == run.peak, f"{live} bytes stay, {peak} at most, {run.peak} planned")
+
+
+def read_csv(run):
+    with open(run.export("rmm"), encoding="utf-8", newline="") as f:
+        rows = list(csv.DictReader(f))
+    expect(list(rows[0]) == ["Thread", "Time", "Action", "Pointer", "Size", "Stream"], "columns")
+    expect(all(re.fullmatch(r"\d\d+:\d\d:\d\d\.\d{6}", r["Time"]) for r in rows), "times")
+    balance([(r["Action"], int(r["Size"])) for r in rows], run)
+    held = {}
+    for r in rows:
+        if r["Action"] == "allocate":
+            expect(r["Pointer"] not in held, "taken twice")
+            held[r["Pointer"]] = r["Size"]
+        else:
+            expect(held.pop(r["Pointer"]) == r["Size"], "freed as it was taken")
+    with open(run.export("csv"), encoding="utf-8", newline="") as f:
+        balance([(r["action"], int(r["bytes"])) for r in csv.DictReader(f)], run, "alloc")
+
+
+def read_pandas(run):
+    pandas = library("pandas")
+    rows = pandas.read_csv(run.export("rmm"))
+    expect(pandas.to_timedelta(rows["Time"]).is_monotonic_increasing, "times")
+    sign = rows["Action"].map({"allocate": 1, "free": -1})
+    live = (rows["Size"] * sign).cumsum()
+    expect(int(live.max()) == run.peak and int(live.iloc[-1]) == 0, "the balance")
+
+
+def unknown_fields(message, known):
+    """Every field is one of the message's own."""
+    expect(len(known(message)) == 0, f"fields that {message.DESCRIPTOR.name} does not have")
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            for one in value if isinstance(value, (list, tuple)) or hasattr(value, "append") else [value]:
+                unknown_fields(one, known)
+
+
+def read_protobuf(run):
+    """Perfetto's own definitions, generated from its .proto files."""
+    pb = library("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    known = library("google.protobuf.unknown_fields").UnknownFieldSet
+    with open(run.export("perfetto"), "rb") as f:
+        trace = pb.Trace.FromString(f.read())
+    unknown_fields(trace, known)
+    tracks = {p.track_descriptor.uuid: p.track_descriptor for p in trace.packet if p.HasField("track_descriptor")}
+    events = [(p.timestamp, p.track_event) for p in trace.packet if p.HasField("track_event")]
+    kind = pb.TrackEvent
+    names = {uuid: t.name for uuid, t in tracks.items() if t.HasField("counter")}
+    expect(all(tracks[u].counter.unit == pb.CounterDescriptor.UNIT_SIZE_BYTES for u in names), "units")
+    slices = [("B", e.categories[0], e.name, at) if e.type == kind.TYPE_SLICE_BEGIN else ("E", at)
+              for at, e in events if e.type in (kind.TYPE_SLICE_BEGIN, kind.TYPE_SLICE_END)]
+    expect(all(tracks[e.track_uuid].HasField("thread") for _, e in events if e.type != kind.TYPE_COUNTER), "tracks")
+    nest(slices, run)
+    live = [e.counter_value for _, e in events if names.get(e.track_uuid) == "live bytes"]
+    expect(max(live) == run.peak and live[-1] == 0, "the counter")
+    last = {}
+    for _, e in events:
+        if e.type == kind.TYPE_COUNTER:
+            last[names[e.track_uuid]] = e.counter_value
+    expect(set(last) > {"live bytes", "parameter", "activation"} and not any(last.values()), "roles end at zero")
+
+
+def read_trace_processor(run):
+    api = library("perfetto.trace_processor")
+    shell = program("trace_processor_shell", "trace_processor")
+    for form in ("perfetto", "chrome"):
+        with api.TraceProcessor(trace=run.export(form), config=api.TraceProcessorConfig(bin_path=shell)) as tp:
+            one = lambda sql: next(iter(tp.query(sql))).x
+            expect(one("select count(*) x from slice where category = 'op'") == len(run.op_names()), "ops")
+            expect(one("select count(*) x from slice where dur < 0") == 0, "open slices")
+            expect(one("select max(value) x from counter") == run.peak, "the peak")
+            expect(one("select sum(value) x from stats where severity = 'error'") == 0, "errors")
+
+
+def read_ms_print(run):
+    text = subprocess.run([program("ms_print"), "--threshold=0.5", run.export("massif")], check=True,
+                          capture_output=True, text=True)
+    expect(text.stderr == "", text.stderr)
+    peak = re.search(r"Detailed snapshots: .*?(\d+) \(peak\)", text.stdout)
+    expect(peak is not None, "a peak")
+    rows = {int(r[0]): [int(x.replace(",", "")) for x in r[1:]]
+            for r in re.findall(r"^ *(\d+) +([\d,]+) +([\d,]+) +([\d,]+) +([\d,]+) +0$", text.stdout, re.M)}
+    time, total, heap, extra = rows[int(peak[1])]
+    expect(total == run.peak and heap + extra == total, "the peak's bytes")
+    expect(time == run.plan["peak_position"] and max(r[1] for r in rows.values()) == total, "the peak's place")
+    tree = text.stdout.split(f"\n{peak[1]:>3} ", 1)[1].split("\n---", 1)[0]
+    expect("fc1 (in layer)" in tree and "parameter (in role)" in tree and "fc1.weight (in tensor)" in tree, tree)
+
+
+def read_flamegraph(run):
+    tool = program("flamegraph.pl", "inferno-flamegraph")
+    svg = subprocess.run([tool, "--countname", "bytes", run.export("folded")], check=True, capture_output=True, text=True)
+    expect(f"{run.peak:,} bytes, 100%" in svg.stdout or f"{run.peak:,} bytes, 100.00%" in svg.stdout, "all bytes")
+    expect("fc1.weight (" in svg.stdout and "ignored" not in svg.stderr.lower(), svg.stderr)
+
+
+def main():
+    if len(sys.argv) != 3 or "read_" + sys.argv[2] not in globals():
+        sys.exit(__doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        globals()["read_" + sys.argv[2]](Run(sys.argv[1], folder))
+    print(f"{sys.argv[2]}: ok")
+
+
+if __name__ == "__main__":
+    main()
