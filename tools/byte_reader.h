@@ -19,8 +19,8 @@ void byte_reader_close(byte_reader *r);
 /* The next byte, 0 to 255; -1 at the end of the file. */
 SW_MUST_USE sw_status byte_reader_next(byte_reader *r, int *out);
 SW_MUST_USE sw_status byte_reader_peek(byte_reader *r, int *out);
-/* The next n bytes, at r->text; SW_FORMAT where the file ends before. What is taken is never more
- * than the file turned out to have. */
+/* The next n bytes, at r->text; SW_FORMAT where the file ends before. What is taken is never
+ * more than the file turned out to have. */
 SW_MUST_USE sw_status byte_reader_take(byte_reader *r, uint64_t n);
 /* n bytes as a number, the lowest first; n is at most 8. */
 SW_MUST_USE sw_status byte_reader_number(byte_reader *r, size_t n, uint64_t *out);

@@ -1,5 +1,5 @@
-/* A reader of JSON into a tree of values: for files of a million equal objects, where each key is
- * kept once and an object takes a word for each member. */
+/* A reader of JSON into a tree of values: for files of a million equal objects, where each key
+ * is kept once and an object takes a word for each member. */
 #ifndef STEPWELL_JSON_TREE_H
 #define STEPWELL_JSON_TREE_H
 

@@ -1,6 +1,6 @@
-/* The pickle machine: a stack, marks on it, and a memo of values that may come again. Its memory
- * is a multiple of the bytes read: each opcode pushes one value or takes some away, and the
- * numbers of the memo go up one by one. There is no recursion. */
+/* The pickle machine: a stack, marks on it, and a memo of values that may come again. Its
+ * memory is a multiple of the bytes read: each opcode pushes one value or takes some away, and
+ * the numbers of the memo go up one by one. There is no recursion. */
 #include "tools/pickle_read.h"
 #include "alloc/mem.h"
 #include <stdarg.h>
@@ -168,8 +168,8 @@ static sw_status pop_mark(machine *m, uint32_t *height)
 static sw_status do_mark(machine *m)
 {
     void *block = m->marks;
-    SW_TRY(sw_heap_room(&block, SW_HEAP_FILES, &m->cap_marks, m->n_marks + 1,
-                        sizeof *m->marks));
+    SW_TRY(
+        sw_heap_room(&block, SW_HEAP_FILES, &m->cap_marks, m->n_marks + 1, sizeof *m->marks));
     m->marks = block;
     m->marks[m->n_marks++] = m->n_stack;
     return SW_OK;
@@ -230,7 +230,7 @@ static sw_status add_from(machine *m, uint32_t height, uint32_t each)
 
 static sw_status do_add(machine *m)
 {
-    uint32_t height;
+    uint32_t height = 0;
     if (m->op->action == ADD_ONE) {
         SW_TRY(need(m, m->op->bytes + 1u));
         height = m->n_stack - m->op->bytes;
@@ -255,7 +255,7 @@ static sw_status gather(machine *m, uint32_t height, bool dict)
 
 static sw_status do_gather(machine *m)
 {
-    uint32_t height;
+    uint32_t height = 0;
     if (m->op->action == TUPLE) {
         SW_TRY(need(m, m->op->bytes));
         height = m->n_stack - m->op->bytes;
@@ -297,7 +297,7 @@ static sw_status do_get(machine *m)
 
 static sw_status do_pop(machine *m)
 {
-    uint32_t height;
+    uint32_t height = 0;
     if (m->op->action == POP_MARK) {
         SW_TRY(pop_mark(m, &height));
         m->n_stack = height;
@@ -331,8 +331,7 @@ static sw_status do_stop(machine *m)
 static sw_status refuse(const machine *m, int byte)
 {
     if (m->op->action == WOULD_RUN)
-        return damaged(m,
-                       "%s would run code of the file's choice; a snapshot holds data only",
+        return damaged(m, "%s would run code of the file's choice; a snapshot holds data only",
                        m->op->name);
     if (m->op->action == NOT_DATA)
         return damaged(m, "%s, which no snapshot has%s", m->op->name,

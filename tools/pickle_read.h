@@ -1,6 +1,6 @@
 /* A reader of Python pickles that hold data: numbers, texts, lists, tuples and dictionaries, in
- * protocols 2 to 5. A pickle is a program for a stack machine; opcodes that would look up or call
- * anything are refused by name, so nothing that a file says is ever executed. */
+ * protocols 2 to 5. A pickle is a program for a stack machine; opcodes that would look up or
+ * call anything are refused by name, so nothing that a file says is ever executed. */
 #ifndef STEPWELL_PICKLE_READ_H
 #define STEPWELL_PICKLE_READ_H
 

@@ -2,6 +2,7 @@
  * the runs stand that are kept, the second reads those. */
 #include "tools/timeline_read.h"
 #include "alloc/mem.h"
+#include "tools/snapshot_read.h"
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
 #include "profiler/record.h"
@@ -520,9 +521,12 @@ sw_status timeline_open(sw_timeline **out, const char *path, const timeline_want
     static const timeline_want all = {0};
     sw_timeline *t;
     SW_TRY(sw_timeline_new(&t));
+    bool foreign = false;
     sw_status status = sw_timeline_string(t, &t->path, path);
     if (status == SW_OK)
-        status = read_profile(t, want != NULL ? want : &all);
+        status = snapshot_is(path, &foreign);
+    if (status == SW_OK)
+        status = foreign ? snapshot_read(t) : read_profile(t, want != NULL ? want : &all);
     if (status != SW_OK) {
         sw_timeline_free(t);
         return status;
