@@ -148,17 +148,6 @@ static void put_phases(sw_json *j, const sw_prof_phase *phase, bool clocked)
     sw_json_end(j);
 }
 
-static size_t heap_bytes(void)
-{
-    size_t sum = 0;
-    for (int i = 0; i < SW_HEAP_KINDS; i++) {
-        sw_heap_stats stats;
-        sw_heap_read((sw_heap)i, &stats);
-        sum += stats.bytes;
-    }
-    return sum;
-}
-
 /* Resident bytes as the system says; false where it cannot say, or was asked a moment ago. */
 static bool process_bytes(sw_profile *p, uint64_t now, uint64_t *out)
 {
@@ -224,9 +213,20 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
     swi_prof_flush(p);
 }
 
+static void write_heap(sw_profile *p)
+{
+    sw_json_begin(&p->json, '{');
+    sw_json_put_string(&p->json, "type", "heap");
+    swi_prof_heap_put_report(&p->json);
+    sw_json_end(&p->json);
+    sw_json_line(&p->json);
+}
+
 static void write_end(sw_profile *p)
 {
     sw_json *j = &p->json;
+    if (!p->heap_recorded)
+        write_heap(p);
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "end");
     sw_json_put_string(j, "status", p->end_status[0] != '\0' ? p->end_status : "done");
@@ -245,6 +245,7 @@ static void write_end(sw_profile *p)
 static sw_status open_files(sw_profile *p, const sw_prof_header *header)
 {
     SW_TRY(sw_thread_start(&p->clerk, clerk, p, "sw-profile"));
+    SW_TRY(sw_prof_heap_begin(&p->heap));
     SW_TRY(sw_file_open(&p->file, header->path, SW_FILE_WRITE));
     if (access(statm_path, R_OK) == 0)
         SW_TRY(sw_file_open(&p->statm, statm_path, SW_FILE_READ));
@@ -269,6 +270,7 @@ static void prepare_lock(sw_profile *p)
 static void discard(sw_profile *p)
 {
     dismiss_clerk(p);
+    sw_prof_heap_end(&p->heap);
     sw_file_drop(p->file);
     sw_file_drop(p->statm);
     (void)pthread_cond_destroy(&p->wake);
@@ -465,14 +467,19 @@ static void count_step(sw_profile *p, const sw_prof_step *x)
         p->measured_peak_bytes = x->peak_bytes;
 }
 
+/* What the process takes by itself is asked for as rarely as the system is. */
 static void put_host(sw_profile *p, uint64_t now)
 {
     uint64_t resident;
-    sw_json_put_u64(&p->json, "host_bytes", heap_bytes());
-    if (process_bytes(p, now, &resident))
+    size_t other;
+    sw_json_put_u64(&p->json, "host_bytes", sw_prof_heap_look(&p->heap));
+    if (process_bytes(p, now, &resident)) {
         sw_json_put_u64(&p->json, "process_bytes", resident);
-    else
+        if (sw_heap_other_bytes(&other))
+            sw_json_put_u64(&p->json, "other_bytes", other);
+    } else
         sw_json_put_null(&p->json, "process_bytes");
+    sw_prof_heap_put(&p->heap, &p->json);
 }
 
 static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
@@ -595,22 +602,34 @@ void sw_prof_witness_record(sw_profile *p, const sw_prof_witness *x)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* ---- the process ------------------------------------------------------------------------- */
+/* ---- records of others ------------------------------------------------------------------- */
 
-void sw_prof_process_record(sw_profile *p, const sw_process *x)
+void swi_prof_record(sw_profile *p, const char *type, void (*put)(sw_json *json, const void *x),
+                     const void *x)
 {
     pthread_mutex_lock(&p->lock);
     write_last(p);
     if (swi_prof_writes(p)) {
         const uint64_t now = sw_clock_ns();
         sw_json_begin(&p->json, '{');
-        sw_json_put_string(&p->json, "type", "process");
-        sw_process_put(&p->json, x);
+        sw_json_put_string(&p->json, "type", type);
+        put(&p->json, x);
         sw_json_end(&p->json);
         sw_json_line(&p->json);
         swi_prof_done(p, now);
+        p->heap_recorded |= strcmp(type, "heap") == 0;
     }
     pthread_mutex_unlock(&p->lock);
+}
+
+static void put_process(sw_json *j, const void *process)
+{
+    sw_process_put(j, process);
+}
+
+void sw_prof_process_record(sw_profile *p, const sw_process *x)
+{
+    swi_prof_record(p, "process", put_process, x);
 }
 
 /* ---- the end of it all --------------------------------------------------------------------

@@ -1,11 +1,12 @@
-/* Between the files that write the profile. All but swi_prof_writes wants the lock. */
+/* Between the files that write the profile. All but swi_prof_writes and swi_prof_record
+ * want the lock. */
 #ifndef SW_PROF_INTERNAL_H
 #define SW_PROF_INTERNAL_H
 
 #include "alloc/mem.h"
 #include "alloc/sys.h"
 #include "profiler/json.h"
-#include "profiler/prof.h"
+#include "profiler/prof_heap.h"
 #include <pthread.h>
 
 #define SWI_PROF_BUFFER ((size_t)64 << 10) /* about eighty step records */
@@ -31,6 +32,8 @@ struct sw_profile {
     sw_prof_step last; /* the step that was only counted last, if nothing was written since */
     double last_loss;
     bool last_waits;
+    sw_prof_heap heap;
+    bool heap_recorded; /* there is a "heap" record */
     char buffer[SWI_PROF_BUFFER];
 };
 
@@ -45,6 +48,12 @@ sw_status swi_prof_stick(sw_profile *profile, sw_status status);
 void swi_prof_flush(sw_profile *profile);
 /* After a record. */
 void swi_prof_done(sw_profile *profile, uint64_t now);
+/* A record of that type with the members that `put` writes, where there is a file. Takes the
+ * lock itself. */
+void swi_prof_record(sw_profile *profile, const char *type,
+                     void (*put)(sw_json *json, const void *x), const void *x);
+/* The members of a "heap" record. */
+void swi_prof_heap_put_report(sw_json *json);
 /* The program or trace that a record is about; an exec but the first. */
 void swi_prof_put_program(sw_json *json, uint32_t exec, uint32_t program, uint32_t trace);
 

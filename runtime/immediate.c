@@ -113,7 +113,9 @@ static sw_status push_storages(sw_ctx *ctx)
         void *at;
         SW_TRY(swi_shares_before_push(ctx->exec));
         ctx->exec->watch.push_id = ctx->done_storages;
-        SW_TRY(sw_arena_push(ctx->exec->arena, &at, s->bytes, "immediate"));
+        const sw_status pushed = sw_arena_push(ctx->exec->arena, &at, s->bytes, "immediate");
+        ctx->exec->push_refused = pushed != SW_OK;
+        SW_TRY(pushed);
         s->offset = (size_t)((unsigned char *)at - sw_arena_base(ctx->exec->arena));
         s->birth = ctx->done_ops;
     }

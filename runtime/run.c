@@ -300,6 +300,7 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
 {
     swi_program *p;
     SW_TRY(swi_exec_program(exec, args, &p, fresh));
+    exec->attempt = p;
     sw_status fits = swi_make_ready(exec, args);
     if (fits == SW_OK)
         fits = sw_arena_grow(exec->arena, p->height, true);
@@ -379,6 +380,8 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
     bool updated = false, fresh = false;
     if (exec->rec.profile != NULL)
         swi_profile_begin(exec, &args, start);
+    exec->attempt = NULL;
+    exec->push_refused = false;
     swi_skipped_begin(&args);
     sw_status status = args.immediate ? swi_run_immediate(exec, &args, &updated)
                                       : run_planned(exec, &args, &updated, &fresh);
@@ -387,7 +390,7 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
     exec->info.warm = !fresh && !args.immediate;
     peak_of_phases(&exec->info);
     if (status != SW_OK) {
-        status = failed(&args, status, updated);
+        status = swi_profile_denied(exec, &args, true, failed(&args, status, updated));
         swi_exec_set_last(exec, NULL); /* nothing that is half done is handed out */
         exec->last_immediate = false;
     }
@@ -449,6 +452,7 @@ static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
     swi_program *p;
     bool fresh;
     SW_TRY(swi_exec_program(exec, args, &p, &fresh));
+    exec->attempt = p;
     swi_plan_info(p, args->data_bytes, out);
     if (exec->budget == NULL)
         return SW_OK;
@@ -466,7 +470,8 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
         SW_FAIL(SW_INVALID, "sw_plan: an exec and a result with its size are wanted");
     SW_TRY(swi_read_args(&args, given, false));
     SW_TRY(swi_enter(exec, &args));
-    const sw_status status = plan(exec, &args, out);
+    exec->attempt = NULL;
+    const sw_status status = swi_profile_denied(exec, &args, false, plan(exec, &args, out));
     swi_leave(exec, &args);
     return status;
 }

@@ -46,6 +46,9 @@ void swi_profile_program(sw_profile *profile, const sw_prof_plan *head, const sw
                          const sw_run_args *args);
 const char *swi_run_name(const sw_run_args *args);
 int64_t swi_run_batch(const sw_run_args *args);
+/* SW_NOMEM: writes who held what into the profile; the status and its message are passed on. */
+sw_status swi_profile_denied(sw_exec *exec, const sw_run_args *args, bool running,
+                             sw_status status);
 /* What sw_witness found, with the plan in front of it. */
 sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_program *program,
                               uint32_t which, const sw_witness_info *info);

@@ -515,8 +515,10 @@ struct sw_exec {
     uint64_t clock;
     uint32_t next_program_id;
     int busy;
-    bool reset_pending; /* outputs of the last run are still in the arena */
-    swi_program *last;  /* of the last run */
+    bool reset_pending;   /* outputs of the last run are still in the arena */
+    swi_program *last;    /* of the last run */
+    swi_program *attempt; /* that the present call is about; NULL: none yet */
+    bool push_refused;    /* the present run in immediate mode got no bytes for a storage */
     bool last_immediate;
     sw_run_info info;
     swi_trace immediate_trace; /* of the last immediate run: names and places of what left it */

@@ -152,7 +152,7 @@ static void records_read_back_as_they_were(void)
     bool cut;
     json_t *all = read_back(path, &cut);
     CU_ASSERT_FALSE(cut);
-    CU_ASSERT_EQUAL_FATAL(json_array_size(all), 5);
+    CU_ASSERT_EQUAL_FATAL(json_array_size(all), 6);
     const json_t *r = json_array_get(all, 0);
     CU_ASSERT(text_is(r, "type", "header") && text_is(r, "format", "stepwell-profile"));
     CU_ASSERT_EQUAL(number_of(r, "version"), 1);
@@ -183,6 +183,8 @@ static void records_read_back_as_they_were(void)
     CU_ASSERT(json_is_true(member(member(r, "witnesses"), "access")));
     CU_ASSERT(json_is_null(member(member(r, "witnesses"), "need")));
     r = json_array_get(all, 4);
+    CU_ASSERT(text_is(r, "type", "heap") && text_is(r, "backend", sw_heap_backend()));
+    r = json_array_get(all, 5);
     CU_ASSERT(text_is(r, "type", "end") && number_of(r, "steps") == 1);
     CU_ASSERT_EQUAL(number_of(r, "predicted_peak_bytes"), 4321);
     CU_ASSERT_EQUAL(number_of(r, "measured_peak_bytes"), 9000);
@@ -198,7 +200,7 @@ static void a_plan_of_any_size_is_one_line(void)
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
     bool cut;
     json_t *all = read_back(path, &cut);
-    CU_ASSERT_EQUAL(json_array_size(all), 3);
+    CU_ASSERT_EQUAL(json_array_size(all), 4);
     CU_ASSERT_EQUAL(json_array_size(member(json_array_get(all, 1), "values")), 20000);
     json_decref(all);
 }
@@ -305,7 +307,7 @@ static void threads_do_not_mix_their_records(void)
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
     bool cut;
     json_t *all = read_back(path, &cut);
-    CU_ASSERT_EQUAL(json_array_size(all), 1 + 4 * 505 + 1);
+    CU_ASSERT_EQUAL(json_array_size(all), 1 + 4 * 505 + 2);
     CU_ASSERT_EQUAL(number_of(json_array_get(all, json_array_size(all) - 1), "steps"), 2000);
     json_decref(all);
 }
