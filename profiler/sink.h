@@ -28,6 +28,8 @@ typedef struct {
     const char *ending; /* of files, such as ".json" */
     bool binary;        /* not for a terminal */
     sw_status (*write)(const sw_timeline *t, sw_sink_out *out);
+    /* Two runs side by side; NULL: the format is of one. */
+    sw_status (*compare)(const sw_timeline *t, const sw_timeline *other, sw_sink_out *out);
 } sw_sink;
 
 /* NULL when there is none of that name. */

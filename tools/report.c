@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct {
-    const char *file, *format, *diff, *out;
+    const char *file, *format, *diff, *out, *html;
     bool json, list;
     report_style style;
 } settings;
@@ -57,7 +57,10 @@ int tool_report(int argc, char **argv)
         {"--quiet", NULL, CLI_FLAG, &s.style.quiet, NULL, "no notes", 0, 0, NULL},
         {"--diff", "OTHER", CLI_WORD, &s.diff, NULL, "compare with the run of another profile",
          0, 0, NULL},
-        {"--html", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
+        {"--html", "OUT", CLI_WORD, &s.html, NULL,
+         "a page for a browser, of one file; with --diff of both runs: the same as --format "
+         "html --out OUT",
+         0, 0, NULL},
         {"--max-peak", "SIZE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
     };
     const cli_command command = {
@@ -79,8 +82,10 @@ int tool_report(int argc, char **argv)
     if (s.file == NULL)
         return cli_error(CLI_USAGE,
                          "a profile is wanted; usage: stepwell report FILE [options]");
+    if (s.html != NULL)
+        return report_export(s.file, s.diff, "html", s.html);
     if (report_is_export(s.format))
-        return report_export(s.file, s.format, s.out);
+        return report_export(s.file, s.diff, s.format, s.out);
     if (s.out != NULL)
         return cli_error(CLI_USAGE, "--out has no effect with --format %s: use a redirection",
                          s.format);

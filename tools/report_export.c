@@ -36,7 +36,7 @@ int report_list_formats(void)
 }
 
 typedef struct {
-    const sw_timeline *timeline;
+    const sw_timeline *timeline, *other; /* other: NULL, or to compare with */
     const sw_sink *sink;
     sw_sink_out *out;
 } export;
@@ -54,39 +54,54 @@ static sw_status write_all(void *context, sw_file *file)
     const export *x = context;
     x->out->write = write_piece;
     x->out->context = file;
-    const sw_status status = x->sink->write(x->timeline, x->out);
+    const sw_status status = x->other != NULL ? x->sink->compare(x->timeline, x->other, x->out)
+                                              : x->sink->write(x->timeline, x->out);
     const sw_status rest = sw_sink_flush(x->out);
     return rest != SW_OK ? rest : status;
 }
 
-static sw_status write_timeline(const sw_timeline *t, const sw_sink *sink, const char *path)
+static sw_status write_timelines(const sw_timeline *t, const sw_timeline *other,
+                                 const sw_sink *sink, const char *path)
 {
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sw_sink_out)));
-    export x = {t, sink, block};
+    export x = {t, other, sink, block};
     const sw_status status = sw_file_replace(path, write_all, &x);
     sw_heap_free(block, SW_HEAP_PROFILE, sizeof(sw_sink_out));
     return status;
 }
 
-int report_export(const char *file, const char *format, const char *out)
+/* The timeline of a file, and a note where runs of it are left out. */
+static sw_status open_timeline(sw_timeline **out, const char *file)
+{
+    SW_TRY(timeline_open(out, file, NULL));
+    const sw_timeline *t = *out;
+    if (t->skipped_runs > 0)
+        cli_note("%s: %s of %s runs are left out of the middle, or have no plan in the file",
+                 file, cli_digits(t->skipped_runs).text,
+                 cli_digits(t->skipped_runs + t->n_runs).text);
+    return SW_OK;
+}
+
+int report_export(const char *file, const char *other, const char *format, const char *out)
 {
     const sw_sink *sink = sw_sink_find(format);
     const char *path = out != NULL ? out : "-";
-    sw_timeline *t;
+    sw_timeline *t = NULL, *with = NULL;
     if (sink->binary && strcmp(path, "-") == 0 && cli_terminal(stdout))
         return cli_error(CLI_USAGE, "%s is no text: name a file by --out", sink->name);
+    if (other != NULL && sink->compare == NULL)
+        return cli_error(CLI_USAGE, "--diff: the format %s is of one run", sink->name);
     cli_catch_interrupt();
-    sw_status status = timeline_open(&t, file, NULL);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
-    if (t->skipped_runs > 0)
-        cli_note("%s of %s runs are left out of the middle, or have no plan in the file",
-                 cli_digits(t->skipped_runs).text,
-                 cli_digits(t->skipped_runs + t->n_runs).text);
-    status = write_timeline(t, sink, path);
+    sw_status status = open_timeline(&t, file);
+    if (status == SW_OK && other != NULL)
+        status = open_timeline(&with, other);
+    const bool read = status == SW_OK;
+    if (read)
+        status = write_timelines(t, with, sink, path);
+    sw_timeline_free(with);
     sw_timeline_free(t);
-    if (status != SW_OK && cli_interrupted())
+    if (read && status != SW_OK && cli_interrupted())
         return CLI_INTERRUPTED;
-    return status == SW_OK ? CLI_DONE : cli_library_error(status, false);
+    return status == SW_OK ? CLI_DONE : cli_library_error(status, !read);
 }

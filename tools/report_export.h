@@ -10,8 +10,9 @@ const char *const *report_formats(void);
 bool report_is_export(const char *format);
 /* Print what there is; the exit status. */
 int report_list_formats(void);
-/* Write the timeline of `file` to `out` (NULL or "-": standard output), whole or not at all.
- * The exit status. */
-int report_export(const char *file, const char *format, const char *out);
+/* Write the timeline of `file`, or what it and `other` (NULL: none) have apart, to `out` (NULL
+ * or
+ * "-": standard output), whole or not at all. The exit status. */
+int report_export(const char *file, const char *other, const char *format, const char *out);
 
 #endif

@@ -204,7 +204,7 @@ static void a_format_is_written_whole_or_not_at_all(void)
     spill(out, "old\n", 4);
     for (uint64_t site = 0;; site++) {
         sw_fault_plan(SW_FAULT_FILE, site, SW_FAULT_ONCE);
-        const int status = report_export(golden(), "csv", out);
+        const int status = report_export(golden(), NULL, "csv", out);
         const bool struck = sw_fault_hits(SW_FAULT_FILE) > 0;
         sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
         const char *text = slurp(out, &n);

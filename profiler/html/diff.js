@@ -1,0 +1,160 @@
+/* Two runs side by side: rows that add up to the whole difference of their peaks, the phases, both
+ * curves, and the tensors that only one has or whose bytes changed. */
+
+/* Bytes at the peak by what `of` names, as a Map. */
+function atPeakBy(program, of) {
+  const sums = new Map();
+  for (let i = 0; i < program.n; i++)
+    if (program.size[i] > 0 && program.lives(i, program.peak)) {
+      const name = of(i);
+      sums.set(name, (sums.get(name) || 0) + program.size[i]);
+    }
+  return sums;
+}
+
+/* Rows {name, a, b} of two maps, the largest change first. */
+function pairUp(a, b) {
+  const names = new Set([...a.keys(), ...b.keys()]);
+  return [...names].map((name) => ({name, a: a.get(name) || 0, b: b.get(name) || 0})).sort((x, y) =>
+    Math.abs(y.b - y.a) - Math.abs(x.b - x.a) || y.a - x.a || (x.name < y.name ? -1 : 1));
+}
+
+class Diff {
+  constructor(app, a, b) {
+    Object.assign(this, {app, a, b, by: 'layer'});
+    this.canvas = byId('diff-curve');
+    this.zoom = new Zoom(() => this.drawCurve());
+    this.zoom.domain(0, 1, 1e-6);
+    steer(this.canvas, {x: this.zoom}, () => this.box, () => {});
+    this.canvas.addEventListener('pointermove', (event) => this.hover(event));
+    this.canvas.addEventListener('pointerleave', () => app.tip(null));
+    this.canvas.addEventListener('keydown', (event) => {
+      if (zoomKey(event, this.zoom, (this.zoom.from + this.zoom.to) / 2))
+        event.stopPropagation();
+    });
+    for (const name of ['layer', 'role', 'op'])
+      byId(`by-${name}`).addEventListener('click', () => {
+        this.by = name;
+        this.drawRows();
+      });
+  }
+
+  draw() {
+    const {a, b} = this;
+    const change = b.peakBytes - a.peakBytes;
+    byId('diff-head').replaceChildren(
+      h('p', {class: 'figure', id: 'diff-figure'}, bytesElement(change, true)),
+      h('p', {class: 'where'}, 'peak of B less peak of A', change && a.peakBytes ?
+        ` (${change > 0 ? '+' : ''}${fmtShare(change, a.peakBytes)})` : ''),
+      h('table', {class: 'plain'}, h('tbody', {}, ...[['A', a], ['B', b]].map(([name, program]) => h('tr', {},
+        h('th', {scope: 'row'}, `${name}: ${program.report.words.path || program.report.words.model}`),
+        h('td', {class: 'number'}, bytesElement(program.peakBytes)),
+        h('td', {}, `${program.opText('name', program.peak)}, ${PHASES[program.ops.phase[program.peak]] || ''}`))))));
+    this.drawPhases();
+    this.drawRows();
+    this.drawTensors();
+    this.drawCurve();
+  }
+
+  row(name, a, b, tag) {
+    return h('tr', {}, h(tag || 'th', {scope: tag ? null : 'row'}, name), h('td', {class: 'number'}, a ? bytesElement(a) : ''),
+      h('td', {class: 'number'}, b ? bytesElement(b) : ''),
+      h('td', {class: `number ${b > a ? 'more' : b < a ? 'less' : ''}`, 'data-bytes': b - a}, b === a ? '0' : bytesElement(b - a, true)));
+  }
+
+  head(what) {
+    return h('thead', {}, h('tr', {}, ...[what, 'A', 'B', 'change'].map((title, k) =>
+      h('th', {scope: 'col', class: k ? 'number' : ''}, title))));
+  }
+
+  drawPhases() {
+    const most = (program, k) => {
+      const {report} = program;
+      return report.runsOf(program).reduce((peak, run) => Math.max(peak, report.phases[k].peak[run]),
+        program.words.phases[k].peak_bytes);
+    };
+    byId('diff-phases').replaceChildren(this.head('phase'), h('tbody', {}, ...PHASES.map((phase, k) =>
+      this.row(phase, most(this.a, k), most(this.b, k)))));
+  }
+
+  /* The rows are a partition of what lives at either peak, so they add up by construction; the last
+   * row is their sum, not the difference of the peaks. */
+  drawRows() {
+    const of = (program) => ({layer: (i) => program.text('layer', i) || '(no layer)',
+      role: (i) => program.roles[program.roleOf[i]], op: (i) => program.text('op', i) || '(there before the run)'}[this.by]);
+    const rows = pairUp(atPeakBy(this.a, of(this.a)), atPeakBy(this.b, of(this.b)));
+    const sum = (name) => rows.reduce((all, row) => all + row[name], 0), shown = rows.slice(0, 300), rest = rows.slice(300);
+    const body = shown.map((row) => this.row(row.name, row.a, row.b));
+    if (rest.length)
+      body.push(this.row(`${fmtInt(rest.length)} more`, rest.reduce((all, row) => all + row.a, 0),
+        rest.reduce((all, row) => all + row.b, 0)));
+    byId('diff-rows').replaceChildren(this.head(this.by), h('tbody', {}, ...body),
+      h('tfoot', {}, this.row('together', sum('a'), sum('b'))));
+    for (const name of ['layer', 'role', 'op'])
+      byId(`by-${name}`).setAttribute('aria-pressed', String(name === this.by));
+  }
+
+  drawTensors() {
+    const key = (program) => (i) => [program.text('name', i), program.text('layer', i),
+      program.roles[program.roleOf[i]]].join('\u0000');
+    const rows = pairUp(atPeakBy(this.a, key(this.a)), atPeakBy(this.b, key(this.b))).filter((row) => row.a !== row.b);
+    byId('diff-tensors').replaceChildren(this.head('tensor'), h('tbody', {}, ...rows.slice(0, 50).map((row) => {
+      const [name, layer, role] = row.name.split('\u0000');
+      return this.row(h('span', {title: layer}, swatch(role), name), row.a, row.b);
+    })));
+    byId('diff-count').textContent = rows.length > 50 ? `the 50 largest of ${fmtInt(rows.length)} changes` :
+      `${fmtInt(rows.length)} tensors at the peak differ`;
+  }
+
+  /* Both from begin to end of a run, as shares of their ops. */
+  drawCurve() {
+    if (byId('diff-view').hidden)
+      return;
+    const {to, width, height} = fitCanvas(this.canvas), {zoom} = this;
+    this.box = {left: GUTTER, top: 6, width: Math.max(1, width - GUTTER - 8), height: height - 28};
+    const {left, top} = this.box, most = 1.06 * Math.max(1, this.a.peakBytes, this.b.peakBytes);
+    const y = (bytes) => top + this.box.height * (1 - bytes / most);
+    to.font = '11px system-ui, sans-serif';
+    to.textAlign = 'right';
+    to.textBaseline = 'middle';
+    to.fillStyle = theme.faint;
+    for (const bytes of ticks(0, most, height / 45, true)) {
+      to.fillText(fmtBytes(bytes), left - 6, y(bytes));
+      to.fillRect(left, y(bytes), this.box.width, 0.5);
+    }
+    to.textAlign = 'center';
+    for (const x of ticks(zoom.from, zoom.to, 8, false))
+      to.fillText(`${+(100 * x).toPrecision(4)} %`, left + (x - zoom.from) / zoom.length * this.box.width, height - 9);
+    for (const [program, color, dash] of [[this.a, theme.ink, []], [this.b, theme.accent, [6, 3]]]) {
+      to.beginPath();
+      for (let i = 0; i < this.box.width; i++) {
+        const bytes = this.at(program, i);
+        to.lineTo(left + i, y(bytes));
+        to.lineTo(left + i + 1, y(bytes));
+      }
+      to.strokeStyle = color;
+      to.setLineDash(dash);
+      to.lineWidth = 1.6;
+      to.stroke();
+      to.setLineDash([]);
+    }
+  }
+
+  at(program, column) {
+    if (!program.nOps)
+      return 0;
+    const per = this.zoom.length / this.box.width, op = (share) => share * program.nOps;
+    const lo = Math.min(program.nOps - 1, Math.floor(op(this.zoom.from + column * per)));
+    const hi = Math.min(program.nOps, Math.max(lo + 1, Math.ceil(op(this.zoom.from + (column + 1) * per))));
+    return program.total[program.pyramid.largest(lo, hi)];
+  }
+
+  hover(event) {
+    const column = Math.floor(event.offsetX - this.box.left);
+    if (column < 0 || column >= this.box.width || event.buttons)
+      this.app.tip(null);
+    else
+      this.app.tip(event, h('strong', {}, `${(100 * (this.zoom.from + column / this.box.width * this.zoom.length)).toFixed(1)} % of the ops`),
+        ...[['A', this.a], ['B', this.b]].map(([name, program]) => h('div', {}, `${name} ${fmtBytes(this.at(program, column))}`)));
+  }
+}

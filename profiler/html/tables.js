@@ -1,0 +1,304 @@
+/* Tables: any of them sorts by its columns; the tensors, found by words; the layers, a tree. */
+
+/* The first `limit` of 0..n-1 by descending key, without sorting all of them. */
+function foremost(n, keep, key, limit) {
+  let best = [], floor = -Infinity, found = 0;
+  const cut = () => {
+    best.sort((a, b) => key(b) - key(a) || a - b);
+    best.length = Math.min(best.length, limit);
+    if (best.length === limit)
+      floor = key(best[limit - 1]);
+  };
+  for (let i = 0; i < n; i++) {
+    if (!keep(i))
+      continue;
+    found++;
+    if (!(key(i) > floor) && floor !== -Infinity)
+      continue;
+    best.push(i);
+    if (best.length > 4 * limit + 1000)
+      cut();
+  }
+  cut();
+  return {rows: best, found};
+}
+
+/* A head whose buttons choose the order. columns: {title, number}; order: {by, down}. */
+function headOf(columns, order, changed) {
+  return h('thead', {}, h('tr', {}, ...columns.map((column, k) => h('th', {scope: 'col', class: column.number ? 'number' : '',
+    'aria-sort': order.by === k ? order.down ? 'descending' : 'ascending' : 'none'},
+  h('button', {type: 'button', class: 'sort', onclick: () => {
+    order.down = order.by === k ? !order.down : Boolean(column.number);
+    order.by = k;
+    changed(k);
+  }}, column.title, h('span', {'aria-hidden': 'true'}, order.by === k ? order.down ? ' \u25be' : ' \u25b4' : ''))))));
+}
+
+/* Puts a table's new head and body in, keeping the focus on the same button of the head. */
+function putTable(table, head, body) {
+  const had = document.activeElement, inHead = had && table.contains(had) && had.closest('thead');
+  const at = inHead ? [...inHead.querySelectorAll('button')].indexOf(had) : -1;
+  table.replaceChildren(head, body);
+  if (at >= 0)
+    head.querySelectorAll('button')[at].focus();
+}
+
+/* ---- tensors ------------------------------------------------------------------------------ */
+
+class Tensors {
+  constructor(app) {
+    this.app = app;
+    this.order = {by: 4, down: true};
+    this.limit = 100;
+    this.columns = [{title: 'tensor', list: 'name'}, {title: 'layer', list: 'layer'}, {title: 'made by', list: 'op'},
+      {title: 'role', list: 'role'}, {title: 'bytes', number: true}, {title: 'from op', number: true},
+      {title: 'to op', number: true}, {title: 'at peak', number: true}];
+    byId('search').addEventListener('input', () => {
+      this.limit = 100;
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => this.draw(), 60);
+    });
+    byId('more').addEventListener('click', () => {
+      this.limit *= 4;
+      this.draw();
+    });
+  }
+
+  /* The order of texts, by number of string. */
+  ranks(report) {
+    if (this.ranked !== report) {
+      this.ranked = report;
+      const order = report.strings.map((_, i) => i).sort((a, b) => report.strings[a] < report.strings[b] ? -1 : 1);
+      this.rank = new Uint32Array(order.length);
+      order.forEach((number, at) => {
+        this.rank[number] = at;
+      });
+    }
+    return this.rank;
+  }
+
+  key(program) {
+    const {by, down} = this.order, list = this.columns[by].list, sign = down ? 1 : -1;
+    if (list) {
+      const rank = this.ranks(program.report);
+      return (i) => sign * rank[program[list][i]];
+    }
+    const of = [null, null, null, null, (i) => program.bytes[i], (i) => program.birth[i], (i) => program.end[i],
+      (i) => program.lives(i, program.peak) ? program.size[i] : 0][by];
+    return (i) => sign * of(i);
+  }
+
+  /* Every word has to occur in the name, layer, op, role or phase. */
+  filter(program) {
+    const words = byId('search').value.toLowerCase().split(/\s+/).filter(Boolean);
+    const low = words.length ? this.lower(program.report) : [];
+    const hits = words.map((word) => Uint8Array.from(low, (text) => text.includes(word) ? 1 : 0));
+    const {name, layer, op, role, phase} = program;
+    return (i) => hits.every((hit) => hit[name[i]] | hit[layer[i]] | hit[op[i]] | hit[role[i]] | hit[phase[i]]);
+  }
+
+  lower(report) {
+    if (this.lowered !== report) {
+      this.lowered = report;
+      this.low = report.strings.map((text) => text.toLowerCase());
+    }
+    return this.low;
+  }
+
+  draw() {
+    const {program} = this.app;
+    if (!program)
+      return;
+    const {rows, found} = foremost(program.n, this.filter(program), this.key(program), this.limit);
+    const body = h('tbody', {}, ...rows.map((i) => this.row(program, i)));
+    putTable(byId('tensors'), headOf(this.columns, this.order, () => this.draw()), body);
+    const count = `${fmtInt(rows.length)} of ${fmtInt(found)} tensors`;
+    byId('found').textContent = count;
+    byId('more').hidden = rows.length === found;
+    if (byId('search').value)
+      say(count);
+  }
+
+  row(program, i) {
+    const role = program.roles[program.roleOf[i]], alias = program.alias[i];
+    const bytes = alias ? h('span', {title: `in the place of ${program.text('name', alias - 1)}: no bytes of its own`},
+      `(${fmtBytes(program.bytes[i])})`) : bytesElement(program.bytes[i]);
+    const go = () => this.app.goToValue(i);
+    return h('tr', {class: i === this.app.selected ? 'chosen' : '', 'data-value': i, onclick: go},
+      h('th', {scope: 'row'}, h('button', {type: 'button', class: 'link', onclick: (event) => {
+        event.stopPropagation();
+        go();
+      }}, program.text('name', i) || `value ${program.id[i]}`)),
+      h('td', {}, program.text('layer', i)), h('td', {}, program.text('op', i)), h('td', {}, swatch(role), role),
+      h('td', {class: 'number'}, bytes), h('td', {class: 'number'}, fmtInt(program.birth[i] + 1)),
+      h('td', {class: 'number'}, fmtInt(program.end[i])),
+      h('td', {class: 'number'}, program.size[i] > 0 && program.lives(i, program.peak) ? 'yes' : ''));
+  }
+}
+
+/* ---- layers ------------------------------------------------------------------------------- */
+
+/* A tree of scopes, "block1/conv1" below "block1". Each node knows the bytes of all below it. */
+function layerTree(program) {
+  const root = {name: '', path: '', children: new Map(), values: [], depth: -1}, nodes = new Map();
+  const nodeOf = (number) => {
+    if (nodes.has(number))
+      return nodes.get(number);
+    const path = program.report.strings[number];
+    let node = root;
+    for (const name of path === '' ? ['(no layer)'] : path.split('/')) {
+      if (!node.children.has(name))
+        node.children.set(name, {name, path: node.depth < 0 ? name : `${node.path}/${name}`, children: new Map(),
+          values: [], depth: node.depth + 1});
+      node = node.children.get(name);
+    }
+    nodes.set(number, node);
+    return node;
+  };
+  for (let i = 0; i < program.n; i++)
+    nodeOf(program.layer[i]).values.push(i);
+  sumLayer(program, root);
+  return root;
+}
+
+/* Gives back all values below. */
+function sumLayer(program, node) {
+  const values = [...node.children.values()].reduce((all, child) => all.concat(sumLayer(program, child)), node.values);
+  Object.assign(node, {atPeak: 0, parameters: 0, tensors: values.length});
+  for (const i of values) {
+    if (program.lives(i, program.peak))
+      node.atPeak += program.size[i];
+    if (program.roles[program.roleOf[i]] === 'parameter')
+      node.parameters += program.size[i];
+  }
+  node.most = mostOf(program, values);
+  return values;
+}
+
+/* The most that some values ever have together: births and deaths in order. */
+function mostOf(program, values) {
+  const events = new Float64Array(2 * values.length), n = 2 * values.length;
+  values.forEach((value, k) => {
+    events[2 * k] = (2 * program.birth[value] + 1) * n + 2 * k;
+    events[2 * k + 1] = 2 * program.end[value] * n + 2 * k + 1; /* in front of births there */
+  });
+  events.sort();
+  let live = 0, most = 0;
+  for (const event of events) {
+    const k = event % n;
+    live += k % 2 ? -program.size[values[k >> 1]] : program.size[values[k >> 1]];
+    most = Math.max(most, live);
+  }
+  return most;
+}
+
+class Layers {
+  constructor(app) {
+    this.app = app;
+    this.order = {by: 1, down: true};
+    this.open = new Set();
+    this.columns = [{title: 'layer', key: (node) => node.name}, {title: 'at peak', number: true, key: (node) => node.atPeak},
+      {title: 'share', number: true, key: (node) => node.atPeak}, {title: 'its own peak', number: true, key: (node) => node.most},
+      {title: 'parameters', number: true, key: (node) => node.parameters},
+      {title: 'tensors', number: true, key: (node) => node.tensors}];
+    byId('layers').addEventListener('keydown', (event) => this.key(event));
+  }
+
+  draw() {
+    const {program} = this.app;
+    if (!program)
+      return;
+    if (this.program !== program) {
+      this.program = program;
+      this.root = layerTree(program);
+      this.focused = '';
+    }
+    const rows = [];
+    this.list(this.root, rows);
+    putTable(byId('layers'), headOf(this.columns, this.order, () => this.draw()), h('tbody', {}, ...rows));
+    const first = byId('layers').querySelector('tbody tr');
+    if (first && !byId('layers').querySelector('tbody tr[tabindex="0"]'))
+      first.tabIndex = 0;
+  }
+
+  list(node, rows) {
+    const {by, down} = this.order, key = this.columns[by].key, sign = down ? -1 : 1;
+    const children = [...node.children.values()].sort((a, b) => sign * (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) ||
+      (a.name < b.name ? -1 : 1));
+    for (const child of children.slice(0, 500)) {
+      rows.push(this.row(child));
+      if (this.open.has(child.path))
+        this.list(child, rows);
+    }
+    if (children.length > 500)
+      rows.push(h('tr', {}, h('td', {colspan: 6}, `and ${fmtInt(children.length - 500)} more`)));
+  }
+
+  row(node) {
+    const has = node.children.size > 0, opened = this.open.has(node.path), whole = this.program.peakBytes;
+    const share = h('span', {class: 'share'});
+    share.style.width = `${whole > 0 ? Math.min(100, 100 * node.atPeak / whole) : 0}%`;
+    const name = h('th', {scope: 'row'}, h('span', {class: 'twist', 'aria-hidden': 'true',
+      onclick: () => this.turn(node)}, has ? opened ? '\u25be' : '\u25b8' : ''), node.name);
+    name.style.paddingLeft = `${0.4 + 1.1 * node.depth}em`;
+    return h('tr', {tabindex: node.path === this.focused ? 0 : -1, 'aria-level': node.depth + 1, role: 'row',
+      'aria-expanded': has ? String(opened) : null, 'data-path': node.path, onclick: () => this.focus(node.path),
+      ondblclick: () => this.search(node.path)}, name,
+    h('td', {class: 'number'}, bytesElement(node.atPeak)),
+    h('td', {class: 'number shared'}, share, h('span', {}, fmtShare(node.atPeak, whole))),
+    h('td', {class: 'number'}, bytesElement(node.most)),
+    h('td', {class: 'number'}, node.parameters ? bytesElement(node.parameters) : ''),
+    h('td', {class: 'number'}, fmtInt(node.tensors)));
+  }
+
+  turn(node, wanted) {
+    const opened = wanted === undefined ? !this.open.has(node.path) : wanted;
+    if (opened && node.children.size)
+      this.open.add(node.path);
+    else
+      this.open.delete(node.path);
+    this.focused = node.path;
+    this.draw();
+    this.focus(node.path);
+  }
+
+  focus(path) {
+    this.focused = path;
+    for (const row of byId('layers').querySelectorAll('tbody tr')) {
+      row.tabIndex = row.dataset.path === path ? 0 : -1;
+      if (row.dataset.path === path)
+        row.focus({preventScroll: false});
+    }
+  }
+
+  search(path) {
+    byId('search').value = path === '(no layer)' ? '' : path;
+    this.app.tensors.draw();
+    byId('search').scrollIntoView({block: 'center'});
+  }
+
+  nodeOf(path) {
+    let node = this.root;
+    for (const name of path.split('/'))
+      node = node.children.get(name);
+    return node;
+  }
+
+  key(event) {
+    const row = event.target.closest('tbody tr');
+    if (!row || !row.dataset.path)
+      return;
+    const rows = [...byId('layers').querySelectorAll('tbody tr[data-path]')], at = rows.indexOf(row);
+    const node = this.nodeOf(row.dataset.path), go = (i) => rows[i] && this.focus(rows[i].dataset.path);
+    const acts = {ArrowDown: () => go(at + 1), ArrowUp: () => go(at - 1), Home: () => go(0), End: () => go(rows.length - 1),
+      ArrowRight: () => this.open.has(node.path) ? go(at + 1) : this.turn(node, true),
+      ArrowLeft: () => this.open.has(node.path) ? this.turn(node, false) : node.depth > 0 &&
+        this.focus(node.path.slice(0, node.path.lastIndexOf('/'))),
+      Enter: () => this.search(node.path)};
+    if (!acts[event.key])
+      return;
+    event.preventDefault();
+    event.stopPropagation();
+    acts[event.key]();
+  }
+}
