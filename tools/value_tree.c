@@ -148,7 +148,7 @@ sw_status value_text_new(value_tree *t, value *out, const char *bytes, size_t n)
             return SW_OK;
         }
     }
-    void *block;
+    void *block = NULL;
     size_t room;
     if (!sw_size_add(n, sizeof(text) + 1, &room))
         SW_FAIL(SW_FORMAT, "%s: a text of %zu bytes", t->path, n);
@@ -165,7 +165,7 @@ sw_status value_text_new(value_tree *t, value *out, const char *bytes, size_t n)
 
 static sw_status new_list(value_tree *t, value *out, value_kind kind)
 {
-    void *block;
+    void *block = NULL;
     SW_TRY(take(t, &block, sizeof(list)));
     *(list *)block = (list){0};
     *out = word(block, kind);
@@ -188,7 +188,7 @@ sw_status value_add(value_tree *t, value to, const value *items, size_t n)
     list *l = address(to);
     if (n > l->room - l->n) {
         size_t room = l->n + n;
-        void *block;
+        void *block = NULL;
         if (l->n > 0)
             room = room > 2 * l->room ? room : 2 * l->room;
         SW_TRY(take(t, &block, room * sizeof *items));
