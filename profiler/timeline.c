@@ -276,6 +276,22 @@ uint32_t sw_timeline_value(const sw_tl_program *p, uint32_t id)
     return low < p->n_values && p->values[p->by_id[low]].id == id ? p->by_id[low] : SW_TL_NONE;
 }
 
+/* A trace predicts nothing: its peak is what its values say. */
+static sw_status find_peak(sw_tl_program *p)
+{
+    void *sums;
+    SW_TRY(sw_heap_alloc(&sums, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t)));
+    const uint64_t *curve = sums;
+    sw_timeline_curve(p, NULL, NULL, sums);
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        if (curve[i] > p->peak_bytes) {
+            p->peak_bytes = curve[i];
+            p->peak_op = i;
+        }
+    sw_heap_free(sums, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t));
+    return SW_OK;
+}
+
 static sw_status finish_program(sw_timeline *t, sw_tl_program *p)
 {
     for (uint32_t i = 0; i < p->n_ops; i++)
@@ -300,7 +316,7 @@ static sw_status finish_program(sw_timeline *t, sw_tl_program *p)
     }
     if (p->n_ops > 0 && p->peak_op >= p->n_ops)
         WRONG("%s: the peak is at op %u of %u", t->path, p->peak_op, p->n_ops);
-    return SW_OK;
+    return p->peak_bytes == 0 ? find_peak(p) : SW_OK;
 }
 
 static uint64_t clock_of(const sw_record *e)

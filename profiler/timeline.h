@@ -45,8 +45,8 @@ typedef struct {
     int64_t batch;   /* -1: none */
     uint64_t model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes;
     sw_prof_phase phase[SW_PROF_PHASES]; /* predicted; ns is 0 */
-    uint64_t peak_bytes;
-    uint32_t peak_op; /* index of the op that runs at the peak */
+    uint64_t peak_bytes;                 /* 0: sw_timeline_finish finds it and peak_op */
+    uint32_t peak_op;                    /* index of the op that runs at the peak */
     sw_tl_op *ops;
     uint32_t n_ops;
     sw_tl_value *values; /* model, then inputs, then by birth; else as they were given */
