@@ -79,8 +79,25 @@ static void planned_runs_read_back(void)
     check_profile(gpt_words("--op-clocks --update after"));
 }
 
+static void runs_with_their_events_read_back(void)
+{
+    check_profile(MLP "--profile-events");
+    check_profile(LENET "--profile-events --accumulate 2");
+    check_profile(gpt_words("--profile-events"));
+}
+
+static void runs_op_by_op_read_back(void)
+{
+    check_profile(MLP "--immediate --profile-events");
+    check_profile(LENET "--immediate --profile-events --keep-gradients");
+    check_profile(gpt_words("--immediate --profile-events"));
+    check_profile(LENET "--immediate");
+}
+
 static const sw_test tests[] = {
     {"planned runs read back", planned_runs_read_back},
+    {"runs with their events read back", runs_with_their_events_read_back},
+    {"runs op by op read back", runs_op_by_op_read_back},
 };
 SW_SUITE("real", tests)
 #endif
