@@ -157,17 +157,31 @@ void sw_file_drop(sw_file *file)
     sw_heap_free(file, SW_HEAP_FILES, sizeof *file + file->path_bytes);
 }
 
+static sw_status close_fd(const sw_file *file)
+{
+    const bool failed = hit();
+    if (close(file->fd) == 0 && !failed)
+        return SW_OK;
+    if (failed)
+        errno = EIO;
+    return refuse(file->path);
+}
+
+sw_status sw_file_reopen(sw_file *file, const char *path)
+{
+    const int fd = hit() ? -1 : open_path(path, SW_FILE_WRITE);
+    if (fd < 0)
+        return refuse(path);
+    const sw_status status = close_fd(file);
+    file->fd = fd;
+    return status;
+}
+
 sw_status sw_file_close(sw_file *file)
 {
     if (file == NULL)
         return SW_OK;
-    const bool failed = hit();
-    sw_status status = SW_OK;
-    if (close(file->fd) != 0 || failed) {
-        if (failed)
-            errno = EIO;
-        status = refuse(file->path);
-    }
+    const sw_status status = close_fd(file);
     sw_heap_free(file, SW_HEAP_FILES, sizeof *file + file->path_bytes);
     return status;
 }
@@ -207,6 +221,18 @@ sw_status sw_file_remove(const char *path)
     if (hit() || unlink(path) != 0)
         return refuse(path);
     return SW_OK;
+}
+
+sw_status sw_file_link(const char *path, const char *also)
+{
+    if (hit() || (unlink(also) != 0 && errno != ENOENT))
+        return refuse(also);
+    if (link(path, also) == 0)
+        return SW_OK;
+    const bool has_none = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS;
+    if (has_none && rename(path, also) == 0)
+        return SW_OK;
+    return refuse(also);
 }
 
 /* ---- threads ----------------------------------------------------------------------------- */

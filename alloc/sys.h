@@ -25,6 +25,10 @@ SW_MUST_USE sw_status sw_file_read(sw_file *file, void *to, size_t bytes, size_t
 SW_MUST_USE sw_status sw_file_write(sw_file *file, const void *from, size_t bytes);
 SW_MUST_USE sw_status sw_file_seek(sw_file *file, uint64_t offset);
 SW_MUST_USE sw_status sw_file_sync(sw_file *file);
+/* Go on in another file, created or emptied; messages still say the old path. The old one is
+ * closed, and the status says whether its data reached the system; what cannot be opened leaves
+ * the file as it was. Takes no memory. */
+SW_MUST_USE sw_status sw_file_reopen(sw_file *file, const char *path);
 /* Always closes; the status says whether the data reached the system. NULL is fine. */
 SW_MUST_USE sw_status sw_file_close(sw_file *file);
 /* Close without asking, for error paths. NULL is fine. */
@@ -38,6 +42,9 @@ bool sw_file_replaceable(const char *path);
 SW_MUST_USE sw_status sw_file_take_mode(sw_file *file, const char *like);
 SW_MUST_USE sw_status sw_file_rename(const char *from, const char *to);
 SW_MUST_USE sw_status sw_file_remove(const char *path);
+/* The file at `path` is at `also` too, in the place of what was there: one file with two names.
+ * Where the system has no second names it is at `also` alone. */
+SW_MUST_USE sw_status sw_file_link(const char *path, const char *also);
 /* Have `write` fill a new file beside `path`, which then takes its name and the old one's mode:
  * what is there is the old file or the whole new one. A device, a pipe or "-" takes the bytes
  * as they come. Returns the first failure, of `write` too. */

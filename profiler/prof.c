@@ -35,12 +35,18 @@ sw_status swi_prof_stick(sw_profile *p, sw_status status)
     return status;
 }
 
+sw_status swi_prof_write(sw_profile *p, const char *bytes, size_t n)
+{
+    if (p->status != SW_OK || p->file == NULL)
+        return p->status;
+    p->file_bytes += n;
+    return swi_prof_stick(p, sw_file_write(p->file, bytes, n));
+}
+
 static sw_status write_out(void *context, const char *bytes, size_t n)
 {
     sw_profile *p = context;
-    if (p->status != SW_OK)
-        return p->status;
-    return swi_prof_stick(p, sw_file_write(p->file, bytes, n));
+    return p->keeping ? swi_prof_keep_more(p, bytes, n) : swi_prof_write(p, bytes, n);
 }
 
 void swi_prof_flush(sw_profile *p)
@@ -193,6 +199,8 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
 {
     sw_json *j = &p->json;
     char created[64];
+    if (p->keeps)
+        swi_prof_keep(p);
     write_time(created, sizeof created);
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "header");
@@ -208,13 +216,17 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
     sw_json_put_string(j, "library", h->version);
     sw_json_put_string(j, "heap", sw_heap_backend());
     sw_json_put_u64(j, "alignment", SW_ALIGN);
+    if (p->keeps) {
+        swi_prof_keep_header(p);
+        return;
+    }
     sw_json_end(j);
     sw_json_line(j);
-    swi_prof_flush(p);
 }
 
 static void write_heap(sw_profile *p)
 {
+    swi_prof_room(p, SWI_PROF_ROOM / 2);
     sw_json_begin(&p->json, '{');
     sw_json_put_string(&p->json, "type", "heap");
     swi_prof_heap_put_report(&p->json);
@@ -227,6 +239,7 @@ static void write_end(sw_profile *p)
     sw_json *j = &p->json;
     if (!p->heap_recorded)
         write_heap(p);
+    swi_prof_room(p, SWI_PROF_STEP_ROOM);
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "end");
     sw_json_put_string(j, "status", p->end_status[0] != '\0' ? p->end_status : "done");
@@ -250,7 +263,11 @@ static sw_status open_files(sw_profile *p, const sw_prof_header *header)
     if (access(statm_path, R_OK) == 0)
         SW_TRY(sw_file_open(&p->statm, statm_path, SW_FILE_READ));
     pthread_mutex_lock(&p->lock);
-    write_header(p, header);
+    if (p->keeps)
+        swi_prof_first_part(p);
+    else
+        write_header(p, header);
+    swi_prof_flush(p);
     const sw_status status = p->status;
     pthread_mutex_unlock(&p->lock);
     return status;
@@ -271,6 +288,7 @@ static void discard(sw_profile *p)
 {
     dismiss_clerk(p);
     sw_prof_heap_end(&p->heap);
+    swi_prof_parts_free(p);
     sw_file_drop(p->file);
     sw_file_drop(p->statm);
     (void)pthread_cond_destroy(&p->wake);
@@ -288,12 +306,16 @@ sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header)
     p->event_room = header->path != NULL ? header->event_room : 0;
     p->every = header->every > 0 ? header->every : 1;
     sw_json_fixed(&p->json, p->buffer, sizeof p->buffer, write_out, p);
-    if (header->path != NULL) {
-        const sw_status status = open_files(p, header);
-        if (status != SW_OK) {
-            discard(p);
-            return status;
-        }
+    sw_status status = swi_prof_parts_begin(p, header);
+    if (status == SW_OK && p->keeps) {
+        write_header(p, header);
+        status = p->status;
+    }
+    if (status == SW_OK && header->path != NULL)
+        status = open_files(p, header);
+    if (status != SW_OK) {
+        discard(p);
+        return status;
     }
     *out = p;
     return SW_OK;
@@ -367,6 +389,9 @@ void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
     if (!swi_prof_writes(p))
         return;
     sw_json *j = &p->json;
+    if (p->keeps)
+        swi_prof_keep(p);
+    p->plan_optional = x->trace;
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", x->trace ? "trace" : "plan");
     sw_json_put_u64(j, x->trace ? "trace" : "program", x->program);
@@ -443,16 +468,20 @@ void sw_prof_plan_value(sw_profile *p, const sw_prof_value *v)
     sw_json_end(j);
 }
 
-void sw_prof_plan_end(sw_profile *p)
+bool sw_prof_plan_end(sw_profile *p)
 {
-    if (swi_prof_writes(p)) {
+    bool there = swi_prof_writes(p);
+    if (there) {
         sw_json_end(&p->json);
         sw_json_end(&p->json);
         sw_json_line(&p->json);
         (void)swi_prof_stick(p, p->json.status);
         swi_prof_flush(p);
+        if (p->keeps)
+            there = swi_prof_keep_plan(p);
     }
     pthread_mutex_unlock(&p->lock);
+    return there;
 }
 
 /* ---- steps ------------------------------------------------------------------------------- */
@@ -485,6 +514,8 @@ static void put_host(sw_profile *p, uint64_t now)
 static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
 {
     sw_json *j = &p->json;
+    swi_prof_room(p,
+                  SWI_PROF_STEP_ROOM + SWI_PROF_CLOCK_ROOM * (x->op_ns != NULL ? x->n_ops : 0));
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "step");
     sw_json_put_u64(j, "step", x->step);
@@ -562,6 +593,7 @@ void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
 static void write_witness(sw_profile *p, const sw_prof_witness *x, uint64_t now)
 {
     sw_json *j = &p->json;
+    swi_prof_room(p, SWI_PROF_STEP_ROOM);
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "step");
     sw_json_put_u64(j, "step", x->step);
@@ -611,6 +643,7 @@ void swi_prof_record(sw_profile *p, const char *type, void (*put)(sw_json *json,
     write_last(p);
     if (swi_prof_writes(p)) {
         const uint64_t now = sw_clock_ns();
+        swi_prof_room(p, SWI_PROF_ROOM / 2);
         sw_json_begin(&p->json, '{');
         sw_json_put_string(&p->json, "type", type);
         put(&p->json, x);

@@ -6,6 +6,10 @@
  * profile's own where they do not. Several threads may record. A profile belongs to the process
  * that made it: a fork has the file, but not the thread.
  *
+ * With max_bytes the file is written in parts: one that would pass them gets the name PATH.1,
+ * in the place of the part before it, and the next one begins with the header and all plans
+ * again, so that each is a profile for itself. PATH is there at any time.
+ *
  * The first error of writing stays: later records are dropped, and flush and destroy return it.
  * Recording itself therefore never fails a step. */
 #ifndef SW_PROF_H
@@ -32,6 +36,8 @@ typedef struct {
     uint64_t seed;
     uint32_t event_room; /* of each exec's log; 0: no events are recorded */
     uint64_t every;      /* records of the first step and of each such one; 0: of all */
+    size_t max_bytes;    /* of the file: past it a new part begins (below); 0: no bound */
+    bool measures;       /* write nothing: sw_prof_least tells what max_bytes must be */
 } sw_prof_header;
 
 SW_MUST_USE sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header);
@@ -43,6 +49,8 @@ uint32_t sw_prof_join(sw_profile *profile);
 uint32_t sw_prof_event_room(const sw_profile *profile);
 uint64_t sw_prof_every(const sw_profile *profile);
 uint64_t sw_prof_start_ns(const sw_profile *profile);
+/* The least max_bytes for the plans that were recorded. */
+size_t sw_prof_least(const sw_profile *profile);
 SW_MUST_USE sw_status sw_prof_flush(sw_profile *profile);
 /* What the end record will say of the run: "done" until this is called, "interrupted" or
  * "failed", and why (or NULL). Both are copied, `why` up to 511 bytes. */
@@ -93,7 +101,8 @@ void sw_prof_plan_layer(sw_profile *profile, const char *name);
 void sw_prof_plan_values(sw_profile *profile, const uint32_t *op_layer, const char *op_phase,
                          uint32_t n);
 void sw_prof_plan_value(sw_profile *profile, const sw_prof_value *value);
-void sw_prof_plan_end(sw_profile *profile);
+/* False: a trace that no part has room for is not recorded. */
+bool sw_prof_plan_end(sw_profile *profile);
 
 /* One measured run. */
 typedef struct {
@@ -126,6 +135,7 @@ typedef struct {
     const struct sw_record *log;
     size_t n;
     uint64_t dropped; /* what the log had no room for */
+    uint32_t n_ops;   /* whose clocks the step's record will have */
 } sw_prof_log;
 void sw_prof_events(sw_profile *profile, const sw_prof_log *log);
 

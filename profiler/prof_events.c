@@ -3,6 +3,7 @@
 #include "profiler/record.h"
 
 enum { LINE_EVENTS = 4096, CHUNK = 256, NUMBERS = 5 };
+#define HEAD_ROOM ((size_t)512) /* of a line, but for its events */
 
 static void put_log(sw_json *j, const sw_record *log, size_t n)
 {
@@ -27,6 +28,7 @@ static void write_part(sw_profile *p, const sw_prof_log *x, uint64_t part, size_
                        size_t n)
 {
     sw_json *j = &p->json;
+    swi_prof_room(p, HEAD_ROOM + n * SWI_PROF_EVENT_ROOM);
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "events");
     swi_prof_put_program(j, x->exec, x->program, x->trace);
@@ -42,12 +44,23 @@ static void write_part(sw_profile *p, const sw_prof_log *x, uint64_t part, size_
     sw_json_line(j);
 }
 
+/* So many that a line of them fits any part of the file. */
+static size_t line_events(const sw_profile *p)
+{
+    const size_t fit = (swi_prof_part_room(p) - HEAD_ROOM) / SWI_PROF_EVENT_ROOM;
+    return fit < LINE_EVENTS ? fit : LINE_EVENTS;
+}
+
 void sw_prof_events(sw_profile *p, const sw_prof_log *x)
 {
     pthread_mutex_lock(&p->lock);
+    const size_t all = HEAD_ROOM * (1 + x->n / LINE_EVENTS) + x->n * SWI_PROF_EVENT_ROOM +
+                       SWI_PROF_STEP_ROOM + x->n_ops * SWI_PROF_CLOCK_ROOM;
+    if (swi_prof_writes(p) && all <= swi_prof_part_room(p))
+        swi_prof_room(p, all); /* a step and its events stand in one part */
     uint64_t part = 0;
     for (size_t from = 0; from < x->n && swi_prof_writes(p); part++) {
-        const size_t n = x->n - from < LINE_EVENTS ? x->n - from : LINE_EVENTS;
+        const size_t most = line_events(p), n = x->n - from < most ? x->n - from : most;
         write_part(p, x, part, from, n);
         swi_prof_done(p, sw_clock_ns());
         from += n;

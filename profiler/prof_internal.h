@@ -34,18 +34,33 @@ struct sw_profile {
     bool last_waits;
     sw_prof_heap heap;
     bool heap_recorded; /* there is a "heap" record */
+    /* Of a file in parts. */
+    size_t max_bytes; /* 0: it is in one */
+    uint64_t part;    /* from 0 */
+    size_t file_bytes;
+    char *names; /* of the file, of the part before, of the next one: each names_bytes long */
+    size_t names_bytes;
+    bool keeps, keeping; /* what is formatted is kept: now */
+    char *kept;          /* the header, left open, and the plans */
+    uint32_t cap_kept;
+    size_t kept_bytes, header_bytes, plan_from;
+    bool plan_optional; /* the plan that is being kept is a trace */
     char buffer[SWI_PROF_BUFFER];
 };
 
 static inline bool swi_prof_writes(const sw_profile *p)
 {
-    return p->file != NULL && p->status == SW_OK;
+    return (p->file != NULL || p->keeps) && p->status == SW_OK;
 }
 
 /* The first error stays. */
 sw_status swi_prof_stick(sw_profile *profile, sw_status status);
 /* What waits goes to the file. */
 void swi_prof_flush(sw_profile *profile);
+/* Straight to the file. */
+sw_status swi_prof_write(sw_profile *profile, const char *bytes, size_t n);
+/* In front of a record of at most `bytes`: begins another part where this one has no room. */
+void swi_prof_room(sw_profile *profile, size_t bytes);
 /* After a record. */
 void swi_prof_done(sw_profile *profile, uint64_t now);
 /* A record of that type with the members that `put` writes, where there is a file. Takes the
@@ -56,5 +71,31 @@ void swi_prof_record(sw_profile *profile, const char *type,
 void swi_prof_heap_put_report(sw_json *json);
 /* The program or trace that a record is about; an exec but the first. */
 void swi_prof_put_program(sw_json *json, uint32_t exec, uint32_t program, uint32_t trace);
+
+/* ---- parts (prof_parts.c) ---------------------------------------------------------------- */
+
+/* What a part must have room for besides header and plans. */
+#define SWI_PROF_ROOM SWI_PROF_BUFFER
+/* At most, of an event and of a step's members that are not lists. */
+#define SWI_PROF_EVENT_ROOM ((size_t)40)
+#define SWI_PROF_STEP_ROOM ((size_t)4096)
+#define SWI_PROF_CLOCK_ROOM ((size_t)21)
+
+/* Names and checks, before anything is opened. */
+SW_MUST_USE sw_status swi_prof_parts_begin(sw_profile *profile, const sw_prof_header *header);
+void swi_prof_parts_free(sw_profile *profile);
+/* Keep what is formatted from here on. */
+void swi_prof_keep(sw_profile *profile);
+/* A drain: more of it. */
+sw_status swi_prof_keep_more(sw_profile *profile, const char *bytes, size_t n);
+/* The header was kept, all but its end. */
+void swi_prof_keep_header(sw_profile *profile);
+/* Write it to the file that was opened. */
+void swi_prof_first_part(sw_profile *profile);
+/* A plan was kept: write it. One that has no room in any part is an error; a trace is let go.
+ */
+bool swi_prof_keep_plan(sw_profile *profile);
+/* Bytes of a part that are not header and plans. */
+size_t swi_prof_part_room(const sw_profile *profile);
 
 #endif

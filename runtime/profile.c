@@ -12,25 +12,35 @@
 
 /* ---- public ------------------------------------------------------------------------------ */
 
-sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *given)
+static sw_status read_opts(sw_prof_header *out, const sw_profile_opts *given, const char *call)
 {
     sw_profile_opts opts = {0};
-    if (out == NULL || (given != NULL && (given->size == 0 || given->size > 4096)))
-        SW_FAIL(SW_INVALID, "sw_profile_create: options with their size are wanted");
+    if (given != NULL && (given->size == 0 || given->size > 4096))
+        SW_FAIL(SW_INVALID, "%s: options with their size are wanted", call);
     if (given != NULL)
         memcpy(&opts, given, given->size < sizeof opts ? given->size : sizeof opts);
-    const sw_prof_header header = {.path = opts.path,
-                                   .model = opts.model,
-                                   .device = opts.device != NULL ? opts.device : "cpu",
-                                   .data = opts.data,
-                                   .command = opts.command,
-                                   .version = sw_version(),
-                                   .batch = opts.batch,
-                                   .seed = opts.seed,
-                                   .event_room = opts.events == 0      ? 0
-                                                 : opts.event_room > 0 ? opts.event_room
-                                                                       : EVENT_ROOM,
-                                   .every = opts.every};
+    *out = (sw_prof_header){.path = opts.path,
+                            .model = opts.model,
+                            .device = opts.device != NULL ? opts.device : "cpu",
+                            .data = opts.data,
+                            .command = opts.command,
+                            .version = sw_version(),
+                            .batch = opts.batch,
+                            .seed = opts.seed,
+                            .event_room = opts.events == 0      ? 0
+                                          : opts.event_room > 0 ? opts.event_room
+                                                                : EVENT_ROOM,
+                            .every = opts.every,
+                            .max_bytes = opts.max_bytes};
+    return SW_OK;
+}
+
+sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts)
+{
+    sw_prof_header header;
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_profile_create: somewhere to put the profile is wanted");
+    SW_TRY(read_opts(&header, opts, "sw_profile_create"));
     return sw_prof_create(out, &header);
 }
 
@@ -167,7 +177,7 @@ static void model_values(sw_profile *profile, const swi_program *p, const sw_mod
     }
 }
 
-void swi_profile_program(sw_profile *to, const sw_prof_plan *head, const swi_program *p,
+bool swi_profile_program(sw_profile *to, const sw_prof_plan *head, const swi_program *p,
                          const sw_run_args *args)
 {
     const swi_trace *t = &p->trace;
@@ -185,7 +195,7 @@ void swi_profile_program(sw_profile *to, const sw_prof_plan *head, const swi_pro
     uint32_t id = t->n_storages;
     for (int m = 0; m < args->n_models; m++)
         model_values(to, p, args->models[m], &id);
-    sw_prof_plan_end(to);
+    return sw_prof_plan_end(to);
 }
 
 void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *p)
@@ -194,7 +204,45 @@ void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *p)
         return;
     p->profiled = true;
     const sw_prof_plan head = head_of(exec, args, p);
-    swi_profile_program(exec->rec.profile, &head, p, args);
+    (void)swi_profile_program(exec->rec.profile, &head, p, args);
+}
+
+static sw_status measure_plan(sw_profile *to, sw_exec *exec, const sw_run_args *given)
+{
+    sw_run_args args;
+    swi_program *p;
+    bool fresh;
+    SW_TRY(swi_read_args(&args, given, false));
+    SW_TRY(swi_enter(exec, &args));
+    const sw_status status = swi_exec_program(exec, &args, &p, &fresh);
+    if (status == SW_OK) {
+        const sw_prof_plan head = head_of(exec, &args, p);
+        (void)swi_profile_program(to, &head, p, &args);
+    }
+    swi_leave(exec, &args);
+    return status;
+}
+
+sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n,
+                           const sw_profile_opts *opts, size_t *out)
+{
+    sw_prof_header header;
+    sw_profile *measure;
+    if (exec == NULL || out == NULL || n < 0 || (n > 0 && args == NULL))
+        SW_FAIL(SW_INVALID, "sw_profile_least: an exec, arguments and a result are wanted");
+    SW_TRY(read_opts(&header, opts, "sw_profile_least"));
+    header.path = NULL;
+    header.measures = true;
+    SW_TRY(sw_prof_create(&measure, &header));
+    sw_status status = SW_OK;
+    for (int i = 0; i < n && status == SW_OK; i++)
+        status = measure_plan(measure, exec, &args[i]);
+    if (status == SW_OK)
+        status = sw_prof_flush(measure); /* no room for the plans? */
+    if (status == SW_OK)
+        *out = sw_prof_least(measure);
+    const sw_status ended = sw_prof_destroy(measure);
+    return status == SW_OK ? ended : status;
 }
 
 /* ---- runs -------------------------------------------------------------------------------- */
@@ -233,14 +281,16 @@ static void write_events(const sw_exec *exec, const sw_run_args *args, uint32_t 
                          uint32_t trace)
 {
     const sw_record_log *log = exec->watch.log;
-    const sw_prof_log events = {.exec = exec->rec.number,
-                                .program = program,
-                                .trace = trace,
-                                .step = args->step + 1,
-                                .micro = args->run,
-                                .log = log->ring,
-                                .n = log->n,
-                                .dropped = log->dropped};
+    const sw_prof_log events = {
+        .exec = exec->rec.number,
+        .program = program,
+        .trace = trace,
+        .step = args->step + 1,
+        .micro = args->run,
+        .log = log->ring,
+        .n = log->n,
+        .dropped = log->dropped,
+        .n_ops = exec->op_clocks && !exec->last_immediate ? exec->last->n_ops : 0};
     sw_prof_events(exec->rec.profile, &events);
 }
 

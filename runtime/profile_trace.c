@@ -45,7 +45,7 @@ static void as_program(swi_program *p, swi_trace *t, uint32_t n_ops, void *block
     swi_program_layers(p);
 }
 
-static sw_status write_trace(sw_exec *exec, const sw_run_args *args)
+static sw_status write_trace(sw_exec *exec, const sw_run_args *args, bool *there)
 {
     swi_trace *t = &exec->immediate_trace;
     const uint32_t n = exec->ctx.done_ops;
@@ -66,7 +66,7 @@ static sw_status write_trace(sw_exec *exec, const sw_run_args *args)
                                .arena_bytes = exec->info.arena_bytes,
                                .slot_bytes = slot,
                                .n_ops = n};
-    swi_profile_program(exec->rec.profile, &head, &seen, args);
+    *there = swi_profile_program(exec->rec.profile, &head, &seen, args);
     sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
     return SW_OK;
 }
@@ -78,7 +78,8 @@ uint32_t swi_profile_trace(sw_exec *exec, const sw_run_args *args)
     for (uint32_t i = 0; i < r->n_traces; i++)
         if (r->traces[i] == hash)
             return i;
-    if (r->n_traces == SWI_MAX_TRACES || write_trace(exec, args) != SW_OK)
+    bool there = false;
+    if (r->n_traces == SWI_MAX_TRACES || write_trace(exec, args, &there) != SW_OK || !there)
         return SW_PROF_NONE;
     r->traces[r->n_traces] = hash;
     return r->n_traces++;

@@ -868,13 +868,22 @@ typedef struct {
     uint32_t event_room; /* of the events of a run, for each exec; those that do not fit are
                             counted. 0: 65536, which take 1 MiB */
     uint64_t every;      /* write what the first step and each such step measured, and the last;
-                            peaks      are of all. Evaluations are counted for themselves. 0: 1 */
+                            peaks are of all. Evaluations are counted for themselves. 0: 1 */
+    size_t max_bytes;    /* a file that would pass this is renamed to PATH.1, in the place of an
+                            older one, and goes on in a new one, with header and plans again; both
+                            are profiles by themselves. `path` must be a regular file, or none yet.
+                            0: no bound */
 } sw_profile_opts;
 /* Writes JSON Lines (README, "The profile file"). No record waits longer than 100 ms for the
  * file, also where no step follows: a thread of the profile's own, which there is where there
  * is a path, writes then. SW_IO where file or thread cannot be had. Of the process that made
  * it: not for use after a fork. */
 SW_MUST_USE SW_API sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts);
+/* The least max_bytes for a profile of these n programs, which are planned where they are not
+ * yet. With less the profile is refused, or ends at the plan that has no room (SW_INVALID at
+ * its end). */
+SW_MUST_USE SW_API sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n,
+                                              const sw_profile_opts *opts, size_t *out);
 SW_MUST_USE SW_API sw_status sw_profile_flush(sw_profile *profile);
 /* How the run ended, for the end record: SW_OK for "done" (so it is without a call), SW_STOPPED
  * for "interrupted", any other for "failed". `why` is copied; NULL: nothing to say. */

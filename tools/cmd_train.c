@@ -50,6 +50,26 @@ static sw_status make_ready(train *t)
     return sw_model_ready(t->job.net.model, t->job.exec, (uint64_t)t->opts.job.seed);
 }
 
+/* Parts that header and plans have no room in are refused before the file is touched. */
+static int check_parts(train *t, const sw_profile_opts *opts)
+{
+    sw_run_args args[JOB_PROGRAMS];
+    int n = 0;
+    for (int i = 0; i < JOB_PROGRAMS && !t->opts.job.immediate; i++)
+        if (t->job.program[i].batch > 0)
+            args[n++] = job_args(&t->job, (job_which)i, t->job.program[i].inputs, 0);
+    size_t least;
+    const sw_status status = sw_profile_least(t->job.exec, args, n, opts, &least);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    if (opts->max_bytes >= least)
+        return CLI_GO;
+    return cli_error(CLI_USAGE,
+                     "--profile-max %zu has no room for the plans and some steps: at least "
+                     "%zuKiB are wanted",
+                     opts->max_bytes, least / 1024 + 1);
+}
+
 /* The last thing before the first step. */
 static int open_profile(train *t)
 {
@@ -64,7 +84,11 @@ static int open_profile(train *t)
                                   .command = t->command,
                                   .data = t->opts.job.data,
                                   .events = t->opts.profile_events,
-                                  .every = (uint64_t)t->opts.profile_every};
+                                  .every = (uint64_t)t->opts.profile_every,
+                                  .max_bytes = t->opts.profile_max};
+    const int checked = opts.max_bytes > 0 ? check_parts(t, &opts) : CLI_GO;
+    if (checked != CLI_GO)
+        return checked;
     sw_status status = sw_profile_create(&t->profile, &opts);
     if (status == SW_OK)
         status = sw_exec_set_profile(t->job.exec, t->profile);

@@ -11,6 +11,7 @@ typedef struct {
     job_opts job;
     const char *profile, *save, *load, *best, *metrics;
     int64_t validate_every, patience, profile_every; /* profile_every 0: not given */
+    size_t profile_max;                              /* 0: no bound */
     double min_delta;
     bool profile_events, witness, process, json, quiet;
 } train_opts;

@@ -72,6 +72,10 @@ static int train_table(train_opts *o, cli_option *table)
         {"--profile-every", "N", CLI_COUNT, &o->profile_every, NULL,
          "with --profile: records of the first, each Nth and the last step alone (default 1)",
          1, (int64_t)1 << 40, NULL},
+        {"--profile-max", "SIZE", CLI_BYTES, &o->profile_max, NULL,
+         "with --profile: go on in a new file where this one would pass SIZE; FILE.1 has what "
+         "came before, and the two together are all there is",
+         1, 0, NULL},
         {"--op-clocks", NULL, CLI_FLAG, &j->op_clocks, NULL,
          "read the clock at every op, for the profile", 0, 0, NULL},
         {"--save-params", "FILE", CLI_WORD, &o->save, NULL,
@@ -141,6 +145,7 @@ static int check(train_opts *o)
     const char *alone = o->profile != NULL     ? NULL
                         : o->profile_events    ? "--profile-events"
                         : o->profile_every > 0 ? "--profile-every"
+                        : o->profile_max > 0   ? "--profile-max"
                                                : NULL;
     if (alone != NULL)
         return cli_error(CLI_USAGE, "%s has no effect without --profile", alone);
