@@ -77,7 +77,7 @@ static sw_status read_hex(parser *p, uint32_t *out)
         int c;
         SW_TRY(byte_reader_next(p->in, &c));
         const char *at = c > 0 ? strchr(digits, c | 0x20) : NULL;
-        if (at == NULL || (c > '9' && c < 'A'))
+        if (at == NULL || c < '0' || (c > '9' && c < 'A'))
             return damaged(p, "\\u wants four hexadecimal digits");
         *out = *out << 4 | (uint32_t)(at - digits);
     }
@@ -224,7 +224,8 @@ static sw_status read_members(parser *p, bool object, int depth)
             return damaged(p, "a comma in front of the closing bracket");
     }
     SW_TRY(byte_reader_next(p->in, &c));
-    SW_TRY(value_add(p->tree, v, p->stack + height, p->n_stack - height));
+    if (p->n_stack > height)
+        SW_TRY(value_add(p->tree, v, p->stack + height, p->n_stack - height));
     p->n_stack = height;
     return push(p, v);
 }

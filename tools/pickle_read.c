@@ -225,7 +225,7 @@ static sw_status add_from(machine *m, uint32_t height, uint32_t each)
         return damaged(m, "%s to what is no %s", m->op->name, each == 2 ? "dict" : "list");
     if (n % each != 0)
         return damaged(m, "%s: a key without its value", m->op->name);
-    return value_add(m->tree, m->stack[height - 1], m->stack + height, n);
+    return n > 0 ? value_add(m->tree, m->stack[height - 1], m->stack + height, n) : SW_OK;
 }
 
 static sw_status do_add(machine *m)
@@ -248,7 +248,8 @@ static sw_status gather(machine *m, uint32_t height, bool dict)
     if (dict && n % 2 != 0)
         return damaged(m, "%s: a key without its value", m->op->name);
     SW_TRY(dict ? value_dict_new(m->tree, &v) : value_list_new(m->tree, &v));
-    SW_TRY(value_add(m->tree, v, m->stack + height, n));
+    if (n > 0)
+        SW_TRY(value_add(m->tree, v, m->stack + height, n));
     m->n_stack = height;
     return push(m, v);
 }

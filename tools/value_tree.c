@@ -197,8 +197,7 @@ sw_status value_add(value_tree *t, value to, const value *items, size_t n)
         l->items = block;
         l->room = room;
     }
-    if (n > 0)
-        memcpy(l->items + l->n, items, n * sizeof *items);
+    memcpy(l->items + l->n, items, n * sizeof *items);
     l->n += n;
     return SW_OK;
 }

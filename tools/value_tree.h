@@ -48,7 +48,7 @@ value value_at(value dict, const char *key);
 SW_MUST_USE sw_status value_text_new(value_tree *t, value *out, const char *bytes, size_t n);
 SW_MUST_USE sw_status value_list_new(value_tree *t, value *out);
 SW_MUST_USE sw_status value_dict_new(value_tree *t, value *out);
-/* To the end of a list, or of a dictionary: key, value, key, value. */
+/* n items, at least one, to the end of a list, or of a dictionary: key, value, key, value. */
 SW_MUST_USE sw_status value_add(value_tree *t, value to, const value *items, size_t n);
 
 #endif

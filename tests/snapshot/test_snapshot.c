@@ -1,0 +1,475 @@
+/* Snapshots: what we write is read back event by event, what others write has answers that were
+ * worked out by hand, and no file makes the reader take more than its share. */
+#include "tests/snapshot/files.h"
+#include "tests/support/heap.h"
+#include "tests/support/suite.h"
+#include "tools/snapshot_read.h"
+#include "tools/timeline_read.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- a run of our own -------------------------------------------------------------------- */
+
+/* Two inputs and two models that each begin at offset 0; names that viewers would hide. */
+static const sw_tl_value run_values[] = {
+    {10, SW_TL_NONE, "a.weight", "block_start/a", "", "parameter", "data", SW_TL_MODEL, 100, 28,
+     0, 0, 4},
+    {11, SW_TL_NONE, "b.weight", "b", "", "parameter", "data", SW_TL_MODEL, 64, 0, 0, 0, 4},
+    {12, SW_TL_NONE, "input0", "", "", "input", "data", SW_TL_INPUT, 256, 0, 0, 0, 4},
+    {13, SW_TL_NONE, "input1", "", "", "input", "data", SW_TL_INPUT, 64, 0, 0, 0, 4},
+    {0, SW_TL_NONE, "a.out", "block_start/a", "a/linear", "saved", "forward", SW_TL_STEP, 640,
+     0, 0, 0, 3},
+    {1, 0, "a.relu.out", "block_start/a", "a/relu", "activation", "forward", SW_TL_STEP, 640, 0,
+     0, 1, 2},
+    {2, SW_TL_NONE, "empty", "", "a/relu", "temporary", "forward", SW_TL_STEP, 0, 0, 640, 1, 1},
+    {3, SW_TL_NONE, "b.out", "b", "b/linear", "activation", "forward", SW_TL_STEP, 60, 4, 640,
+     1, 2},
+    {4, SW_TL_NONE, "grad", "b", "b/linear backward", "gradient", "backward", SW_TL_STEP, 128,
+     0, 704, 2, 3},
+    {5, SW_TL_NONE, "kept", "", "PyEval_ step", "metric", "step", SW_TL_STEP, 64, 0, 832, 3, 4},
+};
+static const sw_tl_op run_ops[] = {
+    {"a/linear", "block_start/a", 1},
+    {"a/relu", "block_start/a", 1},
+    {"b/linear backward", "b", 3},
+    {"PyEval_ step", "", 4},
+};
+#define RUN_PEAK (128 + 64 + 256 + 64 + 640 + 128 + 64) /* at the third and the last op */
+
+static sw_timeline *make_run(void)
+{
+    sw_timeline *t;
+    sw_tl_program *p;
+    sw_tl_run *run;
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_new(&t), SW_OK);
+    t->path = "run";
+    t->model = "toy";
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_add_program(t, &p), SW_OK);
+    void *block;
+    p->n_values = sizeof run_values / sizeof *run_values;
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &block, p->n_values, sizeof *run_values), SW_OK);
+    p->values = memcpy(block, run_values, sizeof run_values);
+    p->n_ops = sizeof run_ops / sizeof *run_ops;
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &block, p->n_ops, sizeof *run_ops), SW_OK);
+    p->ops = memcpy(block, run_ops, sizeof run_ops);
+    p->run = "train";
+    p->arena_bytes = 960;
+    for (uint64_t step = 1; step <= 2; step++) {
+        CU_ASSERT_EQUAL_FATAL(sw_timeline_add_run(t, &run), SW_OK);
+        run->step = step;
+    }
+    SW_CHECK(sw_timeline_finish(t) == SW_OK, "%s", sw_last_error());
+    return t;
+}
+
+static const char *write_run(const sw_timeline *t, const char *format, const char *name)
+{
+    sink_bytes s;
+    sink_open(&s);
+    SW_CHECK(sw_sink_find(format)->write(t, &s.out) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT_EQUAL(sw_sink_flush(&s.out), SW_OK);
+    const char *path = put_file(name, s.bytes, s.n);
+    sink_close(&s);
+    return path;
+}
+
+/* What a walk states of values: ALLOC and FREE as they come, a REUSE as a free and an alloc. */
+typedef struct {
+    struct {
+        bool alloc;
+        uint64_t bytes, live;
+        const char *role, *layer, *name;
+    } at[256];
+    uint32_t n;
+    uint64_t peak;
+    uint32_t holder[16]; /* of the place of a value; plus one */
+} story;
+
+static void tell(story *s, bool alloc, const sw_tl_event *e, uint32_t whose, uint64_t bytes)
+{
+    const sw_tl_value *v = &e->program->values[whose];
+    CU_ASSERT_FATAL(s->n < 256);
+    s->at[s->n].alloc = alloc;
+    s->at[s->n].bytes = bytes;
+    s->at[s->n].live = (s->n > 0 ? s->at[s->n - 1].live : 0) + (alloc ? bytes : -bytes);
+    s->at[s->n].role = v->role;
+    s->at[s->n].layer = v->layer;
+    s->at[s->n].name = v->name;
+    if (s->at[s->n].live > s->peak)
+        s->peak = s->at[s->n].live;
+    s->n++;
+}
+
+static sw_status hear_run(void *context, const sw_tl_event *e)
+{
+    story *s = context;
+    if (e->kind < SW_TL_ALLOC || e->kind > SW_TL_FREE)
+        return SW_OK;
+    const uint32_t alias = e->program->values[e->index].alias;
+    const uint32_t root = alias != SW_TL_NONE ? alias : e->index;
+    const sw_tl_value *v = &e->program->values[root];
+    const uint64_t bytes = v->bytes + v->padding;
+    if (bytes == 0)
+        return SW_OK;
+    if (e->kind != SW_TL_ALLOC)
+        tell(s, false, e, s->holder[root], bytes);
+    s->holder[root] = e->index;
+    if (e->kind != SW_TL_FREE)
+        tell(s, true, e, e->index, bytes);
+    return SW_OK;
+}
+
+static sw_status hear_snapshot(void *context, const sw_tl_event *e)
+{
+    if (e->kind == SW_TL_ALLOC || e->kind == SW_TL_FREE)
+        tell(context, e->kind == SW_TL_ALLOC, e, e->index, e->bytes);
+    return SW_OK;
+}
+
+/* As the writer alters it. */
+static bool same_name(const char *ours, const char *theirs)
+{
+    return strlen(ours) == strlen(theirs) && strcspn(ours, "_") == strcspn(theirs, "_-");
+}
+
+/* At the snapshot's end the model lives; the walk over it frees that too. */
+static void compare_stories(const story *a, const story *b, const char *format)
+{
+    SW_CHECK(a->n == b->n && a->peak == b->peak, "%s: %u and %u events", format, a->n, b->n);
+    for (uint32_t i = 0; i < a->n && i < b->n && a->at[i].live >= 192; i++) {
+        const bool same = a->at[i].alloc == b->at[i].alloc &&
+                          a->at[i].bytes == b->at[i].bytes && a->at[i].live == b->at[i].live &&
+                          strcmp(a->at[i].role, b->at[i].role) == 0 &&
+                          same_name(a->at[i].name, b->at[i].name) &&
+                          same_name(a->at[i].layer, b->at[i].layer);
+        SW_CHECK(same, "%s: event %u: %s %s %llu and %s %s %llu", format, i, a->at[i].name,
+                 a->at[i].layer, (unsigned long long)a->at[i].bytes, b->at[i].name,
+                 b->at[i].layer, (unsigned long long)b->at[i].bytes);
+    }
+}
+
+static void what_we_write_we_read(void)
+{
+    static const char *const formats[] = {"memory-viz", "memory-viz-json"};
+    static story wrote, got;
+    sw_timeline *run = make_run(), *t;
+    for (int i = 0; i < 2; i++) {
+        memset(&wrote, 0, sizeof wrote);
+        memset(&got, 0, sizeof got);
+        const char *path = write_run(run, formats[i], "run.snapshot");
+        const sw_status status = timeline_open(&t, path, NULL);
+        SW_CHECK(status == SW_OK, "%s", sw_last_error());
+        if (status != SW_OK)
+            continue;
+        CU_ASSERT_STRING_EQUAL(t->tool, "pytorch");
+        CU_ASSERT_STRING_EQUAL(t->model, "toy");
+        CU_ASSERT_EQUAL(sw_timeline_walk(run, hear_run, &wrote), SW_OK);
+        CU_ASSERT_EQUAL(sw_timeline_walk(t, hear_snapshot, &got), SW_OK);
+        compare_stories(&wrote, &got, formats[i]);
+        const sw_tl_program *p = sw_timeline_main(t);
+        CU_ASSERT_EQUAL(wrote.peak, RUN_PEAK);
+        CU_ASSERT_EQUAL(p->peak_bytes, RUN_PEAK);
+        CU_ASSERT_STRING_EQUAL(p->ops[p->peak_op].name, "b/linear backward");
+        CU_ASSERT_EQUAL(p->arena_bytes, 960 + 192 + 320); /* three segments */
+        CU_ASSERT_EQUAL(p->phase[3].peak_bytes, RUN_PEAK);
+        sw_timeline_free(t);
+    }
+    sw_timeline_free(run);
+}
+
+/* ---- runs of others ---------------------------------------------------------------------- */
+
+/* On device 1: 1024 and 512 from before the trace, of which the first is freed in it; 4096 and
+ * 2048 made in it. A segment of 1 MiB is added and given back, of 2 MiB each stay. */
+static const char other[] =
+    "{\"segments\": ["
+    "{\"device\":0,\"address\":4096,\"total_size\":4096,\"stream\":0,\"blocks\":[]},"
+    "{\"device\":1,\"address\":1073741824,\"total_size\":2097152,\"stream\":0,\"blocks\":["
+    "{\"size\":1024,\"state\":\"inactive\"},"
+    "{\"size\":512,\"requested_size\":500,\"state\":\"active_allocated\",\"category\":"
+    "\"parameter\","
+    "\"frames\":[{\"filename\":\"/u/net.py\",\"line\":3,\"name\":\"__init__\"}]},"
+    "{\"size\":4096,\"requested_size\":4000,\"state\":\"active_pending_free\",\"frames\":[]},"
+    "{\"size\":2091520,\"state\":\"inactive\"}]},"
+    "{\"device\":1,\"address\":8589934592,\"total_size\":2097152,\"stream\":0,\"blocks\":["
+    "{\"size\":2097152,\"state\":\"inactive\"}]}],"
+    "\"device_traces\":[[],["
+    "{\"action\":\"segment_alloc\",\"addr\":17179869184,\"size\":1048576,\"stream\":0,\"time_"
+    "us\":5},"
+    "{\"action\":\"alloc\",\"addr\":1073743360,\"size\":4000,\"stream\":0,\"time_us\":10,"
+    "\"category\":\"autograd_detail\",\"user_metadata\":\"batch 7\",\"frames\":["
+    "{\"filename\":\"/u/net.py\",\"line\":9,\"name\":\"forward\"}]},"
+    "{\"action\":\"free_requested\",\"addr\":1073741824,\"size\":1000,\"stream\":0},"
+    "{\"action\":\"free_completed\",\"addr\":1073741824,\"size\":1000,\"stream\":0,\"time_us\":"
+    "14},"
+    "{\"action\":\"alloc\",\"addr\":17179869184,\"size\":2048,\"stream\":0,\"time_us\":20},"
+    "{\"action\":\"annotate\",\"addr\":17179869184,\"size\":2048,\"user_metadata\":\"noted\"},"
+    "{\"action\":\"oom\",\"device_free\":5,\"size\":99999,\"stream\":0},"
+    "{\"action\":\"alloc\",\"addr\":17179880000,\"size\":0,\"stream\":0},"
+    "{\"action\":\"free_completed\",\"addr\":17179869184,\"size\":2048,\"time_us\":21},"
+    "{\"action\":\"segment_free\",\"addr\":17179869184,\"size\":1048576,\"stream\":0},"
+    "{\"action\":\"snapshot\",\"addr\":0,\"size\":0}]]}";
+
+static const sw_tl_value *value_named(const sw_tl_program *p, const char *name)
+{
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (strcmp(p->values[i].name, name) == 0)
+            return &p->values[i];
+    CU_FAIL(name);
+    return &p->values[0];
+}
+
+static void check_life(const sw_tl_value *v, uint64_t bytes, uint32_t birth, uint32_t death,
+                       const char *role, uint64_t offset)
+{
+    SW_CHECK(v->bytes == bytes && v->padding == 0 && v->birth == birth && v->death == death &&
+                 strcmp(v->role, role) == 0 && v->offset == offset,
+             "%s: %llu bytes, ops %u to %u, %s, offset %llu", v->name,
+             (unsigned long long)v->bytes, v->birth, v->death, v->role,
+             (unsigned long long)v->offset);
+}
+
+/* Positions: in front, alloc 4000, free 1000, alloc 2048, free 2048. */
+static void a_run_of_another_tool_has_known_answers(void)
+{
+    sw_timeline *t;
+    const char *path = put_file("other.json", other, sizeof other - 1);
+    SW_CHECK(timeline_open(&t, path, NULL) == SW_OK, "%s", sw_last_error());
+    const sw_tl_program *p = sw_timeline_main(t);
+    CU_ASSERT_STRING_EQUAL(t->device, "cuda:1, the fullest of 2");
+    CU_ASSERT_EQUAL(t->n_programs, 1);
+    CU_ASSERT_EQUAL(p->n_ops, 5);
+    CU_ASSERT_EQUAL(p->n_values, 4);
+    check_life(value_named(p, "from before the trace"), 1000, 0, 1, "unknown", 0);
+    check_life(value_named(p, "net.py:3 __init__"), 500, 0, 5, "parameter", 1024);
+    check_life(value_named(p, "batch 7"), 4000, 1, 5, "temporary", 1536);
+    check_life(value_named(p, "noted"), 2048, 3, 3, "unknown", 4 << 20);
+    CU_ASSERT_STRING_EQUAL(value_named(p, "batch 7")->layer, "net.py:9 forward");
+    CU_ASSERT_EQUAL(p->peak_bytes, 500 + 4000 + 2048);
+    CU_ASSERT_EQUAL(p->peak_op, 3);
+    CU_ASSERT_EQUAL(p->arena_bytes, (4 << 20) + (1 << 20));
+    static const uint64_t ns[] = {0, 4000, 6000, 1000, 0};
+    CU_ASSERT_EQUAL(t->n_runs, 1);
+    CU_ASSERT_EQUAL(t->runs[0].clock, SW_TL_OPS);
+    for (int i = 0; i < 5; i++)
+        SW_CHECK(t->runs[0].op_ns[i] == ns[i], "op %d", i);
+    CU_ASSERT_EQUAL(t->runs[0].ns, 11000);
+    sw_timeline_free(t);
+}
+
+/* ---- files that mean harm ---------------------------------------------------------------- */
+
+typedef struct {
+    const char *text, *error;
+} harm_case;
+
+#define SEGMENT(more) "{\"device\":0,\"address\":0,\"total_size\":4096,\"blocks\":[" more "]}"
+#define TRACE(events) "{\"segments\":[],\"device_traces\":[[" events "]]}"
+
+static const harm_case harms[] = {
+    {"{\"segments\":3}", "no list of segments"},
+    {"{\"segments\":[3]}", "segment 0: 'device'"},
+    {"{\"segments\":[{\"device\":1024}]}", "segment 0: 'device' is no number from 0 to 1023"},
+    {"{\"segments\":[{\"device\":0,\"total_size\":-1}]}", "segment 0: 'total_size'"},
+    {"{\"segments\":[{\"device\":0,\"total_size\":1}]}", "segment 0: 'address'"},
+    {"{\"segments\":[" SEGMENT("{}") "]}", "block 0: 'size'"},
+    {"{\"segments\":[" SEGMENT("{\"size\":1e9}") "]}", "block 0: 'size'"},
+    {"{\"segments\":[" SEGMENT("{\"size\":64,\"requested_size\":-5,\"state\":\"active\"}") "]}",
+     "block 0: 'requested_size'"},
+    {"{\"segments\":[],\"device_traces\":{}}", "no list of segments"},
+    {TRACE("{\"action\":\"alloc\"}"), "event 0: 'addr'"},
+    {TRACE("{\"action\":\"alloc\",\"addr\":0,\"size\":1},{\"action\":\"free_completed\","
+           "\"addr\":0}"),
+     "event 1: 'size'"},
+    {TRACE("{\"action\":\"alloc\",\"addr\":0,\"size\":1099511627777}"), "event 0: 'size'"},
+    {TRACE("{\"action\":\"alloc\",\"addr\":9223372036854775807,\"size\":1}"),
+     "event 0: 'addr'"},
+    /* more in all than an address has room for */
+    {TRACE("{\"action\":\"alloc\",\"addr\":0,\"size\":1099511627776},"
+           "{\"action\":\"alloc\",\"addr\":2199023255552,\"size\":1099511627776}"),
+     "ends past"},
+};
+
+static void what_is_no_snapshot_is_refused_by_place(void)
+{
+    for (size_t i = 0; i < sizeof harms / sizeof *harms; i++) {
+        sw_timeline *t;
+        const uint64_t blocks = sw_heap_blocks();
+        const char *path = put_file("harm.json", harms[i].text, strlen(harms[i].text));
+        const sw_status status = read_snapshot(&t, path);
+        SW_CHECK(status == SW_FORMAT && strstr(sw_last_error(), harms[i].error) != NULL,
+                 "%s: %s", harms[i].text, sw_last_error());
+        if (status == SW_OK)
+            sw_timeline_free(t);
+        CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+    }
+}
+
+/* A thousand times the same segment of a thousand times the same block: a few kilobytes. */
+static void what_is_shared_is_not_counted_without_end(void)
+{
+    sink_bytes s;
+    sw_pickle p;
+    sw_timeline *t;
+    sink_open(&s);
+    sw_pickle_start(&p, &s.out);
+    sw_pickle_begin(&p, '{');
+    sw_pickle_string(&p, "segments");
+    sw_pickle_begin(&p, '[');
+    for (int i = 0; i < 3000; i++) {
+        if (i > 0) {
+            sw_pickle_again(&p, 1);
+            continue;
+        }
+        sw_pickle_begin(&p, '{');
+        static const char *const keys[] = {"device", "address", "total_size"};
+        for (int k = 0; k < 3; k++) {
+            sw_pickle_string(&p, keys[k]);
+            sw_pickle_u64(&p, 0);
+        }
+        sw_pickle_string(&p, "blocks");
+        sw_pickle_begin(&p, '[');
+        for (int b = 0; b < 3000; b++) {
+            if (b > 0) {
+                sw_pickle_again(&p, 0);
+                continue;
+            }
+            sw_pickle_begin(&p, '{');
+            sw_pickle_string(&p, "size");
+            sw_pickle_u64(&p, 0);
+            sw_pickle_end(&p);
+            (void)sw_pickle_keep(&p);
+        }
+        sw_pickle_end(&p);
+        sw_pickle_end(&p);
+        (void)sw_pickle_keep(&p);
+    }
+    sw_pickle_end(&p);
+    sw_pickle_end(&p);
+    sw_pickle_stop(&p);
+    CU_ASSERT_EQUAL(sw_sink_flush(&s.out), SW_OK);
+    const char *path = put_file("shared.pickle", s.bytes, s.n);
+    CU_ASSERT_EQUAL(read_snapshot(&t, path), SW_FORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "more blocks than the file can hold"));
+    sink_close(&s);
+}
+
+/* Whatever byte is another one, the answer is a timeline or an error, and nothing is left. */
+static void a_changed_byte_does_no_harm(void)
+{
+    static const char *const formats[] = {"memory-viz", "memory-viz-json"};
+    sw_timeline *run = make_run(), *t;
+    sw_dice dice = {.state = 5};
+    for (int f = 0; f < 2; f++) {
+        sink_bytes s;
+        sink_open(&s);
+        CU_ASSERT_EQUAL(sw_sink_find(formats[f])->write(run, &s.out), SW_OK);
+        CU_ASSERT_EQUAL(sw_sink_flush(&s.out), SW_OK);
+        const size_t step = sw_tests_full() ? 1 : 23;
+        for (size_t i = 0; i < s.n; i += step) {
+            const char was = s.bytes[i];
+            s.bytes[i] = (char)sw_dice_below(&dice, 256);
+            const uint64_t blocks = sw_heap_blocks();
+            const sw_status status = read_snapshot(&t, put_file("changed", s.bytes, s.n));
+            if (status == SW_OK)
+                sw_timeline_free(t);
+            SW_CHECK(status == SW_OK || status == SW_FORMAT, "byte %zu: %s", i,
+                     sw_last_error());
+            CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+            s.bytes[i] = was;
+        }
+        sink_close(&s);
+    }
+    sw_timeline_free(run);
+}
+
+/* ---- failures ---------------------------------------------------------------------------- */
+
+static sw_status open_and_free(void *path)
+{
+    sw_timeline *t;
+    SW_TRY(timeline_open(&t, path, NULL));
+    sw_timeline_free(t);
+    return SW_OK;
+}
+
+static sw_status write_and_drop(void *run)
+{
+    sink_bytes s;
+    sink_open(&s);
+    sw_status status = sw_sink_find("memory-viz")->write(run, &s.out);
+    const sw_status flushed = sw_sink_flush(&s.out);
+    sink_close(&s);
+    return status == SW_OK ? flushed : status;
+}
+
+static void each_failure_is_told_and_leaves_nothing(void)
+{
+    sw_timeline *run = make_run();
+    char path[1024];
+    snprintf(path, sizeof path, "%s", write_run(run, "memory-viz", "sweep.pickle"));
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, open_and_free, path) > 10);
+    CU_ASSERT(sw_sweep(SW_FAULT_FILE, SW_IO, open_and_free, path) > 3);
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, write_and_drop, run) > 4);
+    sw_timeline_free(run);
+}
+
+/* ---- many -------------------------------------------------------------------------------- */
+
+/* A run of `n` events more: pairs of an alloc and a free in a place that moves. */
+static sw_timeline *make_long_run(uint32_t n)
+{
+    sw_timeline *t = make_run();
+    sw_tl_run *run;
+    for (uint32_t i = 0; i < n / 20; i++) {
+        CU_ASSERT_EQUAL_FATAL(sw_timeline_add_run(t, &run), SW_OK);
+        run->step = i + 3;
+    }
+    for (size_t i = 0; i < t->n_runs; i++)
+        t->runs[i].at_ns = i * 10000;
+    return t;
+}
+
+static uint64_t micros(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void many_events_are_written_and_read(void)
+{
+    const uint32_t n = sw_tests_full() ? 1000000 : 40000;
+    sw_timeline *run = make_long_run(n), *t;
+    sink_bytes s;
+    sink_open(&s);
+    const uint64_t began = micros();
+    CU_ASSERT_EQUAL(sw_sink_find("memory-viz")->write(run, &s.out), SW_OK);
+    CU_ASSERT_EQUAL(sw_sink_flush(&s.out), SW_OK);
+    const uint64_t written = micros();
+    const char *path = put_file("many.pickle", s.bytes, s.n);
+    const uint64_t before = micros();
+    SW_CHECK(read_snapshot(&t, path) == SW_OK, "%s", sw_last_error());
+    const sw_tl_program *p = sw_timeline_main(t);
+    sw_note("%u positions: %zu bytes, written in %llu ms, read in %llu ms", p->n_ops, s.n,
+            (unsigned long long)(written - began) / 1000,
+            (unsigned long long)(micros() - before) / 1000);
+    CU_ASSERT_EQUAL(p->peak_bytes, RUN_PEAK);
+    CU_ASSERT(p->n_ops > n / 2);
+    sw_timeline_free(t);
+    sw_timeline_free(run);
+    sink_close(&s);
+}
+
+static const sw_test tests[] = {
+    {"what we write we read", what_we_write_we_read},
+    {"a run of another tool has known answers", a_run_of_another_tool_has_known_answers},
+    {"what is no snapshot is refused by place", what_is_no_snapshot_is_refused_by_place},
+    {"what is shared is not counted without end", what_is_shared_is_not_counted_without_end},
+    {"a changed byte does no harm", a_changed_byte_does_no_harm},
+    {"each failure is told and leaves nothing", each_failure_is_told_and_leaves_nothing},
+    {"many events are written and read", many_events_are_written_and_read},
+};
+SW_SUITE("snapshot", tests)
