@@ -6,6 +6,7 @@ const PHASES = ['data', 'forward', 'loss', 'backward', 'step'];
 const SEGMENTS = ['step arena', 'model', 'inputs', 'memory'];
 const STEP = 0, MEMORY = 3;
 const UNTIMED = 0, BY_OPS = 2;
+const BLOCK = 256;
 /* The order in which roles are stacked: what lives long lies below. */
 const ROLE_ORDER = ['parameter', 'optimizer_state', 'buffer', 'state', 'knob', 'input', 'saved',
   'activation', 'gradient', 'temporary', 'workspace', 'metric', 'output', 'unknown'];
@@ -47,7 +48,12 @@ function readColumn(id) {
   element.remove();
   if (differences)
     return addUp(raw, factor);
-  return factor === 1 ? raw : Float64Array.from(raw, (x) => x * factor);
+  if (factor === 1)
+    return raw;
+  const out = new Float64Array(n);
+  for (let i = 0; i < n; i++)
+    out[i] = raw[i] * factor;
+  return out;
 }
 
 /* ---- the largest of a range, at any zoom -------------------------------------------------- */
@@ -115,11 +121,11 @@ class Program {
     this.n = this.birth.length;
     this.readEnds(get('length'));
     this.readSizes();
+    this.findRoles();
     this.sumRoles();
     this.findPeak();
-    this.phaseOps = PHASES.map(() => 0);
-    for (const phase of this.ops.phase)
-      this.phaseOps[phase]++;
+    this.findBlocks();
+    this.countPhases();
   }
 
   /* `end`: the first op that runs without the value. */
@@ -136,41 +142,84 @@ class Program {
       this.size[i] = this.alias[i] ? 0 : this.bytes[i] + this.padding[i];
   }
 
-  /* Live bytes while each op runs: `total`, and `live[k]` of roles[k]. */
-  sumRoles() {
-    const strings = this.report.strings, numbers = new Map();
-    for (let i = 0; i < this.n; i++)
-      numbers.set(this.role[i], 0);
+  /* `roles`, in the order of the stack, and the place of each value's role in it. */
+  findRoles() {
+    const {strings} = this.report, place = new Uint8Array(strings.length), numbers = [];
+    for (const number of this.role)
+      if (!place[number]) {
+        place[number] = 1;
+        numbers.push(number);
+      }
     const rank = (name) => {
       const at = ROLE_ORDER.indexOf(name);
       return at < 0 ? ROLE_ORDER.length : at;
     };
-    const sorted = [...numbers.keys()].sort((a, b) => rank(strings[a]) - rank(strings[b]) ||
-      (strings[a] < strings[b] ? -1 : 1));
-    sorted.forEach((number, k) => numbers.set(number, k));
-    this.roles = sorted.map((number) => strings[number]);
-    this.roleOf = Uint8Array.from(this.role, (number) => numbers.get(number));
-    this.live = this.roles.map(() => new Float64Array(this.nOps + 1));
-    for (let i = 0; i < this.n; i++) {
-      const live = this.live[this.roleOf[i]];
-      live[Math.min(this.birth[i], this.nOps)] += this.size[i];
-      live[this.end[i]] -= this.size[i];
+    numbers.sort((a, b) => rank(strings[a]) - rank(strings[b]) || (strings[a] < strings[b] ? -1 : 1));
+    numbers.forEach((number, k) => {
+      place[number] = k;
+    });
+    this.roles = numbers.map((number) => strings[number]);
+    this.roleOf = new Uint8Array(this.n);
+    for (let i = 0; i < this.n; i++)
+      this.roleOf[i] = place[this.role[i]];
+  }
+
+  /* Live bytes while each op runs: `total`, and `live[k]` of roles[k]; `rest[k]`: of the model, which
+   * lives between runs too. */
+  sumRoles() {
+    const {n, nOps, birth, end, size, roleOf, segment} = this;
+    this.live = this.roles.map(() => new Float64Array(nOps + 1));
+    this.rest = this.roles.map(() => 0);
+    for (let i = 0; i < n; i++) {
+      const live = this.live[roleOf[i]];
+      live[Math.min(birth[i], nOps)] += size[i];
+      live[end[i]] -= size[i];
+      if (segment[i] === 1)
+        this.rest[roleOf[i]] += size[i];
     }
-    this.total = new Float64Array(this.nOps + 1);
+    const total = new Float64Array(nOps + 1);
     for (const live of this.live) {
       let sum = 0;
-      for (let i = 0; i < this.nOps; i++) {
+      for (let i = 0; i < nOps; i++) {
         sum += live[i];
         live[i] = sum;
-        this.total[i] += sum;
+        total[i] += sum;
       }
-      live[this.nOps] = 0;
+      live[nOps] = 0;
     }
-    this.rest = this.roles.map(() => 0); /* of the model, which lives between runs too */
-    for (let i = 0; i < this.n; i++)
-      if (this.segment[i] === 1)
-        this.rest[this.roleOf[i]] += this.size[i];
-    this.pyramid = new Pyramid(this.total);
+    this.total = total;
+    this.pyramid = new Pyramid(total);
+  }
+
+  /* How often the phase has changed up to each op, and how many ops each phase has. */
+  countPhases() {
+    const {phase} = this.ops;
+    this.phaseOps = PHASES.map(() => 0);
+    this.changes = new Uint32Array(this.nOps);
+    for (let i = 0; i < this.nOps; i++) {
+      this.phaseOps[phase[i]]++;
+      this.changes[i] = i ? this.changes[i - 1] + (phase[i] === phase[i - 1] ? 0 : 1) : 0;
+    }
+  }
+
+  /* For each BLOCK values the first birth and the last end, so that those out of view are passed by. */
+  findBlocks() {
+    const n = Math.ceil(this.n / BLOCK);
+    this.blockFrom = new Uint32Array(n).fill(2 ** 32 - 1);
+    this.blockUntil = new Uint32Array(n);
+    for (let i = 0; i < this.n; i++) {
+      const block = i / BLOCK | 0;
+      this.blockFrom[block] = Math.min(this.blockFrom[block], this.birth[i]);
+      this.blockUntil[block] = Math.max(this.blockUntil[block], this.end[i]);
+    }
+  }
+
+  /* Calls act(i) for values that may live within ops [from, until). */
+  eachIn(from, until, act) {
+    for (let block = 0; block < this.blockFrom.length; block++)
+      if (this.blockFrom[block] < until && this.blockUntil[block] > from)
+        for (let i = block * BLOCK; i < Math.min(this.n, (block + 1) * BLOCK); i++)
+          act(i);
   }
 
   findPeak() {
@@ -196,9 +245,10 @@ class Program {
   /* Of what has bytes and lives while an op runs: the indices, largest first. */
   liveAt(position) {
     const out = [];
-    for (let i = 0; i < this.n; i++)
+    this.eachIn(position, position + 1, (i) => {
       if (this.size[i] > 0 && this.lives(i, position))
         out.push(i);
+    });
     return out.sort((a, b) => this.size[b] - this.size[a] || a - b);
   }
 

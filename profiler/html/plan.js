@@ -128,19 +128,18 @@ class Plan {
     if (program !== this.app.program)
       return; /* the buffer's numbers are of one program */
     this.instances.push(instance);
-    for (let i = 0; i < program.n; i++) {
+    const first = Math.max(0, opAt(axis, instance, Math.max(start, zoom.from)));
+    const last = zoom.to >= axis.stop(instance) ? program.nOps : opAt(axis, instance, zoom.to) + 1;
+    program.eachIn(first, last, (i) => {
       const at = lower[i];
-      if (at < 0)
-        continue;
+      if (at < 0 || birth[i] >= last || end[i] <= first)
+        return;
       const left = base + (edges ? edges[birth[i]] : birth[i]) * perX;
       const right = base + (edges ? edges[end[i]] : end[i]) * perX;
-      if (right <= 0 || left >= this.w)
-        continue;
       const top = (high - at - size[i]) * perY, bottom = (high - at) * perY;
-      if (bottom <= 0 || top >= this.tall)
-        continue;
-      this.rectangle(i + 1, left, right, top, bottom);
-    }
+      if (right > 0 && left < this.w && bottom > 0 && top < this.tall)
+        this.rectangle(i + 1, left, right, top, bottom);
+    });
   }
 
   rectangle(number, left, right, top, bottom) {

@@ -171,12 +171,19 @@ function sumLayer(program, node) {
     if (program.roles[program.roleOf[i]] === 'parameter')
       node.parameters += program.size[i];
   }
-  node.most = mostOf(program, values);
+  node.all = values;
   return values;
 }
 
-/* The most that some values ever have together: births and deaths in order. */
-function mostOf(program, values) {
+/* The most that the values of a node ever have together, when it is asked for. */
+function mostOf(program, node) {
+  if (node.most === undefined)
+    node.most = node.all.length * 16 < program.nOps ? mostOfFew(program, node.all) : mostOfMany(program, node.all);
+  return node.most;
+}
+
+/* Births and deaths in order. */
+function mostOfFew(program, values) {
   const events = new Float64Array(2 * values.length), n = 2 * values.length;
   values.forEach((value, k) => {
     events[2 * k] = (2 * program.birth[value] + 1) * n + 2 * k;
@@ -192,13 +199,28 @@ function mostOf(program, values) {
   return most;
 }
 
+/* Op by op. */
+function mostOfMany(program, values) {
+  const change = new Float64Array(program.nOps + 1), {birth, end, size} = program;
+  for (const i of values) {
+    change[Math.min(birth[i], program.nOps)] += size[i];
+    change[end[i]] -= size[i];
+  }
+  let live = 0, most = 0;
+  for (let i = 0; i < program.nOps; i++) {
+    live += change[i];
+    most = Math.max(most, live);
+  }
+  return most;
+}
+
 class Layers {
   constructor(app) {
     this.app = app;
     this.order = {by: 1, down: true};
     this.open = new Set();
     this.columns = [{title: 'layer', key: (node) => node.name}, {title: 'at peak', number: true, key: (node) => node.atPeak},
-      {title: 'share', number: true, key: (node) => node.atPeak}, {title: 'its own peak', number: true, key: (node) => node.most},
+      {title: 'share', number: true, key: (node) => node.atPeak}, {title: 'its own peak', number: true, key: (node) => mostOf(this.program, node)},
       {title: 'parameters', number: true, key: (node) => node.parameters},
       {title: 'tensors', number: true, key: (node) => node.tensors}];
     byId('layers').addEventListener('keydown', (event) => this.key(event));
@@ -246,7 +268,7 @@ class Layers {
       ondblclick: () => this.search(node.path)}, name,
     h('td', {class: 'number'}, bytesElement(node.atPeak)),
     h('td', {class: 'number shared'}, share, h('span', {}, fmtShare(node.atPeak, whole))),
-    h('td', {class: 'number'}, bytesElement(node.most)),
+    h('td', {class: 'number'}, bytesElement(mostOf(this.program, node))),
     h('td', {class: 'number'}, node.parameters ? bytesElement(node.parameters) : ''),
     h('td', {class: 'number'}, fmtInt(node.tensors)));
   }

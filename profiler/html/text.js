@@ -44,7 +44,7 @@ function h(tag, properties, ...children) {
     else if (value !== false && value !== null && value !== undefined)
       element.setAttribute(name, value);
   }
-  for (const child of children.flat())
+  for (const child of children.flat(3))
     if (child !== null && child !== undefined)
       element.append(child);
   return element;

@@ -150,40 +150,62 @@ class Timeline {
     }
   }
 
+  /* Without its upright parts, which would be all that is seen where it rises and falls in each
+   * column. */
   outline(to, heights, color, width) {
     to.beginPath();
-    this.trace(to, heights, 0, heights.length, 1);
+    let from = 0;
+    for (let i = 1; i <= heights.length; i++) {
+      if (i < heights.length && heights[i] === heights[from])
+        continue;
+      to.moveTo(this.box.left + from, this.yOf(heights[from]));
+      to.lineTo(this.box.left + i, this.yOf(heights[from]));
+      from = i;
+    }
     to.strokeStyle = color;
     to.lineWidth = width;
     to.stroke();
   }
 
-  /* A band with names; where many phases fall on one pixel, only their borders' density shows. */
+  /* What a column has above it: a phase of a run, -1 for none, -2 for several. */
+  phaseOf(i) {
+    const at = this.at[i];
+    if (!at)
+      return -1;
+    const {axis, zoom} = this.app, step = zoom.length / this.box.width, {program, instance} = at;
+    const x0 = zoom.from + i * step, x1 = x0 + step, start = axis.start(instance), stop = axis.stop(instance);
+    if (x0 < start && x1 > stop)
+      return -2;
+    const first = Math.max(0, opAt(axis, instance, Math.max(x0, start)));
+    const last = x1 >= stop ? program.nOps - 1 : opAt(axis, instance, x1);
+    if (program.changes[last] - program.changes[first] > 1)
+      return -2;
+    return program.ops.phase[at.op] + 8 * instance;
+  }
+
   drawPhases(to) {
     to.font = '11px system-ui, sans-serif';
     to.textBaseline = 'middle';
     to.textAlign = 'center';
-    let from = 0;
-    const key = (i) => {
-      const at = this.at[i];
-      return at ? at.program.ops.phase[at.op] + 8 * at.instance : -1;
-    };
+    let from = 0, key = this.phaseOf(0);
     for (let i = 1; i <= this.at.length; i++) {
-      if (i < this.at.length && key(i) === key(from))
+      const next = i < this.at.length ? this.phaseOf(i) : null;
+      if (next === key)
         continue;
-      if (key(from) >= 0)
-        this.drawPhase(to, this.at[from].program.ops.phase[this.at[from].op], from, i);
+      if (key !== -1)
+        this.drawPhase(to, key === -2 ? 'phases alternate' : PHASES[key % 8], key, from, i);
       from = i;
+      key = next;
     }
   }
 
-  drawPhase(to, phase, from, until) {
-    const left = this.box.left + from, width = until - from, name = PHASES[phase];
-    to.globalAlpha = phase % 2 ? 0.28 : 0.14;
+  drawPhase(to, name, key, from, until) {
+    const left = this.box.left + from, width = until - from;
+    to.globalAlpha = key === -2 ? 0.2 : key % 2 ? 0.28 : 0.14;
     to.fillStyle = theme.ink;
     to.fillRect(left, 0, width, BAND);
     to.globalAlpha = 0.35;
-    if (width > 3)
+    if (width > 3 && key !== -2)
       to.fillRect(left, 0, 1, this.box.top + this.box.height);
     to.globalAlpha = 1;
     if (width > to.measureText(name).width + 8) {
