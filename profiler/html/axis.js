@@ -273,10 +273,10 @@ function steer(canvas, zooms, box, click) {
   canvas.addEventListener('dblclick', (event) => zooms.x.by(0.25, zooms.x.from + xAt(event) * zooms.x.length));
 }
 
-/* A canvas as large as its element, in the screen's own pixels. */
+/* A canvas as large as its element, in the screen's own pixels; for paper as wide as a page. */
 function fitCanvas(canvas) {
-  const scale = theme.printing ? 2 : Math.max(1, window.devicePixelRatio || 1);
-  const width = canvas.clientWidth || canvas.parentElement.clientWidth, height = canvas.clientHeight;
+  const scale = theme.printing ? 2.5 : Math.max(1, window.devicePixelRatio || 1);
+  const width = theme.printing ? 700 : canvas.clientWidth || canvas.parentElement.clientWidth, height = canvas.clientHeight;
   const w = Math.max(1, Math.round(width * scale)), tall = Math.max(1, Math.round(height * scale));
   if (canvas.width !== w || canvas.height !== tall) {
     canvas.width = w;
@@ -286,4 +286,12 @@ function fitCanvas(canvas) {
   to.setTransform(scale, 0, 0, scale, 0, 0);
   to.clearRect(0, 0, width, height);
   return {to, width, height, scale};
+}
+
+/* For paper, where an upper canvas hides the lower one: both as one picture in the lower one. */
+function flatten(lower, upper) {
+  const to = lower.getContext('2d');
+  to.setTransform(1, 0, 0, 1, 0, 0);
+  if (upper.width && upper.height && lower.width && lower.height)
+    to.drawImage(upper, 0, 0);
 }

@@ -234,6 +234,11 @@ class Program {
     return this.report.strings[this[list][i]];
   }
 
+  /* For a list: not too long, never nothing. */
+  nameOf(i) {
+    return short(this.text('name', i)) || `value ${this.id[i]}`;
+  }
+
   opText(list, i) {
     return i < this.nOps ? this.report.strings[this.ops[list][i]] : '';
   }

@@ -57,14 +57,17 @@ class App {
 
   chooseProgram(index) {
     this.program = this.report.programs[index] || null;
-    if (!this.program)
-      return this.summary.draw();
+    if (!this.program) {
+      this.summary.draw();
+      document.body.dataset.opened = String(Math.round(performance.now()));
+      return;
+    }
     const runs = this.report.runsOf(this.program);
     this.run = runs.length ? runs[runs.length - 1] : -1;
     this.cursor = {instance: 0, op: this.program.peak};
     this.selected = -1;
     this.showProgram();
-    return this.setAxis(this.unit);
+    this.setAxis(this.unit);
   }
 
   showProgram() {
@@ -219,8 +222,8 @@ class App {
 
   opTitle(program, op) {
     const layer = program.opText('layer', op);
-    return `op ${fmtInt(op + 1)} of ${fmtInt(program.nOps)}: ${program.opText('name', op)}, ${PHASES[program.ops.phase[op]]}` +
-      (layer ? `, layer ${layer}` : '');
+    return `op ${fmtInt(op + 1)} of ${fmtInt(program.nOps)}: ${short(program.opText('name', op))}, ${PHASES[program.ops.phase[op]]}` +
+      (layer ? `, layer ${short(layer)}` : '');
   }
 
   /* Of all programs of the report, so that colours and order stay. */
@@ -256,7 +259,7 @@ class App {
     byId('moment-where').textContent = `${fmtBytes(program.total[cursor.op])}, ${this.opTitle(program, cursor.op)}`;
     byId('moment').replaceChildren(h('tbody', {}, ...wanted.slice(0, 14).map((i) => h('tr', {class: i === selected ? 'chosen' : '',
       onclick: () => this.select(i)}, h('td', {}, h('button', {type: 'button', class: 'link', title: program.text('op', i)},
-      swatch(program.roles[program.roleOf[i]]), program.text('name', i) || `value ${program.id[i]}`)),
+      swatch(program.roles[program.roleOf[i]]), program.nameOf(i))),
     h('td', {class: 'number'}, bytesElement(program.size[i])),
     h('td', {class: 'number'}, fmtShare(program.size[i], program.total[cursor.op]))))));
     byId('moment-rest').textContent = wanted.length > 14 ? `and ${fmtInt(wanted.length - 14)} smaller ones, ` +
@@ -351,6 +354,7 @@ class App {
       byId(`tab-${name}`).tabIndex = name === view ? 0 : -1;
     }
     byId('diff-view').hidden = view !== 'diff';
+    this.summary.head(view === 'diff' ? this.reports : [this.reports[view === 'a' ? 0 : 1]]);
     byId('run-view').hidden = view === 'diff';
     if (view === 'diff')
       this.diff && this.diff.draw();
@@ -363,10 +367,12 @@ readTheme();
 const app = new App();
 document.title = `${app.report.words.model || app.report.words.path || 'run'} - stepwell report`;
 listen(app);
-window.addEventListener('resize', () => app.drawAll());
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => app.drawAll());
+window.addEventListener('resize', () => theme.printing || app.drawAll());
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => theme.printing || app.drawAll());
 for (const [event, printing] of [['beforeprint', true], ['afterprint', false]])
   window.addEventListener(event, () => {
     theme.printing = printing;
     app.drawAll();
+    if (printing)
+      ['timeline', 'plan'].forEach((id) => flatten(byId(id), byId(`${id}-over`)));
   });

@@ -305,7 +305,7 @@ function valueLines(program, i) {
   const role = program.roles[program.roleOf[i]];
   const last = program.end[i] - 1, padding = program.padding[i];
   return [
-    h('strong', {}, program.text('name', i) || `value ${program.id[i]}`),
+    h('strong', {}, program.nameOf(i)),
     h('div', {}, swatch(role), `${role}, ${fmtBytes(program.bytes[i])}` + (padding ? ` and ${fmtInt(padding)} B padding` : '')),
     h('div', {}, program.text('layer', i) ? `layer ${program.text('layer', i)}` : 'in no layer'),
     h('div', {}, program.text('op', i) ? `made by ${program.text('op', i)}` : 'there before the run'),

@@ -96,10 +96,14 @@ class Steps {
       h('div', {}, `${name} ${text}`)));
   }
 
+  timed(run) {
+    return this.app.report.runs.clock[run] !== UNTIMED && this.app.report.runs.ns[run] > 0;
+  }
+
   facts(run) {
     const {report} = this.app, runs = report.runs, out = [];
     out.push(['program', report.programs[runs.program[run]].title()], ['peak', fmtBytes(runs.peak[run])]);
-    if (runs.ns[run] > 0)
+    if (this.timed(run))
       out.push(['time', fmtNs(runs.ns[run])]);
     if (!Number.isNaN(runs.loss[run]))
       out.push(['loss', runs.loss[run].toPrecision(5)]);
@@ -115,7 +119,7 @@ class Steps {
         h('th', {scope: 'row'}, report.stepText(i)), h('td', {}, report.programs[runs.program[i]].title()),
         h('td', {class: 'number'}, bytesElement(runs.peak[i])),
         h('td', {class: 'number'}, i ? bytesElement(runs.peak[i] - runs.peak[i - 1], true) : ''),
-        h('td', {class: 'number'}, runs.ns[i] > 0 ? fmtNs(runs.ns[i]) : ''),
+        h('td', {class: 'number'}, this.timed(i) ? fmtNs(runs.ns[i]) : ''),
         h('td', {class: 'number'}, Number.isNaN(runs.loss[i]) ? '' : runs.loss[i].toPrecision(5))));
     byId('step-list').replaceChildren(h('thead', {}, h('tr', {}, ...['step', 'program', 'peak', 'change', 'time', 'loss']
       .map((title, k) => h('th', {scope: 'col', class: k > 1 ? 'number' : ''}, title)))), h('tbody', {}, ...rows));

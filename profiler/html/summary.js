@@ -7,12 +7,18 @@ class Summary {
 
   draw() {
     const {report, program} = this.app;
-    byId('title').textContent = report.words.model || report.words.path || 'run';
-    byId('about').replaceChildren(...this.about(report));
+    this.head([report]);
     byId('peak-card').replaceChildren(...(program ? this.peak(program) : [h('p', {}, 'The file has no program.')]));
     byId('phase-card').replaceChildren(...(program ? this.phases(report, program) : []));
     byId('size-card').replaceChildren(...(program ? this.sizes(report, program) : []));
     byId('notes').replaceChildren(...this.notes(report).map((note) => h('li', {}, note)));
+  }
+
+  /* Of one run or of both. */
+  head(reports) {
+    const mark = (i) => reports.length > 1 ? `${'AB'[i]}: ` : '';
+    byId('title').textContent = reports.map((report, i) => mark(i) + (report.words.model || report.words.path || 'run')).join(', ');
+    byId('about').replaceChildren(...reports.flatMap((report, i) => [h('div', {}, mark(i), ...this.about(report))]));
   }
 
   about(report) {
@@ -40,8 +46,8 @@ class Summary {
       h('td', {class: 'number'}, bytesElement(share.bytes)), h('td', {class: 'number'}, fmtShare(share.bytes, whole))));
     return [h('h2', {}, 'Peak'), h('p', {class: 'figure', id: 'peak-figure'}, bytesElement(whole)),
       h('p', {class: 'where', id: 'peak-where'}, program.nOps ? [
-        h('strong', {}, program.opText('name', op)), ` (op ${fmtInt(op + 1)} of ${fmtInt(program.nOps)}) in `,
-        h('strong', {}, PHASES[program.ops.phase[op]]), layer ? [', layer ', h('strong', {}, layer)] : []] : 'no op ran'),
+        h('strong', {title: program.opText('name', op)}, short(program.opText('name', op))), ` (op ${fmtInt(op + 1)} of ${fmtInt(program.nOps)}) in `,
+        h('strong', {}, PHASES[program.ops.phase[op]]), layer ? [', layer ', h('strong', {title: layer}, short(layer))] : []] : 'no op ran'),
       bar, h('table', {class: 'plain', id: 'peak-roles'}, h('tbody', {}, ...rows))];
   }
 
@@ -63,7 +69,7 @@ class Summary {
       return h('tr', {}, h('th', {scope: 'row'}, phase),
         h('td', {class: 'number'}, predicted ? bytesElement(predicted[k].peak_bytes) : '\u2013'),
         h('td', {class: 'number'}, runs.length ? bytesElement(most) : '\u2013'),
-        h('td', {class: apart ? 'bad' : 'good'}, !predicted || !runs.length ? '' : apart ? `differs in ${fmtInt(apart)}` : '= equal'),
+        h('td', {class: apart ? 'bad' : 'good'}, !predicted || !runs.length ? '' : apart ? `\u2260 in ${fmtInt(apart)}` : '='),
         h('td', {class: 'number'}, time ? fmtNs(time) : ''));
     });
     const verdict = !runs.length ? 'no run of it is in the file' : !predicted ? 'nothing was predicted: it ran op by op' :
@@ -76,7 +82,7 @@ class Summary {
 
   sizes(report, program) {
     const w = program.words, runs = report.runsOf(program);
-    const times = runs.map((run) => report.runs.ns[run]).sort((a, b) => a - b);
+    const times = runs.filter((run) => report.runs.clock[run] !== UNTIMED).map((run) => report.runs.ns[run]).sort((a, b) => a - b);
     let padding = 0;
     for (let i = 0; i < program.n; i++)
       if (program.size[i] > 0 && program.lives(i, program.peak))
@@ -111,7 +117,7 @@ class Summary {
     if (w.clocked_every > 1)
       out.push(`Clocks of single ops are kept for one run in ${fmtInt(w.clocked_every)}; others share the time of a phase evenly.`);
     if (untimed)
-      out.push(`${fmtInt(untimed)} runs have no clock: positions are counted in ${w.tool === 'stepwell' ? 'ops' : 'events'}.`);
+      out.push(`${fmtInt(untimed)} run${untimed > 1 ? 's have' : ' has'} no clock: positions are counted in ${w.tool === 'stepwell' ? 'ops' : 'events'}.`);
     for (const program of report.programs)
       if (program.words.peak_bytes && program.peakBytes !== program.words.peak_bytes)
         out.push(`${program.title()}: what lives at the peak adds up to ${fmtInt(program.peakBytes)} bytes; the file says ` +

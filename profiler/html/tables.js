@@ -125,11 +125,11 @@ class Tensors {
       `(${fmtBytes(program.bytes[i])})`) : bytesElement(program.bytes[i]);
     const go = () => this.app.goToValue(i);
     return h('tr', {class: i === this.app.selected ? 'chosen' : '', 'data-value': i, onclick: go},
-      h('th', {scope: 'row'}, h('button', {type: 'button', class: 'link', onclick: (event) => {
+      h('th', {scope: 'row'}, h('button', {type: 'button', class: 'link', title: program.text('name', i), onclick: (event) => {
         event.stopPropagation();
         go();
-      }}, program.text('name', i) || `value ${program.id[i]}`)),
-      h('td', {}, program.text('layer', i)), h('td', {}, program.text('op', i)), h('td', {}, swatch(role), role),
+      }}, program.nameOf(i))),
+      h('td', {}, short(program.text('layer', i))), h('td', {}, short(program.text('op', i))), h('td', {}, swatch(role), role),
       h('td', {class: 'number'}, bytes), h('td', {class: 'number'}, fmtInt(program.birth[i] + 1)),
       h('td', {class: 'number'}, fmtInt(program.end[i])),
       h('td', {class: 'number'}, program.size[i] > 0 && program.lives(i, program.peak) ? 'yes' : ''));
@@ -261,7 +261,7 @@ class Layers {
     const share = h('span', {class: 'share'});
     share.style.width = `${whole > 0 ? Math.min(100, 100 * node.atPeak / whole) : 0}%`;
     const name = h('th', {scope: 'row'}, h('span', {class: 'twist', 'aria-hidden': 'true',
-      onclick: () => this.turn(node)}, has ? opened ? '\u25be' : '\u25b8' : ''), node.name);
+      onclick: () => this.turn(node)}, has ? opened ? '\u25be' : '\u25b8' : ''), short(node.name));
     name.style.paddingLeft = `${0.4 + 1.1 * node.depth}em`;
     return h('tr', {tabindex: node.path === this.focused ? 0 : -1, 'aria-level': node.depth + 1, role: 'row',
       'aria-expanded': has ? String(opened) : null, 'data-path': node.path, onclick: () => this.focus(node.path),

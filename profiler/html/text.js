@@ -33,6 +33,11 @@ function fmtNs(x) {
   return `${unit ? x.toFixed(2) : Math.round(x)} ${units[unit]}`;
 }
 
+/* A name that is too long for a table: its begin and its end. */
+function short(text) {
+  return text.length > 72 ? `${text.slice(0, 44)}\u2026${text.slice(-26)}` : text;
+}
+
 /* h('td', {class: 'number', title: '...'}, 'text', element, ...); on... are listeners. */
 function h(tag, properties, ...children) {
   const element = document.createElement(tag);
