@@ -377,6 +377,8 @@ static void put_plan_bytes(sw_json *j, const sw_prof_plan *x)
     sw_json_put_u64(j, "total_bytes", x->total_bytes);
     sw_json_put_u64(j, "lower_bound_bytes", x->lower_bound_bytes);
     sw_json_put_u64(j, "padding_bytes", x->padding_bytes);
+    sw_json_put_u64(j, "lanes_bytes", x->lanes_bytes);
+    sw_json_put_u64(j, "model_padding_bytes", x->model_padding_bytes);
     sw_json_put_u64(j, "immediate_bytes", x->immediate_bytes);
     sw_json_put_u64(j, "peak_bytes", x->peak_bytes);
 }

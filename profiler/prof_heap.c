@@ -196,7 +196,11 @@ static void put_request(sw_json *j, const sw_prof_denied *d)
         sw_json_put_u64(j, "program", d->program);
     sw_json_put_u64(j, "step", d->step);
     sw_json_put_string(j, "run", d->run);
-    sw_json_put_i64(j, "batch", d->batch);
+    sw_json_key(j, "batch");
+    if (d->batch >= 0)
+        sw_json_i64(j, d->batch);
+    else
+        sw_json_null(j);
     sw_json_put_string(j, "limited_by", d->limited_by);
     sw_json_put_string(j, "message", d->message);
     sw_json_put_string(j, "label", d->label);

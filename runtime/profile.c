@@ -2,6 +2,7 @@
  * log, and what witnesses saw. Plans go out value by value and steps as they are, so that
  * recording takes no memory. */
 #include "profiler/prof.h"
+#include "runtime/program_internal.h"
 #include "runtime/run_internal.h"
 #include "runtime/shares.h"
 #include <stdio.h>
@@ -106,6 +107,39 @@ int64_t swi_run_batch(const sw_run_args *args)
     return batched ? args->inputs[0].shape.dim[0] : -1;
 }
 
+/* Images lie in blocks of sixteen: what is left over of the last block holds none. A storage's
+ * first value is the one that it was made for. */
+static size_t empty_lanes(const swi_program *p)
+{
+    const swi_trace *t = &p->trace;
+    size_t sum = 0;
+    uint32_t next = 0; /* storages are numbered as their first values come */
+    for (uint32_t v = 0; v < t->n_values; v++) {
+        const uint32_t s = t->values[v].storage;
+        if (s < next)
+            continue;
+        next = s + 1;
+        const swi_storage *x = &t->storages[s];
+        sw_type plain = t->values[v].type;
+        const size_t bytes = sw_type_bytes(&plain);
+        plain.layout = SW_PLAIN;
+        if (swi_takes_part(t, s) && x->birth <= p->peak_op && x->death >= p->peak_op)
+            sum += bytes - sw_type_bytes(&plain);
+    }
+    return sum;
+}
+
+static size_t model_padding(const sw_run_args *args)
+{
+    size_t sum = 0;
+    for (int m = 0; m < args->n_models; m++) {
+        sum += args->models[m]->bytes;
+        for (uint32_t i = 1; i < args->models[m]->n_entries; i++)
+            sum -= args->models[m]->entries[i].bytes;
+    }
+    return sum;
+}
+
 static sw_prof_plan head_of(const sw_exec *exec, const sw_run_args *args, const swi_program *p)
 {
     sw_plan_info info = {.size = sizeof info};
@@ -121,6 +155,8 @@ static sw_prof_plan head_of(const sw_exec *exec, const sw_run_args *args, const 
                          .total_bytes = info.total_bytes,
                          .lower_bound_bytes = info.lower_bound_bytes,
                          .padding_bytes = info.padding_bytes,
+                         .lanes_bytes = empty_lanes(p),
+                         .model_padding_bytes = model_padding(args),
                          .immediate_bytes = info.immediate_bytes,
                          .peak_bytes = info.peak_bytes,
                          .n_ops = p->n_ops,

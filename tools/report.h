@@ -84,6 +84,7 @@ typedef struct {
     char first_fault[256];
 
     sw_process *process; /* NULL: the profile has no such record */
+    struct report_host *host; /* report_host.h; NULL: no record was read */
 
     bool cut, ended; /* ended: there is an end record */
     char status[16]; /* of the end record: "done", "interrupted", "failed" */
@@ -167,6 +168,7 @@ bool report_medians(report *r, uint64_t *median);
 typedef struct {
     bool exact; /* bytes, not KiB or MiB */
     bool quiet; /* no notes */
+    bool ascii; /* no bars of UTF-8 */
 } report_style;
 void report_print_text(report *r, const report_live *live, const report_style *style);
 SW_MUST_USE sw_status report_print_json(report *r, const report_live *live);

@@ -1,6 +1,7 @@
 /* The report as one JSON object. Its keys are part of the interface. */
 #include "profiler/json.h"
 #include "tools/report.h"
+#include "tools/report_host.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -243,6 +244,7 @@ sw_status report_print_json(report *r, const report_live *live)
         sw_json_end(&j);
     } else
         sw_json_put_null(&j, "process");
+    report_put_host(&j, r);
     sw_json_open(&j, "programs", '[');
     for (size_t i = 0; i < r->n_plans; i++) {
         sw_json_begin(&j, '{');

@@ -6,6 +6,7 @@
 #include "alloc/mem.h"
 #include "tools/cli.h"
 #include "tools/report_heap.h"
+#include "tools/report_host.h"
 #include "tools/report_lines.h"
 #include "tools/report_members.h"
 #include <stdio.h>
@@ -345,6 +346,7 @@ static sw_status take(report *r, const report_place *p, uint64_t at, const repor
         return report_damaged(p, "a record behind the end");
     if (p->line == 1)
         return take_header(r, p);
+    SW_TRY(report_take_host(r, p));
     if (strcmp(name, "plan") == 0)
         return take_plan(r, p, at);
     if (strcmp(name, "step") == 0)

@@ -1,5 +1,6 @@
 /* What follows from the records that were kept. */
 #include "tools/report.h"
+#include "tools/report_host.h"
 #include "alloc/mem.h"
 #include <string.h>
 
@@ -11,6 +12,7 @@ void report_free(report *r)
         sw_heap_free(r->plans[i].op_ns, SW_HEAP_PROFILE,
                      r->plans[i].n_ops * sizeof *r->plans[i].op_ns);
     sw_heap_free(r->process, SW_HEAP_PROFILE, sizeof *r->process);
+    report_free_host(r->host);
     sw_heap_free(r->plans, SW_HEAP_PROFILE, r->cap_plans * sizeof *r->plans);
     sw_heap_free(r, SW_HEAP_PROFILE, sizeof *r);
 }

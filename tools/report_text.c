@@ -4,6 +4,7 @@
 #include "tools/cli.h"
 #include "tools/process.h"
 #include "tools/report.h"
+#include "tools/report_host.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -437,6 +438,7 @@ void report_print_text(report *r, const report_live *live, const report_style *g
 {
     style = given;
     const report_plan *plan = report_main_plan(r);
+    report_print_denied(r, style);
     print_run(r);
     print_steps(r);
     if (plan != NULL) {
@@ -447,6 +449,7 @@ void report_print_text(report *r, const report_live *live, const report_style *g
     if (plan != NULL)
         print_slowest(plan, live);
     print_process(r, plan);
+    report_print_host(r, style);
     if (r->process != NULL) {
         putchar('\n');
         process_print(r->process, "Resident bytes of the process at the end");
