@@ -1,4 +1,5 @@
-/* Bars and sparklines in a line of text: blocks of UTF-8 where the locale has them, else ASCII. */
+/* Bars and sparklines in a line of text: blocks of UTF-8 where the locale has them, else ASCII.
+ */
 #ifndef STEPWELL_BARS_H
 #define STEPWELL_BARS_H
 

@@ -83,7 +83,7 @@ typedef struct {
     uint64_t faults;
     char first_fault[256];
 
-    sw_process *process; /* NULL: the profile has no such record */
+    sw_process *process;      /* NULL: the profile has no such record */
     struct report_host *host; /* report_host.h; NULL: no record was read */
 
     bool cut, ended; /* ended: there is an end record */

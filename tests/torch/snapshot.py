@@ -254,7 +254,7 @@ def made_snapshot():
         return [{"filename": "??", "line": 0, "name": "torch::unwind::unwind()"},
                 {"filename": "??", "line": 0, "name": "at::_ops::addmm::call(at::Tensor const&)"},
                 {"filename": "/opt/site-packages/torch/nn/modules/linear.py", "line": 125, "name": "forward"},
-                {"filename": "/home/me/net.py", "line": line, "name": "forward"}]
+                {"filename": "/srv/me/net.py", "line": line, "name": "forward"}]
 
     base, trace = 0x7f0000000000, []
     blocks = [{"address": base, "size": 512, "requested_size": 500, "state": "active_allocated", "frames": frames(1)}]
