@@ -16,18 +16,18 @@ typedef struct {
 
 static const frames_case cases[] = {
     {"", "", "", -1},
-    {TORCH "nn/modules/linear.py|125|forward;/srv/u/net.py|12|forward;" TORCH
-           "nn/modules/module.py|1501|_call_impl;/srv/u/train.py|40|step;/srv/u/"
+    {TORCH "nn/modules/linear.py|125|forward;/users/u/net.py|12|forward;" TORCH
+           "nn/modules/module.py|1501|_call_impl;/users/u/train.py|40|step;/users/u/"
            "train.py|90|<module>",
      "linear.py:125 forward", "train.py:40 step/net.py:12 forward", 1},
-    {"/srv/u/train.py|90|<module>", "train.py:90 <module>", "train.py:90 <module>", 1},
+    {"/users/u/train.py|90|<module>", "train.py:90 <module>", "train.py:90 <module>", 1},
     {"??|0|torch::unwind::unwind();??|0|at::_ops::empty_memory_format::call(c10::SymInt);"
-     "??|0|at::native::addmm;??|0|at::_ops::addmm::call(at::Tensor const&);/srv/u/net.py|7|f",
+     "??|0|at::native::addmm;??|0|at::_ops::addmm::call(at::Tensor const&);/users/u/net.py|7|f",
      "aten::addmm", "net.py:7 f", 1},
     {"??|0|at::_ops::mm::call();??|0|torch::autograd::Engine::thread_main(x)", "aten::mm", "",
      3},
     {"a.cpp|3|only_native", "only_native", "", 1},
-    {TORCH "optim/adam.py|300|_single_tensor_adam;/srv/u/t.py|9|main",
+    {TORCH "optim/adam.py|300|_single_tensor_adam;/users/u/t.py|9|main",
      "adam.py:300 _single_tensor_adam", "t.py:9 main", 4},
     {TORCH "autograd/graph.py|8|_engine_run_backward;" TORCH
            "_tensor.py|500|backward;/t.py|1|main",
