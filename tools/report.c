@@ -82,6 +82,9 @@ int tool_report(int argc, char **argv)
     if (s.file == NULL)
         return cli_error(CLI_USAGE,
                          "a profile is wanted; usage: stepwell report FILE [options]");
+    if (s.html != NULL && (s.json || s.out != NULL || strcmp(s.format, "text") != 0))
+        return cli_error(CLI_USAGE, "--html writes one format to one file: leave out --format, "
+                                    "--json and --out");
     if (s.html != NULL)
         return report_export(s.file, s.diff, "html", s.html);
     if (report_is_export(s.format))

@@ -113,7 +113,7 @@ class Page {
   }
 
   /* Two frames later all that an act caused is drawn. */
-  settle(ms = 120) {
+  settle(ms = 25) {
     return this.evaluate(`new Promise((r) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(() => r())), ${ms}))`);
   }
 

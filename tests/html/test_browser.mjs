@@ -1,0 +1,460 @@
+/* The page in a headless Chromium without a network: what it shows is compared with the profile
+ * itself, and it is used by mouse and by keys.
+ *
+ *     node test_browser.mjs MAKE_PAGE STEPWELL [PART]
+ *
+ * PART: only tests whose name contains it. $CHROMIUM names the browser; $STEPWELL_SHOTS a folder
+ * for pictures to look at. Exit status 77, a skip, where there is no browser. */
+import assert from 'node:assert/strict';
+import {execFileSync, spawnSync} from 'node:child_process';
+import {mkdtempSync, readFileSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {Browser} from './browser.mjs';
+
+const [makePage, stepwell, part = ''] = process.argv.slice(2);
+const program = [process.env.CHROMIUM, 'chromium', 'chromium-browser', 'google-chrome'].filter(Boolean)
+  .find((name) => spawnSync(name, ['--version'], {stdio: 'ignore'}).status === 0);
+if (!program) {
+  console.log('html browser: skipped, no Chromium (name one by CHROMIUM)');
+  process.exit(77);
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'stepwell-html-'));
+const file = (name) => join(folder, name);
+const made = new Map();
+function pageOf(kind) {
+  if (!made.has(kind)) {
+    execFileSync(makePage, [kind, file(`${kind}.html`)]);
+    made.set(kind, file(`${kind}.html`));
+  }
+  return made.get(kind);
+}
+
+/* A run of our own, its page, and what its profile says, read without the code under test. */
+function train(name, ...more) {
+  execFileSync(stepwell, ['train', '--model', 'lenet5', '--synthetic-n', '512', '--steps', '3', '--profile', file(`${name}.jsonl`), ...more],
+    {stdio: 'ignore'});
+  execFileSync(stepwell, ['report', file(`${name}.jsonl`), '--html', file(`${name}.html`)], {stdio: 'ignore'});
+  const records = readFileSync(file(`${name}.jsonl`), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+  const plan = records.filter((r) => r.type === 'plan' && r.run === 'train').sort((a, b) => b.peak_bytes - a.peak_bytes)[0];
+  const live = (op) => plan.values.filter((v) => v.alias === null || v.alias === undefined)
+    .filter((v) => v.birth <= op && op <= v.death);
+  const sum = (values) => values.reduce((all, v) => all + v.bytes + v.padding, 0);
+  return {html: file(`${name}.html`), profile: file(`${name}.jsonl`), records, plan, live, sum};
+}
+
+let ours;
+const lenet = () => ours || (ours = train('lenet'));
+const MiB = (x) => x >= 1048576 ? `${(x / 1048576).toFixed(2)} MiB` : x >= 1024 ? `${(x / 1024).toFixed(2)} KiB` : `${x} B`;
+const digits = (x) => String(x).replace(/\B(?=(\d{3})+$)/g, ',');
+
+const browser = new Browser(program);
+const pages = [];
+async function open(html, how = {}) {
+  const page = await browser.page(how);
+  pages.push(page);
+  await page.open(html, how);
+  await page.settle(how.wait || 250);
+  return page;
+}
+
+/* Where the middle of an op is in a chart, as a share of its width. */
+const shareOf = (page, op) => page.evaluate(`(() => { const c = byId('timeline-over');
+  return (app.timeline.pixelOf(${op}) + app.timeline.pixelOf(${op} + 1)) / 2 / c.clientWidth; })()`);
+const view = (page) => page.evaluate('[app.zoom.from, app.zoom.to]');
+const near = (a, b, within) => assert.ok(Math.abs(a - b) <= within, `${a} is not ${b}`);
+const shot = async (page, name, whole) => process.env.STEPWELL_SHOTS && page.shot(join(process.env.STEPWELL_SHOTS, name), whole);
+
+const tests = {
+  async 'the top says what the profile says'() {
+    const {html, plan, live, sum} = lenet(), page = await open(html);
+    await shot(page, 'light.png', true);
+    assert.equal(await page.text('#peak-figure'), MiB(plan.peak_bytes));
+    assert.equal(await page.evaluate(`document.querySelector('#peak-figure span').title`), `${digits(plan.peak_bytes)} bytes`);
+    assert.match(await page.text('#peak-where'), new RegExp(`^${plan.peak_op} \\(op ${plan.peak_position + 1} of ${plan.n_ops}\\)`));
+    assert.match(await page.text('#verdict'), /^measured equals predicted, to the byte, in 3 runs$/);
+    const rows = await page.evaluate(`[...document.querySelectorAll('#peak-roles tr')].map((r) => [r.cells[0].innerText,
+      r.cells[1].firstChild.title])`);
+    const roles = {};
+    for (const v of live(plan.peak_position))
+      roles[v.role] = (roles[v.role] || 0) + v.bytes + v.padding;
+    assert.deepEqual(Object.fromEntries(rows), Object.fromEntries(Object.entries(roles).map(([k, b]) => [k, `${digits(b)} bytes`])));
+    assert.equal(sum(live(plan.peak_position)), plan.peak_bytes);
+    const phases = await page.evaluate(`[...document.querySelectorAll('#phases tbody tr')].map((r) => [...r.cells].slice(0, 4).map((c) =>
+      c.querySelector('span') ? c.querySelector('span').title : c.innerText))`);
+    for (const [name, predicted, measured, equal] of phases) {
+      assert.equal(predicted, `${digits(plan.phases[name].peak_bytes)} bytes`);
+      assert.equal(measured, predicted);
+      assert.equal(equal, '=');
+    }
+  },
+
+  async 'the pointer finds what lives in the timeline'() {
+    const {html, plan, live, sum} = lenet(), page = await open(html, {width: 1300, height: 1000});
+    for (const op of [2, 9, plan.peak_position]) {
+      await page.hover('#timeline-over', await shareOf(page, op), 0.9);
+      assert.match(await page.text('#tip'), new RegExp(`^${MiB(sum(live(op)))} live`.replace('.', '\\.')));
+      assert.ok((await page.text('#tip')).includes(plan.ops[op]));
+    }
+    await shot(page, 'hover.png');
+    await page.click('#timeline-over', await shareOf(page, 9), 0.05);
+    assert.equal(await page.text('#moment-title'), 'Live here');
+    const top = await page.text('#moment tr');
+    const largest = live(9).sort((a, b) => b.bytes - a.bytes)[0];
+    assert.ok(top.includes(largest.name), `${top} is not ${largest.name}`);
+    await page.mouse('mouseMoved', {x: 3, y: 3});
+    assert.equal(await page.evaluate(`byId('tip').hidden`), true);
+    await page.click('#timeline-over', await shareOf(page, plan.peak_position), 0.8); /* inside the stack */
+    assert.match(await page.text('#moment-title'), /^Live at the peak: /);
+  },
+
+  async 'a rectangle of the plan leads to its tensor'() {
+    const {html, plan} = lenet(), page = await open(html, {width: 1300, height: 1000});
+    const steps = plan.values.filter((v) => v.segment === 'step' && (v.alias === null || v.alias === undefined));
+    for (const v of steps.sort((a, b) => b.bytes * (b.death - b.birth + 1) - a.bytes * (a.death - a.birth + 1)).slice(0, 6)) {
+      const place = await page.evaluate(`(() => { const c = byId('plan-over');
+        return [app.timeline.pixelOf((${v.birth} + Math.min(${v.death} + 1, ${plan.n_ops})) / 2) / c.clientWidth,
+          app.plan.yOf(${v.offset} + ${v.bytes} / 2) / c.clientHeight]; })()`);
+      await page.hover('#plan-over', ...place);
+      assert.ok((await page.text('#tip')).startsWith(v.name), `${await page.text('#tip')} is not ${v.name}`);
+      await page.click('#plan-over', ...place);
+      const chosen = await page.text('#chosen');
+      assert.ok(chosen.includes(v.name) && chosen.includes(v.role) && chosen.includes(MiB(v.bytes)), chosen);
+    }
+    await shot(page, 'plan.png', true);
+    await page.key('Enter');
+    const v = steps[5], [from, to] = await view(page);
+    assert.ok(from <= v.birth && to >= v.death && to - from < 1.5 * (v.death - v.birth + 1) + 1, `${from} ${to}`);
+    await page.key('Escape');
+    assert.equal(await page.evaluate(`byId('chosen').hidden`), true);
+  },
+
+  async 'it zooms and pans by wheel, drag, buttons and keys'() {
+    const {html, plan} = lenet(), page = await open(html, {width: 1300, height: 1000}), n = plan.n_ops;
+    assert.deepEqual(await view(page), [0, n]);
+    await page.wheel('#timeline-over', 0.5, 0.5, -300);
+    assert.deepEqual(await view(page), [0, n], 'a wheel scrolls the page');
+    const under = () => page.evaluate(`app.timeline.xOf(byId('timeline-over').clientWidth / 2)`);
+    const before = await under();
+    await page.wheel('#timeline-over', 0.5, 0.5, -300, {ctrl: true});
+    let [from, to] = await view(page);
+    assert.ok(to - from < 0.7 * n);
+    near(await under(), before, 0.05);
+    await page.drag('#timeline-over', [0.6, 0.5], [0.7, 0.5]);
+    assert.ok((await view(page))[0] < from);
+    near((await view(page))[1] - (await view(page))[0], to - from, 1e-9);
+    await page.click('#zoom-fit');
+    assert.deepEqual(await view(page), [0, n]);
+    await page.click('#zoom-in');
+    near((await view(page))[1] - (await view(page))[0], n / 2, 1e-9);
+    await page.click('#zoom-out');
+    assert.deepEqual(await view(page), [0, n]);
+    await page.evaluate(`byId('timeline-over').focus()`);
+    await page.key('+');
+    [from, to] = await view(page);
+    near(to - from, 0.6 * n, 1e-9);
+    assert.ok(from <= plan.peak_position && plan.peak_position < to, 'the cursor stays in view');
+    await page.key('PageUp');
+    assert.ok((await view(page))[0] < from);
+    await page.key('-');
+    await page.key('0');
+    assert.deepEqual(await view(page), [0, n]);
+    await page.wheel('#timeline-over', 0.5, 0.5, -100);
+    assert.ok((await view(page))[1] - (await view(page))[0] < n, 'with the focus a wheel zooms');
+    await page.click('#plan-over', 0.5, 0.5, 2);
+    await page.wheel('#plan-over', 0.5, 0.5, -200, {alt: true});
+    assert.ok(await page.evaluate('app.plan.zoomY.length < app.plan.zoomY.max'));
+  },
+
+  async 'all of it can be done by keys'() {
+    const {html, plan, live} = lenet(), page = await open(html), cursor = () => page.evaluate('app.cursor.op');
+    const seen = [];
+    for (let i = 0; i < 40; i++) {
+      await page.key('Tab');
+      seen.push(await page.evaluate(`document.activeElement.id || document.activeElement.className`));
+      const ring = await page.evaluate(`document.activeElement.matches(':focus-visible') && getComputedStyle(document.activeElement).outlineStyle`);
+      assert.equal(ring, 'solid', `the focus is not seen on ${seen.at(-1)}`);
+    }
+    for (const id of ['theme', 'program', 'unit', 'timeline-over', 'plan-over'])
+      assert.ok(seen.includes(id), `Tab does not come to ${id}: ${seen}`);
+    await page.evaluate(`byId('timeline-over').focus()`);
+    await page.key('Home');
+    assert.equal(await cursor(), 0);
+    await page.key('ArrowRight');
+    await page.key('ArrowRight');
+    await page.key('ArrowLeft');
+    assert.equal(await cursor(), 1);
+    await page.key('ArrowRight', {shift: true});
+    assert.equal(await cursor(), 1 + Math.round(plan.n_ops / 20));
+    await page.key('End');
+    assert.equal(await cursor(), plan.n_ops - 1);
+    await page.key('p');
+    assert.equal(await cursor(), plan.peak_position);
+    await page.key('ArrowDown');
+    const largest = live(plan.peak_position).sort((a, b) => b.bytes - a.bytes);
+    assert.ok((await page.text('#chosen')).includes(largest[0].name));
+    await page.key('ArrowDown');
+    assert.ok(!(await page.text('#chosen')).includes(largest[0].name));
+    await page.settle(200);
+    assert.match(await page.text('#spoken'), /live; /);
+    await page.key('?');
+    assert.equal(await page.evaluate(`byId('help').open`), true);
+    await shot(page, 'help.png');
+    assert.ok((await page.text('#help-list')).includes('PageUp'));
+    await page.key('Escape');
+    assert.equal(await page.evaluate(`byId('help').open`), false);
+    await page.key('/');
+    assert.equal(await page.evaluate('document.activeElement.id'), 'search');
+    await page.type('fc1 gradient');
+    const wanted = plan.values.filter((v) => [v.name, v.layer, v.op, v.role, v.phase].join(' ').toLowerCase().includes('fc1') &&
+      [v.name, v.layer, v.op, v.role, v.phase].some((text) => (text || '').includes('gradient')));
+    assert.equal(await page.text('#found'), `${wanted.length} of ${wanted.length} tensors`);
+    assert.ok(wanted.length > 0 && wanted.length < plan.values.length);
+    await page.key('Escape');
+    assert.equal(await page.text('#found'), `100 of ${plan.values.length} tensors`);
+  },
+
+  async 'tables sort, open and lead to the charts'() {
+    const {html, plan, live, sum} = lenet(), page = await open(html, {height: 1400, wait: 500});
+    const layers = {};
+    for (const v of live(plan.peak_position))
+      layers[v.layer || '(no layer)'] = (layers[v.layer || '(no layer)'] || 0) + v.bytes + v.padding;
+    const rows = await page.evaluate(`[...document.querySelectorAll('#layers tbody tr')].map((r) => [r.cells[0].innerText, r.cells[1].firstChild.title])`);
+    for (const [name, bytes] of Object.entries(layers))
+      assert.deepEqual(rows.find((r) => r[0] === name), [name, `${digits(bytes)} bytes`]);
+    const by = async (column) => {
+      await page.evaluate(`document.querySelectorAll('#tensors thead button')[${column}].click()`);
+      return page.evaluate(`[...document.querySelectorAll('#tensors tbody tr')].map((r) => r.cells[${column}].innerText)`);
+    };
+    const names = await by(0);
+    assert.deepEqual(names, [...names].sort());
+    assert.equal(await page.evaluate(`document.querySelectorAll('#tensors th')[0].getAttribute('aria-sort')`), 'ascending');
+    const down = await by(0);
+    assert.deepEqual(down, [...down].sort().reverse());
+    const births = (await by(5)).map((text) => Number(text.replace(/,/g, '')));
+    assert.deepEqual(births, [...births].sort((a, b) => b - a));
+    const largest = plan.values.filter((v) => v.segment === 'step').sort((a, b) => b.bytes - a.bytes)[0];
+    await by(4);
+    await page.evaluate(`document.querySelector('#tensors tbody tr').click()`);
+    assert.ok((await page.text('#chosen')).includes(MiB(largest.bytes)));
+    const op = await page.evaluate('app.cursor.op');
+    assert.ok(largest.birth <= op && op <= largest.death || sum([largest]) === 0);
+
+    const tree = await open(pageOf('odd'), {height: 1400, wait: 500});
+    await tree.evaluate(`document.querySelector('#layers tbody tr[data-path="net"]').focus()`);
+    const count = () => tree.evaluate(`document.querySelectorAll('#layers tbody tr').length`);
+    const closed = await count();
+    await tree.key('ArrowRight');
+    assert.ok(await count() > closed);
+    assert.equal(await tree.evaluate(`document.activeElement.getAttribute('aria-expanded')`), 'true');
+    await tree.key('ArrowRight');
+    assert.equal(await tree.evaluate(`document.activeElement.getAttribute('aria-level')`), '2');
+    await tree.key('ArrowLeft');
+    await tree.key('ArrowLeft');
+    assert.equal(await count(), closed);
+    await tree.key('Enter');
+    assert.equal(await tree.evaluate(`byId('search').value`), 'net');
+  },
+
+  async 'names are text, whatever stands in them'() {
+    const page = await open(pageOf('odd'), {width: 420, height: 900, wait: 500});
+    assert.equal(await page.evaluate(`document.querySelectorAll('b').length`), 0);
+    await page.evaluate(`byId('search').value = '</script><b>'; app.tensors.draw()`);
+    assert.ok(await page.evaluate(`document.querySelectorAll('#tensors tbody tr').length`) > 0);
+    assert.ok((await page.text('#tensors tbody th')).includes('</script><b>') || (await page.text('#tensors tbody')).includes('</script><b>'));
+    await shot(page, 'narrow.png', true);
+    assert.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), 'it is wider than the screen');
+  },
+
+  async 'roles can be left out, segments shown'() {
+    const {html} = lenet(), page = await open(html);
+    const sum = () => page.evaluate('Math.max(...app.timeline.sums)');
+    const all = await sum();
+    await page.evaluate(`[...document.querySelectorAll('#legend button')].find((b) => b.innerText === 'gradient').click()`);
+    await page.settle();
+    assert.ok(await sum() < all);
+    await page.evaluate(`[...document.querySelectorAll('#legend button')].find((b) => b.innerText === 'gradient').click()`);
+    await page.settle();
+    assert.equal(await sum(), all);
+    const low = await page.evaluate('app.plan.zoomY.max');
+    await page.click('#segments');
+    assert.ok(await page.evaluate('app.plan.zoomY.max') > low);
+    assert.equal(await page.evaluate(`byId('segments').getAttribute('aria-pressed')`), 'true');
+  },
+
+  async 'runs can be chosen, and all of them seen at once'() {
+    const {html, records} = lenet(), page = await open(html, {height: 1600}), run = () => page.evaluate('app.run');
+    const steps = records.filter((r) => r.type === 'step');
+    assert.equal(await page.evaluate('app.report.nRuns'), steps.length);
+    await page.key('[');
+    assert.equal(await run(), 1);
+    await page.key(']');
+    assert.equal(await run(), 2);
+    await page.evaluate(`byId('steps').focus()`);
+    await page.key('Home');
+    assert.equal(await run(), 0);
+    assert.equal(await page.evaluate(`byId('go-step').value`), '1');
+    await page.click('#steps', 0.999, 0.9);
+    assert.equal(await page.text('#program option:checked'), await page.evaluate('app.program.title()'));
+    await page.evaluate(`app.chooseRun(1); app.setAxis('time')`);
+    await page.settle();
+    const second = steps[1].phases, ns = Object.values(second).reduce((all, phase) => all + phase.ns, 0);
+    near((await view(page))[1], ns, ns / 1000);
+    await page.evaluate(`app.setAxis('all')`);
+    await page.settle();
+    assert.equal(await page.evaluate('app.axis.count'), steps.length);
+    await shot(page, 'all-runs.png', true);
+    await page.evaluate(`byId('timeline-over').focus()`);
+    await page.key('End');
+    await page.key('ArrowRight');
+    assert.equal(await page.evaluate('app.cursor.instance'), 2, 'behind the last op comes the next run');
+  },
+
+  async 'light, dark, and contrasts that can be read'() {
+    const {html} = lenet();
+    for (const dark of [false, true]) {
+      const page = await open(html, {dark, width: 1000, height: 700});
+      await shot(page, dark ? 'dark.png' : 'small.png');
+      for (const other of [false, true]) {
+        const isDark = await page.evaluate('theme.dark');
+        assert.equal(isDark, other ? !dark : dark);
+        const ratios = await page.evaluate(`(() => {
+          const lum = (color) => { const c = document.createElement('canvas').getContext('2d'); c.fillStyle = color; c.fillRect(0, 0, 1, 1);
+            const [r, g, b] = [...c.getImageData(0, 0, 1, 1).data].map((x) => x / 255).map((x) => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+          const style = getComputedStyle(document.documentElement), out = [];
+          for (const ground of ['--surface', '--raised'])
+            for (const text of ['--ink', '--faint', '--accent', '--good', '--bad']) {
+              const [a, b] = [lum(style.getPropertyValue(ground)), lum(style.getPropertyValue(text))].sort((x, y) => y - x);
+              out.push([ground, text, (a + 0.05) / (b + 0.05)]);
+            }
+          return out; })()`);
+        for (const [ground, text, ratio] of ratios)
+          assert.ok(ratio >= 4.5, `${text} on ${ground}: ${ratio.toFixed(2)}`);
+        if (!other)
+          await page.key('t');
+      }
+    }
+  },
+
+  async 'two runs are compared, and the rows add up'() {
+    const a = lenet(), b = train('other', '--batch', '64');
+    execFileSync(stepwell, ['report', a.profile, '--diff', b.profile, '--html', file('both.html')], {stdio: 'ignore'});
+    const page = await open(file('both.html'), {drawn: `byId('diff-figure')`});
+    const change = b.plan.peak_bytes - a.plan.peak_bytes;
+    assert.equal(await page.evaluate(`document.querySelector('#diff-figure span').title`), `${digits(change)} bytes`);
+    for (const by of ['role', 'op', 'layer']) {
+      await page.click(`#by-${by}`);
+      const cells = await page.evaluate(`[...document.querySelectorAll('#diff-rows tbody [data-bytes]')].map((c) => Number(c.dataset.bytes))`);
+      assert.equal(cells.reduce((x, y) => x + y, 0), change, `by ${by}`);
+      assert.ok(cells.length > 1);
+    }
+    await page.hover('#diff-curve', 0.5, 0.5);
+    assert.match(await page.text('#tip'), /of the ops\s+A .*\s+B /);
+    await shot(page, 'diff.png', true);
+    await page.evaluate(`byId('diff-curve').focus()`);
+    await page.key('+');
+    assert.ok(await page.evaluate('app.diff.zoom.length < 1'));
+    await page.evaluate(`byId('tab-diff').focus()`);
+    await page.key('ArrowRight');
+    assert.equal(await page.text('#peak-figure'), MiB(a.plan.peak_bytes));
+    await page.key('ArrowRight');
+    assert.equal(await page.text('#peak-figure'), MiB(b.plan.peak_bytes));
+    await open(pageOf('two'), {drawn: `byId('diff-figure')`});
+  },
+
+  async 'it prints, in light colours, and is as before afterwards'() {
+    const {html} = lenet(), page = await open(html, {dark: true});
+    await page.evaluate(`window.addEventListener('beforeprint', () => setTimeout(() => 0)); window.printed = [];
+      window.addEventListener('beforeprint', () => window.printed.push([theme.dark, byId('timeline').width]));
+      window.addEventListener('afterprint', () => window.printed.push([theme.dark, byId('timeline').width]))`);
+    const width = await page.evaluate(`byId('timeline').width`);
+    const pdf = await page.pdf(process.env.STEPWELL_SHOTS && join(process.env.STEPWELL_SHOTS, 'print.pdf'));
+    const text = pdf.toString('latin1'), leaves = (text.match(/\/Type\s*\/Page\b/g) || []).length;
+    assert.ok(leaves >= 2 && leaves <= 8, `${leaves} pages`);
+    assert.ok((text.match(/\/Subtype\s*\/Image/g) || []).length >= 2, 'both charts are on the paper');
+    const printed = await page.evaluate('window.printed');
+    assert.deepEqual(printed, [[false, 1750], [true, width]]);
+  },
+
+  async 'nothing, and hardly anything, is a page too'() {
+    const page = await open(pageOf('nothing'));
+    assert.match(await page.text('#peak-card'), /no program/);
+    const one = await open(pageOf('one'));
+    assert.equal(await one.text('#peak-figure'), '1.00 KiB');
+    assert.match(await one.text('#notes'), /1 run has no clock/);
+    for (const key of ['p', 't', '[', ']', '?', 'Escape', '/', 'Escape'])
+      await one.key(key);
+    await one.evaluate(`byId('plan-over').focus()`);
+    for (const key of ['+', 'ArrowRight', 'ArrowDown', 'Enter', 'End', '0'])
+      await one.key(key);
+    assert.equal(await one.evaluate('app.cursor.op'), 0);
+  },
+
+  async 'a million events open, pan and are searched'() {
+    const page = await open(pageOf('events'), {width: 1400, height: 1000, seconds: 90});
+    const opened = Number(await page.evaluate('document.body.dataset.opened'));
+    await page.settle(2000);
+    await page.evaluate('app.zoom.set(400000, 500000)');
+    const frames = await page.evaluate(`new Promise((done) => { const out = []; let last = 0, i = 0;
+      const frame = (now) => { if (last) out.push([now - last, app.frameMs]); last = now;
+        if (++i > 80) done(out); else { app.zoom.pan(0.01); requestAnimationFrame(frame); } };
+      requestAnimationFrame(frame); })`);
+    const median = (k) => frames.map((f) => f[k]).sort((a, b) => a - b)[frames.length >> 1];
+    const began = Date.now();
+    await page.evaluate(`byId('search').value = 'block7.out'; app.tensors.draw()`);
+    const searched = Date.now() - began;
+    console.log(`  a million events: ${(readFileSync(pageOf('events')).length / 1e6).toFixed(1)} MB, drawn ${opened} ms after the click; ` +
+      `panning ${median(0).toFixed(1)} ms a frame (${median(1).toFixed(1)} ms of it drawing), searched in ${searched} ms`);
+    await shot(page, 'million.png', true);
+    assert.ok(opened < 20000 && median(1) < 150 && searched < 10000);
+    await page.wheel('#plan-over', 0.5, 0.5, -2000, {ctrl: true});
+    await page.wheel('#plan-over', 0.5, 0.5, -2000, {ctrl: true});
+    await page.evaluate(`app.zoom.set(401990, 402010)`);
+    await page.settle();
+    await page.hover('#plan-over', 0.5, 0.97);
+    assert.match(await page.text('#tip'), /^block\d+\.out/);
+  },
+
+  async 'a hundred thousand runs open'() {
+    const page = await open(pageOf('runs'), {seconds: 60});
+    await page.evaluate(`app.setAxis('all')`);
+    await page.settle(300);
+    assert.equal(await page.evaluate('app.axis.count'), 100000);
+    console.log(`  100,000 runs: drawn ${await page.evaluate('document.body.dataset.opened')} ms after the click, a frame of all runs ` +
+      `${(await page.evaluate('app.frameMs')).toFixed(1)} ms`);
+    await page.evaluate(`byId('go-step').value = 50000; byId('go-step').dispatchEvent(new Event('change'))`);
+    assert.equal(await page.evaluate('app.report.runs.step[app.run]'), 50000);
+    await page.evaluate(`app.zoom.by(1e-4, app.cursorX())`);
+    await page.settle(300);
+    assert.equal(await page.evaluate('app.plan.many'), false);
+    await shot(page, 'runs.png', true);
+  },
+};
+
+let passed = 0, failed = 0;
+for (const [name, test] of Object.entries(tests)) {
+  if (!name.includes(part))
+    continue;
+  pages.length = 0;
+  try {
+    await test();
+    for (const page of pages) {
+      assert.deepEqual(page.complaints(), [], 'the page complains');
+      const asked = page.requests();
+      assert.equal(asked.length, 1, `it asks for more than itself: ${asked.map((url) => url.slice(0, 100))}`);
+    }
+    passed++;
+    console.log(`html browser: ${name} ok`);
+  } catch (error) {
+    failed++;
+    console.log(`html browser: ${name} FAILED\n${error.stack}\n${pages.map((page) => page.complaints().join('\n')).join('\n')}`);
+  }
+  for (const page of pages)
+    await browser.send('Target.closeTarget', {targetId: page.targetId});
+}
+await browser.close();
+rmSync(folder, {recursive: true, force: true});
+console.log(`${passed} passed, ${failed} failed, 0 skipped`);
+process.exit(failed ? 1 : 0);
