@@ -52,18 +52,30 @@ static void add_peak(sw_prof_denied *d, const swi_program *p)
             add_storage(d, t, s);
 }
 
+/* In immediate mode nothing dies: all that the trace makes. */
+static void add_bump(sw_prof_denied *d, const swi_trace *t, uint32_t n)
+{
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        if (is_input(&t->storages[s]) || (t->storages[s].segment == SWI_SEG_STEP && s < n))
+            add_storage(d, t, s);
+}
+
 static void of_program(sw_prof_denied *d, const sw_exec *exec, const sw_run_args *args)
 {
     const swi_program *p = exec->attempt;
     sw_plan_info info = {.size = sizeof info};
     swi_plan_info(p, args->data_bytes, &info);
     d->program = p->id;
-    d->label = "step";
+    d->label = "the step arena";
     d->arena_bytes = d->request_bytes =
         args->immediate ? info.immediate_bytes : info.arena_bytes;
     d->model_bytes = info.model_bytes;
     d->data_bytes = info.data_bytes;
     d->needed_bytes = info.total_bytes - info.arena_bytes + d->arena_bytes;
+    if (args->immediate) {
+        add_bump(d, swi_program_traced(p), UINT32_MAX);
+        return;
+    }
     d->op = exec->attempt->info.peak_op;
     d->phase = sw_phase_name(p->n_ops > 0 ? p->ops[p->peak_op].phase : SW_DATA);
     add_peak(d, p);
@@ -74,10 +86,7 @@ static void of_immediate(sw_prof_denied *d, const sw_exec *exec, const sw_run_ar
                          char *name, size_t room, char *op, size_t op_room)
 {
     const swi_trace *t = &exec->ctx.trace;
-    for (uint32_t s = 0; s < t->n_storages; s++)
-        if (is_input(&t->storages[s]) ||
-            (t->storages[s].segment == SWI_SEG_STEP && s < exec->ctx.done_storages))
-            add_storage(d, t, s);
+    add_bump(d, t, exec->ctx.done_storages);
     for (int m = 0; m < args->n_models; m++)
         d->model_bytes += args->models[m]->bytes;
     d->arena_bytes = sw_arena_live(exec->arena);
@@ -101,12 +110,14 @@ static const char *limit_of(const sw_prof_denied *d)
     return budget ? "budget" : "memory";
 }
 
-static void record(sw_exec *exec, const sw_run_args *args, bool running, const char *message)
+/* limited_by: NULL where the budget, if any, tells. */
+static void write_record(sw_exec *exec, const sw_run_args *args, uint64_t step,
+                         const char *limited_by, size_t limit_bytes, const char *message)
 {
     sw_prof_denied d = {.exec = exec->rec.number, .program = SW_PROF_NONE};
     char name[SW_DENIED_NAME], op[SW_DENIED_NAME];
     d.message = message;
-    d.step = running ? args->step + 1 : 0;
+    d.step = step;
     d.run = swi_run_name(args);
     d.batch = swi_run_batch(args);
     if (exec->budget != NULL) {
@@ -116,9 +127,14 @@ static void record(sw_exec *exec, const sw_run_args *args, bool running, const c
     add_models(&d, args);
     if (exec->attempt != NULL)
         of_program(&d, exec, args);
-    else if (running && args->immediate)
+    else if (step > 0 && args->immediate)
         of_immediate(&d, exec, args, name, sizeof name, op, sizeof op);
-    d.limited_by = limit_of(&d);
+    if (limited_by != NULL) { /* all of it at once */
+        d.limit_bytes = limit_bytes;
+        d.label = "model, arena and data";
+        d.request_bytes = d.needed_bytes;
+    }
+    d.limited_by = limited_by != NULL ? limited_by : limit_of(&d);
     sw_prof_denied_record(exec->rec.profile, &d);
 }
 
@@ -132,6 +148,23 @@ sw_status swi_profile_denied(sw_exec *exec, const sw_run_args *args, bool runnin
     /* The plan that was refused says more than any summary of it. */
     if (exec->attempt != NULL && !args->immediate)
         swi_profile_plan(exec, args, exec->attempt);
-    record(exec, args, running, message);
+    write_record(exec, args, running ? args->step + 1 : 0, NULL, 0, message);
     return sw_error_set(status, __FILE__, __LINE__, "%s", message);
+}
+
+void swi_profile_refused(sw_exec *exec, const sw_run_args *given, const char *limited_by,
+                         size_t limit_bytes, const char *message)
+{
+    sw_run_args args;
+    bool fresh;
+    if (exec->rec.profile == NULL || swi_read_args(&args, given, false) != SW_OK ||
+        swi_enter(exec, &args) != SW_OK)
+        return;
+    exec->attempt = NULL;
+    if (swi_exec_program(exec, &args, &exec->attempt, &fresh) != SW_OK)
+        exec->attempt = NULL;
+    if (exec->attempt != NULL && !args.immediate)
+        swi_profile_plan(exec, &args, exec->attempt);
+    write_record(exec, &args, 0, limited_by, limit_bytes, message);
+    swi_leave(exec, &args);
 }

@@ -49,6 +49,10 @@ int64_t swi_run_batch(const sw_run_args *args);
 /* SW_NOMEM: writes who held what into the profile; the status and its message are passed on. */
 sw_status swi_profile_denied(sw_exec *exec, const sw_run_args *args, bool running,
                              sw_status status);
+/* The same for a refusal of the caller's own, whose program was planned: by what, "budget" or
+ * "machine", and its bytes (0: not known). */
+void swi_profile_refused(sw_exec *exec, const sw_run_args *args, const char *limited_by,
+                         size_t limit_bytes, const char *message);
 /* What sw_witness found, with the plan in front of it. */
 sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_program *program,
                               uint32_t which, const sw_witness_info *info);

@@ -3,7 +3,8 @@
  * Order: whatever can be refused is refused before the first step - options, data, the plans of
  * all programs against the budget and the machine, the loaders, parameters to load, the place
  * to save them - and the profile, which replaces the file that was there, is opened when
- * nothing else can be. Then the loop only runs. */
+ * nothing else can be, or to say what did not fit the memory. Then the loop only runs. */
+#include "profiler/prof_heap.h"
 #include "tools/train.h"
 #include <inttypes.h>
 
@@ -50,56 +51,76 @@ static sw_status make_ready(train *t)
     return sw_model_ready(t->job.net.model, t->job.exec, (uint64_t)t->opts.job.seed);
 }
 
+static sw_profile_opts profile_opts(const train *t)
+{
+    return (sw_profile_opts){.size = sizeof(sw_profile_opts),
+                             .path = t->opts.profile,
+                             .model = t->opts.job.model,
+                             .device = t->opts.job.device,
+                             .batch = t->job.batch,
+                             .seed = (uint64_t)t->opts.job.seed,
+                             .command = t->command,
+                             .data = t->opts.job.data,
+                             .events = t->opts.profile_events,
+                             .every = (uint64_t)t->opts.profile_every,
+                             .max_bytes = t->opts.profile_max};
+}
+
+sw_status train_create_profile(train *t)
+{
+    const sw_profile_opts opts = profile_opts(t);
+    return sw_profile_create(&t->profile, &opts);
+}
+
 /* Parts that header and plans have no room in are refused before the file is touched. */
-static int check_parts(train *t, const sw_profile_opts *opts)
+static int check_parts(train *t)
 {
     sw_run_args args[JOB_PROGRAMS];
+    const sw_profile_opts opts = profile_opts(t);
     int n = 0;
     for (int i = 0; i < JOB_PROGRAMS && !t->opts.job.immediate; i++)
         if (t->job.program[i].batch > 0)
             args[n++] = job_args(&t->job, (job_which)i, t->job.program[i].inputs, 0);
     size_t least;
-    const sw_status status = sw_profile_least(t->job.exec, args, n, opts, &least);
+    const sw_status status = sw_profile_least(t->job.exec, args, n, &opts, &least);
     if (status != SW_OK)
         return cli_library_error(status, false);
-    if (opts->max_bytes >= least)
+    if (opts.max_bytes >= least)
         return CLI_GO;
     return cli_error(CLI_USAGE,
                      "--profile-max %zu has no room for the plans and some steps: at least "
                      "%zuKiB are wanted",
-                     opts->max_bytes, least / 1024 + 1);
+                     opts.max_bytes, least / 1024 + 1);
 }
 
 /* The last thing before the first step. */
 static int open_profile(train *t)
 {
-    if (t->opts.profile == NULL)
-        return CLI_GO;
-    const sw_profile_opts opts = {.size = sizeof opts,
-                                  .path = t->opts.profile,
-                                  .model = t->opts.job.model,
-                                  .device = t->opts.job.device,
-                                  .batch = t->job.batch,
-                                  .seed = (uint64_t)t->opts.job.seed,
-                                  .command = t->command,
-                                  .data = t->opts.job.data,
-                                  .events = t->opts.profile_events,
-                                  .every = (uint64_t)t->opts.profile_every,
-                                  .max_bytes = t->opts.profile_max};
-    const int checked = opts.max_bytes > 0 ? check_parts(t, &opts) : CLI_GO;
-    if (checked != CLI_GO)
+    const int checked =
+        t->opts.profile != NULL && t->opts.profile_max > 0 ? check_parts(t) : CLI_GO;
+    if (t->opts.profile == NULL || checked != CLI_GO)
         return checked;
-    sw_status status = sw_profile_create(&t->profile, &opts);
+    sw_status status = train_create_profile(t);
     if (status == SW_OK)
         status = sw_exec_set_profile(t->job.exec, t->profile);
     return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+}
+
+/* What jemalloc must be told when the program starts cannot be mended at its end. */
+static int check_heap_profile(const train *t)
+{
+    if (t->opts.heap_profile == NULL || sw_heap_profile_ready() == SW_OK)
+        return CLI_GO;
+    return cli_error(CLI_FAILED, "--heap-profile: %s", sw_last_error());
 }
 
 /* Everything up to the first step. CLI_GO or the exit status. */
 static int prepare(train *t)
 {
     cli_catch_interrupt();
-    int status = train_check_writable(&t->opts);
+    int status = check_heap_profile(t);
+    if (status == CLI_GO)
+        status = train_check_writable(&t->opts);
     if (status == CLI_GO)
         status = job_load(&t->job, false);
     if (status == CLI_GO)
@@ -151,7 +172,14 @@ static int train_and_report(train *t)
     const sw_status counted = sw_optimizer_skipped(t->job.net.optimizer, &t->skipped, NULL);
     if (counted != SW_OK)
         return cli_library_error(counted, false);
+    if (t->profile != NULL)
+        sw_prof_heap_record(t->profile);
     train_read_process(t);
+    if (t->opts.heap_profile != NULL) {
+        const sw_status written = sw_heap_profile_write(t->opts.heap_profile);
+        if (written != SW_OK)
+            return cli_library_error(written, false);
+    }
     if (t->diverged > 0)
         cli_note("the loss is not a finite number any more since step %" PRIu64 ": a smaller "
                  "--lr or --clip may help",
@@ -206,5 +234,7 @@ int tool_train(int argc, char **argv)
     int status = prepare(&t);
     if (status == CLI_GO)
         status = train_and_report(&t);
+    else if (status == CLI_NO_FIT)
+        train_record_refusal(&t);
     return close_all(&t, status);
 }

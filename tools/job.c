@@ -115,7 +115,7 @@ tool_net_opts job_net_opts(const job *j)
     return net;
 }
 
-static sw_status open_exec(job *j)
+sw_status job_make(job *j)
 {
     const job_opts *o = j->opts;
     if (o->budget_bytes > 0)
@@ -204,7 +204,7 @@ static int plan_programs(job *j)
 
 int job_begin(job *j)
 {
-    const sw_status status = open_exec(j);
+    const sw_status status = job_make(j);
     return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }
 

@@ -101,6 +101,7 @@ int job_open(job *j);
  * job_set_batch names the programs and their shapes, job_plan plans one of them (with batch >
  * 0). */
 int job_begin(job *j);
+SW_MUST_USE sw_status job_make(job *j); /* job_begin without a message */
 void job_set_batch(job *j, int64_t batch);
 SW_MUST_USE sw_status job_plan(job *j, job_which which);
 /* What each of the inputs of one more image takes at least, in all slots. */

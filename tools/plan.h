@@ -28,6 +28,9 @@ typedef struct {
     uint64_t ns;
 } plan_fit;
 
+/* The largest batch whose total_bytes fits, and no word about it; found.batch is 0 where none
+ * does. job_load and opts come first, job_close last. */
+SW_MUST_USE sw_status plan_fit_search(job *j, size_t fit_bytes, plan_found *found);
 /* Search the largest batch whose total_bytes fits, and leave the job planned for it. CLI_NO_FIT
  * with a message when none does. job_load and opts come first, job_close last. */
 int plan_fit_find(job *j, size_t fit_bytes, plan_fit *out);

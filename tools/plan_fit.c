@@ -107,24 +107,41 @@ static sw_status plan_answer(const task *t, plan_fit *fit)
     return plan_job(t, fit->found.batch, SIZE_MAX, &total);
 }
 
+static sw_status search(task *t, plan_found *found)
+{
+    const size_t by_inputs = t->fit_bytes / job_image_bytes(t->job);
+    const plan_search search = {.fit_bytes = t->fit_bytes,
+                                .most = by_inputs < JOB_BATCH_MAX ? (int64_t)by_inputs
+                                                                  : JOB_BATCH_MAX,
+                                .grows_from = SWI_ONE_LAYOUT_FROM,
+                                .bound = bound_of,
+                                .total = total_of,
+                                .context = t};
+    return plan_search_run(&search, found);
+}
+
+static task task_of(job *j, size_t fit_bytes)
+{
+    j->keep_programs = JOB_PROGRAMS; /* each batch is looked at once */
+    return (task){.job = j, .fit_bytes = fit_bytes, .images = j->train.n};
+}
+
+sw_status plan_fit_search(job *j, size_t fit_bytes, plan_found *found)
+{
+    task t = task_of(j, fit_bytes);
+    SW_TRY(job_make(j));
+    return search(&t, found);
+}
+
 int plan_fit_find(job *j, size_t fit_bytes, plan_fit *out)
 {
-    task t = {.job = j, .fit_bytes = fit_bytes, .images = j->train.n};
+    task t = task_of(j, fit_bytes);
     plan_fit fit = {.images = j->train.n};
-    const size_t by_inputs = fit_bytes / job_image_bytes(j);
-    plan_search search = {.fit_bytes = fit_bytes,
-                          .most =
-                              by_inputs < JOB_BATCH_MAX ? (int64_t)by_inputs : JOB_BATCH_MAX,
-                          .grows_from = SWI_ONE_LAYOUT_FROM,
-                          .bound = bound_of,
-                          .total = total_of,
-                          .context = &t};
     const uint64_t start = cli_clock_ns();
-    j->keep_programs = JOB_PROGRAMS; /* each batch is looked at once */
     const int status = job_begin(j);
     if (status != CLI_GO)
         return status;
-    sw_status searched = plan_search_run(&search, &fit.found);
+    sw_status searched = search(&t, &fit.found);
     if (searched == SW_OK && fit.found.batch == 0)
         return no_batch(&t);
     if (searched == SW_OK)

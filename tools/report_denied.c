@@ -61,8 +61,10 @@ static void print_way_out(const report_denied *d, const report_style *style)
                        report_bytes(style, d->needed - there).text);
     }
     if (d->fits_batch > 0)
-        report_say(2, "batch %" PRId64 " is the largest that fits: it needs %s", d->fits_batch,
-                   report_bytes(style, d->fits_bytes).text);
+        report_say(2,
+                   "batch %" PRId64 " is the largest that fits with nothing run again: it "
+                   "needs %s",
+                   d->fits_batch, report_bytes(style, d->fits_bytes).text);
     else if (d->fits_batch == 0)
         report_say(2, "no batch fits");
 }
@@ -80,17 +82,14 @@ void report_print_denied(const report *r, const report_style *style)
     if (d->batch >= 0)
         snprintf(batch, sizeof batch, ", batch %" PRId64, d->batch);
     report_say(2, "%s (%s%s): %s", when, d->run, batch, d->message);
-    if (d->request > 0) {
-        char limit[128] = "";
-        if (d->limit > 0)
-            snprintf(limit, sizeof limit, "; the %s is %s, of it %s taken", d->limited_by,
-                     report_bytes(style, d->limit).text, report_bytes(style, d->used).text);
+    if (d->request > 0)
         report_say(2, "%s wanted for %s%s%s%s%s", report_bytes(style, d->request).text,
                    d->label[0] != '\0' ? d->label : "it", d->op[0] != '\0' ? ", at " : "",
                    d->op, d->phase[0] != '\0' ? " in " : "", d->phase);
-        if (limit[0] != '\0')
-            report_say(2, "%s", limit + 2);
-    }
+    if (d->limit > 0)
+        report_say(2, "%s %s: %s%s%s", d->limited_by[0] == 'm' ? "this" : "the", d->limited_by,
+                   report_bytes(style, d->limit).text, d->used > 0 ? ", taken before: " : "",
+                   d->used > 0 ? report_bytes(style, d->used).text : "");
     print_way_out(d, style);
     print_held(d, style);
     if (d->n > 1)

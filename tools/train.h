@@ -9,7 +9,7 @@
 
 typedef struct {
     job_opts job;
-    const char *profile, *save, *load, *best, *metrics;
+    const char *profile, *save, *load, *best, *metrics, *heap_profile;
     int64_t validate_every, patience, profile_every; /* profile_every 0: not given */
     size_t profile_max;                              /* 0: no bound */
     double min_delta;
@@ -90,6 +90,10 @@ void train_metrics_close(train *t);
 
 /* CLI_FAILED, with a message, when a witness disagrees with the plan. */
 int train_check_witness(const train *t);
+/* The profile of --profile, without an exec. */
+SW_MUST_USE sw_status train_create_profile(train *t);
+/* After a refusal for memory before the first step; see train_refused.c. */
+void train_record_refusal(train *t);
 /* With --process: read the process into t->process and the profile, or say why it could not be.
  */
 void train_read_process(train *t);

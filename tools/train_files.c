@@ -88,11 +88,13 @@ int train_check_files(const train_opts *o)
         bool read, params; /* parameters may replace those that the run began with */
     } files[] = {{"--profile", o->profile, false, false},
                  {"--metrics", o->metrics, false, false},
+                 {"--heap-profile", o->heap_profile, false, false},
                  {"--save-best", o->best, false, true},
                  {"--save-params", o->save, false, true},
                  {"--load-params", o->load, true, true}};
-    for (size_t i = 0; i < 4; i++) {
-        for (size_t k = i + 1; k < 5; k++)
+    const size_t n = sizeof files / sizeof *files; /* the last is read */
+    for (size_t i = 0; i + 1 < n; i++) {
+        for (size_t k = i + 1; k < n; k++)
             if (!(files[k].read && files[i].params) && same_file(files[i].path, files[k].path))
                 return refuse(files[i].option, files[i].path, files[k].option);
         const int status = train_check_data(files[i].option, files[i].path, &o->job);
@@ -128,5 +130,7 @@ int train_check_writable(const train_opts *o)
     int status = check_writable("--save-params", o->save, true);
     if (status == CLI_GO)
         status = check_writable("--save-best", o->best, true);
+    if (status == CLI_GO)
+        status = check_writable("--heap-profile", o->heap_profile, false);
     return status == CLI_GO ? check_writable("--metrics", o->metrics, false) : status;
 }

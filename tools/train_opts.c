@@ -6,7 +6,8 @@
 static const char notes[] =
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
     "the memory, 5 no such device, 130 interrupted. Ctrl-C ends after the running step; a "
-    "second one at once. Before the first step no file is touched. A file of metrics or best "
+    "second one at once. Before the first step no file is touched, but what does not fit the "
+    "memory leaves a profile that says why. A file of metrics or best "
     "parameters that cannot be written on the way fails the run at its end, and training goes "
     "on. Witnesses are not part of --memory-budget: while they watch a program they take up to "
     "three times its immediate_bytes and model_bytes (stepwell plan --json) on top.\n"
@@ -76,6 +77,10 @@ static int train_table(train_opts *o, cli_option *table)
          "with --profile: go on in a new file where this one would pass SIZE; FILE.1 has what "
          "came before, and the two together are all there is",
          1, 0, NULL},
+        {"--heap-profile", "FILE", CLI_WORD, &o->heap_profile, NULL,
+         "write jemalloc's profile of the host heap at the end, for jeprof; wants "
+         "MALLOC_CONF=prof:true in the environment",
+         0, 0, NULL},
         {"--op-clocks", NULL, CLI_FLAG, &j->op_clocks, NULL,
          "read the clock at every op, for the profile", 0, 0, NULL},
         {"--save-params", "FILE", CLI_WORD, &o->save, NULL,
@@ -131,11 +136,13 @@ static int check(train_opts *o)
         return cli_error(CLI_USAGE,
                          "--witness and --immediate exclude each other: without a plan there "
                          "is nothing to witness");
-    if (is_stream(o->profile) || is_stream(o->save) || is_stream(o->best))
+    if (is_stream(o->profile) || is_stream(o->save) || is_stream(o->best) ||
+        is_stream(o->heap_profile))
         return cli_error(CLI_USAGE, "%s wants a file: standard output has the result",
                          is_stream(o->profile) ? "--profile"
                          : is_stream(o->save)  ? "--save-params"
-                                               : "--save-best");
+                         : is_stream(o->best)  ? "--save-best"
+                                               : "--heap-profile");
     const int metrics = train_metrics_check(o->metrics);
     if (metrics != CLI_GO)
         return metrics;

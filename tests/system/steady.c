@@ -1,8 +1,8 @@
-/* steady STEPS PROFILE [heap|system]: LeNet5 through the public header, with loaders, last
- * partial batches, evaluation and a profile. After one epoch of everything it runs STEPS steps
- * and prints how many calls of the heap they made, in any thread. Two calls of getppid, which
- * nothing else makes, mark the beginning and the end for whoever counts system calls. With a
- * last word it makes such calls on purpose. */
+/* steady STEPS PROFILE [heap|system|data|malloc|pages]: LeNet5 through the public header, with
+ * loaders, last partial batches, evaluation and a profile. After one epoch of everything it
+ * runs STEPS steps and prints how many calls of the heap they made, in any thread. Two calls of
+ * getppid, which nothing else makes, mark the beginning and the end for whoever counts system
+ * calls. With a last word it makes such calls on purpose, or takes what it never gives back. */
 #include "runtime/stepwell.h"
 #include "tests/system/heap_watch.h"
 #include <stdio.h>
@@ -54,6 +54,17 @@ static void plant(const session *s)
     } else if (strcmp(s->plant, "system") == 0) {
         void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         (void)munmap(page, 4096);
+    } else if (strcmp(s->plant, "data") == 0) {
+        sw_dataset *kept;
+        (void)!sw_dataset_synthetic(&kept, 5, 1);
+    } else if (strcmp(s->plant, "malloc") == 0) {
+        char *volatile kept = malloc(20000);
+        kept[0] = 1;
+    } else if (strcmp(s->plant, "pages") == 0) {
+        char *page =
+            mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (int i = 0; page != MAP_FAILED && i < 16384; i += 4096)
+            page[i] = 1;
     }
 }
 

@@ -127,7 +127,8 @@ static void make_other_images(void)
     idx_free(&set);
 }
 
-/* Whatever is refused, and however late, leaves the profile of the run before as it was. */
+/* Whatever is refused, and however late, leaves the profile of the run before as it was; but
+ * what does not fit the memory takes its place, to say who would have held it. */
 static void a_refused_run_keeps_the_old_profile(void)
 {
     static const struct {
@@ -157,6 +158,15 @@ static void a_refused_run_keeps_the_old_profile(void)
         SW_CHECK(program_failed_cleanly(o, refused[i].status) &&
                      strstr(o->err, refused[i].says) != NULL,
                  "%s: status %d: %s", refused[i].options, o->status, o->err);
+        if (refused[i].status == 4) {
+            size_t n;
+            char *bytes = (char *)file_read(at("profile"), &n);
+            SW_CHECK(bytes != NULL && memmem(bytes, n, "{\"type\":\"denied\"", 16) != NULL &&
+                         memmem(bytes, n, "\"status\":\"failed\"", 17) != NULL,
+                     "%s: no profile says why", refused[i].options);
+            free(bytes);
+            put("profile", "old");
+        }
         SW_CHECK(has_text("profile", "old"), "%s: the old profile is gone", refused[i].options);
     }
 }

@@ -1,0 +1,220 @@
+/* Profile and report from one end to the other: a run that leaks is named by what and where, a
+ * clean one is not; what did not fit says who would have held it; the heap's own profile. */
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if SW_HAVE_JANSSON
+#include <jansson.h>
+
+static sw_outcome outcome;
+
+static json_t *report_of(const char *path)
+{
+    char words[1200];
+    snprintf(words, sizeof words, "report --json %s", path);
+    program_run(&outcome, words, NULL);
+    json_t *o = json_loads(outcome.out, 0, NULL);
+    SW_CHECK(outcome.status == 0 && json_is_object(o), "status %d: %s", outcome.status,
+             outcome.err);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(o);
+    return o;
+}
+
+static bool text_report_has(const char *path, const char *text)
+{
+    char words[1200];
+    snprintf(words, sizeof words, "report %s", path);
+    program_run(&outcome, words, NULL);
+    return outcome.status == 0 && strstr(outcome.out, text) != NULL;
+}
+
+static json_int_t number(const json_t *o, const char *key)
+{
+    return json_integer_value(json_object_get(o, key));
+}
+
+static const char *text(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s != NULL ? s : "";
+}
+
+/* ---- growth ------------------------------------------------------------------------------ */
+
+#if HAVE_STEADY
+
+/* Its report's member "growth". The steps behind the warm-up are `n`. */
+static json_t *steady(const char *path, const char *n, const char *plant)
+{
+    char program[1024];
+    snprintf(program, sizeof program, "%s/tests/system/steady", sw_build_root());
+    const char *const argv[] = {program, n, path, plant, NULL};
+    sw_process_run(&outcome, argv, NULL, 900);
+    SW_CHECK(outcome.status == 0, "status %d: %s", outcome.status, outcome.err);
+    json_t *all = report_of(path), *growth = json_object_get(all, "growth");
+    CU_ASSERT_FATAL(json_is_object(growth));
+    json_incref(growth);
+    json_decref(all);
+    return growth;
+}
+
+static const json_t *row_of(const json_t *growth, const char *purpose)
+{
+    const json_t *rows = json_object_get(growth, "rows");
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (strcmp(text(json_array_get(rows, i), "purpose"), purpose) == 0)
+            return json_array_get(rows, i);
+    return NULL;
+}
+
+/* Warm-up, last partial batches and evaluation plan programs: none of that is growth. */
+static void nothing_grows_in_a_clean_run(void)
+{
+    const char *path = sw_temp_path("clean.jsonl");
+    const char *n = sw_tests_full() ? "100000" : "1000";
+    json_t *growth = steady(path, n, NULL);
+    char *dump = json_dumps(json_object_get(growth, "rows"), 0);
+    SW_CHECK(json_is_false(json_object_get(growth, "grew")), "%s", dump);
+    CU_ASSERT(text_report_has(path, "  nothing grew\n"));
+    sw_note("%s steps: %s", n, dump);
+    free(dump);
+    json_decref(growth);
+}
+
+/* The warm-up takes an epoch of 16 batches and a step. What leaks behind step 18 is in the
+ * record of step 19, and by step 20 it is growth. */
+static void a_leak_of_data_is_named_within_two_steps(void)
+{
+    const char *path = sw_temp_path("leak.jsonl");
+    json_t *growth = steady(path, "3", "data");
+    const json_t *row = row_of(growth, "datasets");
+    SW_CHECK(row != NULL, "no row in %s", outcome.out);
+    if (row == NULL)
+        return;
+    SW_CHECK(strncmp(text(row, "place"), "runtime/data/", 13) == 0, "%s", text(row, "place"));
+    CU_ASSERT(number(row, "bytes_per_step") >= 5 * 28 * 28);
+    CU_ASSERT_EQUAL(number(row, "first_step"), 19);
+    CU_ASSERT(text_report_has(path, "datasets grows by"));
+    json_decref(growth);
+}
+
+/* What the library did not take is named so; by which means, where the heap can tell. */
+static void a_leak_outside_is_named_so(void)
+{
+    static const struct {
+        const char *plant, *purpose, *place;
+        json_int_t bytes;
+    } leaks[] = {{"malloc", "malloc", "outside the library's heap", 10000},
+                 {"pages", "process", "not by malloc", 8000}};
+    for (size_t i = 0; i < sizeof leaks / sizeof *leaks; i++) {
+        const char *path = sw_temp_path("outside.jsonl");
+        json_t *growth = steady(path, "3000", leaks[i].plant);
+        const json_t *series = json_object_get(growth, "series");
+        if (json_object_get(series, "malloc") == NULL) {
+            json_decref(growth);
+            SW_SKIP("this heap does not say what it has given out");
+        }
+        const json_t *row = row_of(growth, leaks[i].purpose);
+        char *dump = json_dumps(growth, 0);
+        SW_CHECK(row != NULL && strstr(text(row, "place"), leaks[i].place) != NULL &&
+                     number(row, "bytes_per_step") >= leaks[i].bytes,
+                 "%s: %s", leaks[i].plant, dump);
+        CU_ASSERT_PTR_NULL(row_of(growth, "datasets"));
+        free(dump);
+        json_decref(growth);
+    }
+}
+
+#else
+
+static void nothing_grows_in_a_clean_run(void)
+{
+    SW_SKIP("sanitizers have a heap of their own");
+}
+
+static void a_leak_of_data_is_named_within_two_steps(void)
+{
+    SW_SKIP("sanitizers have a heap of their own");
+}
+
+static void a_leak_outside_is_named_so(void)
+{
+    SW_SKIP("sanitizers have a heap of their own");
+}
+
+#endif
+
+/* ---- denied ------------------------------------------------------------------------------ */
+
+/* The largest batch that it names is accepted, and one more is not. */
+static void a_refusal_names_who_held_it_and_what_fits(void)
+{
+    static const char job[] = "train --model lenet5 --quiet --synthetic-n 200 --steps 1 "
+                              "--no-recompute --memory-budget 1MiB";
+    char words[1400], path[512];
+    snprintf(path, sizeof path, "%s", sw_temp_path("denied.jsonl"));
+    snprintf(words, sizeof words, "%s --batch 128 --profile %s", job, path);
+    program_run(&outcome, words, NULL);
+    CU_ASSERT(program_failed_cleanly(&outcome, 4));
+    json_t *all = report_of(path);
+    const json_t *d = json_object_get(all, "denied");
+    CU_ASSERT_FATAL(json_is_object(d));
+    CU_ASSERT_STRING_EQUAL(text(all, "status"), "failed");
+    CU_ASSERT_STRING_EQUAL(text(d, "limited_by"), "budget");
+    CU_ASSERT_EQUAL(number(d, "limit_bytes"), 1 << 20);
+    const json_t *holders = json_object_get(d, "holders");
+    CU_ASSERT(json_array_size(holders) == 10);
+    CU_ASSERT_STRING_EQUAL(text(json_array_get(holders, 0), "name"), "conv1/max_pool2d.grad");
+    const json_int_t fits = number(d, "largest_batch");
+    CU_ASSERT(fits > 0 && number(d, "largest_batch_bytes") <= 1 << 20);
+    for (int more = 0; more < 2; more++) {
+        snprintf(words, sizeof words, "%s --batch %lld", job, (long long)fits + more);
+        program_run(&outcome, words, NULL);
+        SW_CHECK(outcome.status == (more == 0 ? 0 : 4), "%s: status %d: %s", words,
+                 outcome.status, outcome.err);
+    }
+    json_decref(all);
+    CU_ASSERT(text_report_has(path, "It did not fit\n"));
+    CU_ASSERT(strncmp(outcome.out, "It did not fit\n", 15) == 0); /* in front of all else */
+}
+
+/* ---- the heap's own profile -------------------------------------------------------------- */
+
+static void the_heap_profile_is_written_on_request(void)
+{
+    static const char job[] =
+        "train --model mlp --quiet --synthetic-n 200 --steps 1 --batch 16";
+    char words[1400];
+    const char *path = sw_temp_path("heap-profile");
+    snprintf(words, sizeof words, "%s --heap-profile %s", job, path);
+    program_run(&outcome, words, "MALLOC_CONF=prof:false");
+    CU_ASSERT(program_failed_cleanly(&outcome, 1));
+    CU_ASSERT(strstr(outcome.err, "--heap-profile") != NULL);
+    CU_ASSERT_NOT_EQUAL(access(path, F_OK), 0);
+    const bool can = strstr(outcome.err, "MALLOC_CONF=prof:true") != NULL;
+    if (!can) {
+        CU_ASSERT(strstr(outcome.err, "-Djemalloc=enabled") != NULL ||
+                  strstr(outcome.err, "--enable-prof") != NULL);
+        SW_SKIP("this build has no jemalloc, or one without a heap profile");
+    }
+    program_run(&outcome, words, "MALLOC_CONF=prof:true,lg_prof_sample:0");
+    CU_ASSERT_EQUAL(outcome.status, 0);
+    size_t n;
+    char *bytes = (char *)file_read(path, &n);
+    CU_ASSERT(bytes != NULL && n > 100 && strncmp(bytes, "heap_v2/", 8) == 0);
+    free(bytes);
+}
+
+static const sw_test tests[] = {
+    {"nothing grows in a clean run", nothing_grows_in_a_clean_run},
+    {"a leak of data is named within two steps", a_leak_of_data_is_named_within_two_steps},
+    {"a leak outside is named so", a_leak_outside_is_named_so},
+    {"a refusal names who held it and what fits", a_refusal_names_who_held_it_and_what_fits},
+    {"the heap profile is written on request", the_heap_profile_is_written_on_request},
+};
+SW_SUITE("growth", tests)
+#endif
