@@ -111,7 +111,7 @@ static void print_series(const report_host *h, int i, const report_style *style)
     if (!s->growth.known || (s->growth.high == 0 && s->growth.last == 0))
         return;
     const char *curve = spark(s, style, &bar);
-    printf("  %-11s%14s%14s%14s%s%s\n", report_series_name(i),
+    printf("  %-11s%16s%16s%13s%s%s\n", report_series_name(i),
            report_bytes(style, s->growth.first).text, report_bytes(style, s->growth.last).text,
            grown ? report_bytes(style, report_per_step(&s->growth)).text : "-",
            curve[0] != '\0' ? "  " : "", curve);
@@ -171,7 +171,7 @@ void report_print_growth(const report *r, const report_style *style)
     if (h == NULL || h->records == 0)
         return;
     report_headline("Growth over the steps");
-    printf("  %-11s%14s%14s%14s\n", "", "first", "last", "per step");
+    printf("  %-11s%16s%16s%13s\n", "", "first", "last", "per step");
     for (int i = 0; i < REPORT_SERIES; i++)
         print_series(h, i, style);
     for (int i = 0; i < REPORT_SERIES; i++)

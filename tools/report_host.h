@@ -24,7 +24,7 @@ typedef struct {
     uint64_t weak_from, weak_to, weak_gap;
 } report_growth;
 
-#define REPORT_GROWTH_BINS 24
+#define REPORT_GROWTH_BINS 20
 enum {
     REPORT_OF_MODEL, /* arenas */
     REPORT_OF_DATA,

@@ -83,7 +83,7 @@ static bool make(waterfall *w, const report *r)
 
 static void line(int indent, const char *name, uint64_t bytes, const char *why)
 {
-    printf("%*s%-*s%18s%s%s\n", indent, "", 34 - indent, name, cli_digits(bytes).text,
+    printf("%*s%-*s%18s%s%s\n", indent, "", 30 - indent, name, cli_digits(bytes).text,
            why[0] != '\0' ? "  " : "", why);
 }
 
@@ -95,7 +95,7 @@ void report_print_waterfall(const report *r, const report_style *style)
         return;
     report_headline("Where the bytes are");
     if (w.known) {
-        line(2, "process", w.process, "resident, as the system counts it");
+        line(2, "process", w.process, "resident, as the system says");
         if (w.told) {
             line(4, "program, libraries, system", w.system, "");
             line(4, "stacks", w.stacks, "");
@@ -106,7 +106,7 @@ void report_print_waterfall(const report *r, const report_style *style)
              w.told ? "" : "train --process tells");
     }
     if (w.told)
-        line(2, "reserved", w.reserved, "committed to arenas, whole pages");
+        line(2, "reserved", w.reserved, "for arenas, in whole pages");
     line(2, "planned", w.total, "");
     line(4, "model", w.shape->model - w.shape->model_padding, "");
     line(4, "model, alignment", w.shape->model_padding, "");
