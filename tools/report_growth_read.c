@@ -160,7 +160,8 @@ sw_status report_take_growth(report_host *h, const report_place *p)
         if (h->series[i].growth.known)
             draw(&h->series[i]);
     h->records += h->series[REPORT_OF_HEAP].growth.known;
-    const bool asked = json_is_integer(json_object_get(p->record, "process_bytes"));
+    const bool asked = json_is_integer(json_object_get(p->record, "process_bytes")) ||
+                       json_is_integer(json_object_get(p->record, "other_bytes"));
     SW_TRY(take_sampled(h, p, REPORT_OF_OTHER, "other_bytes", step));
     SW_TRY(take_sampled(h, p, REPORT_OF_PROCESS, "process_bytes", step));
     if (asked)

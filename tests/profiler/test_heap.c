@@ -274,6 +274,78 @@ static void the_end_says_what_the_backend_has(void)
     json_decref(all);
 }
 
+/* ---- padding ----------------------------------------------------------------------------- */
+
+enum { IMAGES = 15, SIDE = 6, FILTERS = 2, OUT = SIDE - 2 }; /* a lane of sixteen is empty */
+
+static void convolve(sw_ctx *ctx, void *user)
+{
+    const sw_conv2d *conv = user;
+    sw_output(ctx, "y", sw_relu(ctx, sw_apply_conv2d(ctx, *conv, sw_input(ctx, 0))));
+}
+
+static void twist(sw_ctx *ctx, void *user)
+{
+    const sw_value x = sw_input(ctx, 0);
+    (void)user;
+    sw_output(ctx, "y", sw_add(ctx, sw_relu(ctx, x), sw_tanh(ctx, x)));
+}
+
+/* One evaluation of `fn`; the plan's record and the bytes that live at its peak in the arena.
+ */
+static json_t *plan_of(rig *r, sw_step_fn *fn, void *user, const sw_array *x,
+                       const json_t **plan, int64_t *live)
+{
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = fn,
+                              .user = user,
+                              .models = &r->model,
+                              .n_models = 1,
+                              .inputs = x,
+                              .n_inputs = 1,
+                              .mode = SW_EVAL};
+    SW_CHECK(sw_run(r->exec, &args) == SW_OK, "%s", sw_last_error());
+    size_t n;
+    json_t *all = closed(r, "plan", found, 128, &n);
+    CU_ASSERT_EQUAL_FATAL(n, 1);
+    *plan = found[0];
+    *live = number_of(*plan, "peak_bytes") - number_of(*plan, "model_bytes") -
+            number_of(*plan, "slot_bytes");
+    return all;
+}
+
+/* 5 x 7 floats are 140 bytes: 192 with 52 of padding. Two live at the peak, x is an input. */
+static void alignment_is_as_worked_out_by_hand(void)
+{
+    rig *r = open_rig("padding.jsonl", 0);
+    const sw_array x = {SW_F32, SW_SHAPE(5, 7), r->values};
+    const json_t *plan;
+    int64_t live;
+    json_t *all = plan_of(r, twist, NULL, &x, &plan, &live);
+    CU_ASSERT_EQUAL(live, 2 * 192);
+    CU_ASSERT_EQUAL(number_of(plan, "arena_bytes"), 2 * 192); /* no holes */
+    CU_ASSERT_EQUAL(number_of(plan, "padding_bytes"), 2 * 52);
+    CU_ASSERT_EQUAL(number_of(plan, "lanes_bytes"), 0);
+    json_decref(all);
+}
+
+/* Input in blocks (16 x 1 x 6 x 6) and result (16 x 2 x 4 x 4) live while the convolution runs:
+ * of each a sixteenth holds no image, and both are multiples of 64. */
+static void empty_lanes_are_as_worked_out_by_hand(void)
+{
+    static float images[IMAGES * SIDE * SIDE];
+    rig *r = open_rig("lanes.jsonl", 0);
+    sw_conv2d conv = sw_conv2d_new(r->model, "conv", 1, FILTERS, 3);
+    const sw_array x = {SW_F32, SW_SHAPE(IMAGES, 1, SIDE, SIDE), images};
+    const json_t *plan;
+    int64_t live;
+    json_t *all = plan_of(r, convolve, &conv, &x, &plan, &live);
+    CU_ASSERT_EQUAL(number_of(plan, "lanes_bytes"), 4 * (SIDE * SIDE + FILTERS * OUT * OUT));
+    CU_ASSERT_EQUAL(number_of(plan, "padding_bytes"), 0);
+    CU_ASSERT_EQUAL(live, 64 * (SIDE * SIDE + FILTERS * OUT * OUT));
+    json_decref(all);
+}
+
 /* ---- denied ------------------------------------------------------------------------------ */
 
 static int64_t sum_of(const json_t *shares)
@@ -407,6 +479,8 @@ static const sw_test tests[] = {
     {"malloc is told apart", malloc_is_told_apart},
     {"a clean run writes them once", a_clean_run_writes_them_once},
     {"the end says what the backend has", the_end_says_what_the_backend_has},
+    {"alignment is as worked out by hand", alignment_is_as_worked_out_by_hand},
+    {"empty lanes are as worked out by hand", empty_lanes_are_as_worked_out_by_hand},
     {"a plan over its budget says who holds it", a_plan_over_its_budget_says_who_holds_it},
     {"a denied push is named", a_denied_push_is_named},
     {"every refusal leaves a record", every_refusal_leaves_a_record},
