@@ -1,7 +1,6 @@
 /* Arena events to phase figures. */
 #include "profiler/watch.h"
 #include "alloc/sys.h"
-#include "profiler/nvtx.h"
 #include <string.h>
 
 static void note(sw_watch *w, const sw_event *event, uint32_t id, bool died)
@@ -36,6 +35,9 @@ static void listen(void *context, const sw_event *event)
     case SW_EVENT_COMMIT:
         break;
     }
+    if (w->nvtx != NULL)
+        sw_nvtx_run_event(w->nvtx, event,
+                          event->kind == SW_EVENT_PUSH ? w->push_id : event->id);
 }
 
 sw_observer sw_watch_observer(sw_watch *watch)
@@ -53,7 +55,8 @@ static void leave(sw_watch *w, uint64_t now)
     p->peak_bytes = peak > p->peak_bytes ? peak : p->peak_bytes;
     p->end_bytes = w->base_bytes + w->live;
     p->ns += now - w->since;
-    sw_nvtx_pop();
+    if (w->nvtx != NULL)
+        sw_nvtx_run_phase_end(w->nvtx, w->phase, p->end_bytes, peak);
 }
 
 void sw_watch_begin(sw_watch *w, size_t base_bytes)
@@ -64,6 +67,8 @@ void sw_watch_begin(sw_watch *w, size_t base_bytes)
     w->n_notes = 0;
     w->push_id = SW_PROF_NONE;
     w->phase = -1;
+    if (w->nvtx != NULL)
+        sw_nvtx_run_begin(w->nvtx, base_bytes + w->live);
 }
 
 void sw_watch_phase(sw_watch *w, int phase)
@@ -72,7 +77,8 @@ void sw_watch_phase(sw_watch *w, int phase)
         return;
     const uint64_t now = sw_clock_ns();
     leave(w, now);
-    sw_nvtx_push(sw_prof_phase_name(phase));
+    if (w->nvtx != NULL)
+        sw_nvtx_run_phase(w->nvtx, phase, w->base_bytes + w->live);
     w->phase = phase;
     w->since = now;
     w->peak = w->live;
@@ -89,4 +95,6 @@ void sw_watch_end(sw_watch *w)
     w->phase = -1;
     if (w->log != NULL)
         sw_record_edge(w->log, SW_RECORD_END, 0, now);
+    if (w->nvtx != NULL)
+        sw_nvtx_run_end(w->nvtx, w->base_bytes + w->live);
 }

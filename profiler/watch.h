@@ -5,6 +5,7 @@
 #define SW_WATCH_H
 
 #include "alloc/observer.h"
+#include "profiler/nvtx_run.h"
 #include "profiler/record.h"
 
 /* A range that was born, or died. */
@@ -23,6 +24,7 @@ typedef struct {
     sw_watch_note *notes; /* the caller's room, NULL: none; what happened since the run began */
     uint32_t n_notes, cap_notes, push_id;
     sw_record_log *log; /* receives what is stated, and edges; NULL: nobody wants it */
+    sw_nvtx_run *nvtx;  /* told too; NULL: no tool is attached */
 } sw_watch;
 
 /* Give this to the arena; the watch must outlive it. */
@@ -34,5 +36,17 @@ void sw_watch_begin(sw_watch *watch, size_t base_bytes);
  */
 void sw_watch_phase(sw_watch *watch, int phase);
 void sw_watch_end(sw_watch *watch);
+
+/* For tools alone, around each op: its tensors are born; those that die are dead. */
+static inline void sw_watch_op(sw_watch *watch, uint32_t op)
+{
+    if (watch->nvtx != NULL)
+        sw_nvtx_run_op(watch->nvtx, op, watch->base_bytes + watch->live);
+}
+static inline void sw_watch_op_end(sw_watch *watch)
+{
+    if (watch->nvtx != NULL)
+        sw_nvtx_run_op_end(watch->nvtx, watch->base_bytes + watch->live);
+}
 
 #endif

@@ -495,7 +495,7 @@ static sw_status look_at_loss(session *s, sw_value loss, sw_optimizer *const *op
                              &s->verdict));
     ctx->phase_now = SW_BACKWARD;
     ctx->in_backward = true;
-    ctx->trace.storages[ctx->trace.values[s->verdict].storage].role = SWI_ROLE_TEMPORARY;
+    swi_set_role(ctx, ctx->trace.values[s->verdict].storage, SWI_ROLE_TEMPORARY);
     s->n_nodes = ctx->trace.n_nodes;
     s->first_storage = ctx->first_gradient = ctx->trace.n_storages;
     return SW_OK;

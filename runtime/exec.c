@@ -7,7 +7,7 @@
 #include "alloc/size.h"
 #include "alloc/sys.h"
 #include "kernels/dispatch.h"
-#include "runtime/run_internal.h"
+#include "runtime/nvtx.h"
 #include "runtime/shares.h"
 #include <stdio.h>
 #include <string.h>
@@ -84,6 +84,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     }
     if (o->profile != NULL)
         SW_TRY(swi_profile_join(e, o->profile));
+    SW_TRY(swi_nvtx_create(e, o->nvtx));
     return swi_pool_create(&e->pool, e->threads);
 }
 
@@ -155,6 +156,7 @@ void sw_exec_destroy(sw_exec *exec)
     swi_trace_free(&exec->immediate_trace);
     swi_ctx_free(&exec->ctx);
     swi_pool_destroy(exec->pool);
+    swi_nvtx_destroy(exec);
     sw_arena_destroy(exec->arena);
     sw_heap_free(exec, SW_HEAP_RECORDS, sizeof *exec);
 }

@@ -3,7 +3,7 @@
  * peak is the height of the bump. */
 #include "alloc/size.h"
 #include "alloc/sys.h"
-#include "runtime/run_internal.h"
+#include "runtime/nvtx.h"
 #include "runtime/shares.h"
 #include <stdio.h>
 #include <string.h>
@@ -103,7 +103,7 @@ static void *address(const sw_ctx *ctx, uint32_t value)
     return segment_base(ctx, s->segment) + s->offset + v->offset;
 }
 
-static sw_status push_storages(sw_ctx *ctx)
+static sw_status push_storages(sw_ctx *ctx, const swi_node *node)
 {
     swi_trace *t = &ctx->trace;
     for (; ctx->done_storages < t->n_storages; ctx->done_storages++) {
@@ -113,13 +113,14 @@ static sw_status push_storages(sw_ctx *ctx)
         void *at;
         SW_TRY(swi_shares_before_push(ctx->exec));
         ctx->exec->watch.push_id = ctx->done_storages;
+        SW_TRY(swi_nvtx_before_push(ctx, ctx->done_storages, node));
         const sw_status pushed = sw_arena_push(ctx->exec->arena, &at, s->bytes, "immediate");
         ctx->exec->push_refused = pushed != SW_OK;
         SW_TRY(pushed);
         s->offset = (size_t)((unsigned char *)at - sw_arena_base(ctx->exec->arena));
         s->birth = ctx->done_ops;
     }
-    return SW_OK;
+    return swi_nvtx_node(ctx, node);
 }
 
 static sw_status blame(const swi_trace *t, const swi_node *node, sw_status status)
@@ -137,9 +138,10 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
     sw_watch_phase(&ctx->exec->watch, (int)node->phase);
     if (ctx->exec->watch.log != NULL)
         sw_record_edge(ctx->exec->watch.log, SW_RECORD_OP, ctx->done_ops, sw_clock_ns());
-    const sw_status room = push_storages(ctx);
+    const sw_status room = push_storages(ctx, node);
     if (room != SW_OK)
         return blame(t, node, room);
+    sw_watch_op(&ctx->exec->watch, 0);
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
         const uint32_t id = t->operands[node->first + i];
         buffers[i] = (sw_buffer){.ptr = address(ctx, id), .type = t->values[id].type};
@@ -166,6 +168,7 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
     ctx->updated |= node->is_update || node->writes_model;
     const sw_status status = node->kernel(&launch);
     ctx->done_ops++;
+    sw_watch_op_end(&ctx->exec->watch);
     if (status == SW_OK)
         return SW_OK;
     return blame(t, node, status);
@@ -217,6 +220,7 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
     for (int i = 0; i < args->n_inputs; i++)
         slot += ctx->trace.storages[i].rounded;
     SW_TRY(swi_shares_begin_run(exec, args, NULL));
+    SW_TRY(swi_nvtx_begin_run(exec, args, NULL));
     sw_watch_begin(&exec->watch, exec->info.model_bytes + slot);
     const uint32_t fp = swi_fp_enter();
     args->fn(ctx, args->user);

@@ -42,6 +42,7 @@ void sw_model_destroy(sw_model *model)
 {
     if (model == NULL)
         return;
+    sw_nvtx_heap_end(model->nvtx_heap);
     sw_arena_destroy(model->arena);
     for (uint32_t i = 0; i < model->n_optimizers; i++)
         sw_heap_free(model->optimizers[i], SW_HEAP_RECORDS, sizeof(sw_optimizer));

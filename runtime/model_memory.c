@@ -1,7 +1,7 @@
 /* Models with memory: reserved, made ready, copied, read and written. Each call owns the model
  * while it works. */
 #include "alloc/poison.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/nvtx.h"
 #include <string.h>
 
 sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
@@ -55,6 +55,7 @@ sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
     SW_TRY(sw_arena_grow(model->arena, model->bytes, true));
     model->base = sw_arena_base(model->arena);
     sw_unpoison(model->base, model->bytes);
+    swi_nvtx_model(model, exec);
     SW_TRY(initialise(model, seed));
     model->ready = true;
     model->damaged = false;

@@ -285,6 +285,7 @@ void swi_program_free(swi_program *p)
     swi_trace_free(&p->trace);
     swi_trace_free(&p->plain);
     swi_shares_free(&p->shares);
+    sw_nvtx_table_free(&p->names);
     sw_heap_free(p, SW_HEAP_PROGRAMS, sizeof *p);
 }
 

@@ -79,6 +79,12 @@ void swi_program_name_holders(swi_program *p, const sw_run_args *args)
 
 const char *swi_storage_name(const swi_trace *t, uint32_t storage, char *to, size_t bytes)
 {
+    return swi_made_name(t, storage, NULL, to, bytes);
+}
+
+const char *swi_made_name(const swi_trace *t, uint32_t storage, const swi_node *maker, char *to,
+                          size_t bytes)
+{
     const swi_storage *s = &t->storages[storage];
     if (s->name != 0) {
         snprintf(to, bytes, "%s%s", swi_string(t, s->name),
@@ -86,7 +92,8 @@ const char *swi_storage_name(const swi_trace *t, uint32_t storage, char *to, siz
         return to;
     }
     const char *layer = swi_string(t, s->layer), *what = "value", *kind = ".out";
-    for (uint32_t n = 0; n < t->n_nodes; n++) {
+    const uint32_t first = maker != NULL ? (uint32_t)(maker - t->nodes) : 0;
+    for (uint32_t n = first; n < t->n_nodes; n++) {
         const swi_node *node = &t->nodes[n];
         bool made = node->scratch == storage;
         if (made)
@@ -110,6 +117,7 @@ void swi_program_measure(swi_program *p)
     sw_plan_info *info = &p->info;
     const size_t base = p->model_bytes + p->slot_bytes;
     swi_shares_free(&p->shares); /* they were those of another plan */
+    sw_nvtx_table_free(&p->names);
     memset(info->phase, 0, sizeof info->phase);
     /* The batch and the model are there before the first op. */
     info->phase[SW_DATA].peak_bytes = info->phase[SW_DATA].end_bytes = base;

@@ -4,7 +4,7 @@
  * that is what a run without a witness reports as measured by "arena". Clocks are read where
  * the phase changes. */
 #include "alloc/sys.h"
-#include "runtime/run_internal.h"
+#include "runtime/nvtx.h"
 #include "runtime/shares.h"
 #include <math.h>
 #include <stdio.h>
@@ -269,6 +269,7 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
             break;
         if (log != NULL)
             log_reuses(log, p, op);
+        sw_watch_op(&exec->watch, i);
         *updated |= op->is_update;
         status = launch(exec, p, i, args, base, p->binds);
         if (status != SW_OK) {
@@ -276,6 +277,7 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
             break;
         }
         state_deaths(exec, p, op);
+        sw_watch_op_end(&exec->watch);
         if (exec->op_clocks)
             exec->op_ns[i] = sw_clock_ns() - before;
     }
@@ -312,6 +314,7 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
         swi_profile_plan(exec, args, p);
     SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
     SW_TRY(swi_shares_begin_run(exec, args, p));
+    SW_TRY(swi_nvtx_begin_run(exec, args, p));
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
     swi_exec_set_last(exec, p);

@@ -117,6 +117,7 @@ struct sw_model {
     uint64_t layout_hash, frozen_hash;
     sw_arena *arena;
     unsigned char *base; /* of the arena; NULL before ready */
+    void *nvtx_heap;     /* its memory as a tool knows it; NULL: it does not */
 };
 
 /* Own the model for a run or a call, SW_BUSY when somebody else does; give it back. What
@@ -324,6 +325,8 @@ sw_value swi_layout(sw_ctx *ctx, sw_value x, sw_layout layout);
 uint32_t swi_contiguous(sw_ctx *ctx, uint32_t value);
 uint32_t swi_new_value(sw_ctx *ctx, const sw_type *type, uint32_t storage);
 uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role);
+/* Another role than it was made with. */
+void swi_set_role(sw_ctx *ctx, uint32_t storage, swi_role role);
 
 /* Append a kernel node. into[j] != SWI_NONE: output j overwrites (or, with its accumulate bit,
  * adds to) the storage of that value and becomes its new version. Receives output values in
@@ -437,10 +440,11 @@ typedef struct swi_program {
     int n_inputs;
     sw_plan_info info; /* data and total bytes are the caller's */
     uint32_t peak_op;
-    swi_shares shares; /* by the plan; empty until somebody asks */
-    double *metrics;   /* of the last run */
-    bool profiled;     /* the exec's profile has its plan */
-    bool ran;          /* at least once: later runs are warm */
+    swi_shares shares;   /* by the plan; empty until somebody asks */
+    sw_nvtx_table names; /* for an NVTX tool; empty until it runs under one */
+    double *metrics;     /* of the last run */
+    bool profiled;       /* the exec's profile has its plan */
+    bool ran;            /* at least once: later runs are warm */
     size_t heap_bytes[10];
 } swi_program;
 
@@ -463,6 +467,9 @@ void swi_plan_info(const swi_program *program, size_t data_bytes, sw_plan_info *
 /* A name for reports: the given one, else layer, op and what it is. */
 const char *swi_storage_name(const swi_trace *trace, uint32_t storage, char *to, size_t bytes);
 const char *swi_node_name(const swi_trace *trace, const swi_node *node, char *to, size_t bytes);
+/* The same where the node that makes it may be known already (NULL: look for it). */
+const char *swi_made_name(const swi_trace *trace, uint32_t storage, const swi_node *node,
+                          char *to, size_t bytes);
 
 /* ---- execs ------------------------------------------------------------------------------- */
 
@@ -502,9 +509,11 @@ struct sw_exec {
         no_tiles;
     uint32_t max_programs;
     sw_arena *arena;
-    sw_watch watch;              /* listens to the arena */
-    swi_shares immediate_shares; /* of the last immediate run: what lived before it */
-    swi_shares witness_shares;   /* by the last access witness */
+    sw_watch watch;                   /* listens to the arena */
+    sw_nvtx_table immediate_names;    /* for an NVTX tool, of the immediate run */
+    size_t nvtx_base[SWI_ROLE_COUNT]; /* what lives all the time, by role */
+    swi_shares immediate_shares;      /* of the last immediate run: what lived before it */
+    swi_shares witness_shares;        /* by the last access witness */
     sw_pool *pool;
     sw_ctx ctx; /* reused for every trace */
     swi_program **programs;

@@ -92,6 +92,13 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_budget_create(sw_budget **out, size_t bytes);
 SW_API void sw_budget_destroy(sw_budget *budget);
 
+/* What an NVTX tool that is attached (Nsight Systems, compute-sanitizer) is told of each run:
+ * ranges in the domain "stepwell" for the step and its phases, for layers too, or for ops too,
+ * with the bytes that live as their payload; and, if the tool takes them, counters of the bytes
+ * that live by role and at the peak, and the arenas as heaps whose live tensors are regions.
+ * Nothing is said with no_phases. Without a tool none of this costs anything. */
+typedef enum { SW_NVTX_PHASES, SW_NVTX_LAYERS, SW_NVTX_OPS, SW_NVTX_OFF } sw_nvtx_level;
+
 typedef struct {
     size_t size;
     const char *device; /* "cpu" (default); "cuda" and "sim" answer SW_DEVICE, others SW_INVALID
@@ -119,6 +126,7 @@ typedef struct {
                        that lowers the arena (sw_linear_ce) */
     int no_tiles; /* 1: switch the pass off that makes the gradient of a large weight in blocks
                      of rows, each followed by its part of a released update */
+    sw_nvtx_level nvtx; /* default: step and phases */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs. */

@@ -1,6 +1,7 @@
 /* Traces: their arrays, names, errors, values and storages. Nothing here has bytes; immediate
  * mode gives each new storage its bytes in immediate.c. */
 #include "alloc/size.h"
+#include "runtime/nvtx.h"
 #include "runtime/trace_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -195,6 +196,12 @@ uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role)
     s->birth = s->death = SWI_NONE;
     s->alias = t->n_storages;
     return t->n_storages++;
+}
+
+void swi_set_role(sw_ctx *ctx, uint32_t storage, swi_role role)
+{
+    swi_nvtx_role(ctx, storage, role);
+    ctx->trace.storages[storage].role = role;
 }
 
 void swi_contiguous_strides(const sw_type *type, int64_t *stride)

@@ -105,7 +105,7 @@ static void leave(sw_ctx *ctx, const char *name, sw_value x, bool metric)
     list[n].value = id;
     swi_storage *kept = &t->storages[t->values[id].storage];
     kept->pinned = true;
-    kept->role = metric ? SWI_ROLE_METRIC : SWI_ROLE_OUTPUT;
+    swi_set_role(ctx, t->values[id].storage, metric ? SWI_ROLE_METRIC : SWI_ROLE_OUTPUT);
     if (metric) {
         t->metrics = p;
         t->n_metrics++;

@@ -1,6 +1,5 @@
 /* The profile file: what is written, when, and what happens where it cannot be. */
 #include "alloc/sys.h"
-#include "profiler/nvtx.h"
 #include "profiler/prof.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/heap.h"
@@ -507,18 +506,6 @@ static void places_that_take_no_file(void)
     CU_ASSERT_PTR_NULL(p);
 }
 
-/* Without a tool they do nothing, also unbalanced, and take no memory. */
-static void ranges_are_harmless(void)
-{
-    const uint64_t calls = sw_mem_calls();
-    for (int i = 0; i < 1000; i++) {
-        sw_nvtx_push("forward");
-        sw_nvtx_pop();
-    }
-    sw_nvtx_pop();
-    CU_ASSERT_EQUAL(sw_mem_calls(), calls);
-}
-
 static const sw_test tests[] = {
 #if SW_HAVE_JANSSON
     {"records read back as they were", records_read_back_as_they_were},
@@ -540,6 +527,5 @@ static const sw_test tests[] = {
     {"every refusal is told and leaks nothing", every_refusal_is_told_and_leaks_nothing},
     {"without its thread there is no profile", without_its_thread_there_is_no_profile},
     {"places that take no file", places_that_take_no_file},
-    {"ranges are harmless", ranges_are_harmless},
 };
 SW_SUITE("profile", tests)

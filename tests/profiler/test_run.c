@@ -1,7 +1,6 @@
 /* What a run writes into its profile: the plan, value by value, adds up to its own figures, and
  * each measured step is the plan's. */
 #include "alloc/poison.h"
-#include "tests/profiler/nvtx_recorder.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
@@ -339,20 +338,6 @@ static void a_recorded_step_calls_no_heap(void)
     finish(f);
 }
 
-/* A tool that is linked in sees the phases of a run, one after the other, none left open. */
-static void a_tool_sees_the_phases(void)
-{
-    if (!nvtx_recorder_is_built())
-        SW_SKIP("built without NVTX");
-    fixture *f = open_fixture(NULL, 0);
-    run(f, SW_TRAIN, 0, 0);
-    nvtx_recorder_clear();
-    run(f, SW_TRAIN, 1, 0);
-    SW_CHECK(strcmp(nvtx_recorder_text(), "forward( )loss( )backward( )step( )") == 0, "%s",
-             nvtx_recorder_text());
-    finish(f);
-}
-
 static void bad_options_are_refused(void)
 {
     sw_profile *p = NULL;
@@ -375,7 +360,6 @@ static const sw_test tests[] = {
 #endif
     {"a full disk does not stop training", a_full_disk_does_not_stop_training},
     {"a recorded step calls no heap", a_recorded_step_calls_no_heap},
-    {"a tool sees the phases", a_tool_sees_the_phases},
     {"bad options are refused", bad_options_are_refused},
 };
 SW_SUITE("profile of a run", tests)
