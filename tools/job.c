@@ -115,6 +115,17 @@ tool_net_opts job_net_opts(const job *j)
     return net;
 }
 
+/* In the order of sw_nvtx_level. */
+const char *const job_nvtx_words[] = {"phases", "layers", "ops", "off", NULL};
+
+static sw_nvtx_level nvtx_level(const char *word)
+{
+    int i = 0;
+    while (word != NULL && strcmp(word, job_nvtx_words[i]) != 0)
+        i++;
+    return (sw_nvtx_level)i;
+}
+
 sw_status job_make(job *j)
 {
     const job_opts *o = j->opts;
@@ -133,7 +144,8 @@ sw_status job_make(job *j)
                                .no_rebuild = o->no_rebuild,
                                .no_chunks = o->no_chunks,
                                .no_tiles = o->no_tiles,
-                               .shares = o->shares};
+                               .shares = o->shares,
+                               .nvtx = nvtx_level(o->nvtx)};
     SW_TRY(sw_exec_create(&j->exec, &exec));
     const tool_net_opts net = job_net_opts(j);
     return tool_net_create(&j->net, &net);

@@ -32,13 +32,15 @@ typedef struct {
     int64_t accumulate; /* micro-batches of a step */
     bool keep_gradients;
     bool immediate, release, op_clocks, checks;
-    bool shares; /* runs note what each role and layer holds; no option */
+    const char *nvtx; /* what a tool is told: one of job_nvtx_words; NULL: the phases */
+    bool shares;      /* runs note what each role and layer holds; no option */
 } job_opts;
 
 /* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new
  * n. */
 #define JOB_OPTIONS_MAX (32 + TOOL_SETTINGS)
 int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
+extern const char *const job_nvtx_words[];
 /* What the parser cannot see by itself: an option against another, and defaults that hang on
  * another. CLI_GO or an exit status. */
 int job_check(job_opts *opts);

@@ -1,0 +1,262 @@
+/* A tool that the environment names, in child processes: `stepwell train` loads the module,
+ * which writes what it heard; that is held against the profile of the same training. */
+#include "profiler/nvtx.h"
+#include "tests/profiler/nvtx_check.h"
+#include "tests/profiler/read_back.h"
+#include "tests/support/process.h"
+#include "tests/support/suite.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char module_env[1200], records_env[1200], tool_env[64];
+
+/* `stepwell train` with a tool (NULL: the module) that takes `what`. */
+static void train(sw_outcome *out, const char *tool, const char *what, const char *const *more)
+{
+    char program[1100];
+    snprintf(program, sizeof program, "%s/tools/stepwell", sw_build_root());
+    snprintf(module_env, sizeof module_env, "NVTX_INJECTION64_PATH=%s%s",
+             tool != NULL ? tool : sw_build_root(),
+             tool != NULL ? "" : "/tests/profiler/libnvtx_module.so");
+    snprintf(records_env, sizeof records_env, "STEPWELL_NVTX_RECORDS=%s",
+             sw_temp_path("records"));
+    snprintf(tool_env, sizeof tool_env, "STEPWELL_NVTX_TOOL=%s", what);
+    remove(sw_temp_path("records"));
+    const char *argv[32] = {program,         "train",   "--model", "lenet5",  "--data",
+                            "synthetic",     "--steps", "3",       "--batch", "16",
+                            "--synthetic-n", "64",      "--json",  "--quiet"};
+    int n = 14;
+    while (more != NULL && *more != NULL && n < 31)
+        argv[n++] = *more++;
+    const char *const env[] = {module_env, records_env, tool_env, NULL};
+    sw_process_run(out, argv, env, 100);
+    SW_CHECK(out->status == 0, "status %d: %s", out->status, out->err);
+    CU_ASSERT_STRING_EQUAL(out->err, "");
+}
+
+static heard *records(size_t *n)
+{
+    heard *list = nvtx_recorder_read(sw_temp_path("records"), n);
+    sw_after(free, list);
+    return list;
+}
+
+#define NEEDS_NVTX                                                                             \
+    do {                                                                                       \
+        if (!nvtx_recorder_is_built())                                                         \
+            SW_SKIP("built without NVTX: no tool attaches");                                   \
+    } while (0)
+
+/* ---- against the profile ----------------------------------------------------------------- */
+
+#if SW_HAVE_JANSSON
+static const char *text_of(const json_t *record, const char *key)
+{
+    const char *text = json_string_value(json_object_get(record, key));
+    return text != NULL ? text : "";
+}
+
+static void told_value(told_run *run, const json_t *v)
+{
+    const uint64_t bytes = (uint64_t)number_of(v, "bytes");
+    told_tensor t = {.offset = (uint64_t)number_of(v, "offset"),
+                     .bytes = bytes,
+                     .rounded = bytes + (uint64_t)number_of(v, "padding"),
+                     .birth = (uint32_t)number_of(v, "birth"),
+                     .death = (uint32_t)number_of(v, "death")};
+    if (json_object_get(v, "alias") != NULL)
+        return;
+    if (strcmp(text_of(v, "segment"), "step") != 0) {
+        told_base_add(run, text_of(v, "role"), t.rounded);
+        return;
+    }
+    snprintf(t.role, sizeof t.role, "%s", text_of(v, "role"));
+    snprintf(t.name, sizeof t.name, "%s", text_of(v, "name"));
+    told_tensor_add(run, &t);
+}
+
+/* Plan and step records are the profiler's; the tool must have heard the same. */
+static void told_record(told_run *run, const json_t *plan, const json_t *step)
+{
+    const json_t *ops = json_object_get(plan, "ops"), *values = json_object_get(plan, "values");
+    const char *phases = text_of(plan, "op_phase");
+    memset(run, 0, sizeof *run);
+    run->training = strcmp(text_of(step, "run"), "train") == 0;
+    CU_ASSERT_EQUAL_FATAL(strlen(phases), json_array_size(ops));
+    for (size_t i = 0; i < json_array_size(ops); i++)
+        told_op_add(run, json_string_value(json_array_get(ops, i)), phases[i] - '0');
+    for (size_t i = 0; i < json_array_size(values); i++)
+        told_value(run, json_array_get(values, i));
+    for (int i = 0; i < SW_PHASES; i++) {
+        run->phase_peak[i] = (uint64_t)phase_number(step, i, "peak_bytes");
+        run->phase_end[i] = (uint64_t)phase_number(step, i, "end_bytes");
+    }
+    run->peak = (uint64_t)number_of(step, "peak_bytes");
+}
+
+static const json_t *plan_of(const json_t *const *plans, size_t n, const json_t *step)
+{
+    for (size_t i = 0; i < n; i++)
+        if (number_of(plans[i], "program") == number_of(step, "program"))
+            return plans[i];
+    return NULL;
+}
+
+static void drop(void *json)
+{
+    json_decref(json);
+}
+
+/* Three steps and the evaluation behind them, with a released update and data converted. */
+static void training_equals_its_profile(void)
+{
+    NEEDS_NVTX;
+    static sw_outcome out;
+    static told_run told[8];
+    const told_run *runs[8];
+    const char *profile = sw_temp_path("profile.jsonl");
+    const char *const more[] = {"--nvtx", "ops", "--profile", profile, NULL};
+    train(&out, NULL, "all", more);
+    bool cut;
+    json_t *all = read_back(profile, &cut);
+    sw_after(drop, all);
+    const json_t *plans[4], *steps[8];
+    const size_t n_plans = records_of(all, "plan", plans, 4);
+    const size_t n_steps = records_of(all, "step", steps, 8);
+    CU_ASSERT_FATAL(n_plans >= 2 && n_plans <= 4 && n_steps >= 4 && n_steps <= 8);
+    for (size_t i = 0; i < n_steps; i++) {
+        told_record(&told[i], plan_of(plans, n_plans, steps[i]), steps[i]);
+        runs[i] = &told[i];
+    }
+    size_t n;
+    const heard *list = records(&n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(list);
+    nvtx_check(list, n, runs, n_steps, SW_NVTX_OPS, nvtx_recorder_has_extensions());
+    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_BEGIN, "train step"), 3);
+    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_HEAP, NULL),
+                    nvtx_count(list, n, HEARD_UNHEAP, NULL));
+    sw_note("%zu records of %zu runs", n, n_steps);
+}
+#endif
+
+/* ---- tools of other kinds ---------------------------------------------------------------- */
+
+static size_t ranges_in(const heard *list, size_t n, uint32_t category)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += list[i].kind == HEARD_BEGIN && list[i].category == category;
+    return count;
+}
+
+static void levels_of_the_command_line(void)
+{
+    NEEDS_NVTX;
+    static sw_outcome out;
+    static const char *const words[] = {NULL, "phases", "layers", "ops"};
+    for (int i = 0; i < 4; i++) {
+        const char *const more[] = {words[i] != NULL ? "--nvtx" : NULL, words[i], NULL};
+        size_t n;
+        train(&out, NULL, "all", more);
+        const heard *list = records(&n);
+        CU_ASSERT(nvtx_check_nesting(list, n) > 0);
+        CU_ASSERT(ranges_in(list, n, SW_NVTX_IN_PHASE) >= 12);
+        CU_ASSERT_EQUAL(ranges_in(list, n, SW_NVTX_IN_LAYER) > 0, i >= 2);
+        CU_ASSERT_EQUAL(ranges_in(list, n, SW_NVTX_IN_OP) > 0, i == 3);
+    }
+    const char *const off[] = {"--nvtx", "off", NULL};
+    size_t n;
+    train(&out, NULL, "all", off);
+    CU_ASSERT(records(&n) == NULL && n == 0); /* it was not even loaded */
+}
+
+static void immediate_training(void)
+{
+    NEEDS_NVTX;
+    static sw_outcome out;
+    const char *const more[] = {"--nvtx", "ops", "--immediate", NULL};
+    size_t n;
+    train(&out, NULL, "all", more);
+    const heard *list = records(&n);
+    CU_ASSERT(nvtx_check_nesting(list, n) > 100);
+    CU_ASSERT_EQUAL(ranges_in(list, n, SW_NVTX_IN_STEP),
+                    3 + nvtx_count(list, n, HEARD_BEGIN, "evaluation step"));
+}
+
+/* A tool that takes ranges alone still has every figure, as payloads of ranges and marks. */
+static void a_tool_without_extensions(void)
+{
+    NEEDS_NVTX;
+    static sw_outcome out;
+    size_t n;
+    train(&out, NULL, "ranges", NULL);
+    const heard *list = records(&n);
+    CU_ASSERT(nvtx_check_nesting(list, n) > 12);
+    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_HEAP, NULL), 0);
+    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_COUNTER, NULL), 0);
+    CU_ASSERT(nvtx_count(list, n, HEARD_MARK, "activation") > 0);
+    CU_ASSERT(nvtx_count(list, n, HEARD_MARK, "peak") >= 3);
+}
+
+static void a_tool_for_memory_alone(void)
+{
+    NEEDS_NVTX;
+    if (!nvtx_recorder_has_extensions())
+        SW_SKIP("the NVTX headers have no memory");
+    static sw_outcome out;
+    size_t n;
+    train(&out, NULL, "memory", NULL);
+    const heard *list = records(&n);
+    CU_ASSERT(nvtx_count(list, n, HEARD_REGION, NULL) > 60);
+    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_REGION, NULL),
+                    nvtx_count(list, n, HEARD_NAME, NULL));
+    CU_ASSERT(nvtx_count(list, n, HEARD_RESET, NULL) >= 4);
+    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_BEGIN, NULL), 0);
+}
+
+/* ---- no tool ----------------------------------------------------------------------------- */
+
+/* Of one line of JSON, what does not hang on the clock. */
+static void same_result(const sw_outcome *out)
+{
+    static char wanted[200];
+    const char *loss = strstr(out->out, "\"final_loss\"");
+    if (!SW_CHECK(loss != NULL, "%.200s", out->out))
+        return;
+    const size_t length = strcspn(loss, ",");
+    if (wanted[0] == '\0')
+        snprintf(wanted, sizeof wanted, "%.*s", (int)length, loss);
+    SW_CHECK(strlen(wanted) == length && strncmp(wanted, loss, length) == 0, "%.40s", loss);
+}
+
+/* A path that leads nowhere, a file that is no library, a tool that says no, and none: nothing
+ * is printed, and the training is the same. */
+static void no_tool_is_silent(void)
+{
+    static sw_outcome out;
+    const char *const more[] = {"--nvtx", "ops", NULL};
+    const char *const tools[] = {"/nowhere/libnone.so", sw_source_root(), "", NULL};
+    size_t n;
+    for (int i = 0; i < 4; i++) {
+        train(&out, tools[i], "refuse", more);
+        same_result(&out);
+        const heard *list = records(&n);
+        for (size_t k = 0; list != NULL && k < n; k++)
+            SW_CHECK(false, "%d %s", list[k].kind, list[k].name);
+    }
+    train(&out, NULL, "all", more);
+    same_result(&out);
+}
+
+static const sw_test tests[] = {
+#if SW_HAVE_JANSSON
+    {"training equals its profile", training_equals_its_profile},
+#endif
+    {"levels of the command line", levels_of_the_command_line},
+    {"immediate training", immediate_training},
+    {"a tool without extensions", a_tool_without_extensions},
+    {"a tool for memory alone", a_tool_for_memory_alone},
+    {"no tool is silent", no_tool_is_silent},
+};
+SW_SUITE("nvtx tool", tests)
