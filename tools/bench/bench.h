@@ -8,6 +8,7 @@
 
 int bench_pauses(int argc, char **argv);
 int bench_record(int argc, char **argv);
+int bench_nvtx(int argc, char **argv);
 int bench_speed(int argc, char **argv);
 int bench_plan(int argc, char **argv);
 int bench_place(int argc, char **argv);
@@ -56,6 +57,25 @@ SW_MUST_USE sw_status bench_lenet_create(bench_lenet *lenet, int64_t batch, bool
                                          const sw_exec_opts *opts);
 SW_MUST_USE sw_status bench_lenet_step(bench_lenet *lenet);
 void bench_lenet_destroy(bench_lenet *lenet);
+
+/* ---- taking turns ------------------------------------------------------------------------ */
+
+/* One of several that do the same in different ways; the first is what others are held against.
+ */
+typedef struct {
+    const char *name, *key;
+    cli_summary summary;
+} bench_variant;
+/* Time step(context, i) of n variants (at most 8), one after the other, `rounds` times or until
+ * interrupted; each round begins with another, so that none always follows the same neighbour.
+ */
+SW_MUST_USE sw_status bench_take_turns(bench_variant *variants, int n, int64_t rounds,
+                                       sw_status (*step)(void *context, int i), void *context);
+/* Percent above the first, of medians or of minima. */
+double bench_above(const bench_variant *variants, int i, bool median);
+void bench_print_variants(const char *title, const bench_variant *variants, int n);
+/* "key": {each of them as bench_put has it, and how far its median is above, "K_percent"} */
+void bench_put_variants(sw_json *json, const char *key, const bench_variant *variants, int n);
 
 /* "key": {"n", "min_ns", "median_ns", "p99_ns", "max_ns"} */
 void bench_put(sw_json *json, const char *key, const cli_summary *summary);

@@ -1,9 +1,7 @@
 /* bench record: what recording costs, as differences of medians within one run.
  *
  * Four subjects that differ in nothing but the recording (nothing counted and no clock read;
- * phase peaks and clocks with the file off; with the file; with op clocks too) take turns, step
- * by step, and each round begins with another of them, so that none always follows the same
- * neighbour. */
+ * phase peaks and clocks with the file off; with the file; with op clocks too) take turns. */
 #include "alloc/sys.h"
 #include "tools/bench/bench.h"
 #include <errno.h>
@@ -12,8 +10,10 @@
 #include <unistd.h>
 
 enum { NONE, COUNTED, FILED, CLOCKED, VARIANTS };
-static const char *const names[VARIANTS] = {"nothing", "file off", "file on", "op clocks"};
-static const char *const keys[VARIANTS] = {"none", "file_off", "file_on", "op_clocks"};
+static const bench_variant variants[VARIANTS] = {{.name = "nothing", .key = "none"},
+                                                 {.name = "file off", .key = "file_off"},
+                                                 {.name = "file on", .key = "file_on"},
+                                                 {.name = "op clocks", .key = "op_clocks"}};
 
 typedef struct {
     int64_t steps, batch, threads;
@@ -26,8 +26,7 @@ typedef struct {
     sw_profile *profile[VARIANTS];
     bench_small small[VARIANTS];
     bench_lenet lenet[VARIANTS];
-    cli_times times[VARIANTS];
-    cli_summary summary[VARIANTS];
+    bench_variant variant[VARIANTS];
     bool is_lenet;
 } record;
 
@@ -47,7 +46,7 @@ static sw_status make_folder(record *r)
 static sw_status open_profile(record *r, int variant)
 {
     snprintf(r->path[variant], sizeof r->path[variant], "%s/%s.jsonl", r->folder,
-             keys[variant]);
+             variants[variant].key);
     const sw_profile_opts opts = {.size = sizeof opts,
                                   .path = variant == COUNTED ? NULL : r->path[variant],
                                   .model = r->is_lenet ? "lenet5" : "small",
@@ -59,7 +58,6 @@ static sw_status open_subjects(record *r, const record_opts *o)
 {
     SW_TRY(make_folder(r));
     for (int i = 0; i < VARIANTS; i++) {
-        SW_TRY(cli_times_init(&r->times[i], (uint64_t)o->steps));
         if (i != NONE)
             SW_TRY(open_profile(r, i));
         const sw_exec_opts exec = {.size = sizeof exec,
@@ -73,19 +71,10 @@ static sw_status open_subjects(record *r, const record_opts *o)
     return SW_OK;
 }
 
-static sw_status measure(record *r, int64_t steps)
+static sw_status step(void *context, int i)
 {
-    for (int64_t round = 0; round < steps && !cli_interrupted(); round++)
-        for (int turn = 0; turn < VARIANTS; turn++) {
-            const int i = (int)((round + turn) % VARIANTS);
-            const uint64_t start = cli_clock_ns();
-            SW_TRY(r->is_lenet ? bench_lenet_step(&r->lenet[i])
-                               : bench_small_step(&r->small[i]));
-            cli_times_add(&r->times[i], cli_clock_ns() - start);
-        }
-    for (int i = 0; i < VARIANTS; i++)
-        r->summary[i] = cli_times_summary(&r->times[i]);
-    return SW_OK;
+    record *r = context;
+    return r->is_lenet ? bench_lenet_step(&r->lenet[i]) : bench_small_step(&r->small[i]);
 }
 
 static sw_status close_subjects(record *r, sw_status status)
@@ -101,7 +90,6 @@ static sw_status close_subjects(record *r, sw_status status)
             const sw_status removed = sw_file_remove(r->path[i]);
             status = status == SW_OK ? removed : status;
         }
-        cli_times_free(&r->times[i]);
     }
     if (r->folder[0] != '\0')
         (void)rmdir(r->folder);
@@ -111,39 +99,12 @@ static sw_status close_subjects(record *r, sw_status status)
 static sw_status subject(record *r, const record_opts *o, bool is_lenet)
 {
     *r = (record){.is_lenet = is_lenet};
+    memcpy(r->variant, variants, sizeof variants);
     const int64_t steps = is_lenet && o->steps > 10 ? o->steps / 10 : o->steps;
     sw_status status = open_subjects(r, o);
     if (status == SW_OK)
-        status = measure(r, steps);
+        status = bench_take_turns(r->variant, VARIANTS, steps, step, r);
     return close_subjects(r, status);
-}
-
-/* Above the subject that neither counts nor clocks, in percent. */
-static double above(const record *r, int variant, bool median)
-{
-    const cli_summary *a = &r->summary[variant], *b = &r->summary[NONE];
-    const double base = (double)(median ? b->median : b->min);
-    return base > 0.0 ? 100.0 * ((double)(median ? a->median : a->min) - base) / base : 0.0;
-}
-
-static void print_subject(const record *r, const char *name)
-{
-    printf("%-12s %12s %12s %10s %10s\n", name, "min", "median", "min +%", "median +%");
-    for (int i = 0; i < VARIANTS; i++)
-        printf("  %-10s %12s %12s %10.2f %10.2f\n", names[i], cli_ns(r->summary[i].min).text,
-               cli_ns(r->summary[i].median).text, above(r, i, false), above(r, i, true));
-}
-
-static void put_subject(sw_json *json, const record *r, const char *name)
-{
-    sw_json_open(json, name, '{');
-    for (int i = 0; i < VARIANTS; i++) {
-        bench_put(json, keys[i], &r->summary[i]);
-        char key[40];
-        snprintf(key, sizeof key, "%s_percent", keys[i]);
-        sw_json_put_f64(json, key, above(r, i, true));
-    }
-    sw_json_end(json);
 }
 
 static int run(const record_opts *o)
@@ -159,16 +120,17 @@ static int run(const record_opts *o)
     if (o->json) {
         sw_json json;
         result_json_begin(&json);
-        put_subject(&json, &small, "small");
-        put_subject(&json, &lenet, "lenet5");
+        bench_put_variants(&json, "small", small.variant, VARIANTS);
+        bench_put_variants(&json, "lenet5", lenet.variant, VARIANTS);
         return result_json_end(&json, code);
     }
     if (!o->quiet)
         printf("batch %lld, %lld thread%s, %s and %s steps of each, taking turns\n\n",
                (long long)o->batch, (long long)o->threads, o->threads == 1 ? "" : "s",
-               cli_digits(small.summary[NONE].n).text, cli_digits(lenet.summary[NONE].n).text);
-    print_subject(&small, "perceptron");
-    print_subject(&lenet, "lenet5");
+               cli_digits(small.variant[NONE].summary.n).text,
+               cli_digits(lenet.variant[NONE].summary.n).text);
+    bench_print_variants("perceptron", small.variant, VARIANTS);
+    bench_print_variants("lenet5", lenet.variant, VARIANTS);
     return cli_finish(code);
 }
 

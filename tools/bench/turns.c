@@ -1,0 +1,54 @@
+/* Variants that take turns, and the tables of what each costs above the first. */
+#include "tools/bench/bench.h"
+
+enum { MOST = 8 };
+
+sw_status bench_take_turns(bench_variant *v, int n, int64_t rounds,
+                           sw_status (*step)(void *context, int i), void *context)
+{
+    cli_times times[MOST] = {{0}};
+    sw_status status = n <= MOST ? SW_OK : SW_INVALID;
+    for (int i = 0; status == SW_OK && i < n; i++)
+        status = cli_times_init(&times[i], (uint64_t)rounds);
+    for (int64_t round = 0; status == SW_OK && round < rounds && !cli_interrupted(); round++)
+        for (int turn = 0; status == SW_OK && turn < n; turn++) {
+            const int i = (int)((round + turn) % n);
+            const uint64_t start = cli_clock_ns();
+            status = step(context, i);
+            cli_times_add(&times[i], cli_clock_ns() - start);
+        }
+    for (int i = 0; i < n && i < MOST; i++) {
+        if (status == SW_OK)
+            v[i].summary = cli_times_summary(&times[i]);
+        cli_times_free(&times[i]);
+    }
+    return status;
+}
+
+double bench_above(const bench_variant *v, int i, bool median)
+{
+    const cli_summary *a = &v[i].summary, *b = &v[0].summary;
+    const double base = (double)(median ? b->median : b->min);
+    return base > 0.0 ? 100.0 * ((double)(median ? a->median : a->min) - base) / base : 0.0;
+}
+
+void bench_print_variants(const char *title, const bench_variant *v, int n)
+{
+    printf("%-12s %12s %12s %10s %10s\n", title, "min", "median", "min +%", "median +%");
+    for (int i = 0; i < n; i++)
+        printf("  %-10s %12s %12s %10.2f %10.2f\n", v[i].name, cli_ns(v[i].summary.min).text,
+               cli_ns(v[i].summary.median).text, bench_above(v, i, false),
+               bench_above(v, i, true));
+}
+
+void bench_put_variants(sw_json *json, const char *key, const bench_variant *v, int n)
+{
+    sw_json_open(json, key, '{');
+    for (int i = 0; i < n; i++) {
+        bench_put(json, v[i].key, &v[i].summary);
+        char name[40];
+        snprintf(name, sizeof name, "%s_percent", v[i].key);
+        sw_json_put_f64(json, name, bench_above(v, i, true));
+    }
+    sw_json_end(json);
+}
