@@ -276,7 +276,7 @@ static void close_layers(sw_nvtx_run *r, uint32_t depth)
 /* What the scopes of two ops have in common stays open. */
 static void open_layers(sw_nvtx_run *r, const sw_nvtx_op *op, size_t live)
 {
-    const sw_nvtx_name *const *scopes = r->table->scopes + op->scope;
+    const sw_nvtx_name *const *scopes = op->n_scopes > 0 ? &r->table->scopes[op->scope] : NULL;
     uint32_t same = 0;
     while (same < r->depth && same < op->n_scopes && r->open[same] == scopes[same])
         same++;

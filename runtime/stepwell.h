@@ -96,7 +96,8 @@ SW_API void sw_budget_destroy(sw_budget *budget);
  * ranges in the domain "stepwell" for the step and its phases, for layers too, or for ops too,
  * with the bytes that live as their payload; and, if the tool takes them, counters of the bytes
  * that live by role and at the peak, and the arenas as heaps whose live tensors are regions.
- * Nothing is said with no_phases. Without a tool none of this costs anything. */
+ * Nothing is said with no_phases. A tool can attach until the first exec is created; without
+ * one every level is as fast as SW_NVTX_OFF. */
 typedef enum { SW_NVTX_PHASES, SW_NVTX_LAYERS, SW_NVTX_OPS, SW_NVTX_OFF } sw_nvtx_level;
 
 typedef struct {

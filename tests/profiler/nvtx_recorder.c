@@ -9,7 +9,6 @@
 #define ROOM 200000
 static heard list[ROOM];
 static size_t used;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Counters and categories are registered once in a process. */
 void nvtx_recorder_clear(void)
@@ -72,6 +71,7 @@ heard *nvtx_recorder_read(const char *path, size_t *n)
 #include <nvtx3/nvToolsExtSemanticsCounters.h>
 #endif
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char domain_name[] = "stepwell";
 #define DOMAIN ((nvtxDomainHandle_t)(uintptr_t)domain_name)
 
