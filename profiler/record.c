@@ -39,10 +39,11 @@ void sw_record_event(sw_record_log *log, const sw_event *event, uint32_t id)
         [SW_EVENT_PUSH] = SW_RECORD_PUSH,       [SW_EVENT_REWIND] = SW_RECORD_REWIND,
         [SW_EVENT_RESET] = SW_RECORD_RESET,     [SW_EVENT_PLACE] = SW_RECORD_PLACE,
         [SW_EVENT_RELEASE] = SW_RECORD_RELEASE, [SW_EVENT_DENIED] = SW_RECORD_DENIED};
-    if (event->kind == SW_EVENT_COMMIT) /* of the system's memory, not of what lives */
-        return;
     const bool ranged = event->kind == SW_EVENT_PUSH || event->kind == SW_EVENT_PLACE ||
                         event->kind == SW_EVENT_RELEASE || event->kind == SW_EVENT_DENIED;
+    /* Memory of the system is not what lives, and what has no bytes is in no plan. */
+    if (event->kind == SW_EVENT_COMMIT || (ranged && event->bytes == 0))
+        return;
     sw_record_range(log, (sw_record_kind)kinds[event->kind], event->offset, event->bytes,
                     ranged ? id : SW_PROF_NONE);
 }

@@ -81,7 +81,7 @@ static inline uint64_t sw_record_ns(const sw_record *edge)
 
 /* Empty it for the run of `step` (from 1) that begins `now`. */
 void sw_record_begin(sw_record_log *log, uint64_t step, uint64_t now);
-/* What an arena states; `id` is the storage that it is about. */
+/* What an arena states, but ranges without bytes; `id` is the storage that it is about. */
 void sw_record_event(sw_record_log *log, const sw_event *event, uint32_t id);
 
 /* What a log says: bytes of the arena that live at its end, and the phases of its run, on which
