@@ -85,6 +85,12 @@ void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
     h->written = true;
 }
 
+void sw_prof_heap_again(sw_prof_heap *h)
+{
+    h->written = false;
+    memset(h->places, 0, sizeof h->places);
+}
+
 /* ---- the heap's backend ------------------------------------------------------------------ */
 
 static void put_figures(sw_json *j, const sw_heap_figures *x)

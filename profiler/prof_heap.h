@@ -26,6 +26,8 @@ void sw_prof_heap_end(sw_prof_heap *h);
 size_t sw_prof_heap_look(sw_prof_heap *h);
 /* The members of a step record, as far as they changed: `heap`, `places`, `arenas`. */
 void sw_prof_heap_put(sw_prof_heap *h, sw_json *json);
+/* The next one has them all: who reads on from here knows nothing of those before. */
+void sw_prof_heap_again(sw_prof_heap *h);
 
 /* A record of the type "heap": what the backend says of each purpose and of the rest of the
  * process. The end of a profile writes one where none was written. */

@@ -127,6 +127,7 @@ static sw_status next_part(sw_profile *p)
     p->part++;
     SW_TRY(sw_file_take_mode(p->file, name_of(p, NAME_BEFORE)));
     SW_TRY(write_head(p));
+    sw_prof_heap_again(&p->heap);
     return sw_file_rename(name_of(p, NAME_NEXT), name_of(p, NAME));
 }
 

@@ -81,6 +81,18 @@ int train_check_data(const char *option, const char *path, const job_opts *opts)
     return CLI_GO;
 }
 
+/* The parts of a profile have names of their own. */
+static int check_parts(const train_opts *o, const char *option, const char *path)
+{
+    static const char *const endings[] = {".1", ".new"};
+    char part[PATH_BYTES];
+    for (int i = 0; i < 2 && o->profile_max > 0; i++)
+        if (snprintf(part, sizeof part, "%s%s", o->profile, endings[i]) < (int)sizeof part &&
+            same_file(path, part))
+            return refuse(option, path, "a part of --profile");
+    return CLI_GO;
+}
+
 int train_check_files(const train_opts *o)
 {
     const struct {
@@ -98,6 +110,11 @@ int train_check_files(const train_opts *o)
             if (!(files[k].read && files[i].params) && same_file(files[i].path, files[k].path))
                 return refuse(files[i].option, files[i].path, files[k].option);
         const int status = train_check_data(files[i].option, files[i].path, &o->job);
+        if (status != CLI_GO)
+            return status;
+    }
+    for (size_t i = 1; i < sizeof files / sizeof *files; i++) {
+        const int status = check_parts(o, files[i].option, files[i].path);
         if (status != CLI_GO)
             return status;
     }

@@ -77,6 +77,9 @@ static void no_file_is_written_under_two_names(void)
         SMALL "--metrics @/new.csv --profile @/./new.csv",
         SMALL "--metrics @/new.jsonl --save-params @/new.jsonl",
         SMALL "--metrics @/new.jsonl --save-best @/sub/../new.jsonl",
+        SMALL "--profile @/new --profile-max 1GiB --save-params @/./new.1",
+        SMALL "--profile @/new --profile-max 1GiB --metrics @/new.csv --save-best @/new.new",
+        SMALL "--profile @/old --profile-max 1GiB --load-params @/old.1",
         SMALL "--metrics @/hard.csv --load-params @/old",
         "--data idx:@ --metrics @/data.csv",
         "--data idx:@ --save-best @/train-labels-idx1-ubyte",
@@ -101,6 +104,40 @@ static void no_file_is_written_under_two_names(void)
     }
     CU_ASSERT(has_text("old", "old") && has_text("train-labels-idx1-ubyte", "labels") &&
               !exists("new"));
+}
+
+/* `train` in parts: the bound holds, both parts have header and plans, what was there before is
+ * not touched where SIZE is too small - and the SIZE that the refusal names will do. */
+static void a_profile_in_parts_is_bounded(void)
+{
+    new_folder("parts");
+    put("p", "old");
+    const sw_outcome *o = train("--synthetic-n 200 --batch 20 --steps 200 --profile-events "
+                                "--profile @/p --profile-max 10KiB");
+    SW_CHECK(program_failed_cleanly(o, 2), "status %d: %s", o->status, o->err);
+    const char *least = strstr(o->err, "at least ");
+    CU_ASSERT(has_text("p", "old") && least != NULL && !exists("p.1"));
+    const long kib = least != NULL ? strtol(least + strlen("at least "), NULL, 10) : 0;
+    char words[300];
+    snprintf(words, sizeof words,
+             "--synthetic-n 200 --batch 20 --steps 200 --profile-events --profile @/p "
+             "--profile-max %ldKiB",
+             kib);
+    o = train(words);
+    SW_CHECK(o->status == 0, "status %d: %s", o->status, o->err);
+    static const char *const names[] = {"p", "p.1"};
+    for (int i = 0; i < 2; i++) {
+        size_t n = 0;
+        char *bytes = (char *)file_read(at(names[i]), &n);
+        SW_CHECK(bytes != NULL && n <= (size_t)kib * 1024 &&
+                     strncmp(bytes, "{\"type\":\"header\"", 16) == 0 &&
+                     strstr(bytes, "{\"type\":\"plan\"") != NULL &&
+                     strstr(bytes, "{\"type\":\"events\"") != NULL &&
+                     (strstr(bytes, "{\"type\":\"end\"") != NULL) == (i == 0),
+                 "%s: %zu bytes", names[i], n);
+        free(bytes);
+    }
+    CU_ASSERT_FALSE(exists("p.new"));
 }
 
 /* A device has nothing to lose, and parameters may replace those that the run began with. */
@@ -345,6 +382,7 @@ static void an_ignored_signal_stays_ignored(void)
 }
 
 static const sw_test tests[] = {
+    {"a profile in parts is bounded", a_profile_in_parts_is_bounded},
     {"no file is written under two names", no_file_is_written_under_two_names},
     {"what cannot be lost may be named twice", what_cannot_be_lost_may_be_named_twice},
     {"a refused run keeps the old profile", a_refused_run_keeps_the_old_profile},
