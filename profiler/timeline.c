@@ -292,8 +292,10 @@ static sw_status find_peak(sw_tl_program *p)
     return SW_OK;
 }
 
-static sw_status finish_program(sw_timeline *t, sw_tl_program *p)
+sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *p)
 {
+    if (p->by_id != NULL)
+        return SW_OK;
     for (uint32_t i = 0; i < p->n_ops; i++)
         if (p->ops[i].phase >= SW_PROF_PHASES)
             WRONG("%s: op %u (%s) is in no phase", t->path, i, p->ops[i].name);
@@ -352,7 +354,7 @@ sw_status sw_timeline_finish(sw_timeline *t)
 {
     uint64_t now = 0;
     for (uint32_t i = 0; i < t->n_programs; i++)
-        SW_TRY(finish_program(t, &t->programs[i]));
+        SW_TRY(sw_timeline_finish_program(t, &t->programs[i]));
     for (size_t i = 0; i < t->n_runs; i++)
         SW_TRY(finish_run(t, &t->runs[i], &now));
     return SW_OK;

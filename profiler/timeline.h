@@ -108,6 +108,8 @@ SW_MUST_USE sw_status sw_timeline_add_run(sw_timeline *t, sw_tl_run **out);
 /* After all was added: orders values, sets runs behind one another in time, and checks that
  * aliases, lives, ops, addresses and logs are in range (SW_FORMAT). */
 SW_MUST_USE sw_status sw_timeline_finish(sw_timeline *t);
+/* The same for one program, for readers that look at it before they go on. */
+SW_MUST_USE sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *p);
 
 /* ---- questions --------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* stepwell report FILE: the options, and which printer gets the report. */
 #include "alloc/mem.h"
+#include "tools/bars.h"
 #include "tools/cli.h"
 #include "tools/report.h"
 #include "tools/report_diff.h"
@@ -10,29 +11,41 @@ typedef struct {
     const char *file, *format, *diff, *out, *html;
     bool json, list;
     report_style style;
+    report_limits limits;
 } settings;
+
+int report_leave(const report *r, int code)
+{
+    if (r->damaged_line > 0)
+        code = cli_error(CLI_DAMAGED, "%s", r->damaged_why);
+    return cli_finish(code);
+}
 
 static int print_report(report *r, const report_live *live, const settings *s)
 {
-    if (s->json || strcmp(s->format, "json") == 0) {
-        const sw_status status = report_print_json(r, live);
-        return status == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(status, false);
+    const report_gate gate = {.limits = &s->limits, .run = report_highest(r)};
+    const bool asked = report_gate_asked(&s->limits);
+    if (!s->json) {
+        report_print_text(r, live, &s->style);
+    } else {
+        const sw_status status = report_print_json(r, live, asked ? &gate : NULL);
+        if (status != SW_OK)
+            return cli_library_error(status, false);
     }
-    report_print_text(r, live, &s->style);
-    return cli_finish(CLI_DONE);
+    return report_leave(r, report_gate_judge(&gate, !s->json && !s->style.quiet));
 }
 
 static int report_file(const settings *s)
 {
     report *r;
-    sw_status status = report_read(&r, s->file);
+    sw_status status = report_open(&r, s->file);
     if (status != SW_OK)
         return cli_library_error(status, true);
     void *live = NULL;
     const report_plan *plan = report_main_plan(r);
     status = sw_heap_alloc(&live, SW_HEAP_PROFILE, sizeof(report_live));
     if (status == SW_OK && plan != NULL)
-        status = report_read_live(r, plan, live);
+        status = report_find_live(r, plan, live);
     const int code =
         status == SW_OK ? print_report(r, live, s) : cli_library_error(status, true);
     sw_heap_free(live, SW_HEAP_PROFILE, sizeof(report_live));
@@ -42,7 +55,7 @@ static int report_file(const settings *s)
 
 int tool_report(int argc, char **argv)
 {
-    settings s = {0};
+    settings s = {.limits.max_peak = REPORT_NO_LIMIT};
     const cli_option options[] = {
         {"--format", "NAME", CLI_WORD, &s.format, "text",
          "text, json, or one of --list-formats, for the tools that read those", 0, 0,
@@ -61,7 +74,12 @@ int tool_report(int argc, char **argv)
          "a page for a browser, of one file; with --diff of both runs: the same as --format "
          "html --out OUT",
          0, 0, NULL},
-        {"--max-peak", "SIZE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
+        {"--max-peak", "SIZE", CLI_BYTES, &s.limits.max_peak, NULL,
+         "fail when the peak is above", 0, 0, NULL},
+        {"--fail-on-increase", "X", CLI_WORD, &s.limits.increase, NULL,
+         "with --diff: fail when the peak of FILE is above that of OTHER by more: 2%, 1MiB", 0,
+         0, NULL},
+        {"--ascii", NULL, CLI_FLAG, &s.style.ascii, NULL, "bars of ASCII", 0, 0, NULL},
     };
     const cli_command command = {
         .name = "report",
@@ -92,7 +110,12 @@ int tool_report(int argc, char **argv)
     if (s.out != NULL)
         return cli_error(CLI_USAGE, "--out has no effect with --format %s: use a redirection",
                          s.format);
+    s.json |= strcmp(s.format, "json") == 0;
+    s.style.ascii |= !bars_utf8();
+    const int limits = report_limits_read(&s.limits, s.diff != NULL);
+    if (limits != CLI_GO)
+        return limits;
     if (s.diff != NULL)
-        return report_diff(s.file, s.diff, s.json || strcmp(s.format, "json") == 0, &s.style);
+        return report_diff(s.file, s.diff, s.json, &s.style, &s.limits);
     return report_file(&s);
 }

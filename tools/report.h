@@ -1,14 +1,15 @@
 /* `stepwell report`: what one profile file says, in bounded memory however long the run was.
  *
- * report_read goes through the file once, line by line, and keeps sums, a sample of steps, and
- * where the plans stand; report_live reads one plan again for what is live at its peak. Text
- * from the file is cleaned of control characters when it is taken in. */
+ * report_read goes through the file once, line by line, and keeps the programs in a timeline,
+ * sums of their runs, and a sample of steps; report_find_live asks a program for what is live
+ * at its peak. Text from the file is cleaned of control characters when it is taken in. */
 #ifndef STEPWELL_REPORT_H
 #define STEPWELL_REPORT_H
 
 #include "alloc/base.h"
 #include "profiler/process.h"
-#include "profiler/prof.h"
+#include "profiler/timeline.h"
+#include "tools/report_gate.h"
 #include "tools/report_lines.h"
 #include <stdbool.h>
 
@@ -31,13 +32,15 @@ typedef struct {
     report_phase phase[SW_PROF_PHASES]; /* of the first run that differs, else of the latest */
 } report_seen;
 
+/* What the runs of a program say of it; it is the one of the same index in the timeline. */
 typedef struct {
-    uint64_t key;      /* exec and program */
-    uint64_t at, line; /* where its line begins in the file */
-    char run[8];
+    uint64_t key;   /* exec and program, or trace */
+    bool immediate; /* nothing was predicted: `phase` is that of the first run */
+    const char *run;
     int64_t batch; /* -1: none */
     report_phase phase[SW_PROF_PHASES];
     uint64_t peak, model, arena, data, total, lower_bound;
+    uint64_t runs; /* measured or not */
     report_seen seen[3];
     int n_seen;
     uint64_t *op_ns; /* n_ops sums over op_runs warm runs with op clocks; NULL: none */
@@ -53,8 +56,20 @@ typedef struct {
     double loss;
 } report_row;
 
+/* Peaks of the training runs in order, a bin for `stride` of them. */
+#define REPORT_BINS 64
+typedef struct {
+    uint64_t bin[REPORT_BINS]; /* the highest of its runs */
+    size_t n_bins;
+    uint64_t stride;
+    uint64_t runs[SW_PROF_PHASES];  /* whose peak is in the phase (the first of equal ones) */
+    uint64_t first[SW_PROF_PHASES]; /* step of the first of them */
+    uint64_t low, high, low_step, high_step;
+} report_moves;
+
 typedef struct {
     const char *path;
+    sw_timeline *timeline; /* header and programs; no runs */
     char model[REPORT_TEXT], device[REPORT_TEXT], data[REPORT_TEXT], created[REPORT_TEXT];
     char command[256];
     int64_t batch;
@@ -68,6 +83,9 @@ typedef struct {
     report_row first[REPORT_EDGE], last[REPORT_EDGE], sample[REPORT_SAMPLES];
     size_t n_sample;
     uint64_t stride;
+    report_moves moves;
+    bool measured;                  /* a run of any kind */
+    uint64_t highest, highest_step; /* of all measured runs: the peak, and its step */
     uint64_t times[REPORT_TIMES]
                   [SW_PROF_PHASES + 1]; /* of warm training runs; the whole run last */
     size_t n_times;
@@ -86,50 +104,59 @@ typedef struct {
     sw_process *process;      /* NULL: the profile has no such record */
     struct report_host *host; /* report_host.h; NULL: no record was read */
 
-    bool cut, ended; /* ended: there is an end record */
-    char status[16]; /* of the end record: "done", "interrupted", "failed" */
+    uint64_t good;          /* lines that were read */
+    uint64_t damaged_line;  /* where reading ended, all before it counts; 0: nowhere */
+    char damaged_why[4608]; /* with file and line */
+    bool cut, ended;        /* ended: there is an end record */
+    char status[16];        /* of the end record: "done", "interrupted", "failed" */
     char error[256];
     uint64_t wall_ns;
 } report;
 
 extern const char *const report_witnesses[4];
 
-/* One storage that lives at the peak; bytes with padding. */
 typedef struct {
-    char name[REPORT_TEXT], layer[REPORT_TEXT], role[20], op[REPORT_TEXT], phase[12];
-    uint64_t bytes, padding, birth, death;
-} report_value;
-
-typedef struct {
-    char name[REPORT_TEXT];
-    uint64_t bytes;
+    const char *name;
+    uint64_t bytes; /* with padding */
 } report_share;
 
 #define REPORT_LARGEST 10
 #define REPORT_SLOWEST 10
-#define REPORT_SHARES 256
+#define REPORT_CURVE 76
 
 typedef struct {
-    char name[REPORT_TEXT];
+    const char *name;
     uint64_t ns; /* mean of a run */
 } report_op;
 
+/* What lives at the peak of a program, and its curve. Belongs to the report. */
 typedef struct {
-    char op[REPORT_TEXT];                     /* that runs at the peak */
-    uint64_t position, n_ops, bytes, padding; /* sums of what lives there */
-    report_share role[32],
-        layer[REPORT_SHARES]; /* largest first; the last takes what is too much */
+    const sw_tl_program *program;
+    const char *op;                   /* that runs at the peak */
+    uint64_t bytes, padding;          /* sums of what lives there */
+    const report_share *role, *layer; /* largest first */
     size_t n_roles, n_layers;
-    report_value largest[REPORT_LARGEST];
+    const sw_tl_value *largest[REPORT_LARGEST];
     size_t n_largest;
     report_op slowest[REPORT_SLOWEST];
     size_t n_slowest;
-    uint64_t ops_ns; /* mean of all ops of a run */
+    uint64_t ops_ns;              /* mean of all ops of a run */
+    uint64_t curve[REPORT_CURVE]; /* the most that lives in an even share of the ops each */
+    char phase[REPORT_CURVE];     /* where they begin: its first letter, else a blank */
+    size_t n_curve;
 } report_live;
 
-/* Read the file. SW_FORMAT and SW_IO name it, and the line. Owner: the caller, by report_free.
- */
+/* Read the file as far as it is whole. SW_FORMAT: it does not even begin as a profile; SW_IO:
+ * it cannot be read; both name it. Owner: the caller, by report_free. */
 SW_MUST_USE sw_status report_read(report **out, const char *path);
+/* The same for a profile or, where the file is none, for what another tool wrote: its timeline,
+ * with no runs. */
+SW_MUST_USE sw_status report_open(report **out, const char *path);
+/* For readers: an empty report, and texts from the timeline's header. */
+SW_MUST_USE sw_status report_new(report **out, const char *path);
+void report_copy_header(report *r);
+/* What runs will be counted for a program of the timeline; the next index is wanted. */
+SW_MUST_USE sw_status report_add_plan(report *r, uint32_t program);
 void report_free(report *r);
 
 /* Who follows a file that grows. */
@@ -143,20 +170,30 @@ typedef struct {
                       const report_plan *plan, bool train);
 } report_watch;
 /* Reading piece by piece: report_more takes what is there behind what it has taken. An
- * unfinished last line is left for the next time, or, without a watch, is the last one. Before
- * the first line is whole the report says nothing. Owner of both: the caller, by report_free
- * and report_lines_close. */
+ * unfinished last line is left for the next time, or, without a watch, is the last one. With a
+ * watch damage is an error. Before the first line is whole the report says nothing. Owner of
+ * both: the caller, by report_free and report_lines_close. */
 SW_MUST_USE sw_status report_begin(report **out, report_lines *lines, const char *path);
 SW_MUST_USE sw_status report_more(report *r, report_lines *lines, const report_watch *watch);
 
-SW_MUST_USE sw_status report_read_live(const report *r, const report_plan *plan,
+SW_MUST_USE sw_status report_find_live(const report *r, const report_plan *plan,
                                        report_live *out);
+/* "program 2 (eval, exec 1, batch 16)" */
+typedef struct {
+    char text[112];
+} report_name;
+report_name report_program_name(const report_plan *plan);
+const sw_tl_program *report_program(const report *r, const report_plan *plan);
 
 /* The plan that the report is about: of those that ran in training, else of all, the highest.
  * NULL when there is none. */
 const report_plan *report_main_plan(const report *r);
 /* How the plan was measured: by the access witness if it was, else the first way. NULL: not. */
 const report_seen *report_best_seen(const report_plan *plan);
+/* The phase with the highest peak; the first of equal ones. */
+int report_peak_phase(const report_phase *phase);
+/* What gates judge. */
+report_gate_peak report_highest(const report *r);
 /* Whether the run came to its planned end. */
 bool report_finished(const report *r);
 /* Rows of the table, in order; `rows` has room for REPORT_ROWS. */
@@ -171,6 +208,15 @@ typedef struct {
     bool ascii; /* no bars of UTF-8 */
 } report_style;
 void report_print_text(report *r, const report_live *live, const report_style *style);
-SW_MUST_USE sw_status report_print_json(report *r, const report_live *live);
+/* gate: NULL when none was asked for. */
+SW_MUST_USE sw_status report_print_json(report *r, const report_live *live,
+                                        const report_gate *gate);
+/* `key` and an object of the phases' peak_bytes and end_bytes. */
+void report_put_phases(sw_json *j, const char *key, const report_phase *phase);
+/* "damaged": null, or the line and what is wrong in it. */
+void report_put_damaged(sw_json *j, const report *r);
+/* The exit status that a report of `r` leaves with; `code`, or CLI_DAMAGED with the line that
+ * is damaged on standard error. */
+int report_leave(const report *r, int code);
 
 #endif

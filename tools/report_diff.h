@@ -6,6 +6,7 @@
 
 /* Print what differs between the runs of two profiles, as text or JSON: bytes of the phases,
  * totals, roles and layers at the peak, times. The exit status; errors are printed. */
-int report_diff(const char *file, const char *other, bool json, const report_style *style);
+int report_diff(const char *file, const char *other, bool json, const report_style *style,
+                const report_limits *limits);
 
 #endif

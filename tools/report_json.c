@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_phases(sw_json *j, const char *key, const report_phase *phase)
+void report_put_phases(sw_json *j, const char *key, const report_phase *phase)
 {
     sw_json_open(j, key, '{');
     for (int i = 0; i < SW_PROF_PHASES; i++) {
@@ -20,6 +20,18 @@ static void put_phases(sw_json *j, const char *key, const report_phase *phase)
 static void put_text(sw_json *j, const char *key, const char *text)
 {
     sw_json_put_string(j, key, text[0] != '\0' ? text : NULL);
+}
+
+void report_put_damaged(sw_json *j, const report *r)
+{
+    if (r->damaged_line == 0) {
+        sw_json_put_null(j, "damaged");
+        return;
+    }
+    sw_json_open(j, "damaged", '{');
+    sw_json_put_u64(j, "line", r->damaged_line);
+    sw_json_put_string(j, "why", r->damaged_why);
+    sw_json_end(j);
 }
 
 static void put_run(sw_json *j, const report *r)
@@ -38,6 +50,7 @@ static void put_run(sw_json *j, const report *r)
     put_text(j, "status", r->status);
     put_text(j, "error", r->error);
     sw_json_put_bool(j, "cut", r->cut);
+    report_put_damaged(j, r);
     sw_json_key(j, "wall_ns");
     if (r->ended)
         sw_json_u64(j, r->wall_ns);
@@ -45,14 +58,26 @@ static void put_run(sw_json *j, const report *r)
         sw_json_null(j);
 }
 
+static void put_predicted_peak(sw_json *j, const report_plan *x)
+{
+    if (x->immediate)
+        sw_json_put_null(j, "predicted_peak_bytes");
+    else
+        sw_json_put_u64(j, "predicted_peak_bytes", x->peak);
+}
+
 static void put_plan(sw_json *j, const report_plan *x)
 {
-    sw_json_put_u64(j, "program", x->key & UINT32_MAX);
+    sw_json_put_u64(j, "program", x->key & (UINT32_MAX >> 1));
     sw_json_put_u64(j, "exec", x->key >> 32);
     put_text(j, "run", x->run);
     sw_json_put_i64(j, "batch", x->batch);
-    put_phases(j, "predicted", x->phase);
-    sw_json_put_u64(j, "predicted_peak_bytes", x->peak);
+    sw_json_put_bool(j, "immediate", x->immediate);
+    if (x->immediate)
+        sw_json_put_null(j, "predicted");
+    else
+        report_put_phases(j, "predicted", x->phase);
+    put_predicted_peak(j, x);
     sw_json_open(j, "measured", '[');
     for (int k = 0; k < x->n_seen; k++) {
         const report_seen *s = &x->seen[k];
@@ -62,7 +87,7 @@ static void put_plan(sw_json *j, const report_plan *x)
         sw_json_put_u64(j, "equal_runs", s->equal);
         sw_json_put_bool(j, "equal", s->equal == s->runs);
         sw_json_put_u64(j, "step", s->step);
-        put_phases(j, "phases", s->phase);
+        report_put_phases(j, "phases", s->phase);
         sw_json_end(j);
     }
     sw_json_end(j);
@@ -73,11 +98,14 @@ static void put_main(sw_json *j, const report_plan *x)
 {
     const report_seen *best = report_best_seen(x);
     uint64_t peak = 0;
-    put_phases(j, "predicted", x->phase);
+    if (x->immediate)
+        sw_json_put_null(j, "predicted");
+    else
+        report_put_phases(j, "predicted", x->phase);
     if (best != NULL) {
         for (int i = 0; i < SW_PROF_PHASES; i++)
             peak = best->phase[i].peak > peak ? best->phase[i].peak : peak;
-        put_phases(j, "measured", best->phase);
+        report_put_phases(j, "measured", best->phase);
         sw_json_put_string(j, "measured_by", best->by);
         sw_json_put_u64(j, "measured_peak_bytes", peak);
     } else {
@@ -85,7 +113,7 @@ static void put_main(sw_json *j, const report_plan *x)
         sw_json_put_null(j, "measured_by");
         sw_json_put_null(j, "measured_peak_bytes");
     }
-    sw_json_put_u64(j, "predicted_peak_bytes", x->peak);
+    put_predicted_peak(j, x);
     sw_json_put_u64(j, "model_bytes", x->model);
     sw_json_put_u64(j, "arena_bytes", x->arena);
     sw_json_put_u64(j, "data_bytes", x->data);
@@ -98,7 +126,7 @@ static void put_equal(sw_json *j, const report *r)
 {
     bool equal = true, any = false;
     for (size_t i = 0; i < r->n_plans; i++)
-        for (int k = 0; k < r->plans[i].n_seen; k++) {
+        for (int k = 0; k < r->plans[i].n_seen && !r->plans[i].immediate; k++) {
             any = true;
             equal &= r->plans[i].seen[k].equal == r->plans[i].seen[k].runs;
         }
@@ -135,22 +163,22 @@ static void put_live(sw_json *j, const report_live *live)
 {
     sw_json_open(j, "peak", '{');
     put_text(j, "op", live->op);
-    sw_json_put_u64(j, "position", live->position);
-    sw_json_put_u64(j, "n_ops", live->n_ops);
+    sw_json_put_u64(j, "position", live->program->peak_op);
+    sw_json_put_u64(j, "n_ops", live->program->n_ops);
     sw_json_put_u64(j, "bytes", live->bytes);
     sw_json_put_u64(j, "padding_bytes", live->padding);
     put_shares(j, "by_role", live->role, live->n_roles);
     put_shares(j, "by_layer", live->layer, live->n_layers);
     sw_json_open(j, "largest", '[');
     for (size_t i = 0; i < live->n_largest; i++) {
-        const report_value *v = &live->largest[i];
+        const sw_tl_value *v = live->largest[i];
         sw_json_begin(j, '{');
         sw_json_put_string(j, "name", v->name);
         sw_json_put_string(j, "role", v->role);
         put_text(j, "layer", v->layer);
         put_text(j, "op", v->op);
         put_text(j, "phase", v->phase);
-        sw_json_put_u64(j, "bytes", v->bytes);
+        sw_json_put_u64(j, "bytes", v->bytes + v->padding);
         sw_json_put_u64(j, "padding", v->padding);
         sw_json_put_u64(j, "birth", v->birth);
         sw_json_put_u64(j, "death", v->death);
@@ -217,13 +245,38 @@ static void put_rows(sw_json *j, const report *r)
             sw_json_f64(j, rows[k]->loss);
         else
             sw_json_null(j);
-        put_phases(j, "phases", rows[k]->phase);
+        report_put_phases(j, "phases", rows[k]->phase);
+        const int peak = report_peak_phase(rows[k]->phase);
+        sw_json_put_string(j, "peak_phase", sw_prof_phase_name(peak));
+        sw_json_put_u64(j, "peak_bytes", rows[k]->phase[peak].peak);
         sw_json_end(j);
     }
     sw_json_end(j);
 }
 
-sw_status report_print_json(report *r, const report_live *live)
+/* Which phase peaks in how many training runs, and where the peak goes. */
+static void put_moves(sw_json *j, const report *r)
+{
+    const report_moves *m = &r->moves;
+    sw_json_open(j, "peaks", '{');
+    sw_json_open(j, "phases", '{');
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        sw_json_put_u64(j, sw_prof_phase_name(i), m->runs[i]);
+    sw_json_end(j);
+    sw_json_put_bool(j, "moves", m->low != m->high);
+    sw_json_put_u64(j, "lowest_bytes", m->low);
+    sw_json_put_u64(j, "lowest_step", m->low_step);
+    sw_json_put_u64(j, "highest_bytes", m->high);
+    sw_json_put_u64(j, "highest_step", m->high_step);
+    sw_json_put_u64(j, "runs_per_bin", m->stride);
+    sw_json_open(j, "bins", '[');
+    for (size_t k = 0; k < m->n_bins; k++)
+        sw_json_u64(j, m->bin[k]);
+    sw_json_end(j);
+    sw_json_end(j);
+}
+
+sw_status report_print_json(report *r, const report_live *live, const report_gate *gate)
 {
     const report_plan *main = report_main_plan(r);
     sw_json j;
@@ -253,6 +306,9 @@ sw_status report_print_json(report *r, const report_live *live)
     }
     sw_json_end(&j);
     put_rows(&j, r);
+    put_moves(&j, r);
+    if (gate != NULL)
+        report_gate_put(&j, gate);
     sw_json_end(&j);
     sw_json_line(&j);
     const sw_status status = j.status;

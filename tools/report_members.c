@@ -61,6 +61,26 @@ sw_status report_get_u64(const report_place *p, const json_t *o, const char *key
                : report_wrong(p, key, "a whole number");
 }
 
+sw_status report_get_in(const report_place *p, const json_t *o, const char *key, uint64_t most,
+                        uint64_t otherwise, uint64_t *out)
+{
+    SW_TRY(report_get_u64(p, o, key, otherwise, out));
+    return *out <= most || *out == otherwise ? SW_OK : report_wrong(p, key, "in range");
+}
+
+#define TRACE ((uint64_t)1 << 31) /* in a key: a trace's number, not a program's */
+
+sw_status report_get_key(const report_place *p, uint64_t *key, bool *has)
+{
+    uint64_t exec, program, trace;
+    SW_TRY(report_get_in(p, p->record, "exec", UINT32_MAX, 0, &exec));
+    SW_TRY(report_get_in(p, p->record, "program", TRACE - 1, UINT64_MAX, &program));
+    SW_TRY(report_get_in(p, p->record, "trace", TRACE - 1, UINT64_MAX, &trace));
+    *has = program != UINT64_MAX || trace != UINT64_MAX;
+    *key = exec << 32 | (program != UINT64_MAX ? program : trace | TRACE);
+    return SW_OK;
+}
+
 sw_status report_get_batch(const report_place *p, int64_t *out)
 {
     uint64_t batch;

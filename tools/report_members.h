@@ -3,6 +3,7 @@
 #ifndef STEPWELL_REPORT_MEMBERS_H
 #define STEPWELL_REPORT_MEMBERS_H
 
+#include "profiler/timeline.h"
 #include "tools/report.h"
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
@@ -36,9 +37,22 @@ SW_MUST_USE sw_status report_get_text(const report_place *p, const json_t *o, co
 /* Of the record; -1: none. */
 SW_MUST_USE sw_status report_get_batch(const report_place *p, int64_t *out);
 
+/* Like report_get_u64, and at most `most`. */
+SW_MUST_USE sw_status report_get_in(const report_place *p, const json_t *o, const char *key,
+                                    uint64_t most, uint64_t otherwise, uint64_t *out);
+/* Exec and program, or exec and trace, of a record, as sw_tl_program has it; false: neither. */
+SW_MUST_USE sw_status report_get_key(const report_place *p, uint64_t *key, bool *has);
+
 /* Of the header. A seed may have 64 bits, which jansson reads as a real of 53: its digits are
  * read from the line. */
 SW_MUST_USE sw_status report_get_seed(const report_place *p, uint64_t *out);
+
+/* The header's record: what the timeline says of the run. In timeline_read.c. */
+SW_MUST_USE sw_status report_take_header(sw_timeline *t, const report_place *p);
+/* A plan or trace record becomes the last program of the timeline, whole and checked; on
+ * failure the timeline has the programs it had. In timeline_read.c. */
+SW_MUST_USE sw_status report_take_program(sw_timeline *t, const report_place *p,
+                                          bool immediate);
 
 /* A record of the type "process" into r->process; the latest one counts. */
 SW_MUST_USE sw_status report_take_process(report *r, const report_place *p);

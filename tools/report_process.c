@@ -59,11 +59,15 @@ static sw_status fill(const report_place *p, sw_process *x)
 
 sw_status report_take_process(report *r, const report_place *p)
 {
-    void *block = r->process;
-    if (block == NULL)
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->process));
-    r->process = block;
-    return fill(p, r->process);
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->process));
+    const sw_status status = fill(p, block);
+    if (status == SW_OK)
+        sw_heap_free(r->process, SW_HEAP_PROFILE, sizeof *r->process);
+    else
+        sw_heap_free(block, SW_HEAP_PROFILE, sizeof *r->process);
+    r->process = status == SW_OK ? block : r->process;
+    return status;
 }
 
 #endif

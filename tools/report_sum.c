@@ -2,6 +2,8 @@
 #include "tools/report.h"
 #include "tools/report_host.h"
 #include "alloc/mem.h"
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 void report_free(report *r)
@@ -11,6 +13,7 @@ void report_free(report *r)
     for (size_t i = 0; i < r->n_plans; i++)
         sw_heap_free(r->plans[i].op_ns, SW_HEAP_PROFILE,
                      r->plans[i].n_ops * sizeof *r->plans[i].op_ns);
+    sw_timeline_free(r->timeline);
     sw_heap_free(r->process, SW_HEAP_PROFILE, sizeof *r->process);
     report_free_host(r->host);
     sw_heap_free(r->plans, SW_HEAP_PROFILE, r->cap_plans * sizeof *r->plans);
@@ -20,7 +23,7 @@ void report_free(report *r)
 /* A plan that ran in training goes before one that ran, that before one that did not. */
 static int rank(const report_plan *plan)
 {
-    if (plan->n_seen == 0)
+    if (plan->n_seen == 0 && plan->runs == 0)
         return 0;
     return strcmp(plan->run, "eval") == 0 ? 1 : 2;
 }
@@ -37,9 +40,48 @@ const report_plan *report_main_plan(const report *r)
     return best;
 }
 
+/* Traces are counted apart from programs: the bit that tells them is not shown. */
+report_name report_program_name(const report_plan *plan)
+{
+    report_name t;
+    char exec[20] = "", batch[24] = "";
+    if (plan->key >> 32 > 0)
+        snprintf(exec, sizeof exec, ", exec %" PRIu32, (uint32_t)(plan->key >> 32));
+    if (plan->batch >= 0)
+        snprintf(batch, sizeof batch, ", batch %" PRIu32, (uint32_t)plan->batch);
+    snprintf(t.text, sizeof t.text, "%s %" PRIu64 " (%.16s%s%s)",
+             plan->immediate ? "immediate run" : "program", plan->key & (UINT32_MAX >> 1),
+             plan->run[0] != '\0' ? plan->run : "run", exec, batch);
+    return t;
+}
+
+const sw_tl_program *report_program(const report *r, const report_plan *plan)
+{
+    return &r->timeline->programs[plan - r->plans];
+}
+
 bool report_finished(const report *r)
 {
     return r->ended && strcmp(r->status, "done") == 0;
+}
+
+int report_peak_phase(const report_phase *phase)
+{
+    int best = 0;
+    for (int i = 1; i < SW_PROF_PHASES; i++)
+        if (phase[i].peak > phase[best].peak)
+            best = i;
+    return best;
+}
+
+report_gate_peak report_highest(const report *r)
+{
+    report_gate_peak peak = {r->path, r->measured, r->measured, r->highest};
+    for (size_t i = 0; i < r->n_plans && !r->measured; i++) {
+        peak.known = true;
+        peak.bytes = r->plans[i].peak > peak.bytes ? r->plans[i].peak : peak.bytes;
+    }
+    return peak;
 }
 
 const report_seen *report_best_seen(const report_plan *plan)

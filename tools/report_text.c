@@ -1,6 +1,7 @@
 /* The report for people, 80 columns wide whatever the numbers and names are. Top to bottom: the
  * run, its steps, predicted against measured, what is live at the peak, time, and what lies
  * outside the plan. */
+#include "tools/bars.h"
 #include "tools/cli.h"
 #include "tools/process.h"
 #include "tools/report.h"
@@ -105,12 +106,14 @@ static unit unit_for(uint64_t largest)
     return (unit){"TiB", 1099511627776.0, 2};
 }
 
+/* The cell of the phase that peaks has a star. */
 static void print_cells(const report_row *row, const unit *u)
 {
+    const int peak = report_peak_phase(row->phase);
     for (int i = 0; i < N; i++) {
         char cell[64] = "-"; /* no op belongs to the phase: released updates are backward's */
         if (row->phase[i].peak > 0)
-            snprintf(cell, sizeof cell, "%.*f/%.*f", u->digits,
+            snprintf(cell, sizeof cell, "%s%.*f/%.*f", i == peak ? "*" : "", u->digits,
                      (double)row->phase[i].end / u->bytes, u->digits,
                      (double)row->phase[i].peak / u->bytes);
         printf("%14s", cell);
@@ -121,13 +124,47 @@ static void print_cells(const report_row *row, const unit *u)
 /* Exact numbers need the width of a cell each: one line for the end, one for the peak. */
 static void print_exact(const report_row *row)
 {
+    const int peak = report_peak_phase(row->phase);
     printf(" end");
     for (int i = 0; i < N; i++)
         printf("%13" PRIu64, row->phase[i].end);
     printf("\n          peak");
-    for (int i = 0; i < N; i++)
-        printf("%13" PRIu64, row->phase[i].peak);
+    for (int i = 0; i < N; i++) {
+        char cell[32];
+        snprintf(cell, sizeof cell, "%s%" PRIu64, i == peak ? "*" : "", row->phase[i].peak);
+        printf("%13s", cell);
+    }
     putchar('\n');
+}
+
+/* Which phase peaks, and whether the peak moves. */
+static void print_moves(const report *r)
+{
+    const report_moves *m = &r->moves;
+    char text[512] = "";
+    size_t used = 0;
+    int phases = 0;
+    for (int i = 0; i < N; i++)
+        phases += m->runs[i] > 0;
+    for (int i = 0; i < N; i++) {
+        if (m->runs[i] == 0)
+            continue;
+        char where[64] = "";
+        if (phases > 1)
+            snprintf(where, sizeof where, " (first in step %" PRIu64 ")", m->first[i]);
+        used += (size_t)snprintf(
+            text + used, sizeof text - used, "%sin %s in %s%s run%s%s", used > 0 ? ", " : "",
+            sw_prof_phase_name(i), phases == 1 && m->runs[i] > 1 ? "all " : "",
+            cli_digits(m->runs[i]).text, m->runs[i] == 1 ? "" : "s", where);
+    }
+    sentence(2, "* the peak is %s", text);
+    if (m->low == m->high) {
+        sentence(2, "it does not move: %s in each", bytes_text(m->high).text);
+        return;
+    }
+    sentence(2, "it moves from %s (step %" PRIu64 ") to %s (step %" PRIu64 "):",
+             bytes_text(m->low).text, m->low_step, bytes_text(m->high).text, m->high_step);
+    printf("  %s\n", bars_spark(m->bin, m->n_bins, m->low, m->high, style->ascii).text);
 }
 
 static void print_steps(const report *r)
@@ -154,6 +191,7 @@ static void print_steps(const report *r)
         else
             print_cells(rows[k], &u);
     }
+    print_moves(r);
 }
 
 /* ---- predicted against measured ---------------------------------------------------------- */
@@ -208,24 +246,6 @@ static void print_compared(const report_plan *plan, const report_seen *s)
     print_verdict(s);
 }
 
-/* "program 2 (eval, exec 1, batch 16)" */
-typedef struct {
-    char text[96];
-} program_name;
-
-static program_name program_text(const report_plan *plan)
-{
-    program_name t;
-    char exec[20] = "", batch[24] = "";
-    if (plan->key >> 32 > 0)
-        snprintf(exec, sizeof exec, ", exec %" PRIu32, (uint32_t)(plan->key >> 32));
-    if (plan->batch >= 0)
-        snprintf(batch, sizeof batch, ", batch %" PRIu32, (uint32_t)plan->batch);
-    snprintf(t.text, sizeof t.text, "program %" PRIu64 " (%s%s%s)", plan->key & UINT32_MAX,
-             plan->run[0] != '\0' ? plan->run : "run", exec, batch);
-    return t;
-}
-
 /* Other programs, a line each; those that differ are never left out. */
 static void print_others(const report *r, const report_plan *main)
 {
@@ -238,8 +258,9 @@ static void print_others(const report *r, const report_plan *main)
         if (x == main || x->n_seen == 0 || (equal && shown == 4 && ++silent > 0))
             continue;
         shown++;
-        sentence(2, "%s: predicted peak %s", program_text(x).text, bytes_text(x->peak).text);
-        for (int k = 0; k < x->n_seen; k++) {
+        sentence(2, "%s: %s peak %s", report_program_name(x).text,
+                 x->immediate ? "measured" : "predicted", bytes_text(x->peak).text);
+        for (int k = 0; k < x->n_seen && !x->immediate; k++) {
             if (x->seen[k].equal != x->seen[k].runs)
                 print_compared(x, &x->seen[k]);
             else
@@ -263,23 +284,48 @@ static void print_witnesses(const report *r)
                  r->first_fault, off());
 }
 
-static void print_predicted(const report *r, const report_plan *main)
+/* Of immediate runs and of other tools: there is no plan to compare with. */
+static void print_measured(const report_seen *s)
 {
-    putchar('\n');
-    sentence(0, "%sPredicted and measured bytes%s, %s", on(), off(), program_text(main).text);
-    const report_seen *best = report_best_seen(main);
+    printf("  %-9s%14s%14s\n", "phase", "peak", "end");
+    for (int i = 0; i < N; i++)
+        printf("  %-9s%14s%14s\n", sw_prof_phase_name(i), cli_digits(s->phase[i].peak).text,
+               cli_digits(s->phase[i].end).text);
+    sentence(2, "measured by %s in %s %s%s", s->by, cli_digits(s->runs).text, runs(s->runs),
+             s->runs == 1          ? ""
+             : s->equal == s->runs ? ": all alike"
+                                   : ": some differ from the first");
+}
+
+static void print_main_plan(const report_plan *main, const report_seen *best)
+{
+    sentence(0, "%sPredicted and measured bytes%s, %s", on(), off(),
+             report_program_name(main).text);
     if (best == NULL) {
         printf("  predicted peak %s; it was not measured\n", bytes_text(main->peak).text);
+        return;
+    }
+    print_compared(main, best);
+    for (int k = 0; k < main->n_seen; k++) {
+        if (&main->seen[k] == best)
+            continue;
+        if (main->seen[k].equal == main->seen[k].runs)
+            print_verdict(&main->seen[k]);
+        else
+            print_compared(main, &main->seen[k]);
+    }
+}
+
+static void print_predicted(const report *r, const report_plan *main)
+{
+    const report_seen *best = report_best_seen(main);
+    putchar('\n');
+    if (!main->immediate) {
+        print_main_plan(main, best);
     } else {
-        print_compared(main, best);
-        for (int k = 0; k < main->n_seen; k++) {
-            if (&main->seen[k] == best)
-                continue;
-            if (main->seen[k].equal == main->seen[k].runs)
-                print_verdict(&main->seen[k]);
-            else
-                print_compared(main, &main->seen[k]);
-        }
+        sentence(0, "%sMeasured bytes%s, %s", on(), off(), report_program_name(main).text);
+        if (best != NULL)
+            print_measured(best);
     }
     if (r->witnessed > 0)
         print_witnesses(r);
@@ -291,13 +337,15 @@ static void print_predicted(const report *r, const report_plan *main)
 static void print_share(const report_share *shares, size_t n, size_t i, size_t shown,
                         uint64_t all)
 {
+    char more[32];
     if (i >= shown) {
         printf("%39s", "");
         return;
     }
     report_share x = shares[i];
     if (i + 1 == shown && n > shown) { /* the last line takes what is left */
-        snprintf(x.name, sizeof x.name, "%zu more", n - shown + 1);
+        snprintf(more, sizeof more, "%zu more", n - shown + 1);
+        x.name = more;
         for (size_t k = shown; k < n; k++)
             x.bytes += shares[k].bytes;
     }
@@ -307,18 +355,51 @@ static void print_share(const report_share *shares, size_t n, size_t i, size_t s
            all > 0 ? 100.0 * (double)x.bytes / (double)all : 0.0);
 }
 
+/* Live bytes of a run from its first op to its last, and where phases begin. */
+static void print_curve(const report_live *live)
+{
+    if (live->n_curve == 0)
+        return;
+    uint64_t high = 0;
+    for (size_t i = 0; i < live->n_curve; i++)
+        high = live->curve[i] > high ? live->curve[i] : high;
+    sentence(2, "live bytes op by op, from 0 to %s; phases by their first letters:",
+             bytes_text(high).text);
+    printf("  %s\n", bars_spark(live->curve, live->n_curve, 0, high, style->ascii).text);
+    int n = (int)live->n_curve;
+    while (n > 1 && live->phase[n - 1] == ' ')
+        n--;
+    printf("  %.*s\n", n, live->phase);
+}
+
+static void print_largest(const report_live *live)
+{
+    printf("  %-21s %-15s %12s  %s\n", "largest tensors", "role", "bytes", "made by");
+    for (size_t i = 0; i < live->n_largest; i++) {
+        const sw_tl_value *v = live->largest[i];
+        printf("  ");
+        column(v->name, 21);
+        putchar(' ');
+        column(v->role, 15);
+        printf(" %12s  ", bytes_text(v->bytes + v->padding).text);
+        (void)fitted(v->op[0] != '\0' ? v->op : "-", 25);
+        putchar('\n');
+    }
+}
+
 static void print_live(const report_plan *plan, const report_live *live)
 {
     putchar('\n');
     sentence(0,
-             "%sLive at the peak%s: %s (%s of it padding), while op %" PRIu64 " of %" PRIu64
+             "%sLive at the peak%s: %s (%s of it padding), while op %" PRIu32 " of %" PRIu32
              " runs:",
              on(), off(), bytes_text(live->bytes).text, bytes_text(live->padding).text,
-             live->position + 1, live->n_ops);
+             live->program->peak_op + 1, live->program->n_ops);
     sentence(2, "%s", live->op);
-    if (live->bytes != plan->peak)
+    if (live->bytes != plan->peak && !plan->immediate)
         sentence(2, "%sthe plan's peak is %s: the values do not add up to it%s", on(),
                  bytes_text(plan->peak).text, off());
+    print_curve(live);
     printf("  %-37s  %s\n", "by role", "by layer");
     const size_t layers = live->n_layers < 10 ? live->n_layers : 10;
     const size_t lines = live->n_roles > layers ? live->n_roles : layers;
@@ -328,21 +409,12 @@ static void print_live(const report_plan *plan, const report_live *live)
             print_share(live->layer, live->n_layers, i, layers, live->bytes);
         putchar('\n');
     }
-    printf("  %-21s %-15s %12s  %s\n", "largest tensors", "role", "bytes", "made by");
-    for (size_t i = 0; i < live->n_largest; i++) {
-        const report_value *v = &live->largest[i];
-        printf("  ");
-        column(v->name, 21);
-        putchar(' ');
-        column(v->role, 15);
-        printf(" %12s  ", bytes_text(v->bytes).text);
-        (void)fitted(v->op[0] != '\0' ? v->op : "-", 25);
-        putchar('\n');
-    }
-    sentence(2, "arena %s of at least %s; model %s, data %s, together %s",
-             bytes_text(plan->arena).text, bytes_text(plan->lower_bound).text,
-             bytes_text(plan->model).text, bytes_text(plan->data).text,
-             bytes_text(plan->total).text);
+    print_largest(live);
+    if (!plan->immediate)
+        sentence(2, "arena %s of at least %s; model %s, data %s, together %s",
+                 bytes_text(plan->arena).text, bytes_text(plan->lower_bound).text,
+                 bytes_text(plan->model).text, bytes_text(plan->data).text,
+                 bytes_text(plan->total).text);
 }
 
 /* ---- time and the rest ------------------------------------------------------------------- */
@@ -376,7 +448,8 @@ static void print_slowest(const report_plan *plan, const report_live *live)
         return;
     putchar('\n');
     sentence(0, "%sSlowest ops%s of %s warm %s of %s, on average:", on(), off(),
-             cli_digits(plan->op_runs).text, runs(plan->op_runs), program_text(plan).text);
+             cli_digits(plan->op_runs).text, runs(plan->op_runs),
+             report_program_name(plan).text);
     for (size_t i = 0; i < live->n_slowest; i++) {
         const report_op *op = &live->slowest[i];
         printf("  ");
@@ -409,14 +482,17 @@ static void print_process(const report *r, const report_plan *plan)
         snprintf(rest, sizeof rest,
                  "; the other %s are code, libraries, stacks and what they keep for themselves",
                  bytes_text(r->process_max - known).text);
-    sentence(2, "of it %s planned and %s host heap%s", bytes_text(plan->total).text,
-             bytes_text(r->host_max).text, rest);
+    sentence(2, "of it %s %s and %s host heap%s", bytes_text(plan->total).text,
+             plan->immediate ? "in arenas" : "planned", bytes_text(r->host_max).text, rest);
 }
 
 static void print_notes(const report *r)
 {
     if (style->quiet)
         return;
+    if (r->damaged_line > 0)
+        sentence(0, "note: line %" PRIu64 " is damaged; only what stands before it is shown",
+                 r->damaged_line);
     if (r->cut)
         printf("note: the last line is cut; all before it was used\n");
     if (!r->ended)
@@ -425,8 +501,9 @@ static void print_notes(const report *r)
         sentence(0, "note: the run ended as '%s'%s%s", r->status,
                  r->error[0] != '\0' ? ": " : "", r->error);
     if (r->immediate > 0)
-        sentence(0, "note: %s runs in immediate mode follow no plan and are not compared",
-                 cli_digits(r->immediate).text);
+        sentence(0, "note: %s %s in immediate mode follow%s no plan: nothing was predicted",
+                 cli_digits(r->immediate).text, runs(r->immediate),
+                 r->immediate == 1 ? "s" : "");
     if (r->unplanned > 0)
         printf("note: %s measured runs have no plan in this file\n",
                cli_digits(r->unplanned).text);

@@ -9,10 +9,10 @@
 #include "tools/report_heap.h"
 #include "tools/report_lines.h"
 #include "tools/report_members.h"
+#include <stdio.h>
 #include <string.h>
 
-#define TRACE ((uint64_t)1 << 31) /* in a key: a trace's number, not a program's */
-#define LOG_FIELDS 5              /* numbers of an event */
+#define LOG_FIELDS 5 /* numbers of an event */
 
 /* Where a run stands, the events in front of it included. */
 typedef struct {
@@ -39,20 +39,13 @@ typedef struct {
 
 /* ---- small parts ------------------------------------------------------------------------- */
 
-static sw_status text_of(reader *r, const report_place *p, const json_t *o, const char *key,
-                         const char **out)
+static sw_status text_of(sw_timeline *t, const report_place *p, const json_t *o,
+                         const char *key, const char **out)
 {
     const json_t *x = json_object_get(o, key);
     if (x != NULL && !json_is_null(x) && !json_is_string(x))
         return report_wrong(p, key, "a string");
-    return sw_timeline_string(r->t, out, json_string_value(x));
-}
-
-static sw_status number_of(const report_place *p, const json_t *o, const char *key,
-                           uint64_t most, uint64_t otherwise, uint64_t *out)
-{
-    SW_TRY(report_get_u64(p, o, key, otherwise, out));
-    return *out <= most || *out == otherwise ? SW_OK : report_wrong(p, key, "in range");
+    return sw_timeline_string(t, out, json_string_value(x));
 }
 
 static sw_status u32_of(const report_place *p, const json_t *o, const char *key, uint32_t most,
@@ -63,18 +56,6 @@ static sw_status u32_of(const report_place *p, const json_t *o, const char *key,
     if (x > most)
         return report_wrong(p, key, "in range");
     *out = (uint32_t)x;
-    return SW_OK;
-}
-
-/* Exec and program, or exec and trace; false: neither. */
-static sw_status key_of(const report_place *p, uint64_t *key, bool *has)
-{
-    uint64_t exec, program, trace;
-    SW_TRY(number_of(p, p->record, "exec", UINT32_MAX, 0, &exec));
-    SW_TRY(number_of(p, p->record, "program", TRACE - 1, UINT64_MAX, &program));
-    SW_TRY(number_of(p, p->record, "trace", TRACE - 1, UINT64_MAX, &trace));
-    *has = program != UINT64_MAX || trace != UINT64_MAX;
-    *key = exec << 32 | (program != UINT64_MAX ? program : trace | TRACE);
     return SW_OK;
 }
 
@@ -103,7 +84,31 @@ static uint64_t highest(const sw_prof_phase *phase)
     return peak;
 }
 
-/* ---- programs ---------------------------------------------------------------------------- */
+/* ---- header and programs
+ * ---------------------------------------------------------------------------- */
+
+sw_status report_take_header(sw_timeline *t, const report_place *p)
+{
+    char type[16], format[32];
+    uint64_t version;
+    SW_TRY(report_get_text(p, p->record, "type", type, sizeof type));
+    if (strcmp(type, "header") != 0)
+        return report_damaged(p, "not a stepwell profile: it does not begin with a header");
+    SW_TRY(report_get_text(p, p->record, "format", format, sizeof format));
+    if (strcmp(format, "stepwell-profile") != 0)
+        return report_damaged(p, "not a stepwell profile: the format is another");
+    SW_TRY(report_need_u64(p, p->record, "version", &version));
+    if (version != 1)
+        SW_FAIL(SW_FORMAT, "%s: profile version %llu; this program reads version 1", p->path,
+                (unsigned long long)version);
+    SW_TRY(text_of(t, p, p->record, "model", &t->model));
+    SW_TRY(text_of(t, p, p->record, "device", &t->device));
+    SW_TRY(text_of(t, p, p->record, "data", &t->data));
+    SW_TRY(text_of(t, p, p->record, "created", &t->created));
+    SW_TRY(text_of(t, p, p->record, "command", &t->command));
+    SW_TRY(report_get_seed(p, &t->seed));
+    return report_get_batch(p, &t->batch);
+}
 
 static sw_status take_value(reader *r, const report_place *p, const json_t *o,
                             const sw_tl_program *program, sw_tl_value *v)
@@ -113,14 +118,14 @@ static sw_status take_value(reader *r, const report_place *p, const json_t *o,
     if (!json_is_object(o))
         return report_wrong(p, "values", "a list of values");
     SW_TRY(u32_of(p, o, "id", UINT32_MAX - 1, &v->id));
-    SW_TRY(number_of(p, o, "alias", UINT32_MAX, SW_TL_NONE, &alias));
+    SW_TRY(report_get_in(p, o, "alias", UINT32_MAX, SW_TL_NONE, &alias));
     v->alias = (uint32_t)alias;
-    SW_TRY(text_of(r, p, o, "name", &v->name));
-    SW_TRY(text_of(r, p, o, "layer", &v->layer));
-    SW_TRY(text_of(r, p, o, "op", &v->op));
-    SW_TRY(text_of(r, p, o, "role", &v->role));
-    SW_TRY(text_of(r, p, o, "phase", &v->phase));
-    SW_TRY(text_of(r, p, o, "segment", &segment));
+    SW_TRY(text_of(r->t, p, o, "name", &v->name));
+    SW_TRY(text_of(r->t, p, o, "layer", &v->layer));
+    SW_TRY(text_of(r->t, p, o, "op", &v->op));
+    SW_TRY(text_of(r->t, p, o, "role", &v->role));
+    SW_TRY(text_of(r->t, p, o, "phase", &v->phase));
+    SW_TRY(text_of(r->t, p, o, "segment", &segment));
     v->segment = strcmp(segment, "model") == 0   ? SW_TL_MODEL
                  : strcmp(segment, "input") == 0 ? SW_TL_INPUT
                                                  : SW_TL_STEP;
@@ -197,18 +202,31 @@ static sw_status take_ops(reader *r, const report_place *p, sw_tl_program *progr
 
 static sw_status take_sums(const report_place *p, sw_tl_program *program)
 {
+    const struct {
+        const char *key;
+        uint64_t *to;
+    } sums[] = {{"model_bytes", &program->model_bytes},
+                {"arena_bytes", &program->arena_bytes},
+                {"data_bytes", &program->data_bytes},
+                {"total_bytes", &program->total_bytes},
+                {"lower_bound_bytes", &program->lower_bound_bytes}};
     SW_TRY(report_get_batch(p, &program->batch));
-    SW_TRY(report_get_u64(p, p->record, "model_bytes", 0, &program->model_bytes));
-    SW_TRY(report_get_u64(p, p->record, "arena_bytes", 0, &program->arena_bytes));
-    SW_TRY(report_get_u64(p, p->record, "data_bytes", 0, &program->data_bytes));
-    SW_TRY(report_get_u64(p, p->record, "total_bytes", 0, &program->total_bytes));
-    SW_TRY(report_get_u64(p, p->record, "lower_bound_bytes", 0, &program->lower_bound_bytes));
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) /* nothing of a trace is planned */
+        SW_TRY(program->immediate ? report_get_u64(p, p->record, sums[i].key, 0, sums[i].to)
+                                  : report_need_u64(p, p->record, sums[i].key, sums[i].to));
+    if (program->immediate) {
+        SW_TRY(report_get_u64(p, p->record, "slot_bytes", 0, &program->data_bytes));
+        program->total_bytes =
+            program->model_bytes + program->arena_bytes + program->data_bytes;
+    }
+    if (!program->immediate && !json_is_object(json_object_get(p->record, "phases")))
+        return report_wrong(p, "phases", "an object");
     SW_TRY(phases_of(p, program->phase));
     program->peak_bytes = highest(program->phase);
     SW_TRY(
         report_get_u64(p, p->record, "peak_bytes", program->peak_bytes, &program->peak_bytes));
     uint64_t peak_op;
-    SW_TRY(number_of(p, p->record, "peak_position", UINT32_MAX - 1, 0, &peak_op));
+    SW_TRY(report_get_in(p, p->record, "peak_position", UINT32_MAX - 1, 0, &peak_op));
     program->peak_op = (uint32_t)peak_op;
     return SW_OK;
 }
@@ -219,10 +237,10 @@ static sw_status take_program(reader *r, const report_place *p, bool immediate)
     bool has;
     SW_TRY(sw_timeline_add_program(r->t, &program));
     program->immediate = immediate;
-    SW_TRY(key_of(p, &program->key, &has));
+    SW_TRY(report_get_key(p, &program->key, &has));
     if (!has)
         return report_wrong(p, immediate ? "trace" : "program", "a number");
-    SW_TRY(text_of(r, p, p->record, "run", &program->run));
+    SW_TRY(text_of(r->t, p, p->record, "run", &program->run));
     SW_TRY(take_sums(p, program));
     SW_TRY(take_ops(r, p, program));
     const json_t *values = json_object_get(p->record, "values");
@@ -240,6 +258,23 @@ static sw_status take_program(reader *r, const report_place *p, bool immediate)
         guess_phases(program);
     lay_out(program);
     return SW_OK;
+}
+
+sw_status report_take_program(sw_timeline *t, const report_place *p, bool immediate)
+{
+    reader r = {.t = t};
+    const uint32_t before = t->n_programs;
+    sw_status status = take_program(&r, p, immediate);
+    if (status == SW_OK) {
+        status = sw_timeline_finish_program(t, &t->programs[before]);
+        char why[1024];
+        snprintf(why, sizeof why, "%s", sw_last_error());
+        if (status == SW_FORMAT) /* which knows no lines */
+            status = report_damaged(p, why);
+    }
+    if (status != SW_OK)
+        t->n_programs = before;
+    return status;
 }
 
 /* The latest of that key. */
@@ -284,7 +319,7 @@ static sw_status choose_run(reader *r, const report_place *p)
     bool has;
     const uint64_t limit =
         (r->want->max_events > 0 ? r->want->max_events : TIMELINE_EVENTS) / 2;
-    SW_TRY(key_of(p, &key, &has));
+    SW_TRY(report_get_key(p, &key, &has));
     SW_TRY(report_need_u64(p, p->record, "step", &step));
     const uint32_t program = has ? find_program(r->t, key) : SW_TL_NONE;
     if (program == SW_TL_NONE || !is_wanted(r->want, step) ||
@@ -373,7 +408,7 @@ static sw_status take_run(reader *r, const report_place *p)
     sw_tl_run *run;
     uint64_t key, peak;
     bool has;
-    SW_TRY(key_of(p, &key, &has));
+    SW_TRY(report_get_key(p, &key, &has));
     SW_TRY(sw_timeline_add_run(r->t, &run));
     run->program = find_program(r->t, key);
     SW_TRY(report_need_u64(p, p->record, "step", &run->step));
@@ -396,26 +431,6 @@ static sw_status take_run(reader *r, const report_place *p)
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-static sw_status take_header(reader *r, const report_place *p)
-{
-    char format[32];
-    uint64_t version;
-    SW_TRY(report_get_text(p, p->record, "format", format, sizeof format));
-    if (strcmp(format, "stepwell-profile") != 0)
-        return report_damaged(p, "not a stepwell profile: the format is another");
-    SW_TRY(report_need_u64(p, p->record, "version", &version));
-    if (version != 1)
-        SW_FAIL(SW_FORMAT, "%s: profile version %llu; this program reads version 1", p->path,
-                (unsigned long long)version);
-    SW_TRY(text_of(r, p, p->record, "model", &r->t->model));
-    SW_TRY(text_of(r, p, p->record, "device", &r->t->device));
-    SW_TRY(text_of(r, p, p->record, "data", &r->t->data));
-    SW_TRY(text_of(r, p, p->record, "created", &r->t->created));
-    SW_TRY(text_of(r, p, p->record, "command", &r->t->command));
-    SW_TRY(report_get_seed(p, &r->t->seed));
-    return report_get_batch(p, &r->t->batch);
-}
-
 /* One record; the first pass takes programs and places, the second events and runs. */
 static sw_status take(reader *r, const report_place *p, bool *run_ended)
 {
@@ -423,7 +438,7 @@ static sw_status take(reader *r, const report_place *p, bool *run_ended)
     if (type == NULL)
         return report_wrong(p, "type", "a string");
     if (p->line == 1)
-        return take_header(r, p);
+        return report_take_header(r->t, p);
     const bool step = strcmp(type, "step") == 0, events = strcmp(type, "events") == 0;
     *run_ended = step;
     if (r->second)

@@ -101,8 +101,18 @@ static void usage_is_checked(void)
     CU_ASSERT(p->status == 0 && has(p->out, "json") && has(p->out, "csv"));
     p = call("x", "--out", "y");
     CU_ASSERT(p->status == 2 && has(p->err, "--out has no effect"));
-    p = call("--max-peak", "1MiB", "x");
-    CU_ASSERT(p->status == 2 && has(p->err, "--max-peak is not built yet"));
+    p = call("x", "--max-peak=-1", NULL);
+    CU_ASSERT(p->status == 2 && has(p->err, "--max-peak wants a size"));
+    p = call("x", "--fail-on-increase=2%", NULL);
+    CU_ASSERT(p->status == 2 && has(p->err, "--diff"));
+    static const char *const increases[] = {"2 %", "-1%", "nan%", "%", "inf%", "2%%", "MiB"};
+    for (size_t i = 0; i < sizeof increases / sizeof *increases; i++) {
+        char word[64];
+        snprintf(word, sizeof word, "--fail-on-increase=%s", increases[i]);
+        p = call("x", word, "--diff=y");
+        SW_CHECK(p->status == 2 && has(p->err, "--fail-on-increase wants"), "%s: %s", word,
+                 p->err);
+    }
     p = call("--help", NULL, NULL);
     CU_ASSERT(p->status == 0 && has(p->out, "--format") && has(p->out, "--bytes") &&
               p->err[0] == '\0');
@@ -204,6 +214,19 @@ static bool is_one_line(const char *text, const char *path)
 
 /* ---- known numbers ----------------------------------------------------------------------- */
 
+/* Characters, not bytes. */
+static void check_width(const char *text)
+{
+    int width = 0;
+    for (const char *c = text; *c != '\0'; c++) {
+        width = *c == '\n' ? 0 : width + (((unsigned char)*c & 0xc0) != 0x80);
+        if (width == 81)
+            SW_CHECK(width <= 80, "a line is longer than 80 columns: %.240s", c - 80);
+        SW_CHECK(*c != '\n' || c == text || c[-1] != ' ', "blanks at the end: %.90s",
+                 c - text > 80 ? c - 80 : text);
+    }
+}
+
 static void compare_text(const char *profile, const char *option, const char *wanted)
 {
     static char text[32768];
@@ -211,15 +234,15 @@ static void compare_text(const char *profile, const char *option, const char *wa
     const printed *p = call(golden(profile), option, NULL);
     CU_ASSERT_EQUAL(p->status, 0);
     SW_CHECK(strcmp(p->out, text) == 0, "%s: now\n%s", wanted, p->out);
-    int width = 0;
-    for (const char *c = p->out; *c != '\0'; c++) {
-        width = *c == '\n' ? 0 : width + 1;
-        SW_CHECK(width <= 80, "a line is longer than 80 columns: %.80s", c - width + 1);
-    }
+    check_width(p->out);
 }
 
 static void text_is_as_worked_out_by_hand(void)
 {
+    setenv("LC_ALL", "C.UTF-8", 1);
+    compare_text("small.jsonl", NULL, "small-utf8.txt");
+    compare_text("small.jsonl", "--ascii", "small.txt");
+    setenv("LC_ALL", "C", 1);
     compare_text("small.jsonl", NULL, "small.txt");
     compare_text("small.jsonl", "--bytes", "small-bytes.txt");
     compare_text("differs.jsonl", NULL, "differs.txt");
@@ -270,6 +293,7 @@ static void json_has_the_same_numbers(void)
     CU_ASSERT_EQUAL(number(o, "batch", NULL, NULL), 16);
     CU_ASSERT(json_is_true(json_object_get(o, "equal")) &&
               json_is_true(json_object_get(o, "finished")));
+    CU_ASSERT(json_is_null(json_object_get(o, "damaged")));
     const char *by = json_string_value(json_object_get(o, "measured_by"));
     CU_ASSERT(by != NULL && strcmp(by, "access") == 0);
     CU_ASSERT_EQUAL(json_array_size(json_object_get(json_object_get(o, "peak"), "largest")), 7);
@@ -340,6 +364,21 @@ static const printed *with_change(int line, const char *from, const char *to)
     return call(path, NULL, NULL);
 }
 
+/* In JSON: one object, with the line and what is wrong. */
+static void check_damaged(const char *says)
+{
+    const printed *p = call(sw_temp_path("changed.jsonl"), "--json", NULL);
+    json_t *o = json_loads(p->out, 0, NULL), *damaged = json_object_get(o, "damaged");
+    const char *why = json_string_value(json_object_get(damaged, "why"));
+    SW_CHECK(p->status == 3 && why != NULL && has(why, says), "status %d: %s", p->status,
+             p->out);
+    char line[32];
+    snprintf(line, sizeof line, "line %lld",
+             (long long)json_integer_value(json_object_get(damaged, "line")));
+    SW_CHECK(why != NULL && has(why, line), "%s is not in %s", line, why != NULL ? why : "");
+    json_decref(o);
+}
+
 static void damage_names_file_and_line(void)
 {
     static const struct {
@@ -372,7 +411,14 @@ static void damage_names_file_and_line(void)
         SW_CHECK(p->status == 3 && is_one_line(p->err, "changed.jsonl") &&
                      has(p->err, changes[i].says),
                  "%s -> %s: status %d, %s", changes[i].from, changes[i].to, p->status, p->err);
-        CU_ASSERT_EQUAL(p->out[0], '\0');
+        const int line = changes[i].line, steps = line < 4 ? 0 : line > 24 ? 20 : line - 4;
+        char shown[64]; /* of the steps in front of it; nothing where not even the header is
+                           good */
+        snprintf(shown, sizeof shown, "\n%d training step", steps);
+        SW_CHECK(line == 1 ? p->out[0] == '\0' : has(p->out, "tiny on") && has(p->out, shown),
+                 "%s: %s", changes[i].to, p->out);
+        if (line > 1)
+            check_damaged(changes[i].says);
     }
     const printed *p = with_change(6, "\"type\":\"step\"", "\"type\":\"of a later version\"");
     CU_ASSERT(p->status == 0 && has(p->out, "19 training steps"));
