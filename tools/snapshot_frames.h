@@ -14,9 +14,10 @@ typedef struct {
  *
  * Those of our own export are what they are named. Of others: the op is the outermost PyTorch
  * operator in front of the first Python frame, "aten::addmm", else that frame; the layer is
- * made of the innermost four functions outside of PyTorch and Python, "train.py:40
- * step/net.py:12 forward"; the phase is step inside of torch/optim, backward inside of
- * autograd, data inside of torch/utils/data, else forward. */
+ * made of the nn.Modules where PyTorch's profiler noted them, "Net_0/Linear_2", else of the
+ * innermost four functions outside of PyTorch and Python, "train.py:40 step/net.py:12 forward";
+ * the phase is step inside of torch/optim, backward inside of autograd, data inside of
+ * torch/utils/data, else forward. */
 SW_MUST_USE sw_status snapshot_frames_read(sw_timeline *t, value frames, snapshot_frames *out);
 
 #endif

@@ -13,6 +13,8 @@
 #define DEVICES 1024
 #define MOST ((uint32_t)1 << 28) /* events, and blocks */
 
+static const char before_trace[] = "from before the trace";
+
 typedef enum { OTHER, ALLOC, FREE, RESERVE, GIVE_BACK, ANNOTATE } event_kind;
 
 /* An address, and the value that has it; by address, open addressing. */
@@ -131,6 +133,8 @@ static sw_status name_value(reader *r, sw_tl_value *v, value of, value frames, i
         v->phase = sw_prof_phase_name(f.phase);
     if (note != NULL && *note != '\0' && f.name == f.op) /* ours has a name of its own */
         SW_TRY(sw_timeline_string(r->t, &v->name, note));
+    if (v->name[0] == '\0')
+        v->name = v->birth == 0 ? before_trace : "no frames";
     return SW_OK;
 }
 
@@ -172,7 +176,7 @@ static sw_status take_free(reader *r, value event, uint64_t address, uint64_t by
     if (at->value == 0) {
         sw_tl_value *v = add_value(r, address, bytes, 0);
         SW_TRY(sw_timeline_string(r->t, &v->role, role_of(event)));
-        v->name = "from before the trace";
+        v->name = before_trace;
         at->value = r->n_values;
     }
     sw_tl_value *v = &r->values[at->value - 1];
@@ -391,7 +395,7 @@ static sw_status replay(reader *r)
     SW_TRY(count(r));
     SW_TRY(make_room(r));
     r->phase = -1;
-    r->ops[r->n_ops++] = (sw_tl_op){"from before the trace", "", 0};
+    r->ops[r->n_ops++] = (sw_tl_op){before_trace, "", 0};
     for (uint64_t i = 0; i < value_count(r->trace); i++)
         SW_TRY(take_event(r, i));
     SW_TRY(each_block(r, take_block));
@@ -402,7 +406,7 @@ static sw_status replay(reader *r)
 /* ---- devices ----------------------------------------------------------------------------- */
 
 /* The device whose segments take the most memory, then the one with the most events. */
-static sw_status choose_device(reader *r, value traces)
+static sw_status choose_device(reader *r, value traces, const char *kind)
 {
     uint64_t bytes[DEVICES] = {0}, used = 0;
     const uint64_t n_traces = value_count(traces) < DEVICES ? value_count(traces) : DEVICES;
@@ -423,10 +427,10 @@ static sw_status choose_device(reader *r, value traces)
     }
     char name[64];
     if (used > 1)
-        snprintf(name, sizeof name, "cuda:%lld, the fullest of %llu", (long long)r->device,
+        snprintf(name, sizeof name, "%s%lld, the fullest of %llu", kind, (long long)r->device,
                  (unsigned long long)used);
     else
-        snprintf(name, sizeof name, "cuda:%lld", (long long)r->device);
+        snprintf(name, sizeof name, "%s%lld", kind, (long long)r->device);
     r->trace = value_item(traces, (uint64_t)r->device);
     return sw_timeline_string(r->t, &r->t->device, name);
 }
@@ -451,9 +455,13 @@ static sw_status take_snapshot(reader *r, value top)
         (traces != 0 && value_kind_of(traces) != VALUE_LIST))
         SW_FAIL(SW_FORMAT, "%s: no snapshot of PyTorch: it has no list of segments",
                 r->t->path);
-    SW_TRY(choose_device(r, traces));
+    /* Those of the profiler have no settings; its last device is the CPU. */
+    const bool cuda = list || value_at(top, "allocator_settings") != 0;
+    SW_TRY(choose_device(r, traces, cuda ? "cuda:" : "device "));
     SW_TRY(take_origin(r, value_at(top, "allocator_settings")));
     r->t->tool = "pytorch";
+    if (r->t->model[0] == '\0')
+        r->t->model = "PyTorch snapshot";
     return replay(r);
 }
 

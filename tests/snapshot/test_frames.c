@@ -38,6 +38,20 @@ static const frames_case cases[] = {
     {"/x/a.py|1|e;/x/a.py|2|d;/x/a.py|3|c;/x/a.py|4|b;/x/a.py|5|a", "a.py:1 e",
      "a.py:4 b/a.py:3 c/a.py:2 d/a.py:1 e", 1},
     {"<ipython-input-3>|2|a/b", "<ipython-input-3>:2 a|b", "<ipython-input-3>:2 a|b", 1},
+    {"none|0|<built-in method conv2d of type object at "
+     "0x7f0>;none|0|torch/nn/modules/conv.py(548): "
+     "_conv_forward;none|0|nn.Module: Conv2d_0;none|0|a/net.py(3): forward;none|0|nn.Module: "
+     "Net_1;"
+     "none|0|train.py(9): <module>",
+     "conv2d", "Net_1/Conv2d_0", 1},
+    {"none|0|<built-in function linear>;none|0|a/net.py(33): run", "linear", "net.py:33 run",
+     1},
+    {"none|0|<built-in method run_backward of x>;none|0|torch/autograd/graph.py(1): _run",
+     "run_backward", "", 3},
+    {"none|0|torch/optim/adam.py(140): step;none|0|x(): ", "adam.py:140 step", "", 4},
+    {"none|0|plain", "plain", "", 1},
+    {"none|0|): x", "): x", "", 1},
+    {"none|0|<built-in ", "<built-in ", "", 1},
     {"tensor|5|fc1.out;op|3|fc1/linear;layer|1|fc1;layer|0|head;role|0|saved;phase|0|loss",
      "fc1/linear", "head/fc1", 2},
 };

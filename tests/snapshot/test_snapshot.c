@@ -240,7 +240,8 @@ static const char other[] =
     "{\"action\":\"alloc\",\"addr\":17179880000,\"size\":0,\"stream\":0},"
     "{\"action\":\"free_completed\",\"addr\":17179869184,\"size\":2048,\"time_us\":21},"
     "{\"action\":\"segment_free\",\"addr\":17179869184,\"size\":1048576,\"stream\":0},"
-    "{\"action\":\"snapshot\",\"addr\":0,\"size\":0}]]}";
+    "{\"action\":\"snapshot\",\"addr\":0,\"size\":0}]],"
+    "\"allocator_settings\":{}}";
 
 static const sw_tl_value *value_named(const sw_tl_program *p, const char *name)
 {

@@ -301,6 +301,10 @@ def check_others(program, folder):
             json.dump(snapshot, file)
         assert check_read(program, path, snapshot, device, f"{name}, JSON") == peak
         print(f"read: {name}, {len(snapshot['device_traces'][device])} events, peak {peak}")
+    rows = list(csv.DictReader(io.StringIO(report(program, os.path.join(folder, "profiler4"), "csv").decode())))
+    assert {r["phase"] for r in rows} >= {"forward", "backward", "step"}
+    assert {r["layer"] for r in rows} >= {"Sequential_0/Conv2d_0", "Sequential_0/Linear_0"}
+    assert {r["op"] for r in rows} >= {"conv2d", "max_pool2d", "run_backward", "free"}
     rows = list(csv.DictReader(io.StringIO(report(program, path, "csv").decode())))
     assert {r["op"] for r in rows} >= {"aten::addmm"} and any(r["layer"] == "net.py:3 forward" for r in rows)
 
