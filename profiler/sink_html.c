@@ -215,6 +215,8 @@ static void put_words(page *w, sw_json *j)
     sw_json_put_string(j, "data", t->data);
     sw_json_put_string(j, "created", t->created);
     sw_json_put_string(j, "command", t->command);
+    sw_json_put_string(j, "ended", t->ended);
+    sw_json_put_string(j, "why", t->why);
     sw_json_put_i64(j, "batch", t->batch);
     sw_json_key(j, "seed"); /* as text: the page's numbers have 53 bits */
     char seed[24];

@@ -41,6 +41,8 @@ sw_status sw_timeline_new(sw_timeline **out)
                           .data = "",
                           .created = "",
                           .command = "",
+                          .ended = "",
+                          .why = "",
                           .batch = -1,
                           .blocks = o};
     return SW_OK;

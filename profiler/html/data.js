@@ -274,6 +274,8 @@ class Report {
     this.words = JSON.parse(element.textContent);
     element.remove();
     this.strings = this.words.strings;
+    this.own = this.words.tool === 'stepwell';
+    this.word = this.own ? 'op' : 'event'; /* what positions count */
     this.programs = this.words.programs.map((words, i) => new Program(this, i, words));
     this.runs = {};
     for (const name of ['program', 'step', 'micro', 'at_ns', 'ns', 'clock', 'peak', 'logged', 'dropped', 'loss'])

@@ -75,6 +75,7 @@ class App {
     const {report, run} = this, timed = run >= 0 && report.runs.clock[run] !== UNTIMED;
     byId('unit-time').disabled = !timed;
     byId('unit-all').disabled = report.nRuns < 2;
+    byId('unit-ops').textContent = `${report.word}s`;
     this.summary.draw();
     this.drawLegend();
     this.later(() => this.layers.draw());
@@ -222,7 +223,7 @@ class App {
 
   opTitle(program, op) {
     const layer = program.opText('layer', op);
-    return `op ${fmtInt(op + 1)} of ${fmtInt(program.nOps)}: ${short(program.opText('name', op))}, ${PHASES[program.ops.phase[op]]}` +
+    return `${program.report.word} ${fmtInt(op + 1)} of ${fmtInt(program.nOps)}: ${short(program.opText('name', op))}, ${PHASES[program.ops.phase[op]]}` +
       (layer ? `, layer ${short(layer)}` : '');
   }
 

@@ -309,6 +309,6 @@ function valueLines(program, i) {
     h('div', {}, swatch(role), `${role}, ${fmtBytes(program.bytes[i])}` + (padding ? ` and ${fmtInt(padding)} B padding` : '')),
     h('div', {}, program.text('layer', i) ? `layer ${program.text('layer', i)}` : 'in no layer'),
     h('div', {}, program.text('op', i) ? `made by ${program.text('op', i)}` : 'there before the run'),
-    h('div', {}, `ops ${fmtInt(program.birth[i] + 1)} to ${fmtInt(last + 1)} of ${fmtInt(program.nOps)}`),
+    h('div', {}, `${program.report.word}s ${fmtInt(program.birth[i] + 1)} to ${fmtInt(last + 1)} of ${fmtInt(program.nOps)}`),
   ];
 }

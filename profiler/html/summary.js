@@ -23,8 +23,8 @@ class Summary {
 
   about(report) {
     const w = report.words;
-    const parts = [w.tool && w.tool !== 'stepwell' ? `from ${w.tool}` : null, w.device ? `on ${w.device}` : null,
-      w.batch >= 0 ? `batch ${w.batch}` : null, w.tool === 'stepwell' ? `seed ${w.seed}` : null,
+    const parts = [!report.own ? `from ${w.tool}` : null, w.device ? `on ${w.device}` : null,
+      w.batch >= 0 ? `batch ${w.batch}` : null, report.own ? `seed ${w.seed}` : null,
       w.data ? `data ${w.data}` : null, w.created ? `begun ${w.created}` : null];
     return [h('span', {}, parts.filter(Boolean).join(', ')), h('br'), h('code', {}, w.command || w.path)];
   }
@@ -46,15 +46,15 @@ class Summary {
       h('td', {class: 'number'}, bytesElement(share.bytes)), h('td', {class: 'number'}, fmtShare(share.bytes, whole))));
     return [h('h2', {}, 'Peak'), h('p', {class: 'figure', id: 'peak-figure'}, bytesElement(whole)),
       h('p', {class: 'where', id: 'peak-where'}, program.nOps ? [
-        h('strong', {title: program.opText('name', op)}, short(program.opText('name', op))), ` (op ${fmtInt(op + 1)} of ${fmtInt(program.nOps)}) in `,
-        h('strong', {}, PHASES[program.ops.phase[op]]), layer ? [', layer ', h('strong', {title: layer}, short(layer))] : []] : 'no op ran'),
+        h('strong', {title: program.opText('name', op)}, short(program.opText('name', op))), ` (${program.report.word} ${fmtInt(op + 1)} of ${fmtInt(program.nOps)}) in `,
+        h('strong', {}, PHASES[program.ops.phase[op]]), layer ? [', layer ', h('strong', {title: layer}, short(layer))] : []] : 'nothing ran'),
       bar, h('table', {class: 'plain', id: 'peak-roles'}, h('tbody', {}, ...rows))];
   }
 
   /* Of the runs of a program: the highest peak that was measured in each phase, and whether all are
    * as predicted. */
   phases(report, program) {
-    const runs = report.runsOf(program), predicted = !program.words.immediate && program.words.phases;
+    const runs = report.runsOf(program), predicted = report.own && !program.words.immediate && program.words.phases;
     let differing = 0;
     const rows = PHASES.map((phase, k) => {
       const peaks = report.phases[k].peak;
@@ -72,7 +72,8 @@ class Summary {
         h('td', {class: apart ? 'bad' : 'good'}, !predicted || !runs.length ? '' : apart ? `\u2260 in ${fmtInt(apart)}` : '='),
         h('td', {class: 'number'}, time ? fmtNs(time) : ''));
     });
-    const verdict = !runs.length ? 'no run of it is in the file' : !predicted ? 'nothing was predicted: it ran op by op' :
+    const verdict = !runs.length ? 'no run of it is in the file' : !predicted ?
+      `nothing was predicted: ${report.own ? 'it ran op by op' : 'another tool recorded it'}` :
       differing ? `measured differs from predicted in ${fmtInt(differing)} phases` :
         `measured equals predicted, to the byte, in ${fmtInt(runs.length)} run${runs.length > 1 ? 's' : ''}`;
     return [h('h2', {}, 'Phases'), h('table', {class: 'plain', id: 'phases'}, h('thead', {}, h('tr', {},
@@ -90,7 +91,7 @@ class Summary {
     const rows = [['live at the peak', program.peakBytes], ['of it padding', padding], ['model', w.model_bytes],
       ['step arena', w.arena_bytes], ['its lower bound', w.lower_bound_bytes], ['batches', w.data_bytes],
       ['reserved together', w.total_bytes]].filter(([name, bytes]) => bytes > 0 || name === 'of it padding');
-    const facts = [['ops', fmtInt(program.nOps)], ['tensors', fmtInt(program.n)], ['runs', fmtInt(runs.length)]];
+    const facts = [[`${report.word}s`, fmtInt(program.nOps)], ['tensors', fmtInt(program.n)], ['runs', fmtInt(runs.length)]];
     if (times.length && times[times.length >> 1] > 0)
       facts.push(['median time of a run', fmtNs(times[times.length >> 1])]);
     return [h('h2', {}, 'Sizes'), h('table', {class: 'plain'}, h('tbody', {},
@@ -108,6 +109,10 @@ class Summary {
       logged += runs.logged[i];
       untimed += runs.clock[i] === UNTIMED ? 1 : 0;
     }
+    if (report.own && !w.ended)
+      out.push('The file has no end: the run still goes on, or it stopped before its end.');
+    if (w.ended === 'failed' || w.ended === 'interrupted')
+      out.push(`The run ${w.ended === 'failed' ? 'failed' : 'was interrupted'}${w.why ? `: ${w.why}` : '.'}`);
     if (dropped)
       out.push(`${fmtInt(dropped)} events were dropped in ${fmtInt(droppedRuns)} runs: the recorder's ring was full.`);
     if (logged)
@@ -117,7 +122,7 @@ class Summary {
     if (w.clocked_every > 1)
       out.push(`Clocks of single ops are kept for one run in ${fmtInt(w.clocked_every)}; others share the time of a phase evenly.`);
     if (untimed)
-      out.push(`${fmtInt(untimed)} run${untimed > 1 ? 's have' : ' has'} no clock: positions are counted in ${w.tool === 'stepwell' ? 'ops' : 'events'}.`);
+      out.push(`${fmtInt(untimed)} run${untimed > 1 ? 's have' : ' has'} no clock: positions are counted in ${report.word}s.`);
     for (const program of report.programs)
       if (program.words.peak_bytes && program.peakBytes !== program.words.peak_bytes)
         out.push(`${program.title()}: what lives at the peak adds up to ${fmtInt(program.peakBytes)} bytes; the file says ` +

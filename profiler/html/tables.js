@@ -51,8 +51,8 @@ class Tensors {
     this.order = {by: 4, down: true};
     this.limit = 100;
     this.columns = [{title: 'tensor', list: 'name'}, {title: 'layer', list: 'layer'}, {title: 'made by', list: 'op'},
-      {title: 'role', list: 'role'}, {title: 'bytes', number: true}, {title: 'from op', number: true},
-      {title: 'to op', number: true}, {title: 'at peak', number: true}];
+      {title: 'role', list: 'role'}, {title: 'bytes', number: true}, {title: 'from', number: true},
+      {title: 'to', number: true}, {title: 'at peak', number: true}];
     byId('search').addEventListener('input', () => {
       this.limit = 100;
       clearTimeout(this.timer);

@@ -99,8 +99,8 @@ class Page {
       const done = await this.evaluate(`document.readyState === 'complete' && Boolean(${drawn})`);
       if (done)
         return;
-      if (Date.now() > until)
-        throw new Error(`${file}: nothing was drawn in ${seconds} s; ${JSON.stringify(this.complaints())}`);
+      if (Date.now() > until || this.complaints().length)
+        throw new Error(`${file}: nothing was drawn; ${JSON.stringify(this.complaints())}`);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }

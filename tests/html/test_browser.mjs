@@ -7,7 +7,7 @@
  * for pictures to look at. Exit status 77, a skip, where there is no browser. */
 import assert from 'node:assert/strict';
 import {execFileSync, spawnSync} from 'node:child_process';
-import {mkdtempSync, readFileSync, rmSync} from 'node:fs';
+import {mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {Browser} from './browser.mjs';
@@ -207,6 +207,7 @@ const tests = {
     await page.key('/');
     assert.equal(await page.evaluate('document.activeElement.id'), 'search');
     await page.type('fc1 gradient');
+    await page.settle(150); /* it searches when the typing pauses */
     const wanted = plan.values.filter((v) => [v.name, v.layer, v.op, v.role, v.phase].join(' ').toLowerCase().includes('fc1') &&
       [v.name, v.layer, v.op, v.role, v.phase].some((text) => (text || '').includes('gradient')));
     assert.equal(await page.text('#found'), `${wanted.length} of ${wanted.length} tensors`);
@@ -378,6 +379,35 @@ const tests = {
     assert.deepEqual(printed, [[false, 1750], [true, width]]);
   },
 
+  async 'a snapshot of another tool is a page too'() {
+    const {profile, plan} = lenet();
+    execFileSync(stepwell, ['report', profile, '--format', 'memory-viz', '--out', file('snapshot.pickle')], {stdio: 'ignore'});
+    execFileSync(stepwell, ['report', file('snapshot.pickle'), '--html', file('snapshot.html')], {stdio: 'ignore'});
+    const page = await open(file('snapshot.html'));
+    assert.equal(await page.text('#peak-figure'), MiB(plan.peak_bytes));
+    assert.match(await page.text('#peak-where'), /\(event \d+ of /);
+    assert.match(await page.text('#verdict'), /^nothing was predicted/);
+    await shot(page, 'snapshot.png', true);
+  },
+
+  async 'a file that was cut says so, a planted fault is seen'() {
+    const {profile, records} = lenet(), whole = readFileSync(profile, 'utf8');
+    writeFileSync(file('cut.jsonl'), whole.slice(0, whole.lastIndexOf('"type":"end"') - 40));
+    execFileSync(stepwell, ['report', file('cut.jsonl'), '--html', file('cut.html')], {stdio: 'ignore'});
+    const page = await open(file('cut.html'));
+    assert.match(await page.text('#notes'), /The file has no end/);
+    assert.equal(records.at(-1).type, 'end');
+    assert.ok(!(await (await open(lenet().html)).text('#notes')).includes('no end'));
+    const watched = await browser.page();
+    await watched.open(lenet().html);
+    await watched.evaluate(`fetch('http://127.0.0.1:9/').catch(() => 0)`);
+    await watched.evaluate(`document.body.append(Object.assign(document.createElement('img'), {src: 'http://127.0.0.1:9/x.png'})); console.log('x')`);
+    await watched.evaluate(`setTimeout('document.title = 1')`).catch(() => 0);
+    await watched.settle(200);
+    assert.ok(watched.complaints().length >= 3, `${watched.complaints()}`);
+    await browser.send('Target.closeTarget', {targetId: watched.targetId});
+  },
+
   async 'nothing, and hardly anything, is a page too'() {
     const page = await open(pageOf('nothing'));
     assert.match(await page.text('#peak-card'), /no program/);
@@ -438,6 +468,7 @@ for (const [name, test] of Object.entries(tests)) {
   if (!name.includes(part))
     continue;
   pages.length = 0;
+  const began = Date.now();
   try {
     await test();
     for (const page of pages) {
@@ -446,7 +477,7 @@ for (const [name, test] of Object.entries(tests)) {
       assert.equal(asked.length, 1, `it asks for more than itself: ${asked.map((url) => url.slice(0, 100))}`);
     }
     passed++;
-    console.log(`html browser: ${name} ok`);
+    console.log(`html browser: ${name} ok (${((Date.now() - began) / 1000).toFixed(1)} s)`);
   } catch (error) {
     failed++;
     console.log(`html browser: ${name} FAILED\n${error.stack}\n${pages.map((page) => page.complaints().join('\n')).join('\n')}`);
