@@ -27,6 +27,9 @@ typedef struct {
     const char *about;  /* a line of --list-formats: what reads it */
     const char *ending; /* of files, such as ".json" */
     bool binary;        /* not for a terminal */
+    /* Births, deaths and ops of runs that it can take: readers leave out runs beyond. 0: as
+     * many as readers take by themselves. */
+    uint64_t max_events;
     sw_status (*write)(const sw_timeline *t, sw_sink_out *out);
     /* Two runs side by side; NULL: the format is of one. */
     sw_status (*compare)(const sw_timeline *t, const sw_timeline *other, sw_sink_out *out);

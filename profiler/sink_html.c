@@ -182,7 +182,7 @@ static void put_program_words(sw_json *j, const sw_tl_program *p)
 {
     sw_json_begin(j, '{');
     sw_json_put_u64(j, "exec", p->key >> 32);
-    sw_json_put_u64(j, "number", p->key & UINT32_MAX);
+    sw_json_put_u64(j, "number", p->key & INT32_MAX); /* the top bit tells traces from plans */
     sw_json_put_bool(j, "immediate", p->immediate);
     sw_json_put_string(j, "run", p->run);
     sw_json_put_i64(j, "batch", p->batch);
@@ -275,6 +275,7 @@ const sw_sink sw_sink_html = {
     .name = "html",
     .about = "a page for a browser, of one file: timeline, plan, layers, tensors, runs",
     .ending = ".html",
+    .max_events = 20000000, /* a run takes a row of numbers, however many events it has */
     .write = write_html,
     .compare = sw_html_write,
 };

@@ -72,9 +72,10 @@ static sw_status write_timelines(const sw_timeline *t, const sw_timeline *other,
 }
 
 /* The timeline of a file, and a note where runs of it are left out. */
-static sw_status open_timeline(sw_timeline **out, const char *file)
+static sw_status open_timeline(sw_timeline **out, const sw_sink *sink, const char *file)
 {
-    SW_TRY(timeline_open(out, file, NULL));
+    const timeline_want want = {.max_events = sink->max_events};
+    SW_TRY(timeline_open(out, file, &want));
     const sw_timeline *t = *out;
     if (t->skipped_runs > 0)
         cli_note("%s: %s of %s runs are left out of the middle, or have no plan in the file",
@@ -93,9 +94,9 @@ int report_export(const char *file, const char *other, const char *format, const
     if (other != NULL && sink->compare == NULL)
         return cli_error(CLI_USAGE, "--diff: the format %s is of one run", sink->name);
     cli_catch_interrupt();
-    sw_status status = open_timeline(&t, file);
+    sw_status status = open_timeline(&t, sink, file);
     if (status == SW_OK && other != NULL)
-        status = open_timeline(&with, other);
+        status = open_timeline(&with, sink, other);
     const bool read = status == SW_OK;
     if (read)
         status = write_timelines(t, with, sink, path);

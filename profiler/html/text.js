@@ -38,6 +38,11 @@ function short(text) {
   return text.length > 72 ? `${text.slice(0, 44)}\u2026${text.slice(-26)}` : text;
 }
 
+/* A name that may be broken behind its slashes and dots. */
+function breakable(name) {
+  return name.split(/(?<=[/._])/).flatMap((piece) => [piece, document.createElement('wbr')]);
+}
+
 /* h('td', {class: 'number', title: '...'}, 'text', element, ...); on... are listeners. */
 function h(tag, properties, ...children) {
   const element = document.createElement(tag);
