@@ -157,6 +157,12 @@ const tests = {
     assert.ok(from <= plan.peak_position && plan.peak_position < to, 'the cursor stays in view');
     await page.key('PageUp');
     assert.ok((await view(page))[0] < from);
+    for (let i = 0; i < 4; i++)
+      await page.key('PageDown');
+    near((await view(page))[1], n, 1e-9);
+    await page.drag('#timeline-over', [0.3, 0.5], [0.95, 0.5]);
+    await page.drag('#timeline-over', [0.3, 0.5], [0.95, 0.5]);
+    assert.equal((await view(page))[0], 0, 'there is nothing in front of the first op');
     await page.key('-');
     await page.key('0');
     assert.deepEqual(await view(page), [0, n]);
