@@ -1,18 +1,22 @@
 /* stepwell report FILE: the options, and which printer gets the report. */
-#include "alloc/mem.h"
 #include "tools/bars.h"
 #include "tools/cli.h"
-#include "tools/report.h"
+#include "tools/report_by.h"
 #include "tools/report_diff.h"
 #include "tools/report_export.h"
 #include <string.h>
 
 typedef struct {
-    const char *file, *format, *diff, *out, *html;
+    const char *file, *format, *diff, *out, *html, *by;
     bool json, list;
     report_style style;
     report_limits limits;
 } settings;
+
+static bool is_text(const settings *s)
+{
+    return !s->json && strcmp(s->format, "text") == 0;
+}
 
 int report_leave(const report *r, int code)
 {
@@ -21,36 +25,84 @@ int report_leave(const report *r, int code)
     return cli_finish(code);
 }
 
-static int print_report(report *r, const report_live *live, const settings *s)
+static sw_status print_all(report *r, const settings *s, const report_gate *gate)
 {
-    const report_gate gate = {.limits = &s->limits, .run = report_highest(r)};
-    const bool asked = report_gate_asked(&s->limits);
-    if (!s->json) {
-        report_print_text(r, live, &s->style);
-    } else {
-        const sw_status status = report_print_json(r, live, asked ? &gate : NULL);
-        if (status != SW_OK)
-            return cli_library_error(status, false);
-    }
-    return report_leave(r, report_gate_judge(&gate, !s->json && !s->style.quiet));
+    report_live live = {0};
+    const report_plan *plan = report_main_plan(r);
+    if (s->by != NULL)
+        return report_print_by(r, s->by,
+                               s->json                         ? BY_JSON
+                               : strcmp(s->format, "csv") == 0 ? BY_CSV
+                                                               : BY_TEXT,
+                               &s->style, gate);
+    if (plan != NULL)
+        SW_TRY(report_find_live(r, plan, &live));
+    if (s->json)
+        return report_print_json(r, &live, gate);
+    report_print_text(r, &live, &s->style);
+    return SW_OK;
 }
 
 static int report_file(const settings *s)
 {
     report *r;
+    int code;
     sw_status status = report_open(&r, s->file);
     if (status != SW_OK)
         return cli_library_error(status, true);
-    void *live = NULL;
-    const report_plan *plan = report_main_plan(r);
-    status = sw_heap_alloc(&live, SW_HEAP_PROFILE, sizeof(report_live));
-    if (status == SW_OK && plan != NULL)
-        status = report_find_live(r, plan, live);
-    const int code =
-        status == SW_OK ? print_report(r, live, s) : cli_library_error(status, true);
-    sw_heap_free(live, SW_HEAP_PROFILE, sizeof(report_live));
+    const report_gate gate = {.limits = &s->limits, .run = report_highest(r)};
+    status = print_all(r, s, report_gate_asked(&s->limits) ? &gate : NULL);
+    if (status == SW_OK)
+        code = report_leave(r, report_gate_judge(&gate, is_text(s) && !s->style.quiet));
+    else
+        code = cli_library_error(status, true);
     report_free(r);
     return code;
+}
+
+static bool is_csv(const settings *s)
+{
+    return s->by != NULL && strcmp(s->format, "csv") == 0;
+}
+
+static bool is_export(const settings *s)
+{
+    return s->html != NULL || (report_is_export(s->format) && !is_csv(s));
+}
+
+/* What was asked for together goes together: CLI_GO, or CLI_USAGE with a message. */
+static int check(const settings *s)
+{
+    if (s->html != NULL && (s->json || s->out != NULL || strcmp(s->format, "text") != 0))
+        return cli_error(CLI_USAGE, "--html writes one format to one file: leave out --format, "
+                                    "--json and --out");
+    if (s->by != NULL && s->diff != NULL)
+        return cli_error(CLI_USAGE, "--by and --diff are two reports: ask for one of them");
+    if (is_export(s) && s->by != NULL)
+        return cli_error(CLI_USAGE, "--by goes out as text, json or csv");
+    if (is_export(s) && report_gate_asked(&s->limits))
+        return cli_error(CLI_USAGE,
+                         "--max-peak and --fail-on-increase belong to reports in text or json");
+    if (!is_export(s) && s->out != NULL)
+        return cli_error(CLI_USAGE, "--out has no effect with --format %s: use a redirection",
+                         s->format);
+    return CLI_GO;
+}
+
+static int run(settings *s)
+{
+    int status = check(s);
+    if (status == CLI_GO)
+        status = report_limits_read(&s->limits, s->diff != NULL);
+    if (status != CLI_GO)
+        return status;
+    if (s->html != NULL)
+        return report_export(s->file, s->diff, "html", s->html);
+    if (is_export(s))
+        return report_export(s->file, s->diff, s->format, s->out);
+    if (s->diff != NULL)
+        return report_diff(s->file, s->diff, s->json, &s->style, &s->limits);
+    return report_file(s);
 }
 
 int tool_report(int argc, char **argv)
@@ -74,6 +126,8 @@ int tool_report(int argc, char **argv)
          "a page for a browser, of one file; with --diff of both runs: the same as --format "
          "html --out OUT",
          0, 0, NULL},
+        {"--by", "WHAT", CLI_WORD, &s.by, NULL,
+         "one table: layer, role, op or phase; as text, json or csv", 0, 0, report_by_words},
         {"--max-peak", "SIZE", CLI_BYTES, &s.limits.max_peak, NULL,
          "fail when the peak is above", 0, 0, NULL},
         {"--fail-on-increase", "X", CLI_WORD, &s.limits.increase, NULL,
@@ -100,22 +154,7 @@ int tool_report(int argc, char **argv)
     if (s.file == NULL)
         return cli_error(CLI_USAGE,
                          "a profile is wanted; usage: stepwell report FILE [options]");
-    if (s.html != NULL && (s.json || s.out != NULL || strcmp(s.format, "text") != 0))
-        return cli_error(CLI_USAGE, "--html writes one format to one file: leave out --format, "
-                                    "--json and --out");
-    if (s.html != NULL)
-        return report_export(s.file, s.diff, "html", s.html);
-    if (report_is_export(s.format))
-        return report_export(s.file, s.diff, s.format, s.out);
-    if (s.out != NULL)
-        return cli_error(CLI_USAGE, "--out has no effect with --format %s: use a redirection",
-                         s.format);
     s.json |= strcmp(s.format, "json") == 0;
     s.style.ascii |= !bars_utf8();
-    const int limits = report_limits_read(&s.limits, s.diff != NULL);
-    if (limits != CLI_GO)
-        return limits;
-    if (s.diff != NULL)
-        return report_diff(s.file, s.diff, s.json, &s.style, &s.limits);
-    return report_file(&s);
+    return run(&s);
 }

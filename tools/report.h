@@ -213,6 +213,8 @@ SW_MUST_USE sw_status report_print_json(report *r, const report_live *live,
                                         const report_gate *gate);
 /* `key` and an object of the phases' peak_bytes and end_bytes. */
 void report_put_phases(sw_json *j, const char *key, const report_phase *phase);
+/* Print the object that was ended, and free it. */
+SW_MUST_USE sw_status report_print_object(sw_json *j);
 /* "damaged": null, or the line and what is wrong in it. */
 void report_put_damaged(sw_json *j, const report *r);
 /* The exit status that a report of `r` leaves with; `code`, or CLI_DAMAGED with the line that

@@ -5,6 +5,7 @@
 #include "alloc/mem.h"
 #include "tools/cli.h"
 #include "tools/report_parts.h"
+#include "tools/report_table.h"
 #include <string.h>
 
 #define SHOWN 12 /* lines of a group in text: those that differ most, the rest in one */
@@ -127,9 +128,7 @@ static sw_status compare(diff *d)
 
 static cli_text value(group of, uint64_t x, const report_style *style)
 {
-    if (of == TIMES)
-        return cli_ns(x);
-    return style->exact ? cli_digits(x) : cli_bytes((size_t)x);
+    return of == TIMES ? cli_ns(x) : table_bytes(x, style);
 }
 
 /* Of numbers that may be below zero: what is not in the values. */
@@ -330,12 +329,7 @@ static sw_status put_diff(const diff *d, const report_gate *gate)
     if (gate != NULL)
         report_gate_put(&j, gate);
     sw_json_end(&j);
-    sw_json_line(&j);
-    const sw_status status = j.status;
-    if (status == SW_OK)
-        fwrite(j.bytes, 1, j.used, stdout);
-    sw_json_free(&j);
-    return status;
+    return report_print_object(&j);
 }
 
 /* ---- gates ------------------------------------------------------------------------------- */

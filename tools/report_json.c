@@ -22,6 +22,17 @@ static void put_text(sw_json *j, const char *key, const char *text)
     sw_json_put_string(j, key, text[0] != '\0' ? text : NULL);
 }
 
+sw_status report_print_object(sw_json *j)
+{
+    sw_json_line(j);
+    const sw_status status = j->status;
+    if (status == SW_OK)
+        (void)fwrite(j->bytes, 1, j->used,
+                     stdout); /* the stream keeps an error for the caller */
+    sw_json_free(j);
+    return status;
+}
+
 void report_put_damaged(sw_json *j, const report *r)
 {
     if (r->damaged_line == 0) {
@@ -310,10 +321,5 @@ sw_status report_print_json(report *r, const report_live *live, const report_gat
     if (gate != NULL)
         report_gate_put(&j, gate);
     sw_json_end(&j);
-    sw_json_line(&j);
-    const sw_status status = j.status;
-    if (status == SW_OK)
-        (void)fwrite(j.bytes, 1, j.used, stdout); /* the stream keeps an error for the caller */
-    sw_json_free(&j);
-    return status;
+    return report_print_object(&j);
 }

@@ -9,6 +9,7 @@ static sw_status shares_by(sw_timeline *t, const sw_tl_program *p, parts_by by,
                            const report_share **out, size_t *n)
 {
     parts x = {0};
+    uint32_t used = 0;
     void *order = NULL, *room = NULL;
     sw_status status = parts_make(&x, t, p, by);
     if (status == SW_OK)
@@ -16,9 +17,9 @@ static sw_status shares_by(sw_timeline *t, const sw_tl_program *p, parts_by by,
     if (status == SW_OK)
         status = sw_timeline_room(t, &room, x.n, sizeof(report_share));
     if (status == SW_OK)
-        status = parts_order(&x, t, order);
+        status = parts_order(&x, t, order, &used);
     report_share *shares = room;
-    for (uint32_t i = 0; status == SW_OK && i + 1 < x.n; i++) {
+    for (uint32_t i = 0; status == SW_OK && i < used; i++) {
         const parts_group *g = &x.at[((uint32_t *)order)[i]];
         if (g->at_peak > 0)
             shares[(*n)++] = (report_share){g->path, g->at_peak};

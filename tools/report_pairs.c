@@ -34,12 +34,14 @@ static void walk_below(walk *w, uint32_t parent) /* NOLINT(misc-no-recursion) */
         if (w->sorted[k]->parent != parent)
             break;
         const uint32_t at = (uint32_t)(w->sorted[k] - w->x->at);
+        if (w->x->at[at].home > 0)
+            continue;
         w->out[w->n++] = at;
         walk_below(w, at);
     }
 }
 
-sw_status parts_order(const parts *x, sw_timeline *t, uint32_t *out)
+sw_status parts_order(const parts *x, sw_timeline *t, uint32_t *out, uint32_t *n)
 {
     void *sorted, *first;
     SW_TRY(sw_timeline_room(t, &sorted, x->n, sizeof(parts_group *)));
@@ -52,6 +54,7 @@ sw_status parts_order(const parts *x, sw_timeline *t, uint32_t *out)
     for (uint32_t k = x->n; k-- > 1;)
         w.first[w.sorted[k]->parent] = k;
     walk_below(&w, 0);
+    *n = w.n;
     return SW_OK;
 }
 

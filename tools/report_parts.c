@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEEPEST 12 /* scopes in one another; what is deeper counts as one name */
+#define FORWARD 1      /* phase */
+#define HOMES_MAX 4096 /* groups among which layers are looked for in other scopes */
+#define DEEPEST 12     /* scopes in one another; what is deeper counts as one name */
 
 /* ---- roles ------------------------------------------------------------------------------- */
 
@@ -161,10 +163,6 @@ static sw_status group_for(parts *x, sw_timeline *t, const sw_tl_value *v, parts
                            uint32_t *out)
 {
     const char *name = "";
-    if (by == PARTS_TREE) {
-        SW_TRY(layer_group(x, t, v->layer, out));
-        return inner_group(x, t, out);
-    }
     if (by == PARTS_VALUE)
         return value_group(x, t, v, out);
     if (by == PARTS_LAYER)
@@ -269,53 +267,83 @@ static sw_status sweep(parts *x, sw_timeline *t, const sw_tl_program *p, const u
 }
 
 /* What lives in all while the ops of each scope run. */
-static sw_status count_ops(parts *x, sw_timeline *t, const sw_tl_program *p)
+static sw_status count_ops(parts *x, sw_timeline *t, const sw_tl_program *p,
+                           const uint32_t *of_op)
 {
     void *room;
     SW_TRY(sw_timeline_room(t, &room, (size_t)p->n_ops + 1, sizeof(uint64_t)));
     uint64_t *curve = room;
     sw_timeline_curve(p, NULL, NULL, curve);
-    for (uint32_t i = 0; i < p->n_ops; i++) {
-        uint32_t g;
-        SW_TRY(layer_group(x, t, p->ops[i].layer, &g));
-        SW_TRY(inner_group(x, t, &g));
-        for (;; g = x->at[g].parent) {
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        for (uint32_t g = of_op[i];; g = x->at[g].parent) {
             x->at[g].n_ops++;
             x->at[g].run_peak = curve[i] > x->at[g].run_peak ? curve[i] : x->at[g].run_peak;
             if (g == 0)
                 break;
         }
-    }
     return SW_OK;
+}
+
+/* A model names its layers without the scopes that they are called in: what it holds for "up",
+ * and the update of it, belong to "block/up", where that is the only layer of the name and no
+ * op of the forward pass runs in an "up" without a scope. */
+static void find_homes(parts *x, const sw_tl_program *p, const uint32_t *of_op)
+{
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        x->at[of_op[i]].forward |= p->ops[i].phase == FORWARD;
+    for (uint32_t i = 1; i < x->n && x->n <= HOMES_MAX; i++) {
+        parts_group *g = &x->at[i];
+        uint32_t found = 0, home = 0;
+        for (uint32_t k = 1; k < x->n && g->depth == 1 && !g->outer && !g->forward; k++)
+            if (x->at[k].depth > 1 && strcmp(x->at[k].name, g->path) == 0) {
+                found++;
+                home = k;
+            }
+        g->home = found == 1 ? home : 0;
+    }
+}
+
+static sw_status settle(parts *x, sw_timeline *t, uint32_t *group)
+{
+    if (x->at[*group].home > 0)
+        *group = x->at[*group].home;
+    return inner_group(x, t, group);
 }
 
 /* All scopes are known before the first value is counted: one may be outer because of a later
  * one. */
-static sw_status make_tree(parts *x, sw_timeline *t, const sw_tl_program *p)
+static sw_status make_tree(parts *x, sw_timeline *t, const sw_tl_program *p, uint32_t *group,
+                           uint32_t *of_op)
 {
-    uint32_t group;
-    for (uint32_t i = 0; i < p->n_values; i++)
-        SW_TRY(layer_group(x, t, p->values[i].layer, &group));
     for (uint32_t i = 0; i < p->n_ops; i++)
-        SW_TRY(layer_group(x, t, p->ops[i].layer, &group));
+        SW_TRY(layer_group(x, t, p->ops[i].layer, &of_op[i]));
+    for (uint32_t i = 0; i < p->n_values; i++)
+        SW_TRY(layer_group(x, t, p->values[i].layer, &group[i]));
+    find_homes(x, p, of_op);
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        SW_TRY(settle(x, t, &of_op[i]));
+    for (uint32_t i = 0; i < p->n_values; i++)
+        SW_TRY(settle(x, t, &group[i]));
     return SW_OK;
 }
 
 sw_status parts_make(parts *x, sw_timeline *t, const sw_tl_program *p, parts_by by)
 {
     uint32_t root;
-    void *room;
+    void *group, *of_op;
     SW_TRY(group_of(x, t, "(all)", 5, 0, &root));
-    SW_TRY(sw_timeline_room(t, &room, (size_t)p->n_values + 1, sizeof(uint32_t)));
-    uint32_t *group = room;
+    SW_TRY(sw_timeline_room(t, &group, (size_t)p->n_values + 1, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_room(t, &of_op, (size_t)p->n_ops + 1, sizeof(uint32_t)));
     if (by == PARTS_TREE)
-        SW_TRY(make_tree(x, t, p));
+        SW_TRY(make_tree(x, t, p, group, of_op));
     for (uint32_t i = 0; i < p->n_values; i++) {
-        SW_TRY(group_for(x, t, &p->values[i], by, &group[i]));
-        count_value(x, p, i, group[i]);
+        uint32_t *at = (uint32_t *)group + i;
+        if (by != PARTS_TREE)
+            SW_TRY(group_for(x, t, &p->values[i], by, at));
+        count_value(x, p, i, *at);
     }
     SW_TRY(sweep(x, t, p, group));
-    return by == PARTS_TREE ? count_ops(x, t, p) : SW_OK;
+    return by == PARTS_TREE ? count_ops(x, t, p, of_op) : SW_OK;
 }
 
 void parts_free(parts *x)

@@ -4,8 +4,8 @@
 #include "tools/bars.h"
 #include "tools/cli.h"
 #include "tools/process.h"
-#include "tools/report.h"
 #include "tools/report_host.h"
+#include "tools/report_table.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static const char *off(void)
 
 static cli_text bytes_text(uint64_t bytes)
 {
-    return style->exact ? cli_digits(bytes) : cli_bytes((size_t)bytes);
+    return table_bytes(bytes, style);
 }
 
 /* A sentence behind `indent` blanks; what does not fit goes to lines of its own behind two. */
@@ -86,28 +86,8 @@ static void print_run(const report *r)
 
 /* ---- step by step ------------------------------------------------------------------------ */
 
-/* One unit for the whole table, so that columns can be compared. */
-typedef struct {
-    const char *name;
-    double bytes;
-    int digits;
-} unit;
-
-static unit unit_for(uint64_t largest)
-{
-    if (style->exact)
-        return (unit){"bytes", 1.0, 0};
-    if (largest < (uint64_t)1000 << 10) /* 999.99/999.99 fits a cell */
-        return (unit){"KiB", 1024.0, 2};
-    if (largest < (uint64_t)1000 << 20)
-        return (unit){"MiB", 1048576.0, 2};
-    if (largest < (uint64_t)1000 << 30)
-        return (unit){"GiB", 1073741824.0, 2};
-    return (unit){"TiB", 1099511627776.0, 2};
-}
-
 /* The cell of the phase that peaks has a star. */
-static void print_cells(const report_row *row, const unit *u)
+static void print_cells(const report_row *row, const table_unit *u)
 {
     const int peak = report_peak_phase(row->phase);
     for (int i = 0; i < N; i++) {
@@ -177,7 +157,7 @@ static void print_steps(const report *r)
     for (size_t k = 0; k < n; k++)
         for (int i = 0; i < N; i++)
             largest = rows[k]->phase[i].peak > largest ? rows[k]->phase[i].peak : largest;
-    const unit u = unit_for(largest);
+    const table_unit u = table_unit_for(largest, style);
     printf("\n%sStep by step: %s live at the end of the phase%speak in it%s\n", on(), u.name,
            style->exact ? ", and the " : " / at the ", off());
     printf(style->exact ? "%9s     " : "%9s ", "step");

@@ -8,88 +8,14 @@
  * and an end that failed: nothing in it may be wider than a line. golden/process.jsonl has no
  * step, but the memory of the process: an arena that differs, and a kind of a later version. */
 #include "profiler/json.h"
+#include "runtime/stepwell.h"
+#include "tests/report/call.h"
 #include "tests/support/heap.h"
-#include "tests/support/suite.h"
-#include "tools/cli.h"
 #include "tools/machine.h"
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-/* What one call printed. */
-typedef struct {
-    int status;
-    char out[32768], err[4096];
-} printed;
-
-static void slurp(const char *path, char *to, size_t room)
-{
-    FILE *f = fopen(path, "r");
-    const size_t n = f != NULL ? fread(to, 1, room - 1, f) : 0;
-    to[n] = '\0';
-    if (f != NULL)
-        fclose(f);
-}
-
-static int divert(int fd, const char *path)
-{
-    const int kept = dup(fd), file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    (void)dup2(file, fd);
-    close(file);
-    return kept;
-}
-
-static void restore(int fd, int kept)
-{
-    (void)dup2(kept, fd);
-    close(kept);
-}
-
-/* Call the command with these words; NULL ends them. */
-static printed *call(const char *a, const char *b, const char *c)
-{
-    static printed p;
-    char words[4][1024] = {"report"};
-    char *argv[5] = {words[0], NULL};
-    const char *const given[] = {a, b, c};
-    int argc = 1;
-    for (int i = 0; i < 3 && given[i] != NULL; i++) {
-        snprintf(words[argc], sizeof words[argc], "%s", given[i]);
-        argv[argc] = words[argc];
-        argc++;
-    }
-    char out[1024], err[1024];
-    snprintf(out, sizeof out, "%s", sw_temp_path("out"));
-    snprintf(err, sizeof err, "%s", sw_temp_path("err"));
-    fflush(stdout);
-    fflush(stderr);
-    const int kept_out = divert(STDOUT_FILENO, out), kept_err = divert(STDERR_FILENO, err);
-    p.status = tool_report(argc, argv);
-    fflush(stdout);
-    fflush(stderr);
-    restore(STDOUT_FILENO, kept_out);
-    restore(STDERR_FILENO, kept_err);
-    slurp(out, p.out, sizeof p.out);
-    slurp(err, p.err, sizeof p.err);
-    return &p;
-}
-
-static const char *golden(const char *name)
-{
-    static char path[4][1024];
-    static unsigned next;
-    char *to = path[next++ % 4];
-    snprintf(to, sizeof path[0], "%s/tests/report/golden/%s", sw_source_root(), name);
-    return to;
-}
-
-static bool has(const char *text, const char *part)
-{
-    return strstr(text, part) != NULL;
-}
 
 static void usage_is_checked(void)
 {
@@ -214,41 +140,18 @@ static bool is_one_line(const char *text, const char *path)
 
 /* ---- known numbers ----------------------------------------------------------------------- */
 
-/* Characters, not bytes. */
-static void check_width(const char *text)
-{
-    int width = 0;
-    for (const char *c = text; *c != '\0'; c++) {
-        width = *c == '\n' ? 0 : width + (((unsigned char)*c & 0xc0) != 0x80);
-        if (width == 81)
-            SW_CHECK(width <= 80, "a line is longer than 80 columns: %.240s", c - 80);
-        SW_CHECK(*c != '\n' || c == text || c[-1] != ' ', "blanks at the end: %.90s",
-                 c - text > 80 ? c - 80 : text);
-    }
-}
-
-static void compare_text(const char *profile, const char *option, const char *wanted)
-{
-    static char text[32768];
-    slurp(golden(wanted), text, sizeof text);
-    const printed *p = call(golden(profile), option, NULL);
-    CU_ASSERT_EQUAL(p->status, 0);
-    SW_CHECK(strcmp(p->out, text) == 0, "%s: now\n%s", wanted, p->out);
-    check_width(p->out);
-}
-
 static void text_is_as_worked_out_by_hand(void)
 {
     setenv("LC_ALL", "C.UTF-8", 1);
-    compare_text("small.jsonl", NULL, "small-utf8.txt");
-    compare_text("small.jsonl", "--ascii", "small.txt");
+    compare_text("small-utf8.txt", "%s", golden("small.jsonl"));
+    compare_text("small.txt", "%s --ascii", golden("small.jsonl"));
     setenv("LC_ALL", "C", 1);
-    compare_text("small.jsonl", NULL, "small.txt");
-    compare_text("small.jsonl", "--bytes", "small-bytes.txt");
-    compare_text("differs.jsonl", NULL, "differs.txt");
-    compare_text("large.jsonl", NULL, "large.txt");
-    compare_text("large.jsonl", "--bytes", "large-bytes.txt");
-    compare_text("process.jsonl", NULL, "process.txt");
+    compare_text("small.txt", "%s", golden("small.jsonl"));
+    compare_text("small-bytes.txt", "%s --bytes", golden("small.jsonl"));
+    compare_text("differs.txt", "%s", golden("differs.jsonl"));
+    compare_text("large.txt", "%s", golden("large.jsonl"));
+    compare_text("large-bytes.txt", "%s --bytes", golden("large.jsonl"));
+    compare_text("process.txt", "%s", golden("process.jsonl"));
 }
 
 static json_int_t number(const json_t *o, const char *a, const char *b, const char *c)

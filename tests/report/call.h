@@ -1,0 +1,28 @@
+/* One call of `stepwell report` in the process of a test, and the files it reads. */
+#ifndef SW_TESTS_REPORT_CALL_H
+#define SW_TESTS_REPORT_CALL_H
+
+#include "tests/support/suite.h"
+
+/* What one call printed. */
+typedef struct {
+    int status;
+    char out[65536], err[4096];
+} printed;
+
+/* With these words; NULL ends them. Valid until the next call. */
+const printed *call(const char *a, const char *b, const char *c);
+/* With the words of the text, which blanks divide. */
+const printed *call_words(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A file of tests/report/golden. Valid until the fourth next call. */
+const char *golden(const char *name);
+void slurp(const char *path, char *to, size_t room);
+bool has(const char *text, const char *part);
+/* No line is wider than 80 characters or ends in a blank. */
+void check_width(const char *text);
+/* What the words print is the golden file, and within 80 columns; status 0. */
+void compare_text(const char *wanted, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif
