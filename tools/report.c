@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct {
-    const char *file, *format, *diff, *out, *html, *by;
+    const char *file, *format, *diff, *out, *html, *by, *steps;
     bool json, list;
     report_style style;
     report_limits limits;
@@ -47,7 +47,7 @@ static int report_file(const settings *s)
 {
     report *r;
     int code;
-    sw_status status = report_open(&r, s->file);
+    sw_status status = report_open(&r, s->file, NULL);
     if (status != SW_OK)
         return cli_library_error(status, true);
     const report_gate gate = {.limits = &s->limits, .run = report_highest(r)};
@@ -76,10 +76,13 @@ static int check(const settings *s)
     if (s->html != NULL && (s->json || s->out != NULL || strcmp(s->format, "text") != 0))
         return cli_error(CLI_USAGE, "--html writes one format to one file: leave out --format, "
                                     "--json and --out");
-    if (s->by != NULL && s->diff != NULL)
-        return cli_error(CLI_USAGE, "--by and --diff are two reports: ask for one of them");
+    if ((s->by != NULL) + (s->diff != NULL) + (s->steps != NULL) > 1)
+        return cli_error(CLI_USAGE,
+                         "--by, --diff and --steps are three reports: ask for one of them");
     if (is_export(s) && s->by != NULL)
         return cli_error(CLI_USAGE, "--by goes out as text, json or csv");
+    if (is_export(s) && s->steps != NULL)
+        return cli_error(CLI_USAGE, "--steps goes out as text or json");
     if (is_export(s) && report_gate_asked(&s->limits))
         return cli_error(CLI_USAGE,
                          "--max-peak and --fail-on-increase belong to reports in text or json");
@@ -91,7 +94,10 @@ static int check(const settings *s)
 
 static int run(settings *s)
 {
+    report_steps_wanted steps;
     int status = check(s);
+    if (status == CLI_GO && s->steps != NULL)
+        status = report_read_steps(s->steps, &steps);
     if (status == CLI_GO)
         status = report_limits_read(&s->limits, s->diff != NULL);
     if (status != CLI_GO)
@@ -100,6 +106,8 @@ static int run(settings *s)
         return report_export(s->file, s->diff, "html", s->html);
     if (is_export(s))
         return report_export(s->file, s->diff, s->format, s->out);
+    if (s->steps != NULL)
+        return report_steps(s->file, &steps, s->json, &s->style, &s->limits);
     if (s->diff != NULL)
         return report_diff(s->file, s->diff, s->json, &s->style, &s->limits);
     return report_file(s);
@@ -126,6 +134,9 @@ int tool_report(int argc, char **argv)
          "a page for a browser, of one file; with --diff of both runs: the same as --format "
          "html --out OUT",
          0, 0, NULL},
+        {"--steps", "A,B", CLI_WORD, &s.steps, NULL,
+         "why step B uses more than step A, tensor by tensor; eval:B is an evaluation", 0, 0,
+         NULL},
         {"--by", "WHAT", CLI_WORD, &s.by, NULL,
          "one table: layer, role, op or phase; as text, json or csv", 0, 0, report_by_words},
         {"--max-peak", "SIZE", CLI_BYTES, &s.limits.max_peak, NULL,

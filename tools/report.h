@@ -6,7 +6,7 @@
 #ifndef STEPWELL_REPORT_H
 #define STEPWELL_REPORT_H
 
-#include "alloc/base.h"
+#include "alloc/mem.h"
 #include "profiler/process.h"
 #include "profiler/timeline.h"
 #include "tools/report_gate.h"
@@ -56,6 +56,23 @@ typedef struct {
     double loss;
 } report_row;
 
+/* A run that is looked for by its step: a training run before an evaluation, and of several the
+ * one with the highest peak. */
+typedef struct {
+    uint64_t step;
+    const char *run; /* "train", "eval"; "": either */
+    bool found, eval;
+    uint32_t plan; /* index; SW_TL_NONE: it has none in the file */
+    char by[12];
+    report_phase phase[SW_PROF_PHASES];
+    uint64_t host, process, calls, ns; /* process UINT64_MAX: not asked */
+    bool has_heap;
+    uint64_t heap[SW_HEAP_KINDS]; /* by purpose */
+} report_step;
+typedef struct {
+    report_step at[2];
+} report_steps_wanted;
+
 /* Peaks of the training runs in order, a bin for `stride` of them. */
 #define REPORT_BINS 64
 typedef struct {
@@ -84,6 +101,10 @@ typedef struct {
     size_t n_sample;
     uint64_t stride;
     report_moves moves;
+    report_steps_wanted *steps;     /* to be found; NULL: none */
+    uint64_t first_step, last_step; /* of all runs */
+    bool has_heap;
+    uint64_t heap[SW_HEAP_KINDS];   /* the latest that was said */
     bool measured;                  /* a run of any kind */
     uint64_t highest, highest_step; /* of all measured runs: the peak, and its step */
     uint64_t times[REPORT_TIMES]
@@ -148,10 +169,10 @@ typedef struct {
 
 /* Read the file as far as it is whole. SW_FORMAT: it does not even begin as a profile; SW_IO:
  * it cannot be read; both name it. Owner: the caller, by report_free. */
-SW_MUST_USE sw_status report_read(report **out, const char *path);
+SW_MUST_USE sw_status report_read(report **out, const char *path, report_steps_wanted *steps);
 /* The same for a profile or, where the file is none, for what another tool wrote: its timeline,
  * with no runs. */
-SW_MUST_USE sw_status report_open(report **out, const char *path);
+SW_MUST_USE sw_status report_open(report **out, const char *path, report_steps_wanted *steps);
 /* For readers: an empty report, and texts from the timeline's header. */
 SW_MUST_USE sw_status report_new(report **out, const char *path);
 void report_copy_header(report *r);

@@ -91,10 +91,10 @@ static sw_status open_other(report *r)
     return SW_OK;
 }
 
-sw_status report_open(report **out, const char *path)
+sw_status report_open(report **out, const char *path, report_steps_wanted *steps)
 {
     report *r;
-    sw_status status = report_read(out, path);
+    sw_status status = report_read(out, path, steps);
     if (status != SW_FORMAT)
         return status;
     SW_TRY(report_new(&r, path));

@@ -157,6 +157,8 @@ typedef struct {
     char by[12], run[12], mode[12];
     uint64_t key, host, process, calls, ns, faults;
     bool has; /* a program */
+    bool has_heap;
+    uint64_t heap[SW_HEAP_KINDS];
     const json_t *witnesses;
     char first_fault[256];
 } step_record;
@@ -233,6 +235,16 @@ static void keep_witnesses(report *r, const step_record *s)
     r->faults += s->faults;
 }
 
+/* The bytes of each purpose, where a step says them. */
+static sw_status read_heap(const report_place *p, step_record *s)
+{
+    const json_t *heap = json_object_get(p->record, "heap");
+    s->has_heap = json_is_object(heap);
+    for (int i = 0; i < SW_HEAP_KINDS && s->has_heap; i++)
+        SW_TRY(report_get_u64(p, heap, sw_heap_name((sw_heap)i), 0, &s->heap[i]));
+    return SW_OK;
+}
+
 static sw_status read_step(const report_place *p, step_record *s)
 {
     const json_t *o = p->record, *loss = json_object_get(o, "loss");
@@ -249,6 +261,7 @@ static sw_status read_step(const report_place *p, step_record *s)
     SW_TRY(report_get_u64(p, o, "ns", 0, &s->ns));
     SW_TRY(report_get_u64(p, o, "faults", 0, &s->faults));
     SW_TRY(report_get_text(p, o, "first_fault", s->first_fault, sizeof s->first_fault));
+    SW_TRY(read_heap(p, s));
     s->row.has_loss = json_is_number(loss);
     s->row.loss = json_number_value(loss);
     s->witnesses = json_object_get(o, "witnesses");
@@ -265,6 +278,41 @@ static void keep_highest(report *r, const report_row *row)
     r->measured = true;
     r->highest = peak;
     r->highest_step = row->step;
+}
+
+/* Into each step that is looked for and is this one. */
+static void keep_wanted(const report *r, const step_record *s, const report_plan *plan)
+{
+    const bool eval = strcmp(s->run, "eval") == 0;
+    const uint64_t peak = s->row.phase[report_peak_phase(s->row.phase)].peak;
+    for (int i = 0; i < 2 && r->steps != NULL; i++) {
+        report_step *x = &r->steps->at[i];
+        const bool is = x->step == s->row.step &&
+                        (*x->run == '\0' || (strcmp(x->run, "eval") == 0) == eval);
+        if (!is || (x->found &&
+                    (eval > x->eval ||
+                     (eval == x->eval && peak <= x->phase[report_peak_phase(x->phase)].peak))))
+            continue;
+        x->found = true;
+        x->eval = eval;
+        x->plan = plan != NULL ? (uint32_t)(plan - r->plans) : SW_TL_NONE;
+        memcpy(x->by, s->by, sizeof x->by);
+        memcpy(x->phase, s->row.phase, sizeof x->phase);
+        x->host = s->host;
+        x->process = s->process;
+        x->calls = s->calls;
+        x->ns = s->ns;
+        x->has_heap = r->has_heap;
+        memcpy(x->heap, r->heap, sizeof x->heap);
+    }
+}
+
+static void keep_heap(report *r, const step_record *s)
+{
+    if (!s->has_heap)
+        return;
+    r->has_heap = true;
+    memcpy(r->heap, s->heap, sizeof r->heap);
 }
 
 static sw_status take_step(report *r, const report_place *p, const report_watch *watch)
@@ -285,12 +333,17 @@ static sw_status take_step(report *r, const report_place *p, const report_watch 
     if (access && strcmp(s.by, "plan") != 0)
         keep_highest(r, &s.row);
     keep_host(r, &s);
+    keep_heap(r, &s);
     if (s.witnesses != NULL) {
         keep_witnesses(r, &s);
         return SW_OK;
     }
     if (plan != NULL)
         plan->runs++;
+    if (r->runs + r->evaluations == 0)
+        r->first_step = s.row.step;
+    r->last_step = s.row.step;
+    keep_wanted(r, &s, plan);
     const bool train = strcmp(s.run, "eval") != 0;
     if (warm)
         keep_allocations(r, &s, train);
@@ -433,11 +486,12 @@ sw_status report_more(report *r, report_lines *lines, const report_watch *watch)
     return status;
 }
 
-sw_status report_read(report **out, const char *path)
+sw_status report_read(report **out, const char *path, report_steps_wanted *steps)
 {
     report *r;
     report_lines lines;
     SW_TRY(report_begin(&r, &lines, path));
+    r->steps = steps;
     sw_status status = report_more(r, &lines, NULL);
     if (status == SW_OK && lines.line == 0)
         status = sw_error_set(SW_FORMAT, __FILE__, __LINE__, "%s: the file is empty", path);
@@ -452,9 +506,10 @@ sw_status report_read(report **out, const char *path)
 
 #else
 
-sw_status report_read(report **out, const char *path)
+sw_status report_read(report **out, const char *path, report_steps_wanted *steps)
 {
     (void)out;
+    (void)steps;
     SW_FAIL(SW_UNSUPPORTED, "%s: this program was built without jansson, which reads profiles",
             path);
 }
@@ -462,7 +517,7 @@ sw_status report_read(report **out, const char *path)
 sw_status report_begin(report **out, report_lines *lines, const char *path)
 {
     (void)lines;
-    return report_read(out, path);
+    return report_read(out, path, NULL);
 }
 
 sw_status report_more(report *r, report_lines *lines, const report_watch *watch)

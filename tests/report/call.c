@@ -125,3 +125,34 @@ void compare_text(const char *wanted, const char *format, ...)
              p->status, p->out);
     check_width(p->out);
 }
+
+#if SW_HAVE_JANSSON
+static void drop_json(void *object)
+{
+    json_decref(object);
+}
+
+const json_t *object_of(const printed *p)
+{
+    json_error_t why = {0};
+    json_t *o = json_loads(p->out, 0, &why);
+    SW_CHECK(json_is_object(o), "status %d: %s %s", p->status, why.text, p->err);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(o);
+    sw_after(drop_json, o);
+    return o;
+}
+
+long long number_of(const json_t *o, const char *key)
+{
+    const json_t *x = json_object_get(o, key);
+    SW_CHECK(json_is_integer(x), "%s is no integer", key);
+    return json_integer_value(x);
+}
+
+long long number_in(const json_t *o, const char *group, const char *name, const char *key)
+{
+    const json_t *x = json_object_get(json_object_get(o, group), name);
+    SW_CHECK(json_is_object(x), "%s has no %s", group, name);
+    return number_of(x, key);
+}
+#endif

@@ -6,25 +6,8 @@
 #include "tests/report/call.h"
 
 #if SW_HAVE_JANSSON
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void drop_json(void *object)
-{
-    json_decref(object);
-}
-
-static const json_t *object_of(const printed *p)
-{
-    json_error_t why = {0};
-    json_t *o = json_loads(p->out, 0, &why);
-    SW_CHECK(p->status == 0 && json_is_object(o) && p->err[0] == '\0', "status %d: %s %s",
-             p->status, why.text, p->err);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(o);
-    sw_after(drop_json, o);
-    return o;
-}
 
 static const json_t *rows_by(const char *file, const char *by)
 {
@@ -42,13 +25,6 @@ static const json_t *row(const json_t *rows, const char *key, const char *name)
     }
     SW_CHECK(false, "no row of %s %s", key, name);
     return NULL;
-}
-
-static long long number(const json_t *o, const char *key)
-{
-    const json_t *x = json_object_get(o, key);
-    SW_CHECK(json_is_integer(x), "%s is no integer", key);
-    return json_integer_value(x);
 }
 
 static void layers_are_a_tree(void)
@@ -69,16 +45,16 @@ static void layers_are_a_tree(void)
     for (size_t i = 0; i < n; i++) {
         const json_t *x = json_array_get(rows, i);
         CU_ASSERT_PTR_EQUAL(x, row(rows, "layer", wanted[i].path)); /* in this order */
-        CU_ASSERT_EQUAL(number(x, "at_peak_bytes"), wanted[i].at_peak);
-        CU_ASSERT_EQUAL(number(x, "own_peak_bytes"), wanted[i].own);
+        CU_ASSERT_EQUAL(number_of(x, "at_peak_bytes"), wanted[i].at_peak);
+        CU_ASSERT_EQUAL(number_of(x, "own_peak_bytes"), wanted[i].own);
         const json_t *running = json_object_get(x, "peak_while_running_bytes");
         SW_CHECK(wanted[i].running < 0 ? json_is_null(running)
                                        : json_integer_value(running) == wanted[i].running,
                  "%s", wanted[i].path);
     }
     const json_t *conv1 = row(rows, "layer", "block/conv1");
-    CU_ASSERT(number(conv1, "parameters_bytes") == 192 &&
-              number(conv1, "activations_bytes") == 256 && number(conv1, "ops") == 3);
+    CU_ASSERT(number_of(conv1, "parameters_bytes") == 192 &&
+              number_of(conv1, "activations_bytes") == 256 && number_of(conv1, "ops") == 3);
 }
 
 /* Each figure of an outer scope covers those of the scopes in it, in a real run. */
@@ -93,10 +69,10 @@ static void outer_scopes_cover_inner_ones(void)
         for (size_t i = 1; i < json_array_size(rows); i++) {
             const json_t *x = json_array_get(rows, i);
             const char *path = json_string_value(json_object_get(x, "layer"));
-            *(strchr(path, '/') != NULL ? &block : &all) += number(x, sums[k]);
+            *(strchr(path, '/') != NULL ? &block : &all) += number_of(x, sums[k]);
         }
-        CU_ASSERT_EQUAL(block, number(row(rows, "layer", "block"), sums[k]));
-        CU_ASSERT_EQUAL(all, number(row(rows, "layer", "(all)"), sums[k]));
+        CU_ASSERT_EQUAL(block, number_of(row(rows, "layer", "block"), sums[k]));
+        CU_ASSERT_EQUAL(all, number_of(row(rows, "layer", "(all)"), sums[k]));
     }
 }
 
@@ -110,12 +86,12 @@ static void every_byte_has_a_role(void)
         const char *role = json_string_value(json_object_get(x, "role"));
         SW_CHECK(role != NULL && *role != '\0' && *role != '(' && strcmp(role, "unknown") != 0,
                  "%s", role != NULL ? role : "null");
-        sum += number(x, "at_peak_bytes");
+        sum += number_of(x, "at_peak_bytes");
     }
     CU_ASSERT_EQUAL(sum, 1280);
-    CU_ASSERT_EQUAL(number(row(rows, "role", "gradient"), "own_peak_bytes"), 320);
-    CU_ASSERT_EQUAL(number(row(rows, "role", "saved"), "at_peak_bytes"), 448);
-    CU_ASSERT_EQUAL(number(row(rows, "role", "(all)"), "tensors"), 9);
+    CU_ASSERT_EQUAL(number_of(row(rows, "role", "gradient"), "own_peak_bytes"), 320);
+    CU_ASSERT_EQUAL(number_of(row(rows, "role", "saved"), "at_peak_bytes"), 448);
+    CU_ASSERT_EQUAL(number_of(row(rows, "role", "(all)"), "tensors"), 9);
 }
 
 static void ops_and_phases_have_their_peaks(void)
@@ -125,16 +101,16 @@ static void ops_and_phases_have_their_peaks(void)
     const json_t *rows = rows_by(golden("scopes.jsonl"), "op");
     CU_ASSERT_EQUAL_FATAL(json_array_size(rows), 7);
     for (size_t i = 0; i < 7; i++) {
-        CU_ASSERT_EQUAL(number(json_array_get(rows, i), "live_bytes"), live[i]);
-        CU_ASSERT_EQUAL(number(json_array_get(rows, i), "position"), at[i]);
+        CU_ASSERT_EQUAL(number_of(json_array_get(rows, i), "live_bytes"), live[i]);
+        CU_ASSERT_EQUAL(number_of(json_array_get(rows, i), "position"), at[i]);
     }
-    CU_ASSERT_EQUAL(number(json_array_get(rows, 0), "born_bytes"), 448 + 192 + 64);
+    CU_ASSERT_EQUAL(number_of(json_array_get(rows, 0), "born_bytes"), 448 + 192 + 64);
     rows = rows_by(golden("scopes.jsonl"), "phase");
     static const long long peaks[] = {320, 1280, 896, 960, 576};
     CU_ASSERT_EQUAL_FATAL(json_array_size(rows), 5);
     for (size_t i = 0; i < 5; i++) {
-        CU_ASSERT_EQUAL(number(json_array_get(rows, i), "predicted_peak_bytes"), peaks[i]);
-        CU_ASSERT_EQUAL(number(json_array_get(rows, i), "measured_peak_bytes"), peaks[i]);
+        CU_ASSERT_EQUAL(number_of(json_array_get(rows, i), "predicted_peak_bytes"), peaks[i]);
+        CU_ASSERT_EQUAL(number_of(json_array_get(rows, i), "measured_peak_bytes"), peaks[i]);
     }
 }
 

@@ -1,0 +1,259 @@
+/* `stepwell report --steps` and --diff on golden/scopes.jsonl (test_by.c has its figures), and
+ * limits on the peak. Step 2 runs another program than step 1: its scratch of 512 bytes is
+ * gone, an extra of 448 is new, an output of 128 has 192, and one of 64 is made an op earlier.
+ * Step 4 runs the program of step 1 and peaks 64 bytes above its plan. */
+#include "tests/report/call.h"
+
+#if SW_HAVE_JANSSON
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const sums[] = {"roles", "layers", "ops", "tensors"};
+
+/* In each group: what lines have of it adds up to the peaks, and shares to one. */
+static void check_sums(const json_t *o, long long a, long long b)
+{
+    CU_ASSERT_EQUAL(number_in(o, "totals", "peak", "a"), a);
+    CU_ASSERT_EQUAL(number_in(o, "totals", "peak", "b"), b);
+    CU_ASSERT_EQUAL(number_of(o, "peak_difference_bytes"), b - a);
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        long long all[3] = {0};
+        double shares = 0.0;
+        const char *name;
+        json_t *x, *group = json_object_get(o, sums[i]);
+        json_object_foreach(group, name, x)
+        {
+            all[0] += number_of(x, "a");
+            all[1] += number_of(x, "b");
+            all[2] += number_of(x, "difference");
+            shares += json_number_value(json_object_get(x, "share"));
+            CU_ASSERT_EQUAL(number_of(x, "difference"), number_of(x, "b") - number_of(x, "a"));
+        }
+        SW_CHECK(all[0] == a && all[1] == b && all[2] == b - a, "%s: %lld, %lld, %lld", sums[i],
+                 all[0], all[1], all[2]);
+        SW_CHECK(a == b || (shares > 0.999999 && shares < 1.000001), "%s: shares %g", sums[i],
+                 shares);
+    }
+}
+
+static void every_tensor_says_why(void)
+{
+    static const struct {
+        const char *name;
+        long long difference;
+        const char *why;
+    } wanted[] = {{"block/conv2.scratch", -512, "only in A"},
+                  {"block/conv2.extra", 448, "only in B"},
+                  {"block/conv2.out", 64, "other size"},
+                  {"block/add.out", 64, "peak of B only"},
+                  {"conv1.weight", 0, NULL}};
+    const json_t *o = object_of(call_words("%s --steps 1,2 --json", golden("scopes.jsonl")));
+    check_sums(o, 1216, 1280);
+    CU_ASSERT(json_is_false(json_object_get(o, "same_program")));
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        const json_t *x = json_object_get(json_object_get(o, "tensors"), wanted[i].name);
+        const char *why = json_string_value(json_object_get(x, "why"));
+        CU_ASSERT_EQUAL(number_of(x, "difference"), wanted[i].difference);
+        SW_CHECK(wanted[i].why != NULL ? why != NULL && strcmp(why, wanted[i].why) == 0
+                                       : why == NULL,
+                 "%s: %s", wanted[i].name, why != NULL ? why : "null");
+    }
+    CU_ASSERT_EQUAL(json_object_size(json_object_get(o, "tensors")), 7);
+    check_sums(object_of(call_words("%s --steps 2,1 --json", golden("scopes.jsonl"))), 1280,
+               1216);
+}
+
+static void the_same_program_is_said_to_be_equal(void)
+{
+    const printed *p = call_words("%s --steps 1,3", golden("scopes.jsonl"));
+    CU_ASSERT(p->status == 0 && has(p->out, "\nequal, the same program: ") &&
+              !has(p->out, "tensors   "));
+    const json_t *o = object_of(call_words("%s --steps 1,3 --json", golden("scopes.jsonl")));
+    check_sums(o, 1216, 1216);
+    CU_ASSERT(json_is_true(json_object_get(o, "same_program")));
+    CU_ASSERT_EQUAL(number_in(o, "process", "host heap", "difference"), 1024);
+    CU_ASSERT_EQUAL(number_in(o, "process", "process resident", "difference"), 4096);
+    CU_ASSERT_EQUAL(number_in(o, "ns", "step in all", "difference"), 1000);
+}
+
+/* What was measured beyond the plan is a line, and the sum is exact. */
+static void what_no_tensor_explains_is_a_line(void)
+{
+    const json_t *o = object_of(call_words("%s --steps 1,4 --json", golden("scopes.jsonl")));
+    check_sums(o, 1216, 1280);
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+        CU_ASSERT_EQUAL(number_in(o, sums[i], "(not in the values)", "difference"), 64);
+    const printed *p = call_words("%s --steps 1,4", golden("scopes.jsonl"));
+    CU_ASSERT(has(p->out, "forward: peak of 1,216 bytes predicted, 1,280 measured"));
+    CU_ASSERT_FALSE(has(p->out, "equal, the same program"));
+}
+
+static void the_text_of_steps_adds_up(void)
+{
+    setenv("LC_ALL", "C", 1);
+    const printed *p = call_words("%s --steps 1,2 --bytes", golden("scopes.jsonl"));
+    CU_ASSERT_EQUAL(p->status, 0);
+    check_width(p->out);
+    char total[96];
+    snprintf(total, sizeof total, "\n  %-20s %15s %15s %17s %7s\n", "total", "1,216", "1,280",
+             "+64", "100.0%");
+    CU_ASSERT(has(p->out, total) && has(p->out, "\n  3 equal "));
+}
+
+static void a_step_that_is_not_there_is_named(void)
+{
+    const printed *p = call_words("%s --steps 1,9", golden("scopes.jsonl"));
+    CU_ASSERT(p->status == 1 && has(p->err, "no step 9; steps go from 1 to 4"));
+    p = call_words("%s --steps eval:1,2", golden("scopes.jsonl"));
+    CU_ASSERT(p->status == 1 && has(p->err, "no eval step 1"));
+    p = call_words("%s --steps 20,eval:21", golden("small.jsonl"));
+    CU_ASSERT(p->status == 0 && has(p->out, "program 1 (eval"));
+    static const char *const words[] = {
+        "1",       "1,", ",1", "1,2,3", "0,1", "a,b", "1;2", "-1,2", "99999999999999999999,1",
+        "test:1,2"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        p = call_words("%s --steps %s", golden("scopes.jsonl"), words[i]);
+        SW_CHECK(p->status == 2 && has(p->err, "--steps wants"), "%s: %d %s", words[i],
+                 p->status, p->err);
+    }
+}
+
+/* ---- limits ------------------------------------------------------------------------------ */
+
+/* The lines on standard error. */
+static int lines(const char *text)
+{
+    int n = 0;
+    for (; *text != '\0'; text++)
+        n += *text == '\n';
+    return n;
+}
+
+static void a_peak_above_the_limit_fails(void)
+{
+    static const struct {
+        const char *limit;
+        int status;
+    } cases[] = {{"1024", 0}, {"1023", 1}, {"1KiB", 0}, {"0", 1}, {"1GiB", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const printed *p =
+            call_words("%s --max-peak %s", golden("small.jsonl"), cases[i].limit);
+        SW_CHECK(p->status == cases[i].status && lines(p->err) == cases[i].status,
+                 "%s: status %d, %s", cases[i].limit, p->status, p->err);
+        SW_CHECK(cases[i].status == 0 ||
+                     has(p->err, "measured peak of 1,024 bytes is above --max-peak"),
+                 "%s", p->err);
+        CU_ASSERT(has(p->out, "Live at the peak")); /* the report is there all the same */
+        CU_ASSERT_EQUAL(has(p->out, "gate: "), cases[i].status == 0);
+    }
+    const printed *p = call_words("%s --max-peak 1023 --json", golden("small.jsonl"));
+    CU_ASSERT_EQUAL(p->status, 1);
+    const json_t *gate = json_object_get(object_of(p), "gate");
+    CU_ASSERT(json_is_true(json_object_get(gate, "failed")) &&
+              json_is_true(json_object_get(gate, "above_max_peak")) &&
+              number_of(gate, "peak_bytes") == 1024 &&
+              number_of(gate, "max_peak_bytes") == 1023);
+    CU_ASSERT_EQUAL(call_words("%s --by role --max-peak 1023", golden("small.jsonl"))->status,
+                    1);
+    CU_ASSERT_EQUAL(call_words("%s --steps 1,2 --max-peak 1", golden("scopes.jsonl"))->status,
+                    1);
+}
+
+/* The highest that any run measured counts: 1,088 in step 4. */
+static void the_highest_measured_peak_is_judged(void)
+{
+    CU_ASSERT_EQUAL(call_words("%s --max-peak 1088", golden("differs.jsonl"))->status, 0);
+    CU_ASSERT_EQUAL(call_words("%s --max-peak 1087", golden("differs.jsonl"))->status, 1);
+}
+
+/* differs.jsonl has 1,088 bytes, small.jsonl 1,024: 6.25 % more. */
+static void an_increase_over_the_base_fails(void)
+{
+    static const struct {
+        const char *limit;
+        int status;
+    } cases[] = {{"0%", 1}, {"6%", 1}, {"6.2499%", 1}, {"6.25%", 0}, {"7%", 0},
+                 {"0", 1},  {"63", 1}, {"64", 0},      {"1KiB", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const printed *p =
+            call_words("%s --diff %s --fail-on-increase %s", golden("differs.jsonl"),
+                       golden("small.jsonl"), cases[i].limit);
+        SW_CHECK(p->status == cases[i].status && lines(p->err) == cases[i].status,
+                 "%s: status %d, %s", cases[i].limit, p->status, p->err);
+        SW_CHECK(cases[i].status == 0 ||
+                     (has(p->err, "1,088 bytes is 64 bytes (6.25%) above the 1,024 bytes of") &&
+                      has(p->err, cases[i].limit)),
+                 "%s", p->err);
+        p = call_words("%s --diff %s --fail-on-increase %s", golden("small.jsonl"),
+                       golden("differs.jsonl"), cases[i].limit);
+        SW_CHECK(p->status == 0 && p->err[0] == '\0', "less is no increase: %s", p->err);
+    }
+    const printed *p = call_words("%s --json --diff %s --fail-on-increase 5%% --max-peak 1000",
+                                  golden("differs.jsonl"), golden("small.jsonl"));
+    CU_ASSERT(p->status == 1 && lines(p->err) == 2);
+    const json_t *gate = json_object_get(object_of(p), "gate");
+    CU_ASSERT(number_of(gate, "increase_bytes") == 64 &&
+              number_of(gate, "base_peak_bytes") == 1024 &&
+              json_is_true(json_object_get(gate, "above_increase")) &&
+              json_is_true(json_object_get(gate, "above_max_peak")));
+}
+
+/* The line names what has grown most: the files differ in one tensor. */
+static void the_line_names_what_grew(void)
+{
+    static char text[65536], changed[65536];
+    slurp(golden("small.jsonl"), text, sizeof text);
+    const char *at = strstr(text, "\"bytes\":192,\"padding\":0,\"offset\":0,\"birth\":0");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    snprintf(changed, sizeof changed, "%.*s\"bytes\":192,\"padding\":6400%s", (int)(at - text),
+             text, at + strlen("\"bytes\":192,\"padding\":0"));
+    for (char *peak; (peak = strstr(changed, "\"peak_bytes\":1024")) != NULL;)
+        memcpy(peak, "\"peak_bytes\":7424", strlen("\"peak_bytes\":7424"));
+    FILE *f = fopen(sw_temp_path("grown.jsonl"), "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    fputs(changed, f);
+    fclose(f);
+    const printed *p = call_words("%s --diff %s --fail-on-increase 10%%",
+                                  sw_temp_path("grown.jsonl"), golden("small.jsonl"));
+    CU_ASSERT(p->status == 1 &&
+              has(p->err, "role saved (+6,400 bytes), layer fc (+6,400 bytes)"));
+    p = call_words("%s --diff %s --json", golden("small.jsonl"), sw_temp_path("grown.jsonl"));
+    check_sums(object_of(p), 1024, 7424);
+}
+
+/* Damage goes before a gate, and a file with no peak cannot pass one. */
+static void what_cannot_be_judged_does_not_pass(void)
+{
+    static char text[65536];
+    slurp(golden("small.jsonl"), text, sizeof text);
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("some.jsonl"));
+    FILE *f = fopen(path, "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    fprintf(f, "%.*s\n", (int)strcspn(text, "\n"), text);
+    fclose(f);
+    const printed *p = call_words("%s --max-peak 1GiB", path);
+    CU_ASSERT(p->status == 1 && has(p->err, "neither a measured nor a predicted peak"));
+    f = fopen(path, "a");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    fprintf(f, "damage\n");
+    fclose(f);
+    CU_ASSERT_EQUAL(call_words("%s --max-peak 1GiB", path)->status, 3);
+    CU_ASSERT_EQUAL(call_words("%s --diff %s", path, golden("small.jsonl"))->status, 3);
+}
+
+static const sw_test tests[] = {
+    {"every tensor says why", every_tensor_says_why},
+    {"the same program is said to be equal", the_same_program_is_said_to_be_equal},
+    {"what no tensor explains is a line", what_no_tensor_explains_is_a_line},
+    {"the text of steps adds up", the_text_of_steps_adds_up},
+    {"a step that is not there is named", a_step_that_is_not_there_is_named},
+    {"a peak above the limit fails", a_peak_above_the_limit_fails},
+    {"the highest measured peak is judged", the_highest_measured_peak_is_judged},
+    {"an increase over the base fails", an_increase_over_the_base_fails},
+    {"the line names what grew", the_line_names_what_grew},
+    {"what cannot be judged does not pass", what_cannot_be_judged_does_not_pass},
+};
+SW_SUITE("compare", tests)
+
+#endif
