@@ -157,8 +157,6 @@ typedef struct {
     char by[12], run[12], mode[12];
     uint64_t key, host, process, calls, ns, faults;
     bool has; /* a program */
-    bool has_heap;
-    uint64_t heap[SW_HEAP_KINDS];
     const json_t *witnesses;
     char first_fault[256];
 } step_record;
@@ -235,16 +233,6 @@ static void keep_witnesses(report *r, const step_record *s)
     r->faults += s->faults;
 }
 
-/* The bytes of each purpose, where a step says them. */
-static sw_status read_heap(const report_place *p, step_record *s)
-{
-    const json_t *heap = json_object_get(p->record, "heap");
-    s->has_heap = json_is_object(heap);
-    for (int i = 0; i < SW_HEAP_KINDS && s->has_heap; i++)
-        SW_TRY(report_get_u64(p, heap, sw_heap_name((sw_heap)i), 0, &s->heap[i]));
-    return SW_OK;
-}
-
 static sw_status read_step(const report_place *p, step_record *s)
 {
     const json_t *o = p->record, *loss = json_object_get(o, "loss");
@@ -261,7 +249,6 @@ static sw_status read_step(const report_place *p, step_record *s)
     SW_TRY(report_get_u64(p, o, "ns", 0, &s->ns));
     SW_TRY(report_get_u64(p, o, "faults", 0, &s->faults));
     SW_TRY(report_get_text(p, o, "first_fault", s->first_fault, sizeof s->first_fault));
-    SW_TRY(read_heap(p, s));
     s->row.has_loss = json_is_number(loss);
     s->row.loss = json_number_value(loss);
     s->witnesses = json_object_get(o, "witnesses");
@@ -302,17 +289,12 @@ static void keep_wanted(const report *r, const step_record *s, const report_plan
         x->process = s->process;
         x->calls = s->calls;
         x->ns = s->ns;
-        x->has_heap = r->has_heap;
-        memcpy(x->heap, r->heap, sizeof x->heap);
+        for (int k = 0; k < SW_HEAP_KINDS; k++) {
+            const report_growth *g = &r->host->series[REPORT_OF_HEAP + k].growth;
+            x->has_heap |= g->known;
+            x->heap[k] = g->last;
+        }
     }
-}
-
-static void keep_heap(report *r, const step_record *s)
-{
-    if (!s->has_heap)
-        return;
-    r->has_heap = true;
-    memcpy(r->heap, s->heap, sizeof r->heap);
 }
 
 static sw_status take_step(report *r, const report_place *p, const report_watch *watch)
@@ -333,7 +315,6 @@ static sw_status take_step(report *r, const report_place *p, const report_watch 
     if (access && strcmp(s.by, "plan") != 0)
         keep_highest(r, &s.row);
     keep_host(r, &s);
-    keep_heap(r, &s);
     if (s.witnesses != NULL) {
         keep_witnesses(r, &s);
         return SW_OK;

@@ -101,7 +101,7 @@ static const struct {
     {"train --epochs 1000000 --save-params /", 1, "--save-params /"},
     {"train --model mlp --hidden 1048576,1048576", 4, "this machine has"},
     {"report", 2, "a profile is wanted"},
-    {"report --format csv x", 2, "text, json"},
+    {"report --format cvs x", 2, "text, json"},
 #if SW_HAVE_JANSSON
     {"report /nowhere/at/all", 3, "/nowhere/at/all: "},
     {"report -- --json", 3, "--json: "},
