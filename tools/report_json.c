@@ -48,6 +48,7 @@ void report_put_damaged(sw_json *j, const report *r)
 static void put_run(sw_json *j, const report *r)
 {
     sw_json_put_string(j, "file", r->path);
+    sw_json_put_string(j, "tool", r->timeline->tool);
     put_text(j, "model", r->model);
     put_text(j, "device", r->device);
     put_text(j, "data", r->data);

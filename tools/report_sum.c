@@ -50,8 +50,11 @@ report_name report_program_name(const report_plan *plan)
     if (plan->batch >= 0)
         snprintf(batch, sizeof batch, ", batch %" PRIu32, (uint32_t)plan->batch);
     snprintf(t.text, sizeof t.text, "%s %" PRIu64 " (%.16s%s%s)",
-             plan->immediate ? "immediate run" : "program", plan->key & (UINT32_MAX >> 1),
-             plan->run[0] != '\0' ? plan->run : "run", exec, batch);
+             !plan->immediate                  ? "program"
+             : strcmp(plan->run, "trace") == 0 ? "recording"
+                                               : "immediate run",
+             plan->key & (UINT32_MAX >> 1), plan->run[0] != '\0' ? plan->run : "run", exec,
+             batch);
     return t;
 }
 

@@ -65,8 +65,20 @@ static const char *ending(const report *r)
     return report_finished(r) ? "" : "; the run failed";
 }
 
+/* What other tools wrote has no steps and no process. */
+static bool is_ours(const report *r)
+{
+    return strcmp(r->timeline->tool, "stepwell") == 0;
+}
+
 static void print_run(const report *r)
 {
+    if (!is_ours(r)) {
+        sentence(0, "%s%s%s on %s, from %s: %s", on(), r->model[0] != '\0' ? r->model : "model",
+                 off(), r->device[0] != '\0' ? r->device : "an unnamed device",
+                 r->timeline->tool, r->path);
+        return;
+    }
     char batch[32] = "";
     if (r->batch >= 0)
         snprintf(batch, sizeof batch, ", batch %" PRId64, r->batch);
@@ -487,7 +499,7 @@ static void print_notes(const report *r)
     if (r->unplanned > 0)
         printf("note: %s measured runs have no plan in this file\n",
                cli_digits(r->unplanned).text);
-    if (r->runs == 0)
+    if (r->runs == 0 && is_ours(r))
         printf("note: there is no training step in this file\n");
 }
 
@@ -505,7 +517,8 @@ void report_print_text(report *r, const report_live *live, const report_style *g
     print_times(r);
     if (plan != NULL)
         print_slowest(plan, live);
-    print_process(r, plan);
+    if (is_ours(r))
+        print_process(r, plan);
     report_print_host(r, style);
     if (r->process != NULL) {
         putchar('\n');
