@@ -455,10 +455,10 @@ static sw_status take(reader *r, const report_place *p, bool *run_ended)
     if (strcmp(type, "plan") == 0 || strcmp(type, "trace") == 0)
         return take_program(r, p, type[0] == 't');
     if (strcmp(type, "end") == 0) {
-        SW_TRY(text_of(r, p, p->record, "status", &r->t->ended));
+        SW_TRY(text_of(r->t, p, p->record, "status", &r->t->ended));
         if (*r->t->ended == '\0')
             r->t->ended = "done";
-        SW_TRY(text_of(r, p, p->record, "error", &r->t->why));
+        SW_TRY(text_of(r->t, p, p->record, "error", &r->t->why));
     }
     return SW_OK;
 }
