@@ -3,6 +3,7 @@
 #include "alloc/claims.h"
 #include "alloc/fault.h"
 #include "alloc/mem.h"
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -186,6 +187,13 @@ sw_status sw_file_close(sw_file *file)
     return status;
 }
 
+bool sw_file_is(const sw_file *file, const char *path)
+{
+    struct stat here, there;
+    return fstat(file->fd, &here) == 0 && stat(path, &there) == 0 &&
+           here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
 bool sw_file_there(const char *path)
 {
     struct stat now;
@@ -233,6 +241,20 @@ sw_status sw_file_link(const char *path, const char *also)
     if (has_none && rename(path, also) == 0)
         return SW_OK;
     return refuse(also);
+}
+
+sw_status sw_folder_each(const char *path, bool (*take)(void *context, const char *name),
+                         void *context)
+{
+    DIR *folder = hit() ? NULL : opendir(path);
+    if (folder == NULL)
+        return refuse(path);
+    bool more = true;
+    for (const struct dirent *x; more && (x = readdir(folder)) != NULL;)
+        if (strcmp(x->d_name, ".") != 0 && strcmp(x->d_name, "..") != 0)
+            more = take(context, x->d_name);
+    (void)closedir(folder);
+    return SW_OK;
 }
 
 /* ---- threads ----------------------------------------------------------------------------- */

@@ -33,6 +33,8 @@ SW_MUST_USE sw_status sw_file_reopen(sw_file *file, const char *path);
 SW_MUST_USE sw_status sw_file_close(sw_file *file);
 /* Close without asking, for error paths. NULL is fine. */
 void sw_file_drop(sw_file *file);
+/* Is what stands at `path` now this open file, and not another one that took its name? */
+bool sw_file_is(const sw_file *file, const char *path);
 /* Is anything at `path`? What cannot be looked at is not there. */
 bool sw_file_there(const char *path);
 /* May a new file be renamed to `path`: is nothing there, or a regular file? A device, a pipe or
@@ -51,6 +53,11 @@ SW_MUST_USE sw_status sw_file_link(const char *path, const char *also);
 SW_MUST_USE sw_status sw_file_replace(const char *path,
                                       sw_status (*write)(void *context, sw_file *file),
                                       void *context);
+/* Call `take` with each name in a folder, in no order and without "." and "..", until it
+ * returns false. */
+SW_MUST_USE sw_status sw_folder_each(const char *path,
+                                     bool (*take)(void *context, const char *name),
+                                     void *context);
 
 typedef struct sw_thread sw_thread;
 /* `name`, at most 15 bytes, is kept and must outlive the thread. */

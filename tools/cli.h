@@ -149,5 +149,6 @@ int tool_report(int argc, char **argv);
 int tool_bench(int argc, char **argv);
 int tool_place(int argc, char **argv);
 int tool_sample(int argc, char **argv);
+int tool_top(int argc, char **argv);
 
 #endif

@@ -4,11 +4,12 @@
 #include "tools/report_by.h"
 #include "tools/report_diff.h"
 #include "tools/report_export.h"
+#include "tools/top.h"
 #include <string.h>
 
 typedef struct {
     const char *file, *format, *diff, *out, *html, *by, *steps;
-    bool json, list;
+    bool json, list, live;
     report_style style;
     report_limits limits;
 } settings;
@@ -79,6 +80,10 @@ static int check(const settings *s)
     if ((s->by != NULL) + (s->diff != NULL) + (s->steps != NULL) > 1)
         return cli_error(CLI_USAGE,
                          "--by, --diff and --steps are three reports: ask for one of them");
+    if (s->live && (s->by != NULL || s->diff != NULL || s->steps != NULL || s->out != NULL ||
+                    is_export(s) || report_gate_asked(&s->limits)))
+        return cli_error(CLI_USAGE, "--live shows what is there now: in text or JSON, without "
+                                    "another file and without gates");
     if (is_export(s) && s->by != NULL)
         return cli_error(CLI_USAGE, "--by goes out as text, json or csv");
     if (is_export(s) && s->steps != NULL)
@@ -102,6 +107,8 @@ static int run(settings *s)
         status = report_limits_read(&s->limits, s->diff != NULL);
     if (status != CLI_GO)
         return status;
+    if (s->live)
+        return top_file(s->file, s->json);
     if (s->html != NULL)
         return report_export(s->file, s->diff, "html", s->html);
     if (is_export(s))
@@ -129,6 +136,8 @@ int tool_report(int argc, char **argv)
         {"--json", NULL, CLI_FLAG, &s.json, NULL, "the same as --format json", 0, 0, NULL},
         {"--quiet", NULL, CLI_FLAG, &s.style.quiet, NULL, "no notes", 0, 0, NULL},
         {"--diff", "OTHER", CLI_WORD, &s.diff, NULL, "compare with the run of another profile",
+         0, 0, NULL},
+        {"--live", NULL, CLI_FLAG, &s.live, NULL, "watch the run as it goes on: stepwell top",
          0, 0, NULL},
         {"--html", "OUT", CLI_WORD, &s.html, NULL,
          "a page for a browser, of one file; with --diff of both runs: the same as --format "

@@ -7,6 +7,7 @@
 #define STEPWELL_REPORT_H
 
 #include "alloc/mem.h"
+#include "profiler/json.h"
 #include "profiler/process.h"
 #include "profiler/timeline.h"
 #include "tools/report_gate.h"
@@ -91,6 +92,7 @@ typedef struct {
     char command[256];
     int64_t batch;
     uint64_t seed;
+    uint64_t planned_steps, budget_bytes; /* 0: not known; none */
 
     report_plan *plans;
     size_t n_plans, cap_plans;

@@ -41,11 +41,19 @@ sw_status report_lines_seek(report_lines *l, uint64_t at, uint64_t line)
     } else {
         SW_TRY(sw_file_seek(l->file, at));
         l->begin = l->end = 0;
-        l->at_end = false;
     }
+    l->at_end = false; /* there may be more by now */
     l->next = at;
     l->line = line - 1;
     return SW_OK;
+}
+
+sw_status report_lines_head(report_lines *l, char *to, size_t bytes, size_t *n)
+{
+    const uint64_t here = l->next - l->begin + l->end;
+    SW_TRY(sw_file_seek(l->file, 0));
+    SW_TRY(sw_file_read(l->file, to, bytes, n));
+    return sw_file_seek(l->file, here);
 }
 
 /* More bytes behind the unfinished line. */

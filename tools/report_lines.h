@@ -19,6 +19,8 @@ SW_MUST_USE sw_status report_lines_open(report_lines *lines, const char *path);
 void report_lines_close(report_lines *lines);
 /* The next line begins there. */
 SW_MUST_USE sw_status report_lines_seek(report_lines *lines, uint64_t at, uint64_t line);
+/* The first bytes of the file, as they are now; the next line stays where it was. */
+SW_MUST_USE sw_status report_lines_head(report_lines *lines, char *to, size_t bytes, size_t *n);
 /* The next line without its newline; *text is NULL at the end. *whole is false for a last line
  * that has no newline. Valid until the next call. */
 SW_MUST_USE sw_status report_lines_next(report_lines *lines, const char **text, size_t *n,

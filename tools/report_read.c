@@ -347,7 +347,8 @@ static sw_status take_header(report *r, const report_place *p)
 {
     SW_TRY(report_take_header(r->timeline, p));
     report_copy_header(r);
-    return SW_OK;
+    SW_TRY(report_get_u64(p, p->record, "planned_steps", 0, &r->planned_steps));
+    return report_get_u64(p, p->record, "budget_bytes", 0, &r->budget_bytes);
 }
 
 static sw_status take_end(report *r, const report_place *p)

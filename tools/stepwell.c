@@ -20,7 +20,7 @@ static const tool tools[] = {
     {"bench", tool_bench, "pauses, cost of recording, speed"},
     {"place", tool_place, "solve one placement problem"},
     {"sample", tool_sample, "text from a trained gpt"},
-    {"top", NULL, "watch a running profile"},
+    {"top", tool_top, "watch a running training"},
 };
 enum { N_TOOLS = sizeof tools / sizeof *tools };
 

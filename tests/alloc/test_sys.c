@@ -81,6 +81,54 @@ static void messages_name_the_path_and_the_reason(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "target"));
 }
 
+/* A name may go to another file while the first one is open. */
+static void a_file_is_known_again_under_its_name(void)
+{
+    const char *path = sw_temp_path("known"), *moved = sw_temp_path("known before");
+    sw_file *file;
+    CU_ASSERT_EQUAL(write_file(path, SW_FILE_WRITE, "a", 1), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_file_open(&file, path, SW_FILE_READ), SW_OK);
+    CU_ASSERT_TRUE(sw_file_is(file, path));
+    CU_ASSERT_EQUAL(sw_file_rename(path, moved), SW_OK);
+    CU_ASSERT(!sw_file_is(file, path) && sw_file_is(file, moved));
+    CU_ASSERT_EQUAL(write_file(path, SW_FILE_WRITE, "a", 1), SW_OK);
+    CU_ASSERT(!sw_file_is(file, path) && sw_file_is(file, moved));
+    sw_file_drop(file);
+}
+
+typedef struct {
+    int seen, most;
+    char names[256];
+} folder_names;
+
+static bool take_name(void *context, const char *name)
+{
+    folder_names *f = context;
+    snprintf(f->names + strlen(f->names), sizeof f->names - strlen(f->names), " %s ", name);
+    return ++f->seen < f->most;
+}
+
+static void a_folder_is_gone_through(void)
+{
+    folder_names all = {.most = 9}, one = {.most = 1};
+    char folder[1024], path[1100];
+    snprintf(folder, sizeof folder, "%s", sw_temp_path("a folder"));
+    CU_ASSERT_EQUAL(mkdir(folder, 0700), 0);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%c", folder, 'x' + i);
+        CU_ASSERT_EQUAL(write_file(path, SW_FILE_WRITE, "", 0), SW_OK);
+    }
+    CU_ASSERT(sw_folder_each(folder, take_name, &all) == SW_OK && all.seen == 3);
+    CU_ASSERT(strstr(all.names, " x ") != NULL && strstr(all.names, " y ") != NULL &&
+              strstr(all.names, " z ") != NULL);
+    CU_ASSERT(sw_folder_each(folder, take_name, &one) == SW_OK && one.seen == 1);
+    CU_ASSERT_EQUAL(sw_folder_each(path, take_name, &one), SW_IO);
+    CU_ASSERT(strstr(sw_last_error(), path) != NULL && one.seen == 1);
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_ONCE);
+    CU_ASSERT_EQUAL(sw_folder_each(folder, take_name, &one), SW_IO);
+    no_faults(NULL);
+}
+
 static void a_full_disk_is_reported(void)
 {
     sw_file *file;
@@ -340,6 +388,8 @@ static const sw_test tests[] = {
     {"what was written is read back", what_was_written_is_read_back},
     {"messages name the path and the reason; outputs stay",
      messages_name_the_path_and_the_reason},
+    {"a file is known again under its name", a_file_is_known_again_under_its_name},
+    {"a folder is gone through", a_folder_is_gone_through},
     {"a full disk is reported", a_full_disk_is_reported},
     {"every file call can fail, names a path and leaks nothing", every_file_call_can_fail},
     {"a file can have two names", a_file_can_have_two_names},

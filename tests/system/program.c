@@ -112,12 +112,14 @@ double program_number(const char *json, const char *name)
 
 /* The child's side: the terminal becomes its own, as it is for a program started from a shell.
  */
-static void enter_terminal(const char *name, const char *const *argv, const char *const *env)
+static void enter_terminal(const char *name, const char *const *argv, const char *const *env,
+                           bool input)
 {
     char *list[64] = {0};
     setsid();
     const int fd = open(name, O_RDWR);
-    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0 ||
+        (input && dup2(fd, STDIN_FILENO) < 0))
         _exit(126);
     for (size_t i = 0; env[i] != NULL; i++)
         putenv(strdup(env[i]));
@@ -127,13 +129,10 @@ static void enter_terminal(const char *name, const char *const *argv, const char
     _exit(127);
 }
 
-int program_on_terminal(char *text, size_t room, const char *words, const char *const *env,
-                        int columns)
+int program_start_on_terminal(pid_t *pid, const char *words, const char *const *env,
+                              int columns, bool input)
 {
     const struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
-    size_t used = 0;
-    int status = 0;
-    *text = '\0';
     const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0)
         return -1;
@@ -144,10 +143,25 @@ int program_on_terminal(char *text, size_t room, const char *words, const char *
     if (slave < 0 || ioctl(slave, TIOCSWINSZ, &size) != 0)
         return -1;
     fflush(stdout);
-    const pid_t pid = fork();
-    if (pid == 0)
-        enter_terminal(name, split(words), env);
-    close(slave);
+    *pid = fork();
+    if (*pid == 0)
+        enter_terminal(name, split(words), env, input);
+    /* With input the caller may look at the terminal when the child has gone. */
+    if (!input)
+        close(slave);
+    return master;
+}
+
+int program_on_terminal(char *text, size_t room, const char *words, const char *const *env,
+                        int columns)
+{
+    size_t used = 0;
+    int status = 0;
+    pid_t pid;
+    *text = '\0';
+    const int master = program_start_on_terminal(&pid, words, env, columns, false);
+    if (master < 0)
+        return -1;
     for (;;) {
         char rest[512];
         const bool fits = used + 1 < room;

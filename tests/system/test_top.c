@@ -1,0 +1,707 @@
+/* stepwell top: profiles that the test writes line by line, so that every figure is known, and
+ * trainings that run beside it. */
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#if SW_HAVE_JANSSON
+
+/* ---- a profile that is known ------------------------------------------------------------- */
+
+#define STEP_NS 3000000u /* time of step k: this and k microseconds; steps begin 4 ms apart */
+
+static const char *const phase_names[] = {"data", "forward", "loss", "backward", "step"};
+
+static void put_header(FILE *f, const char *created)
+{
+    fprintf(f,
+            "{\"type\":\"header\",\"format\":\"stepwell-profile\",\"version\":1,"
+            "\"model\":\"tiny\",\"device\":\"cpu\",\"data\":\"synthetic\",\"batch\":16,"
+            "\"seed\":1,\"created\":\"%s\",\"command\":\"train\"}\n",
+            created);
+}
+
+/* Phase i peaks at (i + 1) KiB and ends at half of it, but for step: at 0. */
+static void put_phases(FILE *f, uint64_t more)
+{
+    fputs("\"phases\":{", f);
+    for (unsigned i = 0; i < 5; i++)
+        fprintf(f, "%s\"%s\":{\"peak_bytes\":%llu,\"end_bytes\":%u,\"ns\":100}",
+                i > 0 ? "," : "", phase_names[i],
+                (unsigned long long)((i + 1) * 1024 + (i == 3 ? more : 0)),
+                i < 4 ? (i + 1) * 512 : 0);
+    fputc('}', f);
+}
+
+static void put_plan(FILE *f)
+{
+    fputs(
+        "{\"type\":\"plan\",\"program\":0,\"run\":\"train\",\"batch\":16,\"model_bytes\":4096,"
+        "\"arena_bytes\":8192,\"data_bytes\":1024,\"total_bytes\":13312,"
+        "\"lower_bound_bytes\":8192,",
+        f);
+    put_phases(f, 0);
+    fputs(",\"n_ops\":1,\"ops\":[\"x\"],\"values\":[]}\n", f);
+}
+
+/* Step k has the loss 1000 - k; `more` bytes in backward are not as planned. */
+static void put_step(FILE *f, unsigned k, unsigned allocations, uint64_t more)
+{
+    fprintf(f,
+            "{\"type\":\"step\",\"step\":%u,\"program\":0,\"run\":\"train\",\"mode\":"
+            "\"planned\",\"loss\":%u,\"measured_by\":\"arena\",",
+            k, 1000 - k);
+    put_phases(f, more);
+    fprintf(f,
+            ",\"peak_bytes\":%llu,\"arena_bytes\":8192,\"model_bytes\":4096,\"host_bytes\":%u,"
+            "\"process_bytes\":%u,\"allocations\":%u,\"ns\":%u,\"warm\":%s,\"at_ns\":%llu}\n",
+            (unsigned long long)(5120 > 4096 + more ? 5120 : 4096 + more), 7000 + k,
+            1000000 + k, allocations, STEP_NS + k * 1000, k > 1 ? "true" : "false",
+            4000000ull * k);
+}
+
+static void put_end(FILE *f, const char *status)
+{
+    fprintf(f,
+            "{\"type\":\"end\",\"status\":\"%s\",\"error\":null,\"steps\":1,\"wall_ns\":1}\n",
+            status);
+}
+
+static FILE *open_profile(const char *path, const char *mode)
+{
+    FILE *f = fopen(path, mode);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    return f;
+}
+
+/* ---- watching ---------------------------------------------------------------------------- */
+
+static sw_outcome outcome;
+
+static void rest(long ms)
+{
+    const struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+/* The lines that a top with this tag has printed so far; the last whole one. */
+static const char *last_line(const char *tag)
+{
+    static char text[1 << 20];
+    char name[64];
+    snprintf(name, sizeof name, "%s.out", tag);
+    FILE *f = fopen(sw_temp_path(name), "r");
+    size_t n = f != NULL ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f != NULL)
+        fclose(f);
+    while (n > 0 && text[n - 1] != '\n')
+        n--;
+    text[n > 0 ? n - 1 : 0] = '\0';
+    char *newline = strrchr(text, '\n');
+    return newline != NULL ? newline + 1 : text;
+}
+
+/* Wait up to 20 s for a line that has `what`. */
+static const char *line_with(const char *tag, const char *what)
+{
+    const char *line = last_line(tag);
+    for (int i = 0; i < 2000 && strstr(line, what) == NULL; i++) {
+        rest(10);
+        line = last_line(tag);
+    }
+    SW_CHECK(strstr(line, what) != NULL, "no line has %s; the last is %s", what, line);
+    return line;
+}
+
+static void end_child(void *pid)
+{
+    (void)kill((pid_t)(intptr_t)pid, SIGKILL);
+}
+
+static pid_t watch(const char *tag, const char *what, const char *options)
+{
+    char words[3000];
+    snprintf(words, sizeof words, "top %s --interval 0.05 %s", what, options);
+    const pid_t pid = program_start(tag, words, "LC_ALL=C");
+    sw_after(end_child, (void *)(intptr_t)pid);
+    return pid;
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[4][1024];
+    static unsigned next;
+    char *to = path[next++ % 4];
+    snprintf(to, sizeof path[0], "%s", sw_temp_path(name));
+    return to;
+}
+
+static void check_number(const char *json, const char *name, double wanted)
+{
+    const double is = program_number(json, name);
+    SW_CHECK(fabs(is - wanted) <= 1e-9 * fabs(wanted), "%s is %.12g, not %.12g: %s", name, is,
+             wanted, json);
+}
+
+/* The figures after steps 1 to k of one file. */
+static void check_figures(const char *json, unsigned k, unsigned allocations)
+{
+    const double span = 4e6 * (k - 1) + STEP_NS + 1000.0 * k;
+    check_number(json, "step", k);
+    check_number(json, "loss", 1000.0 - k);
+    check_number(json, "steps_per_second", k * 1e9 / span);
+    check_number(json, "median_step_ns", STEP_NS + 1000.0 * ((k + 1) / 2));
+    check_number(json, "max_step_ns", STEP_NS + 1000.0 * k);
+    check_number(json, "window_steps", k);
+    check_number(json, "model_bytes", 4096);
+    check_number(json, "arena_bytes", 8192);
+    check_number(json, "data_bytes", 1024);
+    check_number(json, "total_bytes", 13312);
+    check_number(json, "process_bytes", 1000000.0 + k);
+    check_number(json, "host_bytes", 7000.0 + k);
+    check_number(json, "predicted_peak_bytes", 5120);
+    check_number(json, "measured_peak_bytes", 5120);
+    check_number(json, "allocations_after_warmup", allocations);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(json, "\"backward\":{\"peak_bytes\":4096,\"end_bytes\":2048}"));
+}
+
+static void a_growing_file_is_followed(void)
+{
+    const char *path = path_of("grows.jsonl");
+    FILE *f = open_profile(path, "w");
+    put_header(f, "a");
+    put_plan(f);
+    put_step(f, 1, 5, 0); /* not warm: its allocations do not count */
+    fflush(f);
+    const pid_t pid = watch("grows", path, "--json");
+    check_figures(line_with("grows", "\"step\":1,"), 1, 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_line("grows"), "\"condition\":\"running\""));
+    for (unsigned k = 2; k <= 40; k++)
+        put_step(f, k, k == 7 ? 3 : 0, 0);
+    fflush(f);
+    check_figures(line_with("grows", "\"step\":40,"), 40, 3);
+    /* Half a record is none. */
+    char text[2000] = "";
+    FILE *memory = fmemopen(text, sizeof text, "w");
+    put_step(memory, 41, 0, 0);
+    fclose(memory);
+    fwrite(text, 1, 200, f);
+    fflush(f);
+    rest(200);
+    check_number(last_line("grows"), "step", 40);
+    fputs(text + 200, f);
+    fflush(f);
+    check_figures(line_with("grows", "\"step\":41,"), 41, 3);
+    put_end(f, "done");
+    fclose(f);
+    sw_process_wait(&outcome, pid, "grows", 20);
+    CU_ASSERT(outcome.status == 0 && outcome.err[0] == '\0');
+    const char *line = last_line("grows");
+    check_figures(line, 41, 3);
+    CU_ASSERT(strstr(line, "\"condition\":\"ended\",\"status\":\"done\"") != NULL);
+}
+
+/* As --profile-max does it: the same run goes on in a new file under the name. */
+static void a_renamed_file_is_left_when_it_was_read(void)
+{
+    const char *path = path_of("turns.jsonl"), *old = path_of("turns.jsonl.1");
+    FILE *f = open_profile(path, "w");
+    put_header(f, "a");
+    put_plan(f);
+    for (unsigned k = 1; k <= 10; k++)
+        put_step(f, k, k == 5 ? 2 : 0, 0);
+    fflush(f);
+    const pid_t pid = watch("turns", path, "--json");
+    line_with("turns", "\"step\":10,");
+    for (unsigned k = 11; k <= 20; k++)
+        put_step(f, k, k == 15 ? 4 : 0, 0);
+    CU_ASSERT_EQUAL(rename(path, old), 0);
+    fclose(f);
+    f = open_profile(path, "w");
+    put_header(f, "a");
+    put_plan(f);
+    for (unsigned k = 21; k <= 30; k++)
+        put_step(f, k, k == 25 ? 8 : 0, 0);
+    fflush(f);
+    check_figures(line_with("turns", "\"step\":30,"), 30, 2 + 4 + 8);
+    put_end(f, "interrupted");
+    fclose(f);
+    sw_process_wait(&outcome, pid, "turns", 20);
+    CU_ASSERT_EQUAL(outcome.status, 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_line("turns"), "\"status\":\"interrupted\""));
+}
+
+/* Emptied and written anew in the same place, and under the same name. */
+static void another_run_begins_from_nothing(void)
+{
+    const char *path = path_of("anew.jsonl");
+    FILE *f = open_profile(path, "w");
+    put_header(f, "a");
+    put_plan(f);
+    for (unsigned k = 1; k <= 10; k++)
+        put_step(f, k, 1, 0);
+    put_end(f, "done");
+    fclose(f);
+    const pid_t pid = watch("anew", path, "--json --wait");
+    check_number(line_with("anew", "\"step\":10,"), "allocations_after_warmup", 9);
+    f = open_profile(path, "w");
+    put_header(f, "b");
+    put_plan(f);
+    for (unsigned k = 1; k <= 12; k++) /* longer than the one before */
+        put_step(f, k, 0, 0);
+    fflush(f);
+    check_figures(line_with("anew", "\"step\":12,"), 12, 0);
+    fclose(f);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    f = open_profile(path, "w");
+    put_header(f, "c");
+    put_plan(f);
+    for (unsigned k = 1; k <= 3; k++)
+        put_step(f, k, 0, 0);
+    fflush(f);
+    check_figures(line_with("anew", "\"step\":3,"), 3, 0);
+    fclose(f);
+    kill(pid, SIGTERM);
+    sw_process_wait(&outcome, pid, "anew", 20);
+    CU_ASSERT_EQUAL(outcome.status, 130);
+}
+
+/* Of what was there before only a sample is read, but nothing that allocated is missed. */
+static void a_long_file_is_joined_near_its_end(void)
+{
+    const char *path = path_of("long.jsonl");
+    char words[1100];
+    FILE *f = open_profile(path, "w");
+    const unsigned last = 20000; /* 13 MB */
+    put_header(f, "a");
+    put_plan(f);
+    for (unsigned k = 1; k <= last; k++)
+        put_step(f, k, k % 2500 == 1 ? 1 : 0, 0);
+    fclose(f);
+    snprintf(words, sizeof words, "top %s --once --json", path);
+    program_run(&outcome, words, NULL);
+    CU_ASSERT_EQUAL(outcome.status, 0);
+    check_number(outcome.out, "step", last);
+    check_number(outcome.out, "allocations_after_warmup", last / 2500 - 1);
+    /* The last ten seconds: steps that begin 4 ms apart and take 23 ms at last. */
+    const double steps = program_number(outcome.out, "window_steps");
+    SW_CHECK(fabs(steps - (10e9 - (STEP_NS + 1000.0 * last)) / 4e6) <= 1.0, "%g", steps);
+    SW_CHECK(outcome.peak_bytes < (size_t)64 << 20, "%zu bytes", outcome.peak_bytes);
+}
+
+static void what_differs_from_the_plan_is_shown(void)
+{
+    const char *path = path_of("differs.jsonl");
+    char words[1100];
+    FILE *f = open_profile(path, "w");
+    put_header(f, "a");
+    put_plan(f);
+    for (unsigned k = 1; k <= 48; k++)
+        put_step(f, k, 0, k == 48 ? 2048 : 0);
+    fclose(f);
+    snprintf(words, sizeof words, "top %s --once", path);
+    program_run(&outcome, words, "LC_ALL=C");
+    CU_ASSERT_EQUAL(outcome.status, 0);
+    const char *text = outcome.out;
+    /* Columns of 34 for 6 KiB; backward ends at 2 KiB. */
+    CU_ASSERT_PTR_NOT_NULL(strstr(
+        text,
+        "\nbackward ###########------------|----------     6.00 KiB    2.00 KiB +2.00 KiB\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\nforward  ######-----|                           "
+                                        "2.00 KiB    1.00 KiB  as planned\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(
+        text, "\nloss       ####*******++++++=======-------::::::.......____  999 to 952\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(
+        text, "\npeak       _______________________________________________#  6.00 KiB\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\nstep 48, loss 952: died ("));
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(text, "\nmodel 4.00 KiB   arena 8.00 KiB   data 1.00 KiB   total 13.00 KiB\n"));
+    int width = 0;
+    for (const char *c = text; *c != '\0'; c++) {
+        width = *c == '\n' ? 0 : width + 1;
+        SW_CHECK(width <= 80, "a line is longer than 80 columns: %.80s", c - width + 1);
+        CU_ASSERT(*c == '\n' || (*c >= 0x20 && *c < 0x7f));
+    }
+}
+
+/* ---- runs that are watched --------------------------------------------------------------- */
+
+static pid_t train(const char *tag, const char *path)
+{
+    char words[1400];
+    snprintf(words, sizeof words,
+             "train --quiet --model mlp --hidden 16 --synthetic-n 4000 --batch 16 --epochs "
+             "100000 --profile %s",
+             path);
+    const pid_t pid = program_start(tag, words, NULL);
+    sw_after(end_child, (void *)(intptr_t)pid);
+    return pid;
+}
+
+/* Found by its number; killed, it leaves no end record, and top says so and ends. */
+static void a_training_is_watched_until_it_is_killed(void)
+{
+    char number[32];
+    const char *path = path_of("killed.jsonl");
+    if (access("/proc/self/fd", R_OK) != 0)
+        SW_SKIP("the system shows no processes");
+    const pid_t training = train("killed", path);
+    snprintf(number, sizeof number, "%ld", (long)training);
+    const pid_t by_number = watch("number", number, "--json --wait");
+    const char *line = line_with("number", "\"condition\":\"running\"");
+    CU_ASSERT_PTR_NOT_NULL(strstr(line, path));
+    CU_ASSERT_EQUAL(program_number(line, "process"), (double)training);
+    const double before = program_number(line, "step");
+    for (int i = 0; i < 500 && program_number(last_line("number"), "step") <= before; i++)
+        rest(10);
+    CU_ASSERT(program_number(last_line("number"), "step") > before);
+    const pid_t by_name = watch("name", path, "--json");
+    line = line_with("name", "\"condition\":\"running\"");
+    CU_ASSERT(program_number(line, "steps_per_second") > 0.0);
+    /* 784 to 16 to 10, weights and biases, and adam's two of each */
+    CU_ASSERT(program_number(line, "model_bytes") > 3.0 * 4 * (785 * 16 + 17 * 10));
+    CU_ASSERT(program_number(line, "predicted_peak_bytes") > 0.0);
+    CU_ASSERT_EQUAL(program_number(line, "predicted_peak_bytes"),
+                    program_number(line, "measured_peak_bytes"));
+    /* Stopped it lives and waits. */
+    kill(training, SIGSTOP);
+    line_with("number", "\"condition\":\"waiting\"");
+    line_with("name", "\"condition\":\"waiting\"");
+    kill(training, SIGCONT);
+    line_with("name", "\"condition\":\"running\"");
+    kill(training, SIGKILL);
+    sw_process_wait(&outcome, training, "killed", 20);
+    sw_process_wait(&outcome, by_number, "number", 20);
+    SW_CHECK(outcome.status == 0, "status %d: %s", outcome.status, outcome.err);
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_line("number"), "\"condition\":\"died\""));
+    sw_process_wait(&outcome, by_name, "name", 20);
+    SW_CHECK(outcome.status == 0, "status %d: %s", outcome.status, outcome.err);
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_line("name"), "\"condition\":\"died\""));
+}
+
+static void refuse(const char *words, int status, const char *says)
+{
+    program_run(&outcome, words, NULL);
+    SW_CHECK(program_failed_cleanly(&outcome, status) && strstr(outcome.err, says) != NULL,
+             "%s: status %d: %s", words, outcome.status, outcome.err);
+}
+
+/* The same from `report`. */
+static void report_can_watch_too(void)
+{
+    const char *path = path_of("live.jsonl");
+    char words[1200];
+    FILE *f = open_profile(path, "w");
+    put_header(f, "a");
+    put_plan(f);
+    put_step(f, 1, 0, 0);
+    fflush(f);
+    snprintf(words, sizeof words, "report %s --live --json", path);
+    const pid_t pid = program_start("live", words, NULL);
+    sw_after(end_child, (void *)(intptr_t)pid);
+    line_with("live", "\"step\":1,");
+    put_step(f, 2, 0, 0);
+    put_end(f, "done");
+    fclose(f);
+    sw_process_wait(&outcome, pid, "live", 20);
+    CU_ASSERT(outcome.status == 0 && outcome.err[0] == '\0');
+    check_figures(last_line("live"), 2, 0);
+    snprintf(words, sizeof words, "report %s --live --diff %s", path, path);
+    refuse(words, 2, "--live shows what is there now");
+}
+
+static void a_training_that_ends_is_told(void)
+{
+    const char *path = path_of("ends.jsonl");
+    const pid_t training = train("ends", path);
+    const pid_t pid = watch("lines", path, "--wait");
+    line_with("lines", ", running");
+    kill(training, SIGINT);
+    sw_process_wait(&outcome, training, "ends", 20);
+    const char *line = line_with("lines", ", interrupted");
+    CU_ASSERT(strncmp(line, "step ", 5) == 0 && strstr(line, " steps/s, ") != NULL);
+    kill(pid, SIGINT);
+    sw_process_wait(&outcome, pid, "lines", 20);
+    CU_ASSERT(outcome.status == 130 && outcome.err[0] == '\0');
+}
+
+static void what_cannot_be_watched_is_refused(void)
+{
+    char words[1200];
+    refuse("top", 2, "a process or a profile is wanted");
+    refuse("top x --interval 0", 2, "--interval");
+    refuse("top 999999999", 3,
+           "there is no process 999999999; a file of that name is ./999999999");
+    snprintf(words, sizeof words, "top %ld", (long)getpid());
+    refuse(words, 3, "writes no profile; start it with stepwell train --profile FILE");
+    snprintf(words, sizeof words, "top %s", sw_temp_path("nothing"));
+    refuse(words, 3, "nothing: No such file");
+    snprintf(words, sizeof words, "top %s", sw_temp_path(""));
+    refuse(words, 3, "not a regular file");
+    refuse("top /dev/null", 3, "not a regular file");
+    CU_ASSERT(file_write(sw_temp_path("foreign"), "{\"type\":\"other\"}\n", 17));
+    snprintf(words, sizeof words, "top %s", sw_temp_path("foreign"));
+    refuse(words, 3, "foreign: not a stepwell profile");
+    FILE *f = open_profile(sw_temp_path("damaged"), "w");
+    put_header(f, "a");
+    fputs("{\"type\":7}\n", f);
+    fclose(f);
+    snprintf(words, sizeof words, "top %s", sw_temp_path("damaged"));
+    refuse(words, 3, "damaged: line 2: ");
+}
+
+/* Processes of other users are not ours to look at; as the superuser the test becomes another.
+ */
+static void a_process_of_another_user_is_told_apart(void)
+{
+    char number[32];
+    int status = 0, says[2];
+    char text[1024] = "";
+    if (access("/proc/self/fd", R_OK) != 0 || geteuid() != 0)
+        SW_SKIP("only the superuser can become another");
+    CU_ASSERT_EQUAL_FATAL(pipe(says), 0);
+    snprintf(number, sizeof number, "%ld", (long)getpid());
+    fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        char name[] = "stepwell", top[] = "top";
+        char *const argv[] = {name, top, number, NULL};
+        if (dup2(says[1], STDERR_FILENO) < 0 || setgid(65534) != 0 || setuid(65534) != 0)
+            _exit(126);
+        execv(program_path(), argv);
+        _exit(127);
+    }
+    close(says[1]);
+    const ssize_t n = read(says[0], text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    close(says[0]);
+    CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+    if (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127)
+        SW_SKIP("the program cannot be started by another user");
+    SW_CHECK(WEXITSTATUS(status) == 3 && strstr(text, "is not ours to look at") != NULL,
+             "status %d: %s", WEXITSTATUS(status), text);
+}
+
+/* ---- on a terminal ----------------------------------------------------------------------- */
+
+#define ENTER "\033[?1049h\033[?25l"
+#define LEAVE "\033[?25h\033[?1049l"
+
+static char shown[1 << 18];
+
+/* More of what came through, until it has `what` behind `from`, at most 20 s. */
+static char *shown_until(int terminal, size_t from, const char *what)
+{
+    size_t n = strlen(shown);
+    for (int i = 0; i < 2000 && strstr(shown + from, what) == NULL; i++) {
+        struct pollfd more = {.fd = terminal, .events = POLLIN};
+        if (poll(&more, 1, 10) <= 0)
+            continue;
+        const ssize_t got = read(terminal, shown + n, sizeof shown - 1 - n);
+        if (got <= 0)
+            break;
+        n += (size_t)got;
+        shown[n] = '\0';
+    }
+    char *found = strstr(shown + from, what);
+    SW_CHECK(found != NULL, "'%s' does not come: %s", what, shown + from);
+    return found;
+}
+
+/* Columns of the widest line between two places, escapes left out. */
+static int widest(const char *from, const char *to)
+{
+    int width = 0, most = 0;
+    for (const char *c = from; c < to; c++) {
+        if (*c == '\033') {
+            while (c < to && strchr("mKJHhl", *c) == NULL)
+                c++;
+        } else if (*c == '\n' || *c == '\r')
+            width = 0;
+        else
+            width += ((unsigned char)*c & 0xc0) != 0x80;
+        most = width > most ? width : most;
+    }
+    return most;
+}
+
+static const char *finished_profile(void)
+{
+    const char *path = path_of("drawn.jsonl");
+    FILE *f = open_profile(path, "w");
+    put_header(f, "a");
+    put_plan(f);
+    for (unsigned k = 1; k <= 5; k++)
+        put_step(f, k, 0, 0);
+    fclose(f);
+    return path;
+}
+
+static const char *const utf8[] = {"TERM=xterm", "NO_COLOR=", "LC_ALL=C.UTF-8", NULL};
+
+/* Drawn over itself on the other screen; q puts the terminal back as it was, and the last
+ * picture stays. */
+static void the_picture_is_drawn_in_place(void)
+{
+    char words[1200];
+    struct termios before, within, after;
+    pid_t pid;
+    int status = 0;
+    const char *path = finished_profile();
+    FILE *f = open_profile(path, "a"); /* somebody writes it, so it goes on */
+    snprintf(words, sizeof words, "top %s --interval 0.05", path);
+    shown[0] = '\0';
+    const int terminal = program_start_on_terminal(&pid, words, utf8, 80, true);
+    if (terminal < 0)
+        SW_SKIP("no terminal can be made here");
+    sw_after(end_child, (void *)(intptr_t)pid);
+    CU_ASSERT_EQUAL(tcgetattr(terminal, &before), 0);
+    char *drawn = shown_until(terminal, 0, "\033[J");
+    CU_ASSERT_EQUAL(strncmp(shown, ENTER "\033[H", strlen(ENTER "\033[H")), 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(shown, "\u2588\u2588\u2588\u2592"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(shown, "\033[32mrunning\033[0m"));
+    CU_ASSERT(widest(shown, drawn) <= 80);
+    CU_ASSERT(tcgetattr(terminal, &within) == 0 && (within.c_lflag & (ICANON | ECHO)) == 0);
+    put_step(f, 6, 0, 0);
+    fflush(f);
+    const char *next = shown_until(terminal, (size_t)(drawn - shown), "step 6, loss 994");
+    CU_ASSERT_PTR_NOT_NULL(strstr(drawn, "\033[H"));
+    CU_ASSERT_PTR_NULL(strstr(shown + 1, ENTER)); /* once */
+
+    /* A narrow terminal is drawn for at once and never overrun. */
+    const struct winsize narrow = {.ws_row = 6, .ws_col = 40};
+    CU_ASSERT_EQUAL(ioctl(terminal, TIOCSWINSZ, &narrow), 0);
+    rest(100);
+    size_t from = strlen(shown);
+    shown_until(terminal, from, "\033[J");
+    from = strlen(shown);
+    const char *begin = shown_until(terminal, from, "\033[H");
+    const char *end = shown_until(terminal, (size_t)(begin - shown), "\033[J");
+    int lines = 0;
+    for (const char *c = begin; c < end; c++)
+        lines += *c == '\n';
+    SW_CHECK(widest(begin, end) <= 40 && lines == 5, "%d columns, %d lines", widest(begin, end),
+             lines + 1);
+
+    /* Other keys do nothing. */
+    CU_ASSERT_EQUAL(write(terminal, "xq", 2), 2);
+    const char *left = shown_until(terminal, (size_t)(next - shown), LEAVE);
+    CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    shown_until(terminal, (size_t)(left - shown), "drawn.jsonl, ");
+    CU_ASSERT_PTR_NOT_NULL(strstr(left, "step 6, loss 994"));
+    CU_ASSERT_PTR_NULL(strstr(left + strlen(LEAVE), "\033[H"));
+    CU_ASSERT(tcgetattr(terminal, &after) == 0 && after.c_lflag == before.c_lflag);
+    fclose(f);
+    close(terminal);
+}
+
+/* Whatever ends it, and while Ctrl-Z holds it, the terminal is as it was. */
+static void the_terminal_is_put_back(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
+    char words[1200];
+    const char *path = finished_profile();
+    FILE *f = open_profile(path, "a");
+    snprintf(words, sizeof words, "top %s --interval 30", path);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct termios before, after;
+        pid_t pid;
+        int status = 0;
+        shown[0] = '\0';
+        const int terminal = program_start_on_terminal(&pid, words, utf8, 80, true);
+        if (terminal < 0)
+            SW_SKIP("no terminal can be made here");
+        sw_after(end_child, (void *)(intptr_t)pid);
+        CU_ASSERT_EQUAL(tcgetattr(terminal, &before), 0);
+        shown_until(terminal, 0, "\033[J");
+        size_t from = strlen(shown);
+        if (i == 0) { /* the key, and what it leaves while the process sleeps */
+            CU_ASSERT_EQUAL(kill(pid, SIGTSTP), 0);
+            shown_until(terminal, from, LEAVE);
+            CU_ASSERT_EQUAL(waitpid(pid, &status, WUNTRACED), pid);
+            CU_ASSERT(WIFSTOPPED(status));
+            CU_ASSERT(tcgetattr(terminal, &after) == 0 && after.c_lflag == before.c_lflag);
+            from = strlen(shown);
+            kill(pid, SIGCONT);
+            shown_until(terminal, from, ENTER);
+            shown_until(terminal, from, "\033[J");
+            from = strlen(shown);
+            CU_ASSERT_EQUAL(write(terminal, "\003", 1), 1); /* Ctrl-C */
+        } else
+            CU_ASSERT_EQUAL(kill(pid, signals[i]), 0);
+        shown_until(terminal, from, LEAVE);
+        CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+        SW_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 130, "signal %d: status %x",
+                 signals[i], (unsigned)status);
+        CU_ASSERT(tcgetattr(terminal, &after) == 0 && after.c_lflag == before.c_lflag);
+        close(terminal);
+    }
+    fclose(f);
+}
+
+static void no_colour_is_heeded(void)
+{
+    static const char *const plain[] = {"TERM=xterm", "NO_COLOR=1", "LC_ALL=C", NULL};
+    static const char *const dumb[] = {"TERM=dumb", "NO_COLOR=", "LC_ALL=C", NULL};
+    char words[1200];
+    const char *path = finished_profile(); /* nobody writes it: top ends at once */
+    snprintf(words, sizeof words, "top %s", path);
+    shown[0] = '\0';
+    const int status = program_on_terminal(shown, sizeof shown, words, plain, 80);
+    if (status < 0 && errno != 0)
+        SW_SKIP("no terminal can be made here");
+    CU_ASSERT_EQUAL(status, 0);
+    CU_ASSERT(strstr(shown, ENTER) != NULL && strchr(shown, '#') != NULL);
+    for (const char *c = shown; (c = strchr(c, '\033')) != NULL; c++)
+        CU_ASSERT_NOT_EQUAL(c[strspn(c + 1, "[0123456789;") + 1], 'm');
+    CU_ASSERT_EQUAL(program_on_terminal(shown, sizeof shown, words, dumb, 80), 0);
+    CU_ASSERT_PTR_NULL(strchr(shown, '\033'));
+    CU_ASSERT(strncmp(shown, "step 5, loss 995, ", 18) == 0);
+}
+
+#else
+
+static void without_jansson_it_says_so(void)
+{
+    static sw_outcome outcome;
+    program_run(&outcome, "top /dev/null", NULL);
+    CU_ASSERT_EQUAL(outcome.status, 3);
+}
+
+#endif
+
+static const sw_test tests[] = {
+#if SW_HAVE_JANSSON
+    {"a growing file is followed, record by record", a_growing_file_is_followed},
+    {"a renamed file is left when it was read", a_renamed_file_is_left_when_it_was_read},
+    {"another run begins from nothing", another_run_begins_from_nothing},
+    {"a long file is joined near its end", a_long_file_is_joined_near_its_end},
+    {"what differs from the plan is shown", what_differs_from_the_plan_is_shown},
+    {"a training is watched until it is killed", a_training_is_watched_until_it_is_killed},
+    {"report can watch too", report_can_watch_too},
+    {"a training that ends is told", a_training_that_ends_is_told},
+    {"what cannot be watched is refused", what_cannot_be_watched_is_refused},
+    {"a process of another user is told apart", a_process_of_another_user_is_told_apart},
+    {"the picture is drawn in place", the_picture_is_drawn_in_place},
+    {"the terminal is put back", the_terminal_is_put_back},
+    {"NO_COLOR is heeded", no_colour_is_heeded},
+#else
+    {"without jansson it says so", without_jansson_it_says_so},
+#endif
+};
+SW_SUITE("top", tests)
