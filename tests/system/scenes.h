@@ -1,0 +1,78 @@
+/* Runs whose memory is known without a profiler: their tensors are as large as the test says
+ * and live as long as the text of the step function says. */
+#ifndef SW_TESTS_SCENES_H
+#define SW_TESTS_SCENES_H
+
+#include "runtime/stepwell.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* Everything begins at a multiple of 64 bytes. */
+static inline size_t scene_rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+static inline size_t floats(int64_t n)
+{
+    return scene_rounded((size_t)n * sizeof(float));
+}
+#define ONE_NUMBER ((size_t)64)
+
+/* One step: each phase makes a tensor of n[phase] floats and their sum, a number that leaves
+ * the run. The tensor dies behind the sum, and the numbers live to the end. */
+typedef struct {
+    int64_t n[SW_PHASES];
+} phases_scene;
+
+static inline size_t phases_peak(const phases_scene *s, int phase)
+{
+    return floats(s->n[phase]) + (size_t)(phase + 1) * ONE_NUMBER;
+}
+static inline size_t phases_end(int phase)
+{
+    return (size_t)(phase + 1) * ONE_NUMBER;
+}
+
+/* Layers, each with a tensor of n floats; a last one, "join", puts them all into one and sums
+ * that up: while it does, everything lives. */
+typedef struct {
+    const char *scope[3]; /* from the outside, up to NULL */
+    int64_t n;
+} layer_scene;
+#define SCENE_LAYERS 6
+
+static inline size_t layers_joined(const layer_scene *s, int n)
+{
+    int64_t all = 0;
+    for (int i = 0; i < n; i++)
+        all += s[i].n;
+    return floats(all);
+}
+static inline size_t layers_peak(const layer_scene *s, int n)
+{
+    size_t bytes = layers_joined(s, n);
+    for (int i = 0; i < n; i++)
+        bytes += floats(s[i].n);
+    return bytes;
+}
+
+/* A linear layer without anything around it, that is trained by Adam on `rows` rows, with
+ * gradients that stay in the model. */
+typedef struct {
+    int64_t rows, in, out;
+} linear_scene;
+
+/* Runs into one profile. All assert that they work. */
+typedef struct {
+    sw_profile *profile;
+    sw_exec *exec;
+    uint64_t step;
+} scene;
+/* `profile` without size, path and model: all defaults. */
+scene *scene_open(const char *path, sw_profile_opts profile);
+void scene_close(scene *s);
+void scene_phases(scene *s, const phases_scene *what);
+void scene_layers(scene *s, const layer_scene *what, int n);
+void scene_linear(scene *s, const linear_scene *what, int steps);
+
+#endif
