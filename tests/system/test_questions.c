@@ -6,6 +6,7 @@
 #include "tests/system/scenes.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if SW_HAVE_JANSSON
@@ -324,6 +325,95 @@ static void a_peak_that_grew_fails_the_build(void)
     CU_ASSERT_EQUAL(ask("report --quiet %s --diff %s --fail-on-increase 0%%", b, a), 0);
 }
 
+/* ---- 15: the page ------------------------------------------------------------------------ */
+
+static int sextet(char c)
+{
+    static const char digits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c != '\0' ? strchr(digits, c) : NULL;
+    return at != NULL ? (int)(at - digits) : -1;
+}
+
+/* The numbers of a column of the page, which holds them in base64, as narrow as they go. */
+static size_t column(const char *page, const char *name, uint64_t *to, size_t room)
+{
+    char key[80];
+    unsigned width = 0, factor = 0, bits = 0;
+    size_t n = 0, of = 0;
+    uint64_t held = 0, x = 0;
+    snprintf(key, sizeof key, "id=\"%s\" data-type=\"u", name);
+    const char *from = strstr(page, key);
+    SW_CHECK(from != NULL &&
+                 sscanf(from + strlen(key), "%u\" data-n=\"%zu\" data-factor=\"%u\"", &width,
+                        &of, &factor) == 3,
+             "the page has no column %s", name);
+    if (from == NULL)
+        return 0;
+    unsigned got = 0;
+    for (const char *c = strchr(from, '>') + 1; sextet(*c) >= 0; c++) {
+        held = held << 6 | (uint64_t)sextet(*c);
+        bits += 6;
+        if (bits < 8)
+            continue;
+        bits -= 8;
+        x |= (held >> bits & 0xffu) << got;
+        got += 8;
+        if (got == width && n < room)
+            to[n++] = x * factor;
+        if (got == width)
+            x = got = 0;
+    }
+    SW_CHECK(n == of, "%s: %zu numbers, not %zu", name, n, of);
+    return n;
+}
+
+static unsigned char *page_of(const char *profile, const char *page, size_t *n)
+{
+    CU_ASSERT_EQUAL(ask("report %s --html %s", profile, page), 0);
+    unsigned char *text = file_read(page, n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    sw_after(free, text);
+    return text;
+}
+
+/* Every byte in one file, nothing that is asked of a network, and a long run costs little more
+ * than a short one. tests/html opens such a page in a browser. */
+static void the_page_opens_offline(void)
+{
+    size_t small, large, n;
+    const char *page =
+        (const char *)page_of(net_profile("page.jsonl", NET), path_of("page.html"), &small);
+    static const char *const asks[] = {"http:",   "https:",         "//cdn",     "<link",
+                                       "<iframe", " src=",          "@import",   "url(",
+                                       "fetch(",  "XMLHttpRequest", "WebSocket", "import("};
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
+        const char *found = strstr(page, asks[i]);
+        SW_CHECK(found == NULL, "the page asks for something: %.80s", found);
+    }
+    CU_ASSERT_PTR_NOT_NULL(strstr(page, "default-src 'none'"));
+    uint64_t bytes[16], padding[16];
+    n = column(page, "t0.p0.bytes", bytes, 16);
+    CU_ASSERT(n == NET + 2 && column(page, "t0.p0.padding", padding, 16) == n);
+    for (size_t i = 0; i < NET; i++)
+        SW_CHECK(bytes[i] == (uint64_t)net[i].n * 4 &&
+                     bytes[i] + padding[i] == floats(net[i].n),
+                 "%s: %llu and %llu bytes", net[i].scope[0], (unsigned long long)bytes[i],
+                 (unsigned long long)padding[i]);
+    CU_ASSERT_EQUAL(bytes[NET] + padding[NET], layers_joined(net, NET));
+
+    const int steps = sw_tests_full() ? 100000 : 5000;
+    const char *path = path_of("huge.jsonl");
+    scene *s = scene_open(path, (sw_profile_opts){.events = 1});
+    for (int i = 0; i < steps; i++)
+        scene_layers(s, net, NET);
+    scene_close(s);
+    (void)page_of(path, path_of("huge.html"), &large);
+    SW_CHECK(outcome.peak_bytes < (size_t)1 << 30, "%zu bytes", outcome.peak_bytes);
+    sw_note("%d steps with their events: a page of %zu KiB, of 2 steps %zu KiB", steps,
+            large >> 10, small >> 10);
+}
+
 static const sw_test tests[] = {
     {"1 what is live at the peak", what_is_live_at_the_peak},
     {"3 which role holds what", which_role_holds_what},
@@ -331,6 +421,7 @@ static const sw_test tests[] = {
     {"7 the largest batch fits, and no other", the_largest_batch_fits_and_no_other},
     {"12 what changed between two runs", what_changed_between_two_runs},
     {"13 a peak that grew fails the build", a_peak_that_grew_fails_the_build},
+    {"15 the page opens offline", the_page_opens_offline},
     {"16 was the prediction right", was_the_prediction_right},
 };
 
