@@ -13,6 +13,8 @@ static const bench benches[] = {
     {"record", bench_record,
      "what the profile costs: counted only, with a file, with op clocks"},
     {"nvtx", bench_nvtx, "what ranges for Nsight cost, with a tool and without"},
+    {"profiler", bench_profiler,
+     "what an event of the log, a clocked edge and a written log cost"},
     {"speed", bench_speed, "whole steps of LeNet5, loader included"},
     {"plan", bench_plan, "tracing and planning LeNet5; arenas beside their lower bounds"},
     {"place", bench_place, "the placement solver over files and random buffers"},

@@ -338,6 +338,31 @@ static void bench_record_agrees_with_itself(void)
     check_recorded(root, "lenet5", 4);
 }
 
+/* One event is the difference of two loops' medians, by the events of a loop. */
+static void bench_profiler_agrees_with_itself(void)
+{
+    static const char *const loops[][2] = {{"event", "empty_loop"},
+                                           {"edge", "empty_loop"},
+                                           {"nvtx_range", "empty_loop"},
+                                           {"arena_watched", "arena_alone"},
+                                           {"arena_logged", "arena_alone"}};
+    const json_t *root =
+        object_of("bench profiler --json --rounds 20 --steps 4 --batch 16 --events 10000");
+    const json_t *times = json_object_get(root, "loops");
+    for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
+        const double with = number(summary(times, loops[i][0], 20), "median_ns");
+        const double without = number(summary(times, loops[i][1], 20), "median_ns");
+        SW_CHECK(near(number(json_object_get(root, "each_ns"), loops[i][0]),
+                      (with - without) / number(root, "per_loop")),
+                 "%s", loops[i][0]);
+    }
+    (void)summary(json_object_get(root, "lenet5"), "events", 4);
+    CU_ASSERT_EQUAL(number(root, "dump_events"), 10000);
+    CU_ASSERT(number(root, "dump_bytes") > 10000 * 5 * 2);
+    CU_ASSERT(near(number(root, "dump_event_ns"),
+                   number(summary(root, "dump", 5), "median_ns") / 10000));
+}
+
 static void bench_speed_and_plan_say_what_they_timed(void)
 {
     const json_t *speed = object_of("bench speed --json --steps 4 --batch 32 --threads 2");
@@ -358,6 +383,7 @@ static void benches_print_tables(void)
         const char *words, *says;
     } benches[] = {{"bench pauses --steps 20 --batch 8", "step/control"},
                    {"bench record --steps 10 --batch 8", "op clocks"},
+                   {"bench profiler --rounds 3 --steps 2 --batch 8 --events 999", "999 events"},
                    {"bench speed --steps 2 --batch 8", "median"},
                    {"bench plan --steps 2 --batch 8", "median"}};
     static sw_outcome printed;
@@ -378,6 +404,8 @@ static const sw_test tests[] = {
     {"every mode has its roles and layers", every_mode_has_its_shares},
     {"bench pauses: ratios are those of its times", bench_pauses_agrees_with_itself},
     {"bench record: percents are those of its times", bench_record_agrees_with_itself},
+    {"bench profiler: what an event costs is a difference of its loops",
+     bench_profiler_agrees_with_itself},
     {"bench speed and bench plan say what they timed",
      bench_speed_and_plan_say_what_they_timed},
 #endif

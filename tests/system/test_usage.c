@@ -153,6 +153,7 @@ static void every_help_is_80_columns_wide(void)
                                         "bench --help",
                                         "bench pauses --help",
                                         "bench record --help",
+                                        "bench profiler --help",
                                         "bench speed --help",
                                         "place --help",
                                         "bench place --help"};

@@ -9,6 +9,7 @@
 int bench_pauses(int argc, char **argv);
 int bench_record(int argc, char **argv);
 int bench_nvtx(int argc, char **argv);
+int bench_profiler(int argc, char **argv);
 int bench_speed(int argc, char **argv);
 int bench_plan(int argc, char **argv);
 int bench_place(int argc, char **argv);
@@ -76,6 +77,9 @@ double bench_above(const bench_variant *variants, int i, bool median);
 void bench_print_variants(const char *title, const bench_variant *variants, int n);
 /* "key": {each of them as bench_put has it, and how far its median is above, "K_percent"} */
 void bench_put_variants(sw_json *json, const char *key, const bench_variant *variants, int n);
+
+/* A folder of this run alone, for its files; "" when there is none to be had. */
+SW_MUST_USE sw_status bench_make_folder(char *to, size_t room);
 
 /* "key": {"n", "min_ns", "median_ns", "p99_ns", "max_ns"} */
 void bench_put(sw_json *json, const char *key, const cli_summary *summary);

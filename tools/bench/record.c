@@ -4,8 +4,6 @@
  * phase peaks and clocks with the file off; with the file; with op clocks too) take turns. */
 #include "alloc/sys.h"
 #include "tools/bench/bench.h"
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,19 +28,6 @@ typedef struct {
     bool is_lenet;
 } record;
 
-static sw_status make_folder(record *r)
-{
-    const char *temporary = getenv("TMPDIR");
-    snprintf(r->folder, sizeof r->folder, "%s/stepwell-bench-XXXXXX",
-             temporary != NULL && *temporary != '\0' ? temporary : "/tmp");
-    if (mkdtemp(r->folder) != NULL)
-        return SW_OK;
-    const sw_status status =
-        sw_error_set(SW_IO, __FILE__, __LINE__, "%s: %s", r->folder, strerror(errno));
-    r->folder[0] = '\0';
-    return status;
-}
-
 static sw_status open_profile(record *r, int variant)
 {
     snprintf(r->path[variant], sizeof r->path[variant], "%s/%s.jsonl", r->folder,
@@ -56,7 +41,7 @@ static sw_status open_profile(record *r, int variant)
 
 static sw_status open_subjects(record *r, const record_opts *o)
 {
-    SW_TRY(make_folder(r));
+    SW_TRY(bench_make_folder(r->folder, sizeof r->folder));
     for (int i = 0; i < VARIANTS; i++) {
         if (i != NONE)
             SW_TRY(open_profile(r, i));

@@ -1,5 +1,9 @@
-/* Variants that take turns, and the tables of what each costs above the first. */
+/* Variants that take turns, and the tables of what each costs above the first; a place for the
+ * files of a run. */
 #include "tools/bench/bench.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { MOST = 8 };
 
@@ -51,4 +55,17 @@ void bench_put_variants(sw_json *json, const char *key, const bench_variant *v, 
         sw_json_put_f64(json, name, bench_above(v, i, true));
     }
     sw_json_end(json);
+}
+
+sw_status bench_make_folder(char *to, size_t room)
+{
+    const char *temporary = getenv("TMPDIR");
+    snprintf(to, room, "%s/stepwell-bench-XXXXXX",
+             temporary != NULL && *temporary != '\0' ? temporary : "/tmp");
+    if (mkdtemp(to) != NULL)
+        return SW_OK;
+    const sw_status status =
+        sw_error_set(SW_IO, __FILE__, __LINE__, "%s: %s", to, strerror(errno));
+    to[0] = '\0';
+    return status;
 }
