@@ -90,7 +90,7 @@ static int check_parts(train *t)
     return cli_error(CLI_USAGE,
                      "--profile-max %zu has no room for the plans and some steps: at least "
                      "%zuKiB are wanted",
-                     opts.max_bytes, least / 1024 + 1);
+                     opts.max_bytes, (least + 64) / 1024 + 1); /* SIZE is in the header too */
 }
 
 /* The last thing before the first step. */

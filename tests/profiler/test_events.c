@@ -1,6 +1,7 @@
 /* Event logs of whole steps, as they stand in the file: replayed they have the figures of the
  * step's record, every tensor that is born dies, and what they say is what the plan, or the
  * trace of an immediate run, says. And what layers and scopes are in the file. */
+#include "alloc/poison.h"
 #include "profiler/record.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/process.h"
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #if SW_HAVE_JANSSON
 
@@ -443,6 +445,63 @@ static void a_full_log_says_what_it_lost(void)
     json_decref(less);
 }
 
+/* Nobody counts in such a run, so there is nothing to log; with checks everything is counted.
+ */
+static void a_run_that_counts_nothing_has_no_events(void)
+{
+    sw_profile *profile = NULL;
+    sw_exec *exec = NULL;
+    const sw_profile_opts popts = {
+        .size = sizeof popts, .path = sw_temp_path("none.jsonl"), .events = 1};
+    CU_ASSERT_EQUAL_FATAL(sw_profile_create(&profile, &popts), SW_OK);
+    const sw_exec_opts opts = {.size = sizeof opts, .profile = profile, .no_phases = 1};
+    CU_ASSERT_EQUAL(sw_exec_create(&exec, &opts), SW_POISON ? SW_OK : SW_INVALID);
+    SW_CHECK(SW_POISON || strstr(sw_last_error(), "no_phases") != NULL, "%s", sw_last_error());
+    sw_exec_destroy(exec);
+    CU_ASSERT_EQUAL(sw_profile_destroy(profile), SW_OK);
+}
+
+/* The least that is told will do, from outside too; it is the header, the plan and some room.
+ */
+static void the_least_of_parts_is_told(void)
+{
+    scopes_run r = {0};
+    static float x[ROWS * NARROW];
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&r.exec, NULL), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_model_create(&r.model, "scopes"), SW_OK);
+    sw_param up = sw_param_new(r.model, "up.weight", SW_F32, SW_SHAPE(NARROW, WIDE), "ones");
+    const sw_array in = {SW_F32, SW_SHAPE(ROWS, NARROW), x};
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = scoped,
+                              .user = &up,
+                              .models = &r.model,
+                              .n_models = 1,
+                              .inputs = &in,
+                              .n_inputs = 1,
+                              .mode = SW_EVAL};
+    sw_profile_opts opts = {.size = sizeof opts, .path = sw_temp_path("least.jsonl")};
+    size_t none = 0, one = 0, same = 1;
+    CU_ASSERT_EQUAL(sw_profile_least(r.exec, NULL, 0, &opts, &none), SW_OK);
+    CU_ASSERT_EQUAL(sw_profile_least(r.exec, &args, 1, &opts, &one), SW_OK);
+    CU_ASSERT(none > 0 && one > none + 500);
+    CU_ASSERT_EQUAL(sw_profile_least(NULL, &args, 1, &opts, &same), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_profile_least(r.exec, NULL, 1, &opts, &same), SW_INVALID);
+    CU_ASSERT_EQUAL(same, 1);
+    CU_ASSERT(access(opts.path, F_OK) != 0);
+    for (size_t less = 0; less < 2; less++) {
+        opts.max_bytes = one - less;
+        CU_ASSERT_EQUAL_FATAL(sw_profile_create(&r.profile, &opts), SW_OK);
+        CU_ASSERT_EQUAL(sw_exec_set_profile(r.exec, r.profile), SW_OK);
+        CU_ASSERT_EQUAL(sw_run(r.exec, &args), SW_OK); /* recording fails no run */
+        CU_ASSERT_EQUAL(sw_profile_flush(r.profile), less == 0 ? SW_OK : SW_INVALID);
+        sw_exec_destroy(r.exec);
+        CU_ASSERT_EQUAL(sw_profile_destroy(r.profile), less == 0 ? SW_OK : SW_INVALID);
+        CU_ASSERT_EQUAL_FATAL(sw_exec_create(&r.exec, NULL), SW_OK);
+    }
+    sw_exec_destroy(r.exec);
+    sw_model_destroy(r.model);
+}
+
 /* Immediate runs that go other ways have traces of their own; the same way has the same. */
 static void branching(sw_ctx *ctx, void *user)
 {
@@ -500,6 +559,8 @@ static const sw_test tests[] = {
      steps_that_are_left_out_are_counted},
     {"a full log says what it lost", a_full_log_says_what_it_lost},
     {"peaks of outer scopes survive inner ones", peaks_of_outer_scopes_survive_inner_ones},
+    {"a run that counts nothing has no events", a_run_that_counts_nothing_has_no_events},
+    {"the least of parts is told", the_least_of_parts_is_told},
     {"each way of an immediate run is recorded once",
      each_way_of_an_immediate_run_is_recorded_once},
 };
