@@ -131,6 +131,8 @@ typedef struct {
     uint64_t damaged_line;  /* where reading ended, all before it counts; 0: nowhere */
     char damaged_why[4608]; /* with file and line */
     bool cut, ended;        /* ended: there is an end record */
+    bool goes_on;           /* in the next part of a profile in parts */
+    uint64_t dropped;       /* events that the logs had no room for */
     char status[16];        /* of the end record: "done", "interrupted", "failed" */
     char error[256];
     uint64_t wall_ns;

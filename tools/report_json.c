@@ -62,6 +62,8 @@ static void put_run(sw_json *j, const report *r)
     put_text(j, "status", r->status);
     put_text(j, "error", r->error);
     sw_json_put_bool(j, "cut", r->cut);
+    sw_json_put_bool(j, "goes_on", r->goes_on);
+    sw_json_put_u64(j, "dropped_events", r->dropped);
     report_put_damaged(j, r);
     sw_json_key(j, "wall_ns");
     if (r->ended)

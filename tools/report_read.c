@@ -365,6 +365,16 @@ static sw_status take_end(report *r, const report_place *p)
     return SW_OK;
 }
 
+/* Each line of a log says what the whole log lacks. */
+static sw_status take_events(report *r, const report_place *p)
+{
+    uint64_t part, dropped;
+    SW_TRY(report_get_u64(p, p->record, "part", 0, &part));
+    SW_TRY(report_get_u64(p, p->record, "dropped", 0, &dropped));
+    r->dropped += part == 0 ? dropped : 0;
+    return SW_OK;
+}
+
 static sw_status take(report *r, const report_place *p, const report_watch *watch)
 {
     const json_t *type = json_object_get(p->record, "type");
@@ -386,6 +396,9 @@ static sw_status take(report *r, const report_place *p, const report_watch *watc
         return take_step(r, p, watch);
     if (strcmp(name, "process") == 0)
         return report_take_process(r, p);
+    if (strcmp(name, "events") == 0)
+        return take_events(r, p);
+    r->goes_on |= strcmp(name, "part") == 0;
     return strcmp(name, "end") == 0 ? take_end(r, p) : SW_OK;
 }
 

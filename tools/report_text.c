@@ -59,7 +59,7 @@ static void column(const char *text, int width)
 static const char *ending(const report *r)
 {
     if (!r->ended)
-        return "; the run did not finish";
+        return r->goes_on ? "; the run went on in another part" : "; the run did not finish";
     if (strcmp(r->status, "interrupted") == 0)
         return "; it was interrupted";
     return report_finished(r) ? "" : "; the run failed";
@@ -487,7 +487,14 @@ static void print_notes(const report *r)
                  r->damaged_line);
     if (r->cut)
         printf("note: the last line is cut; all before it was used\n");
-    if (!r->ended)
+    if (r->dropped > 0)
+        sentence(0,
+                 "note: the event logs had no room for %s events; what they have is whole "
+                 "from the front of each run",
+                 cli_digits(r->dropped).text);
+    if (!r->ended && r->goes_on)
+        printf("note: this is a part of a profile; its file has the part that follows\n");
+    else if (!r->ended)
         printf("note: there is no end record: the run did not finish, or still runs\n");
     else if (!report_finished(r))
         sentence(0, "note: the run ended as '%s'%s%s", r->status,

@@ -267,6 +267,29 @@ static const printed *with_change(int line, const char *from, const char *to)
     return call(path, NULL, NULL);
 }
 
+/* What logs had no room for is said, once for each log; and that a part is not the whole. */
+static void what_logs_lost_and_parts_are_told(void)
+{
+    static const char lost[] =
+        "{\"type\":\"events\",\"program\":0,\"step\":1,\"part\":0,\"dropped\":1200,"
+        "\"log\":[0,0,1,0,0]}\n"
+        "{\"type\":\"events\",\"program\":0,\"step\":1,\"part\":1,\"dropped\":1200,"
+        "\"log\":[0,0,1,10,0]}\n{\"type\":\"step\"";
+    const printed *p = with_change(4, "{\"type\":\"step\"", lost);
+    CU_ASSERT(p->status == 0 && has(p->out, "had no room for 1,200 events"));
+    json_t *o = summary(sw_temp_path("changed.jsonl"));
+    CU_ASSERT_EQUAL(number(o, "dropped_events", NULL, NULL), 1200);
+    CU_ASSERT(json_is_false(json_object_get(o, "goes_on")));
+    json_decref(o);
+    p = with_change(26, "{\"type\":\"end\"", "{\"type\":\"part\",\"part\":0");
+    CU_ASSERT(p->status == 0 && has(p->out, "in another part") &&
+              !has(p->out, "no end record") && !has(p->out, "no room"));
+    o = summary(sw_temp_path("changed.jsonl"));
+    CU_ASSERT(json_is_true(json_object_get(o, "goes_on")));
+    CU_ASSERT_EQUAL(number(o, "dropped_events", NULL, NULL), 0);
+    json_decref(o);
+}
+
 /* In JSON: one object, with the line and what is wrong. */
 static void check_damaged(const char *says)
 {
@@ -607,6 +630,7 @@ static const sw_test tests[] = {
     {"the text is as worked out by hand", text_is_as_worked_out_by_hand},
     {"json has the same numbers", json_has_the_same_numbers},
     {"a cut file is used as far as it goes", a_cut_file_is_used_as_far_as_it_goes},
+    {"what logs lost, and parts, are told", what_logs_lost_and_parts_are_told},
     {"damage names file and line", damage_names_file_and_line},
     {"the process is passed on", the_process_is_passed_on},
     {"a damaged process is refused", a_damaged_process_is_refused},
