@@ -1,6 +1,7 @@
 /* Event logs of whole steps, as they stand in the file: replayed they have the figures of the
  * step's record, every tensor that is born dies, and what they say is what the plan, or the
  * trace of an immediate run, says. And what layers and scopes are in the file. */
+#include "alloc/mem.h"
 #include "alloc/poison.h"
 #include "profiler/record.h"
 #include "tests/profiler/read_back.h"
@@ -386,8 +387,12 @@ static void run_scoped(const char *path, int immediate, uint32_t event_room)
                               .n_inputs = 1,
                               .mode = SW_EVAL,
                               .immediate = immediate};
-    for (int i = 0; i < 3; i++)
+    uint64_t calls = 0;
+    for (int i = 0; i < 3; i++) {
         SW_CHECK(sw_run(r.exec, &args) == SW_OK, "%s", sw_last_error());
+        CU_ASSERT(i < 2 || sw_mem_calls() == calls); /* its events and its step are no calls */
+        calls = sw_mem_calls();
+    }
     close_run(&r);
 }
 
