@@ -373,16 +373,16 @@ int report_steps(const char *file, report_steps_wanted *steps, bool json,
         return cli_library_error(status, true);
     int code = CLI_GO;
     for (int i = 0; i < 2 && status == SW_OK && code == CLI_GO; i++) {
-        if (!steps->at[i].found)
-            code = no_such_step(r, &steps->at[i]);
-        else
+        if (steps->at[i].found)
             status = compare_step(&c.side[i], r, &steps->at[i]);
+        else
+            code = r->damaged_line > 0 ? CLI_DAMAGED : no_such_step(r, &steps->at[i]);
     }
     if (status == SW_OK && code == CLI_GO)
         status = compare(&c);
-    if (status != SW_OK) {
+    if (status != SW_OK && (status != SW_FORMAT || r->damaged_line == 0)) {
         code = cli_library_error(status, true);
-    } else if (code == CLI_GO) {
+    } else if (status == SW_OK && code == CLI_GO) {
         report_gate gate = {.limits = limits, .run = report_highest(r)};
         code = print_result(&c, json, style, &gate);
     }

@@ -70,7 +70,6 @@ static void lay_out(layout *l, size_t n)
 static cli_text number(const layout *l, const table_column *c, const table_cell *x)
 {
     cli_text t = {"-"};
-    const int64_t change = (int64_t)x->n;
     if (x->none)
         return t;
     switch (c->kind) {
@@ -80,13 +79,6 @@ static cli_text number(const layout *l, const table_column *c, const table_cell 
         if (l->style->exact)
             return cli_digits(x->n);
         snprintf(t.text, sizeof t.text, "%.*f", l->unit.digits, (double)x->n / l->unit.bytes);
-        return t;
-    case TABLE_CHANGE:
-        snprintf(t.text, sizeof t.text, "%s%.30s",
-                 change < 0   ? "-"
-                 : change > 0 ? "+"
-                              : "",
-                 table_bytes(change < 0 ? 0 - x->n : x->n, l->style).text);
         return t;
     case TABLE_COUNT:
         return cli_digits(x->n);
@@ -202,8 +194,6 @@ static void print_csv_cell(const table_column *c, const table_cell *x)
         return;
     else if (c->kind == TABLE_SHARE)
         printf("%.6f", x->share);
-    else if (c->kind == TABLE_CHANGE)
-        printf("%" PRId64, (int64_t)x->n);
     else
         printf("%" PRIu64, x->n);
 }
@@ -243,8 +233,6 @@ static void put_cell(sw_json *j, const table_column *c, const table_cell *x)
         sw_json_null(j);
     else if (c->kind == TABLE_SHARE)
         sw_json_f64(j, x->share);
-    else if (c->kind == TABLE_CHANGE)
-        sw_json_i64(j, (int64_t)x->n);
     else
         sw_json_u64(j, x->n);
 }

@@ -11,7 +11,6 @@ typedef enum {
     TABLE_TEXT, /* text to the left */
     TABLE_BYTES,  /* to the right, as the style says; exact ones are wider */
     TABLE_SCALED, /* bytes, in one unit for the whole table that stands in its first head */
-    TABLE_CHANGE, /* bytes with their sign */
     TABLE_COUNT,
     TABLE_SHARE, /* a fraction: percent in text */
     TABLE_BAR    /* the fraction as a bar, in text only */
@@ -27,7 +26,7 @@ typedef struct {
 typedef struct {
     const char *text, *shown; /* shown: in text, where it is another */
     int indent;
-    uint64_t n; /* of TABLE_CHANGE the bits of an int64_t */
+    uint64_t n;
     double share;
     bool none; /* "-" and null */
 } table_cell;

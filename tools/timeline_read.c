@@ -267,10 +267,14 @@ sw_status report_take_program(sw_timeline *t, const report_place *p, bool immedi
     sw_status status = take_program(&r, p, immediate);
     if (status == SW_OK) {
         status = sw_timeline_finish_program(t, &t->programs[before]);
-        char why[1024];
-        snprintf(why, sizeof why, "%s", sw_last_error());
-        if (status == SW_FORMAT) /* which knows no lines */
+        if (status == SW_FORMAT) { /* which knows the file, but no lines */
+            const size_t n = strlen(t->path);
+            const char *said = sw_last_error();
+            char why[1024];
+            snprintf(why, sizeof why, "%s",
+                     strncmp(said, t->path, n) == 0 && said[n] == ':' ? said + n + 2 : said);
             status = report_damaged(p, why);
+        }
     }
     if (status != SW_OK)
         t->n_programs = before;

@@ -467,6 +467,49 @@ static void missing_and_foreign_files(void)
     CU_ASSERT(p->status == 3 && is_one_line(p->err, "zeros"));
 }
 
+static void check_harmless(const printed *p)
+{
+    for (const char *c = p->out; *c != '\0'; c++)
+        SW_CHECK(*c == '\n' || ((unsigned char)*c >= 0x20 && *c != 0x7f),
+                 "a control character came out");
+}
+
+/* The same for tables, steps and differences, which look at all of a plan. */
+static void changed_plans_never_do_harm(void)
+{
+    static char text[65536], changed[65536];
+    static const char *const asked[] = {"--by layer",
+                                        "--by role",
+                                        "--by op --bytes",
+                                        "--by phase",
+                                        "--by layer --format csv",
+                                        "--steps 1,2",
+                                        "--steps 1,4 --json"};
+    char path[1024], base[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("fuzz.jsonl"));
+    snprintf(base, sizeof base, "%s", golden("scopes.jsonl"));
+    slurp(base, text, sizeof text);
+    const size_t size = strlen(text), kinds = sizeof asked / sizeof *asked;
+    const uint64_t blocks = sw_heap_blocks();
+    sw_dice dice = {23};
+    for (size_t i = 0; i < (sw_tests_full() ? 20000 : 400); i++) {
+        memcpy(changed, text, size);
+        for (uint64_t k = 1 + sw_dice_below(&dice, 3); k > 0; k--) /* mostly other digits */
+            changed[sw_dice_below(&dice, size)] =
+                (char)(sw_dice_below(&dice, 4) > 0 ? '0' + (int)sw_dice_below(&dice, 10)
+                                                   : (int)sw_dice_below(&dice, 256));
+        write_file(path, changed, size);
+        const printed *p = i % (kinds + 1) < kinds
+                               ? call_words("%s %s", path, asked[i % (kinds + 1)])
+                               : call_words("%s --diff %s", path, base);
+        SW_CHECK(p->status == 0 || p->status == 1 || p->status == 3, "round %zu: %d %s", i,
+                 p->status, p->err);
+        SW_CHECK(p->status == 0 || is_one_line(p->err, path), "round %zu: %s", i, p->err);
+        check_harmless(p);
+    }
+    CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+}
+
 /* Any bytes give a report or one line and status 3. */
 static void changed_bytes_never_do_harm(void)
 {
@@ -485,27 +528,33 @@ static void changed_bytes_never_do_harm(void)
         const printed *p = call(path, NULL, NULL);
         SW_CHECK(p->status == 0 || (p->status == 3 && is_one_line(p->err, path)),
                  "round %d: %d %s", i, p->status, p->err);
-        for (const char *c = p->out; *c != '\0'; c++)
-            SW_CHECK(*c == '\n' || ((unsigned char)*c >= 0x20 && *c != 0x7f),
-                     "a control character came out");
+        check_harmless(p);
     }
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
 }
 
-static sw_status report_once(void *arg)
+static sw_status report_once(void *words)
 {
-    const printed *p = call(arg, NULL, NULL);
+    const printed *p = call_words("%s", (const char *)words);
     CU_ASSERT(p->status == 0 || p->err[0] != '\0');
     return p->status == 0 ? SW_OK : SW_IO;
 }
 
 static void every_refusal_is_told(void)
 {
-    char path[1024];
-    snprintf(path, sizeof path, "%s", golden("small.jsonl"));
-    const uint64_t files = sw_sweep(SW_FAULT_FILE, SW_IO, report_once, path);
-    const uint64_t blocks = sw_sweep(SW_FAULT_MEMORY, SW_IO, report_once, path);
-    CU_ASSERT(files >= 4 && blocks >= 4);
+    char path[1024], words[4000];
+    snprintf(path, sizeof path, "%s", golden("scopes.jsonl"));
+    static const char *const asked[] = {
+        "", "--json", "--by layer", "--by op --json", "--steps 1,2", "--steps 1,4 --json"};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        snprintf(words, sizeof words, "%s %s", path, asked[i]);
+        const uint64_t files = sw_sweep(SW_FAULT_FILE, SW_IO, report_once, words);
+        const uint64_t blocks = sw_sweep(SW_FAULT_MEMORY, SW_IO, report_once, words);
+        SW_CHECK(files >= 3 && blocks >= 4, "%s: %llu and %llu", words,
+                 (unsigned long long)files, (unsigned long long)blocks);
+    }
+    snprintf(words, sizeof words, "%s --diff %s", path, path);
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_IO, report_once, words) >= 8);
 }
 
 /* ---- long runs --------------------------------------------------------------------------- */
@@ -637,6 +686,7 @@ static const sw_test tests[] = {
     {"only a run that is done is finished", only_a_run_that_is_done_is_finished},
     {"missing and foreign files", missing_and_foreign_files},
     {"changed bytes never do harm", changed_bytes_never_do_harm},
+    {"changed plans never do harm", changed_plans_never_do_harm},
     {"every refusal is told", every_refusal_is_told},
     {"long runs show their ends and an even sample",
      long_runs_show_their_ends_and_an_even_sample},
