@@ -135,8 +135,8 @@ int tool_report(int argc, char **argv)
          0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &s.json, NULL, "the same as --format json", 0, 0, NULL},
         {"--quiet", NULL, CLI_FLAG, &s.style.quiet, NULL, "no notes", 0, 0, NULL},
-        {"--diff", "OTHER", CLI_WORD, &s.diff, NULL, "compare with the run of another profile",
-         0, 0, NULL},
+        {"--diff", "OTHER", CLI_WORD, &s.diff, NULL,
+         "two runs side by side: rows add up to the difference", 0, 0, NULL},
         {"--live", NULL, CLI_FLAG, &s.live, NULL, "watch the run as it goes on: stepwell top",
          0, 0, NULL},
         {"--html", "OUT", CLI_WORD, &s.html, NULL,
@@ -147,9 +147,9 @@ int tool_report(int argc, char **argv)
          "why step B uses more than step A, tensor by tensor; eval:B is an evaluation", 0, 0,
          NULL},
         {"--by", "WHAT", CLI_WORD, &s.by, NULL,
-         "one table: layer, role, op or phase; as text, json or csv", 0, 0, report_by_words},
+         "one table, by layer, role, op or phase; as text, json or csv", 0, 0, report_by_words},
         {"--max-peak", "SIZE", CLI_BYTES, &s.limits.max_peak, NULL,
-         "fail when the peak is above", 0, 0, NULL},
+         "fail when the peak of FILE is above", 0, 0, NULL},
         {"--fail-on-increase", "X", CLI_WORD, &s.limits.increase, NULL,
          "with --diff: fail when the peak of FILE is above that of OTHER by more: 2%, 1MiB", 0,
          0, NULL},
@@ -163,9 +163,18 @@ int tool_report(int argc, char **argv)
         .n_options = (int)(sizeof options / sizeof *options),
         .operand = &s.file,
         .max_operands = 1,
-        .notes = "FILE is what `stepwell train --profile FILE` wrote. With --json standard "
-                 "output has one "
-                 "object, or nothing when the file was refused."};
+        .notes =
+            "FILE is what `stepwell train --profile FILE` wrote, or a PyTorch memory snapshot. "
+            "With --json standard output has one object, or nothing when the file was "
+            "refused.\n"
+            "With --diff and --steps, differences are B - A, and lines by role, layer, maker "
+            "and "
+            "tensor add up to the difference of the peaks. --fail-on-increase judges the "
+            "other way round: FILE (A) is the new run and OTHER (B) its base. The peak "
+            "of a run is the highest that was measured, else the highest predicted.\n"
+            "A profile that is damaged behind its first line is reported up to there, in JSON "
+            "with \"damaged\". Exit status: 0 done, 1 a limit is exceeded, 2 wrong usage, "
+            "3 a damaged or foreign file."};
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;
