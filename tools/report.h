@@ -106,9 +106,9 @@ typedef struct {
     report_steps_wanted *steps;     /* to be found; NULL: none */
     uint64_t first_step, last_step; /* of all runs */
     bool has_heap;
-    uint64_t heap[SW_HEAP_KINDS];   /* the latest that was said */
-    bool measured;                  /* a run of any kind */
-    uint64_t highest, highest_step; /* of all measured runs: the peak, and its step */
+    uint64_t heap[SW_HEAP_KINDS]; /* the latest that was said */
+    bool measured;                /* a run of any kind */
+    uint64_t highest;             /* of all measured runs, with a record here or not */
     uint64_t times[REPORT_TIMES]
                   [SW_PROF_PHASES + 1]; /* of warm training runs; the whole run last */
     size_t n_times;
@@ -136,6 +136,8 @@ typedef struct {
     char status[16];        /* of the end record: "done", "interrupted", "failed" */
     char error[256];
     uint64_t wall_ns;
+    uint64_t all_steps; /* of the run, recorded or not; 0: not said */
+    uint64_t part;      /* of a profile that is bounded: 1 is the first */
 } report;
 
 extern const char *const report_witnesses[4];

@@ -57,6 +57,12 @@ static void put_run(sw_json *j, const report *r)
     put_text(j, "created", r->created);
     put_text(j, "command", r->command);
     sw_json_put_u64(j, "steps", r->runs);
+    sw_json_key(j, "all_steps"); /* recorded or not */
+    if (r->all_steps > 0)
+        sw_json_u64(j, r->all_steps);
+    else
+        sw_json_null(j);
+    sw_json_put_u64(j, "part", r->part);
     sw_json_put_u64(j, "evaluations", r->evaluations);
     sw_json_put_bool(j, "finished", report_finished(r));
     put_text(j, "status", r->status);

@@ -264,7 +264,6 @@ static void keep_highest(report *r, const report_row *row)
         return;
     r->measured = true;
     r->highest = peak;
-    r->highest_step = row->step;
 }
 
 /* Into each step that is looked for and is this one. */
@@ -346,6 +345,7 @@ static sw_status take_step(report *r, const report_place *p, const report_watch 
 static sw_status take_header(report *r, const report_place *p)
 {
     SW_TRY(report_take_header(r->timeline, p));
+    SW_TRY(report_get_u64(p, p->record, "part", 1, &r->part));
     report_copy_header(r);
     SW_TRY(report_get_u64(p, p->record, "planned_steps", 0, &r->planned_steps));
     return report_get_u64(p, p->record, "budget_bytes", 0, &r->budget_bytes);
@@ -354,9 +354,16 @@ static sw_status take_header(report *r, const report_place *p)
 static sw_status take_end(report *r, const report_place *p)
 {
     char status[sizeof r->status], error[sizeof r->error];
+    uint64_t peak;
     SW_TRY(report_get_text(p, p->record, "status", status, sizeof status));
     SW_TRY(report_get_text(p, p->record, "error", error, sizeof error));
     SW_TRY(report_need_u64(p, p->record, "wall_ns", &r->wall_ns));
+    SW_TRY(report_get_u64(p, p->record, "steps", 0, &r->all_steps));
+    SW_TRY(report_get_u64(p, p->record, "measured_peak_bytes", 0, &peak));
+    if (peak > r->highest) { /* in a step that has no record here */
+        r->measured = true;
+        r->highest = peak;
+    }
     if (status[0] == '\0') /* written before there was a status */
         memcpy(status, "done", sizeof "done");
     memcpy(r->status, status, sizeof status);

@@ -90,8 +90,12 @@ static void print_run(const report *r)
     if (r->evaluations > 0)
         snprintf(evaluations, sizeof evaluations, ", %s evaluation run%s",
                  cli_digits(r->evaluations).text, r->evaluations == 1 ? "" : "s");
-    sentence(0, "%s training step%s%s%s%s%s%s%s", cli_digits(r->runs).text,
-             r->runs == 1 ? "" : "s", evaluations, r->ended ? " in " : "",
+    char all[64] = "";
+    if (r->all_steps >
+        r->runs) /* not every step is recorded, or this is a part of the profile */
+        snprintf(all, sizeof all, " (of %s in all)", cli_digits(r->all_steps).text);
+    sentence(0, "%s training step%s%s%s%s%s%s%s%s", cli_digits(r->runs).text,
+             r->runs == 1 ? "" : "s", all, evaluations, r->ended ? " in " : "",
              r->ended ? cli_ns(r->wall_ns).text : "", r->created[0] != '\0' ? ", begun " : "",
              r->created, ending(r));
 }
@@ -485,6 +489,14 @@ static void print_notes(const report *r)
     if (r->damaged_line > 0)
         sentence(0, "note: line %" PRIu64 " is damaged; only what stands before it is shown",
                  r->damaged_line);
+    const size_t n = strlen(r->path);
+    if (r->part > 1 && n > 2 && strcmp(r->path + n - 2, ".1") == 0)
+        sentence(0,
+                 "note: this is part %" PRIu64 " of the profile; parts before it were dropped",
+                 r->part);
+    else if (r->part > 1)
+        sentence(0, "note: this is part %" PRIu64 " of the profile; the part before it is %s.1",
+                 r->part, r->path);
     if (r->cut)
         printf("note: the last line is cut; all before it was used\n");
     if (r->dropped > 0)

@@ -395,6 +395,19 @@ static void a_damaged_process_is_refused(void)
     }
 }
 
+/* A file may have some of the steps: what was measured in all is judged, and said. */
+static void a_part_of_a_profile_says_so(void)
+{
+    const printed *p = with_change(1, "\"seed\":42", "\"seed\":42,\"part\":3");
+    CU_ASSERT(p->status == 0 && has(p->out, "note: this is part 3 of the profile; the part"));
+    p = with_change(26, "\"steps\":20", "\"steps\":50");
+    CU_ASSERT(has(p->out, "20 training steps (of 50 in all)"));
+    p = with_change(26, "\"measured_peak_bytes\":1024", "\"measured_peak_bytes\":4096");
+    CU_ASSERT_EQUAL(p->status, 0);
+    CU_ASSERT_EQUAL(call(sw_temp_path("changed.jsonl"), "--max-peak", "4095")->status, 1);
+    CU_ASSERT_EQUAL(call(sw_temp_path("changed.jsonl"), "--max-peak", "4096")->status, 0);
+}
+
 /* How a run ended: a file from before there was a status came to its end. */
 static void only_a_run_that_is_done_is_finished(void)
 {
@@ -683,6 +696,7 @@ static const sw_test tests[] = {
     {"damage names file and line", damage_names_file_and_line},
     {"the process is passed on", the_process_is_passed_on},
     {"a damaged process is refused", a_damaged_process_is_refused},
+    {"a part of a profile says so", a_part_of_a_profile_says_so},
     {"only a run that is done is finished", only_a_run_that_is_done_is_finished},
     {"missing and foreign files", missing_and_foreign_files},
     {"changed bytes never do harm", changed_bytes_never_do_harm},
