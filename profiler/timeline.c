@@ -149,6 +149,7 @@ sw_status sw_timeline_string(sw_timeline *t, const char **out, const char *text)
     sw_utf8_clean(clean, n, text);
     const char **at = place(o, clean);
     if (*at != NULL) {
+        memset(clean, 0, n); /* as the next who takes it expects it */
         o->first->used -= n <= BLOCK_BYTES / 2 ? (n + 15) / 16 * 16 : 0;
     } else {
         *at = clean;

@@ -172,6 +172,10 @@ static void numbers_and_strings_are_found_again(void)
     CU_ASSERT_STRING_EQUAL(a, "a?[31mb???");
     CU_ASSERT_EQUAL(sw_timeline_string(t, &b, "a?[31mb???"), SW_OK);
     CU_ASSERT_PTR_EQUAL(a, b);
+    void *room; /* where the second text was: zeroed again */
+    CU_ASSERT_EQUAL(sw_timeline_room(t, &room, 64, 1), SW_OK);
+    for (int i = 0; i < 64; i++)
+        CU_ASSERT_EQUAL(((const char *)room)[i], 0);
     CU_ASSERT_EQUAL(sw_timeline_roles(t, roles, 16), 6);
     CU_ASSERT_STRING_EQUAL(roles[0], "activation");
     CU_ASSERT_STRING_EQUAL(roles[5], "workspace");
