@@ -516,8 +516,9 @@ static void put_host(sw_profile *p, uint64_t now)
 static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
 {
     sw_json *j = &p->json;
-    swi_prof_room(p,
-                  SWI_PROF_STEP_ROOM + SWI_PROF_CLOCK_ROOM * (x->op_ns != NULL ? x->n_ops : 0));
+    (void)sw_prof_heap_look(&p->heap);
+    swi_prof_room(p, SWI_PROF_STEP_ROOM + sw_prof_heap_room(&p->heap) +
+                         SWI_PROF_CLOCK_ROOM * (x->op_ns != NULL ? x->n_ops : 0));
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "step");
     sw_json_put_u64(j, "step", x->step);

@@ -51,13 +51,21 @@ static void put_arenas(sw_json *j, const size_t *bytes)
     sw_json_end(j);
 }
 
+#define PLACE_ROOM ((size_t)220)
+#define PLACES_AT_ONCE 100
+
 static void put_places(sw_prof_heap *h, sw_json *j)
 {
     sw_place place;
+    int n = 0;
+    h->more = false;
     sw_json_open(j, "places", '[');
     for (uint32_t i = 0; h->begun && sw_places_read(i, &place); i++) {
         if (place.bytes == h->places[i])
             continue;
+        h->more = n++ >= PLACES_AT_ONCE;
+        if (h->more)
+            break;
         h->places[i] = place.bytes;
         sw_json_begin(j, '{');
         sw_json_put_string(j, "at", place.at);
@@ -69,10 +77,21 @@ static void put_places(sw_prof_heap *h, sw_json *j)
     sw_json_end(j);
 }
 
+static bool changed(const sw_prof_heap *h)
+{
+    return !h->written || h->more || memcmp(h->heap, h->heap_written, sizeof h->heap) != 0;
+}
+
+size_t sw_prof_heap_room(const sw_prof_heap *h)
+{
+    const size_t room = 512; /* purposes and arenas */
+    return changed(h) ? room + PLACES_AT_ONCE * PLACE_ROOM : room;
+}
+
 void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
 {
     const uint64_t claims = sw_claims_version();
-    if (!h->written || memcmp(h->heap, h->heap_written, sizeof h->heap) != 0) {
+    if (changed(h)) {
         memcpy(h->heap_written, h->heap, sizeof h->heap);
         put_purposes(j, h->heap);
         put_places(h, j);

@@ -11,7 +11,8 @@
 
 /* As the file has it. Belongs to a profile, under its lock. */
 typedef struct {
-    bool begun, written;
+    bool begun, written;        /* written: the file has them */
+    bool more;                  /* places that found no room in the record before */
     size_t heap[SW_HEAP_KINDS]; /* by purpose: now, and as written */
     size_t heap_written[SW_HEAP_KINDS];
     size_t arenas[SW_ARENA_USES];
@@ -24,10 +25,14 @@ SW_MUST_USE sw_status sw_prof_heap_begin(sw_prof_heap *h);
 void sw_prof_heap_end(sw_prof_heap *h);
 /* Looks at the counts; the sum of all purposes. */
 size_t sw_prof_heap_look(sw_prof_heap *h);
-/* The members of a step record, as far as they changed: `heap`, `places`, `arenas`. */
+/* The members of a step record, as far as they changed: `heap`, `places`, `arenas`. At most
+ * SW_PROF_HEAP_ROOM bytes, and few where nothing changed since the last look; more places than
+ * that has room for come in the next record. */
+#define SW_PROF_HEAP_ROOM ((size_t)24 << 10)
 void sw_prof_heap_put(sw_prof_heap *h, sw_json *json);
 /* The next one has them all: who reads on from here knows nothing of those before. */
 void sw_prof_heap_again(sw_prof_heap *h);
+size_t sw_prof_heap_room(const sw_prof_heap *h);
 
 /* A record of the type "heap": what the backend says of each purpose and of the rest of the
  * process. The end of a profile writes one where none was written. */

@@ -65,7 +65,8 @@ static report_line *find_line(report_host *h, const char *at, const char *heap)
 static sw_status take_line(report_host *h, const report_place *p, const json_t *o,
                            uint64_t step, bool settled)
 {
-    report_line x = {.growth = {.known = true}}; /* it has held nothing before */
+    /* It has held nothing before, but for what is there when the file begins. */
+    report_line x = {.growth = {.known = h->records > 0}};
     uint64_t bytes;
     if (!json_is_object(o))
         return report_wrong(p, "places", "a list of places");
