@@ -205,6 +205,10 @@ static void what_we_write_we_read(void)
     CU_ASSERT_STRING_EQUAL(p->ops[p->peak_op].name, "b/linear backward");
     CU_ASSERT_EQUAL(p->arena_bytes, 960 + 192 + 320); /* three segments */
     CU_ASSERT_EQUAL(p->phase[3].peak_bytes, RUN_PEAK);
+    for (uint32_t i = 0; i < p->n_values; i++) /* the model alone is alive at the end */
+        SW_CHECK((p->values[i].death == p->n_ops) ==
+                     (strcmp(p->values[i].role, "parameter") == 0),
+                 "%s", p->values[i].name);
     sw_timeline_free(t);
     sw_timeline_free(run);
 }
@@ -267,7 +271,8 @@ static void a_run_of_another_tool_has_known_answers(void)
 {
     sw_timeline *t;
     const char *path = put_file("other.json", other, sizeof other - 1);
-    SW_CHECK(timeline_open(&t, path, NULL) == SW_OK, "%s", sw_last_error());
+    if (!SW_CHECK(timeline_open(&t, path, NULL) == SW_OK, "%s", sw_last_error()))
+        return;
     const sw_tl_program *p = sw_timeline_main(t);
     CU_ASSERT_STRING_EQUAL(t->device, "cuda:1, the fullest of 2");
     CU_ASSERT_EQUAL(t->n_programs, 1);
@@ -481,17 +486,19 @@ static void many_events_are_written_and_read(void)
     CU_ASSERT_EQUAL(sw_sink_flush(&s.out), SW_OK);
     const uint64_t written = micros();
     const char *path = put_file("many.pickle", s.bytes, s.n);
+    const size_t bytes = s.n;
     const uint64_t before = micros();
-    SW_CHECK(read_snapshot(&t, path) == SW_OK, "%s", sw_last_error());
+    sw_timeline_free(run);
+    sink_close(&s);
+    if (!SW_CHECK(read_snapshot(&t, path) == SW_OK, "%s", sw_last_error()))
+        return;
     const sw_tl_program *p = sw_timeline_main(t);
-    sw_note("%u positions: %zu bytes, written in %llu ms, read in %llu ms", p->n_ops, s.n,
+    sw_note("%u positions: %zu bytes, written in %llu ms, read in %llu ms", p->n_ops, bytes,
             (unsigned long long)(written - began) / 1000,
             (unsigned long long)(micros() - before) / 1000);
     CU_ASSERT_EQUAL(p->peak_bytes, RUN_PEAK);
     CU_ASSERT(p->n_ops > n / 2);
     sw_timeline_free(t);
-    sw_timeline_free(run);
-    sink_close(&s);
 }
 
 static const sw_test tests[] = {

@@ -108,7 +108,7 @@ def check_events(snapshot):
     """Every address in a segment that is there, no place twice, frees in pairs; the peak."""
     (trace,) = snapshot["device_traces"]
     final = {(s["address"], s["total_size"]) for s in snapshot["segments"]}
-    made, live, total, peak, time = set(), {}, 0, 0, 0
+    made, made_by, live, total, peak, time = set(), {}, {}, 0, 0, 0
     for i, e in enumerate(trace):
         assert e["time_us"] >= time and e["stream"] == 0
         time = e["time_us"]
@@ -121,12 +121,15 @@ def check_events(snapshot):
         if e["action"] == "alloc":
             assert e["addr"] not in live, f"event {i}: the place is taken"
             live[e["addr"]] = e["size"]
+            made_by[e["addr"]] = e
             total += e["size"]
             peak = max(peak, total)
             check_frames(e["frames"])
         elif e["action"] == "free_requested":
             assert live.pop(e["addr"]) == e["size"]
             total -= e["size"]
+            birth = made_by[e["addr"]]
+            assert (e["frames"], e["category"]) == (birth["frames"], birth["category"]), "a free is of what was made"
             after = trace[i + 1]
             assert (after["action"], after["addr"], after["size"]) == ("free_completed", e["addr"], e["size"])
         else:
