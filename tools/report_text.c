@@ -280,7 +280,27 @@ static void print_witnesses(const report *r)
                  r->first_fault, off());
 }
 
-/* Of immediate runs and of other tools: there is no plan to compare with. */
+/* What another tool recorded. Phases are as its frames tell them, and some it cannot tell. */
+static void print_recorded(const report_plan *plan)
+{
+    bool phases = false;
+    sentence(0, "%sRecorded bytes%s, %s: %s at the peak, of at most %s reserved", on(), off(),
+             report_program_name(plan).text, cli_digits(plan->peak).text,
+             cli_digits(plan->arena).text);
+    for (int i = 0; i < N; i++)
+        phases = phases || plan->phase[i].peak > 0;
+    if (!phases) {
+        sentence(2, "no frames tell what belongs to which phase");
+        return;
+    }
+    printf("  %-9s%14s%14s   as the frames tell\n", "phase", "peak", "end");
+    for (int i = 0; i < N; i++)
+        if (plan->phase[i].peak > 0)
+            printf("  %-9s%14s%14s\n", sw_prof_phase_name(i),
+                   cli_digits(plan->phase[i].peak).text, cli_digits(plan->phase[i].end).text);
+}
+
+/* Of immediate runs: there is no plan to compare with. */
 static void print_measured(const report_seen *s)
 {
     printf("  %-9s%14s%14s\n", "phase", "peak", "end");
@@ -318,6 +338,8 @@ static void print_predicted(const report *r, const report_plan *main)
     putchar('\n');
     if (!main->immediate) {
         print_main_plan(main, best);
+    } else if (!is_ours(r)) {
+        print_recorded(main);
     } else {
         sentence(0, "%sMeasured bytes%s, %s", on(), off(), report_program_name(main).text);
         if (best != NULL)

@@ -312,6 +312,23 @@ def check_others(program, folder):
     assert {r["op"] for r in rows} >= {"aten::addmm"} and any(r["layer"] == "net.py:3 forward" for r in rows)
 
 
+def check_text(program, folder):
+    """The report for people: what the file does not tell is left out or said so, never zero."""
+    text = report(program, os.path.join(folder, "profiler4"), "text").decode()
+    assert "\n  backward" in text and "\n  loss" not in text and "training step" not in text, text
+    assert "PyTorch snapshot on device 0" in text and "run_backward" in text and "gradient" in text, text
+    bare, path = made_snapshot(), os.path.join(folder, "bare")
+    for event in bare["device_traces"][2] + bare["segments"][0]["blocks"]:
+        event.pop("frames", None)
+    with open(path, "wb") as file:
+        pickle.dump(bare, file)
+    text = report(program, path, "text").decode()
+    assert "no frames tell" in text and "\n  forward" not in text and "16,777,216 reserved" in text, text
+    both = run(program, "report", os.path.join(folder, "run.jsonl"), "--diff", os.path.join(folder, "profiler4"))
+    assert b"gradient" in both and b"Sequent" in both, both
+    print("shown: snapshots as text, and beside a profile")
+
+
 class Planted:
     """A pickle that would write a file if it were executed."""
 
@@ -338,4 +355,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         check_own(sys.argv[1], scratch)
         check_others(sys.argv[1], scratch)
+        check_text(sys.argv[1], scratch)
         check_planted(sys.argv[1], scratch)
