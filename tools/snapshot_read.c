@@ -439,7 +439,7 @@ static sw_status choose_device(reader *r, value traces, const char *kind)
 static sw_status take_origin(reader *r, value settings)
 {
     const char *tool = value_text(value_at(settings, "tool"));
-    if (tool == NULL || strcmp(tool, "stepwell") != 0)
+    if (tool == NULL)
         return SW_OK;
     SW_TRY(sw_timeline_string(r->t, &r->t->model, value_text(value_at(settings, "model"))));
     SW_TRY(sw_timeline_string(r->t, &r->t->device, value_text(value_at(settings, "device"))));
