@@ -202,6 +202,8 @@ const tests = {
     assert.ok((await page.text('#chosen')).includes(largest[0].name));
     await page.key('ArrowDown');
     assert.ok(!(await page.text('#chosen')).includes(largest[0].name));
+    await page.key('ArrowUp');
+    assert.ok((await page.text('#chosen')).includes(largest[0].name));
     await page.settle(200);
     assert.match(await page.text('#spoken'), /live; /);
     await page.key('?');
@@ -412,6 +414,54 @@ const tests = {
     await watched.settle(200);
     assert.ok(watched.complaints().length >= 3, `${watched.complaints()}`);
     await browser.send('Target.closeTarget', {targetId: watched.targetId});
+  },
+
+  async 'what is found quickly is what a plain search finds'() {
+    const page = await open(pageOf('odd'));
+    const wrong = await page.evaluate(`(() => {
+      const wrong = [];
+      let state = 12345;
+      const draw = (n) => { state = (Math.imul(state, 1103515245) + 12345) >>> 0; return Math.floor(state / 2 ** 32 * n); };
+      const expect = (what, got, wanted) => { if (JSON.stringify(got) !== JSON.stringify(wanted)) wrong.push(what + ' ' + got + ' ' + wanted); };
+      for (const n of [1, 15, 16, 17, 257, 5000]) {
+        const x = Float64Array.from({length: n}, () => draw(1000)), pyramid = new Pyramid(x);
+        for (let k = 0; k < 200; k++) {
+          const lo = draw(n), hi = lo + 1 + draw(n - lo);
+          expect('largest', x[pyramid.largest(lo, hi)], Math.max(...x.subarray(lo, hi)));
+        }
+        const all = [...x.keys()];
+        expect('foremost', foremost(n, (i) => i % 3 !== 1, (i) => x[i], 20).rows,
+          all.filter((i) => i % 3 !== 1).sort((a, b) => x[b] - x[a] || a - b).slice(0, 20));
+      }
+      for (const p of app.report.programs) {
+        const values = [...Array(p.n).keys()], sum = (of, op) => of.filter((i) => p.lives(i, op)).reduce((all, i) => all + p.size[i], 0);
+        const ops = [...Array(p.nOps).keys()];
+        for (const op of ops) {
+          expect('total', p.total[op], sum(values, op));
+          expect('live', p.liveAt(op).sort((a, b) => a - b), values.filter((i) => p.size[i] > 0 && p.lives(i, op)));
+        }
+        for (let k = 0; k < 20; k++) {
+          const some = values.filter(() => draw(3) === 0), most = Math.max(0, ...ops.map((op) => sum(some, op)));
+          expect('few', mostOfFew(p, some), most);
+          expect('many', mostOfMany(p, some), most);
+        }
+        p.report.runsOf(p).forEach((run) => {
+          const axis = new OneRun(p, run, p.report.edges(run));
+          for (let k = 0; k < 50; k++) {
+            const x0 = draw(axis.finish), x1 = x0 + 1 + draw(axis.finish - x0), got = busiestIn(axis, x0, x1);
+            const inside = ops.filter((op) => edgeOf(axis, 0, op) < x1 && edgeOf(axis, 0, op + 1) > x0);
+            expect('busiest', got && p.total[got[1]], inside.length ? Math.max(...inside.map((op) => p.total[op])) : got && p.total[got[1]]);
+          }
+        });
+      }
+      return wrong; })()`);
+    assert.deepEqual(wrong, []);
+    const million = await open(pageOf('events'), {seconds: 90});
+    assert.deepEqual(await million.evaluate(`[3, 1999, 250000, 999999].filter((op) => {
+      let sum = 0;
+      for (let i = 0; i < app.program.n; i++)
+        sum += app.program.lives(i, op) ? app.program.size[i] : 0;
+      return sum !== app.program.total[op] || sum !== app.program.liveAt(op).reduce((all, i) => all + app.program.size[i], 0); })`), []);
   },
 
   async 'nothing, and hardly anything, is a page too'() {
