@@ -111,7 +111,7 @@ class Diff {
     if (byId('diff-view').hidden)
       return;
     const {to, width, height} = fitCanvas(this.canvas), {zoom} = this;
-    this.box = {left: GUTTER, top: 6, width: Math.max(1, width - GUTTER - 8), height: height - 28};
+    this.box = {left: GUTTER, top: 6, width: Math.max(1, width - GUTTER - MARGIN), height: height - 28};
     const {left, top} = this.box, most = 1.06 * Math.max(1, this.a.peakBytes, this.b.peakBytes);
     const y = (bytes) => top + this.box.height * (1 - bytes / most);
     to.font = '11px system-ui, sans-serif';

@@ -96,7 +96,7 @@ class Plan {
 
   draw() {
     const {to, width, height, scale} = fitCanvas(this.canvas), app = this.app;
-    this.box = {left: GUTTER, top: 2, width: Math.max(1, width - GUTTER - 8), height: height - 4};
+    this.box = {left: GUTTER, top: 2, width: Math.max(1, width - GUTTER - MARGIN), height: height - 4};
     this.scale = scale;
     const w = Math.max(1, Math.floor(this.box.width * scale)), tall = Math.max(1, Math.floor(this.box.height * scale));
     if (!this.ids || this.w !== w || this.tall !== tall) {

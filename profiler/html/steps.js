@@ -63,7 +63,7 @@ class Steps {
     if (byId('steps-section').hidden || !this.pyramid)
       return;
     const {to, width, height} = fitCanvas(this.canvas);
-    this.box = {left: GUTTER, top: 4, width: Math.max(1, width - GUTTER - 8), height: height - 8};
+    this.box = {left: GUTTER, top: 4, width: Math.max(1, width - GUTTER - MARGIN), height: height - 8};
     to.font = '11px system-ui, sans-serif';
     to.textAlign = 'right';
     to.textBaseline = 'middle';

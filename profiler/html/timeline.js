@@ -2,6 +2,7 @@
  * lives at the busiest moment that it covers, so no peak is lost at any zoom. */
 
 const GUTTER = 76; /* for figures left of the charts */
+const MARGIN = 20; /* right of them */
 const BAND = 18;   /* of the phases */
 
 class Timeline {
@@ -27,7 +28,7 @@ class Timeline {
 
   draw() {
     const {to, width, height} = fitCanvas(this.canvas);
-    this.box = {left: GUTTER, top: BAND + 4, width: Math.max(1, width - GUTTER - 8), height: height - BAND - 26};
+    this.box = {left: GUTTER, top: BAND + 4, width: Math.max(1, width - GUTTER - MARGIN), height: height - BAND - 26};
     this.top = this.highest();
     this.drawGrid(to);
     this.sample();
@@ -317,7 +318,7 @@ class Overview {
 
   draw() {
     const {to, width, height} = fitCanvas(this.canvas), {axis, zoom} = this.app;
-    this.width = Math.max(1, width - GUTTER - 8);
+    this.width = Math.max(1, width - GUTTER - MARGIN);
     const columns = Math.ceil(this.width), step = (zoom.max - zoom.min) / this.width;
     if (this.axis !== axis || this.sums.length !== columns) {
       this.axis = axis;

@@ -5,6 +5,7 @@
 #if SW_HAVE_JANSSON
 #include "profiler/record.h"
 #include "tests/support/heap.h"
+#include "tools/cli.h"
 #include "tools/report_export.h"
 #include "tools/timeline_read.h"
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 static char *slurp(const char *path, size_t *n)
 {
-    static char text[1 << 17];
+    static char text[1 << 19];
     FILE *f = fopen(path, "r");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     *n = fread(text, 1, sizeof text - 1, f);
@@ -219,12 +220,27 @@ static void a_format_is_written_whole_or_not_at_all(void)
     }
 }
 
+static void two_runs_go_where_there_is_room_for_two(void)
+{
+    char out[1024];
+    size_t n;
+    snprintf(out, sizeof out, "%s", sw_temp_path("two.html"));
+    CU_ASSERT_EQUAL(report_export(golden(), golden(), "html", out), 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(slurp(out, &n), " id=\"t1\">"));
+    CU_ASSERT_EQUAL(report_export(golden(), NULL, "html", out), 0);
+    CU_ASSERT_PTR_NULL(strstr(slurp(out, &n), " id=\"t1\">"));
+    CU_ASSERT_EQUAL(report_export(golden(), "missing.jsonl", "html", out), CLI_DAMAGED);
+    CU_ASSERT_EQUAL(report_export(golden(), golden(), "csv", out), CLI_USAGE);
+    CU_ASSERT_PTR_NULL(strstr(slurp(out, &n), "ns,step,phase,"));
+}
+
 static const sw_test tests[] = {
     {"a profile becomes programs and runs", a_profile_becomes_programs_and_runs},
     {"a log is walked as it was written", a_log_is_walked_as_it_was_written},
     {"every refusal is told", every_refusal_is_told},
     {"damage is refused or harmless", damage_is_refused_or_harmless},
     {"a format is written whole or not at all", a_format_is_written_whole_or_not_at_all},
+    {"two runs go where there is room for two", two_runs_go_where_there_is_room_for_two},
 };
 SW_SUITE("timeline_read", tests)
 #endif

@@ -102,6 +102,10 @@ static const struct {
     {"train --model mlp --hidden 1048576,1048576", 4, "this machine has"},
     {"report", 2, "a profile is wanted"},
     {"report --format cvs x", 2, "text, json"},
+    {"report x.jsonl --html y.html --format csv", 2, "leave out --format"},
+    {"report x.jsonl --html y.html --json", 2, "leave out --format"},
+    {"report x.jsonl --html y.html --out z.html", 2, "leave out --format"},
+    {"report x.jsonl --diff y.jsonl --format csv", 2, "is of one run"},
 #if SW_HAVE_JANSSON
     {"report /nowhere/at/all", 3, "/nowhere/at/all: "},
     {"report -- --json", 3, "--json: "},
