@@ -103,6 +103,11 @@ class Steps {
   facts(run) {
     const {report} = this.app, runs = report.runs, out = [];
     out.push(['program', report.programs[runs.program[run]].title()], ['peak', fmtBytes(runs.peak[run])]);
+    PHASES.forEach((phase, k) => {
+      const peak = report.phases[k].peak[run];
+      if (peak)
+        out.push([`in ${phase}`, fmtBytes(peak)]);
+    });
     if (this.timed(run))
       out.push(['time', fmtNs(runs.ns[run])]);
     if (!Number.isNaN(runs.loss[run]))

@@ -11,7 +11,10 @@ class Summary {
     byId('peak-card').replaceChildren(...(program ? this.peak(program) : [h('p', {}, 'The file has no program.')]));
     byId('phase-card').replaceChildren(...(program ? this.phases(report, program) : []));
     byId('size-card').replaceChildren(...(program ? this.sizes(report, program) : []));
-    byId('notes').replaceChildren(...this.notes(report).map((note) => h('li', {}, note)));
+    const grave = this.grave(report), notes = [...grave, ...this.notes(report)];
+    byId('grave').hidden = grave.length === 0;
+    byId('grave').replaceChildren(...grave.map((note) => h('div', {}, note)));
+    byId('notes').replaceChildren(...(notes.length ? notes : ['Nothing was left out.']).map((note) => h('li', {}, note)));
   }
 
   /* Of one run or of both. */
@@ -99,22 +102,30 @@ class Summary {
       ...facts.map(([name, text]) => h('tr', {}, h('th', {scope: 'row'}, name), h('td', {class: 'number'}, text)))))];
   }
 
-  /* What a reader must know to trust the figures. */
-  notes(report) {
-    const w = report.words, out = [], runs = report.runs;
-    let dropped = 0, droppedRuns = 0, logged = 0, untimed = 0;
-    for (let i = 0; i < report.nRuns; i++) {
-      dropped += runs.dropped[i];
-      droppedRuns += runs.dropped[i] ? 1 : 0;
-      logged += runs.logged[i];
-      untimed += runs.clock[i] === UNTIMED ? 1 : 0;
-    }
+  /* What must be known in front of the figures: it stands above them. */
+  grave(report) {
+    const w = report.words, out = [], {dropped} = report.runs;
     if (report.own && !w.ended)
       out.push('The file has no end: the run still goes on, or it stopped before its end.');
     if (w.ended === 'failed' || w.ended === 'interrupted')
       out.push(`The run ${w.ended === 'failed' ? 'failed' : 'was interrupted'}${w.why ? `: ${w.why}` : '.'}`);
-    if (dropped)
-      out.push(`${fmtInt(dropped)} events were dropped in ${fmtInt(droppedRuns)} runs: the recorder's ring was full.`);
+    const lost = dropped.reduce((sum, n) => sum + n, 0), runs = dropped.reduce((sum, n) => sum + (n ? 1 : 0), 0);
+    if (lost)
+      out.push(`${fmtInt(lost)} events were dropped in ${fmtInt(runs)} runs: the recorder's ring was full.`);
+    for (const program of report.programs)
+      if (program.words.peak_bytes && program.peakBytes !== program.words.peak_bytes)
+        out.push(`${program.title()}: what lives at the peak adds up to ${fmtInt(program.peakBytes)} bytes; the file says ` +
+          `${fmtInt(program.words.peak_bytes)}.`);
+    return out;
+  }
+
+  notes(report) {
+    const w = report.words, out = [], runs = report.runs;
+    let logged = 0, untimed = 0;
+    for (let i = 0; i < report.nRuns; i++) {
+      logged += runs.logged[i];
+      untimed += runs.clock[i] === UNTIMED ? 1 : 0;
+    }
     if (logged)
       out.push(`${fmtInt(logged)} events of the arena were recorded one by one.`);
     if (w.skipped_runs)
@@ -123,12 +134,6 @@ class Summary {
       out.push(`Clocks of single ops are kept for one run in ${fmtInt(w.clocked_every)}; others share the time of a phase evenly.`);
     if (untimed)
       out.push(`${fmtInt(untimed)} run${untimed > 1 ? 's have' : ' has'} no clock: positions are counted in ${report.word}s.`);
-    for (const program of report.programs)
-      if (program.words.peak_bytes && program.peakBytes !== program.words.peak_bytes)
-        out.push(`${program.title()}: what lives at the peak adds up to ${fmtInt(program.peakBytes)} bytes; the file says ` +
-          `${fmtInt(program.words.peak_bytes)}.`);
-    if (!out.length)
-      out.push('Nothing was left out.');
     return out;
   }
 }

@@ -300,6 +300,8 @@ const tests = {
     assert.equal(await run(), 1);
     await page.key(']');
     assert.equal(await run(), 2);
+    await page.hover('#steps', 0.2, 0.5);
+    assert.ok((await page.text('#tip')).includes(`in forward ${MiB(steps[0].phases.forward.peak_bytes)}`), await page.text('#tip'));
     await page.evaluate(`byId('steps').focus()`);
     await page.key('Home');
     assert.equal(await run(), 0);
@@ -404,8 +406,18 @@ const tests = {
     execFileSync(stepwell, ['report', file('cut.jsonl'), '--html', file('cut.html')], {stdio: 'ignore'});
     const page = await open(file('cut.html'));
     assert.match(await page.text('#notes'), /The file has no end/);
+    assert.match(await page.text('#grave'), /The file has no end/);
+    assert.equal(spawnSync(stepwell, ['train', '--model', 'lenet5', '--steps', '1', '--memory-budget', '2MiB', '--profile', file('denied.jsonl')]).status, 4);
+    execFileSync(stepwell, ['report', file('denied.jsonl'), '--html', file('denied.html')], {stdio: 'ignore'});
+    const denied = await open(file('denied.html'));
+    assert.match(await denied.text('#grave'), /^The run failed: does not fit: [0-9,]+ bytes are needed/);
+    assert.match(await denied.text('#verdict'), /no run of it/);
+    assert.ok(await denied.evaluate('app.program.peakBytes === app.program.words.peak_bytes'), 'the plan that did not fit is shown');
+    await shot(denied, 'denied.png', true);
     assert.equal(records.at(-1).type, 'end');
-    assert.ok(!(await (await open(lenet().html)).text('#notes')).includes('no end'));
+    const good = await open(lenet().html);
+    assert.equal(await good.text('#notes'), 'Nothing was left out.');
+    assert.equal(await good.evaluate(`byId('grave').hidden`), true);
     const watched = await browser.page();
     await watched.open(lenet().html);
     await watched.evaluate(`fetch('http://127.0.0.1:9/').catch(() => 0)`);
