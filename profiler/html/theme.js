@@ -4,9 +4,9 @@
 const ROLE_COLORS = { /* light, dark */
   parameter: ['#3f73a8', '#5b8fc7'],
   optimizer_state: ['#9bd3ea', '#a9dcf0'],
-  buffer: ['#8c8c2e', '#a3a34a'],
-  state: ['#3fa795', '#58bfae'],
-  knob: ['#6b6b6b', '#9a9a9a'],
+  buffer: ['#86862a', '#8f8f3a'],
+  state: ['#7fd3c3', '#8fe3d5'],
+  knob: ['#6b6b6b', '#8a8a8a'],
   input: ['#dccb74', '#e3d58c'],
   saved: ['#a04a94', '#bf70b4'],
   activation: ['#f0a35e', '#f2b27a'],
@@ -14,8 +14,8 @@ const ROLE_COLORS = { /* light, dark */
   temporary: ['#bdbdbd', '#c9c9c9'],
   workspace: ['#7c2455', '#a85684'],
   metric: ['#2d8a4e', '#57b27a'],
-  output: ['#483c96', '#8a7fd6'],
-  unknown: ['#8a8478', '#a49d8f'],
+  output: ['#483c96', '#7467cb'],
+  unknown: ['#8a8478', '#b5ae9f'],
 };
 
 const theme = {dark: false, printing: false};
