@@ -216,6 +216,10 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
     sw_json_put_string(j, "library", h->version);
     sw_json_put_string(j, "heap", sw_heap_backend());
     sw_json_put_u64(j, "alignment", SW_ALIGN);
+    if (h->steps > 0)
+        sw_json_put_u64(j, "planned_steps", h->steps);
+    if (h->budget_bytes > 0)
+        sw_json_put_u64(j, "budget_bytes", h->budget_bytes);
     if (p->keeps) {
         swi_prof_keep_header(p);
         return;

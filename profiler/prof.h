@@ -37,6 +37,8 @@ typedef struct {
     uint32_t event_room; /* of each exec's log; 0: no events are recorded */
     uint64_t every;      /* records of the first step and of each such one; 0: of all */
     size_t max_bytes;    /* of the file: past it a new part begins (below); 0: no bound */
+    uint64_t steps;      /* that the run will have; 0: not known */
+    size_t budget_bytes; /* 0: none */
     bool measures;       /* write nothing: sw_prof_least tells what max_bytes must be */
 } sw_prof_header;
 

@@ -32,7 +32,9 @@ static sw_status read_opts(sw_prof_header *out, const sw_profile_opts *given, co
                                           : opts.event_room > 0 ? opts.event_room
                                                                 : EVENT_ROOM,
                             .every = opts.every,
-                            .max_bytes = opts.max_bytes};
+                            .max_bytes = opts.max_bytes,
+                            .steps = opts.steps,
+                            .budget_bytes = opts.budget_bytes};
     return SW_OK;
 }
 

@@ -882,6 +882,8 @@ typedef struct {
                             older one, and goes on in a new one, with header and plans again; both
                             are profiles by themselves. `path` must be a regular file, or none yet.
                             0: no bound */
+    uint64_t steps;      /* that the run will have and the limit that it is under, for who */
+    size_t budget_bytes; /* watches it; 0: not known, and none */
 } sw_profile_opts;
 /* Writes JSON Lines (README, "The profile file"). No record waits longer than 100 ms for the
  * file, also where no step follows: a thread of the profile's own, which there is where there

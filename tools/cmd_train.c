@@ -63,7 +63,9 @@ static sw_profile_opts profile_opts(const train *t)
                              .data = t->opts.job.data,
                              .events = t->opts.profile_events,
                              .every = (uint64_t)t->opts.profile_every,
-                             .max_bytes = t->opts.profile_max};
+                             .max_bytes = t->opts.profile_max,
+                             .steps = t->total_steps,
+                             .budget_bytes = t->opts.job.budget_bytes};
 }
 
 sw_status train_create_profile(train *t)

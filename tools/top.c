@@ -44,25 +44,28 @@ static uint64_t written_at(const struct stat *file)
     return age <= 0 ? clock : (uint64_t)age < clock ? clock - (uint64_t)age : 0;
 }
 
+/* In the place of the one that is open, which stays when it cannot be done. */
 static sw_status open_file(top *t)
 {
     struct stat file = {.st_size = 0};
     const char *path = t->source.path;
     const bool there = stat(path, &file) == 0;
+    report *fresh;
+    report_lines lines;
     if (there && !S_ISREG(file.st_mode))
         SW_FAIL(SW_FORMAT, "%s: not a regular file; a profile that is watched must be one",
                 path);
-    SW_TRY(report_begin(&t->report, &t->lines, path));
+    SW_TRY(report_begin(&fresh, &lines, path));
     if (!top_source_fits(path)) {
-        close_file(t);
+        report_free(fresh);
+        report_lines_close(&lines);
         SW_FAIL(SW_FORMAT, "%s: not a stepwell profile", path);
     }
+    close_file(t);
+    t->report = fresh;
+    t->lines = lines;
     t->size = 0;
     t->fresh = there ? written_at(&file) : cli_clock_ns();
-    const uint64_t bytes = (uint64_t)file.st_size;
-    t->next = 0;
-    t->recent = bytes > NEAR_BYTES ? bytes - NEAR_BYTES : 0;
-    t->stride = t->recent / SAMPLES;
     return SW_OK;
 }
 
@@ -101,6 +104,10 @@ static sw_status read_more(top *t, bool *same)
     if (t->size > 0)
         t->fresh = cli_clock_ns();
     t->size = size;
+    const uint64_t behind = size - t->lines.next;
+    t->next = t->lines.next;
+    t->recent = behind > NEAR_BYTES ? size - NEAR_BYTES : 0;
+    t->stride = behind / SAMPLES;
     SW_TRY(report_more(t->report, &t->lines, &watch));
     if (t->lines.line > 0 && !t->joined)
         top_join(t);
@@ -122,9 +129,8 @@ static void keep_totals(top *t)
 static sw_status start_over(top *t)
 {
     bool same;
-    close_file(t);
-    memset(&t->state, 0, sizeof t->state);
     SW_TRY(open_file(t));
+    memset(&t->state, 0, sizeof t->state);
     return read_more(t, &same);
 }
 
@@ -156,9 +162,10 @@ static sw_status follow_file(top *t)
         return start_over(t);
     if (status != SW_OK || !renamed)
         return status;
-    close_file(t);
-    SW_TRY(open_file(t));
-    return read_more(t, &same);
+    const sw_status opened = open_file(t);
+    if (opened == SW_IO) /* gone already: the next look finds where to */
+        return SW_OK;
+    return opened == SW_OK ? read_more(t, &same) : opened;
 }
 
 static sw_status follow(top *t)
@@ -208,7 +215,12 @@ static sw_status look(top *t, const settings *s)
 {
     if (t->report == NULL && s->wait && t->source.pid == 0 && !sw_file_there(t->source.path))
         return SW_OK;
-    SW_TRY(follow(t));
+    const sw_status status = follow(t);
+    const bool moved = status == SW_IO && t->report == NULL && t->source.pid > 0 &&
+                       top_source_process(&t->source, t->source.pid) == TOP_FOUND;
+    if (moved) /* since it was found */
+        return SW_OK;
+    SW_TRY(status);
     t->condition = judge(t, s->once);
     if (t->condition == TOP_DIED) {
         SW_TRY(follow(t));

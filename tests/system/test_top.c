@@ -345,14 +345,15 @@ static pid_t train(const char *tag, const char *path)
     char words[1400];
     snprintf(words, sizeof words,
              "train --quiet --model mlp --hidden 16 --synthetic-n 4000 --batch 16 --epochs "
-             "100000 --profile %s",
+             "100000 --memory-budget 8MiB --profile %s --profile-max 128KiB",
              path);
     const pid_t pid = program_start(tag, words, NULL);
     sw_after(end_child, (void *)(intptr_t)pid);
     return pid;
 }
 
-/* Found by its number; killed, it leaves no end record, and top says so and ends. */
+/* Found by its number, in a file that is begun anew many times a second; killed, it leaves no
+ * end record, and top says so and ends. */
 static void a_training_is_watched_until_it_is_killed(void)
 {
     char number[32];
@@ -374,6 +375,8 @@ static void a_training_is_watched_until_it_is_killed(void)
     CU_ASSERT(program_number(line, "steps_per_second") > 0.0);
     /* 784 to 16 to 10, weights and biases, and adam's two of each */
     CU_ASSERT(program_number(line, "model_bytes") > 3.0 * 4 * (785 * 16 + 17 * 10));
+    check_number(line, "planned_steps", 250.0 * 100000); /* 4,000 samples by 16, each epoch */
+    check_number(line, "budget_bytes", 8 << 20);
     CU_ASSERT(program_number(line, "predicted_peak_bytes") > 0.0);
     CU_ASSERT_EQUAL(program_number(line, "predicted_peak_bytes"),
                     program_number(line, "measured_peak_bytes"));
