@@ -108,6 +108,30 @@ void scene_layers(scene *s, const layer_scene *what, int n)
     run(s, layers_step, &user, variant, NULL, NULL);
 }
 
+static void holes_step(sw_ctx *ctx, void *user)
+{
+    static const int births[HOLES_TENSORS] = {2, 3, 1, 2, 1, 3, 2};
+    static const char order[] = "nn1nn0n3n42n56"; /* n: the next one is born */
+    const holes_scene *s = user;
+    sw_value x[HOLES_TENSORS];
+    int born = 0;
+    for (const char *c = order; *c != '\0'; c++) {
+        char name[16];
+        snprintf(name, sizeof name, "sum%c", *c);
+        if (*c == 'n') {
+            x[born] = sw_randn(ctx, "x", SW_SHAPE(births[born] * s->unit));
+            born++;
+        } else
+            sw_metric(ctx, name, sw_sum(ctx, x[*c - '0'], 0));
+    }
+}
+
+void scene_holes(scene *s, const holes_scene *what)
+{
+    holes_scene copy = *what;
+    run(s, holes_step, &copy, mix(4, what->unit), NULL, NULL);
+}
+
 typedef struct {
     sw_linear layer;
     sw_optimizer *optimizer;

@@ -62,6 +62,16 @@ typedef struct {
     int64_t rows, in, out;
 } linear_scene;
 
+/* Tensors of the sizes 2, 3, 1, 2, 1, 3 and 2 (times `unit` floats) in an order of births and
+ * deaths where no more than 5 live at one time, and 6 are needed: when the second has died the
+ * rest fills all 5, so the first and fifth lie at an end; the sixth, of 3, would have to lie in
+ * one piece beside the third and fifth and so in the middle, and the last, of 2, beside it.
+ * Each dies into a number, which lives to the end. */
+typedef struct {
+    int64_t unit;
+} holes_scene;
+#define HOLES_TENSORS 7
+
 /* Runs into one profile. All assert that they work. */
 typedef struct {
     sw_profile *profile;
@@ -73,6 +83,7 @@ scene *scene_open(const char *path, sw_profile_opts profile);
 void scene_close(scene *s);
 void scene_phases(scene *s, const phases_scene *what);
 void scene_layers(scene *s, const layer_scene *what, int n);
+void scene_holes(scene *s, const holes_scene *what);
 void scene_linear(scene *s, const linear_scene *what, int steps);
 
 #endif
