@@ -22,6 +22,12 @@ static sw_status make_parts(compare_side *s)
     return SW_OK;
 }
 
+/* A run that nobody looked at has the figures of its plan. */
+static const char *looked_by(const char *by)
+{
+    return strcmp(by, "plan") != 0 ? by : NULL;
+}
+
 sw_status compare_run(compare_side *s, report *r)
 {
     s->r = r;
@@ -32,7 +38,7 @@ sw_status compare_run(compare_side *s, report *r)
         SW_FAIL(SW_FORMAT, "%s: it has no plan that could be compared", r->path);
     const report_seen *seen = report_best_seen(s->plan);
     memcpy(s->phase, seen != NULL ? seen->phase : s->plan->phase, sizeof s->phase);
-    s->by = seen != NULL ? seen->by : NULL;
+    s->by = seen != NULL ? looked_by(seen->by) : NULL;
     s->peak = s->phase[report_peak_phase(s->phase)].peak;
     if (s->peak == 0) /* other tools have no phases */
         s->peak = s->plan->peak;
@@ -44,7 +50,7 @@ sw_status compare_step(compare_side *s, const report *r, const report_step *step
 {
     s->r = r;
     s->step = step;
-    s->by = step->by;
+    s->by = looked_by(step->by);
     if (step->plan == SW_TL_NONE)
         SW_FAIL(SW_FORMAT,
                 "%s: step %llu has no plan or trace in the file: its tensors are not known",

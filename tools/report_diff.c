@@ -180,8 +180,10 @@ static void print_side(const char *letter, const compare_side *s)
         snprintf(batch, sizeof batch, ", batch %" PRId64, s->plan->batch);
     const char *model = s->r->model[0] != '\0' ? s->r->model : "model";
     if (s->step != NULL)
-        snprintf(text, sizeof text, "step %" PRIu64 ", %s, measured by %s: %s", s->step->step,
-                 report_program_name(s->plan).text, s->by, s->r->path);
+        snprintf(text, sizeof text, "step %" PRIu64 ", %s, %s%s: %s", s->step->step,
+                 report_program_name(s->plan).text,
+                 s->by != NULL ? "measured by " : "as planned", s->by != NULL ? s->by : "",
+                 s->r->path);
     else
         snprintf(text, sizeof text, "%s%s, %s: %s", model, batch,
                  s->by != NULL ? "measured" : "planned", s->r->path);

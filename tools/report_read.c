@@ -360,7 +360,8 @@ static sw_status take_end(report *r, const report_place *p)
     SW_TRY(report_need_u64(p, p->record, "wall_ns", &r->wall_ns));
     SW_TRY(report_get_u64(p, p->record, "steps", 0, &r->all_steps));
     SW_TRY(report_get_u64(p, p->record, "measured_peak_bytes", 0, &peak));
-    if (peak > r->highest) { /* in a step that has no record here */
+    const bool other = r->runs + r->evaluations == 0; /* all steps are in other parts */
+    if (peak > r->highest && (r->measured || other)) {
         r->measured = true;
         r->highest = peak;
     }
