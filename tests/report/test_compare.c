@@ -166,6 +166,25 @@ static void the_highest_measured_peak_is_judged(void)
     CU_ASSERT_EQUAL(call_words("%s --max-peak 1087", golden("differs.jsonl"))->status, 1);
 }
 
+/* Runs that nobody looked at have the figures of their plan, and are not called measured. */
+static void what_nobody_looked_at_is_predicted(void)
+{
+    static char text[65536];
+    char path[1024];
+    slurp(golden("scopes.jsonl"), text, sizeof text);
+    for (char *by; (by = strstr(text, "\"arena\"")) != NULL;)
+        memcpy(by, "\"plan\" ", 7);
+    snprintf(path, sizeof path, "%s", sw_temp_path("planned.jsonl"));
+    FILE *f = fopen(path, "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    fputs(text, f);
+    fclose(f);
+    const printed *p = call_words("%s --max-peak 1279", path);
+    CU_ASSERT(p->status == 1 && has(p->err, "the predicted peak of 1,280 bytes"));
+    p = call_words("%s --steps 1,2", path);
+    CU_ASSERT(p->status == 0 && has(p->out, "as planned") && !has(p->out, "measured"));
+}
+
 /* differs.jsonl has 1,088 bytes, small.jsonl 1,024: 6.25 % more. */
 static void an_increase_over_the_base_fails(void)
 {
@@ -250,6 +269,7 @@ static const sw_test tests[] = {
     {"a step that is not there is named", a_step_that_is_not_there_is_named},
     {"a peak above the limit fails", a_peak_above_the_limit_fails},
     {"the highest measured peak is judged", the_highest_measured_peak_is_judged},
+    {"what nobody looked at is predicted", what_nobody_looked_at_is_predicted},
     {"an increase over the base fails", an_increase_over_the_base_fails},
     {"the line names what grew", the_line_names_what_grew},
     {"what cannot be judged does not pass", what_cannot_be_judged_does_not_pass},
