@@ -76,15 +76,21 @@ static bool is_zero(sw_ctx *ctx, const char *what, const uint64_t *words, size_t
     return true;
 }
 
-/* The name of a layer is that of its weight without the last part. */
+/* The name of a layer is that of its weight without the last part; called in the scope
+ * "block1", "block1.up" is "up". */
 static void layer_scope(sw_ctx *ctx, sw_param weight)
 {
     char name[96];
+    const size_t outer = strlen(ctx->scope);
     snprintf(name, sizeof name, "%s", sw_param_name(weight));
     char *dot = strrchr(name, '.');
     if (dot != NULL)
         *dot = '\0';
-    sw_scope_begin(ctx, name[0] != '\0' ? name : "layer");
+    swi_path_of(name);
+    const bool inside = outer > 0 && strncmp(name, ctx->scope, outer) == 0 &&
+                        name[outer] == '/' && name[outer + 1] != '\0';
+    const char *own = inside ? name + outer + 1 : name;
+    sw_scope_begin(ctx, own[0] != '\0' ? own : "layer");
 }
 
 sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x)

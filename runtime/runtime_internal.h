@@ -464,6 +464,8 @@ void swi_program_measure(swi_program *program); /* info from lifetimes */
 void swi_program_name_holders(swi_program *program, const sw_run_args *args);
 /* Figures of the program's plan with data_bytes as given by the caller. */
 void swi_plan_info(const swi_program *program, size_t data_bytes, sw_plan_info *out);
+/* The path of scopes that a name is: "block1.up" is in "block1/up". In place. */
+void swi_path_of(char *name);
 /* A name for reports: the given one, else layer, op and what it is. */
 const char *swi_storage_name(const swi_trace *trace, uint32_t storage, char *to, size_t bytes);
 const char *swi_node_name(const swi_trace *trace, const swi_node *node, char *to, size_t bytes);

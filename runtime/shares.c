@@ -149,6 +149,7 @@ void swi_entry_layer(const sw_model *model, const char *name, char *to, size_t b
         char *dot = strrchr(to, '.');
         *(dot != NULL ? dot : to) = '\0';
     } while (*to != '\0' && has_entry(model, to));
+    swi_path_of(to);
 }
 
 sw_status swi_shares_of_args(swi_shares *to, const sw_run_args *args)

@@ -585,8 +585,8 @@ SW_API void sw_output(sw_ctx *ctx, const char *name, sw_value x);
 
 SW_API void sw_set_phase(sw_ctx *ctx, sw_phase phase); /* overrides until sw_clear_phase */
 SW_API void sw_clear_phase(sw_ctx *ctx);
-/* Names nest with '/'; they are the layer in reports and part of random streams. Each begin has
- * its end in the same step function. */
+/* Names nest with '/', and so does a '.' in a name; they are the layer in reports and part of
+ * random streams. Each begin has its end in the same step function. */
 SW_API void sw_scope_begin(sw_ctx *ctx, const char *name);
 SW_API void sw_scope_end(sw_ctx *ctx);
 /* Immediate mode only: read a scalar now. Otherwise SW_UNSUPPORTED, which sticks. */

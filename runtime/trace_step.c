@@ -17,6 +17,12 @@ void sw_clear_phase(sw_ctx *ctx)
     ctx->phase_override = -1;
 }
 
+void swi_path_of(char *name)
+{
+    while ((name = strchr(name, '.')) != NULL)
+        *name = '/';
+}
+
 static sw_status begin_scope(sw_ctx *ctx, const char *name)
 {
     if (name == NULL || name[0] == '\0')
@@ -28,6 +34,7 @@ static sw_status begin_scope(sw_ctx *ctx, const char *name)
         ctx->scope[length] = '\0';
         SW_FAIL(SW_INVALID, "scopes nest past %d bytes", SWI_MAX_SCOPE);
     }
+    swi_path_of(ctx->scope + length);
     ctx->scope_at[ctx->n_scopes++] = (uint8_t)length; /* each scope is at least one byte */
     return SW_OK;
 }

@@ -316,6 +316,7 @@ static sw_status update_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint
     char *dot = strrchr(ctx->scope, '.');
     if (dot != NULL)
         *dot = '\0';
+    swi_path_of(ctx->scope);
     const sw_status status = append_one(ctx, o, e, grad, with);
     memcpy(ctx->scope, scope, sizeof scope);
     return status;
