@@ -33,9 +33,11 @@ static bool add_block(size_t piece)
         heap.ceiling = true;
         return false;
     }
-    heap.refused = sw_heap_alloc(&fresh, SW_HEAP_FILES, bytes);
-    if (heap.refused != SW_OK)
+    const sw_status status = sw_heap_alloc(&fresh, SW_HEAP_FILES, bytes);
+    if (status != SW_OK) {
+        heap.refused = status; /* jansson's lexer may go on without what it could not save */
         return false;
+    }
     block *b = fresh;
     *b = (block){heap.top, bytes, header};
     heap.top = b;
