@@ -82,9 +82,9 @@ static int check(const settings *s)
         return cli_error(CLI_USAGE,
                          "--by, --diff and --steps are three reports: ask for one of them");
     if (s->live && (s->by != NULL || s->diff != NULL || s->steps != NULL || s->out != NULL ||
-                    is_export(s) || report_gate_asked(&s->limits)))
-        return cli_error(CLI_USAGE, "--live shows what is there now: in text or JSON, without "
-                                    "another file and without gates");
+                    s->style.exact || s->style.quiet || s->style.ascii || is_export(s) ||
+                    report_gate_asked(&s->limits)))
+        return cli_error(CLI_USAGE, "--live shows what is there now, and takes --json alone");
     if (is_export(s) && s->by != NULL)
         return cli_error(CLI_USAGE, "--by goes out as text, json or csv");
     if (is_export(s) && s->steps != NULL)
@@ -108,6 +108,7 @@ static int run(settings *s)
         status = report_limits_read(&s->limits, s->diff != NULL);
     if (status != CLI_GO)
         return status;
+    s->style.ascii |= !bars_utf8();
     if (s->live)
         return top_file(s->file, s->json);
     if (s->html != NULL)
@@ -185,6 +186,5 @@ int tool_report(int argc, char **argv)
         return cli_error(CLI_USAGE,
                          "a profile is wanted; usage: stepwell report FILE [options]");
     s.json |= strcmp(s.format, "json") == 0;
-    s.style.ascii |= !bars_utf8();
     return run(&s);
 }

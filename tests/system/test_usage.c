@@ -160,7 +160,8 @@ static void every_help_is_80_columns_wide(void)
                                         "bench profiler --help",
                                         "bench speed --help",
                                         "place --help",
-                                        "bench place --help"};
+                                        "bench place --help",
+                                        "top --help"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         program_run(&outcome, words[i], NULL);
         SW_CHECK(outcome.status == 0 && outcome.err[0] == '\0' && widest(outcome.out) <= 80 &&
