@@ -205,7 +205,7 @@ static void draw_totals(const top *t)
 static void add_spark(piece *p, const top_series *s)
 {
     uint64_t scaled[TOP_POINTS];
-    double low = (double)INFINITY, high = -low;
+    double low = HUGE_VAL, high = -HUGE_VAL;
     for (size_t i = 0; i < s->n; i++)
         if (isfinite(s->at[i])) {
             low = fmin(low, s->at[i]);

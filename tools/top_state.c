@@ -35,15 +35,6 @@ void top_series_add(top_series *s, double x)
 
 /* ---- the pace ---------------------------------------------------------------------------- */
 
-static void add_point(top_state *s, const top_point *x, bool micro)
-{
-    top_point *last = s->n_window > 0 ? &s->window[(s->n_window - 1) % TOP_WINDOW] : NULL;
-    if (micro && last != NULL && last->step == x->step)
-        last->ns += x->ns;
-    else
-        s->window[s->n_window++ % TOP_WINDOW] = *x;
-}
-
 /* Without a clock in the records steps are taken to follow each other at once. */
 top_pace top_measure(top *t)
 {
@@ -115,6 +106,15 @@ static bool wants(void *context, const char *text, size_t n, uint64_t at)
         return false;
     t->next = at + t->stride;
     return true;
+}
+
+static void add_point(top_state *s, const top_point *x, bool micro)
+{
+    top_point *last = s->n_window > 0 ? &s->window[(s->n_window - 1) % TOP_WINDOW] : NULL;
+    if (micro && last != NULL && last->step == x->step)
+        last->ns += x->ns;
+    else
+        s->window[s->n_window++ % TOP_WINDOW] = *x;
 }
 
 static sw_status take_seen(top_state *s, const report_place *p, const report_row *row,
