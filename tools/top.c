@@ -399,7 +399,7 @@ int tool_top(int argc, char **argv)
     if (s.operand == NULL)
         return cli_error(CLI_USAGE, "a process or a profile is wanted; usage: stepwell top "
                                     "PID|FILE [options]");
-    if (s.interval < 0.02)
-        return cli_error(CLI_USAGE, "--interval: at least 0.02 seconds");
+    if (s.interval < 0.02 || s.interval > 86400.0)
+        return cli_error(CLI_USAGE, "--interval: from 0.02 seconds to a day, 86400");
     return run(&s);
 }

@@ -447,6 +447,7 @@ static void what_cannot_be_watched_is_refused(void)
     char words[1200];
     refuse("top", 2, "a process or a profile is wanted");
     refuse("top x --interval 0", 2, "--interval");
+    refuse("top x --interval 1e30", 2, "--interval");
     refuse("top 999999999", 3,
            "there is no process 999999999; a file of that name is ./999999999");
     snprintf(words, sizeof words, "top %ld", (long)getpid());
