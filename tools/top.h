@@ -65,6 +65,7 @@ typedef struct {
      * over: */
     report_phase seen[SW_PROF_PHASES], plan[SW_PROF_PHASES];
     uint64_t peak, plan_peak, arena, model;
+    char by[12]; /* who measured it; "plan": nobody, they are the plan's figures */
     bool planned;
     uint64_t data, total;           /* of the main plan, where has_plan */
     uint64_t host, process;         /* the latest figures; process 0: none */

@@ -137,13 +137,20 @@ static void add_bar(piece *p, const report_phase *phase, uint64_t mark, bool mar
         add(p, "%s", i == line ? brick(2) : i < end ? brick(0) : i < peak ? brick(1) : " ");
 }
 
-static void add_verdict(piece *p, const report_phase *seen, const report_phase *plan,
-                        bool planned)
+static bool counted(const top_state *s)
 {
+    return s->any && strcmp(s->by, "plan") != 0;
+}
+
+static void add_verdict(piece *p, const top_state *s, int phase)
+{
+    const report_phase *seen = &s->seen[phase], *plan = &s->plan[phase];
     const bool peak = seen->peak != plan->peak;
     const uint64_t is = peak ? seen->peak : seen->end, was = peak ? plan->peak : plan->end;
-    if (!planned)
+    if (!s->planned)
         add(p, "  no plan");
+    else if (!counted(s))
+        add(p, "  unmeasured");
     else if (is == was)
         add(p, "  as planned");
     else
@@ -169,7 +176,7 @@ static void draw_phases(const top_state *s)
         add(&p, "%-9s", sw_prof_phase_name(i));
         add_bar(&p, seen, s->plan[i].peak, s->planned && s->plan[i].peak > 0, full);
         add(&p, "%12s%12s", cli_bytes(seen->peak).text, cli_bytes(seen->end).text);
-        add_verdict(&p, seen, &s->plan[i], s->planned);
+        add_verdict(&p, s, i);
         draw(&p);
     }
 }
@@ -344,9 +351,10 @@ sw_status top_print_json(top *t)
         sw_json_null(&j);
     put_pace(&j, &pace);
     put_phases(&j, "predicted", s->plan, s->planned);
-    put_phases(&j, "measured", s->seen, s->any);
+    put_phases(&j, "measured", s->seen, counted(s));
+    sw_json_put_string(&j, "measured_by", s->any ? s->by : NULL);
     put_known(&j, "predicted_peak_bytes", s->plan_peak, s->planned);
-    put_known(&j, "measured_peak_bytes", s->peak, s->any);
+    put_known(&j, "measured_peak_bytes", s->peak, counted(s));
     put_known(&j, "model_bytes", s->model, s->any);
     put_known(&j, "arena_bytes", s->arena, s->any);
     put_known(&j, "data_bytes", s->data, s->has_plan);

@@ -124,6 +124,7 @@ static sw_status take_seen(top_state *s, const report_place *p, const report_row
     const uint64_t peak = planned ? plan->peak : 0;
     if (planned && s->planned && peak < s->plan_peak)
         return SW_OK;
+    SW_TRY(report_get_text(p, p->record, "measured_by", s->by, sizeof s->by));
     SW_TRY(report_get_u64(p, p->record, "arena_bytes", 0, &s->arena));
     SW_TRY(report_get_u64(p, p->record, "model_bytes", 0, &s->model));
     SW_TRY(report_get_u64(p, p->record, "peak_bytes", 0, &s->peak));

@@ -8,15 +8,6 @@
 
 sw_outcome asked;
 
-const char *path_of(const char *name)
-{
-    static char path[8][1024];
-    static unsigned next;
-    char *to = path[next++ % 8];
-    snprintf(to, sizeof path[0], "%s", sw_temp_path(name));
-    return to;
-}
-
 static void drop_json(void *object)
 {
     json_decref(object);

@@ -12,8 +12,6 @@
 /* What the program said last. */
 extern sw_outcome asked;
 
-/* A path in the temporary folder; valid until the eighth next call. */
-const char *path_of(const char *name);
 /* Run the program with these words; its exit status. */
 int ask(const char *format, ...) SW_PRINTF(1, 2);
 /* The JSON object that it printed; lives as long as the test. */

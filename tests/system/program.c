@@ -241,6 +241,15 @@ void idx_write(const idx_set *set, const char *folder)
     }
 }
 
+const char *path_of(const char *name)
+{
+    static char path[8][1024];
+    static unsigned next;
+    char *to = path[next++ % 8];
+    snprintf(to, sizeof path[0], "%s", sw_temp_path(name));
+    return to;
+}
+
 unsigned char *file_read(const char *path, size_t *n)
 {
     FILE *file = fopen(path, "rb");

@@ -56,6 +56,8 @@ void idx_free(idx_set *set);
 void idx_write(const idx_set *set, const char *folder);
 const char *idx_name(int which);
 
+/* sw_temp_path in a place that stays until the eighth next call. */
+const char *path_of(const char *name);
 /* Whole files; *n is set. NULL when it is not there. Give back by free(). */
 unsigned char *file_read(const char *path, size_t *n);
 bool file_write(const char *path, const void *bytes, size_t n);

@@ -1,101 +1,21 @@
 /* stepwell top: profiles that the test writes line by line, so that every figure is known, and
  * trainings that run beside it. */
 #include "tests/support/suite.h"
-#include "tests/system/program.h"
-#include <errno.h>
-#include <fcntl.h>
+#include "tests/system/watched.h"
 #include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
 #if SW_HAVE_JANSSON
 
-/* ---- a profile that is known ------------------------------------------------------------- */
-
-#define STEP_NS 3000000u /* time of step k: this and k microseconds; steps begin 4 ms apart */
-
-static const char *const phase_names[] = {"data", "forward", "loss", "backward", "step"};
-
-static void put_header(FILE *f, const char *created)
-{
-    fprintf(f,
-            "{\"type\":\"header\",\"format\":\"stepwell-profile\",\"version\":1,"
-            "\"model\":\"tiny\",\"device\":\"cpu\",\"data\":\"synthetic\",\"batch\":16,"
-            "\"seed\":1,\"created\":\"%s\",\"command\":\"train\"}\n",
-            created);
-}
-
-/* Phase i peaks at (i + 1) KiB and ends at half of it, but for step: at 0. */
-static void put_phases(FILE *f, uint64_t more)
-{
-    fputs("\"phases\":{", f);
-    for (unsigned i = 0; i < 5; i++)
-        fprintf(f, "%s\"%s\":{\"peak_bytes\":%llu,\"end_bytes\":%u,\"ns\":100}",
-                i > 0 ? "," : "", phase_names[i],
-                (unsigned long long)((i + 1) * 1024 + (i == 3 ? more : 0)),
-                i < 4 ? (i + 1) * 512 : 0);
-    fputc('}', f);
-}
-
-static void put_plan(FILE *f)
-{
-    fputs(
-        "{\"type\":\"plan\",\"program\":0,\"run\":\"train\",\"batch\":16,\"model_bytes\":4096,"
-        "\"arena_bytes\":8192,\"data_bytes\":1024,\"total_bytes\":13312,"
-        "\"lower_bound_bytes\":8192,",
-        f);
-    put_phases(f, 0);
-    fputs(",\"n_ops\":1,\"ops\":[\"x\"],\"values\":[]}\n", f);
-}
-
-/* Step k has the loss 1000 - k; `more` bytes in backward are not as planned. */
-static void put_step(FILE *f, unsigned k, unsigned allocations, uint64_t more)
-{
-    fprintf(f,
-            "{\"type\":\"step\",\"step\":%u,\"program\":0,\"run\":\"train\",\"mode\":"
-            "\"planned\",\"loss\":%u,\"measured_by\":\"arena\",",
-            k, 1000 - k);
-    put_phases(f, more);
-    fprintf(f,
-            ",\"peak_bytes\":%llu,\"arena_bytes\":8192,\"model_bytes\":4096,\"host_bytes\":%u,"
-            "\"process_bytes\":%u,\"allocations\":%u,\"ns\":%u,\"warm\":%s,\"at_ns\":%llu}\n",
-            (unsigned long long)(5120 > 4096 + more ? 5120 : 4096 + more), 7000 + k,
-            1000000 + k, allocations, STEP_NS + k * 1000, k > 1 ? "true" : "false",
-            4000000ull * k);
-}
-
-static void put_end(FILE *f, const char *status)
-{
-    fprintf(f,
-            "{\"type\":\"end\",\"status\":\"%s\",\"error\":null,\"steps\":1,\"wall_ns\":1}\n",
-            status);
-}
-
-static FILE *open_profile(const char *path, const char *mode)
-{
-    FILE *f = fopen(path, mode);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    return f;
-}
-
 /* ---- watching ---------------------------------------------------------------------------- */
 
 static sw_outcome outcome;
-
-static void rest(long ms)
-{
-    const struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
-    nanosleep(&pause, NULL);
-}
 
 /* The lines that a top with this tag has printed so far; the last whole one. */
 static const char *last_line(const char *tag)
@@ -119,16 +39,11 @@ static const char *line_with(const char *tag, const char *what)
 {
     const char *line = last_line(tag);
     for (int i = 0; i < 2000 && strstr(line, what) == NULL; i++) {
-        rest(10);
+        watched_rest(10);
         line = last_line(tag);
     }
     SW_CHECK(strstr(line, what) != NULL, "no line has %s; the last is %s", what, line);
     return line;
-}
-
-static void end_child(void *pid)
-{
-    (void)kill((pid_t)(intptr_t)pid, SIGKILL);
 }
 
 static pid_t watch(const char *tag, const char *what, const char *options)
@@ -136,17 +51,8 @@ static pid_t watch(const char *tag, const char *what, const char *options)
     char words[3000];
     snprintf(words, sizeof words, "top %s --interval 0.05 %s", what, options);
     const pid_t pid = program_start(tag, words, "LC_ALL=C");
-    sw_after(end_child, (void *)(intptr_t)pid);
+    sw_after(watched_end, (void *)(intptr_t)pid);
     return pid;
-}
-
-static const char *path_of(const char *name)
-{
-    static char path[4][1024];
-    static unsigned next;
-    char *to = path[next++ % 4];
-    snprintf(to, sizeof path[0], "%s", sw_temp_path(name));
-    return to;
 }
 
 static void check_number(const char *json, const char *name, double wanted)
@@ -201,7 +107,7 @@ static void a_growing_file_is_followed(void)
     fclose(memory);
     fwrite(text, 1, 200, f);
     fflush(f);
-    rest(200);
+    watched_rest(200);
     check_number(last_line("grows"), "step", 40);
     fputs(text + 200, f);
     fflush(f);
@@ -338,6 +244,30 @@ static void what_differs_from_the_plan_is_shown(void)
     }
 }
 
+/* Runs that count nothing have the figures of their plan. */
+static void what_nobody_measured_is_not_as_planned(void)
+{
+    char words[1100], text[2000] = "";
+    const char *path = path_of("uncounted.jsonl");
+    FILE *f = open_profile(path, "w"), *memory = fmemopen(text, sizeof text, "w");
+    put_header(f, "a");
+    put_plan(f);
+    put_step(memory, 1, 0, 0);
+    fclose(memory);
+    char *by = strstr(text, "\"arena\"");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(by);
+    fprintf(f, "%.*s\"plan\"%s", (int)(by - text), text, by + strlen("\"arena\""));
+    fclose(f);
+    snprintf(words, sizeof words, "top %s --once", path);
+    program_run(&outcome, words, "LC_ALL=C");
+    CU_ASSERT(outcome.status == 0 && strstr(outcome.out, "as planned") == NULL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, " 4.00 KiB    2.00 KiB  unmeasured\n"));
+    snprintf(words, sizeof words, "top %s --once --json", path);
+    program_run(&outcome, words, NULL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "\"measured\":null,\"measured_by\":\"plan\""));
+    CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "\"measured_peak_bytes\":null"));
+}
+
 /* ---- runs that are watched --------------------------------------------------------------- */
 
 static pid_t train(const char *tag, const char *path)
@@ -348,7 +278,7 @@ static pid_t train(const char *tag, const char *path)
              "100000 --memory-budget 8MiB --profile %s --profile-max 128KiB",
              path);
     const pid_t pid = program_start(tag, words, NULL);
-    sw_after(end_child, (void *)(intptr_t)pid);
+    sw_after(watched_end, (void *)(intptr_t)pid);
     return pid;
 }
 
@@ -368,7 +298,7 @@ static void a_training_is_watched_until_it_is_killed(void)
     CU_ASSERT_EQUAL(program_number(line, "process"), (double)training);
     const double before = program_number(line, "step");
     for (int i = 0; i < 500 && program_number(last_line("number"), "step") <= before; i++)
-        rest(10);
+        watched_rest(10);
     CU_ASSERT(program_number(last_line("number"), "step") > before);
     const pid_t by_name = watch("name", path, "--json");
     line = line_with("name", "\"condition\":\"running\"");
@@ -415,7 +345,7 @@ static void report_can_watch_too(void)
     fflush(f);
     snprintf(words, sizeof words, "report %s --live --json", path);
     const pid_t pid = program_start("live", words, NULL);
-    sw_after(end_child, (void *)(intptr_t)pid);
+    sw_after(watched_end, (void *)(intptr_t)pid);
     line_with("live", "\"step\":1,");
     put_step(f, 2, 0, 0);
     put_end(f, "done");
@@ -500,184 +430,6 @@ static void a_process_of_another_user_is_told_apart(void)
              "status %d: %s", WEXITSTATUS(status), text);
 }
 
-/* ---- on a terminal ----------------------------------------------------------------------- */
-
-#define ENTER "\033[?1049h\033[?25l"
-#define LEAVE "\033[?25h\033[?1049l"
-
-static char shown[1 << 18];
-
-/* More of what came through, until it has `what` behind `from`, at most 20 s. */
-static char *shown_until(int terminal, size_t from, const char *what)
-{
-    size_t n = strlen(shown);
-    for (int i = 0; i < 2000 && strstr(shown + from, what) == NULL; i++) {
-        struct pollfd more = {.fd = terminal, .events = POLLIN};
-        if (poll(&more, 1, 10) <= 0)
-            continue;
-        const ssize_t got = read(terminal, shown + n, sizeof shown - 1 - n);
-        if (got <= 0)
-            break;
-        n += (size_t)got;
-        shown[n] = '\0';
-    }
-    char *found = strstr(shown + from, what);
-    SW_CHECK(found != NULL, "'%s' does not come: %s", what, shown + from);
-    return found;
-}
-
-/* Columns of the widest line between two places, escapes left out. */
-static int widest(const char *from, const char *to)
-{
-    int width = 0, most = 0;
-    for (const char *c = from; c < to; c++) {
-        if (*c == '\033') {
-            while (c < to && strchr("mKJHhl", *c) == NULL)
-                c++;
-        } else if (*c == '\n' || *c == '\r')
-            width = 0;
-        else
-            width += ((unsigned char)*c & 0xc0) != 0x80;
-        most = width > most ? width : most;
-    }
-    return most;
-}
-
-static const char *finished_profile(void)
-{
-    const char *path = path_of("drawn.jsonl");
-    FILE *f = open_profile(path, "w");
-    put_header(f, "a");
-    put_plan(f);
-    for (unsigned k = 1; k <= 5; k++)
-        put_step(f, k, 0, 0);
-    fclose(f);
-    return path;
-}
-
-static const char *const utf8[] = {"TERM=xterm", "NO_COLOR=", "LC_ALL=C.UTF-8", NULL};
-
-/* Drawn over itself on the other screen; q puts the terminal back as it was, and the last
- * picture stays. */
-static void the_picture_is_drawn_in_place(void)
-{
-    char words[1200];
-    struct termios before, within, after;
-    pid_t pid;
-    int status = 0;
-    const char *path = finished_profile();
-    FILE *f = open_profile(path, "a"); /* somebody writes it, so it goes on */
-    snprintf(words, sizeof words, "top %s --interval 0.05", path);
-    shown[0] = '\0';
-    const int terminal = program_start_on_terminal(&pid, words, utf8, 80, true);
-    if (terminal < 0)
-        SW_SKIP("no terminal can be made here");
-    sw_after(end_child, (void *)(intptr_t)pid);
-    CU_ASSERT_EQUAL(tcgetattr(terminal, &before), 0);
-    char *drawn = shown_until(terminal, 0, "\033[J");
-    CU_ASSERT_EQUAL(strncmp(shown, ENTER "\033[H", strlen(ENTER "\033[H")), 0);
-    CU_ASSERT_PTR_NOT_NULL(strstr(shown, "\u2588\u2588\u2588\u2592"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(shown, "\033[32mrunning\033[0m"));
-    CU_ASSERT(widest(shown, drawn) <= 80);
-    CU_ASSERT(tcgetattr(terminal, &within) == 0 && (within.c_lflag & (ICANON | ECHO)) == 0);
-    put_step(f, 6, 0, 0);
-    fflush(f);
-    const char *next = shown_until(terminal, (size_t)(drawn - shown), "step 6, loss 994");
-    CU_ASSERT_PTR_NOT_NULL(strstr(drawn, "\033[H"));
-    CU_ASSERT_PTR_NULL(strstr(shown + 1, ENTER)); /* once */
-
-    /* A narrow terminal is drawn for at once and never overrun. */
-    const struct winsize narrow = {.ws_row = 6, .ws_col = 40};
-    CU_ASSERT_EQUAL(ioctl(terminal, TIOCSWINSZ, &narrow), 0);
-    rest(100);
-    size_t from = strlen(shown);
-    shown_until(terminal, from, "\033[J");
-    from = strlen(shown);
-    const char *begin = shown_until(terminal, from, "\033[H");
-    const char *end = shown_until(terminal, (size_t)(begin - shown), "\033[J");
-    int lines = 0;
-    for (const char *c = begin; c < end; c++)
-        lines += *c == '\n';
-    SW_CHECK(widest(begin, end) <= 40 && lines == 5, "%d columns, %d lines", widest(begin, end),
-             lines + 1);
-
-    /* Other keys do nothing. */
-    CU_ASSERT_EQUAL(write(terminal, "xq", 2), 2);
-    const char *left = shown_until(terminal, (size_t)(next - shown), LEAVE);
-    CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
-    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    shown_until(terminal, (size_t)(left - shown), "drawn.jsonl, ");
-    CU_ASSERT_PTR_NOT_NULL(strstr(left, "step 6, loss 994"));
-    CU_ASSERT_PTR_NULL(strstr(left + strlen(LEAVE), "\033[H"));
-    CU_ASSERT(tcgetattr(terminal, &after) == 0 && after.c_lflag == before.c_lflag);
-    fclose(f);
-    close(terminal);
-}
-
-/* Whatever ends it, and while Ctrl-Z holds it, the terminal is as it was. */
-static void the_terminal_is_put_back(void)
-{
-    static const int signals[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
-    char words[1200];
-    const char *path = finished_profile();
-    FILE *f = open_profile(path, "a");
-    snprintf(words, sizeof words, "top %s --interval 30", path);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        struct termios before, after;
-        pid_t pid;
-        int status = 0;
-        shown[0] = '\0';
-        const int terminal = program_start_on_terminal(&pid, words, utf8, 80, true);
-        if (terminal < 0)
-            SW_SKIP("no terminal can be made here");
-        sw_after(end_child, (void *)(intptr_t)pid);
-        CU_ASSERT_EQUAL(tcgetattr(terminal, &before), 0);
-        shown_until(terminal, 0, "\033[J");
-        size_t from = strlen(shown);
-        if (i == 0) { /* the key, and what it leaves while the process sleeps */
-            CU_ASSERT_EQUAL(kill(pid, SIGTSTP), 0);
-            shown_until(terminal, from, LEAVE);
-            CU_ASSERT_EQUAL(waitpid(pid, &status, WUNTRACED), pid);
-            CU_ASSERT(WIFSTOPPED(status));
-            CU_ASSERT(tcgetattr(terminal, &after) == 0 && after.c_lflag == before.c_lflag);
-            from = strlen(shown);
-            kill(pid, SIGCONT);
-            shown_until(terminal, from, ENTER);
-            shown_until(terminal, from, "\033[J");
-            from = strlen(shown);
-            CU_ASSERT_EQUAL(write(terminal, "\003", 1), 1); /* Ctrl-C */
-        } else
-            CU_ASSERT_EQUAL(kill(pid, signals[i]), 0);
-        shown_until(terminal, from, LEAVE);
-        CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
-        SW_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 130, "signal %d: status %x",
-                 signals[i], (unsigned)status);
-        CU_ASSERT(tcgetattr(terminal, &after) == 0 && after.c_lflag == before.c_lflag);
-        close(terminal);
-    }
-    fclose(f);
-}
-
-static void no_colour_is_heeded(void)
-{
-    static const char *const plain[] = {"TERM=xterm", "NO_COLOR=1", "LC_ALL=C", NULL};
-    static const char *const dumb[] = {"TERM=dumb", "NO_COLOR=", "LC_ALL=C", NULL};
-    char words[1200];
-    const char *path = finished_profile(); /* nobody writes it: top ends at once */
-    snprintf(words, sizeof words, "top %s", path);
-    shown[0] = '\0';
-    const int status = program_on_terminal(shown, sizeof shown, words, plain, 80);
-    if (status < 0 && errno != 0)
-        SW_SKIP("no terminal can be made here");
-    CU_ASSERT_EQUAL(status, 0);
-    CU_ASSERT(strstr(shown, ENTER) != NULL && strchr(shown, '#') != NULL);
-    for (const char *c = shown; (c = strchr(c, '\033')) != NULL; c++)
-        CU_ASSERT_NOT_EQUAL(c[strspn(c + 1, "[0123456789;") + 1], 'm');
-    CU_ASSERT_EQUAL(program_on_terminal(shown, sizeof shown, words, dumb, 80), 0);
-    CU_ASSERT_PTR_NULL(strchr(shown, '\033'));
-    CU_ASSERT(strncmp(shown, "step 5, loss 995, ", 18) == 0);
-}
-
 #else
 
 static void without_jansson_it_says_so(void)
@@ -696,14 +448,12 @@ static const sw_test tests[] = {
     {"another run begins from nothing", another_run_begins_from_nothing},
     {"a long file is joined near its end", a_long_file_is_joined_near_its_end},
     {"what differs from the plan is shown", what_differs_from_the_plan_is_shown},
+    {"what nobody measured is not as planned", what_nobody_measured_is_not_as_planned},
     {"a training is watched until it is killed", a_training_is_watched_until_it_is_killed},
     {"report can watch too", report_can_watch_too},
     {"a training that ends is told", a_training_that_ends_is_told},
     {"what cannot be watched is refused", what_cannot_be_watched_is_refused},
     {"a process of another user is told apart", a_process_of_another_user_is_told_apart},
-    {"the picture is drawn in place", the_picture_is_drawn_in_place},
-    {"the terminal is put back", the_terminal_is_put_back},
-    {"NO_COLOR is heeded", no_colour_is_heeded},
 #else
     {"without jansson it says so", without_jansson_it_says_so},
 #endif
