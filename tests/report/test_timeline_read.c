@@ -234,12 +234,20 @@ static void two_runs_go_where_there_is_room_for_two(void)
     CU_ASSERT_PTR_NULL(strstr(slurp(out, &n), "ns,step,phase,"));
 }
 
+/* Messages have the name that was given, not that of the file beside it. */
+static void a_folder_that_is_not_there_is_named(void)
+{
+    CU_ASSERT_EQUAL(report_export(golden(), NULL, "csv", sw_temp_path("missing/x.csv")), 1);
+    SW_CHECK(strstr(cli_last_line(), "missing/x.csv: ") != NULL, "%s", cli_last_line());
+}
+
 static const sw_test tests[] = {
     {"a profile becomes programs and runs", a_profile_becomes_programs_and_runs},
     {"a log is walked as it was written", a_log_is_walked_as_it_was_written},
     {"every refusal is told", every_refusal_is_told},
     {"damage is refused or harmless", damage_is_refused_or_harmless},
     {"a format is written whole or not at all", a_format_is_written_whole_or_not_at_all},
+    {"a folder that is not there is named", a_folder_that_is_not_there_is_named},
     {"two runs go where there is room for two", two_runs_go_where_there_is_room_for_two},
 };
 SW_SUITE("timeline_read", tests)
