@@ -209,11 +209,11 @@ static sw_status keep_metrics(sw_ctx *ctx)
 sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *updated)
 {
     sw_ctx *ctx = &exec->ctx;
+    SW_TRY(swi_ctx_begin(exec, args, true)); /* first: what is refused here is of this run */
     SW_TRY(swi_make_ready(exec, args));
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
     exec->last_immediate = true;
-    SW_TRY(swi_ctx_begin(exec, args, true));
     size_t slot = 0;
     for (int i = 0; i < args->n_models; i++)
         exec->info.model_bytes += args->models[i]->bytes;

@@ -465,6 +465,40 @@ static void a_denied_push_is_named(void)
     json_decref(all);
 }
 
+/* A model that finds no room is refused before its run has made anything: nothing of the runs
+ * before it is told. */
+static void a_denied_model_is_no_tensor_of_runs_before(void)
+{
+    enum { LARGE = 512 };
+    rig *r = open_rig("model.jsonl", 1 << 20);
+    CU_ASSERT_EQUAL(one_step(r, 1), SW_OK);
+    CU_ASSERT_EQUAL(one_step(r, 1), SW_OK);
+    sw_model *small = r->model;
+    sw_optimizer *sgd = r->sgd;
+    const sw_linear in = r->in, out = r->out;
+    CU_ASSERT_EQUAL_FATAL(sw_model_create(&r->model, "large"), SW_OK);
+    r->in = sw_linear_new(r->model, "in", COLS, LARGE * LARGE);
+    r->out = sw_linear_new(r->model, "out", LARGE * LARGE, COLS);
+    CU_ASSERT_EQUAL(one_step(r, 1), SW_NOMEM);
+    sw_model_destroy(r->model);
+    r->model = small;
+    r->sgd = sgd;
+    r->in = in;
+    r->out = out;
+    size_t n;
+    json_t *all = closed(r, "denied", found, 128, &n);
+    CU_ASSERT_EQUAL_FATAL(n, 1);
+    check_denied(found[0]);
+    CU_ASSERT_EQUAL(number_of(found[0], "step"), 3);
+    CU_ASSERT(json_is_null(json_object_get(found[0], "op")));
+    const json_t *roles = json_object_get(found[0], "by_role");
+    CU_ASSERT_EQUAL(json_object_size(roles), 2);
+    CU_ASSERT(number_of(roles, "parameter") > LARGE * LARGE * 4);
+    CU_ASSERT_EQUAL(number_of(roles, "input"),
+                    (int64_t)((ROWS * COLS * sizeof(float) + 63) / 64 * 64));
+    json_decref(all);
+}
+
 /* Each call for memory of a first run fails in turn: each refusal leaves its record, says what
  * the caller is told, and the run after it goes on. */
 static void every_refusal_leaves_a_record(void)
@@ -509,6 +543,7 @@ static const sw_test tests[] = {
     {"empty lanes are as worked out by hand", empty_lanes_are_as_worked_out_by_hand},
     {"a plan over its budget says who holds it", a_plan_over_its_budget_says_who_holds_it},
     {"a denied push is named", a_denied_push_is_named},
+    {"a denied model is no tensor of runs before", a_denied_model_is_no_tensor_of_runs_before},
     {"every refusal leaves a record", every_refusal_leaves_a_record},
 };
 SW_SUITE("heap records", tests)
