@@ -501,14 +501,14 @@ static void a_denied_model_is_no_tensor_of_runs_before(void)
 
 /* Each call for memory of a first run fails in turn: each refusal leaves its record, says what
  * the caller is told, and the run after it goes on. */
-static void every_refusal_leaves_a_record(void)
+static void check_refusals(int immediate)
 {
     uint64_t refused = 0;
     for (uint64_t k = 0; k < 300; k++) {
         rig *r = open_rig("fault.jsonl", 0);
         char message[512];
         sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
-        const sw_status status = one_step(r, 0);
+        const sw_status status = one_step(r, immediate);
         const bool hit = sw_fault_hits(SW_FAULT_MEMORY) > 0;
         sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
         snprintf(message, sizeof message, "%s", sw_last_error());
@@ -528,7 +528,14 @@ static void every_refusal_leaves_a_record(void)
             break;
     }
     SW_CHECK(refused > 10 && refused < 299, "%llu refusals", (unsigned long long)refused);
-    sw_note("%llu calls for memory failed in turn", (unsigned long long)refused);
+    sw_note("%llu calls for memory failed in turn, %s", (unsigned long long)refused,
+            immediate ? "immediate" : "planned");
+}
+
+static void every_refusal_leaves_a_record(void)
+{
+    check_refusals(0);
+    check_refusals(1);
 }
 
 static const sw_test tests[] = {
