@@ -67,6 +67,9 @@ void swi_prof_done(sw_profile *profile, uint64_t now);
  * lock itself. */
 void swi_prof_record(sw_profile *profile, const char *type,
                      void (*put)(sw_json *json, const void *x), const void *x);
+/* In front of whatever follows the last step for good. */
+void swi_prof_write_last(sw_profile *profile);
+void swi_prof_put_phases(sw_json *json, const sw_prof_phase *phase, bool clocked);
 /* The members of a "heap" record. */
 void swi_prof_heap_put_report(sw_json *json);
 /* The program or trace that a record is about; an exec but the first. */
