@@ -376,6 +376,8 @@ void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
     if (p->keeps)
         swi_prof_keep(p);
     p->plan_optional = x->trace;
+    if (!x->trace && x->n_ops > p->most_ops)
+        p->most_ops = x->n_ops;
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", x->trace ? "trace" : "plan");
     sw_json_put_u64(j, x->trace ? "trace" : "program", x->program);

@@ -109,6 +109,14 @@ void sw_prof_plan_value(sw_profile *profile, const sw_prof_value *value);
 /* False: a trace that no part has room for is not recorded. */
 bool sw_prof_plan_end(sw_profile *profile);
 
+/* The event log of a run. */
+struct sw_record;
+typedef struct {
+    const struct sw_record *log;
+    size_t n;
+    uint64_t dropped; /* what the log had no room for */
+} sw_prof_log;
+
 /* One measured run. */
 typedef struct {
     uint32_t exec;
@@ -128,21 +136,9 @@ typedef struct {
     bool warm;
     const uint64_t *op_ns; /* n_ops of them, or NULL */
     uint32_t n_ops;
+    const sw_prof_log *events; /* written in front of it; NULL: none */
 } sw_prof_step;
 void sw_prof_step_record(sw_profile *profile, const sw_prof_step *step);
-
-/* The event log of one run, in front of its step's record. */
-struct sw_record;
-typedef struct {
-    uint32_t exec, program, trace; /* as the step's */
-    uint64_t step;
-    uint32_t micro;
-    const struct sw_record *log;
-    size_t n;
-    uint64_t dropped; /* what the log had no room for */
-    uint32_t n_ops;   /* whose clocks the step's record will have */
-} sw_prof_log;
-void sw_prof_events(sw_profile *profile, const sw_prof_log *log);
 
 /* One step under witnesses. */
 typedef struct {

@@ -24,7 +24,7 @@ static void put_log(sw_json *j, const sw_record *log, size_t n)
     }
 }
 
-static void write_part(sw_profile *p, const sw_prof_log *x, uint64_t part, size_t from,
+static void write_part(sw_profile *p, const sw_prof_step *x, uint64_t part, size_t from,
                        size_t n)
 {
     sw_json *j = &p->json;
@@ -36,9 +36,9 @@ static void write_part(sw_profile *p, const sw_prof_log *x, uint64_t part, size_
     if (x->micro > 0)
         sw_json_put_u64(j, "micro", x->micro);
     sw_json_put_u64(j, "part", part);
-    sw_json_put_u64(j, "dropped", x->dropped);
+    sw_json_put_u64(j, "dropped", x->events->dropped);
     sw_json_open(j, "log", '[');
-    put_log(j, x->log + from, n);
+    put_log(j, x->events->log + from, n);
     sw_json_end(j);
     sw_json_end(j);
     sw_json_line(j);
@@ -51,19 +51,17 @@ static size_t line_events(const sw_profile *p)
     return fit < LINE_EVENTS ? fit : LINE_EVENTS;
 }
 
-void sw_prof_events(sw_profile *p, const sw_prof_log *x)
+void swi_prof_events(sw_profile *p, const sw_prof_step *x, size_t step_bytes)
 {
-    pthread_mutex_lock(&p->lock);
-    const size_t all = HEAD_ROOM * (1 + x->n / LINE_EVENTS) + x->n * SWI_PROF_EVENT_ROOM +
-                       SWI_PROF_STEP_ROOM + x->n_ops * SWI_PROF_CLOCK_ROOM;
-    if (swi_prof_writes(p) && all <= swi_prof_part_room(p))
-        swi_prof_room(p, all); /* a step and its events stand in one part */
+    const size_t n = x->events->n;
+    const size_t all = HEAD_ROOM * (1 + n / LINE_EVENTS) + n * SWI_PROF_EVENT_ROOM + step_bytes;
+    if (all <= swi_prof_part_room(p))
+        swi_prof_room(p, all);
     uint64_t part = 0;
-    for (size_t from = 0; from < x->n && swi_prof_writes(p); part++) {
-        const size_t most = line_events(p), n = x->n - from < most ? x->n - from : most;
-        write_part(p, x, part, from, n);
+    for (size_t from = 0; from < n && swi_prof_writes(p); part++) {
+        const size_t most = line_events(p), some = n - from < most ? n - from : most;
+        write_part(p, x, part, from, some);
         swi_prof_done(p, sw_clock_ns());
-        from += n;
+        from += some;
     }
-    pthread_mutex_unlock(&p->lock);
 }

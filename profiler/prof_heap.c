@@ -21,15 +21,20 @@ void sw_prof_heap_end(sw_prof_heap *h)
     h->begun = false;
 }
 
-size_t sw_prof_heap_look(sw_prof_heap *h)
+void sw_prof_heap_look(sw_prof_heap *h)
 {
-    size_t sum = 0;
     for (int i = 0; i < SW_HEAP_KINDS; i++) {
         sw_heap_stats stats;
         sw_heap_read((sw_heap)i, &stats);
         h->heap[i] = stats.bytes;
-        sum += stats.bytes;
     }
+}
+
+size_t sw_prof_heap_sum(const sw_prof_heap *h)
+{
+    size_t sum = 0;
+    for (int i = 0; i < SW_HEAP_KINDS; i++)
+        sum += h->heap[i];
     return sum;
 }
 
@@ -258,7 +263,7 @@ static void put_denied(sw_json *j, const void *denied)
         sw_json_end(j);
     }
     sw_json_end(j);
-    (void)sw_prof_heap_look(&now);
+    sw_prof_heap_look(&now);
     put_purposes(j, now.heap);
     sw_claims_arenas(now.arenas);
     put_arenas(j, now.arenas);

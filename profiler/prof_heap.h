@@ -23,8 +23,9 @@ typedef struct {
 /* Blocks are noted by the line that takes them, from here on. */
 SW_MUST_USE sw_status sw_prof_heap_begin(sw_prof_heap *h);
 void sw_prof_heap_end(sw_prof_heap *h);
-/* Looks at the counts; the sum of all purposes. */
-size_t sw_prof_heap_look(sw_prof_heap *h);
+/* Looks at the counts: all below is about what they were then. */
+void sw_prof_heap_look(sw_prof_heap *h);
+size_t sw_prof_heap_sum(const sw_prof_heap *h); /* of all purposes */
 /* The members of a step record, as far as they changed: `heap`, `places`, `arenas`. At most
  * SW_PROF_HEAP_ROOM bytes, and few where nothing changed since the last look; more places than
  * that has room for come in the next record. */

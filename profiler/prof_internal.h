@@ -45,6 +45,7 @@ struct sw_profile {
     uint32_t cap_kept;
     size_t kept_bytes, header_bytes, plan_from;
     bool plan_optional; /* the plan that is being kept is a trace */
+    uint32_t most_ops;  /* of a plan: their clocks are in a step's record */
     char buffer[SWI_PROF_BUFFER];
 };
 
@@ -67,6 +68,9 @@ void swi_prof_done(sw_profile *profile, uint64_t now);
  * lock itself. */
 void swi_prof_record(sw_profile *profile, const char *type,
                      void (*put)(sw_json *json, const void *x), const void *x);
+/* The lines of a step's events; step_bytes: of its own record, which stands in the same part of
+ * the file, if one has room for both. */
+void swi_prof_events(sw_profile *profile, const sw_prof_step *step, size_t step_bytes);
 /* In front of whatever follows the last step for good. */
 void swi_prof_write_last(sw_profile *profile);
 void swi_prof_put_phases(sw_json *json, const sw_prof_phase *phase, bool clocked);
@@ -77,7 +81,7 @@ void swi_prof_put_program(sw_json *json, uint32_t exec, uint32_t program, uint32
 
 /* ---- parts (prof_parts.c) ---------------------------------------------------------------- */
 
-/* What a part must have room for besides header and plans. */
+/* What a part must have room for besides header, plans and the clocks of a plan's ops. */
 #define SWI_PROF_ROOM SWI_PROF_BUFFER
 /* At most, of an event and of a step's members that are not lists. */
 #define SWI_PROF_EVENT_ROOM ((size_t)40)

@@ -23,7 +23,7 @@ static size_t head_bytes(const sw_profile *p)
 
 size_t sw_prof_least(const sw_profile *p)
 {
-    return head_bytes(p) + PART_END + SWI_PROF_ROOM;
+    return head_bytes(p) + PART_END + SWI_PROF_ROOM + p->most_ops * SWI_PROF_CLOCK_ROOM;
 }
 
 size_t swi_prof_part_room(const sw_profile *p)

@@ -34,12 +34,23 @@ static void count_step(sw_profile *p, const sw_prof_step *x)
         p->measured_peak_bytes = x->peak_bytes;
 }
 
+/* Looks at the heap, and has the part of the file begun that its record goes into: what it may
+ * take is known from then on, whatever other threads do. */
+static void open_step(sw_profile *p, const sw_prof_step *x)
+{
+    sw_prof_heap_look(&p->heap);
+    const size_t clocks = x != NULL && x->op_ns != NULL ? SWI_PROF_CLOCK_ROOM * x->n_ops : 0;
+    if (x != NULL && x->events != NULL)
+        swi_prof_events(p, x, SWI_PROF_STEP_ROOM + SW_PROF_HEAP_ROOM + clocks);
+    swi_prof_room(p, SWI_PROF_STEP_ROOM + sw_prof_heap_room(&p->heap) + clocks);
+}
+
 /* What the process takes by itself is asked for as rarely as the system is. */
 static void put_host(sw_profile *p, uint64_t now)
 {
     uint64_t resident;
     size_t other;
-    sw_json_put_u64(&p->json, "host_bytes", sw_prof_heap_look(&p->heap));
+    sw_json_put_u64(&p->json, "host_bytes", sw_prof_heap_sum(&p->heap));
     if (process_bytes(p, now, &resident)) {
         sw_json_put_u64(&p->json, "process_bytes", resident);
         if (sw_heap_other_bytes(&other))
@@ -52,9 +63,7 @@ static void put_host(sw_profile *p, uint64_t now)
 static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
 {
     sw_json *j = &p->json;
-    (void)sw_prof_heap_look(&p->heap);
-    swi_prof_room(p, SWI_PROF_STEP_ROOM + sw_prof_heap_room(&p->heap) +
-                         SWI_PROF_CLOCK_ROOM * (x->op_ns != NULL ? x->n_ops : 0));
+    open_step(p, x);
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "step");
     sw_json_put_u64(j, "step", x->step);
@@ -96,6 +105,7 @@ static void keep_last(sw_profile *p, const sw_prof_step *x)
         return;
     p->last = *x;
     p->last.op_ns = NULL;
+    p->last.events = NULL;
     if (x->loss != NULL) {
         p->last_loss = *x->loss;
         p->last.loss = &p->last_loss;
@@ -119,12 +129,11 @@ void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
     if (x->thinned) {
         keep_last(p, x);
     } else if (swi_prof_writes(p)) {
-        const uint64_t now = sw_clock_ns();
         if (strcmp(x->run, "train") != 0)
             swi_prof_write_last(p); /* the training that is evaluated ended there */
         p->last_waits = false;
-        write_step(p, x, now);
-        swi_prof_done(p, now);
+        write_step(p, x, sw_clock_ns());
+        swi_prof_done(p, sw_clock_ns()); /* events may have taken long */
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -132,7 +141,7 @@ void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
 static void write_witness(sw_profile *p, const sw_prof_witness *x, uint64_t now)
 {
     sw_json *j = &p->json;
-    swi_prof_room(p, SWI_PROF_STEP_ROOM);
+    open_step(p, NULL);
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "step");
     sw_json_put_u64(j, "step", x->step);

@@ -315,29 +315,16 @@ void swi_profile_begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns
         sw_record_begin(r->log, args->step + 1, start_ns);
 }
 
-static void write_events(const sw_exec *exec, const sw_run_args *args, uint32_t program,
-                         uint32_t trace)
-{
-    const sw_record_log *log = exec->watch.log;
-    const sw_prof_log events = {
-        .exec = exec->rec.number,
-        .program = program,
-        .trace = trace,
-        .step = args->step + 1,
-        .micro = args->run,
-        .log = log->ring,
-        .n = log->n,
-        .dropped = log->dropped,
-        .n_ops = exec->op_clocks && !exec->last_immediate ? exec->last->n_ops : 0};
-    sw_prof_events(exec->rec.profile, &events);
-}
-
 static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program, uint32_t trace)
 {
     const sw_run_info *info = &exec->info;
     const bool planned = !exec->last_immediate;
     const bool clocked = planned && exec->op_clocks;
     const bool counted = !planned || !exec->no_phases; /* else nobody looked: as planned */
+    const sw_record_log *log = exec->watch.log;
+    const sw_prof_log events = {.log = log != NULL ? log->ring : NULL,
+                                .n = log != NULL ? log->n : 0,
+                                .dropped = log != NULL ? log->dropped : 0};
     sw_prof_step record = {.exec = exec->rec.number,
                            .program = program,
                            .trace = trace,
@@ -357,7 +344,8 @@ static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program,
                            .ns = info->ns,
                            .warm = info->warm != 0,
                            .op_ns = clocked ? exec->op_ns : NULL,
-                           .n_ops = clocked ? exec->last->n_ops : 0};
+                           .n_ops = clocked ? exec->last->n_ops : 0,
+                           .events = log != NULL ? &events : NULL};
     copy_phases(record.phase, counted ? info->phase : exec->last->info.phase);
     sw_prof_step_record(exec->rec.profile, &record);
 }
@@ -373,8 +361,6 @@ void swi_profile_run(sw_exec *exec, const sw_run_args *args, bool went_well)
         const uint32_t program = planned ? exec->last->id : SW_PROF_NONE;
         const uint32_t trace =
             planned || exec->rec.thinned ? SW_PROF_NONE : swi_profile_trace(exec, args);
-        if (exec->watch.log != NULL)
-            write_events(exec, args, program, trace);
         write_step(exec, args, program, trace);
     }
     exec->watch.log = NULL;

@@ -46,14 +46,21 @@ static sw_profile *open_parts(const char *path)
     return p;
 }
 
-static bool plan(sw_profile *p, uint32_t program, bool trace, int n_values)
+enum { MOST_OPS = 6000 };
+
+static bool plan_of(sw_profile *p, uint32_t program, bool trace, uint32_t n_ops, int n_values)
 {
-    const sw_prof_plan x = {.program = program, .trace = trace, .run = "train", .n_ops = 1};
+    static const uint32_t layers[MOST_OPS];
+    static char phases[MOST_OPS + 1];
+    const sw_prof_plan x = {.program = program, .trace = trace, .run = "train", .n_ops = n_ops};
     sw_prof_plan_begin(p, &x);
-    sw_prof_plan_op(p, "a");
+    for (uint32_t i = 0; i < n_ops; i++)
+        sw_prof_plan_op(p, "a");
     sw_prof_plan_layers(p);
     sw_prof_plan_layer(p, "");
-    sw_prof_plan_values(p, (const uint32_t[]){0}, "1", 1);
+    memset(phases, '1', n_ops);
+    phases[n_ops] = '\0';
+    sw_prof_plan_values(p, layers, phases, n_ops);
     for (int i = 0; i < n_values; i++) {
         const sw_prof_value v = {.id = (uint32_t)i,
                                  .alias = SW_PROF_NONE,
@@ -67,21 +74,31 @@ static bool plan(sw_profile *p, uint32_t program, bool trace, int n_values)
     return sw_prof_plan_end(p);
 }
 
-static void step(sw_profile *p, uint64_t number, size_t n_events)
+static bool plan(sw_profile *p, uint32_t program, bool trace, int n_values)
 {
-    static sw_record log[EVENTS];
+    return plan_of(p, program, trace, 1, n_values);
+}
+
+static void step_of(sw_profile *p, uint32_t exec, uint64_t number, size_t n_events)
+{
+    sw_record log[EVENTS];
     for (size_t i = 0; i < n_events; i++)
         log[i] = (sw_record){UINT32_MAX, UINT32_MAX, UINT32_MAX - (uint32_t)i, 10, 4, 0};
-    const sw_prof_log events = {
-        .trace = SW_PROF_NONE, .step = number, .log = log, .n = n_events};
-    sw_prof_events(p, &events);
-    const sw_prof_step s = {.trace = SW_PROF_NONE,
+    const sw_prof_log events = {.log = log, .n = n_events};
+    const sw_prof_step s = {.exec = exec,
+                            .trace = SW_PROF_NONE,
                             .step = number,
                             .run = "train",
                             .mode = "planned",
                             .measured_by = "arena",
-                            .peak_bytes = 100000 - number};
+                            .peak_bytes = 100000 - number,
+                            .events = n_events > 0 ? &events : NULL};
     sw_prof_step_record(p, &s);
+}
+
+static void step(sw_profile *p, uint64_t number, size_t n_events)
+{
+    step_of(p, 0, number, n_events);
 }
 
 static size_t file_bytes(const char *path)
@@ -155,6 +172,65 @@ static void each_part_is_a_profile_by_itself(void)
 }
 #endif
 
+#if SW_HAVE_JANSSON
+enum { THREADS = 3 };
+typedef struct {
+    sw_profile *profile;
+    uint32_t exec;
+    sw_thread *thread;
+} member;
+
+static void record_steps(void *arg)
+{
+    const member *m = arg;
+    for (uint64_t i = 1; i <= 2000; i++)
+        step_of(m->profile, m->exec, i, 10);
+}
+
+/* The first one's records do not carry it. */
+static json_int_t exec_of(const json_t *record)
+{
+    return json_integer_value(json_object_get(record, "exec"));
+}
+
+/* What others record never comes between a step and its events. */
+static void threads_do_not_part_a_step_from_its_events(void)
+{
+    const names n = name("threads.jsonl");
+    member all[THREADS];
+    sw_profile *p = NULL;
+    CU_ASSERT_EQUAL_FATAL(begin(&p, n.file, 3 << 20), SW_OK);
+    CU_ASSERT(plan(p, 0, false, 10));
+    for (uint32_t i = 0; i < THREADS; i++) {
+        all[i] = (member){.profile = p, .exec = i};
+        CU_ASSERT_EQUAL_FATAL(
+            sw_thread_start(&all[i].thread, record_steps, &all[i], "recorder"), SW_OK);
+    }
+    for (int i = 0; i < THREADS; i++)
+        sw_thread_join(all[i].thread);
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+    size_t n_events = 0;
+    for (int which = 0; which < 2; which++) {
+        bool cut;
+        json_t *records = read_back(which == 0 ? n.file : n.before, &cut);
+        for (size_t i = 0; i + 1 < json_array_size(records); i++) {
+            const json_t *r = json_array_get(records, i),
+                         *next = json_array_get(records, i + 1);
+            if (strcmp(json_string_value(json_object_get(r, "type")), "events") != 0)
+                continue;
+            n_events++;
+            SW_CHECK(number_of(r, "step") ==
+                             json_integer_value(json_object_get(next, "step")) &&
+                         exec_of(r) == exec_of(next) && json_object_get(next, "loss") != NULL,
+                     "line %zu of part %d", i + 1, which);
+        }
+        CU_ASSERT_FALSE(cut);
+        json_decref(records);
+    }
+    CU_ASSERT(n_events > 2000);
+}
+#endif
+
 static void no_part_passes_its_bound(void)
 {
     const names n = name("bound.jsonl");
@@ -172,6 +248,44 @@ static void no_part_passes_its_bound(void)
              "%zu and %zu bytes of %d", most, before, MAX_BYTES);
 }
 
+static size_t largest(const names *n)
+{
+    const size_t now = file_bytes(n->file), before = file_bytes(n->before);
+    return now > before ? now : before;
+}
+
+/* Lines whose blocks changed are many and long: they count in what a record may take, under
+ * witnesses too. */
+static void places_keep_the_bound(void)
+{
+    enum { PLACES = 100, ROUNDS = 60 };
+    static char at[PLACES][120];
+    void *blocks[PLACES] = {0};
+    const names n = name("places.jsonl");
+    sw_profile *p = open_parts(n.file);
+    size_t most = 0;
+    for (int i = 0; i < PLACES; i++)
+        snprintf(at[i], sizeof at[i], "a/%090d.c:%d", i, i);
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        const size_t bytes = 100 + (size_t)round;
+        for (int i = 0; i < PLACES; i++) {
+            sw_heap_free(blocks[i], SW_HEAP_RECORDS, bytes - 1);
+            CU_ASSERT_EQUAL_FATAL(sw_heap_alloc_at(&blocks[i], SW_HEAP_RECORDS, bytes, at[i]),
+                                  SW_OK);
+        }
+        const sw_prof_witness seen = {.step = round, .measured_by = "access"};
+        sw_prof_witness_record(p, &seen);
+        for (uint64_t i = 0; i < round % 7; i++)
+            step(p, round, 40);
+        CU_ASSERT_EQUAL(sw_prof_flush(p), SW_OK);
+        most = largest(&n) > most ? largest(&n) : most;
+    }
+    for (int i = 0; i < PLACES; i++)
+        sw_heap_free(blocks[i], SW_HEAP_RECORDS, 100 + ROUNDS);
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+    SW_CHECK(most <= MAX_BYTES, "%zu bytes of %d", most, MAX_BYTES);
+}
+
 static void a_new_part_calls_no_heap(void)
 {
     const names n = name("heap.jsonl");
@@ -183,6 +297,19 @@ static void a_new_part_calls_no_heap(void)
     CU_ASSERT_EQUAL(sw_mem_calls(), calls);
     CU_ASSERT(file_bytes(n.before) > 0);
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+}
+
+static void quick_steps_with_events_share_a_write(void)
+{
+    const names n = name("share.jsonl");
+    sw_profile *p = NULL;
+    CU_ASSERT_EQUAL_FATAL(begin(&p, n.file, 0), SW_OK);
+    const uint64_t before = sw_fault_calls(SW_FAULT_FILE);
+    for (uint64_t i = 1; i <= 200; i++)
+        step(p, i, 20);
+    const uint64_t calls = sw_fault_calls(SW_FAULT_FILE) - before;
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+    SW_CHECK(calls < 50, "%llu file operations", (unsigned long long)calls);
 }
 
 /* ---- what has no room -------------------------------------------------------------------- */
@@ -202,13 +329,13 @@ static void parts_too_small_are_refused(void)
     CU_ASSERT_EQUAL(file_bytes(n.file), bytes);
 }
 
-static size_t least_for(int n_values)
+static size_t least_for(uint32_t n_ops, int n_values)
 {
     const sw_prof_header header = {
         .model = "tiny", .device = "cpu", .command = "parts", .measures = true};
     sw_profile *p = NULL;
     CU_ASSERT_EQUAL_FATAL(sw_prof_create(&p, &header), SW_OK);
-    CU_ASSERT(plan(p, 0, false, n_values));
+    CU_ASSERT(plan_of(p, 0, false, n_ops, n_values));
     const size_t least = sw_prof_least(p);
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
     return least;
@@ -217,7 +344,7 @@ static size_t least_for(int n_values)
 static void a_plan_without_room_ends_the_profile(void)
 {
     const names n = name("plan.jsonl");
-    const size_t least = least_for(500);
+    const size_t least = least_for(1, 500);
     for (size_t less = 0; less < 2; less++) {
         sw_profile *p = NULL;
         CU_ASSERT_EQUAL_FATAL(begin(&p, n.file, least - less), SW_OK);
@@ -232,6 +359,34 @@ static void a_plan_without_room_ends_the_profile(void)
         SW_CHECK(strstr(sw_last_error(), wanted) != NULL, "%s", sw_last_error());
         CU_ASSERT_EQUAL(count_lines(n.file), 1); /* the header; nothing behind the gap */
     }
+}
+
+/* The least that a run asks for has room for the longest record of a step. */
+static void clocks_of_ops_keep_the_bound(void)
+{
+    static uint64_t op_ns[MOST_OPS];
+    const names n = name("clocks.jsonl");
+    const size_t least = least_for(MOST_OPS, 10);
+    sw_profile *p = NULL;
+    size_t most = 0;
+    CU_ASSERT_EQUAL_FATAL(begin(&p, n.file, least), SW_OK);
+    CU_ASSERT(plan_of(p, 0, false, MOST_OPS, 10));
+    for (uint32_t i = 0; i < MOST_OPS; i++)
+        op_ns[i] = UINT64_MAX - i;
+    for (uint64_t i = 1; i <= 5; i++) {
+        const sw_prof_step s = {.trace = SW_PROF_NONE,
+                                .step = i,
+                                .run = "train",
+                                .mode = "planned",
+                                .measured_by = "arena",
+                                .op_ns = op_ns,
+                                .n_ops = MOST_OPS};
+        sw_prof_step_record(p, &s);
+        CU_ASSERT_EQUAL(sw_prof_flush(p), SW_OK);
+        most = largest(&n) > most ? largest(&n) : most;
+    }
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+    SW_CHECK(most <= least, "%zu bytes of %zu", most, least);
 }
 
 static void a_trace_without_room_is_let_go(void)
@@ -353,12 +508,16 @@ static void a_kill_at_any_time_leaves_a_readable_file(void)
 static const sw_test tests[] = {
 #if SW_HAVE_JANSSON
     {"each part is a profile by itself", each_part_is_a_profile_by_itself},
+    {"threads do not part a step from its events", threads_do_not_part_a_step_from_its_events},
     {"a kill at any time leaves a readable file", a_kill_at_any_time_leaves_a_readable_file},
 #endif
     {"no part passes its bound", no_part_passes_its_bound},
+    {"places keep the bound", places_keep_the_bound},
     {"a new part calls no heap", a_new_part_calls_no_heap},
+    {"quick steps with events share a write", quick_steps_with_events_share_a_write},
     {"parts too small are refused", parts_too_small_are_refused},
     {"a plan without room ends the profile", a_plan_without_room_ends_the_profile},
+    {"clocks of ops keep the bound", clocks_of_ops_keep_the_bound},
     {"a trace without room is let go", a_trace_without_room_is_let_go},
     {"what is no regular file is refused", what_is_no_regular_file_is_refused},
     {"every refusal is told and leaks nothing", every_refusal_is_told_and_leaks_nothing},

@@ -193,13 +193,13 @@ static void fill(sw_record *log, size_t n)
     }
 }
 
-static sw_status write_log(const char *path, const sw_prof_log *log, cli_times *times)
+static sw_status write_log(const char *path, const sw_prof_step *step, cli_times *times)
 {
     const sw_prof_header header = {.path = path, .model = "events"};
     sw_profile *profile;
     SW_TRY(sw_prof_create(&profile, &header));
     const uint64_t start = cli_clock_ns();
-    sw_prof_events(profile, log);
+    sw_prof_step_record(profile, step);
     const sw_status flushed = sw_prof_flush(profile);
     cli_times_add(times, cli_clock_ns() - start);
     const sw_status closed = sw_prof_destroy(profile);
@@ -215,7 +215,7 @@ static sw_status file_bytes(const char *path, uint64_t *bytes)
     return status;
 }
 
-static sw_status dump_to(dump *d, const char *folder, const sw_prof_log *log)
+static sw_status dump_to(dump *d, const char *folder, const sw_prof_step *step)
 {
     char path[1024];
     cli_times times;
@@ -223,7 +223,7 @@ static sw_status dump_to(dump *d, const char *folder, const sw_prof_log *log)
     SW_TRY(cli_times_init(&times, DUMPS));
     sw_status status = SW_OK;
     for (int i = 0; i < DUMPS && status == SW_OK && !cli_interrupted(); i++)
-        status = write_log(path, log, &times);
+        status = write_log(path, step, &times);
     d->summary = cli_times_summary(&times);
     cli_times_free(&times);
     if (status == SW_OK)
@@ -239,10 +239,16 @@ static sw_status measure_dump(dump *d, const profiler_opts *o)
     const size_t n = (size_t)o->events;
     SW_TRY(sw_heap_alloc(&log, SW_HEAP_PROFILE, n * sizeof(sw_record)));
     fill(log, n);
-    const sw_prof_log events = {.trace = SW_PROF_NONE, .step = 1, .log = log, .n = n};
+    const sw_prof_log events = {.log = log, .n = n};
+    const sw_prof_step step = {.trace = SW_PROF_NONE,
+                               .step = 1,
+                               .run = "train",
+                               .mode = "planned",
+                               .measured_by = "arena",
+                               .events = &events};
     sw_status status = bench_make_folder(folder, sizeof folder);
     if (status == SW_OK)
-        status = dump_to(d, folder, &events);
+        status = dump_to(d, folder, &step);
     if (folder[0] != '\0')
         (void)rmdir(folder);
     sw_heap_free(log, SW_HEAP_PROFILE, n * sizeof(sw_record));
