@@ -21,10 +21,10 @@ typedef struct {
         size_t at, n;
     } scope[DEPTH];
     uint32_t n_scopes;
-    uint32_t *live; /* values of the run, in order of birth */
-    uint32_t n_live;
-    uint32_t *place; /* of a value in `live`, plus one; 0: it does not live */
-    uint32_t room;
+    uint32_t *live; /* values of the run in order of birth, with holes; two places for each */
+    size_t n_live;
+    size_t *place; /* of a value in `live`, plus one; 0: it does not live */
+    uint32_t room; /* values */
     sw_status status;
 } walk;
 
@@ -56,10 +56,24 @@ static void state_value(walk *w, sw_tl_kind kind, uint32_t index)
     w->event.address = w->event.bytes = 0;
 }
 
+/* Values that come and go in turn leave holes without end: at least half are holes here. */
+static void close_holes(walk *w)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n_live; i++)
+        if (w->live[i] != SW_TL_NONE) {
+            w->live[n++] = w->live[i];
+            w->place[w->live[i]] = n;
+        }
+    w->n_live = n;
+}
+
 static void give_birth(walk *w, uint32_t index)
 {
     if (w->place[index] != 0)
         return; /* born twice without a death: a log that lost something */
+    if (w->n_live == 2 * (size_t)w->room)
+        close_holes(w);
     w->live[w->n_live++] = index;
     w->place[index] = w->n_live;
     state_value(w, SW_TL_ALLOC, index);
@@ -67,7 +81,7 @@ static void give_birth(walk *w, uint32_t index)
 
 static void kill(walk *w, uint32_t index)
 {
-    const uint32_t at = w->place[index];
+    const size_t at = w->place[index];
     if (at == 0)
         return;
     w->live[at - 1] = SW_TL_NONE;
@@ -200,20 +214,17 @@ static sw_status make_room(walk *w, uint32_t n)
 {
     if (n <= w->room)
         return SW_OK;
-    void *live = w->live, *place = w->place;
-    SW_TRY(sw_heap_resize(&live, SW_HEAP_PROFILE, w->room * sizeof(uint32_t),
-                          n * sizeof(uint32_t)));
-    w->live = live;
-    const sw_status status = sw_heap_resize(&place, SW_HEAP_PROFILE, w->room * sizeof(uint32_t),
-                                            n * sizeof(uint32_t));
+    void *live = w->live, *place;
+    SW_TRY(sw_heap_alloc(&place, SW_HEAP_PROFILE, n * sizeof *w->place));
+    const sw_status status =
+        sw_heap_resize(&live, SW_HEAP_PROFILE, 2 * (size_t)w->room * sizeof *w->live,
+                       2 * (size_t)n * sizeof *w->live);
     if (status != SW_OK) {
-        sw_heap_free(live, SW_HEAP_PROFILE, n * sizeof(uint32_t));
-        w->live = NULL;
-        sw_heap_free(w->place, SW_HEAP_PROFILE, w->room * sizeof(uint32_t));
-        w->place = NULL;
-        w->room = 0;
+        sw_heap_free(place, SW_HEAP_PROFILE, n * sizeof *w->place);
         return status;
     }
+    sw_heap_free(w->place, SW_HEAP_PROFILE, w->room * sizeof *w->place);
+    w->live = live;
     w->place = place;
     w->room = n;
     return SW_OK;
@@ -273,7 +284,7 @@ static void walk_program(walk *w, const sw_tl_run *run)
 static void rewind_to(walk *w, uint64_t top)
 {
     const sw_tl_program *p = w->event.program;
-    for (uint32_t i = w->n_live; i > 0; i--)
+    for (size_t i = w->n_live; i > 0; i--)
         if (i <= w->n_live && w->live[i - 1] != SW_TL_NONE) {
             const sw_tl_value *v = &p->values[w->live[i - 1]];
             if (v->segment == SW_TL_STEP && v->offset >= top)
@@ -343,7 +354,7 @@ sw_status sw_timeline_walk(const sw_timeline *t,
     for (size_t i = 0; i < t->n_runs && w.status == SW_OK; i++)
         walk_run(&w, t, &t->runs[i]);
     change_models(&w, NULL);
-    sw_heap_free(w.live, SW_HEAP_PROFILE, w.room * sizeof(uint32_t));
-    sw_heap_free(w.place, SW_HEAP_PROFILE, w.room * sizeof(uint32_t));
+    sw_heap_free(w.live, SW_HEAP_PROFILE, 2 * (size_t)w.room * sizeof *w.live);
+    sw_heap_free(w.place, SW_HEAP_PROFILE, w.room * sizeof *w.place);
     return w.status;
 }

@@ -232,6 +232,27 @@ static void plant_time(sw_tl_program *p, sw_tl_run *run)
     run->ns = UINT64_MAX;
 }
 
+/* Two ops and two values that live in the first, in one run; not finished. */
+static sw_timeline *two_values(sw_tl_program **p, sw_tl_run **run)
+{
+    sw_timeline *t = NULL;
+    void *ops, *values;
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_new(&t), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_add_program(t, p), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_add_run(t, run), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &ops, 2, sizeof(sw_tl_op)), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &values, 2, sizeof(sw_tl_value)), SW_OK);
+    (*p)->ops = ops;
+    (*p)->values = values;
+    (*p)->n_ops = (*p)->n_values = 2;
+    for (uint32_t k = 0; k < 2; k++) {
+        (*p)->ops[k] = (sw_tl_op){"op", "", 1};
+        (*p)->values[k] = (sw_tl_value){
+            .id = k, .alias = SW_TL_NONE, .name = "v", .role = "saved", .bytes = 64};
+    }
+    return t;
+}
+
 static void damage_is_refused(void)
 {
     static const fault faults[] = {
@@ -240,23 +261,9 @@ static void damage_is_refused(void)
         {"not there", plant_alias},       {"no program", plant_program},
         {"event 0 of step", plant_event}, {"past all time", plant_time}};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        sw_timeline *t = NULL;
         sw_tl_program *p;
         sw_tl_run *run;
-        void *ops, *values;
-        CU_ASSERT_EQUAL_FATAL(sw_timeline_new(&t), SW_OK);
-        CU_ASSERT_EQUAL_FATAL(sw_timeline_add_program(t, &p), SW_OK);
-        CU_ASSERT_EQUAL_FATAL(sw_timeline_add_run(t, &run), SW_OK);
-        CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &ops, 2, sizeof *p->ops), SW_OK);
-        CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &values, 2, sizeof *p->values), SW_OK);
-        p->ops = ops;
-        p->values = values;
-        p->n_ops = p->n_values = 2;
-        for (uint32_t k = 0; k < 2; k++) {
-            p->ops[k] = (sw_tl_op){"op", "", 1};
-            p->values[k] = (sw_tl_value){
-                .id = k, .alias = SW_TL_NONE, .name = "v", .role = "saved", .bytes = 64};
-        }
+        sw_timeline *t = two_values(&p, &run);
         faults[i].plant(p, run);
         CU_ASSERT_EQUAL(sw_timeline_finish(t), SW_FORMAT);
         SW_CHECK(strstr(sw_last_error(), faults[i].why) != NULL, "%s: %s", faults[i].why,
@@ -265,11 +272,40 @@ static void damage_is_refused(void)
     }
 }
 
+/* A log may say that two values live and die in turn, as often as it likes. */
+static void values_come_back_without_end(void)
+{
+    enum { TURNS = 5000 };
+    static sw_record log[2 + 4 * TURNS];
+    sw_tl_program *p;
+    sw_tl_run *run;
+    sw_timeline *t = two_values(&p, &run);
+    size_t n = 0;
+    log[n++] = (sw_record){.id = 0, .kind = SW_RECORD_OP, .phase = 1};
+    log[n++] = (sw_record){.bytes = 1, .id = 0, .kind = SW_RECORD_PLACE, .phase = 1};
+    for (uint32_t i = 0; i < 2 * TURNS; i++) {
+        log[n++] =
+            (sw_record){.bytes = 1, .id = (i + 1) % 2, .kind = SW_RECORD_PLACE, .phase = 1};
+        log[n++] = (sw_record){.bytes = 1, .id = i % 2, .kind = SW_RECORD_RELEASE, .phase = 1};
+    }
+    run->log = log;
+    run->n_log = n;
+    run->peak_bytes = 128;
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_finish(t), SW_OK);
+    static check c;
+    c.t = t;
+    CU_ASSERT_EQUAL(sw_timeline_walk(t, look, &c), SW_OK);
+    CU_ASSERT_EQUAL(c.events, 2 * (1 + 2 * TURNS) + 6);
+    CU_ASSERT_EQUAL(c.live, 0);
+    sw_timeline_free(t);
+}
+
 static const sw_test tests[] = {
     {"walks nest and balance", walks_nest_and_balance},
     {"a step ends in the reverse order of births", a_step_ends_in_reverse_order},
     {"curves are sums over lives", curves_are_sums_over_lives},
     {"numbers and strings are found again", numbers_and_strings_are_found_again},
     {"damage is refused", damage_is_refused},
+    {"values come back without end", values_come_back_without_end},
 };
 SW_SUITE("timeline", tests)
