@@ -1,6 +1,7 @@
 /* stepwell report FILE: the options, and which printer gets the report. */
 #include "tools/bars.h"
 #include "tools/cli.h"
+#include "tools/file_same.h"
 #include "tools/report_by.h"
 #include "tools/report_diff.h"
 #include "tools/report_export.h"
@@ -78,6 +79,9 @@ static int check(const settings *s)
     if (s->html != NULL && (s->json || s->out != NULL || strcmp(s->format, "text") != 0))
         return cli_error(CLI_USAGE, "--html writes one format to one file: leave out --format, "
                                     "--json and --out");
+    if (s->json && strcmp(s->format, "text") != 0 && strcmp(s->format, "json") != 0)
+        return cli_error(CLI_USAGE, "--json and --format %s are two formats: leave one out",
+                         s->format);
     if ((s->by != NULL) + (s->diff != NULL) + (s->steps != NULL) > 1)
         return cli_error(CLI_USAGE,
                          "--by, --diff and --steps are three reports: ask for one of them");
@@ -95,6 +99,10 @@ static int check(const settings *s)
     if (!is_export(s) && s->out != NULL)
         return cli_error(CLI_USAGE, "--out has no effect with --format %s: use a redirection",
                          s->format);
+    const char *out = s->html != NULL ? s->html : s->out;
+    if (file_same(out, s->file) || file_same(out, s->diff))
+        return cli_error(CLI_USAGE, "%s %s, a file that is read",
+                         s->html != NULL ? "--html" : "--out", out);
     return CLI_GO;
 }
 

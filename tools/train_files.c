@@ -1,71 +1,14 @@
 /* The files that `stepwell train` is told to write: none of them may be another that it writes
  * or reads, by whatever name, and whether the parameters can be saved is known before the
  * training. */
+#include "tools/file_same.h"
 #include "tools/train.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATH_BYTES 4096 /* as long as the system takes */
-
-/* Where a name leads: a file that is there, or a folder and the name in it that would be made.
- */
-typedef struct {
-    bool known, there;
-    dev_t device;
-    ino_t inode; /* of the file, or of its folder */
-    const char *last;
-} place;
-
-/* The path that a link leads to, however many there are on the way; false for what is none. */
-static bool follow(char *path)
-{
-    char target[PATH_BYTES];
-    const ssize_t n = readlink(path, target, sizeof target - 1);
-    if (n <= 0)
-        return false;
-    target[n] = '\0';
-    char *slash = strrchr(path, '/');
-    const size_t folder = target[0] == '/' || slash == NULL ? 0 : (size_t)(slash + 1 - path);
-    if (folder + (size_t)n >= PATH_BYTES)
-        return false;
-    memcpy(path + folder, target, (size_t)n + 1);
-    return true;
-}
-
-/* `path` has PATH_BYTES and is changed: the answer points into it. */
-static place find(char *path)
-{
-    struct stat st;
-    for (int links = 0; stat(path, &st) != 0; links++)
-        if (links == 40 || !follow(path)) { /* nothing there: its folder decides */
-            char *slash = strrchr(path, '/');
-            const char *folder = slash == NULL ? "." : slash == path ? "/" : path;
-            const char *last = slash == NULL ? path : slash + 1;
-            if (slash != NULL && slash != path)
-                *slash = '\0';
-            if (stat(folder, &st) != 0)
-                return (place){0};
-            return (place){true, false, st.st_dev, st.st_ino, last};
-        }
-    if (!S_ISREG(st.st_mode)) /* a device has nothing that could be lost */
-        return (place){0};
-    return (place){true, true, st.st_dev, st.st_ino, ""};
-}
-
-/* Whether both name one file, there already or not. */
-static bool same_file(const char *a, const char *b)
-{
-    char path[2][PATH_BYTES];
-    if (a == NULL || b == NULL || strlen(a) >= PATH_BYTES || strlen(b) >= PATH_BYTES)
-        return false;
-    memcpy(path[0], a, strlen(a) + 1);
-    memcpy(path[1], b, strlen(b) + 1);
-    const place x = find(path[0]), y = find(path[1]);
-    return x.known && y.known && x.there == y.there && x.device == y.device &&
-           x.inode == y.inode && strcmp(x.last, y.last) == 0;
-}
+#define PATH_BYTES FILE_PATH_BYTES
 
 static int refuse(const char *option, const char *path, const char *other)
 {
@@ -76,7 +19,7 @@ int train_check_data(const char *option, const char *path, const job_opts *opts)
 {
     char file[PATH_BYTES];
     for (int i = 0; job_file_name(opts, i, file, sizeof file); i++)
-        if (same_file(path, file))
+        if (file_same(path, file))
             return refuse(option, path, file);
     return CLI_GO;
 }
@@ -88,7 +31,7 @@ static int check_parts(const train_opts *o, const char *option, const char *path
     char part[PATH_BYTES];
     for (int i = 0; i < 2 && o->profile_max > 0; i++)
         if (snprintf(part, sizeof part, "%s%s", o->profile, endings[i]) < (int)sizeof part &&
-            same_file(path, part))
+            file_same(path, part))
             return refuse(option, path, "a part of --profile");
     return CLI_GO;
 }
@@ -107,7 +50,7 @@ int train_check_files(const train_opts *o)
     const size_t n = sizeof files / sizeof *files; /* the last is read */
     for (size_t i = 0; i + 1 < n; i++) {
         for (size_t k = i + 1; k < n; k++)
-            if (!(files[k].read && files[i].params) && same_file(files[i].path, files[k].path))
+            if (!(files[k].read && files[i].params) && file_same(files[i].path, files[k].path))
                 return refuse(files[i].option, files[i].path, files[k].option);
         const int status = train_check_data(files[i].option, files[i].path, &o->job);
         if (status != CLI_GO)

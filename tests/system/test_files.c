@@ -50,17 +50,22 @@ static bool exists(const char *name)
     return access(at(name), F_OK) == 0;
 }
 
-/* `train` with these options; "@" stands for the folder. */
-static const sw_outcome *train(const char *options)
+/* A command with these options; "@" stands for the folder. */
+static const sw_outcome *run(const char *command, const char *options)
 {
     static sw_outcome outcome;
-    char words[4000] = "train --quiet ";
-    size_t n = strlen(words);
+    char words[4000];
+    size_t n = (size_t)snprintf(words, sizeof words, "%s ", command);
     for (const char *c = options; *c != '\0' && n + sizeof folder < sizeof words; c++)
         n += (size_t)snprintf(words + n, sizeof words - n, "%.*s", *c == '@' ? 999 : 1,
                               *c == '@' ? folder : c);
     program_run(&outcome, words, NULL);
     return &outcome;
+}
+
+static const sw_outcome *train(const char *options)
+{
+    return run("train --quiet", options);
 }
 
 /* One file under two names is refused, whether it is there or would be made. */
@@ -104,6 +109,30 @@ static void no_file_is_written_under_two_names(void)
     }
     CU_ASSERT(has_text("old", "old") && has_text("train-labels-idx1-ubyte", "labels") &&
               !exists("new"));
+}
+
+/* What a report reads is not what it writes, by whatever name. */
+static void no_report_is_written_over_its_profile(void)
+{
+    static const char *const refused[] = {
+        "@/old --html @/old",
+        "@/old --html @/./old",
+        "@/old --format csv --out @/soft",
+        "@/soft --format csv --out @/hard",
+        "@/other --diff @/old --html @/hard",
+        "@/other --diff @/old --format html --out @/other",
+    };
+    new_folder("over");
+    put("old", "old");
+    put("other", "other");
+    CU_ASSERT_EQUAL(link(at("old"), at("hard")), 0);
+    CU_ASSERT_EQUAL(symlink("old", at("soft")), 0);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const sw_outcome *o = run("report", refused[i]);
+        SW_CHECK(program_failed_cleanly(o, 2) && strstr(o->err, "that is read") != NULL,
+                 "%s: status %d: %s", refused[i], o->status, o->err);
+    }
+    CU_ASSERT(has_text("old", "old") && has_text("other", "other"));
 }
 
 /* `train` in parts: the bound holds, both parts have header and plans, what was there before is
@@ -384,6 +413,7 @@ static void an_ignored_signal_stays_ignored(void)
 static const sw_test tests[] = {
     {"a profile in parts is bounded", a_profile_in_parts_is_bounded},
     {"no file is written under two names", no_file_is_written_under_two_names},
+    {"no report is written over its profile", no_report_is_written_over_its_profile},
     {"what cannot be lost may be named twice", what_cannot_be_lost_may_be_named_twice},
     {"a refused run keeps the old profile", a_refused_run_keeps_the_old_profile},
     {"a file that cannot be written is refused first",

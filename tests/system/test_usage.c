@@ -106,6 +106,7 @@ static const struct {
     {"report x.jsonl --html y.html --json", 2, "leave out --format"},
     {"report x.jsonl --html y.html --out z.html", 2, "leave out --format"},
     {"report x.jsonl --diff y.jsonl --format csv", 2, "is of one run"},
+    {"report x.jsonl --json --format csv", 2, "are two formats"},
 #if SW_HAVE_JANSSON
     {"report /nowhere/at/all", 3, "/nowhere/at/all: "},
     {"report -- --json", 3, "--json: "},
