@@ -116,6 +116,8 @@ void cli_progress(const char *format, ...) SW_PRINTF(1, 2);
 /* Flush standard output. CLI_FAILED, with a message, when it did not take everything; else
  * `status`. */
 int cli_finish(int status);
+/* Flush standard output in between; why it failed is kept for cli_finish. */
+void cli_flush(void);
 
 /* ---- the rest ---------------------------------------------------------------------------- */
 

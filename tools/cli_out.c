@@ -73,13 +73,23 @@ int cli_library_error(sw_status status, bool input)
     return cli_error(code, "%s", *why != '\0' ? why : sw_status_name(status));
 }
 
+static int flush_error;
+
+void cli_flush(void)
+{
+    if (fflush(stdout) != 0 && flush_error == 0)
+        flush_error = errno;
+}
+
+/* A write that failed while something was printed has left no reason. */
 int cli_finish(int status)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    cli_flush();
+    if (flush_error == 0 && !ferror(stdout))
         return status;
-    const int because = errno;
-    return cli_error(status == CLI_DONE ? CLI_FAILED : status,
-                     "standard output did not take everything: %s", strerror(because));
+    return cli_error(
+        status == CLI_DONE ? CLI_FAILED : status, "standard output did not take everything%s%s",
+        flush_error != 0 ? ": " : "", flush_error != 0 ? strerror(flush_error) : "");
 }
 
 /* ---- numbers ----------------------------------------------------------------------------- */

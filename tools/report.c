@@ -22,7 +22,7 @@ static bool is_text(const settings *s)
 
 int report_leave(const report *r, int code)
 {
-    (void)fflush(stdout); /* an error stays for cli_finish */
+    cli_flush();
     if (r->damaged_line > 0)
         code = cli_error(CLI_DAMAGED, "%s", r->damaged_why);
     return cli_finish(code);

@@ -87,6 +87,7 @@ typedef struct {
 
 typedef struct {
     const char *path;
+    char shown[4096];      /* the path without control characters, for people */
     sw_timeline *timeline; /* header and programs; no runs */
     char model[REPORT_TEXT], device[REPORT_TEXT], data[REPORT_TEXT], created[REPORT_TEXT];
     char command[256];
@@ -234,6 +235,13 @@ typedef struct {
     bool quiet; /* no notes */
     bool ascii; /* no bars of UTF-8 */
 } report_style;
+/* What lives, by role and by layer side by side; the tenth layer takes what is left. */
+typedef struct {
+    const report_share *at; /* largest first */
+    size_t n;
+} report_shares;
+void report_print_shares(report_shares roles, report_shares layers, uint64_t all,
+                         const report_style *style);
 void report_print_text(report *r, const report_live *live, const report_style *style);
 /* gate: NULL when none was asked for. */
 SW_MUST_USE sw_status report_print_json(report *r, const report_live *live,

@@ -2,41 +2,29 @@
  * It stands in front of the report: without it there is nothing else to know. */
 #include "tools/report_host.h"
 #include "tools/report_members.h"
+#include "tools/report_parts.h"
 #include <inttypes.h>
 #include <string.h>
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-static void print_share(const sw_denied_share *shares, size_t n, size_t i, uint64_t all,
-                        const report_style *style)
+/* `to` has room for as many. */
+static report_shares shares_of(report_share *to, const sw_denied_share *from, size_t n)
 {
-    if (i >= n) {
-        printf("%39s", "");
-        return;
-    }
-    char name[SW_DENIED_NAME];
-    cli_clean(name, sizeof name, shares[i].name[0] != '\0' ? shares[i].name : "-");
-    printf("  ");
-    const int left = cli_fitted(stdout, name, strlen(name), 17);
-    printf("%*s%13s%6.1f%%", left, "", report_bytes(style, shares[i].bytes).text,
-           all > 0 ? 100.0 * (double)shares[i].bytes / (double)all : 0.0);
+    for (size_t i = 0; i < n; i++)
+        to[i] = (report_share){from[i].name, from[i].bytes};
+    return (report_shares){to, n};
 }
 
 static void print_held(const report_denied *d, const report_style *style)
 {
     if (d->live == 0)
         return;
-    const size_t layers = d->n_layers < 10 ? d->n_layers : 10;
-    const size_t lines = d->n_roles > layers ? d->n_roles : layers;
+    report_share role[sizeof d->role / sizeof *d->role], layer[SW_DENIED_SHARES];
     report_say(2, "%s %s:", report_bytes(style, d->live).text,
                d->step > 0 ? "were held" : "would be live at the peak");
-    printf("  %-37s  %s\n", "by role", "by layer");
-    for (size_t i = 0; i < lines; i++) {
-        print_share(d->role, d->n_roles, i, d->live, style);
-        if (i < layers)
-            print_share(d->layer, layers, i, d->live, style);
-        putchar('\n');
-    }
+    report_print_shares(shares_of(role, d->role, d->n_roles),
+                        shares_of(layer, d->layer, d->n_layers), d->live, style);
     printf("  %-33s %-15s %12s\n", "largest", "role", "bytes");
     for (size_t i = 0; i < d->n_holders; i++) {
         printf("  ");
@@ -174,9 +162,9 @@ void report_put_denied(sw_json *j, const report *r)
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
 
-/* Largest first. */
-static sw_status take_shares(const report_place *p, const char *key, sw_denied_share *to,
-                             size_t room, size_t *n)
+/* Largest first; what has no name is called `none`. */
+static sw_status take_shares(const report_place *p, const char *key, const char *none,
+                             sw_denied_share *to, size_t room, size_t *n)
 {
     json_t *o = json_object_get(p->record, key), *x;
     const char *name;
@@ -191,7 +179,7 @@ static sw_status take_shares(const report_place *p, const char *key, sw_denied_s
         size_t k = *n;
         for (; k > 0 && to[k - 1].bytes < bytes; k--)
             to[k] = to[k - 1];
-        cli_clean(to[k].name, sizeof to[k].name, name);
+        cli_clean(to[k].name, sizeof to[k].name, *name != '\0' ? name : none);
         to[k].bytes = (size_t)bytes;
         ++*n;
     }
@@ -258,8 +246,10 @@ sw_status report_take_denied(report_host *h, const report_place *p)
     const uint64_t n = d->n + 1;
     *d = (report_denied){.n = n, .fits_batch = -1};
     SW_TRY(take_request(p, d));
-    SW_TRY(take_shares(p, "by_role", d->role, sizeof d->role / sizeof *d->role, &d->n_roles));
-    SW_TRY(take_shares(p, "by_layer", d->layer, SW_DENIED_SHARES, &d->n_layers));
+    SW_TRY(take_shares(p, "by_role", "(no role)", d->role, sizeof d->role / sizeof *d->role,
+                       &d->n_roles));
+    SW_TRY(
+        take_shares(p, "by_layer", REPORT_NO_LAYER, d->layer, SW_DENIED_SHARES, &d->n_layers));
     return take_holders(p, d);
 }
 

@@ -183,10 +183,10 @@ static void print_side(const char *letter, const compare_side *s)
         snprintf(text, sizeof text, "step %" PRIu64 ", %s, %s%s: %s", s->step->step,
                  report_program_name(s->plan).text,
                  s->by != NULL ? "measured by " : "as planned", s->by != NULL ? s->by : "",
-                 s->r->path);
+                 s->r->shown);
     else
         snprintf(text, sizeof text, "%s%s, %s: %s", model, batch,
-                 s->by != NULL ? "measured" : "planned", s->r->path);
+                 s->by != NULL ? "measured" : "planned", s->r->shown);
     printf("%s  ", letter);
     cli_wrap(stdout, 3, 3, text);
     print_prediction(s);

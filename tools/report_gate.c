@@ -116,7 +116,7 @@ int report_gate_judge(const report_gate *g, bool tell)
     const report_limits *l = g->limits;
     if (!report_gate_asked(l))
         return CLI_DONE;
-    (void)fflush(stdout); /* the line comes behind the report; an error stays for cli_finish */
+    cli_flush(); /* the line comes behind the report */
     if (unknown(g))
         return cli_error(CLI_FAILED,
                          "%s: it has neither a measured nor a predicted peak to be judged by",

@@ -13,6 +13,7 @@ sw_status report_new(report **out, const char *path)
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(report)));
     *out = block;
     (*out)->path = path;
+    cli_clean((*out)->shown, sizeof(*out)->shown, path);
     (*out)->part = 1;
     memset((*out)->verdict, 0xff, sizeof(*out)->verdict);
     return SW_OK;

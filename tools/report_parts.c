@@ -114,7 +114,7 @@ static sw_status layer_group(parts *x, sw_timeline *t, const char *layer, uint32
 {
     *out = 0;
     if (*layer == '\0')
-        return group_of(x, t, "(no layer)", 10, 0, out);
+        return group_of(x, t, REPORT_NO_LAYER, sizeof REPORT_NO_LAYER - 1, 0, out);
     uint32_t depth = 0;
     for (size_t n = 0;; n++) {
         const bool scope = layer[n] == '/' && n > 0 && ++depth < DEEPEST;
@@ -166,7 +166,7 @@ static sw_status group_for(parts *x, sw_timeline *t, const sw_tl_value *v, parts
     if (by == PARTS_VALUE)
         return value_group(x, t, v, out);
     if (by == PARTS_LAYER)
-        name = *v->layer != '\0' ? v->layer : "-";
+        name = *v->layer != '\0' ? v->layer : REPORT_NO_LAYER;
     else if (by == PARTS_ROLE)
         name = *v->role != '\0' ? v->role : "(no role)";
     else

@@ -7,6 +7,8 @@
 #include "profiler/timeline.h"
 #include <stdbool.h>
 
+#define REPORT_NO_LAYER "(no layer)" /* what the values of no layer are called */
+
 typedef enum {
     PARTS_TREE,  /* layers, with the scopes around them: a scope has all that is in it */
     PARTS_LAYER, /* layers, each by itself */

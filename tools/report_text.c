@@ -76,7 +76,7 @@ static void print_run(const report *r)
     if (!is_ours(r)) {
         sentence(0, "%s%s%s on %s, from %s: %s", on(), r->model[0] != '\0' ? r->model : "model",
                  off(), r->device[0] != '\0' ? r->device : "an unnamed device",
-                 r->timeline->tool, r->path);
+                 r->timeline->tool, r->shown);
         return;
     }
     char batch[32] = "";
@@ -352,27 +352,6 @@ static void print_predicted(const report *r, const report_plan *main)
 
 /* ---- what is live at the peak ------------------------------------------------------------ */
 
-static void print_share(const report_share *shares, size_t n, size_t i, size_t shown,
-                        uint64_t all)
-{
-    char more[32];
-    if (i >= shown) {
-        printf("%39s", "");
-        return;
-    }
-    report_share x = shares[i];
-    if (i + 1 == shown && n > shown) { /* the last line takes what is left */
-        snprintf(more, sizeof more, "%zu more", n - shown + 1);
-        x.name = more;
-        for (size_t k = shown; k < n; k++)
-            x.bytes += shares[k].bytes;
-    }
-    printf("  ");
-    column(x.name, 17);
-    printf("%13s%6.1f%%", bytes_text(x.bytes).text,
-           all > 0 ? 100.0 * (double)x.bytes / (double)all : 0.0);
-}
-
 /* Live bytes of a run from its first op to its last, and where phases begin. */
 static void print_curve(const report_live *live)
 {
@@ -418,15 +397,8 @@ static void print_live(const report_plan *plan, const report_live *live)
         sentence(2, "%sthe plan's peak is %s: the values do not add up to it%s", on(),
                  bytes_text(plan->peak).text, off());
     print_curve(live);
-    printf("  %-37s  %s\n", "by role", "by layer");
-    const size_t layers = live->n_layers < 10 ? live->n_layers : 10;
-    const size_t lines = live->n_roles > layers ? live->n_roles : layers;
-    for (size_t i = 0; i < lines; i++) {
-        print_share(live->role, live->n_roles, i, live->n_roles, live->bytes);
-        if (i < layers)
-            print_share(live->layer, live->n_layers, i, layers, live->bytes);
-        putchar('\n');
-    }
+    report_print_shares((report_shares){live->role, live->n_roles},
+                        (report_shares){live->layer, live->n_layers}, live->bytes, style);
     print_largest(live);
     if (!plan->immediate)
         sentence(2, "arena %s of at least %s; model %s, data %s, together %s",
@@ -518,7 +490,7 @@ static void print_notes(const report *r)
                  r->part);
     else if (r->part > 1)
         sentence(0, "note: this is part %" PRIu64 " of the profile; the part before it is %s.1",
-                 r->part, r->path);
+                 r->part, r->shown);
     if (r->cut)
         printf("note: the last line is cut; all before it was used\n");
     if (r->dropped > 0)

@@ -1,6 +1,7 @@
 /* What the report says of the host's memory: growth where there is some and silence elsewhere,
  * sums that add up, and what was denied. Profiles are written here line by line. */
 #include "alloc/mem.h"
+#include "tests/report/call.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include "tools/report_host.h"
@@ -419,6 +420,22 @@ static void what_was_denied_is_passed_on(void)
     CU_ASSERT(number(denied_with("\"batch\":8", "\"batch\":null"), "batch") == -1);
 }
 
+/* Of more layers than there are lines the last one has the rest; what is in none has a name. */
+static void layers_of_a_refusal_add_up(void)
+{
+    static const char layers[] =
+        "{\"\":9,\"b\":8,\"c\":7,\"d\":6,\"e\":5,\"f\":5,\"g\":4,\"h\":4,\"i\":3,"
+        "\"j\":2,\"k\":1,\"l\":1}";
+    const json_t *d = denied_with("{\"a\":55}", layers);
+    CU_ASSERT_EQUAL(number(json_object_get(d, "by_layer"), "(no layer)"), 9);
+    CU_ASSERT_EQUAL(number(json_object_get(d, "by_layer"), "l"), 1);
+    const printed *p = call_words("%s", sw_temp_path("host.jsonl"));
+    SW_CHECK(p->status == 0 && strstr(p->out, "  (no layer)                   9 B  16.4%") &&
+                 strstr(p->out, "  3 more                       4 B   7.3%"),
+             "status %d:\n%s", p->status, p->out);
+    check_width(p->out);
+}
+
 /* What is not what it should be is named, wherever it stands; nothing of it is kept. */
 static void damage_is_named(void)
 {
@@ -465,6 +482,7 @@ static const sw_test tests[] = {
     {"the waterfall adds up", the_waterfall_adds_up},
     {"a record of the process is told apart", a_record_of_the_process_is_told_apart},
     {"what was denied is passed on", what_was_denied_is_passed_on},
+    {"layers of a refusal add up", layers_of_a_refusal_add_up},
     {"damage is named", damage_is_named},
 };
 SW_SUITE("report host", tests)

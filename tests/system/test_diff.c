@@ -3,6 +3,7 @@
 #include "tests/system/program.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #if SW_HAVE_JANSSON
 #include <jansson.h>
 
@@ -152,10 +153,38 @@ static void what_cannot_be_compared_is_named(void)
     CU_ASSERT(program_failed_cleanly(&outcome, 2));
 }
 
+/* The names of files come out with what a terminal would obey replaced. */
+static void a_file_cannot_command_the_terminal(void)
+{
+    char other[1100];
+    const char *a = profile_of("plain", NAIVE);
+    snprintf(other, sizeof other, "%s\033[2J\n", a);
+    CU_ASSERT_EQUAL_FATAL(rename(a, other), 0);
+    const char *const argv[] = {program_path(), "report", other, "--diff", other, NULL};
+    sw_process_run(&outcome, argv, NULL, 60);
+    SW_CHECK(outcome.status == 0 && strstr(outcome.out, "?[2J?") != NULL, "status %d: %s",
+             outcome.status, outcome.out);
+    CU_ASSERT_PTR_NULL(strpbrk(outcome.out, "\033"));
+}
+
+/* However much was printed before it was full. */
+static void a_full_disk_is_told_with_its_reason(void)
+{
+    if (access("/dev/full", W_OK) != 0)
+        SW_SKIP("there is no /dev/full");
+    const char *a = profile_of("full", NAIVE);
+    CU_ASSERT_EQUAL(sw_shell("'%s' report '%s' --diff '%s' 2>&1 >/dev/full | "
+                             "grep -q 'everything: No space'",
+                             program_path(), a, a),
+                    0);
+}
+
 static const sw_test tests[] = {
     {"differences are those of the plans", differences_are_those_of_the_plans},
     {"a profile is equal to itself", a_profile_is_equal_to_itself},
     {"two models are compared within 80 columns", two_models_are_compared_within_80_columns},
+    {"a file cannot command the terminal", a_file_cannot_command_the_terminal},
+    {"a full disk is told with its reason", a_full_disk_is_told_with_its_reason},
     {"what cannot be compared is named", what_cannot_be_compared_is_named},
 };
 SW_SUITE("diff", tests)
