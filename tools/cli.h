@@ -113,8 +113,8 @@ bool cli_colour(FILE *stream);
 /* A line on standard error that the next one overwrites; nothing unless it is a terminal. At
  * most ten a second, cut to the terminal's width. An empty text wipes it. */
 void cli_progress(const char *format, ...) SW_PRINTF(1, 2);
-/* Flush standard output. CLI_FAILED, with a message, when it did not take everything; else
- * `status`. */
+/* Flush standard output. CLI_FAILED, with a message the first time, when it did not take
+ * everything; else `status`. */
 int cli_finish(int status);
 /* Flush standard output in between; why it failed is kept for cli_finish. */
 void cli_flush(void);

@@ -84,12 +84,17 @@ void cli_flush(void)
 /* A write that failed while something was printed has left no reason. */
 int cli_finish(int status)
 {
+    static bool told;
+    const int failed = status == CLI_DONE ? CLI_FAILED : status;
     cli_flush();
     if (flush_error == 0 && !ferror(stdout))
         return status;
-    return cli_error(
-        status == CLI_DONE ? CLI_FAILED : status, "standard output did not take everything%s%s",
-        flush_error != 0 ? ": " : "", flush_error != 0 ? strerror(flush_error) : "");
+    if (told)
+        return failed;
+    told = true;
+    return cli_error(failed, "standard output did not take everything%s%s",
+                     flush_error != 0 ? ": " : "",
+                     flush_error != 0 ? strerror(flush_error) : "");
 }
 
 /* ---- numbers ----------------------------------------------------------------------------- */

@@ -85,7 +85,7 @@ static void hide(void)
 {
     if (screen.drawn_on) {
         fputs("\033[?25h\033[?1049l", stdout);
-        fflush(stdout);
+        cli_flush();
     }
     screen.drawn_on = false;
     if (screen.keys)
@@ -140,7 +140,7 @@ void screen_end(void)
 {
     if (screen.drawn_on)
         fputs("\033[J", stdout);
-    fflush(stdout);
+    cli_flush();
 }
 
 /* Sleep as Ctrl-Z wants it, on the terminal as it was. */

@@ -26,6 +26,7 @@ static void close_file(top *t)
     if (t->report == NULL)
         return;
     t->state.allocations += t->report->allocations;
+    t->state.warm |= t->report->warm_runs > 0;
     report_free(t->report);
     report_lines_close(&t->lines);
     t->report = NULL;

@@ -57,7 +57,8 @@ static void add_condition(piece *p, const top *t)
     else if (t->condition == TOP_WAITS)
         add(p, "no record for %s s%s", cli_digits(idle).text, plain);
     else if (t->condition == TOP_ENDED)
-        add(p, "%s%s", t->report->status, plain);
+        add(p, "%s%s%s%s", t->report->status, plain, *t->report->error != '\0' ? ": " : "",
+            t->report->error);
     else
         add(p, "died%s (its profile has no end, and nobody writes it)", plain);
 }
@@ -181,6 +182,12 @@ static void draw_phases(const top_state *s)
     }
 }
 
+/* Of warm runs; there may be none, as in immediate mode. */
+static bool any_warm(const top *t)
+{
+    return t->state.warm || (t->report != NULL && t->report->warm_runs > 0);
+}
+
 static uint64_t allocations(const top *t)
 {
     return t->state.allocations + (t->report != NULL ? t->report->allocations : 0);
@@ -202,9 +209,10 @@ static void draw_totals(const top *t)
     if (s->process > 0)
         add(&p, "process %s resident   ", cli_bytes(s->process).text);
     const uint64_t calls = allocations(t);
-    add(&p, "host heap %s   ", cli_bytes(s->host).text);
-    add(&p, "%s%s allocation%s after warm-up%s", calls > 0 ? colour("\033[31m") : "",
-        cli_digits(calls).text, calls == 1 ? "" : "s", calls > 0 ? colour("\033[0m") : "");
+    add(&p, "host heap %s", cli_bytes(s->host).text);
+    if (any_warm(t))
+        add(&p, "   %s%s allocation%s after warm-up%s", calls > 0 ? colour("\033[31m") : "",
+            cli_digits(calls).text, calls == 1 ? "" : "s", calls > 0 ? colour("\033[0m") : "");
     draw(&p);
 }
 
@@ -283,7 +291,7 @@ void top_print_line(top *t)
         add(&p, "process %s, ", cli_bytes(s->process).text);
     add_condition(&p, t);
     puts(p.text);
-    fflush(stdout);
+    cli_flush();
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
@@ -362,13 +370,13 @@ sw_status top_print_json(top *t)
     put_known(&j, "budget_bytes", s->budget, s->budget > 0);
     put_known(&j, "process_bytes", s->process, s->process > 0);
     put_known(&j, "host_bytes", s->host, s->any);
-    sw_json_put_u64(&j, "allocations_after_warmup", allocations(t));
+    put_known(&j, "allocations_after_warmup", allocations(t), any_warm(t));
     sw_json_end(&j);
     sw_json_line(&j);
     const sw_status status = j.status;
     if (status == SW_OK)
         (void)fwrite(j.bytes, 1, j.used, stdout); /* the stream keeps an error */
     sw_json_free(&j);
-    fflush(stdout);
+    cli_flush();
     return status;
 }

@@ -430,8 +430,8 @@ static void layers_of_a_refusal_add_up(void)
     CU_ASSERT_EQUAL(number(json_object_get(d, "by_layer"), "(no layer)"), 9);
     CU_ASSERT_EQUAL(number(json_object_get(d, "by_layer"), "l"), 1);
     const printed *p = call_words("%s", sw_temp_path("host.jsonl"));
-    SW_CHECK(p->status == 0 && strstr(p->out, "  (no layer)                   9 B  16.4%") &&
-                 strstr(p->out, "  3 more                       4 B   7.3%"),
+    SW_CHECK(p->status == 0 && strstr(p->out, "  (no layer)                 9 B  16.4%") &&
+                 strstr(p->out, "  3 more                     4 B   7.3%"),
              "status %d:\n%s", p->status, p->out);
     check_width(p->out);
 }
