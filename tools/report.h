@@ -63,7 +63,8 @@ typedef struct {
     uint64_t step;
     const char *run; /* "train", "eval"; "": either */
     bool found, eval;
-    uint32_t plan; /* index; SW_TL_NONE: it has none in the file */
+    uint64_t below, above; /* the nearest other steps of such runs; 0: none */
+    uint32_t plan;         /* index; SW_TL_NONE: it has none in the file */
     char by[12];
     report_phase phase[SW_PROF_PHASES];
     uint64_t host, process, calls, ns; /* process UINT64_MAX: not asked */
@@ -100,12 +101,13 @@ typedef struct {
     uint64_t unplanned; /* measured runs whose program has no plan in the file */
 
     uint64_t runs, evaluations, immediate, witnessed; /* records; runs: training */
+    uint64_t n_steps; /* of training; with micro-batches they have several runs each */
+    uint64_t last_train;
     report_row first[REPORT_EDGE], last[REPORT_EDGE], sample[REPORT_SAMPLES];
     size_t n_sample;
     uint64_t stride;
     report_moves moves;
-    report_steps_wanted *steps;     /* to be found; NULL: none */
-    uint64_t first_step, last_step; /* of all runs */
+    report_steps_wanted *steps; /* to be found; NULL: none */
     bool has_heap;
     uint64_t heap[SW_HEAP_KINDS]; /* the latest that was said */
     bool measured;                /* a run of any kind */

@@ -354,15 +354,19 @@ int report_diff(const char *file, const char *other, bool json, const report_sty
     return code;
 }
 
-/* A step that is not there: what there is. */
+/* A step that is not there: those beside it. */
 static int no_such_step(const report *r, const report_step *step)
 {
+    char near[96] = "there are no such runs";
+    if (step->below > 0 && step->above > 0)
+        snprintf(near, sizeof near, "the nearest are %" PRIu64 " and %" PRIu64, step->below,
+                 step->above);
+    else if (step->below + step->above > 0)
+        snprintf(near, sizeof near, "the nearest is %" PRIu64, step->below + step->above);
     if (r->runs + r->evaluations == 0)
         return cli_error(CLI_FAILED, "%s: there is no step in the file", r->path);
-    return cli_error(
-        CLI_FAILED,
-        "%s: there is no %s%sstep %" PRIu64 "; steps go from %" PRIu64 " to %" PRIu64, r->path,
-        step->run, *step->run != '\0' ? " " : "", step->step, r->first_step, r->last_step);
+    return cli_error(CLI_FAILED, "%s: no record of %s%sstep %" PRIu64 "; %s", r->path,
+                     step->run, *step->run != '\0' ? " " : "", step->step, near);
 }
 
 int report_steps(const char *file, report_steps_wanted *steps, bool json,

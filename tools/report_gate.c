@@ -123,16 +123,18 @@ int report_gate_judge(const report_gate *g, bool tell)
                          g->run.known ? g->base.path : g->run.path);
     if (over_max(g))
         (void)cli_error(
-            CLI_FAILED, "%s: the %s peak of %s bytes is above --max-peak %s by %s bytes",
+            CLI_FAILED, "%s: the %s peak of %s bytes is above --max-peak %s by %s byte%s",
             g->run.path, how(&g->run), cli_digits(g->run.bytes).text,
-            cli_digits(l->max_peak).text, cli_digits(g->run.bytes - l->max_peak).text);
+            cli_digits(l->max_peak).text, cli_digits(g->run.bytes - l->max_peak).text,
+            g->run.bytes - l->max_peak == 1 ? "" : "s");
     if (over_base(g))
         (void)cli_error(
             CLI_FAILED,
-            "%s: the %s peak of %s bytes is %s bytes (%.2f%%) above the %s bytes of "
+            "%s: the %s peak of %s bytes is %s byte%s (%.2f%%) above the %s bytes of "
             "%s, more than --fail-on-increase %s%s%s",
             g->run.path, how(&g->run), cli_digits(g->run.bytes).text,
-            cli_digits(g->run.bytes - g->base.bytes).text, percent(g),
+            cli_digits(g->run.bytes - g->base.bytes).text,
+            g->run.bytes - g->base.bytes == 1 ? "" : "s", percent(g),
             cli_digits(g->base.bytes).text, g->base.path, l->increase,
             g->grew[0] != '\0' ? "; what grew most: " : "", g->grew);
     if (over_max(g) || over_base(g))

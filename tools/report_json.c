@@ -56,7 +56,8 @@ static void put_run(sw_json *j, const report *r)
     sw_json_put_u64(j, "seed", r->seed);
     put_text(j, "created", r->created);
     put_text(j, "command", r->command);
-    sw_json_put_u64(j, "steps", r->runs);
+    sw_json_put_u64(j, "steps", r->n_steps);
+    sw_json_put_u64(j, "training_runs", r->runs);
     sw_json_key(j, "all_steps"); /* recorded or not */
     if (r->all_steps > 0)
         sw_json_u64(j, r->all_steps);
@@ -260,6 +261,7 @@ static void put_rows(sw_json *j, const report *r)
     for (size_t k = 0; k < n; k++) {
         sw_json_begin(j, '{');
         sw_json_put_u64(j, "step", rows[k]->step);
+        sw_json_put_u64(j, "micro", rows[k]->micro);
         sw_json_key(j, "loss");
         if (rows[k]->has_loss)
             sw_json_f64(j, rows[k]->loss);

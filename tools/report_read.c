@@ -273,11 +273,16 @@ static void keep_wanted(const report *r, const step_record *s, const report_plan
     const uint64_t peak = s->row.phase[report_peak_phase(s->row.phase)].peak;
     for (int i = 0; i < 2 && r->steps != NULL; i++) {
         report_step *x = &r->steps->at[i];
-        const bool is = x->step == s->row.step &&
-                        (*x->run == '\0' || (strcmp(x->run, "eval") == 0) == eval);
-        if (!is || (x->found &&
-                    (eval > x->eval ||
-                     (eval == x->eval && peak <= x->phase[report_peak_phase(x->phase)].peak))))
+        if (*x->run != '\0' && (strcmp(x->run, "eval") == 0) != eval)
+            continue;
+        if (s->row.step < x->step && s->row.step > x->below)
+            x->below = s->row.step;
+        if (s->row.step > x->step && (x->above == 0 || s->row.step < x->above))
+            x->above = s->row.step;
+        if (s->row.step != x->step ||
+            (x->found &&
+             (eval > x->eval ||
+              (eval == x->eval && peak <= x->phase[report_peak_phase(x->phase)].peak))))
             continue;
         x->found = true;
         x->eval = eval;
@@ -320,9 +325,6 @@ static sw_status take_step(report *r, const report_place *p, const report_watch 
     }
     if (plan != NULL)
         plan->runs++;
-    if (r->runs + r->evaluations == 0)
-        r->first_step = s.row.step;
-    r->last_step = s.row.step;
     keep_wanted(r, &s, plan);
     const bool train = strcmp(s.run, "eval") != 0;
     if (warm)
@@ -334,6 +336,8 @@ static sw_status take_step(report *r, const report_place *p, const report_watch 
         r->evaluations++;
         return SW_OK;
     }
+    r->n_steps += s.row.micro == 0 || s.row.step != r->last_train;
+    r->last_train = s.row.step;
     keep_row(r, &s.row);
     keep_peak(r, &s.row);
     r->runs++;

@@ -90,12 +90,14 @@ static void print_run(const report *r)
     if (r->evaluations > 0)
         snprintf(evaluations, sizeof evaluations, ", %s evaluation run%s",
                  cli_digits(r->evaluations).text, r->evaluations == 1 ? "" : "s");
-    char all[64] = "";
+    char all[64] = "", several[64] = "";
     if (r->all_steps >
-        r->runs) /* not every step is recorded, or this is a part of the profile */
+        r->n_steps) /* not every step is recorded, or this is a part of the profile */
         snprintf(all, sizeof all, " (of %s in all)", cli_digits(r->all_steps).text);
-    sentence(0, "%s training step%s%s%s%s%s%s%s%s", cli_digits(r->runs).text,
-             r->runs == 1 ? "" : "s", all, evaluations, r->ended ? " in " : "",
+    if (r->runs > r->n_steps)
+        snprintf(several, sizeof several, " in %s runs", cli_digits(r->runs).text);
+    sentence(0, "%s training step%s%s%s%s%s%s%s%s%s", cli_digits(r->n_steps).text,
+             r->n_steps == 1 ? "" : "s", several, all, evaluations, r->ended ? " in " : "",
              r->ended ? cli_ns(r->wall_ns).text : "", r->created[0] != '\0' ? ", begun " : "",
              r->created, ending(r));
 }
@@ -163,6 +165,16 @@ static void print_moves(const report *r)
     printf("  %s\n", bars_spark(m->bin, m->n_bins, m->low, m->high, style->ascii).text);
 }
 
+static void print_step(const report_row *row, bool several)
+{
+    char text[48];
+    if (several)
+        snprintf(text, sizeof text, "%" PRIu64 ":%" PRIu64, row->step, row->micro + 1);
+    else
+        snprintf(text, sizeof text, "%" PRIu64, row->step);
+    printf("%9s ", text);
+}
+
 static void print_steps(const report *r)
 {
     const report_row *rows[REPORT_ROWS];
@@ -176,12 +188,13 @@ static void print_steps(const report *r)
     const table_unit u = table_unit_for(largest, style);
     printf("\n%sStep by step: %s live at the end of the phase%speak in it%s\n", on(), u.name,
            style->exact ? ", and the " : " / at the ", off());
-    printf(style->exact ? "%9s     " : "%9s ", "step");
+    const bool several = r->runs > r->n_steps;
+    printf(style->exact ? "%9s     " : "%9s ", several ? "step:run" : "step");
     for (int i = 0; i < N; i++)
         printf(style->exact ? "%13s" : "%14s", sw_prof_phase_name(i));
     putchar('\n');
     for (size_t k = 0; k < n; k++) {
-        printf("%9" PRIu64 " ", rows[k]->step);
+        print_step(rows[k], several);
         if (style->exact)
             print_exact(rows[k]);
         else
@@ -415,8 +428,8 @@ static void print_times(report *r)
     if (!report_medians(r, median))
         return;
     putchar('\n');
-    sentence(0, "%sMedian time%s of %s warm steps: %s", on(), off(), cli_digits(r->warm).text,
-             cli_ns(median[N]).text);
+    sentence(0, "%sMedian time%s of %s warm %s: %s", on(), off(), cli_digits(r->warm).text,
+             r->runs > r->n_steps ? "runs" : "steps", cli_ns(median[N]).text);
     char text[2][128] = {"", ""}; /* what fits the first line, and the rest */
     for (int i = 0; i < N; i++) {
         char one[48];

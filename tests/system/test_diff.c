@@ -153,6 +153,42 @@ static void what_cannot_be_compared_is_named(void)
     CU_ASSERT(program_failed_cleanly(&outcome, 2));
 }
 
+/* Three runs each for two steps, and a step in three of seven. */
+static void steps_and_their_runs_are_told_apart(void)
+{
+    static const char *const missing[][2] = {
+        {"1,2", "no record of step 2; the nearest are 1 and 3\n"},
+        {"3,eval:6", "no record of eval step 6; the nearest is "},
+        {"train:90,1", "no record of train step 90; the nearest is 7\n"}};
+    char words[3000], path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("runs"));
+    snprintf(words, sizeof words,
+             "train --quiet --synthetic-n 64 --batch 8 --accumulate 3 --steps 2 --profile %s",
+             path);
+    (void)run(words);
+    snprintf(words, sizeof words, "report %s", path);
+    const char *text = run(words);
+    SW_CHECK(strstr(text, "\n2 training steps in 6 runs") != NULL &&
+                 strstr(text, "\n step:run ") != NULL && strstr(text, "\n      2:3 ") != NULL,
+             "%s", text);
+    snprintf(words, sizeof words, "report %s --json", path);
+    const char *json = run(words);
+    CU_ASSERT_EQUAL(program_number(json, "steps"), 2);
+    CU_ASSERT_EQUAL(program_number(json, "training_runs"), 6);
+    snprintf(
+        words, sizeof words,
+        "train --quiet --synthetic-n 64 --batch 8 --steps 7 --profile-every 3 --profile %s",
+        path);
+    (void)run(words);
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
+        snprintf(words, sizeof words, "report %s --steps %s", path, missing[i][0]);
+        program_run(&outcome, words, NULL);
+        SW_CHECK(program_failed_cleanly(&outcome, 1) &&
+                     strstr(outcome.err, missing[i][1]) != NULL,
+                 "status %d: %s", outcome.status, outcome.err);
+    }
+}
+
 /* The names of files come out with what a terminal would obey replaced. */
 static void a_file_cannot_command_the_terminal(void)
 {
@@ -183,6 +219,7 @@ static const sw_test tests[] = {
     {"differences are those of the plans", differences_are_those_of_the_plans},
     {"a profile is equal to itself", a_profile_is_equal_to_itself},
     {"two models are compared within 80 columns", two_models_are_compared_within_80_columns},
+    {"steps and their runs are told apart", steps_and_their_runs_are_told_apart},
     {"a file cannot command the terminal", a_file_cannot_command_the_terminal},
     {"a full disk is told with its reason", a_full_disk_is_told_with_its_reason},
     {"what cannot be compared is named", what_cannot_be_compared_is_named},
