@@ -350,12 +350,10 @@ static void put_plan_bytes(sw_json *j, const sw_prof_plan *x)
 {
     sw_json_put_u64(j, "model_bytes", x->model_bytes);
     sw_json_put_u64(j, "arena_bytes", x->arena_bytes);
-    if (x->trace) {
-        sw_json_put_u64(j, "slot_bytes", x->slot_bytes);
-        return;
-    }
     sw_json_put_u64(j, "data_bytes", x->data_bytes);
     sw_json_put_u64(j, "slot_bytes", x->slot_bytes);
+    if (x->trace)
+        return;
     sw_json_put_u64(j, "total_bytes", x->total_bytes);
     sw_json_put_u64(j, "lower_bound_bytes", x->lower_bound_bytes);
     sw_json_put_u64(j, "padding_bytes", x->padding_bytes);

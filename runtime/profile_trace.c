@@ -64,6 +64,7 @@ static sw_status write_trace(sw_exec *exec, const sw_run_args *args, bool *there
                                .batch = swi_run_batch(args),
                                .model_bytes = exec->info.model_bytes,
                                .arena_bytes = exec->info.arena_bytes,
+                               .data_bytes = args->data_bytes != 0 ? args->data_bytes : slot,
                                .slot_bytes = slot,
                                .n_ops = n};
     *there = swi_profile_program(exec->rec.profile, &head, &seen, args);

@@ -215,7 +215,9 @@ static sw_status take_sums(const report_place *p, sw_tl_program *program)
         SW_TRY(program->immediate ? report_get_u64(p, p->record, sums[i].key, 0, sums[i].to)
                                   : report_need_u64(p, p->record, sums[i].key, sums[i].to));
     if (program->immediate) {
-        SW_TRY(report_get_u64(p, p->record, "slot_bytes", 0, &program->data_bytes));
+        uint64_t slot;
+        SW_TRY(report_get_u64(p, p->record, "slot_bytes", 0, &slot));
+        SW_TRY(report_get_u64(p, p->record, "data_bytes", slot, &program->data_bytes));
         program->total_bytes =
             program->model_bytes + program->arena_bytes + program->data_bytes;
     }

@@ -153,6 +153,19 @@ static void what_cannot_be_compared_is_named(void)
     CU_ASSERT(program_failed_cleanly(&outcome, 2));
 }
 
+/* Op by op the loader has the slots that it has under a plan, and the model is the same. */
+static void a_plan_saves_of_the_arena_alone(void)
+{
+    char immediate[1024];
+    snprintf(immediate, sizeof immediate, "%s", profile_of("immediate", SWISH "--immediate "));
+    const json_t *d = diff_of(profile_of("planned", SWISH), immediate);
+    CU_ASSERT_EQUAL(at(d, "totals", "data", "difference"), 0);
+    CU_ASSERT_EQUAL(at(d, "totals", "model", "difference"), 0);
+    CU_ASSERT(at(d, "totals", "arena", "difference") > 0);
+    CU_ASSERT_EQUAL(at(d, "totals", "total", "difference"),
+                    at(d, "totals", "arena", "difference"));
+}
+
 /* Three runs each for two steps, and a step in three of seven. */
 static void steps_and_their_runs_are_told_apart(void)
 {
@@ -219,6 +232,7 @@ static const sw_test tests[] = {
     {"differences are those of the plans", differences_are_those_of_the_plans},
     {"a profile is equal to itself", a_profile_is_equal_to_itself},
     {"two models are compared within 80 columns", two_models_are_compared_within_80_columns},
+    {"a plan saves of the arena alone", a_plan_saves_of_the_arena_alone},
     {"steps and their runs are told apart", steps_and_their_runs_are_told_apart},
     {"a file cannot command the terminal", a_file_cannot_command_the_terminal},
     {"a full disk is told with its reason", a_full_disk_is_told_with_its_reason},
