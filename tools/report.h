@@ -244,10 +244,14 @@ typedef struct {
 } report_shares;
 void report_print_shares(report_shares roles, report_shares layers, uint64_t all,
                          const report_style *style);
+/* `key` and an object of them. */
+void report_put_shares(sw_json *j, const char *key, report_shares x);
 void report_print_text(report *r, const report_live *live, const report_style *style);
 /* gate: NULL when none was asked for. */
 SW_MUST_USE sw_status report_print_json(report *r, const report_live *live,
                                         const report_gate *gate);
+/* An empty text is null. */
+void report_put_text(sw_json *j, const char *key, const char *text);
 /* `key` and an object of the phases' peak_bytes and end_bytes. */
 void report_put_phases(sw_json *j, const char *key, const report_phase *phase);
 /* Print the object that was ended, and free it. */

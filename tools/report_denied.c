@@ -1,6 +1,7 @@
 /* A request that was denied: what was wanted, what there was, who holds it, and what would fit.
  * It stands in front of the report: without it there is nothing else to know. */
 #include "tools/report_host.h"
+#include "tools/report_table.h"
 #include "tools/report_members.h"
 #include "tools/report_parts.h"
 #include <inttypes.h>
@@ -8,7 +9,11 @@
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-/* `to` has room for as many. */
+typedef struct {
+    report_share role[SW_DENIED_SHARES / 4], layer[SW_DENIED_SHARES];
+    report_shares roles, layers;
+} held;
+
 static report_shares shares_of(report_share *to, const sw_denied_share *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -16,21 +21,27 @@ static report_shares shares_of(report_share *to, const sw_denied_share *from, si
     return (report_shares){to, n};
 }
 
+static void find_held(held *h, const report_denied *d)
+{
+    h->roles = shares_of(h->role, d->role, d->n_roles);
+    h->layers = shares_of(h->layer, d->layer, d->n_layers);
+}
+
 static void print_held(const report_denied *d, const report_style *style)
 {
     if (d->live == 0)
         return;
-    report_share role[sizeof d->role / sizeof *d->role], layer[SW_DENIED_SHARES];
-    report_say(2, "%s %s:", report_bytes(style, d->live).text,
+    held h;
+    find_held(&h, d);
+    report_say(2, "%s %s:", table_bytes(d->live, style).text,
                d->step > 0 ? "were held" : "would be live at the peak");
-    report_print_shares(shares_of(role, d->role, d->n_roles),
-                        shares_of(layer, d->layer, d->n_layers), d->live, style);
+    report_print_shares(h.roles, h.layers, d->live, style);
     printf("  %-33s %-15s %12s\n", "largest", "role", "bytes");
     for (size_t i = 0; i < d->n_holders; i++) {
         printf("  ");
         const int left = cli_fitted(stdout, d->holder[i].name, strlen(d->holder[i].name), 33);
         printf("%*s %-15s %12s\n", left, "", d->role_of[i],
-               report_bytes(style, d->holder[i].bytes).text);
+               table_bytes(d->holder[i].bytes, style).text);
     }
 }
 
@@ -40,19 +51,19 @@ static void print_way_out(const report_denied *d, const report_style *style)
     const uint64_t there = d->limit;
     if (d->needed > 0) {
         report_say(2, "the least that would do: %s (model %s, arena %s, data %s)",
-                   report_bytes(style, d->needed).text, report_bytes(style, d->model).text,
-                   report_bytes(style, d->arena).text, report_bytes(style, d->data).text);
+                   table_bytes(d->needed, style).text, table_bytes(d->model, style).text,
+                   table_bytes(d->arena, style).text, table_bytes(d->data, style).text);
         if (there > 0 && d->needed > there)
             report_say(2,
                        "%s too many: a smaller batch shrinks arena and data, a smaller "
                        "network the model",
-                       report_bytes(style, d->needed - there).text);
+                       table_bytes(d->needed - there, style).text);
     }
     if (d->fits_batch > 0)
         report_say(2,
                    "batch %" PRId64 " is the largest that fits with nothing run again: it "
                    "needs %s",
-                   d->fits_batch, report_bytes(style, d->fits_bytes).text);
+                   d->fits_batch, table_bytes(d->fits_bytes, style).text);
     else if (d->fits_batch == 0)
         report_say(2, "no batch fits");
 }
@@ -71,13 +82,13 @@ void report_print_denied(const report *r, const report_style *style)
         snprintf(batch, sizeof batch, ", batch %" PRId64, d->batch);
     report_say(2, "%s (%s%s): %s", when, d->run, batch, d->message);
     if (d->request > 0)
-        report_say(2, "%s wanted for %s%s%s%s%s", report_bytes(style, d->request).text,
+        report_say(2, "%s wanted for %s%s%s%s%s", table_bytes(d->request, style).text,
                    d->label[0] != '\0' ? d->label : "it", d->op[0] != '\0' ? ", at " : "",
                    d->op, d->phase[0] != '\0' ? " in " : "", d->phase);
     if (d->limit > 0)
         report_say(2, "%s %s: %s%s%s", d->limited_by[0] == 'm' ? "this" : "the", d->limited_by,
-                   report_bytes(style, d->limit).text, d->used > 0 ? ", taken before: " : "",
-                   d->used > 0 ? report_bytes(style, d->used).text : "");
+                   table_bytes(d->limit, style).text, d->used > 0 ? ", taken before: " : "",
+                   d->used > 0 ? table_bytes(d->used, style).text : "");
     print_way_out(d, style);
     print_held(d, style);
     if (d->n > 1)
@@ -95,30 +106,17 @@ static void put_known(sw_json *j, const char *key, uint64_t x)
         sw_json_put_null(j, key);
 }
 
-static void put_text(sw_json *j, const char *key, const char *text)
-{
-    sw_json_put_string(j, key, text[0] != '\0' ? text : NULL);
-}
-
-static void put_shares(sw_json *j, const char *key, const sw_denied_share *shares, size_t n)
-{
-    sw_json_open(j, key, '{');
-    for (size_t i = 0; i < n; i++)
-        sw_json_put_u64(j, shares[i].name, shares[i].bytes);
-    sw_json_end(j);
-}
-
 static void put_figures(sw_json *j, const report_denied *d)
 {
     sw_json_put_u64(j, "times", d->n);
     sw_json_put_u64(j, "step", d->step);
-    put_text(j, "run", d->run);
+    report_put_text(j, "run", d->run);
     sw_json_put_i64(j, "batch", d->batch);
-    put_text(j, "limited_by", d->limited_by);
-    put_text(j, "message", d->message);
-    put_text(j, "label", d->label);
-    put_text(j, "op", d->op);
-    put_text(j, "phase", d->phase);
+    report_put_text(j, "limited_by", d->limited_by);
+    report_put_text(j, "message", d->message);
+    report_put_text(j, "label", d->label);
+    report_put_text(j, "op", d->op);
+    report_put_text(j, "phase", d->phase);
     put_known(j, "request_bytes", d->request);
     put_known(j, "limit_bytes", d->limit);
     sw_json_put_u64(j, "used_bytes", d->used);
@@ -143,14 +141,16 @@ void report_put_denied(sw_json *j, const report *r)
     }
     sw_json_open(j, "denied", '{');
     put_figures(j, d);
-    put_shares(j, "by_role", d->role, d->n_roles);
-    put_shares(j, "by_layer", d->layer, d->n_layers);
+    held h;
+    find_held(&h, d);
+    report_put_shares(j, "by_role", h.roles);
+    report_put_shares(j, "by_layer", h.layers);
     sw_json_open(j, "holders", '[');
     for (size_t i = 0; i < d->n_holders; i++) {
         sw_json_begin(j, '{');
         sw_json_put_string(j, "name", d->holder[i].name);
-        put_text(j, "role", d->role_of[i]);
-        put_text(j, "layer", d->holder[i].layer);
+        report_put_text(j, "role", d->role_of[i]);
+        report_put_text(j, "layer", d->holder[i].layer);
         sw_json_put_u64(j, "bytes", d->holder[i].bytes);
         sw_json_end(j);
     }

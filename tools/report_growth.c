@@ -8,6 +8,7 @@
  * more is wanted there. */
 #include "tools/bars.h"
 #include "tools/report_host.h"
+#include "tools/report_table.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -112,8 +113,8 @@ static void print_series(const report_host *h, int i, const report_style *style)
         return;
     const char *curve = spark(s, style, &bar);
     printf("  %-11s%16s%16s%13s%s%s\n", report_series_name(i),
-           report_bytes(style, s->growth.first).text, report_bytes(style, s->growth.last).text,
-           grown ? report_bytes(style, report_per_step(&s->growth)).text : "-",
+           table_bytes(s->growth.first, style).text, table_bytes(s->growth.last, style).text,
+           grown ? table_bytes(report_per_step(&s->growth), style).text : "-",
            curve[0] != '\0' ? "  " : "", curve);
 }
 
@@ -160,7 +161,7 @@ static void print_growing(const report_host *h, int i, const report_style *style
     const report_growth *g = &h->series[i].growth;
     const bool line = worst_line(h, i) != NULL;
     report_say(2, "%s grows by %s per step since step %" PRIu64 ", %s%s", report_series_name(i),
-               report_bytes(style, report_per_step(g)).text, first_step(g),
+               table_bytes(report_per_step(g), style).text, first_step(g),
                line ? "taken at " : "", place_of(h, i));
 }
 

@@ -76,15 +76,10 @@ static sw_status take_line(report_host *h, const report_place *p, const json_t *
     report_line *line = find_line(h, x.at, x.heap);
     if (line == NULL && h->n_lines == REPORT_LINES)
         return SW_OK;
-    if (line == NULL && h->n_lines == h->cap_lines) {
-        const size_t cap = h->cap_lines == 0 ? 32 : 2 * h->cap_lines;
-        void *block = h->lines;
-        SW_TRY(
-            sw_heap_resize(&block, SW_HEAP_PROFILE, h->cap_lines * sizeof x, cap * sizeof x));
-        h->lines = block;
-        h->cap_lines = cap;
-    }
     if (line == NULL) {
+        void *block = h->lines;
+        SW_TRY(sw_heap_room(&block, SW_HEAP_PROFILE, &h->cap_lines, h->n_lines + 1, sizeof x));
+        h->lines = block;
         line = &h->lines[h->n_lines++];
         *line = x;
     }

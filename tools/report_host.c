@@ -1,5 +1,6 @@
 /* Records of the host's memory into a report, and the sections that are short. */
 #include "tools/report_host.h"
+#include "tools/report_table.h"
 #include "tools/report_members.h"
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,11 +23,6 @@ void report_say(int indent, const char *format, ...)
     va_end(args);
     printf("%*s", indent, "");
     cli_wrap(stdout, indent, indent + 2, text);
-}
-
-cli_text report_bytes(const report_style *style, uint64_t bytes)
-{
-    return style->exact ? cli_digits(bytes) : cli_bytes((size_t)bytes);
 }
 
 void report_free_host(report_host *h)
@@ -52,18 +48,18 @@ static void print_heap(const report *r, const report_style *style)
     for (size_t i = 0; i < h->n_purposes; i++) {
         const report_purpose *p = &h->purpose[i];
         const bool rest = i + 1 == h->n_purposes;
-        printf("  %-9s%13s", p->name, rest ? "-" : report_bytes(style, p->bytes).text);
+        printf("  %-9s%13s", p->name, rest ? "-" : table_bytes(p->bytes, style).text);
         const uint64_t figures[] = {p->allocated, p->active, p->resident, p->mapped};
         for (int k = 0; k < 4; k++) /* 0: the backend cannot tell */
             printf("%14s", p->mapped == 0 && figures[k] == 0
                                ? "-"
-                               : report_bytes(style, figures[k]).text);
+                               : table_bytes(figures[k], style).text);
         putchar('\n');
     }
     report_say(2,
                "others: malloc of the program and of libraries; %s more were mapped, given "
                "back, and are kept for later",
-               report_bytes(style, h->kept).text);
+               table_bytes(h->kept, style).text);
 }
 
 void report_print_host(const report *r, const report_style *style)
@@ -168,14 +164,9 @@ static sw_status take_shape(report_host *h, const report_place *p)
     if (x.peak < x.model || x.peak - x.model < x.slot || live > x.arena || x.padding > live ||
         x.lanes > live - x.padding || x.model_padding > x.model)
         return report_wrong(p, "peak_bytes", "what its parts add up to");
-    if (h->n_shapes == h->cap_shapes) {
-        const size_t cap = h->cap_shapes == 0 ? 8 : 2 * h->cap_shapes;
-        void *block = h->shapes;
-        SW_TRY(
-            sw_heap_resize(&block, SW_HEAP_PROFILE, h->cap_shapes * sizeof x, cap * sizeof x));
-        h->shapes = block;
-        h->cap_shapes = cap;
-    }
+    void *block = h->shapes;
+    SW_TRY(sw_heap_room(&block, SW_HEAP_PROFILE, &h->cap_shapes, h->n_shapes + 1, sizeof x));
+    h->shapes = block;
     h->shapes[h->n_shapes++] = x;
     return SW_OK;
 }

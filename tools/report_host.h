@@ -78,11 +78,11 @@ typedef struct {
 typedef struct report_host {
     report_series series[REPORT_SERIES];
     report_line *lines;
-    size_t n_lines, cap_lines;
+    uint32_t n_lines, cap_lines;
     bool unsettled, sample_unsettled;   /* a run that may take memory was right before */
     uint64_t immediate, clock, records; /* clock: the highest step */
     report_shape *shapes;
-    size_t n_shapes, cap_shapes;
+    uint32_t n_shapes, cap_shapes;
     char backend[32];
     report_purpose purpose[SW_HEAP_KINDS + 1]; /* the last: the rest of the process */
     size_t n_purposes;
@@ -121,6 +121,5 @@ void report_put_denied(sw_json *j, const report *r);
  * the style wants them; a line of a sum. */
 void report_headline(const char *text);
 void report_say(int indent, const char *format, ...) SW_PRINTF(2, 3);
-cli_text report_bytes(const report_style *style, uint64_t bytes);
 
 #endif

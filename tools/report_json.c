@@ -17,7 +17,7 @@ void report_put_phases(sw_json *j, const char *key, const report_phase *phase)
     sw_json_end(j);
 }
 
-static void put_text(sw_json *j, const char *key, const char *text)
+void report_put_text(sw_json *j, const char *key, const char *text)
 {
     sw_json_put_string(j, key, text[0] != '\0' ? text : NULL);
 }
@@ -49,13 +49,13 @@ static void put_run(sw_json *j, const report *r)
 {
     sw_json_put_string(j, "file", r->path);
     sw_json_put_string(j, "tool", r->timeline->tool);
-    put_text(j, "model", r->model);
-    put_text(j, "device", r->device);
-    put_text(j, "data", r->data);
+    report_put_text(j, "model", r->model);
+    report_put_text(j, "device", r->device);
+    report_put_text(j, "data", r->data);
     sw_json_put_i64(j, "batch", r->batch);
     sw_json_put_u64(j, "seed", r->seed);
-    put_text(j, "created", r->created);
-    put_text(j, "command", r->command);
+    report_put_text(j, "created", r->created);
+    report_put_text(j, "command", r->command);
     sw_json_put_u64(j, "steps", r->n_steps);
     sw_json_put_u64(j, "training_runs", r->runs);
     sw_json_key(j, "all_steps"); /* recorded or not */
@@ -66,8 +66,8 @@ static void put_run(sw_json *j, const report *r)
     sw_json_put_u64(j, "part", r->part);
     sw_json_put_u64(j, "evaluations", r->evaluations);
     sw_json_put_bool(j, "finished", report_finished(r));
-    put_text(j, "status", r->status);
-    put_text(j, "error", r->error);
+    report_put_text(j, "status", r->status);
+    report_put_text(j, "error", r->error);
     sw_json_put_bool(j, "cut", r->cut);
     sw_json_put_bool(j, "goes_on", r->goes_on);
     sw_json_put_u64(j, "dropped_events", r->dropped);
@@ -91,7 +91,7 @@ static void put_plan(sw_json *j, const report_plan *x)
 {
     sw_json_put_u64(j, "program", x->key & (UINT32_MAX >> 1));
     sw_json_put_u64(j, "exec", x->key >> 32);
-    put_text(j, "run", x->run);
+    report_put_text(j, "run", x->run);
     sw_json_put_i64(j, "batch", x->batch);
     sw_json_put_bool(j, "immediate", x->immediate);
     if (x->immediate)
@@ -169,36 +169,28 @@ static void put_witnesses(sw_json *j, const report *r)
     }
     sw_json_end(j);
     sw_json_put_u64(j, "faults", r->faults);
-    put_text(j, "first_fault", r->first_fault);
-}
-
-static void put_shares(sw_json *j, const char *key, const report_share *shares, size_t n)
-{
-    sw_json_open(j, key, '{');
-    for (size_t i = 0; i < n; i++)
-        sw_json_put_u64(j, shares[i].name, shares[i].bytes);
-    sw_json_end(j);
+    report_put_text(j, "first_fault", r->first_fault);
 }
 
 static void put_live(sw_json *j, const report_live *live)
 {
     sw_json_open(j, "peak", '{');
-    put_text(j, "op", live->op);
+    report_put_text(j, "op", live->op);
     sw_json_put_u64(j, "position", live->program->peak_op);
     sw_json_put_u64(j, "n_ops", live->program->n_ops);
     sw_json_put_u64(j, "bytes", live->bytes);
     sw_json_put_u64(j, "padding_bytes", live->padding);
-    put_shares(j, "by_role", live->role, live->n_roles);
-    put_shares(j, "by_layer", live->layer, live->n_layers);
+    report_put_shares(j, "by_role", (report_shares){live->role, live->n_roles});
+    report_put_shares(j, "by_layer", (report_shares){live->layer, live->n_layers});
     sw_json_open(j, "largest", '[');
     for (size_t i = 0; i < live->n_largest; i++) {
         const sw_tl_value *v = live->largest[i];
         sw_json_begin(j, '{');
         sw_json_put_string(j, "name", v->name);
         sw_json_put_string(j, "role", v->role);
-        put_text(j, "layer", v->layer);
-        put_text(j, "op", v->op);
-        put_text(j, "phase", v->phase);
+        report_put_text(j, "layer", v->layer);
+        report_put_text(j, "op", v->op);
+        report_put_text(j, "phase", v->phase);
         sw_json_put_u64(j, "bytes", v->bytes + v->padding);
         sw_json_put_u64(j, "padding", v->padding);
         sw_json_put_u64(j, "birth", v->birth);

@@ -1,4 +1,4 @@
-/* What lives, by role to the left and by layer to the right. */
+/* What lives, by role and by layer: side by side, and as members of an object. */
 #include "tools/report.h"
 #include "tools/report_table.h"
 #include <string.h>
@@ -38,4 +38,12 @@ void report_print_shares(report_shares roles, report_shares layers, uint64_t all
             print_share(layers, i, shown, all, style);
         putchar('\n');
     }
+}
+
+void report_put_shares(sw_json *j, const char *key, report_shares x)
+{
+    sw_json_open(j, key, '{');
+    for (size_t i = 0; i < x.n; i++)
+        sw_json_put_u64(j, x.at[i].name, x.at[i].bytes);
+    sw_json_end(j);
 }
