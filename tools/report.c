@@ -130,6 +130,34 @@ static int run(settings *s)
     return report_file(s);
 }
 
+static const char notes[] =
+    "FILE is what `stepwell train --profile FILE` wrote, or a PyTorch memory snapshot.\n"
+    "With --diff and --steps, differences are B - A, and lines by role, layer, maker and "
+    "tensor add up to the difference of the peaks. --fail-on-increase judges the other way "
+    "round: FILE (A) is the new run and OTHER (B) its base. The peak of a run is the highest "
+    "that was measured, else the highest predicted.\n"
+    "A profile that is damaged behind its first line is reported up to there, in JSON with "
+    "\"damaged\". Exit status: 0 done, 1 a limit is exceeded, a step is not there or the "
+    "output cannot be "
+    "written, 2 wrong usage, 3 a damaged or foreign file, 130 interrupted.\n"
+    "With --json standard output has one object, or nothing when FILE was refused; what is not "
+    "known is null. Its keys: file, tool, model, device, data, batch, seed, created, command; "
+    "steps and training_runs that are in the file, all_steps of the run, part, evaluations, "
+    "finished, status, error, cut, goes_on, dropped_events, damaged, wall_ns; of the program "
+    "that the report is about predicted and measured, for each phase its peak_bytes and "
+    "end_bytes, measured_by, measured_peak_bytes, predicted_peak_bytes, model_bytes, "
+    "arena_bytes, data_bytes, total_bytes, lower_bound_bytes, peak (what is live there), "
+    "slowest_ops, ops_mean_ns; equal, witnesses, faults, first_fault, median_ns, "
+    "median_step_ns, warm_steps, allocations_after_warmup, host_bytes, process_bytes, "
+    "immediate_runs, unplanned_runs, process, denied, growth, waterfall, heap, programs, rows "
+    "(steps), peaks (where the peak goes), and gate where a limit was given.\n"
+    "With --diff and --steps too: a, b, peak_difference_bytes, and peak_bytes, end_bytes, "
+    "same_program (with --steps), totals, roles, layers, ops, tensors, process and ns, whose "
+    "members have a, b, difference "
+    "and, of sums, share. With --by too: file, tool, by, program, at_peak_bytes, "
+    "measured_peak_bytes, peak_op, peak_position, rows with the columns of --format csv, "
+    "damaged.";
+
 int tool_report(int argc, char **argv)
 {
     settings s = {.limits.max_peak = REPORT_NO_LIMIT};
@@ -173,18 +201,7 @@ int tool_report(int argc, char **argv)
         .n_options = (int)(sizeof options / sizeof *options),
         .operand = &s.file,
         .max_operands = 1,
-        .notes =
-            "FILE is what `stepwell train --profile FILE` wrote, or a PyTorch memory snapshot. "
-            "With --json standard output has one object, or nothing when the file was "
-            "refused.\n"
-            "With --diff and --steps, differences are B - A, and lines by role, layer, maker "
-            "and "
-            "tensor add up to the difference of the peaks. --fail-on-increase judges the "
-            "other way round: FILE (A) is the new run and OTHER (B) its base. The peak "
-            "of a run is the highest that was measured, else the highest predicted.\n"
-            "A profile that is damaged behind its first line is reported up to there, in JSON "
-            "with \"damaged\". Exit status: 0 done, 1 a limit is exceeded, 2 wrong usage, "
-            "3 a damaged or foreign file."};
+        .notes = notes};
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;

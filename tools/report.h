@@ -252,6 +252,8 @@ SW_MUST_USE sw_status report_print_json(report *r, const report_live *live,
                                         const report_gate *gate);
 /* An empty text is null. */
 void report_put_text(sw_json *j, const char *key, const char *text);
+/* "batch": below 0, it is not known, and null. */
+void report_put_batch(sw_json *j, int64_t batch);
 /* `key` and an object of the phases' peak_bytes and end_bytes. */
 void report_put_phases(sw_json *j, const char *key, const report_phase *phase);
 /* Print the object that was ended, and free it. */

@@ -111,7 +111,7 @@ static void put_figures(sw_json *j, const report_denied *d)
     sw_json_put_u64(j, "times", d->n);
     sw_json_put_u64(j, "step", d->step);
     report_put_text(j, "run", d->run);
-    sw_json_put_i64(j, "batch", d->batch);
+    report_put_batch(j, d->batch);
     report_put_text(j, "limited_by", d->limited_by);
     report_put_text(j, "message", d->message);
     report_put_text(j, "label", d->label);

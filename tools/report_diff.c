@@ -215,7 +215,7 @@ static void put_side(sw_json *j, const char *key, const compare_side *s)
     sw_json_put_string(j, "file", s->r->path);
     sw_json_put_string(j, "tool", s->r->timeline->tool);
     sw_json_put_string(j, "model", s->r->model);
-    sw_json_put_i64(j, "batch", s->plan->batch);
+    report_put_batch(j, s->plan->batch);
     sw_json_put_string(j, "command", s->r->command);
     sw_json_put_string(j, "program", report_program_name(s->plan).text);
     if (s->step != NULL)

@@ -22,6 +22,14 @@ void report_put_text(sw_json *j, const char *key, const char *text)
     sw_json_put_string(j, key, text[0] != '\0' ? text : NULL);
 }
 
+void report_put_batch(sw_json *j, int64_t batch)
+{
+    if (batch >= 0)
+        sw_json_put_i64(j, "batch", batch);
+    else
+        sw_json_put_null(j, "batch");
+}
+
 sw_status report_print_object(sw_json *j)
 {
     sw_json_line(j);
@@ -52,7 +60,7 @@ static void put_run(sw_json *j, const report *r)
     report_put_text(j, "model", r->model);
     report_put_text(j, "device", r->device);
     report_put_text(j, "data", r->data);
-    sw_json_put_i64(j, "batch", r->batch);
+    report_put_batch(j, r->batch);
     sw_json_put_u64(j, "seed", r->seed);
     report_put_text(j, "created", r->created);
     report_put_text(j, "command", r->command);
@@ -92,7 +100,7 @@ static void put_plan(sw_json *j, const report_plan *x)
     sw_json_put_u64(j, "program", x->key & (UINT32_MAX >> 1));
     sw_json_put_u64(j, "exec", x->key >> 32);
     report_put_text(j, "run", x->run);
-    sw_json_put_i64(j, "batch", x->batch);
+    report_put_batch(j, x->batch);
     sw_json_put_bool(j, "immediate", x->immediate);
     if (x->immediate)
         sw_json_put_null(j, "predicted");

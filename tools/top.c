@@ -386,14 +386,25 @@ int tool_top(int argc, char **argv)
         .n_options = (int)(sizeof options / sizeof *options),
         .operand = &s.operand,
         .max_operands = 1,
-        .notes = "PID is a process that was started with --profile, FILE its profile. On a "
-                 "terminal the picture is drawn in place, until the run ends, or q or Ctrl-C "
-                 "is pressed; elsewhere each look is a line. A profile that is renamed and "
-                 "begun anew (train --profile-max) is followed, and so is a new run in the "
-                 "same file.\nRates and times are those of the last ten seconds. Sparklines "
-                 "go over the whole run; a point is the mean loss, the slowest step and the "
-                 "highest peak of its steps. Of a long file that was there before, steps that "
-                 "allocated nothing are sampled."};
+        .notes =
+            "PID is a process that was started with --profile, FILE its profile. On a "
+            "terminal the picture is drawn in place, until the run ends, or q or Ctrl-C "
+            "is pressed; elsewhere each look is a line. A profile that is renamed and "
+            "begun anew (train --profile-max) is followed, and so is a new run in the "
+            "same file.\nRates and times are those of the last ten seconds. Sparklines "
+            "go over the whole run; a point is the mean loss, the slowest step and the "
+            "highest peak of its steps. Of a long file that was there before, steps that "
+            "allocated nothing are sampled.\n"
+            "Keys of --json, null where it is not known: file, process, model, device, "
+            "data, batch; condition (empty, running, waiting, ended, died), status, "
+            "idle_ns; step, planned_steps, loss; of the last ten seconds "
+            "steps_per_second, median_step_ns, max_step_ns, window_steps, window_ns; "
+            "predicted and measured, for each phase its peak_bytes and end_bytes, "
+            "predicted_peak_bytes, measured_peak_bytes, model_bytes, arena_bytes, "
+            "data_bytes, total_bytes, budget_bytes, process_bytes, host_bytes, measured_by, "
+            "allocations_after_warmup.\n"
+            "Exit status: 0 the run has ended, or q, 2 wrong usage, 3 no such process or "
+            "profile, 130 interrupted."};
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;

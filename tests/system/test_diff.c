@@ -153,6 +153,31 @@ static void what_cannot_be_compared_is_named(void)
     CU_ASSERT(program_failed_cleanly(&outcome, 2));
 }
 
+/* Each key of an object is in the help of the command that prints it. */
+static void keys_are_in_the_help(void)
+{
+    static const char *const uses[][2] = {{"report", "--json --max-peak 1TiB"},
+                                          {"report", "--json --diff "},
+                                          {"report", "--json --steps 1,2"},
+                                          {"report", "--json --by layer"},
+                                          {"top", "--json --once"}};
+    const char *path = profile_of("keys", NAIVE);
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+        char words[4000], help_words[40];
+        const char *key;
+        json_t *value;
+        snprintf(words, sizeof words, "%s %s %s%s", uses[i][0], path, uses[i][1],
+                 i == 1 ? path : "");
+        snprintf(help_words, sizeof help_words, "%s --help", uses[i][0]);
+        json_t *object = json_loads(run(words), 0, NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(object);
+        sw_after(drop_json, object);
+        const char *help = run(help_words);
+        json_object_foreach(object, key, value)
+            SW_CHECK(strstr(help, key) != NULL, "%s: %s is not in the help", words, key);
+    }
+}
+
 /* Op by op the loader has the slots that it has under a plan, and the model is the same. */
 static void a_plan_saves_of_the_arena_alone(void)
 {
@@ -232,6 +257,7 @@ static const sw_test tests[] = {
     {"differences are those of the plans", differences_are_those_of_the_plans},
     {"a profile is equal to itself", a_profile_is_equal_to_itself},
     {"two models are compared within 80 columns", two_models_are_compared_within_80_columns},
+    {"keys are in the help", keys_are_in_the_help},
     {"a plan saves of the arena alone", a_plan_saves_of_the_arena_alone},
     {"steps and their runs are told apart", steps_and_their_runs_are_told_apart},
     {"a file cannot command the terminal", a_file_cannot_command_the_terminal},
