@@ -84,9 +84,10 @@ typedef struct {
 typedef struct sw_timeline {
     const char *tool; /* "stepwell", "pytorch" */
     const char *path, *model, *device, *data, *created, *command;
-    const char *ended; /* "done", "interrupted", "failed"; "": the file has no end */
-    const char *why;   /* of a failure, or "" */
-    int64_t batch;     /* -1: none */
+    const char *ended;   /* "done", "interrupted", "failed"; "": the file has no end */
+    const char *why;     /* of a failure, or "" */
+    const char *damaged; /* what ended the reading, with file and line; NULL: nothing */
+    int64_t batch;       /* -1: none */
     uint64_t seed;
     sw_tl_program *programs;
     uint32_t n_programs;

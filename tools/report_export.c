@@ -100,9 +100,14 @@ int report_export(const char *file, const char *other, const char *format, const
     const bool read = status == SW_OK;
     if (read)
         status = write_timelines(t, with, sink, path);
+    int code = CLI_DONE;
+    if (status == SW_OK && t->damaged != NULL)
+        code = cli_error(CLI_DAMAGED, "%s", t->damaged);
+    if (status == SW_OK && with != NULL && with->damaged != NULL)
+        code = cli_error(CLI_DAMAGED, "%s", with->damaged);
     sw_timeline_free(with);
     sw_timeline_free(t);
     if (read && status != SW_OK && cli_interrupted())
         return CLI_INTERRUPTED;
-    return status == SW_OK ? CLI_DONE : cli_library_error(status, !read);
+    return status == SW_OK ? code : cli_library_error(status, !read);
 }

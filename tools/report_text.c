@@ -183,8 +183,11 @@ static void print_steps(const report *r)
         return;
     uint64_t largest = 0;
     for (size_t k = 0; k < n; k++)
-        for (int i = 0; i < N; i++)
-            largest = rows[k]->phase[i].peak > largest ? rows[k]->phase[i].peak : largest;
+        for (int i = 0; i < N; i++) {
+            const report_phase *x = &rows[k]->phase[i];
+            largest = x->peak > largest ? x->peak : largest;
+            largest = x->end > largest ? x->end : largest; /* in what is damaged */
+        }
     const table_unit u = table_unit_for(largest, style);
     printf("\n%sStep by step: %s live at the end of the phase%speak in it%s\n", on(), u.name,
            style->exact ? ", and the " : " / at the ", off());

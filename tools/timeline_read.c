@@ -6,6 +6,7 @@
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
 #include "profiler/record.h"
+#include "tools/cli.h"
 #include "tools/report_heap.h"
 #include "tools/report_lines.h"
 #include "tools/report_members.h"
@@ -459,7 +460,7 @@ static sw_status take(reader *r, const report_place *p, bool *run_ended)
     if (step)
         r->has_events = false;
     if (strcmp(type, "plan") == 0 || strcmp(type, "trace") == 0)
-        return take_program(r, p, type[0] == 't');
+        return report_take_program(r->t, p, type[0] == 't');
     if (strcmp(type, "end") == 0) {
         SW_TRY(text_of(r->t, p, p->record, "status", &r->t->ended));
         if (*r->t->ended == '\0')
@@ -491,30 +492,50 @@ static sw_status next(reader *r, bool *more, bool *run_ended)
     return whole ? report_damaged(&p, "no JSON record") : SW_OK;
 }
 
+/* A run of which a record is damaged is none. */
 static sw_status read_places(reader *r, const run_list *l)
 {
     for (uint32_t i = 0; i < l->n; i++) {
         const run_place *at = &l->at[(l->first + i) & (l->cap - 1)];
+        const size_t before = r->t->n_runs;
         bool more = true, run_ended = false;
+        sw_status status = report_lines_seek(&r->lines, at->at, at->line);
         r->n_log = 0;
         r->dropped = 0;
-        SW_TRY(report_lines_seek(&r->lines, at->at, at->line));
-        while (more && !run_ended)
-            SW_TRY(next(r, &more, &run_ended));
+        while (more && !run_ended && status == SW_OK)
+            status = next(r, &more, &run_ended);
+        if (status != SW_OK) {
+            r->t->n_runs = before;
+            return status;
+        }
     }
     return SW_OK;
+}
+
+/* What is damaged behind the header ends the reading, and what was read stays. */
+static sw_status end_at_damage(reader *r, sw_status status)
+{
+    char why[4608];
+    if (status != SW_FORMAT || r->lines.line <= 1)
+        return status;
+    cli_clean(why, sizeof why, sw_last_error());
+    return sw_timeline_string(r->t, &r->t->damaged, why);
 }
 
 static sw_status read_both(reader *r)
 {
     bool more = true, run_ended;
-    while (more)
-        SW_TRY(next(r, &more, &run_ended));
+    sw_status status = SW_OK;
+    while (more && status == SW_OK)
+        status = next(r, &more, &run_ended);
+    SW_TRY(end_at_damage(r, status));
     if (r->lines.line == 0)
         SW_FAIL(SW_FORMAT, "%s: the file is empty", r->t->path);
     r->second = true;
-    SW_TRY(read_places(r, &r->front));
-    SW_TRY(read_places(r, &r->back));
+    status = read_places(r, &r->front);
+    if (status == SW_OK)
+        status = read_places(r, &r->back);
+    SW_TRY(end_at_damage(r, status));
     return sw_timeline_finish(r->t);
 }
 

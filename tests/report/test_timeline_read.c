@@ -220,6 +220,34 @@ static void a_format_is_written_whole_or_not_at_all(void)
     }
 }
 
+/* The runs in front of the damage go out, and the line is named. */
+static void what_precedes_damage_goes_out(void)
+{
+    static char text[65536];
+    char in[1024], out[1024];
+    size_t n, bytes;
+    snprintf(in, sizeof in, "%s", sw_temp_path("damaged.jsonl"));
+    snprintf(out, sizeof out, "%s", sw_temp_path("damaged.csv"));
+    const char *sound = slurp(golden(), &bytes);
+    CU_ASSERT_FATAL(bytes < sizeof text);
+    memcpy(text, sound, bytes);
+    spill(in, text, bytes);
+    CU_ASSERT_EQUAL(report_export(in, NULL, "csv", out), 0);
+    (void)slurp(out, &n);
+    const size_t whole = n;
+    char *step = text;
+    for (int i = 0; i < 9 && step != NULL; i++)
+        step = strstr(step + 1, "{\"type\":\"step\"");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(step);
+    step[0] = '?';
+    spill(in, text, bytes);
+    CU_ASSERT_EQUAL(report_export(in, NULL, "csv", out), CLI_DAMAGED);
+    SW_CHECK(strstr(cli_last_line(), "damaged.jsonl: line ") != NULL, "%s", cli_last_line());
+    const char *part = slurp(out, &n);
+    SW_CHECK(strncmp(part, "ns,step,phase,", 14) == 0 && n > 100 && n < whole,
+             "%zu of %zu bytes", n, whole);
+}
+
 static void two_runs_go_where_there_is_room_for_two(void)
 {
     char out[1024];
@@ -247,6 +275,7 @@ static const sw_test tests[] = {
     {"every refusal is told", every_refusal_is_told},
     {"damage is refused or harmless", damage_is_refused_or_harmless},
     {"a format is written whole or not at all", a_format_is_written_whole_or_not_at_all},
+    {"what precedes damage goes out", what_precedes_damage_goes_out},
     {"a folder that is not there is named", a_folder_that_is_not_there_is_named},
     {"two runs go where there is room for two", two_runs_go_where_there_is_room_for_two},
 };
