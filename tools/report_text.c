@@ -492,6 +492,14 @@ static void print_process(const report *r, const report_plan *plan)
              plan->immediate ? "in arenas" : "planned", bytes_text(r->host_max).text, rest);
 }
 
+/* Why is said above where a request was denied. */
+static void print_failure(const report *r)
+{
+    const bool said = r->host != NULL && r->host->denied != NULL;
+    sentence(0, "note: the run ended as '%s'%s%s", r->status,
+             said || r->error[0] == '\0' ? "" : ": ", said ? "" : r->error);
+}
+
 static void print_notes(const report *r)
 {
     if (style->quiet)
@@ -519,8 +527,7 @@ static void print_notes(const report *r)
     else if (!r->ended)
         printf("note: there is no end record: the run did not finish, or still runs\n");
     else if (!report_finished(r))
-        sentence(0, "note: the run ended as '%s'%s%s", r->status,
-                 r->error[0] != '\0' ? ": " : "", r->error);
+        print_failure(r);
     if (r->immediate > 0)
         sentence(0, "note: %s %s in immediate mode follow%s no plan: nothing was predicted",
                  cli_digits(r->immediate).text, runs(r->immediate),

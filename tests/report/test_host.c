@@ -430,10 +430,15 @@ static void layers_of_a_refusal_add_up(void)
     const json_t *d = denied_with("{\"a\":55}", layers);
     CU_ASSERT_EQUAL(number(json_object_get(d, "by_layer"), "(no layer)"), 9);
     CU_ASSERT_EQUAL(number(json_object_get(d, "by_layer"), "l"), 1);
+    FILE *f = fopen(sw_temp_path("host.jsonl"), "a");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    fputs("{\"type\":\"end\",\"status\":\"failed\",\"error\":\"no room\",\"wall_ns\":9}\n", f);
+    fclose(f);
     const printed *p = call_words("%s", sw_temp_path("host.jsonl"));
     SW_CHECK(p->status == 0 && strstr(p->out, "  (no layer)                 9 B  16.4%") &&
                  strstr(p->out, "  3 more                     4 B   7.3%"),
              "status %d:\n%s", p->status, p->out);
+    CU_ASSERT_PTR_NOT_NULL(strstr(p->out, "ended as 'failed'\n")); /* why stands above */
     check_width(p->out);
 }
 

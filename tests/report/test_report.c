@@ -290,6 +290,14 @@ static void what_logs_lost_and_parts_are_told(void)
     json_decref(o);
 }
 
+/* Also one that no run can have: more at the end of a phase than at its peak. */
+static void no_number_is_too_wide(void)
+{
+    const printed *p = with_change(4, "\"end_bytes\":", "\"end_bytes\":999999999999");
+    CU_ASSERT(p->status == 0 && has(p->out, "Step by step: TiB"));
+    check_width(p->out);
+}
+
 /* In JSON: one object, with the line and what is wrong. */
 static void check_damaged(const char *says)
 {
@@ -693,6 +701,7 @@ static const sw_test tests[] = {
     {"json has the same numbers", json_has_the_same_numbers},
     {"a cut file is used as far as it goes", a_cut_file_is_used_as_far_as_it_goes},
     {"what logs lost, and parts, are told", what_logs_lost_and_parts_are_told},
+    {"no number is too wide", no_number_is_too_wide},
     {"damage names file and line", damage_names_file_and_line},
     {"the process is passed on", the_process_is_passed_on},
     {"a damaged process is refused", a_damaged_process_is_refused},
