@@ -103,9 +103,10 @@ static void the_text_of_steps_adds_up(void)
 static void a_step_that_is_not_there_is_named(void)
 {
     const printed *p = call_words("%s --steps 1,9", golden("scopes.jsonl"));
-    CU_ASSERT(p->status == 1 && has(p->err, "no step 9; steps go from 1 to 4"));
+    CU_ASSERT(p->status == 1 && has(p->err, "no record of step 9; the nearest is 4"));
     p = call_words("%s --steps eval:1,2", golden("scopes.jsonl"));
-    CU_ASSERT(p->status == 1 && has(p->err, "no eval step 1"));
+    CU_ASSERT(p->status == 1 &&
+              has(p->err, "no record of eval step 1; there are no such runs"));
     p = call_words("%s --steps 20,eval:21", golden("small.jsonl"));
     CU_ASSERT(p->status == 0 && has(p->out, "program 1 (eval"));
     static const char *const words[] = {
