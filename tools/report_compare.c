@@ -159,10 +159,19 @@ static sw_status add_host(comparison *c)
                                       b->calls, true, NULL});
 }
 
+static bool is_ours(const compare_side *s)
+{
+    return strcmp(s->r->timeline->tool, "stepwell") == 0;
+}
+
+/* What another tool reserved stands for an arena; it tells nothing of model and data. */
 static sw_status add_totals(comparison *c)
 {
     const compare_side *a = &c->side[0], *b = &c->side[1];
     SW_TRY(add(c, COMPARE_TOTALS, "peak", a->peak, b->peak));
+    if (!is_ours(a) || !is_ours(b))
+        return add(c, COMPARE_TOTALS, is_ours(a) || is_ours(b) ? "arena, reserved" : "reserved",
+                   a->plan->arena, b->plan->arena);
     SW_TRY(add(c, COMPARE_TOTALS, "model", a->plan->model, b->plan->model));
     SW_TRY(add(c, COMPARE_TOTALS, "arena", a->plan->arena, b->plan->arena));
     SW_TRY(add(c, COMPARE_TOTALS, "data", a->plan->data, b->plan->data));

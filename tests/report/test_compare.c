@@ -100,6 +100,20 @@ static void the_text_of_steps_adds_up(void)
     CU_ASSERT(has(p->out, total) && has(p->out, "\n  3 equal "));
 }
 
+/* A snapshot of PyTorch tells nothing of model and data: no row makes them 0. */
+static void what_a_snapshot_does_not_tell_has_no_row(void)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("small.pickle"));
+    CU_ASSERT_EQUAL_FATAL(
+        call_words("%s --format memory-viz --out %s", golden("small.jsonl"), path)->status, 0);
+    const printed *p = call_words("%s --diff %s --bytes", golden("small.jsonl"), path);
+    CU_ASSERT(p->status == 0 && has(p->out, "\n  arena, reserved") &&
+              !has(p->out, "\n  model ") && !has(p->out, "\n  data  0"));
+    p = call_words("%s --diff %s", golden("small.jsonl"), golden("differs.jsonl"));
+    CU_ASSERT(p->status == 0 && has(p->out, "\n  model ") && !has(p->out, "reserved"));
+}
+
 static void a_step_that_is_not_there_is_named(void)
 {
     const printed *p = call_words("%s --steps 1,9", golden("scopes.jsonl"));
@@ -267,6 +281,7 @@ static const sw_test tests[] = {
     {"the same program is said to be equal", the_same_program_is_said_to_be_equal},
     {"what no tensor explains is a line", what_no_tensor_explains_is_a_line},
     {"the text of steps adds up", the_text_of_steps_adds_up},
+    {"what a snapshot does not tell has no row", what_a_snapshot_does_not_tell_has_no_row},
     {"a step that is not there is named", a_step_that_is_not_there_is_named},
     {"a peak above the limit fails", a_peak_above_the_limit_fails},
     {"the highest measured peak is judged", the_highest_measured_peak_is_judged},
