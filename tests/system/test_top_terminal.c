@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #if SW_HAVE_JANSSON
@@ -17,23 +18,49 @@
 
 static char shown[1 << 18];
 
-/* More of what came through, until it has `what` behind `from`, at most 20 s. */
+/* Take what came through, waiting 10 ms for it; false when nobody writes there any more. */
+static bool take(int terminal)
+{
+    const size_t n = strlen(shown);
+    struct pollfd more = {.fd = terminal, .events = POLLIN};
+    if (poll(&more, 1, 10) <= 0)
+        return true;
+    const ssize_t got = read(terminal, shown + n, sizeof shown - 1 - n);
+    shown[n + (got > 0 ? (size_t)got : 0)] = '\0';
+    return got > 0 || (got < 0 && errno == EINTR);
+}
+
+static time_t seconds(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+/* More of what came through, until it has `what` behind `from`, at most 30 s. */
 static char *shown_until(int terminal, size_t from, const char *what)
 {
-    size_t n = strlen(shown);
-    for (int i = 0; i < 2000 && strstr(shown + from, what) == NULL; i++) {
-        struct pollfd more = {.fd = terminal, .events = POLLIN};
-        if (poll(&more, 1, 10) <= 0)
-            continue;
-        const ssize_t got = read(terminal, shown + n, sizeof shown - 1 - n);
-        if (got <= 0)
-            break;
-        n += (size_t)got;
-        shown[n] = '\0';
-    }
+    const time_t end = seconds() + 30;
+    while (strstr(shown + from, what) == NULL && take(terminal) && seconds() < end)
+        ;
     char *found = strstr(shown + from, what);
     SW_CHECK(found != NULL, "'%s' does not come: %s", what, shown + from);
     return found;
+}
+
+/* How it ended. What it writes is read until then, so that it is not held up by that; whoever
+ * takes more than 30 s is ended. */
+static int ending(int terminal, pid_t pid)
+{
+    int status = 0;
+    const time_t end = seconds() + 30;
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (!take(terminal))
+            (void)poll(NULL, 0, 10);
+        if (seconds() >= end)
+            kill(pid, SIGKILL);
+    }
+    return status;
 }
 
 /* Columns of the widest line between two places, escapes left out. */
@@ -74,7 +101,6 @@ static void the_picture_is_drawn_in_place(void)
     char words[1200];
     struct termios before, within, after;
     pid_t pid;
-    int status = 0;
     const char *path = finished_profile();
     FILE *f = open_profile(path, "a"); /* somebody writes it, so it goes on */
     snprintf(words, sizeof words, "top %s --interval 0.05", path);
@@ -114,7 +140,7 @@ static void the_picture_is_drawn_in_place(void)
     /* Other keys do nothing. */
     CU_ASSERT_EQUAL(write(terminal, "xq", 2), 2);
     const char *left = shown_until(terminal, (size_t)(next - shown), LEAVE);
-    CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+    const int status = ending(terminal, pid);
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     shown_until(terminal, (size_t)(left - shown), "drawn.jsonl, ");
     CU_ASSERT_PTR_NOT_NULL(strstr(left, "step 6, loss 994"));
@@ -159,7 +185,7 @@ static void the_terminal_is_put_back(void)
         } else
             CU_ASSERT_EQUAL(kill(pid, signals[i]), 0);
         shown_until(terminal, from, LEAVE);
-        CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+        status = ending(terminal, pid);
         SW_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 130, "signal %d: status %x",
                  signals[i], (unsigned)status);
         CU_ASSERT(tcgetattr(terminal, &after) == 0 && after.c_lflag == before.c_lflag);
