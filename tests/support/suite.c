@@ -3,6 +3,7 @@
 #include "tests/support/suite.h"
 #include <ftw.h>
 #include <stdarg.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,6 +226,9 @@ uint64_t sw_dice_below(sw_dice *dice, uint64_t n)
 
 int main(int argc, char **argv)
 {
+    /* A shell's background ignores them, and what it starts would inherit that. */
+    (void)signal(SIGINT, SIG_DFL);
+    (void)signal(SIGQUIT, SIG_DFL);
     const char *wanted = getenv("STEPWELL_TESTS"), *part = NULL;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "quick") == 0 || strcmp(argv[i], "full") == 0)

@@ -246,7 +246,7 @@ static void a_full_disk_is_told_with_its_reason(void)
 {
     if (access("/dev/full", W_OK) != 0)
         SW_SKIP("there is no /dev/full");
-    const char *a = profile_of("full", NAIVE);
+    const char *a = profile_of("told", NAIVE);
     CU_ASSERT_EQUAL(sw_shell("[ \"$('%s' report '%s' --diff '%s' 2>&1 >/dev/full | "
                              "grep -c 'everything: No space')\" = 1 ]",
                              program_path(), a, a),
