@@ -208,7 +208,7 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
 
 static void write_heap(sw_profile *p)
 {
-    swi_prof_room(p, SWI_PROF_ROOM / 2);
+    swi_prof_room(p, SWI_PROF_STEP_ROOM);
     sw_json_begin(&p->json, '{');
     sw_json_put_string(&p->json, "type", "heap");
     swi_prof_heap_put_report(&p->json);

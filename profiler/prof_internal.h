@@ -87,6 +87,9 @@ void swi_prof_put_program(sw_json *json, uint32_t exec, uint32_t program, uint32
 #define SWI_PROF_EVENT_ROOM ((size_t)40)
 #define SWI_PROF_STEP_ROOM ((size_t)4096)
 #define SWI_PROF_CLOCK_ROOM ((size_t)21)
+/* What a step leaves free for the records of the heap and of the end: the last part has steps.
+ */
+#define SWI_PROF_CLOSING_ROOM (2 * SWI_PROF_STEP_ROOM)
 
 /* Names and checks, before anything is opened. */
 SW_MUST_USE sw_status swi_prof_parts_begin(sw_profile *profile, const sw_prof_header *header);

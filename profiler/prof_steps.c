@@ -40,9 +40,10 @@ static void open_step(sw_profile *p, const sw_prof_step *x)
 {
     sw_prof_heap_look(&p->heap);
     const size_t clocks = x != NULL && x->op_ns != NULL ? SWI_PROF_CLOCK_ROOM * x->n_ops : 0;
+    const size_t step = SWI_PROF_STEP_ROOM + clocks + SWI_PROF_CLOSING_ROOM;
     if (x != NULL && x->events != NULL)
-        swi_prof_events(p, x, SWI_PROF_STEP_ROOM + SW_PROF_HEAP_ROOM + clocks);
-    swi_prof_room(p, SWI_PROF_STEP_ROOM + sw_prof_heap_room(&p->heap) + clocks);
+        swi_prof_events(p, x, step + SW_PROF_HEAP_ROOM);
+    swi_prof_room(p, step + sw_prof_heap_room(&p->heap));
 }
 
 /* What the process takes by itself is asked for as rarely as the system is. */

@@ -167,6 +167,18 @@ static void a_profile_in_parts_is_bounded(void)
         free(bytes);
     }
     CU_ASSERT_FALSE(exists("p.new"));
+    for (int steps = 180; steps < 200; steps += 2) { /* the end never stands alone */
+        size_t n = 0;
+        snprintf(words, sizeof words,
+                 "--synthetic-n 200 --batch 20 --steps %d --profile @/p --profile-max %ldKiB",
+                 steps, kib);
+        CU_ASSERT_EQUAL(train(words)->status, 0);
+        char *bytes = (char *)file_read(at("p"), &n);
+        SW_CHECK(bytes != NULL && strstr(bytes, "{\"type\":\"end\"") != NULL &&
+                     strstr(bytes, "{\"type\":\"step\"") != NULL,
+                 "%d steps: %zu bytes", steps, n);
+        free(bytes);
+    }
 }
 
 /* A device has nothing to lose, and parameters may replace those that the run began with. */
