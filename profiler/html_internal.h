@@ -3,24 +3,12 @@
 #define SW_HTML_INTERNAL_H
 
 #include "profiler/sink.h"
+#include "profiler/strings.h"
 #include <stdbool.h>
 
 /* The page in front of its data and behind them; made of html/ by html/pack.c. */
 extern const char swi_html_front[], swi_html_back[];
 extern const size_t swi_html_front_bytes, swi_html_back_bytes;
-
-/* Strings by number, in the order in which they are first asked for. They are told apart by
- * address: a timeline keeps each text once. */
-typedef struct {
-    const char **list;
-    uint32_t n, cap;
-    uint32_t *slots; /* open addressing; number + 1, or 0 */
-    uint32_t n_slots;
-    sw_status status; /* the first error; numbers are 0 from there on */
-} swi_strings;
-
-void swi_strings_free(swi_strings *s);
-uint32_t swi_strings_number(swi_strings *s, const char *text);
 
 /* A list of numbers for the page. `get` is called for every i, twice: once to see which width
  * they need. What it gives must be the same both times. */

@@ -6,8 +6,9 @@ void swi_tree_start(swi_tree *t, sw_sink_out *out, bool as_json)
 {
     t->as_json = as_json;
     t->out = out;
-    t->texts = NULL;
-    t->n_texts = t->cap_texts = 0;
+    t->texts = (swi_strings){0};
+    t->memos = NULL;
+    t->cap_memos = 0;
     if (as_json)
         sw_json_fixed(&t->json, t->buffer, sizeof t->buffer, sw_sink_drain, out);
     else
@@ -29,9 +30,10 @@ void swi_tree_stop(swi_tree *t, sw_status *status)
         sw_pickle_stop(&t->pickle);
         *status = t->out->status;
     }
-    sw_heap_free(t->texts, SW_HEAP_PROFILE, t->cap_texts * sizeof *t->texts);
-    t->texts = NULL;
-    t->cap_texts = 0;
+    swi_strings_free(&t->texts);
+    sw_heap_free(t->memos, SW_HEAP_PROFILE, t->cap_memos * sizeof *t->memos);
+    t->memos = NULL;
+    t->cap_memos = 0;
 }
 
 void swi_tree_begin(swi_tree *t, char bracket)
@@ -52,43 +54,30 @@ void swi_tree_end(swi_tree *t)
 
 /* ---- texts ------------------------------------------------------------------------------- */
 
-static swi_tree_text *place(swi_tree_text *texts, uint32_t cap, const char *text)
+static sw_status keep_memo(swi_tree *t, uint32_t number, uint32_t memo)
 {
-    const uint64_t h = (uint64_t)(uintptr_t)text * UINT64_C(0x9e3779b97f4a7c15);
-    uint32_t i = (uint32_t)(h >> 32) & (cap - 1);
-    while (texts[i].text != NULL && texts[i].text != text)
-        i = (i + 1) & (cap - 1);
-    return &texts[i];
-}
-
-static sw_status grow(swi_tree *t)
-{
-    const uint32_t cap = t->cap_texts == 0 ? 256 : t->cap_texts * 2;
-    void *fresh;
-    SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_PROFILE, cap * sizeof *t->texts));
-    for (uint32_t i = 0; i < t->cap_texts; i++)
-        if (t->texts[i].text != NULL)
-            *place(fresh, cap, t->texts[i].text) = t->texts[i];
-    sw_heap_free(t->texts, SW_HEAP_PROFILE, t->cap_texts * sizeof *t->texts);
-    t->texts = fresh;
-    t->cap_texts = cap;
+    void *memos = t->memos;
+    SW_TRY(sw_heap_room(&memos, SW_HEAP_PROFILE, &t->cap_memos, number + 1, sizeof *t->memos));
+    t->memos = memos;
+    t->memos[number] = memo;
     return SW_OK;
 }
 
 static void pickle_kept(swi_tree *t, const char *text)
 {
-    if (t->out->status == SW_OK && (t->n_texts + 1) * 2 > t->cap_texts)
-        t->out->status = grow(t);
+    const uint32_t known = t->texts.n, number = swi_strings_number(&t->texts, text);
+    if (t->out->status == SW_OK)
+        t->out->status = t->texts.status;
     if (t->out->status != SW_OK)
         return;
-    swi_tree_text *at = place(t->texts, t->cap_texts, text);
-    if (at->text != NULL) {
-        sw_pickle_again(&t->pickle, at->number);
+    if (number < known) {
+        sw_pickle_again(&t->pickle, t->memos[number]);
         return;
     }
     sw_pickle_string(&t->pickle, text);
-    *at = (swi_tree_text){text, sw_pickle_keep(&t->pickle)};
-    t->n_texts++;
+    const sw_status kept = keep_memo(t, number, sw_pickle_keep(&t->pickle));
+    if (t->out->status == SW_OK)
+        t->out->status = kept;
 }
 
 void swi_tree_key(swi_tree *t, const char *key)

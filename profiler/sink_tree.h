@@ -5,20 +5,16 @@
 
 #include "profiler/json.h"
 #include "profiler/pickle.h"
-
-typedef struct {
-    const char *text;
-    uint32_t number;
-} swi_tree_text;
+#include "profiler/strings.h"
 
 typedef struct {
     bool as_json;
     sw_pickle pickle;
     sw_json json;
     sw_sink_out *out;
-    swi_tree_text *texts; /* by address, open addressing; a power of two */
-    uint32_t n_texts, cap_texts;
-    char buffer[4096]; /* of the JSON writer */
+    swi_strings texts;          /* that are in the pickle */
+    uint32_t *memos, cap_memos; /* of each, where the pickle has it */
+    char buffer[4096];          /* of the JSON writer */
 } swi_tree;
 
 void swi_tree_start(swi_tree *t, sw_sink_out *out, bool as_json);
