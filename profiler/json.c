@@ -365,6 +365,22 @@ void sw_json_put_null(sw_json *j, const char *key)
     sw_json_null(j);
 }
 
+void sw_json_put_known(sw_json *j, const char *key, bool known, uint64_t x)
+{
+    if (known)
+        sw_json_put_u64(j, key, x);
+    else
+        sw_json_put_null(j, key);
+}
+
+void sw_json_put_known_f64(sw_json *j, const char *key, bool known, double x)
+{
+    if (known)
+        sw_json_put_f64(j, key, x);
+    else
+        sw_json_put_null(j, key);
+}
+
 void sw_json_open(sw_json *j, const char *key, char bracket)
 {
     sw_json_key(j, key);

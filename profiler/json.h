@@ -66,6 +66,9 @@ void sw_json_put_i64(sw_json *json, const char *key, int64_t x);
 void sw_json_put_f64(sw_json *json, const char *key, double x);
 void sw_json_put_bool(sw_json *json, const char *key, bool x);
 void sw_json_put_null(sw_json *json, const char *key);
+/* The value where it is known, else null. */
+void sw_json_put_known(sw_json *json, const char *key, bool known, uint64_t x);
+void sw_json_put_known_f64(sw_json *json, const char *key, bool known, double x);
 /* A key and an opened bracket. */
 void sw_json_open(sw_json *json, const char *key, char bracket);
 

@@ -130,10 +130,7 @@ static void put_exec(sw_json *j, uint32_t exec)
 
 void swi_prof_put_program(sw_json *j, uint32_t exec, uint32_t program, uint32_t trace)
 {
-    if (program != SW_PROF_NONE)
-        sw_json_put_u64(j, "program", program);
-    else
-        sw_json_put_null(j, "program");
+    sw_json_put_known(j, "program", program != SW_PROF_NONE, program);
     if (program == SW_PROF_NONE && trace != SW_PROF_NONE)
         sw_json_put_u64(j, "trace", trace);
     put_exec(j, exec);

@@ -210,14 +210,6 @@ static void put_shares(sw_json *j, const char *key, const sw_denied_share *share
     sw_json_end(j);
 }
 
-static void put_known(sw_json *j, const char *key, size_t bytes)
-{
-    if (bytes > 0)
-        sw_json_put_u64(j, key, bytes);
-    else
-        sw_json_put_null(j, key);
-}
-
 static void put_request(sw_json *j, const sw_prof_denied *d)
 {
     if (d->exec > 0)
@@ -234,15 +226,15 @@ static void put_request(sw_json *j, const sw_prof_denied *d)
     sw_json_put_string(j, "limited_by", d->limited_by);
     sw_json_put_string(j, "message", d->message);
     sw_json_put_string(j, "label", d->label);
-    put_known(j, "request_bytes", d->request_bytes);
-    put_known(j, "limit_bytes", d->limit_bytes);
+    sw_json_put_known(j, "request_bytes", d->request_bytes > 0, d->request_bytes);
+    sw_json_put_known(j, "limit_bytes", d->limit_bytes > 0, d->limit_bytes);
     sw_json_put_u64(j, "used_bytes", d->used_bytes);
     sw_json_put_string(j, "op", d->op);
     sw_json_put_string(j, "phase", d->phase);
-    put_known(j, "needed_bytes", d->needed_bytes);
-    put_known(j, "model_bytes", d->model_bytes);
-    put_known(j, "arena_bytes", d->arena_bytes);
-    put_known(j, "data_bytes", d->data_bytes);
+    sw_json_put_known(j, "needed_bytes", d->needed_bytes > 0, d->needed_bytes);
+    sw_json_put_known(j, "model_bytes", d->model_bytes > 0, d->model_bytes);
+    sw_json_put_known(j, "arena_bytes", d->arena_bytes > 0, d->arena_bytes);
+    sw_json_put_known(j, "data_bytes", d->data_bytes > 0, d->data_bytes);
 }
 
 static void put_denied(sw_json *j, const void *denied)

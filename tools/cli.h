@@ -85,9 +85,6 @@ int cli_library_error(sw_status status, bool input);
 void cli_set_command(const char *name); /* for the prefix */
 /* The same line for what is worth knowing and no failure. */
 void cli_note(const char *format, ...) SW_PRINTF(1, 2);
-/* Copy at most bytes - 1 bytes of text, whole characters of UTF-8. Control characters would be
- * obeyed by a terminal: they become question marks. */
-void cli_clean(char *to, size_t bytes, const char *from);
 
 #define CLI_COLUMNS 80
 /* Print text in at most `width` columns; what is too long loses its middle. Returns the columns
@@ -96,6 +93,9 @@ int cli_fitted(FILE *to, const char *text, size_t n, int width);
 /* Print words to the end of a line, of which `column` columns are taken; what does not fit goes
  * to new lines behind `indent` blanks. */
 void cli_wrap(FILE *to, int column, int indent, const char *text);
+/* A sentence on standard output behind `indent` blanks; what does not fit one line goes to new
+ * ones behind `hang` blanks. */
+void cli_say(int indent, int hang, const char *format, ...) SW_PRINTF(3, 4);
 
 /* "1.23 MiB", "640 B". The text is in `to`. */
 typedef struct {

@@ -1,5 +1,6 @@
 /* Printing for people, exit statuses, the interrupt flag, step times. */
 #include "alloc/mem.h"
+#include "profiler/utf8.h"
 #include "tools/cli.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -34,7 +35,7 @@ static void print_line(const char *colour, const char *format, va_list args)
 {
     static char text[sizeof last_line];
     vsnprintf(text, sizeof text, format, args);
-    cli_clean(last_line, sizeof last_line, text);
+    sw_utf8_clean(last_line, sizeof last_line, text);
     cli_progress("%s", "");
     const bool coloured = cli_colour(stderr);
     fprintf(stderr, "%sstepwell%s%s:%s %s\n", coloured ? colour : "",
@@ -144,31 +145,6 @@ cli_text cli_digits(uint64_t n)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-/* How many bytes of UTF-8 follow the first. */
-static int bytes_behind(unsigned char first)
-{
-    return first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc2 ? 1 : 0;
-}
-
-/* C1 controls are two bytes in UTF-8, and single bytes for terminals that do not know it. */
-void cli_clean(char *to, size_t bytes, const char *from)
-{
-    size_t n = 0;
-    int more = 0;
-    for (; from[n] != '\0' && n + 1 < bytes; n++) {
-        const unsigned char c = (unsigned char)from[n];
-        const bool follows = (c & 0xc0) == 0x80, c1 = c >= 0x80 && c < 0xa0;
-        const bool wide = c1 && n > 0 && (unsigned char)from[n - 1] == 0xc2 && more == 1;
-        to[n] = c < 0x20 || c == 0x7f || wide || (c1 && more == 0) ? '?' : from[n];
-        if (wide)
-            to[n - 1] = '?';
-        more = follows ? more - (more > 0) : bytes_behind(c);
-    }
-    while (n > 0 && from[n] != '\0' && ((unsigned char)from[n] & 0xc0) == 0x80)
-        n--; /* cut between characters */
-    to[n] = '\0';
-}
-
 static bool begins_character(char c)
 {
     return ((unsigned char)c & 0xc0) != 0x80;
@@ -232,6 +208,17 @@ void cli_wrap(FILE *to, int column, int indent, const char *text)
         text += n + (text[n] == ' ');
     }
     putc('\n', to);
+}
+
+void cli_say(int indent, int hang, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    printf("%*s", indent, "");
+    cli_wrap(stdout, indent, hang, text);
 }
 
 /* ---- terminal ---------------------------------------------------------------------------- */

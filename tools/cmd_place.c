@@ -126,10 +126,7 @@ static int put_answer(const place_run *run, int status)
     sw_json_put_u64(&json, "buffers", run->csv.n);
     sw_json_put_u64(&json, "lower_bound", r->lower_bound);
     sw_json_put_u64(&json, "height", r->height);
-    if (run->opts->capacity > 0)
-        sw_json_put_u64(&json, "capacity", run->opts->capacity);
-    else
-        sw_json_put_null(&json, "capacity");
+    sw_json_put_known(&json, "capacity", run->opts->capacity > 0, run->opts->capacity);
     sw_json_put_bool(&json, "solved", a->holds);
     sw_json_put_bool(&json, "optimal", a->optimal);
     sw_json_put_u64(&json, "proved", r->proved);

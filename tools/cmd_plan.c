@@ -1,4 +1,5 @@
 /* stepwell plan: the peaks of a training job, known before a byte of it exists. */
+#include "profiler/utf8.h"
 #include "tools/plan.h"
 #include "tools/shares.h"
 #include "tools/train.h"
@@ -52,7 +53,7 @@ static sw_status print_plan(job *j, bool quiet)
     const job_program *main = job_main(j);
     const sw_plan_info *p = &main->plan;
     char name[1024];
-    cli_clean(name, sizeof name, j->train.info.name);
+    sw_utf8_clean(name, sizeof name, j->train.info.name);
     printf("%s on %s, batch %lld, %s\n\n", j->opts->model, name, (long long)j->batch,
            j->opts->optimizer);
     if (!j->opts->immediate) {
@@ -110,7 +111,7 @@ static void print_peaks(const job *j)
 static void print_title(const job *j)
 {
     char name[1024];
-    cli_clean(name, sizeof name, j->train.info.name);
+    sw_utf8_clean(name, sizeof name, j->train.info.name);
     printf("%s on %s, %s: peaks of the %s and total_bytes\n\n", j->opts->model, name,
            j->opts->optimizer, j->opts->immediate ? "step" : "phases");
     print_heads(j->opts->immediate);

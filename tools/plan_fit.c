@@ -173,10 +173,8 @@ void plan_fit_put(sw_json *json, const plan_opts *opts, const plan_fit *fit)
     }
     sw_json_end(json);
     sw_json_put_i64(json, "excluded_from", f->excluded_from);
-    if (f->excluded_bytes > 0)
-        sw_json_put_u64(json, "excluded_lower_bound_bytes", f->excluded_bytes);
-    else
-        sw_json_put_null(json, "excluded_lower_bound_bytes");
+    sw_json_put_known(json, "excluded_lower_bound_bytes", f->excluded_bytes > 0,
+                      f->excluded_bytes);
     sw_json_put_i64(json, "tried_one_by_one", f->n_tried);
     sw_json_put_i64(json, "training_images", fit->images);
     sw_json_put_u64(json, "search_ns", fit->ns);

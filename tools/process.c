@@ -1,4 +1,5 @@
 /* The table of the process. Figures are exact: its point is that they add up. */
+#include "profiler/utf8.h"
 #include "tools/process.h"
 #include "tools/cli.h"
 #include <string.h>
@@ -15,7 +16,7 @@ static void print_name(const sw_process_line *l)
         snprintf(text, sizeof text, "%s (%u)", l->name, l->n);
     else
         snprintf(text, sizeof text, "%s", l->name);
-    cli_clean(clean, sizeof clean, text);
+    sw_utf8_clean(clean, sizeof clean, text);
     const int left = cli_fitted(stdout, clean, strlen(clean), 26);
     printf("%*s", left, "");
 }

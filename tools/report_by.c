@@ -319,11 +319,8 @@ static sw_status print_json(const view *v, const char *word, const table *t,
     sw_json_put_string(&j, "by", word);
     sw_json_put_string(&j, "program", report_program_name(v->plan).text);
     sw_json_put_u64(&j, "at_peak_bytes", v->parts.at[0].at_peak);
-    if (seen != NULL)
-        sw_json_put_u64(&j, "measured_peak_bytes",
-                        seen->phase[report_peak_phase(seen->phase)].peak);
-    else
-        sw_json_put_null(&j, "measured_peak_bytes");
+    sw_json_put_known(&j, "measured_peak_bytes", seen != NULL,
+                      seen != NULL ? seen->phase[report_peak_phase(seen->phase)].peak : 0);
     sw_json_put_string(&j, "peak_op", op_name(v, v->p->peak_op));
     sw_json_put_u64(&j, "peak_position", v->p->peak_op);
     table_put(&j, "rows", t);

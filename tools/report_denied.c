@@ -1,5 +1,6 @@
 /* A request that was denied: what was wanted, what there was, who holds it, and what would fit.
  * It stands in front of the report: without it there is nothing else to know. */
+#include "profiler/utf8.h"
 #include "tools/report_host.h"
 #include "tools/report_table.h"
 #include "tools/report_members.h"
@@ -33,8 +34,8 @@ static void print_held(const report_denied *d, const report_style *style)
         return;
     held h;
     find_held(&h, d);
-    report_say(2, "%s %s:", table_bytes(d->live, style).text,
-               d->step > 0 ? "were held" : "would be live at the peak");
+    cli_say(2, 4, "%s %s:", table_bytes(d->live, style).text,
+            d->step > 0 ? "were held" : "would be live at the peak");
     report_print_shares(h.roles, h.layers, d->live, style);
     printf("  %-33s %-15s %12s\n", "largest", "role", "bytes");
     for (size_t i = 0; i < d->n_holders; i++) {
@@ -50,22 +51,22 @@ static void print_way_out(const report_denied *d, const report_style *style)
 {
     const uint64_t there = d->limit;
     if (d->needed > 0) {
-        report_say(2, "the least that would do: %s (model %s, arena %s, data %s)",
-                   table_bytes(d->needed, style).text, table_bytes(d->model, style).text,
-                   table_bytes(d->arena, style).text, table_bytes(d->data, style).text);
+        cli_say(2, 4, "the least that would do: %s (model %s, arena %s, data %s)",
+                table_bytes(d->needed, style).text, table_bytes(d->model, style).text,
+                table_bytes(d->arena, style).text, table_bytes(d->data, style).text);
         if (there > 0 && d->needed > there)
-            report_say(2,
-                       "%s too many: a smaller batch shrinks arena and data, a smaller "
-                       "network the model",
-                       table_bytes(d->needed - there, style).text);
+            cli_say(2, 4,
+                    "%s too many: a smaller batch shrinks arena and data, a smaller "
+                    "network the model",
+                    table_bytes(d->needed - there, style).text);
     }
     if (d->fits_batch > 0)
-        report_say(2,
-                   "batch %" PRId64 " is the largest that fits with nothing run again: it "
-                   "needs %s",
-                   d->fits_batch, table_bytes(d->fits_bytes, style).text);
+        cli_say(2, 4,
+                "batch %" PRId64 " is the largest that fits with nothing run again: it "
+                "needs %s",
+                d->fits_batch, table_bytes(d->fits_bytes, style).text);
     else if (d->fits_batch == 0)
-        report_say(2, "no batch fits");
+        cli_say(2, 4, "no batch fits");
 }
 
 void report_print_denied(const report *r, const report_style *style)
@@ -80,31 +81,23 @@ void report_print_denied(const report *r, const report_style *style)
         snprintf(when, sizeof when, "in step %" PRIu64, d->step);
     if (d->batch >= 0)
         snprintf(batch, sizeof batch, ", batch %" PRId64, d->batch);
-    report_say(2, "%s (%s%s): %s", when, d->run, batch, d->message);
+    cli_say(2, 4, "%s (%s%s): %s", when, d->run, batch, d->message);
     if (d->request > 0)
-        report_say(2, "%s wanted for %s%s%s%s%s", table_bytes(d->request, style).text,
-                   d->label[0] != '\0' ? d->label : "it", d->op[0] != '\0' ? ", at " : "",
-                   d->op, d->phase[0] != '\0' ? " in " : "", d->phase);
+        cli_say(2, 4, "%s wanted for %s%s%s%s%s", table_bytes(d->request, style).text,
+                d->label[0] != '\0' ? d->label : "it", d->op[0] != '\0' ? ", at " : "", d->op,
+                d->phase[0] != '\0' ? " in " : "", d->phase);
     if (d->limit > 0)
-        report_say(2, "%s %s: %s%s%s", d->limited_by[0] == 'm' ? "this" : "the", d->limited_by,
-                   table_bytes(d->limit, style).text, d->used > 0 ? ", taken before: " : "",
-                   d->used > 0 ? table_bytes(d->used, style).text : "");
+        cli_say(2, 4, "%s %s: %s%s%s", d->limited_by[0] == 'm' ? "this" : "the", d->limited_by,
+                table_bytes(d->limit, style).text, d->used > 0 ? ", taken before: " : "",
+                d->used > 0 ? table_bytes(d->used, style).text : "");
     print_way_out(d, style);
     print_held(d, style);
     if (d->n > 1)
-        report_say(2, "%s requests were denied; this is the last", cli_digits(d->n).text);
+        cli_say(2, 4, "%s requests were denied; this is the last", cli_digits(d->n).text);
     putchar('\n');
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
-
-static void put_known(sw_json *j, const char *key, uint64_t x)
-{
-    if (x > 0)
-        sw_json_put_u64(j, key, x);
-    else
-        sw_json_put_null(j, key);
-}
 
 static void put_figures(sw_json *j, const report_denied *d)
 {
@@ -117,18 +110,15 @@ static void put_figures(sw_json *j, const report_denied *d)
     report_put_text(j, "label", d->label);
     report_put_text(j, "op", d->op);
     report_put_text(j, "phase", d->phase);
-    put_known(j, "request_bytes", d->request);
-    put_known(j, "limit_bytes", d->limit);
+    sw_json_put_known(j, "request_bytes", d->request > 0, d->request);
+    sw_json_put_known(j, "limit_bytes", d->limit > 0, d->limit);
     sw_json_put_u64(j, "used_bytes", d->used);
-    put_known(j, "needed_bytes", d->needed);
-    put_known(j, "model_bytes", d->model);
-    put_known(j, "arena_bytes", d->arena);
-    put_known(j, "data_bytes", d->data);
-    if (d->fits_batch >= 0)
-        sw_json_put_i64(j, "largest_batch", d->fits_batch);
-    else
-        sw_json_put_null(j, "largest_batch");
-    put_known(j, "largest_batch_bytes", d->fits_bytes);
+    sw_json_put_known(j, "needed_bytes", d->needed > 0, d->needed);
+    sw_json_put_known(j, "model_bytes", d->model > 0, d->model);
+    sw_json_put_known(j, "arena_bytes", d->arena > 0, d->arena);
+    sw_json_put_known(j, "data_bytes", d->data > 0, d->data);
+    sw_json_put_known(j, "largest_batch", d->fits_batch >= 0, (uint64_t)d->fits_batch);
+    sw_json_put_known(j, "largest_batch_bytes", d->fits_bytes > 0, d->fits_bytes);
     sw_json_put_u64(j, "live_bytes", d->live);
 }
 
@@ -179,7 +169,7 @@ static sw_status take_shares(const report_place *p, const char *key, const char 
         size_t k = *n;
         for (; k > 0 && to[k - 1].bytes < bytes; k--)
             to[k] = to[k - 1];
-        cli_clean(to[k].name, sizeof to[k].name, *name != '\0' ? name : none);
+        sw_utf8_clean(to[k].name, sizeof to[k].name, *name != '\0' ? name : none);
         to[k].bytes = (size_t)bytes;
         ++*n;
     }

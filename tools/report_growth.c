@@ -160,9 +160,9 @@ static void print_growing(const report_host *h, int i, const report_style *style
 {
     const report_growth *g = &h->series[i].growth;
     const bool line = worst_line(h, i) != NULL;
-    report_say(2, "%s grows by %s per step since step %" PRIu64 ", %s%s", report_series_name(i),
-               table_bytes(report_per_step(g), style).text, first_step(g),
-               line ? "taken at " : "", place_of(h, i));
+    cli_say(2, 4, "%s grows by %s per step since step %" PRIu64 ", %s%s", report_series_name(i),
+            table_bytes(report_per_step(g), style).text, first_step(g), line ? "taken at " : "",
+            place_of(h, i));
 }
 
 void report_print_growth(const report *r, const report_style *style)

@@ -2,7 +2,6 @@
 #include "tools/report_host.h"
 #include "tools/report_table.h"
 #include "tools/report_members.h"
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,17 +11,6 @@ void report_headline(const char *text)
 {
     const bool bold = cli_colour(stdout);
     printf("\n%s%s%s\n", bold ? "\033[1m" : "", text, bold ? "\033[0m" : "");
-}
-
-void report_say(int indent, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    printf("%*s", indent, "");
-    cli_wrap(stdout, indent, indent + 2, text);
 }
 
 void report_free_host(report_host *h)
@@ -56,10 +44,10 @@ static void print_heap(const report *r, const report_style *style)
                                : table_bytes(figures[k], style).text);
         putchar('\n');
     }
-    report_say(2,
-               "others: malloc of the program and of libraries; %s more were mapped, given "
-               "back, and are kept for later",
-               table_bytes(h->kept, style).text);
+    cli_say(2, 4,
+            "others: malloc of the program and of libraries; %s more were mapped, given "
+            "back, and are kept for later",
+            table_bytes(h->kept, style).text);
 }
 
 void report_print_host(const report *r, const report_style *style)

@@ -117,9 +117,7 @@ void report_put_growth(sw_json *j, const report *r);
 void report_print_waterfall(const report *r, const report_style *style);
 void report_put_waterfall(sw_json *j, const report *r);
 void report_put_denied(sw_json *j, const report *r);
-/* For sections: an empty line and a headline in bold; a sentence within 80 columns; bytes as
- * the style wants them; a line of a sum. */
+/* For sections: an empty line and a headline in bold. */
 void report_headline(const char *text);
-void report_say(int indent, const char *format, ...) SW_PRINTF(2, 3);
 
 #endif

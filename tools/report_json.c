@@ -24,10 +24,7 @@ void report_put_text(sw_json *j, const char *key, const char *text)
 
 void report_put_batch(sw_json *j, int64_t batch)
 {
-    if (batch >= 0)
-        sw_json_put_i64(j, "batch", batch);
-    else
-        sw_json_put_null(j, "batch");
+    sw_json_put_known(j, "batch", batch >= 0, (uint64_t)batch);
 }
 
 sw_status report_print_object(sw_json *j)
@@ -87,14 +84,6 @@ static void put_run(sw_json *j, const report *r)
         sw_json_null(j);
 }
 
-static void put_predicted_peak(sw_json *j, const report_plan *x)
-{
-    if (x->immediate)
-        sw_json_put_null(j, "predicted_peak_bytes");
-    else
-        sw_json_put_u64(j, "predicted_peak_bytes", x->peak);
-}
-
 static void put_plan(sw_json *j, const report_plan *x)
 {
     sw_json_put_u64(j, "program", x->key & (UINT32_MAX >> 1));
@@ -106,7 +95,7 @@ static void put_plan(sw_json *j, const report_plan *x)
         sw_json_put_null(j, "predicted");
     else
         report_put_phases(j, "predicted", x->phase);
-    put_predicted_peak(j, x);
+    sw_json_put_known(j, "predicted_peak_bytes", !x->immediate, x->peak);
     sw_json_open(j, "measured", '[');
     for (int k = 0; k < x->n_seen; k++) {
         const report_seen *s = &x->seen[k];
@@ -142,7 +131,7 @@ static void put_main(sw_json *j, const report_plan *x)
         sw_json_put_null(j, "measured_by");
         sw_json_put_null(j, "measured_peak_bytes");
     }
-    put_predicted_peak(j, x);
+    sw_json_put_known(j, "predicted_peak_bytes", !x->immediate, x->peak);
     sw_json_put_u64(j, "model_bytes", x->model);
     sw_json_put_u64(j, "arena_bytes", x->arena);
     sw_json_put_u64(j, "data_bytes", x->data);

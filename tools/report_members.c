@@ -1,4 +1,5 @@
 /* Members of records. */
+#include "profiler/utf8.h"
 #include "tools/report_members.h"
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
@@ -108,7 +109,7 @@ sw_status report_get_text(const report_place *p, const json_t *o, const char *ke
         return SW_OK;
     if (!json_is_string(x))
         return report_wrong(p, key, "a string");
-    cli_clean(to, bytes, json_string_value(x));
+    sw_utf8_clean(to, bytes, json_string_value(x));
     return SW_OK;
 }
 

@@ -1,5 +1,6 @@
 /* From a file to a report: a profile of ours, or the timeline of what another tool wrote. */
 #include "alloc/mem.h"
+#include "profiler/utf8.h"
 #include "tools/cli.h"
 #include "tools/report.h"
 #include "tools/timeline_read.h"
@@ -13,7 +14,7 @@ sw_status report_new(report **out, const char *path)
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(report)));
     *out = block;
     (*out)->path = path;
-    cli_clean((*out)->shown, sizeof(*out)->shown, path);
+    sw_utf8_clean((*out)->shown, sizeof(*out)->shown, path);
     (*out)->part = 1;
     memset((*out)->verdict, 0xff, sizeof(*out)->verdict);
     return SW_OK;
@@ -22,11 +23,11 @@ sw_status report_new(report **out, const char *path)
 void report_copy_header(report *r)
 {
     const sw_timeline *t = r->timeline;
-    cli_clean(r->model, sizeof r->model, t->model);
-    cli_clean(r->device, sizeof r->device, t->device);
-    cli_clean(r->data, sizeof r->data, t->data);
-    cli_clean(r->created, sizeof r->created, t->created);
-    cli_clean(r->command, sizeof r->command, t->command);
+    sw_utf8_clean(r->model, sizeof r->model, t->model);
+    sw_utf8_clean(r->device, sizeof r->device, t->device);
+    sw_utf8_clean(r->data, sizeof r->data, t->data);
+    sw_utf8_clean(r->created, sizeof r->created, t->created);
+    sw_utf8_clean(r->command, sizeof r->command, t->command);
     r->batch = t->batch;
     r->seed = t->seed;
 }

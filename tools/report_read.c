@@ -1,5 +1,6 @@
 /* From the profile file to a report. Every member that is used is checked; what is unknown is
  * passed over, so that later versions may add to records. */
+#include "profiler/utf8.h"
 #include "tools/report.h"
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
@@ -432,7 +433,7 @@ static sw_status read_record(report *r, const report_lines *lines, const char *t
         return SW_OK;
     }
     char clear[160];
-    cli_clean(clear, sizeof clear, why.text);
+    sw_utf8_clean(clear, sizeof clear, why.text);
     return report_damaged(&p, clear);
 }
 
@@ -463,7 +464,7 @@ static sw_status read_all(report *r, report_lines *lines, const report_watch *wa
     if (status != SW_FORMAT || r->good == 0 || watch != NULL)
         return status;
     r->damaged_line = r->good + 1;
-    cli_clean(r->damaged_why, sizeof r->damaged_why, sw_last_error());
+    sw_utf8_clean(r->damaged_why, sizeof r->damaged_why, sw_last_error());
     return SW_OK;
 }
 

@@ -7,7 +7,6 @@
 #include "tools/report_host.h"
 #include "tools/report_table.h"
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 #define N SW_PROF_PHASES
@@ -27,19 +26,6 @@ static const char *off(void)
 static cli_text bytes_text(uint64_t bytes)
 {
     return table_bytes(bytes, style);
-}
-
-/* A sentence behind `indent` blanks; what does not fit goes to lines of its own behind two. */
-static void sentence(int indent, const char *format, ...) SW_PRINTF(2, 3);
-static void sentence(int indent, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    printf("%*s", indent, "");
-    cli_wrap(stdout, indent, 2, text);
 }
 
 static int fitted(const char *text, int width)
@@ -74,18 +60,19 @@ static bool is_ours(const report *r)
 static void print_run(const report *r)
 {
     if (!is_ours(r)) {
-        sentence(0, "%s%s%s on %s, from %s: %s", on(), r->model[0] != '\0' ? r->model : "model",
-                 off(), r->device[0] != '\0' ? r->device : "an unnamed device",
-                 r->timeline->tool, r->shown);
+        cli_say(0, 2, "%s%s%s on %s, from %s: %s", on(),
+                r->model[0] != '\0' ? r->model : "model", off(),
+                r->device[0] != '\0' ? r->device : "an unnamed device", r->timeline->tool,
+                r->shown);
         return;
     }
     char batch[32] = "";
     if (r->batch >= 0)
         snprintf(batch, sizeof batch, ", batch %" PRId64, r->batch);
-    sentence(0, "%s%s%s on %s%s, seed %" PRIu64 "%s%s", on(),
-             r->model[0] != '\0' ? r->model : "model", off(),
-             r->device[0] != '\0' ? r->device : "an unnamed device", batch, r->seed,
-             r->data[0] != '\0' ? ", data " : "", r->data);
+    cli_say(0, 2, "%s%s%s on %s%s, seed %" PRIu64 "%s%s", on(),
+            r->model[0] != '\0' ? r->model : "model", off(),
+            r->device[0] != '\0' ? r->device : "an unnamed device", batch, r->seed,
+            r->data[0] != '\0' ? ", data " : "", r->data);
     char evaluations[64] = "";
     if (r->evaluations > 0)
         snprintf(evaluations, sizeof evaluations, ", %s evaluation run%s",
@@ -96,10 +83,10 @@ static void print_run(const report *r)
         snprintf(all, sizeof all, " (of %s in all)", cli_digits(r->all_steps).text);
     if (r->runs > r->n_steps)
         snprintf(several, sizeof several, " in %s runs", cli_digits(r->runs).text);
-    sentence(0, "%s training step%s%s%s%s%s%s%s%s%s", cli_digits(r->n_steps).text,
-             r->n_steps == 1 ? "" : "s", several, all, evaluations, r->ended ? " in " : "",
-             r->ended ? cli_ns(r->wall_ns).text : "", r->created[0] != '\0' ? ", begun " : "",
-             r->created, ending(r));
+    cli_say(0, 2, "%s training step%s%s%s%s%s%s%s%s%s", cli_digits(r->n_steps).text,
+            r->n_steps == 1 ? "" : "s", several, all, evaluations, r->ended ? " in " : "",
+            r->ended ? cli_ns(r->wall_ns).text : "", r->created[0] != '\0' ? ", begun " : "",
+            r->created, ending(r));
 }
 
 /* ---- step by step ------------------------------------------------------------------------ */
@@ -155,13 +142,13 @@ static void print_moves(const report *r)
             sw_prof_phase_name(i), phases == 1 && m->runs[i] > 1 ? "all " : "",
             cli_digits(m->runs[i]).text, m->runs[i] == 1 ? "" : "s", where);
     }
-    sentence(2, "* the peak is %s", text);
+    cli_say(2, 2, "* the peak is %s", text);
     if (m->low == m->high) {
-        sentence(2, "it does not move: %s in each", bytes_text(m->high).text);
+        cli_say(2, 2, "it does not move: %s in each", bytes_text(m->high).text);
         return;
     }
-    sentence(2, "it moves from %s (step %" PRIu64 ") to %s (step %" PRIu64 "):",
-             bytes_text(m->low).text, m->low_step, bytes_text(m->high).text, m->high_step);
+    cli_say(2, 2, "it moves from %s (step %" PRIu64 ") to %s (step %" PRIu64 "):",
+            bytes_text(m->low).text, m->low_step, bytes_text(m->high).text, m->high_step);
     printf("  %s\n", bars_spark(m->bin, m->n_bins, m->low, m->high, style->ascii).text);
 }
 
@@ -240,8 +227,9 @@ static void print_verdict(const report_seen *s)
         snprintf(text, sizeof text, "%s%s differ%s (shown: step %" PRIu64 ")%s", on(),
                  cli_digits(s->runs - s->equal).text, s->runs - s->equal == 1 ? "s" : "",
                  s->step, off());
-    sentence(2, "measured by %s in %s %s: %s", s->by[0] != '\0' ? s->by : "an unnamed witness",
-             cli_digits(s->runs).text, runs(s->runs), text);
+    cli_say(2, 2, "measured by %s in %s %s: %s",
+            s->by[0] != '\0' ? s->by : "an unnamed witness", cli_digits(s->runs).text,
+            runs(s->runs), text);
 }
 
 static void print_compared(const report_plan *plan, const report_seen *s)
@@ -270,8 +258,8 @@ static void print_others(const report *r, const report_plan *main)
         if (x == main || x->n_seen == 0 || (equal && shown == 4 && ++silent > 0))
             continue;
         shown++;
-        sentence(2, "%s: %s peak %s", report_program_name(x).text,
-                 x->immediate ? "measured" : "predicted", bytes_text(x->peak).text);
+        cli_say(2, 2, "%s: %s peak %s", report_program_name(x).text,
+                x->immediate ? "measured" : "predicted", bytes_text(x->peak).text);
         for (int k = 0; k < x->n_seen && !x->immediate; k++) {
             if (x->seen[k].equal != x->seen[k].runs)
                 print_compared(x, &x->seen[k]);
@@ -292,21 +280,21 @@ static void print_witnesses(const report *r)
                r->verdict[i] < 0 ? "not asked" : words[r->verdict[i]]);
     putchar('\n');
     if (r->faults > 0)
-        sentence(2, "%s%s faults; the first: %s%s", on(), cli_digits(r->faults).text,
-                 r->first_fault, off());
+        cli_say(2, 2, "%s%s faults; the first: %s%s", on(), cli_digits(r->faults).text,
+                r->first_fault, off());
 }
 
 /* What another tool recorded. Phases are as its frames tell them, and some it cannot tell. */
 static void print_recorded(const report_plan *plan)
 {
     bool phases = false;
-    sentence(0, "%sRecorded bytes%s, %s: %s at the peak, of at most %s reserved", on(), off(),
-             report_program_name(plan).text, cli_digits(plan->peak).text,
-             cli_digits(plan->arena).text);
+    cli_say(0, 2, "%sRecorded bytes%s, %s: %s at the peak, of at most %s reserved", on(), off(),
+            report_program_name(plan).text, cli_digits(plan->peak).text,
+            cli_digits(plan->arena).text);
     for (int i = 0; i < N; i++)
         phases = phases || plan->phase[i].peak > 0;
     if (!phases) {
-        sentence(2, "no frames tell what belongs to which phase");
+        cli_say(2, 2, "no frames tell what belongs to which phase");
         return;
     }
     printf("  %-9s%14s%14s   as the frames tell\n", "phase", "peak", "end");
@@ -323,16 +311,16 @@ static void print_measured(const report_seen *s)
     for (int i = 0; i < N; i++)
         printf("  %-9s%14s%14s\n", sw_prof_phase_name(i), cli_digits(s->phase[i].peak).text,
                cli_digits(s->phase[i].end).text);
-    sentence(2, "measured by %s in %s %s%s", s->by, cli_digits(s->runs).text, runs(s->runs),
-             s->runs == 1          ? ""
-             : s->equal == s->runs ? ": all alike"
-                                   : ": some differ from the first");
+    cli_say(2, 2, "measured by %s in %s %s%s", s->by, cli_digits(s->runs).text, runs(s->runs),
+            s->runs == 1          ? ""
+            : s->equal == s->runs ? ": all alike"
+                                  : ": some differ from the first");
 }
 
 static void print_main_plan(const report_plan *main, const report_seen *best)
 {
-    sentence(0, "%sPredicted and measured bytes%s, %s", on(), off(),
-             report_program_name(main).text);
+    cli_say(0, 2, "%sPredicted and measured bytes%s, %s", on(), off(),
+            report_program_name(main).text);
     if (best == NULL) {
         printf("  predicted peak %s; it was not measured\n", bytes_text(main->peak).text);
         return;
@@ -357,7 +345,7 @@ static void print_predicted(const report *r, const report_plan *main)
     } else if (!is_ours(r)) {
         print_recorded(main);
     } else {
-        sentence(0, "%sMeasured bytes%s, %s", on(), off(), report_program_name(main).text);
+        cli_say(0, 2, "%sMeasured bytes%s, %s", on(), off(), report_program_name(main).text);
         if (best != NULL)
             print_measured(best);
     }
@@ -376,8 +364,8 @@ static void print_curve(const report_live *live)
     uint64_t high = 0;
     for (size_t i = 0; i < live->n_curve; i++)
         high = live->curve[i] > high ? live->curve[i] : high;
-    sentence(2, "live bytes op by op, from 0 to %s; phases by their first letters:",
-             bytes_text(high).text);
+    cli_say(2, 2, "live bytes op by op, from 0 to %s; phases by their first letters:",
+            bytes_text(high).text);
     printf("  %s\n", bars_spark(live->curve, live->n_curve, 0, high, style->ascii).text);
     int n = (int)live->n_curve;
     while (n > 1 && live->phase[n - 1] == ' ')
@@ -403,24 +391,24 @@ static void print_largest(const report_live *live)
 static void print_live(const report_plan *plan, const report_live *live)
 {
     putchar('\n');
-    sentence(0,
-             "%sLive at the peak%s: %s (%s of it padding), while op %" PRIu32 " of %" PRIu32
-             " runs:",
-             on(), off(), bytes_text(live->bytes).text, bytes_text(live->padding).text,
-             live->program->peak_op + 1, live->program->n_ops);
-    sentence(2, "%s", live->op);
+    cli_say(0, 2,
+            "%sLive at the peak%s: %s (%s of it padding), while op %" PRIu32 " of %" PRIu32
+            " runs:",
+            on(), off(), bytes_text(live->bytes).text, bytes_text(live->padding).text,
+            live->program->peak_op + 1, live->program->n_ops);
+    cli_say(2, 2, "%s", live->op);
     if (live->bytes != plan->peak && !plan->immediate)
-        sentence(2, "%sthe plan's peak is %s: the values do not add up to it%s", on(),
-                 bytes_text(plan->peak).text, off());
+        cli_say(2, 2, "%sthe plan's peak is %s: the values do not add up to it%s", on(),
+                bytes_text(plan->peak).text, off());
     print_curve(live);
     report_print_shares((report_shares){live->role, live->n_roles},
                         (report_shares){live->layer, live->n_layers}, live->bytes, style);
     print_largest(live);
     if (!plan->immediate)
-        sentence(2, "arena %s of at least %s; model %s, data %s, together %s",
-                 bytes_text(plan->arena).text, bytes_text(plan->lower_bound).text,
-                 bytes_text(plan->model).text, bytes_text(plan->data).text,
-                 bytes_text(plan->total).text);
+        cli_say(2, 2, "arena %s of at least %s; model %s, data %s, together %s",
+                bytes_text(plan->arena).text, bytes_text(plan->lower_bound).text,
+                bytes_text(plan->model).text, bytes_text(plan->data).text,
+                bytes_text(plan->total).text);
 }
 
 /* ---- time and the rest ------------------------------------------------------------------- */
@@ -431,8 +419,8 @@ static void print_times(report *r)
     if (!report_medians(r, median))
         return;
     putchar('\n');
-    sentence(0, "%sMedian time%s of %s warm %s: %s", on(), off(), cli_digits(r->warm).text,
-             r->runs > r->n_steps ? "runs" : "steps", cli_ns(median[N]).text);
+    cli_say(0, 2, "%sMedian time%s of %s warm %s: %s", on(), off(), cli_digits(r->warm).text,
+            r->runs > r->n_steps ? "runs" : "steps", cli_ns(median[N]).text);
     char text[2][128] = {"", ""}; /* what fits the first line, and the rest */
     for (int i = 0; i < N; i++) {
         char one[48];
@@ -453,9 +441,9 @@ static void print_slowest(const report_plan *plan, const report_live *live)
     if (live->n_slowest == 0)
         return;
     putchar('\n');
-    sentence(0, "%sSlowest ops%s of %s warm %s of %s, on average:", on(), off(),
-             cli_digits(plan->op_runs).text, runs(plan->op_runs),
-             report_program_name(plan).text);
+    cli_say(0, 2, "%sSlowest ops%s of %s warm %s of %s, on average:", on(), off(),
+            cli_digits(plan->op_runs).text, runs(plan->op_runs),
+            report_program_name(plan).text);
     for (size_t i = 0; i < live->n_slowest; i++) {
         const report_op *op = &live->slowest[i];
         printf("  ");
@@ -471,16 +459,15 @@ static void print_process(const report *r, const report_plan *plan)
     if (r->allocating > 0)
         snprintf(where, sizeof where, " in %s %s, first at step %" PRIu64,
                  cli_digits(r->allocating).text, runs(r->allocating), r->allocating_step);
-    sentence(0, "%sAllocations after warm-up%s: %s%s", on(), off(),
-             r->warm_runs > 0 ? cli_digits(r->allocations).text
-                              : "not counted, no run was warm",
-             where);
+    cli_say(0, 2, "%sAllocations after warm-up%s: %s%s", on(), off(),
+            r->warm_runs > 0 ? cli_digits(r->allocations).text : "not counted, no run was warm",
+            where);
     if (!r->has_process)
         return;
     const uint64_t known = (plan != NULL ? plan->total : 0) + r->host_max;
-    sentence(0, "%sProcess%s: %s resident at most (first %s, last %s)", on(), off(),
-             bytes_text(r->process_max).text, bytes_text(r->process_first).text,
-             bytes_text(r->process_last).text);
+    cli_say(0, 2, "%sProcess%s: %s resident at most (first %s, last %s)", on(), off(),
+            bytes_text(r->process_max).text, bytes_text(r->process_first).text,
+            bytes_text(r->process_last).text);
     if (plan == NULL)
         return;
     char rest[160] = "; some of that was never touched";
@@ -488,16 +475,16 @@ static void print_process(const report *r, const report_plan *plan)
         snprintf(rest, sizeof rest,
                  "; the other %s are code, libraries, stacks and what they keep for themselves",
                  bytes_text(r->process_max - known).text);
-    sentence(2, "of it %s %s and %s host heap%s", bytes_text(plan->total).text,
-             plan->immediate ? "in arenas" : "planned", bytes_text(r->host_max).text, rest);
+    cli_say(2, 2, "of it %s %s and %s host heap%s", bytes_text(plan->total).text,
+            plan->immediate ? "in arenas" : "planned", bytes_text(r->host_max).text, rest);
 }
 
 /* Why is said above where a request was denied. */
 static void print_failure(const report *r)
 {
     const bool said = r->host != NULL && r->host->denied != NULL;
-    sentence(0, "note: the run ended as '%s'%s%s", r->status,
-             said || r->error[0] == '\0' ? "" : ": ", said ? "" : r->error);
+    cli_say(0, 2, "note: the run ended as '%s'%s%s", r->status,
+            said || r->error[0] == '\0' ? "" : ": ", said ? "" : r->error);
 }
 
 static void print_notes(const report *r)
@@ -505,23 +492,24 @@ static void print_notes(const report *r)
     if (style->quiet)
         return;
     if (r->damaged_line > 0)
-        sentence(0, "note: line %" PRIu64 " is damaged; only what stands before it is shown",
-                 r->damaged_line);
+        cli_say(0, 2, "note: line %" PRIu64 " is damaged; only what stands before it is shown",
+                r->damaged_line);
     const size_t n = strlen(r->path);
     if (r->part > 1 && n > 2 && strcmp(r->path + n - 2, ".1") == 0)
-        sentence(0,
-                 "note: this is part %" PRIu64 " of the profile; parts before it were dropped",
-                 r->part);
+        cli_say(0, 2,
+                "note: this is part %" PRIu64 " of the profile; parts before it were dropped",
+                r->part);
     else if (r->part > 1)
-        sentence(0, "note: this is part %" PRIu64 " of the profile; the part before it is %s.1",
-                 r->part, r->shown);
+        cli_say(0, 2,
+                "note: this is part %" PRIu64 " of the profile; the part before it is %s.1",
+                r->part, r->shown);
     if (r->cut)
         printf("note: the last line is cut; all before it was used\n");
     if (r->dropped > 0)
-        sentence(0,
-                 "note: the event logs had no room for %s events; what they have is whole "
-                 "from the front of each run",
-                 cli_digits(r->dropped).text);
+        cli_say(0, 2,
+                "note: the event logs had no room for %s events; what they have is whole "
+                "from the front of each run",
+                cli_digits(r->dropped).text);
     if (!r->ended && r->goes_on)
         printf("note: this is a part of a profile; its file has the part that follows\n");
     else if (!r->ended)
@@ -529,9 +517,9 @@ static void print_notes(const report *r)
     else if (!report_finished(r))
         print_failure(r);
     if (r->immediate > 0)
-        sentence(0, "note: %s %s in immediate mode follow%s no plan: nothing was predicted",
-                 cli_digits(r->immediate).text, runs(r->immediate),
-                 r->immediate == 1 ? "s" : "");
+        cli_say(0, 2, "note: %s %s in immediate mode follow%s no plan: nothing was predicted",
+                cli_digits(r->immediate).text, runs(r->immediate),
+                r->immediate == 1 ? "s" : "");
     if (r->unplanned > 0)
         printf("note: %s measured runs have no plan in this file\n",
                cli_digits(r->unplanned).text);

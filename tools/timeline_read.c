@@ -1,5 +1,6 @@
 /* From a profile to a timeline, in two passes: the first takes the programs and remembers where
  * the runs stand that are kept, the second reads those. */
+#include "profiler/utf8.h"
 #include "tools/timeline_read.h"
 #include "alloc/mem.h"
 #include "tools/snapshot_read.h"
@@ -518,7 +519,7 @@ static sw_status end_at_damage(reader *r, sw_status status)
     char why[4608];
     if (status != SW_FORMAT || r->lines.line <= 1)
         return status;
-    cli_clean(why, sizeof why, sw_last_error());
+    sw_utf8_clean(why, sizeof why, sw_last_error());
     return sw_timeline_string(r->t, &r->t->damaged, why);
 }
 

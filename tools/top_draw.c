@@ -1,6 +1,7 @@
 /* The picture, the line and the JSON object of a moment. The picture has 20 lines of at most 80
  * columns. */
 #include "profiler/json.h"
+#include "profiler/utf8.h"
 #include "tools/bars.h"
 #include "tools/screen.h"
 #include "tools/top.h"
@@ -268,7 +269,7 @@ void top_draw(top *t, bool keys)
     }
     draw(&p);
     char name[256];
-    cli_clean(name, sizeof name, t->source.shown);
+    sw_utf8_clean(name, sizeof name, t->source.shown);
     add(&p, "%s, %s%s", name, cli_bytes((size_t)t->size).text, keys ? "; q ends this" : "");
     draw(&p);
     screen_end();
@@ -304,26 +305,15 @@ static void put_phases(sw_json *j, const char *key, const report_phase *phase, b
         sw_json_put_null(j, key);
 }
 
-static void put_known(sw_json *j, const char *key, uint64_t x, bool known)
-{
-    if (known)
-        sw_json_put_u64(j, key, x);
-    else
-        sw_json_put_null(j, key);
-}
-
 static void put_head(sw_json *j, const top *t)
 {
     const report *r = t->joined ? t->report : NULL;
     sw_json_put_string(j, "file", t->source.shown);
-    put_known(j, "process", (uint64_t)t->source.pid, t->source.pid > 0);
+    sw_json_put_known(j, "process", t->source.pid > 0, (uint64_t)t->source.pid);
     sw_json_put_string(j, "model", r != NULL ? r->model : NULL);
     sw_json_put_string(j, "device", r != NULL ? r->device : NULL);
     sw_json_put_string(j, "data", r != NULL ? r->data : NULL);
-    if (r != NULL)
-        sw_json_put_i64(j, "batch", r->batch);
-    else
-        sw_json_put_null(j, "batch");
+    report_put_batch(j, r != NULL ? r->batch : -1);
     sw_json_put_string(j, "condition", condition_name[t->condition]);
     sw_json_put_string(j, "status", t->condition == TOP_ENDED ? r->status : NULL);
     sw_json_put_u64(j, "idle_ns", cli_clock_ns() - t->fresh);
@@ -336,8 +326,8 @@ static void put_pace(sw_json *j, const top_pace *pace)
         sw_json_f64(j, pace->rate);
     else
         sw_json_null(j);
-    put_known(j, "median_step_ns", pace->time.median, pace->steps > 0);
-    put_known(j, "max_step_ns", pace->time.max, pace->steps > 0);
+    sw_json_put_known(j, "median_step_ns", pace->steps > 0, pace->time.median);
+    sw_json_put_known(j, "max_step_ns", pace->steps > 0, pace->time.max);
     sw_json_put_u64(j, "window_steps", pace->steps);
     sw_json_put_u64(j, "window_ns", pace->ns);
 }
@@ -350,8 +340,8 @@ sw_status top_print_json(top *t)
     sw_json_growing(&j, SW_HEAP_PROFILE);
     sw_json_begin(&j, '{');
     put_head(&j, t);
-    put_known(&j, "step", s->last.step, s->any);
-    put_known(&j, "planned_steps", s->planned_steps, s->planned_steps > 0);
+    sw_json_put_known(&j, "step", s->any, s->last.step);
+    sw_json_put_known(&j, "planned_steps", s->planned_steps > 0, s->planned_steps);
     sw_json_key(&j, "loss");
     if (s->last.has_loss)
         sw_json_f64(&j, s->last.loss);
@@ -361,16 +351,16 @@ sw_status top_print_json(top *t)
     put_phases(&j, "predicted", s->plan, s->planned);
     put_phases(&j, "measured", s->seen, counted(s));
     sw_json_put_string(&j, "measured_by", s->any ? s->by : NULL);
-    put_known(&j, "predicted_peak_bytes", s->plan_peak, s->planned);
-    put_known(&j, "measured_peak_bytes", s->peak, counted(s));
-    put_known(&j, "model_bytes", s->model, s->any);
-    put_known(&j, "arena_bytes", s->arena, s->any);
-    put_known(&j, "data_bytes", s->data, s->has_plan);
-    put_known(&j, "total_bytes", s->total, s->has_plan);
-    put_known(&j, "budget_bytes", s->budget, s->budget > 0);
-    put_known(&j, "process_bytes", s->process, s->process > 0);
-    put_known(&j, "host_bytes", s->host, s->any);
-    put_known(&j, "allocations_after_warmup", allocations(t), any_warm(t));
+    sw_json_put_known(&j, "predicted_peak_bytes", s->planned, s->plan_peak);
+    sw_json_put_known(&j, "measured_peak_bytes", counted(s), s->peak);
+    sw_json_put_known(&j, "model_bytes", s->any, s->model);
+    sw_json_put_known(&j, "arena_bytes", s->any, s->arena);
+    sw_json_put_known(&j, "data_bytes", s->has_plan, s->data);
+    sw_json_put_known(&j, "total_bytes", s->has_plan, s->total);
+    sw_json_put_known(&j, "budget_bytes", s->budget > 0, s->budget);
+    sw_json_put_known(&j, "process_bytes", s->process > 0, s->process);
+    sw_json_put_known(&j, "host_bytes", s->any, s->host);
+    sw_json_put_known(&j, "allocations_after_warmup", any_warm(t), allocations(t));
     sw_json_end(&j);
     sw_json_line(&j);
     const sw_status status = j.status;

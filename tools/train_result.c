@@ -1,4 +1,5 @@
 /* What `stepwell train` prints when it is done. */
+#include "profiler/utf8.h"
 #include "tools/process.h"
 #include "tools/result.h"
 #include "tools/train.h"
@@ -37,14 +38,6 @@ static void put_measured(sw_json *json, const train *t, const train_measured *m)
         result_put_phases(json, "measured", measured_phases(t, m));
     else
         sw_json_put_null(json, "measured");
-}
-
-static void put_measured_peak(sw_json *json, const train *t, const train_measured *m)
-{
-    if (m->runs > 0)
-        sw_json_put_u64(json, "measured_peak_bytes", measured_peak(t, m));
-    else
-        sw_json_put_null(json, "measured_peak_bytes");
 }
 
 bool train_has_classes(const train *t)
@@ -123,7 +116,7 @@ static void put_program(sw_json *json, train *t, int i)
     result_put_predicted(json, &t->job, p);
     put_measured(json, t, m);
     sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
-    put_measured_peak(json, t, m);
+    sw_json_put_known(json, "measured_peak_bytes", m->runs > 0, measured_peak(t, m));
     sw_json_put_u64(json, "arena_bytes", p->plan.arena_bytes);
     shares_put_measured(json, &t->job, (job_which)i, &m->shares);
     if (witnessed(m)) {
@@ -134,38 +127,23 @@ static void put_program(sw_json *json, train *t, int i)
     sw_json_end(json);
 }
 
-static void put_counted(sw_json *json, const char *key, bool counted, uint64_t x)
-{
-    if (counted)
-        sw_json_put_u64(json, key, x);
-    else
-        sw_json_put_null(json, key);
-}
-
 static double accuracy(const train_score *score)
 {
     return (double)score->right / (double)score->rows;
-}
-
-static void put_known(sw_json *json, const char *key, bool known, double x)
-{
-    if (known)
-        sw_json_put_f64(json, key, x);
-    else
-        sw_json_put_null(json, key);
 }
 
 static void put_validation(sw_json *json, const train *t)
 {
     const bool classes = train_has_classes(t), best = t->best_step > 0;
     if (classes)
-        put_known(json, "test_accuracy", t->evaluated, t->evaluated ? accuracy(&t->test) : 0.0);
-    put_known(json, "validation_loss", t->evaluated, t->test.loss);
+        sw_json_put_known_f64(json, "test_accuracy", t->evaluated,
+                              t->evaluated ? accuracy(&t->test) : 0.0);
+    sw_json_put_known_f64(json, "validation_loss", t->evaluated, t->test.loss);
     sw_json_put_u64(json, "validations", t->validations);
-    put_counted(json, "best_step", best, t->best_step);
-    put_known(json, "best_validation_loss", best, t->best.loss);
+    sw_json_put_known(json, "best_step", best, t->best_step);
+    sw_json_put_known_f64(json, "best_validation_loss", best, t->best.loss);
     if (classes)
-        put_known(json, "best_accuracy", best, best ? accuracy(&t->best) : 0.0);
+        sw_json_put_known_f64(json, "best_accuracy", best, best ? accuracy(&t->best) : 0.0);
     sw_json_put_bool(json, "stopped_early", t->stopped);
 }
 
@@ -193,11 +171,11 @@ static void put_run(sw_json *json, const train *t)
 static void put_times(sw_json *json, train *t)
 {
     const cli_summary s = cli_times_summary(&t->times);
-    put_counted(json, "allocations_after_warmup", t->warm_runs > 0, t->allocations);
-    put_counted(json, "min_step_ns", s.n > 0, s.min);
-    put_counted(json, "median_step_ns", s.n > 0, s.median);
-    put_counted(json, "p99_step_ns", s.n > 0, s.p99);
-    put_counted(json, "max_step_ns", s.n > 0, s.max);
+    sw_json_put_known(json, "allocations_after_warmup", t->warm_runs > 0, t->allocations);
+    sw_json_put_known(json, "min_step_ns", s.n > 0, s.min);
+    sw_json_put_known(json, "median_step_ns", s.n > 0, s.median);
+    sw_json_put_known(json, "p99_step_ns", s.n > 0, s.p99);
+    sw_json_put_known(json, "max_step_ns", s.n > 0, s.max);
     sw_json_put_u64(json, "wall_ns", t->wall_ns);
 }
 
@@ -212,7 +190,7 @@ static int print_json(train *t, int status)
     put_measured(&json, t, m);
     sw_json_put_string(&json, "measured_by", m->runs > 0 ? measured_by(t) : NULL);
     sw_json_put_u64(&json, "predicted_peak_bytes", main->plan.peak_bytes);
-    put_measured_peak(&json, t, m);
+    sw_json_put_known(&json, "measured_peak_bytes", m->runs > 0, measured_peak(t, m));
     result_put_totals(&json, &main->plan);
     shares_put_measured(&json, &t->job, (job_which)(main - t->job.program), &m->shares);
     if (t->opts.job.immediate) {
@@ -300,7 +278,7 @@ static void print_text(train *t)
     const job_opts *o = &t->opts.job;
     char name[1024], title[1400];
     char each[40] = "";
-    cli_clean(name, sizeof name, t->job.train.info.name);
+    sw_utf8_clean(name, sizeof name, t->job.train.info.name);
     if (o->accumulate > 1)
         snprintf(each, sizeof each, " x %" PRId64, o->accumulate);
     snprintf(title, sizeof title,

@@ -4,6 +4,7 @@
  * each of these ways with other seeds: they ought to be equally hard. They take turns, round by
  * round. Every answer is checked; the check is not in the times. */
 #include "alloc/mem.h"
+#include "profiler/utf8.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/problems.h"
 #include "tools/place.h"
@@ -133,7 +134,7 @@ static const char *title(const subject *s)
 static void print_subject(const subject *s)
 {
     char name[1024];
-    cli_clean(name, sizeof name, title(s));
+    sw_utf8_clean(name, sizeof name, title(s));
     printf("%s\n", name);
     if (!s->opts->quiet)
         printf("  %s buffers, lower bound %s; %s in %s, checked in %s\n",
