@@ -353,6 +353,9 @@ typedef struct {
     sw_exec *exec;
     sw_model *model;
     sw_profile *profile;
+    sw_param up;
+    sw_array in;
+    sw_run_args args;
 } scopes_run;
 
 static void close_run(void *arg)
@@ -365,31 +368,37 @@ static void close_run(void *arg)
     *r = (scopes_run){0};
 }
 
+/* Its model and a run of it; `r` has its exec already, and stays where it is. */
+static void make_scoped(scopes_run *r, int immediate)
+{
+    static float x[ROWS * NARROW];
+    CU_ASSERT_EQUAL_FATAL(sw_model_create(&r->model, "scopes"), SW_OK);
+    r->up = sw_param_new(r->model, "up.weight", SW_F32, SW_SHAPE(NARROW, WIDE), "ones");
+    r->in = (sw_array){SW_F32, SW_SHAPE(ROWS, NARROW), x};
+    r->args = (sw_run_args){.size = sizeof r->args,
+                            .fn = scoped,
+                            .user = &r->up,
+                            .models = &r->model,
+                            .n_models = 1,
+                            .inputs = &r->in,
+                            .n_inputs = 1,
+                            .mode = SW_EVAL,
+                            .immediate = immediate};
+}
+
 static void run_scoped(const char *path, int immediate, uint32_t event_room)
 {
     static scopes_run r;
-    static float x[ROWS * NARROW];
     sw_after(close_run, &r);
     const sw_profile_opts profile = {
         .size = sizeof profile, .path = path, .events = 1, .event_room = event_room};
     CU_ASSERT_EQUAL_FATAL(sw_profile_create(&r.profile, &profile), SW_OK);
     const sw_exec_opts opts = {.size = sizeof opts, .profile = r.profile};
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&r.exec, &opts), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_model_create(&r.model, "scopes"), SW_OK);
-    sw_param up = sw_param_new(r.model, "up.weight", SW_F32, SW_SHAPE(NARROW, WIDE), "ones");
-    const sw_array in = {SW_F32, SW_SHAPE(ROWS, NARROW), x};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = scoped,
-                              .user = &up,
-                              .models = &r.model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1,
-                              .mode = SW_EVAL,
-                              .immediate = immediate};
+    make_scoped(&r, immediate);
     uint64_t calls = 0;
     for (int i = 0; i < 3; i++) {
-        SW_CHECK(sw_run(r.exec, &args) == SW_OK, "%s", sw_last_error());
+        SW_CHECK(sw_run(r.exec, &r.args) == SW_OK, "%s", sw_last_error());
         CU_ASSERT(i < 2 || sw_mem_calls() == calls); /* its events and its step are no calls */
         calls = sw_mem_calls();
     }
@@ -471,25 +480,14 @@ static void a_run_that_counts_nothing_has_no_events(void)
 static void the_least_of_parts_is_told(void)
 {
     scopes_run r = {0};
-    static float x[ROWS * NARROW];
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&r.exec, NULL), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_model_create(&r.model, "scopes"), SW_OK);
-    sw_param up = sw_param_new(r.model, "up.weight", SW_F32, SW_SHAPE(NARROW, WIDE), "ones");
-    const sw_array in = {SW_F32, SW_SHAPE(ROWS, NARROW), x};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = scoped,
-                              .user = &up,
-                              .models = &r.model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1,
-                              .mode = SW_EVAL};
+    make_scoped(&r, 0);
     sw_profile_opts opts = {.size = sizeof opts, .path = sw_temp_path("least.jsonl")};
     size_t none = 0, one = 0, same = 1;
     CU_ASSERT_EQUAL(sw_profile_least(r.exec, NULL, 0, &opts, &none), SW_OK);
-    CU_ASSERT_EQUAL(sw_profile_least(r.exec, &args, 1, &opts, &one), SW_OK);
+    CU_ASSERT_EQUAL(sw_profile_least(r.exec, &r.args, 1, &opts, &one), SW_OK);
     CU_ASSERT(none > 0 && one > none + 500);
-    CU_ASSERT_EQUAL(sw_profile_least(NULL, &args, 1, &opts, &same), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_profile_least(NULL, &r.args, 1, &opts, &same), SW_INVALID);
     CU_ASSERT_EQUAL(sw_profile_least(r.exec, NULL, 1, &opts, &same), SW_INVALID);
     CU_ASSERT_EQUAL(same, 1);
     CU_ASSERT(access(opts.path, F_OK) != 0);
@@ -497,7 +495,7 @@ static void the_least_of_parts_is_told(void)
         opts.max_bytes = one - less;
         CU_ASSERT_EQUAL_FATAL(sw_profile_create(&r.profile, &opts), SW_OK);
         CU_ASSERT_EQUAL(sw_exec_set_profile(r.exec, r.profile), SW_OK);
-        CU_ASSERT_EQUAL(sw_run(r.exec, &args), SW_OK); /* recording fails no run */
+        CU_ASSERT_EQUAL(sw_run(r.exec, &r.args), SW_OK); /* recording fails no run */
         CU_ASSERT_EQUAL(sw_profile_flush(r.profile), less == 0 ? SW_OK : SW_INVALID);
         sw_exec_destroy(r.exec);
         CU_ASSERT_EQUAL(sw_profile_destroy(r.profile), less == 0 ? SW_OK : SW_INVALID);
