@@ -23,8 +23,9 @@ typedef enum {
     SW_RECORD_KINDS
 } sw_record_kind;
 
-/* Offsets and bytes count units of SW_ALIGN. Edges have their clock, in nanoseconds since the
- * profile began, in both: offset is the low half, bytes the high one. */
+/* Offsets and bytes count units of SW_ALIGN; all ones: at least 256 GiB, past which a log
+ * cannot be replayed. Edges have their clock, in nanoseconds since the profile began, in both:
+ * offset is the low half, bytes the high one. */
 typedef struct sw_record {
     uint32_t offset, bytes, id;
     uint8_t kind, phase;

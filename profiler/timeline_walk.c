@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEPTH 64 /* scopes; deeper ones count as part of the last */
+#define DEPTH 64 /* scopes; deeper ones have no slice of their own */
 #define TICK_NS 1000
 
 typedef struct {

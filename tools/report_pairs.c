@@ -34,8 +34,6 @@ static void walk_below(walk *w, uint32_t parent) /* NOLINT(misc-no-recursion) */
         if (w->sorted[k]->parent != parent)
             break;
         const uint32_t at = (uint32_t)(w->sorted[k] - w->x->at);
-        if (w->x->at[at].home > 0)
-            continue;
         w->out[w->n++] = at;
         walk_below(w, at);
     }

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORWARD 1      /* phase */
-#define HOMES_MAX 4096 /* groups among which layers are looked for in other scopes */
-#define DEEPEST 12     /* scopes in one another; what is deeper counts as one name */
+#define DEEPEST 12 /* scopes in one another; what is deeper counts as one name */
 
 /* ---- roles ------------------------------------------------------------------------------- */
 
@@ -284,32 +282,6 @@ static sw_status count_ops(parts *x, sw_timeline *t, const sw_tl_program *p,
     return SW_OK;
 }
 
-/* A model names its layers without the scopes that they are called in: what it holds for "up",
- * and the update of it, belong to "block/up", where that is the only layer of the name and no
- * op of the forward pass runs in an "up" without a scope. */
-static void find_homes(parts *x, const sw_tl_program *p, const uint32_t *of_op)
-{
-    for (uint32_t i = 0; i < p->n_ops; i++)
-        x->at[of_op[i]].forward |= p->ops[i].phase == FORWARD;
-    for (uint32_t i = 1; i < x->n && x->n <= HOMES_MAX; i++) {
-        parts_group *g = &x->at[i];
-        uint32_t found = 0, home = 0;
-        for (uint32_t k = 1; k < x->n && g->depth == 1 && !g->outer && !g->forward; k++)
-            if (x->at[k].depth > 1 && strcmp(x->at[k].name, g->path) == 0) {
-                found++;
-                home = k;
-            }
-        g->home = found == 1 ? home : 0;
-    }
-}
-
-static sw_status settle(parts *x, sw_timeline *t, uint32_t *group)
-{
-    if (x->at[*group].home > 0)
-        *group = x->at[*group].home;
-    return inner_group(x, t, group);
-}
-
 /* All scopes are known before the first value is counted: one may be outer because of a later
  * one. */
 static sw_status make_tree(parts *x, sw_timeline *t, const sw_tl_program *p, uint32_t *group,
@@ -319,11 +291,10 @@ static sw_status make_tree(parts *x, sw_timeline *t, const sw_tl_program *p, uin
         SW_TRY(layer_group(x, t, p->ops[i].layer, &of_op[i]));
     for (uint32_t i = 0; i < p->n_values; i++)
         SW_TRY(layer_group(x, t, p->values[i].layer, &group[i]));
-    find_homes(x, p, of_op);
     for (uint32_t i = 0; i < p->n_ops; i++)
-        SW_TRY(settle(x, t, &of_op[i]));
+        SW_TRY(inner_group(x, t, &of_op[i]));
     for (uint32_t i = 0; i < p->n_values; i++)
-        SW_TRY(settle(x, t, &group[i]));
+        SW_TRY(inner_group(x, t, &group[i]));
     return SW_OK;
 }
 

@@ -36,8 +36,6 @@ typedef struct {
     uint32_t parent;         /* index; of a tree: 0 is the root, which has everything */
     uint32_t depth;          /* of the root 0 */
     bool outer;              /* has groups within it */
-    bool forward;            /* of a tree: an op of the forward pass is in no group within it */
-    uint32_t home;           /* of a tree: the group that has all of it; 0: itself */
     uint64_t n_values, bytes;
     bool in_place; /* by value: it takes the place of another */
     uint64_t at_peak, n_at_peak, kind[PARTS_KINDS];
@@ -62,8 +60,8 @@ SW_MUST_USE sw_status parts_make(parts *out, sw_timeline *t, const sw_tl_program
                                  parts_by by);
 void parts_free(parts *parts);
 const parts_group *parts_find(const parts *parts, const char *path); /* NULL: none */
-/* Largest at the peak first, those of a scope behind it; *n indices without the root and
- * without groups that others have. */
+/* Largest at the peak first, those of a scope behind it; *n indices without the root.
+ */
 SW_MUST_USE sw_status parts_order(const parts *parts, sw_timeline *t, uint32_t *out,
                                   uint32_t *n);
 

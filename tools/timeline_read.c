@@ -11,6 +11,7 @@
 #include "tools/report_heap.h"
 #include "tools/report_lines.h"
 #include "tools/report_members.h"
+#include "tools/timeline_layers.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -261,7 +262,7 @@ static sw_status take_program(reader *r, const report_place *p, bool immediate)
     if (json_object_get(p->record, "op_phase") == NULL)
         guess_phases(program);
     lay_out(program);
-    return SW_OK;
+    return timeline_settle_layers(r->t, program);
 }
 
 sw_status report_take_program(sw_timeline *t, const report_place *p, bool immediate)

@@ -72,6 +72,25 @@ static void a_profile_becomes_programs_and_runs(void)
     sw_timeline_free(t);
 }
 
+/* What the model of golden/scopes.jsonl holds for "conv1", and its update, belong to the conv1
+ * that is called in "block", for every reader of the timeline. */
+static void a_model_stands_in_the_scopes_of_its_layers(void)
+{
+    char path[1024];
+    sw_timeline *t = NULL;
+    uint32_t held = 0;
+    snprintf(path, sizeof path, "%s/tests/report/golden/scopes.jsonl", sw_source_root());
+    CU_ASSERT_EQUAL_FATAL(timeline_open(&t, path, NULL), SW_OK);
+    const sw_tl_program *p = &t->programs[0];
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        CU_ASSERT_STRING_NOT_EQUAL(p->values[i].layer, "conv1");
+        held += i < p->n_model && strcmp(p->values[i].layer, "block/conv1") == 0;
+    }
+    CU_ASSERT(held > 0 && strcmp(p->ops[6].name, "conv1/sgd") == 0);
+    CU_ASSERT_STRING_EQUAL(p->ops[6].layer, "block/conv1");
+    sw_timeline_free(t);
+}
+
 /* Two models and two inputs whose offsets begin anew; a trace whose run has a log in two parts.
  */
 static const char recorded[] =
@@ -271,6 +290,7 @@ static void a_folder_that_is_not_there_is_named(void)
 
 static const sw_test tests[] = {
     {"a profile becomes programs and runs", a_profile_becomes_programs_and_runs},
+    {"a model stands in the scopes of its layers", a_model_stands_in_the_scopes_of_its_layers},
     {"a log is walked as it was written", a_log_is_walked_as_it_was_written},
     {"every refusal is told", every_refusal_is_told},
     {"damage is refused or harmless", damage_is_refused_or_harmless},
