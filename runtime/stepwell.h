@@ -20,18 +20,15 @@
 #define STEPWELL_H
 
 #include "alloc/base.h"
-#include "kernels/par.h"
+#include "kernels/launch.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define SW_MAX_RANK 8
-
 /* "0.1.0" */
 SW_API const char *sw_version(void);
 
-typedef enum { SW_F32, SW_F64, SW_BF16, SW_I32, SW_U8 } sw_dtype;
 typedef enum { SW_TRAIN, SW_EVAL } sw_mode;
 typedef enum { SW_DATA, SW_FORWARD, SW_LOSS, SW_BACKWARD, SW_STEP } sw_phase;
 #define SW_PHASES 5
@@ -49,17 +46,6 @@ typedef struct sw_ctx sw_ctx;
 typedef struct sw_profile sw_profile;
 typedef struct sw_dataset sw_dataset;
 typedef struct sw_loader sw_loader;
-
-/* rank 0 is a scalar. Dims are >= 0. */
-typedef struct {
-    int32_t rank;
-    int64_t dim[SW_MAX_RANK];
-} sw_shape;
-#ifndef __cplusplus
-#define SW_SHAPE(...)                                                                          \
-    ((sw_shape){(int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
-#define SW_SCALAR ((sw_shape){0, {0}})
-#endif
 
 /* A tensor of one run of one ctx; {0} after an error. */
 typedef struct {
@@ -906,59 +892,9 @@ SW_MUST_USE SW_API sw_status sw_profile_destroy(sw_profile *profile);
 
 /* ---- ops from outside: the descriptor that the ops inside use ---------------------------- */
 
-/* How the bytes of an image tensor (batch, c, h, w) lie. Everything else is plain. */
-typedef enum {
-    SW_PLAIN, /* row-major */
-    SW_N16    /* (ceil(batch/16), c, h, w, 16): sixteen images side by side in the vector lanes.
-                 The    lanes past the batch hold finite numbers, and zeros in gradients */
-} sw_layout;
-
-typedef struct {
-    sw_dtype dtype;
-    sw_layout layout;
-    sw_shape shape;
-} sw_type;
-
 /* Elements that exist in memory, lanes of padding included; payload bytes. */
 SW_API int64_t sw_type_elements(const sw_type *type);
 SW_API size_t sw_type_bytes(const sw_type *type);
-
-/* An operand of a kernel. Strides are in elements and row-major contiguous unless the op says
- * that it takes strided operands. */
-typedef struct {
-    void *ptr;
-    sw_type type;
-    int64_t stride[SW_MAX_RANK];
-} sw_buffer;
-
-/* What is known when the plan is made. */
-typedef struct {
-    const sw_type *in, *out;
-    int n_in, n_out;
-    const void *attrs;
-    int threads;
-    sw_isa isa;
-    uint32_t accumulate;
-} sw_kernel_info;
-
-typedef struct sw_launch {
-    size_t size;
-    const sw_buffer *in;
-    int n_in;
-    const sw_buffer *out; /* ptr NULL: an extra that nobody reads */
-    int n_out;
-    void *scratch; /* scratch_bytes() of it, aligned to 64, contents undefined */
-    size_t scratch_bytes;
-    const void *attrs;
-    uint32_t accumulate; /* bit i: add into out[i], else write all of it */
-    const sw_par *par;
-    sw_isa isa;
-    uint64_t seed;         /* random ops */
-    uint32_t stream, step; /* the counter's words */
-    uint32_t run;
-} sw_launch;
-
-typedef sw_status sw_kernel(const sw_launch *launch);
 
 /* Operands of a gradient kernel. */
 #define SW_IN(i) ((uint16_t)(0x100 | (i)))   /* input i of the forward op: saved */

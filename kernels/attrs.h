@@ -1,0 +1,114 @@
+/* Attributes of ops: plain data that a launch points to, read by kernels of every device. They
+ * are compared byte for byte, padding included, so whoever makes one clears it first. */
+#ifndef SW_ATTRS_H
+#define SW_ATTRS_H
+
+#include "kernels/launch.h"
+
+typedef struct {
+    sw_type type;
+    float value;
+} swi_fill_attrs;
+
+typedef struct {
+    sw_shape shape;
+} swi_reshape_attrs;
+
+typedef struct {
+    int64_t axis, from, n;
+} swi_slice_attrs;
+
+typedef struct {
+    int32_t n, axis[SW_MAX_RANK]; /* axis of the input that axis i of the result is */
+} swi_permute_attrs;
+
+typedef struct {
+    float scale, shift;
+} swi_to_f32_attrs;
+
+typedef struct {
+    sw_shape shape;
+} swi_random_attrs;
+
+typedef struct {
+    int32_t stride, pad, dilation, groups;
+} swi_conv_attrs;
+
+typedef struct {
+    int32_t kernel_h, kernel_w, stride, pad;
+} swi_pool_attrs;
+
+typedef struct {
+    float value; /* slope, factor, target */
+} swi_number_attrs;
+
+typedef struct {
+    float low, high;
+} swi_range_attrs;
+
+/* softmax_ce: smoothing 0 and no ignored label are what sw_softmax_ce asks for. */
+typedef struct {
+    float smoothing;
+    int32_t has_ignore, ignore;
+} swi_ce_attrs;
+
+/* linear_ce: the rows whose logits exist at one time, 0: all. They change bytes and no bits. */
+typedef struct {
+    int64_t rows;
+    swi_ce_attrs ce;
+    int32_t zero;
+} swi_linear_ce_attrs;
+
+/* attention: of q, k and v, or of one tensor that has the three side by side. scale 0: 1 / the
+ * root of a head's size. */
+typedef struct {
+    int32_t heads, causal;
+    float scale;
+} swi_attention_attrs;
+
+typedef struct {
+    int64_t axis;
+} swi_concat_attrs;
+
+/* sum and max: axes of the input that are reduced (dropped unless keep). expand: the shape of
+ * the result and the axes of it along which the input is repeated. sum and expand multiply by
+ * scale. */
+typedef struct {
+    uint32_t axes;
+    int32_t keep;
+    double scale;
+    sw_shape shape;
+} swi_sum_attrs;
+
+typedef struct {
+    float beta1, beta2; /* adam_tick; steps_tick: decay, and 0 */
+    int32_t has_flags, has_verdict;
+} swi_tick_attrs;
+
+/* Of all updates: in {param, grad, lr, states..., [corrections], [scale], [flag], [verdict]},
+ * out {param, states...}. */
+typedef struct {
+    float weight_decay, momentum, beta1, beta2, epsilon;
+    float threshold, least; /* adafactor */
+    int32_t rule;           /* sw_optim, of what is elementwise */
+    int32_t nesterov, decoupled, centered, fixed;
+    int32_t n_state, has_corrections, has_scale, has_flag, has_verdict;
+} swi_update_attrs;
+
+/* Is every element finite? What is said where one is not. */
+typedef struct {
+    double code;
+    int32_t has_before, has_flag, has_bound;
+} swi_finite_attrs;
+
+/* A product sums so many terms for each element; factors of more elements than `worth` cost
+ * more to look at than it does. */
+typedef struct {
+    int64_t terms, worth;
+} swi_bound_attrs;
+
+typedef struct {
+    int32_t has_flags;
+} swi_count_attrs;
+
+#endif
