@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Curves: functions of one number. */
+/* Curves: functions of one number; formulas in curves.def. */
 typedef enum {
     SW_RELU,
     SW_LEAKY_RELU, /* param: slope below 0 */

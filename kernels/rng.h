@@ -4,9 +4,10 @@
 #ifndef SW_RNG_H
 #define SW_RNG_H
 
+#include "kernels/inline.h"
 #include <stdint.h>
 
-static inline void sw_philox(uint32_t counter[4], uint32_t k0, uint32_t k1)
+SW_INLINE void sw_philox(uint32_t counter[4], uint32_t k0, uint32_t k1)
 {
     for (int round = 0; round < 10; round++) {
         const uint64_t a = (uint64_t)0xd2511f53u * counter[0];

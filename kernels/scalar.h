@@ -7,30 +7,32 @@
 #ifndef SW_SCALAR_H
 #define SW_SCALAR_H
 
+#include "kernels/inline.h"
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t sw_bits_of(float x)
+SW_INLINE uint32_t sw_bits_of(float x)
 {
     uint32_t u;
     memcpy(&u, &x, sizeof u);
     return u;
 }
 
-static inline float sw_float_of(uint32_t u)
+SW_INLINE float sw_float_of(uint32_t u)
 {
     float x;
     memcpy(&x, &u, sizeof x);
     return x;
 }
 
-static inline float sw_absf(float x)
+SW_INLINE float sw_absf(float x)
 {
     return sw_float_of(sw_bits_of(x) & 0x7fffffffu);
 }
 
 /* e^x; x is clamped to [-87.3, 88.37], where the result is a normal number. NaN stays NaN. */
-static inline float sw_expf(float x)
+SW_INLINE float sw_expf(float x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: rounds to an integer in the low bits */
     x = x > 88.37f ? 88.37f : x;
@@ -50,7 +52,7 @@ static inline float sw_expf(float x)
 }
 
 /* Natural logarithm of a normal x > 0; -inf for 0. */
-static inline float sw_logf(float x)
+SW_INLINE float sw_logf(float x)
 {
     const uint32_t u = sw_bits_of(x);
     /* Mantissa in [sqrt(1/2), sqrt(2)). */
@@ -74,13 +76,13 @@ static inline float sw_logf(float x)
 }
 
 /* log(1 + e) for e in [0, 1]. */
-static inline float sw_log1pf(float e)
+SW_INLINE float sw_log1pf(float e)
 {
     const float u = 1.0f + e;
     return sw_logf(u) + (e - (u - 1.0f)) / u;
 }
 
-static inline float sw_sigmoidf(float x)
+SW_INLINE float sw_sigmoidf(float x)
 {
     const float e = sw_expf(-sw_absf(x));
     const float s = 1.0f / (1.0f + e);
@@ -88,7 +90,7 @@ static inline float sw_sigmoidf(float x)
 }
 
 /* Below 0.625 Cephes' polynomial, above 1 - 2/(e^2x + 1). */
-static inline float sw_tanhf(float x)
+SW_INLINE float sw_tanhf(float x)
 {
     const float a = sw_absf(x), z = x * x;
     float p = -5.70498872745e-3f;
@@ -103,7 +105,7 @@ static inline float sw_tanhf(float x)
 }
 
 /* sin and cos of 2 pi u, 0 <= u < 1. */
-static inline void sw_sincos_turn(float u, float *sine, float *cosine)
+SW_INLINE void sw_sincos_turn(float u, float *sine, float *cosine)
 {
     const float magic = 12582912.0f;
     const float t = u * 4.0f + magic, q = t - magic; /* nearest quarter turn */
@@ -125,22 +127,22 @@ static inline void sw_sincos_turn(float u, float *sine, float *cosine)
 
 /* ---- activations: values, and slopes from what the op keeps ------------------------------ */
 
-static inline float sw_relu_value(float x)
+SW_INLINE float sw_relu_value(float x)
 {
     return x > 0.0f ? x : 0.0f;
 }
 /* dy where the output y is above 0, else 0: not dy * 0. By bits, so that dy is read whatever y
  * is: what a kernel touches must not depend on the numbers. */
-static inline float sw_relu_slope(float dy, float y)
+SW_INLINE float sw_relu_slope(float dy, float y)
 {
     return sw_float_of(sw_bits_of(dy) & -(uint32_t)(y > 0.0f));
 }
-static inline float sw_swish_value(float x)
+SW_INLINE float sw_swish_value(float x)
 {
     return x * sw_sigmoidf(x);
 }
 /* d/dx x s(x) = s (1 + x (1 - s)), from the input. */
-static inline float sw_swish_slope(float x)
+SW_INLINE float sw_swish_slope(float x)
 {
     const float s = sw_sigmoidf(x);
     return s * (1.0f + x * (1.0f - s));
@@ -148,7 +150,7 @@ static inline float sw_swish_slope(float x)
 
 /* ---- the normal distribution, gelu and its relatives ------------------------------------- */
 
-static inline float sw_between(float x, float low, float high)
+SW_INLINE float sw_between(float x, float low, float high)
 {
     x = x < low ? low : x;
     return x > high ? high : x;
@@ -158,7 +160,7 @@ static inline float sw_between(float x, float low, float high)
  * e^(-x^2 / 2). The upper tail is bell t P(t), t = 1 / (1 + a / 4), P fitted to 1e-8 relative
  * by minimax over 0 <= a <= 13.5. What the square rounds off is put back, so the relative error
  * stays below 8 ulp down to the end of the lower tail. */
-static inline float sw_normal_below(float x, float *bell)
+SW_INLINE float sw_normal_below(float x, float *bell)
 {
     const float a = sw_absf(x), z = a * a;
     const float high = sw_float_of(sw_bits_of(a) & 0xfffff000u); /* its square is exact */
@@ -179,12 +181,12 @@ static inline float sw_normal_below(float x, float *bell)
     const float tail = *bell * t * p;
     return x < 0.0f ? tail : 1.0f - tail;
 }
-static inline float sw_gelu_value(float x)
+SW_INLINE float sw_gelu_value(float x)
 {
     float bell;
     return x * sw_normal_below(sw_between(x, -13.0f, 13.0f), &bell);
 }
-static inline float sw_gelu_slope(float x)
+SW_INLINE float sw_gelu_slope(float x)
 {
     float bell;
     const float c = sw_between(x, -13.0f, 13.0f);
@@ -193,13 +195,13 @@ static inline float sw_gelu_slope(float x)
 }
 
 /* x (1 + tanh u) / 2 = x s(2u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
-static inline float sw_gelu_tanh_value(float x)
+SW_INLINE float sw_gelu_tanh_value(float x)
 {
     const float z = x * x;
     return x * sw_sigmoidf(x * (1.59576912160573071f + 7.13548162726009022e-2f * z));
 }
 /* Both s and 1 - s as quotients: nothing cancels. */
-static inline float sw_gelu_tanh_slope(float x)
+SW_INLINE float sw_gelu_tanh_slope(float x)
 {
     const float c = sw_between(x, -40.0f, 40.0f), z = c * c;
     const float v = c * (1.59576912160573071f + 7.13548162726009022e-2f * z);
@@ -209,14 +211,14 @@ static inline float sw_gelu_tanh_slope(float x)
 }
 
 /* x tanh(log(1 + e^x)) as a quotient of polynomials in e^-|x|: nothing cancels. */
-static inline float sw_mish_value(float x)
+SW_INLINE float sw_mish_value(float x)
 {
     const float e = sw_expf(-sw_absf(x)), twice = e + e, q = e * e;
     const float n = x >= 0.0f ? 1.0f + twice : q + twice;
     const float d = n + (x >= 0.0f ? q + q : 2.0f);
     return x * (n / d);
 }
-static inline float sw_mish_slope(float x)
+SW_INLINE float sw_mish_slope(float x)
 {
     const float e = sw_expf(-sw_absf(x)), twice = e + e, q = e * e;
     const float n = x >= 0.0f ? 1.0f + twice : q + twice;
@@ -225,24 +227,24 @@ static inline float sw_mish_slope(float x)
 }
 
 /* log(1 + e^x); its slope is the sigmoid. */
-static inline float sw_softplus_value(float x)
+SW_INLINE float sw_softplus_value(float x)
 {
     return sw_relu_value(x) + sw_log1pf(sw_expf(-sw_absf(x)));
 }
 
 /* x min(max(x + 3, 0), 6) / 6 */
-static inline float sw_hard_swish_value(float x)
+SW_INLINE float sw_hard_swish_value(float x)
 {
     return x * sw_between(x + 3.0f, 0.0f, 6.0f) * 0.166666666666666667f;
 }
-static inline float sw_hard_swish_slope(float x)
+SW_INLINE float sw_hard_swish_slope(float x)
 {
     const float s = x * 0.333333333333333333f + 0.5f;
     return x < -3.0f ? 0.0f : x > 3.0f ? 1.0f : s;
 }
 
 /* e^x - 1: Taylor below 0.5. 4 ulp. */
-static inline float sw_expm1f(float x)
+SW_INLINE float sw_expm1f(float x)
 {
     const float big = sw_expf(x) - 1.0f;
     float p = 2.48015873015873016e-5f;
@@ -255,11 +257,11 @@ static inline float sw_expm1f(float x)
     p = p * x + 1.0f;
     return sw_absf(x) < 0.5f ? p * x : big;
 }
-static inline float sw_elu_value(float x, float alpha)
+SW_INLINE float sw_elu_value(float x, float alpha)
 {
     return x > 0.0f ? x : alpha * sw_expm1f(x);
 }
-static inline float sw_elu_slope(float x, float alpha)
+SW_INLINE float sw_elu_slope(float x, float alpha)
 {
     return x > 0.0f ? 1.0f : alpha * sw_expf(x);
 }
@@ -267,11 +269,11 @@ static inline float sw_elu_slope(float x, float alpha)
 /* Klambauer et al. 2017: with these numbers mean 0 and variance 1 are a fixed point. */
 #define SW_SELU_SCALE 1.05070098735548049f
 #define SW_SELU_ALPHA 1.75809934084737685f /* alpha times scale */
-static inline float sw_selu_value(float x)
+SW_INLINE float sw_selu_value(float x)
 {
     return x > 0.0f ? SW_SELU_SCALE * x : SW_SELU_ALPHA * sw_expm1f(x);
 }
-static inline float sw_selu_slope(float x)
+SW_INLINE float sw_selu_slope(float x)
 {
     return x > 0.0f ? SW_SELU_SCALE : SW_SELU_ALPHA * sw_expf(x);
 }
@@ -279,7 +281,7 @@ static inline float sw_selu_slope(float x)
 /* ---- exp, log and powers over the whole range -------------------------------------------- */
 
 /* inf above 88.73; 0 below -87.3, where e^x is no normal number. */
-static inline float sw_exp_value(float x)
+SW_INLINE float sw_exp_value(float x)
 {
     const float r =
         sw_expf(x > 88.0f ? x - 1.0f : x) * (x > 88.0f ? 2.71828182845904524f : 1.0f);
@@ -287,14 +289,14 @@ static inline float sw_exp_value(float x)
 }
 
 /* NaN below 0, -inf at 0, inf at inf. */
-static inline float sw_log_value(float x)
+SW_INLINE float sw_log_value(float x)
 {
     const float inf = sw_float_of(0x7f800000u);
     const float r = x == inf ? inf : sw_logf(x);
     return x >= 0.0f ? r : sw_float_of(0x7fc00000u);
 }
 
-static inline double sw_double_of(uint64_t u)
+SW_INLINE double sw_double_of(uint64_t u)
 {
     double x;
     memcpy(&x, &u, sizeof x);
@@ -303,7 +305,7 @@ static inline double sw_double_of(uint64_t u)
 
 /* x^p, in float64 inside: the logarithm is the series of 2 artanh(s), s = (m - 1) / (m + 1),
  * the power of two Taylor's; 1 ulp. A negative x has powers of whole p only. */
-static inline float sw_powf(float x, double p)
+SW_INLINE float sw_powf(float x, double p)
 {
     const double a = (double)sw_absf(x), inf = (double)sw_float_of(0x7f800000u);
     const double t = p > -16777216.0 && p < 16777216.0 ? p : 0.0; /* larger ones are even */
@@ -348,6 +350,38 @@ static inline float sw_powf(float x, double p)
     v = x == x ? v : (double)x;
     v = x < 0.0f && (double)whole != t ? (double)sw_float_of(0x7fc00000u) : v;
     return sw_float_of(sw_bits_of((float)v) ^ sign);
+}
+
+/* The usual exponents by products. */
+SW_INLINE float sw_pow_value(float x, float p)
+{
+    return p == 2.0f ? x * x : p == 3.0f ? x * x * x : sw_powf(x, (double)p);
+}
+/* dy p x^(p - 1) */
+SW_INLINE float sw_pow_slope(float dy, float x, float p)
+{
+    return p == 2.0f   ? dy * (2.0f * x)
+           : p == 3.0f ? dy * (3.0f * x * x)
+           : p == 0.0f ? dy * (0.0f * x)
+                       : dy * (p * sw_powf(x, (double)p - 1.0));
+}
+
+/* ---- codes of a few bits: what gradients keep of an input -------------------------------- */
+
+/* 0 for zero and NaN, 1 above, 2 below. */
+SW_INLINE unsigned sw_sign_code(float x)
+{
+    return (unsigned)(x > 0.0f) | (unsigned)(x < 0.0f) << 1;
+}
+/* dy, 0 or -dy; by bits, as sw_relu_slope: dy is read whatever the code is. */
+SW_INLINE float sw_signed_by(float dy, unsigned code)
+{
+    const uint32_t any = -(uint32_t)(code != 0), minus = (uint32_t)(code >> 1) << 31;
+    return sw_float_of((sw_bits_of(dy) & any) ^ (minus & any));
+}
+SW_INLINE float sw_where_set(float dy, unsigned bit)
+{
+    return sw_float_of(sw_bits_of(dy) & -(uint32_t)bit);
 }
 
 #endif

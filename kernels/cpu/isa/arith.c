@@ -11,37 +11,19 @@ END BODY(where_part) const uint8_t *m = j->m;
 EACH(m[i] != 0 ? a[i] : b[i]);
 END
 
-    static unsigned
-    sign_code(float x)
-{
-    return (unsigned)(x > 0.0f) | (unsigned)(x < 0.0f) << 1;
-}
-
-/* By bits, as sw_relu_slope: dy is read whatever the code is. */
-static float signed_by(float dy, unsigned code)
-{
-    const uint32_t any = -(uint32_t)(code != 0), minus = (uint32_t)(code >> 1) << 31;
-    return sw_float_of((sw_bits_of(dy) & any) ^ (minus & any));
-}
-
-static float where_set(float dy, unsigned bit)
-{
-    return sw_float_of(sw_bits_of(dy) & -(uint32_t)bit);
-}
-
 /* Codes first: y may be a. */
-BODY(abs_part)
-for (int64_t i = from; i < to && j->codes != NULL; i += 4) {
+BODY(abs_part) for (int64_t i = from; i < to && j->codes != NULL; i += 4)
+{
     unsigned byte = 0;
     for (int k = 0; k < 4 && i + k < to; k++)
-        byte |= sign_code(a[i + k]) << 2 * k;
+        byte |= sw_sign_code(a[i + k]) << 2 * k;
     j->codes[i / 4] = (uint8_t)byte;
 }
 EACH(sw_absf(a[i]));
 END
 
     BODY(abs_dx_part) const uint8_t *m = j->m;
-EACH(signed_by(a[i], (unsigned)m[i / 4] >> 2 * (i % 4) & 3u));
+EACH(sw_signed_by(a[i], (unsigned)m[i / 4] >> 2 * (i % 4) & 3u));
 END
 
 /* A bit for each element, by whether it holds of a[i + k]. */
@@ -114,7 +96,7 @@ END
         }
     }
     for (; i < to; i++) {
-        const float r = where_set(j->a[i], (unsigned)j->m[i / 8] >> i % 8 & 1u);
+        const float r = sw_where_set(j->a[i], (unsigned)j->m[i / 8] >> i % 8 & 1u);
         j->y[i] = j->accumulate ? j->y[i] + r : r;
     }
 }

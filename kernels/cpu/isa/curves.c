@@ -4,129 +4,49 @@
 #include "kernels/scalar.h"
 #include <math.h>
 
+#define P p
+
+#define X a[i]
+#define SW_CURVE(KIND, id, value, slope)                                                       \
+    case SW_##KIND:                                                                            \
+        EACH(value);                                                                           \
+        break;
 BODY(curve_part)
 switch ((sw_curve)j->kind) {
-case SW_RELU:
-    EACH(sw_relu_value(a[i]));
-    break;
-case SW_LEAKY_RELU:
-    EACH(a[i] > 0.0f ? a[i] : p * a[i]);
-    break;
-case SW_TANH:
-    EACH(sw_tanhf(a[i]));
-    break;
-case SW_SIGMOID:
-    EACH(sw_sigmoidf(a[i]));
-    break;
-case SW_SWISH:
-    EACH(sw_swish_value(a[i]));
-    break;
-case SW_GELU:
-    EACH(sw_gelu_value(a[i]));
-    break;
-case SW_GELU_TANH:
-    EACH(sw_gelu_tanh_value(a[i]));
-    break;
-case SW_MISH:
-    EACH(sw_mish_value(a[i]));
-    break;
-case SW_SOFTPLUS:
-    EACH(sw_softplus_value(a[i]));
-    break;
-case SW_HARD_SWISH:
-    EACH(sw_hard_swish_value(a[i]));
-    break;
-case SW_ELU:
-    EACH(sw_elu_value(a[i], p));
-    break;
-case SW_SELU:
-    EACH(sw_selu_value(a[i]));
-    break;
-case SW_EXP:
-    EACH(sw_exp_value(a[i]));
-    break;
-case SW_LOG:
-    EACH(sw_log_value(a[i]));
-    break;
-case SW_SQRT:
-    EACH(sqrtf(a[i]));
-    break;
-case SW_RSQRT:
-    EACH(1.0f / sqrtf(a[i]));
-    break;
-case SW_POW:
+#include "kernels/curves.def"
+case SW_POW: /* constants, so that loops are of products */
     if (p == 2.0f)
-        EACH(a[i] * a[i]);
+        EACH(sw_pow_value(X, 2.0f));
     else if (p == 3.0f)
-        EACH(a[i] * a[i] * a[i]);
+        EACH(sw_pow_value(X, 3.0f));
     else
-        EACH(sw_powf(a[i], (double)p));
+        EACH(sw_pow_value(X, p));
     break;
 case SW_CURVE_COUNT:
     break;
 }
 END
+#undef SW_CURVE
+#undef X
 
-/* a = dy, b = what is saved. */
-BODY(curve_dx_part) switch ((sw_curve)j->kind)
+#define DY a[i]
+#define S b[i]
+#define SW_CURVE(KIND, id, value, slope)                                                       \
+    case SW_##KIND:                                                                            \
+        EACH(slope);                                                                           \
+        break;
+    BODY(curve_dx_part) switch ((sw_curve)j->kind)
 {
-case SW_RELU:
-    EACH(sw_relu_slope(a[i], b[i]));
-    break;
-case SW_LEAKY_RELU:
-    EACH(b[i] > 0.0f ? a[i] : p * a[i]);
-    break;
-case SW_TANH:
-    EACH(a[i] * (1.0f - b[i] * b[i]));
-    break;
-case SW_SIGMOID:
-    EACH(a[i] * (b[i] * (1.0f - b[i])));
-    break;
-case SW_SWISH:
-    EACH(a[i] * sw_swish_slope(b[i]));
-    break;
-case SW_GELU:
-    EACH(a[i] * sw_gelu_slope(b[i]));
-    break;
-case SW_GELU_TANH:
-    EACH(a[i] * sw_gelu_tanh_slope(b[i]));
-    break;
-case SW_MISH:
-    EACH(a[i] * sw_mish_slope(b[i]));
-    break;
-case SW_SOFTPLUS:
-    EACH(a[i] * sw_sigmoidf(b[i]));
-    break;
-case SW_HARD_SWISH:
-    EACH(a[i] * sw_hard_swish_slope(b[i]));
-    break;
-case SW_ELU:
-    EACH(a[i] * sw_elu_slope(b[i], p));
-    break;
-case SW_SELU:
-    EACH(a[i] * sw_selu_slope(b[i]));
-    break;
-case SW_EXP:
-    EACH(a[i] * b[i]);
-    break;
-case SW_LOG:
-    EACH(a[i] / b[i]);
-    break;
-case SW_SQRT:
-    EACH(a[i] * (0.5f / b[i]));
-    break;
-case SW_RSQRT:
-    EACH(a[i] * (-0.5f * b[i] * b[i] * b[i]));
-    break;
+#include "kernels/curves.def"
 case SW_POW:
     if (p == 2.0f)
-        EACH(a[i] * (2.0f * b[i]));
+        EACH(sw_pow_slope(DY, S, 2.0f));
     else if (p == 3.0f)
-        EACH(a[i] * (3.0f * b[i] * b[i]));
+        EACH(sw_pow_slope(DY, S, 3.0f));
     else if (p == 0.0f)
-        EACH(a[i] * (0.0f * b[i]));
+        EACH(sw_pow_slope(DY, S, 0.0f));
     else
-        EACH(a[i] * (p * sw_powf(b[i], (double)p - 1.0)));
+        EACH(sw_pow_slope(DY, S, p));
     break;
 case SW_CURVE_COUNT:
     break;

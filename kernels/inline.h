@@ -1,0 +1,11 @@
+/* In front of functions that code for the host and for a device share. */
+#ifndef SW_INLINE_H
+#define SW_INLINE_H
+
+#ifdef __CUDACC__
+#define SW_INLINE static __host__ __device__ __forceinline__
+#else
+#define SW_INLINE static inline
+#endif
+
+#endif
