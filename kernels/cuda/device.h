@@ -1,0 +1,133 @@
+/* What all kernels/cuda/ sources include: CUDA, or the emulator of the tests in its place, and
+ * what kernels share. Sources say SW_CUDA_LAUNCH instead of <<<>>> and SW_SHARED instead of
+ * __shared__, so that a host compiler reads them too.
+ *
+ * Bits do not depend on the device or on a schedule: grids and blocks follow from sizes alone,
+ * sums go in the order of their places. Contraction is off, so elementwise results are the
+ * CPU's. */
+#ifndef SW_CUDA_DEVICE_H
+#define SW_CUDA_DEVICE_H
+
+#include "kernels/cuda/table.h"
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                         \
+    (kernel<<<(grid), (block), (shared_bytes), (cudaStream_t)(stream)>>>(__VA_ARGS__))
+#define SW_SHARED(type, name, n) __shared__ type name[n]
+#define SW_SHARED_DYNAMIC(type, name)                                                          \
+    extern __shared__ __align__(16) unsigned char sw_dynamic_shared[];                         \
+    type *const name = reinterpret_cast<type *>(sw_dynamic_shared)
+#else
+#include <cuda_emulator.h>
+#endif
+
+#define SW_CUDA_THREADS 256 /* of a block, unless a kernel says otherwise */
+/* Blocks of loops over elements; tests give fewer, so that loops go round. */
+#ifndef SW_CUDA_MOST_BLOCKS
+#define SW_CUDA_MOST_BLOCKS 4096
+#endif
+
+/* ---- on the host ------------------------------------------------------------------------- */
+
+extern sw_cuda_host sw_cuda_its_host;
+/* The status of the launches since the last call. */
+sw_status sw_cuda_launched(const char *kernel);
+
+/* Blocks for n pieces of work, `each` of them in one block: at least one, at most
+ * SW_CUDA_MOST_BLOCKS. */
+static inline unsigned sw_cuda_blocks(int64_t n, int64_t each)
+{
+    const int64_t blocks = (n + each - 1) / each;
+    return (unsigned)(blocks < 1                     ? 1
+                      : blocks > SW_CUDA_MOST_BLOCKS ? SW_CUDA_MOST_BLOCKS
+                                                     : blocks);
+}
+
+/* Elements in memory, lanes of padding included; the type is known to be good. */
+static inline int64_t sw_cuda_elements(const sw_type *type)
+{
+    int64_t n = 1;
+    for (int i = 0; i < type->shape.rank; i++)
+        n *= i == 0 && type->layout == SW_N16 ? (type->shape.dim[0] + 15) / 16 * 16
+                                              : type->shape.dim[i];
+    return n;
+}
+
+static inline const float *sw_cuda_in(const sw_launch *l, int i)
+{
+    return static_cast<const float *>(l->in[i].ptr);
+}
+static inline float *sw_cuda_out(const sw_launch *l, int i)
+{
+    return static_cast<float *>(l->out[i].ptr);
+}
+static inline int sw_cuda_adds(const sw_launch *l, int i)
+{
+    return (int)(l->accumulate >> i & 1u);
+}
+
+static inline bool sw_cuda_aligned(const void *p)
+{
+    return (reinterpret_cast<uintptr_t>(p) & 15u) == 0;
+}
+
+/* ---- on the device ----------------------------------------------------------------------- */
+
+static __device__ __forceinline__ int64_t sw_cuda_thread(void)
+{
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+static __device__ __forceinline__ int64_t sw_cuda_threads(void)
+{
+    return (int64_t)gridDim.x * blockDim.x;
+}
+
+/* Over the lanes of a warp, in the order of a binary tree; every lane has the result. */
+struct sw_cuda_plus {
+    template <class T> static __device__ __forceinline__ T of(T a, T b)
+    {
+        return a + b;
+    }
+    template <class T> static __device__ __forceinline__ T none(void)
+    {
+        return T(0);
+    }
+};
+/* A NaN wins. */
+struct sw_cuda_largest {
+    static __device__ __forceinline__ float of(float a, float b)
+    {
+        return b > a || b != b ? b : a;
+    }
+    template <class T> static __device__ __forceinline__ T none(void)
+    {
+        return -INFINITY;
+    }
+};
+
+template <class OP, class T> static __device__ __forceinline__ T sw_cuda_warp_reduce(T v)
+{
+    for (int by = 16; by > 0; by /= 2)
+        v = OP::of(v, __shfl_xor_sync(0xffffffffu, v, by));
+    return v;
+}
+
+/* Over a block of whole warps: warps first, then their results; every thread has it. All
+ * threads must come; `room` (32 of shared memory) is free again behind the call. */
+template <class OP, class T>
+static __device__ __forceinline__ T sw_cuda_block_reduce(T v, T *room)
+{
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int warps = (int)blockDim.x / 32;
+    v = sw_cuda_warp_reduce<OP>(v);
+    if (lane == 0)
+        room[warp] = v;
+    __syncthreads();
+    v = lane < warps ? room[lane] : OP::template none<T>();
+    v = sw_cuda_warp_reduce<OP>(v);
+    __syncthreads();
+    return v;
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* The module's table, and what it keeps of its host. */
+#include "kernels/cuda/device.h"
+
+extern "C" {
+#define SW_CUDA_KERNEL(op, which, function, scratch, exact) sw_cuda_kernel function;
+#include "kernels/cuda/table.def"
+#undef SW_CUDA_KERNEL
+}
+
+static const sw_cuda_entry entries[] = {
+#define SW_CUDA_KERNEL(op, which, function, scratch, exact)                                    \
+    {#op, which, function, scratch, exact},
+#include "kernels/cuda/table.def"
+#undef SW_CUDA_KERNEL
+};
+
+sw_cuda_host sw_cuda_its_host;
+
+extern "C" const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
+{
+    static const sw_cuda_module module = {SW_CUDA_ABI, sizeof(sw_cuda_module),
+                                          sizeof(sw_cuda_entry),
+                                          sizeof entries / sizeof *entries, entries};
+    if (host == nullptr || host->abi != SW_CUDA_ABI || host->size != sizeof *host)
+        return nullptr;
+    sw_cuda_its_host = *host;
+    return &module;
+}
+
+sw_status sw_cuda_launched(const char *kernel)
+{
+    const cudaError_t error = cudaGetLastError();
+    if (error == cudaSuccess)
+        return SW_OK;
+    return sw_cuda_its_host.fail(SW_DEVICE, __FILE__, __LINE__, "%s: %s", kernel,
+                                 cudaGetErrorString(error));
+}

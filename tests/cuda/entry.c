@@ -1,0 +1,310 @@
+#include "tests/cuda/entry.h"
+#include "tests/cuda/emulator.h"
+#include "tests/support/suite.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Relative to the largest element: sums of both sides are in other orders. */
+#define TOLERANCE 3e-6
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static void *blocks[1 << 14];
+static size_t n_blocks;
+
+void *sw_entry_block(size_t bytes, size_t shift)
+{
+    void *block = NULL;
+    if (n_blocks == sizeof blocks / sizeof *blocks ||
+        posix_memalign(&block, 64, bytes + shift + (bytes + shift == 0)) != 0)
+        abort();
+    memset(block, 0xff, bytes + shift);
+    blocks[n_blocks++] = block;
+    return (unsigned char *)block + shift;
+}
+
+void sw_entry_free(void)
+{
+    while (n_blocks > 0)
+        free(blocks[--n_blocks]);
+}
+
+static void *copy_of(const void *from, size_t bytes, size_t shift)
+{
+    void *to = sw_entry_block(bytes, shift);
+    memcpy(to, from, bytes);
+    return to;
+}
+
+/* ---- operands ---------------------------------------------------------------------------- */
+
+sw_buffer sw_entry_buffer(const sw_type *type, size_t shift)
+{
+    sw_buffer b = {.type = *type};
+    int64_t step = 1;
+    for (int i = type->shape.rank - 1; i >= 0; i--) {
+        b.stride[i] = step;
+        step *= type->shape.dim[i];
+    }
+    b.ptr = sw_entry_block(sw_type_bytes(type), shift);
+    return b;
+}
+
+static int64_t plain_elements(const sw_type *type)
+{
+    int64_t n = 1;
+    for (int i = 0; i < type->shape.rank; i++)
+        n *= type->shape.dim[i];
+    return n;
+}
+
+/* Of element i in plain order, its place in the bytes. */
+static int64_t place_of(const sw_buffer *b, int64_t i)
+{
+    const sw_shape *s = &b->type.shape;
+    if (b->type.layout == SW_N16) {
+        const int64_t inner = plain_elements(&b->type) / (s->dim[0] > 0 ? s->dim[0] : 1);
+        const int64_t image = i / inner;
+        return (image / 16 * inner + i % inner) * 16 + image % 16;
+    }
+    int64_t at = 0;
+    for (int k = s->rank - 1; k >= 0; k--) {
+        at += i % s->dim[k] * b->stride[k];
+        i /= s->dim[k];
+    }
+    return at;
+}
+
+sw_buffer sw_entry_fill(const sw_type *type, const void *plain, bool strided, float pad,
+                        size_t shift)
+{
+    sw_buffer b = sw_entry_buffer(type, shift);
+    const size_t size = sw_dtype_bytes(type->dtype);
+    const int64_t n = plain_elements(type);
+    if (strided && type->layout == SW_PLAIN && n > 0) {
+        int64_t step = 2;
+        for (int i = 0; i < type->shape.rank; i++) {
+            b.stride[i] = step;
+            step *= type->shape.dim[i];
+        }
+        b.ptr = sw_entry_block(((size_t)place_of(&b, n - 1) + 1) * size, shift);
+    }
+    for (int64_t i = 0; type->layout == SW_N16 && i < sw_type_elements(type); i++)
+        memcpy((unsigned char *)b.ptr + (size_t)i * size, &pad, size);
+    for (int64_t i = 0; i < n; i++)
+        memcpy((unsigned char *)b.ptr + (size_t)place_of(&b, i) * size,
+               (const unsigned char *)plain + (size_t)i * size, size);
+    return b;
+}
+
+/* All bytes that it reaches. */
+static size_t bytes_of(const sw_buffer *b)
+{
+    const int64_t n = plain_elements(&b->type);
+    if (b->type.layout != SW_PLAIN || n == 0)
+        return sw_type_bytes(&b->type);
+    return ((size_t)place_of(b, n - 1) + 1) * sw_dtype_bytes(b->type.dtype);
+}
+
+/* ---- one launch -------------------------------------------------------------------------- */
+
+static void serial(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n_parts)
+{
+    (void)par;
+    for (int i = 0; i < n_parts; i++)
+        body(arg, i);
+}
+static const sw_par one_thread = {1, serial};
+
+typedef struct {
+    sw_buffer in[SW_ENTRY_OPERANDS], out[SW_ENTRY_OPERANDS];
+    sw_launch launch;
+} call;
+
+/* Operands of their own for each call; outputs begin as the run's are. */
+static void call_fill(call *c, const sw_entry_run *r, bool alias,
+                      size_t (*scratch)(const sw_kernel_info *info))
+{
+    sw_type in[SW_ENTRY_OPERANDS], out[SW_ENTRY_OPERANDS];
+    for (int i = 0; i < r->n_in; i++) {
+        c->in[i] = r->in[i];
+        c->in[i].ptr = copy_of(r->in[i].ptr, bytes_of(&r->in[i]), r->shift);
+        in[i] = r->in[i].type;
+    }
+    for (int i = 0; i < r->n_out; i++) {
+        c->out[i] = r->out[i];
+        out[i] = r->out[i].type;
+        if (r->out[i].ptr == NULL)
+            continue;
+        if (alias && r->alias[i] >= 0)
+            c->out[i].ptr = c->in[r->alias[i]].ptr;
+        else
+            c->out[i].ptr = copy_of(r->out[i].ptr, bytes_of(&r->out[i]), r->shift);
+    }
+    const sw_kernel_info info = {in,       out, r->n_in,     r->n_out,
+                                 r->attrs, 1,   SW_ISA_BASE, r->accumulate};
+    const size_t room = scratch != NULL ? scratch(&info) : 0;
+    c->launch = (sw_launch){.size = sizeof c->launch,
+                            .in = c->in,
+                            .n_in = r->n_in,
+                            .out = c->out,
+                            .n_out = r->n_out,
+                            .scratch = sw_entry_block(room, 0),
+                            .scratch_bytes = room,
+                            .attrs = r->attrs,
+                            .accumulate = r->accumulate,
+                            .par = &one_thread,
+                            .isa = SW_ISA_BASE,
+                            .seed = 0x5eed0f0900000001u,
+                            .stream = 77,
+                            .step = 3,
+                            .run = 1};
+}
+
+/* Element i of a buffer's bytes as a number. */
+static double number_at(const sw_buffer *b, int64_t i)
+{
+    switch (b->type.dtype) {
+    case SW_F64:
+        return ((const double *)b->ptr)[i];
+    case SW_I32:
+        return (double)((const int32_t *)b->ptr)[i];
+    case SW_U8:
+        return (double)((const uint8_t *)b->ptr)[i];
+    default:
+        return (double)((const float *)b->ptr)[i];
+    }
+}
+
+static bool is_float(const sw_buffer *b)
+{
+    return b->type.dtype == SW_F32 || b->type.dtype == SW_F64;
+}
+
+/* The elements of an output against the CPU's. */
+static void close_to(const sw_entry_run *r, int o, const sw_buffer *got, const sw_buffer *want)
+{
+    double most = 0.0;
+    const int64_t n = plain_elements(&want->type);
+    for (int64_t i = 0; i < n; i++) {
+        const double w = fabs(number_at(want, place_of(want, i)));
+        most = w > most && isfinite(w) ? w : most;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double g = number_at(got, place_of(got, i)),
+                     w = number_at(want, place_of(want, i));
+        const double allowed = is_float(want) ? TOLERANCE * most : 0.0;
+        if (!(fabs(g - w) <= allowed || g == w || (g != g && w != w))) {
+            SW_CHECK(false, "%s: output %d, element %lld of %lld: %.9g, the CPU has %.9g",
+                     r->label, o, (long long)i, (long long)n, g, w);
+            return;
+        }
+    }
+    for (int64_t i = 0; is_float(want) && i < sw_type_elements(&want->type); i++)
+        if (isnan(number_at(got, i)) && !isnan(number_at(want, i))) {
+            SW_CHECK(false, "%s: output %d: NaN in place %lld of memory", r->label, o,
+                     (long long)i);
+            return;
+        }
+}
+
+static void same_bits(const sw_entry_run *r, int o, const sw_buffer *got, const sw_buffer *want,
+                      const char *what)
+{
+    const size_t size = sw_dtype_bytes(want->type.dtype), n = bytes_of(want) / size;
+    for (size_t i = 0; i < n; i++)
+        if (memcmp((const char *)got->ptr + i * size, (const char *)want->ptr + i * size,
+                   size) != 0) {
+            const double g = number_at(got, (int64_t)i), w = number_at(want, (int64_t)i);
+            if (isnan(g) && isnan(w))
+                continue;
+            SW_CHECK(false, "%s: output %d, %s: place %zu of %zu: %.9g for %.9g", r->label, o,
+                     what, i, n, g, w);
+            return;
+        }
+}
+
+/* Inputs keep their bytes, but for those that an output took. */
+static void inputs_kept(const sw_entry_run *r, const call *c, bool alias)
+{
+    for (int i = 0; i < r->n_in; i++) {
+        bool taken = false;
+        for (int o = 0; alias && o < r->n_out; o++)
+            taken |= r->alias[o] == i;
+        SW_CHECK(taken || memcmp(c->in[i].ptr, r->in[i].ptr, bytes_of(&r->in[i])) == 0,
+                 "%s: input %d was written", r->label, i);
+    }
+}
+
+static bool go(const sw_entry_run *r, call *c, bool alias, uint64_t schedule)
+{
+    call_fill(c, r, alias, r->entry->scratch_bytes);
+    swi_emu_clear();
+    swi_emu_schedule(schedule);
+    const bool good = r->entry->kernel(&c->launch, NULL) == SW_OK;
+    SW_CHECK(good, "%s: %s", r->label, swi_emu_error());
+    inputs_kept(r, c, alias);
+    return good;
+}
+
+bool sw_entry_can_add(const sw_entry_run *r)
+{
+    sw_entry_run with = *r, without = *r;
+    call a, b;
+    with.accumulate = 1;
+    without.accumulate = 0;
+    call_fill(&a, &with, false, r->scratch_bytes);
+    call_fill(&b, &without, false, r->scratch_bytes);
+    for (int64_t i = 0; i < sw_type_elements(&r->out[0].type); i++)
+        ((float *)a.out[0].ptr)[i] = 100.0f;
+    r->kernel(&a.launch);
+    r->kernel(&b.launch);
+    return sw_type_elements(&r->out[0].type) > 0 &&
+           ((float *)a.out[0].ptr)[0] == 100.0f + ((float *)b.out[0].ptr)[0];
+}
+
+void sw_entry_cpu(sw_entry_run *r)
+{
+    static call cpu;
+    call_fill(&cpu, r, r->must_alias, r->scratch_bytes);
+    const sw_status status = r->kernel(&cpu.launch);
+    SW_CHECK(status == SW_OK, "%s: %s", r->label, sw_last_error());
+    for (int o = 0; o < r->n_out; o++)
+        r->out[o].ptr = cpu.out[o].ptr;
+}
+
+void sw_entry_compare(sw_entry_run *r)
+{
+    static const uint64_t schedules[] = {0, 1, 11};
+    static call cpu, first, other;
+    bool aliased = false;
+    for (int o = 0; o < r->n_out; o++)
+        aliased |= r->alias[o] >= 0;
+    call_fill(&cpu, r, r->must_alias, r->scratch_bytes);
+    const sw_status status = r->kernel(&cpu.launch);
+    if (!SW_CHECK(status == SW_OK, "%s: %s", r->label, sw_last_error()))
+        return;
+    for (size_t s = 0; s < sizeof schedules / sizeof *schedules; s++) {
+        call *c = s == 0 ? &first : &other;
+        if (!go(r, c, r->must_alias, schedules[s]))
+            return;
+        for (int o = 0; s > 0 && o < r->n_out; o++)
+            if (c->out[o].ptr != NULL)
+                same_bits(r, o, &c->out[o], &first.out[o], "another schedule");
+    }
+    for (int o = 0; o < r->n_out; o++) {
+        if (cpu.out[o].ptr == NULL)
+            continue;
+        if (r->entry->exact)
+            same_bits(r, o, &first.out[o], &cpu.out[o], "bits of the CPU");
+        else
+            close_to(r, o, &first.out[o], &cpu.out[o]);
+    }
+    if (aliased && !r->must_alias && go(r, &other, true, 5))
+        for (int o = 0; o < r->n_out; o++)
+            if (other.out[o].ptr != NULL)
+                same_bits(r, o, &other.out[o], &first.out[o], "in place");
+    for (int o = 0; o < r->n_out; o++)
+        r->out[o].ptr = cpu.out[o].ptr;
+}

@@ -1,0 +1,46 @@
+/* One launch on both sides: the CPU's kernel and an entry of the CUDA module under the
+ * emulator, with the same operands. */
+#ifndef SW_TESTS_ENTRY_H
+#define SW_TESTS_ENTRY_H
+
+#include "kernels/cuda/table.h"
+#include "runtime/stepwell.h"
+#include <stdbool.h>
+
+#define SW_ENTRY_OPERANDS 40
+
+/* Memory of one launch: each block exactly as large as was asked for, `shift` bytes behind an
+ * address divisible by 64; freed all together. */
+void *sw_entry_block(size_t bytes, size_t shift);
+void sw_entry_free(void);
+
+/* A buffer of that type with contiguous strides; its bytes are NaNs. */
+sw_buffer sw_entry_buffer(const sw_type *type, size_t shift);
+/* From numbers in plain order: into lanes where the type is in blocks (lanes past the batch get
+ * `pad`), with gaps and reversed axes where `strided`. */
+sw_buffer sw_entry_fill(const sw_type *type, const void *plain, bool strided, float pad,
+                        size_t shift);
+
+typedef struct {
+    const char *label; /* for messages */
+    const sw_cuda_entry *entry;
+    sw_kernel *kernel;
+    size_t (*scratch_bytes)(const sw_kernel_info *info);
+    sw_buffer in[SW_ENTRY_OPERANDS], out[SW_ENTRY_OPERANDS];
+    int n_in, n_out;
+    const void *attrs;
+    uint32_t accumulate;
+    int alias[SW_ENTRY_OPERANDS]; /* of each output: the input whose bytes it takes; -1: none */
+    bool must_alias;              /* on the CPU too: updates */
+    size_t shift;
+} sw_entry_run;
+
+/* Run it in order, in reverse and at random, and compare: bits between schedules, and with the
+ * CPU bits or numbers as the entry promises. Inputs keep their bytes, outputs are written up to
+ * the last one. Asserts; the outputs of the CPU are left in r->out. */
+void sw_entry_compare(sw_entry_run *r);
+/* The CPU's side alone. */
+void sw_entry_cpu(sw_entry_run *r);
+/* Whether the CPU's kernel adds where it is asked to. */
+bool sw_entry_can_add(const sw_entry_run *r);
+#endif

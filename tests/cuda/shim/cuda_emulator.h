@@ -1,0 +1,198 @@
+/* CUDA for a host compiler: what kernels/cuda needs of the language and the runtime, so that
+ * the same sources run under address and undefined-behaviour sanitizers on a machine without a
+ * GPU.
+ *
+ * Threads of a block are fibers of one host thread; each runs until it waits for others (a
+ * barrier, a shuffle), which is the worst case of a schedule. Which one goes on next is chosen
+ * by swi_emu_schedule(): in order, in reverse, or at random from a seed; blocks likewise.
+ * Shared memory is filled with NaN bytes before each block and has a red zone behind each
+ * array.
+ *
+ * Reported, with kernel and thread, by a launch that fails: barriers that not all threads
+ * reach, or reach at different places; waiting that has no end; launches that no device would
+ * take; more shared memory than there is. Stricter than a device: blocks are whole warps,
+ * shuffles and votes are of all 32 lanes.
+ *
+ * Not seen: missing fences (memory is sequentially consistent), and the order of what threads
+ * do between two waits other than as whole pieces. */
+#ifndef SW_CUDA_EMULATOR_H
+#define SW_CUDA_EMULATOR_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <type_traits>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct uint3 {
+    unsigned x, y, z;
+};
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_)
+    {
+    }
+};
+/* Their alignment is what UBSan checks vector accesses by. */
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(4) uchar4 {
+    unsigned char x, y, z, w;
+};
+static inline float4 make_float4(float x, float y, float z, float w)
+{
+    return float4{x, y, z, w};
+}
+
+/* ---- the runtime ------------------------------------------------------------------------- */
+
+typedef void *cudaStream_t;
+enum cudaError_t {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorLaunchFailure = 719
+};
+cudaError_t cudaGetLastError(void);
+const char *cudaGetErrorString(cudaError_t error);
+
+/* ---- control, for tests ------------------------------------------------------------------ */
+
+/* 0: threads and blocks in order; 1: in reverse; any other: at random, from this seed. */
+extern "C" void swi_emu_schedule(uint64_t seed);
+/* Why the last launch failed that did; "" after swi_emu_clear(). */
+extern "C" const char *swi_emu_error(void);
+extern "C" void swi_emu_clear(void);
+struct swi_emu_counts {
+    uint64_t launches, blocks, threads, switches;
+};
+extern "C" swi_emu_counts swi_emu_counted(void);
+
+/* ---- inside a kernel --------------------------------------------------------------------- */
+
+struct swi_emu_place {
+    uint3 thread, block;
+    dim3 block_size, grid;
+};
+extern swi_emu_place swi_emu_now; /* of the fiber that runs */
+#define threadIdx (swi_emu_now.thread)
+#define blockIdx (swi_emu_now.block)
+#define blockDim (swi_emu_now.block_size)
+#define gridDim (swi_emu_now.grid)
+#define warpSize 32
+
+void swi_emu_barrier(const char *file, int line);
+/* Wait for the warp; `value` of lane i is then at [i] of what comes back, until the lane's next
+ * call but one. */
+const uint64_t *swi_emu_warp(uint64_t value, unsigned mask, const char *file, int line);
+int swi_emu_lane(void);
+/* An array of the block, the same for each thread that names the site. */
+void *swi_emu_shared(const void *site, size_t bytes);
+void *swi_emu_dynamic(void);
+
+#define __syncthreads() swi_emu_barrier(__FILE__, __LINE__)
+#define __syncwarp(...) ((void)swi_emu_warp(0, 0xffffffffu, __FILE__, __LINE__))
+#define __threadfence() ((void)0)
+
+template <class T> static inline uint64_t swi_emu_bits(T value)
+{
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "of 4 or 8 bytes");
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    return bits;
+}
+/* A lane outside of the warp gives the thread its own value back, as on the device. */
+template <class T>
+static inline T swi_emu_shuffle(T value, int from, unsigned mask, const char *file, int line)
+{
+    const uint64_t *all = swi_emu_warp(swi_emu_bits(value), mask, file, line);
+    T result;
+    memcpy(&result, &all[from >= 0 && from < 32 ? from : swi_emu_lane()], sizeof result);
+    return result;
+}
+#define __shfl_sync(mask, v, lane) swi_emu_shuffle((v), (lane)&31, (mask), __FILE__, __LINE__)
+#define __shfl_down_sync(mask, v, by)                                                          \
+    swi_emu_shuffle((v), swi_emu_lane() + (int)(by), (mask), __FILE__, __LINE__)
+#define __shfl_up_sync(mask, v, by)                                                            \
+    swi_emu_shuffle((v), swi_emu_lane() - (int)(by), (mask), __FILE__, __LINE__)
+#define __shfl_xor_sync(mask, v, by)                                                           \
+    swi_emu_shuffle((v), swi_emu_lane() ^ (int)(by), (mask), __FILE__, __LINE__)
+
+static inline unsigned swi_emu_ballot(bool holds, unsigned mask, const char *file, int line)
+{
+    const uint64_t *all = swi_emu_warp(holds, mask, file, line);
+    unsigned bits = 0;
+    for (int i = 0; i < 32; i++)
+        bits |= (unsigned)all[i] << i;
+    return bits;
+}
+#define __ballot_sync(mask, holds) swi_emu_ballot((holds) != 0, (mask), __FILE__, __LINE__)
+#define __any_sync(mask, holds) (__ballot_sync(mask, holds) != 0)
+#define __all_sync(mask, holds) (__ballot_sync(mask, holds) == 0xffffffffu)
+
+/* One fiber runs at a time, so these need no more than to be done in one piece. */
+template <class T, class V> static inline T atomicAdd(T *at, V value)
+{
+    const T old = *at;
+    *at = (T)(old + (T)value);
+    return old;
+}
+template <class T, class V> static inline T atomicMax(T *at, V value)
+{
+    const T old = *at;
+    *at = old > (T)value ? old : (T)value;
+    return old;
+}
+template <class T, class V> static inline T atomicExch(T *at, V value)
+{
+    const T old = *at;
+    *at = (T)value;
+    return old;
+}
+template <class T> static inline T atomicCAS(T *at, T expected, T value)
+{
+    const T old = *at;
+    *at = old == expected ? value : old;
+    return old;
+}
+
+/* ---- what device.h spells out for both --------------------------------------------------- */
+
+#define SW_SHARED(type, name, n)                                                               \
+    static const char name##_site = 0;                                                         \
+    type(&name)[n] = *static_cast<type(*)[n]>(swi_emu_shared(&name##_site, sizeof(type[n])))
+#define SW_SHARED_DYNAMIC(type, name) type *const name = static_cast<type *>(swi_emu_dynamic())
+
+struct swi_emu_launch_info {
+    const char *kernel;
+    dim3 grid, block;
+    size_t shared_bytes;
+};
+void swi_emu_run(const swi_emu_launch_info *info, void (*body)(void *arg), void *arg);
+
+template <class... P> struct swi_emu_sizes {
+    static constexpr size_t sum = (sizeof(P) + ... + 0);
+};
+
+/* Arguments are converted once, as by a launch, and copied for each thread. */
+template <class... P, class... A>
+static inline void swi_emu_launch(const swi_emu_launch_info &info, void (*kernel)(P...), A... a)
+{
+    static_assert(swi_emu_sizes<P...>::sum <= 4096, "a kernel has at most 4 KiB of parameters");
+    static_assert((std::is_trivially_copyable<P>::value && ...), "parameters are bytes");
+    auto body = [&]() { kernel(static_cast<P>(a)...); };
+    swi_emu_run(
+        &info, [](void *arg) { (*static_cast<decltype(body) *>(arg))(); }, &body);
+}
+#define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                         \
+    ((void)(stream),                                                                           \
+     swi_emu_launch({#kernel, (grid), (block), (shared_bytes)}, kernel, __VA_ARGS__))
+
+#endif

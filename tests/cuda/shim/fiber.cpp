@@ -1,0 +1,177 @@
+/* Switches: six registers and a stack on x86-64, ucontext elsewhere (or where
+ * SW_FIBER_UCONTEXT asks for it). */
+#include "fiber.h"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HAS_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ASAN 1
+#endif
+#endif
+#ifndef HAS_ASAN
+#define HAS_ASAN 0
+#endif
+#if HAS_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+#if !defined(__x86_64__) && !defined(SW_FIBER_UCONTEXT)
+#define SW_FIBER_UCONTEXT
+#endif
+#ifdef SW_FIBER_UCONTEXT
+#include <ucontext.h>
+typedef ucontext_t context;
+#else
+typedef void *context; /* its stack pointer; registers lie there */
+#endif
+
+#define WORKERS 1024
+#define STACK ((size_t)128 << 10)
+#define GUARD ((size_t)4096)
+
+static struct {
+    unsigned char *stack;
+    context at;
+    void (*work)(int i);
+    void *fake; /* the sanitizer's */
+} workers[WORKERS];
+static context scheduler;
+#if HAS_ASAN
+static void *scheduler_fake;
+static const void *scheduler_stack;
+static size_t scheduler_bytes;
+#endif
+static int beginning; /* the worker that begins at this switch */
+
+/* All stacks at once, each with a page in front that nobody may touch. */
+static unsigned char *stack_of(int i)
+{
+    static unsigned char *all;
+    if (all == NULL) {
+        void *at = mmap(NULL, WORKERS * (STACK + GUARD), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED) {
+            fputs("emulator: no room for stacks\n", stderr);
+            exit(70);
+        }
+        all = static_cast<unsigned char *>(at);
+        for (size_t k = 0; k < WORKERS; k++)
+            mprotect(all + k * (STACK + GUARD), GUARD, PROT_NONE);
+    }
+    return all + (size_t)i * (STACK + GUARD) + GUARD;
+}
+
+static void switched_to_worker(int i)
+{
+#if HAS_ASAN
+    __sanitizer_finish_switch_fiber(workers[i].fake, &scheduler_stack, &scheduler_bytes);
+#else
+    (void)i;
+#endif
+}
+
+extern "C" void swi_fiber_first(void)
+{
+    const int i = beginning;
+    switched_to_worker(i);
+    workers[i].work(i);
+    abort();
+}
+
+#ifdef SW_FIBER_UCONTEXT
+static void prepare(int i)
+{
+    getcontext(&workers[i].at);
+    workers[i].at.uc_stack.ss_sp = workers[i].stack;
+    workers[i].at.uc_stack.ss_size = STACK;
+    workers[i].at.uc_link = NULL;
+    makecontext(&workers[i].at, swi_fiber_first, 0);
+}
+static void change(context *from, context *to)
+{
+    swapcontext(from, to);
+}
+#else
+extern "C" void swi_fiber_change(void **from, void *to);
+asm(".text\n"
+    ".globl swi_fiber_change\n"
+    ".type swi_fiber_change, @function\n"
+    "swi_fiber_change:\n"
+    "    pushq %rbp\n    pushq %rbx\n    pushq %r12\n"
+    "    pushq %r13\n    pushq %r14\n    pushq %r15\n"
+    "    movq %rsp, (%rdi)\n"
+    "    movq %rsi, %rsp\n"
+    "    popq %r15\n    popq %r14\n    popq %r13\n"
+    "    popq %r12\n    popq %rbx\n    popq %rbp\n"
+    "    ret\n"
+    ".size swi_fiber_change, . - swi_fiber_change\n");
+
+/* Stacks of one size begin in one set of the cache: each starts elsewhere. */
+static void prepare(int i)
+{
+    void **top = reinterpret_cast<void **>(workers[i].stack + STACK - (size_t)(i % 32) * 576);
+    *--top = NULL; /* nobody to return to; the first function finds its stack aligned */
+    *--top = reinterpret_cast<void *>(&swi_fiber_first);
+    for (int k = 0; k < 6; k++)
+        *--top = NULL;
+    workers[i].at = top;
+}
+static void change(context *from, context *to)
+{
+    swi_fiber_change(from, *to);
+}
+#endif
+
+void swi_fiber_begin(int i, void (*work)(int i))
+{
+    workers[i].stack = stack_of(i);
+    workers[i].work = work;
+    workers[i].fake = NULL;
+    swi_fiber_memory_open(workers[i].stack, STACK); /* what a thread that never ended left */
+    prepare(i);
+}
+
+void swi_fiber_resume(int i)
+{
+    beginning = i;
+#if HAS_ASAN
+    __sanitizer_start_switch_fiber(&scheduler_fake, workers[i].stack, STACK);
+#endif
+    change(&scheduler, &workers[i].at);
+#if HAS_ASAN
+    __sanitizer_finish_switch_fiber(scheduler_fake, NULL, NULL);
+#endif
+}
+
+void swi_fiber_to_scheduler(int i)
+{
+#if HAS_ASAN
+    __sanitizer_start_switch_fiber(&workers[i].fake, scheduler_stack, scheduler_bytes);
+#endif
+    change(&workers[i].at, &scheduler);
+    switched_to_worker(i);
+}
+
+void swi_fiber_memory_close(void *at, size_t bytes)
+{
+#if HAS_ASAN
+    __asan_poison_memory_region(at, bytes);
+#else
+    (void)at, (void)bytes;
+#endif
+}
+
+void swi_fiber_memory_open(void *at, size_t bytes)
+{
+#if HAS_ASAN
+    __asan_unpoison_memory_region(at, bytes);
+#else
+    (void)at, (void)bytes;
+#endif
+}

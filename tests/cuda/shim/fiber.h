@@ -1,0 +1,19 @@
+/* Stacks and switches of the emulator: a scheduler and up to 1024 workers on one host thread,
+ * with what the address sanitizer wants to know about them. */
+#ifndef SW_CUDA_FIBER_H
+#define SW_CUDA_FIBER_H
+
+#include <stddef.h>
+
+/* Worker `i` begins with work(i), which never returns, at its next resume. */
+void swi_fiber_begin(int i, void (*work)(int i));
+/* From the scheduler: run worker i until it gives back. */
+void swi_fiber_resume(int i);
+/* From worker i. */
+void swi_fiber_to_scheduler(int i);
+
+/* Red zones, where the sanitizer is there. */
+void swi_fiber_memory_close(void *at, size_t bytes);
+void swi_fiber_memory_open(void *at, size_t bytes);
+
+#endif

@@ -1,0 +1,257 @@
+/* The emulator finds what it is there to find, and nothing in kernels that are right. */
+#include "tests/cuda/emulator.h"
+#include "tests/cuda/planted.h"
+#include "tests/support/suite.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HAS_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ASAN 1
+#endif
+#endif
+#ifndef HAS_ASAN
+#define HAS_ASAN 0
+#endif
+
+#define N 1024
+static float x[N], y[N];
+static uint32_t u[N];
+static const uint64_t schedules[] = {0, 1, 2, 3, 4};
+#define SCHEDULES (sizeof schedules / sizeof *schedules)
+
+static void set_up(uint64_t schedule)
+{
+    swi_emu_clear();
+    swi_emu_schedule(schedule);
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)(i % 37);
+        y[i] = -1.0f;
+        u[i] = 0;
+    }
+}
+
+static int run(planted p)
+{
+    p.y = p.y != NULL ? p.y : y;
+    p.x = p.x != NULL ? p.x : x;
+    p.u = u;
+    p.blocks = p.blocks != 0 ? p.blocks : 1;
+    p.threads = p.threads != 0 ? p.threads : 128;
+    return planted_run(&p);
+}
+
+/* Blocks whose sum is that of their numbers. */
+static int right_sums(void)
+{
+    int right = 0;
+    for (int b = 0; b < 8; b++) {
+        float sum = 0.0f;
+        for (int i = 0; i < 128; i++)
+            sum += x[b * 128 + i];
+        right += y[b] == sum;
+    }
+    return right;
+}
+
+static void missing_barrier_shows(void)
+{
+    for (size_t s = 0; s < SCHEDULES; s++) {
+        set_up(schedules[s]);
+        CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_BLOCK_SUM, .blocks = 8, .right = 1}),
+                        0);
+        SW_CHECK(right_sums() == 8, "schedule %d: %s", (int)s, swi_emu_error());
+    }
+    /* The thread that adds comes last in order, so only other schedules see this one. */
+    int seen = 0;
+    for (size_t s = 0; s < SCHEDULES; s++) {
+        set_up(schedules[s]);
+        CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_BLOCK_SUM, .blocks = 8}), 0);
+        seen += right_sums() < 8;
+    }
+    SW_CHECK(seen == SCHEDULES - 1, "%d of %d schedules show it", seen, (int)SCHEDULES);
+}
+
+static int wrong_reversals(void)
+{
+    int wrong = 0;
+    for (int i = 0; i < 256; i++)
+        wrong += y[i] != x[i / 128 * 128 + 127 - i % 128];
+    return wrong;
+}
+
+static void overwriting_what_others_read_shows(void)
+{
+    for (size_t s = 0; s < SCHEDULES; s++) {
+        set_up(schedules[s]);
+        run((planted){.kernel = PLANTED_REVERSE_TWICE, .right = 1});
+        CU_ASSERT_EQUAL(wrong_reversals(), 0);
+        set_up(schedules[s]);
+        run((planted){.kernel = PLANTED_REVERSE_TWICE});
+        SW_CHECK(wrong_reversals() > 0, "schedule %d", (int)s);
+    }
+}
+
+static void expect(planted p, const char *const *words)
+{
+    for (size_t s = 0; s < SCHEDULES; s++) {
+        set_up(schedules[s]);
+        CU_ASSERT_NOT_EQUAL(run(p), 0);
+        for (int i = 0; words[i] != NULL; i++)
+            SW_CHECK(strstr(swi_emu_error(), words[i]) != NULL, "'%s' in: %s", words[i],
+                     swi_emu_error());
+    }
+    set_up(0); /* and the next launch is as good as ever */
+    CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_BLOCK_SUM, .blocks = 8, .right = 1}), 0);
+    CU_ASSERT_EQUAL(right_sums(), 8);
+}
+
+static void divergent_barriers_are_named(void)
+{
+    expect((planted){.kernel = PLANTED_HALF_WAITS},
+           (const char *[]){"half_waits: divergent barrier", "thread (",
+                            "planted.cu:", "has ended", NULL});
+    expect((planted){.kernel = PLANTED_WAITS_APART},
+           (const char *[]){"waits_apart: divergent barrier", "waits at", NULL});
+    expect((planted){.kernel = PLANTED_HALF_A_WARP},
+           (const char *[]){"half_a_warp: divergent warp", "has ended", NULL});
+    expect((planted){.kernel = PLANTED_BARRIER_AND_WARP},
+           (const char *[]){"barrier_and_warp: divergent", NULL});
+}
+
+static void launches_no_device_takes_are_refused(void)
+{
+    expect((planted){.kernel = PLANTED_COPIES, .threads = 1056},
+           (const char *[]){"copies: a block of (1056, 1, 1)", NULL});
+    expect((planted){.kernel = PLANTED_COPIES, .threads = 40},
+           (const char *[]){"copies: a block of 40 threads", NULL});
+    expect((planted){.kernel = PLANTED_COPIES, .blocks = 0x80000000u},
+           (const char *[]){"copies: a grid of (2147483648, 1, 1)", NULL});
+    expect((planted){.kernel = PLANTED_DYNAMIC_REVERSE, .right = 1, .shared_bytes = 50000},
+           (const char *[]){"50000 bytes of shared memory", NULL});
+    expect((planted){.kernel = PLANTED_TOO_MUCH_SHARED},
+           (const char *[]){"65536 bytes of shared memory", NULL});
+}
+
+static void shared_memory_begins_as_nans(void)
+{
+    set_up(0);
+    CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_READS_UNWRITTEN, .blocks = 2}), 0);
+    for (int i = 0; i < 128; i++) {
+        CU_ASSERT_EQUAL(y[i], 1.0f);
+        CU_ASSERT(isnan(y[128 + i]));
+    }
+}
+
+static void lanes_and_atomics_are_those_of_the_device(void)
+{
+    for (size_t s = 0; s < SCHEDULES; s++) {
+        set_up(schedules[s]);
+        CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_LANES, .threads = 96}), 0);
+        for (uint32_t t = 0; t < 96; t++) {
+            const uint32_t lane = t % 32, *got = u + t * 8;
+            const uint32_t want[8] = {15,
+                                      lane + 4 < 32 ? lane + 4 : lane,
+                                      lane >= 2 ? lane - 2 : lane,
+                                      lane ^ 16u,
+                                      0x49249249u,
+                                      3,
+                                      lane ^ 1u,
+                                      lane};
+            for (int k = 0; k < 8; k++)
+                SW_CHECK(got[k] == want[k], "lane %u, %d: %u for %u", lane, k, got[k], want[k]);
+        }
+        set_up(schedules[s]);
+        CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_COUNTS, .blocks = 5}), 0);
+        CU_ASSERT_EQUAL(u[0], 640);
+        CU_ASSERT_EQUAL(u[1], 639);
+        CU_ASSERT_EQUAL(u[2], 7);
+        CU_ASSERT_EQUAL(u[3], 9);
+    }
+}
+
+static void schedules_are_different_and_repeat(void)
+{
+    uint32_t last[SCHEDULES][2];
+    for (size_t s = 0; s < SCHEDULES; s++) {
+        for (int again = 0; again < 2; again++) {
+            set_up(schedules[s]);
+            CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_WHO_IS_LAST, .blocks = 7}), 0);
+            CU_ASSERT(again == 0 || (u[0] == last[s][0] && u[1] == last[s][1]));
+            memcpy(last[s], u, sizeof last[s]);
+        }
+    }
+    CU_ASSERT(last[0][0] == 127 && last[0][1] == 6);
+    CU_ASSERT(last[1][0] == 0 && last[1][1] == 0);
+    CU_ASSERT(last[2][0] != last[3][0] || last[3][0] != last[4][0]);
+}
+
+/* ---- what the sanitizers see ------------------------------------------------------------- */
+
+/* What a child says that runs `p`; "" where nothing is wrong. */
+static void last_words(planted p, char *text, size_t room)
+{
+    int ends[2];
+    text[0] = '\0';
+    CU_ASSERT_EQUAL_FATAL(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], 2);
+        close(ends[0]);
+        run(p);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t n = 0;
+    for (ssize_t got = 1; got > 0;) {
+        got = read(ends[0], text + n, room - 1 - n);
+        n += got > 0 ? (size_t)got : 0;
+    }
+    text[n] = '\0';
+    close(ends[0]);
+    waitpid(child, NULL, 0);
+}
+
+static void overruns_are_reported_where_they_are(void)
+{
+    static char text[1 << 16];
+    if (!HAS_ASAN)
+        SW_SKIP("built without the address sanitizer");
+    set_up(0);
+    float *room = malloc(200 * sizeof *room);
+    last_words((planted){.kernel = PLANTED_COPIES, .y = room, .n = 200, .blocks = 2}, text,
+               sizeof text);
+    SW_CHECK(text[0] == '\0', "%s", text);
+    last_words((planted){.kernel = PLANTED_COPIES, .y = room, .n = 201, .blocks = 2}, text,
+               sizeof text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "heap-buffer-overflow"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "planted.cu:"));
+    free(room);
+    planted shared = {.kernel = PLANTED_DYNAMIC_REVERSE, .right = 1, .shared_bytes = 512};
+    last_words(shared, text, sizeof text);
+    SW_CHECK(text[0] == '\0', "%s", text);
+    shared.right = 0; /* one place further */
+    last_words(shared, text, sizeof text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "use-after-poison"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "planted.cu:"));
+    last_words((planted){.kernel = PLANTED_COPIES_FOUR, .threads = 32, .x = x + 1}, text,
+               sizeof text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "misaligned"));
+}
+
+static const sw_test tests[] = {
+    {"a missing barrier shows", missing_barrier_shows},
+    {"overwriting what others still read shows", overwriting_what_others_read_shows},
+    {"divergent barriers are named", divergent_barriers_are_named},
+    {"launches that no device takes are refused", launches_no_device_takes_are_refused},
+    {"shared memory begins as NaNs in each block", shared_memory_begins_as_nans},
+    {"lanes and atomics are those of the device", lanes_and_atomics_are_those_of_the_device},
+    {"schedules are different, and each repeats", schedules_are_different_and_repeat},
+    {"overruns are reported where they are", overruns_are_reported_where_they_are},
+};
+SW_SUITE("emulator", tests)

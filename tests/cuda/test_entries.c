@@ -1,0 +1,391 @@
+/* Every entry of the CUDA module against the CPU's kernel, over the cases that its op's
+ * descriptor has: as they stand, grown along their first and last axes, images in blocks,
+ * strided operands, addresses that allow no wide access, with and without what is added to, in
+ * place where the descriptor allows it. */
+#include "kernels/rng.h"
+#include "runtime/op_check.h"
+#include "tests/cuda/emulator.h"
+#include "tests/cuda/entry.h"
+#include "tests/support/suite.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    const char *name;
+    int grow; /* 0: as it is, 1: the first axis, 2: the last, 3: nothing at all */
+    bool blocks, strided;
+    size_t shift;
+} variant;
+static const variant variants[] = {
+    {"", 0, false, false, 0},
+    {" shifted", 0, false, false, 4},
+    {" blocks", 0, true, false, 0},
+    {" strided", 0, false, true, 0},
+    {" long", 1, false, false, 0},
+    {" long, shifted", 1, false, false, 4},
+    {" long, blocks", 1, true, false, 0},
+    {" wide", 2, false, false, 0},
+    {" wide, strided", 2, false, true, 0},
+    {" wide, shifted", 2, false, false, 4},
+    {" empty", 3, false, false, 0},
+};
+
+/* ---- cases of a variant ------------------------------------------------------------------ */
+
+static int64_t elements(const sw_shape *s)
+{
+    int64_t n = 1;
+    for (int i = 0; i < s->rank; i++)
+        n *= s->dim[i];
+    return n;
+}
+
+/* Axes as long as the first input's first (last) one, by `to`. */
+static void stretch(sw_op_case *c, bool first, int64_t to)
+{
+    const sw_shape *s = &c->in[0].shape;
+    const int64_t old = s->rank == 0 ? 0 : first ? s->dim[0] : s->dim[s->rank - 1];
+    for (int i = 0; i < 4; i++) {
+        sw_shape *t = &c->in[i].shape;
+        if (t->rank > 0 && t->dim[first ? 0 : t->rank - 1] == old)
+            t->dim[first ? 0 : t->rank - 1] = to;
+    }
+}
+
+static bool is_good(const sw_op_desc *d, const sw_op_case *c)
+{
+    sw_type in[SWI_CHECK_INPUTS], out[2 * SWI_CHECK_OUTPUTS];
+    memset(out, 0, sizeof out);
+    for (int i = 0; i < c->n_in; i++)
+        in[i] = c->in[i < 4 ? i : 3];
+    return d->infer(in, c->n_in, c->attrs, out) == SW_OK;
+}
+
+/* false: the variant says nothing about this case. */
+static bool vary(const sw_op_desc *d, const variant *v, sw_op_case *c)
+{
+    const sw_shape *s = &c->in[0].shape;
+    const int64_t n = elements(s);
+    if (v->blocks) {
+        sw_type in[SWI_CHECK_INPUTS];
+        bool any = false;
+        for (int i = 0; i < c->n_in; i++) {
+            sw_type *t = &c->in[i < 4 ? i : 3];
+            const bool image = d->image_in == 0 || (d->image_in >> i & 1u) != 0;
+            any |= image && t->shape.rank == 4 && t->layout == SW_PLAIN && t->dtype == SW_F32;
+            t->layout = image && t->shape.rank == 4 && t->dtype == SW_F32 ? SW_N16 : t->layout;
+            in[i] = *t;
+        }
+        if (!any || d->layout == NULL || d->layout(in, c->n_in, c->attrs) != SW_N16)
+            return false;
+    }
+    if (v->strided && d->strided_in == 0)
+        return false;
+    if (v->grow == 0)
+        return is_good(d, c);
+    if (s->rank == 0 || c->n_in == 0)
+        return false;
+    const bool first = v->grow != 2;
+    const int64_t old = first ? s->dim[0] : s->dim[s->rank - 1], by = 2600 / n + 1;
+    if (old < 2 && v->grow != 3)
+        return false;
+    sw_op_case odd = *c;
+    stretch(&odd, first, v->grow == 3 ? 0 : old * by + 3);
+    if (is_good(d, &odd)) {
+        *c = odd;
+        return true;
+    }
+    stretch(c, first, v->grow == 3 ? 0 : old * by);
+    return is_good(d, c);
+}
+
+/* ---- one case ---------------------------------------------------------------------------- */
+
+static const sw_cuda_module *module;
+
+static const sw_cuda_entry *entry_of(const char *op, int which)
+{
+    for (uint32_t i = 0; i < module->n_entries; i++)
+        if (strcmp(module->entries[i].op, op) == 0 && module->entries[i].which == which)
+            return &module->entries[i];
+    return NULL;
+}
+
+/* Outputs with NaNs, or with numbers where they are added to. */
+static void fill_outputs(sw_entry_run *r, const sw_type *types)
+{
+    for (int o = 0; o < r->n_out; o++) {
+        r->out[o] = sw_entry_buffer(&types[o], r->shift);
+        if ((r->accumulate >> o & 1u) != 0)
+            sw_rng_normal(r->out[o].ptr, 0, sw_type_elements(&types[o]), 5, 6, (uint32_t)o, 0);
+    }
+}
+
+static bool same_bytes(const sw_type *a, const sw_type *b)
+{
+    return a->dtype == b->dtype && a->layout == b->layout && a->shape.rank == b->shape.rank &&
+           memcmp(a->shape.dim, b->shape.dim, (size_t)a->shape.rank * sizeof *a->shape.dim) ==
+               0;
+}
+
+static bool is_packed(const sw_buffer *b)
+{
+    int64_t step = 1;
+    for (int i = b->type.shape.rank - 1; i >= 0; i--) {
+        if (b->stride[i] != step)
+            return false;
+        step *= b->type.shape.dim[i];
+    }
+    return true;
+}
+
+/* As it is, and with out[0] in the place of each input that `inplace` names. */
+static void compare_places(sw_entry_run *r, const sw_type *types, uint32_t inplace)
+{
+    bool done = false;
+    for (int k = 0; k < r->n_in; k++) {
+        if ((inplace >> k & 1u) == 0 || !same_bytes(&types[0], &r->in[k].type) ||
+            !is_packed(&r->in[k]) || (r->accumulate & 1u) != 0)
+            continue;
+        r->alias[0] = k;
+        fill_outputs(r, types);
+        sw_entry_compare(r);
+        r->alias[0] = -1;
+        done = true;
+    }
+    if (done)
+        return;
+    fill_outputs(r, types);
+    sw_entry_compare(r);
+}
+
+static void no_alias(sw_entry_run *r)
+{
+    for (int i = 0; i < SW_ENTRY_OPERANDS; i++)
+        r->alias[i] = -1;
+}
+
+/* Types of outputs and extras. */
+static void forward_types(const swi_check *c, const sw_entry_run *r, sw_type *types)
+{
+    sw_type in[SWI_CHECK_INPUTS];
+    memset(types, 0, 2 * SWI_CHECK_OUTPUTS * sizeof *types);
+    for (int i = 0; i < r->n_in; i++)
+        in[i] = r->in[i].type;
+    CU_ASSERT_EQUAL_FATAL(c->desc->infer(in, r->n_in, c->spec->attrs, types), SW_OK);
+}
+
+static sw_kernel *kernel_of(sw_kernel *plain, sw_kernel *(*select)(const sw_kernel_info *info),
+                            const sw_entry_run *r, const sw_type *out)
+{
+    sw_type in[SWI_CHECK_INPUTS];
+    for (int i = 0; i < r->n_in; i++)
+        in[i] = r->in[i].type;
+    const sw_kernel_info info = {in, out, r->n_in, r->n_out, r->attrs, 1, SW_ISA_BASE, 0};
+    return select != NULL ? select(&info) : plain;
+}
+
+/* Leaves the CPU's outputs in f->out. */
+static void forward_case(swi_check *c, const variant *v, const char *label, sw_entry_run *f)
+{
+    sw_type types[2 * SWI_CHECK_OUTPUTS];
+    const sw_op_desc *d = c->desc;
+    *f = (sw_entry_run){.label = label, .attrs = c->spec->attrs, .shift = v->shift};
+    no_alias(f);
+    f->n_in = c->n_in;
+    for (int i = 0; i < c->n_in; i++) {
+        sw_type t = c->in[i].type;
+        t.layout = c->in[i].layout;
+        f->in[i] = sw_entry_fill(&t, c->in[i].data,
+                                 v->strided && (d->strided_in >> i & 1u) != 0, 1.5f, v->shift);
+    }
+    forward_types(c, f, types);
+    f->n_out = d->n_out + d->n_extra;
+    f->kernel = kernel_of(d->forward, d->select, f, types);
+    f->scratch_bytes = d->scratch_bytes;
+    f->entry = entry_of(d->name, SW_CUDA_FORWARD);
+    if (f->entry == NULL) { /* gradients want its outputs all the same */
+        static sw_cuda_entry none;
+        f->entry = &none;
+    } else if (d->n_extra > 0) { /* extras that nobody reads: not there */
+        fill_outputs(f, types);
+        for (int o = d->n_out; o < f->n_out; o++)
+            f->out[o].ptr = NULL;
+        sw_entry_compare(f);
+    }
+    if (f->entry->kernel != NULL && types[0].dtype == SW_F32) {
+        fill_outputs(f, types);
+        if (sw_entry_can_add(f)) {
+            f->accumulate = 1;
+            fill_outputs(f, types);
+            sw_entry_compare(f);
+            f->accumulate = 0;
+        }
+    }
+    if (f->entry->kernel != NULL) {
+        compare_places(f, types, d->inplace);
+        return;
+    }
+    fill_outputs(f, types);
+    sw_entry_cpu(f);
+}
+
+/* The operands of gradient kernel g; false where the op has none of it with these inputs. */
+static bool gradient_operands(const swi_check *c, const sw_entry_run *f, int g, sw_entry_run *r)
+{
+    const sw_grad_desc *d = &c->desc->grads[g];
+    for (int k = 0; k < d->n_operands; k++) {
+        const int i = d->operands[k] & 0xff, kind = d->operands[k] & 0xf00;
+        if (kind == SW_IN(0)) {
+            if (i < f->n_in)
+                r->in[r->n_in++] = f->in[i];
+        } else if (kind == SW_OUT(0)) {
+            r->in[r->n_in++] = f->out[i];
+        } else {
+            const sw_type *t = &f->out[i].type;
+            float *plain = sw_entry_block((size_t)sw_type_elements(t) * sizeof(float), 0);
+            sw_rng_normal(plain, 0, sw_type_elements(t), 9, 10, (uint32_t)k, 0);
+            r->in[r->n_in++] = sw_entry_fill(t, plain, false, 0.0f, f->shift);
+        }
+    }
+    for (int k = 0; k < d->n_makes; k++)
+        if (d->makes[k] >= f->n_in)
+            return false;
+    return d->applies == NULL || d->applies(f->attrs);
+}
+
+static void gradient_case(swi_check *c, int g, const char *label, const sw_entry_run *f)
+{
+    const sw_grad_desc *d = &c->desc->grads[g];
+    sw_type types[8];
+    sw_entry_run r = {.label = label, .attrs = f->attrs, .shift = f->shift};
+    no_alias(&r);
+    r.entry = entry_of(c->desc->name, g);
+    if (r.entry == NULL || !gradient_operands(c, f, g, &r))
+        return;
+    r.n_out = d->n_makes;
+    for (int k = 0; k < d->n_makes; k++)
+        types[k] = f->in[d->makes[k]].type;
+    r.kernel = kernel_of(d->kernel, d->select, &r, types);
+    r.scratch_bytes = d->scratch_bytes;
+    const uint32_t all = (1u << d->n_makes) - 1u;
+    const uint32_t masks[] = {0, all, 1, 2 & all};
+    for (int m = 0; m < (all == 1 ? 2 : 4); m++) {
+        r.accumulate = masks[m];
+        compare_places(&r, types, d->inplace);
+    }
+}
+
+static bool run_case(uint32_t id, const sw_op_desc *desc, int index, const variant *v)
+{
+    static swi_check c;
+    sw_op_case spec = desc->cases[index];
+    if (!vary(desc, v, &spec))
+        return false;
+    sw_op_desc with = *desc;
+    with.cases = &spec;
+    with.n_cases = 1;
+    with.no_gradient = 1; /* of the check: no model is wanted */
+    with.rule = NULL;
+    char label[200];
+    memset(&c, 0, sizeof c);
+    c.id = id;
+    c.desc = &with;
+    if (!SW_CHECK(swi_check_begin(&c, 0) == SW_OK, "%s, %s%s: %s", desc->name, spec.name,
+                  v->name, sw_last_error()))
+        return false;
+    sw_entry_run f;
+    snprintf(label, sizeof label, "%s, %s%s", desc->name, spec.name, v->name);
+    forward_case(&c, v, label, &f);
+    for (int g = 0; g < desc->n_grads; g++) {
+        snprintf(label, sizeof label, "%s, %s%s, gradient %d", desc->name, spec.name, v->name,
+                 g);
+        gradient_case(&c, g, label, &f);
+    }
+    swi_check_end(&c);
+    sw_entry_free();
+    return true;
+}
+
+/* ---- tests ------------------------------------------------------------------------------- */
+
+static bool open_module(void)
+{
+    const sw_cuda_host host = {SW_CUDA_ABI, sizeof host, sw_error_set};
+    module = sw_cuda_module_open(&host);
+    return SW_CHECK(module != NULL, "the module's table");
+}
+
+static const sw_op_desc *op_named(const char *name, uint32_t *id)
+{
+    for (*id = 0; sw_op_at(*id) != NULL; (*id)++)
+        if (strcmp(sw_op_at(*id)->name, name) == 0)
+            return sw_op_at(*id);
+    return NULL;
+}
+
+static void entries_do_what_the_cpu_does(void)
+{
+    if (!open_module())
+        return;
+    const char *last = "";
+    const swi_emu_counts before = swi_emu_counted();
+    uint32_t id, n_cases = 0, n_ops = 0;
+    for (uint32_t e = 0; e < module->n_entries; e++) {
+        const char *name = module->entries[e].op;
+        const sw_op_desc *desc = op_named(name, &id);
+        if (strcmp(name, last) == 0 || !SW_CHECK(desc != NULL, "no op %s", name))
+            continue;
+        last = name;
+        n_ops++;
+        for (int k = 0; k < desc->n_cases; k++)
+            for (size_t v = 0; v < sizeof variants / sizeof *variants; v++)
+                n_cases += run_case(id, desc, k, &variants[v]);
+    }
+    const swi_emu_counts after = swi_emu_counted();
+    sw_note(
+        "%u entries of %u ops, %u cases, %llu launches, %.1f million emulated threads, %.1f "
+        "million switches",
+        module->n_entries, n_ops, n_cases,
+        (unsigned long long)(after.launches - before.launches),
+        (double)(after.threads - before.threads) * 1e-6,
+        (double)(after.switches - before.switches) * 1e-6);
+}
+
+/* The table names ops and gradient kernels that there are, each once. */
+static void the_table_is_of_this_list_of_ops(void)
+{
+    if (!open_module())
+        return;
+    uint32_t id;
+    for (uint32_t e = 0; e < module->n_entries; e++) {
+        const sw_cuda_entry *entry = &module->entries[e];
+        const sw_op_desc *desc = op_named(entry->op, &id);
+        SW_CHECK(desc != NULL && entry->which < desc->n_grads, "%s %d", entry->op,
+                 entry->which);
+        CU_ASSERT_PTR_EQUAL(entry_of(entry->op, entry->which), entry);
+        CU_ASSERT_PTR_NOT_NULL(entry->kernel);
+    }
+}
+
+static void a_module_of_another_size_is_refused(void)
+{
+    sw_cuda_host host = {SW_CUDA_ABI + 1, sizeof host, sw_error_set};
+    CU_ASSERT_PTR_NULL(sw_cuda_module_open(&host));
+    host.abi--;
+    host.size--;
+    CU_ASSERT_PTR_NULL(sw_cuda_module_open(&host));
+    CU_ASSERT_PTR_NULL(sw_cuda_module_open(NULL));
+    host.size++;
+    const sw_cuda_module *m = sw_cuda_module_open(&host);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+    CU_ASSERT(m->abi == SW_CUDA_ABI && m->size == sizeof *m);
+    CU_ASSERT_EQUAL(m->entry_size, sizeof(sw_cuda_entry));
+}
+
+static const sw_test tests[] = {
+    {"a module of another size is refused", a_module_of_another_size_is_refused},
+    {"the table is of this list of ops", the_table_is_of_this_list_of_ops},
+    {"entries do what the CPU does", entries_do_what_the_cpu_does},
+};
+SW_SUITE("entries", tests)
