@@ -19,6 +19,11 @@ typedef struct {
 } swi_slice_attrs;
 
 typedef struct {
+    swi_slice_attrs slice;
+    sw_shape whole;
+} swi_slice_grad_attrs;
+
+typedef struct {
     int32_t n, axis[SW_MAX_RANK]; /* axis of the input that axis i of the result is */
 } swi_permute_attrs;
 

@@ -83,6 +83,27 @@ static __device__ __forceinline__ int64_t sw_cuda_threads(void)
     return (int64_t)gridDim.x * blockDim.x;
 }
 
+/* W floats, 1 or 4; four in one access, from an address that is divisible by 16. */
+template <int W>
+static __device__ __forceinline__ void sw_cuda_load(float (&v)[W], const float *p)
+{
+    static_assert(W == 1 || W == 4, "one or four");
+    if (W == 4) {
+        const float4 four = *reinterpret_cast<const float4 *>(p);
+        v[0] = four.x, v[1 % W] = four.y, v[2 % W] = four.z, v[3 % W] = four.w;
+    } else {
+        v[0] = *p;
+    }
+}
+template <int W>
+static __device__ __forceinline__ void sw_cuda_store(float *p, const float (&v)[W])
+{
+    if (W == 4)
+        *reinterpret_cast<float4 *>(p) = make_float4(v[0], v[1 % W], v[2 % W], v[3 % W]);
+    else
+        *p = v[0];
+}
+
 /* Over the lanes of a warp, in the order of a binary tree; every lane has the result. */
 struct sw_cuda_plus {
     template <class T> static __device__ __forceinline__ T of(T a, T b)

@@ -1,6 +1,7 @@
-/* Loops over elements: y = f(a, b), or y += f(a, b). f is a struct with the numbers that the
- * formula needs; it goes to the device as a parameter. Four elements at a time where all
- * addresses allow it. y may be a or b: each element is read before it is written. */
+/* Loops over elements: y = f(a, b), or y += f(a, b), of 0, 1 or 2 inputs. f is a struct with
+ * the numbers that the formula needs; it goes to the device as a parameter. Four elements at a
+ * time where all addresses allow it. y may be a or b: each element is read before it is
+ * written. */
 #ifndef SW_CUDA_EACH_H
 #define SW_CUDA_EACH_H
 
@@ -8,33 +9,39 @@
 
 struct sw_cuda_each {
     float *y;
-    const float *a, *b; /* b: read where there are two inputs */
+    const float *a, *b; /* b: the second input, where there are two */
     int64_t n;
     int add, wide;
 };
 
+template <int INPUTS, int W, class F>
+static __device__ __forceinline__ void sw_cuda_each_at(const sw_cuda_each &e, const F &f,
+                                                       int64_t i)
+{
+    float a[W] = {}, b[W] = {}, y[W] = {};
+    if (INPUTS > 0)
+        sw_cuda_load(a, e.a + i);
+    if (INPUTS > 1)
+        sw_cuda_load(b, e.b + i);
+    if (e.add)
+        sw_cuda_load(y, e.y + i);
+    for (int k = 0; k < W; k++) {
+        const float v = f(a[k], b[k]);
+        y[k] = e.add ? y[k] + v : v;
+    }
+    sw_cuda_store(e.y + i, y);
+}
+
 template <int INPUTS, class F> __global__ void sw_cuda_each_kernel(sw_cuda_each e, F f)
 {
     const int64_t step = sw_cuda_threads(), fours = e.wide ? e.n / 4 : 0;
-    for (int64_t i = sw_cuda_thread(); i < fours; i += step) {
-        const float4 a = reinterpret_cast<const float4 *>(e.a)[i];
-        float4 b = a, y;
-        if (INPUTS > 1)
-            b = reinterpret_cast<const float4 *>(e.b)[i];
-        y = make_float4(f(a.x, b.x), f(a.y, b.y), f(a.z, b.z), f(a.w, b.w));
-        if (e.add) {
-            const float4 old = reinterpret_cast<const float4 *>(e.y)[i];
-            y = make_float4(old.x + y.x, old.y + y.y, old.z + y.z, old.w + y.w);
-        }
-        reinterpret_cast<float4 *>(e.y)[i] = y;
-    }
-    for (int64_t i = 4 * fours + sw_cuda_thread(); i < e.n; i += step) {
-        const float y = f(e.a[i], INPUTS > 1 ? e.b[i] : 0.0f);
-        e.y[i] = e.add ? e.y[i] + y : y;
-    }
+    for (int64_t i = sw_cuda_thread(); i < fours; i += step)
+        sw_cuda_each_at<INPUTS, 4>(e, f, 4 * i);
+    for (int64_t i = 4 * fours + sw_cuda_thread(); i < e.n; i += step)
+        sw_cuda_each_at<INPUTS, 1>(e, f, i);
 }
 
-/* Two inputs where b is given. */
+/* a and b are not read past the number of inputs. */
 template <int INPUTS, class F>
 static sw_status sw_cuda_each_run(const char *op, F f, float *y, const float *a, const float *b,
                                   int64_t n, int add, void *stream)

@@ -175,18 +175,12 @@ static sw_status slice_view(const sw_buffer *in, const void *attrs, const sw_typ
     return SW_OK;
 }
 
-/* in: dy; attrs of slice and the whole shape. */
-typedef struct {
-    swi_slice_attrs slice;
-    sw_shape whole;
-} slice_grad_attrs;
-
 /* Where a gradient of the whole has come before, dy is added to its part of that: pieces of one
  * tensor need no second tensor of its size. */
 static void slice_rule(sw_ctx *ctx, const sw_rule *r)
 {
     const sw_shape whole = swi_shape_of(ctx, r->in[0]);
-    slice_grad_attrs a = {.slice = *(const swi_slice_attrs *)r->attrs};
+    swi_slice_grad_attrs a = {.slice = *(const swi_slice_attrs *)r->attrs};
     swi_set_shape(&a.whole, &whole);
     uint32_t *sum = swi_gradient_so_far(ctx, r->in[0]);
     if (sum == NULL) {
@@ -266,7 +260,7 @@ sw_value swi_whole_of(sw_ctx *ctx, const sw_value *pieces, int n)
 
 static sw_status slice_grad_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    const slice_grad_attrs *a = attrs;
+    const swi_slice_grad_attrs *a = attrs;
     SW_TRY(swi_want_f32("slice_grad", in, n_in));
     if (a->whole.rank < 0 || a->whole.rank > SW_MAX_RANK)
         SW_FAIL(SW_INVALID, "slice_grad: rank %d", a->whole.rank);
@@ -280,7 +274,7 @@ static sw_status slice_grad_infer(const sw_type *in, int n_in, const void *attrs
 
 static sw_status slice_grad_forward(const sw_launch *l)
 {
-    const slice_grad_attrs *a = l->attrs;
+    const swi_slice_grad_attrs *a = l->attrs;
     const sw_buffer *dy = &l->in[0], *dx = &l->out[0];
     float *to = dx->ptr;
     sw_nd nd = {.rank = dy->type.shape.rank};
@@ -296,13 +290,13 @@ static sw_status slice_grad_forward(const sw_launch *l)
 
 static void slice_grad_rule(sw_ctx *ctx, const sw_rule *r)
 {
-    const slice_grad_attrs *a = r->attrs;
+    const swi_slice_grad_attrs *a = r->attrs;
     r->din[0] = sw_op_apply(ctx, SW_OP_slice, r->dout, 1, &a->slice);
 }
 
 static sw_status slice_grad_reference(const sw_reference *r)
 {
-    const slice_grad_attrs *a = r->attrs;
+    const swi_slice_grad_attrs *a = r->attrs;
     const sw_shape *s = &a->whole;
     const double *dy = r->in[0];
     int64_t before = 1, after = 1;
@@ -318,7 +312,7 @@ static sw_status slice_grad_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const slice_grad_attrs slice_grad_case = {{1, 2, 3}, {2, {4, 6}}};
+static const swi_slice_grad_attrs slice_grad_case = {{1, 2, 3}, {2, {4, 6}}};
 static const sw_op_case slice_grad_cases[] = {
     {.name = "cols", .n_in = 1, .in = {SWI_F32(4, 3)}, .attrs = &slice_grad_case},
 };
@@ -327,7 +321,7 @@ const sw_op_desc sw_op_slice_grad = {.size = sizeof(sw_op_desc),
                                      .name = "slice_grad",
                                      .n_in = 1,
                                      .n_out = 1,
-                                     .attrs_bytes = sizeof(slice_grad_attrs),
+                                     .attrs_bytes = sizeof(swi_slice_grad_attrs),
                                      .infer = slice_grad_infer,
                                      .strided_in = 1,
                                      .forward = slice_grad_forward,

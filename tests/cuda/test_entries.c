@@ -61,24 +61,37 @@ static bool is_good(const sw_op_desc *d, const sw_op_case *c)
     return d->infer(in, c->n_in, c->attrs, out) == SW_OK;
 }
 
+/* Images in the layout that a trace would give them: what the op wants, plain for all others.
+ * Ops that change layouts have the one that they change. */
+static void settle(const sw_op_desc *d, sw_op_case *c)
+{
+    sw_type in[SWI_CHECK_INPUTS];
+    for (int i = 0; i < c->n_in; i++)
+        in[i] = c->in[i < 4 ? i : 3];
+    const sw_layout want = d->layout != NULL ? d->layout(in, c->n_in, c->attrs) : SW_PLAIN;
+    for (int i = 0; i < c->n_in && strcmp(d->name, "from_n16") != 0; i++) {
+        const bool image = (d->image_in == 0 || (d->image_in >> i & 1u) != 0) &&
+                           in[i].shape.rank == 4 && in[i].dtype == SW_F32;
+        c->in[i < 4 ? i : 3].layout = image ? want : SW_PLAIN;
+    }
+}
+
 /* false: the variant says nothing about this case. */
 static bool vary(const sw_op_desc *d, const variant *v, sw_op_case *c)
 {
     const sw_shape *s = &c->in[0].shape;
     const int64_t n = elements(s);
-    if (v->blocks) {
-        sw_type in[SWI_CHECK_INPUTS];
-        bool any = false;
-        for (int i = 0; i < c->n_in; i++) {
-            sw_type *t = &c->in[i < 4 ? i : 3];
-            const bool image = d->image_in == 0 || (d->image_in >> i & 1u) != 0;
-            any |= image && t->shape.rank == 4 && t->layout == SW_PLAIN && t->dtype == SW_F32;
-            t->layout = image && t->shape.rank == 4 && t->dtype == SW_F32 ? SW_N16 : t->layout;
-            in[i] = *t;
-        }
-        if (!any || d->layout == NULL || d->layout(in, c->n_in, c->attrs) != SW_N16)
-            return false;
+    for (int i = 0; v->blocks && i < 4; i++) {
+        if (c->in[i].layout == SW_N16)
+            return false; /* it is so as it stands */
+        c->in[i].layout = s->rank == 4 && c->in[i].shape.rank == 4 ? SW_N16 : SW_PLAIN;
     }
+    settle(d, c);
+    bool blocks = false;
+    for (int i = 0; i < c->n_in && i < 4; i++)
+        blocks |= c->in[i].layout == SW_N16;
+    if (v->blocks && !blocks)
+        return false;
     if (v->strided && d->strided_in == 0)
         return false;
     if (v->grow == 0)
@@ -276,10 +289,22 @@ static void gradient_case(swi_check *c, int g, const char *label, const sw_entry
     }
 }
 
-static bool run_case(uint32_t id, const sw_op_desc *desc, int index, const variant *v)
+/* What descriptors have no cases for. */
+static const struct {
+    const char *op;
+    sw_op_case one;
+} more_cases[] = {
+    {"from_n16", {.name = "tail", .n_in = 1, .in = {{SW_F32, SW_N16, {4, {19, 3, 5, 4}}}}}},
+    {"from_n16", {.name = "one", .n_in = 1, .in = {{SW_F32, SW_N16, {4, {1, 2, 3, 3}}}}}},
+    {"copy", {.name = "bytes", .n_in = 1, .in = {{SW_U8, SW_PLAIN, {2, {5, 7}}}}}},
+    {"copy", {.name = "doubles", .n_in = 1, .in = {{SW_F64, SW_PLAIN, {2, {5, 7}}}}}},
+};
+
+static bool run_case(uint32_t id, const sw_op_desc *desc, const sw_op_case *as,
+                     const variant *v)
 {
     static swi_check c;
-    sw_op_case spec = desc->cases[index];
+    sw_op_case spec = *as;
     if (!vary(desc, v, &spec))
         return false;
     sw_op_desc with = *desc;
@@ -340,7 +365,12 @@ static void entries_do_what_the_cpu_does(void)
         n_ops++;
         for (int k = 0; k < desc->n_cases; k++)
             for (size_t v = 0; v < sizeof variants / sizeof *variants; v++)
-                n_cases += run_case(id, desc, k, &variants[v]);
+                n_cases += run_case(id, desc, &desc->cases[k], &variants[v]);
+        for (size_t k = 0; k < sizeof more_cases / sizeof *more_cases; k++)
+            for (size_t v = 0;
+                 strcmp(more_cases[k].op, name) == 0 && v < sizeof variants / sizeof *variants;
+                 v++)
+                n_cases += run_case(id, desc, &more_cases[k].one, &variants[v]);
     }
     const swi_emu_counts after = swi_emu_counted();
     sw_note(

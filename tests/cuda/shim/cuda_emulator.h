@@ -39,16 +39,27 @@ struct dim3 {
     {
     }
 };
-/* Their alignment is what UBSan checks vector accesses by. */
-struct alignas(16) float4 {
-    float x, y, z, w;
+/* UBSan checks their alignment where members are accessed, so copies go member by member. */
+template <class T, size_t ALIGN> struct alignas(ALIGN) swi_emu_four {
+    T x, y, z, w;
+    swi_emu_four() = default;
+    swi_emu_four(T a, T b, T c, T d) : x(a), y(b), z(c), w(d)
+    {
+    }
+    swi_emu_four(const swi_emu_four &o) : x(o.x), y(o.y), z(o.z), w(o.w)
+    {
+    }
+    swi_emu_four &operator=(const swi_emu_four &o)
+    {
+        x = o.x, y = o.y, z = o.z, w = o.w;
+        return *this;
+    }
 };
-struct alignas(4) uchar4 {
-    unsigned char x, y, z, w;
-};
+typedef swi_emu_four<float, 16> float4;
+typedef swi_emu_four<unsigned char, 4> uchar4;
 static inline float4 make_float4(float x, float y, float z, float w)
 {
-    return float4{x, y, z, w};
+    return float4(x, y, z, w);
 }
 
 /* ---- the runtime ------------------------------------------------------------------------- */

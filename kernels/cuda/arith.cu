@@ -1,0 +1,272 @@
+/* Sums, products, differences and quotients of two tensors with broadcasting, choices by a
+ * mask, scaling, conversion of bytes, SwiGLU. */
+#include "kernels/attrs.h"
+#include "kernels/cuda/each.h"
+#include "kernels/cuda/nd.h"
+#include "kernels/scalar.h"
+
+/* ---- two operands, and a mask ------------------------------------------------------------ */
+
+/* mask NULL: none, all are set. */
+template <class F>
+__global__ void binary_kernel(float *y, const float *a, const float *b, const uint8_t *mask,
+                              sw_cuda_nd nd, int add, F f)
+{
+    for (int64_t i = sw_cuda_thread(); i < nd.n; i += sw_cuda_threads()) {
+        const sw_cuda_places p = sw_cuda_nd_places(nd, i);
+        const bool set = mask == nullptr || mask[p.at[SW_CUDA_ND_M]] != 0;
+        const float v = f(a[p.at[SW_CUDA_ND_A]], b[p.at[SW_CUDA_ND_B]], set);
+        float *to = y + p.at[SW_CUDA_ND_Y];
+        *to = add ? *to + v : v;
+    }
+}
+
+/* The plain case is a loop over elements. */
+template <class F> struct without_mask {
+    F f;
+    __device__ float operator()(float a, float b) const
+    {
+        return f(a, b, true);
+    }
+};
+
+static bool follows(const sw_buffer *b, const sw_shape *s)
+{
+    int64_t step = 1;
+    if (b->type.shape.rank != s->rank)
+        return false;
+    for (int i = s->rank - 1; i >= 0; i--) {
+        if (b->type.shape.dim[i] != s->dim[i] || b->stride[i] != step)
+            return false;
+        step *= s->dim[i];
+    }
+    return true;
+}
+
+/* Operands `a` and a + 1 of the launch; a mask in front of them where a is 1. */
+template <class F>
+static sw_status binary_run(const char *op, const sw_launch *l, int a, void *stream)
+{
+    const sw_shape *s = &l->out[0].type.shape;
+    const sw_buffer *x = &l->in[a], *z = &l->in[a + 1], *m = a > 0 ? &l->in[0] : nullptr;
+    if (m == nullptr && (x->type.layout == SW_N16 || (follows(x, s) && follows(z, s))))
+        return sw_cuda_each_run<2>(op, without_mask<F>{}, sw_cuda_out(l, 0), sw_cuda_in(l, 0),
+                                   sw_cuda_in(l, 1), sw_cuda_elements(&l->out[0].type),
+                                   sw_cuda_adds(l, 0), stream);
+    sw_cuda_nd nd = sw_cuda_nd_begin();
+    for (int i = 0; i < s->rank; i++)
+        sw_cuda_nd_axis(&nd, s->dim[i], l->out[0].stride[i], sw_cuda_broadcast_step(x, s, i),
+                        sw_cuda_broadcast_step(z, s, i),
+                        m != nullptr ? sw_cuda_broadcast_step(m, s, i) : 0);
+    sw_cuda_nd_join(&nd);
+    const auto binary = binary_kernel<F>;
+    if (nd.n == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(binary, sw_cuda_blocks(nd.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, stream,
+                   sw_cuda_out(l, 0), sw_cuda_in(l, a), sw_cuda_in(l, a + 1),
+                   m != nullptr ? static_cast<const uint8_t *>(m->ptr) : nullptr, nd,
+                   sw_cuda_adds(l, 0), F{});
+    return sw_cuda_launched(op);
+}
+
+#define BINARY(id, first, expr)                                                                \
+    struct id##_of {                                                                           \
+        __device__ float operator()(float a, float b, bool set) const                          \
+        {                                                                                      \
+            (void)set;                                                                         \
+            return expr;                                                                       \
+        }                                                                                      \
+    };                                                                                         \
+    extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l, void *stream)              \
+    {                                                                                          \
+        return binary_run<id##_of>(#id, l, first, stream);                                     \
+    }
+BINARY(add, 0, a + b)
+BINARY(sub, 0, a - b)
+BINARY(mul, 0, a *b)
+BINARY(div, 0, a / b)
+BINARY(where, 1, set ? a : b)
+
+/* ---- scaling ----------------------------------------------------------------------------- */
+
+struct times {
+    const float *there; /* read by each thread: a knob changes between runs; NULL: `here` */
+    float here;
+    __device__ float operator()(float a, float) const
+    {
+        return a * (there != nullptr ? *there : here);
+    }
+};
+
+extern "C" sw_status sw_cuda_scale_forward(const sw_launch *l, void *stream)
+{
+    return sw_cuda_each_run<1>("scale", times{sw_cuda_in(l, 1), 0.0f}, sw_cuda_out(l, 0),
+                               sw_cuda_in(l, 0), nullptr, sw_cuda_elements(&l->in[0].type),
+                               sw_cuda_adds(l, 0), stream);
+}
+
+extern "C" sw_status sw_cuda_scale_by_forward(const sw_launch *l, void *stream)
+{
+    const float by = static_cast<const swi_number_attrs *>(l->attrs)->value;
+    return sw_cuda_each_run<1>("scale_by", times{nullptr, by}, sw_cuda_out(l, 0),
+                               sw_cuda_in(l, 0), nullptr, sw_cuda_elements(&l->in[0].type),
+                               sw_cuda_adds(l, 0), stream);
+}
+
+/* ---- conversion -------------------------------------------------------------------------- */
+
+/* y = x scale + shift. Bytes four at a time where both addresses allow it. */
+template <class T>
+__global__ void convert_kernel(float *y, const T *x, int64_t n, int wide, float scale,
+                               float shift)
+{
+    const int64_t fours = wide ? n / 4 : 0;
+    for (int64_t i = sw_cuda_thread(); i < fours; i += sw_cuda_threads()) {
+        const uchar4 b = reinterpret_cast<const uchar4 *>(x)[i];
+        reinterpret_cast<float4 *>(y)[i] =
+            make_float4((float)b.x * scale + shift, (float)b.y * scale + shift,
+                        (float)b.z * scale + shift, (float)b.w * scale + shift);
+    }
+    for (int64_t i = 4 * fours + sw_cuda_thread(); i < n; i += sw_cuda_threads())
+        y[i] = (float)x[i] * scale + shift;
+}
+
+template <class T> static sw_status convert_run(const sw_launch *l, void *stream)
+{
+    const swi_to_f32_attrs *a = static_cast<const swi_to_f32_attrs *>(l->attrs);
+    const int64_t n = sw_cuda_elements(&l->in[0].type);
+    const int wide =
+        sizeof(T) == 1 && sw_cuda_aligned(l->in[0].ptr) && sw_cuda_aligned(l->out[0].ptr);
+    const auto convert = convert_kernel<T>;
+    if (n == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(convert, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, stream,
+                   sw_cuda_out(l, 0), static_cast<const T *>(l->in[0].ptr), n, wide, a->scale,
+                   a->shift);
+    return sw_cuda_launched("to_f32");
+}
+
+extern "C" sw_status sw_cuda_to_f32_forward(const sw_launch *l, void *stream)
+{
+    return l->in[0].type.dtype == SW_U8 ? convert_run<uint8_t>(l, stream)
+                                        : convert_run<int32_t>(l, stream);
+}
+
+/* ---- y = swish(a) b ---------------------------------------------------------------------- */
+
+/* Rows of a and b, and of their gradients, are `step` floats apart, those of y and dy side by
+ * side. Gradients that are NULL are not wanted; they may be a, b or dy. */
+struct glu {
+    const float *a, *b, *dy;
+    float *y, *da, *db;
+    int64_t n, cols, step; /* n: elements of y */
+    int add_a, add_b;
+};
+
+template <int W> __device__ void glu_put(float *to, float (&v)[W], int add)
+{
+    float old[W];
+    if (add)
+        sw_cuda_load(old, to);
+    for (int k = 0; k < W && add; k++)
+        v[k] = old[k] + v[k];
+    sw_cuda_store(to, v);
+}
+
+/* W elements at a time, which do not cross a row. */
+template <int W> __global__ void glu_kernel(glu g)
+{
+    for (int64_t i = sw_cuda_thread() * W; i < g.n; i += sw_cuda_threads() * W) {
+        const int64_t at = i / g.cols * g.step + i % g.cols;
+        float a[W], b[W] = {}, dy[W] = {}, v[W];
+        sw_cuda_load(a, g.a + at);
+        if (g.b != nullptr)
+            sw_cuda_load(b, g.b + at);
+        if (g.dy != nullptr)
+            sw_cuda_load(dy, g.dy + i);
+        if (g.y != nullptr) {
+            for (int k = 0; k < W; k++)
+                v[k] = sw_swish_value(a[k]) * b[k];
+            sw_cuda_store(g.y + i, v);
+        }
+        if (g.da != nullptr) {
+            for (int k = 0; k < W; k++)
+                v[k] = dy[k] * b[k] * sw_swish_slope(a[k]);
+            glu_put(g.da + at, v, g.add_a);
+        }
+        if (g.db != nullptr) {
+            for (int k = 0; k < W; k++)
+                v[k] = dy[k] * sw_swish_value(a[k]);
+            glu_put(g.db + at, v, g.add_b);
+        }
+    }
+}
+
+/* a and b in the first operands: two, or halves of the last axis of one. */
+static glu glu_of(const sw_launch *l, int inputs)
+{
+    const sw_shape *s = &l->in[0].type.shape;
+    glu g = {};
+    const int64_t all = sw_cuda_elements(&l->in[0].type);
+    g.n = inputs == 1 ? all / 2 : all;
+    g.cols = inputs == 1 ? s->dim[s->rank - 1] / 2 : all;
+    g.step = inputs == 1 ? 2 * g.cols : g.cols;
+    g.a = sw_cuda_in(l, 0);
+    g.b = inputs == 1 ? g.a + g.cols : sw_cuda_in(l, 1);
+    return g;
+}
+
+static sw_status glu_run(const glu &g, void *stream)
+{
+    const bool wide = g.cols % 4 == 0 && sw_cuda_aligned(g.a) && sw_cuda_aligned(g.b) &&
+                      sw_cuda_aligned(g.dy) && sw_cuda_aligned(g.y) && sw_cuda_aligned(g.da) &&
+                      sw_cuda_aligned(g.db);
+    const auto glu = wide ? glu_kernel<4> : glu_kernel<1>;
+    if (g.n == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(glu, sw_cuda_blocks(g.n, SW_CUDA_THREADS * 4), SW_CUDA_THREADS, 0, stream,
+                   g);
+    return sw_cuda_launched("swiglu");
+}
+
+extern "C" sw_status sw_cuda_swiglu_forward(const sw_launch *l, void *stream)
+{
+    glu g = glu_of(l, l->n_in);
+    g.y = sw_cuda_out(l, 0);
+    return glu_run(g, stream);
+}
+
+/* in: a, b, dy */
+extern "C" sw_status sw_cuda_swiglu_grad0(const sw_launch *l, void *stream)
+{
+    glu g = glu_of(l, 2);
+    g.dy = sw_cuda_in(l, 2);
+    g.da = sw_cuda_out(l, 0);
+    g.db = sw_cuda_out(l, 1);
+    g.add_a = sw_cuda_adds(l, 0);
+    g.add_b = sw_cuda_adds(l, 1);
+    return glu_run(g, stream);
+}
+
+/* in: a, b, dy; or the one tensor, whose gradient has both, and dy */
+extern "C" sw_status sw_cuda_swiglu_grad1(const sw_launch *l, void *stream)
+{
+    const int inputs = l->n_in - 1;
+    glu g = glu_of(l, inputs);
+    g.dy = sw_cuda_in(l, inputs);
+    g.da = sw_cuda_out(l, 0);
+    g.db = inputs == 1 ? g.da + g.cols : nullptr;
+    g.add_a = g.add_b = sw_cuda_adds(l, 0);
+    return glu_run(g, stream);
+}
+
+/* in: a, dy */
+extern "C" sw_status sw_cuda_swiglu_grad2(const sw_launch *l, void *stream)
+{
+    glu g = glu_of(l, 2);
+    g.dy = sw_cuda_in(l, 1);
+    g.b = nullptr;
+    g.db = sw_cuda_out(l, 0);
+    g.add_b = sw_cuda_adds(l, 0);
+    return glu_run(g, stream);
+}

@@ -1,0 +1,201 @@
+/* What moves bytes: copies of any strides, constants, repetition, parts put together, gradients
+ * of slices, layouts. */
+#include "kernels/attrs.h"
+#include "kernels/cuda/each.h"
+#include "kernels/cuda/nd.h"
+
+/* ---- copies ------------------------------------------------------------------------------ */
+
+/* Elements are words of their size. */
+template <class T> __global__ void copy_kernel(T *y, const T *x, sw_cuda_nd nd)
+{
+    for (int64_t i = sw_cuda_thread(); i < nd.n; i += sw_cuda_threads()) {
+        const sw_cuda_places p = sw_cuda_nd_places(nd, i);
+        y[p.at[SW_CUDA_ND_Y]] = x[p.at[SW_CUDA_ND_A]];
+    }
+}
+
+/* y = x factor (or y += ...). */
+__global__ void scaled_copy(float *y, const float *x, sw_cuda_nd nd, float factor, int add)
+{
+    for (int64_t i = sw_cuda_thread(); i < nd.n; i += sw_cuda_threads()) {
+        const sw_cuda_places p = sw_cuda_nd_places(nd, i);
+        const float v = x[p.at[SW_CUDA_ND_A]] * factor;
+        float *to = y + p.at[SW_CUDA_ND_Y];
+        *to = add ? *to + v : v;
+    }
+}
+
+/* All of x to the places of `to` with the same shape. */
+static sw_cuda_nd over(const sw_shape *s, const int64_t *to, const int64_t *from)
+{
+    sw_cuda_nd nd = sw_cuda_nd_begin();
+    for (int i = 0; i < s->rank; i++)
+        sw_cuda_nd_axis(&nd, s->dim[i], to[i], from[i], 0, 0);
+    sw_cuda_nd_join(&nd);
+    return nd;
+}
+
+template <class T>
+static void copy_words(void *y, const void *x, const sw_cuda_nd &nd, void *stream)
+{
+    const auto copy = copy_kernel<T>;
+    SW_CUDA_LAUNCH(copy, sw_cuda_blocks(nd.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, stream,
+                   static_cast<T *>(y), static_cast<const T *>(x), nd);
+}
+
+static sw_status copy_run(const char *op, void *y, const void *x, sw_dtype dtype,
+                          const sw_cuda_nd &nd, void *stream)
+{
+    if (nd.n == 0)
+        return SW_OK;
+    switch (dtype) {
+    case SW_U8:
+        copy_words<uint8_t>(y, x, nd, stream);
+        break;
+    case SW_BF16:
+        copy_words<uint16_t>(y, x, nd, stream);
+        break;
+    case SW_F64:
+        copy_words<uint64_t>(y, x, nd, stream);
+        break;
+    default:
+        copy_words<uint32_t>(y, x, nd, stream);
+        break;
+    }
+    return sw_cuda_launched(op);
+}
+
+static sw_status scaled_run(const char *op, float *y, const float *x, const sw_cuda_nd &nd,
+                            float factor, int add, void *stream)
+{
+    if (nd.n == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(scaled_copy, sw_cuda_blocks(nd.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
+                   stream, y, x, nd, factor, add);
+    return sw_cuda_launched(op);
+}
+
+struct itself {
+    __device__ float operator()(float a, float) const
+    {
+        return a;
+    }
+};
+
+extern "C" sw_status sw_cuda_copy_forward(const sw_launch *l, void *stream)
+{
+    const sw_buffer *x = &l->in[0];
+    const sw_cuda_nd nd = over(&x->type.shape, l->out[0].stride, x->stride);
+    const bool flat = x->type.layout == SW_N16 ||
+                      (nd.rank <= 1 && (nd.rank == 0 || nd.step[SW_CUDA_ND_A][0] == 1));
+    if (x->type.dtype == SW_F32 && flat)
+        return sw_cuda_each_run<1>("copy", itself{}, sw_cuda_out(l, 0), sw_cuda_in(l, 0),
+                                   nullptr, sw_cuda_elements(&x->type), sw_cuda_adds(l, 0),
+                                   stream);
+    if (sw_cuda_adds(l, 0))
+        return scaled_run("copy", sw_cuda_out(l, 0), sw_cuda_in(l, 0), nd, 1.0f, 1, stream);
+    return copy_run("copy", l->out[0].ptr, x->ptr, x->type.dtype, nd, stream);
+}
+
+/* ---- constants --------------------------------------------------------------------------- */
+
+struct constant {
+    float value;
+    __device__ float operator()(float, float) const
+    {
+        return value;
+    }
+};
+
+extern "C" sw_status sw_cuda_fill_forward(const sw_launch *l, void *stream)
+{
+    const float value = static_cast<const swi_fill_attrs *>(l->attrs)->value;
+    return sw_cuda_each_run<0>("fill", constant{value}, sw_cuda_out(l, 0), nullptr, nullptr,
+                               sw_cuda_elements(&l->out[0].type), 0, stream);
+}
+
+/* ---- repetition, parts ------------------------------------------------------------------- */
+
+extern "C" sw_status sw_cuda_expand_forward(const sw_launch *l, void *stream)
+{
+    const swi_sum_attrs *a = static_cast<const swi_sum_attrs *>(l->attrs);
+    int64_t from[SW_MAX_RANK];
+    for (int i = 0; i < a->shape.rank; i++)
+        from[i] = (a->axes >> i & 1u) != 0 ? 0 : l->in[0].stride[i];
+    return scaled_run("expand", sw_cuda_out(l, 0), sw_cuda_in(l, 0),
+                      over(&a->shape, l->out[0].stride, from), (float)a->scale,
+                      sw_cuda_adds(l, 0), stream);
+}
+
+static size_t bytes_of(sw_dtype dtype)
+{
+    return dtype == SW_F64 ? 8 : dtype == SW_BF16 ? 2 : dtype == SW_U8 ? 1 : 4;
+}
+
+extern "C" sw_status sw_cuda_concat_forward(const sw_launch *l, void *stream)
+{
+    const int64_t axis = static_cast<const swi_concat_attrs *>(l->attrs)->axis;
+    const sw_buffer *y = &l->out[0];
+    unsigned char *to = static_cast<unsigned char *>(y->ptr);
+    for (int i = 0; i < l->n_in; i++) {
+        const sw_buffer *x = &l->in[i];
+        SW_TRY(copy_run("concat", to, x->ptr, x->type.dtype,
+                        over(&x->type.shape, y->stride, x->stride), stream));
+        to += (size_t)(x->type.shape.dim[axis] * y->stride[axis]) * bytes_of(x->type.dtype);
+    }
+    return SW_OK;
+}
+
+/* dy where the slice lies, and zeros elsewhere. */
+extern "C" sw_status sw_cuda_slice_grad_forward(const sw_launch *l, void *stream)
+{
+    const swi_slice_grad_attrs *a = static_cast<const swi_slice_grad_attrs *>(l->attrs);
+    const sw_buffer *dy = &l->in[0], *dx = &l->out[0];
+    const int64_t *strides = dx->stride;
+    if (!sw_cuda_adds(l, 0))
+        SW_TRY(sw_cuda_each_run<0>("slice_grad", constant{0.0f}, sw_cuda_out(l, 0), nullptr,
+                                   nullptr, sw_cuda_elements(&dx->type), 0, stream));
+    return scaled_run("slice_grad", sw_cuda_out(l, 0) + a->slice.from * strides[a->slice.axis],
+                      sw_cuda_in(l, 0), over(&dy->type.shape, strides, dy->stride), 1.0f,
+                      sw_cuda_adds(l, 0), stream);
+}
+
+/* ---- layouts ----------------------------------------------------------------------------- */
+
+/* Between plain images (batch, inner) and blocks (ceil(batch / 16), inner, 16), whose lanes
+ * past the batch become zero. i counts elements of what is written. */
+__global__ void layout_kernel(float *y, const float *x, int64_t batch, int64_t inner, int64_t n,
+                              int to_blocks, int add)
+{
+    for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
+        const int64_t image = to_blocks ? i / 16 / inner * 16 + i % 16 : i / inner;
+        const int64_t place = to_blocks ? i / 16 % inner : i % inner;
+        float v = 0.0f;
+        if (image < batch)
+            v = x[to_blocks ? image * inner + place
+                            : (image / 16 * inner + place) * 16 + image % 16];
+        y[i] = add && image < batch ? y[i] + v : v;
+    }
+}
+
+static sw_status layout_run(const char *op, const sw_launch *l, int to_blocks, void *stream)
+{
+    const sw_shape *s = &l->in[0].type.shape;
+    const int64_t n = sw_cuda_elements(&l->out[0].type);
+    if (n == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(layout_kernel, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
+                   stream, sw_cuda_out(l, 0), sw_cuda_in(l, 0), s->dim[0],
+                   s->dim[1] * s->dim[2] * s->dim[3], n, to_blocks, sw_cuda_adds(l, 0));
+    return sw_cuda_launched(op);
+}
+
+extern "C" sw_status sw_cuda_to_n16_forward(const sw_launch *l, void *stream)
+{
+    return layout_run("to_n16", l, 1, stream);
+}
+extern "C" sw_status sw_cuda_from_n16_forward(const sw_launch *l, void *stream)
+{
+    return layout_run("from_n16", l, 0, stream);
+}
