@@ -90,6 +90,12 @@ typedef struct {
     int32_t has_flags, has_verdict;
 } swi_tick_attrs;
 
+typedef struct {
+    float epsilon;
+    float momentum; /* batch norm's running statistics: the share of the batch */
+    int64_t groups; /* group norm */
+} swi_norm_attrs;
+
 /* Of all updates: in {param, grad, lr, states..., [corrections], [scale], [flag], [verdict]},
  * out {param, states...}. */
 typedef struct {

@@ -384,4 +384,38 @@ SW_INLINE float sw_where_set(float dy, unsigned bit)
     return sw_float_of(sw_bits_of(dy) & -(uint32_t)bit);
 }
 
+/* ---- losses: what one element adds --------------------------------------------------------
+ */
+
+/* (x - t)^2 / 2, or p (|x - t| - p / 2) where |x - t| > p. */
+SW_INLINE float sw_huber_value(float x, float t, float p)
+{
+    const float d = x - t, a = sw_absf(d);
+    return a > p ? p * (a - 0.5f * p) : 0.5f * (d * d);
+}
+
+/* t (log t - x), and its slope in t; 0 where t is 0. */
+SW_INLINE float sw_kl_value(float x, float t)
+{
+    const float v = t * (sw_log_value(t) - x);
+    return t == 0.0f ? 0.0f : v;
+}
+
+SW_INLINE float sw_kl_slope(float x, float t)
+{
+    const float v = sw_log_value(t) + 1.0f - x;
+    return t == 0.0f ? 0.0f : v;
+}
+
+SW_INLINE float sw_signf(float d)
+{
+    return d > 0.0f ? 1.0f : d < 0.0f ? -1.0f : 0.0f;
+}
+
+/* Binary cross-entropy of a logit x against t. */
+SW_INLINE float sw_bce_value(float x, float t)
+{
+    return sw_relu_value(x) - x * t + sw_log1pf(sw_expf(-sw_absf(x)));
+}
+
 #endif

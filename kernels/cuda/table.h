@@ -20,12 +20,14 @@ extern "C" {
 /* stream: a cudaStream_t. */
 typedef sw_status sw_cuda_kernel(const sw_launch *launch, void *stream);
 
+typedef size_t sw_cuda_scratch_size(const sw_kernel_info *info);
+
 typedef struct {
     const char *op;
     int which; /* SW_CUDA_FORWARD, or the place of the gradient kernel */
     sw_cuda_kernel *kernel;
-    size_t (*scratch_bytes)(const sw_kernel_info *info); /* NULL: none */
-    int exact;                                           /* 1: the bits of the CPU's kernel */
+    sw_cuda_scratch_size *scratch_bytes; /* NULL: none */
+    int exact;                           /* 1: the bits of the CPU's kernel */
 } sw_cuda_entry;
 #define SW_CUDA_FORWARD (-1)
 

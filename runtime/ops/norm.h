@@ -5,12 +5,6 @@
 #include "kernels/norm.h"
 #include "runtime/ops/ops.h"
 
-typedef struct {
-    float epsilon;
-    float momentum; /* batch norm's running statistics: the share of the batch */
-    int64_t groups; /* group norm */
-} swi_norm_attrs;
-
 #define SWI_N16(...)                                                                           \
     {                                                                                          \
         SW_F32, SW_N16,                                                                        \

@@ -30,13 +30,6 @@ void sw_entry_free(void)
         free(blocks[--n_blocks]);
 }
 
-static void *copy_of(const void *from, size_t bytes, size_t shift)
-{
-    void *to = sw_entry_block(bytes, shift);
-    memcpy(to, from, bytes);
-    return to;
-}
-
 /* ---- operands ---------------------------------------------------------------------------- */
 
 sw_buffer sw_entry_buffer(const sw_type *type, size_t shift)
@@ -47,7 +40,7 @@ sw_buffer sw_entry_buffer(const sw_type *type, size_t shift)
         b.stride[i] = step;
         step *= type->shape.dim[i];
     }
-    b.ptr = sw_entry_block(sw_type_bytes(type), shift);
+    b.ptr = sw_entry_block(sw_type_bytes(type), shift * sw_dtype_bytes(type->dtype));
     return b;
 }
 
@@ -88,7 +81,7 @@ sw_buffer sw_entry_fill(const sw_type *type, const void *plain, bool strided, fl
             b.stride[i] = step;
             step *= type->shape.dim[i];
         }
-        b.ptr = sw_entry_block(((size_t)place_of(&b, n - 1) + 1) * size, shift);
+        b.ptr = sw_entry_block(((size_t)place_of(&b, n - 1) + 1) * size, shift * size);
     }
     for (int64_t i = 0; type->layout == SW_N16 && i < sw_type_elements(type); i++)
         memcpy((unsigned char *)b.ptr + (size_t)i * size, &pad, size);
@@ -105,6 +98,13 @@ static size_t bytes_of(const sw_buffer *b)
     if (b->type.layout != SW_PLAIN || n == 0)
         return sw_type_bytes(&b->type);
     return ((size_t)place_of(b, n - 1) + 1) * sw_dtype_bytes(b->type.dtype);
+}
+
+static void *copy_of(const sw_buffer *from, size_t shift)
+{
+    void *to = sw_entry_block(bytes_of(from), shift * sw_dtype_bytes(from->type.dtype));
+    memcpy(to, from->ptr, bytes_of(from));
+    return to;
 }
 
 /* ---- one launch -------------------------------------------------------------------------- */
@@ -129,7 +129,7 @@ static void call_fill(call *c, const sw_entry_run *r, bool alias,
     sw_type in[SW_ENTRY_OPERANDS], out[SW_ENTRY_OPERANDS];
     for (int i = 0; i < r->n_in; i++) {
         c->in[i] = r->in[i];
-        c->in[i].ptr = copy_of(r->in[i].ptr, bytes_of(&r->in[i]), r->shift);
+        c->in[i].ptr = copy_of(&r->in[i], r->shift);
         in[i] = r->in[i].type;
     }
     for (int i = 0; i < r->n_out; i++) {
@@ -140,7 +140,7 @@ static void call_fill(call *c, const sw_entry_run *r, bool alias,
         if (alias && r->alias[i] >= 0)
             c->out[i].ptr = c->in[r->alias[i]].ptr;
         else
-            c->out[i].ptr = copy_of(r->out[i].ptr, bytes_of(&r->out[i]), r->shift);
+            c->out[i].ptr = copy_of(&r->out[i], r->shift);
     }
     const sw_kernel_info info = {in,       out, r->n_in,     r->n_out,
                                  r->attrs, 1,   SW_ISA_BASE, r->accumulate};

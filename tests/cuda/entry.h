@@ -14,7 +14,8 @@
 void *sw_entry_block(size_t bytes, size_t shift);
 void sw_entry_free(void);
 
-/* A buffer of that type with contiguous strides; its bytes are NaNs. */
+/* A buffer of that type with contiguous strides, `shift` elements behind a good address; its
+ * bytes are NaNs. */
 sw_buffer sw_entry_buffer(const sw_type *type, size_t shift);
 /* From numbers in plain order: into lanes where the type is in blocks (lanes past the batch get
  * `pad`), with gaps and reversed axes where `strided`. */
@@ -32,7 +33,7 @@ typedef struct {
     uint32_t accumulate;
     int alias[SW_ENTRY_OPERANDS]; /* of each output: the input whose bytes it takes; -1: none */
     bool must_alias;              /* on the CPU too: updates */
-    size_t shift;
+    size_t shift; /* of all operands, in elements */
 } sw_entry_run;
 
 /* Run it in order, in reverse and at random, and compare: bits between schedules, and with the

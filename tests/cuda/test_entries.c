@@ -18,15 +18,15 @@ typedef struct {
 } variant;
 static const variant variants[] = {
     {"", 0, false, false, 0},
-    {" shifted", 0, false, false, 4},
+    {" shifted", 0, false, false, 1},
     {" blocks", 0, true, false, 0},
     {" strided", 0, false, true, 0},
     {" long", 1, false, false, 0},
-    {" long, shifted", 1, false, false, 4},
+    {" long, shifted", 1, false, false, 1},
     {" long, blocks", 1, true, false, 0},
     {" wide", 2, false, false, 0},
     {" wide, strided", 2, false, true, 0},
-    {" wide, shifted", 2, false, false, 4},
+    {" wide, shifted", 2, false, false, 1},
     {" empty", 3, false, false, 0},
 };
 

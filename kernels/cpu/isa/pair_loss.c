@@ -5,29 +5,6 @@
 
 #define LANES 16
 
-static inline float huber(float x, float t, float p)
-{
-    const float d = x - t, a = sw_absf(d);
-    return a > p ? p * (a - 0.5f * p) : 0.5f * (d * d);
-}
-
-static inline float kl(float x, float t)
-{
-    const float v = t * (sw_log_value(t) - x);
-    return t == 0.0f ? 0.0f : v;
-}
-
-static inline float kl_slope(float x, float t)
-{
-    const float v = sw_log_value(t) + 1.0f - x;
-    return t == 0.0f ? 0.0f : v;
-}
-
-static inline float sign(float d)
-{
-    return d > 0.0f ? 1.0f : d < 0.0f ? -1.0f : 0.0f;
-}
-
 /* Terms of a group first, so that they are computed side by side. */
 #define SUM(expr)                                                                              \
     do {                                                                                       \
@@ -52,13 +29,13 @@ static void pair_loss_part(void *arg, int part)
     int64_t i = (int64_t)part * PART;
     switch ((sw_pair_loss)j->kind) {
     case SW_HUBER:
-        SUM(huber(a[i + k], b[i + k], p));
+        SUM(sw_huber_value(a[i + k], b[i + k], p));
         break;
     case SW_L1:
         SUM(sw_absf(a[i + k] - b[i + k]));
         break;
     case SW_KL:
-        SUM(kl(a[i + k], b[i + k]));
+        SUM(sw_kl_value(a[i + k], b[i + k]));
         break;
     case SW_PAIR_LOSS_COUNT:
         break;
@@ -75,10 +52,10 @@ case SW_HUBER:
     EACH(q * sw_between(a[i] - b[i], -p, p));
     break;
 case SW_L1:
-    EACH(q * sign(a[i] - b[i]));
+    EACH(q * sw_signf(a[i] - b[i]));
     break;
 case SW_KL:
-    EACH(q * kl_slope(a[i], b[i]));
+    EACH(q * sw_kl_slope(a[i], b[i]));
     break;
 case SW_PAIR_LOSS_COUNT:
     break;

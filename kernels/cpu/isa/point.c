@@ -58,8 +58,7 @@ static double bce(const float *x, const float *t, float constant, int64_t n)
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
         const float target = t != NULL ? t[i] : constant;
-        const float e = sw_expf(-sw_absf(x[i]));
-        sum += (double)(sw_relu_value(x[i]) - x[i] * target + sw_log1pf(e));
+        sum += (double)sw_bce_value(x[i], target);
     }
     return n > 0 ? sum / (double)n : 0.0;
 }

@@ -1,0 +1,260 @@
+/* Layer norm and RMS norm over rows: kernels/norm.h has the formulas. */
+#include "kernels/attrs.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/rows.h"
+
+struct norm {
+    const float *x, *dy, *weight, *bias; /* weight and bias NULL: 1 and 0 */
+    const float *mean, *rstd;            /* mean NULL: 0 */
+    float *y, *mean_out, *rstd_out, *dx, *dw, *db;
+    int64_t rows, cols;
+    float epsilon;
+    int centred, add_dx, add_dw, add_db;
+};
+
+/* W of an operand's columns; `fill` where it is not given. */
+template <int W>
+static __device__ __forceinline__ void take(float (&v)[W], const float *p, int64_t c,
+                                            float fill)
+{
+    for (int k = 0; k < W; k++)
+        v[k] = fill;
+    if (p != nullptr)
+        sw_cuda_load(v, p + c);
+}
+
+/* Two passes: the mean, then the variance about it, corrected for what rounding left there. */
+template <class ROWS> __global__ void norm_kernel(norm n)
+{
+    SW_SHARED(double, room, 32);
+    for (int64_t r = ROWS::first(); r < n.rows; r += ROWS::step()) {
+        const float *x = n.x + r * n.cols;
+        const double cols = (double)n.cols;
+        float v[ROWS::W], w[ROWS::W], b[ROWS::W], mean = 0.0f;
+        double s1 = 0.0, s2 = 0.0;
+        if (n.centred) {
+            SW_CUDA_COLUMNS(c, n.cols)
+            {
+                sw_cuda_load(v, x + c);
+                for (int k = 0; k < ROWS::W; k++)
+                    s1 += (double)v[k];
+            }
+            mean = (float)(ROWS::template reduce<sw_cuda_plus>(s1, room) / cols);
+            s1 = 0.0;
+        }
+        SW_CUDA_COLUMNS(c, n.cols)
+        {
+            sw_cuda_load(v, x + c);
+            for (int k = 0; k < ROWS::W; k++) {
+                const double d = (double)(v[k] - mean);
+                s1 += n.centred ? d : 0.0;
+                s2 += d * d;
+            }
+        }
+        s1 = ROWS::template reduce<sw_cuda_plus>(s1, room);
+        s2 = ROWS::template reduce<sw_cuda_plus>(s2, room);
+        const double var = (s2 - s1 * s1 / cols) / cols;
+        const float rstd = (float)(1.0 / sqrt((var < 0.0 ? 0.0 : var) + (double)n.epsilon));
+        mean = (float)((double)mean + s1 / cols);
+        SW_CUDA_COLUMNS(c, n.cols)
+        {
+            sw_cuda_load(v, x + c);
+            take(w, n.weight, c, 1.0f);
+            take(b, n.bias, c, 0.0f);
+            for (int k = 0; k < ROWS::W; k++)
+                v[k] = (v[k] - mean) * rstd * w[k] + b[k];
+            sw_cuda_store(n.y + r * n.cols + c, v);
+        }
+        if (ROWS::lane() == 0 && n.mean_out != nullptr)
+            n.mean_out[r] = mean;
+        if (ROWS::lane() == 0 && n.rstd_out != nullptr)
+            n.rstd_out[r] = rstd;
+    }
+}
+
+/* dx = rstd (g - mean(g) - d mean(g d) rstd^2), g = dy weight, d = x - mean; without the first
+ * mean where the rows are not centred. */
+template <class ROWS> __global__ void norm_dx_kernel(norm n)
+{
+    SW_SHARED(double, room, 32);
+    for (int64_t r = ROWS::first(); r < n.rows; r += ROWS::step()) {
+        const float *x = n.x + r * n.cols, *dy = n.dy + r * n.cols;
+        float *dx = n.dx + r * n.cols;
+        const float mean = n.mean != nullptr ? n.mean[r] : 0.0f, rstd = n.rstd[r];
+        float v[ROWS::W], g[ROWS::W], w[ROWS::W], old[ROWS::W] = {};
+        double s1 = 0.0, s2 = 0.0;
+        SW_CUDA_COLUMNS(c, n.cols)
+        {
+            sw_cuda_load(v, x + c);
+            sw_cuda_load(g, dy + c);
+            take(w, n.weight, c, 1.0f);
+            for (int k = 0; k < ROWS::W; k++) {
+                s1 += (double)(g[k] * w[k]);
+                s2 += (double)(g[k] * w[k] * (v[k] - mean));
+            }
+        }
+        s1 = ROWS::template reduce<sw_cuda_plus>(s1, room);
+        s2 = ROWS::template reduce<sw_cuda_plus>(s2, room);
+        const float k1 = n.mean != nullptr ? (float)(s1 / (double)n.cols) : 0.0f;
+        const float k2 = (float)(s2 * (double)rstd * (double)rstd / (double)n.cols);
+        SW_CUDA_COLUMNS(c, n.cols)
+        {
+            sw_cuda_load(v, x + c);
+            sw_cuda_load(g, dy + c);
+            take(w, n.weight, c, 1.0f);
+            if (n.add_dx)
+                sw_cuda_load(old, dx + c);
+            for (int k = 0; k < ROWS::W; k++) {
+                const float d = rstd * (g[k] * w[k] - k1 - (v[k] - mean) * k2);
+                g[k] = n.add_dx ? old[k] + d : d;
+            }
+            sw_cuda_store(dx + c, g);
+        }
+    }
+}
+
+/* Sums over rows: of dy, and of dy (x - mean) rstd. */
+struct norm_columns {
+    enum { N = 2 };
+    norm n;
+    __device__ void term(int64_t r, int64_t c, double (&v)[N]) const
+    {
+        const float g = n.dy[r * n.cols + c];
+        v[0] = (double)g;
+        v[1] = 0.0;
+        if (n.dw != nullptr) {
+            const float mean = n.mean != nullptr ? n.mean[r] : 0.0f;
+            v[1] = (double)(g * ((n.x[r * n.cols + c] - mean) * n.rstd[r]));
+        }
+    }
+    __device__ void put(int64_t c, const double (&sum)[N]) const
+    {
+        if (n.db != nullptr)
+            n.db[c] = (n.add_db ? n.db[c] : 0.0f) + (float)sum[0];
+        if (n.dw != nullptr)
+            n.dw[c] = (n.add_dw ? n.dw[c] : 0.0f) + (float)sum[1];
+    }
+};
+
+static norm norm_of(const sw_launch *l)
+{
+    const sw_shape *s = &l->in[0].type.shape;
+    norm n = {};
+    n.cols = s->dim[s->rank - 1];
+    n.rows = sw_cuda_elements(&l->in[0].type) / n.cols;
+    n.epsilon = static_cast<const swi_norm_attrs *>(l->attrs)->epsilon;
+    n.x = sw_cuda_in(l, 0);
+    return n;
+}
+
+static float *extra(const sw_launch *l, int i)
+{
+    return l->n_out > i ? sw_cuda_out(l, i) : nullptr;
+}
+
+static bool aligned(const norm &n)
+{
+    return sw_cuda_aligned(n.x) && sw_cuda_aligned(n.dy) && sw_cuda_aligned(n.weight) &&
+           sw_cuda_aligned(n.bias) && sw_cuda_aligned(n.y) && sw_cuda_aligned(n.dx);
+}
+
+static sw_status forward(const char *op, const sw_launch *l, int centred, void *stream)
+{
+    norm n = norm_of(l);
+    n.y = sw_cuda_out(l, 0);
+    n.mean_out = centred ? extra(l, 1) : nullptr;
+    n.rstd_out = extra(l, centred ? 2 : 1);
+    n.weight = l->n_in > 1 ? sw_cuda_in(l, 1) : nullptr;
+    n.bias = l->n_in > 2 ? sw_cuda_in(l, 2) : nullptr;
+    n.centred = centred;
+    if (n.rows == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH_ROWS(norm_kernel, n.rows, n.cols, aligned(n), stream, n);
+    return sw_cuda_launched(op);
+}
+
+/* in: x, [mean], rstd, dy; the next one is `*next`. */
+static norm saved(const sw_launch *l, int centred, int *next)
+{
+    norm n = norm_of(l);
+    n.mean = centred ? sw_cuda_in(l, 1) : nullptr;
+    n.rstd = sw_cuda_in(l, 1 + centred);
+    n.dy = sw_cuda_in(l, 2 + centred);
+    *next = 3 + centred;
+    return n;
+}
+
+static sw_status backward(const char *op, const sw_launch *l, int centred, void *stream)
+{
+    int next;
+    norm n = saved(l, centred, &next);
+    n.weight = l->n_in > next ? sw_cuda_in(l, next) : nullptr;
+    n.dx = sw_cuda_out(l, 0);
+    n.add_dx = sw_cuda_adds(l, 0);
+    if (n.rows == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH_ROWS(norm_dx_kernel, n.rows, n.cols, aligned(n), stream, n);
+    return sw_cuda_launched(op);
+}
+
+/* Of dy alone, or of what is saved. */
+extern "C" size_t sw_cuda_norm_scratch(const sw_kernel_info *info)
+{
+    const sw_shape *s = &info->in[0].shape;
+    const int64_t cols = s->dim[s->rank - 1];
+    return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]) / cols, cols, norm_columns::N,
+                                true);
+}
+
+static sw_status columns(const char *op, const sw_launch *l, const norm &n, void *stream)
+{
+    return sw_cuda_reduce(op, norm_columns{n}, n.rows, n.cols, true, l->scratch, stream);
+}
+
+/* out: dweight, [dbias] */
+static sw_status weights(const char *op, const sw_launch *l, int centred, void *stream)
+{
+    int next;
+    norm n = saved(l, centred, &next);
+    n.dw = sw_cuda_out(l, 0);
+    n.add_dw = sw_cuda_adds(l, 0);
+    if (l->n_out > 1) {
+        n.db = sw_cuda_out(l, 1);
+        n.add_db = sw_cuda_adds(l, 1);
+    }
+    return columns(op, l, n, stream);
+}
+
+extern "C" sw_status sw_cuda_layer_norm_forward(const sw_launch *l, void *stream)
+{
+    return forward("layer_norm", l, 1, stream);
+}
+extern "C" sw_status sw_cuda_layer_norm_grad0(const sw_launch *l, void *stream)
+{
+    return backward("layer_norm", l, 1, stream);
+}
+extern "C" sw_status sw_cuda_layer_norm_grad1(const sw_launch *l, void *stream)
+{
+    return weights("layer_norm", l, 1, stream);
+}
+/* in: dy */
+extern "C" sw_status sw_cuda_layer_norm_grad3(const sw_launch *l, void *stream)
+{
+    norm n = norm_of(l);
+    n.dy = sw_cuda_in(l, 0);
+    n.db = sw_cuda_out(l, 0);
+    n.add_db = sw_cuda_adds(l, 0);
+    return columns("layer_norm", l, n, stream);
+}
+extern "C" sw_status sw_cuda_rms_norm_forward(const sw_launch *l, void *stream)
+{
+    return forward("rms_norm", l, 0, stream);
+}
+extern "C" sw_status sw_cuda_rms_norm_grad0(const sw_launch *l, void *stream)
+{
+    return backward("rms_norm", l, 0, stream);
+}
+extern "C" sw_status sw_cuda_rms_norm_grad1(const sw_launch *l, void *stream)
+{
+    return weights("rms_norm", l, 0, stream);
+}

@@ -1,0 +1,103 @@
+/* Sums over axes; the sum of squares that clipping wants. */
+#include "kernels/attrs.h"
+#include "kernels/cuda/nd.h"
+#include "kernels/cuda/reduce.h"
+
+/* Places of the kept axes stand in A, of the summed ones in B. */
+struct axes_sum {
+    enum { N = 1 };
+    const float *x;
+    float *y;
+    sw_cuda_nd kept, summed;
+    double scale;
+    int add;
+    __device__ void term(int64_t r, int64_t c, double (&v)[N]) const
+    {
+        v[0] = (double)x[sw_cuda_nd_places(kept, c).at[SW_CUDA_ND_A] +
+                         sw_cuda_nd_places(summed, r).at[SW_CUDA_ND_A]];
+    }
+    __device__ void put(int64_t c, const double (&sum)[N]) const
+    {
+        const float v = (float)(sum[0] * scale);
+        y[c] = add ? y[c] + v : v;
+    }
+};
+
+/* Axes of the shape, summed or kept, with these strides. */
+static sw_cuda_nd axes_of(const sw_shape *s, const int64_t *stride, uint32_t summed,
+                          bool wanted)
+{
+    sw_cuda_nd nd = sw_cuda_nd_begin();
+    for (int i = 0; i < s->rank; i++)
+        if (((summed >> i & 1u) != 0) == wanted)
+            sw_cuda_nd_axis(&nd, s->dim[i], 0, stride != nullptr ? stride[i] : 0, 0, 0);
+    if (stride != nullptr)
+        sw_cuda_nd_join(&nd);
+    return nd;
+}
+
+/* Threads lie along the results where those are neighbours in memory, since the last axis is
+ * kept, and where there is little to sum. Decided by the shape, as scratch is. */
+static bool is_along(const sw_shape *s, uint32_t summed)
+{
+    int last = s->rank - 1;
+    if (axes_of(s, nullptr, summed, true).n < 64)
+        return true;
+    while (last > 0 && s->dim[last] == 1)
+        last--;
+    return last >= 0 && (summed >> last & 1u) == 0;
+}
+
+extern "C" size_t sw_cuda_sum_scratch(const sw_kernel_info *info)
+{
+    const uint32_t summed = static_cast<const swi_sum_attrs *>(info->attrs)->axes;
+    const sw_shape *s = &info->in[0].shape;
+    return sw_cuda_reduce_bytes(axes_of(s, nullptr, summed, true).n,
+                                axes_of(s, nullptr, summed, false).n, axes_sum::N,
+                                is_along(s, summed));
+}
+
+extern "C" sw_status sw_cuda_sum_forward(const sw_launch *l, void *stream)
+{
+    const swi_sum_attrs *a = static_cast<const swi_sum_attrs *>(l->attrs);
+    const sw_buffer *x = &l->in[0];
+    const sw_shape *s = &x->type.shape;
+    axes_sum f = {};
+    f.x = sw_cuda_in(l, 0);
+    f.y = sw_cuda_out(l, 0);
+    f.kept = axes_of(s, x->stride, a->axes, false);
+    f.summed = axes_of(s, x->stride, a->axes, true);
+    f.scale = a->scale;
+    f.add = sw_cuda_adds(l, 0);
+    return sw_cuda_reduce("sum", f, f.summed.n, f.kept.n, is_along(s, a->axes), l->scratch,
+                          stream);
+}
+
+/* in: x, [flag]: of nothing where the flag is 0 */
+struct squares {
+    enum { N = 1 };
+    const float *x, *flag;
+    double *y;
+    int add;
+    __device__ void term(int64_t r, int64_t, double (&v)[N]) const
+    {
+        v[0] = flag != nullptr && *flag == 0.0f ? 0.0 : (double)x[r] * (double)x[r];
+    }
+    __device__ void put(int64_t, const double (&sum)[N]) const
+    {
+        *y = add ? *y + sum[0] : sum[0];
+    }
+};
+
+extern "C" size_t sw_cuda_sumsq_scratch(const sw_kernel_info *info)
+{
+    return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, squares::N, false);
+}
+
+extern "C" sw_status sw_cuda_sumsq_forward(const sw_launch *l, void *stream)
+{
+    const squares f = {sw_cuda_in(l, 0), l->n_in > 1 ? sw_cuda_in(l, 1) : nullptr,
+                       static_cast<double *>(l->out[0].ptr), sw_cuda_adds(l, 0)};
+    return sw_cuda_reduce("sumsq", f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch,
+                          stream);
+}
