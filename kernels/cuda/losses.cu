@@ -1,0 +1,436 @@
+/* Losses and accuracy: scalars by sums in one order, and their gradients. dy is read on the
+ * device. A label out of range makes the loss NaN: a kernel cannot refuse it. */
+#include "kernels/attrs.h"
+#include "kernels/cuda/each.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/scalar.h"
+
+static float number_of(const sw_launch *l)
+{
+    return static_cast<const swi_number_attrs *>(l->attrs)->value;
+}
+
+/* ---- terms of pairs ---------------------------------------------------------------------- */
+
+/* x, t: an element and its target; p: the loss's number. */
+struct mse_term {
+    static __device__ double of(float x, float t, float)
+    {
+        const double d = (double)(x - t);
+        return d * d;
+    }
+};
+struct bce_term {
+    static __device__ double of(float x, float t, float)
+    {
+        return (double)sw_bce_value(x, t);
+    }
+};
+struct huber_term {
+    static __device__ double of(float x, float t, float p)
+    {
+        return (double)sw_huber_value(x, t, p);
+    }
+};
+struct l1_term {
+    static __device__ double of(float x, float t, float)
+    {
+        return (double)sw_absf(x - t);
+    }
+};
+struct kl_div_term {
+    static __device__ double of(float x, float t, float)
+    {
+        return (double)sw_kl_value(x, t);
+    }
+};
+
+/* The sum of the terms by `share`. t NULL: the target is p. */
+template <class TERM> struct pair_sum {
+    enum { N = 1 };
+    const float *x, *t;
+    float *y;
+    float p;
+    double share;
+    __device__ void term(int64_t r, int64_t, double (&v)[N]) const
+    {
+        v[0] = TERM::of(x[r], t != nullptr ? t[r] : p, p);
+    }
+    __device__ void put(int64_t, const double (&sum)[N]) const
+    {
+        *y = (float)(sum[0] / share);
+    }
+};
+
+extern "C" size_t sw_cuda_pair_scratch(const sw_kernel_info *info)
+{
+    return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, 1, false);
+}
+
+template <class TERM>
+static sw_status pair_run(const char *op, const sw_launch *l, float p, double share,
+                          void *stream)
+{
+    const pair_sum<TERM> f = {sw_cuda_in(l, 0), l->n_in > 1 ? sw_cuda_in(l, 1) : nullptr,
+                              sw_cuda_out(l, 0), p, share};
+    return sw_cuda_reduce(op, f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch,
+                          stream);
+}
+
+/* Elements; for the divergence the rows of a batch. */
+static double elements_of(const sw_launch *l)
+{
+    return (double)sw_cuda_elements(&l->in[0].type);
+}
+static double rows_in(const sw_launch *l)
+{
+    const sw_shape *s = &l->in[0].type.shape;
+    return s->rank > 0 ? (double)s->dim[0] : 1.0;
+}
+
+/* ---- gradients of pairs ------------------------------------------------------------------ */
+
+/* The factor of all elements: `by` dy / share, rounded as on the CPU. */
+struct share_of_dy {
+    const float *dy;
+    double by, share;
+    __device__ float factor(void) const
+    {
+        return (float)(by * (double)*dy / share);
+    }
+};
+
+struct difference_slope {
+    share_of_dy s;
+    float p;
+    __device__ float operator()(float x, float t) const
+    {
+        return (x - t) * s.factor();
+    }
+};
+struct bce_slope {
+    share_of_dy s;
+    float p;
+    __device__ float operator()(float x, float) const
+    {
+        return (sw_sigmoidf(x) - p) * s.factor();
+    }
+};
+struct bce_with_slope {
+    share_of_dy s;
+    float p;
+    __device__ float operator()(float x, float t) const
+    {
+        return (sw_sigmoidf(x) - t) * s.factor();
+    }
+};
+struct times_slope {
+    share_of_dy s;
+    float p;
+    __device__ float operator()(float x, float) const
+    {
+        return x * s.factor();
+    }
+};
+struct huber_slope {
+    share_of_dy s;
+    float p;
+    __device__ float operator()(float x, float t) const
+    {
+        return s.factor() * sw_between(x - t, -p, p);
+    }
+};
+struct l1_slope {
+    share_of_dy s;
+    float p;
+    __device__ float operator()(float x, float t) const
+    {
+        return s.factor() * sw_signf(x - t);
+    }
+};
+struct kl_div_slope {
+    share_of_dy s;
+    float p;
+    __device__ float operator()(float x, float t) const
+    {
+        return s.factor() * sw_kl_slope(x, t);
+    }
+};
+
+/* in: INPUTS tensors, dy; swap: the second tensor is the first of the difference. */
+template <int INPUTS, class SLOPE>
+static sw_status slope_run(const char *op, const sw_launch *l, double by, double share, float p,
+                           int swap, void *stream)
+{
+    const SLOPE f = {{sw_cuda_in(l, INPUTS), by, share}, p};
+    const float *b = INPUTS > 1 ? sw_cuda_in(l, !swap) : nullptr;
+    return sw_cuda_each_run<INPUTS>(op, f, sw_cuda_out(l, 0), sw_cuda_in(l, swap), b,
+                                    sw_cuda_elements(&l->in[0].type), sw_cuda_adds(l, 0),
+                                    stream);
+}
+
+#define ENTRY(name, call)                                                                      \
+    extern "C" sw_status sw_cuda_##name(const sw_launch *l, void *stream)                      \
+    {                                                                                          \
+        return call;                                                                           \
+    }
+#define LOSS(op, term, p, share) ENTRY(op##_forward, (pair_run<term>(#op, l, p, share, stream)))
+#define SLOPE(op, g, inputs, slope, by, share, p, swap)                                        \
+    ENTRY(op##_grad##g, (slope_run<inputs, slope>(#op, l, by, share, p, swap, stream)))
+
+LOSS(mse, mse_term, 0.0f, elements_of(l))
+SLOPE(mse, 0, 2, difference_slope, 2.0, elements_of(l), 0.0f, 0)
+SLOPE(mse, 1, 2, difference_slope, 2.0, elements_of(l), 0.0f, 1)
+LOSS(bce, bce_term, number_of(l), elements_of(l))
+SLOPE(bce, 0, 1, bce_slope, 1.0, elements_of(l), number_of(l), 0)
+LOSS(bce_with, bce_term, 0.0f, elements_of(l))
+SLOPE(bce_with, 0, 2, bce_with_slope, 1.0, elements_of(l), 0.0f, 0)
+SLOPE(bce_with, 1, 1, times_slope, -1.0, elements_of(l), 0.0f, 0)
+LOSS(huber, huber_term, number_of(l), elements_of(l))
+SLOPE(huber, 0, 2, huber_slope, 1.0, elements_of(l), number_of(l), 0)
+SLOPE(huber, 1, 2, huber_slope, 1.0, elements_of(l), number_of(l), 1)
+LOSS(l1, l1_term, 0.0f, elements_of(l))
+SLOPE(l1, 0, 2, l1_slope, 1.0, elements_of(l), 0.0f, 0)
+SLOPE(l1, 1, 2, l1_slope, 1.0, elements_of(l), 0.0f, 1)
+LOSS(kl_div, kl_div_term, 0.0f, rows_in(l))
+SLOPE(kl_div, 0, 1, times_slope, -1.0, rows_in(l), 0.0f, 0)
+SLOPE(kl_div, 1, 2, kl_div_slope, 1.0, rows_in(l), 0.0f, 0)
+
+/* ---- rows with a label ------------------------------------------------------------------- */
+
+struct labels {
+    const int32_t *i32;
+    const uint8_t *u8;
+    __device__ int64_t at(int64_t r) const
+    {
+        return u8 != nullptr ? (int64_t)u8[r] : (int64_t)i32[r];
+    }
+};
+static labels labels_of(const sw_launch *l, int i)
+{
+    const bool bytes = l->in[i].type.dtype == SW_U8;
+    return labels{bytes ? nullptr : static_cast<const int32_t *>(l->in[i].ptr),
+                  bytes ? static_cast<const uint8_t *>(l->in[i].ptr) : nullptr};
+}
+
+struct cross_entropy {
+    const float *x, *lse, *dy;
+    float *lse_out, *dx; /* lse_out NULL: nobody keeps it */
+    double *row_loss;    /* of each row */
+    const double *counted;
+    labels label;
+    int64_t rows, cols;
+    float smoothing;
+    int has_ignore, add;
+    int64_t ignore;
+    __device__ bool ignored(int64_t label_) const
+    {
+        return has_ignore != 0 && label_ == ignore;
+    }
+};
+
+/* The logarithm of the sum of exponentials of each row, and its loss. */
+template <class ROWS> __global__ void cross_entropy_kernel(cross_entropy e)
+{
+    SW_SHARED(float, room, 32);
+    SW_SHARED(double, wide_room, 32);
+    for (int64_t r = ROWS::first(); r < e.rows; r += ROWS::step()) {
+        const float *x = e.x + r * e.cols;
+        float v[ROWS::W], most = -INFINITY, sum = 0.0f;
+        double all = 0.0;
+        SW_CUDA_COLUMNS(c, e.cols)
+        {
+            sw_cuda_load(v, x + c);
+            for (int k = 0; k < ROWS::W; k++) {
+                most = sw_cuda_largest::of(most, v[k]);
+                all += (double)v[k];
+            }
+        }
+        most = ROWS::template reduce<sw_cuda_largest>(most, room);
+        all = ROWS::template reduce<sw_cuda_plus>(all, wide_room);
+        SW_CUDA_COLUMNS(c, e.cols)
+        {
+            sw_cuda_load(v, x + c);
+            for (int k = 0; k < ROWS::W; k++)
+                sum += sw_expf(v[k] - most);
+        }
+        sum = ROWS::template reduce<sw_cuda_plus>(sum, room);
+        if (ROWS::lane() != 0)
+            continue;
+        const float lse = most + sw_logf(sum);
+        const int64_t label = e.label.at(r);
+        const double s = (double)e.smoothing, even = s > 0.0 ? s / (double)e.cols * all : 0.0;
+        const bool known = label >= 0 && label < e.cols;
+        e.row_loss[r] = e.ignored(label) ? 0.0
+                        : known          ? (double)lse - (1.0 - s) * (double)x[label] - even
+                                         : (double)sw_float_of(0x7fc00000u);
+        if (e.lse_out != nullptr)
+            e.lse_out[r] = lse;
+    }
+}
+
+/* Of the rows: their losses, and how many count; the mean, or the count alone. */
+struct row_mean {
+    enum { N = 2 };
+    cross_entropy e;
+    float *y;
+    double *counted;
+    __device__ void term(int64_t r, int64_t, double (&v)[N]) const
+    {
+        v[0] = y != nullptr ? e.row_loss[r] : 0.0;
+        v[1] = e.ignored(e.label.at(r)) ? 0.0 : 1.0;
+    }
+    __device__ void put(int64_t, const double (&sum)[N]) const
+    {
+        if (y != nullptr)
+            *y = sum[1] > 0.0 ? (float)(sum[0] / sum[1]) : 0.0f;
+        if (counted != nullptr)
+            *counted = sum[1];
+    }
+};
+
+/* (exp(x - lse) - smoothing / cols - [label] (1 - smoothing)) dy / counted, 0 where ignored. */
+template <class ROWS> __global__ void cross_entropy_dx_kernel(cross_entropy e)
+{
+    const float n = (float)(e.counted != nullptr ? *e.counted : (double)e.rows);
+    const float factor = n > 0.0f ? *e.dy / n : 0.0f;
+    const float on = 1.0f - e.smoothing, off = e.smoothing / (float)e.cols;
+    for (int64_t r = ROWS::first(); r < e.rows; r += ROWS::step()) {
+        const int64_t label = e.label.at(r), at = r * e.cols;
+        const bool ignored = e.ignored(label);
+        const float lse = e.lse[r];
+        float v[ROWS::W], old[ROWS::W] = {};
+        SW_CUDA_COLUMNS(c, e.cols)
+        {
+            sw_cuda_load(v, e.x + at + c);
+            if (e.add)
+                sw_cuda_load(old, e.dx + at + c);
+            for (int k = 0; k < ROWS::W; k++) {
+                const float g =
+                    (sw_expf(v[k] - lse) - off - (c + k == label ? on : 0.0f)) * factor;
+                v[k] = e.add ? old[k] + (ignored ? 0.0f : g) : (ignored ? 0.0f : g);
+            }
+            sw_cuda_store(e.dx + at + c, v);
+        }
+    }
+}
+
+static cross_entropy cross_entropy_of(const sw_launch *l)
+{
+    const swi_ce_attrs *a = static_cast<const swi_ce_attrs *>(l->attrs);
+    const sw_shape *s = &l->in[0].type.shape;
+    cross_entropy e = {};
+    e.x = sw_cuda_in(l, 0);
+    e.label = labels_of(l, 1);
+    e.rows = s->dim[0];
+    e.cols = s->dim[1];
+    e.smoothing = a->smoothing;
+    e.has_ignore = a->has_ignore;
+    e.ignore = a->ignore;
+    return e;
+}
+
+/* Losses of the rows, then what their sum wants; backward the count in front of that. */
+extern "C" size_t sw_cuda_softmax_ce_scratch(const sw_kernel_info *info)
+{
+    const int64_t rows = info->in[0].shape.dim[0];
+    return (size_t)rows * sizeof(double) + sw_cuda_reduce_bytes(rows, 1, row_mean::N, false);
+}
+extern "C" size_t sw_cuda_softmax_ce_dx_scratch(const sw_kernel_info *info)
+{
+    return sizeof(double) +
+           sw_cuda_reduce_bytes(info->in[0].shape.dim[0], 1, row_mean::N, false);
+}
+
+extern "C" sw_status sw_cuda_softmax_ce_forward(const sw_launch *l, void *stream)
+{
+    cross_entropy e = cross_entropy_of(l);
+    e.lse_out = l->n_out > 1 ? sw_cuda_out(l, 1) : nullptr;
+    e.row_loss = static_cast<double *>(l->scratch);
+    SW_CUDA_LAUNCH_ROWS(cross_entropy_kernel, e.rows, e.cols, sw_cuda_aligned(e.x), stream, e);
+    return sw_cuda_reduce("softmax_ce", row_mean{e, sw_cuda_out(l, 0), nullptr}, e.rows, 1,
+                          false, e.row_loss + e.rows, stream);
+}
+
+/* in: logits, labels, lse, dy */
+extern "C" sw_status sw_cuda_softmax_ce_grad0(const sw_launch *l, void *stream)
+{
+    cross_entropy e = cross_entropy_of(l);
+    double *counted = static_cast<double *>(l->scratch);
+    e.lse = sw_cuda_in(l, 2);
+    e.dy = sw_cuda_in(l, 3);
+    e.dx = sw_cuda_out(l, 0);
+    e.add = sw_cuda_adds(l, 0);
+    if (e.has_ignore != 0) {
+        SW_TRY(sw_cuda_reduce("softmax_ce", row_mean{e, nullptr, counted}, e.rows, 1, false,
+                              counted + 1, stream));
+        e.counted = counted;
+    }
+    SW_CUDA_LAUNCH_ROWS(cross_entropy_dx_kernel, e.rows, e.cols,
+                        sw_cuda_aligned(e.x) && sw_cuda_aligned(e.dx), stream, e);
+    return sw_cuda_launched("softmax_ce");
+}
+
+/* ---- accuracy ---------------------------------------------------------------------------- */
+
+/* A place and its number; the larger number wins, the first of equals. */
+struct best {
+    float x;
+    int at;
+};
+static __device__ __forceinline__ best better(best a, best b)
+{
+    return b.x > a.x || (b.x == a.x && b.at < a.at) ? b : a;
+}
+
+/* A warp for each row; all lanes begin with the first element, which a NaN there keeps. */
+__global__ void hits_kernel(double *hits, const float *x, labels label, int64_t rows,
+                            int64_t cols)
+{
+    const int lane = (int)threadIdx.x % 32;
+    for (int64_t r = sw_cuda_thread() / 32; r < rows; r += sw_cuda_threads() / 32) {
+        best v = {x[r * cols], 0};
+        for (int64_t c = lane; c < cols; c += 32)
+            v = better(v, best{x[r * cols + c], (int)c});
+        for (int by = 16; by > 0; by /= 2) {
+            const float other = __shfl_xor_sync(0xffffffffu, v.x, by);
+            const int at = __shfl_xor_sync(0xffffffffu, v.at, by);
+            v = better(v, best{other, at});
+        }
+        if (lane == 0)
+            hits[r] = v.at == label.at(r) ? 1.0 : 0.0;
+    }
+}
+
+struct hit_share {
+    enum { N = 1 };
+    const double *hits;
+    float *y;
+    double rows;
+    __device__ void term(int64_t r, int64_t, double (&v)[N]) const
+    {
+        v[0] = hits[r];
+    }
+    __device__ void put(int64_t, const double (&sum)[N]) const
+    {
+        *y = (float)(sum[0] / rows);
+    }
+};
+
+extern "C" size_t sw_cuda_accuracy_scratch(const sw_kernel_info *info)
+{
+    const int64_t rows = info->in[0].shape.dim[0];
+    return (size_t)rows * sizeof(double) + sw_cuda_reduce_bytes(rows, 1, hit_share::N, false);
+}
+
+extern "C" sw_status sw_cuda_accuracy_forward(const sw_launch *l, void *stream)
+{
+    const sw_shape *s = &l->in[0].type.shape;
+    double *hits = static_cast<double *>(l->scratch);
+    SW_CUDA_LAUNCH(hits_kernel, sw_cuda_blocks(s->dim[0], SW_CUDA_THREADS / 32),
+                   SW_CUDA_THREADS, 0, stream, hits, sw_cuda_in(l, 0), labels_of(l, 1),
+                   s->dim[0], s->dim[1]);
+    return sw_cuda_reduce("accuracy", hit_share{hits, sw_cuda_out(l, 0), (double)s->dim[0]},
+                          s->dim[0], 1, false, hits + s->dim[0], stream);
+}
