@@ -122,4 +122,12 @@ typedef struct {
     int32_t has_flags;
 } swi_count_attrs;
 
+/* What an optimizer counts (f64): updates that were skipped, in all and in a row, the last
+ * verdict that was not 0, and the verdict of losses whose gradients wait for an update. */
+enum { SWI_SKIPPED_ALL, SWI_SKIPPED_NOW, SWI_SKIPPED_WHO, SWI_SKIPPED_NEXT, SWI_SKIPPED_N };
+#define SWI_VERDICTS 32 /* that one op looks at */
+/* A bound below this, so far below the largest float, says that no sum on the way to it was
+ * infinite. */
+#define SWI_SURELY_FINITE 1e38
+
 #endif

@@ -9,6 +9,7 @@
 
 #include "kernels/par.h"
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* d is the gradient, times its scale, with the decay of the parameter where that is not

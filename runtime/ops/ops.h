@@ -123,10 +123,6 @@ static inline bool swi_adds(const sw_launch *l, int i)
 /* A verdict is an f64 scalar: 0 where all is finite, else who is not: the entry of the
  * parameter whose gradient it is, or SWI_LOSS. */
 #define SWI_LOSS (-1.0)
-/* What an optimizer counts (f64): updates that were skipped, in all and in a row, the last
- * verdict that was not 0, and the verdict of losses whose gradients wait for an update. */
-enum { SWI_SKIPPED_ALL, SWI_SKIPPED_NOW, SWI_SKIPPED_WHO, SWI_SKIPPED_NEXT, SWI_SKIPPED_N };
-#define SWI_VERDICTS 32 /* that one op looks at */
 
 /* Updates of one parameter; those that are elementwise may be run on any run of elements. */
 bool swi_is_update_op(uint32_t op);

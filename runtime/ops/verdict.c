@@ -66,9 +66,7 @@ const sw_op_desc sw_op_product_bound = {.size = sizeof(sw_op_desc),
                                         .no_gradient = 1};
 
 /* ---- a verdict: in {x, [verdict before], [flag], [bound]} --------------------------------
- * A kept gradient that does not wait is not looked at, nor one whose bound says enough: so far
- * below the largest float no sum on the way to it can have been infinite. */
-#define SURELY_FINITE 1e38
+ * A kept gradient that does not wait is not looked at, nor one whose bound says enough. */
 
 static sw_status finite_forward(const sw_launch *l)
 {
@@ -76,7 +74,7 @@ static sw_status finite_forward(const sw_launch *l)
     const double before = a->has_before ? verdict(l, 1) : 0.0;
     const bool waits = !a->has_flag || *swi_in(l, 1 + a->has_before) != 0.0f;
     const double bound = a->has_bound ? verdict(l, l->n_in - 1) : DBL_MAX;
-    const bool known = bound < SURELY_FINITE || !isfinite(bound);
+    const bool known = bound < SWI_SURELY_FINITE || !isfinite(bound);
     const int64_t n = waits && !known ? sw_type_elements(&l->in[0].type) : 0;
     (void)*(const volatile float *)l->in[0].ptr; /* touched whatever comes */
     const bool finite =

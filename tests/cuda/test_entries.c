@@ -8,6 +8,7 @@
 #include "tests/cuda/entry.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -349,6 +350,15 @@ static const sw_op_desc *op_named(const char *name, uint32_t *id)
     return NULL;
 }
 
+/* $STEPWELL_CUDA_OPS, ",add,mul,": these alone (mutate.py). */
+static bool is_asked_for(const char *op)
+{
+    char word[64];
+    const char *only = getenv("STEPWELL_CUDA_OPS");
+    snprintf(word, sizeof word, ",%s,", op);
+    return only == NULL || strstr(only, word) != NULL;
+}
+
 static void entries_do_what_the_cpu_does(void)
 {
     if (!open_module())
@@ -359,7 +369,8 @@ static void entries_do_what_the_cpu_does(void)
     for (uint32_t e = 0; e < module->n_entries; e++) {
         const char *name = module->entries[e].op;
         const sw_op_desc *desc = op_named(name, &id);
-        if (strcmp(name, last) == 0 || !SW_CHECK(desc != NULL, "no op %s", name))
+        if (strcmp(name, last) == 0 || !is_asked_for(name) ||
+            !SW_CHECK(desc != NULL, "no op %s", name))
             continue;
         last = name;
         n_ops++;

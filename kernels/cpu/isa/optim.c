@@ -1,6 +1,7 @@
-/* Elementwise updates of one parameter tensor: kernels/optim.h; and the largest number. */
+/* Elementwise updates of one parameter tensor: kernels/optim_step.h; and the largest number. */
 #include "kernels/cpu/isa/each.h"
 #include "kernels/cpu/isa/point_internal.h"
+#include "kernels/optim_step.h"
 #include <math.h>
 #include <string.h>
 
@@ -15,78 +16,43 @@ typedef struct {
 
 /* The elements of a part, as the loops below read them. */
 #define RUN                                                                                    \
-    const sw_optim_rule *r = j->rule;                                                          \
     const int64_t from = (int64_t)part * PART, to = part_end(j->n, part);                      \
     float *restrict p = j->p;                                                                  \
     const float *restrict g = j->g;                                                            \
-    const float s = j->gscale, lr = r->lr
+    const sw_optim_numbers n = sw_optim_numbers_of(j->rule, j->gscale)
 
-/* g += decay p;  m = momentum m + g;  p -= lr (nesterov ? g + momentum m : m). */
 static void sgd(const update_job *j, int part)
 {
     RUN;
-    const float decay = r->weight_decay, mu = r->momentum;
-    float *restrict m = r->kind == SW_OPTIM_SGD ? NULL : j->state[0];
-    if (r->kind == SW_OPTIM_SGD) {
+    float *restrict m = j->rule->kind == SW_OPTIM_SGD ? NULL : j->state[0];
+    if (j->rule->kind == SW_OPTIM_SGD) {
         for (int64_t i = from; i < to; i++)
-            p[i] -= lr * (g[i] * s + decay * p[i]);
-    } else if (r->kind == SW_OPTIM_MOMENTUM) {
-        for (int64_t i = from; i < to; i++) {
-            m[i] = mu * m[i] + (g[i] * s + decay * p[i]);
-            p[i] -= lr * m[i];
-        }
+            sw_sgd_step(&p[i], g[i], &n);
+    } else if (j->rule->kind == SW_OPTIM_MOMENTUM) {
+        for (int64_t i = from; i < to; i++)
+            sw_momentum_step(&p[i], &m[i], g[i], &n);
     } else {
-        for (int64_t i = from; i < to; i++) {
-            const float d = g[i] * s + decay * p[i];
-            m[i] = mu * m[i] + d;
-            p[i] -= lr * (d + mu * m[i]);
-        }
+        for (int64_t i = from; i < to; i++)
+            sw_nesterov_step(&p[i], &m[i], g[i], &n);
     }
 }
 
-/* m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
- * p -= lr / c1 * m / (sqrt(v) / sqrt(c2) + eps), c = 1 - b^t. */
 static void adam(const update_job *j, int part)
 {
     RUN;
     float *restrict m = j->state[0], *restrict v = j->state[1];
-    const float b1 = r->beta1, b2 = r->beta2, eps = r->epsilon;
-    const float a1 = 1.0f - b1, a2 = 1.0f - b2;
-    const float step = (float)((double)lr / r->correction1);
-    const float root = (float)(1.0 / sqrt(r->correction2));
-    const float keep = r->decoupled ? 1.0f - lr * r->weight_decay : 1.0f;
-    const float decay = r->decoupled ? 0.0f : r->weight_decay;
-    for (int64_t i = from; i < to; i++) {
-        const float d = g[i] * s + decay * p[i];
-        m[i] = b1 * m[i] + a1 * d;
-        v[i] = b2 * v[i] + a2 * (d * d);
-        p[i] = p[i] * keep - step * (m[i] / (sqrtf(v[i]) * root + eps));
-    }
+    for (int64_t i = from; i < to; i++)
+        sw_adam_step(&p[i], &m[i], &v[i], g[i], &n);
 }
 
-/* v = a v + (1 - a) g^2;  avg = sqrt(v), centered sqrt(v - mean^2), + eps;  m = momentum m +
- * g / avg;  p -= lr m. What rounding leaves below 0 has the root 0. */
 static inline void rmsprop_run(const update_job *j, int part, bool has_m, bool centered)
 {
     RUN;
     float *restrict v = j->state[0], *restrict m = has_m ? j->state[1] : NULL;
     float *restrict mean = centered ? j->state[1 + has_m] : NULL;
-    const float decay = r->weight_decay, mu = r->momentum, eps = r->epsilon;
-    const float b = r->beta2, a = 1.0f - b;
-    for (int64_t i = from; i < to; i++) {
-        const float d = g[i] * s + decay * p[i];
-        v[i] = b * v[i] + a * (d * d);
-        float square = v[i];
-        if (centered) {
-            mean[i] = b * mean[i] + a * d;
-            square -= mean[i] * mean[i];
-            square = square > 0.0f ? square : 0.0f;
-        }
-        float step = d / (sqrtf(square) + eps);
-        if (has_m)
-            m[i] = step = mu * m[i] + step;
-        p[i] -= lr * step;
-    }
+    for (int64_t i = from; i < to; i++)
+        sw_rmsprop_step(&p[i], &v[i], has_m ? &m[i] : NULL, centered ? &mean[i] : NULL, g[i],
+                        &n);
 }
 
 static void rmsprop(const update_job *j, int part)
@@ -102,26 +68,16 @@ static void adagrad(const update_job *j, int part)
 {
     RUN;
     float *restrict sum = j->state[0];
-    const float decay = r->weight_decay, eps = r->epsilon;
-    for (int64_t i = from; i < to; i++) {
-        const float d = g[i] * s + decay * p[i];
-        sum[i] += d * d;
-        p[i] -= lr * d / (sqrtf(sum[i]) + eps);
-    }
+    for (int64_t i = from; i < to; i++)
+        sw_adagrad_step(&p[i], &sum[i], g[i], &n);
 }
 
 static void lion(const update_job *j, int part)
 {
     RUN;
     float *restrict m = j->state[0];
-    const float b1 = r->beta1, b2 = r->beta2, a1 = 1.0f - b1, a2 = 1.0f - b2;
-    const float keep = 1.0f - lr * r->weight_decay;
-    for (int64_t i = from; i < to; i++) {
-        const float d = g[i] * s, c = b1 * m[i] + a1 * d;
-        const float sign = c > 0.0f ? lr : c < 0.0f ? -lr : 0.0f;
-        p[i] = p[i] * keep - sign;
-        m[i] = b2 * m[i] + a2 * d;
-    }
+    for (int64_t i = from; i < to; i++)
+        sw_lion_step(&p[i], &m[i], g[i], &n);
 }
 
 static void update_part(void *arg, int part)

@@ -1,0 +1,371 @@
+/* What optimizers append: elementwise updates, kept gradients, step counters, clipping,
+ * verdicts. Learning rate, corrections, scales, flags and verdicts are read on the device: they
+ * change between replays of a graph. */
+#include "kernels/attrs.h"
+#include "kernels/cuda/each.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/optim_step.h"
+
+/* ---- updates ----------------------------------------------------------------------------- */
+
+/* in {param, grad, lr, states..., [corrections], [scale], [flag], [verdict]}, out {param,
+ * states...}. */
+struct update {
+    float *p, *state[3];
+    const float *g, *lr, *scale, *flag;  /* scale, flag NULL: 1 */
+    const double *corrections, *verdict; /* NULL: 1, 0 */
+    int64_t n;
+    sw_optim_rule rule; /* but for what is read on the device */
+};
+
+static __device__ __forceinline__ void
+step_of(const sw_optim_rule &r, const sw_optim_numbers *n, float *p, float (&s)[3], float g)
+{
+    const bool has_m = r.momentum != 0.0f;
+    switch (r.kind) {
+    case SW_OPTIM_SGD:
+        sw_sgd_step(p, g, n);
+        break;
+    case SW_OPTIM_MOMENTUM:
+        sw_momentum_step(p, &s[0], g, n);
+        break;
+    case SW_OPTIM_NESTEROV:
+        sw_nesterov_step(p, &s[0], g, n);
+        break;
+    case SW_OPTIM_ADAM:
+        sw_adam_step(p, &s[0], &s[1], g, n);
+        break;
+    case SW_OPTIM_RMSPROP:
+        if (has_m)
+            sw_rmsprop_step(p, &s[0], &s[1], r.centered ? &s[2] : nullptr, g, n);
+        else
+            sw_rmsprop_step(p, &s[0], nullptr, r.centered ? &s[1] : nullptr, g, n);
+        break;
+    case SW_OPTIM_ADAGRAD:
+        sw_adagrad_step(p, &s[0], g, n);
+        break;
+    default:
+        sw_lion_step(p, &s[0], g, n);
+        break;
+    }
+}
+
+template <int W>
+static __device__ __forceinline__ void update_at(const update &u, const sw_optim_numbers *n,
+                                                 int64_t i)
+{
+    float p[W], g[W], state[3][W] = {};
+    sw_cuda_load(p, u.p + i);
+    sw_cuda_load(g, u.g + i);
+    for (int k = 0; k < 3; k++)
+        if (u.state[k] != nullptr)
+            sw_cuda_load(state[k], u.state[k] + i);
+    for (int w = 0; w < W; w++) {
+        float s[3] = {state[0][w], state[1][w], state[2][w]};
+        step_of(u.rule, n, &p[w], s, g[w]);
+        for (int k = 0; k < 3; k++)
+            state[k][w] = s[k];
+    }
+    sw_cuda_store(u.p + i, p);
+    for (int k = 0; k < 3; k++)
+        if (u.state[k] != nullptr)
+            sw_cuda_store(u.state[k] + i, state[k]);
+}
+
+__global__ void update_kernel(update u, int wide)
+{
+    if ((u.flag != nullptr && *u.flag == 0.0f) || (u.verdict != nullptr && *u.verdict != 0.0))
+        return;
+    sw_optim_rule rule = u.rule;
+    rule.lr = *u.lr;
+    rule.correction1 = u.corrections != nullptr ? u.corrections[0] : 1.0;
+    rule.correction2 = u.corrections != nullptr ? u.corrections[1] : 1.0;
+    const sw_optim_numbers n = sw_optim_numbers_of(&rule, u.scale != nullptr ? *u.scale : 1.0f);
+    const int64_t fours = wide ? u.n / 4 : 0;
+    for (int64_t i = sw_cuda_thread(); i < fours; i += sw_cuda_threads())
+        update_at<4>(u, &n, 4 * i);
+    for (int64_t i = 4 * fours + sw_cuda_thread(); i < u.n; i += sw_cuda_threads())
+        update_at<1>(u, &n, i);
+}
+
+static sw_status update_run(const char *op, const sw_launch *l, void *stream)
+{
+    const swi_update_attrs *a = static_cast<const swi_update_attrs *>(l->attrs);
+    int next = 3 + a->n_state;
+    update u = {};
+    u.p = sw_cuda_out(l, 0);
+    u.g = sw_cuda_in(l, 1);
+    u.lr = sw_cuda_in(l, 2);
+    u.n = sw_cuda_elements(&l->in[0].type);
+    bool wide = sw_cuda_aligned(u.p) && sw_cuda_aligned(u.g);
+    for (int k = 0; k < a->n_state; k++) {
+        u.state[k] = sw_cuda_out(l, 1 + k);
+        wide = wide && sw_cuda_aligned(u.state[k]);
+    }
+    u.corrections =
+        a->has_corrections ? static_cast<const double *>(l->in[next++].ptr) : nullptr;
+    u.scale = a->has_scale ? sw_cuda_in(l, next++) : nullptr;
+    u.flag = a->has_flag ? sw_cuda_in(l, next++) : nullptr;
+    u.verdict = a->has_verdict ? static_cast<const double *>(l->in[next].ptr) : nullptr;
+    u.rule.kind = static_cast<sw_optim>(a->rule);
+    u.rule.weight_decay = a->weight_decay;
+    u.rule.momentum = a->momentum;
+    u.rule.beta1 = a->beta1;
+    u.rule.beta2 = a->beta2;
+    u.rule.epsilon = a->epsilon;
+    u.rule.decoupled = a->decoupled != 0;
+    u.rule.centered = a->centered != 0;
+    if (u.n == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(update_kernel, sw_cuda_blocks(u.n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
+                   stream, u, wide);
+    return sw_cuda_launched(op);
+}
+
+#define UPDATE(op)                                                                             \
+    extern "C" sw_status sw_cuda_##op##_forward(const sw_launch *l, void *stream)              \
+    {                                                                                          \
+        return update_run(#op, l, stream);                                                     \
+    }
+UPDATE(sgd_update)
+UPDATE(adam_update)
+UPDATE(rmsprop_update)
+UPDATE(adagrad_update)
+UPDATE(lion_update)
+
+/* ---- kept gradients: in {kept, g, flag}, out {kept, flag} -------------------------------- */
+
+struct keep {
+    const float *flag;
+    __device__ float operator()(float g, float kept) const
+    {
+        return *flag != 0.0f ? kept + g : g;
+    }
+};
+
+__global__ void set_kernel(float *y, float value)
+{
+    if (sw_cuda_thread() == 0)
+        *y = value;
+}
+
+/* The flag is set by a launch of its own: the first one's threads all read it. */
+extern "C" sw_status sw_cuda_accumulate_into_forward(const sw_launch *l, void *stream)
+{
+    SW_TRY(sw_cuda_each_run<2>("accumulate_into", keep{sw_cuda_in(l, 2)}, sw_cuda_out(l, 0),
+                               sw_cuda_in(l, 1), sw_cuda_out(l, 0),
+                               sw_cuda_elements(&l->in[1].type), 0, stream));
+    SW_CUDA_LAUNCH(set_kernel, 1, 32, 0, stream, sw_cuda_out(l, 1), 1.0f);
+    return sw_cuda_launched("accumulate_into");
+}
+
+/* ---- one thread's work ------------------------------------------------------------------- */
+
+/* Some float scalars, doubles and attributes; what happens is F::run. */
+template <class F> __global__ void alone_kernel(F f)
+{
+    if (sw_cuda_thread() == 0)
+        f.run();
+}
+template <class F> static sw_status alone(const char *op, F f, void *stream)
+{
+    const auto one = alone_kernel<F>;
+    SW_CUDA_LAUNCH(one, 1, 32, 0, stream, f);
+    return sw_cuda_launched(op);
+}
+
+static const double *doubles_in(const sw_launch *l, int i)
+{
+    return static_cast<const double *>(l->in[i].ptr);
+}
+static double *doubles_out(const sw_launch *l, int i)
+{
+    return static_cast<double *>(l->out[i].ptr);
+}
+
+/* min(1, max / (norm + 1e-6)); in {sum of squares, max} */
+struct clip {
+    const double *squares;
+    const float *most;
+    float *y;
+    __device__ void run(void) const
+    {
+        const double scale = (double)*most / (sqrt(*squares) + 1e-6);
+        *y = scale < 1.0 || scale != scale ? (float)scale : 1.0f;
+    }
+};
+extern "C" sw_status sw_cuda_clip_scale_forward(const sw_launch *l, void *stream)
+{
+    return alone("clip_scale", clip{doubles_in(l, 0), sw_cuda_in(l, 1), sw_cuda_out(l, 0)},
+                 stream);
+}
+
+/* Is one of n flags set? No flags: yes. */
+static __device__ bool any_flag(const float *flags, int64_t n)
+{
+    bool any = flags == nullptr;
+    for (int64_t i = 0; !any && i < n; i++)
+        any = flags[i] != 0.0f;
+    return any;
+}
+
+/* Step counters: in {state f64[2], [flags], [verdict]}, out {corrections, state}. With `powers`
+ * the state is 1 - beta^t of both betas, else t, of which the corrections are t^-decay and
+ * 1 / sqrt(t). */
+struct tick {
+    const double *state, *verdict;
+    const float *flags;
+    double *corrections, *next;
+    int64_t n_flags;
+    double beta[2];
+    int powers;
+    __device__ void run(void) const
+    {
+        const bool steps = any_flag(flags, n_flags) && (verdict == nullptr || *verdict == 0.0);
+        double to[2] = {state[0] + 1.0, 0.0};
+        for (int i = 0; i < 2 && powers; i++)
+            to[i] = beta[i] * state[i] + (1.0 - beta[i]);
+        corrections[0] = powers ? to[0] : pow(to[0], -beta[0]);
+        corrections[1] = powers ? to[1] : 1.0 / sqrt(to[0]);
+        if (steps)
+            next[0] = to[0];
+        if (steps && powers)
+            next[1] = to[1];
+    }
+};
+static sw_status tick_run(const char *op, const sw_launch *l, int powers, void *stream)
+{
+    const swi_tick_attrs *a = static_cast<const swi_tick_attrs *>(l->attrs);
+    tick t = {};
+    t.state = doubles_in(l, 0);
+    t.flags = a->has_flags ? sw_cuda_in(l, 1) : nullptr;
+    t.n_flags = a->has_flags ? sw_cuda_elements(&l->in[1].type) : 0;
+    t.verdict = a->has_verdict ? doubles_in(l, l->n_in - 1) : nullptr;
+    t.corrections = doubles_out(l, 0);
+    t.next = doubles_out(l, 1);
+    t.beta[0] = (double)a->beta1;
+    t.beta[1] = (double)a->beta2;
+    t.powers = powers;
+    return alone(op, t, stream);
+}
+extern "C" sw_status sw_cuda_adam_tick_forward(const sw_launch *l, void *stream)
+{
+    return tick_run("adam_tick", l, 1, stream);
+}
+extern "C" sw_status sw_cuda_steps_tick_forward(const sw_launch *l, void *stream)
+{
+    return tick_run("steps_tick", l, 0, stream);
+}
+
+/* ---- verdicts ---------------------------------------------------------------------------- */
+
+/* The first of several that is not 0. */
+struct any_verdict {
+    const double *in[SWI_VERDICTS];
+    int n;
+    double *y;
+    __device__ void run(void) const
+    {
+        double found = 0.0;
+        for (int i = 0; i < n && found == 0.0; i++)
+            found = *in[i];
+        *y = found;
+    }
+};
+extern "C" sw_status sw_cuda_any_verdict_forward(const sw_launch *l, void *stream)
+{
+    any_verdict v = {};
+    v.n = l->n_in;
+    v.y = doubles_out(l, 0);
+    for (int i = 0; i < l->n_in; i++)
+        v.in[i] = doubles_in(l, i);
+    return alone("any_verdict", v, stream);
+}
+
+/* in {counts, verdict}, out {counts} */
+struct note_verdict {
+    double *counts;
+    const double *verdict;
+    __device__ void run(void) const
+    {
+        if (counts[SWI_SKIPPED_NEXT] == 0.0)
+            counts[SWI_SKIPPED_NEXT] = *verdict;
+    }
+};
+extern "C" sw_status sw_cuda_note_verdict_forward(const sw_launch *l, void *stream)
+{
+    return alone("note_verdict", note_verdict{doubles_out(l, 0), doubles_in(l, 1)}, stream);
+}
+
+/* in {counts, verdict, [flags]}, out {counts} */
+struct count_skipped {
+    double *counts;
+    const double *verdict;
+    const float *flags;
+    int64_t n_flags;
+    __device__ void run(void) const
+    {
+        if (!any_flag(flags, n_flags))
+            return; /* nothing was there to update */
+        counts[SWI_SKIPPED_NEXT] = 0.0;
+        if (*verdict == 0.0) {
+            counts[SWI_SKIPPED_NOW] = 0.0;
+            return;
+        }
+        counts[SWI_SKIPPED_ALL] += 1.0;
+        counts[SWI_SKIPPED_NOW] += 1.0;
+        counts[SWI_SKIPPED_WHO] = *verdict;
+    }
+};
+extern "C" sw_status sw_cuda_count_skipped_forward(const sw_launch *l, void *stream)
+{
+    const bool has = static_cast<const swi_count_attrs *>(l->attrs)->has_flags != 0;
+    return alone("count_skipped",
+                 count_skipped{doubles_out(l, 0), doubles_in(l, 1),
+                               has ? sw_cuda_in(l, 2) : nullptr,
+                               has ? sw_cuda_elements(&l->in[2].type) : 0},
+                 stream);
+}
+
+/* In {x, [verdict before], [flag], [bound]}: is every element finite? Not looked at where the
+ * flag is 0, nor where the bound says enough. */
+struct finiteness {
+    enum { N = 1 };
+    const float *x, *flag;
+    const double *before, *bound;
+    double *y;
+    double code;
+    __device__ bool looks(void) const
+    {
+        return (flag == nullptr || *flag != 0.0f) &&
+               (bound == nullptr || (*bound >= SWI_SURELY_FINITE && *bound - *bound == 0.0));
+    }
+    __device__ void term(int64_t r, int64_t, double (&v)[N]) const
+    {
+        v[0] = 0.0;
+        if (looks())
+            v[0] = x[r] - x[r] == 0.0f ? 0.0 : 1.0;
+    }
+    __device__ void put(int64_t, const double (&sum)[N]) const
+    {
+        const double said = before != nullptr ? *before : 0.0;
+        const bool good = sum[0] == 0.0 && (bound == nullptr || *bound - *bound == 0.0);
+        *y = said != 0.0 || good ? said : code;
+    }
+};
+extern "C" size_t sw_cuda_finite_scratch(const sw_kernel_info *info)
+{
+    return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, finiteness::N, false);
+}
+extern "C" sw_status sw_cuda_finite_forward(const sw_launch *l, void *stream)
+{
+    const swi_finite_attrs *a = static_cast<const swi_finite_attrs *>(l->attrs);
+    const finiteness f = {sw_cuda_in(l, 0),
+                      a->has_flag ? sw_cuda_in(l, 1 + a->has_before) : nullptr,
+                      a->has_before ? doubles_in(l, 1) : nullptr,
+                      a->has_bound ? doubles_in(l, l->n_in - 1) : nullptr,
+                      doubles_out(l, 0),
+                      a->code};
+    return sw_cuda_reduce("finite", f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch,
+                          stream);
+}

@@ -1,0 +1,325 @@
+/* What optimizers append, on both sides: their descriptors have no cases, so operands are made
+ * here. Outputs lie in the bytes of the inputs that they change, as in a program. */
+#include "kernels/optim.h"
+#include "kernels/rng.h"
+#include "runtime/ops/ops.h"
+#include "tests/cuda/emulator.h"
+#include "tests/cuda/entry.h"
+#include "tests/support/suite.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const sw_cuda_module *module;
+static sw_entry_run run;
+static char label[160];
+
+/* ---- operands ---------------------------------------------------------------------------- */
+
+static bool begin(const sw_op_desc *desc, const void *attrs, size_t shift, const char *what)
+{
+    const sw_cuda_host host = {SW_CUDA_ABI, sizeof host, sw_error_set};
+    module = sw_cuda_module_open(&host);
+    snprintf(label, sizeof label, "%s, %s%s", desc->name, what, shift != 0 ? ", shifted" : "");
+    run = (sw_entry_run){.label = label,
+                         .kernel = desc->forward,
+                         .scratch_bytes = desc->scratch_bytes,
+                         .attrs = attrs,
+                         .must_alias = true,
+                         .shift = shift};
+    for (uint32_t i = 0; i < module->n_entries; i++)
+        if (strcmp(module->entries[i].op, desc->name) == 0)
+            run.entry = &module->entries[i];
+    return SW_CHECK(run.entry != NULL, "no entry for %s", desc->name);
+}
+
+static sw_type vector(sw_dtype dtype, int64_t n)
+{
+    return (sw_type){dtype, SW_PLAIN, {1, {n}}};
+}
+
+static void in_buffer(sw_type type, const void *plain)
+{
+    run.in[run.n_in++] = sw_entry_fill(&type, plain, false, 0.0f, run.shift);
+}
+
+/* Normal numbers, or their squares. */
+static void in_random(int64_t n, bool squares)
+{
+    float *x = sw_entry_block((size_t)n * sizeof *x, 0);
+    sw_rng_normal(x, 0, n, 21, 22, (uint32_t)run.n_in, 0);
+    for (int64_t i = 0; squares && i < n; i++)
+        x[i] *= x[i];
+    in_buffer(vector(SW_F32, n), x);
+}
+
+static void in_floats(int64_t n, const float *x)
+{
+    in_buffer(vector(SW_F32, n), x);
+}
+
+static void in_doubles(int64_t n, const double *x)
+{
+    in_buffer(vector(SW_F64, n), x);
+}
+
+/* The next output; alias: the input whose bytes it has, -1: of its own. */
+static void out(sw_type type, int alias)
+{
+    run.alias[run.n_out] = alias;
+    run.out[run.n_out++] = sw_entry_buffer(&type, run.shift);
+}
+
+static void compare(void)
+{
+    sw_entry_compare(&run);
+    sw_entry_free();
+}
+
+/* ---- updates ----------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    const sw_op_desc *op;
+    swi_update_attrs attrs;
+} updates[] = {
+    {"sgd", &sw_op_sgd_update, {.rule = SW_OPTIM_SGD, .weight_decay = 0.01f}},
+    {"momentum",
+     &sw_op_sgd_update,
+     {.rule = SW_OPTIM_MOMENTUM, .momentum = 0.9f, .weight_decay = 0.01f, .n_state = 1}},
+    {"nesterov",
+     &sw_op_sgd_update,
+     {.rule = SW_OPTIM_NESTEROV, .momentum = 0.8f, .n_state = 1}},
+    {"adam",
+     &sw_op_adam_update,
+     {.rule = SW_OPTIM_ADAM,
+      .beta1 = 0.9f,
+      .beta2 = 0.99f,
+      .epsilon = 1e-3f,
+      .weight_decay = 0.1f,
+      .n_state = 2,
+      .has_corrections = 1}},
+    {"adam, decay apart",
+     &sw_op_adam_update,
+     {.rule = SW_OPTIM_ADAM,
+      .beta1 = 0.8f,
+      .beta2 = 0.95f,
+      .epsilon = 1e-8f,
+      .weight_decay = 0.1f,
+      .decoupled = 1,
+      .n_state = 2,
+      .has_corrections = 1}},
+    {"rmsprop",
+     &sw_op_rmsprop_update,
+     {.rule = SW_OPTIM_RMSPROP, .beta2 = 0.9f, .epsilon = 1e-4f, .n_state = 1}},
+    {"rmsprop, momentum",
+     &sw_op_rmsprop_update,
+     {.rule = SW_OPTIM_RMSPROP,
+      .beta2 = 0.9f,
+      .epsilon = 1e-4f,
+      .momentum = 0.5f,
+      .n_state = 2}},
+    {"rmsprop, centered",
+     &sw_op_rmsprop_update,
+     {.rule = SW_OPTIM_RMSPROP, .beta2 = 0.9f, .epsilon = 1e-4f, .centered = 1, .n_state = 2}},
+    {"rmsprop, both",
+     &sw_op_rmsprop_update,
+     {.rule = SW_OPTIM_RMSPROP,
+      .beta2 = 0.9f,
+      .epsilon = 1e-4f,
+      .momentum = 0.5f,
+      .centered = 1,
+      .weight_decay = 0.02f,
+      .n_state = 3}},
+    {"adagrad",
+     &sw_op_adagrad_update,
+     {.rule = SW_OPTIM_ADAGRAD, .epsilon = 1e-4f, .weight_decay = 0.1f, .n_state = 1}},
+    {"lion",
+     &sw_op_lion_update,
+     {.rule = SW_OPTIM_LION,
+      .beta1 = 0.9f,
+      .beta2 = 0.99f,
+      .weight_decay = 0.1f,
+      .n_state = 1}},
+};
+
+/* bits: 1 a scale, 2 a flag that is set, 4 one that is not, 8 a good verdict, 16 a bad one. */
+static void update(size_t u, int64_t n, size_t shift, int bits)
+{
+    swi_update_attrs a = updates[u].attrs;
+    static const float lr[] = {0.05f}, scale[] = {0.7f}, set[] = {1.0f}, unset[] = {0.0f};
+    static const double corrections[] = {0.19, 0.0199}, good[] = {0.0}, bad[] = {3.0};
+    char what[80];
+    a.has_scale = (bits & 1) != 0;
+    a.has_flag = (bits & 6) != 0;
+    a.has_verdict = (bits & 24) != 0;
+    snprintf(what, sizeof what, "%s, %lld elements, %d", updates[u].name, (long long)n, bits);
+    if (!begin(updates[u].op, &a, shift, what))
+        return;
+    in_random(n, false);
+    in_random(n, false);
+    in_floats(1, lr);
+    for (int k = 0; k < a.n_state; k++)
+        in_random(n, true);
+    if (a.has_corrections)
+        in_doubles(2, corrections);
+    if (a.has_scale)
+        in_floats(1, scale);
+    if (a.has_flag)
+        in_floats(1, (bits & 2) != 0 ? set : unset);
+    if (a.has_verdict)
+        in_doubles(1, (bits & 8) != 0 ? good : bad);
+    out(vector(SW_F32, n), 0);
+    for (int k = 0; k < a.n_state; k++)
+        out(vector(SW_F32, n), 3 + k);
+    compare();
+}
+
+static void updates_do_what_the_cpu_does(void)
+{
+    static const int bits[] = {0, 1, 3, 4, 9, 16, 11};
+    for (size_t u = 0; u < sizeof updates / sizeof *updates; u++) {
+        for (size_t b = 0; b < sizeof bits / sizeof *bits; b++)
+            update(u, 37, 0, bits[b]);
+        update(u, 1, 0, 1);
+        update(u, 2605, 0, 1);
+        update(u, 2605, 1, 0);
+        update(u, 4096, 0, 0);
+    }
+}
+
+/* ---- the rest ---------------------------------------------------------------------------- */
+
+static void kept_gradients(void)
+{
+    static const float flags[] = {0.0f, 1.0f};
+    static const int64_t sizes[] = {1, 37, 2605};
+    for (int i = 0; i < 12; i++) {
+        const int64_t n = sizes[i % 3];
+        if (!begin(&sw_op_accumulate_into, NULL, (size_t)(i / 3 % 2), "kept"))
+            return;
+        in_random(n, false);
+        in_random(n, false);
+        in_floats(1, &flags[i / 6]);
+        out(vector(SW_F32, n), 0);
+        out(vector(SW_F32, 1), 2);
+        compare();
+    }
+}
+
+static void clipping(void)
+{
+    static const double squares[] = {0.0, 4.0, 1e-6, 1e30, NAN, INFINITY};
+    static const float most[] = {1.0f, 5.0f};
+    for (int i = 0; i < 12; i++) {
+        if (!begin(&sw_op_clip_scale, NULL, 0, "clip"))
+            return;
+        in_doubles(1, &squares[i / 2]);
+        in_floats(1, &most[i % 2]);
+        out(vector(SW_F32, 1), -1);
+        compare();
+    }
+    for (int i = 0; i < 16; i++) { /* of what there is, with and without a flag, added to */
+        static const float flags[] = {0.0f, 1.0f};
+        static const int64_t sizes[] = {1, 37, 2605, 20001};
+        if (!begin(&sw_op_sumsq, NULL, (size_t)(i % 2), "squares"))
+            return;
+        in_random(sizes[i / 4], false);
+        if (i / 2 % 2 == 1)
+            in_floats(1, &flags[i % 2]);
+        out(vector(SW_F64, 1), -1);
+        run.accumulate = (uint32_t)(i / 4 % 2);
+        *(double *)run.out[0].ptr = 1.5;
+        compare();
+    }
+}
+
+static void counters(void)
+{
+    static const float flags[3][3] = {{0, 0, 0}, {0, 0, 1}, {1, 0, 0}};
+    static const double state[2] = {0.271, 0.002}, verdicts[] = {0.0, -1.0};
+    for (int i = 0; i < 2 * 3 * 3 * 2; i++) {
+        const bool powers = i % 2 == 0;
+        const swi_tick_attrs a = {powers ? 0.9f : 0.8f, powers ? 0.999f : 0.0f, i / 2 % 3 != 0,
+                                  i / 6 % 3 != 0};
+        if (!begin(powers ? &sw_op_adam_tick : &sw_op_steps_tick, &a, 0, "tick"))
+            return;
+        in_doubles(2, state);
+        if (a.has_flags)
+            in_floats(3, flags[i / 2 % 3 - 1 + i / 18]);
+        if (a.has_verdict)
+            in_doubles(1, &verdicts[i / 6 % 3 - 1]);
+        out(vector(SW_F64, 2), -1);
+        out(vector(SW_F64, 2), 0);
+        compare();
+    }
+}
+
+static void verdicts(void)
+{
+    static const double all[4] = {0.0, 0.0, 5.0, -1.0};
+    for (int n = 1; n <= 4; n++) {
+        if (!begin(&sw_op_any_verdict, NULL, 0, "any"))
+            return;
+        for (int i = 0; i < n; i++)
+            in_doubles(1, &all[(i + n) % 4]);
+        out(vector(SW_F64, 1), -1);
+        compare();
+    }
+    static const double counts[2][SWI_SKIPPED_N] = {{4, 2, 7, 0}, {4, 2, 7, 3}};
+    for (int i = 0; i < 4; i++) {
+        if (!begin(&sw_op_note_verdict, NULL, 0, "note"))
+            return;
+        in_doubles(SWI_SKIPPED_N, counts[i % 2]);
+        in_doubles(1, &all[1 + i / 2]);
+        out(vector(SW_F64, SWI_SKIPPED_N), 0);
+        compare();
+    }
+    for (int i = 0; i < 12; i++) {
+        static const float flags[2][2] = {{0, 0}, {0, 1}};
+        const swi_count_attrs a = {i / 4 != 0};
+        if (!begin(&sw_op_count_skipped, &a, 0, "count"))
+            return;
+        in_doubles(SWI_SKIPPED_N, counts[i % 2]);
+        in_doubles(1, &all[1 + i / 2 % 2]);
+        if (a.has_flags)
+            in_floats(2, flags[i / 4 - 1]);
+        out(vector(SW_F64, SWI_SKIPPED_N), 0);
+        compare();
+    }
+}
+
+/* What is not finite at the first place, in the middle and at the last one. */
+static void finiteness(void)
+{
+    static const float odd[] = {1.0f, NAN, INFINITY, -INFINITY}, flags[] = {0.0f, 1.0f};
+    static const double before[] = {0.0, 9.0}, bounds[] = {1.0, 2e38, 1e38, NAN, INFINITY};
+    static float x[9001];
+    for (int i = 0; i < 4 * 3 * 3 * 3 * 6; i++) {
+        const int64_t n = i % 4 == 3 ? 9001 : 37;
+        const swi_finite_attrs a = {4.0, i / 12 % 3 != 0, i / 36 % 3 != 0, i / 108 != 0};
+        if (!begin(&sw_op_finite, &a, 0, "finite"))
+            return;
+        sw_rng_normal(x, 0, n, 31, 32, 0, 0);
+        x[i / 4 % 3 == 0 ? 0 : i / 4 % 3 == 1 ? n / 2 : n - 1] = odd[(i + i / 4) % 4];
+        in_floats(n, x);
+        if (a.has_before)
+            in_doubles(1, &before[i / 12 % 3 - 1]);
+        if (a.has_flag)
+            in_floats(1, &flags[i / 36 % 3 - 1]);
+        if (a.has_bound)
+            in_doubles(1, &bounds[i / 108 - 1]);
+        out(vector(SW_F64, 1), -1);
+        compare();
+    }
+}
+
+static const sw_test tests[] = {
+    {"updates do what the CPU does", updates_do_what_the_cpu_does},
+    {"kept gradients do", kept_gradients},
+    {"clipping does", clipping},
+    {"counters do", counters},
+    {"verdicts do", verdicts},
+    {"what is not finite is found", finiteness},
+};
+SW_SUITE("updates", tests)
