@@ -19,10 +19,8 @@ __global__ void coded_kernel(float *y, uint8_t *codes, const float *x, int64_t n
     for (int64_t at = sw_cuda_thread(); at < (n + per - 1) / per; at += sw_cuda_threads()) {
         const int64_t from = at * per;
         const int here = n - from < per ? (int)(n - from) : per;
-        alignas(16) float v[per];
+        alignas(16) float v[per] = {};
         unsigned byte = 0;
-        for (int k = 0; k < per; k++)
-            v[k] = 0.0f;
         if (wide && here == per)
             for (int k = 0; k < per; k += 4)
                 *reinterpret_cast<float4 *>(v + k) =

@@ -3,7 +3,7 @@
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
 
-struct norm {
+struct row_norm {
     const float *x, *dy, *weight, *bias; /* weight and bias NULL: 1 and 0 */
     const float *mean, *rstd;            /* mean NULL: 0 */
     float *y, *mean_out, *rstd_out, *dx, *dw, *db;
@@ -24,7 +24,7 @@ static __device__ __forceinline__ void take(float (&v)[W], const float *p, int64
 }
 
 /* Two passes: the mean, then the variance about it, corrected for what rounding left there. */
-template <class ROWS> __global__ void norm_kernel(norm n)
+template <class ROWS> __global__ void norm_kernel(row_norm n)
 {
     SW_SHARED(double, room, 32);
     for (int64_t r = ROWS::first(); r < n.rows; r += ROWS::step()) {
@@ -74,7 +74,7 @@ template <class ROWS> __global__ void norm_kernel(norm n)
 
 /* dx = rstd (g - mean(g) - d mean(g d) rstd^2), g = dy weight, d = x - mean; without the first
  * mean where the rows are not centred. */
-template <class ROWS> __global__ void norm_dx_kernel(norm n)
+template <class ROWS> __global__ void norm_dx_kernel(row_norm n)
 {
     SW_SHARED(double, room, 32);
     for (int64_t r = ROWS::first(); r < n.rows; r += ROWS::step()) {
@@ -116,7 +116,7 @@ template <class ROWS> __global__ void norm_dx_kernel(norm n)
 /* Sums over rows: of dy, and of dy (x - mean) rstd. */
 struct norm_columns {
     enum { N = 2 };
-    norm n;
+    row_norm n;
     __device__ void term(int64_t r, int64_t c, double (&v)[N]) const
     {
         const float g = n.dy[r * n.cols + c];
@@ -136,10 +136,10 @@ struct norm_columns {
     }
 };
 
-static norm norm_of(const sw_launch *l)
+static row_norm norm_of(const sw_launch *l)
 {
     const sw_shape *s = &l->in[0].type.shape;
-    norm n = {};
+    row_norm n = {};
     n.cols = s->dim[s->rank - 1];
     n.rows = sw_cuda_elements(&l->in[0].type) / n.cols;
     n.epsilon = static_cast<const swi_norm_attrs *>(l->attrs)->epsilon;
@@ -152,7 +152,7 @@ static float *extra(const sw_launch *l, int i)
     return l->n_out > i ? sw_cuda_out(l, i) : nullptr;
 }
 
-static bool aligned(const norm &n)
+static bool aligned(const row_norm &n)
 {
     return sw_cuda_aligned(n.x) && sw_cuda_aligned(n.dy) && sw_cuda_aligned(n.weight) &&
            sw_cuda_aligned(n.bias) && sw_cuda_aligned(n.y) && sw_cuda_aligned(n.dx);
@@ -160,7 +160,7 @@ static bool aligned(const norm &n)
 
 static sw_status forward(const char *op, const sw_launch *l, int centred, void *stream)
 {
-    norm n = norm_of(l);
+    row_norm n = norm_of(l);
     n.y = sw_cuda_out(l, 0);
     n.mean_out = centred ? extra(l, 1) : nullptr;
     n.rstd_out = extra(l, centred ? 2 : 1);
@@ -174,9 +174,9 @@ static sw_status forward(const char *op, const sw_launch *l, int centred, void *
 }
 
 /* in: x, [mean], rstd, dy; the next one is `*next`. */
-static norm saved(const sw_launch *l, int centred, int *next)
+static row_norm saved(const sw_launch *l, int centred, int *next)
 {
-    norm n = norm_of(l);
+    row_norm n = norm_of(l);
     n.mean = centred ? sw_cuda_in(l, 1) : nullptr;
     n.rstd = sw_cuda_in(l, 1 + centred);
     n.dy = sw_cuda_in(l, 2 + centred);
@@ -187,7 +187,7 @@ static norm saved(const sw_launch *l, int centred, int *next)
 static sw_status backward(const char *op, const sw_launch *l, int centred, void *stream)
 {
     int next;
-    norm n = saved(l, centred, &next);
+    row_norm n = saved(l, centred, &next);
     n.weight = l->n_in > next ? sw_cuda_in(l, next) : nullptr;
     n.dx = sw_cuda_out(l, 0);
     n.add_dx = sw_cuda_adds(l, 0);
@@ -206,7 +206,7 @@ extern "C" size_t sw_cuda_norm_scratch(const sw_kernel_info *info)
                                 true);
 }
 
-static sw_status columns(const char *op, const sw_launch *l, const norm &n, void *stream)
+static sw_status columns(const char *op, const sw_launch *l, const row_norm &n, void *stream)
 {
     return sw_cuda_reduce(op, norm_columns{n}, n.rows, n.cols, true, l->scratch, stream);
 }
@@ -215,7 +215,7 @@ static sw_status columns(const char *op, const sw_launch *l, const norm &n, void
 static sw_status weights(const char *op, const sw_launch *l, int centred, void *stream)
 {
     int next;
-    norm n = saved(l, centred, &next);
+    row_norm n = saved(l, centred, &next);
     n.dw = sw_cuda_out(l, 0);
     n.add_dw = sw_cuda_adds(l, 0);
     if (l->n_out > 1) {
@@ -240,7 +240,7 @@ extern "C" sw_status sw_cuda_layer_norm_grad1(const sw_launch *l, void *stream)
 /* in: dy */
 extern "C" sw_status sw_cuda_layer_norm_grad3(const sw_launch *l, void *stream)
 {
-    norm n = norm_of(l);
+    row_norm n = norm_of(l);
     n.dy = sw_cuda_in(l, 0);
     n.db = sw_cuda_out(l, 0);
     n.add_db = sw_cuda_adds(l, 0);

@@ -16,8 +16,8 @@ UNITS = {  # whose tests look at a header
     "device.h": ["rows", "losses", "arith"],
     "each.h": ["arith", "move"],
     "nd.h": ["arith", "move", "sum"],
-    "rows.h": ["rows"],
-    "reduce.h": ["sum", "losses"],
+    "rows.h": ["rows", "norm"],
+    "reduce.h": ["sum", "losses", "norm"],
 }
 SHIFT = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 
