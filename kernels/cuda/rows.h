@@ -5,7 +5,10 @@
 
 #include "kernels/cuda/device.h"
 
+/* Columns from which on a row has a block; tests give fewer. */
+#ifndef SW_CUDA_LONG_ROW
 #define SW_CUDA_LONG_ROW 1024
+#endif
 
 /* G threads for each row, W columns in one access. */
 template <int G_, int W_> struct sw_cuda_rows {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mutants of the CUDA kernels, and whether the tests under the emulator catch them.
 
-    mutate.py SOURCE_DIR BUILD_DIR [-j N] [--only FILE] [--sample N] [--list OUT]
+    mutate.py SOURCE_DIR BUILD_DIR [-j N] [--only FILE] [--sample N] [--match RE] [--list OUT]
 
 BUILD_DIR is a sanitizer build (address, undefined) in which tests/cuda/test_cuda has been built.
 Mutants are made from the code that runs on the device (functions marked __global__ or
@@ -136,7 +136,7 @@ class Build:
             return "no mutant"
         env = dict(os.environ, STEPWELL_CUDA_OPS=",%s," % ",".join(self.ops[unit]),
                    ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="halt_on_error=1")
-        parts = ["entries: entries"] + (["updates"] if unit in ("optim", "sum") else [])
+        parts = ["entries: entries"] + (["updates"] if unit in ("optim", "sum", "losses") else [])
         for part in parts:
             try:
                 if subprocess.run([program, part], env=env, timeout=60, **quiet).returncode != 0:
@@ -183,6 +183,7 @@ def main():
     p.add_argument("-j", type=int, default=2)
     p.add_argument("--only", help="one file of kernels/cuda")
     p.add_argument("--sample", type=int, default=1, help="each N-th mutant alone")
+    p.add_argument("--match", default="", help="mutants whose description has this expression")
     p.add_argument("--list", help="write what became of each mutant")
     a = p.parse_args()
     build = Build(a.source, a.build)
@@ -194,6 +195,7 @@ def main():
         if a.only and name != a.only:
             continue
         text, found = mutants(os.path.join(folder, name))
+        found = [c for c in found if re.search(a.match, c[3])]
         work += [(os.path.join(folder, name), text, c) for c in found][::a.sample]
     listed, counts, out = equivalents(a.source), {}, open(a.list, "w") if a.list else sys.stdout
     with concurrent.futures.ThreadPoolExecutor(a.j) as pool:

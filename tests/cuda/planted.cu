@@ -37,6 +37,24 @@ __global__ void reverse_twice(float *y, const float *x, int with_barrier)
     }
 }
 
+/* Two rounds, in each of which warps leave a number and read all: without the second barrier a
+ * warp that runs ahead overwrites what others have not read. */
+__global__ void warp_ahead(float *y, int with_barrier)
+{
+    SW_SHARED(float, room, THREADS / 32);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    for (int round = 0; round < 2; round++) {
+        if (lane == 0)
+            room[warp] = (float)(round * 10 + warp);
+        __syncthreads();
+        float v = room[lane % (THREADS / 32)];
+        v = __shfl_xor_sync(0xffffffffu, v, THREADS / 32);
+        y[round * THREADS + (int)threadIdx.x] = v;
+        if (with_barrier)
+            __syncthreads();
+    }
+}
+
 __global__ void half_waits(float *y)
 {
     if (threadIdx.x < 64)
@@ -162,6 +180,9 @@ extern "C" int planted_run(const planted *p)
         break;
     case PLANTED_REVERSE_TWICE:
         SW_CUDA_LAUNCH(reverse_twice, grid, block, 0, nullptr, y, x, p->right);
+        break;
+    case PLANTED_WARP_AHEAD:
+        SW_CUDA_LAUNCH(warp_ahead, grid, block, 0, nullptr, y, p->right);
         break;
     case PLANTED_HALF_WAITS:
         SW_CUDA_LAUNCH(half_waits, grid, block, 0, nullptr, y);

@@ -97,6 +97,26 @@ static void overwriting_what_others_read_shows(void)
     }
 }
 
+static int wrong_rounds(void)
+{
+    int wrong = 0;
+    for (int i = 0; i < 256; i++)
+        wrong += y[i] != (float)(i / 128 * 10 + i % 4);
+    return wrong;
+}
+
+static void a_warp_that_runs_ahead_shows(void)
+{
+    for (size_t s = 0; s < SCHEDULES; s++) {
+        set_up(schedules[s]);
+        run((planted){.kernel = PLANTED_WARP_AHEAD, .right = 1});
+        CU_ASSERT_EQUAL(wrong_rounds(), 0);
+    }
+    set_up(2); /* the newest first */
+    run((planted){.kernel = PLANTED_WARP_AHEAD});
+    CU_ASSERT(wrong_rounds() > 0);
+}
+
 static void expect(planted p, const char *const *words)
 {
     for (size_t s = 0; s < SCHEDULES; s++) {
@@ -247,6 +267,7 @@ static void overruns_are_reported_where_they_are(void)
 static const sw_test tests[] = {
     {"a missing barrier shows", missing_barrier_shows},
     {"overwriting what others still read shows", overwriting_what_others_read_shows},
+    {"a warp that runs ahead shows", a_warp_that_runs_ahead_shows},
     {"divergent barriers are named", divergent_barriers_are_named},
     {"launches that no device takes are refused", launches_no_device_takes_are_refused},
     {"shared memory begins as NaNs in each block", shared_memory_begins_as_nans},

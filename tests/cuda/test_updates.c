@@ -1,5 +1,6 @@
-/* What optimizers append, on both sides: their descriptors have no cases, so operands are made
- * here. Outputs lie in the bytes of the inputs that they change, as in a program. */
+/* What descriptors have no cases for, on both sides: what optimizers append, labels and logits
+ * at the ends of their ranges. Operands are made here. Outputs lie in the bytes of the inputs
+ * that they change, as in a program. */
 #include "kernels/optim.h"
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
@@ -28,7 +29,8 @@ static bool begin(const sw_op_desc *desc, const void *attrs, size_t shift, const
                          .must_alias = true,
                          .shift = shift};
     for (uint32_t i = 0; i < module->n_entries; i++)
-        if (strcmp(module->entries[i].op, desc->name) == 0)
+        if (strcmp(module->entries[i].op, desc->name) == 0 &&
+            module->entries[i].which == SW_CUDA_FORWARD)
             run.entry = &module->entries[i];
     return SW_CHECK(run.entry != NULL, "no entry for %s", desc->name);
 }
@@ -209,7 +211,7 @@ static void kept_gradients(void)
 
 static void clipping(void)
 {
-    static const double squares[] = {0.0, 4.0, 1e-6, 1e30, NAN, INFINITY};
+    static const double squares[] = {0.0, 4.0, 1e-6, 1e30, (double)NAN, (double)INFINITY};
     static const float most[] = {1.0f, 5.0f};
     for (int i = 0; i < 12; i++) {
         if (!begin(&sw_op_clip_scale, NULL, 0, "clip"))
@@ -293,7 +295,8 @@ static void verdicts(void)
 static void finiteness(void)
 {
     static const float odd[] = {1.0f, NAN, INFINITY, -INFINITY}, flags[] = {0.0f, 1.0f};
-    static const double before[] = {0.0, 9.0}, bounds[] = {1.0, 2e38, 1e38, NAN, INFINITY};
+    static const double before[] = {0.0, 9.0},
+                        bounds[] = {1.0, 2e38, 1e38, (double)NAN, (double)INFINITY};
     static float x[9001];
     for (int i = 0; i < 4 * 3 * 3 * 3 * 6; i++) {
         const int64_t n = i % 4 == 3 ? 9001 : 37;
@@ -314,6 +317,104 @@ static void finiteness(void)
     }
 }
 
+/* ---- labels and logits at the ends of their ranges --------------------------------------- */
+
+enum { ROWS = 40, CLASSES = 70 };
+
+/* Logits with many equal ones, at[] = x in all rows, and labels. */
+static void in_rows(int at, float x, const int32_t *labels)
+{
+    static float logits[ROWS * CLASSES];
+    const sw_type matrix = {SW_F32, SW_PLAIN, {2, {ROWS, CLASSES}}};
+    for (int i = 0; i < ROWS * CLASSES; i++)
+        logits[i] = i % CLASSES == at ? x : (float)((i + i / CLASSES * 3) % 7);
+    in_buffer(matrix, logits);
+    in_buffer(vector(SW_I32, ROWS), labels);
+}
+
+static void first_of_equals_is_the_hit(void)
+{
+    static const float odd[] = {0.0f, 9.0f, NAN};
+    int32_t labels[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        labels[i] = (6 - i * 73 % 7) % 7;
+    for (int at = 0; at < 34; at += 33)
+        for (int k = 0; k < 3; k++)
+            for (int base = 0; base < 2; base++) {
+                for (int i = 0; i < ROWS && base == 1; i++)
+                    labels[i] = i % 2 == 0 ? at : 0;
+                if (!begin(&sw_op_accuracy, NULL, 0, "equal logits"))
+                    return;
+                in_rows(at, odd[k], labels);
+                out((sw_type){SW_F32, SW_PLAIN, {0, {0}}}, -1);
+                compare();
+            }
+}
+
+static void out_loss(void)
+{
+    out((sw_type){SW_F32, SW_PLAIN, {0, {0}}}, -1);
+    out(vector(SW_F32, ROWS), -1);
+}
+
+/* Masked logits count for nothing; of no rows that count the loss is 0. */
+static void cross_entropy_at_its_ends(void)
+{
+    static const swi_ce_attrs attrs[] = {{0.0f, 0, 0}, {0.0f, 1, 4}, {0.2f, 1, 4}};
+    int32_t labels[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        labels[i] = 4;
+    for (size_t k = 0; k < sizeof attrs / sizeof *attrs; k++) {
+        if (!begin(&sw_op_softmax_ce, &attrs[k], 0, "masked, ignored"))
+            return;
+        in_rows(5, k == 0 ? -INFINITY : 1.0f, labels);
+        out_loss();
+        compare();
+        if (!begin(&sw_op_softmax_ce, &attrs[k], 0, "gradient, masked, ignored"))
+            return;
+        for (uint32_t i = 0; i < module->n_entries; i++)
+            if (strcmp(module->entries[i].op, "softmax_ce") == 0 &&
+                module->entries[i].which == 0)
+                run.entry = &module->entries[i];
+        run.kernel = sw_op_softmax_ce.grads[0].kernel;
+        run.scratch_bytes = NULL;
+        in_rows(5, 1.0f, labels);
+        in_random(ROWS, true);
+        in_floats(1, (const float[]){0.5f});
+        out((sw_type){SW_F32, SW_PLAIN, {2, {ROWS, CLASSES}}}, -1);
+        compare();
+    }
+}
+
+/* The CPU refuses such labels; a kernel can only say so by its result. */
+static void a_label_out_of_range_makes_the_loss_nan(void)
+{
+    static const int32_t bad[] = {CLASSES, -1, CLASSES - 1};
+    static const swi_ce_attrs attrs = {0.0f, 0, 0};
+    for (int k = 0; k < 3; k++) {
+        int32_t labels[ROWS] = {0};
+        labels[ROWS / 2] = bad[k];
+        if (!begin(&sw_op_softmax_ce, &attrs, 0, "a label out of range"))
+            return;
+        in_rows(0, 1.0f, labels);
+        out_loss();
+        const sw_type types[] = {run.in[0].type, run.in[1].type};
+        const sw_kernel_info info = {types, NULL, 2, 2, &attrs, 1, SW_ISA_BASE, 0};
+        const size_t room = run.entry->scratch_bytes(&info);
+        const sw_launch l = {.size = sizeof l,
+                             .in = run.in,
+                             .n_in = 2,
+                             .out = run.out,
+                             .n_out = 2,
+                             .scratch = sw_entry_block(room, 0),
+                             .scratch_bytes = room,
+                             .attrs = &attrs};
+        CU_ASSERT_EQUAL(run.entry->kernel(&l, NULL), SW_OK);
+        CU_ASSERT_EQUAL(isnan(*(const float *)run.out[0].ptr) != 0, k < 2);
+        sw_entry_free();
+    }
+}
+
 static const sw_test tests[] = {
     {"updates do what the CPU does", updates_do_what_the_cpu_does},
     {"kept gradients do", kept_gradients},
@@ -321,5 +422,8 @@ static const sw_test tests[] = {
     {"counters do", counters},
     {"verdicts do", verdicts},
     {"what is not finite is found", finiteness},
+    {"the first of equal logits is the hit", first_of_equals_is_the_hit},
+    {"cross-entropy does at its ends", cross_entropy_at_its_ends},
+    {"a label out of range makes the loss NaN", a_label_out_of_range_makes_the_loss_nan},
 };
 SW_SUITE("updates", tests)

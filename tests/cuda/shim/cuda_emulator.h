@@ -4,9 +4,9 @@
  *
  * Threads of a block are fibers of one host thread; each runs until it waits for others (a
  * barrier, a shuffle), which is the worst case of a schedule. Which one goes on next is chosen
- * by swi_emu_schedule(): in order, in reverse, or at random from a seed; blocks likewise.
- * Shared memory is filled with NaN bytes before each block and has a red zone behind each
- * array.
+ * by swi_emu_schedule(): in order, in reverse, the newest first, or at random from a seed;
+ * blocks likewise. Shared memory is filled with NaN bytes before each block and has a red zone
+ * behind each array.
  *
  * Reported, with kernel and thread, by a launch that fails: barriers that not all threads
  * reach, or reach at different places; waiting that has no end; launches that no device would
@@ -76,7 +76,8 @@ const char *cudaGetErrorString(cudaError_t error);
 
 /* ---- control, for tests ------------------------------------------------------------------ */
 
-/* 0: threads and blocks in order; 1: in reverse; any other: at random, from this seed. */
+/* 0: threads and blocks in order; 1: in reverse; 2: the thread that can go on since the
+ * shortest time, so that one warp runs far ahead; any other: at random, from this seed. */
 extern "C" void swi_emu_schedule(uint64_t seed);
 /* Why the last launch failed that did; "" after swi_emu_clear(). */
 extern "C" const char *swi_emu_error(void);

@@ -148,21 +148,27 @@ static void make_all_ready(int from, int n)
         make_ready(seed == 1 ? from + n - 1 - i : from + i);
 }
 
-/* The place in the ring of what the schedule wants next. */
+/* What the schedule wants next; -1: nobody can go on. The newest is at the end of the ring, all
+ * others are brought to its front. */
 static int peek(void)
 {
-    if (seed > 1 && block.n_ready > 1) {
+    if (block.n_ready == 0)
+        return -1;
+    if (seed == 2)
+        return block.ready[(block.first + block.n_ready - 1) % MOST_THREADS];
+    if (seed > 2) {
         const int other = (block.first + (int)draw((uint64_t)block.n_ready)) % MOST_THREADS;
         const int t = block.ready[other];
         block.ready[other] = block.ready[block.first];
         block.ready[block.first] = t;
     }
-    return block.n_ready > 0 ? block.ready[block.first] : -1;
+    return block.ready[block.first];
 }
 
+/* It runs now. */
 static void take(int t)
 {
-    block.first = (block.first + 1) % MOST_THREADS;
+    block.first = seed == 2 ? block.first : (block.first + 1) % MOST_THREADS;
     block.n_ready--;
     block.running = t;
     swi_emu_now.thread = block.at[t].place;
