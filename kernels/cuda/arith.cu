@@ -45,14 +45,15 @@ static bool follows(const sw_buffer *b, const sw_shape *s)
 
 /* Operands `a` and a + 1 of the launch; a mask in front of them where a is 1. */
 template <class F>
-static sw_status binary_run(const char *op, const sw_launch *l, int a, void *stream)
+static sw_status binary_run(const char *op, const sw_launch *l, int a,
+                            const sw_cuda_queue *queue)
 {
     const sw_shape *s = &l->out[0].type.shape;
     const sw_buffer *x = &l->in[a], *z = &l->in[a + 1], *m = a > 0 ? &l->in[0] : nullptr;
     if (m == nullptr && (x->type.layout == SW_N16 || (follows(x, s) && follows(z, s))))
         return sw_cuda_each_run<2>(op, without_mask<F>{}, sw_cuda_out(l, 0), sw_cuda_in(l, 0),
                                    sw_cuda_in(l, 1), sw_cuda_elements(&l->out[0].type),
-                                   sw_cuda_adds(l, 0), stream);
+                                   sw_cuda_adds(l, 0), queue);
     sw_cuda_nd nd = sw_cuda_nd_begin();
     for (int i = 0; i < s->rank; i++)
         sw_cuda_nd_axis(&nd, s->dim[i], l->out[0].stride[i], sw_cuda_broadcast_step(x, s, i),
@@ -62,7 +63,7 @@ static sw_status binary_run(const char *op, const sw_launch *l, int a, void *str
     const auto binary = binary_kernel<F>;
     if (nd.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(binary, sw_cuda_blocks(nd.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, stream,
+    SW_CUDA_LAUNCH(binary, sw_cuda_blocks(nd.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
                    sw_cuda_out(l, 0), sw_cuda_in(l, a), sw_cuda_in(l, a + 1),
                    m != nullptr ? static_cast<const uint8_t *>(m->ptr) : nullptr, nd,
                    sw_cuda_adds(l, 0), F{});
@@ -77,9 +78,10 @@ static sw_status binary_run(const char *op, const sw_launch *l, int a, void *str
             return expr;                                                                       \
         }                                                                                      \
     };                                                                                         \
-    extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l, void *stream)              \
+    extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l,                            \
+                                                const sw_cuda_queue *queue)                    \
     {                                                                                          \
-        return binary_run<id##_of>(#id, l, first, stream);                                     \
+        return binary_run<id##_of>(#id, l, first, queue);                                      \
     }
 BINARY(add, 0, a + b)
 BINARY(sub, 0, a - b)
@@ -98,19 +100,19 @@ struct times {
     }
 };
 
-extern "C" sw_status sw_cuda_scale_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_scale_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     return sw_cuda_each_run<1>("scale", times{sw_cuda_in(l, 1), 0.0f}, sw_cuda_out(l, 0),
                                sw_cuda_in(l, 0), nullptr, sw_cuda_elements(&l->in[0].type),
-                               sw_cuda_adds(l, 0), stream);
+                               sw_cuda_adds(l, 0), queue);
 }
 
-extern "C" sw_status sw_cuda_scale_by_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_scale_by_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const float by = static_cast<const swi_number_attrs *>(l->attrs)->value;
     return sw_cuda_each_run<1>("scale_by", times{nullptr, by}, sw_cuda_out(l, 0),
                                sw_cuda_in(l, 0), nullptr, sw_cuda_elements(&l->in[0].type),
-                               sw_cuda_adds(l, 0), stream);
+                               sw_cuda_adds(l, 0), queue);
 }
 
 /* ---- conversion -------------------------------------------------------------------------- */
@@ -131,7 +133,7 @@ __global__ void convert_kernel(float *y, const T *x, int64_t n, int wide, float 
         y[i] = (float)x[i] * scale + shift;
 }
 
-template <class T> static sw_status convert_run(const sw_launch *l, void *stream)
+template <class T> static sw_status convert_run(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const swi_to_f32_attrs *a = static_cast<const swi_to_f32_attrs *>(l->attrs);
     const int64_t n = sw_cuda_elements(&l->in[0].type);
@@ -140,16 +142,16 @@ template <class T> static sw_status convert_run(const sw_launch *l, void *stream
     const auto convert = convert_kernel<T>;
     if (n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(convert, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, stream,
+    SW_CUDA_LAUNCH(convert, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
                    sw_cuda_out(l, 0), static_cast<const T *>(l->in[0].ptr), n, wide, a->scale,
                    a->shift);
     return sw_cuda_launched("to_f32");
 }
 
-extern "C" sw_status sw_cuda_to_f32_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_to_f32_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return l->in[0].type.dtype == SW_U8 ? convert_run<uint8_t>(l, stream)
-                                        : convert_run<int32_t>(l, stream);
+    return l->in[0].type.dtype == SW_U8 ? convert_run<uint8_t>(l, queue)
+                                        : convert_run<int32_t>(l, queue);
 }
 
 /* ---- y = swish(a) b ---------------------------------------------------------------------- */
@@ -216,7 +218,7 @@ static glu glu_of(const sw_launch *l, int inputs)
     return g;
 }
 
-static sw_status glu_run(const glu &g, void *stream)
+static sw_status glu_run(const glu &g, const sw_cuda_queue *queue)
 {
     const bool wide = g.cols % 4 == 0 && sw_cuda_aligned(g.a) && sw_cuda_aligned(g.b) &&
                       sw_cuda_aligned(g.dy) && sw_cuda_aligned(g.y) && sw_cuda_aligned(g.da) &&
@@ -224,20 +226,19 @@ static sw_status glu_run(const glu &g, void *stream)
     const auto glu = wide ? glu_kernel<4> : glu_kernel<1>;
     if (g.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(glu, sw_cuda_blocks(g.n, SW_CUDA_THREADS * 4), SW_CUDA_THREADS, 0, stream,
-                   g);
+    SW_CUDA_LAUNCH(glu, sw_cuda_blocks(g.n, SW_CUDA_THREADS * 4), SW_CUDA_THREADS, 0, queue, g);
     return sw_cuda_launched("swiglu");
 }
 
-extern "C" sw_status sw_cuda_swiglu_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_swiglu_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     glu g = glu_of(l, l->n_in);
     g.y = sw_cuda_out(l, 0);
-    return glu_run(g, stream);
+    return glu_run(g, queue);
 }
 
 /* in: a, b, dy */
-extern "C" sw_status sw_cuda_swiglu_grad0(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_swiglu_grad0(const sw_launch *l, const sw_cuda_queue *queue)
 {
     glu g = glu_of(l, 2);
     g.dy = sw_cuda_in(l, 2);
@@ -245,11 +246,11 @@ extern "C" sw_status sw_cuda_swiglu_grad0(const sw_launch *l, void *stream)
     g.db = sw_cuda_out(l, 1);
     g.add_a = sw_cuda_adds(l, 0);
     g.add_b = sw_cuda_adds(l, 1);
-    return glu_run(g, stream);
+    return glu_run(g, queue);
 }
 
 /* in: a, b, dy; or the one tensor, whose gradient has both, and dy */
-extern "C" sw_status sw_cuda_swiglu_grad1(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_swiglu_grad1(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const int inputs = l->n_in - 1;
     glu g = glu_of(l, inputs);
@@ -257,16 +258,16 @@ extern "C" sw_status sw_cuda_swiglu_grad1(const sw_launch *l, void *stream)
     g.da = sw_cuda_out(l, 0);
     g.db = inputs == 1 ? g.da + g.cols : nullptr;
     g.add_a = g.add_b = sw_cuda_adds(l, 0);
-    return glu_run(g, stream);
+    return glu_run(g, queue);
 }
 
 /* in: a, dy */
-extern "C" sw_status sw_cuda_swiglu_grad2(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_swiglu_grad2(const sw_launch *l, const sw_cuda_queue *queue)
 {
     glu g = glu_of(l, 2);
     g.dy = sw_cuda_in(l, 1);
     g.b = nullptr;
     g.db = sw_cuda_out(l, 0);
     g.add_b = sw_cuda_adds(l, 0);
-    return glu_run(g, stream);
+    return glu_run(g, queue);
 }

@@ -56,7 +56,7 @@ __global__ void coded_dx_kernel(float *dx, const float *dy, const uint8_t *codes
 }
 
 template <class F>
-static sw_status coded_run(const char *op, const sw_launch *l, void *stream, F f)
+static sw_status coded_run(const char *op, const sw_launch *l, const sw_cuda_queue *queue, F f)
 {
     const int64_t n = sw_cuda_elements(&l->in[0].type);
     const auto coded = coded_kernel<F>;
@@ -64,20 +64,21 @@ static sw_status coded_run(const char *op, const sw_launch *l, void *stream, F f
     if (n == 0)
         return SW_OK;
     SW_CUDA_LAUNCH(coded, sw_cuda_blocks(n, SW_CUDA_THREADS * 8 / F::bits), SW_CUDA_THREADS, 0,
-                   stream, sw_cuda_out(l, 0), codes, sw_cuda_in(l, 0), n,
+                   queue, sw_cuda_out(l, 0), codes, sw_cuda_in(l, 0), n,
                    sw_cuda_aligned(l->in[0].ptr) && sw_cuda_aligned(l->out[0].ptr), f);
     return sw_cuda_launched(op);
 }
 
 /* in: codes, dy */
 template <class F>
-static sw_status coded_dx_run(const char *op, const sw_launch *l, void *stream, F f)
+static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_queue *queue,
+                              F f)
 {
     const int64_t n = sw_cuda_elements(&l->out[0].type);
     const auto coded_dx = coded_dx_kernel<F>;
     if (n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(coded_dx, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, stream,
+    SW_CUDA_LAUNCH(coded_dx, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
                    sw_cuda_out(l, 0), sw_cuda_in(l, 1),
                    static_cast<const uint8_t *>(l->in[0].ptr), n, sw_cuda_adds(l, 0), f);
     return sw_cuda_launched(op);
@@ -103,30 +104,31 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, void *stream, 
             return slope_;                                                                     \
         }                                                                                      \
     };                                                                                         \
-    static sw_status id##_run(const sw_launch *l, void *stream)                                \
+    static sw_status id##_run(const sw_launch *l, const sw_cuda_queue *queue)                  \
     {                                                                                          \
         return sw_cuda_each_run<1>(#id, id##_value{number_of(l)}, sw_cuda_out(l, 0),           \
                                    sw_cuda_in(l, 0), nullptr,                                  \
-                                   sw_cuda_elements(&l->in[0].type), 0, stream);               \
+                                   sw_cuda_elements(&l->in[0].type), 0, queue);                \
     }                                                                                          \
-    static sw_status id##_dx_run(const sw_launch *l, void *stream)                             \
+    static sw_status id##_dx_run(const sw_launch *l, const sw_cuda_queue *queue)               \
     {                                                                                          \
         return sw_cuda_each_run<2>(                                                            \
             #id, id##_slope{number_of(l)}, sw_cuda_out(l, 0), sw_cuda_in(l, 1),                \
-            sw_cuda_in(l, 0), sw_cuda_elements(&l->out[0].type), sw_cuda_adds(l, 0), stream);  \
+            sw_cuda_in(l, 0), sw_cuda_elements(&l->out[0].type), sw_cuda_adds(l, 0), queue);   \
     }
 #include "kernels/curves.def"
 SW_CURVE(POW, pow, sw_pow_value(X, P), sw_pow_slope(DY, S, P))
 #undef SW_CURVE
 
 #define CURVE(id)                                                                              \
-    extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l, void *stream)              \
+    extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l,                            \
+                                                const sw_cuda_queue *queue)                    \
     {                                                                                          \
-        return id##_run(l, stream);                                                            \
+        return id##_run(l, queue);                                                             \
     }                                                                                          \
-    extern "C" sw_status sw_cuda_##id##_grad0(const sw_launch *l, void *stream)                \
+    extern "C" sw_status sw_cuda_##id##_grad0(const sw_launch *l, const sw_cuda_queue *queue)  \
     {                                                                                          \
-        return id##_dx_run(l, stream);                                                         \
+        return id##_dx_run(l, queue);                                                          \
     }
 CURVE(tanh)
 CURVE(sigmoid)
@@ -176,19 +178,20 @@ struct leaky_relu_bits : bend {
 };
 
 #define BENT(id)                                                                               \
-    extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l, void *stream)              \
+    extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l,                            \
+                                                const sw_cuda_queue *queue)                    \
     {                                                                                          \
         if (l->n_out < 2 || l->out[1].ptr == nullptr)                                          \
-            return id##_run(l, stream);                                                        \
-        return coded_run(#id, l, stream, id##_bits{{number_of(l)}});                           \
+            return id##_run(l, queue);                                                         \
+        return coded_run(#id, l, queue, id##_bits{{number_of(l)}});                            \
     }                                                                                          \
-    extern "C" sw_status sw_cuda_##id##_grad0(const sw_launch *l, void *stream)                \
+    extern "C" sw_status sw_cuda_##id##_grad0(const sw_launch *l, const sw_cuda_queue *queue)  \
     {                                                                                          \
-        return id##_dx_run(l, stream);                                                         \
+        return id##_dx_run(l, queue);                                                          \
     }                                                                                          \
-    extern "C" sw_status sw_cuda_##id##_grad1(const sw_launch *l, void *stream)                \
+    extern "C" sw_status sw_cuda_##id##_grad1(const sw_launch *l, const sw_cuda_queue *queue)  \
     {                                                                                          \
-        return coded_dx_run(#id, l, stream, id##_bits{{number_of(l)}});                        \
+        return coded_dx_run(#id, l, queue, id##_bits{{number_of(l)}});                         \
     }
 BENT(relu)
 BENT(leaky_relu)
@@ -232,19 +235,19 @@ static clamp_codes clamp_of(const sw_launch *l)
     return clamp_codes{a->low, a->high};
 }
 
-extern "C" sw_status sw_cuda_abs_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_abs_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return coded_run("abs", l, stream, abs_codes{});
+    return coded_run("abs", l, queue, abs_codes{});
 }
-extern "C" sw_status sw_cuda_abs_grad0(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_abs_grad0(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return coded_dx_run("abs", l, stream, abs_codes{});
+    return coded_dx_run("abs", l, queue, abs_codes{});
 }
-extern "C" sw_status sw_cuda_clamp_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_clamp_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return coded_run("clamp", l, stream, clamp_of(l));
+    return coded_run("clamp", l, queue, clamp_of(l));
 }
-extern "C" sw_status sw_cuda_clamp_grad0(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_clamp_grad0(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return coded_dx_run("clamp", l, stream, clamp_of(l));
+    return coded_dx_run("clamp", l, queue, clamp_of(l));
 }

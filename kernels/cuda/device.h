@@ -12,8 +12,8 @@
 
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
-#define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                         \
-    (kernel<<<(grid), (block), (shared_bytes), (cudaStream_t)(stream)>>>(__VA_ARGS__))
+#define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, queue, ...)                          \
+    (kernel<<<(grid), (block), (shared_bytes), (cudaStream_t)(queue)->stream>>>(__VA_ARGS__))
 #define SW_SHARED(type, name, n) __shared__ type name[n]
 #define SW_SHARED_DYNAMIC(type, name)                                                          \
     extern __shared__ __align__(16) unsigned char sw_dynamic_shared[];                         \

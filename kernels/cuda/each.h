@@ -44,14 +44,14 @@ template <int INPUTS, class F> __global__ void sw_cuda_each_kernel(sw_cuda_each 
 /* a and b are not read past the number of inputs. */
 template <int INPUTS, class F>
 static sw_status sw_cuda_each_run(const char *op, F f, float *y, const float *a, const float *b,
-                                  int64_t n, int add, void *stream)
+                                  int64_t n, int add, const sw_cuda_queue *queue)
 {
     const int wide = sw_cuda_aligned(y) && sw_cuda_aligned(a) && sw_cuda_aligned(b);
     const sw_cuda_each e = {y, a, b, n, add, wide};
     const auto each = sw_cuda_each_kernel<INPUTS, F>;
     if (n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(each, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, stream, e,
+    SW_CUDA_LAUNCH(each, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue, e,
                    f);
     return sw_cuda_launched(op);
 }

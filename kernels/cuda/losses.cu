@@ -63,19 +63,18 @@ template <class TERM> struct pair_sum {
     }
 };
 
-extern "C" size_t sw_cuda_pair_scratch(const sw_kernel_info *info)
+extern "C" size_t sw_cuda_pair_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, 1, false);
 }
 
 template <class TERM>
 static sw_status pair_run(const char *op, const sw_launch *l, float p, double share,
-                          void *stream)
+                          const sw_cuda_queue *queue)
 {
     const pair_sum<TERM> f = {sw_cuda_in(l, 0), l->n_in > 1 ? sw_cuda_in(l, 1) : nullptr,
                               sw_cuda_out(l, 0), p, share};
-    return sw_cuda_reduce(op, f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch,
-                          stream);
+    return sw_cuda_reduce(op, f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch, queue);
 }
 
 /* Elements; for the divergence the rows of a batch. */
@@ -161,23 +160,23 @@ struct kl_div_slope {
 /* in: INPUTS tensors, dy; swap: the second tensor is the first of the difference. */
 template <int INPUTS, class SLOPE>
 static sw_status slope_run(const char *op, const sw_launch *l, double by, double share, float p,
-                           int swap, void *stream)
+                           int swap, const sw_cuda_queue *queue)
 {
     const SLOPE f = {{sw_cuda_in(l, INPUTS), by, share}, p};
     const float *b = INPUTS > 1 ? sw_cuda_in(l, !swap) : nullptr;
     return sw_cuda_each_run<INPUTS>(op, f, sw_cuda_out(l, 0), sw_cuda_in(l, swap), b,
                                     sw_cuda_elements(&l->in[0].type), sw_cuda_adds(l, 0),
-                                    stream);
+                                    queue);
 }
 
 #define ENTRY(name, call)                                                                      \
-    extern "C" sw_status sw_cuda_##name(const sw_launch *l, void *stream)                      \
+    extern "C" sw_status sw_cuda_##name(const sw_launch *l, const sw_cuda_queue *queue)        \
     {                                                                                          \
         return call;                                                                           \
     }
-#define LOSS(op, term, p, share) ENTRY(op##_forward, (pair_run<term>(#op, l, p, share, stream)))
+#define LOSS(op, term, p, share) ENTRY(op##_forward, (pair_run<term>(#op, l, p, share, queue)))
 #define SLOPE(op, g, inputs, slope, by, share, p, swap)                                        \
-    ENTRY(op##_grad##g, (slope_run<inputs, slope>(#op, l, by, share, p, swap, stream)))
+    ENTRY(op##_grad##g, (slope_run<inputs, slope>(#op, l, by, share, p, swap, queue)))
 
 LOSS(mse, mse_term, 0.0f, elements_of(l))
 SLOPE(mse, 0, 2, difference_slope, 2.0, elements_of(l), 0.0f, 0)
@@ -332,29 +331,30 @@ static cross_entropy cross_entropy_of(const sw_launch *l)
 }
 
 /* Losses of the rows, then what their sum wants; backward the count in front of that. */
-extern "C" size_t sw_cuda_softmax_ce_scratch(const sw_kernel_info *info)
+extern "C" size_t sw_cuda_softmax_ce_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     const int64_t rows = info->in[0].shape.dim[0];
     return (size_t)rows * sizeof(double) + sw_cuda_reduce_bytes(rows, 1, row_mean::N, false);
 }
-extern "C" size_t sw_cuda_softmax_ce_dx_scratch(const sw_kernel_info *info)
+extern "C" size_t sw_cuda_softmax_ce_dx_scratch(const sw_kernel_info *info,
+                                                const sw_cuda_queue *)
 {
     return sizeof(double) +
            sw_cuda_reduce_bytes(info->in[0].shape.dim[0], 1, row_mean::N, false);
 }
 
-extern "C" sw_status sw_cuda_softmax_ce_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_softmax_ce_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     cross_entropy e = cross_entropy_of(l);
     e.lse_out = l->n_out > 1 ? sw_cuda_out(l, 1) : nullptr;
     e.row_loss = static_cast<double *>(l->scratch);
-    SW_CUDA_LAUNCH_ROWS(cross_entropy_kernel, e.rows, e.cols, sw_cuda_aligned(e.x), stream, e);
+    SW_CUDA_LAUNCH_ROWS(cross_entropy_kernel, e.rows, e.cols, sw_cuda_aligned(e.x), queue, e);
     return sw_cuda_reduce("softmax_ce", row_mean{e, sw_cuda_out(l, 0), nullptr}, e.rows, 1,
-                          false, e.row_loss + e.rows, stream);
+                          false, e.row_loss + e.rows, queue);
 }
 
 /* in: logits, labels, lse, dy */
-extern "C" sw_status sw_cuda_softmax_ce_grad0(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_softmax_ce_grad0(const sw_launch *l, const sw_cuda_queue *queue)
 {
     cross_entropy e = cross_entropy_of(l);
     double *counted = static_cast<double *>(l->scratch);
@@ -364,11 +364,11 @@ extern "C" sw_status sw_cuda_softmax_ce_grad0(const sw_launch *l, void *stream)
     e.add = sw_cuda_adds(l, 0);
     if (e.has_ignore != 0) {
         SW_TRY(sw_cuda_reduce("softmax_ce", row_mean{e, nullptr, counted}, e.rows, 1, false,
-                              counted + 1, stream));
+                              counted + 1, queue));
         e.counted = counted;
     }
     SW_CUDA_LAUNCH_ROWS(cross_entropy_dx_kernel, e.rows, e.cols,
-                        sw_cuda_aligned(e.x) && sw_cuda_aligned(e.dx), stream, e);
+                        sw_cuda_aligned(e.x) && sw_cuda_aligned(e.dx), queue, e);
     return sw_cuda_launched("softmax_ce");
 }
 
@@ -418,19 +418,19 @@ struct hit_share {
     }
 };
 
-extern "C" size_t sw_cuda_accuracy_scratch(const sw_kernel_info *info)
+extern "C" size_t sw_cuda_accuracy_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     const int64_t rows = info->in[0].shape.dim[0];
     return (size_t)rows * sizeof(double) + sw_cuda_reduce_bytes(rows, 1, hit_share::N, false);
 }
 
-extern "C" sw_status sw_cuda_accuracy_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_accuracy_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const sw_shape *s = &l->in[0].type.shape;
     double *hits = static_cast<double *>(l->scratch);
     SW_CUDA_LAUNCH(hits_kernel, sw_cuda_blocks(s->dim[0], SW_CUDA_THREADS / 32),
-                   SW_CUDA_THREADS, 0, stream, hits, sw_cuda_in(l, 0), labels_of(l, 1),
+                   SW_CUDA_THREADS, 0, queue, hits, sw_cuda_in(l, 0), labels_of(l, 1),
                    s->dim[0], s->dim[1]);
     return sw_cuda_reduce("accuracy", hit_share{hits, sw_cuda_out(l, 0), (double)s->dim[0]},
-                          s->dim[0], 1, false, hits + s->dim[0], stream);
+                          s->dim[0], 1, false, hits + s->dim[0], queue);
 }

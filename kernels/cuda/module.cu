@@ -21,9 +21,13 @@ sw_cuda_host sw_cuda_its_host;
 
 extern "C" const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
 {
-    static const sw_cuda_module module = {SW_CUDA_ABI, sizeof(sw_cuda_module),
+    static const sw_cuda_module module = {SW_CUDA_ABI,
+                                          sizeof(sw_cuda_module),
                                           sizeof(sw_cuda_entry),
-                                          sizeof entries / sizeof *entries, entries};
+                                          sizeof entries / sizeof *entries,
+                                          entries,
+                                          0,
+                                          nullptr};
     if (host == nullptr || host->abi != SW_CUDA_ABI || host->size != sizeof *host)
         return nullptr;
     sw_cuda_its_host = *host;

@@ -37,42 +37,42 @@ static sw_cuda_nd over(const sw_shape *s, const int64_t *to, const int64_t *from
 }
 
 template <class T>
-static void copy_words(void *y, const void *x, const sw_cuda_nd &nd, void *stream)
+static void copy_words(void *y, const void *x, const sw_cuda_nd &nd, const sw_cuda_queue *queue)
 {
     const auto copy = copy_kernel<T>;
-    SW_CUDA_LAUNCH(copy, sw_cuda_blocks(nd.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, stream,
+    SW_CUDA_LAUNCH(copy, sw_cuda_blocks(nd.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
                    static_cast<T *>(y), static_cast<const T *>(x), nd);
 }
 
 static sw_status copy_run(const char *op, void *y, const void *x, sw_dtype dtype,
-                          const sw_cuda_nd &nd, void *stream)
+                          const sw_cuda_nd &nd, const sw_cuda_queue *queue)
 {
     if (nd.n == 0)
         return SW_OK;
     switch (dtype) {
     case SW_U8:
-        copy_words<uint8_t>(y, x, nd, stream);
+        copy_words<uint8_t>(y, x, nd, queue);
         break;
     case SW_BF16:
-        copy_words<uint16_t>(y, x, nd, stream);
+        copy_words<uint16_t>(y, x, nd, queue);
         break;
     case SW_F64:
-        copy_words<uint64_t>(y, x, nd, stream);
+        copy_words<uint64_t>(y, x, nd, queue);
         break;
     default:
-        copy_words<uint32_t>(y, x, nd, stream);
+        copy_words<uint32_t>(y, x, nd, queue);
         break;
     }
     return sw_cuda_launched(op);
 }
 
 static sw_status scaled_run(const char *op, float *y, const float *x, const sw_cuda_nd &nd,
-                            float factor, int add, void *stream)
+                            float factor, int add, const sw_cuda_queue *queue)
 {
     if (nd.n == 0)
         return SW_OK;
     SW_CUDA_LAUNCH(scaled_copy, sw_cuda_blocks(nd.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
-                   stream, y, x, nd, factor, add);
+                   queue, y, x, nd, factor, add);
     return sw_cuda_launched(op);
 }
 
@@ -83,7 +83,7 @@ struct itself {
     }
 };
 
-extern "C" sw_status sw_cuda_copy_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_copy_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const sw_buffer *x = &l->in[0];
     const sw_cuda_nd nd = over(&x->type.shape, l->out[0].stride, x->stride);
@@ -92,10 +92,10 @@ extern "C" sw_status sw_cuda_copy_forward(const sw_launch *l, void *stream)
     if (x->type.dtype == SW_F32 && flat)
         return sw_cuda_each_run<1>("copy", itself{}, sw_cuda_out(l, 0), sw_cuda_in(l, 0),
                                    nullptr, sw_cuda_elements(&x->type), sw_cuda_adds(l, 0),
-                                   stream);
+                                   queue);
     if (sw_cuda_adds(l, 0))
-        return scaled_run("copy", sw_cuda_out(l, 0), sw_cuda_in(l, 0), nd, 1.0f, 1, stream);
-    return copy_run("copy", l->out[0].ptr, x->ptr, x->type.dtype, nd, stream);
+        return scaled_run("copy", sw_cuda_out(l, 0), sw_cuda_in(l, 0), nd, 1.0f, 1, queue);
+    return copy_run("copy", l->out[0].ptr, x->ptr, x->type.dtype, nd, queue);
 }
 
 /* ---- constants --------------------------------------------------------------------------- */
@@ -108,16 +108,16 @@ struct constant {
     }
 };
 
-extern "C" sw_status sw_cuda_fill_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_fill_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const float value = static_cast<const swi_fill_attrs *>(l->attrs)->value;
     return sw_cuda_each_run<0>("fill", constant{value}, sw_cuda_out(l, 0), nullptr, nullptr,
-                               sw_cuda_elements(&l->out[0].type), 0, stream);
+                               sw_cuda_elements(&l->out[0].type), 0, queue);
 }
 
 /* ---- repetition, parts ------------------------------------------------------------------- */
 
-extern "C" sw_status sw_cuda_expand_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_expand_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const swi_sum_attrs *a = static_cast<const swi_sum_attrs *>(l->attrs);
     int64_t from[SW_MAX_RANK];
@@ -125,7 +125,7 @@ extern "C" sw_status sw_cuda_expand_forward(const sw_launch *l, void *stream)
         from[i] = (a->axes >> i & 1u) != 0 ? 0 : l->in[0].stride[i];
     return scaled_run("expand", sw_cuda_out(l, 0), sw_cuda_in(l, 0),
                       over(&a->shape, l->out[0].stride, from), (float)a->scale,
-                      sw_cuda_adds(l, 0), stream);
+                      sw_cuda_adds(l, 0), queue);
 }
 
 static size_t bytes_of(sw_dtype dtype)
@@ -133,7 +133,7 @@ static size_t bytes_of(sw_dtype dtype)
     return dtype == SW_F64 ? 8 : dtype == SW_BF16 ? 2 : dtype == SW_U8 ? 1 : 4;
 }
 
-extern "C" sw_status sw_cuda_concat_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_concat_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const int64_t axis = static_cast<const swi_concat_attrs *>(l->attrs)->axis;
     const sw_buffer *y = &l->out[0];
@@ -141,24 +141,24 @@ extern "C" sw_status sw_cuda_concat_forward(const sw_launch *l, void *stream)
     for (int i = 0; i < l->n_in; i++) {
         const sw_buffer *x = &l->in[i];
         SW_TRY(copy_run("concat", to, x->ptr, x->type.dtype,
-                        over(&x->type.shape, y->stride, x->stride), stream));
+                        over(&x->type.shape, y->stride, x->stride), queue));
         to += (size_t)(x->type.shape.dim[axis] * y->stride[axis]) * bytes_of(x->type.dtype);
     }
     return SW_OK;
 }
 
 /* dy where the slice lies, and zeros elsewhere. */
-extern "C" sw_status sw_cuda_slice_grad_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_slice_grad_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const swi_slice_grad_attrs *a = static_cast<const swi_slice_grad_attrs *>(l->attrs);
     const sw_buffer *dy = &l->in[0], *dx = &l->out[0];
     const int64_t *strides = dx->stride;
     if (!sw_cuda_adds(l, 0))
         SW_TRY(sw_cuda_each_run<0>("slice_grad", constant{0.0f}, sw_cuda_out(l, 0), nullptr,
-                                   nullptr, sw_cuda_elements(&dx->type), 0, stream));
+                                   nullptr, sw_cuda_elements(&dx->type), 0, queue));
     return scaled_run("slice_grad", sw_cuda_out(l, 0) + a->slice.from * strides[a->slice.axis],
                       sw_cuda_in(l, 0), over(&dy->type.shape, strides, dy->stride), 1.0f,
-                      sw_cuda_adds(l, 0), stream);
+                      sw_cuda_adds(l, 0), queue);
 }
 
 /* ---- layouts ----------------------------------------------------------------------------- */
@@ -179,23 +179,24 @@ __global__ void layout_kernel(float *y, const float *x, int64_t batch, int64_t i
     }
 }
 
-static sw_status layout_run(const char *op, const sw_launch *l, int to_blocks, void *stream)
+static sw_status layout_run(const char *op, const sw_launch *l, int to_blocks,
+                            const sw_cuda_queue *queue)
 {
     const sw_shape *s = &l->in[0].type.shape;
     const int64_t n = sw_cuda_elements(&l->out[0].type);
     if (n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(layout_kernel, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
-                   stream, sw_cuda_out(l, 0), sw_cuda_in(l, 0), s->dim[0],
+    SW_CUDA_LAUNCH(layout_kernel, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
+                   sw_cuda_out(l, 0), sw_cuda_in(l, 0), s->dim[0],
                    s->dim[1] * s->dim[2] * s->dim[3], n, to_blocks, sw_cuda_adds(l, 0));
     return sw_cuda_launched(op);
 }
 
-extern "C" sw_status sw_cuda_to_n16_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_to_n16_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return layout_run("to_n16", l, 1, stream);
+    return layout_run("to_n16", l, 1, queue);
 }
-extern "C" sw_status sw_cuda_from_n16_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_from_n16_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return layout_run("from_n16", l, 0, stream);
+    return layout_run("from_n16", l, 0, queue);
 }

@@ -158,7 +158,8 @@ static bool aligned(const row_norm &n)
            sw_cuda_aligned(n.bias) && sw_cuda_aligned(n.y) && sw_cuda_aligned(n.dx);
 }
 
-static sw_status forward(const char *op, const sw_launch *l, int centred, void *stream)
+static sw_status forward(const char *op, const sw_launch *l, int centred,
+                         const sw_cuda_queue *queue)
 {
     row_norm n = norm_of(l);
     n.y = sw_cuda_out(l, 0);
@@ -169,7 +170,7 @@ static sw_status forward(const char *op, const sw_launch *l, int centred, void *
     n.centred = centred;
     if (n.rows == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH_ROWS(norm_kernel, n.rows, n.cols, aligned(n), stream, n);
+    SW_CUDA_LAUNCH_ROWS(norm_kernel, n.rows, n.cols, aligned(n), queue, n);
     return sw_cuda_launched(op);
 }
 
@@ -184,7 +185,8 @@ static row_norm saved(const sw_launch *l, int centred, int *next)
     return n;
 }
 
-static sw_status backward(const char *op, const sw_launch *l, int centred, void *stream)
+static sw_status backward(const char *op, const sw_launch *l, int centred,
+                          const sw_cuda_queue *queue)
 {
     int next;
     row_norm n = saved(l, centred, &next);
@@ -193,12 +195,12 @@ static sw_status backward(const char *op, const sw_launch *l, int centred, void 
     n.add_dx = sw_cuda_adds(l, 0);
     if (n.rows == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH_ROWS(norm_dx_kernel, n.rows, n.cols, aligned(n), stream, n);
+    SW_CUDA_LAUNCH_ROWS(norm_dx_kernel, n.rows, n.cols, aligned(n), queue, n);
     return sw_cuda_launched(op);
 }
 
 /* Of dy alone, or of what is saved. */
-extern "C" size_t sw_cuda_norm_scratch(const sw_kernel_info *info)
+extern "C" size_t sw_cuda_norm_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     const sw_shape *s = &info->in[0].shape;
     const int64_t cols = s->dim[s->rank - 1];
@@ -206,13 +208,15 @@ extern "C" size_t sw_cuda_norm_scratch(const sw_kernel_info *info)
                                 true);
 }
 
-static sw_status columns(const char *op, const sw_launch *l, const row_norm &n, void *stream)
+static sw_status columns(const char *op, const sw_launch *l, const row_norm &n,
+                         const sw_cuda_queue *queue)
 {
-    return sw_cuda_reduce(op, norm_columns{n}, n.rows, n.cols, true, l->scratch, stream);
+    return sw_cuda_reduce(op, norm_columns{n}, n.rows, n.cols, true, l->scratch, queue);
 }
 
 /* out: dweight, [dbias] */
-static sw_status weights(const char *op, const sw_launch *l, int centred, void *stream)
+static sw_status weights(const char *op, const sw_launch *l, int centred,
+                         const sw_cuda_queue *queue)
 {
     int next;
     row_norm n = saved(l, centred, &next);
@@ -222,39 +226,39 @@ static sw_status weights(const char *op, const sw_launch *l, int centred, void *
         n.db = sw_cuda_out(l, 1);
         n.add_db = sw_cuda_adds(l, 1);
     }
-    return columns(op, l, n, stream);
+    return columns(op, l, n, queue);
 }
 
-extern "C" sw_status sw_cuda_layer_norm_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_layer_norm_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return forward("layer_norm", l, 1, stream);
+    return forward("layer_norm", l, 1, queue);
 }
-extern "C" sw_status sw_cuda_layer_norm_grad0(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_layer_norm_grad0(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return backward("layer_norm", l, 1, stream);
+    return backward("layer_norm", l, 1, queue);
 }
-extern "C" sw_status sw_cuda_layer_norm_grad1(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_layer_norm_grad1(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return weights("layer_norm", l, 1, stream);
+    return weights("layer_norm", l, 1, queue);
 }
 /* in: dy */
-extern "C" sw_status sw_cuda_layer_norm_grad3(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_layer_norm_grad3(const sw_launch *l, const sw_cuda_queue *queue)
 {
     row_norm n = norm_of(l);
     n.dy = sw_cuda_in(l, 0);
     n.db = sw_cuda_out(l, 0);
     n.add_db = sw_cuda_adds(l, 0);
-    return columns("layer_norm", l, n, stream);
+    return columns("layer_norm", l, n, queue);
 }
-extern "C" sw_status sw_cuda_rms_norm_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_rms_norm_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return forward("rms_norm", l, 0, stream);
+    return forward("rms_norm", l, 0, queue);
 }
-extern "C" sw_status sw_cuda_rms_norm_grad0(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_rms_norm_grad0(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return backward("rms_norm", l, 0, stream);
+    return backward("rms_norm", l, 0, queue);
 }
-extern "C" sw_status sw_cuda_rms_norm_grad1(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_rms_norm_grad1(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return weights("rms_norm", l, 0, stream);
+    return weights("rms_norm", l, 0, queue);
 }

@@ -88,7 +88,7 @@ __global__ void update_kernel(update u, int wide)
         update_at<1>(u, &n, i);
 }
 
-static sw_status update_run(const char *op, const sw_launch *l, void *stream)
+static sw_status update_run(const char *op, const sw_launch *l, const sw_cuda_queue *queue)
 {
     const swi_update_attrs *a = static_cast<const swi_update_attrs *>(l->attrs);
     int next = 3 + a->n_state;
@@ -118,14 +118,15 @@ static sw_status update_run(const char *op, const sw_launch *l, void *stream)
     if (u.n == 0)
         return SW_OK;
     SW_CUDA_LAUNCH(update_kernel, sw_cuda_blocks(u.n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
-                   stream, u, wide);
+                   queue, u, wide);
     return sw_cuda_launched(op);
 }
 
 #define UPDATE(op)                                                                             \
-    extern "C" sw_status sw_cuda_##op##_forward(const sw_launch *l, void *stream)              \
+    extern "C" sw_status sw_cuda_##op##_forward(const sw_launch *l,                            \
+                                                const sw_cuda_queue *queue)                    \
     {                                                                                          \
-        return update_run(#op, l, stream);                                                     \
+        return update_run(#op, l, queue);                                                      \
     }
 UPDATE(sgd_update)
 UPDATE(adam_update)
@@ -150,12 +151,13 @@ __global__ void set_kernel(float *y, float value)
 }
 
 /* The flag is set by a launch of its own: the first one's threads all read it. */
-extern "C" sw_status sw_cuda_accumulate_into_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_accumulate_into_forward(const sw_launch *l,
+                                                     const sw_cuda_queue *queue)
 {
     SW_TRY(sw_cuda_each_run<2>("accumulate_into", keep{sw_cuda_in(l, 2)}, sw_cuda_out(l, 0),
                                sw_cuda_in(l, 1), sw_cuda_out(l, 0),
-                               sw_cuda_elements(&l->in[1].type), 0, stream));
-    SW_CUDA_LAUNCH(set_kernel, 1, 32, 0, stream, sw_cuda_out(l, 1), 1.0f);
+                               sw_cuda_elements(&l->in[1].type), 0, queue));
+    SW_CUDA_LAUNCH(set_kernel, 1, 32, 0, queue, sw_cuda_out(l, 1), 1.0f);
     return sw_cuda_launched("accumulate_into");
 }
 
@@ -167,10 +169,10 @@ template <class F> __global__ void alone_kernel(F f)
     if (sw_cuda_thread() == 0)
         f.run();
 }
-template <class F> static sw_status alone(const char *op, F f, void *stream)
+template <class F> static sw_status alone(const char *op, F f, const sw_cuda_queue *queue)
 {
     const auto one = alone_kernel<F>;
-    SW_CUDA_LAUNCH(one, 1, 32, 0, stream, f);
+    SW_CUDA_LAUNCH(one, 1, 32, 0, queue, f);
     return sw_cuda_launched(op);
 }
 
@@ -194,10 +196,10 @@ struct clip {
         *y = scale < 1.0 || scale != scale ? (float)scale : 1.0f;
     }
 };
-extern "C" sw_status sw_cuda_clip_scale_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_clip_scale_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     return alone("clip_scale", clip{doubles_in(l, 0), sw_cuda_in(l, 1), sw_cuda_out(l, 0)},
-                 stream);
+                 queue);
 }
 
 /* Is one of n flags set? No flags: yes. */
@@ -233,7 +235,8 @@ struct tick {
             next[1] = to[1];
     }
 };
-static sw_status tick_run(const char *op, const sw_launch *l, int powers, void *stream)
+static sw_status tick_run(const char *op, const sw_launch *l, int powers,
+                          const sw_cuda_queue *queue)
 {
     const swi_tick_attrs *a = static_cast<const swi_tick_attrs *>(l->attrs);
     tick t = {};
@@ -246,15 +249,15 @@ static sw_status tick_run(const char *op, const sw_launch *l, int powers, void *
     t.beta[0] = (double)a->beta1;
     t.beta[1] = (double)a->beta2;
     t.powers = powers;
-    return alone(op, t, stream);
+    return alone(op, t, queue);
 }
-extern "C" sw_status sw_cuda_adam_tick_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_adam_tick_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return tick_run("adam_tick", l, 1, stream);
+    return tick_run("adam_tick", l, 1, queue);
 }
-extern "C" sw_status sw_cuda_steps_tick_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_steps_tick_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return tick_run("steps_tick", l, 0, stream);
+    return tick_run("steps_tick", l, 0, queue);
 }
 
 /* ---- verdicts ---------------------------------------------------------------------------- */
@@ -272,14 +275,14 @@ struct any_verdict {
         *y = found;
     }
 };
-extern "C" sw_status sw_cuda_any_verdict_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_any_verdict_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     any_verdict v = {};
     v.n = l->n_in;
     v.y = doubles_out(l, 0);
     for (int i = 0; i < l->n_in; i++)
         v.in[i] = doubles_in(l, i);
-    return alone("any_verdict", v, stream);
+    return alone("any_verdict", v, queue);
 }
 
 /* in {counts, verdict}, out {counts} */
@@ -292,9 +295,10 @@ struct note_verdict {
             counts[SWI_SKIPPED_NEXT] = *verdict;
     }
 };
-extern "C" sw_status sw_cuda_note_verdict_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_note_verdict_forward(const sw_launch *l,
+                                                  const sw_cuda_queue *queue)
 {
-    return alone("note_verdict", note_verdict{doubles_out(l, 0), doubles_in(l, 1)}, stream);
+    return alone("note_verdict", note_verdict{doubles_out(l, 0), doubles_in(l, 1)}, queue);
 }
 
 /* in {counts, verdict, [flags]}, out {counts} */
@@ -317,14 +321,15 @@ struct count_skipped {
         counts[SWI_SKIPPED_WHO] = *verdict;
     }
 };
-extern "C" sw_status sw_cuda_count_skipped_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_count_skipped_forward(const sw_launch *l,
+                                                   const sw_cuda_queue *queue)
 {
     const bool has = static_cast<const swi_count_attrs *>(l->attrs)->has_flags != 0;
     return alone("count_skipped",
                  count_skipped{doubles_out(l, 0), doubles_in(l, 1),
                                has ? sw_cuda_in(l, 2) : nullptr,
                                has ? sw_cuda_elements(&l->in[2].type) : 0},
-                 stream);
+                 queue);
 }
 
 /* In {x, [verdict before], [flag], [bound]}: is every element finite? Not looked at where the
@@ -353,19 +358,19 @@ struct finiteness {
         *y = said != 0.0 || good ? said : code;
     }
 };
-extern "C" size_t sw_cuda_finite_scratch(const sw_kernel_info *info)
+extern "C" size_t sw_cuda_finite_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, finiteness::N, false);
 }
-extern "C" sw_status sw_cuda_finite_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_finite_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const swi_finite_attrs *a = static_cast<const swi_finite_attrs *>(l->attrs);
     const finiteness f = {sw_cuda_in(l, 0),
-                      a->has_flag ? sw_cuda_in(l, 1 + a->has_before) : nullptr,
-                      a->has_before ? doubles_in(l, 1) : nullptr,
-                      a->has_bound ? doubles_in(l, l->n_in - 1) : nullptr,
-                      doubles_out(l, 0),
-                      a->code};
+                          a->has_flag ? sw_cuda_in(l, 1 + a->has_before) : nullptr,
+                          a->has_before ? doubles_in(l, 1) : nullptr,
+                          a->has_bound ? doubles_in(l, l->n_in - 1) : nullptr,
+                          doubles_out(l, 0),
+                          a->code};
     return sw_cuda_reduce("finite", f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch,
-                          stream);
+                          queue);
 }

@@ -103,7 +103,7 @@ __global__ void sw_cuda_reduce_put(const double *parts, int64_t n_parts, int64_t
 
 template <class F>
 static sw_status sw_cuda_reduce(const char *op, F f, int64_t places, int64_t results,
-                                bool along, void *scratch, void *stream)
+                                bool along, void *scratch, const sw_cuda_queue *queue)
 {
     double *parts = static_cast<double *>(scratch);
     const unsigned n = sw_cuda_reduce_parts(places, along);
@@ -112,12 +112,12 @@ static sw_status sw_cuda_reduce(const char *op, F f, int64_t places, int64_t res
     if (results == 0)
         return SW_OK;
     if (along)
-        SW_CUDA_LAUNCH(beside, dim3(sw_cuda_blocks(results, 32), n), SW_CUDA_THREADS, 0, stream,
+        SW_CUDA_LAUNCH(beside, dim3(sw_cuda_blocks(results, 32), n), SW_CUDA_THREADS, 0, queue,
                        parts, places, results, f);
     else
-        SW_CUDA_LAUNCH(across, dim3(sw_cuda_blocks(results, 1), n), SW_CUDA_THREADS, 0, stream,
+        SW_CUDA_LAUNCH(across, dim3(sw_cuda_blocks(results, 1), n), SW_CUDA_THREADS, 0, queue,
                        parts, places, results, f);
-    SW_CUDA_LAUNCH(put, sw_cuda_blocks(results, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, stream,
+    SW_CUDA_LAUNCH(put, sw_cuda_blocks(results, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
                    parts, n, results, f);
     return sw_cuda_launched(op);
 }

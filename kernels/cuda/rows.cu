@@ -86,18 +86,20 @@ static soft soft_of(const sw_launch *l, int log)
     return s;
 }
 
-static sw_status forward(const char *op, const sw_launch *l, int log, void *stream)
+static sw_status forward(const char *op, const sw_launch *l, int log,
+                         const sw_cuda_queue *queue)
 {
     const soft s = soft_of(l, log);
     if (s.rows == 0)
         return SW_OK;
     SW_CUDA_LAUNCH_ROWS(softmax_kernel, s.rows, s.cols,
-                        sw_cuda_aligned(s.x) && sw_cuda_aligned(s.y), stream, s);
+                        sw_cuda_aligned(s.x) && sw_cuda_aligned(s.y), queue, s);
     return sw_cuda_launched(op);
 }
 
 /* in: y, dy */
-static sw_status backward(const char *op, const sw_launch *l, int log, void *stream)
+static sw_status backward(const char *op, const sw_launch *l, int log,
+                          const sw_cuda_queue *queue)
 {
     soft s = soft_of(l, log);
     s.dy = sw_cuda_in(l, 1);
@@ -105,23 +107,23 @@ static sw_status backward(const char *op, const sw_launch *l, int log, void *str
         return SW_OK;
     SW_CUDA_LAUNCH_ROWS(softmax_dx_kernel, s.rows, s.cols,
                         sw_cuda_aligned(s.x) && sw_cuda_aligned(s.y) && sw_cuda_aligned(s.dy),
-                        stream, s);
+                        queue, s);
     return sw_cuda_launched(op);
 }
 
-extern "C" sw_status sw_cuda_softmax_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_softmax_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return forward("softmax", l, 0, stream);
+    return forward("softmax", l, 0, queue);
 }
-extern "C" sw_status sw_cuda_softmax_grad0(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_softmax_grad0(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return backward("softmax", l, 0, stream);
+    return backward("softmax", l, 0, queue);
 }
-extern "C" sw_status sw_cuda_log_softmax_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_log_softmax_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return forward("log_softmax", l, 1, stream);
+    return forward("log_softmax", l, 1, queue);
 }
-extern "C" sw_status sw_cuda_log_softmax_grad0(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_log_softmax_grad0(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return backward("log_softmax", l, 1, stream);
+    return backward("log_softmax", l, 1, queue);
 }

@@ -37,7 +37,7 @@ template <int G_, int W_> struct sw_cuda_rows {
     for (int64_t c = (int64_t)ROWS::lane() * ROWS::W; c < (cols); c += ROWS::G * ROWS::W)
 
 /* Run kernel<sw_cuda_rows<...>>: `all` says whether each operand begins at a good address. */
-#define SW_CUDA_LAUNCH_ROWS(kernel, rows, cols, all, stream, ...)                              \
+#define SW_CUDA_LAUNCH_ROWS(kernel, rows, cols, all, queue, ...)                               \
     do {                                                                                       \
         const bool is_long = (cols) > SW_CUDA_LONG_ROW, wide = (cols) % 4 == 0 && (all);       \
         const unsigned blocks = sw_cuda_blocks(rows, is_long ? 1 : SW_CUDA_THREADS / 32);      \
@@ -45,7 +45,7 @@ template <int G_, int W_> struct sw_cuda_rows {
             is_long ? (wide ? kernel<sw_cuda_rows<SW_CUDA_THREADS, 4>>                         \
                             : kernel<sw_cuda_rows<SW_CUDA_THREADS, 1>>)                        \
                     : (wide ? kernel<sw_cuda_rows<32, 4>> : kernel<sw_cuda_rows<32, 1>>);      \
-        SW_CUDA_LAUNCH(over_rows, blocks, SW_CUDA_THREADS, 0, stream, __VA_ARGS__);            \
+        SW_CUDA_LAUNCH(over_rows, blocks, SW_CUDA_THREADS, 0, queue, __VA_ARGS__);             \
     } while (0)
 
 #endif

@@ -48,7 +48,7 @@ static bool is_along(const sw_shape *s, uint32_t summed)
     return last >= 0 && (summed >> last & 1u) == 0;
 }
 
-extern "C" size_t sw_cuda_sum_scratch(const sw_kernel_info *info)
+extern "C" size_t sw_cuda_sum_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     const uint32_t summed = static_cast<const swi_sum_attrs *>(info->attrs)->axes;
     const sw_shape *s = &info->in[0].shape;
@@ -57,7 +57,7 @@ extern "C" size_t sw_cuda_sum_scratch(const sw_kernel_info *info)
                                 is_along(s, summed));
 }
 
-extern "C" sw_status sw_cuda_sum_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_sum_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const swi_sum_attrs *a = static_cast<const swi_sum_attrs *>(l->attrs);
     const sw_buffer *x = &l->in[0];
@@ -70,7 +70,7 @@ extern "C" sw_status sw_cuda_sum_forward(const sw_launch *l, void *stream)
     f.scale = a->scale;
     f.add = sw_cuda_adds(l, 0);
     return sw_cuda_reduce("sum", f, f.summed.n, f.kept.n, is_along(s, a->axes), l->scratch,
-                          stream);
+                          queue);
 }
 
 /* in: x, [flag]: of nothing where the flag is 0 */
@@ -89,15 +89,15 @@ struct squares {
     }
 };
 
-extern "C" size_t sw_cuda_sumsq_scratch(const sw_kernel_info *info)
+extern "C" size_t sw_cuda_sumsq_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, squares::N, false);
 }
 
-extern "C" sw_status sw_cuda_sumsq_forward(const sw_launch *l, void *stream)
+extern "C" sw_status sw_cuda_sumsq_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const squares f = {sw_cuda_in(l, 0), l->n_in > 1 ? sw_cuda_in(l, 1) : nullptr,
                        static_cast<double *>(l->out[0].ptr), sw_cuda_adds(l, 0)};
     return sw_cuda_reduce("sumsq", f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch,
-                          stream);
+                          queue);
 }

@@ -4,8 +4,9 @@
  * An entry is the forward kernel of an op or one of its gradient kernels (its place in
  * sw_op_desc.grads), with the operands, attributes and accumulate bits that the CPU's kernel
  * has; pointers are the device's. It only launches: no allocation, no copy to the host, no
- * waiting, so all entries may be captured. What it reads on the host (types, attributes) is
- * fixed with the program; numbers that change between runs are read on the device. */
+ * waiting, so all entries may be captured. What it reads on the host (types, attributes, seed)
+ * is fixed with the program; numbers that change between runs are read on the device, steps
+ * and runs from the queue's counters. */
 #ifndef SW_CUDA_TABLE_H
 #define SW_CUDA_TABLE_H
 
@@ -17,10 +18,25 @@ extern "C" {
 
 #define SW_CUDA_ABI 1u
 
-/* stream: a cudaStream_t. */
-typedef sw_status sw_cuda_kernel(const sw_launch *launch, void *stream);
+/* What changes from run to run of a program: in device memory. */
+typedef struct {
+    uint32_t step, run;
+} sw_cuda_counters;
 
-typedef size_t sw_cuda_scratch_size(const sw_kernel_info *info);
+#define SW_CUDA_TF32 1u /* matrix products may round their factors to TF32 */
+
+/* What entries launch on. */
+typedef struct {
+    void *stream;                     /* cudaStream_t */
+    const sw_cuda_counters *counters; /* on the device; NULL in a queue that only copies */
+    void *blas;                       /* the module's own; NULL: its own kernels only */
+    uint32_t flags;                   /* SW_CUDA_TF32 */
+} sw_cuda_queue;
+
+typedef sw_status sw_cuda_kernel(const sw_launch *launch, const sw_cuda_queue *queue);
+
+/* Called once, when a plan is made; the same queue (its blas and flags) launches later. */
+typedef size_t sw_cuda_scratch_size(const sw_kernel_info *info, const sw_cuda_queue *queue);
 
 typedef struct {
     const char *op;
@@ -31,12 +47,17 @@ typedef struct {
 } sw_cuda_entry;
 #define SW_CUDA_FORWARD (-1)
 
+typedef struct sw_cuda_api sw_cuda_api; /* kernels/cuda/api.h */
+
 /* What the module needs of its host. */
 typedef struct {
     uint32_t abi;
     uint32_t size; /* of this struct */
     sw_status (*fail)(sw_status status, const char *file, int line, const char *format, ...)
         SW_PRINTF(4, 5);
+    /* Host memory for the module's records, counted with the library's; zeroed. */
+    sw_status (*alloc)(void **out, size_t bytes);
+    void (*free)(void *block, size_t bytes);
 } sw_cuda_host;
 
 typedef struct {
@@ -45,9 +66,12 @@ typedef struct {
     uint32_t entry_size; /* of one entry */
     uint32_t n_entries;
     const sw_cuda_entry *entries;
+    uint32_t api_size; /* of *api */
+    const sw_cuda_api *api;
 } sw_cuda_module;
 
-/* The one name that the module exports. NULL where `host` is of another ABI or size. */
+/* The one name that the module exports. NULL where `host` is of another ABI or size. Calls no
+ * CUDA function. */
 SW_API const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host);
 typedef const sw_cuda_module *sw_cuda_module_opener(const sw_cuda_host *host);
 

@@ -117,14 +117,17 @@ static void serial(const sw_par *par, void (*body)(void *arg, int part), void *a
 }
 static const sw_par one_thread = {1, serial};
 
+/* The CPU's kernels are told in the launch, the device's in its memory. */
+static const sw_cuda_counters counters = {3, 1};
+const sw_cuda_queue sw_entry_queue = {.counters = &counters};
+
 typedef struct {
     sw_buffer in[SW_ENTRY_OPERANDS], out[SW_ENTRY_OPERANDS];
     sw_launch launch;
 } call;
 
 /* Operands of their own for each call; outputs begin as the run's are. */
-static void call_fill(call *c, const sw_entry_run *r, bool alias,
-                      size_t (*scratch)(const sw_kernel_info *info))
+static void call_fill(call *c, const sw_entry_run *r, bool alias, bool on_device)
 {
     sw_type in[SW_ENTRY_OPERANDS], out[SW_ENTRY_OPERANDS];
     for (int i = 0; i < r->n_in; i++) {
@@ -144,7 +147,12 @@ static void call_fill(call *c, const sw_entry_run *r, bool alias,
     }
     const sw_kernel_info info = {in,       out, r->n_in,     r->n_out,
                                  r->attrs, 1,   SW_ISA_BASE, r->accumulate};
-    const size_t room = scratch != NULL ? scratch(&info) : 0;
+    size_t room = 0;
+    if (on_device)
+        room = r->entry->scratch_bytes != NULL ? r->entry->scratch_bytes(&info, &sw_entry_queue)
+                                               : 0;
+    else if (r->scratch_bytes != NULL)
+        room = r->scratch_bytes(&info);
     c->launch = (sw_launch){.size = sizeof c->launch,
                             .in = c->in,
                             .n_in = r->n_in,
@@ -158,8 +166,8 @@ static void call_fill(call *c, const sw_entry_run *r, bool alias,
                             .isa = SW_ISA_BASE,
                             .seed = 0x5eed0f0900000001u,
                             .stream = 77,
-                            .step = 3,
-                            .run = 1};
+                            .step = on_device ? 0 : counters.step,
+                            .run = on_device ? 0 : counters.run};
 }
 
 /* Element i of a buffer's bytes as a number. */
@@ -239,10 +247,10 @@ static void inputs_kept(const sw_entry_run *r, const call *c, bool alias)
 
 static bool go(const sw_entry_run *r, call *c, bool alias, uint64_t schedule)
 {
-    call_fill(c, r, alias, r->entry->scratch_bytes);
+    call_fill(c, r, alias, true);
     swi_emu_clear();
     swi_emu_schedule(schedule);
-    const bool good = r->entry->kernel(&c->launch, NULL) == SW_OK;
+    const bool good = r->entry->kernel(&c->launch, &sw_entry_queue) == SW_OK;
     SW_CHECK(good, "%s: %s", r->label, swi_emu_error());
     inputs_kept(r, c, alias);
     return good;
@@ -254,8 +262,8 @@ bool sw_entry_can_add(const sw_entry_run *r)
     call a, b;
     with.accumulate = 1;
     without.accumulate = 0;
-    call_fill(&a, &with, false, r->scratch_bytes);
-    call_fill(&b, &without, false, r->scratch_bytes);
+    call_fill(&a, &with, false, false);
+    call_fill(&b, &without, false, false);
     for (int64_t i = 0; i < sw_type_elements(&r->out[0].type); i++)
         ((float *)a.out[0].ptr)[i] = 100.0f;
     r->kernel(&a.launch);
@@ -267,7 +275,7 @@ bool sw_entry_can_add(const sw_entry_run *r)
 void sw_entry_cpu(sw_entry_run *r)
 {
     static call cpu;
-    call_fill(&cpu, r, r->must_alias, r->scratch_bytes);
+    call_fill(&cpu, r, r->must_alias, false);
     const sw_status status = r->kernel(&cpu.launch);
     SW_CHECK(status == SW_OK, "%s: %s", r->label, sw_last_error());
     for (int o = 0; o < r->n_out; o++)
@@ -281,7 +289,7 @@ void sw_entry_compare(sw_entry_run *r)
     bool aliased = false;
     for (int o = 0; o < r->n_out; o++)
         aliased |= r->alias[o] >= 0;
-    call_fill(&cpu, r, r->must_alias, r->scratch_bytes);
+    call_fill(&cpu, r, r->must_alias, false);
     const sw_status status = r->kernel(&cpu.launch);
     if (!SW_CHECK(status == SW_OK, "%s: %s", r->label, sw_last_error()))
         return;

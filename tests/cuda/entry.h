@@ -9,6 +9,9 @@
 
 #define SW_ENTRY_OPERANDS 40
 
+/* What all entries are launched on: nothing but counters. */
+extern const sw_cuda_queue sw_entry_queue;
+
 /* Memory of one launch: each block exactly as large as was asked for, `shift` bytes behind an
  * address divisible by 64; freed all together. */
 void *sw_entry_block(size_t bytes, size_t shift);

@@ -400,7 +400,7 @@ static void a_label_out_of_range_makes_the_loss_nan(void)
         out_loss();
         const sw_type types[] = {run.in[0].type, run.in[1].type};
         const sw_kernel_info info = {types, NULL, 2, 2, &attrs, 1, SW_ISA_BASE, 0};
-        const size_t room = run.entry->scratch_bytes(&info);
+        const size_t room = run.entry->scratch_bytes(&info, &sw_entry_queue);
         const sw_launch l = {.size = sizeof l,
                              .in = run.in,
                              .n_in = 2,
@@ -409,7 +409,7 @@ static void a_label_out_of_range_makes_the_loss_nan(void)
                              .scratch = sw_entry_block(room, 0),
                              .scratch_bytes = room,
                              .attrs = &attrs};
-        CU_ASSERT_EQUAL(run.entry->kernel(&l, NULL), SW_OK);
+        CU_ASSERT_EQUAL(run.entry->kernel(&l, &sw_entry_queue), SW_OK);
         CU_ASSERT_EQUAL(isnan(*(const float *)run.out[0].ptr) != 0, k < 2);
         sw_entry_free();
     }

@@ -203,8 +203,8 @@ static inline void swi_emu_launch(const swi_emu_launch_info &info, void (*kernel
     swi_emu_run(
         &info, [](void *arg) { (*static_cast<decltype(body) *>(arg))(); }, &body);
 }
-#define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                         \
-    ((void)(stream),                                                                           \
+#define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, queue, ...)                          \
+    ((void)(queue),                                                                            \
      swi_emu_launch({#kernel, (grid), (block), (shared_bytes)}, kernel, __VA_ARGS__))
 
 #endif
