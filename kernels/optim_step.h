@@ -68,20 +68,21 @@ SW_INLINE void sw_adam_step(float *p, float *m, float *v, float g, const sw_opti
     *p = *p * n->keep - n->step * (*m / (sqrtf(*v) * n->root + n->epsilon));
 }
 /* v = a v + (1 - a) d^2;  avg = sqrt(v), centered sqrt(v - mean^2), + eps;  m = momentum m +
- * d / avg;  p -= lr m. What rounding leaves below 0 has the root 0. m, mean NULL: without. */
-SW_INLINE void sw_rmsprop_step(float *p, float *v, float *m, float *mean, float g,
-                               const sw_optim_numbers *n)
+ * d / avg;  p -= lr m. What rounding leaves below 0 has the root 0. m and mean are touched
+ * where has_m and centered say so: constants of a loop, so that it is vectorised. */
+SW_INLINE void sw_rmsprop_step(float *p, float *v, bool has_m, float *m, bool centered,
+                               float *mean, float g, const sw_optim_numbers *n)
 {
     const float d = sw_optim_d(*p, g, n);
     *v = n->beta2 * *v + n->rest2 * (d * d);
     float square = *v;
-    if (mean != NULL) {
+    if (centered) {
         *mean = n->beta2 * *mean + n->rest2 * d;
         square -= *mean * *mean;
         square = square > 0.0f ? square : 0.0f;
     }
     float step = d / (sqrtf(square) + n->epsilon);
-    if (m != NULL)
+    if (has_m)
         *m = step = n->momentum * *m + step;
     *p -= n->lr * step;
 }

@@ -36,10 +36,8 @@ step_of(const sw_optim_rule &r, const sw_optim_numbers *n, float *p, float (&s)[
         sw_adam_step(p, &s[0], &s[1], g, n);
         break;
     case SW_OPTIM_RMSPROP:
-        if (has_m)
-            sw_rmsprop_step(p, &s[0], &s[1], r.centered ? &s[2] : nullptr, g, n);
-        else
-            sw_rmsprop_step(p, &s[0], nullptr, r.centered ? &s[1] : nullptr, g, n);
+        sw_rmsprop_step(p, &s[0], has_m, &s[has_m ? 1 : 0], r.centered,
+                        &s[r.centered ? 1 + has_m : 0], g, n);
         break;
     case SW_OPTIM_ADAGRAD:
         sw_adagrad_step(p, &s[0], g, n);

@@ -48,11 +48,11 @@ static void adam(const update_job *j, int part)
 static inline void rmsprop_run(const update_job *j, int part, bool has_m, bool centered)
 {
     RUN;
-    float *restrict v = j->state[0], *restrict m = has_m ? j->state[1] : NULL;
-    float *restrict mean = centered ? j->state[1 + has_m] : NULL;
+    float *restrict v = j->state[0];
+    float *restrict m = j->state[has_m ? 1 : 0]; /* not touched where it is v */
+    float *restrict mean = j->state[centered ? 1 + has_m : 0];
     for (int64_t i = from; i < to; i++)
-        sw_rmsprop_step(&p[i], &v[i], has_m ? &m[i] : NULL, centered ? &mean[i] : NULL, g[i],
-                        &n);
+        sw_rmsprop_step(&p[i], &v[i], has_m, m + i, centered, mean + i, g[i], &n);
 }
 
 static void rmsprop(const update_job *j, int part)
