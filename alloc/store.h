@@ -46,6 +46,22 @@ SW_MUST_USE sw_status sw_store_sim_create(sw_store **out, size_t reserve_bytes,
  * most 256 kept. NULL past the end. */
 const char *sw_store_sim_log(const sw_store *store, size_t index);
 
+/* How a store gets memory of a device; all but release and free may fail with SW_NOMEM or
+ * SW_DEVICE. */
+typedef struct {
+    void *context;
+    size_t granularity; /* of mapping; 0: nothing can be mapped, only plain blocks */
+    /* Addresses without memory, then memory for [from, to) of them, from where the last call
+     * ended; release takes both back. */
+    sw_status (*reserve)(void *context, void **base, size_t bytes);
+    sw_status (*map)(void *context, void *base, size_t from, size_t to);
+    void (*release)(void *context, void *base, size_t bytes);
+    sw_status (*alloc)(void *context, void **out, size_t bytes);
+    void (*free)(void *context, void *block);
+    /* On the device, done on return. */
+    sw_status (*copy)(void *context, void *to, const void *from, size_t bytes);
+} sw_device_memory;
+
 /* Destroy any store; NULL is fine. */
 void sw_store_destroy(sw_store *store);
 

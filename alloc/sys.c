@@ -7,8 +7,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -327,8 +330,11 @@ sw_status sw_library_open(void **out, const char *name)
 {
     void *library =
         swi_fault_hit(SW_FAULT_LIBRARY) ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL)
-        SW_FAIL(SW_UNSUPPORTED, "%s could not be opened", name);
+    if (library == NULL) {
+        const char *why = dlerror(); /* has the name, where there is more to say */
+        SW_FAIL(SW_UNSUPPORTED, "%s could not be opened: %s", name,
+                why != NULL ? why : "no reason given");
+    }
     *out = library;
     return SW_OK;
 }
@@ -339,6 +345,24 @@ sw_status sw_library_symbol(void *library, const char *symbol, void **out)
     if (found == NULL)
         SW_FAIL(SW_UNSUPPORTED, "symbol %s was not found", symbol);
     *out = found;
+    return SW_OK;
+}
+
+sw_status sw_library_path(const void *address, char *out, size_t bytes)
+{
+    Dl_info info;
+    void *map = NULL;
+    char path[PATH_MAX];
+    if (hit() || dladdr1(address, &info, &map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+        SW_FAIL(SW_IO, "the file of the code at %p is not known", address);
+    /* The program has no name there, and what it was called by may be no path. */
+    const char *name = ((const struct link_map *)map)->l_name;
+    name = *name != '\0' ? name : "/proc/self/exe";
+    if (realpath(name, path) == NULL)
+        return refuse(name);
+    if (strlen(path) >= bytes)
+        SW_FAIL(SW_IO, "%s: the path has more than %zu bytes", path, bytes - 1);
+    strcpy(out, path);
     return SW_OK;
 }
 

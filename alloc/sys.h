@@ -69,6 +69,9 @@ void sw_thread_join(sw_thread *thread);
 /* dlopen / dlsym with our messages. A library is never closed. */
 SW_MUST_USE sw_status sw_library_open(void **out, const char *name);
 SW_MUST_USE sw_status sw_library_symbol(void *library, const char *symbol, void **out);
+/* The file, links resolved, that holds the code at `address`: a library or the program. SW_IO
+ * where the system cannot tell, or `bytes` are too few. */
+SW_MUST_USE sw_status sw_library_path(const void *address, char *out, size_t bytes);
 
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t sw_clock_ns(void);

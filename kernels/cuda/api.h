@@ -43,7 +43,11 @@ struct sw_cuda_api {
     sw_status (*open)(sw_cuda_device **out, int ordinal);
     void (*close)(sw_cuda_device *device);
     sw_status (*info)(sw_cuda_device *device, sw_cuda_info *out);
-    /* Wait for everything on the card; reports what failed since. */
+    /* The card is the calling thread's from here on. Entries, and functions that are given a
+     * queue and no device, are called on threads that said so; the others say it themselves. */
+    sw_status (*use)(sw_cuda_device *device);
+    /* Wait for everything on the card; reports what failed since. While a queue is captured a
+     * card cannot be waited for: a capture of another thread is let end first. */
     sw_status (*sync)(sw_cuda_device *device);
 
     /* ---- memory ---- */

@@ -375,6 +375,24 @@ static void libraries_open_and_fail_by_name(void)
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_LIBRARY, SW_UNSUPPORTED, open_library, NULL), 2);
 }
 
+/* Of the library or program that an address is in, links resolved. */
+static void the_file_of_code_is_found(void)
+{
+    char path[4096] = "?", small[2] = "?", own[4096] = "";
+    CU_ASSERT_EQUAL(sw_library_path((const void *)(uintptr_t)sw_clock_ns, path, sizeof path),
+                    SW_OK);
+    const ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
+    CU_ASSERT(n > 0);
+    CU_ASSERT_STRING_EQUAL(path, own);
+    CU_ASSERT_EQUAL(sw_library_path((const void *)(uintptr_t)getpid, path, sizeof path), SW_OK);
+    CU_ASSERT_PTR_NOT_NULL(strstr(path, "libc"));
+    CU_ASSERT_EQUAL(path[0], '/');
+    CU_ASSERT_EQUAL(sw_library_path((const void *)(uintptr_t)getpid, small, sizeof small),
+                    SW_IO);
+    CU_ASSERT_STRING_EQUAL(small, "?");
+    CU_ASSERT_EQUAL(sw_library_path(NULL, path, sizeof path), SW_IO);
+}
+
 static void the_clock_goes_forward(void)
 {
     const uint64_t before = sw_clock_ns();
@@ -401,6 +419,7 @@ static const sw_test tests[] = {
     {"a dash that takes nothing is named", a_dash_that_takes_nothing_is_named},
     {"threads start, join and fail", threads_start_join_and_fail},
     {"libraries open, and fail by name", libraries_open_and_fail_by_name},
+    {"the file of code is found", the_file_of_code_is_found},
     {"the clock goes forward", the_clock_goes_forward},
 };
 SW_SUITE("sys", tests)
