@@ -18,6 +18,7 @@
 #ifndef SW_CUDA_EMULATOR_H
 #define SW_CUDA_EMULATOR_H
 
+#include <cuda_runtime_api.h> /* of tests/cuda/fake */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,18 +62,6 @@ static inline float4 make_float4(float x, float y, float z, float w)
 {
     return float4(x, y, z, w);
 }
-
-/* ---- the runtime ------------------------------------------------------------------------- */
-
-typedef void *cudaStream_t;
-enum cudaError_t {
-    cudaSuccess = 0,
-    cudaErrorInvalidValue = 1,
-    cudaErrorInvalidConfiguration = 9,
-    cudaErrorLaunchFailure = 719
-};
-cudaError_t cudaGetLastError(void);
-const char *cudaGetErrorString(cudaError_t error);
 
 /* ---- control, for tests ------------------------------------------------------------------ */
 
@@ -186,25 +175,61 @@ struct swi_emu_launch_info {
     const char *kernel;
     dim3 grid, block;
     size_t shared_bytes;
+    void *stream;
+    /* The kernel's parameters, for who looks at launches; gone when the launch returns. */
+    int n;
+    const void *const *at;
+    const size_t *bytes;
+    const bool *is_pointer;
 };
-void swi_emu_run(const swi_emu_launch_info *info, void (*body)(void *arg), void *arg);
+/* The launch is taken over: run(body) runs the kernel, once or often, now or later; `body` is
+ * copied where it is kept. Two answers can be linked: alone.cpp runs at once and has the
+ * errors, the fake runtime (tests/cuda/fake) puts it into its stream. */
+void swi_emu_submit(const swi_emu_launch_info *info, void (*run)(void *body), const void *body,
+                    size_t body_bytes);
 
-template <class... P> struct swi_emu_sizes {
-    static constexpr size_t sum = (sizeof(P) + ... + 0);
-};
+/* What both answers call: whether a device would take the launch (the error, and why in
+ * swi_emu_error), and the blocks one after another (their error). */
+cudaError_t swi_emu_can_be(const swi_emu_launch_info *info);
+cudaError_t swi_emu_run(const swi_emu_launch_info *info, void (*run)(void *body), void *body);
+
+template <class Q> static inline void *swi_emu_stream(const Q *queue)
+{
+    return queue->stream;
+}
+static inline void *swi_emu_stream(decltype(nullptr))
+{
+    return nullptr;
+}
 
 /* Arguments are converted once, as by a launch, and copied for each thread. */
+template <class... P> struct swi_emu_kernel {
+    static_assert((sizeof(P) + ... + 0) <= 4096, "a kernel has at most 4 KiB of parameters");
+    static_assert((std::is_trivially_copyable<P>::value && ...), "parameters are bytes");
+
+    static void launch(swi_emu_launch_info info, void (*kernel)(P...), P... a)
+    {
+        const void *const at[] = {&a..., nullptr};
+        const size_t bytes[] = {sizeof(P)..., 0};
+        const bool is_pointer[] = {std::is_pointer<P>::value..., false};
+        info.n = (int)sizeof...(P);
+        info.at = at;
+        info.bytes = bytes;
+        info.is_pointer = is_pointer;
+        const auto body = [=]() { kernel(a...); };
+        swi_emu_submit(
+            &info, [](void *it) { (*static_cast<decltype(body) *>(it))(); }, &body,
+            sizeof body);
+    }
+};
 template <class... P, class... A>
 static inline void swi_emu_launch(const swi_emu_launch_info &info, void (*kernel)(P...), A... a)
 {
-    static_assert(swi_emu_sizes<P...>::sum <= 4096, "a kernel has at most 4 KiB of parameters");
-    static_assert((std::is_trivially_copyable<P>::value && ...), "parameters are bytes");
-    auto body = [&]() { kernel(static_cast<P>(a)...); };
-    swi_emu_run(
-        &info, [](void *arg) { (*static_cast<decltype(body) *>(arg))(); }, &body);
+    swi_emu_kernel<P...>::launch(info, kernel, static_cast<P>(a)...);
 }
 #define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, queue, ...)                          \
-    ((void)(queue),                                                                            \
-     swi_emu_launch({#kernel, (grid), (block), (shared_bytes)}, kernel, __VA_ARGS__))
+    swi_emu_launch({#kernel, (grid), (block), (shared_bytes), swi_emu_stream(queue), 0,        \
+                    nullptr, nullptr, nullptr},                                                \
+                   kernel, __VA_ARGS__)
 
 #endif

@@ -35,7 +35,7 @@ static struct {
     void (*body)(void *arg);
     void *arg;
     const swi_emu_launch_info *info;
-    bool failed;
+    cudaError_t error;
     uint64_t values[2][WARP * (MOST_THREADS / WARP)];
 } block;
 
@@ -49,7 +49,6 @@ static struct {
 } shared;
 
 static char message[512];
-static cudaError_t last_error;
 static uint64_t seed, random_state;
 static swi_emu_counts counts;
 
@@ -67,24 +66,11 @@ const char *swi_emu_error(void)
 void swi_emu_clear(void)
 {
     message[0] = '\0';
-    last_error = cudaSuccess;
 }
 
 swi_emu_counts swi_emu_counted(void)
 {
     return counts;
-}
-
-cudaError_t cudaGetLastError(void)
-{
-    const cudaError_t error = last_error;
-    last_error = cudaSuccess;
-    return error;
-}
-
-const char *cudaGetErrorString(cudaError_t error)
-{
-    return error == cudaSuccess ? "no error" : message;
 }
 
 /* xorshift64* */
@@ -108,8 +94,7 @@ __attribute__((format(printf, 2, 3))) static void fail(cudaError_t error, const 
         vsnprintf(message + n, sizeof message - (size_t)n, format, list);
         va_end(list);
     }
-    last_error = error;
-    block.failed = true;
+    block.error = error;
 }
 
 /* A fiber that has failed never goes on; its stack is used again. */
@@ -226,7 +211,7 @@ static void run_block(void)
             thread{NEW, -1, {u % d.x, u / d.x % d.y, u / (d.x * d.y)}, "", 0, {0, 0}, 0};
     }
     make_all_ready(0, block.n);
-    while (block.n_done < block.n && !block.failed) {
+    while (block.n_done < block.n && block.error == cudaSuccess) {
         const int t = peek();
         if (t < 0) {
             report_stuck();
@@ -350,8 +335,10 @@ static void shared_reset(void)
 
 /* ---- launches ---------------------------------------------------------------------------- */
 
-static bool can_be(const swi_emu_launch_info *info)
+cudaError_t swi_emu_can_be(const swi_emu_launch_info *info)
 {
+    block.info = info;
+    block.error = cudaSuccess;
     const dim3 g = info->grid, b = info->block;
     const uint64_t threads = (uint64_t)b.x * b.y * b.z;
     if (g.x == 0 || g.y == 0 || g.z == 0 || g.x > 0x7fffffffu || g.y > 65535u || g.z > 65535u)
@@ -364,7 +351,7 @@ static bool can_be(const swi_emu_launch_info *info)
     else if (info->shared_bytes > SHARED_MOST)
         fail(cudaErrorInvalidConfiguration, "%zu bytes of shared memory, %d are the most",
              info->shared_bytes, SHARED_MOST);
-    return !block.failed;
+    return block.error;
 }
 
 /* A step that has no factor in common with n visits all blocks. */
@@ -383,26 +370,25 @@ static uint64_t stride_over(uint64_t n)
     }
 }
 
-void swi_emu_run(const swi_emu_launch_info *info, void (*body)(void *arg), void *arg)
+cudaError_t swi_emu_run(const swi_emu_launch_info *info, void (*run)(void *body), void *body)
 {
     block.info = info;
-    block.body = body;
-    block.arg = arg;
-    block.failed = false;
+    block.body = run;
+    block.arg = body;
+    block.error = cudaSuccess;
     counts.launches++;
-    if (!can_be(info))
-        return;
     const dim3 g = info->grid;
     const uint64_t n = (uint64_t)g.x * g.y * g.z;
     const uint64_t step = seed > 1 ? stride_over(n) : 1, first = seed > 1 ? draw(n) : 0;
     block.n = (int)(info->block.x * info->block.y * info->block.z);
     swi_emu_now.block_size = info->block;
     swi_emu_now.grid = g;
-    for (uint64_t i = 0; i < n && !block.failed; i++) {
+    for (uint64_t i = 0; i < n && block.error == cudaSuccess; i++) {
         const uint64_t b = seed == 1 ? n - 1 - i : (first + i % n * (step % n)) % n;
         swi_emu_now.block = uint3{(unsigned)(b % g.x), (unsigned)(b / g.x % g.y),
                                   (unsigned)(b / ((uint64_t)g.x * g.y))};
         shared_reset();
         run_block();
     }
+    return block.error;
 }
