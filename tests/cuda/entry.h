@@ -37,6 +37,7 @@ typedef struct {
     int alias[SW_ENTRY_OPERANDS]; /* of each output: the input whose bytes it takes; -1: none */
     bool must_alias;              /* on the CPU too: updates */
     size_t shift;                 /* of all operands, in elements */
+    bool refused;                 /* the entry has no kernel for these layouts, and says so */
 } sw_entry_run;
 
 /* Run it in order, the newest thread first and at random, and compare: bits between schedules,

@@ -62,14 +62,27 @@ static bool is_good(const sw_op_desc *d, const sw_op_case *c)
     return d->infer(in, c->n_in, c->attrs, out) == SW_OK;
 }
 
+/* Ops that have no kernel for images in blocks: with a device all images of a program are
+ * plain. */
+static bool is_for_plain(const char *op)
+{
+    static const char *const ops[] = {"conv2d", "channel_scale", "max_pool2d", "avg_pool2d"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (strcmp(ops[i], op) == 0)
+            return true;
+    return false;
+}
+
 /* Images in the layout that a trace would give them: what the op wants, plain for all others.
  * Ops that change layouts have the one that they change. */
-static void settle(const sw_op_desc *d, sw_op_case *c)
+static void settle(const sw_op_desc *d, sw_op_case *c, bool blocks)
 {
     sw_type in[SWI_CHECK_INPUTS];
     for (int i = 0; i < c->n_in; i++)
         in[i] = c->in[i < 4 ? i : 3];
-    const sw_layout want = d->layout != NULL ? d->layout(in, c->n_in, c->attrs) : SW_PLAIN;
+    sw_layout want = d->layout != NULL ? d->layout(in, c->n_in, c->attrs) : SW_PLAIN;
+    if (is_for_plain(d->name))
+        want = blocks ? SW_N16 : SW_PLAIN;
     for (int i = 0; i < c->n_in && strcmp(d->name, "from_n16") != 0; i++) {
         const bool image = (d->image_in == 0 || (d->image_in >> i & 1u) != 0) &&
                            in[i].shape.rank == 4 && in[i].dtype == SW_F32;
@@ -84,10 +97,10 @@ static bool vary(const sw_op_desc *d, const variant *v, sw_op_case *c)
     const int64_t n = elements(s);
     for (int i = 0; v->blocks && i < 4; i++) {
         if (c->in[i].layout == SW_N16)
-            return false; /* it is so as it stands */
+            return is_for_plain(d->name) && is_good(d, c); /* it is so as it stands */
         c->in[i].layout = s->rank == 4 && c->in[i].shape.rank == 4 ? SW_N16 : SW_PLAIN;
     }
-    settle(d, c);
+    settle(d, c, v->blocks);
     bool blocks = false;
     for (int i = 0; i < c->n_in && i < 4; i++)
         blocks |= c->in[i].layout == SW_N16;
@@ -205,6 +218,7 @@ static void forward_case(swi_check *c, const variant *v, const char *label, sw_e
     sw_type types[2 * SWI_CHECK_OUTPUTS];
     const sw_op_desc *d = c->desc;
     *f = (sw_entry_run){.label = label, .attrs = c->spec->attrs, .shift = v->shift};
+    f->refused = v->blocks && is_for_plain(d->name);
     no_alias(f);
     f->n_in = c->n_in;
     for (int i = 0; i < c->n_in; i++) {
@@ -272,7 +286,8 @@ static void gradient_case(swi_check *c, int g, const char *label, const sw_entry
 {
     const sw_grad_desc *d = &c->desc->grads[g];
     sw_type types[8];
-    sw_entry_run r = {.label = label, .attrs = f->attrs, .shift = f->shift};
+    sw_entry_run r = {
+        .label = label, .attrs = f->attrs, .shift = f->shift, .refused = f->refused};
     no_alias(&r);
     r.entry = entry_of(c->desc->name, g);
     if (r.entry == NULL || !gradient_operands(c, f, g, &r))

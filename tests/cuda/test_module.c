@@ -6,8 +6,8 @@
 #include <string.h>
 
 #define FOLDER SW_BUILD_ROOT "/kernels/cuda/"
-static const char *const units[] = {"curves", "arith", "move",   "rows",
-                                    "norm",   "sum",   "losses", "optim"};
+static const char *const units[] = {"curves", "arith",  "move",  "rows", "norm",
+                                    "sum",    "losses", "optim", "pool", "channel_scale"};
 #define UNITS (sizeof units / sizeof *units)
 
 /* The kernels that most bytes go through may have these registers, so that 2048 threads, or
@@ -23,6 +23,9 @@ static const struct {
     {"glu_kernelILi4EE", 48},
     {"softmax_kernelI12sw_cuda_rowsILi32ELi4EEE", 48},
     {"norm_kernelI12sw_cuda_rowsILi32ELi4EEE", 64},
+    {"max_kernelILb1ELb1EE", 32},
+    {"dx_kernelI9max_givesILb1EEE", 40},
+    {"scale_kernelI12sw_cuda_rowsILi32ELi4EEE", 48},
 };
 
 static char *read_file(const char *name)
@@ -132,6 +135,7 @@ static void wide_accesses_are_there(void)
         {"norm.ptx", "norm_kernelI12sw_cuda_rowsILi32ELi4EEE", 3, 1},
         {"losses.ptx", "cross_entropy_dx_kernelI12sw_cuda_rowsILi256ELi4EEE", 1, 1},
         {"optim.ptx", "update_kernel", 4, 3},
+        {"channel_scale.ptx", "scale_kernelI12sw_cuda_rowsILi32ELi4EEE", 2, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text = read_file(cases[i].file);

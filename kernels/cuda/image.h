@@ -1,0 +1,108 @@
+/* Images (batch, c, h, w): what pooling, scaling and convolution share. Places inside of a
+ * plane or an image count in 32 bits, whatever the number of images. */
+#ifndef SW_CUDA_IMAGE_H
+#define SW_CUDA_IMAGE_H
+
+#include "kernels/cuda/device.h"
+
+/* Elements that one block index counts over; tests give fewer, so that there are several. */
+#ifndef SW_CUDA_CHUNK
+#define SW_CUDA_CHUNK (1 << 30)
+#endif
+
+/* ---- division ---------------------------------------------------------------------------- */
+
+/* By a number that many threads share: n / by for n < 2^31, as a product and a shift
+ * (Granlund and Montgomery 1994). */
+struct sw_cuda_divisor {
+    uint32_t by, times;
+    int shift;
+};
+static inline __host__ __device__ sw_cuda_divisor sw_cuda_divisor_of(int64_t by)
+{
+    sw_cuda_divisor d = {(uint32_t)by, 0, 0};
+    int bits = 0;
+    while ((int64_t)1 << bits < by)
+        bits++;
+    if (by > 1) {
+        const uint64_t power = (uint64_t)1 << (31 + bits);
+        d.times = (uint32_t)((power + (uint64_t)by - 1) / (uint64_t)by);
+        d.shift = bits - 1;
+    }
+    return d;
+}
+static __device__ __forceinline__ uint32_t sw_cuda_divide(const sw_cuda_divisor &d, uint32_t n)
+{
+    return d.times == 0 ? n : (uint32_t)((uint64_t)n * d.times >> 32) >> d.shift;
+}
+/* n / by, and in *n what is left. */
+static __device__ __forceinline__ uint32_t sw_cuda_split(const sw_cuda_divisor &d, uint32_t *n)
+{
+    const uint32_t q = sw_cuda_divide(d, *n);
+    *n -= q * d.by;
+    return q;
+}
+
+/* ---- what is refused --------------------------------------------------------------------- */
+
+static inline sw_status sw_cuda_image_type(const char *op, const sw_type *t)
+{
+    const int64_t most = (int64_t)1 << 30;
+    int64_t n = 1;
+    if (t->layout != SW_PLAIN)
+        return sw_cuda_its_host.fail(SW_UNSUPPORTED, __FILE__, __LINE__,
+                                     "%s: images in blocks of sixteen have no kernel on this "
+                                     "device; plain ones have",
+                                     op);
+    for (int i = 1; i < t->shape.rank; i++)
+        n *= t->shape.dim[i];
+    if (n > most && t->shape.rank == 4)
+        return sw_cuda_its_host.fail(SW_UNSUPPORTED, __FILE__, __LINE__,
+                                     "%s: an image of %lld elements, at most %lld are possible "
+                                     "on this device",
+                                     op, (long long)n, (long long)most);
+    return SW_OK;
+}
+
+/* Plain images of at most 2^30 elements each. */
+static inline sw_status sw_cuda_images(const char *op, const sw_launch *l)
+{
+    for (int i = 0; i < l->n_in; i++)
+        SW_TRY(sw_cuda_image_type(op, &l->in[i].type));
+    for (int i = 0; i < l->n_out; i++)
+        SW_TRY(sw_cuda_image_type(op, &l->out[i].type));
+    return SW_OK;
+}
+
+/* ---- many planes ------------------------------------------------------------------------- */
+
+/* Planes in chunks, one for each blockIdx.y: `per` planes, `each` counts of one plane, threads
+ * loop over the counts of a chunk. */
+struct sw_cuda_planes {
+    int64_t n;
+    int32_t per;
+    sw_cuda_divisor each;
+};
+static inline sw_cuda_planes sw_cuda_planes_of(int64_t planes, int64_t each)
+{
+    const int64_t per = each < SW_CUDA_CHUNK ? SW_CUDA_CHUNK / (each < 1 ? 1 : each) : 1;
+    return sw_cuda_planes{planes, (int32_t)(per < planes ? per : planes),
+                          sw_cuda_divisor_of(each < 1 ? 1 : each)};
+}
+static inline dim3 sw_cuda_planes_grid(const sw_cuda_planes &p)
+{
+    const int64_t counts = (int64_t)p.per * p.each.by;
+    return dim3(sw_cuda_blocks(counts, SW_CUDA_THREADS), (unsigned)((p.n + p.per - 1) / p.per));
+}
+/* Of this block's chunk: its first plane, and its counts. */
+static __device__ __forceinline__ int64_t sw_cuda_chunk_first(const sw_cuda_planes &p)
+{
+    return (int64_t)blockIdx.y * p.per;
+}
+static __device__ __forceinline__ uint32_t sw_cuda_chunk_counts(const sw_cuda_planes &p)
+{
+    const int64_t left = p.n - sw_cuda_chunk_first(p);
+    return (uint32_t)(left < p.per ? left : p.per) * p.each.by;
+}
+
+#endif
