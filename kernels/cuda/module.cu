@@ -3,9 +3,9 @@
 
 extern "C" {
 #define SW_CUDA_KERNEL(op, which, function, scratch, exact) sw_cuda_kernel function;
-sw_cuda_scratch_size sw_cuda_norm_scratch, sw_cuda_sum_scratch, sw_cuda_sumsq_scratch,
-    sw_cuda_pair_scratch, sw_cuda_softmax_ce_scratch, sw_cuda_softmax_ce_dx_scratch,
-    sw_cuda_accuracy_scratch, sw_cuda_finite_scratch;
+#define SW_CUDA_SCRATCH(function) sw_cuda_scratch_size function;
+#include "kernels/cuda/scratch.def"
+#undef SW_CUDA_SCRATCH
 #include "kernels/cuda/table.def"
 #undef SW_CUDA_KERNEL
 }

@@ -16,16 +16,9 @@ static const struct {
     const char *name;
     int registers;
 } hot[] = {
-    {"each_kernelILi1E11swish_value", 32},
-    {"each_kernelILi2E11swish_slope", 40},
-    {"each_kernelILi2E12without_maskI6add_of", 32},
-    {"each_kernelILi1E10relu_value", 32},
-    {"glu_kernelILi4EE", 48},
-    {"softmax_kernelI12sw_cuda_rowsILi32ELi4EEE", 48},
-    {"norm_kernelI12sw_cuda_rowsILi32ELi4EEE", 64},
-    {"max_kernelILb1ELb1EE", 32},
-    {"dx_kernelI9max_givesILb1EEE", 40},
-    {"scale_kernelI12sw_cuda_rowsILi32ELi4EEE", 48},
+#define SW_HOT(name, registers) {name, registers},
+#include "tests/cuda/hot.def"
+#undef SW_HOT
 };
 
 static char *read_file(const char *name)
