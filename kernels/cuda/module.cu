@@ -1,4 +1,5 @@
 /* The module's table, and what it keeps of its host. */
+#include "kernels/cuda/api.h"
 #include "kernels/cuda/device.h"
 
 extern "C" {
@@ -8,6 +9,7 @@ extern "C" {
 #undef SW_CUDA_SCRATCH
 #include "kernels/cuda/table.def"
 #undef SW_CUDA_KERNEL
+extern const sw_cuda_api sw_cuda_its_api; /* host/api.c */
 }
 
 static const sw_cuda_entry entries[] = {
@@ -26,8 +28,8 @@ extern "C" const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
                                           sizeof(sw_cuda_entry),
                                           sizeof entries / sizeof *entries,
                                           entries,
-                                          0,
-                                          nullptr};
+                                          sizeof(sw_cuda_api),
+                                          &sw_cuda_its_api};
     if (host == nullptr || host->abi != SW_CUDA_ABI || host->size != sizeof *host)
         return nullptr;
     sw_cuda_its_host = *host;

@@ -1,9 +1,16 @@
 #!/bin/sh
-# nvcc.sh LOG COMMAND...: run it; what it says goes to LOG, and is shown where it fails.
-log=$1
-shift
-"$@" > "$log" 2>&1 || {
-    status=$?
-    cat "$log" >&2
-    exit $status
-}
+# nvcc.sh LOG PTX COMMAND...: run it; what it says goes to LOG, and is shown where it fails. The PTX of compute_75 that it makes on
+# its way is kept in PTX; "-": there is none.
+log=$1 ptx=$2
+shift 2
+status=0
+if [ "$ptx" = - ]; then
+    "$@" > "$log" 2>&1 || status=$?
+else
+    kept=$ptx.steps
+    rm -rf "$kept" && mkdir -p "$kept" || exit 1
+    "$@" --keep --keep-dir "$kept" > "$log" 2>&1 && mv "$kept"/*.compute_75.ptx "$ptx" || status=$?
+    rm -rf "$kept"
+fi
+[ "$status" = 0 ] || cat "$log" >&2
+exit "$status"

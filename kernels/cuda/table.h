@@ -31,6 +31,7 @@ typedef struct {
     const sw_cuda_counters *counters; /* on the device; NULL in a queue that only copies */
     void *blas;                       /* the module's own; NULL: its own kernels only */
     uint32_t flags;                   /* SW_CUDA_TF32 */
+    void *device;                     /* the module's own */
 } sw_cuda_queue;
 
 typedef sw_status sw_cuda_kernel(const sw_launch *launch, const sw_cuda_queue *queue);

@@ -1,4 +1,5 @@
 #include "tests/cuda/entry.h"
+#include "kernels/cuda/api.h"
 #include "tests/cuda/emulator.h"
 #include "tests/support/suite.h"
 #include <math.h>
@@ -120,6 +121,7 @@ static const sw_par one_thread = {1, serial};
 /* The CPU's kernels are told in the launch, the device's in its memory. */
 static const sw_cuda_counters counters = {3, 1};
 const sw_cuda_queue sw_entry_queue = {.counters = &counters};
+const sw_cuda_api sw_cuda_its_api = {0}; /* the module's: here are only its kernels */
 
 typedef struct {
     sw_buffer in[SW_ENTRY_OPERANDS], out[SW_ENTRY_OPERANDS];
