@@ -25,7 +25,7 @@ static void host_destroy(sw_store *store)
     sw_heap_free(store, SW_HEAP_RECORDS, sizeof *store);
 }
 
-static const sw_store_ops host_ops = {"host", host_commit, host_destroy, NULL};
+static const sw_store_ops host_ops = {"host", host_commit, host_destroy, NULL, false, 0};
 
 sw_status sw_store_host_create(sw_store **out, size_t reserve_bytes)
 {
@@ -42,7 +42,7 @@ sw_status sw_store_host_create(sw_store **out, size_t reserve_bytes)
         return status;
     }
     *out = block;
-    **out = (sw_store){&host_ops, (unsigned char *)base + page, bytes, 0, page};
+    **out = (sw_store){&host_ops, (unsigned char *)base + page, bytes, 0, page, NULL};
     return SW_OK;
 }
 

@@ -89,7 +89,7 @@ static void sim_destroy(sw_store *store)
     sw_heap_free(store, SW_HEAP_RECORDS, sizeof(sim_store));
 }
 
-static const sw_store_ops sim_ops = {"sim", sim_commit, sim_destroy, sim_access};
+static const sw_store_ops sim_ops = {"sim", sim_commit, sim_destroy, sim_access, false, 0};
 
 sw_status sw_store_sim_create(sw_store **out, size_t reserve_bytes, const sw_sim_script *script)
 {
@@ -109,7 +109,7 @@ sw_status sw_store_sim_create(sw_store **out, size_t reserve_bytes, const sw_sim
     }
     sim_store *sim = block;
     sim->script = *script;
-    sim->head = (sw_store){&sim_ops, base, bytes, 0, step};
+    sim->head = (sw_store){&sim_ops, base, bytes, 0, step, NULL};
     *out = &sim->head;
     return SW_OK;
 }

@@ -35,6 +35,8 @@ static void take_claim(void *context, const sw_claim *c)
 {
     static const sw_process_kind kinds[] = {SW_PROCESS_ARENA, SW_PROCESS_STACK,
                                             SW_PROCESS_HEAP};
+    if (c->device != NULL)
+        return; /* its bytes are none of the process */
     append(context, kinds[c->kind], c->label, c->base, c->bytes, c->promised_bytes);
 }
 

@@ -1,6 +1,7 @@
 /* One contract over every kind of store, then what only the simulated device does. */
 #include "alloc/store.h"
 #include "alloc/mem.h"
+#include "tests/alloc/device_memory.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include <signal.h>
@@ -25,12 +26,36 @@ static sw_status create_fine_sim(sw_store **out, size_t bytes)
     return sw_store_sim_create(out, bytes, &fine_sim);
 }
 
+/* Devices of the tests below have scripts of their own. */
+static sw_test_device mapping = {.step = 2 * MIB}, fine_mapping = {.step = 4096}, plain;
+
+static sw_status create_mapping(sw_store **out, size_t bytes)
+{
+    return sw_test_device_store(out, bytes, &mapping);
+}
+
+static sw_status create_fine_mapping(sw_store **out, size_t bytes)
+{
+    return sw_test_device_store(out, bytes, &fine_mapping);
+}
+
+static sw_status create_plain(sw_store **out, size_t bytes)
+{
+    return sw_test_device_store(out, bytes, &plain);
+}
+
 static const struct kind {
     const char *name;
     sw_status (*create)(sw_store **out, size_t bytes);
-} kinds[] = {{"host", sw_store_host_create},
-             {"sim", create_sim},
-             {"sim with small steps", create_fine_sim}};
+    uint64_t sites; /* that take memory until the second commit */
+    bool moves;     /* when it grows */
+    bool dirty;     /* new bytes are not zero */
+} kinds[] = {{"host", sw_store_host_create, 3},
+             {"sim", create_sim, 3},
+             {"sim with small steps", create_fine_sim, 3},
+             {"a device that maps", create_mapping, 3, .dirty = true},
+             {"a device that maps in small steps", create_fine_mapping, 3, .dirty = true},
+             {"a device of plain blocks", create_plain, 3, .moves = true, .dirty = true}};
 
 static void destroy(void *store)
 {
@@ -55,6 +80,16 @@ static bool writable(unsigned char *at)
     return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* What grew is where it was, but for the kind that says so. */
+static void stays(const struct kind *kind, const sw_store *store, unsigned char **base)
+{
+    if (!kind->moves)
+        CU_ASSERT_PTR_EQUAL(store->base, *base);
+    CU_ASSERT_EQUAL((uintptr_t)store->base % sw_page_bytes(), 0);
+    CU_ASSERT_PTR_NOT_NULL(store->base);
+    *base = store->base;
+}
+
 static void contract_of(const struct kind *kind)
 {
     sw_store *store = NULL;
@@ -62,7 +97,7 @@ static void contract_of(const struct kind *kind)
     SW_CHECK(created == SW_OK, "%s: %s", kind->name, sw_last_error());
     if (created != SW_OK)
         return;
-    unsigned char *const base = store->base;
+    unsigned char *base = store->base;
     CU_ASSERT(store->reserved_bytes >= 16 * MIB);
     CU_ASSERT_EQUAL(store->committed_bytes, 0);
     CU_ASSERT_EQUAL(store->granularity & (store->granularity - 1), 0);
@@ -75,16 +110,19 @@ static void contract_of(const struct kind *kind)
     CU_ASSERT(store->committed_bytes > 5 * MIB &&
               store->committed_bytes % store->granularity == 0);
     CU_ASSERT(store->committed_bytes < 5 * MIB + 1 + store->granularity);
-    CU_ASSERT_PTR_EQUAL(store->base, base);
+    stays(kind, store, &base);
     const size_t committed = store->committed_bytes;
     CU_ASSERT_EQUAL(store->ops->commit(store, 3), SW_OK); /* never shrinks */
     CU_ASSERT_EQUAL(store->committed_bytes, committed);
+    CU_ASSERT_PTR_EQUAL(store->base, base);
 
     CU_ASSERT_EQUAL(access_memory(store, true), SW_OK);
-    for (size_t i = 0; i < committed; i += 4096)
+    for (size_t i = 0; i < committed && !kind->dirty; i += 4096)
         CU_ASSERT_EQUAL(base[i], 0);
     memset(base, 0x77, committed);
     CU_ASSERT_EQUAL(store->ops->commit(store, 9 * MIB), SW_OK); /* grows while it is in use */
+    stays(kind, store, &base);
+    CU_ASSERT_EQUAL(base[0], 0x77);
     CU_ASSERT_EQUAL(base[committed - 1], 0x77);
     base[9 * MIB - 1] = 1;
     CU_ASSERT(!writable(base + store->committed_bytes) ||
@@ -132,7 +170,8 @@ static void every_site_of_every_kind_can_fail(void)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct kind kind = kinds[i];
-        CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, create_and_commit, &kind), 3);
+        CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, create_and_commit, &kind),
+                        kind.sites);
     }
 }
 
@@ -224,6 +263,76 @@ static void sim_keeps_a_log_of_its_first_calls(void)
     sw_store_destroy(host);
 }
 
+/* ---- devices ----------------------------------------------------------------------------- */
+
+/* Two commits that grow; the second may move. */
+static sw_status commit_twice(sw_test_device *device, sw_store **out)
+{
+    SW_TRY(sw_test_device_store(out, 16 * MIB, device));
+    SW_TRY((*out)->ops->commit(*out, MIB));
+    memset((*out)->base, 0x3c, MIB);
+    return (*out)->ops->commit(*out, 5 * MIB);
+}
+
+/* Call k fails as no memory or as a broken device: the status is passed on, the store is as it
+ * was, and the next try goes well. */
+static void each_call_of_a_device_can_fail(void)
+{
+    static const sw_status how[] = {SW_NOMEM, SW_DEVICE};
+    const uint64_t blocks = sw_heap_blocks();
+    for (int kind = 0; kind < 2; kind++)
+        for (int h = 0; h < 2; h++) {
+            int64_t k = 0;
+            sw_status status = SW_NOMEM;
+            for (; status != SW_OK && k < 20; k++) {
+                sw_test_device device = {
+                    .step = kind == 0 ? 2 * MIB : 0, .fails = how[h], .fail_at = k + 1};
+                sw_store *store = NULL;
+                status = commit_twice(&device, &store);
+                CU_ASSERT(status == SW_OK || status == how[h]);
+                if (status != SW_OK && store != NULL) {
+                    const size_t had = store->committed_bytes;
+                    CU_ASSERT(had == 0 || (had < 5 * MIB && store->base[MIB - 1] == 0x3c));
+                    CU_ASSERT_EQUAL(store->ops->commit(store, 5 * MIB), SW_OK);
+                    CU_ASSERT(had == 0 || store->base[MIB - 1] == 0x3c);
+                }
+                sw_store_destroy(store);
+                CU_ASSERT_EQUAL(device.live_bytes, 0);
+                CU_ASSERT_EQUAL(device.ranges, 0);
+            }
+            CU_ASSERT_EQUAL(k, 4); /* reserve, map, map; or alloc, alloc, copy; then none */
+        }
+    CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+}
+
+static void a_device_gives_exactly_what_is_wanted_and_takes_it_back(void)
+{
+    sw_store *store = NULL;
+    sw_test_device device = {.step = 2 * MIB};
+    CU_ASSERT_EQUAL_FATAL(sw_test_device_store(&store, 16 * MIB, &device), SW_OK);
+    CU_ASSERT(store->ops->device);
+    CU_ASSERT_PTR_EQUAL(store->owner, &device);
+    CU_ASSERT_EQUAL(device.live_bytes, 0); /* declared, not committed */
+    CU_ASSERT_EQUAL(store->ops->commit(store, 3 * MIB), SW_OK);
+    CU_ASSERT_EQUAL(device.live_bytes, 4 * MIB);
+    CU_ASSERT_EQUAL(device.maps, 1);
+    CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB), SW_OK);
+    CU_ASSERT_EQUAL(device.maps, 1);
+    sw_store_destroy(store);
+    CU_ASSERT_EQUAL(device.live_bytes, 0);
+
+    sw_test_device none = {0};
+    CU_ASSERT_EQUAL_FATAL(sw_test_device_store(&store, 16 * MIB, &none), SW_OK);
+    CU_ASSERT_PTR_NULL(store->base);
+    sw_store_destroy(store); /* without ever having had a block */
+
+    store = NULL;
+    sw_test_device odd = {.step = 3 * 4096};
+    CU_ASSERT_EQUAL(sw_test_device_store(&store, MIB, &odd), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_store_device_create(&store, MIB, &(sw_device_memory){0}), SW_INVALID);
+    CU_ASSERT_PTR_NULL(store);
+}
+
 static const sw_test tests[] = {
     {"every kind keeps the contract and leaks nothing", every_kind_keeps_the_contract},
     {"every site of every kind can fail, and a retry works", every_site_of_every_kind_can_fail},
@@ -233,5 +342,8 @@ static const sw_test tests[] = {
     {"sim fails as planned, and stays failed if sticky",
      sim_fails_as_planned_and_stays_failed_if_sticky},
     {"sim keeps a log of its first calls", sim_keeps_a_log_of_its_first_calls},
+    {"each call of a device can fail, and a retry works", each_call_of_a_device_can_fail},
+    {"a device gives exactly what is wanted, and takes it back",
+     a_device_gives_exactly_what_is_wanted_and_takes_it_back},
 };
 SW_SUITE("store", tests)

@@ -1,0 +1,182 @@
+/* Arenas over a device's memory: its bytes are nobody's on the host, and it is asked for memory
+ * rarely. */
+#include "alloc/arena.h"
+#include "alloc/claims.h"
+#include "alloc/poison.h"
+#include "tests/alloc/device_memory.h"
+#include "tests/alloc/watch.h"
+#include "tests/support/suite.h"
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+#if SW_POISON
+int __asan_address_is_poisoned(void const volatile *address);
+#endif
+
+static void destroy(void *arena)
+{
+    sw_arena_destroy(arena);
+}
+
+static sw_arena *arena_on(sw_test_device *device, sw_budget *budget, sw_watch *watch)
+{
+    sw_store *store = NULL;
+    sw_arena *arena = NULL;
+    CU_ASSERT_EQUAL_FATAL(sw_test_device_store(&store, 1024 * MIB, device), SW_OK);
+    const sw_arena_opts opts = {.label = "device",
+                                .store = store,
+                                .budget = budget,
+                                .observer = sw_watch_by(watch),
+                                .use = SW_ARENA_STEP};
+    CU_ASSERT_EQUAL_FATAL(sw_arena_create(&arena, &opts), SW_OK);
+    return arena;
+}
+
+/* As the device made them: neither filled nor poisoned. */
+static bool is_untouched(const sw_arena *arena)
+{
+    const unsigned char *base = sw_arena_base(arena);
+    const size_t n = sw_arena_store(arena)->committed_bytes;
+    for (size_t i = 0; i < n; i += 32) {
+#if SW_POISON
+        if (__asan_address_is_poisoned(base + i))
+            return false;
+#endif
+        if (base[i] != 0xd5)
+            return false;
+    }
+    return n > 0;
+}
+
+static void bytes_of_a_device_are_left_alone(void)
+{
+    for (size_t step = 0; step <= 4096; step += 4096) {
+        static sw_test_device
+            device; /* outlives the arena, which goes when the test has ended */
+        device = (sw_test_device){.step = step};
+        sw_watch watch = {0};
+        sw_arena *arena = arena_on(&device, NULL, &watch);
+        void *out;
+        CU_ASSERT_EQUAL(sw_arena_push(arena, &out, 0, "nothing"), SW_OK);
+        CU_ASSERT_PTR_NOT_NULL(out);
+        CU_ASSERT_EQUAL(sw_arena_push(arena, &out, 1000, "some"), SW_OK);
+        const sw_arena_mark mark = sw_arena_top(arena);
+        CU_ASSERT_EQUAL(sw_arena_push(arena, &out, 1000, "more"), SW_OK);
+        CU_ASSERT_EQUAL(sw_arena_live(arena), 2048);
+        CU_ASSERT_EQUAL(sw_arena_rewind(arena, mark), SW_OK);
+        CU_ASSERT(is_untouched(arena));
+        sw_arena_reset(arena);
+        CU_ASSERT_EQUAL(sw_arena_grow(arena, 8192, true), SW_OK);
+        CU_ASSERT_EQUAL(sw_arena_place(arena, 4096, 100, 1), SW_OK);
+        sw_arena_release(arena, 4096, 100, 1);
+        CU_ASSERT(is_untouched(arena));
+        sw_arena_destroy(arena);
+        CU_ASSERT_EQUAL(device.live_bytes, 0);
+    }
+}
+
+static void a_plan_grows_exactly_and_pushes_in_large_steps(void)
+{
+    static sw_test_device device;
+    device = (sw_test_device){.step = 2 * MIB};
+    sw_watch watch = {0};
+    sw_arena *arena = arena_on(&device, NULL, &watch);
+    sw_after(destroy, arena);
+    void *out;
+    CU_ASSERT_EQUAL(sw_arena_grow(arena, 5 * MIB, true), SW_OK);
+    CU_ASSERT_EQUAL(device.live_bytes, 6 * MIB);
+    CU_ASSERT_EQUAL(watch.committed, 6 * MIB);
+    for (int i = 0; i < 60; i++)
+        CU_ASSERT_EQUAL(sw_arena_push(arena, &out, MIB, "range"), SW_OK);
+    CU_ASSERT_EQUAL(device.maps, 2); /* 64 MiB more, once */
+    CU_ASSERT_EQUAL(device.live_bytes, 70 * MIB);
+    CU_ASSERT_EQUAL(sw_arena_height(arena), 60 * MIB); /* what is promised is as ever */
+    for (int round = 0; round < 3; round++) {
+        sw_arena_reset(arena);
+        for (int i = 0; i < 60; i++)
+            CU_ASSERT_EQUAL(sw_arena_push(arena, &out, MIB, "range"), SW_OK);
+    }
+    CU_ASSERT_EQUAL(device.calls, 3); /* warm: nothing is asked for */
+    CU_ASSERT_EQUAL(sw_arena_push(arena, &out, 500 * MIB, "large"), SW_OK);
+    CU_ASSERT(device.live_bytes >= 560 * MIB && device.live_bytes <= 564 * MIB);
+}
+
+static void a_step_that_does_not_fit_is_what_is_needed(void)
+{
+    static sw_test_device device;
+    device = (sw_test_device){.step = 2 * MIB, .capacity_bytes = 8 * MIB};
+    sw_watch watch = {0};
+    sw_arena *arena = arena_on(&device, NULL, &watch);
+    sw_after(destroy, arena);
+    void *out;
+    CU_ASSERT_EQUAL(sw_arena_push(arena, &out, 5 * MIB, "range"), SW_OK);
+    CU_ASSERT_EQUAL(device.live_bytes, 6 * MIB);
+    CU_ASSERT_EQUAL(sw_arena_push(arena, &out, 5 * MIB, "range"), SW_NOMEM);
+    CU_ASSERT_EQUAL(watch.count[SW_EVENT_DENIED], 1);
+    CU_ASSERT_EQUAL(sw_arena_live(arena), 5 * MIB);
+    CU_ASSERT_EQUAL(device.live_bytes, 6 * MIB);
+    CU_ASSERT_EQUAL(sw_arena_push(arena, &out, 2 * MIB, "range"), SW_OK);
+    CU_ASSERT_EQUAL(device.live_bytes, 8 * MIB);
+}
+
+static void steps_stay_within_the_budget(void)
+{
+    static sw_test_device device;
+    device = (sw_test_device){.step = 2 * MIB};
+    sw_watch watch = {0};
+    sw_budget *budget = sw_test_budget(10 * MIB);
+    sw_arena *arena = arena_on(&device, budget, &watch);
+    sw_after(destroy, arena);
+    void *out;
+    CU_ASSERT_EQUAL(sw_arena_push(arena, &out, MIB, "range"), SW_OK);
+    CU_ASSERT_EQUAL(sw_budget_used(budget), MIB);
+    CU_ASSERT(device.live_bytes <= 10 * MIB);
+    for (int i = 0; i < 9; i++)
+        CU_ASSERT_EQUAL(sw_arena_push(arena, &out, MIB - 64, "range"), SW_OK);
+    CU_ASSERT(device.live_bytes <= 10 * MIB + device.step);
+    CU_ASSERT(device.maps <= 2);
+    CU_ASSERT_EQUAL(sw_arena_push(arena, &out, MIB, "range"), SW_NOMEM);
+}
+
+typedef struct {
+    int n;
+    sw_claim last;
+} found;
+
+static void find(void *context, const sw_claim *claim)
+{
+    found *f = context;
+    if (claim->kind != SW_CLAIM_ARENA || claim->device == NULL)
+        return;
+    f->n++;
+    f->last = *claim;
+}
+
+static void a_claim_says_whose_memory_it_is(void)
+{
+    static sw_test_device device;
+    device = (sw_test_device){.step = 2 * MIB};
+    sw_watch watch = {0};
+    sw_arena *arena = arena_on(&device, NULL, &watch);
+    sw_after(destroy, arena);
+    CU_ASSERT_EQUAL(sw_arena_grow(arena, 3 * MIB, true), SW_OK);
+    found f = {0};
+    sw_claims_visit(find, &f);
+    CU_ASSERT_EQUAL(f.n, 1);
+    CU_ASSERT_PTR_EQUAL(f.last.device, &device);
+    CU_ASSERT_EQUAL(f.last.promised_bytes, 3 * MIB);
+    CU_ASSERT_EQUAL(f.last.committed_bytes, 4 * MIB);
+    CU_ASSERT_EQUAL(f.last.base + f.last.bytes, 0); /* no addresses of the process */
+}
+
+static const sw_test tests[] = {
+    {"bytes of a device are neither filled nor poisoned", bytes_of_a_device_are_left_alone},
+    {"a plan grows exactly, and pushes in large steps",
+     a_plan_grows_exactly_and_pushes_in_large_steps},
+    {"where a large step does not fit, what is needed is tried",
+     a_step_that_does_not_fit_is_what_is_needed},
+    {"large steps stay within the budget", steps_stay_within_the_budget},
+    {"a claim says whose memory it is", a_claim_says_whose_memory_it_is},
+};
+SW_SUITE("arena on a device", tests)
