@@ -109,13 +109,15 @@ sw_status swi_init_check(const char *init)
     return SW_OK;
 }
 
-sw_status swi_init_values(float *to, int64_t n, const sw_shape *shape, const char *init,
-                          uint64_t seed, const char *name)
+sw_status swi_init_values(float *to, int64_t first, int64_t n, const sw_shape *shape,
+                          const char *init, uint64_t seed, const char *name)
 {
-    double receptive = 1;
+    double receptive = 1, all = 1;
+    for (int i = 0; i < shape->rank; i++)
+        all *= (double)shape->dim[i];
     for (int i = 2; i < shape->rank; i++)
         receptive *= (double)shape->dim[i];
-    const double fan_in = (shape->rank >= 2 ? (double)shape->dim[1] : (double)n) * receptive;
+    const double fan_in = (shape->rank >= 2 ? (double)shape->dim[1] : all) * receptive;
     const double fan_out = (shape->rank >= 1 ? (double)shape->dim[0] : 1) * receptive;
     init_rule rule;
     if (!parse(init, fan_in, fan_out, &rule))
@@ -125,11 +127,11 @@ sw_status swi_init_values(float *to, int64_t n, const sw_shape *shape, const cha
         for (int64_t i = 0; i < n; i++)
             to[i] = (float)rule.a;
     } else if (rule.kind == INIT_NORMAL) {
-        sw_rng_normal(to, 0, n, seed, stream, UINT32_MAX, 0);
+        sw_rng_normal(to, first, n, seed, stream, UINT32_MAX, 0);
         for (int64_t i = 0; i < n; i++)
             to[i] *= (float)rule.a;
     } else {
-        sw_rng_uniform(to, 0, n, seed, stream, UINT32_MAX, 0);
+        sw_rng_uniform(to, first, n, seed, stream, UINT32_MAX, 0);
         for (int64_t i = 0; i < n; i++)
             to[i] = (float)rule.a + (float)(rule.b - rule.a) * to[i];
     }

@@ -43,7 +43,7 @@ void sw_model_destroy(sw_model *model)
     if (model == NULL)
         return;
     sw_nvtx_heap_end(model->nvtx_heap);
-    sw_arena_destroy(model->arena);
+    swi_model_unreserve(model);
     for (uint32_t i = 0; i < model->n_optimizers; i++)
         sw_heap_free(model->optimizers[i], SW_HEAP_RECORDS, sizeof(sw_optimizer));
     sw_heap_free(model->optimizers, SW_HEAP_RECORDS,
@@ -333,9 +333,7 @@ void sw_knob_set(sw_knob knob, float value)
         return;
     knob.model->knobs[knob.index].value = value;
     if (knob.model->ready)
-        ((float *)(void *)(knob.model->base +
-                           knob.model->entries[knob.model->knob_entry].offset))[knob.index] =
-            value;
+        swi_knobs_changed(knob.model);
 }
 
 float sw_knob_get(sw_knob knob)

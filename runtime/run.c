@@ -105,6 +105,7 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
                     "model %s: a run failed after an update; restore it by sw_model_copy, "
                     "sw_model_load or sw_model_ready first",
                     a->models[i]->name);
+        SW_TRY(swi_model_is_here(a->models[i], exec));
         if (!a->models[i]->ready)
             SW_TRY(swi_model_ready(a->models[i], exec, exec->seed));
     }
@@ -443,10 +444,8 @@ static sw_status reserve(sw_exec *exec, const sw_run_args *args, size_t arena)
     if (status == SW_OK)
         status = sw_arena_grow(exec->arena, arena, false);
     for (int i = 0; status != SW_OK && i < args->n_models; i++)
-        if (!had[i]) {
-            sw_arena_destroy(args->models[i]->arena);
-            args->models[i]->arena = NULL;
-        }
+        if (!had[i])
+            swi_model_unreserve(args->models[i]);
     return status;
 }
 

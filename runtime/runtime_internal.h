@@ -96,6 +96,8 @@ typedef struct {
     float value;   /* as set; the arena's copy is what runs read */
 } swi_knob;
 
+typedef struct swi_device swi_device; /* runtime/device.h */
+
 struct sw_model {
     char name[64];
     uint64_t uid;       /* unique in the process: keys hold it instead of the address */
@@ -116,7 +118,10 @@ struct sw_model {
     size_t role_bytes[SWI_ROLE_COUNT];
     uint64_t layout_hash, frozen_hash;
     sw_arena *arena;
-    unsigned char *base; /* of the arena; NULL before ready */
+    swi_device *device;  /* that the arena is memory of; NULL: the host's */
+    unsigned char *base; /* of the arena; NULL before ready. Host code goes by model_bytes.h */
+    uint64_t knob_version, knob_uploaded; /* on a device: runs upload the block where they
+                                             differ */
     void *nvtx_heap;     /* its memory as a tool knows it; NULL: it does not */
 };
 
@@ -125,8 +130,15 @@ struct sw_model {
 sw_status swi_model_take(const sw_model *model);
 void swi_model_give(const sw_model *model);
 sw_status swi_model_layout(sw_model *model); /* fixes it; idempotent */
-/* Create the arena and charge the budget of the exec without touching memory. */
+/* Create the arena and charge the budget of the exec without touching memory; a model that has
+ * one must lie where the exec works. */
 sw_status swi_model_reserve(sw_model *model, sw_exec *exec);
+/* Take it back from a model that is not ready. */
+void swi_model_unreserve(sw_model *model);
+/* SW_INVALID where the model has memory and it is not of the exec's device. */
+sw_status swi_model_is_here(const sw_model *model, const sw_exec *exec);
+/* The knobs as set are what the next run reads. */
+void swi_knobs_changed(sw_model *model);
 sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed);
 /* What a handle names; NULL for none and for what the library keeps for itself. */
 swi_entry *swi_entry_of(sw_param param);
@@ -136,8 +148,9 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
 uint32_t swi_model_knob(sw_model *model, const char *name, float value);
 sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format, ...)
     SW_PRINTF(3, 4);
-sw_status swi_init_values(float *to, int64_t n, const sw_shape *shape, const char *init,
-                          uint64_t seed, const char *name);
+/* Elements first to first + n - 1 of a tensor of that shape. */
+sw_status swi_init_values(float *to, int64_t first, int64_t n, const sw_shape *shape,
+                          const char *init, uint64_t seed, const char *name);
 sw_status swi_init_check(const char *init);
 /* "uniform:-B,B" with all digits and a decimal point, whatever the locale. */
 void swi_init_uniform(char *to, size_t bytes, double bound);
@@ -359,9 +372,12 @@ sw_status swi_append_any(sw_ctx *ctx, const uint32_t *verdicts, uint32_t n, uint
 /* Does this optimizer look at losses and gradients? */
 bool swi_looks(const sw_optimizer *o);
 /* What updates were skipped in the run that begins, which ends now: SW_INVALID where they are
- * too many in a row. */
+ * too many in a row. A model on a device is passed over: its runs end later. */
 void swi_skipped_begin(const sw_run_args *args);
 sw_status swi_skipped_end(const sw_run_args *args);
+/* The same of one optimizer, whose counts a run left (SWI_SKIPPED_N of them), where that of all
+ * was `before` in front of the run. */
+sw_status swi_skipped_judge(const sw_optimizer *o, const double *counts, double before);
 /* The rest of appending an op by descriptor: layouts, copies, types. into as above or NULL. */
 sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in, const void *attrs,
                     const uint32_t *into, uint32_t accumulate, const char *stream,
@@ -502,6 +518,7 @@ typedef struct {
 } swi_recorder;
 
 struct sw_exec {
+    swi_device *device; /* NULL: the CPU */
     int threads;
     sw_isa isa;
     sw_budget *budget;

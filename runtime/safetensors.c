@@ -3,10 +3,11 @@
  *
  * Saving writes a new file beside PATH, has it synced, and renames it: PATH is the old file or
  * the new one, with the mode that it had. What is no regular file is written in place. Loading
- * checks the whole header and has all bytes in memory before the model changes. */
+ * checks the whole header and has all bytes in memory before the model changes; bytes for a
+ * device are read piece by piece instead, once before to know that they can be read. */
 #include "alloc/mem.h"
 #include "alloc/sys.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/model_bytes.h"
 #include "runtime/safetensors_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -105,6 +106,12 @@ typedef struct {
     const swi_st_text *header;
 } saving;
 
+static sw_status write_piece(void *file, const void *bytes, size_t at, size_t n)
+{
+    (void)at; /* they come in order */
+    return sw_file_write(file, bytes, n);
+}
+
 static sw_status write_all(void *context, sw_file *file)
 {
     const sw_model *model = ((const saving *)context)->model;
@@ -113,8 +120,8 @@ static sw_status write_all(void *context, sw_file *file)
     SW_TRY(sw_file_write(file, &length, sizeof length));
     SW_TRY(sw_file_write(file, header, (size_t)length));
     for (uint32_t i = next_saved(model, 0); i != 0; i = next_saved(model, i))
-        SW_TRY(sw_file_write(file, model->base + model->entries[i].offset,
-                             model->entries[i].bytes));
+        SW_TRY(swi_model_pour(model, model->entries[i].offset, model->entries[i].bytes,
+                              write_piece, file));
     return sw_file_sync(file);
 }
 
@@ -318,34 +325,78 @@ static sw_status check_header(check *c, sw_file *file, size_t bytes)
 
 /* What the file does not hold is half written in a damaged model: it begins anew, as
  * sw_model_ready leaves it; knobs are not written by runs. */
-static void begin_anew(sw_model *model)
+static sw_status begin_anew(sw_model *model)
 {
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *entry = &model->entries[i];
         if (!is_saved(entry) && entry->role != SWI_ROLE_KNOB)
-            (void)swi_init_entry(model, entry, 0); /* constants: nothing is drawn */
+            SW_TRY(swi_init_entry(model, entry, 0)); /* constants: nothing is drawn */
     }
+    return SW_OK;
 }
 
-/* The only step that changes the model, after the last one that can fail. */
+static sw_status settle(sw_model *model, bool damaged)
+{
+    if (damaged)
+        SW_TRY(begin_anew(model));
+    model->damaged = false;
+    return SW_OK;
+}
+
+/* Into host memory: the only step that changes the model, after the last one that can fail. */
 static sw_status take_data(const check *c, sw_model *model, sw_file *file)
 {
     void *data;
     const size_t bytes = (size_t)c->data_bytes;
     SW_TRY(sw_heap_alloc(&data, SW_HEAP_FILES, bytes));
-    const sw_status status = read_exactly(file, data, bytes);
+    sw_status status = read_exactly(file, data, bytes);
     if (status == SW_OK) {
         for (uint32_t i = 0; i < c->n; i++) {
             const swi_entry *entry = &model->entries[c->pieces[i].entry];
             memcpy(model->base + entry->offset, (const char *)data + c->pieces[i].begin,
                    entry->bytes);
         }
-        if (model->damaged)
-            begin_anew(model);
-        model->damaged = false;
+        status = settle(model, model->damaged);
     }
     sw_heap_free(data, SW_HEAP_FILES, bytes);
     return status;
+}
+
+static sw_status read_piece(void *file, void *to, size_t at, size_t n)
+{
+    (void)at; /* the pieces of an entry follow each other, and so do the entries */
+    return read_exactly(file, to, n);
+}
+
+/* Can all of the data be read? The position is its first byte, before and after. */
+static sw_status try_data(const check *c, sw_file *file, uint64_t begin)
+{
+    void *block;
+    sw_status status = SW_OK;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, SWI_PIECE_BYTES));
+    for (uint64_t at = 0; at < c->data_bytes && status == SW_OK; at += SWI_PIECE_BYTES)
+        status =
+            read_exactly(file, block,
+                         c->data_bytes - at < SWI_PIECE_BYTES ? (size_t)(c->data_bytes - at)
+                                                              : SWI_PIECE_BYTES);
+    sw_heap_free(block, SW_HEAP_FILES, SWI_PIECE_BYTES);
+    return status == SW_OK ? sw_file_seek(file, begin) : status;
+}
+
+/* Onto a device, with no more than a piece in host memory. A failure behind the first piece
+ * leaves the model damaged. */
+static sw_status stream_data(const check *c, sw_model *model, sw_file *file, uint64_t begin)
+{
+    const bool damaged = model->damaged;
+    SW_TRY(try_data(c, file, begin));
+    for (uint32_t i = 0; i < c->n; i++) {
+        const swi_entry *entry = &model->entries[c->pieces[i].entry];
+        const sw_status status =
+            swi_model_fill(model, entry->offset, entry->bytes, read_piece, file);
+        model->damaged |= status != SW_OK && i > 0;
+        SW_TRY(status);
+    }
+    return settle(model, damaged);
 }
 
 static sw_status load_from(sw_model *model, sw_file *file)
@@ -359,7 +410,9 @@ static sw_status load_from(sw_model *model, sw_file *file)
     c.pieces = pieces;
     sw_status status = check_header(&c, file, header_bytes);
     if (status == SW_OK)
-        status = take_data(&c, model, file);
+        status = model->device == NULL
+                     ? take_data(&c, model, file)
+                     : stream_data(&c, model, file, sizeof(uint64_t) + header_bytes);
     sw_heap_free(pieces, SW_HEAP_FILES, bytes);
     return status;
 }

@@ -162,9 +162,11 @@ SW_MUST_USE SW_API sw_status sw_param_write(sw_param param, const void *from, si
 SW_MUST_USE SW_API sw_status sw_param_gradient(sw_param param, void *to, size_t bytes);
 
 /* Fix the layout, take the memory from the exec's device and budget, initialise by Philox from
- * `seed`. Returns any error of the declarations. A second call re-initialises. */
+ * `seed`, with the same bits on every device. Returns any error of the declarations. A second
+ * call re-initialises. A model stays where it lies: an exec of another device refuses it. */
 SW_MUST_USE SW_API sw_status sw_model_ready(sw_model *model, sw_exec *exec, uint64_t seed);
-/* Same layout required: one copy of parameters, optimizer state, buffers, states and knobs. */
+/* Same layout required: one copy of parameters, optimizer state, buffers, states and knobs,
+ * between host and devices in any direction. */
 SW_MUST_USE SW_API sw_status sw_model_copy(sw_model *to, const sw_model *from);
 /* Bytes of the model arena: all ranges, padding included; fixes the layout. */
 SW_MUST_USE SW_API sw_status sw_model_bytes(sw_model *model, size_t *out);
@@ -172,7 +174,8 @@ SW_API uint64_t sw_model_layout_hash(sw_model *model);
 
 /* Parameters and buffers as a safetensors file, in PyTorch's order of dims. Saving writes a new
  * file with the old one's permissions and renames it. Loading wants exactly the model's names,
- * types and shapes (SW_FORMAT names the first that differs) and changes nothing when it fails.
+ * types and shapes (SW_FORMAT names the first that differs) and changes nothing when it fails -
+ * a model on a device is damaged where a file that was readable is not any more.
  * Optimizer state, kept gradients and states stay as they are - but of a model that a failed
  * run left damaged, loading makes them zero, as sw_model_ready does. */
 SW_MUST_USE SW_API sw_status sw_model_save(const sw_model *model, const char *path);

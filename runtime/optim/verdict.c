@@ -8,6 +8,7 @@
  * one for all of an optimizer. An update that is released reads its own gradient's, so that it
  * waits for no other; the rest read the one for all. Where a plan is made smaller by releasing
  * them too, swi_pass_own_verdicts gives them their own. */
+#include "runtime/model_bytes.h"
 #include "runtime/optim/optim.h"
 #include "runtime/program_internal.h"
 #include <string.h>
@@ -240,10 +241,16 @@ void swi_pass_own_verdicts(swi_trace *t)
 
 /* ---- around a run ------------------------------------------------------------------------ */
 
-/* An optimizer's counts; NULL: it has none, or no memory yet. */
+static bool has_counts(const sw_optimizer *o)
+{
+    return o->counts != SWI_NONE && o->model->ready;
+}
+
+/* An optimizer's counts; NULL: it has none, or no memory yet, or they are a device's and come
+ * with what a run leaves there. */
 static const double *counts_of(const sw_optimizer *o)
 {
-    if (o->counts == SWI_NONE || !o->model->ready)
+    if (!has_counts(o) || o->model->device != NULL)
         return NULL;
     return (const double *)(const void *)(o->model->base + o->model->entries[o->counts].offset);
 }
@@ -272,16 +279,22 @@ static sw_status too_many(const sw_optimizer *o, const double *counts)
         is_entry ? o->model->entries[(uint32_t)who].name : "", is_entry ? "'" : "");
 }
 
+sw_status swi_skipped_judge(const sw_optimizer *o, const double *counts, double before)
+{
+    if (o->max_skipped > 0 && counts[SWI_SKIPPED_ALL] > before &&
+        counts[SWI_SKIPPED_NOW] >= (double)o->max_skipped)
+        return too_many(o, counts);
+    return SW_OK;
+}
+
 sw_status swi_skipped_end(const sw_run_args *args)
 {
     for (int m = 0; m < args->n_models; m++)
         for (uint32_t i = 0; i < args->models[m]->n_optimizers; i++) {
             const sw_optimizer *o = args->models[m]->optimizers[i];
             const double *counts = counts_of(o);
-            if (counts != NULL && o->max_skipped > 0 &&
-                counts[SWI_SKIPPED_ALL] > o->skipped_before &&
-                counts[SWI_SKIPPED_NOW] >= (double)o->max_skipped)
-                return too_many(o, counts);
+            if (counts != NULL)
+                SW_TRY(swi_skipped_judge(o, counts, o->skipped_before));
         }
     return SW_OK;
 }
@@ -290,12 +303,17 @@ sw_status sw_optimizer_skipped(const sw_optimizer *o, uint64_t *total, uint64_t 
 {
     if (o == NULL)
         SW_FAIL(SW_INVALID, "sw_optimizer_skipped: an optimizer is wanted");
+    double counts[SWI_SKIPPED_N] = {0};
+    sw_status status = SW_OK;
     SW_TRY(swi_model_take(o->model));
-    const double *counts = counts_of(o);
-    if (total != NULL)
-        *total = counts != NULL ? (uint64_t)counts[SWI_SKIPPED_ALL] : 0;
-    if (in_a_row != NULL)
-        *in_a_row = counts != NULL ? (uint64_t)counts[SWI_SKIPPED_NOW] : 0;
+    if (has_counts(o))
+        status = swi_model_read(o->model, counts, o->model->entries[o->counts].offset,
+                                sizeof counts);
     swi_model_give(o->model);
+    SW_TRY(status);
+    if (total != NULL)
+        *total = (uint64_t)counts[SWI_SKIPPED_ALL];
+    if (in_a_row != NULL)
+        *in_a_row = (uint64_t)counts[SWI_SKIPPED_NOW];
     return SW_OK;
 }

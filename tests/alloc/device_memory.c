@@ -19,11 +19,25 @@ static sw_status has_room(const sw_test_device *d, size_t bytes)
     return SW_OK;
 }
 
+/* The place of a range; NULL: one that is free. */
+static int range_of(const sw_test_device *d, const void *base)
+{
+    int i = 0;
+    while (i < SW_TEST_RANGES && d->range[i].base != base)
+        i++;
+    return i;
+}
+
 static sw_status reserve(void *context, void **base, size_t bytes)
 {
     sw_test_device *d = context;
     SW_TRY(fails(d));
+    const int i = range_of(d, NULL);
+    if (i == SW_TEST_RANGES)
+        SW_FAIL(SW_NOMEM, "test device: more than %d ranges", SW_TEST_RANGES);
     SW_TRY(sw_range_reserve(base, bytes));
+    d->range[i].base = *base;
+    d->range[i].mapped_bytes = 0;
     d->ranges++;
     return SW_OK;
 }
@@ -31,26 +45,37 @@ static sw_status reserve(void *context, void **base, size_t bytes)
 static sw_status map(void *context, void *base, size_t from, size_t to)
 {
     sw_test_device *d = context;
+    const int i = range_of(d, base);
     SW_TRY(fails(d));
-    if (from != d->mapped_bytes || to <= from || from % d->step != 0 || to % d->step != 0)
-        SW_FAIL(SW_INVALID, "test device: [%zu, %zu) does not follow %zu", from, to,
-                d->mapped_bytes);
+    if (i == SW_TEST_RANGES || from != d->range[i].mapped_bytes || to <= from ||
+        from % d->step != 0 || to % d->step != 0)
+        SW_FAIL(SW_INVALID, "test device: [%zu, %zu) follows nothing", from, to);
     SW_TRY(has_room(d, to - from));
     SW_TRY(sw_range_commit(base, from, to));
     memset((unsigned char *)base + from, 0xd5, to - from);
     d->maps++;
-    d->mapped_bytes = to;
+    d->range[i].mapped_bytes = to;
     d->live_bytes += to - from;
+    sw_test_device_open(d, false);
     return SW_OK;
 }
 
 static void release(void *context, void *base, size_t bytes)
 {
     sw_test_device *d = context;
-    d->live_bytes -= d->mapped_bytes;
-    d->mapped_bytes = 0;
+    const int i = range_of(d, base);
+    d->live_bytes -= d->range[i].mapped_bytes;
+    d->range[i].base = NULL;
     d->ranges--;
     sw_range_release(base, bytes);
+}
+
+void sw_test_device_open(sw_test_device *d, bool open)
+{
+    for (int i = 0; i < SW_TEST_RANGES && d->closed; i++)
+        if (d->range[i].base != NULL && d->range[i].mapped_bytes > 0)
+            (void)!sw_range_protect(d->range[i].base, 0, d->range[i].mapped_bytes,
+                                    open ? SW_RANGE_WRITE : SW_RANGE_NONE);
 }
 
 static sw_status take(void *context, void **out, size_t bytes)

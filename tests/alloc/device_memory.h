@@ -5,6 +5,8 @@
 
 #include "alloc/store.h"
 
+#define SW_TEST_RANGES 8
+
 typedef struct {
     size_t step;           /* of mapping; 0: plain blocks */
     size_t capacity_bytes; /* 0: no limit */
@@ -14,11 +16,17 @@ typedef struct {
     int maps;              /* of them, maps and blocks */
     int ranges;            /* reserved or taken now */
     size_t live_bytes;     /* with memory now */
-    size_t mapped_bytes;   /* of the one range that maps */
+    bool closed;           /* what is mapped is out of reach of host code */
+    struct {
+        unsigned char *base;
+        size_t mapped_bytes;
+    } range[SW_TEST_RANGES]; /* that map */
 } sw_test_device;
 
 sw_device_memory sw_test_device_memory(sw_test_device *device);
-/* A store over it. Its device has one range at a time, and outlives it. */
+/* Let host code reach the memory of a closed device, or not: around copies. */
+void sw_test_device_open(sw_test_device *device, bool open);
+/* A store over it. The device outlives it. */
 SW_MUST_USE sw_status sw_test_device_store(sw_store **out, size_t bytes,
                                            sw_test_device *device);
 

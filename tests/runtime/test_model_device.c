@@ -1,0 +1,409 @@
+/* Models in the memory of a device: a scripted one, whose bytes host code can reach in copies
+ * alone. What they hold is what models in host memory hold. */
+#include "alloc/fault.h"
+#include "runtime/device.h"
+#include "runtime/model_bytes.h"
+#include "tests/alloc/device_memory.h"
+#include "tests/runtime/nets.h"
+#include <stdio.h>
+#include <string.h>
+
+#define LONG ((int64_t)SWI_PIECE_BYTES / 4 + 4097) /* floats: two pieces */
+
+/* ---- the card ---------------------------------------------------------------------------- */
+
+typedef struct {
+    swi_device device;
+    sw_test_device memory;
+    int64_t copies, fail_at; /* counted from 1; 0: none fails */
+    size_t most_files;       /* of host memory for files, at any copy */
+} card;
+
+static card cards[2];
+
+/* The calls have no receiver but the queue, whose stream says which card it is. */
+static card *card_of(const sw_cuda_queue *queue)
+{
+    return queue->stream;
+}
+
+static sw_status fails(card *c)
+{
+    sw_heap_stats files;
+    sw_heap_read(SW_HEAP_FILES, &files);
+    c->most_files = files.bytes > c->most_files ? files.bytes : c->most_files;
+    if (++c->copies == c->fail_at)
+        SW_FAIL(SW_DEVICE, "test card: copy %lld fails as planned", (long long)c->copies);
+    return SW_OK;
+}
+
+static sw_status sync_card(sw_cuda_device *device)
+{
+    (void)device;
+    return SW_OK;
+}
+
+static sw_status sync_queue(sw_cuda_device *device, const sw_cuda_queue *queue)
+{
+    (void)device;
+    (void)queue;
+    return SW_OK;
+}
+
+static sw_status copy(const sw_cuda_queue *queue, void *to, const void *from, size_t bytes,
+                      sw_cuda_way way)
+{
+    (void)way;
+    SW_TRY(fails(card_of(queue)));
+    sw_test_device_open(&card_of(queue)->memory, true);
+    memcpy(to, from, bytes);
+    sw_test_device_open(&card_of(queue)->memory, false);
+    return SW_OK;
+}
+
+static sw_status fill(const sw_cuda_queue *queue, void *to, int byte, size_t bytes)
+{
+    SW_TRY(fails(card_of(queue)));
+    sw_test_device_open(&card_of(queue)->memory, true);
+    memset(to, byte, bytes);
+    sw_test_device_open(&card_of(queue)->memory, false);
+    return SW_OK;
+}
+
+static const sw_cuda_api api = {
+    .sync = sync_card, .queue_sync = sync_queue, .copy = copy, .fill = fill};
+
+static void end_card(void *c)
+{
+    CU_ASSERT_EQUAL(((card *)c)->memory.live_bytes, 0); /* models have given all back */
+    CU_ASSERT_EQUAL(((card *)c)->device.users, 1);
+    (void)pthread_mutex_destroy(&((card *)c)->device.lock);
+}
+
+static card *new_card(int ordinal)
+{
+    card *c = &cards[ordinal];
+    memset(c, 0, sizeof *c);
+    c->memory = (sw_test_device){.step = 4096, .closed = true};
+    c->device.api = &api;
+    c->device.memory = sw_test_device_memory(&c->memory);
+    c->device.ordinal = ordinal;
+    c->device.users = 1; /* nobody else closes it */
+    c->device.queue.stream = c;
+    (void)pthread_mutex_init(&c->device.lock, NULL);
+    sw_after(end_card, c);
+    return c;
+}
+
+static void leave_card(void *exec)
+{
+    ((sw_exec *)exec)->device = NULL;
+}
+
+/* NULL: of the CPU. */
+static sw_exec *exec_on(card *c, sw_budget *budget)
+{
+    sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .budget = budget});
+    exec->device = c != NULL ? &c->device : NULL;
+    sw_after(leave_card, exec);
+    return exec;
+}
+
+/* ---- models ------------------------------------------------------------------------------ */
+
+typedef struct {
+    sw_model *model;
+    sw_param weight, ones, state;
+    sw_knob knob;
+    sw_optimizer *opt;
+} rich;
+
+static void end_model(void *model)
+{
+    sw_model_destroy(model);
+}
+
+/* Something of each role. */
+static void declare_rich(rich *r)
+{
+    OK(sw_model_create(&r->model, "rich"));
+    r->weight = sw_param_new(r->model, "weight", SW_F32, SW_SHAPE(LONG), "normal:0.5");
+    (void)sw_param_new(r->model, "uniform", SW_F32, SW_SHAPE(7, 5), "kaiming_uniform");
+    r->ones = sw_buffer_new(r->model, "ones", SW_F32, SW_SHAPE(33), "ones");
+    r->state = sw_state_new(r->model, "state", SW_U8, SW_SHAPE(1001));
+    r->knob = sw_knob_new(r->model, "heat", 3.5f);
+    const sw_optimizer_opts opts = {
+        .size = sizeof opts, .kind = "adam", .keep_gradients = 1, .lr = 0.25f};
+    OK(sw_optimizer_create(&r->opt, r->model, &opts));
+}
+
+static rich new_rich(void)
+{
+    rich r;
+    declare_rich(&r);
+    sw_after(end_model, r.model);
+    return r;
+}
+
+static rich ready_on(card *c, uint64_t seed)
+{
+    const rich r = new_rich();
+    sw_exec *exec = exec_on(c, NULL);
+    OK(sw_model_ready(r.model, exec, seed));
+    return r;
+}
+
+/* All bytes of both, the knobs as runs would read them. */
+static bool same(const sw_model *a, const sw_model *b)
+{
+    unsigned char x[4096], y[4096];
+    for (size_t at = 0; at < a->entries[a->knob_entry].offset; at += sizeof x) {
+        const size_t left = a->entries[a->knob_entry].offset - at;
+        const size_t n = left < sizeof x ? left : sizeof x;
+        if (swi_model_read(a, x, at, n) != SW_OK || swi_model_read(b, y, at, n) != SW_OK ||
+            memcmp(x, y, n) != 0)
+            return false;
+    }
+    for (uint32_t i = 0; i < a->n_knobs; i++)
+        if (a->knobs[i].value != b->knobs[i].value)
+            return false;
+    return a->bytes == b->bytes && a->n_knobs == b->n_knobs;
+}
+
+static void first_values_are_those_of_the_host(void)
+{
+    card *c = new_card(0);
+    const rich there = ready_on(c, 7), here = ready_on(NULL, 7), other = ready_on(NULL, 8);
+    CU_ASSERT_PTR_EQUAL(there.model->device, &c->device);
+    CU_ASSERT_PTR_NULL(here.model->device);
+    CU_ASSERT(same(there.model, here.model));
+    CU_ASSERT(!same(there.model, other.model));
+    CU_ASSERT_NOT_EQUAL(there.model->knob_version, there.model->knob_uploaded);
+    CU_ASSERT(c->most_files <= SWI_PIECE_BYTES);
+    sw_exec *exec = exec_on(c, NULL);
+    OK(sw_model_ready(there.model, exec, 8)); /* a second call begins anew */
+    CU_ASSERT(same(there.model, other.model));
+}
+
+static void bytes_are_copied_in_every_direction(void)
+{
+    card *one = new_card(0), *two = new_card(1);
+    const rich host = ready_on(NULL, 3), from = ready_on(one, 1);
+    const rich beside = ready_on(one, 2), across = ready_on(two, 4), back = ready_on(NULL, 5);
+    sw_knob_set(from.knob, 9.0f);
+    sw_knob_set(sw_optimizer_lr(from.opt, 0), 0.125f);
+    const uint64_t version = across.model->knob_version;
+    OK(sw_model_copy(beside.model, from.model)); /* on one card */
+    CU_ASSERT(same(beside.model, from.model));
+    OK(sw_model_copy(across.model, beside.model)); /* to another */
+    CU_ASSERT(same(across.model, from.model));
+    CU_ASSERT_NOT_EQUAL(across.model->knob_version, version);
+    CU_ASSERT(two->most_files <= SWI_PIECE_BYTES);
+    OK(sw_model_copy(back.model, across.model)); /* to the host */
+    CU_ASSERT(same(back.model, from.model));
+    CU_ASSERT_EQUAL(sw_knob_get(back.knob), 9.0f);
+    const float *knobs =
+        (const float *)(const void *)(back.model->base +
+                                      back.model->entries[back.model->knob_entry].offset);
+    CU_ASSERT_EQUAL(knobs[back.knob.index], 9.0f); /* what runs of the CPU read */
+    OK(sw_model_copy(from.model, host.model));     /* and from it */
+    CU_ASSERT(same(from.model, host.model));
+    OK(sw_model_copy(from.model, from.model));
+}
+
+static void parameters_are_read_and_written(void)
+{
+    card *c = new_card(0);
+    const rich r = ready_on(c, 1);
+    float ones[33], x[33];
+    OK(sw_param_read(r.ones, ones, sizeof ones));
+    CU_ASSERT_EQUAL(ones[32], 1.0f);
+    for (int i = 0; i < 33; i++)
+        ones[i] = (float)i;
+    OK(sw_param_write(r.ones, ones, sizeof ones));
+    OK(sw_param_read(r.ones, x, sizeof x));
+    CU_ASSERT_EQUAL(memcmp(x, ones, sizeof x), 0);
+    REFUSED(sw_param_read(r.ones, x, 4), SW_INVALID, "132 bytes");
+    unsigned char state[1001];
+    memset(state, 1, sizeof state);
+    OK(sw_param_read(r.state, state, sizeof state));
+    CU_ASSERT_EQUAL(state[0] + state[1000], 0);
+
+    const sw_param small = sw_param_find(r.model, "uniform");
+    const swi_entry *kept = &r.model->entries[r.model->entries[small.index].kept];
+    const float gradient[35] = {1.0f, 2.0f};
+    float seen[35];
+    OK(swi_model_write(r.model, kept->offset, gradient, sizeof gradient));
+    OK(sw_param_gradient(small, seen, sizeof seen));
+    CU_ASSERT_EQUAL(memcmp(seen, gradient, sizeof seen), 0);
+
+    const double counts[SWI_SKIPPED_N] = {5.0, 2.0};
+    uint64_t total = 9, in_a_row = 9;
+    OK(sw_optimizer_skipped(r.opt, &total, &in_a_row));
+    CU_ASSERT_EQUAL(total + in_a_row, 0);
+    OK(swi_model_write(r.model, r.model->entries[r.opt->counts].offset, counts, sizeof counts));
+    OK(sw_optimizer_skipped(r.opt, &total, &in_a_row));
+    CU_ASSERT_EQUAL(total, 5);
+    CU_ASSERT_EQUAL(in_a_row, 2);
+}
+
+static void a_knob_waits_for_the_next_run(void)
+{
+    card *c = new_card(0);
+    const rich r = ready_on(c, 1);
+    r.model->knob_uploaded = r.model->knob_version;
+    const int64_t copies = c->copies;
+    sw_knob_set(r.knob, 0.5f);
+    CU_ASSERT_EQUAL(sw_knob_get(r.knob), 0.5f);
+    CU_ASSERT_NOT_EQUAL(r.model->knob_version, r.model->knob_uploaded);
+    CU_ASSERT_EQUAL(c->copies, copies); /* nothing waits for the card */
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static bool same_files(const char *a, const char *b)
+{
+    FILE *x = fopen(a, "rb"), *y = fopen(b, "rb");
+    int c = 0, d = 0;
+    while (x != NULL && y != NULL && c == d && c != EOF) {
+        c = fgetc(x);
+        d = fgetc(y);
+    }
+    const bool same = x != NULL && y != NULL && c == d;
+    if (x != NULL)
+        (void)fclose(x);
+    if (y != NULL)
+        (void)fclose(y);
+    return same;
+}
+
+static void files_are_those_of_the_host(void)
+{
+    card *c = new_card(0);
+    const rich there = ready_on(c, 7), here = ready_on(NULL, 7), anew = ready_on(c, 1);
+    c->most_files = 0;
+    OK(sw_model_save(there.model, sw_temp_path("there")));
+    OK(sw_model_save(here.model, sw_temp_path("here")));
+    CU_ASSERT(same_files(sw_temp_path("there"), sw_temp_path("here")));
+    OK(sw_model_load(anew.model, sw_temp_path("here")));
+    CU_ASSERT(same(anew.model, here.model));
+    CU_ASSERT(c->most_files < SWI_PIECE_BYTES + ((size_t)64 << 10)); /* and names */
+    /* Of a damaged one the rest begins anew, here and there. */
+    const double counts[SWI_SKIPPED_N] = {5.0, 2.0};
+    const size_t at = anew.model->entries[anew.opt->counts].offset;
+    OK(swi_model_write(anew.model, at, counts, sizeof counts));
+    anew.model->damaged = true;
+    OK(sw_model_load(anew.model, sw_temp_path("here")));
+    CU_ASSERT(!anew.model->damaged);
+    CU_ASSERT(same(anew.model, here.model));
+}
+
+static void a_file_that_is_refused_changes_nothing(void)
+{
+    card *c = new_card(0);
+    const rich there = ready_on(c, 7), here = ready_on(NULL, 7), other = ready_on(NULL, 9);
+    OK(sw_model_save(other.model, sw_temp_path("other")));
+    sw_status status = SW_IO;
+    uint64_t k = 0;
+    for (; status != SW_OK && k < 40; k++) {
+        sw_fault_plan(SW_FAULT_FILE, k, SW_FAULT_ONCE);
+        status = sw_model_load(there.model, sw_temp_path("other"));
+        sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+        if (status == SW_OK || there.model->damaged)
+            break;
+        CU_ASSERT(same(there.model, here.model));
+    }
+    CU_ASSERT(k >= 8);           /* open, size, header, the first time through the data */
+    if (there.model->damaged) { /* from the second piece on: it says so, and is restored */
+        REFUSED(sw_model_save(there.model, sw_temp_path("no")), SW_STALE, "restore");
+        OK(sw_model_load(there.model, sw_temp_path("other")));
+    }
+    CU_ASSERT(same(there.model, other.model));
+}
+
+/* ---- refusals ---------------------------------------------------------------------------- */
+
+static void no_step(sw_ctx *ctx, void *user)
+{
+    (void)ctx;
+    (void)user;
+}
+
+static void a_model_stays_where_it_lies(void)
+{
+    card *c = new_card(0);
+    const rich there = ready_on(c, 1);
+    sw_exec *cpu = exec_on(NULL, NULL);
+    REFUSED(sw_model_ready(there.model, cpu, 1), SW_INVALID, "cuda:0");
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = no_step,
+                              .mode = SW_EVAL,
+                              .models = (sw_model *[]){there.model},
+                              .n_models = 1};
+    REFUSED(sw_run(cpu, &args), SW_INVALID, "the exec works on the CPU");
+    CU_ASSERT(!there.model->damaged);
+}
+
+static void end_budget(void *budget)
+{
+    sw_budget_destroy(budget);
+}
+
+static void a_budget_is_of_the_device(void)
+{
+    card *c = new_card(0);
+    sw_budget *budget;
+    OK(sw_budget_create(&budget, (size_t)1 << 20));
+    sw_after(end_budget, budget);
+    const rich r = new_rich();
+    sw_exec *exec = exec_on(c, budget);
+    REFUSED(sw_model_ready(r.model, exec, 1), SW_NOMEM, "rich");
+    CU_ASSERT_PTR_NULL(r.model->device);
+    CU_ASSERT_EQUAL(c->memory.ranges, 0);
+    CU_ASSERT_EQUAL(c->device.users, 1);
+    CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
+}
+
+/* Each copy of making a model ready fails once: the card is broken from then on, nothing is
+ * half ready, and all memory comes back. */
+static void a_card_that_fails_leaves_no_half_model(void)
+{
+    card *c = new_card(0);
+    sw_exec *exec = exec_on(c, NULL);
+    int64_t k = 1;
+    for (bool failed = true; failed && k < 30; k++) {
+        float x[33];
+        rich r;
+        declare_rich(&r);
+        c->fail_at = k;
+        c->copies = 0;
+        c->device.faulted = false;
+        failed = sw_model_ready(r.model, exec, 1) != SW_OK;
+        CU_ASSERT_EQUAL(r.model->ready, !failed);
+        if (failed) {
+            REFUSED(sw_model_ready(r.model, exec, 1), SW_DEVICE, "failed before");
+            CU_ASSERT_NOT_EQUAL(sw_param_read(r.ones, x, sizeof x), SW_OK);
+        }
+        sw_model_destroy(r.model);
+        CU_ASSERT_EQUAL(c->memory.live_bytes, 0);
+    }
+    CU_ASSERT(k > 4);
+    c->fail_at = 0;
+    const rich r = ready_on(c, 1);
+    c->fail_at = c->copies + 2;
+    REFUSED(sw_model_ready(r.model, exec, 1), SW_DEVICE, "planned");
+    CU_ASSERT(r.model->damaged); /* it was whole before */
+}
+
+static const sw_test tests[] = {
+    {"first values are those of the host", first_values_are_those_of_the_host},
+    {"bytes are copied in every direction", bytes_are_copied_in_every_direction},
+    {"parameters, gradients and counts are read and written", parameters_are_read_and_written},
+    {"a knob waits for the next run", a_knob_waits_for_the_next_run},
+    {"files are those of the host, in pieces", files_are_those_of_the_host},
+    {"a file that is refused changes nothing", a_file_that_is_refused_changes_nothing},
+    {"a model stays where it lies", a_model_stays_where_it_lies},
+    {"a budget is of the device", a_budget_is_of_the_device},
+    {"a card that fails leaves no half model", a_card_that_fails_leaves_no_half_model},
+};
+SW_SUITE("models on a device", tests)
