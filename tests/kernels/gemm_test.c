@@ -30,9 +30,9 @@ static float chain(const sw_gemm *g, int isa, float sum, int64_t i, int64_t j)
     return sum + (g->bias != NULL ? g->bias[j] : 0.0f);
 }
 
-static const size3 large[] = {{61, 70, 900},   {131, 67, 300},  {200, 530, 600},
-                              {7, 300, 1000},  {300, 65, 257},  {1100, 80, 40},
-                              {193, 513, 512}, {130, 129, 2049}};
+static const size3 large[] = {{61, 70, 900},   {131, 67, 300},   {200, 530, 600},
+                              {7, 300, 1000},  {300, 65, 257},   {1100, 80, 40},
+                              {193, 513, 512}, {130, 129, 2049}, {9, 333, 0}};
 
 /* A sample of elements, on every instruction set: packed and in place, both operands either
  * way, from zero and from what was there. Scratch is written to its end. */

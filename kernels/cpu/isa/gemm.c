@@ -404,7 +404,8 @@ static asking ask_for(const sw_gemm *g, const piece *x, int64_t rows)
 }
 
 /* Piece after piece of columns [j, end): side by side first, so that what is read of A stays
- * near and what is read of B lies on the same pages. false: there is no other. */
+ * near and what is read of B lies on the same pages. false: there is no other. Without depth
+ * too there are all columns. */
 static bool next_piece(piece *x, const range *w, int64_t depth, int64_t j, int64_t end)
 {
     x->j += COLS;
@@ -414,7 +415,7 @@ static bool next_piece(piece *x, const range *w, int64_t depth, int64_t j, int64
     }
     x->width = least(COLS, end - x->j);
     x->depth = least(depth, w->k_end - x->k);
-    return x->k < w->k_end;
+    return x->k < w->k_end || x->j > j;
 }
 
 /* Columns [j, end) of rows r. */
