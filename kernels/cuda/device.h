@@ -29,6 +29,13 @@ extern "C" __global__ void SW_CUDA_ANCHOR(void)
 #include <cuda_emulator.h>
 #endif
 
+/* In front of a loop over registers: its length is known. */
+#ifdef __CUDACC__
+#define SW_UNROLL _Pragma("unroll")
+#else
+#define SW_UNROLL
+#endif
+
 #define SW_CUDA_THREADS 256 /* of a block, unless a kernel says otherwise */
 /* Blocks of loops over elements; tests give fewer, so that loops go round. */
 #ifndef SW_CUDA_MOST_BLOCKS

@@ -122,4 +122,21 @@ static sw_status sw_cuda_reduce(const char *op, F f, int64_t places, int64_t res
     return sw_cuda_launched(op);
 }
 
+/* y (cols) = sums over x (rows, cols), whose rows are `step` apart. */
+struct sw_cuda_column_sum {
+    enum { N = 1 };
+    float *y;
+    const float *x;
+    int64_t step;
+    int add;
+    __device__ void term(int64_t r, int64_t c, double (&v)[N]) const
+    {
+        v[0] = (double)x[r * step + c];
+    }
+    __device__ void put(int64_t c, const double (&sum)[N]) const
+    {
+        y[c] = add ? y[c] + (float)sum[0] : (float)sum[0];
+    }
+};
+
 #endif

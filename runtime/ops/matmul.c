@@ -3,8 +3,8 @@
  * a and b may have any strides: a transposed operand is a view. Keeps both: da = dy b^T,
  * db = a^T dy, summed over the axes along which an operand was repeated. */
 #include "kernels/dispatch.h"
+#include "kernels/products.h"
 #include "runtime/ops/ops.h"
-#include <string.h>
 
 static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -26,48 +26,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-/* ---- the products of a kernel ------------------------------------------------------------ */
-
-/* Axis i in front of the matrices of a tensor that is broadcast to `rank` axes: its length, 1
- * where it has none, and its step, 0 where it repeats. */
-static int64_t front_dim(const sw_shape *s, int rank, int i)
-{
-    const int k = i - (rank - s->rank);
-    return k >= 0 ? s->dim[k] : 1;
-}
-
-static int64_t front_step(const sw_buffer *x, int rank, int i)
-{
-    const int k = i - (rank - x->type.shape.rank);
-    return k >= 0 && x->type.shape.dim[k] != 1 ? x->stride[k] : 0;
-}
-
-/* Multiply the matrices of a and b into l->out[0]; p has sizes and the strides inside. */
-static void multiply(const sw_launch *l, sw_products *p, const sw_buffer *a, const sw_buffer *b,
-                     const sw_shape *whole)
-{
-    const sw_shape *to = &l->out[0].type.shape;
-    for (int i = 0; i < whole->rank - 2; i++) {
-        const int64_t n = front_dim(to, whole->rank, i);
-        const int64_t step_a = front_step(a, whole->rank, i);
-        const int64_t step_b = front_step(b, whole->rank, i);
-        if (n == whole->dim[i]) {
-            p->result[p->n_results] = n;
-            p->result_a[p->n_results] = step_a;
-            p->result_b[p->n_results++] = step_b;
-        } else {
-            p->sum[p->n_sums] = whole->dim[i];
-            p->sum_a[p->n_sums] = step_a;
-            p->sum_b[p->n_sums++] = step_b;
-        }
-    }
-    p->c = swi_out(l, 0);
-    p->a = a->ptr;
-    p->b = b->ptr;
-    p->accumulate = swi_adds(l, 0);
-    sw_axes(l->isa)->products(p, l->par);
-}
-
 static int64_t rows_of(const sw_shape *s)
 {
     return s->dim[s->rank - 2];
@@ -78,30 +36,18 @@ static int64_t cols_of(const sw_shape *s)
     return s->dim[s->rank - 1];
 }
 
-static int64_t row_step(const sw_buffer *x)
-{
-    return x->stride[x->type.shape.rank - 2];
-}
-
-static int64_t col_step(const sw_buffer *x)
-{
-    return x->stride[x->type.shape.rank - 1];
-}
-
 /* ---- kernels ----------------------------------------------------------------------------- */
+
+static sw_status multiply(const sw_launch *l, int which)
+{
+    const sw_products p = sw_matmul_products(l, which);
+    sw_axes(l->isa)->products(&p, l->par);
+    return SW_OK;
+}
 
 static sw_status forward(const sw_launch *l)
 {
-    const sw_buffer *a = &l->in[0], *b = &l->in[1];
-    sw_products p = {.m = rows_of(&a->type.shape),
-                     .n = cols_of(&b->type.shape),
-                     .k = cols_of(&a->type.shape),
-                     .a_row = row_step(a),
-                     .a_col = col_step(a),
-                     .b_row = row_step(b),
-                     .b_col = col_step(b)};
-    multiply(l, &p, a, b, &l->out[0].type.shape);
-    return SW_OK;
+    return multiply(l, -1);
 }
 
 static uint64_t forward_operations(const sw_kernel_info *info)
@@ -110,19 +56,10 @@ static uint64_t forward_operations(const sw_kernel_info *info)
                           swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape)));
 }
 
-/* da; in: b, dy */
+/* in: b, dy */
 static sw_status da_kernel(const sw_launch *l)
 {
-    const sw_buffer *b = &l->in[0], *dy = &l->in[1];
-    sw_products p = {.m = rows_of(&dy->type.shape),
-                     .n = rows_of(&b->type.shape),
-                     .k = cols_of(&b->type.shape),
-                     .a_row = row_step(dy),
-                     .a_col = col_step(dy),
-                     .b_row = col_step(b),
-                     .b_col = row_step(b)};
-    multiply(l, &p, dy, b, &dy->type.shape);
-    return SW_OK;
+    return multiply(l, 0);
 }
 
 static uint64_t da_operations(const sw_kernel_info *info)
@@ -131,19 +68,10 @@ static uint64_t da_operations(const sw_kernel_info *info)
                           swi_count_mul(2, (uint64_t)rows_of(&info->in[0].shape)));
 }
 
-/* db; in: a, dy */
+/* in: a, dy */
 static sw_status db_kernel(const sw_launch *l)
 {
-    const sw_buffer *a = &l->in[0], *dy = &l->in[1];
-    sw_products p = {.m = cols_of(&a->type.shape),
-                     .n = cols_of(&dy->type.shape),
-                     .k = rows_of(&a->type.shape),
-                     .a_row = col_step(a),
-                     .a_col = row_step(a),
-                     .b_row = row_step(dy),
-                     .b_col = col_step(dy)};
-    multiply(l, &p, a, dy, &dy->type.shape);
-    return SW_OK;
+    return multiply(l, 1);
 }
 
 static uint64_t db_operations(const sw_kernel_info *info)
@@ -163,7 +91,7 @@ static sw_status reference(const sw_reference *r)
     for (int64_t q = 0; q < all; q++) {
         int64_t from_a = 0, from_b = 0, step_a = 1, step_b = 1, rest = q;
         for (int i = y->rank - 3; i >= 0; i--) {
-            const int64_t da = front_dim(a, y->rank, i), db = front_dim(b, y->rank, i);
+            const int64_t da = sw_front_dim(a, y->rank, i), db = sw_front_dim(b, y->rank, i);
             from_a += da > 1 ? rest % y->dim[i] * step_a : 0;
             from_b += db > 1 ? rest % y->dim[i] * step_b : 0;
             step_a *= da;

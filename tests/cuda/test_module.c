@@ -6,12 +6,14 @@
 #include <string.h>
 
 #define FOLDER SW_BUILD_ROOT "/kernels/cuda/"
-static const char *const units[] = {"curves", "arith",  "move",  "rows", "norm",
-                                    "sum",    "losses", "optim", "pool", "channel_scale"};
+static const char *const units[] = {"curves", "arith",         "move",   "rows",
+                                    "norm",   "sum",           "losses", "optim",
+                                    "pool",   "channel_scale", "gemm",   "linear"};
 #define UNITS (sizeof units / sizeof *units)
 
 /* The kernels that most bytes go through may have these registers, so that 2048 threads, or
- * 1536, live on a multiprocessor; others 64. */
+ * 1536, live on a multiprocessor; tiles of products what two blocks, or three, leave each
+ * other; others 64. */
 static const struct {
     const char *name;
     int registers;
@@ -128,6 +130,8 @@ static void wide_accesses_are_there(void)
         {"norm.ptx", "norm_kernelI12sw_cuda_rowsILi32ELi4EEE", 3, 1},
         {"losses.ptx", "cross_entropy_dx_kernelI12sw_cuda_rowsILi256ELi4EEE", 1, 1},
         {"optim.ptx", "update_kernel", 4, 3},
+        {"gemm.ptx", "product_kernelI4tileILi128ELi8E", 4, 16},
+        {"gemm.ptx", "parts_kernelILi4EE", 3, 1},
         {"channel_scale.ptx", "scale_kernelI12sw_cuda_rowsILi32ELi4EEE", 2, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

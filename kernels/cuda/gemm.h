@@ -1,0 +1,56 @@
+/* Matrix products of the module: by cuBLASLt where the queue has it and the shape suits it,
+ * else by the kernels of gemm.cu. C and C++ read it.
+ *
+ * Own kernels: float32 sums, each in an order that shapes and strides alone decide; no TF32.
+ * The order is not that of the CPU, and is another one where other rows or columns stand
+ * beside: tiles, and the parts into which a long sum is cut, follow from the whole product. */
+#ifndef SW_CUDA_GEMM_H
+#define SW_CUDA_GEMM_H
+
+#include "kernels/axes.h"
+#include "kernels/cuda/table.h"
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    sw_products p;     /* with pointers of the device */
+    const float *bias; /* (n), added to each row of all results; NULL: none */
+} sw_cuda_product;
+
+/* C (m, n) = A B: fill in pointers, `accumulate` and bias, and result and sum axes. */
+static inline sw_cuda_product sw_cuda_product_of(int64_t m, int64_t n, int64_t k, int64_t a_row,
+                                                 int64_t a_col, int64_t b_row, int64_t b_col)
+{
+    sw_cuda_product g;
+    memset(&g, 0, sizeof g);
+    g.p.m = m, g.p.n = n, g.p.k = k;
+    g.p.a_row = a_row, g.p.a_col = a_col, g.p.b_row = b_row, g.p.b_col = b_col;
+    return g;
+}
+
+/* Scratch of such a product, which pointers do not change; other strides of a launch make do
+ * with it. Aligned to 64. */
+size_t sw_cuda_product_bytes(const sw_cuda_product *g, const sw_cuda_queue *queue);
+/* k == 0 gives bias or zeros. */
+sw_status sw_cuda_product_run(const char *op, const sw_cuda_product *g, void *scratch,
+                              size_t bytes, const sw_cuda_queue *queue);
+
+/* What a queue's `blas` begins with: products by a library, which kernels know by these two.
+ * Both get products whose axes are joined. */
+typedef struct {
+    /* Workspace that such a product wants; 0 also where it is none of the library's. Called
+     * when a plan is made, and what it finds is what run() then launches. */
+    size_t (*bytes)(const sw_cuda_queue *queue, const sw_cuda_product *g);
+    /* SW_UNSUPPORTED, without a message, where it is none of the library's: nothing is launched
+     * then. */
+    sw_status (*run)(const sw_cuda_queue *queue, const sw_cuda_product *g, void *scratch,
+                     size_t bytes);
+} sw_cuda_blas;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

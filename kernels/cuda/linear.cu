@@ -1,0 +1,199 @@
+/* linear and matmul: what they multiply, as the CPU's kernels say (runtime/ops/linear.c,
+ * kernels/products.h); the bound of a product. */
+#include "kernels/attrs.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/products.h"
+#include "kernels/scalar.h"
+#include <float.h>
+
+/* A launch with these types as it will be: packed, nowhere yet. */
+struct packed {
+    sw_buffer in[3], out[1];
+    sw_launch launch;
+};
+static void pack(sw_buffer *to, const sw_type *type)
+{
+    int64_t step = 1;
+    to->type = *type;
+    for (int i = type->shape.rank - 1; i >= 0; i--) {
+        to->stride[i] = step;
+        step *= type->shape.dim[i];
+    }
+}
+static size_t bytes_of(const sw_kernel_info *info, sw_cuda_product (*of)(const sw_launch *l),
+                       const sw_cuda_queue *queue)
+{
+    packed p = {};
+    for (int i = 0; i < info->n_in && i < 3; i++)
+        pack(&p.in[i], &info->in[i]);
+    pack(&p.out[0], &info->out[0]);
+    p.launch.in = p.in;
+    p.launch.n_in = info->n_in;
+    p.launch.out = p.out;
+    p.launch.n_out = 1;
+    p.launch.accumulate = info->accumulate;
+    const sw_cuda_product g = of(&p.launch);
+    return sw_cuda_product_bytes(&g, queue);
+}
+
+static sw_status run(const char *op, const sw_launch *l,
+                     sw_cuda_product (*of)(const sw_launch *l), const sw_cuda_queue *queue)
+{
+    const sw_cuda_product g = of(l);
+    return sw_cuda_product_run(op, &g, l->scratch, l->scratch_bytes, queue);
+}
+
+/* The entry of a product and its scratch. */
+#define PRODUCT(op, name, of)                                                                  \
+    extern "C" size_t sw_cuda_##op##_##name##_scratch(const sw_kernel_info *info,              \
+                                                      const sw_cuda_queue *queue)              \
+    {                                                                                          \
+        return bytes_of(info, of, queue);                                                      \
+    }                                                                                          \
+    extern "C" sw_status sw_cuda_##op##_##name(const sw_launch *l, const sw_cuda_queue *queue) \
+    {                                                                                          \
+        return run(#op, l, of, queue);                                                         \
+    }
+
+/* ---- linear ------------------------------------------------------------------------------ */
+
+static sw_cuda_product placed(sw_cuda_product g, const sw_launch *l, int a, int b)
+{
+    g.p.c = sw_cuda_out(l, 0);
+    g.p.a = sw_cuda_in(l, a);
+    g.p.b = sw_cuda_in(l, b);
+    g.p.accumulate = sw_cuda_adds(l, 0) != 0;
+    return g;
+}
+
+/* y = x w^T + b; in: x (batch, in), w (out, in), [b] */
+static sw_cuda_product linear_y(const sw_launch *l)
+{
+    const int64_t *x = l->in[0].type.shape.dim, *w = l->in[1].type.shape.dim;
+    sw_cuda_product g = placed(sw_cuda_product_of(x[0], w[0], x[1], x[1], 1, 1, w[1]), l, 0, 1);
+    g.bias = l->n_in > 2 ? sw_cuda_in(l, 2) : nullptr;
+    return g;
+}
+/* dx = dy w; in: w, dy (batch, out) */
+static sw_cuda_product linear_dx(const sw_launch *l)
+{
+    const int64_t *w = l->in[0].type.shape.dim, *dy = l->in[1].type.shape.dim;
+    return placed(sw_cuda_product_of(dy[0], w[1], w[0], dy[1], 1, w[1], 1), l, 1, 0);
+}
+/* dw = dy^T x; in: x, dy, which may be columns of a larger matrix */
+static sw_cuda_product linear_dw(const sw_launch *l)
+{
+    const int64_t *x = l->in[0].type.shape.dim, *dy = l->in[1].type.shape.dim;
+    const int64_t step = l->in[1].stride[0];
+    return placed(sw_cuda_product_of(dy[1], x[1], x[0], 1, step, x[1], 1), l, 1, 0);
+}
+PRODUCT(linear, forward, linear_y)
+PRODUCT(linear, grad0, linear_dx)
+PRODUCT(linear, grad1, linear_dw)
+
+/* db = column sums; in: dy */
+extern "C" size_t sw_cuda_linear_grad2_scratch(const sw_kernel_info *info,
+                                               const sw_cuda_queue *)
+{
+    const int64_t *dy = info->in[0].shape.dim;
+    return sw_cuda_reduce_bytes(dy[0], dy[1], sw_cuda_column_sum::N, true);
+}
+extern "C" sw_status sw_cuda_linear_grad2(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    const int64_t *dy = l->in[0].type.shape.dim;
+    const sw_cuda_column_sum f = {sw_cuda_out(l, 0), sw_cuda_in(l, 0), dy[1],
+                                  sw_cuda_adds(l, 0)};
+    return sw_cuda_reduce("linear", f, dy[0], dy[1], true, l->scratch, queue);
+}
+
+/* ---- matmul ------------------------------------------------------------------------------ */
+
+template <int WHICH> static sw_cuda_product matmul_of(const sw_launch *l)
+{
+    return sw_cuda_product{sw_matmul_products(l, WHICH), nullptr};
+}
+PRODUCT(matmul, forward, matmul_of<-1>)
+PRODUCT(matmul, grad0, matmul_of<0>)
+PRODUCT(matmul, grad1, matmul_of<1>)
+
+/* ---- product_bound: in {a, b}, out {f64}; runtime/ops/verdict.c -------------------------- */
+
+#define BOUND_BLOCKS 64 /* of each factor, at most */
+
+/* Of magnitudes as bits: those of infinity stand above all numbers, those of NaN above it. */
+struct largest_bits {
+    static __device__ __forceinline__ unsigned of(unsigned a, unsigned b)
+    {
+        return a > b ? a : b;
+    }
+    template <class T> static __device__ __forceinline__ T none(void)
+    {
+        return 0;
+    }
+};
+
+struct bound {
+    const float *a, *b;
+    int64_t n_a, n_b;
+    unsigned *largest; /* of each block, (2, blocks) */
+    double *y;
+    double terms;
+};
+
+__global__ void largest_kernel(bound b)
+{
+    SW_SHARED(unsigned, room, 32);
+    const float *x = blockIdx.y == 0 ? b.a : b.b;
+    const int64_t n = blockIdx.y == 0 ? b.n_a : b.n_b;
+    unsigned most = 0;
+    for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads())
+        most = largest_bits::of(most, sw_bits_of(x[i]) & 0x7fffffffu);
+    most = sw_cuda_block_reduce<largest_bits>(most, room);
+    if (threadIdx.x == 0)
+        b.largest[blockIdx.y * gridDim.x + blockIdx.x] = most;
+}
+
+/* One warp. blocks 0: nothing was looked at. */
+__global__ void bound_kernel(bound b, int blocks)
+{
+    double all = b.terms;
+    for (int f = 0; f < 2 && blocks > 0; f++) {
+        unsigned most = 0;
+        for (int i = (int)threadIdx.x; i < blocks; i += 32)
+            most = largest_bits::of(most, b.largest[f * blocks + i]);
+        all *= (double)sw_float_of(sw_cuda_warp_reduce<largest_bits>(most));
+    }
+    if (threadIdx.x == 0)
+        *b.y = blocks > 0 ? all : DBL_MAX;
+}
+
+static int bound_blocks(int64_t n, int64_t m)
+{
+    const int64_t more = n > m ? n : m, blocks = (more + 8191) / 8192;
+    return (int)(blocks < 1 ? 1 : blocks > BOUND_BLOCKS ? BOUND_BLOCKS : blocks);
+}
+extern "C" size_t sw_cuda_product_bound_scratch(const sw_kernel_info *info,
+                                                const sw_cuda_queue *)
+{
+    return 2 * sizeof(unsigned) *
+           (size_t)bound_blocks(sw_cuda_elements(&info->in[0]), sw_cuda_elements(&info->in[1]));
+}
+extern "C" sw_status sw_cuda_product_bound_forward(const sw_launch *l,
+                                                   const sw_cuda_queue *queue)
+{
+    const swi_bound_attrs *a = static_cast<const swi_bound_attrs *>(l->attrs);
+    const int64_t n = sw_cuda_elements(&l->in[0].type), m = sw_cuda_elements(&l->in[1].type);
+    const bound b = {sw_cuda_in(l, 0),
+                     sw_cuda_in(l, 1),
+                     n,
+                     m,
+                     static_cast<unsigned *>(l->scratch),
+                     static_cast<double *>(l->out[0].ptr),
+                     (double)a->terms};
+    const int blocks = n + m <= a->worth ? bound_blocks(n, m) : 0;
+    if (blocks > 0)
+        SW_CUDA_LAUNCH(largest_kernel, dim3((unsigned)blocks, 2), SW_CUDA_THREADS, 0, queue, b);
+    SW_CUDA_LAUNCH(bound_kernel, 1, 32, 0, queue, b, blocks);
+    return sw_cuda_launched("product_bound");
+}
