@@ -4,8 +4,7 @@
 #ifndef SW_RNG_H
 #define SW_RNG_H
 
-#include "kernels/inline.h"
-#include <stdint.h>
+#include "kernels/scalar.h"
 
 SW_INLINE void sw_philox(uint32_t counter[4], uint32_t k0, uint32_t k1)
 {
@@ -24,12 +23,56 @@ SW_INLINE void sw_philox(uint32_t counter[4], uint32_t k0, uint32_t k1)
 }
 
 /* The four words of a counter. */
-void sw_rng_words(uint32_t out[4], uint64_t seed, uint32_t block, uint32_t stream,
-                  uint32_t step, uint32_t run);
+SW_INLINE void sw_rng_words(uint32_t out[4], uint64_t seed, uint32_t block, uint32_t stream,
+                            uint32_t step, uint32_t run)
+{
+    out[0] = block;
+    out[1] = stream;
+    out[2] = step;
+    out[3] = run;
+    sw_philox(out, (uint32_t)seed, (uint32_t)(seed >> 32));
+}
+
+/* 24 bits of a word, in [0, 1). */
+SW_INLINE float sw_rng_unit(uint32_t word)
+{
+    return (float)(word >> 8) * 0x1p-24f;
+}
+
+/* The four numbers of a counter: uniform; normal, by Box and Muller. */
+SW_INLINE void sw_rng_uniform4(float out[4], const uint32_t words[4])
+{
+    for (int i = 0; i < 4; i++)
+        out[i] = sw_rng_unit(words[i]);
+}
+SW_INLINE void sw_rng_normal4(float out[4], const uint32_t words[4])
+{
+    for (int i = 0; i < 4; i += 2) {
+        float s, c;
+        const float u = 1.0f - sw_rng_unit(words[i]); /* (0, 1] */
+        const float r = sqrtf(-2.0f * sw_logf(u));
+        sw_sincos_turn(sw_rng_unit(words[i + 1]), &s, &c);
+        out[i] = r * c;
+        out[i + 1] = r * s;
+    }
+}
+
+/* Dropout with probability p: a word whose upper 24 bits are below the bound drops its element,
+ * others are multiplied with the scale. */
+SW_INLINE uint32_t sw_drop_below(float p)
+{
+    const double bound = (double)p * 0x1p24; /* exact */
+    const uint32_t below = (uint32_t)bound;
+    return below + ((double)below < bound);
+}
+SW_INLINE float sw_drop_scale(float p)
+{
+    return p < 1.0f ? 1.0f / (1.0f - p) : 0.0f;
+}
+
 /* A stream's number from its name (FNV-1a). */
 uint32_t sw_rng_stream(const char *name);
-/* Elements first..first+n-1 of a stream: N(0, 1) by Box and Muller; uniform in [0, 1), 24 bits.
- */
+/* Elements first..first+n-1 of a stream: N(0, 1); uniform in [0, 1). */
 void sw_rng_normal(float *to, int64_t first, int64_t n, uint64_t seed, uint32_t stream,
                    uint32_t step, uint32_t run);
 void sw_rng_uniform(float *to, int64_t first, int64_t n, uint64_t seed, uint32_t stream,

@@ -1,17 +1,5 @@
 /* Philox streams. Compiled once, for the base instruction set: the same bits everywhere. */
 #include "kernels/rng.h"
-#include "kernels/scalar.h"
-#include <math.h>
-
-void sw_rng_words(uint32_t out[4], uint64_t seed, uint32_t block, uint32_t stream,
-                  uint32_t step, uint32_t run)
-{
-    out[0] = block;
-    out[1] = stream;
-    out[2] = step;
-    out[3] = run;
-    sw_philox(out, (uint32_t)seed, (uint32_t)(seed >> 32));
-}
 
 uint32_t sw_rng_stream(const char *name)
 {
@@ -19,29 +7,6 @@ uint32_t sw_rng_stream(const char *name)
     for (; *name != '\0'; name++)
         hash = (hash ^ (unsigned char)*name) * 0x01000193u;
     return hash;
-}
-
-static float unit(uint32_t word)
-{
-    return (float)(word >> 8) * 0x1p-24f;
-}
-
-static void uniform4(float out[4], const uint32_t words[4])
-{
-    for (int i = 0; i < 4; i++)
-        out[i] = unit(words[i]);
-}
-
-static void normal4(float out[4], const uint32_t words[4])
-{
-    for (int i = 0; i < 4; i += 2) {
-        float s, c;
-        const float u = 1.0f - unit(words[i]); /* (0, 1] */
-        const float r = sqrtf(-2.0f * sw_logf(u));
-        sw_sincos_turn(unit(words[i + 1]), &s, &c);
-        out[i] = r * c;
-        out[i + 1] = r * s;
-    }
 }
 
 static void draw(void (*four)(float *, const uint32_t *), float *to, int64_t first, int64_t n,
@@ -60,13 +25,13 @@ static void draw(void (*four)(float *, const uint32_t *), float *to, int64_t fir
 void sw_rng_normal(float *to, int64_t first, int64_t n, uint64_t seed, uint32_t stream,
                    uint32_t step, uint32_t run)
 {
-    draw(normal4, to, first, n, seed, stream, step, run);
+    draw(sw_rng_normal4, to, first, n, seed, stream, step, run);
 }
 
 void sw_rng_uniform(float *to, int64_t first, int64_t n, uint64_t seed, uint32_t stream,
                     uint32_t step, uint32_t run)
 {
-    draw(uniform4, to, first, n, seed, stream, step, run);
+    draw(sw_rng_uniform4, to, first, n, seed, stream, step, run);
 }
 
 /* Word i chooses where i goes: a 64-bit product maps it to 0..i with a bias below 2^-32 * n. */

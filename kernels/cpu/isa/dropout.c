@@ -107,11 +107,9 @@ static void blocks_part(void *arg, int part)
 
 void swi_dropout(float *y, const float *x, const sw_drop *d, bool accumulate, const sw_par *par)
 {
-    const double bound = (double)d->p * 0x1p24; /* exact; 24 bits of a word are drawn */
     drop_job j = {.y = y, .x = x, .d = d, .accumulate = accumulate};
-    j.below = (uint32_t)bound;
-    j.below += (double)j.below < bound;
-    j.scale = d->p < 1.0f ? 1.0f / (1.0f - d->p) : 0.0f;
+    j.below = sw_drop_below(d->p);
+    j.scale = sw_drop_scale(d->p);
     if (!d->blocks) {
         par->run(par, plain_part, &j, (int)((d->inner + PART - 1) / PART));
         return;
