@@ -81,6 +81,26 @@ static inline int sw_cuda_adds(const sw_launch *l, int i)
     return (int)(l->accumulate >> i & 1u);
 }
 
+/* SW_UNSUPPORTED for images in blocks: that is how CPUs want them. With a device the runtime
+ * keeps all images plain. */
+static inline sw_status sw_cuda_plain_type(const char *op, const sw_type *t)
+{
+    if (t->layout == SW_PLAIN)
+        return SW_OK;
+    return sw_cuda_its_host.fail(
+        SW_UNSUPPORTED, __FILE__, __LINE__,
+        "%s: images in blocks of sixteen have no kernel on this device; plain ones have", op);
+}
+/* ... of all operands. */
+static inline sw_status sw_cuda_all_plain(const char *op, const sw_launch *l)
+{
+    for (int i = 0; i < l->n_in; i++)
+        SW_TRY(sw_cuda_plain_type(op, &l->in[i].type));
+    for (int i = 0; i < l->n_out; i++)
+        SW_TRY(sw_cuda_plain_type(op, &l->out[i].type));
+    return SW_OK;
+}
+
 static inline bool sw_cuda_aligned(const void *p)
 {
     return (reinterpret_cast<uintptr_t>(p) & 15u) == 0;

@@ -49,11 +49,7 @@ static inline sw_status sw_cuda_image_type(const char *op, const sw_type *t)
 {
     const int64_t most = (int64_t)1 << 30;
     int64_t n = 1;
-    if (t->layout != SW_PLAIN)
-        return sw_cuda_its_host.fail(SW_UNSUPPORTED, __FILE__, __LINE__,
-                                     "%s: images in blocks of sixteen have no kernel on this "
-                                     "device; plain ones have",
-                                     op);
+    SW_TRY(sw_cuda_plain_type(op, t));
     for (int i = 1; i < t->shape.rank; i++)
         n *= t->shape.dim[i];
     if (n > most && t->shape.rank == 4)

@@ -36,14 +36,18 @@ typedef struct {
     uint32_t accumulate;
     int alias[SW_ENTRY_OPERANDS]; /* of each output: the input whose bytes it takes; -1: none */
     bool must_alias;              /* on the CPU too: updates */
+    bool random;                  /* draws by counter; all others do not look at counters */
     size_t shift;                 /* of all operands, in elements */
     bool refused;                 /* the entry has no kernel for these layouts, and says so */
 } sw_entry_run;
 
-/* Run it in order, the newest thread first and at random, and compare: bits between schedules,
- * and with the CPU bits or numbers as the entry promises. Inputs keep their bytes, outputs are
- * written up to the last one. Asserts; the outputs of the CPU are left in r->out. */
+/* Run it in order, the newest thread first, and at random on other counters, as a replay does,
+ * and compare: bits between schedules, and with the CPU bits or numbers as the entry promises.
+ * Inputs keep their bytes, outputs are written up to the last one. Asserts; the outputs of the
+ * CPU are left in r->out. */
 void sw_entry_compare(sw_entry_run *r);
+/* Comparisons in which a replay drew other numbers. */
+extern uint32_t sw_entry_draws;
 /* The CPU's side alone. */
 void sw_entry_cpu(sw_entry_run *r);
 /* Whether the CPU's kernel adds where it is asked to. */

@@ -66,7 +66,8 @@ static bool is_good(const sw_op_desc *d, const sw_op_case *c)
  * plain. */
 static bool is_for_plain(const char *op)
 {
-    static const char *const ops[] = {"conv2d", "channel_scale", "max_pool2d", "avg_pool2d"};
+    static const char *const ops[] = {"conv2d", "channel_scale", "max_pool2d", "avg_pool2d",
+                                      "dropout"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (strcmp(ops[i], op) == 0)
             return true;
@@ -217,7 +218,8 @@ static void forward_case(swi_check *c, const variant *v, const char *label, sw_e
 {
     sw_type types[2 * SWI_CHECK_OUTPUTS];
     const sw_op_desc *d = c->desc;
-    *f = (sw_entry_run){.label = label, .attrs = c->spec->attrs, .shift = v->shift};
+    *f = (sw_entry_run){
+        .label = label, .attrs = c->spec->attrs, .shift = v->shift, .random = d->random != 0};
     f->refused = v->blocks && is_for_plain(d->name);
     no_alias(f);
     f->n_in = c->n_in;
@@ -288,6 +290,7 @@ static void gradient_case(swi_check *c, int g, const char *label, const sw_entry
     sw_type types[8];
     sw_entry_run r = {
         .label = label, .attrs = f->attrs, .shift = f->shift, .refused = f->refused};
+    r.random = f->random;
     no_alias(&r);
     r.entry = entry_of(c->desc->name, g);
     if (r.entry == NULL || !gradient_operands(c, f, g, &r))
@@ -306,12 +309,16 @@ static void gradient_case(swi_check *c, int g, const char *label, const sw_entry
 }
 
 /* What descriptors have no cases for. */
+static const swi_random_attrs long_random = {{2, {71, 73}}}, no_random = {{2, {3, 0}}};
 static const struct {
     const char *op;
     sw_op_case one;
 } more_cases[] = {
     {"from_n16", {.name = "tail", .n_in = 1, .in = {{SW_F32, SW_N16, {4, {19, 3, 5, 4}}}}}},
     {"from_n16", {.name = "one", .n_in = 1, .in = {{SW_F32, SW_N16, {4, {1, 2, 3, 3}}}}}},
+    {"rand", {.name = "long", .attrs = &long_random}},
+    {"rand", {.name = "nothing", .attrs = &no_random}},
+    {"randn", {.name = "long", .attrs = &long_random}},
     {"copy", {.name = "bytes", .n_in = 1, .in = {{SW_U8, SW_PLAIN, {2, {5, 7}}}}}},
     {"copy", {.name = "doubles", .n_in = 1, .in = {{SW_F64, SW_PLAIN, {2, {5, 7}}}}}},
 };
@@ -382,7 +389,8 @@ static void entries_do_what_the_cpu_does(void)
         return;
     const char *last = "";
     const swi_emu_counts before = swi_emu_counted();
-    uint32_t id, n_cases = 0, n_ops = 0;
+    const uint32_t drawn = sw_entry_draws;
+    uint32_t id, n_cases = 0, n_ops = 0, n_random = 0;
     for (uint32_t e = 0; e < module->n_entries; e++) {
         const char *name = module->entries[e].op;
         const sw_op_desc *desc = op_named(name, &id);
@@ -391,6 +399,7 @@ static void entries_do_what_the_cpu_does(void)
             continue;
         last = name;
         n_ops++;
+        n_random += desc->random != 0;
         for (int k = 0; k < desc->n_cases; k++)
             for (size_t v = 0; v < sizeof variants / sizeof *variants; v++)
                 n_cases += run_case(id, desc, &desc->cases[k], &variants[v]);
@@ -401,6 +410,7 @@ static void entries_do_what_the_cpu_does(void)
                 n_cases += run_case(id, desc, &more_cases[k].one, &variants[v]);
     }
     const swi_emu_counts after = swi_emu_counted();
+    CU_ASSERT(sw_entry_draws - drawn >= 2 * n_random);
     sw_note(
         "%u entries of %u ops, %u cases, %llu launches, %.1f million emulated threads, %.1f "
         "million switches",
