@@ -1,0 +1,336 @@
+/* Opening the CUDA module and its cards: what is refused and in which words, what is counted,
+ * and what is kept of a fault. Each opening is in a process of its own: a module stays open. */
+#include "runtime/device.h"
+#include "tests/cuda/modules/plain.h"
+#include "tests/support/suite.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define VARIABLE "STEPWELL_CUDA_MODULE"
+#define REAL SW_BUILD_ROOT "/kernels/cuda/libstepwell-cuda.so"
+#define MODULE(name) SW_BUILD_ROOT "/tests/cuda/" name ".so"
+
+typedef struct {
+    sw_status status;
+    char message[600];
+} opened;
+
+/* Open a card of the module, NULL: wherever one is found, in a child. */
+static opened open_it(const char *module, const char *name)
+{
+    opened o = {SW_STOPPED, "the child did not answer"};
+    int ends[2];
+    if (pipe(ends) != 0)
+        return o;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        swi_device *device = NULL;
+        opened mine = {SW_OK, ""};
+        if (module != NULL)
+            setenv(VARIABLE, module, 1);
+        else
+            unsetenv(VARIABLE);
+        mine.status = swi_device_open(&device, name);
+        snprintf(mine.message, sizeof mine.message, "%s", sw_last_error());
+        swi_device_close(device);
+        _exit(write(ends[1], &mine, sizeof mine) == (ssize_t)sizeof mine ? 0 : 1);
+    }
+    close(ends[1]);
+    if (read(ends[0], &o, sizeof o) != (ssize_t)sizeof o)
+        snprintf(o.message, sizeof o.message, "the child died");
+    close(ends[0]);
+    waitpid(child, NULL, 0);
+    return o;
+}
+
+static void refused(const char *module, const char *name, sw_status status, const char *what)
+{
+    const opened o = open_it(module, name);
+    SW_CHECK(o.status == status && strstr(o.message, what) != NULL &&
+                 strchr(o.message, '\n') == NULL,
+             "%s, %s: %s: %s", module != NULL ? module : "none", name, sw_status_name(o.status),
+             o.message);
+}
+
+static bool copy_file(const char *from, const char *to, long bytes)
+{
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    bool good = in != NULL && out != NULL;
+    for (int c; good && bytes > 0 && (c = getc(in)) != EOF; bytes--)
+        good = putc(c, out) != EOF;
+    if (in != NULL)
+        fclose(in);
+    return out != NULL && fclose(out) == 0 && good;
+}
+
+static long bytes_of(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return 0;
+    fseek(file, 0, SEEK_END);
+    const long n = ftell(file);
+    fclose(file);
+    return n;
+}
+
+static void what_is_no_module_is_refused_in_one_line(void)
+{
+    refused("/nowhere/module.so", "cuda", SW_DEVICE, "/nowhere/module.so");
+    refused("/tmp", "cuda", SW_DEVICE, "/tmp");
+    refused(SW_SOURCE_ROOT "/README.md", "cuda", SW_DEVICE, "is no shared library");
+    refused("/proc/self/exe", "cuda", SW_DEVICE, "could not be opened");
+    refused(MODULE("module_foreign"), "cuda", SW_DEVICE, "another library");
+    refused(NULL, "cuda", SW_DEVICE, "-Dcuda=enabled");
+    refused(NULL, "cuda", SW_DEVICE, VARIABLE);
+    refused("", "cuda", SW_DEVICE, "no CUDA module");
+}
+
+/* Whatever its length: the system would map it all the same, and the process die. */
+static void a_file_that_is_cut_off_is_refused(void)
+{
+    const char *whole = bytes_of(REAL) > 0 ? REAL : MODULE("module_plain");
+    const long n = bytes_of(whole);
+    const long cuts[] = {0, 1, 63, 64, 1000, n / 4, n / 2, n - 4096, n - 1};
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("cut.so"));
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        CU_ASSERT(copy_file(whole, path, cuts[i]));
+        refused(path, "cuda", SW_DEVICE, cuts[i] < 64 ? "no shared library" : "is cut off");
+    }
+}
+
+static void modules_of_other_builds_are_refused(void)
+{
+    refused(MODULE("module_other_abi"), "cuda", SW_DEVICE, "another version");
+    refused(MODULE("module_refuses"), "cuda", SW_DEVICE, "another version");
+    refused(MODULE("module_other_entries"), "cuda", SW_DEVICE, "tables of other sizes");
+    refused(MODULE("module_other_functions"), "cuda", SW_DEVICE, "tables of other sizes");
+    refused(MODULE("module_no_such_op"), "cuda", SW_DEVICE, "no_such_op");
+    refused(MODULE("module_no_such_kernel"), "cuda", SW_DEVICE, "tanh, kernel 7");
+}
+
+static void names_of_devices_are_checked(void)
+{
+    static const char *const bad[] = {"",       "tpu",     "cuda:",   "cuda:x",      "cuda:1x",
+                                      "cuda 1", "cuda:-1", "cuda1.0", "cuda:123456", "CUDA"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        refused(MODULE("module_plain"), bad[i], SW_INVALID, "cpu, cuda and cuda:N are known");
+    CU_ASSERT_EQUAL(open_it(MODULE("module_plain"), "cuda:1").status, SW_OK);
+    refused(MODULE("module_plain"), "cuda:2", SW_DEVICE, "cuda:2");
+}
+
+/* The module as nvcc made it, where there is a driver or none. */
+static void the_real_module_says_what_is_missing(void)
+{
+    if (bytes_of(REAL) == 0)
+        SW_SKIP("built without nvcc");
+    const opened o = open_it(REAL, "cuda");
+    sw_note("%s: %s", sw_status_name(o.status), o.message);
+    CU_ASSERT(o.status == SW_OK || o.status == SW_DEVICE);
+    CU_ASSERT(o.status == SW_OK || strstr(o.message, "driver") != NULL ||
+              strstr(o.message, "cuda:0") != NULL);
+}
+
+/* ---- cards ------------------------------------------------------------------------------- */
+
+/* Run body in a child with the plain module, and take its asserts over as one. */
+static void with_plain(void (*body)(void))
+{
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv(VARIABLE, MODULE("module_plain"), 1);
+        const unsigned before = CU_get_number_of_failures();
+        body();
+        fflush(stdout);
+        _exit(CU_get_number_of_failures() == before ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* For children: an assert that is fatal would go on with the next test there. */
+static swi_device *card(const char *name)
+{
+    swi_device *device = NULL;
+    if (SW_CHECK(swi_device_open(&device, name) == SW_OK, "%s", sw_last_error()))
+        return device;
+    fflush(stdout);
+    _exit(1);
+}
+
+static plain_state *state_of_plain(void)
+{
+    void *library = dlopen(MODULE("module_plain"), RTLD_NOW | RTLD_NOLOAD);
+    void *symbol = library != NULL ? dlsym(library, "plain_module_state") : NULL;
+    plain_state *(*state)(void);
+    if (!SW_CHECK(symbol != NULL, "no state"))
+        _exit(1);
+    memcpy(&state, &symbol, sizeof state);
+    return state();
+}
+
+static void count_cards(void)
+{
+    swi_device *a = card("cuda"), *b = NULL, *c = NULL;
+    const plain_state *s = state_of_plain();
+    CU_ASSERT_EQUAL(swi_device_open(&b, "cuda:0"), SW_OK);
+    CU_ASSERT_PTR_EQUAL(a, b);
+    CU_ASSERT_EQUAL(swi_device_open(&c, "cuda:1"), SW_OK);
+    CU_ASSERT_PTR_NOT_EQUAL(a, c);
+    CU_ASSERT_EQUAL(c->info.minor, 1);
+    CU_ASSERT_EQUAL(s->opens, 2);
+    CU_ASSERT_PTR_EQUAL(swi_device_share(a), a);
+    swi_device_close(a);
+    swi_device_close(b);
+    CU_ASSERT_EQUAL(s->closes, 0);
+    swi_device_close(a);
+    CU_ASSERT_EQUAL(s->closes, 1);
+    CU_ASSERT_EQUAL(swi_device_open(&b, "cuda"), SW_OK);
+    CU_ASSERT_EQUAL(s->opens, 3);
+    swi_device_close(b);
+    swi_device_close(c);
+    swi_device_close(NULL);
+    CU_ASSERT_EQUAL(s->closes, 3);
+    CU_ASSERT_EQUAL(s->queues, 0);
+}
+
+static void cards_are_opened_once_and_closed_behind_the_last_user(void)
+{
+    with_plain(count_cards);
+}
+
+static void *open_and_close(void *failures)
+{
+    for (int i = 0; i < 200; i++) {
+        swi_device *device = NULL;
+        if (swi_device_open(&device, i % 2 == 0 ? "cuda" : "cuda:1") != SW_OK)
+            __atomic_fetch_add((int *)failures, 1, __ATOMIC_RELAXED);
+        swi_device_close(device);
+    }
+    return NULL;
+}
+
+static void open_from_threads(void)
+{
+    pthread_t threads[6];
+    int failures = 0;
+    swi_device *held = card("cuda");
+    const plain_state *s = state_of_plain();
+    for (int i = 0; i < 6; i++)
+        pthread_create(&threads[i], NULL, open_and_close, &failures);
+    for (int i = 0; i < 6; i++)
+        pthread_join(threads[i], NULL);
+    CU_ASSERT_EQUAL(failures, 0);
+    CU_ASSERT_EQUAL(s->opens, s->closes + 1); /* cuda is held */
+    swi_device_close(held);
+    CU_ASSERT_EQUAL(s->opens, s->closes);
+}
+
+static void cards_are_counted_over_threads(void)
+{
+    with_plain(open_from_threads);
+}
+
+static void look_up_entries(void)
+{
+    swi_device *d = card("cuda");
+    const sw_cuda_entry *forward = swi_device_entry(d, SW_OP_tanh, -1);
+    CU_ASSERT(forward != NULL && strcmp(forward->op, "tanh") == 0 && forward->which == -1);
+    const sw_cuda_entry *grad = swi_device_entry(d, SW_OP_relu, 1);
+    CU_ASSERT(grad != NULL && strcmp(grad->op, "relu") == 0 && grad->which == 1);
+    CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OP_relu, 0));
+    CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OP_relu, -1));
+    CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OP_tanh, -2));
+    CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OP_tanh, SWI_DEVICE_KERNELS));
+    CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OPS_INSIDE, -1));
+    CU_ASSERT_PTR_NULL(swi_device_entry(d, UINT32_MAX, -1));
+    swi_device_close(d);
+}
+
+static void entries_are_found_by_op_and_kernel(void)
+{
+    with_plain(look_up_entries);
+}
+
+static void copy_bytes(void)
+{
+    swi_device *d = card("cuda");
+    char there[8] = "........", back[8] = "";
+    plain_state *s = state_of_plain();
+    CU_ASSERT_EQUAL(swi_device_write(d, there, "12345678", 8), SW_OK);
+    CU_ASSERT_EQUAL(swi_device_copy(d, there, there + 4, 2), SW_OK);
+    CU_ASSERT_EQUAL(swi_device_zero(d, there + 6, 1), SW_OK);
+    CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_OK);
+    CU_ASSERT(memcmp(back, "563456\0008", 8) == 0);
+    CU_ASSERT_EQUAL(s->syncs, 4); /* in front of each */
+    s->answer = SW_NOMEM;
+    CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_NOMEM);
+    CU_ASSERT_EQUAL(swi_device_fault(d), SW_OK); /* is no fault */
+    CU_ASSERT_EQUAL(d->memory.copy(d->memory.context, there + 1, there, 1), SW_OK);
+    CU_ASSERT_EQUAL(there[1], '5');
+    CU_ASSERT_EQUAL(d->memory.granularity, 0); /* it maps nothing */
+    swi_device_close(d);
+}
+
+static void bytes_are_copied_behind_what_was_launched(void)
+{
+    with_plain(copy_bytes);
+}
+
+static void fail_once(void)
+{
+    swi_device *d = card("cuda"), *other = card("cuda:1");
+    char there[8] = "", back[8] = "kept";
+    void *block = &back;
+    state_of_plain()->answer = SW_DEVICE;
+    CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_DEVICE);
+    CU_ASSERT_STRING_EQUAL(sw_last_error(), "planned: 8");
+    CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_DEVICE);
+    CU_ASSERT_STRING_EQUAL(sw_last_error(), "cuda:0 failed before: planned: 8");
+    CU_ASSERT_EQUAL(sw_error_set(SW_DEVICE, __FILE__, __LINE__, "a later one"), SW_DEVICE);
+    CU_ASSERT_EQUAL(swi_device_faulted(d, SW_DEVICE), SW_DEVICE);
+    CU_ASSERT_EQUAL(swi_device_fault(d), SW_DEVICE);
+    CU_ASSERT_STRING_EQUAL(sw_last_error(), "cuda:0 failed before: planned: 8");
+    CU_ASSERT_EQUAL(swi_device_write(d, there, back, 8), SW_DEVICE);
+    CU_ASSERT_EQUAL(swi_device_copy(d, there, back, 8), SW_DEVICE);
+    CU_ASSERT_EQUAL(swi_device_zero(d, there, 8), SW_DEVICE);
+    CU_ASSERT_EQUAL(d->memory.alloc(d->memory.context, &block, 8), SW_DEVICE);
+    CU_ASSERT_EQUAL(d->memory.reserve(d->memory.context, &block, 8), SW_DEVICE);
+    CU_ASSERT_EQUAL(d->memory.map(d->memory.context, block, 0, 8), SW_DEVICE);
+    CU_ASSERT_PTR_EQUAL(block, &back);
+    CU_ASSERT_STRING_EQUAL(back, "kept");
+    CU_ASSERT_EQUAL(swi_device_faulted(other, SW_NOMEM), SW_NOMEM);
+    CU_ASSERT_EQUAL(swi_device_fault(other), SW_OK);
+    swi_device_close(d);
+    swi_device_close(other);
+}
+
+static void the_first_fault_is_kept_and_answers_all_later_calls(void)
+{
+    with_plain(fail_once);
+}
+
+static const sw_test tests[] = {
+    {"what is no module is refused in one line", what_is_no_module_is_refused_in_one_line},
+    {"a file that is cut off is refused", a_file_that_is_cut_off_is_refused},
+    {"modules of other builds are refused", modules_of_other_builds_are_refused},
+    {"names of devices are checked", names_of_devices_are_checked},
+    {"the real module says what is missing", the_real_module_says_what_is_missing},
+    {"cards are opened once and closed behind the last user",
+     cards_are_opened_once_and_closed_behind_the_last_user},
+    {"cards are counted over threads", cards_are_counted_over_threads},
+    {"entries are found by op and kernel", entries_are_found_by_op_and_kernel},
+    {"bytes are copied behind what was launched", bytes_are_copied_behind_what_was_launched},
+    {"the first fault is kept and answers all later calls",
+     the_first_fault_is_kept_and_answers_all_later_calls},
+};
+SW_SUITE("device", tests)
