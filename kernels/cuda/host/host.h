@@ -126,10 +126,12 @@ sw_status swi_cuda_graph_launch(sw_cuda_graph *graph, const sw_cuda_queue *queue
 size_t swi_cuda_graph_nodes(const sw_cuda_graph *graph);
 void swi_cuda_graph_destroy(sw_cuda_graph *graph);
 
-/* blas.c, where it is built: the library's handle of one queue (into queue->blas; the device is
- * the calling thread's), and its version. */
+/* blas.c, where it is built (option `cublas`; else queues have none and gemm.cu makes all
+ * products): what a queue's `blas` is, on the device that is the calling thread's. It belongs
+ * to one thread at a time. Version: 10000 * major + 100 * minor + patch, of the library that is
+ * loaded. */
 #ifdef SW_CUDA_BLAS
-sw_status sw_cuda_blas_create(void **out, sw_cuda_device *device, const sw_cuda_queue *queue);
+sw_status sw_cuda_blas_create(void **out);
 void sw_cuda_blas_destroy(void *blas); /* NULL is fine */
 int sw_cuda_blas_version(void);
 #endif

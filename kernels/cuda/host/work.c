@@ -17,7 +17,7 @@ sw_status swi_cuda_queue_create(sw_cuda_device *device, sw_cuda_queue *out, bool
         return swi_cuda_fail(error, "cudaStreamCreateWithFlags", "cuda:%d", device->ordinal);
     sw_cuda_queue queue = {.stream = stream, .flags = flags, .device = device};
 #ifdef SW_CUDA_BLAS
-    const sw_status status = compute ? sw_cuda_blas_create(&queue.blas, device, &queue) : SW_OK;
+    const sw_status status = compute ? sw_cuda_blas_create(&queue.blas) : SW_OK;
     if (status != SW_OK) {
         (void)cudaStreamDestroy(stream);
         return status;

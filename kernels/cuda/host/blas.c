@@ -1,0 +1,314 @@
+/* Products by cuBLASLt. The library counts columns first, so that it is given C^T = B^T A^T.
+ *
+ * How a product is made is asked once for each shape, when a plan is made, and kept:
+ * descriptors and the algorithm in a table of fixed size, where launches find them. They
+ * allocate nothing, and a product is always made the same way. Its workspace is part of the
+ * launch's scratch; of the ways to add what was summed apart, those that add in place are left
+ * out.
+ *
+ * Strides that a plan did not know are asked for at their first launch, with the scratch that
+ * is there. What the library cannot do, and what begins at an odd address, is left to gemm.cu.
+ */
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/host/host.h"
+#include <cublasLt.h>
+
+enum {
+    MOST_SHAPES = 1024,
+    ALIGN_WORKSPACE = 256,
+    ALIGN_SCRATCH = 64, /* of what a launch is given */
+    ALIGN_FACTORS = 16
+};
+#define MOST_WORKSPACE ((size_t)32 << 20)
+
+/* A factor as the library sees it: `rows` side by side, columns `step` apart. */
+typedef struct {
+    int64_t rows, cols, step, batch_step;
+    int64_t turned; /* its lines are its columns */
+} factor;
+
+/* All that an algorithm is chosen by: without holes, so that bytes can be compared. */
+typedef struct {
+    factor a, b;
+    int64_t m, n, k, batch;
+    int64_t bias, tf32;
+    uint64_t limit; /* of the workspace */
+} shape;
+
+typedef struct {
+    shape shape;
+    bool found; /* false: the library has no algorithm, or failed */
+    cublasLtMatmulDesc_t product;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algorithm;
+    size_t workspace;
+} record;
+
+typedef struct {
+    sw_cuda_blas kernels; /* first: what gemm.cu sees */
+    cublasLtHandle_t handle;
+    int n;
+    record records[MOST_SHAPES];
+} blas;
+
+static sw_status fail(cublasStatus_t status, const char *function, const shape *s)
+{
+    const sw_status kind = status == CUBLAS_STATUS_ALLOC_FAILED ? SW_NOMEM : SW_DEVICE;
+    (void)cudaGetLastError(); /* so that it is not found again behind the next launch */
+    if (s == NULL)
+        return sw_cuda_its_host.fail(kind, __FILE__, __LINE__, "%s: %s", function,
+                                     cublasLtGetStatusString(status));
+    return sw_cuda_its_host.fail(
+        kind, __FILE__, __LINE__, "%s: %lld products of (%lld, %lld) by (%lld, %lld): %s",
+        function, (long long)s->batch, (long long)s->m, (long long)s->k, (long long)s->k,
+        (long long)s->n, cublasLtGetStatusString(status));
+}
+
+/* ---- shapes ------------------------------------------------------------------------------ */
+
+/* Lines lie along m or n, depth along k; false: neither lies side by side. */
+static bool factor_of(factor *f, int64_t lines, int64_t line, int64_t depth, int64_t deep)
+{
+    f->turned = !(line == 1 || lines == 1);
+    if (f->turned && deep != 1 && depth != 1)
+        return false;
+    f->rows = f->turned ? depth : lines;
+    f->cols = f->turned ? lines : depth;
+    f->step = f->cols == 1 ? f->rows : f->turned ? line : deep;
+    return f->step >= f->rows && f->rows <= INT32_MAX && f->cols <= INT32_MAX;
+}
+
+/* false: none of the library's. */
+static bool shape_of(shape *s, const sw_cuda_queue *queue, const sw_cuda_product *g,
+                     size_t limit)
+{
+    const sw_products *p = &g->p;
+    memset(s, 0, sizeof *s);
+    s->m = p->m, s->n = p->n, s->k = p->k;
+    s->batch = p->n_results > 0 ? p->result[0] : 1;
+    s->bias = g->bias != NULL;
+    s->tf32 = (queue->flags & SW_CUDA_TF32) != 0;
+    s->limit = limit;
+    if (p->n_results > 1 || p->n_sums > 0 || p->m == 0 || p->n == 0 || p->k == 0 ||
+        s->batch == 0 || s->batch > INT32_MAX)
+        return false;
+    if (!factor_of(&s->a, p->m, p->a_row, p->k, p->a_col) ||
+        !factor_of(&s->b, p->n, p->b_col, p->k, p->b_row))
+        return false;
+    s->a.batch_step = s->batch > 1 ? p->result_a[0] : 0;
+    s->b.batch_step = s->batch > 1 ? p->result_b[0] : 0;
+    return true;
+}
+
+/* ---- what is kept of a shape ------------------------------------------------------------- */
+
+static void drop(record *r)
+{
+    if (r->product != NULL)
+        (void)cublasLtMatmulDescDestroy(r->product);
+    if (r->a != NULL)
+        (void)cublasLtMatrixLayoutDestroy(r->a);
+    if (r->b != NULL)
+        (void)cublasLtMatrixLayoutDestroy(r->b);
+    if (r->c != NULL)
+        (void)cublasLtMatrixLayoutDestroy(r->c);
+}
+
+static cublasStatus_t set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what,
+                          const void *value, size_t bytes)
+{
+    return cublasLtMatmulDescSetAttribute(product, what, value, bytes);
+}
+
+/* The left factor of the library is B, the right one A. */
+static cublasStatus_t describe_product(record *r)
+{
+    const shape *s = &r->shape;
+    const cublasOperation_t left = s->b.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t right = s->a.turned ? CUBLAS_OP_N : CUBLAS_OP_T;
+    const cublasLtEpilogue_t epilogue =
+        s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    /* Nobody reads there: alignment is what is said by it. */
+    const void *const bias = (const void *)(uintptr_t)ALIGN_FACTORS;
+    cublasStatus_t e = cublasLtMatmulDescCreate(
+        &r->product, s->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = set(r->product, CUBLASLT_MATMUL_DESC_TRANSA, &left, sizeof left);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = set(r->product, CUBLASLT_MATMUL_DESC_TRANSB, &right, sizeof right);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = set(r->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (e == CUBLAS_STATUS_SUCCESS && s->bias)
+        e = set(r->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    return e;
+}
+
+static cublasStatus_t describe(cublasLtMatrixLayout_t *out, const factor *f, int64_t batch)
+{
+    const int32_t n = (int32_t)batch;
+    cublasStatus_t e = cublasLtMatrixLayoutCreate(out, CUDA_R_32F, (uint64_t)f->rows,
+                                                  (uint64_t)f->cols, f->step);
+    if (e == CUBLAS_STATUS_SUCCESS && batch > 1)
+        e = cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &n,
+                                             sizeof n);
+    if (e == CUBLAS_STATUS_SUCCESS && batch > 1)
+        e = cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                             &f->batch_step, sizeof f->batch_step);
+    return e;
+}
+
+static cublasStatus_t prefer(cublasLtMatmulPreference_t preference, size_t limit)
+{
+    static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const uint64_t workspace = limit;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, align = ALIGN_FACTORS;
+    cublasStatus_t e = cublasLtMatmulPreferenceSetAttribute(
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = cublasLtMatmulPreferenceSetAttribute(
+            preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
+    for (int i = 0; i < 4 && e == CUBLAS_STATUS_SUCCESS; i++)
+        e = cublasLtMatmulPreferenceSetAttribute(preference, aligned[i], &align, sizeof align);
+    return e;
+}
+
+/* The first of the library's list. */
+static cublasStatus_t choose(const blas *b, record *r)
+{
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasLtMatmulHeuristicResult_t best;
+    int n = 0;
+    cublasStatus_t e = cublasLtMatmulPreferenceCreate(&preference);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = prefer(preference, (size_t)r->shape.limit);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = cublasLtMatmulAlgoGetHeuristic(b->handle, r->product, r->b, r->a, r->c, r->c,
+                                           preference, 1, &best, &n);
+    if (e == CUBLAS_STATUS_SUCCESS && n > 0 && best.state == CUBLAS_STATUS_SUCCESS &&
+        best.workspaceSize <= r->shape.limit) {
+        r->found = true;
+        r->algorithm = best.algo;
+        r->workspace = best.workspaceSize;
+    }
+    if (preference != NULL)
+        (void)cublasLtMatmulPreferenceDestroy(preference);
+    return e;
+}
+
+static record *known(blas *b, const shape *s)
+{
+    for (int i = 0; i < b->n; i++)
+        if (memcmp(&b->records[i].shape, s, sizeof *s) == 0)
+            return &b->records[i];
+    return NULL;
+}
+
+/* The record of a shape, made where there is none yet; NULL: the table is full. Where the
+ * library fails too, what was said when a plan was made holds for its launches. */
+static const record *find(blas *b, const shape *s)
+{
+    const factor c = {s->n, s->m, s->n, s->m * s->n, 0};
+    record *r = known(b, s);
+    if (r != NULL || b->n == MOST_SHAPES)
+        return r;
+    r = &b->records[b->n++];
+    r->shape = *s;
+    cublasStatus_t e = describe_product(r);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = describe(&r->a, &s->a, s->batch);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = describe(&r->b, &s->b, s->batch);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = describe(&r->c, &c, s->batch);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = choose(b, r);
+    if (e != CUBLAS_STATUS_SUCCESS)
+        r->found = false;
+    return r;
+}
+
+/* ---- what kernels call ------------------------------------------------------------------- */
+
+static size_t product_bytes(const sw_cuda_queue *queue, const sw_cuda_product *g)
+{
+    blas *b = queue->blas;
+    shape s;
+    const record *r = shape_of(&s, queue, g, MOST_WORKSPACE) ? find(b, &s) : NULL;
+    if (r == NULL || !r->found || r->workspace == 0)
+        return 0;
+    return r->workspace + ALIGN_WORKSPACE - ALIGN_SCRATCH;
+}
+
+static bool aligned(const void *p)
+{
+    return (uintptr_t)p % ALIGN_FACTORS == 0;
+}
+
+static sw_status launch(const blas *b, const record *r, const sw_cuda_queue *queue,
+                        const sw_cuda_product *g, void *workspace)
+{
+    const float alpha = 1.0f, beta = g->p.accumulate ? 1.0f : 0.0f;
+    cublasStatus_t e = CUBLAS_STATUS_SUCCESS;
+    if (g->bias != NULL)
+        e = set(r->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = cublasLtMatmul(b->handle, r->product, &alpha, g->p.b, r->b, g->p.a, r->a, &beta,
+                           g->p.c, r->c, g->p.c, r->c, &r->algorithm, workspace, r->workspace,
+                           (cudaStream_t)queue->stream);
+    return e == CUBLAS_STATUS_SUCCESS ? SW_OK : fail(e, "cublasLtMatmul", &r->shape);
+}
+
+static sw_status product_run(const sw_cuda_queue *queue, const sw_cuda_product *g,
+                             void *scratch, size_t bytes)
+{
+    blas *b = queue->blas;
+    shape s;
+    const uintptr_t base = (uintptr_t)scratch;
+    const uintptr_t workspace =
+        (base + ALIGN_WORKSPACE - 1) / ALIGN_WORKSPACE * ALIGN_WORKSPACE;
+    const size_t room = bytes > workspace - base ? bytes - (workspace - base) : 0;
+    if (!aligned(g->p.a) || !aligned(g->p.b) || !aligned(g->p.c) || !aligned(g->bias) ||
+        !shape_of(&s, queue, g, MOST_WORKSPACE))
+        return SW_UNSUPPORTED;
+    const record *r = known(b, &s);
+    if (r == NULL || (r->found && r->workspace > room)) {
+        s.limit = room < MOST_WORKSPACE ? room : MOST_WORKSPACE;
+        r = find(b, &s);
+    }
+    if (r == NULL || !r->found)
+        return SW_UNSUPPORTED;
+    return launch(b, r, queue, g, r->workspace > 0 ? (void *)workspace : NULL);
+}
+
+sw_status sw_cuda_blas_create(void **out)
+{
+    void *room;
+    SW_TRY(sw_cuda_its_host.alloc(&room, sizeof(blas)));
+    blas *b = room;
+    b->kernels = (sw_cuda_blas){product_bytes, product_run};
+    const cublasStatus_t e = cublasLtCreate(&b->handle);
+    if (e != CUBLAS_STATUS_SUCCESS) {
+        sw_cuda_its_host.free(b, sizeof *b);
+        return fail(e, "cublasLtCreate", NULL);
+    }
+    *out = b;
+    return SW_OK;
+}
+
+void sw_cuda_blas_destroy(void *blas_)
+{
+    blas *b = blas_;
+    if (b == NULL)
+        return;
+    for (int i = 0; i < b->n; i++)
+        drop(&b->records[i]);
+    (void)cublasLtDestroy(b->handle);
+    sw_cuda_its_host.free(b, sizeof *b);
+}
+
+int sw_cuda_blas_version(void)
+{
+    return (int)cublasLtGetVersion();
+}
