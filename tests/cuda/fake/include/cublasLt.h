@@ -27,10 +27,8 @@ typedef enum {
     CUBLAS_COMPUTE_32F_PEDANTIC = 69,
     CUBLAS_COMPUTE_32F_FAST_TF32 = 77
 } cublasComputeType_t;
-#ifndef SW_FAKE_NAMESPACE /* a type of another header of the toolkit */
 typedef enum cudaDataType_t { CUDA_R_32F = 0 } cudaDataType;
 typedef enum cudaDataType_t cudaDataType_t;
-#endif
 
 typedef enum {
     CUBLASLT_MATMUL_DESC_COMPUTE_TYPE = 0,

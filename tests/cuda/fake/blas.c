@@ -1,0 +1,574 @@
+/* cuBLASLt in plain loops: float32, sums in the order of k. What it does not know it refuses as
+ * the library refuses what it has no algorithm for. */
+#include "internal.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALGO 0x7374657077656c6cu
+
+struct cublasLtContext {
+    int card;
+};
+struct swi_fake_matmul_desc {
+    cublasComputeType_t compute;
+    int32_t pointer_mode, transposed[2], epilogue;
+    const void *bias;
+    void *aux;
+    int64_t aux_ld, bias_stride, aux_stride;
+};
+struct swi_fake_layout {
+    uint64_t rows, cols;
+    int64_t ld, stride;
+    int32_t order, batch;
+};
+struct swi_fake_preference {
+    uint64_t workspace;
+    uint32_t alignment[4];
+};
+
+typedef struct {
+    struct swi_fake_matmul_desc desc;
+    struct swi_fake_layout layout[4]; /* A, B, C, D */
+    const void *at[3];
+    float *d;
+    float alpha, beta;
+    const float *device_scale[2]; /* where the pointers are the device's */
+    void *workspace;
+    size_t workspace_bytes;
+} product;
+
+/* What an algorithm is good for. */
+typedef struct {
+    uint64_t magic, workspace, alignment, problem;
+} chosen;
+
+static cublasStatus_t status_of(cudaError_t error)
+{
+    switch (error) {
+    case cudaSuccess:
+        return CUBLAS_STATUS_SUCCESS;
+    case cudaErrorMemoryAllocation:
+        return CUBLAS_STATUS_ALLOC_FAILED;
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoDevice:
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    case cudaErrorInvalidValue:
+        return CUBLAS_STATUS_INVALID_VALUE;
+    default:
+        return CUBLAS_STATUS_EXECUTION_FAILED;
+    }
+}
+
+/* ---- handles and descriptors ------------------------------------------------------------- */
+
+static cublasStatus_t make(swi_fake_function function, void **out, size_t bytes)
+{
+    const cudaError_t error = swi_fake_enter(function);
+    if (error == cudaSuccess) {
+        *out = swi_fake_room(bytes);
+        swi_fake.blas_live++;
+    }
+    (void)swi_fake_leave(cudaSuccess);
+    return status_of(error);
+}
+
+static cublasStatus_t end(swi_fake_function function, void *it)
+{
+    const cudaError_t error = swi_fake_enter(function);
+    swi_fake.blas_live -= it != NULL;
+    free(it);
+    (void)swi_fake_leave(cudaSuccess);
+    return status_of(error);
+}
+
+const char *cublasLtGetStatusName(cublasStatus_t status)
+{
+    (void)swi_fake_enter(SWI_FN_cublasLtGetStatusName);
+    (void)swi_fake_leave(cudaSuccess);
+    switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+        return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+        return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+        return "CUBLAS_STATUS_ALLOC_FAILED";
+    case CUBLAS_STATUS_INVALID_VALUE:
+        return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+        return "CUBLAS_STATUS_NOT_SUPPORTED";
+    default:
+        return "CUBLAS_STATUS_EXECUTION_FAILED";
+    }
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+    (void)swi_fake_enter(SWI_FN_cublasLtGetStatusString);
+    (void)swi_fake_leave(cudaSuccess);
+    return cublasLtGetStatusName(status);
+}
+
+size_t cublasLtGetVersion(void)
+{
+    (void)swi_fake_enter(SWI_FN_cublasLtGetVersion);
+    (void)swi_fake_leave(cudaSuccess);
+    return 130000;
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *lightHandle)
+{
+    cudaError_t error = swi_fake_enter(SWI_FN_cublasLtCreate);
+    if (error == cudaSuccess && swi_fake_free_bytes() < SW_FAKE_BLAS_BYTES)
+        error = cudaErrorMemoryAllocation;
+    if (error == cudaSuccess) {
+        cublasLtHandle_t handle = swi_fake_room(sizeof *handle);
+        handle->card = swi_fake_current();
+        swi_fake.used[handle->card] += SW_FAKE_BLAS_BYTES;
+        swi_fake.blas_live++;
+        *lightHandle = handle;
+    }
+    (void)swi_fake_leave(cudaSuccess);
+    return status_of(error);
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t lightHandle)
+{
+    (void)swi_fake_enter(SWI_FN_cudaPeekAtLastError);
+    swi_fake.used[lightHandle->card] -= SW_FAKE_BLAS_BYTES;
+    (void)swi_fake_leave(cudaSuccess);
+    return end(SWI_FN_cublasLtDestroy, lightHandle);
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *matmulDesc,
+                                        cublasComputeType_t computeType,
+                                        cudaDataType_t scaleType)
+{
+    void *desc = NULL;
+    const cublasStatus_t status =
+        make(SWI_FN_cublasLtMatmulDescCreate, &desc, sizeof **matmulDesc);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    *matmulDesc = desc;
+    (*matmulDesc)->compute = computeType;
+    (*matmulDesc)->epilogue = scaleType == CUDA_R_32F ? CUBLASLT_EPILOGUE_DEFAULT : -1;
+    return status;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t matmulDesc)
+{
+    return end(SWI_FN_cublasLtMatmulDescDestroy, matmulDesc);
+}
+
+/* Into a field of exactly these bytes. */
+static cublasStatus_t set(swi_fake_function function, void *field, size_t field_bytes,
+                          const void *from, size_t bytes)
+{
+    const cudaError_t error = swi_fake_enter(function);
+    const bool good = field != NULL && bytes == field_bytes && from != NULL;
+    if (error == cudaSuccess && good)
+        memcpy(field, from, bytes);
+    (void)swi_fake_leave(cudaSuccess);
+    return error == cudaSuccess && !good ? CUBLAS_STATUS_INVALID_VALUE : status_of(error);
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmulDesc,
+                                              cublasLtMatmulDescAttributes_t attr,
+                                              const void *buf, size_t sizeInBytes)
+{
+    void *field = NULL;
+    size_t bytes = 4;
+    switch (attr) {
+    case CUBLASLT_MATMUL_DESC_POINTER_MODE:
+        field = &matmulDesc->pointer_mode;
+        break;
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+        field = &matmulDesc->transposed[0];
+        break;
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+        field = &matmulDesc->transposed[1];
+        break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+        field = &matmulDesc->epilogue;
+        break;
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        field = &matmulDesc->bias, bytes = sizeof matmulDesc->bias;
+        break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+        field = &matmulDesc->aux, bytes = sizeof matmulDesc->aux;
+        break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+        field = &matmulDesc->aux_ld, bytes = 8;
+        break;
+    case CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE:
+        field = &matmulDesc->bias_stride, bytes = 8;
+        break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE:
+        field = &matmulDesc->aux_stride, bytes = 8;
+        break;
+    default:
+        break;
+    }
+    return set(SWI_FN_cublasLtMatmulDescSetAttribute, field, bytes, buf, sizeInBytes);
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *matLayout, cudaDataType type,
+                                          uint64_t rows, uint64_t cols, int64_t ld)
+{
+    void *layout = NULL;
+    const cublasStatus_t status = type != CUDA_R_32F ? CUBLAS_STATUS_NOT_SUPPORTED
+                                                     : make(SWI_FN_cublasLtMatrixLayoutCreate,
+                                                            &layout, sizeof **matLayout);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    *matLayout = layout;
+    **matLayout = (struct swi_fake_layout){rows, cols, ld, 0, CUBLASLT_ORDER_COL, 1};
+    return status;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t matLayout)
+{
+    return end(SWI_FN_cublasLtMatrixLayoutDestroy, matLayout);
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t matLayout,
+                                                cublasLtMatrixLayoutAttribute_t attr,
+                                                const void *buf, size_t sizeInBytes)
+{
+    void *field = NULL;
+    size_t bytes = 8;
+    switch (attr) {
+    case CUBLASLT_MATRIX_LAYOUT_ORDER:
+        field = &matLayout->order, bytes = 4;
+        break;
+    case CUBLASLT_MATRIX_LAYOUT_ROWS:
+        field = &matLayout->rows;
+        break;
+    case CUBLASLT_MATRIX_LAYOUT_COLS:
+        field = &matLayout->cols;
+        break;
+    case CUBLASLT_MATRIX_LAYOUT_LD:
+        field = &matLayout->ld;
+        break;
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+        field = &matLayout->batch, bytes = 4;
+        break;
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+        field = &matLayout->stride;
+        break;
+    default:
+        break;
+    }
+    return set(SWI_FN_cublasLtMatrixLayoutSetAttribute, field, bytes, buf, sizeInBytes);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *pref)
+{
+    void *it = NULL;
+    const cublasStatus_t status =
+        make(SWI_FN_cublasLtMatmulPreferenceCreate, &it, sizeof **pref);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    *pref = it;
+    for (int i = 0; i < 4; i++)
+        (*pref)->alignment[i] = 256;
+    return status;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t pref)
+{
+    return end(SWI_FN_cublasLtMatmulPreferenceDestroy, pref);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
+                                                    cublasLtMatmulPreferenceAttributes_t attr,
+                                                    const void *buf, size_t sizeInBytes)
+{
+    uint32_t ignored; /* search mode, reduction schemes: one algorithm has neither */
+    void *field = &ignored;
+    size_t bytes = 4;
+    if (attr == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
+        field = &pref->workspace, bytes = 8;
+    else if (attr >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+             attr <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)
+        field = &pref->alignment[attr - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES];
+    return set(SWI_FN_cublasLtMatmulPreferenceSetAttribute, field, bytes, buf, sizeInBytes);
+}
+
+/* ---- what can be multiplied -------------------------------------------------------------- */
+
+static uint64_t outer(const product *p, int i)
+{
+    return p->desc.transposed[i] == CUBLAS_OP_N ? p->layout[i].rows : p->layout[i].cols;
+}
+static uint64_t inner(const product *p, int i)
+{
+    return p->desc.transposed[i] == CUBLAS_OP_N ? p->layout[i].cols : p->layout[i].rows;
+}
+
+static bool fits(const product *p)
+{
+    const struct swi_fake_layout *l = p->layout;
+    for (int i = 0; i < 4; i++) {
+        const uint64_t least = l[i].order == CUBLASLT_ORDER_COL ? l[i].rows : l[i].cols;
+        if (l[i].batch != l[0].batch || l[i].batch < 1 || l[i].ld < (int64_t)least ||
+            l[i].rows == 0 || l[i].cols == 0)
+            return false;
+    }
+    const uint64_t m = outer(p, 0), k = inner(p, 0), n = inner(p, 1);
+    return outer(p, 1) == k && l[2].rows == m && l[2].cols == n && l[3].rows == m &&
+           l[3].cols == n;
+}
+
+static bool known(const product *p)
+{
+    const int32_t e = p->desc.epilogue;
+    const bool epilogue = e == CUBLASLT_EPILOGUE_DEFAULT || e == CUBLASLT_EPILOGUE_RELU ||
+                          e == CUBLASLT_EPILOGUE_BIAS || e == CUBLASLT_EPILOGUE_RELU_BIAS ||
+                          e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS ||
+                          e == CUBLASLT_EPILOGUE_GELU_AUX ||
+                          e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    const cublasComputeType_t c = p->desc.compute;
+    return epilogue && (c == CUBLAS_COMPUTE_32F || c == CUBLAS_COMPUTE_32F_PEDANTIC ||
+                        c == CUBLAS_COMPUTE_32F_FAST_TF32);
+}
+
+static uint64_t problem_of(const product *p)
+{
+    const uint64_t parts[] = {outer(p, 0),
+                              inner(p, 0),
+                              inner(p, 1),
+                              (uint64_t)p->layout[0].batch,
+                              (uint64_t)p->desc.epilogue,
+                              (uint64_t)p->desc.compute,
+                              (uint64_t)p->desc.transposed[0],
+                              (uint64_t)p->desc.transposed[1]};
+    uint64_t hash = 1469598103934665603u;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        hash = (hash ^ parts[i]) * 1099511628211u;
+    return hash;
+}
+
+static void describe(product *p, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                     cublasLtMatrixLayout_t d)
+{
+    memset(p, 0, sizeof *p);
+    p->desc = *desc;
+    p->layout[0] = *a, p->layout[1] = *b, p->layout[2] = *c, p->layout[3] = *d;
+}
+
+/* Long sums are split where there is workspace for it: first that, then one that needs none. */
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t operationDesc,
+    cublasLtMatrixLayout_t Adesc, cublasLtMatrixLayout_t Bdesc, cublasLtMatrixLayout_t Cdesc,
+    cublasLtMatrixLayout_t Ddesc, cublasLtMatmulPreference_t preference, int requestedAlgoCount,
+    cublasLtMatmulHeuristicResult_t heuristicResultsArray[], int *returnAlgoCount)
+{
+    (void)lightHandle;
+    product p;
+    int n = 0;
+    cublasStatus_t status = status_of(swi_fake_enter(SWI_FN_cublasLtMatmulAlgoGetHeuristic));
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        describe(&p, operationDesc, Adesc, Bdesc, Cdesc, Ddesc);
+        status = requestedAlgoCount < 1 || !fits(&p) ? CUBLAS_STATUS_INVALID_VALUE
+                 : !known(&p)                        ? CUBLAS_STATUS_NOT_SUPPORTED
+                                                     : CUBLAS_STATUS_SUCCESS;
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        uint64_t least = 16;
+        for (int i = 0; i < 4; i++)
+            least = preference->alignment[i] < least ? preference->alignment[i] : least;
+        const uint64_t split = (outer(&p, 0) * inner(&p, 1) * 4 + 255) / 256 * 256;
+        for (int with = 1; with >= 0 && n < requestedAlgoCount; with--) {
+            if (with != 0 && (inner(&p, 0) < 64 || split > preference->workspace))
+                continue;
+            const chosen c = {ALGO, with != 0 ? split : 0, least, problem_of(&p)};
+            cublasLtMatmulHeuristicResult_t *r = &heuristicResultsArray[n++];
+            memset(r, 0, sizeof *r);
+            memcpy(&r->algo, &c, sizeof c);
+            r->workspaceSize = c.workspace;
+            r->wavesCount = 1.0f;
+        }
+    }
+    *returnAlgoCount = n;
+    (void)swi_fake_leave(cudaSuccess);
+    return status;
+}
+
+/* ---- products ---------------------------------------------------------------------------- */
+
+static int64_t place(const struct swi_fake_layout *l, int64_t row, int64_t col)
+{
+    return l->order == CUBLASLT_ORDER_COL ? row + col * l->ld : row * l->ld + col;
+}
+
+/* TF32 keeps ten bits behind the point. */
+static float factor(const product *p, float x)
+{
+    uint32_t bits;
+    if (p->desc.compute != CUBLAS_COMPUTE_32F_FAST_TF32 || !isfinite(x))
+        return x;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0xfffu + (bits >> 13 & 1u)) & 0xffffe000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static float finish(const product *p, float x, int64_t row, int64_t col, int64_t batch)
+{
+    const int32_t e = p->desc.epilogue;
+    if ((e & CUBLASLT_EPILOGUE_BIAS) != 0)
+        x += ((const float *)p->desc.bias)[row + batch * p->desc.bias_stride];
+    if ((e & 128) != 0)
+        ((float *)p->desc.aux)[row + col * p->desc.aux_ld + batch * p->desc.aux_stride] = x;
+    if ((e & CUBLASLT_EPILOGUE_RELU) != 0)
+        return x > 0.0f ? x : 0.0f;
+    if ((e & CUBLASLT_EPILOGUE_GELU) != 0)
+        return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+    return x;
+}
+
+static void one_column(const product *p, float *sum, int64_t col, int64_t batch)
+{
+    const int64_t m = (int64_t)outer(p, 0), k = (int64_t)inner(p, 0);
+    const struct swi_fake_layout *l = p->layout;
+    const float *a = (const float *)p->at[0] + batch * l[0].stride;
+    const float *b = (const float *)p->at[1] + batch * l[1].stride;
+    const float *c = (const float *)p->at[2] + batch * l[2].stride;
+    const bool ta = p->desc.transposed[0] != CUBLAS_OP_N,
+               tb = p->desc.transposed[1] != CUBLAS_OP_N;
+    const int64_t step = ta ? place(&l[0], 0, 1) : place(&l[0], 1, 0);
+    memset(sum, 0, (size_t)m * sizeof *sum);
+    for (int64_t i = 0; i < k; i++) {
+        const float by = factor(p, b[tb ? place(&l[1], col, i) : place(&l[1], i, col)]);
+        const float *from = a + (ta ? place(&l[0], i, 0) : place(&l[0], 0, i));
+        for (int64_t r = 0; r < m; r++)
+            sum[r] += factor(p, from[r * step]) * by;
+    }
+    for (int64_t r = 0; r < m; r++) {
+        float x = p->alpha * sum[r];
+        if (p->beta != 0.0f)
+            x += p->beta * c[place(&l[2], r, col)];
+        p->d[place(&l[3], r, col) + batch * l[3].stride] = finish(p, x, r, col, batch);
+    }
+}
+
+static cudaError_t run_product(swi_work *work)
+{
+    product *p = work->body;
+    if (p->device_scale[0] != NULL)
+        p->alpha = *p->device_scale[0];
+    if (p->device_scale[1] != NULL)
+        p->beta = *p->device_scale[1];
+    if (p->workspace_bytes > 0)
+        memset(p->workspace, 0xff, p->workspace_bytes); /* NaNs: it is used */
+    float *sum = swi_fake_room(outer(p, 0) * sizeof *sum);
+    for (int64_t batch = 0; batch < p->layout[0].batch; batch++)
+        for (int64_t col = 0; col < (int64_t)inner(p, 1); col++)
+            one_column(p, sum, col, batch);
+    free(sum);
+    return cudaSuccess;
+}
+
+static bool reaches(const void *at, const struct swi_fake_layout *l)
+{
+    const int64_t last =
+        place(l, (int64_t)l->rows - 1, (int64_t)l->cols - 1) + (l->batch - 1) * l->stride;
+    return swi_fake_there(at, (size_t)(last + 1) * sizeof(float));
+}
+
+/* Pointers, alignment and workspace, as the algorithm was chosen for. */
+static cublasStatus_t check(const product *p, const cublasLtMatmulAlgo_t *algo,
+                            size_t workspace_bytes, chosen *c)
+{
+    memset(c, 0, sizeof *c);
+    if (!fits(p))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (!known(p))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    const void *at[4] = {p->at[0], p->at[1], p->at[2], p->d};
+    for (int i = 0; i < 4; i++)
+        if ((i != 2 || p->beta != 0.0f) && !reaches(at[i], &p->layout[i])) {
+            swi_fake_violation("cublasLtMatmul: matrix %c leaves the memory of the card",
+                               "ABCD"[i]);
+            return CUBLAS_STATUS_INVALID_VALUE;
+        }
+    const int32_t e = p->desc.epilogue;
+    if (((e & CUBLASLT_EPILOGUE_BIAS) != 0 &&
+         !swi_fake_there(p->desc.bias, outer(p, 0) * sizeof(float))) ||
+        ((e & 128) != 0 && (p->desc.aux_ld < (int64_t)outer(p, 0) ||
+                            !swi_fake_there(p->desc.aux, sizeof(float)))))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (algo == NULL)
+        return CUBLAS_STATUS_SUCCESS;
+    memcpy(c, algo, sizeof *c);
+    if (c->magic != ALGO || c->problem != problem_of(p))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    for (int i = 0; i < 4; i++)
+        if ((uintptr_t)at[i] % c->alignment != 0)
+            return CUBLAS_STATUS_INVALID_VALUE;
+    if (c->workspace > workspace_bytes ||
+        (c->workspace > 0 &&
+         (!swi_fake_there(p->workspace, workspace_bytes) || (uintptr_t)p->workspace % 16 != 0)))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static void note(const product *p, bool captured)
+{
+    sw_fake_launch l = {.kernel = "cublasLtMatmul", .captured = captured};
+    const void *const at[] = {p->at[0],     p->at[1],    p->at[2],    p->d,
+                              p->desc.bias, p->desc.aux, p->workspace};
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++)
+        if (swi_fake_in_window(at[i]))
+            l.pointer[l.n++] = at[i];
+    swi_fake_log(&l);
+}
+
+static cublasStatus_t put(product *p, const cublasLtMatmulAlgo_t *algo, cudaStream_t stream,
+                          size_t workspace_bytes)
+{
+    chosen c;
+    if (swi_stream_of(&stream) != cudaSuccess)
+        return CUBLAS_STATUS_EXECUTION_FAILED;
+    const cublasStatus_t status = check(p, algo, workspace_bytes, &c);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    p->workspace_bytes = c.workspace;
+    note(p, stream->capture != NULL);
+    swi_work *work = swi_work_new(SWI_MATMUL, sizeof *p);
+    memcpy(work->body, p, sizeof *p);
+    work->run = run_product;
+    work->cost_ns = 3000 + outer(p, 0) * inner(p, 0) * inner(p, 1) / 1024;
+    swi_fake.counts.matmuls += stream->capture == NULL;
+    return status_of(swi_stream_put(stream, work));
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t computeDesc,
+                              const void *alpha, const void *A, cublasLtMatrixLayout_t Adesc,
+                              const void *B, cublasLtMatrixLayout_t Bdesc, const void *beta,
+                              const void *C, cublasLtMatrixLayout_t Cdesc, void *D,
+                              cublasLtMatrixLayout_t Ddesc, const cublasLtMatmulAlgo_t *algo,
+                              void *workspace, size_t workspaceSizeInBytes, cudaStream_t stream)
+{
+    product p;
+    cublasStatus_t status = status_of(swi_fake_enter(SWI_FN_cublasLtMatmul));
+    if (status == CUBLAS_STATUS_SUCCESS && lightHandle->card != swi_fake_current())
+        status = CUBLAS_STATUS_INVALID_VALUE;
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        describe(&p, computeDesc, Adesc, Bdesc, Cdesc, Ddesc);
+        p.at[0] = A, p.at[1] = B, p.at[2] = C, p.d = D;
+        p.workspace = workspace;
+        if (p.desc.pointer_mode == CUBLASLT_POINTER_MODE_HOST) {
+            p.alpha = *(const float *)alpha;
+            p.beta = *(const float *)beta;
+        } else {
+            p.device_scale[0] = alpha;
+            p.device_scale[1] = beta;
+        }
+        status = put(&p, algo, stream, workspaceSizeInBytes);
+    }
+    (void)swi_fake_leave(cudaSuccess);
+    return status;
+}

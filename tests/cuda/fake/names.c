@@ -1,0 +1,135 @@
+/* Errors by name, and the driver's functions by name. */
+#include "internal.h"
+#include <string.h>
+
+static const struct {
+    cudaError_t error;
+    const char *name, *text;
+} errors[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInitializationError, "cudaErrorInitializationError", "not initialised"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration"},
+    {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection", "wrong direction"},
+    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver", "driver too old"},
+    {cudaErrorNoDevice, "cudaErrorNoDevice", "no device"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "no such device"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid handle"},
+    {cudaErrorSymbolNotFound, "cudaErrorSymbolNotFound", "symbol not found"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "not ready"},
+    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "illegal address"},
+    {cudaErrorMisalignedAddress, "cudaErrorMisalignedAddress", "misaligned address"},
+    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "launch failure"},
+    {cudaErrorNotSupported, "cudaErrorNotSupported", "not supported"},
+    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+     "not permitted when a stream is capturing"},
+    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
+     "the capture was made invalid by an earlier error"},
+    {cudaErrorStreamCaptureUnmatched, "cudaErrorStreamCaptureUnmatched",
+     "the capture was not begun on this stream"},
+    {cudaErrorStreamCaptureUnjoined, "cudaErrorStreamCaptureUnjoined",
+     "work of the capture was not joined to its first stream"},
+    {cudaErrorStreamCaptureIsolation, "cudaErrorStreamCaptureIsolation",
+     "a capture would depend on work outside of it"},
+    {cudaErrorStreamCaptureImplicit, "cudaErrorStreamCaptureImplicit",
+     "the default stream would depend on a capture"},
+    {cudaErrorCapturedEvent, "cudaErrorCapturedEvent",
+     "the event was last recorded in a capture"},
+    {cudaErrorStreamCaptureWrongThread, "cudaErrorStreamCaptureWrongThread",
+     "the capture was begun by another thread"},
+    {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
+};
+
+static size_t find(cudaError_t error)
+{
+    size_t i = sizeof errors / sizeof *errors - 1;
+    for (size_t k = 0; k < i; k++)
+        if (errors[k].error == error)
+            return k;
+    return i;
+}
+
+const char *cudaGetErrorName(cudaError_t error)
+{
+    (void)swi_fake_enter(SWI_FN_cudaGetErrorName);
+    (void)swi_fake_leave(cudaSuccess);
+    return errors[find(error)].name;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    (void)swi_fake_enter(SWI_FN_cudaGetErrorString);
+    (void)swi_fake_leave(cudaSuccess);
+    return errors[find(error)].text;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **pStr)
+{
+    (void)swi_fake_enter(SWI_FN_cuGetErrorName);
+    *pStr = errors[find((cudaError_t)error)].name;
+    return (CUresult)swi_fake_leave(cudaSuccess);
+}
+
+CUresult cuGetErrorString(CUresult error, const char **pStr)
+{
+    (void)swi_fake_enter(SWI_FN_cuGetErrorString);
+    *pStr = errors[find((cudaError_t)error)].text;
+    return (CUresult)swi_fake_leave(cudaSuccess);
+}
+
+#define D(function)                                                                            \
+    {                                                                                          \
+#function, (void (*)(void))function                                                    \
+    }
+static const struct {
+    const char *name;
+    void (*function)(void);
+} driver[] = {
+    D(cuGetErrorName),
+    D(cuGetErrorString),
+    D(cuDeviceGet),
+    D(cuDeviceGetName),
+    D(cuDeviceGetAttribute),
+    D(cuMemGetAllocationGranularity),
+    D(cuMemAddressReserve),
+    D(cuMemAddressFree),
+    D(cuMemCreate),
+    D(cuMemRelease),
+    D(cuMemMap),
+    D(cuMemUnmap),
+    D(cuMemSetAccess),
+};
+
+static cudaError_t entry_point(const char *symbol, void **to,
+                               enum cudaDriverEntryPointQueryResult *status)
+{
+    *to = NULL;
+    if (status != NULL)
+        *status = cudaDriverEntryPointSymbolNotFound;
+    for (size_t i = 0; i < sizeof driver / sizeof *driver; i++) {
+        if (strcmp(driver[i].name, symbol) != 0)
+            continue;
+        memcpy(to, &driver[i].function, sizeof *to); /* C has no cast for it */
+        if (status != NULL)
+            *status = cudaDriverEntryPointSuccess;
+        return cudaSuccess;
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr,
+                                             unsigned int cudaVersion, unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *driverStatus)
+{
+    (void)flags;
+    cudaError_t error = swi_fake_enter(SWI_FN_cudaGetDriverEntryPointByVersion);
+    if (error == cudaSuccess && cudaVersion > (unsigned)swi_fake.card.driver) {
+        *funcPtr = NULL;
+        if (driverStatus != NULL)
+            *driverStatus = cudaDriverEntryPointVersionNotSufficent;
+    } else if (error == cudaSuccess) {
+        error = entry_point(symbol, funcPtr, driverStatus);
+    }
+    return swi_fake_leave(error);
+}

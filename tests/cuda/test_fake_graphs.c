@@ -1,0 +1,381 @@
+/* Captures, graphs and mapped memory of the fake runtime. */
+#include "tests/cuda/test_fake.h"
+#include <cuda.h>
+#include <math.h>
+#include <pthread.h>
+
+/* ---- captures ---------------------------------------------------------------------------- */
+
+typedef struct {
+    cudaStream_t s;
+    cudaEvent_t event;
+    float *d, *p;
+    cudaGraph_t graph;
+} bench;
+
+static bench begun(enum cudaStreamCaptureMode mode, uint64_t lazy)
+{
+    fresh(NULL, lazy);
+    bench b = {new_stream(), new_event(), new_device(), new_pinned(), NULL};
+    GOOD(cudaMemsetAsync(b.d, 0, N * sizeof(float), b.s));
+    GOOD(cudaDeviceSynchronize());
+    GOOD(cudaStreamBeginCapture(b.s, mode));
+    return b;
+}
+
+static cudaGraphExec_t ended(bench *b, size_t nodes)
+{
+    cudaGraphExec_t exec = NULL;
+    size_t n = 0;
+    GOOD(cudaStreamEndCapture(b->s, &b->graph));
+    GOOD(cudaGraphGetNodes(b->graph, NULL, &n));
+    CU_ASSERT_EQUAL(n, nodes);
+    GOOD(cudaGraphInstantiate(&exec, b->graph, 0));
+    GOOD(cudaGraphUpload(exec, b->s));
+    return exec;
+}
+
+static void a_capture_runs_nothing_and_a_graph_all(void)
+{
+    for (uint64_t lazy = 0; lazy < 4; lazy++) {
+        bench b = begun(cudaStreamCaptureModeThreadLocal, lazy);
+        enum cudaStreamCaptureStatus status;
+        GOOD(cudaStreamIsCapturing(b.s, &status));
+        CU_ASSERT_EQUAL(status, cudaStreamCaptureStatusActive);
+        GOOD(tiny_add(b.s, b.d, N, 1.0f));
+        GOOD(tiny_scale(b.s, b.d, N, 2.0f));
+        GOOD(cudaMemcpyAsync(b.p, b.d, 4, cudaMemcpyDeviceToHost, b.s));
+        CU_ASSERT_EQUAL(first_of(b.d), 0.0f);
+        cudaGraphExec_t exec = ended(&b, 3);
+        CU_ASSERT_EQUAL(counted().launches, 0);
+        for (int i = 0; i < 3; i++)
+            GOOD(cudaGraphLaunch(exec, b.s));
+        GOOD(cudaStreamSynchronize(b.s));
+        CU_ASSERT_EQUAL(b.p[0], 14.0f);
+        const sw_fake_counts c = counted();
+        CU_ASSERT(c.captures == 1 && c.captured == 3 && c.instantiated == 1 &&
+                  c.graph_launches == 3 && c.kernels_run == 6 && c.launches == 0);
+        const sw_fake_launch *l;
+        CU_ASSERT_EQUAL_FATAL(sw_fake()->launches(&l), 2);
+        CU_ASSERT(l[0].captured && l[1].captured);
+        CU_ASSERT_EQUAL(living().graphs + living().execs, 2);
+        GOOD(cudaGraphDestroy(b.graph));
+        GOOD(cudaGraphLaunch(exec, b.s)); /* what was made of it stays */
+        GOOD(cudaGraphExecDestroy(exec));
+        GOOD(cudaDeviceSynchronize());
+        CU_ASSERT_EQUAL(first_of(b.d), 30.0f);
+        CU_ASSERT_EQUAL(living().graphs + living().execs, 0);
+        no_violation();
+    }
+}
+
+static cudaError_t do_malloc(bench *b)
+{
+    (void)b;
+    void *at;
+    return cudaMalloc(&at, 4);
+}
+static cudaError_t do_free(bench *b)
+{
+    return cudaFree(b->d);
+}
+static cudaError_t do_pin(bench *b)
+{
+    (void)b;
+    void *at;
+    return cudaHostAlloc(&at, 4, 0);
+}
+static cudaError_t do_unpin(bench *b)
+{
+    return cudaFreeHost(b->p);
+}
+static cudaError_t do_sync(bench *b)
+{
+    return cudaStreamSynchronize(b->s);
+}
+static cudaError_t do_sync_all(bench *b)
+{
+    (void)b;
+    return cudaDeviceSynchronize();
+}
+static cudaError_t do_query(bench *b)
+{
+    return cudaStreamQuery(b->s);
+}
+static cudaError_t do_event_query(bench *b)
+{
+    return cudaEventQuery(b->event);
+}
+static cudaError_t do_event_sync(bench *b)
+{
+    return cudaEventSynchronize(b->event);
+}
+static cudaError_t do_copy(bench *b)
+{
+    return cudaMemcpy(b->d, b->p, 4, cudaMemcpyHostToDevice);
+}
+static cudaError_t do_pageable(bench *b)
+{
+    float host[4] = {0};
+    return cudaMemcpyAsync(b->d, host, 16, cudaMemcpyHostToDevice, b->s);
+}
+static cudaError_t do_reserve(bench *b)
+{
+    (void)b;
+    CUdeviceptr at;
+    return (cudaError_t)cuMemAddressReserve(&at, SW_FAKE_GRANULARITY, 0, 0, 0);
+}
+/* Work outside of the capture that it would have to wait for. */
+static cudaError_t do_wait_outside(bench *b)
+{
+    cudaEvent_t e = new_event();
+    cudaStream_t other = new_stream();
+    GOOD(cudaEventRecord(e, other));
+    return cudaStreamWaitEvent(b->s, e, 0);
+}
+
+static void what_no_capture_may_see_ends_it(void)
+{
+    cudaError_t (*const calls[])(bench *) = {
+        do_malloc,   do_free,    do_pin,         do_unpin,       do_sync,
+        do_sync_all, do_query,   do_copy,        do_event_query, do_event_sync,
+        do_pageable, do_reserve, do_wait_outside};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        bench b = begun(cudaStreamCaptureModeThreadLocal, 0);
+        GOOD(tiny_add(b.s, b.d, N, 1.0f));
+        CU_ASSERT_NOT_EQUAL(calls[i](&b), cudaSuccess);
+        GIVES(cudaErrorStreamCaptureInvalidated, cudaMemsetAsync(b.d, 0, 4, b.s));
+        SW_CHECK(cudaStreamEndCapture(b.s, &b.graph) == cudaErrorStreamCaptureInvalidated &&
+                     b.graph == NULL,
+                 "call %d", (int)i);
+        sw_fake_live l = living();
+        CU_ASSERT(l.device_blocks == 1 && l.pinned == 1 && l.ranges == 0);
+        (void)cudaGetLastError();
+        GOOD(tiny_add(b.s, b.d, N, 1.0f)); /* the stream is a stream again */
+        CU_ASSERT_EQUAL(l.graphs, 0);
+    }
+    /* The same outside of a capture is nothing of the kind. */
+    fresh(NULL, 0);
+    bench b = {new_stream(), new_event(), new_device(), new_pinned(), NULL};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (calls[i] != do_free && calls[i] != do_unpin)
+            GOOD(calls[i](&b));
+    no_violation();
+}
+
+/* The default stream waits for streams that were made so: it may not be used while one of them
+ * captures. */
+static void the_default_stream_ends_captures_too(void)
+{
+    fresh(NULL, 0);
+    cudaStream_t s;
+    cudaGraph_t graph;
+    float *d = new_device();
+    GOOD(cudaStreamCreateWithFlags(&s, cudaStreamDefault));
+    GOOD(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    GIVES(cudaErrorStreamCaptureImplicit, tiny_add(NULL, d, 1, 1.0f));
+    GIVES(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(s, &graph));
+    GIVES(cudaErrorStreamCaptureUnsupported,
+          cudaStreamBeginCapture(NULL, cudaStreamCaptureModeThreadLocal));
+    GIVES(cudaErrorStreamCaptureUnmatched, cudaStreamEndCapture(s, &graph));
+}
+
+static void *pin_elsewhere(void *error)
+{
+    void *at;
+    *(cudaError_t *)error = cudaHostAlloc(&at, 4, 0);
+    return NULL;
+}
+
+static void other_threads_are_concerned_by_global_captures_alone(void)
+{
+    for (int mode = cudaStreamCaptureModeGlobal; mode <= cudaStreamCaptureModeThreadLocal;
+         mode++) {
+        bench b = begun((enum cudaStreamCaptureMode)mode, 0);
+        pthread_t thread;
+        cudaError_t error = cudaErrorUnknown;
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, pin_elsewhere, &error), 0);
+        pthread_join(thread, NULL);
+        const bool global = mode == cudaStreamCaptureModeGlobal;
+        GIVES(global ? cudaErrorStreamCaptureUnsupported : 0, error);
+        GIVES(global ? cudaErrorStreamCaptureInvalidated : 0,
+              cudaStreamEndCapture(b.s, &b.graph));
+    }
+}
+
+/* Two streams in one graph; what is not joined again is an error. */
+static void streams_fork_and_join(void)
+{
+    int early = 0;
+    for (uint64_t seed = 0; seed < 24; seed++) {
+        bench b = begun(cudaStreamCaptureModeThreadLocal, seed);
+        cudaStream_t side = new_stream();
+        cudaEvent_t fork = new_event(), join = new_event();
+        float *d2 = b.d + N / 2;
+        GOOD(tiny_add(b.s, b.d, N, 1.0f));
+        GOOD(cudaEventRecord(fork, b.s));
+        GOOD(cudaStreamWaitEvent(side, fork, 0));
+        GOOD(tiny_scale(side, d2, 1, 10.0f));
+        GOOD(cudaEventRecord(join, side));
+        if (seed % 2 == 0)
+            GOOD(tiny_add(b.s, d2, 1, 1.0f)); /* beside what the other does: a race */
+        GOOD(cudaStreamWaitEvent(b.s, join, 0));
+        GOOD(tiny_add(b.s, d2, 1, 0.5f));
+        cudaGraphExec_t exec = ended(&b, seed % 2 == 0 ? 4 : 3);
+        GOOD(cudaGraphLaunch(exec, b.s));
+        GOOD(cudaDeviceSynchronize());
+        const float got = first_of(d2);
+        CU_ASSERT(seed % 2 == 0 || got == 10.5f);
+        early += seed % 2 == 0 && got != 11.5f;
+        GOOD(cudaGraphExecDestroy(exec));
+    }
+    SW_CHECK(early > 0 && early < 12, "%d of 12 seeds show the race", early);
+    bench b = begun(cudaStreamCaptureModeThreadLocal, 0);
+    cudaStream_t side = new_stream();
+    GOOD(cudaEventRecord(b.event, b.s));
+    GOOD(cudaStreamWaitEvent(side, b.event, 0));
+    GOOD(tiny_add(side, b.d, 1, 1.0f));
+    GIVES(cudaErrorStreamCaptureUnjoined, cudaStreamEndCapture(b.s, &b.graph));
+    GIVES(cudaErrorStreamCaptureUnjoined, cudaGetLastError());
+    GOOD(tiny_add(side, b.d, 1, 1.0f));
+}
+
+/* Events that each replay records, and waits for. */
+static void events_live_in_graphs(void)
+{
+    bench b = begun(cudaStreamCaptureModeThreadLocal, 1);
+    cudaEvent_t from = new_event(), to = new_event();
+    cudaStream_t side = new_stream();
+    float ms[2] = {0};
+    GOOD(cudaStreamWaitEvent(b.s, b.event, cudaEventWaitExternal));
+    GOOD(cudaEventRecordWithFlags(from, b.s, cudaEventRecordExternal));
+    GOOD(tiny_add(b.s, b.d, N, 1.0f));
+    GOOD(cudaEventRecordWithFlags(to, b.s, cudaEventRecordExternal));
+    cudaGraphExec_t exec = ended(&b, 4);
+    for (int i = 0; i < 2; i++) {
+        GOOD(tiny_scale(side, b.d, N, 4.0f));
+        GOOD(cudaEventRecord(b.event, side));
+        GOOD(cudaGraphLaunch(exec, b.s));
+        GOOD(cudaStreamSynchronize(b.s)); /* and with it the other stream */
+        CU_ASSERT_EQUAL(first_of(b.d), i == 0 ? 1.0f : 5.0f);
+        GOOD(cudaEventElapsedTime(&ms[i], from, to));
+    }
+    CU_ASSERT(ms[0] > 0.0f && fabsf(ms[1] - ms[0]) < 1e-6f);
+    GOOD(cudaEventDestroy(b.event)); /* the graph keeps it */
+    GOOD(cudaGraphLaunch(exec, b.s));
+    GOOD(cudaDeviceSynchronize());
+    no_violation();
+    /* A graph that waits for what comes behind it. */
+    b = begun(cudaStreamCaptureModeThreadLocal, 1);
+    GOOD(cudaStreamWaitEvent(b.s, b.event, cudaEventWaitExternal));
+    exec = ended(&b, 1);
+    GOOD(cudaGraphLaunch(exec, b.s));
+    GOOD(cudaEventRecord(b.event, b.s));
+    CU_ASSERT_NOT_EQUAL(cudaDeviceSynchronize(), cudaSuccess);
+    violation_says("wait for each other");
+}
+
+/* ---- mapped memory ----------------------------------------------------------------------- */
+
+#define G SW_FAKE_GRANULARITY
+static const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                         .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+static const CUmemAccessDesc whole_access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
+                                             CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+
+static void mapping_has_its_rules(void)
+{
+    const sw_fake_api *f = fresh(NULL, 0);
+    CUdeviceptr at = 0;
+    CUmemGenericAllocationHandle h = 0, other = 0;
+    size_t granularity = 0, left, before, total;
+    GOOD(cudaMemGetInfo(&before, &total));
+    GOOD(cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    CU_ASSERT_EQUAL(granularity, G);
+    GIVES(1, cuMemAddressReserve(&at, G + 1, 0, 0, 0));
+    GOOD(cuMemAddressReserve(&at, 8 * G, 0, 0, 0));
+    CU_ASSERT_EQUAL(at % G, 0);
+    GIVES(1, cuMemCreate(&h, G / 2, &prop, 0));
+    GIVES(2, cuMemCreate(&h, total, &prop, 0));
+    GOOD(cuMemCreate(&h, 2 * G, &prop, 0));
+    GOOD(cuMemCreate(&other, G, &prop, 0));
+    GIVES(1, cuMemMap(at, G, 0, h, 0));             /* not all of it */
+    GIVES(1, cuMemMap(at + 7 * G, 2 * G, 0, h, 0)); /* past the range */
+    GOOD(cuMemMap(at, 2 * G, 0, h, 0));
+    GIVES(1, cuMemMap(at + G, G, 0, other, 0)); /* where memory is */
+    GOOD(cuMemMap(at + 2 * G, G, 0, other, 0));
+    void *p = (void *)(uintptr_t)at;
+    CU_ASSERT(!f->is_device(p, 4)); /* nobody may touch it yet */
+    GIVES(1, cuMemSetAccess(at, G, &whole_access, 1));
+    GOOD(cuMemSetAccess(at, 2 * G, &whole_access, 1));
+    GOOD(cuMemSetAccess(at + 2 * G, G, &whole_access, 1));
+    CU_ASSERT(f->is_device(p, 3 * G) && !f->is_device(p, 3 * G + 1));
+    GIVES(cudaErrorInvalidValue, cudaGetLastError());
+    GOOD(tiny_scale(new_stream(), p, 4 * N, 1.0f));
+    CU_ASSERT(isnan(first_of(p)));
+    GOOD(cuMemRelease(h));
+    GIVES(1, cuMemRelease(h));
+    GOOD(cudaMemGetInfo(&left, &total));
+    CU_ASSERT_EQUAL(before - left, 3 * G);
+    GIVES(1, cuMemUnmap(at, G)); /* not a whole piece */
+    GIVES(1, cuMemAddressFree(at, 8 * G));
+    violation_says("memory is mapped");
+    GOOD(cuMemUnmap(at, 3 * G));
+    GOOD(cudaMemGetInfo(&left, &total));
+    CU_ASSERT_EQUAL(before - left, G); /* the other is still held */
+    GOOD(cuMemRelease(other));
+    GOOD(cuMemAddressFree(at, 8 * G));
+    const sw_fake_live l = living();
+    CU_ASSERT(l.ranges == 0 && l.handles == 0 && l.device_bytes == 0);
+}
+
+static void memory_under_work_is_not_taken_away(void)
+{
+    fresh(NULL, 1);
+    CUdeviceptr at = 0;
+    CUmemGenericAllocationHandle h = 0;
+    GOOD(cuMemAddressReserve(&at, G, 0, 0, 0));
+    GOOD(cuMemCreate(&h, G, &prop, 0));
+    GOOD(cuMemMap(at, G, 0, h, 0));
+    GOOD(cuMemSetAccess(at, G, &whole_access, 1));
+    GOOD(tiny_add(new_stream(), (float *)(uintptr_t)at, N, 1.0f));
+    GOOD(cuMemUnmap(at, G));
+    violation_says("cuMemUnmap");
+}
+
+static void drivers_are_asked_by_name(void)
+{
+    fresh(NULL, 0);
+    void *f = NULL;
+    enum cudaDriverEntryPointQueryResult result;
+    GOOD(cudaGetDriverEntryPointByVersion("cuMemCreate", &f, 12000, 0, &result));
+    CUresult (*create)(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *,
+                       unsigned long long);
+    memcpy(&create, &f, sizeof create);
+    CU_ASSERT(create == cuMemCreate && result == cudaDriverEntryPointSuccess);
+    GOOD(cudaGetDriverEntryPointByVersion("cuFly", &f, 12000, 0, &result));
+    CU_ASSERT(f == NULL && result == cudaDriverEntryPointSymbolNotFound);
+    GOOD(cudaGetDriverEntryPointByVersion("cuMemCreate", &f, 14000, 0, &result));
+    CU_ASSERT(f == NULL && result == cudaDriverEntryPointVersionNotSufficent);
+    fresh(&(sw_fake_card){.cannot_map = true}, 0);
+    CUmemGenericAllocationHandle h;
+    int can = -1;
+    GOOD(
+        cuDeviceGetAttribute(&can, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
+    CU_ASSERT_EQUAL(can, 0);
+    GIVES(CUDA_ERROR_NOT_SUPPORTED, cuMemCreate(&h, G, &prop, 0));
+}
+
+static const sw_test tests[] = {
+    {"a capture runs nothing, and a graph all", a_capture_runs_nothing_and_a_graph_all},
+    {"what no capture may see ends it", what_no_capture_may_see_ends_it},
+    {"the default stream ends captures too", the_default_stream_ends_captures_too},
+    {"other threads are concerned by global captures alone",
+     other_threads_are_concerned_by_global_captures_alone},
+    {"streams fork and join", streams_fork_and_join},
+    {"events live in graphs", events_live_in_graphs},
+    {"mapping has its rules", mapping_has_its_rules},
+    {"memory under work is not taken away", memory_under_work_is_not_taken_away},
+    {"drivers are asked by name", drivers_are_asked_by_name},
+};
+SW_SUITE("fake graphs", tests)
