@@ -28,6 +28,7 @@ typedef struct {
     int blas;            /* version of cuBLASLt, as its library says; 0: built without */
     bool can_map;        /* memory can be mapped into a reserved range */
     size_t granularity;  /* of mapping; 0 without */
+    bool loaded;         /* all kernels are on the card; else each comes at its first launch */
     size_t total_bytes;
     size_t open_bytes; /* free when the device was open and nothing else was taken */
     size_t free_bytes; /* now; other programs change it too */
@@ -39,7 +40,7 @@ struct sw_cuda_api {
     /* ---- the card ---- */
     /* SW_DEVICE: no driver, a driver too old, no card of that ordinal, capability below 7.5;
      * each says what is there and what is wanted. Loads all kernels of the module, so that no
-     * later call does. */
+     * later call does, where the driver can (CUDA 12.4 and later: info.loaded). */
     sw_status (*open)(sw_cuda_device **out, int ordinal);
     void (*close)(sw_cuda_device *device);
     sw_status (*info)(sw_cuda_device *device, sw_cuda_info *out);

@@ -6,7 +6,11 @@
 #include <string.h>
 
 #define FOLDER SW_BUILD_ROOT "/kernels/cuda/"
-static const char *const units[] = {SW_CUDA_UNIT_NAMES};
+static const char *const units[] = {
+#define X(unit) #unit,
+    SW_CUDA_UNITS(X)
+#undef X
+};
 #define UNITS (sizeof units / sizeof *units)
 
 /* The kernels that most bytes go through may have these registers, so that 2048 threads, or

@@ -85,7 +85,7 @@ sw_status swi_cuda_sync(sw_cuda_device *device);
 void swi_cuda_use_quietly(sw_cuda_device *device);
 void swi_cuda_sync_quietly(sw_cuda_device *device);
 
-/* load.c: the table of the driver, and every kernel of the module on the card. */
+/* load.c: the table of the driver; every kernel of the module on the card, info.loaded. */
 sw_status swi_cuda_find_driver(swi_cuda_driver *out);
 sw_status swi_cuda_load_kernels(sw_cuda_device *device);
 

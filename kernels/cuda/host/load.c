@@ -48,48 +48,50 @@ sw_status swi_cuda_find_driver(swi_cuda_driver *out)
 SW_CUDA_UNITS(SWI_CUDA_DECLARE)
 #undef SWI_CUDA_DECLARE
 
-static sw_status load_module(const swi_cuda_driver *d, CUmodule module, const char *unit)
+/* *loaded becomes false where the driver does not bring them: they come when launched. */
+static sw_status load_module(const swi_cuda_driver *d, CUmodule module, bool *loaded)
 {
     unsigned n = 0;
     void *block;
     CUresult error = d->cuModuleGetFunctionCount(&n, module);
-    if (error != CUDA_SUCCESS)
-        return swi_cuda_fail_driver(error, "cuModuleGetFunctionCount", "%s", unit);
-    SW_TRY(sw_cuda_its_host.alloc(&block, n * sizeof(CUfunction)));
-    CUfunction *functions = block;
-    const char *call = "cuModuleEnumerateFunctions";
-    error = d->cuModuleEnumerateFunctions(functions, n, module);
-    for (unsigned i = 0; i < n && error == CUDA_SUCCESS; i++) {
-        call = "cuFuncLoad";
-        error = d->cuFuncLoad(functions[i]);
+    if (error == CUDA_SUCCESS && n > 0) {
+        SW_TRY(sw_cuda_its_host.alloc(&block, n * sizeof(CUfunction)));
+        CUfunction *functions = block;
+        error = d->cuModuleEnumerateFunctions(functions, n, module);
+        for (unsigned i = 0; i < n && error == CUDA_SUCCESS; i++)
+            error = d->cuFuncLoad(functions[i]);
+        sw_cuda_its_host.free(block, n * sizeof(CUfunction));
     }
-    sw_cuda_its_host.free(block, n * sizeof(CUfunction));
-    return error == CUDA_SUCCESS ? SW_OK
-                                 : swi_cuda_fail_driver(error, call, "%s, %u kernels", unit, n);
+    if (error == CUDA_ERROR_OUT_OF_MEMORY)
+        return swi_cuda_fail_driver(error, "cuFuncLoad", "%u kernels", n);
+    *loaded = *loaded && error == CUDA_SUCCESS;
+    return SW_OK;
 }
 
-static sw_status load_unit(const swi_cuda_driver *d, void (*anchor)(void), const char *unit)
+/* Code that the card cannot run is found here. */
+static sw_status load_unit(const swi_cuda_driver *d, void (*anchor)(void), const char *unit,
+                           bool *loaded)
 {
     cudaFunction_t function;
     CUmodule module;
     const cudaError_t error = cudaGetFuncBySymbol(&function, (const void *)(uintptr_t)anchor);
     if (error != cudaSuccess)
         return swi_cuda_fail(error, "cudaGetFuncBySymbol", "%s", unit);
-    const CUresult result = d->cuFuncGetModule(&module, function);
-    if (result != CUDA_SUCCESS)
-        return swi_cuda_fail_driver(result, "cuFuncGetModule", "%s", unit);
-    return load_module(d, module, unit);
+    if (*loaded && d->cuFuncGetModule(&module, function) == CUDA_SUCCESS)
+        return load_module(d, module, loaded);
+    *loaded = false;
+    return SW_OK;
 }
 
 sw_status swi_cuda_load_kernels(sw_cuda_device *device)
 {
     const swi_cuda_driver *d = &device->driver;
-    if (d->cuFuncGetModule == NULL || d->cuModuleGetFunctionCount == NULL ||
-        d->cuModuleEnumerateFunctions == NULL || d->cuFuncLoad == NULL)
-        return SW_OK; /* a driver before 12.4 loads each when it is first launched */
-#define SWI_CUDA_LOAD(unit) SW_TRY(load_unit(d, sw_cuda_anchor_##unit, #unit));
+    bool loaded = d->cuFuncGetModule != NULL && d->cuModuleGetFunctionCount != NULL &&
+                  d->cuModuleEnumerateFunctions != NULL && d->cuFuncLoad != NULL;
+#define SWI_CUDA_LOAD(unit) SW_TRY(load_unit(d, sw_cuda_anchor_##unit, #unit, &loaded));
     SW_CUDA_UNITS(SWI_CUDA_LOAD)
 #undef SWI_CUDA_LOAD
+    device->info.loaded = loaded;
     return SW_OK;
 }
 
@@ -97,7 +99,7 @@ sw_status swi_cuda_load_kernels(sw_cuda_device *device)
 
 sw_status swi_cuda_load_kernels(sw_cuda_device *device)
 {
-    (void)device; /* each when it is first launched */
+    device->info.loaded = false;
     return SW_OK;
 }
 
