@@ -33,9 +33,9 @@ int64_t swi_most_chunks(const swi_trace *t)
     return most;
 }
 
-int64_t swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts)
+sw_status swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts, int64_t *largest)
 {
-    int64_t largest = 0;
+    *largest = 0;
     for (uint32_t i = 0; parts >= 2 && i < t->n_nodes; i++) {
         const swi_node *node = &t->nodes[i];
         if (rows_of(t, node) == 0)
@@ -45,17 +45,19 @@ int64_t swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts)
             rows = LEAST_ROWS;
         if (asked_of(t, node) > 0 && asked_of(t, node) < rows)
             continue; /* its own wish is smaller */
-        largest = rows > largest ? rows : largest;
+        *largest = rows > *largest ? rows : *largest;
         sw_type types[SWI_MAX_OPERANDS];
         sw_kernel_info info;
         memcpy(t->attrs + node->attrs, &rows, sizeof rows);
+        swi_pick picked;
         swi_kernel_info(t, node, types, &info);
-        info.threads = exec->threads;
-        info.isa = exec->isa;
+        SW_TRY(swi_pick_kernel(exec, node->op, node->grad, &info, &picked));
+        if (node->scratch == SWI_NONE)
+            continue; /* it asked for none with all rows */
         swi_storage *scratch = &t->storages[node->scratch];
-        scratch->bytes = swi_op(node->op)->scratch_bytes(&info);
+        scratch->bytes = picked.scratch_bytes;
         (void)sw_size_align(scratch->bytes, SW_ALIGN,
                             &scratch->rounded); /* smaller than it was */
     }
-    return largest;
+    return SW_OK;
 }

@@ -64,7 +64,7 @@ static void of_program(sw_prof_denied *d, const sw_exec *exec, const sw_run_args
 {
     const swi_program *p = exec->attempt;
     sw_plan_info info = {.size = sizeof info};
-    swi_plan_info(p, args->data_bytes, &info);
+    swi_plan_info(p, swi_data_bytes(exec, args, &p->trace), &info);
     d->program = p->id;
     d->label = "the step arena";
     d->arena_bytes = d->request_bytes =

@@ -8,6 +8,8 @@
 #include "alloc/sys.h"
 #include "kernels/dispatch.h"
 #include "runtime/nvtx.h"
+#include "runtime/queue.h"
+#include "runtime/run_internal.h"
 #include "runtime/shares.h"
 #include <stdio.h>
 #include <string.h>
@@ -45,18 +47,39 @@ static sw_status pick_isa(const char *name, sw_isa *out)
     SW_FAIL(SW_INVALID, "unknown instruction set '%s': base, avx2 and avx512 are known", name);
 }
 
-static sw_status check_device(const char *device)
+static bool is_cpu(const char *device)
 {
-    if (device == NULL || strcmp(device, "cpu") == 0)
-        return SW_OK;
-    if (strcmp(device, "cuda") == 0 || strcmp(device, "sim") == 0)
-        SW_FAIL(SW_DEVICE, "device '%s' is not built yet: cpu is", device);
-    SW_FAIL(SW_INVALID, "unknown device '%s': cpu is known", device);
+    return device == NULL || strcmp(device, "cpu") == 0;
+}
+
+/* What is of devices alone, or of none. */
+static sw_status check_device(const sw_exec_opts *o)
+{
+    const char *name = o->tf32 != 0        ? "tf32"
+                       : o->sync_ops != 0  ? "sync_ops"
+                       : o->no_graphs != 0 ? "no_graphs"
+                                           : NULL;
+    if (is_cpu(o->device) && name != NULL)
+        SW_FAIL(SW_INVALID, "%s is of devices: the exec's is cpu", name);
+    if (!is_cpu(o->device) && o->op_clocks != 0 && o->sync_ops == 0)
+        SW_FAIL(SW_INVALID, "op_clocks on a device wants sync_ops: without waiting for it the "
+                            "clock would be that of a launch");
+    if (o->device != NULL && strcmp(o->device, "sim") == 0)
+        SW_FAIL(SW_DEVICE, "device 'sim' is not built yet: cpu and cuda are");
+    return SW_OK;
+}
+
+/* Where the step arena's bytes come from. */
+static sw_status make_store(const sw_exec *e, sw_store **out)
+{
+    if (e->device == NULL)
+        return reserve_store(out);
+    return sw_store_device_create(out, e->device->info.total_bytes, &e->device->memory);
 }
 
 static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
 {
-    e->threads = o->threads == 0 ? 1 : o->threads;
+    e->threads = o->threads == 0 || e->device != NULL ? 1 : o->threads;
     e->budget = o->budget;
     e->seed = o->seed;
     e->checks = o->checks != 0;
@@ -71,7 +94,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
     SW_TRY(pick_isa(o->isa, &e->isa));
     sw_store *store;
-    SW_TRY(reserve_store(&store));
+    SW_TRY(make_store(e, &store));
     const sw_arena_opts arena = {.label = "step",
                                  .use = SW_ARENA_STEP,
                                  .store = store,
@@ -85,17 +108,24 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     if (o->profile != NULL)
         SW_TRY(swi_profile_join(e, o->profile));
     SW_TRY(swi_nvtx_create(e, o->nvtx));
+    const swi_queue_opts queue = {.tf32 = o->tf32 != 0,
+                                  .sync_ops = o->sync_ops != 0,
+                                  .no_graphs = o->no_graphs != 0,
+                                  .budget = o->budget};
+    if (e->device != NULL)
+        SW_TRY(swi_queue_create(&e->queue, e->device, &queue));
     return swi_pool_create(&e->pool, e->threads);
 }
 
-sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *given)
+static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
 {
     sw_exec_opts opts = {0};
-    if (out == NULL || (given != NULL && (given->size == 0 || given->size > 4096)))
+    if (given != NULL && (given->size == 0 || given->size > 4096))
         SW_FAIL(SW_INVALID, "sw_exec_create: options with their size are wanted");
     if (given != NULL)
         memcpy(&opts, given, given->size < sizeof opts ? given->size : sizeof opts);
-    SW_TRY(check_device(opts.device));
+    *to = opts;
+    SW_TRY(check_device(&opts));
     if (opts.threads < 0 || opts.threads > 256)
         SW_FAIL(SW_INVALID, "%d threads: 1 to 256 are possible", opts.threads);
     if (opts.op_clocks != 0 && opts.no_phases != 0)
@@ -103,16 +133,35 @@ sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *given)
                 "op_clocks with no_phases: a run that reads no clock has none per op");
     if (opts.shares != 0 && opts.no_phases != 0)
         SW_FAIL(SW_INVALID, "shares with no_phases: a run that counts nothing has none");
+    return SW_OK;
+}
+
+sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device *device)
+{
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_exec)));
     sw_exec *exec = block;
-    const sw_status status = fill_exec(exec, &opts);
+    exec->device = device != NULL ? swi_device_share(device) : NULL;
+    const sw_status status = fill_exec(exec, opts);
     if (status != SW_OK) {
         sw_exec_destroy(exec);
         return status;
     }
     *out = exec;
     return SW_OK;
+}
+
+sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *given)
+{
+    sw_exec_opts opts;
+    swi_device *device = NULL;
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_exec_create: somewhere to put the exec is wanted");
+    SW_TRY(read_opts(&opts, given));
+    SW_TRY(is_cpu(opts.device) ? SW_OK : swi_device_open(&device, opts.device));
+    const sw_status status = swi_exec_create_on(out, &opts, device);
+    swi_device_close(device); /* the exec has its own share of it */
+    return status;
 }
 
 /* A key, or the exec's last run, needs it no more. */
@@ -123,6 +172,7 @@ static void drop_program(sw_exec *exec, swi_program *p)
     for (uint32_t i = 0; i < exec->n_programs; i++)
         if (exec->programs[i] == p)
             exec->programs[i] = NULL;
+    swi_queue_forget(exec->queue, p);
     swi_program_free(p);
 }
 
@@ -138,14 +188,14 @@ void sw_exec_destroy(sw_exec *exec)
 {
     if (exec == NULL)
         return;
+    swi_queue_destroy(exec->queue); /* first: what it launched uses all the rest */
     for (uint32_t i = 0; i < exec->n_keys; i++)
         sw_heap_free(exec->keys[i].key, SW_HEAP_PROGRAMS, exec->keys[i].bytes);
     for (uint32_t i = 0; i < exec->n_programs; i++)
         swi_program_free(exec->programs[i]);
     sw_heap_free(exec->keys, SW_HEAP_PROGRAMS, exec->cap_keys * sizeof *exec->keys);
     sw_heap_free(exec->programs, SW_HEAP_PROGRAMS, exec->cap_programs * sizeof *exec->programs);
-    sw_heap_free(exec->immediate_metrics, SW_HEAP_PROGRAMS,
-                 exec->cap_immediate_metrics * sizeof(double));
+    swi_past_free(&exec->past);
     sw_heap_free(exec->op_ns, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns);
     sw_heap_free(exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch);
     swi_shares_free(&exec->immediate_shares);
@@ -158,6 +208,7 @@ void sw_exec_destroy(sw_exec *exec)
     swi_pool_destroy(exec->pool);
     swi_nvtx_destroy(exec);
     sw_arena_destroy(exec->arena);
+    swi_device_close(exec->device);
     sw_heap_free(exec, SW_HEAP_RECORDS, sizeof *exec);
 }
 
@@ -318,15 +369,22 @@ static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
     return SW_OK;
 }
 
+size_t swi_data_bytes(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
+{
+    return exec->queue != NULL ? swi_queue_data_bytes(exec->queue, args, trace)
+                               : args->data_bytes;
+}
+
 /* What the step arena may take of the budget: what others have not taken, and what the models
  * and all slots leave, whether they have taken theirs already or not. */
-static size_t arena_limit(const sw_exec *exec, const sw_run_args *args)
+static size_t arena_limit(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
 {
     if (exec->budget == NULL || args->immediate)
         return SIZE_MAX;
     const size_t limit = sw_budget_limit(exec->budget), used = sw_budget_used(exec->budget);
-    const size_t own = sw_arena_height(exec->arena);
-    size_t models = 0, to_come = args->data_bytes, taken = used - own;
+    const size_t own = sw_arena_height(exec->arena) +
+                       (exec->queue != NULL ? swi_queue_data_height(exec->queue) : 0);
+    size_t models = 0, to_come = swi_data_bytes(exec, args, trace), taken = used - own;
     for (int i = 0; i < args->n_models; i++) {
         models += args->models[i]->bytes;
         if (args->models[i]->arena == NULL)
@@ -345,7 +403,7 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
     SW_TRY(trace(exec, args));
     const uint64_t traced = sw_clock_ns();
     swi_program *p;
-    SW_TRY(swi_program_create(&p, &exec->ctx, arena_limit(exec, args)));
+    SW_TRY(swi_program_create(&p, &exec->ctx, arena_limit(exec, args, &exec->ctx.trace)));
     p->info.trace_ns = traced - start;
     uint32_t slot;
     sw_status status = slot_for(exec, p, &slot);
@@ -408,23 +466,11 @@ sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program *
     if (key == NULL)
         return make_program(exec, args, hash, bytes, out, fresh);
     *out = exec->programs[key->program];
-    const size_t limit = arena_limit(exec, args);
+    const size_t limit = arena_limit(exec, args, &(*out)->trace);
     if ((*out)->limit != limit && ((*out)->height > (*out)->limit || (*out)->height > limit)) {
         forget(exec, key); /* it did not fit then, or does not now: plan for what there is */
         return make_program(exec, args, hash, bytes, out, fresh);
     }
     key->used = exec->clock;
     return exec->checks ? check_again(exec, args, *out) : SW_OK;
-}
-
-/* ---- what a run measured ----------------------------------------------------------------- */
-
-sw_status sw_last_run(const sw_exec *exec, sw_run_info *out)
-{
-    if (exec == NULL || out == NULL || out->size == 0)
-        SW_FAIL(SW_INVALID, "sw_last_run: a result with its size is wanted");
-    const size_t size = out->size;
-    memcpy(out, &exec->info, size < sizeof exec->info ? size : sizeof exec->info);
-    out->size = size;
-    return SW_OK;
 }

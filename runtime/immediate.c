@@ -4,6 +4,7 @@
 #include "alloc/size.h"
 #include "alloc/sys.h"
 #include "runtime/nvtx.h"
+#include "runtime/queue.h"
 #include "runtime/shares.h"
 #include <stdio.h>
 #include <string.h>
@@ -91,6 +92,8 @@ static unsigned char *segment_base(const sw_ctx *ctx, uint32_t segment)
 {
     if (segment == SWI_SEG_STEP)
         return sw_arena_base(ctx->exec->arena);
+    if (segment < SWI_SEG_MODEL && ctx->exec->queue != NULL)
+        return swi_queue_input(ctx->exec->queue, (int)(segment - SWI_SEG_INPUT));
     if (segment < SWI_SEG_MODEL)
         return (unsigned char *)(uintptr_t)ctx->args->inputs[segment - SWI_SEG_INPUT].data;
     return ctx->args->models[segment - SWI_SEG_MODEL]->base;
@@ -166,12 +169,26 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
         .step = (uint32_t)ctx->args->step,
         .run = ctx->args->run};
     ctx->updated |= node->is_update || node->writes_model;
-    const sw_status status = node->kernel(&launch);
+    const sw_status status = ctx->exec->queue == NULL
+                                 ? node->kernel(&launch)
+                                 : swi_queue_launch(ctx->exec->queue, node, &launch);
     ctx->done_ops++;
     sw_watch_op_end(&ctx->exec->watch);
     if (status == SW_OK)
         return SW_OK;
     return blame(t, node, status);
+}
+
+/* A scalar of the run, wherever it is. */
+static sw_status read_scalar(const sw_ctx *ctx, uint32_t value, double *out)
+{
+    float x;
+    if (ctx->exec->device != NULL)
+        SW_TRY(swi_device_read(ctx->exec->device, &x, address(ctx, value), sizeof x));
+    else
+        memcpy(&x, address(ctx, value), sizeof x);
+    *out = (double)x;
+    return SW_OK;
 }
 
 sw_status sw_item(sw_ctx *ctx, sw_value scalar, double *out)
@@ -185,24 +202,16 @@ sw_status sw_item(sw_ctx *ctx, sw_value scalar, double *out)
     if (v->type.dtype != SW_F32 || sw_type_elements(&v->type) != 1)
         return swi_stick(
             ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__, "sw_item: not an f32 scalar"));
-    float x;
-    memcpy(&x, address(ctx, scalar.id - 1), sizeof x);
-    *out = (double)x;
-    return SW_OK;
+    return swi_stick(ctx, read_scalar(ctx, scalar.id - 1, out));
 }
 
 static sw_status keep_metrics(sw_ctx *ctx)
 {
-    sw_exec *exec = ctx->exec;
-    const uint32_t n = ctx->trace.n_metrics;
-    void *p = exec->immediate_metrics;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_immediate_metrics, n, sizeof(double)));
-    exec->immediate_metrics = p;
-    for (uint32_t i = 0; i < n; i++) {
-        float x;
-        memcpy(&x, address(ctx, ctx->trace.metrics[i].value), sizeof x);
-        exec->immediate_metrics[i] = (double)x;
-    }
+    SW_TRY(swi_past_room(&ctx->exec->past, ctx->trace.n_metrics));
+    swi_past_run *run = swi_past_at(&ctx->exec->past, 0);
+    swi_past_name(run, &ctx->trace);
+    for (uint32_t i = 0; i < ctx->trace.n_metrics; i++)
+        SW_TRY(read_scalar(ctx, ctx->trace.metrics[i].value, &run->metrics[i].value));
     return SW_OK;
 }
 
@@ -211,6 +220,8 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
     sw_ctx *ctx = &exec->ctx;
     SW_TRY(swi_ctx_begin(exec, args, true)); /* first: what is refused here is of this run */
     SW_TRY(swi_make_ready(exec, args));
+    if (exec->queue != NULL)
+        SW_TRY(swi_queue_begin_immediate(exec, args));
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
     exec->last_immediate = true;
@@ -230,6 +241,8 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
     swi_read_watch(exec);
     *updated = ctx->updated;
     SW_TRY(swi_ctx_end(ctx));
+    if (exec->queue != NULL)
+        SW_TRY(swi_queue_end_immediate(exec));
     exec->info.bump_bytes = exec->info.arena_bytes = sw_arena_live(exec->arena);
     SW_TRY(keep_metrics(ctx));
     /* A later trace in this ctx must not take away the names of what left this run. */

@@ -3,6 +3,7 @@
  * recording takes no memory. */
 #include "profiler/prof.h"
 #include "runtime/program_internal.h"
+#include "runtime/queue.h"
 #include "runtime/run_internal.h"
 #include "runtime/shares.h"
 #include <stdio.h>
@@ -145,7 +146,7 @@ static size_t model_padding(const sw_run_args *args)
 static sw_prof_plan head_of(const sw_exec *exec, const sw_run_args *args, const swi_program *p)
 {
     sw_plan_info info = {.size = sizeof info};
-    swi_plan_info(p, args->data_bytes, &info);
+    swi_plan_info(p, swi_data_bytes(exec, args, &p->trace), &info);
     sw_prof_plan plan = {.exec = exec->rec.number,
                          .program = p->id,
                          .run = swi_run_name(args),
@@ -285,17 +286,6 @@ sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n,
 
 /* ---- runs -------------------------------------------------------------------------------- */
 
-/* The metric named "loss", NULL when there is none. */
-static const double *loss_of(const sw_exec *exec)
-{
-    const swi_trace *t = exec->last_immediate ? &exec->immediate_trace : &exec->last->trace;
-    const double *values = exec->last_immediate ? exec->immediate_metrics : exec->last->metrics;
-    for (uint32_t i = 0; i < t->n_metrics; i++)
-        if (strcmp(t->metrics[i].name, "loss") == 0)
-            return &values[i];
-    return NULL;
-}
-
 /* Whether step or evaluation `n`, counted from 1, has records. */
 static bool is_thinned(const sw_exec *exec, uint64_t n)
 {
@@ -320,7 +310,8 @@ static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program,
     const sw_run_info *info = &exec->info;
     const bool planned = !exec->last_immediate;
     const bool clocked = planned && exec->op_clocks;
-    const bool counted = !planned || !exec->no_phases; /* else nobody looked: as planned */
+    const bool counted = /* else nobody looked: as planned */
+        !planned || (!exec->no_phases && !exec->info.replayed);
     const sw_record_log *log = exec->watch.log;
     const sw_prof_log events = {.log = log != NULL ? log->ring : NULL,
                                 .n = log != NULL ? log->n : 0,
@@ -335,7 +326,7 @@ static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program,
                            .run = swi_run_name(args),
                            .mode = planned ? "planned" : "immediate",
                            .measured_by = counted ? "arena" : "plan",
-                           .loss = loss_of(exec),
+                           .loss = swi_past_metric_of(swi_past_at(&exec->past, 0), "loss"),
                            .peak_bytes =
                                counted ? info->peak_bytes : exec->last->info.peak_bytes,
                            .arena_bytes = info->arena_bytes,
@@ -346,7 +337,7 @@ static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program,
                            .op_ns = clocked ? exec->op_ns : NULL,
                            .n_ops = clocked ? exec->last->n_ops : 0,
                            .events = log != NULL ? &events : NULL};
-    copy_phases(record.phase, counted ? info->phase : exec->last->info.phase);
+    copy_phases(record.phase, counted || info->replayed ? info->phase : exec->last->info.phase);
     sw_prof_step_record(exec->rec.profile, &record);
 }
 
@@ -354,6 +345,11 @@ static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program,
  * here. */
 void swi_profile_run(sw_exec *exec, const sw_run_args *args, bool went_well)
 {
+    swi_past_run *run = swi_past_at(&exec->past, 0);
+    if (went_well && run->waits) { /* a device's clocks and metrics come with its end */
+        went_well = swi_queue_await(exec, run) == SW_OK;
+        exec->info = run->info;
+    }
     if (went_well) {
         const bool planned = !exec->last_immediate;
         if (planned)

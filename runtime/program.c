@@ -6,6 +6,7 @@
 #include "alloc/size.h"
 #include "alloc/sys.h"
 #include "runtime/program_internal.h"
+#include "runtime/queue.h"
 #include "runtime/shares.h"
 #include <string.h>
 
@@ -49,17 +50,7 @@ static sw_status heap_array(void **out, swi_program *p, int slot, size_t bytes)
 }
 
 /* Slots of heap_bytes. */
-enum {
-    H_OPS,
-    H_BUFFERS,
-    H_BINDS,
-    H_BIRTHS,
-    H_DEATHS,
-    H_LAUNCHES,
-    H_METRICS,
-    H_LAYERS,
-    H_PHASES
-};
+enum { H_OPS, H_BUFFERS, H_BINDS, H_BIRTHS, H_DEATHS, H_LAUNCHES, H_LAYERS, H_PHASES };
 
 static sw_status take_arrays(swi_program *p, uint32_t n_ops)
 {
@@ -80,8 +71,6 @@ static sw_status take_arrays(swi_program *p, uint32_t n_ops)
     p->deaths = b;
     SW_TRY(heap_array(&b, p, H_LAUNCHES, n_ops * sizeof *p->launches));
     p->launches = b;
-    SW_TRY(heap_array(&b, p, H_METRICS, t->n_metrics * sizeof *p->metrics));
-    p->metrics = b;
     SW_TRY(heap_array(&b, p, H_LAYERS, 2 * n_ops * sizeof *p->layers));
     p->layers = b;
     p->op_layer = p->layers + n_ops;
@@ -279,12 +268,12 @@ void swi_program_free(swi_program *p)
     sw_heap_free(p->births, SW_HEAP_PROGRAMS, p->heap_bytes[H_BIRTHS]);
     sw_heap_free(p->deaths, SW_HEAP_PROGRAMS, p->heap_bytes[H_DEATHS]);
     sw_heap_free(p->launches, SW_HEAP_PROGRAMS, p->heap_bytes[H_LAUNCHES]);
-    sw_heap_free(p->metrics, SW_HEAP_PROGRAMS, p->heap_bytes[H_METRICS]);
     sw_heap_free(p->layers, SW_HEAP_PROGRAMS, p->heap_bytes[H_LAYERS]);
     sw_heap_free(p->op_phase, SW_HEAP_PROGRAMS, p->heap_bytes[H_PHASES]);
     swi_trace_free(&p->trace);
     swi_trace_free(&p->plain);
     swi_shares_free(&p->shares);
+    swi_leaves_free(p->leaves);
     sw_nvtx_table_free(&p->names);
     sw_heap_free(p, SW_HEAP_PROGRAMS, sizeof *p);
 }

@@ -39,9 +39,9 @@ sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t
  * and empty where that is the same. */
 sw_status swi_program_settle(swi_program *p, swi_order *order, const sw_exec *exec);
 /* The most parts that an op of the trace can be done in; 0: there is none. Do them in so many,
- * before lifetimes are known: the rows at a time of the largest, 0 where all are. */
+ * before lifetimes are known: *rows at a time in the largest, 0 where all are. */
 int64_t swi_most_chunks(const swi_trace *t);
-int64_t swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts);
+sw_status swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts, int64_t *rows);
 /* `to` is empty before, and as large as it must be; freed by the caller also on failure. */
 sw_status swi_trace_copy(swi_trace *to, const swi_trace *from);
 

@@ -85,7 +85,7 @@ static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exe
     swi_pass_release(t, order->nodes, order->n, release_all, keys);
     sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
     if (!exec->no_tiles)
-        SW_TRY(swi_pass_tiles(t, order, exec->isa, exec->threads));
+        SW_TRY(swi_pass_tiles(t, order, exec));
     if (exec->no_rebuild || !swi_may_rebuild(t))
         return SW_OK;
     return swi_rebuild(t, order, !exec->no_inplace);
@@ -109,7 +109,7 @@ static sw_status arrange(swi_program *p, int64_t parts, const sw_exec *exec, swi
     swi_trace_free(&p->trace);
     swi_order_free(order);
     SW_TRY(swi_trace_copy(&p->trace, &p->plain));
-    p->info.chunk_rows = swi_chunk(&p->trace, exec, parts);
+    SW_TRY(swi_chunk(&p->trace, exec, parts, &p->info.chunk_rows));
     SW_TRY(put_in_order(&p->trace, false, exec, order));
     return swi_lay_out(&p->trace, order, !exec->no_inplace, &p->height,
                        &p->info.lower_bound_bytes);
@@ -139,10 +139,10 @@ static sw_status shrink(swi_program *p, int64_t parts, const sw_exec *exec, swi_
     swi_order base_order = {0};
     int64_t rows = 0;
     sw_status status = swi_trace_copy(&base, &p->plain);
-    if (status == SW_OK) {
-        rows = swi_chunk(&base, exec, parts);
+    if (status == SW_OK)
+        status = swi_chunk(&base, exec, parts, &rows);
+    if (status == SW_OK)
         status = put_in_order(&base, true, exec, &base_order);
-    }
     if (status == SW_OK)
         status = swi_recompute(p, &base, &base_order, !exec->no_inplace, order);
     if (p->info.method[0] != '\0')

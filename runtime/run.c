@@ -5,6 +5,7 @@
  * the phase changes. */
 #include "alloc/sys.h"
 #include "runtime/nvtx.h"
+#include "runtime/queue.h"
 #include "runtime/shares.h"
 #include <math.h>
 #include <stdio.h>
@@ -139,7 +140,8 @@ static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
     l->seed = exec->seed;
     l->step = (uint32_t)args->step;
     l->run = args->run;
-    return p->trace.nodes[p->ops[i].node].kernel(l);
+    const swi_node *node = &p->trace.nodes[p->ops[i].node];
+    return exec->queue == NULL ? node->kernel(l) : swi_queue_launch(exec->queue, node, l);
 }
 
 /* The op's name in front of a kernel's reason. */
@@ -180,7 +182,9 @@ void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **bas
     memset(base, 0, (SWI_SEG_COUNT + 1) * sizeof *base);
     base[SWI_SEG_STEP] = sw_arena_base(exec->arena);
     for (int i = 0; i < args->n_inputs; i++)
-        base[SWI_SEG_INPUT + i] = (unsigned char *)(uintptr_t)args->inputs[i].data;
+        base[SWI_SEG_INPUT + i] = exec->queue != NULL
+                                      ? swi_queue_input(exec->queue, i)
+                                      : (unsigned char *)(uintptr_t)args->inputs[i].data;
     for (int i = 0; i < args->n_models; i++)
         base[SWI_SEG_MODEL + i] = args->models[i]->base;
 }
@@ -288,15 +292,30 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
     return status;
 }
 
-static void read_metrics(sw_exec *exec, swi_program *p)
+static void read_metrics(sw_exec *exec, const swi_program *p, swi_past_run *run)
 {
     const unsigned char *base = sw_arena_base(exec->arena);
     for (uint32_t i = 0; i < p->trace.n_metrics; i++) {
         const swi_value *v = &p->trace.values[p->trace.metrics[i].value];
         float x;
         memcpy(&x, base + p->trace.storages[v->storage].offset + v->offset, sizeof x);
-        p->metrics[i] = (double)x;
+        run->metrics[i].value = (double)x;
     }
+}
+
+/* All memory that the run needs, on every side. */
+static sw_status room_for_run(sw_exec *exec, const sw_run_args *args, swi_program *p)
+{
+    SW_TRY(swi_make_ready(exec, args));
+    SW_TRY(sw_arena_grow(exec->arena, p->height, true));
+    return exec->queue != NULL ? swi_queue_room(exec, args, p) : SW_OK;
+}
+
+static sw_status run_on_device(sw_exec *exec, swi_program *p, const sw_run_args *args,
+                               bool *updated, bool *fresh)
+{
+    SW_TRY(swi_queue_begin(exec, args));
+    return swi_queue_run(exec, p, args, run_ops, updated, fresh);
 }
 
 static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updated, bool *fresh)
@@ -304,9 +323,7 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     swi_program *p;
     SW_TRY(swi_exec_program(exec, args, &p, fresh));
     exec->attempt = p;
-    sw_status fits = swi_make_ready(exec, args);
-    if (fits == SW_OK)
-        fits = sw_arena_grow(exec->arena, p->height, true);
+    const sw_status fits = room_for_run(exec, args, p);
     if (fits != SW_OK)
         return fits == SW_NOMEM && exec->budget != NULL ? swi_does_not_fit(exec, args, p, fits)
                                                         : fits;
@@ -314,14 +331,21 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     if (exec->rec.profile != NULL)
         swi_profile_plan(exec, args, p);
     SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
+    SW_TRY(swi_past_room(&exec->past, p->trace.n_metrics));
     SW_TRY(swi_shares_begin_run(exec, args, p));
     SW_TRY(swi_nvtx_begin_run(exec, args, p));
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
     swi_exec_set_last(exec, p);
     exec->last_immediate = false;
-    SW_TRY(run_ops(exec, p, args, updated));
-    read_metrics(exec, p);
+    swi_past_run *run = swi_past_at(&exec->past, 0);
+    swi_past_name(run, &p->trace);
+    if (exec->queue != NULL) {
+        SW_TRY(run_on_device(exec, p, args, updated, fresh));
+    } else {
+        SW_TRY(run_ops(exec, p, args, updated));
+        read_metrics(exec, p, run);
+    }
     p->ran = true;
     exec->info.arena_bytes = p->height;
     exec->info.model_bytes = p->model_bytes;
@@ -371,6 +395,46 @@ static void peak_of_phases(sw_run_info *info)
             info->peak_bytes = info->phase[i].peak_bytes;
 }
 
+/* Begin, run and count; what the run left is in the ring. */
+static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
+{
+    const uint64_t calls = sw_mem_calls();
+    swi_past_run *past = swi_past_begin(&exec->past);
+    bool updated = false, fresh = false;
+    memset(&exec->info, 0, sizeof exec->info);
+    exec->info.size = sizeof exec->info;
+    if (exec->rec.profile != NULL)
+        swi_profile_begin(exec, args, start);
+    exec->attempt = NULL;
+    exec->push_refused = false;
+    sw_status status = exec->device != NULL ? swi_device_fault(exec->device) : SW_OK;
+    swi_skipped_begin(args);
+    if (status == SW_OK)
+        status = args->immediate ? swi_run_immediate(exec, args, &updated)
+                                 : run_planned(exec, args, &updated, &fresh);
+    if (exec->queue == NULL || exec->info.ns == 0)
+        exec->info.ns = sw_clock_ns() - start;
+    exec->info.allocations = sw_mem_calls() - calls;
+    exec->info.warm = !fresh && !args->immediate;
+    peak_of_phases(&exec->info);
+    past->info = exec->info;
+    past->there = status == SW_OK;
+    if (status != SW_OK) {
+        status = swi_profile_denied(exec, args, true, failed(args, status, updated));
+        swi_exec_set_last(exec, NULL); /* nothing that is half done is handed out */
+        exec->last_immediate = false;
+    }
+    end_of_run(exec);
+    if (exec->rec.profile != NULL)
+        swi_profile_run(exec, args, status == SW_OK);
+    if (status != SW_OK)
+        return status;
+    if (exec->queue == NULL)
+        return swi_skipped_end(args);
+    return args->immediate ? swi_queue_skipped_immediate(exec, args)
+                           : swi_queue_skipped(exec, args);
+}
+
 sw_status sw_run(sw_exec *exec, const sw_run_args *given)
 {
     sw_run_args args;
@@ -378,31 +442,7 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
         SW_FAIL(SW_INVALID, "sw_run: an exec is wanted");
     SW_TRY(swi_read_args(&args, given, true));
     SW_TRY(swi_enter(exec, &args));
-    const uint64_t start = sw_clock_ns(), calls = sw_mem_calls();
-    memset(&exec->info, 0, sizeof exec->info);
-    exec->info.size = sizeof exec->info;
-    bool updated = false, fresh = false;
-    if (exec->rec.profile != NULL)
-        swi_profile_begin(exec, &args, start);
-    exec->attempt = NULL;
-    exec->push_refused = false;
-    swi_skipped_begin(&args);
-    sw_status status = args.immediate ? swi_run_immediate(exec, &args, &updated)
-                                      : run_planned(exec, &args, &updated, &fresh);
-    exec->info.ns = sw_clock_ns() - start;
-    exec->info.allocations = sw_mem_calls() - calls;
-    exec->info.warm = !fresh && !args.immediate;
-    peak_of_phases(&exec->info);
-    if (status != SW_OK) {
-        status = swi_profile_denied(exec, &args, true, failed(&args, status, updated));
-        swi_exec_set_last(exec, NULL); /* nothing that is half done is handed out */
-        exec->last_immediate = false;
-    }
-    end_of_run(exec);
-    if (exec->rec.profile != NULL)
-        swi_profile_run(exec, &args, status == SW_OK);
-    if (status == SW_OK)
-        status = swi_skipped_end(&args);
+    const sw_status status = run(exec, &args, sw_clock_ns());
     swi_leave(exec, &args);
     return status;
 }
@@ -414,7 +454,7 @@ sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const s
                            sw_status status)
 {
     sw_plan_info info = {.size = sizeof info};
-    swi_plan_info(p, args->data_bytes, &info);
+    swi_plan_info(p, swi_data_bytes(exec, args, &p->trace), &info);
     const size_t arena = args->immediate ? info.immediate_bytes : info.arena_bytes;
     char taken[64] = "";
     if (sw_budget_used(exec->budget) > 0)
@@ -432,8 +472,9 @@ sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const s
         again, sw_budget_limit(exec->budget), taken, info.peak_op, info.holders);
 }
 
-/* Charge the budget with models and arena: all or nothing. */
-static sw_status reserve(sw_exec *exec, const sw_run_args *args, size_t arena)
+/* Charge the budget with models and arena, and on a device with what inputs take there. A
+ * refusal leaves models as they were. */
+static sw_status reserve(sw_exec *exec, const sw_run_args *args, size_t arena, size_t data)
 {
     bool had[SWI_MAX_MODELS];
     sw_status status = SW_OK;
@@ -441,6 +482,8 @@ static sw_status reserve(sw_exec *exec, const sw_run_args *args, size_t arena)
         had[i] = args->models[i]->arena != NULL;
     for (int i = 0; status == SW_OK && i < args->n_models; i++)
         status = swi_model_reserve(args->models[i], exec);
+    if (status == SW_OK && exec->queue != NULL)
+        status = swi_queue_reserve(exec->queue, data);
     if (status == SW_OK)
         status = sw_arena_grow(exec->arena, arena, false);
     for (int i = 0; status != SW_OK && i < args->n_models; i++)
@@ -455,13 +498,14 @@ static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
     bool fresh;
     SW_TRY(swi_exec_program(exec, args, &p, &fresh));
     exec->attempt = p;
-    swi_plan_info(p, args->data_bytes, out);
+    const size_t data = swi_data_bytes(exec, args, &p->trace);
+    swi_plan_info(p, data, out);
     if (exec->budget == NULL)
         return SW_OK;
     if (p->height > p->limit) /* beside the slots, which take theirs later */
         return swi_does_not_fit(exec, args, p, SW_NOMEM);
     const sw_status status =
-        reserve(exec, args, args->immediate ? p->info.immediate_bytes : p->height);
+        reserve(exec, args, args->immediate ? p->info.immediate_bytes : p->height, data);
     return status == SW_NOMEM ? swi_does_not_fit(exec, args, p, status) : status;
 }
 
@@ -480,19 +524,6 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
 
 /* ---- what leaves a run ------------------------------------------------------------------- */
 
-sw_status sw_metric_get(sw_exec *exec, const char *name, double *out)
-{
-    const swi_trace *t = exec != NULL ? last_trace(exec) : NULL;
-    if (t == NULL || name == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "sw_metric_get: nothing has run yet, or the last run failed");
-    for (uint32_t i = 0; i < t->n_metrics; i++)
-        if (strcmp(t->metrics[i].name, name) == 0) {
-            *out = exec->last_immediate ? exec->immediate_metrics[i] : exec->last->metrics[i];
-            return SW_OK;
-        }
-    SW_FAIL(SW_INVALID, "the last run had no metric '%s'", name);
-}
-
 sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
 {
     const swi_trace *t = exec != NULL ? last_trace(exec) : NULL;
@@ -504,9 +535,11 @@ sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
         if (!exec->reset_pending)
             SW_FAIL(SW_STALE, "output '%s' belongs to an earlier run", name);
         const swi_value *v = &t->values[t->outputs[i].value];
-        *out =
-            (sw_array){v->type.dtype, v->type.shape,
-                       sw_arena_base(exec->arena) + t->storages[v->storage].offset + v->offset};
+        const void *data =
+            sw_arena_base(exec->arena) + t->storages[v->storage].offset + v->offset;
+        if (exec->queue != NULL)
+            SW_TRY(swi_queue_output(exec->queue, t, i, &data));
+        *out = (sw_array){v->type.dtype, v->type.shape, data};
         return SW_OK;
     }
     SW_FAIL(SW_INVALID, "the last run had no output '%s'", name);

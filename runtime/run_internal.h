@@ -13,8 +13,14 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *args);
 /* The program whose metrics and outputs can be asked for; it stays although its key may go. */
 void swi_exec_set_last(sw_exec *exec, swi_program *program);
 void swi_leave(sw_exec *exec, const sw_run_args *args);
-/* Segment addresses of a run: SWI_SEG_COUNT + 1 of them, the last NULL. */
+/* The names of a trace's metrics; swi_past_room was asked before. */
+void swi_past_name(swi_past_run *run, const swi_trace *t);
+/* Segment addresses of a run: SWI_SEG_COUNT + 1 of them, the last NULL. On a device inputs are
+ * where its queue has them. */
 void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base);
+/* What data takes of the budget, for swi_plan_info: as the caller says, or, on a device, what
+ * the exec takes there for these arguments and this trace. */
+size_t swi_data_bytes(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
 /* Copy what the exec's watch saw into its run info. */
 void swi_read_watch(sw_exec *exec);
 /* Room for the names of one storage. */

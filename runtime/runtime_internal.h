@@ -11,7 +11,9 @@
 #include "alloc/arena.h"
 #include "alloc/mem.h"
 #include "profiler/watch.h"
+#include "runtime/device.h"
 #include "runtime/ops/ops.h"
+#include "runtime/past.h"
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 
@@ -96,8 +98,6 @@ typedef struct {
     float value;   /* as set; the arena's copy is what runs read */
 } swi_knob;
 
-typedef struct swi_device swi_device; /* runtime/device.h */
-
 struct sw_model {
     char name[64];
     uint64_t uid;       /* unique in the process: keys hold it instead of the address */
@@ -122,7 +122,8 @@ struct sw_model {
     unsigned char *base; /* of the arena; NULL before ready. Host code goes by model_bytes.h */
     uint64_t knob_version, knob_uploaded; /* on a device: runs upload the block where they
                                              differ */
-    void *nvtx_heap;     /* its memory as a tool knows it; NULL: it does not */
+    void *nvtx_heap;                      /* its memory as a tool knows it; NULL: it does not */
+    uint64_t queue; /* number of the queue whose work touched it last; 0: none */
 };
 
 /* Own the model for a run or a call, SW_BUSY when somebody else does; give it back. What
@@ -214,8 +215,9 @@ typedef struct {
     uint32_t first; /* operands: n_in inputs, then n_out outputs (extras included); value ids */
     uint32_t attrs; /* offset in the attrs pool */
     uint32_t accumulate;
-    uint32_t scratch;  /* storage, SWI_NONE */
-    sw_kernel *kernel; /* NULL for views */
+    uint32_t scratch;          /* storage, SWI_NONE */
+    sw_kernel *kernel;         /* NULL for views, and on a device */
+    sw_cuda_kernel *on_device; /* in its place there */
     sw_phase phase;
     uint32_t layer;
     uint32_t stream;
@@ -262,6 +264,17 @@ const char *swi_string(const swi_trace *trace, uint32_t index);
  * room for SWI_MAX_OPERANDS, which *out points to. */
 void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *types,
                      sw_kernel_info *out);
+
+/* The kernel of an op (grad -1: its forward one) for these operands on the exec's device, and
+ * its scratch; sets threads and instruction set of `info`. SW_UNSUPPORTED names an op that the
+ * device does not have. */
+typedef struct {
+    sw_kernel *kernel;         /* NULL on a device */
+    sw_cuda_kernel *on_device; /* NULL on the CPU */
+    size_t scratch_bytes;
+} swi_pick;
+sw_status swi_pick_kernel(const sw_exec *exec, uint32_t op, int grad, sw_kernel_info *info,
+                          swi_pick *out);
 
 /* What one run of a node costs, by types and attributes alone: the same on every machine and
  * for every number of threads. Operations as sw_op_desc counts them, with those that add to
@@ -431,6 +444,8 @@ typedef struct {
     size_t live, peak;
 } swi_shares;
 
+typedef struct swi_leaves swi_leaves; /* runtime/queue.h */
+
 typedef struct swi_program {
     swi_trace trace; /* compact copy, owned */
     swi_trace plain; /* where ops are repeated: as it was traced; else empty */
@@ -458,7 +473,7 @@ typedef struct swi_program {
     uint32_t peak_op;
     swi_shares shares;   /* by the plan; empty until somebody asks */
     sw_nvtx_table names; /* for an NVTX tool; empty until it runs under one */
-    double *metrics;     /* of the last run */
+    swi_leaves *leaves;  /* on a device: what is copied out of a run; NULL before the first */
     bool profiled;       /* the exec's profile has its plan */
     bool ran;            /* at least once: later runs are warm */
     size_t heap_bytes[10];
@@ -499,6 +514,7 @@ typedef struct {
     uint32_t program;
 } swi_key;
 
+typedef struct swi_queue swi_queue; /* runtime/queue.h */
 typedef struct sw_pool sw_pool;
 sw_status swi_pool_create(sw_pool **out, int threads);
 void swi_pool_destroy(sw_pool *pool);
@@ -527,6 +543,7 @@ struct sw_exec {
     bool checks, op_clocks, no_inplace, no_phases, shares, no_recompute, no_rebuild, no_chunks,
         no_tiles;
     uint32_t max_programs;
+    swi_queue *queue; /* its work on the device */
     sw_arena *arena;
     sw_watch watch;                   /* listens to the arena */
     sw_nvtx_table immediate_names;    /* for an NVTX tool, of the immediate run */
@@ -548,15 +565,18 @@ struct sw_exec {
     swi_program *attempt; /* that the present call is about; NULL: none yet */
     bool push_refused;    /* the present run in immediate mode got no bytes for a storage */
     bool last_immediate;
-    sw_run_info info;
+    sw_run_info info;          /* of the run that goes on */
+    swi_past past;             /* of the last runs */
     swi_trace immediate_trace; /* of the last immediate run: names and places of what left it */
-    double *immediate_metrics;
-    uint32_t cap_immediate_metrics;
     uint64_t *op_ns;
     uint32_t cap_op_ns;
     void *key_scratch;
     size_t cap_key_scratch;
 };
+
+/* An exec of options that are read, on a device that is open (a share of it is taken), or on
+ * the CPU. */
+sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device *device);
 
 /* Find or make the program of these arguments; *fresh: this call traced. */
 sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out,

@@ -88,11 +88,12 @@ typedef enum { SW_NVTX_PHASES, SW_NVTX_LAYERS, SW_NVTX_OPS, SW_NVTX_OFF } sw_nvt
 
 typedef struct {
     size_t size;
-    const char *device; /* "cpu" (default); "cuda" and "sim" answer SW_DEVICE, others SW_INVALID
-                         */
-    int threads;        /* 1..256; 0: 1. The same bits for every number */
-    sw_budget *budget;  /* NULL: none. Borrowed, must outlive the exec */
-    uint64_t seed;      /* of random ops */
+    const char *device;  /* "cpu" (default); "cuda", "cuda:1": a card by its number, 0 without
+                            one; SW_DEVICE where it is not there or the CUDA module is not. "sim"
+                            answers SW_DEVICE too, others SW_INVALID */
+    int threads;         /* of the CPU, 1..256; 0: 1. The same bits for every number */
+    sw_budget *budget;   /* NULL: none. Borrowed, must outlive the exec */
+    uint64_t seed;       /* of random ops */
     sw_profile *profile; /* NULL: none. Borrowed, must outlive the exec */
     int checks;     /* 1: trace again before each run and compare; names the first difference */
     int op_clocks;  /* 1: read the clock at every op of planned runs, not only where the phase
@@ -114,9 +115,22 @@ typedef struct {
     int no_tiles; /* 1: switch the pass off that makes the gradient of a large weight in blocks
                      of rows, each followed by its part of a released update */
     sw_nvtx_level nvtx; /* default: step and phases */
+    int tf32; /* 1: matrix products may round their factors to TF32, where the card has it */
+    int sync_ops;  /* 1: to find out who fails: wait for the device behind each op, replay
+                      nothing; the message of a fault begins with the op */
+    int no_graphs; /* 1: launch op by op instead of replaying what was captured. These three are
+                      of devices: SW_INVALID with the CPU */
 } sw_exec_opts;
 
-/* exec: device + threads + one step arena as high as the highest of its programs. */
+/* exec: device + threads + one step arena as high as the highest of its programs.
+ *
+ * On a device the budget is one of its memory, and so are all figures of plans; models that run
+ * there live there. The first run of a program goes op by op; it is then captured, and later
+ * runs with the same models replay it in one launch: knobs, steps and random counters change,
+ * nothing is captured again. sw_run copies the inputs and returns before the run has ended.
+ * All that reads (metrics, outputs, parameters) waits for that. A fault of the device is
+ * reported by the call that sees it, and by every later one: SW_DEVICE with what failed first.
+ * op_clocks wants sync_ops there, and a profile of events runs op by op. */
 SW_MUST_USE SW_API sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *opts);
 SW_API void sw_exec_destroy(sw_exec *exec);
 /* Give an exec its profile later than at its creation: once all that can be refused was not,
@@ -323,7 +337,8 @@ typedef struct {
  * updates (a budget's among them) each for itself, by its own gradient, and all of them where
  * the loss is not finite. A kept gradient is used up all the same. After max_skipped in a row
  * sw_run returns SW_INVALID and names the loss or the first parameter; the run has ended as
- * usual, and the model is as it was before. */
+ * usual, and the model is as it was before. On a device up to 3 runs may have begun behind it.
+ */
 SW_MUST_USE SW_API sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
                                                  const sw_optimizer_opts *opts);
 /* Kinds by position; NULL past the end. */
@@ -600,7 +615,9 @@ typedef struct {
     uint64_t variant;
     uint64_t step;     /* 0, 1, ... 2^32 - 1: the counter of random ops */
     uint32_t run;      /* of this step (micro-batches) */
-    size_t data_bytes; /* all slots of the loader; 0: just these inputs */
+    size_t data_bytes; /* all slots of the loader; 0: just these inputs. Not looked at on a
+                          device: there data_bytes of plans is what the exec takes for inputs
+                          and metrics, three places for the largest batch so far */
 } sw_run_args;
 
 SW_MUST_USE SW_API sw_status sw_run(sw_exec *exec, const sw_run_args *args);
@@ -690,9 +707,19 @@ typedef struct {
     size_t peak_bytes, arena_bytes, model_bytes, bump_bytes;
     uint64_t allocations; /* heap and system calls of the allocation table during the run */
     uint64_t ns;
-    int warm; /* 0: the run traced, or its program has never run before */
+    int warm; /* 0: the run traced, or its program has never run before; on a device also where
+                 it was captured, for models that it had not run with */
+    int replayed; /* 1: a device replayed it as it was captured: peaks are those of the plan */
 } sw_run_info;
 SW_MUST_USE SW_API sw_status sw_last_run(const sw_exec *exec, sw_run_info *out);
+/* Of an earlier run of the exec: `ago` 0 is the last, up to 3 runs ago. SW_INVALID where there
+ * is none, or it failed.
+ *
+ * On a device sw_run returns while the run goes on; this call, and every other that tells of a
+ * run or reads memory of the device, waits for that run's end. `ns` is then the device's time
+ * of the run, and of each phase; phases of a run have none (0) where the next one was begun
+ * before anybody asked. */
+SW_MUST_USE SW_API sw_status sw_run_past(sw_exec *exec, int ago, sw_run_info *out);
 
 /* The bytes of a step that one role or one layer holds, padding included, model and batch slot
  * among them. `name` is valid during the call. */
@@ -720,6 +747,10 @@ SW_MUST_USE SW_API sw_status sw_witness_shares(sw_exec *exec, sw_share_visitor *
 
 /* Of the last run; waits for the device if it must. SW_INVALID for an unknown name. */
 SW_MUST_USE SW_API sw_status sw_metric_get(sw_exec *exec, const char *name, double *out);
+/* Of the run `ago` runs ago, up to 3; 0 is the last. A loop that asks for the run before the
+ * last lets the device work on while it asks. */
+SW_MUST_USE SW_API sw_status sw_metric_past(sw_exec *exec, int ago, const char *name,
+                                            double *out);
 /* data is valid until the exec's next run. */
 SW_MUST_USE SW_API sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out);
 

@@ -113,14 +113,13 @@ static bool makes_rows(const swi_node *make)
            make->accumulate == 0 && swi_op(make->op)->attrs_bytes == 0;
 }
 
-static size_t bytes_of(const swi_trace *t, const swi_node *node, sw_isa isa, int threads)
+static sw_status pick(const swi_trace *t, const sw_exec *exec, const swi_node *node,
+                      swi_pick *out)
 {
     sw_type types[SWI_MAX_OPERANDS];
     sw_kernel_info info;
     swi_kernel_info(t, node, types, &info);
-    info.isa = isa;
-    info.threads = threads;
-    return swi_tile_bytes(&info);
+    return swi_pick_kernel(exec, node->op, -1, &info, out);
 }
 
 static uint32_t copy_ids(uint32_t *to, const uint32_t *from, uint32_t n)
@@ -169,7 +168,7 @@ static void write_attrs(swi_trace *t, const swi_node *make, const swi_node *chec
 /* The node of the update becomes that of all; the bytes of the gradient become its workspace.
  */
 static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
-                      swi_node *update, sw_isa isa, int threads)
+                      swi_node *update, const sw_exec *exec)
 {
     const uint32_t gradient = operand(t, update, 1)->storage;
     uint32_t n_in;
@@ -179,7 +178,6 @@ static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
     write_attrs(t, make, check, update);
     const uint32_t n = write_operands(t, make, check, update, &n_in);
     update->op = SW_OP_tile_update;
-    update->kernel = sw_op_tile_update.forward;
     update->n_in = n_in;
     update->n_out = n - n_in;
     update->first = t->n_operands;
@@ -190,7 +188,11 @@ static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
     t->n_operands += n;
     t->n_attrs += (uint32_t)sizeof(swi_tile_attrs);
     swi_storage *s = &t->storages[gradient];
-    s->bytes = bytes_of(t, update, isa, threads);
+    swi_pick picked;
+    SW_TRY(pick(t, exec, update, &picked));
+    update->kernel = picked.kernel;
+    update->on_device = picked.on_device;
+    s->bytes = picked.scratch_bytes;
     if (!sw_size_align(s->bytes, SW_ALIGN, &s->rounded))
         SW_FAIL(SW_NOMEM, "%zu bytes overflow", s->bytes);
     s->role = SWI_ROLE_WORKSPACE;
@@ -204,8 +206,7 @@ static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
     return SW_OK;
 }
 
-static sw_status join_all(swi_trace *t, swi_order *order, const use *uses, sw_isa isa,
-                          int threads)
+static sw_status join_all(swi_trace *t, swi_order *order, const use *uses, const sw_exec *exec)
 {
     bool any = false;
     for (uint32_t at = 0; at < order->n; at++) {
@@ -219,8 +220,7 @@ static sw_status join_all(swi_trace *t, swi_order *order, const use *uses, sw_is
             (check != SWI_NONE && !may_wait(t, order, check, at)))
             continue;
         SW_TRY(join(t, &t->nodes[order->nodes[from]],
-                    check != SWI_NONE ? &t->nodes[order->nodes[check]] : NULL, update, isa,
-                    threads));
+                    check != SWI_NONE ? &t->nodes[order->nodes[check]] : NULL, update, exec));
         order->nodes[from] = SWI_NONE;
         if (check != SWI_NONE)
             order->nodes[check] = SWI_NONE;
@@ -235,13 +235,15 @@ static sw_status join_all(swi_trace *t, swi_order *order, const use *uses, sw_is
     return SW_OK;
 }
 
-sw_status swi_pass_tiles(swi_trace *t, swi_order *order, sw_isa isa, int threads)
+sw_status swi_pass_tiles(swi_trace *t, swi_order *order, const sw_exec *exec)
 {
     void *uses;
+    if (exec->device != NULL && swi_device_entry(exec->device, SW_OP_tile_update, -1) == NULL)
+        return SW_OK; /* the device has whole gradients alone */
     const size_t bytes = (size_t)t->n_storages * sizeof(use);
     SW_TRY(sw_heap_alloc(&uses, SW_HEAP_PROGRAMS, bytes));
     count_uses(t, order, uses);
-    const sw_status status = join_all(t, order, uses, isa, threads);
+    const sw_status status = join_all(t, order, uses, exec);
     sw_heap_free(uses, SW_HEAP_PROGRAMS, bytes);
     return status;
 }

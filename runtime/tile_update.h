@@ -40,6 +40,6 @@ size_t swi_tile_bytes(const sw_kernel_info *info);
  * goes element by element, and the kernel can make it in rows, one node takes the place of
  * both, and no more than a tile of the gradient exists. The same bits: a row does not depend on
  * others. Small gradients stay whole. */
-SW_MUST_USE sw_status swi_pass_tiles(swi_trace *t, swi_order *order, sw_isa isa, int threads);
+SW_MUST_USE sw_status swi_pass_tiles(swi_trace *t, swi_order *order, const sw_exec *exec);
 
 #endif

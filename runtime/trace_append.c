@@ -55,30 +55,22 @@ static sw_status check_versions(const sw_ctx *ctx, const sw_op_desc *desc,
     return SW_OK;
 }
 
-/* Scratch of a node as it will be launched. */
-static size_t scratch_of(const sw_ctx *ctx, const sw_op_desc *desc, const swi_append_args *args,
-                         const uint32_t *outs, sw_kernel **kernel)
+/* The kernel of a node as it will be launched, and its scratch. */
+static sw_status pick(const sw_ctx *ctx, const swi_append_args *args, const uint32_t *outs,
+                      swi_pick *out)
 {
-    sw_type in[SWI_MAX_OPERANDS], out[SWI_MAX_OPERANDS];
+    sw_type in[SWI_MAX_OPERANDS], out_types[SWI_MAX_OPERANDS];
     for (int i = 0; i < args->n_in; i++)
         in[i] = ctx->trace.values[args->in[i]].type;
     for (int i = 0; i < args->n_out; i++)
-        out[i] = ctx->trace.values[outs[i]].type;
-    const sw_kernel_info info = {.in = in,
-                                 .out = out,
-                                 .n_in = args->n_in,
-                                 .n_out = args->n_out,
-                                 .attrs = args->attrs,
-                                 .threads = ctx->exec->threads,
-                                 .isa = ctx->exec->isa,
-                                 .accumulate = args->accumulate};
-    const sw_grad_desc *grad = args->grad >= 0 ? &desc->grads[args->grad] : NULL;
-    size_t (*bytes)(const sw_kernel_info *) =
-        grad != NULL ? grad->scratch_bytes : desc->scratch_bytes;
-    sw_kernel *(*select)(const sw_kernel_info *) = grad != NULL ? grad->select : desc->select;
-    sw_kernel *plain = grad != NULL ? grad->kernel : desc->forward;
-    *kernel = select != NULL ? select(&info) : plain;
-    return bytes != NULL ? bytes(&info) : 0;
+        out_types[i] = ctx->trace.values[outs[i]].type;
+    sw_kernel_info info = {.in = in,
+                           .out = out_types,
+                           .n_in = args->n_in,
+                           .n_out = args->n_out,
+                           .attrs = args->attrs,
+                           .accumulate = args->accumulate};
+    return swi_pick_kernel(ctx->exec, args->op, args->grad, &info, out);
 }
 
 static swi_role role_of_new(const sw_ctx *ctx, sw_phase phase, int grad)
@@ -183,9 +175,13 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
         node.stream = t->nodes[ctx->gradient_of - 1].stream;
     if (make_outputs(ctx, args, &node, outs) != SW_OK)
         return ctx->status;
-    const size_t scratch = scratch_of(ctx, desc, args, outs, &node.kernel);
-    if (scratch > 0) {
-        node.scratch = swi_new_storage(ctx, scratch, SWI_ROLE_WORKSPACE);
+    swi_pick picked;
+    if (swi_stick(ctx, pick(ctx, args, outs, &picked)) != SW_OK)
+        return ctx->status;
+    node.kernel = picked.kernel;
+    node.on_device = picked.on_device;
+    if (picked.scratch_bytes > 0) {
+        node.scratch = swi_new_storage(ctx, picked.scratch_bytes, SWI_ROLE_WORKSPACE);
         if (node.scratch == SWI_NONE)
             return ctx->status;
         t->storages[node.scratch].layer = layer;

@@ -52,7 +52,9 @@ static sw_status lay_out_inputs(sw_ctx *ctx, const sw_op_desc *desc, uint32_t *i
     const bool converts = desc == swi_op(SW_OP_from_n16) || desc == swi_op(SW_OP_to_n16);
     if (converts)
         return SW_OK;
-    const sw_layout want = desc->layout != NULL ? desc->layout(types, n_in, attrs) : SW_PLAIN;
+    /* The blocks are for the lanes of a CPU. */
+    const bool plain = desc->layout == NULL || ctx->exec->device != NULL;
+    const sw_layout want = plain ? SW_PLAIN : desc->layout(types, n_in, attrs);
     for (int i = 0; i < n_in; i++) {
         const sw_layout layout = is_image(desc, i, &types[i]) ? want : SW_PLAIN;
         if (types[i].layout != layout)

@@ -175,6 +175,9 @@ sw_status sw_witness(sw_exec *exec, const sw_run_args *given, uint32_t which,
         SW_FAIL(SW_INVALID,
                 "sw_witness: an exec, known witnesses and a result with its size are wanted");
     SW_TRY(swi_read_args(&args, given, true));
+    if (exec->device != NULL)
+        SW_FAIL(SW_UNSUPPORTED, "sw_witness: not supported on a device: a witness looks at "
+                                "bytes that only the CPU's programs touch");
     if (args.immediate)
         SW_FAIL(SW_UNSUPPORTED, "sw_witness: immediate mode has no plan to compare with");
     SW_TRY(swi_enter(exec, &args));

@@ -82,7 +82,9 @@ static void bad_exec_options(void)
         {{.size = 0}, SW_INVALID, "size"},
         {{.size = sizeof(sw_exec_opts), .threads = -1}, SW_INVALID, "-1 threads"},
         {{.size = sizeof(sw_exec_opts), .threads = 257}, SW_INVALID, "257 threads"},
-        {{.size = sizeof(sw_exec_opts), .device = "cuda"}, SW_DEVICE, "'cuda'"},
+        {{.size = sizeof(sw_exec_opts), .device = "cuda:9999"}, SW_DEVICE, "CUDA"},
+        {{.size = sizeof(sw_exec_opts), .device = "cuda:x"}, SW_INVALID, "'cuda:x'"},
+        {{.size = sizeof(sw_exec_opts), .device = "sim"}, SW_DEVICE, "'sim'"},
         {{.size = sizeof(sw_exec_opts), .device = "abacus"}, SW_INVALID, "'abacus'"},
         {{.size = sizeof(sw_exec_opts), .isa = "mmx"}, SW_INVALID, "'mmx'"},
     };

@@ -1,0 +1,32 @@
+/* A card inside of the test: host memory that host code cannot reach, entries that are the
+ * CPU's kernels, and streams that put everything off. What a stream was given runs when
+ * somebody waits for it and not before, so what comes too early, is overwritten too soon or was
+ * never waited for has other bits than the CPU. Calls are counted, one can be made to fail, and
+ * what a capture forbids is noted. */
+#ifndef SW_TESTS_LAZY_CARD_H
+#define SW_TESTS_LAZY_CARD_H
+
+#include "runtime/queue.h"
+#include "tests/alloc/device_memory.h"
+
+typedef struct {
+    swi_device device;
+    sw_test_device memory;
+    int64_t calls, fail_at; /* of those that may fail, from 1; 0: none does */
+    sw_status fails;
+    bool all_after; /* all from fail_at on */
+    /* Since lazy_card_forget(): */
+    int allocations, waits, launches, replays, captures, copies;
+    int forbidden; /* calls inside of a capture */
+    /* Now: */
+    int streams, events, graphs, host_blocks;
+    size_t host_bytes;
+    uint64_t clock; /* each thing that runs is a microsecond */
+} lazy_card;
+
+/* The one card, anew; when the test ends everything must have been given back. mapped: its
+ * memory can be mapped. */
+lazy_card *lazy_card_new(bool mapped);
+void lazy_card_forget(lazy_card *card); /* counts begin at 0 */
+
+#endif
