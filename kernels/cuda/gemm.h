@@ -31,8 +31,8 @@ static inline sw_cuda_product sw_cuda_product_of(int64_t m, int64_t n, int64_t k
     return g;
 }
 
-/* Scratch of such a product, which pointers do not change; other strides of a launch make do
- * with it. Aligned to 64. */
+/* Scratch of such a product, aligned to 64. Of pointers it is asked whether there is a bias;
+ * other strides of a launch make do with what these want. */
 size_t sw_cuda_product_bytes(const sw_cuda_product *g, const sw_cuda_queue *queue);
 /* k == 0 gives bias or zeros. */
 sw_status sw_cuda_product_run(const char *op, const sw_cuda_product *g, void *scratch,

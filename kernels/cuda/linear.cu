@@ -7,7 +7,7 @@
 #include "kernels/scalar.h"
 #include <float.h>
 
-/* A launch with these types as it will be: packed, nowhere yet. */
+/* A launch with these types as it will be: packed, at an address where nobody looks. */
 struct packed {
     sw_buffer in[3], out[1];
     sw_launch launch;
@@ -16,6 +16,7 @@ static void pack(sw_buffer *to, const sw_type *type)
 {
     int64_t step = 1;
     to->type = *type;
+    to->ptr = reinterpret_cast<void *>(static_cast<uintptr_t>(SW_ALIGN));
     for (int i = type->shape.rank - 1; i >= 0; i--) {
         to->stride[i] = step;
         step *= type->shape.dim[i];

@@ -1,6 +1,7 @@
 /* Losses and accuracy: scalars by sums in one order, and their gradients. dy is read on the
  * device. A label out of range makes the loss NaN: a kernel cannot refuse it. */
 #include "kernels/attrs.h"
+#include "kernels/cuda/ce.h"
 #include "kernels/cuda/each.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
@@ -198,39 +199,15 @@ SLOPE(kl_div, 1, 2, kl_div_slope, 1.0, rows_in(l), 0.0f, 0)
 
 /* ---- rows with a label ------------------------------------------------------------------- */
 
-struct labels {
-    const int32_t *i32;
-    const uint8_t *u8;
-    __device__ int64_t at(int64_t r) const
-    {
-        return u8 != nullptr ? (int64_t)u8[r] : (int64_t)i32[r];
-    }
-};
-static labels labels_of(const sw_launch *l, int i)
+sw_cuda_labels sw_cuda_labels_of(const sw_launch *l, int i)
 {
     const bool bytes = l->in[i].type.dtype == SW_U8;
-    return labels{bytes ? nullptr : static_cast<const int32_t *>(l->in[i].ptr),
-                  bytes ? static_cast<const uint8_t *>(l->in[i].ptr) : nullptr};
+    return sw_cuda_labels{bytes ? nullptr : static_cast<const int32_t *>(l->in[i].ptr),
+                          bytes ? static_cast<const uint8_t *>(l->in[i].ptr) : nullptr};
 }
 
-struct cross_entropy {
-    const float *x, *lse, *dy;
-    float *lse_out, *dx; /* lse_out NULL: nobody keeps it */
-    double *row_loss;    /* of each row */
-    const double *counted;
-    labels label;
-    int64_t rows, cols;
-    float smoothing;
-    int has_ignore, add;
-    int64_t ignore;
-    __device__ bool ignored(int64_t label_) const
-    {
-        return has_ignore != 0 && label_ == ignore;
-    }
-};
-
 /* The logarithm of the sum of exponentials of each row, and its loss. */
-template <class ROWS> __global__ void cross_entropy_kernel(cross_entropy e)
+template <class ROWS> __global__ void cross_entropy_kernel(sw_cuda_ce e)
 {
     SW_SHARED(float, room, 32);
     SW_SHARED(double, wide_room, 32);
@@ -272,7 +249,7 @@ template <class ROWS> __global__ void cross_entropy_kernel(cross_entropy e)
 /* Of the rows: their losses, and how many count; the mean, or the count alone. */
 struct row_mean {
     enum { N = 2 };
-    cross_entropy e;
+    sw_cuda_ce e;
     float *y;
     double *counted;
     __device__ void term(int64_t r, int64_t, double (&v)[N]) const
@@ -289,11 +266,10 @@ struct row_mean {
     }
 };
 
-/* (exp(x - lse) - smoothing / cols - [label] (1 - smoothing)) dy / counted, 0 where ignored. */
-template <class ROWS> __global__ void cross_entropy_dx_kernel(cross_entropy e)
+template <class ROWS> __global__ void cross_entropy_dx_kernel(sw_cuda_ce e)
 {
     const float n = (float)(e.counted != nullptr ? *e.counted : (double)e.rows);
-    const float factor = n > 0.0f ? *e.dy / n : 0.0f;
+    const float factor = n > 0.0f ? (e.dy != nullptr ? *e.dy : 1.0f) / n : 0.0f;
     const float on = 1.0f - e.smoothing, off = e.smoothing / (float)e.cols;
     for (int64_t r = ROWS::first(); r < e.rows; r += ROWS::step()) {
         const int64_t label = e.label.at(r), at = r * e.cols;
@@ -315,13 +291,35 @@ template <class ROWS> __global__ void cross_entropy_dx_kernel(cross_entropy e)
     }
 }
 
-static cross_entropy cross_entropy_of(const sw_launch *l)
+void sw_cuda_ce_rows(const sw_cuda_ce &e, const sw_cuda_queue *queue)
+{
+    SW_CUDA_LAUNCH_ROWS(cross_entropy_kernel, e.rows, e.cols, sw_cuda_aligned(e.x), queue, e);
+}
+
+void sw_cuda_ce_dx(const sw_cuda_ce &e, const sw_cuda_queue *queue)
+{
+    SW_CUDA_LAUNCH_ROWS(cross_entropy_dx_kernel, e.rows, e.cols,
+                        sw_cuda_aligned(e.x) && sw_cuda_aligned(e.dx), queue, e);
+}
+
+sw_status sw_cuda_ce_mean(const char *op, const sw_cuda_ce &e, float *y, double *counted,
+                          void *scratch, const sw_cuda_queue *queue)
+{
+    return sw_cuda_reduce(op, row_mean{e, y, counted}, e.rows, 1, false, scratch, queue);
+}
+
+size_t sw_cuda_ce_mean_bytes(int64_t rows)
+{
+    return sw_cuda_reduce_bytes(rows, 1, row_mean::N, false);
+}
+
+static sw_cuda_ce cross_entropy_of(const sw_launch *l)
 {
     const swi_ce_attrs *a = static_cast<const swi_ce_attrs *>(l->attrs);
     const sw_shape *s = &l->in[0].type.shape;
-    cross_entropy e = {};
+    sw_cuda_ce e = {};
     e.x = sw_cuda_in(l, 0);
-    e.label = labels_of(l, 1);
+    e.label = sw_cuda_labels_of(l, 1);
     e.rows = s->dim[0];
     e.cols = s->dim[1];
     e.smoothing = a->smoothing;
@@ -334,41 +332,38 @@ static cross_entropy cross_entropy_of(const sw_launch *l)
 extern "C" size_t sw_cuda_softmax_ce_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     const int64_t rows = info->in[0].shape.dim[0];
-    return (size_t)rows * sizeof(double) + sw_cuda_reduce_bytes(rows, 1, row_mean::N, false);
+    return (size_t)rows * sizeof(double) + sw_cuda_ce_mean_bytes(rows);
 }
 extern "C" size_t sw_cuda_softmax_ce_dx_scratch(const sw_kernel_info *info,
                                                 const sw_cuda_queue *)
 {
-    return sizeof(double) +
-           sw_cuda_reduce_bytes(info->in[0].shape.dim[0], 1, row_mean::N, false);
+    return sizeof(double) + sw_cuda_ce_mean_bytes(info->in[0].shape.dim[0]);
 }
 
 extern "C" sw_status sw_cuda_softmax_ce_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    cross_entropy e = cross_entropy_of(l);
+    sw_cuda_ce e = cross_entropy_of(l);
     e.lse_out = l->n_out > 1 ? sw_cuda_out(l, 1) : nullptr;
     e.row_loss = static_cast<double *>(l->scratch);
-    SW_CUDA_LAUNCH_ROWS(cross_entropy_kernel, e.rows, e.cols, sw_cuda_aligned(e.x), queue, e);
-    return sw_cuda_reduce("softmax_ce", row_mean{e, sw_cuda_out(l, 0), nullptr}, e.rows, 1,
-                          false, e.row_loss + e.rows, queue);
+    sw_cuda_ce_rows(e, queue);
+    return sw_cuda_ce_mean("softmax_ce", e, sw_cuda_out(l, 0), nullptr, e.row_loss + e.rows,
+                           queue);
 }
 
 /* in: logits, labels, lse, dy */
 extern "C" sw_status sw_cuda_softmax_ce_grad0(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    cross_entropy e = cross_entropy_of(l);
+    sw_cuda_ce e = cross_entropy_of(l);
     double *counted = static_cast<double *>(l->scratch);
     e.lse = sw_cuda_in(l, 2);
     e.dy = sw_cuda_in(l, 3);
     e.dx = sw_cuda_out(l, 0);
     e.add = sw_cuda_adds(l, 0);
     if (e.has_ignore != 0) {
-        SW_TRY(sw_cuda_reduce("softmax_ce", row_mean{e, nullptr, counted}, e.rows, 1, false,
-                              counted + 1, queue));
+        SW_TRY(sw_cuda_ce_mean("softmax_ce", e, nullptr, counted, counted + 1, queue));
         e.counted = counted;
     }
-    SW_CUDA_LAUNCH_ROWS(cross_entropy_dx_kernel, e.rows, e.cols,
-                        sw_cuda_aligned(e.x) && sw_cuda_aligned(e.dx), queue, e);
+    sw_cuda_ce_dx(e, queue);
     return sw_cuda_launched("softmax_ce");
 }
 
@@ -385,7 +380,7 @@ static __device__ __forceinline__ best better(best a, best b)
 }
 
 /* A warp for each row; all lanes begin with the first element, which a NaN there keeps. */
-__global__ void hits_kernel(double *hits, const float *x, labels label, int64_t rows,
+__global__ void hits_kernel(double *hits, const float *x, sw_cuda_labels label, int64_t rows,
                             int64_t cols)
 {
     const int lane = (int)threadIdx.x % 32;
@@ -429,7 +424,7 @@ extern "C" sw_status sw_cuda_accuracy_forward(const sw_launch *l, const sw_cuda_
     const sw_shape *s = &l->in[0].type.shape;
     double *hits = static_cast<double *>(l->scratch);
     SW_CUDA_LAUNCH(hits_kernel, sw_cuda_blocks(s->dim[0], SW_CUDA_THREADS / 32),
-                   SW_CUDA_THREADS, 0, queue, hits, sw_cuda_in(l, 0), labels_of(l, 1),
+                   SW_CUDA_THREADS, 0, queue, hits, sw_cuda_in(l, 0), sw_cuda_labels_of(l, 1),
                    s->dim[0], s->dim[1]);
     return sw_cuda_reduce("accuracy", hit_share{hits, sw_cuda_out(l, 0), (double)s->dim[0]},
                           s->dim[0], 1, false, hits + s->dim[0], queue);

@@ -207,7 +207,8 @@ static void close_to(const sw_entry_run *r, int o, const sw_buffer *got, const s
     for (int64_t i = 0; i < n; i++) {
         const double g = number_at(got, place_of(got, i)),
                      w = number_at(want, place_of(want, i));
-        const double allowed = is_float(want) ? TOLERANCE * most : 0.0;
+        const double factor = r->factor > 0.0 ? r->factor : 1.0;
+        const double allowed = is_float(want) ? TOLERANCE * factor * most : 0.0;
         if (!(fabs(g - w) <= allowed || g == w || (g != g && w != w))) {
             SW_CHECK(false, "%s: output %d, element %lld of %lld: %.9g, the CPU has %.9g",
                      r->label, o, (long long)i, (long long)n, g, w);

@@ -38,6 +38,7 @@ typedef struct {
     bool must_alias;              /* on the CPU too: updates */
     bool random;                  /* draws by counter; all others do not look at counters */
     size_t shift;                 /* of all operands, in elements */
+    double factor;                /* of the tolerance; 0: 1 */
     bool refused;                 /* the entry has no kernel for these layouts, and says so */
 } sw_entry_run;
 

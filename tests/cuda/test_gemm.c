@@ -181,12 +181,12 @@ static sw_status takes(const sw_cuda_queue *queue, const sw_cuda_product *g, voi
     return seen.status;
 }
 
-static bool same_product(const sw_products *a, const sw_products *b)
+static bool same_product(const sw_products *a, const sw_products *b, bool adds)
 {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->a_row == b->a_row &&
            a->a_col == b->a_col && a->b_row == b->b_row && a->b_col == b->b_col &&
            a->n_results == b->n_results && a->n_sums == b->n_sums &&
-           a->accumulate == b->accumulate;
+           (!adds || a->accumulate == b->accumulate);
 }
 
 /* A library of a queue gets each product with its axes joined, the same when a plan is made and
@@ -222,10 +222,87 @@ static void a_library_is_asked_first(void)
         CU_ASSERT_EQUAL(entry->kernel(&l, &queue), i == 2 ? SW_OK : said[i]);
         CU_ASSERT(seen.run.p.m == 15 && seen.run.p.n == 10 && seen.run.p.k == 6 &&
                   seen.run.p.n_results == 0 && seen.run.p.c == c);
-        CU_ASSERT(same_product(&seen.asked.p, &seen.run.p));
+        CU_ASSERT(same_product(&seen.asked.p, &seen.run.p, true));
         CU_ASSERT(seen.scratch == l.scratch && seen.bytes == bytes);
         CU_ASSERT_EQUAL(c[0] != 0.0f && c[149] != 0.0f, i == 2);
         sw_entry_free();
+    }
+}
+
+static struct {
+    sw_cuda_product product[32];
+    int n, launched;
+} plan;
+
+static size_t notes(const sw_cuda_queue *queue, const sw_cuda_product *g)
+{
+    (void)queue;
+    plan.product[plan.n++ % 32] = *g;
+    return 640;
+}
+
+static sw_status looks(const sw_cuda_queue *queue, const sw_cuda_product *g, void *scratch,
+                       size_t bytes)
+{
+    bool known = false;
+    (void)queue, (void)scratch;
+    for (int i = 0; i < plan.n && i < 32; i++)
+        known |= same_product(&plan.product[i].p, &g->p, false) &&
+                 (plan.product[i].bias != NULL) == (g->bias != NULL);
+    SW_CHECK(known && bytes >= 640, "(%d, %d, %d) in %zu bytes", (int)g->p.m, (int)g->p.n,
+             (int)g->p.k, bytes);
+    plan.launched++;
+    return SW_UNSUPPORTED;
+}
+
+/* All products of all chunks, of the last one too, which has fewer rows. */
+static void what_chunks_launch_was_asked_for(void)
+{
+    static const sw_cuda_blas blas = {notes, looks};
+    const swi_linear_ce_attrs attrs = {4, {0.0f, 0, 0}, 0};
+    const sw_type types[] = {SWI_F32(10, 7), SWI_F32(9, 7), SWI_U8(10), SWI_F32(9)};
+    const sw_type out[] = {SWI_F32_SCALAR, SWI_F32(10, 7), SWI_F32(9, 7), SWI_F32(9)};
+    const sw_kernel_info info = {types, out, 4, 4, &attrs, 1, SW_ISA_BASE, 0};
+    const sw_cuda_entry *entry = entry_of("linear_ce", -1);
+    sw_cuda_queue queue = sw_entry_queue;
+    sw_buffer in[4], to[4];
+    queue.blas = (void *)(uintptr_t)&blas;
+    plan.n = plan.launched = 0;
+    for (int i = 0; i < 4; i++) {
+        const int64_t step[] = {types[i].shape.rank > 1 ? 7 : 1, 1};
+        to[i] = sw_entry_buffer(&out[i], 0);
+        if (i != 2)
+            in[i] = numbers(types[i], step, (uint32_t)i);
+    }
+    in[2] = sw_entry_fill(&types[2], (const uint8_t[10]){0}, false, 0.0f, 0);
+    const size_t bytes = entry->scratch_bytes(&info, &queue);
+    const sw_launch l = {.size = sizeof l,
+                         .in = in,
+                         .n_in = 4,
+                         .out = to,
+                         .n_out = 4,
+                         .scratch = sw_entry_block(bytes, 0),
+                         .scratch_bytes = bytes,
+                         .attrs = &attrs};
+    CU_ASSERT_EQUAL(entry->kernel(&l, &queue), SW_OK);
+    CU_ASSERT_EQUAL(plan.launched, 9);
+    CU_ASSERT(isfinite(*(const float *)to[0].ptr));
+    sw_entry_free();
+}
+
+/* What is chosen by it is known when the plan is made. */
+static void a_library_hears_of_the_bias(void)
+{
+    static const sw_cuda_blas blas = {wants, takes};
+    const sw_type types[] = {SWI_F32(5, 7), SWI_F32(9, 7), SWI_F32(9)};
+    const sw_type y = SWI_F32(5, 9);
+    const sw_cuda_entry *entry = entry_of("linear", -1);
+    sw_cuda_queue queue = sw_entry_queue;
+    queue.blas = (void *)(uintptr_t)&blas;
+    for (int n_in = 2; n_in < 4; n_in++) {
+        const sw_kernel_info info = {types, &y, n_in, 1, NULL, 1, SW_ISA_BASE, 0};
+        CU_ASSERT_EQUAL(entry->scratch_bytes(&info, &queue), 100000);
+        CU_ASSERT_EQUAL(seen.asked.bias != NULL, n_in == 3);
     }
 }
 
@@ -304,6 +381,8 @@ static const sw_test tests[] = {
     {"axes in front", axes_in_front},
     {"columns of a larger gradient", columns_of_a_larger_gradient},
     {"a library is asked first", a_library_is_asked_first},
+    {"a library hears of the bias", a_library_hears_of_the_bias},
+    {"what chunks launch was asked for", what_chunks_launch_was_asked_for},
     {"less scratch gives the same product", less_scratch_gives_the_same_product},
     {"too large a product is refused", too_large_a_product_is_refused},
     {"bounds", bounds},
