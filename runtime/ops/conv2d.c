@@ -233,7 +233,7 @@ static const sw_grad_desc grads[] = {
 
 static const swi_conv_attrs attrs[] = {{1, 0, 1, 1}, {1, 1, 1, 1}, {2, 0, 1, 1}, {2, 1, 1, 1},
                                        {1, 2, 1, 1}, {1, 1, 1, 2}, {1, 2, 2, 1}, {1, 1, 1, 3},
-                                       {2, 2, 1, 3}, {2, 1, 2, 2}};
+                                       {2, 2, 1, 3}, {2, 1, 2, 2}, {3, 2, 2, 1}};
 static const sw_op_case cases[] = {
     {.name = "5x5",
      .n_in = 3,
@@ -299,6 +299,26 @@ static const sw_op_case cases[] = {
      .n_in = 3,
      .in = {SWI_F32(17, 4, 6, 5), SWI_F32(4, 2, 3, 2), SWI_F32(4)},
      .attrs = &attrs[9]},
+    {.name = "1x1, 20 channels",
+     .n_in = 3,
+     .in = {SWI_F32(3, 5, 4, 4), SWI_F32(20, 5, 1, 1), SWI_F32(20)},
+     .attrs = &attrs[0]},
+    {.name = "1x1, stride 2",
+     .n_in = 2,
+     .in = {SWI_F32(2, 3, 5, 4), SWI_F32(4, 3, 1, 1)},
+     .attrs = &attrs[2]},
+    {.name = "40 channels",
+     .n_in = 3,
+     .in = {SWI_F32(2, 3, 5, 6), SWI_F32(40, 3, 3, 3), SWI_F32(40)},
+     .attrs = &attrs[3]},
+    {.name = "70 channels, 6x6",
+     .n_in = 3,
+     .in = {SWI_F32(2, 2, 7, 6), SWI_F32(70, 2, 6, 6), SWI_F32(70)},
+     .attrs = &attrs[0]},
+    {.name = "stride 3, dilation 2",
+     .n_in = 2,
+     .in = {SWI_F32(2, 2, 9, 7), SWI_F32(3, 2, 3, 2)},
+     .attrs = &attrs[10]},
 };
 
 const sw_op_desc sw_op_conv2d = {.size = sizeof(sw_op_desc),

@@ -95,7 +95,9 @@ static void settle(const sw_op_desc *d, sw_op_case *c, bool blocks)
 static bool vary(const sw_op_desc *d, const variant *v, sw_op_case *c)
 {
     const sw_shape *s = &c->in[0].shape;
-    const int64_t n = elements(s);
+    int64_t n = 0; /* of the largest operand */
+    for (int i = 0; i < 4; i++)
+        n = elements(&c->in[i].shape) > n ? elements(&c->in[i].shape) : n;
     for (int i = 0; v->blocks && i < 4; i++) {
         if (c->in[i].layout == SW_N16)
             return is_for_plain(d->name) && is_good(d, c); /* it is so as it stands */

@@ -33,7 +33,7 @@ typedef struct {
 static inline int64_t taps_of(const swi_conv_job *j, int64_t i, int64_t pad, int64_t kernel,
                               int64_t *first, int64_t *at)
 {
-    return swi_taps_at(i * j->s.stride - pad, j->up, j->s.dilation, j->step, kernel, first, at);
+    return sw_taps_at(i * j->s.stride - pad, j->up, j->s.dilation, j->step, kernel, first, at);
 }
 
 /* Two loops, not one with a test in it: clang would keep the sums in memory. */
@@ -327,7 +327,7 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par)
     const int64_t blocks = swi_blocks(s->batch);
     const double work =
         (double)(blocks * SWI_LANES) * (double)swi_weights(s) * (double)(s->out_h * s->out_w);
-    job->step = swi_tap_steps(job->up, s->dilation);
+    job->step = sw_tap_steps(job->up, s->dilation);
     const int wanted = par != NULL && par->n_threads > 1 ? 2 * par->n_threads : 1;
     int64_t bands = blocks < wanted ? (wanted + blocks - 1) / (blocks > 0 ? blocks : 1) : 1;
     if (bands > s->out_h)

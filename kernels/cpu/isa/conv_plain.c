@@ -25,7 +25,7 @@ typedef struct {
     const float *x, *w, *bias;
     sw_conv s; /* stride is 1 where up > 1; its pad is not used */
     int64_t pad_y, pad_x, up;
-    swi_tap_step step;                 /* of taps, by `up` and dilation */
+    sw_tap_step step;                  /* of taps, by `up` and dilation */
     int64_t w_out, w_in, w_row, w_tap; /* steps of w: channel of y, channel of x, ky, kx */
     bool accumulate;
     int bands; /* of rows, for threads */
@@ -52,7 +52,7 @@ static phase phase_of(const plain_job *j, int64_t origin, int64_t pad, int64_t k
                       int64_t size)
 {
     phase p = {.origin = origin, .n = (size - origin + j->up - 1) / j->up};
-    p.taps = swi_taps_at(origin - pad, j->up, j->s.dilation, j->step, kernel, &p.first, &p.at);
+    p.taps = sw_taps_at(origin - pad, j->up, j->s.dilation, j->step, kernel, &p.first, &p.at);
     return p;
 }
 
@@ -305,7 +305,7 @@ static void run(plain_job *j, const sw_par *par)
     const sw_conv *s = &j->s;
     const double work =
         (double)s->batch * (double)swi_weights(s) * (double)(s->out_h * s->out_w);
-    j->step = swi_tap_steps(j->up, s->dilation);
+    j->step = sw_tap_steps(j->up, s->dilation);
     const int wanted = par != NULL && par->n_threads > 1 ? 2 * par->n_threads : 1;
     int64_t bands = s->batch > 0 && s->batch < wanted ? (wanted + s->batch - 1) / s->batch : 1;
     if (bands > (s->out_h + ROWS - 1) / ROWS)

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/isa/vec.h"
 #include "kernels/dense.h"
+#include "kernels/taps.h"
 
 enum { SWI_LANES = 16 };              /* images of a block; pixel stride in floats */
 enum { SWI_GROUPS = SWI_LANES / VW }; /* vectors of a pixel */
@@ -37,37 +38,6 @@ static inline int64_t swi_weights(const sw_conv *s)
     return s->out_c * swi_in_per(s) * s->kernel_h * s->kernel_w;
 }
 
-/* How the taps of one axis meet x. A place of y that meets weight k where v + k * dilation is a
- * multiple of `up` meets every `weight`-th weight, and these lie `place` apart in x. */
-typedef struct {
-    int64_t weight, place;
-} swi_tap_step;
-
-static inline swi_tap_step swi_tap_steps(int64_t up, int64_t dilation)
-{
-    int64_t k = 1;
-    while (k * dilation % up != 0)
-        k++;
-    return (swi_tap_step){k, k * dilation / up};
-}
-
-/* The first weight that a place of y at v = i * stride - pad meets, and the place in x where;
- * returns how many weights it meets. */
-static inline int64_t swi_taps_at(int64_t v, int64_t up, int64_t dilation, swi_tap_step step,
-                                  int64_t kernel, int64_t *first, int64_t *at)
-{
-    int64_t k = 0;
-    *first = 0;
-    *at = v;
-    if (up == 1)
-        return kernel;
-    while (k < step.weight && (v + k * dilation) % up != 0)
-        k++;
-    *first = k;
-    *at = (v + k * dilation) / up;
-    return k < step.weight && kernel > k ? (kernel - k + step.weight - 1) / step.weight : 0;
-}
-
 /* A convolution whose padding may differ between y and x and whose output may be added to. With
  * up > 1 (then stride is 1) x counts as if up - 1 zeros stood between its places. */
 typedef struct {
@@ -76,7 +46,7 @@ typedef struct {
     sw_conv s;            /* its pad is not used */
     int64_t pad_y, pad_x; /* may be negative */
     int64_t up;
-    swi_tap_step step; /* by `up` and dilation */
+    sw_tap_step step; /* by `up` and dilation */
     bool accumulate;
     int bands; /* of output rows, for threads */
 } swi_conv_job;

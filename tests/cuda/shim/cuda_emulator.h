@@ -58,9 +58,14 @@ template <class T, size_t ALIGN> struct alignas(ALIGN) swi_emu_four {
 };
 typedef swi_emu_four<float, 16> float4;
 typedef swi_emu_four<unsigned char, 4> uchar4;
+typedef swi_emu_four<int, 16> int4;
 static inline float4 make_float4(float x, float y, float z, float w)
 {
     return float4(x, y, z, w);
+}
+static inline int4 make_int4(int x, int y, int z, int w)
+{
+    return int4(x, y, z, w);
 }
 
 /* ---- control, for tests ------------------------------------------------------------------ */

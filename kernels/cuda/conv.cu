@@ -1,0 +1,368 @@
+/* Convolution and the gradient of its input, as products without a matrix of patches: the rows
+ * of a tile are channels of the result, its columns places (image, row, column) of it, and the
+ * terms of the sum (channel, tap). The place of a column is worked out once, and what a term
+ * adds to it once for all columns: a table in shared memory holds the terms of a slice.
+ *
+ * The gradient of x is the same job with the weights read backwards; kernels/taps.h says how a
+ * stride is undone. Each phase has tiles of its own, and only the terms that it meets.
+ *
+ * Kernels of one place are products of planes: four places are read at once. Sums run over
+ * channels, then taps, from the bias on, whatever the tile. */
+#include "kernels/cuda/conv.h"
+#include "kernels/cuda/tile.h"
+#include "kernels/taps.h"
+
+struct conv_job {
+    float *y;
+    const float *x, *w, *bias;
+    int64_t x_image, y_image, w_group; /* elements */
+    int batch, groups, in_c, out_c;    /* channels of a group */
+    int in_h, in_w, out_h, out_w;      /* of x and y */
+    int kernel_h, kernel_w, stride, dilation, up, pad_y, pad_x;
+    int w_out, w_in, w_row, w_tap; /* steps of w: channel of y, channel of x, ky, kx */
+    sw_tap_step step;
+    int add, wide; /* y in fours */
+    unsigned tiles_m, tiles_n;
+};
+
+/* Blocks that keep a large card busy; tests give fewer. */
+#ifndef SW_CUDA_CONV_TILES
+#define SW_CUDA_CONV_TILES 256
+#endif
+
+typedef sw_cuda_tile<16, 128, 8, 4, 4, 6> tile_16;
+typedef sw_cuda_tile<32, 128, 8, 4, 8, 4> tile_32;
+typedef sw_cuda_tile<64, 128, 8, 8, 8, 3> tile_64;
+typedef sw_cuda_tile<128, 128, 8, 8, 8, 2> tile_128;
+
+/* One phase of one axis: its n places of y are origin + i * up. Place i meets weights first + t
+ * * step.weight, t < taps, at places at + i * stride + t * step.place of x. */
+struct phase {
+    int origin, n, taps, first, at;
+};
+static __device__ __forceinline__ phase phase_of(const conv_job &j, int origin, int pad,
+                                                 int kernel, int size)
+{
+    int64_t first, at;
+    const int64_t taps =
+        sw_taps_at(origin - pad, j.up, j.dilation, j.step, kernel, &first, &at);
+    return phase{origin, size > origin ? (size - origin + j.up - 1) / j.up : 0, (int)taps,
+                 (int)first, (int)at};
+}
+
+/* What a block works on; in shared memory, since little of it is wanted all the time. */
+struct spot {
+    int row, group, depth; /* the first channel of y; terms */
+    int64_t first, end;    /* columns */
+    int64_t image;         /* of the first one */
+    uint32_t in_plane;
+    phase v, h;
+    sw_cuda_divisor plane, width, taps, tap_row;
+};
+
+template <class T> static __device__ __forceinline__ spot spot_of(const conv_job &j)
+{
+    unsigned b = blockIdx.x;
+    spot s;
+    s.row = (int)(b % j.tiles_m) * T::ROWS;
+    b /= j.tiles_m;
+    s.first = (int64_t)(b % j.tiles_n) * T::COLS;
+    b /= j.tiles_n;
+    s.group = (int)(b % (unsigned)j.groups);
+    b /= (unsigned)j.groups;
+    s.v = phase_of(j, (int)b / j.up, j.pad_y, j.kernel_h, j.out_h);
+    s.h = phase_of(j, (int)b % j.up, j.pad_x, j.kernel_w, j.out_w);
+    s.end = (int64_t)j.batch * s.v.n * s.h.n;
+    s.depth = j.in_c * s.v.taps * s.h.taps;
+    s.plane = sw_cuda_divisor_of((int64_t)s.v.n * s.h.n);
+    s.width = sw_cuda_divisor_of(s.h.n);
+    s.taps = sw_cuda_divisor_of(s.v.taps * s.h.taps);
+    s.tap_row = sw_cuda_divisor_of(s.h.taps);
+    s.image = s.first < s.end ? s.first / s.plane.by : 0;
+    s.in_plane = (uint32_t)(s.first - s.image * s.plane.by);
+    return s;
+}
+
+/* Place `first` + q of the columns. */
+struct column {
+    int64_t image;
+    int y, x; /* in the phase */
+};
+static __device__ __forceinline__ column column_of(const spot &s, int q)
+{
+    uint32_t r = s.in_plane + (uint32_t)q;
+    column c = {s.image + sw_cuda_split(s.plane, &r), 0, 0};
+    c.y = (int)sw_cuda_split(s.width, &r);
+    c.x = (int)r;
+    return c;
+}
+
+/* Term k: what it adds to a place of x, as elements, rows and columns, and its weight. */
+static __device__ __forceinline__ int4 term_of(const conv_job &j, const spot &s, int k)
+{
+    uint32_t t = (uint32_t)k;
+    if (k >= s.depth)
+        return make_int4(0, SW_CUDA_OUTSIDE, 0, 0);
+    const int c = (int)sw_cuda_split(s.taps, &t);
+    const int ty = (int)sw_cuda_split(s.tap_row, &t), tx = (int)t;
+    const int y = ty * (int)j.step.place, x = tx * (int)j.step.place;
+    return make_int4((c * j.in_h + y) * j.in_w + x, y, x,
+                     c * j.w_in + (s.v.first + ty * (int)j.step.weight) * j.w_row +
+                         (s.h.first + tx * (int)j.step.weight) * j.w_tap);
+}
+
+/* ---- slices ------------------------------------------------------------------------------ */
+
+/* Where a thread reads x: a column, or four of them. */
+struct source {
+    const float *at; /* its place for the first tap, maybe outside */
+    int y, x;
+};
+template <class T, bool WIDE>
+static __device__ __forceinline__ source source_of(const conv_job &j, const spot &s)
+{
+    const int q = WIDE ? (int)threadIdx.x % (T::COLS / 4) * 4 : (int)threadIdx.x % T::COLS;
+    source from = {j.x, SW_CUDA_OUTSIDE, 0};
+    if (s.first + q < s.end) {
+        const column c = column_of(s, q);
+        from.y = s.v.at + c.y * j.stride;
+        from.x = s.h.at + c.x * j.stride;
+        from.at += c.image * j.x_image + (int64_t)s.group * j.in_c * j.in_h * j.in_w +
+                   from.y * j.in_w + from.x;
+    }
+    return from;
+}
+
+template <class T> struct slice {
+    static constexpr int A = T::DEEP * T::ROWS / T::THREADS, B = T::DEEP * T::COLS / T::THREADS;
+    float a[A], b[B];
+};
+
+/* Slice i from memory to registers; `terms` is its table. Zeros outside. */
+template <class T, bool WIDE>
+static __device__ __forceinline__ void fetch(slice<T> &to, const conv_job &j, const spot &s,
+                                             const source &from, const int4 *terms, int i)
+{
+    const int k = (int)threadIdx.x % T::DEEP, row = s.row + (int)threadIdx.x / T::DEEP;
+    const bool there = i * T::DEEP + k < s.depth;
+    const float *w = j.w + s.group * j.w_group + terms[k].w;
+    SW_UNROLL
+    for (int r = 0; r < slice<T>::A; r++) {
+        const int m = row + r * (T::THREADS / T::DEEP);
+        to.a[r] = there && m < j.out_c ? w[(int64_t)m * j.w_out] : 0.0f;
+    }
+    constexpr int W = WIDE ? 4 : 1, STEP = T::THREADS * W / T::COLS;
+    const int first = (int)threadIdx.x / (T::COLS / W);
+    SW_UNROLL
+    for (int r = 0; r < slice<T>::B / W; r++) {
+        const int4 term = terms[first + r * STEP];
+        float v[W] = {};
+        if (sw_cuda_inside(from.y, term.y, j.in_h) &&
+            (WIDE || sw_cuda_inside(from.x, term.z, j.in_w)))
+            sw_cuda_load(v, from.at + term.x);
+        SW_UNROLL
+        for (int q = 0; q < W; q++)
+            to.b[r * W + q] = v[q];
+    }
+}
+
+/* From registers to shared memory. */
+template <class T, bool WIDE>
+static __device__ __forceinline__ void leave(const slice<T> &from, float *a, float *b)
+{
+    const int k = (int)threadIdx.x % T::DEEP, m = (int)threadIdx.x / T::DEEP;
+    SW_UNROLL
+    for (int r = 0; r < slice<T>::A; r++)
+        a[k * T::A_LINE + m + r * (T::THREADS / T::DEEP)] = from.a[r];
+    constexpr int W = WIDE ? 4 : 1, STEP = T::THREADS * W / T::COLS;
+    const int first = (int)threadIdx.x / (T::COLS / W);
+    const int q = (int)threadIdx.x % (T::COLS / W) * W;
+    SW_UNROLL
+    for (int r = 0; r < slice<T>::B / W; r++) {
+        float v[W];
+        SW_UNROLL
+        for (int c = 0; c < W; c++)
+            v[c] = from.b[r * W + c];
+        sw_cuda_store(b + (first + r * STEP) * T::B_LINE + q, v);
+    }
+}
+
+/* ---- results ----------------------------------------------------------------------------- */
+
+/* W neighbouring places of y. */
+template <int W> static __device__ __forceinline__ void put(float *y, const float *sum, int add)
+{
+    float v[W], old[W] = {};
+    if (add)
+        sw_cuda_load(old, y);
+    SW_UNROLL
+    for (int i = 0; i < W; i++)
+        v[i] = add ? old[i] + sum[i] : sum[i];
+    sw_cuda_store(y, v);
+}
+
+/* Column q of the tile: channel m = 0 of the group. */
+static __device__ __forceinline__ float *result_of(const conv_job &j, const spot &s, int q)
+{
+    const column c = column_of(s, q);
+    const int y = s.v.origin + c.y * j.up, x = s.h.origin + c.x * j.up;
+    return j.y + c.image * j.y_image + (int64_t)s.group * j.out_c * j.out_h * j.out_w +
+           y * j.out_w + x;
+}
+
+template <class T>
+static __device__ __forceinline__ void finish(const conv_job &j, const spot &s,
+                                              const float (&sum)[T::DOWN][T::ACROSS])
+{
+    const int plane = j.out_h * j.out_w;
+    SW_UNROLL
+    for (int q = 0; q < T::ACROSS; q++) {
+        const int col = T::col_of(q);
+        if ((j.wide && q % 4 != 0) || s.first + col >= s.end)
+            continue;
+        float *y = result_of(j, s, col);
+        SW_UNROLL
+        for (int r = 0; r < T::DOWN; r++) {
+            const int m = s.row + T::row_of(r);
+            if (m >= j.out_c)
+                continue;
+            if (j.wide && q % 4 == 0)
+                put<4>(y + m * plane, &sum[r][q / 4 * 4], j.add);
+            else
+                put<1>(y + m * plane, &sum[r][q], j.add);
+        }
+    }
+}
+
+template <class T, bool WIDE>
+__global__ void __launch_bounds__(T::THREADS, T::RESIDENT) conv_kernel(conv_job j)
+{
+    SW_SHARED(float4, shared, T::ROOM / 4);
+    SW_SHARED(int4, table, 2 * T::DEEP);
+    SW_SHARED(spot, here, 1);
+    float *const a = reinterpret_cast<float *>(shared), *const b = a + 2 * T::A_ROOM;
+    const spot &s = here[0];
+    const int k = (int)threadIdx.x;
+    if (k == 0)
+        here[0] = spot_of<T>(j);
+    __syncthreads();
+    if (s.first >= s.end)
+        return;
+    const source from = source_of<T, WIDE>(j, s);
+    const int slices = (s.depth + T::DEEP - 1) / T::DEEP;
+    slice<T> held;
+    float sum[T::DOWN][T::ACROSS];
+    SW_UNROLL
+    for (int r = 0; r < T::DOWN; r++) {
+        const int m = s.row + T::row_of(r);
+        const bool has = j.bias != nullptr && m < j.out_c;
+        const float bias = has ? j.bias[s.group * j.out_c + m] : 0.0f;
+        SW_UNROLL
+        for (int q = 0; q < T::ACROSS; q++)
+            sum[r][q] = bias;
+    }
+    if (k < 2 * T::DEEP)
+        table[k] = term_of(j, s, k);
+    __syncthreads();
+    fetch<T, WIDE>(held, j, s, from, table, 0);
+    leave<T, WIDE>(held, a, b);
+    __syncthreads();
+    for (int i = 0; i < slices; i++) {
+        const int now = i % 2, next = 1 - now;
+        if (i + 1 < slices)
+            fetch<T, WIDE>(held, j, s, from, table + next * T::DEEP, i + 1);
+        T::multiply(sum, a + now * T::A_ROOM, b + now * T::B_ROOM);
+        if (i + 1 < slices)
+            leave<T, WIDE>(held, a + next * T::A_ROOM, b + next * T::B_ROOM);
+        if (k < T::DEEP)
+            table[now * T::DEEP + k] = term_of(j, s, (i + 2) * T::DEEP + k);
+        __syncthreads();
+    }
+    finish<T>(j, s, sum);
+}
+
+/* ---- launches ---------------------------------------------------------------------------- */
+
+template <class T> static sw_status launch(conv_job *j, bool wide, const sw_cuda_queue *queue)
+{
+    const int64_t h = (j->out_h + j->up - 1) / j->up, w = (j->out_w + j->up - 1) / j->up;
+    const int64_t m = (j->out_c + T::ROWS - 1) / T::ROWS;
+    const int64_t n = (j->batch * h * w + T::COLS - 1) / T::COLS;
+    const int64_t blocks = m * n * j->groups * j->up * j->up;
+    SW_TRY(sw_cuda_conv_tiles(blocks));
+    j->tiles_m = (unsigned)m, j->tiles_n = (unsigned)n;
+    const auto kernel = wide ? conv_kernel<T, true> : conv_kernel<T, false>;
+    SW_CUDA_LAUNCH(kernel, (unsigned)blocks, T::THREADS, 0, queue, *j);
+    return sw_cuda_launched("conv2d");
+}
+
+/* Tiles as low as the channels; large ones where they are full and there are enough. */
+static sw_status run(conv_job *j, const sw_cuda_queue *queue)
+{
+    const int64_t places = (int64_t)j->out_h * j->out_w, columns = j->batch * places;
+    const int m = j->out_c;
+    const bool flat = j->in_h == 1 && j->kernel_h * j->kernel_w == 1 && j->stride == 1 &&
+                      j->up == 1 && j->pad_y == 0 && j->out_h == 1;
+    const bool fours = flat && places % 4 == 0;
+    j->step = sw_tap_steps(j->up, j->dilation);
+    j->wide = places % 4 == 0 && j->up == 1 && sw_cuda_aligned(j->y);
+    if (columns == 0 || m == 0)
+        return SW_OK;
+    const bool wide = fours && sw_cuda_aligned(j->x);
+    const int64_t large = (int64_t)(m + 127) / 128 * ((columns + 127) / 128) * j->groups;
+    if (m <= tile_16::ROWS)
+        return launch<tile_16>(j, wide, queue);
+    if (m <= tile_32::ROWS)
+        return launch<tile_32>(j, wide, queue);
+    if ((m + 63) / 64 % 2 == 0 && large >= SW_CUDA_CONV_TILES)
+        return launch<tile_128>(j, wide, queue);
+    return launch<tile_64>(j, wide, queue);
+}
+
+/* in: x, w, [bias] */
+extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    SW_TRY(sw_cuda_images("conv2d", l));
+    const sw_cuda_conv c = sw_cuda_conv_flat(
+        sw_cuda_conv_of(&l->in[0].type, &l->in[1].type, &l->out[0].type, l->attrs));
+    const int taps = c.kernel_h * c.kernel_w;
+    SW_TRY(sw_cuda_conv_reach(c));
+    conv_job j = {};
+    j.y = sw_cuda_out(l, 0);
+    j.x = sw_cuda_in(l, 0);
+    j.w = sw_cuda_in(l, 1);
+    j.bias = l->n_in > 2 ? sw_cuda_in(l, 2) : nullptr;
+    j.batch = c.batch, j.groups = c.groups, j.in_c = c.in_c, j.out_c = c.out_c;
+    j.in_h = c.in_h, j.in_w = c.in_w, j.out_h = c.out_h, j.out_w = c.out_w;
+    j.kernel_h = c.kernel_h, j.kernel_w = c.kernel_w;
+    j.stride = c.stride, j.dilation = c.dilation, j.up = 1, j.pad_y = j.pad_x = c.pad;
+    j.w_group = (int64_t)c.out_c * c.in_c * taps;
+    j.w_out = c.in_c * taps, j.w_in = taps, j.w_row = c.kernel_w, j.w_tap = 1;
+    j.x_image = sw_cuda_conv_in(c), j.y_image = sw_cuda_conv_out(c);
+    return run(&j, queue);
+}
+
+/* in: w, dy; out: dx */
+extern "C" sw_status sw_cuda_conv2d_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    SW_TRY(sw_cuda_images("conv2d", l));
+    const sw_cuda_conv c = sw_cuda_conv_flat(
+        sw_cuda_conv_of(&l->out[0].type, &l->in[0].type, &l->in[1].type, l->attrs));
+    const int taps = c.kernel_h * c.kernel_w;
+    SW_TRY(sw_cuda_conv_reach(c));
+    conv_job j = {};
+    j.y = sw_cuda_out(l, 0);
+    j.x = sw_cuda_in(l, 1);
+    j.w = sw_cuda_in(l, 0) + taps - 1;
+    j.add = sw_cuda_adds(l, 0);
+    j.batch = c.batch, j.groups = c.groups, j.in_c = c.out_c, j.out_c = c.in_c;
+    j.in_h = c.out_h, j.in_w = c.out_w, j.out_h = c.in_h, j.out_w = c.in_w;
+    j.kernel_h = c.kernel_h, j.kernel_w = c.kernel_w;
+    j.stride = 1, j.dilation = c.dilation, j.up = c.stride;
+    j.pad_y = (c.kernel_h - 1) * c.dilation - c.pad;
+    j.pad_x = (c.kernel_w - 1) * c.dilation - c.pad;
+    j.w_group = (int64_t)c.out_c * c.in_c * taps;
+    j.w_out = taps, j.w_in = c.in_c * taps, j.w_row = -c.kernel_w, j.w_tap = -1;
+    j.x_image = sw_cuda_conv_out(c), j.y_image = sw_cuda_conv_in(c);
+    return run(&j, queue);
+}
