@@ -332,6 +332,8 @@ extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_qu
     j.x = sw_cuda_in(l, 0);
     j.w = sw_cuda_in(l, 1);
     j.bias = l->n_in > 2 ? sw_cuda_in(l, 2) : nullptr;
+    if (sw_cuda_depthwise_is(c))
+        return sw_cuda_depthwise(j.y, j.x, j.w, j.bias, c, queue);
     j.batch = c.batch, j.groups = c.groups, j.in_c = c.in_c, j.out_c = c.out_c;
     j.in_h = c.in_h, j.in_w = c.in_w, j.out_h = c.out_h, j.out_w = c.out_w;
     j.kernel_h = c.kernel_h, j.kernel_w = c.kernel_w;
@@ -353,8 +355,11 @@ extern "C" sw_status sw_cuda_conv2d_grad0(const sw_launch *l, const sw_cuda_queu
     conv_job j = {};
     j.y = sw_cuda_out(l, 0);
     j.x = sw_cuda_in(l, 1);
-    j.w = sw_cuda_in(l, 0) + taps - 1;
+    j.w = sw_cuda_in(l, 0);
     j.add = sw_cuda_adds(l, 0);
+    if (sw_cuda_depthwise_is(c))
+        return sw_cuda_depthwise_dx(j.y, j.x, j.w, c, j.add, queue);
+    j.w += taps - 1;
     j.batch = c.batch, j.groups = c.groups, j.in_c = c.out_c, j.out_c = c.in_c;
     j.in_h = c.out_h, j.in_w = c.out_w, j.out_h = c.in_h, j.out_w = c.in_w;
     j.kernel_h = c.kernel_h, j.kernel_w = c.kernel_w;

@@ -88,4 +88,27 @@ static inline sw_status sw_cuda_conv_tiles(int64_t tiles)
     return SW_OK;
 }
 
+/* ---- depthwise: each channel is a group of its own --------------------------------------- */
+
+/* Blocks that keep a large card busy, and places that are worth a part of their own in sums for
+ * the weights; tests give fewer. */
+#ifndef SW_CUDA_DW_TILES
+#define SW_CUDA_DW_TILES 512
+#endif
+#ifndef SW_CUDA_DW_PLACES
+#define SW_CUDA_DW_PLACES 512
+#endif
+
+bool sw_cuda_depthwise_is(const sw_cuda_conv &c);
+sw_status sw_cuda_depthwise(float *y, const float *x, const float *w, const float *bias,
+                            const sw_cuda_conv &c, const sw_cuda_queue *queue);
+sw_status sw_cuda_depthwise_dx(float *dx, const float *dy, const float *w,
+                               const sw_cuda_conv &c, int add, const sw_cuda_queue *queue);
+/* Parts of the sums for its weights, by sizes alone; 0: it is none that has such a kernel. */
+unsigned sw_cuda_depthwise_parts(const sw_cuda_conv &c);
+/* Into so many arrays of weights, one behind the other. */
+sw_status sw_cuda_depthwise_dw(float *dw, const float *x, const float *dy,
+                               const sw_cuda_conv &c, unsigned parts, int add,
+                               const sw_cuda_queue *queue);
+
 #endif

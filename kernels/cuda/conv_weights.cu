@@ -6,14 +6,6 @@
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/tile.h"
 
-/* Blocks that keep a large card busy, and places that are worth a part of their own; tests give
- * fewer. */
-#ifndef SW_CUDA_DW_TILES
-#define SW_CUDA_DW_TILES 512
-#endif
-#ifndef SW_CUDA_DW_PLACES
-#define SW_CUDA_DW_PLACES 512
-#endif
 #define MOST_PARTS 256
 
 struct dw_job {
@@ -198,12 +190,14 @@ struct dw_plan {
     int rows, tile; /* of a tile: both */
     int64_t tiles_m, tiles_n, places;
     unsigned parts;
+    bool direct; /* depthwise, without tiles */
 };
 static dw_plan plan_of(const sw_cuda_conv &c)
 {
     const int64_t cols = (int64_t)c.in_c * c.kernel_h * c.kernel_w;
     const bool large = c.out_c > 64 && cols > 64;
-    dw_plan p = {c.out_c <= dw_16::ROWS ? 16 : large ? 128 : 64, large ? 128 : 64, 0, 0, 0, 1};
+    dw_plan p = {
+        c.out_c <= dw_16::ROWS ? 16 : large ? 128 : 64, large ? 128 : 64, 0, 0, 0, 1, false};
     p.tiles_m = (c.out_c + p.rows - 1) / p.rows;
     p.tiles_n = (cols + p.tile - 1) / p.tile;
     p.places = (int64_t)c.batch * c.out_h * c.out_w;
@@ -212,6 +206,9 @@ static dw_plan plan_of(const sw_cuda_conv &c)
     const int64_t worth = p.places / SW_CUDA_DW_PLACES;
     const int64_t parts = wanted < worth ? wanted : worth;
     p.parts = (unsigned)(parts < 1 ? 1 : parts > MOST_PARTS ? MOST_PARTS : parts);
+    p.direct = sw_cuda_depthwise_parts(c) > 0;
+    if (p.direct)
+        p.parts = sw_cuda_depthwise_parts(c);
     return p;
 }
 
@@ -315,6 +312,10 @@ static sw_status weights(const sw_launch *l, const sw_cuda_conv &c, const dw_pla
     j.c = c;
     j.x = sw_cuda_in(l, 0);
     j.dy = sw_cuda_in(l, 1);
+    j.to = plan.parts > 1 ? static_cast<float *>(scratch) : sw_cuda_out(l, 0);
+    j.add = plan.parts > 1 ? 0 : sw_cuda_adds(l, 0);
+    if (plan.direct)
+        return sw_cuda_depthwise_dw(j.to, j.x, j.dy, c, plan.parts, j.add, queue);
     j.x_image = sw_cuda_conv_in(c), j.y_image = sw_cuda_conv_out(c);
     j.places = plan.places;
     j.each = ((j.places + plan.parts - 1) / plan.parts + 15) / 16 * 16;
@@ -326,8 +327,6 @@ static sw_status weights(const sw_launch *l, const sw_cuda_conv &c, const dw_pla
     j.width = sw_cuda_divisor_of(c.out_w);
     j.taps = sw_cuda_divisor_of((int64_t)c.kernel_h * c.kernel_w);
     j.tap_row = sw_cuda_divisor_of(c.kernel_w);
-    j.to = plan.parts > 1 ? static_cast<float *>(scratch) : sw_cuda_out(l, 0);
-    j.add = plan.parts > 1 ? 0 : sw_cuda_adds(l, 0);
     if (plan.rows == 16)
         return launch<dw_16>(j, queue);
     return plan.rows == 64 ? launch<dw_64>(j, queue) : launch<dw_128>(j, queue);
