@@ -39,7 +39,9 @@ static sw_status open_loader(train *t, sw_loader **out, const job_data *data, bo
                                  .slots = JOB_SLOTS,
                                  .seed = (uint64_t)t->opts.job.seed,
                                  .shuffle = shuffle,
-                                 .budget = t->job.budget};
+                                 .budget = job_on_device(&t->opts.job) /* its memory alone */
+                                               ? NULL
+                                               : t->job.budget};
     return sw_loader_create(out, data->set, &opts);
 }
 

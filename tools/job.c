@@ -145,7 +145,10 @@ sw_status job_make(job *j)
                                .no_chunks = o->no_chunks,
                                .no_tiles = o->no_tiles,
                                .shares = o->shares,
-                               .nvtx = nvtx_level(o->nvtx)};
+                               .nvtx = nvtx_level(o->nvtx),
+                               .tf32 = o->tf32,
+                               .sync_ops = o->sync_ops,
+                               .no_graphs = o->no_graphs};
     SW_TRY(sw_exec_create(&j->exec, &exec));
     const tool_net_opts net = job_net_opts(j);
     return tool_net_create(&j->net, &net);

@@ -32,15 +32,18 @@ typedef struct {
     int64_t accumulate; /* micro-batches of a step */
     bool keep_gradients;
     bool immediate, release, op_clocks, checks;
+    bool tf32, sync_ops, no_graphs; /* of devices */
     const char *nvtx; /* what a tool is told: one of job_nvtx_words; NULL: the phases */
     bool shares;      /* runs note what each role and layer holds; no option */
 } job_opts;
 
 /* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new
  * n. */
-#define JOB_OPTIONS_MAX (32 + TOOL_SETTINGS)
+#define JOB_OPTIONS_MAX (36 + TOOL_SETTINGS)
 int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
 extern const char *const job_nvtx_words[];
+/* Does the job run on a device, and not on the CPU? */
+bool job_on_device(const job_opts *opts);
 /* What the parser cannot see by itself: an option against another, and defaults that hang on
  * another. CLI_GO or an exit status. */
 int job_check(job_opts *opts);

@@ -69,7 +69,15 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
          "of the first parameters and of the order of samples", 0, 0, NULL},
         {"--threads", "N", CLI_COUNT, &o->threads, "1",
          "threads that compute; the same bits for all", 1, 256, NULL},
-        {"--device", "NAME", CLI_WORD, &o->device, "cpu", "cpu", 0, 0, NULL},
+        {"--device", "NAME", CLI_WORD, &o->device, "cpu",
+         "cpu; cuda, or cuda:N for card N, where the CUDA module is installed", 0, 0, NULL},
+        {"--tf32", NULL, CLI_FLAG, &o->tf32, NULL,
+         "with --device cuda: matrix products may round their factors to TF32", 0, 0, NULL},
+        {"--no-graphs", NULL, CLI_FLAG, &o->no_graphs, NULL,
+         "with --device cuda: launch op by op instead of replaying whole steps", 0, 0, NULL},
+        {"--sync-ops", NULL, CLI_FLAG, &o->sync_ops, NULL,
+         "with --device cuda: wait for each op, so that a fault of the device names it (slow)",
+         0, 0, NULL},
         {"--isa", "NAME", CLI_WORD, &o->isa, NULL,
          "avx512, avx2 or base (default the best of this machine)", 0, 0, isa_words},
         {"--memory-budget", "SIZE", CLI_BYTES, &o->budget_bytes, NULL,
@@ -157,15 +165,55 @@ static int when_to_update(job_opts *o)
     return CLI_GO;
 }
 
+bool job_on_device(const job_opts *o)
+{
+    return strcmp(o->device, "cpu") != 0;
+}
+
+/* "cuda", "cuda:3" */
+static bool is_card(const char *name)
+{
+    const char *number = name + strlen("cuda:");
+    if (strcmp(name, "cuda") == 0)
+        return true;
+    return strncmp(name, "cuda:", strlen("cuda:")) == 0 && *number != '\0' &&
+           strlen(number) <= 4 && strspn(number, "0123456789") == strlen(number);
+}
+
+/* What is of devices alone, what of the CPU alone. */
+static int check_device(const job_opts *o)
+{
+    const char *of_device = o->tf32        ? "--tf32"
+                            : o->sync_ops  ? "--sync-ops"
+                            : o->no_graphs ? "--no-graphs"
+                                           : NULL;
+    if (strcmp(o->device, "sim") == 0)
+        return cli_error(CLI_NO_DEVICE, "--device sim is not built yet: cpu and cuda are");
+    if (job_on_device(o) && !is_card(o->device))
+        return cli_error(CLI_USAGE, "--device %s is unknown: cpu, cuda and cuda:N are known",
+                         o->device);
+    if (!job_on_device(o))
+        return of_device != NULL ? no_effect(of_device, "--device cuda") : CLI_GO;
+    if (o->threads > 1 || o->isa != NULL)
+        return cli_error(CLI_USAGE, "%s has no effect with --device %s",
+                         o->threads > 1 ? "--threads" : "--isa", o->device);
+    if (o->no_graphs && (o->sync_ops || o->immediate))
+        return cli_error(CLI_USAGE, "--no-graphs has no effect with %s, which replays nothing",
+                         o->sync_ops ? "--sync-ops" : "--immediate");
+    if (o->op_clocks && !o->sync_ops)
+        return cli_error(CLI_USAGE,
+                         "--op-clocks with --device %s wants --sync-ops: else the "
+                         "clock would be that of launches",
+                         o->device);
+    return CLI_GO;
+}
+
 int job_check(job_opts *o)
 {
     o->kind = tool_model_find(o->model);
-    if (strcmp(o->device, "cpu") != 0) {
-        const bool known = strcmp(o->device, "cuda") == 0 || strcmp(o->device, "sim") == 0;
-        return cli_error(known ? CLI_NO_DEVICE : CLI_USAGE, "--device %s %s", o->device,
-                         known ? "is not built yet: cpu is" : "is unknown: cpu is known");
-    }
-    int status = job_file_check(o);
+    int status = check_device(o);
+    if (status == CLI_GO)
+        status = job_file_check(o);
     if (status == CLI_GO)
         status = when_to_update(o);
     return status == CLI_GO ? settle(o) : status;

@@ -31,6 +31,27 @@ typedef struct {
     int64_t right, rows; /* right is 0 where there are no classes */
 } train_score;
 
+/* A step whose runs have begun. */
+typedef struct {
+    bool there; /* and what it came to is not told yet */
+    uint64_t step, epoch, start_ns;
+    train_score score;   /* of the runs that were read */
+    int64_t rows, taken; /* of all its micro-batches; of those that began */
+    job_which which;     /* the last program that ran */
+    double rate;
+    bool warm; /* no program ran for the first time */
+} train_step;
+
+/* A run whose figures were not read. On a device they are read when the next run has begun, so
+ * that the device never waits for us. */
+typedef struct {
+    bool there, first; /* first: of its program */
+    job_which which;
+    int64_t rows;
+    train_score *score;
+    train_step *step; /* NULL: a validation's */
+} train_flight;
+
 /* A line of --metrics. */
 typedef struct {
     bool validation;
@@ -55,7 +76,11 @@ typedef struct {
     uint64_t diverged;               /* the step since which the loss is not finite; 0: it is */
     uint64_t start_ns, wall_ns;
     int64_t batches, batches_taken; /* of an epoch, micro-batches each; of the present one */
-    double last_loss, epoch_loss;
+    train_step steps[2];            /* step k is at k % 2 */
+    train_flight flight;            /* the last run, on a device */
+    uint64_t told_ns;               /* when the last step was told */
+    double last_loss, epoch_loss, epoch_sum;
+    uint64_t epoch_steps;            /* told */
     train_score test;                /* of the last validation */
     bool evaluated;                  /* it was of the parameters as they are */
     uint64_t validations, best_step; /* best_step 0: none had a finite loss */

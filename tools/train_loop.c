@@ -1,5 +1,6 @@
 /* The loop of `stepwell train`: micro-batches, steps, validations, epochs. A step is an update;
- * with --accumulate it takes several micro-batches, the last of an epoch fewer. */
+ * with --accumulate it takes several micro-batches, the last of an epoch fewer. On a device the
+ * metrics of a run are read when the next one has begun, and a step is told then. */
 #include "tools/train.h"
 #include <inttypes.h>
 #include <math.h>
@@ -27,56 +28,86 @@ static sw_status keep_shares(train *t, train_measured *m)
     return m->shares.status;
 }
 
-/* Run one batch, the micro-th of its step; the first of each program is its warm-up and is the
- * one that is witnessed. */
-static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t micro)
+/* A loss that is no finite number never becomes one again: the first is remembered. */
+static void look_at_loss(train *t, double loss, uint64_t step)
+{
+    if (!isfinite(loss) && t->diverged == 0)
+        t->diverged = step;
+}
+
+/* Weighted by its rows, so that a smaller batch counts as what it is. */
+static sw_status add_metrics(train *t, int ago, const train_flight *f)
+{
+    double loss, accuracy = 0.0;
+    train_score *to = f->score;
+    SW_TRY(sw_metric_past(t->job.exec, ago, "loss", &loss));
+    if (train_has_classes(t))
+        SW_TRY(sw_metric_past(t->job.exec, ago, "accuracy", &accuracy));
+    /* One batch has the loss that its run said, to the bit. */
+    to->loss = to->rows == 0 ? loss
+                             : (to->loss * (double)to->rows + loss * (double)f->rows) /
+                                   (double)(to->rows + f->rows);
+    to->right += llround(accuracy * (double)f->rows); /* a share of rows: whole again */
+    to->rows += f->rows;
+    return SW_OK;
+}
+
+/* Read what the run of `ago` runs ago came to. What a device replays is as planned. */
+static sw_status read_run(train *t, int ago, const train_flight *f)
+{
+    sw_run_info info = {.size = sizeof info};
+    SW_TRY(sw_run_past(t->job.exec, ago, &info));
+    if (!info.replayed)
+        keep_highest(&t->measured[f->which], &info);
+    t->warm_runs += info.warm != 0;
+    if (info.warm != 0)
+        t->allocations += info.allocations;
+    if (f->step != NULL)
+        f->step->warm &= !f->first && (info.warm != 0 || t->opts.job.immediate);
+    return add_metrics(t, ago, f);
+}
+
+/* Read the last run, if it was not. */
+static sw_status land(train *t)
+{
+    const bool there = t->flight.there;
+    t->flight.there = false;
+    return there ? read_run(t, 0, &t->flight) : SW_OK;
+}
+
+/* Run one batch, the micro-th of its step, for `score`; the first of each program is its
+ * warm-up and is the one that is witnessed. */
+static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t micro,
+                     train_score *score, train_step *step)
 {
     train_measured *m = &t->measured[which];
     sw_run_args args = job_args(&t->job, which, inputs, t->step);
+    const train_flight f = {.there = true,
+                            .first = m->runs == 0,
+                            .which = which,
+                            .rows = inputs[0].shape.dim[0],
+                            .score = score,
+                            .step = step};
     args.run = micro;
-    if (t->opts.witness && m->runs == 0) {
+    if (t->opts.witness && f.first) {
         m->witness.size = sizeof m->witness;
         SW_TRY(sw_witness(t->job.exec, &args, SW_WITNESS_ALL, &m->witness));
     }
     SW_TRY(sw_run(t->job.exec, &args));
-    sw_run_info info = {.size = sizeof info};
-    SW_TRY(sw_last_run(t->job.exec, &info));
-    keep_highest(m, &info);
-    if (t->opts.json && m->runs == 0)
+    if (t->opts.json && f.first)
         SW_TRY(keep_shares(t, m));
     m->runs++;
-    t->warm_runs += info.warm != 0;
-    if (info.warm != 0)
-        t->allocations += info.allocations;
+    if (!job_on_device(&t->opts.job))
+        return read_run(t, 0, &f);
+    if (t->flight.there)
+        SW_TRY(read_run(t, 1, &t->flight));
+    t->flight = f;
     return SW_OK;
 }
 
 static job_which pick(const train *t, job_which full, const sw_array *inputs)
 {
     return inputs[0].shape.dim[0] == t->job.batch ? full : (job_which)(full + 1);
-}
-
-/* A loss that is no finite number never becomes one again: the first is remembered. */
-static void look_at_loss(train *t, double loss)
-{
-    if (!isfinite(loss) && t->diverged == 0)
-        t->diverged = t->step;
-}
-
-/* Weighted by its rows, so that a smaller batch counts as what it is. */
-static sw_status add_metrics(train *t, train_score *to, int64_t rows)
-{
-    double loss, accuracy = 0.0;
-    SW_TRY(sw_metric_get(t->job.exec, "loss", &loss));
-    if (train_has_classes(t))
-        SW_TRY(sw_metric_get(t->job.exec, "accuracy", &accuracy));
-    /* One batch has the loss that its run said, to the bit. */
-    to->loss = to->rows == 0 ? loss
-                             : (to->loss * (double)to->rows + loss * (double)rows) /
-                                   (double)(to->rows + rows);
-    to->right += llround(accuracy * (double)rows); /* a share of rows: whole again */
-    to->rows += rows;
-    return SW_OK;
 }
 
 /* ---- validation -------------------------------------------------------------------------- */
@@ -92,12 +123,11 @@ static sw_status evaluate(train *t, train_score *out)
         SW_TRY(sw_loader_next(t->test_loader, &inputs, &n_inputs));
         if (n_inputs == 0)
             break;
-        SW_TRY(run(t, pick(t, JOB_EVAL, inputs), inputs, 0));
-        SW_TRY(add_metrics(t, out, inputs[0].shape.dim[0]));
+        SW_TRY(run(t, pick(t, JOB_EVAL, inputs), inputs, 0, out, NULL));
         if (!t->opts.quiet)
             cli_progress("testing  %" PRId64 "/%" PRId64, out->rows, t->job.test.n);
     }
-    return SW_OK;
+    return land(t);
 }
 
 /* The best parameters so far are in their file before training goes on. A failure costs the
@@ -156,7 +186,7 @@ static sw_status validate(train *t, uint64_t epoch)
     t->test = score;
     t->evaluated = true;
     t->validations++;
-    look_at_loss(t, score.loss);
+    look_at_loss(t, score.loss, t->step);
     judge(t);
     const train_row row = {.validation = true,
                            .step = t->step,
@@ -193,19 +223,11 @@ static int64_t rows_of_step(const train *t, int64_t first)
     return left < all ? left : all;
 }
 
-/* A step as it runs. */
-typedef struct {
-    train_score score;
-    int64_t rows;    /* of all its micro-batches */
-    job_which which; /* the last program that ran */
-    bool warm;       /* no program ran for the first time */
-} one_step;
-
-/* Its micro-batches; score.rows is less than rows where that was interrupted, and 0 at the end
- * of the epoch. */
-static sw_status run_step(train *t, one_step *s)
+/* Its micro-batches; taken is less than rows where that was interrupted, and 0 at the end of
+ * the epoch. */
+static sw_status run_step(train *t, train_step *s)
 {
-    for (uint32_t micro = 0; micro == 0 || (s->score.rows < s->rows && !cli_interrupted());
+    for (uint32_t micro = 0; micro == 0 || (s->taken < s->rows && !cli_interrupted());
          micro++) {
         const sw_array *inputs;
         int n_inputs;
@@ -213,50 +235,76 @@ static sw_status run_step(train *t, one_step *s)
         if (n_inputs == 0)
             return SW_OK;
         const int64_t rows = inputs[0].shape.dim[0];
-        const bool last = s->score.rows + rows >= s->rows;
-        s->which = last ? pick(t, JOB_TRAIN, inputs) : JOB_MICRO;
+        s->taken += rows;
+        s->which = s->taken >= s->rows ? pick(t, JOB_TRAIN, inputs) : JOB_MICRO;
         if (t->opts.job.accumulate > 1)
             tool_net_share(&t->job.net, (double)rows / (double)s->rows);
-        SW_TRY(run(t, s->which, inputs, micro));
-        SW_TRY(add_metrics(t, &s->score, rows));
-        s->warm = s->warm && t->measured[s->which].runs > 1;
+        SW_TRY(run(t, s->which, inputs, micro, &s->score, s));
     }
     return SW_OK;
 }
 
 /* Smaller steps and warm-ups would make the minimum and the maximum of another thing. */
-static bool is_timed(const train *t, const one_step *s)
+static bool is_timed(const train *t, const train_step *s)
 {
     const int64_t n = t->opts.job.accumulate;
     return s->warm && &t->job.program[s->which] == job_main(&t->job) &&
            (n == 1 || s->rows == n * t->job.batch);
 }
 
+/* All runs of a step were read: say what it came to. Where they are read late, its time is that
+ * since the step before was told. */
+static void tell(train *t, train_step *s)
+{
+    if (!s->there)
+        return;
+    const uint64_t now = cli_clock_ns();
+    const uint64_t ns = now - (s->start_ns > t->told_ns ? s->start_ns : t->told_ns);
+    s->there = false;
+    t->told_ns = now;
+    t->last_loss = s->score.loss;
+    t->epoch_sum += s->score.loss;
+    t->epoch_loss = t->epoch_sum / (double)++t->epoch_steps;
+    look_at_loss(t, s->score.loss, s->step);
+    if (is_timed(t, s))
+        cli_times_add(&t->times, ns);
+    const train_row row = {
+        .step = s->step, .epoch = s->epoch, .score = s->score, .rate = s->rate, .ns = ns};
+    train_metrics_row(t, &row);
+    if (!t->opts.quiet)
+        cli_progress("epoch %" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %s", s->epoch + 1,
+                     s->step, t->total_steps, train_loss(t->last_loss).text);
+}
+
 /* The next step of the epoch; *more is false at its end. */
 static sw_status next_step(train *t, uint64_t epoch, bool *more)
 {
-    const uint64_t start = cli_clock_ns();
-    one_step s = {.rows = rows_of_step(t, t->batches_taken), .warm = true};
+    train_step *s = &t->steps[(t->step + 1) % 2], *before = &t->steps[t->step % 2];
     float rate;
+    *s = (train_step){.step = t->step + 1,
+                      .epoch = epoch,
+                      .start_ns = cli_clock_ns(),
+                      .rows = rows_of_step(t, t->batches_taken),
+                      .warm = true};
     SW_TRY(set_rate(t, &rate));
-    SW_TRY(run_step(t, &s));
-    *more = s.rows > 0 && s.score.rows == s.rows;
+    s->rate = (double)rate;
+    SW_TRY(run_step(t, s));
+    *more = s->rows > 0 && s->taken == s->rows;
     if (!*more)
         return SW_OK;
+    s->there = true;
     t->batches_taken += t->opts.job.accumulate;
     t->step++;
     t->evaluated = false;
-    t->last_loss = s.score.loss;
-    look_at_loss(t, t->last_loss);
-    const uint64_t ns = cli_clock_ns() - start;
-    if (is_timed(t, &s))
-        cli_times_add(&t->times, ns);
-    const train_row row = {
-        .step = t->step, .epoch = epoch, .score = s.score, .rate = (double)rate, .ns = ns};
-    train_metrics_row(t, &row);
-    if (!t->opts.quiet)
-        cli_progress("epoch %" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %s", epoch + 1,
-                     t->step, t->total_steps, train_loss(t->last_loss).text);
+    tell(t, t->flight.there ? before : s);
+    return SW_OK;
+}
+
+/* All that was begun is over, read and told. */
+static sw_status catch_up(train *t)
+{
+    SW_TRY(land(t));
+    tell(t, &t->steps[t->step % 2]);
     return SW_OK;
 }
 
@@ -268,23 +316,23 @@ static bool goes_on(const train *t)
 static sw_status train_epoch(train *t, uint64_t epoch)
 {
     const uint64_t every = (uint64_t)t->opts.validate_every;
-    double sum = 0.0;
-    uint64_t steps = 0;
     bool more = true;
     t->batches_taken = 0;
+    t->epoch_sum = 0.0;
+    t->epoch_steps = 0;
     SW_TRY(sw_loader_epoch(t->train_loader, epoch));
     while (goes_on(t)) {
         SW_TRY(next_step(t, epoch, &more));
         if (!more)
             break;
-        sum += t->last_loss;
-        t->epoch_loss = sum / (double)++steps;
         if (every > 0 && t->step % every == 0 && t->batches_taken < t->batches &&
             t->step < t->total_steps) {
+            SW_TRY(catch_up(t));
             SW_TRY(validate(t, epoch));
             say_validation(t, epoch);
         }
     }
+    SW_TRY(catch_up(t));
     if (t->batches_taken >= t->batches)
         t->epochs++;
     return SW_OK;

@@ -139,6 +139,11 @@ static int check(train_opts *o)
         return cli_error(CLI_USAGE,
                          "--witness and --immediate exclude each other: without a plan there "
                          "is nothing to witness");
+    if (o->witness && job_on_device(j))
+        return cli_error(CLI_USAGE,
+                         "--witness and --device %s exclude each other: witnesses look at "
+                         "bytes that only the CPU's programs touch",
+                         j->device);
     if (is_stream(o->profile) || is_stream(o->save) || is_stream(o->best) ||
         is_stream(o->heap_profile))
         return cli_error(CLI_USAGE, "%s wants a file: standard output has the result",

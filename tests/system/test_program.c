@@ -211,7 +211,7 @@ static void unknown_words_are_wrong_usage(void)
                  "'%s': status %d: %s", wrong[i], outcome.status, outcome.err);
     }
     program_run(&outcome, "train --device cuda --steps 1", NULL);
-    SW_CHECK(outcome.status == 5 && strstr(outcome.err, "cuda") != NULL, "cuda: status %d: %s",
+    SW_CHECK(outcome.status == 5 && strstr(outcome.err, "CUDA") != NULL, "cuda: status %d: %s",
              outcome.status, outcome.err);
     program_run(&outcome, "train --steps 1", "STEPWELL_FAULT=nonsense");
     CU_ASSERT_EQUAL(outcome.status, 2);
