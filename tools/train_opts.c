@@ -23,6 +23,9 @@ static const char notes[] =
     "measured_peak_bytes, model_bytes, arena_bytes, data_bytes, total_bytes, "
     "lower_bound_bytes, rebuilt_ops, recompute, roles, layers, allocations_after_warmup, "
     "min_step_ns, median_step_ns, p99_step_ns, max_step_ns, wall_ns, programs.\n"
+    "On a device a step's figures are read when the next one has begun. What is measured there "
+    "is "
+    "of the first run of each program, which goes op by op: later ones are replays of it.\n"
     "A line of --metrics has kind (train or validation), step, epoch (from 1), loss, accuracy "
     "(of classes), rate (of a step) and ms, and is in the file as soon as it is known.";
 
