@@ -8,6 +8,12 @@
 #include "kernels/cuda/host/host.h"
 #include <string.h>
 
+#if CUDART_VERSION >= 12050
+#define SWI_CUDA_FINDER "cudaGetDriverEntryPointByVersion"
+#else
+#define SWI_CUDA_FINDER "cudaGetDriverEntryPoint"
+#endif
+
 static cudaError_t find(const char *name, unsigned version, void **out)
 {
     enum cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSuccess;
@@ -31,7 +37,7 @@ sw_status swi_cuda_find_driver(swi_cuda_driver *out)
 #define SWI_CUDA_FIND(name, version)                                                           \
     error = find(#name, version, &found);                                                      \
     if (error != cudaSuccess)                                                                  \
-        return swi_cuda_fail(error, "cudaGetDriverEntryPoint", "%s", #name);                   \
+        return swi_cuda_fail(error, SWI_CUDA_FINDER, "%s", #name);                             \
     memcpy(&out->name, &found, sizeof found);
     SWI_CUDA_DRIVER(SWI_CUDA_FIND)
     SWI_CUDA_LOADER(SWI_CUDA_FIND)
