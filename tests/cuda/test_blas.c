@@ -1,0 +1,349 @@
+/* Products by cuBLASLt (kernels/cuda/host/blas.c) over the fake of it: what they are, what is
+ * left to own kernels, what is asked when, and what becomes of failures. */
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/host/host.h"
+#include "runtime/stepwell.h"
+#include "tests/cuda/test_fake.h"
+#include <cublasLt.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* The module's, which is not here. */
+static size_t host_blocks;
+static sw_status host_alloc(void **out, size_t bytes)
+{
+    *out = calloc(1, bytes);
+    host_blocks++;
+    return SW_OK;
+}
+static void host_free(void *block, size_t bytes)
+{
+    (void)bytes;
+    host_blocks--;
+    free(block);
+}
+sw_cuda_host sw_cuda_its_host = {.fail = sw_error_set, .alloc = host_alloc, .free = host_free};
+
+#define ROOM 8192 /* floats of each operand */
+enum { A, B, C, BIAS, OPERANDS };
+static struct {
+    sw_cuda_queue queue;
+    float *host[OPERANDS], *dev[OPERANDS], *out;
+    unsigned char *scratch; /* of the card, as an arena gives it */
+} t;
+
+static bool begin(void)
+{
+    sw_dice dice = {11};
+    void *at = NULL;
+    fresh(NULL, 0);
+    memset(&t, 0, sizeof t);
+    t.queue.stream = new_stream();
+    for (int i = 0; i < OPERANDS; i++) {
+        GOOD(cudaHostAlloc(&at, ROOM * sizeof(float), 0));
+        t.host[i] = at;
+        GOOD(cudaMalloc(&at, ROOM * sizeof(float)));
+        t.dev[i] = at;
+        for (int k = 0; k < ROOM; k++)
+            t.host[i][k] = (float)sw_dice_below(&dice, 2000) / 1000.0f - 1.0f;
+        GOOD(cudaMemcpyAsync(t.dev[i], t.host[i], ROOM * sizeof(float), cudaMemcpyHostToDevice,
+                             t.queue.stream));
+    }
+    GOOD(cudaHostAlloc(&at, ROOM * sizeof(float), 0));
+    t.out = at;
+    GOOD(cudaMalloc(&at, 1 << 20));
+    t.scratch = (unsigned char *)at + 64;
+    return sw_cuda_blas_create(&t.queue.blas) == SW_OK;
+}
+
+static void end(void)
+{
+    sw_cuda_blas_destroy(t.queue.blas);
+    CU_ASSERT_EQUAL(living().blas, 0);
+    CU_ASSERT_EQUAL(host_blocks, 0);
+    no_violation();
+}
+
+static size_t asks(const sw_cuda_product *g)
+{
+    return ((const sw_cuda_blas *)t.queue.blas)->bytes(&t.queue, g);
+}
+static sw_status runs(const sw_cuda_product *g, size_t bytes)
+{
+    return ((const sw_cuda_blas *)t.queue.blas)->run(&t.queue, g, t.scratch, bytes);
+}
+
+/* ---- products ---------------------------------------------------------------------------- */
+
+typedef struct {
+    int m, n, k, batch, gap; /* gap: numbers between lines */
+    bool a_turned, b_turned, one_b, bias, add;
+} how;
+
+static sw_cuda_product product_of(const how *h)
+{
+    const int a = (h->a_turned ? h->m : h->k) + h->gap,
+              b = (h->b_turned ? h->k : h->n) + h->gap;
+    sw_cuda_product g =
+        sw_cuda_product_of(h->m, h->n, h->k, h->a_turned ? 1 : a, h->a_turned ? a : 1,
+                           h->b_turned ? 1 : b, h->b_turned ? b : 1);
+    g.p.a = t.dev[A], g.p.b = t.dev[B], g.p.c = t.dev[C];
+    g.bias = h->bias ? t.dev[BIAS] : NULL;
+    g.p.accumulate = h->add;
+    if (h->batch > 1) {
+        g.p.n_results = 1;
+        g.p.result[0] = h->batch;
+        g.p.result_a[0] = (int64_t)a * (h->a_turned ? h->k : h->m);
+        g.p.result_b[0] = h->one_b ? 0 : (int64_t)b * (h->b_turned ? h->n : h->k);
+    }
+    return g;
+}
+
+static double expected(const sw_products *p, const float *bias, int64_t r, int64_t i, int64_t j)
+{
+    double sum = bias != NULL ? (double)t.host[BIAS][j] : 0.0;
+    if (p->accumulate)
+        sum += (double)t.host[C][(r * p->m + i) * p->n + j];
+    for (int64_t k = 0; k < p->k; k++)
+        sum += (double)t.host[A][r * p->result_a[0] + i * p->a_row + k * p->a_col] *
+               (double)t.host[B][r * p->result_b[0] + k * p->b_row + j * p->b_col];
+    return sum;
+}
+
+static void compare(const char *what, const sw_cuda_product *g)
+{
+    const sw_products *p = &g->p;
+    const int64_t results = p->n_results > 0 ? p->result[0] : 1;
+    cudaStream_t s = t.queue.stream;
+    GOOD(cudaMemcpyAsync(t.dev[C], t.host[C], ROOM * sizeof(float), cudaMemcpyHostToDevice, s));
+    const uint64_t before = counted().matmuls;
+    if (!SW_CHECK(runs(g, asks(g)) == SW_OK, "%s: %s", what, sw_last_error()))
+        return;
+    CU_ASSERT_EQUAL(counted().matmuls, before + 1);
+    GOOD(cudaMemcpyAsync(t.out, t.dev[C], ROOM * sizeof(float), cudaMemcpyDeviceToHost, s));
+    GOOD(cudaStreamSynchronize(s));
+    for (int64_t e = 0; e < ROOM; e++) {
+        const double want = e < results * p->m * p->n ? expected(p, g->bias, e / (p->m * p->n),
+                                                                 e / p->n % p->m, e % p->n)
+                                                      : (double)t.host[C][e];
+        if (!SW_CHECK(fabs((double)t.out[e] - want) < 2e-5, "%s: element %d is %g for %g", what,
+                      (int)e, (double)t.out[e], want))
+            return;
+    }
+}
+
+static void products_are_what_they_are(void)
+{
+    static const how cases[] = {
+        {16, 8, 12, 1, 0, false, true, false, true, false}, /* y = x w^T + b */
+        {16, 12, 8, 1, 0, false, false, false, false, true},
+        {8, 12, 16, 1, 0, true, false, false, false, true},
+        {8, 12, 16, 1, 4, true, true, false, false, false},
+        {5, 7, 9, 1, 0, false, false, false, true, true},
+        {5, 7, 9, 1, 3, false, true, false, true, true},
+        {12, 20, 100, 1, 0, false, true, false, true, true}, /* with workspace */
+        {12, 20, 100, 3, 0, true, true, false, false, true},
+        {4, 6, 8, 5, 0, false, true, false, true, false},
+        {4, 6, 8, 5, 4, true, false, true, false, true}, /* one b for all */
+        {1, 6, 8, 1, 0, false, true, false, true, false},
+        {6, 1, 8, 1, 0, true, false, false, false, false},
+        {6, 9, 1, 1, 0, false, false, false, false, true},
+        {1, 1, 1, 1, 0, false, false, false, true, true},
+    };
+    CU_ASSERT_FATAL(begin());
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const sw_cuda_product g = product_of(&cases[i]);
+        char what[32];
+        snprintf(what, sizeof what, "case %zu", i);
+        compare(what, &g);
+    }
+    end();
+}
+
+/* What lies side by side nowhere, what is more than one batch, sums, odd addresses, nothing. */
+static void what_it_cannot_do_is_left(void)
+{
+    static const how plain = {8, 8, 8, 1, 0, false, false, false, true, false};
+    CU_ASSERT_FATAL(begin());
+    for (int i = 0; i < 12; i++) {
+        sw_cuda_product g = product_of(&plain);
+        g.p.a_col += i == 0;
+        g.p.b_row += i == 1, g.p.b_col += i == 1;
+        g.p.n_sums = i == 2, g.p.sum[0] = 2;
+        g.p.n_results = i == 3 ? 2 : 0;
+        g.p.result[0] = g.p.result[1] = 2;
+        g.p.m = i == 4 ? 0 : g.p.m;
+        g.p.n = i == 5 ? 0 : g.p.n;
+        g.p.k = i == 6 ? 0 : g.p.k;
+        g.p.a += i == 7, g.p.b += i == 8, g.p.c += i == 9;
+        g.bias += i == 10;
+        g.p.a_row = i == 11 ? 4 : g.p.a_row; /* rows that overlap */
+        const size_t bytes = asks(&g);
+        CU_ASSERT_EQUAL(runs(&g, bytes), SW_UNSUPPORTED);
+        CU_ASSERT_EQUAL(counted().matmuls, 0);
+        if (i < 7)
+            CU_ASSERT_EQUAL(living().blas, 1);
+    }
+    end();
+}
+
+/* A launch takes what its plan found: nothing is asked, made or allocated any more, and the
+ * workspace is within the scratch, at a good address. */
+static void launches_find_what_plans_asked(void)
+{
+    static const how cases[] = {{12, 20, 100, 1, 0, false, true, false, true, false},
+                                {12, 20, 100, 1, 0, false, true, false, false, false},
+                                {12, 20, 100, 2, 0, false, true, false, false, false},
+                                {12, 20, 100, 1, 4, false, true, false, false, false}};
+    const sw_fake_launch *l;
+    CU_ASSERT_FATAL(begin());
+    for (int i = 0; i < 4; i++) {
+        const sw_cuda_product g = product_of(&cases[i]);
+        const uint64_t asked = sw_fake()->calls("cublasLtMatmulAlgoGetHeuristic");
+        const size_t bytes = asks(&g);
+        CU_ASSERT_EQUAL(asks(&g), bytes);
+        CU_ASSERT_EQUAL(sw_fake()->calls("cublasLtMatmulAlgoGetHeuristic"), asked + 1);
+        CU_ASSERT(bytes > 12 * 20 * 4 && bytes < 4096);
+        const sw_fake_live live = living();
+        const size_t blocks = host_blocks;
+        for (int add = 0; add < 3; add++) {
+            sw_cuda_product with = g;
+            with.p.accumulate = add == 1;
+            CU_ASSERT_EQUAL(runs(&with, bytes), SW_OK);
+        }
+        CU_ASSERT_EQUAL(sw_fake()->calls("cublasLtMatmulAlgoGetHeuristic"), asked + 1);
+        CU_ASSERT(living().blas == live.blas && host_blocks == blocks);
+        const size_t n = sw_fake()->launches(&l);
+        CU_ASSERT_EQUAL_FATAL(n, 3 * (size_t)(i + 1));
+        const unsigned char *workspace = l[n - 1].pointer[l[n - 1].n - 1];
+        CU_ASSERT((uintptr_t)workspace % 256 == 0 && workspace >= t.scratch &&
+                  workspace < t.scratch + bytes);
+    }
+    end();
+}
+
+/* They are asked for once, with the scratch that is there. */
+static void strides_that_no_plan_knew(void)
+{
+    static const how plain = {12, 20, 100, 1, 0, true, true, false, false, false};
+    CU_ASSERT_FATAL(begin());
+    sw_cuda_product g = product_of(&plain);
+    const size_t bytes = asks(&g);
+    for (int less = 0; less < 2; less++) {
+        const uint64_t asked = sw_fake()->calls("cublasLtMatmulAlgoGetHeuristic");
+        g.p.a_col = 12 + 4;
+        for (int i = 0; i < 3; i++)
+            CU_ASSERT_EQUAL(runs(&g, less ? 0 : bytes), SW_OK);
+        CU_ASSERT_EQUAL(sw_fake()->calls("cublasLtMatmulAlgoGetHeuristic"), asked + 1);
+    }
+    end();
+}
+
+/* TF32 only where the queue says so. */
+static void factors_are_rounded_where_it_is_asked_for(void)
+{
+    static const how plain = {1, 4, 1, 1, 0, false, false, false, false, false};
+    float y[3];
+    CU_ASSERT_FATAL(begin());
+    const sw_cuda_product g = product_of(&plain);
+    for (int i = 0; i < 3; i++) {
+        t.queue.flags = i == 1 ? SW_CUDA_TF32 : 0;
+        CU_ASSERT_EQUAL(runs(&g, asks(&g)), SW_OK);
+        y[i] = first_of(t.dev[C]);
+    }
+    CU_ASSERT_EQUAL(y[0], t.host[A][0] * t.host[B][0]);
+    CU_ASSERT(y[1] != y[0] && fabsf(y[1] - y[0]) < 2e-3f);
+    CU_ASSERT_EQUAL(y[2], y[0]);
+    end();
+}
+
+/* ---- failures ---------------------------------------------------------------------------- */
+
+/* While a plan is made: the product is then left to own kernels, in its launches too. */
+static void a_plan_that_fails_stays_without_it(void)
+{
+    static const how plain = {12, 20, 100, 2, 0, false, true, false, true, false};
+    for (uint64_t k = 0;; k++) {
+        CU_ASSERT_FATAL(begin());
+        const sw_cuda_product g = product_of(&plain);
+        sw_fake()->fail(NULL, k, cudaErrorMemoryAllocation);
+        const size_t bytes = asks(&g);
+        const char *which = sw_fake()->failed();
+        const bool failed = which != NULL && strstr(which, "Destroy") == NULL;
+        sw_fake()->fail(NULL, UINT64_MAX, -1);
+        CU_ASSERT_EQUAL(bytes == 0, failed);
+        CU_ASSERT_EQUAL(runs(&g, 1 << 16), failed ? SW_UNSUPPORTED : SW_OK);
+        CU_ASSERT_EQUAL(asks(&g), bytes);
+        end();
+        if (which == NULL) {
+            CU_ASSERT(k > 15);
+            break;
+        }
+    }
+}
+
+static void a_launch_that_fails_says_so(void)
+{
+    static const how plain = {12, 20, 100, 1, 0, false, true, false, true, false};
+    CU_ASSERT_FATAL(begin());
+    const sw_cuda_product g = product_of(&plain);
+    const size_t bytes = asks(&g);
+    sw_fake()->fail("cublasLtMatmul", 0, cudaErrorLaunchFailure);
+    CU_ASSERT_EQUAL(runs(&g, bytes), SW_DEVICE);
+    SW_CHECK(strstr(sw_last_error(), "cublasLtMatmul") != NULL &&
+                 strstr(sw_last_error(), "(12, 100) by (100, 20)") != NULL,
+             "%s", sw_last_error());
+    fresh(NULL, 0); /* the card was broken */
+    host_free(t.queue.blas, 0);
+}
+
+static void a_handle_that_cannot_be_made(void)
+{
+    static const struct {
+        int error;
+        sw_status status;
+    } cases[] = {{cudaErrorMemoryAllocation, SW_NOMEM}, {cudaErrorNoDevice, SW_DEVICE}};
+    for (int i = 0; i < 2; i++) {
+        void *blas = &t;
+        fresh(NULL, 0);
+        sw_fake()->fail("cublasLtCreate", 0, cases[i].error);
+        CU_ASSERT_EQUAL(sw_cuda_blas_create(&blas), cases[i].status);
+        CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "cublasLtCreate"));
+        CU_ASSERT(blas == &t && host_blocks == 0 && living().blas == 0);
+    }
+    sw_cuda_blas_destroy(NULL);
+    CU_ASSERT_EQUAL(sw_cuda_blas_version(), (int)cublasLtGetVersion());
+}
+
+/* A full table keeps what it has; further shapes are own kernels'. */
+static void a_full_table_leaves_the_rest(void)
+{
+    CU_ASSERT_FATAL(begin());
+    how h = {1, 1, 4, 1, 0, false, true, false, false, false};
+    int kept = 0;
+    for (int i = 0; i < 1100; i++) {
+        h.m = i % 100 + 1, h.n = i / 100 + 1;
+        const sw_cuda_product g = product_of(&h);
+        (void)asks(&g);
+        kept += runs(&g, 0) == SW_OK;
+    }
+    CU_ASSERT_EQUAL(kept, 1024);
+    CU_ASSERT_EQUAL(living().blas, 1 + 4 * 1024);
+    h.m = h.n = 1;
+    const sw_cuda_product g = product_of(&h);
+    CU_ASSERT_EQUAL(runs(&g, 0), SW_OK);
+    end();
+}
+
+static const sw_test tests[] = {
+    {"products are what they are", products_are_what_they_are},
+    {"what it cannot do is left", what_it_cannot_do_is_left},
+    {"launches find what plans asked", launches_find_what_plans_asked},
+    {"strides that no plan knew", strides_that_no_plan_knew},
+    {"factors are rounded where it is asked for", factors_are_rounded_where_it_is_asked_for},
+    {"a plan that fails stays without it", a_plan_that_fails_stays_without_it},
+    {"a launch that fails says so", a_launch_that_fails_says_so},
+    {"a handle that cannot be made", a_handle_that_cannot_be_made},
+    {"a full table leaves the rest", a_full_table_leaves_the_rest},
+};
+SW_SUITE("blas", tests)
