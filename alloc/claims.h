@@ -14,12 +14,12 @@ typedef struct {
     sw_claim_kind kind;
     const char *label; /* of the arena, the thread, or the heap's purpose */
     uintptr_t base;
-    size_t bytes;          /* addresses, with those that have no memory yet */
-    size_t promised_bytes; /* height of an arena; else 0 */
+    size_t bytes;           /* addresses, with those that have no memory yet */
+    size_t promised_bytes;  /* height of an arena; else 0 */
     size_t committed_bytes; /* that the store of an arena has memory for */
     const void *device;     /* the owner of its memory (store.h), which then has no base here */
-    sw_heap heap;          /* of SW_CLAIM_HEAP */
-    sw_arena_use use;      /* of SW_CLAIM_ARENA */
+    sw_heap heap;           /* of SW_CLAIM_HEAP */
+    sw_arena_use use;       /* of SW_CLAIM_ARENA */
 } sw_claim;
 
 /* Every claim, in no order. What is shown of an arena that another thread works with may be

@@ -313,7 +313,7 @@ static void a_file_that_is_refused_changes_nothing(void)
             break;
         CU_ASSERT(same(there.model, here.model));
     }
-    CU_ASSERT(k >= 8);           /* open, size, header, the first time through the data */
+    CU_ASSERT(k >= 8);          /* open, size, header, the first time through the data */
     if (there.model->damaged) { /* from the second piece on: it says so, and is restored */
         REFUSED(sw_model_save(there.model, sw_temp_path("no")), SW_STALE, "restore");
         OK(sw_model_load(there.model, sw_temp_path("other")));
