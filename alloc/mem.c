@@ -21,7 +21,8 @@ static atomic_uint_fast64_t calls;
 
 const char *sw_heap_name(sw_heap heap)
 {
-    static const char *const names[] = {"records", "programs", "files", "datasets", "profile"};
+    static const char *const names[] = {"records",  "programs", "files",
+                                        "datasets", "profile",  "pinned"};
     return (unsigned)heap < SW_HEAP_KINDS ? names[heap] : "?";
 }
 
@@ -61,13 +62,36 @@ void *swi_mem_take(sw_heap heap, size_t bytes)
     return block;
 }
 
+static void count_given(sw_heap heap, size_t bytes)
+{
+    atomic_fetch_sub_explicit(&heaps[heap].blocks, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&heaps[heap].bytes, bytes, memory_order_relaxed);
+}
+
 void swi_mem_give(void *block, sw_heap heap, size_t bytes)
 {
     if (block == NULL)
         return;
     swi_heap_give(heap, block, bytes > 0 ? bytes : 1);
-    atomic_fetch_sub_explicit(&heaps[heap].blocks, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&heaps[heap].bytes, bytes, memory_order_relaxed);
+    count_given(heap, bytes);
+}
+
+void sw_heap_note_at(void *block, sw_heap heap, size_t bytes, const char *place)
+{
+    count_call();
+    count_taken(heap, bytes);
+    if (swi_places_on())
+        swi_place_born(block, heap, bytes, place);
+}
+
+void sw_heap_note_end(void *block, sw_heap heap, size_t bytes)
+{
+    if (block == NULL)
+        return;
+    count_call();
+    if (swi_places_on())
+        swi_place_died(block);
+    count_given(heap, bytes);
 }
 
 sw_status sw_heap_alloc_at(void **out, sw_heap heap, size_t bytes, const char *place)

@@ -14,6 +14,7 @@ typedef enum {
     SW_HEAP_FILES,    /* buffers of readers and writers */
     SW_HEAP_DATASETS, /* decoded data sets */
     SW_HEAP_PROFILE,  /* rings, sinks, reports */
+    SW_HEAP_PINNED, /* of the host, held fast for a device: the driver gives it, we count it */
     SW_HEAP_KINDS
 } sw_heap;
 
@@ -52,6 +53,12 @@ SW_MUST_USE sw_status sw_heap_room_at(void **array, sw_heap heap, uint32_t *cap,
 
 /* block == NULL is fine. */
 void sw_heap_free(void *block, sw_heap heap, size_t bytes);
+
+/* A block that somebody else gave, such as a driver: it is counted as one of the purpose, and
+ * noted with its place; and that it was given back there. NULL is fine behind it. */
+#define sw_heap_note(block, heap, bytes) sw_heap_note_at(block, heap, bytes, SW_PLACE)
+void sw_heap_note_at(void *block, sw_heap heap, size_t bytes, const char *place);
+void sw_heap_note_end(void *block, sw_heap heap, size_t bytes);
 
 void sw_heap_read(sw_heap heap, sw_heap_stats *out);
 const char *sw_heap_name(sw_heap heap);

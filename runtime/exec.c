@@ -188,6 +188,7 @@ void sw_exec_destroy(sw_exec *exec)
 {
     if (exec == NULL)
         return;
+    swi_profile_device(exec, true);
     swi_queue_destroy(exec->queue); /* first: what it launched uses all the rest */
     for (uint32_t i = 0; i < exec->n_keys; i++)
         sw_heap_free(exec->keys[i].key, SW_HEAP_PROGRAMS, exec->keys[i].bytes);

@@ -88,6 +88,7 @@ sw_status swi_profile_join(sw_exec *exec, sw_profile *profile)
         SW_TRY(sw_record_log_create(&exec->rec.log, room, sw_prof_start_ns(profile)));
     exec->rec.profile = profile;
     exec->rec.number = sw_prof_join(profile);
+    swi_profile_device(exec, false);
     return SW_OK;
 }
 

@@ -531,6 +531,7 @@ typedef struct {
     bool thinned;                    /* the run is counted and has no records */
     uint64_t traces[SWI_MAX_TRACES]; /* of immediate runs: hashes of those that are recorded */
     uint32_t n_traces;
+    bool device_ended; /* the profile has the card's last record */
 } swi_recorder;
 
 struct sw_exec {

@@ -137,6 +137,28 @@ SW_API void sw_exec_destroy(sw_exec *exec);
  * since a profile replaces the file that was there. SW_INVALID when it has one. */
 SW_MUST_USE SW_API sw_status sw_exec_set_profile(sw_exec *exec, sw_profile *profile);
 
+/* The memory of the device that an exec works on: what its driver says, and what of that is
+ * ours. */
+typedef struct {
+    size_t size;         /* set by the caller */
+    char name[16];       /* "cpu", "cuda:0" */
+    char card[128];      /* as its driver calls it; "" and all that follows 0 for the CPU */
+    int major, minor;    /* compute capability */
+    int driver, runtime; /* of CUDA: 13020 is 13.2 */
+    int blas;            /* cuBLASLt's, as it counts; 0: built without */
+    size_t total_bytes;  /* of the card */
+    size_t open_bytes;   /* free when it was opened: before, its context and other programs took
+                            the rest */
+    size_t free_bytes;   /* now */
+    /* That all our arenas there have, in whole pages: models, steps, inputs and metrics. */
+    size_t model_bytes, arena_bytes, data_bytes;
+    int64_t unexplained_bytes; /* open - free - arenas: libraries, graphs, other programs; below
+                                  0 where these have given some back */
+    size_t pinned_bytes; /* memory of the host that is held fast for copies, of all devices */
+} sw_device_info;
+/* SW_DEVICE where the card has failed. */
+SW_MUST_USE SW_API sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out);
+
 /* ---- model ------------------------------------------------------------------------------- */
 
 /* Declared first (no tensor memory), laid out when made ready, then fixed. `name` is copied. */

@@ -41,6 +41,7 @@ static void put_plan(sw_json *json, job *j)
     result_put_totals(json, &main->plan);
     sw_json_put_u64(json, "plan_ns", plan_ns(j));
     shares_put(json, j, (job_which)(main - j->program));
+    result_put_device(json, j->exec);
     sw_json_open(json, "programs", '[');
     for (int i = 0; i < JOB_PROGRAMS; i++)
         if (j->program[i].batch > 0)
@@ -74,6 +75,7 @@ static sw_status print_plan(job *j, bool quiet)
     result_print_repeats("again  ", p);
     printf("data   %s\n", result_both(p->data_bytes).text);
     printf("total  %s\n", result_both(p->total_bytes).text);
+    result_print_device("card   ", j->exec);
     if (quiet)
         return SW_OK;
     for (int i = 0; i < JOB_PROGRAMS; i++) {

@@ -5,6 +5,7 @@
  * to save them - and the profile, which replaces the file that was there, is opened when
  * nothing else can be, or to say what did not fit the memory. Then the loop only runs. */
 #include "profiler/prof_heap.h"
+#include "runtime/run_internal.h"
 #include "tools/train.h"
 #include <inttypes.h>
 
@@ -178,6 +179,7 @@ static int train_and_report(train *t)
         return cli_library_error(counted, false);
     if (t->profile != NULL)
         sw_prof_heap_record(t->profile);
+    swi_profile_device(t->job.exec, true);
     train_read_process(t);
     if (t->opts.heap_profile != NULL) {
         const sw_status written = sw_heap_profile_write(t->opts.heap_profile);

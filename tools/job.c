@@ -236,13 +236,37 @@ static size_t witness_bytes(const sw_plan_info *plan)
     return 3 * (plan->immediate_bytes + plan->model_bytes + plan->slot_bytes);
 }
 
+/* Model, arena and data lie on the card, which may have models of others already. */
+static int check_card(const job *j, const sw_device_info *d)
+{
+    char limit[200];
+    snprintf(limit, sizeof limit, "%s (%s) has %zu bytes, of which are free", d->name, d->card,
+             d->total_bytes);
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const sw_plan_info *p = &j->program[i].plan;
+        if (j->program[i].batch > 0 && p->total_bytes > d->free_bytes)
+            return no_fit(j, p, limit, d->free_bytes);
+    }
+    return CLI_GO;
+}
+
 int job_check_machine(const job *j, bool witness)
 {
     size_t there;
-    const sw_status status = machine_memory("", &there);
+    sw_device_info device = {.size = sizeof device};
+    sw_status status = machine_memory("", &there);
+    if (status == SW_OK)
+        status = sw_exec_device(j->exec, &device);
     if (status != SW_OK)
         return cli_library_error(status, false);
     const size_t sets = j->train.info.bytes + j->test.info.bytes;
+    if (device.total_bytes > 0) {
+        if (sets > there)
+            return cli_error(CLI_NO_FIT,
+                             "does not fit: the data sets take %zu bytes, this machine has %zu",
+                             sets, there);
+        return check_card(j, &device);
+    }
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         const sw_plan_info *p = &j->program[i].plan;
         if (j->program[i].batch == 0)

@@ -55,6 +55,7 @@ void report_print_host(const report *r, const report_style *style)
     report_print_growth(r, style);
     report_print_waterfall(r, style);
     print_heap(r, style);
+    report_print_devices(r);
 }
 
 static void put_heap(sw_json *j, const report *r)
@@ -91,6 +92,7 @@ void report_put_host(sw_json *j, const report *r)
     report_put_growth(j, r);
     report_put_waterfall(j, r);
     put_heap(j, r);
+    report_put_devices(j, r);
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
@@ -175,6 +177,8 @@ sw_status report_take_host(report *r, const report_place *p)
         return take_heap(r->host, p);
     if (strcmp(type, "denied") == 0 || strcmp(type, "fits") == 0)
         return report_take_denied(r->host, p);
+    if (strcmp(type, "device") == 0)
+        return report_take_device(r->host, p);
     return SW_OK;
 }
 

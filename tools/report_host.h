@@ -1,6 +1,6 @@
 /* The host's memory in a report: what grew over steps, where the bytes of the process are, what
- * the heap's backend has, and what was denied. Each is a section of the text and a member of
- * the JSON object. */
+ * the heap's backend has, what was denied, and the memory of cards. Each is a section of the
+ * text and a member of the JSON object. */
 #ifndef STEPWELL_REPORT_HOST_H
 #define STEPWELL_REPORT_HOST_H
 
@@ -75,6 +75,16 @@ typedef struct {
     uint64_t fits_bytes;
 } report_denied;
 
+/* A card, as its latest record says. */
+#define REPORT_DEVICES 16
+typedef struct {
+    bool ended; /* the record is of the end */
+    char name[16], card[128], capability[16], driver[16], runtime[16];
+    uint64_t blas; /* 0: not known */
+    uint64_t total, open, free, pinned;
+    uint64_t committed[SW_ARENA_USES], promised[SW_ARENA_USES];
+} report_device;
+
 typedef struct report_host {
     report_series series[REPORT_SERIES];
     report_line *lines;
@@ -89,6 +99,8 @@ typedef struct report_host {
     uint64_t kept;
     report_denied *denied; /* NULL: nothing was */
     uint64_t reserved;
+    report_device device[REPORT_DEVICES];
+    size_t n_devices;
 } report_host;
 
 struct report_place;
@@ -100,13 +112,16 @@ void report_free_host(report_host *host);
 void report_print_denied(const report *r, const report_style *style);
 /* The other sections, as far as the file has them. */
 void report_print_host(const report *r, const report_style *style);
-/* Members `denied`, `growth`, `waterfall`, `heap`. */
+/* Members `denied`, `growth`, `waterfall`, `heap`, `devices`. */
 void report_put_host(sw_json *j, const report *r);
 
 /* ---- between the files ------------------------------------------------------------------- */
 
 SW_MUST_USE sw_status report_take_growth(report_host *h, const struct report_place *p);
 SW_MUST_USE sw_status report_take_denied(report_host *h, const struct report_place *p);
+SW_MUST_USE sw_status report_take_device(report_host *h, const struct report_place *p);
+void report_print_devices(const report *r);
+void report_put_devices(sw_json *j, const report *r);
 /* Still grows at the end of what was read. */
 bool report_grows(const report_host *h, int series);
 bool report_line_grows(const report_host *h, const report_line *line);

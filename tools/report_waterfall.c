@@ -9,6 +9,7 @@ typedef struct {
     /* of the process */
     bool told; /* line by line, by a record of the process */
     bool known;
+    bool elsewhere; /* the arenas are a card's */
     uint64_t process, system, stacks, heap, rest, arenas, reserved;
     /* of the plan */
     const report_shape *shape; /* NULL: no plan that says it */
@@ -46,7 +47,7 @@ static void add_steps(waterfall *w, const report *r, uint64_t total)
         w->heap += s[REPORT_OF_OTHER].growth.last;
     w->heap = w->heap < w->process ? w->heap : w->process;
     const uint64_t left = w->process - w->heap;
-    w->arenas = total < left ? total : left;
+    w->arenas = w->elsewhere ? 0 : total < left ? total : left;
     w->rest = left - w->arenas;
 }
 
@@ -72,6 +73,7 @@ static bool make(waterfall *w, const report *r)
     w->total = x->model + x->data + x->arena;
     w->tensors = live - x->padding - x->lanes;
     w->holes = x->arena - live;
+    w->elsewhere = r->host->n_devices > 0;
     if (r->process != NULL)
         add_process(w, r->process);
     else
@@ -101,7 +103,10 @@ void report_print_waterfall(const report *r, const report_style *style)
             line(4, "stacks", w.stacks, "");
         }
         line(4, "host heap", w.heap, "");
-        line(4, "arenas", w.arenas, w.told ? "model, data, step" : "as planned");
+        line(4, "arenas", w.arenas,
+             w.elsewhere ? "they are on the device"
+             : w.told    ? "model, data, step"
+                         : "as planned");
         line(4, w.told ? "unexplained" : "not told apart", w.rest,
              w.told ? "" : "train --process tells");
     }

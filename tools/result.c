@@ -42,6 +42,39 @@ void result_put_predicted(sw_json *json, const job *j, const job_program *progra
         result_put_phases(json, "predicted", program->plan.phase);
 }
 
+void result_put_device(sw_json *json, const sw_exec *exec)
+{
+    sw_device_info d = {.size = sizeof d};
+    if (sw_exec_device(exec, &d) != SW_OK || d.total_bytes == 0) {
+        sw_json_put_null(json, "device_memory");
+        return;
+    }
+    sw_json_open(json, "device_memory", '{');
+    sw_json_put_string(json, "name", d.name);
+    sw_json_put_string(json, "card", d.card);
+    sw_json_put_u64(json, "total_bytes", d.total_bytes);
+    sw_json_put_u64(json, "open_bytes", d.open_bytes);
+    sw_json_put_u64(json, "free_bytes", d.free_bytes);
+    sw_json_put_u64(json, "model_bytes", d.model_bytes);
+    sw_json_put_u64(json, "arena_bytes", d.arena_bytes);
+    sw_json_put_u64(json, "data_bytes", d.data_bytes);
+    sw_json_put_i64(json, "unexplained_bytes", d.unexplained_bytes);
+    sw_json_put_u64(json, "pinned_bytes", d.pinned_bytes);
+    sw_json_end(json);
+}
+
+void result_print_device(const char *label, const sw_exec *exec)
+{
+    sw_device_info d = {.size = sizeof d};
+    char text[320];
+    if (sw_exec_device(exec, &d) != SW_OK || d.total_bytes == 0)
+        return;
+    snprintf(text, sizeof text, "%s, %s: %s free of %s", d.name, d.card,
+             cli_bytes(d.free_bytes).text, cli_bytes(d.total_bytes).text);
+    printf("%s", label);
+    cli_wrap(stdout, (int)strlen(label), (int)strlen(label), text);
+}
+
 /* What backward makes again without being asked to, since it is cheap. */
 static void put_rebuilt(sw_json *json, const sw_plan_info *plan)
 {

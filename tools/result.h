@@ -20,6 +20,10 @@ void result_put_predicted(sw_json *json, const job *j, const job_program *progra
  * that run again in backward instead of keeping their results); and "recompute", null
  * where the budget asks for nothing. */
 void result_put_totals(sw_json *json, const sw_plan_info *plan);
+/* "device_memory": what sw_exec_device says, null for the CPU. */
+void result_put_device(sw_json *json, const sw_exec *exec);
+/* The same as one line behind `label`; nothing for the CPU. */
+void result_print_device(const char *label, const sw_exec *exec);
 /* What is done so that the budget holds, in one sentence behind `label`; nothing where nothing
  * is. */
 void result_print_repeats(const char *label, const sw_plan_info *plan);

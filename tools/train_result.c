@@ -198,6 +198,7 @@ static int print_json(train *t, int status)
         sw_json_put_u64(&json, "bump_bytes", m->bump_bytes);
     }
     put_times(&json, t);
+    result_put_device(&json, t->job.exec);
     if (t->opts.witness)
         put_witness(&json, t);
     if (t->process != NULL) {
@@ -242,6 +243,7 @@ static void print_memory(const train *t)
     result_print_repeats("again   ", &main->plan);
     printf("data    %s\n", result_both(main->plan.data_bytes).text);
     printf("total   %s\n", result_both(job_total_bytes(&t->job)).text);
+    result_print_device("card    ", t->job.exec);
 }
 
 static void print_witnesses(const train *t)

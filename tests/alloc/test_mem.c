@@ -205,6 +205,25 @@ static void calls_are_counted_in_both_directions(void)
                     2 + 4 + 1); /* resize is an allocation and a free */
 }
 
+static void what_others_gave_is_counted(void)
+{
+    char block[64];
+    sw_heap_stats before, now;
+    sw_heap_read(SW_HEAP_PINNED, &before);
+    const uint64_t calls = sw_mem_calls();
+    sw_heap_note(block, SW_HEAP_PINNED, sizeof block);
+    sw_heap_read(SW_HEAP_PINNED, &now);
+    CU_ASSERT_EQUAL(now.bytes, before.bytes + sizeof block);
+    CU_ASSERT_EQUAL(now.blocks, before.blocks + 1);
+    CU_ASSERT(now.peak_bytes >= now.bytes);
+    sw_heap_note_end(NULL, SW_HEAP_PINNED, 64);
+    sw_heap_note_end(block, SW_HEAP_PINNED, sizeof block);
+    sw_heap_read(SW_HEAP_PINNED, &now);
+    CU_ASSERT_EQUAL(now.bytes, before.bytes);
+    CU_ASSERT_EQUAL(now.blocks, before.blocks);
+    CU_ASSERT_EQUAL(sw_mem_calls() - calls, 2); /* a step that takes one is seen to */
+}
+
 static void heaps_and_the_backend_have_names(void)
 {
     for (int i = 0; i < SW_HEAP_KINDS; i++)
@@ -228,5 +247,6 @@ static const sw_test tests[] = {
     {"every call of the table can fail", every_call_of_the_table_can_fail},
     {"calls are counted in both directions", calls_are_counted_in_both_directions},
     {"heaps and the backend have names", heaps_and_the_backend_have_names},
+    {"what others gave is counted with its purpose", what_others_gave_is_counted},
 };
 SW_SUITE("mem", tests)

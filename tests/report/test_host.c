@@ -442,6 +442,60 @@ static void layers_of_a_refusal_add_up(void)
     check_width(p->out);
 }
 
+/* ---- cards ------------------------------------------------------------------------------- */
+
+static void put_device(FILE *f, const char *at, const char *name, unsigned free_bytes)
+{
+    fprintf(f,
+            "{\"type\":\"device\",\"at\":\"%s\",\"name\":\"%s\",\"card\":\"Card X\","
+            "\"capability\":\"9.0\",\"driver\":\"13.2\",\"runtime\":\"13.0\",\"cublas\":130002,"
+            "\"total_bytes\":10000,\"open_bytes\":9000,\"free_bytes\":%u,"
+            "\"arenas\":{\"model\":{\"committed_bytes\":2000,\"promised_bytes\":1900},"
+            "\"step\":{\"committed_bytes\":3000,\"promised_bytes\":2900},"
+            "\"data\":{\"committed_bytes\":500,\"promised_bytes\":400}},"
+            "\"pinned_bytes\":77}\n",
+            at, name, free_bytes);
+}
+
+/* The lines of a card are all of it, whatever other programs do meanwhile. */
+static void the_memory_of_a_card_adds_up(void)
+{
+    static const struct {
+        unsigned free_bytes;
+        json_int_t rest;
+        const char *line;
+    } cases[] = {{3400, 100, "unexplained                              100"},
+                 {3600, -100, "unexplained                             -100"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        script *s = begin();
+        put_device(s->file, "begin", "cuda:0", 9000);
+        put_device(s->file, "begin", "cuda:1", 8000);
+        put_device(s->file, "end", "cuda:0", cases[i].free_bytes);
+        const json_t *cards = json_object_get(finish(s), "devices");
+        CU_ASSERT_EQUAL_FATAL(json_array_size(cards), 2); /* the latest of each */
+        const json_t *card = json_array_get(cards, 0);
+        const json_t *arenas = json_object_get(card, "arenas");
+        CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(card, "at")), "end");
+        CU_ASSERT_EQUAL(number(card, "unexplained_bytes"), cases[i].rest);
+        json_int_t sum = number(card, "total_bytes") - number(card, "open_bytes") +
+                         number(card, "free_bytes") + number(card, "unexplained_bytes");
+        static const char *const names[] = {"other", "step", "model", "data"};
+        for (int k = 0; k < 4; k++)
+            sum += number(json_object_get(arenas, names[k]), "committed_bytes");
+        CU_ASSERT_EQUAL(sum, 10000);
+        const printed *p = call_words("%s", s->path);
+        SW_CHECK(p->status == 0 && has(p->out, "Memory of cuda:0 at the end\n") &&
+                     has(p->out, "Memory of cuda:1 at the beginning\n") &&
+                     has(p->out, "Card X, compute capability 9.0, driver 13.2") &&
+                     has(p->out, cases[i].line),
+                 "status %d:\n%s", p->status, p->out);
+        check_width(p->out);
+    }
+    script *s = begin();
+    CU_ASSERT_EQUAL(json_array_size(json_object_get(finish(s), "devices")), 0);
+    CU_ASSERT(!has(call_words("%s", s->path)->out, "Memory of"));
+}
+
 /* What is not what it should be is named, wherever it stands; nothing of it is kept. */
 static void damage_is_named(void)
 {
@@ -454,6 +508,11 @@ static void damage_is_named(void)
         {"{\"type\":\"fits\",\"batch\":3}", "'type'"},
         {"{\"type\":\"heap\",\"purposes\":7}", "'purposes'"},
         {"{\"type\":\"heap\",\"purposes\":[],\"other\":7}", "'other'"},
+        {"{\"type\":\"device\",\"total_bytes\":7,\"free_bytes\":8}", "'free_bytes'"},
+        {"{\"type\":\"device\",\"total_bytes\":7,\"arenas\":{\"step\":7}}", "'arenas'"},
+        {"{\"type\":\"device\",\"total_bytes\":7,\"arenas\":{\"step\":"
+         "{\"committed_bytes\":8}}}",
+         "'committed_bytes'"},
         {"{\"type\":\"step\",\"step\":1,\"places\":[7]}", "'places'"},
         {"{\"type\":\"step\",\"step\":1,\"heap\":7}", "'heap'"},
         {"{\"type\":\"step\",\"step\":1,\"arenas\":{\"model\":\"x\"}}", "'model'"},
@@ -490,6 +549,7 @@ static const sw_test tests[] = {
     {"what was denied is passed on", what_was_denied_is_passed_on},
     {"layers of a refusal add up", layers_of_a_refusal_add_up},
     {"damage is named", damage_is_named},
+    {"the memory of a card adds up", the_memory_of_a_card_adds_up},
 };
 SW_SUITE("report host", tests)
 #endif

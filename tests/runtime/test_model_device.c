@@ -3,6 +3,7 @@
 #include "alloc/fault.h"
 #include "runtime/device.h"
 #include "runtime/model_bytes.h"
+#include "runtime/run_internal.h"
 #include "tests/alloc/device_memory.h"
 #include "tests/runtime/nets.h"
 #include <stdio.h>
@@ -70,8 +71,22 @@ static sw_status fill(const sw_cuda_queue *queue, void *to, int byte, size_t byt
     return SW_OK;
 }
 
+/* Half is somebody else's. */
+static sw_status tell(sw_cuda_device *device, sw_cuda_info *out)
+{
+    const card *c = (const card *)(const void *)device;
+    *out = (sw_cuda_info){.name = "Test Card",
+                          .major = 9,
+                          .driver = 13020,
+                          .runtime = 13000,
+                          .total_bytes = (size_t)1 << 30,
+                          .open_bytes = (size_t)1 << 29,
+                          .free_bytes = ((size_t)1 << 29) - c->memory.live_bytes - 1000};
+    return SW_OK;
+}
+
 static const sw_cuda_api api = {
-    .sync = sync_card, .queue_sync = sync_queue, .copy = copy, .fill = fill};
+    .info = tell, .sync = sync_card, .queue_sync = sync_queue, .copy = copy, .fill = fill};
 
 static void end_card(void *c)
 {
@@ -88,6 +103,8 @@ static card *new_card(int ordinal)
     c->device.api = &api;
     c->device.memory = sw_test_device_memory(&c->memory);
     c->device.ordinal = ordinal;
+    c->device.card = (sw_cuda_device *)(void *)c;
+    (void)tell(c->device.card, &c->device.info);
     c->device.users = 1; /* nobody else closes it */
     c->device.queue.stream = c;
     (void)pthread_mutex_init(&c->device.lock, NULL);
@@ -395,6 +412,62 @@ static void a_card_that_fails_leaves_no_half_model(void)
     CU_ASSERT(r.model->damaged); /* it was whole before */
 }
 
+/* ---- what is said of the card ------------------------------------------------------------ */
+
+static void the_card_says_whose_its_memory_is(void)
+{
+    card *c = new_card(0);
+    const rich r = ready_on(c, 1);
+    sw_exec *exec = exec_on(c, NULL), *cpu = exec_on(NULL, NULL);
+    sw_device_info info = {.size = sizeof info};
+    OK(sw_exec_device(exec, &info));
+    CU_ASSERT_STRING_EQUAL(info.name, "cuda:0");
+    CU_ASSERT_STRING_EQUAL(info.card, "Test Card");
+    CU_ASSERT_EQUAL(info.model_bytes, sw_arena_store(r.model->arena)->committed_bytes);
+    CU_ASSERT_EQUAL(info.model_bytes, c->memory.live_bytes);
+    CU_ASSERT_EQUAL(info.arena_bytes + info.data_bytes, 0);
+    CU_ASSERT_EQUAL(info.unexplained_bytes, 1000);
+    OK(sw_exec_device(cpu, &info));
+    CU_ASSERT_STRING_EQUAL(info.name, "cpu");
+    CU_ASSERT_EQUAL(info.total_bytes + info.model_bytes, 0);
+    info.size = 0;
+    REFUSED(sw_exec_device(cpu, &info), SW_INVALID, "size");
+}
+
+/* Once when it joins, once when it ends, whoever comes first. */
+static void a_profile_has_the_card_at_both_ends(void)
+{
+    card *c = new_card(0);
+    sw_exec *exec = NULL;
+    sw_profile *profile;
+    OK(sw_profile_create(&profile, &(sw_profile_opts){.size = sizeof(sw_profile_opts),
+                                                      .path = sw_temp_path("cards")}));
+    OK(sw_exec_create(&exec, NULL));
+    exec->device = swi_device_share(&c->device);
+    OK(sw_exec_set_profile(exec, profile));
+    swi_profile_device(exec, true);
+    swi_profile_device(exec, true);
+    swi_device_close(exec->device);
+    exec->device = NULL;
+    sw_exec_destroy(exec);
+    OK(sw_profile_destroy(profile));
+    char line[4096];
+    int begins = 0, ends = 0;
+    FILE *f = fopen(sw_temp_path("cards"), "r");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    while (fgets(line, sizeof line, f) != NULL) {
+        const bool is = strstr(line, "\"type\":\"device\"") != NULL &&
+                        strstr(line, "\"card\":\"Test Card\"") != NULL &&
+                        strstr(line, "\"driver\":\"13.2\"") != NULL &&
+                        strstr(line, "\"unexplained_bytes\":1000") != NULL;
+        begins += is && strstr(line, "\"at\":\"begin\"") != NULL;
+        ends += is && strstr(line, "\"at\":\"end\"") != NULL;
+    }
+    (void)fclose(f);
+    CU_ASSERT_EQUAL(begins, 1);
+    CU_ASSERT_EQUAL(ends, 1);
+}
+
 static const sw_test tests[] = {
     {"first values are those of the host", first_values_are_those_of_the_host},
     {"bytes are copied in every direction", bytes_are_copied_in_every_direction},
@@ -405,5 +478,7 @@ static const sw_test tests[] = {
     {"a model stays where it lies", a_model_stays_where_it_lies},
     {"a budget is of the device", a_budget_is_of_the_device},
     {"a card that fails leaves no half model", a_card_that_fails_leaves_no_half_model},
+    {"the card says whose its memory is", the_card_says_whose_its_memory_is},
+    {"a profile has the card at both ends", a_profile_has_the_card_at_both_ends},
 };
 SW_SUITE("models on a device", tests)
