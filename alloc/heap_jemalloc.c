@@ -95,6 +95,8 @@ static void make_arenas(void)
     size_t size = sizeof theirs;
     const bool hooked = mallctl("arena.0.extent_hooks", &theirs, &size, NULL, 0) == 0;
     for (int i = 0; i < SW_HEAP_KINDS; i++) {
+        if (i == SW_HEAP_PINNED) /* others give it */
+            continue;
         purpose *p = &purposes[i];
         extent_hooks_t *hooks = &p->hooks;
         if (hooked) {
@@ -215,7 +217,7 @@ bool swi_heap_other_bytes(size_t *out)
     if (rest == 0)
         return false;
     for (int i = 0; i < SW_HEAP_KINDS; i++) {
-        if (arenas[i] == 0)
+        if (arenas[i] == 0 && i != SW_HEAP_PINNED)
             return false;
         rest = less(rest, figures_of(arenas[i]).allocated_bytes);
     }

@@ -57,7 +57,8 @@ static size_t own_bytes(void)
     for (int i = 0; i < SW_HEAP_KINDS; i++) {
         sw_heap_stats stats;
         sw_heap_read((sw_heap)i, &stats);
-        sum += stats.bytes;
+        if (i != SW_HEAP_PINNED) /* others gave it */
+            sum += stats.bytes;
     }
     return sum;
 }
