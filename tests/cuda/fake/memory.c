@@ -180,12 +180,11 @@ bool swi_fake_pinned(const void *at, size_t bytes)
     return false;
 }
 
-/* Programs, stacks, heaps and libraries lie high; numbers seldom look like that. A small int
- * with what was in the padding behind it may: those are let pass. */
+/* Programs, stacks, heaps and libraries lie high; numbers seldom look like that. */
 bool swi_fake_on_host(uint64_t word)
 {
     unsigned char resident;
-    if (word < 0x550000000000u || word >= 0x7ffffffff000u || (word & 0xffffffffu) < 1u << 24)
+    if (word < 0x550000000000u || word >= 0x7ffffffff000u)
         return false;
     return mincore((void *)(uintptr_t)(word / PAGE * PAGE), PAGE, &resident) == 0;
 }

@@ -186,6 +186,7 @@ struct swi_emu_launch_info {
     const void *const *at;
     const size_t *bytes;
     const bool *is_pointer;
+    bool no_padding; /* bytes of structs that no field has are zero */
 };
 /* The launch is taken over: run(body) runs the kernel, once or often, now or later; `body` is
  * copied where it is kept. Two answers can be linked: alone.cpp runs at once and has the
@@ -207,6 +208,12 @@ static inline void *swi_emu_stream(decltype(nullptr))
     return nullptr;
 }
 
+#ifdef __has_builtin
+#if __has_builtin(__builtin_clear_padding)
+#define SWI_EMU_CLEAR(x) __builtin_clear_padding(&(x))
+#endif
+#endif
+
 /* Arguments are converted once, as by a launch, and copied for each thread. */
 template <class... P> struct swi_emu_kernel {
     static_assert((sizeof(P) + ... + 0) <= 4096, "a kernel has at most 4 KiB of parameters");
@@ -221,6 +228,10 @@ template <class... P> struct swi_emu_kernel {
         info.at = at;
         info.bytes = bytes;
         info.is_pointer = is_pointer;
+#ifdef SWI_EMU_CLEAR
+        (SWI_EMU_CLEAR(a), ...);
+        info.no_padding = true;
+#endif
         const auto body = [=]() { kernel(a...); };
         swi_emu_submit(
             &info, [](void *it) { (*static_cast<decltype(body) *>(it))(); }, &body,
@@ -234,7 +245,7 @@ static inline void swi_emu_launch(const swi_emu_launch_info &info, void (*kernel
 }
 #define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, queue, ...)                          \
     swi_emu_launch({#kernel, (grid), (block), (shared_bytes), swi_emu_stream(queue), 0,        \
-                    nullptr, nullptr, nullptr},                                                \
+                    nullptr, nullptr, nullptr, false},                                         \
                    kernel, __VA_ARGS__)
 
 #endif
