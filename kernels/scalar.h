@@ -384,6 +384,27 @@ SW_INLINE float sw_where_set(float dy, unsigned bit)
     return sw_float_of(sw_bits_of(dy) & -(uint32_t)bit);
 }
 
+/* ---- normalisation ----------------------------------------------------------------------- */
+
+/* The variance of `count` numbers from the sums of d and d d, d what is left of them without
+ * any one number. */
+SW_INLINE double sw_variance(double s1, double s2, double count)
+{
+    const double v = (s2 - s1 * s1 / count) / count;
+    return v < 0.0 ? 0.0 : v;
+}
+
+SW_INLINE double sw_rstd(double variance, float epsilon)
+{
+    return 1.0 / sqrt(variance + (double)epsilon);
+}
+
+/* The next value of a running statistic, `share` of it from the batch. */
+SW_INLINE float sw_running(float old, double fresh, double share)
+{
+    return (float)((1.0 - share) * (double)old + share * fresh);
+}
+
 /* ---- losses: what one element adds --------------------------------------------------------
  */
 

@@ -2,6 +2,7 @@
 #include "kernels/attrs.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
+#include "kernels/scalar.h"
 
 struct row_norm {
     const float *x, *dy, *weight, *bias; /* weight and bias NULL: 1 and 0 */
@@ -53,8 +54,7 @@ template <class ROWS> __global__ void norm_kernel(row_norm n)
         }
         s1 = ROWS::template reduce<sw_cuda_plus>(s1, room);
         s2 = ROWS::template reduce<sw_cuda_plus>(s2, room);
-        const double var = (s2 - s1 * s1 / cols) / cols;
-        const float rstd = (float)(1.0 / sqrt((var < 0.0 ? 0.0 : var) + (double)n.epsilon));
+        const float rstd = (float)sw_rstd(sw_variance(s1, s2, cols), n.epsilon);
         mean = (float)((double)mean + s1 / cols);
         SW_CUDA_COLUMNS(c, n.cols)
         {

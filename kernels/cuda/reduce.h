@@ -5,6 +5,8 @@
  *   term(r, c, double (&)[N]) what place r adds to them
  *   put(c, double (&)[N])     what becomes of the sums of c
  *
+ * and may say by sw_cuda_reduction that they are something other than sums of doubles.
+ *
  * The places are cut into parts; a block sums one part and leaves it in scratch, then a second
  * kernel adds the parts in order. Threads of a block lie along r, or along c where neighbours
  * in c are neighbours in memory. */
@@ -14,6 +16,15 @@
 #include "kernels/cuda/device.h"
 
 #define SW_CUDA_SLICES (SW_CUDA_THREADS / 32) /* along c: a warp for each slice of r */
+
+/* T has eight bytes; zeros are OP's neutral element. */
+template <class F> struct sw_cuda_reduction {
+    typedef double T;
+    typedef sw_cuda_plus OP;
+};
+#define SW_CUDA_REDUCTION(F)                                                                   \
+    typedef typename sw_cuda_reduction<F>::T T;                                                \
+    typedef typename sw_cuda_reduction<F>::OP OP
 
 /* By shape alone. `along`: threads lie along c. */
 static inline unsigned sw_cuda_reduce_parts(int64_t places, bool along)
@@ -42,19 +53,21 @@ static __device__ __forceinline__ sw_cuda_part sw_cuda_part_of(int64_t places)
 
 /* parts (parts, results, N); a grid of (results, parts). */
 template <class F>
-__global__ void sw_cuda_reduce_across(double *parts, int64_t places, int64_t results, F f)
+__global__ void sw_cuda_reduce_across(void *scratch, int64_t places, int64_t results, F f)
 {
-    SW_SHARED(double, room, 32);
+    SW_CUDA_REDUCTION(F);
+    T *parts = static_cast<T *>(scratch);
+    SW_SHARED(T, room, 32);
     const sw_cuda_part p = sw_cuda_part_of(places);
     for (int64_t c = blockIdx.x; c < results; c += gridDim.x) {
-        double sum[F::N] = {}, v[F::N];
+        T sum[F::N] = {}, v[F::N];
         for (int64_t r = p.from + threadIdx.x; r < p.end; r += blockDim.x) {
             f.term(r, c, v);
             for (int k = 0; k < F::N; k++)
-                sum[k] += v[k];
+                sum[k] = OP::of(sum[k], v[k]);
         }
         for (int k = 0; k < F::N; k++) {
-            sum[k] = sw_cuda_block_reduce<sw_cuda_plus>(sum[k], room);
+            sum[k] = sw_cuda_block_reduce<OP>(sum[k], room);
             if (threadIdx.x == 0)
                 parts[(blockIdx.y * results + c) * F::N + k] = sum[k];
         }
@@ -63,25 +76,27 @@ __global__ void sw_cuda_reduce_across(double *parts, int64_t places, int64_t res
 
 /* Thirty-two results side by side; slice s has the places s, s + 8, ... of the part. */
 template <class F>
-__global__ void sw_cuda_reduce_along(double *parts, int64_t places, int64_t results, F f)
+__global__ void sw_cuda_reduce_along(void *scratch, int64_t places, int64_t results, F f)
 {
-    SW_SHARED(double, room, SW_CUDA_THREADS);
+    SW_CUDA_REDUCTION(F);
+    T *parts = static_cast<T *>(scratch);
+    SW_SHARED(T, room, SW_CUDA_THREADS);
     const sw_cuda_part p = sw_cuda_part_of(places);
     const int lane = (int)threadIdx.x % 32, slice = (int)threadIdx.x / 32;
     for (int64_t tile = blockIdx.x; tile * 32 < results; tile += gridDim.x) {
         const int64_t c = tile * 32 + lane;
-        double sum[F::N] = {}, v[F::N];
+        T sum[F::N] = {}, v[F::N];
         for (int64_t r = p.from + slice; r < p.end && c < results; r += SW_CUDA_SLICES) {
             f.term(r, c, v);
             for (int k = 0; k < F::N; k++)
-                sum[k] += v[k];
+                sum[k] = OP::of(sum[k], v[k]);
         }
         for (int k = 0; k < F::N; k++) {
             room[threadIdx.x] = sum[k];
             __syncthreads();
-            double all = 0.0;
+            T all = OP::template none<T>();
             for (int s = 0; s < SW_CUDA_SLICES && slice == 0; s++)
-                all += room[s * 32 + lane];
+                all = OP::of(all, room[s * 32 + lane]);
             if (slice == 0 && c < results)
                 parts[(blockIdx.y * results + c) * F::N + k] = all;
             __syncthreads();
@@ -89,36 +104,51 @@ __global__ void sw_cuda_reduce_along(double *parts, int64_t places, int64_t resu
     }
 }
 
-template <class F>
-__global__ void sw_cuda_reduce_put(const double *parts, int64_t n_parts, int64_t results, F f)
+/* G threads for each result, 1 or 32: lanes take the parts in turn. */
+template <int G, class F>
+__global__ void sw_cuda_reduce_put(const void *scratch, int64_t n_parts, int64_t results, F f)
 {
-    for (int64_t c = sw_cuda_thread(); c < results; c += sw_cuda_threads()) {
-        double sum[F::N] = {};
-        for (int64_t p = 0; p < n_parts; p++)
+    SW_CUDA_REDUCTION(F);
+    const T *parts = static_cast<const T *>(scratch);
+    const int lane = (int)threadIdx.x % G;
+    for (int64_t c = sw_cuda_thread() / G; c < results; c += sw_cuda_threads() / G) {
+        T sum[F::N] = {};
+        for (int64_t p = lane; p < n_parts; p += G)
             for (int k = 0; k < F::N; k++)
-                sum[k] += parts[(p * results + c) * F::N + k];
-        f.put(c, sum);
+                sum[k] = OP::of(sum[k], parts[(p * results + c) * F::N + k]);
+        for (int k = 0; k < F::N && G > 1; k++)
+            sum[k] = sw_cuda_warp_reduce<OP>(sum[k]);
+        if (lane == 0)
+            f.put(c, sum);
     }
+}
+
+/* What becomes of the parts; few of them have one thread. */
+template <class F>
+static void sw_cuda_reduce_end(F f, unsigned n_parts, int64_t results, const void *scratch,
+                               const sw_cuda_queue *queue)
+{
+    const int each = n_parts < 8 ? 1 : 32;
+    const auto put = each == 1 ? sw_cuda_reduce_put<1, F> : sw_cuda_reduce_put<32, F>;
+    SW_CUDA_LAUNCH(put, sw_cuda_blocks(results, SW_CUDA_THREADS / each), SW_CUDA_THREADS, 0,
+                   queue, scratch, n_parts, results, f);
 }
 
 template <class F>
 static sw_status sw_cuda_reduce(const char *op, F f, int64_t places, int64_t results,
                                 bool along, void *scratch, const sw_cuda_queue *queue)
 {
-    double *parts = static_cast<double *>(scratch);
     const unsigned n = sw_cuda_reduce_parts(places, along);
     const auto across = sw_cuda_reduce_across<F>, beside = sw_cuda_reduce_along<F>;
-    const auto put = sw_cuda_reduce_put<F>;
     if (results == 0)
         return SW_OK;
     if (along)
         SW_CUDA_LAUNCH(beside, dim3(sw_cuda_blocks(results, 32), n), SW_CUDA_THREADS, 0, queue,
-                       parts, places, results, f);
+                       scratch, places, results, f);
     else
         SW_CUDA_LAUNCH(across, dim3(sw_cuda_blocks(results, 1), n), SW_CUDA_THREADS, 0, queue,
-                       parts, places, results, f);
-    SW_CUDA_LAUNCH(put, sw_cuda_blocks(results, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
-                   parts, n, results, f);
+                       scratch, places, results, f);
+    sw_cuda_reduce_end(f, n, results, scratch, queue);
     return sw_cuda_launched(op);
 }
 

@@ -28,7 +28,9 @@ template <int G_, int W_> struct sw_cuda_rows {
     }
     template <class OP, class T> static __device__ __forceinline__ T reduce(T v, T *room)
     {
-        return G == 32 ? sw_cuda_warp_reduce<OP>(v) : sw_cuda_block_reduce<OP>(v, room);
+        return G == 1    ? v
+               : G == 32 ? sw_cuda_warp_reduce<OP>(v)
+                         : sw_cuda_block_reduce<OP>(v, room);
     }
 };
 

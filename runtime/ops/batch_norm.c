@@ -5,6 +5,7 @@
  * no gradient. batch_norm_running: their next values by PyTorch's rule. batch_norm_fixed:
  * statistics are given, as in evaluation; keeps them, and x for the weight's gradient. */
 #include "kernels/dispatch.h"
+#include "kernels/scalar.h"
 #include "runtime/ops/norm.h"
 #include <math.h>
 
@@ -253,8 +254,7 @@ static sw_status running_forward(const sw_launch *l)
     const int64_t channels = l->in[0].type.shape.dim[0];
     for (int i = 0; i < 2; i++)
         for (int64_t c = 0; c < channels; c++)
-            swi_out(l, i)[c] =
-                (float)((1.0 - m) * (double)swi_in(l, i)[c] + m * stats[i * channels + c]);
+            swi_out(l, i)[c] = sw_running(swi_in(l, i)[c], stats[i * channels + c], m);
     return SW_OK;
 }
 

@@ -198,7 +198,7 @@ static bool is_float(const sw_buffer *b)
 /* The elements of an output against the CPU's. */
 static void close_to(const sw_entry_run *r, int o, const sw_buffer *got, const sw_buffer *want)
 {
-    double most = 0.0;
+    double most = r->terms;
     const int64_t n = plain_elements(&want->type);
     for (int64_t i = 0; i < n; i++) {
         const double w = fabs(number_at(want, place_of(want, i)));

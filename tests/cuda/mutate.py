@@ -18,6 +18,7 @@ UNITS = {  # whose tests look at a header
     "nd.h": ["arith", "move", "sum"],
     "rows.h": ["rows", "norm"],
     "reduce.h": ["sum", "losses", "norm"],
+    "planes.h": ["batch_norm", "group_norm"],
 }
 SHIFT = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 

@@ -66,8 +66,9 @@ static bool is_good(const sw_op_desc *d, const sw_op_case *c)
  * plain. */
 static bool is_for_plain(const char *op)
 {
-    static const char *const ops[] = {"conv2d", "channel_scale", "max_pool2d", "avg_pool2d",
-                                      "dropout"};
+    static const char *const ops[] = {"conv2d",           "channel_scale", "max_pool2d",
+                                      "avg_pool2d",       "dropout",       "batch_norm",
+                                      "batch_norm_fixed", "group_norm"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (strcmp(ops[i], op) == 0)
             return true;
@@ -222,6 +223,23 @@ static double factor_of(const char *op)
     return strcmp(op, "linear_ce") == 0 ? 5.0 : 1.0;
 }
 
+/* Cases with results that are next to nothing beside the terms that they are sums of. */
+static double terms_of(const swi_check *c)
+{
+    static const struct {
+        const char *op, *name;
+        double size;
+    } cases[] = {
+        {"batch_norm", "one image, one channel", 1.0},
+        {"group_norm", "one element a group", 1.0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (strcmp(c->desc->name, cases[i].op) == 0 &&
+            strcmp(c->spec->name, cases[i].name) == 0)
+            return cases[i].size;
+    return 0.0;
+}
+
 /* Leaves the CPU's outputs in f->out. */
 static void forward_case(swi_check *c, const variant *v, const char *label, sw_entry_run *f)
 {
@@ -232,6 +250,7 @@ static void forward_case(swi_check *c, const variant *v, const char *label, sw_e
     f->factor = factor_of(d->name);
     f->refused = v->blocks && is_for_plain(d->name);
     no_alias(f);
+    f->terms = terms_of(c);
     f->n_in = c->n_in;
     for (int i = 0; i < c->n_in; i++) {
         sw_type t = c->in[i].type;
@@ -302,6 +321,7 @@ static void gradient_case(swi_check *c, int g, const char *label, const sw_entry
         .label = label, .attrs = f->attrs, .shift = f->shift, .refused = f->refused};
     r.random = f->random;
     no_alias(&r);
+    r.terms = f->terms;
     r.entry = entry_of(c->desc->name, g);
     if (r.entry == NULL || !gradient_operands(c, f, g, &r))
         return;
@@ -319,6 +339,7 @@ static void gradient_case(swi_check *c, int g, const char *label, const sw_entry
 }
 
 /* What descriptors have no cases for. */
+static const swi_norm_attrs usual_norm = {.epsilon = 1e-5f, .groups = 1};
 static const swi_random_attrs long_random = {{2, {71, 73}}}, no_random = {{2, {3, 0}}};
 static const struct {
     const char *op;
@@ -329,6 +350,21 @@ static const struct {
     {"rand", {.name = "long", .attrs = &long_random}},
     {"rand", {.name = "nothing", .attrs = &no_random}},
     {"randn", {.name = "long", .attrs = &long_random}},
+    {"batch_norm",
+     {.name = "several parts",
+      .n_in = 3,
+      .in = {{SW_F32, SW_PLAIN, {3, {3, 2, 2804}}},
+             {SW_F32, SW_PLAIN, {1, {2}}},
+             {SW_F32, SW_PLAIN, {1, {2}}}},
+      .attrs = &usual_norm}},
+    {"group_norm",
+     {.name = "several parts",
+      .n_in = 3,
+      .in = {{SW_F32, SW_PLAIN, {3, {1, 2, 8316}}},
+             {SW_F32, SW_PLAIN, {1, {2}}},
+             {SW_F32, SW_PLAIN, {1, {2}}}},
+      .fill = {SW_FILL_UNIT},
+      .attrs = &usual_norm}},
     {"copy", {.name = "bytes", .n_in = 1, .in = {{SW_U8, SW_PLAIN, {2, {5, 7}}}}}},
     {"copy", {.name = "doubles", .n_in = 1, .in = {{SW_F64, SW_PLAIN, {2, {5, 7}}}}}},
 };

@@ -48,8 +48,8 @@ static void rows_row(const sw_norm_args *n, int64_t r, bool centred)
     swi_sum_square(centred ? s1 : NULL, s2, x, cols, l_set1(mean));
     if (centred)
         sum = swi_lanes_sum(s1, LANES);
-    const double var = swi_variance(sum, swi_lanes_sum(s2, LANES), (double)cols);
-    const float rstd = (float)swi_rstd(var, n->epsilon);
+    const double var = sw_variance(sum, swi_lanes_sum(s2, LANES), (double)cols);
+    const float rstd = (float)sw_rstd(var, n->epsilon);
     mean = (float)((double)mean + sum / (double)cols);
     swi_put_y(n->y + r * cols, x, n->weight, n->bias, l_set1(1.0f), l_set1(0.0f), cols,
               l_set1(mean), l_set1(rstd));

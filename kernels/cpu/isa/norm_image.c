@@ -115,7 +115,7 @@ static void group_part(void *arg, int part)
     spread(j, s1);
     spread(j, s2);
     for (int k = 0; k < LANES; k++) {
-        rstd[k] = (float)swi_rstd(swi_variance(s1[k], s2[k], j->count), n->epsilon);
+        rstd[k] = (float)sw_rstd(sw_variance(s1[k], s2[k], j->count), n->epsilon);
         mean[k] = (float)((double)mean[k] + s1[k] / j->count);
     }
     write_stats(j, n->mean_out, i, g, mean);
@@ -250,8 +250,8 @@ static void batch_part(void *arg, int part)
     }
     const double sum = swi_lanes_sum(s1, LANES);
     const double mean = (double)about + sum / j->count;
-    const double var = swi_variance(sum, swi_lanes_sum(s2, LANES), j->count);
-    const float rstd = (float)swi_rstd(var, n->epsilon);
+    const double var = sw_variance(sum, swi_lanes_sum(s2, LANES), j->count);
+    const float rstd = (float)sw_rstd(var, n->epsilon);
     batch_y(j, part, (float)mean, rstd);
     if (n->mean_out != NULL)
         n->mean_out[part] = (float)mean;
@@ -279,7 +279,7 @@ void SW_ISA_FN(swi_batch)(const sw_norm_args *n, const sw_par *par)
 static float rstd_at(const sw_norm_args *n, int64_t c)
 {
     if (n->var != NULL)
-        return (float)swi_rstd((double)n->var[c], n->epsilon);
+        return (float)sw_rstd((double)n->var[c], n->epsilon);
     return at_or(n->rstd, c, 0.0f);
 }
 

@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/isa/vec.h"
 #include "kernels/norm.h"
-#include <math.h>
+#include "kernels/scalar.h"
 #include <stddef.h>
 
 #define LANES 16
@@ -181,18 +181,6 @@ SW_VEC_FN void swi_put_dx(float *dx, const float *dy, const float *x, const floa
             r = l_add(l_take(dx + i, n - i, one), r);
         l_put(dx + i, n - i, r);
     }
-}
-
-/* The variance of `count` numbers from the sums of d and d d. */
-SW_VEC_FN double swi_variance(double s1, double s2, double count)
-{
-    const double v = (s2 - s1 * s1 / count) / count;
-    return v < 0.0 ? 0.0 : v;
-}
-
-SW_VEC_FN double swi_rstd(double variance, float epsilon)
-{
-    return 1.0 / sqrt(variance + (double)epsilon);
 }
 
 void SW_ISA_FN(swi_group)(const sw_norm_args *n, const sw_par *par);
