@@ -6,7 +6,7 @@
 
 #define MOST_ATTRS 512
 
-typedef enum { COPY, FILL, KERNEL, RECORD, AFTER, GRAPH } kind;
+typedef enum { NOTHING, COPY, FILL, KERNEL, RECORD, AFTER, GRAPH } kind;
 
 typedef struct stream stream;
 struct sw_cuda_event {
@@ -101,10 +101,13 @@ static void run_kernel(lazy_card *card, kernel_call *call)
     sw_test_device_open(&card->memory, false);
 }
 
+/* A card that has failed does nothing any more. */
 static void run_work(lazy_card *card, const work *w)
 {
     card->clock += 1000;
-    switch (w->what) {
+    switch (card->broken && w->what != RECORD && w->what != GRAPH ? NOTHING : w->what) {
+    case NOTHING:
+        break;
     case COPY:
         sw_test_device_open(&card->memory, true);
         memmove(w->to, w->from, w->bytes);
@@ -164,16 +167,29 @@ static bool capturing(void)
     return false;
 }
 
+static sw_status fail(const char *name)
+{
+    lazy_card *c = &the_card;
+    if (++c->calls != c->fail_at)
+        return SW_OK;
+    c->broken = c->fails == SW_DEVICE;
+    SW_FAIL(c->fails, "lazy card: %s fails as planned", name);
+}
+
 /* Every call that can fail comes here first. */
 static sw_status call(const char *name, bool in_captures)
 {
-    lazy_card *c = &the_card;
-    c->calls++;
     if (!in_captures && capturing())
-        c->forbidden++;
-    if (c->fail_at > 0 && (c->calls == c->fail_at || (c->all_after && c->calls > c->fail_at)))
-        SW_FAIL(c->fails, "lazy card: %s fails as planned", name);
-    return SW_OK;
+        the_card.forbidden++;
+    return the_card.fails == SW_DEVICE ? fail(name) : SW_OK;
+}
+
+/* Those that take memory can be refused too. */
+static sw_status take(const char *name, bool in_captures)
+{
+    if (!in_captures && capturing())
+        the_card.forbidden++;
+    return fail(name);
 }
 
 /* ---- the card ---------------------------------------------------------------------------- */
@@ -190,7 +206,7 @@ static sw_status sync_card(sw_cuda_device *device)
 static sw_status host_alloc(sw_cuda_device *device, void **out, size_t bytes)
 {
     (void)device;
-    SW_TRY(call("host_alloc", false));
+    SW_TRY(take("host_alloc", false));
     size_t *block = malloc(bytes + SW_ALIGN);
     CU_ASSERT_PTR_NOT_NULL_FATAL(block);
     *block = bytes;
@@ -229,7 +245,7 @@ static sw_status queue_create(sw_cuda_device *device, sw_cuda_queue *out, bool c
 {
     (void)device;
     (void)compute;
-    SW_TRY(call("queue_create", false));
+    SW_TRY(take("queue_create", false));
     the_card.allocations++;
     add_stream(out);
     out->flags = flags;
@@ -286,7 +302,7 @@ static sw_status event_create(sw_cuda_device *device, sw_cuda_event **out, bool 
 {
     (void)device;
     (void)clock;
-    SW_TRY(call("event_create", false));
+    SW_TRY(take("event_create", false));
     *out = calloc(1, sizeof **out);
     CU_ASSERT_PTR_NOT_NULL_FATAL(*out);
     the_card.allocations++;
@@ -366,7 +382,7 @@ static void graph_free(sw_cuda_graph *graph)
 
 static sw_status capture_end(const sw_cuda_queue *queue, sw_cuda_graph **out)
 {
-    const sw_status status = call("capture_end", true);
+    const sw_status status = take("capture_end", true);
     sw_cuda_graph *graph = stream_of(queue)->captured;
     stream_of(queue)->captured = NULL;
     if (status != SW_OK || out == NULL) {
@@ -601,4 +617,11 @@ void lazy_card_forget(lazy_card *c)
 {
     c->allocations = c->waits = c->launches = c->replays = c->captures = c->copies = 0;
     c->calls = 0;
+}
+
+void lazy_card_mend(lazy_card *c)
+{
+    run_all();
+    c->fail_at = 0;
+    c->broken = c->device.faulted = false;
 }

@@ -12,9 +12,11 @@
 typedef struct {
     swi_device device;
     sw_test_device memory;
-    int64_t calls, fail_at; /* of those that may fail, from 1; 0: none does */
+    /* That call, from 1, fails with `fails` (0: none does): SW_DEVICE, and the card does
+     * nothing from there on, or SW_NOMEM, which only those that take memory count for. */
+    int64_t calls, fail_at;
     sw_status fails;
-    bool all_after; /* all from fail_at on */
+    bool broken;
     /* Since lazy_card_forget(): */
     int allocations, waits, launches, replays, captures, copies;
     int forbidden; /* calls inside of a capture */
@@ -28,5 +30,6 @@ typedef struct {
  * memory can be mapped. */
 lazy_card *lazy_card_new(bool mapped);
 void lazy_card_forget(lazy_card *card); /* counts begin at 0 */
+void lazy_card_mend(lazy_card *card);   /* nothing fails; what a broken one had to do is gone */
 
 #endif

@@ -92,7 +92,7 @@ static void compare(lazy_card *card, const sw_exec_opts *opts, bool image, int s
     sw_exec *device = on_card(card, opts), *cpu = on_cpu();
     net *a = net_new(image, NULL), *b = net_new(image, NULL);
     sw_step_fn *fn = image ? net_step : noisy_step;
-    double late = NAN;
+    double late = 0.0;
     for (int i = 0; i < steps; i++) {
         step_on(device, a, fn, i, ROWS);
         step_on(cpu, b, fn, i, ROWS);
@@ -445,12 +445,6 @@ static sw_status session(lazy_card *card, sw_exec **exec, net *n, bool *fault)
     return SW_OK;
 }
 
-static void mend(lazy_card *card)
-{
-    card->fail_at = 0;
-    card->device.faulted = false;
-}
-
 /* Each call fails once: the status is its, a fault stays, and all is given back. */
 static void fails_once(sw_status with)
 {
@@ -476,7 +470,7 @@ static void fails_once(sw_status with)
             card->fail_at = 0;
             REFUSED(sw_run(exec, &args), SW_DEVICE, "as planned");
         }
-        mend(card);
+        lazy_card_mend(card);
         sw_exec_destroy(exec);
         sw_model_destroy(n->model);
         n->model = NULL;
@@ -484,7 +478,7 @@ static void fails_once(sw_status with)
         CU_ASSERT_EQUAL_FATAL(card->events + card->graphs, 0);
         CU_ASSERT_EQUAL_FATAL(card->streams, 1);
     }
-    CU_ASSERT(k > 100 && k < 3000);
+    CU_ASSERT(k > (with == SW_DEVICE ? 100 : 15) && k < 3000);
 }
 
 static void each_fault(void)
@@ -516,7 +510,7 @@ static void names_of_faults(void)
         CU_ASSERT_EQUAL(sw_run(sync, &args), SW_DEVICE);
         CU_ASSERT_PTR_NULL(strstr(sw_last_error(), "sync_ops"));
         named += strncmp(sw_last_error(), "f1/linear: lazy card: queue_sync", 32) == 0;
-        mend(card);
+        lazy_card_mend(card);
         OK(sw_model_ready(n->model, sync, 3));
     }
     CU_ASSERT_EQUAL(named, 1);
@@ -526,7 +520,7 @@ static void names_of_faults(void)
     card->fail_at = 14;
     CU_ASSERT_EQUAL(sw_run(exec, &args), SW_DEVICE);
     SW_CHECK(strstr(sw_last_error(), "--sync-ops, names it") != NULL, "%s", sw_last_error());
-    mend(card);
+    lazy_card_mend(card);
 }
 
 /* Updates that are skipped are counted on the device and told a few runs later. */
@@ -552,7 +546,7 @@ static void skipped(void)
         snprintf(message[e], sizeof message[e], "%.40s", sw_last_error());
         uint64_t total = 0;
         OK(sw_optimizer_skipped(n->opt, &total, NULL));
-        CU_ASSERT_EQUAL(total, told[e] + 1);
+        CU_ASSERT_EQUAL(total, (uint64_t)told[e] + 1);
         CU_ASSERT(isnan(net_metric(execs[e], "loss"))); /* the run has ended as usual */
     }
     CU_ASSERT_EQUAL(told[1], 2);
