@@ -133,6 +133,14 @@ static sw_status blame(const swi_trace *t, const swi_node *node, sw_status statu
     SW_FAIL(status, "%s: %s", swi_node_name(t, node, name, sizeof name), text);
 }
 
+static sw_status run_node(sw_exec *exec, const swi_node *node, const sw_launch *launch)
+{
+    if (exec->queue == NULL)
+        return node->kernel(launch);
+    SW_TRY(swi_queue_use(exec->queue));
+    return swi_queue_launch(exec->queue, node, launch);
+}
+
 sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
 {
     const swi_trace *t = &ctx->trace;
@@ -169,9 +177,7 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
         .step = (uint32_t)ctx->args->step,
         .run = ctx->args->run};
     ctx->updated |= node->is_update || node->writes_model;
-    const sw_status status = ctx->exec->queue == NULL
-                                 ? node->kernel(&launch)
-                                 : swi_queue_launch(ctx->exec->queue, node, &launch);
+    const sw_status status = run_node(ctx->exec, node, &launch);
     ctx->done_ops++;
     sw_watch_op_end(&ctx->exec->watch);
     if (status == SW_OK)

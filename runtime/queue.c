@@ -29,6 +29,11 @@ sw_status swi_queue_fault(const swi_queue *q, sw_status status)
     return swi_device_faulted(q->device, status);
 }
 
+sw_status swi_queue_use(const swi_queue *q)
+{
+    return swi_queue_fault(q, q->api->use(q->device->card));
+}
+
 sw_status swi_queue_settle(swi_queue *q)
 {
     SW_TRY(swi_queue_fault(q, q->api->queue_sync(q->device->card, &q->copying)));

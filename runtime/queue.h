@@ -50,6 +50,9 @@ sw_status swi_queue_room(sw_exec *exec, const sw_run_args *args, swi_program *pr
 sw_status swi_queue_begin(sw_exec *exec, const sw_run_args *args);
 /* Where input i of the run is. */
 unsigned char *swi_queue_input(const swi_queue *queue, int i);
+/* What follows on this thread is about the queue's card. A step function may have turned to
+ * another in between: immediate mode says it in front of each op. */
+sw_status swi_queue_use(const swi_queue *queue);
 /* Launch one op; a new phase begins with its first. With sync_ops it is over on return. */
 sw_status swi_queue_launch(swi_queue *queue, const swi_node *node, const sw_launch *launch);
 

@@ -79,6 +79,7 @@ sw_status swi_queue_begin(sw_exec *exec, const sw_run_args *args)
     swi_slot *slot = &q->slots[k];
     swi_past_run *run = swi_past_at(&exec->past, 0);
     swi_left *left = swi_queue_left(exec, run);
+    SW_TRY(swi_queue_use(q));
     SW_TRY(take_models(q, args));
     if (slot->used)
         SW_TRY(swi_queue_wait(q, slot->taken));

@@ -82,6 +82,7 @@ static stream *stream_of(const sw_cuda_queue *queue)
 
 static work *put(const sw_cuda_queue *queue, kind what)
 {
+    CU_ASSERT(the_card.current);
     stream *s = stream_of(queue);
     work *w = append(s->captured != NULL ? &s->captured->list : &s->list);
     w->what = what;
@@ -92,6 +93,7 @@ static void run_one(stream *s);
 
 static void run_kernel(lazy_card *card, kernel_call *call)
 {
+    const uint32_t fp = swi_fp_enter(); /* as runs of the CPU have it, whoever waits */
     sw_test_device_open(&card->memory, true);
     if (call->counters != NULL) {
         call->launch.step = call->counters->step;
@@ -99,6 +101,7 @@ static void run_kernel(lazy_card *card, kernel_call *call)
     }
     SW_CHECK(call->kernel(&call->launch) == SW_OK, "a kernel fails: %s", sw_last_error());
     sw_test_device_open(&card->memory, false);
+    swi_fp_leave(fp);
 }
 
 /* A card that has failed does nothing any more. */
@@ -194,10 +197,19 @@ static sw_status take(const char *name, bool in_captures)
 
 /* ---- the card ---------------------------------------------------------------------------- */
 
+static sw_status use(sw_cuda_device *device)
+{
+    (void)device;
+    SW_TRY(call("use", true));
+    the_card.current = true;
+    return SW_OK;
+}
+
 static sw_status sync_card(sw_cuda_device *device)
 {
     (void)device;
     SW_TRY(call("sync", false));
+    the_card.current = true;
     the_card.waits++;
     run_all();
     return SW_OK;
@@ -419,7 +431,8 @@ static void graph_destroy(sw_cuda_graph *graph)
     graph_free(graph);
 }
 
-static const sw_cuda_api api = {.sync = sync_card,
+static const sw_cuda_api api = {.use = use,
+                                .sync = sync_card,
                                 .host_alloc = host_alloc,
                                 .host_free = host_free,
                                 .queue_create = queue_create,

@@ -25,15 +25,11 @@ sw_exec *net_exec(const sw_exec_opts *opts)
     return exec;
 }
 
-net *net_new(bool image, const sw_optimizer_opts *opts)
+static void declare(net *n, const sw_optimizer_opts *opts)
 {
     const sw_optimizer_opts usual = {.size = sizeof usual, .kind = "adam", .lr = 0.01f};
-    net *n = calloc(1, sizeof *n);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(n);
-    sw_after(end_net, n);
-    n->image = image;
     OK(sw_model_create(&n->model, "net"));
-    if (image) {
+    if (n->image) {
         n->c1 = sw_conv2d_new(n->model, "c1", 1, 4, 3);
         n->c2 = sw_conv2d_new(n->model, "c2", 4, 6, 3);
         n->f1 = sw_linear_new(n->model, "f1", 24, NET_CLASSES);
@@ -44,7 +40,22 @@ net *net_new(bool image, const sw_optimizer_opts *opts)
     n->factor = sw_knob_new(n->model, "factor", 1.0f);
     n->max_norm = sw_knob_new(n->model, "max_norm", 0.1f);
     OK(sw_optimizer_create(&n->opt, n->model, opts != NULL ? opts : &usual));
+}
+
+net *net_new(bool image, const sw_optimizer_opts *opts)
+{
+    net *n = calloc(1, sizeof *n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(n);
+    sw_after(end_net, n);
+    n->image = image;
+    declare(n, opts);
     return n;
+}
+
+void net_again(net *n)
+{
+    sw_model_destroy(n->model);
+    declare(n, NULL);
 }
 
 static sw_value logits_of(sw_ctx *c, const net *n, sw_value x)

@@ -36,6 +36,8 @@ typedef struct {
 /* An exec with these options and a net, both destroyed when the test ends. opts may be NULL. */
 sw_exec *net_exec(const sw_exec_opts *opts);
 net *net_new(bool image, const sw_optimizer_opts *opts);
+/* Another model in the place of its own, which ends. */
+void net_again(net *n);
 /* Forward, metrics "loss" and "accuracy", output "logits"; in training backward and update. */
 void net_step(sw_ctx *ctx, void *user);
 
