@@ -1,0 +1,472 @@
+/* Whole training steps through the module's real host code, on the card that is not there: what
+ * a warm step does and does not, where its kernels point to, that its numbers are the CPU's,
+ * and what becomes of every call that fails. */
+#include "tests/cuda/fake/fake.h"
+#include "tests/cuda/scenes.h"
+#include "tests/support/heap.h"
+#include "tests/support/suite.h"
+#include "runtime/queue_internal.h"
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODULE SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
+
+/* Errors of CUDA. */
+#define OUT_OF_MEMORY 2
+#define LAUNCH_FAILURE 719
+
+/* The same file as the library opens: the controls of its card. */
+static const sw_fake_api *fake(void)
+{
+    static const sw_fake_api *api;
+    if (api != NULL)
+        return api;
+    setenv("STEPWELL_CUDA_MODULE", MODULE, 1);
+    void *file = dlopen(MODULE, RTLD_NOW | RTLD_LOCAL);
+    sw_fake_opener *open = NULL;
+    void *symbol = file != NULL ? dlsym(file, "sw_fake") : NULL;
+    memcpy(&open, &symbol, sizeof open);
+    SW_CHECK(open != NULL, "%s", dlerror());
+    CU_ASSERT_PTR_NOT_NULL_FATAL(open);
+    return api = open();
+}
+
+static const sw_fake_api *fresh(uint64_t lazy)
+{
+    const sw_fake_api *f = fake();
+    f->reset(NULL);
+    f->lazy(lazy);
+    return f;
+}
+
+static sw_fake_counts counted(void)
+{
+    sw_fake_counts c;
+    fake()->counts(&c);
+    return c;
+}
+
+/* All is given back, and nothing was wrong. */
+static void all_is_well(const char *what)
+{
+    sw_fake_live l;
+    fake()->live(&l);
+    const uint64_t left = l.device_blocks + l.ranges + l.handles + l.pinned + l.streams +
+                          l.events + l.graphs + l.execs + l.blas + l.pending;
+    SW_CHECK(left == 0,
+             "%s leaves %d blocks, %d ranges, %d handles, %d pinned, %d streams, %d events, %d "
+             "graphs, %d executables, %d of blas, %d pending",
+             what, (int)l.device_blocks, (int)l.ranges, (int)l.handles, (int)l.pinned,
+             (int)l.streams, (int)l.events, (int)l.graphs, (int)l.execs, (int)l.blas,
+             (int)l.pending);
+    SW_CHECK(counted().violations == 0, "%s: %s", what, fake()->violation());
+}
+
+static sw_scene_end trained(const sw_scene *scene, sw_scene_run run)
+{
+    sw_scene_end end;
+    const sw_status status = sw_scene_train(scene, &run, &end);
+    SW_CHECK(status == SW_OK, "%s on %s: %s", scene->name,
+             run.device != NULL ? run.device : "cpu", sw_last_error());
+    CU_ASSERT_EQUAL_FATAL(status, SW_OK);
+    return end;
+}
+
+static bool same_bits(const sw_scene_end *a, const sw_scene_end *b)
+{
+    return a->n == b->n && memcmp(a->numbers, b->numbers, a->n * sizeof(float)) == 0 &&
+           memcmp(&a->loss, &b->loss, sizeof a->loss) == 0;
+}
+
+/* The largest difference of two trainings, relative to the largest number. */
+static double apart(const sw_scene_end *a, const sw_scene_end *b)
+{
+    double most = 0.0, largest = 1e-30;
+    for (size_t i = 0; i < a->n; i++) {
+        const double d = fabs((double)a->numbers[i] - (double)b->numbers[i]);
+        if (!(d <= most))
+            most = d;
+        if (fabs((double)b->numbers[i]) > largest)
+            largest = fabs((double)b->numbers[i]);
+    }
+    return most / largest;
+}
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+static void a_device_trains_as_the_cpu_does(void)
+{
+    for (int i = 0; i < sw_n_scenes; i++) {
+        const sw_scene *s = &sw_scenes[i];
+        fresh(0);
+        sw_scene_end cpu = trained(s, (sw_scene_run){.steps = 4});
+        sw_scene_end card = trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
+        CU_ASSERT(cpu.n > 0 && cpu.n == card.n);
+        const double d = apart(&card, &cpu);
+        SW_CHECK(d < 2e-5, "%s: parameters are %g apart", s->name, d);
+        SW_CHECK(fabs(card.loss - cpu.loss) < 1e-5, "%s: loss %g, %g", s->name, card.loss,
+                 cpu.loss);
+        CU_ASSERT(counted().graph_launches == 3 && counted().captures == 1);
+        all_is_well(s->name);
+        free(cpu.numbers);
+        free(card.numbers);
+    }
+}
+
+static void every_way_to_run_has_the_same_bits(void)
+{
+    const sw_scene_run ways[] = {{.no_graphs = true}, {.sync_ops = true}, {.immediate = true}};
+    for (int i = 0; i < sw_n_scenes; i++) {
+        const sw_scene *s = &sw_scenes[i];
+        fresh(0);
+        sw_scene_end first = trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            sw_scene_run run = ways[w];
+            run.device = "cuda";
+            run.steps = 4;
+            fresh(0);
+            sw_scene_end other = trained(s, run);
+            SW_CHECK(same_bits(&first, &other), "%s, way %d: %g apart", s->name, (int)w,
+                     apart(&first, &other));
+            CU_ASSERT(counted().graph_launches == 0);
+            all_is_well(s->name);
+            free(other.numbers);
+        }
+        free(first.numbers);
+    }
+}
+
+/* What is put off shows what is not waited for. */
+static void late_work_has_the_same_bits(void)
+{
+    for (int i = 0; i < sw_n_scenes; i++) {
+        const sw_scene *s = &sw_scenes[i];
+        fresh(0);
+        sw_scene_end first = trained(s, (sw_scene_run){.device = "cuda", .steps = 6});
+        for (uint64_t seed = 1; seed <= 5; seed++) {
+            fresh(seed);
+            sw_scene_end late = trained(s, (sw_scene_run){.device = "cuda", .steps = 6});
+            SW_CHECK(same_bits(&first, &late), "%s, seed %d: %g apart", s->name, (int)seed,
+                     apart(&first, &late));
+            all_is_well(s->name);
+            free(late.numbers);
+        }
+        free(first.numbers);
+    }
+}
+
+/* ---- warm steps -------------------------------------------------------------------------- */
+
+enum { WARM_FROM = 3, STEPS = 9 }; /* before that a step may take memory */
+
+typedef struct {
+    const char *scene;
+    sw_fake_counts before;
+    uint64_t blocks, calls[2]; /* of the heap; of the functions that wait for the host */
+    size_t launched;           /* by the first run, and by the capture: kernels and products */
+} warm;
+
+static bool inside(const void *at, const unsigned char *base, size_t bytes)
+{
+    const uintptr_t from = (uintptr_t)base;
+    return (uintptr_t)at >= from && (uintptr_t)at < from + bytes;
+}
+
+/* Each pointer of each launch is in the step arena, the model or the exec's place for inputs
+ * and metrics, and at a number. */
+static void pointers_are_in_arenas(const char *scene, const sw_exec *exec,
+                                   const sw_model *model)
+{
+    const sw_fake_launch *l;
+    const size_t n = fake()->launches(&l);
+    const sw_arena *arenas[] = {exec->arena, model->arena, exec->queue->data};
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < l[i].n; k++) {
+            bool in = false;
+            for (size_t a = 0; a < sizeof arenas / sizeof *arenas; a++)
+                in = in || inside(l[i].pointer[k], sw_arena_base(arenas[a]),
+                                  sw_arena_height(arenas[a]));
+            SW_CHECK(in && (uintptr_t)l[i].pointer[k] % 4 == 0, "%s: %s is given %p", scene,
+                     l[i].kernel, l[i].pointer[k]);
+        }
+}
+
+/* Launches of the first run, and as many in the capture: what each replay has to run. */
+static size_t launches_of(const char *scene)
+{
+    const sw_fake_launch *l;
+    const size_t n = fake()->launches(&l);
+    size_t captured = 0;
+    for (size_t i = 0; i < n; i++)
+        captured += l[i].captured;
+    SW_CHECK(captured * 2 == n && n > 0, "%s: %d launches, %d captured", scene, (int)n,
+             (int)captured);
+    for (size_t i = 0; i < captured && captured * 2 == n; i++)
+        SW_CHECK(strcmp(l[i].kernel, l[captured + i].kernel) == 0 &&
+                     memcmp(l[i].pointer, l[captured + i].pointer, sizeof l[i].pointer) == 0,
+                 "%s: launch %d is %s, captured %s", scene, (int)i, l[i].kernel,
+                 l[captured + i].kernel);
+    return captured;
+}
+
+static void look(void *context, sw_exec *exec, const sw_model *model, int step)
+{
+    warm *w = context;
+    if (step == WARM_FROM - 1) {
+        w->launched = launches_of(w->scene);
+        pointers_are_in_arenas(w->scene, exec, model);
+        w->before = counted();
+        w->blocks = sw_heap_blocks();
+        w->calls[0] = fake()->calls("cudaDeviceSynchronize");
+    }
+    if (step != STEPS - 1)
+        return;
+    const sw_fake_counts a = w->before, b = counted();
+    const uint64_t n = STEPS - WARM_FROM;
+    CU_ASSERT_EQUAL(sw_heap_blocks(), w->blocks);
+    CU_ASSERT(b.allocs == a.allocs && b.frees == a.frees && b.maps == a.maps &&
+              b.host_allocs == a.host_allocs && b.host_frees == a.host_frees);
+    SW_CHECK(b.syncs == a.syncs, "%s: waited %d times", w->scene, (int)(b.syncs - a.syncs));
+    CU_ASSERT_EQUAL(fake()->calls("cudaDeviceSynchronize"), w->calls[0]);
+    CU_ASSERT(b.captures == a.captures && b.instantiated == a.instantiated);
+    CU_ASSERT(b.launches == a.launches && b.matmuls == a.matmuls);
+    CU_ASSERT_EQUAL(b.graph_launches - a.graph_launches, n);
+    SW_CHECK(b.kernels_run + b.matmuls_run - a.kernels_run - a.matmuls_run == n * w->launched,
+             "%s: %d launches in %d steps, %d stated for each", w->scene,
+             (int)(b.kernels_run + b.matmuls_run - a.kernels_run - a.matmuls_run), (int)n,
+             (int)w->launched);
+    CU_ASSERT_EQUAL(b.to_device - a.to_device, n); /* all inputs at once */
+    CU_ASSERT_EQUAL(b.to_host - a.to_host, n);     /* all metrics at once */
+    CU_ASSERT(b.pageable == a.pageable && b.legacy == 0);
+}
+
+static void warm_steps_take_nothing_and_wait_for_nothing(void)
+{
+    for (int i = 0; i < sw_n_scenes; i++) {
+        fresh(0);
+        warm w = {.scene = sw_scenes[i].name};
+        const sw_scene_run run = {
+            .device = "cuda", .steps = STEPS, .after = look, .context = &w};
+        CU_ASSERT_EQUAL(sw_scene_train(&sw_scenes[i], &run, NULL), SW_OK);
+        CU_ASSERT(w.launched > 0);
+        all_is_well(w.scene);
+    }
+}
+
+/* Rates, steps and random numbers change over a hundred replays of one capture. */
+static void a_hundred_replays_need_one_capture(void)
+{
+    const int steps = sw_tests_full() ? 101 : 31;
+    const char *const scenes[] = {"mlp", "mlp adam"};
+    for (int i = 0; i < 2; i++) {
+        const sw_scene *s = sw_scene_of(scenes[i]);
+        fresh(0);
+        sw_scene_end cpu = trained(s, (sw_scene_run){.steps = steps, .vary = true});
+        sw_scene_end card =
+            trained(s, (sw_scene_run){.device = "cuda", .steps = steps, .vary = true});
+        const double d = apart(&card, &cpu);
+        SW_CHECK(d < 1e-3, "%s: %g apart", s->name, d);
+        const sw_fake_counts c = counted();
+        CU_ASSERT(c.captures == 1 && c.instantiated == 1);
+        CU_ASSERT_EQUAL(c.graph_launches, (uint64_t)steps - 1);
+        sw_scene_end still = trained(s, (sw_scene_run){.device = "cuda", .steps = steps});
+        CU_ASSERT(apart(&card, &still) > 1e-3); /* the rates did change */
+        free(cpu.numbers);
+        free(card.numbers);
+        free(still.numbers);
+        all_is_well(s->name);
+    }
+}
+
+/* ---- failures ---------------------------------------------------------------------------- */
+
+/* Whose failure nobody needs to hear of: what gives back, which has its own way out, and the
+ * preparation of products by the library, which own kernels make instead. */
+static bool may_be_ignored(const char *function)
+{
+    static const char *const names[] = {
+        "cudaFree",          "cudaFreeHost",       "Destroy",
+        "cuMemUnmap",        "cuMemAddressFree",   "cuMemRelease",
+        "cublasLtMatrix",    "cublasLtMatmulDesc", "cublasLtMatmulPreference",
+        "cublasLtMatmulAlgo"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strstr(function, names[i]) != NULL)
+            return true;
+    return false;
+}
+
+static void note_failed(void *failed)
+{
+    *(const char **)failed = fake()->failed();
+}
+
+/* Two steps with call k failing; false: there is no call k. */
+static bool one_failure(const sw_scene *scene, uint64_t k, int error, sw_status want)
+{
+    const sw_fake_api *f = fresh(0);
+    const uint64_t blocks = sw_heap_blocks();
+    sw_scene_end end;
+    const char *before = NULL; /* what failed before all was given back */
+    const sw_scene_run run = {
+        .device = "cuda", .steps = 2, .leaving = note_failed, .context = &before};
+    f->fail(NULL, k, error);
+    const sw_status status = sw_scene_train(scene, &run, &end);
+    const char *failed = f->failed();
+    f->fail(NULL, 0, -1);
+    if (status != SW_OK && failed != NULL) /* a launch has no memory to run out of */
+        SW_CHECK(status == (strcmp(failed, "launch") == 0 ? SW_DEVICE : want),
+                 "call %d, %s, answers %d: %s, %s", (int)k, failed, error,
+                 sw_status_name(status), sw_last_error());
+    else if (before != NULL)
+        SW_CHECK(may_be_ignored(before), "call %d, %s, answers %d, and nobody says so", (int)k,
+                 before, error);
+    else
+        SW_CHECK(status == SW_OK, "nothing fails: %s", sw_last_error());
+    SW_CHECK(sw_heap_blocks() == blocks, "call %d, %s: host memory is left", (int)k,
+             failed != NULL ? failed : "none");
+    all_is_well(failed != NULL ? failed : "no failure");
+    free(end.numbers);
+    return failed != NULL;
+}
+
+static void every_call_fails_once(void)
+{
+    static const struct {
+        int error;
+        sw_status want;
+    } kinds[] = {{OUT_OF_MEMORY, SW_NOMEM}, {LAUNCH_FAILURE, SW_DEVICE}};
+    const uint64_t step = sw_tests_full() ? 1 : 7;
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t k = i * 3;
+        while (one_failure(sw_scene_of("mlp"), k, kinds[i].error, kinds[i].want))
+            k += step;
+        CU_ASSERT(k > 50);
+        sw_note("%d calls in two steps", (int)k);
+    }
+}
+
+/* Work that fails when it runs is told by a later call. */
+static void every_kernel_fails_once(void)
+{
+    const uint64_t step = sw_tests_full() ? 1 : 5;
+    for (uint64_t lazy = 0; lazy < 2; lazy++)
+        for (uint64_t k = 0;; k += step) {
+            const sw_fake_api *f = fresh(lazy);
+            const uint64_t blocks = sw_heap_blocks();
+            sw_scene_end end;
+            const sw_scene_run run = {.device = "cuda", .steps = 3};
+            f->fail_work(k, LAUNCH_FAILURE);
+            const sw_status status = sw_scene_train(sw_scene_of("mlp"), &run, &end);
+            const bool failed = f->failed() != NULL;
+            SW_CHECK(status == (failed ? SW_DEVICE : SW_OK), "work %d: %s, %s", (int)k,
+                     sw_status_name(status), sw_last_error());
+            CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+            all_is_well("failed work");
+            free(end.numbers);
+            if (!failed) {
+                CU_ASSERT(k > 50);
+                break;
+            }
+        }
+}
+
+/* The first fault stays: every later call of the exec says it again. */
+static void fail_then_go_on(void *context, sw_exec *exec, const sw_model *model, int step)
+{
+    (void)exec, (void)model;
+    int *steps = context;
+    *steps = step + 1;
+    if (step == 1)
+        fake()->fail("cudaGraphLaunch", 0, LAUNCH_FAILURE);
+}
+
+static void a_fault_stays(void)
+{
+    fresh(0);
+    int steps = 0;
+    sw_scene_end end;
+    const sw_scene_run run = {
+        .device = "cuda", .steps = 6, .after = fail_then_go_on, .context = &steps};
+    CU_ASSERT_EQUAL(sw_scene_train(sw_scene_of("mlp"), &run, &end), SW_DEVICE);
+    CU_ASSERT_EQUAL(steps, 2);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "cudaGraphLaunch"));
+    all_is_well("a fault");
+    fresh(0); /* another card, another exec */
+    end = trained(sw_scene_of("mlp"), (sw_scene_run){.device = "cuda", .steps = 2});
+    free(end.numbers);
+}
+
+/* ---- cards ------------------------------------------------------------------------------- */
+
+static sw_status on_card(const sw_fake_card *card)
+{
+    const sw_fake_api *f = fresh(0);
+    const sw_scene_run run = {.device = "cuda", .steps = 2};
+    f->reset(card);
+    const sw_status status = sw_scene_train(sw_scene_of("mlp"), &run, NULL);
+    all_is_well("a card");
+    return status;
+}
+
+static void cards_are_refused_in_one_line(void)
+{
+    static const struct {
+        sw_fake_card card;
+        sw_status want;
+        const char *says;
+    } cases[] = {
+        {{.driver = -1}, SW_DEVICE, "driver"},
+        {{.driver = 12080}, SW_DEVICE, "12.8"},
+        {{.cards = -1}, SW_DEVICE, "no card"},
+        {{.major = 7}, SW_DEVICE, "7.0"},
+        {{.major = 7, .minor = 5}, SW_OK, NULL},
+        {{.cannot_map = true}, SW_OK, NULL},
+        {{.total_bytes = SW_FAKE_CONTEXT_BYTES + SW_FAKE_BLAS_BYTES}, SW_NOMEM, "bytes"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const sw_status status = on_card(&cases[i].card);
+        SW_CHECK(status == cases[i].want, "case %d: %s, %s", (int)i, sw_status_name(status),
+                 sw_last_error());
+        if (cases[i].says != NULL)
+            SW_CHECK(strstr(sw_last_error(), cases[i].says) != NULL &&
+                         strchr(sw_last_error(), '\n') == NULL,
+                     "'%s' in: %s", cases[i].says, sw_last_error());
+    }
+}
+
+/* Memory that cannot be mapped is one block, which gives the same numbers. */
+static void cards_without_mapping_have_the_same_bits(void)
+{
+    for (int i = 0; i < sw_n_scenes; i++) {
+        fresh(0);
+        sw_scene_end first =
+            trained(&sw_scenes[i], (sw_scene_run){.device = "cuda", .steps = 3});
+        CU_ASSERT(counted().maps > 0 && counted().allocs == 0);
+        const sw_fake_api *f = fresh(0);
+        f->reset(&(sw_fake_card){.cannot_map = true});
+        sw_scene_end other =
+            trained(&sw_scenes[i], (sw_scene_run){.device = "cuda", .steps = 3});
+        CU_ASSERT(counted().maps == 0 && counted().allocs > 0);
+        CU_ASSERT(same_bits(&first, &other));
+        all_is_well(sw_scenes[i].name);
+        free(first.numbers);
+        free(other.numbers);
+    }
+}
+
+static const sw_test tests[] = {
+    {"a device trains as the CPU does", a_device_trains_as_the_cpu_does},
+    {"every way to run has the same bits", every_way_to_run_has_the_same_bits},
+    {"late work has the same bits", late_work_has_the_same_bits},
+    {"warm steps take nothing and wait for nothing",
+     warm_steps_take_nothing_and_wait_for_nothing},
+    {"a hundred replays need one capture", a_hundred_replays_need_one_capture},
+    {"every call fails once", every_call_fails_once},
+    {"every kernel fails once", every_kernel_fails_once},
+    {"a fault stays", a_fault_stays},
+    {"cards are refused in one line", cards_are_refused_in_one_line},
+    {"cards without mapping have the same bits", cards_without_mapping_have_the_same_bits},
+};
+SW_SUITE("steps", tests)
