@@ -259,6 +259,7 @@ sw_status sw_scene_train(const sw_scene *scene, const sw_scene_run *run, sw_scen
     sw_exec_opts opts = {sizeof opts, .device = run->device, .seed = 11};
     opts.no_graphs = run->no_graphs;
     opts.sync_ops = run->sync_ops;
+    opts.tf32 = run->tf32;
     sw_exec *exec = NULL;
     sw_model *model = NULL;
     if (end != NULL)

@@ -34,7 +34,8 @@ typedef struct {
 typedef struct {
     const char *device; /* NULL: the CPU */
     int steps;
-    bool immediate, no_graphs, sync_ops, vary; /* vary: another rate for each step */
+    bool immediate, no_graphs, sync_ops, tf32;
+    bool vary; /* another rate for each step */
     /* Called behind each step where it is set. */
     void (*after)(void *context, sw_exec *exec, const sw_model *model, int step);
     /* Called before all is given back, where nothing has failed. */

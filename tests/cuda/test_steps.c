@@ -8,6 +8,7 @@
 #include "runtime/queue_internal.h"
 #include <dlfcn.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -280,6 +281,43 @@ static void a_hundred_replays_need_one_capture(void)
     }
 }
 
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static size_t granules(const sw_arena *arena)
+{
+    const size_t g = SW_FAKE_GRANULARITY;
+    return (sw_arena_height(arena) + g - 1) / g * g;
+}
+
+/* Arenas, and what products take for themselves, are all that is missing on the card. */
+static void weigh(void *context, sw_exec *exec, const sw_model *model, int step)
+{
+    const char *scene = context;
+    const size_t arenas =
+        granules(exec->arena) + granules(model->arena) + granules(exec->queue->data);
+    sw_fake_live l;
+    sw_cuda_info info;
+    fake()->live(&l);
+    SW_CHECK(l.device_bytes == arenas, "%s, step %d: %zu bytes, arenas have %zu", scene, step,
+             l.device_bytes, arenas);
+    CU_ASSERT_EQUAL(exec->device->api->info(exec->device->card, &info), SW_OK);
+    CU_ASSERT_EQUAL(info.open_bytes - info.free_bytes, arenas + SW_FAKE_BLAS_BYTES);
+    CU_ASSERT_EQUAL(info.total_bytes - info.open_bytes, SW_FAKE_CONTEXT_BYTES);
+}
+
+static void a_card_has_the_arenas_and_nothing_else(void)
+{
+    for (int i = 0; i < sw_n_scenes; i++) {
+        char name[32];
+        fresh(0);
+        snprintf(name, sizeof name, "%s", sw_scenes[i].name);
+        const sw_scene_run run = {
+            .device = "cuda", .steps = 3, .after = weigh, .context = name};
+        CU_ASSERT_EQUAL(sw_scene_train(&sw_scenes[i], &run, NULL), SW_OK);
+        all_is_well(name);
+    }
+}
+
 /* ---- failures ---------------------------------------------------------------------------- */
 
 /* Whose failure nobody needs to hear of: what gives back, which has its own way out, and the
@@ -456,6 +494,37 @@ static void cards_without_mapping_have_the_same_bits(void)
     }
 }
 
+static void a_second_card_has_the_same_bits(void)
+{
+    const sw_scene *s = sw_scene_of("mlp");
+    const sw_fake_api *f = fresh(0);
+    f->reset(&(sw_fake_card){.cards = 2});
+    sw_scene_end first = trained(s, (sw_scene_run){.device = "cuda:0", .steps = 3});
+    sw_scene_end second = trained(s, (sw_scene_run){.device = "cuda:1", .steps = 3});
+    CU_ASSERT(same_bits(&first, &second));
+    CU_ASSERT_EQUAL(counted().legacy, 0);
+    all_is_well("two cards");
+    const sw_scene_run third = {.device = "cuda:2", .steps = 1};
+    CU_ASSERT_EQUAL(sw_scene_train(s, &third, NULL), SW_DEVICE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "cuda:2"));
+    free(first.numbers);
+    free(second.numbers);
+}
+
+static void tf32_is_only_where_it_is_asked_for(void)
+{
+    const sw_scene *s = sw_scene_of("mlp");
+    fresh(0);
+    sw_scene_end plain = trained(s, (sw_scene_run){.device = "cuda", .steps = 3});
+    sw_scene_end rounded =
+        trained(s, (sw_scene_run){.device = "cuda", .steps = 3, .tf32 = true});
+    const double d = apart(&rounded, &plain);
+    SW_CHECK(d > 1e-6 && d < 1e-2, "%g apart", d);
+    all_is_well("TF32");
+    free(plain.numbers);
+    free(rounded.numbers);
+}
+
 static const sw_test tests[] = {
     {"a device trains as the CPU does", a_device_trains_as_the_cpu_does},
     {"every way to run has the same bits", every_way_to_run_has_the_same_bits},
@@ -463,10 +532,13 @@ static const sw_test tests[] = {
     {"warm steps take nothing and wait for nothing",
      warm_steps_take_nothing_and_wait_for_nothing},
     {"a hundred replays need one capture", a_hundred_replays_need_one_capture},
+    {"a card has the arenas and nothing else", a_card_has_the_arenas_and_nothing_else},
     {"every call fails once", every_call_fails_once},
     {"every kernel fails once", every_kernel_fails_once},
     {"a fault stays", a_fault_stays},
     {"cards are refused in one line", cards_are_refused_in_one_line},
     {"cards without mapping have the same bits", cards_without_mapping_have_the_same_bits},
+    {"a second card has the same bits", a_second_card_has_the_same_bits},
+    {"TF32 is only where it is asked for", tf32_is_only_where_it_is_asked_for},
 };
 SW_SUITE("steps", tests)
