@@ -145,9 +145,28 @@ struct depthwise_dw {
     sw_cuda_divisor plane, row;
 };
 
+/* N sums of each lane become N sums of the warp, by halves: a lane gives away one half of what
+ * it has for the other half of its partner's. Lane l is left with sums l * N / 32 on. */
+template <int N, int BY = 16, int ROOM>
+static __device__ __forceinline__ void meet(float (&v)[ROOM], int lane)
+{
+    constexpr int HALF = N / 2;
+    const bool high = (lane & BY) != 0;
+    if (HALF == 0)
+        v[0] += __shfl_xor_sync(0xffffffffu, v[0], BY);
+    SW_UNROLL
+    for (int k = 0; k < HALF; k++) {
+        const float give = high ? v[k] : v[k + HALF], keep = high ? v[k + HALF] : v[k];
+        v[k] = keep + __shfl_xor_sync(0xffffffffu, give, BY);
+    }
+    if constexpr (BY > 1)
+        meet<(N + 1) / 2, BY / 2>(v, lane);
+}
+
 template <int K, int S> __global__ void depthwise_dw_kernel(depthwise_dw d)
 {
     constexpr int R = rows_of<K>, ROWS = (R - 1) * S + K, WARPS = SW_CUDA_THREADS / 32;
+    constexpr int N = K * K > 32 ? 64 : K * K > 16 ? 32 : 16;
     SW_SHARED(float, room, K *K *WARPS);
     const int channel = (int)(blockIdx.x % (unsigned)d.channels);
     const int64_t part = blockIdx.x / (unsigned)d.channels, from = part * d.each;
@@ -156,7 +175,7 @@ template <int K, int S> __global__ void depthwise_dw_kernel(depthwise_dw d)
     const uint32_t first = (uint32_t)(from - image * d.plane.by);
     const uint32_t n = from < end ? (uint32_t)(end - from) : 0;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    float sum[K * K] = {};
+    float sum[N] = {};
     for (uint32_t i = threadIdx.x; i < n; i += SW_CUDA_THREADS) {
         uint32_t at = first + i;
         const int64_t plane = (image + sw_cuda_split(d.plane, &at)) * d.channels + channel;
@@ -175,11 +194,12 @@ template <int K, int S> __global__ void depthwise_dw_kernel(depthwise_dw d)
             }
         }
     }
+    meet<N>(sum, lane);
     SW_UNROLL
-    for (int k = 0; k < K * K; k++) {
-        const float all = sw_cuda_warp_reduce<sw_cuda_plus>(sum[k]);
-        if (lane == 0)
-            room[k * WARPS + warp] = all;
+    for (int k = 0; k < (N + 31) / 32; k++) {
+        const int which = lane * N / 32 + k;
+        if (which < K * K && (N >= 32 || lane % (32 / N) == 0))
+            room[which * WARPS + warp] = sum[k];
     }
     __syncthreads();
     const int k = (int)threadIdx.x;
