@@ -19,7 +19,7 @@ struct channel {
     }
 };
 
-static sw_cuda_planes planes_of(const sw_type *x)
+static sw_cuda_plane_shape planes_of(const sw_type *x)
 {
     const sw_shape *s = &x->shape;
     int64_t inner = 1;
@@ -28,7 +28,7 @@ static sw_cuda_planes planes_of(const sw_type *x)
     return sw_cuda_planes_of(s->dim[0], s->dim[1], inner);
 }
 
-static channel channel_of(const sw_launch *l, const sw_cuda_planes &p)
+static channel channel_of(const sw_launch *l, const sw_cuda_plane_shape &p)
 {
     channel n = {};
     n.epsilon = static_cast<const swi_norm_attrs *>(l->attrs)->epsilon;
@@ -43,20 +43,20 @@ static const float *optional(const sw_launch *l, int i)
 }
 
 /* The table, and the sums behind it. */
-static size_t table_bytes(const sw_cuda_planes &p)
+static size_t table_bytes(const sw_cuda_plane_shape &p)
 {
     return (size_t)p.n * sizeof(float4);
 }
 extern "C" size_t sw_cuda_batch_norm_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
-    const sw_cuda_planes p = planes_of(&info->in[0]);
+    const sw_cuda_plane_shape p = planes_of(&info->in[0]);
     return table_bytes(p) + sw_cuda_planes_bytes(p, 2);
 }
 extern "C" size_t sw_cuda_batch_norm_table(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     return table_bytes(planes_of(&info->in[0]));
 }
-static void *behind_table(const sw_launch *l, const sw_cuda_planes &p)
+static void *behind_table(const sw_launch *l, const sw_cuda_plane_shape &p)
 {
     return static_cast<unsigned char *>(l->scratch) + table_bytes(p);
 }
@@ -88,7 +88,7 @@ struct batch_stats : sw_cuda_moments {
 extern "C" sw_status sw_cuda_batch_norm_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     SW_TRY(sw_cuda_all_plain("batch_norm", l));
-    const sw_cuda_planes p = planes_of(&l->in[0].type);
+    const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
     const sw_cuda_planes_y y = {sw_cuda_out(l, 0), sw_cuda_in(l, 0),
                                 static_cast<const float4 *>(l->scratch)};
     const bool aligned = sw_cuda_aligned(y.x) && sw_cuda_aligned(y.y);
@@ -144,7 +144,7 @@ static void wanted(batch_slopes *s, const sw_launch *l, int first)
 }
 
 static sw_status slopes_run(const char *op, const batch_slopes &s, const sw_launch *l,
-                            const sw_cuda_planes &p, const sw_cuda_queue *queue)
+                            const sw_cuda_plane_shape &p, const sw_cuda_queue *queue)
 {
     const bool aligned = sw_cuda_aligned(s.sums.dy) && sw_cuda_aligned(s.sums.x);
     SW_TRY(sw_cuda_all_plain(op, l));
@@ -152,7 +152,7 @@ static sw_status slopes_run(const char *op, const batch_slopes &s, const sw_laun
 }
 
 /* in: x, mean, rstd, dy, [weight] */
-static batch_slopes batch_saved(const sw_launch *l, const sw_cuda_planes &p)
+static batch_slopes batch_saved(const sw_launch *l, const sw_cuda_plane_shape &p)
 {
     batch_slopes s = {};
     s.n = channel_of(l, p);
@@ -166,7 +166,7 @@ static batch_slopes batch_saved(const sw_launch *l, const sw_cuda_planes &p)
 /* out: dx, [dw, db] */
 extern "C" sw_status sw_cuda_batch_norm_grad0(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    const sw_cuda_planes p = planes_of(&l->in[0].type);
+    const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
     batch_slopes s = batch_saved(l, p);
     wanted(&s, l, 1);
     SW_TRY(slopes_run("batch_norm", s, l, p, queue));
@@ -182,7 +182,7 @@ extern "C" sw_status sw_cuda_batch_norm_grad1(const sw_launch *l, const sw_cuda_
 }
 extern "C" sw_status sw_cuda_batch_norm_grad2(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    const sw_cuda_planes p = planes_of(&l->in[0].type);
+    const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
     batch_slopes s = batch_saved(l, p);
     wanted(&s, l, 0);
     return slopes_run("batch_norm", s, l, p, queue);
@@ -190,7 +190,7 @@ extern "C" sw_status sw_cuda_batch_norm_grad2(const sw_launch *l, const sw_cuda_
 /* in: dy */
 static sw_status bias_run(const char *op, const sw_launch *l, const sw_cuda_queue *queue)
 {
-    const sw_cuda_planes p = planes_of(&l->in[0].type);
+    const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
     batch_slopes s = {};
     s.n = channel_of(l, p);
     s.sums.dy = sw_cuda_in(l, 0);
@@ -244,7 +244,7 @@ extern "C" sw_status sw_cuda_batch_norm_fixed_forward(const sw_launch *l,
                                                       const sw_cuda_queue *queue)
 {
     SW_TRY(sw_cuda_all_plain("batch_norm_fixed", l));
-    const sw_cuda_planes p = planes_of(&l->in[0].type);
+    const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
     fixed_table t = {channel_of(l, p)};
     t.n.mean = sw_cuda_in(l, 1);
     t.n.var = sw_cuda_in(l, 2);
@@ -279,7 +279,7 @@ extern "C" sw_status sw_cuda_batch_norm_fixed_grad0(const sw_launch *l,
                                                     const sw_cuda_queue *queue)
 {
     SW_TRY(sw_cuda_all_plain("batch_norm_fixed", l));
-    const sw_cuda_planes p = planes_of(&l->in[0].type);
+    const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
     fixed_table t = {channel_of(l, p)};
     t.n.var = sw_cuda_in(l, 1);
     t.n.weight = optional(l, 2);
@@ -293,7 +293,7 @@ extern "C" sw_status sw_cuda_batch_norm_fixed_grad0(const sw_launch *l,
 extern "C" sw_status sw_cuda_batch_norm_fixed_grad1(const sw_launch *l,
                                                     const sw_cuda_queue *queue)
 {
-    const sw_cuda_planes p = planes_of(&l->in[0].type);
+    const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
     batch_slopes s = {};
     s.n = channel_of(l, p);
     s.n.mean = sw_cuda_in(l, 1);

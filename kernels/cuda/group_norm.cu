@@ -35,11 +35,11 @@ static groups groups_of(const sw_type *x, const void *attrs, void *scratch)
     return n;
 }
 
-static sw_cuda_planes of_groups(const groups &n)
+static sw_cuda_plane_shape of_groups(const groups &n)
 {
     return sw_cuda_planes_of(1, n.rows(), n.width * n.inner);
 }
-static sw_cuda_planes of_channels(const groups &n)
+static sw_cuda_plane_shape of_channels(const groups &n)
 {
     return sw_cuda_planes_of(1, n.planes(), n.inner);
 }

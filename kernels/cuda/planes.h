@@ -16,31 +16,31 @@
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
 
-struct sw_cuda_planes {
+struct sw_cuda_plane_shape {
     int64_t outer, n, inner; /* n planes */
 };
 
 /* Of an image (batch, channels, ...): channels, or groups of each image, or both. */
-static inline sw_cuda_planes sw_cuda_planes_of(int64_t outer, int64_t n, int64_t inner)
+static inline sw_cuda_plane_shape sw_cuda_planes_of(int64_t outer, int64_t n, int64_t inner)
 {
     if (inner < 1) /* no elements, but sums of them */
-        return sw_cuda_planes{0, n, 1};
-    return sw_cuda_planes{outer, n, inner};
+        return sw_cuda_plane_shape{0, n, 1};
+    return sw_cuda_plane_shape{outer, n, inner};
 }
 
 /* ---- sums -------------------------------------------------------------------------------- */
 
 /* Neighbours in memory are of different planes. */
-static inline bool sw_cuda_planes_along(const sw_cuda_planes &p)
+static inline bool sw_cuda_planes_along(const sw_cuda_plane_shape &p)
 {
     return p.inner == 1 && p.outer > 1;
 }
-static inline unsigned sw_cuda_planes_parts(const sw_cuda_planes &p)
+static inline unsigned sw_cuda_planes_parts(const sw_cuda_plane_shape &p)
 {
     return sw_cuda_reduce_parts(p.outer * p.inner, sw_cuda_planes_along(p));
 }
 /* Scratch for n sums of each plane: none where a block has a whole plane. */
-static inline size_t sw_cuda_planes_bytes(const sw_cuda_planes &p, int n)
+static inline size_t sw_cuda_planes_bytes(const sw_cuda_plane_shape &p, int n)
 {
     const bool along = sw_cuda_planes_along(p);
     if (!along && sw_cuda_planes_parts(p) == 1)
@@ -57,7 +57,7 @@ struct sw_cuda_planes_way {
 /* A grid of (planes, parts); one part is put at once. */
 template <class ROWS, class F>
 __global__ void __launch_bounds__(SW_CUDA_THREADS, 4)
-    sw_cuda_planes_sum(double *parts, sw_cuda_planes p, sw_cuda_planes_way way, F f)
+    sw_cuda_planes_sum(double *parts, sw_cuda_plane_shape p, sw_cuda_planes_way way, F f)
 {
     SW_SHARED(double, room, 32);
     const int64_t inner = p.inner / ROWS::W;
@@ -105,7 +105,7 @@ template <class F> struct sw_cuda_planes_beside {
 
 /* aligned: all operands begin at good addresses. */
 template <class F>
-static sw_status sw_cuda_planes_reduce(const char *op, F f, const sw_cuda_planes &p,
+static sw_status sw_cuda_planes_reduce(const char *op, F f, const sw_cuda_plane_shape &p,
                                        bool aligned, void *scratch, const sw_cuda_queue *queue)
 {
     const int64_t places = p.outer * p.inner;
@@ -143,7 +143,7 @@ struct sw_cuda_planes_step {
 };
 
 template <int W, class F>
-__global__ void sw_cuda_planes_each(sw_cuda_planes p, sw_cuda_planes_step step, F f)
+__global__ void sw_cuda_planes_each(sw_cuda_plane_shape p, sw_cuda_planes_step step, F f)
 {
     const int64_t inner = p.inner / W, n = p.outer * p.n * inner;
     const int64_t plane = sw_cuda_thread() / inner;
@@ -162,8 +162,8 @@ __global__ void sw_cuda_planes_each(sw_cuda_planes p, sw_cuda_planes_step step, 
 }
 
 template <class F>
-static sw_status sw_cuda_planes_run(const char *op, F f, const sw_cuda_planes &p, bool aligned,
-                                    const sw_cuda_queue *queue)
+static sw_status sw_cuda_planes_run(const char *op, F f, const sw_cuda_plane_shape &p,
+                                    bool aligned, const sw_cuda_queue *queue)
 {
     const bool wide = aligned && p.inner % 4 == 0;
     const int64_t n = p.outer * p.n * p.inner, inner = wide ? p.inner / 4 : p.inner;
