@@ -101,4 +101,29 @@ SW_INLINE void sw_lion_step(float *p, float *m, float g, const sw_optim_numbers 
     *m = n->beta2 * *m + n->rest2 * d;
 }
 
+/* ---- adafactor --------------------------------------------------------------------------- */
+
+/* A second moment, `share` of it from the new squares. */
+SW_INLINE float sw_adafactor_mix(float old, float fresh, float share)
+{
+    return old + share * (fresh - old);
+}
+
+/* What an element is updated by, before the step: g / sqrt(v). */
+SW_INLINE float sw_adafactor_update(float g, float v, float least)
+{
+    return g * (1.0f / sqrtf(v > least ? v : least));
+}
+
+/* The step, from the root mean squares of the parameter and of the update. */
+SW_INLINE float sw_adafactor_step(const sw_adafactor_rule *r, double size, double update)
+{
+    const double lr = (double)r->lr, over = update / (double)r->threshold;
+    double step = lr;
+    if (!r->fixed)
+        step =
+            (lr < r->most ? lr : r->most) * (size > (double)r->least ? size : (double)r->least);
+    return (float)(over > 1.0 ? step / over : step);
+}
+
 #endif

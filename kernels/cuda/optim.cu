@@ -1,19 +1,18 @@
 /* What optimizers append: elementwise updates, kept gradients, step counters, clipping,
  * verdicts. Learning rate, corrections, scales, flags and verdicts are read on the device: they
  * change between replays of a graph. */
-#include "kernels/attrs.h"
 #include "kernels/cuda/each.h"
 #include "kernels/cuda/reduce.h"
+#include "kernels/cuda/updates.h"
 #include "kernels/optim_step.h"
 
 /* ---- updates ----------------------------------------------------------------------------- */
 
-/* in {param, grad, lr, states..., [corrections], [scale], [flag], [verdict]}, out {param,
- * states...}. */
+/* in: updates.h; out {param, states...}. */
 struct update {
     float *p, *state[3];
-    const float *g, *lr, *scale, *flag;  /* scale, flag NULL: 1 */
-    const double *corrections, *verdict; /* NULL: 1, 0 */
+    const float *g;
+    sw_cuda_update_inputs in;
     int64_t n;
     sw_optim_rule rule; /* but for what is read on the device */
 };
@@ -72,13 +71,13 @@ static __device__ __forceinline__ void update_at(const update &u, const sw_optim
 
 __global__ void update_kernel(update u, int wide)
 {
-    if ((u.flag != nullptr && *u.flag == 0.0f) || (u.verdict != nullptr && *u.verdict != 0.0))
+    if (u.in.off())
         return;
     sw_optim_rule rule = u.rule;
-    rule.lr = *u.lr;
-    rule.correction1 = u.corrections != nullptr ? u.corrections[0] : 1.0;
-    rule.correction2 = u.corrections != nullptr ? u.corrections[1] : 1.0;
-    const sw_optim_numbers n = sw_optim_numbers_of(&rule, u.scale != nullptr ? *u.scale : 1.0f);
+    rule.lr = *u.in.lr;
+    rule.correction1 = u.in.corrections != nullptr ? u.in.corrections[0] : 1.0;
+    rule.correction2 = u.in.corrections != nullptr ? u.in.corrections[1] : 1.0;
+    const sw_optim_numbers n = sw_optim_numbers_of(&rule, u.in.gradient_scale());
     const int64_t fours = wide ? u.n / 4 : 0;
     for (int64_t i = sw_cuda_thread(); i < fours; i += sw_cuda_threads())
         update_at<4>(u, &n, 4 * i);
@@ -89,22 +88,16 @@ __global__ void update_kernel(update u, int wide)
 static sw_status update_run(const char *op, const sw_launch *l, const sw_cuda_queue *queue)
 {
     const swi_update_attrs *a = static_cast<const swi_update_attrs *>(l->attrs);
-    int next = 3 + a->n_state;
     update u = {};
     u.p = sw_cuda_out(l, 0);
     u.g = sw_cuda_in(l, 1);
-    u.lr = sw_cuda_in(l, 2);
+    u.in = sw_cuda_update_inputs_of(l);
     u.n = sw_cuda_elements(&l->in[0].type);
     bool wide = sw_cuda_aligned(u.p) && sw_cuda_aligned(u.g);
     for (int k = 0; k < a->n_state; k++) {
         u.state[k] = sw_cuda_out(l, 1 + k);
         wide = wide && sw_cuda_aligned(u.state[k]);
     }
-    u.corrections =
-        a->has_corrections ? static_cast<const double *>(l->in[next++].ptr) : nullptr;
-    u.scale = a->has_scale ? sw_cuda_in(l, next++) : nullptr;
-    u.flag = a->has_flag ? sw_cuda_in(l, next++) : nullptr;
-    u.verdict = a->has_verdict ? static_cast<const double *>(l->in[next].ptr) : nullptr;
     u.rule.kind = static_cast<sw_optim>(a->rule);
     u.rule.weight_decay = a->weight_decay;
     u.rule.momentum = a->momentum;

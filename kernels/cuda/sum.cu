@@ -1,6 +1,6 @@
 /* Sums over axes; the sum of squares that clipping wants. */
 #include "kernels/attrs.h"
-#include "kernels/cuda/nd.h"
+#include "kernels/cuda/axes.h"
 #include "kernels/cuda/reduce.h"
 
 /* Places of the kept axes stand in A, of the summed ones in B. */
@@ -23,38 +23,13 @@ struct axes_sum {
     }
 };
 
-/* Axes of the shape, summed or kept, with these strides. */
-static sw_cuda_nd axes_of(const sw_shape *s, const int64_t *stride, uint32_t summed,
-                          bool wanted)
-{
-    sw_cuda_nd nd = sw_cuda_nd_begin();
-    for (int i = 0; i < s->rank; i++)
-        if (((summed >> i & 1u) != 0) == wanted)
-            sw_cuda_nd_axis(&nd, s->dim[i], 0, stride != nullptr ? stride[i] : 0, 0, 0);
-    if (stride != nullptr)
-        sw_cuda_nd_join(&nd);
-    return nd;
-}
-
-/* Threads lie along the results where those are neighbours in memory, since the last axis is
- * kept, and where there is little to sum. Decided by the shape, as scratch is. */
-static bool is_along(const sw_shape *s, uint32_t summed)
-{
-    int last = s->rank - 1;
-    if (axes_of(s, nullptr, summed, true).n < 64)
-        return true;
-    while (last > 0 && s->dim[last] == 1)
-        last--;
-    return last >= 0 && (summed >> last & 1u) == 0;
-}
-
 extern "C" size_t sw_cuda_sum_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     const uint32_t summed = static_cast<const swi_sum_attrs *>(info->attrs)->axes;
     const sw_shape *s = &info->in[0].shape;
-    return sw_cuda_reduce_bytes(axes_of(s, nullptr, summed, true).n,
-                                axes_of(s, nullptr, summed, false).n, axes_sum::N,
-                                is_along(s, summed));
+    return sw_cuda_reduce_bytes(sw_cuda_axes(s, nullptr, summed, true).n,
+                                sw_cuda_axes(s, nullptr, summed, false).n, axes_sum::N,
+                                sw_cuda_axes_along(s, summed));
 }
 
 extern "C" sw_status sw_cuda_sum_forward(const sw_launch *l, const sw_cuda_queue *queue)
@@ -65,12 +40,12 @@ extern "C" sw_status sw_cuda_sum_forward(const sw_launch *l, const sw_cuda_queue
     axes_sum f = {};
     f.x = sw_cuda_in(l, 0);
     f.y = sw_cuda_out(l, 0);
-    f.kept = axes_of(s, x->stride, a->axes, false);
-    f.summed = axes_of(s, x->stride, a->axes, true);
+    f.kept = sw_cuda_axes(s, x->stride, a->axes, false);
+    f.summed = sw_cuda_axes(s, x->stride, a->axes, true);
     f.scale = a->scale;
     f.add = sw_cuda_adds(l, 0);
-    return sw_cuda_reduce("sum", f, f.summed.n, f.kept.n, is_along(s, a->axes), l->scratch,
-                          queue);
+    return sw_cuda_reduce("sum", f, f.summed.n, f.kept.n, sw_cuda_axes_along(s, a->axes),
+                          l->scratch, queue);
 }
 
 /* in: x, [flag]: of nothing where the flag is 0 */

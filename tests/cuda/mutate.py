@@ -15,6 +15,8 @@ import argparse, concurrent.futures, os, re, shlex, subprocess, sys, tempfile
 UNITS = {  # whose tests look at a header
     "device.h": ["rows", "losses", "arith"],
     "each.h": ["arith", "move"],
+    "axes.h": ["sum", "max"],
+    "updates.h": ["optim", "adafactor"],
     "nd.h": ["arith", "move", "sum"],
     "rows.h": ["rows", "norm"],
     "reduce.h": ["sum", "losses", "norm"],
@@ -137,7 +139,7 @@ class Build:
             return "no mutant"
         env = dict(os.environ, STEPWELL_CUDA_OPS=",%s," % ",".join(self.ops[unit]),
                    ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="halt_on_error=1")
-        parts = ["entries: entries"] + (["updates"] if unit in ("optim", "sum", "losses") else [])
+        parts = ["entries: entries"] + (["updates"] if unit in ("optim", "sum", "losses", "adafactor", "max") else [])
         for part in parts:
             try:
                 if subprocess.run([program, part], env=env, timeout=60, **quiet).returncode != 0:

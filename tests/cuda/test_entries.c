@@ -482,6 +482,43 @@ static void the_table_is_of_this_list_of_ops(void)
     }
 }
 
+static bool is_listed_as_missing(const char *op)
+{
+    static const char *const ops[] = {
+#define SW_MISSING(op) #op,
+#include "tests/cuda/missing.def"
+#undef SW_MISSING
+        NULL};
+    for (size_t i = 0; ops[i] != NULL; i++)
+        if (strcmp(ops[i], op) == 0)
+            return true;
+    return false;
+}
+
+/* Each op but views has an entry for its forward kernel and for each gradient kernel, or stands
+ * in missing.def; none stands there that has them all. */
+static void what_a_device_has_not_is_listed(void)
+{
+    uint32_t listed = 0;
+    if (!open_module())
+        return;
+    for (uint32_t id = 0; sw_op_at(id) != NULL; id++) {
+        const sw_op_desc *d = sw_op_at(id);
+        int missing = d->n_grads;
+        for (int g = SW_CUDA_FORWARD; d->view == NULL && g < d->n_grads; g++)
+            if (entry_of(d->name, g) == NULL && missing == d->n_grads)
+                missing = g;
+        const bool is = missing < d->n_grads;
+        listed += is;
+        if (is_listed_as_missing(d->name))
+            SW_CHECK(is, "%s has all of its entries: missing.def need not name it", d->name);
+        else
+            SW_CHECK(!is, "%s: no entry for its kernel %d, and no line in missing.def", d->name,
+                     missing);
+    }
+    sw_note("%u ops have no kernels on a device", listed);
+}
+
 static void a_module_of_another_size_is_refused(void)
 {
     sw_cuda_host host = {SW_CUDA_ABI + 1, sizeof host, sw_error_set};
@@ -500,6 +537,7 @@ static void a_module_of_another_size_is_refused(void)
 static const sw_test tests[] = {
     {"a module of another size is refused", a_module_of_another_size_is_refused},
     {"the table is of this list of ops", the_table_is_of_this_list_of_ops},
+    {"what a device has not is listed", what_a_device_has_not_is_listed},
     {"entries do what the CPU does", entries_do_what_the_cpu_does},
 };
 SW_SUITE("entries", tests)

@@ -136,6 +136,7 @@ static void wide_accesses_are_there(void)
         {"gemm.ptx", "parts_kernelILi4EE", 3, 1},
         {"channel_scale.ptx", "scale_kernelI12sw_cuda_rowsILi32ELi4EEE", 2, 1},
         {"random.ptx", "draw_kernelI7dropped", 2, 1},
+        {"adafactor.ptx", "planes_eachILi4E11step_of_all", 3, 1},
         {"batch_norm.ptx", "planes_sumI12sw_cuda_rowsILi256ELi4EE11batch_stats", 1, 0},
         {"batch_norm.ptx", "planes_sumI12sw_cuda_rowsILi256ELi4EE12batch_slopes", 2, 0},
         {"batch_norm.ptx", "planes_eachILi4E16sw_cuda_planes_y", 2, 1},

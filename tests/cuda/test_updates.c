@@ -190,6 +190,92 @@ static void updates_do_what_the_cpu_does(void)
     }
 }
 
+/* ---- adafactor --------------------------------------------------------------------------- */
+
+static void in_matrices(const sw_shape *s, bool squares)
+{
+    const sw_type t = {SW_F32, SW_PLAIN, *s};
+    float *x = sw_entry_block(sw_type_bytes(&t), 0);
+    sw_rng_normal(x, 0, sw_type_elements(&t), 21, 23, (uint32_t)run.n_in, 0);
+    for (int64_t i = 0; squares && i < sw_type_elements(&t); i++)
+        x[i] *= x[i];
+    in_buffer(t, x);
+}
+
+static void out_matrices(const sw_shape *s, int alias)
+{
+    out((sw_type){SW_F32, SW_PLAIN, *s}, alias);
+}
+
+/* The shape without its last axis, or without the one before. */
+static sw_shape without(const sw_shape *s, int from_end)
+{
+    sw_shape r = *s;
+    r.rank--;
+    if (from_end == 2)
+        r.dim[r.rank - 1] = s->dim[s->rank - 1];
+    return r;
+}
+
+/* bits as of update(); k chooses how the rate comes about. */
+static void adafactor(const sw_shape *s, size_t shift, int bits, int k)
+{
+    static const float lr[] = {0.05f}, scale[] = {0.7f}, set[] = {1.0f}, unset[] = {0.0f};
+    static const double good[] = {0.0}, bad[] = {3.0};
+    static const double corrections[][2] = {{0.3, 0.01}, {0.9, 0.3}};
+    const bool factored = s->rank > 1;
+    const sw_shape row = factored ? without(s, 1) : *s, col = factored ? without(s, 2) : *s;
+    swi_update_attrs a = {.weight_decay = k == 1 ? 0.1f : 0.0f,
+                          .epsilon = k == 2 ? 0.9f : 1e-4f,
+                          .threshold = k == 0 ? 0.5f : 40.0f,
+                          .least = k == 3 ? 3.0f : 1e-3f,
+                          .fixed = k == 1,
+                          .n_state = factored ? 2 : 1,
+                          .has_corrections = 1,
+                          .has_scale = (bits & 1) != 0,
+                          .has_flag = (bits & 6) != 0,
+                          .has_verdict = (bits & 24) != 0};
+    char what[96];
+    snprintf(what, sizeof what, "rank %d, %lld last, %d, %d", (int)s->rank,
+             (long long)(s->rank > 0 ? s->dim[s->rank - 1] : 1), bits, k);
+    if (!begin(&sw_op_adafactor_update, &a, shift, what))
+        return;
+    in_matrices(s, false);
+    in_matrices(s, false);
+    in_floats(1, lr);
+    in_matrices(&row, true);
+    if (factored)
+        in_matrices(&col, true);
+    in_doubles(2, corrections[k % 2]);
+    if (a.has_scale)
+        in_floats(1, scale);
+    if (a.has_flag)
+        in_floats(1, (bits & 2) != 0 ? set : unset);
+    if (a.has_verdict)
+        in_doubles(1, (bits & 8) != 0 ? good : bad);
+    out_matrices(s, 0);
+    out_matrices(&row, 3);
+    if (factored)
+        out_matrices(&col, 4);
+    compare();
+}
+
+static void adafactor_does(void)
+{
+    static const sw_shape shapes[] = {{2, {5, 7}},    {2, {40, 36}},     {1, {37}},
+                                      {0, {0}},       {1, {2605}},       {2, {33, 300}},
+                                      {2, {3, 8400}}, {4, {5, 4, 3, 3}}, {3, {2, 34, 20}},
+                                      {2, {300, 2}},  {4, {7, 5, 1, 1}}};
+    static const int bits[] = {0, 3, 4, 9, 16, 11};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int k = 0; k < 4; k++)
+            adafactor(&shapes[i], 0, 1, k);
+    for (size_t i = 0; i < 3; i++)
+        for (size_t b = 0; b < sizeof bits / sizeof *bits; b++)
+            adafactor(&shapes[i], b % 2, bits[b], (int)b % 4);
+    adafactor(&shapes[4], 1, 0, 0);
+}
+
 /* ---- the rest ---------------------------------------------------------------------------- */
 
 static void kept_gradients(void)
@@ -351,6 +437,29 @@ static void first_of_equals_is_the_hit(void)
             }
 }
 
+/* Along both axes; NaNs win, zeros of both signs are equal. */
+static void first_of_equals_is_the_largest(void)
+{
+    static const float odd[][3] = {{0, 1, 2},        {NAN, 9, NAN},  {-INFINITY, 9, 9},
+                                   {-0.0f, 0.0f, 0}, {0, -0.0f, -1}, {INFINITY, -NAN, 3}};
+    static float x[ROWS * CLASSES];
+    const sw_type matrix = {SW_F32, SW_PLAIN, {2, {ROWS, CLASSES}}};
+    for (int i = 0; i < 2 * 6; i++) {
+        const swi_sum_attrs a = {.axes = i % 2 == 0 ? 1 : 2};
+        const int64_t n = i % 2 == 0 ? CLASSES : ROWS;
+        if (!begin(&sw_op_max, &a, 0, "equal numbers"))
+            return;
+        for (int k = 0; k < ROWS * CLASSES; k++)
+            x[k] = i < 6 ? -(float)(k % 5) : odd[i / 2][(k + k / CLASSES * 7) % 11 % 3];
+        x[i] = x[3 * CLASSES + 64] = x[37 * CLASSES + 3] = odd[i / 2][i / 2 % 3];
+        x[i + 1] = odd[i / 2][1];
+        in_buffer(matrix, x);
+        out(vector(SW_F32, n), -1);
+        out((sw_type){SW_U8, SW_PLAIN, {2, {n, 1}}}, -1);
+        compare();
+    }
+}
+
 static void out_loss(void)
 {
     out((sw_type){SW_F32, SW_PLAIN, {0, {0}}}, -1);
@@ -417,12 +526,14 @@ static void a_label_out_of_range_makes_the_loss_nan(void)
 
 static const sw_test tests[] = {
     {"updates do what the CPU does", updates_do_what_the_cpu_does},
+    {"adafactor does", adafactor_does},
     {"kept gradients do", kept_gradients},
     {"clipping does", clipping},
     {"counters do", counters},
     {"verdicts do", verdicts},
     {"what is not finite is found", finiteness},
     {"the first of equal logits is the hit", first_of_equals_is_the_hit},
+    {"the first of equal numbers is the largest", first_of_equals_is_the_largest},
     {"cross-entropy does at its ends", cross_entropy_at_its_ends},
     {"a label out of range makes the loss NaN", a_label_out_of_range_makes_the_loss_nan},
 };

@@ -4,7 +4,7 @@
  * factored is rows of one matrix with a second moment for each element. */
 #include "kernels/cpu/adafactor.h"
 #include "kernels/cpu/isa/point_internal.h"
-#include <math.h>
+#include "kernels/optim_step.h"
 
 #define LANES 16
 #define COLS 256 /* of one part of the pass over columns */
@@ -35,11 +35,6 @@ static inline double sum_of_squares(const float *x, int64_t n, float s)
     return sum;
 }
 
-static inline float mix(float old, float fresh, float share)
-{
-    return old + share * (fresh - old);
-}
-
 static inline int64_t last_row(const job *j, int part)
 {
     const int64_t end = ((int64_t)part + 1) * j->each, rows = j->x.n * j->x.rows;
@@ -57,12 +52,12 @@ static void rows_part(void *arg, int part)
         size += sum_of_squares(j->x.p + r * cols, cols, 1.0f);
         if (j->x.col != NULL) {
             const double mean = sum_of_squares(g, cols, s) / (double)cols;
-            j->x.row[r] = mix(j->x.row[r], (float)mean, share);
+            j->x.row[r] = sw_adafactor_mix(j->x.row[r], (float)mean, share);
             continue;
         }
         float *restrict v = j->x.row + r * cols;
         for (int64_t c = 0; c < cols; c++)
-            v[c] = mix(v[c], (g[c] * s) * (g[c] * s), share);
+            v[c] = sw_adafactor_mix(v[c], (g[c] * s) * (g[c] * s), share);
     }
     j->sizes[part] = size;
 }
@@ -81,7 +76,7 @@ static void columns(const job *j, int64_t matrix, int64_t from)
     }
     float *col = j->x.col + matrix * cols + from;
     for (int64_t c = 0; c < n; c++)
-        col[c] = mix(col[c], (float)(sums[c] / (double)rows), share);
+        col[c] = sw_adafactor_mix(col[c], (float)(sums[c] / (double)rows), share);
     if (from > 0)
         return;
     double mean = 0;
@@ -110,11 +105,6 @@ static void columns_part(void *arg, int part)
     const float a = factored ? (float)((double)j->x.row[r] / j->means[matrix]) : 1.0f;         \
     const float s = j->x.gscale, least = j->r->epsilon * j->r->epsilon
 
-static inline float update_of(float g, float v, float least)
-{
-    return g * (1.0f / sqrtf(v > least ? v : least));
-}
-
 static double update_size(const job *j, int64_t r)
 {
     UPDATE_OF_ROW;
@@ -123,12 +113,12 @@ static double update_size(const job *j, int64_t r)
     int64_t c = 0;
     for (; c + LANES <= cols; c += LANES) {
         for (int k = 0; k < LANES; k++)
-            u[k] = update_of(g[c + k] * s, a * v[c + k], least);
+            u[k] = sw_adafactor_update(g[c + k] * s, a * v[c + k], least);
         for (int k = 0; k < LANES; k++)
             lane[k] += (double)(u[k] * u[k]);
     }
     for (int k = 0; c + k < cols; k++) {
-        u[k] = update_of(g[c + k] * s, a * v[c + k], least);
+        u[k] = sw_adafactor_update(g[c + k] * s, a * v[c + k], least);
         lane[k] += (double)(u[k] * u[k]);
     }
     for (int k = 0; k < LANES; k++)
@@ -151,7 +141,7 @@ static void update_row(const job *j, int64_t r)
     float *restrict p = j->x.p + r * cols;
     const float step = j->step, keep = j->keep;
     for (int64_t c = 0; c < cols; c++)
-        p[c] = p[c] * keep - step * update_of(g[c] * s, a * v[c], least);
+        p[c] = p[c] * keep - step * sw_adafactor_update(g[c] * s, a * v[c], least);
 }
 
 static void update_part(void *arg, int part)
@@ -186,13 +176,8 @@ void SW_ISA_FN(swi_adafactor)(const sw_adafactor_rule *rule, const sw_adafactor_
                  (int)((x->n + j.group - 1) / j.group * ((x->cols + COLS - 1) / COLS)));
     }
     par->run(par, sizes_part, &j, (int)j.parts);
-    const double lr = (double)rule->lr, size = root_mean_square(j.sizes, j.parts, n);
-    double step = lr;
-    if (!rule->fixed)
-        step = (lr < rule->most ? lr : rule->most) *
-               (size > (double)rule->least ? size : (double)rule->least);
-    const double over = root_mean_square(j.updates, j.parts, n) / (double)rule->threshold;
-    j.step = (float)(over > 1.0 ? step / over : step);
+    j.step = sw_adafactor_step(rule, root_mean_square(j.sizes, j.parts, n),
+                               root_mean_square(j.updates, j.parts, n));
     j.keep = 1.0f - rule->lr * rule->weight_decay;
     par->run(par, update_part, &j, (int)j.parts);
 }

@@ -1,0 +1,39 @@
+/* What updates of a parameter find behind its states, all read on the device: it changes
+ * between replays of a graph. in {param, grad, lr, states..., [corrections], [scale], [flag],
+ * [verdict]}. */
+#ifndef SW_CUDA_UPDATES_H
+#define SW_CUDA_UPDATES_H
+
+#include "kernels/attrs.h"
+#include "kernels/cuda/device.h"
+
+struct sw_cuda_update_inputs {
+    const float *lr, *scale, *flag;      /* scale, flag NULL: 1 */
+    const double *corrections, *verdict; /* NULL: 1, 0 */
+
+    /* No update is made: no gradient waits for one, or there was one that is not finite. */
+    __device__ bool off(void) const
+    {
+        return (flag != nullptr && *flag == 0.0f) || (verdict != nullptr && *verdict != 0.0);
+    }
+    __device__ float gradient_scale(void) const
+    {
+        return scale != nullptr ? *scale : 1.0f;
+    }
+};
+
+static inline sw_cuda_update_inputs sw_cuda_update_inputs_of(const sw_launch *l)
+{
+    const swi_update_attrs *a = static_cast<const swi_update_attrs *>(l->attrs);
+    int next = 3 + a->n_state;
+    sw_cuda_update_inputs in = {};
+    in.lr = sw_cuda_in(l, 2);
+    in.corrections =
+        a->has_corrections ? static_cast<const double *>(l->in[next++].ptr) : nullptr;
+    in.scale = a->has_scale ? sw_cuda_in(l, next++) : nullptr;
+    in.flag = a->has_flag ? sw_cuda_in(l, next++) : nullptr;
+    in.verdict = a->has_verdict ? static_cast<const double *>(l->in[next].ptr) : nullptr;
+    return in;
+}
+
+#endif
