@@ -85,6 +85,21 @@ static sw_status memory_copy(void *context, void *to, const void *from, size_t b
     return swi_device_copy(context, to, from, bytes);
 }
 
+sw_status swi_device_pin(swi_device *device, void **out, size_t bytes)
+{
+    SW_TRY(swi_device_fault(device));
+    SW_TRY(swi_device_faulted(device, device->api->host_alloc(device->card, out, bytes)));
+    sw_heap_note(*out, SW_HEAP_PINNED, bytes);
+    return SW_OK;
+}
+
+void swi_device_unpin(swi_device *device, void *block, size_t bytes)
+{
+    sw_heap_note_end(block, SW_HEAP_PINNED, bytes);
+    if (block != NULL)
+        device->api->host_free(device->card, block);
+}
+
 /* ---- opening ----------------------------------------------------------------------------- */
 
 static sw_status parse(const char *name, int *ordinal)

@@ -39,6 +39,10 @@ void swi_device_close(swi_device *device); /* NULL is fine */
 /* The entry of an op's kernel (grad -1: forward); NULL where the device has none. */
 const sw_cuda_entry *swi_device_entry(const swi_device *device, uint32_t op, int grad);
 
+/* Host memory held fast, so that copies overlap; counted as SW_HEAP_PINNED. */
+SW_MUST_USE sw_status swi_device_pin(swi_device *device, void **out, size_t bytes);
+void swi_device_unpin(swi_device *device, void *block, size_t bytes); /* NULL is fine */
+
 /* Between host memory and the card's, for calls that are no part of a step: they wait until all
  * that was launched on the card is done, and then until the copy is. */
 SW_MUST_USE sw_status swi_device_read(swi_device *device, void *to, const void *from,

@@ -115,8 +115,7 @@ static void end_event(const swi_queue *q, sw_cuda_event *event)
 
 static void free_memory(swi_queue *q)
 {
-    if (q->pinned != NULL)
-        q->api->host_free(q->device->card, q->pinned);
+    swi_device_unpin(q->device, q->pinned, q->pinned_bytes);
     sw_arena_destroy(q->data);
     sw_heap_free(q->watched, SW_HEAP_PROGRAMS, SWI_PAST * q->cap_watched * sizeof *q->watched);
     sw_heap_free(q->outputs, SW_HEAP_RECORDS, q->outputs_bytes);
@@ -255,10 +254,10 @@ static sw_status grow(sw_exec *exec, const wants *want)
     SW_TRY(swi_queue_settle(q));
     const size_t bytes = SWI_SLOTS * (to.slot + to.knobs) + SWI_PAST * to.block;
     void *pinned;
-    SW_TRY(swi_queue_fault(q, q->api->host_alloc(q->device->card, &pinned, bytes)));
+    SW_TRY(swi_device_pin(q->device, &pinned, bytes));
     const sw_status status = sw_arena_grow(q->data, data_of(to.slot, to.block), true);
     if (status != SW_OK) {
-        q->api->host_free(q->device->card, pinned);
+        swi_device_unpin(q->device, pinned, bytes);
         return swi_queue_fault(q, status);
     }
     /* Counts of runs that are over may still have to be looked at. */
@@ -266,8 +265,7 @@ static sw_status grow(sw_exec *exec, const wants *want)
         memcpy((unsigned char *)pinned + SWI_SLOTS * (to.slot + to.knobs) +
                    (size_t)i * to.block,
                q->left[i].pinned, q->block_bytes);
-    if (q->pinned != NULL)
-        q->api->host_free(q->device->card, q->pinned);
+    swi_device_unpin(q->device, q->pinned, q->pinned_bytes);
     q->pinned = pinned;
     q->pinned_bytes = bytes;
     q->slot_bytes = to.slot;

@@ -242,7 +242,8 @@ sw_status swi_queue_run(sw_exec *exec, swi_program *p, const sw_run_args *args,
     }
     if (left->borders != NULL)
         left->borders->run = left->run;
-    SW_TRY(swi_queue_leave(exec, run, p));
+    SW_TRY(swi_queue_leave(exec, args, run, p));
+    SW_TRY(q->sync_ops ? swi_queue_settle(q) : SW_OK);
     if (b != NULL || is_by_op(exec))
         return SW_OK;
     *fresh = true;

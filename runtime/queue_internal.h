@@ -29,10 +29,20 @@ typedef struct {
 
 /* Counts of an optimizer in a run's block: the total before the run, then all of them. */
 typedef struct {
-    uint64_t model; /* its uid */
+    uint64_t model; /* its uid, of a run: a program may be that of several models */
+    uint32_t slot;  /* of the model in the run's arguments */
     uint32_t optimizer;
     uint32_t at;
+    int most; /* as the optimizer's max_skipped */
 } swi_watched;
+
+/* What there is to say of a model's skipped updates when a run with it is next. */
+#define SWI_LATE 64
+typedef struct {
+    uint64_t model; /* its uid */
+    uint32_t optimizer;
+    double counts[SWI_SKIPPED_N];
+} swi_late;
 
 /* What leaves a program's runs. */
 typedef struct {
@@ -84,6 +94,8 @@ struct swi_queue {
     swi_left left[SWI_PAST];
     swi_watched *watched; /* of the ring, cap_watched each */
     uint32_t cap_watched;
+    swi_late late[SWI_LATE];
+    uint32_t n_late;
     swi_borders eager;    /* of runs op by op */
     swi_borders *borders; /* of what is launched now; NULL: no clocks */
     swi_binding **bindings;
@@ -112,7 +124,8 @@ sw_status swi_leaves_of(const sw_run_args *args, const swi_trace *trace, size_t 
 sw_status swi_queue_gather(const swi_queue *queue, const swi_leaves *leaves,
                            unsigned char *const *base, bool before);
 /* The block goes to the ring. */
-sw_status swi_queue_leave(sw_exec *exec, swi_past_run *run, const swi_program *program);
+sw_status swi_queue_leave(sw_exec *exec, const sw_run_args *args, swi_past_run *run,
+                          const swi_program *program);
 
 /* Make events for n borders; record one where a phase begins (-1: the last ends). */
 sw_status swi_borders_room(const swi_queue *queue, swi_borders *borders, uint32_t n);

@@ -29,14 +29,14 @@ static sw_status add_copy(swi_leaves *l, const swi_gathered *copy)
     return SW_OK;
 }
 
-static sw_status add_watched(swi_leaves *l, const sw_optimizer *o, size_t at)
+static sw_status add_watched(swi_leaves *l, int model, const sw_optimizer *o, size_t at)
 {
     void *p = l->watched;
     SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &l->cap_watched, l->n_watched + 1,
                         sizeof *l->watched));
     l->watched = p;
     l->watched[l->n_watched++] =
-        (swi_watched){.model = o->model->uid, .optimizer = o->index, .at = (uint32_t)at};
+        (swi_watched){.slot = (uint32_t)model, .optimizer = o->index, .at = (uint32_t)at};
     return SW_OK;
 }
 
@@ -67,7 +67,7 @@ static sw_status add_counts(swi_leaves *l, int model, const sw_optimizer *o, siz
                                  .to = at + BEFORE_BYTES};
     SW_TRY(add_copy(l, &before));
     SW_TRY(add_copy(l, &behind));
-    return add_watched(l, o, at);
+    return add_watched(l, model, o, at);
 }
 
 /* l NULL: count alone. */
@@ -128,7 +128,21 @@ sw_status swi_queue_gather(const swi_queue *q, const swi_leaves *l, unsigned cha
     return SW_OK;
 }
 
-sw_status swi_queue_leave(sw_exec *exec, swi_past_run *run, const swi_program *p)
+/* The counts are those of the models of this run. */
+static void watch(swi_left *left, const swi_leaves *l, const sw_run_args *args)
+{
+    for (uint32_t i = 0; i < l->n_watched; i++) {
+        const sw_model *model = args->models[l->watched[i].slot];
+        left->watched[i] = l->watched[i];
+        left->watched[i].model = model->uid;
+        left->watched[i].most = model->optimizers[l->watched[i].optimizer]->max_skipped;
+    }
+    left->n_watched = l->n_watched;
+    left->judged = l->n_watched == 0;
+}
+
+sw_status swi_queue_leave(sw_exec *exec, const sw_run_args *args, swi_past_run *run,
+                          const swi_program *p)
 {
     swi_queue *q = exec->queue;
     swi_left *left = swi_queue_left(exec, run);
@@ -140,10 +154,7 @@ sw_status swi_queue_leave(sw_exec *exec, swi_past_run *run, const swi_program *p
     if (status == SW_OK)
         status = q->api->record(left->end, &q->compute);
     SW_TRY(swi_queue_fault(q, status));
-    if (l->n_watched > 0)
-        memcpy(left->watched, l->watched, l->n_watched * sizeof *l->watched);
-    left->n_watched = l->n_watched;
-    left->judged = l->n_watched == 0;
+    watch(left, l, args);
     run->waits = true;
     return SW_OK;
 }
@@ -257,18 +268,42 @@ sw_status swi_queue_output(swi_queue *q, const swi_trace *t, uint32_t output, co
 
 /* ---- skipped updates --------------------------------------------------------------------- */
 
-static sw_status judge(const swi_left *left, const sw_run_args *args)
+/* Too many in a row are noted, and told to the caller whose run has the model: members take
+ * turns, and the one that ran three runs ago need not be there. The oldest gives way. */
+static void judge(swi_queue *q, const swi_left *left)
 {
-    for (uint32_t i = 0; i < left->n_watched; i++)
+    for (uint32_t i = 0; i < left->n_watched; i++) {
+        const swi_watched *w = &left->watched[i];
+        swi_late late = {.model = w->model, .optimizer = w->optimizer};
+        double before;
+        memcpy(&before, left->pinned + w->at, sizeof before);
+        memcpy(late.counts, left->pinned + w->at + BEFORE_BYTES, sizeof late.counts);
+        if (late.counts[SWI_SKIPPED_ALL] <= before ||
+            late.counts[SWI_SKIPPED_NOW] < (double)w->most)
+            continue;
+        uint32_t k = 0;
+        while (k < q->n_late &&
+               (q->late[k].model != w->model || q->late[k].optimizer != w->optimizer))
+            k++;
+        if (k == SWI_LATE) {
+            memmove(q->late, q->late + 1, (SWI_LATE - 1) * sizeof *q->late);
+            q->n_late = k = SWI_LATE - 1;
+        }
+        q->n_late += k == q->n_late;
+        q->late[k] = late;
+    }
+}
+
+static sw_status tell(swi_queue *q, const sw_run_args *args)
+{
+    for (uint32_t k = 0; k < q->n_late; k++)
         for (int m = 0; m < args->n_models; m++) {
-            const swi_watched *w = &left->watched[i];
-            double before, counts[SWI_SKIPPED_N];
-            if (args->models[m]->uid != w->model)
+            const swi_late late = q->late[k];
+            if (args->models[m]->uid != late.model)
                 continue;
-            memcpy(&before, left->pinned + w->at, sizeof before);
-            memcpy(counts, left->pinned + w->at + BEFORE_BYTES, sizeof counts);
-            SW_TRY(
-                swi_skipped_judge(args->models[m]->optimizers[w->optimizer], counts, before));
+            q->late[k] = q->late[--q->n_late];
+            return swi_skipped_judge(args->models[m]->optimizers[late.optimizer], late.counts,
+                                     late.counts[SWI_SKIPPED_ALL] - 1.0);
         }
     return SW_OK;
 }
@@ -297,14 +332,14 @@ sw_status swi_queue_skipped(sw_exec *exec, const sw_run_args *args)
             if (!done)
                 SW_TRY(swi_queue_fault(q, q->api->done(swi_queue_left(exec, run)->end, &done)));
             if (!done)
-                return SW_OK;
+                break;
             SW_TRY(swi_queue_await(exec, run));
         }
         swi_left *left = swi_queue_left(exec, run);
         if (left->judged)
             continue;
         left->judged = true;
-        SW_TRY(judge(left, args));
+        judge(q, left);
     }
-    return SW_OK;
+    return tell(q, args);
 }

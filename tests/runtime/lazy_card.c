@@ -431,7 +431,15 @@ static void graph_destroy(sw_cuda_graph *graph)
     graph_free(graph);
 }
 
-static const sw_cuda_api api = {.use = use,
+static sw_status info(sw_cuda_device *device, sw_cuda_info *out)
+{
+    (void)device;
+    *out = the_card.device.info;
+    return SW_OK;
+}
+
+static const sw_cuda_api api = {.info = info,
+                                .use = use,
                                 .sync = sync_card,
                                 .host_alloc = host_alloc,
                                 .host_free = host_free,

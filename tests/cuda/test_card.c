@@ -1,0 +1,331 @@
+/* Memory of a card and what works on it, over the card that is not there (fake/): who waits for
+ * whom when models, execs and threads come and go, cards that cannot map, and what is said of
+ * it. */
+#include "alloc/sys.h"
+#include "runtime/device.h"
+#include "runtime/model_bytes.h"
+#include "tests/cuda/fake/fake.h"
+#include "tests/runtime/nets.h"
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODULE SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
+
+/* The same file as the library opens. */
+static const sw_fake_api *fake(void)
+{
+    static const sw_fake_api *api;
+    if (api != NULL)
+        return api;
+    setenv("STEPWELL_CUDA_MODULE", MODULE, 1);
+    void *file = dlopen(MODULE, RTLD_NOW | RTLD_LOCAL);
+    sw_fake_opener *open = NULL;
+    void *symbol = file != NULL ? dlsym(file, "sw_fake") : NULL;
+    memcpy(&open, &symbol, sizeof open);
+    SW_CHECK(open != NULL, "%s", dlerror());
+    CU_ASSERT_PTR_NOT_NULL_FATAL(open);
+    return api = open();
+}
+
+static void new_card(const sw_fake_card *card, uint64_t lazy)
+{
+    fake()->reset(card);
+    fake()->lazy(lazy);
+}
+
+/* Nothing is left of the card, and nothing was wrong. */
+static void end_card(void)
+{
+    sw_fake_live live;
+    sw_heap_stats pinned;
+    SW_CHECK(fake()->violation()[0] == '\0', "%s", fake()->violation());
+    fake()->live(&live);
+    sw_heap_read(SW_HEAP_PINNED, &pinned);
+    CU_ASSERT_EQUAL(live.device_bytes + live.pinned + live.ranges + live.streams + live.execs,
+                    0);
+    CU_ASSERT_EQUAL(pinned.bytes, 0);
+}
+
+static sw_exec *exec_as(const char *device, bool graphs)
+{
+    const sw_exec_opts opts = {
+        .size = sizeof opts, .device = device, .seed = 11, .no_graphs = !graphs};
+    sw_exec *exec = NULL;
+    OK(sw_exec_create(&exec, &opts));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
+    return exec;
+}
+
+static sw_exec *exec_on(const char *device)
+{
+    return exec_as(device, true);
+}
+
+/* Its model goes; the net itself stays until the test ends, and has an empty one. */
+static void end_net(net *n)
+{
+    sw_model_destroy(n->model);
+    OK(sw_model_create(&n->model, "gone"));
+}
+
+static bool same_as(const sw_model *model, const void *bytes, size_t n)
+{
+    void *copy = malloc(n);
+    const bool same = copy != NULL && swi_model_read(model, copy, 0, n) == SW_OK &&
+                      memcmp(copy, bytes, n) == 0;
+    free(copy);
+    return same;
+}
+
+/* All bytes but the knobs, which a run may not have taken yet. */
+static size_t numbers_of(const sw_model *model)
+{
+    return model->entries[model->knob_entry].offset;
+}
+
+/* ---- who waits for whom ------------------------------------------------------------------ */
+
+/* What was launched is late, and the model is read, copied, saved and gone at once. */
+static void a_model_is_read_behind_what_was_launched(void)
+{
+    static const uint64_t seeds[] = {0, 1, 2, 3};
+    unsigned char *bytes = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        new_card(NULL, seeds[i]);
+        const batch b = net_batch(false, 0, 8);
+        sw_exec *exec = exec_on("cuda");
+        net *a = net_new(false, NULL), *c = net_new(false, NULL);
+        sw_run_args args = net_args(a, &b);
+        for (args.step = 0; args.step < 3; args.step++)
+            OK(sw_run(exec, &args));
+        OK(sw_model_ready(c->model, exec, 5));
+        OK(sw_model_copy(c->model, a->model));
+        if (bytes == NULL) {
+            n = numbers_of(a->model);
+            bytes = malloc(n);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+            sw_after(free, bytes);
+            OK(swi_model_read(a->model, bytes, 0, n));
+        }
+        CU_ASSERT(same_as(c->model, bytes, n));
+        OK(sw_run(exec, &args));
+        end_net(a); /* while it is trained */
+        end_net(c);
+        sw_exec_destroy(exec);
+        end_card();
+    }
+}
+
+/* Two execs train one model in turns: each waits for what the other has left to do. */
+static void execs_that_share_a_model_wait_for_each_other(void)
+{
+    void *bytes = NULL;
+    for (uint64_t lazy = 0; lazy < 3; lazy++) {
+        new_card(NULL, lazy);
+        const batch b = net_batch(false, 0, 8);
+        sw_exec *execs[] = {exec_on("cuda"), exec_on("cuda")};
+        net *n = net_new(false, NULL);
+        sw_run_args args = net_args(n, &b);
+        for (args.step = 0; args.step < 6; args.step++)
+            OK(sw_run(execs[args.step % 2], &args));
+        const size_t size = numbers_of(n->model);
+        if (bytes == NULL) {
+            bytes = malloc(size);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+            sw_after(free, bytes);
+            OK(swi_model_read(n->model, bytes, 0, size));
+        }
+        CU_ASSERT(same_as(n->model, bytes, size));
+        sw_exec_destroy(execs[0]);
+        end_net(n);
+        sw_exec_destroy(execs[1]);
+        end_card();
+    }
+}
+
+typedef struct {
+    sw_exec *exec;
+    const sw_run_args *args;
+    sw_status status;
+    char message[300];
+} other_thread;
+
+static void run_there(void *arg)
+{
+    other_thread *t = arg;
+    t->status = sw_run(t->exec, t->args);
+    strncpy(t->message, sw_last_error(), sizeof t->message - 1);
+}
+
+/* A card belongs to each thread that works with it, also where that thread never said so. */
+static void any_thread_can_work_on_any_card(void)
+{
+    new_card(&(sw_fake_card){.cards = 2}, 0);
+    const batch b = net_batch(false, 0, 8);
+    sw_exec *execs[] = {exec_as("cuda:1", false), exec_as("cuda:0", true)};
+    net *nets[] = {net_new(false, NULL), net_new(false, NULL)};
+    for (int i = 0; i < 2; i++) {
+        const sw_run_args args = net_args(nets[i], &b);
+        OK(sw_run(execs[i], &args));
+        for (int round = 0; round < 2; round++) {
+            sw_thread *thread = NULL;
+            other_thread there = {.exec = execs[i], .args = &args};
+            CU_ASSERT_EQUAL_FATAL(sw_thread_start(&thread, run_there, &there, "sw-there"),
+                                  SW_OK);
+            sw_thread_join(thread);
+            SW_CHECK(there.status == SW_OK, "%s", there.message);
+        }
+    }
+    const sw_run_args args = net_args(nets[0], &b);
+    REFUSED(sw_run(execs[1], &args), SW_INVALID, "cuda:1");
+    for (int i = 0; i < 2; i++) {
+        end_net(nets[i]);
+        sw_exec_destroy(execs[i]);
+    }
+    end_card();
+}
+
+/* ---- cards that cannot map --------------------------------------------------------------- */
+
+/* Blocks move when a larger batch comes, while earlier work is late. */
+static void plain_blocks_train_the_same(void)
+{
+    void *bytes = NULL;
+    for (int plain = 0; plain < 2; plain++)
+        for (uint64_t lazy = 0; lazy < 2; lazy++) {
+            new_card(&(sw_fake_card){.cannot_map = plain == 1}, lazy);
+            sw_exec *exec = exec_on("cuda");
+            net *n = net_new(false, NULL);
+            for (int step = 0; step < 6; step++) {
+                const batch b = net_batch(false, 0, step < 2 ? 2 : step < 4 ? 37 : 8);
+                sw_run_args args = net_args(n, &b);
+                args.step = (uint64_t)step;
+                OK(sw_run(exec, &args));
+            }
+            const size_t size = numbers_of(n->model);
+            if (bytes == NULL) {
+                bytes = malloc(size);
+                CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+                sw_after(free, bytes);
+                OK(swi_model_read(n->model, bytes, 0, size));
+            }
+            CU_ASSERT(same_as(n->model, bytes, size));
+            end_net(n);
+            sw_exec_destroy(exec);
+            end_card();
+        }
+}
+
+/* ---- what is said ------------------------------------------------------------------------ */
+
+static void the_figures_of_the_card_add_up(void)
+{
+    new_card(NULL, 0);
+    const batch b = net_batch(false, 0, 8);
+    sw_exec *exec = exec_on("cuda");
+    net *n = net_new(false, NULL);
+    (void)net_train(exec, n, &b, 3);
+    sw_device_info d = {.size = sizeof d};
+    sw_heap_stats pinned;
+    OK(sw_exec_device(exec, &d));
+    sw_heap_read(SW_HEAP_PINNED, &pinned);
+    CU_ASSERT(d.model_bytes >= n->model->bytes && d.arena_bytes > 0 && d.data_bytes > 0);
+    CU_ASSERT_EQUAL(d.open_bytes - d.free_bytes,
+                    d.model_bytes + d.arena_bytes + d.data_bytes + (size_t)d.unexplained_bytes);
+    SW_CHECK(d.unexplained_bytes >= 0 && d.unexplained_bytes <= (int64_t)SW_FAKE_BLAS_BYTES,
+             "%lld", (long long)d.unexplained_bytes);
+    CU_ASSERT(pinned.bytes > 0);
+    CU_ASSERT_EQUAL(d.pinned_bytes, pinned.bytes);
+    end_net(n);
+    sw_exec_destroy(exec);
+    end_card();
+}
+
+static void what_does_not_fit_names_the_card(void)
+{
+    new_card(&(sw_fake_card){.total_bytes = SW_FAKE_CONTEXT_BYTES + ((size_t)32 << 20)}, 0);
+    sw_exec *exec = exec_on("cuda");
+    net *n = net_new(false, NULL);
+    sw_model *big = NULL;
+    OK(sw_model_create(&big, "big"));
+    (void)sw_param_new(big, "w", SW_F32, SW_SHAPE(16, 1 << 20), "zeros");
+    REFUSED(sw_model_ready(big, exec, 1), SW_NOMEM, "67108864");
+    sw_model_destroy(big);
+    /* All of it is somebody else's. */
+    swi_device *device = exec->device;
+    void *block;
+    sw_device_info d = {.size = sizeof d};
+    OK(sw_exec_device(exec, &d));
+    OK(device->memory.alloc(device->memory.context, &block, d.free_bytes));
+    const batch b = net_batch(false, 0, 8);
+    const sw_run_args args = net_args(n, &b);
+    REFUSED(sw_run(exec, &args), SW_NOMEM,
+            "cuda:0 (card that is not there 0) has 0 bytes free");
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "the peak is at"));
+    device->memory.free(device->memory.context, block);
+    OK(sw_run(exec, &args));
+    end_net(n);
+    sw_exec_destroy(exec);
+    end_card();
+}
+
+/* ---- skipped updates --------------------------------------------------------------------- */
+
+/* Members of one program take turns; each that goes wrong is named when it is next. */
+static void skipped_updates_of_members_are_told(void)
+{
+    for (uint64_t lazy = 0; lazy < 2; lazy++) {
+        new_card(NULL, lazy);
+        const sw_optimizer_opts opts = {
+            .size = sizeof opts, .kind = "sgd", .lr = 0.1f, .max_skipped = 3};
+        float pixels[2 * NET_PIXELS] = {0};
+        const uint8_t labels[2] = {1, 2};
+        pixels[5] = NAN;
+        const sw_array bad[2] = {{SW_F32, SW_SHAPE(2, NET_PIXELS), pixels},
+                                 {SW_U8, SW_SHAPE(2), labels}};
+        sw_exec *exec = exec_on("cuda");
+        net *members[6];
+        int told[6] = {0};
+        for (int m = 0; m < 6; m++)
+            members[m] = net_new(false, &opts);
+        for (int round = 0; round < 8; round++)
+            for (int m = 0; m < 6; m++) {
+                const batch good = net_batch(false, 0, 2);
+                sw_run_args args = net_args(members[m], &good);
+                args.inputs = m % 2 == 0 ? bad : good.in; /* every other one learns nothing */
+                args.user = members[m];
+                args.step = (uint64_t)round;
+                const sw_status status = sw_run(exec, &args);
+                CU_ASSERT(status == SW_OK || status == SW_INVALID);
+                told[m] += status == SW_INVALID;
+                CU_ASSERT(status == SW_OK || round >= 2); /* the third in a row */
+            }
+        for (int m = 0; m < 6; m++)
+            SW_CHECK(m % 2 == 0 ? told[m] > 0 : told[m] == 0, "member %d: %d", m, told[m]);
+        uint64_t total, in_a_row;
+        OK(sw_optimizer_skipped(members[2]->opt, &total, &in_a_row));
+        CU_ASSERT_EQUAL(total, 8);
+        CU_ASSERT_EQUAL(in_a_row, 8);
+        for (int m = 0; m < 6; m++)
+            end_net(members[m]);
+        sw_exec_destroy(exec);
+        end_card();
+    }
+}
+
+static const sw_test tests[] = {
+    {"a model is read, copied and gone behind what was launched",
+     a_model_is_read_behind_what_was_launched},
+    {"execs that share a model wait for each other",
+     execs_that_share_a_model_wait_for_each_other},
+    {"any thread can work on any card", any_thread_can_work_on_any_card},
+    {"a card of plain blocks trains the same", plain_blocks_train_the_same},
+    {"the figures of the card add up", the_figures_of_the_card_add_up},
+    {"what does not fit names the card", what_does_not_fit_names_the_card},
+    {"skipped updates of members that take turns are told",
+     skipped_updates_of_members_are_told},
+};
+SW_SUITE("card", tests)
