@@ -193,7 +193,7 @@ sw_status sw_nvtx_run_create(sw_nvtx_run **out, const sw_nvtx_opts *opts)
     r->number = take_number();
     char name[SW_NVTX_MEMORY_NAME + 1];
     with_number(r, "step arena", name, sizeof name);
-    r->heap = sw_nvtx_heap(name, opts->base, opts->bytes);
+    r->heap = opts->base != NULL ? sw_nvtx_heap(name, opts->base, opts->bytes) : NULL;
     take_counters(r);
     if (!attached && r->heap == NULL && !r->counts) {
         sw_nvtx_run_destroy(r);

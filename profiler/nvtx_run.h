@@ -41,7 +41,8 @@ const char *sw_nvtx_memory_name(const char *text, char *to);
 
 typedef struct {
     bool layers, ops; /* ranges for them too */
-    const void *base; /* of the step arena, and what is reserved there */
+    const void *base; /* of the step arena, and what is reserved there; NULL: it is nowhere yet,
+                         and no heap */
     size_t bytes;
     const char *const *roles; /* n_roles of them; kept */
     uint32_t n_roles;

@@ -75,6 +75,17 @@ sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
     return SW_OK;
 }
 
+const char *swi_device_room(const sw_exec *exec, char *to, size_t bytes)
+{
+    sw_cuda_info now;
+    const swi_device *d = exec->device;
+    to[0] = '\0';
+    if (d != NULL && d->api->info(d->card, &now) == SW_OK)
+        snprintf(to, bytes, ", cuda:%d (%s) has %zu bytes free of %zu", d->ordinal,
+                 d->info.name, now.free_bytes, now.total_bytes);
+    return to;
+}
+
 void swi_profile_device(sw_exec *exec, bool ends)
 {
     char name[16];

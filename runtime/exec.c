@@ -7,6 +7,7 @@
 #include "alloc/size.h"
 #include "alloc/sys.h"
 #include "kernels/dispatch.h"
+#include "profiler/nvtx_run.h"
 #include "runtime/nvtx.h"
 #include "runtime/queue.h"
 #include "runtime/run_internal.h"
@@ -108,8 +109,10 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     if (o->profile != NULL)
         SW_TRY(swi_profile_join(e, o->profile));
     SW_TRY(swi_nvtx_create(e, o->nvtx));
+    /* A tool that looks after memory is told op by op what may be touched: it must be over. */
+    const bool watched = sw_nvtx_run_has_heap(e->watch.nvtx);
     const swi_queue_opts queue = {.tf32 = o->tf32 != 0,
-                                  .sync_ops = o->sync_ops != 0,
+                                  .sync_ops = o->sync_ops != 0 || watched,
                                   .no_graphs = o->no_graphs != 0,
                                   .budget = o->budget};
     if (e->device != NULL)

@@ -193,8 +193,10 @@ void swi_nvtx_model(sw_model *model, const sw_exec *exec)
         sw_nvtx_heap(sw_nvtx_memory_name(model->name, name), model->base, model->bytes);
     for (uint32_t i = 1; model->nvtx_heap != NULL && i < model->n_entries; i++) {
         const swi_entry *e = &model->entries[i];
-        if (e->bytes > 0)
+        /* On a device whole models are copied, with what lies between their entries. */
+        const size_t bytes = model->device != NULL ? rounded(e->bytes) : e->bytes;
+        if (bytes > 0)
             sw_nvtx_region(model->nvtx_heap, sw_nvtx_memory_name(e->name, name),
-                           model->base + e->offset, e->bytes);
+                           model->base + e->offset, bytes);
     }
 }

@@ -325,8 +325,9 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     exec->attempt = p;
     const sw_status fits = room_for_run(exec, args, p);
     if (fits != SW_OK)
-        return fits == SW_NOMEM && exec->budget != NULL ? swi_does_not_fit(exec, args, p, fits)
-                                                        : fits;
+        return fits == SW_NOMEM && (exec->budget != NULL || exec->device != NULL)
+                   ? swi_does_not_fit(exec, args, p, fits)
+                   : fits;
     *fresh |= !p->ran;
     if (exec->rec.profile != NULL)
         swi_profile_plan(exec, args, p);
@@ -456,20 +457,27 @@ sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const s
     sw_plan_info info = {.size = sizeof info};
     swi_plan_info(p, swi_data_bytes(exec, args, &p->trace), &info);
     const size_t arena = args->immediate ? info.immediate_bytes : info.arena_bytes;
-    char taken[64] = "";
+    char limit[320] = "", card[240], cause[160] = "";
+    int n = 0;
+    if (exec->budget == NULL) /* it was no budget: who refused says why */
+        snprintf(cause, sizeof cause, "%.150s: ", sw_last_error());
+    else
+        n = snprintf(limit, sizeof limit, ", the budget is %zu", sw_budget_limit(exec->budget));
     if (sw_budget_used(exec->budget) > 0)
-        snprintf(taken, sizeof taken, ", %zu of them taken", sw_budget_used(exec->budget));
+        n += snprintf(limit + n, sizeof limit - (size_t)n, ", %zu of them taken",
+                      sw_budget_used(exec->budget));
+    snprintf(limit + n, sizeof limit - (size_t)n, "%s",
+             swi_device_room(exec, card, sizeof card));
     char again[160] = "";
     if (info.n_repeats > 0 && !args->immediate)
         snprintf(again, sizeof again,
                  " although %u ops would run again in backward (%zu bytes without that)",
                  info.n_repeats, info.total_bytes - info.arena_bytes + info.plain_arena_bytes);
-    return sw_error_set(
-        status, __FILE__, __LINE__,
-        "does not fit: %zu bytes are needed (model %zu, arena %zu, data %zu)%s, the budget is "
-        "%zu%s; the peak is at %s, held by %s",
-        info.total_bytes - info.arena_bytes + arena, info.model_bytes, arena, info.data_bytes,
-        again, sw_budget_limit(exec->budget), taken, info.peak_op, info.holders);
+    return sw_error_set(status, __FILE__, __LINE__,
+                        "%sdoes not fit: %zu bytes are needed (model %zu, arena %zu, data "
+                        "%zu)%s%s; the peak is at %s, held by %s",
+                        cause, info.total_bytes - info.arena_bytes + arena, info.model_bytes,
+                        arena, info.data_bytes, again, limit, info.peak_op, info.holders);
 }
 
 /* Charge the budget with models and arena, and on a device with what inputs take there. A

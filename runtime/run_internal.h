@@ -59,6 +59,9 @@ sw_status swi_profile_denied(sw_exec *exec, const sw_run_args *args, bool runnin
  * "machine", and its bytes (0: not known). */
 void swi_profile_refused(sw_exec *exec, const sw_run_args *args, const char *limited_by,
                          size_t limit_bytes, const char *message);
+/* ", cuda:0 (its name) has so many bytes free of so many" for messages; "" for the CPU, and
+ * where the card does not say. */
+const char *swi_device_room(const sw_exec *exec, char *to, size_t bytes);
 /* What the card of an exec says now, if it has one and a profile: when it joins the profile;
  * and at the end, once, behind its last run or when it goes. */
 void swi_profile_device(sw_exec *exec, bool ends);
