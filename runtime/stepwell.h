@@ -130,7 +130,8 @@ typedef struct {
  * nothing is captured again. sw_run copies the inputs and returns before the run has ended.
  * All that reads (metrics, outputs, parameters) waits for that. A fault of the device is
  * reported by the call that sees it, and by every later one: SW_DEVICE with what failed first.
- * op_clocks wants sync_ops there, and a profile of events runs op by op. */
+ * op_clocks wants sync_ops there, a profile of events runs op by op, and an NVTX tool that
+ * takes regions of memory has every op waited for. */
 SW_MUST_USE SW_API sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *opts);
 SW_API void sw_exec_destroy(sw_exec *exec);
 /* Give an exec its profile later than at its creation: once all that can be refused was not,
