@@ -168,7 +168,7 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
                        ? sw_arena_base(ctx->exec->arena) + t->storages[node->scratch].offset
                        : NULL,
         .scratch_bytes = node->scratch != SWI_NONE ? t->storages[node->scratch].bytes : 0,
-        .attrs = t->attrs != NULL ? t->attrs + node->attrs : NULL,
+        .attrs = swi_node_attrs(t, node),
         .accumulate = node->accumulate,
         .par = swi_pool_par(ctx->exec->pool),
         .isa = ctx->exec->isa,

@@ -40,6 +40,12 @@ static bool adds(const swi_node *node, uint32_t out)
     return out < 32 && (node->accumulate >> out & 1u) != 0;
 }
 
+/* Those of an op without any would begin where those of the next op do, or past the end. */
+const void *swi_node_attrs(const swi_trace *trace, const swi_node *node)
+{
+    return swi_op(node->op)->attrs_bytes > 0 ? trace->attrs + node->attrs : NULL;
+}
+
 void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *types,
                      sw_kernel_info *out)
 {
@@ -49,8 +55,7 @@ void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *type
                             .out = types + node->n_in,
                             .n_in = (int)node->n_in,
                             .n_out = (int)node->n_out,
-                            .attrs = trace->n_attrs > node->attrs ? trace->attrs + node->attrs
-                                                                  : NULL,
+                            .attrs = swi_node_attrs(trace, node),
                             .threads = 1,
                             .isa = SW_ISA_BASE,
                             .accumulate = node->accumulate};

@@ -191,7 +191,7 @@ void swi_program_bind(swi_program *p)
             .out = p->buffers + buffer + node->n_in,
             .n_out = (int)node->n_out,
             .scratch_bytes = node->scratch != SWI_NONE ? t->storages[node->scratch].bytes : 0,
-            .attrs = t->attrs + node->attrs,
+            .attrs = swi_node_attrs(t, node),
             .accumulate = node->accumulate,
             .stream = node->stream};
         buffer += op->n_buffers;

@@ -264,6 +264,8 @@ const char *swi_string(const swi_trace *trace, uint32_t index);
  * room for SWI_MAX_OPERANDS, which *out points to. */
 void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *types,
                      sw_kernel_info *out);
+/* Of a node; NULL where its op has none. */
+const void *swi_node_attrs(const swi_trace *trace, const swi_node *node);
 
 /* The kernel of an op (grad -1: its forward one) for these operands on the exec's device, and
  * its scratch; sets threads and instruction set of `info`. SW_UNSUPPORTED names an op that the
