@@ -1,0 +1,91 @@
+/* The program on the card that is not there: what it prints is what it prints on the CPU. */
+#include "tests/support/process.h"
+#include "tests/support/suite.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODULE "STEPWELL_CUDA_MODULE=" SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+static sw_outcome outcome;
+
+static void train(const char *device, const char *setting)
+{
+    const char *argv[] = {SW_BUILD_ROOT "/tools/stepwell",
+                          "train",
+                          "--model",
+                          "mlp",
+                          "--data",
+                          "synthetic",
+                          "--batch",
+                          "8",
+                          "--steps",
+                          "6",
+                          "--device",
+                          device,
+                          "--json",
+                          "--quiet",
+                          NULL};
+    const char *const env[] = {MODULE, setting, NULL};
+    sw_process_run(&outcome, argv, env, 120);
+}
+
+/* Of the first key of that name. */
+static double number(const char *key)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    const char *at = strstr(outcome.out, quoted);
+    SW_CHECK(at != NULL, "no %s in %.200s%s", key, outcome.out, outcome.err);
+    return at != NULL ? strtod(at + strlen(quoted), NULL) : (double)NAN;
+}
+
+static void the_program_trains_on_it(void)
+{
+    if (SANITIZED)
+        SW_SKIP("program and module may have the sanitizers of two compilers");
+    double loss[4] = {0};
+    const char *const settings[] = {"A=", "A=", "STEPWELL_FAKE_LAZY=1", "STEPWELL_FAKE_LAZY=5"};
+    for (int i = 0; i < 4; i++) {
+        train(i == 0 ? "cpu" : "cuda", settings[i]);
+        CU_ASSERT_EQUAL(outcome.status, 0);
+        loss[i] = number("final_loss");
+        CU_ASSERT_PTR_NOT_NULL(
+            strstr(outcome.out, i == 0 ? "\"device\":\"cpu\"" : "\"device\":\"cuda\""));
+        CU_ASSERT_EQUAL(number("allocations_after_warmup"), 0.0);
+        CU_ASSERT_EQUAL(number("measured_peak_bytes"), number("predicted_peak_bytes"));
+    }
+    SW_CHECK(fabs(loss[1] - loss[0]) < 1e-5, "%.9g, on the CPU %.9g", loss[1], loss[0]);
+    CU_ASSERT(loss[1] == loss[2] && loss[1] == loss[3]);
+}
+
+static void a_small_card_is_said_so(void)
+{
+    if (SANITIZED)
+        SW_SKIP("program and module may have the sanitizers of two compilers");
+    train("cuda", "STEPWELL_FAKE_MIB=265");
+    SW_CHECK(outcome.status == 4 && sw_count_lines(outcome.err) == 1 &&
+                 strstr(outcome.err, "bytes") != NULL,
+             "%d: %s", outcome.status, outcome.err);
+    train("cuda:1", "A=");
+    SW_CHECK(outcome.status == 5 && sw_count_lines(outcome.err) == 1 &&
+                 strstr(outcome.err, "cuda:1") != NULL,
+             "%d: %s", outcome.status, outcome.err);
+}
+
+static const sw_test tests[] = {
+    {"the program trains on it", the_program_trains_on_it},
+    {"a card that is too small or not there is said so", a_small_card_is_said_so},
+};
+SW_SUITE("steps of the program", tests)
