@@ -64,7 +64,7 @@ typedef struct sw_launch {
     int n_out;
     void *scratch; /* scratch_bytes() of it, aligned to 64, contents undefined */
     size_t scratch_bytes;
-    const void *attrs; /* NULL: the op has none */
+    const void *attrs;   /* NULL: the op has none */
     uint32_t accumulate; /* bit i: add into out[i], else write all of it */
     const sw_par *par;
     sw_isa isa;
