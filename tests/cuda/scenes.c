@@ -197,7 +197,7 @@ static void fill(const sw_scene *scene, int input, int step, unsigned char *to)
 static sw_status one_step(const sw_scene *scene, const sw_scene_run *run, sw_exec *exec,
                           sw_model *model, sw_scene_net *net, int step)
 {
-    static unsigned char bytes[SW_SCENE_INPUTS][SW_SCENE_ROOM];
+    static _Thread_local unsigned char bytes[SW_SCENE_INPUTS][SW_SCENE_ROOM];
     sw_array inputs[SW_SCENE_INPUTS];
     for (int i = 0; i < SW_SCENE_INPUTS; i++) {
         inputs[i] = scene->inputs[i];

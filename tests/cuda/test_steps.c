@@ -8,6 +8,7 @@
 #include "runtime/queue_internal.h"
 #include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -511,6 +512,51 @@ static void a_second_card_has_the_same_bits(void)
     free(second.numbers);
 }
 
+/* Threads with an exec each: one captures while others wait for the card and take memory. */
+typedef struct {
+    const sw_scene *scene;
+    sw_scene_end end;
+    sw_status status;
+    char error[256];
+} worker;
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    const sw_scene_run run = {.device = "cuda", .steps = 4};
+    w->status = sw_scene_train(w->scene, &run, &w->end);
+    snprintf(w->error, sizeof w->error, "%s", sw_last_error());
+    return NULL;
+}
+
+static void threads_share_a_card(void)
+{
+    const char *const scenes[] = {"mlp", "lenet5"};
+    sw_scene_end alone[2];
+    fresh(0);
+    for (int i = 0; i < 2; i++)
+        alone[i] =
+            trained(sw_scene_of(scenes[i]), (sw_scene_run){.device = "cuda", .steps = 4});
+    for (uint64_t lazy = 0; lazy < 6; lazy += 2) {
+        worker workers[4] = {0};
+        pthread_t threads[4];
+        fresh(lazy);
+        for (int i = 0; i < 4; i++) {
+            workers[i].scene = sw_scene_of(scenes[i % 2]);
+            CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            pthread_join(threads[i], NULL);
+            SW_CHECK(workers[i].status == SW_OK, "%s", workers[i].error);
+            CU_ASSERT(same_bits(&workers[i].end, &alone[i % 2]));
+            free(workers[i].end.numbers);
+        }
+        all_is_well("four threads");
+    }
+    free(alone[0].numbers);
+    free(alone[1].numbers);
+}
+
 static void tf32_is_only_where_it_is_asked_for(void)
 {
     const sw_scene *s = sw_scene_of("mlp");
@@ -539,6 +585,7 @@ static const sw_test tests[] = {
     {"cards are refused in one line", cards_are_refused_in_one_line},
     {"cards without mapping have the same bits", cards_without_mapping_have_the_same_bits},
     {"a second card has the same bits", a_second_card_has_the_same_bits},
+    {"threads share a card", threads_share_a_card},
     {"TF32 is only where it is asked for", tf32_is_only_where_it_is_asked_for},
 };
 SW_SUITE("steps", tests)
