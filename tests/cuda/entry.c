@@ -1,4 +1,5 @@
 #include "tests/cuda/entry.h"
+#include "kernels/rng.h"
 #include "kernels/cuda/api.h"
 #include "tests/cuda/emulator.h"
 #include "tests/support/suite.h"
@@ -122,9 +123,19 @@ static const sw_par one_thread = {1, serial};
  * replays. */
 static const sw_cuda_counters first_counters = {3, 1}, other_counters = {4, 0x90000001u};
 static sw_cuda_counters counters;
+#define SEED 0x5eed0f0900000001u
+#define STREAM 77
 const sw_cuda_queue sw_entry_queue = {.counters = &counters};
 const sw_cuda_api sw_cuda_its_api = {0}; /* the module's: here are only its kernels */
 uint32_t sw_entry_draws;
+
+uint32_t sw_entry_word(int64_t element)
+{
+    uint32_t words[4];
+    sw_rng_words(words, SEED, (uint32_t)(element / 4), STREAM, first_counters.step,
+                 first_counters.run);
+    return words[element % 4];
+}
 
 typedef struct {
     sw_buffer in[SW_ENTRY_OPERANDS], out[SW_ENTRY_OPERANDS];
@@ -169,8 +180,8 @@ static void call_fill(call *c, const sw_entry_run *r, bool alias, bool on_device
                             .accumulate = r->accumulate,
                             .par = &one_thread,
                             .isa = SW_ISA_BASE,
-                            .seed = 0x5eed0f0900000001u,
-                            .stream = 77,
+                            .seed = SEED,
+                            .stream = STREAM,
                             .step = on_device ? 0 : first_counters.step,
                             .run = on_device ? 0 : first_counters.run};
 }

@@ -50,6 +50,8 @@ typedef struct {
 void sw_entry_compare(sw_entry_run *r);
 /* Comparisons in which a replay drew other numbers. */
 extern uint32_t sw_entry_draws;
+/* The word that a random op draws for an element, but in a replay. */
+uint32_t sw_entry_word(int64_t element);
 /* The CPU's side alone. */
 void sw_entry_cpu(sw_entry_run *r);
 /* Whether the CPU's kernel adds where it is asked to. */

@@ -139,7 +139,7 @@ class Build:
             return "no mutant"
         env = dict(os.environ, STEPWELL_CUDA_OPS=",%s," % ",".join(self.ops[unit]),
                    ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="halt_on_error=1")
-        parts = ["entries: entries"] + (["updates"] if unit in ("optim", "sum", "losses", "adafactor", "max") else [])
+        parts = ["entries: entries"] + (["updates"] if unit in ("optim", "sum", "losses", "adafactor", "max", "random") else [])
         for part in parts:
             try:
                 if subprocess.run([program, part], env=env, timeout=60, **quiet).returncode != 0:

@@ -1,6 +1,6 @@
 /* What descriptors have no cases for, on both sides: what optimizers append, labels and logits
- * at the ends of their ranges. Operands are made here. Outputs lie in the bytes of the inputs
- * that they change, as in a program. */
+ * at the ends of their ranges, shares that are met. Operands are made here. Outputs lie in the
+ * bytes of the inputs that they change, as in a program. */
 #include "kernels/optim.h"
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
@@ -460,6 +460,24 @@ static void first_of_equals_is_the_largest(void)
     }
 }
 
+/* A share that is exactly a number that was drawn, and what is next to it. */
+static void an_element_is_dropped_below_the_share(void)
+{
+    for (int i = 0; i < 9; i++) {
+        const int64_t n = 45, at = 4 + i / 3 * 20;
+        const uint32_t bits = (sw_entry_word(at) >> 8) + (uint32_t)(i % 3) - 1u;
+        const swi_number_attrs a = {(float)bits * 0x1p-24f};
+        if (!begin(&sw_op_dropout, &a, 0, "a share that is met"))
+            return;
+        run.random = true;
+        in_random(n, false);
+        out(vector(SW_F32, n), -1);
+        sw_entry_compare(&run);
+        CU_ASSERT_EQUAL(((const float *)run.out[0].ptr)[at] == 0.0f, i % 3 == 2);
+        sw_entry_free();
+    }
+}
+
 static void out_loss(void)
 {
     out((sw_type){SW_F32, SW_PLAIN, {0, {0}}}, -1);
@@ -534,6 +552,7 @@ static const sw_test tests[] = {
     {"what is not finite is found", finiteness},
     {"the first of equal logits is the hit", first_of_equals_is_the_hit},
     {"the first of equal numbers is the largest", first_of_equals_is_the_largest},
+    {"an element is dropped below the share", an_element_is_dropped_below_the_share},
     {"cross-entropy does at its ends", cross_entropy_at_its_ends},
     {"a label out of range makes the loss NaN", a_label_out_of_range_makes_the_loss_nan},
 };
