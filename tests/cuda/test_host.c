@@ -50,6 +50,7 @@ static void plug(const sw_fake_card *card)
             dlopen(SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so", RTLD_NOW | RTLD_LOCAL);
         sw_cuda_module_opener *opener;
         sw_fake_opener *faker;
+        SW_CHECK(library != NULL, "%s", dlerror());
         void *symbol = symbol_of(library, "sw_cuda_module_open");
         memcpy(&opener, &symbol, sizeof opener);
         symbol = symbol_of(library, "sw_fake");
