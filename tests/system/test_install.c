@@ -234,6 +234,53 @@ static void a_program_builds_with_pkg_config_alone(void)
     CU_ASSERT_EQUAL(sw_shell("PKG_CONFIG_LIBDIR=/nowhere %s --cflags --libs stepwell", pkg), 0);
 }
 
+static const char on_a_card[] =
+    "#include <stepwell.h>\n#include <stdio.h>\n"
+    "int main(void) {\n"
+    "    sw_exec_opts options = {sizeof options};\n    sw_exec *exec = NULL;\n"
+    "    options.device = \"cuda\";\n"
+    "    if (sw_exec_create(&exec, &options) != SW_OK) puts(sw_last_error());\n"
+    "    sw_exec_destroy(exec);\n    return 0;\n}\n";
+
+/* Built here it is found, and says what is missing besides; otherwise where it was looked for.
+ */
+static void finds_the_module(const sw_outcome *outcome, const char *text)
+{
+    const bool built =
+        sw_shell("test -f '%s/kernels/cuda/libstepwell-cuda.so'", sw_build_root()) == 0;
+    const bool found = strstr(text, "no CUDA module") == NULL;
+    SW_CHECK(outcome->signal == 0 && found == built &&
+                 (built || strstr(text, "stepwell/libstepwell-cuda.so") != NULL),
+             "built %d: %s", built, text);
+}
+
+/* By the program, which has the library inside, and by a program with the shared library. */
+static void the_cuda_module_is_found_installed(void)
+{
+    static sw_outcome outcome;
+    char path[1300], found[1300];
+    CU_ASSERT_FATAL(install());
+    snprintf(path, sizeof path, "find '%s' -path '*bin/stepwell'", installed);
+    char *where = shell_output(path);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(where);
+    snprintf(found, sizeof found, "%.*s", (int)strcspn(where, "\n"), where);
+    free(where);
+    const char *const argv[] = {found, "train", "--device", "cuda", "--steps", "1", NULL};
+    sw_process_run(&outcome, argv, NULL, 60);
+    finds_the_module(&outcome, outcome.err);
+    if (SANITIZED)
+        SW_SKIP("the library is built with a sanitizer");
+    CU_ASSERT(file_write(sw_temp_path("card.c"), on_a_card, sizeof on_a_card - 1));
+    CU_ASSERT_EQUAL_FATAL(sw_shell("cc '%s' -o '%s' $(%s --cflags --libs stepwell)",
+                                   sw_temp_path("card.c"), sw_temp_path("card"), pkg),
+                          0);
+    snprintf(path, sizeof path, "LD_LIBRARY_PATH=%s", lib);
+    const char *const again[] = {sw_temp_path("card"), NULL}, *const env[] = {path, NULL};
+    sw_process_run(&outcome, again, env, 60);
+    CU_ASSERT_EQUAL(outcome.status, 0);
+    finds_the_module(&outcome, outcome.out);
+}
+
 /* libstepwell.a in the program, and everything else too where the system has it as archives.
  * Both find no shared library of ours. */
 static void a_program_links_statically(void)
@@ -328,6 +375,7 @@ static const sw_test tests[] = {
      the_library_needs_no_device_and_no_blas},
     {"the header is C11 and C++", the_header_is_c_and_cpp},
     {"an installed tree is whole", an_installed_tree_is_whole},
+    {"the CUDA module is found installed", the_cuda_module_is_found_installed},
     {"a program builds with pkg-config alone", a_program_builds_with_pkg_config_alone},
     {"a program links statically", a_program_links_statically},
     {"the training programs build and run installed", training_programs_work_installed},
