@@ -319,6 +319,29 @@ static sw_status run(conv_job *j, const sw_cuda_queue *queue)
     return launch<tile_64>(j, wide, queue);
 }
 
+/* Room for a library, where it makes the product. */
+static size_t scratch(const sw_cuda_conv &c, bool backward, uint32_t add,
+                      const sw_cuda_queue *queue)
+{
+    if (sw_cuda_depthwise_is(c) || !sw_cuda_conv_is_product(c, queue))
+        return 0;
+    return sw_cuda_conv_product_bytes(c, backward, add != 0, queue);
+}
+extern "C" size_t sw_cuda_conv2d_y_scratch(const sw_kernel_info *info,
+                                           const sw_cuda_queue *queue)
+{
+    const sw_cuda_conv c = sw_cuda_conv_flat(
+        sw_cuda_conv_of(&info->in[0], &info->in[1], &info->out[0], info->attrs));
+    return info->n_in > 2 ? 0 : scratch(c, false, 0, queue);
+}
+extern "C" size_t sw_cuda_conv2d_dx_scratch(const sw_kernel_info *info,
+                                            const sw_cuda_queue *queue)
+{
+    const sw_cuda_conv c = sw_cuda_conv_flat(
+        sw_cuda_conv_of(&info->out[0], &info->in[0], &info->in[1], info->attrs));
+    return scratch(c, true, info->accumulate & 1u, queue);
+}
+
 /* in: x, w, [bias] */
 extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
@@ -334,6 +357,8 @@ extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_qu
     j.bias = l->n_in > 2 ? sw_cuda_in(l, 2) : nullptr;
     if (sw_cuda_depthwise_is(c))
         return sw_cuda_depthwise(j.y, j.x, j.w, j.bias, c, queue);
+    if (j.bias == nullptr && sw_cuda_conv_is_product(c, queue))
+        return sw_cuda_conv_product(j.y, j.x, j.w, c, false, false, l, queue);
     j.batch = c.batch, j.groups = c.groups, j.in_c = c.in_c, j.out_c = c.out_c;
     j.in_h = c.in_h, j.in_w = c.in_w, j.out_h = c.out_h, j.out_w = c.out_w;
     j.kernel_h = c.kernel_h, j.kernel_w = c.kernel_w;
@@ -359,6 +384,8 @@ extern "C" sw_status sw_cuda_conv2d_grad0(const sw_launch *l, const sw_cuda_queu
     j.add = sw_cuda_adds(l, 0);
     if (sw_cuda_depthwise_is(c))
         return sw_cuda_depthwise_dx(j.y, j.x, j.w, c, j.add, queue);
+    if (sw_cuda_conv_is_product(c, queue))
+        return sw_cuda_conv_product(j.y, j.x, j.w, c, true, j.add != 0, l, queue);
     j.w += taps - 1;
     j.batch = c.batch, j.groups = c.groups, j.in_c = c.out_c, j.out_c = c.in_c;
     j.in_h = c.out_h, j.in_w = c.out_w, j.out_h = c.in_h, j.out_w = c.in_w;

@@ -7,7 +7,7 @@ BUILD_DIR is a sanitizer build (address, undefined) in which tests/cuda/test_cud
 Mutants are made from the code that runs on the device (functions marked __global__ or
 __device__), one change each: a barrier removed, a comparison shifted (< to <=) or inverted (==
 to !=), a whole number one larger, the operands of - / % and of comparisons swapped. A mutant is
-caught where the tests fail, crash, or take 60 seconds. Those that do not compile do not count,
+caught where the tests fail, crash, or take --timeout seconds. Those that do not compile do not count,
 nor those that MUTANTS.md lists as equivalent with a reason. Ends with status 1 below 95 %.
 """
 import argparse, concurrent.futures, os, re, shlex, subprocess, sys, tempfile
@@ -21,7 +21,11 @@ UNITS = {  # whose tests look at a header
     "rows.h": ["rows", "norm"],
     "reduce.h": ["sum", "losses", "norm"],
     "planes.h": ["batch_norm", "group_norm"],
+    "image.h": ["pool", "conv_depthwise"],
+    "conv.h": ["conv", "conv_weights"],
+    "tile.h": ["conv", "conv_weights"],
 }
+OPS = {"conv_depthwise": ["conv2d"]}  # of units that have no entries themselves
 SHIFT = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 
 
@@ -91,7 +95,8 @@ def mutants(path):
 
 
 class Build:
-    def __init__(self, source, build):
+    def __init__(self, source, build, timeout):
+        self.timeout = timeout
         self.source, self.build = os.path.abspath(source), os.path.abspath(build)
         out = subprocess.run(["ninja", "-C", build, "-t", "commands", "tests/cuda/test_cuda"],
                              capture_output=True, text=True, check=True).stdout.splitlines()
@@ -109,7 +114,7 @@ class Build:
     def ops_of(self, unit):
         out = subprocess.run(["nm", "-g", os.path.join(self.build, self.archive(unit))],
                              capture_output=True, text=True).stdout
-        return sorted(set(re.findall(r" T sw_cuda_(\w+)_(?:forward|grad\d+)\b", out)))
+        return OPS.get(unit) or sorted(set(re.findall(r" T sw_cuda_(\w+)_(?:forward|grad\d+)\b", out)))
 
     def run(self, unit, folder):
         """"built", "caught" or "survived", of a tree of changed kernels in `folder`."""
@@ -142,7 +147,7 @@ class Build:
         parts = ["entries: entries"] + (["updates"] if unit in ("optim", "sum", "losses", "adafactor", "max", "random") else [])
         for part in parts:
             try:
-                if subprocess.run([program, part], env=env, timeout=60, **quiet).returncode != 0:
+                if subprocess.run([program, part], env=env, timeout=self.timeout, **quiet).returncode != 0:
                     return "caught"
             except subprocess.TimeoutExpired:
                 return "caught"
@@ -187,9 +192,10 @@ def main():
     p.add_argument("--only", help="one file of kernels/cuda")
     p.add_argument("--sample", type=int, default=1, help="each N-th mutant alone")
     p.add_argument("--match", default="", help="mutants whose description has this expression")
+    p.add_argument("--timeout", type=int, default=60, help="of one test, in seconds")
     p.add_argument("--list", help="write what became of each mutant")
     a = p.parse_args()
-    build = Build(a.source, a.build)
+    build = Build(a.source, a.build, a.timeout)
     folder = os.path.join(a.source, "kernels/cuda")
     names = sorted(n for n in os.listdir(folder)
                    if n in UNITS or (n.endswith(".cu") and n != "module.cu"))
