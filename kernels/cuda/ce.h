@@ -2,29 +2,14 @@
 #ifndef SW_CUDA_CE_H
 #define SW_CUDA_CE_H
 
-#include "kernels/cuda/device.h"
-
-/* Of each row; one of the two is given. */
-struct sw_cuda_labels {
-    const int32_t *i32;
-    const uint8_t *u8;
-    __device__ int64_t at(int64_t r) const
-    {
-        return u8 != nullptr ? (int64_t)u8[r] : (int64_t)i32[r];
-    }
-    sw_cuda_labels from(int64_t r) const
-    {
-        return sw_cuda_labels{i32 != nullptr ? i32 + r : nullptr,
-                              u8 != nullptr ? u8 + r : nullptr};
-    }
-};
+#include "kernels/cuda/ids.h"
 
 struct sw_cuda_ce {
     const float *x, *lse, *dy; /* dy NULL: 1 */
     float *lse_out, *dx;       /* lse_out NULL: nobody keeps it; dx may be x */
     double *row_loss;          /* of each row */
     const double *counted;     /* rows that count; NULL: all */
-    sw_cuda_labels label;
+    sw_cuda_ids label;
     int64_t rows, cols;
     float smoothing;
     int has_ignore, add;
@@ -35,7 +20,6 @@ struct sw_cuda_ce {
     }
 };
 
-sw_cuda_labels sw_cuda_labels_of(const sw_launch *l, int i);
 /* lse_out and row_loss. A label out of range makes the loss NaN. */
 void sw_cuda_ce_rows(const sw_cuda_ce &e, const sw_cuda_queue *queue);
 /* The mean of the losses of the rows that count into y, their number into counted; NULL: not

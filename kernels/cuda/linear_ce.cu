@@ -173,7 +173,7 @@ static pass pass_of(const sw_launch *l, const sw_cuda_queue *queue)
     p.all.lse = p.all.lse_out = reinterpret_cast<float *>(p.scratch + p.at.lse);
     p.all.row_loss = reinterpret_cast<double *>(p.scratch + p.at.row_loss);
     p.all.counted = reinterpret_cast<double *>(p.scratch + p.at.counted);
-    p.all.label = sw_cuda_labels_of(l, LABELS);
+    p.all.label = sw_cuda_ids_in(l, LABELS);
     p.all.rows = p.s.rows;
     p.all.cols = p.s.classes;
     p.all.smoothing = a->ce.smoothing;

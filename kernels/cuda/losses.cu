@@ -199,13 +199,6 @@ SLOPE(kl_div, 1, 2, kl_div_slope, 1.0, rows_in(l), 0.0f, 0)
 
 /* ---- rows with a label ------------------------------------------------------------------- */
 
-sw_cuda_labels sw_cuda_labels_of(const sw_launch *l, int i)
-{
-    const bool bytes = l->in[i].type.dtype == SW_U8;
-    return sw_cuda_labels{bytes ? nullptr : static_cast<const int32_t *>(l->in[i].ptr),
-                          bytes ? static_cast<const uint8_t *>(l->in[i].ptr) : nullptr};
-}
-
 /* The logarithm of the sum of exponentials of each row, and its loss. */
 template <class ROWS> __global__ void cross_entropy_kernel(sw_cuda_ce e)
 {
@@ -319,7 +312,7 @@ static sw_cuda_ce cross_entropy_of(const sw_launch *l)
     const sw_shape *s = &l->in[0].type.shape;
     sw_cuda_ce e = {};
     e.x = sw_cuda_in(l, 0);
-    e.label = sw_cuda_labels_of(l, 1);
+    e.label = sw_cuda_ids_in(l, 1);
     e.rows = s->dim[0];
     e.cols = s->dim[1];
     e.smoothing = a->smoothing;
@@ -380,7 +373,7 @@ static __device__ __forceinline__ best better(best a, best b)
 }
 
 /* A warp for each row; all lanes begin with the first element, which a NaN there keeps. */
-__global__ void hits_kernel(double *hits, const float *x, sw_cuda_labels label, int64_t rows,
+__global__ void hits_kernel(double *hits, const float *x, sw_cuda_ids label, int64_t rows,
                             int64_t cols)
 {
     const int lane = (int)threadIdx.x % 32;
@@ -424,7 +417,7 @@ extern "C" sw_status sw_cuda_accuracy_forward(const sw_launch *l, const sw_cuda_
     const sw_shape *s = &l->in[0].type.shape;
     double *hits = static_cast<double *>(l->scratch);
     SW_CUDA_LAUNCH(hits_kernel, sw_cuda_blocks(s->dim[0], SW_CUDA_THREADS / 32),
-                   SW_CUDA_THREADS, 0, queue, hits, sw_cuda_in(l, 0), sw_cuda_labels_of(l, 1),
+                   SW_CUDA_THREADS, 0, queue, hits, sw_cuda_in(l, 0), sw_cuda_ids_in(l, 1),
                    s->dim[0], s->dim[1]);
     return sw_cuda_reduce("accuracy", hit_share{hits, sw_cuda_out(l, 0), (double)s->dim[0]},
                           s->dim[0], 1, false, hits + s->dim[0], queue);

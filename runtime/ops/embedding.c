@@ -102,6 +102,7 @@ static const sw_op_case cases[] = {
     {.name = "wide rows", .n_in = 2, .in = {SWI_I32(2, 3, 7), SWI_F32(20, 150)}, IDS(20)},
     {.name = "many rows", .n_in = 2, .in = {SWI_I32(1500), SWI_F32(400, 65)}, IDS(400)},
     {.name = "one id", .n_in = 2, .in = {{SW_U8, SW_PLAIN, {0, {0}}}, SWI_F32(3, 4)}, IDS(3)},
+    {.name = "two rows", .n_in = 2, .in = {SWI_U8(70), SWI_F32(2, 3)}, IDS(2)},
     {.name = "one element", .n_in = 2, .in = {SWI_I32(1), SWI_F32(1, 1)}, IDS(1)},
 };
 

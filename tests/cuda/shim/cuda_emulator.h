@@ -143,6 +143,11 @@ static inline unsigned swi_emu_ballot(bool holds, unsigned mask, const char *fil
 #define __any_sync(mask, holds) (__ballot_sync(mask, holds) != 0)
 #define __all_sync(mask, holds) (__ballot_sync(mask, holds) == 0xffffffffu)
 
+static inline int __ffs(unsigned bits)
+{
+    return __builtin_ffs((int)bits);
+}
+
 /* One fiber runs at a time, so these need no more than to be done in one piece. */
 template <class T, class V> static inline T atomicAdd(T *at, V value)
 {
@@ -154,6 +159,12 @@ template <class T, class V> static inline T atomicMax(T *at, V value)
 {
     const T old = *at;
     *at = old > (T)value ? old : (T)value;
+    return old;
+}
+template <class T, class V> static inline T atomicOr(T *at, V value)
+{
+    const T old = *at;
+    *at = (T)(old | (T)value);
     return old;
 }
 template <class T, class V> static inline T atomicExch(T *at, V value)
