@@ -29,11 +29,15 @@ extern "C" __global__ void SW_CUDA_ANCHOR(void)
 #include <cuda_emulator.h>
 #endif
 
-/* In front of a loop over registers: its length is known. */
+/* In front of a loop over registers: its length is known. Of others: how far it is unrolled,
+ * where registers are scarce. */
 #ifdef __CUDACC__
 #define SW_UNROLL _Pragma("unroll")
+#define SW_PRAGMA(text) _Pragma(#text)
+#define SW_UNROLL_BY(n) SW_PRAGMA(unroll n)
 #else
 #define SW_UNROLL
+#define SW_UNROLL_BY(n)
 #endif
 
 #define SW_CUDA_THREADS 256 /* of a block, unless a kernel says otherwise */

@@ -4,6 +4,7 @@
  *
  * Keeps q, k, v, y and the logarithm of each row's sum; backward makes the tiles of
  * probabilities again. Scratch is tiles for each thread, and dq of one head in backward. */
+#include "kernels/attention_launch.h"
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
@@ -47,51 +48,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-/* in: q, k, v, or the one tensor; also of a gradient kernel. */
-static sw_attention_shape shape_of(const sw_shape *q, const sw_shape *k, const sw_shape *v,
-                                   const swi_attention_attrs *a)
-{
-    const bool one = q == v;
-    const int64_t size = q->dim[2] / a->heads / (one ? 3 : 1);
-    return (sw_attention_shape){.batch = q->dim[0],
-                                .queries = q->dim[1],
-                                .keys = k->dim[1],
-                                .heads = a->heads,
-                                .size = size,
-                                .value_size = one ? size : v->dim[2] / a->heads,
-                                .scale =
-                                    a->scale != 0.0f ? a->scale : 1.0f / sqrtf((float)size),
-                                .causal = a->causal != 0};
-}
-
-/* How many of a gradient kernel's operands are inputs: what follows them is lse and dy, with
- * `y` the result in front of them. */
-static int inputs_of(int n_in, bool y)
-{
-    return n_in - (y ? 3 : 2);
-}
-
-static sw_attention_shape info_shape(const sw_kernel_info *info, int n)
-{
-    return shape_of(&info->in[0].shape, &info->in[n > 1 ? 1 : 0].shape, &info->in[n - 1].shape,
-                    info->attrs);
-}
-
-static sw_heads heads_of(const sw_buffer *b, int64_t from)
-{
-    return (sw_heads){(const float *)b->ptr + from * b->stride[2], b->stride[0], b->stride[1],
-                      b->stride[2]};
-}
-
-/* q, k and v of a launch whose first n operands they are. */
-static void find_heads(const sw_launch *l, int n, sw_attention_shape *s, sw_heads to[3])
-{
-    *s = shape_of(&l->in[0].type.shape, &l->in[n > 1 ? 1 : 0].type.shape,
-                  &l->in[n - 1].type.shape, l->attrs);
-    for (int i = 0; i < 3; i++)
-        to[i] = n > 1 ? heads_of(&l->in[i], 0) : heads_of(&l->in[0], i * s->heads * s->size);
-}
-
 /* Pairs of a query and a key that it sees, over batch and heads. */
 static uint64_t pairs_of(const sw_attention_shape *s)
 {
@@ -109,7 +65,7 @@ static uint64_t pairs_of(const sw_attention_shape *s)
 
 static size_t forward_bytes(const sw_kernel_info *info)
 {
-    const sw_attention_shape s = info_shape(info, info->n_in);
+    const sw_attention_shape s = sw_attention_info_shape(info, info->n_in);
     return sw_axes(info->isa)->attention_bytes(&s, info->threads);
 }
 
@@ -117,7 +73,7 @@ static sw_status forward(const sw_launch *l)
 {
     sw_attention_shape s;
     sw_heads in[3];
-    find_heads(l, l->n_in, &s, in);
+    sw_attention_find(l, l->n_in, &s, in);
     sw_axes(l->isa)->attention(swi_out(l, 0), l->n_out > 1 ? swi_out(l, 1) : NULL, &in[0],
                                &in[1], &in[2], &s, l->scratch, l->par);
     return SW_OK;
@@ -126,7 +82,7 @@ static sw_status forward(const sw_launch *l)
 /* The two products, the scale, and the exponential of each pair with its maximum and sum. */
 static uint64_t forward_operations(const sw_kernel_info *info)
 {
-    const sw_attention_shape s = info_shape(info, info->n_in);
+    const sw_attention_shape s = sw_attention_info_shape(info, info->n_in);
     const uint64_t each = 2 * (uint64_t)(s.size + s.value_size) + SWI_EXP + 4;
     return swi_count_add(swi_count_mul(pairs_of(&s), each),
                          swi_count_each(&info->out[1], SWI_LOG + 2));
@@ -134,7 +90,8 @@ static uint64_t forward_operations(const sw_kernel_info *info)
 
 static size_t grad_bytes_for(const sw_kernel_info *info, bool y)
 {
-    const sw_attention_shape s = info_shape(info, inputs_of(info->n_in, y));
+    const sw_attention_shape s =
+        sw_attention_info_shape(info, sw_attention_inputs(info->n_in, y));
     return sw_axes(info->isa)->attention_grad_bytes(&s, info->threads);
 }
 
@@ -148,33 +105,9 @@ static size_t dv_bytes(const sw_kernel_info *info)
     return grad_bytes_for(info, false);
 }
 
-/* Gradient `of` (0: q, 1: k, 2: v) into output i; `from` its first column there. */
-static sw_heads_out gradient_at(const sw_launch *l, int i, int64_t from)
-{
-    const sw_buffer *b = &l->out[i];
-    return (sw_heads_out){(float *)b->ptr + from, b->stride[0], b->stride[1], swi_adds(l, i)};
-}
-
-/* makes: bit i for the gradient of input i, in this order in l->out. in: the inputs, y (where
- * dq or dk are made), lse, dy. */
 static sw_status gradients(const sw_launch *l, unsigned makes)
 {
-    const bool y = (makes & 3u) != 0;
-    const int n = inputs_of(l->n_in, y);
-    sw_attention_grads g = {
-        .y = y ? swi_in(l, n) : NULL, .lse = swi_in(l, n + y), .dy = swi_in(l, n + y + 1)};
-    sw_heads in[3];
-    sw_heads_out *const to[] = {&g.dq, &g.dk, &g.dv};
-    find_heads(l, n, &g.s, in);
-    g.q = in[0];
-    g.k = in[1];
-    g.v = in[2];
-    for (int i = 0, out = 0; i < 3; i++) {
-        if (n == 1)
-            *to[i] = gradient_at(l, 0, i * g.s.heads * g.s.size);
-        else if ((makes >> i & 1u) != 0)
-            *to[i] = gradient_at(l, out++, 0);
-    }
+    const sw_attention_grads g = sw_attention_grads_of(l, makes);
     sw_axes(l->isa)->attention_grad(&g, l->scratch, l->par);
     return SW_OK;
 }
@@ -205,7 +138,8 @@ static sw_status dv_kernel(const sw_launch *l)
 static uint64_t gradient_operations(const sw_kernel_info *info, bool y, uint64_t sizes,
                                     uint64_t value_sizes)
 {
-    const sw_attention_shape s = info_shape(info, inputs_of(info->n_in, y));
+    const sw_attention_shape s =
+        sw_attention_info_shape(info, sw_attention_inputs(info->n_in, y));
     const uint64_t each =
         2 * (sizes * (uint64_t)s.size + value_sizes * (uint64_t)s.value_size) + SWI_EXP + 2 +
         (y ? 3 : 0);
@@ -262,8 +196,8 @@ static sw_status reference(const sw_reference *r)
 {
     const int n = r->n_in;
     const sw_attention_shape s =
-        shape_of(&r->in_type[0].shape, &r->in_type[n > 1 ? 1 : 0].shape,
-                 &r->in_type[n - 1].shape, r->attrs);
+        sw_attention_shape_of(&r->in_type[0].shape, &r->in_type[n > 1 ? 1 : 0].shape,
+                              &r->in_type[n - 1].shape, r->attrs);
     const int64_t width = s.heads * s.size, wide = s.heads * s.value_size;
     const int64_t row_q = n == 1 ? 3 * width : width, row_v = n == 1 ? 3 * width : wide;
     const double *k = n == 1 ? r->in[0] + width : r->in[1];
@@ -346,6 +280,18 @@ static const sw_op_case cases[] = {
      .n_in = 3,
      .in = {SWI_F32(1, 140, 4 * 32), SWI_F32(1, 140, 4 * 32), SWI_F32(1, 140, 4 * 32)},
      .attrs = &attrs[4]},
+    {.name = "large heads, causal",
+     .n_in = 3,
+     .in = {SWI_F32(1, 9, 70), SWI_F32(1, 11, 70), SWI_F32(1, 11, 133)},
+     .attrs = &attrs[1]},
+    {.name = "large heads, whole vectors",
+     .n_in = 3,
+     .in = {SWI_F32(2, 5, 2 * 72), SWI_F32(2, 67, 2 * 72), SWI_F32(2, 67, 2 * 64)},
+     .attrs = &attrs[3]},
+    {.name = "large heads side by side, causal",
+     .n_in = 1,
+     .in = {SWI_F32(1, 66, 3 * 68)},
+     .attrs = &attrs[1]},
     {.name = "side by side, one token",
      .n_in = 1,
      .in = {SWI_F32(1, 1, 6)},

@@ -41,6 +41,12 @@ typedef struct {
     size_t shift;  /* of all operands, in elements */
     double factor; /* of the tolerance; 0: 1 */
     bool refused;  /* the entry has no kernel for these layouts, and says so */
+    bool random;                  /* draws by counter; all others do not look at counters */
+    bool brief;                   /* one schedule is enough */
+    size_t shift;                 /* of all operands, in elements */
+    double factor;                /* of the tolerance; 0: 1 */
+    double terms; /* results are sums of numbers of that size that cancel; 0: they do not */
+    bool refused; /* the entry has no kernel for these layouts, and says so */
 } sw_entry_run;
 
 /* Run it in order, the newest thread first, and at random on other counters, as a replay does,

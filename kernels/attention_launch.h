@@ -1,0 +1,96 @@
+/* What a launch of attention says: shapes and operands, read by the kernels of every device. C
+ * and C++ read it. */
+#ifndef SW_ATTENTION_LAUNCH_H
+#define SW_ATTENTION_LAUNCH_H
+
+#include "kernels/attention.h"
+#include "kernels/attrs.h"
+#include <math.h>
+
+/* q, k and v, or the one tensor three times; also of a gradient kernel. */
+static inline sw_attention_shape sw_attention_shape_of(const sw_shape *q, const sw_shape *k,
+                                                       const sw_shape *v,
+                                                       const swi_attention_attrs *a)
+{
+    const bool one = q == v;
+    sw_attention_shape s;
+    s.batch = q->dim[0];
+    s.queries = q->dim[1];
+    s.keys = k->dim[1];
+    s.heads = a->heads;
+    s.size = q->dim[2] / a->heads / (one ? 3 : 1);
+    s.value_size = one ? s.size : v->dim[2] / a->heads;
+    s.scale = a->scale != 0.0f ? a->scale : 1.0f / sqrtf((float)s.size);
+    s.causal = a->causal != 0;
+    return s;
+}
+
+/* How many of a gradient kernel's operands are inputs: what follows them is lse and dy, with
+ * `y` the result in front of them. */
+static inline int sw_attention_inputs(int n_in, bool y)
+{
+    return n_in - (y ? 3 : 2);
+}
+
+/* Of a kernel whose first n operands are the inputs. */
+static inline sw_attention_shape sw_attention_info_shape(const sw_kernel_info *info, int n)
+{
+    return sw_attention_shape_of(&info->in[0].shape, &info->in[n > 1 ? 1 : 0].shape,
+                                 &info->in[n - 1].shape,
+                                 (const swi_attention_attrs *)info->attrs);
+}
+
+static inline sw_heads sw_attention_heads(const sw_buffer *b, int64_t from)
+{
+    const sw_heads h = {(const float *)b->ptr + from * b->stride[2], b->stride[0], b->stride[1],
+                        b->stride[2]};
+    return h;
+}
+
+/* q, k and v of a launch whose first n operands they are. */
+static inline void sw_attention_find(const sw_launch *l, int n, sw_attention_shape *s,
+                                     sw_heads to[3])
+{
+    *s = sw_attention_shape_of(&l->in[0].type.shape, &l->in[n > 1 ? 1 : 0].type.shape,
+                               &l->in[n - 1].type.shape, (const swi_attention_attrs *)l->attrs);
+    for (int i = 0; i < 3; i++)
+        to[i] = n > 1 ? sw_attention_heads(&l->in[i], 0)
+                      : sw_attention_heads(&l->in[0], i * s->heads * s->size);
+}
+
+/* Output i for a gradient; `from` its first column there. */
+static inline sw_heads_out sw_attention_gradient(const sw_launch *l, int i, int64_t from)
+{
+    const sw_buffer *b = &l->out[i];
+    const sw_heads_out h = {(float *)b->ptr + from, b->stride[0], b->stride[1],
+                            (l->accumulate >> i & 1u) != 0};
+    return h;
+}
+
+/* A launch of a gradient kernel. makes: bit i for the gradient of input i, in this order in
+ * l->out; all of one tensor's where there is one. in: the inputs, y (where dq or dk are made),
+ * lse, dy. */
+static inline sw_attention_grads sw_attention_grads_of(const sw_launch *l, unsigned makes)
+{
+    const bool y = (makes & 3u) != 0;
+    const int n = sw_attention_inputs(l->n_in, y);
+    sw_attention_grads g;
+    sw_heads in[3];
+    sw_heads_out *const to[] = {&g.dq, &g.dk, &g.dv};
+    sw_attention_find(l, n, &g.s, in);
+    g.q = in[0];
+    g.k = in[1];
+    g.v = in[2];
+    g.y = y ? (const float *)l->in[n].ptr : NULL;
+    g.lse = (const float *)l->in[n + y].ptr;
+    g.dy = (const float *)l->in[n + y + 1].ptr;
+    for (int i = 0, out = 0; i < 3; i++) {
+        const sw_heads_out none = {NULL, 0, 0, false};
+        *to[i] = n == 1 ? sw_attention_gradient(l, 0, i * g.s.heads * g.s.size)
+                 : (makes >> i & 1u) != 0 ? sw_attention_gradient(l, out++, 0)
+                                          : none;
+    }
+    return g;
+}
+
+#endif

@@ -1,0 +1,362 @@
+/* Attention: y = softmax(scale q k^T) v for each head, and its gradients, in tiles of 64 by 64.
+ *
+ * A block has 64 rows of one head and goes over the other side in tiles, from the first to the
+ * last: forward and for dq its rows are queries, for dk and dv they are keys, so each result
+ * has one block that sums it, in one order. Backward makes the probabilities again from lse,
+ * for dq and for dk and dv each, with the row sums d = sum(dy y) in scratch.
+ *
+ *   forward  x = q k^T                                        y  = softmax(x) v
+ *   dq       x = p (dy v^T - d) scale, p = e^(q k^T - lse)    dq = x k
+ *   dk, dv   the same by columns                              dk = x^T q,  dv = p^T dy
+ *
+ * Heads of any size: factors go through shared memory 64 columns at a time, and results wider
+ * than that have a block for each 64 columns, which makes x again. */
+#include "kernels/attention_launch.h"
+#include "kernels/cuda/attention_tile.h"
+
+enum kind { FORWARD, DQ, DK, DV, DKDV };
+
+struct attention_job {
+    sw_attention_grads g;
+    float *y, *lse_out; /* forward; NULL: nobody keeps it */
+    const float *d;     /* (batch, heads, queries) */
+    int64_t slices;     /* of the columns of the result */
+};
+
+/* ---- the kernel -------------------------------------------------------------------------- */
+
+/* Columns from `first` on of rows from r0 on. */
+template <bool WIDE>
+static __device__ __forceinline__ void give(float *p, int64_t row, bool add, int64_t r0,
+                                            int64_t rows, int64_t first, int64_t cols,
+                                            const float (&out)[ROWS][COLS])
+{
+    const int64_t c = first + (int64_t)threadIdx.x % LANES * 4;
+    for (int i = 0; i < ROWS; i++) {
+        float *to = p + (r0 + row_of(i)) * row + c;
+        float v[4] = {out[i][0], out[i][1], out[i][2], out[i][3]}, old[4] = {};
+        if (r0 + row_of(i) >= rows)
+            break;
+        if (WIDE && c < cols) {
+            if (add)
+                sw_cuda_load(old, to);
+            for (int k = 0; k < 4; k++)
+                v[k] = add ? old[k] + v[k] : v[k];
+            sw_cuda_store(to, v);
+        }
+        for (int k = 0; k < 4; k++)
+            if (!WIDE && c + k < cols)
+                to[k] = add ? to[k] + v[k] : v[k];
+    }
+}
+
+/* Which rows of which head a block has; heads go round fastest, and the rows with the most work
+ * come first. */
+struct place {
+    int64_t row;
+    int image, head, slice;
+};
+static __device__ __forceinline__ place place_of(const sw_attention_shape &s, int64_t slices,
+                                                 int64_t rows, bool last_first)
+{
+    const int64_t each = s.batch * s.heads * slices, blocks = (rows + SIDE - 1) / SIDE;
+    const int64_t at = blockIdx.x % each, block = blockIdx.x / each;
+    return place{(last_first ? blocks - 1 - block : block) * SIDE, (int)(at / slices / s.heads),
+                 (int)(at / slices % s.heads), (int)(at % slices)};
+}
+
+template <bool WIDE>
+__global__ void __launch_bounds__(THREADS, WIDE ? 3 : 2) forward_kernel(attention_job a)
+{
+    SW_SHARED(float4, left, SIDE * QUADS);
+    SW_SHARED(float4, right, SIDE * QUADS);
+    SW_SHARED(float4, middle, SIDE * QUADS);
+    const sw_attention_shape &s = a.g.s;
+    const place at = place_of(s, a.slices, s.queries, s.causal);
+    const side q = side_of(a.g.q, at.image, at.head, s.queries, s.size);
+    const side k = side_of(a.g.k, at.image, at.head, s.keys, s.size);
+    const side v = side_of(a.g.v, at.image, at.head, s.keys, s.value_size);
+    const int64_t end = s.causal && at.row + SIDE < s.keys ? at.row + SIDE : s.keys;
+    float out[ROWS][COLS] = {}, x[ROWS][COLS], most[ROWS], total[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        most[i] = -INFINITY;
+        total[i] = 0.0f;
+    }
+    for (int64_t c = 0; c < end; c += SIDE) {
+        multiply<WIDE>(x, left, right, q, at.row, c > 0 && s.size <= SIDE, k, c);
+        soften(x, out, most, total, s, at.row, c);
+        add_product<WIDE>(out, x, middle, right, v, c, at.slice * SIDE, false, at.row,
+                          s.queries);
+    }
+    for (int i = 0; i < ROWS; i++) {
+        total[i] = over_lanes<sw_cuda_plus>(total[i]);
+        const float inverse = 1.0f / total[i];
+        for (int j = 0; j < COLS; j++)
+            out[i][j] *= inverse;
+    }
+    const int64_t width = s.heads * s.value_size, head = at.image * s.heads + at.head;
+    give<WIDE>(a.y + at.image * s.queries * width + at.head * s.value_size, width, false,
+               at.row, s.queries, at.slice * SIDE, s.value_size, out);
+    for (int i = 0; i < ROWS; i++)
+        if (a.lse_out != nullptr && at.slice == 0 && threadIdx.x % LANES == 0 &&
+            at.row + row_of(i) < s.queries)
+            a.lse_out[head * s.queries + at.row + row_of(i)] = most[i] + sw_logf(total[i]);
+}
+
+/* KIND DQ, DK, DV or DKDV. */
+template <int KIND, bool WIDE>
+__global__ void __launch_bounds__(THREADS, WIDE ? 3 : 2) backward_kernel(attention_job a)
+{
+    SW_SHARED(float4, left, SIDE * QUADS);
+    SW_SHARED(float4, right, SIDE * QUADS);
+    SW_SHARED(float4, middle, SIDE * QUADS);
+    constexpr bool by_keys = KIND != DQ;
+    const sw_attention_shape &s = a.g.s;
+    const int64_t rows = by_keys ? s.keys : s.queries;
+    const place at = place_of(s, a.slices, rows, !by_keys && s.causal);
+    const int64_t queries = (at.image * s.heads + at.head) * s.queries; /* of heads before */
+    const int64_t width = s.heads * s.value_size;
+    const sw_heads dy_heads = {a.g.dy, s.queries * width, width, 1};
+    const side q = side_of(a.g.q, at.image, at.head, s.queries, s.size);
+    const side k = side_of(a.g.k, at.image, at.head, s.keys, s.size);
+    const side v = side_of(a.g.v, at.image, at.head, s.keys, s.value_size);
+    const side dy = side_of(dy_heads, at.image, at.head, s.queries, s.value_size);
+    const bool one = s.size <= SIDE;
+    const int64_t from = by_keys && s.causal ? at.row : 0;
+    const int64_t end = by_keys                              ? s.queries
+                        : s.causal && at.row + SIDE < s.keys ? at.row + SIDE
+                                                             : s.keys;
+    float out[ROWS][COLS] = {}, dv[ROWS][COLS] = {}, x[ROWS][COLS];
+    for (int64_t c = from; c < end; c += SIDE) {
+        if (KIND == DQ || KIND == DK) {
+            multiply<WIDE>(x, left, right, by_keys ? v : dy, at.row, false, by_keys ? dy : v,
+                           c);
+            put_tile(middle, x);
+        }
+        multiply<WIDE>(x, left, right, by_keys ? k : q, at.row, KIND == DV && c > from && one,
+                       by_keys ? q : k, c);
+        revive<by_keys>(x, a.g.lse + queries, s, at.row, c);
+        if (KIND == DKDV) {
+            put_tile(middle, x);
+            multiply<WIDE>(x, left, right, v, at.row, false, dy, c);
+            add_rows(dv, middle, right, quads_of(dy.rows - c, at.row, rows));
+        }
+        if (KIND != DV)
+            slope<by_keys, KIND == DKDV>(x, middle, a.d + queries, s, at.row, c);
+        if (KIND == DV)
+            add_product<WIDE>(out, x, middle, right, dy, c, at.slice * SIDE, false, at.row,
+                              rows);
+        else
+            add_product<WIDE>(out, x, middle, right, by_keys ? q : k, c, at.slice * SIDE,
+                              KIND != DKDV && one, at.row, rows);
+    }
+    const sw_heads_out &to = KIND == DQ ? a.g.dq : KIND == DV ? a.g.dv : a.g.dk;
+    const int64_t size = KIND == DV ? s.value_size : s.size;
+    give<WIDE>(to.p + at.image * to.batch + at.head * size, to.row, to.accumulate, at.row, rows,
+               at.slice * SIDE, size, out);
+    if (KIND == DKDV)
+        give<WIDE>(a.g.dv.p + at.image * a.g.dv.batch + at.head * s.value_size, a.g.dv.row,
+                   a.g.dv.accumulate, at.row, rows, 0, s.value_size, dv);
+}
+
+/* d: a warp for each query of each head. y and dy have a head's values side by side. */
+__global__ void row_sums_kernel(float *d, const float *y, const float *dy, sw_attention_shape s)
+{
+    const int64_t n = s.batch * s.queries * s.heads;
+    for (int64_t t = sw_cuda_thread() / 32; t < n; t += sw_cuda_threads() / 32) {
+        float sum = 0.0f;
+        for (int64_t c = threadIdx.x % 32; c < s.value_size; c += 32)
+            sum += y[t * s.value_size + c] * dy[t * s.value_size + c];
+        sum = sw_cuda_warp_reduce<sw_cuda_plus>(sum);
+        const int64_t head = t % s.heads, row = t / s.heads;
+        if (threadIdx.x % 32 == 0)
+            d[(row / s.queries * s.heads + head) * s.queries + row % s.queries] = sum;
+    }
+}
+
+/* (batch, rows, cols), contiguous, to where a gradient lies. */
+__global__ void move_kernel(sw_heads_out to, const float *from, int64_t n, int64_t rows,
+                            int64_t cols)
+{
+    for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
+        const int64_t row = i / cols;
+        to.p[row / rows * to.batch + row % rows * to.row + i % cols] = from[i];
+    }
+}
+
+/* ---- on the host ------------------------------------------------------------------------- */
+
+static bool wide_in(const sw_heads &h, int64_t size)
+{
+    return h.col == 1 && h.row % 4 == 0 && h.batch % 4 == 0 && size % 4 == 0 &&
+           sw_cuda_aligned(h.p);
+}
+static bool wide_out(const sw_heads_out &h)
+{
+    return h.row % 4 == 0 && h.batch % 4 == 0 && sw_cuda_aligned(h.p);
+}
+
+/* Blocks for the rows of all heads. */
+static unsigned blocks_for(const attention_job &a, int64_t rows)
+{
+    const sw_attention_shape &s = a.g.s;
+    return (unsigned)(s.batch * s.heads * a.slices * ((rows + SIDE - 1) / SIDE));
+}
+static int64_t slices_of(int64_t cols)
+{
+    return (cols + SIDE - 1) / SIDE;
+}
+
+extern "C" sw_status sw_cuda_attention_forward(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    attention_job a = {};
+    sw_attention_shape *s = &a.g.s;
+    sw_heads in[3];
+    sw_attention_find(l, l->n_in, s, in);
+    a.g.q = in[0];
+    a.g.k = in[1];
+    a.g.v = in[2];
+    a.y = sw_cuda_out(l, 0);
+    a.lse_out = l->n_out > 1 ? sw_cuda_out(l, 1) : nullptr;
+    a.slices = slices_of(s->value_size);
+    const bool wide = wide_in(in[0], s->size) && wide_in(in[1], s->size) &&
+                      wide_in(in[2], s->value_size) && sw_cuda_aligned(a.y);
+    const auto kernel = wide ? forward_kernel<true> : forward_kernel<false>;
+    if (s->batch == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(kernel, blocks_for(a, s->queries), THREADS, 0, queue, a);
+    return sw_cuda_launched("attention");
+}
+
+template <int KIND>
+static void backward(attention_job a, int64_t rows, int64_t cols, bool wide,
+                     const sw_cuda_queue *queue)
+{
+    a.slices = slices_of(cols);
+    const auto kernel = wide ? backward_kernel<KIND, true> : backward_kernel<KIND, false>;
+    SW_CUDA_LAUNCH(kernel, blocks_for(a, rows), THREADS, 0, queue, a);
+}
+
+/* Gradients in the bytes of what other blocks still read wait in scratch: those of one tensor
+ * dq alone, where all columns of a head have one block, else all three; dq where columns have
+ * several. Bit i: gradient i. */
+static unsigned waiting(const sw_attention_shape &s, bool one_tensor, unsigned makes)
+{
+    if (s.size > SIDE)
+        return one_tensor ? 7u : makes & 1u;
+    return one_tensor ? 1u : 0u;
+}
+static int64_t gradient_elements(const sw_attention_shape &s, int i)
+{
+    return s.batch * s.heads *
+           (i == 0   ? s.queries * s.size
+            : i == 1 ? s.keys * s.size
+                     : s.keys * s.value_size);
+}
+
+/* d, then what waits; each from an address that allows wide accesses. */
+static int64_t whole(int64_t elements)
+{
+    return (elements + 3) / 4 * 4;
+}
+static int64_t room_for(const sw_attention_shape &s)
+{
+    return whole(s.batch * s.heads * s.queries);
+}
+static size_t grad_scratch(const sw_kernel_info *info, unsigned makes)
+{
+    const int n = sw_attention_inputs(info->n_in, true);
+    const sw_attention_shape s = sw_attention_info_shape(info, n);
+    const unsigned wait = waiting(s, n == 1, makes);
+    int64_t room = room_for(s);
+    for (int i = 0; i < 3; i++)
+        room += (wait >> i & 1u) != 0 ? whole(gradient_elements(s, i)) : 0;
+    return (size_t)room * sizeof(float);
+}
+extern "C" size_t sw_cuda_attention_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+{
+    return grad_scratch(info, 1u);
+}
+extern "C" size_t sw_cuda_attention_dk_scratch(const sw_kernel_info *info,
+                                               const sw_cuda_queue *)
+{
+    return grad_scratch(info, 2u);
+}
+
+/* dq first where it waits: dk and dv then take the bytes of k and v. Else last: it takes those
+ * of q. */
+static void launch_all(const attention_job &a, bool wide, bool dq_first,
+                       const sw_cuda_queue *queue)
+{
+    const sw_attention_shape &s = a.g.s;
+    const bool both =
+        a.g.dk.p != nullptr && a.g.dv.p != nullptr && s.size <= SIDE && s.value_size <= SIDE;
+    if (a.g.dq.p != nullptr && dq_first)
+        backward<DQ>(a, s.queries, s.size, wide, queue);
+    if (both)
+        backward<DKDV>(a, s.keys, s.size, wide, queue);
+    if (a.g.dk.p != nullptr && !both)
+        backward<DK>(a, s.keys, s.size, wide, queue);
+    if (a.g.dv.p != nullptr && !both)
+        backward<DV>(a, s.keys, s.value_size, wide, queue);
+    if (a.g.dq.p != nullptr && !dq_first)
+        backward<DQ>(a, s.queries, s.size, wide, queue);
+}
+
+static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_queue *queue)
+{
+    attention_job a = {};
+    a.g = sw_attention_grads_of(l, makes);
+    const sw_attention_shape &s = a.g.s;
+    const bool one = sw_attention_inputs(l->n_in, (makes & 3u) != 0) == 1;
+    sw_heads_out *const out[] = {&a.g.dq, &a.g.dk, &a.g.dv};
+    const sw_heads_out real[] = {a.g.dq, a.g.dk, a.g.dv};
+    float *room = static_cast<float *>(l->scratch);
+    const unsigned wait = l->out[0].ptr == l->in[0].ptr ? waiting(s, one, makes) : 0u;
+    if (s.batch == 0)
+        return SW_OK;
+    if (a.g.y != nullptr) {
+        SW_CUDA_LAUNCH(row_sums_kernel,
+                       sw_cuda_blocks(s.batch * s.queries * s.heads, SW_CUDA_THREADS / 32),
+                       SW_CUDA_THREADS, 0, queue, room, a.g.y, a.g.dy, s);
+        a.d = room;
+        room += room_for(s);
+    }
+    bool wide = wide_in(a.g.q, s.size) && wide_in(a.g.k, s.size) &&
+                wide_in(a.g.v, s.value_size) && sw_cuda_aligned(a.g.dy);
+    for (int i = 0; i < 3; i++) {
+        const int64_t rows = i == 0 ? s.queries : s.keys;
+        const int64_t row = s.heads * (i < 2 ? s.size : s.value_size);
+        if ((wait >> i & 1u) != 0) {
+            *out[i] = sw_heads_out{room, rows * row, row, false};
+            room += whole(gradient_elements(s, i));
+        }
+        wide = wide && wide_out(*out[i]);
+    }
+    launch_all(a, wide, (wait & 1u) != 0, queue);
+    for (int i = 0; i < 3; i++) {
+        const int64_t rows = i == 0 ? s.queries : s.keys, n = gradient_elements(s, i);
+        if ((wait >> i & 1u) != 0)
+            SW_CUDA_LAUNCH(move_kernel, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
+                           queue, real[i], out[i]->p, n, rows, out[i]->row);
+    }
+    return sw_cuda_launched("attention");
+}
+
+/* q, k and v; or dq, and the gradient of one tensor; dk; dv. */
+extern "C" sw_status sw_cuda_attention_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    return gradients(l, 7u, queue);
+}
+extern "C" sw_status sw_cuda_attention_grad1(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    return gradients(l, 1u, queue);
+}
+extern "C" sw_status sw_cuda_attention_grad2(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    return gradients(l, 2u, queue);
+}
+extern "C" sw_status sw_cuda_attention_grad3(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    return gradients(l, 4u, queue);
+}
