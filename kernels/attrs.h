@@ -112,6 +112,20 @@ typedef struct {
     int32_t has_before, has_flag, has_bound;
 } swi_finite_attrs;
 
+/* tile_update. in: the operands of the kernel that makes the gradient; those of the check (op
+ * `finite`) of it, where there is one; those of the update; the gradient and the verdict on it
+ * left out. out: those of the update, then the verdict. */
+enum { SWI_TILE_ATTRS = 128 }; /* bytes of an update's attributes that fit */
+typedef struct {
+    uint32_t make_op, update_op;
+    int32_t make_grad;          /* the kernel: index in make_op's grads */
+    int32_t n_make;             /* its operands */
+    int32_t has_check, n_check; /* is the gradient looked at; operands */
+    swi_finite_attrs check;
+    int64_t rows; /* of the parameter, at a time; the last tile may have fewer */
+    unsigned char attrs[SWI_TILE_ATTRS]; /* of the update; aligned as what is before it */
+} swi_tile_attrs;
+
 /* A product sums so many terms for each element; factors of more elements than `worth` cost
  * more to look at than it does. */
 typedef struct {

@@ -5,21 +5,6 @@
 #include "runtime/ops/ops.h"
 #include "runtime/program_internal.h"
 
-enum { SWI_TILE_ATTRS = 128 }; /* bytes of an update's attributes that fit */
-
-/* tile_update. in: the operands of the kernel that makes the gradient; those of the check (op
- * `finite`) of it, where there is one; those of the update; the gradient and the verdict on it
- * left out. out: those of the update, then the verdict. */
-typedef struct {
-    uint32_t make_op, update_op;
-    int32_t make_grad;          /* the kernel: index in make_op's grads */
-    int32_t n_make;             /* its operands */
-    int32_t has_check, n_check; /* is the gradient looked at; operands */
-    swi_finite_attrs check;
-    int64_t rows; /* of the parameter, at a time; the last tile may have fewer */
-    _Alignas(8) unsigned char attrs[SWI_TILE_ATTRS]; /* of the update */
-} swi_tile_attrs;
-
 /* A gradient kernel that makes any range of rows of its result, contiguous, when it is given
  * that range along an axis of an operand, strides as they were. Each element is a sum of
  * products of the two operands, one for each step of axis 0. */

@@ -1,14 +1,9 @@
 /* The module's table, and what it keeps of its host. */
 #include "kernels/cuda/api.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/entries.h"
 
 extern "C" {
-#define SW_CUDA_KERNEL(op, which, function, scratch, exact) sw_cuda_kernel function;
-#define SW_CUDA_SCRATCH(function) sw_cuda_scratch_size function;
-#include "kernels/cuda/scratch.def"
-#undef SW_CUDA_SCRATCH
-#include "kernels/cuda/table.def"
-#undef SW_CUDA_KERNEL
 extern const sw_cuda_api sw_cuda_its_api; /* host/api.c */
 }
 

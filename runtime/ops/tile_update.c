@@ -3,8 +3,8 @@
  * the tests of optimizers and of that pass cover it. */
 #include "runtime/tile_update.h"
 #include "kernels/dispatch.h"
+#include "kernels/tile_launch.h"
 #include <float.h>
-#include <string.h>
 
 static const swi_row_range ranges[] = {{SW_OP_linear, 1, 1, 1}}; /* dw: columns of dy */
 
@@ -53,16 +53,10 @@ static void ask_maker(part_info *p, const sw_kernel_info *info, int64_t rows)
                                .isa = info->isa};
 }
 
-/* Where the operands of the update begin. */
-static int first_of_update(const swi_tile_attrs *a)
-{
-    return a->n_make + a->n_check;
-}
-
 static void ask_update(part_info *p, const sw_kernel_info *info)
 {
     const swi_tile_attrs *a = info->attrs;
-    const int first = first_of_update(a);
+    const int first = sw_tile_first_of_update(a);
     p->info = *info;
     p->info.in = p->in;
     p->info.n_in = 0;
@@ -121,76 +115,27 @@ size_t swi_tile_bytes(const sw_kernel_info *info)
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-/* Rows [first, first + rows) of b along an axis. */
-static sw_buffer range_of(const sw_buffer *b, int axis, int64_t first, int64_t rows)
-{
-    sw_buffer r = *b;
-    r.ptr = (float *)b->ptr + first * b->stride[axis];
-    r.type.shape.dim[axis] = rows;
-    return r;
-}
-
-static sw_buffer rows_if(const sw_buffer *b, const sw_buffer *param, int64_t first,
-                         int64_t rows)
-{
-    return swi_same_shape(&b->type.shape, &param->type.shape) ? range_of(b, 0, first, rows)
-                                                              : *b;
-}
-
-static sw_status make_rows(const sw_launch *l, sw_buffer *gradient, int64_t first)
+static sw_status make_rows(const sw_launch *l, const sw_buffer *gradient, int64_t first)
 {
     const swi_tile_attrs *a = l->attrs;
     const swi_row_range *r = swi_rows_of(a->make_op, a->make_grad);
-    const size_t tile = gradient_bytes(&l->out[0].type, a->rows);
-    sw_buffer in[SWI_MAX_OPERANDS];
-    for (int i = 0; i < a->n_make; i++)
-        in[i] = l->in[i];
-    in[r->operand] = range_of(&in[r->operand], r->axis, first, gradient->type.shape.dim[0]);
-    sw_launch make = *l;
-    make.in = in;
-    make.n_in = a->n_make;
-    make.out = gradient;
-    make.n_out = 1;
-    make.scratch = (unsigned char *)l->scratch + tile;
-    make.scratch_bytes = l->scratch_bytes - tile;
-    make.attrs = NULL;
-    make.accumulate = 0;
-    return maker(a)->kernel(&make);
+    sw_tile_part p;
+    sw_tile_make(&p, l, (int)r->operand, r->axis, gradient, first,
+                 gradient_bytes(&l->out[0].type, a->rows));
+    return maker(a)->kernel(&p.launch);
 }
 
 static sw_status update_rows(const sw_launch *l, const sw_buffer *gradient, int64_t first)
 {
     const swi_tile_attrs *a = l->attrs;
-    const int64_t rows = gradient->type.shape.dim[0];
-    sw_buffer in[SWI_MAX_OPERANDS], out[SWI_MAX_OPERANDS];
-    sw_launch update = *l;
-    update.in = in;
-    update.out = out;
-    update.n_in = 0;
-    update.n_out = l->n_out - a->has_check;
-    update.scratch = NULL;
-    update.scratch_bytes = 0;
-    update.attrs = a->attrs;
-    for (int i = first_of_update(a); i < l->n_in; i++) {
-        in[update.n_in++] = rows_if(&l->in[i], &l->out[0], first, rows);
-        if (i == first_of_update(a))
-            in[update.n_in++] = *gradient;
-    }
-    if (a->has_check)
-        in[update.n_in++] = l->out[update.n_out];
-    for (int i = 0; i < update.n_out; i++)
-        out[i] = rows_if(&l->out[i], &l->out[0], first, rows);
-    return swi_op(a->update_op)->forward(&update);
+    sw_tile_part p;
+    sw_tile_step(&p, l, gradient, first);
+    return swi_op(a->update_op)->forward(&p.launch);
 }
 
 static sw_buffer tile_of(const sw_launch *l, int64_t first)
 {
-    const swi_tile_attrs *a = l->attrs;
-    sw_buffer gradient = l->out[0];
-    const int64_t left = l->out[0].type.shape.dim[0] - first;
-    gradient.ptr = l->scratch;
-    gradient.type.shape.dim[0] = left < a->rows ? left : a->rows;
-    return gradient;
+    return sw_tile_gradient(l, first, sw_tile_attrs_of(l)->rows);
 }
 
 /* ---- looking at it ----------------------------------------------------------------------- */
@@ -211,17 +156,9 @@ static bool is_surely_finite(const sw_launch *l)
 
 static sw_status look(const sw_launch *l, const sw_buffer *gradient)
 {
-    const swi_tile_attrs *a = l->attrs;
-    sw_buffer in[SWI_MAX_OPERANDS] = {*gradient};
-    sw_launch check = *l;
-    for (int i = 0; i < a->n_check; i++)
-        in[1 + i] = l->in[a->n_make + i];
-    check.in = in;
-    check.n_in = 1 + a->n_check;
-    check.out = &l->out[l->n_out - 1];
-    check.n_out = 1;
-    check.attrs = &a->check;
-    return sw_op_finite.forward(&check);
+    sw_tile_part p;
+    sw_tile_look(&p, l, gradient, 0);
+    return sw_op_finite.forward(&p.launch);
 }
 
 /* The verdict on the whole gradient comes before any of it is used. As a rule it is known from

@@ -542,6 +542,124 @@ static void a_label_out_of_range_makes_the_loss_nan(void)
     }
 }
 
+/* ---- gradient and update by tiles -------------------------------------------------------- */
+
+enum { BATCH = 19, TILED_IN = 7 };
+static const struct {
+    const char *what;
+    int64_t rows; /* of the parameter */
+    swi_tile_attrs attrs;
+    swi_update_attrs update;
+    float spoiled; /* stands in dy */
+} tiles[] = {
+    {"sgd, last tile smaller",
+     300,
+     {.update_op = SW_OP_sgd_update, .rows = 24},
+     {.rule = SW_OPTIM_SGD},
+     1.0f},
+    {"momentum, whole tiles",
+     256,
+     {.update_op = SW_OP_sgd_update, .rows = 48},
+     {.rule = SW_OPTIM_MOMENTUM, .momentum = 0.9f, .n_state = 1},
+     1.0f},
+    {"adam, tiles of the runtime's size",
+     300,
+     {.update_op = SW_OP_adam_update, .rows = 144},
+     {.rule = SW_OPTIM_ADAM,
+      .beta1 = 0.9f,
+      .beta2 = 0.99f,
+      .epsilon = 1e-3f,
+      .n_state = 2,
+      .has_corrections = 1},
+     1.0f},
+    {"rmsprop, one tile",
+     100,
+     {.update_op = SW_OP_rmsprop_update, .rows = 24},
+     {.rule = SW_OPTIM_RMSPROP, .beta2 = 0.9f, .epsilon = 1e-3f, .n_state = 1},
+     1.0f},
+    {"adagrad",
+     130,
+     {.update_op = SW_OP_adagrad_update, .rows = 24},
+     {.rule = SW_OPTIM_ADAGRAD, .epsilon = 1e-3f, .n_state = 1},
+     1.0f},
+    {"lion",
+     130,
+     {.update_op = SW_OP_lion_update, .rows = 24},
+     {.rule = SW_OPTIM_LION, .beta1 = 0.9f, .beta2 = 0.99f, .n_state = 1},
+     1.0f},
+    {"looked at",
+     300,
+     {.update_op = SW_OP_sgd_update, .rows = 24, .has_check = 1, .check = {.code = 3.0}},
+     {.rule = SW_OPTIM_MOMENTUM, .momentum = 0.9f, .n_state = 1, .has_verdict = 1},
+     1.0f},
+    {"not finite",
+     300,
+     {.update_op = SW_OP_sgd_update, .rows = 24, .has_check = 1, .check = {.code = 3.0}},
+     {.rule = SW_OPTIM_MOMENTUM, .momentum = 0.9f, .n_state = 1, .has_verdict = 1},
+     INFINITY},
+    {"bad before",
+     300,
+     {.update_op = SW_OP_sgd_update,
+      .rows = 24,
+      .has_check = 1,
+      .n_check = 1,
+      .check = {.code = 3.0, .has_before = 1}},
+     {.rule = SW_OPTIM_SGD, .has_verdict = 1},
+     1.0f},
+};
+
+static void in_matrix(int64_t rows, int64_t cols, float first)
+{
+    float *x = sw_entry_block((size_t)(rows * cols) * sizeof *x, 0);
+    sw_rng_normal(x, 0, rows * cols, 31, 32, (uint32_t)run.n_in, 0);
+    for (int64_t i = 0; i < rows * cols && run.n_in > 2; i++)
+        x[i] *= x[i]; /* states and parameters: squares */
+    x[0] = first;
+    in_buffer((sw_type){SW_F32, SW_PLAIN, {2, {rows, cols}}}, x);
+}
+
+static void gradients_by_tiles(void)
+{
+    for (size_t k = 0; k < 2 * sizeof tiles / sizeof *tiles; k++) {
+        const size_t i = k / 2;
+        const sw_type param = {SW_F32, SW_PLAIN, {2, {tiles[i].rows, TILED_IN}}};
+        swi_tile_attrs a = tiles[i].attrs;
+        a.make_op = SW_OP_linear;
+        a.make_grad = 1;
+        a.n_make = 2;
+        memcpy(a.attrs, &tiles[i].update, sizeof tiles[i].update);
+        if (!begin(&sw_op_tile_update, &a, k % 2, tiles[i].what))
+            return;
+        in_matrix(BATCH, TILED_IN, 0.5f);
+        in_matrix(BATCH, tiles[i].rows, tiles[i].spoiled);
+        if (a.n_check > 0)
+            in_doubles(1, (const double[]){7.0});
+        const int first = run.n_in;
+        in_matrix(tiles[i].rows, TILED_IN, 1.0f);
+        in_floats(1, (const float[]){0.01f});
+        for (int s = 0; s < tiles[i].update.n_state; s++)
+            in_matrix(tiles[i].rows, TILED_IN, 1.0f);
+        if (tiles[i].update.has_corrections)
+            in_doubles(2, (const double[]){0.19, 0.02});
+        out(param, first);
+        for (int s = 0; s < tiles[i].update.n_state; s++)
+            out(param, first + 2 + s);
+        if (a.has_check)
+            out(vector(SW_F64, 1), -1);
+        const float *before = run.in[first].ptr;
+        const int64_t each = a.has_check ? tiles[i].rows : (a.rows + 127) / 128 * 128;
+        const uint64_t launches = swi_emu_counted().launches;
+        sw_entry_compare(&run); /* three times */
+        CU_ASSERT(swi_emu_counted().launches - launches >=
+                  (uint64_t)(3 * 2 * ((tiles[i].rows + each - 1) / each)));
+        const double *verdict = run.out[run.n_out - 1].ptr;
+        const bool skipped = a.has_check && *verdict != 0.0;
+        CU_ASSERT_EQUAL(skipped, tiles[i].spoiled > 1.0f || a.n_check > 0);
+        CU_ASSERT_EQUAL(memcmp(before, run.out[0].ptr, sw_type_bytes(&param)) == 0, skipped);
+        sw_entry_free();
+    }
+}
+
 static const sw_test tests[] = {
     {"updates do what the CPU does", updates_do_what_the_cpu_does},
     {"adafactor does", adafactor_does},
@@ -549,6 +667,7 @@ static const sw_test tests[] = {
     {"clipping does", clipping},
     {"counters do", counters},
     {"verdicts do", verdicts},
+    {"gradients and updates by tiles do", gradients_by_tiles},
     {"what is not finite is found", finiteness},
     {"the first of equal logits is the hit", first_of_equals_is_the_hit},
     {"the first of equal numbers is the largest", first_of_equals_is_the_largest},

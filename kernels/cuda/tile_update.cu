@@ -1,0 +1,95 @@
+/* A weight's gradient and its update, tile by tile: launches of other entries for some rows at
+ * a time, as on the CPU (runtime/ops/tile_update.c). The gradient is dw of linear, of which the
+ * runtime makes such nodes alone (its list of row ranges), and so is what is cut: columns of
+ * dy.
+ *
+ * Tiles are larger than the CPU's: a product should keep the card busy. Where the gradient is
+ * looked at, the verdict comes before any of it is used, and the host cannot wait for it: then
+ * the tile is the whole gradient. A product of other rows may sum in another order, so bits may
+ * be those of the whole gradient's update or others close to them. */
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/entries.h"
+#include "kernels/optim.h"
+#include "kernels/tile_launch.h"
+
+/* Bytes of a tile, at least; tests give fewer. */
+#ifndef SW_CUDA_TILE_BYTES
+#define SW_CUDA_TILE_BYTES (16 << 20)
+#endif
+#define TILE_UNIT 128 /* rows: whole tiles of a product */
+#define DY 1          /* in linear's dw: the operand whose columns are rows of dw */
+
+static int64_t rows_of(const sw_type *param, const swi_tile_attrs *a)
+{
+    const int64_t all = param->shape.dim[0];
+    const int64_t row = sw_cuda_elements(param) / all * (int64_t)sizeof(float);
+    const int64_t least = (SW_CUDA_TILE_BYTES + row - 1) / row;
+    const int64_t rows =
+        ((least > a->rows ? least : a->rows) + TILE_UNIT - 1) / TILE_UNIT * TILE_UNIT;
+    return a->has_check != 0 || rows > all ? all : rows;
+}
+
+static size_t gradient_bytes(const sw_type *param, int64_t rows)
+{
+    sw_type tile = *param;
+    tile.shape.dim[0] = rows;
+    return ((size_t)sw_cuda_elements(&tile) * sizeof(float) + SW_ALIGN - 1) / SW_ALIGN *
+           SW_ALIGN;
+}
+
+/* The gradient, then what its product and its check want. */
+extern "C" size_t sw_cuda_tile_update_scratch(const sw_kernel_info *info,
+                                              const sw_cuda_queue *queue)
+{
+    const swi_tile_attrs *a = static_cast<const swi_tile_attrs *>(info->attrs);
+    const int64_t rows = rows_of(&info->out[0], a), all = info->out[0].shape.dim[0];
+    const int64_t last = all % rows != 0 ? all % rows : rows;
+    sw_type in[2] = {info->in[0], info->in[DY]}, gradient = info->out[0];
+    size_t most = 0;
+    for (int k = 0; k < 2; k++) {
+        in[DY].shape.dim[1] = gradient.shape.dim[0] = k == 0 ? rows : last;
+        const sw_kernel_info make = {in, &gradient, 2, 1, nullptr, info->threads, info->isa, 0};
+        const size_t bytes = sw_cuda_linear_grad1_scratch(&make, queue);
+        most = bytes > most ? bytes : most;
+    }
+    const sw_kernel_info check = {&info->out[0], nullptr, 1, 0, nullptr, 1, info->isa, 0};
+    const size_t looks = a->has_check != 0 ? sw_cuda_finite_scratch(&check, queue) : 0;
+    return gradient_bytes(&info->out[0], rows) + (looks > most ? looks : most);
+}
+
+static sw_status step(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    switch (static_cast<sw_optim>(static_cast<const swi_update_attrs *>(l->attrs)->rule)) {
+    case SW_OPTIM_ADAM:
+        return sw_cuda_adam_update_forward(l, queue);
+    case SW_OPTIM_RMSPROP:
+        return sw_cuda_rmsprop_update_forward(l, queue);
+    case SW_OPTIM_ADAGRAD:
+        return sw_cuda_adagrad_update_forward(l, queue);
+    case SW_OPTIM_LION:
+        return sw_cuda_lion_update_forward(l, queue);
+    default:
+        return sw_cuda_sgd_update_forward(l, queue);
+    }
+}
+
+extern "C" sw_status sw_cuda_tile_update_forward(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    const swi_tile_attrs *a = sw_tile_attrs_of(l);
+    const sw_type *param = &l->out[0].type;
+    const int64_t rows = rows_of(param, a);
+    const size_t tile = gradient_bytes(param, rows);
+    for (int64_t first = 0; first < param->shape.dim[0]; first += rows) {
+        const sw_buffer gradient = sw_tile_gradient(l, first, rows);
+        sw_tile_part p;
+        sw_tile_make(&p, l, DY, 1, &gradient, first, tile);
+        SW_TRY(sw_cuda_linear_grad1(&p.launch, queue));
+        if (a->has_check != 0) {
+            sw_tile_look(&p, l, &gradient, tile);
+            SW_TRY(sw_cuda_finite_forward(&p.launch, queue));
+        }
+        sw_tile_step(&p, l, &gradient, first);
+        SW_TRY(step(&p.launch, queue));
+    }
+    return SW_OK;
+}
