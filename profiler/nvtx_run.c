@@ -228,6 +228,11 @@ bool sw_nvtx_run_has_heap(const sw_nvtx_run *r)
     return r != NULL && r->heap != NULL;
 }
 
+bool sw_nvtx_run_has_ops(const sw_nvtx_run *r)
+{
+    return r != NULL && r->opts.ops;
+}
+
 /* ---- a run ------------------------------------------------------------------------------- */
 
 static void sample(sw_nvtx_run *r, int which, size_t bytes)

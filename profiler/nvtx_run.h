@@ -53,6 +53,8 @@ SW_MUST_USE sw_status sw_nvtx_run_create(sw_nvtx_run **out, const sw_nvtx_opts *
 void sw_nvtx_run_destroy(sw_nvtx_run *run); /* NULL is fine; tables must not be used any more */
 /* Does the tool take memory? */
 bool sw_nvtx_run_has_heap(const sw_nvtx_run *run);
+/* Is each op to have its range? */
+bool sw_nvtx_run_has_ops(const sw_nvtx_run *run);
 /* Receives the name of a text, registered once; of memory: cut and cleaned as its names are. */
 SW_MUST_USE sw_status sw_nvtx_run_name(sw_nvtx_run *run, const char *text, bool memory,
                                        const sw_nvtx_name **out);

@@ -2,6 +2,7 @@
  *
  * A graph holds addresses, so there is one for each binding of a program: the step arena, the
  * place of inputs, the models. The least recently used goes where there are too many. */
+#include "profiler/nvtx_run.h"
 #include "runtime/queue_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -135,13 +136,18 @@ static sw_status room_for_binding(swi_queue *q)
     return SW_OK;
 }
 
-/* All of a run that is the same each time. The launches were resolved by the run before. */
-static sw_status note(swi_queue *q, swi_program *p, swi_binding *b)
+/* All of a run that is the same each time. The launches were resolved by the run before.
+ * `told`: a tool hears of each op, which it finds again in the graph. */
+static sw_status note(swi_queue *q, swi_program *p, swi_binding *b, bool told)
 {
     SW_TRY(swi_queue_gather(q, p->leaves, b->base, true));
     for (uint32_t i = 0; i < p->n_ops; i++) {
+        if (told)
+            sw_nvtx_begin(SW_NVTX_IN_OP, p->names.ops[i].name, 0);
         const sw_status status =
             swi_queue_launch(q, &p->trace.nodes[p->ops[i].node], &p->launches[i]);
+        if (told)
+            sw_nvtx_end();
         if (status != SW_OK)
             return swi_blame(p, i, status);
     }
@@ -149,10 +155,10 @@ static sw_status note(swi_queue *q, swi_program *p, swi_binding *b)
     return swi_queue_gather(q, p->leaves, b->base, false);
 }
 
-static sw_status capture(swi_queue *q, swi_program *p, swi_binding *b)
+static sw_status capture(swi_queue *q, swi_program *p, swi_binding *b, bool told)
 {
     SW_TRY(swi_queue_fault(q, q->api->capture_begin(&q->compute)));
-    const sw_status status = note(q, p, b);
+    const sw_status status = note(q, p, b, told);
     if (status == SW_OK)
         return swi_queue_fault(q, q->api->capture_end(&q->compute, &b->graph));
     char text[400];
@@ -161,8 +167,22 @@ static sw_status capture(swi_queue *q, swi_program *p, swi_binding *b)
     return sw_error_set(status, __FILE__, __LINE__, "%s", text);
 }
 
+/* The ranges of a capture stand beside those of the run before. */
+static sw_status capture_told(swi_queue *q, swi_program *p, swi_binding *b,
+                              const sw_nvtx_run *tool)
+{
+    static const sw_nvtx_name name = {NULL, "capture"};
+    if (tool != NULL)
+        sw_nvtx_begin(SW_NVTX_IN_STEP, &name, 0);
+    const sw_status status =
+        capture(q, p, b, sw_nvtx_run_has_ops(tool) && p->names.n_ops >= p->n_ops);
+    if (tool != NULL)
+        sw_nvtx_end();
+    return status;
+}
+
 static sw_status add_graph(swi_queue *q, swi_program *p, unsigned char *const *base,
-                           bool clocks)
+                           bool clocks, const sw_nvtx_run *tool)
 {
     void *block;
     SW_TRY(room_for_binding(q));
@@ -173,7 +193,7 @@ static sw_status add_graph(swi_queue *q, swi_program *p, unsigned char *const *b
     sw_status status = clocks ? swi_borders_room(q, &b->borders, swi_borders_of(p)) : SW_OK;
     q->borders = clocks ? &b->borders : NULL;
     if (status == SW_OK)
-        status = capture(q, p, b);
+        status = capture_told(q, p, b, tool);
     q->borders = NULL;
     if (status != SW_OK) {
         free_binding(q, b);
@@ -247,5 +267,5 @@ sw_status swi_queue_run(sw_exec *exec, swi_program *p, const sw_run_args *args,
     if (b != NULL || is_by_op(exec))
         return SW_OK;
     *fresh = true;
-    return add_graph(q, p, base, clocks);
+    return add_graph(q, p, base, clocks, exec->watch.nvtx);
 }

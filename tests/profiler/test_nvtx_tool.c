@@ -1,5 +1,6 @@
 /* A tool that the environment names, in child processes: `stepwell train` loads the module,
  * which writes what it heard; that is held against the profile of the same training. */
+#include "alloc/sys.h"
 #include "profiler/nvtx.h"
 #include "tests/profiler/nvtx_check.h"
 #include "tests/profiler/read_back.h"
@@ -10,6 +11,7 @@
 #include <string.h>
 
 static char module_env[1200], records_env[1200], tool_env[64];
+static const char *model = "lenet5";
 
 /* `stepwell train` with a tool (NULL: the module) that takes `what`. */
 static void train(sw_outcome *out, const char *tool, const char *what, const char *const *more)
@@ -23,7 +25,7 @@ static void train(sw_outcome *out, const char *tool, const char *what, const cha
              sw_temp_path("records"));
     snprintf(tool_env, sizeof tool_env, "STEPWELL_NVTX_TOOL=%s", what);
     remove(sw_temp_path("records"));
-    const char *argv[32] = {program,         "train",   "--model", "lenet5",  "--data",
+    const char *argv[32] = {program,         "train",   "--model", model,     "--data",
                             "synthetic",     "--steps", "3",       "--batch", "16",
                             "--synthetic-n", "64",      "--json",  "--quiet"};
     int n = 14;
@@ -215,6 +217,50 @@ static void a_tool_for_memory_alone(void)
     CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_BEGIN, NULL), 0);
 }
 
+/* ---- a device ---------------------------------------------------------------------------- */
+
+static int begun(const heard *list, size_t n, const char *name)
+{
+    int times = 0;
+    for (size_t i = 0; i < n; i++)
+        times += list[i].kind == HEARD_BEGIN && strcmp(list[i].name, name) == 0;
+    return times;
+}
+
+/* A program's first run tells its ops, and its capture tells them again; a replay is a step. A
+ * tool that takes memory is told each op of each run, and nothing is captured. */
+static void training_on_a_device(void)
+{
+    static sw_outcome out;
+    static char module[1200];
+    const char *const more[] = {"--nvtx", "ops", "--device", "cuda", NULL};
+    const char *const op = "fc1/linear";
+    size_t n;
+    NEEDS_NVTX;
+    snprintf(module, sizeof module, "%s/tests/cuda/libstepwell-cuda-fake.so", sw_build_root());
+    if (!sw_file_there(module))
+        SW_SKIP("no C++ compiler: the card that is not there is not built");
+    setenv("STEPWELL_CUDA_MODULE", module, 1);
+    model = "mlp";
+    train(&out, NULL, "ranges", more);
+    const heard *list = records(&n);
+    const int captures = begun(list, n, "capture"), steps = begun(list, n, "train step");
+    CU_ASSERT(captures >= 1 && captures <= 3);
+    CU_ASSERT_EQUAL(steps, 3);
+    CU_ASSERT_EQUAL(begun(list, n, op), 2 * captures);
+    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_BEGIN, NULL),
+                    nvtx_count(list, n, HEARD_END, NULL));
+    if (nvtx_recorder_has_extensions()) {
+        train(&out, NULL, "all", more);
+        list = records(&n);
+        CU_ASSERT_EQUAL(begun(list, n, "capture"), 0);
+        CU_ASSERT(begun(list, n, op) > steps);
+        CU_ASSERT(nvtx_count(list, n, HEARD_REGION, NULL) > 60);
+    }
+    model = "lenet5";
+    unsetenv("STEPWELL_CUDA_MODULE");
+}
+
 /* ---- no tool ----------------------------------------------------------------------------- */
 
 /* Of one line of JSON, what does not hang on the clock. */
@@ -257,6 +303,7 @@ static const sw_test tests[] = {
     {"immediate training", immediate_training},
     {"a tool without extensions", a_tool_without_extensions},
     {"a tool for memory alone", a_tool_for_memory_alone},
+    {"training on a device", training_on_a_device},
     {"no tool is silent", no_tool_is_silent},
 };
 SW_SUITE("nvtx tool", tests)
