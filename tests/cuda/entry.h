@@ -36,11 +36,6 @@ typedef struct {
     uint32_t accumulate;
     int alias[SW_ENTRY_OPERANDS]; /* of each output: the input whose bytes it takes; -1: none */
     bool must_alias;              /* on the CPU too: updates */
-    double terms;  /* results are sums of numbers of that size that cancel; 0: they do not */
-    bool random;   /* draws by counter; all others do not look at counters */
-    size_t shift;  /* of all operands, in elements */
-    double factor; /* of the tolerance; 0: 1 */
-    bool refused;  /* the entry has no kernel for these layouts, and says so */
     bool random;                  /* draws by counter; all others do not look at counters */
     bool brief;                   /* one schedule is enough */
     size_t shift;                 /* of all operands, in elements */
