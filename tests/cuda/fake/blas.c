@@ -62,13 +62,48 @@ static cublasStatus_t status_of(cudaError_t error)
 
 /* ---- handles and descriptors ------------------------------------------------------------- */
 
+/* What has been made, in a list, so that a reset finds it. */
+typedef struct item {
+    struct item *next;
+    uint64_t align; /* what follows is divisible by 16 */
+} item;
+static item *items;
+
+static void *item_new(size_t bytes)
+{
+    item *it = swi_fake_room(sizeof *it + bytes);
+    it->next = items;
+    items = it;
+    swi_fake.blas_live++;
+    return it + 1;
+}
+
+static void item_end(void *what)
+{
+    item **at = &items;
+    while (*at != NULL && (void *)(*at + 1) != what)
+        at = &(*at)->next;
+    item *it = *at;
+    if (it == NULL) {
+        swi_fake_violation("a handle or descriptor of cuBLASLt that is not there");
+        return;
+    }
+    *at = it->next;
+    free(it);
+    swi_fake.blas_live--;
+}
+
+void swi_blas_reset(void)
+{
+    while (items != NULL)
+        item_end(items + 1);
+}
+
 static cublasStatus_t make(swi_fake_function function, void **out, size_t bytes)
 {
     const cudaError_t error = swi_fake_enter(function);
-    if (error == cudaSuccess) {
-        *out = swi_fake_room(bytes);
-        swi_fake.blas_live++;
-    }
+    if (error == cudaSuccess)
+        *out = item_new(bytes);
     (void)swi_fake_leave(cudaSuccess);
     return status_of(error);
 }
@@ -76,8 +111,8 @@ static cublasStatus_t make(swi_fake_function function, void **out, size_t bytes)
 static cublasStatus_t end(swi_fake_function function, void *it)
 {
     const cudaError_t error = swi_fake_enter(function);
-    swi_fake.blas_live -= it != NULL;
-    free(it);
+    if (it != NULL)
+        item_end(it);
     (void)swi_fake_leave(cudaSuccess);
     return status_of(error);
 }
@@ -122,10 +157,9 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *lightHandle)
     if (error == cudaSuccess && swi_fake_free_bytes() < SW_FAKE_BLAS_BYTES)
         error = cudaErrorMemoryAllocation;
     if (error == cudaSuccess) {
-        cublasLtHandle_t handle = swi_fake_room(sizeof *handle);
+        cublasLtHandle_t handle = item_new(sizeof *handle);
         handle->card = swi_fake_current();
         swi_fake.used[handle->card] += SW_FAKE_BLAS_BYTES;
-        swi_fake.blas_live++;
         *lightHandle = handle;
     }
     (void)swi_fake_leave(cudaSuccess);

@@ -354,6 +354,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 static void reset(const sw_fake_card *card)
 {
     begin();
+    swi_blas_reset();
     swi_graph_reset();
     swi_stream_reset();
     swi_fake_memory_reset();

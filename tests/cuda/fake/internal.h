@@ -169,6 +169,7 @@ cudaError_t swi_graph_run(cudaGraphExec_t graph);
 void swi_graph_free(cudaGraphExec_t graph);
 void swi_graph_live(sw_fake_live *out);
 void swi_graph_reset(void);
+void swi_blas_reset(void);
 
 #ifdef __cplusplus
 }
