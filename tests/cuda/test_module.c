@@ -39,6 +39,13 @@ static char *read_file(const char *name)
     return text;
 }
 
+static bool built(void)
+{
+    char *text = read_file("link.log");
+    free(text);
+    return text != NULL;
+}
+
 static int allowed(const char *kernel)
 {
     for (size_t i = 0; i < sizeof hot / sizeof *hot; i++)
@@ -76,12 +83,14 @@ static void check_kernel(const char *at, uint32_t *n, uint32_t *n_hot)
 static void registers_and_stacks_are_within_bounds(void)
 {
     uint32_t n = 0, n_hot = 0;
+    if (!built())
+        SW_SKIP("built without nvcc");
     for (size_t i = 0; i < UNITS; i++) {
         char name[64];
         snprintf(name, sizeof name, "%s.ptxas", units[i]);
         char *text = read_file(name);
-        if (text == NULL)
-            SW_SKIP("built without nvcc");
+        if (!SW_CHECK(text != NULL, "%s is not built", name))
+            continue;
         CU_ASSERT_PTR_NULL(strstr(text, "warning"));
         for (const char *at = text; (at = strstr(at, "Compiling entry function")) != NULL; at++)
             check_kernel(at, &n, &n_hot);
@@ -146,10 +155,12 @@ static void wide_accesses_are_there(void)
         {"batch_norm.ptx", "planes_eachILi4E16sw_cuda_planes_y", 2, 1},
         {"batch_norm.ptx", "planes_eachILi4E17sw_cuda_planes_dx", 4, 1},
     };
+    if (!built())
+        SW_SKIP("built without nvcc");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text = read_file(cases[i].file);
-        if (text == NULL)
-            SW_SKIP("built without nvcc");
+        if (!SW_CHECK(text != NULL, "%s is not built", cases[i].file))
+            continue;
         wide(text, cases[i].kernel, cases[i].loads, cases[i].stores);
         free(text);
     }
@@ -160,10 +171,8 @@ static void the_module_needs_nothing_and_exports_one_name(void)
 {
     char line[512];
     int names = 0, needed = 0;
-    char *there = read_file("link.log");
-    if (there == NULL)
+    if (!built())
         SW_SKIP("built without nvcc");
-    free(there);
     FILE *out = popen("nm -D --defined-only " FOLDER "libstepwell-cuda.so", "r");
     while (out != NULL && fgets(line, sizeof line, out) != NULL) {
         names++;
