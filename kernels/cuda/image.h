@@ -52,15 +52,16 @@ static inline sw_status sw_cuda_image_type(const char *op, const sw_type *t)
     SW_TRY(sw_cuda_plain_type(op, t));
     for (int i = 1; i < t->shape.rank; i++)
         n *= t->shape.dim[i];
-    if (n > most && t->shape.rank == 4)
+    if (t->shape.rank == 4 && (n > most || t->shape.dim[0] > most))
         return sw_cuda_its_host.fail(SW_UNSUPPORTED, __FILE__, __LINE__,
-                                     "%s: an image of %lld elements, at most %lld are possible "
-                                     "on this device",
-                                     op, (long long)n, (long long)most);
+                                     "%s: %lld images of %lld elements, at most %lld of either "
+                                     "are possible on this device",
+                                     op, (long long)t->shape.dim[0], (long long)n,
+                                     (long long)most);
     return SW_OK;
 }
 
-/* Plain images of at most 2^30 elements each. */
+/* At most 2^30 plain images of at most 2^30 elements each. */
 static inline sw_status sw_cuda_images(const char *op, const sw_launch *l)
 {
     for (int i = 0; i < l->n_in; i++)

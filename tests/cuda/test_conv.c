@@ -1,9 +1,11 @@
-/* Convolutions with kernels of one place, where the queue has a library for products: the
- * library is handed the right matrices, and own kernels make what it leaves. */
+/* Convolutions of sizes that are refused; those with kernels of one place, where the queue has
+ * a library for products: the library is handed the right matrices, and own kernels make what
+ * it leaves. */
 #include "kernels/attrs.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
+#include "tests/cuda/emulator.h"
 #include "tests/cuda/entry.h"
 #include "tests/support/suite.h"
 #include <math.h>
@@ -142,7 +144,38 @@ static void kernels_of_one_place_are_products(void)
     sw_entry_free();
 }
 
+/* Sizes that do not count in 32 bits are named, and nothing is launched. */
+static void too_large_images_are_refused(void)
+{
+    static const struct {
+        int64_t dim[4];
+        swi_conv_attrs attrs;
+        const char *says;
+    } cases[] = {
+        {{1, 1 << 14, 1 << 9, 1 << 9}, {1, 0, 1, 1}, "1 images of 4294967296 elements"},
+        {{(int64_t)1 << 31, 1, 1, 1}, {1, 0, 1, 1}, "2147483648 images of 1 elements"},
+        {{1, 1, 9, 9}, {1, 1 << 20, 1 << 20, 1}, "1 channels of 4194313 x 4194313 places"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sw_type x = {SW_F32, SW_PLAIN, {4, {0}}};
+        const sw_type w = SWI_F32(1, 1, 2, 2);
+        memcpy(x.shape.dim, cases[i].dim, sizeof cases[i].dim);
+        const sw_buffer in[] = {{.type = x}, {.type = w}}, out = {.type = x};
+        const sw_launch l = {.size = sizeof l,
+                             .in = in,
+                             .n_in = 2,
+                             .out = &out,
+                             .n_out = 1,
+                             .attrs = &cases[i].attrs};
+        const uint64_t before = swi_emu_counted().launches;
+        CU_ASSERT_EQUAL(entry_of(SW_CUDA_FORWARD)->kernel(&l, &sw_entry_queue), SW_UNSUPPORTED);
+        SW_CHECK(strstr(sw_last_error(), cases[i].says) != NULL, "%s", sw_last_error());
+        CU_ASSERT_EQUAL(swi_emu_counted().launches, before);
+    }
+}
+
 static const sw_test tests[] = {
+    {"too large images are refused", too_large_images_are_refused},
     {"kernels of one place are products", kernels_of_one_place_are_products},
 };
 SW_SUITE("conv", tests)
