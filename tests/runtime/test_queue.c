@@ -563,8 +563,6 @@ static void skipped(void)
     while (well < 20 && sw_run(execs[0], &args) == SW_OK)
         well++;
     CU_ASSERT_EQUAL(well, 5);
-    net_again(n);
-    OK(sw_model_ready(n->model, execs[0], 1));
     n = net_new(false, &opts);
     args = net_args(n, &b);
     args.immediate = 1;
