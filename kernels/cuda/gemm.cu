@@ -465,9 +465,9 @@ size_t sw_cuda_product_bytes(const sw_cuda_product *g, const sw_cuda_queue *queu
 {
     const sw_cuda_product one = joined(g);
     const size_t apart = parts_bytes(g), together = parts_bytes(&one);
-    const size_t bytes = apart > together ? apart : together;
-    const size_t theirs = blas_of(queue) != nullptr ? blas_of(queue)->bytes(queue, &one) : 0;
-    return bytes > theirs ? bytes : theirs;
+    const size_t theirs =
+        blas_of(queue) != nullptr ? blas_of(queue)->bytes(queue, &one) : SIZE_MAX;
+    return theirs != SIZE_MAX ? theirs : apart > together ? apart : together;
 }
 
 static int64_t slices_of(const sw_products *p, const plan &how)
@@ -554,7 +554,8 @@ static sw_status launch_tiles(const char *op, const product &p, const plan &how,
     return sw_cuda_launched(op);
 }
 
-/* By own kernels. Strides that a plan did not know may want more parts than it left room for.
+/* By own kernels. What a library was to make, and strides that a plan did not know, may want
+ * more parts than it left room for.
  */
 static sw_status run_tiles(const char *op, const sw_cuda_product *g, void *scratch,
                            size_t bytes, const sw_cuda_queue *queue)

@@ -41,7 +41,7 @@ sw_status sw_cuda_product_run(const char *op, const sw_cuda_product *g, void *sc
 /* What a queue's `blas` begins with: products by a library, which kernels know by these two.
  * Both get products whose axes are joined. */
 typedef struct {
-    /* Workspace that such a product wants; 0 also where it is none of the library's. Called
+    /* Workspace that such a product wants; SIZE_MAX where it is none of the library's. Called
      * when a plan is made, and what it finds is what run() then launches. */
     size_t (*bytes)(const sw_cuda_queue *queue, const sw_cuda_product *g);
     /* SW_UNSUPPORTED, without a message, where it is none of the library's: nothing is launched

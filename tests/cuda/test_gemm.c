@@ -161,14 +161,14 @@ static struct {
     sw_status status;
     sw_cuda_product asked, run;
     void *scratch;
-    size_t bytes;
-} seen;
+    size_t bytes, wanted;
+} seen = {.wanted = 100000};
 
 static size_t wants(const sw_cuda_queue *queue, const sw_cuda_product *g)
 {
     (void)queue;
     seen.asked = *g;
-    return 100000;
+    return seen.wanted;
 }
 
 static sw_status takes(const sw_cuda_queue *queue, const sw_cuda_product *g, void *scratch,
@@ -306,6 +306,23 @@ static void a_library_hears_of_the_bias(void)
     }
 }
 
+/* Room for own kernels is left where the library makes nothing of a product, and only there. */
+static void what_a_library_takes_needs_no_other_room(void)
+{
+    static const sw_cuda_blas blas = {wants, takes};
+    static const size_t wanted[] = {0, 256, SIZE_MAX};
+    const sw_cuda_product g = sw_cuda_product_of(20, 12, 400, 400, 1, 12, 1);
+    const size_t own = sw_cuda_product_bytes(&g, &sw_entry_queue);
+    sw_cuda_queue queue = sw_entry_queue;
+    queue.blas = (void *)(uintptr_t)&blas;
+    for (int i = 0; i < 3; i++) {
+        seen.wanted = wanted[i];
+        CU_ASSERT_EQUAL(sw_cuda_product_bytes(&g, &queue), i < 2 ? wanted[i] : own);
+    }
+    CU_ASSERT(own > 256);
+    seen.wanted = 100000;
+}
+
 /* A launch whose strides its plan did not know makes do with less scratch, down to none. */
 static void less_scratch_gives_the_same_product(void)
 {
@@ -382,6 +399,7 @@ static const sw_test tests[] = {
     {"columns of a larger gradient", columns_of_a_larger_gradient},
     {"a library is asked first", a_library_is_asked_first},
     {"a library hears of the bias", a_library_hears_of_the_bias},
+    {"what a library takes needs no other room", what_a_library_takes_needs_no_other_room},
     {"what chunks launch was asked for", what_chunks_launch_was_asked_for},
     {"less scratch gives the same product", less_scratch_gives_the_same_product},
     {"too large a product is refused", too_large_a_product_is_refused},

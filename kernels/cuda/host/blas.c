@@ -236,9 +236,9 @@ static size_t product_bytes(const sw_cuda_queue *queue, const sw_cuda_product *g
     blas *b = queue->blas;
     shape s;
     const record *r = shape_of(&s, queue, g, MOST_WORKSPACE) ? find(b, &s) : NULL;
-    if (r == NULL || !r->found || r->workspace == 0)
-        return 0;
-    return r->workspace + ALIGN_WORKSPACE - ALIGN_SCRATCH;
+    if (r == NULL || !r->found)
+        return SIZE_MAX;
+    return r->workspace > 0 ? r->workspace + ALIGN_WORKSPACE - ALIGN_SCRATCH : 0;
 }
 
 static bool aligned(const void *p)
