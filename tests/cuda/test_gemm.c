@@ -101,6 +101,16 @@ static void factors_lie_either_way(void)
         }
 }
 
+/* Tiles go in bands of rows: two of them, the second not full. */
+static void more_rows_than_a_band(void)
+{
+    const sw_type y = {SW_F32, SW_PLAIN, {2, {1100, 132}}};
+    sw_entry_run r = begin("bands", &sw_op_matmul, -1);
+    r.in[r.n_in++] = matrix(1100, 4, false, 0, 1);
+    r.in[r.n_in++] = matrix(4, 132, false, 0, 2);
+    compare(&r, &y);
+}
+
 /* Results and sums over axes that do, and do not, follow each other in memory. */
 static void axes_in_front(void)
 {
@@ -395,6 +405,7 @@ static void bounds(void)
 
 static const sw_test tests[] = {
     {"factors lie either way", factors_lie_either_way},
+    {"more rows than a band", more_rows_than_a_band},
     {"axes in front", axes_in_front},
     {"columns of a larger gradient", columns_of_a_larger_gradient},
     {"a library is asked first", a_library_is_asked_first},
