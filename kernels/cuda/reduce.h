@@ -8,8 +8,9 @@
  * and may say by sw_cuda_reduction that they are something other than sums of doubles.
  *
  * The places are cut into parts; a block sums one part and leaves it in scratch, then a second
- * kernel adds the parts in order. Threads of a block lie along r, or along c where neighbours
- * in c are neighbours in memory. */
+ * kernel adds the parts in order. One part alone is put at once, without scratch, so that
+ * term() may not read what put() writes for another result. Threads of a block lie along r, or
+ * along c where neighbours in c are neighbours in memory. */
 #ifndef SW_CUDA_REDUCE_H
 #define SW_CUDA_REDUCE_H
 
@@ -36,8 +37,8 @@ static inline unsigned sw_cuda_reduce_parts(int64_t places, bool along)
 /* Scratch for `results` of n sums each. */
 static inline size_t sw_cuda_reduce_bytes(int64_t places, int64_t results, int n, bool along)
 {
-    return (size_t)sw_cuda_reduce_parts(places, along) * (size_t)results * (size_t)n *
-           sizeof(double);
+    const size_t parts = sw_cuda_reduce_parts(places, along);
+    return parts > 1 ? parts * (size_t)results * (size_t)n * sizeof(double) : 0;
 }
 
 /* The places of this block's part: [from, end). */
@@ -49,6 +50,19 @@ static __device__ __forceinline__ sw_cuda_part sw_cuda_part_of(int64_t places)
     const int64_t each = (places + gridDim.y - 1) / gridDim.y, from = each * blockIdx.y;
     const int64_t end = from + each < places ? from + each : places;
     return sw_cuda_part{from, end};
+}
+
+/* What this block's part of result c comes to. */
+template <class F, class T>
+static __device__ __forceinline__ void
+sw_cuda_reduce_leave(T *parts, int64_t results, int64_t c, const T (&sum)[F::N], const F &f)
+{
+    if (gridDim.y == 1) {
+        f.put(c, sum);
+        return;
+    }
+    for (int k = 0; k < F::N; k++)
+        parts[(blockIdx.y * results + c) * F::N + k] = sum[k];
 }
 
 /* parts (parts, results, N); a grid of (results, parts). */
@@ -66,11 +80,10 @@ __global__ void sw_cuda_reduce_across(void *scratch, int64_t places, int64_t res
             for (int k = 0; k < F::N; k++)
                 sum[k] = OP::of(sum[k], v[k]);
         }
-        for (int k = 0; k < F::N; k++) {
+        for (int k = 0; k < F::N; k++)
             sum[k] = sw_cuda_block_reduce<OP>(sum[k], room);
-            if (threadIdx.x == 0)
-                parts[(blockIdx.y * results + c) * F::N + k] = sum[k];
-        }
+        if (threadIdx.x == 0)
+            sw_cuda_reduce_leave(parts, results, c, sum, f);
     }
 }
 
@@ -94,13 +107,13 @@ __global__ void sw_cuda_reduce_along(void *scratch, int64_t places, int64_t resu
         for (int k = 0; k < F::N; k++) {
             room[threadIdx.x] = sum[k];
             __syncthreads();
-            T all = OP::template none<T>();
+            sum[k] = OP::template none<T>();
             for (int s = 0; s < SW_CUDA_SLICES && slice == 0; s++)
-                all = OP::of(all, room[s * 32 + lane]);
-            if (slice == 0 && c < results)
-                parts[(blockIdx.y * results + c) * F::N + k] = all;
+                sum[k] = OP::of(sum[k], room[s * 32 + lane]);
             __syncthreads();
         }
+        if (slice == 0 && c < results)
+            sw_cuda_reduce_leave(parts, results, c, sum, f);
     }
 }
 
@@ -148,7 +161,8 @@ static sw_status sw_cuda_reduce(const char *op, F f, int64_t places, int64_t res
     else
         SW_CUDA_LAUNCH(across, dim3(sw_cuda_blocks(results, 1), n), SW_CUDA_THREADS, 0, queue,
                        scratch, places, results, f);
-    sw_cuda_reduce_end(f, n, results, scratch, queue);
+    if (n > 1)
+        sw_cuda_reduce_end(f, n, results, scratch, queue);
     return sw_cuda_launched(op);
 }
 
