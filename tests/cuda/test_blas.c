@@ -292,8 +292,9 @@ static void a_launch_that_fails_says_so(void)
     SW_CHECK(strstr(sw_last_error(), "cublasLtMatmul") != NULL &&
                  strstr(sw_last_error(), "(12, 100) by (100, 20)") != NULL,
              "%s", sw_last_error());
-    fresh(NULL, 0); /* the card was broken */
-    host_free(t.queue.blas, 0);
+    sw_cuda_blas_destroy(t.queue.blas); /* of a broken card */
+    CU_ASSERT(living().blas == 0 && host_blocks == 0);
+    fresh(NULL, 0);
 }
 
 static void a_handle_that_cannot_be_made(void)
