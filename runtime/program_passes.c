@@ -173,7 +173,10 @@ static void count(swi_program *p, const swi_order *order)
 sw_status swi_program_settle(swi_program *p, swi_order *order, const sw_exec *exec)
 {
     SW_TRY(swi_trace_copy(&p->plain, &p->trace));
-    const int64_t most = exec->no_chunks ? 0 : swi_most_chunks(&p->plain);
+    /* A device chooses its chunks by sizes alone: its products may sum chunks of other rows in
+     * another order. */
+    const int64_t most =
+        exec->no_chunks || exec->device != NULL ? 0 : swi_most_chunks(&p->plain);
     p->info.immediate_bytes = bump_height(&p->plain);
     SW_TRY(arrange(p, 1, exec, order));
     if (most > 1)

@@ -1,6 +1,7 @@
 /* linear and matmul: what they multiply, as the CPU's kernels say (runtime/ops/linear.c,
  * kernels/products.h); the bound of a product. */
 #include "kernels/attrs.h"
+#include "kernels/cuda/entries.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/products.h"
@@ -91,7 +92,49 @@ static sw_cuda_product linear_dw(const sw_launch *l)
 }
 PRODUCT(linear, forward, linear_y)
 PRODUCT(linear, grad0, linear_dx)
-PRODUCT(linear, grad1, linear_dw)
+
+/* Some rows of a large dw at a time: those that tile_update makes, so that a weight that is
+ * updated tile by tile has the same bits. */
+#define DW_UNIT 128 /* rows: whole tiles of a product */
+int64_t sw_cuda_dw_rows(int64_t rows, int64_t cols)
+{
+    const int64_t bytes = cols * (int64_t)sizeof(float);
+    const int64_t least = bytes > 0 ? (SW_CUDA_DW_BYTES + bytes - 1) / bytes : rows;
+    const int64_t tile = (least + DW_UNIT - 1) / DW_UNIT * DW_UNIT;
+    return tile < rows ? tile : rows;
+}
+
+extern "C" size_t sw_cuda_linear_grad1_scratch(const sw_kernel_info *info,
+                                               const sw_cuda_queue *queue)
+{
+    const int64_t all = info->in[1].shape.dim[1];
+    const int64_t rows = sw_cuda_dw_rows(all, info->in[0].shape.dim[1]);
+    sw_type in[2] = {info->in[0], info->in[1]};
+    sw_kernel_info part = *info;
+    size_t most = 0;
+    part.in = in;
+    for (int64_t left = all; left > 0; left = left > rows ? left % rows : 0) {
+        in[1].shape.dim[1] = left < rows ? left : rows;
+        const size_t bytes = bytes_of(&part, linear_dw, queue);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+extern "C" sw_status sw_cuda_linear_grad1(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    const int64_t all = l->in[1].type.shape.dim[1], cols = l->in[0].type.shape.dim[1];
+    const int64_t rows = sw_cuda_dw_rows(all, cols);
+    const sw_cuda_product whole = linear_dw(l);
+    for (int64_t first = 0; first < all; first += rows) {
+        sw_cuda_product g = whole;
+        g.p.m = all - first < rows ? all - first : rows;
+        g.p.a = whole.p.a + first;
+        g.p.c = whole.p.c + first * cols;
+        SW_TRY(sw_cuda_product_run("linear", &g, l->scratch, l->scratch_bytes, queue));
+    }
+    return SW_OK;
+}
 
 /* db = column sums; in: dy */
 extern "C" size_t sw_cuda_linear_grad2_scratch(const sw_kernel_info *info,

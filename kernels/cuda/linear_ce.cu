@@ -7,6 +7,13 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/reduce.h"
 
+/* Bytes of a chunk's logits, at most, where nobody asks for other chunks: from sizes alone, so
+ * that all ways to run it have the same bits. Tests give fewer. */
+#ifndef SW_CUDA_CE_BYTES
+#define SW_CUDA_CE_BYTES (256 << 20)
+#endif
+#define LEAST_ROWS 128 /* of a chunk: whole tiles of a product */
+
 enum { X, W, LABELS, BIAS };
 enum { LOSS, DX, DW, DB };
 
@@ -19,8 +26,11 @@ static sizes sizes_of(const sw_type *x, const sw_type *w, int n_in,
                       const swi_linear_ce_attrs *a)
 {
     sizes s = {x->shape.dim[0], x->shape.dim[1], w->shape.dim[0], x->shape.dim[0], n_in > BIAS};
-    if (a->rows > 0 && a->rows < s.rows)
-        s.chunk = a->rows;
+    const int64_t fit = SW_CUDA_CE_BYTES / (s.classes * (int64_t)sizeof(float));
+    const int64_t own = fit < LEAST_ROWS ? LEAST_ROWS : fit / LEAST_ROWS * LEAST_ROWS;
+    const int64_t rows = a->rows > 0 ? a->rows : own;
+    if (rows < s.rows)
+        s.chunk = rows;
     return s;
 }
 

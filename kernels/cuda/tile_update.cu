@@ -3,30 +3,21 @@
  * runtime makes such nodes alone (its list of row ranges), and so is what is cut: columns of
  * dy.
  *
- * Tiles are larger than the CPU's: a product should keep the card busy. Where the gradient is
- * looked at, the verdict comes before any of it is used, and the host cannot wait for it: then
- * the tile is the whole gradient. A product of other rows may sum in another order, so bits may
- * be those of the whole gradient's update or others close to them. */
+ * Tiles are larger than the CPU's: a product should keep the card busy. They are those in which
+ * dw is made without it, so bits are the same. Where the gradient is looked at, the verdict
+ * comes before any of it is used, and the host cannot wait for it: then the tile is the whole
+ * gradient. */
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/entries.h"
 #include "kernels/optim.h"
 #include "kernels/tile_launch.h"
 
-/* Bytes of a tile, at least; tests give fewer. */
-#ifndef SW_CUDA_TILE_BYTES
-#define SW_CUDA_TILE_BYTES (16 << 20)
-#endif
-#define TILE_UNIT 128 /* rows: whole tiles of a product */
-#define DY 1          /* in linear's dw: the operand whose columns are rows of dw */
+#define DY 1 /* in linear's dw: the operand whose columns are rows of dw */
 
 static int64_t rows_of(const sw_type *param, const swi_tile_attrs *a)
 {
     const int64_t all = param->shape.dim[0];
-    const int64_t row = sw_cuda_elements(param) / all * (int64_t)sizeof(float);
-    const int64_t least = (SW_CUDA_TILE_BYTES + row - 1) / row;
-    const int64_t rows =
-        ((least > a->rows ? least : a->rows) + TILE_UNIT - 1) / TILE_UNIT * TILE_UNIT;
-    return a->has_check != 0 || rows > all ? all : rows;
+    return a->has_check != 0 ? all : sw_cuda_dw_rows(all, sw_cuda_elements(param) / all);
 }
 
 static size_t gradient_bytes(const sw_type *param, int64_t rows)
