@@ -3,6 +3,7 @@
 #ifndef SW_FAKE_INTERNAL_H
 #define SW_FAKE_INTERNAL_H
 
+#include <pthread.h>
 #include "fake.h"
 #include <cublasLt.h>
 #include <cuda.h>
@@ -94,7 +95,8 @@ typedef struct swi_work {
     cudaGraphExec_t graph; /* GRAPH */
     const void *host;      /* pinned memory that it touches */
     size_t host_bytes;
-    void *body; /* behind this struct, divisible by 16 */
+    pthread_t by; /* who submitted it */
+    void *body;   /* behind this struct, divisible by 16 */
 } swi_work;
 
 typedef struct swi_capture swi_capture;
@@ -137,6 +139,8 @@ void swi_stream_drain(void);
 bool swi_stream_default(const struct CUstream_st *stream);
 void swi_stream_forget(const swi_capture *capture);
 bool swi_stream_pending(const void *host, size_t bytes); /* touching these; NULL: any */
+/* Of this thread: what it unmaps is its own, and others may go on with theirs. */
+bool swi_stream_pending_here(void);
 /* The stream is empty, or the mark reached (NULL: it is): the card's error, if work failed. */
 cudaError_t swi_stream_empty(cudaStream_t stream);
 cudaError_t swi_stream_wait(const swi_mark *mark);

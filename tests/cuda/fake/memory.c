@@ -526,7 +526,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
     cudaError_t error = swi_fake_enter(SWI_FN_cuMemUnmap);
     if (refused(error))
         return (CUresult)swi_fake_leave(error);
-    if (swi_stream_pending(NULL, 0)) {
+    if (swi_stream_pending_here()) {
         swi_fake_violation("cuMemUnmap: work is on its way that may use these %zu bytes", size);
         swi_stream_drain();
     }

@@ -233,6 +233,15 @@ bool swi_stream_pending(const void *host, size_t bytes)
     return false;
 }
 
+bool swi_stream_pending_here(void)
+{
+    for (cudaStream_t s = streams; s != NULL; s = s->next)
+        for (const swi_work *w = s->head; w != NULL; w = w->next)
+            if (pthread_equal(w->by, pthread_self()))
+                return true;
+    return false;
+}
+
 /* Behind all that waits for the default stream, and these behind it. */
 static void run_default(void)
 {
@@ -250,6 +259,7 @@ cudaError_t swi_stream_put(cudaStream_t stream, swi_work *work)
 {
     if (stream->capture != NULL)
         return swi_capture_put(stream, work);
+    work->by = pthread_self();
     *stream->tail = work;
     stream->tail = &work->next;
     if (stream == &legacy) {
