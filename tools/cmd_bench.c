@@ -19,6 +19,7 @@ static const bench benches[] = {
     {"plan", bench_plan, "tracing and planning LeNet5; arenas beside their lower bounds"},
     {"place", bench_place, "the placement solver over files and random buffers"},
     {"budget", bench_budget, "what a smaller budget costs: three deep programs"},
+    {"device", bench_device, "whole steps of six networks on a device, and what the card can"},
 };
 enum { N_BENCHES = sizeof benches / sizeof *benches };
 

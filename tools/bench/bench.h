@@ -14,6 +14,7 @@ int bench_speed(int argc, char **argv);
 int bench_plan(int argc, char **argv);
 int bench_place(int argc, char **argv);
 int bench_budget(int argc, char **argv);
+int bench_device(int argc, char **argv);
 
 /* bench plan --prove. */
 typedef struct {
@@ -58,6 +59,12 @@ SW_MUST_USE sw_status bench_lenet_create(bench_lenet *lenet, int64_t batch, bool
                                          const sw_exec_opts *opts);
 SW_MUST_USE sw_status bench_lenet_step(bench_lenet *lenet);
 void bench_lenet_destroy(bench_lenet *lenet);
+
+/* Data for n arrays whose types and shapes are set: numbers in -1..1 for F32, ids below `ids`
+ * for I32 and for the bytes of all but the first, any bytes for the first. After a failure free
+ * them too. */
+SW_MUST_USE sw_status bench_batch_make(sw_array *arrays, int n, int64_t ids);
+void bench_batch_free(sw_array *arrays, int n);
 
 /* ---- taking turns ------------------------------------------------------------------------ */
 

@@ -26,7 +26,6 @@ typedef struct {
     sw_conv2d conv[BENCH_DEEP_LAYERS];
     tool_net lenet;
     sw_array inputs[2];
-    size_t input_bytes[2]; /* of the memory that they have */
     uint64_t step;
 } bench_deep;
 

@@ -1,6 +1,5 @@
 /* Deep programs for bench budget: a perceptron and a convolutional chain of equal layers, which
  * hold hardly anything but activations, and LeNet5. */
-#include "alloc/mem.h"
 #include "tools/bench/budget.h"
 #include <stdio.h>
 #include <string.h>
@@ -123,34 +122,10 @@ sw_status bench_deep_create(bench_deep *d, const bench_deep_opts *opts, size_t b
     return status;
 }
 
-/* Any bytes, any numbers in -1..1, any labels do: what is measured is memory and time. */
-static sw_status make_batch(bench_deep *d)
-{
-    uint32_t state = 1;
-    for (int k = 0; k < 2; k++) {
-        sw_array *a = &d->inputs[k];
-        const sw_type type = {a->dtype, SW_PLAIN, a->shape};
-        const int64_t n = sw_type_elements(&type);
-        void *block;
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_DATASETS, sw_type_bytes(&type)));
-        a->data = block;
-        d->input_bytes[k] = sw_type_bytes(&type);
-        for (int64_t i = 0; i < n; i++) {
-            state = state * 1664525u + 1013904223u;
-            if (a->dtype == SW_F32)
-                ((float *)block)[i] = (float)(state >> 8) / 8388608.0f - 1.0f;
-            else
-                ((unsigned char *)block)[i] =
-                    (unsigned char)(k == 0 ? state >> 24 : (state >> 16) % CLASSES);
-        }
-    }
-    return SW_OK;
-}
-
 sw_status bench_deep_step(bench_deep *d)
 {
     if (d->inputs[0].data == NULL) {
-        SW_TRY(make_batch(d));
+        SW_TRY(bench_batch_make(d->inputs, 2, CLASSES));
         SW_TRY(sw_model_ready(d->model, d->exec, 1));
     }
     const sw_run_args args = bench_deep_args(d);
@@ -166,7 +141,6 @@ void bench_deep_destroy(bench_deep *d)
         sw_model_destroy(d->model);
     sw_exec_destroy(d->exec);
     sw_budget_destroy(d->budget);
-    for (int k = 0; k < 2; k++)
-        sw_heap_free((void *)(uintptr_t)d->inputs[k].data, SW_HEAP_DATASETS, d->input_bytes[k]);
+    bench_batch_free(d->inputs, 2);
     *d = (bench_deep){0};
 }
