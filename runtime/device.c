@@ -229,11 +229,10 @@ const sw_cuda_entry *swi_device_entry(const swi_device *device, uint32_t op, int
 
 /* ---- copies ------------------------------------------------------------------------------ */
 
-/* Zeros where there is nothing to copy from. */
+/* Zeros where there is nothing to copy from. With the device's lock. */
 static sw_status copy_now(swi_device *d, void *to, const void *from, size_t bytes,
                           sw_cuda_way way)
 {
-    SW_TRY(d->api->sync(d->card)); /* and the card is this thread's */
     if (from != NULL)
         SW_TRY(d->api->copy(&d->queue, to, from, bytes, way));
     else
@@ -241,11 +240,17 @@ static sw_status copy_now(swi_device *d, void *to, const void *from, size_t byte
     return d->api->queue_sync(d->card, &d->queue);
 }
 
+/* The card is waited for without the lock: that may take until another thread's capture ends,
+ * which needs the lock where it fails. */
 static sw_status copy(swi_device *d, void *to, const void *from, size_t bytes, sw_cuda_way way)
 {
+    SW_TRY(swi_device_fault(d));
+    if (bytes == 0)
+        return SW_OK;
+    SW_TRY(swi_device_faulted(d, d->api->sync(d->card))); /* and it is this thread's */
     pthread_mutex_lock(&d->lock);
     sw_status status = fault_of(d);
-    if (status == SW_OK && bytes > 0)
+    if (status == SW_OK)
         status = keep_fault(d, copy_now(d, to, from, bytes, way));
     pthread_mutex_unlock(&d->lock);
     return status;

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define MODULE SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
 
@@ -188,6 +189,49 @@ static void any_thread_can_work_on_any_card(void)
     end_card();
 }
 
+typedef struct {
+    swi_device *device;
+    void *from;
+    int reads;
+} reader;
+
+static void read_there(void *arg)
+{
+    reader *r = arg;
+    char byte;
+    __atomic_store_n(&r->reads, 1, __ATOMIC_RELEASE);
+    OK(swi_device_read(r->device, &byte, r->from, 1));
+}
+
+/* A launch under capture that fails looks at the card's fault: who waits for the capture to end
+ * may not hold what that needs. */
+static void who_waits_for_a_capture_holds_nothing_up(void)
+{
+    swi_device *device;
+    sw_cuda_queue queue = {0};
+    sw_thread *thread = NULL;
+    new_card(NULL, 0);
+    OK(swi_device_open(&device, "cuda"));
+    reader there = {.device = device};
+    OK(device->memory.alloc(device, &there.from, 4096));
+    OK(swi_device_zero(device, there.from, 4096));
+    OK(device->api->queue_create(device->card, &queue, false, 0));
+    OK(device->api->capture_begin(&queue));
+    CU_ASSERT_EQUAL_FATAL(sw_thread_start(&thread, read_there, &there, "sw-reader"), SW_OK);
+    for (int rest = 100; rest > 0; rest -= __atomic_load_n(&there.reads, __ATOMIC_ACQUIRE))
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    const int busy = pthread_mutex_trylock(&device->lock);
+    if (busy == 0)
+        pthread_mutex_unlock(&device->lock);
+    CU_ASSERT_EQUAL(busy, 0);
+    OK(device->api->capture_end(&queue, NULL));
+    sw_thread_join(thread);
+    device->api->queue_destroy(device->card, &queue);
+    device->memory.free(device, there.from);
+    swi_device_close(device);
+    end_card();
+}
+
 /* ---- cards that cannot map --------------------------------------------------------------- */
 
 /* Blocks move when a larger batch comes, while earlier work is late. */
@@ -322,6 +366,7 @@ static const sw_test tests[] = {
     {"execs that share a model wait for each other",
      execs_that_share_a_model_wait_for_each_other},
     {"any thread can work on any card", any_thread_can_work_on_any_card},
+    {"who waits for a capture holds nothing up", who_waits_for_a_capture_holds_nothing_up},
     {"a card of plain blocks trains the same", plain_blocks_train_the_same},
     {"the figures of the card add up", the_figures_of_the_card_add_up},
     {"what does not fit names the card", what_does_not_fit_names_the_card},
