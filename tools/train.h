@@ -58,7 +58,7 @@ typedef struct {
     uint64_t step, epoch;
     train_score score;
     double rate; /* of a step; validations have none */
-    uint64_t ns;
+    uint64_t ns; /* 0: it has no time of its own */
 } train_row;
 
 typedef struct {

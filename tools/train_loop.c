@@ -259,21 +259,22 @@ static bool is_timed(const train *t, const train_step *s)
            (n == 1 || s->rows == n * t->job.batch);
 }
 
-/* All runs of a step were read: say what it came to. Where they are read late, its time is that
- * since the step before was told. */
-static void tell(train *t, train_step *s)
+/* All runs of a step were read: say what it came to. Where they are read late, its time, if it is
+ * `timed`, is that since the step before was told. */
+static void tell(train *t, train_step *s, bool timed)
 {
     if (!s->there)
         return;
     const uint64_t now = cli_clock_ns();
-    const uint64_t ns = now - (s->start_ns > t->told_ns ? s->start_ns : t->told_ns);
+    const uint64_t ns =
+        timed ? now - (s->start_ns > t->told_ns ? s->start_ns : t->told_ns) : 0;
     s->there = false;
     t->told_ns = now;
     t->last_loss = s->score.loss;
     t->epoch_sum += s->score.loss;
     t->epoch_loss = t->epoch_sum / (double)++t->epoch_steps;
     look_at_loss(t, s->score.loss, s->step);
-    if (is_timed(t, s))
+    if (timed && is_timed(t, s))
         cli_times_add(&t->times, ns);
     const train_row row = {
         .step = s->step, .epoch = s->epoch, .score = s->score, .rate = s->rate, .ns = ns};
@@ -303,7 +304,7 @@ static sw_status next_step(train *t, uint64_t epoch, bool *more)
     t->batches_taken += t->opts.job.accumulate;
     t->step++;
     t->evaluated = false;
-    tell(t, t->flight.there ? before : s);
+    tell(t, t->flight.there ? before : s, true);
     return SW_OK;
 }
 
@@ -313,8 +314,7 @@ static sw_status catch_up(train *t)
 {
     train_step *s = &t->steps[t->step % 2];
     SW_TRY(land(t));
-    s->warm &= t->told_ns <= s->start_ns;
-    tell(t, s);
+    tell(t, s, t->told_ns <= s->start_ns);
     return SW_OK;
 }
 

@@ -52,16 +52,17 @@ static double accuracy_of(const train_row *row)
 /* Numbers are as long as it takes to read them back; what a line does not have is empty. */
 static size_t write_csv(const train *t, const train_row *row, char *text)
 {
-    char accuracy[40] = "", rate[40] = "", loss[40];
+    char accuracy[40] = "", rate[40] = "", ms[40] = "", loss[40];
     snprintf(loss, sizeof loss, "%.9g", row->score.loss);
     if (train_has_classes(t))
         snprintf(accuracy, sizeof accuracy, "%.9g", accuracy_of(row));
     if (!row->validation)
         snprintf(rate, sizeof rate, "%.9g", row->rate);
-    return (size_t)snprintf(text, LINE_BYTES, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%s,%.6f\n",
+    if (row->ns > 0)
+        snprintf(ms, sizeof ms, "%.6f", (double)row->ns * 1e-6);
+    return (size_t)snprintf(text, LINE_BYTES, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%s,%s\n",
                             row->validation ? "validation" : "train", row->step, row->epoch + 1,
-                            isnan(row->score.loss) ? "nan" : loss, accuracy, rate,
-                            (double)row->ns * 1e-6);
+                            isnan(row->score.loss) ? "nan" : loss, accuracy, rate, ms);
 }
 
 static size_t write_json(const train *t, const train_row *row, char *text)
@@ -77,7 +78,7 @@ static size_t write_json(const train *t, const train_row *row, char *text)
         sw_json_put_f64(&json, "accuracy", accuracy_of(row));
     if (!row->validation)
         sw_json_put_f64(&json, "rate", row->rate);
-    sw_json_put_f64(&json, "ms", (double)row->ns * 1e-6);
+    sw_json_put_known_f64(&json, "ms", row->ns > 0, (double)row->ns * 1e-6);
     sw_json_end(&json);
     sw_json_line(&json);
     return json.used;

@@ -28,7 +28,9 @@ static const char notes[] =
     "is "
     "of the first run of each program, which goes op by op: later ones are replays of it.\n"
     "A line of --metrics has kind (train or validation), step, epoch (from 1), loss, accuracy "
-    "(of classes), rate (of a step) and ms, and is in the file as soon as it is known.";
+    "(of classes), rate (of a step) and ms, and is in the file as soon as it is known. On a "
+    "device the last step in front of a validation has no ms: it began before the one in front "
+    "of it was over.";
 
 static const char *schedule_help(void)
 {

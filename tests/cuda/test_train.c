@@ -20,7 +20,7 @@
 
 static sw_outcome outcome;
 
-static void train(const char *device, const char *setting)
+static void train_into(const char *device, const char *setting, const char *metrics)
 {
     const char *argv[] = {SW_BUILD_ROOT "/tools/stepwell",
                           "train",
@@ -36,9 +36,16 @@ static void train(const char *device, const char *setting)
                           device,
                           "--json",
                           "--quiet",
+                          metrics != NULL ? "--metrics" : NULL,
+                          metrics,
                           NULL};
     const char *const env[] = {MODULE, setting, NULL};
     sw_process_run(&outcome, argv, env, 120);
+}
+
+static void train(const char *device, const char *setting)
+{
+    train_into(device, setting, NULL);
 }
 
 /* Of the first key of that name. */
@@ -70,6 +77,31 @@ static void the_program_trains_on_it(void)
     CU_ASSERT(loss[1] == loss[2] && loss[1] == loss[3]);
 }
 
+/* A step that is read right behind the one in front of it took none of the time between. */
+static void the_last_step_has_no_time(void)
+{
+    char path[1024], line[512];
+    int steps = 0, without = 0;
+    bool last_without = false;
+    if (SANITIZED)
+        SW_SKIP("program and module may have the sanitizers of two compilers");
+    snprintf(path, sizeof path, "%s", sw_temp_path("steps.csv"));
+    train_into("cuda", "A=", path);
+    CU_ASSERT_EQUAL(outcome.status, 0);
+    FILE *file = fopen(path, "r");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "train,", 6) != 0)
+            continue;
+        last_without = strstr(line, ",\n") != NULL;
+        without += last_without;
+        steps++;
+    }
+    fclose(file);
+    CU_ASSERT_EQUAL(steps, 6);
+    CU_ASSERT(without == 1 && last_without);
+}
+
 static void a_small_card_is_said_so(void)
 {
     if (SANITIZED)
@@ -86,6 +118,7 @@ static void a_small_card_is_said_so(void)
 
 static const sw_test tests[] = {
     {"the program trains on it", the_program_trains_on_it},
+    {"the last step in front of a validation has no time", the_last_step_has_no_time},
     {"a card that is too small or not there is said so", a_small_card_is_said_so},
 };
 SW_SUITE("steps of the program", tests)
