@@ -464,7 +464,8 @@ static void print_process(const report *r, const report_plan *plan)
             where);
     if (!r->has_process)
         return;
-    const uint64_t known = (plan != NULL ? plan->total : 0) + r->host_max;
+    const bool elsewhere = r->host != NULL && r->host->n_devices > 0;
+    const uint64_t known = (plan != NULL && !elsewhere ? plan->total : 0) + r->host_max;
     cli_say(0, 2, "%sProcess%s: %s resident at most (first %s, last %s)", on(), off(),
             bytes_text(r->process_max).text, bytes_text(r->process_first).text,
             bytes_text(r->process_last).text);
@@ -475,8 +476,11 @@ static void print_process(const report *r, const report_plan *plan)
         snprintf(rest, sizeof rest,
                  "; the other %s are code, libraries, stacks and what they keep for themselves",
                  bytes_text(r->process_max - known).text);
-    cli_say(2, 2, "of it %s %s and %s host heap%s", bytes_text(plan->total).text,
-            plan->immediate ? "in arenas" : "planned", bytes_text(r->host_max).text, rest);
+    if (elsewhere) /* what is planned is in the device's memory */
+        cli_say(2, 2, "of it %s host heap%s", bytes_text(r->host_max).text, rest);
+    else
+        cli_say(2, 2, "of it %s %s and %s host heap%s", bytes_text(plan->total).text,
+                plan->immediate ? "in arenas" : "planned", bytes_text(r->host_max).text, rest);
 }
 
 /* Why is said above where a request was denied. */

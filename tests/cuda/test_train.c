@@ -20,7 +20,8 @@
 
 static sw_outcome outcome;
 
-static void train_into(const char *device, const char *setting, const char *metrics)
+static void train_into(const char *device, const char *setting, const char *option,
+                       const char *path)
 {
     const char *argv[] = {SW_BUILD_ROOT "/tools/stepwell",
                           "train",
@@ -36,8 +37,8 @@ static void train_into(const char *device, const char *setting, const char *metr
                           device,
                           "--json",
                           "--quiet",
-                          metrics != NULL ? "--metrics" : NULL,
-                          metrics,
+                          option,
+                          path,
                           NULL};
     const char *const env[] = {MODULE, setting, NULL};
     sw_process_run(&outcome, argv, env, 120);
@@ -45,7 +46,7 @@ static void train_into(const char *device, const char *setting, const char *metr
 
 static void train(const char *device, const char *setting)
 {
-    train_into(device, setting, NULL);
+    train_into(device, setting, NULL, NULL);
 }
 
 /* Of the first key of that name. */
@@ -86,7 +87,7 @@ static void the_last_step_has_no_time(void)
     if (SANITIZED)
         SW_SKIP("program and module may have the sanitizers of two compilers");
     snprintf(path, sizeof path, "%s", sw_temp_path("steps.csv"));
-    train_into("cuda", "A=", path);
+    train_into("cuda", "A=", "--metrics", path);
     CU_ASSERT_EQUAL(outcome.status, 0);
     FILE *file = fopen(path, "r");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
@@ -100,6 +101,26 @@ static void the_last_step_has_no_time(void)
     fclose(file);
     CU_ASSERT_EQUAL(steps, 6);
     CU_ASSERT(without == 1 && last_without);
+}
+
+/* What is planned is the card's, and none of the process's bytes. */
+static void a_report_keeps_card_and_process_apart(void)
+{
+    char path[1024];
+    if (SANITIZED)
+        SW_SKIP("program and module may have the sanitizers of two compilers");
+    snprintf(path, sizeof path, "%s", sw_temp_path("card.swprof"));
+    for (int i = 0; i < 2; i++) {
+        train_into(i == 0 ? "cuda" : "cpu", "A=", "--profile", path);
+        CU_ASSERT_EQUAL(outcome.status, 0);
+        const char *const argv[] = {SW_BUILD_ROOT "/tools/stepwell", "report", path, NULL};
+        const char *const env[] = {"A=", NULL};
+        sw_process_run(&outcome, argv, env, 120);
+        CU_ASSERT_EQUAL(outcome.status, 0);
+        SW_CHECK((strstr(outcome.out, "planned and") == NULL) == (i == 0) &&
+                     strstr(outcome.out, " host heap") != NULL,
+                 "%.3000s", outcome.out);
+    }
 }
 
 static void a_small_card_is_said_so(void)
@@ -119,6 +140,8 @@ static void a_small_card_is_said_so(void)
 static const sw_test tests[] = {
     {"the program trains on it", the_program_trains_on_it},
     {"the last step in front of a validation has no time", the_last_step_has_no_time},
+    {"a report keeps the card's memory and the process's apart",
+     a_report_keeps_card_and_process_apart},
     {"a card that is too small or not there is said so", a_small_card_is_said_so},
 };
 SW_SUITE("steps of the program", tests)
