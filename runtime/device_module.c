@@ -59,7 +59,7 @@ static sw_status look_at(sw_file *file, const char **why)
     return SW_OK;
 }
 
-static sw_status check_file(const char *path)
+static sw_status check_file(const char *path, const char *way)
 {
     sw_file *file;
     const char *why = NULL;
@@ -71,9 +71,9 @@ static sw_status check_file(const char *path)
     if (status == SW_NOMEM)
         return status;
     if (status != SW_OK)
-        SW_FAIL(SW_DEVICE, "CUDA module: %s", sw_last_error());
+        SW_FAIL(SW_DEVICE, "CUDA module: %s; %s", sw_last_error(), way);
     if (why != NULL)
-        SW_FAIL(SW_DEVICE, "CUDA module: %s %s", path, why);
+        SW_FAIL(SW_DEVICE, "CUDA module: %s %s; %s", path, why, way);
     return SW_OK;
 }
 
@@ -105,15 +105,16 @@ static sw_status check_offer(const char *path, const sw_cuda_module *m)
     return SW_OK;
 }
 
-static sw_status open_file(const sw_cuda_module **out, const char *path)
+static sw_status open_file(const sw_cuda_module **out, const char *path, const char *way)
 {
     static const sw_cuda_host host = {SW_CUDA_ABI, sizeof host, sw_error_set, take, give};
     void *library, *symbol;
-    SW_TRY(check_file(path));
+    SW_TRY(check_file(path, way));
     if (sw_library_open(&library, path) != SW_OK)
-        SW_FAIL(SW_DEVICE, "CUDA module: %s", sw_last_error());
+        SW_FAIL(SW_DEVICE, "CUDA module: %s; %s", sw_last_error(), way);
     if (sw_library_symbol(library, "sw_cuda_module_open", &symbol) != SW_OK)
-        SW_FAIL(SW_DEVICE, "CUDA module: %s is another library: %s", path, sw_last_error());
+        SW_FAIL(SW_DEVICE, "CUDA module: %s is another library: %s; %s", path, sw_last_error(),
+                way);
     sw_cuda_module_opener *opener;
     memcpy(&opener, &symbol, sizeof opener);
     const sw_cuda_module *module = opener(&host);
@@ -162,11 +163,14 @@ sw_status swi_device_module(const sw_cuda_module **out)
     if (opened == NULL) {
         char path[2 * PATH_MAX];
         const char *named = secure_getenv(VARIABLE);
-        if (named == NULL || *named == '\0')
+        const char *way = VARIABLE " names it: name another, or unset it";
+        if (named == NULL || *named == '\0') {
             SW_TRY(find(path, sizeof path));
-        else /* a name without a folder would be searched for */
+            way = "install it again";
+        } else { /* a name without a folder would be searched for */
             snprintf(path, sizeof path, "%s%s", strchr(named, '/') == NULL ? "./" : "", named);
-        SW_TRY(open_file(&opened, path));
+        }
+        SW_TRY(open_file(&opened, path, way));
     }
     *out = opened;
     return SW_OK;

@@ -87,6 +87,11 @@ static void what_is_no_module_is_refused_in_one_line(void)
     refused(SW_SOURCE_ROOT "/README.md", "cuda", SW_DEVICE, "is no shared library");
     refused("/proc/self/exe", "cuda", SW_DEVICE, "could not be opened");
     refused(MODULE("module_foreign"), "cuda", SW_DEVICE, "another library");
+    static const char *const none[] = {"/nowhere/module.so", "/tmp",
+                                       SW_SOURCE_ROOT "/README.md", "/proc/self/exe",
+                                       MODULE("module_foreign")};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        refused(none[i], "cuda", SW_DEVICE, VARIABLE " names it");
     refused(NULL, "cuda", SW_DEVICE, "-Dcuda=enabled");
     refused(NULL, "cuda", SW_DEVICE, VARIABLE);
     refused("", "cuda", SW_DEVICE, "no CUDA module");
