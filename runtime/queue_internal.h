@@ -33,7 +33,7 @@ typedef struct {
     uint32_t slot;  /* of the model in the run's arguments */
     uint32_t optimizer;
     uint32_t at;
-    int most; /* as the optimizer's max_skipped */
+    int most; /* as the optimizer's max_skipped; below 0: nobody wants to be told */
 } swi_watched;
 
 /* What there is to say of a model's skipped updates when a run with it is next. */

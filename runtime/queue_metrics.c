@@ -40,10 +40,11 @@ static sw_status add_watched(swi_leaves *l, int model, const sw_optimizer *o, si
     return SW_OK;
 }
 
-/* Does the trace write the optimizer's counts, and does anybody want to be told? */
+/* Does the trace write the optimizer's counts? Whether anybody wants to be told is each
+ * model's: those of one program need not agree. */
 static bool is_watched(const swi_trace *t, int model, const sw_optimizer *o)
 {
-    for (uint32_t s = 0; o->counts != SWI_NONE && o->max_skipped > 0 && s < t->n_storages; s++)
+    for (uint32_t s = 0; o->counts != SWI_NONE && s < t->n_storages; s++)
         if (t->storages[s].segment == SWI_SEG_MODEL + (uint32_t)model &&
             t->storages[s].entry == o->counts && t->storages[s].version > 0)
             return true;
@@ -276,6 +277,8 @@ static void judge(swi_queue *q, const swi_left *left)
         const swi_watched *w = &left->watched[i];
         swi_late late = {.model = w->model, .optimizer = w->optimizer};
         double before;
+        if (w->most <= 0)
+            continue;
         memcpy(&before, left->pinned + w->at, sizeof before);
         memcpy(late.counts, left->pinned + w->at + BEFORE_BYTES, sizeof late.counts);
         if (late.counts[SWI_SKIPPED_ALL] <= before ||

@@ -318,13 +318,13 @@ static void what_does_not_fit_names_the_card(void)
 
 /* ---- skipped updates --------------------------------------------------------------------- */
 
-/* Members of one program take turns; each that goes wrong is named when it is next. */
+/* Members of one program take turns; each that goes wrong is named when it is next. The two
+ * that come first want no word of it. */
 static void skipped_updates_of_members_are_told(void)
 {
     for (uint64_t lazy = 0; lazy < 2; lazy++) {
         new_card(NULL, lazy);
-        const sw_optimizer_opts opts = {
-            .size = sizeof opts, .kind = "sgd", .lr = 0.1f, .max_skipped = 3};
+        sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .lr = 0.1f};
         float pixels[2 * NET_PIXELS] = {0};
         const uint8_t labels[2] = {1, 2};
         pixels[5] = NAN;
@@ -333,8 +333,10 @@ static void skipped_updates_of_members_are_told(void)
         sw_exec *exec = exec_on("cuda");
         net *members[6];
         int told[6] = {0};
-        for (int m = 0; m < 6; m++)
+        for (int m = 0; m < 6; m++) {
+            opts.max_skipped = m < 2 ? -1 : 3;
             members[m] = net_new(false, &opts);
+        }
         for (int round = 0; round < 8; round++)
             for (int m = 0; m < 6; m++) {
                 const batch good = net_batch(false, 0, 2);
@@ -348,7 +350,7 @@ static void skipped_updates_of_members_are_told(void)
                 CU_ASSERT(status == SW_OK || round >= 2); /* the third in a row */
             }
         for (int m = 0; m < 6; m++)
-            SW_CHECK(m % 2 == 0 ? told[m] > 0 : told[m] == 0, "member %d: %d", m, told[m]);
+            SW_CHECK((m % 2 == 0 && m >= 2) == (told[m] > 0), "member %d: %d", m, told[m]);
         uint64_t total, in_a_row;
         OK(sw_optimizer_skipped(members[2]->opt, &total, &in_a_row));
         CU_ASSERT_EQUAL(total, 8);
