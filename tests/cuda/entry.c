@@ -1,7 +1,6 @@
 #include "tests/cuda/entry.h"
 #include "kernels/rng.h"
-#include "kernels/cuda/api.h"
-#include "tests/cuda/emulator.h"
+#include "tests/cuda/side.h"
 #include "tests/support/suite.h"
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +11,10 @@
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-static void *blocks[1 << 14];
+static struct {
+    void *from;
+    size_t bytes, shift;
+} blocks[1 << 14];
 static size_t n_blocks;
 
 void *sw_entry_block(size_t bytes, size_t shift)
@@ -22,14 +24,36 @@ void *sw_entry_block(size_t bytes, size_t shift)
         posix_memalign(&block, 64, bytes + shift + (bytes + shift == 0)) != 0)
         abort();
     memset(block, 0xff, bytes + shift);
-    blocks[n_blocks++] = block;
+    blocks[n_blocks].from = block;
+    blocks[n_blocks].bytes = bytes;
+    blocks[n_blocks++].shift = shift;
     return (unsigned char *)block + shift;
 }
 
 void sw_entry_free(void)
 {
     while (n_blocks > 0)
-        free(blocks[--n_blocks]);
+        free(blocks[--n_blocks].from);
+}
+
+bool sw_entry_block_at(const void *block, size_t *bytes, size_t *shift)
+{
+    for (size_t i = n_blocks; i-- > 0;)
+        if ((const unsigned char *)blocks[i].from + blocks[i].shift == block) {
+            *bytes = blocks[i].bytes;
+            *shift = blocks[i].shift;
+            return true;
+        }
+    return false;
+}
+
+const sw_cuda_entry *sw_side_entry(const char *op, int which)
+{
+    const sw_cuda_module *module = sw_side_module();
+    for (uint32_t i = 0; i < module->n_entries; i++)
+        if (strcmp(module->entries[i].op, op) == 0 && module->entries[i].which == which)
+            return &module->entries[i];
+    return NULL;
 }
 
 /* ---- operands ---------------------------------------------------------------------------- */
@@ -122,11 +146,8 @@ static const sw_par one_thread = {1, serial};
 /* The CPU's kernels are told in the launch, the device's in its memory, that changes between
  * replays. */
 static const sw_cuda_counters first_counters = {3, 1}, other_counters = {4, 0x90000001u};
-static sw_cuda_counters counters;
 #define SEED 0x5eed0f0900000001u
 #define STREAM 77
-const sw_cuda_queue sw_entry_queue = {.counters = &counters};
-const sw_cuda_api sw_cuda_its_api = {0}; /* the module's: here are only its kernels */
 uint32_t sw_entry_draws;
 
 uint32_t sw_entry_word(int64_t element)
@@ -165,7 +186,7 @@ static void call_fill(call *c, const sw_entry_run *r, bool alias, bool on_device
                                  r->attrs, 1,   SW_ISA_BASE, r->accumulate};
     size_t room = 0;
     if (on_device)
-        room = r->entry->scratch_bytes != NULL ? r->entry->scratch_bytes(&info, &sw_entry_queue)
+        room = r->entry->scratch_bytes != NULL ? r->entry->scratch_bytes(&info, sw_side_queue())
                                                : 0;
     else if (r->scratch_bytes != NULL)
         room = r->scratch_bytes(&info);
@@ -262,16 +283,15 @@ static void inputs_kept(const sw_entry_run *r, const call *c, bool alias)
     }
 }
 
-static bool go(const sw_entry_run *r, call *c, bool alias, uint64_t schedule, bool replayed)
+/* The way has been chosen. */
+static bool go(const sw_entry_run *r, call *c, bool alias, bool replayed)
 {
     call_fill(c, r, alias, true);
-    counters = replayed ? other_counters : first_counters;
-    swi_emu_clear();
-    swi_emu_schedule(schedule);
-    const bool good = r->entry->kernel(&c->launch, &sw_entry_queue) == SW_OK;
-    SW_CHECK(good, "%s: %s", r->label, swi_emu_error());
+    const sw_status status =
+        sw_side_launch(r->entry, &c->launch, replayed ? other_counters : first_counters);
+    SW_CHECK(status == SW_OK, "%s: %s", r->label, sw_last_error());
     inputs_kept(r, c, alias);
-    return good;
+    return status == SW_OK;
 }
 
 bool sw_entry_can_add(const sw_entry_run *r)
@@ -304,13 +324,15 @@ void sw_entry_cpu(sw_entry_run *r)
 static void is_refused(const sw_entry_run *r)
 {
     static call c;
+    uint64_t before, after;
+    sw_side_choose(0);
     call_fill(&c, r, false, true);
-    const uint64_t before = swi_emu_counted().launches;
-    SW_CHECK(r->entry->kernel(&c.launch, &sw_entry_queue) == SW_UNSUPPORTED, "%s: taken",
-             r->label);
+    sw_side_counts(&before);
+    CU_ASSERT_EQUAL(sw_side_launch(r->entry, &c.launch, first_counters), SW_UNSUPPORTED);
     SW_CHECK(strncmp(sw_last_error(), r->entry->op, strlen(r->entry->op)) == 0, "%s: %s",
              r->label, sw_last_error());
-    CU_ASSERT_EQUAL(swi_emu_counted().launches, before);
+    sw_side_counts(&after);
+    CU_ASSERT_EQUAL(after, before);
 }
 
 /* What the CPU has for the counters of a replay: other numbers where it draws some. */
@@ -329,48 +351,78 @@ static void compare_draws(const sw_entry_run *r, const call *replayed, const cal
     sw_entry_draws += !same;
 }
 
+static void compare_cpu(const sw_entry_run *r, const call *got, const call *cpu)
+{
+    for (int o = 0; o < r->n_out; o++) {
+        if (cpu->out[o].ptr == NULL)
+            continue;
+        if (r->entry->exact)
+            same_bits(r, o, &got->out[o], &cpu->out[o], "bits of the CPU");
+        else
+            close_to(r, o, &got->out[o], &cpu->out[o]);
+    }
+}
+
+static void compare_bits(const sw_entry_run *r, const call *got, const call *first,
+                         const char *what)
+{
+    for (int o = 0; o < r->n_out; o++)
+        if (got->out[o].ptr != NULL)
+            same_bits(r, o, &got->out[o], &first->out[o], what);
+}
+
+/* All ways; false: one of them could not be gone. */
+static bool compare_ways(const sw_entry_run *r, const call *cpu, call *first)
+{
+    static call other;
+    const sw_side_way *way;
+    for (int i = 0; (way = sw_side_way_at(i)) != NULL; i++) {
+        call *c = way->anew ? first : &other;
+        if (r->brief && !way->anew)
+            continue;
+        sw_side_choose(i);
+        if (!go(r, c, r->must_alias, way->replayed))
+            return false;
+        if (way->replayed && r->random)
+            compare_draws(r, c, cpu);
+        else if (!way->anew)
+            compare_bits(r, c, first, way->what);
+        else
+            compare_cpu(r, c, cpu);
+    }
+    return true;
+}
+
+static void compare_in_place(const sw_entry_run *r, const call *first)
+{
+    static call other;
+    bool aliased = false;
+    int n_ways = 0;
+    while (sw_side_way_at(n_ways) != NULL)
+        n_ways++;
+    sw_side_choose(n_ways);
+    for (int o = 0; o < r->n_out; o++)
+        aliased |= r->alias[o] >= 0;
+    if (aliased && !r->must_alias && go(r, &other, true, false))
+        compare_bits(r, &other, first, "in place");
+}
+
 void sw_entry_compare(sw_entry_run *r)
 {
-    static const uint64_t schedules[] = {0, 2, 11};
-    static call cpu, first, other;
-    bool aliased = false;
+    static call cpu, first;
+    const unsigned failures = CU_get_number_of_failures();
     if (r->refused) {
         is_refused(r);
         sw_entry_cpu(r);
         return;
     }
-    for (int o = 0; o < r->n_out; o++)
-        aliased |= r->alias[o] >= 0;
     call_fill(&cpu, r, r->must_alias, false);
     const sw_status status = r->kernel(&cpu.launch);
     if (!SW_CHECK(status == SW_OK, "%s: %s", r->label, sw_last_error()))
         return;
-    for (size_t s = 0; s < (r->brief ? 1 : sizeof schedules / sizeof *schedules); s++) {
-        call *c = s == 0 ? &first : &other;
-        const bool replayed = s == 2;
-        if (!go(r, c, r->must_alias, schedules[s], replayed))
-            return;
-        if (replayed && r->random) {
-            compare_draws(r, c, &cpu);
-            continue;
-        }
-        for (int o = 0; s > 0 && o < r->n_out; o++)
-            if (c->out[o].ptr != NULL)
-                same_bits(r, o, &c->out[o], &first.out[o],
-                          replayed ? "other counters" : "another schedule");
-    }
-    for (int o = 0; o < r->n_out; o++) {
-        if (cpu.out[o].ptr == NULL)
-            continue;
-        if (r->entry->exact)
-            same_bits(r, o, &first.out[o], &cpu.out[o], "bits of the CPU");
-        else
-            close_to(r, o, &first.out[o], &cpu.out[o]);
-    }
-    if (aliased && !r->must_alias && go(r, &other, true, 5, false))
-        for (int o = 0; o < r->n_out; o++)
-            if (other.out[o].ptr != NULL)
-                same_bits(r, o, &other.out[o], &first.out[o], "in place");
+    if (compare_ways(r, &cpu, &first))
+        compare_in_place(r, &first);
+    sw_side_compared(r->entry, CU_get_number_of_failures() == failures);
     for (int o = 0; o < r->n_out; o++)
         r->out[o].ptr = cpu.out[o].ptr;
 }

@@ -1,5 +1,5 @@
-/* One launch on both sides: the CPU's kernel and an entry of the CUDA module under the
- * emulator, with the same operands. */
+/* One launch on both sides: the CPU's kernel, and an entry of the CUDA module where it runs
+ * (side.h), with the same operands. */
 #ifndef SW_TESTS_ENTRY_H
 #define SW_TESTS_ENTRY_H
 
@@ -9,13 +9,12 @@
 
 #define SW_ENTRY_OPERANDS 40
 
-/* What all entries are launched on: nothing but counters. */
-extern const sw_cuda_queue sw_entry_queue;
-
 /* Memory of one launch: each block exactly as large as was asked for, `shift` bytes behind an
  * address divisible by 64; freed all together. */
 void *sw_entry_block(size_t bytes, size_t shift);
 void sw_entry_free(void);
+/* Of a block, by what sw_entry_block answered; false: it is none. */
+bool sw_entry_block_at(const void *block, size_t *bytes, size_t *shift);
 
 /* A buffer of that type with contiguous strides, `shift` elements behind a good address; its
  * bytes are NaNs. */
@@ -37,15 +36,15 @@ typedef struct {
     int alias[SW_ENTRY_OPERANDS]; /* of each output: the input whose bytes it takes; -1: none */
     bool must_alias;              /* on the CPU too: updates */
     bool random;                  /* draws by counter; all others do not look at counters */
-    bool brief;                   /* one schedule is enough */
+    bool brief;                   /* no way that promises the same bits again */
     size_t shift;                 /* of all operands, in elements */
     double factor;                /* of the tolerance; 0: 1 */
     double terms; /* results are sums of numbers of that size that cancel; 0: they do not */
     bool refused; /* the entry has no kernel for these layouts, and says so */
 } sw_entry_run;
 
-/* Run it in order, the newest thread first, and at random on other counters, as a replay does,
- * and compare: bits between schedules, and with the CPU bits or numbers as the entry promises.
+/* Run it in each way that there is (side.h), one of them on other counters, as a replay does,
+ * and compare: bits between these, and with the CPU bits or numbers as the entry promises.
  * Inputs keep their bytes, outputs are written up to the last one. Asserts; the outputs of the
  * CPU are left in r->out. */
 void sw_entry_compare(sw_entry_run *r);

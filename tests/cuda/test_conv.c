@@ -1,148 +1,10 @@
-/* Convolutions of sizes that are refused; those with kernels of one place, where the queue has
- * a library for products: the library is handed the right matrices, and own kernels make what
- * it leaves. */
+/* Convolutions of sizes that no kernel counts. */
 #include "kernels/attrs.h"
-#include "kernels/cuda/gemm.h"
-#include "kernels/rng.h"
 #include "runtime/ops/ops.h"
-#include "tests/cuda/emulator.h"
 #include "tests/cuda/entry.h"
+#include "tests/cuda/side.h"
 #include "tests/support/suite.h"
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-static struct {
-    int asked, made;
-    bool makes;
-} library;
-
-static size_t wants(const sw_cuda_queue *queue, const sw_cuda_product *g)
-{
-    (void)queue, (void)g;
-    library.asked++;
-    return 640;
-}
-
-/* One result, plainly. */
-static void multiply(const sw_products *p, float *c, const float *a, const float *b)
-{
-    for (int64_t i = 0; i < p->m; i++)
-        for (int64_t j = 0; j < p->n; j++) {
-            float sum = p->accumulate ? c[i * p->n + j] : 0.0f;
-            for (int64_t k = 0; k < p->k; k++)
-                sum += a[i * p->a_row + k * p->a_col] * b[k * p->b_row + j * p->b_col];
-            c[i * p->n + j] = sum;
-        }
-}
-
-static sw_status makes(const sw_cuda_queue *queue, const sw_cuda_product *g, void *scratch,
-                       size_t bytes)
-{
-    const sw_products *p = &g->p;
-    const int64_t first = p->n_results > 0 ? p->result[0] : 1;
-    const int64_t second = p->n_results > 1 ? p->result[1] : 1;
-    (void)queue;
-    CU_ASSERT(scratch != NULL && bytes >= 640 && p->n_sums == 0 && p->n_results <= 2);
-    if (!library.makes)
-        return SW_UNSUPPORTED;
-    library.made++;
-    for (int64_t i = 0; i < first; i++)
-        for (int64_t j = 0; j < second; j++) {
-            const int64_t a = i * p->result_a[0] + (second > 1 ? j * p->result_a[1] : 0);
-            const int64_t b = i * p->result_b[0] + (second > 1 ? j * p->result_b[1] : 0);
-            multiply(p, p->c + (i * second + j) * p->m * p->n, p->a + a, p->b + b);
-        }
-    return SW_OK;
-}
-
-static const sw_cuda_entry *entry_of(int which)
-{
-    const sw_cuda_host host = {SW_CUDA_ABI, sizeof host, sw_error_set, NULL, NULL};
-    const sw_cuda_module *module = sw_cuda_module_open(&host);
-    for (uint32_t i = 0; module != NULL && i < module->n_entries; i++)
-        if (strcmp(module->entries[i].op, "conv2d") == 0 && module->entries[i].which == which)
-            return &module->entries[i];
-    CU_FAIL_FATAL("no entry");
-    return NULL;
-}
-
-static sw_buffer numbers(const sw_type *type, uint32_t stream)
-{
-    sw_buffer b = sw_entry_buffer(type, 0);
-    sw_rng_normal(b.ptr, 0, sw_type_elements(type), 1, 2, stream, 0);
-    return b;
-}
-
-/* The entry with these inputs; the output begins with the same numbers each time. */
-static sw_buffer launched(int which, const sw_buffer *in, int n_in, const sw_type *out,
-                          const swi_conv_attrs *attrs, uint32_t add, const sw_cuda_queue *queue)
-{
-    const sw_cuda_entry *entry = entry_of(which);
-    sw_type types[3];
-    const sw_buffer to = numbers(out, 9);
-    for (int i = 0; i < n_in; i++)
-        types[i] = in[i].type;
-    const sw_kernel_info info = {types, out, n_in, 1, attrs, 1, SW_ISA_BASE, add};
-    const size_t bytes = entry->scratch_bytes(&info, queue);
-    const sw_launch l = {.size = sizeof l,
-                         .in = in,
-                         .n_in = n_in,
-                         .out = &to,
-                         .n_out = 1,
-                         .scratch = sw_entry_block(bytes, 0),
-                         .scratch_bytes = bytes,
-                         .attrs = attrs,
-                         .accumulate = add};
-    CU_ASSERT_EQUAL(entry->kernel(&l, queue), SW_OK);
-    return to;
-}
-
-/* With a library and without, of y or dx; `calls`: of the library. */
-static void same_with(int which, const sw_buffer *in, int n_in, const sw_type *out,
-                      const swi_conv_attrs *attrs, uint32_t add, int calls)
-{
-    static const sw_cuda_blas blas = {wants, makes};
-    sw_cuda_queue queue = sw_entry_queue;
-    const sw_buffer own = launched(which, in, n_in, out, attrs, add, &queue);
-    queue.blas = (void *)(uintptr_t)&blas;
-    for (int take = 0; take < 2; take++) {
-        memset(&library, 0, sizeof library);
-        library.makes = take;
-        const sw_buffer with = launched(which, in, n_in, out, attrs, add, &queue);
-        CU_ASSERT_EQUAL(library.made, take ? calls : 0);
-        CU_ASSERT_EQUAL(library.asked, calls);
-        for (int64_t i = 0; i < sw_type_elements(out); i++) {
-            const float a = ((const float *)with.ptr)[i], b = ((const float *)own.ptr)[i];
-            if (!SW_CHECK(fabsf(a - b) < 1e-5f, "%d of kernel %d: %g for %g", (int)i, which,
-                          (double)a, (double)b))
-                break;
-        }
-    }
-}
-
-static void kernels_of_one_place_are_products(void)
-{
-    static const swi_conv_attrs whole = {1, 0, 1, 1}, halves = {1, 0, 1, 2};
-    static const swi_conv_attrs strided = {2, 0, 1, 1};
-    const sw_type x = SWI_F32(3, 4, 5, 8), y = SWI_F32(3, 6, 5, 8), b = SWI_F32(6);
-    const sw_type w = SWI_F32(6, 4, 1, 1), w2 = SWI_F32(6, 2, 1, 1);
-    const sw_type small_x = SWI_F32(3, 4, 5, 6), small_y = SWI_F32(3, 6, 5, 6);
-    const sw_type half_y = SWI_F32(3, 6, 3, 4);
-    const sw_buffer in[] = {numbers(&x, 1), numbers(&w, 2), numbers(&b, 3)};
-    const sw_buffer groups[] = {in[0], numbers(&w2, 2)};
-    const sw_buffer back[] = {in[1], numbers(&y, 4)}, back_groups[] = {groups[1], back[1]};
-    const sw_buffer small[] = {numbers(&small_x, 1), in[1]};
-    same_with(SW_CUDA_FORWARD, in, 2, &y, &whole, 0, 1);
-    same_with(SW_CUDA_FORWARD, groups, 2, &y, &halves, 0, 1);
-    same_with(0, back, 2, &x, &whole, 0, 1);
-    same_with(0, back, 2, &x, &whole, 1, 1);
-    same_with(0, back_groups, 2, &x, &halves, 1, 1);
-    same_with(SW_CUDA_FORWARD, in, 3, &y, &whole, 0, 0);
-    same_with(SW_CUDA_FORWARD, small, 2, &small_y, &whole, 0, 0);
-    same_with(SW_CUDA_FORWARD, in, 2, &half_y, &strided, 0, 0);
-    sw_entry_free();
-}
 
 /* Sizes that do not count in 32 bits are named, and nothing is launched. */
 static void too_large_images_are_refused(void)
@@ -167,15 +29,18 @@ static void too_large_images_are_refused(void)
                              .out = &out,
                              .n_out = 1,
                              .attrs = &cases[i].attrs};
-        const uint64_t before = swi_emu_counted().launches;
-        CU_ASSERT_EQUAL(entry_of(SW_CUDA_FORWARD)->kernel(&l, &sw_entry_queue), SW_UNSUPPORTED);
+        uint64_t before, after;
+        sw_side_counts(&before);
+        CU_ASSERT_EQUAL(
+            sw_side_launch(sw_side_entry("conv2d", SW_CUDA_FORWARD), &l, (sw_cuda_counters){0}),
+            SW_UNSUPPORTED);
         SW_CHECK(strstr(sw_last_error(), cases[i].says) != NULL, "%s", sw_last_error());
-        CU_ASSERT_EQUAL(swi_emu_counted().launches, before);
+        sw_side_counts(&after);
+        CU_ASSERT_EQUAL(after, before);
     }
 }
 
 static const sw_test tests[] = {
     {"too large images are refused", too_large_images_are_refused},
-    {"kernels of one place are products", kernels_of_one_place_are_products},
 };
 SW_SUITE("conv", tests)

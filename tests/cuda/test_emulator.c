@@ -1,5 +1,7 @@
 /* The emulator finds what it is there to find, and nothing in kernels that are right. */
 #include "tests/cuda/emulator.h"
+#include "kernels/cuda/table.h"
+#include "runtime/stepwell.h"
 #include "tests/cuda/planted.h"
 #include "tests/support/suite.h"
 #include <math.h>
@@ -264,7 +266,23 @@ static void overruns_are_reported_where_they_are(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "misaligned"));
 }
 
+static void a_module_of_another_size_is_refused(void)
+{
+    sw_cuda_host host = {SW_CUDA_ABI + 1, sizeof host, sw_error_set};
+    CU_ASSERT_PTR_NULL(sw_cuda_module_open(&host));
+    host.abi--;
+    host.size--;
+    CU_ASSERT_PTR_NULL(sw_cuda_module_open(&host));
+    CU_ASSERT_PTR_NULL(sw_cuda_module_open(NULL));
+    host.size++;
+    const sw_cuda_module *m = sw_cuda_module_open(&host);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+    CU_ASSERT(m->abi == SW_CUDA_ABI && m->size == sizeof *m);
+    CU_ASSERT_EQUAL(m->entry_size, sizeof(sw_cuda_entry));
+}
+
 static const sw_test tests[] = {
+    {"a module of another size is refused", a_module_of_another_size_is_refused},
     {"a missing barrier shows", missing_barrier_shows},
     {"overwriting what others still read shows", overwriting_what_others_read_shows},
     {"a warp that runs ahead shows", a_warp_that_runs_ahead_shows},

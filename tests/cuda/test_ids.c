@@ -1,30 +1,21 @@
 /* Ids that the CPU's kernels refuse: what the device makes of them, which no comparison shows.
  */
 #include "tests/cuda/entry.h"
+#include "tests/cuda/side.h"
 #include "tests/support/suite.h"
 #include <math.h>
 #include <string.h>
 
 enum { IDS = 40, ROWS = 6, WIDTH = 5 };
 
-static const sw_cuda_entry *entry_of(const char *op, int which)
-{
-    const sw_cuda_host host = {SW_CUDA_ABI, sizeof host, sw_error_set};
-    const sw_cuda_module *module = sw_cuda_module_open(&host);
-    for (uint32_t i = 0; i < module->n_entries; i++)
-        if (strcmp(module->entries[i].op, op) == 0 && module->entries[i].which == which)
-            return &module->entries[i];
-    return NULL;
-}
-
 /* Of two inputs; scratch as the entry wants it. */
 static void launch(int which, const sw_buffer *in, const sw_buffer *out)
 {
-    const sw_cuda_entry *entry = entry_of("embedding", which);
+    const sw_cuda_entry *entry = sw_side_entry("embedding", which);
     const sw_type types[] = {in[0].type, in[1].type};
     const sw_kernel_info info = {types, &out->type, 2, 1, NULL, 1, SW_ISA_BASE, 0};
     const size_t room =
-        entry->scratch_bytes != NULL ? entry->scratch_bytes(&info, &sw_entry_queue) : 0;
+        entry->scratch_bytes != NULL ? entry->scratch_bytes(&info, sw_side_queue()) : 0;
     const sw_launch l = {.size = sizeof l,
                          .in = in,
                          .n_in = 2,
@@ -32,7 +23,7 @@ static void launch(int which, const sw_buffer *in, const sw_buffer *out)
                          .n_out = 1,
                          .scratch = sw_entry_block(room, 0),
                          .scratch_bytes = room};
-    CU_ASSERT_EQUAL(entry->kernel(&l, &sw_entry_queue), SW_OK);
+    CU_ASSERT_EQUAL(sw_side_launch(entry, &l, (sw_cuda_counters){0}), SW_OK);
 }
 
 static void ids_out_of_range(void)

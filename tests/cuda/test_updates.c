@@ -4,14 +4,13 @@
 #include "kernels/optim.h"
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
-#include "tests/cuda/emulator.h"
 #include "tests/cuda/entry.h"
+#include "tests/cuda/side.h"
 #include "tests/support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static const sw_cuda_module *module;
 static sw_entry_run run;
 static char label[160];
 
@@ -19,8 +18,6 @@ static char label[160];
 
 static bool begin(const sw_op_desc *desc, const void *attrs, size_t shift, const char *what)
 {
-    const sw_cuda_host host = {SW_CUDA_ABI, sizeof host, sw_error_set};
-    module = sw_cuda_module_open(&host);
     snprintf(label, sizeof label, "%s, %s%s", desc->name, what, shift != 0 ? ", shifted" : "");
     run = (sw_entry_run){.label = label,
                          .kernel = desc->forward,
@@ -28,10 +25,7 @@ static bool begin(const sw_op_desc *desc, const void *attrs, size_t shift, const
                          .attrs = attrs,
                          .must_alias = true,
                          .shift = shift};
-    for (uint32_t i = 0; i < module->n_entries; i++)
-        if (strcmp(module->entries[i].op, desc->name) == 0 &&
-            module->entries[i].which == SW_CUDA_FORWARD)
-            run.entry = &module->entries[i];
+    run.entry = sw_side_entry(desc->name, SW_CUDA_FORWARD);
     return SW_CHECK(run.entry != NULL, "no entry for %s", desc->name);
 }
 
@@ -499,10 +493,7 @@ static void cross_entropy_at_its_ends(void)
         compare();
         if (!begin(&sw_op_softmax_ce, &attrs[k], 0, "gradient, masked, ignored"))
             return;
-        for (uint32_t i = 0; i < module->n_entries; i++)
-            if (strcmp(module->entries[i].op, "softmax_ce") == 0 &&
-                module->entries[i].which == 0)
-                run.entry = &module->entries[i];
+        run.entry = sw_side_entry("softmax_ce", 0);
         run.kernel = sw_op_softmax_ce.grads[0].kernel;
         run.scratch_bytes = NULL;
         in_rows(5, 1.0f, labels);
@@ -527,7 +518,7 @@ static void a_label_out_of_range_makes_the_loss_nan(void)
         out_loss();
         const sw_type types[] = {run.in[0].type, run.in[1].type};
         const sw_kernel_info info = {types, NULL, 2, 2, &attrs, 1, SW_ISA_BASE, 0};
-        const size_t room = run.entry->scratch_bytes(&info, &sw_entry_queue);
+        const size_t room = run.entry->scratch_bytes(&info, sw_side_queue());
         const sw_launch l = {.size = sizeof l,
                              .in = run.in,
                              .n_in = 2,
@@ -536,7 +527,7 @@ static void a_label_out_of_range_makes_the_loss_nan(void)
                              .scratch = sw_entry_block(room, 0),
                              .scratch_bytes = room,
                              .attrs = &attrs};
-        CU_ASSERT_EQUAL(run.entry->kernel(&l, &sw_entry_queue), SW_OK);
+        CU_ASSERT_EQUAL(sw_side_launch(run.entry, &l, (sw_cuda_counters){0}), SW_OK);
         CU_ASSERT_EQUAL(isnan(*(const float *)run.out[0].ptr) != 0, k < 2);
         sw_entry_free();
     }
@@ -648,10 +639,12 @@ static void gradients_by_tiles(void)
             out(vector(SW_F64, 1), -1);
         const float *before = run.in[first].ptr;
         const int64_t each = a.has_check ? tiles[i].rows : (a.rows + 127) / 128 * 128;
-        const uint64_t launches = swi_emu_counted().launches;
+        uint64_t before_it, launches;
+        sw_side_counts(&before_it);
         sw_entry_compare(&run); /* three times */
-        CU_ASSERT(swi_emu_counted().launches - launches >=
-                  (uint64_t)(3 * 2 * ((tiles[i].rows + each - 1) / each)));
+        CU_ASSERT(!sw_side_counts(&launches) ||
+                  launches - before_it >=
+                      (uint64_t)(3 * 2 * ((tiles[i].rows + each - 1) / each)));
         const double *verdict = run.out[run.n_out - 1].ptr;
         const bool skipped = a.has_check && *verdict != 0.0;
         CU_ASSERT_EQUAL(skipped, tiles[i].spoiled > 1.0f || a.n_check > 0);

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 static sw_suite *first_suite, **last_suite = &first_suite;
-static bool full_run;
+static bool full_run, gpu_run;
+static const char *(*what_is_missing)(void);
 static const char *skipped; /* why the running test was skipped, or NULL */
 static unsigned n_passed, n_failed, n_skipped, n_left_for_full;
 static bool line_open; /* the running test's name stands on an unfinished line */
@@ -26,6 +27,11 @@ void sw_suite_register(sw_suite *suite)
 {
     *last_suite = suite;
     last_suite = &suite->next;
+}
+
+void sw_suite_needs(const char *(*missing)(void))
+{
+    what_is_missing = missing;
 }
 
 bool sw_tests_full(void)
@@ -224,6 +230,16 @@ uint64_t sw_dice_below(sw_dice *dice, uint64_t n)
     return sw_dice_next(dice) % n; /* the bias does not matter to a test */
 }
 
+/* Nothing runs: the status. */
+static int leave_out(const char *missing)
+{
+    const unsigned n = CU_get_registry()->uiNumberOfTests;
+    CU_cleanup_registry();
+    printf("%s: %s\n", gpu_run ? "FAILED" : "skipped", missing);
+    printf("0 passed, %u failed, %u skipped\n", gpu_run ? n : 0, gpu_run ? 0 : n);
+    return gpu_run ? 1 : 77;
+}
+
 int main(int argc, char **argv)
 {
     /* A shell's background ignores them, and what it starts would inherit that. */
@@ -231,16 +247,21 @@ int main(int argc, char **argv)
     (void)signal(SIGQUIT, SIG_DFL);
     const char *wanted = getenv("STEPWELL_TESTS"), *part = NULL;
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "quick") == 0 || strcmp(argv[i], "full") == 0)
+        if (strcmp(argv[i], "quick") == 0 || strcmp(argv[i], "full") == 0 ||
+            strcmp(argv[i], "gpu") == 0)
             wanted = argv[i];
         else
             part = argv[i];
     }
-    full_run = wanted != NULL && strcmp(wanted, "full") == 0;
+    gpu_run = wanted != NULL && strcmp(wanted, "gpu") == 0;
+    full_run = gpu_run || (wanted != NULL && strcmp(wanted, "full") == 0);
     if (CU_initialize_registry() != CUE_SUCCESS || !register_all(part)) {
         fprintf(stderr, "CUnit: %s\n", CU_get_error_msg());
         return 1;
     }
+    const char *missing = what_is_missing != NULL ? what_is_missing() : NULL;
+    if (missing != NULL)
+        return leave_out(missing);
     CU_set_test_start_handler(test_starts);
     CU_set_test_complete_handler(test_ends);
     (void)CU_run_all_tests();

@@ -9,9 +9,10 @@
  *     SW_SUITE("arena", tests)
  *
  * All files of one executable are linked with support/suite.c; suites register themselves. Run
- * it as test_alloc [quick|full] [PART]      PART: only tests whose "suite: name" contains it
- * Without a word $STEPWELL_TESTS decides, else quick. Asserts belong to the main thread:
- * threads of a test report through variables that it checks after joining them. */
+ * it as test_alloc [quick|full|gpu] [PART]      PART: only tests whose "suite: name" contains
+ * it (gpu: full, and what all tests need must be there, sw_suite_needs). Without a word
+ * $STEPWELL_TESTS decides, else quick. Asserts belong to the main thread: threads of a test
+ * report through variables that it checks after joining them. */
 #ifndef SW_TESTS_SUITE_H
 #define SW_TESTS_SUITE_H
 
@@ -45,6 +46,10 @@ void sw_suite_register(sw_suite *suite);
 
 /* Whether `full` was asked for: for tests that do the same over fewer cases in quick mode. */
 bool sw_tests_full(void);
+
+/* What all tests of the executable need, called before the first: a reason why it is not there
+ * skips them all, in one line; where `gpu` was asked for, it fails. For constructors. */
+void sw_suite_needs(const char *(*missing)(void));
 
 /* Leave the test: it is counted as skipped and the reason is printed. A test that has failed an
  * assert before stays failed. Only in the test function itself. */
