@@ -10,6 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* Of this build, unless another is named. */
+#define MODULE SW_BUILD_ROOT "/kernels/cuda/libstepwell-cuda.so"
 
 enum { GUARD = 256, BLOCKS = 2 * SW_ENTRY_OPERANDS + 1 };
 
@@ -39,6 +43,8 @@ static sw_status open_side(void)
     static bool at_end;
     if (device != NULL)
         return SW_OK;
+    if (access(MODULE, R_OK) == 0)
+        setenv("STEPWELL_CUDA_MODULE", MODULE, 0);
     SW_TRY(swi_device_open(&device, "cuda"));
     if (!at_end)
         atexit(sw_side_close);

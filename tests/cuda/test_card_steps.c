@@ -1,0 +1,295 @@
+/* Whole steps on a card, whichever it is: replayed, op by op and immediate they have the same
+ * bits, the CPU's numbers, and the memory that was predicted; what the card has less is what
+ * our arenas have, and a constant. */
+#include "runtime/device.h"
+#include "runtime/queue_internal.h"
+#include "tests/cuda/scenes.h"
+#include "tests/cuda/side.h"
+#include "tests/support/suite.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALLOWED ((int64_t)2 << 20) /* of memory that nobody has explained */
+
+static sw_scene_end trained(const sw_scene *scene, sw_scene_run run)
+{
+    sw_scene_end end;
+    const sw_status status = sw_scene_train(scene, &run, &end);
+    SW_CHECK(status == SW_OK, "%s: %s", scene->name, sw_last_error());
+    CU_ASSERT_EQUAL_FATAL(status, SW_OK);
+    return end;
+}
+
+/* The largest difference of two trainings, relative to the largest number. */
+static double apart(const sw_scene_end *a, const sw_scene_end *b)
+{
+    double most = 0.0, largest = 1e-30;
+    CU_ASSERT_FATAL(a->n == b->n && a->n > 0);
+    for (size_t i = 0; i < a->n; i++) {
+        const double d = fabs((double)a->numbers[i] - (double)b->numbers[i]);
+        if (!(d <= most))
+            most = d;
+        if (fabs((double)b->numbers[i]) > largest)
+            largest = fabs((double)b->numbers[i]);
+    }
+    return most / largest;
+}
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+static void a_card_trains_as_the_cpu_does(void)
+{
+    sw_side_close();
+    for (int i = 0; i < sw_n_scenes; i++) {
+        const sw_scene *s = &sw_scenes[i];
+        sw_scene_end cpu = trained(s, (sw_scene_run){.steps = 4});
+        sw_scene_end card = trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
+        const double d = apart(&card, &cpu);
+        SW_CHECK(d < 2e-5, "%s: parameters are %g apart", s->name, d);
+        SW_CHECK(fabs(card.loss - cpu.loss) < 1e-5, "%s: loss %g, %g", s->name, card.loss,
+                 cpu.loss);
+        free(cpu.numbers);
+        free(card.numbers);
+    }
+}
+
+static void every_way_to_run_has_the_same_bits(void)
+{
+    static const struct {
+        const char *what;
+        sw_scene_run run;
+    } ways[] = {{"replayed again", {0}},
+                {"op by op", {.no_graphs = true}},
+                {"each op waited for", {.sync_ops = true}},
+                {"immediate", {.immediate = true}}};
+    for (int i = 0; i < sw_n_scenes; i++) {
+        const sw_scene *s = &sw_scenes[i];
+        sw_scene_end first = trained(s, (sw_scene_run){.device = "cuda", .steps = 6});
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            sw_scene_run run = ways[w].run;
+            run.device = "cuda";
+            run.steps = 6;
+            sw_scene_end other = trained(s, run);
+            const bool same =
+                first.n == other.n && first.loss == other.loss &&
+                memcmp(first.numbers, other.numbers, first.n * sizeof *first.numbers) == 0;
+            SW_CHECK(same, "%s, %s: %g apart", s->name, ways[w].what, apart(&first, &other));
+            free(other.numbers);
+        }
+        free(first.numbers);
+    }
+}
+
+/* ---- one capture ------------------------------------------------------------------------- */
+
+/* What execs ask of the module, counted. */
+static const sw_cuda_api *real;
+static struct {
+    uint64_t captures, replays, memory;
+} counted;
+
+static sw_status count_capture(const sw_cuda_queue *queue)
+{
+    counted.captures++;
+    return real->capture_begin(queue);
+}
+
+static sw_status count_replay(sw_cuda_graph *graph, const sw_cuda_queue *queue)
+{
+    counted.replays++;
+    return real->graph_launch(graph, queue);
+}
+
+static sw_status count_map(sw_cuda_device *card, void *base, size_t from, size_t to)
+{
+    counted.memory++;
+    return real->map(card, base, from, to);
+}
+
+static sw_status count_alloc(sw_cuda_device *card, void **out, size_t bytes)
+{
+    counted.memory++;
+    return real->alloc(card, out, bytes);
+}
+
+static sw_status count_pinned(sw_cuda_device *card, void **out, size_t bytes)
+{
+    counted.memory++;
+    return real->host_alloc(card, out, bytes);
+}
+
+typedef struct {
+    uint64_t memory; /* taken by the first steps */
+    int steps;
+} hundred;
+
+static void look_at_memory(void *context, sw_exec *exec, const sw_model *model, int step)
+{
+    hundred *h = context;
+    (void)exec, (void)model;
+    if (step == 3)
+        h->memory = counted.memory;
+    if (step == h->steps - 1)
+        CU_ASSERT_EQUAL(counted.memory, h->memory);
+}
+
+static void a_hundred_replays_need_one_capture(void)
+{
+    static const char *const scenes[] = {"mlp", "mlp adam"};
+    swi_device *device = NULL;
+    CU_ASSERT_EQUAL_FATAL(swi_device_open(&device, "cuda"), SW_OK);
+    real = device->api;
+    static sw_cuda_api counting;
+    counting = *real;
+    counting.capture_begin = count_capture;
+    counting.graph_launch = count_replay;
+    counting.map = count_map;
+    counting.alloc = count_alloc;
+    counting.host_alloc = count_pinned;
+    for (int i = 0; i < 2; i++) {
+        const sw_scene *s = sw_scene_of(scenes[i]);
+        hundred h = {.steps = 101};
+        memset(&counted, 0, sizeof counted);
+        sw_scene_run run = {.steps = h.steps, .vary = true};
+        sw_scene_end cpu = trained(s, run), card, still;
+        run.device = "cuda";
+        run.after = look_at_memory;
+        run.context = &h;
+        device->api = &counting;
+        const sw_status status = sw_scene_train(s, &run, &card);
+        device->api = real;
+        SW_CHECK(status == SW_OK, "%s: %s", s->name, sw_last_error());
+        if (status != SW_OK)
+            break;
+        SW_CHECK(counted.captures == 1 && counted.replays == 100, "%s: %d captures, %d replays",
+                 s->name, (int)counted.captures, (int)counted.replays);
+        CU_ASSERT(h.memory > 0);
+        const double d = apart(&card, &cpu);
+        SW_CHECK(d < 1e-3, "%s: %g apart", s->name, d);
+        still = trained(s, (sw_scene_run){.device = "cuda", .steps = h.steps});
+        CU_ASSERT(apart(&card, &still) > 1e-3); /* the rates did change */
+        free(cpu.numbers);
+        free(card.numbers);
+        free(still.numbers);
+    }
+    swi_device_close(device);
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+/* A net with memory that is worth weighing: a table of many rows, few of which are used. */
+typedef struct {
+    sw_embedding words;
+    sw_linear out;
+} table;
+
+static void table_build(sw_model *model, void *net)
+{
+    *(table *)net = (table){sw_embedding_new(model, "words", 1 << 17, 16),
+                            sw_linear_new(model, "out", 16, 5)};
+}
+
+static void table_step(sw_ctx *ctx, void *user)
+{
+    sw_scene_net *net = user;
+    const table *t = (const table *)net->layers.bytes;
+    sw_value x = sw_apply_embedding(ctx, t->words, sw_input(ctx, 0));
+    x = sw_apply_linear(ctx, t->out, x);
+    const sw_value loss = sw_softmax_ce(ctx, x, sw_input(ctx, 1));
+    sw_metric(ctx, "loss", loss);
+    sw_backward(ctx, loss, &net->optimizer, 1);
+    sw_update(ctx, net->optimizer);
+}
+
+static const sw_scene large = {
+    "table",     "adam",     0.01f,
+    table_build, table_step, {{SW_I32, {1, {24}}, NULL}, {SW_I32, {1, {24}}, NULL}},
+    {1 << 17, 5}};
+
+typedef struct {
+    const char *scene;
+    sw_plan_info plan;
+    bool measures; /* its own peaks: not those of the plan, as a replay does */
+    int64_t rest;  /* what the card has less, without the arenas */
+    size_t arenas;
+} weight;
+
+static bool holds(size_t bytes, const sw_arena *arena)
+{
+    return bytes >= sw_arena_height(arena) && bytes <= sw_arena_height(arena) + (4u << 20);
+}
+
+static void weigh(void *context, sw_exec *exec, const sw_model *model, int step)
+{
+    weight *w = context;
+    sw_run_info run = {.size = sizeof run};
+    sw_device_info info = {.size = sizeof info};
+    if (step == 0)
+        return;
+    CU_ASSERT_EQUAL_FATAL(sw_last_run(exec, &run), SW_OK);
+    CU_ASSERT_EQUAL(run.replayed, !w->measures);
+    SW_CHECK(run.peak_bytes == w->plan.peak_bytes && run.arena_bytes == w->plan.arena_bytes &&
+                 run.model_bytes == w->plan.model_bytes,
+             "%s: %zu at the peak, %zu in the arena, %zu of the model; planned %zu, %zu, %zu",
+             w->scene, run.peak_bytes, run.arena_bytes, run.model_bytes, w->plan.peak_bytes,
+             w->plan.arena_bytes, w->plan.model_bytes);
+    CU_ASSERT_EQUAL_FATAL(sw_exec_device(exec, &info), SW_OK);
+    CU_ASSERT(holds(info.arena_bytes, exec->arena) && holds(info.model_bytes, model->arena) &&
+              holds(info.data_bytes, exec->queue->data));
+    w->arenas = info.arena_bytes + info.model_bytes + info.data_bytes;
+    w->rest = (int64_t)info.open_bytes - (int64_t)info.free_bytes - (int64_t)w->arenas;
+    CU_ASSERT_EQUAL(w->rest, info.unexplained_bytes);
+}
+
+static weight weighed(const sw_scene *scene, bool measures)
+{
+    weight w = {.scene = scene->name, .measures = measures};
+    const sw_scene_run run = {.device = "cuda",
+                              .steps = 4,
+                              .no_graphs = measures,
+                              .plan = &w.plan,
+                              .after = weigh,
+                              .context = &w};
+    const sw_status status = sw_scene_train(scene, &run, NULL);
+    SW_CHECK(status == SW_OK, "%s: %s", scene->name, sw_last_error());
+    return w;
+}
+
+/* The card stays open in between, and all have run before: libraries load their kernels when
+ * they first use them, and keep them. */
+static void a_card_has_the_arenas_and_a_constant(void)
+{
+    swi_device *device = NULL;
+    int64_t constant = 0;
+    size_t least = SIZE_MAX, most = 0;
+    sw_side_close();
+    CU_ASSERT_EQUAL_FATAL(swi_device_open(&device, "cuda"), SW_OK);
+    for (int i = 0; i <= sw_n_scenes; i++)
+        (void)weighed(i < sw_n_scenes ? &sw_scenes[i] : &large, true);
+    for (int i = 0; i <= sw_n_scenes; i++) {
+        const weight w = weighed(i < sw_n_scenes ? &sw_scenes[i] : &large, false);
+        if (i == 0)
+            constant = w.rest;
+        SW_CHECK(w.rest - constant <= ALLOWED && constant - w.rest <= ALLOWED,
+                 "%s: %lld bytes beside %zu of arenas, with the first net %lld", w.scene,
+                 (long long)w.rest, w.arenas, (long long)constant);
+        least = w.arenas < least ? w.arenas : least;
+        most = w.arenas > most ? w.arenas : most;
+    }
+    CU_ASSERT(most - least > 8 * (size_t)ALLOWED); /* or nothing was weighed */
+    CU_ASSERT(constant >= 0 && constant < (int64_t)512 << 20);
+    sw_note(
+        "beside arenas of %zu to %zu bytes: context and other programs %zu bytes, cuBLASLt, "
+        "queues and graphs %lld bytes",
+        least, most, device->info.total_bytes - device->info.open_bytes, (long long)constant);
+    swi_device_close(device);
+}
+
+static const sw_test tests[] = {
+    {"a card trains as the CPU does", a_card_trains_as_the_cpu_does},
+    {"every way to run has the same bits", every_way_to_run_has_the_same_bits},
+    {"a hundred replays need one capture", a_hundred_replays_need_one_capture},
+    {"a card has the arenas and a constant", a_card_has_the_arenas_and_a_constant},
+};
+SW_SUITE("steps on a card", tests)
