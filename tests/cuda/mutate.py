@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Mutants of the CUDA kernels, and whether the tests under the emulator catch them.
 
-    mutate.py SOURCE_DIR BUILD_DIR [--first BUILD_DIR] [-j N] [--only FILE] [--sample N] [--match RE] [--list OUT]
+    mutate.py SOURCE_DIR BUILD_DIR [--first BUILD_DIR] [-j N] [--only FILE] [--sample N[:K]] [--match RE] [--timeout S] [--list OUT]
 
 BUILD_DIR is a sanitizer build (address, undefined) in which tests/cuda/test_cuda has been built. --first: one without
 sanitizers, much faster, in which each mutant is tried before. Where the code allows it, all mutants of a file are compiled
-together, each behind a switch that the environment sets; a mutant is then one run of the tests. Others are compiled alone.
+together, each behind a switch that the environment sets; a mutant is then one run of the tests. Of those that overlap each
+is in a program of its own round; others are compiled alone.
 Mutants are made from the code that runs on the device (functions marked __global__ or
 __device__), one change each: a barrier removed, a comparison shifted (< to <=) or inverted (==
-to !=), a whole number one larger, the operands of - / % and of comparisons swapped. A mutant is
-caught where the tests fail, crash, or take two minutes. Those that do not compile do not count,
-nor those that MUTANTS.md lists as equivalent with a reason. Ends with status 1 below 95 %.
+to !=), a whole number one larger, the operands of - / % and of comparisons swapped, whole ones. A mutant is
+caught where the tests fail, crash, or take more time of a processor than --timeout says. Those that do not compile do
+not count, nor those that MUTANTS.md lists as equivalent with a reason. Ends with status 1 below 95 %.
 """
-import argparse, concurrent.futures, os, re, shlex, subprocess, sys, tempfile
+import argparse, concurrent.futures, os, re, resource, shlex, subprocess, sys, tempfile
 
 UNITS = {  # whose tests look at a header
     "device.h": ["rows", "losses", "arith"],
@@ -27,10 +28,18 @@ UNITS = {  # whose tests look at a header
     "conv.h": ["conv", "conv_weights"],
     "tile.h": ["conv", "conv_weights"],
     "ce.h": ["losses", "linear_ce"],
+    "ids.h": ["embedding", "losses"],
+    "attention_tile.h": ["attention"],
 }
-MORE = {  # tests that look at a unit besides those of its entries
-    "optim": ["updates"], "sum": ["updates"], "losses": ["updates"], "embedding": ["ids"],
-    "adafactor": ["updates"], "max": ["updates"],
+OPS = {  # of units without entries of their own
+    "conv_depthwise": ["conv2d"], "conv_product": ["conv2d"], "gemm": ["linear", "matmul"],
+}
+SUITES = {  # that look at a unit besides "entries"
+    "gemm": ["gemm"], "linear": ["gemm"], "linear_ce": ["gemm"],
+    "conv": ["conv"], "conv_weights": ["conv"], "conv_depthwise": ["conv"], "pool": ["conv"],
+    "embedding": ["ids"], "losses": ["ids", "updates"],
+    "optim": ["updates"], "sum": ["updates"], "adafactor": ["updates"], "max": ["updates"],
+    "random": ["updates"], "tile_update": ["updates"],
 }
 SHIFT = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 
@@ -68,7 +77,46 @@ def device_spans(code):
     return spans
 
 
-ATOM = r"(?:\(\w+\))?[\w.]+(?:\[[^\[\]]*\])?(?:\.[\w]+)*"
+LEVELS = ["= += -= *= /= %= <<= >>= &= |= ^= ? :", "||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %"]
+LEVEL = {op: level for level, ops in enumerate(LEVELS) for op in ops.split()}
+
+
+def operand(code, at, by, least):
+    """The far end of an operand that begins at `at`, leftward (by -1) or rightward: up to what binds less than `least`."""
+    # Binary operators stand between spaces; "f<T>(x)" has none.
+    depth, i = 0, at
+    while 0 <= i < len(code):
+        c, before = code[i], code[i - 1] if i else " "
+        opens = c in "([{" or (c == "<" and re.match(r"\w", before))
+        closes = c in ")]}" or (c == ">" and not re.match(r"[\s\-<>]", before))
+        if (closes if by < 0 else opens):
+            depth += 1
+        elif (opens if by < 0 else closes):
+            depth -= 1
+        elif depth == 0 and c in ",;\\#":
+            return i
+        elif depth == 0 and c == ":" and code[i - 1] != ":" and code[i + 1:i + 2] != ":":
+            return i
+        elif depth == 0 and c.isspace():
+            m = re.match(r"\s([^\s\w]{1,3})(?=\s)", code[i:i + 5])
+            if m and LEVEL.get(m.group(1), 99) < least:
+                return i + len(m.group()) - 1 if by < 0 else i
+            if by < 0 and re.search(r"\b(return|case|else)$", code[max(0, i - 8):i]):
+                return i
+        if depth < 0:
+            return i
+        i += by
+    return i
+
+
+def swap(code, m):
+    """(from, to, left, right) of the whole operands of the operator of the match."""
+    level = LEVEL[m.group()]
+    a = operand(code, m.start() - 2, -1, level) + 1
+    b = operand(code, m.end() + 1, 1, level + 1)
+    left, right = code[a:m.start()], code[m.end():b]
+    a, b = a + len(left) - len(left.lstrip()), b - len(right) + len(right.rstrip())
+    return a, b, left.strip(), right.strip()
 
 
 def mutants(path):
@@ -85,18 +133,17 @@ def mutants(path):
 
         for m in re.finditer(r"__syncthreads\(\);", body):
             add(m, ";", "barrier removed")
-        for m in re.finditer(r"(?<= )(<=|>=|==|!=|<|>)(?= )", body):
+        for m in re.finditer(r"(?<=\s)(<=|>=|==|!=|<|>)(?=\s)", body):
             add(m, SHIFT[m.group()], "%s for %s" % (SHIFT[m.group()], m.group()))
         for m in re.finditer(r"(?<![\w.#])(\d+)(?![\w.])", body):
             add(m, str(int(m.group()) + 1), "%d for %s" % (int(m.group()) + 1, m.group()))
-        for m in re.finditer(r"(%s) (-|/|%%|<|>|<=|>=) (?=(%s))" % (ATOM, ATOM), body):
-            op, left, right = m.group(2), m.group(1), m.group(3)
-            end = m.end() + len(right)
-            if left == right:
+        for m in re.finditer(r"(?<=\s)(-|/|%|<|>|<=|>=)(?=\s)", body):
+            start, end, left, right = swap(body, m)
+            if left == right or not left or not right:
                 continue
             line = text.count("\n", 0, a + m.start()) + 1
-            found.append((a + m.start(), a + end, "%s %s %s" % (right, op, left),
-                          "%s:%d: %s %s %s swapped" % (os.path.basename(path), line, left, op, right)))
+            found.append((a + start, a + end, "((%s) %s (%s))" % (right, m.group(), left), "%s:%d: %s swapped" % (
+                os.path.basename(path), line, " ".join(("%s %s %s" % (left, m.group(), right)).split()))))
     return text, sorted(set(found))
 
 
@@ -135,25 +182,16 @@ def switched(text, found, ids):
         elif old.isdigit():
             new = "sw_mutant_number(%d, %s, %s)" % (i, old, new)
         else:
-            new = "(sw_mutant == %d ? (%s) : (%s))" % (i, new, old)
+            new = "(sw_mutant == %d ? %s : (%s))" % (i, new, old)
         out += [text[at:start], new]
         at = end
         kept.append(i)
     return "".join(out) + text[at:], kept
 
 
-def may_switch(text, mutant):
-    """A swap only where parentheses change nothing."""
-    start, end, new, what = mutant
-    if "swapped" not in what:
-        return True
-    before, behind = text[:start].rstrip()[-1:], text[end:].lstrip()[:2]
-    return before in "(,=[?:&|{" and not re.match(r"[-+*/%.([]|->", behind)
-
-
 class Build:
-    def __init__(self, source, build):
-        self.source, self.build, self.limit = os.path.abspath(source), os.path.abspath(build), 120
+    def __init__(self, source, build, timeout):
+        self.source, self.build, self.timeout, self.limits = os.path.abspath(source), os.path.abspath(build), timeout, {}
         out = subprocess.run(["ninja", "-C", build, "-t", "commands", "tests/cuda/test_cuda"],
                              capture_output=True, text=True, check=True).stdout.splitlines()
         self.link = shlex.split(out[-1])
@@ -170,7 +208,7 @@ class Build:
     def ops_of(self, unit):
         out = subprocess.run(["nm", "-g", os.path.join(self.build, self.archive(unit))],
                              capture_output=True, text=True).stdout
-        return sorted(set(re.findall(r" T sw_cuda_(\w+)_(?:forward|grad\d+)\b", out)))
+        return OPS.get(unit) or sorted(set(re.findall(r" T sw_cuda_(\w+)_(?:forward|grad\d+)\b", out)))
 
     def make(self, unit, folder):
         """The test program with the unit compiled from changed kernels in `folder`; else what the compiler said."""
@@ -200,17 +238,33 @@ class Build:
         done = subprocess.run(link, stderr=subprocess.PIPE, text=True, **quiet)
         return (program, "") if done.returncode == 0 else (None, done.stderr)
 
-    def is_caught(self, unit, program, mutant):
+    def fails(self, unit, program, part, mutant, limit):
         env = dict(os.environ, STEPWELL_CUDA_OPS=",%s," % ",".join(self.ops[unit]), SW_MUTANT=str(mutant),
                    ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="halt_on_error=1")
-        for part in ["entries: entries"] + MORE.get(unit, []):
-            try:
-                if subprocess.run([program, part], env=env, timeout=self.limit, cwd=self.build,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
-                    return True
-            except subprocess.TimeoutExpired:
-                return True
-        return False
+        return subprocess.run([program, part], env=env, cwd=self.build, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))).returncode != 0
+
+    def limit(self, unit, part):
+        """Seconds of a processor: ten times what the unchanged kernels take, which pass."""
+        if (unit, part) not in self.limits:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            if self.fails(unit, os.path.join(self.build, "tests/cuda/test_cuda"), part, -1, 3600):
+                sys.exit("mutate.py: the tests \"%s\" fail without a mutant in %s" % (part, self.build))
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            self.limits[unit, part] = self.timeout or 5 + int(10 * took)
+        return self.limits[unit, part]
+
+    def parts(self, unit):
+        return SUITES.get(unit, []) + ["entries: entries"]
+
+    def measure(self, units):
+        for unit in units:
+            for part in self.parts(unit):
+                self.limit(unit, part)
+
+    def is_caught(self, unit, program, mutant):
+        return any(self.fails(unit, program, part, mutant, self.limit(unit, part)) for part in self.parts(unit))
 
 
 class File:
@@ -233,8 +287,7 @@ class File:
         return folder.name
 
     def switch(self, build, ids):
-        """Programs of all units with these mutants behind switches, and which of them they have."""
-        ids = [i for i in ids if may_switch(self.text, self.found[i])]
+        """Programs of all units with as many of these mutants as can be behind switches, and which they have."""
         for _ in range(8):
             text, kept = switched(self.text, self.found, ids)
             folder = self.put('#include "kernels/cuda/sw_mutants.h"\n' + text)
@@ -245,43 +298,68 @@ class File:
             if not said:
                 return programs, kept
             bad = {int(n) - 1 for n in re.findall(re.escape(self.name) + r":(\d+):", said)}
-            left = [i for i in kept if int(self.found[i][3].split(":")[1]) not in bad]
+            left = [i for i in kept if not bad & self.lines_of(i)]
             if len(left) == len(kept) or not left:
                 break
             ids = left
         return {}, []
 
-    def alone(self, builds, i):
+    def lines_of(self, i):
+        start, end, _, _ = self.found[i]
+        return set(range(self.text.count("\n", 0, start) + 1, self.text.count("\n", 0, end) + 2))
+
+    def alone(self, build, i):
         """The verdict on a mutant that is compiled by itself."""
         start, end, new, _ = self.found[i]
-        verdict = "no mutant"
-        for build in builds:
-            folder = self.put(self.text[:start] + new + self.text[end:])
-            for unit in self.units:
-                program, _ = build.make(unit, folder)
-                if program is not None and build.is_caught(unit, program, -1):
-                    return "caught"
-                verdict = "survived" if program is not None else verdict
+        folder, verdict = self.put(self.text[:start] + new + self.text[end:]), "no mutant"
+        for unit in self.units:
+            program, _ = build.make(unit, folder)
+            if program is not None and build.is_caught(unit, program, -1):
+                return "caught"
+            verdict = "survived" if program is not None else verdict
+        return verdict
+
+    def verdicts_of(self, build, ids, pool):
+        """{mutant: verdict} of one build."""
+        build.measure(self.units)
+        rounds, rest = [], ids
+        while rest:  # those that overlap one before are left to the next round
+            tried = switched(self.text, self.found, rest)[1]
+            rounds.append(tried)
+            rest = [i for i in rest if i not in set(tried)]
+        verdict = {}
+        for tried in rounds:
+            programs, kept = self.switch(build, tried) if len(tried) > 1 else ({}, [])
+
+            def one(i):
+                if i not in kept:
+                    return i, self.alone(build, i)
+                return i, "caught" if any(build.is_caught(unit, programs[unit], i) for unit in self.units) else "survived"
+
+            verdict.update(pool.map(one, tried))
+            self.folders.clear()
         return verdict
 
     def verdicts(self, builds, ids, pool):
-        """(mutant, verdict) of each."""
-        programs = [self.switch(build, ids) for build in builds]
-        shared = set(ids).intersection(*[kept for _, kept in programs])
+        """(mutant, verdict) of each: later builds try what earlier ones leave."""
+        verdict = {}
+        for build in builds:
+            verdict.update(self.verdicts_of(build, [i for i in ids if verdict.get(i, "survived") == "survived"], pool))
+        return sorted(verdict.items())
 
-        def one(i):
-            if i not in shared:
-                return i, self.alone(builds, i)
-            caught = any(build.is_caught(unit, of[unit], i)
-                         for build, (of, _) in zip(builds, programs) for unit in self.units)
-            return i, "caught" if caught else "survived"
-
-        yield from pool.map(one, ids)
-        self.folders.clear()
+    def names(self):
+        """What each mutant is called in MUTANTS.md: its line, its change, and which one it is of those of the same words."""
+        lines, seen, names = self.text.splitlines(), {}, []
+        for _, _, _, what in self.found:
+            _, number, change = what.split(":", 2)
+            name = "%s: %s" % (lines[int(number) - 1].strip(), change.strip())
+            seen[name] = seen.get(name, 0) + 1
+            names.append(name + (" #%d" % seen[name] if seen[name] > 1 else ""))
+        return names
 
 
 def equivalents(source):
-    """What MUTANTS.md lists: file and change of each line of its table, without line numbers."""
+    """What MUTANTS.md lists: file and name of each mutant of its table."""
     listed = set()
     try:
         for line in open(os.path.join(source, "tests/cuda/MUTANTS.md")):
@@ -300,11 +378,14 @@ def main():
     p.add_argument("--first", help="a build without sanitizers")
     p.add_argument("-j", type=int, default=2)
     p.add_argument("--only", help="one file of kernels/cuda")
-    p.add_argument("--sample", type=int, default=1, help="each N-th mutant alone")
+    p.add_argument("--sample", default="1", metavar="N[:K]", help="each N-th mutant alone, from the K-th on")
+    p.add_argument("--timeout", type=int, default=0, metavar="S",
+                   help="processor seconds of one part of the tests; else ten times what the unchanged kernels take")
     p.add_argument("--match", default="", help="mutants whose description has this expression")
     p.add_argument("--list", help="write what became of each mutant")
     a = p.parse_args()
-    builds = [Build(a.source, b) for b in (a.first, a.build) if b]
+    builds = [Build(a.source, b, a.timeout) for b in (a.first, a.build) if b]
+    step, _, first = a.sample.partition(":")
     folder = os.path.join(a.source, "kernels/cuda")
     names = sorted(n for n in os.listdir(folder)
                    if n in UNITS or (n.endswith(".cu") and n != "module.cu"))
@@ -314,18 +395,15 @@ def main():
             if a.only and name != a.only:
                 continue
             file = File(os.path.join(folder, name))
-            ids = [i for i, c in enumerate(file.found) if re.search(a.match, c[3])][::a.sample]
-            lines = file.text.splitlines()
-            for i, verdict in file.verdicts(builds, ids, pool) if ids else ():
-                what = file.found[i][3]
-                _, number, change = what.split(":", 2)
-                line = lines[int(number) - 1].strip()
-                if verdict == "survived" and (name, "%s: %s" % (line, change.strip())) in listed:
+            ids = [i for i, c in enumerate(file.found) if re.search(a.match, c[3])][int(first or 0)::int(step)]
+            called = file.names()
+            for i, verdict in file.verdicts(builds, ids, pool):
+                if verdict == "survived" and (name, called[i]) in listed:
                     verdict = "equivalent"
-                counts.setdefault(name, {}).setdefault(verdict, 0)
+                counts.setdefault(name, {"mutants": len(file.found), "tried": len(ids)}).setdefault(verdict, 0)
                 counts[name][verdict] += 1
                 if verdict == "survived" or a.list:
-                    print("%-10s %s   | %s" % (verdict, what, line), file=out, flush=True)
+                    print("%-10s %s   | %s" % (verdict, file.found[i][3], called[i]), file=out, flush=True)
     total = {}
     for file, c in sorted(counts.items()):
         print("%-12s %s" % (file, "  ".join("%s %d" % k for k in sorted(c.items()))))
