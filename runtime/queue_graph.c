@@ -155,12 +155,20 @@ static sw_status note(swi_queue *q, swi_program *p, swi_binding *b, bool told)
     return swi_queue_gather(q, p->leaves, b->base, false);
 }
 
+static sw_status end_capture(swi_queue *q, swi_binding *b)
+{
+    const sw_status status = swi_queue_fault(q, q->api->capture_end(&q->compute, &b->graph));
+    if (status == SW_NOMEM)
+        SW_FAIL(status, "%s; no_graphs, --no-graphs, runs without graphs", sw_last_error());
+    return status;
+}
+
 static sw_status capture(swi_queue *q, swi_program *p, swi_binding *b, bool told)
 {
     SW_TRY(swi_queue_fault(q, q->api->capture_begin(&q->compute)));
     const sw_status status = note(q, p, b, told);
     if (status == SW_OK)
-        return swi_queue_fault(q, q->api->capture_end(&q->compute, &b->graph));
+        return end_capture(q, b);
     char text[400];
     snprintf(text, sizeof text, "%s", sw_last_error());
     (void)q->api->capture_end(&q->compute, NULL);

@@ -259,15 +259,14 @@ static bool is_timed(const train *t, const train_step *s)
            (n == 1 || s->rows == n * t->job.batch);
 }
 
-/* All runs of a step were read: say what it came to. Where they are read late, its time, if it is
- * `timed`, is that since the step before was told. */
+/* All runs of a step were read: say what it came to. Where they are read late, its time, if it
+ * is `timed`, is that since the step before was told. */
 static void tell(train *t, train_step *s, bool timed)
 {
     if (!s->there)
         return;
     const uint64_t now = cli_clock_ns();
-    const uint64_t ns =
-        timed ? now - (s->start_ns > t->told_ns ? s->start_ns : t->told_ns) : 0;
+    const uint64_t ns = timed ? now - (s->start_ns > t->told_ns ? s->start_ns : t->told_ns) : 0;
     s->there = false;
     t->told_ns = now;
     t->last_loss = s->score.loss;

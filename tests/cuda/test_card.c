@@ -316,6 +316,26 @@ static void what_does_not_fit_names_the_card(void)
     end_card();
 }
 
+/* Of the step's own memory nothing is missing: it can run without a graph. */
+static void a_graph_that_does_not_fit_names_the_way_out(void)
+{
+    new_card(NULL, 0);
+    sw_exec *exec = exec_on("cuda");
+    net *n = net_new(false, NULL);
+    const batch b = net_batch(false, 0, 8);
+    const sw_run_args args = net_args(n, &b);
+    OK(sw_model_ready(n->model, exec, 1));
+    fake()->fail("cudaGraphInstantiate", 0, 2); /* cudaErrorMemoryAllocation */
+    REFUSED(sw_run(exec, &args), SW_NOMEM, "--no-graphs");
+    REFUSED(sw_run(exec, &args), SW_STALE, "restore it");
+    fake()->fail(NULL, UINT64_MAX, -1);
+    OK(sw_model_ready(n->model, exec, 1));
+    OK(sw_run(exec, &args));
+    end_net(n);
+    sw_exec_destroy(exec);
+    end_card();
+}
+
 /* ---- skipped updates --------------------------------------------------------------------- */
 
 /* Members of one program take turns; each that goes wrong is named when it is next. The two
@@ -372,6 +392,8 @@ static const sw_test tests[] = {
     {"a card of plain blocks trains the same", plain_blocks_train_the_same},
     {"the figures of the card add up", the_figures_of_the_card_add_up},
     {"what does not fit names the card", what_does_not_fit_names_the_card},
+    {"a graph that does not fit names the way out",
+     a_graph_that_does_not_fit_names_the_way_out},
     {"skipped updates of members that take turns are told",
      skipped_updates_of_members_are_told},
 };
