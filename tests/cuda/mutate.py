@@ -337,6 +337,9 @@ class File:
                 return i, "caught" if any(build.is_caught(unit, programs[unit], i) for unit in self.units) else "survived"
 
             verdict.update(pool.map(one, tried))
+            if kept and all(verdict[i] == "caught" for i in kept) and any(
+                    build.is_caught(unit, programs[unit], -1) for unit in self.units):
+                sys.exit("mutate.py: the tests fail with the switches of %s alone" % self.name)
             self.folders.clear()
         return verdict
 
