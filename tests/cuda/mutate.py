@@ -245,14 +245,14 @@ class Build:
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))).returncode != 0
 
     def limit(self, unit, part):
-        """Seconds of a processor: ten times what the unchanged kernels take, which pass."""
+        """Seconds of a processor: four times what the unchanged kernels take, which pass."""
         if (unit, part) not in self.limits:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             if self.fails(unit, os.path.join(self.build, "tests/cuda/test_cuda"), part, -1, 3600):
                 sys.exit("mutate.py: the tests \"%s\" fail without a mutant in %s" % (part, self.build))
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            self.limits[unit, part] = self.timeout or 5 + int(10 * took)
+            self.limits[unit, part] = self.timeout or 5 + int(4 * took)
         return self.limits[unit, part]
 
     def parts(self, unit):
@@ -383,7 +383,7 @@ def main():
     p.add_argument("--only", help="one file of kernels/cuda")
     p.add_argument("--sample", default="1", metavar="N[:K]", help="each N-th mutant alone, from the K-th on")
     p.add_argument("--timeout", type=int, default=0, metavar="S",
-                   help="processor seconds of one part of the tests; else ten times what the unchanged kernels take")
+                   help="processor seconds of one part of the tests; else four times what the unchanged kernels take")
     p.add_argument("--match", default="", help="mutants whose description has this expression")
     p.add_argument("--list", help="write what became of each mutant")
     a = p.parse_args()
