@@ -136,4 +136,4 @@ static void kernels_of_one_place_are_products(void)
 static const sw_test tests[] = {
     {"kernels of one place are products", kernels_of_one_place_are_products},
 };
-SW_SUITE("convolutions by a library", tests)
+SW_SUITE("conv by a library", tests)

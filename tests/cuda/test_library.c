@@ -238,4 +238,4 @@ static const sw_test tests[] = {
     {"less scratch gives the same product", less_scratch_gives_the_same_product},
     {"too large a product is refused", too_large_a_product_is_refused},
 };
-SW_SUITE("library", tests)
+SW_SUITE("gemm by a library", tests)
