@@ -4,36 +4,17 @@
 #include "alloc/sys.h"
 #include "runtime/device.h"
 #include "runtime/model_bytes.h"
-#include "tests/cuda/fake/fake.h"
+#include "tests/cuda/fake_card.h"
 #include "tests/runtime/nets.h"
-#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define MODULE SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
-
-/* The same file as the library opens. */
-static const sw_fake_api *fake(void)
-{
-    static const sw_fake_api *api;
-    if (api != NULL)
-        return api;
-    setenv("STEPWELL_CUDA_MODULE", MODULE, 1);
-    void *file = dlopen(MODULE, RTLD_NOW | RTLD_LOCAL);
-    sw_fake_opener *open = NULL;
-    void *symbol = file != NULL ? dlsym(file, "sw_fake") : NULL;
-    memcpy(&open, &symbol, sizeof open);
-    SW_CHECK(open != NULL, "%s", dlerror());
-    CU_ASSERT_PTR_NOT_NULL_FATAL(open);
-    return api = open();
-}
-
 static void new_card(const sw_fake_card *card, uint64_t lazy)
 {
-    fake()->reset(card);
-    fake()->lazy(lazy);
+    sw_fake_card_api()->reset(card);
+    sw_fake_card_api()->lazy(lazy);
 }
 
 /* Nothing is left of the card, and nothing was wrong. */
@@ -41,8 +22,8 @@ static void end_card(void)
 {
     sw_fake_live live;
     sw_heap_stats pinned;
-    SW_CHECK(fake()->violation()[0] == '\0', "%s", fake()->violation());
-    fake()->live(&live);
+    SW_CHECK(sw_fake_card_api()->violation()[0] == '\0', "%s", sw_fake_card_api()->violation());
+    sw_fake_card_api()->live(&live);
     sw_heap_read(SW_HEAP_PINNED, &pinned);
     CU_ASSERT_EQUAL(live.device_bytes + live.pinned + live.ranges + live.streams + live.execs,
                     0);
@@ -325,10 +306,10 @@ static void a_graph_that_does_not_fit_names_the_way_out(void)
     const batch b = net_batch(false, 0, 8);
     const sw_run_args args = net_args(n, &b);
     OK(sw_model_ready(n->model, exec, 1));
-    fake()->fail("cudaGraphInstantiate", 0, 2); /* cudaErrorMemoryAllocation */
+    sw_fake_card_api()->fail("cudaGraphInstantiate", 0, 2); /* cudaErrorMemoryAllocation */
     REFUSED(sw_run(exec, &args), SW_NOMEM, "--no-graphs");
     REFUSED(sw_run(exec, &args), SW_STALE, "restore it");
-    fake()->fail(NULL, UINT64_MAX, -1);
+    sw_fake_card_api()->fail(NULL, UINT64_MAX, -1);
     OK(sw_model_ready(n->model, exec, 1));
     OK(sw_run(exec, &args));
     end_net(n);

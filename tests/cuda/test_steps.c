@@ -1,43 +1,24 @@
 /* Whole training steps through the module's real host code, on the card that is not there: what
  * a warm step does and does not, where its kernels point to, that its numbers are the CPU's,
  * and what becomes of every call that fails. */
-#include "tests/cuda/fake/fake.h"
+#include "tests/cuda/fake_card.h"
 #include "tests/cuda/scenes.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include "runtime/queue_internal.h"
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MODULE SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
-
 /* Errors of CUDA. */
 #define OUT_OF_MEMORY 2
 #define LAUNCH_FAILURE 719
 
-/* The same file as the library opens: the controls of its card. */
-static const sw_fake_api *fake(void)
-{
-    static const sw_fake_api *api;
-    if (api != NULL)
-        return api;
-    setenv("STEPWELL_CUDA_MODULE", MODULE, 1);
-    void *file = dlopen(MODULE, RTLD_NOW | RTLD_LOCAL);
-    sw_fake_opener *open = NULL;
-    void *symbol = file != NULL ? dlsym(file, "sw_fake") : NULL;
-    memcpy(&open, &symbol, sizeof open);
-    SW_CHECK(open != NULL, "%s", dlerror());
-    CU_ASSERT_PTR_NOT_NULL_FATAL(open);
-    return api = open();
-}
-
 static const sw_fake_api *fresh(uint64_t lazy)
 {
-    const sw_fake_api *f = fake();
+    const sw_fake_api *f = sw_fake_card_api();
     f->reset(NULL);
     f->lazy(lazy);
     return f;
@@ -46,7 +27,7 @@ static const sw_fake_api *fresh(uint64_t lazy)
 static sw_fake_counts counted(void)
 {
     sw_fake_counts c;
-    fake()->counts(&c);
+    sw_fake_card_api()->counts(&c);
     return c;
 }
 
@@ -54,7 +35,7 @@ static sw_fake_counts counted(void)
 static void all_is_well(const char *what)
 {
     sw_fake_live l;
-    fake()->live(&l);
+    sw_fake_card_api()->live(&l);
     const uint64_t left = l.device_blocks + l.ranges + l.handles + l.pinned + l.streams +
                           l.events + l.graphs + l.execs + l.blas + l.pending;
     SW_CHECK(left == 0,
@@ -63,7 +44,7 @@ static void all_is_well(const char *what)
              what, (int)l.device_blocks, (int)l.ranges, (int)l.handles, (int)l.pinned,
              (int)l.streams, (int)l.events, (int)l.graphs, (int)l.execs, (int)l.blas,
              (int)l.pending);
-    SW_CHECK(counted().violations == 0, "%s: %s", what, fake()->violation());
+    SW_CHECK(counted().violations == 0, "%s: %s", what, sw_fake_card_api()->violation());
 }
 
 static sw_scene_end trained(const sw_scene *scene, sw_scene_run run)
@@ -182,7 +163,7 @@ static void pointers_are_in_arenas(const char *scene, const sw_exec *exec,
                                    const sw_model *model)
 {
     const sw_fake_launch *l;
-    const size_t n = fake()->launches(&l);
+    const size_t n = sw_fake_card_api()->launches(&l);
     const sw_arena *arenas[] = {exec->arena, model->arena, exec->queue->data};
     for (size_t i = 0; i < n; i++)
         for (int k = 0; k < l[i].n; k++) {
@@ -199,7 +180,7 @@ static void pointers_are_in_arenas(const char *scene, const sw_exec *exec,
 static size_t launches_of(const char *scene)
 {
     const sw_fake_launch *l;
-    const size_t n = fake()->launches(&l);
+    const size_t n = sw_fake_card_api()->launches(&l);
     size_t captured = 0;
     for (size_t i = 0; i < n; i++)
         captured += l[i].captured;
@@ -221,7 +202,7 @@ static void look(void *context, sw_exec *exec, const sw_model *model, int step)
         pointers_are_in_arenas(w->scene, exec, model);
         w->before = counted();
         w->blocks = sw_heap_blocks();
-        w->calls[0] = fake()->calls("cudaDeviceSynchronize");
+        w->calls[0] = sw_fake_card_api()->calls("cudaDeviceSynchronize");
     }
     if (step != STEPS - 1)
         return;
@@ -231,7 +212,7 @@ static void look(void *context, sw_exec *exec, const sw_model *model, int step)
     CU_ASSERT(b.allocs == a.allocs && b.frees == a.frees && b.maps == a.maps &&
               b.host_allocs == a.host_allocs && b.host_frees == a.host_frees);
     SW_CHECK(b.syncs == a.syncs, "%s: waited %d times", w->scene, (int)(b.syncs - a.syncs));
-    CU_ASSERT_EQUAL(fake()->calls("cudaDeviceSynchronize"), w->calls[0]);
+    CU_ASSERT_EQUAL(sw_fake_card_api()->calls("cudaDeviceSynchronize"), w->calls[0]);
     CU_ASSERT(b.captures == a.captures && b.instantiated == a.instantiated);
     CU_ASSERT(b.launches == a.launches && b.matmuls == a.matmuls);
     CU_ASSERT_EQUAL(b.graph_launches - a.graph_launches, n);
@@ -298,7 +279,7 @@ static void weigh(void *context, sw_exec *exec, const sw_model *model, int step)
         granules(exec->arena) + granules(model->arena) + granules(exec->queue->data);
     sw_fake_live l;
     sw_cuda_info info;
-    fake()->live(&l);
+    sw_fake_card_api()->live(&l);
     SW_CHECK(l.device_bytes == arenas, "%s, step %d: %zu bytes, arenas have %zu", scene, step,
              l.device_bytes, arenas);
     CU_ASSERT_EQUAL(exec->device->api->info(exec->device->card, &info), SW_OK);
@@ -343,7 +324,7 @@ static bool may_be_asked_again(const char *function)
 
 static void note_failed(void *failed)
 {
-    *(const char **)failed = fake()->failed();
+    *(const char **)failed = sw_fake_card_api()->failed();
 }
 
 /* Two steps with call k failing; false: there is no call k. */
@@ -431,7 +412,7 @@ static void fail_then_go_on(void *context, sw_exec *exec, const sw_model *model,
     int *steps = context;
     *steps = step + 1;
     if (step == 1)
-        fake()->fail("cudaGraphLaunch", 0, LAUNCH_FAILURE);
+        sw_fake_card_api()->fail("cudaGraphLaunch", 0, LAUNCH_FAILURE);
 }
 
 static void a_fault_stays(void)
