@@ -35,8 +35,8 @@ OPS = {  # of units without entries of their own
     "conv_depthwise": ["conv2d"], "conv_product": ["conv2d"], "gemm": ["linear", "matmul"],
 }
 SUITES = {  # that look at a unit besides "entries"
-    "gemm": ["gemm"], "linear": ["gemm"], "linear_ce": ["gemm"],
-    "conv": ["conv"], "conv_weights": ["conv"], "conv_depthwise": ["conv"], "pool": ["conv"],
+    "gemm": ["gemm", "library: "], "linear": ["gemm", "library: "], "linear_ce": ["gemm", "library: "],
+    "conv": ["conv"], "conv_product": ["conv"], "conv_weights": ["conv"], "conv_depthwise": ["conv"], "pool": ["conv"],
     "embedding": ["ids"], "losses": ["ids", "updates"],
     "optim": ["updates"], "sum": ["updates"], "adafactor": ["updates"], "max": ["updates"],
     "random": ["updates"], "tile_update": ["updates"],

@@ -1,6 +1,6 @@
 /* Convolutions with kernels of one place, where the queue has a library for products: it is
  * handed the right matrices, and own kernels make what it leaves. Under the emulator: the
- * library is planted here. */
+ * library is planted here. And own kernels where weights are infinite. */
 #include "kernels/attrs.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/rng.h"
@@ -133,7 +133,27 @@ static void kernels_of_one_place_are_products(void)
     sw_entry_free();
 }
 
+/* What is behind the last term of a sum is no term: an infinite weight is not multiplied by
+ * zeros there. */
+static void infinite_weights_make_infinite_sums(void)
+{
+    static const swi_conv_attrs attrs = {1, 0, 1, 1};
+    const sw_type x = SWI_F32(1, 3, 5, 5), w = SWI_F32(2, 3, 1, 1), y = SWI_F32(1, 2, 5, 5);
+    const sw_buffer in[] = {numbers(&x, 1), numbers(&w, 2)};
+    float *at = in[0].ptr, *weights = in[1].ptr;
+    for (int i = 0; i < 75; i++)
+        at[i] = fabsf(at[i]) + 1.0f;
+    weights[0] = INFINITY;
+    const sw_buffer out = launched(SW_CUDA_FORWARD, in, 2, &y, &attrs, 0, sw_side_queue());
+    for (int i = 0; i < 50; i++) {
+        const float got = ((const float *)out.ptr)[i];
+        SW_CHECK(i < 25 ? got == INFINITY : isfinite(got), "%d: %g", i, (double)got);
+    }
+    sw_entry_free();
+}
+
 static const sw_test tests[] = {
+    {"infinite weights make infinite sums", infinite_weights_make_infinite_sums},
     {"kernels of one place are products", kernels_of_one_place_are_products},
 };
 SW_SUITE("conv by a library", tests)
