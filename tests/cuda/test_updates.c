@@ -418,7 +418,7 @@ static void first_of_equals_is_the_hit(void)
     int32_t labels[ROWS];
     for (int i = 0; i < ROWS; i++)
         labels[i] = (6 - i * 73 % 7) % 7;
-    for (int at = 0; at < 34; at += 33)
+    for (int at = 0; at < 34; at += at == 0 ? 32 : 1)
         for (int k = 0; k < 3; k++)
             for (int base = 0; base < 2; base++) {
                 for (int i = 0; i < ROWS && base == 1; i++)
