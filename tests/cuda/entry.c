@@ -378,8 +378,6 @@ static bool compare_ways(const sw_entry_run *r, const call *cpu, call *first)
     const sw_side_way *way;
     for (int i = 0; (way = sw_side_way_at(i)) != NULL; i++) {
         call *c = way->anew ? first : &other;
-        if (r->brief && !way->anew)
-            continue;
         sw_side_choose(i);
         if (!go(r, c, r->must_alias, way->replayed))
             return false;

@@ -36,7 +36,6 @@ typedef struct {
     int alias[SW_ENTRY_OPERANDS]; /* of each output: the input whose bytes it takes; -1: none */
     bool must_alias;              /* on the CPU too: updates */
     bool random;                  /* draws by counter; all others do not look at counters */
-    bool brief;                   /* no way that promises the same bits again */
     size_t shift;                 /* of all operands, in elements */
     double factor;                /* of the tolerance; 0: 1 */
     double terms; /* results are sums of numbers of that size that cancel; 0: they do not */

@@ -333,7 +333,6 @@ static void gradient_case(swi_check *c, int g, const char *label, const sw_entry
     const uint32_t masks[] = {0, all, 1, 2 & all};
     for (int m = 0; m < (all == 1 ? 2 : 4); m++) {
         r.accumulate = masks[m];
-        r.brief = m > 0;
         compare_places(&r, types, d->inplace);
     }
 }
