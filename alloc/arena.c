@@ -223,7 +223,7 @@ void sw_arena_reset(sw_arena *a)
 
 sw_status sw_arena_place(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
 {
-    const size_t rounded = (bytes + SW_ALIGN - 1) & ~(size_t)(SW_ALIGN - 1);
+    const size_t rounded = sw_size_round(bytes);
     if (rounded < bytes || offset > a->height || rounded > a->height - offset)
         SW_FAIL(SW_INVALID, "%s: range %zu+%zu is outside the height %zu", a->opts.label,
                 offset, bytes, a->height);
@@ -242,7 +242,7 @@ sw_status sw_arena_place(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
 
 void sw_arena_release(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
 {
-    const size_t rounded = (bytes + SW_ALIGN - 1) & ~(size_t)(SW_ALIGN - 1);
+    const size_t rounded = sw_size_round(bytes);
     SW_ASSERT(rounded <= a->live);
     a->live -= rounded;
     poison(a, offset, rounded);

@@ -17,8 +17,14 @@
 #endif
 
 #if SW_POISON
+#ifdef __cplusplus
+extern "C" {
+#endif
 void __asan_poison_memory_region(void const volatile *address, size_t bytes);
 void __asan_unpoison_memory_region(void const volatile *address, size_t bytes);
+#ifdef __cplusplus
+}
+#endif
 #endif
 
 static inline void sw_poison(const void *address, size_t bytes)

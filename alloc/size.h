@@ -3,6 +3,7 @@
 #ifndef SW_SIZE_H
 #define SW_SIZE_H
 
+#include "alloc/base.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +34,13 @@ static inline bool sw_size_align(size_t a, size_t align, size_t *out)
         return false;
     *out = r & ~(align - 1);
     return true;
+}
+
+/* Rounded up to SW_ALIGN, as an arena counts it: of bytes that there are already, or whose sum
+ * was checked, so that it fits. */
+static inline size_t sw_size_round(size_t bytes)
+{
+    return (bytes + SW_ALIGN - 1) & ~(size_t)(SW_ALIGN - 1);
 }
 
 /* The offset of the next part of a block whose parts so far take *sum bytes; each begins at a

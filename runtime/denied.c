@@ -3,6 +3,7 @@
  *
  * A program's holders are those of its peak, whether it was refused by its plan or when it was
  * to run; in immediate mode they are all that was made before. */
+#include "alloc/size.h"
 #include "profiler/prof_heap.h"
 #include "runtime/program_internal.h"
 #include "runtime/run_internal.h"
@@ -22,8 +23,7 @@ static void add_models(sw_prof_denied *d, const sw_run_args *args)
             const swi_entry *e = &args->models[m]->entries[i];
             char layer[sizeof e->name];
             swi_entry_layer(args->models[m], e->name, layer, sizeof layer);
-            sw_denied_add(d, swi_role_name(e->role), layer, e->name,
-                          (e->bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN);
+            sw_denied_add(d, swi_role_name(e->role), layer, e->name, sw_size_round(e->bytes));
         }
 }
 

@@ -1,13 +1,9 @@
 /* Names of ops, tensors and layers for NVTX: those of a program once, when it runs first; those
  * of immediate mode node by node, from the same list of known names. */
+#include "alloc/size.h"
 #include "runtime/nvtx.h"
 #include "profiler/nvtx_run.h"
 #include <string.h>
-
-static size_t rounded(size_t bytes)
-{
-    return (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
-}
 
 sw_status swi_nvtx_create(sw_exec *exec, sw_nvtx_level level)
 {
@@ -128,7 +124,7 @@ static void find_base(sw_exec *exec, const sw_run_args *args)
             exec->nvtx_base[role] += args->models[m]->role_bytes[role];
     for (int i = 0; i < args->n_inputs; i++) {
         const sw_type type = {args->inputs[i].dtype, SW_PLAIN, args->inputs[i].shape};
-        exec->nvtx_base[SWI_ROLE_INPUT] += rounded(sw_type_bytes(&type));
+        exec->nvtx_base[SWI_ROLE_INPUT] += sw_size_round(sw_type_bytes(&type));
     }
 }
 
@@ -194,7 +190,7 @@ void swi_nvtx_model(sw_model *model, const sw_exec *exec)
     for (uint32_t i = 1; model->nvtx_heap != NULL && i < model->n_entries; i++) {
         const swi_entry *e = &model->entries[i];
         /* On a device whole models are copied, with what lies between their entries. */
-        const size_t bytes = model->device != NULL ? rounded(e->bytes) : e->bytes;
+        const size_t bytes = model->device != NULL ? sw_size_round(e->bytes) : e->bytes;
         if (bytes > 0)
             sw_nvtx_region(model->nvtx_heap, sw_nvtx_memory_name(e->name, name),
                            model->base + e->offset, bytes);

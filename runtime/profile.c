@@ -1,6 +1,7 @@
 /* What the runtime tells the profile: a plan once per program, a record per run with its event
  * log, and what witnesses saw. Plans go out value by value and steps as they are, so that
  * recording takes no memory. */
+#include "alloc/size.h"
 #include "profiler/prof.h"
 #include "runtime/program_internal.h"
 #include "runtime/queue.h"
@@ -198,7 +199,7 @@ static void model_values(sw_profile *profile, const swi_program *p, const sw_mod
 {
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *e = &model->entries[i];
-        const size_t rounded = (e->bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
+        const size_t rounded = sw_size_round(e->bytes);
         char layer[sizeof e->name];
         swi_entry_layer(model, e->name, layer, sizeof layer);
         const sw_prof_value value = {.id = (*id)++,

@@ -1,4 +1,5 @@
 /* Names and figures of a plan: what each phase peaks at, who holds it. */
+#include "alloc/size.h"
 #include "runtime/program_internal.h"
 #include "runtime/shares.h"
 #include <stdio.h>
@@ -59,8 +60,7 @@ void swi_program_name_holders(swi_program *p, const sw_run_args *args)
     for (int m = 0; m < args->n_models; m++)
         for (uint32_t e = 1; e < args->models[m]->n_entries; e++) {
             const swi_entry *entry = &args->models[m]->entries[e];
-            keep_largest(held, entry->role, (entry->bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN,
-                         entry->name);
+            keep_largest(held, entry->role, sw_size_round(entry->bytes), entry->name);
         }
     char *to = p->info.holders;
     size_t room = sizeof p->info.holders;

@@ -184,18 +184,13 @@ typedef struct {
     uint32_t watched;
 } wants;
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
-}
-
 /* Counters and inputs; a type whose bytes overflow was refused while tracing. */
 static size_t slot_of(const sw_run_args *args)
 {
     size_t sum = COUNTERS_BYTES;
     for (int i = 0; i < args->n_inputs; i++) {
         const sw_type type = {args->inputs[i].dtype, SW_PLAIN, args->inputs[i].shape};
-        sum += rounded(sw_type_bytes(&type));
+        sum += sw_size_round(sw_type_bytes(&type));
     }
     return sum;
 }
@@ -299,7 +294,7 @@ sw_status swi_queue_room(sw_exec *exec, const sw_run_args *args, swi_program *p)
     swi_queue *q = exec->queue;
     wants want = {.slot = slot_of(args)};
     for (int m = 0; m < args->n_models; m++)
-        want.knobs += rounded(args->models[m]->n_knobs * sizeof(float));
+        want.knobs += sw_size_round(args->models[m]->n_knobs * sizeof(float));
     if (p != NULL && p->leaves == NULL)
         SW_TRY(swi_leaves_of(args, &p->trace, &want.block, &p->leaves));
     if (p != NULL) {

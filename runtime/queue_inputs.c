@@ -1,11 +1,7 @@
 /* What goes to the device in front of a run: counters, inputs, knobs. */
+#include "alloc/size.h"
 #include "runtime/queue_internal.h"
 #include <string.h>
-
-static size_t rounded(size_t bytes)
-{
-    return (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
-}
 
 /* Queues do not know of each other: what one has left to do on a model, the other waits for. */
 static sw_status take_models(swi_queue *q, const sw_run_args *args)
@@ -24,7 +20,7 @@ static sw_status take_models(swi_queue *q, const sw_run_args *args)
 static size_t fill(swi_queue *q, swi_slot *slot, const sw_run_args *args)
 {
     const sw_cuda_counters counters = {(uint32_t)args->step, args->run};
-    size_t at = rounded(sizeof counters);
+    size_t at = sw_size_round(sizeof counters);
     memcpy(slot->pinned, &counters, sizeof counters);
     for (int i = 0; i < args->n_inputs; i++) {
         const sw_type type = {args->inputs[i].dtype, SW_PLAIN, args->inputs[i].shape};
@@ -32,7 +28,7 @@ static size_t fill(swi_queue *q, swi_slot *slot, const sw_run_args *args)
         q->input_at[i] = at;
         if (bytes > 0)
             memcpy(slot->pinned + at, args->inputs[i].data, bytes);
-        at += rounded(bytes);
+        at += sw_size_round(bytes);
     }
     return at;
 }
@@ -52,7 +48,7 @@ static sw_status put_knobs(swi_queue *q, swi_slot *slot, const sw_run_args *args
         SW_TRY(q->api->copy(&q->compute, model->base + model->entries[model->knob_entry].offset,
                             at, bytes, SW_CUDA_TO_DEVICE));
         model->knob_uploaded = version;
-        at += rounded(bytes);
+        at += sw_size_round(bytes);
     }
     return SW_OK;
 }

@@ -1,5 +1,6 @@
 /* What leaves a run on a device: metrics and counts of skipped updates, gathered there in one
  * block, which is copied to a ring of pinned blocks and read when it is asked for. */
+#include "alloc/size.h"
 #include "runtime/optim/optim.h"
 #include "runtime/queue_internal.h"
 #include <string.h>
@@ -92,7 +93,7 @@ static sw_status lay(const sw_run_args *args, const swi_trace *t, size_t *bytes,
             SW_TRY(l != NULL ? add_counts(l, m, o, at) : SW_OK);
             at += BEFORE_BYTES + COUNTS_BYTES;
         }
-    *bytes = (at + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
+    *bytes = sw_size_round(at);
     return SW_OK;
 }
 
@@ -252,7 +253,7 @@ sw_status swi_queue_output(swi_queue *q, const swi_trace *t, uint32_t output, co
         const size_t own = sw_type_bytes(&t->values[t->outputs[i].value].type);
         at = i == output ? sum : at;
         bytes = i == output ? own : bytes;
-        sum += (own + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
+        sum += sw_size_round(own);
     }
     if (sum > q->outputs_bytes) {
         void *block;

@@ -3,6 +3,7 @@
  *
  * A run only notes its births and deaths; what they come to is worked out when somebody asks.
  */
+#include "alloc/size.h"
 #include "runtime/shares.h"
 #include "runtime/run_internal.h"
 #include <stdio.h>
@@ -129,11 +130,6 @@ static sw_status copy_base(swi_shares *to, const swi_shares *from)
 
 /* ---- what lives all the time ------------------------------------------------------------- */
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
-}
-
 static bool has_entry(const sw_model *model, const char *name)
 {
     for (uint32_t i = 1; i < model->n_entries; i++)
@@ -160,11 +156,11 @@ sw_status swi_shares_of_args(swi_shares *to, const sw_run_args *args)
             const swi_entry *e = &args->models[m]->entries[i];
             char layer[sizeof e->name];
             swi_entry_layer(args->models[m], e->name, layer, sizeof layer);
-            SW_TRY(swi_shares_base(to, e->role, layer, rounded(e->bytes)));
+            SW_TRY(swi_shares_base(to, e->role, layer, sw_size_round(e->bytes)));
         }
     for (int i = 0; i < args->n_inputs; i++) {
         const sw_type type = {args->inputs[i].dtype, SW_PLAIN, args->inputs[i].shape};
-        SW_TRY(swi_shares_base(to, SWI_ROLE_INPUT, "", rounded(sw_type_bytes(&type))));
+        SW_TRY(swi_shares_base(to, SWI_ROLE_INPUT, "", sw_size_round(sw_type_bytes(&type))));
     }
     swi_shares_begin(to);
     return SW_OK;

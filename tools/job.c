@@ -1,4 +1,5 @@
 /* A training job: exec, model, programs, their plans. */
+#include "alloc/size.h"
 #include "tools/job.h"
 #include "tools/machine.h"
 #include "tools/optimizer.h"
@@ -33,7 +34,7 @@ static size_t ring_bytes(const job_data *data, int64_t batch)
     for (int i = 0; i < data->info.n_fields; i++) {
         const size_t bytes =
             field_bytes(&data->info.field[i]) * (size_t)job_slot_rows(data, batch);
-        slot += (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
+        slot += sw_size_round(bytes);
     }
     return slot * JOB_SLOTS;
 }

@@ -169,22 +169,6 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) dw_kernel(dw_job j)
 
 /* ---- parts ------------------------------------------------------------------------------- */
 
-struct dw_parts {
-    enum { N = 1 };
-    const float *parts;
-    float *dw;
-    int64_t weights;
-    int add;
-    __device__ void term(int64_t r, int64_t c, double (&v)[N]) const
-    {
-        v[0] = (double)parts[r * weights + c];
-    }
-    __device__ void put(int64_t c, const double (&sum)[N]) const
-    {
-        dw[c] = add ? dw[c] + (float)sum[0] : (float)sum[0];
-    }
-};
-
 /* By sizes alone, as scratch is. */
 struct dw_plan {
     int rows, tile; /* of a tile: both */
@@ -237,7 +221,7 @@ extern "C" size_t sw_cuda_conv2d_dw_scratch(const sw_kernel_info *info, const sw
     const sw_cuda_conv c = geometry(&info->in[0], &info->in[1], &info->out[0], info->attrs);
     const size_t parts = parts_bytes(c);
     size_t sums = parts > 0 ? sw_cuda_reduce_bytes(plan_of(c).parts, sw_cuda_conv_weights(c),
-                                                   dw_parts::N, true)
+                                                   sw_cuda_column_sum::N, true)
                             : 0;
     if (info->n_out > 1) {
         const size_t db =
@@ -343,8 +327,8 @@ extern "C" sw_status sw_cuda_conv2d_grad1(const sw_launch *l, const sw_cuda_queu
     if (all > 0)
         SW_TRY(weights(l, c, plan, l->scratch, queue));
     if (plan.parts > 1) {
-        const dw_parts f = {static_cast<const float *>(l->scratch), sw_cuda_out(l, 0), all,
-                            sw_cuda_adds(l, 0)};
+        const sw_cuda_column_sum f = {sw_cuda_out(l, 0), static_cast<const float *>(l->scratch),
+                                      all, sw_cuda_adds(l, 0)};
         SW_TRY(sw_cuda_reduce("conv2d", f, plan.parts, all, true, sums, queue));
     }
     return l->n_out > 1 ? bias(l, 1, 1, sums, queue) : SW_OK;

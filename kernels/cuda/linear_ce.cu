@@ -2,6 +2,7 @@
  * them (runtime/ops/linear_ce.c): the logits of one chunk exist at a time, and their gradient
  * in their place. Losses of all rows are added in one order behind the last chunk; sums over
  * rows in dW and db go from chunk to chunk. */
+#include "alloc/size.h"
 #include "kernels/attrs.h"
 #include "kernels/cuda/ce.h"
 #include "kernels/cuda/gemm.h"
@@ -59,7 +60,7 @@ struct rooms {
 static size_t place(rooms *r, size_t bytes)
 {
     const size_t at = r->bytes;
-    r->bytes += (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
+    r->bytes += sw_size_round(bytes);
     return at;
 }
 

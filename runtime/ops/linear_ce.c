@@ -6,6 +6,7 @@
  * one chunk exist at a time, and nothing of an input is kept: backward scales the gradients
  * that forward has made by what flows in, in their place. Losses, and sums over rows, continue
  * from chunk to chunk row after row: no chunk shows in the bits. */
+#include "alloc/size.h"
 #include "kernels/dispatch.h"
 #include "runtime/ops/ce.h"
 
@@ -53,18 +54,13 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
-}
-
 /* What a product of `rows` rows needs: not every run makes all three. */
 static size_t product_bytes(sw_isa isa, int64_t rows, int64_t width, int64_t classes)
 {
     const sw_dense_kernels *d = sw_dense(isa);
-    return aligned(larger(d->gemm_bytes(rows, classes, width, false),
-                          larger(d->gemm_bytes(rows, width, classes, false),
-                                 d->gemm_bytes(classes, width, rows, true))));
+    return sw_size_round(larger(d->gemm_bytes(rows, classes, width, false),
+                                larger(d->gemm_bytes(rows, width, classes, false),
+                                       d->gemm_bytes(classes, width, rows, true))));
 }
 
 /* The products' scratch, a chunk's logarithms and sums, and its logits. */
@@ -74,7 +70,7 @@ static size_t forward_bytes(const sw_kernel_info *info)
     const int64_t width = info->in[X].shape.dim[1], classes = info->in[W].shape.dim[0];
     const int64_t rows = chunk_rows(a, info->in[X].shape.dim[0]);
     return product_bytes(info->isa, rows, width, classes) +
-           aligned(swi_ce_bytes(&a->ce, rows)) + (size_t)(rows * classes) * sizeof(float);
+           sw_size_round(swi_ce_bytes(&a->ce, rows)) + (size_t)(rows * classes) * sizeof(float);
 }
 
 typedef struct {
@@ -159,7 +155,7 @@ static sw_status forward(const sw_launch *l)
     p.product = scratch;
     scratch += product_bytes(l->isa, most, p.width, p.classes);
     p.lse = swi_ce_scratch(&a->ce, most, scratch, &p.sums);
-    p.logits = (float *)(void *)(scratch + aligned(swi_ce_bytes(&a->ce, most)));
+    p.logits = (float *)(void *)(scratch + sw_size_round(swi_ce_bytes(&a->ce, most)));
     p.factor = n > 0 ? 1.0f / (float)n : 0.0f;
     const bool wanted = l->n_out > DB && (swi_out(l, DX) != NULL || swi_out(l, DW) != NULL ||
                                           swi_out(l, DB) != NULL);

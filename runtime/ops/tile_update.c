@@ -1,6 +1,7 @@
 /* A weight's gradient and its update, tile by tile: the work of two kernels, called through
  * their descriptors for some rows at a time. Only the pass in tile_update.c makes such a node;
  * the tests of optimizers and of that pass cover it. */
+#include "alloc/size.h"
 #include "runtime/tile_update.h"
 #include "kernels/dispatch.h"
 #include "kernels/tile_launch.h"
@@ -100,7 +101,7 @@ static size_t gradient_bytes(const sw_type *param, int64_t rows)
 {
     sw_type tile = *param;
     tile.shape.dim[0] = rows;
-    return (sw_type_bytes(&tile) + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
+    return sw_size_round(sw_type_bytes(&tile));
 }
 
 size_t swi_tile_bytes(const sw_kernel_info *info)

@@ -195,11 +195,11 @@ static void judge_life(session *a, uint32_t room)
                           last, x->death);
     judge_role(w, s, seen);
     judge_layer(w, s, seen);
-    a->born[seen->first] += swi_round(x->bytes);
-    a->died[last] += swi_round(x->bytes);
+    a->born[seen->first] += sw_size_round(x->bytes);
+    a->died[last] += sw_size_round(x->bytes);
     a->lives[room] = (swi_life){.first = seen->first,
                                 .last = last,
-                                .bytes = swi_round(x->bytes),
+                                .bytes = sw_size_round(x->bytes),
                                 .role = role_seen(w, s, seen),
                                 .layer = layer_seen(w, seen)};
 }
@@ -216,7 +216,7 @@ static void observe_figures(session *a)
         live += args->models[i]->bytes;
     for (int i = 0; i < args->n_inputs; i++) {
         const sw_type type = {args->inputs[i].dtype, SW_PLAIN, args->inputs[i].shape};
-        live += swi_round(sw_type_bytes(&type));
+        live += sw_size_round(sw_type_bytes(&type));
     }
     memset(phases, 0, sizeof a->w->info.phase);
     phases[SW_DATA].peak_bytes = phases[SW_DATA].end_bytes = peak = live;

@@ -66,7 +66,7 @@ static bool judge_height(session *d)
                               x->offset, SW_ALIGN);
         highest = end > highest ? end : highest;
     }
-    if (swi_round(highest) != height)
+    if (sw_size_round(highest) != height)
         swi_witness_fault(d->w, SWI_NONE, SWI_NONE,
                           "the arena is planned with %zu bytes; its storages end at %zu",
                           height, highest);

@@ -49,7 +49,7 @@ static void judge_payload(const session *e, const swi_room *r)
             end = i + 1;
         else if (hole == r->bytes)
             hole = i;
-    if (swi_round(end) != r->rounded)
+    if (sw_size_round(end) != r->rounded)
         swi_witness_fault(e->w, SWI_NONE, r->storage, "%zu bytes are used; the plan counts %zu",
                           end, r->rounded);
     else if (!scratch && hole != r->bytes)

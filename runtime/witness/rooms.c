@@ -27,7 +27,7 @@ static const unsigned char *origin_of(const swi_witness *w, const swi_storage *s
 static sw_status add_room(swi_rooms *r, swi_room room, int how)
 {
     const size_t page = sw_page_bytes();
-    const size_t holds = room.rounded > room.bytes ? room.rounded : swi_round(room.bytes);
+    const size_t holds = room.rounded > room.bytes ? room.rounded : sw_size_round(room.bytes);
     size_t pages;
     if (!sw_size_align(holds > 0 ? holds : 1, page, &pages) ||
         !sw_size_add(r->bytes, page, &room.from) || !sw_size_add(room.from, pages, &room.to) ||

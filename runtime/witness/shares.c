@@ -23,7 +23,7 @@ static sw_status base_of_models(swi_witness *w, swi_shares *to)
             const swi_entry *e = &model->entries[i];
             char layer[sizeof e->name];
             swi_entry_layer(model, e->name, layer, sizeof layer);
-            SW_TRY(swi_shares_base(to, e->role, layer, swi_round(e->bytes)));
+            SW_TRY(swi_shares_base(to, e->role, layer, sw_size_round(e->bytes)));
         }
     }
     return SW_OK;
@@ -33,7 +33,7 @@ static sw_status base_of_inputs(swi_witness *w, swi_shares *to)
 {
     for (int i = 0; i < w->args->n_inputs; i++) {
         const sw_type type = {w->args->inputs[i].dtype, SW_PLAIN, w->args->inputs[i].shape};
-        SW_TRY(swi_shares_base(to, SWI_ROLE_INPUT, "", swi_round(sw_type_bytes(&type))));
+        SW_TRY(swi_shares_base(to, SWI_ROLE_INPUT, "", sw_size_round(sw_type_bytes(&type))));
     }
     return SW_OK;
 }

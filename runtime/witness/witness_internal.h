@@ -5,6 +5,7 @@
 #ifndef SW_WITNESS_INTERNAL_H
 #define SW_WITNESS_INTERNAL_H
 
+#include "alloc/size.h"
 #include "runtime/runtime_internal.h"
 
 #define SWI_WITNESS_HEAP SW_HEAP_PROFILE
@@ -83,10 +84,6 @@ void swi_witness_fault(swi_witness *w, uint32_t op, uint32_t storage, const char
 bool swi_witness_planned(const swi_witness *w, uint32_t storage);
 /* The bytes leave the run: metrics and outputs. */
 bool swi_witness_leaves(const swi_witness *w, uint32_t root);
-static inline size_t swi_round(size_t bytes)
-{
-    return (bytes + SW_ALIGN - 1) & ~(size_t)(SW_ALIGN - 1);
-}
 
 /* ---- the trap: who touches which room ---------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 #include "tests/cuda/scenes.h"
 #include "tests/support/suite.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -281,4 +282,24 @@ sw_status sw_scene_train(const sw_scene *scene, const sw_scene_run *run, sw_scen
     sw_model_destroy(model);
     sw_exec_destroy(exec);
     return status;
+}
+
+bool sw_scene_same_bits(const sw_scene_end *a, const sw_scene_end *b)
+{
+    return a->n == b->n && memcmp(a->numbers, b->numbers, a->n * sizeof(float)) == 0 &&
+           memcmp(&a->loss, &b->loss, sizeof a->loss) == 0;
+}
+
+double sw_scene_apart(const sw_scene_end *a, const sw_scene_end *b)
+{
+    double most = 0.0, largest = 1e-30;
+    CU_ASSERT_FATAL(a->n == b->n && a->n > 0);
+    for (size_t i = 0; i < a->n; i++) {
+        const double d = fabs((double)a->numbers[i] - (double)b->numbers[i]);
+        if (!(d <= most))
+            most = d;
+        if (fabs((double)b->numbers[i]) > largest)
+            largest = fabs((double)b->numbers[i]);
+    }
+    return most / largest;
 }

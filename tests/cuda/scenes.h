@@ -56,4 +56,9 @@ typedef struct {
 sw_status sw_scene_train(const sw_scene *scene, const sw_scene_run *run, sw_scene_end *end);
 /* end->numbers are freed by the caller (free). */
 
+/* Same loss and numbers, to the bit. */
+bool sw_scene_same_bits(const sw_scene_end *a, const sw_scene_end *b);
+/* The largest difference of two trainings of one scene, relative to the largest number. */
+double sw_scene_apart(const sw_scene_end *a, const sw_scene_end *b);
+
 #endif

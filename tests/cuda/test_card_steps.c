@@ -21,21 +21,6 @@ static sw_scene_end trained(const sw_scene *scene, sw_scene_run run)
     return end;
 }
 
-/* The largest difference of two trainings, relative to the largest number. */
-static double apart(const sw_scene_end *a, const sw_scene_end *b)
-{
-    double most = 0.0, largest = 1e-30;
-    CU_ASSERT_FATAL(a->n == b->n && a->n > 0);
-    for (size_t i = 0; i < a->n; i++) {
-        const double d = fabs((double)a->numbers[i] - (double)b->numbers[i]);
-        if (!(d <= most))
-            most = d;
-        if (fabs((double)b->numbers[i]) > largest)
-            largest = fabs((double)b->numbers[i]);
-    }
-    return most / largest;
-}
-
 /* ---- numbers ----------------------------------------------------------------------------- */
 
 static void a_card_trains_as_the_cpu_does(void)
@@ -45,7 +30,7 @@ static void a_card_trains_as_the_cpu_does(void)
         const sw_scene *s = &sw_scenes[i];
         sw_scene_end cpu = trained(s, (sw_scene_run){.steps = 4});
         sw_scene_end card = trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
-        const double d = apart(&card, &cpu);
+        const double d = sw_scene_apart(&card, &cpu);
         SW_CHECK(d < 2e-5, "%s: parameters are %g apart", s->name, d);
         SW_CHECK(fabs(card.loss - cpu.loss) < 1e-5, "%s: loss %g, %g", s->name, card.loss,
                  cpu.loss);
@@ -71,10 +56,8 @@ static void every_way_to_run_has_the_same_bits(void)
             run.device = "cuda";
             run.steps = 6;
             sw_scene_end other = trained(s, run);
-            const bool same =
-                first.n == other.n && first.loss == other.loss &&
-                memcmp(first.numbers, other.numbers, first.n * sizeof *first.numbers) == 0;
-            SW_CHECK(same, "%s, %s: %g apart", s->name, ways[w].what, apart(&first, &other));
+            SW_CHECK(sw_scene_same_bits(&first, &other), "%s, %s: %g apart", s->name,
+                     ways[w].what, sw_scene_apart(&first, &other));
             free(other.numbers);
         }
         free(first.numbers);
@@ -165,10 +148,10 @@ static void a_hundred_replays_need_one_capture(void)
         SW_CHECK(counted.captures == 1 && counted.replays == 100, "%s: %d captures, %d replays",
                  s->name, (int)counted.captures, (int)counted.replays);
         CU_ASSERT(h.memory > 0);
-        const double d = apart(&card, &cpu);
+        const double d = sw_scene_apart(&card, &cpu);
         SW_CHECK(d < 1e-3, "%s: %g apart", s->name, d);
         still = trained(s, (sw_scene_run){.device = "cuda", .steps = h.steps});
-        CU_ASSERT(apart(&card, &still) > 1e-3); /* the rates did change */
+        CU_ASSERT(sw_scene_apart(&card, &still) > 1e-3); /* the rates did change */
         free(cpu.numbers);
         free(card.numbers);
         free(still.numbers);

@@ -1,4 +1,5 @@
 /* The emulator finds what it is there to find, and nothing in kernels that are right. */
+#include "alloc/poison.h"
 #include "tests/cuda/emulator.h"
 #include "kernels/cuda/table.h"
 #include "runtime/stepwell.h"
@@ -9,17 +10,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define HAS_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HAS_ASAN 1
-#endif
-#endif
-#ifndef HAS_ASAN
-#define HAS_ASAN 0
-#endif
 
 #define N 1024
 static float x[N], y[N];
@@ -242,7 +232,7 @@ static void last_words(planted p, char *text, size_t room)
 static void overruns_are_reported_where_they_are(void)
 {
     static char text[1 << 16];
-    if (!HAS_ASAN)
+    if (!SW_POISON)
         SW_SKIP("built without the address sanitizer");
     set_up(0);
     float *room = malloc(200 * sizeof *room);

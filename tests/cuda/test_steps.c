@@ -57,26 +57,6 @@ static sw_scene_end trained(const sw_scene *scene, sw_scene_run run)
     return end;
 }
 
-static bool same_bits(const sw_scene_end *a, const sw_scene_end *b)
-{
-    return a->n == b->n && memcmp(a->numbers, b->numbers, a->n * sizeof(float)) == 0 &&
-           memcmp(&a->loss, &b->loss, sizeof a->loss) == 0;
-}
-
-/* The largest difference of two trainings, relative to the largest number. */
-static double apart(const sw_scene_end *a, const sw_scene_end *b)
-{
-    double most = 0.0, largest = 1e-30;
-    for (size_t i = 0; i < a->n; i++) {
-        const double d = fabs((double)a->numbers[i] - (double)b->numbers[i]);
-        if (!(d <= most))
-            most = d;
-        if (fabs((double)b->numbers[i]) > largest)
-            largest = fabs((double)b->numbers[i]);
-    }
-    return most / largest;
-}
-
 /* ---- numbers ----------------------------------------------------------------------------- */
 
 static void a_device_trains_as_the_cpu_does(void)
@@ -87,7 +67,7 @@ static void a_device_trains_as_the_cpu_does(void)
         sw_scene_end cpu = trained(s, (sw_scene_run){.steps = 4});
         sw_scene_end card = trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
         CU_ASSERT(cpu.n > 0 && cpu.n == card.n);
-        const double d = apart(&card, &cpu);
+        const double d = sw_scene_apart(&card, &cpu);
         SW_CHECK(d < 2e-5, "%s: parameters are %g apart", s->name, d);
         SW_CHECK(fabs(card.loss - cpu.loss) < 1e-5, "%s: loss %g, %g", s->name, card.loss,
                  cpu.loss);
@@ -111,8 +91,8 @@ static void every_way_to_run_has_the_same_bits(void)
             run.steps = 4;
             fresh(0);
             sw_scene_end other = trained(s, run);
-            SW_CHECK(same_bits(&first, &other), "%s, way %d: %g apart", s->name, (int)w,
-                     apart(&first, &other));
+            SW_CHECK(sw_scene_same_bits(&first, &other), "%s, way %d: %g apart", s->name,
+                     (int)w, sw_scene_apart(&first, &other));
             CU_ASSERT(counted().graph_launches == 0);
             all_is_well(s->name);
             free(other.numbers);
@@ -131,8 +111,8 @@ static void late_work_has_the_same_bits(void)
         for (uint64_t seed = 1; seed <= 5; seed++) {
             fresh(seed);
             sw_scene_end late = trained(s, (sw_scene_run){.device = "cuda", .steps = 6});
-            SW_CHECK(same_bits(&first, &late), "%s, seed %d: %g apart", s->name, (int)seed,
-                     apart(&first, &late));
+            SW_CHECK(sw_scene_same_bits(&first, &late), "%s, seed %d: %g apart", s->name,
+                     (int)seed, sw_scene_apart(&first, &late));
             all_is_well(s->name);
             free(late.numbers);
         }
@@ -249,13 +229,13 @@ static void a_hundred_replays_need_one_capture(void)
         sw_scene_end cpu = trained(s, (sw_scene_run){.steps = steps, .vary = true});
         sw_scene_end card =
             trained(s, (sw_scene_run){.device = "cuda", .steps = steps, .vary = true});
-        const double d = apart(&card, &cpu);
+        const double d = sw_scene_apart(&card, &cpu);
         SW_CHECK(d < 1e-3, "%s: %g apart", s->name, d);
         const sw_fake_counts c = counted();
         CU_ASSERT(c.captures == 1 && c.instantiated == 1);
         CU_ASSERT_EQUAL(c.graph_launches, (uint64_t)steps - 1);
         sw_scene_end still = trained(s, (sw_scene_run){.device = "cuda", .steps = steps});
-        CU_ASSERT(apart(&card, &still) > 1e-3); /* the rates did change */
+        CU_ASSERT(sw_scene_apart(&card, &still) > 1e-3); /* the rates did change */
         free(cpu.numbers);
         free(card.numbers);
         free(still.numbers);
@@ -482,7 +462,7 @@ static void cards_without_mapping_have_the_same_bits(void)
         sw_scene_end other =
             trained(&sw_scenes[i], (sw_scene_run){.device = "cuda", .steps = 3});
         CU_ASSERT(counted().maps == 0 && counted().allocs > 0);
-        CU_ASSERT(same_bits(&first, &other));
+        CU_ASSERT(sw_scene_same_bits(&first, &other));
         all_is_well(sw_scenes[i].name);
         free(first.numbers);
         free(other.numbers);
@@ -496,7 +476,7 @@ static void a_second_card_has_the_same_bits(void)
     f->reset(&(sw_fake_card){.cards = 2});
     sw_scene_end first = trained(s, (sw_scene_run){.device = "cuda:0", .steps = 3});
     sw_scene_end second = trained(s, (sw_scene_run){.device = "cuda:1", .steps = 3});
-    CU_ASSERT(same_bits(&first, &second));
+    CU_ASSERT(sw_scene_same_bits(&first, &second));
     CU_ASSERT_EQUAL(counted().legacy, 0);
     all_is_well("two cards");
     const sw_scene_run third = {.device = "cuda:2", .steps = 1};
@@ -542,7 +522,7 @@ static void threads_share_a_card(void)
         for (int i = 0; i < 4; i++) {
             pthread_join(threads[i], NULL);
             SW_CHECK(workers[i].status == SW_OK, "%s", workers[i].error);
-            CU_ASSERT(same_bits(&workers[i].end, &alone[i % 2]));
+            CU_ASSERT(sw_scene_same_bits(&workers[i].end, &alone[i % 2]));
             free(workers[i].end.numbers);
         }
         all_is_well("four threads");
@@ -558,7 +538,7 @@ static void tf32_is_only_where_it_is_asked_for(void)
     sw_scene_end plain = trained(s, (sw_scene_run){.device = "cuda", .steps = 3});
     sw_scene_end rounded =
         trained(s, (sw_scene_run){.device = "cuda", .steps = 3, .tf32 = true});
-    const double d = apart(&rounded, &plain);
+    const double d = sw_scene_apart(&rounded, &plain);
     SW_CHECK(d > 1e-6 && d < 1e-2, "%g apart", d);
     all_is_well("TF32");
     free(plain.numbers);

@@ -1,4 +1,5 @@
 /* The program on the card that is not there: what it prints is what it prints on the CPU. */
+#include "alloc/poison.h"
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
 #include <math.h>
@@ -12,17 +13,6 @@
 #endif
 
 #define MODULE "STEPWELL_CUDA_MODULE=" SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 static sw_outcome outcome;
 
@@ -67,7 +57,7 @@ static double number(const char *key)
 
 static void the_program_trains_on_it(void)
 {
-    if (SANITIZED)
+    if (SW_POISON)
         SW_SKIP("program and module may have the sanitizers of two compilers");
     double loss[4] = {0};
     const char *const settings[] = {"A=", "A=", "STEPWELL_FAKE_LAZY=1", "STEPWELL_FAKE_LAZY=5"};
@@ -90,7 +80,7 @@ static void the_last_step_has_no_time(void)
     char path[1024], line[512];
     int steps = 0, without = 0;
     bool last_without = false;
-    if (SANITIZED)
+    if (SW_POISON)
         SW_SKIP("program and module may have the sanitizers of two compilers");
     snprintf(path, sizeof path, "%s", sw_temp_path("steps.csv"));
     train_into("cuda", "A=", "--metrics", path);
@@ -113,7 +103,7 @@ static void the_last_step_has_no_time(void)
 static void a_report_keeps_card_and_process_apart(void)
 {
     char path[1024];
-    if (SANITIZED)
+    if (SW_POISON)
         SW_SKIP("program and module may have the sanitizers of two compilers");
     if (!READS_JSON)
         SW_SKIP("built without jansson: nothing reads JSON");
@@ -133,7 +123,7 @@ static void a_report_keeps_card_and_process_apart(void)
 
 static void a_small_card_is_said_so(void)
 {
-    if (SANITIZED)
+    if (SW_POISON)
         SW_SKIP("program and module may have the sanitizers of two compilers");
     train("cuda", "STEPWELL_FAKE_MIB=265");
     SW_CHECK(outcome.status == 4 && sw_count_lines(outcome.err) == 1 &&

@@ -1,5 +1,6 @@
 /* Deep programs for bench budget: a perceptron and a convolutional chain of equal layers, which
  * hold hardly anything but activations, and LeNet5. */
+#include "alloc/size.h"
 #include "tools/bench/budget.h"
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +54,7 @@ sw_run_args bench_deep_args(bench_deep *d)
     size_t slot_bytes = 0;
     for (int k = 0; k < 2; k++) {
         const sw_type type = {d->inputs[k].dtype, SW_PLAIN, d->inputs[k].shape};
-        slot_bytes += (sw_type_bytes(&type) + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
+        slot_bytes += sw_size_round(sw_type_bytes(&type));
     }
     return (sw_run_args){.size = sizeof(sw_run_args),
                          .fn = lenet ? tool_net_step : deep_step,

@@ -1,5 +1,4 @@
 /* The networks of bench device: models of the table at the sizes that are compared. */
-#include "runtime/device.h"
 #include "tools/bench/device.h"
 #include <string.h>
 
@@ -161,25 +160,13 @@ static sw_status measure(subject *s, cli_times *times, bench_device_figures *out
     SW_TRY(sw_metric_get(s->exec, "loss", &out->loss)); /* waits for the last */
     out->free_ns = done > 0 ? (cli_clock_ns() - start) / (uint64_t)done : 0;
     out->step = cli_times_summary(times);
+    sw_device_info card = {.size = sizeof card}; /* 0 for the CPU */
+    SW_TRY(sw_exec_device(s->exec, &card));
+    if (card.open_bytes > card.free_bytes)
+        out->taken_bytes = card.open_bytes - card.free_bytes;
     const sw_run_args args = args_of(s);
     out->plan.size = sizeof out->plan;
     return sw_plan(s->exec, &args, &out->plan);
-}
-
-/* By which the card has less free memory than when it was opened. */
-static sw_status taken(const char *name, size_t *out)
-{
-    swi_device *device;
-    sw_cuda_info info;
-    *out = 0;
-    if (strncmp(name, "cuda", 4) != 0)
-        return SW_OK;
-    SW_TRY(swi_device_open(&device, name));
-    const sw_status status = device->api->info(device->card, &info);
-    if (status == SW_OK && info.open_bytes > info.free_bytes)
-        *out = info.open_bytes - info.free_bytes;
-    swi_device_close(device);
-    return status;
 }
 
 sw_status bench_device_net(const bench_device_case *which, const bench_device_opts *opts,
@@ -194,8 +181,6 @@ sw_status bench_device_net(const bench_device_case *which, const bench_device_op
         status = make(&s, which, batch);
     if (status == SW_OK)
         status = measure(&s, &times, out);
-    if (status == SW_OK)
-        status = taken(opts->device, &out->taken_bytes);
     tool_net_destroy(&s.net);
     sw_exec_destroy(s.exec);
     bench_batch_free(s.inputs, 2);

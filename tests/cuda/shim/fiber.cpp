@@ -1,22 +1,13 @@
 /* Switches: six registers and a stack on x86-64, ucontext elsewhere (or where
  * SW_FIBER_UCONTEXT asks for it). */
+#include "alloc/poison.h"
 #include "fiber.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define HAS_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HAS_ASAN 1
-#endif
-#endif
-#ifndef HAS_ASAN
-#define HAS_ASAN 0
-#endif
-#if HAS_ASAN
+#if SW_POISON
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -42,7 +33,7 @@ static struct {
     void *fake; /* the sanitizer's */
 } workers[WORKERS];
 static context scheduler;
-#if HAS_ASAN
+#if SW_POISON
 static void *scheduler_fake;
 static const void *scheduler_stack;
 static size_t scheduler_bytes;
@@ -69,7 +60,7 @@ static unsigned char *stack_of(int i)
 
 static void switched_to_worker(int i)
 {
-#if HAS_ASAN
+#if SW_POISON
     __sanitizer_finish_switch_fiber(workers[i].fake, &scheduler_stack, &scheduler_bytes);
 #else
     (void)i;
@@ -140,18 +131,18 @@ void swi_fiber_begin(int i, void (*work)(int i))
 void swi_fiber_resume(int i)
 {
     beginning = i;
-#if HAS_ASAN
+#if SW_POISON
     __sanitizer_start_switch_fiber(&scheduler_fake, workers[i].stack, STACK);
 #endif
     change(&scheduler, &workers[i].at);
-#if HAS_ASAN
+#if SW_POISON
     __sanitizer_finish_switch_fiber(scheduler_fake, NULL, NULL);
 #endif
 }
 
 void swi_fiber_to_scheduler(int i)
 {
-#if HAS_ASAN
+#if SW_POISON
     __sanitizer_start_switch_fiber(&workers[i].fake, scheduler_stack, scheduler_bytes);
 #endif
     change(&workers[i].at, &scheduler);
@@ -160,7 +151,7 @@ void swi_fiber_to_scheduler(int i)
 
 void swi_fiber_memory_close(void *at, size_t bytes)
 {
-#if HAS_ASAN
+#if SW_POISON
     __asan_poison_memory_region(at, bytes);
 #else
     (void)at, (void)bytes;
@@ -169,7 +160,7 @@ void swi_fiber_memory_close(void *at, size_t bytes)
 
 void swi_fiber_memory_open(void *at, size_t bytes)
 {
-#if HAS_ASAN
+#if SW_POISON
     __asan_unpoison_memory_region(at, bytes);
 #else
     (void)at, (void)bytes;
