@@ -239,6 +239,8 @@ static sw_status build(swi_program *p, const sw_ctx *ctx, size_t limit)
     p->info.n_ops = p->n_ops;
     p->info.n_values = t->n_values;
     p->info.n_storages = t->n_storages;
+    if (ctx->exec->queue != NULL)
+        SW_TRY(swi_queue_state(ctx->exec->queue, p));
     p->info.plan_ns = sw_clock_ns() - start;
     return SW_OK;
 }

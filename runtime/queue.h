@@ -56,6 +56,10 @@ sw_status swi_queue_use(const swi_queue *queue);
 /* Launch one op; a new phase begins with its first. With sync_ops it is over on return. */
 sw_status swi_queue_launch(swi_queue *queue, const swi_node *node, const sw_launch *launch);
 
+/* How many kernels and library calls a run of the program launches, into its info: each op is
+ * asked, and launches nothing. An op that the device refuses is blamed. */
+sw_status swi_queue_state(const swi_queue *queue, swi_program *program);
+
 /* Run a planned program, begun: op by op by `ops` (run.c) and captured, or replayed. *updated
  * says whether an update may have run, *fresh is set where something was captured. */
 typedef sw_status swi_run_ops(sw_exec *exec, swi_program *program, const sw_run_args *args,

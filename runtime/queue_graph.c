@@ -70,6 +70,26 @@ sw_status swi_queue_launch(swi_queue *q, const swi_node *node, const sw_launch *
     return swi_queue_fault(q, status);
 }
 
+/* Segments begin where nothing is, aligned as they will be: operands lie in them as they will.
+ */
+sw_status swi_queue_state(const swi_queue *q, swi_program *p)
+{
+    unsigned char *base[SWI_SEG_COUNT + 1] = {NULL};
+    sw_cuda_queue counting = q->compute;
+    for (uint64_t s = 0; s < SWI_SEG_COUNT; s++)
+        base[s] = (unsigned char *)(uintptr_t)((s + 1) << 40); /* larger than any store */
+    p->info.launches = 0;
+    counting.stated = &p->info.launches;
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        swi_resolve(p, i, base, p->binds);
+        const sw_status status =
+            p->trace.nodes[p->ops[i].node].on_device(&p->launches[i], &counting);
+        if (status != SW_OK)
+            return swi_blame(p, i, status);
+    }
+    return SW_OK;
+}
+
 /* ---- graphs ------------------------------------------------------------------------------ */
 
 static void free_binding(const swi_queue *q, swi_binding *b)

@@ -115,8 +115,7 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
 
 /* ---- launching --------------------------------------------------------------------------- */
 
-static void resolve(swi_program *p, uint32_t i, unsigned char *const *base,
-                    const swi_bind *binds)
+void swi_resolve(swi_program *p, uint32_t i, unsigned char *const *base, const swi_bind *binds)
 {
     const swi_run_op *op = &p->ops[i];
     sw_buffer *buffers = p->buffers + op->first;
@@ -134,7 +133,7 @@ static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
                                const swi_bind *binds)
 {
     sw_launch *l = &p->launches[i];
-    resolve(p, i, base, binds);
+    swi_resolve(p, i, base, binds);
     l->par = swi_pool_par(exec->pool);
     l->isa = exec->isa;
     l->seed = exec->seed;

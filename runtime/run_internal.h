@@ -31,6 +31,9 @@ typedef struct {
  * names are in *names. */
 bool swi_plan_storage(const swi_program *program, uint32_t s, swi_plan_names *names,
                       sw_plan_storage *out);
+/* The operands of op i point to where they are: base[segment] + offset. */
+void swi_resolve(swi_program *program, uint32_t op, unsigned char *const *base,
+                 const swi_bind *binds);
 sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args,
                            const swi_program *program, sw_status status);

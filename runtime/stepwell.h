@@ -682,6 +682,8 @@ typedef struct {
     int64_t chunk_rows;    /* rows at a time of ops that go through them in parts, since that
                               lowers the arena; 0: all at once */
     uint32_t n_tiled;      /* updates of weights whose gradients exist only block by block */
+    uint32_t launches;     /* on a device: kernels and library calls of a run, of which each run
+                              has exactly so many; 0 on the CPU */
 } sw_plan_info;
 
 /* Trace and plan without tensor memory; inputs' data may be NULL. With a budget the exec's

@@ -76,6 +76,9 @@ static sw_status print_plan(job *j, bool quiet)
     printf("data   %s\n", result_both(p->data_bytes).text);
     printf("total  %s\n", result_both(p->total_bytes).text);
     result_print_device("card   ", j->exec);
+    if (p->launches > 0)
+        printf("runs   %s kernels and library calls in each step\n",
+               cli_digits(p->launches).text);
     if (quiet)
         return SW_OK;
     for (int i = 0; i < JOB_PROGRAMS; i++) {

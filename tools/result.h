@@ -16,9 +16,9 @@ void result_put_phases(sw_json *json, const char *key, const sw_phase_info *phas
 /* "predicted": the phases as planned; null in immediate mode, which gives nothing back before
  * the end of a run and so has no phases to predict. */
 void result_put_predicted(sw_json *json, const job *j, const job_program *program);
-/* model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes, rebuilt_ops (cheap ops
- * that run again in backward instead of keeping their results); and "recompute", null
- * where the budget asks for nothing. */
+/* model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes, launches (of a step on
+ * a device, null for the CPU), rebuilt_ops (cheap ops that run again in backward instead of
+ * keeping their results); and "recompute", null where the budget asks for nothing. */
 void result_put_totals(sw_json *json, const sw_plan_info *plan);
 /* "device_memory": what sw_exec_device says, null for the CPU. */
 void result_put_device(sw_json *json, const sw_exec *exec);

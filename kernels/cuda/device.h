@@ -12,7 +12,7 @@
 
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
-#define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, queue, ...)                          \
+#define SW_CUDA_MAKE_LAUNCH(kernel, grid, block, shared_bytes, queue, ...)                     \
     (kernel<<<(grid), (block), (shared_bytes), (cudaStream_t)(queue)->stream>>>(__VA_ARGS__))
 #define SW_SHARED(type, name, n) __shared__ type name[n]
 #define SW_SHARED_DYNAMIC(type, name)                                                          \
@@ -28,6 +28,12 @@ extern "C" __global__ void SW_CUDA_ANCHOR(void)
 #else
 #include <cuda_emulator.h>
 #endif
+
+#define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, queue, ...)                          \
+    do {                                                                                       \
+        if (!sw_cuda_states(queue))                                                            \
+            SW_CUDA_MAKE_LAUNCH(kernel, grid, block, shared_bytes, queue, __VA_ARGS__);        \
+    } while (0)
 
 /* In front of a loop over registers: its length is known. Of others: how far it is unrolled,
  * where registers are scarce. */

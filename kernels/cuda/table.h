@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define SW_CUDA_ABI 1u
+#define SW_CUDA_ABI 2u
 
 /* What changes from run to run of a program: in device memory. */
 typedef struct {
@@ -32,7 +32,19 @@ typedef struct {
     void *blas;                       /* the module's own; NULL: its own kernels only */
     uint32_t flags;                   /* SW_CUDA_TF32 */
     void *device;                     /* the module's own */
+    uint32_t *stated;                 /* not NULL: a launch is counted there, not made */
 } sw_cuda_queue;
+
+/* Is what would be launched only counted? Entries ask for each kernel and library call, so that
+ * a program states its launches when its plan is made: by sizes, attributes and how addresses
+ * are aligned. */
+static inline int sw_cuda_states(const sw_cuda_queue *queue)
+{
+    if (queue->stated == NULL)
+        return 0;
+    ++*queue->stated;
+    return 1;
+}
 
 typedef sw_status sw_cuda_kernel(const sw_launch *launch, const sw_cuda_queue *queue);
 

@@ -174,51 +174,52 @@ extern "C" int planted_run(const planted *p)
     const float *x = p->x;
     uint32_t *u = p->u;
     const dim3 grid(p->blocks), block(p->threads);
+    const sw_cuda_queue queue = {};
     switch (p->kernel) {
     case PLANTED_BLOCK_SUM:
-        SW_CUDA_LAUNCH(block_sum, grid, block, 0, nullptr, y, x, p->right);
+        SW_CUDA_LAUNCH(block_sum, grid, block, 0, &queue, y, x, p->right);
         break;
     case PLANTED_REVERSE_TWICE:
-        SW_CUDA_LAUNCH(reverse_twice, grid, block, 0, nullptr, y, x, p->right);
+        SW_CUDA_LAUNCH(reverse_twice, grid, block, 0, &queue, y, x, p->right);
         break;
     case PLANTED_WARP_AHEAD:
-        SW_CUDA_LAUNCH(warp_ahead, grid, block, 0, nullptr, y, p->right);
+        SW_CUDA_LAUNCH(warp_ahead, grid, block, 0, &queue, y, p->right);
         break;
     case PLANTED_HALF_WAITS:
-        SW_CUDA_LAUNCH(half_waits, grid, block, 0, nullptr, y);
+        SW_CUDA_LAUNCH(half_waits, grid, block, 0, &queue, y);
         break;
     case PLANTED_WAITS_APART:
-        SW_CUDA_LAUNCH(waits_apart, grid, block, 0, nullptr, y);
+        SW_CUDA_LAUNCH(waits_apart, grid, block, 0, &queue, y);
         break;
     case PLANTED_HALF_A_WARP:
-        SW_CUDA_LAUNCH(half_a_warp, grid, block, 0, nullptr, y);
+        SW_CUDA_LAUNCH(half_a_warp, grid, block, 0, &queue, y);
         break;
     case PLANTED_BARRIER_AND_WARP:
-        SW_CUDA_LAUNCH(barrier_and_warp, grid, block, 0, nullptr, y);
+        SW_CUDA_LAUNCH(barrier_and_warp, grid, block, 0, &queue, y);
         break;
     case PLANTED_READS_UNWRITTEN:
-        SW_CUDA_LAUNCH(reads_unwritten, grid, block, 0, nullptr, y);
+        SW_CUDA_LAUNCH(reads_unwritten, grid, block, 0, &queue, y);
         break;
     case PLANTED_DYNAMIC_REVERSE:
-        SW_CUDA_LAUNCH(dynamic_reverse, grid, block, p->shared_bytes, nullptr, y, x, !p->right);
+        SW_CUDA_LAUNCH(dynamic_reverse, grid, block, p->shared_bytes, &queue, y, x, !p->right);
         break;
     case PLANTED_TOO_MUCH_SHARED:
-        SW_CUDA_LAUNCH(too_much_shared, grid, block, 0, nullptr, y);
+        SW_CUDA_LAUNCH(too_much_shared, grid, block, 0, &queue, y);
         break;
     case PLANTED_COPIES:
-        SW_CUDA_LAUNCH(copies, grid, block, 0, nullptr, y, x, p->n);
+        SW_CUDA_LAUNCH(copies, grid, block, 0, &queue, y, x, p->n);
         break;
     case PLANTED_COPIES_FOUR:
-        SW_CUDA_LAUNCH(copies_four, grid, block, 0, nullptr, y, x);
+        SW_CUDA_LAUNCH(copies_four, grid, block, 0, &queue, y, x);
         break;
     case PLANTED_LANES:
-        SW_CUDA_LAUNCH(lanes, grid, block, 0, nullptr, u);
+        SW_CUDA_LAUNCH(lanes, grid, block, 0, &queue, u);
         break;
     case PLANTED_COUNTS:
-        SW_CUDA_LAUNCH(counts, grid, block, 0, nullptr, u);
+        SW_CUDA_LAUNCH(counts, grid, block, 0, &queue, u);
         break;
     case PLANTED_WHO_IS_LAST:
-        SW_CUDA_LAUNCH(who_is_last, grid, block, 0, nullptr, u);
+        SW_CUDA_LAUNCH(who_is_last, grid, block, 0, &queue, u);
         break;
     }
     return (int)cudaGetLastError();

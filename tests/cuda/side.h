@@ -27,7 +27,8 @@ void sw_side_choose(int i);
 /* Of the way that was chosen: for sizes of scratch. */
 const sw_cuda_queue *sw_side_queue(void);
 
-/* One launch, and wait for it. Operands and scratch are the beginnings of blocks (or NULL),
+/* One launch, and wait for it; under the emulator it has to be of as many kernels as it states
+ * before. Operands and scratch are the beginnings of blocks (or NULL),
  * placed as far from a good address as there, and one block is one block; their bytes are back
  * on the host behind the call. An error names the entry. */
 sw_status sw_side_launch(const sw_cuda_entry *entry, const sw_launch *launch,

@@ -40,9 +40,20 @@ const sw_cuda_queue *sw_side_queue(void)
 sw_status sw_side_launch(const sw_cuda_entry *entry, const sw_launch *launch,
                          sw_cuda_counters now)
 {
+    uint32_t stated = 0;
+    sw_cuda_queue counting = queue;
+    counting.stated = &stated;
     counters = now;
     swi_emu_clear();
+    const uint64_t before = swi_emu_counted().launches;
+    const sw_status promise = entry->kernel(launch, &counting);
+    const bool none = swi_emu_counted().launches == before;
     const sw_status status = entry->kernel(launch, &queue);
+    const uint64_t launches = swi_emu_counted().launches - before;
+    if (status == SW_OK && (promise != SW_OK || !none || launches != stated))
+        return sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                            "%s, kernel %d: %d launches, %d stated", entry->op, entry->which,
+                            (int)launches, (int)stated);
     if (status != SW_OK && swi_emu_error()[0] != '\0')
         return sw_error_set(status, __FILE__, __LINE__, "%s, kernel %d: %s", entry->op,
                             entry->which, swi_emu_error());

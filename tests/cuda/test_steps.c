@@ -128,7 +128,7 @@ typedef struct {
     const char *scene;
     sw_fake_counts before;
     uint64_t blocks, calls[2]; /* of the heap; of the functions that wait for the host */
-    size_t launched;           /* by the first run, and by the capture: kernels and products */
+    sw_plan_info plan;         /* made before the first run: states its launches */
 } warm;
 
 static bool inside(const void *at, const unsigned char *base, size_t bytes)
@@ -156,29 +156,29 @@ static void pointers_are_in_arenas(const char *scene, const sw_exec *exec,
         }
 }
 
-/* Launches of the first run, and as many in the capture: what each replay has to run. */
-static size_t launches_of(const char *scene)
+/* The first run launches what its plan stated, and the capture the same. */
+static void launches_are_those_stated(const char *scene, size_t stated)
 {
     const sw_fake_launch *l;
     const size_t n = sw_fake_card_api()->launches(&l);
     size_t captured = 0;
     for (size_t i = 0; i < n; i++)
         captured += l[i].captured;
-    SW_CHECK(captured * 2 == n && n > 0, "%s: %d launches, %d captured", scene, (int)n,
-             (int)captured);
+    SW_CHECK(stated > 0 && captured == stated && n == 2 * stated,
+             "%s: %d launches, %d captured, %d stated", scene, (int)n, (int)captured,
+             (int)stated);
     for (size_t i = 0; i < captured && captured * 2 == n; i++)
         SW_CHECK(strcmp(l[i].kernel, l[captured + i].kernel) == 0 &&
                      memcmp(l[i].pointer, l[captured + i].pointer, sizeof l[i].pointer) == 0,
                  "%s: launch %d is %s, captured %s", scene, (int)i, l[i].kernel,
                  l[captured + i].kernel);
-    return captured;
 }
 
 static void look(void *context, sw_exec *exec, const sw_model *model, int step)
 {
     warm *w = context;
     if (step == WARM_FROM - 1) {
-        w->launched = launches_of(w->scene);
+        launches_are_those_stated(w->scene, w->plan.launches);
         pointers_are_in_arenas(w->scene, exec, model);
         w->before = counted();
         w->blocks = sw_heap_blocks();
@@ -196,10 +196,11 @@ static void look(void *context, sw_exec *exec, const sw_model *model, int step)
     CU_ASSERT(b.captures == a.captures && b.instantiated == a.instantiated);
     CU_ASSERT(b.launches == a.launches && b.matmuls == a.matmuls);
     CU_ASSERT_EQUAL(b.graph_launches - a.graph_launches, n);
-    SW_CHECK(b.kernels_run + b.matmuls_run - a.kernels_run - a.matmuls_run == n * w->launched,
+    SW_CHECK(b.kernels_run + b.matmuls_run - a.kernels_run - a.matmuls_run ==
+                 n * w->plan.launches,
              "%s: %d launches in %d steps, %d stated for each", w->scene,
              (int)(b.kernels_run + b.matmuls_run - a.kernels_run - a.matmuls_run), (int)n,
-             (int)w->launched);
+             (int)w->plan.launches);
     CU_ASSERT_EQUAL(b.to_device - a.to_device, n); /* all inputs at once */
     CU_ASSERT_EQUAL(b.to_host - a.to_host, n);     /* all metrics at once */
     CU_ASSERT(b.pageable == a.pageable && b.legacy == 0);
@@ -211,9 +212,8 @@ static void warm_steps_take_nothing_and_wait_for_nothing(void)
         fresh(0);
         warm w = {.scene = sw_scenes[i].name};
         const sw_scene_run run = {
-            .device = "cuda", .steps = STEPS, .after = look, .context = &w};
+            .device = "cuda", .steps = STEPS, .plan = &w.plan, .after = look, .context = &w};
         CU_ASSERT_EQUAL(sw_scene_train(&sw_scenes[i], &run, NULL), SW_OK);
-        CU_ASSERT(w.launched > 0);
         all_is_well(w.scene);
     }
 }

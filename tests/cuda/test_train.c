@@ -69,6 +69,9 @@ static void the_program_trains_on_it(void)
             strstr(outcome.out, i == 0 ? "\"device\":\"cpu\"" : "\"device\":\"cuda\""));
         CU_ASSERT_EQUAL(number("allocations_after_warmup"), 0.0);
         CU_ASSERT_EQUAL(number("measured_peak_bytes"), number("predicted_peak_bytes"));
+        const bool none = strstr(outcome.out, "\"launches\":null") != NULL;
+        CU_ASSERT_EQUAL(none, i == 0);
+        CU_ASSERT(i == 0 || number("launches") > 10.0);
     }
     SW_CHECK(fabs(loss[1] - loss[0]) < 1e-5, "%.9g, on the CPU %.9g", loss[1], loss[0]);
     CU_ASSERT(loss[1] == loss[2] && loss[1] == loss[3]);

@@ -77,6 +77,7 @@ static int as_json(const bench_device_opts *o, const figures *f, int status)
         sw_json_put_u64(&j, "arena_bytes", n->plan.arena_bytes);
         sw_json_put_u64(&j, "data_bytes", n->plan.data_bytes);
         sw_json_put_u64(&j, "total_bytes", n->plan.total_bytes);
+        sw_json_put_known(&j, "launches", n->plan.launches > 0, n->plan.launches);
         if (n->taken_bytes > 0)
             sw_json_put_u64(&j, "card_bytes", n->taken_bytes);
         else

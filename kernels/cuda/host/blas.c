@@ -251,6 +251,8 @@ static sw_status launch(const blas *b, const record *r, const sw_cuda_queue *que
 {
     const float alpha = 1.0f, beta = g->p.accumulate ? 1.0f : 0.0f;
     cublasStatus_t e = CUBLAS_STATUS_SUCCESS;
+    if (sw_cuda_states(queue))
+        return SW_OK;
     if (g->bias != NULL)
         e = set(r->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
     if (e == CUBLAS_STATUS_SUCCESS)

@@ -210,15 +210,6 @@ void swi_emu_submit(const swi_emu_launch_info *info, void (*run)(void *body), co
 cudaError_t swi_emu_can_be(const swi_emu_launch_info *info);
 cudaError_t swi_emu_run(const swi_emu_launch_info *info, void (*run)(void *body), void *body);
 
-template <class Q> static inline void *swi_emu_stream(const Q *queue)
-{
-    return queue->stream;
-}
-static inline void *swi_emu_stream(decltype(nullptr))
-{
-    return nullptr;
-}
-
 #ifdef __has_builtin
 #if __has_builtin(__builtin_clear_padding)
 #define SWI_EMU_CLEAR(x) __builtin_clear_padding(&(x))
@@ -254,9 +245,9 @@ static inline void swi_emu_launch(const swi_emu_launch_info &info, void (*kernel
 {
     swi_emu_kernel<P...>::launch(info, kernel, static_cast<P>(a)...);
 }
-#define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, queue, ...)                          \
-    swi_emu_launch({#kernel, (grid), (block), (shared_bytes), swi_emu_stream(queue), 0,        \
-                    nullptr, nullptr, nullptr, false},                                         \
+#define SW_CUDA_MAKE_LAUNCH(kernel, grid, block, shared_bytes, queue, ...)                     \
+    swi_emu_launch({#kernel, (grid), (block), (shared_bytes), (queue)->stream, 0, nullptr,     \
+                    nullptr, nullptr, false},                                                  \
                    kernel, __VA_ARGS__)
 
 #endif
