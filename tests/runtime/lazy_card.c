@@ -492,6 +492,8 @@ static sw_status launch(uint32_t op, int grad, const sw_launch *l, const sw_cuda
     const sw_op_desc *desc = swi_op(op);
     sw_type types[SWI_MAX_OPERANDS];
     sw_kernel_info info;
+    if (sw_cuda_states(queue))
+        return SW_OK;
     SW_TRY(call(desc->name, true));
     the_card.launches++;
     info_of(l, types, &info);
