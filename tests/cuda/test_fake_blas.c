@@ -79,9 +79,9 @@ static void describe(const shape *s)
 }
 
 /* A card with operands, a description of the product, and what the heuristic finds. */
-static void set_up(const shape *s, uint64_t workspace)
+static void set_up_on(const sw_fake_card *card, const shape *s, uint64_t workspace)
 {
-    fresh(NULL, 0);
+    fresh(card, 0);
     sw_dice dice = {7};
     GOOD(cublasLtCreate(&t.lt));
     t.s = new_stream();
@@ -105,6 +105,11 @@ static void set_up(const shape *s, uint64_t workspace)
             (cublasLtMatmulPreferenceAttributes_t)(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES +
                                                    i),
             &(uint32_t){16}, sizeof(uint32_t)));
+}
+
+static void set_up(const shape *s, uint64_t workspace)
+{
+    set_up_on(NULL, s, workspace);
 }
 
 static cublasStatus_t find_algorithms(void)
@@ -255,6 +260,15 @@ static void what_does_not_fit_is_refused(void)
     give_back();
 }
 
+static void a_card_may_have_no_products(void)
+{
+    const shape s = {4, 4, 64, 1, 0, 0, 1, 1.0f, 0.0f, CUBLAS_COMPUTE_32F, false};
+    set_up_on(&(sw_fake_card){.no_products = true}, &s, MOST);
+    GIVES(CUBLAS_STATUS_NOT_SUPPORTED, find_algorithms());
+    CU_ASSERT_EQUAL(t.n_found, 0);
+    give_back();
+}
+
 static void products_can_be_captured(void)
 {
     const shape s = {4, 4, 8, 1, 0, 0, 1, 1.0f, 0.0f, CUBLAS_COMPUTE_32F, false};
@@ -280,6 +294,7 @@ static const sw_test tests[] = {
     {"products are right", products_are_right},
     {"TF32 is another number", tf32_is_another_number},
     {"what does not fit is refused", what_does_not_fit_is_refused},
+    {"a card may have no products", a_card_may_have_no_products},
     {"products can be captured", products_can_be_captured},
 };
 SW_SUITE("fake blas", tests)

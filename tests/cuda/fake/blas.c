@@ -405,9 +405,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasStatus_t status = status_of(swi_fake_enter(SWI_FN_cublasLtMatmulAlgoGetHeuristic));
     if (status == CUBLAS_STATUS_SUCCESS) {
         describe(&p, operationDesc, Adesc, Bdesc, Cdesc, Ddesc);
-        status = requestedAlgoCount < 1 || !fits(&p) ? CUBLAS_STATUS_INVALID_VALUE
-                 : !known(&p)                        ? CUBLAS_STATUS_NOT_SUPPORTED
-                                                     : CUBLAS_STATUS_SUCCESS;
+        status = requestedAlgoCount < 1 || !fits(&p)       ? CUBLAS_STATUS_INVALID_VALUE
+                 : !known(&p) || swi_fake.card.no_products ? CUBLAS_STATUS_NOT_SUPPORTED
+                                                           : CUBLAS_STATUS_SUCCESS;
     }
     if (status == CUBLAS_STATUS_SUCCESS) {
         uint64_t least = 16;

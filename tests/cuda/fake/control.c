@@ -57,6 +57,7 @@ static void plug(const sw_fake_card *card)
         c->major = card->major != 0 ? card->major : c->major;
         c->minor = card->minor;
         c->cannot_map = card->cannot_map;
+        c->no_products = card->no_products;
     }
 }
 

@@ -36,6 +36,7 @@ typedef struct {
     int driver;         /* 13000; below 0: no driver */
     int major, minor;   /* 9, 0 */
     bool cannot_map;    /* the driver has no virtual memory management */
+    bool no_products;   /* cuBLASLt has no algorithm for anything */
 } sw_fake_card;
 
 typedef struct {
