@@ -1,8 +1,8 @@
 /* Functions of one number and their gradients (kernels/curves.def, kernels/scalar.h), and those
  * that keep codes of one or two bits for each element (the layout of kernels/point.h). */
 #include "kernels/attrs.h"
+#include "kernels/cuda/curve_values.h"
 #include "kernels/cuda/each.h"
-#include "kernels/scalar.h"
 
 static float number_of(const sw_launch *l)
 {
@@ -88,14 +88,6 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_
 
 /* Values without codes; gradients from what is saved and dy. */
 #define SW_CURVE(KIND, id, value_, slope_)                                                     \
-    struct id##_value {                                                                        \
-        float P;                                                                               \
-        __device__ float operator()(float X, float) const                                      \
-        {                                                                                      \
-            (void)P;                                                                           \
-            return value_;                                                                     \
-        }                                                                                      \
-    };                                                                                         \
     struct id##_slope {                                                                        \
         float P;                                                                               \
         __device__ float operator()(float DY, float S) const                                   \

@@ -1,5 +1,5 @@
-/* All entries of the module and what they say of their scratch, for the table and for entries
- * that launch others. */
+/* All entries of the module, its pairs, and what they say of their scratch, for the table and
+ * for entries that launch others. */
 #ifndef SW_CUDA_ENTRIES_H
 #define SW_CUDA_ENTRIES_H
 
@@ -12,6 +12,12 @@ extern "C" {
 #undef SW_CUDA_SCRATCH
 #include "kernels/cuda/table.def"
 #undef SW_CUDA_KERNEL
+#define SW_CUDA_PAIR(first, then, joins, function)                                             \
+    int joins(const sw_kernel_info *info, const sw_cuda_queue *queue);                         \
+    sw_status function(const sw_launch *launch, const void *then_attrs,                        \
+                       const sw_cuda_queue *queue);
+#include "kernels/cuda/pairs.def"
+#undef SW_CUDA_PAIR
 }
 
 /* Rows of linear's dw (rows, cols) that are made at a time: all, or of SW_CUDA_DW_BYTES or a

@@ -4,8 +4,10 @@
  * of tiles have 256 threads, of which each takes four numbers of each factor at a time.
  *
  * Which tile, and how many parts, follow from the sizes (plan_of). Parts lie in scratch and are
- * added in order by a second kernel. */
-#include "kernels/cuda/device.h"
+ * added in order by a second kernel. Who writes a finished result makes of it what the product
+ * says: bias, what it is added to, and the curve behind it, one after the other, each rounded
+ * as by a kernel of its own. */
+#include "kernels/cuda/curve_values.h"
 #include "kernels/cuda/gemm.h"
 
 /* Blocks that keep a large card busy; tests give fewer. */
@@ -47,18 +49,25 @@ struct factor {
     int wide;  /* four of it may be read at once */
 };
 
+/* What is made of a sum before it is written. */
+struct ending {
+    const float *bias; /* of the first column */
+    int add, then;
+    float number;
+};
+
 /* Sizes and counts are below 2^31, addresses are not. */
 struct product {
     factor a, b;
     float *c;
-    const float *bias;
+    ending end;
     int m, n, k, results;
     int n_results, n_sums;
     int result[SW_AXES_MAX], sum[SW_AXES_MAX];
     int deep, each; /* slices of k, and of all sums in a part */
     int slices;     /* of all sums */
     int rows, cols; /* tiles */
-    int parts, add, wide;
+    int parts, wide;
 };
 
 /* ---- on the device ----------------------------------------------------------------------- */
@@ -218,20 +227,30 @@ static __device__ __forceinline__ void multiply(float (&sum)[T::EACH][T::EACH], 
     }
 }
 
-/* W results that follow each other in a row, from column col on. */
+/* As the curve's own kernel: the same formula of the same number. */
+static __device__ __forceinline__ float then_of(const ending &e, float x)
+{
+    if (e.then == SW_CUDA_RELU)
+        return relu_value{e.number}(x, 0.0f);
+    if (e.then == SW_CUDA_LEAKY_RELU)
+        return leaky_relu_value{e.number}(x, 0.0f);
+    return x;
+}
+
+/* W results that follow each other in a row, from column `col` on. */
 template <int W>
-static __device__ __forceinline__ void put(float *c, const float *bias, int add,
+static __device__ __forceinline__ void put(float *c, const ending &e, int64_t col,
                                            const float (&sum)[W])
 {
     float v[W], old[W] = {}, with[W] = {};
-    if (bias != nullptr)
-        sw_cuda_load(with, bias);
-    if (add)
+    if (e.bias != nullptr)
+        sw_cuda_load(with, e.bias + col);
+    if (e.add)
         sw_cuda_load(old, c);
     SW_UNROLL
     for (int i = 0; i < W; i++) {
-        v[i] = bias != nullptr ? sum[i] + with[i] : sum[i];
-        v[i] = add ? old[i] + v[i] : v[i];
+        v[i] = e.bias != nullptr ? sum[i] + with[i] : sum[i];
+        v[i] = then_of(e, e.add ? old[i] + v[i] : v[i]);
     }
     sw_cuda_store(c, v);
 }
@@ -240,18 +259,17 @@ static __device__ __forceinline__ void put_four(const product &p, float *c, int 
                                                 const float (&sum)[4])
 {
     float *to = c + (int64_t)row * p.n + col;
-    const float *bias = p.bias != nullptr ? p.bias + col : nullptr;
     if (row >= p.m)
         return;
     if (p.wide && col < p.n) {
-        put<4>(to, bias, p.add, sum);
+        put<4>(to, p.end, col, sum);
         return;
     }
     SW_UNROLL
     for (int i = 0; i < 4; i++) {
         const float one[1] = {sum[i]};
         if (col + i < p.n)
-            put<1>(to + i, bias != nullptr ? bias + i : nullptr, p.add, one);
+            put<1>(to + i, p.end, col + i, one);
     }
 }
 
@@ -352,8 +370,8 @@ __global__ void __launch_bounds__(SW_CUDA_THREADS, T::RESIDENT) product_kernel(p
 
 /* c = the sums of the parts, which lie n_all apart. */
 template <int W>
-__global__ void parts_kernel(float *c, const float *parts, const float *bias, int n_parts,
-                             int64_t n_all, int64_t n, int add)
+__global__ void parts_kernel(float *c, const float *parts, ending end, int n_parts,
+                             int64_t n_all, int64_t n)
 {
     for (int64_t i = sw_cuda_thread() * W; i < n_all; i += sw_cuda_threads() * W) {
         float sum[W], part[W];
@@ -364,7 +382,7 @@ __global__ void parts_kernel(float *c, const float *parts, const float *bias, in
             for (int j = 0; j < W; j++)
                 sum[j] += part[j];
         }
-        put<W>(c + i, bias != nullptr ? bias + i % n : nullptr, add, sum);
+        put<W>(c + i, end, i % n, sum);
     }
 }
 
@@ -461,12 +479,23 @@ static const sw_cuda_blas *blas_of(const sw_cuda_queue *queue)
     return static_cast<const sw_cuda_blas *>(queue->blas);
 }
 
+/* Of the library; SIZE_MAX where it takes no such product, or there is none. */
+static size_t their_bytes(const sw_cuda_product *one, const sw_cuda_queue *queue)
+{
+    return blas_of(queue) != nullptr ? blas_of(queue)->bytes(queue, one) : SIZE_MAX;
+}
+
+bool sw_cuda_product_is_own(const sw_cuda_product *g, const sw_cuda_queue *queue)
+{
+    const sw_cuda_product one = joined(g);
+    return their_bytes(&one, queue) == SIZE_MAX;
+}
+
 size_t sw_cuda_product_bytes(const sw_cuda_product *g, const sw_cuda_queue *queue)
 {
     const sw_cuda_product one = joined(g);
     const size_t apart = parts_bytes(g), together = parts_bytes(&one);
-    const size_t theirs =
-        blas_of(queue) != nullptr ? blas_of(queue)->bytes(queue, &one) : SIZE_MAX;
+    const size_t theirs = their_bytes(&one, queue);
     return theirs != SIZE_MAX ? theirs : apart > together ? apart : together;
 }
 
@@ -563,14 +592,14 @@ static sw_status run_tiles(const char *op, const sw_cuda_product *g, void *scrat
     const int64_t all = elements_of(&g->p);
     const size_t room = bytes / ((size_t)all * sizeof(float));
     const bool wide = g->p.n % 4 == 0 && sw_cuda_aligned(g->p.c) && sw_cuda_aligned(g->bias);
+    const ending end = {g->bias, g->p.accumulate, (int)g->then, g->number};
     plan how = plan_of(&g->p);
     how.parts = (size_t)how.parts <= room ? how.parts : room < 2 ? 1 : (int)room;
     SW_TRY(check(op, &g->p, how));
     product p = product_of(g, how);
     if (how.parts == 1) {
         p.c = g->p.c;
-        p.bias = g->bias;
-        p.add = g->p.accumulate;
+        p.end = end;
         p.wide = wide;
         return launch_tiles(op, p, how, queue);
     }
@@ -579,8 +608,7 @@ static sw_status run_tiles(const char *op, const sw_cuda_product *g, void *scrat
     SW_TRY(launch_tiles(op, p, how, queue));
     const auto kernel = wide ? parts_kernel<4> : parts_kernel<1>;
     SW_CUDA_LAUNCH(kernel, sw_cuda_blocks(all, wide ? 4 * SW_CUDA_THREADS : SW_CUDA_THREADS),
-                   SW_CUDA_THREADS, 0, queue, g->p.c, p.c, g->bias, how.parts, all, g->p.n,
-                   g->p.accumulate);
+                   SW_CUDA_THREADS, 0, queue, g->p.c, p.c, end, how.parts, all, g->p.n);
     return sw_cuda_launched(op);
 }
 
@@ -590,7 +618,7 @@ sw_status sw_cuda_product_run(const char *op, const sw_cuda_product *g, void *sc
     const sw_cuda_product one = joined(g);
     if (elements_of(&one.p) == 0)
         return SW_OK;
-    if (blas_of(queue) != nullptr) {
+    if (blas_of(queue) != nullptr && one.then == SW_CUDA_AS_IT_IS) {
         const sw_status status = blas_of(queue)->run(queue, &one, scratch, bytes);
         if (status != SW_UNSUPPORTED)
             return status;

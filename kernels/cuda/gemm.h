@@ -9,15 +9,21 @@
 
 #include "kernels/axes.h"
 #include "kernels/cuda/table.h"
+#include <stdbool.h>
 #include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* What is made of finished results, in place: the value of a curve (curve_values.h). */
+typedef enum { SW_CUDA_AS_IT_IS, SW_CUDA_RELU, SW_CUDA_LEAKY_RELU } sw_cuda_then;
+
 typedef struct {
     sw_products p;     /* with pointers of the device */
     const float *bias; /* (n), added to each row of all results; NULL: none */
+    sw_cuda_then then; /* for own kernels alone */
+    float number;      /* of the curve */
 } sw_cuda_product;
 
 /* C (m, n) = A B: fill in pointers, `accumulate` and bias, and result and sum axes. */
@@ -34,7 +40,10 @@ static inline sw_cuda_product sw_cuda_product_of(int64_t m, int64_t n, int64_t k
 /* Scratch of such a product, aligned to 64. Of pointers it is asked whether there is a bias;
  * other strides of a launch make do with what these want. */
 size_t sw_cuda_product_bytes(const sw_cuda_product *g, const sw_cuda_queue *queue);
-/* k == 0 gives bias or zeros. */
+/* Does no library of the queue take it, whatever comes behind it? Own kernels then make it, for
+ * any addresses: an answer for all launches of a plan. */
+bool sw_cuda_product_is_own(const sw_cuda_product *g, const sw_cuda_queue *queue);
+/* k == 0 gives bias or zeros. A product with something behind it is never the library's. */
 sw_status sw_cuda_product_run(const char *op, const sw_cuda_product *g, void *scratch,
                               size_t bytes, const sw_cuda_queue *queue);
 

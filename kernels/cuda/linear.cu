@@ -23,8 +23,8 @@ static void pack(sw_buffer *to, const sw_type *type)
         step *= type->shape.dim[i];
     }
 }
-static size_t bytes_of(const sw_kernel_info *info, sw_cuda_product (*of)(const sw_launch *l),
-                       const sw_cuda_queue *queue)
+static sw_cuda_product product_of(const sw_kernel_info *info,
+                                  sw_cuda_product (*of)(const sw_launch *l))
 {
     packed p = {};
     for (int i = 0; i < info->n_in && i < 3; i++)
@@ -35,7 +35,12 @@ static size_t bytes_of(const sw_kernel_info *info, sw_cuda_product (*of)(const s
     p.launch.out = p.out;
     p.launch.n_out = 1;
     p.launch.accumulate = info->accumulate;
-    const sw_cuda_product g = of(&p.launch);
+    return of(&p.launch);
+}
+static size_t bytes_of(const sw_kernel_info *info, sw_cuda_product (*of)(const sw_launch *l),
+                       const sw_cuda_queue *queue)
+{
+    const sw_cuda_product g = product_of(info, of);
     return sw_cuda_product_bytes(&g, queue);
 }
 
@@ -92,6 +97,33 @@ static sw_cuda_product linear_dw(const sw_launch *l)
 }
 PRODUCT(linear, forward, linear_y)
 PRODUCT(linear, grad0, linear_dx)
+
+/* What the library sums, and what its epilogues do to NaN, is not ours to promise. */
+extern "C" int sw_cuda_linear_joins(const sw_kernel_info *info, const sw_cuda_queue *queue)
+{
+    const sw_cuda_product g = product_of(info, linear_y);
+    return sw_cuda_product_is_own(&g, queue);
+}
+
+static sw_status linear_then(const char *ops, const sw_launch *l, sw_cuda_then then,
+                             float number, const sw_cuda_queue *queue)
+{
+    sw_cuda_product g = linear_y(l);
+    g.then = then;
+    g.number = number;
+    return sw_cuda_product_run(ops, &g, l->scratch, l->scratch_bytes, queue);
+}
+extern "C" sw_status sw_cuda_linear_relu(const sw_launch *l, const void *,
+                                         const sw_cuda_queue *queue)
+{
+    return linear_then("linear, relu", l, SW_CUDA_RELU, 0.0f, queue);
+}
+extern "C" sw_status sw_cuda_linear_leaky_relu(const sw_launch *l, const void *then,
+                                               const sw_cuda_queue *queue)
+{
+    const float slope = static_cast<const swi_number_attrs *>(then)->value;
+    return linear_then("linear, leaky_relu", l, SW_CUDA_LEAKY_RELU, slope, queue);
+}
 
 /* Some rows of a large dw at a time: those that tile_update makes, so that a weight that is
  * updated tile by tile has the same bits. */
@@ -155,7 +187,9 @@ extern "C" sw_status sw_cuda_linear_grad2(const sw_launch *l, const sw_cuda_queu
 
 template <int WHICH> static sw_cuda_product matmul_of(const sw_launch *l)
 {
-    return sw_cuda_product{sw_matmul_products(l, WHICH), nullptr};
+    sw_cuda_product g = {};
+    g.p = sw_matmul_products(l, WHICH);
+    return g;
 }
 PRODUCT(matmul, forward, matmul_of<-1>)
 PRODUCT(matmul, grad0, matmul_of<0>)

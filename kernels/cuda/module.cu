@@ -14,6 +14,12 @@ static const sw_cuda_entry entries[] = {
 #undef SW_CUDA_KERNEL
 };
 
+static const sw_cuda_pair pairs[] = {
+#define SW_CUDA_PAIR(first, then, joins, function) {#first, #then, joins, function},
+#include "kernels/cuda/pairs.def"
+#undef SW_CUDA_PAIR
+};
+
 sw_cuda_host sw_cuda_its_host;
 
 extern "C" const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
@@ -24,7 +30,10 @@ extern "C" const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
                                           sizeof entries / sizeof *entries,
                                           entries,
                                           sizeof(sw_cuda_api),
-                                          &sw_cuda_its_api};
+                                          &sw_cuda_its_api,
+                                          sizeof(sw_cuda_pair),
+                                          sizeof pairs / sizeof *pairs,
+                                          pairs};
     if (host == nullptr || host->abi != SW_CUDA_ABI || host->size != sizeof *host)
         return nullptr;
     sw_cuda_its_host = *host;

@@ -60,6 +60,17 @@ typedef struct {
 } sw_cuda_entry;
 #define SW_CUDA_FORWARD (-1)
 
+/* Two forward ops in one launch: `first`, and `then` of its result in the same place. The
+ * second has one operand, and nothing is read of its launch but its attributes. */
+typedef struct {
+    const char *first, *then;
+    /* Called when a plan is made, with the same queue as later launches: whether that is less
+     * work for operands like these, and has the bits of the two ops one after the other. */
+    int (*joins)(const sw_kernel_info *first, const sw_cuda_queue *queue);
+    sw_status (*kernel)(const sw_launch *first, const void *then_attrs,
+                        const sw_cuda_queue *queue);
+} sw_cuda_pair;
+
 typedef struct sw_cuda_api sw_cuda_api; /* kernels/cuda/api.h */
 
 /* What the module needs of its host. */
@@ -81,6 +92,9 @@ typedef struct {
     const sw_cuda_entry *entries;
     uint32_t api_size; /* of *api */
     const sw_cuda_api *api;
+    uint32_t pair_size; /* of one pair */
+    uint32_t n_pairs;
+    const sw_cuda_pair *pairs;
 } sw_cuda_module;
 
 /* The one name that the module exports. NULL where `host` is of another ABI or size. Calls no

@@ -29,13 +29,14 @@ UNITS = {  # whose tests look at a header
     "tile.h": ["conv", "conv_weights"],
     "ce.h": ["losses", "linear_ce"],
     "ids.h": ["embedding", "losses"],
+    "curve_values.h": ["curves", "gemm"],
     "attention_tile.h": ["attention"],
 }
 OPS = {  # of units without entries of their own
     "conv_depthwise": ["conv2d"], "conv_product": ["conv2d"], "gemm": ["linear", "matmul"],
 }
 SUITES = {  # that look at a unit besides "entries"
-    "gemm": ["gemm", "library: "], "linear": ["gemm", "library: "], "linear_ce": ["gemm", "library: "],
+    "gemm": ["gemm", "pairs", "library: "], "linear": ["gemm", "pairs", "library: "], "linear_ce": ["gemm", "library: "],
     "conv": ["conv"], "conv_product": ["conv"], "conv_weights": ["conv"], "conv_depthwise": ["conv"], "pool": ["conv"],
     "embedding": ["ids"], "losses": ["ids", "updates"],
     "optim": ["updates"], "sum": ["updates"], "adafactor": ["updates"], "max": ["updates"],

@@ -117,6 +117,7 @@ static void modules_of_other_builds_are_refused(void)
     refused(MODULE("module_refuses"), "cuda", SW_DEVICE, "another version");
     refused(MODULE("module_other_entries"), "cuda", SW_DEVICE, "tables of other sizes");
     refused(MODULE("module_other_functions"), "cuda", SW_DEVICE, "tables of other sizes");
+    refused(MODULE("module_other_pairs"), "cuda", SW_DEVICE, "tables of other sizes");
     refused(MODULE("module_no_such_op"), "cuda", SW_DEVICE, "no_such_op");
     refused(MODULE("module_no_such_kernel"), "cuda", SW_DEVICE, "tanh, kernel 7");
 }

@@ -2,7 +2,15 @@
 #include "kernels/cuda/api.h"
 #include <stddef.h>
 
-enum { OTHER_ABI = 1, REFUSES, OTHER_ENTRIES, OTHER_FUNCTIONS, NO_SUCH_OP, NO_SUCH_KERNEL };
+enum {
+    OTHER_ABI = 1,
+    REFUSES,
+    OTHER_ENTRIES,
+    OTHER_FUNCTIONS,
+    NO_SUCH_OP,
+    NO_SUCH_KERNEL,
+    OTHER_PAIRS = 8
+};
 
 static sw_status nothing(const sw_launch *launch, const sw_cuda_queue *queue)
 {
@@ -22,7 +30,10 @@ static const sw_cuda_module module = {ODD == OTHER_ABI ? SW_CUDA_ABI + 1 : SW_CU
                                       1,
                                       entries,
                                       sizeof api - (ODD == OTHER_FUNCTIONS ? 8 : 0),
-                                      &api};
+                                      &api,
+                                      sizeof(sw_cuda_pair) + (ODD == OTHER_PAIRS ? 8 : 0),
+                                      0,
+                                      NULL};
 
 #if ODD == 7
 #define sw_cuda_module_open another_name

@@ -116,9 +116,14 @@ static const sw_cuda_api api = {.open = card_open,
 
 const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
 {
-    static const sw_cuda_module module = {
-        SW_CUDA_ABI, sizeof module, sizeof *entries, sizeof entries / sizeof *entries, entries,
-        sizeof api,  &api};
+    static const sw_cuda_module module = {SW_CUDA_ABI,
+                                          sizeof module,
+                                          sizeof *entries,
+                                          sizeof entries / sizeof *entries,
+                                          entries,
+                                          sizeof api,
+                                          &api,
+                                          sizeof(sw_cuda_pair)};
     if (host == NULL || host->abi != SW_CUDA_ABI || host->size != sizeof *host)
         return NULL;
     its = *host;

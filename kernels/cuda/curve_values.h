@@ -1,0 +1,22 @@
+/* Functions of one number, as they are applied on the device: NAME_value{P}(X, 0) is the value
+ * of curve NAME at X (kernels/curves.def), wherever a kernel makes it. */
+#ifndef SW_CUDA_CURVE_VALUES_H
+#define SW_CUDA_CURVE_VALUES_H
+
+#include "kernels/cuda/device.h"
+#include "kernels/scalar.h"
+
+#define SW_CURVE(KIND, id, value_, slope_)                                                     \
+    struct id##_value {                                                                        \
+        float P;                                                                               \
+        __device__ float operator()(float X, float) const                                      \
+        {                                                                                      \
+            (void)P;                                                                           \
+            return value_;                                                                     \
+        }                                                                                      \
+    };
+#include "kernels/curves.def"
+SW_CURVE(POW, pow, sw_pow_value(X, P), sw_pow_slope(DY, S, P))
+#undef SW_CURVE
+
+#endif
