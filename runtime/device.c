@@ -165,6 +165,8 @@ static sw_status create(swi_device **out, int ordinal)
     swi_device *device = block;
     device->api = module->api;
     device->ordinal = ordinal;
+    device->pairs = module->pairs;
+    device->n_pairs = module->n_pairs;
     pthread_mutex_init(&device->lock, NULL);
     sw_status status = fill_entries(device, module);
     if (status == SW_OK)
@@ -225,6 +227,17 @@ const sw_cuda_entry *swi_device_entry(const swi_device *device, uint32_t op, int
 {
     const bool known = op < SW_OPS_INSIDE && grad >= -1 && grad < SWI_DEVICE_KERNELS - 1;
     return known ? device->entries[op][grad + 1] : NULL;
+}
+
+const sw_cuda_pair *swi_device_pair(const swi_device *device, uint32_t first, uint32_t then)
+{
+    if (first >= SW_OPS_INSIDE || then >= SW_OPS_INSIDE)
+        return NULL;
+    for (uint32_t i = 0; i < device->n_pairs; i++)
+        if (strcmp(device->pairs[i].first, sw_op_at(first)->name) == 0 &&
+            strcmp(device->pairs[i].then, sw_op_at(then)->name) == 0)
+            return &device->pairs[i];
+    return NULL;
 }
 
 /* ---- copies ------------------------------------------------------------------------------ */

@@ -27,6 +27,8 @@ struct swi_device {
     bool faulted;
     char fault[512];
     const sw_cuda_entry *entries[SW_OPS_INSIDE][SWI_DEVICE_KERNELS];
+    const sw_cuda_pair *pairs;
+    uint32_t n_pairs;
 };
 
 /* "cuda" is "cuda:0". SW_DEVICE: no module, a damaged or foreign one, no driver, one too old,
@@ -38,6 +40,9 @@ void swi_device_close(swi_device *device); /* NULL is fine */
 
 /* The entry of an op's kernel (grad -1: forward); NULL where the device has none. */
 const sw_cuda_entry *swi_device_entry(const swi_device *device, uint32_t op, int grad);
+
+/* The pair of these two forward ops; NULL where the device has none. */
+const sw_cuda_pair *swi_device_pair(const swi_device *device, uint32_t first, uint32_t then);
 
 /* Host memory held fast, so that copies overlap; counted as SW_HEAP_PINNED. */
 SW_MUST_USE sw_status swi_device_pin(swi_device *device, void **out, size_t bytes);

@@ -234,6 +234,7 @@ static sw_status build(swi_program *p, const sw_ctx *ctx, size_t limit)
     swi_order_free(&order);
     SW_TRY(status);
     swi_program_bind(p);
+    swi_program_pair(p, ctx->exec);
     swi_program_measure(p);
     swi_program_name_holders(p, ctx->args);
     p->info.n_ops = p->n_ops;

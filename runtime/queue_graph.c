@@ -60,14 +60,39 @@ static bool begins(const swi_borders *b, int phase)
 
 /* ---- launching --------------------------------------------------------------------------- */
 
-sw_status swi_queue_launch(swi_queue *q, const swi_node *node, const sw_launch *launch)
+static sw_status enter(swi_queue *q, const swi_node *node)
 {
-    if (begins(q->borders, (int)node->phase))
-        SW_TRY(swi_queue_border(q, (int)node->phase));
-    sw_status status = node->on_device(launch, &q->compute);
+    return begins(q->borders, (int)node->phase) ? swi_queue_border(q, (int)node->phase) : SW_OK;
+}
+
+static sw_status launched(const swi_queue *q, sw_status status)
+{
     if (status == SW_OK && q->sync_ops)
         status = q->api->queue_sync(q->device->card, &q->compute);
     return swi_queue_fault(q, status);
+}
+
+sw_status swi_queue_launch(swi_queue *q, const swi_node *node, const sw_launch *launch)
+{
+    SW_TRY(enter(q, node));
+    return launched(q, node->on_device(launch, &q->compute));
+}
+
+/* Op i, resolved, with the next one where they are a pair; that one then does nothing. */
+static sw_status make_op(const swi_program *p, uint32_t i, const sw_cuda_queue *queue)
+{
+    const sw_cuda_pair *pair = p->ops[i].pair;
+    if (i > 0 && p->ops[i - 1].pair != NULL)
+        return SW_OK;
+    if (pair != NULL)
+        return pair->kernel(&p->launches[i], p->launches[i + 1].attrs, queue);
+    return p->trace.nodes[p->ops[i].node].on_device(&p->launches[i], queue);
+}
+
+sw_status swi_queue_launch_op(swi_queue *q, const swi_program *p, uint32_t i)
+{
+    SW_TRY(enter(q, &p->trace.nodes[p->ops[i].node]));
+    return launched(q, make_op(p, i, &q->compute));
 }
 
 /* Segments begin where nothing is, aligned as they will be: operands lie in them as they will.
@@ -82,8 +107,7 @@ sw_status swi_queue_state(const swi_queue *q, swi_program *p)
     counting.stated = &p->info.launches;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         swi_resolve(p, i, base, p->binds);
-        const sw_status status =
-            p->trace.nodes[p->ops[i].node].on_device(&p->launches[i], &counting);
+        const sw_status status = make_op(p, i, &counting);
         if (status != SW_OK)
             return swi_blame(p, i, status);
     }
@@ -164,8 +188,7 @@ static sw_status note(swi_queue *q, swi_program *p, swi_binding *b, bool told)
     for (uint32_t i = 0; i < p->n_ops; i++) {
         if (told)
             sw_nvtx_begin(SW_NVTX_IN_OP, p->names.ops[i].name, 0);
-        const sw_status status =
-            swi_queue_launch(q, &p->trace.nodes[p->ops[i].node], &p->launches[i]);
+        const sw_status status = swi_queue_launch_op(q, p, i);
         if (told)
             sw_nvtx_end();
         if (status != SW_OK)

@@ -139,8 +139,8 @@ static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
     l->seed = exec->seed;
     l->step = (uint32_t)args->step;
     l->run = args->run;
-    const swi_node *node = &p->trace.nodes[p->ops[i].node];
-    return exec->queue == NULL ? node->kernel(l) : swi_queue_launch(exec->queue, node, l);
+    return exec->queue == NULL ? p->trace.nodes[p->ops[i].node].kernel(l)
+                               : swi_queue_launch_op(exec->queue, p, i);
 }
 
 /* The op's name in front of a kernel's reason. */

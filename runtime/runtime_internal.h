@@ -429,6 +429,8 @@ typedef struct {
     uint32_t deaths, n_deaths; /* into program->deaths */
     sw_phase phase;
     bool is_update;
+    const sw_cuda_pair *pair; /* not NULL: it is launched with the next op, which then
+                                 launches nothing */
 } swi_run_op;
 
 /* Bytes by role and by layer: runtime/shares.h. */
@@ -491,7 +493,8 @@ sw_status swi_program_create(swi_program **out, const sw_ctx *ctx, size_t limit)
 const swi_trace *swi_program_traced(const swi_program *program);
 void swi_program_free(swi_program *program);
 void swi_pass_inplace(swi_trace *trace, const uint32_t *order, uint32_t n);
-void swi_program_bind(swi_program *program);    /* binds, births, deaths from storages */
+void swi_program_bind(swi_program *program); /* binds, births, deaths from storages */
+void swi_program_pair(swi_program *program, const sw_exec *exec); /* launches of ops together */
 void swi_program_layers(swi_program *program);  /* layers and phases of its ops */
 void swi_program_measure(swi_program *program); /* info from lifetimes */
 void swi_program_name_holders(swi_program *program, const sw_run_args *args);

@@ -98,7 +98,8 @@ typedef struct {
     int checks;     /* 1: trace again before each run and compare; names the first difference */
     int op_clocks;  /* 1: read the clock at every op of planned runs, not only where the phase
                        changes; SW_INVALID with no_phases. Immediate runs have none per op */
-    int no_inplace; /* 1: switch the pass off that lets results take their input's place */
+    int no_inplace; /* 1: switch the pass off that lets results take their input's place; a
+                       device then launches each op by itself */
     int max_programs; /* bound of the keys that are remembered; 0: 4096. The least recently used
                          goes */
     const char *isa;  /* NULL: the best of this machine; "avx512", "avx2", "base" */

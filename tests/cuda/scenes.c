@@ -264,6 +264,8 @@ sw_status sw_scene_train(const sw_scene *scene, const sw_scene_run *run, sw_scen
     opts.no_graphs = run->no_graphs;
     opts.sync_ops = run->sync_ops;
     opts.tf32 = run->tf32;
+    opts.no_inplace = run->no_inplace;
+    opts.profile = run->profile;
     sw_exec *exec = NULL;
     sw_model *model = NULL;
     if (end != NULL)

@@ -34,9 +34,10 @@ typedef struct {
 typedef struct {
     const char *device; /* NULL: the CPU */
     int steps;
-    bool immediate, no_graphs, sync_ops, tf32;
-    bool vary;          /* another rate for each step */
-    sw_plan_info *plan; /* gets the plan of a step, before the first, where it is set */
+    bool immediate, no_graphs, sync_ops, tf32, no_inplace;
+    bool vary;           /* another rate for each step */
+    sw_profile *profile; /* NULL: none */
+    sw_plan_info *plan;  /* gets the plan of a step, before the first, where it is set */
     /* Called behind each step where it is set. */
     void (*after)(void *context, sw_exec *exec, const sw_model *model, int step);
     /* Called before all is given back, where nothing has failed. */

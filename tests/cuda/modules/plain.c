@@ -104,6 +104,8 @@ static const sw_cuda_entry entries[] = {
     {"relu", 1, nothing, NULL, 1},
 };
 
+static const sw_cuda_pair pairs[] = {{"tanh", "relu", NULL, NULL}};
+
 static const sw_cuda_api api = {.open = card_open,
                                 .close = card_close,
                                 .info = card_info,
@@ -116,14 +118,9 @@ static const sw_cuda_api api = {.open = card_open,
 
 const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
 {
-    static const sw_cuda_module module = {SW_CUDA_ABI,
-                                          sizeof module,
-                                          sizeof *entries,
-                                          sizeof entries / sizeof *entries,
-                                          entries,
-                                          sizeof api,
-                                          &api,
-                                          sizeof(sw_cuda_pair)};
+    static const sw_cuda_module module = {
+        SW_CUDA_ABI, sizeof module, sizeof *entries, sizeof entries / sizeof *entries, entries,
+        sizeof api,  &api,          sizeof *pairs,   sizeof pairs / sizeof *pairs,     pairs};
     if (host == NULL || host->abi != SW_CUDA_ABI || host->size != sizeof *host)
         return NULL;
     its = *host;
