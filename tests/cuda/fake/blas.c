@@ -62,48 +62,60 @@ static cublasStatus_t status_of(cudaError_t error)
 
 /* ---- handles and descriptors ------------------------------------------------------------- */
 
-/* What has been made, in a list, so that a reset finds it. */
+/* What has been made, in a list, so that a reset finds it; what follows is divisible by 16. */
 typedef struct item {
     struct item *next;
-    uint64_t align; /* what follows is divisible by 16 */
+    uint64_t *live;
 } item;
 static item *items;
 
-static void *item_new(size_t bytes)
+void *swi_item_new(size_t bytes, uint64_t *live)
 {
     item *it = swi_fake_room(sizeof *it + bytes);
     it->next = items;
+    it->live = live;
     items = it;
-    swi_fake.blas_live++;
+    (*live)++;
     return it + 1;
 }
 
-static void item_end(void *what)
+static item **place_of(const void *what)
 {
     item **at = &items;
-    while (*at != NULL && (void *)(*at + 1) != what)
+    while (*at != NULL && (const void *)(*at + 1) != what)
         at = &(*at)->next;
-    item *it = *at;
-    if (it == NULL) {
-        swi_fake_violation("a handle or descriptor of cuBLASLt that is not there");
-        return;
-    }
-    *at = it->next;
-    free(it);
-    swi_fake.blas_live--;
+    if (*at == NULL)
+        swi_fake_violation("a handle or descriptor of a library that is not there");
+    return at;
 }
 
-void swi_blas_reset(void)
+bool swi_item_there(const void *what)
+{
+    return *place_of(what) != NULL;
+}
+
+void swi_item_end(void *what)
+{
+    item **at = place_of(what);
+    item *it = *at;
+    if (it == NULL)
+        return;
+    *at = it->next;
+    (*it->live)--;
+    free(it);
+}
+
+void swi_item_reset(void)
 {
     while (items != NULL)
-        item_end(items + 1);
+        swi_item_end(items + 1);
 }
 
 static cublasStatus_t make(swi_fake_function function, void **out, size_t bytes)
 {
     const cudaError_t error = swi_fake_enter(function);
     if (error == cudaSuccess)
-        *out = item_new(bytes);
+        *out = swi_item_new(bytes, &swi_fake.blas_live);
     (void)swi_fake_leave(cudaSuccess);
     return status_of(error);
 }
@@ -112,7 +124,7 @@ static cublasStatus_t end(swi_fake_function function, void *it)
 {
     const cudaError_t error = swi_fake_enter(function);
     if (it != NULL)
-        item_end(it);
+        swi_item_end(it);
     (void)swi_fake_leave(cudaSuccess);
     return status_of(error);
 }
@@ -157,7 +169,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *lightHandle)
     if (error == cudaSuccess && swi_fake_free_bytes() < SW_FAKE_BLAS_BYTES)
         error = cudaErrorMemoryAllocation;
     if (error == cudaSuccess) {
-        cublasLtHandle_t handle = item_new(sizeof *handle);
+        cublasLtHandle_t handle = swi_item_new(sizeof *handle, &swi_fake.blas_live);
         handle->card = swi_fake_current();
         swi_fake.used[handle->card] += SW_FAKE_BLAS_BYTES;
         *lightHandle = handle;
@@ -437,16 +449,20 @@ static int64_t place(const struct swi_fake_layout *l, int64_t row, int64_t col)
     return l->order == CUBLASLT_ORDER_COL ? row + col * l->ld : row * l->ld + col;
 }
 
-/* TF32 keeps ten bits behind the point. */
-static float factor(const product *p, float x)
+float swi_fake_tf32(float x)
 {
     uint32_t bits;
-    if (p->desc.compute != CUBLAS_COMPUTE_32F_FAST_TF32 || !isfinite(x))
+    if (!isfinite(x))
         return x;
     memcpy(&bits, &x, sizeof bits);
     bits = (bits + 0xfffu + (bits >> 13 & 1u)) & 0xffffe000u;
     memcpy(&x, &bits, sizeof x);
     return x;
+}
+
+static float factor(const product *p, float x)
+{
+    return p->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? swi_fake_tf32(x) : x;
 }
 
 static float finish(const product *p, float x, int64_t row, int64_t col, int64_t batch)

@@ -355,7 +355,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 static void reset(const sw_fake_card *card)
 {
     begin();
-    swi_blas_reset();
+    swi_item_reset();
     swi_graph_reset();
     swi_stream_reset();
     swi_fake_memory_reset();
@@ -395,6 +395,7 @@ static void read_live(sw_fake_live *out)
     swi_stream_live(out);
     swi_graph_live(out);
     out->blas = swi_fake.blas_live;
+    out->dnn = swi_fake.dnn_live;
     pthread_mutex_unlock(&lock);
 }
 

@@ -8,6 +8,7 @@
 #include <cublasLt.h>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <cudnn.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,7 +32,7 @@ extern struct swi_fake_state {
     uint64_t clock_ns;  /* of the card: what ran so far */
     size_t used[SWI_CARDS];
     bool context[SWI_CARDS]; /* the card is in use */
-    uint64_t blas_live;
+    uint64_t blas_live, dnn_live;
     int capturing; /* captures that have begun and not ended */
 } swi_fake;
 
@@ -70,6 +71,7 @@ typedef enum {
     SWI_COPY,
     SWI_FILL,
     SWI_MATMUL,
+    SWI_CONV,
     SWI_HOST,
     SWI_RECORD,
     SWI_WAIT,
@@ -173,7 +175,15 @@ cudaError_t swi_graph_run(cudaGraphExec_t graph);
 void swi_graph_free(cudaGraphExec_t graph);
 void swi_graph_live(sw_fake_live *out);
 void swi_graph_reset(void);
-void swi_blas_reset(void);
+
+/* ---- blas.c: handles and descriptors of libraries ---------------------------------------- */
+
+/* Zeroed, and counted by *live. */
+void *swi_item_new(size_t bytes, uint64_t *live);
+void swi_item_end(void *what);
+bool swi_item_there(const void *what); /* false is a violation */
+void swi_item_reset(void);
+float swi_fake_tf32(float x); /* which keeps ten bits behind the point */
 
 #ifdef __cplusplus
 }
