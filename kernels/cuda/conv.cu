@@ -319,35 +319,40 @@ static sw_status run(conv_job *j, const sw_cuda_queue *queue)
     return launch<tile_64>(j, wide, queue);
 }
 
-/* Room for a library, where it makes the product. */
-static size_t scratch(const sw_cuda_conv &c, bool backward, uint32_t add,
+/* Room for a library, where one makes it. */
+static size_t scratch(const sw_cuda_conv &c, const sw_cuda_conv_sizes &sizes, uint32_t add,
                       const sw_cuda_queue *queue)
 {
-    if (sw_cuda_depthwise_is(c) || !sw_cuda_conv_is_product(c, queue))
+    if (sw_cuda_depthwise_is(c))
         return 0;
-    return sw_cuda_conv_product_bytes(c, backward, add != 0, queue);
+    if (sizes.bias == 0 && sw_cuda_conv_is_product(c, queue))
+        return sw_cuda_conv_product_bytes(c, sizes.result == SW_CUDA_CONV_DX, add != 0, queue);
+    const size_t theirs = sw_cuda_conv_library_bytes(sizes, queue);
+    return theirs != SIZE_MAX ? theirs : 0;
 }
 extern "C" size_t sw_cuda_conv2d_y_scratch(const sw_kernel_info *info,
                                            const sw_cuda_queue *queue)
 {
-    const sw_cuda_conv c = sw_cuda_conv_flat(
-        sw_cuda_conv_of(&info->in[0], &info->in[1], &info->out[0], info->attrs));
-    return info->n_in > 2 ? 0 : scratch(c, false, 0, queue);
+    const sw_type *x = &info->in[0], *w = &info->in[1], *y = &info->out[0];
+    return scratch(sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, info->attrs)),
+                   sw_cuda_conv_sizes_of(SW_CUDA_CONV_Y, x, w, y, info->n_in > 2, info->attrs),
+                   0, queue);
 }
 extern "C" size_t sw_cuda_conv2d_dx_scratch(const sw_kernel_info *info,
                                             const sw_cuda_queue *queue)
 {
-    const sw_cuda_conv c = sw_cuda_conv_flat(
-        sw_cuda_conv_of(&info->out[0], &info->in[0], &info->in[1], info->attrs));
-    return scratch(c, true, info->accumulate & 1u, queue);
+    const sw_type *x = &info->out[0], *w = &info->in[0], *y = &info->in[1];
+    return scratch(sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, info->attrs)),
+                   sw_cuda_conv_sizes_of(SW_CUDA_CONV_DX, x, w, y, false, info->attrs),
+                   info->accumulate & 1u, queue);
 }
 
 /* in: x, w, [bias] */
 extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     SW_TRY(sw_cuda_images("conv2d", l));
-    const sw_cuda_conv c = sw_cuda_conv_flat(
-        sw_cuda_conv_of(&l->in[0].type, &l->in[1].type, &l->out[0].type, l->attrs));
+    const sw_type *x = &l->in[0].type, *w = &l->in[1].type, *y = &l->out[0].type;
+    const sw_cuda_conv c = sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, l->attrs));
     const int taps = c.kernel_h * c.kernel_w;
     SW_TRY(sw_cuda_conv_reach(c));
     conv_job j = {};
@@ -359,6 +364,10 @@ extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_qu
         return sw_cuda_depthwise(j.y, j.x, j.w, j.bias, c, queue);
     if (j.bias == nullptr && sw_cuda_conv_is_product(c, queue))
         return sw_cuda_conv_product(j.y, j.x, j.w, c, false, false, l, queue);
+    const sw_status by_library = sw_cuda_conv_library(
+        sw_cuda_conv_sizes_of(SW_CUDA_CONV_Y, x, w, y, j.bias != nullptr, l->attrs), l, queue);
+    if (by_library != SW_UNSUPPORTED)
+        return by_library;
     j.batch = c.batch, j.groups = c.groups, j.in_c = c.in_c, j.out_c = c.out_c;
     j.in_h = c.in_h, j.in_w = c.in_w, j.out_h = c.out_h, j.out_w = c.out_w;
     j.kernel_h = c.kernel_h, j.kernel_w = c.kernel_w;
@@ -373,8 +382,8 @@ extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_qu
 extern "C" sw_status sw_cuda_conv2d_grad0(const sw_launch *l, const sw_cuda_queue *queue)
 {
     SW_TRY(sw_cuda_images("conv2d", l));
-    const sw_cuda_conv c = sw_cuda_conv_flat(
-        sw_cuda_conv_of(&l->out[0].type, &l->in[0].type, &l->in[1].type, l->attrs));
+    const sw_type *x = &l->out[0].type, *w = &l->in[0].type, *y = &l->in[1].type;
+    const sw_cuda_conv c = sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, l->attrs));
     const int taps = c.kernel_h * c.kernel_w;
     SW_TRY(sw_cuda_conv_reach(c));
     conv_job j = {};
@@ -386,6 +395,10 @@ extern "C" sw_status sw_cuda_conv2d_grad0(const sw_launch *l, const sw_cuda_queu
         return sw_cuda_depthwise_dx(j.y, j.x, j.w, c, j.add, queue);
     if (sw_cuda_conv_is_product(c, queue))
         return sw_cuda_conv_product(j.y, j.x, j.w, c, true, j.add != 0, l, queue);
+    const sw_status by_library = sw_cuda_conv_library(
+        sw_cuda_conv_sizes_of(SW_CUDA_CONV_DX, x, w, y, false, l->attrs), l, queue);
+    if (by_library != SW_UNSUPPORTED)
+        return by_library;
     j.w += taps - 1;
     j.batch = c.batch, j.groups = c.groups, j.in_c = c.out_c, j.out_c = c.in_c;
     j.in_h = c.out_h, j.in_w = c.out_w, j.out_h = c.in_h, j.out_w = c.in_w;

@@ -203,11 +203,26 @@ static sw_cuda_conv geometry(const sw_type *x, const sw_type *dy, const sw_type 
     return sw_cuda_conv_flat(sw_cuda_conv_of(x, dw, dy, attrs));
 }
 
-static size_t parts_bytes(const sw_cuda_conv &c)
+static size_t parts_bytes(const sw_cuda_conv &c, const dw_plan &p)
 {
-    const dw_plan p = plan_of(c);
     const size_t bytes = p.parts * (size_t)sw_cuda_conv_weights(c) * sizeof(float);
     return p.parts > 1 ? (bytes + 63) / 64 * 64 : 0;
+}
+
+/* Parts, and what their sum wants. */
+static size_t own_bytes(const sw_cuda_conv &c, const dw_plan &p)
+{
+    const int64_t all = sw_cuda_conv_weights(c);
+    return p.parts > 1 ? parts_bytes(c, p) +
+                             sw_cuda_reduce_bytes(p.parts, all, sw_cuda_column_sum::N, true)
+                       : 0;
+}
+
+/* Room for a library, where it makes dw; SIZE_MAX: own kernels do. */
+static size_t library_bytes(const sw_cuda_conv &c, const sw_cuda_conv_sizes &sizes,
+                            const sw_cuda_queue *queue)
+{
+    return sw_cuda_depthwise_is(c) ? SIZE_MAX : sw_cuda_conv_library_bytes(sizes, queue);
 }
 
 /* Of all sums over dy for each channel. */
@@ -216,19 +231,18 @@ static int64_t bias_places(const sw_type *dy)
     return dy->shape.dim[0] * dy->shape.dim[2] * dy->shape.dim[3];
 }
 
-extern "C" size_t sw_cuda_conv2d_dw_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+/* The bias comes behind the weights, in the place of what is done with then. */
+extern "C" size_t sw_cuda_conv2d_dw_scratch(const sw_kernel_info *info,
+                                            const sw_cuda_queue *queue)
 {
-    const sw_cuda_conv c = geometry(&info->in[0], &info->in[1], &info->out[0], info->attrs);
-    const size_t parts = parts_bytes(c);
-    size_t sums = parts > 0 ? sw_cuda_reduce_bytes(plan_of(c).parts, sw_cuda_conv_weights(c),
-                                                   sw_cuda_column_sum::N, true)
-                            : 0;
-    if (info->n_out > 1) {
-        const size_t db =
-            sw_cuda_reduce_bytes(bias_places(&info->in[1]), info->in[1].shape.dim[1], 1, false);
-        sums = db > sums ? db : sums;
-    }
-    return parts + sums;
+    const sw_type *x = &info->in[0], *y = &info->in[1], *w = &info->out[0];
+    const sw_cuda_conv c = geometry(x, y, w, info->attrs);
+    const size_t db =
+        info->n_out > 1 ? sw_cuda_reduce_bytes(bias_places(y), y->shape.dim[1], 1, false) : 0;
+    const size_t theirs = library_bytes(
+        c, sw_cuda_conv_sizes_of(SW_CUDA_CONV_DW, x, w, y, false, info->attrs), queue);
+    const size_t dw = theirs != SIZE_MAX ? theirs : own_bytes(c, plan_of(c));
+    return dw > db ? dw : db;
 }
 
 extern "C" size_t sw_cuda_conv2d_db_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
@@ -316,22 +330,39 @@ static sw_status weights(const sw_launch *l, const sw_cuda_conv &c, const dw_pla
     return plan.rows == 64 ? launch<dw_64>(j, queue) : launch<dw_128>(j, queue);
 }
 
+/* In one part where a library was to make them, and has left no room for more. */
+static sw_status own_weights(const sw_launch *l, const sw_cuda_conv &c,
+                             const sw_cuda_queue *queue)
+{
+    const int64_t all = sw_cuda_conv_weights(c);
+    dw_plan plan = plan_of(c);
+    if (own_bytes(c, plan) > l->scratch_bytes)
+        plan.parts = 1;
+    if (all > 0)
+        SW_TRY(weights(l, c, plan, l->scratch, queue));
+    if (plan.parts == 1)
+        return SW_OK;
+    const sw_cuda_column_sum f = {sw_cuda_out(l, 0), static_cast<const float *>(l->scratch),
+                                  all, sw_cuda_adds(l, 0)};
+    return sw_cuda_reduce("conv2d", f, plan.parts, all, true,
+                          static_cast<unsigned char *>(l->scratch) + parts_bytes(c, plan),
+                          queue);
+}
+
 extern "C" sw_status sw_cuda_conv2d_grad1(const sw_launch *l, const sw_cuda_queue *queue)
 {
     SW_TRY(sw_cuda_images("conv2d", l));
-    const sw_cuda_conv c = geometry(&l->in[0].type, &l->in[1].type, &l->out[0].type, l->attrs);
-    const dw_plan plan = plan_of(c);
-    const int64_t all = sw_cuda_conv_weights(c);
+    const sw_type *x = &l->in[0].type, *y = &l->in[1].type, *w = &l->out[0].type;
+    const sw_cuda_conv c = geometry(x, y, w, l->attrs);
     SW_TRY(sw_cuda_conv_reach(c));
-    unsigned char *sums = static_cast<unsigned char *>(l->scratch) + parts_bytes(c);
-    if (all > 0)
-        SW_TRY(weights(l, c, plan, l->scratch, queue));
-    if (plan.parts > 1) {
-        const sw_cuda_column_sum f = {sw_cuda_out(l, 0), static_cast<const float *>(l->scratch),
-                                      all, sw_cuda_adds(l, 0)};
-        SW_TRY(sw_cuda_reduce("conv2d", f, plan.parts, all, true, sums, queue));
-    }
-    return l->n_out > 1 ? bias(l, 1, 1, sums, queue) : SW_OK;
+    sw_status status = SW_UNSUPPORTED;
+    if (!sw_cuda_depthwise_is(c))
+        status = sw_cuda_conv_library(
+            sw_cuda_conv_sizes_of(SW_CUDA_CONV_DW, x, w, y, false, l->attrs), l, queue);
+    if (status == SW_UNSUPPORTED)
+        status = own_weights(l, c, queue);
+    SW_TRY(status);
+    return l->n_out > 1 ? bias(l, 1, 1, l->scratch, queue) : SW_OK;
 }
 
 /* in: dy; out: db */

@@ -16,20 +16,20 @@
 extern "C" {
 #endif
 
-#define SW_CUDA_ABI 2u
+#define SW_CUDA_ABI 3u
 
 /* What changes from run to run of a program: in device memory. */
 typedef struct {
     uint32_t step, run;
 } sw_cuda_counters;
 
-#define SW_CUDA_TF32 1u /* matrix products may round their factors to TF32 */
+#define SW_CUDA_TF32 1u /* matrix products and convolutions may round factors to TF32 */
 
 /* What entries launch on. */
 typedef struct {
     void *stream;                     /* cudaStream_t */
     const sw_cuda_counters *counters; /* on the device; NULL in a queue that only copies */
-    void *blas;                       /* the module's own; NULL: its own kernels only */
+    void *blas, *dnn;                 /* the module's own; NULL: its own kernels only */
     uint32_t flags;                   /* SW_CUDA_TF32 */
     void *device;                     /* the module's own */
     uint32_t *stated;                 /* not NULL: a launch is counted there, not made */
@@ -48,7 +48,7 @@ static inline int sw_cuda_states(const sw_cuda_queue *queue)
 
 typedef sw_status sw_cuda_kernel(const sw_launch *launch, const sw_cuda_queue *queue);
 
-/* Called once, when a plan is made; the same queue (its blas and flags) launches later. */
+/* Called once, when a plan is made; the same queue (its libraries and flags) launches later. */
 typedef size_t sw_cuda_scratch_size(const sw_kernel_info *info, const sw_cuda_queue *queue);
 
 typedef struct {

@@ -17,6 +17,7 @@ struct sw_scene {
     sw_step_fn *step;                 /* user: a sw_scene_net */
     sw_array inputs[SW_SCENE_INPUTS]; /* without data */
     uint32_t below[SW_SCENE_INPUTS];  /* of whole numbers; 0: floats in -1..1 */
+    bool convolves;                   /* not depthwise alone */
 };
 extern const sw_scene sw_scenes[];
 extern const int sw_n_scenes;

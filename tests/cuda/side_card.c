@@ -34,7 +34,7 @@ static sw_status open_queue(void)
     SW_TRY(device->api->alloc(device->card, &counters, sizeof(sw_cuda_counters)));
     queue.counters = counters;
     own = queue;
-    own.blas = NULL;
+    own.blas = own.dnn = NULL;
     return SW_OK;
 }
 
@@ -311,9 +311,11 @@ bool sw_side_counts(uint64_t *launches)
 void sw_side_tell(void)
 {
     must_be_open();
-    sw_note("%llu launches so far on %s, %d.%d, driver %d, runtime %d, cuBLASLt %d",
+    sw_note("%llu launches so far on %s, %d.%d, driver %d, runtime %d, cuBLASLt %d, "
+            "cuDNN %d",
             (unsigned long long)launched, device->info.name, device->info.major,
-            device->info.minor, device->info.driver, device->info.runtime, device->info.blas);
+            device->info.minor, device->info.driver, device->info.runtime, device->info.blas,
+            device->info.dnn);
 }
 
 bool sw_side_broken(void)

@@ -9,17 +9,17 @@
 #include <stdlib.h>
 
 /* The module's, which is not here. */
-static size_t host_blocks;
+size_t sw_fake_host_blocks;
 static sw_status host_alloc(void **out, size_t bytes)
 {
     *out = calloc(1, bytes);
-    host_blocks++;
+    sw_fake_host_blocks++;
     return SW_OK;
 }
 static void host_free(void *block, size_t bytes)
 {
     (void)bytes;
-    host_blocks--;
+    sw_fake_host_blocks--;
     free(block);
 }
 sw_cuda_host sw_cuda_its_host = {.fail = sw_error_set, .alloc = host_alloc, .free = host_free};
@@ -60,7 +60,7 @@ static void end(void)
 {
     sw_cuda_blas_destroy(t.queue.blas);
     CU_ASSERT_EQUAL(living().blas, 0);
-    CU_ASSERT_EQUAL(host_blocks, 0);
+    CU_ASSERT_EQUAL(sw_fake_host_blocks, 0);
     no_violation();
 }
 
@@ -204,14 +204,14 @@ static void launches_find_what_plans_asked(void)
         CU_ASSERT_EQUAL(sw_fake()->calls("cublasLtMatmulAlgoGetHeuristic"), asked + 1);
         CU_ASSERT(bytes > 12 * 20 * 4 && bytes < 4096);
         const sw_fake_live live = living();
-        const size_t blocks = host_blocks;
+        const size_t blocks = sw_fake_host_blocks;
         for (int add = 0; add < 3; add++) {
             sw_cuda_product with = g;
             with.p.accumulate = add == 1;
             CU_ASSERT_EQUAL(runs(&with, bytes), SW_OK);
         }
         CU_ASSERT_EQUAL(sw_fake()->calls("cublasLtMatmulAlgoGetHeuristic"), asked + 1);
-        CU_ASSERT(living().blas == live.blas && host_blocks == blocks);
+        CU_ASSERT(living().blas == live.blas && sw_fake_host_blocks == blocks);
         const size_t n = sw_fake()->launches(&l);
         CU_ASSERT_EQUAL_FATAL(n, 3 * (size_t)(i + 1));
         const unsigned char *workspace = l[n - 1].pointer[l[n - 1].n - 1];
@@ -293,7 +293,7 @@ static void a_launch_that_fails_says_so(void)
                  strstr(sw_last_error(), "(12, 100) by (100, 20)") != NULL,
              "%s", sw_last_error());
     sw_cuda_blas_destroy(t.queue.blas); /* of a broken card */
-    CU_ASSERT(living().blas == 0 && host_blocks == 0);
+    CU_ASSERT(living().blas == 0 && sw_fake_host_blocks == 0);
     fresh(NULL, 0);
 }
 
@@ -309,7 +309,7 @@ static void a_handle_that_cannot_be_made(void)
         sw_fake()->fail("cublasLtCreate", 0, cases[i].error);
         CU_ASSERT_EQUAL(sw_cuda_blas_create(&blas), cases[i].status);
         CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "cublasLtCreate"));
-        CU_ASSERT(blas == &t && host_blocks == 0 && living().blas == 0);
+        CU_ASSERT(blas == &t && sw_fake_host_blocks == 0 && living().blas == 0);
     }
     sw_cuda_blas_destroy(NULL);
     CU_ASSERT_EQUAL(sw_cuda_blas_version(), (int)cublasLtGetVersion());

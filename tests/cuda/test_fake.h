@@ -12,6 +12,9 @@
 #define GIVES(error, call) CU_ASSERT_EQUAL((int)(call), (int)(error))
 #define N 256
 
+/* Blocks of sw_cuda_its_host, which is test_blas.c's. */
+extern size_t sw_fake_host_blocks;
+
 /* A card as it is plugged in, eager. */
 static inline const sw_fake_api *fresh(const sw_fake_card *card, uint64_t lazy)
 {

@@ -166,7 +166,8 @@ static void wide_accesses_are_there(void)
     }
 }
 
-/* No C++ runtime, no driver and no CUDA library by name, other than cuBLASLt; one symbol. */
+/* No C++ runtime, no driver and no CUDA library by name, other than cuBLASLt and cuDNN; one
+ * symbol. */
 static void the_module_needs_nothing_and_exports_one_name(void)
 {
     char line[512];

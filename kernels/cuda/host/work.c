@@ -6,6 +6,33 @@ static cudaStream_t stream_of(const sw_cuda_queue *queue)
     return (cudaStream_t)queue->stream;
 }
 
+static void end_libraries(sw_cuda_queue *queue)
+{
+    (void)queue;
+#ifdef SW_CUDA_DNN
+    sw_cuda_dnn_destroy(queue->dnn);
+#endif
+#ifdef SW_CUDA_BLAS
+    sw_cuda_blas_destroy(queue->blas);
+#endif
+}
+
+static sw_status make_libraries(sw_cuda_queue *queue)
+{
+    sw_status status = SW_OK;
+    (void)queue;
+#ifdef SW_CUDA_BLAS
+    status = sw_cuda_blas_create(&queue->blas);
+#endif
+#ifdef SW_CUDA_DNN
+    if (status == SW_OK)
+        status = sw_cuda_dnn_create(&queue->dnn);
+#endif
+    if (status != SW_OK)
+        end_libraries(queue);
+    return status;
+}
+
 sw_status swi_cuda_queue_create(sw_cuda_device *device, sw_cuda_queue *out, bool compute,
                                 uint32_t flags)
 {
@@ -16,15 +43,11 @@ sw_status swi_cuda_queue_create(sw_cuda_device *device, sw_cuda_queue *out, bool
     if (error != cudaSuccess)
         return swi_cuda_fail(error, "cudaStreamCreateWithFlags", "cuda:%d", device->ordinal);
     sw_cuda_queue queue = {.stream = stream, .flags = flags, .device = device};
-#ifdef SW_CUDA_BLAS
-    const sw_status status = compute ? sw_cuda_blas_create(&queue.blas) : SW_OK;
+    const sw_status status = compute ? make_libraries(&queue) : SW_OK;
     if (status != SW_OK) {
         (void)cudaStreamDestroy(stream);
         return status;
     }
-#else
-    (void)compute;
-#endif
     *out = queue;
     return SW_OK;
 }
@@ -34,9 +57,7 @@ void swi_cuda_queue_destroy(sw_cuda_device *device, sw_cuda_queue *queue)
     if (queue->stream == NULL)
         return;
     swi_cuda_use_quietly(device);
-#ifdef SW_CUDA_BLAS
-    sw_cuda_blas_destroy(queue->blas);
-#endif
+    end_libraries(queue);
     (void)cudaStreamDestroy(stream_of(queue));
     (void)cudaGetLastError();
     *queue = (sw_cuda_queue){0};
