@@ -44,6 +44,7 @@ void sw_prof_device_put(sw_json *j, const sw_prof_device *d)
     put_version(j, "driver", d->driver);
     put_version(j, "runtime", d->runtime);
     sw_json_put_known(j, "cublas", d->blas != 0, (uint64_t)d->blas);
+    sw_json_put_known(j, "cudnn", d->dnn != 0, (uint64_t)d->dnn);
     sw_json_put_bool(j, "maps", d->maps);
     sw_json_put_u64(j, "total_bytes", d->total_bytes);
     sw_json_put_u64(j, "open_bytes", d->open_bytes);

@@ -116,7 +116,8 @@ typedef struct {
     int no_tiles; /* 1: switch the pass off that makes the gradient of a large weight in blocks
                      of rows, each followed by its part of a released update */
     sw_nvtx_level nvtx; /* default: step and phases */
-    int tf32; /* 1: matrix products may round their factors to TF32, where the card has it */
+    int tf32; /* 1: matrix products and convolutions may round their factors to TF32, where the
+                 card has it */
     int sync_ops;  /* 1: to find out who fails: wait for the device behind each op, replay
                       nothing; the message of a fault begins with the op */
     int no_graphs; /* 1: launch op by op instead of replaying what was captured. These three are
@@ -147,7 +148,7 @@ typedef struct {
     char card[128];      /* as its driver calls it; "" and all that follows 0 for the CPU */
     int major, minor;    /* compute capability */
     int driver, runtime; /* of CUDA: 13020 is 13.2 */
-    int blas;            /* cuBLASLt's, as it counts; 0: built without */
+    int blas, dnn;       /* cuBLASLt's and cuDNN's, as they count; 0: built without */
     size_t total_bytes;  /* of the card */
     size_t open_bytes;   /* free when it was opened: before, its context and other programs took
                             the rest */

@@ -29,14 +29,16 @@ static void print_device(const report_device *d)
                                                      "inputs and metrics"};
     static const sw_arena_use order[] = {SW_ARENA_MODEL, SW_ARENA_STEP, SW_ARENA_DATA,
                                          SW_ARENA_OTHER};
-    char title[64], blas[48] = "without cuBLASLt";
+    char title[64], blas[48] = "without cuBLASLt", dnn[48] = "without cuDNN";
     snprintf(title, sizeof title, "Memory of %s %s", d->name,
              d->ended ? "at the end" : "at the beginning");
     report_headline(title);
     if (d->blas > 0)
         snprintf(blas, sizeof blas, "cuBLASLt %" PRIu64, d->blas);
-    cli_say(2, 4, "%s, compute capability %s, driver %s, runtime %s, %s", d->card,
-            d->capability, d->driver, d->runtime, blas);
+    if (d->dnn > 0)
+        snprintf(dnn, sizeof dnn, "cuDNN %" PRIu64, d->dnn);
+    cli_say(2, 4, "%s, compute capability %s, driver %s, runtime %s, %s, %s", d->card,
+            d->capability, d->driver, d->runtime, blas, dnn);
     line(2, "card", (int64_t)d->total, "");
     line(4, "before it was opened", (int64_t)(d->total - d->open), "context, other programs");
     for (size_t i = 0; i < SW_ARENA_USES; i++)
@@ -66,6 +68,7 @@ static void put_device(sw_json *j, const report_device *d)
     sw_json_put_string(j, "driver", d->driver);
     sw_json_put_string(j, "runtime", d->runtime);
     sw_json_put_known(j, "cublas", d->blas > 0, d->blas);
+    sw_json_put_known(j, "cudnn", d->dnn > 0, d->dnn);
     sw_json_put_u64(j, "total_bytes", d->total);
     sw_json_put_u64(j, "open_bytes", d->open);
     sw_json_put_u64(j, "free_bytes", d->free);
@@ -118,6 +121,7 @@ static sw_status fill(const report_place *p, report_device *d)
     SW_TRY(report_get_text(p, o, "driver", d->driver, sizeof d->driver));
     SW_TRY(report_get_text(p, o, "runtime", d->runtime, sizeof d->runtime));
     SW_TRY(report_get_u64(p, o, "cublas", 0, &d->blas));
+    SW_TRY(report_get_u64(p, o, "cudnn", 0, &d->dnn));
     SW_TRY(report_get_in(p, o, "total_bytes", (uint64_t)1 << 56, 0, &d->total));
     SW_TRY(report_get_in(p, o, "open_bytes", d->total, 0, &d->open));
     SW_TRY(report_get_in(p, o, "free_bytes", d->total, 0, &d->free));
