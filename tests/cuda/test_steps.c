@@ -174,11 +174,6 @@ static void launches_are_those_stated(const char *scene, size_t stated)
                  l[captured + i].kernel);
 }
 
-static uint64_t all_run(const sw_fake_counts *c)
-{
-    return c->kernels_run + c->matmuls_run + c->convolutions_run;
-}
-
 static void look(void *context, sw_exec *exec, const sw_model *model, int step)
 {
     warm *w = context;
@@ -202,7 +197,7 @@ static void look(void *context, sw_exec *exec, const sw_model *model, int step)
     CU_ASSERT(b.launches == a.launches && b.matmuls == a.matmuls &&
               b.convolutions == a.convolutions);
     CU_ASSERT_EQUAL(b.graph_launches - a.graph_launches, n);
-    const uint64_t runs = all_run(&b) - all_run(&a);
+    const uint64_t runs = sw_fake_all_run(&b) - sw_fake_all_run(&a);
     SW_CHECK(runs == n * w->plan.launches, "%s: %d launches in %d steps, %d stated for each",
              w->scene, (int)runs, (int)n, (int)w->plan.launches);
     CU_ASSERT_EQUAL(b.convolutions_run > a.convolutions_run, sw_scene_of(w->scene)->convolves);

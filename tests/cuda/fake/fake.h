@@ -60,6 +60,12 @@ typedef struct {
     uint64_t violations;
 } sw_fake_counts;
 
+/* All that has run of what a plan states as launches. */
+static inline uint64_t sw_fake_all_run(const sw_fake_counts *c)
+{
+    return c->kernels_run + c->matmuls_run + c->convolutions_run;
+}
+
 /* What has not been given back. */
 typedef struct {
     uint64_t device_blocks, ranges, handles, pinned, streams, events, graphs, execs;
