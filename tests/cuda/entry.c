@@ -1,4 +1,5 @@
 #include "tests/cuda/entry.h"
+#include "alloc/poison.h"
 #include "kernels/rng.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"
@@ -11,35 +12,77 @@
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
+/* In front of a block and behind it, closed where a sanitizer listens: NaNs, as floats and as
+ * doubles, that stay. Those of other blocks are others, and what is computed from a first one
+ * is another number, so that no copy goes unseen. */
+#define FENCE 16
+typedef struct {
+    uint32_t word[FENCE];
+} fence;
+
 static struct {
-    void *from;
+    unsigned char *block; /* a fence on both sides, `shift` bytes in front of that */
     size_t bytes, shift;
 } blocks[1 << 14];
 static size_t n_blocks;
 
+static fence fence_of(size_t block)
+{
+    fence f;
+    for (uint32_t i = 0; i < FENCE; i++)
+        f.word[i] = (i % 2 == 0 ? 0xffa00000u : 0xfff40000u) + (uint32_t)block * 8u;
+    return f;
+}
+
 void *sw_entry_block(size_t bytes, size_t shift)
 {
-    void *block = NULL;
+    void *from = NULL;
+    const fence f = fence_of(n_blocks);
     if (n_blocks == sizeof blocks / sizeof *blocks ||
-        posix_memalign(&block, 64, bytes + shift + (bytes + shift == 0)) != 0)
+        posix_memalign(&from, 64, shift + bytes + 2 * sizeof f) != 0)
         abort();
-    memset(block, 0xff, bytes + shift);
-    blocks[n_blocks].from = block;
+    unsigned char *block = (unsigned char *)from + shift + sizeof f;
+    memset(from, 0xff, shift + bytes + 2 * sizeof f);
+    memcpy(block - sizeof f, &f, sizeof f);
+    memcpy(block + bytes, &f, sizeof f);
+    sw_poison(from, shift + sizeof f);
+    sw_poison(block + bytes, sizeof f);
+    blocks[n_blocks].block = block;
     blocks[n_blocks].bytes = bytes;
     blocks[n_blocks++].shift = shift;
-    return (unsigned char *)block + shift;
+    return block;
+}
+
+/* Nobody wrote in front of a block or behind it. A sanitizer has said so at once. */
+static void fences_kept(const char *what)
+{
+    for (size_t i = 0; i < n_blocks && !SW_POISON; i++) {
+        const unsigned char *block = blocks[i].block;
+        const fence f = fence_of(i);
+        if (memcmp(block - sizeof f, &f, sizeof f) != 0 ||
+            memcmp(block + blocks[i].bytes, &f, sizeof f) != 0) {
+            SW_CHECK(false, "%s: written outside of %zu bytes", what, blocks[i].bytes);
+            return;
+        }
+    }
 }
 
 void sw_entry_free(void)
 {
-    while (n_blocks > 0)
-        free(blocks[--n_blocks].from);
+    fences_kept("a launch");
+    while (n_blocks > 0) {
+        n_blocks--;
+        const size_t front = blocks[n_blocks].shift + sizeof(fence);
+        unsigned char *from = blocks[n_blocks].block - front;
+        sw_unpoison(from, front + blocks[n_blocks].bytes + sizeof(fence));
+        free(from);
+    }
 }
 
 bool sw_entry_block_at(const void *block, size_t *bytes, size_t *shift)
 {
     for (size_t i = n_blocks; i-- > 0;)
-        if ((const unsigned char *)blocks[i].from + blocks[i].shift == block) {
+        if (blocks[i].block == block) {
             *bytes = blocks[i].bytes;
             *shift = blocks[i].shift;
             return true;
@@ -291,6 +334,7 @@ static bool go(const sw_entry_run *r, call *c, bool alias, bool replayed)
         sw_side_launch(r->entry, &c->launch, replayed ? other_counters : first_counters);
     SW_CHECK(status == SW_OK, "%s: %s", r->label, sw_last_error());
     inputs_kept(r, c, alias);
+    fences_kept(r->label);
     return status == SW_OK;
 }
 

@@ -10,7 +10,7 @@
 #define SW_ENTRY_OPERANDS 40
 
 /* Memory of one launch: each block exactly as large as was asked for, `shift` bytes behind an
- * address divisible by 64; freed all together. */
+ * address divisible by 64, between bytes that nobody may touch; freed all together. */
 void *sw_entry_block(size_t bytes, size_t shift);
 void sw_entry_free(void);
 /* Of a block, by what sw_entry_block answered; false: it is none. */
