@@ -1,12 +1,13 @@
 /* Every entry of the CUDA module against the CPU's kernel, over the cases that its op's
  * descriptor has: as they stand, grown along their first and last axes, images in blocks,
- * strided operands, addresses that allow no wide access, with and without what is added to, in
- * place where the descriptor allows it. */
+ * strided operands, addresses that allow no wide access, odd numbers, with and without what is
+ * added to, in place where the descriptor allows it. */
 #include "kernels/rng.h"
 #include "runtime/op_check.h"
 #include "tests/cuda/entry.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,19 +17,21 @@ typedef struct {
     int grow; /* 0: as it is, 1: the first axis, 2: the last, 3: nothing at all */
     bool blocks, strided;
     size_t shift;
+    bool odd; /* numbers at the ends of their ranges, equal ones, NaNs */
 } variant;
 static const variant variants[] = {
-    {"", 0, false, false, 0},
-    {" shifted", 0, false, false, 1},
-    {" blocks", 0, true, false, 0},
-    {" strided", 0, false, true, 0},
-    {" long", 1, false, false, 0},
-    {" long, shifted", 1, false, false, 1},
-    {" long, blocks", 1, true, false, 0},
-    {" wide", 2, false, false, 0},
-    {" wide, strided", 2, false, true, 0},
-    {" wide, shifted", 2, false, false, 1},
-    {" empty", 3, false, false, 0},
+    {"", 0, false, false, 0, false},
+    {" shifted", 0, false, false, 1, false},
+    {" blocks", 0, true, false, 0, false},
+    {" strided", 0, false, true, 0, false},
+    {" long", 1, false, false, 0, false},
+    {" long, shifted", 1, false, false, 1, false},
+    {" long, blocks", 1, true, false, 0, false},
+    {" wide", 2, false, false, 0, false},
+    {" wide, strided", 2, false, true, 0, false},
+    {" wide, shifted", 2, false, false, 1, false},
+    {" odd numbers", 0, false, false, 0, true},
+    {" empty", 3, false, false, 0, false},
 };
 
 /* ---- cases of a variant ------------------------------------------------------------------ */
@@ -118,6 +121,9 @@ static bool vary(const sw_op_desc *d, const variant *v, sw_op_case *c)
     if (v->blocks && !blocks)
         return false;
     if (v->strided && d->strided_in == 0)
+        return false;
+    const sw_cuda_entry *entry = sw_side_entry(d->name, SW_CUDA_FORWARD);
+    if (v->odd && (entry == NULL || !entry->exact)) /* there is no tolerance for sums of them */
         return false;
     if (v->grow == 0)
         return is_good(d, c);
@@ -337,12 +343,27 @@ static void gradient_case(swi_check *c, int g, const char *label, const sw_entry
     }
 }
 
+/* Numbers whose mean is much larger than what they differ by. */
+static void far_from_zero(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] += 0x1p21f;
+}
+
+/* Eights whose mean is less than the rounding of what they differ from it by. */
+static void nearly_balanced(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = i % 8 == 6 ? 1.0f + 5.0f * 0x1p-23f : i % 2 == 0 ? 1.0f : -1.0f;
+}
+
 /* What descriptors have no cases for. */
 static const swi_norm_attrs usual_norm = {.epsilon = 1e-5f, .groups = 1};
 static const swi_random_attrs long_random = {{2, {71, 73}}}, no_random = {{2, {3, 0}}};
 static const struct {
     const char *op;
     sw_op_case one;
+    void (*change)(float *x, int64_t n); /* the first input, of this size; NULL: it stays */
 } more_cases[] = {
     {"from_n16", {.name = "tail", .n_in = 1, .in = {{SW_F32, SW_N16, {4, {19, 3, 5, 4}}}}}},
     {"from_n16", {.name = "one", .n_in = 1, .in = {{SW_F32, SW_N16, {4, {1, 2, 3, 3}}}}}},
@@ -364,18 +385,44 @@ static const struct {
              {SW_F32, SW_PLAIN, {1, {2}}}},
       .fill = {SW_FILL_UNIT},
       .attrs = &usual_norm}},
+    {"layer_norm",
+     {.name = "far from 0",
+      .n_in = 1,
+      .in = {{SW_F32, SW_PLAIN, {2, {5, 36}}}},
+      .attrs = &usual_norm},
+     far_from_zero},
+    {"layer_norm",
+     {.name = "nearly balanced",
+      .n_in = 1,
+      .in = {{SW_F32, SW_PLAIN, {2, {3, 8}}}},
+      .attrs = &usual_norm},
+     nearly_balanced},
     {"copy", {.name = "bytes", .n_in = 1, .in = {{SW_U8, SW_PLAIN, {2, {5, 7}}}}}},
     {"copy", {.name = "doubles", .n_in = 1, .in = {{SW_F64, SW_PLAIN, {2, {5, 7}}}}}},
 };
 
+/* Few different ones, so that neighbours are equal and limits are met; NaNs and infinities
+ * among them, and -inf alone for a while, as a window may find it. */
+static void odd_numbers(float *x, int64_t n)
+{
+    static const float few[] = {0.0f, -0.5f, 1.0f, -0.0f, 0.9f, 2.0f, -1.0f, 0.5f};
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = few[(i + i / 5) % 8];
+        if (i % 41 == 7 || i % 53 == 11)
+            x[i] = i % 41 == 7 ? NAN : INFINITY;
+        if (i % 120 >= 90)
+            x[i] = -INFINITY;
+    }
+}
+
 static bool run_case(uint32_t id, const sw_op_desc *desc, const sw_op_case *as,
-                     const variant *v)
+                     const variant *v, void (*change)(float *x, int64_t n))
 {
     static swi_check c;
     if (getenv("STEPWELL_CUDA_OPS") != NULL && CU_get_number_of_failures() > 0)
         return false; /* one is enough to catch a mutant */
     sw_op_case spec = *as;
-    if (!vary(desc, v, &spec))
+    if ((change != NULL && v->grow != 0) || !vary(desc, v, &spec))
         return false;
     sw_op_desc with = *desc;
     with.cases = &spec;
@@ -389,6 +436,11 @@ static bool run_case(uint32_t id, const sw_op_desc *desc, const sw_op_case *as,
     if (!SW_CHECK(swi_check_begin(&c, 0) == SW_OK, "%s, %s%s: %s", desc->name, spec.name,
                   v->name, sw_last_error()))
         return false;
+    for (int i = 0; i < c.n_in && v->odd; i++)
+        if (c.in[i].type.dtype == SW_F32)
+            odd_numbers(c.in[i].data, c.in[i].n);
+    if (change != NULL)
+        change(c.in[0].data, c.in[0].n);
     sw_entry_run f;
     snprintf(label, sizeof label, "%s, %s%s", desc->name, spec.name, v->name);
     forward_case(&c, v, label, &f);
@@ -438,12 +490,13 @@ static void entries_do_what_the_cpu_does(void)
         n_random += desc->random != 0;
         for (int k = 0; k < desc->n_cases; k++)
             for (size_t v = 0; v < sizeof variants / sizeof *variants; v++)
-                n_cases += run_case(id, desc, &desc->cases[k], &variants[v]);
+                n_cases += run_case(id, desc, &desc->cases[k], &variants[v], NULL);
         for (size_t k = 0; k < sizeof more_cases / sizeof *more_cases; k++)
             for (size_t v = 0;
                  strcmp(more_cases[k].op, name) == 0 && v < sizeof variants / sizeof *variants;
                  v++)
-                n_cases += run_case(id, desc, &more_cases[k].one, &variants[v]);
+                n_cases +=
+                    run_case(id, desc, &more_cases[k].one, &variants[v], more_cases[k].change);
     }
     CU_ASSERT(sw_entry_draws - drawn >= 2 * n_random);
     sw_note("%u entries of %u ops, %u cases", module->n_entries, n_ops, n_cases);

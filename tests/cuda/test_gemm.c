@@ -155,6 +155,26 @@ static void columns_of_a_larger_gradient(void)
 
 /* ---- product_bound ----------------------------------------------------------------------- */
 
+/* A factor that more blocks look at than a warp has lanes: the largest number is in any. */
+static void bounds_of_many_blocks(void)
+{
+    static const int64_t n[] = {300000, 5}, at[] = {31 * 256, 32 * 256 + 7, 299999};
+    static const swi_bound_attrs attrs = {1, INT64_MAX};
+    const sw_type y = {SW_F64, SW_PLAIN, {0, {0}}};
+    for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
+        sw_entry_run r = begin("bound of many blocks", &sw_op_product_bound, -1);
+        r.attrs = &attrs;
+        for (int i = 0; i < 2; i++) {
+            const sw_type t = {SW_F32, SW_PLAIN, {1, {n[i]}}};
+            r.in[r.n_in++] = numbers(t, (const int64_t[]){1}, (uint32_t)i);
+        }
+        ((float *)r.in[0].ptr)[at[k]] = 50.0f;
+        r.out[0] = sw_entry_buffer(&y, 0);
+        sw_entry_compare(&r);
+        sw_entry_free();
+    }
+}
+
 static void bounds(void)
 {
     static const int64_t sizes[][2] = {
@@ -186,5 +206,6 @@ static const sw_test tests[] = {
     {"axes in front", axes_in_front},
     {"columns of a larger gradient", columns_of_a_larger_gradient},
     {"bounds", bounds},
+    {"bounds of many blocks", bounds_of_many_blocks},
 };
 SW_SUITE("gemm", tests)

@@ -401,15 +401,37 @@ static void finiteness(void)
 
 enum { ROWS = 40, CLASSES = 70 };
 
-/* Logits with many equal ones, at[] = x in all rows, and labels. */
-static void in_rows(int at, float x, const int32_t *labels)
+/* Logits with many equal ones, x at place `at` + r * step of row r, and labels. */
+static void in_rows_along(int at, int step, float x, const int32_t *labels)
 {
     static float logits[ROWS * CLASSES];
     const sw_type matrix = {SW_F32, SW_PLAIN, {2, {ROWS, CLASSES}}};
-    for (int i = 0; i < ROWS * CLASSES; i++)
-        logits[i] = i % CLASSES == at ? x : (float)((i + i / CLASSES * 3) % 7);
+    for (int i = 0; i < ROWS * CLASSES; i++) {
+        const int r = i / CLASSES;
+        logits[i] = i % CLASSES == (at + r * step) % CLASSES ? x : (float)((i + r * 3) % 7);
+    }
     in_buffer(matrix, logits);
     in_buffer(vector(SW_I32, ROWS), labels);
+}
+
+static void in_rows(int at, float x, const int32_t *labels)
+{
+    in_rows_along(at, 0, x, labels);
+}
+
+/* In each row another place is the hit: whatever lanes and warps have it. */
+static void hits_of_all_lanes(void)
+{
+    int32_t labels[ROWS];
+    for (int at = 0; at < 8; at++) {
+        for (int r = 0; r < ROWS; r++)
+            labels[r] = (at * 9 + r * (CLASSES - 1)) % CLASSES;
+        if (!begin(&sw_op_accuracy, NULL, 0, "all lanes"))
+            return;
+        in_rows_along(at * 9, CLASSES - 1, 9.0f, labels);
+        out((sw_type){SW_F32, SW_PLAIN, {0, {0}}}, -1);
+        compare();
+    }
 }
 
 static void first_of_equals_is_the_hit(void)
@@ -662,6 +684,7 @@ static const sw_test tests[] = {
     {"verdicts do", verdicts},
     {"gradients and updates by tiles do", gradients_by_tiles},
     {"what is not finite is found", finiteness},
+    {"hits are found by all lanes", hits_of_all_lanes},
     {"the first of equal logits is the hit", first_of_equals_is_the_hit},
     {"the first of equal numbers is the largest", first_of_equals_is_the_largest},
     {"an element is dropped below the share", an_element_is_dropped_below_the_share},
