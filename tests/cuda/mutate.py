@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Mutants of the CUDA kernels, and whether the tests under the emulator catch them.
 
-    mutate.py SOURCE_DIR BUILD_DIR [--first BUILD_DIR] [-j N] [--only FILE] [--sample N[:K]] [--match RE] [--timeout S] [--list OUT]
+    mutate.py SOURCE_DIR BUILD_DIR [--first BUILD_DIR] [-j N] [--only FILE] [--sample N[:K]] [--match RE] [--timeout S]
+              [--list OUT] [--tried LIST]...
 
 BUILD_DIR is a sanitizer build (address, undefined) in which tests/cuda/test_cuda has been built. --first: one without
-sanitizers, much faster, in which each mutant is tried before. Where the code allows it, all mutants of a file are compiled
+sanitizers, much faster, in which each mutant is tried before; what it leaves and MUTANTS.md lists as equivalent is not tried
+again. --tried: what a list of an earlier run says of the same kernels stands, but for survivors, which are tried. Where the code allows it, all mutants of a file are compiled
 together, each behind a switch that the environment sets; a mutant is then one run of the tests. Of those that overlap each
 is in a program of its own round; others are compiled alone.
 Mutants are made from the code that runs on the device (functions marked __global__ or
@@ -271,8 +273,8 @@ class Build:
 class File:
     """One source and its mutants."""
 
-    def __init__(self, path):
-        self.name = os.path.basename(path)
+    def __init__(self, path, listed):
+        self.name, self.listed = os.path.basename(path), listed
         self.text, self.found = mutants(path)
         self.units = UNITS.get(self.name, [self.name.split(".")[0]])
         self.folders = []
@@ -344,11 +346,16 @@ class File:
             self.folders.clear()
         return verdict
 
-    def verdicts(self, builds, ids, pool):
-        """(mutant, verdict) of each: later builds try what earlier ones leave."""
-        verdict = {}
+    def verdicts(self, builds, ids, pool, known):
+        """(mutant, verdict) of each, from what is known of some: later builds try what earlier ones leave."""
+        called = self.names()
+        verdict = {i: known.get((self.name, called[i]), "survived") for i in ids}
         for build in builds:
-            verdict.update(self.verdicts_of(build, [i for i in ids if verdict.get(i, "survived") == "survived"], pool))
+            left = [i for i in ids if verdict[i] == "survived"]
+            verdict.update(self.verdicts_of(build, left, pool) if left else {})
+            for i in left:
+                if verdict[i] == "survived" and (self.name, called[i]) in self.listed:
+                    verdict[i] = "equivalent"
         return sorted(verdict.items())
 
     def names(self):
@@ -375,6 +382,31 @@ def equivalents(source):
     return listed
 
 
+def known_of(lists):
+    """{(file, name): verdict} of lists of earlier runs; the last word on a mutant counts."""
+    known = {}
+    for path in lists:
+        for line in open(path):
+            m = re.match(r"(caught|no mutant|equivalent|survived) +([\w.]+):\d+: .*?   \| (.*)$", line)
+            if m:
+                known[m.group(2), m.group(3)] = m.group(1)
+    return {k: v for k, v in known.items() if v in ("caught", "no mutant")}
+
+
+def real_of(counts):
+    return counts.get("caught", 0) + counts.get("survived", 0)
+
+
+def share_of(counts):
+    return 100.0 * counts.get("caught", 0) / real_of(counts) if real_of(counts) else 0.0
+
+
+def row(of, counts):
+    """A row of the table of MUTANTS.md."""
+    columns = ["mutants", "tried", "no mutant", "equivalent", "caught", "survived"]
+    print("| %s | %s | %.1f %% |" % (of, " | ".join(str(counts.get(k, 0)) for k in columns), share_of(counts)))
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("source")
@@ -386,37 +418,37 @@ def main():
     p.add_argument("--timeout", type=int, default=0, metavar="S",
                    help="processor seconds of one part of the tests; else four times what the unchanged kernels take")
     p.add_argument("--match", default="", help="mutants whose description has this expression")
-    p.add_argument("--list", help="write what became of each mutant")
+    p.add_argument("--list", help="write what became of each mutant, behind what is there")
+    p.add_argument("--tried", action="append", default=[], metavar="LIST",
+                   help="what this list of an earlier run says was caught or did not compile is not tried again")
     a = p.parse_args()
     builds = [Build(a.source, b, a.timeout) for b in (a.first, a.build) if b]
     step, _, first = a.sample.partition(":")
     folder = os.path.join(a.source, "kernels/cuda")
     names = sorted(n for n in os.listdir(folder)
                    if n in UNITS or (n.endswith(".cu") and n != "module.cu"))
-    listed, counts, out = equivalents(a.source), {}, open(a.list, "a") if a.list else sys.stdout
+    listed, known, counts = equivalents(a.source), known_of(a.tried), {}
+    out = open(a.list, "a") if a.list else sys.stdout
     with concurrent.futures.ThreadPoolExecutor(a.j) as pool:
         for name in names:
             if a.only and name != a.only:
                 continue
-            file = File(os.path.join(folder, name))
+            file = File(os.path.join(folder, name), listed)
             ids = [i for i, c in enumerate(file.found) if re.search(a.match, c[3])][int(first or 0)::int(step)]
             called = file.names()
-            for i, verdict in file.verdicts(builds, ids, pool):
-                if verdict == "survived" and (name, called[i]) in listed:
-                    verdict = "equivalent"
+            for i, verdict in file.verdicts(builds, ids, pool, known):
                 counts.setdefault(name, {"mutants": len(file.found), "tried": len(ids)}).setdefault(verdict, 0)
                 counts[name][verdict] += 1
                 if verdict == "survived" or a.list:
                     print("%-10s %s   | %s" % (verdict, file.found[i][3], called[i]), file=out, flush=True)
     total = {}
     for file, c in sorted(counts.items()):
-        print("%-12s %s" % (file, "  ".join("%s %d" % k for k in sorted(c.items()))))
+        row("`%s`" % file, c)
         for k, n in c.items():
             total[k] = total.get(k, 0) + n
-    real = total.get("caught", 0) + total.get("survived", 0)
-    share = 100.0 * total.get("caught", 0) / real if real else 0.0
-    print("%d of %d caught: %.1f %%" % (total.get("caught", 0), real, share))
-    return 0 if share >= 95.0 else 1
+    row("together", total)
+    print("%d of %d caught: %.1f %%" % (total.get("caught", 0), real_of(total), share_of(total)))
+    return 0 if share_of(total) >= 95.0 else 1
 
 
 if __name__ == "__main__":
