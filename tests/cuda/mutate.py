@@ -6,7 +6,8 @@
 
 BUILD_DIR is a sanitizer build (address, undefined) in which tests/cuda/test_cuda has been built. --first: one without
 sanitizers, much faster, in which each mutant is tried before; what it leaves and MUTANTS.md lists as equivalent is not tried
-again. --tried: what a list of an earlier run says of the same kernels stands, but for survivors, which are tried. Where the code allows it, all mutants of a file are compiled
+again. --tried: what a list of an earlier run says of the same kernels stands, but for survivors, which are tried if MUTANTS.md
+does not list them. Where the code allows it, all mutants of a file are compiled
 together, each behind a switch that the environment sets; a mutant is then one run of the tests. Of those that overlap each
 is in a program of its own round; others are compiled alone.
 Mutants are made from the code that runs on the device (functions marked __global__ or
@@ -23,7 +24,7 @@ UNITS = {  # whose tests look at a header
     "axes.h": ["sum", "max"],
     "updates.h": ["optim", "adafactor"],
     "nd.h": ["arith", "move", "sum"],
-    "rows.h": ["rows", "norm"],
+    "rows.h": ["rows", "norm", "batch_norm"],
     "reduce.h": ["sum", "losses", "norm", "linear"],
     "planes.h": ["batch_norm", "group_norm"],
     "image.h": ["pool", "conv_depthwise"],
@@ -40,7 +41,7 @@ OPS = {  # of units without entries of their own
 SUITES = {  # that look at a unit besides "entries"
     "gemm": ["gemm", "pairs", "library: "], "linear": ["gemm", "pairs", "library: "], "linear_ce": ["gemm", "library: "],
     "conv": ["conv"], "conv_product": ["conv"], "conv_weights": ["conv"], "conv_depthwise": ["conv"], "pool": ["conv"],
-    "embedding": ["ids"], "losses": ["ids", "updates"],
+    "attention": ["attention: "], "embedding": ["ids"], "losses": ["ids", "updates"],
     "optim": ["updates"], "sum": ["updates"], "adafactor": ["updates"], "max": ["updates"],
     "random": ["updates"], "tile_update": ["updates"],
 }
@@ -348,14 +349,12 @@ class File:
 
     def verdicts(self, builds, ids, pool, known):
         """(mutant, verdict) of each, from what is known of some: later builds try what earlier ones leave."""
-        called = self.names()
-        verdict = {i: known.get((self.name, called[i]), "survived") for i in ids}
-        for build in builds:
-            left = [i for i in ids if verdict[i] == "survived"]
+        names = [(self.name, name) for name in self.names()]
+        verdict = {i: known.get(names[i], "untried") for i in ids}
+        for build in [None] + builds:  # None: what is known
+            left = [i for i in ids if verdict[i] in ("untried", "survived")] if build else []
             verdict.update(self.verdicts_of(build, left, pool) if left else {})
-            for i in left:
-                if verdict[i] == "survived" and (self.name, called[i]) in self.listed:
-                    verdict[i] = "equivalent"
+            verdict.update({i: "equivalent" for i in ids if verdict[i] == "survived" and names[i] in self.listed})
         return sorted(verdict.items())
 
     def names(self):
@@ -389,8 +388,8 @@ def known_of(lists):
         for line in open(path):
             m = re.match(r"(caught|no mutant|equivalent|survived) +([\w.]+):\d+: .*?   \| (.*)$", line)
             if m:
-                known[m.group(2), m.group(3)] = m.group(1)
-    return {k: v for k, v in known.items() if v in ("caught", "no mutant")}
+                known[m.group(2), m.group(3)] = "survived" if m.group(1) == "equivalent" else m.group(1)
+    return known
 
 
 def real_of(counts):
@@ -420,7 +419,8 @@ def main():
     p.add_argument("--match", default="", help="mutants whose description has this expression")
     p.add_argument("--list", help="write what became of each mutant, behind what is there")
     p.add_argument("--tried", action="append", default=[], metavar="LIST",
-                   help="what this list of an earlier run says was caught or did not compile is not tried again")
+                   help="what this list of an earlier run says was caught, did not compile, or survived and is equivalent "
+                        "is not tried again")
     a = p.parse_args()
     builds = [Build(a.source, b, a.timeout) for b in (a.first, a.build) if b]
     step, _, first = a.sample.partition(":")
