@@ -16,7 +16,7 @@
  *
  * The library's handle takes time and memory, so it is made when a plan first has a
  * convolution. Where it cannot be made own kernels do the work. These functions are marked as
- * deprecated beside cuDNN's graphs; all of cuDNN 9 has them. */
+ * deprecated beside cuDNN's graphs; cuDNN 9 has them. */
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/host/host.h"
 #include <cudnn.h>
