@@ -7,6 +7,10 @@
 #include "kernels/cuda/tile.h"
 
 #define MOST_PARTS 256
+/* Places, fewer than which are divided in 32 bits; tests give fewer. */
+#ifndef SW_CUDA_DB_PLACES
+#define SW_CUDA_DB_PLACES INT32_MAX
+#endif
 
 struct dw_job {
     sw_cuda_conv c;
@@ -264,7 +268,7 @@ struct db_sum {
     {
         uint32_t at = (uint32_t)r;
         int64_t n = 0;
-        if (places < INT32_MAX) {
+        if (places < SW_CUDA_DB_PLACES) {
             n = sw_cuda_split(plane, &at);
         } else {
             n = r / plane.by;

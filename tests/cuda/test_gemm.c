@@ -115,6 +115,11 @@ static void axes_in_front(void)
          {9, 1320, 40, 1},
          {3, 2, 40, 34},
          {2720, 1360, 34, 1}},
+        {"whole slices at odd steps",
+         {2, 3, 32, 8},
+         {1000, 300, 9, 1},
+         {1, 1, 8, 5},
+         {40, 40, 5, 1}},
         {"odd steps", {2, 3, 4, 8}, {100, 33, 8, 1}, {2, 3, 8, 4}, {96, 32, 4, 1}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
