@@ -359,6 +359,7 @@ static void nearly_balanced(float *x, int64_t n)
 
 /* What descriptors have no cases for. */
 static const swi_norm_attrs usual_norm = {.epsilon = 1e-5f, .groups = 1};
+static const swi_conv_attrs far_strides = {.stride = 3, .dilation = 1, .groups = 1};
 static const swi_random_attrs long_random = {{2, {71, 73}}}, no_random = {{2, {3, 0}}};
 static const struct {
     const char *op;
@@ -397,6 +398,11 @@ static const struct {
       .in = {{SW_F32, SW_PLAIN, {2, {3, 8}}}},
       .attrs = &usual_norm},
      nearly_balanced},
+    {"conv2d",
+     {.name = "a stride beyond the image",
+      .n_in = 2,
+      .in = {{SW_F32, SW_PLAIN, {4, {2, 3, 2, 5}}}, {SW_F32, SW_PLAIN, {4, {4, 3, 2, 2}}}},
+      .attrs = &far_strides}},
     {"copy", {.name = "bytes", .n_in = 1, .in = {{SW_U8, SW_PLAIN, {2, {5, 7}}}}}},
     {"copy", {.name = "doubles", .n_in = 1, .in = {{SW_F64, SW_PLAIN, {2, {5, 7}}}}}},
 };
