@@ -359,6 +359,7 @@ static void nearly_balanced(float *x, int64_t n)
 
 /* What descriptors have no cases for. */
 static const swi_norm_attrs usual_norm = {.epsilon = 1e-5f, .groups = 1};
+static const swi_conv_attrs near_strides = {.stride = 1, .dilation = 1, .groups = 1};
 static const swi_conv_attrs far_strides = {.stride = 3, .dilation = 1, .groups = 1};
 static const swi_random_attrs long_random = {{2, {71, 73}}}, no_random = {{2, {3, 0}}};
 static const struct {
@@ -403,6 +404,13 @@ static const struct {
       .n_in = 2,
       .in = {{SW_F32, SW_PLAIN, {4, {2, 3, 2, 5}}}, {SW_F32, SW_PLAIN, {4, {4, 3, 2, 2}}}},
       .attrs = &far_strides}},
+    {"conv2d",
+     {.name = "several tiles of channels",
+      .n_in = 3,
+      .in = {{SW_F32, SW_PLAIN, {4, {1, 2, 3, 3}}},
+             {SW_F32, SW_PLAIN, {4, {130, 2, 2, 2}}},
+             {SW_F32, SW_PLAIN, {1, {130}}}},
+      .attrs = &near_strides}},
     {"copy", {.name = "bytes", .n_in = 1, .in = {{SW_U8, SW_PLAIN, {2, {5, 7}}}}}},
     {"copy", {.name = "doubles", .n_in = 1, .in = {{SW_F64, SW_PLAIN, {2, {5, 7}}}}}},
 };
