@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,7 @@ static void enter_terminal(const char *name, const char *const *argv, const char
 {
     char *list[64] = {0};
     setsid();
+    signal(SIGHUP, SIG_DFL); /* the tests may run under nohup */
     const int fd = open(name, O_RDWR);
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0 ||
         (input && dup2(fd, STDIN_FILENO) < 0))
