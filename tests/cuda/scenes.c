@@ -307,3 +307,13 @@ double sw_scene_apart(const sw_scene_end *a, const sw_scene_end *b)
     }
     return most / largest;
 }
+
+sw_scene_end sw_scene_trained(const sw_scene *scene, sw_scene_run run)
+{
+    sw_scene_end end;
+    const sw_status status = sw_scene_train(scene, &run, &end);
+    SW_CHECK(status == SW_OK, "%s on %s: %s", scene->name,
+             run.device != NULL ? run.device : "cpu", sw_last_error());
+    CU_ASSERT_EQUAL_FATAL(status, SW_OK);
+    return end;
+}

@@ -57,6 +57,8 @@ typedef struct {
  * fails. */
 sw_status sw_scene_train(const sw_scene *scene, const sw_scene_run *run, sw_scene_end *end);
 /* end->numbers are freed by the caller (free). */
+/* What such a training leaves; one that fails ends the test. */
+sw_scene_end sw_scene_trained(const sw_scene *scene, sw_scene_run run);
 
 /* Same loss and numbers, to the bit. */
 bool sw_scene_same_bits(const sw_scene_end *a, const sw_scene_end *b);

@@ -12,15 +12,6 @@
 
 #define ALLOWED ((int64_t)2 << 20) /* of memory that nobody has explained */
 
-static sw_scene_end trained(const sw_scene *scene, sw_scene_run run)
-{
-    sw_scene_end end;
-    const sw_status status = sw_scene_train(scene, &run, &end);
-    SW_CHECK(status == SW_OK, "%s: %s", scene->name, sw_last_error());
-    CU_ASSERT_EQUAL_FATAL(status, SW_OK);
-    return end;
-}
-
 /* ---- numbers ----------------------------------------------------------------------------- */
 
 static void a_card_trains_as_the_cpu_does(void)
@@ -28,8 +19,8 @@ static void a_card_trains_as_the_cpu_does(void)
     sw_side_close();
     for (int i = 0; i < sw_n_scenes; i++) {
         const sw_scene *s = &sw_scenes[i];
-        sw_scene_end cpu = trained(s, (sw_scene_run){.steps = 4});
-        sw_scene_end card = trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
+        sw_scene_end cpu = sw_scene_trained(s, (sw_scene_run){.steps = 4});
+        sw_scene_end card = sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
         const double d = sw_scene_apart(&card, &cpu);
         SW_CHECK(d < 2e-5, "%s: parameters are %g apart", s->name, d);
         SW_CHECK(fabs(card.loss - cpu.loss) < 1e-5, "%s: loss %g, %g", s->name, card.loss,
@@ -50,12 +41,12 @@ static void every_way_to_run_has_the_same_bits(void)
                 {"immediate", {.immediate = true}}};
     for (int i = 0; i < sw_n_scenes; i++) {
         const sw_scene *s = &sw_scenes[i];
-        sw_scene_end first = trained(s, (sw_scene_run){.device = "cuda", .steps = 6});
+        sw_scene_end first = sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 6});
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
             sw_scene_run run = ways[w].run;
             run.device = "cuda";
             run.steps = 6;
-            sw_scene_end other = trained(s, run);
+            sw_scene_end other = sw_scene_trained(s, run);
             SW_CHECK(sw_scene_same_bits(&first, &other), "%s, %s: %g apart", s->name,
                      ways[w].what, sw_scene_apart(&first, &other));
             free(other.numbers);
@@ -135,7 +126,7 @@ static void a_hundred_replays_need_one_capture(void)
         hundred h = {.steps = 101};
         memset(&counted, 0, sizeof counted);
         sw_scene_run run = {.steps = h.steps, .vary = true};
-        sw_scene_end cpu = trained(s, run), card, still;
+        sw_scene_end cpu = sw_scene_trained(s, run), card, still;
         run.device = "cuda";
         run.after = look_at_memory;
         run.context = &h;
@@ -150,7 +141,7 @@ static void a_hundred_replays_need_one_capture(void)
         CU_ASSERT(h.memory > 0);
         const double d = sw_scene_apart(&card, &cpu);
         SW_CHECK(d < 1e-3, "%s: %g apart", s->name, d);
-        still = trained(s, (sw_scene_run){.device = "cuda", .steps = h.steps});
+        still = sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = h.steps});
         CU_ASSERT(sw_scene_apart(&card, &still) > 1e-3); /* the rates did change */
         free(cpu.numbers);
         free(card.numbers);

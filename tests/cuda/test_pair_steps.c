@@ -29,15 +29,6 @@ static void no_violation(const char *what)
     SW_CHECK(c.violations == 0, "%s: %s", what, sw_fake_card_api()->violation());
 }
 
-static sw_scene_end trained(const sw_scene *scene, sw_scene_run run)
-{
-    sw_scene_end end;
-    const sw_status status = sw_scene_train(scene, &run, &end);
-    SW_CHECK(status == SW_OK, "%s: %s", scene->name, sw_last_error());
-    CU_ASSERT_EQUAL_FATAL(status, SW_OK);
-    return end;
-}
-
 /* ---- steps ------------------------------------------------------------------------------- */
 
 /* What stands between a product and its relu, and around them. */
@@ -218,7 +209,7 @@ static sw_scene_end went(const sw_scene *scene, sw_scene_run run, bool library, 
     run.plan = run.immediate ? NULL : &s->plan;
     run.after = look;
     run.context = s;
-    const sw_scene_end end = trained(scene, run);
+    const sw_scene_end end = sw_scene_trained(scene, run);
     no_violation(scene->name);
     return end;
 }
@@ -245,7 +236,7 @@ static void each_kind_is_launched_as_it_may_be(void)
 {
     for (int i = 0; i < KINDS; i++) {
         each_way_has_the_bits(scene_of(i), kinds[i].pairs);
-        sw_scene_end cpu = trained(scene_of(i), (sw_scene_run){.steps = STEPS});
+        sw_scene_end cpu = sw_scene_trained(scene_of(i), (sw_scene_run){.steps = STEPS});
         seen s = {0};
         sw_scene_end card = went(scene_of(i), (sw_scene_run){0}, false, 0, &s);
         const double d = sw_scene_apart(&card, &cpu);

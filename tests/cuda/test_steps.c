@@ -47,16 +47,6 @@ static void all_is_well(const char *what)
     SW_CHECK(counted().violations == 0, "%s: %s", what, sw_fake_card_api()->violation());
 }
 
-static sw_scene_end trained(const sw_scene *scene, sw_scene_run run)
-{
-    sw_scene_end end;
-    const sw_status status = sw_scene_train(scene, &run, &end);
-    SW_CHECK(status == SW_OK, "%s on %s: %s", scene->name,
-             run.device != NULL ? run.device : "cpu", sw_last_error());
-    CU_ASSERT_EQUAL_FATAL(status, SW_OK);
-    return end;
-}
-
 /* ---- numbers ----------------------------------------------------------------------------- */
 
 static void a_device_trains_as_the_cpu_does(void)
@@ -64,8 +54,8 @@ static void a_device_trains_as_the_cpu_does(void)
     for (int i = 0; i < sw_n_scenes; i++) {
         const sw_scene *s = &sw_scenes[i];
         fresh(0);
-        sw_scene_end cpu = trained(s, (sw_scene_run){.steps = 4});
-        sw_scene_end card = trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
+        sw_scene_end cpu = sw_scene_trained(s, (sw_scene_run){.steps = 4});
+        sw_scene_end card = sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
         CU_ASSERT(cpu.n > 0 && cpu.n == card.n);
         const double d = sw_scene_apart(&card, &cpu);
         SW_CHECK(d < 2e-5, "%s: parameters are %g apart", s->name, d);
@@ -84,13 +74,13 @@ static void every_way_to_run_has_the_same_bits(void)
     for (int i = 0; i < sw_n_scenes; i++) {
         const sw_scene *s = &sw_scenes[i];
         fresh(0);
-        sw_scene_end first = trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
+        sw_scene_end first = sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
             sw_scene_run run = ways[w];
             run.device = "cuda";
             run.steps = 4;
             fresh(0);
-            sw_scene_end other = trained(s, run);
+            sw_scene_end other = sw_scene_trained(s, run);
             SW_CHECK(sw_scene_same_bits(&first, &other), "%s, way %d: %g apart", s->name,
                      (int)w, sw_scene_apart(&first, &other));
             CU_ASSERT(counted().graph_launches == 0);
@@ -107,10 +97,11 @@ static void late_work_has_the_same_bits(void)
     for (int i = 0; i < sw_n_scenes; i++) {
         const sw_scene *s = &sw_scenes[i];
         fresh(0);
-        sw_scene_end first = trained(s, (sw_scene_run){.device = "cuda", .steps = 6});
+        sw_scene_end first = sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 6});
         for (uint64_t seed = 1; seed <= 5; seed++) {
             fresh(seed);
-            sw_scene_end late = trained(s, (sw_scene_run){.device = "cuda", .steps = 6});
+            sw_scene_end late =
+                sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 6});
             SW_CHECK(sw_scene_same_bits(&first, &late), "%s, seed %d: %g apart", s->name,
                      (int)seed, sw_scene_apart(&first, &late));
             all_is_well(s->name);
@@ -228,15 +219,16 @@ static void a_hundred_replays_need_one_capture(void)
     for (int i = 0; i < 2; i++) {
         const sw_scene *s = sw_scene_of(scenes[i]);
         fresh(0);
-        sw_scene_end cpu = trained(s, (sw_scene_run){.steps = steps, .vary = true});
+        sw_scene_end cpu = sw_scene_trained(s, (sw_scene_run){.steps = steps, .vary = true});
         sw_scene_end card =
-            trained(s, (sw_scene_run){.device = "cuda", .steps = steps, .vary = true});
+            sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = steps, .vary = true});
         const double d = sw_scene_apart(&card, &cpu);
         SW_CHECK(d < 1e-3, "%s: %g apart", s->name, d);
         const sw_fake_counts c = counted();
         CU_ASSERT(c.captures == 1 && c.instantiated == 1);
         CU_ASSERT_EQUAL(c.graph_launches, (uint64_t)steps - 1);
-        sw_scene_end still = trained(s, (sw_scene_run){.device = "cuda", .steps = steps});
+        sw_scene_end still =
+            sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = steps});
         CU_ASSERT(sw_scene_apart(&card, &still) > 1e-3); /* the rates did change */
         free(cpu.numbers);
         free(card.numbers);
@@ -428,7 +420,7 @@ static void a_fault_stays(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "cudaGraphLaunch"));
     all_is_well("a fault");
     fresh(0); /* another card, another exec */
-    end = trained(sw_scene_of("mlp"), (sw_scene_run){.device = "cuda", .steps = 2});
+    end = sw_scene_trained(sw_scene_of("mlp"), (sw_scene_run){.device = "cuda", .steps = 2});
     free(end.numbers);
 }
 
@@ -476,12 +468,12 @@ static void cards_without_mapping_have_the_same_bits(void)
     for (int i = 0; i < sw_n_scenes; i++) {
         fresh(0);
         sw_scene_end first =
-            trained(&sw_scenes[i], (sw_scene_run){.device = "cuda", .steps = 3});
+            sw_scene_trained(&sw_scenes[i], (sw_scene_run){.device = "cuda", .steps = 3});
         CU_ASSERT(counted().maps > 0 && counted().allocs == 0);
         const sw_fake_api *f = fresh(0);
         f->reset(&(sw_fake_card){.cannot_map = true});
         sw_scene_end other =
-            trained(&sw_scenes[i], (sw_scene_run){.device = "cuda", .steps = 3});
+            sw_scene_trained(&sw_scenes[i], (sw_scene_run){.device = "cuda", .steps = 3});
         CU_ASSERT(counted().maps == 0 && counted().allocs > 0);
         CU_ASSERT(sw_scene_same_bits(&first, &other));
         all_is_well(sw_scenes[i].name);
@@ -495,8 +487,8 @@ static void a_second_card_has_the_same_bits(void)
     const sw_scene *s = sw_scene_of("mlp");
     const sw_fake_api *f = fresh(0);
     f->reset(&(sw_fake_card){.cards = 2});
-    sw_scene_end first = trained(s, (sw_scene_run){.device = "cuda:0", .steps = 3});
-    sw_scene_end second = trained(s, (sw_scene_run){.device = "cuda:1", .steps = 3});
+    sw_scene_end first = sw_scene_trained(s, (sw_scene_run){.device = "cuda:0", .steps = 3});
+    sw_scene_end second = sw_scene_trained(s, (sw_scene_run){.device = "cuda:1", .steps = 3});
     CU_ASSERT(sw_scene_same_bits(&first, &second));
     CU_ASSERT_EQUAL(counted().legacy, 0);
     all_is_well("two cards");
@@ -530,8 +522,8 @@ static void threads_share_a_card(void)
     sw_scene_end alone[2];
     fresh(0);
     for (int i = 0; i < 2; i++)
-        alone[i] =
-            trained(sw_scene_of(scenes[i]), (sw_scene_run){.device = "cuda", .steps = 4});
+        alone[i] = sw_scene_trained(sw_scene_of(scenes[i]),
+                                    (sw_scene_run){.device = "cuda", .steps = 4});
     for (uint64_t lazy = 0; lazy < 6; lazy += 2) {
         worker workers[4] = {0};
         pthread_t threads[4];
@@ -556,9 +548,9 @@ static void tf32_is_only_where_it_is_asked_for(void)
 {
     const sw_scene *s = sw_scene_of("mlp");
     fresh(0);
-    sw_scene_end plain = trained(s, (sw_scene_run){.device = "cuda", .steps = 3});
+    sw_scene_end plain = sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 3});
     sw_scene_end rounded =
-        trained(s, (sw_scene_run){.device = "cuda", .steps = 3, .tf32 = true});
+        sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 3, .tf32 = true});
     const double d = sw_scene_apart(&rounded, &plain);
     SW_CHECK(d > 1e-6 && d < 1e-2, "%g apart", d);
     all_is_well("TF32");
