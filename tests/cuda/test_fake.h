@@ -14,6 +14,7 @@
 
 /* Blocks of sw_cuda_its_host, which is test_blas.c's. */
 extern size_t sw_fake_host_blocks;
+extern bool sw_fake_host_refuses; /* its memory */
 
 /* A card as it is plugged in, eager. */
 static inline const sw_fake_api *fresh(const sw_fake_card *card, uint64_t lazy)

@@ -1,7 +1,7 @@
 /* Products by cuBLASLt. The library counts columns first, so that it is given C^T = B^T A^T.
  *
  * How a product is made is asked once for each shape, when a plan is made, and kept:
- * descriptors and the algorithm in a table of fixed size, where launches find them. They
+ * descriptors and the algorithm in a table, where launches find them. They
  * allocate nothing, and a product is always made the same way. Its workspace is part of the
  * launch's scratch; of the ways to add what was summed apart, those that add in place are left
  * out.
@@ -14,7 +14,6 @@
 #include <cublasLt.h>
 
 enum {
-    MOST_SHAPES = 1024,
     ALIGN_WORKSPACE = 256,
     ALIGN_SCRATCH = 64, /* of what a launch is given */
     ALIGN_FACTORS = 16
@@ -47,8 +46,7 @@ typedef struct {
 typedef struct {
     sw_cuda_blas kernels; /* first: what gemm.cu sees */
     cublasLtHandle_t handle;
-    int n;
-    record records[MOST_SHAPES];
+    swi_cuda_shapes records;
 } blas;
 
 static sw_status fail(cublasStatus_t status, const char *function, const shape *s)
@@ -197,24 +195,17 @@ static cublasStatus_t choose(const blas *b, record *r)
     return e;
 }
 
-static record *known(blas *b, const shape *s)
-{
-    for (int i = 0; i < b->n; i++)
-        if (memcmp(&b->records[i].shape, s, sizeof *s) == 0)
-            return &b->records[i];
-    return NULL;
-}
-
 /* The record of a shape, made where there is none yet; NULL: the table is full. Where the
  * library fails too, what was said when a plan was made holds for its launches. */
 static const record *find(blas *b, const shape *s)
 {
     const factor c = {s->n, s->m, s->n, s->m * s->n, 0};
-    record *r = known(b, s);
-    if (r != NULL || b->n == MOST_SHAPES)
+    record *r = swi_cuda_shapes_known(&b->records, s);
+    if (r != NULL)
         return r;
-    r = &b->records[b->n++];
-    r->shape = *s;
+    r = swi_cuda_shapes_add(&b->records, s);
+    if (r == NULL)
+        return NULL;
     cublasStatus_t e = describe_product(r);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = describe(&r->a, &s->a, s->batch);
@@ -274,7 +265,7 @@ static sw_status product_run(const sw_cuda_queue *queue, const sw_cuda_product *
     if (!aligned(g->p.a) || !aligned(g->p.b) || !aligned(g->p.c) || !aligned(g->bias) ||
         !shape_of(&s, queue, g, MOST_WORKSPACE))
         return SW_UNSUPPORTED;
-    const record *r = known(b, &s);
+    const record *r = swi_cuda_shapes_known(&b->records, &s);
     if (r == NULL || (r->found && r->workspace > room)) {
         s.limit = room < MOST_WORKSPACE ? room : MOST_WORKSPACE;
         r = find(b, &s);
@@ -290,6 +281,8 @@ sw_status sw_cuda_blas_create(void **out)
     SW_TRY(sw_cuda_its_host.alloc(&room, sizeof(blas)));
     blas *b = room;
     b->kernels = (sw_cuda_blas){product_bytes, product_run};
+    b->records =
+        (swi_cuda_shapes){.record_bytes = sizeof(record), .shape_bytes = sizeof(shape)};
     const cublasStatus_t e = cublasLtCreate(&b->handle);
     if (e != CUBLAS_STATUS_SUCCESS) {
         sw_cuda_its_host.free(b, sizeof *b);
@@ -304,8 +297,9 @@ void sw_cuda_blas_destroy(void *blas_)
     blas *b = blas_;
     if (b == NULL)
         return;
-    for (int i = 0; i < b->n; i++)
-        drop(&b->records[i]);
+    for (int i = 0; i < b->records.n; i++)
+        drop(swi_cuda_shapes_at(&b->records, i));
+    swi_cuda_shapes_free(&b->records);
     (void)cublasLtDestroy(b->handle);
     sw_cuda_its_host.free(b, sizeof *b);
 }

@@ -1,7 +1,7 @@
 /* Convolutions by cuDNN, as blas.c has products by cuBLASLt.
  *
  * How a convolution is made is asked once for each shape, when a plan is made, and kept:
- * descriptors and the algorithm in a table of fixed size, where launches find them. They
+ * descriptors and the algorithm in a table, where launches find them. They
  * allocate and ask nothing, so that a convolution is always made the same way; what no plan has
  * asked for, and what the library refuses at its first launch, is own kernels' from then on.
  * Its workspace is part of the launch's scratch.
@@ -23,7 +23,6 @@
 #include <string.h>
 
 enum {
-    MOST_SHAPES = 1024,
     MOST_OFFERS = 32, /* of one list: there are 8 algorithms, each with a few arithmetics */
     ALIGN_WORKSPACE = 256,
     ALIGN_SCRATCH = 64, /* of what a launch is given */
@@ -54,8 +53,7 @@ typedef struct {
     cudnnHandle_t handle;
     cudnnActivationDescriptor_t identity;
     pthread_mutex_t *captures; /* of the card */
-    int n;
-    record records[MOST_SHAPES];
+    swi_cuda_shapes records;
 } dnn;
 
 /* Of this algorithm or shape; others are errors. */
@@ -307,23 +305,16 @@ static cudnnStatus_t choose(const dnn *d, record *r)
     return e;
 }
 
-static record *known(dnn *d, const shape *s)
-{
-    for (int i = 0; i < d->n; i++)
-        if (memcmp(&d->records[i].shape, s, sizeof *s) == 0)
-            return &d->records[i];
-    return NULL;
-}
-
 /* The record of a shape, made where there is none yet; NULL: the table is full. Where the
  * library fails too, what was said when a plan was made holds for its launches. */
 static const record *find(dnn *d, const sw_cuda_queue *queue, const shape *s)
 {
-    record *r = known(d, s);
-    if (r != NULL || d->n == MOST_SHAPES)
+    record *r = swi_cuda_shapes_known(&d->records, s);
+    if (r != NULL)
         return r;
-    r = &d->records[d->n++];
-    r->shape = *s;
+    r = swi_cuda_shapes_add(&d->records, s);
+    if (r == NULL)
+        return NULL;
     if (!open_library(d, queue) || describe(r) != CUDNN_STATUS_SUCCESS ||
         choose(d, r) != CUDNN_STATUS_SUCCESS)
         (void)cudaGetLastError(); /* so that it is not found again behind the next launch */
@@ -408,7 +399,7 @@ static sw_status conv_run(const sw_cuda_queue *queue, const sw_cuda_conv_sizes *
     if (!aligned(at->in[0]) || !aligned(at->in[1]) || !aligned(at->out) || !aligned(at->bias) ||
         !shape_of(&s, queue, sizes))
         return SW_UNSUPPORTED;
-    record *r = known(d, &s);
+    record *r = swi_cuda_shapes_known(&d->records, &s);
     if (r == NULL || !r->found || r->workspace > room)
         return SW_UNSUPPORTED;
     if (sw_cuda_states(queue))
@@ -428,6 +419,8 @@ sw_status sw_cuda_dnn_create(void **out)
     SW_TRY(sw_cuda_its_host.alloc(&room, sizeof(dnn)));
     dnn *d = room;
     d->kernels = (sw_cuda_dnn){conv_bytes, conv_run};
+    d->records =
+        (swi_cuda_shapes){.record_bytes = sizeof(record), .shape_bytes = sizeof(shape)};
     *out = d;
     return SW_OK;
 }
@@ -437,8 +430,9 @@ void sw_cuda_dnn_destroy(void *dnn_)
     dnn *d = dnn_;
     if (d == NULL)
         return;
-    for (int i = 0; i < d->n; i++)
-        drop(&d->records[i]);
+    for (int i = 0; i < d->records.n; i++)
+        drop(swi_cuda_shapes_at(&d->records, i));
+    swi_cuda_shapes_free(&d->records);
     const bool alone = d->captures != NULL && pthread_mutex_lock(d->captures) == 0;
     close_library(d);
     if (alone)

@@ -126,6 +126,20 @@ sw_status swi_cuda_graph_launch(sw_cuda_graph *graph, const sw_cuda_queue *queue
 size_t swi_cuda_graph_nodes(const sw_cuda_graph *graph);
 void swi_cuda_graph_destroy(sw_cuda_graph *graph);
 
+/* shapes.c: what a library is asked once and kept. A record begins with its shape, which has no
+ * holes. Adding moves records. */
+typedef struct {
+    unsigned char *at;
+    size_t record_bytes, shape_bytes;
+    int n, cap;
+    bool full; /* there was no memory: nothing is added any more, so that answers stay */
+} swi_cuda_shapes;
+void *swi_cuda_shapes_at(const swi_cuda_shapes *table, int i);
+void *swi_cuda_shapes_known(const swi_cuda_shapes *table, const void *shape); /* or NULL */
+/* Zeros behind the shape; NULL: the table is full. */
+void *swi_cuda_shapes_add(swi_cuda_shapes *table, const void *shape);
+void swi_cuda_shapes_free(swi_cuda_shapes *table);
+
 /* blas.c, where it is built (option `cublas`; else queues have none and gemm.cu makes all
  * products): what a queue's `blas` is, on the device that is the calling thread's. It belongs
  * to one thread at a time. Version: 10000 * major + 100 * minor + patch, of the library that is
