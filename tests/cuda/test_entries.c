@@ -360,6 +360,7 @@ static void nearly_balanced(float *x, int64_t n)
 /* What descriptors have no cases for. */
 static const swi_norm_attrs usual_norm = {.epsilon = 1e-5f, .groups = 1};
 static const swi_conv_attrs near_strides = {.stride = 1, .dilation = 1, .groups = 1};
+static const swi_conv_attrs both_apart = {.stride = 2, .pad = 1, .dilation = 2, .groups = 3};
 static const swi_conv_attrs far_strides = {.stride = 3, .dilation = 1, .groups = 1};
 static const swi_random_attrs long_random = {{2, {71, 73}}}, no_random = {{2, {3, 0}}};
 static const struct {
@@ -411,6 +412,11 @@ static const struct {
              {SW_F32, SW_PLAIN, {4, {130, 2, 2, 2}}},
              {SW_F32, SW_PLAIN, {1, {130}}}},
       .attrs = &near_strides}},
+    {"conv2d",
+     {.name = "depthwise, places and taps apart",
+      .n_in = 2,
+      .in = {{SW_F32, SW_PLAIN, {4, {2, 3, 7, 8}}}, {SW_F32, SW_PLAIN, {4, {3, 1, 3, 3}}}},
+      .attrs = &both_apart}},
     {"copy", {.name = "bytes", .n_in = 1, .in = {{SW_U8, SW_PLAIN, {2, {5, 7}}}}}},
     {"copy", {.name = "doubles", .n_in = 1, .in = {{SW_F64, SW_PLAIN, {2, {5, 7}}}}}},
 };
