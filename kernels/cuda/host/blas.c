@@ -1,10 +1,9 @@
 /* Products by cuBLASLt. The library counts columns first, so that it is given C^T = B^T A^T.
  *
  * How a product is made is asked once for each shape, when a plan is made, and kept:
- * descriptors and the algorithm in a table, where launches find them. They
- * allocate nothing, and a product is always made the same way. Its workspace is part of the
- * launch's scratch; of the ways to add what was summed apart, those that add in place are left
- * out.
+ * descriptors and the algorithm in a table, where launches find them. They allocate nothing,
+ * and a product is always made the same way. Its workspace is part of the launch's scratch; of
+ * the ways to add what was summed apart, those that add in place are left out.
  *
  * Strides that a plan did not know are asked for at their first launch, with the scratch that
  * is there. What the library cannot do, and what begins at an odd address, is left to gemm.cu.
@@ -12,13 +11,6 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/host/host.h"
 #include <cublasLt.h>
-
-enum {
-    ALIGN_WORKSPACE = 256,
-    ALIGN_SCRATCH = 64, /* of what a launch is given */
-    ALIGN_FACTORS = 16
-};
-#define MOST_WORKSPACE ((size_t)32 << 20)
 
 /* A factor as the library sees it: `rows` side by side, columns `step` apart. */
 typedef struct {
@@ -127,7 +119,7 @@ static cublasStatus_t describe_product(record *r)
     const cublasLtEpilogue_t epilogue =
         s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     /* Nobody reads there: alignment is what is said by it. */
-    const void *const bias = (const void *)(uintptr_t)ALIGN_FACTORS;
+    const void *const bias = (const void *)(uintptr_t)SWI_CUDA_ALIGN_OPERANDS;
     cublasStatus_t e = cublasLtMatmulDescCreate(
         &r->product, s->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (e == CUBLAS_STATUS_SUCCESS)
@@ -161,7 +153,8 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference, size_t limit
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     const uint64_t workspace = limit;
-    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, align = ALIGN_FACTORS;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
+                   align = SWI_CUDA_ALIGN_OPERANDS;
     cublasStatus_t e = cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
     if (e == CUBLAS_STATUS_SUCCESS)
@@ -226,15 +219,10 @@ static size_t product_bytes(const sw_cuda_queue *queue, const sw_cuda_product *g
 {
     blas *b = queue->blas;
     shape s;
-    const record *r = shape_of(&s, queue, g, MOST_WORKSPACE) ? find(b, &s) : NULL;
+    const record *r = shape_of(&s, queue, g, SWI_CUDA_MOST_WORKSPACE) ? find(b, &s) : NULL;
     if (r == NULL || !r->found)
         return SIZE_MAX;
-    return r->workspace > 0 ? r->workspace + ALIGN_WORKSPACE - ALIGN_SCRATCH : 0;
-}
-
-static bool aligned(const void *p)
-{
-    return (uintptr_t)p % ALIGN_FACTORS == 0;
+    return swi_cuda_workspace_scratch(r->workspace);
 }
 
 static sw_status launch(const blas *b, const record *r, const sw_cuda_queue *queue,
@@ -258,21 +246,20 @@ static sw_status product_run(const sw_cuda_queue *queue, const sw_cuda_product *
 {
     blas *b = queue->blas;
     shape s;
-    const uintptr_t base = (uintptr_t)scratch;
-    const uintptr_t workspace =
-        (base + ALIGN_WORKSPACE - 1) / ALIGN_WORKSPACE * ALIGN_WORKSPACE;
-    const size_t room = bytes > workspace - base ? bytes - (workspace - base) : 0;
-    if (!aligned(g->p.a) || !aligned(g->p.b) || !aligned(g->p.c) || !aligned(g->bias) ||
-        !shape_of(&s, queue, g, MOST_WORKSPACE))
+    size_t room;
+    void *const workspace = swi_cuda_workspace_in(scratch, bytes, &room);
+    if (!swi_cuda_is_aligned(g->p.a) || !swi_cuda_is_aligned(g->p.b) ||
+        !swi_cuda_is_aligned(g->p.c) || !swi_cuda_is_aligned(g->bias) ||
+        !shape_of(&s, queue, g, SWI_CUDA_MOST_WORKSPACE))
         return SW_UNSUPPORTED;
     const record *r = swi_cuda_shapes_known(&b->records, &s);
     if (r == NULL || (r->found && r->workspace > room)) {
-        s.limit = room < MOST_WORKSPACE ? room : MOST_WORKSPACE;
+        s.limit = room < SWI_CUDA_MOST_WORKSPACE ? room : SWI_CUDA_MOST_WORKSPACE;
         r = find(b, &s);
     }
     if (r == NULL || !r->found)
         return SW_UNSUPPORTED;
-    return launch(b, r, queue, g, r->workspace > 0 ? (void *)workspace : NULL);
+    return launch(b, r, queue, g, r->workspace > 0 ? workspace : NULL);
 }
 
 sw_status sw_cuda_blas_create(void **out)

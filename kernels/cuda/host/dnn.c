@@ -1,10 +1,10 @@
 /* Convolutions by cuDNN, as blas.c has products by cuBLASLt.
  *
  * How a convolution is made is asked once for each shape, when a plan is made, and kept:
- * descriptors and the algorithm in a table, where launches find them. They
- * allocate and ask nothing, so that a convolution is always made the same way; what no plan has
- * asked for, and what the library refuses at its first launch, is own kernels' from then on.
- * Its workspace is part of the launch's scratch.
+ * descriptors and the algorithm in a table, where launches find them. They allocate and ask
+ * nothing, so that a convolution is always made the same way; what no plan has asked for, and
+ * what the library refuses at its first launch, is own kernels' from then on. Its workspace is
+ * part of the launch's scratch.
  *
  * Taken is the first of the library's list that it calls deterministic, that fits into the
  * workspace, that keeps to the arithmetic that was asked for (float32 by multiply and add, or
@@ -22,13 +22,7 @@
 #include <cudnn.h>
 #include <string.h>
 
-enum {
-    MOST_OFFERS = 32, /* of one list: there are 8 algorithms, each with a few arithmetics */
-    ALIGN_WORKSPACE = 256,
-    ALIGN_SCRATCH = 64, /* of what a launch is given */
-    ALIGN_OPERANDS = 16
-};
-#define MOST_WORKSPACE ((size_t)32 << 20)
+enum { MOST_OFFERS = 32 }; /* of one list: 8 algorithms, each with a few arithmetics */
 
 /* All that an algorithm is chosen by: without holes, so that bytes can be compared. */
 typedef struct {
@@ -298,7 +292,7 @@ static cudnnStatus_t choose(const dnn *d, record *r)
         e = cudnnSetConvolutionMathType(r->conv, all[i].math);
         if (e == CUDNN_STATUS_SUCCESS)
             e = ask_workspace(d, r, all[i].algorithm, &bytes);
-        r->found = e == CUDNN_STATUS_SUCCESS && bytes <= MOST_WORKSPACE;
+        r->found = e == CUDNN_STATUS_SUCCESS && bytes <= SWI_CUDA_MOST_WORKSPACE;
         r->algorithm = all[i].algorithm;
         r->workspace = bytes;
     }
@@ -329,12 +323,7 @@ static size_t conv_bytes(const sw_cuda_queue *queue, const sw_cuda_conv_sizes *s
     const record *r = shape_of(&s, queue, sizes) ? find((dnn *)queue->dnn, queue, &s) : NULL;
     if (r == NULL || !r->found)
         return SIZE_MAX;
-    return r->workspace > 0 ? r->workspace + ALIGN_WORKSPACE - ALIGN_SCRATCH : 0;
-}
-
-static bool aligned(const void *p)
-{
-    return (uintptr_t)p % ALIGN_OPERANDS == 0;
+    return swi_cuda_workspace_scratch(r->workspace);
 }
 
 static cudnnStatus_t forward(const dnn *d, const record *r, const sw_cuda_conv_operands *at,
@@ -392,11 +381,10 @@ static sw_status conv_run(const sw_cuda_queue *queue, const sw_cuda_conv_sizes *
 {
     dnn *d = queue->dnn;
     shape s;
-    const uintptr_t base = (uintptr_t)scratch;
-    const uintptr_t workspace =
-        (base + ALIGN_WORKSPACE - 1) / ALIGN_WORKSPACE * ALIGN_WORKSPACE;
-    const size_t room = bytes > workspace - base ? bytes - (workspace - base) : 0;
-    if (!aligned(at->in[0]) || !aligned(at->in[1]) || !aligned(at->out) || !aligned(at->bias) ||
+    size_t room;
+    void *const workspace = swi_cuda_workspace_in(scratch, bytes, &room);
+    if (!swi_cuda_is_aligned(at->in[0]) || !swi_cuda_is_aligned(at->in[1]) ||
+        !swi_cuda_is_aligned(at->out) || !swi_cuda_is_aligned(at->bias) ||
         !shape_of(&s, queue, sizes))
         return SW_UNSUPPORTED;
     record *r = swi_cuda_shapes_known(&d->records, &s);
@@ -404,7 +392,7 @@ static sw_status conv_run(const sw_cuda_queue *queue, const sw_cuda_conv_sizes *
         return SW_UNSUPPORTED;
     if (sw_cuda_states(queue))
         return SW_OK;
-    const cudnnStatus_t e = launch(d, r, at, r->workspace > 0 ? (void *)workspace : NULL);
+    const cudnnStatus_t e = launch(d, r, at, r->workspace > 0 ? workspace : NULL);
     if (is_refusal(e) && !r->launched) {
         r->found = false; /* nor later */
         return SW_UNSUPPORTED;

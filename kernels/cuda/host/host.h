@@ -126,7 +126,16 @@ sw_status swi_cuda_graph_launch(sw_cuda_graph *graph, const sw_cuda_queue *queue
 size_t swi_cuda_graph_nodes(const sw_cuda_graph *graph);
 void swi_cuda_graph_destroy(sw_cuda_graph *graph);
 
-/* shapes.c: what a library is asked once and kept. A record begins with its shape, which has no
+/* library.c: the workspace of a library, which lies in the scratch of its launch, 64 bytes
+ * aligned, and the operands that it is given. */
+#define SWI_CUDA_MOST_WORKSPACE ((size_t)32 << 20)
+#define SWI_CUDA_ALIGN_OPERANDS 16                   /* what algorithms are chosen for */
+size_t swi_cuda_workspace_scratch(size_t workspace); /* of scratch, so that it fits */
+/* Where it begins, and what is left for it behind that. */
+void *swi_cuda_workspace_in(void *scratch, size_t bytes, size_t *room);
+bool swi_cuda_is_aligned(const void *operand);
+
+/* What a library is asked once and kept. A record begins with its shape, which has no
  * holes. Adding moves records. */
 typedef struct {
     unsigned char *at;

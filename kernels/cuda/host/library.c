@@ -1,9 +1,31 @@
-/* A table of records by shape, which grows while plans are made: the search for a batch that
- * fits plans hundreds of times, and each plan has to be told what a run would find. */
+/* What cuBLASLt (blas.c) and cuDNN (dnn.c) have in common: their workspace, and a table of
+ * records by shape. That grows while plans are made: the search for a batch that fits plans
+ * hundreds of times, and each plan has to be told what a run would find. */
 #include "kernels/cuda/host/host.h"
 #include <string.h>
 
-enum { FIRST_RECORDS = 64 };
+enum {
+    FIRST_RECORDS = 64,
+    ALIGN_WORKSPACE = 256,
+    ALIGN_SCRATCH = 64 /* of what a launch is given */
+};
+
+size_t swi_cuda_workspace_scratch(size_t workspace)
+{
+    return workspace > 0 ? workspace + ALIGN_WORKSPACE - ALIGN_SCRATCH : 0;
+}
+
+void *swi_cuda_workspace_in(void *scratch, size_t bytes, size_t *room)
+{
+    const size_t skip = -(uintptr_t)scratch % ALIGN_WORKSPACE;
+    *room = bytes > skip ? bytes - skip : 0;
+    return (void *)((uintptr_t)scratch + skip);
+}
+
+bool swi_cuda_is_aligned(const void *operand)
+{
+    return (uintptr_t)operand % SWI_CUDA_ALIGN_OPERANDS == 0;
+}
 
 void *swi_cuda_shapes_at(const swi_cuda_shapes *t, int i)
 {
