@@ -81,12 +81,12 @@ typedef struct {
     void (*products)(const sw_products *p, const sw_par *par);
 
     /* attention.h. lse NULL: not wanted. Scratch is each thread's tiles; backward with the dq
-     * of one head. */
+     * of one head. makes: bit 0 for dq, 1 for dk, 2 for dv. */
     size_t (*attention_bytes)(const sw_attention_shape *s, int threads);
     void (*attention)(float *y, float *lse, const sw_heads *q, const sw_heads *k,
                       const sw_heads *v, const sw_attention_shape *s, void *scratch,
                       const sw_par *par);
-    size_t (*attention_grad_bytes)(const sw_attention_shape *s, int threads);
+    size_t (*attention_grad_bytes)(const sw_attention_shape *s, unsigned makes, int threads);
     void (*attention_grad)(const sw_attention_grads *g, void *scratch, const sw_par *par);
 } sw_axes_kernels;
 

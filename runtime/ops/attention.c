@@ -88,21 +88,32 @@ static uint64_t forward_operations(const sw_kernel_info *info)
                          swi_count_each(&info->out[1], SWI_LOG + 2));
 }
 
-static size_t grad_bytes_for(const sw_kernel_info *info, bool y)
+static size_t grad_bytes(const sw_kernel_info *info, unsigned makes)
 {
-    const sw_attention_shape s =
-        sw_attention_info_shape(info, sw_attention_inputs(info->n_in, y));
-    return sw_axes(info->isa)->attention_grad_bytes(&s, info->threads);
+    const int n = sw_attention_inputs(info->n_in, (makes & 3u) != 0);
+    const sw_attention_shape s = sw_attention_info_shape(info, n);
+    return sw_axes(info->isa)->attention_grad_bytes(&s, n == 1 ? 7 : makes, info->threads);
 }
 
-static size_t grad_bytes(const sw_kernel_info *info)
+static size_t all_bytes(const sw_kernel_info *info)
 {
-    return grad_bytes_for(info, true);
+    return grad_bytes(info, 7);
+}
+
+/* dq, or the gradient of the one tensor */
+static size_t dq_bytes(const sw_kernel_info *info)
+{
+    return grad_bytes(info, 1);
+}
+
+static size_t dk_bytes(const sw_kernel_info *info)
+{
+    return grad_bytes(info, 2);
 }
 
 static size_t dv_bytes(const sw_kernel_info *info)
 {
-    return grad_bytes_for(info, false);
+    return grad_bytes(info, 4);
 }
 
 static sw_status gradients(const sw_launch *l, unsigned makes)
@@ -117,7 +128,6 @@ static sw_status all_kernel(const sw_launch *l)
     return gradients(l, 7);
 }
 
-/* dq, or the gradient of the one tensor */
 static sw_status dq_kernel(const sw_launch *l)
 {
     return gradients(l, 1);
@@ -221,7 +231,7 @@ static const sw_grad_desc grads[] = {
      .n_operands = 6,
      .operands = {SW_IN(0), SW_IN(1), SW_IN(2), SW_OUT(0), SW_OUT(1), SW_DOUT(0)},
      .inplace = 1,
-     .scratch_bytes = grad_bytes,
+     .scratch_bytes = all_bytes,
      .kernel = all_kernel,
      .operations = all_operations},
     {.n_makes = 1,
@@ -229,14 +239,14 @@ static const sw_grad_desc grads[] = {
      .n_operands = 6,
      .operands = {SW_IN(0), SW_IN(1), SW_IN(2), SW_OUT(0), SW_OUT(1), SW_DOUT(0)},
      .inplace = 1,
-     .scratch_bytes = grad_bytes,
+     .scratch_bytes = dq_bytes,
      .kernel = dq_kernel,
      .operations = one_operations},
     {.n_makes = 1,
      .makes = {1},
      .n_operands = 6,
      .operands = {SW_IN(0), SW_IN(1), SW_IN(2), SW_OUT(0), SW_OUT(1), SW_DOUT(0)},
-     .scratch_bytes = grad_bytes,
+     .scratch_bytes = dk_bytes,
      .kernel = dk_kernel,
      .operations = one_operations},
     {.n_makes = 1,

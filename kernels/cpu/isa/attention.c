@@ -16,33 +16,49 @@ typedef struct {
     int parts;
 } job;
 
-/* One slot. */
+/* One slot, as large as the shape needs. Each part fills its keys whole, so they lie last: a
+ * slot has no unused end. */
 typedef struct {
-    float *keys; /* (size, SWI_KEYS) */
-    float
-        *values; /* (SWI_KEYS, value_size in whole vectors), where they cannot stay in place */
-    float *sums; /* (QUERIES, value_size in whole vectors) */
-    float *scores;       /* (SWI_GROUP, SWI_KEYS) */
-    float *most, *total; /* (QUERIES) */
+    int64_t key_ld; /* of keys and scores */
+    float *values;  /* (keys of a tile, value_size in whole vectors), where they cannot stay in
+                       place */
+    float *sums;    /* (rows, value_size in whole vectors) */
+    float *scores;  /* (SWI_GROUP, key_ld) */
+    float *most, *total; /* (rows) */
+    float *keys;         /* (size, key_ld) */
 } room;
+
+static int64_t rows_of(const sw_attention_shape *s)
+{
+    return s->queries < QUERIES ? s->queries : QUERIES;
+}
+
+/* Keys of the first tile: no later one has more, and each block of queries sees it whole. */
+static int64_t tile_keys(const sw_attention_shape *s)
+{
+    const int64_t seen = swi_seen(s, rows_of(s) - 1, 0, s->keys);
+    return seen < SWI_KEYS ? seen : SWI_KEYS;
+}
+
+/* Give the parts of a room their addresses from `at` on; returns the floats of all. */
+static int64_t furnish(room *r, float *at, const sw_attention_shape *s)
+{
+    const int64_t wide = swi_whole(s->value_size), rows = rows_of(s);
+    int64_t n = 0;
+    r->key_ld = swi_whole(tile_keys(s));
+    n += swi_lay(&r->values, at, n, tile_keys(s) * wide);
+    n += swi_lay(&r->sums, at, n, rows * wide);
+    n += swi_lay(&r->scores, at, n, (rows < SWI_GROUP ? rows : SWI_GROUP) * r->key_ld);
+    n += swi_lay(&r->most, at, n, rows);
+    n += swi_lay(&r->total, at, n, rows);
+    n += swi_lay(&r->keys, at, n, s->size * r->key_ld);
+    return n;
+}
 
 static int64_t room_floats(const sw_attention_shape *s)
 {
-    const int64_t wide = swi_whole(s->value_size);
-    return s->size * SWI_KEYS + SWI_KEYS * wide + QUERIES * wide + SWI_GROUP * SWI_KEYS +
-           2 * QUERIES;
-}
-
-static room room_at(float *at, const sw_attention_shape *s)
-{
-    const int64_t wide = swi_whole(s->value_size);
-    room r = {.keys = at};
-    r.values = r.keys + s->size * SWI_KEYS;
-    r.sums = r.values + SWI_KEYS * wide;
-    r.scores = r.sums + QUERIES * wide;
-    r.most = r.scores + SWI_GROUP * SWI_KEYS;
-    r.total = r.most + QUERIES;
-    return r;
+    room r;
+    return furnish(&r, NULL, s);
 }
 
 static int64_t blocks_of(const sw_attention_shape *s)
@@ -116,24 +132,24 @@ static void tile(const job *j, const room *r, const float *q, const float *value
         if (seen == 0)
             continue;
         const swi_tile scores = {.c = r->scores,
-                                 .ldc = SWI_KEYS,
+                                 .ldc = r->key_ld,
                                  .a = q + g * j->q->row,
                                  .row = j->q->row,
                                  .col = j->q->col,
                                  .b = r->keys,
-                                 .ldb = SWI_KEYS,
+                                 .ldb = r->key_ld,
                                  .m = rows,
                                  .n = width,
                                  .k = s->size,
                                  .factor = s->scale};
         swi_tile_product(&scores);
         for (int64_t i = 0; i < rows; i++)
-            soften(r->scores + i * SWI_KEYS, swi_seen(s, i0 + g + i, j0, n), width,
+            soften(r->scores + i * r->key_ld, swi_seen(s, i0 + g + i, j0, n), width,
                    r->most + g + i, r->total + g + i, r->sums + (g + i) * wide, wide);
         const swi_tile sums = {.c = r->sums + g * wide,
                                .ldc = wide,
                                .a = r->scores,
-                               .row = SWI_KEYS,
+                               .row = r->key_ld,
                                .col = 1,
                                .b = values,
                                .ldb = ldv,
@@ -166,7 +182,8 @@ static void unit(const job *j, const room *r, int64_t u)
     for (int64_t j0 = 0; j0 < keys; j0 += SWI_KEYS) {
         const int64_t n = keys - j0 < SWI_KEYS ? keys - j0 : SWI_KEYS;
         int64_t ldv;
-        swi_pack_turned(r->keys, k + j0 * j->k->row, j->k->row, j->k->col, n, s->size);
+        swi_pack_turned(r->keys, r->key_ld, k + j0 * j->k->row, j->k->row, j->k->col, n,
+                        s->size);
         const float *values = swi_as_rows(r->values, v + j0 * j->v->row, j->v->row, j->v->col,
                                           n, s->value_size, &ldv);
         tile(j, r, q, values, ldv, i0, m, j0, n);
@@ -186,8 +203,8 @@ static void unit(const job *j, const room *r, int64_t u)
 static void part(void *arg, int number)
 {
     const job *j = arg;
-    const room r =
-        room_at((float *)(void *)(j->scratch + j->slot_bytes * (size_t)number), j->s);
+    room r;
+    (void)furnish(&r, (float *)(void *)(j->scratch + j->slot_bytes * (size_t)number), j->s);
     for (int64_t u = number; u < j->units; u += j->parts)
         unit(j, &r, u);
 }

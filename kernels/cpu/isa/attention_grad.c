@@ -19,56 +19,58 @@ typedef struct {
     int parts;
 } job;
 
-/* One slot. Widths are whole vectors. */
+/* One slot, as large as the shape and the gradients need. Widths are whole vectors. Parts that
+ * each head fills whole lie last: a slot has no unused end. */
 typedef struct {
-    float *keys, *values;      /* (size, SWI_KEYS), (value_size, SWI_KEYS): columns are rows */
-    float *key_rows;           /* (SWI_KEYS, width of size) */
-    float *q_rows, *dy_rows;   /* (QUERIES, width of size), (QUERIES, width of value_size) */
-    float *p, *ds;             /* (QUERIES, SWI_KEYS) */
-    float *dk, *dv;            /* (SWI_KEYS, width) */
+    float *key_rows;           /* (n, width of size), for dq, where they cannot stay in place */
+    float *q_rows, *dy_rows;   /* (m, width of size) for dk, (m, width of value_size) for dv */
+    float *p, *ds;             /* (m, key_ld); ds for dq and dk */
+    float *dk, *dv;            /* (n, width) */
     float *dq;                 /* (queries, width of size) */
-    float *d;                  /* (queries) */
+    float *d;                  /* (queries), for dq and dk */
+    float *values, *keys;      /* (value_size, key_ld) for dq and dk, (size, key_ld) */
     int64_t wide, value_wide;  /* widths of size and value_size */
+    int64_t key_ld;            /* columns of what has a column for each key of a block */
     int64_t image, head;       /* that it works on */
     const float *q, *k, *v;    /* of that head */
     const float *y, *dy, *lse; /* of that head; rows of y and dy are `row` apart */
     int64_t row;
 } room;
 
-static int64_t lay(float **at, float **part, int64_t floats)
+/* Give the parts of a room their addresses from `at` on; returns the floats of all. makes: bits
+ * as in sw_attention_grads_of. m and n are queries and keys of the first blocks. */
+static int64_t furnish(room *r, float *at, const sw_attention_shape *s, unsigned makes)
 {
-    if (at != NULL) {
-        *part = *at;
-        *at += floats;
-    }
-    return floats;
-}
-
-/* Give the parts of a room their places, or only count. */
-static int64_t furnish(room *r, float *at, const sw_attention_shape *s)
-{
-    float **to = at != NULL ? &at : NULL;
+    const int64_t m = s->queries < QUERIES ? s->queries : QUERIES;
+    const int64_t keys = s->keys < SWI_KEYS ? s->keys : SWI_KEYS;
+    const bool dq = makes & 1u, dk = makes & 2u, dv = makes & 4u, both = dq || dk;
     int64_t n = 0;
     r->wide = swi_whole(s->size);
     r->value_wide = swi_whole(s->value_size);
-    n += lay(to, &r->keys, s->size * SWI_KEYS);
-    n += lay(to, &r->values, s->value_size * SWI_KEYS);
-    n += lay(to, &r->key_rows, SWI_KEYS * r->wide);
-    n += lay(to, &r->q_rows, QUERIES * r->wide);
-    n += lay(to, &r->dy_rows, QUERIES * r->value_wide);
-    n += lay(to, &r->p, QUERIES * SWI_KEYS);
-    n += lay(to, &r->ds, QUERIES * SWI_KEYS);
-    n += lay(to, &r->dk, SWI_KEYS * r->wide);
-    n += lay(to, &r->dv, SWI_KEYS * r->value_wide);
-    n += lay(to, &r->dq, s->queries * r->wide);
-    n += lay(to, &r->d, s->queries);
+    r->key_ld = swi_whole(keys);
+    n += swi_lay(&r->key_rows, at, n, dq ? keys * r->wide : 0);
+    n += swi_lay(&r->q_rows, at, n, dk ? m * r->wide : 0);
+    n += swi_lay(&r->dy_rows, at, n, dv ? m * r->value_wide : 0);
+    n += swi_lay(&r->p, at, n, m * r->key_ld);
+    n += swi_lay(&r->ds, at, n, both ? m * r->key_ld : 0);
+    n += swi_lay(&r->dk, at, n, dk ? keys * r->wide : 0);
+    n += swi_lay(&r->dv, at, n, dv ? keys * r->value_wide : 0);
+    n += swi_lay(&r->dq, at, n, dq ? s->queries * r->wide : 0);
+    n += swi_lay(&r->d, at, n, both ? s->queries : 0);
+    n += swi_lay(&r->values, at, n, both ? s->value_size * r->key_ld : 0);
+    n += swi_lay(&r->keys, at, n, s->size * r->key_ld);
     return n;
 }
 
-size_t swi_attention_grad_bytes(const sw_attention_shape *s, int threads)
+size_t swi_attention_grad_bytes(const sw_attention_shape *s, unsigned makes, int threads)
 {
-    room r = {.image = 0};
-    return swi_slot_bytes(furnish(&r, NULL, s), swi_slots(s->batch * s->heads, threads));
+    room r;
+    return swi_slot_bytes(furnish(&r, NULL, s, makes), swi_slots(s->batch * s->heads, threads));
+}
+
+static unsigned makes_of(const sw_attention_grads *g)
+{
+    return (g->dq.p != NULL ? 1u : 0) | (g->dk.p != NULL ? 2u : 0) | (g->dv.p != NULL ? 4u : 0);
 }
 
 static void clear(float *x, int64_t n)
@@ -118,34 +120,36 @@ static void make_tile(const sw_attention_grads *g, const room *r, int64_t i0, in
     for (int64_t at = 0; at < m; at += SWI_GROUP) {
         const int64_t rows = m - at < SWI_GROUP ? m - at : SWI_GROUP;
         const int64_t most = swi_whole(swi_seen(s, i0 + at + rows - 1, j0, n));
-        swi_tile t = {.c = r->p + at * SWI_KEYS,
-                      .ldc = SWI_KEYS,
+        swi_tile t = {.c = r->p + at * r->key_ld,
+                      .ldc = r->key_ld,
                       .a = r->q + (i0 + at) * g->q.row,
                       .row = g->q.row,
                       .col = g->q.col,
                       .b = r->keys,
-                      .ldb = SWI_KEYS,
+                      .ldb = r->key_ld,
                       .m = rows,
                       .n = most,
                       .k = s->size,
                       .factor = s->scale};
         swi_tile_product(&t);
-        t.c = r->ds + at * SWI_KEYS;
-        t.a = r->dy + (i0 + at) * r->row;
-        t.row = r->row;
-        t.col = 1;
-        t.b = r->values;
-        t.k = s->value_size;
-        t.factor = 1.0f;
-        if (both)
+        if (both) {
+            t.c = r->ds + at * r->key_ld;
+            t.a = r->dy + (i0 + at) * r->row;
+            t.row = r->row;
+            t.col = 1;
+            t.b = r->values;
+            t.k = s->value_size;
+            t.factor = 1.0f;
             swi_tile_product(&t);
+        }
         for (int64_t i = at; i < at + rows; i++) {
-            float *p = r->p + i * SWI_KEYS, *ds = r->ds + i * SWI_KEYS;
+            float *p = r->p + i * r->key_ld;
             const int64_t seen = swi_seen(s, i0 + i, j0, n);
             swi_row_exp(p, r->lse[i0 + i], seen, most);
             clear(p + most, width - most);
             if (!both)
                 continue;
+            float *ds = r->ds + i * r->key_ld;
             const float d = r->d[i0 + i], scale = s->scale;
             for (int64_t c = 0; c < most; c++)
                 ds[c] = p[c] * (ds[c] - d) * scale;
@@ -157,8 +161,8 @@ static void make_tile(const sw_attention_grads *g, const room *r, int64_t i0, in
 /* dk or dv of the block += the turned tile times rows of q or dy; queries that see none of
  * those keys are left out. */
 static void add_turned(const sw_attention_shape *s, float *to, int64_t wide, const float *tile,
-                       const float *rows, int64_t ld, int64_t i0, int64_t m, int64_t j0,
-                       int64_t n)
+                       int64_t tile_ld, const float *rows, int64_t ld, int64_t i0, int64_t m,
+                       int64_t j0, int64_t n)
 {
     for (int64_t at = 0; at < n; at += SWI_GROUP) {
         int64_t from = s->causal ? j0 + at - i0 : 0;
@@ -167,9 +171,9 @@ static void add_turned(const sw_attention_shape *s, float *to, int64_t wide, con
             break;
         const swi_tile t = {.c = to + at * wide,
                             .ldc = wide,
-                            .a = tile + from * SWI_KEYS + at,
+                            .a = tile + from * tile_ld + at,
                             .row = 1,
-                            .col = SWI_KEYS,
+                            .col = tile_ld,
                             .b = rows + from * ld,
                             .ldb = ld,
                             .m = n - at < SWI_GROUP ? n - at : SWI_GROUP,
@@ -188,8 +192,8 @@ static void add_dq(const sw_attention_shape *s, const room *r, const float *keys
         const int64_t rows = m - at < SWI_GROUP ? m - at : SWI_GROUP;
         const swi_tile t = {.c = r->dq + (i0 + at) * r->wide,
                             .ldc = r->wide,
-                            .a = r->ds + at * SWI_KEYS,
-                            .row = SWI_KEYS,
+                            .a = r->ds + at * r->key_ld,
+                            .row = r->key_ld,
                             .col = 1,
                             .b = keys,
                             .ldb = ld,
@@ -219,24 +223,28 @@ static void key_block(const sw_attention_grads *g, const room *r, int64_t j0, in
     const sw_attention_shape *s = &g->s;
     const float *k = r->k + j0 * g->k.row, *keys = NULL;
     int64_t ldk = 0, ldq, ldy;
-    swi_pack_turned(r->keys, k, g->k.row, g->k.col, n, s->size);
-    swi_pack_turned(r->values, r->v + j0 * g->v.row, g->v.row, g->v.col, n, s->value_size);
+    swi_pack_turned(r->keys, r->key_ld, k, g->k.row, g->k.col, n, s->size);
+    if (r->y != NULL)
+        swi_pack_turned(r->values, r->key_ld, r->v + j0 * g->v.row, g->v.row, g->v.col, n,
+                        s->value_size);
     if (g->dq.p != NULL)
         keys = swi_as_rows(r->key_rows, k, g->k.row, g->k.col, n, s->size, &ldk);
-    clear(r->dk, SWI_KEYS * r->wide);
-    clear(r->dv, SWI_KEYS * r->value_wide);
+    if (g->dk.p != NULL)
+        clear(r->dk, n * r->wide);
+    if (g->dv.p != NULL)
+        clear(r->dv, n * r->value_wide);
     for (int64_t i0 = s->causal ? j0 / QUERIES * QUERIES : 0; i0 < s->queries; i0 += QUERIES) {
         const int64_t m = s->queries - i0 < QUERIES ? s->queries - i0 : QUERIES;
         make_tile(g, r, i0, m, j0, n);
         if (g->dv.p != NULL) {
             const float *dy =
                 swi_as_rows(r->dy_rows, r->dy + i0 * r->row, r->row, 1, m, s->value_size, &ldy);
-            add_turned(s, r->dv, r->value_wide, r->p, dy, ldy, i0, m, j0, n);
+            add_turned(s, r->dv, r->value_wide, r->p, r->key_ld, dy, ldy, i0, m, j0, n);
         }
         if (g->dk.p != NULL) {
             const float *q = swi_as_rows(r->q_rows, r->q + i0 * g->q.row, g->q.row, g->q.col, m,
                                          s->size, &ldq);
-            add_turned(s, r->dk, r->wide, r->ds, q, ldq, i0, m, j0, n);
+            add_turned(s, r->dk, r->wide, r->ds, r->key_ld, q, ldq, i0, m, j0, n);
         }
         if (g->dq.p != NULL)
             add_dq(s, r, keys, ldk, i0, m, j0, n);
@@ -255,7 +263,8 @@ static void part(void *arg, int number)
     const sw_attention_grads *g = j->g;
     const sw_attention_shape *s = &g->s;
     room r = {.image = 0};
-    (void)furnish(&r, (float *)(void *)(j->scratch + j->slot_bytes * (size_t)number), s);
+    (void)furnish(&r, (float *)(void *)(j->scratch + j->slot_bytes * (size_t)number), s,
+                  makes_of(g));
     for (int64_t u = number; u < s->batch * s->heads; u += j->parts) {
         enter_head(&r, g, u);
         for (int64_t j0 = 0; j0 < s->keys; j0 += SWI_KEYS)
@@ -270,7 +279,7 @@ void swi_attention_grad(const sw_attention_grads *g, void *scratch, const sw_par
 {
     job j = {.g = g,
              .scratch = scratch,
-             .slot_bytes = swi_attention_grad_bytes(&g->s, 1),
+             .slot_bytes = swi_attention_grad_bytes(&g->s, makes_of(g), 1),
              .parts = swi_slots(g->s.batch * g->s.heads, par->n_threads)};
     const double work = (double)g->s.queries * (double)g->s.keys * (double)g->s.size;
     vparts(par, part, &j, j.parts, work * (double)(g->s.batch * g->s.heads) >= SWI_WORTH);

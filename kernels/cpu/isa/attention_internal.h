@@ -37,9 +37,9 @@ void swi_tile_product(const swi_tile *t);
 /* to (rows, ld) = from by its steps, zeros in columns cols..ld. */
 void swi_pack_rows(float *to, int64_t ld, const float *from, int64_t row, int64_t col,
                    int64_t rows, int64_t cols);
-/* to (cols, SWI_KEYS): column r is row r of `from`; zeros up to whole vectors of rows. */
-void swi_pack_turned(float *to, const float *from, int64_t row, int64_t col, int64_t rows,
-                     int64_t cols);
+/* to (cols, ld): column r is row r of `from`; zeros up to whole vectors of rows. */
+void swi_pack_turned(float *to, int64_t ld, const float *from, int64_t row, int64_t col,
+                     int64_t rows, int64_t cols);
 /* x = e^(x - less), and zeros in n..width; width a multiple of VW. */
 void swi_row_exp(float *x, float less, int64_t n, int64_t width);
 
@@ -67,6 +67,14 @@ static inline int swi_slots(int64_t units, int threads)
 static inline size_t swi_slot_bytes(int64_t floats, int slots)
 {
     return ((size_t)floats * sizeof(float) + 63) / 64 * 64 * (size_t)slots;
+}
+
+/* A part of a slot: `to` is `floats` floats that begin n floats behind `at`; NULL where `at` is.
+ * Returns floats, rounded up to whole lines of 64 bytes, so that all parts begin on one. */
+static inline int64_t swi_lay(float **to, float *at, int64_t n, int64_t floats)
+{
+    *to = at != NULL ? at + n : NULL;
+    return (floats + 15) / 16 * 16;
 }
 
 /* Keys of the block from j0 on, n of them, that query i sees. */

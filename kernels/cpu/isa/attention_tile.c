@@ -103,7 +103,7 @@ void swi_pack_rows(float *to, int64_t ld, const float *from, int64_t row, int64_
 }
 
 /* Rows [r, r + VW), n of which exist. */
-static void turn(float *to, const float *from, int64_t row, int64_t col, int64_t n,
+static void turn(float *to, int64_t ld, const float *from, int64_t row, int64_t col, int64_t n,
                  int64_t cols)
 {
     int64_t c = 0;
@@ -113,18 +113,18 @@ static void turn(float *to, const float *from, int64_t row, int64_t col, int64_t
             x[i] = i < n ? vload(from + i * row + c) : vzero();
         vtranspose(x);
         for (int i = 0; i < VW; i++)
-            vstore(to + (c + i) * SWI_KEYS, x[i]);
+            vstore(to + (c + i) * ld, x[i]);
     }
     for (; c < cols; c++)
         for (int i = 0; i < VW; i++)
-            to[c * SWI_KEYS + i] = i < n ? from[i * row + c * col] : 0.0f;
+            to[c * ld + i] = i < n ? from[i * row + c * col] : 0.0f;
 }
 
-void swi_pack_turned(float *to, const float *from, int64_t row, int64_t col, int64_t rows,
-                     int64_t cols)
+void swi_pack_turned(float *to, int64_t ld, const float *from, int64_t row, int64_t col,
+                     int64_t rows, int64_t cols)
 {
     for (int64_t r = 0; r < rows; r += VW)
-        turn(to + r, from + r * row, row, col, rows - r < VW ? rows - r : VW, cols);
+        turn(to + r, ld, from + r * row, row, col, rows - r < VW ? rows - r : VW, cols);
 }
 
 /* Lanes past n are computed too: no row ends in single elements. */

@@ -31,7 +31,7 @@ size_t swi_attention_bytes(const sw_attention_shape *s, int threads);
 void swi_attention(float *y, float *lse, const sw_heads *q, const sw_heads *k,
                    const sw_heads *v, const sw_attention_shape *s, void *scratch,
                    const sw_par *par);
-size_t swi_attention_grad_bytes(const sw_attention_shape *s, int threads);
+size_t swi_attention_grad_bytes(const sw_attention_shape *s, unsigned makes, int threads);
 void swi_attention_grad(const sw_attention_grads *g, void *scratch, const sw_par *par);
 
 #endif
