@@ -110,6 +110,7 @@ typedef struct {
 typedef struct {
     double code;
     int32_t has_before, has_flag, has_bound;
+    int32_t is_bounded; /* has_bound, and the bound reads its factors: x is rarely read too */
 } swi_finite_attrs;
 
 /* tile_update. in: the operands of the kernel that makes the gradient; those of the check (op

@@ -81,9 +81,13 @@ uint64_t swi_node_operations(const swi_trace *trace, const swi_node *node)
 
 uint64_t swi_node_bytes(const swi_trace *trace, const swi_node *node)
 {
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
     uint64_t sum = 0;
+    swi_kernel_info(trace, node, types, &info);
     for (uint32_t i = 0; i < node->n_in + node->n_out && !node->is_view; i++) {
-        const uint64_t bytes = sw_type_bytes(&operand(trace, node, i)->type);
+        const bool one = i < node->n_in && swi_reads_one_element(node->op, &info, (int)i);
+        const uint64_t bytes = one ? sw_dtype_bytes(types[i].dtype) : sw_type_bytes(&types[i]);
         const bool twice = i >= node->n_in && adds(node, i - node->n_in);
         sum = swi_count_add(sum, twice ? swi_count_mul(bytes, 2) : bytes);
     }
@@ -93,8 +97,8 @@ uint64_t swi_node_bytes(const swi_trace *trace, const swi_node *node)
 /* ---- time -------------------------------------------------------------------------------- */
 
 /* Units (sixteenths of a nanosecond) for `n` operations. Measured on one core of a Xeon of 2023
- * with AVX-512, smallest of many runs; the test "estimates order measured times" prints the
- * table. An op in cache and one from memory differ by a factor of two or more. */
+ * with AVX-512, smallest of many runs; `stepwell bench costs` prints the table. An op in cache
+ * and one from memory differ by a factor of two or more. */
 typedef struct {
     uint64_t units, n;
 } rate;

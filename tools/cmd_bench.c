@@ -16,6 +16,7 @@ static const bench benches[] = {
     {"profiler", bench_profiler,
      "what an event of the log, a clocked edge and a written log cost"},
     {"speed", bench_speed, "whole steps of LeNet5, loader included"},
+    {"costs", bench_costs, "what the plan estimates for each op, beside the clock"},
     {"plan", bench_plan, "tracing and planning LeNet5; arenas beside their lower bounds"},
     {"place", bench_place, "the placement solver over files and random buffers"},
     {"budget", bench_budget, "what a smaller budget costs: three deep programs"},

@@ -124,6 +124,12 @@ static inline bool swi_adds(const sw_launch *l, int i)
  * parameter whose gradient it is, or SWI_LOSS. */
 #define SWI_LOSS (-1.0)
 
+/* Does a product_bound read its factors? Where they have more elements than it is worth, it
+ * says DBL_MAX instead. */
+bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a);
+/* Input i of which such an op reads one element, as a rule. */
+bool swi_reads_one_element(uint32_t op, const sw_kernel_info *info, int i);
+
 /* Updates of one parameter; those that are elementwise may be run on any run of elements. */
 bool swi_is_update_op(uint32_t op);
 bool swi_is_elementwise_update(uint32_t op);

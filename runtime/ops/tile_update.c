@@ -72,12 +72,13 @@ static void ask_update(part_info *p, const sw_kernel_info *info)
         p->in[p->info.n_in++] = info->out[p->info.n_out];
 }
 
-/* Of the check: the gradient and what it is told. */
+/* Of the check: the factors' elements instead of the gradient's (is_surely_finite). */
 static uint64_t check_operations(const sw_kernel_info *info)
 {
     const swi_tile_attrs *a = info->attrs;
-    const sw_kernel_info check = {.in = info->out, .n_in = 1, .attrs = &a->check};
-    return a->has_check ? sw_op_finite.operations(&check) : 0;
+    const uint64_t factors =
+        swi_count_add(swi_count_each(&info->in[0], 1), swi_count_each(&info->in[1], 1));
+    return a->has_check ? swi_count_add(factors, 2) : 0;
 }
 
 void swi_tile_operations(const sw_kernel_info *info, uint64_t *make, uint64_t *update)

@@ -31,28 +31,33 @@ static sw_status counts_infer(const sw_type *in, int n_in, const void *attrs, sw
  * Not a number or infinite where a factor is, since then the product is too: each element of a
  * factor goes into some of its elements. */
 
+bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a)
+{
+    return sw_type_elements(&factors[0]) + sw_type_elements(&factors[1]) <= a->worth;
+}
+
 static sw_status bound_forward(const sw_launch *l)
 {
     const swi_bound_attrs *a = l->attrs;
-    int64_t n[2], all = 0;
+    const sw_type factors[2] = {l->in[0].type, l->in[1].type};
+    const bool reads = swi_bound_reads(factors, a);
     double bound = (double)a->terms;
     for (int i = 0; i < 2; i++) {
-        all += n[i] = sw_type_elements(&l->in[i].type);
+        const int64_t n = reads ? sw_type_elements(&factors[i]) : 0;
         (void)*(const volatile float *)l->in[i].ptr; /* touched whatever comes */
+        bound *= reads ? (double)sw_point(l->isa)->largest(swi_in(l, i), n, l->par) : 1.0;
     }
-    for (int i = 0; i < 2 && all <= a->worth; i++)
-        bound *= (double)sw_point(l->isa)->largest(swi_in(l, i), n[i], l->par);
-    *(double *)l->out[0].ptr = all <= a->worth ? bound : DBL_MAX;
+    *(double *)l->out[0].ptr = reads ? bound : DBL_MAX;
     return SW_OK;
 }
 
-/* One comparison for each element, and two products. */
+/* One comparison for each element that is read, and two products. */
 static uint64_t bound_operations(const sw_kernel_info *info)
 {
-    const swi_bound_attrs *a = info->attrs;
-    const uint64_t all =
-        swi_count_add(swi_count_each(&info->in[0], 1), swi_count_each(&info->in[1], 1));
-    return (all < (uint64_t)a->worth ? all : (uint64_t)a->worth) + 2;
+    if (!swi_bound_reads(info->in, info->attrs))
+        return 2;
+    return swi_count_add(
+        swi_count_add(swi_count_each(&info->in[0], 1), swi_count_each(&info->in[1], 1)), 2);
 }
 
 const sw_op_desc sw_op_product_bound = {.size = sizeof(sw_op_desc),
@@ -94,10 +99,19 @@ static sw_status finite_reference(const sw_reference *r)
     return SW_OK;
 }
 
-/* One comparison for each element, and what was said before. */
+/* One comparison for each element, and what was said before. A bound is counted as small
+ * enough, as it is in every step that does not diverge. */
 static uint64_t finite_operations(const sw_kernel_info *info)
 {
-    return swi_count_add(swi_count_each(&info->in[0], 1), 1);
+    const swi_finite_attrs *a = info->attrs;
+    return a->is_bounded ? 2 : swi_count_add(swi_count_each(&info->in[0], 1), 1);
+}
+
+bool swi_reads_one_element(uint32_t op, const sw_kernel_info *info, int i)
+{
+    if (op == SW_OP_finite)
+        return i == 0 && ((const swi_finite_attrs *)info->attrs)->is_bounded;
+    return op == SW_OP_product_bound && !swi_bound_reads(info->in, info->attrs);
 }
 
 const sw_op_desc sw_op_finite = {.size = sizeof(sw_op_desc),

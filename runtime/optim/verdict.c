@@ -47,6 +47,14 @@ static uint32_t bound_on(const swi_trace *t, uint32_t value)
     return t->operands[bound->first + bound->n_in];
 }
 
+static bool reads_factors(const swi_trace *t, uint32_t bound)
+{
+    const swi_node *node = &t->nodes[t->values[bound].node];
+    const uint32_t *in = t->operands + node->first;
+    const sw_type factors[2] = {t->values[in[0]].type, t->values[in[1]].type};
+    return swi_bound_reads(factors, (const void *)(t->attrs + node->attrs));
+}
+
 sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t before,
                             uint32_t flag, uint8_t release, uint32_t *out)
 {
@@ -65,6 +73,7 @@ sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t b
     attrs.has_before = before != SWI_NONE;
     attrs.has_flag = flag != SWI_NONE;
     attrs.has_bound = bound != SWI_NONE;
+    attrs.is_bounded = attrs.has_bound && reads_factors(&ctx->trace, bound);
     const swi_append_args args = {.op = SW_OP_finite,
                                   .grad = -1,
                                   .in = in,

@@ -324,8 +324,11 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
         const swi_update_attrs *a = (const void *)(t->attrs + node->attrs);
         *n = (a->nesterov ? 9 : a->momentum != 0.0f ? 7 : 5) * plain_size(x);
     } else if (plain_is(node, "tile_update", -1)) { /* dw and plain SGD */
+        const swi_tile_attrs *a = (const void *)(t->attrs + node->attrs);
+        const uint64_t factors =
+            plain_size(plain_type(t, node, 0)) + plain_size(plain_type(t, node, 1));
         *n = count_product(&x->shape, &out_of(t, node, 0)->shape) +
-             5 * plain_size(out_of(t, node, 0));
+             5 * plain_size(out_of(t, node, 0)) + (a->has_check ? factors + 2 : 0);
     } else if (plain_is(node, "pow", -1) || plain_is(node, "pow", 0)) {
         const float p =
             ((const swi_number_attrs *)(const void *)(t->attrs + node->attrs))->value;
@@ -357,9 +360,11 @@ static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *
         const uint64_t all =
             plain_size(plain_type(t, node, 0)) + plain_size(plain_type(t, node, 1));
         const int64_t worth = ((const swi_bound_attrs *)attrs)->worth;
-        *n = (all < (uint64_t)worth ? all : (uint64_t)worth) + 2;
+        *n = (all <= (uint64_t)worth ? all : 0) + 2;
     } else if (plain_is(node, "finite", -1)) {
-        *n = plain_size(plain_type(t, node, 0)) + 1;
+        *n = ((const swi_finite_attrs *)attrs)->is_bounded
+                 ? 2
+                 : plain_size(plain_type(t, node, 0)) + 1;
     } else if (plain_is(node, "any_verdict", -1)) {
         *n = node->n_in;
     } else if (plain_is(node, "note_verdict", -1)) {
