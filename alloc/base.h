@@ -1,7 +1,7 @@
 /* What every folder shares: status codes, the error of the calling thread, and the attributes
  * of public declarations. Part of the public header; C and C++ read it. */
-#ifndef SW_BASE_H
-#define SW_BASE_H
+#ifndef STEPWELL_BASE_H
+#define STEPWELL_BASE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* What a kernel is handed, on every device: types, operands, one launch. Part of the public
  * header; C and C++ read it, compilers for devices too. */
-#ifndef SW_LAUNCH_H
-#define SW_LAUNCH_H
+#ifndef STEPWELL_LAUNCH_H
+#define STEPWELL_LAUNCH_H
 
 #include "alloc/base.h"
 #include "kernels/par.h"
@@ -19,7 +19,17 @@ typedef struct {
     int32_t rank;
     int64_t dim[SW_MAX_RANK];
 } sw_shape;
-#ifndef __cplusplus
+/* SW_SHAPE(batch, 3, 32, 32): a shape of these dims. C++ has no compound literals. */
+#ifdef __cplusplus
+extern "C++" {
+template <typename... sw_dims> constexpr sw_shape sw_shape_of(sw_dims... dims)
+{
+    return sw_shape{static_cast<int32_t>(sizeof...(dims)), {static_cast<int64_t>(dims)...}};
+}
+}
+#define SW_SHAPE(...) sw_shape_of(__VA_ARGS__)
+#define SW_SCALAR sw_shape_of()
+#else
 #define SW_SHAPE(...)                                                                          \
     ((sw_shape){(int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 #define SW_SCALAR ((sw_shape){0, {0}})

@@ -1,6 +1,6 @@
 /* Threads and instruction sets as kernels see them. Part of the public header. */
-#ifndef SW_PAR_H
-#define SW_PAR_H
+#ifndef STEPWELL_PAR_H
+#define STEPWELL_PAR_H
 
 /* Threads for a kernel: run body(arg, 0..n_parts-1), each once, and wait. Which thread runs a
  * part must not matter to the bits. With n_threads 1 it is a plain loop. */

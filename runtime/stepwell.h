@@ -15,7 +15,10 @@
  * and fields are only ever appended. One rule for all, options, descriptors and results: a size
  * of 1 to 4096 is accepted, fields past it have their default and are not written, and fields
  * that this library does not know yet are ignored. Structs that stand in arrays or are passed
- * by value have reserved words instead, which must be zero. */
+ * by value have reserved words instead, which must be zero. In C and in C++:
+ *
+ *     sw_exec_opts opts = {.size = sizeof opts, .threads = 2};
+ *     sw_exec_opts opts = {}; opts.size = sizeof opts; opts.threads = 2; */
 #ifndef STEPWELL_H
 #define STEPWELL_H
 

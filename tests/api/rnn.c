@@ -76,7 +76,7 @@ int main(void)
     sw_model *m;
     rnn r;
     chunk b;
-    TRY(sw_exec_create(&e, &(sw_exec_opts){sizeof(sw_exec_opts), .seed = 5}));
+    TRY(sw_exec_create(&e, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 5}));
     TRY(sw_model_create(&m, "rnn"));
     r.in = sw_linear_new(m, "in", SYMBOLS, HIDDEN);
     r.rec = sw_linear_new(m, "rec", HIDDEN, HIDDEN);
@@ -84,8 +84,15 @@ int main(void)
     r.h = sw_state_new(m, "h", SW_F32, SW_SHAPE(1, HIDDEN));
     TRY(sw_optimizer_create(
         &r.opt, m,
-        &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "adam", .lr = 1e-2f}));
-    sw_run_args a = {sizeof a, rnn_step, &r, &m, 1, b.in, 2, SW_TRAIN};
+        &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "adam", .lr = 1e-2f}));
+    sw_run_args a = {.size = sizeof a,
+                     .fn = rnn_step,
+                     .user = &r,
+                     .models = &m,
+                     .n_models = 1,
+                     .inputs = b.in,
+                     .n_inputs = 2,
+                     .mode = SW_TRAIN};
     double first = 0, last = 0;
     for (int i = 0; i < 300; i++) {
         fill(&b, 8 * i, 8);

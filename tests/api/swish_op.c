@@ -108,20 +108,20 @@ int main(void)
 {
     static float rows[32 * 64];
     const sw_array in[] = {{SW_F32, SW_SHAPE(32, 64), rows}, {SW_F32, SW_SHAPE(32, 64), rows}};
-    sw_plan_info plan[2] = {{sizeof plan[0]}, {sizeof plan[0]}};
-    sw_witness_info seen[2] = {{sizeof seen[0]}, {sizeof seen[0]}};
+    sw_plan_info plan[2] = {{.size = sizeof plan[0]}, {.size = sizeof plan[0]}};
+    sw_witness_info seen[2] = {{.size = sizeof seen[0]}, {.size = sizeof seen[0]}};
     uint32_t n_checks, n_failures;
     sw_model *model;
     sw_exec *exec;
     net n;
     TRY(sw_op_register(&swish, &n.op));
     TRY(sw_op_check(n.op, show, stderr, &n_checks, &n_failures));
-    TRY(sw_exec_create(&exec, &(sw_exec_opts){sizeof(sw_exec_opts)}));
+    TRY(sw_exec_create(&exec, &(sw_exec_opts){.size = sizeof(sw_exec_opts)}));
     TRY(sw_model_create(&model, "net"));
     for (int i = 0; i < 4; i++)
         n.layer[i] = sw_linear_new(model, (const char *[]){"a", "b", "c", "d"}[i], 64, 64);
-    TRY(sw_optimizer_create(&n.opt, model,
-                            &(sw_optimizer_opts){sizeof(sw_optimizer_opts), "sgd"}));
+    TRY(sw_optimizer_create(
+        &n.opt, model, &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "sgd"}));
     TRY(sw_model_ready(model, exec, 1));
     for (n.inside = 0; n.inside < 2; n.inside++) {
         const sw_run_args args = {.size = sizeof args,

@@ -8,7 +8,7 @@
  * OUT: for each part n, classes, fields; for each field dtype, rank, dims and the data; of a
  * text all epochs 0 to 3 of a shuffling loader with seed 3 follow for the training part. Whole
  * numbers are int64. */
-#include "runtime/stepwell.h"
+#include <stepwell.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,6 +6,18 @@
 #include "tests/support/process.h"
 #include <stdint.h>
 
+/* Whether this build is sanitized: programs of others then cannot link its library. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 const char *program_path(void);
 /* The text of `words` split at blanks becomes the arguments. */
 void program_run(sw_outcome *out, const char *words, const char *env);

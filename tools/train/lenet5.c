@@ -38,7 +38,7 @@ static void step(sw_ctx *ctx, void *user)
 static void pass(sw_exec *exec, sw_run_args args, const char *dir)
 {
     const int train = args.mode == SW_TRAIN;
-    const sw_loader_opts opts = {sizeof opts, .batch = 128, .shuffle = train};
+    const sw_loader_opts opts = {.size = sizeof opts, .batch = 128, .shuffle = train};
     double right = 0, images = 0, share;
     sw_dataset *data;
     sw_loader *loader;
@@ -62,8 +62,8 @@ static void pass(sw_exec *exec, sw_run_args args, const char *dir)
 
 int main(int argc, char **argv)
 {
-    const sw_exec_opts exec_opts = {sizeof exec_opts, .threads = 2};
-    const sw_optimizer_opts adam = {sizeof adam, .kind = "adam", .lr = 0.002f};
+    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = 2};
+    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .lr = 0.002f};
     sw_exec *exec;
     sw_model *model;
     check(sw_exec_create(&exec, &exec_opts));
@@ -75,7 +75,12 @@ int main(int argc, char **argv)
     check(sw_optimizer_create(&net.adam, model, &adam));
     check(sw_model_ready(model, exec, 1));
 
-    sw_run_args args = {sizeof args, step, &net, &model, 1, .mode = SW_TRAIN};
+    sw_run_args args = {.size = sizeof args,
+                        .fn = step,
+                        .user = &net,
+                        .models = &model,
+                        .n_models = 1,
+                        .mode = SW_TRAIN};
     pass(exec, args, argc > 1 ? argv[1] : NULL);
     args.mode = SW_EVAL;
     pass(exec, args, argc > 1 ? argv[1] : NULL);

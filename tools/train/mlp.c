@@ -56,8 +56,10 @@ static sw_status declare(mlp *net, sw_model *model)
     net->layer[2] = sw_linear_new(model, "layer2", 64, ARMS);
     net->max_norm = sw_knob_new(model, "max_norm", 1.0f);
     return sw_optimizer_create(&net->adamw, model,
-                               &(sw_optimizer_opts){sizeof(sw_optimizer_opts), .kind = "adamw",
-                                                    .lr = 0.01f, .weight_decay = 0.001f});
+                               &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts),
+                                                    .kind = "adamw",
+                                                    .lr = 0.01f,
+                                                    .weight_decay = 0.001f});
 }
 
 static sw_status print_plan(sw_exec *exec, const sw_run_args *args)
@@ -83,11 +85,21 @@ static sw_status train(void)
     SW_TRY(declare(&net, model));
 
     const sw_array batch[] = {{SW_F32, SW_SHAPE(ROWS, 2), x}, {SW_U8, SW_SHAPE(ROWS), labels}};
-    sw_run_args args = {sizeof args, step, &net, &model, 1, batch, 2, .mode = SW_TRAIN};
+    sw_run_args args = {.size = sizeof args,
+                        .fn = step,
+                        .user = &net,
+                        .models = &model,
+                        .n_models = 1,
+                        .inputs = batch,
+                        .n_inputs = 2,
+                        .mode = SW_TRAIN};
     SW_TRY(print_plan(exec, &args));
 
     SW_TRY(sw_model_ready(model, exec, 1));
-    const sw_schedule cosine = {sizeof cosine, "cosine", 0.01f, .warmup_steps = 50,
+    const sw_schedule cosine = {.size = sizeof cosine,
+                                .kind = "cosine",
+                                .base = 0.01f,
+                                .warmup_steps = 50,
                                 .total_steps = STEPS};
     for (; args.step < STEPS; args.step++) {
         float rate;
