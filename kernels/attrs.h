@@ -27,8 +27,10 @@ typedef struct {
     int32_t n, axis[SW_MAX_RANK]; /* axis of the input that axis i of the result is */
 } swi_permute_attrs;
 
+#define SW_MAX_CHANNELS 4 /* that a conversion has numbers for */
 typedef struct {
-    float scale, shift;
+    int32_t channels; /* 1: one pair for all elements; else the length of axis 1 */
+    float scale[SW_MAX_CHANNELS], shift[SW_MAX_CHANNELS];
 } swi_to_f32_attrs;
 
 typedef struct {

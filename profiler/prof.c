@@ -184,6 +184,8 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
     sw_json_put_string(j, "model", h->model);
     sw_json_put_string(j, "device", h->device);
     sw_json_put_string(j, "data", h->data);
+    if (h->normalise != NULL && *h->normalise != '\0')
+        sw_json_put_string(j, "normalise", h->normalise);
     sw_json_put_i64(j, "batch", h->batch);
     sw_json_put_u64(j, "seed", h->seed);
     sw_json_put_string(j, "created", created);

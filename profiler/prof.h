@@ -32,6 +32,7 @@ const char *sw_prof_phase_name(int phase);
 typedef struct {
     const char *path; /* NULL: write no file, and start no thread */
     const char *model, *device, *data, *command, *version;
+    const char *normalise; /* NULL or "": not said */
     int64_t batch;
     uint64_t seed;
     uint32_t event_room; /* of each exec's log; 0: no events are recorded */

@@ -36,7 +36,8 @@ static sw_status read_opts(sw_prof_header *out, const sw_profile_opts *given, co
                             .every = opts.every,
                             .max_bytes = opts.max_bytes,
                             .steps = opts.steps,
-                            .budget_bytes = opts.budget_bytes};
+                            .budget_bytes = opts.budget_bytes,
+                            .normalise = opts.normalise};
     return SW_OK;
 }
 

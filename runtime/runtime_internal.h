@@ -14,6 +14,7 @@
 #include "runtime/device.h"
 #include "runtime/ops/ops.h"
 #include "runtime/past.h"
+#include "runtime/safetensors_internal.h"
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 
@@ -123,7 +124,9 @@ struct sw_model {
     uint64_t knob_version, knob_uploaded; /* on a device: runs upload the block where they
                                              differ */
     void *nvtx_heap;                      /* its memory as a tool knows it; NULL: it does not */
-    uint64_t queue; /* number of the queue whose work touched it last; 0: none */
+    uint64_t queue;            /* number of the queue whose work touched it last; 0: none */
+    swi_note notes[SWI_NOTES]; /* saved with the parameters */
+    int n_notes;
 };
 
 /* Own the model for a run or a call, SW_BUSY when somebody else does; give it back. What

@@ -64,6 +64,10 @@ static sw_status check_savable(const sw_model *model)
     if (model->damaged)
         SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
                 model->name);
+    for (int i = 0; i < model->n_notes; i++)
+        if (!is_utf8(model->notes[i].key) || !is_utf8(model->notes[i].text))
+            SW_FAIL(SW_INVALID, "model %s: a safetensors file cannot hold the note '%s'",
+                    model->name, model->notes[i].key);
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *entry = &model->entries[i];
         if (is_saved(entry) &&
@@ -91,7 +95,7 @@ static uint32_t next_saved(const sw_model *model, uint32_t i)
 static void write_header(const sw_model *model, swi_st_text *text)
 {
     uint64_t at = 0;
-    swi_st_begin(text);
+    swi_st_begin(text, model->notes, model->n_notes);
     for (uint32_t i = next_saved(model, 0); i != 0; i = next_saved(model, i)) {
         const swi_entry *entry = &model->entries[i];
         swi_st_add(text, entry->name, dtype_name(entry->dtype), &entry->shape, at,
@@ -414,6 +418,37 @@ static sw_status load_from(sw_model *model, sw_file *file)
                      ? take_data(&c, model, file)
                      : stream_data(&c, model, file, sizeof(uint64_t) + header_bytes);
     sw_heap_free(pieces, SW_HEAP_FILES, bytes);
+    return status;
+}
+
+static sw_status read_note(sw_file *file, swi_note *note)
+{
+    size_t bytes = 0;
+    uint64_t data_bytes;
+    void *text;
+    SW_TRY(read_length(file, &bytes, &data_bytes));
+    SW_TRY(sw_heap_alloc(&text, SW_HEAP_FILES, bytes));
+    sw_status status = read_exactly(file, text, bytes);
+    if (status == SW_OK)
+        status = swi_st_note(text, bytes, sw_file_path(file), note);
+    sw_heap_free(text, SW_HEAP_FILES, bytes);
+    return status;
+}
+
+sw_status sw_params_note(const char *path, const char *key, char *text, size_t bytes)
+{
+    swi_note note = {{0}, {0}};
+    if (path == NULL || path[0] == '\0' || key == NULL || strlen(key) >= sizeof note.key ||
+        text == NULL || bytes == 0)
+        SW_FAIL(SW_INVALID, "sw_params_note: path, key (1 to %zu bytes) and text must be given",
+                sizeof note.key - 1);
+    memcpy(note.key, key, strlen(key));
+    sw_file *file;
+    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
+    const sw_status status = read_note(file, &note);
+    sw_file_drop(file);
+    if (status == SW_OK)
+        snprintf(text, bytes, "%s", note.text);
     return status;
 }
 

@@ -49,10 +49,17 @@ static void put_number(swi_st_text *text, uint64_t number)
     put_text(text, digits);
 }
 
-void swi_st_begin(swi_st_text *text)
+void swi_st_begin(swi_st_text *text, const swi_note *notes, int n)
 {
     text->bytes = 0;
-    put_text(text, "{\"__metadata__\":{\"format\":\"pt\"}");
+    put_text(text, "{\"__metadata__\":{\"format\":\"pt\"");
+    for (int i = 0; i < n; i++) {
+        put_text(text, ",");
+        put_string(text, notes[i].key);
+        put_text(text, ":");
+        put_string(text, notes[i].text);
+    }
+    put_text(text, "}");
 }
 
 void swi_st_add(swi_st_text *text, const char *name, const char *dtype, const sw_shape *shape,
@@ -88,6 +95,7 @@ typedef struct {
     const char *path;
     const unsigned char *text;
     size_t at, bytes;
+    swi_note *note; /* the text of its key is wanted; NULL: of none */
 } reader;
 
 static sw_status bad(const reader *r, const char *what)
@@ -322,17 +330,23 @@ static sw_status read_tensor(reader *r, swi_st_tensor *tensor)
     return seen == 7 ? SW_OK : bad(r, "a tensor without dtype, shape or data_offsets");
 }
 
-/* Texts by key, read and forgotten. */
+/* Texts by key, read and forgotten but for the one that is wanted. */
 static sw_status read_metadata(reader *r)
 {
-    string forget = {NULL, 0, 0};
+    char word[sizeof r->note->key];
     SW_TRY(expect(r, '{'));
     if (accept(r, '}'))
         return SW_OK;
     do {
-        SW_TRY(read_string(r, &forget));
+        string key = {word, sizeof word, 0}, text = {NULL, 0, 0};
+        SW_TRY(read_string(r, &key));
         SW_TRY(expect(r, ':'));
-        SW_TRY(read_string(r, &forget));
+        const bool wanted = r->note != NULL && is(&key, r->note->key);
+        if (wanted)
+            text = (string){r->note->text, sizeof r->note->text - 1, 0};
+        SW_TRY(read_string(r, &text));
+        if (wanted)
+            r->note->text[text.length < text.cap ? text.length : text.cap] = '\0';
     } while (accept(r, ','));
     return expect(r, '}');
 }
@@ -355,10 +369,8 @@ static sw_status read_entry(reader *r, bool *metadata, swi_st_visit *visit, void
     return read_metadata(r);
 }
 
-sw_status swi_st_parse(const char *text, size_t bytes, const char *path, swi_st_visit *visit,
-                       void *context)
+static sw_status parse(reader r, swi_st_visit *visit, void *context)
 {
-    reader r = {path, (const unsigned char *)text, 0, bytes};
     bool metadata = false;
     SW_TRY(expect(&r, '{'));
     if (peek(&r) != '}')
@@ -367,4 +379,22 @@ sw_status swi_st_parse(const char *text, size_t bytes, const char *path, swi_st_
         while (accept(&r, ','));
     SW_TRY(expect(&r, '}'));
     return peek(&r) == -1 ? SW_OK : bad(&r, "text behind the header's end");
+}
+
+sw_status swi_st_parse(const char *text, size_t bytes, const char *path, swi_st_visit *visit,
+                       void *context)
+{
+    return parse((reader){path, (const unsigned char *)text, 0, bytes, NULL}, visit, context);
+}
+
+static sw_status pass_over(void *context, const swi_st_tensor *tensor)
+{
+    (void)context, (void)tensor;
+    return SW_OK;
+}
+
+sw_status swi_st_note(const char *text, size_t bytes, const char *path, swi_note *note)
+{
+    note->text[0] = '\0';
+    return parse((reader){path, (const unsigned char *)text, 0, bytes, note}, pass_over, NULL);
 }

@@ -8,6 +8,12 @@
 /* A header of more bytes is refused: 65,536 tensors have less. */
 #define SWI_ST_HEADER_MAX ((size_t)16 << 20)
 
+/* A text in the metadata. */
+#define SWI_NOTES 4 /* that a model has at most */
+typedef struct {
+    char key[48], text[256];
+} swi_note;
+
 typedef struct {
     char name[128];    /* UTF-8, not terminated; cut where it is longer */
     size_t name_bytes; /* the whole of it */
@@ -23,13 +29,19 @@ typedef sw_status swi_st_visit(void *context, const swi_st_tensor *tensor);
 SW_MUST_USE sw_status swi_st_parse(const char *text, size_t bytes, const char *path,
                                    swi_st_visit *visit, void *context);
 
+/* Into note->text the text of note->key in the metadata, cut to its room; "" where there is
+ * none. SW_FORMAT as above. */
+SW_MUST_USE sw_status swi_st_note(const char *text, size_t bytes, const char *path,
+                                  swi_note *note);
+
 /* Text that is counted when `to` is NULL and written otherwise. */
 typedef struct {
     char *to;
     size_t bytes;
 } swi_st_text;
 
-void swi_st_begin(swi_st_text *text);
+/* The metadata: "format", which is ours, and these. */
+void swi_st_begin(swi_st_text *text, const swi_note *notes, int n);
 /* `name` is terminated UTF-8. */
 void swi_st_add(swi_st_text *text, const char *name, const char *dtype, const sw_shape *shape,
                 uint64_t begin, uint64_t end);

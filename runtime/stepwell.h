@@ -223,6 +223,15 @@ SW_API uint64_t sw_model_layout_hash(sw_model *model);
 SW_MUST_USE SW_API sw_status sw_model_save(const sw_model *model, const char *path);
 SW_MUST_USE SW_API sw_status sw_model_load(sw_model *model, const char *path);
 
+/* A text that is saved with the parameters, under `key` in the file's metadata: how inputs were
+ * made numbers, say. Key (1 to 47 bytes, not "format") and text (at most 255, UTF-8) are
+ * copied; text NULL removes it. At most 4 keys. Loading changes no notes. */
+SW_MUST_USE SW_API sw_status sw_model_note(sw_model *model, const char *key, const char *text);
+/* The text of `key` in a file of parameters, cut to `bytes`; "" where it has none. SW_FORMAT
+ * where it is no safetensors file. */
+SW_MUST_USE SW_API sw_status sw_params_note(const char *path, const char *key, char *text,
+                                            size_t bytes);
+
 /* Register a knob. `name` (1 to 47 bytes, unique among the model's knobs) is copied; an error
  * is kept as for sw_param_new, the handle then has index UINT32_MAX. */
 SW_API sw_knob sw_knob_new(sw_model *model, const char *name, float value);
@@ -510,6 +519,10 @@ SW_API sw_value sw_scale(sw_ctx *ctx, sw_value x, sw_knob factor);
 SW_API sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor);
 /* U8 or I32 to F32: x * scale + shift. Phase data. */
 SW_API sw_value sw_to_f32(sw_ctx *ctx, sw_value x, float scale, float shift);
+/* The same with numbers for each of n channels (1 to 4; 1: one pair for all): x (batch, n,
+ * ...). They are copied. */
+SW_API sw_value sw_to_f32_channels(sw_ctx *ctx, sw_value x, const float *scale,
+                                   const float *shift, int n);
 
 /* (batch, c, h, w). k x k windows, stride k; sw_*_pool2d gives stride and padding their own
  * numbers; average pooling counts padding as zeros. Global pooling gives (batch, c, 1, 1). Max
@@ -887,6 +900,13 @@ typedef struct {
 } sw_dataset_info;
 /* Fills `size` bytes of *out, with zeros where there is no dataset. */
 SW_API void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out);
+/* Mean and deviation of the bytes of a U8 field over all samples, as shares of 255: of each of
+ * n channels (the first dim of a sample, 1 to 4), or with n 1 of all. Both have 4 significant
+ * digits, so that what is written down is what is used (MNIST: 0.1307 and 0.3081); a deviation
+ * of 0 is given as 1. sw_to_f32 with 1 / (255 deviation) and -mean / deviation makes mean 0 and
+ * deviation 1 of them. SW_INVALID where there are no bytes, or shapes alone. */
+SW_MUST_USE SW_API sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n,
+                                                float *mean, float *deviation);
 
 typedef struct {
     size_t size;
@@ -934,6 +954,7 @@ typedef struct {
                             0: no bound */
     uint64_t steps;      /* that the run will have and the limit that it is under, for who */
     size_t budget_bytes; /* watches it; 0: not known, and none */
+    const char *normalise; /* how inputs become numbers, for the header; NULL or "": not said */
 } sw_profile_opts;
 /* Writes JSON Lines (README, "The profile file"). No record waits longer than 100 ms for the
  * file, also where no step follows: a thread of the profile's own, which there is where there

@@ -246,7 +246,8 @@ static int print_help(const cli_command *c)
     for (int i = 0; i < c->n_options; i++) {
         const cli_option *o = &c->options[i];
         if (o->kind != CLI_NOT_BUILT) {
-            print_option(o);
+            if (o->help != NULL)
+                print_option(o);
         } else if (used + strlen(o->name) + 3 < sizeof missing) {
             used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%s",
                                      some ? ", " : "", o->name);

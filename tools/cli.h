@@ -46,7 +46,7 @@ typedef struct {
     cli_kind kind;
     void *to;
     const char *initial;
-    const char *help;
+    const char *help;         /* NULL: another spelling, which the help does not show */
     int64_t min, max;         /* max 0: no bound */
     const char *const *words; /* NULL-terminated */
 } cli_option;

@@ -51,6 +51,8 @@ static sw_status make_ready(train *t)
     SW_TRY(open_loader(t, &t->train_loader, &t->job.train, true));
     SW_TRY(open_loader(t, &t->test_loader, &t->job.test, false));
     SW_TRY(cli_times_init(&t->times, t->total_steps));
+    if (*t->job.normal.text != '\0')
+        SW_TRY(sw_model_note(t->job.net.model, JOB_NORMAL_KEY, t->job.normal.text));
     return sw_model_ready(t->job.net.model, t->job.exec, (uint64_t)t->opts.job.seed);
 }
 
@@ -68,7 +70,8 @@ static sw_profile_opts profile_opts(const train *t)
                              .every = (uint64_t)t->opts.profile_every,
                              .max_bytes = t->opts.profile_max,
                              .steps = t->total_steps,
-                             .budget_bytes = t->opts.job.budget_bytes};
+                             .budget_bytes = t->opts.job.budget_bytes,
+                             .normalise = t->job.normal.text};
 }
 
 sw_status train_create_profile(train *t)
@@ -126,6 +129,7 @@ static int prepare(train *t)
     int status = check_heap_profile(t);
     if (status == CLI_GO)
         status = train_check_writable(&t->opts);
+    t->opts.job.params = t->opts.load;
     if (status == CLI_GO)
         status = job_load(&t->job, false);
     if (status == CLI_GO)

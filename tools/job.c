@@ -104,6 +104,7 @@ tool_net_opts job_net_opts(const job *j)
         .model = o->kind,
         .settings = o->settings,
         .data = j->train.info,
+        .pixels = j->normal.pixels,
         .clip = (float)o->clip,
         .accumulate = o->accumulate > 1,
         .optimizer = {.size = sizeof net.optimizer,

@@ -33,13 +33,15 @@ typedef struct {
     bool keep_gradients;
     bool immediate, release, op_clocks, checks;
     bool tf32, sync_ops, no_graphs; /* of devices */
-    const char *nvtx; /* what a tool is told: one of job_nvtx_words; NULL: the phases */
-    bool shares;      /* runs note what each role and layer holds; no option */
+    const char *nvtx;      /* what a tool is told: one of job_nvtx_words; NULL: the phases */
+    bool shares;           /* runs note what each role and layer holds; no option */
+    const char *normalise; /* how pixels become numbers; NULL: not given */
+    const char *params;    /* parameters to begin with, whose note says it too; no option */
 } job_opts;
 
 /* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new
  * n. */
-#define JOB_OPTIONS_MAX (36 + TOOL_SETTINGS)
+#define JOB_OPTIONS_MAX (40 + TOOL_SETTINGS)
 int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
 extern const char *const job_nvtx_words[];
 /* Does the job run on a device, and not on the CPU? */
@@ -80,11 +82,21 @@ typedef struct {
     int64_t n;
 } job_data;
 
+/* How pixels become numbers, as text: "none", "0.1307,0.3081", "M1/M2/M3,S1/S2/S3"; "" where
+ * the data have no pixels. */
+#define JOB_NORMAL_BYTES 200
+typedef struct {
+    tool_pixels pixels;
+    char text[JOB_NORMAL_BYTES];
+    const char *from; /* who says so, for people */
+} job_normal;
+
 typedef struct {
     const job_opts *opts;
     int64_t batch;
     int keep_programs; /* how many plans the exec remembers; 0: as many as it does by itself */
     job_data train, test;
+    job_normal normal;
     sw_budget *budget;
     sw_exec *exec;
     tool_net net;
@@ -99,6 +111,12 @@ int job_load(job *j, bool shapes_only);
 /* The part of it that reads files: one part of --data, or both with the first where they lie in
  * one file. */
 SW_MUST_USE sw_status job_file_load(job *j, bool test, bool shapes_only);
+/* How pixels become numbers, in job_normal.c: the option's words; what --normalise, the file of
+ * parameters or the training images say. With `shapes_only` these are not looked at, since no
+ * plan depends on them. CLI_GO or an exit status. */
+#define JOB_NORMAL_KEY "normalise" /* of the parameters' note */
+int job_normal_check(const job_opts *opts);
+int job_normalise(job *j, bool shapes_only);
 /* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything
  * or refuses. Needs opts, batch, train and test. */
 int job_open(job *j);

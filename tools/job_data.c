@@ -100,8 +100,10 @@ int job_load(job *j, bool shapes_only)
                                           "written");
     describe(&j->train);
     describe(&j->test);
-    const int parts = check_parts(j);
-    return parts == CLI_GO ? check_model(j) : parts;
+    int checked = check_parts(j);
+    if (checked == CLI_GO)
+        checked = check_model(j);
+    return checked == CLI_GO ? job_normalise(j, shapes_only) : checked;
 }
 
 void job_unload(job *j)

@@ -31,6 +31,12 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
          "synthetic, idx:DIR for MNIST and its relatives, cifar:DIR for CIFAR-10's binary "
          "batches, csv:FILE for numbers and a class per line, or text:FILE for bytes",
          0, 0, NULL},
+        {"--normalise", "WORD", CLI_WORD, &o->normalise, NULL,
+         "how pixels of 0 to 1 become numbers, (x - MEAN) / STD: MEAN,STD or for each channel "
+         "M1/M2/M3,S1/S2/S3; none: they stay; auto: by mean and deviation of the training "
+         "images (default as the file of --load-params says, else auto)",
+         0, 0, NULL},
+        {"--normalize", "WORD", CLI_WORD, &o->normalise, NULL, NULL, 0, 0, NULL},
         {"--synthetic-n", "N", CLI_COUNT, &o->synthetic_n, NULL,
          "synthetic training samples (default 10000, swishnet 1024); a fifth as many for "
          "testing",
@@ -215,6 +221,8 @@ int job_check(job_opts *o)
     int status = check_device(o);
     if (status == CLI_GO)
         status = job_file_check(o);
+    if (status == CLI_GO)
+        status = job_normal_check(o);
     if (status == CLI_GO)
         status = when_to_update(o);
     return status == CLI_GO ? settle(o) : status;

@@ -153,6 +153,8 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_string(json, "model", o->model);
     sw_json_put_string(json, "device", o->device);
     sw_json_put_string(json, "data", t->job.train.info.name);
+    sw_json_put_string(json, "normalise",
+                       *t->job.normal.text != '\0' ? t->job.normal.text : NULL);
     sw_json_put_i64(json, "batch", t->job.batch);
     sw_json_put_u64(json, "steps", t->step);
     sw_json_put_u64(json, "epochs", t->epochs);
@@ -275,6 +277,14 @@ static void print_score(const train *t, const char *label, bool known, const tra
     putchar('\n');
 }
 
+static void print_pixels(const job_normal *normal)
+{
+    char text[1400];
+    snprintf(text, sizeof text, "%s from %s", normal->text, normal->from);
+    printf("pixels  ");
+    cli_wrap(stdout, 8, 8, text);
+}
+
 static void print_text(train *t)
 {
     const job_opts *o = &t->opts.job;
@@ -290,6 +300,8 @@ static void print_text(train *t)
              cli_digits((uint64_t)t->job.test.n).text, t->job.batch, each, o->optimizer,
              (double)(float)o->lr, o->seed, o->device, o->threads, o->threads == 1 ? "" : "s");
     cli_wrap(stdout, 0, 0, title);
+    if (*t->job.normal.text != '\0')
+        print_pixels(&t->job.normal);
     putchar('\n');
     print_memory(t);
     print_witnesses(t);

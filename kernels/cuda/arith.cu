@@ -117,6 +117,17 @@ extern "C" sw_status sw_cuda_scale_by_forward(const sw_launch *l, const sw_cuda_
 
 /* ---- conversion -------------------------------------------------------------------------- */
 
+/* y = x scale + shift by channel: `plane` elements of one follow each other. */
+template <class T>
+__global__ void convert_channels_kernel(float *y, const T *x, int64_t n, int64_t plane,
+                                        swi_to_f32_attrs a)
+{
+    for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
+        const int c = (int)(i / plane % a.channels);
+        y[i] = (float)x[i] * a.scale[c] + a.shift[c];
+    }
+}
+
 /* y = x scale + shift. Bytes four at a time where both addresses allow it. */
 template <class T>
 __global__ void convert_kernel(float *y, const T *x, int64_t n, int wide, float scale,
@@ -142,9 +153,17 @@ template <class T> static sw_status convert_run(const sw_launch *l, const sw_cud
     const auto convert = convert_kernel<T>;
     if (n == 0)
         return SW_OK;
+    if (a->channels > 1) {
+        const sw_shape *s = &l->in[0].type.shape;
+        const auto by_channel = convert_channels_kernel<T>;
+        SW_CUDA_LAUNCH(by_channel, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
+                       queue, sw_cuda_out(l, 0), static_cast<const T *>(l->in[0].ptr), n,
+                       n / (s->dim[0] * s->dim[1]), *a);
+        return sw_cuda_launched("to_f32");
+    }
     SW_CUDA_LAUNCH(convert, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
-                   sw_cuda_out(l, 0), static_cast<const T *>(l->in[0].ptr), n, wide, a->scale,
-                   a->shift);
+                   sw_cuda_out(l, 0), static_cast<const T *>(l->in[0].ptr), n, wide,
+                   a->scale[0], a->shift[0]);
     return sw_cuda_launched("to_f32");
 }
 

@@ -274,23 +274,72 @@ sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor)
 
 static sw_status to_f32_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    (void)n_in, (void)attrs;
+    const swi_to_f32_attrs *a = attrs;
+    (void)n_in;
     if (in[0].dtype != SW_U8 && in[0].dtype != SW_I32)
         SW_FAIL(SW_INVALID, "to_f32: input is %s, u8 or i32 is wanted",
                 sw_dtype_name(in[0].dtype));
+    if (a->channels < 1 || a->channels > SW_MAX_CHANNELS)
+        SW_FAIL(SW_INVALID, "to_f32: channels must be 1 to %d (got %d)", SW_MAX_CHANNELS,
+                (int)a->channels);
+    if (a->channels > 1 && (in[0].shape.rank < 2 || in[0].shape.dim[1] != a->channels))
+        SW_FAIL(SW_INVALID, "to_f32: axis 1 of the input must have %d channels (got %lld)",
+                (int)a->channels, in[0].shape.rank < 2 ? 0 : (long long)in[0].shape.dim[1]);
     out[0] = in[0];
     out[0].dtype = SW_F32;
     return SW_OK;
 }
 
-static sw_status to_f32_forward(const sw_launch *l)
+/* Elements of one channel of one sample: all of them, where one pair is for all. */
+static int64_t to_f32_plane(const swi_to_f32_attrs *a, const sw_shape *s)
+{
+    int64_t n = 1;
+    for (int i = a->channels > 1 ? 2 : 0; i < s->rank; i++)
+        n *= s->dim[i];
+    return n;
+}
+
+static void to_f32_planes(const sw_launch *l, int64_t plane, int64_t i, int64_t n,
+                          const sw_par *par)
 {
     const swi_to_f32_attrs *a = l->attrs;
-    const int64_t n = sw_type_elements(&l->in[0].type);
+    const int64_t at = i * plane;
+    const float scale = a->scale[i % a->channels], shift = a->shift[i % a->channels];
     if (l->in[0].type.dtype == SW_U8)
-        sw_point(l->isa)->from_u8(swi_out(l, 0), l->in[0].ptr, n, a->scale, a->shift, l->par);
+        sw_point(l->isa)->from_u8(swi_out(l, 0) + at, (const uint8_t *)l->in[0].ptr + at, n,
+                                  scale, shift, par);
     else
-        sw_point(l->isa)->from_i32(swi_out(l, 0), l->in[0].ptr, n, a->scale, a->shift, l->par);
+        sw_point(l->isa)->from_i32(swi_out(l, 0) + at, (const int32_t *)l->in[0].ptr + at, n,
+                                   scale, shift, par);
+}
+
+static void run_here(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n)
+{
+    (void)par;
+    for (int i = 0; i < n; i++)
+        body(arg, i);
+}
+
+#define TO_F32_PARTS 256
+
+static void to_f32_part(void *arg, int part)
+{
+    static const sw_par here = {1, run_here};
+    const sw_launch *l = arg;
+    const int64_t plane = to_f32_plane(l->attrs, &l->in[0].type.shape);
+    const int64_t planes = sw_type_elements(&l->in[0].type) / plane;
+    for (int64_t i = part; i < planes; i += TO_F32_PARTS)
+        to_f32_planes(l, plane, i, plane, &here);
+}
+
+static sw_status to_f32_forward(const sw_launch *l)
+{
+    const int64_t n = sw_type_elements(&l->in[0].type);
+    sw_launch launch = *l;
+    if (((const swi_to_f32_attrs *)l->attrs)->channels == 1)
+        to_f32_planes(l, 0, 0, n, l->par);
+    else if (n > 0)
+        l->par->run(l->par, to_f32_part, &launch, TO_F32_PARTS);
     return SW_OK;
 }
 
@@ -303,12 +352,16 @@ static uint64_t to_f32_operations(const sw_kernel_info *info)
 static sw_status to_f32_reference(const sw_reference *r)
 {
     const swi_to_f32_attrs *a = r->attrs;
-    for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++)
-        r->out[0][i] = r->in[0][i] * (double)a->scale + (double)a->shift;
+    const int64_t plane = to_f32_plane(a, &r->in_type[0].shape);
+    for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++) {
+        const int64_t c = a->channels > 1 ? i / plane % a->channels : 0;
+        r->out[0][i] = r->in[0][i] * (double)a->scale[c] + (double)a->shift[c];
+    }
     return SW_OK;
 }
 
-static const swi_to_f32_attrs to_f32_attrs = {0.25f, -1.5f};
+static const swi_to_f32_attrs to_f32_attrs = {1, {0.25f}, {-1.5f}};
+static const swi_to_f32_attrs to_f32_colours = {3, {0.25f, 0.5f, 0.125f}, {-1.5f, 0.0f, 3.0f}};
 static const sw_op_case to_f32_cases[] = {
     {.name = "bytes",
      .n_in = 1,
@@ -320,6 +373,16 @@ static const sw_op_case to_f32_cases[] = {
      .in = {SWI_I32(4, 5)},
      .fill = {SW_FILL_BYTES},
      .attrs = &to_f32_attrs},
+    {.name = "colours",
+     .n_in = 1,
+     .in = {SWI_U8(5, 3, 4, 7)},
+     .fill = {SW_FILL_BYTES},
+     .attrs = &to_f32_colours},
+    {.name = "integers by channel",
+     .n_in = 1,
+     .in = {SWI_I32(2, 3)},
+     .fill = {SW_FILL_BYTES},
+     .attrs = &to_f32_colours},
 };
 
 const sw_op_desc sw_op_to_f32 = {.size = sizeof(sw_op_desc),
@@ -340,6 +403,21 @@ const sw_op_desc sw_op_to_f32 = {.size = sizeof(sw_op_desc),
 
 sw_value sw_to_f32(sw_ctx *ctx, sw_value x, float scale, float shift)
 {
-    const swi_to_f32_attrs a = {scale, shift};
+    const swi_to_f32_attrs a = {1, {scale}, {shift}};
+    return sw_op_apply(ctx, SW_OP_to_f32, &x, 1, &a);
+}
+
+sw_value sw_to_f32_channels(sw_ctx *ctx, sw_value x, const float *scale, const float *shift,
+                            int n)
+{
+    swi_to_f32_attrs a = {n, {0}, {0}};
+    if (scale == NULL || shift == NULL) {
+        sw_fail(ctx, SW_INVALID, "sw_to_f32_channels: scale and shift must not be NULL");
+        return (sw_value){0};
+    }
+    for (int i = 0; i < n && i < SW_MAX_CHANNELS; i++) {
+        a.scale[i] = scale[i];
+        a.shift[i] = shift[i];
+    }
     return sw_op_apply(ctx, SW_OP_to_f32, &x, 1, &a);
 }

@@ -35,7 +35,7 @@ class ConvNorm(nn.Module):
     def __init__(self, inside, out, kernel, stride=1, groups=1):
         super().__init__()
         self.conv = nn.Conv2d(inside, out, kernel, stride, kernel // 2, groups=groups, bias=False)
-        self.norm = nn.BatchNorm2d(out, eps=1e-3, momentum=0.01)
+        self.norm = nn.BatchNorm2d(out, eps=1e-3, momentum=0.1)
 
     def forward(self, x):
         return self.norm(self.conv(x))

@@ -102,7 +102,7 @@ static int dump(job *j, const char *dir)
     FILE *batches = peer_create(dir, "batches.bin"), *grads = peer_create(dir, "grads.bin"),
          *losses = peer_create(dir, "losses.txt");
     peer_save(net.model, dir, "init.safetensors");
-    fprintf(losses, "%.9g %.9g\n", (double)net.scale, (double)net.shift);
+    fprintf(losses, "%.9g %.9g\n", (double)net.scale[0], (double)net.shift[0]);
     sw_run_args args = args_of(j, &net, inputs);
     for (args.step = 0; args.step < STEPS; args.step++) {
         draw(j);

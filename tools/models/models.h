@@ -26,6 +26,7 @@ typedef enum {
     TOOL_DROPOUT,
     TOOL_ACTIVATION,
     TOOL_STEM_STRIDE,
+    TOOL_BN_MOMENTUM,
     TOOL_SETTINGS
 } tool_setting;
 
@@ -34,11 +35,12 @@ typedef enum {
 typedef struct {
     cli_list hidden;
     int64_t layers, width, heads, context, vocabulary, image_size, classes, stem_stride;
-    double width_factor, depth_factor, dropout;
+    double width_factor, depth_factor, dropout, bn_momentum;
     const char *activation;
 } tool_settings;
 #define TOOL_SETTINGS_NONE                                                                     \
-    ((tool_settings){.width_factor = -1.0, .depth_factor = -1.0, .dropout = -1.0})
+    ((tool_settings){                                                                          \
+        .width_factor = -1.0, .depth_factor = -1.0, .dropout = -1.0, .bn_momentum = -1.0})
 
 /* ---- the table --------------------------------------------------------------------------- */
 
@@ -102,6 +104,14 @@ int tool_settings_complete(const tool_model *model, tool_settings *settings);
 
 /* ---- nets -------------------------------------------------------------------------------- */
 
+/* Pixels of 0..1 become (x - mean) / deviation, by channel or (n 1) with one pair for all; n 0:
+ * they stay. */
+#define TOOL_CHANNELS 4
+typedef struct {
+    int n;
+    float mean[TOOL_CHANNELS], deviation[TOOL_CHANNELS];
+} tool_pixels;
+
 /* Handles of a model; the sw_model owns what is behind them. It may not move while programs are
  * traced from it: its address is the step function's `user`. */
 struct tool_net {
@@ -112,11 +122,12 @@ struct tool_net {
     tool_settings settings; /* complete */
     void *own;              /* the model's own handles */
     size_t own_bytes;
-    sw_knob clip;       /* the largest global norm */
-    int clipped;        /* 1: use it */
-    sw_knob share;      /* of this micro-batch in the step's loss */
-    int accumulates;    /* 1: use it */
-    float scale, shift; /* byte pixels become x * scale + shift */
+    sw_knob clip;    /* the largest global norm */
+    int clipped;     /* 1: use it */
+    sw_knob share;   /* of this micro-batch in the step's loss */
+    int accumulates; /* 1: use it */
+    int channels;    /* byte pixels become x * scale + shift, by channel or with one pair */
+    float scale[TOOL_CHANNELS], shift[TOOL_CHANNELS]; /* channels 0: the input has no pixels */
 };
 
 struct tool_net_opts {
@@ -124,12 +135,15 @@ struct tool_net_opts {
     tool_settings settings; /* complete */
     sw_dataset_info data;   /* shapes and types of one sample; nothing is read from it */
     sw_optimizer_opts optimizer;
+    tool_pixels pixels;
     float clip;     /* 0: no clipping */
     int accumulate; /* 1: a step may be several micro-batches; the optimizer keeps gradients */
 };
 
 /* What the data are for. */
 tool_task tool_task_of(const sw_dataset_info *data);
+/* Whether field 0 has pixels, bytes that become numbers. */
+bool tool_has_pixels(const sw_dataset_info *data);
 /* Whether the model can learn from such data: SW_INVALID, with a message that begins with its
  * name. */
 SW_MUST_USE sw_status tool_net_accepts(const tool_net_opts *opts);

@@ -3,18 +3,17 @@
 #include "alloc/mem.h"
 #include "tools/models/models.h"
 
-/* Mean and deviation of training pixels in 0..1: MNIST's, to which the built-in digits are
- * close, for grey images, CIFAR-10's over all channels for colours. */
-static const struct {
-    float mean, deviation;
-} grey = {0.1307f, 0.3081f}, colours = {0.4734f, 0.2516f};
-
 tool_task tool_task_of(const sw_dataset_info *data)
 {
     const sw_array *target = &data->field[1];
     if (target->dtype == SW_F32)
         return TOOL_REGRESS;
     return target->shape.rank == 0 ? TOOL_CLASSIFY : TOOL_PREDICT;
+}
+
+bool tool_has_pixels(const sw_dataset_info *data)
+{
+    return data->field[0].dtype == SW_U8 && tool_task_of(data) != TOOL_PREDICT;
 }
 
 int64_t tool_field_elements(const tool_net_opts *opts, int field)
@@ -31,7 +30,8 @@ int64_t tool_field_elements(const tool_net_opts *opts, int field)
 static sw_value features(sw_ctx *ctx, const tool_net *net)
 {
     const sw_value x = sw_input(ctx, 0);
-    return net->scale != 0.0f ? sw_to_f32(ctx, x, net->scale, net->shift) : x;
+    return net->channels > 0 ? sw_to_f32_channels(ctx, x, net->scale, net->shift, net->channels)
+                             : x;
 }
 
 static sw_value in_shape_of(sw_ctx *ctx, sw_value x, sw_value y)
@@ -143,20 +143,24 @@ sw_status tool_net_accepts(const tool_net_opts *o)
     return o->model->accepts != NULL ? o->model->accepts(o) : SW_OK;
 }
 
+static void scale_pixels(tool_net *net, const tool_pixels *p)
+{
+    net->channels = p->n > 0 ? p->n : 1;
+    net->scale[0] = 1.0f / 255.0f;
+    for (int i = 0; i < p->n; i++) {
+        net->scale[i] = 1.0f / (255.0f * p->deviation[i]);
+        net->shift[i] = -p->mean[i] / p->deviation[i];
+    }
+}
+
 static sw_status declare(tool_net *net, const tool_net_opts *o)
 {
-    const sw_array *x = &o->data.field[0];
     SW_TRY(tool_net_accepts(o));
     net->kind = o->model;
     net->task = tool_task_of(&o->data);
     net->settings = o->settings;
-    if (x->dtype == SW_U8 && net->task != TOOL_PREDICT) {
-        const bool grey_ones = x->shape.rank < 3 || x->shape.dim[0] == 1;
-        const float mean = grey_ones ? grey.mean : colours.mean;
-        const float deviation = grey_ones ? grey.deviation : colours.deviation;
-        net->scale = 1.0f / (255.0f * deviation);
-        net->shift = -mean / deviation;
-    }
+    if (tool_has_pixels(&o->data))
+        scale_pixels(net, &o->pixels);
     SW_TRY(o->model->declare(net, o));
     if (o->clip > 0.0f) {
         net->clip = sw_knob_new(net->model, "clip", o->clip);
@@ -199,6 +203,7 @@ sw_status tool_net_digits(tool_net_opts *opts, const char *model)
                  .n_fields = 2,
                  .field = {{SW_U8, SW_SHAPE(1, 28, 28), NULL}, {SW_U8, SW_SCALAR, NULL}},
                  .name = "synthetic"},
+        .pixels = {1, {0.1307f}, {0.3081f}}, /* MNIST's */
         .optimizer = {.size = sizeof opts->optimizer, .kind = "adam"}};
     if (opts->model == NULL || tool_settings_complete(opts->model, &opts->settings) != CLI_GO)
         SW_FAIL(SW_INVALID, "'%s' is no model, or its defaults are not good", model);

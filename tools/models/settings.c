@@ -37,6 +37,8 @@ static const setting settings[TOOL_SETTINGS] = {
                          "what follows a layer", 0, 0},
     [TOOL_STEM_STRIDE] = {"--stem-stride", "N", CLI_COUNT, AT(stem_stride),
                           "stride of the first convolution", 1, 8},
+    [TOOL_BN_MOMENTUM] = {"--bn-momentum", "X", CLI_REAL, AT(bn_momentum),
+                          "share of a batch in batch norm's running statistics", 0, 0},
 };
 
 static cli_option option_of(const setting *s, tool_settings *to)
