@@ -157,7 +157,7 @@ void swi_profile_refused(sw_exec *exec, const sw_run_args *given, const char *li
 {
     sw_run_args args;
     bool fresh;
-    if (exec->rec.profile == NULL || swi_read_args(&args, given, false) != SW_OK ||
+    if (exec->rec.profile == NULL || swi_read_args(&args, given, false, "profile") != SW_OK ||
         swi_enter(exec, &args) != SW_OK)
         return;
     exec->attempt = NULL;

@@ -3,6 +3,7 @@
 #include "profiler/prof_device.h"
 #include "runtime/device.h"
 #include "runtime/run_internal.h"
+#include "runtime/structs.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -49,8 +50,9 @@ sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
 {
     char name[16];
     sw_prof_device d = {0};
-    if (exec == NULL || out == NULL || out->size == 0)
-        SW_FAIL(SW_INVALID, "sw_exec_device: an exec and a result with its size are wanted");
+    if (exec == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "sw_exec_device: exec and out must not be NULL");
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_device_info, out->size, "sw_exec_device"));
     sw_device_info info = {.size = sizeof info, .name = "cpu"};
     if (exec->device != NULL) {
         SW_TRY(look(exec->device, name, &d));
@@ -71,9 +73,7 @@ sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
         info.unexplained_bytes = sw_prof_device_rest(&d);
         info.pinned_bytes = d.pinned_bytes;
     }
-    const size_t size = out->size < sizeof info ? out->size : sizeof info;
-    memcpy(out, &info, size);
-    out->size = size;
+    swi_struct_write(SWI_STRUCT_sw_device_info, out, &info);
     return SW_OK;
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/queue.h"
 #include "runtime/run_internal.h"
 #include "runtime/shares.h"
+#include "runtime/structs.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -122,11 +123,8 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
 
 static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
 {
-    sw_exec_opts opts = {0};
-    if (given != NULL && (given->size == 0 || given->size > 4096))
-        SW_FAIL(SW_INVALID, "sw_exec_create: options with their size are wanted");
-    if (given != NULL)
-        memcpy(&opts, given, given->size < sizeof opts ? given->size : sizeof opts);
+    sw_exec_opts opts;
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_exec_opts, &opts, given, "sw_exec_create"));
     *to = opts;
     SW_TRY(check_device(&opts));
     if (opts.threads < 0 || opts.threads > 256)

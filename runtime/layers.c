@@ -43,16 +43,20 @@ sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int6
                              int kernel, const sw_conv_opts *opts)
 {
     sw_conv_opts o;
-    const bool good = swi_conv_opts(opts, &o);
+    const sw_status given = swi_conv_opts(opts, &o, "sw_conv2d_new_with");
+    if (given != SW_OK) {
+        if (model != NULL)
+            (void)swi_declare_fail(model, given, "model %s: '%s': %.150s", model->name,
+                                   name != NULL ? name : "", sw_last_error());
+        return (sw_conv2d){.stride = 0};
+    }
     sw_conv2d layer = {
         .stride = o.stride, .pad = o.pad, .groups = o.groups, .dilation = o.dilation};
     int64_t fan_in;
-    if (model != NULL && (!good || o.groups < 1 || in % o.groups != 0 || out % o.groups != 0)) {
-        (void)swi_declare_fail(model, SW_INVALID,
-                               "model %s: '%s': %lld to %lld channels in %d groups, or options "
-                               "without their size",
-                               model->name, name != NULL ? name : "", (long long)in,
-                               (long long)out, o.groups);
+    if (model != NULL && (o.groups < 1 || in % o.groups != 0 || out % o.groups != 0)) {
+        (void)swi_declare_fail(
+            model, SW_INVALID, "model %s: '%s': %lld to %lld channels in %d groups",
+            model->name, name != NULL ? name : "", (long long)in, (long long)out, o.groups);
         return layer;
     }
     in /= o.groups;

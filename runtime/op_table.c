@@ -1,6 +1,7 @@
 /* The one table of ops: the ones inside, from ops.def, then the registered ones. */
 #include "runtime/ops/ops.h"
 #include "runtime/runtime_internal.h"
+#include "runtime/structs.h"
 #include <string.h>
 
 #define MAX_REGISTERED 256
@@ -201,11 +202,10 @@ static sw_status check_desc(const sw_op_desc *d)
 
 sw_status sw_op_register(const sw_op_desc *desc, uint32_t *id)
 {
-    if (desc == NULL || id == NULL || desc->size == 0 || desc->size > 4096)
-        SW_FAIL(SW_INVALID, "sw_op_register: a descriptor with its size is wanted");
+    if (desc == NULL || id == NULL)
+        SW_FAIL(SW_INVALID, "sw_op_register: desc and id must not be NULL");
     sw_op_desc d;
-    memset(&d, 0, sizeof d);
-    memcpy(&d, desc, desc->size < sizeof d ? desc->size : sizeof d);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_op_desc, &d, desc, "sw_op_register"));
     if (d.name == NULL || d.name[0] == '\0' || strlen(d.name) > 40)
         SW_FAIL(SW_INVALID, "sw_op_register: a name of 1 to 40 bytes is wanted");
     if (d.max_in == 0)

@@ -2,6 +2,7 @@
 #include "runtime/past.h"
 #include "runtime/queue.h"
 #include "runtime/run_internal.h"
+#include "runtime/structs.h"
 #include <string.h>
 
 /* ---- the ring ---------------------------------------------------------------------------- */
@@ -107,16 +108,15 @@ sw_status sw_metric_past(sw_exec *exec, int ago, const char *name, double *out)
 
 static void give(const sw_run_info *info, sw_run_info *out)
 {
-    const size_t size = out->size;
-    memcpy(out, info, size < sizeof *info ? size : sizeof *info);
-    out->size = size;
+    swi_struct_write(SWI_STRUCT_sw_run_info, out, info);
 }
 
 sw_status sw_run_past(sw_exec *exec, int ago, sw_run_info *out)
 {
     swi_past_run *run;
-    if (exec == NULL || out == NULL || out->size == 0)
-        SW_FAIL(SW_INVALID, "sw_run_past: an exec and a result with its size are wanted");
+    if (exec == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "sw_run_past: exec and out must not be NULL");
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_info, out->size, "sw_run_past"));
     SW_TRY(find(exec, ago, "sw_run_past", &run));
     give(&run->info, out);
     return SW_OK;
@@ -124,8 +124,9 @@ sw_status sw_run_past(sw_exec *exec, int ago, sw_run_info *out)
 
 sw_status sw_last_run(const sw_exec *exec, sw_run_info *out)
 {
-    if (exec == NULL || out == NULL || out->size == 0)
-        SW_FAIL(SW_INVALID, "sw_last_run: a result with its size is wanted");
+    if (exec == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "sw_last_run: exec and out must not be NULL");
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_info, out->size, "sw_last_run"));
     /* What is const for the caller still waits to be read. */
     sw_exec *own = (sw_exec *)(uintptr_t)exec;
     swi_past_run *run = swi_past_at(&own->past, 0);

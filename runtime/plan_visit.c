@@ -1,5 +1,6 @@
 /* A plan, op by op and storage by storage: for the profile and for callers. */
 #include "runtime/run_internal.h"
+#include "runtime/structs.h"
 #include <string.h>
 
 bool swi_plan_storage(const swi_program *p, uint32_t s, swi_plan_names *names,
@@ -48,11 +49,11 @@ static void visit(const swi_program *p, const sw_plan_visitor *v)
 sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *given, const sw_plan_visitor *visitor)
 {
     sw_run_args args;
-    sw_plan_visitor v = {0};
-    if (exec == NULL || visitor == NULL || visitor->size == 0 || visitor->size > 4096)
-        SW_FAIL(SW_INVALID, "sw_plan_visit: an exec and a visitor with its size are wanted");
-    memcpy(&v, visitor, visitor->size < sizeof v ? visitor->size : sizeof v);
-    SW_TRY(swi_read_args(&args, given, false));
+    sw_plan_visitor v;
+    if (exec == NULL || visitor == NULL)
+        SW_FAIL(SW_INVALID, "sw_plan_visit: exec and visitor must not be NULL");
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_plan_visitor, &v, visitor, "sw_plan_visit"));
+    SW_TRY(swi_read_args(&args, given, false, "sw_plan_visit"));
     SW_TRY(swi_enter(exec, &args));
     swi_program *p;
     bool fresh;

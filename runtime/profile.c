@@ -7,6 +7,7 @@
 #include "runtime/queue.h"
 #include "runtime/run_internal.h"
 #include "runtime/shares.h"
+#include "runtime/structs.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -17,11 +18,8 @@
 
 static sw_status read_opts(sw_prof_header *out, const sw_profile_opts *given, const char *call)
 {
-    sw_profile_opts opts = {0};
-    if (given != NULL && (given->size == 0 || given->size > 4096))
-        SW_FAIL(SW_INVALID, "%s: options with their size are wanted", call);
-    if (given != NULL)
-        memcpy(&opts, given, given->size < sizeof opts ? given->size : sizeof opts);
+    sw_profile_opts opts;
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_profile_opts, &opts, given, call));
     *out = (sw_prof_header){.path = opts.path,
                             .model = opts.model,
                             .device = opts.device != NULL ? opts.device : "cpu",
@@ -249,12 +247,17 @@ void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *p)
     (void)swi_profile_program(exec->rec.profile, &head, p, args);
 }
 
-static sw_status measure_plan(sw_profile *to, sw_exec *exec, const sw_run_args *given)
+static sw_status measure_plan(sw_profile *to, sw_exec *exec, const sw_run_args *given,
+                              size_t size)
 {
     sw_run_args args;
     swi_program *p;
     bool fresh;
-    SW_TRY(swi_read_args(&args, given, false));
+    if (given->size != size)
+        SW_FAIL(SW_INVALID,
+                "sw_profile_least: all sizes must be that of the first, %zu (got %zu)", size,
+                given->size);
+    SW_TRY(swi_read_args(&args, given, false, "sw_profile_least"));
     SW_TRY(swi_enter(exec, &args));
     const sw_status status = swi_exec_program(exec, &args, &p, &fresh);
     if (status == SW_OK) {
@@ -272,13 +275,17 @@ sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n,
     sw_profile *measure;
     if (exec == NULL || out == NULL || n < 0 || (n > 0 && args == NULL))
         SW_FAIL(SW_INVALID, "sw_profile_least: an exec, arguments and a result are wanted");
+    if (n > 0)
+        SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_args, args->size, "sw_profile_least"));
     SW_TRY(read_opts(&header, opts, "sw_profile_least"));
     header.path = NULL;
     header.measures = true;
     SW_TRY(sw_prof_create(&measure, &header));
     sw_status status = SW_OK;
-    for (int i = 0; i < n && status == SW_OK; i++)
-        status = measure_plan(measure, exec, &args[i]);
+    for (int i = 0; i < n && status == SW_OK; i++) /* as far apart as the caller has them */
+        status = measure_plan(measure, exec,
+                              (const void *)((const char *)args + (size_t)i * args->size),
+                              args->size);
     if (status == SW_OK)
         status = sw_prof_flush(measure); /* no room for the plans? */
     if (status == SW_OK)

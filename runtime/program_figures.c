@@ -2,6 +2,7 @@
 #include "alloc/size.h"
 #include "runtime/program_internal.h"
 #include "runtime/shares.h"
+#include "runtime/structs.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -154,11 +155,9 @@ void swi_program_measure(swi_program *p)
 void swi_plan_info(const swi_program *p, size_t data_bytes, sw_plan_info *out)
 {
     sw_plan_info info = p->info;
-    const size_t size = out->size;
-    info.size = size;
     info.model_bytes = p->model_bytes;
     info.slot_bytes = p->slot_bytes;
     info.data_bytes = data_bytes != 0 ? data_bytes : p->slot_bytes;
     info.total_bytes = info.model_bytes + info.arena_bytes + info.data_bytes;
-    memcpy(out, &info, size < sizeof info ? size : sizeof info);
+    swi_struct_write(SWI_STRUCT_sw_plan_info, out, &info);
 }

@@ -7,6 +7,7 @@
 #include "runtime/nvtx.h"
 #include "runtime/queue.h"
 #include "runtime/shares.h"
+#include "runtime/structs.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,12 +28,12 @@ static sw_status check_inputs(const sw_run_args *a, bool with_data)
     return SW_OK;
 }
 
-sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data)
+sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data,
+                        const char *call)
 {
-    if (from == NULL || from->size == 0 || from->size > 4096)
-        SW_FAIL(SW_INVALID, "run arguments with their size are wanted");
-    memset(to, 0, sizeof *to);
-    memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
+    if (from == NULL)
+        SW_FAIL(SW_INVALID, "%s: the run arguments must not be NULL", call);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_run_args, to, from, call));
     if (to->fn == NULL)
         SW_FAIL(SW_INVALID, "a step function is wanted");
     if (to->n_models < 0 || to->n_models > SWI_MAX_MODELS || to->n_inputs < 0 ||
@@ -440,7 +441,7 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
     sw_run_args args;
     if (exec == NULL)
         SW_FAIL(SW_INVALID, "sw_run: an exec is wanted");
-    SW_TRY(swi_read_args(&args, given, true));
+    SW_TRY(swi_read_args(&args, given, true, "sw_run"));
     SW_TRY(swi_enter(exec, &args));
     const sw_status status = run(exec, &args, sw_clock_ns());
     swi_leave(exec, &args);
@@ -519,9 +520,10 @@ static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
 sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
 {
     sw_run_args args;
-    if (exec == NULL || out == NULL || out->size == 0)
-        SW_FAIL(SW_INVALID, "sw_plan: an exec and a result with its size are wanted");
-    SW_TRY(swi_read_args(&args, given, false));
+    if (exec == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "sw_plan: exec and out must not be NULL");
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, "sw_plan"));
+    SW_TRY(swi_read_args(&args, given, false, "sw_plan"));
     SW_TRY(swi_enter(exec, &args));
     exec->attempt = NULL;
     const sw_status status = swi_profile_denied(exec, &args, false, plan(exec, &args, out));

@@ -5,7 +5,9 @@
 
 #include "runtime/runtime_internal.h"
 
-sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data);
+/* `call` begins the messages. */
+sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data,
+                        const char *call);
 /* Mark the exec and the models as in use by this thread; SW_BUSY changes nothing. */
 sw_status swi_enter(sw_exec *exec, const sw_run_args *args);
 /* Lay out and initialise models that are not ready; refuse damaged ones. */

@@ -297,7 +297,7 @@ sw_status sw_plan_shares(sw_exec *exec, const sw_run_args *given, sw_share_visit
     sw_run_args args;
     if (exec == NULL || visitor == NULL)
         SW_FAIL(SW_INVALID, "sw_plan_shares: an exec and a visitor are wanted");
-    SW_TRY(swi_read_args(&args, given, false));
+    SW_TRY(swi_read_args(&args, given, false, "sw_plan_shares"));
     SW_TRY(swi_enter(exec, &args));
     const sw_status status = plan_shares(exec, &args, visitor, to);
     swi_leave(exec, &args);

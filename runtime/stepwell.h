@@ -11,11 +11,13 @@
  * step function ops return handles instead: the first error stays in the ctx, later ops do
  * nothing, and sw_run returns it.
  *
- * Structs that may grow begin with their own size, which the caller sets; zero means default,
- * and fields are only ever appended. One rule for all, options, descriptors and results: a size
- * of 1 to 4096 is accepted, fields past it have their default and are not written, and fields
- * that this library does not know yet are ignored. Structs that stand in arrays or are passed
- * by value have reserved words instead, which must be zero. In C and in C++:
+ * Structs that may grow begin with their own size, which the caller sets to sizeof; zero in a
+ * field means default. Fields are only ever appended, and never in the padding at the end. One
+ * rule for all, options, descriptors and results: the size is at least that of the struct in
+ * 0.1 and at most 4096, and ends inside no field; else SW_INVALID, which says what to set.
+ * Fields past it have their default and are not written; fields that this library does not know
+ * yet are ignored. Structs that stand in arrays or are passed by value have reserved words
+ * instead, which must be zero. In C and in C++:
  *
  *     sw_exec_opts opts = {.size = sizeof opts, .threads = 2};
  *     sw_exec_opts opts = {}; opts.size = sizeof opts; opts.threads = 2; */
@@ -898,7 +900,8 @@ typedef struct {
     const char *const *class_names; /* n_classes, in the order of the labels; NULL: none */
     size_t bytes;                   /* of memory that the samples take */
 } sw_dataset_info;
-/* Fills `size` bytes of *out, with zeros where there is no dataset. */
+/* Fills `size` bytes of *out, with zeros where there is no dataset. A size that cannot be
+ * leaves *out as it was; sw_last_error() says so. */
 SW_API void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out);
 /* Mean and deviation of the bytes of a U8 field over all samples, as shares of 255: of each of
  * n channels (the first dim of a sample, 1 to 4), or with n 1 of all. Both have 4 significant
@@ -964,8 +967,8 @@ typedef struct {
  * refused for memory (SW_NOMEM) leaves a record of who holds it before it returns. */
 SW_MUST_USE SW_API sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts);
 /* The least max_bytes for a profile of these n programs, which are planned where they are not
- * yet. With less the profile is refused, or ends at the plan that has no room (SW_INVALID at
- * its end). */
+ * yet; all have the size of the first. With less the profile is refused, or ends at the plan
+ * that has no room (SW_INVALID at its end). */
 SW_MUST_USE SW_API sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n,
                                               const sw_profile_opts *opts, size_t *out);
 SW_MUST_USE SW_API sw_status sw_profile_flush(sw_profile *profile);

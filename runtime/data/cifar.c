@@ -1,6 +1,7 @@
 /* CIFAR-10's binary batches: records of one label byte and 3 x 32 x 32 pixels, red, green and
  * blue one behind the other. There is no header: the length must be that of whole records. */
 #include "runtime/data/data_internal.h"
+#include "runtime/structs.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -214,7 +215,7 @@ sw_status sw_dataset_cifar(sw_dataset **out, const char *dir, const char *part,
     if (part == NULL || (strcmp(part, "train") != 0 && strcmp(part, "test") != 0))
         SW_FAIL(SW_INVALID, "sw_dataset_cifar: part '%s', 'train' or 'test' wanted",
                 part != NULL ? part : "");
-    swi_copy_opts(&opts, sizeof opts, given);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_cifar_opts, &opts, given, "sw_dataset_cifar"));
     reader r = {.dir = dir, .path_bytes = strlen(dir) + 32}; /* "/data_batch_mini.bin.gz" */
     SW_TRY(sw_heap_alloc(&path, SW_HEAP_FILES, r.path_bytes));
     r.path = path;

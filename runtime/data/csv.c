@@ -3,6 +3,7 @@
  * Nothing of a file is kept but the record at hand. */
 #include "kernels/rng.h"
 #include "runtime/data/csv_internal.h"
+#include "runtime/structs.h"
 #include <math.h>
 #include <string.h>
 
@@ -233,7 +234,7 @@ sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test, const char *path
                          const sw_csv_opts *given)
 {
     reader r = {.path = {path}};
-    swi_copy_opts(&r.opts, sizeof r.opts, given);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_csv_opts, &r.opts, given, "sw_dataset_csv"));
     if (train == NULL)
         SW_FAIL(SW_INVALID, "sw_dataset_csv: a data set to make is wanted");
     SW_TRY(check_opts(&r.opts, path, test != NULL));

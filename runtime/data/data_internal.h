@@ -45,8 +45,6 @@ SW_MUST_USE sw_status swi_dataset_name_classes(sw_dataset *dataset, const char *
                                                size_t bytes);
 /* *n_samples of a reader fit a loader's order. */
 SW_MUST_USE sw_status swi_dataset_check_count(const char *path, uint64_t n_samples);
-/* The caller's options of an older or newer header: what he does not know is zero. */
-void swi_copy_opts(void *to, size_t bytes, const void *from);
 
 /* A file read from its beginning, inflated on the way when its name ends in ".gz". Nothing is
  * kept but a fixed window. Errors name the file. */

@@ -1,6 +1,7 @@
 /* The record of a data set: whole fields in memory. */
 #include "alloc/size.h"
 #include "runtime/data/data_internal.h"
+#include "runtime/structs.h"
 #include <string.h>
 
 sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n)
@@ -60,16 +61,6 @@ sw_status swi_dataset_check_count(const char *path, uint64_t n_samples)
     return SW_OK;
 }
 
-void swi_copy_opts(void *to, size_t bytes, const void *from)
-{
-    size_t given;
-    memset(to, 0, bytes);
-    if (from == NULL)
-        return;
-    memcpy(&given, from, sizeof given); /* each begins with its size */
-    memcpy(to, from, given < bytes ? given : bytes);
-}
-
 void sw_dataset_destroy(sw_dataset *dataset)
 {
     if (dataset == NULL)
@@ -82,11 +73,15 @@ void sw_dataset_destroy(sw_dataset *dataset)
 
 void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)
 {
-    if (out == NULL || out->size == 0)
+    static const char call[] = "sw_dataset_describe";
+    if (out == NULL) {
+        (void)sw_error_set(SW_INVALID, __FILE__, __LINE__, "%s: out must not be NULL", call);
         return;
+    }
+    if (swi_struct_check(SWI_STRUCT_sw_dataset_info, out->size, call) != SW_OK)
+        return; /* the reason is sw_last_error()'s */
     sw_dataset_info info;
     memset(&info, 0, sizeof info);
-    info.size = out->size;
     if (dataset != NULL) {
         info.n = dataset->n;
         info.n_classes = dataset->n_classes;
@@ -99,5 +94,5 @@ void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)
         }
         info.class_names = dataset->names;
     }
-    memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
+    swi_struct_write(SWI_STRUCT_sw_dataset_info, out, &info);
 }

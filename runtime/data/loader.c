@@ -10,6 +10,7 @@
 #include "alloc/size.h"
 #include "kernels/rng.h"
 #include "runtime/data/data_internal.h"
+#include "runtime/structs.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
@@ -266,7 +267,7 @@ static sw_status make_loader(sw_loader *l, sw_budget *budget)
 /* The caller's options, those of an older header filled up with zeros, and checked. */
 static sw_status read_opts(const sw_loader_opts *given, sw_loader_opts *opts)
 {
-    swi_copy_opts(opts, sizeof *opts, given);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_loader_opts, opts, given, "sw_loader_create"));
     if (opts->batch < 1)
         SW_FAIL(SW_INVALID, "sw_loader_create: batch %lld, at least 1 wanted",
                 (long long)opts->batch);

@@ -2,6 +2,7 @@
  * windows overlap in nothing but that, so an epoch has each byte once; where the first begins
  * is left open by as much as fits, and a shuffled epoch chooses (loader.c). */
 #include "runtime/data/data_internal.h"
+#include "runtime/structs.h"
 #include <string.h>
 
 #define DEFAULT_CONTEXT 128
@@ -99,7 +100,7 @@ sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation, const cha
     swi_source *source;
     if (train == NULL || path == NULL || path[0] == '\0')
         SW_FAIL(SW_INVALID, "sw_dataset_text: a file is wanted");
-    swi_copy_opts(&opts, sizeof opts, given);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_text_opts, &opts, given, "sw_dataset_text"));
     if (opts.context == 0)
         opts.context = DEFAULT_CONTEXT;
     if (opts.context < 1 || opts.context > INT32_MAX)

@@ -4,6 +4,8 @@
  * Keeps x for dw and w for dx. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
+#include "runtime/runtime_internal.h"
+#include "runtime/structs.h"
 #include <string.h>
 
 static int64_t out_dim(int64_t in, int64_t kernel, const swi_conv_attrs *a)
@@ -373,23 +375,21 @@ sw_value sw_conv2d_op_with(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bi
 {
     const sw_value in[] = {x, weight, bias};
     sw_conv_opts o;
-    if (!swi_conv_opts(given, &o) || (o.no_bias && bias.id != 0)) {
-        sw_fail(ctx, SW_INVALID, "conv2d: options without their size, or a bias with no_bias");
+    if (swi_stick(ctx, swi_conv_opts(given, &o, "sw_conv2d_op_with")) != SW_OK)
+        return (sw_value){0, 0};
+    if (o.no_bias && bias.id != 0) {
+        sw_fail(ctx, SW_INVALID, "conv2d: a bias with no_bias");
         return (sw_value){0, 0};
     }
     const swi_conv_attrs a = {o.stride, o.pad, o.dilation, o.groups};
     return sw_op_apply(ctx, SW_OP_conv2d, in, bias.id != 0 ? 3 : 2, &a);
 }
 
-bool swi_conv_opts(const sw_conv_opts *given, sw_conv_opts *out)
+sw_status swi_conv_opts(const sw_conv_opts *given, sw_conv_opts *out, const char *call)
 {
-    *out = (sw_conv_opts){.size = sizeof *out};
-    if (given != NULL && (given->size == 0 || given->size > 4096))
-        return false;
-    if (given != NULL)
-        memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_conv_opts, out, given, call));
     out->stride = out->stride != 0 ? out->stride : 1;
     out->dilation = out->dilation != 0 ? out->dilation : 1;
     out->groups = out->groups != 0 ? out->groups : 1;
-    return true;
+    return SW_OK;
 }

@@ -101,8 +101,8 @@ void swi_broadcast_strides(const sw_buffer *from, const sw_shape *to, int64_t *s
 sw_nd swi_broadcast_nd(const sw_launch *l, int a, int b);
 /* Element of a tensor of shape `from` under element i of shape `to`. */
 int64_t swi_broadcast_index(int64_t i, const sw_shape *to, const sw_shape *from);
-/* Options with their defaults; false where their size cannot be. */
-bool swi_conv_opts(const sw_conv_opts *given, sw_conv_opts *out);
+/* Options with their defaults; SW_INVALID where their size cannot be. */
+sw_status swi_conv_opts(const sw_conv_opts *given, sw_conv_opts *out, const char *call);
 bool swi_is_contiguous(const sw_buffer *b);
 
 static inline const float *swi_in(const sw_launch *l, int i)

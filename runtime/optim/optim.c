@@ -1,5 +1,6 @@
 /* Optimizers: their options, and what they declare in the model. */
 #include "runtime/optim/optim.h"
+#include "runtime/structs.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -212,11 +213,10 @@ static sw_status declare(sw_optimizer *o, const sw_optimizer_opts *opts)
 sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
                               const sw_optimizer_opts *given)
 {
-    if (out == NULL || model == NULL || given == NULL || given->size == 0)
-        SW_FAIL(SW_INVALID,
-                "sw_optimizer_create: a model and options with their size are wanted");
-    sw_optimizer_opts opts = {0};
-    memcpy(&opts, given, given->size < sizeof opts ? given->size : sizeof opts);
+    if (out == NULL || model == NULL || given == NULL)
+        SW_FAIL(SW_INVALID, "sw_optimizer_create: out, model and opts must not be NULL");
+    sw_optimizer_opts opts;
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_optimizer_opts, &opts, given, "sw_optimizer_create"));
     const swi_optimizer_kind *kind = NULL;
     SW_TRY(find_kind(opts.kind, &kind));
     SW_TRY(swi_check_optimizer(&opts, kind));

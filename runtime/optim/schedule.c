@@ -1,6 +1,6 @@
 /* Learning-rate schedules: pure functions of the step. Each has a warm-up in front; what it is
  * from there on depends on the steps behind the warm-up alone. */
-#include "runtime/stepwell.h"
+#include "runtime/structs.h"
 #include <math.h>
 #include <string.h>
 
@@ -98,10 +98,10 @@ static sw_status check(const sw_schedule *s, unsigned wants)
 
 sw_status sw_schedule_at(const sw_schedule *given, uint64_t step, float *out)
 {
-    if (given == NULL || out == NULL || given->size == 0 || given->size > 4096)
-        SW_FAIL(SW_INVALID, "sw_schedule_at: a schedule with its size is wanted");
-    sw_schedule s = {0};
-    memcpy(&s, given, given->size < sizeof s ? given->size : sizeof s);
+    if (given == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "sw_schedule_at: schedule and out must not be NULL");
+    sw_schedule s;
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_schedule, &s, given, "sw_schedule_at"));
     if (s.kind == NULL || !isfinite(s.base) || !isfinite(s.floor))
         SW_FAIL(SW_INVALID, "sw_schedule_at: a kind and a base rate are wanted");
     size_t k = 0;

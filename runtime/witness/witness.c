@@ -3,6 +3,7 @@
 #include "alloc/sys.h"
 #include "runtime/run_internal.h"
 #include "runtime/shares.h"
+#include "runtime/structs.h"
 #include "runtime/witness/witness_internal.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -129,7 +130,6 @@ static const struct {
 sw_status swi_witness_program(sw_exec *exec, swi_program *program, const sw_run_args *args,
                               uint32_t which, sw_witness_info *out)
 {
-    const size_t size = out->size;
     const uint64_t start = sw_clock_ns();
     swi_witness w = {.exec = exec, .program = program, .args = args};
     sw_status status = find_roots(&w);
@@ -149,8 +149,7 @@ sw_status swi_witness_program(sw_exec *exec, swi_program *program, const sw_run_
     release(&w);
     SW_TRY(status);
     w.info.ns = sw_clock_ns() - start;
-    w.info.size = size;
-    memcpy(out, &w.info, size < sizeof w.info ? size : sizeof w.info);
+    swi_struct_write(SWI_STRUCT_sw_witness_info, out, &w.info);
     return SW_OK;
 }
 
@@ -159,10 +158,12 @@ static sw_status witness(sw_exec *exec, const sw_run_args *args, uint32_t which,
 {
     swi_program *program;
     bool fresh;
+    sw_witness_info info = {.size = sizeof info}; /* the caller's may be an older one */
     SW_TRY(swi_exec_program(exec, args, &program, &fresh));
     SW_TRY(swi_make_ready(exec, args));
-    SW_TRY(swi_witness_program(exec, program, args, which, out));
-    return exec->rec.profile != NULL ? swi_profile_witness(exec, args, program, which, out)
+    SW_TRY(swi_witness_program(exec, program, args, which, &info));
+    swi_struct_write(SWI_STRUCT_sw_witness_info, out, &info);
+    return exec->rec.profile != NULL ? swi_profile_witness(exec, args, program, which, &info)
                                      : SW_OK;
 }
 
@@ -170,11 +171,13 @@ sw_status sw_witness(sw_exec *exec, const sw_run_args *given, uint32_t which,
                      sw_witness_info *out)
 {
     sw_run_args args;
-    if (exec == NULL || out == NULL || out->size < sizeof out->size || which == 0 ||
-        (which & ~SW_WITNESS_ALL) != 0)
-        SW_FAIL(SW_INVALID,
-                "sw_witness: an exec, known witnesses and a result with its size are wanted");
-    SW_TRY(swi_read_args(&args, given, true));
+    if (exec == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "sw_witness: exec and out must not be NULL");
+    if (which == 0 || (which & ~SW_WITNESS_ALL) != 0)
+        SW_FAIL(SW_INVALID, "sw_witness: `which` must be bits of SW_WITNESS_ALL (got 0x%x)",
+                which);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_witness_info, out->size, "sw_witness"));
+    SW_TRY(swi_read_args(&args, given, true, "sw_witness"));
     if (exec->device != NULL)
         SW_FAIL(SW_UNSUPPORTED, "sw_witness: not supported on a device: a witness looks at "
                                 "bytes that only the CPU's programs touch");

@@ -430,8 +430,8 @@ static void bad_arguments_are_refused(void)
     opts.test_path = NULL;
     opts.separator = 'x';
     data_refused(read_whole, SW_INVALID, "sw_dataset_csv", "separator");
-    opts.size = sizeof opts.size; /* a header that knew no option */
-    CU_ASSERT(data_read_both(read_split, part));
+    opts.size = sizeof opts.size; /* no header knew so little */
+    data_refused(read_whole, SW_INVALID, "sw_dataset_csv", "set it to sizeof(sw_csv_opts)");
 }
 
 /* The data set has its numbers, the reader a constant. */

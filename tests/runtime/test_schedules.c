@@ -54,8 +54,8 @@ static void schedules(void)
     bad = steps;
     bad.size = 0;
     REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "size");
-    bad.size = offsetof(sw_schedule, gamma); /* what it ends before is zero */
-    REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "gamma");
+    bad.size = offsetof(sw_schedule, gamma);
+    REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "set it to sizeof(sw_schedule)");
     bad = steps;
     bad.kind = "polynomial";
     REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "'polynomial'");

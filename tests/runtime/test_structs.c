@@ -1,0 +1,411 @@
+/* Structs that begin with their size: every size of every one, and that none is forgotten. */
+#include "runtime/structs.h"
+#include "tests/runtime/nets.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    sw_exec *exec;
+    net *n;
+    batch b;
+    sw_run_args args;
+    sw_dataset *data;
+    const char *text_path, *csv_path, *no_folder;
+} scene;
+
+/* Bytes of a struct of any size, with what it needs to be accepted. */
+typedef union {
+    size_t size;
+    unsigned char bytes[8192];
+    sw_exec_opts exec;
+    sw_run_args run;
+    sw_optimizer_opts optimizer;
+    sw_schedule schedule;
+    sw_loader_opts loader;
+    sw_op_desc op;
+    sw_conv_opts conv;
+} room;
+
+static const char *a_file(const char *name, const char *text)
+{
+    const char *path = sw_temp_path(name);
+    FILE *f = fopen(path, "w");
+    if (f != NULL) {
+        fputs(text, f);
+        fclose(f);
+    }
+    return path;
+}
+
+static scene scene_new(void)
+{
+    scene s = {.exec = net_exec(NULL), .n = net_new(false, NULL), .b = net_batch(false, 0, 4)};
+    OK(sw_dataset_synthetic(&s.data, 16, 1));
+    s.text_path = a_file("sizes.txt", "some bytes of a text that is long enough for a window");
+    s.no_folder = sw_temp_path("no folder");
+    s.csv_path = a_file("sizes.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n9,8,1\n");
+    return s;
+}
+
+/* ---- one call for each struct ------------------------------------------------------------ */
+
+static sw_status try_exec(scene *s, room *r)
+{
+    sw_exec *made = NULL;
+    (void)s;
+    const sw_status status = sw_exec_create(&made, &r->exec);
+    sw_exec_destroy(made);
+    return status;
+}
+
+static sw_status try_device(scene *s, room *r)
+{
+    return sw_exec_device(s->exec, (sw_device_info *)(void *)r);
+}
+
+static void conv_step(sw_ctx *ctx, void *user)
+{
+    const sw_value x = sw_randn(ctx, "x", SW_SHAPE(2, 3, 5, 5)),
+                   w = sw_randn(ctx, "w", SW_SHAPE(4, 3, 3, 3));
+    (void)sw_conv2d_op_with(ctx, x, w, (sw_value){0, 0}, user);
+}
+
+/* Both that take it; they agree. */
+static sw_status try_conv(scene *s, room *r)
+{
+    sw_model *m;
+    size_t bytes;
+    const sw_run_args a = {.size = sizeof a, .fn = conv_step, .user = r, .immediate = 1};
+    if (sw_model_create(&m, "conv") != SW_OK)
+        return SW_NOMEM;
+    (void)sw_conv2d_new_with(m, "c", 3, 4, 3, &r->conv);
+    const sw_status declared = sw_model_bytes(m, &bytes);
+    sw_model_destroy(m);
+    const sw_status run = sw_run(s->exec, &a);
+    CU_ASSERT_EQUAL(declared, run);
+    return run;
+}
+
+static sw_status try_optimizer(scene *s, room *r)
+{
+    sw_model *m;
+    sw_optimizer *o;
+    (void)s;
+    if (sw_model_create(&m, "optimizer") != SW_OK)
+        return SW_NOMEM;
+    (void)sw_linear_new(m, "l", 2, 2);
+    r->optimizer.kind = "sgd";
+    const sw_status status = sw_optimizer_create(&o, m, &r->optimizer);
+    sw_model_destroy(m);
+    return status;
+}
+
+static sw_status try_schedule(scene *s, room *r)
+{
+    float rate;
+    (void)s;
+    r->schedule.kind = "constant";
+    return sw_schedule_at(&r->schedule, 0, &rate);
+}
+
+static sw_status try_run(scene *s, room *r)
+{
+    const size_t size = r->size;
+    r->run = net_args(s->n, &s->b);
+    r->size = size;
+    sw_plan_info info = {.size = sizeof info};
+    sw_profile_opts profile = {.size = sizeof profile};
+    size_t least;
+    const sw_status status = sw_run(s->exec, &r->run);
+    CU_ASSERT_EQUAL(sw_plan(s->exec, &r->run, &info), status);
+    CU_ASSERT_EQUAL(sw_profile_least(s->exec, &r->run, 1, &profile, &least), status);
+    return status;
+}
+
+static sw_status try_plan(scene *s, room *r)
+{
+    const sw_run_args a = net_args(s->n, &s->b);
+    return sw_plan(s->exec, &a, (sw_plan_info *)(void *)r);
+}
+
+static sw_status try_visitor(scene *s, room *r)
+{
+    const sw_run_args a = net_args(s->n, &s->b);
+    return sw_plan_visit(s->exec, &a, (const sw_plan_visitor *)(const void *)r);
+}
+
+static sw_status try_run_info(scene *s, room *r)
+{
+    const sw_run_args a = net_args(s->n, &s->b);
+    room past = *r;
+    if (sw_run(s->exec, &a) != SW_OK)
+        return SW_IO;
+    const sw_status status = sw_last_run(s->exec, (sw_run_info *)(void *)r);
+    CU_ASSERT_EQUAL(sw_run_past(s->exec, 0, (sw_run_info *)(void *)&past), status);
+    return status;
+}
+
+static sw_status try_witness(scene *s, room *r)
+{
+    const sw_run_args a = net_args(s->n, &s->b);
+    return sw_witness(s->exec, &a, SW_WITNESS_EXTENT, (sw_witness_info *)(void *)r);
+}
+
+/* There is no such folder: what is accepted is then refused for that. */
+static sw_status try_cifar(scene *s, room *r)
+{
+    sw_dataset *made;
+    const sw_status status =
+        sw_dataset_cifar(&made, s->no_folder, "train", (const sw_cifar_opts *)(const void *)r);
+    return status == SW_IO ? SW_OK : status;
+}
+
+static sw_status try_csv(scene *s, room *r)
+{
+    sw_dataset *made = NULL;
+    const sw_status status =
+        sw_dataset_csv(&made, NULL, s->csv_path, (const sw_csv_opts *)(const void *)r);
+    if (status == SW_OK)
+        sw_dataset_destroy(made);
+    return status;
+}
+
+static sw_status try_text(scene *s, room *r)
+{
+    sw_dataset *made = NULL;
+    if (r->size >= sizeof(sw_text_opts))
+        ((sw_text_opts *)(void *)r)->context = 8;
+    const sw_status status =
+        sw_dataset_text(&made, NULL, s->text_path, (const sw_text_opts *)(const void *)r);
+    if (status == SW_OK)
+        sw_dataset_destroy(made);
+    return status;
+}
+
+/* It returns nothing: whether it wrote says whether it was accepted. */
+static sw_status try_describe(scene *s, room *r)
+{
+    sw_dataset_info *info = (sw_dataset_info *)(void *)r;
+    sw_dataset_describe(s->data, info);
+    return info->n == 16 ? SW_OK : SW_INVALID;
+}
+
+static sw_status try_loader(scene *s, room *r)
+{
+    sw_loader *made = NULL;
+    r->loader.batch = 4;
+    const sw_status status = sw_loader_create(&made, s->data, &r->loader);
+    if (status == SW_OK)
+        sw_loader_destroy(made);
+    return status;
+}
+
+static sw_status try_profile(scene *s, room *r)
+{
+    sw_profile *made = NULL;
+    (void)s;
+    SW_TRY(sw_profile_create(&made, (const sw_profile_opts *)(const void *)r));
+    return sw_profile_destroy(made);
+}
+
+/* An op can be registered once: what is accepted is refused for its name. */
+static sw_status try_op(scene *s, room *r)
+{
+    uint32_t id;
+    (void)s;
+    r->op.name = "";
+    const sw_status status = sw_op_register(&r->op, &id);
+    return status == SW_INVALID && strstr(sw_last_error(), "1 to 40 bytes") != NULL ? SW_OK
+                                                                                    : status;
+}
+
+static const struct {
+    swi_struct which;
+    sw_status (*of)(scene *s, room *r);
+    bool result;
+} calls[] = {
+    {SWI_STRUCT_sw_exec_opts, try_exec, false},
+    {SWI_STRUCT_sw_device_info, try_device, true},
+    {SWI_STRUCT_sw_conv_opts, try_conv, false},
+    {SWI_STRUCT_sw_optimizer_opts, try_optimizer, false},
+    {SWI_STRUCT_sw_schedule, try_schedule, false},
+    {SWI_STRUCT_sw_run_args, try_run, false},
+    {SWI_STRUCT_sw_plan_info, try_plan, true},
+    {SWI_STRUCT_sw_plan_visitor, try_visitor, false},
+    {SWI_STRUCT_sw_run_info, try_run_info, true},
+    {SWI_STRUCT_sw_witness_info, try_witness, true},
+    {SWI_STRUCT_sw_cifar_opts, try_cifar, false},
+    {SWI_STRUCT_sw_csv_opts, try_csv, false},
+    {SWI_STRUCT_sw_text_opts, try_text, false},
+    {SWI_STRUCT_sw_dataset_info, try_describe, true},
+    {SWI_STRUCT_sw_loader_opts, try_loader, false},
+    {SWI_STRUCT_sw_profile_opts, try_profile, false},
+    {SWI_STRUCT_sw_op_desc, try_op, false},
+};
+
+/* ---- promises ---------------------------------------------------------------------------- */
+
+static bool all_are(const unsigned char *p, size_t n, unsigned char wanted)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[i] != wanted)
+            return false;
+    return true;
+}
+
+static void try_size(scene *s, size_t c, size_t size)
+{
+    const swi_struct which = calls[c].which;
+    static room r;
+    memset(&r, 0, sizeof r);
+    if (calls[c].result)
+        memset(r.bytes, 0xa5, sizeof r);
+    else /* what this library does not know has no meaning to it */
+        memset(r.bytes + swi_struct_bytes(which), 0xa5, sizeof r - swi_struct_bytes(which));
+    r.size = size;
+    const bool good = size >= swi_struct_least(which) && size <= SWI_STRUCT_MOST;
+    const sw_status status = calls[c].of(s, &r);
+    SW_CHECK(status == (good ? SW_OK : SW_INVALID), "%s of %zu bytes: %s: %s",
+             swi_struct_name(which), size, sw_status_name(status), sw_last_error());
+    if (!good) {
+        char set[80];
+        snprintf(set, sizeof set, "set it to sizeof(%s)", swi_struct_name(which));
+        SW_CHECK(strstr(sw_last_error(), set) != NULL, "%s", sw_last_error());
+    }
+    if (!calls[c].result)
+        return;
+    size_t room_for = size < swi_struct_bytes(which) ? size : swi_struct_bytes(which);
+    room_for = good ? room_for : sizeof r.size;
+    SW_CHECK(r.size == size && all_are(r.bytes + room_for, sizeof r - room_for, 0xa5),
+             "%s of %zu bytes: something was written behind it", swi_struct_name(which), size);
+}
+
+static void every_size_of_every_struct(void)
+{
+    scene s = scene_new();
+    CU_ASSERT_EQUAL(sizeof calls / sizeof *calls, SWI_STRUCTS);
+    for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
+        CU_ASSERT_EQUAL(calls[c].which, c);
+        for (size_t size = 0; size <= swi_struct_bytes(calls[c].which) + 64; size++)
+            try_size(&s, c, size);
+        try_size(&s, c, SWI_STRUCT_MOST);
+        try_size(&s, c, SWI_STRUCT_MOST + 1);
+        try_size(&s, c, SIZE_MAX);
+    }
+    sw_dataset_destroy(s.data);
+}
+
+/* The way that ended in a crash: nine bytes are half of a pointer. */
+static void cut_pointers_are_refused(void)
+{
+    scene s = scene_new();
+    sw_run_args a = net_args(s.n, &s.b);
+    a.size = 9;
+    REFUSED(sw_run(s.exec, &a), SW_INVALID, "sw_run: sw_run_args.size must be ");
+    a.size = 0;
+    REFUSED(sw_run(s.exec, &a), SW_INVALID,
+            "sw_run_args.size is 0: set it to sizeof(sw_run_args)");
+    a.size = sizeof(void *); /* sizeof of the pointer to it: all the rest would be dropped */
+    REFUSED(sw_run(s.exec, &a), SW_INVALID, "(got 8)");
+    sw_dataset_destroy(s.data);
+}
+
+/* ---- the header against the list --------------------------------------------------------- */
+
+static char *read_header(void)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/runtime/stepwell.h", sw_source_root());
+    FILE *f = fopen(path, "r");
+    char *text = f != NULL ? calloc(1, 1 << 20) : NULL;
+    if (text != NULL)
+        CU_ASSERT(fread(text, 1, (1 << 20) - 1, f) > 0);
+    if (f != NULL)
+        fclose(f);
+    return text;
+}
+
+/* The word that ends in front of `end`, arrays left out. */
+static void word_before(const char *end, char *to, size_t bytes)
+{
+    while (end[-1] == ']') {
+        while (*--end != '[')
+            ;
+    }
+    const char *from = end;
+    if (from[-1] == ')') { /* void (*storage)(void *to, ...) */
+        for (int depth = 0; depth >= 0; from--)
+            depth += from[-1] == ')'                 ? 1
+                     : from[-1] == '(' && depth == 1 ? -2
+                     : from[-1] == '('               ? -1
+                                                     : 0;
+        end = from;
+        while (end[-1] != ')')
+            end--;
+        end--;
+        from = end;
+    }
+    while (isalnum((unsigned char)from[-1]) || from[-1] == '_')
+        from--;
+    snprintf(to, bytes, "%.*s", (int)(end - from), from);
+}
+
+/* The last member of a struct in stepwell.h; "" where there is no such struct. */
+static void last_member(char *text, const char *name, char *to, size_t bytes)
+{
+    char end[96];
+    snprintf(end, sizeof end, "\n} %s;", name);
+    to[0] = '\0';
+    char *at = strstr(text, end);
+    if (at == NULL)
+        return;
+    while (at[-1] != ';')
+        at--;
+    word_before(at - 1, to, bytes);
+}
+
+static void drop_comments(char *text)
+{
+    for (char *from; (from = strstr(text, "/*")) != NULL;) {
+        const char *end = strstr(from, "*/") + 2;
+        memset(from, ' ', (size_t)(end - from));
+    }
+}
+
+#define SWI_STRUCT(type, first, now) {#type, #now},
+#define SWI_SINCE(type, member)
+static const char *const listed[][2] = {
+#include "runtime/structs.def"
+};
+
+/* So that a member that somebody appends cannot be forgotten, be it in the padding. */
+static void list_is_the_headers(void)
+{
+    char *text = read_header();
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    drop_comments(text);
+    size_t found = 0;
+    for (size_t i = 0; i < SWI_STRUCTS; i++) {
+        char member[96];
+        last_member(text, listed[i][0], member, sizeof member);
+        SW_CHECK(strcmp(member, listed[i][1]) == 0, "%s ends with '%s' in stepwell.h",
+                 listed[i][0], member);
+    }
+    for (const char *p = text; (p = strstr(p, "{\n    size_t size;")) != NULL; p++)
+        found++;
+    /* The library fills two itself: sw_plan_storage and sw_share. */
+    CU_ASSERT_EQUAL(found, SWI_STRUCTS + 2);
+    free(text);
+}
+
+static const sw_test tests[] = {
+    {"every size of every struct is accepted or refused, none is cut",
+     every_size_of_every_struct},
+    {"a size that cuts a pointer, or is a pointer's, is refused with the way out",
+     cut_pointers_are_refused},
+    {"structs.def has every struct of the header with its last member", list_is_the_headers},
+};
+SW_SUITE("structs", tests)
