@@ -5,6 +5,7 @@
  * of ranges. */
 #include "alloc/size.h"
 #include "runtime/runtime_internal.h"
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -324,6 +325,11 @@ sw_knob sw_knob_new(sw_model *model, const char *name, float value)
                                model->name, name);
         return none;
     }
+    if (!isfinite(value)) {
+        (void)swi_declare_fail(model, SW_INVALID, "model %s: knob '%s' must be finite (got %g)",
+                               model->name, name, (double)value);
+        return none;
+    }
     return (sw_knob){model, swi_model_knob(model, name, value)};
 }
 
@@ -331,6 +337,11 @@ void sw_knob_set(sw_knob knob, float value)
 {
     if (knob.model == NULL || knob.index >= knob.model->n_knobs)
         return;
+    if (!swi_knob_can_be(&knob.model->knobs[knob.index], value)) {
+        swi_knob_refuse(knob.model, knob.index, value);
+        return;
+    }
+    swi_knob_accept(knob.model, knob.index);
     knob.model->knobs[knob.index].value = value;
     if (knob.model->ready)
         swi_knobs_changed(knob.model);

@@ -157,8 +157,10 @@ static sw_status copy(sw_model *to, const sw_model *from)
     if (to == from)
         return SW_OK;
     SW_TRY(swi_model_copy_bytes(to, from));
-    for (uint32_t i = 0; i < to->n_knobs; i++)
+    for (uint32_t i = 0; i < to->n_knobs; i++) {
         to->knobs[i].value = from->knobs[i].value;
+        swi_knob_accept(to, i);
+    }
     swi_knobs_changed(to);
     to->damaged = false;
     return SW_OK;

@@ -307,7 +307,7 @@ static sw_status tell(swi_queue *q, const sw_run_args *args)
                 continue;
             q->late[k] = q->late[--q->n_late];
             return swi_skipped_judge(args->models[m]->optimizers[late.optimizer], late.counts,
-                                     late.counts[SWI_SKIPPED_ALL] - 1.0);
+                                     late.counts[SWI_SKIPPED_ALL] - 1.0, NULL);
         }
     return SW_OK;
 }
@@ -319,7 +319,7 @@ sw_status swi_queue_skipped_immediate(sw_exec *exec, const sw_run_args *args)
         for (uint32_t i = 0; i < args->models[m]->n_optimizers; i++) {
             const sw_optimizer *o = args->models[m]->optimizers[i];
             SW_TRY(read_counts(exec->queue, o, counts));
-            SW_TRY(swi_skipped_judge(o, counts, o->skipped_before));
+            SW_TRY(swi_skipped_judge(o, counts, o->skipped_before, NULL));
         }
     return SW_OK;
 }

@@ -107,6 +107,7 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
                     "model %s: a run failed after an update; restore it by sw_model_copy, "
                     "sw_model_load or sw_model_ready first",
                     a->models[i]->name);
+        SW_TRY(swi_knobs_check(a->models[i]));
         SW_TRY(swi_model_is_here(a->models[i], exec));
         if (!a->models[i]->ready)
             SW_TRY(swi_model_ready(a->models[i], exec, exec->seed));

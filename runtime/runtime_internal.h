@@ -94,9 +94,14 @@ struct sw_optimizer {
     double skipped_before; /* the run that uses the model now */
 };
 
+/* What a knob is used for: a rate and the bound of a norm cannot be negative. */
+typedef enum { SWI_KNOB_NUMBER, SWI_KNOB_RATE, SWI_KNOB_NORM } swi_knob_kind;
 typedef struct {
     char name[48]; /* "": an optimizer's rate, found by sw_optimizer_lr alone */
     float value;   /* as set; the arena's copy is what runs read */
+    float refused; /* that cannot be, and was set since */
+    bool is_refused;
+    uint8_t use; /* swi_knob_kind */
 } swi_knob;
 
 struct sw_model {
@@ -108,6 +113,7 @@ struct sw_model {
     uint32_t n_entries, cap_entries;
     swi_knob *knobs;
     uint32_t n_knobs, cap_knobs;
+    uint32_t n_refused; /* knobs that were set to what cannot be: runs are refused (knob.c) */
     uint32_t knob_entry;
     sw_optimizer **optimizers;
     uint32_t n_optimizers, cap_optimizers;
@@ -141,6 +147,14 @@ sw_status swi_model_reserve(sw_model *model, sw_exec *exec);
 void swi_model_unreserve(sw_model *model);
 /* SW_INVALID where the model has memory and it is not of the exec's device. */
 sw_status swi_model_is_here(const sw_model *model, const sw_exec *exec);
+/* Can the knob be that? What cannot be is kept for swi_knobs_check, until it is accepted. */
+bool swi_knob_can_be(const swi_knob *knob, float value);
+void swi_knob_refuse(sw_model *model, uint32_t index, float value);
+void swi_knob_accept(sw_model *model, uint32_t index);
+/* SW_INVALID names a knob that was set to what cannot be. */
+sw_status swi_knobs_check(const sw_model *model);
+/* A step function uses the knob as that; SW_INVALID where its value cannot be. */
+sw_status swi_knob_use(sw_knob knob, swi_knob_kind use);
 /* The knobs as set are what the next run reads. */
 void swi_knobs_changed(sw_model *model);
 sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed);
@@ -394,8 +408,10 @@ bool swi_looks(const sw_optimizer *o);
 void swi_skipped_begin(const sw_run_args *args);
 sw_status swi_skipped_end(const sw_run_args *args);
 /* The same of one optimizer, whose counts a run left (SWI_SKIPPED_N of them), where that of all
- * was `before` in front of the run. */
-sw_status swi_skipped_judge(const sw_optimizer *o, const double *counts, double before);
+ * was `before` in front of the run. args: of that run, where its bytes are still those that it
+ * read; NULL: they are not, or lie on a device. */
+sw_status swi_skipped_judge(const sw_optimizer *o, const double *counts, double before,
+                            const sw_run_args *args);
 /* The rest of appending an op by descriptor: layouts, copies, types. into as above or NULL. */
 sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in, const void *attrs,
                     const uint32_t *into, uint32_t accumulate, const char *stream,

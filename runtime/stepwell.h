@@ -234,11 +234,16 @@ SW_MUST_USE SW_API sw_status sw_model_note(sw_model *model, const char *key, con
 SW_MUST_USE SW_API sw_status sw_params_note(const char *path, const char *key, char *text,
                                             size_t bytes);
 
-/* Register a knob. `name` (1 to 47 bytes, unique among the model's knobs) is copied; an error
- * is kept as for sw_param_new, the handle then has index UINT32_MAX. */
+/* Register a knob. `name` (1 to 47 bytes, unique among the model's knobs) is copied, `value`
+ * must be finite; an error is kept as for sw_param_new, the handle then has index UINT32_MAX.
+ */
 SW_API sw_knob sw_knob_new(sw_model *model, const char *name, float value);
 /* The knob that was registered by that name; index UINT32_MAX when there is none. */
 SW_API sw_knob sw_knob_find(sw_model *model, const char *name);
+/* The value must be finite, and not negative where the knob is a learning rate or the bound of
+ * sw_clip_norm. What is not is kept beside the value that is there, which stays:
+ * sw_last_error() says so, and every sw_run with the model is SW_INVALID and names the knob
+ * until it is set again. */
 SW_API void sw_knob_set(sw_knob knob, float value);
 SW_API float sw_knob_get(sw_knob knob);
 
@@ -405,7 +410,8 @@ typedef struct {
 } sw_schedule;
 /* Kinds by position; NULL past the end. */
 SW_API const char *sw_schedule_kind(size_t i);
-/* The rate of step 0, 1, ...; SW_INVALID for an unknown kind or missing numbers. */
+/* The rate of step 0, 1, ...; SW_INVALID for an unknown kind, for missing numbers, for rates
+ * that are negative or not finite, and where the result would not be finite. */
 SW_MUST_USE SW_API sw_status sw_schedule_at(const sw_schedule *schedule, uint64_t step,
                                             float *out);
 

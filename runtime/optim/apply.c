@@ -168,6 +168,7 @@ static uint32_t *clip_scale_of(sw_ctx *ctx, const sw_optimizer *o)
 static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
 {
     SW_TRY(refuse_released(o, "sw_clip_norm"));
+    SW_TRY(swi_knob_use(max, SWI_KNOB_NORM));
     if (o->keep && has_pending(ctx, o))
         SW_TRY(accumulate(ctx, o));
     const sw_type f64 = {SW_F64, SW_PLAIN, {0, {0}}};

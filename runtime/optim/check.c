@@ -54,8 +54,8 @@ static sw_status check_numbers(const sw_optimizer_opts *o, const swi_optimizer_k
         else
             memcpy(&flag, at, sizeof flag);
         if (!is_factor(x))
-            SW_FAIL(SW_INVALID, "optimizer %s: %s is negative or not a number", o->kind,
-                    numbers[i].name);
+            SW_FAIL(SW_INVALID, "optimizer %s: %s must be finite and at least 0 (got %g)",
+                    o->kind, numbers[i].name, (double)x);
         if (numbers[i].below_one && x >= 1.0f)
             SW_FAIL(SW_INVALID, "optimizer %s: %s must be below 1", o->kind, numbers[i].name);
         if ((x != 0.0f || flag != 0) && numbers[i].has != ANY_KIND &&
@@ -85,8 +85,9 @@ static sw_status check_group(const sw_optimizer_opts *o, size_t g)
     const sw_param_group *group = &o->groups[g];
     if (!is_factor(group->lr) || !is_factor(group->weight_decay))
         SW_FAIL(SW_INVALID,
-                "optimizer %s: group %zu: a rate or factor is negative or not a number",
-                o->kind, g);
+                "optimizer %s: group %zu: lr and weight_decay must be finite and at least 0 "
+                "(got %g and %g)",
+                o->kind, g, (double)group->lr, (double)group->weight_decay);
     if (group->n_params > 0 && group->params == NULL)
         SW_FAIL(SW_INVALID, "optimizer %s: group %zu has no parameters", o->kind, g);
     if (group->update < SW_UPDATE_DEFAULT || group->update > SW_UPDATE_RELEASE)

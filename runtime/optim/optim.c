@@ -136,6 +136,7 @@ static sw_status make_groups(sw_optimizer *o, const sw_optimizer_opts *opts)
         o->lr_knob[g] = swi_model_knob(o->model, "", lr);
         if (o->lr_knob[g] == UINT32_MAX)
             return o->model->declared;
+        o->model->knobs[o->lr_knob[g]].use = SWI_KNOB_RATE;
     }
     return SW_OK;
 }

@@ -2,6 +2,7 @@
  * from there on depends on the steps behind the warm-up alone. */
 #include "runtime/structs.h"
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define PI 3.14159265358979323846
@@ -83,6 +84,11 @@ const char *sw_schedule_kind(size_t i)
     return i < N_KINDS ? kinds[i].name : NULL;
 }
 
+static bool is_rate(float x)
+{
+    return isfinite(x) && x >= 0.0f;
+}
+
 static sw_status check(const sw_schedule *s, unsigned wants)
 {
     if ((wants & WANTS_EVERY) != 0 && s->every == 0)
@@ -102,8 +108,12 @@ sw_status sw_schedule_at(const sw_schedule *given, uint64_t step, float *out)
         SW_FAIL(SW_INVALID, "sw_schedule_at: schedule and out must not be NULL");
     sw_schedule s;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_schedule, &s, given, "sw_schedule_at"));
-    if (s.kind == NULL || !isfinite(s.base) || !isfinite(s.floor))
-        SW_FAIL(SW_INVALID, "sw_schedule_at: a kind and a base rate are wanted");
+    if (s.kind == NULL)
+        SW_FAIL(SW_INVALID, "sw_schedule_at: kind must not be NULL");
+    if (!is_rate(s.base) || !is_rate(s.floor))
+        SW_FAIL(SW_INVALID,
+                "sw_schedule_at: base and floor must be finite and at least 0 (got %g and %g)",
+                (double)s.base, (double)s.floor);
     size_t k = 0;
     while (k < N_KINDS && strcmp(kinds[k].name, s.kind) != 0)
         k++;
@@ -113,12 +123,17 @@ sw_status sw_schedule_at(const sw_schedule *given, uint64_t step, float *out)
                 "one_cycle are known",
                 s.kind);
     SW_TRY(check(&s, kinds[k].wants));
+    float rate;
     if (step >= s.warmup_steps)
-        *out = (float)kinds[k].rate(&s, step - s.warmup_steps);
+        rate = (float)kinds[k].rate(&s, step - s.warmup_steps);
     else if ((kinds[k].wants & RISES_BY_WAVE) != 0)
-        *out = (float)by_wave((double)s.base * ONE_CYCLE_BEGIN, (double)s.base,
+        rate = (float)by_wave((double)s.base * ONE_CYCLE_BEGIN, (double)s.base,
                               (double)step / (double)s.warmup_steps);
     else
-        *out = (float)((double)s.base * (double)(step + 1) / (double)s.warmup_steps);
+        rate = (float)((double)s.base * (double)(step + 1) / (double)s.warmup_steps);
+    if (!isfinite(rate))
+        SW_FAIL(SW_INVALID, "schedule %s: the rate of step %llu is larger than a float can be",
+                s.kind, (unsigned long long)step);
+    *out = rate;
     return SW_OK;
 }

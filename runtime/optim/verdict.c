@@ -11,6 +11,8 @@
 #include "runtime/model_bytes.h"
 #include "runtime/optim/optim.h"
 #include "runtime/program_internal.h"
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 bool swi_looks(const sw_optimizer *o)
@@ -274,25 +276,82 @@ void swi_skipped_begin(const sw_run_args *args)
         }
 }
 
-static sw_status too_many(const sw_optimizer *o, const double *counts)
+static bool are_finite(const float *x, size_t n)
 {
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
+/* The first parameter or buffer of the run's models that is not finite itself. */
+static const swi_entry *spoilt_entry(const sw_run_args *args, const sw_model **whose)
+{
+    for (int m = 0; m < args->n_models; m++)
+        for (uint32_t i = 1; i < args->models[m]->n_entries; i++) {
+            const swi_entry *e = &args->models[m]->entries[i];
+            const void *at = args->models[m]->base + e->offset;
+            *whose = args->models[m];
+            if ((e->role == SWI_ROLE_PARAMETER || e->role == SWI_ROLE_BUFFER) &&
+                !are_finite(at, e->bytes / sizeof(float)))
+                return e;
+        }
+    return NULL;
+}
+
+static int spoilt_input(const sw_run_args *args)
+{
+    for (int i = 0; i < args->n_inputs; i++) {
+        const sw_array *in = &args->inputs[i];
+        const sw_type type = {in->dtype, SW_PLAIN, in->shape};
+        if (in->dtype == SW_F32 && !are_finite(in->data, (size_t)sw_type_elements(&type)))
+            return i;
+    }
+    return -1;
+}
+
+/* What may help: a smaller rate does not where the data or the model are not finite. */
+static void advise(const sw_run_args *args, bool loss, char *to, size_t bytes)
+{
+    const sw_model *whose = NULL;
+    const swi_entry *e = args != NULL ? spoilt_entry(args, &whose) : NULL;
+    const int input = args != NULL ? spoilt_input(args) : -1;
+    if (e != NULL)
+        snprintf(to, bytes,
+                 "'%s' of model %s is not finite itself: load, copy or make the model ready "
+                 "again",
+                 e->name, whose->name);
+    else if (input >= 0)
+        snprintf(to, bytes, "input %d is not finite itself: look at the data", input);
+    else
+        snprintf(
+            to, bytes, "a smaller rate%s may help",
+            loss ? ", other data, or a look at logarithms, divisions and powers in front of "
+                   "the loss"
+                 : ", clipping or other data");
+}
+
+static sw_status too_many(const sw_optimizer *o, const double *counts, const sw_run_args *args)
+{
+    char advice[256];
     const double who = counts[SWI_SKIPPED_WHO];
     const bool is_entry = who >= 1.0 && who < (double)o->model->n_entries;
+    advise(args, !is_entry, advice, sizeof advice);
     SW_FAIL(
         SW_INVALID,
         "model %s: %.0f updates in a row were skipped (%.0f in all), the last because the "
-        "%s%s%s is not finite; the model is as it was before them: a smaller rate, clipping "
-        "or other data may help (max_skipped, no_check)",
+        "%s%s%s is not finite; the model is as it was before them: %s (max_skipped, no_check)",
         o->model->name, counts[SWI_SKIPPED_NOW], counts[SWI_SKIPPED_ALL],
         is_entry ? "gradient of '" : "loss",
-        is_entry ? o->model->entries[(uint32_t)who].name : "", is_entry ? "'" : "");
+        is_entry ? o->model->entries[(uint32_t)who].name : "", is_entry ? "'" : "", advice);
 }
 
-sw_status swi_skipped_judge(const sw_optimizer *o, const double *counts, double before)
+sw_status swi_skipped_judge(const sw_optimizer *o, const double *counts, double before,
+                            const sw_run_args *args)
 {
     if (o->max_skipped > 0 && counts[SWI_SKIPPED_ALL] > before &&
         counts[SWI_SKIPPED_NOW] >= (double)o->max_skipped)
-        return too_many(o, counts);
+        return too_many(o, counts, args);
     return SW_OK;
 }
 
@@ -303,7 +362,7 @@ sw_status swi_skipped_end(const sw_run_args *args)
             const sw_optimizer *o = args->models[m]->optimizers[i];
             const double *counts = counts_of(o);
             if (counts != NULL)
-                SW_TRY(swi_skipped_judge(o, counts, o->skipped_before));
+                SW_TRY(swi_skipped_judge(o, counts, o->skipped_before, args));
         }
     return SW_OK;
 }
