@@ -62,14 +62,14 @@ static inline void sw_attention_find(const sw_launch *l, int n, sw_attention_sha
 static inline sw_heads_out sw_attention_gradient(const sw_launch *l, int i, int64_t from)
 {
     const sw_buffer *b = &l->out[i];
-    const sw_heads_out h = {(float *)b->ptr + from, b->stride[0], b->stride[1],
-                            (l->accumulate >> i & 1u) != 0};
+    const sw_heads_out h = {b->ptr != NULL ? (float *)b->ptr + from : NULL, b->stride[0],
+                            b->stride[1], (l->accumulate >> i & 1u) != 0};
     return h;
 }
 
 /* A launch of a gradient kernel. makes: bit i for the gradient of input i, in this order in
- * l->out; all of one tensor's where there is one. in: the inputs, y (where dq or dk are made),
- * lse, dy. */
+ * l->out, NULL where it is left out; all of one tensor's where there is one. in: the inputs, y
+ * (where dq or dk are made), lse, dy. */
 static inline sw_attention_grads sw_attention_grads_of(const sw_launch *l, unsigned makes)
 {
     const bool y = (makes & 3u) != 0;

@@ -274,7 +274,10 @@ static sw_status look_at_factors(session *s, const swi_node *node, const sw_grad
                             sw_type_elements(&t->values[target].type) / 2);
 }
 
-static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *desc, int g)
+/* Kernel g makes what it can of the wanted gradients; others are left out, or made and not
+ * used. */
+static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *desc, int g,
+                           uint32_t wanted)
 {
     sw_ctx *ctx = s->ctx;
     const sw_grad_desc *grad = &desc->grads[g];
@@ -282,8 +285,9 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
     uint32_t operands[SWI_MAX_OPERANDS], targets[SWI_MAX_MAKES], into[SWI_MAX_MAKES];
     uint32_t outs[SWI_MAX_MAKES];
     bool again[SWI_MAX_MAKES] = {false}; /* its target has a gradient of this kernel already */
+    bool used[SWI_MAX_MAKES];
     sw_type types[SWI_MAX_MAKES];
-    uint32_t accumulate = 0;
+    uint32_t accumulate = 0, unused = 0;
     int n;
     _Alignas(16) unsigned char attrs[512];
     if (desc->attrs_bytes > sizeof attrs)
@@ -294,9 +298,15 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
     for (int k = 0; k < grad->n_makes; k++) {
         targets[k] = ctx->trace.operands[node.first + grad->makes[k]];
         types[k] = ctx->trace.values[targets[k]].type;
+        types[k].dtype = SW_F32;
         into[k] = SWI_NONE;
+        used[k] = (wanted >> grad->makes[k] & 1u) != 0;
+        if (!used[k]) {
+            unused |= 1u << k;
+            continue;
+        }
         for (int j = 0; j < k; j++)
-            again[k] |= targets[j] == targets[k];
+            again[k] |= used[j] && targets[j] == targets[k];
         uint32_t *slot = grad_of(ctx, targets[k]);
         if (!again[k] && *slot != SWI_NONE) {
             SW_TRY(swi_own_gradient(ctx, slot, s->first_storage));
@@ -312,80 +322,51 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
                                   .out_types = types,
                                   .into = into,
                                   .n_out = grad->n_makes,
-                                  .accumulate = accumulate};
+                                  .accumulate = accumulate,
+                                  .null_out = swi_leaves_out(desc, g) ? unused : 0};
     if (accumulate == 0 && n == 2)
         SW_TRY(look_at_factors(s, &node, grad, operands, targets[0]));
     SW_TRY(swi_append(ctx, &args, outs));
     for (int k = 0; k < grad->n_makes; k++)
-        if (!again[k])
+        if (used[k] && !again[k])
             *grad_of(ctx, targets[k]) = outs[k];
     for (int k = 0; k < grad->n_makes; k++)
-        if (again[k])
+        if (used[k] && again[k])
             SW_TRY(contribute(s, targets[k], outs[k]));
     return SW_OK;
 }
 
-/* The inputs whose gradients it makes; 0 where it cannot with these attributes. */
-static uint32_t makes_of(const sw_grad_desc *grad, const void *attrs)
+static sw_status no_gradient(const swi_trace *t, const swi_node *node, const sw_op_desc *desc,
+                             uint32_t input)
 {
-    uint32_t makes = 0;
-    for (int k = 0; k < grad->n_makes; k++)
-        makes |= 1u << grad->makes[k];
-    return grad->applies == NULL || grad->applies(attrs) ? makes : 0;
-}
-
-/* Bytes that would have to be kept for this kernel alone. */
-static size_t bytes_more(const session *s, const swi_node *node, const sw_grad_desc *grad)
-{
-    const swi_trace *t = &s->ctx->trace;
-    size_t sum = 0;
-    for (int k = 0; k < grad->n_operands; k++) {
-        const uint32_t i = SWI_OPERAND_INDEX(grad->operands[k]);
-        const uint32_t kind = SWI_OPERAND_KIND(grad->operands[k]);
-        if (kind == SW_DOUT(0) || i >= (kind == SW_IN(0) ? node->n_in : node->n_out))
-            continue;
-        const uint32_t at = node->first + (kind == SW_IN(0) ? i : node->n_in + i);
-        const swi_storage *x = &t->storages[t->values[t->operands[at]].storage];
-        if (x->segment == SWI_SEG_STEP && !x->pinned && !x->kept)
-            sum += x->bytes;
-    }
-    return sum;
-}
-
-/* Of the kernels that make what g makes, g the first, the one that keeps the least. */
-static int least_of(const session *s, const swi_node *node, const sw_op_desc *desc, int g)
-{
-    const void *attrs = s->ctx->trace.attrs + node->attrs;
-    const uint32_t makes = makes_of(&desc->grads[g], attrs);
-    size_t least = bytes_more(s, node, &desc->grads[g]);
-    for (int k = g + 1; k < desc->n_grads; k++) {
-        if (makes_of(&desc->grads[k], attrs) != makes)
-            continue;
-        const size_t bytes = bytes_more(s, node, &desc->grads[k]);
-        g = bytes < least ? k : g;
-        least = bytes < least ? bytes : least;
-    }
-    return g;
+    const swi_storage *x = &t->storages[t->values[t->operands[node->first + input]].storage];
+    const char *name = swi_string(t, x->name);
+    bool some = false;
+    for (int g = 0; g < desc->n_grads; g++)
+        for (int k = 0; k < desc->grads[g].n_makes; k++)
+            some |= desc->grads[g].makes[k] == input;
+    SW_FAIL(SW_UNSUPPORTED, "%s has no gradient for its input %u%s%s%s: %s", desc->name, input,
+            name[0] != '\0' ? " ('" : "", name, name[0] != '\0' ? "')" : "",
+            some ? "no kernel that makes it applies to these attributes and inputs"
+                 : "no kernel of the op makes it");
 }
 
 static sw_status by_kernels(session *s, uint32_t node_index, const sw_op_desc *desc)
 {
     sw_ctx *ctx = s->ctx;
     const swi_node node = ctx->trace.nodes[node_index];
-    uint32_t wanted = 0, made = 0;
+    uint32_t wanted = 0;
     for (uint32_t i = 0; i < node.n_in && i < 32; i++)
         if (ctx->trace.values[ctx->trace.operands[node.first + i]].needs_grad)
             wanted |= 1u << i;
-    for (int g = 0; g < desc->n_grads && (wanted & ~made) != 0; g++) {
-        const uint32_t makes = makes_of(&desc->grads[g], ctx->trace.attrs + node.attrs);
-        if (makes == 0 || (makes & ~wanted) != 0 || (makes & made) != 0)
-            continue;
-        SW_TRY(by_kernel(s, node_index, desc, least_of(s, &node, desc, g)));
-        made |= makes;
+    while (wanted != 0) {
+        const int g = swi_pick_gradient(&ctx->trace, &node, wanted);
+        if (g < 0)
+            return no_gradient(&ctx->trace, &node, desc, (uint32_t)__builtin_ctz(wanted));
+        SW_TRY(by_kernel(s, node_index, desc, g, wanted));
+        for (int k = 0; k < desc->grads[g].n_makes; k++)
+            wanted &= ~(1u << desc->grads[g].makes[k]);
     }
-    if ((wanted & ~made) != 0)
-        SW_FAIL(SW_UNSUPPORTED, "%s has no gradient for its input %d", desc->name,
-                __builtin_ctz(wanted & ~made));
     return SW_OK;
 }
 

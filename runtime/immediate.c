@@ -157,6 +157,8 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
         const uint32_t id = t->operands[node->first + i];
         buffers[i] = (sw_buffer){.ptr = address(ctx, id), .type = t->values[id].type};
         memcpy(buffers[i].stride, t->values[id].stride, sizeof buffers[i].stride);
+        if (i >= node->n_in && swi_is_null(node, i - node->n_in))
+            buffers[i].ptr = NULL;
     }
     const sw_launch launch = {
         .size = sizeof launch,

@@ -13,8 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIRECTIONS 3 /* through all inputs at once, besides two through each alone */
-#define STEP 1e-5    /* of the central differences: errors near 1e-10 in double */
+#define DIRECTIONS 3    /* through all inputs at once, besides two through each alone */
+#define MOST_FOR_SETS 6 /* inputs of which every set is tried */
+#define STEP 1e-5       /* of the central differences: errors near 1e-10 in double */
 
 void swi_check_verdict(swi_check *c, bool good, const char *what, const char *format, ...)
 {
@@ -172,8 +173,8 @@ static sw_status check_one(swi_check *c)
         any |= swi_check_twin(c, i) != i;
     if (!any)
         return SW_OK;
-    SW_TRY(swi_check_run(c, c->plain, train, -1, &equal));
-    SW_TRY(swi_check_run(c, c->plain, train | SWI_CHECK_ONE, -1, &one));
+    SW_TRY(swi_check_run(c, c->plain, train, SWI_CHECK_ALL, &equal));
+    SW_TRY(swi_check_run(c, c->plain, train | SWI_CHECK_ONE, SWI_CHECK_ALL, &one));
     for (int i = 0; i < c->n_in; i++) {
         const float *more = NULL;
         if (!c->in[i].wanted || swi_check_twin(c, i) != i)
@@ -193,17 +194,49 @@ static sw_status check_one(swi_check *c)
 static sw_status check_sums(swi_check *c, const swi_check_result *base)
 {
     swi_check_result both, second;
-    SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_SECOND, -1, &second));
-    SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_TWICE, -1, &both));
+    SW_TRY(
+        swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_SECOND, SWI_CHECK_ALL, &second));
+    SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_TWICE, SWI_CHECK_ALL, &both));
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i].wanted)
             near(c, "used twice", i, both.grad[i], base->grad[i], second.grad[i]);
-    for (int i = 0; c->n_wanted > 1 && i < c->n_in; i++) {
-        swi_check_result alone;
+    return SW_OK;
+}
+
+/* With gradients for these inputs alone: as with all, and the same bits in immediate mode. */
+static sw_status check_some(swi_check *c, uint32_t only, const swi_check_result *base)
+{
+    const bool one = (only & (only - 1)) == 0;
+    char what[40] = "wanted alone", where[160] = "";
+    swi_check_result some, now;
+    if (!one)
+        snprintf(what, sizeof what, "wanted of 0x%x", only);
+    SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN, only, &some));
+    for (int i = 0; i < c->n_in; i++)
+        if (swi_check_wants(c, only, i))
+            near(c, what, i, some.grad[i], base->grad[i], NULL);
+    SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_NOW, only, &now));
+    const bool good = swi_check_same(c, &some, &now, where, sizeof where);
+    swi_check_verdict(c, good, what, "%s in immediate mode", where);
+    return SW_OK;
+}
+
+/* Which of the other gradients are wanted makes no difference: every set of inputs, or, where
+ * they are many, each alone and all but each. */
+static sw_status check_sets(swi_check *c, const swi_check_result *base)
+{
+    uint32_t all = 0;
+    for (int i = 0; i < c->n_in && i < 32; i++)
+        all |= c->in[i].wanted ? 1u << i : 0;
+    const bool many = c->n_wanted > MOST_FOR_SETS;
+    for (uint32_t only = all & (0u - all); only != 0 && !many; only = (only - all) & all)
+        if (only != all)
+            SW_TRY(check_some(c, only, base));
+    for (int i = 0; i < c->n_in && i < 32 && many; i++) {
         if (!c->in[i].wanted)
             continue;
-        SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN, i, &alone));
-        near(c, "wanted alone", i, alone.grad[i], base->grad[i], NULL);
+        SW_TRY(check_some(c, 1u << i, base));
+        SW_TRY(check_some(c, all & ~(1u << i), base));
     }
     return SW_OK;
 }
@@ -215,7 +248,7 @@ static sw_status same(swi_check *c, sw_exec *exec, uint32_t flags, const char *w
 {
     swi_check_result r;
     char where[160] = "";
-    SW_TRY(swi_check_run(c, exec, flags, -1, &r));
+    SW_TRY(swi_check_run(c, exec, flags, SWI_CHECK_ALL, &r));
     if ((flags & SWI_CHECK_TRAIN) == 0)
         memcpy(r.grad, base->grad, sizeof r.grad);
     const bool good = swi_check_same(c, base, &r, where, sizeof where);
@@ -237,7 +270,7 @@ static sw_status check_lower(swi_check *c, uint32_t flags)
         if (c->lower[i] == NULL)
             continue;
         c->isa = names[i];
-        status = swi_check_run(c, c->lower[i], flags, -1, &r);
+        status = swi_check_run(c, c->lower[i], flags, SWI_CHECK_ALL, &r);
         if (status == SW_OK)
             status = check_forward(c, &r);
         if (status == SW_OK && (flags & SWI_CHECK_TRAIN) != 0)
@@ -263,7 +296,7 @@ static sw_status check_case(swi_check *c)
     const uint32_t train = c->n_wanted > 0 ? SWI_CHECK_TRAIN : 0, give = SWI_CHECK_GIVE;
     const uint32_t all = train | give, made = SWI_CHECK_MADE;
     swi_check_result base;
-    SW_TRY(swi_check_run(c, c->plain, all, -1, &base));
+    SW_TRY(swi_check_run(c, c->plain, all, SWI_CHECK_ALL, &base));
     SW_TRY(check_forward(c, &base));
     SW_TRY(check_lower(c, all));
     SW_TRY(same(c, c->threads, all, "three threads", &base));
@@ -284,7 +317,8 @@ static sw_status check_case(swi_check *c)
     if (has_choice(c->desc))
         SW_TRY(swi_check_program(c, c->apart, train | made | SWI_CHECK_HELD, &base));
     SW_TRY(check_one(c));
-    return check_sums(c, &base);
+    SW_TRY(check_sums(c, &base));
+    return check_sets(c, &base);
 }
 
 static sw_status make_execs(swi_check *c)

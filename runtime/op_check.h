@@ -12,6 +12,7 @@
 
 #define SWI_CHECK_INPUTS 36
 #define SWI_CHECK_OUTPUTS 8
+#define SWI_CHECK_ALL UINT32_MAX /* of what gradients are checked for */
 
 typedef struct {
     sw_type type;     /* plain layout */
@@ -82,7 +83,7 @@ typedef struct {
 typedef struct {
     swi_check *check;
     uint32_t flags;
-    int alone; /* only this input is wanted; -1: all */
+    uint32_t only; /* mask of the inputs whose gradients are wanted */
 } swi_check_use;
 
 typedef struct {
@@ -100,16 +101,19 @@ sw_status swi_check_loss(swi_check *c, double *const *direction, double step, do
 /* Outputs of the double-precision forward at the inputs. */
 sw_status swi_check_reference(swi_check *c, double *const *in, double **out);
 
-sw_status swi_check_call_fill(swi_check *c, uint32_t flags, int alone, swi_check_call *call);
+/* Is input i's gradient wanted in a run with this mask? */
+bool swi_check_wants(const swi_check *c, uint32_t only, int i);
+sw_status swi_check_call_fill(swi_check *c, uint32_t flags, uint32_t only,
+                              swi_check_call *call);
 /* The model as every run finds it: inputs written, nothing kept. */
 sw_status swi_check_model_fill(swi_check *c, sw_exec *exec, uint32_t flags);
 /* The first of the wanted inputs that have input i's type and layout; i where there is none
  * before it. */
 int swi_check_twin(const swi_check *c, int i);
-sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, int alone,
+sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, uint32_t only,
                         swi_check_result *out);
 sw_status swi_check_result_take(swi_check *c, swi_check_result *out);
-sw_status swi_check_read_gradients(swi_check *c, uint32_t flags, int alone,
+sw_status swi_check_read_gradients(swi_check *c, uint32_t flags, uint32_t only,
                                    swi_check_result *out);
 bool swi_check_same(const swi_check *c, const swi_check_result *a, const swi_check_result *b,
                     char *where, size_t bytes);

@@ -257,7 +257,7 @@ static sw_status serve(swi_check *c, swi_program *p, prison *x, uint32_t flags,
     unsigned char *base[SWI_SEG_COUNT + 1];
     swi_check_call call;
     const swi_hooks hooks = {x, before_op, after_op};
-    SW_TRY(swi_check_call_fill(c, flags, -1, &call));
+    SW_TRY(swi_check_call_fill(c, flags, SWI_CHECK_ALL, &call));
     SW_TRY(swi_check_model_fill(c, c->plain, flags));
     memset(x->memory, 0xff, p->height);
     memset(x->shadow, 0xff, p->height);
@@ -270,7 +270,7 @@ static sw_status serve(swi_check *c, swi_program *p, prison *x, uint32_t flags,
             memcpy(r->out[i], x->memory + p->trace.storages[v->storage].offset + v->offset,
                    sw_type_bytes(&v->type));
     }
-    return swi_check_read_gradients(c, flags, -1, r);
+    return swi_check_read_gradients(c, flags, SWI_CHECK_ALL, r);
 }
 
 /* Without each saved F32 storage the gradients must change: else it was saved for nothing. */
@@ -308,7 +308,7 @@ sw_status swi_check_program(swi_check *c, sw_exec *exec, uint32_t flags,
     swi_check_result r, served;
     prison x;
     char where[160], name[128];
-    SW_TRY(swi_check_run(c, exec, flags, -1, &r));
+    SW_TRY(swi_check_run(c, exec, flags, SWI_CHECK_ALL, &r));
     swi_program *p = exec->last;
     SW_TRY(take_prison(c, p, &x));
     x.places = exec == c->apart; /* there every operand outlives its op */

@@ -33,6 +33,11 @@ int swi_check_twin(const swi_check *c, int i)
     return i;
 }
 
+bool swi_check_wants(const swi_check *c, uint32_t only, int i)
+{
+    return c->in[i].wanted && (only == SWI_CHECK_ALL || (i < 32 && (only >> i & 1u) != 0));
+}
+
 static sw_value operand(sw_ctx *ctx, const swi_check_use *u, int i)
 {
     const swi_check *c = u->check;
@@ -46,7 +51,7 @@ static sw_value operand(sw_ctx *ctx, const swi_check_use *u, int i)
     const bool as_is = (c->as_is >> i & 1u) != 0;
     if ((u->flags & SWI_CHECK_MADE) != 0 && o->type.dtype == SW_F32 && !as_is)
         v = sw_scale_by(ctx, v, 1.0f); /* the same bits in bytes of their own */
-    if (u->alone >= 0 && u->alone != i && o->wanted)
+    if (o->wanted && !swi_check_wants(c, u->only, i))
         v = sw_detach(ctx, v);
     return o->layout != SW_PLAIN ? swi_layout(ctx, v, o->layout) : v;
 }
@@ -101,10 +106,10 @@ static sw_status add_input(sw_array *inputs, int *n, sw_type type, const void *d
     return SW_OK;
 }
 
-sw_status swi_check_call_fill(swi_check *c, uint32_t flags, int alone, swi_check_call *call)
+sw_status swi_check_call_fill(swi_check *c, uint32_t flags, uint32_t only, swi_check_call *call)
 {
     memset(call, 0, sizeof *call);
-    call->use = (swi_check_use){c, flags, alone};
+    call->use = (swi_check_use){c, flags, only};
     int n = 0;
     for (int i = 0; i < c->n_in; i++) {
         const swi_check_operand *o = &c->in[i];
@@ -134,7 +139,7 @@ sw_status swi_check_call_fill(swi_check *c, uint32_t flags, int alone, swi_check
         .mode = (flags & SWI_CHECK_TRAIN) != 0 ? SW_TRAIN : SW_EVAL,
         .immediate = (flags & SWI_CHECK_NOW) != 0,
         /* `user` may be at the same address for another use: the variant tells them apart. */
-        .variant = flags | (uint64_t)(alone + 1) << 16 | (uint64_t)c->index << 24,
+        .variant = flags | (uint64_t)c->index << 16 | (uint64_t)only << 32,
         .step = 3,
         .run = 1};
     return SW_OK;
@@ -192,11 +197,12 @@ static bool cut(const swi_check_operand *o, const float *wide, float *to)
     return clean;
 }
 
-sw_status swi_check_read_gradients(swi_check *c, uint32_t flags, int alone, swi_check_result *r)
+sw_status swi_check_read_gradients(swi_check *c, uint32_t flags, uint32_t only,
+                                   swi_check_result *r)
 {
     for (int i = 0; (flags & SWI_CHECK_TRAIN) != 0 && i < c->n_in; i++) {
         const swi_check_operand *o = &c->in[i];
-        if (!o->wanted || (alone >= 0 && alone != i) ||
+        if (!swi_check_wants(c, only, i) ||
             ((flags & SWI_CHECK_ONE) != 0 && swi_check_twin(c, i) != i))
             continue;
         if ((flags & SWI_CHECK_SLICED) == 0) {
@@ -218,12 +224,12 @@ static bool is_type(const sw_array *a, const sw_type *type)
                   (size_t)a->shape.rank * sizeof a->shape.dim[0]) == 0;
 }
 
-sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, int alone,
+sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, uint32_t only,
                         swi_check_result *r)
 {
     swi_check_call call;
     SW_TRY(swi_check_result_take(c, r));
-    SW_TRY(swi_check_call_fill(c, flags, alone, &call));
+    SW_TRY(swi_check_call_fill(c, flags, only, &call));
     SW_TRY(swi_check_model_fill(c, exec, flags));
     SW_TRY(sw_run(exec, &call.args));
     for (int i = 0; (flags & SWI_CHECK_GIVE) != 0 && i < c->desc->n_out; i++) {
@@ -235,7 +241,7 @@ sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, int alone,
             SW_FAIL(SW_INVALID, "output %d has another type than infer says", i);
         memcpy(r->out[i], given.data, sw_type_bytes(&c->out[i].type));
     }
-    return swi_check_read_gradients(c, flags, alone, r);
+    return swi_check_read_gradients(c, flags, only, r);
 }
 
 /* ---- comparing bits ---------------------------------------------------------------------- */

@@ -73,7 +73,7 @@ uint64_t swi_node_operations(const swi_trace *trace, const swi_node *node)
         node->grad >= 0 ? desc->grads[node->grad].operations : desc->operations;
     uint64_t sum = count != NULL ? count(&info) : 0;
     for (uint32_t i = 0; i < node->n_out; i++) {
-        const uint64_t each = (count == NULL) + adds(node, i);
+        const uint64_t each = (count == NULL && !swi_is_null(node, i)) + adds(node, i);
         sum = swi_count_add(sum, swi_count_each(&info.out[i], each));
     }
     return sum;
@@ -86,6 +86,8 @@ uint64_t swi_node_bytes(const swi_trace *trace, const swi_node *node)
     uint64_t sum = 0;
     swi_kernel_info(trace, node, types, &info);
     for (uint32_t i = 0; i < node->n_in + node->n_out && !node->is_view; i++) {
+        if (i >= node->n_in && swi_is_null(node, i - node->n_in))
+            continue;
         const bool one = i < node->n_in && swi_reads_one_element(node->op, &info, (int)i);
         const uint64_t bytes = one ? sw_dtype_bytes(types[i].dtype) : sw_type_bytes(&types[i]);
         const bool twice = i >= node->n_in && adds(node, i - node->n_in);

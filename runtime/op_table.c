@@ -116,6 +116,9 @@ static sw_status check_grads(const sw_op_desc *d)
         SW_FAIL(SW_INVALID, "op %s: grads and rule: one of them is wanted", d->name);
     if (d->n_grads > 0 && d->max_in > 32)
         SW_FAIL(SW_INVALID, "op %s: max_in is %d, at most 32 with grads", d->name, d->max_in);
+    if ((d->skips >> d->n_grads) != 0)
+        SW_FAIL(SW_INVALID, "op %s: skips is 0x%llx with %d grads", d->name,
+                (unsigned long long)d->skips, d->n_grads);
     for (int g = 0; g < d->n_grads; g++) {
         const sw_grad_desc *grad = &d->grads[g];
         if (grad->kernel == NULL && grad->select == NULL)

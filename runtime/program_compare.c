@@ -24,7 +24,7 @@ static bool node_differs(const swi_trace *a, const swi_trace *b, uint32_t n)
 {
     const swi_node *x = &a->nodes[n], *y = &b->nodes[n];
     if (x->op != y->op || x->grad != y->grad || x->n_in != y->n_in || x->n_out != y->n_out ||
-        x->accumulate != y->accumulate ||
+        x->accumulate != y->accumulate || x->null_out != y->null_out ||
         (x->phase != y->phase && x->release != SWI_RELEASED) || x->stream != y->stream ||
         x->kernel != y->kernel || x->is_update != y->is_update || x->release != y->release ||
         strcmp(swi_string(a, x->layer), swi_string(b, y->layer)) != 0 ||

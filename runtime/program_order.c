@@ -93,7 +93,8 @@ static bool is_read(const bool *read, uint32_t value)
     return read[value];
 }
 
-/* First writes and last touches; an extra that nobody reads gets no bytes. */
+/* First writes and last touches; an extra that nobody reads gets no bytes, nor does a gradient
+ * that its kernel leaves out. */
 void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
 {
     memset(read, 0, t->n_values);
@@ -114,6 +115,8 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
         }
         for (uint32_t j = 0; j < node->n_out; j++) {
             const bool extra = node->grad < 0 && (int)j >= desc->n_out;
+            if (swi_is_null(node, j))
+                continue;
             if (!extra || is_read(read, operands[node->n_in + j]))
                 touch(t, t->values[operands[node->n_in + j]].storage, i);
         }

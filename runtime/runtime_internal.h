@@ -232,6 +232,7 @@ typedef struct {
     uint32_t first; /* operands: n_in inputs, then n_out outputs (extras included); value ids */
     uint32_t attrs; /* offset in the attrs pool */
     uint32_t accumulate;
+    uint32_t null_out;         /* bit k: a gradient kernel is given NULL for output k */
     uint32_t scratch;          /* storage, SWI_NONE */
     sw_kernel *kernel;         /* NULL for views, and on a device */
     sw_cuda_kernel *on_device; /* in its place there */
@@ -243,6 +244,12 @@ typedef struct {
     uint8_t release; /* swi_release */
     uint8_t again;   /* runs a second time what a forward node has done: SWI_AGAIN_*; 0: no */
 } swi_node;
+
+/* Is the node's kernel given NULL for this output? */
+static inline bool swi_is_null(const swi_node *node, uint32_t out)
+{
+    return out < 32 && (node->null_out >> out & 1u) != 0;
+}
 
 /* Why a node runs what another has done already: so that a budget is held; since it is cheap.
  */
@@ -388,7 +395,8 @@ typedef struct {
     uint32_t accumulate;
     const char *stream; /* random ops */
     bool update;
-    uint8_t release; /* swi_release */
+    uint8_t release;   /* swi_release */
+    uint32_t null_out; /* as in swi_node */
 } swi_append_args;
 sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs);
 /* What no element of the product of two values exceeds, a sum of so many terms, if they have
@@ -417,6 +425,11 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in, cons
                     const uint32_t *into, uint32_t accumulate, const char *stream,
                     uint32_t *outs);
 
+/* The kernel that makes gradients of the node's inputs next, of which those in `wanted` (a
+ * mask) are still to be made; -1: none makes any of them. Does gradient kernel g of the op take
+ * NULL for gradients that are not wanted? */
+int swi_pick_gradient(const swi_trace *t, const swi_node *node, uint32_t wanted);
+bool swi_leaves_out(const sw_op_desc *desc, int g);
 /* Make the gradient in *slot own its bytes alone, so that it can be added to. */
 sw_status swi_own_gradient(sw_ctx *ctx, uint32_t *slot, uint32_t first_storage);
 

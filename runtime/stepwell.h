@@ -998,7 +998,11 @@ SW_API size_t sw_type_bytes(const sw_type *type);
 /* One gradient kernel: operands in this order in launch->in, the gradients of the inputs in
  * `makes` in launch->out. What it names with SW_IN and SW_OUT is the save policy. An optional
  * operand that the op does not have is absent. One value may be given as several inputs: its
- * gradient is then the sum, and each of launch->out still has bytes of its own. */
+ * gradient is then the sum, and each of launch->out still has bytes of its own.
+ *
+ * Kernels are taken in the order of the table: one that makes wanted gradients alone, or leaves
+ * the others out (sw_op_desc, skips); where there is none, the one that makes most of what is
+ * wanted. An op needs no kernel for each set of inputs; one that makes all is enough. */
 typedef struct {
     int n_makes;
     uint8_t makes[8]; /* indices of inputs, each once */
@@ -1012,9 +1016,9 @@ typedef struct {
     /* As in sw_op_desc. It stands where a reserved word was: of the same size where pointers
      * have 64 bits. */
     uint64_t (*operations)(const sw_kernel_info *info);
-    /* Where several make the gradients of the same inputs, the one is taken that keeps the
-     * fewest bytes that nobody keeps anyway, the first of equals. NULL: with all attributes; it
-     * stands where a reserved word was, as above. */
+    /* Where several make the same wanted gradients, the one is taken that keeps the fewest
+     * bytes that nobody keeps anyway, then the one that makes the fewest others, the first of
+     * equals. NULL: with all attributes; it stands where a reserved word was, as above. */
     int (*applies)(const void *attrs);
 } sw_grad_desc;
 
@@ -1111,6 +1115,12 @@ typedef struct {
      * where all that it reads is kept until then anyway, or can be made again so itself. The
      * bits are the same: the kernel runs again on the same bytes. */
     int rebuild;
+    /* Bit g: grads[g] takes NULL as launch->out[k].ptr for a gradient that is not wanted (of a
+     * frozen parameter, an input of the run), and leaves that gradient out. Without the bit a
+     * kernel that makes more gradients than are wanted makes them all, and the plan counts
+     * bytes for them as long as it runs. What it names is kept whatever is left out: where some
+     * of the gradients need less, a kernel of their own keeps less. */
+    uint64_t skips;
 } sw_op_desc;
 
 /* Register an op; the descriptor is copied (what it points to is kept). Names are unique. Not

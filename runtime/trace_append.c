@@ -95,8 +95,9 @@ static sw_status make_outputs(sw_ctx *ctx, const swi_append_args *args, swi_node
             t->storages[storage].version++;
             node->writes_model |= t->storages[storage].segment >= SWI_SEG_MODEL;
         } else {
-            storage = swi_new_storage(ctx, sw_type_bytes(&args->out_types[i]),
-                                      role_of_new(ctx, node->phase, args->grad));
+            storage = swi_new_storage(
+                ctx, swi_is_null(node, (uint32_t)i) ? 0 : sw_type_bytes(&args->out_types[i]),
+                role_of_new(ctx, node->phase, args->grad));
             if (storage == SWI_NONE)
                 return ctx->status;
             t->storages[storage].layer = node->layer;
@@ -148,6 +149,7 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
                      .first = t->n_operands,
                      .attrs = t->n_attrs,
                      .accumulate = args->accumulate,
+                     .null_out = args->null_out,
                      .scratch = SWI_NONE,
                      .phase = phase,
                      .layer = layer,

@@ -163,13 +163,15 @@ static batch_slopes batch_saved(const sw_launch *l, const sw_cuda_plane_shape &p
     return s;
 }
 
-/* out: dx, [dw, db] */
+/* out: dx, [dw, db]; NULL: left out */
 extern "C" sw_status sw_cuda_batch_norm_grad0(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
     batch_slopes s = batch_saved(l, p);
     wanted(&s, l, 1);
     SW_TRY(slopes_run("batch_norm", s, l, p, queue));
+    if (l->out[0].ptr == nullptr)
+        return SW_OK;
     const sw_cuda_planes_dx dx = {sw_cuda_out(l, 0), s.sums.dy, s.sums.x, s.n.table,
                                   sw_cuda_adds(l, 0)};
     return sw_cuda_planes_run(

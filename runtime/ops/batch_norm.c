@@ -50,7 +50,7 @@ static sw_status batch_forward(const sw_launch *l)
     return SW_OK;
 }
 
-/* in: x, mean, rstd, dy, [weight]; out: dx, [dweight, dbias] */
+/* in: x, mean, rstd, dy, [weight]; out: dx, [dweight, dbias], NULL where left out */
 static sw_status batch_dx(const sw_launch *l)
 {
     sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
@@ -218,6 +218,7 @@ const sw_op_desc sw_op_batch_norm = {.size = sizeof(sw_op_desc),
                                      .inplace = 1,
                                      .forward = batch_forward,
                                      .grads = batch_grads,
+                                     .skips = 1,
                                      .n_grads = SWI_COUNT(batch_grads),
                                      .reference = batch_reference,
                                      .cases = batch_cases,

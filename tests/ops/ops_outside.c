@@ -433,7 +433,7 @@ static sw_status refuse(const sw_launch *l)
 const sw_op_desc planted_refusal = {SQUARE("planted.refusal", refuse), .grads = square_grads,
                                     .n_grads = 1};
 
-/* y = a * b, with one kernel for both gradients and none for one alone. */
+/* y = a * b, with one kernel for both gradients. */
 static sw_status product(const sw_launch *l)
 {
     const float *a = l->in[0].ptr, *b = l->in[1].ptr;
@@ -480,8 +480,8 @@ static const sw_grad_desc one_grads[] = {{.n_makes = 2,
 static const sw_op_case joint_cases[] = {
     {.name = "matrices", .n_in = 2, .in = {F32(3, 5), F32(3, 5)}},
 };
-const sw_op_desc planted_joint = {.size = sizeof(sw_op_desc),
-                                  .name = "planted.joint",
+const sw_op_desc outside_joint = {.size = sizeof(sw_op_desc),
+                                  .name = "outside.joint",
                                   .n_in = 2,
                                   .n_out = 1,
                                   .infer = infer_same,
@@ -491,6 +491,58 @@ const sw_op_desc planted_joint = {.size = sizeof(sw_op_desc),
                                   .n_cases = 1,
                                   .grads = joint_grads,
                                   .n_grads = 1};
+
+/* y = a b (a + b): each gradient reads both inputs, and is left out where it is not wanted. */
+static sw_status mixed(const sw_launch *l)
+{
+    const float *a = l->in[0].ptr, *b = l->in[1].ptr;
+    float *y = l->out[0].ptr;
+    for (int64_t i = 0; i < elements(l); i++)
+        y[i] = a[i] * b[i] * (a[i] + b[i]);
+    return SW_OK;
+}
+static sw_status mixed_gradient(const sw_launch *l)
+{
+    const float *a = l->in[0].ptr, *b = l->in[1].ptr, *dy = l->in[2].ptr;
+    float *da = l->out[0].ptr, *db = l->out[1].ptr;
+    for (int64_t i = 0; i < elements(l); i++) {
+        if (da != NULL)
+            put(da, i, b[i] * (2.0f * a[i] + b[i]) * dy[i], l->accumulate & 1u);
+        if (db != NULL)
+            put(db, i, a[i] * (2.0f * b[i] + a[i]) * dy[i], l->accumulate & 2u);
+    }
+    return SW_OK;
+}
+static sw_status mixed_reference(const sw_reference *r)
+{
+    for (int64_t i = 0; i < sw_type_elements(&r->in_type[0]); i++)
+        r->out[0][i] = r->in[0][i] * r->in[1][i] * (r->in[0][i] + r->in[1][i]);
+    return SW_OK;
+}
+#define MIXED_GRADS(how)                                                                       \
+    {                                                                                          \
+        {                                                                                      \
+            .n_makes = 2, .makes = {0, 1}, .n_operands = 3,                                    \
+            .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)}, .kernel = how                        \
+        }                                                                                      \
+    }
+#define MIXED(op_name, how)                                                                    \
+    .size = sizeof(sw_op_desc), .name = op_name, .n_in = 2, .n_out = 1, .infer = infer_same,   \
+    .forward = mixed, .reference = mixed_reference, .cases = joint_cases, .n_cases = 1,        \
+    .grads = how, .n_grads = 1, .skips = 1
+static const sw_grad_desc mixed_grads[] = MIXED_GRADS(mixed_gradient);
+const sw_op_desc outside_skips = {MIXED("outside.skips", mixed_grads)};
+
+/* What it leaves out it takes to be zero. */
+static sw_status mixed_gradient_of_zero(const sw_launch *l)
+{
+    SW_TRY(mixed_gradient(l));
+    for (int64_t i = 0; l->out[0].ptr == NULL && i < elements(l); i++)
+        ((float *)l->out[1].ptr)[i] = 0.0f;
+    return SW_OK;
+}
+static const sw_grad_desc zero_grads[] = MIXED_GRADS(mixed_gradient_of_zero);
+const sw_op_desc planted_skips = {MIXED("planted.skips", zero_grads)};
 
 const sw_op_desc planted_one = {.size = sizeof(sw_op_desc),
                                 .name = "planted.one",

@@ -1,5 +1,5 @@
-/* Ops from outside, through the public header alone: two that keep their word and several that
- * do not. */
+/* Ops from outside, through the public header alone: several that keep their word and several
+ * that do not. */
 #ifndef SW_TESTS_OPS_OUTSIDE_H
 #define SW_TESTS_OPS_OUTSIDE_H
 
@@ -8,6 +8,9 @@
 extern const sw_op_desc outside_square;    /* y = x * x: keeps its input */
 extern const sw_op_desc outside_normalise; /* rows to mean 0 and variance 1, with scratch */
 extern const sw_op_desc outside_pair; /* (a + b, a b): two outputs and an extra that is saved */
+extern const sw_op_desc outside_joint; /* a b, whose one kernel makes both gradients */
+extern const sw_op_desc
+    outside_skips; /* a b (a + b), with one too; leaves out what is not wanted */
 
 /* One fault each. */
 extern const sw_op_desc planted_formula;   /* the forward is not the reference */
@@ -25,6 +28,6 @@ extern const sw_op_desc planted_threads;   /* its sum depends on the number of t
 extern const sw_op_desc planted_memory;    /* remembers the number of its calls */
 extern const sw_op_desc planted_refusal;   /* its forward fails */
 extern const sw_op_desc planted_one;       /* wrong where one value is both of its inputs */
-extern const sw_op_desc planted_joint;     /* has a gradient for both inputs at once only */
+extern const sw_op_desc planted_skips;     /* wrong where its first gradient is left out */
 
 #endif

@@ -74,19 +74,19 @@ static void note_operands(const swi_trace *t, uint32_t f, seen *to)
 }
 
 /* Run the case once and under the witness. */
-static sw_status look(swi_check *c, uint32_t flags, int alone, seen *to)
+static sw_status look(swi_check *c, uint32_t flags, uint32_t only, seen *to)
 {
     swi_check_call call;
     swi_check_result result;
     sw_witness_info info = {.size = sizeof info};
     memset(to, 0, sizeof *to);
-    SW_TRY(swi_check_run(c, c->plain, flags, alone, &result));
+    SW_TRY(swi_check_run(c, c->plain, flags, only, &result));
     const swi_trace *t = &c->plain->last->trace;
     const uint32_t f = find_node(c, t);
     if (f == SWI_NONE)
         SW_FAIL(SW_INVALID, "the op is not in its own program");
     note_operands(t, f, to);
-    SW_TRY(swi_check_call_fill(c, flags, alone, &call));
+    SW_TRY(swi_check_call_fill(c, flags, only, &call));
     SW_TRY(sw_witness(c->plain, &call.args, SW_WITNESS_DEATH, &info));
     to->bytes = info.saved_bytes;
     to->agreed = info.agreed == SW_WITNESS_DEATH;
@@ -107,7 +107,7 @@ static size_t held_bytes(const swi_check *c, const seen *s, const contract_terms
     return sum;
 }
 
-static void compare_use(swi_check *c, const contract_row *row, uint32_t flags, int alone,
+static void compare_use(swi_check *c, const contract_row *row, uint32_t flags, uint32_t only,
                         faults *to)
 {
     const bool held = (flags & SWI_CHECK_HELD) != 0;
@@ -115,8 +115,8 @@ static void compare_use(swi_check *c, const contract_row *row, uint32_t flags, i
     contract_terms terms;
     seen s;
     snprintf(where, sizeof where, PAGE ":%d: %s, case %s%s%s", row->line, row->op,
-             c->spec->name, held ? ", output kept" : "", alone == 0 ? ", in0 alone" : "");
-    if (look(c, flags, alone, &s) != SW_OK) {
+             c->spec->name, held ? ", output kept" : "", only == 1 ? ", in0 alone" : "");
+    if (look(c, flags, only, &s) != SW_OK) {
         fault(to, "%s: %s\n", where, sw_last_error());
         return;
     }
@@ -127,7 +127,7 @@ static void compare_use(swi_check *c, const contract_row *row, uint32_t flags, i
                               .attrs = c->spec->attrs,
                               .name = row->op,
                               .held = held,
-                              .alone = alone == 0 || (c->n_wanted == 1 && c->in[0].wanted)};
+                              .alone = only == 1 || (c->n_wanted == 1 && c->in[0].wanted)};
     if (!contract_choose(row, &use, &terms, why, sizeof why)) {
         fault(to, "%s: %s\n", where, why);
         return;
@@ -155,11 +155,11 @@ static void compare_case(swi_check *c, const contract_row *row, int index, fault
     if (swi_check_begin(c, index) != SW_OK) {
         fault(to, "%s, case %d: %s\n", row->op, index, sw_last_error());
     } else if (c->n_wanted > 0) {
-        compare_use(c, row, use, -1, to);
+        compare_use(c, row, use, SWI_CHECK_ALL, to);
         if (c->desc->view == NULL)
-            compare_use(c, row, use | SWI_CHECK_HELD, -1, to);
+            compare_use(c, row, use | SWI_CHECK_HELD, SWI_CHECK_ALL, to);
         if (contract_asks_who(row) && c->in[0].wanted)
-            compare_use(c, row, use, 0, to);
+            compare_use(c, row, use, 1, to);
     }
     swi_check_end(c);
 }
@@ -173,7 +173,7 @@ static void propose(swi_check *c, faults *to)
     if (c->desc->n_cases == 0)
         fault(to, PAGE ": a row is missing: | %s | nothing | 0 | 0 |\n", name);
     else if (swi_check_begin(c, 0) != SW_OK ||
-             look(c, SWI_CHECK_TRAIN | SWI_CHECK_MADE, -1, &s) != SW_OK)
+             look(c, SWI_CHECK_TRAIN | SWI_CHECK_MADE, SWI_CHECK_ALL, &s) != SW_OK)
         fault(to, PAGE ": a row for %s is missing: %s\n", name, sw_last_error());
     else {
         for (uint32_t i = 0; i < 2 * CONTRACT_OUT; i++)

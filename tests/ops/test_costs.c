@@ -87,12 +87,12 @@ static sw_exec *exec_of(const sw_exec_opts *opts)
     return exec;
 }
 
-static void compare_use(swi_check *c, uint32_t flags, int alone)
+static void compare_use(swi_check *c, uint32_t flags, uint32_t only)
 {
     swi_check_call call;
     swi_program *program = NULL;
     bool fresh = false;
-    OK(swi_check_call_fill(c, flags, alone, &call));
+    OK(swi_check_call_fill(c, flags, only, &call));
     OK(swi_check_model_fill(c, c->plain, flags));
     CU_ASSERT_EQUAL_FATAL(swi_exec_program(c->plain, &call.args, &program, &fresh), SW_OK);
     compare(&program->trace, c->spec->name);
@@ -104,14 +104,14 @@ static void compare_use(swi_check *c, uint32_t flags, int alone)
 static void compare_case(swi_check *c, int index)
 {
     OK(swi_check_begin(c, index));
-    compare_use(c, SWI_CHECK_GIVE, -1);
+    compare_use(c, SWI_CHECK_GIVE, SWI_CHECK_ALL);
     if (c->model != NULL) {
-        compare_use(c, SWI_CHECK_TRAIN, -1);
-        compare_use(c, SWI_CHECK_TRAIN | SWI_CHECK_HELD, -1);
-        compare_use(c, SWI_CHECK_TRAIN | SWI_CHECK_TWICE, -1);
+        compare_use(c, SWI_CHECK_TRAIN, SWI_CHECK_ALL);
+        compare_use(c, SWI_CHECK_TRAIN | SWI_CHECK_HELD, SWI_CHECK_ALL);
+        compare_use(c, SWI_CHECK_TRAIN | SWI_CHECK_TWICE, SWI_CHECK_ALL);
         for (int i = 0; i < c->n_in; i++)
             if (c->in[i].wanted)
-                compare_use(c, SWI_CHECK_TRAIN, i);
+                compare_use(c, SWI_CHECK_TRAIN, 1u << i);
     }
     swi_check_end(c);
 }

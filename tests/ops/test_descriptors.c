@@ -92,6 +92,8 @@ static void an_op_from_outside_passes_like_an_inside_one(void)
     check_outside(&outside_square);
     check_outside(&outside_normalise);
     check_outside(&outside_pair);
+    check_outside(&outside_joint);
+    check_outside(&outside_skips);
     uint32_t id = 0;
     CU_ASSERT_EQUAL(sw_op_register(&outside_square, &id), SW_INVALID); /* names are unique */
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "outside.square"));
@@ -117,7 +119,7 @@ static const struct {
     {&planted_memory, "differs in 1 of"},
     {&planted_refusal, ": run: unsupported: planted.refusal: 1 inputs are too many"},
     {&planted_one, ": one value for several inputs: the gradient of input 0"},
-    {&planted_joint, ": run: unsupported: planted.joint has no gradient for its input 0"},
+    {&planted_skips, ": wanted alone: the gradient of input 1"},
 };
 
 static void every_planted_fault_is_reported(void)

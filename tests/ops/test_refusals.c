@@ -170,6 +170,7 @@ static void gradients_are_checked(void)
     bad_grad.operands[0] = 0x10, no_good("grads[0].operands[0]");
     bad_grad.operands[0] = 0x400, no_good("grads[0].operands[0]");
     bad_grad.inplace = 4, no_good("grads[0].inplace");
+    bad.skips = 2, no_good("skips");
     bad.n_grads = -1, no_good("n_grads");
     bad.grads = NULL, no_good("n_grads");
 }
@@ -446,7 +447,7 @@ static void one_value_for_two_inputs_gets_both_gradients(void)
 {
     static bench b; /* closed behind the test */
     open_bench(&b);
-    b.op = added(planted_joint, "outside.joint");
+    b.op = added(outside_joint, "outside.joint of one");
     b.train = 1;
     b.make = by_op;
     gradient_is(&b, 6.0f);
