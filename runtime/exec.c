@@ -339,7 +339,8 @@ static sw_status trace(sw_exec *exec, const sw_run_args *args)
 static bool same_plan(const swi_program *p, const swi_program *q)
 {
     return p->height <= p->limit && q->height <= q->limit && p->height == q->height &&
-           p->info.repeat_cost == q->info.repeat_cost;
+           p->info.repeat_cost == q->info.repeat_cost &&
+           p->info.budget_cost == q->info.budget_cost;
 }
 
 /* A slot of the program table: an equal program, or a free slot. */

@@ -115,38 +115,36 @@ static sw_status arrange(swi_program *p, int64_t parts, const sw_exec *exec, swi
                        &p->info.lower_bound_bytes);
 }
 
-/* Where parts lower the arena: the fewest that make it as low as `most` would. */
+/* Where parts lower the arena: the fewest that make it as low as `most` would; *parts has
+ * them. */
 static sw_status arrange_in_parts(swi_program *p, int64_t most, const sw_exec *exec,
-                                  swi_order *order)
+                                  swi_order *order, int64_t *parts)
 {
     const size_t whole = p->height;
     SW_TRY(arrange(p, most, exec, order));
     const size_t least = p->height;
     if (least >= whole)
         return arrange(p, 1, exec, order);
-    for (int64_t parts = 2; parts < most; parts *= 2) {
-        SW_TRY(arrange(p, parts, exec, order));
+    for (*parts = 2; *parts < most; *parts *= 2) {
+        SW_TRY(arrange(p, *parts, exec, order));
         if (p->height <= least)
             return SW_OK;
     }
     return arrange(p, most, exec, order);
 }
 
-/* Over the limit: let updates run right behind their gradients, and forward ops again. */
-static sw_status shrink(swi_program *p, int64_t parts, const sw_exec *exec, swi_order *order)
+/* Over the limit: let updates run right behind their gradients, and forward ops again; rows in
+ * more parts than the `parts` that the program has. */
+static sw_status shrink(swi_program *p, int64_t parts, int64_t most, const sw_exec *exec,
+                        swi_order *order)
 {
     swi_trace base = {0};
     swi_order base_order = {0};
-    int64_t rows = 0;
     sw_status status = swi_trace_copy(&base, &p->plain);
-    if (status == SW_OK)
-        status = swi_chunk(&base, exec, parts, &rows);
     if (status == SW_OK)
         status = put_in_order(&base, true, exec, &base_order);
     if (status == SW_OK)
-        status = swi_recompute(p, &base, &base_order, !exec->no_inplace, order);
-    if (p->info.method[0] != '\0')
-        p->info.chunk_rows = rows;
+        status = swi_recompute(p, &base, &base_order, exec, parts, most, order);
     swi_order_free(&base_order);
     swi_trace_free(&base);
     return status;
@@ -178,12 +176,13 @@ sw_status swi_program_settle(swi_program *p, swi_order *order, const sw_exec *ex
     const int64_t most =
         exec->no_chunks || exec->device != NULL ? 0 : swi_most_chunks(&p->plain);
     p->info.immediate_bytes = bump_height(&p->plain);
+    int64_t parts = 1;
     SW_TRY(arrange(p, 1, exec, order));
     if (most > 1)
-        SW_TRY(arrange_in_parts(p, most, exec, order));
+        SW_TRY(arrange_in_parts(p, most, exec, order, &parts));
     p->info.plain_arena_bytes = p->height;
     if (p->height > p->limit && !exec->no_recompute)
-        SW_TRY(shrink(p, most, exec, order));
+        SW_TRY(shrink(p, parts, most, exec, order));
     count(p, order);
     if (p->info.method[0] == '\0' && p->info.n_rebuilt == 0 && p->info.chunk_rows == 0 &&
         p->info.n_tiled == 0)

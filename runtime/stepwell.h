@@ -710,6 +710,9 @@ typedef struct {
     uint32_t n_tiled;      /* updates of weights whose gradients exist only block by block */
     uint32_t launches;     /* on a device: kernels and library calls of a run, of which each run
                               has exactly so many; 0 on the CPU */
+    uint64_t budget_cost;  /* what the budget costs, among cost: repeat_cost, and what ops take
+                              longer that go through their rows in more parts than they would
+                              without it */
 } sw_plan_info;
 
 /* Trace and plan without tensor memory; inputs' data may be NULL. With a budget the exec's

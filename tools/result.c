@@ -99,6 +99,8 @@ static void put_repeats(sw_json *json, const sw_plan_info *plan)
     sw_json_put_u64(json, "repeat_operations", plan->repeat_operations);
     sw_json_put_u64(json, "cost", plan->cost);
     sw_json_put_u64(json, "repeat_cost", plan->repeat_cost);
+    sw_json_put_u64(json, "budget_cost", plan->budget_cost);
+    sw_json_put_u64(json, "chunk_rows", (uint64_t)plan->chunk_rows);
     if (plan->least_repeat_cost == UINT64_MAX)
         sw_json_put_null(json, "least_repeat_cost");
     else
@@ -121,32 +123,45 @@ void result_put_totals(sw_json *json, const sw_plan_info *plan)
     put_repeats(json, plan);
 }
 
-/* Per cent of what a step takes without repeats. */
-static double share(uint64_t again, uint64_t all, uint64_t repeats)
+/* Per cent of what a step takes without what the budget adds. */
+static double share(uint64_t more, uint64_t all, uint64_t added)
 {
-    return all > repeats ? 100.0 * (double)again / (double)(all - repeats) : 0.0;
+    return all > added ? 100.0 * (double)more / (double)(all - added) : 0.0;
+}
+
+static int add_words(char *text, size_t size, int n, const sw_plan_info *plan)
+{
+    if (plan->n_released > 0)
+        n += snprintf(text + n, size - (size_t)n, "%u updates run right behind their gradients",
+                      plan->n_released);
+    if (plan->n_repeats > 0)
+        n +=
+            snprintf(text + n, size - (size_t)n,
+                     "%s%u of %u ops run again in backward: %.2f %% more arithmetic",
+                     n > 0 ? "; " : "", plan->n_repeats, plan->n_ops - plan->n_repeats,
+                     share(plan->repeat_operations, plan->operations, plan->repeat_operations));
+    if (plan->budget_cost > plan->repeat_cost)
+        n += snprintf(
+            text + n, size - (size_t)n,
+            "%sthe loss goes through its rows %lld at a time, which takes %.2f %%",
+            n > 0 ? "; " : "", (long long)plan->chunk_rows,
+            share(plan->budget_cost - plan->repeat_cost, plan->cost, plan->budget_cost));
+    return n;
 }
 
 void result_print_repeats(const char *label, const sw_plan_info *plan)
 {
-    char text[400];
-    int n = 0;
+    char text[500];
     if (plan->method[0] == '\0')
         return;
-    if (plan->n_released > 0)
-        n = snprintf(text, sizeof text, "%u updates run right behind their gradients%s",
-                     plan->n_released, plan->n_repeats > 0 ? "; " : "");
-    if (plan->n_repeats > 0)
-        n += snprintf(
-            text + n, sizeof text - (size_t)n,
-            "%u of %u ops run again in backward: %.2f %% more arithmetic, %.2f %% more "
-            "time estimated, chosen by %s",
-            plan->n_repeats, plan->n_ops - plan->n_repeats,
-            share(plan->repeat_operations, plan->operations, plan->repeat_operations),
-            share(plan->repeat_cost, plan->cost, plan->repeat_cost), plan->method);
+    int n = add_words(text, sizeof text, 0, plan);
+    if (plan->budget_cost > 0)
+        n += snprintf(text + n, sizeof text - (size_t)n,
+                      "; %.2f %% more time estimated, chosen by %s",
+                      share(plan->budget_cost, plan->cost, plan->budget_cost), plan->method);
     if (plan->n_repeats > 0 && plan->least_repeat_cost != UINT64_MAX)
         snprintf(text + n, sizeof text - (size_t)n, "; no plan has less than %.2f %%",
-                 share(plan->least_repeat_cost, plan->cost, plan->repeat_cost));
+                 share(plan->least_repeat_cost, plan->cost, plan->budget_cost));
     printf("%s", label);
     cli_wrap(stdout, (int)strlen(label), (int)strlen(label), text);
 }

@@ -261,8 +261,8 @@ static void costs(rc_kind kind)
         if (!SW_CHECK(plan_within(&n, bytes, NULL, &plan) == SW_OK, "%s in %zu: %s",
                       rc_name(kind), bytes, sw_last_error()))
             continue;
-        SW_CHECK(plan.repeat_cost <= before, "%s: %llu in %zu bytes, %llu in less",
-                 rc_name(kind), (unsigned long long)plan.repeat_cost, bytes,
+        SW_CHECK(plan.budget_cost <= before, "%s: %llu in %zu bytes, %llu in less",
+                 rc_name(kind), (unsigned long long)plan.budget_cost, bytes,
                  (unsigned long long)before);
         SW_CHECK(plan.least_repeat_cost <= plan.repeat_cost, "%s in %zu: %llu proved, %llu",
                  rc_name(kind), bytes, (unsigned long long)plan.least_repeat_cost,
@@ -273,7 +273,8 @@ static void costs(rc_kind kind)
         CU_ASSERT((plan.n_repeats == 0) == (plan.repeat_cost == 0));
         CU_ASSERT_EQUAL(plan.n_repeats > 0, strcmp(plan.method, "search") == 0 ||
                                                 strcmp(plan.method, "chain") == 0);
-        before = plan.repeat_cost;
+        CU_ASSERT(plan.budget_cost >= plan.repeat_cost);
+        before = plan.budget_cost;
         bound_before = plan.least_repeat_cost;
     }
     CU_ASSERT_EQUAL(before, 0);

@@ -128,9 +128,9 @@ static void within_budgets(void)
             break;
         }
         seed_check(o.bits == wanted.bits, "budget", "other bits");
-        seed_check(o.plan.repeat_cost >= cost, "cost", "less in a smaller budget");
+        seed_check(o.plan.budget_cost >= cost, "cost", "less in a smaller budget");
         seed_check(o.plan.least_repeat_cost <= o.plan.repeat_cost, "bound", "above the cost");
-        cost = o.plan.repeat_cost;
+        cost = o.plan.budget_cost;
         repeats |= o.plan.n_repeats > 0;
     }
     seeds_with_repeats += repeats;

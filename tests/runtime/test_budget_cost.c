@@ -1,0 +1,158 @@
+/* What a budget costs is counted, parts of rows included; parts are as large as fit; and more
+ * budget is never slower. */
+#include "kernels/dispatch.h"
+#include "runtime/runtime_internal.h"
+#include "tests/runtime/nets.h"
+#include "tests/runtime/recompute_nets.h"
+#include "tests/support/suite.h"
+#include <string.h>
+
+enum { DEEP = 12, ROWS = 512, WIDTH = 160, CLASSES = 500, BUDGETS = 48 };
+
+typedef struct {
+    sw_model *model;
+    sw_optimizer *optimizer;
+    sw_linear fc[DEEP];
+    sw_param table;
+    int layers;
+} head;
+
+static void step(sw_ctx *ctx, void *user)
+{
+    const head *h = user;
+    sw_value x = sw_input(ctx, 0);
+    for (int k = 0; k < h->layers; k++)
+        x = sw_relu(ctx, sw_apply_linear(ctx, h->fc[k], x));
+    const sw_value loss =
+        sw_linear_ce(ctx, x, sw_use(ctx, h->table), (sw_value){0, 0}, sw_input(ctx, 1));
+    sw_metric(ctx, "loss", loss);
+    if (sw_ctx_mode(ctx) != SW_TRAIN)
+        return;
+    sw_backward(ctx, loss, &h->optimizer, 1);
+    sw_update(ctx, h->optimizer);
+}
+
+static void end_model(void *model)
+{
+    sw_model_destroy(model);
+}
+
+/* All gradients are there at the end of backward, which is the peak: all rows at once are no
+ * higher. With a budget updates are released. */
+static void begin(head *h, int layers)
+{
+    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .lr = 0.5f};
+    *h = (head){.layers = layers};
+    OK(sw_model_create(&h->model, "head"));
+    sw_after(end_model, h->model);
+    for (int k = 0; k < layers; k++) {
+        char name[] = "fca";
+        name[2] = (char)('a' + k);
+        h->fc[k] = sw_linear_new(h->model, name, WIDTH, WIDTH);
+    }
+    h->table = sw_param_new(h->model, "table", SW_F32, SW_SHAPE(CLASSES, WIDTH), "normal:0.3");
+    OK(sw_optimizer_create(&h->optimizer, h->model, &opts));
+}
+
+static float x[ROWS * WIDTH];
+static int32_t labels[ROWS];
+
+static sw_run_args args_of(head *h, sw_array *inputs)
+{
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        x[i] = (float)(i * 7 % 31) / 15.0f - 1.0f;
+    for (int i = 0; i < ROWS; i++)
+        labels[i] = (int32_t)(i * 13 % CLASSES);
+    inputs[0] = (sw_array){SW_F32, SW_SHAPE(ROWS, WIDTH), x};
+    inputs[1] = (sw_array){SW_I32, SW_SHAPE(ROWS), labels};
+    return (sw_run_args){.size = sizeof(sw_run_args),
+                         .fn = step,
+                         .user = h,
+                         .models = &h->model,
+                         .n_models = 1,
+                         .inputs = inputs,
+                         .n_inputs = 2};
+}
+
+/* bytes 0: no budget. */
+static sw_status plan_of(const sw_run_args *args, size_t bytes, sw_plan_info *plan)
+{
+    sw_budget *budget = NULL;
+    sw_exec *exec;
+    if (bytes > 0)
+        OK(sw_budget_create(&budget, bytes));
+    const sw_exec_opts opts = {.size = sizeof opts, .seed = 1, .budget = budget, .no_tiles = 1};
+    OK(sw_exec_create(&exec, &opts));
+    *plan = (sw_plan_info){.size = sizeof *plan};
+    const sw_status status = sw_plan(exec, args, plan);
+    sw_exec_destroy(exec);
+    sw_budget_destroy(budget);
+    return status;
+}
+
+static size_t scratch_of(int64_t parts)
+{
+    const swi_linear_ce_attrs attrs = {.rows = (ROWS + parts - 1) / parts};
+    const sw_type in[] = {{SW_F32, SW_PLAIN, {2, {ROWS, WIDTH}}},
+                          {SW_F32, SW_PLAIN, {2, {CLASSES, WIDTH}}},
+                          {SW_I32, SW_PLAIN, {1, {ROWS}}}};
+    const sw_kernel_info info = {
+        .in = in, .n_in = 3, .attrs = &attrs, .threads = 1, .isa = sw_cpu_isa()};
+    return swi_op(SW_OP_linear_ce)->scratch_bytes(&info);
+}
+
+static int64_t parts_of(const sw_plan_info *plan)
+{
+    return plan->chunk_rows == 0 ? 1 : (ROWS + plan->chunk_rows - 1) / plan->chunk_rows;
+}
+
+/* One part less would be over the budget, unless no budget would have one less either. */
+static void are_the_largest(const sw_plan_info *plan, const sw_plan_info *plain, size_t bytes)
+{
+    const int64_t parts = parts_of(plan);
+    if (parts <= parts_of(plain))
+        return;
+    const size_t more = scratch_of(parts - 1) - scratch_of(parts);
+    SW_CHECK(plan->total_bytes + more > bytes,
+             "%lld parts leave %zu of %zu bytes, and one less takes %zu more", (long long)parts,
+             bytes - plan->total_bytes, bytes, more);
+}
+
+static void parts_are_as_large_as_fit(void)
+{
+    head h;
+    sw_array inputs[2];
+    int smaller = 0, only_parts = 0;
+    for (int layers = 1; layers <= DEEP; layers += layers < 4 ? 1 : 4) {
+        begin(&h, layers);
+        const sw_run_args args = args_of(&h, inputs);
+        sw_plan_info plain, least, plan;
+        OK(plan_of(&args, 0, &plain));
+        CU_ASSERT_EQUAL(plain.budget_cost, 0);
+        CU_ASSERT_EQUAL(plan_of(&args, 1, &least), SW_NOMEM);
+        uint64_t before = UINT64_MAX;
+        for (size_t k = 0; k <= BUDGETS; k++) {
+            const size_t bytes =
+                least.total_bytes + (plain.total_bytes - least.total_bytes) / BUDGETS * k;
+            OK(plan_of(&args, bytes, &plan));
+            are_the_largest(&plan, &plain, bytes);
+            SW_CHECK(plan.cost == plain.cost + plan.budget_cost, "%zu: %llu, %llu and %llu",
+                     bytes, (unsigned long long)plan.cost, (unsigned long long)plain.cost,
+                     (unsigned long long)plan.budget_cost);
+            CU_ASSERT_EQUAL(plan.budget_cost > plan.repeat_cost,
+                            parts_of(&plan) > parts_of(&plain));
+            SW_CHECK(plan.cost <= before, "%zu: slower than with less", bytes);
+            before = plan.cost;
+            smaller += parts_of(&plan) > parts_of(&plain);
+            only_parts += parts_of(&plan) > parts_of(&plain) && plan.n_repeats == 0;
+        }
+    }
+    sw_note("%d plans have smaller parts than without a budget, %d of them repeat nothing",
+            smaller, only_parts);
+    CU_ASSERT(smaller > 0);
+}
+
+static const sw_test tests[] = {
+    {"parts are as large as fit, and what they cost is said", parts_are_as_large_as_fit, false},
+};
+SW_SUITE("budget_cost", tests)
