@@ -1,10 +1,10 @@
 /* Status names and the error of the calling thread. */
-#include "alloc/base.h"
+#include "alloc/note.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char message[512];
+static _Thread_local char message[512], note[512];
 
 #define LONGEST (3 * 4096) /* two paths as long as paths can be, and the words around them */
 
@@ -22,35 +22,54 @@ const char *sw_last_error(void)
 
 /* What is too long loses its middle: paths stand in front and in the middle of messages, the
  * reason at the end. Characters of UTF-8 stay whole. */
-static void keep(const char *text, size_t n)
+static void keep(char *to, const char *text, size_t n)
 {
+    const size_t room = sizeof message - 4;
     size_t head = n, tail = n;
     if (n >= sizeof message) {
-        head = (sizeof message - 4) / 2;
-        tail = n - (sizeof message - 4 - head);
+        head = room / 2;
+        tail = n - (room - head);
         while (((unsigned char)text[head] & 0xc0) == 0x80)
             head--;
         while (((unsigned char)text[tail] & 0xc0) == 0x80)
             tail++;
     }
-    memcpy(message, text, head);
+    memcpy(to, text, head);
     if (head < n)
-        memcpy(message + head, "...", 3);
-    memcpy(message + head + (head < n ? 3 : 0), text + tail, n - tail + 1);
+        memcpy(to + head, "...", 3);
+    memcpy(to + head + (head < n ? 3 : 0), text + tail, n - tail + 1);
+}
+
+static void keep_line(char *to, const char *format, va_list list)
+{
+    char text[LONGEST]; /* an argument may be the message before */
+    vsnprintf(text, sizeof text, format, list);
+    for (char *p = text; *p != '\0'; p++)
+        if (*p == '\n' || *p == '\r')
+            *p = ' ';
+    keep(to, text, strlen(text));
 }
 
 sw_status sw_error_set(sw_status status, const char *file, int line, const char *format, ...)
 {
-    char text[LONGEST]; /* an argument may be the message before */
     va_list list;
     (void)file; /* for a debugger's breakpoint here: the caller's frame has them */
     (void)line;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    keep_line(message, format, list);
     va_end(list);
-    for (char *p = text; *p != '\0'; p++)
-        if (*p == '\n' || *p == '\r')
-            *p = ' ';
-    keep(text, strlen(text));
     return status;
+}
+
+const char *sw_last_note(void)
+{
+    return note;
+}
+
+void swi_note_set(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    keep_line(note, format, list);
+    va_end(list);
 }

@@ -77,3 +77,22 @@ bool swi_fault_hit(sw_fault_kind kind)
     atomic_fetch_add_explicit(&p->hits, 1, memory_order_relaxed);
     return true;
 }
+
+static atomic_uint_fast64_t coincidence;
+static atomic_uint coincidences;
+
+void sw_fault_random(uint64_t value, unsigned times)
+{
+    atomic_store(&coincidence, value);
+    atomic_store(&coincidences, times);
+}
+
+bool swi_fault_random(uint64_t *value)
+{
+    unsigned left = atomic_load(&coincidences);
+    while (left > 0 && !atomic_compare_exchange_weak(&coincidences, &left, left - 1)) {
+    }
+    if (left > 0)
+        *value = atomic_load(&coincidence);
+    return left > 0;
+}

@@ -9,7 +9,7 @@
 
 typedef enum {
     SW_FAULT_MEMORY,  /* heap blocks, address ranges, commits */
-    SW_FAULT_FILE,    /* open, read, write, seek, stat, sync, rename, close, unlink */
+    SW_FAULT_FILE,    /* open, read, write, seek, stat, sync, lock, rename, close, unlink */
     SW_FAULT_THREAD,  /* thread creation */
     SW_FAULT_LIBRARY, /* opening a shared library, finding a symbol in it */
     SW_FAULT_KINDS
@@ -31,6 +31,12 @@ uint64_t sw_fault_calls(sw_fault_kind kind);
 uint64_t sw_fault_hits(sw_fault_kind kind);
 
 const char *sw_fault_kind_name(sw_fault_kind kind);
+
+/* Plan a coincidence: the next `times` numbers of sw_random() are `value`. */
+void sw_fault_random(uint64_t value, unsigned times);
+
+/* For the tables only: is a planned number due? */
+bool swi_fault_random(uint64_t *value);
 
 /* For the tables only: count one call and say whether it must fail. */
 bool swi_fault_hit(sw_fault_kind kind);

@@ -3,6 +3,7 @@
 #include "alloc/claims.h"
 #include "alloc/fault.h"
 #include "alloc/mem.h"
+#include "alloc/wait.h"
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,15 +11,19 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 struct sw_file {
     int fd;
+    bool waits; /* a FIFO, pipe, socket or terminal: its other end decides how long */
     size_t path_bytes;
     char path[];
 };
@@ -32,8 +37,11 @@ static bool hit(void)
     return true;
 }
 
+/* ECANCELED is ours: no call that is made here answers it. */
 static sw_status refuse(const char *path)
 {
+    if (errno == ECANCELED)
+        SW_FAIL(SW_STOPPED, "%s: interrupted while it waited for the other end", path);
     SW_FAIL(SW_IO, "%s: %s", path, strerror(errno));
 }
 
@@ -54,24 +62,70 @@ static bool is_output(const char *path, sw_file_mode mode)
     return mode == SW_FILE_WRITE && strcmp(path, "-") == 0;
 }
 
-static int open_path(const char *path, sw_file_mode mode)
+static bool waits_for_peer(int fd, const struct stat *st)
+{
+    return S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode) ||
+           (S_ISCHR(st->st_mode) && isatty(fd) == 1);
+}
+
+static bool is_fifo(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+/* open() of a FIFO waits where no signal can end it. So nothing is opened that way: one that is
+ * read is open at once, and reading waits for the first writer; one that is written is asked
+ * for until it has a reader (ENXIO before). */
+static int open_now(const char *path, int flags)
+{
+    uint64_t since = 0;
+    for (;;) {
+        int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666);
+        if (fd < 0 && errno == EWOULDBLOCK) /* another process holds a lease of the file */
+            fd = open(path, flags | O_CLOEXEC, 0666);
+        if (fd >= 0 || (errno != EINTR && !(errno == ENXIO && is_fifo(path))))
+            return fd;
+        if (!swi_wait_slice(&since)) {
+            errno = ECANCELED;
+            return -1;
+        }
+    }
+}
+
+/* What cannot be polled works without a word of O_NONBLOCK. */
+static bool look_at(int fd, bool *waits)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return false;
+    if (S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        return false;
+    }
+    *waits = waits_for_peer(fd, &st);
+    if (!*waits && !S_ISREG(st.st_mode))
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    return true;
+}
+
+static int open_path(const char *path, sw_file_mode mode, bool *waits)
 {
     static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC,
-                                O_WRONLY | O_CREAT | O_EXCL};
-    if (is_output(path, mode))
-        return dup(STDOUT_FILENO);
-    int fd;
-    do
-        fd = open(path, flags[mode] | O_CLOEXEC, 0666);
-    while (fd < 0 && errno == EINTR);
-    fd = above_standard(fd);
+                                O_WRONLY | O_CREAT | O_EXCL, O_WRONLY | O_CREAT};
     struct stat st;
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
-        close(fd);
-        errno = EISDIR;
-        return -1;
+    if (is_output(path, mode)) { /* its flags belong to others too */
+        const int fd = dup(STDOUT_FILENO);
+        *waits = fd >= 0 && fstat(fd, &st) == 0 && waits_for_peer(fd, &st);
+        return fd;
     }
-    return fd;
+    const int fd = above_standard(open_now(path, flags[mode]));
+    if (fd < 0 || look_at(fd, waits))
+        return fd;
+    const int because = errno;
+    close(fd);
+    errno = because;
+    return -1;
 }
 
 sw_status sw_file_open(sw_file **out, const char *path, sw_file_mode mode)
@@ -83,7 +137,7 @@ sw_status sw_file_open(sw_file **out, const char *path, sw_file_mode mode)
     sw_file *file = block;
     file->path_bytes = length;
     memcpy(file->path, name, length);
-    file->fd = hit() ? -1 : open_path(path, mode);
+    file->fd = hit() ? -1 : open_path(path, mode, &file->waits);
     if (file->fd < 0) {
         const sw_status status = refuse(name);
         sw_heap_free(file, SW_HEAP_FILES, sizeof(sw_file) + length);
@@ -107,12 +161,42 @@ sw_status sw_file_size(sw_file *file, uint64_t *bytes)
     return SW_OK;
 }
 
+/* One read or write of a file whose other end decides how long; what POLLOUT promises is room
+ * for PIPE_BUF bytes. */
+static ssize_t read_some(const sw_file *file, void *to, size_t bytes)
+{
+    if (hit())
+        return -1;
+    if (!file->waits || swi_wait_input(file->fd))
+        return read(file->fd, to, bytes);
+    errno = ECANCELED;
+    return -1;
+}
+
+static ssize_t write_some(const sw_file *file, const void *from, size_t bytes)
+{
+    if (hit())
+        return -1;
+    if (!file->waits)
+        return write(file->fd, from, bytes);
+    if (swi_wait_output(file->fd))
+        return write(file->fd, from, bytes < PIPE_BUF ? bytes : PIPE_BUF);
+    errno = ECANCELED;
+    return -1;
+}
+
+/* Others may read or write the same pipe: what was ready may be gone. */
+static bool again(const sw_file *file)
+{
+    return errno == EINTR || (file->waits && (errno == EAGAIN || errno == EWOULDBLOCK));
+}
+
 sw_status sw_file_read(sw_file *file, void *to, size_t bytes, size_t *got)
 {
     size_t done = 0;
     while (done < bytes) {
-        const ssize_t n = hit() ? -1 : read(file->fd, (char *)to + done, bytes - done);
-        if (n < 0 && errno == EINTR)
+        const ssize_t n = read_some(file, (char *)to + done, bytes - done);
+        if (n < 0 && again(file))
             continue;
         if (n < 0)
             return refuse(file->path);
@@ -128,8 +212,8 @@ sw_status sw_file_write(sw_file *file, const void *from, size_t bytes)
 {
     size_t done = 0;
     while (done < bytes) {
-        const ssize_t n = hit() ? -1 : write(file->fd, (const char *)from + done, bytes - done);
-        if (n < 0 && errno == EINTR)
+        const ssize_t n = write_some(file, (const char *)from + done, bytes - done);
+        if (n < 0 && again(file))
             continue;
         if (n < 0)
             return refuse(file->path);
@@ -153,6 +237,82 @@ sw_status sw_file_sync(sw_file *file)
     return SW_OK;
 }
 
+sw_status sw_folder_sync(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    const size_t n = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+    if (n >= sizeof folder) {
+        errno = ENAMETOOLONG;
+        return refuse(path);
+    }
+    memcpy(folder, path, n);
+    memcpy(folder + n, n == 0 ? "." : "", n == 0 ? 2 : 1);
+    const int fd = hit() ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return refuse(folder);
+    const bool failed = hit() || fsync(fd) != 0;
+    const int because = errno;
+    (void)close(fd);
+    errno = because;
+    return failed ? refuse(folder) : SW_OK;
+}
+
+/* ---- locks ------------------------------------------------------------------------------- */
+
+static sw_file_lock lock_fd(int fd)
+{
+    struct stat st;
+    if (hit() || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return SW_LOCK_NONE;
+    int result;
+    do
+        result = flock(fd, LOCK_EX | LOCK_NB);
+    while (result != 0 && errno == EINTR);
+    return result == 0 ? SW_LOCK_OURS : errno == EWOULDBLOCK ? SW_LOCK_THEIRS : SW_LOCK_NONE;
+}
+
+sw_file_lock sw_file_try_lock(sw_file *file)
+{
+    return lock_fd(file->fd);
+}
+
+sw_status sw_file_take(sw_file **out, const char *path)
+{
+    sw_file *file;
+    if (strcmp(path, "-") == 0)
+        return sw_file_open(out, path, SW_FILE_WRITE);
+    SW_TRY(sw_file_open(&file, path, SW_FILE_KEEP));
+    sw_status status = SW_OK;
+    if (sw_file_try_lock(file) == SW_LOCK_THEIRS)
+        status =
+            sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: another process writes it", path);
+    else if (hit() || (ftruncate(file->fd, 0) != 0 && errno != EINVAL)) /* EINVAL: a pipe */
+        status = refuse(path);
+    if (status != SW_OK) {
+        sw_file_drop(file);
+        return status;
+    }
+    *out = file;
+    return SW_OK;
+}
+
+void sw_file_sweep(const char *path)
+{
+    struct stat here, there;
+    const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    int fd = hit() ? -1 : open(path, O_WRONLY | flags); /* NFS locks what is open for writing */
+    if (fd < 0 && errno == EACCES)
+        fd = open(path, O_RDONLY | flags);
+    if (fd < 0)
+        return;
+    /* The name may have gone to another file since it was opened. */
+    if (lock_fd(fd) == SW_LOCK_OURS && fstat(fd, &here) == 0 && lstat(path, &there) == 0 &&
+        here.st_dev == there.st_dev && here.st_ino == there.st_ino && !hit())
+        (void)unlink(path);
+    (void)close(fd);
+}
+
 void sw_file_drop(sw_file *file)
 {
     if (file == NULL)
@@ -173,11 +333,13 @@ static sw_status close_fd(const sw_file *file)
 
 sw_status sw_file_reopen(sw_file *file, const char *path)
 {
-    const int fd = hit() ? -1 : open_path(path, SW_FILE_WRITE);
+    bool waits = false;
+    const int fd = hit() ? -1 : open_path(path, SW_FILE_WRITE, &waits);
     if (fd < 0)
         return refuse(path);
     const sw_status status = close_fd(file);
     file->fd = fd;
+    file->waits = waits;
     return status;
 }
 
@@ -188,6 +350,11 @@ sw_status sw_file_close(sw_file *file)
     const sw_status status = close_fd(file);
     sw_heap_free(file, SW_HEAP_FILES, sizeof *file + file->path_bytes);
     return status;
+}
+
+bool sw_file_waits(const sw_file *file)
+{
+    return file->waits;
 }
 
 bool sw_file_is(const sw_file *file, const char *path)
@@ -201,6 +368,12 @@ bool sw_file_there(const char *path)
 {
     struct stat now;
     return stat(path, &now) == 0;
+}
+
+bool sw_file_taken(const char *path)
+{
+    struct stat now;
+    return lstat(path, &now) == 0;
 }
 
 bool sw_file_replaceable(const char *path)
@@ -364,6 +537,22 @@ sw_status sw_library_path(const void *address, char *out, size_t bytes)
         SW_FAIL(SW_IO, "%s: the path has more than %zu bytes", path, bytes - 1);
     strcpy(out, path);
     return SW_OK;
+}
+
+/* Without the system's numbers: the clock and a count, mixed (splitmix64). */
+uint64_t sw_random(void)
+{
+    static atomic_uint_fast64_t count;
+    uint64_t x;
+    if (swi_fault_random(&x))
+        return x;
+    if (!hit() && getrandom(&x, sizeof x, GRND_NONBLOCK) == (ssize_t)sizeof x)
+        return x;
+    x = sw_clock_ns() + ((uint64_t)getpid() << 32) +
+        atomic_fetch_add(&count, 1) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
 }
 
 uint64_t sw_clock_ns(void)

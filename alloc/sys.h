@@ -11,20 +11,41 @@ typedef struct sw_file sw_file; /* an open file; its path is kept for messages *
 
 typedef enum {
     SW_FILE_READ,
-    SW_FILE_WRITE, /* create or truncate */
-    SW_FILE_CREATE /* a new file: SW_IO where the name is taken, be it by a link */
+    SW_FILE_WRITE,  /* create or truncate */
+    SW_FILE_CREATE, /* a new file: SW_IO where the name is taken, be it by a link */
+    SW_FILE_KEEP    /* for writing; created where it is not there, else as it is */
 } sw_file_mode;
 
-/* A directory is SW_IO at open. "-" with SW_FILE_WRITE is standard output. */
+/* Opening, reading and writing wait for the other end of a FIFO, pipe or terminal; where
+ * sw_interrupt_set()'s function asks for it they end with SW_STOPPED. Reads at once, writes
+ * when nothing was taken for a second. Regular files are read and written to the end. A
+ * directory is SW_IO at open. "-" with SW_FILE_WRITE is standard output. */
 SW_MUST_USE sw_status sw_file_open(sw_file **out, const char *path, sw_file_mode mode);
 const char *sw_file_path(const sw_file *file);
+/* Is it a FIFO, pipe, socket or terminal? It has no size and is read once. */
+bool sw_file_waits(const sw_file *file);
 SW_MUST_USE sw_status sw_file_size(sw_file *file, uint64_t *bytes);
 /* Read up to `bytes`; *got < bytes only at the end of the file. */
 SW_MUST_USE sw_status sw_file_read(sw_file *file, void *to, size_t bytes, size_t *got);
-/* Write all or fail; retries short writes and EINTR. */
+/* Write all or fail; short writes go on. */
 SW_MUST_USE sw_status sw_file_write(sw_file *file, const void *from, size_t bytes);
 SW_MUST_USE sw_status sw_file_seek(sw_file *file, uint64_t offset);
 SW_MUST_USE sw_status sw_file_sync(sw_file *file);
+/* Sync the folder that the name `path` stands in. */
+SW_MUST_USE sw_status sw_folder_sync(const char *path);
+/* A lock says that a file is being written. It goes when the file is closed or the process
+ * ends, however it ends. */
+typedef enum {
+    SW_LOCK_OURS,
+    SW_LOCK_THEIRS, /* somebody else writes it */
+    SW_LOCK_NONE    /* no regular file, or a file system without locks */
+} sw_file_lock;
+sw_file_lock sw_file_try_lock(sw_file *file);
+/* Open `path` for writing, as the only one who does, and empty it: SW_BUSY, and the file stays,
+ * where another has taken it. What has no locks is opened as with SW_FILE_WRITE. */
+SW_MUST_USE sw_status sw_file_take(sw_file **out, const char *path);
+/* Remove the regular file at `path` unless it is locked, or locks are not known there. */
+void sw_file_sweep(const char *path);
 /* Go on in another file, created or emptied; messages still say the old path. The old one is
  * closed, and the status says whether its data reached the system; what cannot be opened leaves
  * the file as it was. Takes no memory. */
@@ -37,6 +58,8 @@ void sw_file_drop(sw_file *file);
 bool sw_file_is(const sw_file *file, const char *path);
 /* Is anything at `path`? What cannot be looked at is not there. */
 bool sw_file_there(const char *path);
+/* Is the name taken, be it by a link that leads nowhere? */
+bool sw_file_taken(const char *path);
 /* May a new file be renamed to `path`: is nothing there, or a regular file? A device, a pipe or
  * a link is to be written, not replaced. */
 bool sw_file_replaceable(const char *path);
@@ -48,8 +71,12 @@ SW_MUST_USE sw_status sw_file_remove(const char *path);
  * Where the system has no second names it is at `also` alone. */
 SW_MUST_USE sw_status sw_file_link(const char *path, const char *also);
 /* Have `write` fill a new file beside `path`, which then takes its name and the old one's mode:
- * what is there is the old file or the whole new one. A device, a pipe or "-" takes the bytes
- * as they come. Returns the first failure, of `write` too. */
+ * what is there is the old file or the whole new one, synced. A device, a pipe or "-" takes the
+ * bytes as they come. Returns the first failure, of `write` too. Where the folder could not be
+ * synced the new file is there and sw_last_note() says that its durability is unknown.
+ *
+ * The new file is PATH.<16 hexadecimal digits>.tmp until then and is locked all the while, so
+ * one that is not locked was left behind by a process that was ended: it is removed. */
 SW_MUST_USE sw_status sw_file_replace(const char *path,
                                       sw_status (*write)(void *context, sw_file *file),
                                       void *context);
@@ -72,6 +99,9 @@ SW_MUST_USE sw_status sw_library_symbol(void *library, const char *symbol, void 
 /* The file, links resolved, that holds the code at `address`: a library or the program. SW_IO
  * where the system cannot tell, or `bytes` are too few. */
 SW_MUST_USE sw_status sw_library_path(const void *address, char *out, size_t bytes);
+
+/* A random number of the system's; never fails. For names, not for secrets. */
+uint64_t sw_random(void);
 
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t sw_clock_ns(void);

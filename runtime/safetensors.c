@@ -126,7 +126,7 @@ static sw_status write_all(void *context, sw_file *file)
     for (uint32_t i = next_saved(model, 0); i != 0; i = next_saved(model, i))
         SW_TRY(swi_model_pour(model, model->entries[i].offset, model->entries[i].bytes,
                               write_piece, file));
-    return sw_file_sync(file);
+    return SW_OK;
 }
 
 static sw_status save(const sw_model *model, const char *path)
@@ -458,7 +458,12 @@ static sw_status load(sw_model *model, const char *path)
         SW_FAIL(SW_INVALID, "sw_model_load: model %s is not ready", model->name);
     sw_file *file;
     SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
-    const sw_status status = load_from(model, file);
+    const sw_status status =
+        sw_file_waits(file)
+            ? sw_error_set(SW_FORMAT, __FILE__, __LINE__,
+                           "%s: parameters must be a regular file (this is a pipe or terminal)",
+                           path)
+            : load_from(model, file);
     sw_file_drop(file); /* nothing was written: closing has nothing to say */
     return status;
 }

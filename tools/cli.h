@@ -85,6 +85,8 @@ int cli_library_error(sw_status status, bool input);
 void cli_set_command(const char *name); /* for the prefix */
 /* The same line for what is worth knowing and no failure. */
 void cli_note(const char *format, ...) SW_PRINTF(1, 2);
+/* After a file was saved: print sw_last_note(), if there is one. Returns `status`. */
+sw_status cli_saved(sw_status status);
 
 #define CLI_COLUMNS 80
 /* Print text in at most `width` columns; what is too long loses its middle. Returns the columns
@@ -123,8 +125,14 @@ void cli_flush(void);
 
 /* From now on the first Ctrl-C, or request to end, only sets a flag; the second ends the
  * process. One that was ignored when the program began stays ignored. Pipes that nobody reads
- * and files at their limit fail a write and end nothing. */
+ * and files at their limit fail a write and end nothing.
+ *
+ * The flag ends what waits: files that are FIFOs, pipes or terminals by sw_interrupt_set(), and
+ * standard output and error, where nobody takes anything for three seconds, by leading to
+ * /dev/null from then on. */
 void cli_catch_interrupt(void);
+/* Standard output leads to /dev/null, since nobody took it after the interrupt. */
+bool cli_output_given_up(void);
 bool cli_interrupted(void);
 
 uint64_t cli_clock_ns(void);

@@ -1,11 +1,10 @@
-/* Printing for people, exit statuses, the interrupt flag, step times. */
+/* Printing for people, exit statuses, step times. */
 #include "alloc/mem.h"
 #include "profiler/utf8.h"
 #include "tools/cli.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +58,13 @@ void cli_note(const char *format, ...)
     va_end(args);
 }
 
+sw_status cli_saved(sw_status status)
+{
+    if (status == SW_OK && sw_last_note()[0] != '\0')
+        cli_note("%s", sw_last_note());
+    return status;
+}
+
 int cli_library_error(sw_status status, bool input)
 {
     int code = CLI_FAILED;
@@ -88,6 +94,13 @@ int cli_finish(int status)
     static bool told;
     const int failed = status == CLI_DONE ? CLI_FAILED : status;
     cli_flush();
+    if (cli_output_given_up()) {
+        if (!told)
+            (void)cli_error(0, "standard output was not read after the interrupt: the rest is "
+                               "not printed");
+        told = true;
+        return CLI_INTERRUPTED;
+    }
     if (flush_error == 0 && !ferror(stdout))
         return status;
     if (told)
@@ -266,39 +279,8 @@ void cli_progress(const char *format, ...)
     fflush(stderr);
 }
 
-/* ---- interrupt and clock ----------------------------------------------------------------- */
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
-
-void cli_catch_interrupt(void)
-{
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_interrupt;
-    /* The second one finds the default action again. Calls in flight go on: the step that is
-     * running, and what it writes, comes to its end. */
-    action.sa_flags = (int)(SA_RESTART | SA_RESETHAND);
-    static const int requests[] = {SIGINT, SIGTERM};
-    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
-        struct sigaction old;
-        if (sigaction(requests[i], NULL, &old) != 0 || old.sa_handler != SIG_IGN)
-            sigaction(requests[i], &action, NULL);
-    }
-    action.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &action, NULL);
-    sigaction(SIGXFSZ, &action, NULL);
-}
-
-bool cli_interrupted(void)
-{
-    return interrupted != 0;
-}
+/* ---- clock --------------------------------------------------------------------------------
+ */
 
 uint64_t cli_clock_ns(void)
 {

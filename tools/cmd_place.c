@@ -181,7 +181,7 @@ static int write_answer(place_run *run)
     if (o->out == NULL || !run->answer.holds)
         return CLI_GO;
     const uint64_t start = cli_clock_ns();
-    const sw_status status = place_csv_write(&run->csv, o->out);
+    const sw_status status = cli_saved(place_csv_write(&run->csv, o->out));
     if (status != SW_OK)
         return cli_library_error(status, false);
     run->write_ns = cli_clock_ns() - start;

@@ -164,7 +164,7 @@ static int end_of_failed(train *t, sw_status trained)
 {
     const int status = cli_library_error(trained, false);
     if (trained == SW_INVALID && t->opts.save != NULL && t->step > 0 &&
-        sw_model_save(t->job.net.model, t->opts.save) == SW_OK)
+        cli_saved(sw_model_save(t->job.net.model, t->opts.save)) == SW_OK)
         cli_note("the parameters of step %" PRIu64 " are in %s", t->step, t->opts.save);
     return status;
 }
@@ -195,7 +195,7 @@ static int train_and_report(train *t)
                  "--lr or --clip may help",
                  t->diverged);
     if (t->opts.save != NULL && t->step > 0) { /* else they are those of the beginning */
-        const sw_status saved = sw_model_save(t->job.net.model, t->opts.save);
+        const sw_status saved = cli_saved(sw_model_save(t->job.net.model, t->opts.save));
         if (saved != SW_OK)
             return cli_library_error(saved, false);
     }

@@ -307,15 +307,10 @@ static sw_status draw_plan(drawing *d, job *j)
     return status;
 }
 
-static sw_status write_file(const drawing *d, const char *path)
+static sw_status write_all(void *context, sw_file *file)
 {
-    sw_file *file;
-    SW_TRY(sw_file_open(&file, path, SW_FILE_WRITE));
-    const sw_status status = sw_file_write(file, d->bytes, d->used);
-    if (status == SW_OK)
-        return sw_file_close(file);
-    sw_file_drop(file);
-    return status;
+    const drawing *d = context;
+    return sw_file_write(file, d->bytes, d->used);
 }
 
 int plan_svg_write(job *j, const char *path)
@@ -323,7 +318,7 @@ int plan_svg_write(job *j, const char *path)
     drawing d = {.status = SW_OK};
     sw_status status = draw_plan(&d, j);
     if (status == SW_OK)
-        status = write_file(&d, path);
+        status = cli_saved(sw_file_replace(path, write_all, &d));
     sw_heap_free(d.bytes, SW_HEAP_FILES, d.capacity);
     return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }

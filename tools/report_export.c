@@ -66,7 +66,7 @@ static sw_status write_timelines(const sw_timeline *t, const sw_timeline *other,
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sw_sink_out)));
     export x = {t, other, sink, block};
-    const sw_status status = sw_file_replace(path, write_all, &x);
+    const sw_status status = cli_saved(sw_file_replace(path, write_all, &x));
     sw_heap_free(block, SW_HEAP_PROFILE, sizeof(sw_sink_out));
     return status;
 }

@@ -85,6 +85,16 @@ static int check_writable(const char *option, const char *path, bool replaced)
     return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
 }
 
+/* For what is not opened by alloc/sys.c: to open a pipe would wait where no signal ends it. */
+static int check_no_pipe(const char *option, const char *path)
+{
+    struct stat st;
+    if (path == NULL || stat(path, &st) != 0 || !S_ISFIFO(st.st_mode))
+        return CLI_GO;
+    return cli_error(CLI_FAILED, "%s %s: must not be a pipe: a regular file is needed", option,
+                     path);
+}
+
 int train_check_writable(const train_opts *o)
 {
     int status = check_writable("--save-params", o->save, true);
@@ -92,5 +102,7 @@ int train_check_writable(const train_opts *o)
         status = check_writable("--save-best", o->best, true);
     if (status == CLI_GO)
         status = check_writable("--heap-profile", o->heap_profile, false);
+    if (status == CLI_GO)
+        status = check_no_pipe("--heap-profile", o->heap_profile);
     return status == CLI_GO ? check_writable("--metrics", o->metrics, false) : status;
 }

@@ -146,7 +146,7 @@ static void keep_best(train *t)
     t->best_step = t->step;
     if (t->opts.best == NULL)
         return;
-    const sw_status saved = sw_model_save(t->job.net.model, t->opts.best);
+    const sw_status saved = cli_saved(sw_model_save(t->job.net.model, t->opts.best));
     if (saved != SW_OK && t->trouble == CLI_DONE)
         t->trouble = cli_library_error(saved, false);
 }

@@ -1,0 +1,19 @@
+/* Waiting for a FIFO, pipe, socket or terminal, so that sw_interrupt_set()'s answer ends it.
+ * The answer is asked in front of each slice of the wait: a request that comes between the
+ * question and the system call is not lost. */
+#ifndef SW_WAIT_H
+#define SW_WAIT_H
+
+#include "alloc/base.h"
+#include <stdbool.h>
+
+bool swi_interrupted(void);
+/* Wait until `fd` has something to read or its other end is closed; false: interrupted. */
+bool swi_wait_input(int fd);
+/* Wait until `fd` takes something; false: interrupted, and it took nothing for a second since.
+ */
+bool swi_wait_output(int fd);
+/* Sleep for a slice; false: interrupted for a second. *since is 0 before the first call. */
+bool swi_wait_slice(uint64_t *since);
+
+#endif
