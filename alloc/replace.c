@@ -100,7 +100,7 @@ static sw_status create(sw_file **out, names *n)
             sweep(n);
             return SW_OK;
         }
-        if (lock == SW_LOCK_NONE)
+        if (lock == SW_LOCK_NONE || lock == SW_LOCK_FAILED)
             return SW_OK;
         sw_file_drop(*out);
         if (tries == TRIES)

@@ -260,16 +260,28 @@ sw_status sw_folder_sync(const char *path)
 
 /* ---- locks ------------------------------------------------------------------------------- */
 
+/* What has no locks: a file system, or NFS and a file that is open for reading. */
+static bool has_no_locks(void)
+{
+    return errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL ||
+           errno == EBADF;
+}
+
 static sw_file_lock lock_fd(int fd)
 {
     struct stat st;
-    if (hit() || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+    if (hit() || fstat(fd, &st) != 0)
+        return SW_LOCK_FAILED;
+    if (!S_ISREG(st.st_mode))
         return SW_LOCK_NONE;
     int result;
     do
         result = flock(fd, LOCK_EX | LOCK_NB);
     while (result != 0 && errno == EINTR);
-    return result == 0 ? SW_LOCK_OURS : errno == EWOULDBLOCK ? SW_LOCK_THEIRS : SW_LOCK_NONE;
+    if (result == 0)
+        return SW_LOCK_OURS;
+    return errno == EWOULDBLOCK ? SW_LOCK_THEIRS
+                                : (has_no_locks() ? SW_LOCK_NONE : SW_LOCK_FAILED);
 }
 
 sw_file_lock sw_file_try_lock(sw_file *file)
@@ -277,18 +289,30 @@ sw_file_lock sw_file_try_lock(sw_file *file)
     return lock_fd(file->fd);
 }
 
-sw_status sw_file_take(sw_file **out, const char *path)
+sw_status sw_file_own(sw_file *file, const char *path)
+{
+    const sw_file_lock lock = sw_file_try_lock(file);
+    if (lock == SW_LOCK_THEIRS)
+        SW_FAIL(SW_BUSY, "%s: another process writes it", path);
+    return lock == SW_LOCK_FAILED ? refuse(path) : SW_OK;
+}
+
+sw_status sw_file_empty(sw_file *file)
+{
+    if (hit() || (ftruncate(file->fd, 0) != 0 && errno != EINVAL)) /* EINVAL: a pipe */
+        return refuse(file->path);
+    return SW_OK;
+}
+
+sw_status sw_file_take(sw_file **out, const char *path, bool empty)
 {
     sw_file *file;
     if (strcmp(path, "-") == 0)
         return sw_file_open(out, path, SW_FILE_WRITE);
     SW_TRY(sw_file_open(&file, path, SW_FILE_KEEP));
-    sw_status status = SW_OK;
-    if (sw_file_try_lock(file) == SW_LOCK_THEIRS)
-        status =
-            sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: another process writes it", path);
-    else if (hit() || (ftruncate(file->fd, 0) != 0 && errno != EINVAL)) /* EINVAL: a pipe */
-        status = refuse(path);
+    sw_status status = sw_file_own(file, path);
+    if (status == SW_OK && empty)
+        status = sw_file_empty(file);
     if (status != SW_OK) {
         sw_file_drop(file);
         return status;

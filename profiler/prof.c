@@ -240,7 +240,9 @@ static sw_status open_files(sw_profile *p, const sw_prof_header *header)
 {
     SW_TRY(sw_thread_start(&p->clerk, clerk, p, "sw-profile"));
     SW_TRY(sw_prof_heap_begin(&p->heap));
-    SW_TRY(sw_file_open(&p->file, header->path, SW_FILE_WRITE));
+    SW_TRY(sw_file_take(&p->file, header->path, p->max_bytes == 0));
+    if (p->max_bytes > 0)
+        SW_TRY(swi_prof_parts_take(p));
     if (access(statm_path, R_OK) == 0)
         SW_TRY(sw_file_open(&p->statm, statm_path, SW_FILE_READ));
     pthread_mutex_lock(&p->lock);
@@ -270,6 +272,7 @@ static void discard(sw_profile *p)
     dismiss_clerk(p);
     sw_prof_heap_end(&p->heap);
     swi_prof_parts_free(p);
+    sw_file_drop(p->before);
     sw_file_drop(p->file);
     sw_file_drop(p->statm);
     (void)pthread_cond_destroy(&p->wake);
@@ -511,8 +514,9 @@ sw_status sw_prof_destroy(sw_profile *p)
         write_end(p);
         swi_prof_flush(p);
     }
+    (void)swi_prof_stick(p, sw_file_close(p->before));
     (void)swi_prof_stick(p, sw_file_close(p->file));
-    p->file = NULL;
+    p->before = p->file = NULL;
     const sw_status status = verdict(p);
     discard(p);
     return status;

@@ -17,7 +17,8 @@ struct sw_profile {
     sw_thread *clerk;   /* writes what waits; NULL without a file */
     bool sleeping, end; /* the clerk: has no deadline; is to go */
     uint64_t waiting;   /* clock of the oldest record that is not in the file; 0: none */
-    sw_file *file;      /* NULL: nothing is written */
+    sw_file *file;      /* NULL: nothing is written; locked, so that one process writes it */
+    sw_file *before;    /* of a file in parts: the part before, locked too */
     sw_file *statm;     /* NULL: the system has none */
     sw_json json;
     sw_status status;                /* the first error; later records are dropped */
@@ -94,6 +95,9 @@ void swi_prof_put_program(sw_json *json, uint32_t exec, uint32_t program, uint32
 /* Names and checks, before anything is opened. */
 SW_MUST_USE sw_status swi_prof_parts_begin(sw_profile *profile, const sw_prof_header *header);
 void swi_prof_parts_free(sw_profile *profile);
+/* The file was taken: take the part before it, which a run before has left, and empty the file.
+ */
+SW_MUST_USE sw_status swi_prof_parts_take(sw_profile *profile);
 /* Keep what is formatted from here on. */
 void swi_prof_keep(sw_profile *profile);
 /* A drain: more of it. */

@@ -120,10 +120,28 @@ void swi_prof_first_part(sw_profile *p)
     (void)swi_prof_stick(p, write_head(p));
 }
 
+/* Where there is no part before, `before` is another handle of the file itself: no memory is
+ * taken for it where a part ends, in a step. So it is where a run was killed when the file had
+ * both names. */
+sw_status swi_prof_parts_take(sw_profile *p)
+{
+    const char *name = name_of(p, sw_file_there(name_of(p, NAME_BEFORE)) ? NAME_BEFORE : NAME);
+    SW_TRY(sw_file_open(&p->before, name, SW_FILE_KEEP));
+    if (!sw_file_is(p->file, name))
+        SW_TRY(sw_file_own(p->before, name));
+    return sw_file_empty(p->file);
+}
+
+/* The handle of the part before goes on in the next one, and the two change places: what stands
+ * at either name is locked all the while. */
 static sw_status next_part(sw_profile *p)
 {
     SW_TRY(sw_file_link(name_of(p, NAME), name_of(p, NAME_BEFORE)));
-    SW_TRY(sw_file_reopen(p->file, name_of(p, NAME_NEXT)));
+    SW_TRY(sw_file_reopen(p->before, name_of(p, NAME_NEXT)));
+    SW_TRY(sw_file_own(p->before, name_of(p, NAME_NEXT)));
+    sw_file *const full = p->file;
+    p->file = p->before;
+    p->before = full;
     p->part++;
     SW_TRY(sw_file_take_mode(p->file, name_of(p, NAME_BEFORE)));
     SW_TRY(write_head(p));

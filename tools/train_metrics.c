@@ -38,7 +38,7 @@ sw_status train_metrics_open(train *t)
     static const char heads[] = "kind,step,epoch,loss,accuracy,rate,ms\n";
     if (t->opts.metrics == NULL)
         return SW_OK;
-    SW_TRY(sw_file_open(&t->metrics, t->opts.metrics, SW_FILE_WRITE));
+    SW_TRY(sw_file_take(&t->metrics, t->opts.metrics, true)); /* as the only writer */
     return ends_with(t->opts.metrics, ".csv")
                ? sw_file_write(t->metrics, heads, sizeof heads - 1)
                : SW_OK;

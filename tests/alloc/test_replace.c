@@ -246,18 +246,18 @@ static void a_file_has_one_writer(void)
     sw_file *first = NULL, *second = NULL;
     begin("one");
     put(at("x"), "old");
-    CU_ASSERT_EQUAL_FATAL(sw_file_take(&first, at("x")), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_file_take(&first, at("x"), true), SW_OK);
     CU_ASSERT_EQUAL(sw_file_write(first, "mine", 4), SW_OK);
-    CU_ASSERT_EQUAL(sw_file_take(&second, at("x")), SW_BUSY);
+    CU_ASSERT_EQUAL(sw_file_take(&second, at("x"), true), SW_BUSY);
     SW_CHECK(strstr(sw_last_error(), "/x: another process writes it") != NULL, "%s",
              sw_last_error());
     CU_ASSERT(has(at("x"), "mine"));
     CU_ASSERT_EQUAL(sw_file_close(first), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_file_take(&second, at("x")), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_file_take(&second, at("x"), true), SW_OK);
     CU_ASSERT(has(at("x"), ""));
     sw_file_drop(second);
-    CU_ASSERT_EQUAL_FATAL(sw_file_take(&first, "/dev/null"), SW_OK);
-    CU_ASSERT_EQUAL(sw_file_take(&second, "/dev/null"), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_file_take(&first, "/dev/null", true), SW_OK);
+    CU_ASSERT_EQUAL(sw_file_take(&second, "/dev/null", true), SW_OK);
     sw_file_drop(first);
     sw_file_drop(second);
 }

@@ -119,7 +119,7 @@ static const struct {
     {" mmap munmap mremap madvise brk sbrk ", {"alloc/mem.c", NULL}},
     {" mprotect ", {"alloc/mem.c", "alloc/store_sim.c", NULL}},
     {" open openat creat fopen fdopen freopen opendir tmpfile mkstemp rename unlink ",
-     {"alloc/sys.c", NULL}},
+     {"alloc/sys.c", "tools/cli_signal.c", NULL}}, /* the latter in a signal handler */
     {" dlopen dlsym pthread_create thrd_create fork system popen ", {"alloc/sys.c", NULL}},
     {" printf fprintf vprintf vfprintf dprintf puts fputs putchar putc fputc fwrite perror "
      "psignal ",
