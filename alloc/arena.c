@@ -28,6 +28,12 @@ static bool is_host(const sw_arena *a)
     return !a->opts.store->ops->device;
 }
 
+/* Does it hold the batch slots of a loader? */
+static bool is_slots(const sw_arena *a)
+{
+    return a->opts.use == SW_ARENA_DATA && is_host(a);
+}
+
 static void poison(const sw_arena *a, size_t from, size_t bytes)
 {
     if (is_host(a) && bytes > 0)
@@ -87,6 +93,8 @@ void sw_arena_destroy(sw_arena *a)
     swi_claims_leave(&a->claim);
     if (is_host(a) && a->opts.store->committed_bytes > 0)
         sw_unpoison(a->opts.store->base, a->opts.store->committed_bytes);
+    if (is_slots(a)) /* first: slots are never more than what is used */
+        sw_budget_note_slots(a->opts.budget, 0, a->height);
     sw_budget_give(a->opts.budget, a->height);
     sw_store_destroy(a->opts.store);
     sw_heap_free(a, SW_HEAP_RECORDS, sizeof *a);
@@ -139,6 +147,8 @@ static sw_status promise(sw_arena *a, size_t height, size_t physical, bool bump)
         return status;
     }
     __atomic_store_n(&a->height, a->height + more, __ATOMIC_RELAXED);
+    if (is_slots(a))
+        sw_budget_note_slots(a->opts.budget, more, 0);
     if (more > 0)
         swi_claims_changed();
     return SW_OK;
@@ -282,4 +292,9 @@ uint32_t sw_arena_generation(const sw_arena *a)
 sw_store *sw_arena_store(const sw_arena *a)
 {
     return a->opts.store;
+}
+
+sw_budget *sw_arena_budget(const sw_arena *a)
+{
+    return a->opts.budget;
 }

@@ -24,6 +24,10 @@ SW_MUST_USE sw_status sw_budget_take(sw_budget *budget, size_t bytes, const char
 void sw_budget_give(sw_budget *budget, size_t bytes);
 size_t sw_budget_limit(const sw_budget *budget); /* SIZE_MAX for NULL */
 size_t sw_budget_used(const sw_budget *budget);
+/* How many of the bytes that are used are batch slots of loaders: arenas of the host whose use
+ * is SW_ARENA_DATA state theirs. The count is for figures; nothing is refused by it. */
+void sw_budget_note_slots(sw_budget *budget, size_t more, size_t less);
+size_t sw_budget_slots(const sw_budget *budget);
 
 /* What an arena's bytes are for. */
 typedef enum { SW_ARENA_OTHER, SW_ARENA_STEP, SW_ARENA_MODEL, SW_ARENA_DATA } sw_arena_use;
@@ -80,5 +84,6 @@ size_t sw_arena_high_water(const sw_arena *arena); /* highest end of any range, 
 size_t sw_arena_height(const sw_arena *arena);     /* promised by sw_arena_grow */
 uint32_t sw_arena_generation(const sw_arena *arena);
 sw_store *sw_arena_store(const sw_arena *arena);
+sw_budget *sw_arena_budget(const sw_arena *arena); /* NULL: none */
 
 #endif

@@ -8,6 +8,7 @@
 struct sw_budget {
     size_t limit;
     atomic_size_t used;
+    atomic_size_t slots; /* of those: batch slots of loaders */
 };
 
 sw_status sw_budget_new(sw_budget **out, size_t bytes)
@@ -44,6 +45,19 @@ void sw_budget_give(sw_budget *budget, size_t bytes)
     const size_t before = atomic_fetch_sub(&budget->used, bytes);
     SW_ASSERT(bytes <= before);
     (void)before;
+}
+
+void sw_budget_note_slots(sw_budget *budget, size_t more, size_t less)
+{
+    if (budget == NULL)
+        return;
+    atomic_fetch_add(&budget->slots, more);
+    atomic_fetch_sub(&budget->slots, less);
+}
+
+size_t sw_budget_slots(const sw_budget *budget)
+{
+    return budget != NULL ? atomic_load(&budget->slots) : 0;
 }
 
 size_t sw_budget_limit(const sw_budget *budget)

@@ -70,6 +70,7 @@ typedef struct {
     const char *op, *phase;                      /* that it was for, or that peaks */
     size_t needed_bytes;                         /* the least that would do */
     size_t model_bytes, arena_bytes, data_bytes; /* of that */
+    size_t others_bytes;                         /* and what others have of the budget */
     size_t live_bytes;                           /* sum of the shares */
     sw_denied_share role[SW_DENIED_SHARES / 4], layer[SW_DENIED_SHARES];
     size_t n_roles, n_layers;

@@ -63,15 +63,15 @@ static void add_bump(sw_prof_denied *d, const swi_trace *t, uint32_t n)
 static void of_program(sw_prof_denied *d, const sw_exec *exec, const sw_run_args *args)
 {
     const swi_program *p = exec->attempt;
-    sw_plan_info info = {.size = sizeof info};
-    swi_plan_info(p, swi_data_bytes(exec, args, &p->trace), &info);
+    const swi_need need = swi_need_of(exec, args, p);
     d->program = p->id;
     d->label = "the step arena";
-    d->arena_bytes = d->request_bytes =
-        args->immediate ? info.immediate_bytes : info.arena_bytes;
-    d->model_bytes = info.model_bytes;
-    d->data_bytes = info.data_bytes;
-    d->needed_bytes = info.total_bytes - info.arena_bytes + d->arena_bytes;
+    d->arena_bytes = need.arena;
+    d->request_bytes = args->immediate ? p->info.immediate_bytes : p->height;
+    d->model_bytes = need.models;
+    d->data_bytes = need.data;
+    d->others_bytes = need.others;
+    d->needed_bytes = need.bytes;
     if (args->immediate) {
         add_bump(d, swi_program_traced(p), UINT32_MAX);
         return;

@@ -372,33 +372,6 @@ static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
     return SW_OK;
 }
 
-size_t swi_data_bytes(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
-{
-    return exec->queue != NULL ? swi_queue_data_bytes(exec->queue, args, trace)
-                               : args->data_bytes;
-}
-
-/* What the step arena may take of the budget: what others have not taken, and what the models
- * and all slots leave, whether they have taken theirs already or not. */
-static size_t arena_limit(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
-{
-    if (exec->budget == NULL || args->immediate)
-        return SIZE_MAX;
-    const size_t limit = sw_budget_limit(exec->budget), used = sw_budget_used(exec->budget);
-    const size_t own = sw_arena_height(exec->arena) +
-                       (exec->queue != NULL ? swi_queue_data_height(exec->queue) : 0);
-    size_t models = 0, to_come = swi_data_bytes(exec, args, trace), taken = used - own;
-    for (int i = 0; i < args->n_models; i++) {
-        models += args->models[i]->bytes;
-        if (args->models[i]->arena == NULL)
-            taken += args->models[i]->bytes;
-    }
-    to_come = models < SIZE_MAX - to_come ? models + to_come : SIZE_MAX;
-    if (to_come > taken)
-        taken = to_come;
-    return limit > taken ? limit - taken : 0;
-}
-
 static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash,
                               size_t bytes, swi_program **out, bool *fresh)
 {
@@ -406,7 +379,7 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
     SW_TRY(trace(exec, args));
     const uint64_t traced = sw_clock_ns();
     swi_program *p;
-    SW_TRY(swi_program_create(&p, &exec->ctx, arena_limit(exec, args, &exec->ctx.trace)));
+    SW_TRY(swi_program_create(&p, &exec->ctx, swi_arena_limit(exec, args, &exec->ctx.trace)));
     p->info.trace_ns = traced - start;
     uint32_t slot;
     sw_status status = slot_for(exec, p, &slot);
@@ -469,7 +442,7 @@ sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program *
     if (key == NULL)
         return make_program(exec, args, hash, bytes, out, fresh);
     *out = exec->programs[key->program];
-    const size_t limit = arena_limit(exec, args, &(*out)->trace);
+    const size_t limit = swi_arena_limit(exec, args, &(*out)->trace);
     if ((*out)->limit != limit && ((*out)->height > (*out)->limit || (*out)->height > limit)) {
         forget(exec, key); /* it did not fit then, or does not now: plan for what there is */
         return make_program(exec, args, hash, bytes, out, fresh);

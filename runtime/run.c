@@ -451,36 +451,6 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
 
 /* ---- planning ---------------------------------------------------------------------------- */
 
-/* The refusal that people read: what is needed, what there is, who holds the peak. */
-sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const swi_program *p,
-                           sw_status status)
-{
-    sw_plan_info info = {.size = sizeof info};
-    swi_plan_info(p, swi_data_bytes(exec, args, &p->trace), &info);
-    const size_t arena = args->immediate ? info.immediate_bytes : info.arena_bytes;
-    char limit[320] = "", card[240], cause[160] = "";
-    int n = 0;
-    if (exec->budget == NULL) /* it was no budget: who refused says why */
-        snprintf(cause, sizeof cause, "%.150s: ", sw_last_error());
-    else
-        n = snprintf(limit, sizeof limit, ", the budget is %zu", sw_budget_limit(exec->budget));
-    if (sw_budget_used(exec->budget) > 0)
-        n += snprintf(limit + n, sizeof limit - (size_t)n, ", %zu of them taken",
-                      sw_budget_used(exec->budget));
-    snprintf(limit + n, sizeof limit - (size_t)n, "%s",
-             swi_device_room(exec, card, sizeof card));
-    char again[160] = "";
-    if (info.n_repeats > 0 && !args->immediate)
-        snprintf(again, sizeof again,
-                 " although %u ops would run again in backward (%zu bytes without that)",
-                 info.n_repeats, info.total_bytes - info.arena_bytes + info.plain_arena_bytes);
-    return sw_error_set(status, __FILE__, __LINE__,
-                        "%sdoes not fit: %zu bytes are needed (model %zu, arena %zu, data "
-                        "%zu)%s%s; the peak is at %s, held by %s",
-                        cause, info.total_bytes - info.arena_bytes + arena, info.model_bytes,
-                        arena, info.data_bytes, again, limit, info.peak_op, info.holders);
-}
-
 /* Charge the budget with models and arena, and on a device with what inputs take there. A
  * refusal leaves models as they were. */
 static sw_status reserve(sw_exec *exec, const sw_run_args *args, size_t arena, size_t data)
@@ -511,7 +481,7 @@ static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
     swi_plan_info(p, data, out);
     if (exec->budget == NULL)
         return SW_OK;
-    if (p->height > p->limit) /* beside the slots, which take theirs later */
+    if (swi_need_of(exec, args, p).bytes > sw_budget_limit(exec->budget)) /* slots to come, too */
         return swi_does_not_fit(exec, args, p, SW_NOMEM);
     const sw_status status =
         reserve(exec, args, args->immediate ? p->info.immediate_bytes : p->height, data);

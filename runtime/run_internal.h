@@ -20,9 +20,23 @@ void swi_past_name(swi_past_run *run, const swi_trace *t);
 /* Segment addresses of a run: SWI_SEG_COUNT + 1 of them, the last NULL. On a device inputs are
  * where its queue has them. */
 void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base);
-/* What data takes of the budget, for swi_plan_info: as the caller says, or, on a device, what
- * the exec takes there for these arguments and this trace. */
+/* What data takes of the budget, for swi_plan_info: the slots of all its loaders, or more where
+ * the caller says so; on a device, what the exec takes there for these arguments and this
+ * trace. */
 size_t swi_data_bytes(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
+/* What the step arena may take of the budget beside all the rest; SIZE_MAX in immediate mode
+ * and without a budget. */
+size_t swi_arena_limit(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
+/* The least budget that a program fits, and what it is for. Without a budget: what the program
+ * takes. */
+typedef struct {
+    size_t others; /* what others have taken: not for these models, this exec, or slots */
+    size_t models; /* those that this budget pays for */
+    size_t data;   /* slots of all loaders, those to come too; on a device its inputs */
+    size_t arena;  /* what the program needs, or what the exec has, whichever is more */
+    size_t bytes;  /* all of these */
+} swi_need;
+swi_need swi_need_of(const sw_exec *exec, const sw_run_args *args, const swi_program *program);
 /* Copy what the exec's watch saw into its run info. */
 void swi_read_watch(sw_exec *exec);
 /* Room for the names of one storage. */
@@ -37,6 +51,7 @@ bool swi_plan_storage(const swi_program *program, uint32_t s, swi_plan_names *na
 void swi_resolve(swi_program *program, uint32_t op, unsigned char *const *base,
                  const swi_bind *binds);
 sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
+/* The refusal that people read: the least budget, what there is, who holds the peak. */
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args,
                            const swi_program *program, sw_status status);
 sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *updated);

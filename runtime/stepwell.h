@@ -664,9 +664,12 @@ typedef struct {
     uint64_t variant;
     uint64_t step;     /* 0, 1, ... 2^32 - 1: the counter of random ops */
     uint32_t run;      /* of this step (micro-batches) */
-    size_t data_bytes; /* all slots of the loader; 0: just these inputs. Not looked at on a
-                          device: there data_bytes of plans is what the exec takes for inputs
-                          and metrics, three places for the largest batch so far */
+    size_t data_bytes; /* slots of loaders. Those of the exec's budget count by themselves, once
+                          each: say more for loaders that are still to come. 0 without any: just
+                          these inputs, which are the caller's and take nothing of a budget. Not
+                          looked at on a device: there data_bytes of plans is what the exec
+                          takes for inputs and metrics, three places for the largest batch so
+                          far */
 } sw_run_args;
 
 SW_MUST_USE SW_API sw_status sw_run(sw_exec *exec, const sw_run_args *args);
@@ -719,10 +722,10 @@ typedef struct {
  * arena (with `immediate` the bump of immediate mode) and the models are reserved in it, all or
  * nothing. A plan that would be over it is made smaller (sw_plan_info, n_released and
  * n_repeats), by as little work as was found; more budget never means more work. Where no plan
- * fits, SW_NOMEM says the least that would do and who holds the peak, and *out is filled then
- * too: with that budget, sw_plan succeeds. A
- * planned run asks its budget before it begins; an immediate run that was not planned asks op
- * by op, and can be refused behind an update. */
+ * fits, SW_NOMEM says the least budget that would do, with what others have taken of it, and
+ * who holds the peak, and *out is filled then too: with that budget, sw_plan succeeds, as long
+ * as nobody else reserves meanwhile. A planned run asks its budget before it begins; an
+ * immediate run that was not planned asks op by op, and can be refused behind an update. */
 SW_MUST_USE SW_API sw_status sw_plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out);
 
 /* A storage of a plan: a range of the step arena, or an input. What it points to is valid

@@ -51,9 +51,11 @@ static void print_way_out(const report_denied *d, const report_style *style)
 {
     const uint64_t there = d->limit;
     if (d->needed > 0) {
-        cli_say(2, 4, "the least that would do: %s (model %s, arena %s, data %s)",
+        cli_say(2, 4, "the least that would do: %s (model %s, arena %s, data %s%s%s)",
                 table_bytes(d->needed, style).text, table_bytes(d->model, style).text,
-                table_bytes(d->arena, style).text, table_bytes(d->data, style).text);
+                table_bytes(d->arena, style).text, table_bytes(d->data, style).text,
+                d->others > 0 ? ", others " : "",
+                d->others > 0 ? table_bytes(d->others, style).text : "");
         if (there > 0 && d->needed > there)
             cli_say(2, 4,
                     "%s too many: a smaller batch shrinks arena and data, a smaller "
@@ -117,6 +119,7 @@ static void put_figures(sw_json *j, const report_denied *d)
     sw_json_put_known(j, "model_bytes", d->model > 0, d->model);
     sw_json_put_known(j, "arena_bytes", d->arena > 0, d->arena);
     sw_json_put_known(j, "data_bytes", d->data > 0, d->data);
+    sw_json_put_u64(j, "others_bytes", d->others);
     sw_json_put_known(j, "largest_batch", d->fits_batch >= 0, (uint64_t)d->fits_batch);
     sw_json_put_known(j, "largest_batch_bytes", d->fits_bytes > 0, d->fits_bytes);
     sw_json_put_u64(j, "live_bytes", d->live);
@@ -215,6 +218,7 @@ static sw_status take_request(const report_place *p, report_denied *d)
     SW_TRY(report_get_u64(p, o, "model_bytes", 0, &d->model));
     SW_TRY(report_get_u64(p, o, "arena_bytes", 0, &d->arena));
     SW_TRY(report_get_u64(p, o, "data_bytes", 0, &d->data));
+    SW_TRY(report_get_u64(p, o, "others_bytes", 0, &d->others));
     return report_get_u64(p, o, "live_bytes", 0, &d->live);
 }
 

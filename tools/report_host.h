@@ -62,7 +62,7 @@ typedef struct {
 } report_purpose;
 
 typedef struct {
-    uint64_t step, request, limit, used, needed, model, arena, data, live;
+    uint64_t step, request, limit, used, needed, model, arena, data, others, live;
     int64_t batch;
     char run[8], limited_by[16], message[512], label[REPORT_TEXT], op[REPORT_TEXT], phase[16];
     sw_denied_share role[SW_DENIED_SHARES / 4], layer[SW_DENIED_SHARES];
