@@ -29,13 +29,35 @@ static void put_program(sw_json *json, job *j, const job_program *p)
     sw_json_end(json);
 }
 
+void plan_print_few(int64_t samples, int64_t batch)
+{
+    char text[300];
+    if (batch <= samples)
+        return;
+    snprintf(
+        text, sizeof text,
+        "The data have only %s samples for training: a batch of %s was planned as if there "
+        "were enough. Training on these takes all of them at once, and needs less.",
+        cli_digits((uint64_t)samples).text, cli_digits((uint64_t)batch).text);
+    cli_wrap(stdout, 0, 0, text);
+}
+
+/* Plan the job for a batch, as if the data had as many samples for training. */
+static int open_for(job *j, int64_t batch, int64_t samples)
+{
+    j->batch = batch;
+    j->train.n = batch > samples ? batch : samples;
+    return job_open(j);
+}
+
 /* The members of one plan; the object is open. */
-static void put_plan(sw_json *json, job *j)
+static void put_plan(sw_json *json, job *j, int64_t samples)
 {
     const job_program *main = job_main(j);
     sw_json_put_string(json, "model", j->opts->model);
     sw_json_put_string(json, "device", j->opts->device);
     sw_json_put_i64(json, "batch", j->batch);
+    sw_json_put_i64(json, "training_samples", samples);
     result_put_predicted(json, j, main);
     sw_json_put_u64(json, "predicted_peak_bytes", main->plan.peak_bytes);
     result_put_totals(json, &main->plan);
@@ -127,16 +149,16 @@ static void print_title(const job *j)
 static int plan_several(const plan_opts *o, job *j, sw_json *json)
 {
     const cli_list *batches = &o->job.batch;
+    const int64_t samples = j->train.n;
     int status = CLI_GO;
     int64_t most = 0;
     uint64_t ns = 0;
     for (int i = 0; i < batches->n && status == CLI_GO; i++) {
-        j->batch = batches->at[i];
-        most = j->batch > most ? j->batch : most;
-        status = job_open(j);
+        most = batches->at[i] > most ? batches->at[i] : most;
+        status = open_for(j, batches->at[i], samples);
         if (status == CLI_GO && json != NULL) {
             sw_json_begin(json, '{');
-            put_plan(json, j);
+            put_plan(json, j, samples);
             sw_json_end(json);
         } else if (status == CLI_GO) {
             if (i == 0)
@@ -148,9 +170,7 @@ static int plan_several(const plan_opts *o, job *j, sw_json *json)
     }
     if (status == CLI_GO && json == NULL && !o->quiet) {
         putchar('\n');
-        if (most > j->train.n)
-            printf("A batch takes no more than the %s images of the data.\n",
-                   cli_digits((uint64_t)j->train.n).text);
+        plan_print_few(samples, most);
         printf("planned in %s\n", cli_ns(ns).text);
     }
     return status;
@@ -162,18 +182,21 @@ static int plan_one(const plan_opts *o, job *j, sw_json *json)
 {
     plan_fit fit = {0};
     const bool fits = o->fit_bytes > 0;
-    j->batch = o->job.batch.at[0];
-    int status = fits ? plan_fit_find(j, o->fit_bytes, &fit) : job_open(j);
+    const int64_t samples = j->train.n;
+    int status =
+        fits ? plan_fit_find(j, o->fit_bytes, &fit) : open_for(j, o->job.batch.at[0], samples);
     if (status == CLI_GO && o->svg != NULL)
         status = plan_svg_write(j, o->svg);
     if (status == CLI_GO && json != NULL) {
-        put_plan(json, j);
+        put_plan(json, j, samples);
         if (fits)
             plan_fit_put(json, o, &fit);
     } else if (status == CLI_GO) {
         if (fits)
             plan_fit_print(o, &fit);
         const sw_status printed = print_plan(j, o->quiet);
+        if (!fits)
+            plan_print_few(samples, j->batch);
         status = printed == SW_OK ? CLI_GO : cli_library_error(printed, false);
     }
     job_close(j);

@@ -194,29 +194,34 @@ sw_status job_plan(job *j, job_which which)
     return SW_OK;
 }
 
-static int refuse_plan(const job *j, sw_status status)
+/* What a program that was refused needs. */
+static size_t needed(const job *j, const sw_plan_info *plan)
 {
-    if (status != SW_NOMEM)
-        return cli_library_error(status, false);
-    return cli_error(CLI_NO_FIT, "%s%s", batch_name(j).text, sw_last_error());
+    const size_t arena = j->opts->immediate ? plan->immediate_bytes : plan->arena_bytes;
+    return plan->model_bytes + arena + plan->data_bytes;
 }
 
+/* All programs, whether they fit or not: of those that do not, the one that needs the most is
+ * named, so that all of them fit what it says. Slots are counted although the loaders take
+ * them later. */
 static int plan_programs(job *j)
 {
+    char refused[600] = "";
+    size_t most = 0;
     job_set_batch(j, j->batch);
     for (int i = 0; i < JOB_PROGRAMS; i++) {
-        job_program *p = &j->program[i];
-        if (p->batch == 0)
-            continue;
-        const sw_status status = job_plan(j, (job_which)i);
-        if (status != SW_OK)
-            return refuse_plan(j, status);
-        /* The loaders take their part of the budget later; refuse now what could not fit then.
-         */
-        if (j->budget != NULL && p->plan.total_bytes > j->opts->budget_bytes)
-            return no_fit(j, &p->plan, "the budget is", j->opts->budget_bytes);
+        const job_program *p = &j->program[i];
+        const sw_status status = p->batch > 0 ? job_plan(j, (job_which)i) : SW_OK;
+        if (status != SW_OK && status != SW_NOMEM)
+            return cli_library_error(status, false);
+        if (status == SW_NOMEM && (most == 0 || needed(j, &p->plan) > most)) {
+            most = needed(j, &p->plan);
+            snprintf(refused, sizeof refused, "%s", sw_last_error());
+        }
     }
-    return CLI_GO;
+    if (refused[0] == '\0')
+        return CLI_GO;
+    return cli_error(CLI_NO_FIT, "%s%s", batch_name(j).text, refused);
 }
 
 int job_begin(job *j)

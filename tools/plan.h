@@ -12,6 +12,10 @@ typedef struct {
     bool json, quiet;
 } plan_opts;
 
+/* "The data have only ...", for people, where a batch of `batch` samples was planned as if a
+ * data set of so many had as many. */
+void plan_print_few(int64_t samples, int64_t batch);
+
 /* ---- plan_fit.c -------------------------------------------------------------------------- */
 
 #define PLAN_NEXT 3 /* larger batches that are shown beside the answer */

@@ -229,12 +229,6 @@ void plan_fit_print(const plan_opts *opts, const plan_fit *fit)
         print_row(fit->next[i].batch, fit->next[i].total_bytes, opts->fit_bytes);
     putchar('\n');
     print_proof(fit);
-    if (fit->found.batch > fit->images) {
-        snprintf(text, sizeof text,
-                 "The data have only %s images for training: this was planned as if there were "
-                 "enough. Training on these takes all of them at once, and needs less.",
-                 cli_digits((uint64_t)fit->images).text);
-        cli_wrap(stdout, 0, 0, text);
-    }
+    plan_print_few(fit->images, fit->found.batch);
     printf("searched in %s\n\n", cli_ns(fit->ns).text);
 }

@@ -395,12 +395,13 @@ static void a_file_at_its_limit_fails_with_one_line(void)
              "status %d, signal %d: %s", outcome.status, outcome.signal, outcome.err);
 }
 
-/* total_bytes of a plan for 64 images. */
-static long long planned(long long batch)
+/* total_bytes of a training on 64 images. */
+static long long total_of(long long batch)
 {
     static sw_outcome outcome;
     char words[200];
-    snprintf(words, sizeof words, "plan --json --synthetic-n 64 --batch %lld", batch);
+    snprintf(words, sizeof words,
+             "train --json --quiet --synthetic-n 64 --steps 1 --batch %lld", batch);
     program_run(&outcome, words, NULL);
     json_t *root = json_loads(outcome.out, 0, NULL);
     const long long total = json_integer_value(json_object_get(root, "total_bytes"));
@@ -496,10 +497,10 @@ static void reports_are_80_columns_wide(void)
     }
 }
 
-static void a_batch_larger_than_the_data_takes_no_more(void)
+static void training_takes_no_more_than_the_data(void)
 {
-    CU_ASSERT(planned(64) > 0);
-    CU_ASSERT_EQUAL(planned(1000000), planned(64));
+    CU_ASSERT(total_of(64) > 0);
+    CU_ASSERT_EQUAL(total_of(1000000), total_of(64));
 }
 #endif
 
@@ -521,7 +522,8 @@ static const sw_test tests[] = {
     {"a report says that a pipe will not do", a_report_says_that_a_pipe_will_not_do},
     {"a reader that goes away costs no profile", a_reader_that_goes_away_costs_no_profile},
     {"a file at its limit fails with one line", a_file_at_its_limit_fails_with_one_line},
-    {"a batch larger than the data takes no more", a_batch_larger_than_the_data_takes_no_more},
+    {"training with a batch above the data takes no more",
+     training_takes_no_more_than_the_data},
 #endif
 };
 SW_SUITE("usage", tests)
