@@ -107,7 +107,8 @@ typedef struct {
 
     /* Windows of kernel_h x kernel_w (product at most 255). Max: places outside the image never
      * win; index (NULL: not wanted): the place in the window that won (ky * kernel_w + kx), the
-     * first of equals, as sw_pool_packs() says. A NaN wins. */
+     * first of equals, as sw_pool_packs() says. The last NaN wins over all numbers, as in
+     * PyTorch. */
     void (*max_pool)(float *y, uint8_t *index, const float *x, const sw_conv *s,
                      const sw_par *par);
     void (*max_pool_dx)(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,

@@ -118,7 +118,7 @@ typedef struct {
     void (*curve_dx)(sw_curve kind, float *dx, const float *dy, const float *saved, int64_t n,
                      float param, bool accumulate, const sw_par *par);
     /* y = |x|; codes (or NULL): two bits for each element, four elements in a byte from the
-     * lowest on: 0 for zero and NaN, 1 above, 2 below. dx = dy, 0 or -dy by them. */
+     * lowest on: 0 for zero and NaN, 1 above, 2 below. dx = dy, dy * 0 or -dy by them. */
     void (*abs)(float *y, uint8_t *codes, const float *x, int64_t n, const sw_par *par);
     void (*abs_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n, bool accumulate,
                    const sw_par *par);
@@ -128,9 +128,9 @@ typedef struct {
                   const sw_par *par);
     void (*clamp_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
                      bool accumulate, const sw_par *par);
-    /* codes: a bit for each element, set where it is above 0, eight in a byte from the lowest
-     * on. dx = dy where it is set, else slope dy. */
-    void (*above)(uint8_t *codes, const float *x, int64_t n, const sw_par *par);
+    /* codes: a bit for each element, set where it is above 0 - for SW_RELU also where it is NaN -
+     * eight in a byte from the lowest on. dx = dy where it is set, else slope dy. */
+    void (*above)(sw_curve kind, uint8_t *codes, const float *x, int64_t n, const sw_par *par);
     void (*above_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n, float slope,
                      bool accumulate, const sw_par *par);
     void (*sub)(float *y, const float *a, const float *b, int64_t n, bool accumulate,

@@ -129,13 +129,13 @@ SW_INLINE void sw_sincos_turn(float u, float *sine, float *cosine)
 
 SW_INLINE float sw_relu_value(float x)
 {
-    return x > 0.0f ? x : 0.0f;
+    return x <= 0.0f ? 0.0f : x; /* a NaN stays */
 }
-/* dy where the output y is above 0, else 0: not dy * 0. By bits, so that dy is read whatever y
- * is: what a kernel touches must not depend on the numbers. */
+/* dy where the output y is above 0 or NaN, else 0: not dy * 0. By bits, so that dy is read
+ * whatever y is: what a kernel touches must not depend on the numbers. */
 SW_INLINE float sw_relu_slope(float dy, float y)
 {
-    return sw_float_of(sw_bits_of(dy) & -(uint32_t)(y > 0.0f));
+    return sw_float_of(sw_bits_of(dy) & -(uint32_t)!(y <= 0.0f));
 }
 SW_INLINE float sw_swish_value(float x)
 {
@@ -232,7 +232,7 @@ SW_INLINE float sw_softplus_value(float x)
     return sw_relu_value(x) + sw_log1pf(sw_expf(-sw_absf(x)));
 }
 
-/* x min(max(x + 3, 0), 6) / 6 */
+/* x min(max(x + 3, 0), 6) / 6; the slope is 0 at -3, and 1 at 3 and of a NaN, as PyTorch has it. */
 SW_INLINE float sw_hard_swish_value(float x)
 {
     return x * sw_between(x + 3.0f, 0.0f, 6.0f) * 0.166666666666666667f;
@@ -240,7 +240,7 @@ SW_INLINE float sw_hard_swish_value(float x)
 SW_INLINE float sw_hard_swish_slope(float x)
 {
     const float s = x * 0.333333333333333333f + 0.5f;
-    return x < -3.0f ? 0.0f : x > 3.0f ? 1.0f : s;
+    return x <= -3.0f ? 0.0f : x < 3.0f ? s : 1.0f;
 }
 
 /* e^x - 1: Taylor below 0.5. 4 ulp. */
@@ -304,13 +304,15 @@ SW_INLINE double sw_double_of(uint64_t u)
 }
 
 /* x^p, in float64 inside: the logarithm is the series of 2 artanh(s), s = (m - 1) / (m + 1),
- * the power of two Taylor's; 1 ulp. A negative x has powers of whole p only. */
+ * the power of two Taylor's; 1 ulp. A negative x has powers of whole p only, but for -inf and
+ * -0, which have those of inf and 0: as C's pow, where x^0 is 1 of a NaN too. */
 SW_INLINE float sw_powf(float x, double p)
 {
     const double a = (double)sw_absf(x), inf = (double)sw_float_of(0x7f800000u);
     const double t = p > -16777216.0 && p < 16777216.0 ? p : 0.0; /* larger ones are even */
     const int32_t whole = (int32_t)t;
-    const uint32_t sign = (uint32_t)whole << 31 & sw_bits_of(x);
+    const uint32_t is_whole = (uint32_t)((double)whole == t);
+    const uint32_t sign = (uint32_t)whole << 31 & sw_bits_of(x) & -is_whole;
     uint64_t u;
     memcpy(&u, &a, sizeof u);
     /* Mantissa in [sqrt(1/2), sqrt(2)). */
@@ -347,8 +349,8 @@ SW_INLINE float sw_powf(float x, double p)
     v = v >= 3.4028235677973366e38 ? inf : v;
     v = a == 0.0 ? (p > 0.0 ? 0.0 : p < 0.0 ? inf : 1.0) : v;
     v = a == inf ? (p > 0.0 ? inf : p < 0.0 ? 0.0 : 1.0) : v;
-    v = x == x ? v : (double)x;
-    v = x < 0.0f && (double)whole != t ? (double)sw_float_of(0x7fc00000u) : v;
+    v = x < 0.0f && a != inf && is_whole == 0 ? (double)sw_float_of(0x7fc00000u) : v;
+    v = p == 0.0 ? 1.0 : x == x ? v : (double)x;
     return sw_float_of(sw_bits_of((float)v) ^ sign);
 }
 
@@ -357,12 +359,12 @@ SW_INLINE float sw_pow_value(float x, float p)
 {
     return p == 2.0f ? x * x : p == 3.0f ? x * x * x : sw_powf(x, (double)p);
 }
-/* dy p x^(p - 1) */
+/* dy p x^(p - 1); nothing for p = 0, whatever x is. */
 SW_INLINE float sw_pow_slope(float dy, float x, float p)
 {
     return p == 2.0f   ? dy * (2.0f * x)
            : p == 3.0f ? dy * (3.0f * x * x)
-           : p == 0.0f ? dy * (0.0f * x)
+           : p == 0.0f ? 0.0f
                        : dy * (p * sw_powf(x, (double)p - 1.0));
 }
 
@@ -373,11 +375,11 @@ SW_INLINE unsigned sw_sign_code(float x)
 {
     return (unsigned)(x > 0.0f) | (unsigned)(x < 0.0f) << 1;
 }
-/* dy, 0 or -dy; by bits, as sw_relu_slope: dy is read whatever the code is. */
+/* dy, dy * 0 or -dy: NaN for 0 where dy is no finite number. */
 SW_INLINE float sw_signed_by(float dy, unsigned code)
 {
-    const uint32_t any = -(uint32_t)(code != 0), minus = (uint32_t)(code >> 1) << 31;
-    return sw_float_of((sw_bits_of(dy) & any) ^ (minus & any));
+    const float zero = dy - dy, by = sw_float_of(sw_bits_of(dy) ^ (uint32_t)(code >> 1) << 31);
+    return code != 0 ? by : zero;
 }
 SW_INLINE float sw_where_set(float dy, unsigned bit)
 {
@@ -436,7 +438,28 @@ SW_INLINE float sw_signf(float d)
 /* Binary cross-entropy of a logit x against t. */
 SW_INLINE float sw_bce_value(float x, float t)
 {
-    return sw_relu_value(x) - x * t + sw_log1pf(sw_expf(-sw_absf(x)));
+    const float inf = sw_float_of(0x7f800000u);
+    const float line = x == inf ? x * (1.0f - t) : sw_relu_value(x) - x * t;
+    return line + sw_log1pf(sw_expf(-sw_absf(x)));
+}
+
+/* log sum exp(x) of a row from its maximum and the sum of exp(x - most): NaN where that is one. */
+SW_INLINE float sw_row_lse(float most, float sum)
+{
+    return sum == sum ? most + sw_logf(sum) : sum;
+}
+
+/* What dropout leaves of an element that is dropped: x * 0 without its sign, so that no NaN or
+ * infinity disappears. */
+SW_INLINE float sw_dropped(float x)
+{
+    return x - x;
+}
+
+/* Whether x takes the place of the best before it, the first of equals and of NaNs. */
+SW_INLINE int sw_wins(float x, float best)
+{
+    return x > best || (x != x && best == best);
 }
 
 #endif

@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(THREADS, WIDE ? 3 : 2) forward_kernel(attentio
     for (int i = 0; i < ROWS; i++)
         if (a.lse_out != nullptr && at.slice == 0 && threadIdx.x % LANES == 0 &&
             at.row + row_of(i) < s.queries)
-            a.lse_out[head * s.queries + at.row + row_of(i)] = most[i] + sw_logf(total[i]);
+            a.lse_out[head * s.queries + at.row + row_of(i)] = sw_row_lse(most[i], total[i]);
 }
 
 /* KIND DQ, DK, DV or DKDV. */

@@ -143,12 +143,12 @@ CURVE(pow)
 struct bend {
     enum { bits = 1 };
     float low; /* slope below 0 */
-    __device__ unsigned code(float x) const
-    {
-        return x > 0.0f;
-    }
 };
 struct relu_bits : bend {
+    __device__ unsigned code(float x) const
+    {
+        return !(x <= 0.0f);
+    }
     __device__ float value(float x) const
     {
         return sw_relu_value(x);
@@ -159,6 +159,10 @@ struct relu_bits : bend {
     }
 };
 struct leaky_relu_bits : bend {
+    __device__ unsigned code(float x) const
+    {
+        return x > 0.0f;
+    }
     __device__ float value(float x) const
     {
         return x > 0.0f ? x : low * x;

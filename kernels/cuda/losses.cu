@@ -227,7 +227,7 @@ template <class ROWS> __global__ void cross_entropy_kernel(sw_cuda_ce e)
         sum = ROWS::template reduce<sw_cuda_plus>(sum, room);
         if (ROWS::lane() != 0)
             continue;
-        const float lse = most + sw_logf(sum);
+        const float lse = sw_row_lse(most, sum);
         const int64_t label = e.label.at(r);
         const double s = (double)e.smoothing, even = s > 0.0 ? s / (double)e.cols * all : 0.0;
         const bool known = label >= 0 && label < e.cols;
@@ -362,17 +362,18 @@ extern "C" sw_status sw_cuda_softmax_ce_grad0(const sw_launch *l, const sw_cuda_
 
 /* ---- accuracy ---------------------------------------------------------------------------- */
 
-/* A place and its number; the larger number wins, the first of equals. */
+/* A place and its number; the larger number wins, a NaN above all, the first of equals. */
 struct best {
     float x;
     int at;
 };
 static __device__ __forceinline__ best better(best a, best b)
 {
-    return b.x > a.x || (b.x == a.x && b.at < a.at) ? b : a;
+    const bool equal = b.x == a.x || (b.x != b.x && a.x != a.x);
+    return sw_wins(b.x, a.x) || (equal && b.at < a.at) ? b : a;
 }
 
-/* A warp for each row; all lanes begin with the first element, which a NaN there keeps. */
+/* A warp for each row; all lanes begin with the first element. */
 __global__ void hits_kernel(double *hits, const float *x, sw_cuda_ids label, int64_t rows,
                             int64_t cols)
 {

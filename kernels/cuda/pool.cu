@@ -40,7 +40,8 @@ static __device__ __forceinline__ window window_at(const pool &p, int oy, int ox
 
 /* ---- max --------------------------------------------------------------------------------- */
 
-/* An empty window is -inf and no place (255) wins; a NaN wins; the first of equals. */
+/* An empty window is -inf and no place (255) wins; the first of equals wins, and the last NaN
+ * before all numbers. */
 struct winner {
     float value;
     int place;
@@ -54,7 +55,7 @@ static __device__ __forceinline__ winner winner_of(const pool &p, const float *x
     for (int ky = w.y0; ky < w.y1; ky++)
         for (int kx = w.x0; kx < w.x1; kx++) {
             const float v = x[w.at + ky * p.in_w + kx];
-            const bool wins = !(v <= best.value) && best.value == best.value;
+            const bool wins = v > best.value || v != v;
             if (wins || best.place == 255)
                 best = winner{v, ky * width + kx};
         }

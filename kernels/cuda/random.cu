@@ -95,7 +95,7 @@ struct dropped {
                                const float (&x)[4]) const
     {
         for (int k = 0; k < 4; k++)
-            v[k] = words[k] >> 8 < below ? 0.0f : x[k] * scale;
+            v[k] = words[k] >> 8 < below ? sw_dropped(x[k]) : x[k] * scale;
     }
 };
 

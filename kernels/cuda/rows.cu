@@ -31,7 +31,7 @@ template <class ROWS> __global__ void softmax_kernel(soft s)
                 sum += sw_expf(v[k] - most);
         }
         sum = ROWS::template reduce<sw_cuda_plus>(sum, room);
-        const float inverse = 1.0f / sum, lse = most + sw_logf(sum);
+        const float inverse = 1.0f / sum, lse = sw_row_lse(most, sum);
         SW_CUDA_COLUMNS(c, s.cols)
         {
             sw_cuda_load(v, x + c);

@@ -97,7 +97,7 @@ static uint64_t curve_count(const sw_kernel_info *info, uint64_t each)
     {                                                                                          \
         const int64_t n = sw_type_elements(&l->in[0].type);                                    \
         if (codes_of(l) != NULL) /* first: y may lie where x does */                           \
-            sw_point(l->isa)->above(codes_of(l), swi_in(l, 0), n, l->par);                     \
+            sw_point(l->isa)->above(KIND, codes_of(l), swi_in(l, 0), n, l->par);               \
         sw_point(l->isa)->curve(KIND, swi_out(l, 0), swi_in(l, 0), n,                          \
                                 number_of(ATTRS ? l->attrs : NULL), l->par);                   \
         return SW_OK;                                                                          \

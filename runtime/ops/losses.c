@@ -1,6 +1,7 @@
 /* Losses (scalars, phase loss) and accuracy. mse and bce_with keep both inputs, bce its input.
  */
 #include "kernels/dispatch.h"
+#include "kernels/scalar.h"
 #include "runtime/ops/ce.h"
 #include <math.h>
 
@@ -25,7 +26,7 @@ static sw_status accuracy_forward(const sw_launch *l)
     for (int64_t r = 0; r < rows; r++) {
         int64_t best = 0;
         for (int64_t c = 1; c < cols; c++)
-            best = x[r * cols + c] > x[r * cols + best] ? c : best;
+            best = sw_wins(x[r * cols + c], x[r * cols + best]) ? c : best;
         hits += best == swi_label_at(&l->in[1], r);
     }
     swi_out(l, 0)[0] = (float)((double)hits / (double)rows);

@@ -35,16 +35,18 @@ END
         j->codes[i / 8] = (uint8_t)byte;                                                       \
     }
 
-    /* Bits of the elements of one vector that are above 0, the first lowest. */
+    /* Bits of the elements of one vector that are above 0, or NaN where `nan`; the first lowest. */
     SW_VEC_FN uint32_t
-    above_bits(const float *a)
+    above_bits(const float *a, int nan)
 {
 #if SW_ISA_ID == 2
-    return _mm512_cmp_ps_mask(vload(a), vzero(), _CMP_GT_OQ);
+    return nan ? _mm512_cmp_ps_mask(vload(a), vzero(), _CMP_NLE_UQ)
+               : _mm512_cmp_ps_mask(vload(a), vzero(), _CMP_GT_OQ);
 #elif SW_ISA_ID == 1
-    return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(vload(a), vzero(), _CMP_GT_OQ));
+    return (uint32_t)_mm256_movemask_ps(nan ? _mm256_cmp_ps(vload(a), vzero(), _CMP_NLE_UQ)
+                                            : _mm256_cmp_ps(vload(a), vzero(), _CMP_GT_OQ));
 #else
-    return vibits((vi)(vload(a) > vzero()), 0);
+    return vibits((vi)(nan ? ~(vload(a) <= vzero()) : vload(a) > vzero()), 0);
 #endif
 }
 
@@ -54,24 +56,32 @@ SW_VEC_FN uint32_t codes_16(const uint8_t *m)
     return (uint32_t)m[0] | (uint32_t)m[1] << 8;
 }
 
-static void above_part(void *arg, int part)
+SW_VEC_FN void above_codes(const job *j, int part, int nan)
 {
-    const job *j = arg;
     const int64_t to = part_end(j->n, part);
     int64_t i = j->codes != NULL ? (int64_t)part * PART : to;
     for (; i + 16 <= to; i += 16) {
         uint32_t bits = 0;
         for (int k = 0; k < 16; k += VW)
-            bits |= above_bits(j->a + i + k) << k;
+            bits |= above_bits(j->a + i + k, nan) << k;
         j->codes[i / 8] = (uint8_t)bits;
         j->codes[i / 8 + 1] = (uint8_t)(bits >> 8);
     }
     for (; i < to; i += 8) {
         unsigned byte = 0;
         for (int k = 0; k < 8 && i + k < to; k++)
-            byte |= (unsigned)(j->a[i + k] > 0.0f) << k;
+            byte |= (unsigned)(nan ? !(j->a[i + k] <= 0.0f) : j->a[i + k] > 0.0f) << k;
         j->codes[i / 8] = (uint8_t)byte;
     }
+}
+
+static void above_part(void *arg, int part)
+{
+    const job *j = arg;
+    if (j->kind == SW_RELU)
+        above_codes(j, part, 1);
+    else
+        above_codes(j, part, 0);
 }
 
 BODY(above_dx_part) const uint8_t *m = j->m;
@@ -149,9 +159,10 @@ void SW_ISA_FN(swi_clamp_dx)(float *dx, const float *dy, const uint8_t *codes, i
     split(par, clamp_dx_part, &j);
 }
 
-void SW_ISA_FN(swi_above)(uint8_t *codes, const float *x, int64_t n, const sw_par *par)
+void SW_ISA_FN(swi_above)(sw_curve kind, uint8_t *codes, const float *x, int64_t n,
+                          const sw_par *par)
 {
-    job j = {.a = x, .codes = codes, .n = n};
+    job j = {.a = x, .codes = codes, .n = n, .kind = (int)kind};
     split(par, above_part, &j);
 }
 

@@ -196,7 +196,7 @@ static void unit(const job *j, const room *r, int64_t u)
         for (int64_t c = 0; c < s->value_size; c++)
             y[c] = r->sums[i * wide + c] * inverse;
         if (lse != NULL)
-            lse[i] = r->most[i] + sw_logf(r->total[i]);
+            lse[i] = sw_row_lse(r->most[i], r->total[i]);
     }
 }
 

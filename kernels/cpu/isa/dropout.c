@@ -2,6 +2,7 @@
  * on sixteen counters side by side, 64 elements at a time. */
 #include "kernels/cpu/isa/axes_internal.h"
 #include "kernels/rng.h"
+#include "kernels/scalar.h"
 
 #define LANES 16
 #define PART 16384 /* elements of a part: whole counters */
@@ -62,12 +63,12 @@ static void apply(const drop_job *j, int64_t at, const uint32_t *words, int64_t 
     if (j->accumulate)
         for (int64_t i = 0; i < n; i++) {
             const float kept = x[i] * j->scale;
-            y[i] += words[i] >> 8 < j->below ? 0.0f : kept;
+            y[i] += words[i] >> 8 < j->below ? sw_dropped(x[i]) : kept;
         }
     else
         for (int64_t i = 0; i < n; i++) {
             const float kept = x[i] * j->scale;
-            y[i] = words[i] >> 8 < j->below ? 0.0f : kept;
+            y[i] = words[i] >> 8 < j->below ? sw_dropped(x[i]) : kept;
         }
 }
 
@@ -98,8 +99,9 @@ static void blocks_part(void *arg, int part)
             draw(words + k, d, (uint32_t)((element + k) / 4));
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = (block * d->inner + first + i) * LANES + lane;
-            const bool dropped = empty || words[element % 4 + i] >> 8 < j->below;
-            const float r = dropped ? 0.0f : j->x[at] * j->scale;
+            const bool dropped = words[element % 4 + i] >> 8 < j->below;
+            const float x = j->x[at];
+            const float r = empty ? 0.0f : dropped ? sw_dropped(x) : x * j->scale;
             j->y[at] = j->accumulate ? j->y[at] + r : r;
         }
     }

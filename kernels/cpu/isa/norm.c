@@ -33,24 +33,59 @@ static int64_t part_end(const row_job *j, int part)
     return end < j->n->batch ? end : j->n->batch;
 }
 
+/* Mean, and the sums of d and d d about it. */
+typedef struct {
+    float mean;
+    double sum, square;
+} row_moments;
+
+static row_moments moments_of(const float *x, int64_t cols, bool centred)
+{
+    double s1[LANES] = {0}, s2[LANES] = {0};
+    row_moments m = {0};
+    if (centred) {
+        swi_sum(s1, x, cols);
+        m.mean = (float)(swi_lanes_sum(s1, LANES) / (double)cols);
+        for (int k = 0; k < LANES; k++)
+            s1[k] = 0;
+    }
+    swi_sum_square(centred ? s1 : NULL, s2, x, cols, l_set1(m.mean));
+    if (centred)
+        m.sum = swi_lanes_sum(s1, LANES);
+    m.square = swi_lanes_sum(s2, LANES);
+    return m;
+}
+
+/* The same where squares are beyond float32. */
+static row_moments wide_moments_of(const float *x, int64_t cols, bool centred)
+{
+    double s1[LANES] = {0}, s2[LANES] = {0};
+    float mean[LANES] = {0};
+    row_moments m = {0};
+    if (centred) {
+        swi_sum_wide(s1, NULL, x, cols, mean);
+        m.mean = (float)(swi_lanes_sum(s1, LANES) / (double)cols);
+    }
+    for (int k = 0; k < LANES; k++) {
+        mean[k] = m.mean;
+        s1[k] = 0;
+    }
+    swi_sum_wide(s1, s2, x, cols, mean);
+    m.sum = centred ? swi_lanes_sum(s1, LANES) : 0.0;
+    m.square = swi_lanes_sum(s2, LANES);
+    return m;
+}
+
 static void rows_row(const sw_norm_args *n, int64_t r, bool centred)
 {
     const int64_t cols = n->channels;
     const float *x = n->x + r * cols;
-    double s1[LANES] = {0}, s2[LANES] = {0}, sum = 0;
-    float mean = 0.0f;
-    if (centred) {
-        swi_sum(s1, x, cols);
-        mean = (float)(swi_lanes_sum(s1, LANES) / (double)cols);
-        for (int k = 0; k < LANES; k++)
-            s1[k] = 0;
-    }
-    swi_sum_square(centred ? s1 : NULL, s2, x, cols, l_set1(mean));
-    if (centred)
-        sum = swi_lanes_sum(s1, LANES);
-    const double var = sw_variance(sum, swi_lanes_sum(s2, LANES), (double)cols);
+    row_moments m = moments_of(x, cols, centred);
+    if (swi_is_beyond(m.square))
+        m = wide_moments_of(x, cols, centred);
+    const double var = sw_variance(m.sum, m.square, (double)cols);
     const float rstd = (float)sw_rstd(var, n->epsilon);
-    mean = (float)((double)mean + sum / (double)cols);
+    const float mean = (float)((double)m.mean + m.sum / (double)cols);
     swi_put_y(n->y + r * cols, x, n->weight, n->bias, l_set1(1.0f), l_set1(0.0f), cols,
               l_set1(mean), l_set1(rstd));
     if (n->mean_out != NULL)

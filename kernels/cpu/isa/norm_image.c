@@ -96,27 +96,63 @@ static void write_stats(const image_job *j, float *to, int64_t i, int64_t group,
         to[stat_place(j, i, group, k)] = from[k];
 }
 
+/* The lanes of a group: means, and the sums of d and d d about them. */
+typedef struct {
+    double s1[LANES], s2[LANES];
+    float mean[LANES];
+} group_moments;
+
+static void group_means(const image_job *j, group_moments *m)
+{
+    spread(j, m->s1);
+    for (int k = 0; k < LANES; k++) {
+        m->mean[k] = (float)(m->s1[k] / j->count);
+        m->s1[k] = 0;
+    }
+}
+
+/* Lanes whose squares are beyond float32, again in float64; the others stay as they are. */
+static void widen_group(const image_job *j, const float *x, int64_t size, group_moments *m)
+{
+    group_moments w = {{0}, {0}, {0}};
+    swi_sum_wide(w.s1, NULL, x, size, w.mean);
+    group_means(j, &w);
+    swi_sum_wide(w.s1, w.s2, x, size, w.mean);
+    spread(j, w.s1);
+    spread(j, w.s2);
+    for (int k = 0; k < LANES; k++)
+        if (swi_is_beyond(m->s2[k])) {
+            m->s1[k] = w.s1[k];
+            m->s2[k] = w.s2[k];
+            m->mean[k] = w.mean[k];
+        }
+}
+
+static void group_moments_of(const image_job *j, const float *x, int64_t size, group_moments *m)
+{
+    bool beyond = false;
+    swi_sum(m->s1, x, size);
+    group_means(j, m);
+    swi_sum_square(m->s1, m->s2, x, size, l_load(m->mean));
+    spread(j, m->s1);
+    spread(j, m->s2);
+    for (int k = 0; k < LANES; k++)
+        beyond |= swi_is_beyond(m->s2[k]);
+    if (beyond)
+        widen_group(j, x, size, m);
+}
+
 static void group_part(void *arg, int part)
 {
     const image_job *j = arg;
     const sw_norm_args *n = j->n;
     const int64_t g = part % n->groups, i = part / n->groups, first = g * j->width;
-    const float *x = n->x + place(j, i, first);
-    const int64_t size = j->width * j->stride;
-    double s1[LANES] = {0}, s2[LANES] = {0};
+    group_moments m = {{0}, {0}, {0}};
     float mean[LANES], rstd[LANES];
-    swi_sum(s1, x, size);
-    spread(j, s1);
+    group_moments_of(j, n->x + place(j, i, first), j->width * j->stride, &m);
     for (int k = 0; k < LANES; k++) {
-        mean[k] = (float)(s1[k] / j->count);
-        s1[k] = 0;
-    }
-    swi_sum_square(s1, s2, x, size, l_load(mean));
-    spread(j, s1);
-    spread(j, s2);
-    for (int k = 0; k < LANES; k++) {
-        rstd[k] = (float)sw_rstd(sw_variance(s1[k], s2[k], j->count), n->epsilon);
-        mean[k] = (float)((double)mean[k] + s1[k] / j->count);
+        rstd[k] = (float)sw_rstd(sw_variance(m.s1[k], m.s2[k], j->count), n->epsilon);
+        mean[k] = (float)((double)m.mean[k] + m.s1[k] / j->count);
     }
     write_stats(j, n->mean_out, i, g, mean);
     write_stats(j, n->rstd_out, i, g, rstd);
@@ -231,26 +267,50 @@ static void batch_y(const image_job *j, int64_t c, float mean, float rstd)
     }
 }
 
+/* Of a channel: about what, and the sums of d and d d. */
+typedef struct {
+    float about;
+    double sum, square;
+} channel_moments;
+
+static channel_moments channel_moments_of(const image_job *j, int64_t channel, bool wide)
+{
+    double s1[LANES] = {0}, s2[LANES] = {0}, t1[LANES] = {0}, t2[LANES] = {0};
+    float about[LANES] = {0};
+    for (int64_t i = 0; i < j->cover; i++) {
+        const float *x = j->n->x + place(j, i, channel);
+        if (wide)
+            swi_sum_wide(t1, NULL, x, j->stride, about);
+        else
+            swi_sum(t1, x, j->stride);
+        add_lanes(j, i, s1, t1);
+    }
+    const float mean = (float)(swi_lanes_sum(s1, LANES) / j->count);
+    for (int k = 0; k < LANES; k++) {
+        about[k] = mean;
+        s1[k] = 0;
+    }
+    for (int64_t i = 0; i < j->cover; i++) {
+        const float *x = j->n->x + place(j, i, channel);
+        if (wide)
+            swi_sum_wide(t1, t2, x, j->stride, about);
+        else
+            swi_sum_square(t1, t2, x, j->stride, l_set1(mean));
+        add_lanes(j, i, s1, t1);
+        add_lanes(j, i, s2, t2);
+    }
+    return (channel_moments){mean, swi_lanes_sum(s1, LANES), swi_lanes_sum(s2, LANES)};
+}
+
 static void batch_part(void *arg, int part)
 {
     const image_job *j = arg;
     const sw_norm_args *n = j->n;
-    double s1[LANES] = {0}, s2[LANES] = {0}, t1[LANES] = {0}, t2[LANES] = {0};
-    for (int64_t i = 0; i < j->cover; i++) {
-        swi_sum(t1, n->x + place(j, i, part), j->stride);
-        add_lanes(j, i, s1, t1);
-    }
-    const float about = (float)(swi_lanes_sum(s1, LANES) / j->count);
-    for (int k = 0; k < LANES; k++)
-        s1[k] = 0;
-    for (int64_t i = 0; i < j->cover; i++) {
-        swi_sum_square(t1, t2, n->x + place(j, i, part), j->stride, l_set1(about));
-        add_lanes(j, i, s1, t1);
-        add_lanes(j, i, s2, t2);
-    }
-    const double sum = swi_lanes_sum(s1, LANES);
-    const double mean = (double)about + sum / j->count;
-    const double var = sw_variance(sum, swi_lanes_sum(s2, LANES), j->count);
+    channel_moments m = channel_moments_of(j, part, false);
+    if (swi_is_beyond(m.square))
+        m = channel_moments_of(j, part, true);
+    const double mean = (double)m.about + m.sum / j->count;
+    const double var = sw_variance(m.sum, m.square, j->count);
     const float rstd = (float)sw_rstd(var, n->epsilon);
     batch_y(j, part, (float)mean, rstd);
     if (n->mean_out != NULL)

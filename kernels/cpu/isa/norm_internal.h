@@ -132,6 +132,24 @@ SW_VEC_FN void swi_sum_square(double *s1, double *s2, const float *x, int64_t n,
     }
 }
 
+/* Sums of squares that float32 cannot hold, of finite numbers or not. */
+SW_VEC_FN bool swi_is_beyond(double square)
+{
+    return !(square <= 1.7e308);
+}
+
+/* The same two sums in float64 throughout, for numbers whose squares float32 cannot hold: about
+ * 0 the first, s2 NULL; about the means of the lanes both. */
+SW_VEC_FN void swi_sum_wide(double *s1, double *s2, const float *x, int64_t n, const float *mean)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)x[i] - (double)mean[i % LANES];
+        s1[i % LANES] += d;
+        if (s2 != NULL)
+            s2[i % LANES] += d * d;
+    }
+}
+
 /* s1 += g, s2 += g (x - mean) for g = dy * w; w NULL: by `one` instead. s1 or x NULL: not
  * wanted. */
 SW_VEC_FN void swi_sum_slope(double *s1, double *s2, const float *dy, const float *x,

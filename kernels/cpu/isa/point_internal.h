@@ -38,7 +38,8 @@ void SW_ISA_FN(swi_clamp)(float *y, uint8_t *codes, const float *x, float low, f
                           int64_t n, const sw_par *par);
 void SW_ISA_FN(swi_clamp_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
                              bool accumulate, const sw_par *par);
-void SW_ISA_FN(swi_above)(uint8_t *codes, const float *x, int64_t n, const sw_par *par);
+void SW_ISA_FN(swi_above)(sw_curve kind, uint8_t *codes, const float *x, int64_t n,
+                          const sw_par *par);
 void SW_ISA_FN(swi_above_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
                              float slope, bool accumulate, const sw_par *par);
 void SW_ISA_FN(swi_sub)(float *y, const float *a, const float *b, int64_t n, bool accumulate,

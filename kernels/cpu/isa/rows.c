@@ -128,7 +128,7 @@ static void log_softmax_part(void *arg, int part)
         const float *x = j->x + r * j->cols;
         float *y = j->y + r * j->cols;
         const float m = max_of(x, j->cols);
-        const float lse = m + sw_logf(sum_exp(NULL, x, j->cols, m));
+        const float lse = sw_row_lse(m, sum_exp(NULL, x, j->cols, m));
         for (int64_t c = 0; c < j->cols; c++)
             y[c] = x[c] - lse;
     }
@@ -178,7 +178,7 @@ static void lse_part(void *arg, int part)
     for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
         const float *x = j->x + r * j->cols;
         const float m = max_of(x, j->cols);
-        j->y[r] = m + sw_logf(sum_exp(NULL, x, j->cols, m));
+        j->y[r] = sw_row_lse(m, sum_exp(NULL, x, j->cols, m));
     }
 }
 

@@ -86,11 +86,10 @@ SW_VEC_FN void vstore_n(float *p, vf v, int n)
 {
     _mm512_mask_storeu_ps(p, (__mmask16)(0xffffu >> (16 - n)), v);
 }
-/* Where a maximum that stood at `best` gives way to x: greater, or the first NaN. */
+/* Where a maximum that stood at `best` gives way to x: greater, or a NaN, the last of several. */
 SW_VEC_FN vm vwins(vf x, vf best)
 {
-    return _mm512_cmp_ps_mask(x, best, _CMP_NLE_UQ) &
-           _mm512_cmp_ps_mask(best, best, _CMP_ORD_Q);
+    return _mm512_cmp_ps_mask(x, best, _CMP_GT_OQ) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
 }
 SW_VEC_FN vf vselect(vm m, vf yes, vf no)
 {
@@ -176,8 +175,7 @@ SW_VEC_FN void vstore_n(float *p, vf v, int n)
 }
 SW_VEC_FN vm vwins(vf x, vf best)
 {
-    return _mm256_and_ps(_mm256_cmp_ps(x, best, _CMP_NLE_UQ),
-                         _mm256_cmp_ps(best, best, _CMP_ORD_Q));
+    return _mm256_or_ps(_mm256_cmp_ps(x, best, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
 }
 SW_VEC_FN vf vselect(vm m, vf yes, vf no)
 {
@@ -265,7 +263,7 @@ SW_VEC_FN void vstore_n(float *p, vf v, int n)
 }
 SW_VEC_FN vm vwins(vf x, vf best)
 {
-    return ~(x <= best) & (best == best);
+    return (x > best) | (x != x);
 }
 SW_VEC_FN vi viselect(vm m, vi yes, vi no)
 {

@@ -1,0 +1,51 @@
+/* The table of special values (tests/ops/special_values.txt): its rows, and runs of them through
+ * the library's own functions. */
+#ifndef SW_TESTS_SPECIAL_H
+#define SW_TESTS_SPECIAL_H
+
+#include <runtime/stepwell.h>
+#include <stdbool.h>
+
+enum { SPECIAL_OPERANDS = 5, SPECIAL_NUMBERS = 512, SPECIAL_COPIES = 37, SPECIAL_CELL = 8192 };
+
+typedef struct {
+    bool looked_at; /* false: nothing is said of it */
+    char kind;      /* 'f', or 'c' a constant, 'i' and 'u' whole numbers */
+    bool shaped;    /* false: elementwise, one number, run on SPECIAL_COPIES of it */
+    sw_shape shape;
+    int n;
+    float v[SPECIAL_NUMBERS];
+} special_tensor;
+
+typedef struct {
+    int line;
+    char name[64]; /* with its numbers, as "clamp -0.5 3" */
+    double args[4];
+    special_tensor in[SPECIAL_OPERANDS], dy;
+    int n_in, n_grads;
+    special_tensor y, dx[SPECIAL_OPERANDS];           /* PyTorch's */
+    bool differs;                                     /* stepwell's own answers follow */
+    special_tensor our_y, our_dx[SPECIAL_OPERANDS];
+} special_row;
+
+typedef struct {
+    const char *isa, *device; /* NULL: the best, the CPU */
+    bool immediate;
+} special_way;
+
+/* What the rows of a way came to. */
+typedef struct {
+    int rows, wrong, stale, pending; /* pending: of ops whose formulas are being mended */
+} special_count;
+
+/* Each row in turn; false where the table cannot be read. The row is valid during the call. */
+bool special_each(void (*visit)(const special_row *row, void *to), void *to);
+/* Run the row on the exec and hold it to the table. A check fails where it is not kept. */
+void special_hold(sw_exec *exec, const special_way *way, const special_row *row,
+                  special_count *count);
+/* All rows on an exec of their own. */
+special_count special_run(const special_way *way);
+/* Names of all ops that the rows' programs have: calls `op` with repeats. */
+void special_ops(void (*op)(void *to, const char *name), void *to);
+
+#endif

@@ -1,0 +1,135 @@
+/* Reading tests/ops/special_values.txt. */
+#include "tests/ops/special.h"
+#include "tests/support/suite.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE "tests/ops/special_values.txt"
+enum { CELLS = 8, LINE = 65536 };
+
+/* "(2,3)" in front of the values; none: no shape. */
+static const char *read_shape(special_tensor *t, const char *s)
+{
+    t->shaped = *s == '(';
+    if (!t->shaped)
+        return s;
+    for (s++; *s != ')' && *s != '\0' && t->shape.rank < SW_MAX_RANK; s += *s == ',') {
+        char *end;
+        t->shape.dim[t->shape.rank++] = strtol(s, &end, 10);
+        s = end;
+    }
+    return *s == ')' ? s + 1 : NULL;
+}
+
+/* "1,nan,-0*3" */
+static bool read_values(special_tensor *t, const char *s)
+{
+    while (*s != '\0') {
+        char *end;
+        const float v = strtof(s, &end);
+        const long copies = *end == '*' ? strtol(end + 1, &end, 10) : 1;
+        if (end == s || copies < 1 || t->n + copies > SPECIAL_NUMBERS)
+            return false;
+        for (long i = 0; i < copies; i++)
+            t->v[t->n++] = v;
+        if (*end != '\0' && *end != ',')
+            return false;
+        s = *end == ',' ? end + 1 : end;
+    }
+    return true;
+}
+
+static bool read_tensor(special_tensor *t, const char *s)
+{
+    memset(t, 0, sizeof *t);
+    t->looked_at = strcmp(s, "~") != 0;
+    t->kind = 'f';
+    if (!t->looked_at)
+        return true;
+    if (*s == 'c' || *s == 'u' || (*s == 'i' && s[1] != 'n'))
+        t->kind = *s++;
+    s = read_shape(t, s);
+    return s != NULL && read_values(t, s);
+}
+
+/* Tensors apart by blanks; "-": none. Their number, -1 for a fault. */
+static int read_tensors(special_tensor *to, char *s)
+{
+    int n = 0;
+    char *rest = NULL;
+    if (strcmp(s, "-") == 0)
+        return 0;
+    for (char *word = strtok_r(s, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
+        if (n == SPECIAL_OPERANDS || !read_tensor(&to[n++], word))
+            return -1;
+    return n;
+}
+
+static bool read_name(special_row *row, const char *s)
+{
+    if (strlen(s) >= sizeof row->name)
+        return false;
+    memcpy(row->name, s, strlen(s) + 1);
+    const char *at = strchr(s, ' ');
+    for (int i = 0; at != NULL && i < 4; i++, at = strchr(at + 1, ' '))
+        row->args[i] = strtod(at + 1, NULL);
+    return true;
+}
+
+/* Cells of "a | b | c", trimmed. */
+static int split(char *line, char *cell[CELLS])
+{
+    int n = 0;
+    line[strcspn(line, "\n")] = '\0';
+    for (char *next = line; next != NULL && n < CELLS; n++) {
+        cell[n] = next;
+        next = strstr(next, " | ");
+        if (next != NULL) {
+            *next = '\0';
+            next += 3;
+        }
+    }
+    return n;
+}
+
+static bool read_row(special_row *row, char *line)
+{
+    char *cell[CELLS];
+    const int n = split(line, cell);
+    if ((n != 5 && n != CELLS) || !read_name(row, cell[0]))
+        return false;
+    row->differs = n == CELLS;
+    row->n_in = read_tensors(row->in, cell[1]);
+    row->n_grads = read_tensors(row->dx, cell[4]);
+    if (row->n_in < 1 || row->n_grads < 0 || !read_tensor(&row->y, cell[3]))
+        return false;
+    if (strcmp(cell[2], "-") != 0 && !read_tensor(&row->dy, cell[2]))
+        return false;
+    return !row->differs || (strlen(cell[7]) > 10 && read_tensor(&row->our_y, cell[5]) &&
+                             read_tensors(row->our_dx, cell[6]) == row->n_grads);
+}
+
+bool special_each(void (*visit)(const special_row *row, void *to), void *to)
+{
+    static char line[LINE];
+    static special_row row;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/" PAGE, sw_source_root());
+    FILE *file = fopen(path, "r");
+    if (!SW_CHECK(file != NULL, "%s cannot be opened", path))
+        return false;
+    bool good = true;
+    for (int n = 1; good && fgets(line, sizeof line, file) != NULL; n++) {
+        if (*line == '#' || *line == '\n')
+            continue;
+        memset(&row, 0, sizeof row);
+        row.line = n;
+        good = SW_CHECK(read_row(&row, line), PAGE ":%d: this is no row", n);
+        if (good)
+            visit(&row, to);
+    }
+    fclose(file);
+    return good;
+}
