@@ -1,0 +1,24 @@
+/* NaN, infinities, huge numbers, zeros and kinks through the kernels of the module, on the card
+ * that is not there: the table of tests/ops/special_values.txt. */
+#include "tests/cuda/fake_card.h"
+#include "tests/ops/special.h"
+#include "tests/support/suite.h"
+
+static void kernels_of_the_module_answer_as_the_table_says(void)
+{
+    for (int immediate = 0; immediate < 2; immediate++) {
+        const special_way way = {.device = "cuda", .immediate = immediate != 0};
+        sw_fake_card_api()->reset(NULL);
+        sw_fake_card_api()->lazy(0);
+        const special_count n = special_run(&way);
+        SW_CHECK(n.rows > 1000, "%d rows", n.rows);
+        sw_note("cuda%s: %d rows, %d wrong, %d with a reason that is stale, %d pending",
+                immediate ? ", immediate" : "", n.rows, n.wrong, n.stale, n.pending);
+    }
+}
+
+static const sw_test tests[] = {
+    {"kernels of the module answer as the table says",
+     kernels_of_the_module_answer_as_the_table_says, false},
+};
+SW_SUITE("special", tests)
