@@ -7,6 +7,7 @@ typedef struct {
     sw_conv2d conv1, conv2;
     sw_linear fc1, fc2, fc3;
     sw_optimizer *adam;
+    float mean, deviation; /* of the training pixels */
 } lenet5;
 
 static void check(sw_status status)
@@ -21,7 +22,8 @@ static void check(sw_status status)
 static void step(sw_ctx *ctx, void *user)
 {
     const lenet5 *net = user;
-    sw_value x = sw_to_f32(ctx, sw_input(ctx, 0), 1 / 255.0f, 0), labels = sw_input(ctx, 1);
+    const float scale = 1 / (255 * net->deviation), shift = -net->mean / net->deviation;
+    sw_value x = sw_to_f32(ctx, sw_input(ctx, 0), scale, shift), labels = sw_input(ctx, 1);
     x = sw_max_pool(ctx, sw_relu(ctx, sw_apply_conv2d(ctx, net->conv1, x)), 2);
     x = sw_max_pool(ctx, sw_relu(ctx, sw_apply_conv2d(ctx, net->conv2, x)), 2);
     x = sw_relu(ctx, sw_apply_linear(ctx, net->fc1, sw_flatten(ctx, x)));
@@ -37,6 +39,7 @@ static void step(sw_ctx *ctx, void *user)
 /* One pass over the images for training, or those for testing. */
 static void pass(sw_exec *exec, sw_run_args args, const char *dir)
 {
+    lenet5 *net = args.user;
     const int train = args.mode == SW_TRAIN;
     const sw_loader_opts opts = {.size = sizeof opts, .batch = 128, .shuffle = train};
     double right = 0, images = 0, share;
@@ -44,6 +47,8 @@ static void pass(sw_exec *exec, sw_run_args args, const char *dir)
     sw_loader *loader;
     check(dir ? sw_dataset_idx(&data, dir, train ? "train" : "t10k")
               : sw_dataset_synthetic(&data, train ? 10000 : 2000, train ? 1 : 2));
+    if (train)
+        check(sw_dataset_moments(data, 0, 1, &net->mean, &net->deviation));
     check(sw_loader_create(&loader, data, &opts));
     check(sw_loader_epoch(loader, 0));
     for (;;) {
@@ -68,10 +73,11 @@ int main(int argc, char **argv)
     sw_model *model;
     check(sw_exec_create(&exec, &exec_opts));
     check(sw_model_create(&model, "lenet5"));
-    lenet5 net = {
-        sw_conv2d_new(model, "conv1", 1, 6, 5), sw_conv2d_new(model, "conv2", 6, 16, 5),
-        sw_linear_new(model, "fc1", 256, 120),  sw_linear_new(model, "fc2", 120, 84),
-        sw_linear_new(model, "fc3", 84, 10),    NULL};
+    lenet5 net = {.conv1 = sw_conv2d_new(model, "conv1", 1, 6, 5),
+                  .conv2 = sw_conv2d_new(model, "conv2", 6, 16, 5),
+                  .fc1 = sw_linear_new(model, "fc1", 256, 120),
+                  .fc2 = sw_linear_new(model, "fc2", 120, 84),
+                  .fc3 = sw_linear_new(model, "fc3", 84, 10)};
     check(sw_optimizer_create(&net.adam, model, &adam));
     check(sw_model_ready(model, exec, 1));
 
