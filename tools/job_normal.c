@@ -15,7 +15,9 @@ static int read_numbers(const char *text, const char *end, float *to)
     int n = 0;
     for (;; text++) {
         char *behind;
-        const bool number = (*text >= '0' && *text <= '9') || *text == '-' || *text == '.';
+        const char *digits = text + (*text == '-');
+        const bool hex = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
+        const bool number = !hex && ((*digits >= '0' && *digits <= '9') || *digits == '.');
         const float x = number && n < TOOL_CHANNELS ? strtof(text, &behind) : NAN;
         if (!isfinite(x))
             return 0;

@@ -38,7 +38,7 @@ static void channels_have_moments_of_their_own(void)
     CU_ASSERT(deviation[0] == 0.2f && deviation[1] == 0.4f);
     CU_ASSERT_EQUAL(deviation[2], 1.0f); /* all alike */
     CU_ASSERT_EQUAL_FATAL(sw_dataset_moments(set, 0, 1, mean, deviation), SW_OK);
-    CU_ASSERT(mean[0] == 0.2f && deviation[0] == 0.2582f); /* sqrt(1/15) */
+    CU_ASSERT(mean[0] == 0.2f && deviation[0] == 0.3055f); /* sqrt(0.4/3 - 0.04) */
 }
 
 static void what_has_no_moments_is_refused(void)

@@ -144,9 +144,9 @@ static void what_cannot_be_is_refused(void)
 
 #define NORM                                                                                   \
     "--model mbconv --width-factor 0.25 --depth-factor 0.25 --synthetic-n 400 "                \
-    "--batch 20 --epochs 2 "
+    "--batch 20 --epochs 3 "
 
-/* With 0.01 the statistics of 40 steps are those of the beginning, and the test set is guessed.
+/* With 0.01 the statistics of 60 steps are those of the beginning, and the test set is guessed.
  */
 static void running_statistics_keep_up(void)
 {
