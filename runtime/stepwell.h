@@ -852,11 +852,23 @@ SW_MUST_USE SW_API sw_status sw_dataset_vectors(sw_dataset **out, int64_t n, int
  * `part` is "train" or "t10k". Errors name the file. */
 SW_MUST_USE SW_API sw_status sw_dataset_idx(sw_dataset **out, const char *dir,
                                             const char *part);
+typedef struct {
+    size_t size;
+    int shapes_only; /* 1: what sw_dataset_describe tells, without samples; no loader takes it.
+                      * Of compressed images the header alone is read; labels are read all the
+                      * same, for their classes */
+    size_t unpack_bytes; /* the most that a compressed file may unpack to; more is SW_NOMEM,
+                          * before memory is taken where the file says its size; 0: 1 GiB */
+} sw_idx_opts;
+/* The same with options; NULL: all zero. */
+SW_MUST_USE SW_API sw_status sw_dataset_idx_with(sw_dataset **out, const char *dir,
+                                                 const char *part, const sw_idx_opts *opts);
 
 typedef struct {
     size_t size;
     int shapes_only; /* 1: what sw_dataset_describe tells, without samples; no loader takes it
                       */
+    size_t unpack_bytes; /* as above */
 } sw_cifar_opts;
 /* CIFAR-10's binary batches, with or without ".gz": `part` "train" is DIR/data_batch_1.bin to
  * 5, all of them, or data_batch_mini.bin, "test" is test_batch.bin or test_batch_mini.bin, each
@@ -878,6 +890,7 @@ typedef struct {
     uint64_t seed;         /* which samples that share is */
     int standardise;       /* 1: mean 0 and deviation 1 over the training part, for both parts
                             */
+    size_t unpack_bytes;   /* as above, of each file */
 } sw_csv_opts;
 /* Lines of numbers, with a decimal point in every locale, and a label: features (columns - 1)
  * F32, label () U8, I32 from 257 classes on. Labels are whole numbers or words; the sorted list
@@ -889,8 +902,9 @@ SW_MUST_USE SW_API sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **tes
 
 typedef struct {
     size_t size;
-    int shapes_only; /* as above */
-    int64_t context; /* tokens of a sample; 0: 128 */
+    int shapes_only;     /* as above */
+    int64_t context;     /* tokens of a sample; 0: 128 */
+    size_t unpack_bytes; /* as above */
 } sw_text_opts;
 /* The bytes of PATH, or PATH.gz: a sample is the tokens (context) U8 of a window and those that
  * follow each (context) U8; 256 classes. The first 90 % are for training, the rest for

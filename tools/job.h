@@ -14,6 +14,7 @@ typedef struct {
     const char *test, *label, *header;
     double test_share;  /* below 0: not given */
     int64_t split_seed; /* below 0: not given */
+    size_t limit_bytes; /* of a compressed file, unpacked; 0: the library's */
     bool standardise;
 } job_file_opts;
 
@@ -41,7 +42,7 @@ typedef struct {
 
 /* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new
  * n. */
-#define JOB_OPTIONS_MAX (40 + TOOL_SETTINGS)
+#define JOB_OPTIONS_MAX (41 + TOOL_SETTINGS)
 int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
 extern const char *const job_nvtx_words[];
 /* Does the job run on a device, and not on the CPU? */

@@ -48,6 +48,8 @@ static int check_model(const job *j)
 static int64_t wild_class(const job *j)
 {
     const unsigned char *label = j->train.info.field[1].data;
+    if (label == NULL) /* shapes only */
+        return -1;
     int64_t count[256] = {0};
     for (int64_t i = 0; i < j->train.n; i++)
         count[label[i]]++;

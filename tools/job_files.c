@@ -90,6 +90,8 @@ int job_file_options(job_file_opts *o, cli_option *table, int n)
          0, 0, header_words},
         {"--standardise", NULL, CLI_FLAG, &o->standardise, NULL,
          "csv: each feature gets mean 0 and deviation 1 over the training lines", 0, 0, NULL},
+        {"--data-limit", "SIZE", CLI_BYTES, &o->limit_bytes, NULL,
+         "the most that a compressed file (.gz) may unpack to (default 1GiB)", 1, 0, NULL},
     };
     memcpy(table + n, options, sizeof options);
     return n + (int)(sizeof options / sizeof *options);
@@ -135,6 +137,8 @@ int job_file_check(const job_opts *o)
                          o->data);
     if (k < KINDS && path_of(o->data)[0] == '\0')
         return cli_error(CLI_USAGE, "--data %s wants %s behind it", o->data, kinds[k].wants);
+    if (k == KINDS && o->file.limit_bytes > 0)
+        return cli_error(CLI_USAGE, "--data-limit has no effect with --data synthetic");
     if (k != CSV && given != NULL)
         return cli_error(CLI_USAGE, "%s has no effect without --data csv:FILE", given);
     return k == CSV ? check_csv(&o->file) : CLI_GO;
@@ -154,14 +158,17 @@ static sw_status load_csv(job *j, bool shapes_only)
                               .test_path = o->test != NULL ? path_of(o->test) : NULL,
                               .test_share = o->test_share > 0.0 ? o->test_share : 0.0,
                               .seed = o->split_seed >= 0 ? (uint64_t)o->split_seed : 1,
-                              .standardise = o->standardise};
+                              .standardise = o->standardise,
+                              .unpack_bytes = o->limit_bytes};
     return sw_dataset_csv(&j->train.set, &j->test.set, path_of(j->opts->data), &opts);
 }
 
 static sw_status load_text(job *j, bool shapes_only)
 {
-    const sw_text_opts opts = {
-        .size = sizeof opts, .shapes_only = shapes_only, .context = j->opts->settings.context};
+    const sw_text_opts opts = {.size = sizeof opts,
+                               .shapes_only = shapes_only,
+                               .context = j->opts->settings.context,
+                               .unpack_bytes = j->opts->file.limit_bytes};
     return sw_dataset_text(&j->train.set, &j->test.set, path_of(j->opts->data), &opts);
 }
 
@@ -169,10 +176,14 @@ static sw_status load_images(job *j, bool test, bool shapes_only)
 {
     const char *dir = path_of(j->opts->data);
     sw_dataset **to = test ? &j->test.set : &j->train.set;
-    const sw_cifar_opts opts = {.size = sizeof opts, .shapes_only = shapes_only};
+    const size_t limit = j->opts->file.limit_bytes;
+    const sw_cifar_opts cifar = {
+        .size = sizeof cifar, .shapes_only = shapes_only, .unpack_bytes = limit};
+    const sw_idx_opts idx = {
+        .size = sizeof idx, .shapes_only = shapes_only, .unpack_bytes = limit};
     return kind_of(j->opts->data) == IDX
-               ? sw_dataset_idx(to, dir, test ? "t10k" : "train")
-               : sw_dataset_cifar(to, dir, test ? "test" : "train", &opts);
+               ? sw_dataset_idx_with(to, dir, test ? "t10k" : "train", &idx)
+               : sw_dataset_cifar(to, dir, test ? "test" : "train", &cifar);
 }
 
 sw_status job_file_load(job *j, bool test, bool shapes_only)

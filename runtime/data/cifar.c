@@ -32,6 +32,7 @@ static const batch_set sets[] = {
 typedef struct {
     const char *dir;
     const batch_set *set;
+    size_t unpack_bytes;
     char *path; /* of the file at hand */
     size_t path_bytes;
     uint64_t records[MAX_BATCHES];
@@ -59,7 +60,8 @@ static sw_status choose_set(reader *r, const char *part)
             if (is_there(r, r->set->name[i]))
                 return SW_OK;
     swi_source *source;
-    const sw_status status = swi_source_open(&source, path_of(r, first->name[0], ""));
+    const sw_status status =
+        swi_source_open(&source, path_of(r, first->name[0], ""), r->unpack_bytes);
     if (status == SW_OK) /* it came in between */
         swi_source_close(source);
     else if (status != SW_IO)
@@ -73,7 +75,7 @@ static sw_status count_batch(reader *r, int batch)
 {
     swi_source *source;
     uint64_t bytes = 0;
-    SW_TRY(swi_source_open(&source, path_of(r, r->set->name[batch], "")));
+    SW_TRY(swi_source_open(&source, path_of(r, r->set->name[batch], ""), r->unpack_bytes));
     const sw_status status = swi_source_count(source, UINT64_MAX, &bytes);
     snprintf(r->path, r->path_bytes, "%s", swi_source_path(source));
     swi_source_close(source);
@@ -123,7 +125,7 @@ static sw_status read_batch(reader *r, int batch)
 {
     swi_source *source;
     void *buffer;
-    SW_TRY(swi_source_open(&source, path_of(r, r->set->name[batch], "")));
+    SW_TRY(swi_source_open(&source, path_of(r, r->set->name[batch], ""), r->unpack_bytes));
     sw_status status = sw_heap_alloc(&buffer, SW_HEAP_FILES, AT_ONCE * RECORD);
     if (status == SW_OK) {
         status = read_records(r, source, r->records[batch], buffer);
@@ -159,7 +161,7 @@ static sw_status read_meta(reader *r, char *text)
     swi_source *source;
     size_t got = 0;
     int n;
-    SW_TRY(swi_source_open(&source, path_of(r, "batches.meta.txt", "")));
+    SW_TRY(swi_source_open(&source, path_of(r, "batches.meta.txt", ""), 0));
     const sw_status status = swi_source_read(source, text, META_BYTES, &got);
     swi_source_close(source);
     SW_TRY(status);
@@ -216,7 +218,9 @@ sw_status sw_dataset_cifar(sw_dataset **out, const char *dir, const char *part,
         SW_FAIL(SW_INVALID, "sw_dataset_cifar: part '%s', 'train' or 'test' wanted",
                 part != NULL ? part : "");
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_cifar_opts, &opts, given, "sw_dataset_cifar"));
-    reader r = {.dir = dir, .path_bytes = strlen(dir) + 32}; /* "/data_batch_mini.bin.gz" */
+    reader r = {.dir = dir,
+                .unpack_bytes = opts.unpack_bytes,
+                .path_bytes = strlen(dir) + 32}; /* "/data_batch_mini.bin.gz" */
     SW_TRY(sw_heap_alloc(&path, SW_HEAP_FILES, r.path_bytes));
     r.path = path;
     const sw_status status = read_all(&r, part, opts.shapes_only != 0);

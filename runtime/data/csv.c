@@ -55,7 +55,7 @@ static sw_status scan(reader *r, int which)
 {
     swi_csv *csv = &r->csv[which];
     swi_columns *columns = &r->columns[which];
-    SW_TRY(swi_csv_open(csv, r->path[which], r->opts.separator));
+    SW_TRY(swi_csv_open(csv, r->path[which], r->opts.separator, r->opts.unpack_bytes));
     SW_TRY(swi_csv_next(csv));
     SW_TRY(swi_columns_read(columns, csv, r->opts.label, r->opts.header));
     if (which == TEST) {

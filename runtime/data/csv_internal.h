@@ -29,7 +29,8 @@ typedef struct {
 
 /* Open PATH. With separator 0 the first line that is not blank decides: a tab, semicolon or
  * comma, which it has most often outside quotation marks. On failure nothing is kept. */
-SW_MUST_USE sw_status swi_csv_open(swi_csv *csv, const char *path, char separator);
+SW_MUST_USE sw_status swi_csv_open(swi_csv *csv, const char *path, char separator,
+                                   size_t unpack_bytes);
 void swi_csv_close(swi_csv *csv); /* all zero is fine */
 SW_MUST_USE sw_status swi_csv_rewind(swi_csv *csv);
 /* n_fields is 0 behind the last record. */

@@ -99,19 +99,19 @@ static sw_status begin(swi_csv *csv)
     return SW_OK;
 }
 
-static sw_status open_all(swi_csv *csv, const char *path)
+static sw_status open_all(swi_csv *csv, const char *path, size_t unpack_bytes)
 {
     void *block;
-    SW_TRY(swi_source_open(&csv->source, path));
+    SW_TRY(swi_source_open(&csv->source, path, unpack_bytes));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, WINDOW_BYTES));
     csv->window = block;
     return begin(csv);
 }
 
-sw_status swi_csv_open(swi_csv *csv, const char *path, char separator)
+sw_status swi_csv_open(swi_csv *csv, const char *path, char separator, size_t unpack_bytes)
 {
     *csv = (swi_csv){.separator = separator};
-    const sw_status status = open_all(csv, path);
+    const sw_status status = open_all(csv, path, unpack_bytes);
     if (status != SW_OK)
         swi_csv_close(csv);
     return status;

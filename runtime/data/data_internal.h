@@ -50,8 +50,19 @@ SW_MUST_USE sw_status swi_dataset_check_count(const char *path, uint64_t n_sampl
  * kept but a fixed window. Errors name the file. */
 typedef struct swi_source swi_source;
 
-/* Open PATH, or PATH.gz when that fails. */
-SW_MUST_USE sw_status swi_source_open(swi_source **out, const char *path);
+/* What a compressed file may unpack to where the options do not say: more than the data sets of
+ * images have, and nothing that a small file should surprise anybody with. */
+#define SWI_UNPACK_BYTES ((size_t)1 << 30)
+
+/* Open PATH, or PATH.gz when that fails. A compressed file that unpacks to more than
+ * `unpack_bytes` (0: SWI_UNPACK_BYTES) is SW_NOMEM where that is seen. A pipe is refused: files
+ * are read twice. */
+SW_MUST_USE sw_status swi_source_open(swi_source **out, const char *path, size_t unpack_bytes);
+/* Is it inflated on the way? */
+bool swi_source_is_compressed(const swi_source *source);
+/* The file says of itself that it has so many bytes in all: SW_NOMEM before they are inflated
+ * where that is over the limit. */
+SW_MUST_USE sw_status swi_source_expect(const swi_source *source, uint64_t bytes);
 void swi_source_close(swi_source *source); /* NULL is fine */
 /* Of the file that was opened. */
 const char *swi_source_path(const swi_source *source);

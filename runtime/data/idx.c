@@ -55,19 +55,24 @@ static sw_status check_length(swi_source *source, uint64_t announced)
     return SW_OK;
 }
 
-/* Open, check the header and the length, and stand at the first byte of the data. */
-static sw_status open_checked(swi_source **out, const char *path, int rank, uint32_t *dims)
+/* Open, check the header and the length, and stand at the first byte of the data. Of a
+ * compressed file whose data nobody wants the header is all that is inflated. */
+static sw_status open_checked(swi_source **out, const char *path, int rank, uint32_t *dims,
+                              const sw_idx_opts *opts, bool header_only)
 {
     swi_source *source;
     uint64_t bytes;
-    SW_TRY(swi_source_open(&source, path));
+    SW_TRY(swi_source_open(&source, path, opts->unpack_bytes));
     sw_status status = read_header(source, rank, dims, &bytes);
     if (status == SW_OK)
+        status = swi_source_expect(source, 4 + 4 * (uint64_t)rank + bytes);
+    if (status == SW_OK && !(header_only && swi_source_is_compressed(source))) {
         status = check_length(source, bytes);
-    if (status == SW_OK)
-        status = swi_source_rewind(source);
-    if (status == SW_OK)
-        status = read_header(source, rank, dims, &bytes);
+        if (status == SW_OK)
+            status = swi_source_rewind(source);
+        if (status == SW_OK)
+            status = read_header(source, rank, dims, &bytes);
+    }
     if (status != SW_OK) {
         swi_source_close(source);
         return status;
@@ -76,27 +81,47 @@ static sw_status open_checked(swi_source **out, const char *path, int rank, uint
     return SW_OK;
 }
 
-static sw_status read_field(swi_source *source, sw_dataset *dataset, sw_shape shape)
+static sw_status read_exactly(swi_source *source, void *to, size_t bytes)
 {
-    SW_TRY(swi_dataset_field(dataset, SW_U8, shape));
-    const swi_field *field = &dataset->field[dataset->n_fields - 1];
     size_t got;
-    SW_TRY(swi_source_read(source, field->data, field->bytes, &got));
-    if (got < field->bytes)
+    SW_TRY(swi_source_read(source, to, bytes, &got));
+    if (got < bytes)
         SW_FAIL(SW_FORMAT, "%s: changed while it was read", swi_source_path(source));
+    return SW_OK;
+}
+
+/* The first sample of each label, -1 where there is none. */
+static void find_labels(int64_t first[256], const unsigned char *label, int64_t from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (first[label[i]] < 0)
+            first[label[i]] = from + (int64_t)i;
+}
+
+/* Labels that nobody keeps are read in pieces. */
+static sw_status read_labels(swi_source *source, sw_dataset *dataset, int64_t first[256])
+{
+    unsigned char piece[4096];
+    for (int i = 0; i < 256; i++)
+        first[i] = -1;
+    if (!dataset->shapes_only) {
+        SW_TRY(read_exactly(source, dataset->field[1].data, (size_t)dataset->n));
+        find_labels(first, dataset->field[1].data, 0, (size_t)dataset->n);
+        return SW_OK;
+    }
+    for (int64_t at = 0; at < dataset->n; at += (int64_t)sizeof piece) {
+        const int64_t left = dataset->n - at;
+        const size_t n = left < (int64_t)sizeof piece ? (size_t)left : sizeof piece;
+        SW_TRY(read_exactly(source, piece, n));
+        find_labels(first, piece, at, n);
+    }
     return SW_OK;
 }
 
 /* Ten classes, or more where the labels say so without a gap (letters have 26 or 47): a single
  * wild label is damage, not a class. */
-static sw_status check_labels(const char *path, sw_dataset *dataset)
+static sw_status check_labels(const char *path, sw_dataset *dataset, const int64_t first[256])
 {
-    const unsigned char *label = dataset->field[1].data;
-    int64_t first[256];
-    for (int i = 0; i < 256; i++)
-        first[i] = -1;
-    for (int64_t i = dataset->n; i-- > 0;)
-        first[label[i]] = i;
     int classes = 10;
     while (classes < 256 && first[classes] >= 0)
         classes++;
@@ -112,19 +137,26 @@ static sw_status check_labels(const char *path, sw_dataset *dataset)
 }
 
 static sw_status read_both(sw_dataset **out, const char *dir, swi_source *images,
-                           const uint32_t *dims, swi_source *labels, uint32_t n_labels)
+                           const uint32_t *dims, swi_source *labels, uint32_t n_labels,
+                           bool shapes_only)
 {
+    int64_t first[256];
     if (dims[0] != n_labels)
         SW_FAIL(SW_FORMAT, "%s: %u labels for the %u images of %s", swi_source_path(labels),
                 n_labels, dims[0], swi_source_path(images));
     sw_dataset *dataset;
     SW_TRY(swi_dataset_new(&dataset, dir, dims[0]));
+    dataset->shapes_only = shapes_only;
     const sw_shape image = {3, {1, dims[1], dims[2]}}, label = {0, {0}};
-    sw_status status = read_field(images, dataset, image);
+    sw_status status = swi_dataset_field(dataset, SW_U8, image);
+    if (status == SW_OK && !shapes_only)
+        status = read_exactly(images, dataset->field[0].data, dataset->field[0].bytes);
     if (status == SW_OK)
-        status = read_field(labels, dataset, label);
+        status = swi_dataset_field(dataset, SW_U8, label);
     if (status == SW_OK)
-        status = check_labels(swi_source_path(labels), dataset);
+        status = read_labels(labels, dataset, first);
+    if (status == SW_OK)
+        status = check_labels(swi_source_path(labels), dataset, first);
     if (status != SW_OK) {
         sw_dataset_destroy(dataset);
         return status;
@@ -134,14 +166,15 @@ static sw_status read_both(sw_dataset **out, const char *dir, swi_source *images
 }
 
 static sw_status read_part(sw_dataset **out, const char *dir, const char *images_path,
-                           const char *labels_path)
+                           const char *labels_path, const sw_idx_opts *opts)
 {
+    const bool shapes_only = opts->shapes_only != 0;
     swi_source *images, *labels;
     uint32_t dims[3] = {0, 0, 0}, n_labels[3] = {0, 0, 0};
-    SW_TRY(open_checked(&images, images_path, 3, dims));
-    sw_status status = open_checked(&labels, labels_path, 1, n_labels);
+    SW_TRY(open_checked(&images, images_path, 3, dims, opts, shapes_only));
+    sw_status status = open_checked(&labels, labels_path, 1, n_labels, opts, false);
     if (status == SW_OK) {
-        status = read_both(out, dir, images, dims, labels, n_labels[0]);
+        status = read_both(out, dir, images, dims, labels, n_labels[0], shapes_only);
         swi_source_close(labels);
     }
     swi_source_close(images);
@@ -150,6 +183,14 @@ static sw_status read_part(sw_dataset **out, const char *dir, const char *images
 
 sw_status sw_dataset_idx(sw_dataset **out, const char *dir, const char *part)
 {
+    return sw_dataset_idx_with(out, dir, part, NULL);
+}
+
+sw_status sw_dataset_idx_with(sw_dataset **out, const char *dir, const char *part,
+                              const sw_idx_opts *given)
+{
+    sw_idx_opts opts;
+    swi_copy_opts(&opts, sizeof opts, given);
     if (out == NULL || dir == NULL || dir[0] == '\0')
         SW_FAIL(SW_INVALID, "sw_dataset_idx: a directory is wanted");
     if (part == NULL || (strcmp(part, "train") != 0 && strcmp(part, "t10k") != 0))
@@ -161,7 +202,7 @@ sw_status sw_dataset_idx(sw_dataset **out, const char *dir, const char *part)
     char *images = block, *labels = images + length;
     snprintf(images, length, "%s/%s-images-idx3-ubyte", dir, part);
     snprintf(labels, length, "%s/%s-labels-idx1-ubyte", dir, part);
-    const sw_status status = read_part(out, dir, images, labels);
+    const sw_status status = read_part(out, dir, images, labels, &opts);
     sw_heap_free(block, SW_HEAP_FILES, 2 * length);
     return status;
 }

@@ -5,8 +5,9 @@
 
 struct swi_source {
     sw_file *file;
-    swi_gzip *gzip; /* NULL: plain */
-    uint64_t at;    /* of a plain file */
+    swi_gzip *gzip;                  /* NULL: plain */
+    uint64_t at;                     /* of a plain file */
+    uint64_t unpack_bytes, unpacked; /* of a compressed one: at most, since the beginning */
 };
 
 /* What the system said, behind the path, in a buffer of REASON_BYTES. */
@@ -43,7 +44,17 @@ static sw_status open_compressed(swi_source *source, const char *path, const cha
     return status;
 }
 
-sw_status swi_source_open(swi_source **out, const char *path)
+static sw_status check_regular(const swi_source *source)
+{
+    if (sw_file_waits(source->file))
+        SW_FAIL(SW_FORMAT,
+                "%s: data must be a regular file, which is read twice (this is a pipe or "
+                "terminal)",
+                sw_file_path(source->file));
+    return SW_OK;
+}
+
+sw_status swi_source_open(swi_source **out, const char *path, size_t unpack_bytes)
 {
     const size_t length = strlen(path);
     const bool compressed = length > 3 && strcmp(path + length - 3, ".gz") == 0;
@@ -59,6 +70,11 @@ sw_status swi_source_open(swi_source **out, const char *path)
         char reason[REASON_BYTES];
         keep_reason(reason);
         status = open_compressed(source, path, reason);
+    }
+    source->unpack_bytes = unpack_bytes > 0 ? unpack_bytes : SWI_UNPACK_BYTES;
+    if (status == SW_OK && check_regular(source) != SW_OK) {
+        swi_source_close(source);
+        return SW_FORMAT;
     }
     if (status != SW_OK) {
         sw_heap_free(source, SW_HEAP_FILES, sizeof *source);
@@ -82,10 +98,54 @@ const char *swi_source_path(const swi_source *source)
     return sw_file_path(source->file);
 }
 
+bool swi_source_is_compressed(const swi_source *source)
+{
+    return source->gzip != NULL;
+}
+
+/* "1,234,567" */
+static const char *digits(char to[32], uint64_t n)
+{
+    char *p = to + 31;
+    *p = '\0';
+    for (int i = 0; i == 0 || n > 0; i++, n /= 10) {
+        if (i > 0 && i % 3 == 0)
+            *--p = ',';
+        *--p = (char)('0' + n % 10);
+    }
+    return p;
+}
+
+static sw_status over_limit(const swi_source *source, const char *more, uint64_t bytes)
+{
+    char has[32], may[32];
+    SW_FAIL(SW_NOMEM,
+            "%s: unpacks to %s%s bytes; the limit is %s (raise it with --data-limit SIZE, in a "
+            "program with unpack_bytes)",
+            swi_source_path(source), more, digits(has, bytes),
+            digits(may, source->unpack_bytes));
+}
+
+sw_status swi_source_expect(const swi_source *source, uint64_t bytes)
+{
+    if (source->gzip == NULL || bytes <= source->unpack_bytes)
+        return SW_OK;
+    return over_limit(source, "", bytes);
+}
+
+static sw_status read_compressed(swi_source *source, void *to, size_t bytes, size_t *got)
+{
+    SW_TRY(swi_gzip_read(source->gzip, to, bytes, got));
+    source->unpacked += *got;
+    if (source->unpacked > source->unpack_bytes)
+        return over_limit(source, "more than ", source->unpack_bytes);
+    return SW_OK;
+}
+
 sw_status swi_source_read(swi_source *source, void *to, size_t bytes, size_t *got)
 {
     if (source->gzip != NULL)
-        return swi_gzip_read(source->gzip, to, bytes, got);
+        return read_compressed(source, to, bytes, got);
     SW_TRY(sw_file_read(source->file, to, bytes, got));
     source->at += *got;
     return SW_OK;
@@ -103,7 +163,7 @@ sw_status swi_source_count(swi_source *source, uint64_t limit, uint64_t *left)
     uint64_t count = 0;
     size_t got = sizeof passed;
     while (got == sizeof passed && count <= limit) {
-        SW_TRY(swi_gzip_read(source->gzip, passed, sizeof passed, &got));
+        SW_TRY(read_compressed(source, passed, sizeof passed, &got));
         count += got;
     }
     *left = count;
@@ -113,6 +173,6 @@ sw_status swi_source_count(swi_source *source, uint64_t limit, uint64_t *left)
 sw_status swi_source_rewind(swi_source *source)
 {
     SW_TRY(sw_file_seek(source->file, 0));
-    source->at = 0;
+    source->at = source->unpacked = 0;
     return source->gzip != NULL ? swi_gzip_rewind(source->gzip) : SW_OK;
 }

@@ -106,7 +106,7 @@ sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation, const cha
     if (opts.context < 1 || opts.context > INT32_MAX)
         SW_FAIL(SW_INVALID, "sw_dataset_text: a context of %lld, 1 to %d wanted",
                 (long long)opts.context, INT32_MAX);
-    SW_TRY(swi_source_open(&source, path));
+    SW_TRY(swi_source_open(&source, path, opts.unpack_bytes));
     const sw_status status = read_source(part, source, path, validation != NULL, &opts);
     swi_source_close(source);
     if (status != SW_OK) {

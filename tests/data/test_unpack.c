@@ -1,0 +1,168 @@
+/* Compressed data are bounded, and shapes are read without the data. */
+#include "tests/data/data_files.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IMAGES "train-images-idx3-ubyte.gz"
+#define LABELS "train-labels-idx1-ubyte.gz"
+
+static sw_idx_opts idx_opts;
+static size_t limit;
+static char path[700];
+
+static void put_compressed(const char *name, bytes plain)
+{
+    dir_put(name, gzip_make(plain.at, plain.n));
+    bytes_free(&plain);
+}
+
+/* The header of n images of 28 x 28 and `there` bytes behind it; n labels, 0 to 9 in turn. */
+static void put_images(uint32_t n, size_t there, uint32_t n_labels)
+{
+    const uint32_t image[3] = {n, 28, 28};
+    bytes data = {NULL, 0};
+    dir_new();
+    for (size_t i = 0; i < there; i++)
+        bytes_byte(&data, (int)(i & 255));
+    put_compressed(IMAGES, idx_make(3, image, data.at, data.n));
+    bytes_free(&data);
+    for (uint32_t i = 0; i < n_labels; i++)
+        bytes_byte(&data, (int)(i % 10));
+    put_compressed(LABELS, idx_make(1, &n, data.at, data.n));
+    bytes_free(&data);
+    idx_opts = (sw_idx_opts){.size = sizeof idx_opts};
+}
+
+static sw_status read_idx(sw_dataset *part[2])
+{
+    return sw_dataset_idx_with(&part[0], dir_name(), "train", &idx_opts);
+}
+
+static sw_status read_text(sw_dataset *part[2])
+{
+    const sw_text_opts opts = {.size = sizeof opts, .context = 4, .unpack_bytes = limit};
+    return sw_dataset_text(&part[0], &part[1], path, &opts);
+}
+
+static sw_status read_csv(sw_dataset *part[2])
+{
+    const sw_csv_opts opts = {.size = sizeof opts, .unpack_bytes = limit};
+    return sw_dataset_csv(&part[0], &part[1], path, &opts);
+}
+
+static sw_status read_cifar(sw_dataset *part[2])
+{
+    const sw_cifar_opts opts = {.size = sizeof opts, .unpack_bytes = limit};
+    return sw_dataset_cifar(&part[0], dir_name(), "test", &opts);
+}
+
+/* ---- IDX --------------------------------------------------------------------------------- */
+
+/* The header says the size: nothing behind it is looked at, and no memory is taken. */
+static void a_size_over_the_limit_is_said_before_it_is_taken(void)
+{
+    put_images(2739137, 0, 0); /* 2,147,483,424 bytes */
+    data_refused(read_idx, SW_NOMEM, IMAGES,
+                 "unpacks to 2,147,483,424 bytes; the limit is 1,073,741,824 (raise it with "
+                 "--data-limit SIZE");
+    idx_opts.shapes_only = 1;
+    data_refused(read_idx, SW_NOMEM, IMAGES, "unpacks to 2,147,483,424 bytes");
+    put_images(10, 10 * 784, 10);
+    idx_opts.unpack_bytes = 16 + 10 * 784 - 1;
+    data_refused(read_idx, SW_NOMEM, IMAGES, "unpacks to 7,856 bytes; the limit is 7,855");
+    idx_opts.unpack_bytes++;
+    sw_dataset *part[2];
+    CU_ASSERT(data_read_both(read_idx, part));
+}
+
+/* A file that has more than its header says is damaged, not large. */
+static void a_header_that_lies_is_damage(void)
+{
+    put_images(10, 10 * 784 + 5000, 10);
+    idx_opts.unpack_bytes = 16 + 10 * 784;
+    data_refused(read_idx, SW_NOMEM, IMAGES, "unpacks to more than 7,856 bytes");
+    idx_opts.unpack_bytes = 0;
+    data_refused(read_idx, SW_FORMAT, IMAGES, "bytes behind the 7840");
+}
+
+/* What sw_dataset_describe tells, of files whose images are not even there. */
+static void shapes_are_read_without_the_data(void)
+{
+    sw_dataset *part[2];
+    put_images(1000000, 0, 1000000); /* 784 MB of images; one of labels is read */
+    const size_t peak = heap_peak(SW_HEAP_DATASETS);
+    idx_opts.shapes_only = 1;
+    CU_ASSERT_FATAL(data_read_both(read_idx, part));
+    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT(info.n == 1000000 && info.n_classes == 10 && info.n_fields == 2 &&
+              info.bytes == 0);
+    CU_ASSERT(info.field[0].shape.rank == 3 && info.field[0].shape.dim[2] == 28);
+    CU_ASSERT(info.field[0].data == NULL && info.field[1].data == NULL);
+    CU_ASSERT(heap_peak(SW_HEAP_DATASETS) < peak + 10000);
+    sw_loader *loader = NULL;
+    const sw_loader_opts opts = {.size = sizeof opts, .batch = 10};
+    CU_ASSERT_EQUAL(sw_loader_create(&loader, part[0], &opts), SW_INVALID);
+    put_images(1000, 0, 999); /* labels are read all the same */
+    idx_opts.shapes_only = 1;
+    data_refused(read_idx, SW_FORMAT, LABELS, "announces 1000 bytes, 999 are there");
+}
+
+/* ---- files that do not say their size ---------------------------------------------------- */
+
+static void put_text(const char *line, int lines)
+{
+    bytes text = {NULL, 0};
+    dir_new();
+    for (int i = 0; i < lines; i++)
+        bytes_put(&text, line, strlen(line));
+    snprintf(path, sizeof path, "%s", dir_file("data.gz"));
+    put_compressed("data.gz", text);
+}
+
+/* Reading stops where the limit is passed; what is as long as the limit is read. */
+static void the_bound_is_held_while_inflating(void)
+{
+    sw_dataset *part[2];
+    put_text("0.5,1.5,0\n", 300);
+    limit = 2999;
+    data_refused(read_text, SW_NOMEM, "data.gz",
+                 "unpacks to more than 2,999 bytes; the limit is 2,999");
+    data_refused(read_csv, SW_NOMEM, "data.gz", "unpacks to more than 2,999 bytes");
+    limit = 3000;
+    CU_ASSERT(data_read_both(read_text, part));
+    CU_ASSERT(data_read_both(read_csv, part));
+    bytes record = {NULL, 0};
+    for (int i = 0; i < 2 * 3073; i++)
+        bytes_byte(&record, 0);
+    dir_new();
+    put_compressed("test_batch.bin.gz", record);
+    limit = 2 * 3073 - 1;
+    data_refused(read_cifar, SW_NOMEM, "test_batch.bin.gz", "more than 6,145 bytes");
+    limit++;
+    CU_ASSERT(data_read_both(read_cifar, part));
+}
+
+/* A plain file is as large as it looks. */
+static void plain_files_have_no_bound(void)
+{
+    sw_dataset *part[2];
+    bytes text = {NULL, 0};
+    dir_new();
+    for (int i = 0; i < 5000; i++)
+        bytes_byte(&text, 'a');
+    snprintf(path, sizeof path, "%s", dir_file("plain"));
+    dir_put("plain", text);
+    limit = 10;
+    CU_ASSERT(data_read_both(read_text, part));
+}
+
+static const sw_test tests[] = {
+    {"a size over the limit is said before it is taken",
+     a_size_over_the_limit_is_said_before_it_is_taken},
+    {"a header that lies is damage", a_header_that_lies_is_damage},
+    {"shapes are read without the data", shapes_are_read_without_the_data},
+    {"the bound is held while inflating", the_bound_is_held_while_inflating},
+    {"plain files have no bound", plain_files_have_no_bound},
+};
+SW_SUITE("unpacking", tests)

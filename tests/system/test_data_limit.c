@@ -1,0 +1,75 @@
+/* --data-limit: small files that unpack to much. */
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static char folder[700];
+
+/* 2,739,137 black images of 28 x 28, 2.1 GB in 2.1 MB: a member with the header, then one of
+ * 16 MiB of zeros many times. Only what train reads is whole: plan shall not look at it. */
+static bool make_bomb(void)
+{
+    snprintf(folder, sizeof folder, "%s", sw_temp_path("bomb"));
+    if (mkdir(folder, 0700) != 0)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        const char *part = i == 0 ? "train" : "t10k";
+        if (sw_shell(
+                "cd '%s' && { printf "
+                "'\\0\\0\\010\\003\\0\\051\\313\\301\\0\\0\\0\\034\\0\\0\\0\\034'"
+                " | gzip && head -c 16777216 /dev/zero | gzip; } > %s-images-idx3-ubyte.gz && "
+                "{ printf '\\0\\0\\010\\001\\0\\051\\313\\301' && head -c 2739137 /dev/zero; } "
+                "| gzip > %s-labels-idx1-ubyte.gz",
+                folder, part, part) != 0)
+            return false;
+    }
+    return true;
+}
+
+static const sw_outcome *run(const char *format)
+{
+    static sw_outcome out;
+    char words[2000];
+    snprintf(words, sizeof words, format, folder);
+    program_run(&out, words, NULL);
+    return &out;
+}
+
+static void what_unpacks_to_much_is_refused_by_its_size(void)
+{
+    if (!make_bomb())
+        SW_SKIP("gzip is not installed");
+    static const char *const refused[] = {"train --quiet --model lenet5 --data idx:%s",
+                                          "plan --model lenet5 --data idx:%s",
+                                          "train --quiet --data idx:%s --data-limit 2GB"};
+    for (int i = 0; i < 2; i++) {
+        const sw_outcome *o = run(refused[i]);
+        SW_CHECK(program_failed_cleanly(o, 4) &&
+                     strstr(o->err,
+                            "/train-images-idx3-ubyte.gz: unpacks to 2,147,483,424 bytes; "
+                            "the limit is 1,073,741,824 (raise it with --data-limit "
+                            "SIZE") != NULL,
+                 "%s: status %d: %s", refused[i], o->status, o->err);
+        SW_CHECK(o->peak_bytes < (size_t)100 << 20, "%zu bytes", o->peak_bytes);
+    }
+    const sw_outcome *o = run(refused[2]);
+    CU_ASSERT(program_failed_cleanly(o, 2)); /* no such unit */
+    o = run("plan --model lenet5 --data idx:%s --data-limit 2GiB");
+    SW_CHECK(o->status == 0 && o->peak_bytes < (size_t)100 << 20, "status %d, %zu bytes: %s",
+             o->status, o->peak_bytes, o->err);
+    o = run("train --quiet --model lenet5 --data idx:%s --data-limit 2GiB --steps 1");
+    SW_CHECK(program_failed_cleanly(o, 3) &&
+                 strstr(o->err, "announces 2147483408 bytes, 16777216 are there") != NULL,
+             "status %d: %s", o->status, o->err);
+    o = run("train --quiet --synthetic-n 100 --data-limit 2GiB");
+    SW_CHECK(program_failed_cleanly(o, 2) && strstr(o->err, "--data-limit") != NULL, "%s",
+             o->err);
+}
+
+static const sw_test tests[] = {
+    {"what unpacks to much is refused by its size",
+     what_unpacks_to_much_is_refused_by_its_size},
+};
+SW_SUITE("data limit", tests)
