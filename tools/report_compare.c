@@ -80,14 +80,14 @@ bool compare_is_same(const comparison *c)
     return a->r == b->r && a->plan == b->plan && a->peak == b->peak;
 }
 
-int64_t compare_difference(const compare_line *l)
+int64_t compare_difference(const comparison *c, const compare_line *l)
 {
-    return (int64_t)(l->b - l->a);
+    return (int64_t)(c->newer == 0 ? l->a - l->b : l->b - l->a);
 }
 
 int64_t compare_peaks(const comparison *c)
 {
-    return (int64_t)(c->side[1].peak - c->side[0].peak);
+    return (int64_t)(c->side[c->newer].peak - c->side[1 - c->newer].peak);
 }
 
 /* ---- lines ------------------------------------------------------------------------------- */

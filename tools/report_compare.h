@@ -44,6 +44,7 @@ typedef struct {
 
 typedef struct {
     compare_side side[2]; /* A and B */
+    int newer;            /* the side that changes are told of: A of --diff, B of --steps */
     compare_line *lines;
     uint32_t n, cap;
 } comparison;
@@ -58,7 +59,8 @@ SW_MUST_USE sw_status compare(comparison *c);
 void compare_free(comparison *c);
 /* Whether both are runs of one program that peak alike. */
 bool compare_is_same(const comparison *c);
-int64_t compare_difference(const compare_line *l); /* B - A */
+/* The newer side less the other: growth is above 0. */
+int64_t compare_difference(const comparison *c, const compare_line *l);
 int64_t compare_peaks(const comparison *c);
 
 #endif

@@ -29,29 +29,31 @@ static cli_text signed_value(const compare_line *l, uint64_t x, bool there,
     return text;
 }
 
-static cli_text difference(const compare_line *l, const report_style *style)
+static cli_text difference(const comparison *c, const compare_line *l,
+                           const report_style *style)
 {
-    const int64_t change = compare_difference(l);
+    const int64_t change = compare_difference(c, l);
     cli_text text = {"equal"};
     if (change != 0)
         snprintf(text.text, sizeof text.text, "%c%.30s", change > 0 ? '+' : '-',
-                 value(l, change > 0 ? l->b - l->a : l->a - l->b, style).text);
+                 value(l, l->a > l->b ? l->a - l->b : l->b - l->a, style).text);
     return text;
 }
 
-/* Of the difference of the peaks, in lines that add up to it; else b / a. */
+/* Of the difference of the peaks, in lines that add up to it; else the newer by the other. */
 static cli_text share(const comparison *c, const compare_line *l)
 {
     cli_text text = {""};
-    const int64_t all = compare_peaks(c), own = compare_difference(l);
+    const int64_t all = compare_peaks(c), own = compare_difference(c, l);
+    const uint64_t newer = c->newer == 0 ? l->a : l->b, older = c->newer == 0 ? l->b : l->a;
     if (compare_is_sum(l->of) && own != 0 && all != 0)
         snprintf(text.text, sizeof text.text, "%.1f%%", 100.0 * (double)own / (double)all);
-    else if (!compare_is_sum(l->of) && l->a > 0 && l->in_b)
-        snprintf(text.text, sizeof text.text, "%.3f", (double)l->b / (double)l->a);
+    else if (!compare_is_sum(l->of) && older > 0 && l->in_a && l->in_b)
+        snprintf(text.text, sizeof text.text, "%.3f", (double)newer / (double)older);
     return text;
 }
 
-/* The widths of a group's columns: name, A, B, B - A, and what stands behind. */
+/* The widths of a group's columns: name, A, B, their difference, and what stands behind. */
 static const int *widths(const comparison *c, compare_group of, const report_style *style)
 {
     static const int usual[] = {20, 15, 15, 17, 7}, tensors[] = {22, 12, 12, 13, 14},
@@ -72,7 +74,7 @@ static void print_line(const comparison *c, const compare_line *l, const report_
     printf("  ");
     printf("%*s", cli_fitted(stdout, name, strlen(name), w[0]), "");
     printf(" %*s %*s %*s", w[1], signed_value(l, l->a, l->in_a, style).text, w[2],
-           signed_value(l, l->b, l->in_b, style).text, w[3], difference(l, style).text);
+           signed_value(l, l->b, l->in_b, style).text, w[3], difference(c, l, style).text);
     if (behind != NULL && *behind != '\0')
         printf(" %*.*s", l->of == COMPARE_TENSORS ? 1 : w[4], w[4], behind);
     putchar('\n');
@@ -87,11 +89,14 @@ static void print_head(const comparison *c, compare_group of, const report_style
     const int *w = widths(c, of, style);
     const char *head = of == COMPARE_TIMES && c->side[0].step != NULL ? "time" : heads[of];
     printf("\n%-*.*s %*s %*s %*s", w[0] + 2, w[0] + 2, head, w[1], "A", w[2], "B", w[3],
-           "B - A");
+           c->newer == 0 ? "A - B" : "B - A");
     if (of == COMPARE_TENSORS)
         printf(" why\n");
     else
-        printf(" %*s\n", w[4], compare_is_sum(of) ? "of all" : "B / A");
+        printf(" %*s\n", w[4],
+               compare_is_sum(of) ? "of all"
+               : c->newer == 0    ? "A / B"
+                                  : "B / A");
 }
 
 /* What a group has beyond the lines that are shown, in one line. */
@@ -236,7 +241,7 @@ static void put_side(sw_json *j, const char *key, const compare_side *s)
 /* There are shares where there is a whole. */
 static void put_line(sw_json *j, const comparison *c, const compare_line *l)
 {
-    const int64_t all = compare_peaks(c), own = compare_difference(l);
+    const int64_t all = compare_peaks(c), own = compare_difference(c, l);
     sw_json_open(j, l->name, '{');
     sw_json_put_i64(j, "a", (int64_t)l->a);
     sw_json_put_i64(j, "b", (int64_t)l->b);
@@ -259,6 +264,7 @@ static sw_status put_comparison(const comparison *c, const report_gate *gate)
     sw_json_begin(&j, '{');
     put_side(&j, "a", &c->side[0]);
     put_side(&j, "b", &c->side[1]);
+    sw_json_put_string(&j, "newer", c->newer == 0 ? "a" : "b");
     sw_json_put_i64(&j, "peak_difference_bytes", compare_peaks(c));
     if (steps)
         sw_json_put_bool(&j, "same_program", c->side[0].plan == c->side[1].plan);
@@ -279,14 +285,14 @@ static sw_status put_comparison(const comparison *c, const report_gate *gate)
 
 /* ---- gates ------------------------------------------------------------------------------- */
 
-/* The line of a group in which A, the new run, has most beyond B, its base. */
+/* The line of a group in which the newer run has most beyond the other. */
 static const compare_line *most_grown(const comparison *c, compare_group of)
 {
     const compare_line *most = NULL;
     for (size_t i = 0; i < c->n; i++) {
         const compare_line *l = &c->lines[i];
-        if (l->of == of && compare_difference(l) < 0 &&
-            (most == NULL || compare_difference(l) < compare_difference(most)))
+        if (l->of == of && compare_difference(c, l) > 0 &&
+            (most == NULL || compare_difference(c, l) > compare_difference(c, most)))
             most = l;
     }
     return most;
@@ -302,9 +308,10 @@ static void name_grown(const comparison *c, report_gate *gate)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const compare_line *l = most_grown(c, kinds[i].of);
         if (l != NULL)
-            used += (size_t)snprintf(gate->grew + used, sizeof gate->grew - used,
-                                     "%s%s %.80s (+%s bytes)", used > 0 ? ", " : "",
-                                     kinds[i].word, l->name, cli_digits(l->a - l->b).text);
+            used +=
+                (size_t)snprintf(gate->grew + used, sizeof gate->grew - used,
+                                 "%s%s %.80s (+%s bytes)", used > 0 ? ", " : "", kinds[i].word,
+                                 l->name, cli_digits((uint64_t)compare_difference(c, l)).text);
     }
 }
 
@@ -372,7 +379,7 @@ static int no_such_step(const report *r, const report_step *step)
 int report_steps(const char *file, report_steps_wanted *steps, bool json,
                  const report_style *style, const report_limits *limits)
 {
-    comparison c = {0};
+    comparison c = {.newer = 1};
     report *r;
     sw_status status = report_open(&r, file, steps);
     if (status != SW_OK)

@@ -6,7 +6,7 @@
 
 /* Print what differs between the runs of two files, as text or JSON: bytes of the phases,
  * totals, and what lives at the peaks by role, layer, maker and tensor, times. FILE is the run
- * that limits judge, OTHER its base; differences are OTHER - FILE. The exit status; errors are
+ * that limits judge, OTHER its base; differences are FILE - OTHER. The exit status; errors are
  * printed. */
 int report_diff(const char *file, const char *other, bool json, const report_style *style,
                 const report_limits *limits);

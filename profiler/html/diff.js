@@ -1,5 +1,6 @@
 /* Two runs side by side: rows that add up to the whole difference of their peaks, the phases, both
- * curves, and the tensors that only one has or whose bytes changed. */
+ * curves, and the tensors that only one has or whose bytes changed. A is the run that the report is
+ * about, B the one that it is compared with: changes are A less B, and growth is red. */
 
 /* Bytes at the peak by what `of` names, as a Map. */
 function atPeakBy(program, of) {
@@ -16,7 +17,7 @@ function atPeakBy(program, of) {
 function pairUp(a, b) {
   const names = new Set([...a.keys(), ...b.keys()]);
   return [...names].map((name) => ({name, a: a.get(name) || 0, b: b.get(name) || 0})).sort((x, y) =>
-    Math.abs(y.b - y.a) - Math.abs(x.b - x.a) || y.a - x.a || (x.name < y.name ? -1 : 1));
+    Math.abs(y.a - y.b) - Math.abs(x.a - x.b) || y.a - x.a || (x.name < y.name ? -1 : 1));
 }
 
 class Diff {
@@ -41,11 +42,11 @@ class Diff {
 
   draw() {
     const {a, b} = this;
-    const change = b.peakBytes - a.peakBytes;
+    const change = a.peakBytes - b.peakBytes;
     byId('diff-head').replaceChildren(
       h('p', {class: 'figure', id: 'diff-figure'}, bytesElement(change, true)),
-      h('p', {class: 'where'}, 'peak of B less peak of A', change && a.peakBytes ?
-        ` (${change > 0 ? '+' : ''}${fmtShare(change, a.peakBytes)})` : ''),
+      h('p', {class: 'where'}, 'peak of A less peak of B', change && b.peakBytes ?
+        ` (${change > 0 ? '+' : ''}${fmtShare(change, b.peakBytes)})` : ''),
       h('table', {class: 'plain'}, h('tbody', {}, ...[['A', a], ['B', b]].map(([name, program]) => h('tr', {},
         h('th', {scope: 'row'}, `${name}: ${program.report.words.path || program.report.words.model}`),
         h('td', {class: 'number'}, bytesElement(program.peakBytes)),
@@ -59,11 +60,11 @@ class Diff {
   row(name, a, b, tag) {
     return h('tr', {}, h(tag || 'th', {scope: tag ? null : 'row'}, name), h('td', {class: 'number'}, a ? bytesElement(a) : ''),
       h('td', {class: 'number'}, b ? bytesElement(b) : ''),
-      h('td', {class: `number ${b > a ? 'more' : b < a ? 'less' : ''}`, 'data-bytes': b - a}, b === a ? '0' : bytesElement(b - a, true)));
+      h('td', {class: `number ${a > b ? 'more' : a < b ? 'less' : ''}`, 'data-bytes': a - b}, b === a ? '0' : bytesElement(a - b, true)));
   }
 
   head(what) {
-    return h('thead', {}, h('tr', {}, ...[what, 'A', 'B', 'change'].map((title, k) =>
+    return h('thead', {}, h('tr', {}, ...[what, 'A', 'B', 'A \u2212 B'].map((title, k) =>
       h('th', {scope: 'col', class: k ? 'number' : ''}, title))));
   }
 

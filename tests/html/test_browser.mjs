@@ -368,13 +368,18 @@ const tests = {
     const a = lenet(), b = train('other', '--batch', '64');
     execFileSync(stepwell, ['report', a.profile, '--diff', b.profile, '--html', file('both.html')], {stdio: 'ignore'});
     const page = await open(file('both.html'), {drawn: `byId('diff-figure')`});
-    const change = b.plan.peak_bytes - a.plan.peak_bytes;
+    const change = a.plan.peak_bytes - b.plan.peak_bytes; // what --diff is asked about, less its base
+    assert.ok(change !== 0);
     assert.equal(await page.evaluate(`document.querySelector('#diff-figure span').title`), `${digits(change)} bytes`);
     for (const by of ['role', 'op', 'layer']) {
       await page.click(`#by-${by}`);
       const cells = await page.evaluate(`[...document.querySelectorAll('#diff-rows tbody [data-bytes]')].map((c) => Number(c.dataset.bytes))`);
       assert.equal(cells.reduce((x, y) => x + y, 0), change, `by ${by}`);
       assert.ok(cells.length > 1);
+      const marks = await page.evaluate(`[...document.querySelectorAll('#diff-rows [data-bytes]')].map((c) =>
+        [Number(c.dataset.bytes), c.classList.contains('more'), c.classList.contains('less')])`);
+      for (const [bytes, more, less] of marks)
+        assert.ok(more === bytes > 0 && less === bytes < 0, 'growth is marked as growth');
     }
     await page.hover('#diff-curve', 0.5, 0.5);
     assert.match(await page.text('#tip'), /of the ops\s+A .*\s+B /);

@@ -10,12 +10,15 @@
 
 static const char *const sums[] = {"roles", "layers", "ops", "tensors"};
 
-/* In each group: what lines have of it adds up to the peaks, and shares to one. */
+/* In each group: what lines have of it adds up to the peaks, and shares to one. Differences are
+ * the newer side less the other: B of two steps, A of --diff. */
 static void check_sums(const json_t *o, long long a, long long b)
 {
+    const bool a_is_newer = strcmp(json_string_value(json_object_get(o, "newer")), "a") == 0;
+    const long long grown = a_is_newer ? a - b : b - a;
     CU_ASSERT_EQUAL(number_in(o, "totals", "peak", "a"), a);
     CU_ASSERT_EQUAL(number_in(o, "totals", "peak", "b"), b);
-    CU_ASSERT_EQUAL(number_of(o, "peak_difference_bytes"), b - a);
+    CU_ASSERT_EQUAL(number_of(o, "peak_difference_bytes"), grown);
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
         long long all[3] = {0};
         double shares = 0.0;
@@ -27,9 +30,10 @@ static void check_sums(const json_t *o, long long a, long long b)
             all[1] += number_of(x, "b");
             all[2] += number_of(x, "difference");
             shares += json_number_value(json_object_get(x, "share"));
-            CU_ASSERT_EQUAL(number_of(x, "difference"), number_of(x, "b") - number_of(x, "a"));
+            CU_ASSERT_EQUAL(number_of(x, "difference"),
+                            (number_of(x, "b") - number_of(x, "a")) * (a_is_newer ? -1 : 1));
         }
-        SW_CHECK(all[0] == a && all[1] == b && all[2] == b - a, "%s: %lld, %lld, %lld", sums[i],
+        SW_CHECK(all[0] == a && all[1] == b && all[2] == grown, "%s: %lld, %lld, %lld", sums[i],
                  all[0], all[1], all[2]);
         SW_CHECK(a == b || (shares > 0.999999 && shares < 1.000001), "%s: shares %g", sums[i],
                  shares);
@@ -251,8 +255,18 @@ static void the_line_names_what_grew(void)
                                   sw_temp_path("grown.jsonl"), golden("small.jsonl"));
     CU_ASSERT(p->status == 1 &&
               has(p->err, "role saved (+6,400 bytes), layer fc (+6,400 bytes)"));
-    p = call_words("%s --diff %s --json", golden("small.jsonl"), sw_temp_path("grown.jsonl"));
-    check_sums(object_of(p), 1024, 7424);
+    const json_t *o = object_of(
+        call_words("%s --diff %s --json", sw_temp_path("grown.jsonl"), golden("small.jsonl")));
+    check_sums(o, 7424, 1024);
+    CU_ASSERT_EQUAL(number_of(o, "peak_difference_bytes"), 6400); /* as the gate says */
+    CU_ASSERT_EQUAL(number_in(o, "roles", "saved", "difference"), 6400);
+    setenv("LC_ALL", "C", 1);
+    p = call_words("%s --diff %s --bytes", sw_temp_path("grown.jsonl"), golden("small.jsonl"));
+    CU_ASSERT(has(p->out, "A - B") && has(p->out, "+6,400") && !has(p->out, "-6,400"));
+    o = object_of(
+        call_words("%s --diff %s --json", golden("small.jsonl"), sw_temp_path("grown.jsonl")));
+    check_sums(o, 1024, 7424);
+    CU_ASSERT_EQUAL(number_of(o, "peak_difference_bytes"), -6400);
 }
 
 /* Damage goes before a gate, and a file with no peak cannot pass one. */

@@ -211,10 +211,10 @@ static void what_changed_between_two_runs(void)
         (int64_t)layers_joined(net, NET) - (int64_t)layers_joined(net, NET - 1);
     check(r, "totals.peak.a", (int64_t)layers_peak(net, NET));
     check(r, "totals.peak.b", (int64_t)layers_peak(net, NET - 1));
-    check(r, "totals.peak.difference", -head - join);
-    check(r, "roles.activation.difference", -head - join);
-    check(r, "layers.head.difference", -head);
-    check(r, "layers.join.difference", -join);
+    check(r, "totals.peak.difference", head + join);
+    check(r, "roles.activation.difference", head + join);
+    check(r, "layers.head.difference", head);
+    check(r, "layers.join.difference", join);
     check(r, "layers.block1/conv.difference", 0);
     static const char *const groups[] = {"roles", "layers", "ops"};
     for (int g = 0; g < 3; g++) {
@@ -227,7 +227,7 @@ static void what_changed_between_two_runs(void)
             sum += json_integer_value(at(x, "difference"));
             share += json_number_value(at(x, "share"));
         }
-        SW_CHECK(sum == -head - join && share > 0.999999 && share < 1.000001,
+        SW_CHECK(sum == head + join && share > 0.999999 && share < 1.000001,
                  "%s: %lld bytes, %g", groups[g], (long long)sum, share);
     }
 }
