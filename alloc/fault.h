@@ -35,6 +35,12 @@ const char *sw_fault_kind_name(sw_fault_kind kind);
 /* Plan a coincidence: the next `times` numbers of sw_random() are `value`. */
 void sw_fault_random(uint64_t value, unsigned times);
 
+/* Shift what the system's clock says, also back, as no clock should. */
+void sw_fault_clock(int64_t ns);
+
+/* For the tables only. */
+uint64_t swi_fault_clock_shift(void);
+
 /* For the tables only: is a planned number due? */
 bool swi_fault_random(uint64_t *value);
 

@@ -79,14 +79,14 @@ static bool is_fifo(const char *path)
  * for until it has a reader (ENXIO before). */
 static int open_now(const char *path, int flags)
 {
-    uint64_t since = 0;
+    unsigned slices = 0;
     for (;;) {
         int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666);
         if (fd < 0 && errno == EWOULDBLOCK) /* another process holds a lease of the file */
             fd = open(path, flags | O_CLOEXEC, 0666);
         if (fd >= 0 || (errno != EINTR && !(errno == ENXIO && is_fifo(path))))
             return fd;
-        if (!swi_wait_slice(&since)) {
+        if (!swi_wait_slice(&slices)) {
             errno = ECANCELED;
             return -1;
         }
@@ -581,7 +581,15 @@ uint64_t sw_random(void)
 
 uint64_t sw_clock_ns(void)
 {
+    static atomic_uint_fast64_t latest;
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    const uint64_t now =
+        (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + swi_fault_clock_shift();
+    uint64_t before = atomic_load_explicit(&latest, memory_order_relaxed);
+    while (now > before)
+        if (atomic_compare_exchange_weak_explicit(&latest, &before, now, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return now;
+    return before; /* the system's clock went back: ours stands still */
 }

@@ -1,14 +1,13 @@
 /* See wait.h. */
 #include "alloc/wait.h"
-#include "alloc/sys.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
 
-enum { SLICE_MS = 20 };
 /* How long an interrupted write goes on without progress: a reader that is there takes what is
- * left, one that has stopped does not hold the process. */
-#define GRACE_NS 1000000000u
+ * left, one that has stopped does not hold the process. Counted, so that no clock can stop it.
+ */
+enum { SLICE_MS = 20, GRACE_SLICES = 1000 / SLICE_MS };
 
 static int (*_Atomic asks)(void);
 
@@ -32,13 +31,9 @@ static bool ready(int fd, short events)
     return n > 0 || (n < 0 && errno != EINTR);
 }
 
-static bool over(uint64_t *since)
+static bool over(unsigned *slices)
 {
-    if (!swi_interrupted())
-        return false;
-    const uint64_t now = sw_clock_ns();
-    *since = *since != 0 ? *since : now;
-    return now - *since >= GRACE_NS;
+    return swi_interrupted() && ++*slices >= GRACE_SLICES;
 }
 
 bool swi_wait_input(int fd)
@@ -51,15 +46,15 @@ bool swi_wait_input(int fd)
 
 bool swi_wait_output(int fd)
 {
-    uint64_t since = 0;
+    unsigned slices = 0;
     while (!ready(fd, POLLOUT))
-        if (over(&since))
+        if (over(&slices))
             return false;
     return true;
 }
 
-bool swi_wait_slice(uint64_t *since)
+bool swi_wait_slice(unsigned *slices)
 {
     (void)poll(NULL, 0, SLICE_MS);
-    return !over(since);
+    return !over(slices);
 }

@@ -13,7 +13,7 @@ bool swi_wait_input(int fd);
 /* Wait until `fd` takes something; false: interrupted, and it took nothing for a second since.
  */
 bool swi_wait_output(int fd);
-/* Sleep for a slice; false: interrupted for a second. *since is 0 before the first call. */
-bool swi_wait_slice(uint64_t *since);
+/* Sleep for a slice; false: interrupted for a second. *slices is 0 before the first call. */
+bool swi_wait_slice(unsigned *slices);
 
 #endif

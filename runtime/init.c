@@ -49,7 +49,8 @@ void swi_init_constant(char *to, size_t bytes, double value)
     leave_c(l);
 }
 
-/* Read "name:numbers"; the number of them must match and nothing may follow. */
+/* Read "name:numbers"; the number of them must match and nothing may follow. They are decimal:
+ * strtod reads 0x10, " 1" and "nan" too. */
 static bool numbers_after(const char *text, const char *name, int n, double *out)
 {
     const size_t length = strlen(name);
@@ -59,7 +60,8 @@ static bool numbers_after(const char *text, const char *name, int n, double *out
     for (int i = 0; i < n; i++) {
         char *end;
         out[i] = strtod(p, &end);
-        if (end == p || !isfinite(out[i]) || *end != (i + 1 < n ? ',' : '\0'))
+        if (end == p || strspn(p, "+-.0123456789eE") != (size_t)(end - p) ||
+            !isfinite(out[i]) || *end != (i + 1 < n ? ',' : '\0'))
             return false;
         p = end + 1;
     }

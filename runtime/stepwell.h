@@ -636,7 +636,8 @@ SW_API void sw_metric(sw_ctx *ctx, const char *name, sw_value scalar);
 /* A tensor that leaves the run: sw_output_get, until the exec's next run. */
 SW_API void sw_output(sw_ctx *ctx, const char *name, sw_value x);
 
-SW_API void sw_set_phase(sw_ctx *ctx, sw_phase phase); /* overrides until sw_clear_phase */
+/* Overrides until sw_clear_phase; what is no phase is SW_INVALID, which sticks. */
+SW_API void sw_set_phase(sw_ctx *ctx, sw_phase phase);
 SW_API void sw_clear_phase(sw_ctx *ctx);
 /* Names nest with '/', and so does a '.' in a name; they are the layer in reports and part of
  * random streams. Each begin has its end in the same step function. */

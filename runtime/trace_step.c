@@ -8,8 +8,16 @@
 
 void sw_set_phase(sw_ctx *ctx, sw_phase phase)
 {
+    if (ctx->status != SW_OK)
+        return;
     if ((int)phase >= 0 && phase <= SW_STEP)
         ctx->phase_override = (int)phase;
+    else
+        (void)swi_stick(ctx,
+                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                     "sw_set_phase: a phase must be SW_DATA (0) to SW_STEP "
+                                     "(%d) (got %d)",
+                                     (int)SW_STEP, (int)phase));
 }
 
 void sw_clear_phase(sw_ctx *ctx)

@@ -1,5 +1,6 @@
 /* Printing for people, exit statuses, step times. */
 #include "alloc/mem.h"
+#include "alloc/sys.h"
 #include "profiler/utf8.h"
 #include "tools/cli.h"
 #include <errno.h>
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char *command = "";
@@ -284,9 +284,7 @@ void cli_progress(const char *format, ...)
 
 uint64_t cli_clock_ns(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return sw_clock_ns();
 }
 
 /* ---- step times -------------------------------------------------------------------------- */

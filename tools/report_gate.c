@@ -13,7 +13,8 @@ bool report_gate_asked(const report_limits *l)
 static bool read_percent(const char *text, double *out)
 {
     char *end;
-    if (*text < '0' || *text > '9') /* no sign, no blank, no word such as inf */
+    /* No sign, no blank, no word such as inf, and no 0x10, which strtod reads too. */
+    if (*text < '0' || *text > '9' || strpbrk(text, "xX") != NULL)
         return false;
     *out = strtod(text, &end);
     return end[0] == '%' && end[1] == '\0' && isfinite(*out);

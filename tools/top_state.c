@@ -155,6 +155,9 @@ static sw_status take_step(void *context, const report_place *p, const report_ro
     SW_TRY(report_get_u64(p, p->record, "ns", 0, &point.ns));
     SW_TRY(report_get_u64(p, p->record, "at_ns", UINT64_MAX, &point.at_ns));
     SW_TRY(take_seen(s, p, row, plan));
+    const top_point *before = &s->window[(s->n_window + TOP_WINDOW - 1) % TOP_WINDOW];
+    if (s->n_window > 0 && s->timed && point.at_ns < before->at_ns)
+        point.at_ns = before->at_ns; /* written under a clock that went back */
     s->timed = point.at_ns != UINT64_MAX;
     s->any = true;
     s->last = *row;

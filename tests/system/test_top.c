@@ -122,6 +122,30 @@ static void a_growing_file_is_followed(void)
     CU_ASSERT(strstr(line, "\"condition\":\"ended\",\"status\":\"done\"") != NULL);
 }
 
+/* Records of a clock that went back: no pace beyond measure. */
+static void a_clock_that_went_back_does_no_harm(void)
+{
+    const char *path = path_of("back.jsonl");
+    char text[2000] = "", words[3000];
+    FILE *f = open_profile(path, "w"), *memory = fmemopen(text, sizeof text, "w");
+    put_header(f, "a");
+    put_plan(f);
+    put_step(f, 10, 0, 0);
+    put_step(memory, 11, 0, 0);
+    fclose(memory);
+    char *clock = strstr(text, "\"at_ns\":");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(clock);
+    strcpy(clock, "\"at_ns\":1}\n");
+    fputs(text, f);
+    put_end(f, "done");
+    fclose(f);
+    snprintf(words, sizeof words, "top %s --json --once", path);
+    program_run(&outcome, words, NULL);
+    CU_ASSERT_EQUAL(outcome.status, 0);
+    check_number(outcome.out, "window_steps", 2);
+    check_number(outcome.out, "window_ns", STEP_NS + 11000);
+}
+
 /* As --profile-max does it: the same run goes on in a new file under the name. */
 static void a_renamed_file_is_left_when_it_was_read(void)
 {
@@ -467,6 +491,7 @@ static void without_jansson_it_says_so(void)
 
 static const sw_test tests[] = {
 #if SW_HAVE_JANSSON
+    {"a clock that went back does no harm", a_clock_that_went_back_does_no_harm},
     {"a growing file is followed, record by record", a_growing_file_is_followed},
     {"a renamed file is left when it was read", a_renamed_file_is_left_when_it_was_read},
     {"another run begins from nothing", another_run_begins_from_nothing},
