@@ -82,6 +82,7 @@ sw_status sw_arena_create(sw_arena **out, const sw_arena_opts *opts)
     *out = block;
     (*out)->opts = *opts;
     (*out)->generation = 1;
+    sw_budget_share(opts->budget);
     swi_claims_enter(&(*out)->claim, describe);
     return SW_OK;
 }
@@ -96,6 +97,7 @@ void sw_arena_destroy(sw_arena *a)
     if (is_slots(a)) /* first: slots are never more than what is used */
         sw_budget_note_slots(a->opts.budget, 0, a->height);
     sw_budget_give(a->opts.budget, a->height);
+    sw_budget_leave(a->opts.budget);
     sw_store_destroy(a->opts.store);
     sw_heap_free(a, SW_HEAP_RECORDS, sizeof *a);
 }

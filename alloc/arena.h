@@ -17,7 +17,10 @@ typedef struct sw_arena sw_arena;
 
 /* A hard limit in bytes, shared by whatever reserves from it. Atomic, lock-free. */
 SW_MUST_USE sw_status sw_budget_new(sw_budget **out, size_t bytes);
-void sw_budget_free(sw_budget *budget); /* NULL is fine */
+/* NULL is fine. Arenas that are under it go on, and the last one gives its memory back. */
+void sw_budget_free(sw_budget *budget);
+void sw_budget_share(sw_budget *budget);
+void sw_budget_leave(sw_budget *budget);
 /* SW_NOMEM with the numbers when it does not fit; then nothing has changed. budget NULL: no
  * limit, always fits. `label` is for the message. */
 SW_MUST_USE sw_status sw_budget_take(sw_budget *budget, size_t bytes, const char *label);
@@ -36,7 +39,7 @@ typedef enum { SW_ARENA_OTHER, SW_ARENA_STEP, SW_ARENA_MODEL, SW_ARENA_DATA } sw
 typedef struct {
     const char *label;    /* kept, must outlive the arena */
     sw_store *store;      /* the arena owns it from success on */
-    sw_budget *budget;    /* NULL: none; borrowed, must outlive the arena */
+    sw_budget *budget;    /* NULL: none; shared until the arena ends */
     sw_observer observer; /* may be empty */
     sw_arena_use use;
 } sw_arena_opts;

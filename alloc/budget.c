@@ -1,11 +1,13 @@
 /* Budgets: one atomic number under a limit. */
 #include "alloc/arena.h"
 #include "alloc/assert.h"
-#include "alloc/mem.h"
+#include "alloc/handle.h"
 #include <stdatomic.h>
 #include <stdio.h>
 
 struct sw_budget {
+    sw_handle handle;
+    atomic_uint users; /* the caller and each arena; the last one gives it back */
     size_t limit;
     atomic_size_t used;
     atomic_size_t slots; /* of those: batch slots of loaders */
@@ -14,15 +16,31 @@ struct sw_budget {
 sw_status sw_budget_new(sw_budget **out, size_t bytes)
 {
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_budget)));
+    SW_TRY(sw_handle_take(&block, SW_HANDLE_BUDGET, sizeof(sw_budget)));
     *out = block;
     (*out)->limit = bytes;
+    atomic_store(&(*out)->users, 1);
     return SW_OK;
+}
+
+void sw_budget_share(sw_budget *budget)
+{
+    if (budget != NULL)
+        atomic_fetch_add(&budget->users, 1);
+}
+
+void sw_budget_leave(sw_budget *budget)
+{
+    if (budget != NULL && atomic_fetch_sub(&budget->users, 1) == 1)
+        sw_handle_give(budget, SW_HANDLE_BUDGET, sizeof *budget);
 }
 
 void sw_budget_free(sw_budget *budget)
 {
-    sw_heap_free(budget, SW_HEAP_RECORDS, sizeof *budget);
+    if (budget == NULL)
+        return;
+    sw_handle_end(budget, SW_HANDLE_BUDGET);
+    sw_budget_leave(budget);
 }
 
 sw_status sw_budget_take(sw_budget *budget, size_t bytes, const char *label)

@@ -1,11 +1,11 @@
 /* The list of claims: a ring around a head of its own, under one lock. */
 #include "alloc/claims.h"
+#include "alloc/fork.h"
 #include "alloc/heap.h"
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static sw_fork_lock lock = SW_FORK_LOCK;
 static swi_claimant head = {&head, &head, NULL};
 static atomic_uint_fast64_t version;
 
@@ -23,21 +23,21 @@ void swi_claims_enter(swi_claimant *c,
                       bool (*describe)(const swi_claimant *self, sw_claim *out))
 {
     c->describe = describe;
-    pthread_mutex_lock(&lock);
+    sw_fork_lock_take(&lock);
     c->next = head.next;
     c->before = &head;
     c->next->before = c;
     head.next = c;
-    pthread_mutex_unlock(&lock);
+    sw_fork_lock_give(&lock);
     swi_claims_changed();
 }
 
 void swi_claims_leave(swi_claimant *c)
 {
-    pthread_mutex_lock(&lock);
+    sw_fork_lock_take(&lock);
     c->before->next = c->next;
     c->next->before = c->before;
-    pthread_mutex_unlock(&lock);
+    sw_fork_lock_give(&lock);
     swi_claims_changed();
 }
 
@@ -60,13 +60,13 @@ static void visit_heap(void *context, sw_heap heap, uintptr_t base, size_t bytes
 /* Arenas and stacks. */
 static void visit_listed(void (*visit)(void *context, const sw_claim *claim), void *context)
 {
-    pthread_mutex_lock(&lock);
+    sw_fork_lock_take(&lock);
     for (const swi_claimant *c = head.next; c != &head; c = c->next) {
         sw_claim claim = {0};
         if (c->describe(c, &claim))
             visit(context, &claim);
     }
-    pthread_mutex_unlock(&lock);
+    sw_fork_lock_give(&lock);
 }
 
 void sw_claims_visit(void (*visit)(void *context, const sw_claim *claim), void *context)

@@ -2,7 +2,7 @@
  * text, under one lock. The table of blocks doubles when half of it is used; where there is no
  * memory for that, new blocks are counted as lost, and nothing fails. */
 #include "alloc/places.h"
-#include <pthread.h>
+#include "alloc/fork.h"
 #include <stdatomic.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ typedef struct {
     sw_heap heap;
 } seen_text;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static sw_fork_lock lock = SW_FORK_LOCK;
 static atomic_int users;
 static noted *slots;
 static size_t n_slots, n_used;
@@ -127,7 +127,7 @@ static uint32_t place_of(const char *text, sw_heap heap)
 
 void swi_place_born(void *block, sw_heap heap, size_t bytes, const char *text)
 {
-    pthread_mutex_lock(&lock);
+    sw_fork_lock_take(&lock);
     if (slots != NULL) {
         const uint32_t place = place_of(text, heap);
         if (place == NO_PLACE || (2 * n_used >= n_slots && !grow()))
@@ -139,12 +139,12 @@ void swi_place_born(void *block, sw_heap heap, size_t bytes, const char *text)
             places[place].bytes += bytes;
         }
     }
-    pthread_mutex_unlock(&lock);
+    sw_fork_lock_give(&lock);
 }
 
 void swi_place_died(const void *block)
 {
-    pthread_mutex_lock(&lock);
+    sw_fork_lock_take(&lock);
     const size_t i = slots != NULL ? find(block) : 0;
     if (slots != NULL && slots[i].block != NULL) {
         sw_place *p = &places[slots[i].place];
@@ -152,7 +152,7 @@ void swi_place_died(const void *block)
         p->bytes -= slots[i].bytes;
         remove_slot(i);
     }
-    pthread_mutex_unlock(&lock);
+    sw_fork_lock_give(&lock);
 }
 
 /* ---- on and off -------------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ sw_status sw_places_begin(void)
     void *block = NULL;
     const size_t bytes = FIRST_SLOTS * sizeof *slots;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes));
-    pthread_mutex_lock(&lock);
+    sw_fork_lock_take(&lock);
     if (atomic_load(&users) == 0) {
         slots = block;
         block = NULL;
@@ -174,7 +174,7 @@ sw_status sw_places_begin(void)
         memset(texts, 0, sizeof texts);
     }
     atomic_fetch_add(&users, 1);
-    pthread_mutex_unlock(&lock);
+    sw_fork_lock_give(&lock);
     sw_heap_free(block, SW_HEAP_PROFILE, bytes);
     return SW_OK;
 }
@@ -183,39 +183,39 @@ void sw_places_end(void)
 {
     noted *old = NULL;
     size_t n = 0;
-    pthread_mutex_lock(&lock);
+    sw_fork_lock_take(&lock);
     if (atomic_fetch_sub(&users, 1) == 1) {
         old = slots;
         n = n_slots;
         slots = NULL;
         n_slots = 0;
     }
-    pthread_mutex_unlock(&lock);
+    sw_fork_lock_give(&lock);
     swi_mem_give(old, SW_HEAP_PROFILE, n * sizeof *old);
 }
 
 uint32_t sw_places_count(void)
 {
-    pthread_mutex_lock(&lock);
+    sw_fork_lock_take(&lock);
     const uint32_t n = n_places;
-    pthread_mutex_unlock(&lock);
+    sw_fork_lock_give(&lock);
     return n;
 }
 
 bool sw_places_read(uint32_t i, sw_place *out)
 {
-    pthread_mutex_lock(&lock);
+    sw_fork_lock_take(&lock);
     const bool there = i < n_places;
     if (there)
         *out = places[i];
-    pthread_mutex_unlock(&lock);
+    sw_fork_lock_give(&lock);
     return there;
 }
 
 uint64_t sw_places_lost(void)
 {
-    pthread_mutex_lock(&lock);
+    sw_fork_lock_take(&lock);
     const uint64_t n = lost;
-    pthread_mutex_unlock(&lock);
+    sw_fork_lock_give(&lock);
     return n;
 }

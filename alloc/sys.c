@@ -2,6 +2,7 @@
 #include "alloc/sys.h"
 #include "alloc/claims.h"
 #include "alloc/fault.h"
+#include "alloc/fork.h"
 #include "alloc/mem.h"
 #include "alloc/wait.h"
 #include <dirent.h>
@@ -462,6 +463,7 @@ sw_status sw_folder_each(const char *path, bool (*take)(void *context, const cha
 struct sw_thread {
     swi_claimant claim; /* of its stack; first: describe() goes back from it */
     const char *name;
+    uint32_t forks; /* sw_fork_number of the process that it runs in */
     pthread_t handle;
     void (*body)(void *arg);
     void *arg;
@@ -499,6 +501,7 @@ sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, c
     thread->body = body;
     thread->arg = arg;
     thread->name = name;
+    thread->forks = sw_fork_number();
     const int error = swi_fault_hit(SW_FAULT_THREAD)
                           ? EAGAIN
                           : pthread_create(&thread->handle, NULL, enter, thread);
@@ -517,7 +520,8 @@ void sw_thread_join(sw_thread *thread)
     if (thread == NULL)
         return;
     swi_claims_leave(&thread->claim);
-    (void)pthread_join(thread->handle, NULL);
+    if (thread->forks == sw_fork_number()) /* else it is the parent's */
+        (void)pthread_join(thread->handle, NULL);
     sw_heap_free(thread, SW_HEAP_RECORDS, sizeof *thread);
 }
 

@@ -95,7 +95,8 @@ typedef struct sw_thread sw_thread;
 /* `name`, at most 15 bytes, is kept and must outlive the thread. */
 SW_MUST_USE sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg,
                                       const char *name);
-/* Waits for the end and frees the handle. NULL is fine. */
+/* Waits for the end and frees the handle; of a thread that a fork left in the parent, the
+ * latter alone. NULL is fine. */
 void sw_thread_join(sw_thread *thread);
 
 /* dlopen / dlsym with our messages. A library is never closed. */

@@ -105,10 +105,12 @@ static void clerk(void *arg)
 
 static void dismiss_clerk(sw_profile *p)
 {
-    pthread_mutex_lock(&p->lock);
-    p->end = true;
-    pthread_cond_signal(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+    if (p->forks == sw_fork_number()) {
+        pthread_mutex_lock(&p->lock);
+        p->end = true;
+        pthread_cond_signal(&p->wake);
+        pthread_mutex_unlock(&p->lock);
+    }
     sw_thread_join(p->clerk);
     p->clerk = NULL;
 }
@@ -275,16 +277,19 @@ static void discard(sw_profile *p)
     sw_file_drop(p->before);
     sw_file_drop(p->file);
     sw_file_drop(p->statm);
-    (void)pthread_cond_destroy(&p->wake);
-    (void)pthread_mutex_destroy(&p->lock);
-    sw_heap_free(p, SW_HEAP_PROFILE, sizeof *p);
+    if (p->forks == sw_fork_number()) { /* else the clerk waits there for ever */
+        (void)pthread_cond_destroy(&p->wake);
+        (void)pthread_mutex_destroy(&p->lock);
+    }
+    sw_handle_give(p, SW_HANDLE_PROFILE, sizeof *p);
 }
 
 sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header)
 {
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sw_profile)));
+    SW_TRY(sw_handle_take(&block, SW_HANDLE_PROFILE, sizeof(sw_profile)));
     sw_profile *p = block;
+    p->forks = sw_fork_number();
     prepare_lock(p);
     p->start = p->recorded = sw_clock_ns();
     p->event_room = header->path != NULL ? header->event_room : 0;
@@ -302,6 +307,13 @@ sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header)
         return status;
     }
     *out = p;
+    return SW_OK;
+}
+
+sw_status sw_prof_check_fork(const sw_profile *p)
+{
+    if (p->forks != sw_fork_number())
+        SW_FAIL(SW_BUSY, "the profile was made before a fork: its file is the parent's");
     return SW_OK;
 }
 
@@ -330,6 +342,7 @@ uint64_t sw_prof_start_ns(const sw_profile *p)
 
 sw_status sw_prof_flush(sw_profile *p)
 {
+    SW_TRY(sw_prof_check_fork(p));
     pthread_mutex_lock(&p->lock);
     if (swi_prof_writes(p))
         swi_prof_flush(p);
@@ -340,6 +353,8 @@ sw_status sw_prof_flush(sw_profile *p)
 
 void sw_prof_end_status(sw_profile *p, const char *status, const char *why)
 {
+    if (p->forks != sw_fork_number())
+        return;
     pthread_mutex_lock(&p->lock);
     snprintf(p->end_status, sizeof p->end_status, "%s", status);
     snprintf(p->end_error, sizeof p->end_error, "%s", why != NULL ? why : "");
@@ -508,6 +523,13 @@ sw_status sw_prof_destroy(sw_profile *p)
 {
     if (p == NULL)
         return SW_OK;
+    if (p->forks != sw_fork_number()) { /* the file is the parent's, and so is what waits */
+        sw_file_drop(p->file);
+        p->file = NULL;
+        discard(p);
+        SW_FAIL(SW_BUSY, "the profile was made before a fork: its file is the parent's, and "
+                         "nothing was written");
+    }
     dismiss_clerk(p);
     if (swi_prof_writes(p)) {
         swi_prof_write_last(p);

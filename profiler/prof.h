@@ -49,6 +49,8 @@ SW_MUST_USE sw_status sw_prof_create(sw_profile **out, const sw_prof_header *hea
 uint32_t sw_prof_join(sw_profile *profile);
 /* As the header said, which execs heed; what clocks in the file count from. A profile without a
  * file wants no events. */
+/* SW_BUSY in a process that was forked off the one that made it: file and thread are there. */
+sw_status sw_prof_check_fork(const sw_profile *profile);
 uint32_t sw_prof_event_room(const sw_profile *profile);
 uint64_t sw_prof_every(const sw_profile *profile);
 uint64_t sw_prof_start_ns(const sw_profile *profile);

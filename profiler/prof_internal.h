@@ -3,7 +3,8 @@
 #ifndef SW_PROF_INTERNAL_H
 #define SW_PROF_INTERNAL_H
 
-#include "alloc/mem.h"
+#include "alloc/fork.h"
+#include "alloc/handle.h"
 #include "alloc/sys.h"
 #include "profiler/json.h"
 #include "profiler/prof_heap.h"
@@ -12,6 +13,8 @@
 #define SWI_PROF_BUFFER ((size_t)64 << 10) /* about eighty step records */
 
 struct sw_profile {
+    sw_handle handle;
+    uint32_t forks; /* sw_fork_number of the process that made it */
     pthread_mutex_t lock;
     pthread_cond_t wake;
     sw_thread *clerk;   /* writes what waits; NULL without a file */

@@ -493,8 +493,7 @@ static sw_status backward(session *s, sw_value loss, sw_optimizer *const *optimi
     if (n < 1 || optimizers == NULL)
         SW_FAIL(SW_INVALID, "sw_backward: no optimizer is named");
     for (int i = 0; i < n; i++)
-        if (optimizers[i] == NULL)
-            SW_FAIL(SW_INVALID, "sw_backward: optimizer %d is NULL", i);
+        SW_TRY(sw_handle_check(optimizers[i], SW_HANDLE_OPTIMIZER, "sw_backward"));
     SW_TRY(check_owners(ctx));
     mark_needed(s, optimizers, n);
     if (!value_of(ctx, loss.id - 1)->needs_grad)
@@ -512,7 +511,7 @@ static sw_status backward(session *s, sw_value loss, sw_optimizer *const *optimi
 
 void sw_backward(sw_ctx *ctx, sw_value loss, sw_optimizer *const *optimizers, int n)
 {
-    if (ctx->status != SW_OK)
+    if (!swi_ctx_works(ctx))
         return;
     session s = {ctx, ctx->trace.n_nodes, ctx->trace.n_storages, SWI_NONE};
     const int phase = ctx->phase_now;

@@ -50,8 +50,9 @@ sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
 {
     char name[16];
     sw_prof_device d = {0};
-    if (exec == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "sw_exec_device: exec and out must not be NULL");
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_exec_device"));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_exec_device: out must not be NULL");
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_device_info, out->size, "sw_exec_device"));
     sw_device_info info = {.size = sizeof info, .name = "cpu"};
     if (exec->device != NULL) {
@@ -94,6 +95,8 @@ void swi_profile_device(sw_exec *exec, bool ends)
     sw_prof_device d;
     swi_recorder *r = &exec->rec;
     if (exec->device == NULL || r->profile == NULL || r->device_ended ||
+        exec->forks != sw_fork_number() ||
+        !sw_handle_is(r->profile, SW_HANDLE_PROFILE, r->profile_generation) ||
         look(exec->device, name, &d) != SW_OK)
         return; /* a card that has failed is asked nothing */
     d.when = ends ? "end" : "begin";

@@ -140,8 +140,9 @@ static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
 sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device *device)
 {
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_exec)));
+    SW_TRY(sw_handle_take(&block, SW_HANDLE_EXEC, sizeof(sw_exec)));
     sw_exec *exec = block;
+    exec->forks = sw_fork_number();
     exec->device = device != NULL ? swi_device_share(device) : NULL;
     const sw_status status = fill_exec(exec, opts);
     if (status != SW_OK) {
@@ -159,6 +160,10 @@ sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *given)
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_exec_create: somewhere to put the exec is wanted");
     SW_TRY(read_opts(&opts, given));
+    if (opts.budget != NULL)
+        SW_TRY(sw_handle_check(opts.budget, SW_HANDLE_BUDGET, "sw_exec_create"));
+    if (opts.profile != NULL)
+        SW_TRY(sw_handle_check(opts.profile, SW_HANDLE_PROFILE, "sw_exec_create"));
     SW_TRY(is_cpu(opts.device) ? SW_OK : swi_device_open(&device, opts.device));
     const sw_status status = swi_exec_create_on(out, &opts, device);
     swi_device_close(device); /* the exec has its own share of it */
@@ -187,8 +192,14 @@ void swi_exec_set_last(sw_exec *exec, swi_program *p)
 
 void sw_exec_destroy(sw_exec *exec)
 {
-    if (exec == NULL)
+    static const char call[] = "sw_exec_destroy";
+    if (!sw_handle_ends(exec, SW_HANDLE_EXEC, call) || !swi_may_destroy(call, SWI_FRAME))
         return;
+    if (exec->busy != 0 && exec->forks == sw_fork_number()) {
+        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: the exec is in use by %s", call,
+                           swi_owner_text(&exec->busy));
+        return;
+    }
     swi_profile_device(exec, true);
     swi_queue_destroy(exec->queue); /* first: what it launched uses all the rest */
     for (uint32_t i = 0; i < exec->n_keys; i++)
@@ -211,19 +222,20 @@ void sw_exec_destroy(sw_exec *exec)
     swi_nvtx_destroy(exec);
     sw_arena_destroy(exec->arena);
     swi_device_close(exec->device);
-    sw_heap_free(exec, SW_HEAP_RECORDS, sizeof *exec);
+    sw_handle_give(exec, SW_HANDLE_EXEC, sizeof *exec);
 }
 
 sw_status sw_budget_create(sw_budget **out, size_t bytes)
 {
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_budget_create: somewhere to put the budget is wanted");
+        SW_FAIL(SW_INVALID, "sw_budget_create: out must not be NULL");
     return sw_budget_new(out, bytes);
 }
 
 void sw_budget_destroy(sw_budget *budget)
 {
-    sw_budget_free(budget);
+    if (sw_handle_ends(budget, SW_HANDLE_BUDGET, "sw_budget_destroy"))
+        sw_budget_free(budget);
 }
 
 /* ---- keys -------------------------------------------------------------------------------- */

@@ -59,7 +59,9 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     memset(ctx->clip_scale, 0xff, sizeof ctx->clip_scale);
     SW_TRY(swi_trace_reset(&ctx->trace));
     SW_TRY(room_for_model_values(ctx, args));
-    return add_inputs(ctx);
+    SW_TRY(add_inputs(ctx));
+    ctx->open = true;
+    return SW_OK;
 }
 
 /* A step function that returns with open work is a mistake of the caller. */
@@ -69,6 +71,7 @@ sw_status swi_ctx_end(sw_ctx *ctx)
         (void)swi_stick(ctx,
                         sw_error_set(SW_INVALID, __FILE__, __LINE__,
                                      "the step function left scope '%s' open", ctx->scope));
+    ctx->open = false;
     ctx->generation = 0; /* its handles are stale from here on */
     return ctx->status;
 }
@@ -203,7 +206,10 @@ sw_status sw_item(sw_ctx *ctx, sw_value scalar, double *out)
 {
     const swi_value *v = swi_value_at(ctx, scalar);
     if (v == NULL)
-        return ctx->status;
+        return sw_ctx_status(ctx);
+    if (out == NULL)
+        return swi_stick(
+            ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__, "sw_item: out must not be NULL"));
     if (!ctx->immediate)
         return swi_stick(ctx, sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
                                            "sw_item: values exist in immediate mode only"));
@@ -241,7 +247,7 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
     SW_TRY(swi_shares_begin_run(exec, args, NULL));
     SW_TRY(swi_nvtx_begin_run(exec, args, NULL));
     sw_watch_begin(&exec->watch, exec->info.model_bytes + slot);
-    const uint32_t fp = swi_fp_enter();
+    const uint32_t fp = exec->fp = swi_fp_enter();
     args->fn(ctx, args->user);
     (void)swi_write_states(ctx); /* an error stays in the ctx */
     swi_fp_leave(fp);

@@ -14,10 +14,24 @@ static void fan_in_rule(char *to, size_t bytes, int64_t fan_in)
     swi_init_uniform(to, bytes, bound);
 }
 
+/* A layer without a name is an error of the declarations, as an entry without one is. */
+static bool has_name(sw_model *model, const char *name)
+{
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "layer") != SW_OK)
+        return false;
+    if (name == NULL)
+        (void)swi_declare_fail(model, SW_INVALID, "model %s: a layer's name must not be NULL",
+                               model->name);
+    return name != NULL;
+}
+
 static void declare_pair(sw_model *model, const char *name, sw_shape shape, int64_t fan_in,
                          sw_param *weight, sw_param *bias)
 {
     char full[128], init[72];
+    *weight = (sw_param){model, 0};
+    if (!has_name(model, name))
+        return;
     fan_in_rule(init, sizeof init, fan_in);
     snprintf(full, sizeof full, "%s.weight", name);
     *weight = sw_param_new(model, full, SW_F32, shape, init);
@@ -45,7 +59,7 @@ sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int6
     sw_conv_opts o;
     const sw_status given = swi_conv_opts(opts, &o, "sw_conv2d_new_with");
     if (given != SW_OK) {
-        if (model != NULL)
+        if (sw_handle_lives(model, SW_HANDLE_MODEL))
             (void)swi_declare_fail(model, given, "model %s: '%s': %.150s", model->name,
                                    name != NULL ? name : "", sw_last_error());
         return (sw_conv2d){.stride = 0};
@@ -53,7 +67,8 @@ sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int6
     sw_conv2d layer = {
         .stride = o.stride, .pad = o.pad, .groups = o.groups, .dilation = o.dilation};
     int64_t fan_in;
-    if (model != NULL && (o.groups < 1 || in % o.groups != 0 || out % o.groups != 0)) {
+    if (sw_handle_lives(model, SW_HANDLE_MODEL) &&
+        (o.groups < 1 || in % o.groups != 0 || out % o.groups != 0)) {
         (void)swi_declare_fail(
             model, SW_INVALID, "model %s: '%s': %lld to %lld channels in %d groups",
             model->name, name != NULL ? name : "", (long long)in, (long long)out, o.groups);
@@ -135,6 +150,8 @@ sw_embedding sw_embedding_new(sw_model *model, const char *name, int64_t vocabul
 {
     char full[128];
     sw_embedding layer = {.reserved = {0}};
+    if (!has_name(model, name))
+        return layer;
     snprintf(full, sizeof full, "%s.weight", name);
     layer.weight = sw_param_new(model, full, SW_F32, SW_SHAPE(vocabulary, width), "normal:1");
     return layer;
@@ -157,6 +174,8 @@ static sw_param declare_filled(sw_model *model, const char *name, const char *pa
                                int64_t size, const char *init)
 {
     char full[128];
+    if (!has_name(model, name))
+        return (sw_param){model, 0};
     snprintf(full, sizeof full, "%s.%s", name, part);
     return sw_param_new(model, full, SW_F32, SW_SHAPE(size), init);
 }
@@ -190,6 +209,8 @@ sw_batch_norm2d sw_batch_norm2d_new(sw_model *model, const char *name, int64_t c
                              .bias = declare_filled(model, name, "bias", channels, "zeros"),
                              .momentum = 0.1f,
                              .epsilon = 1e-5f};
+    if (name == NULL)
+        return layer;
     snprintf(full, sizeof full, "%s.running_mean", name);
     layer.running_mean = sw_buffer_new(model, full, SW_F32, SW_SHAPE(channels), "zeros");
     snprintf(full, sizeof full, "%s.running_var", name);

@@ -21,7 +21,7 @@ sw_status sw_model_create(sw_model **out, const char *name)
     if (out == NULL || name == NULL || name[0] == '\0')
         SW_FAIL(SW_INVALID, "sw_model_create: a name is wanted");
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_model)));
+    SW_TRY(sw_handle_take(&block, SW_HANDLE_MODEL, sizeof(sw_model)));
     sw_model *model = block;
     snprintf(model->name, sizeof model->name, "%s", name);
     model->uid = __atomic_add_fetch(&next_uid, 1, __ATOMIC_RELAXED);
@@ -30,7 +30,7 @@ sw_status sw_model_create(sw_model **out, const char *name)
     const sw_status status =
         sw_heap_resize(&entries, SW_HEAP_RECORDS, 0, 16 * sizeof(swi_entry));
     if (status != SW_OK) {
-        sw_heap_free(model, SW_HEAP_RECORDS, sizeof *model);
+        sw_handle_give(model, SW_HANDLE_MODEL, sizeof *model);
         return status;
     }
     model->entries = entries;
@@ -41,17 +41,23 @@ sw_status sw_model_create(sw_model **out, const char *name)
 
 void sw_model_destroy(sw_model *model)
 {
-    if (model == NULL)
+    static const char call[] = "sw_model_destroy";
+    if (!sw_handle_ends(model, SW_HANDLE_MODEL, call) || !swi_may_destroy(call, SWI_FRAME))
         return;
+    if (!swi_owner_take(&model->busy)) {
+        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: model %s is in use by %s", call,
+                           model->name, swi_owner_text(&model->busy));
+        return;
+    }
     sw_nvtx_heap_end(model->nvtx_heap);
     swi_model_unreserve(model);
     for (uint32_t i = 0; i < model->n_optimizers; i++)
-        sw_heap_free(model->optimizers[i], SW_HEAP_RECORDS, sizeof(sw_optimizer));
+        sw_handle_give(model->optimizers[i], SW_HANDLE_OPTIMIZER, sizeof(sw_optimizer));
     sw_heap_free(model->optimizers, SW_HEAP_RECORDS,
                  model->cap_optimizers * sizeof *model->optimizers);
     sw_heap_free(model->knobs, SW_HEAP_RECORDS, model->cap_knobs * sizeof *model->knobs);
     sw_heap_free(model->entries, SW_HEAP_RECORDS, model->cap_entries * sizeof(swi_entry));
-    sw_heap_free(model, SW_HEAP_RECORDS, sizeof *model);
+    sw_handle_give(model, SW_HANDLE_MODEL, sizeof *model);
 }
 
 sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format, ...)
@@ -61,7 +67,7 @@ sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    if (model->declared == SW_OK) {
+    if (model->declared == SW_OK && !model->fixed) { /* later it changes nothing */
         model->declared = status;
         snprintf(model->declared_message, sizeof model->declared_message, "%s", text);
     }
@@ -71,23 +77,23 @@ sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format
 /* ---- one user at a time ------------------------------------------------------------------ */
 
 /* Reading takes a model too: what is const for the caller still has its mark. */
-static int *mark_of(const sw_model *model)
+static swi_owner *mark_of(const sw_model *model)
 {
-    return (int *)(uintptr_t)&model->busy;
+    return (swi_owner *)(uintptr_t)&model->busy;
 }
 
 sw_status swi_model_take(const sw_model *model)
 {
-    int free = 0;
-    if (!__atomic_compare_exchange_n(mark_of(model), &free, 1, false, __ATOMIC_ACQUIRE,
-                                     __ATOMIC_RELAXED))
-        SW_FAIL(SW_BUSY, "model %s is in use by a run or another thread", model->name);
+    swi_call_left(SWI_FRAME);
+    if (!swi_owner_take(mark_of(model)))
+        SW_FAIL(SW_BUSY, "model %s is in use by %s", model->name,
+                swi_owner_text(mark_of(model)));
     return SW_OK;
 }
 
 void swi_model_give(const sw_model *model)
 {
-    __atomic_store_n(mark_of(model), 0, __ATOMIC_RELEASE);
+    swi_owner_give(mark_of(model));
 }
 
 /* ---- declarations ------------------------------------------------------------------------ */
@@ -177,7 +183,7 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
 static sw_param declare(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
                         sw_shape shape, const char *init)
 {
-    if (model == NULL)
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_param_new") != SW_OK)
         return (sw_param){NULL, 0};
     if (role != SWI_ROLE_STATE && dtype != SW_F32) {
         (void)swi_declare_fail(model, SW_UNSUPPORTED,
@@ -217,7 +223,8 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
 
 swi_entry *swi_entry_of(sw_param param)
 {
-    if (param.model == NULL || param.index == 0 || param.index >= param.model->n_entries ||
+    if (!sw_handle_lives(param.model, SW_HANDLE_MODEL) || param.index == 0 ||
+        param.index >= param.model->n_entries ||
         !is_declared(&param.model->entries[param.index]))
         return NULL;
     return &param.model->entries[param.index];
@@ -238,7 +245,8 @@ void sw_param_freeze(sw_param param, int on)
 
 sw_param sw_param_find(sw_model *model, const char *name)
 {
-    return (sw_param){model, model != NULL && name != NULL ? find_declared(model, name) : 0};
+    const bool can = sw_handle_check(model, SW_HANDLE_MODEL, "sw_param_find") == SW_OK;
+    return (sw_param){can ? model : NULL, can && name != NULL ? find_declared(model, name) : 0};
 }
 
 static bool is_listed(const swi_entry *entry)
@@ -249,14 +257,18 @@ static bool is_listed(const swi_entry *entry)
 size_t sw_param_count(const sw_model *model)
 {
     size_t n = 0;
-    for (uint32_t i = 1; model != NULL && i < model->n_entries; i++)
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_param_count") != SW_OK)
+        return 0;
+    for (uint32_t i = 1; i < model->n_entries; i++)
         n += is_listed(&model->entries[i]);
     return n;
 }
 
 sw_param sw_param_at(sw_model *model, size_t i)
 {
-    for (uint32_t k = 1; model != NULL && k < model->n_entries; k++)
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_param_at") != SW_OK)
+        return (sw_param){NULL, 0};
+    for (uint32_t k = 1; k < model->n_entries; k++)
         if (is_listed(&model->entries[k]) && i-- == 0)
             return (sw_param){model, k};
     return (sw_param){model, 0};
@@ -302,7 +314,9 @@ uint32_t swi_model_knob(sw_model *model, const char *name, float value)
 
 sw_knob sw_knob_find(sw_model *model, const char *name)
 {
-    if (model != NULL && name != NULL && name[0] != '\0')
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_knob_find") != SW_OK)
+        return (sw_knob){NULL, UINT32_MAX};
+    if (name != NULL && name[0] != '\0')
         for (uint32_t i = 0; i < model->n_knobs; i++)
             if (strcmp(model->knobs[i].name, name) == 0)
                 return (sw_knob){model, i};
@@ -312,8 +326,8 @@ sw_knob sw_knob_find(sw_model *model, const char *name)
 sw_knob sw_knob_new(sw_model *model, const char *name, float value)
 {
     const sw_knob none = {model, UINT32_MAX};
-    if (model == NULL)
-        return none;
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_knob_new") != SW_OK)
+        return (sw_knob){NULL, UINT32_MAX};
     if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof model->knobs->name) {
         (void)swi_declare_fail(model, SW_INVALID,
                                "model %s: a knob's name of 1 to %zu bytes is wanted",
@@ -335,8 +349,12 @@ sw_knob sw_knob_new(sw_model *model, const char *name, float value)
 
 void sw_knob_set(sw_knob knob, float value)
 {
-    if (knob.model == NULL || knob.index >= knob.model->n_knobs)
+    if (sw_handle_check(knob.model, SW_HANDLE_MODEL, "sw_knob_set") != SW_OK)
         return;
+    if (knob.index >= knob.model->n_knobs) {
+        (void)sw_error_set(SW_INVALID, __FILE__, __LINE__, "sw_knob_set: no such knob");
+        return;
+    }
     if (!swi_knob_can_be(&knob.model->knobs[knob.index], value)) {
         swi_knob_refuse(knob.model, knob.index, value);
         return;
@@ -349,7 +367,8 @@ void sw_knob_set(sw_knob knob, float value)
 
 float sw_knob_get(sw_knob knob)
 {
-    if (knob.model == NULL || knob.index >= knob.model->n_knobs)
+    if (sw_handle_check(knob.model, SW_HANDLE_MODEL, "sw_knob_get") != SW_OK ||
+        knob.index >= knob.model->n_knobs)
         return 0.0f;
     return knob.model->knobs[knob.index].value;
 }
@@ -405,8 +424,7 @@ sw_status swi_model_layout(sw_model *model)
 /* Fix the layout of a model that the caller has not taken. */
 static sw_status lay_out(sw_model *model, const char *what)
 {
-    if (model == NULL)
-        SW_FAIL(SW_INVALID, "%s: a model is wanted", what);
+    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, what));
     SW_TRY(swi_model_take(model));
     const sw_status status = swi_model_layout(model);
     swi_model_give(model);
@@ -415,6 +433,8 @@ static sw_status lay_out(sw_model *model, const char *what)
 
 sw_status sw_model_bytes(sw_model *model, size_t *out)
 {
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_model_bytes: out must not be NULL");
     SW_TRY(lay_out(model, "sw_model_bytes"));
     *out = model->bytes;
     return SW_OK;

@@ -136,8 +136,8 @@ sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
 
 sw_status sw_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
 {
-    if (model == NULL || exec == NULL)
-        SW_FAIL(SW_INVALID, "sw_model_ready: a model and an exec are wanted");
+    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_model_ready"));
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_model_ready"));
     SW_TRY(swi_model_take(model));
     const sw_status status = swi_model_ready(model, exec, seed);
     swi_model_give(model);
@@ -168,8 +168,8 @@ static sw_status copy(sw_model *to, const sw_model *from)
 
 sw_status sw_model_copy(sw_model *to, const sw_model *from)
 {
-    if (to == NULL || from == NULL)
-        SW_FAIL(SW_INVALID, "sw_model_copy: two models are wanted");
+    SW_TRY(sw_handle_check(to, SW_HANDLE_MODEL, "sw_model_copy"));
+    SW_TRY(sw_handle_check(from, SW_HANDLE_MODEL, "sw_model_copy"));
     SW_TRY(swi_model_take(to));
     sw_status status = to != from ? swi_model_take(from) : SW_OK;
     if (status == SW_OK) {
@@ -182,11 +182,15 @@ sw_status sw_model_copy(sw_model *to, const sw_model *from)
 }
 
 /* Take the model of an entry whose bytes are as many as the caller offers. */
-static sw_status take_entry(sw_param param, size_t bytes, const char *what, swi_entry **out)
+static sw_status take_entry(sw_param param, const void *at, size_t bytes, const char *what,
+                            swi_entry **out)
 {
+    SW_TRY(sw_handle_check(param.model, SW_HANDLE_MODEL, what));
     swi_entry *entry = swi_entry_of(param);
     if (entry == NULL)
         SW_FAIL(SW_INVALID, "%s: no such parameter", what);
+    if (at == NULL && bytes > 0)
+        SW_FAIL(SW_INVALID, "%s: the bytes must not be NULL", what);
     SW_TRY(swi_model_take(param.model));
     if (param.model->ready && bytes == entry->bytes) {
         *out = entry;
@@ -203,7 +207,7 @@ static sw_status take_entry(sw_param param, size_t bytes, const char *what, swi_
 sw_status sw_param_read(sw_param param, void *to, size_t bytes)
 {
     swi_entry *entry;
-    SW_TRY(take_entry(param, bytes, "sw_param_read", &entry));
+    SW_TRY(take_entry(param, to, bytes, "sw_param_read", &entry));
     const sw_status status = swi_model_read(param.model, to, entry->offset, bytes);
     swi_model_give(param.model);
     return status;
@@ -212,7 +216,7 @@ sw_status sw_param_read(sw_param param, void *to, size_t bytes)
 sw_status sw_param_write(sw_param param, const void *from, size_t bytes)
 {
     swi_entry *entry;
-    SW_TRY(take_entry(param, bytes, "sw_param_write", &entry));
+    SW_TRY(take_entry(param, from, bytes, "sw_param_write", &entry));
     const sw_status status = swi_model_write(param.model, entry->offset, from, bytes);
     swi_model_give(param.model);
     return status;
@@ -221,7 +225,7 @@ sw_status sw_param_write(sw_param param, const void *from, size_t bytes)
 sw_status sw_param_gradient(sw_param param, void *to, size_t bytes)
 {
     swi_entry *entry;
-    SW_TRY(take_entry(param, bytes, "sw_param_gradient", &entry));
+    SW_TRY(take_entry(param, to, bytes, "sw_param_gradient", &entry));
     const bool kept = entry->kept != SWI_NONE;
     sw_status status = SW_OK;
     if (kept)

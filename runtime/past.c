@@ -86,8 +86,9 @@ static sw_status find(sw_exec *exec, int ago, const char *call, swi_past_run **o
 static sw_status metric(sw_exec *exec, int ago, const char *name, const char *call, double *out)
 {
     swi_past_run *run;
-    if (exec == NULL || name == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "%s: an exec, a name and a result are wanted", call);
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
+    if (name == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "%s: name and out must not be NULL", call);
     SW_TRY(find(exec, ago, call, &run));
     const double *value = swi_past_metric_of(run, name);
     if (value == NULL)
@@ -114,8 +115,9 @@ static void give(const sw_run_info *info, sw_run_info *out)
 sw_status sw_run_past(sw_exec *exec, int ago, sw_run_info *out)
 {
     swi_past_run *run;
-    if (exec == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "sw_run_past: exec and out must not be NULL");
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_run_past"));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_run_past: out must not be NULL");
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_info, out->size, "sw_run_past"));
     SW_TRY(find(exec, ago, "sw_run_past", &run));
     give(&run->info, out);
@@ -124,8 +126,9 @@ sw_status sw_run_past(sw_exec *exec, int ago, sw_run_info *out)
 
 sw_status sw_last_run(const sw_exec *exec, sw_run_info *out)
 {
-    if (exec == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "sw_last_run: exec and out must not be NULL");
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_last_run"));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_last_run: out must not be NULL");
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_info, out->size, "sw_last_run"));
     /* What is const for the caller still waits to be read. */
     sw_exec *own = (sw_exec *)(uintptr_t)exec;

@@ -50,11 +50,12 @@ sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *given, const sw_plan_v
 {
     sw_run_args args;
     sw_plan_visitor v;
-    if (exec == NULL || visitor == NULL)
-        SW_FAIL(SW_INVALID, "sw_plan_visit: exec and visitor must not be NULL");
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_plan_visit"));
+    if (visitor == NULL)
+        SW_FAIL(SW_INVALID, "sw_plan_visit: visitor must not be NULL");
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_plan_visitor, &v, visitor, "sw_plan_visit"));
     SW_TRY(swi_read_args(&args, given, false, "sw_plan_visit"));
-    SW_TRY(swi_enter(exec, &args));
+    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
     swi_program *p;
     bool fresh;
     const sw_status status = swi_exec_program(exec, &args, &p, &fresh);

@@ -16,7 +16,8 @@
 #define SPINS 4000 /* about 20 us: the median wake-up of a sleeping thread */
 
 struct sw_pool {
-    sw_par par; /* first: kernels hand it back to run() */
+    sw_par par;     /* first: kernels hand it back to run() */
+    uint32_t forks; /* sw_fork_number of the process that its workers run in */
     int n_workers;
     sw_thread *workers[256];
     pthread_mutex_t mutex;
@@ -121,15 +122,22 @@ void swi_pool_destroy(sw_pool *pool)
 {
     if (pool == NULL)
         return;
-    atomic_store_explicit(&pool->stop, true, memory_order_release);
-    pthread_mutex_lock(&pool->mutex);
-    pthread_cond_broadcast(&pool->wake);
-    pthread_mutex_unlock(&pool->mutex);
+    /* In a process that was forked off the workers are the parent's, and conditions that are
+     * destroyed would wait for them. */
+    const bool ours = pool->forks == sw_fork_number();
+    if (ours) {
+        atomic_store_explicit(&pool->stop, true, memory_order_release);
+        pthread_mutex_lock(&pool->mutex);
+        pthread_cond_broadcast(&pool->wake);
+        pthread_mutex_unlock(&pool->mutex);
+    }
     for (int i = 0; i < pool->n_workers; i++)
         sw_thread_join(pool->workers[i]);
-    pthread_mutex_destroy(&pool->mutex);
-    pthread_cond_destroy(&pool->wake);
-    pthread_cond_destroy(&pool->done);
+    if (ours) {
+        pthread_mutex_destroy(&pool->mutex);
+        pthread_cond_destroy(&pool->wake);
+        pthread_cond_destroy(&pool->done);
+    }
     sw_heap_free(pool, SW_HEAP_RECORDS, sizeof *pool);
 }
 
@@ -139,6 +147,7 @@ sw_status swi_pool_create(sw_pool **out, int threads)
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_pool)));
     sw_pool *pool = block;
     pool->par = (sw_par){threads, run_parallel};
+    pool->forks = sw_fork_number();
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pthread_cond_init(&pool->done, NULL);

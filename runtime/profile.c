@@ -43,21 +43,20 @@ sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts)
 {
     sw_prof_header header;
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_profile_create: somewhere to put the profile is wanted");
+        SW_FAIL(SW_INVALID, "sw_profile_create: out must not be NULL");
     SW_TRY(read_opts(&header, opts, "sw_profile_create"));
     return sw_prof_create(out, &header);
 }
 
 sw_status sw_profile_flush(sw_profile *profile)
 {
-    if (profile == NULL)
-        SW_FAIL(SW_INVALID, "sw_profile_flush: a profile is wanted");
+    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, "sw_profile_flush"));
     return sw_prof_flush(profile);
 }
 
 void sw_profile_end_status(sw_profile *profile, sw_status status, const char *why)
 {
-    if (profile != NULL)
+    if (sw_handle_check(profile, SW_HANDLE_PROFILE, "sw_profile_end_status") == SW_OK)
         sw_prof_end_status(profile,
                            status == SW_OK        ? "done"
                            : status == SW_STOPPED ? "interrupted"
@@ -67,19 +66,27 @@ void sw_profile_end_status(sw_profile *profile, sw_status status, const char *wh
 
 sw_status sw_profile_destroy(sw_profile *profile)
 {
+    static const char call[] = "sw_profile_destroy";
+    if (profile == NULL)
+        return SW_OK;
+    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, call));
+    if (!swi_may_destroy(call, SWI_FRAME))
+        return SW_INVALID;
     return sw_prof_destroy(profile);
 }
 
 sw_status sw_exec_set_profile(sw_exec *exec, sw_profile *profile)
 {
-    if (exec == NULL || profile == NULL || exec->rec.profile != NULL)
-        SW_FAIL(SW_INVALID,
-                "sw_exec_set_profile: a profile and an exec without one are wanted");
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_exec_set_profile"));
+    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, "sw_exec_set_profile"));
+    if (exec->rec.profile != NULL)
+        SW_FAIL(SW_INVALID, "sw_exec_set_profile: the exec has a profile already");
     return swi_profile_join(exec, profile);
 }
 
 sw_status swi_profile_join(sw_exec *exec, sw_profile *profile)
 {
+    SW_TRY(sw_prof_check_fork(profile));
     const uint32_t room = sw_prof_event_room(profile);
     if (room > 0 && exec->no_phases)
         SW_FAIL(SW_INVALID, "no_phases with a profile of events: a run that counts nothing "
@@ -87,6 +94,7 @@ sw_status swi_profile_join(sw_exec *exec, sw_profile *profile)
     if (room > 0)
         SW_TRY(sw_record_log_create(&exec->rec.log, room, sw_prof_start_ns(profile)));
     exec->rec.profile = profile;
+    exec->rec.profile_generation = ((const sw_handle *)(const void *)profile)->generation;
     exec->rec.number = sw_prof_join(profile);
     swi_profile_device(exec, false);
     return SW_OK;
@@ -258,7 +266,7 @@ static sw_status measure_plan(sw_profile *to, sw_exec *exec, const sw_run_args *
                 "sw_profile_least: all sizes must be that of the first, %zu (got %zu)", size,
                 given->size);
     SW_TRY(swi_read_args(&args, given, false, "sw_profile_least"));
-    SW_TRY(swi_enter(exec, &args));
+    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
     const sw_status status = swi_exec_program(exec, &args, &p, &fresh);
     if (status == SW_OK) {
         const sw_prof_plan head = head_of(exec, &args, p);
@@ -273,8 +281,9 @@ sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n,
 {
     sw_prof_header header;
     sw_profile *measure;
-    if (exec == NULL || out == NULL || n < 0 || (n > 0 && args == NULL))
-        SW_FAIL(SW_INVALID, "sw_profile_least: an exec, arguments and a result are wanted");
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_profile_least"));
+    if (out == NULL || n < 0 || (n > 0 && args == NULL))
+        SW_FAIL(SW_INVALID, "sw_profile_least: out and args must not be NULL, n not negative");
     if (n > 0)
         SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_args, args->size, "sw_profile_least"));
     SW_TRY(read_opts(&header, opts, "sw_profile_least"));

@@ -43,8 +43,9 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
     if ((to->n_models > 0 && to->models == NULL) || (to->n_inputs > 0 && to->inputs == NULL))
         SW_FAIL(SW_INVALID, "models or inputs are NULL");
     for (int i = 0; i < to->n_models; i++) {
-        if (to->models[i] == NULL)
-            SW_FAIL(SW_INVALID, "model %d is NULL", i);
+        if (!sw_handle_lives(to->models[i], SW_HANDLE_MODEL))
+            SW_FAIL(SW_INVALID, "%s: model %d %s", call, i,
+                    to->models[i] == NULL ? "is NULL" : "was destroyed, or is no model");
         for (int k = 0; k < i; k++)
             if (to->models[k] == to->models[i])
                 SW_FAIL(SW_INVALID, "model %s is listed twice", to->models[i]->name);
@@ -58,46 +59,6 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
 }
 
 /* ---- owning what a run uses -------------------------------------------------------------- */
-
-static bool take(int *busy)
-{
-    int free = 0;
-    return __atomic_compare_exchange_n(busy, &free, 1, false, __ATOMIC_ACQUIRE,
-                                       __ATOMIC_RELAXED);
-}
-
-static void give(int *busy)
-{
-    __atomic_store_n(busy, 0, __ATOMIC_RELEASE);
-}
-
-void swi_leave(sw_exec *exec, const sw_run_args *a)
-{
-    for (int i = 0; i < a->n_models; i++)
-        give(&a->models[i]->busy);
-    give(&exec->busy);
-}
-
-sw_status swi_enter(sw_exec *exec, const sw_run_args *a)
-{
-    if (!take(&exec->busy))
-        SW_FAIL(SW_BUSY, "the exec is in use by another thread");
-    for (int i = 0; i < a->n_models; i++)
-        if (!take(&a->models[i]->busy)) {
-            for (int k = 0; k < i; k++)
-                give(&a->models[k]->busy);
-            give(&exec->busy);
-            SW_FAIL(SW_BUSY, "model %s is in use by another thread", a->models[i]->name);
-        }
-    for (int i = 0; i < a->n_models; i++) {
-        const sw_status status = swi_model_layout(a->models[i]);
-        if (status != SW_OK) {
-            swi_leave(exec, a);
-            return status;
-        }
-    }
-    return SW_OK;
-}
 
 sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
 {
@@ -440,10 +401,9 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
 sw_status sw_run(sw_exec *exec, const sw_run_args *given)
 {
     sw_run_args args;
-    if (exec == NULL)
-        SW_FAIL(SW_INVALID, "sw_run: an exec is wanted");
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_run"));
     SW_TRY(swi_read_args(&args, given, true, "sw_run"));
-    SW_TRY(swi_enter(exec, &args));
+    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
     const sw_status status = run(exec, &args, sw_clock_ns());
     swi_leave(exec, &args);
     return status;
@@ -491,11 +451,12 @@ static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
 sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
 {
     sw_run_args args;
-    if (exec == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "sw_plan: exec and out must not be NULL");
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_plan"));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_plan: out must not be NULL");
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, "sw_plan"));
     SW_TRY(swi_read_args(&args, given, false, "sw_plan"));
-    SW_TRY(swi_enter(exec, &args));
+    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
     exec->attempt = NULL;
     const sw_status status = swi_profile_denied(exec, &args, false, plan(exec, &args, out));
     swi_leave(exec, &args);
@@ -506,8 +467,15 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
 
 sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
 {
-    const swi_trace *t = exec != NULL ? last_trace(exec) : NULL;
-    if (t == NULL || name == NULL || out == NULL)
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_output_get"));
+    swi_call_left(SWI_FRAME);
+    if (exec->busy != 0)
+        SW_FAIL(SW_BUSY, "sw_output_get: the exec is in use by %s",
+                swi_owner_text(&exec->busy));
+    if (name == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "sw_output_get: name and out must not be NULL");
+    const swi_trace *t = last_trace(exec);
+    if (t == NULL)
         SW_FAIL(SW_INVALID, "sw_output_get: nothing has run yet, or the last run failed");
     for (uint32_t i = 0; i < t->n_outputs; i++) {
         if (strcmp(t->outputs[i].name, name) != 0)

@@ -8,8 +8,9 @@
 /* `call` begins the messages. */
 sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data,
                         const char *call);
-/* Mark the exec and the models as in use by this thread; SW_BUSY changes nothing. */
-sw_status swi_enter(sw_exec *exec, const sw_run_args *args);
+/* Mark the exec and the models as in use by this thread; SW_BUSY changes nothing. frame: of the
+ * public function, SWI_FRAME. */
+sw_status swi_enter(sw_exec *exec, const sw_run_args *args, const void *frame);
 /* Lay out and initialise models that are not ready; refuse damaged ones. */
 sw_status swi_make_ready(sw_exec *exec, const sw_run_args *args);
 /* The program whose metrics and outputs can be asked for; it stays although its key may go. */

@@ -9,10 +9,13 @@
 #define SW_RUNTIME_INTERNAL_H
 
 #include "alloc/arena.h"
+#include "alloc/fork.h"
+#include "alloc/handle.h"
 #include "alloc/mem.h"
 #include "profiler/watch.h"
 #include "runtime/device.h"
 #include "runtime/ops/ops.h"
+#include "runtime/owner.h"
 #include "runtime/past.h"
 #include "runtime/safetensors_internal.h"
 #include "runtime/stepwell.h"
@@ -77,6 +80,7 @@ typedef struct {
 typedef struct swi_optimizer_kind swi_optimizer_kind;
 
 struct sw_optimizer {
+    sw_handle handle;
     sw_model *model;
     uint32_t index; /* in the model */
     const swi_optimizer_kind *kind;
@@ -105,6 +109,7 @@ typedef struct {
 } swi_knob;
 
 struct sw_model {
+    sw_handle handle;
     char name[64];
     uint64_t uid;       /* unique in the process: keys hold it instead of the address */
     sw_status declared; /* first error of a declaration */
@@ -119,9 +124,9 @@ struct sw_model {
     uint32_t n_optimizers, cap_optimizers;
     bool fixed; /* laid out: nothing can be declared any more */
     bool ready;
-    bool damaged; /* a run failed after an update: refuse until restored */
-    int busy;     /* atomic: a run or a call is using it */
-    size_t bytes; /* of the arena */
+    bool damaged;   /* a run failed after an update: refuse until restored */
+    swi_owner busy; /* a run or a call is using it */
+    size_t bytes;   /* of the arena */
     size_t role_bytes[SWI_ROLE_COUNT];
     uint64_t layout_hash, frozen_hash;
     sw_arena *arena;
@@ -335,6 +340,7 @@ struct sw_ctx {
     swi_trace trace;
     sw_status status;
     uint32_t generation;
+    bool open; /* its step function runs: from swi_ctx_begin to swi_ctx_end */
     bool immediate;
     int phase_override; /* -1 none */
     int phase_now;      /* inside sw_backward, sw_update; -1 none */
@@ -362,6 +368,18 @@ struct sw_ctx {
     uint32_t done_ops;      /* have run */
     bool updated;           /* an update has run: a failure damages the models */
 };
+
+/* Public functions of a ctx begin with this: false with an error set where there is no ctx, or
+ * its step function is over; false where an error sticks. */
+sw_status swi_ctx_refuse(const sw_ctx *ctx);
+static inline bool swi_ctx_works(const sw_ctx *ctx)
+{
+    if (ctx == NULL || !ctx->open) {
+        (void)swi_ctx_refuse(ctx);
+        return false;
+    }
+    return ctx->status == SW_OK;
+}
 
 /* Internal trace functions; all check and set ctx->status. */
 sw_status swi_stick(sw_ctx *ctx, sw_status status); /* keeps the first, with the scope path */
@@ -561,6 +579,7 @@ const sw_par *swi_pool_par(sw_pool *pool);
 #define SWI_MAX_TRACES 64
 typedef struct {
     sw_profile *profile;             /* NULL: none */
+    uint32_t profile_generation;     /* of its handle when it joined */
     uint32_t number;                 /* as sw_prof_join gave it */
     sw_record_log *log;              /* NULL: no events */
     uint64_t steps, evals;           /* that began; the runs of a step count once */
@@ -572,6 +591,7 @@ typedef struct {
 } swi_recorder;
 
 struct sw_exec {
+    sw_handle handle;
     swi_device *device; /* NULL: the CPU */
     int threads;
     sw_isa isa;
@@ -597,7 +617,13 @@ struct sw_exec {
     uint32_t next_key; /* where a lookup begins */
     uint64_t clock;
     uint32_t next_program_id;
-    int busy;
+    swi_owner busy;
+    const void *frame; /* of the call that uses it; owner.h */
+    sw_exec *outer;    /* of the call around that one, on the same thread; NULL: none */
+    sw_model *held[SWI_MAX_MODELS];
+    int n_held;
+    uint32_t forks; /* sw_fork_number of the process that made it */
+    uint32_t fp;    /* of the immediate run that goes on: the caller's floating-point word */
     bool reset_pending;   /* outputs of the last run are still in the arena */
     swi_program *last;    /* of the last run */
     swi_program *attempt; /* that the present call is about; NULL: none yet */

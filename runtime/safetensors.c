@@ -146,8 +146,9 @@ static sw_status save(const sw_model *model, const char *path)
 
 sw_status sw_model_save(const sw_model *model, const char *path)
 {
-    if (model == NULL || path == NULL || path[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_model_save: a model and a path are wanted");
+    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_model_save"));
+    if (path == NULL || path[0] == '\0')
+        SW_FAIL(SW_INVALID, "sw_model_save: path must not be NULL or empty");
     SW_TRY(swi_model_take(model));
     const sw_status status = save(model, path);
     swi_model_give(model);
@@ -470,8 +471,9 @@ static sw_status load(sw_model *model, const char *path)
 
 sw_status sw_model_load(sw_model *model, const char *path)
 {
-    if (model == NULL || path == NULL || path[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_model_load: a model and a path are wanted");
+    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_model_load"));
+    if (path == NULL || path[0] == '\0')
+        SW_FAIL(SW_INVALID, "sw_model_load: path must not be NULL or empty");
     SW_TRY(swi_model_take(model));
     const sw_status status = load(model, path);
     swi_model_give(model);

@@ -121,8 +121,17 @@ const char *swi_string(const swi_trace *t, uint32_t index)
 
 /* ---- errors stick ------------------------------------------------------------------------ */
 
+sw_status swi_ctx_refuse(const sw_ctx *ctx)
+{
+    if (ctx == NULL)
+        SW_FAIL(SW_INVALID, "the ctx must not be NULL");
+    SW_FAIL(SW_STALE, "a ctx was used behind the end of its step function");
+}
+
 sw_status swi_stick(sw_ctx *ctx, sw_status status)
 {
+    if (ctx == NULL)
+        return status;
     if (status == SW_OK || ctx->status != SW_OK)
         return ctx->status != SW_OK ? ctx->status : status;
     ctx->status = status;
@@ -136,32 +145,37 @@ sw_status swi_stick(sw_ctx *ctx, sw_status status)
 
 void sw_fail(sw_ctx *ctx, sw_status status, const char *message)
 {
-    if (ctx->status != SW_OK || status == SW_OK)
+    if (!swi_ctx_works(ctx) || status == SW_OK)
         return;
-    (void)swi_stick(ctx, sw_error_set(status, __FILE__, __LINE__, "%s", message));
+    (void)swi_stick(ctx, sw_error_set(status, __FILE__, __LINE__, "%s",
+                                      message != NULL ? message : "sw_fail: no message"));
 }
 
 sw_status sw_ctx_status(sw_ctx *ctx)
 {
-    return ctx->status;
+    return ctx != NULL && ctx->open ? ctx->status : swi_ctx_refuse(ctx);
 }
 
 sw_mode sw_ctx_mode(sw_ctx *ctx)
 {
-    return ctx->args->mode;
+    if (ctx != NULL && ctx->open)
+        return ctx->args->mode;
+    (void)swi_ctx_refuse(ctx);
+    return SW_EVAL;
 }
 
 /* ---- values ------------------------------------------------------------------------------ */
 
 sw_value swi_handle(const sw_ctx *ctx, uint32_t id)
 {
-    return id == SWI_NONE || ctx->status != SW_OK ? (sw_value){0, 0}
-                                                  : (sw_value){id + 1, ctx->generation};
+    return id == SWI_NONE || ctx == NULL || ctx->status != SW_OK
+               ? (sw_value){0, 0}
+               : (sw_value){id + 1, ctx->generation};
 }
 
 swi_value *swi_value_at(sw_ctx *ctx, sw_value v)
 {
-    if (ctx->status != SW_OK)
+    if (!swi_ctx_works(ctx))
         return NULL;
     if (v.generation != ctx->generation || v.id == 0 || v.id > ctx->trace.n_values) {
         const bool none = v.id == 0;
@@ -262,7 +276,7 @@ int64_t sw_dim(sw_ctx *ctx, sw_value x, int axis)
 
 sw_value sw_input(sw_ctx *ctx, int i)
 {
-    if (ctx->status != SW_OK)
+    if (!swi_ctx_works(ctx))
         return (sw_value){0, 0};
     if (i < 0 || i >= ctx->args->n_inputs) {
         (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,

@@ -229,8 +229,8 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
     const sw_op_desc *desc = swi_op(op);
     uint32_t in[SWI_MAX_OPERANDS], made[SWI_MAX_OPERANDS];
     sw_type in_types[SWI_MAX_OPERANDS], out_types[SWI_MAX_OPERANDS];
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    if (!swi_ctx_works(ctx))
+        return sw_ctx_status(ctx);
     const int max_in = desc->max_in > desc->n_in ? desc->max_in : desc->n_in;
     if (n_in < desc->n_in || n_in > max_in || n_in > SWI_MAX_OPERANDS - 4)
         return swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
@@ -284,8 +284,14 @@ sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
 {
     uint32_t ids[SWI_MAX_OPERANDS], made[SWI_MAX_OPERANDS];
     const sw_op_desc *desc = swi_op(id);
-    if (ctx->status != SW_OK)
+    if (!swi_ctx_works(ctx))
         return (sw_value){0, 0};
+    if (in == NULL && n_in > 0) {
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          "%s: the inputs must not be NULL",
+                                          desc != NULL ? desc->name : "sw_op_apply"));
+        return (sw_value){0, 0};
+    }
     if (desc == NULL || n_in < 0 || n_in > SWI_MAX_OPERANDS - 4) {
         (void)swi_stick(
             ctx,

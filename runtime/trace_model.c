@@ -80,9 +80,9 @@ uint32_t swi_model_element(sw_ctx *ctx, sw_model *model, uint32_t entry, uint32_
 
 uint32_t swi_knob_value(sw_ctx *ctx, sw_knob knob)
 {
-    if (ctx->status != SW_OK)
+    if (!swi_ctx_works(ctx))
         return SWI_NONE;
-    if (knob.model == NULL || knob.index >= knob.model->n_knobs) {
+    if (!sw_handle_lives(knob.model, SW_HANDLE_MODEL) || knob.index >= knob.model->n_knobs) {
         (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__, "no such knob"));
         return SWI_NONE;
     }
@@ -91,7 +91,9 @@ uint32_t swi_knob_value(sw_ctx *ctx, sw_knob knob)
 
 sw_value sw_use(sw_ctx *ctx, sw_param param)
 {
-    if (ctx->status == SW_OK && swi_entry_of(param) == NULL)
+    if (!swi_ctx_works(ctx))
+        return (sw_value){0, 0};
+    if (swi_entry_of(param) == NULL)
         (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__, "no such parameter"));
     return ctx->status != SW_OK
                ? (sw_value){0, 0}
@@ -128,6 +130,11 @@ void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
     const swi_value *v = swi_value_at(ctx, x);
     if (v == NULL)
         return;
+    if (swi_entry_of(state) == NULL) {
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          "sw_assign: no such state or buffer"));
+        return;
+    }
     const uint32_t target =
         swi_handle(ctx, swi_model_value(ctx, state.model, state.index)).id - 1;
     if (ctx->status != SW_OK)

@@ -8,7 +8,7 @@
 
 void sw_set_phase(sw_ctx *ctx, sw_phase phase)
 {
-    if (ctx->status != SW_OK)
+    if (!swi_ctx_works(ctx))
         return;
     if ((int)phase >= 0 && phase <= SW_STEP)
         ctx->phase_override = (int)phase;
@@ -22,7 +22,8 @@ void sw_set_phase(sw_ctx *ctx, sw_phase phase)
 
 void sw_clear_phase(sw_ctx *ctx)
 {
-    ctx->phase_override = -1;
+    if (swi_ctx_works(ctx))
+        ctx->phase_override = -1;
 }
 
 void swi_path_of(char *name)
@@ -49,13 +50,13 @@ static sw_status begin_scope(sw_ctx *ctx, const char *name)
 
 void sw_scope_begin(sw_ctx *ctx, const char *name)
 {
-    if (ctx->status == SW_OK)
+    if (swi_ctx_works(ctx))
         (void)swi_stick(ctx, begin_scope(ctx, name));
 }
 
 void sw_scope_end(sw_ctx *ctx)
 {
-    if (ctx->status != SW_OK)
+    if (!swi_ctx_works(ctx))
         return; /* the path stays as it was when the error came */
     if (ctx->n_scopes == 0)
         (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
@@ -68,10 +69,10 @@ void sw_scope_end(sw_ctx *ctx)
 
 static void leave(sw_ctx *ctx, const char *name, sw_value x, bool metric)
 {
-    swi_trace *t = &ctx->trace;
     const swi_value *v = swi_value_at(ctx, x);
     if (v == NULL)
         return;
+    swi_trace *t = &ctx->trace;
     if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof t->metrics->name) {
         (void)swi_stick(ctx,
                         sw_error_set(SW_INVALID, __FILE__, __LINE__,

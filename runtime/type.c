@@ -30,6 +30,8 @@ const char *sw_phase_name(sw_phase phase)
 /* Negative for a shape that is bad or too large. */
 int64_t sw_type_elements(const sw_type *type)
 {
+    if (type == NULL)
+        return 0;
     int64_t n;
     int64_t dims[SW_MAX_RANK];
     if (type->shape.rank < 0 || type->shape.rank > SW_MAX_RANK)

@@ -3,6 +3,7 @@
 #ifndef SW_DATA_INTERNAL_H
 #define SW_DATA_INTERNAL_H
 
+#include "alloc/handle.h"
 #include "alloc/mem.h"
 #include "alloc/sys.h"
 #include "runtime/stepwell.h"
@@ -22,6 +23,8 @@ typedef struct {
 
 /* Never changed after it was made, so any number of loaders and threads may read it. */
 struct sw_dataset {
+    sw_handle handle;
+    uint32_t users; /* atomic: the caller and each loader; the last one gives it back */
     int64_t n, n_classes;
     int n_fields;
     bool shapes_only; /* no field has data */
@@ -32,11 +35,14 @@ struct sw_dataset {
     const char **names; /* of the classes, or NULL; SW_HEAP_DATASETS */
     size_t names_bytes; /* of that block: pointers, then what they point to */
     size_t name_bytes;
-    char name[];
+    char *name;
 };
 
 /* An empty record: no samples, no fields. */
 SW_MUST_USE sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n);
+/* A loader uses it from here on, or no more. */
+void swi_dataset_share(const sw_dataset *dataset);
+void swi_dataset_leave(const sw_dataset *dataset);
 /* Add a field with memory for n samples (zeros), none where shapes_only is set. SW_NOMEM when
  * there is none. */
 SW_MUST_USE sw_status swi_dataset_field(sw_dataset *dataset, sw_dtype dtype, sw_shape shape);

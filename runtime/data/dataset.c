@@ -8,8 +8,15 @@ sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n)
 {
     const size_t name_bytes = strlen(name) + 1;
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_DATASETS, sizeof(sw_dataset) + name_bytes));
+    SW_TRY(sw_handle_take(&block, SW_HANDLE_DATASET, sizeof(sw_dataset)));
     sw_dataset *dataset = block;
+    const sw_status status = sw_heap_alloc(&block, SW_HEAP_DATASETS, name_bytes);
+    if (status != SW_OK) {
+        sw_handle_give(dataset, SW_HANDLE_DATASET, sizeof *dataset);
+        return status;
+    }
+    dataset->users = 1;
+    dataset->name = block;
     dataset->n = n;
     dataset->n_classes = 10;
     dataset->places = 1;
@@ -61,14 +68,31 @@ sw_status swi_dataset_check_count(const char *path, uint64_t n_samples)
     return SW_OK;
 }
 
-void sw_dataset_destroy(sw_dataset *dataset)
+void swi_dataset_share(const sw_dataset *shared)
 {
-    if (dataset == NULL)
+    sw_dataset *dataset = (sw_dataset *)(uintptr_t)shared;
+    __atomic_add_fetch(&dataset->users, 1, __ATOMIC_RELAXED);
+}
+
+void swi_dataset_leave(const sw_dataset *shared)
+{
+    sw_dataset *dataset = (sw_dataset *)(uintptr_t)shared;
+    if (__atomic_sub_fetch(&dataset->users, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     for (int i = 0; i < dataset->n_fields; i++)
         sw_heap_free(dataset->field[i].block, SW_HEAP_DATASETS, dataset->field[i].bytes);
     sw_heap_free(dataset->names, SW_HEAP_DATASETS, dataset->names_bytes);
-    sw_heap_free(dataset, SW_HEAP_DATASETS, sizeof *dataset + dataset->name_bytes);
+    sw_heap_free(dataset->name, SW_HEAP_DATASETS, dataset->name_bytes);
+    sw_handle_give(dataset, SW_HANDLE_DATASET, sizeof *dataset);
+}
+
+/* Loaders go on with what they have; for callers it is gone. */
+void sw_dataset_destroy(sw_dataset *dataset)
+{
+    if (!sw_handle_ends(dataset, SW_HANDLE_DATASET, "sw_dataset_destroy"))
+        return;
+    sw_handle_end(dataset, SW_HANDLE_DATASET);
+    swi_dataset_leave(dataset);
 }
 
 void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)
@@ -82,7 +106,7 @@ void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)
         return; /* the reason is sw_last_error()'s */
     sw_dataset_info info;
     memset(&info, 0, sizeof info);
-    if (dataset != NULL) {
+    if (dataset != NULL && sw_handle_check(dataset, SW_HANDLE_DATASET, call) == SW_OK) {
         info.n = dataset->n;
         info.n_classes = dataset->n_classes;
         info.n_fields = dataset->n_fields;

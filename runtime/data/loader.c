@@ -9,7 +9,9 @@
 #include "alloc/arena.h"
 #include "alloc/size.h"
 #include "kernels/rng.h"
+#include "alloc/fork.h"
 #include "runtime/data/data_internal.h"
+#include "runtime/owner.h"
 #include "runtime/structs.h"
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,6 +25,8 @@ typedef struct {
 } slot;
 
 struct sw_loader {
+    sw_handle handle;
+    uint32_t forks; /* sw_fork_number of the process that made it */
     const sw_dataset *dataset;
     int64_t batch, n_batches;
     uint32_t n_slots;
@@ -116,12 +120,28 @@ static void filler(void *arg)
     pthread_mutex_unlock(&l->mutex);
 }
 
+static bool is_forked(const sw_loader *l)
+{
+    return l->thread != NULL && l->forks != sw_fork_number();
+}
+
+/* The thread that fills is the parent's, and the mutex may be held for ever. */
+static sw_status check_fork(const sw_loader *l, const char *call)
+{
+    if (is_forked(l))
+        SW_FAIL(SW_BUSY,
+                "%s: the loader was made before a fork and its thread is the parent's: make a "
+                "loader in the child, or one with inline_fill",
+                call);
+    return SW_OK;
+}
+
 /* ---- taking ------------------------------------------------------------------------------ */
 
 sw_status sw_loader_epoch(sw_loader *l, uint64_t epoch)
 {
-    if (l == NULL)
-        SW_FAIL(SW_INVALID, "sw_loader_epoch: a loader is wanted");
+    SW_TRY(sw_handle_check(l, SW_HANDLE_LOADER, "sw_loader_epoch"));
+    SW_TRY(check_fork(l, "sw_loader_epoch"));
     pthread_mutex_lock(&l->mutex);
     while (l->busy)
         pthread_cond_wait(&l->done, &l->mutex);
@@ -152,8 +172,10 @@ static void await(sw_loader *l)
 
 sw_status sw_loader_next(sw_loader *l, const sw_array **inputs, int *n_inputs)
 {
-    if (l == NULL || inputs == NULL || n_inputs == NULL)
-        SW_FAIL(SW_INVALID, "sw_loader_next: a loader and two results are wanted");
+    SW_TRY(sw_handle_check(l, SW_HANDLE_LOADER, "sw_loader_next"));
+    if (inputs == NULL || n_inputs == NULL)
+        SW_FAIL(SW_INVALID, "sw_loader_next: inputs and n_inputs must not be NULL");
+    SW_TRY(check_fork(l, "sw_loader_next"));
     if (!l->begun) /* written by this thread alone */
         SW_FAIL(SW_INVALID, "sw_loader_next: sw_loader_epoch comes first");
     pthread_mutex_lock(&l->mutex);
@@ -175,12 +197,13 @@ sw_status sw_loader_next(sw_loader *l, const sw_array **inputs, int *n_inputs)
 
 size_t sw_loader_bytes(const sw_loader *l)
 {
-    return l != NULL ? l->bytes : 0;
+    return sw_handle_check(l, SW_HANDLE_LOADER, "sw_loader_bytes") == SW_OK ? l->bytes : 0;
 }
 
 int64_t sw_loader_batches(const sw_loader *l)
 {
-    return l != NULL ? l->n_batches : 0;
+    return sw_handle_check(l, SW_HANDLE_LOADER, "sw_loader_batches") == SW_OK ? l->n_batches
+                                                                              : 0;
 }
 
 /* ---- making ------------------------------------------------------------------------------ */
@@ -279,19 +302,53 @@ static sw_status read_opts(const sw_loader_opts *given, sw_loader_opts *opts)
     return SW_OK;
 }
 
+/* In a process that was forked off nobody waits for the mutex, and a condition that is
+ * destroyed would wait for its waiters. */
+static void end_thread(sw_loader *l)
+{
+    if (!is_forked(l)) {
+        pthread_mutex_lock(&l->mutex);
+        l->stop = true;
+        pthread_cond_signal(&l->work);
+        pthread_mutex_unlock(&l->mutex);
+    }
+    sw_thread_join(l->thread);
+    if (is_forked(l))
+        return;
+    pthread_cond_destroy(&l->done);
+    pthread_cond_destroy(&l->work);
+    pthread_mutex_destroy(&l->mutex);
+}
+
+static void end(sw_loader *l)
+{
+    end_thread(l);
+    if (l->order != NULL)
+        sw_heap_free(l->order, SW_HEAP_RECORDS, (size_t)l->dataset->n * sizeof(uint32_t));
+    sw_heap_free(l->slots, SW_HEAP_RECORDS, l->n_slots * sizeof(slot));
+    sw_arena_destroy(l->arena);
+    swi_dataset_leave(l->dataset);
+    sw_handle_give(l, SW_HANDLE_LOADER, sizeof *l);
+}
+
 sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
                            const sw_loader_opts *given)
 {
     sw_loader_opts opts;
-    if (out == NULL || dataset == NULL)
-        SW_FAIL(SW_INVALID, "sw_loader_create: a data set is wanted");
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_loader_create: out must not be NULL");
+    SW_TRY(sw_handle_check(dataset, SW_HANDLE_DATASET, "sw_loader_create"));
     if (dataset->shapes_only)
         SW_FAIL(SW_INVALID, "sw_loader_create: of %s only the shapes were read", dataset->name);
     SW_TRY(read_opts(given, &opts));
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_loader)));
+    if (opts.budget != NULL)
+        SW_TRY(sw_handle_check(opts.budget, SW_HANDLE_BUDGET, "sw_loader_create"));
+    SW_TRY(sw_handle_take(&block, SW_HANDLE_LOADER, sizeof(sw_loader)));
     sw_loader *l = block;
+    l->forks = sw_fork_number();
     l->dataset = dataset;
+    swi_dataset_share(dataset);
     l->batch = opts.batch;
     l->n_batches = dataset->n / opts.batch + (!opts.drop_last && dataset->n % opts.batch != 0);
     l->n_slots = (uint32_t)opts.slots;
@@ -303,7 +360,7 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
     pthread_cond_init(&l->done, NULL);
     const sw_status status = make_loader(l, opts.budget);
     if (status != SW_OK) {
-        sw_loader_destroy(l);
+        end(l);
         return status;
     }
     *out = l;
@@ -312,19 +369,7 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
 
 void sw_loader_destroy(sw_loader *l)
 {
-    if (l == NULL)
-        return;
-    pthread_mutex_lock(&l->mutex);
-    l->stop = true;
-    pthread_cond_signal(&l->work);
-    pthread_mutex_unlock(&l->mutex);
-    sw_thread_join(l->thread);
-    pthread_cond_destroy(&l->done);
-    pthread_cond_destroy(&l->work);
-    pthread_mutex_destroy(&l->mutex);
-    if (l->order != NULL)
-        sw_heap_free(l->order, SW_HEAP_RECORDS, (size_t)l->dataset->n * sizeof(uint32_t));
-    sw_heap_free(l->slots, SW_HEAP_RECORDS, l->n_slots * sizeof(slot));
-    sw_arena_destroy(l->arena);
-    sw_heap_free(l, SW_HEAP_RECORDS, sizeof *l);
+    static const char call[] = "sw_loader_destroy";
+    if (sw_handle_ends(l, SW_HANDLE_LOADER, call) && swi_may_destroy(call, SWI_FRAME))
+        end(l);
 }

@@ -90,6 +90,10 @@ sw_value sw_permute(sw_ctx *ctx, sw_value x, const int *axes, int n)
     const int rank = sw_rank(ctx, x);
     if (sw_ctx_status(ctx) != SW_OK)
         return (sw_value){0, 0};
+    if (axes == NULL && n > 0) {
+        sw_fail(ctx, SW_INVALID, "permute: the axes must not be NULL");
+        return (sw_value){0, 0};
+    }
     for (int i = 0; i < n && i < SW_MAX_RANK; i++)
         a.axis[i] = axes[i] < 0 ? axes[i] + rank : axes[i];
     return sw_op_apply(ctx, SW_OP_permute, &x, 1, &a);
@@ -125,6 +129,10 @@ int sw_split(sw_ctx *ctx, sw_value x, int64_t size, int axis, sw_value *parts, i
                  "split: axis %d of rank %d in pieces of %lld, room for %d pieces", axis, rank,
                  (long long)size, max_parts);
         sw_fail(ctx, SW_INVALID, text);
+        return 0;
+    }
+    if (parts == NULL && whole > 0) {
+        sw_fail(ctx, SW_INVALID, "split: the parts must not be NULL");
         return 0;
     }
     int n = 0;

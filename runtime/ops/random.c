@@ -113,6 +113,10 @@ const sw_op_desc sw_op_rand = {.size = sizeof(sw_op_desc),
 static sw_value random_value(sw_ctx *ctx, uint32_t op, const char *stream, sw_shape shape)
 {
     swi_random_attrs attrs;
+    if (stream == NULL) {
+        sw_fail(ctx, SW_INVALID, "sw_randn, sw_rand: the stream's name must not be NULL");
+        return (sw_value){0, 0};
+    }
     swi_set_shape(&attrs.shape, &shape);
     uint32_t id = SWI_NONE;
     if (swi_apply(ctx, op, NULL, 0, &attrs, NULL, 0, stream, &id) != SW_OK)

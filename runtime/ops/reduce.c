@@ -180,6 +180,11 @@ static bool axes_of(sw_ctx *ctx, const char *op, sw_value x, const int *axes, in
     *out = n == 0 && rank > 0 ? UINT32_MAX >> (32 - rank) : 0;
     if (sw_ctx_status(ctx) != SW_OK)
         return false;
+    if (axes == NULL && n > 0) {
+        snprintf(text, sizeof text, "%s: the axes must not be NULL", op);
+        sw_fail(ctx, SW_INVALID, text);
+        return false;
+    }
     for (int i = 0; i < n; i++) {
         const int axis = axes[i] < 0 ? axes[i] + rank : axes[i];
         const bool inside = axis >= 0 && axis < rank;

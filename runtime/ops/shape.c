@@ -113,6 +113,10 @@ const sw_op_desc sw_op_concat = {.size = sizeof(sw_op_desc),
 
 sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis)
 {
+    if (x == NULL) {
+        sw_fail(ctx, SW_INVALID, "concat: the values must not be NULL");
+        return (sw_value){0, 0};
+    }
     const swi_concat_attrs a = {axis < 0 && n > 0 ? axis + sw_rank(ctx, x[0]) : axis};
     return sw_op_apply(ctx, SW_OP_concat, x, n, &a);
 }

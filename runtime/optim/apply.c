@@ -127,22 +127,23 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
 }
 
 /* What optimizers append belongs to the step, wherever the step function does it. */
-static void append_in_step(sw_ctx *ctx, const sw_optimizer *o,
+static void append_in_step(sw_ctx *ctx, const sw_optimizer *o, const char *call,
                            sw_status (*append)(sw_ctx *ctx, const sw_optimizer *o))
 {
-    if (ctx->status != SW_OK)
+    if (!swi_ctx_works(ctx))
         return;
     const int phase = ctx->phase_now;
     ctx->phase_now = SW_STEP;
-    (void)swi_stick(
-        ctx, o == NULL ? sw_error_set(SW_INVALID, __FILE__, __LINE__, "no optimizer is named")
-                       : append(ctx, o));
+    sw_status status = sw_handle_check(o, SW_HANDLE_OPTIMIZER, call);
+    if (status == SW_OK)
+        status = append(ctx, o);
+    (void)swi_stick(ctx, status);
     ctx->phase_now = phase;
 }
 
 void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer)
 {
-    append_in_step(ctx, optimizer, accumulate);
+    append_in_step(ctx, optimizer, "sw_accumulate", accumulate);
 }
 
 uint32_t swi_gradient_for(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
@@ -202,17 +203,15 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
 
 void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max)
 {
-    if (ctx->status != SW_OK)
+    if (!swi_ctx_works(ctx))
         return;
     const int phase = ctx->phase_now;
     ctx->phase_now = SW_STEP;
-    sw_status status = SW_OK;
-    if (optimizer == NULL)
-        status = sw_error_set(SW_INVALID, __FILE__, __LINE__, "no optimizer is named");
-    else if (optimizer->index >= 8)
+    sw_status status = sw_handle_check(optimizer, SW_HANDLE_OPTIMIZER, "sw_clip_norm");
+    if (status == SW_OK && optimizer->index >= 8)
         status = sw_error_set(SW_INVALID, __FILE__, __LINE__,
                               "at most 8 optimizers of a model can be clipped");
-    else
+    else if (status == SW_OK)
         status = clip(ctx, optimizer, max);
     (void)swi_stick(ctx, status);
     ctx->phase_now = phase;
@@ -360,5 +359,5 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
 
 void sw_update(sw_ctx *ctx, sw_optimizer *optimizer)
 {
-    append_in_step(ctx, optimizer, update);
+    append_in_step(ctx, optimizer, "sw_update", update);
 }

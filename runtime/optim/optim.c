@@ -190,7 +190,7 @@ static sw_status take_slot(sw_model *model, sw_optimizer **out)
                         sizeof *model->optimizers));
     model->optimizers = list;
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_optimizer)));
+    SW_TRY(sw_handle_take(&block, SW_HANDLE_OPTIMIZER, sizeof(sw_optimizer)));
     sw_optimizer *o = block;
     o->model = model;
     o->index = model->n_optimizers;
@@ -214,8 +214,9 @@ static sw_status declare(sw_optimizer *o, const sw_optimizer_opts *opts)
 sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
                               const sw_optimizer_opts *given)
 {
-    if (out == NULL || model == NULL || given == NULL)
-        SW_FAIL(SW_INVALID, "sw_optimizer_create: out, model and opts must not be NULL");
+    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_optimizer_create"));
+    if (out == NULL || given == NULL)
+        SW_FAIL(SW_INVALID, "sw_optimizer_create: out and opts must not be NULL");
     sw_optimizer_opts opts;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_optimizer_opts, &opts, given, "sw_optimizer_create"));
     const swi_optimizer_kind *kind = NULL;
@@ -240,7 +241,9 @@ sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
 
 sw_knob sw_optimizer_lr(sw_optimizer *o, int group)
 {
-    if (o == NULL || group < 0 || (uint32_t)group >= o->n_groups)
-        return (sw_knob){o != NULL ? o->model : NULL, UINT32_MAX};
+    if (sw_handle_check(o, SW_HANDLE_OPTIMIZER, "sw_optimizer_lr") != SW_OK)
+        return (sw_knob){NULL, UINT32_MAX};
+    if (group < 0 || (uint32_t)group >= o->n_groups)
+        return (sw_knob){o->model, UINT32_MAX};
     return (sw_knob){o->model, o->lr_knob[group]};
 }

@@ -369,8 +369,7 @@ sw_status swi_skipped_end(const sw_run_args *args)
 
 sw_status sw_optimizer_skipped(const sw_optimizer *o, uint64_t *total, uint64_t *in_a_row)
 {
-    if (o == NULL)
-        SW_FAIL(SW_INVALID, "sw_optimizer_skipped: an optimizer is wanted");
+    SW_TRY(sw_handle_check(o, SW_HANDLE_OPTIMIZER, "sw_optimizer_skipped"));
     double counts[SWI_SKIPPED_N] = {0};
     sw_status status = SW_OK;
     SW_TRY(swi_model_take(o->model));

@@ -171,8 +171,9 @@ sw_status sw_witness(sw_exec *exec, const sw_run_args *given, uint32_t which,
                      sw_witness_info *out)
 {
     sw_run_args args;
-    if (exec == NULL || out == NULL)
-        SW_FAIL(SW_INVALID, "sw_witness: exec and out must not be NULL");
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_witness"));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_witness: out must not be NULL");
     if (which == 0 || (which & ~SW_WITNESS_ALL) != 0)
         SW_FAIL(SW_INVALID, "sw_witness: `which` must be bits of SW_WITNESS_ALL (got 0x%x)",
                 which);
@@ -183,7 +184,7 @@ sw_status sw_witness(sw_exec *exec, const sw_run_args *given, uint32_t which,
                                 "bytes that only the CPU's programs touch");
     if (args.immediate)
         SW_FAIL(SW_UNSUPPORTED, "sw_witness: immediate mode has no plan to compare with");
-    SW_TRY(swi_enter(exec, &args));
+    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
     const sw_status status = witness(exec, &args, which, out);
     swi_leave(exec, &args);
     return status;
