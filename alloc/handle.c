@@ -5,18 +5,6 @@
 #include "alloc/poison.h"
 #include <string.h>
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#endif
-#ifndef SANITIZED
-#define SANITIZED SW_POISON
-#endif
-
 #define GONE 0x60e90000u /* + the kind */
 
 #define NAME(id, name, heap, kept) {name, heap, kept},
@@ -89,7 +77,7 @@ void sw_handle_give(void *object, sw_handle_kind kind, size_t bytes)
         return;
     sw_handle_end(h, kind);
     h->generation++;
-    if (SANITIZED) {
+    if (SW_SANITIZED) {
         sw_heap_free(h, kinds[kind].heap, bytes);
         return;
     }

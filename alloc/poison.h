@@ -16,6 +16,19 @@
 #define SW_POISON 0
 #endif
 
+/* Any sanitizer that looks after memory or threads. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define SW_SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define SW_SANITIZED 1
+#endif
+#ifndef SW_SANITIZED
+#define SW_SANITIZED SW_POISON
+#endif
+
 #if SW_POISON
 #ifdef __cplusplus
 extern "C" {

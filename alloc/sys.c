@@ -4,6 +4,7 @@
 #include "alloc/fault.h"
 #include "alloc/fork.h"
 #include "alloc/mem.h"
+#include "alloc/poison.h"
 #include "alloc/wait.h"
 #include <dirent.h>
 #include <dlfcn.h>
@@ -469,11 +470,72 @@ struct sw_thread {
     void *arg;
 };
 
+#if SW_SANITIZED /* its frames are larger, and it looks after stacks itself */
+static pthread_attr_t *sized_stack(pthread_attr_t *attr)
+{
+    (void)attr;
+    return NULL;
+}
+
+static void touch_stack(void)
+{
+}
+#else
+#define STACK_SPARE ((size_t)64 << 10) /* behind what is touched: the thread's first frames */
+
+/* Thread-local data of all modules may lie on the stack of a thread. */
+static int add_tls(struct dl_phdr_info *info, size_t size, void *sum)
+{
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_TLS)
+            *(size_t *)sum += info->dlpi_phdr[i].p_memsz + info->dlpi_phdr[i].p_align;
+    return 0;
+}
+
+/* Attributes with a stack of the stated size beside what the system puts there; NULL: as the
+ * system does it. */
+static pthread_attr_t *sized_stack(pthread_attr_t *attr)
+{
+    const long least = sysconf(_SC_THREAD_STACK_MIN);
+    const size_t page = sw_page_bytes();
+    size_t bytes = SW_THREAD_STACK + STACK_SPARE + (least > 0 ? (size_t)least : 0);
+    (void)dl_iterate_phdr(add_tls, &bytes);
+    bytes = (bytes + page - 1) / page * page;
+    if (pthread_attr_init(attr) != 0)
+        return NULL;
+    if (pthread_attr_setstacksize(attr, bytes) == 0)
+        return attr;
+    (void)pthread_attr_destroy(attr);
+    return NULL;
+}
+
+/* Pages of a stack come when they are touched: now, and not in some later step. */
+__attribute__((noinline)) static void touch_stack(void)
+{
+    volatile char room[SW_THREAD_STACK];
+    for (size_t i = 0; i < sizeof room; i += 1024)
+        room[i] = 0;
+}
+#endif
+
 static void *enter(void *arg)
 {
     const sw_thread *thread = arg;
+    touch_stack();
     thread->body(thread->arg);
     return NULL;
+}
+
+static int create(sw_thread *thread)
+{
+    pthread_attr_t attr, *sized = sized_stack(&attr);
+    const int error = pthread_create(&thread->handle, sized, enter, thread);
+    if (sized == NULL)
+        return error;
+    (void)pthread_attr_destroy(sized);
+    /* EINVAL: the system wants a larger one. */
+    return error == EINVAL ? pthread_create(&thread->handle, NULL, enter, thread) : error;
 }
 
 /* The stack with the thread's own data at its end; asked for only when somebody wants to know.
@@ -502,9 +564,7 @@ sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, c
     thread->arg = arg;
     thread->name = name;
     thread->forks = sw_fork_number();
-    const int error = swi_fault_hit(SW_FAULT_THREAD)
-                          ? EAGAIN
-                          : pthread_create(&thread->handle, NULL, enter, thread);
+    const int error = swi_fault_hit(SW_FAULT_THREAD) ? EAGAIN : create(thread);
     if (error != 0) {
         sw_heap_free(thread, SW_HEAP_RECORDS, sizeof *thread);
         SW_FAIL(SW_IO, "thread %s could not be started: %s", name, strerror(error));

@@ -436,7 +436,7 @@ static void null_is_an_error_everywhere(void)
 
 static void what_is_gone_is_refused(void)
 {
-    if (SW_POISON)
+    if (SW_SANITIZED)
         SW_SKIP("a sanitizer finds it");
     things t = make_things();
     const sw_run_args a = {.size = sizeof a, .fn = nothing, .models = &t.model, .n_models = 1};
@@ -489,7 +489,7 @@ static void what_is_gone_is_refused(void)
 /* The memory of an object is the last that is used again; then it has another generation. */
 static void memory_is_used_again_last(void)
 {
-    if (SW_POISON)
+    if (SW_SANITIZED)
         SW_SKIP("a sanitizer finds it");
     sw_model *first, *m = NULL;
     OK(sw_model_create(&first, "first"));
