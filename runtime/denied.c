@@ -73,7 +73,12 @@ static void of_program(sw_prof_denied *d, const sw_exec *exec, const sw_run_args
     d->others_bytes = need.others;
     d->needed_bytes = need.bytes;
     if (args->immediate) {
-        add_bump(d, swi_program_traced(p), UINT32_MAX);
+        swi_trace room = {0};
+        const swi_trace *t = NULL;
+        /* Where there is no memory for it, what runs says nearly the same. */
+        const bool known = swi_program_traced(p, &room, &t) == SW_OK;
+        add_bump(d, known ? t : &p->trace, UINT32_MAX);
+        swi_trace_free(&room);
         return;
     }
     d->op = exec->attempt->info.peak_op;

@@ -2,7 +2,8 @@
  *
  * sw_run looks its key up; a key that is not there is traced and planned. Equal traces share
  * one program, so 200 members of one shape plan once. The cache is bounded: the least recently
- * used key goes, and its program with it when no other key names it. */
+ * used key goes, and its program with it when no other key names it. Keys of models that were
+ * destroyed, by whatever thread, go when the exec traces next. */
 #include "alloc/poison.h"
 #include "alloc/size.h"
 #include "alloc/sys.h"
@@ -190,6 +191,19 @@ void swi_exec_set_last(sw_exec *exec, swi_program *p)
     exec->last = p;
 }
 
+/* The key's bytes begin with the lives, so that both are aligned. */
+static size_t block_of(size_t bytes, uint32_t n_lives)
+{
+    return n_lives * sizeof(swi_alive *) + bytes;
+}
+
+static void free_key(const swi_key *key)
+{
+    for (uint32_t i = 0; i < key->n_lives; i++)
+        swi_alive_drop(key->lives[i]);
+    sw_heap_free(key->lives, SW_HEAP_PROGRAMS, block_of(key->bytes, key->n_lives));
+}
+
 void sw_exec_destroy(sw_exec *exec)
 {
     static const char call[] = "sw_exec_destroy";
@@ -203,7 +217,7 @@ void sw_exec_destroy(sw_exec *exec)
     swi_profile_device(exec, true);
     swi_queue_destroy(exec->queue); /* first: what it launched uses all the rest */
     for (uint32_t i = 0; i < exec->n_keys; i++)
-        sw_heap_free(exec->keys[i].key, SW_HEAP_PROGRAMS, exec->keys[i].bytes);
+        free_key(&exec->keys[i]);
     for (uint32_t i = 0; i < exec->n_programs; i++)
         swi_program_free(exec->programs[i]);
     sw_heap_free(exec->keys, SW_HEAP_PROGRAMS, exec->cap_keys * sizeof *exec->keys);
@@ -310,8 +324,29 @@ static swi_key *find_key(sw_exec *exec, uint64_t hash, size_t bytes)
 static void forget(sw_exec *exec, swi_key *key)
 {
     drop_program(exec, exec->programs[key->program]);
-    sw_heap_free(key->key, SW_HEAP_PROGRAMS, key->bytes);
+    free_key(key);
     *key = exec->keys[--exec->n_keys];
+}
+
+static bool has_ended(const swi_key *key)
+{
+    for (uint32_t i = 0; i < key->n_lives; i++)
+        if (swi_alive_has_ended(key->lives[i]))
+            return true;
+    return false;
+}
+
+/* What no call can name any more: programs of models that were destroyed. That of the last run
+ * stays, as long as it is the last. */
+static void forget_ended(sw_exec *exec)
+{
+    const uint64_t now = swi_alive_ended();
+    if (now == exec->lives_ended)
+        return;
+    for (uint32_t i = exec->n_keys; i-- > 0;)
+        if (has_ended(&exec->keys[i]))
+            forget(exec, &exec->keys[i]);
+    exec->lives_ended = now;
 }
 
 static void forget_oldest(sw_exec *exec)
@@ -323,16 +358,29 @@ static void forget_oldest(sw_exec *exec)
     forget(exec, &exec->keys[oldest]);
 }
 
-static sw_status add_key(sw_exec *exec, uint64_t hash, size_t bytes, uint32_t program)
+static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, size_t bytes,
+                         uint32_t program)
 {
-    void *p = exec->keys, *key;
+    const uint32_t n = (uint32_t)args->n_models;
+    void *p = exec->keys, *block;
     SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_keys, exec->n_keys + 1,
                         sizeof *exec->keys));
     exec->keys = p;
-    SW_TRY(sw_heap_alloc(&key, SW_HEAP_PROGRAMS, bytes));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, block_of(bytes, n)));
+    swi_alive **lives = block;
+    for (uint32_t i = 0; i < n; i++) {
+        lives[i] = args->models[i]->life;
+        swi_alive_hold(lives[i]);
+    }
+    unsigned char *key = (unsigned char *)(lives + n);
     memcpy(key, exec->key_scratch, bytes);
-    exec->keys[exec->n_keys++] = (swi_key){
-        .hash = hash, .used = exec->clock, .bytes = bytes, .key = key, .program = program};
+    exec->keys[exec->n_keys++] = (swi_key){.hash = hash,
+                                           .used = exec->clock,
+                                           .bytes = bytes,
+                                           .key = key,
+                                           .lives = lives,
+                                           .n_lives = n,
+                                           .program = program};
     return SW_OK;
 }
 
@@ -361,13 +409,14 @@ static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
     uint32_t empty = SWI_NONE;
     for (uint32_t i = 0; i < exec->n_programs; i++) {
         const swi_program *p = exec->programs[i];
-        if (p == NULL) {
+        bool equal = false;
+        if (p == NULL)
             empty = i;
-        } else if (same_plan(p, fresh) && p->hash == fresh->hash &&
-                   p->n_models == fresh->n_models && p->model_bytes == fresh->model_bytes &&
-                   p->slot_bytes == fresh->slot_bytes &&
-                   swi_trace_differs(swi_program_traced(p), swi_program_traced(fresh)) ==
-                       SWI_NONE) {
+        else if (same_plan(p, fresh) && p->hash == fresh->hash &&
+                 p->n_models == fresh->n_models && p->model_bytes == fresh->model_bytes &&
+                 p->slot_bytes == fresh->slot_bytes)
+            SW_TRY(swi_programs_equal(p, fresh, &equal));
+        if (equal) {
             *out = i;
             return SW_OK;
         }
@@ -384,6 +433,23 @@ static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
     return SW_OK;
 }
 
+/* The fresh program, or the equal one that is there already, which then has one reference more
+ * and keeps it when older keys of its go. */
+static swi_program *settle_in(sw_exec *exec, uint32_t slot, swi_program *fresh)
+{
+    swi_program *there = exec->programs[slot];
+    if (there == NULL) {
+        fresh->id = exec->next_program_id++;
+        exec->programs[slot] = fresh;
+        return fresh;
+    }
+    if (fresh->info.least_repeat_cost < there->info.least_repeat_cost) /* for both limits */
+        there->info.least_repeat_cost = fresh->info.least_repeat_cost;
+    swi_program_free(fresh);
+    there->refs++;
+    return there;
+}
+
 static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash,
                               size_t bytes, swi_program **out, bool *fresh)
 {
@@ -395,51 +461,55 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
     p->info.trace_ns = traced - start;
     uint32_t slot;
     sw_status status = slot_for(exec, p, &slot);
-    const bool shared = status == SW_OK && exec->programs[slot] != NULL;
-    /* The bound is on keys; each names one program. */
-    if (status == SW_OK && exec->n_keys >= exec->max_programs)
-        forget_oldest(exec);
-    if (status == SW_OK && shared && exec->programs[slot] == NULL)
-        status = slot_for(exec, p, &slot); /* the oldest was its last key */
-    if (status == SW_OK)
-        status = add_key(exec, hash, bytes, slot);
     if (status != SW_OK) {
         swi_program_free(p);
         return status;
     }
-    if (exec->programs[slot] != NULL) {
-        sw_plan_info *info = &exec->programs[slot]->info; /* what holds for both limits */
-        if (p->info.least_repeat_cost < info->least_repeat_cost)
-            info->least_repeat_cost = p->info.least_repeat_cost;
-        swi_program_free(p);
-        exec->programs[slot]->refs++;
-    } else {
-        p->id = exec->next_program_id++;
-        exec->programs[slot] = p;
+    p = settle_in(exec, slot, p);
+    forget_ended(exec);
+    /* The bound is on keys; each names one program. */
+    if (exec->n_keys >= exec->max_programs)
+        forget_oldest(exec);
+    status = add_key(exec, args, hash, bytes, slot);
+    if (status != SW_OK) {
+        drop_program(exec, p);
+        return status;
     }
+    if (!exec->checks) /* those trace before each run */
+        swi_ctx_free(&exec->ctx);
     *fresh = true;
-    *out = exec->programs[slot];
+    *out = p;
     return SW_OK;
+}
+
+static sw_status same_trace(const swi_trace *then, const swi_trace *now)
+{
+    const uint32_t n = swi_trace_differs(then, now);
+    if (n == SWI_NONE)
+        return SW_OK;
+    char was[128] = "nothing", is[128] = "nothing";
+    if (n < then->n_nodes)
+        swi_node_name(then, &then->nodes[n], was, sizeof was);
+    if (n < now->n_nodes)
+        swi_node_name(now, &now->nodes[n], is, sizeof is);
+    SW_FAIL(SW_INVALID,
+            "the step function is not pure: op %u was %s and is now %s (or differs in shape or "
+            "attributes) under the same key; give another `variant`",
+            n, was, is);
 }
 
 /* With checks the step function is traced again: a trace that differs under one key is an
  * error. */
 static sw_status check_again(sw_exec *exec, const sw_run_args *args, const swi_program *p)
 {
+    swi_trace room = {0};
+    const swi_trace *was_traced = NULL;
     SW_TRY(trace(exec, args));
-    const swi_trace *was_traced = swi_program_traced(p);
-    const uint32_t n = swi_trace_differs(was_traced, &exec->ctx.trace);
-    if (n == SWI_NONE)
-        return SW_OK;
-    char was[128] = "nothing", is[128] = "nothing";
-    if (n < was_traced->n_nodes)
-        swi_node_name(was_traced, &was_traced->nodes[n], was, sizeof was);
-    if (n < exec->ctx.trace.n_nodes)
-        swi_node_name(&exec->ctx.trace, &exec->ctx.trace.nodes[n], is, sizeof is);
-    SW_FAIL(SW_INVALID,
-            "the step function is not pure: op %u was %s and is now %s (or differs in shape or "
-            "attributes) under the same key; give another `variant`",
-            n, was, is);
+    sw_status status = swi_program_traced(p, &room, &was_traced);
+    if (status == SW_OK)
+        status = same_trace(was_traced, &exec->ctx.trace);
+    swi_trace_free(&room);
+    return status;
 }
 
 sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out,

@@ -87,6 +87,7 @@ void swi_ctx_free(sw_ctx *ctx)
     sw_heap_free(ctx->value_grads, SW_HEAP_PROGRAMS, ctx->cap_value_grads * sizeof(uint32_t));
     sw_heap_free(ctx->verdicts, SW_HEAP_PROGRAMS, ctx->cap_verdicts * sizeof(uint32_t));
     swi_trace_free(&ctx->trace);
+    memset(ctx, 0, sizeof *ctx); /* it may begin again */
 }
 
 /* ---- immediate mode ---------------------------------------------------------------------- */
@@ -159,7 +160,7 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
         const uint32_t id = t->operands[node->first + i];
         buffers[i] = (sw_buffer){.ptr = address(ctx, id), .type = t->values[id].type};
-        memcpy(buffers[i].stride, t->values[id].stride, sizeof buffers[i].stride);
+        swi_value_strides(t, &t->values[id], buffers[i].stride);
         if (i >= node->n_in && swi_is_null(node, i - node->n_in))
             buffers[i].ptr = NULL;
     }

@@ -27,9 +27,11 @@ sw_status sw_model_create(sw_model **out, const char *name)
     model->uid = __atomic_add_fetch(&next_uid, 1, __ATOMIC_RELAXED);
     model->n_entries = 1;
     void *entries = NULL;
-    const sw_status status =
-        sw_heap_resize(&entries, SW_HEAP_RECORDS, 0, 16 * sizeof(swi_entry));
+    sw_status status = swi_alive_begin(&model->life);
+    if (status == SW_OK)
+        status = sw_heap_resize(&entries, SW_HEAP_RECORDS, 0, 16 * sizeof(swi_entry));
     if (status != SW_OK) {
+        swi_alive_end(model->life);
         sw_handle_give(model, SW_HANDLE_MODEL, sizeof *model);
         return status;
     }
@@ -57,7 +59,8 @@ void sw_model_destroy(sw_model *model)
                  model->cap_optimizers * sizeof *model->optimizers);
     sw_heap_free(model->knobs, SW_HEAP_RECORDS, model->cap_knobs * sizeof *model->knobs);
     sw_heap_free(model->entries, SW_HEAP_RECORDS, model->cap_entries * sizeof(swi_entry));
-    sw_handle_give(model, SW_HANDLE_MODEL, sizeof *model);
+        swi_alive_end(model->life);
+        sw_handle_give(model, SW_HANDLE_MODEL, sizeof *model);
 }
 
 sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format, ...)

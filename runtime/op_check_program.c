@@ -190,7 +190,7 @@ static sw_status on_top(prison *x, const sw_launch *launch, const swi_node *node
 /* Every operand that the descriptor allows, whichever of them the plan has chosen. */
 static sw_status try_places(prison *x, uint32_t i, const swi_node *node)
 {
-    const sw_launch *launch = &x->p->launches[i];
+    const sw_launch *launch = swi_launch_of(x->p, i);
     const sw_op_desc *d = x->c->desc;
     if (node->op != x->c->id || node->is_view || (node->accumulate & 1u) != 0 ||
         node->grad >= 32)

@@ -35,6 +35,7 @@ sw_status swi_trace_copy(swi_trace *to, const swi_trace *from)
     COPY(operands);
     COPY(values);
     COPY(storages);
+    COPY(strides);
     COPY(attrs);
     COPY(strings);
     COPY(metrics);
@@ -50,27 +51,26 @@ static sw_status heap_array(void **out, swi_program *p, int slot, size_t bytes)
 }
 
 /* Slots of heap_bytes. */
-enum { H_OPS, H_BUFFERS, H_BINDS, H_BIRTHS, H_DEATHS, H_LAUNCHES, H_LAYERS, H_PHASES };
+enum { H_OPS, H_BINDS, H_BIRTHS, H_DEATHS, H_LAYERS, H_PHASES };
 
-static sw_status take_arrays(swi_program *p, uint32_t n_ops)
+/* The nodes that run, in their order. */
+static sw_status take_arrays(swi_program *p, const uint32_t *nodes, uint32_t n_ops)
 {
     const swi_trace *t = &p->trace;
     void *b;
-    p->n_ops = n_ops;
-    p->n_buffers = t->n_operands;
-    p->n_binds = t->n_operands + n_ops;
     SW_TRY(heap_array(&b, p, H_OPS, n_ops * sizeof *p->ops));
     p->ops = b;
-    SW_TRY(heap_array(&b, p, H_BUFFERS, p->n_buffers * sizeof *p->buffers));
-    p->buffers = b;
+    p->n_ops = p->n_binds = n_ops;
+    for (uint32_t i = 0; i < n_ops; i++) {
+        p->ops[i].node = nodes[i];
+        p->n_binds += t->nodes[nodes[i]].n_in + t->nodes[nodes[i]].n_out;
+    }
     SW_TRY(heap_array(&b, p, H_BINDS, p->n_binds * sizeof *p->binds));
     p->binds = b;
     SW_TRY(heap_array(&b, p, H_BIRTHS, t->n_storages * sizeof *p->births));
     p->births = b;
     SW_TRY(heap_array(&b, p, H_DEATHS, t->n_storages * sizeof *p->deaths));
     p->deaths = b;
-    SW_TRY(heap_array(&b, p, H_LAUNCHES, n_ops * sizeof *p->launches));
-    p->launches = b;
     SW_TRY(heap_array(&b, p, H_LAYERS, 2 * n_ops * sizeof *p->layers));
     p->layers = b;
     p->op_layer = p->layers + n_ops;
@@ -173,39 +173,44 @@ void swi_program_bind(swi_program *p)
         const swi_node *node = &t->nodes[op->node];
         op->first = buffer;
         op->n_buffers = node->n_in + node->n_out;
+        op->scratch_bytes = node->scratch != SWI_NONE ? t->storages[node->scratch].bytes : 0;
+        op->attrs = swi_node_attrs(t, node);
         op->phase = node->phase;
         op->is_update = node->is_update || node->writes_model;
         for (uint32_t k = 0; k < op->n_buffers; k++) {
             const swi_value *v = &t->values[t->operands[node->first + k]];
-            p->buffers[buffer + k] = (sw_buffer){.type = v->type};
-            memcpy(p->buffers[buffer + k].stride, v->stride, sizeof v->stride);
             p->binds[buffer + i + k] = bind_of(t, v->storage, v->offset);
         }
         p->binds[buffer + i + op->n_buffers] = node->scratch != SWI_NONE
                                                    ? bind_of(t, node->scratch, 0)
                                                    : (swi_bind){SWI_SEG_COUNT, 0};
-        p->launches[i] = (sw_launch){
-            .size = sizeof(sw_launch),
-            .in = p->buffers + buffer,
-            .n_in = (int)node->n_in,
-            .out = p->buffers + buffer + node->n_in,
-            .n_out = (int)node->n_out,
-            .scratch_bytes = node->scratch != SWI_NONE ? t->storages[node->scratch].bytes : 0,
-            .attrs = swi_node_attrs(t, node),
-            .accumulate = node->accumulate,
-            .stream = node->stream};
         buffer += op->n_buffers;
     }
-    p->n_buffers = buffer;
     list_lifetimes(p);
     swi_program_layers(p);
 }
 
-static sw_status take_ops(swi_program *p, const swi_order *order)
+/* What was traced, where that is something else, in little room. */
+static sw_status pack_traced(swi_program *p)
 {
-    SW_TRY(take_arrays(p, order->n));
-    for (uint32_t i = 0; i < order->n; i++)
-        p->ops[i].node = order->nodes[i];
+    if (p->plain.n_nodes == 0)
+        return SW_OK;
+    SW_TRY(swi_pack(&p->traced, &p->plain, &p->trace));
+    swi_trace_free(&p->plain);
+    return SW_OK;
+}
+
+/* Passes leave slack where they append: what runs is as large as it must be. */
+static sw_status fit_trace(swi_program *p)
+{
+    swi_trace exact = {0};
+    const sw_status status = swi_trace_copy(&exact, &p->trace);
+    if (status != SW_OK) {
+        swi_trace_free(&exact);
+        return status;
+    }
+    swi_trace_free(&p->trace);
+    p->trace = exact;
     return SW_OK;
 }
 
@@ -230,9 +235,12 @@ static sw_status build(swi_program *p, const sw_ctx *ctx, size_t limit)
     swi_order order = {0};
     sw_status status = swi_program_settle(p, &order, ctx->exec);
     if (status == SW_OK)
-        status = take_ops(p, &order);
+        status = fit_trace(p);
+    if (status == SW_OK)
+        status = take_arrays(p, order.nodes, order.n);
     swi_order_free(&order);
     SW_TRY(status);
+    SW_TRY(swi_program_templates(p));
     swi_program_bind(p);
     swi_program_pair(p, ctx->exec);
     swi_program_measure(p);
@@ -242,6 +250,7 @@ static sw_status build(swi_program *p, const sw_ctx *ctx, size_t limit)
     p->info.n_storages = t->n_storages;
     if (ctx->exec->queue != NULL)
         SW_TRY(swi_queue_state(ctx->exec->queue, p));
+    SW_TRY(pack_traced(p)); /* last: the trace stays as it is from here on */
     p->info.plan_ns = sw_clock_ns() - start;
     return SW_OK;
 }
@@ -261,24 +270,57 @@ sw_status swi_program_create(swi_program **out, const sw_ctx *ctx, size_t limit)
     return SW_OK;
 }
 
+static size_t trace_bytes(const swi_trace *t)
+{
+    return t->cap_nodes * sizeof *t->nodes + t->cap_operands * sizeof *t->operands +
+           t->cap_values * sizeof *t->values + t->cap_storages * sizeof *t->storages +
+           t->cap_strides * sizeof *t->strides + t->cap_attrs + t->cap_strings +
+           t->cap_string_slots * sizeof *t->string_slots + t->cap_metrics * sizeof *t->metrics +
+           t->cap_outputs * sizeof *t->outputs;
+}
+
+size_t swi_program_host_bytes(const swi_program *p)
+{
+    size_t bytes = sizeof *p + trace_bytes(&p->trace) + p->template_bytes +
+                   p->traced.n * sizeof *p->traced.words +
+                   p->shares.cap * sizeof *p->shares.lines;
+    for (size_t i = 0; i < sizeof p->heap_bytes / sizeof *p->heap_bytes; i++)
+        bytes += p->heap_bytes[i];
+    return bytes;
+}
+
 void swi_program_free(swi_program *p)
 {
     if (p == NULL)
         return;
     sw_heap_free(p->ops, SW_HEAP_PROGRAMS, p->heap_bytes[H_OPS]);
-    sw_heap_free(p->buffers, SW_HEAP_PROGRAMS, p->heap_bytes[H_BUFFERS]);
     sw_heap_free(p->binds, SW_HEAP_PROGRAMS, p->heap_bytes[H_BINDS]);
     sw_heap_free(p->births, SW_HEAP_PROGRAMS, p->heap_bytes[H_BIRTHS]);
     sw_heap_free(p->deaths, SW_HEAP_PROGRAMS, p->heap_bytes[H_DEATHS]);
-    sw_heap_free(p->launches, SW_HEAP_PROGRAMS, p->heap_bytes[H_LAUNCHES]);
     sw_heap_free(p->layers, SW_HEAP_PROGRAMS, p->heap_bytes[H_LAYERS]);
     sw_heap_free(p->op_phase, SW_HEAP_PROGRAMS, p->heap_bytes[H_PHASES]);
+    swi_templates_free(p);
     swi_trace_free(&p->trace);
     swi_trace_free(&p->plain);
+    swi_packed_free(&p->traced);
     swi_shares_free(&p->shares);
     swi_leaves_free(p->leaves);
     sw_nvtx_table_free(&p->names);
     sw_heap_free(p, SW_HEAP_PROGRAMS, sizeof *p);
+}
+
+static sw_status take_clone(swi_program *p, const swi_program *from)
+{
+    swi_order order;
+    SW_TRY(swi_order_take(&order, from->n_ops));
+    for (uint32_t i = 0; i < from->n_ops; i++)
+        order.nodes[i] = from->ops[i].node;
+    const sw_status status = take_arrays(p, order.nodes, from->n_ops);
+    swi_order_free(&order);
+    SW_TRY(status);
+    for (uint32_t i = 0; i < from->n_ops; i++)
+        p->ops[i] = from->ops[i];
+    return swi_program_templates(p);
 }
 
 /* A copy that tests may change; same plan. */
@@ -299,12 +341,11 @@ sw_status swi_program_clone(swi_program **out, const swi_program *from)
     p->peak_op = from->peak_op;
     sw_status status = swi_trace_copy(&p->trace, &from->trace);
     if (status == SW_OK)
-        status = take_arrays(p, from->n_ops);
+        status = take_clone(p, from);
     if (status != SW_OK) {
         swi_program_free(p);
         return status;
     }
-    memcpy(p->ops, from->ops, from->n_ops * sizeof *p->ops);
     swi_program_bind(p);
     *out = p;
     return SW_OK;

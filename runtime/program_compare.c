@@ -20,6 +20,15 @@ static bool same_type(const sw_type *a, const sw_type *b)
                0;
 }
 
+static bool same_strides(const swi_trace *a, const swi_value *v, const swi_trace *b,
+                         const swi_value *w)
+{
+    int64_t x[SW_MAX_RANK], y[SW_MAX_RANK];
+    swi_value_strides(a, v, x);
+    swi_value_strides(b, w, y);
+    return memcmp(x, y, sizeof x) == 0;
+}
+
 static bool node_differs(const swi_trace *a, const swi_trace *b, uint32_t n)
 {
     const swi_node *x = &a->nodes[n], *y = &b->nodes[n];
@@ -38,9 +47,8 @@ static bool node_differs(const swi_trace *a, const swi_trace *b, uint32_t n)
         const swi_value *w = &b->values[b->operands[y->first + i]];
         const swi_storage *s = &a->storages[v->storage], *r = &b->storages[w->storage];
         if (v->storage != w->storage || v->offset != w->offset || v->version != w->version ||
-            !same_type(&v->type, &w->type) ||
-            memcmp(v->stride, w->stride, sizeof v->stride) != 0 || s->bytes != r->bytes ||
-            s->segment != r->segment || s->entry != r->entry ||
+            !same_type(&v->type, &w->type) || !same_strides(a, v, b, w) ||
+            s->bytes != r->bytes || s->segment != r->segment || s->entry != r->entry ||
             (s->segment >= SWI_SEG_MODEL && s->offset != r->offset))
             return true;
     }
@@ -85,7 +93,24 @@ uint64_t swi_trace_hash(const swi_trace *t)
     return hash;
 }
 
-const swi_trace *swi_program_traced(const swi_program *p)
+sw_status swi_program_traced(const swi_program *p, swi_trace *room, const swi_trace **out)
 {
-    return p->plain.n_nodes > 0 ? &p->plain : &p->trace;
+    *out = &p->trace;
+    if (p->traced.words == NULL)
+        return SW_OK;
+    *out = room;
+    return swi_unpack(room, &p->traced, &p->trace);
+}
+
+sw_status swi_programs_equal(const swi_program *a, const swi_program *b, bool *equal)
+{
+    swi_trace x = {0}, y = {0};
+    const swi_trace *as = NULL, *bs = NULL;
+    sw_status status = swi_program_traced(a, &x, &as);
+    if (status == SW_OK)
+        status = swi_program_traced(b, &y, &bs);
+    *equal = status == SW_OK && swi_trace_differs(as, bs) == SWI_NONE;
+    swi_trace_free(&x);
+    swi_trace_free(&y);
+    return status;
 }

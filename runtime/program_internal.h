@@ -42,6 +42,9 @@ sw_status swi_program_settle(swi_program *p, swi_order *order, const sw_exec *ex
  * before lifetimes are known: *rows at a time in the largest, 0 where all are. */
 int64_t swi_most_chunks(const swi_trace *t);
 sw_status swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts, int64_t *rows);
+/* Templates of the program's ops. */
+sw_status swi_program_templates(swi_program *p);
+void swi_templates_free(swi_program *p);
 /* `to` is empty before, and as large as it must be; freed by the caller also on failure. */
 sw_status swi_trace_copy(swi_trace *to, const swi_trace *from);
 

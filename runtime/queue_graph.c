@@ -85,8 +85,8 @@ static sw_status make_op(const swi_program *p, uint32_t i, const sw_cuda_queue *
     if (i > 0 && p->ops[i - 1].pair != NULL)
         return SW_OK;
     if (pair != NULL)
-        return pair->kernel(&p->launches[i], p->launches[i + 1].attrs, queue);
-    return p->trace.nodes[p->ops[i].node].on_device(&p->launches[i], queue);
+        return pair->kernel(swi_launch_of(p, i), p->ops[i + 1].attrs, queue);
+    return p->trace.nodes[p->ops[i].node].on_device(swi_launch_of(p, i), queue);
 }
 
 sw_status swi_queue_launch_op(swi_queue *q, const swi_program *p, uint32_t i)
@@ -180,12 +180,16 @@ static sw_status room_for_binding(swi_queue *q)
     return SW_OK;
 }
 
-/* All of a run that is the same each time. The launches were resolved by the run before.
+/* All of a run that is the same each time, with the launches of the run before.
  * `told`: a tool hears of each op, which it finds again in the graph. */
 static sw_status note(swi_queue *q, swi_program *p, swi_binding *b, bool told)
 {
+    unsigned char *base[SWI_SEG_COUNT + 1];
+    memcpy(base, b->base, sizeof base);
+    base[SWI_SEG_COUNT] = NULL; /* the block of leaves stands there */
     SW_TRY(swi_queue_gather(q, p->leaves, b->base, true));
     for (uint32_t i = 0; i < p->n_ops; i++) {
+        swi_resolve(p, i, base, p->binds);
         if (told)
             sw_nvtx_begin(SW_NVTX_IN_OP, p->names.ops[i].name, 0);
         const sw_status status = swi_queue_launch_op(q, p, i);

@@ -81,21 +81,24 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
 void swi_resolve(swi_program *p, uint32_t i, unsigned char *const *base, const swi_bind *binds)
 {
     const swi_run_op *op = &p->ops[i];
-    sw_buffer *buffers = p->buffers + op->first;
+    swi_template *like = &p->templates[op->like];
+    sw_buffer *buffers = like->buffers;
     const swi_bind *b = binds + op->first + i;
     for (uint32_t k = 0; k < op->n_buffers; k++) {
         unsigned char *segment = base[b[k].segment];
         buffers[k].ptr = segment != NULL ? segment + b[k].offset : NULL;
     }
     unsigned char *segment = base[b[op->n_buffers].segment];
-    p->launches[i].scratch = segment != NULL ? segment + b[op->n_buffers].offset : NULL;
+    like->launch.scratch = segment != NULL ? segment + b[op->n_buffers].offset : NULL;
+    like->launch.scratch_bytes = op->scratch_bytes;
+    like->launch.attrs = op->attrs;
 }
 
 static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
                                const sw_run_args *args, unsigned char *const *base,
                                const swi_bind *binds)
 {
-    sw_launch *l = &p->launches[i];
+    sw_launch *l = swi_launch_of(p, i);
     swi_resolve(p, i, base, binds);
     l->par = swi_pool_par(exec->pool);
     l->isa = exec->isa;
@@ -441,7 +444,8 @@ static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
     swi_plan_info(p, data, out);
     if (exec->budget == NULL)
         return SW_OK;
-    if (swi_need_of(exec, args, p).bytes > sw_budget_limit(exec->budget)) /* slots to come, too */
+    if (swi_need_of(exec, args, p).bytes >
+        sw_budget_limit(exec->budget)) /* slots to come, too */
         return swi_does_not_fit(exec, args, p, SW_NOMEM);
     const sw_status status =
         reserve(exec, args, args->immediate ? p->info.immediate_bytes : p->height, data);

@@ -14,8 +14,10 @@
 #include "alloc/mem.h"
 #include "profiler/watch.h"
 #include "runtime/device.h"
+#include "runtime/alive.h"
 #include "runtime/ops/ops.h"
 #include "runtime/owner.h"
+#include "runtime/packed.h"
 #include "runtime/past.h"
 #include "runtime/safetensors_internal.h"
 #include "runtime/stepwell.h"
@@ -112,6 +114,7 @@ struct sw_model {
     sw_handle handle;
     char name[64];
     uint64_t uid;       /* unique in the process: keys hold it instead of the address */
+    swi_alive *life;     /* held by keys, too */
     sw_status declared; /* first error of a declaration */
     char declared_message[256];
     swi_entry *entries; /* index 0 is unused, so that {0} is no parameter */
@@ -215,7 +218,7 @@ typedef struct {
     uint32_t storage;
     size_t offset; /* bytes inside the storage */
     sw_type type;
-    int64_t stride[SW_MAX_RANK];
+    uint32_t strides; /* 0: contiguous, as the type says; else 1 + a place in trace->strides */
     uint32_t node;    /* producer; SWI_NONE for inputs and model values */
     uint32_t version; /* of the storage when this value was made */
     uint8_t contiguous;
@@ -265,7 +268,7 @@ typedef struct {
     uint32_t value;
 } swi_named;
 
-typedef struct {
+typedef struct swi_trace {
     swi_node *nodes;
     uint32_t n_nodes, cap_nodes;
     uint32_t *operands;
@@ -274,6 +277,8 @@ typedef struct {
     uint32_t n_values, cap_values;
     swi_storage *storages;
     uint32_t n_storages, cap_storages;
+    int64_t (*strides)[SW_MAX_RANK]; /* of views that are not contiguous, in elements */
+    uint32_t n_strides, cap_strides;
     unsigned char *attrs;
     uint32_t n_attrs, cap_attrs;
     char *strings; /* each ends with 0; index 0 is "" */
@@ -288,6 +293,8 @@ sw_status swi_trace_reset(swi_trace *trace);
 void swi_trace_free(swi_trace *trace);
 uint32_t swi_trace_string(swi_trace *trace, const char *text, sw_status *status);
 const char *swi_string(const swi_trace *trace, uint32_t index);
+/* The strides of a value, in elements: SW_MAX_RANK of them, 0 past its rank. */
+void swi_value_strides(const swi_trace *trace, const swi_value *value, int64_t *to);
 
 /* What kernels are told of a node; threads and instruction set are 1 and the plainest. types:
  * room for SWI_MAX_OPERANDS, which *out points to. */
@@ -477,11 +484,20 @@ typedef struct {
     uint32_t births, n_births; /* into program->births */
     uint32_t n_reuses;         /* behind them: born in the place of another */
     uint32_t deaths, n_deaths; /* into program->deaths */
+    uint32_t like;             /* its template */
     sw_phase phase;
     bool is_update;
+    size_t scratch_bytes;
+    const void *attrs;
     const sw_cuda_pair *pair; /* not NULL: it is launched with the next op, which then
                                  launches nothing */
 } swi_run_op;
+
+/* What ops have in common that are alike: types and what else shapes say (templates.c). */
+typedef struct {
+    sw_launch launch;
+    sw_buffer *buffers; /* inputs, then outputs */
+} swi_template;
 
 /* Bytes by role and by layer: runtime/shares.h. */
 typedef struct {
@@ -501,25 +517,26 @@ typedef struct {
 typedef struct swi_leaves swi_leaves; /* runtime/queue.h */
 
 typedef struct swi_program {
-    swi_trace trace; /* compact copy, owned */
-    swi_trace plain; /* where ops are repeated: as it was traced; else empty */
-    uint32_t id;     /* in its exec */
+    swi_trace trace;   /* compact copy, owned */
+    swi_trace plain;   /* while it is made: as it was traced; empty where that is the same */
+    swi_packed traced; /* the same, once it is made: swi_program_traced */
+    uint32_t id;       /* in its exec */
     uint64_t hash;
     int refs;
     swi_run_op *ops; /* in run order, views left out */
     uint32_t n_ops;
-    sw_buffer *buffers; /* templates, ptr NULL */
-    swi_bind *binds;    /* as planned; n_binds = buffers + one scratch slot per op */
-    uint32_t n_buffers, n_binds;
+    swi_bind *binds; /* as planned; n_binds = operands + one scratch slot per op */
+    uint32_t n_binds;
+    swi_template *templates;
+    size_t template_bytes;      /* of the block */
     uint32_t *births, *deaths;  /* storages (roots in the step arena, and reuses) */
     uint32_t n_births;          /* of roots */
     uint32_t *layers, n_layers; /* of the ops, each once: strings */
     uint32_t *op_layer;         /* of each op, by its place in layers */
     char *op_phase;             /* of each op, as a digit */
-    sw_launch *launches;
-    size_t height;     /* of the step arena */
-    size_t limit;      /* what it could be at most when it was planned */
-    size_t slot_bytes; /* inputs, rounded */
+    size_t height;              /* of the step arena */
+    size_t limit;               /* what it could be at most when it was planned */
+    size_t slot_bytes;          /* inputs, rounded */
     int n_models;
     size_t model_bytes;
     int n_inputs;
@@ -539,8 +556,19 @@ uint64_t swi_trace_hash(const swi_trace *trace);
 /* Passes and plan over a finished trace (copied). limit: bytes that its arena may have, met
  * where ops can be repeated so that it is (SIZE_MAX: none). */
 sw_status swi_program_create(swi_program **out, const sw_ctx *ctx, size_t limit);
-/* As it was traced: what another trace is compared with. */
-const swi_trace *swi_program_traced(const swi_program *program);
+/* As it was traced, what another trace is compared with: the program's trace or, where passes
+ * have changed that, *room, which is empty before and for the caller to free. */
+sw_status swi_program_traced(const swi_program *program, swi_trace *room,
+                             const swi_trace **out);
+/* Are they the same as they were traced? */
+sw_status swi_programs_equal(const swi_program *a, const swi_program *b, bool *equal);
+/* The launch of op i: resolved, and used, one op at a time. */
+static inline sw_launch *swi_launch_of(const swi_program *program, uint32_t op)
+{
+    return &program->templates[program->ops[op].like].launch;
+}
+/* Bytes of the host's heap that it takes now. */
+size_t swi_program_host_bytes(const swi_program *program);
 void swi_program_free(swi_program *program);
 void swi_pass_inplace(swi_trace *trace, const uint32_t *order, uint32_t n);
 void swi_program_bind(swi_program *program); /* binds, births, deaths from storages */
@@ -566,6 +594,8 @@ typedef struct {
     uint64_t used; /* exec->clock of the last use */
     size_t bytes;
     unsigned char *key;
+    swi_alive **lives; /* of its models; in the block of the key */
+    uint32_t n_lives;
     uint32_t program;
 } swi_key;
 
@@ -614,7 +644,8 @@ struct sw_exec {
     uint32_t n_programs, cap_programs;
     swi_key *keys;
     uint32_t n_keys, cap_keys;
-    uint32_t next_key; /* where a lookup begins */
+    uint32_t next_key;    /* where a lookup begins */
+    uint64_t lives_ended; /* as swi_alive_ended said when keys were looked through last */
     uint64_t clock;
     uint32_t next_program_id;
     swi_owner busy;

@@ -199,9 +199,8 @@ sw_status swi_program_shares(swi_program *p, const sw_run_args *args)
 }
 
 /* Immediate mode gives nothing back: all that the trace made lives at its end. */
-static sw_status bump_shares(swi_shares *to, const swi_program *p, const sw_run_args *args)
+static sw_status trace_shares(swi_shares *to, const swi_trace *t, const sw_run_args *args)
 {
-    const swi_trace *t = swi_program_traced(p);
     SW_TRY(swi_shares_of_args(to, args));
     for (uint32_t s = 0; s < t->n_storages; s++) {
         const swi_storage *x = &t->storages[s];
@@ -211,6 +210,17 @@ static sw_status bump_shares(swi_shares *to, const swi_program *p, const sw_run_
     }
     swi_shares_mark(to);
     return SW_OK;
+}
+
+static sw_status bump_shares(swi_shares *to, const swi_program *p, const sw_run_args *args)
+{
+    swi_trace room = {0};
+    const swi_trace *t = NULL;
+    sw_status status = swi_program_traced(p, &room, &t);
+    if (status == SW_OK)
+        status = trace_shares(to, t, args);
+    swi_trace_free(&room);
+    return status;
 }
 
 /* ---- by the arena's events --------------------------------------------------------------- */

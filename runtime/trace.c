@@ -33,7 +33,7 @@ sw_status swi_room_attrs(swi_trace *t, uint32_t n)
 
 sw_status swi_trace_reset(swi_trace *t)
 {
-    t->n_nodes = t->n_operands = t->n_values = t->n_storages = 0;
+    t->n_nodes = t->n_operands = t->n_values = t->n_storages = t->n_strides = 0;
     t->n_attrs = t->n_metrics = t->n_outputs = 0;
     void *p = t->strings;
     SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_strings, 1, 1));
@@ -52,6 +52,7 @@ void swi_trace_free(swi_trace *t)
     sw_heap_free(t->operands, SW_HEAP_PROGRAMS, t->cap_operands * sizeof *t->operands);
     sw_heap_free(t->values, SW_HEAP_PROGRAMS, t->cap_values * sizeof *t->values);
     sw_heap_free(t->storages, SW_HEAP_PROGRAMS, t->cap_storages * sizeof *t->storages);
+    sw_heap_free(t->strides, SW_HEAP_PROGRAMS, t->cap_strides * sizeof *t->strides);
     sw_heap_free(t->attrs, SW_HEAP_PROGRAMS, t->cap_attrs);
     sw_heap_free(t->strings, SW_HEAP_PROGRAMS, t->cap_strings);
     sw_heap_free(t->string_slots, SW_HEAP_PROGRAMS,
@@ -249,8 +250,38 @@ uint32_t swi_new_value(sw_ctx *ctx, const sw_type *type, uint32_t storage)
     v->node = SWI_NONE;
     v->version = t->storages[storage].version;
     v->contiguous = 1;
-    swi_contiguous_strides(type, v->stride);
     return t->n_values++;
+}
+
+void swi_value_strides(const swi_trace *t, const swi_value *v, int64_t *to)
+{
+    if (v->strides == 0)
+        swi_contiguous_strides(&v->type, to);
+    else
+        memcpy(to, t->strides[v->strides - 1], sizeof *t->strides);
+}
+
+/* Views of one kind come together: those that were noted last are looked at. */
+sw_status swi_set_strides(swi_trace *t, uint32_t value, const int64_t *stride)
+{
+    int64_t usual[SW_MAX_RANK];
+    swi_value *v = &t->values[value];
+    swi_contiguous_strides(&v->type, usual);
+    v->strides = 0;
+    if (memcmp(usual, stride, sizeof usual) == 0)
+        return SW_OK;
+    for (uint32_t i = t->n_strides; i > 0 && i + 16 > t->n_strides && v->strides == 0; i--)
+        if (memcmp(t->strides[i - 1], stride, sizeof *t->strides) == 0)
+            v->strides = i;
+    if (v->strides != 0)
+        return SW_OK;
+    void *p = t->strides;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_strides, t->n_strides + 1,
+                        sizeof *t->strides));
+    t->strides = p;
+    memcpy(t->strides[t->n_strides], stride, sizeof *t->strides);
+    v->strides = ++t->n_strides;
+    return SW_OK;
 }
 
 int sw_rank(sw_ctx *ctx, sw_value x)

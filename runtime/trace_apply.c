@@ -70,7 +70,7 @@ static void fill_buffer(const swi_trace *t, uint32_t value, sw_buffer *out)
     const swi_value *v = &t->values[value];
     out->ptr = NULL;
     out->type = v->type;
-    memcpy(out->stride, v->stride, sizeof out->stride);
+    swi_value_strides(t, v, out->stride);
 }
 
 /* The bytes that the elements of a type with these strides (elements) span: from the lowest to
@@ -166,13 +166,14 @@ static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *
         return ctx->status;
     const uint32_t id = swi_new_value(ctx, type, t->values[in].storage);
     const uint32_t layer = swi_trace_string(t, ctx->scope, &status);
+    if (status == SW_OK && id != SWI_NONE)
+        status = swi_set_strides(t, id, stride);
     if (swi_stick(ctx, status) != SW_OK || id == SWI_NONE)
         return ctx->status;
     swi_value *v = &t->values[id];
     v->node = t->n_nodes;
     v->version = t->values[in].version;
     v->offset = t->values[in].offset + (size_t)offset;
-    memcpy(v->stride, stride, sizeof stride);
     v->contiguous = strides_are_contiguous(type, stride);
     swi_node node = {.op = op,
                      .grad = -1,

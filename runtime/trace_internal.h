@@ -8,6 +8,8 @@
 sw_status swi_room_nodes(swi_trace *t);
 sw_status swi_room_operands(swi_trace *t, uint32_t n);
 sw_status swi_room_attrs(swi_trace *t, uint32_t n);
+/* Strides of a value: SW_MAX_RANK of them, 0 past the rank. */
+sw_status swi_set_strides(swi_trace *t, uint32_t value, const int64_t *stride);
 /* Row-major strides of all SW_MAX_RANK axes; 0 past the rank. */
 void swi_contiguous_strides(const sw_type *type, int64_t *stride);
 

@@ -56,7 +56,7 @@ bool swi_witness_leaves(const swi_witness *w, uint32_t root)
 
 uint64_t swi_witness_hash(const swi_witness *w, uint32_t op)
 {
-    const sw_launch *l = &w->program->launches[op];
+    const sw_launch *l = swi_launch_of(w->program, op);
     uint64_t hash = 0x9e3779b97f4a7c15ull;
     for (int k = 0; k < l->n_out; k++) {
         const unsigned char *p = l->out[k].ptr;

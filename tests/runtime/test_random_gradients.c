@@ -258,7 +258,9 @@ static void differences(void)
     sw_dice dice = {seed_net.seed};
     random_net_untie(&seed_net);
     if (learn(&life, &args, &g, false)) {
-        forward base = {.trace = swi_program_traced(exec->last), .args = &args};
+        swi_trace room = {0};
+        forward base = {.args = &args};
+        seed_well(swi_program_traced(exec->last, &room, &base.trace), "what was traced");
         compute(&base, NULL, NULL, 0.0);
         for (int p = 0; p < seed_net.n_params; p++) {
             along.of[p] = calloc((size_t)g.n[p] + 1, sizeof(float));
@@ -270,6 +272,7 @@ static void differences(void)
             if (learns(o))
                 compare_along(&base, &g, &along, o);
         forget(&base);
+        swi_trace_free(&room);
     }
     free_gradients(&along);
     free_gradients(&g);
