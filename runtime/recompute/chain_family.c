@@ -149,6 +149,31 @@ static sw_status better(const swi_rc_problem *p, swi_rc_family *f)
     return SW_OK;
 }
 
+/* Where the lowest peak leaves room for hardly anything, the chain's way to it is far from the
+ * best: what it reads from before a part stays until that is done. */
+static sw_status lowest(const swi_rc_problem *p, swi_rc_family *f)
+{
+    swi_rc_schedule s = {0};
+    uint64_t least;
+    size_t left = MOST_FOLLOWED / 8;
+    sw_status status = swi_rc_single(p, f->schedules[f->n - 1].peak, &least, &s);
+    if (status == SW_OK && s.n_steps > 0)
+        status = put_off(p, &s, &left);
+    const bool gains = s.n_steps > 0 && s.cost < f->schedules[f->n - 1].cost &&
+                       s.peak < f->schedules[f->n > 1 ? f->n - 2 : 0].peak;
+    if (status != SW_OK || !gains) {
+        swi_rc_free(&s);
+        return status == SW_INVALID ? SW_OK : status;
+    }
+    SW_TRY(swi_rc_family_add(f, &s));
+    for (uint32_t i = f->n - 1; i > 0 && before(&f->schedules[i], &f->schedules[i - 1]); i--) {
+        const swi_rc_schedule x = f->schedules[i];
+        f->schedules[i] = f->schedules[i - 1];
+        f->schedules[i - 1] = x;
+    }
+    return SW_OK;
+}
+
 /* The program as it stands: what repeats nothing. */
 static sw_status add_plain(const swi_rc_problem *p, swi_rc_family *f)
 {
@@ -169,7 +194,8 @@ static sw_status fill(const swi_chain *c, swi_rc_family *out)
 {
     SW_TRY(add_plain(c->p, out));
     SW_TRY(swi_chain_schedules(c, out->schedules[0].peak, out));
-    return better(c->p, out);
+    SW_TRY(better(c->p, out));
+    return lowest(c->p, out);
 }
 
 sw_status swi_rc_chain(const swi_rc_problem *p, const uint32_t *backward_of, swi_rc_family *out)

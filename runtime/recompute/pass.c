@@ -247,8 +247,11 @@ static sw_status choose_from(const pass *x, const swi_rc_family *family, uint64_
 static sw_status choose(const pass *x, const uint32_t *backward_of)
 {
     swi_rc_family family = {0};
-    uint64_t *least = &x->p->info.least_repeat_cost;
+    uint64_t single = 0, *least = &x->p->info.least_repeat_cost;
     sw_status status = swi_rc_bound(x->problem, x->p->limit, least);
+    if (status == SW_OK && *least < UINT64_MAX)
+        status = swi_rc_single(x->problem, x->p->limit, &single, NULL);
+    *least = single > *least ? single : *least;
     if (status == SW_OK)
         status = swi_rc_chain(x->problem, backward_of, &family);
     if (status == SW_OK)

@@ -80,6 +80,14 @@ SW_MUST_USE sw_status swi_rc_exact(const swi_rc_problem *problem, size_t capacit
 SW_MUST_USE sw_status swi_rc_bound(const swi_rc_problem *problem, size_t capacity,
                                    uint64_t *least);
 
+/* The same for capacities so small that at most one item can be held over some ops: 0 where
+ * there are none, or too many items. With `out` (empty; NULL: not asked for) the schedule that
+ * the bound is the cost of, if nothing else stood against it: empty where there is none, and
+ * SW_INVALID where it cannot be; its peak may be above the capacity. */
+#define SWI_RC_SINGLE_ITEMS 512u
+SW_MUST_USE sw_status swi_rc_single(const swi_rc_problem *problem, size_t capacity,
+                                    uint64_t *least, swi_rc_schedule *out);
+
 /* Schedules for falling peaks, whatever the capacity: found by dynamic programming over the
  * program as a chain (each border between two forward ops may be a checkpoint), then made
  * better one by one. Sorted by cost, each with a smaller peak than those before it; the first
