@@ -107,25 +107,46 @@ static bool may_be_best(const candidate *best, uint64_t cost)
     return cost < best->total; /* the fewest parts cost nothing */
 }
 
-/* The schedule becomes the best where it fits and is cheaper, with as few parts as fit. */
+/* Lay `s` out with a choice of parts; where it fits it is in *fitting. */
+static sw_status try_parts(const pass *x, const swi_rc_schedule *s, uint32_t choice,
+                           const char *method, candidate *fitting, bool *fits)
+{
+    candidate c;
+    SW_TRY(lay_out(x, s, choice, method, &c));
+    *fits = c.need <= x->p->limit;
+    if (*fits) {
+        candidate_free(fitting);
+        *fitting = c;
+    } else {
+        candidate_free(&c);
+    }
+    return SW_OK;
+}
+
+/* The schedule becomes the best where it fits and is cheaper, with as few parts as fit. Bytes
+ * that nobody reads are in a peak and not in a height, so fewer may fit than it says. */
 static sw_status consider(const pass *x, const swi_rc_schedule *s, const char *method,
                           candidate *best)
 {
     const swi_rc_parts *parts = x->parts;
-    uint32_t i;
+    candidate fitting = {.total = UINT64_MAX};
+    uint32_t first;
+    bool fits = false;
     if (s->peak > x->p->limit || !may_be_best(best, s->cost))
         return SW_OK;
-    SW_TRY(swi_rc_parts_fitting(parts, x->problem, s, x->p->limit, &i));
-    for (; i < parts->n && may_be_best(best, s->cost + parts->choices[i].cost); i++) {
-        candidate c;
-        SW_TRY(lay_out(x, s, i, method, &c));
-        if (c.need <= x->p->limit) {
-            candidate_free(best);
-            *best = c;
-            return SW_OK;
-        }
-        candidate_free(&c);
+    SW_TRY(swi_rc_parts_fitting(parts, x->problem, s, x->p->limit, &first));
+    sw_status status = SW_OK;
+    for (uint32_t i = first; status == SW_OK && !fits && i < parts->n; i++)
+        if (may_be_best(best, s->cost + parts->choices[i].cost))
+            status = try_parts(x, s, i, method, &fitting, &fits);
+    for (uint32_t i = first; status == SW_OK && fits && i-- > 0;)
+        status = try_parts(x, s, i, method, &fitting, &fits);
+    if (status != SW_OK || fitting.total == UINT64_MAX) {
+        candidate_free(&fitting);
+        return status;
     }
+    candidate_free(best);
+    *best = fitting;
     return SW_OK;
 }
 
@@ -167,13 +188,14 @@ static sw_status consider_searched(const pass *x, size_t peak, swi_rc_schedule *
     return SW_OK;
 }
 
-/* Lay `s` out with the most parts, and keep it in *best where it needs less. */
+/* Lay `s` out with the most parts, and keep it in *best where it needs less, or as much for
+ * less work. */
 static sw_status try_lowest(const pass *x, const swi_rc_schedule *s, const char *method,
                             candidate *best)
 {
     candidate c;
     SW_TRY(lay_out(x, s, x->parts->n - 1, method, &c));
-    if (c.need >= best->need) {
+    if (c.need > best->need || (c.need == best->need && c.total >= best->total)) {
         candidate_free(&c);
         return SW_OK;
     }
@@ -211,7 +233,7 @@ static sw_status take_lowest(const pass *x, const swi_rc_family *family)
     const size_t plain = best.need;
     sw_status status = search_lowest(x, family->schedules[0].peak, &best);
     for (uint32_t k = family->n; status == SW_OK && k-- > 0;) {
-        if (family->schedules[k].peak >= best.need)
+        if (family->schedules[k].peak > best.need)
             break; /* nor is any before it lower */
         status = try_lowest(x, &family->schedules[k], "chain", &best);
     }
