@@ -70,8 +70,7 @@ void swi_order_free(swi_order *order)
     *order = (swi_order){0};
 }
 
-/* The trace's nodes in the order in which they run, weights updated tile by tile and what is
- * cheap rebuilt. */
+/* The trace's nodes in the order in which they run, weights updated tile by tile. */
 static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exec,
                               swi_order *order)
 {
@@ -84,11 +83,17 @@ static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exe
         swi_pass_own_verdicts(t);
     swi_pass_release(t, order->nodes, order->n, release_all, keys);
     sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
-    if (!exec->no_tiles)
-        SW_TRY(swi_pass_tiles(t, order, exec));
+    return exec->no_tiles ? SW_OK : swi_pass_tiles(t, order, exec);
+}
+
+/* What is cheap is rebuilt; *without: what lives at the peak without that, SIZE_MAX where there
+ * is nothing to rebuild. */
+static sw_status rebuild(swi_trace *t, const sw_exec *exec, swi_order *order, size_t *without)
+{
+    *without = SIZE_MAX;
     if (exec->no_rebuild || !swi_may_rebuild(t))
         return SW_OK;
-    return swi_rebuild(t, order, !exec->no_inplace);
+    return swi_rebuild(t, order, !exec->no_inplace, without);
 }
 
 /* ---- all passes -------------------------------------------------------------------------- */
@@ -103,16 +108,33 @@ static size_t bump_height(const swi_trace *t)
     return sum;
 }
 
-/* The program's trace from the plain one, in so many parts where that can be. */
-static sw_status arrange(swi_program *p, int64_t parts, const sw_exec *exec, swi_order *order)
+/* The program's trace from the plain one, in so many parts where that can be; rebuilt where
+ * *without is not SIZE_MAX, and then that. */
+static sw_status arrange_once(swi_program *p, int64_t parts, const sw_exec *exec,
+                              swi_order *order, size_t *without)
 {
+    const bool plain = *without == SIZE_MAX;
     swi_trace_free(&p->trace);
     swi_order_free(order);
     SW_TRY(swi_trace_copy(&p->trace, &p->plain));
     SW_TRY(swi_chunk(&p->trace, exec, parts, &p->info.chunk_rows));
     SW_TRY(put_in_order(&p->trace, false, exec, order));
+    if (!plain)
+        SW_TRY(rebuild(&p->trace, exec, order, without));
     return swi_lay_out(&p->trace, order, !exec->no_inplace, &p->height,
                        &p->info.lower_bound_bytes);
+}
+
+/* Rebuilt, unless the arena would be lower without: the placement may have missed the bound. */
+static sw_status arrange(swi_program *p, int64_t parts, const sw_exec *exec, swi_order *order)
+{
+    size_t without = 0, none = SIZE_MAX;
+    SW_TRY(arrange_once(p, parts, exec, order, &without));
+    const size_t height = p->height;
+    if (height <= without)
+        return SW_OK;
+    SW_TRY(arrange_once(p, parts, exec, order, &none));
+    return p->height <= height ? SW_OK : arrange_once(p, parts, exec, order, &without);
 }
 
 /* Where parts lower the arena: the fewest that make it as low as `most` would; *parts has
@@ -138,11 +160,14 @@ static sw_status arrange_in_parts(swi_program *p, int64_t most, const sw_exec *e
 static sw_status shrink(swi_program *p, int64_t parts, int64_t most, const sw_exec *exec,
                         swi_order *order)
 {
+    size_t without;
     swi_trace base = {0};
     swi_order base_order = {0};
     sw_status status = swi_trace_copy(&base, &p->plain);
     if (status == SW_OK)
         status = put_in_order(&base, true, exec, &base_order);
+    if (status == SW_OK)
+        status = rebuild(&base, exec, &base_order, &without);
     if (status == SW_OK)
         status = swi_recompute(p, &base, &base_order, exec, parts, most, order);
     swi_order_free(&base_order);

@@ -33,8 +33,8 @@ static double reference_sum(const double *x, int64_t cols, double *most)
 }
 
 /* VALUE by x, most, sum; EACH and ROW: counted operations of forward, for an element and for a
- * row; SLOPE: of backward for an element. Backward has y and dy. */
-#define OVER_ROWS(id, VALUE, EACH, ROW, SLOPE)                                                 \
+ * row; SLOPE: of backward for an element; AGAIN: rebuild. Backward has y and dy. */
+#define OVER_ROWS(id, VALUE, EACH, ROW, SLOPE, AGAIN)                                          \
     static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)  \
     {                                                                                          \
         (void)attrs;                                                                           \
@@ -93,6 +93,7 @@ static double reference_sum(const double *x, int64_t cols, double *most)
                                    .n_in = 1,                                                  \
                                    .n_out = 1,                                                 \
                                    .infer = id##_infer,                                        \
+                                   .rebuild = AGAIN,                                           \
                                    .inplace = 1,                                               \
                                    .forward = id##_forward,                                    \
                                    .grads = id##_grads,                                        \
@@ -108,7 +109,7 @@ static double reference_sum(const double *x, int64_t cols, double *most)
 
 /* Maximum, difference, exponential, sum and quotient of each element, one reciprocal for each
  * row. Backward: the row's sum of dy y, then y (dy - sum). */
-OVER_ROWS(softmax, exp(x) / sum, SWI_EXP + 4, 1, 4)
+OVER_ROWS(softmax, exp(x) / sum, SWI_EXP + 4, 1, 4, 0)
 /* Maximum, difference, exponential, sum, and the difference of each element; for each row the
  * logarithm, added to the maximum. Backward: the row's sum of dy, then dy - e^y sum. */
-OVER_ROWS(log_softmax, x - log(sum), SWI_EXP + 4, SWI_LOG + 1, SWI_EXP + 3)
+OVER_ROWS(log_softmax, x - log(sum), SWI_EXP + 4, SWI_LOG + 1, SWI_EXP + 3, 1)

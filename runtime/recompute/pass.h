@@ -25,8 +25,10 @@ SW_MUST_USE sw_status swi_rc_rewrite(swi_trace *trace, const uint32_t *plain_ord
                                      uint32_t *order);
 
 /* The rebuild pass, on a trace that has no lifetimes yet; the order grows by what runs again.
- * Of no use where swi_may_rebuild says so. */
-SW_MUST_USE sw_status swi_rebuild(swi_trace *trace, swi_order *order, bool inplace);
+ * *without: the sum that lives at the peak without it; it never makes that larger. Of no use
+ * where swi_may_rebuild says so. */
+SW_MUST_USE sw_status swi_rebuild(swi_trace *trace, swi_order *order, bool inplace,
+                                  size_t *without);
 bool swi_may_rebuild(const swi_trace *trace);
 
 /* Ops that go through their rows in parts: the numbers of parts to choose from, ascending, and

@@ -50,8 +50,9 @@ typedef struct {
 typedef struct {
     uint32_t *steps; /* heap, SW_HEAP_PROGRAMS */
     uint32_t n_steps, cap_steps;
-    size_t peak;   /* largest sum of what lives at one step: items, fixed bytes, scratch */
-    uint64_t cost; /* of the repeats */
+    size_t peak;        /* largest sum of what lives at one step: items, fixed bytes, scratch */
+    uint32_t peak_step; /* the first of these steps */
+    uint64_t cost;      /* of the repeats */
     uint32_t repeats;
 } swi_rc_schedule;
 

@@ -95,6 +95,7 @@ static void find_peak(instances *in, const swi_rc_problem *p, swi_rc_schedule *s
     uint32_t first = 0, made = 0;
     size_t live = 0;
     s->peak = 0;
+    s->peak_step = 0;
     memset(in->now, 0xff, p->n_items * sizeof *in->now);
     for (uint32_t i = 0; i < s->n_steps; i++) {
         const swi_rc_op *op = &p->ops[s->steps[i]];
@@ -103,8 +104,10 @@ static void find_peak(instances *in, const swi_rc_problem *p, swi_rc_schedule *s
                     (repeat ? p->between[first] + op->scratch : p->during[first]);
         for (uint32_t k = 0; k < op->n_makes; k++)
             at += p->items[p->makes[op->makes + k]].bytes;
-        if (at > s->peak)
+        if (at > s->peak) {
             s->peak = at;
+            s->peak_step = i;
+        }
         for (uint32_t k = 0; k < op->n_reads; k++) {
             const uint32_t item = p->reads[op->reads + k];
             if (in->last[in->now[item]] == i)

@@ -22,9 +22,10 @@ static void copy_cell(char *to, size_t room, const char *from, const char *end)
 
 static bool read_row(contract_row *to, const char *line)
 {
-    char *const cells[] = {to->op, to->keeps, to->bytes, to->plain};
-    const size_t room[] = {sizeof to->op, sizeof to->keeps, sizeof to->bytes, sizeof to->plain};
-    for (int i = 0; i < 4; i++) {
+    char *const cells[] = {to->op, to->keeps, to->bytes, to->again, to->plain};
+    const size_t room[] = {sizeof to->op, sizeof to->keeps, sizeof to->bytes, sizeof to->again,
+                           sizeof to->plain};
+    for (int i = 0; i < 5; i++) {
         const char *end = strchr(line + 1, '|');
         const char *newline = strchr(line, '\n');
         if (end == NULL || (newline != NULL && end > newline) || (size_t)(end - line) > room[i])
@@ -47,7 +48,7 @@ void contract_read(contract_page *to, const char *text)
             if (read_row(row, line))
                 to->n++;
             else if (to->error[0] == '\0')
-                snprintf(to->error, sizeof to->error, "line %d has not four cells", number);
+                snprintf(to->error, sizeof to->error, "line %d has not five cells", number);
         }
         line = strchr(line, '\n');
         line = line != NULL ? line + 1 : NULL;

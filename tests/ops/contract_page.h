@@ -12,7 +12,7 @@
 /* A row of the table, its cells without what stands around them. */
 typedef struct {
     int line;
-    char op[40], keeps[320], bytes[160], plain[320];
+    char op[40], keeps[320], bytes[160], again[40], plain[320];
 } contract_row;
 
 typedef struct {

@@ -171,7 +171,7 @@ static void propose(swi_check *c, faults *to)
     const char *name = c->desc->name;
     seen s = {.kept = 0};
     if (c->desc->n_cases == 0)
-        fault(to, PAGE ": a row is missing: | %s | nothing | 0 | 0 |\n", name);
+        fault(to, PAGE ": a row is missing: | %s | nothing | 0 | ... | 0 |\n", name);
     else if (swi_check_begin(c, 0) != SW_OK ||
              look(c, SWI_CHECK_TRAIN | SWI_CHECK_MADE, SWI_CHECK_ALL, &s) != SW_OK)
         fault(to, PAGE ": a row for %s is missing: %s\n", name, sw_last_error());
@@ -182,8 +182,9 @@ static void propose(swi_check *c, faults *to)
                          bytes[0] != '\0' ? " + " : "", sw_dtype_bytes(s.type[i].dtype),
                          i < CONTRACT_OUT ? "in" : "out", i % CONTRACT_OUT);
         fault(to,
-              PAGE ": a row is missing: | %s | %s | %s | ... | (brackets around weights; the "
-                   "page says how bytes are written)\n",
+              PAGE
+              ": a row is missing: | %s | %s | %s | ... | ... | (brackets around weights; the "
+              "page says how bytes are written)\n",
               name, contract_set(s.kept, s.there, set, sizeof set),
               bytes[0] != '\0' ? bytes : "0");
     }
@@ -312,25 +313,27 @@ static void check_planted(const char *text, const planted *p)
 static void planted_rows_are_found(void)
 {
     static const planted rows[] = {
-        {"swish", "| swish | out0 | 4 | 8 |\n", "gradient 0 names in0"},
-        {"swish", "| swish | in0 | 8 | 8 |\n",
+        {"swish", "| swish | out0 | 4 | yes | 8 |\n", "gradient 0 names in0"},
+        {"swish", "| swish | in0 | 8 | yes | 8 |\n",
          "case one: the page says 8 bytes, the death "
          "witness leaves 4 alive"},
-        {"swish", "| swish | in0 | 4 | 8 |\n| swish | in0 | 4 | 8 |\n", "swish has two rows"},
-        {"swish", "", "a row is missing: | swish | in0 | 4 of in0 | ... |"},
-        {"swish", "| swish | in0, in1 | 4 | 8 |\n| swiss | in0 | 4 | 8 |\n",
+        {"swish", "| swish | in0 | 4 | yes | 8 |\n| swish | in0 | 4 | yes | 8 |\n",
+         "swish has two rows"},
+        {"swish", "", "a row is missing: | swish | in0 | 4 of in0 | ... | ... |"},
+        {"swish", "| swish | in0, in1 | 4 | yes | 8 |\n| swiss | in0 | 4 | yes | 8 |\n",
          "swiss is no op with a gradient"},
-        {"swish", "| swish | in0 | 4 per head | 8 |\n", "is not a sum"},
-        {"swish", "| swish | in0 where it rains | 4 | 8 |\n", "'it rains'"},
-        {"swish", "| swish | in0 | 4 |\n", "has not four cells"},
-        {"mul", "| mul | in1 | 4 of in1 | 8 |\n", "its gradient reads in0, in1"},
-        {"mul", "| mul | in0, in1, out0 | 4 of in0 + 4 of in1 | 8 |\n",
+        {"swish", "| swish | in0 | 4 per head | yes | 8 |\n", "is not a sum"},
+        {"swish", "| swish | in0 where it rains | 4 | yes | 8 |\n", "'it rains'"},
+        {"swish", "| swish | in0 | 4 |\n", "has not five cells"},
+        {"mul", "| mul | in1 | 4 of in1 | yes | 8 |\n", "its gradient reads in0, in1"},
+        {"mul", "| mul | in0, in1, out0 | 4 of in0 + 4 of in1 | yes | 8 |\n",
          "in0, in1, out0 is kept, its gradient reads in0, in1"},
-        {"relu", "| relu | out1 | 1/8 | 4 |\n", "names out0"},
+        {"relu", "| relu | out1 | 1/8 | yes | 4 |\n", "names out0"},
         {"relu",
-         "| relu | out0 where the output is kept anyway; else out1 | 0; else 1/4 | 4 |\n",
+         "| relu | out0 where the output is kept anyway; else out1 | 0; else 1/4 | yes | 4 |\n",
          "case matrix: the page says 47 bytes, the death witness leaves 24 alive"},
-        {"tanh", "| tanh | out0 where the output is kept anyway; else out0 | 4; else 4 | 4 |\n",
+        {"tanh",
+         "| tanh | out0 where the output is kept anyway; else out0 | 4; else 4 | yes | 4 |\n",
          "output kept: the page says"},
     };
     const char *text = page_text();
