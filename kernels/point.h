@@ -128,8 +128,8 @@ typedef struct {
                   const sw_par *par);
     void (*clamp_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
                      bool accumulate, const sw_par *par);
-    /* codes: a bit for each element, set where it is above 0 - for SW_RELU also where it is NaN -
-     * eight in a byte from the lowest on. dx = dy where it is set, else slope dy. */
+    /* codes: a bit for each element, set where it is above 0 - for SW_RELU also where it is NaN
+     * - eight in a byte from the lowest on. dx = dy where it is set, else slope dy. */
     void (*above)(sw_curve kind, uint8_t *codes, const float *x, int64_t n, const sw_par *par);
     void (*above_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n, float slope,
                      bool accumulate, const sw_par *par);

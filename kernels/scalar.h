@@ -135,7 +135,7 @@ SW_INLINE float sw_relu_value(float x)
  * whatever y is: what a kernel touches must not depend on the numbers. */
 SW_INLINE float sw_relu_slope(float dy, float y)
 {
-    return sw_float_of(sw_bits_of(dy) & -(uint32_t)!(y <= 0.0f));
+    return sw_float_of(sw_bits_of(dy) & -(uint32_t) !(y <= 0.0f));
 }
 SW_INLINE float sw_swish_value(float x)
 {
@@ -232,7 +232,8 @@ SW_INLINE float sw_softplus_value(float x)
     return sw_relu_value(x) + sw_log1pf(sw_expf(-sw_absf(x)));
 }
 
-/* x min(max(x + 3, 0), 6) / 6; the slope is 0 at -3, and 1 at 3 and of a NaN, as PyTorch has it. */
+/* x min(max(x + 3, 0), 6) / 6; the slope is 0 at -3, and 1 at 3 and of a NaN, as PyTorch has
+ * it. */
 SW_INLINE float sw_hard_swish_value(float x)
 {
     return x * sw_between(x + 3.0f, 0.0f, 6.0f) * 0.166666666666666667f;
@@ -359,12 +360,12 @@ SW_INLINE float sw_pow_value(float x, float p)
 {
     return p == 2.0f ? x * x : p == 3.0f ? x * x * x : sw_powf(x, (double)p);
 }
-/* dy p x^(p - 1); nothing for p = 0, whatever x is. */
+/* dy p x^(p - 1) */
 SW_INLINE float sw_pow_slope(float dy, float x, float p)
 {
     return p == 2.0f   ? dy * (2.0f * x)
            : p == 3.0f ? dy * (3.0f * x * x)
-           : p == 0.0f ? 0.0f
+           : p == 0.0f ? dy * (0.0f * x)
                        : dy * (p * sw_powf(x, (double)p - 1.0));
 }
 
@@ -443,7 +444,8 @@ SW_INLINE float sw_bce_value(float x, float t)
     return line + sw_log1pf(sw_expf(-sw_absf(x)));
 }
 
-/* log sum exp(x) of a row from its maximum and the sum of exp(x - most): NaN where that is one. */
+/* log sum exp(x) of a row from its maximum and the sum of exp(x - most): NaN where that is one.
+ */
 SW_INLINE float sw_row_lse(float most, float sum)
 {
     return sum == sum ? most + sw_logf(sum) : sum;

@@ -11,6 +11,11 @@
  * step function ops return handles instead: the first error stays in the ctx, later ops do
  * nothing, and sw_run returns it.
  *
+ * Numbers: float32; the bits do not depend on the number of threads, nor on planned or
+ * immediate mode. NaN and infinities go through ops as they do in PyTorch. Denormals, numbers
+ * below 1.2e-38, are zero while a run computes on an x86-64 CPU (see sw_run); other CPUs and
+ * the kernels for devices keep them.
+ *
  * Structs that may grow begin with their own size, which the caller sets to sizeof; zero in a
  * field means default. Fields are only ever appended, and never in the padding at the end. One
  * rule for all, options, descriptors and results: the size is at least that of the struct in
@@ -448,9 +453,9 @@ SW_API sw_value sw_embedding_op(sw_ctx *ctx, sw_value ids, sw_value table);
  * Keeps both operands. */
 SW_API sw_value sw_matmul(sw_ctx *ctx, sw_value a, sw_value b);
 /* While training each element is dropped (0) with probability p (0..1) and else divided by
- * 1 - p; in evaluation x itself. Keeps nothing: backward draws the same numbers again. The
- * streams of a scope's calls are "dropout", "dropout.1", "dropout.2" and so on, as they
- * come. */
+ * 1 - p; in evaluation x itself. What is dropped is x * 0: NaN where x is not finite. Keeps
+ * nothing: backward draws the same numbers again. The streams of a scope's calls are "dropout",
+ * "dropout.1", "dropout.2" and so on, as they come. */
 SW_API sw_value sw_dropout(sw_ctx *ctx, sw_value x, float p);
 
 /* y = (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias {0}: none, a bias
@@ -483,8 +488,9 @@ SW_API sw_value sw_apply_batch_norm2d(sw_ctx *ctx, sw_batch_norm2d layer, sw_val
 SW_API sw_value sw_attention(sw_ctx *ctx, sw_value q, sw_value k, sw_value v, int heads,
                              int causal, float scale);
 
-/* Pointwise, any shape, F32. relu and leaky relu keep their output where another op keeps it
- * anyway, else one bit for each element; tanh and sigmoid keep their output. */
+/* Pointwise, any shape, F32. relu of NaN is NaN. relu and leaky relu keep their output where
+ * another op keeps it anyway, else one bit for each element; tanh and sigmoid keep their
+ * output. */
 SW_API sw_value sw_relu(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_leaky_relu(sw_ctx *ctx, sw_value x, float slope);
 SW_API sw_value sw_tanh(sw_ctx *ctx, sw_value x);
@@ -503,7 +509,7 @@ SW_API sw_value sw_hard_swish(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_elu(sw_ctx *ctx, sw_value x, float alpha);
 SW_API sw_value sw_selu(sw_ctx *ctx, sw_value x);
 /* exp, sqrt and rsqrt (1 / sqrt x) keep their output, log and pow their input. A negative x has
- * powers of whole exponents only, else NaN. */
+ * powers of whole exponents only, else NaN; -inf has those of inf, as with C's pow. */
 SW_API sw_value sw_exp(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_log(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_sqrt(sw_ctx *ctx, sw_value x);
@@ -535,7 +541,7 @@ SW_API sw_value sw_to_f32_channels(sw_ctx *ctx, sw_value x, const float *scale,
 /* (batch, c, h, w). k x k windows, stride k; sw_*_pool2d gives stride and padding their own
  * numbers; average pooling counts padding as zeros. Global pooling gives (batch, c, 1, 1). Max
  * pooling keeps which place won: two bits for each result where a window has at most four
- * places, else a byte; average pooling keeps nothing. */
+ * places, else a byte: the first of equals, or the last NaN; average pooling keeps nothing. */
 SW_API sw_value sw_max_pool(sw_ctx *ctx, sw_value x, int k);
 SW_API sw_value sw_avg_pool(sw_ctx *ctx, sw_value x, int k);
 SW_API sw_value sw_max_pool2d(sw_ctx *ctx, sw_value x, int k, int stride, int pad);
@@ -604,7 +610,8 @@ SW_API sw_value sw_l1(sw_ctx *ctx, sw_value x, sw_value target);
  * t (log t - x) by the first dim (PyTorch's "batchmean"). Keeps t alone; where t is 0 its term
  * and its gradient are 0. */
 SW_API sw_value sw_kl_div(sw_ctx *ctx, sw_value log_probabilities, sw_value probabilities);
-/* The share of rows whose largest logit is the label: a scalar in 0..1. */
+/* The share of rows whose largest logit is the label: a scalar in 0..1. A NaN is the largest.
+ */
 SW_API sw_value sw_accuracy(sw_ctx *ctx, sw_value logits, sw_value labels);
 
 /* Philox: key seed; counter element, stream (scope path and name, at most 255 bytes), step, run
@@ -673,6 +680,11 @@ typedef struct {
                           far */
 } sw_run_args;
 
+/* Run one step. While it computes, denormals are zero, as operands and as results, in the
+ * exec's threads and in the caller's: on x86-64, where they would cost 200 times as much. The
+ * caller's mode (MXCSR: rounding, flushing, masks) is put back before the call returns, also
+ * where it fails, and does not change the numbers. A step function that is traced has the
+ * caller's mode; in immediate mode it runs with that of the kernels. */
 SW_MUST_USE SW_API sw_status sw_run(sw_exec *exec, const sw_run_args *args);
 
 typedef struct {

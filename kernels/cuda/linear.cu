@@ -98,7 +98,8 @@ static sw_cuda_product linear_dw(const sw_launch *l)
 PRODUCT(linear, forward, linear_y)
 PRODUCT(linear, grad0, linear_dx)
 
-/* What the library sums, and what its epilogues do to NaN, is not ours to promise. */
+/* The order in which the library sums is not ours to promise, and its RELU makes 0 of NaN: what
+ * comes behind its products is launched by itself. */
 extern "C" int sw_cuda_linear_joins(const sw_kernel_info *info, const sw_cuda_queue *queue)
 {
     const sw_cuda_product g = product_of(info, linear_y);

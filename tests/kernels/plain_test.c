@@ -330,7 +330,7 @@ static int winner(const sw_conv *s, const float *plane, int64_t oy, int64_t ox, 
             continue;
         const float v = plane[y * s->in_w + x];
         *mean += (double)v / (double)(s->kernel_h * s->kernel_w);
-        if (won == 255 || v > best || (isnan(v) && !isnan(best))) {
+        if (won == 255 || v > best || isnan(v)) {
             won = k;
             best = v;
         }

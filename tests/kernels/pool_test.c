@@ -42,7 +42,7 @@ static void one_output(expected *e, const sw_conv *s, const float *x, const floa
         const double v = (double)x[n16(b, i, in)];
         e->avg[o] += v / (double)n;
         e->avg_dx[i] += d / (double)n;
-        if (won < 0 || v > e->max[o] || (isnan(v) && !isnan(e->max[o]))) {
+        if (won < 0 || v > e->max[o] || isnan(v)) {
             won = k;
             e->max[o] = v;
         }

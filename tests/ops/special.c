@@ -1,5 +1,5 @@
-/* Runs of the table's rows: the op on parameters and inputs that hold the operands, its result as an
- * output of the run, the gradients of sum(result * given) as kept gradients. */
+/* Runs of the table's rows: the op on parameters and inputs that hold the operands, its result
+ * as an output of the run, the gradients of sum(result * given) as kept gradients. */
 #include "tests/ops/special.h"
 #include "tests/support/suite.h"
 #include <float.h>
@@ -115,11 +115,11 @@ AS(layer_norm, sw_layer_norm_op(r->c, r->x, none(), none(), 1e-5f))
 AS(layer_norm_affine, sw_layer_norm_op(r->c, r->x, r->y, r->z, 1e-5f))
 AS(rms_norm, sw_rms_norm_op(r->c, r->x, none(), 1e-5f))
 AS(group_norm, sw_group_norm_op(r->c, r->x, none(), none(), N0, 1e-5f))
-AS(batch_norm, sw_batch_norm_op(r->c, r->x, none(), none(), r->u->mean, r->u->variance, 0.1f,
-                                1e-5f))
+AS(batch_norm,
+   sw_batch_norm_op(r->c, r->x, none(), none(), r->u->mean, r->u->variance, 0.1f, 1e-5f))
 AS(batch_norm_relu, sw_relu(r->c, run_batch_norm(r)))
-AS(batch_norm_fixed, sw_batch_norm_op(r->c, r->x, r->y, r->z, r->u->mean, r->u->variance, 0.1f,
-                                      1e-5f))
+AS(batch_norm_fixed,
+   sw_batch_norm_op(r->c, r->x, r->y, r->z, r->u->mean, r->u->variance, 0.1f, 1e-5f))
 AS(max_pool2d, sw_max_pool2d(r->c, r->x, N0, N1, N2))
 AS(avg_pool2d, sw_avg_pool2d(r->c, r->x, N0, N1, N2))
 AS(relu_max_pool, sw_max_pool(r->c, sw_relu(r->c, r->x), 2))
@@ -145,7 +145,10 @@ static sw_value run_update(const call *r)
 /* What the result is: an output; the two buffers behind the run; the parameter behind it. */
 typedef enum { AN_OUTPUT, BUFFERS, UPDATED } result_kind;
 
-#define OP(name) {#name, run_##name, AN_OUTPUT, NULL}
+#define OP(name)                                                                               \
+    {                                                                                          \
+#name, run_##name, AN_OUTPUT, NULL                                                     \
+    }
 static const struct {
     const char *name;
     sw_value (*run)(const call *r);
@@ -322,8 +325,7 @@ static sw_status declare(use *u, result_kind result, const char *kind)
         const bool param = row->in[i].kind == 'f' || (result == UPDATED && i == 0);
         snprintf(name, sizeof name, "x%d", i);
         if (param)
-            u->param[i] =
-                sw_param_new(u->model, name, SW_F32, shape_of(&row->in[i]), "zeros");
+            u->param[i] = sw_param_new(u->model, name, SW_F32, shape_of(&row->in[i]), "zeros");
     }
     if (strncmp(row->name, "batch_norm", 10) == 0) {
         const sw_shape channels = SW_SHAPE(row->in[0].shape.dim[1]);
@@ -332,14 +334,13 @@ static sw_status declare(use *u, result_kind result, const char *kind)
     }
     u->knob = sw_knob_new(u->model, "knob", (float)row->args[0]);
     const bool clips = is_named(row, "clip_norm");
-    const sw_optimizer_opts o = {
-        .size = sizeof o,
-        .kind = kind != NULL ? kind : "sgd",
-        .lr = result != UPDATED || clips ? 1.0f : (float)row->args[0],
-        .momentum = is_named(row, "momentum") ? 0.9f : 0.0f,
-        .weight_decay = is_named(row, "adamw") ? 0.01f : 0.0f,
-        .keep_gradients = result != UPDATED,
-        .no_check = result != UPDATED};
+    const sw_optimizer_opts o = {.size = sizeof o,
+                                 .kind = kind != NULL ? kind : "sgd",
+                                 .lr = result != UPDATED || clips ? 1.0f : (float)row->args[0],
+                                 .momentum = is_named(row, "momentum") ? 0.9f : 0.0f,
+                                 .weight_decay = is_named(row, "adamw") ? 0.01f : 0.0f,
+                                 .keep_gradients = result != UPDATED,
+                                 .no_check = result != UPDATED};
     if (row->n_grads > 0 || result == UPDATED)
         SW_TRY(sw_optimizer_create(&u->optimizer, u->model, &o));
     return SW_OK;
@@ -477,8 +478,8 @@ static verdict compare(const special_row *row, const special_tensor *y,
  * change. */
 static bool is_pending(const special_row *row)
 {
-    static const char *const names[] = {"tanh", "sigmoid",  "swish", "gelu", "gelu_tanh",
-                                        "mish", "softplus", "elu",   "selu", "exp",
+    static const char *const names[] = {"tanh", "sigmoid",  "swish",    "gelu", "gelu_tanh",
+                                        "mish", "softplus", "elu",      "selu", "exp",
                                         "log",  "swiglu",   "attention"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (is_named(row, names[i]))

@@ -1,5 +1,5 @@
-/* The table of special values (tests/ops/special_values.txt): its rows, and runs of them through
- * the library's own functions. */
+/* The table of special values (tests/ops/special_values.txt): its rows, and runs of them
+ * through the library's own functions. */
 #ifndef SW_TESTS_SPECIAL_H
 #define SW_TESTS_SPECIAL_H
 
@@ -23,8 +23,8 @@ typedef struct {
     double args[4];
     special_tensor in[SPECIAL_OPERANDS], dy;
     int n_in, n_grads;
-    special_tensor y, dx[SPECIAL_OPERANDS];           /* PyTorch's */
-    bool differs;                                     /* stepwell's own answers follow */
+    special_tensor y, dx[SPECIAL_OPERANDS]; /* PyTorch's */
+    bool differs;                           /* stepwell's own answers follow */
     special_tensor our_y, our_dx[SPECIAL_OPERANDS];
 } special_row;
 

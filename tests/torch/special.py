@@ -524,6 +524,7 @@ DIFFERENT = [
     (where("clamp", lambda x: x in (-0.5, 3.0)), bound_slope, "a bound is within the range: the slope is 1 there (stepwell.h)"),
     (where("pow 0.5", lambda x: x == -INF), constant_answer([INF], [[0.0]]), "as C's pow; PyTorch takes a square root"),
     (where("pow 0.5", lambda x: x == 0 and torch.signbit(x)), constant_answer(None, [[INF]]), "as C's pow; PyTorch takes a square root"),
+    (where("pow 0", lambda x: not torch.isfinite(x)), constant_answer(None, [[NAN]]), "0 times what is not finite"),
     (where("div", lambda x, y: torch.isinf(x) and y.abs() == MAX), constant_answer(None, [[0.0], [NAN]]), "1 / 3.4e38 is a denormal, which is 0 in a run, and 0 times infinity"),
     (where("bce_with", lambda x, t: x[0] == -INF and t[0] > 0 and torch.isfinite(t[0])), constant_answer([INF]), "an impossible target costs infinitely much, as it does at +inf"),
     (where("bce 1", lambda x: x == -INF), constant_answer([INF]), "an impossible target costs infinitely much, as it does at +inf"),
@@ -571,7 +572,9 @@ def is_same(mine, theirs):
         x, y = np.array(a, dtype=np.float64), np.array(b, dtype=np.float64)
         finite = np.abs(y[np.isfinite(y)])
         error = 1e-5 * (finite.max() if finite.size else 0.0) + (5e-7 if head else 0.0)
-        same = (x == y) | (np.isnan(x) & np.isnan(y)) | (np.abs(x - y) <= error) | ((np.abs(x) < MIN) & (np.abs(y) < MIN))
+        with np.errstate(invalid="ignore"):
+            difference = np.abs(x - y)
+        same = (x == y) | (np.isnan(x) & np.isnan(y)) | (difference <= error) | ((np.abs(x) < MIN) & (np.abs(y) < MIN))
         if not same.all():
             return False
     return len(mine) == len(theirs)
@@ -580,8 +583,8 @@ def is_same(mine, theirs):
 def check(path):
     """Each row of the page, in this PyTorch."""
     with open(path, encoding="utf-8") as file:
-        written = [line.rstrip("\n") for line in file if not line.startswith("#")]
-    now = [line for line in page().split("\n")[:-1] if not line.startswith("#")]
+        written = [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
+    now = [line for line in page().split("\n") if line.strip() and not line.startswith("#")]
     faults = abs(len(now) - len(written))
     for old, new in zip(written, now):
         a, b = old.split(" | "), new.split(" | ")

@@ -140,7 +140,8 @@ SW_VEC_FN bool swi_is_beyond(double square)
 
 /* The same two sums in float64 throughout, for numbers whose squares float32 cannot hold: about
  * 0 the first, s2 NULL; about the means of the lanes both. */
-SW_VEC_FN void swi_sum_wide(double *s1, double *s2, const float *x, int64_t n, const float *mean)
+SW_VEC_FN void swi_sum_wide(double *s1, double *s2, const float *x, int64_t n,
+                            const float *mean)
 {
     for (int64_t i = 0; i < n; i++) {
         const double d = (double)x[i] - (double)mean[i % LANES];

@@ -86,7 +86,8 @@ SW_VEC_FN void vstore_n(float *p, vf v, int n)
 {
     _mm512_mask_storeu_ps(p, (__mmask16)(0xffffu >> (16 - n)), v);
 }
-/* Where a maximum that stood at `best` gives way to x: greater, or a NaN, the last of several. */
+/* Where a maximum that stood at `best` gives way to x: greater, or a NaN, the last of several.
+ */
 SW_VEC_FN vm vwins(vf x, vf best)
 {
     return _mm512_cmp_ps_mask(x, best, _CMP_GT_OQ) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
