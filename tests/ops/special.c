@@ -313,6 +313,26 @@ static const void *bytes_of(const special_tensor *t, float *room)
 }
 
 typedef struct {
+    void (*op)(void *to, const char *name);
+    void *to;
+} op_names;
+
+static void name_op(void *to, uint32_t position, const char *name, sw_phase phase)
+{
+    const op_names *names = to;
+    (void)position, (void)phase;
+    names->op(names->to, name);
+}
+
+/* Show the ops of the run that was. */
+static sw_status name_ops(sw_exec *exec, const sw_run_args *args, const special_way *way)
+{
+    op_names names = {way->op, way->to};
+    const sw_plan_visitor visitor = {.size = sizeof visitor, .to = &names, .op = name_op};
+    return way->op != NULL ? sw_plan_visit(exec, args, &visitor) : SW_OK;
+}
+
+typedef struct {
     float y[SPECIAL_NUMBERS], dx[SPECIAL_OPERANDS][SPECIAL_NUMBERS];
 } answers;
 
@@ -421,6 +441,7 @@ static sw_status run(sw_exec *exec, const special_way *way, use *u, answers *got
                               .mode = fixed ? SW_EVAL : SW_TRAIN,
                               .immediate = way->immediate};
     SW_TRY(sw_run(exec, &args));
+    SW_TRY(name_ops(exec, &args, way));
     return read_answers(exec, u, ops[op].result, got);
 }
 

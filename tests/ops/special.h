@@ -31,6 +31,8 @@ typedef struct {
 typedef struct {
     const char *isa, *device; /* NULL: the best, the CPU */
     bool immediate;
+    void (*op)(void *to, const char *name); /* NULL, or is called with each op of each program */
+    void *to;
 } special_way;
 
 /* What the rows of a way came to. */
@@ -45,7 +47,5 @@ void special_hold(sw_exec *exec, const special_way *way, const special_row *row,
                   special_count *count);
 /* All rows on an exec of their own. */
 special_count special_run(const special_way *way);
-/* Names of all ops that the rows' programs have: calls `op` with repeats. */
-void special_ops(void (*op)(void *to, const char *name), void *to);
 
 #endif
