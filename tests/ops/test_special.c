@@ -26,21 +26,36 @@ enum { OPS = 256 };
 static const struct {
     const char *name, *why;
 } without[] = {
-    {"copy", "moves bytes"},
+    {"reshape", "a view: nothing runs; it has rows all the same"},
+    {"slice", "a view"},
+    {"detach", "a view"},
+    {"permute", "a view"},
+    {"randn", "has no operand"},
+    {"rand", "has no operand"},
+    {"product_bound", "says whether a gradient can overflow: tests/runtime/test_skipped.c"},
+    {"any_verdict", "joins what `finite` says"},
+    {"note_verdict", "counts"},
+    {"steps_tick", "counts"},
+    {"lion_update", "PyTorch has no such optimizer"},
+    {"adafactor_update",
+     "updates by means over rows and columns: tests/torch/compare_optim.py"},
+    {"tile_update", "the updates of other rows, on part of a gradient"},
 };
 
 typedef struct {
     bool has[OPS];
 } op_set;
 
+/* "layer/op", "op backward" */
 static void note_op(void *to, const char *name)
 {
     op_set *set = to;
-    for (uint32_t id = 0; id < OPS && sw_op_at(id) != NULL; id++) {
-        const char *op = sw_op_at(id)->name;
-        const size_t n = strlen(op);
-        set->has[id] |= strncmp(op, name, n) == 0 && (name[n] == '\0' || name[n] == '.');
-    }
+    const char *last = strrchr(name, '/');
+    name = last != NULL ? last + 1 : name;
+    const size_t n = strcspn(name, " ");
+    for (uint32_t id = 0; id < OPS && sw_op_at(id) != NULL; id++)
+        set->has[id] |=
+            strncmp(sw_op_at(id)->name, name, n) == 0 && sw_op_at(id)->name[n] == '\0';
 }
 
 static const char *reason_for(const char *op)
