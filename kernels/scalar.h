@@ -2,8 +2,10 @@
  * from every compiler and C library. No fused multiply-add is asked for, so instruction sets
  * agree too. Straight-line code: compilers vectorise loops over these.
  *
- * exp and log follow S. Moshier's Cephes (expf.c, logf.c): reduction and minimax coefficients.
- * Errors against float64 are tested: exp and log 2 ulp, tanh and sigmoid 4 ulp. */
+ * exp and log reduce their argument as S. Moshier's Cephes (expf.c, logf.c) does; log has its
+ * coefficients. The others were fitted by minimax and rounded one after the other. Results
+ * below 2^-126 are zero in a run, and so are such inputs. Errors against float64 over every
+ * float are in kernels/README.md (stepwell bench accuracy); a test holds them. */
 #ifndef SW_SCALAR_H
 #define SW_SCALAR_H
 
@@ -31,34 +33,65 @@ SW_INLINE float sw_absf(float x)
     return sw_float_of(sw_bits_of(x) & 0x7fffffffu);
 }
 
-/* e^x; x is clamped to [-87.3, 88.37], where the result is a normal number. NaN stays NaN. */
-SW_INLINE float sw_expf(float x)
+/* e^r - 1 for |r| <= 0.3472; fitted to 2^-28 of e^r. */
+SW_INLINE float sw_exp_less_1(float r)
 {
-    const float magic = 12582912.0f; /* 1.5 * 2^23: rounds to an integer in the low bits */
-    x = x > 88.37f ? 88.37f : x;
-    x = x < -87.3f ? -87.3f : x;
-    const float t = x * 1.44269504088896341f + magic;
-    const float n = t - magic;
-    const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-    const uint32_t i = sw_bits_of(t) - sw_bits_of(magic);
-    return p * sw_float_of((i + 127u) << 23);
+    float p = 1.3818921288e-3f;
+    p = p * r + 8.3687007427e-3f;
+    p = p * r + 4.1668288410e-2f;
+    p = p * r + 1.6666521132e-1f;
+    p = p * r + 4.9999994040e-1f;
+    return p * (r * r) + r;
 }
 
-/* Natural logarithm of a normal x > 0; -inf for 0. */
+/* n where x = n log 2 + r, |r| <= 0.3472; *power is 2^(n + up). n + up must lie in -127 .. 128,
+ * the exponents of 0 and infinity. */
+SW_INLINE float sw_exp_whole(float x, float up, float *power)
+{
+    /* 1.5 * 2^23: rounds to an integer in the low bits; there an exponent begins. */
+    const float magic = 12583039.0f + up;
+    const float t = x * 1.44269504088896341f + magic;
+    *power = sw_float_of(sw_bits_of(t) << 23);
+    return t - magic;
+}
+
+/* e^r - 1 of that r; log 2 in two parts, n times the first is exact. */
+#define SW_LOG2_HIGH 0.693359375f
+#define SW_LOG2_LOW -2.12194440e-4f
+SW_INLINE float sw_exp_rest(float x, float n)
+{
+    return sw_exp_less_1((x - n * SW_LOG2_HIGH) - n * SW_LOG2_LOW);
+}
+
+/* e^x; x is clamped to [-88, 88.37]: 0 for what is below. NaN stays NaN. */
+SW_INLINE float sw_expf(float x)
+{
+    float power;
+    x = x > 88.37f ? 88.37f : x;
+    x = x < -88.0f ? -88.0f : x;
+    const float n = sw_exp_whole(x, 0.0f, &power);
+    return (1.0f + sw_exp_rest(x, n)) * power;
+}
+
+/* 2^64 e^x for -132 <= x <= 0: what is multiplied by it before SW_EXP_DOWN may be a normal
+ * number where e^x is none. */
+#define SW_EXP_DOWN 5.42101086242752217e-20f /* 2^-64 */
+SW_INLINE float sw_exp_up(float x)
+{
+    float power;
+    const float n = sw_exp_whole(x, 64.0f, &power);
+    return (1.0f + sw_exp_rest(x, n)) * power;
+}
+
+/* Natural logarithm of x >= 0; -inf for what is no normal number. */
 SW_INLINE float sw_logf(float x)
 {
     const uint32_t u = sw_bits_of(x);
-    /* Mantissa in [sqrt(1/2), sqrt(2)). */
-    const uint32_t e = (u - 0x3f3504f3u) >> 23;
-    const float n = (float)((int32_t)(e << 24) >> 24);
-    const float m = sw_float_of(u - (e << 23)) - 1.0f;
+    /* Mantissa in [sqrt(1/2), sqrt(2)). The difference is that of the bits as int32: below
+     * 2^31 for every x. */
+    const int32_t e = (int32_t)(u - 0x3f3504f3u) >> 23;
+    const float n = (float)e;
+    const float m = sw_float_of(u - ((uint32_t)e << 23)) - 1.0f;
     const float z = m * m;
     float p = 7.0376836292e-2f;
     p = p * m - 1.1514610310e-1f;
@@ -72,36 +105,42 @@ SW_INLINE float sw_logf(float x)
     p = p * m * z;
     p = p + n * -2.12194440e-4f - 0.5f * z;
     const float r = m + p + n * 0.693359375f;
-    return x == 0.0f ? -sw_float_of(0x7f800000u) : r;
+    return x < 1.17549435e-38f ? -sw_float_of(0x7f800000u) : r;
 }
 
-/* log(1 + e) for e in [0, 1]. */
+/* log(1 + e) for e in [0, 1]: the series of 2 artanh(s / 2), s = 2 e / (2 + e). */
 SW_INLINE float sw_log1pf(float e)
 {
-    const float u = 1.0f + e;
-    return sw_logf(u) + (e - (u - 1.0f)) / u;
+    const float s = e / (1.0f + 0.5f * e), z = s * s;
+    float p = 5.4701015230e-4f;
+    p = p * z + 2.1877354011e-3f;
+    p = p * z + 1.2506699190e-2f;
+    p = p * z + 8.3333022892e-2f;
+    return p * z * s + s;
 }
 
 SW_INLINE float sw_sigmoidf(float x)
 {
     const float e = sw_expf(-sw_absf(x));
-    const float s = 1.0f / (1.0f + e);
-    return x >= 0.0f ? s : e * s;
+    return (x >= 0.0f ? 1.0f : e) / (1.0f + e);
 }
 
-/* Below 0.625 Cephes' polynomial, above 1 - 2/(e^2x + 1). */
+/* e^x - 1 for x <= 88, -1 below -88. With e^x = (1 + q) 2^n: 2^n q + (2^n - 1). */
+SW_INLINE float sw_expm1f(float x)
+{
+    float power;
+    x = x > 88.0f ? 88.0f : x;
+    x = x < -88.0f ? -88.0f : x;
+    const float n = sw_exp_whole(x, 0.0f, &power);
+    return power * sw_exp_rest(x, n) + (power - 1.0f);
+}
+
+/* -(e^-2a - 1) / (e^-2a + 1), with the sign of x. */
 SW_INLINE float sw_tanhf(float x)
 {
-    const float a = sw_absf(x), z = x * x;
-    float p = -5.70498872745e-3f;
-    p = p * z + 2.06390887954e-2f;
-    p = p * z - 5.37397155531e-2f;
-    p = p * z + 1.33314422036e-1f;
-    p = p * z - 3.33332819422e-1f;
-    const float small = p * z * x + x;
-    const float big = 1.0f - 2.0f / (sw_expf(2.0f * a) + 1.0f);
-    const float large = x < 0.0f ? -big : big;
-    return a < 0.625f ? small : large;
+    const float d = sw_expm1f(-2.0f * sw_absf(x));
+    const float t = d / (2.0f + d); /* -0 or below */
+    return sw_float_of((sw_bits_of(x) & 0x80000000u) | (sw_bits_of(t) & 0x7fffffffu));
 }
 
 /* sin and cos of 2 pi u, 0 <= u < 1. */
@@ -137,93 +176,136 @@ SW_INLINE float sw_relu_slope(float dy, float y)
 {
     return sw_float_of(sw_bits_of(dy) & -(uint32_t) !(y <= 0.0f));
 }
-SW_INLINE float sw_swish_value(float x)
-{
-    return x * sw_sigmoidf(x);
-}
-/* d/dx x s(x) = s (1 + x (1 - s)), from the input. */
-SW_INLINE float sw_swish_slope(float x)
-{
-    const float s = sw_sigmoidf(x);
-    return s * (1.0f + x * (1.0f - s));
-}
-
-/* ---- the normal distribution, gelu and its relatives ------------------------------------- */
-
 SW_INLINE float sw_between(float x, float low, float high)
 {
     x = x < low ? low : x;
     return x > high ? high : x;
 }
-
-/* Share of the normal distribution below x, (1 + erf(x / sqrt 2)) / 2, for |x| <= 13; *bell is
- * e^(-x^2 / 2). The upper tail is bell t P(t), t = 1 / (1 + a / 4), P fitted to 1e-8 relative
- * by minimax over 0 <= a <= 13.5. What the square rounds off is put back, so the relative error
- * stays below 8 ulp down to the end of the lower tail. */
-SW_INLINE float sw_normal_below(float x, float *bell)
+/* x / (1 + e) or x e / (1 + e), e = e^-|x|. */
+SW_INLINE float sw_swish_value(float x)
 {
-    const float a = sw_absf(x), z = a * a;
+    const float c = x < -128.0f ? -128.0f : x, b = sw_absf(c), a = b > 128.0f ? 128.0f : b;
+    const float up = sw_exp_up(-a), e = up * SW_EXP_DOWN;
+    const float n = x >= 0.0f ? x : c * up;
+    return n / (1.0f + e) * (x >= 0.0f ? 1.0f : SW_EXP_DOWN);
+}
+/* d/dx x s(x) = s (1 + x (1 - s)), from the input, as one quotient. */
+SW_INLINE float sw_swish_slope(float x)
+{
+    const float c = sw_between(x, -128.0f, 128.0f);
+    const float up = sw_exp_up(-sw_absf(c)), e = up * SW_EXP_DOWN, k = 1.0f + c;
+    const float n = c >= 0.0f ? 1.0f + e * k : (k + e) * up;
+    return n / (1.0f + e * (2.0f + e)) * (c >= 0.0f ? 1.0f : SW_EXP_DOWN);
+}
+
+/* ---- the normal distribution, gelu and its relatives ------------------------------------- */
+
+/* Of the normal distribution, for 0 <= a <= 14: what lies above a is bell / d, 2^64 of bell
+ * e^(-a^2 / 2); d goes from 2 to sqrt(2 pi) a. p / q was fitted to 2^-25 of d by minimax over
+ * 0 <= a <= 14.2. What the square rounds off is put back. */
+typedef struct {
+    float bell, d;
+} sw_normal_tail;
+SW_INLINE sw_normal_tail sw_normal_above(float a)
+{
+    sw_normal_tail t;
+    float power;
+    const float z = a * a;
     const float high = sw_float_of(sw_bits_of(a) & 0xfffff000u); /* its square is exact */
     const float lost = (high * high - z) + (a - high) * (a + high);
-    const float e = sw_expf(-0.5f * z);
-    const float t = 1.0f / (1.0f + 0.25f * a);
-    float p = 1.6235537943e-2f;
-    p = p * t - 6.0863275509e-2f;
-    p = p * t + 4.6955337617e-2f;
-    p = p * t + 3.4946559512e-2f;
-    p = p * t + 7.0600224661e-3f;
-    p = p * t + 8.9837796151e-2f;
-    p = p * t + 7.0840641309e-2f;
-    p = p * t + 9.5778797578e-2f;
-    p = p * t + 9.9458823701e-2f;
-    p = p * t + 9.9749763064e-2f;
-    *bell = e - e * (0.5f * lost);
-    const float tail = *bell * t * p;
-    return x < 0.0f ? tail : 1.0f - tail;
+    const float y = -0.5f * z, n = sw_exp_whole(y, 64.0f, &power);
+    const float r = (y - n * SW_LOG2_HIGH) - (n * SW_LOG2_LOW + 0.5f * lost);
+    t.bell = (1.0f + sw_exp_less_1(r)) * power;
+    float p = 1.9181309268e-2f;
+    p = p * a + 1.5670022368e-1f;
+    p = p * a + 5.5763643980e-1f;
+    p = p * a + 9.1085773706e-1f;
+    float q = 9.5919240266e-3f;
+    q = q * a + 9.0314693749e-2f;
+    q = q * a + 3.9310243726e-1f;
+    q = q * a + 9.1217046976e-1f;
+    q = q * a + 1.0f;
+    t.d = 2.0f + a * (2.50662827463100050f - p / q);
+    return t;
 }
+/* x P(X < x) */
 SW_INLINE float sw_gelu_value(float x)
 {
-    float bell;
-    return x * sw_normal_below(sw_between(x, -13.0f, 13.0f), &bell);
+    const float c = x < -14.0f ? -14.0f : x, b = sw_absf(c), a = b > 14.0f ? 14.0f : b;
+    const sw_normal_tail t = sw_normal_above(a);
+    const float above = t.bell / t.d;
+    const float share = x >= 0.0f ? 1.0f - above * SW_EXP_DOWN : above;
+    return c * share * (x >= 0.0f ? 1.0f : SW_EXP_DOWN);
 }
+/* P(X < x) + x density(x); by P(X > a) - a density(a) of a = |x|. */
 SW_INLINE float sw_gelu_slope(float x)
 {
-    float bell;
-    const float c = sw_between(x, -13.0f, 13.0f);
-    const float below = sw_normal_below(c, &bell);
-    return below + c * bell * 0.398942280401432678f;
+    const float b = sw_absf(x), a = b > 14.0f ? 14.0f : b;
+    const sw_normal_tail t = sw_normal_above(a);
+    const float n = 1.0f - 0.398942280401432678f * a * t.d;
+    const float below = n * t.bell / t.d * SW_EXP_DOWN;
+    return x < 0.0f ? below : 1.0f - below;
 }
 
-/* x (1 + tanh u) / 2 = x s(2u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
+/* 2^64 e^-v, v = 2 sqrt(2 / pi) (a + 0.044715 a^3), for 0 <= a <= 11. v / 0.0713548... is
+ * a (a^2 + 22.36386): made in two parts of 12 and 24 bits, since v may be 90 and its error is
+ * that of the result. */
+SW_INLINE float sw_gelu_tanh_up(float a)
+{
+    const uint32_t half = 0xfffff000u; /* products of two such numbers are exact */
+    const float high = sw_float_of(sw_bits_of(a) & half), low = a - high, z = high * high;
+    const float sum = sw_float_of(sw_bits_of(z + 22.36376953125f) & half);
+    const float rest = (22.36376953125f - sum) + z + (low * (a + high) + 9.0470986386e-5f);
+    const float v = high * sum, v_low = low * sum + a * rest;
+    /* n log 2 in the same unit. */
+    const float magic = 12583039.0f + 64.0f;
+    const float t = v * -0.1029432395800235f + magic;
+    const float n = t - magic;
+    const float r = (v + n * 9.7138671875f) + (n * 2.2384052370e-4f + v_low);
+    const float q = sw_exp_less_1(-7.135481627260025e-2f * r);
+    return (1.0f + q) * sw_float_of(sw_bits_of(t) << 23);
+}
+/* x (1 + tanh(v / 2)) / 2 = x s(v): x / (1 + e) or x e / (1 + e), e = e^-v(|x|). */
 SW_INLINE float sw_gelu_tanh_value(float x)
 {
-    const float z = x * x;
-    return x * sw_sigmoidf(x * (1.59576912160573071f + 7.13548162726009022e-2f * z));
+    const float c = x < -11.0f ? -11.0f : x, b = sw_absf(c), a = b > 11.0f ? 11.0f : b;
+    const float up = sw_gelu_tanh_up(a), e = up * SW_EXP_DOWN;
+    const float n = x >= 0.0f ? x : c * up;
+    return n / (1.0f + e) * (x >= 0.0f ? 1.0f : SW_EXP_DOWN);
 }
-/* Both s and 1 - s as quotients: nothing cancels. */
+/* s + x s (1 - s) v', as one quotient. */
 SW_INLINE float sw_gelu_tanh_slope(float x)
 {
-    const float c = sw_between(x, -40.0f, 40.0f), z = c * c;
-    const float v = c * (1.59576912160573071f + 7.13548162726009022e-2f * z);
-    const float e = sw_expf(-sw_absf(v)), large = 1.0f / (1.0f + e), small = e * large;
-    const float s = v >= 0.0f ? large : small, rest = v >= 0.0f ? small : large;
-    return s + c * s * rest * (1.59576912160573071f + 0.214064448817802707f * z);
+    const float c = sw_between(x, -11.0f, 11.0f);
+    const float up = sw_gelu_tanh_up(sw_absf(c)), e = up * SW_EXP_DOWN, d = 1.0f + e;
+    const float g = c * (1.59576912160573071f + 0.214064448817802707f * (c * c));
+    const float n = c >= 0.0f ? d + g * e : (d + g) * up;
+    return n / (1.0f + e * (2.0f + e)) * (c >= 0.0f ? 1.0f : SW_EXP_DOWN);
 }
 
 /* x tanh(log(1 + e^x)) as a quotient of polynomials in e^-|x|: nothing cancels. */
 SW_INLINE float sw_mish_value(float x)
 {
-    const float e = sw_expf(-sw_absf(x)), twice = e + e, q = e * e;
-    const float n = x >= 0.0f ? 1.0f + twice : q + twice;
-    const float d = n + (x >= 0.0f ? q + q : 2.0f);
-    return x * (n / d);
+    const float c = x < -128.0f ? -128.0f : x, b = sw_absf(c), a = b > 128.0f ? 128.0f : b;
+    const float up = sw_exp_up(-a), e = up * SW_EXP_DOWN, twice = e + e;
+    const float above = 1.0f + twice, below = 2.0f + e;
+    const float n = x >= 0.0f ? x * above : c * up * below;
+    const float d = x >= 0.0f ? above + twice * e : e * below + 2.0f;
+    return n / d * (x >= 0.0f ? 1.0f : SW_EXP_DOWN);
 }
+/* 4 (1 + x) + e (6 + 4 x) + 4 e^2 + e^3, e = e^x, times e and by (2 + e (2 + e))^2; above 0
+ * with e = e^-x. */
 SW_INLINE float sw_mish_slope(float x)
 {
-    const float e = sw_expf(-sw_absf(x)), twice = e + e, q = e * e;
-    const float n = x >= 0.0f ? 1.0f + twice : q + twice;
-    const float d = n + (x >= 0.0f ? q + q : 2.0f);
-    return n / d + x * (4.0f * (x >= 0.0f ? q : e) * (1.0f + e) / (d * d));
+    const float c = sw_between(x, -128.0f, 128.0f);
+    const float up = sw_exp_up(-sw_absf(c)), e = up * SW_EXP_DOWN;
+    const float k = 4.0f + 4.0f * c, l = 6.0f + 4.0f * c;
+    const float above = 1.0f + e * (4.0f + e * (l + e * k));
+    const float below = (k + e * (l + e * (4.0f + e))) * up;
+    const float d_above = 1.0f + e * (4.0f + e * (8.0f + e * (8.0f + 4.0f * e)));
+    const float d_below = 4.0f + e * (8.0f + e * (8.0f + e * (4.0f + e)));
+    return (c >= 0.0f ? above : below) / (c >= 0.0f ? d_above : d_below) *
+           (c >= 0.0f ? 1.0f : SW_EXP_DOWN);
 }
 
 /* log(1 + e^x); its slope is the sigmoid. */
@@ -236,7 +318,7 @@ SW_INLINE float sw_softplus_value(float x)
  * it. */
 SW_INLINE float sw_hard_swish_value(float x)
 {
-    return x * sw_between(x + 3.0f, 0.0f, 6.0f) * 0.166666666666666667f;
+    return x * (sw_between(x + 3.0f, 0.0f, 6.0f) * 0.166666666666666667f);
 }
 SW_INLINE float sw_hard_swish_slope(float x)
 {
@@ -244,19 +326,12 @@ SW_INLINE float sw_hard_swish_slope(float x)
     return x <= -3.0f ? 0.0f : x < 3.0f ? s : 1.0f;
 }
 
-/* e^x - 1: Taylor below 0.5. 4 ulp. */
-SW_INLINE float sw_expm1f(float x)
+/* alpha e^x for x < 0: a normal number where e^x may be none. Half of the scale is taken from
+ * alpha first, so that a large one does not overflow. */
+SW_INLINE float sw_exp_times(float alpha, float x)
 {
-    const float big = sw_expf(x) - 1.0f;
-    float p = 2.48015873015873016e-5f;
-    p = p * x + 1.98412698412698413e-4f;
-    p = p * x + 1.38888888888888889e-3f;
-    p = p * x + 8.33333333333333333e-3f;
-    p = p * x + 4.16666666666666667e-2f;
-    p = p * x + 1.66666666666666667e-1f;
-    p = p * x + 0.5f;
-    p = p * x + 1.0f;
-    return sw_absf(x) < 0.5f ? p * x : big;
+    const float half = 2.328306436538696e-10f; /* 2^-32 */
+    return alpha * half * sw_exp_up(sw_between(x, -132.0f, 0.0f)) * half;
 }
 SW_INLINE float sw_elu_value(float x, float alpha)
 {
@@ -264,7 +339,7 @@ SW_INLINE float sw_elu_value(float x, float alpha)
 }
 SW_INLINE float sw_elu_slope(float x, float alpha)
 {
-    return x > 0.0f ? 1.0f : alpha * sw_expf(x);
+    return x > 0.0f ? 1.0f : sw_exp_times(alpha, x);
 }
 
 /* Klambauer et al. 2017: with these numbers mean 0 and variance 1 are a fixed point. */
@@ -276,25 +351,28 @@ SW_INLINE float sw_selu_value(float x)
 }
 SW_INLINE float sw_selu_slope(float x)
 {
-    return x > 0.0f ? SW_SELU_SCALE : SW_SELU_ALPHA * sw_expf(x);
+    return x > 0.0f ? SW_SELU_SCALE : sw_exp_times(SW_SELU_ALPHA, x);
 }
 
 /* ---- exp, log and powers over the whole range -------------------------------------------- */
 
-/* inf above 88.73; 0 below -87.3, where e^x is no normal number. */
+/* inf above 88.7228355; 0 below -87.68, and in a run where e^x is no normal number. */
 SW_INLINE float sw_exp_value(float x)
 {
-    const float r =
-        sw_expf(x > 88.0f ? x - 1.0f : x) * (x > 88.0f ? 2.71828182845904524f : 1.0f);
-    return x < -87.3f ? 0.0f : r;
+    float power;
+    const float up = x > 88.0f ? -1.0f : 0.0f; /* 2^128 has no exponent */
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -88.0f ? -88.0f : x;
+    const float n = sw_exp_whole(x, up, &power);
+    return (1.0f + sw_exp_rest(x, n)) * power * (x > 88.0f ? 2.0f : 1.0f);
 }
 
-/* NaN below 0, -inf at 0, inf at inf. */
+/* NaN below 0, inf at inf; -inf at 0 and at what is no normal number. */
 SW_INLINE float sw_log_value(float x)
 {
     const float inf = sw_float_of(0x7f800000u);
     const float r = x == inf ? inf : sw_logf(x);
-    return x >= 0.0f ? r : sw_float_of(0x7fc00000u);
+    return x > -1.17549435e-38f ? r : sw_float_of(0x7fc00000u);
 }
 
 SW_INLINE double sw_double_of(uint64_t u)

@@ -21,6 +21,7 @@ static const bench benches[] = {
     {"place", bench_place, "the placement solver over files and random buffers"},
     {"budget", bench_budget, "what a smaller budget costs: three deep programs"},
     {"device", bench_device, "whole steps of six networks on a device, and what the card can"},
+    {"accuracy", bench_accuracy, "functions of one number against float64, over every float"},
 };
 enum { N_BENCHES = sizeof benches / sizeof *benches };
 

@@ -16,6 +16,7 @@ int bench_plan(int argc, char **argv);
 int bench_place(int argc, char **argv);
 int bench_budget(int argc, char **argv);
 int bench_device(int argc, char **argv);
+int bench_accuracy(int argc, char **argv);
 
 /* bench plan --prove. */
 typedef struct {

@@ -1,0 +1,148 @@
+/* What functions of one number are, in float64, and what each row of the table promises. At the
+ * ends of the range they are the limits: 0 where x e^x goes to 0. */
+#include "tools/bench/accuracy.h"
+#include <math.h>
+
+const char *const accuracy_ranges[ACCURACY_RANGES] = {"below -10", "-10 .. -1", "-1 .. 0",
+                                                      "0 .. 1",    "1 .. 10",   "above 10"};
+
+static double logistic(double x)
+{
+    const double e = exp(-fabs(x));
+    return x >= 0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+}
+static double below(double x)
+{
+    return 0.5 * erfc(-x * 0.70710678118654752440);
+}
+/* Beyond these nothing is left of e^-|x|, of the bell, and of e^-v. */
+static double held(double x, double most)
+{
+    return x < -most ? -most : x > most ? most : x;
+}
+
+static double softplus(double x)
+{
+    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
+static double swish_slope_at(double x)
+{
+    return logistic(x) * (1.0 + x * logistic(-x));
+}
+static double gelu_slope_at(double x)
+{
+    return below(x) + x * exp(-0.5 * x * x) * 0.39894228040143267794;
+}
+#define STEEP 1.5957691216057307117 /* 2 sqrt(2 / pi) */
+static double gelu_tanh_slope_at(double x)
+{
+    const double v = STEEP * (x + 0.044715 * x * x * x);
+    return logistic(v) + x * logistic(v) * logistic(-v) * STEEP * (1.0 + 0.134145 * x * x);
+}
+static double mish_slope_at(double x)
+{
+    const double w = tanh(softplus(x));
+    return w + x * (1.0 - w) * (1.0 + w) * logistic(x);
+}
+#define SELU_SCALE 1.0507009873554804934
+#define SELU_ALPHA 1.6732632423543772848
+
+/* x is the argument, p the op's number. */
+#define IS(name, expression)                                                                   \
+    static double name(double x, double p)                                                     \
+    {                                                                                          \
+        (void)p;                                                                               \
+        return expression;                                                                     \
+    }
+
+/* clang-format off */
+IS(relu_value, x > 0 ? x : 0.0)
+IS(relu_slope, x > 0 ? 1.0 : 0.0)
+IS(leaky_relu_value, x > 0 ? x : p * x)
+IS(leaky_relu_slope, x > 0 ? 1.0 : p)
+IS(tanh_value, tanh(x))
+IS(tanh_slope, (1.0 - x) * (1.0 + x))
+IS(sigmoid_value, logistic(x))
+IS(sigmoid_slope, x * (1.0 - x))
+IS(swish_value, x < -200 ? 0.0 : x * logistic(x))
+IS(swish_slope, swish_slope_at(held(x, 200)))
+IS(gelu_value, x < -30 ? 0.0 : x * below(x))
+IS(gelu_slope, gelu_slope_at(held(x, 30)))
+IS(gelu_tanh_value, x < -30 ? 0.0 : x * logistic(STEEP * (x + 0.044715 * x * x * x)))
+IS(gelu_tanh_slope, gelu_tanh_slope_at(held(x, 30)))
+IS(mish_value, x < -200 ? 0.0 : x * tanh(softplus(x)))
+IS(mish_slope, mish_slope_at(held(x, 200)))
+IS(softplus_value, softplus(x))
+IS(softplus_slope, logistic(x))
+IS(hard_swish_value, x < -3 ? 0.0 : x * (x > 3 ? 1.0 : (x + 3.0) / 6.0))
+IS(hard_swish_slope, x < -3 ? 0.0 : x > 3 ? 1.0 : x / 3.0 + 0.5)
+IS(elu_value, x > 0 ? x : p * expm1(x))
+IS(elu_slope, x > 0 ? 1.0 : p * exp(x))
+IS(selu_value, SELU_SCALE * (x > 0 ? x : SELU_ALPHA * expm1(x)))
+IS(selu_slope, SELU_SCALE * (x > 0 ? 1.0 : SELU_ALPHA * exp(x)))
+IS(exp_value, exp(x))
+IS(exp_slope, x)
+IS(log_value, log(x))
+IS(log_slope, 1.0 / x)
+IS(sqrt_value, sqrt(x))
+IS(sqrt_slope, 0.5 / x)
+IS(rsqrt_value, 1.0 / sqrt(x))
+IS(rsqrt_slope, -0.5 * x * x * x)
+IS(pow_value, pow(x, p))
+IS(pow_slope, p * pow(x, p - 1.0))
+
+#define VALUE(id, kind_, p, bound_)                                                            \
+    {.name = #id, .kind = kind_, .param = p, .exact = id##_value, .bound = bound_, .note = "", .exact_nan = true}
+#define BENT(id, kind_, p, bound_) /* what is NaN there is another test's */ \
+    {.name = #id, .kind = kind_, .param = p, .exact = id##_value, .bound = bound_, .note = ""}
+#define SLOPE(id, kind_, p, bound_)                                                            \
+    {.name = #id, .kind = kind_, .param = p, .slope = true, .exact = id##_slope, .bound = bound_, .note = ""}
+/* What the op keeps is its output, which lies in low .. high; or nothing else may be handed to it. */
+#define WITHIN(id, kind_, bound_, low_, high_)                                                 \
+    {.name = #id, .kind = kind_, .slope = true, .exact = id##_slope, .bound = bound_, .low = low_, .high = high_, .note = ""}
+#define CROSSES(id, kind_, from_, to_, floor_, text)                                   \
+    {.name = #id, .kind = kind_, .slope = true, .exact = id##_slope, .bound = 4, .from = from_, .to = to_, .floor = floor_, .note = text}
+#define POWER(text, p, value_bound, slope_bound, low_, high_, floor_, why)                     \
+    {.name = text, .kind = SW_POW, .param = p, .exact = pow_value, .bound = value_bound, .low = low_, .high = high_, .note = "", .exact_nan = true}, \
+    {.name = text, .kind = SW_POW, .param = p, .slope = true, .exact = pow_slope, .bound = slope_bound, .low = low_, .high = high_, .from = -HUGE_VALF, .to = HUGE_VALF, .floor = floor_, .note = why}
+
+const accuracy_row accuracy_rows[] = {
+    BENT(relu, SW_RELU, 0, 0),
+    WITHIN(relu, SW_RELU, 0, 0.0f, HUGE_VALF),
+    BENT(leaky_relu, SW_LEAKY_RELU, 0.1f, 1),
+    SLOPE(leaky_relu, SW_LEAKY_RELU, 0.1f, 1),
+    VALUE(tanh, SW_TANH, 0, 4),
+    WITHIN(tanh, SW_TANH, 4, -1.0f, 1.0f),
+    VALUE(sigmoid, SW_SIGMOID, 0, 4),
+    WITHIN(sigmoid, SW_SIGMOID, 4, 0.0f, 1.0f),
+    VALUE(swish, SW_SWISH, 0, 4),
+    CROSSES(swish, SW_SWISH, -2.5f, -0.75f, 0.0625f, "crosses 0 at -1.278: -2.5 .. -0.75 in ulp of 1/16"),
+    VALUE(gelu, SW_GELU, 0, 4),
+    CROSSES(gelu, SW_GELU, -2.0f, -0.25f, 0.125f, "crosses 0 at -0.752: -2 .. -0.25 in ulp of 1/8"),
+    VALUE(gelu_tanh, SW_GELU_TANH, 0, 4),
+    CROSSES(gelu_tanh, SW_GELU_TANH, -2.0f, -0.25f, 0.125f, "crosses 0 at -0.753: -2 .. -0.25 in ulp of 1/8"),
+    VALUE(mish, SW_MISH, 0, 4),
+    CROSSES(mish, SW_MISH, -2.5f, -0.5f, 0.0625f, "crosses 0 at -1.192: -2.5 .. -0.5 in ulp of 1/16"),
+    VALUE(softplus, SW_SOFTPLUS, 0, 4),
+    SLOPE(softplus, SW_SOFTPLUS, 0, 4),
+    BENT(hard_swish, SW_HARD_SWISH, 0, 4),
+    CROSSES(hard_swish, SW_HARD_SWISH, -2.0f, -1.0f, 0.25f, "crosses 0 at -1.5: -2 .. -1 in ulp of 1/4"),
+    VALUE(elu, SW_ELU, 0.75f, 4),
+    SLOPE(elu, SW_ELU, 0.75f, 4),
+    VALUE(selu, SW_SELU, 0, 4),
+    SLOPE(selu, SW_SELU, 0, 4),
+    VALUE(exp, SW_EXP, 0, 4),
+    WITHIN(exp, SW_EXP, 0, 0.0f, HUGE_VALF),
+    VALUE(log, SW_LOG, 0, 4),
+    WITHIN(log, SW_LOG, 1, 0.0f, HUGE_VALF),
+    VALUE(sqrt, SW_SQRT, 0, 1),
+    WITHIN(sqrt, SW_SQRT, 1, 0.0f, HUGE_VALF),
+    VALUE(rsqrt, SW_RSQRT, 0, 4),
+    WITHIN(rsqrt, SW_RSQRT, 4, 0.0f, HUGE_VALF),
+    POWER("pow 2", 2, 1, 1, 0.0f, 0.0f, 0.0f, ""),
+    POWER("pow 3", 3, 4, 4, 0.0f, 0.0f, 0.0f, ""),
+    POWER("pow 2.5", 2.5f, 1, 4, 0.0f, HUGE_VALF, 0x1p-102f, "p times a power that is 0 below 2^-126: in ulp of max(\\|y\\|, 2^-102)"),
+    POWER("pow -2", -2, 1, 4, 0.0f, 0.0f, 0x1p-102f, "p times a power that is 0 below 2^-126: in ulp of max(\\|y\\|, 2^-102)"),
+};
+/* clang-format on */
+const int n_accuracy_rows = (int)(sizeof accuracy_rows / sizeof *accuracy_rows);
