@@ -2,6 +2,7 @@
  * no length and no checksum, so the sizes must give exactly what the file has, before memory is
  * taken. */
 #include "alloc/size.h"
+#include "runtime/structs.h"
 #include "runtime/data/data_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -190,7 +191,7 @@ sw_status sw_dataset_idx_with(sw_dataset **out, const char *dir, const char *par
                               const sw_idx_opts *given)
 {
     sw_idx_opts opts;
-    swi_copy_opts(&opts, sizeof opts, given);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_idx_opts, &opts, given, "sw_dataset_idx_with"));
     if (out == NULL || dir == NULL || dir[0] == '\0')
         SW_FAIL(SW_INVALID, "sw_dataset_idx: a directory is wanted");
     if (part == NULL || (strcmp(part, "train") != 0 && strcmp(part, "t10k") != 0))
