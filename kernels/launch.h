@@ -64,6 +64,7 @@ typedef struct {
     int threads;
     sw_isa isa;
     uint32_t accumulate;
+    uint32_t skipped; /* bit i: out[i] is left out, NULL in the launch */
 } sw_kernel_info;
 
 typedef struct sw_launch {

@@ -59,7 +59,8 @@ void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *type
                             .attrs = swi_node_attrs(trace, node),
                             .threads = 1,
                             .isa = SW_ISA_BASE,
-                            .accumulate = node->accumulate};
+                            .accumulate = node->accumulate,
+                            .skipped = node->null_out};
 }
 
 uint64_t swi_node_operations(const swi_trace *trace, const swi_node *node)

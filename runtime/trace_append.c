@@ -69,7 +69,8 @@ static sw_status pick(const sw_ctx *ctx, const swi_append_args *args, const uint
                            .n_in = args->n_in,
                            .n_out = args->n_out,
                            .attrs = args->attrs,
-                           .accumulate = args->accumulate};
+                           .accumulate = args->accumulate,
+                           .skipped = args->null_out};
     return swi_pick_kernel(ctx->exec, args->op, args->grad, &info, out);
 }
 

@@ -2,8 +2,8 @@
  * no length and no checksum, so the sizes must give exactly what the file has, before memory is
  * taken. */
 #include "alloc/size.h"
-#include "runtime/structs.h"
 #include "runtime/data/data_internal.h"
+#include "runtime/structs.h"
 #include <stdio.h>
 #include <string.h>
 

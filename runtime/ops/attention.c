@@ -92,7 +92,8 @@ static size_t grad_bytes(const sw_kernel_info *info, unsigned makes)
 {
     const int n = sw_attention_inputs(info->n_in, (makes & 3u) != 0);
     const sw_attention_shape s = sw_attention_info_shape(info, n);
-    return sw_axes(info->isa)->attention_grad_bytes(&s, n == 1 ? 7 : makes, info->threads);
+    const unsigned made = n == 1 ? 7 : info->n_out == 3 ? makes & ~info->skipped : makes;
+    return sw_axes(info->isa)->attention_grad_bytes(&s, made, info->threads);
 }
 
 static size_t all_bytes(const sw_kernel_info *info)
