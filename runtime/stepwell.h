@@ -7,6 +7,21 @@
  * Threads: an exec, a model and a ctx belong to one thread at a time (checked: SW_BUSY).
  * Budgets and datasets may be shared. The library never prints, aborts or exits.
  *
+ * Forks: in the child an exec with one thread, without device and profile, and a loader with
+ * inline_fill can be used. Other execs and loaders, and profiles, are SW_BUSY there; destroying
+ * them is fine and waits for nothing.
+ *
+ * Objects end with their destroy function, to which NULL is fine. NULL elsewhere, unless it is
+ * said to be allowed, and an object that was destroyed, or destroyed twice, is SW_INVALID: by
+ * name, until its memory is used again, which is the last of 64 (of profiles, 4). Functions
+ * without a status do nothing, or return 0 or an empty handle, and set sw_last_error(). In a
+ * step function, or in a visitor, nothing can be destroyed but budgets and datasets: the call
+ * does nothing, and sw_run is SW_INVALID. Builds with sanitizers leave this to them.
+ *
+ * A step function may be left by longjmp or an exception. The exec can be used, or destroyed,
+ * in the function that called sw_run or in one outside of it; deeper it is SW_BUSY, as in the
+ * step function itself. Models of an immediate run that had updated must be restored.
+ *
  * Errors: functions that can fail return sw_status; sw_last_error() has the reason. Inside a
  * step function ops return handles instead: the first error stays in the ctx, later ops do
  * nothing, and sw_run returns it.
@@ -84,7 +99,7 @@ typedef struct {
 /* ---- budget and exec --------------------------------------------------------------------- */
 
 /* A hard limit in bytes that several execs, models and loaders may share. Destroy it after
- * them. */
+ * them; what is still under it stays so. */
 SW_MUST_USE SW_API sw_status sw_budget_create(sw_budget **out, size_t bytes);
 SW_API void sw_budget_destroy(sw_budget *budget);
 
@@ -185,7 +200,7 @@ SW_API void sw_model_destroy(sw_model *model);
  * from the shape (out, in, kernel...). Numbers have a decimal point in every locale. `name` (1
  * to 95 bytes, unique among the model's parameters, buffers and states) and `init` (at most 71
  * bytes) are copied. F32 only. An error is kept and returned by sw_model_ready; the handle then
- * has index 0. */
+ * has index 0. Once the layout is fixed it is refused and changes nothing. */
 SW_API sw_param sw_param_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
                              const char *init);
 /* A buffer: not trained, saved with the parameters (running statistics). */
@@ -422,6 +437,7 @@ SW_MUST_USE SW_API sw_status sw_schedule_at(const sw_schedule *schedule, uint64_
 
 /* ---- step function ----------------------------------------------------------------------- */
 
+/* The ctx ends with the step function; its functions then do nothing (SW_STALE). */
 typedef void sw_step_fn(sw_ctx *ctx, void *user);
 
 SW_API sw_value sw_input(sw_ctx *ctx, int i);
@@ -960,7 +976,8 @@ typedef struct {
     sw_budget *budget; /* NULL: none */
     int inline_fill;   /* 1: fill in sw_loader_next, without a thread */
 } sw_loader_opts;
-/* A thread that fills a ring of batch slots. The dataset is borrowed and must outlive it. */
+/* A thread that fills a ring of batch slots. The samples stay until the last loader of a
+ * dataset has ended. */
 SW_MUST_USE SW_API sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
                                               const sw_loader_opts *opts);
 SW_API void sw_loader_destroy(sw_loader *loader);
@@ -1000,10 +1017,11 @@ typedef struct {
 } sw_profile_opts;
 /* Writes JSON Lines (README, "The profile file"). No record waits longer than 100 ms for the
  * file, also where no step follows: a thread of the profile's own, which there is where there
- * is a path, writes then. SW_IO where file or thread cannot be had. Of the process that made
- * it: not for use after a fork. While a profile with a file lives, blocks of the library's heap
- * are noted by the line that takes them, so that what grows has a name. A run or plan that is
- * refused for memory (SW_NOMEM) leaves a record of who holds it before it returns. */
+ * is a path, writes then. SW_IO where file or thread cannot be had. In a process that was
+ * forked off nothing is written, and all calls are SW_BUSY. While a profile with a file lives,
+ * blocks of the library's heap are noted by the line that takes them, so that what grows has a
+ * name. A run or plan that is refused for memory (SW_NOMEM) leaves a record of who holds it
+ * before it returns. */
 SW_MUST_USE SW_API sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts);
 /* The least max_bytes for a profile of these n programs, which are planned where they are not
  * yet; all have the size of the first. With less the profile is refused, or ends at the plan

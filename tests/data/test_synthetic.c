@@ -143,7 +143,7 @@ static void every_allocation_can_fail(void)
         failed_as(status, SW_NOMEM, "no memory");
         CU_ASSERT_PTR_NULL(dataset);
     }
-    CU_ASSERT_EQUAL(sites, 3);
+    CU_ASSERT_EQUAL(sites, 4);
 }
 
 static const sw_test tests[] = {
