@@ -49,10 +49,10 @@ SW_API const char *sw_last_error(void);
 SW_API const char *sw_last_note(void);
 
 /* `asked` is called, on any thread, while a call of the library waits for the other end of a
- * FIFO, pipe or terminal: to open it, to read or to write. Once it answers other than 0, reads
- * end at once, opens and writes when nothing moved for a second, with SW_STOPPED. It may look
- * at a flag that a signal handler has set. NULL: such calls wait as long as it takes. Regular
- * files are always read and written to the end. */
+ * FIFO, pipe or terminal: to open it, to read or to write. Once it answers other than 0, such a
+ * call ends with SW_STOPPED when nothing has moved for a second. It may look at a flag that a
+ * signal handler has set. NULL: such calls wait as long as it takes. Regular files are always
+ * read and written to the end. */
 SW_API void sw_interrupt_set(int (*asked)(void));
 
 /* Record a failure of the calling thread and return `status`; library code uses SW_FAIL. */

@@ -17,9 +17,9 @@ typedef enum {
 } sw_file_mode;
 
 /* Opening, reading and writing wait for the other end of a FIFO, pipe or terminal; where
- * sw_interrupt_set()'s function asks for it they end with SW_STOPPED. Reads at once, writes
- * when nothing was taken for a second. Regular files are read and written to the end. A
- * directory is SW_IO at open. "-" with SW_FILE_WRITE is standard output. */
+ * sw_interrupt_set()'s function asks for it they end with SW_STOPPED when nothing has moved for
+ * a second. Regular files are read and written to the end. A directory is SW_IO at open. "-"
+ * with SW_FILE_WRITE is standard output. */
 SW_MUST_USE sw_status sw_file_open(sw_file **out, const char *path, sw_file_mode mode);
 const char *sw_file_path(const sw_file *file);
 /* Is it a FIFO, pipe, socket or terminal? It has no size and is read once. */

@@ -4,9 +4,9 @@
 #include <poll.h>
 #include <stdatomic.h>
 
-/* How long an interrupted write goes on without progress: a reader that is there takes what is
- * left, one that has stopped does not hold the process. Counted, so that no clock can stop it.
- */
+/* How long an interrupted call goes on without progress: an other end that is there takes or
+ * gives what is left, one that has stopped does not hold the process. Counted, so that no clock
+ * can stop it. */
 enum { SLICE_MS = 20, GRACE_SLICES = 1000 / SLICE_MS };
 
 static int (*_Atomic asks)(void);
@@ -16,7 +16,7 @@ void sw_interrupt_set(int (*asked)(void))
     atomic_store(&asks, asked);
 }
 
-bool swi_interrupted(void)
+static bool interrupted(void)
 {
     int (*const asked)(void) = atomic_load(&asks);
     return asked != NULL && asked() != 0;
@@ -33,24 +33,26 @@ static bool ready(int fd, short events)
 
 static bool over(unsigned *slices)
 {
-    return swi_interrupted() && ++*slices >= GRACE_SLICES;
+    return interrupted() && ++*slices >= GRACE_SLICES;
+}
+
+static bool wait_for(int fd, short events)
+{
+    unsigned slices = 0;
+    while (!ready(fd, events))
+        if (over(&slices))
+            return false;
+    return true;
 }
 
 bool swi_wait_input(int fd)
 {
-    while (!swi_interrupted())
-        if (ready(fd, POLLIN))
-            return true;
-    return false;
+    return wait_for(fd, POLLIN);
 }
 
 bool swi_wait_output(int fd)
 {
-    unsigned slices = 0;
-    while (!ready(fd, POLLOUT))
-        if (over(&slices))
-            return false;
-    return true;
+    return wait_for(fd, POLLOUT);
 }
 
 bool swi_wait_slice(unsigned *slices)

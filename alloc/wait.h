@@ -7,11 +7,9 @@
 #include "alloc/base.h"
 #include <stdbool.h>
 
-bool swi_interrupted(void);
-/* Wait until `fd` has something to read or its other end is closed; false: interrupted. */
+/* Wait until `fd` has something to read or its other end is closed, or until it takes
+ * something. False: interrupted, and nothing moved for a second since. */
 bool swi_wait_input(int fd);
-/* Wait until `fd` takes something; false: interrupted, and it took nothing for a second since.
- */
 bool swi_wait_output(int fd);
 /* Sleep for a slice; false: interrupted for a second. *slices is 0 before the first call. */
 bool swi_wait_slice(unsigned *slices);
