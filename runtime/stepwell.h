@@ -237,11 +237,14 @@ SW_MUST_USE SW_API sw_status sw_model_bytes(sw_model *model, size_t *out);
 SW_API uint64_t sw_model_layout_hash(sw_model *model);
 
 /* Parameters and buffers as a safetensors file, in PyTorch's order of dims. Saving writes a new
- * file with the old one's permissions and renames it. Loading wants exactly the model's names,
- * types and shapes (SW_FORMAT names the first that differs) and changes nothing when it fails -
- * a model on a device is damaged where a file that was readable is not any more.
- * Optimizer state, kept gradients and states stay as they are - but of a model that a failed
- * run left damaged, loading makes them zero, as sw_model_ready does. */
+ * file with the old one's permissions, syncs and renames it, and syncs the folder; where the
+ * last fails the file is there, and sw_last_note() says that its durability is unknown. Until
+ * then the new file is PATH.<16 digits>.tmp and locked; one that a killed process left is
+ * removed by the next save of PATH. PATH may be a pipe (sw_interrupt_set). Loading wants
+ * exactly the model's names, types and shapes (SW_FORMAT names the first that differs) and
+ * changes nothing when it fails - a model on a device is damaged where a file that was readable
+ * is not any more. Optimizer state, kept gradients and states stay as they are - but of a model
+ * that a failed run left damaged, loading makes them zero, as sw_model_ready does. */
 SW_MUST_USE SW_API sw_status sw_model_save(const sw_model *model, const char *path);
 SW_MUST_USE SW_API sw_status sw_model_load(sw_model *model, const char *path);
 
