@@ -1,10 +1,13 @@
 /* Status names and the error of the calling thread. */
+#include "alloc/error.h"
+#include "alloc/base.h"
 #include "alloc/note.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 static _Thread_local char message[512], note[512];
+static _Thread_local uint64_t count;
 
 #define LONGEST (3 * 4096) /* two paths as long as paths can be, and the words around them */
 
@@ -13,6 +16,11 @@ const char *sw_status_name(sw_status status)
     static const char *const names[] = {"ok",          "invalid", "nomem", "format", "io",
                                         "unsupported", "stale",   "busy",  "device", "stopped"};
     return (unsigned)status < sizeof names / sizeof *names ? names[status] : "?";
+}
+
+uint64_t sw_error_count(void)
+{
+    return count;
 }
 
 const char *sw_last_error(void)
@@ -58,6 +66,7 @@ sw_status sw_error_set(sw_status status, const char *file, int line, const char 
     va_start(list, format);
     keep_line(message, format, list);
     va_end(list);
+    count++;
     return status;
 }
 

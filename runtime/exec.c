@@ -117,6 +117,9 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
                                   .sync_ops = o->sync_ops != 0 || watched,
                                   .no_graphs = o->no_graphs != 0,
                                   .budget = o->budget};
+    /* Where memory is poisoned the tool that reads that sees more. */
+    if (e->device == NULL && (e->checks || (SW_CHECKS >= 1 && !SW_POISON)))
+        SW_TRY(swi_guard_create(&e->guard));
     if (e->device != NULL)
         SW_TRY(swi_queue_create(&e->queue, e->device, &queue));
     return swi_pool_create(&e->pool, e->threads);
@@ -223,6 +226,7 @@ void sw_exec_destroy(sw_exec *exec)
     sw_heap_free(exec->keys, SW_HEAP_PROGRAMS, exec->cap_keys * sizeof *exec->keys);
     sw_heap_free(exec->programs, SW_HEAP_PROGRAMS, exec->cap_programs * sizeof *exec->programs);
     swi_past_free(&exec->past);
+    swi_guard_destroy(exec->guard);
     sw_heap_free(exec->op_ns, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns);
     sw_heap_free(exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch);
     swi_shares_free(&exec->immediate_shares);

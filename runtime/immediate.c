@@ -140,7 +140,7 @@ static sw_status blame(const swi_trace *t, const swi_node *node, sw_status statu
 static sw_status run_node(sw_exec *exec, const swi_node *node, const sw_launch *launch)
 {
     if (exec->queue == NULL)
-        return node->kernel(launch);
+        return swi_run_kernel(exec, node->kernel, launch);
     SW_TRY(swi_queue_use(exec->queue));
     return swi_queue_launch(exec->queue, node, launch);
 }

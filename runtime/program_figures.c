@@ -157,6 +157,7 @@ void swi_plan_info(const swi_program *p, size_t data_bytes, sw_plan_info *out)
     sw_plan_info info = p->info;
     info.model_bytes = p->model_bytes;
     info.slot_bytes = p->slot_bytes;
+    info.program_host_bytes = swi_program_host_bytes(p);
     info.data_bytes = data_bytes != 0 ? data_bytes : p->slot_bytes;
     info.total_bytes = info.model_bytes + info.arena_bytes + info.data_bytes;
     swi_struct_write(SWI_STRUCT_sw_plan_info, out, &info);

@@ -3,6 +3,7 @@
  * The loop states each storage's birth and death to the arena, whose watch counts what lives:
  * that is what a run without a witness reports as measured by "arena". Clocks are read where
  * the phase changes. */
+#include "alloc/error.h"
 #include "alloc/sys.h"
 #include "runtime/nvtx.h"
 #include "runtime/queue.h"
@@ -94,6 +95,15 @@ void swi_resolve(swi_program *p, uint32_t i, unsigned char *const *base, const s
     like->launch.attrs = op->attrs;
 }
 
+sw_status swi_run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_launch *l)
+{
+    if (exec->guard != NULL)
+        return swi_guarded(exec->guard, kernel, l);
+    const uint64_t said = sw_error_count();
+    const sw_status status = kernel(l);
+    return status == SW_OK ? SW_OK : swi_kernel_failed(status, said);
+}
+
 static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
                                const sw_run_args *args, unsigned char *const *base,
                                const swi_bind *binds)
@@ -105,7 +115,7 @@ static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
     l->seed = exec->seed;
     l->step = (uint32_t)args->step;
     l->run = args->run;
-    return exec->queue == NULL ? p->trace.nodes[p->ops[i].node].kernel(l)
+    return exec->queue == NULL ? swi_run_kernel(exec, p->trace.nodes[p->ops[i].node].kernel, l)
                                : swi_queue_launch_op(exec->queue, p, i);
 }
 
@@ -125,6 +135,8 @@ sw_status swi_program_execute(sw_exec *exec, swi_program *p, const sw_run_args *
 {
     const uint32_t fp = swi_fp_enter();
     sw_status status = SW_OK;
+    swi_guard *const guard = exec->guard;
+    exec->guard = NULL; /* who watches sees the kernels where they are bound */
     for (uint32_t i = 0; i < p->n_ops && status == SW_OK; i++) {
         if (hooks->before != NULL)
             status = hooks->before(hooks->context, i);
@@ -138,6 +150,7 @@ sw_status swi_program_execute(sw_exec *exec, swi_program *p, const sw_run_args *
         if (status == SW_OK && hooks->after != NULL)
             status = hooks->after(hooks->context, i);
     }
+    exec->guard = guard;
     swi_fp_leave(fp);
     return status;
 }

@@ -14,6 +14,7 @@
 #include "alloc/mem.h"
 #include "profiler/watch.h"
 #include "runtime/device.h"
+#include "runtime/guard.h"
 #include "runtime/alive.h"
 #include "runtime/ops/ops.h"
 #include "runtime/owner.h"
@@ -632,6 +633,7 @@ struct sw_exec {
         no_tiles;
     uint32_t max_programs;
     swi_queue *queue; /* its work on the device */
+    swi_guard *guard; /* around each kernel of the CPU; NULL: none */
     sw_arena *arena;
     sw_watch watch;                   /* listens to the arena */
     sw_nvtx_table immediate_names;    /* for an NVTX tool, of the immediate run */
@@ -673,6 +675,8 @@ struct sw_exec {
  * the CPU. */
 sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device *device);
 
+/* Run a kernel of the CPU, guarded where the exec is. */
+sw_status swi_run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_launch *launch);
 /* Find or make the program of these arguments; *fresh: this call traced. */
 sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out,
                            bool *fresh);

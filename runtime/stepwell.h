@@ -120,11 +120,15 @@ typedef struct {
     sw_budget *budget;   /* NULL: none. Borrowed, must outlive the exec */
     uint64_t seed;       /* of random ops */
     sw_profile *profile; /* NULL: none. Borrowed, must outlive the exec */
-    int checks;     /* 1: trace again before each run and compare; names the first difference */
-    int op_clocks;  /* 1: read the clock at every op of planned runs, not only where the phase
-                       changes; SW_INVALID with no_phases. Immediate runs have none per op */
-    int no_inplace; /* 1: switch the pass off that lets results take their input's place; a
-                       device then launches each op by itself */
+    int checks;       /* 1: trace again before each run and compare; names the first difference.
+                         On the CPU each kernel also runs between guard bands, outside of the
+                         planned bytes: SW_INVALID names the op, the operand and the byte where
+                         it writes past or in front of an output or its scratch, into an input,
+                         or nothing of an output. Takes memory of its own, and time */
+    int op_clocks;    /* 1: read the clock at every op of planned runs, not only where the phase
+                         changes; SW_INVALID with no_phases. Immediate runs have none per op */
+    int no_inplace;   /* 1: switch the pass off that lets results take their input's place; a
+                         device then launches each op by itself */
     int max_programs; /* bound of the keys that are remembered; 0: 4096. The least recently used
                          goes */
     const char *isa;  /* NULL: the best of this machine; "avx512", "avx2", "base" */
@@ -748,6 +752,8 @@ typedef struct {
     uint64_t budget_cost;  /* what the budget costs, among cost: repeat_cost, and what ops take
                               longer that go through their rows in more parts than they would
                               without it */
+    size_t program_host_bytes; /* of the host's heap that the program's records take now: part
+                                  of no total */
 } sw_plan_info;
 
 /* Trace and plan without tensor memory; inputs' data may be NULL. With a budget the exec's
@@ -1192,7 +1198,8 @@ SW_API const sw_op_desc *sw_op_at(uint32_t id);
 
 /* Run every test that a descriptor promises (forward against the reference, gradients against
  * differences along random directions, in place, saved bytes, accumulation, one value for
- * several inputs, threads) over its cases. `report` receives a line per failure; NULL is fine.
+ * several inputs, threads) over its cases; SW_INVALID without any. `report` receives a line per
+ * failure; NULL is fine.
  */
 SW_MUST_USE SW_API sw_status sw_op_check(uint32_t id,
                                          void (*report)(void *to, const char *line), void *to,

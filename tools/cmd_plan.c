@@ -97,6 +97,8 @@ static sw_status print_plan(job *j, bool quiet)
     result_print_repeats("again  ", p);
     printf("data   %s\n", result_both(p->data_bytes).text);
     printf("total  %s\n", result_both(p->total_bytes).text);
+    printf("host   %s for the program's records, part of no total\n",
+           result_both(p->program_host_bytes).text);
     result_print_device("card   ", j->exec);
     if (p->launches > 0)
         printf("runs   %s kernels and library calls in each step\n",

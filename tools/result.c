@@ -117,6 +117,7 @@ void result_put_totals(sw_json *json, const sw_plan_info *plan)
     sw_json_put_u64(json, "data_bytes", plan->data_bytes);
     sw_json_put_u64(json, "total_bytes", plan->total_bytes);
     sw_json_put_u64(json, "lower_bound_bytes", plan->lower_bound_bytes);
+    sw_json_put_u64(json, "program_host_bytes", plan->program_host_bytes);
     sw_json_put_known(json, "launches", plan->launches > 0, plan->launches);
     sw_json_put_u64(json, "rebuilt_ops", plan->n_rebuilt);
     put_rebuilt(json, plan);

@@ -1,0 +1,11 @@
+/* Whether a failure was told of. */
+#ifndef SW_ERROR_H
+#define SW_ERROR_H
+
+#include <stdint.h>
+
+/* How many failures the calling thread has recorded so far: as long as it stays, nobody has
+ * said a reason. */
+uint64_t sw_error_count(void);
+
+#endif
