@@ -1,5 +1,6 @@
 /* An op by its descriptor: inputs in the layout that it wants, copies where strides will not
  * do, the types of its results, views without a kernel. */
+#include "alloc/error.h"
 #include "runtime/ops/ops.h"
 #include "runtime/trace_internal.h"
 #include <stdio.h>
@@ -251,8 +252,10 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
         in_types[i] = ctx->trace.values[in[i]].type;
     }
     memset(out_types, 0, sizeof out_types);
-    const sw_status inferred = desc->infer(in_types, n_in, attrs, out_types);
+    const uint64_t said = sw_error_count();
+    sw_status inferred = desc->infer(in_types, n_in, attrs, out_types);
     if (inferred != SW_OK) {
+        inferred = swi_infer_failed(inferred, said);
         char text[300];
         snprintf(text, sizeof text, "%s", sw_last_error());
         const bool named = strncmp(text, desc->name, strlen(desc->name)) == 0;

@@ -13,7 +13,9 @@ typedef enum {
     PAST_SCRATCH,
     NO_STATUS,
     NO_REASON,
-    A_REASON
+    A_REASON,
+    NO_STATUS_FOR_TYPES,
+    NO_REASON_FOR_TYPES
 } mischief;
 
 static mischief does;
@@ -23,7 +25,9 @@ static sw_status like_input(const sw_type *in, int n_in, const void *attrs, sw_t
 {
     (void)n_in, (void)attrs;
     out[0] = in[0];
-    return SW_OK;
+    if (does == NO_STATUS_FOR_TYPES)
+        return (sw_status)99;
+    return does == NO_REASON_FOR_TYPES ? SW_UNSUPPORTED : SW_OK;
 }
 
 static size_t some_scratch(const sw_kernel_info *info)
@@ -149,6 +153,10 @@ static void a_failure_has_a_status_and_a_reason(void)
                     "planted_twice: its kernel returned 77, which is no sw_status");
             REFUSED(run(NO_REASON, checks != 0, immediate != 0), SW_FORMAT,
                     "planted_twice: its kernel failed (format) and gave no reason");
+            REFUSED(run(NO_STATUS_FOR_TYPES, checks != 0, immediate != 0), SW_INVALID,
+                    "planted_twice: its infer returned 99, which is no sw_status");
+            REFUSED(run(NO_REASON_FOR_TYPES, checks != 0, immediate != 0), SW_UNSUPPORTED,
+                    "planted_twice: its infer failed (unsupported) and gave no reason");
             REFUSED(run(A_REASON, checks != 0, immediate != 0), SW_FORMAT,
                     "planted_twice: seven of them");
         }
