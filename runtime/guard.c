@@ -168,17 +168,44 @@ static bool share_out(call *c, unsigned char *block, size_t *used)
     return fits;
 }
 
+static sw_status reserve(swi_guard *g, size_t bytes)
+{
+    void *block = g->block;
+    if (bytes <= g->bytes)
+        return SW_OK;
+    SW_TRY(sw_heap_resize(&block, SW_HEAP_RECORDS, g->bytes, bytes));
+    g->block = block;
+    g->bytes = bytes;
+    return SW_OK;
+}
+
+/* Each operand is copied once at most, and lies in its storage. */
+sw_status swi_guard_room(swi_guard *g, const swi_program *p)
+{
+    const swi_trace *t = &p->trace;
+    size_t most = 0;
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        const swi_node *node = &t->nodes[p->ops[i].node];
+        unsigned char *none;
+        size_t used = SW_ALIGN;
+        bool fits = take(NULL, &used, p->ops[i].scratch_bytes, &none);
+        for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
+            const swi_value *v = &t->values[t->operands[node->first + k]];
+            fits = fits && take(NULL, &used, t->storages[v->storage].bytes, &none);
+        }
+        if (!fits)
+            SW_FAIL(SW_NOMEM, "the room of guards overflows");
+        most = used > most ? used : most;
+    }
+    return reserve(g, most);
+}
+
 static sw_status make_room(swi_guard *g, call *c)
 {
     size_t used = 0, bytes = 0;
-    void *block = g->block;
     if (!share_out(c, NULL, &bytes) || !sw_size_add(bytes, SW_ALIGN, &bytes))
         SW_FAIL(SW_NOMEM, "the room of its guards overflows");
-    if (bytes > g->bytes) {
-        SW_TRY(sw_heap_resize(&block, SW_HEAP_RECORDS, g->bytes, bytes));
-        g->block = block;
-        g->bytes = bytes;
-    }
+    SW_TRY(reserve(g, bytes));
     const size_t off = (SW_ALIGN - (uintptr_t)g->block % SW_ALIGN) % SW_ALIGN;
     (void)share_out(c, g->block + off, &used);
     return SW_OK;

@@ -286,6 +286,7 @@ static sw_status room_for_run(sw_exec *exec, const sw_run_args *args, swi_progra
 {
     SW_TRY(swi_make_ready(exec, args));
     SW_TRY(sw_arena_grow(exec->arena, p->height, true));
+    SW_TRY(exec->guard != NULL ? swi_guard_room(exec->guard, p) : SW_OK);
     return exec->queue != NULL ? swi_queue_room(exec, args, p) : SW_OK;
 }
 
