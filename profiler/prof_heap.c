@@ -234,8 +234,7 @@ static void put_request(sw_json *j, const sw_prof_denied *d)
     sw_json_put_known(j, "needed_bytes", d->needed_bytes > 0, d->needed_bytes);
     sw_json_put_known(j, "model_bytes", d->model_bytes > 0, d->model_bytes);
     sw_json_put_known(j, "arena_bytes", d->arena_bytes > 0, d->arena_bytes);
-    sw_json_put_known(j, "data_bytes", d->data_bytes > 0 || d->needed_bytes > 0,
-                      d->data_bytes);
+    sw_json_put_known(j, "data_bytes", d->data_bytes > 0 || d->needed_bytes > 0, d->data_bytes);
     if (d->others_bytes > 0)
         sw_json_put_u64(j, "others_bytes", d->others_bytes);
 }

@@ -115,7 +115,7 @@ struct sw_model {
     sw_handle handle;
     char name[64];
     uint64_t uid;       /* unique in the process: keys hold it instead of the address */
-    swi_alive *life;     /* held by keys, too */
+    swi_alive *life;    /* held by keys, too */
     sw_status declared; /* first error of a declaration */
     char declared_message[256];
     swi_entry *entries; /* index 0 is unused, so that {0} is no parameter */
