@@ -60,15 +60,17 @@ static void apply(const drop_job *j, int64_t at, const uint32_t *words, int64_t 
 {
     float *y = j->y + at;
     const float *x = j->x + at;
+    const uint32_t below = j->below;
+    const float scale = j->scale;
     if (j->accumulate)
         for (int64_t i = 0; i < n; i++) {
-            const float kept = x[i] * j->scale;
-            y[i] += words[i] >> 8 < j->below ? sw_dropped(x[i]) : kept;
+            const float kept = x[i] * scale, gone = sw_dropped(x[i]);
+            y[i] += words[i] >> 8 < below ? gone : kept;
         }
     else
         for (int64_t i = 0; i < n; i++) {
-            const float kept = x[i] * j->scale;
-            y[i] = words[i] >> 8 < j->below ? sw_dropped(x[i]) : kept;
+            const float kept = x[i] * scale, gone = sw_dropped(x[i]);
+            y[i] = words[i] >> 8 < below ? gone : kept;
         }
 }
 
