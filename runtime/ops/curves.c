@@ -85,7 +85,8 @@ static uint64_t curve_count(const sw_kernel_info *info, uint64_t each)
 }
 
 /* COST, SLOPE_COST: operations of the value, and of dy times the slope; `p` is the attribute.
- * BITS: 1 where an extra has a bit for each element, set where the input is above 0. */
+ * BITS: 1 where an extra has a bit for each element, set where the input is above 0,
+ * of relu also where it is NaN. */
 #define CURVE_KERNELS(id, KIND, ATTRS, BITS, VALUE, COST, SLOPE_COST)                          \
     static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)  \
     {                                                                                          \
@@ -309,7 +310,7 @@ static const sw_op_case leaky_relu_cases[] = {
     SHAPE("falling", MATRIX, SW_FILL_AWAY, &leaky_relu_attrs[1]),
     SHAPE("flat", MATRIX, SW_FILL_AWAY, &leaky_relu_attrs[2]),
 };
-CURVE_KERNELS(relu, SW_RELU, 0, 1, x > 0 ? x : 0.0, 1, 2)
+CURVE_KERNELS(relu, SW_RELU, 0, 1, x <= 0 ? 0.0 : x, 1, 2)
 BENT(relu, 0, NULL, set_dx);
 CURVE_KERNELS(leaky_relu, SW_LEAKY_RELU, 1, 1, x > 0 ? x : p * x, 2, 2)
 BENT(leaky_relu, 1, rises, leaky_relu_bits_dx);

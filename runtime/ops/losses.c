@@ -46,7 +46,9 @@ static sw_status accuracy_reference(const sw_reference *r)
     for (int64_t i = 0; i < rows; i++) {
         int64_t best = 0;
         for (int64_t c = 1; c < cols; c++)
-            best = r->in[0][i * cols + c] > r->in[0][i * cols + best] ? c : best;
+            best = sw_wins((float)r->in[0][i * cols + c], (float)r->in[0][i * cols + best])
+                       ? c
+                       : best;
         hits += best == (int64_t)r->in[1][i] ? 1.0 : 0.0;
     }
     r->out[0][0] = hits / (double)rows;

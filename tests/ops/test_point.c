@@ -310,8 +310,8 @@ static size_t named(const char *name)
     return 0;
 }
 
-/* abs has the slope 0 at 0, clamp 1 at its bounds: as PyTorch has it. */
-static void slopes_at_bends_are_those_of_pytorch(void)
+/* abs has the slope 0 at 0, clamp 1 at its bounds. */
+static void slopes_at_bends_are_what_the_header_says(void)
 {
     static result r;
     use u = {.op = named("abs")};
@@ -485,7 +485,7 @@ static const sw_test tests[] = {
      false},
     {"any number of threads gives the same bits", any_number_of_threads_gives_the_same_bits,
      false},
-    {"slopes at bends are those of PyTorch", slopes_at_bends_are_those_of_pytorch, false},
+    {"slopes at bends are what the header says", slopes_at_bends_are_what_the_header_says, false},
     {"ignored rows do not count", ignored_rows_do_not_count, false},
     {"each op keeps the least", each_op_keeps_the_least, false},
     {"bad numbers are refused by name", bad_numbers_are_refused_by_name, false},
