@@ -31,7 +31,8 @@ typedef struct {
 typedef struct {
     const char *isa, *device; /* NULL: the best, the CPU */
     bool immediate;
-    void (*op)(void *to, const char *name); /* NULL, or is called with each op of each program */
+    void (*op)(void *to,
+               const char *name); /* NULL, or is called with each op of each program */
     void *to;
 } special_way;
 

@@ -73,8 +73,8 @@ static void every_op_has_a_row_or_a_reason(void)
     special_run(&way);
     for (uint32_t id = 0; id < OPS && sw_op_at(id) != NULL; id++) {
         const char *op = sw_op_at(id)->name;
-        if (strncmp(op, "planted.", 8) == 0)
-            continue;
+        if (strchr(op, '.') != NULL)
+            continue; /* of a test: "outside.pair", "planted..." */
         SW_CHECK(set.has[id] || reason_for(op) != NULL, "%s has no row", op);
         SW_CHECK(!set.has[id] || reason_for(op) == NULL, "%s has a row, and a reason for none",
                  op);

@@ -35,10 +35,9 @@ END
         j->codes[i / 8] = (uint8_t)byte;                                                       \
     }
 
-    /* Bits of the elements of one vector that are above 0, or NaN where `nan`; the first
-       lowest. */
-        SW_VEC_FN uint32_t
-        above_bits(const float *a, int nan)
+    /* Bits of one vector's elements that are above 0, or NaN where `nan`; the first lowest. */
+    SW_VEC_FN uint32_t
+    above_bits(const float *a, int nan)
 {
 #if SW_ISA_ID == 2
     return nan ? _mm512_cmp_ps_mask(vload(a), vzero(), _CMP_NLE_UQ)
