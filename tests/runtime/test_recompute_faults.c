@@ -302,7 +302,7 @@ static void plans_show_their_repeats(void)
         OK(sw_plan(exec, &args, &plan));
         SW_CHECK(l.n_again == plan.n_repeats && l.n_ops == plan.n_ops,
                  "%s: %u again, %u repeats", rc_name((rc_kind)kind), l.n_again, plan.n_repeats);
-        CU_ASSERT_EQUAL(plan.n_repeats, repeats);
+        CU_ASSERT(plan.n_repeats > 0 && plan.n_repeats <= repeats); /* no loader takes room */
         shown += plan.n_repeats > 0;
         check_apart(&l, plan.arena_bytes);
         OK(sw_plan_shares(exec, &args, sw_see_share, &seen));
