@@ -745,7 +745,8 @@ typedef struct {
                               among n_repeats (sw_op_desc, rebuild) */
     uint64_t rebuild_cost; /* of those; not among repeat_cost */
     int64_t chunk_rows;    /* rows at a time of ops that go through them in parts, since that
-                              lowers the arena; 0: all at once */
+                              lowers the arena, or since the budget asks for it: as many as
+                              fit; 0: all at once */
     uint32_t n_tiled;      /* updates of weights whose gradients exist only block by block */
     uint32_t launches;     /* on a device: kernels and library calls of a run, of which each run
                               has exactly so many; 0 on the CPU */
