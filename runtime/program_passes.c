@@ -1,6 +1,7 @@
 /* The passes that make a trace what is run: the order of its ops with updates released, what is
  * cheap rebuilt, lifetimes, results in place, offsets; chunks where they lower the arena, and
  * repeats where a budget asks for them. Each can be switched off and changes no bits. */
+#include "alloc/mem.h"
 #include "alloc/place.h"
 #include "runtime/recompute/pass.h"
 #include "runtime/tile_update.h"
@@ -155,23 +156,141 @@ static sw_status arrange_in_parts(swi_program *p, int64_t most, const sw_exec *e
     return arrange(p, most, exec, order);
 }
 
+/* ---- under a budget ---------------------------------------------------------------------- */
+
+/* What a budget's plan is made from: updates released, and cheap results rebuilt or not. */
+typedef struct {
+    swi_trace trace;
+    swi_order order;
+    uint64_t rebuild_cost;
+} base;
+
+static void base_free(base *b)
+{
+    swi_order_free(&b->order);
+    swi_trace_free(&b->trace);
+}
+
+static sw_status base_of(base *b, const swi_program *p, bool rebuilt, const sw_exec *exec)
+{
+    size_t without;
+    SW_TRY(swi_trace_copy(&b->trace, &p->plain));
+    SW_TRY(put_in_order(&b->trace, true, exec, &b->order));
+    if (rebuilt)
+        SW_TRY(rebuild(&b->trace, exec, &b->order, &without));
+    for (uint32_t i = 0; i < b->order.n; i++) {
+        const swi_node *node = &b->trace.nodes[b->order.nodes[i]];
+        b->rebuild_cost += node->again != 0 ? swi_node_cost(&b->trace, node) : 0;
+    }
+    return SW_OK;
+}
+
+static bool fits(const swi_program *p)
+{
+    return p->info.method[0] != '\0' && p->height <= p->limit;
+}
+
+/* Is q, where each rebuild was a choice, better than p, where all stand? */
+static bool is_better(const swi_program *q, const swi_program *p, uint64_t rebuild_cost)
+{
+    if (fits(p) != fits(q))
+        return fits(q);
+    if (!fits(p))
+        return q->height < p->height;
+    return q->info.budget_cost < swi_count_add(rebuild_cost, p->info.budget_cost);
+}
+
+/* Of what runs again in q, count as rebuilt what is so without a budget, once each; repeats are
+ * the rest. */
+static void tell_apart(swi_program *q, const swi_order *order, const base *rebuilt,
+                       bool *is_rebuilt)
+{
+    sw_plan_info *info = &q->info;
+    const swi_trace *t = &rebuilt->trace;
+    uint64_t cost = 0;
+    for (uint32_t i = 0; i < t->n_nodes; i++)
+        if (t->nodes[i].again != 0)
+            is_rebuilt[t->nodes[i].again_of] = true;
+    info->n_repeats = 0;
+    info->repeat_operations = 0;
+    for (uint32_t i = 0; i < order->n; i++) {
+        swi_node *node = &q->trace.nodes[order->nodes[i]];
+        if (node->again == 0)
+            continue;
+        if (is_rebuilt[node->again_of]) {
+            is_rebuilt[node->again_of] = false;
+            node->again = SWI_AGAIN_REBUILT;
+            cost += swi_node_cost(&q->trace, node);
+            continue;
+        }
+        info->n_repeats++;
+        info->repeat_operations += swi_node_operations(&q->trace, node);
+    }
+    info->repeat_cost -= rebuilt->rebuild_cost;
+    info->budget_cost -= rebuilt->rebuild_cost;
+    info->rebuild_cost = rebuilt->rebuild_cost - cost; /* to which the rest is added */
+}
+
+/* q, of which only what swi_recompute leaves is filled, takes p's place. */
+static sw_status take_over(swi_program *p, swi_program *q, swi_order *order, swi_order *q_order,
+                           const base *rebuilt)
+{
+    void *is_rebuilt;
+    const size_t bytes = rebuilt->trace.n_nodes;
+    SW_TRY(sw_heap_alloc(&is_rebuilt, SW_HEAP_PROGRAMS, bytes));
+    tell_apart(q, q_order, rebuilt, is_rebuilt);
+    sw_heap_free(is_rebuilt, SW_HEAP_PROGRAMS, bytes);
+    swi_trace_free(&p->trace);
+    swi_order_free(order);
+    p->trace = q->trace;
+    *order = *q_order;
+    p->height = q->height;
+    p->info = q->info;
+    q->trace = (swi_trace){0};
+    *q_order = (swi_order){0};
+    return SW_OK;
+}
+
+/* The same where each rebuild is a choice like other repeats, by what is cheaper, or fits. It
+ * never takes less work than rebuilding, so that more budget never means more work. */
+static sw_status shrink_freely(swi_program *p, const base *rebuilt, size_t height,
+                               int64_t parts, int64_t most, const sw_exec *exec,
+                               swi_order *order)
+{
+    base b = {.rebuild_cost = 0};
+    swi_program q = {.limit = p->limit, .height = height, .info = p->info};
+    swi_order q_order = {0};
+    q.info.method[0] = '\0';
+    sw_status status = base_of(&b, p, false, exec);
+    if (status == SW_OK)
+        status = swi_recompute(&q, &b.trace, &b.order, exec, parts, most,
+                               rebuilt->rebuild_cost + 1, &q_order);
+    const uint64_t least = q.info.least_repeat_cost;
+    if (status == SW_OK && is_better(&q, p, rebuilt->rebuild_cost))
+        status = take_over(p, &q, order, &q_order, rebuilt);
+    /* What rebuilds are among what runs again there. */
+    p->info.least_repeat_cost = least == UINT64_MAX             ? least
+                                : least > rebuilt->rebuild_cost ? least - rebuilt->rebuild_cost
+                                                                : 0;
+    swi_trace_free(&q.trace);
+    swi_order_free(&q_order);
+    base_free(&b);
+    return status;
+}
+
 /* Over the limit: let updates run right behind their gradients, and forward ops again; rows in
  * more parts than the `parts` that the program has. */
 static sw_status shrink(swi_program *p, int64_t parts, int64_t most, const sw_exec *exec,
                         swi_order *order)
 {
-    size_t without;
-    swi_trace base = {0};
-    swi_order base_order = {0};
-    sw_status status = swi_trace_copy(&base, &p->plain);
+    base b = {.rebuild_cost = 0};
+    const size_t height = p->height;
+    sw_status status = base_of(&b, p, true, exec);
     if (status == SW_OK)
-        status = put_in_order(&base, true, exec, &base_order);
-    if (status == SW_OK)
-        status = rebuild(&base, exec, &base_order, &without);
-    if (status == SW_OK)
-        status = swi_recompute(p, &base, &base_order, exec, parts, most, order);
-    swi_order_free(&base_order);
-    swi_trace_free(&base);
+        status = swi_recompute(p, &b.trace, &b.order, exec, parts, most, 0, order);
+    if (status == SW_OK && b.rebuild_cost > 0 && (!fits(p) || p->info.budget_cost > 0))
+        status = shrink_freely(p, &b, height, parts, most, exec, order);
+    base_free(&b);
     return status;
 }
 

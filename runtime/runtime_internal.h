@@ -250,8 +250,9 @@ typedef struct {
     uint32_t stream;
     uint32_t gradient_of; /* 1 + the forward node whose gradient it makes; 0: of none */
     uint8_t is_view, is_update, is_backward, writes_model;
-    uint8_t release; /* swi_release */
-    uint8_t again;   /* runs a second time what a forward node has done: SWI_AGAIN_*; 0: no */
+    uint8_t release;   /* swi_release */
+    uint8_t again;     /* runs a second time what a forward node has done: SWI_AGAIN_*; 0: no */
+    uint32_t again_of; /* that node */
 } swi_node;
 
 /* Is the node's kernel given NULL for this output? */

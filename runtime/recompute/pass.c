@@ -22,6 +22,7 @@ typedef struct {
     const sw_exec *exec;
     const swi_rc_parts *parts;
     const swi_rc_problem *problem; /* with the most parts */
+    uint64_t from;                 /* what repeats cost at least */
 } pass;
 
 typedef struct {
@@ -132,7 +133,7 @@ static sw_status consider(const pass *x, const swi_rc_schedule *s, const char *m
     candidate fitting = {.total = UINT64_MAX};
     uint32_t first;
     bool fits = false;
-    if (s->peak > x->p->limit || !may_be_best(best, s->cost))
+    if (s->peak > x->p->limit || s->cost < x->from || !may_be_best(best, s->cost))
         return SW_OK;
     SW_TRY(swi_rc_parts_fitting(parts, x->problem, s, x->p->limit, &first));
     sw_status status = SW_OK;
@@ -194,6 +195,8 @@ static sw_status try_lowest(const pass *x, const swi_rc_schedule *s, const char 
                             candidate *best)
 {
     candidate c;
+    if (s->cost < x->from)
+        return SW_OK;
     SW_TRY(lay_out(x, s, x->parts->n - 1, method, &c));
     if (c.need > best->need || (c.need == best->need && c.total >= best->total)) {
         candidate_free(&c);
@@ -300,9 +303,10 @@ static sw_status recompute(pass *x, swi_trace *in_parts, int64_t fewest, int64_t
 }
 
 sw_status swi_recompute(swi_program *p, const swi_trace *base, const swi_order *plain,
-                        const sw_exec *exec, int64_t fewest, int64_t most, swi_order *order)
+                        const sw_exec *exec, int64_t fewest, int64_t most, uint64_t from,
+                        swi_order *order)
 {
-    pass x = {.p = p, .order = order, .base = base, .plain = plain, .exec = exec};
+    pass x = {.p = p, .order = order, .base = base, .plain = plain, .exec = exec, .from = from};
     swi_trace in_parts = {0};
     sw_status status = swi_trace_copy(&in_parts, base);
     if (status == SW_OK)

@@ -61,10 +61,11 @@ SW_MUST_USE sw_status swi_rc_parts_fitting(const swi_rc_parts *parts,
 /* Replace p's trace and the order by the cheapest that was found whose arena is at most
  * p->limit bytes, laid out, and fill the figures of p->info that say what was done. `base`: the
  * trace, not laid out, with all updates released and all rows at once; `plain`: its order.
- * `fewest` and `most`: parts that ops may go through their rows in. Where nothing fits, p
- * becomes the lowest that was found, which says what would; or stays, if nothing is lower. */
+ * `fewest` and `most`: parts that ops may go through their rows in. Repeats that cost less than
+ * `from` are not looked at. Where nothing fits, p becomes the lowest that was found, which says
+ * what would; or stays, if nothing is lower. */
 SW_MUST_USE sw_status swi_recompute(swi_program *p, const swi_trace *base,
                                     const swi_order *plain, const sw_exec *exec, int64_t fewest,
-                                    int64_t most, swi_order *order);
+                                    int64_t most, uint64_t from, swi_order *order);
 
 #endif

@@ -72,6 +72,7 @@ static sw_status repeat(writer *w, uint32_t plain, uint32_t before, uint32_t *ou
     node.phase = phase;
     node.is_backward = 1;
     node.again = w->again;
+    node.again_of = plain;
     node.gradient_of = t->nodes[before].gradient_of;
     SW_TRY(read_present(w, node.first, from, node.n_in));
     for (uint32_t k = 0; k < node.n_out; k++) {
