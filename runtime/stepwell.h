@@ -743,7 +743,8 @@ typedef struct {
                         none was wanted; "": the budget asked for nothing */
     uint32_t n_rebuilt;    /* cheap ops that run again in backward with or without a budget, not
                               among n_repeats (sw_op_desc, rebuild) */
-    uint64_t rebuild_cost; /* of those; not among repeat_cost */
+    uint64_t rebuild_cost; /* of those without a budget; not among repeat_cost, which is what a
+                              plan under a budget takes on top, whichever of them it has */
     int64_t chunk_rows;    /* rows at a time of ops that go through them in parts, since that
                               lowers the arena, or since the budget asks for it: as many as
                               fit; 0: all at once */

@@ -15,8 +15,9 @@
 #include <string.h>
 
 #define MAX_DEPTH 12 /* of cheap ops on cheap ops: what a result may cost at most */
-#define TRIAL_STEPS ((uint64_t)4 << 20) /* steps of all schedules that are tried: tens of ms   \
-                                         */
+#define TRIAL_STEPS                                                                            \
+    ((uint64_t)4 << 20) /* steps of all schedules that are tried: tens of ms                   \
+                         */
 
 /* What is known of an item: reads by ops of the backward part, SWI_NONE where there is none. */
 typedef struct {
