@@ -193,9 +193,11 @@ static bool fits(const swi_program *p)
 /* Is q, where each rebuild was a choice, better than p, where all stand? */
 static bool is_better(const swi_program *q, const swi_program *p, uint64_t rebuild_cost)
 {
+    if (q->info.method[0] == '\0')
+        return false;
     if (fits(p) != fits(q))
         return fits(q);
-    if (!fits(p))
+    if (!fits(p) && p->height != q->height)
         return q->height < p->height;
     return q->info.budget_cost < swi_count_add(rebuild_cost, p->info.budget_cost);
 }
