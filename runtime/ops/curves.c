@@ -68,14 +68,14 @@ static uint8_t *codes_of(const sw_launch *l)
 
 /* exp and its like of the formulas in kernels/scalar.h, counted there. */
 enum {
-    GELU = 28 + SWI_EXP + 13, /* with the bounds of x; without the last product */
-    GELU_SLOPE = GELU + 3,
-    GELU_TANH = 5 + SWI_SIGMOID,
-    GELU_TANH_SLOPE = 12 + SWI_SIGMOID,
-    MISH = 11 + SWI_EXP,
-    MISH_SLOPE = 17 + SWI_EXP,
+    GELU = SWI_EXP + 36,
+    GELU_SLOPE = SWI_EXP + 38,
+    GELU_TANH = SWI_EXP + 24,
+    GELU_TANH_SLOPE = SWI_EXP + 34,
+    MISH = SWI_EXP + 16,
+    MISH_SLOPE = SWI_EXP + 36,
     SOFTPLUS = 4 + SWI_EXP + SWI_LOG1P,
-    EXPM1 = 18 + SWI_EXP,
+    EXPM1 = SWI_EXP + 1,
     POW = 67
 };
 
@@ -225,10 +225,10 @@ static const sw_op_case pow_cases[] = {
     SHAPE("0", SWI_F32(3, 5), SW_FILL_AWAY, &pow_attrs[5]),
 };
 
-CURVE(tanh, SW_TANH, 0, SW_OUT(0), ANYWHERE, tanh(x), SWI_TANH, 3);
+CURVE(tanh, SW_TANH, 0, SW_OUT(0), ANYWHERE, tanh(x), SWI_TANH, 4);
 CURVE(sigmoid, SW_SIGMOID, 0, SW_OUT(0), ANYWHERE, sigmoid_double(x), SWI_SIGMOID, 3);
-CURVE(swish, SW_SWISH, 0, SW_IN(0), ANYWHERE, x *sigmoid_double(x), SWI_SIGMOID + 1,
-      SWI_SIGMOID + 5);
+CURVE(swish, SW_SWISH, 0, SW_IN(0), ANYWHERE, x *sigmoid_double(x), SWI_SWISH,
+      SWI_SWISH_SLOPE + 1);
 CURVE(gelu, SW_GELU, 0, SW_IN(0), ANYWHERE, gelu_double(x), GELU, GELU_SLOPE);
 CURVE(gelu_tanh, SW_GELU_TANH, 0, SW_IN(0), ANYWHERE, gelu_tanh_double(x), GELU_TANH,
       GELU_TANH_SLOPE + 1);
@@ -237,8 +237,8 @@ CURVE(softplus, SW_SOFTPLUS, 0, SW_IN(0), ANYWHERE, softplus_double(x), SOFTPLUS
       SWI_SIGMOID + 1);
 CURVE(hard_swish, SW_HARD_SWISH, 0, SW_IN(0), ANYWHERE, x *fmin(fmax(x + 3.0, 0.0), 6.0) / 6.0,
       5, 5);
-CURVE(elu, SW_ELU, 1, SW_IN(0), ANYWHERE, x > 0 ? x : p * expm1(x), EXPM1 + 2, SWI_EXP + 3);
-CURVE(selu, SW_SELU, 0, SW_IN(0), ANYWHERE, selu_double(x), EXPM1 + 3, SWI_EXP + 3);
+CURVE(elu, SW_ELU, 1, SW_IN(0), ANYWHERE, x > 0 ? x : p * expm1(x), EXPM1 + 2, SWI_EXP + 5);
+CURVE(selu, SW_SELU, 0, SW_IN(0), ANYWHERE, selu_double(x), EXPM1 + 3, SWI_EXP + 5);
 CURVE(exp, SW_EXP, 0, SW_OUT(0), PLAIN_ONLY, exp(x), SWI_EXP + 4, 1);
 CURVE(log, SW_LOG, 0, SW_IN(0), PLAIN_ONLY, log(x), SWI_LOG + 2, 1);
 CURVE(sqrt, SW_SQRT, 0, SW_OUT(0), PLAIN_ONLY, sqrt(x), 1, 2);

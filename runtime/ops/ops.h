@@ -147,11 +147,13 @@ bool swi_update_is_off(const sw_launch *l);
  * line by line: each +, -, *, /, comparison, conversion and step on the bits of a number is
  * one; a choice between two results is free. */
 enum {
-    SWI_EXP = 27,
-    SWI_LOG = 35,
-    SWI_LOG1P = SWI_LOG + 5,
-    SWI_SIGMOID = SWI_EXP + 6,
-    SWI_TANH = SWI_EXP + 20,
+    SWI_EXP = 23,
+    SWI_LOG = 33,
+    SWI_LOG1P = 13,
+    SWI_SIGMOID = SWI_EXP + 5,
+    SWI_TANH = SWI_EXP + 8,
+    SWI_SWISH = SWI_EXP + 8,
+    SWI_SWISH_SLOPE = SWI_EXP + 14,
     SWI_SINCOS = 30,
     SWI_PHILOX = 25, /* ten rounds of ten for four elements */
     SWI_UNIFORM = SWI_PHILOX + 2,

@@ -45,7 +45,7 @@ static sw_status forward(const sw_launch *l)
 
 static uint64_t operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], SWI_SIGMOID + 2);
+    return swi_count_each(&info->out[0], SWI_SWISH + 1);
 }
 
 /* in: a, b, dy */
@@ -88,12 +88,12 @@ static sw_status db_kernel(const sw_launch *l)
 /* dy b times the slope of swish, as swish counts it; dy times swish. */
 static uint64_t da_each(void)
 {
-    return SWI_SIGMOID + 6;
+    return SWI_SWISH_SLOPE + 2;
 }
 
 static uint64_t db_each(void)
 {
-    return SWI_SIGMOID + 2;
+    return SWI_SWISH + 1;
 }
 
 static uint64_t both_operations(const sw_kernel_info *info)

@@ -2,6 +2,7 @@
 #include "kernels/cpu/isa/point_internal.h"
 #include "kernels/scalar.h"
 #include <math.h>
+#include <string.h>
 
 #define LANES 16
 
@@ -33,11 +34,25 @@ static int64_t end_row(const job *j, int part)
     return end < j->rows ? end : j->rows;
 }
 
+static float larger(float m, float x)
+{
+    return x > m || x != x ? x : m;
+}
+
+/* NaN where there is one. By lanes: one after the other would wait for each comparison. */
 static float max_of(const float *x, int64_t n)
 {
-    float m = x[0];
-    for (int64_t i = 1; i < n; i++)
-        m = x[i] > m || x[i] != x[i] ? x[i] : m;
+    float lane[LANES], m = x[0];
+    int64_t i = 0;
+    for (int k = 0; k < LANES; k++)
+        lane[k] = m;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            lane[k] = larger(lane[k], x[i + k]);
+    for (; i < n; i++)
+        m = larger(m, x[i]);
+    for (int k = 0; k < LANES; k++)
+        m = larger(m, lane[k]);
     return m;
 }
 
@@ -51,8 +66,8 @@ static float sum_exp(float *y, const float *x, int64_t n, float m)
             e[k] = sw_expf(x[i + k] - m);
         for (int k = 0; k < LANES; k++)
             lane[k] += e[k];
-        for (int k = 0; k < LANES && y != NULL; k++)
-            y[i + k] = e[k];
+        if (y != NULL)
+            memcpy(y + i, e, sizeof e);
     }
     float pad[LANES];
     for (int k = 0; k < LANES; k++)
