@@ -95,7 +95,7 @@ static bool count_dense(const swi_trace *t, const swi_node *node, uint64_t *n)
 }
 
 /* For each element of an operand (outputs: 100 and on), for each of a second one, and once. exp
- * takes 27, log 35, log(1 + e) 40, a sigmoid 33, Philox 25. */
+ * takes 23, log 33, log(1 + e) 13, a sigmoid 28, Philox 25. */
 static const struct {
     const char *name;
     int grad;
@@ -109,18 +109,18 @@ static const struct {
     {"concat", -1, 0, 0, 0, 0, 0},
     {"to_f32", -1, 0, 2, 0, 0, 0},
     {"rand", -1, 100, 27, 0, 0, 0},
-    {"randn", -1, 100, 25 + 37, 0, 0, 0},
+    {"randn", -1, 100, 25 + 36, 0, 0, 0},
     {"relu", -1, 0, 1, 0, 0, 0},
     {"relu", 0, 0, 2, 0, 0, 0},
     {"relu", 1, 1, 4, 0, 0, 0}, /* bits, dy */
     {"leaky_relu", -1, 0, 2, 0, 0, 0},
     {"leaky_relu", 0, 0, 2, 0, 0, 0},
     {"leaky_relu", 1, 1, 4, 0, 0, 0},
-    {"tanh", -1, 0, 47, 0, 0, 0},
-    {"tanh", 0, 0, 3, 0, 0, 0},
-    {"sigmoid", -1, 0, 33, 0, 0, 0},
+    {"tanh", -1, 0, 31, 0, 0, 0},
+    {"tanh", 0, 0, 4, 0, 0, 0},
+    {"sigmoid", -1, 0, 28, 0, 0, 0},
     {"sigmoid", 0, 0, 3, 0, 0, 0},
-    {"swish", -1, 0, 34, 0, 0, 0},
+    {"swish", -1, 0, 31, 0, 0, 0},
     {"swish", 0, 0, 38, 0, 0, 0},
     {"add", -1, 100, 1, 0, 0, 0},
     {"mul", -1, 100, 1, 0, 0, 0},
@@ -135,38 +135,38 @@ static const struct {
     {"embedding", 0, 1, 1, 0, 0, 0},
     {"expand", -1, 100, 1, 0, 0, 0},
     {"softmax", 0, 0, 4, 0, 0, 0},
-    {"log_softmax", 0, 0, 30, 0, 0, 0},
-    {"swiglu", -1, 100, 35, 0, 0, 0},
-    {"swiglu", 0, 100, 39 + 35, 0, 0, 0},
-    {"swiglu", 2, 100, 35, 0, 0, 0},
+    {"log_softmax", 0, 0, 26, 0, 0, 0},
+    {"swiglu", -1, 100, 32, 0, 0, 0},
+    {"swiglu", 0, 100, 39 + 32, 0, 0, 0},
+    {"swiglu", 2, 100, 32, 0, 0, 0},
     {"linear_ce", 0, 0, 1, 0, 0, 0},
     {"linear_ce", 1, 0, 1, 0, 0, 0},
     {"linear_ce", 2, 0, 1, 0, 0, 0},
     {"mse", -1, 0, 3, 0, 0, 1},
     {"mse", 0, 0, 2, 0, 0, 0},
     {"mse", 1, 0, 2, 0, 0, 0},
-    {"bce", -1, 0, 74, 0, 0, 1},
-    {"bce", 0, 0, 35, 0, 0, 0},
-    {"bce_with", -1, 0, 74, 0, 0, 1},
-    {"bce_with", 0, 0, 35, 0, 0, 0},
+    {"bce", -1, 0, 43, 0, 0, 1},
+    {"bce", 0, 0, 30, 0, 0, 0},
+    {"bce_with", -1, 0, 43, 0, 0, 1},
+    {"bce_with", 0, 0, 30, 0, 0, 0},
     {"bce_with", 1, 0, 1, 0, 0, 0},
-    {"gelu", -1, 0, 68, 0, 0, 0},
-    {"gelu", 0, 0, 71, 0, 0, 0},
-    {"gelu_tanh", -1, 0, 38, 0, 0, 0},
-    {"gelu_tanh", 0, 0, 46, 0, 0, 0},
-    {"mish", -1, 0, 38, 0, 0, 0},
-    {"mish", 0, 0, 45, 0, 0, 0},
-    {"softplus", -1, 0, 71, 0, 0, 0},
-    {"softplus", 0, 0, 34, 0, 0, 0},
+    {"gelu", -1, 0, 59, 0, 0, 0},
+    {"gelu", 0, 0, 61, 0, 0, 0},
+    {"gelu_tanh", -1, 0, 47, 0, 0, 0},
+    {"gelu_tanh", 0, 0, 58, 0, 0, 0},
+    {"mish", -1, 0, 39, 0, 0, 0},
+    {"mish", 0, 0, 60, 0, 0, 0},
+    {"softplus", -1, 0, 40, 0, 0, 0},
+    {"softplus", 0, 0, 29, 0, 0, 0},
     {"hard_swish", -1, 0, 5, 0, 0, 0},
     {"hard_swish", 0, 0, 5, 0, 0, 0},
-    {"elu", -1, 0, 47, 0, 0, 0},
-    {"elu", 0, 0, 30, 0, 0, 0},
-    {"selu", -1, 0, 48, 0, 0, 0},
-    {"selu", 0, 0, 30, 0, 0, 0},
-    {"exp", -1, 0, 31, 0, 0, 0},
+    {"elu", -1, 0, 26, 0, 0, 0},
+    {"elu", 0, 0, 28, 0, 0, 0},
+    {"selu", -1, 0, 27, 0, 0, 0},
+    {"selu", 0, 0, 28, 0, 0, 0},
+    {"exp", -1, 0, 27, 0, 0, 0},
     {"exp", 0, 0, 1, 0, 0, 0},
-    {"log", -1, 0, 37, 0, 0, 0},
+    {"log", -1, 0, 35, 0, 0, 0},
     {"log", 0, 0, 1, 0, 0, 0},
     {"sqrt", -1, 0, 1, 0, 0, 0},
     {"sqrt", 0, 0, 2, 0, 0, 0},
@@ -185,9 +185,9 @@ static const struct {
     {"l1", -1, 0, 3, 0, 0, 1},
     {"l1", 0, 0, 4, 0, 0, 0},
     {"l1", 1, 0, 4, 0, 0, 0},
-    {"kl_div", -1, 0, 41, 0, 0, 1},
+    {"kl_div", -1, 0, 39, 0, 0, 1},
     {"kl_div", 0, 0, 1, 0, 0, 0},
-    {"kl_div", 1, 0, 41, 0, 0, 0},
+    {"kl_div", 1, 0, 39, 0, 0, 0},
     {"channel_scale", -1, 0, 1, 0, 0, 0},
     {"channel_scale", 0, 0, 3, 0, 0, 0},
     {"channel_scale", 1, 0, 1, 0, 0, 0},
@@ -282,13 +282,13 @@ static bool count_attention(const swi_trace *t, const swi_node *node, uint64_t *
             pairs += a->causal == 0 || k <= i;
     pairs *= (uint64_t)(q->dim[0] * a->heads);
     if (node->grad < 0)
-        *n = pairs * (2 * size + 2 * wide + 27 + 4) + 37 * rows;
+        *n = pairs * (2 * size + 2 * wide + 23 + 4) + 35 * rows;
     else if (node->grad == 0 || n_in == 1)
-        *n = pairs * (6 * size + 4 * wide + 27 + 5) + 2 * wide * rows;
+        *n = pairs * (6 * size + 4 * wide + 23 + 5) + 2 * wide * rows;
     else if (node->grad < 3)
-        *n = pairs * (4 * size + 2 * wide + 27 + 5) + 2 * wide * rows;
+        *n = pairs * (4 * size + 2 * wide + 23 + 5) + 2 * wide * rows;
     else
-        *n = pairs * (2 * size + 2 * wide + 27 + 2);
+        *n = pairs * (2 * size + 2 * wide + 23 + 2);
     return true;
 }
 
@@ -303,12 +303,12 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
         *n = 2 * plain_size(forward ? out_of(t, node, 0) : plain_type(t, node, 1)) *
              (uint64_t)s->dim[axis];
     } else if (plain_is(node, "softmax", -1)) {
-        *n = 31 * plain_size(x) + plain_size(x) / (uint64_t)x->shape.dim[x->shape.rank - 1];
+        *n = 27 * plain_size(x) + plain_size(x) / (uint64_t)x->shape.dim[x->shape.rank - 1];
     } else if (plain_is(node, "log_softmax", -1)) {
-        *n = 31 * plain_size(x) +
-             36 * (plain_size(x) / (uint64_t)x->shape.dim[x->shape.rank - 1]);
+        *n = 27 * plain_size(x) +
+             34 * (plain_size(x) / (uint64_t)x->shape.dim[x->shape.rank - 1]);
     } else if (plain_is(node, "swiglu", 1)) { /* a, b, dy: of a; both, dy: of both */
-        *n = node->n_in == 2 ? (39 + 35) * plain_size(plain_type(t, node, 1))
+        *n = node->n_in == 2 ? (39 + 32) * plain_size(plain_type(t, node, 1))
                              : 39 * plain_size(x);
     } else if (plain_is(node, "linear_ce", -1)) {
         const swi_ce_attrs *a =
@@ -317,9 +317,9 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
         const sw_shape *w = &plain_type(t, node, 1)->shape;
         const uint64_t rows = plain_size(plain_type(t, node, 2)),
                        logits = rows * (uint64_t)w->dim[0];
-        const uint64_t bias = node->n_in > 3 ? 2 : 0, slope = smooth || ignores ? 33 : 31;
-        *n = 3 * count_product(&x->shape, w) + (30 + smooth + slope + bias) * logits +
-             (38 + 3 * smooth + ignores) * rows + 1;
+        const uint64_t bias = node->n_in > 3 ? 2 : 0, slope = smooth || ignores ? 29 : 27;
+        *n = 3 * count_product(&x->shape, w) + (26 + smooth + slope + bias) * logits +
+             (36 + 3 * smooth + ignores) * rows + 1;
     } else if (plain_is(node, "sgd_update", -1)) {
         const swi_update_attrs *a = (const void *)(t->attrs + node->attrs);
         *n = (a->nesterov ? 9 : a->momentum != 0.0f ? 7 : 5) * plain_size(x);
@@ -342,7 +342,7 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
         const swi_ce_attrs *a = (const void *)(t->attrs + node->attrs);
         const uint64_t smooth = a->smoothing > 0.0f, ignores = a->has_ignore != 0;
         *n = (30 + smooth) * plain_size(x) +
-             (38 + 3 * smooth + ignores) * plain_size(plain_type(t, node, 1)) + 1;
+             (36 + 3 * smooth + ignores) * plain_size(plain_type(t, node, 1)) + 1;
     } else if (plain_is(node, "softmax_ce", 0)) {
         const swi_ce_attrs *a = (const void *)(t->attrs + node->attrs);
         *n = (a->smoothing > 0.0f || a->has_ignore != 0 ? 33 : 31) * plain_size(x);
