@@ -341,11 +341,11 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
     } else if (plain_is(node, "softmax_ce", -1)) {
         const swi_ce_attrs *a = (const void *)(t->attrs + node->attrs);
         const uint64_t smooth = a->smoothing > 0.0f, ignores = a->has_ignore != 0;
-        *n = (30 + smooth) * plain_size(x) +
+        *n = (26 + smooth) * plain_size(x) +
              (36 + 3 * smooth + ignores) * plain_size(plain_type(t, node, 1)) + 1;
     } else if (plain_is(node, "softmax_ce", 0)) {
         const swi_ce_attrs *a = (const void *)(t->attrs + node->attrs);
-        *n = (a->smoothing > 0.0f || a->has_ignore != 0 ? 33 : 31) * plain_size(x);
+        *n = (a->smoothing > 0.0f || a->has_ignore != 0 ? 29 : 27) * plain_size(x);
     } else {
         return false;
     }
