@@ -135,11 +135,16 @@ SW_INLINE float sw_expm1f(float x)
     return power * sw_exp_rest(x, n) + (power - 1.0f);
 }
 
-/* -(e^-2a - 1) / (e^-2a + 1), with the sign of x. */
+/* a = |x|, e = e^-2a: (1 - e) / (1 + e), above 1 as 1 - 2 e / (1 + e), so that what slopes make
+ * of 1 - tanh^2 keeps its digits; with the sign of x. */
 SW_INLINE float sw_tanhf(float x)
 {
-    const float d = sw_expm1f(-2.0f * sw_absf(x));
-    const float t = d / (2.0f + d); /* -0 or below */
+    float power;
+    const float a = sw_absf(x), z = a > 44.0f ? -88.0f : -2.0f * a;
+    const float n = sw_exp_whole(z, 0.0f, &power), more = power * sw_exp_rest(z, n);
+    const float e = more + power, less = more + (power - 1.0f); /* e - 1 */
+    const float r = (a > 1.0f ? 2.0f * e : -less) / (1.0f + e);
+    const float t = a > 1.0f ? 1.0f - r : r;
     return sw_float_of((sw_bits_of(x) & 0x80000000u) | (sw_bits_of(t) & 0x7fffffffu));
 }
 
@@ -339,7 +344,7 @@ SW_INLINE float sw_elu_value(float x, float alpha)
 }
 SW_INLINE float sw_elu_slope(float x, float alpha)
 {
-    return x > 0.0f ? 1.0f : sw_exp_times(alpha, x);
+    return x <= 0.0f ? sw_exp_times(alpha, x) : 1.0f;
 }
 
 /* Klambauer et al. 2017: with these numbers mean 0 and variance 1 are a fixed point. */
@@ -351,7 +356,7 @@ SW_INLINE float sw_selu_value(float x)
 }
 SW_INLINE float sw_selu_slope(float x)
 {
-    return x > 0.0f ? SW_SELU_SCALE : sw_exp_times(SW_SELU_ALPHA, x);
+    return x <= 0.0f ? sw_exp_times(SW_SELU_ALPHA, x) : SW_SELU_SCALE;
 }
 
 /* ---- exp, log and powers over the whole range -------------------------------------------- */

@@ -39,11 +39,11 @@ extern "C" size_t sw_cuda_tile_update_scratch(const sw_kernel_info *info,
     size_t most = 0;
     for (int k = 0; k < 2; k++) {
         in[DY].shape.dim[1] = gradient.shape.dim[0] = k == 0 ? rows : last;
-        const sw_kernel_info make = {in, &gradient, 2, 1, nullptr, info->threads, info->isa, 0};
+        const sw_kernel_info make = {in, &gradient, 2, 1, nullptr, info->threads, info->isa, 0, 0};
         const size_t bytes = sw_cuda_linear_grad1_scratch(&make, queue);
         most = bytes > most ? bytes : most;
     }
-    const sw_kernel_info check = {&info->out[0], nullptr, 1, 0, nullptr, 1, info->isa, 0};
+    const sw_kernel_info check = {&info->out[0], nullptr, 1, 0, nullptr, 1, info->isa, 0, 0};
     const size_t looks = a->has_check != 0 ? sw_cuda_finite_scratch(&check, queue) : 0;
     return gradient_bytes(&info->out[0], rows) + (looks > most ? looks : most);
 }

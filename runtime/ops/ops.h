@@ -151,7 +151,7 @@ enum {
     SWI_LOG = 33,
     SWI_LOG1P = 13,
     SWI_SIGMOID = SWI_EXP + 5,
-    SWI_TANH = SWI_EXP + 8,
+    SWI_TANH = SWI_EXP + 11,
     SWI_SWISH = SWI_EXP + 8,
     SWI_SWISH_SLOPE = SWI_EXP + 14,
     SWI_SINCOS = 30,

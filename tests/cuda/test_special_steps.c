@@ -12,8 +12,8 @@ static void kernels_of_the_module_answer_as_the_table_says(void)
         sw_fake_card_api()->lazy(0);
         const special_count n = special_run(&way);
         SW_CHECK(n.rows > 1000, "%d rows", n.rows);
-        sw_note("cuda%s: %d rows, %d wrong, %d with a reason that is stale, %d pending",
-                immediate ? ", immediate" : "", n.rows, n.wrong, n.stale, n.pending);
+        sw_note("cuda%s: %d rows, %d wrong, %d with a reason that is stale",
+                immediate ? ", immediate" : "", n.rows, n.wrong, n.stale);
     }
 }
 

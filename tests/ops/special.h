@@ -38,7 +38,7 @@ typedef struct {
 
 /* What the rows of a way came to. */
 typedef struct {
-    int rows, wrong, stale, pending; /* pending: of ops whose formulas are being mended */
+    int rows, wrong, stale;
 } special_count;
 
 /* Each row in turn; false where the table cannot be read. The row is valid during the call. */

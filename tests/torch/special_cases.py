@@ -279,6 +279,52 @@ def bound_slope(name, operands, dy, y, grads):
     return y, [torch.ones_like(grads[0])]
 
 
+def smooth(name, x):
+    """Value and slope of a curve by formulas that do not cancel, in float64; its limits at what is not small."""
+    if abs(x) > 200.0:
+        return (x, 1.0) if x > 0 else (0.0, 0.0)
+    t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+    up = 2 * (2 / torch.pi) ** 0.5 * (t + 0.044715 * t**3)
+    y = {
+        "swish": lambda: t * torch.sigmoid(t),
+        "gelu": lambda: t / 2 * torch.special.erfc(-t / 2**0.5),
+        "gelu_tanh": lambda: t * torch.sigmoid(up),
+        "mish": lambda: t * torch.tanh(torch.nn.functional.softplus(t)),
+    }[name]()
+    y.backward()
+    return y.item(), t.grad.item()
+
+
+def by_limit(name, operands, dy, y, grads):
+    value, slope = smooth(name.split()[0], operands[0].tensor.item())
+    f = lambda x: torch.tensor(x, dtype=torch.float32).reshape(y.shape)
+    return f(value), [f(slope)]
+
+
+def gate_by_limit(name, operands, dy, y, grads):
+    a, b = operands[0].tensor.item(), operands[1].tensor.item()
+    value, slope = smooth("swish", a)
+    f = lambda x: torch.tensor(x, dtype=torch.float32).reshape(y.shape)
+    return f(value * b), [f(slope * b), f(value)]
+
+
+def far(names, ours):
+    """Rows of these ops, of numbers, that are not within the table's bounds of our answers."""
+
+    def near(a, b):
+        b = torch.where(b.abs() < 2.0**-126, torch.zeros_like(b), b)
+        a = torch.where((b == 0) & (a.abs() < 2.0**-126), torch.zeros_like(a), a)
+        return torch.allclose(b, a, rtol=1e-5, atol=0.0, equal_nan=True)
+
+    def applies(name, operands, dy, y, grads):
+        if name.split()[0] not in names or torch.isnan(operands[0].tensor).any() or not is_finite(torch.tensor(dy or [1.0])):
+            return False
+        mine, slopes = ours(name, operands, dy, y, grads)
+        return not (near(y, mine) and all(near(a, b) for a, b in zip(grads, slopes)))
+
+    return applies
+
+
 UPDATES = ("clip_norm", "sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad")
 NORMS = ("layer_norm", "layer_norm_affine", "rms_norm", "group_norm", "batch_norm", "batch_norm_relu", "batch_norm_stats")
 
@@ -304,4 +350,7 @@ DIFFERENT = [
     (where("bce 1", lambda x: x == -INF), constant_answer([INF]), "an impossible target costs infinitely much, as it does at +inf"),
     (where("bce 0.25", lambda x: x == -INF), constant_answer([INF]), "an impossible target costs infinitely much, as it does at +inf"),
     (where("batch_norm_stats", lambda x: torch.isinf(x).any() and not torch.isnan(x).any()), constant_answer([NAN, 0.075, NAN, 0.94166666]), "the mean is summed from differences to a first mean, so it is NaN with its variance"),
+    (far(("swish", "gelu", "gelu_tanh", "mish"), by_limit), by_limit, "the limit, or the number itself, where float32 overflows or cancels on the way"),
+    (far(("swiglu",), gate_by_limit), gate_by_limit, "swish has its limits at infinity"),
+    (where("hard_swish", lambda x: x == MAX), in_float64, "x times 1, not x times 6 divided by 6: nothing overflows"),
 ]  # fmt: skip

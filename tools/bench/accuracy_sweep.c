@@ -2,6 +2,7 @@
 #include "kernels/dispatch.h"
 #include "runtime/runtime_internal.h"
 #include "tools/bench/accuracy.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -92,8 +93,13 @@ static void judge(const accuracy_row *row, float x, float y, accuracy_result *re
     const int range = range_of(x);
     const double p = (double)row->param,
                  v = fabs((double)x) < LEAST ? 0.0 * (double)x : (double)x;
-    const double error = accuracy_error(row, x, y, row->exact(v, p));
+    const double r = row->exact(v, p);
     result->arguments++;
+    /* What is rounded right is at most half an ulp off: most are, and cost no more. */
+    if (result->worst[range] >= 0.5 && (float)r == y && fabs(r) >= LEAST &&
+        fabs(r) < (double)FLT_MAX)
+        return;
+    const double error = accuracy_error(row, x, y, r);
     if (!(error <= result->worst[range])) {
         result->worst[range] = error;
         result->at[range] = x;
