@@ -26,17 +26,23 @@ static inline sw_attention_shape sw_attention_shape_of(const sw_shape *q, const 
 }
 
 /* How many of a gradient kernel's operands are inputs: what follows them is lse and dy, with
- * `y` the result in front of them. */
+ * `y` the result in front of them. The kernel for dv alone has q and k: it reads no v. */
 static inline int sw_attention_inputs(int n_in, bool y)
 {
     return n_in - (y ? 3 : 2);
+}
+
+/* The operand that has v's width: v, or dy behind q, k and lse. */
+static inline int sw_attention_v(int n)
+{
+    return n == 2 ? 3 : n - 1;
 }
 
 /* Of a kernel whose first n operands are the inputs. */
 static inline sw_attention_shape sw_attention_info_shape(const sw_kernel_info *info, int n)
 {
     return sw_attention_shape_of(&info->in[0].shape, &info->in[n > 1 ? 1 : 0].shape,
-                                 &info->in[n - 1].shape,
+                                 &info->in[sw_attention_v(n)].shape,
                                  (const swi_attention_attrs *)info->attrs);
 }
 
@@ -47,14 +53,16 @@ static inline sw_heads sw_attention_heads(const sw_buffer *b, int64_t from)
     return h;
 }
 
-/* q, k and v of a launch whose first n operands they are. */
+/* q, k and v of a launch whose first n operands they are. Where there is no v, k stands in its
+ * place, and is not read as v. */
 static inline void sw_attention_find(const sw_launch *l, int n, sw_attention_shape *s,
                                      sw_heads to[3])
 {
     *s = sw_attention_shape_of(&l->in[0].type.shape, &l->in[n > 1 ? 1 : 0].type.shape,
-                               &l->in[n - 1].type.shape, (const swi_attention_attrs *)l->attrs);
+                               &l->in[sw_attention_v(n)].type.shape,
+                               (const swi_attention_attrs *)l->attrs);
     for (int i = 0; i < 3; i++)
-        to[i] = n > 1 ? sw_attention_heads(&l->in[i], 0)
+        to[i] = n > 1 ? sw_attention_heads(&l->in[i < n ? i : n - 1], 0)
                       : sw_attention_heads(&l->in[0], i * s->heads * s->size);
 }
 

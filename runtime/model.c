@@ -59,8 +59,8 @@ void sw_model_destroy(sw_model *model)
                  model->cap_optimizers * sizeof *model->optimizers);
     sw_heap_free(model->knobs, SW_HEAP_RECORDS, model->cap_knobs * sizeof *model->knobs);
     sw_heap_free(model->entries, SW_HEAP_RECORDS, model->cap_entries * sizeof(swi_entry));
-        swi_alive_end(model->life);
-        sw_handle_give(model, SW_HANDLE_MODEL, sizeof *model);
+    swi_alive_end(model->life);
+    sw_handle_give(model, SW_HANDLE_MODEL, sizeof *model);
 }
 
 sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format, ...)

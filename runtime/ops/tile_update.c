@@ -72,13 +72,14 @@ static void ask_update(part_info *p, const sw_kernel_info *info)
         p->in[p->info.n_in++] = info->out[p->info.n_out];
 }
 
-/* Of the check: the factors' elements instead of the gradient's (is_surely_finite). */
+/* Of the check: the factors' elements instead of the gradient's (is_surely_finite), or what a
+ * bound says of them. */
 static uint64_t check_operations(const sw_kernel_info *info)
 {
     const swi_tile_attrs *a = info->attrs;
     const uint64_t factors =
         swi_count_add(swi_count_each(&info->in[0], 1), swi_count_each(&info->in[1], 1));
-    return a->has_check ? swi_count_add(factors, 2) : 0;
+    return !a->has_check ? 0 : a->check.is_bounded ? 2 : swi_count_add(factors, 2);
 }
 
 void swi_tile_operations(const sw_kernel_info *info, uint64_t *make, uint64_t *update)
@@ -151,6 +152,10 @@ static double largest(const sw_launch *l, int i)
 /* Are the operands so small that no sum of their products can leave the range of floats? */
 static bool is_surely_finite(const sw_launch *l)
 {
+    const swi_tile_attrs *a = l->attrs;
+    if (a->check.is_bounded &&
+        *(const double *)l->in[a->n_make + a->n_check - 1].ptr < SWI_SURELY_FINITE)
+        return true;
     const double terms = (double)l->in[0].type.shape.dim[0] + 1.0;
     const double bound = largest(l, 0) * largest(l, 1) * terms;
     return bound < (double)FLT_MAX / 2.0; /* not where it is NaN */

@@ -272,13 +272,14 @@ static bool count_attention(const swi_trace *t, const swi_node *node, uint64_t *
     const uint32_t behind = node->grad < 0 ? 0 : node->grad == 3 ? 2 : 3;
     const uint32_t n_in = node->n_in - behind;
     const sw_shape *q = &plain_type(t, node, 0)->shape;
-    const sw_shape *v = &plain_type(t, node, n_in - 1)->shape;
+    /* The gradient of v alone reads no v: dy is as wide. */
+    const sw_shape *v = &plain_type(t, node, node->grad == 3 ? 3 : n_in - 1)->shape;
     const uint64_t size = (uint64_t)(q->dim[2] / a->heads / (n_in == 1 ? 3 : 1));
     const uint64_t wide = (uint64_t)(v->dim[2] / a->heads / (n_in == 1 ? 3 : 1));
     const uint64_t rows = (uint64_t)(q->dim[0] * a->heads * q->dim[1]);
     uint64_t pairs = 0;
     for (int64_t i = 0; i < q->dim[1]; i++)
-        for (int64_t k = 0; k < v->dim[1]; k++)
+        for (int64_t k = 0; k < plain_type(t, node, n_in > 1 ? 1 : 0)->shape.dim[1]; k++)
             pairs += a->causal == 0 || k <= i;
     pairs *= (uint64_t)(q->dim[0] * a->heads);
     if (node->grad < 0)
@@ -328,7 +329,10 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
         const uint64_t factors =
             plain_size(plain_type(t, node, 0)) + plain_size(plain_type(t, node, 1));
         *n = count_product(&x->shape, &out_of(t, node, 0)->shape) +
-             5 * plain_size(out_of(t, node, 0)) + (a->has_check ? factors + 2 : 0);
+             5 * plain_size(out_of(t, node, 0)) +
+             (!a->has_check         ? 0
+              : a->check.is_bounded ? 2
+                                    : factors + 2);
     } else if (plain_is(node, "pow", -1) || plain_is(node, "pow", 0)) {
         const float p =
             ((const swi_number_attrs *)(const void *)(t->attrs + node->attrs))->value;

@@ -12,8 +12,8 @@ static void every_instruction_set_answers_as_the_table_says(void)
             const special_way way = {.isa = names[i], .immediate = immediate != 0};
             const special_count n = special_run(&way);
             SW_CHECK(n.rows > 1000, "%d rows", n.rows);
-            sw_note("%s%s: %d rows, %d wrong, %d with a reason that is stale",
-                    names[i], immediate ? ", immediate" : "", n.rows, n.wrong, n.stale);
+            sw_note("%s%s: %d rows, %d wrong, %d with a reason that is stale", names[i],
+                    immediate ? ", immediate" : "", n.rows, n.wrong, n.stale);
         }
 }
 

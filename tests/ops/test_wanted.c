@@ -131,10 +131,7 @@ static int nodes_of(const bench *b, uint32_t *null_out)
 static void witnesses_agree(bench *b, const char *name, uint32_t wanted)
 {
     const sw_run_args args = args_of(b, 0);
-    /* How much of a workspace is used is asked for whole programs, by tests of the witnesses;
-     * the kernel for dv alone names v for its shape. */
-    const uint32_t which =
-        b->op == SW_OP_attention ? SW_WITNESS_ACCESS | SW_WITNESS_DEATH : SW_WITNESS_ALL;
+    const uint32_t which = SW_WITNESS_ALL;
     sw_witness_info seen = {.size = sizeof seen};
     OK(sw_witness(b->exec, &args, which, &seen));
     SW_CHECK(seen.agreed == which, "%s, 0x%x: %s", name, wanted, seen.first_fault);

@@ -89,7 +89,7 @@ static void enter_head(room *r, const sw_attention_grads *g, int64_t unit)
     r->k = g->k.p + r->image * g->k.batch + r->head * s->size * g->k.col;
     r->v = g->v.p + r->image * g->v.batch + r->head * s->value_size * g->v.col;
     const int64_t at = r->image * s->queries * r->row + r->head * s->value_size;
-    r->y = g->y != NULL ? g->y + at : NULL;
+    r->y = g->dq.p != NULL || g->dk.p != NULL ? g->y + at : NULL; /* what d is made from */
     r->dy = g->dy + at;
     r->lse = g->lse + unit * s->queries;
     if (g->dq.p != NULL)
