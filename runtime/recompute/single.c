@@ -113,19 +113,50 @@ static bool may_stay(const session *s, uint32_t t, uint32_t item)
            live_with(s, t, item, s->p->n_items) <= s->capacity;
 }
 
+static bool is_read_by(const session *s, uint32_t t, uint32_t item)
+{
+    bool found = false;
+    for (uint32_t k = 0; k < s->p->ops[t].n_reads; k++)
+        found |= s->p->reads[s->p->ops[t].reads + k] == item;
+    return found;
+}
+
+/* Of what may stay over op t on the stack: what it reads, and the two smallest of the rest. */
+static uint32_t find_smallest(const session *s, uint32_t t)
+{
+    const swi_rc_problem *p = s->p;
+    const swi_rc_op *op = &p->ops[t];
+    uint32_t n = 0, small[2] = {NONE, NONE};
+    for (uint32_t k = 0; k < op->n_reads; k++)
+        if (may_stay(s, t, p->reads[op->reads + k]))
+            s->stack[n++] = p->reads[op->reads + k];
+    for (uint32_t i = 0; i < p->n_items; i++) {
+        if (s->alive[i] < t || is_read_by(s, t, i) || !may_stay(s, t, i))
+            continue;
+        if (small[0] == NONE || p->items[i].bytes < p->items[small[0]].bytes) {
+            small[1] = small[0];
+            small[0] = i;
+        } else if (small[1] == NONE || p->items[i].bytes < p->items[small[1]].bytes) {
+            small[1] = i;
+        }
+    }
+    for (int k = 0; k < 2; k++)
+        if (small[k] != NONE)
+            s->stack[n++] = small[k];
+    return n;
+}
+
 /* Can no two items stay over op t? */
 static bool is_check(const session *s, uint32_t t)
 {
-    const uint32_t n = s->p->n_items;
-    if (s->p->ops[t].n_makes > 0 || live_with(s, t, n, n) > s->capacity)
+    const uint32_t none = s->p->n_items;
+    if (s->p->ops[t].n_makes > 0 || live_with(s, t, none, none) > s->capacity)
         return false;
-    for (uint32_t a = 0; a < n; a++) {
-        if (!may_stay(s, t, a))
-            continue;
+    const uint32_t n = find_smallest(s, t);
+    for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = a + 1; b < n; b++)
-            if (may_stay(s, t, b) && live_with(s, t, a, b) <= s->capacity)
+            if (live_with(s, t, s->stack[a], s->stack[b]) <= s->capacity)
                 return false;
-    }
     return true;
 }
 
@@ -376,7 +407,7 @@ static sw_status write(session *s, uint32_t last, swi_rc_schedule *out)
 static sw_status take_checks(session *s)
 {
     const swi_rc_problem *p = s->p;
-    size_t reads = p->n_ops;
+    size_t reads = p->n_ops + 2;
     for (uint32_t t = 0; t < p->n_ops; t++)
         reads += p->ops[t].n_reads;
     size_t sum = 0;

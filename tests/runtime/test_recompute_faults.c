@@ -211,7 +211,7 @@ static size_t least_of(rc_kind kind, int layers, uint32_t *repeats)
     sw_exec_destroy(exec);
     sw_budget_destroy(budget);
     *repeats = plan.n_repeats;
-    return plan.model_bytes + plan.arena_bytes; /* no loader asks for room */
+    return plan.total_bytes;
 }
 
 static void every_allocation_of_planning_fails_once(void)
