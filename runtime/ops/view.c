@@ -238,8 +238,10 @@ sw_value sw_slice(sw_ctx *ctx, sw_value x, int axis, int64_t from, int64_t n)
 
 sw_value swi_whole_of(sw_ctx *ctx, const sw_value *pieces, int n)
 {
-    const swi_trace *t = &ctx->trace;
     uint32_t whole = SWI_NONE;
+    if (ctx == NULL)
+        return (sw_value){0}; /* the op says so */
+    const swi_trace *t = &ctx->trace;
     for (int i = 0; i < n; i++) {
         const swi_value *v = swi_value_at(ctx, pieces[i]);
         const swi_node *node = v != NULL && v->node != SWI_NONE ? &t->nodes[v->node] : NULL;

@@ -66,6 +66,6 @@ sw_status swi_knob_use(sw_knob knob, swi_knob_kind use)
         SW_FAIL(SW_INVALID, "no such knob");
     swi_knob *k = &knob.model->knobs[knob.index];
     if (k->use == SWI_KNOB_NUMBER)
-        k->use = use;
+        k->use = (uint8_t)use;
     return swi_knob_can_be(k, k->value) ? SW_OK : say(knob.model, knob.index, k->value);
 }
