@@ -117,14 +117,24 @@ extern "C" sw_status sw_cuda_scale_by_forward(const sw_launch *l, const sw_cuda_
 
 /* ---- conversion -------------------------------------------------------------------------- */
 
+/* A number for each channel. Registers have no index. */
+struct by_channel {
+    float x, y, z, w;
+};
+static __device__ __forceinline__ float number_of(const by_channel &x, int c)
+{
+    return c == 0 ? x.x : c == 1 ? x.y : c == 2 ? x.z : x.w;
+}
+
 /* y = x scale + shift by channel: `plane` elements of one follow each other. */
 template <class T>
 __global__ void convert_channels_kernel(float *y, const T *x, int64_t n, int64_t plane,
-                                        swi_to_f32_attrs a)
+                                        int channels, by_channel scale,
+                                        by_channel shift)
 {
     for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
-        const int c = (int)(i / plane % a.channels);
-        y[i] = (float)x[i] * a.scale[c] + a.shift[c];
+        const int c = (int)(i / plane % channels);
+        y[i] = (float)x[i] * number_of(scale, c) + number_of(shift, c);
     }
 }
 
@@ -144,6 +154,12 @@ __global__ void convert_kernel(float *y, const T *x, int64_t n, int wide, float 
         y[i] = (float)x[i] * scale + shift;
 }
 
+static by_channel channels_of(const float (&x)[SW_MAX_CHANNELS])
+{
+    const by_channel all = {x[0], x[1], x[2], x[3]};
+    return all;
+}
+
 template <class T> static sw_status convert_run(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const swi_to_f32_attrs *a = static_cast<const swi_to_f32_attrs *>(l->attrs);
@@ -155,10 +171,11 @@ template <class T> static sw_status convert_run(const sw_launch *l, const sw_cud
         return SW_OK;
     if (a->channels > 1) {
         const sw_shape *s = &l->in[0].type.shape;
-        const auto by_channel = convert_channels_kernel<T>;
-        SW_CUDA_LAUNCH(by_channel, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
+        const auto kernel = convert_channels_kernel<T>;
+        SW_CUDA_LAUNCH(kernel, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
                        queue, sw_cuda_out(l, 0), static_cast<const T *>(l->in[0].ptr), n,
-                       n / (s->dim[0] * s->dim[1]), *a);
+                       n / (s->dim[0] * s->dim[1]), a->channels,
+                       channels_of(a->scale), channels_of(a->shift));
         return sw_cuda_launched("to_f32");
     }
     SW_CUDA_LAUNCH(convert, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
