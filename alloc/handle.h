@@ -2,9 +2,10 @@
  *
  * Each begins with a sw_handle. Where an object is given back its memory is not: it waits in a
  * queue of its kind, marked, and is the last to be used again, so that a pointer to it is told
- * from a pointer to a live object without reading memory that is somebody else's. At most
- * SW_HANDLE_KEPT objects of a kind wait. Counters of the heap say that they are free. Builds
- * for sanitizers give the memory back, and leave finding to them. Thread-safe. */
+ * from a pointer to a live object without reading memory that is somebody else's. The oldest is
+ * used again once SW_HANDLE_KEPT of its kind wait; none goes back to the heap, so the queue is
+ * as long as the most objects that lived at once. Counters of the heap say that they are free.
+ * Builds for sanitizers give the memory back, and leave finding to them. Thread-safe. */
 #ifndef SW_HANDLE_H
 #define SW_HANDLE_H
 

@@ -534,7 +534,7 @@ static int create(sw_thread *thread)
     if (sized == NULL)
         return error;
     (void)pthread_attr_destroy(sized);
-    /* EINVAL: the system wants a larger one. */
+    /* EINVAL: the size must be larger on this system. */
     return error == EINVAL ? pthread_create(&thread->handle, NULL, enter, thread) : error;
 }
 

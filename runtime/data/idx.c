@@ -57,7 +57,7 @@ static sw_status check_length(swi_source *source, uint64_t announced)
 }
 
 /* Open, check the header and the length, and stand at the first byte of the data. Of a
- * compressed file whose data nobody wants the header is all that is inflated. */
+ * compressed file whose data are not read only the header is inflated. */
 static sw_status open_checked(swi_source **out, const char *path, int rank, uint32_t *dims,
                               const sw_idx_opts *opts, bool header_only)
 {
@@ -99,7 +99,7 @@ static void find_labels(int64_t first[256], const unsigned char *label, int64_t 
             first[label[i]] = from + (int64_t)i;
 }
 
-/* Labels that nobody keeps are read in pieces. */
+/* Labels that are only looked at are read in pieces. */
 static sw_status read_labels(swi_source *source, sw_dataset *dataset, int64_t first[256])
 {
     unsigned char piece[4096];

@@ -419,8 +419,8 @@ static void null_is_an_error_everywhere(void)
         int status;
         CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
         const int at = p->at, k = at < N_OUTSIDE + N_INSIDE ? at : at - N_INSIDE;
-        SW_CHECK(WIFEXITED(status) || at >= end, "%s%s crashes", texts[at < end ? k : 0],
-                 at != k ? " with ctx NULL" : "");
+        SW_CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0) || at >= end, "%s%s crashes",
+                 texts[at < end ? k : 0], at != k ? " with ctx NULL" : "");
         from = at + 1;
     }
     for (int i = 0; i < end; i++) {
