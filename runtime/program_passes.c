@@ -267,13 +267,15 @@ static sw_status shrink_freely(swi_program *p, const base *rebuilt, size_t heigh
     if (status == SW_OK)
         status = swi_recompute(&q, &b.trace, &b.order, exec, parts, most,
                                rebuilt->rebuild_cost + 1, &q_order);
-    const uint64_t least = q.info.least_repeat_cost;
+    /* What rebuilds are among what runs again there. The two problems count places of results
+     * differently, so no plan of both is below the lower bound only. */
+    const uint64_t all = q.info.least_repeat_cost, with = p->info.least_repeat_cost;
+    const uint64_t free_of = all == UINT64_MAX             ? all
+                             : all > rebuilt->rebuild_cost ? all - rebuilt->rebuild_cost
+                                                           : 0;
     if (status == SW_OK && is_better(&q, p, rebuilt->rebuild_cost))
         status = take_over(p, &q, order, &q_order, rebuilt);
-    /* What rebuilds are among what runs again there. */
-    p->info.least_repeat_cost = least == UINT64_MAX             ? least
-                                : least > rebuilt->rebuild_cost ? least - rebuilt->rebuild_cost
-                                                                : 0;
+    p->info.least_repeat_cost = free_of < with ? free_of : with;
     swi_trace_free(&q.trace);
     swi_order_free(&q_order);
     base_free(&b);

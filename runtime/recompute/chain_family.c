@@ -165,13 +165,15 @@ static sw_status lowest(const swi_rc_problem *p, swi_rc_family *f)
         swi_rc_free(&s);
         return status == SW_INVALID ? SW_OK : status;
     }
-    SW_TRY(swi_rc_family_add(f, &s));
-    for (uint32_t i = f->n - 1; i > 0 && before(&f->schedules[i], &f->schedules[i - 1]); i--) {
-        const swi_rc_schedule x = f->schedules[i];
-        f->schedules[i] = f->schedules[i - 1];
-        f->schedules[i - 1] = x;
-    }
-    return SW_OK;
+    /* The chain's own lowest stays behind it: placed, it may still need less. */
+    swi_rc_schedule own = f->schedules[--f->n];
+    status = swi_rc_family_add(f, &s);
+    if (status == SW_OK)
+        tidy(f);
+    if (status == SW_OK && own.cost > f->schedules[f->n - 1].cost)
+        return swi_rc_family_add(f, &own);
+    swi_rc_free(&own);
+    return status;
 }
 
 /* The program as it stands: what repeats nothing. */
