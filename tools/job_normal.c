@@ -98,14 +98,16 @@ static int channels_of(const job *j)
 }
 
 /* What the training noted in the file of parameters; "" where there is no file to read twice,
- * or no note in it. What is wrong with the file is said when it is loaded. */
-static void read_note(const job_opts *o, char *text)
+ * or no note in it. A file that cannot be read is an error here: other numbers than the noted
+ * ones would train on. */
+static int read_note(const job_opts *o, char *text)
 {
     struct stat st;
     *text = '\0';
-    if (o->params == NULL || stat(o->params, &st) != 0 || !S_ISREG(st.st_mode) ||
-        sw_params_note(o->params, JOB_NORMAL_KEY, text, JOB_NORMAL_BYTES) != SW_OK)
-        *text = '\0';
+    if (o->params == NULL || stat(o->params, &st) != 0 || !S_ISREG(st.st_mode))
+        return CLI_GO; /* loading says what is wrong */
+    const sw_status status = sw_params_note(o->params, JOB_NORMAL_KEY, text, JOB_NORMAL_BYTES);
+    return status == SW_OK ? CLI_GO : cli_library_error(status, true);
 }
 
 static int from_images(job *j, bool shapes_only)
@@ -151,11 +153,13 @@ int job_normalise(job *j, bool shapes_only)
         return cli_error(CLI_USAGE, "--normalise has no effect on %s, which has no images",
                          j->train.info.name);
     }
-    read_note(o, noted);
+    int status = read_note(o, noted);
+    if (status != CLI_GO)
+        return status;
     if (o->normalise == NULL && *noted != '\0')
         return from_text(j, noted, o->params, CLI_DAMAGED);
-    const int status = is_auto(o) ? from_images(j, shapes_only)
-                                  : from_text(j, o->normalise, "--normalise", CLI_USAGE);
+    status = is_auto(o) ? from_images(j, shapes_only)
+                        : from_text(j, o->normalise, "--normalise", CLI_USAGE);
     if (status == CLI_GO && *noted != '\0' && strcmp(noted, j->normal.text) != 0)
         cli_note("%s was trained with --normalise %s, and %s is used", o->params, noted,
                  j->normal.text);
