@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 typedef struct {
-    const char *at; /* "runtime/exec.c:91", from the root of the source; never freed */
+    const char *at; /* "runtime/exec/exec.c:91", from the root of the source; never freed */
     sw_heap heap;
     uint64_t blocks; /* live now */
     size_t bytes;    /* live now, as asked for */

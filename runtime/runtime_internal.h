@@ -13,14 +13,14 @@
 #include "alloc/handle.h"
 #include "alloc/mem.h"
 #include "profiler/watch.h"
-#include "runtime/device.h"
-#include "runtime/guard.h"
-#include "runtime/alive.h"
+#include "runtime/device/device.h"
+#include "runtime/exec/guard.h"
+#include "runtime/base/alive.h"
 #include "runtime/ops/ops.h"
-#include "runtime/owner.h"
-#include "runtime/packed.h"
-#include "runtime/past.h"
-#include "runtime/safetensors_internal.h"
+#include "runtime/base/owner.h"
+#include "runtime/plan/packed.h"
+#include "runtime/exec/history.h"
+#include "runtime/model/safetensors_internal.h"
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 
@@ -79,7 +79,7 @@ typedef struct {
     uint32_t state[SWI_MAX_STATE]; /* entries of the optimizer's state; SWI_NONE */
 } swi_entry;
 
-/* Kinds of optimizers; one table in runtime/optim/optim.c. */
+/* Kinds of optimizers; one table in runtime/autograd/optim/optim.c. */
 typedef struct swi_optimizer_kind swi_optimizer_kind;
 
 struct sw_optimizer {
@@ -501,7 +501,7 @@ typedef struct {
     sw_buffer *buffers; /* inputs, then outputs */
 } swi_template;
 
-/* Bytes by role and by layer: runtime/shares.h. */
+/* Bytes by role and by layer: runtime/observe/breakdown.h. */
 typedef struct {
     char name[SWI_MAX_SCOPE]; /* role or layer */
     size_t base;              /* there from the beginning to the end: models and inputs */
@@ -516,7 +516,7 @@ typedef struct {
     size_t live, peak;
 } swi_shares;
 
-typedef struct swi_leaves swi_leaves; /* runtime/queue.h */
+typedef struct swi_leaves swi_leaves; /* runtime/exec/queue.h */
 
 typedef struct swi_program {
     swi_trace trace;   /* compact copy, owned */
@@ -601,7 +601,7 @@ typedef struct {
     uint32_t program;
 } swi_key;
 
-typedef struct swi_queue swi_queue; /* runtime/queue.h */
+typedef struct swi_queue swi_queue; /* runtime/exec/queue.h */
 typedef struct sw_pool sw_pool;
 sw_status swi_pool_create(sw_pool **out, int threads);
 void swi_pool_destroy(sw_pool *pool);

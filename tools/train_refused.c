@@ -2,7 +2,7 @@
  * who would have held what, and the largest batch that fits, as far as a moment's search tells.
  * The refusal has been printed; nothing here prints, and what fails here changes nothing. */
 #include "profiler/prof_heap.h"
-#include "runtime/run_internal.h"
+#include "runtime/exec/run_internal.h"
 #include "tools/machine.h"
 #include "tools/plan.h"
 #include "tools/train.h"

@@ -3,7 +3,7 @@
  * taken. */
 #include "alloc/size.h"
 #include "runtime/data/data_internal.h"
-#include "runtime/structs.h"
+#include "runtime/base/structs.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -11,8 +11,8 @@
 #include "kernels/rng.h"
 #include "alloc/fork.h"
 #include "runtime/data/data_internal.h"
-#include "runtime/owner.h"
-#include "runtime/structs.h"
+#include "runtime/base/owner.h"
+#include "runtime/base/structs.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>

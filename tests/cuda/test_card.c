@@ -2,8 +2,8 @@
  * whom when models, execs and threads come and go, cards that cannot map, and what is said of
  * it. */
 #include "alloc/sys.h"
-#include "runtime/device.h"
-#include "runtime/model_bytes.h"
+#include "runtime/device/device.h"
+#include "runtime/model/model_bytes.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/nets.h"
 #include <math.h>

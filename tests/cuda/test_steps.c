@@ -5,7 +5,7 @@
 #include "tests/cuda/scenes.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
-#include "runtime/queue_internal.h"
+#include "runtime/exec/queue_internal.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

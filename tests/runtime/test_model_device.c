@@ -1,9 +1,9 @@
 /* Models in the memory of a device: a scripted one, whose bytes host code can reach in copies
  * alone. What they hold is what models in host memory hold. */
 #include "alloc/fault.h"
-#include "runtime/device.h"
-#include "runtime/model_bytes.h"
-#include "runtime/run_internal.h"
+#include "runtime/device/device.h"
+#include "runtime/model/model_bytes.h"
+#include "runtime/exec/run_internal.h"
 #include "tests/alloc/device_memory.h"
 #include "tests/runtime/nets.h"
 #include <stdio.h>

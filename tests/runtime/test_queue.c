@@ -1,6 +1,6 @@
 /* Runs on a device, on a card that puts everything off (lazy_card.h): the same bits as on the
  * CPU, op by op and replayed; what is captured, copied, waited for and taken; faults. */
-#include "runtime/queue_internal.h"
+#include "runtime/exec/queue_internal.h"
 #include "tests/runtime/lazy_card.h"
 #include "tests/runtime/nets.h"
 #include <math.h>
