@@ -1,5 +1,5 @@
 /* Numbers for the HTML report: lists in base64, each as narrow as it may be. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "profiler/html_internal.h"
 #include <string.h>
 

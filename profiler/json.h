@@ -13,7 +13,7 @@
 #ifndef SW_JSON_H
 #define SW_JSON_H
 
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <stdbool.h>
 
 #define SW_JSON_DEPTH 60

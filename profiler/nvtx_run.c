@@ -1,7 +1,7 @@
 /* The state behind nvtx_run.h: which ranges are open, what lives by role, which names are
  * known. */
 #include "profiler/nvtx_run.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -9,8 +9,8 @@
 #ifndef SW_NVTX_RUN_H
 #define SW_NVTX_RUN_H
 
-#include "alloc/base.h"
-#include "alloc/observer.h"
+#include "alloc/base/base.h"
+#include "alloc/arena/observer.h"
 #include "profiler/nvtx.h"
 #include "profiler/prof.h"
 

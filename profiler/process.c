@@ -1,7 +1,7 @@
 /* Whose is each mapping. See process.h. */
 #include "profiler/process.h"
-#include "alloc/mem.h"
-#include "alloc/sys.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
 #include "profiler/smaps.h"
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #ifndef SW_PROF_H
 #define SW_PROF_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 #include <stdbool.h>
 
 #define SW_PROF_PHASES 5

@@ -2,7 +2,7 @@
 #ifndef SW_PROF_DEVICE_H
 #define SW_PROF_DEVICE_H
 
-#include "alloc/arena.h"
+#include "alloc/arena/arena.h"
 #include "profiler/json.h"
 #include "profiler/prof.h"
 

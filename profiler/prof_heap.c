@@ -1,6 +1,6 @@
 /* Records of the host's memory. */
 #include "profiler/prof_heap.h"
-#include "alloc/claims.h"
+#include "alloc/arena/address_map.h"
 #include "profiler/prof_internal.h"
 #include <stdio.h>
 #include <string.h>

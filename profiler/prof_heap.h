@@ -4,8 +4,8 @@
 #ifndef SW_PROF_HEAP_H
 #define SW_PROF_HEAP_H
 
-#include "alloc/arena.h"
-#include "alloc/places.h"
+#include "alloc/arena/arena.h"
+#include "alloc/base/allocation_sites.h"
 #include "profiler/json.h"
 #include "profiler/prof.h"
 

@@ -3,9 +3,9 @@
 #ifndef SW_PROF_INTERNAL_H
 #define SW_PROF_INTERNAL_H
 
-#include "alloc/fork.h"
-#include "alloc/handle.h"
-#include "alloc/sys.h"
+#include "alloc/base/fork.h"
+#include "alloc/base/handle.h"
+#include "alloc/base/sys.h"
 #include "profiler/json.h"
 #include "profiler/prof_heap.h"
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* The event log: its room, what arenas state, and its replay. */
 #include "profiler/record.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <string.h>
 
 sw_status sw_record_log_create(sw_record_log **out, uint32_t room, uint64_t zero_ns)

@@ -5,7 +5,7 @@
 #ifndef SW_RECORD_H
 #define SW_RECORD_H
 
-#include "alloc/observer.h"
+#include "alloc/arena/observer.h"
 #include "profiler/prof.h"
 
 typedef enum {

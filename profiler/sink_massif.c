@@ -3,7 +3,7 @@
  * position of each of at most 400 stretches is shown. Trees (layers, roles, tensors) stand at
  * the peak and where each phase is highest. Readers end a line at a number sign: in names it
  * becomes a plus. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "profiler/sink_internal.h"
 #include <inttypes.h>
 #include <string.h>

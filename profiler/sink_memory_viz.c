@@ -15,7 +15,7 @@
  *
  * Frames go from the tensor outwards: its op, its scopes, its role, its phase; what a frame is
  * stands where a file's name would. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "profiler/sink_tree.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Names as numbers, and the tree of what lives at a position of a program. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "profiler/sink_internal.h"
 #include <string.h>
 

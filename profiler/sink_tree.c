@@ -1,6 +1,6 @@
 /* Trees in two encodings. */
 #include "profiler/sink_tree.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 
 void swi_tree_start(swi_tree *t, sw_sink_out *out, bool as_json)
 {

@@ -1,8 +1,8 @@
 /* The text has one line per mapping that begins with its addresses, and below it one line for
  * each figure. All mappings have the same figures, so a text that was cut shows. */
 #include "profiler/smaps.h"
-#include "alloc/mem.h"
-#include "alloc/sys.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
 #include <stdlib.h>
 #include <string.h>
 

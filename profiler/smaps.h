@@ -2,7 +2,7 @@
 #ifndef SW_SMAPS_H
 #define SW_SMAPS_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 #include <stdbool.h>
 
 typedef struct {

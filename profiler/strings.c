@@ -1,6 +1,6 @@
 /* Strings by number. */
 #include "profiler/strings.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <string.h>
 
 void swi_strings_free(swi_strings *s)

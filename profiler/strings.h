@@ -2,7 +2,7 @@
 #ifndef SW_STRINGS_H
 #define SW_STRINGS_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 
 /* Strings by number, in the order in which they are first asked for. They are told apart by
  * address: a timeline keeps each text once. */

@@ -1,7 +1,7 @@
 /* Timelines: what owns them, their order, and sums over a program. */
 #include "profiler/timeline.h"
-#include "alloc/mem.h"
-#include "alloc/size.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include "profiler/record.h"
 #include "profiler/utf8.h"
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #ifndef SW_TIMELINE_H
 #define SW_TIMELINE_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 #include "profiler/prof.h"
 #include <stdbool.h>
 

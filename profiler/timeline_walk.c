@@ -1,6 +1,6 @@
 /* The walk over a timeline. Runs with a log are what the log says; others are what their
  * program says: births at the begin of an op, deaths at its end. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "profiler/record.h"
 #include "profiler/timeline.h"
 #include <stdio.h>

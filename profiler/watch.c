@@ -1,6 +1,6 @@
 /* Arena events to phase figures. */
 #include "profiler/watch.h"
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include <string.h>
 
 static void note(sw_watch *w, const sw_event *event, uint32_t id, bool died)

@@ -4,7 +4,7 @@
 #ifndef SW_WATCH_H
 #define SW_WATCH_H
 
-#include "alloc/observer.h"
+#include "alloc/arena/observer.h"
 #include "profiler/nvtx_run.h"
 #include "profiler/record.h"
 

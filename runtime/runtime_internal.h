@@ -8,10 +8,10 @@
 #ifndef SW_RUNTIME_INTERNAL_H
 #define SW_RUNTIME_INTERNAL_H
 
-#include "alloc/arena.h"
-#include "alloc/fork.h"
-#include "alloc/handle.h"
-#include "alloc/mem.h"
+#include "alloc/arena/arena.h"
+#include "alloc/base/fork.h"
+#include "alloc/base/handle.h"
+#include "alloc/base/mem.h"
 #include "profiler/watch.h"
 #include "runtime/device/device.h"
 #include "runtime/exec/guard.h"

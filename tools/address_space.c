@@ -1,6 +1,6 @@
 /* Ranges set one behind another. */
 #include "tools/address_space.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <stdlib.h>
 
 sw_status address_space_add(address_space *s, uint64_t from, uint64_t bytes)

@@ -3,7 +3,7 @@
 #ifndef STEPWELL_ADDRESS_SPACE_H
 #define STEPWELL_ADDRESS_SPACE_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 
 typedef struct {
     uint64_t from, to, offset; /* offset: where it begins here */

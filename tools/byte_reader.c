@@ -1,6 +1,6 @@
 /* Counted bytes of a file. */
 #include "tools/byte_reader.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <string.h>
 
 sw_status byte_reader_open(byte_reader *r, const char *path)

@@ -2,7 +2,7 @@
 #ifndef STEPWELL_BYTE_READER_H
 #define STEPWELL_BYTE_READER_H
 
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 
 typedef struct {
     sw_file *file;

@@ -1,6 +1,6 @@
 /* Printing for people, exit statuses, step times. */
-#include "alloc/mem.h"
-#include "alloc/sys.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
 #include "profiler/utf8.h"
 #include "tools/cli.h"
 #include <errno.h>

@@ -4,7 +4,7 @@
  * is behind the text in it is not seen, since attention is causal. Each byte is drawn from the
  * scores in the row of the last one: Philox by seed and number, the same text for any number of
  * threads. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "kernels/rng.h"
 #include "tools/models/models.h"
 #include <math.h>

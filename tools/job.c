@@ -1,5 +1,5 @@
 /* A training job: exec, model, programs, their plans. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "tools/job.h"
 #include "tools/machine.h"
 #include "tools/optimizer.h"

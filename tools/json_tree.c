@@ -1,6 +1,6 @@
 /* JSON into a tree. Members wait on a stack until their bracket closes. */
 #include "tools/json_tree.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <string.h>
 
 typedef struct {

@@ -2,7 +2,7 @@
  * a group is in a file of its folder. Where a container sees its own group as the root, the
  * path may lead nowhere: its parents, up to the root, are looked at all the same. */
 #include "tools/machine.h"
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

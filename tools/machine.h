@@ -2,7 +2,7 @@
 #ifndef STEPWELL_MACHINE_H
 #define STEPWELL_MACHINE_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 
 /* The least of the machine's memory and the limits of the control groups that the process is in
  * (version 1 and 2, their parents too); SIZE_MAX where nothing says. `root` is "" but in tests,

@@ -2,8 +2,8 @@
  * bitmap of its words that are not empty, and so on up to one word: the neighbours of a buffer
  * are found in as many steps as there are levels. */
 #include "tools/place_check.h"
-#include "alloc/mem.h"
-#include "alloc/size.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include "tools/place_sort.h"
 
 #define LEVELS 6 /* 64^6 is more than 2^32 */

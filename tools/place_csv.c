@@ -1,9 +1,9 @@
 /* See place_csv.h. One pass over the text: fields are read where they stand and nothing is
  * copied but numbers. */
 #include "tools/place_csv.h"
-#include "alloc/mem.h"
-#include "alloc/size.h"
-#include "alloc/sys.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
+#include "alloc/base/sys.h"
 #include "tools/place_sort.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef STEPWELL_PLACE_CSV_H
 #define STEPWELL_PLACE_CSV_H
 
-#include "alloc/place.h"
+#include "alloc/placement/place.h"
 
 enum { PLACE_ID, PLACE_LOWER, PLACE_UPPER, PLACE_SIZE, PLACE_ALIGNMENT, PLACE_OFFSET };
 #define PLACE_COLUMNS 6

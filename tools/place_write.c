@@ -1,6 +1,6 @@
 /* Writing a placement: the file's own lines with an offset each. See place_csv.h. */
-#include "alloc/mem.h"
-#include "alloc/sys.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
 #include "tools/place_csv.h"
 #include <string.h>
 

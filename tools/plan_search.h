@@ -8,7 +8,7 @@
 #ifndef STEPWELL_PLAN_SEARCH_H
 #define STEPWELL_PLAN_SEARCH_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 
 /* What one batch needs at least: never more than its total. Between equal forms it does not
  * fall when the batch grows from `grows_from` on. */

@@ -5,8 +5,8 @@
  * writes it to the last that touches it; one that takes another's place lies on top of it. The
  * file needs no other file and no script, follows the viewer's light or dark setting, and is
  * the same for the same plan. */
-#include "alloc/mem.h"
-#include "alloc/sys.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
 #include "tools/plan.h"
 #include <stdarg.h>
 #include <string.h>

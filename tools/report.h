@@ -6,7 +6,7 @@
 #ifndef STEPWELL_REPORT_H
 #define STEPWELL_REPORT_H
 
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "profiler/json.h"
 #include "profiler/process.h"
 #include "profiler/timeline.h"

@@ -1,6 +1,6 @@
 /* Lines of two numbers. */
 #include "tools/report_compare.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <string.h>
 
 bool compare_is_sum(compare_group of)

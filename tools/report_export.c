@@ -1,7 +1,7 @@
 /* Formats for other tools. */
 #include "tools/report_export.h"
-#include "alloc/mem.h"
-#include "alloc/sys.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
 #include "profiler/sink.h"
 #include "tools/cli.h"
 #include "tools/timeline_read.h"

@@ -4,8 +4,8 @@
 #ifndef STEPWELL_REPORT_HOST_H
 #define STEPWELL_REPORT_HOST_H
 
-#include "alloc/arena.h"
-#include "alloc/mem.h"
+#include "alloc/arena/arena.h"
+#include "alloc/base/mem.h"
 #include "profiler/json.h"
 #include "profiler/prof_heap.h"
 #include "tools/cli.h"

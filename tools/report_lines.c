@@ -1,6 +1,6 @@
 /* Lines of a file. */
 #include "tools/report_lines.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <string.h>
 
 #define FIRST_BYTES ((size_t)256 << 10)

@@ -2,7 +2,7 @@
 #ifndef STEPWELL_REPORT_LINES_H
 #define STEPWELL_REPORT_LINES_H
 
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include <stdbool.h>
 
 typedef struct {

@@ -1,5 +1,5 @@
 /* What is live at the peak of a program, its curve, and its slowest ops. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tools/report.h"
 #include "tools/report_parts.h"
 #include <string.h>

@@ -1,5 +1,5 @@
 /* From a file to a report: a profile of ours, or the timeline of what another tool wrote. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "profiler/utf8.h"
 #include "tools/cli.h"
 #include "tools/report.h"

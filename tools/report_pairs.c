@@ -1,5 +1,5 @@
 /* Groups in order, and pairs of groups of two programs. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tools/report_parts.h"
 #include <stdlib.h>
 #include <string.h>

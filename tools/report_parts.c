@@ -1,6 +1,6 @@
 /* Groups of values. One sweep over the positions of a program has the peaks of all groups. */
 #include "tools/report_parts.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The record of the process in a profile. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tools/report_members.h"
 #include <stdio.h>
 #include <string.h>

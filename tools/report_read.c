@@ -4,7 +4,7 @@
 #include "tools/report.h"
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tools/cli.h"
 #include "tools/report_heap.h"
 #include "tools/report_host.h"

@@ -1,7 +1,7 @@
 /* What follows from the records that were kept. */
 #include "tools/report.h"
 #include "tools/report_host.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A snapshot's tree, replayed into a program. */
 #include "tools/snapshot_read.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tools/address_space.h"
 #include "tools/json_tree.h"
 #include "tools/pickle_read.h"

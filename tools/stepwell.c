@@ -1,7 +1,7 @@
 /* The program `stepwell`: one command per file. Asked for its version or its help it does
  * nothing but print. */
-#include "alloc/fault.h"
-#include "alloc/mem.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/mem.h"
 #include "tools/cli.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -113,7 +113,8 @@ static int dispatch(int argc, char **argv)
 }
 
 /* STEPWELL_FAULT=memory:17 fails one call, file:3+ all from one on; KIND:count shows how many
- * there are. A plan that no call reached says so. For the tests of failures; see alloc/fault.h.
+ * there are. A plan that no call reached says so. For the tests of failures; see
+ * alloc/base/fault.h.
  */
 static int with_faults(const char *plan, int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* Layers of models among the scopes that they are called in. */
 #include "tools/timeline_layers.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <string.h>
 
 #define FORWARD 1       /* phase */

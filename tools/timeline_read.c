@@ -2,7 +2,7 @@
  * the runs stand that are kept, the second reads those. */
 #include "profiler/utf8.h"
 #include "tools/timeline_read.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tools/snapshot_read.h"
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON

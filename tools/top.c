@@ -1,7 +1,7 @@
 /* stepwell top: the options, and going round until the run, or who watches it, ends. */
 #include "tools/top.h"
-#include "alloc/mem.h"
-#include "alloc/sys.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
 #include "tools/screen.h"
 #include <stdlib.h>
 #include <string.h>

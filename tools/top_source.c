@@ -2,7 +2,7 @@
  * /proc. A process's open files are reached through its own names for them, so that its folders
  * need not be ours. */
 #include "tools/top.h"
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef STEPWELL_TRAIN_H
 #define STEPWELL_TRAIN_H
 
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include "profiler/process.h"
 #include "tools/job.h"
 #include "tools/shares.h"

@@ -85,7 +85,8 @@ static int check_writable(const char *option, const char *path, bool replaced)
     return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
 }
 
-/* For what is not opened by alloc/sys.c: to open a pipe would wait where no signal ends it. */
+/* For what is not opened by alloc/base/sys.c: to open a pipe would wait where no signal ends
+ * it. */
 static int check_no_pipe(const char *option, const char *path)
 {
     struct stat st;

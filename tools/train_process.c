@@ -1,7 +1,7 @@
 /* `stepwell train --process`: the memory of the process, after the last step and before
  * anything is given back, against what the plans say will have been touched. */
-#include "alloc/mem.h"
-#include "alloc/size.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include "tools/train.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Trees of data. The low bits of a word are its kind, the others a number or an address. */
 #include "tools/value_tree.h"
-#include "alloc/mem.h"
-#include "alloc/size.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include <string.h>
 
 #define KIND_BITS 3

@@ -4,7 +4,7 @@
 #ifndef STEPWELL_VALUE_TREE_H
 #define STEPWELL_VALUE_TREE_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 #include <stdbool.h>
 
 /* 0 is a value too: "not there". */

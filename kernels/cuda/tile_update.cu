@@ -7,7 +7,7 @@
  * dw is made without it, so bits are the same. Where the gradient is looked at, the verdict
  * comes before any of it is used, and the host cannot wait for it: then the tile is the whole
  * gradient. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/entries.h"
 #include "kernels/optim.h"

@@ -4,7 +4,7 @@
  * flows into it. Contributions to one gradient come in reverse program order: the first writes,
  * later ones add in place. A gradient that is only a view or another name of somebody else's
  * bytes (an add passes dy through) is copied before anything is added to it. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/ops/ops.h"
 #include "runtime/runtime_internal.h"
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Layers: open structs of parameter handles. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/ops/ops.h"
 #include "runtime/runtime_internal.h"
 #include <float.h>

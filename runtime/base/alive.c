@@ -1,5 +1,5 @@
 #include "runtime/base/alive.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 
 struct swi_alive {
     uint32_t holders; /* atomic */

@@ -4,7 +4,7 @@
 #ifndef SW_ALIVE_H
 #define SW_ALIVE_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 #include <stdbool.h>
 
 typedef struct swi_alive swi_alive;

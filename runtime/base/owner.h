@@ -2,7 +2,7 @@
 #ifndef SW_OWNER_H
 #define SW_OWNER_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 #include <stdbool.h>
 
 typedef struct sw_exec sw_exec;

@@ -5,7 +5,7 @@
  * Parts are handed out by an atomic counter; which thread runs a part must not matter. An exec
  * with one thread has no pool and never enters a region. OpenMP is not used: it aborts the
  * process when a thread cannot be created and allocates in regions. */
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include "runtime/runtime_internal.h"
 #include <pthread.h>
 #include <stdatomic.h>

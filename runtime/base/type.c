@@ -1,5 +1,5 @@
 /* Types, shapes and names; what op files share about them. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/ops/ops.h"
 #include <stdio.h>
 #include <string.h>

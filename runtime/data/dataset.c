@@ -1,5 +1,5 @@
 /* The record of a data set: whole fields in memory. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/data/data_internal.h"
 #include "runtime/base/structs.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* IDX, the format of MNIST: 00 00 08 RANK, RANK big-endian sizes of 32 bits, then bytes. It has
  * no length and no checksum, so the sizes must give exactly what the file has, before memory is
  * taken. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/data/data_internal.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>

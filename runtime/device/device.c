@@ -1,6 +1,6 @@
 /* Cards: opened, counted, closed; their copies and their first fault. */
 #include "runtime/device/device.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "runtime/device/device_module.h"
 #include <stdlib.h>
 #include <string.h>

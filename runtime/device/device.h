@@ -4,7 +4,7 @@
 #ifndef SW_DEVICE_H
 #define SW_DEVICE_H
 
-#include "alloc/store.h"
+#include "alloc/arena/store.h"
 #include "kernels/cuda/api.h"
 #include "runtime/ops/ops.h"
 #include <pthread.h>

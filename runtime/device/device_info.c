@@ -1,5 +1,5 @@
 /* What there is to say of the card that an exec works on. */
-#include "alloc/claims.h"
+#include "alloc/arena/address_map.h"
 #include "profiler/prof_device.h"
 #include "runtime/device/device.h"
 #include "runtime/exec/run_internal.h"

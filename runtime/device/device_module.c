@@ -6,8 +6,8 @@
  * in. A file is opened by its path, never searched by name. Before that it is looked at: the
  * system maps a file that was cut off without a word, and the process dies where it is read. */
 #include "runtime/device/device_module.h"
-#include "alloc/mem.h"
-#include "alloc/sys.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
 #include <elf.h>
 #include <limits.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
  * one program, so 200 members of one shape plan once. The cache is bounded: the least recently
  * used key goes, and its program with it when no other key names it. Keys of models that were
  * destroyed, by whatever thread, go when the exec traces next. */
-#include "alloc/poison.h"
-#include "alloc/size.h"
-#include "alloc/sys.h"
+#include "alloc/base/poison.h"
+#include "alloc/base/size.h"
+#include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
 #include "profiler/nvtx_run.h"
 #include "runtime/observe/run_nvtx.h"

@@ -7,9 +7,9 @@
  * lies half in an output cannot, and strided outputs have bytes of others between theirs: those
  * ops run where they are, and only their inputs are compared. */
 #include "runtime/exec/guard.h"
-#include "alloc/error.h"
-#include "alloc/mem.h"
-#include "alloc/size.h"
+#include "alloc/base/error.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include "runtime/runtime_internal.h"
 #include "runtime/graph/trace_internal.h"
 #include <string.h>

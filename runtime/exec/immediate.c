@@ -1,8 +1,8 @@
 /* The ctx of a trace, and immediate mode: the same step function, each node executed as it is
  * appended, every storage pushed on the step arena. No lifetimes and no in-place results: the
  * peak is the height of the bump. */
-#include "alloc/size.h"
-#include "alloc/sys.h"
+#include "alloc/base/size.h"
+#include "alloc/base/sys.h"
 #include "runtime/observe/run_nvtx.h"
 #include "runtime/exec/queue.h"
 #include "runtime/observe/breakdown.h"

@@ -1,6 +1,6 @@
 /* A queue's memory and streams. */
 #include "runtime/exec/queue.h"
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/exec/queue_internal.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What goes to the device in front of a run: counters, inputs, knobs. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/exec/queue_internal.h"
 #include <string.h>
 

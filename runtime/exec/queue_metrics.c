@@ -1,6 +1,6 @@
 /* What leaves a run on a device: metrics and counts of skipped updates, gathered there in one
  * block, which is copied to a ring of pinned blocks and read when it is asked for. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/autograd/optim/optim.h"
 #include "runtime/exec/queue_internal.h"
 #include <string.h>

@@ -3,8 +3,8 @@
  * The loop states each storage's birth and death to the arena, whose watch counts what lives:
  * that is what a run without a witness reports as measured by "arena". Clocks are read where
  * the phase changes. */
-#include "alloc/error.h"
-#include "alloc/sys.h"
+#include "alloc/base/error.h"
+#include "alloc/base/sys.h"
 #include "runtime/observe/run_nvtx.h"
 #include "runtime/exec/queue.h"
 #include "runtime/observe/breakdown.h"

@@ -1,6 +1,6 @@
 /* Traces: their arrays, names, errors, values and storages. Nothing here has bytes; immediate
  * mode gives each new storage its bytes in immediate.c. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/observe/run_nvtx.h"
 #include "runtime/graph/trace_internal.h"
 #include <stdio.h>

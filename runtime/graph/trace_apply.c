@@ -1,6 +1,6 @@
 /* An op by its descriptor: inputs in the layout that it wants, copies where strides will not
  * do, the types of its results, views without a kernel. */
-#include "alloc/error.h"
+#include "alloc/base/error.h"
 #include "runtime/ops/ops.h"
 #include "runtime/graph/trace_internal.h"
 #include <stdio.h>

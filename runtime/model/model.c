@@ -3,7 +3,7 @@
  * Entries keep their order of registration inside their role; each role is one contiguous
  * range, in the order of the list below, so that clones, checkpoints and exchanges are copies
  * of ranges. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/runtime_internal.h"
 #include <math.h>
 #include <stdarg.h>

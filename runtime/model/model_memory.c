@@ -1,6 +1,6 @@
 /* Models with memory: reserved, made ready, copied, read and written. Each call owns the model
  * while it works. */
-#include "alloc/poison.h"
+#include "alloc/base/poison.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model_bytes.h"
 #include "runtime/observe/run_nvtx.h"

@@ -5,8 +5,8 @@
  * the new one, with the mode that it had. What is no regular file is written in place. Loading
  * checks the whole header and has all bytes in memory before the model changes; bytes for a
  * device are read piece by piece instead, once before to know that they can be read. */
-#include "alloc/mem.h"
-#include "alloc/sys.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
 #include "runtime/model/model_bytes.h"
 #include "runtime/model/safetensors_internal.h"
 #include <stdio.h>

@@ -3,7 +3,7 @@
  *
  * A run only notes its births and deaths; what they come to is worked out when somebody asks.
  */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/exec/run_internal.h"
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* What the runtime tells the profile: a plan once per program, a record per run with its event
  * log, and what witnesses saw. Plans go out value by value and steps as they are, so that
  * recording takes no memory. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "profiler/prof.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/exec/queue.h"

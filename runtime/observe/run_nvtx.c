@@ -1,6 +1,6 @@
 /* Names of ops, tensors and layers for NVTX: those of a program once, when it runs first; those
  * of immediate mode node by node, from the same list of known names. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/observe/run_nvtx.h"
 #include "profiler/nvtx_run.h"
 #include <string.h>

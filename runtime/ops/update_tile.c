@@ -1,7 +1,7 @@
 /* A weight's gradient and its update, tile by tile: the work of two kernels, called through
  * their descriptors for some rows at a time. Only the pass in tile_update.c makes such a node;
  * the tests of optimizers and of that pass cover it. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/plan/tiles.h"
 #include "kernels/dispatch.h"
 #include "kernels/tile_launch.h"

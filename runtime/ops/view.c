@@ -1,5 +1,5 @@
 /* Views: reshape, slice, detach. No bytes of their own. slice's gradient puts dy into zeros. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"

@@ -1,7 +1,7 @@
 /* The chunk pass: an op that can go through its rows a part at a time does so where it would
  * else raise the arena, in as few parts as keep the arena as low as the most parts would. Parts
  * change scratch bytes and no bits. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/ops/ops.h"
 #include "runtime/plan/program_internal.h"
 #include <string.h>

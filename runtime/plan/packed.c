@@ -4,7 +4,7 @@
  * All arrays stand one behind the other as words of four bytes, as runs: a word that says how
  * many words are those of the other trace (high half) and how many follow here (low half). */
 #include "runtime/plan/packed.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "runtime/plan/program_internal.h"
 #include <string.h>
 

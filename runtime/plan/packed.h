@@ -2,7 +2,7 @@
 #ifndef SW_PACKED_H
 #define SW_PACKED_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  * Positions count the ops that run; views have none. A storage is live from the op that first
  * writes it to the last op that touches it, both included; metrics and outputs to one past the
  * last op, where they are read out. */
-#include "alloc/size.h"
-#include "alloc/sys.h"
+#include "alloc/base/size.h"
+#include "alloc/base/sys.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/exec/queue.h"
 #include "runtime/observe/breakdown.h"

@@ -1,5 +1,5 @@
 /* Names and figures of a plan: what each phase peaks at, who holds it. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/base/structs.h"

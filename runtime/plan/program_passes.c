@@ -1,8 +1,8 @@
 /* The passes that make a trace what is run: the order of its ops with updates released, what is
  * cheap rebuilt, lifetimes, results in place, offsets; chunks where they lower the arena, and
  * repeats where a budget asks for them. Each can be switched off and changes no bits. */
-#include "alloc/mem.h"
-#include "alloc/place.h"
+#include "alloc/base/mem.h"
+#include "alloc/placement/place.h"
 #include "runtime/plan/recompute/pass.h"
 #include "runtime/plan/tiles.h"
 #include <string.h>

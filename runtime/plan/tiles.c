@@ -1,6 +1,6 @@
 /* The pass that updates weights tile by tile: tile_update.h. */
 #include "runtime/plan/tiles.h"
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/graph/trace_internal.h"
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * after each op every byte that the plan calls dead or not yet born becomes NaN, before the
  * backward part all that is not kept for it. What an op computes must stay the same bit for bit
  * as where nothing overlays anything. Models and inputs are copies with the caller's layout. */
-#include "alloc/poison.h"
-#include "alloc/size.h"
+#include "alloc/base/poison.h"
+#include "alloc/base/size.h"
 #include "runtime/verify/witness_internal.h"
 #include <string.h>
 

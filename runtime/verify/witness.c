@@ -1,6 +1,6 @@
 /* sw_witness: what all witnesses need, and their order. Each states faults; a witness without
  * one agrees with the plan. */
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/base/structs.h"

@@ -5,7 +5,7 @@
 #ifndef SW_WITNESS_INTERNAL_H
 #define SW_WITNESS_INTERNAL_H
 
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/runtime_internal.h"
 
 #define SWI_WITNESS_HEAP SW_HEAP_PROFILE

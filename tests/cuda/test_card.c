@@ -1,7 +1,7 @@
 /* Memory of a card and what works on it, over the card that is not there (fake/): who waits for
  * whom when models, execs and threads come and go, cards that cannot map, and what is said of
  * it. */
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model_bytes.h"
 #include "tests/cuda/fake_card.h"

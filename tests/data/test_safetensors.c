@@ -1,6 +1,6 @@
 /* Models to and from safetensors: the bytes of the file, what is refused and how, and that a
  * failure changes neither the model nor the old file. */
-#include "alloc/fault.h"
+#include "alloc/base/fault.h"
 #include "runtime/runtime_internal.h"
 #include "tests/data/data_files.h"
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* What ops say they cost, against plain counts (plain_costs.h). */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "runtime/verify/op_check.h"
 #include "runtime/ops/ops.h"
 #include "tests/ops/ops_outside.h"

@@ -1,6 +1,6 @@
 /* A profile's file in parts: each a profile by itself, bounded, there at any time; and what
  * happens where the next part cannot be had. */
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include "profiler/prof.h"
 #include "profiler/record.h"
 #include "tests/profiler/read_back.h"

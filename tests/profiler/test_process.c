@@ -1,8 +1,8 @@
 /* The process reconciled: what is read of kept texts (smaps/), worked out by hand, and of the
  * process of this test. */
-#include "alloc/arena.h"
-#include "alloc/poison.h"
-#include "alloc/sys.h"
+#include "alloc/arena/arena.h"
+#include "alloc/base/poison.h"
+#include "alloc/base/sys.h"
 #include "profiler/process.h"
 #include "profiler/smaps.h"
 #include "tests/support/heap.h"

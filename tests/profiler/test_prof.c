@@ -1,5 +1,5 @@
 /* The profile file: what is written, when, and what happens where it cannot be. */
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include "profiler/prof.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/heap.h"

@@ -1,6 +1,6 @@
 /* What the report says of the host's memory: growth where there is some and silence elsewhere,
  * sums that add up, and what was denied. Profiles are written here line by line. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tests/report/call.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"

@@ -55,8 +55,8 @@ static void one_header_is_installed(void)
 
 /* Files with the names of the header's parts, in the folders of the parts and without them.
  * They have the guards that the parts had, and something of their own that the project uses. */
-static const char *const parts[] = {"alloc/base.h", "kernels/launch.h", "kernels/par.h",
-                                    "base.h",       "launch.h",         "par.h"};
+static const char *const parts[] = {
+    "alloc/base/base.h", "kernels/launch.h", "kernels/par.h", "base.h", "launch.h", "par.h"};
 #define N_PARTS (sizeof parts / sizeof *parts)
 
 static void write_project(void)

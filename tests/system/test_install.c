@@ -104,7 +104,7 @@ static void every_public_function_is_there(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(names);
     sw_after(free, names);
     const int n =
-        check_header("runtime/stepwell.h", names) + check_header("alloc/base.h", names);
+        check_header("runtime/stepwell.h", names) + check_header("alloc/base/base.h", names);
     CU_ASSERT(n > 100);
     sw_note("%d public functions", n);
 }

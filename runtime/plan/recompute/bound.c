@@ -11,8 +11,8 @@
  *
  * The ops with the least room for what they should hold are looked at first, as many as the
  * effort allows. */
-#include "alloc/mem.h"
-#include "alloc/size.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include "runtime/plan/recompute/recompute.h"
 #include <string.h>
 

@@ -21,8 +21,8 @@
  * Rooms are counted in levels of `quantum` bytes, and some sums are estimates (the rounding, an
  * item that a skip connection shares): so the program gives schedules for all levels, and what
  * each of them really peaks at is found by following it. */
-#include "alloc/mem.h"
-#include "alloc/size.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include "runtime/plan/recompute/chain_internal.h"
 #include <math.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* The family of schedules of a chain: found for all peaks, then made better one by one. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "runtime/plan/recompute/chain_internal.h"
 #include <string.h>
 

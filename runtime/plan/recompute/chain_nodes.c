@@ -1,6 +1,6 @@
 /* A program as a chain: which forward ops make a node, which backward ops belong to it. */
-#include "alloc/mem.h"
-#include "alloc/size.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include "runtime/plan/recompute/chain_internal.h"
 #include <stdint.h>
 #include <string.h>

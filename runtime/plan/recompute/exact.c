@@ -13,8 +13,8 @@
  *
  * Of the cheapest schedules one of least peak is found by searching again below the peak,
  * in halves, cut off at the cost that is known. */
-#include "alloc/mem.h"
-#include "alloc/size.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include "runtime/plan/recompute/recompute.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* The numbers of parts that a budget may choose from, for ops that go through their rows in
  * parts: what each costs, and what it leaves of a schedule's peak. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "runtime/plan/recompute/pass.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* From a trace to the problem: which storages can be made again, and what lives besides. */
 #include "runtime/plan/recompute/pass.h"
-#include "alloc/mem.h"
-#include "alloc/size.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include <string.h>
 
 /* While a problem is made. */

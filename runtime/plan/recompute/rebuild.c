@@ -10,7 +10,7 @@
  * What is made again needs its operands there, so a rebuild can also raise the peak. As long as
  * one result less lowers it, that one is kept after all; and where the peak would still be
  * above that of the program without rebuilds, nothing is rebuilt. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "runtime/plan/recompute/pass.h"
 #include <string.h>
 

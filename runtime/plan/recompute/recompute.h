@@ -16,7 +16,7 @@
 #ifndef SW_RECOMPUTE_H
 #define SW_RECOMPUTE_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 #include <stdbool.h>
 
 typedef struct {

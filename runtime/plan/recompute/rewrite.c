@@ -1,6 +1,6 @@
 /* Repeats become nodes of the trace. */
 #include "runtime/plan/recompute/pass.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "runtime/graph/trace_internal.h"
 #include <string.h>
 

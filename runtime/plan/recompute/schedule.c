@@ -1,5 +1,5 @@
 /* Following a schedule: what lives at each of its steps, and what its repeats cost. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "runtime/plan/recompute/recompute.h"
 #include <stdint.h>
 #include <string.h>

@@ -7,8 +7,8 @@
  * the way often fits, and is then the best that there is.
  *
  * Items that are small beside the capacity count as there, for no cost and no bytes. */
-#include "alloc/mem.h"
-#include "alloc/size.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include "runtime/plan/recompute/recompute.h"
 #include <string.h>
 
