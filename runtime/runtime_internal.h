@@ -21,6 +21,8 @@
 #include "runtime/plan/packed.h"
 #include "runtime/exec/history.h"
 #include "runtime/model/safetensors_internal.h"
+#include "runtime/base/observer.h"
+#include "runtime/base/target.h"
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 
@@ -186,6 +188,14 @@ void swi_init_constant(char *to, size_t bytes, double value); /* "constant:V" */
 sw_status swi_init_entry(sw_model *model, const swi_entry *entry, uint64_t seed);
 
 /* ---- ops --------------------------------------------------------------------------------- */
+
+/* The ops inside, in the order of their numbers: SW_OPS_INSIDE, kept. library.c calls it. */
+void swi_ops_register(const sw_op_desc *const *descs);
+sw_status swi_op_register(const sw_op_desc *desc, uint32_t *id); /* sw_op_register */
+/* A failure of an op's infer or kernel as the library passes it on: what is no status is
+ * SW_INVALID, and what has no message gets one. `said`: sw_error_count() before it ran. */
+sw_status swi_infer_failed(sw_status status, uint64_t said);
+sw_status swi_kernel_failed(sw_status status, uint64_t said);
 
 const sw_op_desc *swi_op(uint32_t id);
 uint32_t swi_op_count(void);
@@ -373,9 +383,11 @@ struct sw_ctx {
     uint32_t clip_scale[SWI_MAX_MODELS]
                        [8]; /* value of the pending gradient scale per optimizer */
     /* immediate mode */
-    uint32_t done_storages; /* have their bytes */
-    uint32_t done_ops;      /* have run */
-    bool updated;           /* an update has run: a failure damages the models */
+    sw_status (*run_node)(sw_ctx *ctx,
+                          uint32_t node); /* gives its new storages bytes, runs it */
+    uint32_t done_storages;               /* have their bytes */
+    uint32_t done_ops;                    /* have run */
+    bool updated;                         /* an update has run: a failure damages the models */
 };
 
 /* Public functions of a ctx begin with this: false with an error set where there is no ctx, or
@@ -468,8 +480,6 @@ uint32_t *swi_gradient_so_far(sw_ctx *ctx, sw_value x);
 sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate);
 sw_status swi_ctx_end(sw_ctx *ctx);
 void swi_ctx_free(sw_ctx *ctx);
-/* Immediate mode: give the node's new storages bytes and run it. */
-sw_status swi_immediate_node(sw_ctx *ctx, uint32_t node);
 
 /* ---- programs ---------------------------------------------------------------------------- */
 
@@ -516,6 +526,8 @@ typedef struct {
     size_t live, peak;
 } swi_shares;
 
+void swi_shares_free(swi_shares *shares); /* leaves it empty */
+
 typedef struct swi_leaves swi_leaves; /* runtime/exec/queue.h */
 
 typedef struct swi_program {
@@ -547,8 +559,9 @@ typedef struct swi_program {
     swi_shares shares;   /* by the plan; empty until somebody asks */
     sw_nvtx_table names; /* for an NVTX tool; empty until it runs under one */
     swi_leaves *leaves;  /* on a device: what is copied out of a run; NULL before the first */
-    bool profiled;       /* the exec's profile has its plan */
-    bool ran;            /* at least once: later runs are warm */
+    void (*free_leaves)(swi_leaves *leaves);
+    bool profiled; /* the exec's profile has its plan */
+    bool ran;      /* at least once: later runs are warm */
     size_t heap_bytes[10];
 } swi_program;
 
@@ -624,14 +637,10 @@ typedef struct {
 
 struct sw_exec {
     sw_handle handle;
-    swi_device *device; /* NULL: the CPU */
-    int threads;
-    sw_isa isa;
-    sw_budget *budget;
+    swi_target target;
     uint64_t seed;
     swi_recorder rec;
-    bool checks, op_clocks, no_inplace, no_phases, shares, no_recompute, no_rebuild, no_chunks,
-        no_tiles;
+    bool checks, op_clocks, no_phases, shares;
     uint32_t max_programs;
     swi_queue *queue; /* its work on the device */
     swi_guard *guard; /* around each kernel of the CPU; NULL: none */
@@ -652,8 +661,7 @@ struct sw_exec {
     uint64_t clock;
     uint32_t next_program_id;
     swi_owner busy;
-    const void *frame; /* of the call that uses it; owner.h */
-    sw_exec *outer;    /* of the call around that one, on the same thread; NULL: none */
+    swi_call call; /* that uses it */
     sw_model *held[SWI_MAX_MODELS];
     int n_held;
     uint32_t forks; /* sw_fork_number of the process that made it */
@@ -672,6 +680,8 @@ struct sw_exec {
     size_t cap_key_scratch;
 };
 
+/* sw_exec_create. */
+sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *opts);
 /* An exec of options that are read, on a device that is open (a share of it is taken), or on
  * the CPU. */
 sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device *device);

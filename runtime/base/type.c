@@ -1,6 +1,7 @@
 /* Types, shapes and names; what op files share about them. */
 #include "alloc/base/size.h"
 #include "runtime/ops/ops.h"
+#include "runtime/runtime_internal.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -171,10 +172,34 @@ bool swi_is_contiguous(const sw_buffer *b)
     return true;
 }
 
-sw_shape swi_shape_of(sw_ctx *ctx, sw_value x)
+#define ROLE_NAME(id, name) name,
+static const char *const role_names[] = {SWI_ROLES(ROLE_NAME)};
+
+const char *swi_role_name(swi_role role)
 {
-    sw_shape s = {sw_rank(ctx, x), {0}};
-    for (int i = 0; i < s.rank; i++)
-        s.dim[i] = sw_dim(ctx, x, i);
-    return s;
+    return (unsigned)role < SWI_ROLE_COUNT ? role_names[role] : "?";
+}
+
+/* ---- counts ------------------------------------------------------------------------------ */
+
+uint64_t swi_count_add(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+uint64_t swi_count_mul(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+uint64_t swi_count_each(const sw_type *type, uint64_t each)
+{
+    return swi_count_mul((uint64_t)swi_elements(&type->shape), each);
+}
+
+uint64_t swi_count_none(const sw_kernel_info *info)
+{
+    (void)info;
+    return 0;
 }

@@ -1,5 +1,6 @@
 /* Cards: opened, counted, closed; their copies and their first fault. */
 #include "runtime/device/device.h"
+#include "runtime/runtime_internal.h"
 #include "alloc/base/mem.h"
 #include "runtime/device/device_module.h"
 #include <stdlib.h>
@@ -121,10 +122,10 @@ static sw_status fill_entries(swi_device *device, const sw_cuda_module *module)
     for (uint32_t i = 0; i < module->n_entries; i++) {
         const sw_cuda_entry *e = &module->entries[i];
         uint32_t op = 0;
-        while (op < SW_OPS_INSIDE && strcmp(sw_op_at(op)->name, e->op) != 0)
+        while (op < SW_OPS_INSIDE && strcmp(swi_op(op)->name, e->op) != 0)
             op++;
         if (op == SW_OPS_INSIDE || e->which < SW_CUDA_FORWARD ||
-            e->which >= SWI_DEVICE_KERNELS - 1 || e->which >= sw_op_at(op)->n_grads)
+            e->which >= SWI_DEVICE_KERNELS - 1 || e->which >= swi_op(op)->n_grads)
             SW_FAIL(SW_DEVICE,
                     "CUDA module: entry %s, kernel %d: the library has no such kernel; install "
                     "both from one build",
@@ -234,8 +235,8 @@ const sw_cuda_pair *swi_device_pair(const swi_device *device, uint32_t first, ui
     if (first >= SW_OPS_INSIDE || then >= SW_OPS_INSIDE)
         return NULL;
     for (uint32_t i = 0; i < device->n_pairs; i++)
-        if (strcmp(device->pairs[i].first, sw_op_at(first)->name) == 0 &&
-            strcmp(device->pairs[i].then, sw_op_at(then)->name) == 0)
+        if (strcmp(device->pairs[i].first, swi_op(first)->name) == 0 &&
+            strcmp(device->pairs[i].then, swi_op(then)->name) == 0)
             return &device->pairs[i];
     return NULL;
 }

@@ -55,8 +55,8 @@ sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
         SW_FAIL(SW_INVALID, "sw_exec_device: out must not be NULL");
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_device_info, out->size, "sw_exec_device"));
     sw_device_info info = {.size = sizeof info, .name = "cpu"};
-    if (exec->device != NULL) {
-        SW_TRY(look(exec->device, name, &d));
+    if (exec->target.device != NULL) {
+        SW_TRY(look(exec->target.device, name, &d));
         snprintf(info.name, sizeof info.name, "%s", d.name);
         snprintf(info.card, sizeof info.card, "%s", d.card);
         info.major = d.major;
@@ -81,7 +81,7 @@ sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
 const char *swi_device_room(const sw_exec *exec, char *to, size_t bytes)
 {
     sw_cuda_info now;
-    const swi_device *d = exec->device;
+    const swi_device *d = exec->target.device;
     to[0] = '\0';
     if (d != NULL && d->api->info(d->card, &now) == SW_OK)
         snprintf(to, bytes, ", cuda:%d (%s) has %zu bytes free of %zu", d->ordinal,
@@ -94,10 +94,10 @@ void swi_profile_device(sw_exec *exec, bool ends)
     char name[16];
     sw_prof_device d;
     swi_recorder *r = &exec->rec;
-    if (exec->device == NULL || r->profile == NULL || r->device_ended ||
+    if (exec->target.device == NULL || r->profile == NULL || r->device_ended ||
         exec->forks != sw_fork_number() ||
         !sw_handle_is(r->profile, SW_HANDLE_PROFILE, r->profile_generation) ||
-        look(exec->device, name, &d) != SW_OK)
+        look(exec->target.device, name, &d) != SW_OK)
         return; /* a card that has failed is asked nothing */
     d.when = ends ? "end" : "begin";
     d.exec = r->number;

@@ -9,10 +9,8 @@
 #include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
 #include "profiler/nvtx_run.h"
-#include "runtime/observe/run_nvtx.h"
 #include "runtime/exec/queue.h"
 #include "runtime/exec/run_internal.h"
-#include "runtime/observe/breakdown.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>
 #include <string.h>
@@ -75,27 +73,28 @@ static sw_status check_device(const sw_exec_opts *o)
 /* Where the step arena's bytes come from. */
 static sw_status make_store(const sw_exec *e, sw_store **out)
 {
-    if (e->device == NULL)
+    if (e->target.device == NULL)
         return reserve_store(out);
-    return sw_store_device_create(out, e->device->info.total_bytes, &e->device->memory);
+    return sw_store_device_create(out, e->target.device->info.total_bytes,
+                                  &e->target.device->memory);
 }
 
 static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
 {
-    e->threads = o->threads == 0 || e->device != NULL ? 1 : o->threads;
-    e->budget = o->budget;
+    e->target.threads = o->threads == 0 || e->target.device != NULL ? 1 : o->threads;
+    e->target.budget = o->budget;
     e->seed = o->seed;
     e->checks = o->checks != 0;
     e->op_clocks = o->op_clocks != 0;
-    e->no_inplace = o->no_inplace != 0;
+    e->target.no_inplace = o->no_inplace != 0;
     e->no_phases = o->no_phases != 0 && !SW_POISON; /* there births make bytes readable */
     e->shares = o->shares != 0;
-    e->no_recompute = o->no_recompute != 0;
-    e->no_rebuild = o->no_rebuild != 0;
-    e->no_chunks = o->no_chunks != 0;
-    e->no_tiles = o->no_tiles != 0;
+    e->target.no_recompute = o->no_recompute != 0;
+    e->target.no_rebuild = o->no_rebuild != 0;
+    e->target.no_chunks = o->no_chunks != 0;
+    e->target.no_tiles = o->no_tiles != 0;
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
-    SW_TRY(pick_isa(o->isa, &e->isa));
+    SW_TRY(pick_isa(o->isa, &e->target.isa));
     sw_store *store;
     SW_TRY(make_store(e, &store));
     const sw_arena_opts arena = {.label = "step",
@@ -108,9 +107,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
         sw_store_destroy(store);
         return status;
     }
-    if (o->profile != NULL)
-        SW_TRY(swi_profile_join(e, o->profile));
-    SW_TRY(swi_nvtx_create(e, o->nvtx));
+    SW_TRY(swi_observe_attach(e, o));
     /* A tool that looks after memory is told op by op what may be touched: it must be over. */
     const bool watched = sw_nvtx_run_has_heap(e->watch.nvtx);
     const swi_queue_opts queue = {.tf32 = o->tf32 != 0,
@@ -118,11 +115,13 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
                                   .no_graphs = o->no_graphs != 0,
                                   .budget = o->budget};
     /* Where memory is poisoned the tool that reads that sees more. */
-    if (e->device == NULL && (e->checks || (SW_CHECKS >= 1 && !SW_POISON)))
+    if (e->target.device == NULL && (e->checks || (SW_CHECKS >= 1 && !SW_POISON)))
         SW_TRY(swi_guard_create(&e->guard));
-    if (e->device != NULL)
-        SW_TRY(swi_queue_create(&e->queue, e->device, &queue));
-    return swi_pool_create(&e->pool, e->threads);
+    if (e->target.device != NULL) {
+        SW_TRY(swi_queue_create(&e->queue, e->target.device, &queue));
+        e->target.compute = swi_queue_compute(e->queue);
+    }
+    return swi_pool_create(&e->pool, e->target.threads);
 }
 
 static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
@@ -147,7 +146,7 @@ sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device
     SW_TRY(sw_handle_take(&block, SW_HANDLE_EXEC, sizeof(sw_exec)));
     sw_exec *exec = block;
     exec->forks = sw_fork_number();
-    exec->device = device != NULL ? swi_device_share(device) : NULL;
+    exec->target.device = device != NULL ? swi_device_share(device) : NULL;
     const sw_status status = fill_exec(exec, opts);
     if (status != SW_OK) {
         sw_exec_destroy(exec);
@@ -157,7 +156,7 @@ sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device
     return SW_OK;
 }
 
-sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *given)
+sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
 {
     sw_exec_opts opts;
     swi_device *device = NULL;
@@ -217,7 +216,7 @@ void sw_exec_destroy(sw_exec *exec)
                            swi_owner_text(&exec->busy));
         return;
     }
-    swi_profile_device(exec, true);
+    swi_observe_close(exec);
     swi_queue_destroy(exec->queue); /* first: what it launched uses all the rest */
     for (uint32_t i = 0; i < exec->n_keys; i++)
         free_key(&exec->keys[i]);
@@ -237,9 +236,9 @@ void sw_exec_destroy(sw_exec *exec)
     swi_trace_free(&exec->immediate_trace);
     swi_ctx_free(&exec->ctx);
     swi_pool_destroy(exec->pool);
-    swi_nvtx_destroy(exec);
+    swi_observe_release(exec);
     sw_arena_destroy(exec->arena);
-    swi_device_close(exec->device);
+    swi_device_close(exec->target.device);
     sw_handle_give(exec, SW_HANDLE_EXEC, sizeof *exec);
 }
 
@@ -464,7 +463,9 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
     SW_TRY(swi_program_create(&p, &exec->ctx, swi_arena_limit(exec, args, &exec->ctx.trace)));
     p->info.trace_ns = traced - start;
     uint32_t slot;
-    sw_status status = slot_for(exec, p, &slot);
+    sw_status status = exec->queue != NULL ? swi_queue_count_launches(exec->queue, p) : SW_OK;
+    if (status == SW_OK)
+        status = slot_for(exec, p, &slot);
     if (status != SW_OK) {
         swi_program_free(p);
         return status;

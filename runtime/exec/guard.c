@@ -57,26 +57,6 @@ void swi_guard_destroy(swi_guard *g)
     sw_heap_free(g, SW_HEAP_RECORDS, sizeof *g);
 }
 
-static sw_status failed(sw_status status, uint64_t said, const char *who)
-{
-    if ((unsigned)status > SW_STOPPED)
-        SW_FAIL(SW_INVALID, "%s returned %d, which is no sw_status", who, (int)status);
-    if (sw_error_count() == said)
-        SW_FAIL(status, "%s failed (%s) and gave no reason: set one by sw_error_set", who,
-                sw_status_name(status));
-    return status;
-}
-
-sw_status swi_kernel_failed(sw_status status, uint64_t said)
-{
-    return failed(status, said, "its kernel");
-}
-
-sw_status swi_infer_failed(sw_status status, uint64_t said)
-{
-    return failed(status, said, "its infer");
-}
-
 /* ---- where operands lie ------------------------------------------------------------------ */
 
 static bool is_whole(const sw_buffer *b)

@@ -17,8 +17,5 @@ SW_MUST_USE sw_status swi_guard_room(swi_guard *guard, const struct swi_program 
  * it wrote in front of or past an output or its scratch, into an input, or left a whole output
  * unwritten: then nothing is copied. */
 SW_MUST_USE sw_status swi_guarded(swi_guard *guard, sw_kernel *kernel, const sw_launch *launch);
-/* A kernel's failure as the library passes it on: what is no status is SW_INVALID, and what it
- * did not say is said. `said`: sw_error_count() before it ran. */
-sw_status swi_kernel_failed(sw_status status, uint64_t said);
 
 #endif

@@ -3,9 +3,8 @@
  * peak is the height of the bump. */
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
-#include "runtime/observe/run_nvtx.h"
+#include "runtime/exec/run_internal.h"
 #include "runtime/exec/queue.h"
-#include "runtime/observe/breakdown.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +40,8 @@ static sw_status add_inputs(sw_ctx *ctx)
     return SW_OK;
 }
 
+static sw_status give_and_run(sw_ctx *ctx, uint32_t index);
+
 sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
 {
     sw_ctx *ctx = &exec->ctx;
@@ -49,6 +50,7 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     ctx->status = SW_OK;
     ctx->generation = __atomic_add_fetch(&generations, 1, __ATOMIC_RELAXED);
     ctx->immediate = immediate;
+    ctx->run_node = give_and_run;
     ctx->phase_override = ctx->phase_now = -1;
     ctx->in_backward = false;
     ctx->scope[0] = '\0';
@@ -118,16 +120,15 @@ static sw_status push_storages(sw_ctx *ctx, const swi_node *node)
         if (s->segment != SWI_SEG_STEP)
             continue;
         void *at;
-        SW_TRY(swi_shares_before_push(ctx->exec));
         ctx->exec->watch.push_id = ctx->done_storages;
-        SW_TRY(swi_nvtx_before_push(ctx, ctx->done_storages, node));
+        SW_TRY(swi_observe_push(ctx, ctx->done_storages, (uint32_t)(node - t->nodes)));
         const sw_status pushed = sw_arena_push(ctx->exec->arena, &at, s->bytes, "immediate");
         ctx->exec->push_refused = pushed != SW_OK;
         SW_TRY(pushed);
         s->offset = (size_t)((unsigned char *)at - sw_arena_base(ctx->exec->arena));
         s->birth = ctx->done_ops;
     }
-    return swi_nvtx_node(ctx, node);
+    return swi_observe_op(ctx, (uint32_t)(node - t->nodes));
 }
 
 static sw_status blame(const swi_trace *t, const swi_node *node, sw_status status)
@@ -145,7 +146,7 @@ static sw_status run_node(sw_exec *exec, const swi_node *node, const sw_launch *
     return swi_queue_launch(exec->queue, node, launch);
 }
 
-sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
+static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
 {
     const swi_trace *t = &ctx->trace;
     const swi_node *node = &t->nodes[index];
@@ -177,7 +178,7 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
         .attrs = swi_node_attrs(t, node),
         .accumulate = node->accumulate,
         .par = swi_pool_par(ctx->exec->pool),
-        .isa = ctx->exec->isa,
+        .isa = ctx->exec->target.isa,
         .seed = ctx->exec->seed,
         .stream = node->stream,
         .step = (uint32_t)ctx->args->step,
@@ -195,8 +196,8 @@ sw_status swi_immediate_node(sw_ctx *ctx, uint32_t index)
 static sw_status read_scalar(const sw_ctx *ctx, uint32_t value, double *out)
 {
     float x;
-    if (ctx->exec->device != NULL)
-        SW_TRY(swi_device_read(ctx->exec->device, &x, address(ctx, value), sizeof x));
+    if (ctx->exec->target.device != NULL)
+        SW_TRY(swi_device_read(ctx->exec->target.device, &x, address(ctx, value), sizeof x));
     else
         memcpy(&x, address(ctx, value), sizeof x);
     *out = (double)x;
@@ -245,8 +246,7 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
         exec->info.model_bytes += args->models[i]->bytes;
     for (int i = 0; i < args->n_inputs; i++)
         slot += ctx->trace.storages[i].rounded;
-    SW_TRY(swi_shares_begin_run(exec, args, NULL));
-    SW_TRY(swi_nvtx_begin_run(exec, args, NULL));
+    SW_TRY(swi_observe_prepare(exec, args, NULL));
     sw_watch_begin(&exec->watch, exec->info.model_bytes + slot);
     const uint32_t fp = exec->fp = swi_fp_enter();
     args->fn(ctx, args->user);

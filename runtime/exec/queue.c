@@ -295,8 +295,10 @@ sw_status swi_queue_room(sw_exec *exec, const sw_run_args *args, swi_program *p)
     wants want = {.slot = slot_of(args)};
     for (int m = 0; m < args->n_models; m++)
         want.knobs += sw_size_round(args->models[m]->n_knobs * sizeof(float));
-    if (p != NULL && p->leaves == NULL)
+    if (p != NULL && p->leaves == NULL) {
         SW_TRY(swi_leaves_of(args, &p->trace, &want.block, &p->leaves));
+        p->free_leaves = swi_leaves_free;
+    }
     if (p != NULL) {
         want.block = p->leaves->bytes;
         SW_TRY(room_for_watched(q, p->leaves->n_watched));

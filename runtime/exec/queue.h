@@ -61,7 +61,7 @@ sw_status swi_queue_launch_op(swi_queue *queue, const swi_program *program, uint
 
 /* How many kernels and library calls a run of the program launches, into its info: each op is
  * asked, and launches nothing. An op that the device refuses is blamed. */
-sw_status swi_queue_state(const swi_queue *queue, swi_program *program);
+sw_status swi_queue_count_launches(const swi_queue *queue, swi_program *program);
 
 /* Run a planned program, begun: op by op by `ops` (run.c) and captured, or replayed. *updated
  * says whether an update may have run, *fresh is set where something was captured. */

@@ -97,7 +97,7 @@ sw_status swi_queue_launch_op(swi_queue *q, const swi_program *p, uint32_t i)
 
 /* Segments begin where nothing is, aligned as they will be: operands lie in them as they will.
  */
-sw_status swi_queue_state(const swi_queue *q, swi_program *p)
+sw_status swi_queue_count_launches(const swi_queue *q, swi_program *p)
 {
     unsigned char *base[SWI_SEG_COUNT + 1] = {NULL};
     sw_cuda_queue counting = q->compute;

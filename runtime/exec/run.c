@@ -5,9 +5,8 @@
  * the phase changes. */
 #include "alloc/base/error.h"
 #include "alloc/base/sys.h"
-#include "runtime/observe/run_nvtx.h"
+#include "runtime/exec/run_internal.h"
 #include "runtime/exec/queue.h"
-#include "runtime/observe/breakdown.h"
 #include "runtime/base/structs.h"
 #include <math.h>
 #include <stdio.h>
@@ -111,7 +110,7 @@ static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
     sw_launch *l = swi_launch_of(p, i);
     swi_resolve(p, i, base, binds);
     l->par = swi_pool_par(exec->pool);
-    l->isa = exec->isa;
+    l->isa = exec->target.isa;
     l->seed = exec->seed;
     l->step = (uint32_t)args->step;
     l->run = args->run;
@@ -304,16 +303,14 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     exec->attempt = p;
     const sw_status fits = room_for_run(exec, args, p);
     if (fits != SW_OK)
-        return fits == SW_NOMEM && (exec->budget != NULL || exec->device != NULL)
+        return fits == SW_NOMEM && (exec->target.budget != NULL || exec->target.device != NULL)
                    ? swi_does_not_fit(exec, args, p, fits)
                    : fits;
     *fresh |= !p->ran;
-    if (exec->rec.profile != NULL)
-        swi_profile_plan(exec, args, p);
+    swi_observe_plan(exec, args, p);
     SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
     SW_TRY(swi_past_room(&exec->past, p->trace.n_metrics));
-    SW_TRY(swi_shares_begin_run(exec, args, p));
-    SW_TRY(swi_nvtx_begin_run(exec, args, p));
+    SW_TRY(swi_observe_prepare(exec, args, p));
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
     swi_exec_set_last(exec, p);
@@ -383,11 +380,11 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
     bool updated = false, fresh = false;
     memset(&exec->info, 0, sizeof exec->info);
     exec->info.size = sizeof exec->info;
-    if (exec->rec.profile != NULL)
-        swi_profile_begin(exec, args, start);
+    swi_observe_begin(exec, args, start);
     exec->attempt = NULL;
     exec->push_refused = false;
-    sw_status status = exec->device != NULL ? swi_device_fault(exec->device) : SW_OK;
+    sw_status status =
+        exec->target.device != NULL ? swi_device_fault(exec->target.device) : SW_OK;
     swi_skipped_begin(args);
     if (status == SW_OK)
         status = args->immediate ? swi_run_immediate(exec, args, &updated)
@@ -400,13 +397,12 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
     past->info = exec->info;
     past->there = status == SW_OK;
     if (status != SW_OK) {
-        status = swi_profile_denied(exec, args, true, failed(args, status, updated));
+        status = swi_observe_denied(exec, args, true, failed(args, status, updated));
         swi_exec_set_last(exec, NULL); /* nothing that is half done is handed out */
         exec->last_immediate = false;
     }
     end_of_run(exec);
-    if (exec->rec.profile != NULL)
-        swi_profile_run(exec, args, status == SW_OK);
+    swi_observe_end(exec, args, status == SW_OK);
     if (status != SW_OK)
         return status;
     if (exec->queue == NULL)
@@ -456,10 +452,10 @@ static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
     exec->attempt = p;
     const size_t data = swi_data_bytes(exec, args, &p->trace);
     swi_plan_info(p, data, out);
-    if (exec->budget == NULL)
+    if (exec->target.budget == NULL)
         return SW_OK;
     if (swi_need_of(exec, args, p).bytes >
-        sw_budget_limit(exec->budget)) /* slots to come, too */
+        sw_budget_limit(exec->target.budget)) /* slots to come, too */
         return swi_does_not_fit(exec, args, p, SW_NOMEM);
     const sw_status status =
         reserve(exec, args, args->immediate ? p->info.immediate_bytes : p->height, data);
@@ -476,7 +472,7 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
     SW_TRY(swi_read_args(&args, given, false, "sw_plan"));
     SW_TRY(swi_enter(exec, &args, SWI_FRAME));
     exec->attempt = NULL;
-    const sw_status status = swi_profile_denied(exec, &args, false, plan(exec, &args, out));
+    const sw_status status = swi_observe_denied(exec, &args, false, plan(exec, &args, out));
     swi_leave(exec, &args);
     return status;
 }

@@ -3,6 +3,7 @@
 #ifndef SW_RUN_INTERNAL_H
 #define SW_RUN_INTERNAL_H
 
+#include "runtime/base/observer.h"
 #include "runtime/runtime_internal.h"
 
 /* `call` begins the messages. */
@@ -56,13 +57,6 @@ sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args,
                            const swi_program *program, sw_status status);
 sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *updated);
-/* What follows wants an exec with a profile, but the first, which gives it one: where that
- * wants events the room for them is taken. Recording does not fail a run. */
-sw_status swi_profile_join(sw_exec *exec, sw_profile *profile);
-/* Around a run that begins at `start_ns`: says whether it has records, opens its log; then
- * writes them where it went well. */
-void swi_profile_begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns);
-void swi_profile_run(sw_exec *exec, const sw_run_args *args, bool went_well);
 /* Once for each program, in front of its first run. */
 void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *program);
 /* The number of the last immediate run's trace, which is recorded where it is a new one;
@@ -73,9 +67,8 @@ bool swi_profile_program(sw_profile *profile, const sw_prof_plan *head, const sw
                          const sw_run_args *args);
 const char *swi_run_name(const sw_run_args *args);
 int64_t swi_run_batch(const sw_run_args *args);
-/* SW_NOMEM: writes who held what into the profile; the status and its message are passed on. */
-sw_status swi_profile_denied(sw_exec *exec, const sw_run_args *args, bool running,
-                             sw_status status);
+/* A refusal: writes who held what into the profile, if there is one. */
+void swi_profile_denied(sw_exec *exec, const sw_run_args *args, bool running);
 /* The same for a refusal of the caller's own, whose program was planned: by what, "budget" or
  * "machine", and its bytes (0: not known). */
 void swi_profile_refused(sw_exec *exec, const sw_run_args *args, const char *limited_by,

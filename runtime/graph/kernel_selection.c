@@ -5,14 +5,14 @@
 static sw_status on_device(const sw_exec *exec, uint32_t op, int grad,
                            const sw_kernel_info *info, swi_pick *out)
 {
-    const sw_cuda_entry *entry = swi_device_entry(exec->device, op, grad);
+    const sw_cuda_entry *entry = swi_device_entry(swi_target_of(exec)->device, op, grad);
     if (entry == NULL)
         SW_FAIL(SW_UNSUPPORTED, "%s%s: not supported on cuda",
                 grad >= 0 ? "the backward of " : "", swi_op(op)->name);
     out->kernel = NULL;
     out->on_device = entry->kernel;
     out->scratch_bytes = entry->scratch_bytes != NULL
-                             ? entry->scratch_bytes(info, swi_queue_compute(exec->queue))
+                             ? entry->scratch_bytes(info, swi_target_of(exec)->compute)
                              : 0;
     return SW_OK;
 }
@@ -22,9 +22,9 @@ sw_status swi_pick_kernel(const sw_exec *exec, uint32_t op, int grad, sw_kernel_
 {
     const sw_op_desc *desc = swi_op(op);
     const sw_grad_desc *g = grad >= 0 ? &desc->grads[grad] : NULL;
-    info->threads = exec->threads;
-    info->isa = exec->isa;
-    if (exec->device != NULL)
+    info->threads = swi_target_of(exec)->threads;
+    info->isa = swi_target_of(exec)->isa;
+    if (swi_target_of(exec)->device != NULL)
         return on_device(exec, op, grad, info, out);
     size_t (*bytes)(const sw_kernel_info *) =
         g != NULL ? g->scratch_bytes : desc->scratch_bytes;

@@ -1,7 +1,6 @@
 /* Traces: their arrays, names, errors, values and storages. Nothing here has bytes; immediate
  * mode gives each new storage its bytes in immediate.c. */
 #include "alloc/base/size.h"
-#include "runtime/observe/run_nvtx.h"
 #include "runtime/graph/trace_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -215,7 +214,7 @@ uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role)
 
 void swi_set_role(sw_ctx *ctx, uint32_t storage, swi_role role)
 {
-    swi_nvtx_role(ctx, storage, role);
+    swi_observe_role(ctx, storage, role);
     ctx->trace.storages[storage].role = role;
 }
 
@@ -315,4 +314,34 @@ sw_value sw_input(sw_ctx *ctx, int i)
         return (sw_value){0, 0};
     }
     return swi_handle(ctx, (uint32_t)i); /* swi_ctx_begin made them first */
+}
+
+sw_shape swi_shape_of(sw_ctx *ctx, sw_value x)
+{
+    sw_shape s = {sw_rank(ctx, x), {0}};
+    for (int i = 0; i < s.rank; i++)
+        s.dim[i] = sw_dim(ctx, x, i);
+    return s;
+}
+
+/* Those of an op without any would begin where those of the next op do, or past the end. */
+const void *swi_node_attrs(const swi_trace *trace, const swi_node *node)
+{
+    return swi_op(node->op)->attrs_bytes > 0 ? trace->attrs + node->attrs : NULL;
+}
+
+void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *types,
+                     sw_kernel_info *out)
+{
+    for (uint32_t i = 0; i < node->n_in + node->n_out; i++)
+        types[i] = trace->values[trace->operands[node->first + i]].type;
+    *out = (sw_kernel_info){.in = types,
+                            .out = types + node->n_in,
+                            .n_in = (int)node->n_in,
+                            .n_out = (int)node->n_out,
+                            .attrs = swi_node_attrs(trace, node),
+                            .threads = 1,
+                            .isa = SW_ISA_BASE,
+                            .accumulate = node->accumulate,
+                            .skipped = node->null_out};
 }

@@ -197,5 +197,5 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     memcpy(t->operands + t->n_operands + args->n_in, outs, (size_t)args->n_out * sizeof *outs);
     t->n_operands += (uint32_t)(args->n_in + args->n_out);
     t->nodes[t->n_nodes++] = node;
-    return ctx->immediate ? swi_stick(ctx, swi_immediate_node(ctx, t->n_nodes - 1)) : SW_OK;
+    return ctx->immediate ? swi_stick(ctx, ctx->run_node(ctx, t->n_nodes - 1)) : SW_OK;
 }

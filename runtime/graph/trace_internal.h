@@ -13,8 +13,6 @@ sw_status swi_set_strides(swi_trace *t, uint32_t value, const int64_t *stride);
 /* Row-major strides of all SW_MAX_RANK axes; 0 past the rank. */
 void swi_contiguous_strides(const sw_type *type, int64_t *stride);
 
-/* What swi_kernel_failed (guard.h) is for kernels. */
-sw_status swi_infer_failed(sw_status status, uint64_t said);
 /* The phase of an op over these inputs. */
 sw_phase swi_phase_of(const sw_ctx *ctx, const sw_op_desc *desc, const uint32_t *in, int n_in);
 

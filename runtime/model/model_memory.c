@@ -3,7 +3,6 @@
 #include "alloc/base/poison.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model_bytes.h"
-#include "runtime/observe/run_nvtx.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -19,20 +18,21 @@ static const char *place_name(const swi_device *device, char *to, size_t bytes)
 sw_status swi_model_is_here(const sw_model *model, const sw_exec *exec)
 {
     char its[24], ours[24];
-    if (model->arena == NULL || model->device == exec->device)
+    if (model->arena == NULL || model->device == swi_target_of(exec)->device)
         return SW_OK;
     SW_FAIL(SW_INVALID,
             "model %s lies in the memory of %s and the exec works on %s: copy it to a model "
             "that was made ready there (sw_model_copy)",
             model->name, place_name(model->device, its, sizeof its),
-            place_name(exec->device, ours, sizeof ours));
+            place_name(swi_target_of(exec)->device, ours, sizeof ours));
 }
 
 static sw_status create_store(sw_store **out, const sw_model *model, const sw_exec *exec)
 {
     const size_t bytes = model->bytes > 0 ? model->bytes : SW_ALIGN;
-    return exec->device != NULL ? sw_store_device_create(out, bytes, &exec->device->memory)
-                                : sw_store_host_create(out, bytes);
+    return swi_target_of(exec)->device != NULL
+               ? sw_store_device_create(out, bytes, &swi_target_of(exec)->device->memory)
+               : sw_store_host_create(out, bytes);
 }
 
 sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
@@ -42,8 +42,10 @@ sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
         return swi_model_is_here(model, exec);
     sw_store *store;
     SW_TRY(create_store(&store, model, exec));
-    const sw_arena_opts opts = {
-        .label = model->name, .store = store, .budget = exec->budget, .use = SW_ARENA_MODEL};
+    const sw_arena_opts opts = {.label = model->name,
+                                .store = store,
+                                .budget = swi_target_of(exec)->budget,
+                                .use = SW_ARENA_MODEL};
     sw_arena *arena;
     sw_status status = sw_arena_create(&arena, &opts);
     if (status != SW_OK) {
@@ -56,7 +58,9 @@ sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
         return status;
     }
     model->arena = arena;
-    model->device = exec->device != NULL ? swi_device_share(exec->device) : NULL;
+    model->device = swi_target_of(exec)->device != NULL
+                        ? swi_device_share(swi_target_of(exec)->device)
+                        : NULL;
     return SW_OK;
 }
 
@@ -123,7 +127,7 @@ sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
     model->base = sw_arena_base(model->arena);
     if (model->device == NULL)
         sw_unpoison(model->base, model->bytes);
-    swi_nvtx_model(model, exec);
+    swi_observe_model(exec, model);
     const sw_status status = initialise(model, seed);
     if (status != SW_OK) {
         model->damaged |= model->ready; /* half of it begins anew */

@@ -5,17 +5,12 @@
  */
 #include "alloc/base/size.h"
 #include "runtime/observe/breakdown.h"
+#include "runtime/observe/observers.h"
 #include "runtime/exec/run_internal.h"
 #include <stdio.h>
 #include <string.h>
 
 /* ---- lines ------------------------------------------------------------------------------- */
-
-void swi_shares_free(swi_shares *x)
-{
-    sw_heap_free(x->lines, SW_HEAP_PROGRAMS, x->cap * sizeof *x->lines);
-    *x = (swi_shares){0};
-}
 
 static sw_status add_line(swi_shares *x, const char *name)
 {
@@ -234,7 +229,7 @@ static sw_status room_for_notes(sw_exec *exec, uint32_t n)
     return SW_OK;
 }
 
-sw_status swi_shares_begin_run(sw_exec *exec, const sw_run_args *args, swi_program *p)
+static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_program *p)
 {
     if (!exec->shares)
         return SW_OK;
@@ -244,8 +239,11 @@ sw_status swi_shares_begin_run(sw_exec *exec, const sw_run_args *args, swi_progr
     return room_for_notes(exec, 2 * p->n_births);
 }
 
-sw_status swi_shares_before_push(sw_exec *exec)
+static sw_status push(sw_ctx *ctx, uint32_t storage, uint32_t node)
 {
+    sw_exec *exec = ctx->exec;
+    (void)storage;
+    (void)node;
     if (!exec->shares)
         return SW_OK;
     return room_for_notes(exec, exec->watch.n_notes + 1);
@@ -265,6 +263,9 @@ static sw_status follow_notes(swi_shares *to, const sw_watch *w, const swi_trace
     }
     return SW_OK;
 }
+
+const swi_observer swi_breakdown_observer = {
+    .name = "breakdown", .prepare = prepare, .push = push};
 
 /* ---- public ------------------------------------------------------------------------------ */
 

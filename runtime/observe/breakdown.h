@@ -8,7 +8,6 @@
 
 #include "runtime/runtime_internal.h"
 
-void swi_shares_free(swi_shares *shares); /* leaves it empty */
 /* No line but those of the roles and of ""; the room stays. */
 sw_status swi_shares_empty(swi_shares *shares);
 /* The line of a layer, made where there is none. */
@@ -29,9 +28,5 @@ sw_status swi_shares_of_args(swi_shares *to, const sw_run_args *args);
 void swi_entry_layer(const sw_model *model, const char *name, char *to, size_t bytes);
 /* The program's shares by its plan, in program->shares: once, until it is measured anew. */
 sw_status swi_program_shares(swi_program *program, const sw_run_args *args);
-/* Before a run of an exec that keeps shares. `program` is NULL in immediate mode, whose room
- * for notes grows push by push. */
-sw_status swi_shares_begin_run(sw_exec *exec, const sw_run_args *args, swi_program *program);
-sw_status swi_shares_before_push(sw_exec *exec);
 
 #endif

@@ -125,9 +125,9 @@ static void write_record(sw_exec *exec, const sw_run_args *args, uint64_t step,
     d.step = step;
     d.run = swi_run_name(args);
     d.batch = swi_run_batch(args);
-    if (exec->budget != NULL) {
-        d.limit_bytes = sw_budget_limit(exec->budget);
-        d.used_bytes = sw_budget_used(exec->budget);
+    if (exec->target.budget != NULL) {
+        d.limit_bytes = sw_budget_limit(exec->target.budget);
+        d.used_bytes = sw_budget_used(exec->target.budget);
     }
     add_models(&d, args);
     if (exec->attempt != NULL)
@@ -143,18 +143,16 @@ static void write_record(sw_exec *exec, const sw_run_args *args, uint64_t step,
     sw_prof_denied_record(exec->rec.profile, &d);
 }
 
-sw_status swi_profile_denied(sw_exec *exec, const sw_run_args *args, bool running,
-                             sw_status status)
+void swi_profile_denied(sw_exec *exec, const sw_run_args *args, bool running)
 {
-    if (status != SW_NOMEM || exec->rec.profile == NULL)
-        return status;
+    if (exec->rec.profile == NULL)
+        return;
     char message[512];
     snprintf(message, sizeof message, "%s", sw_last_error());
     /* The plan that was refused says more than any summary of it. */
     if (exec->attempt != NULL && !args->immediate)
         swi_profile_plan(exec, args, exec->attempt);
     write_record(exec, args, running ? args->step + 1 : 0, NULL, 0, message);
-    return sw_error_set(status, __FILE__, __LINE__, "%s", message);
 }
 
 void swi_profile_refused(sw_exec *exec, const sw_run_args *given, const char *limited_by,

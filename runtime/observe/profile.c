@@ -6,6 +6,7 @@
 #include "runtime/plan/program_internal.h"
 #include "runtime/exec/queue.h"
 #include "runtime/exec/run_internal.h"
+#include "runtime/observe/observers.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>
@@ -75,16 +76,7 @@ sw_status sw_profile_destroy(sw_profile *profile)
     return sw_prof_destroy(profile);
 }
 
-sw_status sw_exec_set_profile(sw_exec *exec, sw_profile *profile)
-{
-    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_exec_set_profile"));
-    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, "sw_exec_set_profile"));
-    if (exec->rec.profile != NULL)
-        SW_FAIL(SW_INVALID, "sw_exec_set_profile: the exec has a profile already");
-    return swi_profile_join(exec, profile);
-}
-
-sw_status swi_profile_join(sw_exec *exec, sw_profile *profile)
+static sw_status join(sw_exec *exec, sw_profile *profile)
 {
     SW_TRY(sw_prof_check_fork(profile));
     const uint32_t room = sw_prof_event_room(profile);
@@ -98,6 +90,15 @@ sw_status swi_profile_join(sw_exec *exec, sw_profile *profile)
     exec->rec.number = sw_prof_join(profile);
     swi_profile_device(exec, false);
     return SW_OK;
+}
+
+sw_status sw_exec_set_profile(sw_exec *exec, sw_profile *profile)
+{
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_exec_set_profile"));
+    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, "sw_exec_set_profile"));
+    if (exec->rec.profile != NULL)
+        SW_FAIL(SW_INVALID, "sw_exec_set_profile: the exec has a profile already");
+    return join(exec, profile);
 }
 
 static void copy_phases(sw_prof_phase *to, const sw_phase_info *from)
@@ -311,8 +312,10 @@ static bool is_thinned(const sw_exec *exec, uint64_t n)
     return n > 1 && n % sw_prof_every(exec->rec.profile) != 0;
 }
 
-void swi_profile_begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns)
+static void begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns)
 {
+    if (exec->rec.profile == NULL)
+        return;
     swi_recorder *r = &exec->rec;
     r->start_ns = start_ns;
     if (args->mode == SW_EVAL)
@@ -362,8 +365,10 @@ static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program,
 
 /* A program that sw_plan traced ahead is not fresh when it runs first: its plan is recorded
  * here. */
-void swi_profile_run(sw_exec *exec, const sw_run_args *args, bool went_well)
+static void end(sw_exec *exec, const sw_run_args *args, bool went_well)
 {
+    if (exec->rec.profile == NULL)
+        return;
     swi_past_run *run = swi_past_at(&exec->past, 0);
     if (went_well && run->waits) { /* a device's clocks and metrics come with its end */
         went_well = swi_queue_await(exec, run) == SW_OK;
@@ -405,3 +410,27 @@ sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_progra
     sw_prof_witness_record(exec->rec.profile, &record);
     return SW_OK;
 }
+
+static sw_status attach(sw_exec *exec, const sw_exec_opts *opts)
+{
+    return opts->profile != NULL ? join(exec, opts->profile) : SW_OK;
+}
+
+static void close_device(sw_exec *exec)
+{
+    swi_profile_device(exec, true);
+}
+
+static void plan(sw_exec *exec, const sw_run_args *args, swi_program *program)
+{
+    if (exec->rec.profile != NULL)
+        swi_profile_plan(exec, args, program);
+}
+
+const swi_observer swi_profile_observer = {.name = "profile",
+                                           .attach = attach,
+                                           .close = close_device,
+                                           .begin = begin,
+                                           .plan = plan,
+                                           .denied = swi_profile_denied,
+                                           .end = end};

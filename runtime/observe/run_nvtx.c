@@ -1,12 +1,17 @@
-/* Names of ops, tensors and layers for NVTX: those of a program once, when it runs first; those
+/* The observer that tells an NVTX tool names. It returns at once where no tool is attached
+ * (exec->watch.nvtx is NULL).
+ *
+ * Names of ops, tensors and layers for NVTX: those of a program once, when it runs first; those
  * of immediate mode node by node, from the same list of known names. */
 #include "alloc/base/size.h"
-#include "runtime/observe/run_nvtx.h"
+#include "runtime/exec/run_internal.h"
+#include "runtime/observe/observers.h"
 #include "profiler/nvtx_run.h"
 #include <string.h>
 
-sw_status swi_nvtx_create(sw_exec *exec, sw_nvtx_level level)
+static sw_status attach(sw_exec *exec, const sw_exec_opts *o)
 {
+    const sw_nvtx_level level = o->nvtx;
 #define ROLE_NAME(id, name) name,
     static const char *const roles[] = {SWI_ROLES(ROLE_NAME)};
 #undef ROLE_NAME
@@ -24,7 +29,7 @@ sw_status swi_nvtx_create(sw_exec *exec, sw_nvtx_level level)
     return sw_nvtx_run_create(&exec->watch.nvtx, &opts);
 }
 
-void swi_nvtx_destroy(sw_exec *exec)
+static void release(sw_exec *exec)
 {
     sw_nvtx_table_free(&exec->immediate_names);
     sw_nvtx_run_destroy(exec->watch.nvtx);
@@ -128,7 +133,7 @@ static void find_base(sw_exec *exec, const sw_run_args *args)
     }
 }
 
-sw_status swi_nvtx_begin_run(sw_exec *exec, const sw_run_args *args, swi_program *p)
+static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_program *p)
 {
     sw_nvtx_run *run = exec->watch.nvtx;
     if (run == NULL)
@@ -148,25 +153,26 @@ sw_status swi_nvtx_begin_run(sw_exec *exec, const sw_run_args *args, swi_program
     return SW_OK;
 }
 
-sw_status swi_nvtx_before_push(sw_ctx *ctx, uint32_t storage, const swi_node *node)
+static sw_status push(sw_ctx *ctx, uint32_t storage, uint32_t node)
 {
     sw_nvtx_run *run = ctx->exec->watch.nvtx;
     if (run == NULL)
         return SW_OK;
-    return add_tensor(run, &ctx->exec->immediate_names, &ctx->trace, storage, node);
+    return add_tensor(run, &ctx->exec->immediate_names, &ctx->trace, storage,
+                      &ctx->trace.nodes[node]);
 }
 
-sw_status swi_nvtx_node(sw_ctx *ctx, const swi_node *node)
+static sw_status begin_op(sw_ctx *ctx, uint32_t node)
 {
     sw_nvtx_run *run = ctx->exec->watch.nvtx;
     sw_nvtx_table *names = &ctx->exec->immediate_names;
     if (run == NULL)
         return SW_OK;
     names->n_ops = names->n_scopes = 0; /* the table has this one alone */
-    return add_op(run, names, &ctx->trace, node, false);
+    return add_op(run, names, &ctx->trace, &ctx->trace.nodes[node], false);
 }
 
-void swi_nvtx_role(sw_ctx *ctx, uint32_t storage, swi_role role)
+static void role_changes(sw_ctx *ctx, uint32_t storage, uint32_t role)
 {
     sw_nvtx_run *run = ctx->exec->watch.nvtx;
     sw_nvtx_table *names = &ctx->exec->immediate_names;
@@ -174,13 +180,13 @@ void swi_nvtx_role(sw_ctx *ctx, uint32_t storage, swi_role role)
     if (run == NULL || !ctx->immediate || storage >= ctx->done_storages ||
         s->segment != SWI_SEG_STEP)
         return;
-    sw_nvtx_run_recast(run, s->role, role, s->rounded);
-    names->tensors[storage].role = role;
+    sw_nvtx_run_recast(run, s->role, (swi_role)role, s->rounded);
+    names->tensors[storage].role = (swi_role)role;
 }
 
 /* ---- models ------------------------------------------------------------------------------ */
 
-void swi_nvtx_model(sw_model *model, const sw_exec *exec)
+static void name_model(sw_exec *exec, sw_model *model)
 {
     if (!sw_nvtx_run_has_heap(exec->watch.nvtx) || model->nvtx_heap != NULL)
         return;
@@ -196,3 +202,12 @@ void swi_nvtx_model(sw_model *model, const sw_exec *exec)
                            model->base + e->offset, bytes);
     }
 }
+
+const swi_observer swi_nvtx_observer = {.name = "NVTX",
+                                        .attach = attach,
+                                        .release = release,
+                                        .model = name_model,
+                                        .prepare = prepare,
+                                        .push = push,
+                                        .op = begin_op,
+                                        .role = role_changes};

@@ -37,18 +37,19 @@ static const sw_cuda_pair *pair_of(const swi_program *p, const sw_exec *exec, ui
     if (first->grad >= 0 || then->grad >= 0 || first->phase != then->phase ||
         !takes_over(t, first, then))
         return NULL;
-    const sw_cuda_pair *pair = swi_device_pair(exec->device, first->op, then->op);
+    const sw_cuda_pair *pair =
+        swi_device_pair(swi_target_of(exec)->device, first->op, then->op);
     if (pair == NULL)
         return NULL;
     swi_kernel_info(t, first, types, &info);
-    return pair->joins(&info, swi_queue_compute(exec->queue)) != 0 ? pair : NULL;
+    return pair->joins(&info, swi_target_of(exec)->compute) != 0 ? pair : NULL;
 }
 
 void swi_program_pair(swi_program *p, const sw_exec *exec)
 {
     for (uint32_t i = 0; i < p->n_ops; i++)
         p->ops[i].pair = NULL;
-    for (uint32_t i = 0; exec->device != NULL && i + 1 < p->n_ops; i++)
+    for (uint32_t i = 0; swi_target_of(exec)->device != NULL && i + 1 < p->n_ops; i++)
         if (i == 0 || p->ops[i - 1].pair == NULL)
             p->ops[i].pair = pair_of(p, exec, i);
 }

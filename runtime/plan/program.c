@@ -7,7 +7,6 @@
 #include "alloc/base/sys.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/exec/queue.h"
-#include "runtime/observe/breakdown.h"
 #include <string.h>
 
 /* ---- building ---------------------------------------------------------------------------- */
@@ -248,8 +247,6 @@ static sw_status build(swi_program *p, const sw_ctx *ctx, size_t limit)
     p->info.n_ops = p->n_ops;
     p->info.n_values = t->n_values;
     p->info.n_storages = t->n_storages;
-    if (ctx->exec->queue != NULL)
-        SW_TRY(swi_queue_state(ctx->exec->queue, p));
     SW_TRY(pack_traced(p)); /* last: the trace stays as it is from here on */
     p->info.plan_ns = sw_clock_ns() - start;
     return SW_OK;
@@ -289,6 +286,12 @@ size_t swi_program_host_bytes(const swi_program *p)
     return bytes;
 }
 
+void swi_shares_free(swi_shares *x)
+{
+    sw_heap_free(x->lines, SW_HEAP_PROGRAMS, x->cap * sizeof *x->lines);
+    *x = (swi_shares){0};
+}
+
 void swi_program_free(swi_program *p)
 {
     if (p == NULL)
@@ -304,7 +307,8 @@ void swi_program_free(swi_program *p)
     swi_trace_free(&p->plain);
     swi_packed_free(&p->traced);
     swi_shares_free(&p->shares);
-    swi_leaves_free(p->leaves);
+    if (p->leaves != NULL)
+        p->free_leaves(p->leaves);
     sw_nvtx_table_free(&p->names);
     sw_heap_free(p, SW_HEAP_PROGRAMS, sizeof *p);
 }

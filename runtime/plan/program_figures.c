@@ -1,18 +1,9 @@
 /* Names and figures of a plan: what each phase peaks at, who holds it. */
 #include "alloc/base/size.h"
 #include "runtime/plan/program_internal.h"
-#include "runtime/observe/breakdown.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>
 #include <string.h>
-
-#define ROLE_NAME(id, name) name,
-static const char *const role_names[] = {SWI_ROLES(ROLE_NAME)};
-
-const char *swi_role_name(swi_role role)
-{
-    return (unsigned)role < SWI_ROLE_COUNT ? role_names[role] : "?";
-}
 
 const char *swi_node_name(const swi_trace *t, const swi_node *node, char *to, size_t bytes)
 {

@@ -280,7 +280,7 @@ static void what_does_not_fit_names_the_card(void)
     REFUSED(sw_model_ready(big, exec, 1), SW_NOMEM, "67108864");
     sw_model_destroy(big);
     /* All of it is somebody else's. */
-    swi_device *device = exec->device;
+    swi_device *device = exec->target.device;
     void *block;
     sw_device_info d = {.size = sizeof d};
     OK(sw_exec_device(exec, &d));

@@ -79,8 +79,8 @@ static void step_on(sw_exec *exec, net *n, sw_step_fn *fn, int step, int rows)
     args.run = (uint32_t)step % 3;
     sw_knob_set(sw_optimizer_lr(n->opt, 0), 0.01f / (float)(1 + step));
     sw_knob_set(n->factor, 1.0f + (float)(step % 2));
-    if (exec->device != NULL)
-        ((lazy_card *)exec->device)->current = false;
+    if (exec->target.device != NULL)
+        ((lazy_card *)exec->target.device)->current = false;
     OK(sw_run(exec, &args));
     memset(pixels, 0x7f, bytes);
     memset(labels, 0xff, (size_t)rows);

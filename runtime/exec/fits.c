@@ -29,13 +29,13 @@ size_t swi_data_bytes(const sw_exec *exec, const sw_run_args *args, const swi_tr
 {
     if (exec->queue != NULL)
         return swi_queue_data_bytes(exec->queue, args, trace);
-    return larger(args->data_bytes, sw_budget_slots(exec->budget));
+    return larger(args->data_bytes, sw_budget_slots(exec->target.budget));
 }
 
 /* A model may lie in another budget, or in none. */
 static bool pays_for(const sw_exec *exec, const sw_model *model)
 {
-    return model->arena == NULL || sw_arena_budget(model->arena) == exec->budget;
+    return model->arena == NULL || sw_arena_budget(model->arena) == exec->target.budget;
 }
 
 /* All but the arena. */
@@ -45,7 +45,7 @@ static swi_need beside_arena(const sw_exec *exec, const sw_run_args *args,
     swi_need n = {.data = swi_data_bytes(exec, args, trace)};
     size_t taken = sw_arena_height(exec->arena);
     taken += exec->queue != NULL ? swi_queue_data_height(exec->queue)
-                                 : sw_budget_slots(exec->budget);
+                                 : sw_budget_slots(exec->target.budget);
     for (int i = 0; i < args->n_models; i++) {
         const sw_model *m = args->models[i];
         if (!pays_for(exec, m))
@@ -54,16 +54,16 @@ static swi_need beside_arena(const sw_exec *exec, const sw_run_args *args,
         if (m->arena != NULL)
             taken += sw_arena_height(m->arena);
     }
-    n.others = less(sw_budget_used(exec->budget), taken);
+    n.others = less(sw_budget_used(exec->target.budget), taken);
     n.bytes = plus(plus(n.others, n.models), n.data);
     return n;
 }
 
 size_t swi_arena_limit(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
 {
-    if (exec->budget == NULL || args->immediate)
+    if (exec->target.budget == NULL || args->immediate)
         return SIZE_MAX;
-    return less(sw_budget_limit(exec->budget), beside_arena(exec, args, trace).bytes);
+    return less(sw_budget_limit(exec->target.budget), beside_arena(exec, args, trace).bytes);
 }
 
 swi_need swi_need_of(const sw_exec *exec, const sw_run_args *args, const swi_program *p)
@@ -72,7 +72,7 @@ swi_need swi_need_of(const sw_exec *exec, const sw_run_args *args, const swi_pro
     swi_need n = {.models = p->model_bytes,
                   .data = swi_data_bytes(exec, args, &p->trace),
                   .arena = arena};
-    if (exec->budget == NULL) {
+    if (exec->target.budget == NULL) {
         n.data = n.data != 0 ? n.data : p->slot_bytes;
         n.bytes = plus(plus(n.models, n.data), arena);
         return n;
@@ -88,11 +88,11 @@ static void say_limit(const sw_exec *exec, char *to, size_t bytes)
 {
     char card[240];
     int n = 0;
-    if (exec->budget != NULL)
-        n = snprintf(to, bytes, ", the budget is %zu", sw_budget_limit(exec->budget));
-    if (sw_budget_used(exec->budget) > 0)
+    if (exec->target.budget != NULL)
+        n = snprintf(to, bytes, ", the budget is %zu", sw_budget_limit(exec->target.budget));
+    if (sw_budget_used(exec->target.budget) > 0)
         n += snprintf(to + n, bytes - (size_t)n, ", %zu of them taken",
-                      sw_budget_used(exec->budget));
+                      sw_budget_used(exec->target.budget));
     snprintf(to + n, bytes - (size_t)n, "%s", swi_device_room(exec, card, sizeof card));
 }
 
@@ -103,7 +103,7 @@ sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const s
     swi_plan_info(p, swi_data_bytes(exec, args, &p->trace), &info);
     const swi_need need = swi_need_of(exec, args, p);
     char limit[320] = "", cause[160] = "", others[64] = "", again[160] = "";
-    if (exec->budget == NULL) /* it was no budget: who refused says why */
+    if (exec->target.budget == NULL) /* it was no budget: who refused says why */
         snprintf(cause, sizeof cause, "%.150s: ", sw_last_error());
     say_limit(exec, limit, sizeof limit);
     if (need.others > 0)

@@ -1,18 +1,14 @@
 /* The one table of ops: the ones inside, from ops.def, then the registered ones. */
 #include "runtime/ops/ops.h"
 #include "runtime/runtime_internal.h"
+#include "alloc/base/error.h"
 #include "runtime/base/structs.h"
 #include <string.h>
 
 #define MAX_REGISTERED 256
 
-#define SW_OP(name) &sw_op_##name,
-static const sw_op_desc *const inside[] = {
-#include "runtime/ops.def"
-};
-#undef SW_OP
-
-#define N_INSIDE ((uint32_t)(sizeof inside / sizeof *inside))
+static const sw_op_desc *const *inside; /* SW_OPS_INSIDE of them, once registered */
+#define N_INSIDE ((uint32_t)SW_OPS_INSIDE)
 
 /* Descriptors are copied into static storage: an op outlives every model and exec. */
 static sw_op_desc registered[MAX_REGISTERED];
@@ -30,14 +26,37 @@ const sw_op_desc *swi_op(uint32_t id)
     return id < swi_op_count() ? &registered[id - N_INSIDE] : NULL;
 }
 
-const sw_op_desc *sw_op_at(uint32_t id)
+void swi_ops_register(const sw_op_desc *const *descs)
 {
-    return swi_op(id);
+    inside = descs;
 }
 
 bool swi_op_is_private(uint32_t id)
 {
     return id >= SW_OP_sumsq && id < SW_OPS_INSIDE; /* the list's last part */
+}
+
+/* ---- what functions of ops answer ---------------------------------------------------------
+ */
+
+static sw_status failed(sw_status status, uint64_t said, const char *who)
+{
+    if ((unsigned)status > SW_STOPPED)
+        SW_FAIL(SW_INVALID, "%s returned %d, which is no sw_status", who, (int)status);
+    if (sw_error_count() == said)
+        SW_FAIL(status, "%s failed (%s) and gave no reason: set one by sw_error_set", who,
+                sw_status_name(status));
+    return status;
+}
+
+sw_status swi_kernel_failed(sw_status status, uint64_t said)
+{
+    return failed(status, said, "its kernel");
+}
+
+sw_status swi_infer_failed(sw_status status, uint64_t said)
+{
+    return failed(status, said, "its infer");
 }
 
 /* ---- descriptors from outside ------------------------------------------------------------ */
@@ -203,7 +222,7 @@ static sw_status check_desc(const sw_op_desc *d)
     return check_cases(d);
 }
 
-sw_status sw_op_register(const sw_op_desc *desc, uint32_t *id)
+sw_status swi_op_register(const sw_op_desc *desc, uint32_t *id)
 {
     if (desc == NULL || id == NULL)
         SW_FAIL(SW_INVALID, "sw_op_register: desc and id must not be NULL");

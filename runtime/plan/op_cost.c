@@ -9,28 +9,6 @@
 #include "runtime/plan/tiles.h"
 #include <string.h>
 
-uint64_t swi_count_add(uint64_t a, uint64_t b)
-{
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-uint64_t swi_count_mul(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
-uint64_t swi_count_each(const sw_type *type, uint64_t each)
-{
-    return swi_count_mul((uint64_t)swi_elements(&type->shape), each);
-}
-
-uint64_t swi_count_none(const sw_kernel_info *info)
-{
-    (void)info;
-    return 0;
-}
-
 static const swi_value *operand(const swi_trace *trace, const swi_node *node, uint32_t i)
 {
     return &trace->values[trace->operands[node->first + i]];
@@ -39,28 +17,6 @@ static const swi_value *operand(const swi_trace *trace, const swi_node *node, ui
 static bool adds(const swi_node *node, uint32_t out)
 {
     return out < 32 && (node->accumulate >> out & 1u) != 0;
-}
-
-/* Those of an op without any would begin where those of the next op do, or past the end. */
-const void *swi_node_attrs(const swi_trace *trace, const swi_node *node)
-{
-    return swi_op(node->op)->attrs_bytes > 0 ? trace->attrs + node->attrs : NULL;
-}
-
-void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *types,
-                     sw_kernel_info *out)
-{
-    for (uint32_t i = 0; i < node->n_in + node->n_out; i++)
-        types[i] = operand(trace, node, i)->type;
-    *out = (sw_kernel_info){.in = types,
-                            .out = types + node->n_in,
-                            .n_in = (int)node->n_in,
-                            .n_out = (int)node->n_out,
-                            .attrs = swi_node_attrs(trace, node),
-                            .threads = 1,
-                            .isa = SW_ISA_BASE,
-                            .accumulate = node->accumulate,
-                            .skipped = node->null_out};
 }
 
 uint64_t swi_node_operations(const swi_trace *trace, const swi_node *node)
