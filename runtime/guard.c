@@ -60,7 +60,7 @@ void swi_guard_destroy(swi_guard *g)
 static sw_status failed(sw_status status, uint64_t said, const char *who)
 {
     if ((unsigned)status > SW_STOPPED)
-        SW_FAIL(SW_INVALID, "%s returned %d, which is no sw_status", who, (int)status);
+        SW_FAIL(SW_INVALID, "%s must return an sw_status (got %d)", who, (int)status);
     if (sw_error_count() == said)
         SW_FAIL(status, "%s failed (%s) and gave no reason: set one by sw_error_set", who,
                 sw_status_name(status));
@@ -194,7 +194,7 @@ sw_status swi_guard_room(swi_guard *g, const swi_program *p)
             fits = fits && take(NULL, &used, t->storages[v->storage].bytes, &none);
         }
         if (!fits)
-            SW_FAIL(SW_NOMEM, "the room of guards overflows");
+            SW_FAIL(SW_NOMEM, "the bytes of the guards overflow");
         most = used > most ? used : most;
     }
     return reserve(g, most);
@@ -204,7 +204,7 @@ static sw_status make_room(swi_guard *g, call *c)
 {
     size_t used = 0, bytes = 0;
     if (!share_out(c, NULL, &bytes) || !sw_size_add(bytes, SW_ALIGN, &bytes))
-        SW_FAIL(SW_NOMEM, "the room of its guards overflows");
+        SW_FAIL(SW_NOMEM, "the bytes of its guards overflow");
     SW_TRY(reserve(g, bytes));
     const size_t off = (SW_ALIGN - (uintptr_t)g->block % SW_ALIGN) % SW_ALIGN;
     (void)share_out(c, g->block + off, &used);
