@@ -184,8 +184,8 @@ sw_status sw_nvtx_run_create(sw_nvtx_run **out, const sw_nvtx_opts *opts)
     const bool attached = sw_nvtx_attached();
     *out = NULL;
     if (opts->n_roles > SW_NVTX_MAX_ROLES)
-        SW_FAIL(SW_INVALID, "%u roles: at most %d have counters", opts->n_roles,
-                SW_NVTX_MAX_ROLES);
+        SW_FAIL(SW_INVALID, "nvtx: roles must be at most %d (got %u)", SW_NVTX_MAX_ROLES,
+                opts->n_roles);
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sw_nvtx_run)));
     sw_nvtx_run *r = block;

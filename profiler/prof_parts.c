@@ -39,8 +39,7 @@ sw_status swi_prof_parts_begin(sw_profile *p, const sw_prof_header *header)
     if (header->path == NULL || header->max_bytes == 0)
         return SW_OK;
     if (!sw_file_replaceable(header->path) || strcmp(header->path, "-") == 0)
-        SW_FAIL(SW_INVALID, "%s is no regular file: it cannot be written in parts",
-                header->path);
+        SW_FAIL(SW_INVALID, "%s must be a regular file to be written in parts", header->path);
     void *block;
     p->max_bytes = header->max_bytes;
     p->names_bytes = strlen(header->path) + sizeof ".new";
@@ -108,11 +107,11 @@ void swi_prof_keep_header(sw_profile *p)
     p->keeping = false;
     p->header_bytes = p->kept_bytes;
     if (p->max_bytes > 0 && p->max_bytes < sw_prof_least(p) && p->status == SW_OK)
-        (void)swi_prof_stick(
-            p, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                            "%s: parts of %zu bytes have no room for a header and records: "
-                            "%zu are wanted, and more with the plans",
-                            name_of(p, NAME), p->max_bytes, sw_prof_least(p)));
+        (void)swi_prof_stick(p,
+                             sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          "%s: parts must have at least %zu bytes for a header "
+                                          "and records, and more with the plans (got %zu)",
+                                          name_of(p, NAME), sw_prof_least(p), p->max_bytes));
 }
 
 void swi_prof_first_part(sw_profile *p)
@@ -184,10 +183,10 @@ bool swi_prof_keep_plan(sw_profile *p)
         if (!p->plan_optional)
             (void)swi_prof_stick(
                 p,
-                sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                             "%s: parts of %zu bytes have no room for plans of %zu bytes: %zu "
-                             "are wanted",
-                             name_of(p, NAME), p->max_bytes, n, least));
+                sw_error_set(
+                    SW_INVALID, __FILE__, __LINE__,
+                    "%s: parts must have at least %zu bytes for plans of %zu bytes (got %zu)",
+                    name_of(p, NAME), least, n, p->max_bytes));
         return false;
     }
     if (n <= p->max_bytes - PART_END && p->file_bytes <= p->max_bytes - PART_END - n)

@@ -60,7 +60,8 @@ static sw_status copy_text(swi_stacks *tree, char **out, const char *text, size_
 {
     void *blocks = tree->blocks, *fresh;
     if (n >= BLOCK_BYTES)
-        SW_FAIL(SW_UNSUPPORTED, "a name has %zu bytes; the most is %zu", n, BLOCK_BYTES - 1);
+        SW_FAIL(SW_UNSUPPORTED, "a name must have at most %zu bytes (got %zu)", BLOCK_BYTES - 1,
+                n);
     if (tree->n_blocks == 0 || BLOCK_BYTES - tree->used <= n) {
         SW_TRY(sw_heap_room(&blocks, SW_HEAP_PROFILE, &tree->cap_blocks, tree->n_blocks + 1,
                             sizeof *tree->blocks));

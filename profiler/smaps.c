@@ -65,10 +65,10 @@ static sw_status begin_mapping(reader *r)
     *m = (sw_mapping){0};
     m->start = strtoull(r->text, &end, 16);
     if (*end != '-')
-        return damaged(r, "no mapping begins like this");
+        return damaged(r, "a mapping must begin with its addresses and access");
     m->end = strtoull(end + 1, &end, 16);
     if (*end != ' ' || m->end <= m->start || m->start < r->before)
-        return damaged(r, "no such addresses");
+        return damaged(r, "a mapping must end above its start");
     const char *access = ++end;
     m->accessible = access[0] == 'r' || access[0] == 'w' || access[0] == 'x' ||
                     (access[0] == '-' && (access[1] == 'w' || access[2] == 'x'));
@@ -95,7 +95,7 @@ static sw_status read_kilobytes(const reader *r, const char *at, size_t *bytes)
     at += strspn(at, " ");
     const unsigned long long n = strtoull(at, &end, 10);
     if (*at < '0' || *at > '9' || strcmp(end, " kB") != 0 || n > SIZE_MAX / 1024)
-        return damaged(r, "no number of kB");
+        return damaged(r, "a figure must be a number of kB");
     *bytes = (size_t)n * 1024;
     return SW_OK;
 }
@@ -142,7 +142,7 @@ static sw_status take_bytes(reader *r, const char *bytes, size_t n)
         }
         if (r->used == LINE_BYTES - 1 || bytes[i] == '\0') {
             r->line++;
-            return damaged(r, "this is no line of text");
+            return damaged(r, "a line must be text: this one is too long or has a zero byte");
         }
         r->text[r->used++] = bytes[i];
     }
@@ -161,7 +161,7 @@ static sw_status read_all(reader *r, sw_file *file, char *buffer)
     }
     if (!r->open) {
         r->line = 1;
-        return damaged(r, "no mapping");
+        return damaged(r, "there is no mapping");
     }
     return finish_mapping(r);
 }

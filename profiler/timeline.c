@@ -176,7 +176,7 @@ sw_status sw_timeline_add_run(sw_timeline *t, sw_tl_run **out)
     owner *o = t->blocks;
     void *p = t->runs;
     if (t->n_runs >= UINT32_MAX - 1)
-        SW_FAIL(SW_UNSUPPORTED, "a timeline has at most %u runs", UINT32_MAX - 1);
+        SW_FAIL(SW_UNSUPPORTED, "a timeline must have at most %u runs", UINT32_MAX - 1);
     SW_TRY(sw_heap_room(&p, SW_HEAP_PROFILE, &o->cap_runs, (uint32_t)t->n_runs + 1,
                         sizeof *t->runs));
     t->runs = p;

@@ -64,8 +64,8 @@ sw_status byte_reader_take(byte_reader *r, uint64_t n)
         SW_TRY(byte_reader_peek(r, &next));
         if (next < 0)
             SW_FAIL(SW_FORMAT,
-                    "%s: byte %llu: the file ends, %llu bytes from byte %llu on "
-                    "were wanted",
+                    "%s: byte %llu: the file ends too early: it must have %llu bytes from byte "
+                    "%llu on",
                     r->path, (unsigned long long)r->at, (unsigned long long)n,
                     (unsigned long long)from);
         const size_t there = r->end - r->begin;

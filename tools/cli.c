@@ -152,23 +152,23 @@ static int refuse_number(const cli_option *o, const char *text)
                        : o->kind == CLI_REAL ? "a number"
                                              : "a whole number";
     if (o->kind == CLI_LIST && numbers_in(text) > CLI_LIST_MAX)
-        return cli_error(CLI_USAGE, "%s takes at most %d numbers, and these are %d", o->name,
+        return cli_error(CLI_USAGE, "%s must have at most %d numbers (got %d)", o->name,
                          CLI_LIST_MAX, numbers_in(text));
     if (o->kind == CLI_BYTES)
         return cli_error(CLI_USAGE,
-                         "%s wants a size such as 4096, 64KiB, 1.5MiB, 2GiB or 1TiB, below "
-                         "8000000TiB, not '%s'",
+                         "%s must be a size such as 4096, 64KiB, 1.5MiB, 2GiB or 1TiB, below "
+                         "8000000TiB (got '%s')",
                          o->name, text);
     if (o->max != 0)
-        return cli_error(CLI_USAGE, "%s wants %s from %lld to %lld, not '%s'", o->name, what,
+        return cli_error(CLI_USAGE, "%s must be %s from %lld to %lld (got '%s')", o->name, what,
                          (long long)o->min, (long long)o->max, text);
-    return cli_error(CLI_USAGE, "%s wants %s of at least %lld, not '%s'", o->name, what,
+    return cli_error(CLI_USAGE, "%s must be %s of at least %lld (got '%s')", o->name, what,
                      (long long)o->min, text);
 }
 
 static int no_value(const cli_option *o)
 {
-    return cli_error(CLI_USAGE, "%s wants a value: %s", o->name, o->value);
+    return cli_error(CLI_USAGE, "%s needs a value: %s", o->name, o->value);
 }
 
 int cli_set(const cli_option *o, const char *text)

@@ -224,14 +224,16 @@ static int run_place(const place_opts *o)
 static int check(const place_opts *o)
 {
     if (o->file == NULL)
-        return cli_error(CLI_USAGE, "a file is wanted: id,lower,upper,size");
+        return cli_error(CLI_USAGE,
+                         "FILE must be given: a table with the columns id,lower,upper,size");
     if (o->json && o->out != NULL && strcmp(o->out, "-") == 0)
-        return cli_error(CLI_USAGE, "--json and --out - both want standard output");
+        return cli_error(
+            CLI_USAGE, "--json and --out - exclude each other: both write to standard output");
     if (o->prove && o->nodes > 0)
         return cli_error(CLI_USAGE, "--prove and --nodes exclude each other: both say how long "
                                     "to search");
     if (o->time_limit == 0.0)
-        return cli_error(CLI_USAGE, "--time-limit wants more than 0 seconds");
+        return cli_error(CLI_USAGE, "--time-limit must be above 0 seconds (got 0)");
     return CLI_GO;
 }
 

@@ -240,7 +240,7 @@ static int check(const plan_opts *o)
         return cli_error(CLI_USAGE, "--fit and --memory-budget exclude each other: --fit says "
                                     "what a budget of that size takes with --no-recompute");
     if (o->svg != NULL && strcmp(o->svg, "-") == 0)
-        return cli_error(CLI_USAGE, "--svg wants a file: standard output has the result");
+        return cli_error(CLI_USAGE, "--svg must be a file: standard output has the result");
     if (o->svg != NULL && o->job.batch.n > 1)
         return cli_error(CLI_USAGE, "--svg draws one plan: --batch gives %d numbers",
                          o->job.batch.n);

@@ -107,7 +107,7 @@ static sw_status next_byte(sampler *s, int64_t number, int *out)
     *out = draw((const float *)scores.data + (s->filled - 1) * vocabulary,
                 vocabulary < BYTES ? (int)vocabulary : BYTES, s->opts, (double)u);
     if (*out < 0)
-        SW_FAIL(SW_INVALID, "%s: the scores of byte %lld are no numbers", s->opts->load,
+        SW_FAIL(SW_INVALID, "%s: the scores of byte %lld are not numbers", s->opts->load,
                 (long long)number + 1);
     return SW_OK;
 }
@@ -220,14 +220,15 @@ static int parse(sample_opts *o, int argc, char **argv)
 static int check(const sample_opts *o, const gpt_shape *shape)
 {
     if (o->load == NULL)
-        return cli_error(CLI_USAGE, "--load-params FILE is wanted: what train --model gpt "
-                                    "--save-params FILE wrote");
+        return cli_error(CLI_USAGE, "--load-params FILE must be given: a file that train "
+                                    "--model gpt --save-params FILE wrote");
     if (gpt_shape_check(shape) != SW_OK)
         return cli_error(CLI_USAGE, "%s", sw_last_error());
     for (const char *c = o->prompt; *c != '\0'; c++)
         if ((unsigned char)*c >= shape->vocabulary)
-            return cli_error(CLI_USAGE, "--prompt has the byte %d, the vocabulary has %lld ids",
-                             (unsigned char)*c, (long long)shape->vocabulary);
+            return cli_error(
+                CLI_USAGE, "--prompt has the byte %d; the vocabulary of the model has %lld ids",
+                (unsigned char)*c, (long long)shape->vocabulary);
     return CLI_GO;
 }
 

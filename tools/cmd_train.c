@@ -27,8 +27,8 @@ static int count_steps(train *t)
     t->lr_every = o->lr_every > 0 ? (uint64_t)o->lr_every : (t->total_steps + 2) / 3;
     if ((uint64_t)o->warmup >= t->total_steps)
         return cli_error(CLI_USAGE,
-                         "--warmup wants fewer than the %" PRIu64
-                         " steps of this run, not %" PRId64,
+                         "--warmup must be below the %" PRIu64
+                         " steps of this run (got %" PRId64 ")",
                          t->total_steps, o->warmup);
     return CLI_GO;
 }
@@ -95,10 +95,10 @@ static int check_parts(train *t)
         return cli_library_error(status, false);
     if (opts.max_bytes >= least)
         return CLI_GO;
-    return cli_error(CLI_USAGE,
-                     "--profile-max %zu has no room for the plans and some steps: at least "
-                     "%zuKiB are wanted",
-                     opts.max_bytes, (least + 64) / 1024 + 1); /* SIZE is in the header too */
+    return cli_error(
+        CLI_USAGE,
+        "--profile-max must be at least %zuKiB for the plans and some steps (got %zu bytes)",
+        (least + 64) / 1024 + 1, opts.max_bytes); /* SIZE is in the header too */
 }
 
 /* The last thing before the first step. */

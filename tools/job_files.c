@@ -112,17 +112,17 @@ static const char *csv_option(const job_file_opts *o)
 static int check_csv(const job_file_opts *o)
 {
     if (o->test_share == 0.0 || o->test_share >= 1.0)
-        return cli_error(CLI_USAGE, "--test-share wants a number above 0 and below 1, not %g",
+        return cli_error(CLI_USAGE, "--test-share must be above 0 and below 1 (got %g)",
                          o->test_share);
     if (o->test == NULL)
         return CLI_GO;
     if (o->test_share > 0.0 || o->split_seed >= 0)
-        return cli_error(CLI_USAGE,
-                         "--test-data and %s exclude each other: with lines for testing in a "
-                         "file of their own nothing is split",
-                         o->test_share > 0.0 ? "--test-share" : "--split-seed");
+        return cli_error(
+            CLI_USAGE,
+            "--test-data and %s exclude each other: with a file for testing nothing is split",
+            o->test_share > 0.0 ? "--test-share" : "--split-seed");
     if (kind_of(o->test) != CSV || path_of(o->test)[0] == '\0')
-        return cli_error(CLI_USAGE, "--test-data wants csv:FILE, not '%s'", o->test);
+        return cli_error(CLI_USAGE, "--test-data must be csv:FILE (got '%s')", o->test);
     return CLI_GO;
 }
 
@@ -136,7 +136,8 @@ int job_file_check(const job_opts *o)
                          "cifar:DIR, csv:FILE or text:FILE",
                          o->data);
     if (k < KINDS && path_of(o->data)[0] == '\0')
-        return cli_error(CLI_USAGE, "--data %s wants %s behind it", o->data, kinds[k].wants);
+        return cli_error(CLI_USAGE, "--data %s must be followed by %s", o->data,
+                         kinds[k].wants);
     if (k == KINDS && o->file.limit_bytes > 0)
         return cli_error(CLI_USAGE, "--data-limit has no effect with --data synthetic");
     if (k != CSV && given != NULL)

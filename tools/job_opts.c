@@ -9,7 +9,7 @@ static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
 static const char *optimizer_help(void)
 {
     static char text[600];
-    snprintf(text, sizeof text, "%s (default as the model wants it, mostly adam)",
+    snprintf(text, sizeof text, "%s (default: the model's own, mostly adam)",
              tool_optimizer_list());
     return text;
 }
@@ -136,7 +136,7 @@ static int settle(job_opts *o)
     if (o->momentum >= 0.0 && !heavy)
         return no_effect("--momentum", "--optimizer momentum, nesterov or rmsprop");
     if (o->momentum >= 1.0)
-        return cli_error(CLI_USAGE, "--momentum wants a number from 0 to below 1, not %g",
+        return cli_error(CLI_USAGE, "--momentum must be at least 0 and below 1 (got %g)",
                          o->momentum);
     if (o->batch.at[0] == 0)
         o->batch = (cli_list){{128}, 1};
@@ -209,8 +209,8 @@ static int check_device(const job_opts *o)
                          o->sync_ops ? "--sync-ops" : "--immediate");
     if (o->op_clocks && !o->sync_ops)
         return cli_error(CLI_USAGE,
-                         "--op-clocks with --device %s wants --sync-ops: else the "
-                         "clock would be that of launches",
+                         "--op-clocks with --device %s needs --sync-ops: without it the clock "
+                         "measures launches only",
                          o->device);
     return CLI_GO;
 }

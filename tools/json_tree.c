@@ -78,7 +78,7 @@ static sw_status read_hex(parser *p, uint32_t *out)
         SW_TRY(byte_reader_next(p->in, &c));
         const char *at = c > 0 ? strchr(digits, c | 0x20) : NULL;
         if (at == NULL || c < '0' || (c > '9' && c < 'A'))
-            return damaged(p, "\\u wants four hexadecimal digits");
+            return damaged(p, "\\u must have four hexadecimal digits");
         *out = *out << 4 | (uint32_t)(at - digits);
     }
     return SW_OK;
@@ -94,7 +94,7 @@ static sw_status read_escape(parser *p)
     if (at != NULL)
         return put(p, meant[at - names]);
     if (c != 'u')
-        return damaged(p, "no such escape");
+        return damaged(p, "unknown escape");
     SW_TRY(read_hex(p, &code));
     if (code >= 0xd800 && code < 0xdc00) { /* the first half of a pair */
         int a, b;

@@ -150,8 +150,7 @@ static sw_status need(const machine *m, uint32_t n)
 {
     const uint32_t floor = m->n_marks > 0 ? m->marks[m->n_marks - 1] : 0;
     if (m->n_stack - floor < n)
-        return damaged(m, "%s wants %u values, %u are there", m->op->name, n,
-                       m->n_stack - floor);
+        return damaged(m, "%s needs %u values (got %u)", m->op->name, n, m->n_stack - floor);
     return SW_OK;
 }
 
@@ -222,7 +221,7 @@ static sw_status add_from(machine *m, uint32_t height, uint32_t each)
     m->n_stack = height;
     SW_TRY(need(m, 1));
     if (value_kind_of(m->stack[height - 1]) != wanted)
-        return damaged(m, "%s to what is no %s", m->op->name, each == 2 ? "dict" : "list");
+        return damaged(m, "%s must be given a %s", m->op->name, each == 2 ? "dict" : "list");
     if (n % each != 0)
         return damaged(m, "%s: a key without its value", m->op->name);
     return n > 0 ? value_add(m->tree, m->stack[height - 1], m->stack + height, n) : SW_OK;
@@ -273,7 +272,7 @@ static sw_status do_put(machine *m)
     if (m->op->bytes > 0)
         SW_TRY(byte_reader_number(m->in, m->op->bytes, &i));
     if (i > (uint64_t)m->n_memo + 1 || i >= UINT32_MAX / 2) /* some writers count from 1 */
-        return damaged(m, "%s of number %llu, only %u were given out", m->op->name,
+        return damaged(m, "%s of number %llu: only %u are in use", m->op->name,
                        (unsigned long long)i, m->n_memo);
     if (i >= m->n_memo) {
         void *block = m->memo;
@@ -323,8 +322,8 @@ static sw_status do_start(machine *m)
 static sw_status do_stop(machine *m)
 {
     if (m->n_stack != 1 || m->n_marks != 0)
-        return damaged(m, "STOP with %u values and %u marks; one value was wanted", m->n_stack,
-                       m->n_marks);
+        return damaged(m, "STOP must find one value and no mark (got %u values and %u marks)",
+                       m->n_stack, m->n_marks);
     m->stopped = true;
     return SW_OK;
 }
@@ -332,8 +331,9 @@ static sw_status do_stop(machine *m)
 static sw_status refuse(const machine *m, int byte)
 {
     if (m->op->action == WOULD_RUN)
-        return damaged(m, "%s would run code of the file's choice; a snapshot holds data only",
-                       m->op->name);
+        return damaged(
+            m, "%s would run code that the file chooses; a snapshot must hold data only",
+            m->op->name);
     if (m->op->action == NOT_DATA)
         return damaged(m, "%s, which no snapshot has%s", m->op->name,
                        byte < 0x80 ? " since protocol 2" : "");

@@ -145,7 +145,7 @@ static sw_status read_field(reader *r, int column, const char **p, uint64_t *val
     }
     const char *behind = read_number(*p, &value[role]);
     if (behind == NULL || (*behind != ',' && !at_line_end(behind)))
-        return damaged(r, column, "'%.*s' is no whole number from 0 to 2^64 - 1",
+        return damaged(r, column, "'%.*s' must be a whole number from 0 to 2^64 - 1",
                        quoted_length(*p), *p);
     *p = behind;
     return SW_OK;
@@ -179,8 +179,7 @@ static sw_status check_row(reader *r, const uint64_t *value)
     const place_csv *csv = r->csv;
     if (value[PLACE_LOWER] >= value[PLACE_UPPER])
         return damaged(r, column_of(csv, PLACE_UPPER),
-                       "the lifetime from %llu to %llu is empty: half-open, it ends before "
-                       "its upper time",
+                       "the lifetime from %llu to %llu is empty: upper must be above lower",
                        (unsigned long long)value[PLACE_LOWER],
                        (unsigned long long)value[PLACE_UPPER]);
     if (value[PLACE_SIZE] == 0)

@@ -212,8 +212,8 @@ int tool_report(int argc, char **argv)
     if (s.list)
         return report_list_formats();
     if (s.file == NULL)
-        return cli_error(CLI_USAGE,
-                         "a profile is wanted; usage: stepwell report FILE [options]");
+        return cli_error(
+            CLI_USAGE, "FILE must be given: a profile; usage: stepwell report FILE [options]");
     s.json |= strcmp(s.format, "json") == 0;
     return run(&s);
 }

@@ -85,7 +85,7 @@ void report_print_denied(const report *r, const report_style *style)
         snprintf(batch, sizeof batch, ", batch %" PRId64, d->batch);
     cli_say(2, 4, "%s (%s%s): %s", when, d->run, batch, d->message);
     if (d->request > 0)
-        cli_say(2, 4, "%s wanted for %s%s%s%s%s", table_bytes(d->request, style).text,
+        cli_say(2, 4, "%s requested for %s%s%s%s%s", table_bytes(d->request, style).text,
                 d->label[0] != '\0' ? d->label : "it", d->op[0] != '\0' ? ", at " : "", d->op,
                 d->phase[0] != '\0' ? " in " : "", d->phase);
     if (d->limit > 0)

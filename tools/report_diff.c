@@ -435,7 +435,7 @@ int report_read_steps(const char *text, report_steps_wanted *out)
     else
         rest = NULL;
     if (rest == NULL || *rest != '\0')
-        return cli_error(CLI_USAGE,
-                         "--steps wants two steps such as 1,2 or 20,eval:20, not '%s'", text);
+        return cli_error(
+            CLI_USAGE, "--steps must be two steps such as 1,2 or 20,eval:20 (got '%s')", text);
     return CLI_GO;
 }

@@ -90,7 +90,7 @@ int report_export(const char *file, const char *other, const char *format, const
     const char *path = out != NULL ? out : "-";
     sw_timeline *t = NULL, *with = NULL;
     if (sink->binary && strcmp(path, "-") == 0 && cli_terminal(stdout))
-        return cli_error(CLI_USAGE, "%s is no text: name a file by --out", sink->name);
+        return cli_error(CLI_USAGE, "%s is not text: name a file with --out", sink->name);
     if (other != NULL && sink->compare == NULL)
         return cli_error(CLI_USAGE, "--diff: the format %s is of one run", sink->name);
     cli_catch_interrupt();

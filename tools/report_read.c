@@ -427,7 +427,7 @@ static sw_status read_record(report *r, const report_lines *lines, const char *t
     if (p.record != NULL)
         return take(r, &p, watch);
     if (p.line == 1)
-        SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is no JSON record", r->path);
+        SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is not a JSON record", r->path);
     if (!whole) {
         r->cut = true;
         return SW_OK;

@@ -67,8 +67,8 @@ static sw_status member(const reader *r, value of, const char *where, uint64_t i
     const value v = value_at(of, key);
     *out = value_number(v);
     if (value_kind_of(v) != VALUE_INT || *out < 0 || *out > most)
-        SW_FAIL(SW_FORMAT, "%s: %s %llu: '%s' is no number from 0 to %lld", r->t->path, where,
-                (unsigned long long)index, key, (long long)most);
+        SW_FAIL(SW_FORMAT, "%s: %s %llu: '%s' must be a number from 0 to %lld", r->t->path,
+                where, (unsigned long long)index, key, (long long)most);
     return SW_OK;
 }
 
@@ -453,7 +453,7 @@ static sw_status take_snapshot(reader *r, value top)
     const value traces = value_at(top, "device_traces");
     if (value_kind_of(r->segments) != VALUE_LIST ||
         (traces != 0 && value_kind_of(traces) != VALUE_LIST))
-        SW_FAIL(SW_FORMAT, "%s: no snapshot of PyTorch: it has no list of segments",
+        SW_FAIL(SW_FORMAT, "%s: not a snapshot of PyTorch: it has no list of segments",
                 r->t->path);
     /* Those of the profiler have no settings; its last device is the CPU. */
     const bool cuda = list || value_at(top, "allocator_settings") != 0;

@@ -489,7 +489,7 @@ static sw_status next(reader *r, bool *more, bool *run_ended)
     if (p.record != NULL)
         return take(r, &p, run_ended);
     if (p.line == 1)
-        SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is no JSON record", p.path);
+        SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is not a JSON record", p.path);
     *more = whole;
     return whole ? report_damaged(&p, "no JSON record") : SW_OK;
 }

@@ -298,10 +298,10 @@ static int refuse(const settings *s, top_found found)
         return cli_error(CLI_DAMAGED, "there is no process %s; a file of that name is ./%s",
                          pid, pid);
     if (found == TOP_FORBIDDEN)
-        return cli_error(CLI_DAMAGED,
-                         "process %s is not ours to look at; give the profile's "
-                         "FILE, or be its user",
-                         pid);
+        return cli_error(
+            CLI_DAMAGED,
+            "process %s belongs to another user; give the profile's FILE, or run as that user",
+            pid);
     return cli_error(CLI_DAMAGED,
                      "process %s writes no profile; start it with stepwell train "
                      "--profile FILE (with --wait, one that comes later is "
@@ -409,9 +409,9 @@ int tool_top(int argc, char **argv)
     if (status != CLI_GO)
         return status;
     if (s.operand == NULL)
-        return cli_error(CLI_USAGE, "a process or a profile is wanted; usage: stepwell top "
-                                    "PID|FILE [options]");
+        return cli_error(CLI_USAGE, "PID or FILE must be given: a process or a profile; usage: "
+                                    "stepwell top PID|FILE [options]");
     if (s.interval < 0.02 || s.interval > 86400.0)
-        return cli_error(CLI_USAGE, "--interval: from 0.02 seconds to a day, 86400");
+        return cli_error(CLI_USAGE, "--interval must be 0.02 to 86400 seconds (a day)");
     return run(&s);
 }

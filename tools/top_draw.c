@@ -61,7 +61,7 @@ static void add_condition(piece *p, const top *t)
         add(p, "%s%s%s%s", t->report->status, plain, *t->report->error != '\0' ? ": " : "",
             t->report->error);
     else
-        add(p, "died%s (its profile has no end, and nobody writes it)", plain);
+        add(p, "died%s (its profile has no end, and no process writes it)", plain);
 }
 
 static void add_step(piece *p, const top *t)

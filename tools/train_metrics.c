@@ -18,8 +18,8 @@ int train_metrics_check(const char *path)
 {
     if (path == NULL || ends_with(path, ".csv") || ends_with(path, ".jsonl"))
         return CLI_GO;
-    return cli_error(CLI_USAGE, "--metrics wants a file that ends in .csv or .jsonl, not '%s'",
-                     path);
+    return cli_error(CLI_USAGE,
+                     "--metrics must be a file that ends in .csv or .jsonl (got '%s')", path);
 }
 
 /* What could not be written is told once and fails the run at its end; training goes on. */

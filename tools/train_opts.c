@@ -85,7 +85,7 @@ static int train_table(train_opts *o, cli_option *table)
          "came before, and the two together are all there is",
          1, 0, NULL},
         {"--heap-profile", "FILE", CLI_WORD, &o->heap_profile, NULL,
-         "write jemalloc's profile of the host heap at the end, for jeprof; wants "
+         "write jemalloc's profile of the host heap at the end, for jeprof; needs "
          "MALLOC_CONF=prof:true in the environment",
          0, 0, NULL},
         {"--op-clocks", NULL, CLI_FLAG, &j->op_clocks, NULL,
@@ -105,7 +105,7 @@ static int train_table(train_opts *o, cli_option *table)
          "budget)",
          0, 0, NULL},
         {"--process", NULL, CLI_FLAG, &o->process, NULL,
-         "say at the end whose every byte of the process is", 0, 0, NULL},
+         "show at the end what every byte of the process is for", 0, 0, NULL},
         {"--checks", NULL, CLI_FLAG, &o->job.checks, NULL,
          "trace again before each step and compare", 0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0,
@@ -153,7 +153,7 @@ static int check(train_opts *o)
                          j->device);
     if (is_stream(o->profile) || is_stream(o->save) || is_stream(o->best) ||
         is_stream(o->heap_profile))
-        return cli_error(CLI_USAGE, "%s wants a file: standard output has the result",
+        return cli_error(CLI_USAGE, "%s must be a file: standard output has the result",
                          is_stream(o->profile) ? "--profile"
                          : is_stream(o->save)  ? "--save-params"
                          : is_stream(o->best)  ? "--save-best"

@@ -321,7 +321,7 @@ static void print_text(train *t)
         printf("loss    %s in the last step, %s on average over the last epoch\n",
                train_loss(t->last_loss).text, train_loss(t->epoch_loss).text);
     if (t->skipped > 0)
-        printf("skipped %s update%s whose gradients were not finite\n",
+        printf("skipped %s update%s with gradients that were not finite\n",
                cli_digits(t->skipped).text, t->skipped == 1 ? "" : "s");
     print_score(t, "test    ", t->evaluated, &t->test);
     char label[64];

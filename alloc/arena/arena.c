@@ -213,7 +213,8 @@ sw_status sw_arena_rewind(sw_arena *a, sw_arena_mark mark)
 {
     if (mark.generation != a->generation || mark.top > a->top)
         SW_FAIL(SW_STALE,
-                "%s: a mark of generation %u at %zu; the arena is at generation %u, %zu",
+                "%s: the mark (generation %u, height %zu) must be of the arena's generation "
+                "and not above it (generation %u, height %zu)",
                 a->opts.label, mark.generation, mark.top, a->generation, a->top);
     poison(a, mark.top, a->top - mark.top);
     const size_t bytes = a->used - mark.live;

@@ -50,7 +50,7 @@ sw_status sw_budget_take(sw_budget *budget, size_t bytes, const char *label)
     size_t used = atomic_load(&budget->used);
     do
         if (bytes > budget->limit - used)
-            SW_FAIL(SW_NOMEM, "%s: %zu bytes wanted, %zu of %zu used", label, bytes, used,
+            SW_FAIL(SW_NOMEM, "%s: needs %zu bytes; %zu of %zu are used", label, bytes, used,
                     budget->limit);
     while (!atomic_compare_exchange_weak(&budget->used, &used, used + bytes));
     return SW_OK;

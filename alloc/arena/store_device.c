@@ -14,7 +14,7 @@ typedef struct {
 static sw_status rounded(const sw_store *store, size_t bytes, size_t *wanted)
 {
     if (!sw_size_align(bytes, store->granularity, wanted) || *wanted > store->reserved_bytes)
-        SW_FAIL(SW_NOMEM, "cuda store: %zu bytes wanted, addresses for %zu", bytes,
+        SW_FAIL(SW_NOMEM, "cuda store: needs %zu bytes; addresses are reserved for %zu", bytes,
                 store->reserved_bytes);
     return SW_OK;
 }
@@ -73,10 +73,13 @@ sw_status sw_store_device_create(sw_store **out, size_t reserve_bytes,
     const size_t step = maps ? memory->granularity : sw_page_bytes();
     size_t bytes;
     if (memory->context == NULL)
-        SW_FAIL(SW_INVALID, "cuda store: a context is wanted, which says whose the memory is");
+        SW_FAIL(
+            SW_INVALID,
+            "cuda store: the context must not be NULL: it says which device owns the memory");
     if ((step & (step - 1)) != 0 || step % sw_page_bytes() != 0)
         SW_FAIL(SW_INVALID,
-                "cuda store: a granularity of %zu is no power of two of whole pages", step);
+                "cuda store: the granularity must be a power of two of whole pages (got %zu)",
+                step);
     if (!sw_size_align(reserve_bytes > 0 ? reserve_bytes : 1, step, &bytes) ||
         bytes > (size_t)1 << 56)
         SW_FAIL(SW_NOMEM, "cuda store: %zu bytes are more than a device has addresses for",

@@ -9,7 +9,7 @@ static sw_status host_commit(sw_store *store, size_t bytes)
 {
     size_t wanted;
     if (!sw_size_align(bytes, store->granularity, &wanted) || wanted > store->reserved_bytes)
-        SW_FAIL(SW_NOMEM, "host store: %zu bytes wanted, %zu reserved", bytes,
+        SW_FAIL(SW_NOMEM, "host store: needs %zu bytes; %zu are reserved", bytes,
                 store->reserved_bytes);
     if (wanted <= store->committed_bytes)
         return SW_OK;

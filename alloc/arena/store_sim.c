@@ -49,7 +49,7 @@ static sw_status sim_commit(sw_store *store, size_t bytes)
     size_t wanted;
     if (!sw_size_align(bytes, store->granularity, &wanted) || wanted > store->reserved_bytes ||
         wanted > sim->script.capacity_bytes)
-        SW_FAIL(SW_NOMEM, "sim store: %zu bytes wanted, capacity %zu", bytes,
+        SW_FAIL(SW_NOMEM, "sim store: needs %zu bytes; the capacity is %zu", bytes,
                 sim->script.capacity_bytes);
     if (wanted <= store->committed_bytes)
         return SW_OK;
@@ -96,7 +96,8 @@ sw_status sw_store_sim_create(sw_store **out, size_t reserve_bytes, const sw_sim
     const size_t step = script->granularity > 0 ? script->granularity : (size_t)2 << 20;
     size_t bytes;
     if ((step & (step - 1)) != 0 || step < sw_page_bytes())
-        SW_FAIL(SW_INVALID, "sim store: a granularity of %zu is no power of two of whole pages",
+        SW_FAIL(SW_INVALID,
+                "sim store: the granularity must be a power of two of whole pages (got %zu)",
                 step);
     if (!sw_size_align(reserve_bytes > 0 ? reserve_bytes : 1, step, &bytes))
         SW_FAIL(SW_NOMEM, "sim store: %zu bytes overflow", reserve_bytes);

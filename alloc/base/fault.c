@@ -49,8 +49,8 @@ sw_status sw_fault_parse(const char *text)
         return SW_OK;
     }
     SW_FAIL(SW_INVALID,
-            "fault plan '%s': kind:number, kind:number+ or kind:count is wanted, kinds are "
-            "memory, file, thread, library",
+            "a fault plan must be kind:number, kind:number+ or kind:count, with memory, file, "
+            "thread or library as kind (got '%s')",
             text);
 }
 

@@ -93,7 +93,7 @@ sw_status sw_handle_refuse(const void *object, sw_handle_kind kind, const char *
         SW_FAIL(SW_INVALID, "%s: the %s must not be NULL", call, name);
     if (((const sw_handle *)object)->mark == GONE + kind)
         SW_FAIL(SW_INVALID, "%s: the %s was destroyed", call, name);
-    SW_FAIL(SW_INVALID, "%s: the pointer is to no %s", call, name);
+    SW_FAIL(SW_INVALID, "%s: the pointer does not point to any %s", call, name);
 }
 
 bool sw_handle_ends(const void *object, sw_handle_kind kind, const char *call)

@@ -231,9 +231,8 @@ sw_status swi_heap_profile_ready(void)
     size_t size = sizeof built;
     (void)mallctl("config.prof", &built, &size, NULL, 0);
     if (!built)
-        SW_FAIL(SW_UNSUPPORTED,
-                "this jemalloc was built without its heap profile: one that was "
-                "configured with --enable-prof is wanted");
+        SW_FAIL(SW_UNSUPPORTED, "this jemalloc was built without heap profiles: use a jemalloc "
+                                "that was configured with --enable-prof");
     size = sizeof on;
     (void)mallctl("opt.prof", &on, &size, NULL, 0);
     if (!on)

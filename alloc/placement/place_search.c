@@ -496,8 +496,8 @@ sw_status sw_place_search(sw_place_item *items, size_t n, const sw_place_opts *o
 {
     *out = (sw_search_result){SW_SEARCH_GAVE_UP, 0, 0};
     if (n == 0 || n > SW_SEARCH_MOST || opts->capacity == 0)
-        SW_FAIL(SW_INVALID, "placement search: %zu buffers, 1 to %d are possible", n,
-                SW_SEARCH_MOST);
+        SW_FAIL(SW_INVALID, "placement search: the number of buffers must be 1 to %d (got %zu)",
+                SW_SEARCH_MOST, n);
     swi_search s = {.n = (uint32_t)n, .opts = opts, .cap_choice = 16 * n + 4096};
     void *block;
     const size_t bytes = swi_search_lay_out(&s, NULL);

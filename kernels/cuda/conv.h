@@ -72,8 +72,8 @@ static inline sw_status sw_cuda_conv_reach(const sw_cuda_conv &c)
     const int64_t channels = c.in_c > c.out_c ? c.in_c : c.out_c;
     if (high > most || wide > most || high * wide > most / (channels < 1 ? 1 : channels))
         return sw_cuda_its_host.fail(SW_UNSUPPORTED, __FILE__, __LINE__,
-                                     "conv2d: %lld channels of %lld x %lld places with what "
-                                     "lies outside, at most %lld are possible on this device",
+                                     "conv2d: %lld channels of %lld x %lld padded pixels must "
+                                     "have at most %lld elements on this device",
                                      (long long)channels, (long long)high, (long long)wide,
                                      (long long)most);
     return SW_OK;
@@ -84,8 +84,8 @@ static inline sw_status sw_cuda_conv_tiles(int64_t tiles)
 {
     if (tiles > INT32_MAX)
         return sw_cuda_its_host.fail(SW_UNSUPPORTED, __FILE__, __LINE__,
-                                     "conv2d: %lld tiles of work, a launch has at most %d",
-                                     (long long)tiles, INT32_MAX);
+                                     "conv2d: a launch must have at most %d tiles (got %lld)",
+                                     INT32_MAX, (long long)tiles);
     return SW_OK;
 }
 

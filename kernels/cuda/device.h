@@ -99,7 +99,7 @@ static inline sw_status sw_cuda_plain_type(const char *op, const sw_type *t)
         return SW_OK;
     return sw_cuda_its_host.fail(
         SW_UNSUPPORTED, __FILE__, __LINE__,
-        "%s: images in blocks of sixteen have no kernel on this device; plain ones have", op);
+        "%s: images must have the plain layout on this device (got blocks of sixteen)", op);
 }
 /* ... of all operands. */
 static inline sw_status sw_cuda_all_plain(const char *op, const sw_launch *l)

@@ -54,10 +54,10 @@ static inline sw_status sw_cuda_image_type(const char *op, const sw_type *t)
         n *= t->shape.dim[i];
     if (t->shape.rank == 4 && (n > most || t->shape.dim[0] > most))
         return sw_cuda_its_host.fail(SW_UNSUPPORTED, __FILE__, __LINE__,
-                                     "%s: %lld images of %lld elements, at most %lld of either "
-                                     "are possible on this device",
-                                     op, (long long)t->shape.dim[0], (long long)n,
-                                     (long long)most);
+                                     "%s: images and their elements must each be at most %lld "
+                                     "on this device (got %lld images of %lld elements)",
+                                     op, (long long)most, (long long)t->shape.dim[0],
+                                     (long long)n);
     return SW_OK;
 }
 

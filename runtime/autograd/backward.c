@@ -150,8 +150,9 @@ static sw_status by_rule(session *s, const swi_node *node, const sw_op_desc *des
     _Alignas(16) unsigned char attrs[512];
     const int n_in = (int)node->n_in, n_out = (int)node->n_out;
     if (desc->attrs_bytes > sizeof attrs)
-        SW_FAIL(SW_INVALID, "%s: attributes of %zu bytes, at most %zu with a gradient rule",
-                desc->name, desc->attrs_bytes, sizeof attrs);
+        SW_FAIL(SW_INVALID,
+                "%s: attributes must be at most %zu bytes with a gradient rule (got %zu)",
+                desc->name, sizeof attrs, desc->attrs_bytes);
     /* Copies: the rule appends, and arrays may move. */
     memcpy(attrs, ctx->trace.attrs + node->attrs, desc->attrs_bytes);
     memcpy(ids, ctx->trace.operands + node->first, (size_t)(n_in + n_out) * sizeof *ids);
@@ -256,8 +257,8 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
     int n;
     _Alignas(16) unsigned char attrs[512];
     if (desc->attrs_bytes > sizeof attrs)
-        SW_FAIL(SW_INVALID, "%s: attributes of %zu bytes, at most %zu with gradients",
-                desc->name, desc->attrs_bytes, sizeof attrs);
+        SW_FAIL(SW_INVALID, "%s: attributes must be at most %zu bytes with gradients (got %zu)",
+                desc->name, sizeof attrs, desc->attrs_bytes);
     memcpy(attrs, ctx->trace.attrs + node.attrs, desc->attrs_bytes);
     SW_TRY(gather(s, &node, grad, operands, &n));
     for (int k = 0; k < grad->n_makes; k++) {
@@ -454,9 +455,9 @@ static sw_status backward(session *s, sw_value loss, sw_optimizer *const *optimi
     if (v == NULL)
         return ctx->status;
     if (v->type.dtype != SW_F32 || sw_type_elements(&v->type) != 1)
-        SW_FAIL(SW_INVALID, "sw_backward: the loss is not an f32 scalar");
+        SW_FAIL(SW_INVALID, "sw_backward: the loss must be an f32 scalar");
     if (n < 1 || optimizers == NULL)
-        SW_FAIL(SW_INVALID, "sw_backward: no optimizer is named");
+        SW_FAIL(SW_INVALID, "sw_backward: n_owners must be at least 1: name an optimizer");
     for (int i = 0; i < n; i++)
         SW_TRY(sw_handle_check(optimizers[i], SW_HANDLE_OPTIMIZER, "sw_backward"));
     SW_TRY(check_owners(ctx));

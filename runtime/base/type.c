@@ -98,7 +98,7 @@ sw_status swi_want_f32(const char *op, const sw_type *in, int n_in)
 {
     for (int i = 0; i < n_in; i++)
         if (in[i].dtype != SW_F32)
-            SW_FAIL(SW_INVALID, "%s: input %d is %s, f32 is wanted (sw_to_f32 converts)", op, i,
+            SW_FAIL(SW_INVALID, "%s: input %d must be f32 (got %s; sw_to_f32 converts)", op, i,
                     sw_dtype_name(in[i].dtype));
     return SW_OK;
 }

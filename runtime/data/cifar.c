@@ -84,8 +84,8 @@ static sw_status count_batch(reader *r, int batch)
         SW_FAIL(SW_FORMAT, "%s: empty; records of %d bytes were expected", r->path, RECORD);
     if (bytes % RECORD != 0)
         SW_FAIL(SW_FORMAT,
-                "%s: %llu bytes are no whole records of %d: %llu of them and %llu bytes; it is "
-                "cut, or no binary batch of CIFAR-10",
+                "%s: %llu bytes are not whole records of %d bytes: %llu records and %llu bytes "
+                "are there; the file is cut, or not a binary batch of CIFAR-10",
                 r->path, (unsigned long long)bytes, RECORD, (unsigned long long)bytes / RECORD,
                 (unsigned long long)bytes % RECORD);
     r->records[batch] = bytes / RECORD;
@@ -98,8 +98,8 @@ static sw_status take_record(reader *r, const char *path, uint64_t record,
                              const unsigned char *from)
 {
     if (from[0] >= CLASSES)
-        SW_FAIL(SW_FORMAT, "%s: record %llu: label %d is out of range: 0 to %d wanted", path,
-                (unsigned long long)record, from[0], CLASSES - 1);
+        SW_FAIL(SW_FORMAT, "%s: record %llu: the label must be 0 to %d (got %d)", path,
+                (unsigned long long)record, CLASSES - 1, from[0]);
     r->dataset->field[1].data[r->done] = from[0];
     memcpy(r->dataset->field[0].data + (size_t)r->done * PIXELS, from + 1, PIXELS);
     r->done++;
@@ -169,8 +169,8 @@ static sw_status read_meta(reader *r, char *text)
         SW_FAIL(SW_FORMAT, "%s: longer than the names of %d classes", r->path, CLASSES);
     const size_t used = split_lines(text, got, &n);
     if (n != CLASSES)
-        SW_FAIL(SW_FORMAT, "%s: %d names of classes, %d wanted, one per line", r->path, n,
-                CLASSES);
+        SW_FAIL(SW_FORMAT, "%s: must have %d names of classes, one per line (got %d)", r->path,
+                CLASSES, n);
     return swi_dataset_name_classes(r->dataset, text, used);
 }
 
@@ -213,9 +213,9 @@ sw_status sw_dataset_cifar(sw_dataset **out, const char *dir, const char *part,
     sw_cifar_opts opts;
     void *path;
     if (out == NULL || dir == NULL || dir[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_dataset_cifar: a directory is wanted");
+        SW_FAIL(SW_INVALID, "sw_dataset_cifar: out and dir must not be NULL, dir not empty");
     if (part == NULL || (strcmp(part, "train") != 0 && strcmp(part, "test") != 0))
-        SW_FAIL(SW_INVALID, "sw_dataset_cifar: part '%s', 'train' or 'test' wanted",
+        SW_FAIL(SW_INVALID, "sw_dataset_cifar: part must be 'train' or 'test' (got '%s')",
                 part != NULL ? part : "");
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_cifar_opts, &opts, given, "sw_dataset_cifar"));
     reader r = {.dir = dir,

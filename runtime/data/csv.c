@@ -216,16 +216,17 @@ static sw_status read_all(reader *r, bool test)
 static sw_status check_opts(const sw_csv_opts *o, const char *path, bool test)
 {
     if (path == NULL || path[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_dataset_csv: a file is wanted");
+        SW_FAIL(SW_INVALID, "sw_dataset_csv: path must not be NULL or empty");
     if (!(o->test_share >= 0.0 && o->test_share < 1.0))
-        SW_FAIL(SW_INVALID, "sw_dataset_csv: a test share of %g, above 0 and below 1 wanted",
+        SW_FAIL(SW_INVALID, "sw_dataset_csv: test_share must be above 0 and below 1 (got %g)",
                 o->test_share);
     if (o->test_path != NULL && (o->test_share > 0.0 || !test))
         SW_FAIL(SW_INVALID, "sw_dataset_csv: a file for testing and %s exclude each other",
                 test ? "a share of the other" : "no data set for it");
     if (o->separator != '\0' && o->separator != ',' && o->separator != ';' &&
         o->separator != '\t')
-        SW_FAIL(SW_INVALID, "sw_dataset_csv: separator %d, a comma, semicolon or tab wanted",
+        SW_FAIL(SW_INVALID,
+                "sw_dataset_csv: separator must be a comma, semicolon or tab (got %d)",
                 o->separator);
     return SW_OK;
 }
@@ -236,7 +237,7 @@ sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test, const char *path
     reader r = {.path = {path}};
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_csv_opts, &r.opts, given, "sw_dataset_csv"));
     if (train == NULL)
-        SW_FAIL(SW_INVALID, "sw_dataset_csv: a data set to make is wanted");
+        SW_FAIL(SW_INVALID, "sw_dataset_csv: train must not be NULL");
     SW_TRY(check_opts(&r.opts, path, test != NULL));
     r.path[TEST] = r.opts.test_path;
     r.split = test != NULL && r.opts.test_path == NULL;

@@ -66,9 +66,8 @@ static sw_status find_position(swi_columns *columns, const swi_csv *csv, long lo
     if (position == 0 || position > n || position < -n)
         SW_FAIL(
             SW_INVALID,
-            "%s: there is no label column %lld: it has %lld, 1 to %lld, or -1 to -%lld from "
-            "the end",
-            swi_source_path(csv->source), position, n, n, n);
+            "%s: the label column must be 1 to %lld, or -1 to -%lld from the end (got %lld)",
+            swi_source_path(csv->source), n, n, position);
     columns->label = (int)(position > 0 ? position - 1 : n + position);
     return SW_OK;
 }
@@ -113,10 +112,8 @@ static sw_status find_label(swi_columns *columns, const swi_csv *csv, const char
         SW_TRY(find_name(columns, csv, label));
     columns->header = header > 0 || (header == 0 && looks_like_header(csv, columns->label));
     if (named && !columns->header)
-        SW_FAIL(
-            SW_INVALID,
-            "%s: line %llu has numbers: it is no header line, in which '%s' would be a name",
-            swi_source_path(csv->source), (unsigned long long)csv->line, label);
+        SW_FAIL(SW_INVALID, "%s: line %llu must be a header line that names '%s' (got numbers)",
+                swi_source_path(csv->source), (unsigned long long)csv->line, label);
     return SW_OK;
 }
 
@@ -141,8 +138,8 @@ sw_status swi_columns_read(swi_columns *columns, const swi_csv *csv, const char 
                 swi_source_path(csv->source));
     if (csv->n_fields == 1)
         SW_FAIL(SW_FORMAT,
-                "%s: line %llu: one column only; features and a label are wanted, with commas, "
-                "semicolons or tabs between them",
+                "%s: line %llu: must have features and a label, separated by commas, "
+                "semicolons or tabs (got one column)",
                 swi_source_path(csv->source), (unsigned long long)csv->line);
     SW_TRY(find_label(columns, csv, label, header));
     return keep_names(columns, csv);
@@ -175,13 +172,13 @@ sw_status swi_columns_match(const swi_columns *columns, const swi_csv *csv,
 sw_status swi_columns_check(const swi_columns *columns, const swi_csv *csv)
 {
     if (csv->n_fields != columns->n)
-        SW_FAIL(SW_FORMAT, "%s: line %llu: %d fields, %d wanted as in the first line",
-                swi_source_path(csv->source), (unsigned long long)csv->line, csv->n_fields,
-                columns->n);
+        SW_FAIL(SW_FORMAT, "%s: line %llu: must have %d fields as the first line has (got %d)",
+                swi_source_path(csv->source), (unsigned long long)csv->line, columns->n,
+                csv->n_fields);
     return SW_OK;
 }
 
-static const char missing[] = "is no value: fill it in or take the line out";
+static const char missing[] = "is empty: fill it in or remove the line";
 
 sw_status swi_columns_number(const swi_columns *columns, const swi_csv *csv, int column,
                              float *out)
@@ -190,10 +187,10 @@ sw_status swi_columns_number(const swi_columns *columns, const swi_csv *csv, int
     swi_decimal d;
     switch (swi_decimal_read(swi_csv_text(csv, column), n, &d)) {
     case SWI_NOT_FINITE:
-        return swi_columns_refuse(columns, csv, column, "is no finite number");
+        return swi_columns_refuse(columns, csv, column, "must be a finite number");
     case SWI_NO_NUMBER:
         return swi_columns_refuse(columns, csv, column,
-                                  n == 0 ? missing : "is no number with a decimal point");
+                                  n == 0 ? missing : "must be a number with a decimal point");
     case SWI_NUMBER:
         break;
     }
@@ -232,10 +229,10 @@ sw_status swi_columns_label(swi_columns *columns, const swi_csv *csv, char *room
     if (csv->field[column].n == 0)
         return swi_columns_refuse(columns, csv, column, missing);
     if (kind == SWI_NOT_FINITE)
-        return swi_columns_refuse(columns, csv, column, "is no class: no finite number");
+        return swi_columns_refuse(columns, csv, column, "must be a class: a finite number");
     if (kind == SWI_NUMBER && !swi_decimal_whole(&d, room))
         return swi_columns_refuse(columns, csv, column,
-                                  "is no class: no whole number of at most 18 digits");
+                                  "must be a class: a whole number of at most 18 digits");
     if (csv->field[column].n > LONGEST_WORD)
         return swi_columns_refuse(columns, csv, column, "is longer than 255 bytes: no class");
     *word = kind == SWI_NUMBER ? room : text;

@@ -44,9 +44,9 @@ static inline int next(swi_csv *csv, sw_status *status)
         if (second)
             continue;
         if (c == '\0') {
-            *status = fail_at(csv, csv->lines_read + 1,
-                              "a zero byte: this is no text of bytes (UTF-16 is not read; save "
-                              "it as UTF-8)");
+            *status = fail_at(
+                csv, csv->lines_read + 1,
+                "must be text without zero bytes (UTF-16 is not read; save it as UTF-8)");
             return FAILED;
         }
         if (c != '\n' && c != '\r')

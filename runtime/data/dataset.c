@@ -63,8 +63,8 @@ sw_status swi_dataset_name_classes(sw_dataset *dataset, const char *text, size_t
 sw_status swi_dataset_check_count(const char *path, uint64_t n_samples)
 {
     if (n_samples > UINT32_MAX)
-        SW_FAIL(SW_FORMAT, "%s: %llu samples, at most %llu can be read", path,
-                (unsigned long long)n_samples, (unsigned long long)UINT32_MAX);
+        SW_FAIL(SW_FORMAT, "%s: must have at most %llu samples (got %llu)", path,
+                (unsigned long long)UINT32_MAX, (unsigned long long)n_samples);
     return SW_OK;
 }
 

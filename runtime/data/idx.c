@@ -23,8 +23,9 @@ static sw_status read_header(swi_source *source, int rank, uint32_t *dims, uint6
     if (got == 0)
         SW_FAIL(SW_FORMAT, "%s: empty; an IDX file of %d sizes was expected", path, rank);
     if (got >= 4 && big_endian(header) != 0x800u + (uint32_t)rank)
-        SW_FAIL(SW_FORMAT, "%s: wrong magic number 0x%08x, 0x%08x wanted (bytes, %d sizes)",
-                path, big_endian(header), 0x800u + (uint32_t)rank, rank);
+        SW_FAIL(SW_FORMAT,
+                "%s: the magic number must be 0x%08x: bytes in %d sizes (got 0x%08x)", path,
+                0x800u + (uint32_t)rank, rank, big_endian(header));
     if (got < wanted)
         SW_FAIL(SW_FORMAT, "%s: cut in its header: %zu of %zu bytes", path, got, wanted);
     int64_t sizes[3] = {0, 0, 0}, product;
@@ -128,11 +129,10 @@ static sw_status check_labels(const char *path, sw_dataset *dataset, const int64
         classes++;
     for (int i = classes; i < 256; i++)
         if (first[i] >= 0)
-            SW_FAIL(
-                SW_FORMAT,
-                "%s: label %d of sample %lld is out of range: 0 to %d wanted (no sample has "
-                "label %d)",
-                path, i, (long long)first[i], classes - 1, classes);
+            SW_FAIL(SW_FORMAT,
+                    "%s: sample %lld: the label must be 0 to %d, because no sample has label "
+                    "%d (got %d)",
+                    path, (long long)first[i], classes - 1, classes, i);
     dataset->n_classes = classes;
     return SW_OK;
 }
@@ -193,9 +193,9 @@ sw_status sw_dataset_idx_with(sw_dataset **out, const char *dir, const char *par
     sw_idx_opts opts;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_idx_opts, &opts, given, "sw_dataset_idx_with"));
     if (out == NULL || dir == NULL || dir[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_dataset_idx: a directory is wanted");
+        SW_FAIL(SW_INVALID, "sw_dataset_idx: out and dir must not be NULL, dir not empty");
     if (part == NULL || (strcmp(part, "train") != 0 && strcmp(part, "t10k") != 0))
-        SW_FAIL(SW_INVALID, "sw_dataset_idx: part '%s', 'train' or 't10k' wanted",
+        SW_FAIL(SW_INVALID, "sw_dataset_idx: part must be 'train' or 't10k' (got '%s')",
                 part != NULL ? part : "");
     const size_t length = strlen(dir) + 32; /* "/train-images-idx3-ubyte" and its fellows */
     void *block;

@@ -292,13 +292,13 @@ static sw_status read_opts(const sw_loader_opts *given, sw_loader_opts *opts)
 {
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_loader_opts, opts, given, "sw_loader_create"));
     if (opts->batch < 1)
-        SW_FAIL(SW_INVALID, "sw_loader_create: batch %lld, at least 1 wanted",
+        SW_FAIL(SW_INVALID, "sw_loader_create: batch must be at least 1 (got %lld)",
                 (long long)opts->batch);
     if (opts->slots == 0)
         opts->slots = 3;
     if (opts->slots < 1 || opts->slots > MAX_SLOTS)
-        SW_FAIL(SW_INVALID, "sw_loader_create: %d slots, 1 to %d wanted", opts->slots,
-                MAX_SLOTS);
+        SW_FAIL(SW_INVALID, "sw_loader_create: slots must be 1 to %d (got %d)", MAX_SLOTS,
+                opts->slots);
     return SW_OK;
 }
 
@@ -339,7 +339,9 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
         SW_FAIL(SW_INVALID, "sw_loader_create: out must not be NULL");
     SW_TRY(sw_handle_check(dataset, SW_HANDLE_DATASET, "sw_loader_create"));
     if (dataset->shapes_only)
-        SW_FAIL(SW_INVALID, "sw_loader_create: of %s only the shapes were read", dataset->name);
+        SW_FAIL(SW_INVALID,
+                "sw_loader_create: %s has shapes alone: read it without shapes_only",
+                dataset->name);
     SW_TRY(read_opts(given, &opts));
     void *block;
     if (opts.budget != NULL)

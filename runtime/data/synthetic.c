@@ -197,7 +197,9 @@ static void draw_labels(unsigned char *labels, int64_t n, uint64_t seed)
 sw_status sw_dataset_synthetic(sw_dataset **out, int64_t n, uint64_t seed)
 {
     if (out == NULL || n < 1 || n > UINT32_MAX)
-        SW_FAIL(SW_INVALID, "sw_dataset_synthetic: %lld samples, 1 to 4294967295 wanted",
+        SW_FAIL(SW_INVALID,
+                "sw_dataset_synthetic: out must not be NULL, and n must be 1 to 4294967295 "
+                "(got %lld)",
                 (long long)n);
     const sw_shape image = {3, {1, SIDE, SIDE}}, label = {0, {0}};
     sw_dataset *dataset;

@@ -33,8 +33,8 @@ static sw_status check_length(const char *path, uint64_t bytes, uint64_t context
         SW_FAIL(SW_FORMAT, "%s: empty; a text was expected", path);
     if (last <= context)
         SW_FAIL(SW_FORMAT,
-                "%s: %llu bytes are too short: %s has %llu, and a context of %llu takes one "
-                "more than that; a smaller context or a longer text is wanted",
+                "%s: %llu bytes are too short: %s has %llu, and a context of %llu needs one "
+                "byte more than itself; take a smaller context or a longer text",
                 path, (unsigned long long)bytes,
                 split ? "the last tenth, for validation," : "the text",
                 (unsigned long long)last, (unsigned long long)context);
@@ -99,13 +99,13 @@ sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation, const cha
     sw_dataset *part[2] = {NULL, NULL};
     swi_source *source;
     if (train == NULL || path == NULL || path[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_dataset_text: a file is wanted");
+        SW_FAIL(SW_INVALID, "sw_dataset_text: train and path must not be NULL, path not empty");
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_text_opts, &opts, given, "sw_dataset_text"));
     if (opts.context == 0)
         opts.context = DEFAULT_CONTEXT;
     if (opts.context < 1 || opts.context > INT32_MAX)
-        SW_FAIL(SW_INVALID, "sw_dataset_text: a context of %lld, 1 to %d wanted",
-                (long long)opts.context, INT32_MAX);
+        SW_FAIL(SW_INVALID, "sw_dataset_text: context must be 1 to %d (got %lld)", INT32_MAX,
+                (long long)opts.context);
     SW_TRY(swi_source_open(&source, path, opts.unpack_bytes));
     const sw_status status = read_source(part, source, path, validation != NULL, &opts);
     swi_source_close(source);

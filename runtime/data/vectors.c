@@ -15,8 +15,8 @@ sw_status sw_dataset_vectors(sw_dataset **out, int64_t n, int64_t width, uint64_
 {
     if (out == NULL || n < 1 || n > UINT32_MAX || width < 1)
         SW_FAIL(SW_INVALID,
-                "sw_dataset_vectors: %lld samples of %lld numbers, 1 to 4294967295 samples of "
-                "1 or more wanted",
+                "sw_dataset_vectors: out must not be NULL, n must be 1 to 4294967295 and width "
+                "at least 1 (got %lld samples of %lld numbers)",
                 (long long)n, (long long)width);
     static const char *const names[] = {"features", "targets"};
     const sw_shape shape = {1, {width}};

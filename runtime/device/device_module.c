@@ -45,7 +45,7 @@ static sw_status look_at(sw_file *file, const char **why)
     if (!whole || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
         head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_type != ET_DYN ||
         head.e_phentsize != sizeof(Elf64_Phdr)) {
-        *why = "is no shared library";
+        *why = "is not a shared library";
         return SW_OK;
     }
     if (!inside(head.e_shoff, (uint64_t)head.e_shentsize * head.e_shnum, size))

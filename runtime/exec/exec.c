@@ -61,10 +61,10 @@ static sw_status check_device(const sw_exec_opts *o)
                        : o->no_graphs != 0 ? "no_graphs"
                                            : NULL;
     if (is_cpu(o->device) && name != NULL)
-        SW_FAIL(SW_INVALID, "%s is of devices: the exec's is cpu", name);
+        SW_FAIL(SW_INVALID, "%s must be 0 on cpu: it is for devices", name);
     if (!is_cpu(o->device) && o->op_clocks != 0 && o->sync_ops == 0)
-        SW_FAIL(SW_INVALID, "op_clocks on a device wants sync_ops: without waiting for it the "
-                            "clock would be that of a launch");
+        SW_FAIL(SW_INVALID, "op_clocks on a device needs sync_ops: without it the clock "
+                            "measures launches only");
     if (o->device != NULL && strcmp(o->device, "sim") == 0)
         SW_FAIL(SW_DEVICE, "device 'sim' is not built yet: cpu and cuda are");
     return SW_OK;
@@ -131,12 +131,13 @@ static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
     *to = opts;
     SW_TRY(check_device(&opts));
     if (opts.threads < 0 || opts.threads > 256)
-        SW_FAIL(SW_INVALID, "%d threads: 1 to 256 are possible", opts.threads);
+        SW_FAIL(SW_INVALID, "threads must be 1 to 256 (got %d)", opts.threads);
     if (opts.op_clocks != 0 && opts.no_phases != 0)
         SW_FAIL(SW_INVALID,
-                "op_clocks with no_phases: a run that reads no clock has none per op");
+                "op_clocks and no_phases exclude each other: no_phases reads no clock");
     if (opts.shares != 0 && opts.no_phases != 0)
-        SW_FAIL(SW_INVALID, "shares with no_phases: a run that counts nothing has none");
+        SW_FAIL(SW_INVALID,
+                "shares and no_phases exclude each other: no_phases counts no bytes");
     return SW_OK;
 }
 
@@ -161,7 +162,7 @@ sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
     sw_exec_opts opts;
     swi_device *device = NULL;
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_exec_create: somewhere to put the exec is wanted");
+        SW_FAIL(SW_INVALID, "sw_exec_create: out must not be NULL");
     SW_TRY(read_opts(&opts, given));
     if (opts.budget != NULL)
         SW_TRY(sw_handle_check(opts.budget, SW_HANDLE_BUDGET, "sw_exec_create"));

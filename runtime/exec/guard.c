@@ -174,7 +174,7 @@ sw_status swi_guard_room(swi_guard *g, const swi_program *p)
             fits = fits && take(NULL, &used, t->storages[v->storage].bytes, &none);
         }
         if (!fits)
-            SW_FAIL(SW_NOMEM, "the room of guards overflows");
+            SW_FAIL(SW_NOMEM, "the bytes of the guards overflow");
         most = used > most ? used : most;
     }
     return reserve(g, most);
@@ -184,7 +184,7 @@ static sw_status make_room(swi_guard *g, call *c)
 {
     size_t used = 0, bytes = 0;
     if (!share_out(c, NULL, &bytes) || !sw_size_add(bytes, SW_ALIGN, &bytes))
-        SW_FAIL(SW_NOMEM, "the room of its guards overflows");
+        SW_FAIL(SW_NOMEM, "the bytes of its guards overflow");
     SW_TRY(reserve(g, bytes));
     const size_t off = (SW_ALIGN - (uintptr_t)g->block % SW_ALIGN) % SW_ALIGN;
     (void)share_out(c, g->block + off, &used);

@@ -71,7 +71,7 @@ const double *swi_past_metric_of(const swi_past_run *run, const char *name)
 static sw_status find(sw_exec *exec, int ago, const char *call, swi_past_run **out)
 {
     if (ago < 0 || ago >= SWI_PAST)
-        SW_FAIL(SW_INVALID, "%s: %d runs ago: 0 to %d are kept", call, ago, SWI_PAST - 1);
+        SW_FAIL(SW_INVALID, "%s: runs ago must be 0 to %d (got %d)", call, SWI_PAST - 1, ago);
     swi_past_run *run = swi_past_at(&exec->past, ago);
     if (run == NULL || !run->there)
         SW_FAIL(SW_INVALID,

@@ -216,8 +216,8 @@ sw_status sw_item(sw_ctx *ctx, sw_value scalar, double *out)
         return swi_stick(ctx, sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
                                            "sw_item: values exist in immediate mode only"));
     if (v->type.dtype != SW_F32 || sw_type_elements(&v->type) != 1)
-        return swi_stick(
-            ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__, "sw_item: not an f32 scalar"));
+        return swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                           "sw_item: the value must be an f32 scalar"));
     return swi_stick(ctx, read_scalar(ctx, scalar.id - 1, out));
 }
 

@@ -21,7 +21,7 @@ static sw_status check_inputs(const sw_run_args *a, bool with_data)
         const sw_type type = {in->dtype, SW_PLAIN, in->shape};
         if ((unsigned)in->dtype > SW_U8 || in->shape.rank < 0 || in->shape.rank > SW_MAX_RANK ||
             sw_type_elements(&type) < 0)
-            SW_FAIL(SW_INVALID, "input %d has a bad type or shape", i);
+            SW_FAIL(SW_INVALID, "input %d must have a known type and a valid shape", i);
         if (with_data && in->data == NULL && sw_type_elements(&type) > 0)
             SW_FAIL(SW_INVALID, "input %d has no data", i);
     }
@@ -35,17 +35,17 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
         SW_FAIL(SW_INVALID, "%s: the run arguments must not be NULL", call);
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_run_args, to, from, call));
     if (to->fn == NULL)
-        SW_FAIL(SW_INVALID, "a step function is wanted");
+        SW_FAIL(SW_INVALID, "the step function must not be NULL");
     if (to->n_models < 0 || to->n_models > SWI_MAX_MODELS || to->n_inputs < 0 ||
         to->n_inputs > SWI_MAX_INPUTS)
-        SW_FAIL(SW_INVALID, "%d models and %d inputs: at most %d and %d", to->n_models,
-                to->n_inputs, SWI_MAX_MODELS, SWI_MAX_INPUTS);
+        SW_FAIL(SW_INVALID, "a run must have at most %d models and %d inputs (got %d and %d)",
+                SWI_MAX_MODELS, SWI_MAX_INPUTS, to->n_models, to->n_inputs);
     if ((to->n_models > 0 && to->models == NULL) || (to->n_inputs > 0 && to->inputs == NULL))
         SW_FAIL(SW_INVALID, "models or inputs are NULL");
     for (int i = 0; i < to->n_models; i++) {
         if (!sw_handle_lives(to->models[i], SW_HANDLE_MODEL))
             SW_FAIL(SW_INVALID, "%s: model %d %s", call, i,
-                    to->models[i] == NULL ? "is NULL" : "was destroyed, or is no model");
+                    to->models[i] == NULL ? "is NULL" : "was destroyed, or is not a model");
         for (int k = 0; k < i; k++)
             if (to->models[k] == to->models[i])
                 SW_FAIL(SW_INVALID, "model %s is listed twice", to->models[i]->name);
@@ -53,8 +53,10 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
     if (to->mode != SW_TRAIN && to->mode != SW_EVAL)
         SW_FAIL(SW_INVALID, "unknown mode %d: SW_TRAIN and SW_EVAL are known", (int)to->mode);
     if (to->step > UINT32_MAX)
-        SW_FAIL(SW_INVALID, "step %llu: at most %u, so that each draws numbers of its own",
-                (unsigned long long)to->step, UINT32_MAX);
+        SW_FAIL(SW_INVALID,
+                "step must be at most %u, so that each step draws its own random numbers (got "
+                "%llu)",
+                UINT32_MAX, (unsigned long long)to->step);
     return check_inputs(to, with_data);
 }
 

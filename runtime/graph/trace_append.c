@@ -125,9 +125,10 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     if (ctx->status != SW_OK)
         return ctx->status;
     if (args->n_in + args->n_out > SWI_MAX_OPERANDS)
-        return swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                           "%s: %d operands, at most %d", desc->name,
-                                           args->n_in + args->n_out, SWI_MAX_OPERANDS));
+        return swi_stick(ctx,
+                         sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                      "%s: must have at most %d operands (got %d)", desc->name,
+                                      SWI_MAX_OPERANDS, args->n_in + args->n_out));
     if (swi_stick(ctx, check_versions(ctx, desc, args)) != SW_OK)
         return ctx->status;
     const uint32_t attrs_bytes = (uint32_t)((desc->attrs_bytes + 15) & ~(size_t)15);
@@ -168,10 +169,12 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
         char path[SWI_MAX_SCOPE + 64];
         const int n = snprintf(path, sizeof path, "%s/%s", ctx->scope, args->stream);
         if (n < 0 || (size_t)n >= sizeof path) /* cut, two streams would be one */
-            return swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                               "%s: a stream's name and its scopes have %d "
-                                               "bytes, at most %zu bytes",
-                                               desc->name, n, sizeof path - 1));
+            return swi_stick(
+                ctx,
+                sw_error_set(
+                    SW_INVALID, __FILE__, __LINE__,
+                    "%s: a stream's name with its scopes must have at most %zu bytes (got %d)",
+                    desc->name, sizeof path - 1, n));
         node.stream = sw_rng_stream(path);
     }
     if (args->grad >= 0 && ctx->gradient_of != 0) /* draws what its forward op has drawn */

@@ -206,11 +206,11 @@ static sw_status check_type(const sw_op_desc *desc, int i, const sw_type *type)
     const sw_shape *s = &type->shape;
     char text[SWI_SHAPE_TEXT];
     if (sw_dtype_bytes(type->dtype) == 0)
-        SW_FAIL(SW_INVALID, "%s: infer: output %d has no known type of elements (%d)",
+        SW_FAIL(SW_INVALID, "%s: infer: output %d must have a known type of elements (got %d)",
                 desc->name, i, (int)type->dtype);
     if (s->rank < 0 || s->rank > SW_MAX_RANK)
-        SW_FAIL(SW_INVALID, "%s: infer: output %d has rank %d, 0 to %d are possible",
-                desc->name, i, s->rank, SW_MAX_RANK);
+        SW_FAIL(SW_INVALID, "%s: infer: output %d must have a rank of 0 to %d (got %d)",
+                desc->name, i, SW_MAX_RANK, s->rank);
     if (type->layout != SW_PLAIN && (type->layout != SW_N16 || s->rank != 4))
         SW_FAIL(SW_INVALID, "%s: infer: output %d has layout %d at rank %d", desc->name, i,
                 (int)type->layout, s->rank);
@@ -236,8 +236,8 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
     const int max_in = desc->max_in > desc->n_in ? desc->max_in : desc->n_in;
     if (n_in < desc->n_in || n_in > max_in || n_in > SWI_MAX_OPERANDS - 4)
         return swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                           "%s: %d inputs given, %d to %d wanted", desc->name,
-                                           n_in, desc->n_in, max_in));
+                                           "%s: must have %d to %d inputs (got %d)", desc->name,
+                                           desc->n_in, max_in, n_in));
     for (int i = 0; i < n_in; i++)
         in[i] = inputs[i];
     if (lay_out_inputs(ctx, desc, in, n_in, attrs) != SW_OK)
@@ -307,7 +307,7 @@ sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
         (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
                                           swi_op_is_private(id)
                                               ? "%s: only an optimizer may append this op"
-                                              : "%s: attributes are wanted, NULL was given",
+                                              : "%s: the attributes must not be NULL",
                                           desc->name));
         return (sw_value){0, 0};
     }

@@ -50,8 +50,9 @@ uint32_t swi_model_value(sw_ctx *ctx, sw_model *model, uint32_t entry)
     if (m < 0)
         return SWI_NONE;
     if (entry == 0 || entry >= model->n_entries) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "model %s has no such parameter", model->name));
+        (void)swi_stick(ctx,
+                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                     "the parameter must be one of model %s", model->name));
         return SWI_NONE;
     }
     uint32_t *known = &ctx->model_values[m][entry];
@@ -83,7 +84,8 @@ uint32_t swi_knob_value(sw_ctx *ctx, sw_knob knob)
     if (!swi_ctx_works(ctx))
         return SWI_NONE;
     if (!sw_handle_lives(knob.model, SW_HANDLE_MODEL) || knob.index >= knob.model->n_knobs) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__, "no such knob"));
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          "the knob must be one of this model"));
         return SWI_NONE;
     }
     return swi_model_element(ctx, knob.model, knob.model->knob_entry, knob.index);
@@ -94,7 +96,8 @@ sw_value sw_use(sw_ctx *ctx, sw_param param)
     if (!swi_ctx_works(ctx))
         return (sw_value){0, 0};
     if (swi_entry_of(param) == NULL)
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__, "no such parameter"));
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          "the parameter must be one of this model"));
     return ctx->status != SW_OK
                ? (sw_value){0, 0}
                : swi_handle(ctx, swi_model_value(ctx, param.model, param.index));
@@ -131,8 +134,9 @@ void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
     if (v == NULL)
         return;
     if (swi_entry_of(state) == NULL) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "sw_assign: no such state or buffer"));
+        (void)swi_stick(
+            ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                              "sw_assign: the target must be a state or buffer of this model"));
         return;
     }
     const uint32_t target =

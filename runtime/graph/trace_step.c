@@ -35,7 +35,7 @@ void swi_path_of(char *name)
 static sw_status begin_scope(sw_ctx *ctx, const char *name)
 {
     if (name == NULL || name[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_scope_begin: a name is wanted");
+        SW_FAIL(SW_INVALID, "sw_scope_begin: the name must not be NULL or empty");
     const size_t length = strlen(ctx->scope);
     const int n = snprintf(ctx->scope + length, sizeof ctx->scope - length, "%s%s",
                            length > 0 ? "/" : "", name);
@@ -76,14 +76,14 @@ static void leave(sw_ctx *ctx, const char *name, sw_value x, bool metric)
     if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof t->metrics->name) {
         (void)swi_stick(ctx,
                         sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                     "the name of %s, '%s', is not of 1 to %zu bytes",
+                                     "the name of %s must have 1 to %zu bytes (got '%s')",
                                      metric ? "a metric" : "an output",
-                                     name != NULL ? name : "", sizeof t->metrics->name - 1));
+                                     sizeof t->metrics->name - 1, name != NULL ? name : ""));
         return;
     }
     if (metric && (v->type.dtype != SW_F32 || sw_type_elements(&v->type) != 1)) {
         (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "metric '%s' is not an f32 scalar", name));
+                                          "metric '%s' must be an f32 scalar", name));
         return;
     }
     swi_named *list = metric ? t->metrics : t->outputs;

@@ -63,7 +63,7 @@ sw_status swi_knobs_check(const sw_model *model)
 sw_status swi_knob_use(sw_knob knob, swi_knob_kind use)
 {
     if (knob.model == NULL || knob.index >= knob.model->n_knobs)
-        SW_FAIL(SW_INVALID, "no such knob");
+        SW_FAIL(SW_INVALID, "the knob must be one of this model");
     swi_knob *k = &knob.model->knobs[knob.index];
     if (k->use == SWI_KNOB_NUMBER)
         k->use = (uint8_t)use;

@@ -19,7 +19,7 @@ static uint64_t next_uid;
 sw_status sw_model_create(sw_model **out, const char *name)
 {
     if (out == NULL || name == NULL || name[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_model_create: a name is wanted");
+        SW_FAIL(SW_INVALID, "sw_model_create: out and name must not be NULL, name not empty");
     void *block;
     SW_TRY(sw_handle_take(&block, SW_HANDLE_MODEL, sizeof(sw_model)));
     sw_model *model = block;
@@ -119,9 +119,8 @@ static uint32_t find_declared(const sw_model *model, const char *name)
 static sw_status check_name(sw_model *model, const char *name)
 {
     if (name == NULL || name[0] == '\0' || strlen(name) > SWI_MAX_NAME)
-        return swi_declare_fail(model, SW_INVALID,
-                                "model %s: a name of 1 to %d bytes is wanted", model->name,
-                                SWI_MAX_NAME);
+        return swi_declare_fail(model, SW_INVALID, "model %s: a name must have 1 to %d bytes",
+                                model->name, SWI_MAX_NAME);
     if (find_declared(model, name) != 0)
         return swi_declare_fail(model, SW_INVALID, "model %s: two entries are named '%s'",
                                 model->name, name);
@@ -143,8 +142,9 @@ static sw_status check_declaration(sw_model *model, const char *name, sw_dtype d
                                 model->name, name);
     if (init != NULL && strlen(init) >= sizeof model->entries[0].init)
         return swi_declare_fail(
-            model, SW_INVALID, "model %s: '%s': an initialiser of %zu bytes, at most %zu bytes",
-            model->name, name, strlen(init), sizeof model->entries[0].init - 1);
+            model, SW_INVALID,
+            "model %s: '%s': an initialiser must have at most %zu bytes (got %zu)", model->name,
+            name, sizeof model->entries[0].init - 1, strlen(init));
     if (init != NULL && swi_init_check(init) != SW_OK)
         return swi_declare_fail(model, SW_INVALID, "model %s: '%s': unknown initialiser '%s'",
                                 model->name, name, init);
@@ -333,8 +333,8 @@ sw_knob sw_knob_new(sw_model *model, const char *name, float value)
         return (sw_knob){NULL, UINT32_MAX};
     if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof model->knobs->name) {
         (void)swi_declare_fail(model, SW_INVALID,
-                               "model %s: a knob's name of 1 to %zu bytes is wanted",
-                               model->name, sizeof model->knobs->name - 1);
+                               "model %s: a knob's name must have 1 to %zu bytes", model->name,
+                               sizeof model->knobs->name - 1);
         return none;
     }
     if (sw_knob_find(model, name).index != UINT32_MAX) {
@@ -355,7 +355,8 @@ void sw_knob_set(sw_knob knob, float value)
     if (sw_handle_check(knob.model, SW_HANDLE_MODEL, "sw_knob_set") != SW_OK)
         return;
     if (knob.index >= knob.model->n_knobs) {
-        (void)sw_error_set(SW_INVALID, __FILE__, __LINE__, "sw_knob_set: no such knob");
+        (void)sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                           "sw_knob_set: the knob must be one of this model");
         return;
     }
     if (!swi_knob_can_be(&knob.model->knobs[knob.index], value)) {

@@ -192,7 +192,7 @@ static sw_status take_entry(sw_param param, const void *at, size_t bytes, const 
     SW_TRY(sw_handle_check(param.model, SW_HANDLE_MODEL, what));
     swi_entry *entry = swi_entry_of(param);
     if (entry == NULL)
-        SW_FAIL(SW_INVALID, "%s: no such parameter", what);
+        SW_FAIL(SW_INVALID, "%s: the parameter must be one of this model", what);
     if (at == NULL && bytes > 0)
         SW_FAIL(SW_INVALID, "%s: the bytes must not be NULL", what);
     SW_TRY(swi_model_take(param.model));

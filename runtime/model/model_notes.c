@@ -30,9 +30,10 @@ sw_status sw_model_note(sw_model *model, const char *key, const char *text)
     if (text == NULL && there)
         *note = model->notes[--model->n_notes];
     else if (text != NULL && !there && model->n_notes == SWI_NOTES)
-        status = sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                              "model %s: has %d notes, and cannot have '%s' too", model->name,
-                              SWI_NOTES, key);
+        status =
+            sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                         "model %s: has %d notes already, which is the most; '%s' has no place",
+                         model->name, SWI_NOTES, key);
     else if (text != NULL) {
         memcpy(note->key, key, strlen(key) + 1);
         memcpy(note->text, text, strlen(text) + 1);

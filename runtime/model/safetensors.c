@@ -218,7 +218,7 @@ static sw_status check_type(const check *c, const swi_entry *entry, const swi_st
     describe(there, sizeof there, tensor->dtype, tensor->rank, tensor->dim);
     describe(wanted, sizeof wanted, dtype_name(entry->dtype), entry->shape.rank,
              entry->shape.dim);
-    SW_FAIL(SW_FORMAT, "%s: '%s' is %s; model %s wants %s", c->path, entry->name, there,
+    SW_FAIL(SW_FORMAT, "%s: '%s' is %s; model %s needs %s", c->path, entry->name, there,
             c->model->name, wanted);
 }
 
@@ -272,9 +272,9 @@ static sw_status check_cover(check *c)
     uint64_t at = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         if (c->pieces[i].begin != at)
-            SW_FAIL(SW_FORMAT, "%s: '%s' begins at %llu, %llu wanted: %s", c->path,
-                    entries[c->pieces[i].entry].name, (unsigned long long)c->pieces[i].begin,
-                    (unsigned long long)at,
+            SW_FAIL(SW_FORMAT, "%s: '%s' must begin at %llu (got %llu): %s", c->path,
+                    entries[c->pieces[i].entry].name, (unsigned long long)at,
+                    (unsigned long long)c->pieces[i].begin,
                     c->pieces[i].begin < at ? "tensors overlap" : "a hole");
         at = c->pieces[i].end;
     }
@@ -303,15 +303,17 @@ static sw_status read_length(sw_file *file, size_t *header_bytes, uint64_t *data
     uint64_t size = 0, length = 0;
     SW_TRY(sw_file_size(file, &size));
     if (size < sizeof length)
-        SW_FAIL(SW_FORMAT, "%s: %llu bytes are no safetensors file: the header's length is 8",
-                path, (unsigned long long)size);
+        SW_FAIL(
+            SW_FORMAT,
+            "%s: %llu bytes are not a safetensors file: the length of its header alone takes 8",
+            path, (unsigned long long)size);
     SW_TRY(read_exactly(file, &length, sizeof length));
     if (length > size - sizeof length)
         SW_FAIL(SW_FORMAT, "%s: a header of %llu bytes is announced, %llu are there", path,
                 (unsigned long long)length, (unsigned long long)(size - sizeof length));
     if (length > SWI_ST_HEADER_MAX)
-        SW_FAIL(SW_FORMAT, "%s: a header of %llu bytes; at most %zu are read", path,
-                (unsigned long long)length, SWI_ST_HEADER_MAX);
+        SW_FAIL(SW_FORMAT, "%s: the header must have at most %zu bytes (got %llu)", path,
+                SWI_ST_HEADER_MAX, (unsigned long long)length);
     *header_bytes = (size_t)length;
     *data_bytes = size - sizeof length - length;
     return SW_OK;

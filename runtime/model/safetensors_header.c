@@ -122,7 +122,8 @@ static bool accept(reader *r, int c)
 
 static sw_status expect(reader *r, int c)
 {
-    const char what[] = {'\'', (char)c, '\'', ' ', 'w', 'a', 'n', 't', 'e', 'd', '\0'};
+    char what[] = "must be ' '";
+    what[sizeof "must be '" - 1] = (char)c;
     return accept(r, c) ? SW_OK : bad(r, what);
 }
 
@@ -168,7 +169,7 @@ static sw_status read_hex(reader *r, uint32_t *out)
         else if ((c | 32) >= 'a' && (c | 32) <= 'f')
             value = value << 4 | (uint32_t)((c | 32) - 'a' + 10);
         else
-            return bad(r, "four hexadecimal digits wanted");
+            return bad(r, "must be four hexadecimal digits");
     }
     *out = value;
     return SW_OK;
@@ -240,7 +241,7 @@ static sw_status read_number(reader *r, uint64_t *out)
 {
     int c = peek(r);
     if (c < '0' || c > '9')
-        return bad(r, "a number of 0 or more wanted");
+        return bad(r, "must be a number of at least 0");
     const bool zero = c == '0';
     int64_t value = 0;
     for (int n = 0; c >= '0' && c <= '9'; n++) {
@@ -253,7 +254,7 @@ static sw_status read_number(reader *r, uint64_t *out)
         c = r->at < r->bytes ? r->text[r->at] : -1;
     }
     if (c == '.' || c == 'e' || c == 'E')
-        return bad(r, "a whole number wanted");
+        return bad(r, "must be a whole number");
     *out = (uint64_t)value;
     return SW_OK;
 }

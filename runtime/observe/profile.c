@@ -81,8 +81,9 @@ static sw_status join(sw_exec *exec, sw_profile *profile)
     SW_TRY(sw_prof_check_fork(profile));
     const uint32_t room = sw_prof_event_room(profile);
     if (room > 0 && exec->no_phases)
-        SW_FAIL(SW_INVALID, "no_phases with a profile of events: a run that counts nothing "
-                            "has none");
+        SW_FAIL(
+            SW_INVALID,
+            "no_phases and a profile of events exclude each other: no_phases counts no bytes");
     if (room > 0)
         SW_TRY(sw_record_log_create(&exec->rec.log, room, sw_prof_start_ns(profile)));
     exec->rec.profile = profile;

@@ -158,7 +158,7 @@ static sw_status where_infer(const sw_type *in, int n_in, const void *attrs, sw_
     (void)attrs;
     sw_shape values;
     if (in[0].dtype != SW_U8)
-        SW_FAIL(SW_INVALID, "where: the mask is %s, u8 is wanted", sw_dtype_name(in[0].dtype));
+        SW_FAIL(SW_INVALID, "where: the mask must be u8 (got %s)", sw_dtype_name(in[0].dtype));
     SW_TRY(swi_want_f32("where", in + 1, n_in - 1));
     out[0] = in[1];
     SW_TRY(swi_broadcast("where", &in[1].shape, &in[2].shape, &values));

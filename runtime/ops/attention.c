@@ -15,9 +15,11 @@ static sw_status whole_heads(const sw_shape *s, int64_t pieces, int64_t heads)
 {
     char text[SWI_SHAPE_TEXT];
     if (s->rank != 3 || s->dim[1] < 1 || s->dim[2] < 1 || s->dim[2] % (pieces * heads) != 0)
-        SW_FAIL(SW_INVALID, "attention: %s: (batch, rows, width) with %lld heads%s is wanted",
-                swi_shape_text(s, text), (long long)heads,
-                pieces > 1 ? " of each of q, k and v" : "");
+        SW_FAIL(SW_INVALID,
+                "attention: a shape must be (batch, rows, width), with a width of %lld equal "
+                "heads%s (got %s)",
+                (long long)heads, pieces > 1 ? " of each of q, k and v" : "",
+                swi_shape_text(s, text));
     return SW_OK;
 }
 
@@ -29,18 +31,19 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("attention", in, n_in));
     if (n_in == 2)
-        SW_FAIL(SW_INVALID, "attention: 2 inputs: q, k and v, or one tensor of them is wanted");
+        SW_FAIL(SW_INVALID, "attention: the inputs must be q, k and v, or one tensor of the "
+                            "three (got 2 inputs)");
     if (a->heads < 1)
-        SW_FAIL(SW_INVALID, "attention: %d heads, at least 1 is wanted", a->heads);
+        SW_FAIL(SW_INVALID, "attention: heads must be at least 1 (got %d)", a->heads);
     if (!(fabsf(a->scale) <= 3.4e38f))
-        SW_FAIL(SW_INVALID, "attention: scale %g", (double)a->scale);
+        SW_FAIL(SW_INVALID, "attention: scale must be finite (got %g)", (double)a->scale);
     for (int i = 0; i < n_in; i++)
         SW_TRY(whole_heads(&in[i].shape, n_in == 1 ? 3 : 1, a->heads));
     if (q->dim[0] != k->dim[0] || q->dim[0] != v->dim[0] || k->dim[1] != v->dim[1] ||
         q->dim[2] != k->dim[2])
         SW_FAIL(SW_INVALID,
-                "attention: q %s, k %s and v %s: (batch, queries, width), (batch, keys, width) "
-                "and (batch, keys, any) are wanted",
+                "attention: q, k and v must be (batch, queries, width), (batch, keys, width) "
+                "and (batch, keys, any) (got %s, %s and %s)",
                 swi_shape_text(q, s), swi_shape_text(k, t), swi_shape_text(v, u));
     out[0] = (sw_type){SW_F32, SW_PLAIN, *q};
     out[0].shape.dim[2] = n_in == 1 ? q->dim[2] / 3 : v->dim[2];

@@ -15,7 +15,7 @@ static sw_status image_infer(const char *op, const sw_type *in, int n_in, const 
     const sw_shape *x = &in[0].shape;
     char s[SWI_SHAPE_TEXT];
     if (x->rank < 2 || x->dim[1] < 1)
-        SW_FAIL(SW_INVALID, "%s: input %s, (batch, c, ...) is wanted", op,
+        SW_FAIL(SW_INVALID, "%s: the input must be (batch, c, ...) (got %s)", op,
                 swi_shape_text(x, s));
     return swi_norm_infer(op, in, n_in, 1, x->dim[1], a->epsilon);
 }
@@ -29,7 +29,8 @@ static sw_status batch_infer(const sw_type *in, int n_in, const void *attrs, sw_
     const sw_norm_args n = swi_norm_image(&in[0], attrs);
     if (n.batch < 1 || n.inner < 1 || (n.batch == 1 && n.inner == 1))
         SW_FAIL(SW_INVALID,
-                "batch_norm: input %s has not two numbers of a channel to take the variance of",
+                "batch_norm: the input must have at least two numbers in each channel for a "
+                "variance (got %s)",
                 swi_shape_text(&in[0].shape, s));
     out[0] = in[0];
     out[1] = (sw_type){SW_F64, SW_PLAIN, {2, {2, n.channels}}};
@@ -238,11 +239,12 @@ static sw_status running_infer(const sw_type *in, int n_in, const void *attrs, s
     if (mean->rank != 1 || !swi_same_shape(mean, &in[1].shape) || in[2].dtype != SW_F64 ||
         stats->rank != 2 || stats->dim[0] != 2 || stats->dim[1] != mean->dim[0])
         SW_FAIL(SW_INVALID,
-                "batch_norm_running: %s, %s and %s: (c), (c) and (2, c) of f64 are wanted",
+                "batch_norm_running: the inputs must be (c), (c) and (2, c) of f64 (got %s, %s "
+                "and %s)",
                 swi_shape_text(mean, s), swi_shape_text(&in[1].shape, t),
                 swi_shape_text(stats, u));
     if (!(momentum >= 0.0f && momentum <= 1.0f))
-        SW_FAIL(SW_INVALID, "batch_norm: momentum %g, 0 to 1 is wanted", (double)momentum);
+        SW_FAIL(SW_INVALID, "batch_norm: momentum must be 0 to 1 (got %g)", (double)momentum);
     out[0] = in[0];
     out[1] = in[1];
     return SW_OK;

@@ -14,7 +14,8 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     if (x->rank != 4 || s->rank != 4 || s->dim[0] != x->dim[0] || s->dim[1] != x->dim[1] ||
         s->dim[2] != 1 || s->dim[3] != 1)
         SW_FAIL(SW_INVALID,
-                "channel_scale: %s and %s: (batch, c, h, w) and (batch, c, 1, 1) are wanted",
+                "channel_scale: the inputs must be (batch, c, h, w) and (batch, c, 1, 1) (got "
+                "%s and %s)",
                 swi_shape_text(x, t), swi_shape_text(s, u));
     out[0] = in[0];
     return SW_OK;

@@ -28,24 +28,28 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     SW_TRY(swi_want_f32("conv2d", in, n_in));
     if (a->stride < 1 || a->pad < 0 || a->pad > 1 << 20 || a->dilation < 1 ||
         a->dilation > 1 << 20 || a->groups < 1)
-        SW_FAIL(SW_INVALID, "conv2d: stride %d, padding %d, dilation %d, groups %d", a->stride,
-                a->pad, a->dilation, a->groups);
+        SW_FAIL(SW_INVALID,
+                "conv2d: stride, dilation and groups must be at least 1, padding at least 0 "
+                "(got stride %d, padding %d, dilation %d, groups %d)",
+                a->stride, a->pad, a->dilation, a->groups);
     if (x->rank != 4 || w->rank != 4 || x->dim[1] % a->groups != 0 ||
         x->dim[1] / a->groups != w->dim[1])
         SW_FAIL(SW_INVALID,
-                "conv2d: input %s and weight %s with groups %d: (batch, in, h, w) and (out, in "
-                "/ groups, kh, kw) are wanted",
+                "conv2d: input and weight must be (batch, in, h, w) and (out, in / groups, kh, "
+                "kw) (got %s and %s with groups %d)",
                 swi_shape_text(x, s), swi_shape_text(w, t), a->groups);
     if (w->dim[0] % a->groups != 0)
-        SW_FAIL(SW_INVALID, "conv2d: %lld output channels do not fall into %d groups",
+        SW_FAIL(SW_INVALID,
+                "conv2d: the output channels must be a multiple of groups (got %lld channels "
+                "and %d groups)",
                 (long long)w->dim[0], a->groups);
     if (!fits(x->dim[2], w->dim[2], a) || !fits(x->dim[3], w->dim[3], a))
         SW_FAIL(SW_INVALID,
                 "conv2d: kernel of %s with dilation %d is larger than input %s with padding %d",
                 swi_shape_text(w, t), a->dilation, swi_shape_text(x, s), a->pad);
     if (n_in > 2 && (in[2].shape.rank != 1 || in[2].shape.dim[0] != w->dim[0]))
-        SW_FAIL(SW_INVALID, "conv2d: bias %s for weight %s", swi_shape_text(&in[2].shape, s),
-                swi_shape_text(w, t));
+        SW_FAIL(SW_INVALID, "conv2d: the bias must be (out) (got %s for the weight %s)",
+                swi_shape_text(&in[2].shape, s), swi_shape_text(w, t));
     out[0] = (sw_type){SW_F32,
                        in[0].layout,
                        {4,
@@ -378,7 +382,7 @@ sw_value sw_conv2d_op_with(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bi
     if (swi_stick(ctx, swi_conv_opts(given, &o, "sw_conv2d_op_with")) != SW_OK)
         return (sw_value){0, 0};
     if (o.no_bias && bias.id != 0) {
-        sw_fail(ctx, SW_INVALID, "conv2d: a bias with no_bias");
+        sw_fail(ctx, SW_INVALID, "conv2d: bias and no_bias exclude each other");
         return (sw_value){0, 0};
     }
     const swi_conv_attrs a = {o.stride, o.pad, o.dilation, o.groups};

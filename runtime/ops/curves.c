@@ -400,7 +400,8 @@ static sw_status clamp_infer(const sw_type *in, int n_in, const void *attrs, sw_
 {
     const swi_range_attrs *a = attrs;
     if (!(a->low <= a->high))
-        SW_FAIL(SW_INVALID, "clamp: bounds %g and %g", (double)a->low, (double)a->high);
+        SW_FAIL(SW_INVALID, "clamp: low must be at most high (got %g and %g)", (double)a->low,
+                (double)a->high);
     return coded_infer("clamp", in, n_in, 8, out);
 }
 

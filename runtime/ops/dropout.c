@@ -11,7 +11,7 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
 {
     const float p = ((const swi_number_attrs *)attrs)->value;
     if (!(p >= 0.0f && p <= 1.0f))
-        SW_FAIL(SW_INVALID, "dropout: p is %g, 0 to 1 is wanted", (double)p);
+        SW_FAIL(SW_INVALID, "dropout: p must be 0 to 1 (got %g)", (double)p);
     return swi_infer_same("dropout", in, n_in, out);
 }
 

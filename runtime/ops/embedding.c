@@ -10,14 +10,14 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     const sw_shape *ids = &in[0].shape, *table = &in[1].shape;
     char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     if (in[0].dtype != SW_U8 && in[0].dtype != SW_I32)
-        SW_FAIL(SW_INVALID, "embedding: ids are %s, u8 or i32 is wanted",
+        SW_FAIL(SW_INVALID, "embedding: ids must be u8 or i32 (got %s)",
                 sw_dtype_name(in[0].dtype));
     SW_TRY(swi_want_f32("embedding", in + 1, 1));
     if (table->rank != 2 || ids->rank >= SW_MAX_RANK)
         SW_FAIL(SW_INVALID,
-                "embedding: ids %s and table %s: (n...) of at most %d axes and (vocabulary, "
-                "width) are wanted",
-                swi_shape_text(ids, s), swi_shape_text(table, t), SW_MAX_RANK - 1);
+                "embedding: ids and table must be (n...) of at most %d axes and (vocabulary, "
+                "width) (got %s and %s)",
+                SW_MAX_RANK - 1, swi_shape_text(ids, s), swi_shape_text(table, t));
     out[0] = (sw_type){SW_F32, SW_PLAIN, *ids};
     out[0].shape.dim[out[0].shape.rank++] = table->dim[1];
     return SW_OK;
@@ -48,7 +48,9 @@ static sw_status check_ids(const sw_buffer *b, int64_t rows)
         const int64_t id = ids.u8 != NULL ? (int64_t)ids.u8[i] : (int64_t)ids.i32[i];
         char place[SWI_SHAPE_TEXT];
         if (id < 0 || id >= rows)
-            SW_FAIL(SW_INVALID, "embedding: id %lld at %s, the vocabulary has %lld rows",
+            SW_FAIL(SW_INVALID,
+                    "embedding: id %lld at %s must be 0 or more and below the %lld rows of the "
+                    "table",
                     (long long)id, place_text(i, &b->type.shape, place), (long long)rows);
     }
     return SW_OK;

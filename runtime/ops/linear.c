@@ -12,11 +12,11 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     SW_TRY(swi_want_f32("linear", in, n_in));
     if (x->rank != 2 || w->rank != 2 || x->dim[1] != w->dim[1])
         SW_FAIL(SW_INVALID,
-                "linear: input %s and weight %s: (batch, in) and (out, in) are wanted",
+                "linear: input and weight must be (batch, in) and (out, in) (got %s and %s)",
                 swi_shape_text(x, s), swi_shape_text(w, t));
     if (n_in > 2 && (in[2].shape.rank != 1 || in[2].shape.dim[0] != w->dim[0]))
-        SW_FAIL(SW_INVALID, "linear: bias %s for weight %s", swi_shape_text(&in[2].shape, s),
-                swi_shape_text(w, t));
+        SW_FAIL(SW_INVALID, "linear: the bias must be (out) (got %s for the weight %s)",
+                swi_shape_text(&in[2].shape, s), swi_shape_text(w, t));
     out[0] = (sw_type){SW_F32, SW_PLAIN, {2, {x->dim[0], w->dim[0]}}};
     return SW_OK;
 }

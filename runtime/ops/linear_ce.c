@@ -29,17 +29,18 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
         SW_TRY(swi_want_f32("linear_ce", in + BIAS, 1));
     if (x->rank != 2 || w->rank != 2 || x->dim[1] != w->dim[1])
         SW_FAIL(SW_INVALID,
-                "linear_ce: input %s and weight %s: (rows, width) and (classes, width) are "
-                "wanted",
+                "linear_ce: input and weight must be (rows, width) and (classes, width) (got "
+                "%s and %s)",
                 swi_shape_text(x, s), swi_shape_text(w, t));
     if (n_in > BIAS && (in[BIAS].shape.rank != 1 || in[BIAS].shape.dim[0] != w->dim[0]))
-        SW_FAIL(SW_INVALID, "linear_ce: bias %s for weight %s",
+        SW_FAIL(SW_INVALID, "linear_ce: the bias must be (classes) (got %s for the weight %s)",
                 swi_shape_text(&in[BIAS].shape, s), swi_shape_text(w, t));
     const sw_shape logits = {2, {x->dim[0], w->dim[0]}};
     SW_TRY(swi_labels_infer("linear_ce", &logits, &in[LABELS]));
     SW_TRY(swi_ce_attrs_infer("linear_ce", &a->ce));
     if (a->rows < 0)
-        SW_FAIL(SW_INVALID, "linear_ce: %lld rows at a time", (long long)a->rows);
+        SW_FAIL(SW_INVALID, "linear_ce: the rows at a time must be at least 0 (got %lld)",
+                (long long)a->rows);
     out[LOSS] = (sw_type){SW_F32, SW_PLAIN, {0, {0}}};
     out[DX] = in[X];
     out[DW] = in[W];

@@ -91,8 +91,8 @@ sw_status swi_infer_pair(const char *op, const sw_type *in, int n_in, sw_type *o
     SW_TRY(swi_want_f32(op, in, n_in));
     for (int i = 0; i < n_in; i++)
         if (!swi_same_shape(&in[0].shape, &in[i].shape) || sw_type_elements(&in[0]) < 1)
-            SW_FAIL(SW_INVALID, "%s: shapes %s and %s: equal ones, not empty, are wanted", op,
-                    swi_shape_text(&in[0].shape, s), swi_shape_text(&in[i].shape, t));
+            SW_FAIL(SW_INVALID, "%s: the shapes must be equal and not empty (got %s and %s)",
+                    op, swi_shape_text(&in[0].shape, s), swi_shape_text(&in[i].shape, t));
     out[0] = scalar;
     return SW_OK;
 }
@@ -204,7 +204,7 @@ static sw_status bce_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
 {
     const float t = ((const swi_number_attrs *)attrs)->value;
     if (!(t >= 0.0f && t <= 1.0f))
-        SW_FAIL(SW_INVALID, "bce: target %g, 0 to 1 is wanted", (double)t);
+        SW_FAIL(SW_INVALID, "bce: target must be 0 to 1 (got %g)", (double)t);
     return swi_infer_pair("bce", in, n_in, out);
 }
 

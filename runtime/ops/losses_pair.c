@@ -117,7 +117,7 @@ static sw_status huber_infer(const sw_type *in, int n_in, const void *attrs, sw_
 {
     const float delta = number_of(SW_HUBER, attrs);
     if (!(delta > 0.0f && isfinite(delta)))
-        SW_FAIL(SW_INVALID, "huber: delta is %g, above 0 is wanted", (double)delta);
+        SW_FAIL(SW_INVALID, "huber: delta must be finite and above 0 (got %g)", (double)delta);
     return swi_infer_pair("huber", in, n_in, out);
 }
 

@@ -13,7 +13,8 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("matmul", in, n_in));
     if (a->rank < 2 || b->rank < 2 || a->dim[a->rank - 1] != b->dim[b->rank - 2])
-        SW_FAIL(SW_INVALID, "matmul: %s and %s: (..., m, k) and (..., k, n) are wanted",
+        SW_FAIL(SW_INVALID,
+                "matmul: the inputs must be (..., m, k) and (..., k, n) (got %s and %s)",
                 swi_shape_text(a, s), swi_shape_text(b, t));
     sw_shape front_a = *a, front_b = *b;
     front_a.rank -= 2;

@@ -123,7 +123,7 @@ static sw_status to_n16_infer(const sw_type *in, int n_in, const void *attrs, sw
     (void)attrs;
     SW_TRY(swi_want_f32("to_n16", in, n_in));
     if (in[0].shape.rank != 4)
-        SW_FAIL(SW_INVALID, "to_n16: an image (batch, c, h, w) is wanted");
+        SW_FAIL(SW_INVALID, "to_n16: the input must be an image (batch, c, h, w)");
     out[0] = in[0];
     out[0].layout = SW_N16;
     return SW_OK;

@@ -17,13 +17,13 @@ sw_status swi_norm_infer(const char *op, const sw_type *in, int n_in, int first,
     char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32(op, in, n_in));
     if (!(epsilon >= 0.0f && epsilon < HUGE_VALF))
-        SW_FAIL(SW_INVALID, "%s: epsilon %g, a number of at least 0 is wanted", op,
+        SW_FAIL(SW_INVALID, "%s: epsilon must be finite and at least 0 (got %g)", op,
                 (double)epsilon);
     for (int i = first; i < n_in; i++)
         if (in[i].shape.rank != 1 || in[i].shape.dim[0] != size)
-            SW_FAIL(SW_INVALID, "%s: input %d is %s for input %s: (%lld) is wanted", op, i,
-                    swi_shape_text(&in[i].shape, s), swi_shape_text(&in[0].shape, t),
-                    (long long)size);
+            SW_FAIL(SW_INVALID, "%s: input %d must be (%lld) for an input of %s (got %s)", op,
+                    i, (long long)size, swi_shape_text(&in[0].shape, t),
+                    swi_shape_text(&in[i].shape, s));
     return SW_OK;
 }
 
@@ -75,7 +75,7 @@ static sw_status rows_infer(const char *op, const sw_type *in, int n_in, const v
 {
     const sw_shape *x = &in[0].shape;
     if (x->rank < 1 || cols_of(x) < 1)
-        SW_FAIL(SW_INVALID, "%s: a last axis of at least one element is wanted", op);
+        SW_FAIL(SW_INVALID, "%s: the last axis must have at least one element", op);
     SW_TRY(
         swi_norm_infer(op, in, n_in, 1, cols_of(x), ((const swi_norm_attrs *)attrs)->epsilon));
     out[0] = in[0];
@@ -244,7 +244,7 @@ sw_value swi_norm_apply(sw_ctx *ctx, uint32_t op, sw_value x, sw_value weight, s
 bool swi_norm_bias_ok(sw_ctx *ctx, sw_value weight, sw_value bias)
 {
     if (sw_ctx_status(ctx) == SW_OK && weight.id == 0 && bias.id != 0)
-        sw_fail(ctx, SW_INVALID, "normalisation: a bias without a weight");
+        sw_fail(ctx, SW_INVALID, "normalisation: a bias needs a weight");
     return sw_ctx_status(ctx) == SW_OK;
 }
 
@@ -379,11 +379,13 @@ static sw_status group_infer(const sw_type *in, int n_in, const void *attrs, sw_
     const sw_shape *x = &in[0].shape;
     char s[SWI_SHAPE_TEXT];
     if (x->rank < 2 || x->dim[1] < 1 || swi_norm_image(&in[0], a).inner < 1)
-        SW_FAIL(SW_INVALID, "group_norm: input %s, (batch, c, ...) is wanted",
+        SW_FAIL(SW_INVALID, "group_norm: the input must be (batch, c, ...) (got %s)",
                 swi_shape_text(x, s));
     if (a->groups < 1 || x->dim[1] % a->groups != 0)
-        SW_FAIL(SW_INVALID, "group_norm: %lld channels in %lld groups", (long long)x->dim[1],
-                (long long)a->groups);
+        SW_FAIL(SW_INVALID,
+                "group_norm: the channels must be a multiple of groups (got %lld channels and "
+                "%lld groups)",
+                (long long)x->dim[1], (long long)a->groups);
     SW_TRY(swi_norm_infer("group_norm", in, n_in, 1, x->dim[1], a->epsilon));
     out[0] = in[0];
     out[1] = out[2] = (sw_type){SW_F32, SW_PLAIN, {2, {x->dim[0], a->groups}}};

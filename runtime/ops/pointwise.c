@@ -161,7 +161,7 @@ static sw_status scale_infer(const sw_type *in, int n_in, const void *attrs, sw_
     (void)attrs;
     SW_TRY(swi_want_f32("scale", in, n_in));
     if (sw_type_elements(&in[1]) != 1)
-        SW_FAIL(SW_INVALID, "scale: the factor is not a scalar");
+        SW_FAIL(SW_INVALID, "scale: the factor must be a scalar");
     out[0] = in[0];
     return SW_OK;
 }
@@ -277,7 +277,7 @@ static sw_status to_f32_infer(const sw_type *in, int n_in, const void *attrs, sw
     const swi_to_f32_attrs *a = attrs;
     (void)n_in;
     if (in[0].dtype != SW_U8 && in[0].dtype != SW_I32)
-        SW_FAIL(SW_INVALID, "to_f32: input is %s, u8 or i32 is wanted",
+        SW_FAIL(SW_INVALID, "to_f32: the input must be u8 or i32 (got %s)",
                 sw_dtype_name(in[0].dtype));
     if (a->channels < 1 || a->channels > SW_MAX_CHANNELS)
         SW_FAIL(SW_INVALID, "to_f32: channels must be 1 to %d (got %d)", SW_MAX_CHANNELS,

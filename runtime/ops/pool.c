@@ -18,13 +18,14 @@ static sw_status pool_infer(const char *op, const sw_type *in, const void *attrs
     char s[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32(op, in, 1));
     if (x->rank != 4)
-        SW_FAIL(SW_INVALID, "%s: input %s, (batch, c, h, w) is wanted", op,
+        SW_FAIL(SW_INVALID, "%s: the input must be (batch, c, h, w) (got %s)", op,
                 swi_shape_text(x, s));
     if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride < 1 || a->pad < 0 ||
         2 * (int64_t)a->pad > a->kernel_h || 2 * (int64_t)a->pad > a->kernel_w)
         SW_FAIL(SW_INVALID,
-                "%s: window %d x %d, stride %d, padding %d (at most half the window)", op,
-                a->kernel_h, a->kernel_w, a->stride, a->pad);
+                "%s: window and stride must be at least 1, padding 0 to half the window (got "
+                "window %d x %d, stride %d, padding %d)",
+                op, a->kernel_h, a->kernel_w, a->stride, a->pad);
     if (x->dim[2] + 2 * a->pad < a->kernel_h || x->dim[3] + 2 * a->pad < a->kernel_w)
         SW_FAIL(SW_INVALID, "%s: window %d x %d is larger than input %s", op, a->kernel_h,
                 a->kernel_w, swi_shape_text(x, s));
@@ -59,7 +60,7 @@ static sw_status max_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
     const swi_pool_attrs *a = attrs;
     SW_TRY(pool_infer("max_pool2d", in, attrs, out));
     if ((int64_t)a->kernel_h * a->kernel_w > 255)
-        SW_FAIL(SW_INVALID, "max_pool2d: a window of %d x %d, at most 255 places are possible",
+        SW_FAIL(SW_INVALID, "max_pool2d: the window must have at most 255 places (got %d x %d)",
                 a->kernel_h, a->kernel_w);
     const sw_conv s = geometry(&in[0], &out[0].shape, a);
     out[1] = out[0];
@@ -283,7 +284,7 @@ sw_value sw_avg_pool(sw_ctx *ctx, sw_value x, int k)
 static sw_value global(sw_ctx *ctx, uint32_t op, sw_value x)
 {
     if (sw_rank(ctx, x) != 4 || sw_dim(ctx, x, 2) > 1 << 20 || sw_dim(ctx, x, 3) > 1 << 20) {
-        sw_fail(ctx, SW_INVALID, "global pooling: an image (batch, c, h, w) is wanted");
+        sw_fail(ctx, SW_INVALID, "global pooling: the input must be an image (batch, c, h, w)");
         return (sw_value){0, 0};
     }
     return pool(ctx, op, x, sw_dim(ctx, x, 2), sw_dim(ctx, x, 3), 1, 0);

@@ -27,7 +27,8 @@ static sw_status max_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
     int64_t places = 1;
     SW_TRY(swi_want_f32("max", in, n_in));
     if (a->axes >> x->rank != 0 || (a->axes == 0 && x->rank > 0))
-        SW_FAIL(SW_INVALID, "max: axes 0x%x of a tensor of rank %d", a->axes, x->rank);
+        SW_FAIL(SW_INVALID, "max: the axes 0x%x must be those of a tensor of rank %d", a->axes,
+                x->rank);
     out[0] = (sw_type){SW_F32, SW_PLAIN, {0, {0}}};
     for (int i = 0; i < x->rank; i++) {
         if (is_axis(a, i))
@@ -36,8 +37,8 @@ static sw_status max_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
             out[0].shape.dim[out[0].shape.rank++] = is_axis(a, i) ? 1 : x->dim[i];
     }
     if (places < 1 || places > INT32_MAX)
-        SW_FAIL(SW_INVALID, "max: over %lld elements of %s, 1 to %d are possible",
-                (long long)places, swi_shape_text(x, s), INT32_MAX);
+        SW_FAIL(SW_INVALID, "max: the elements of a maximum must be 1 to %d (got %lld of %s)",
+                INT32_MAX, (long long)places, swi_shape_text(x, s));
     out[1] =
         (sw_type){SW_U8, SW_PLAIN, {2, {swi_elements(&out[0].shape), index_bytes(places)}}};
     return SW_OK;
@@ -210,7 +211,7 @@ static sw_value sum_over(sw_ctx *ctx, sw_value x, const int *axes, int n, bool k
     for (int i = 0; i < sw_rank(ctx, x); i++)
         count *= is_axis(&a, i) ? (double)sw_dim(ctx, x, i) : 1.0;
     if (mean && count == 0.0) {
-        sw_fail(ctx, SW_INVALID, "mean: of no elements");
+        sw_fail(ctx, SW_INVALID, "mean: the input must have elements");
         return (sw_value){0, 0};
     }
     if (mean)

@@ -12,17 +12,18 @@ static sw_status concat_infer(const sw_type *in, int n_in, const void *attrs, sw
     const int64_t axis = ((const swi_concat_attrs *)attrs)->axis;
     char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     if (axis < 0 || axis >= in[0].shape.rank)
-        SW_FAIL(SW_INVALID, "concat: axis %lld of a tensor of rank %d", (long long)axis,
-                in[0].shape.rank);
+        SW_FAIL(SW_INVALID, "concat: axis %lld must be one of a tensor of rank %d",
+                (long long)axis, in[0].shape.rank);
     out[0] = in[0];
     for (int i = 1; i < n_in; i++) {
         sw_shape a = in[i].shape, b = in[0].shape;
         if (a.rank == b.rank)
             a.dim[axis] = b.dim[axis] = 0;
         if (!swi_same_shape(&a, &b) || in[i].dtype != in[0].dtype)
-            SW_FAIL(SW_INVALID, "concat: input %d is %s, input 0 is %s, axis %lld", i,
-                    swi_shape_text(&in[i].shape, s), swi_shape_text(&in[0].shape, t),
-                    (long long)axis);
+            SW_FAIL(SW_INVALID,
+                    "concat: input %d must be like input 0 but for axis %lld (got %s and %s)",
+                    i, (long long)axis, swi_shape_text(&in[i].shape, s),
+                    swi_shape_text(&in[0].shape, t));
         if (__builtin_add_overflow(out[0].shape.dim[axis], in[i].shape.dim[axis],
                                    &out[0].shape.dim[axis]))
             SW_FAIL(SW_INVALID, "concat: axis %lld overflows", (long long)axis);
@@ -135,7 +136,8 @@ static sw_status sum_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
     SW_TRY(swi_want_f32("sum", in, n_in));
     if (a->axes == 0 || a->axes >> x->rank != 0) {
         if (x->rank > 0 || a->axes != 0)
-            SW_FAIL(SW_INVALID, "sum: axes 0x%x of a tensor of rank %d", a->axes, x->rank);
+            SW_FAIL(SW_INVALID, "sum: the axes 0x%x must be those of a tensor of rank %d",
+                    a->axes, x->rank);
     }
     out[0] = (sw_type){SW_F32, SW_PLAIN, {0, {0}}};
     for (int i = 0; i < x->rank; i++)
@@ -238,7 +240,7 @@ static sw_value sum_over(sw_ctx *ctx, sw_value x, uint32_t axes, bool mean)
     for (int i = 0; i < s.rank; i++)
         n *= (axes >> i & 1u) != 0 ? (double)s.dim[i] : 1.0;
     if (mean && n == 0) {
-        sw_fail(ctx, SW_INVALID, "mean: of no elements");
+        sw_fail(ctx, SW_INVALID, "mean: the input must have elements");
         return (sw_value){0, 0};
     }
     const swi_sum_attrs a = {.axes = axes, .scale = mean ? 1.0 / n : 1.0};
@@ -277,15 +279,16 @@ static sw_status expand_infer(const sw_type *in, int n_in, const void *attrs, sw
     const swi_sum_attrs *a = attrs;
     SW_TRY(swi_want_f32("expand", in, n_in));
     if (a->shape.rank < 0 || a->shape.rank > SW_MAX_RANK)
-        SW_FAIL(SW_INVALID, "expand: rank %d", a->shape.rank);
+        SW_FAIL(SW_INVALID, "expand: the rank must be 0 to SW_MAX_RANK (got %d)",
+                a->shape.rank);
     sw_shape s = a->shape;
     for (int i = 0; i < s.rank; i++)
         if (is_axis(a, i))
             s.dim[i] = 1;
     if (!swi_same_shape(&s, &in[0].shape)) {
         char t[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
-        SW_FAIL(SW_INVALID, "expand: %s to %s", swi_shape_text(&in[0].shape, t),
-                swi_shape_text(&a->shape, u));
+        SW_FAIL(SW_INVALID, "expand: %s cannot be expanded to %s",
+                swi_shape_text(&in[0].shape, t), swi_shape_text(&a->shape, u));
     }
     out[0] = (sw_type){SW_F32, SW_PLAIN, a->shape};
     return SW_OK;

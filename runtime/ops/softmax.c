@@ -6,7 +6,7 @@
 static sw_status rows_infer(const char *op, const sw_type *in, int n_in, sw_type *out)
 {
     if (in[0].shape.rank < 1 || in[0].shape.dim[in[0].shape.rank - 1] < 1)
-        SW_FAIL(SW_INVALID, "%s: a last axis of at least one element is wanted", op);
+        SW_FAIL(SW_INVALID, "%s: the last axis must have at least one element", op);
     return swi_infer_same(op, in, n_in, out);
 }
 

@@ -13,12 +13,12 @@ sw_status swi_labels_infer(const char *op, const sw_shape *x, const sw_type *lab
     const sw_shape *t = &labels->shape;
     char s[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
     if (labels->dtype != SW_U8 && labels->dtype != SW_I32)
-        SW_FAIL(SW_INVALID, "%s: labels are %s, u8 or i32 is wanted", op,
+        SW_FAIL(SW_INVALID, "%s: labels must be u8 or i32 (got %s)", op,
                 sw_dtype_name(labels->dtype));
     if (x->rank != 2 || t->rank != 1 || t->dim[0] != x->dim[0] || x->dim[0] < 1 ||
         x->dim[1] < 1)
         SW_FAIL(SW_INVALID,
-                "%s: logits %s and labels %s: (rows, classes) and (rows) are wanted", op,
+                "%s: logits and labels must be (rows, classes) and (rows) (got %s and %s)", op,
                 swi_shape_text(x, s), swi_shape_text(t, u));
     return SW_OK;
 }
@@ -40,8 +40,8 @@ sw_status swi_check_labels(const char *op, const sw_buffer *labels, const swi_ce
     for (int64_t r = 0; r < rows; r++) {
         const int64_t label = swi_label_at(labels, r);
         if ((label < 0 || label >= cols) && !is_ignored(a, label))
-            SW_FAIL(SW_INVALID, "%s: label %lld in row %lld, classes are 0 to %lld", op,
-                    (long long)label, (long long)r, (long long)cols - 1);
+            SW_FAIL(SW_INVALID, "%s: row %lld: the label must be 0 to %lld (got %lld)", op,
+                    (long long)r, (long long)cols - 1, (long long)label);
     }
     return SW_OK;
 }
@@ -59,7 +59,7 @@ int64_t swi_ce_counted(const sw_buffer *labels, const swi_ce_attrs *a, int64_t r
 sw_status swi_ce_attrs_infer(const char *op, const swi_ce_attrs *a)
 {
     if (!(a->smoothing >= 0.0f && a->smoothing <= 1.0f))
-        SW_FAIL(SW_INVALID, "%s: smoothing %g, 0 to 1 is wanted", op, (double)a->smoothing);
+        SW_FAIL(SW_INVALID, "%s: smoothing must be 0 to 1 (got %g)", op, (double)a->smoothing);
     return SW_OK;
 }
 

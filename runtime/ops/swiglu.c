@@ -11,12 +11,12 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_infer_same("swiglu", in, n_in, out));
     if (n_in > 1 && !swi_same_shape(a, &in[1].shape))
-        SW_FAIL(SW_INVALID, "swiglu: %s and %s: one shape is wanted", swi_shape_text(a, s),
-                swi_shape_text(&in[1].shape, t));
+        SW_FAIL(SW_INVALID, "swiglu: both inputs must have one shape (got %s and %s)",
+                swi_shape_text(a, s), swi_shape_text(&in[1].shape, t));
     if (n_in > 1)
         return SW_OK;
     if (a->rank < 1 || a->dim[a->rank - 1] % 2 != 0)
-        SW_FAIL(SW_INVALID, "swiglu: %s: two halves of the last axis are wanted",
+        SW_FAIL(SW_INVALID, "swiglu: the last axis must have two halves (got %s)",
                 swi_shape_text(a, s));
     out[0].shape.dim[a->rank - 1] /= 2;
     return SW_OK;

@@ -17,12 +17,12 @@ static sw_status reshape_infer(const sw_type *in, int n_in, const void *attrs, s
     int64_t known = 1;
     int open = -1;
     if (s.rank < 0 || s.rank > SW_MAX_RANK)
-        SW_FAIL(SW_INVALID, "reshape: rank %d, 0 to %d are possible", s.rank, SW_MAX_RANK);
+        SW_FAIL(SW_INVALID, "reshape: the rank must be 0 to %d (got %d)", SW_MAX_RANK, s.rank);
     for (int i = 0; i < s.rank; i++) {
         if (s.dim[i] == -1 && open < 0) {
             open = i;
         } else if (s.dim[i] < 0 || __builtin_mul_overflow(known, s.dim[i], &known)) {
-            SW_FAIL(SW_INVALID, "reshape: %s to %s", swi_shape_text(&in[0].shape, from),
+            SW_FAIL(SW_INVALID, "reshape: %s cannot be %s", swi_shape_text(&in[0].shape, from),
                     swi_shape_text(&s, to));
         }
     }
@@ -33,7 +33,7 @@ static sw_status reshape_infer(const sw_type *in, int n_in, const void *attrs, s
     /* A product of 0 hides dims whose strides would overflow. */
     if (known != n || (open >= 0 && s.dim[open] < 0) ||
         !sw_size_elements(s.dim, s.rank, &known))
-        SW_FAIL(SW_INVALID, "reshape: %s has %lld elements, they cannot be %s",
+        SW_FAIL(SW_INVALID, "reshape: %s has %lld elements and cannot be %s",
                 swi_shape_text(&in[0].shape, from), (long long)n, swi_shape_text(&s, to));
     out[0] = in[0];
     out[0].shape = s;
@@ -136,7 +136,7 @@ sw_value sw_flatten(sw_ctx *ctx, sw_value x)
     if (sw_ctx_status(ctx) != SW_OK)
         return (sw_value){0, 0};
     if (s.rank < 1) {
-        sw_fail(ctx, SW_INVALID, "flatten: a batch axis is wanted");
+        sw_fail(ctx, SW_INVALID, "flatten: the input must have a batch axis");
         return (sw_value){0, 0};
     }
     int64_t rest = 1;
@@ -153,11 +153,12 @@ static sw_status slice_infer(const sw_type *in, int n_in, const void *attrs, sw_
     const swi_slice_attrs *a = attrs;
     const sw_shape *s = &in[0].shape;
     if (a->axis < 0 || a->axis >= s->rank)
-        SW_FAIL(SW_INVALID, "slice: axis %lld of a tensor of rank %d", (long long)a->axis,
-                s->rank);
+        SW_FAIL(SW_INVALID, "slice: axis %lld must be one of a tensor of rank %d",
+                (long long)a->axis, s->rank);
     if (a->from < 0 || a->n < 0 || a->from > s->dim[a->axis] ||
         a->n > s->dim[a->axis] - a->from)
-        SW_FAIL(SW_INVALID, "slice: %lld elements from %lld on, axis %lld has %lld",
+        SW_FAIL(SW_INVALID,
+                "slice: %lld elements from %lld on must lie in axis %lld, which has %lld",
                 (long long)a->n, (long long)a->from, (long long)a->axis,
                 (long long)s->dim[a->axis]);
     out[0] = in[0];
@@ -265,7 +266,8 @@ static sw_status slice_grad_infer(const sw_type *in, int n_in, const void *attrs
     const swi_slice_grad_attrs *a = attrs;
     SW_TRY(swi_want_f32("slice_grad", in, n_in));
     if (a->whole.rank < 0 || a->whole.rank > SW_MAX_RANK)
-        SW_FAIL(SW_INVALID, "slice_grad: rank %d", a->whole.rank);
+        SW_FAIL(SW_INVALID, "slice_grad: the rank must be 0 to SW_MAX_RANK (got %d)",
+                a->whole.rank);
     out[0] = (sw_type){SW_F32, SW_PLAIN, a->whole};
     sw_type part;
     SW_TRY(slice_infer(out, 1, &a->slice, &part));

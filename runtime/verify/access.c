@@ -142,7 +142,7 @@ static void judge_role(swi_witness *w, uint32_t s, const span *seen)
     if (scratch != plays(w, s, SWI_ROLE_WORKSPACE))
         swi_witness_fault(w, seen->first, s,
                           scratch ? "is scratch, and its role is %s"
-                                  : "is no scratch, and its role is %s",
+                                  : "is not scratch, and its role is %s",
                           swi_role_name(t->storages[s].role));
     if (scratch || plays(w, s, SWI_ROLE_METRIC) || plays(w, s, SWI_ROLE_OUTPUT))
         return;

@@ -92,7 +92,7 @@ static sw_status run(session *e)
     const uint32_t result = swi_rooms_differ(e->w, e->a, &e->b);
     if (e->first != SWI_NONE || result != SWI_NONE)
         swi_witness_fault(e->w, e->first, e->first != SWI_NONE ? SWI_NONE : result,
-                          "depends on bytes that nobody wrote");
+                          "depends on bytes that were never written");
     return SW_OK;
 }
 

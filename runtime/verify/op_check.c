@@ -207,10 +207,10 @@ static sw_status check_sums(swi_check *c, const swi_check_result *base)
 static sw_status check_some(swi_check *c, uint32_t only, const swi_check_result *base)
 {
     const bool one = (only & (only - 1)) == 0;
-    char what[40] = "wanted alone", where[160] = "";
+    char what[40] = "gradient alone", where[160] = "";
     swi_check_result some, now;
     if (!one)
-        snprintf(what, sizeof what, "wanted of 0x%x", only);
+        snprintf(what, sizeof what, "gradients of 0x%x", only);
     SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN, only, &some));
     for (int i = 0; i < c->n_in; i++)
         if (swi_check_wants(c, only, i))

@@ -206,8 +206,8 @@ sw_status swi_check_begin(swi_check *c, int index)
     memset(c->in, 0, sizeof c->in);
     memset(c->out, 0, sizeof c->out);
     if (c->n_in < 0 || c->n_in > SWI_CHECK_INPUTS || c->desc->n_out > SWI_CHECK_OUTPUTS)
-        SW_FAIL(SW_INVALID, "a case with %d inputs and %d outputs: at most %d and %d", c->n_in,
-                c->desc->n_out, SWI_CHECK_INPUTS, SWI_CHECK_OUTPUTS);
+        SW_FAIL(SW_INVALID, "a case must have at most %d inputs and %d outputs (got %d and %d)",
+                SWI_CHECK_INPUTS, SWI_CHECK_OUTPUTS, c->n_in, c->desc->n_out);
     for (int i = 0; i < c->n_in; i++)
         SW_TRY(make_operand(c, i));
     SW_TRY(make_outputs(c));

@@ -32,7 +32,7 @@ static sw_status add_room(swi_rooms *r, swi_room room, int how)
     if (!sw_size_align(holds > 0 ? holds : 1, page, &pages) ||
         !sw_size_add(r->bytes, page, &room.from) || !sw_size_add(room.from, pages, &room.to) ||
         !sw_size_add(room.to, page, &r->bytes))
-        SW_FAIL(SW_NOMEM, "witness: the rooms of all storages overflow");
+        SW_FAIL(SW_NOMEM, "witness: the bytes of all storages overflow");
     /* Behind the rounded bytes comes the guard, also where the plan rounds too far down. */
     room.at = (how & SWI_ROOMS_TAIL) == 0 ? room.from : room.to - room.rounded;
     if (room.at < room.from)

@@ -14,7 +14,7 @@ static sw_status fails(sw_test_device *d)
 static sw_status has_room(const sw_test_device *d, size_t bytes)
 {
     if (d->capacity_bytes > 0 && bytes > d->capacity_bytes - d->live_bytes)
-        SW_FAIL(SW_NOMEM, "test device: %zu bytes wanted, %zu of %zu taken", bytes,
+        SW_FAIL(SW_NOMEM, "test device: needs %zu bytes; %zu of %zu are taken", bytes,
                 d->live_bytes, d->capacity_bytes);
     return SW_OK;
 }

@@ -84,7 +84,7 @@ static void what_is_no_module_is_refused_in_one_line(void)
 {
     refused("/nowhere/module.so", "cuda", SW_DEVICE, "/nowhere/module.so");
     refused("/tmp", "cuda", SW_DEVICE, "/tmp");
-    refused(SW_SOURCE_ROOT "/README.md", "cuda", SW_DEVICE, "is no shared library");
+    refused(SW_SOURCE_ROOT "/README.md", "cuda", SW_DEVICE, "is not a shared library");
     refused("/proc/self/exe", "cuda", SW_DEVICE, "could not be opened");
     refused(MODULE("module_foreign"), "cuda", SW_DEVICE, "another library");
     static const char *const none[] = {"/nowhere/module.so", "/tmp",
@@ -107,7 +107,7 @@ static void a_file_that_is_cut_off_is_refused(void)
     snprintf(path, sizeof path, "%s", sw_temp_path("cut.so"));
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
         CU_ASSERT(copy_file(whole, path, cuts[i]));
-        refused(path, "cuda", SW_DEVICE, cuts[i] < 64 ? "no shared library" : "is cut off");
+        refused(path, "cuda", SW_DEVICE, cuts[i] < 64 ? "not a shared library" : "is cut off");
     }
 }
 

@@ -117,11 +117,12 @@ static void cards_that_cannot_be_used_are_refused_in_a_line(void)
 {
     refused(&(sw_fake_card){.driver = -1}, 0, "no NVIDIA driver");
     refused(&(sw_fake_card){.driver = 12040}, 0, "it is for CUDA 12.4");
-    refused(&(sw_fake_card){.cards = -1}, 0, "no card cuda:0: 0 were found");
-    refused(&(sw_fake_card){.cards = 1}, 1, "no card cuda:1: 1 was found, the first is cuda:0");
+    refused(&(sw_fake_card){.cards = -1}, 0, "no device cuda:0: 0 were found");
+    refused(&(sw_fake_card){.cards = 1}, 1,
+            "no device cuda:1: 1 was found, the first is cuda:0");
     refused(&(sw_fake_card){.cards = 2}, 7,
-            "no card cuda:7: 2 were found, the first is cuda:0");
-    refused(NULL, -1, "no card cuda:-1");
+            "no device cuda:7: 2 were found, the first is cuda:0");
+    refused(NULL, -1, "no device cuda:-1");
     refused(&(sw_fake_card){.major = 7}, 0, "7.5 and up");
     refused(&(sw_fake_card){.major = 6, .minor = 1}, 0, "compute capability 6.1");
     setenv("CUDA_VISIBLE_DEVICES", "", 1);

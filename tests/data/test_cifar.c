@@ -165,7 +165,7 @@ static void wild_labels_are_refused(void)
         bytes b = records(40, 20);
         b.at[17 * RECORD] = (unsigned char)wild[i];
         dir_put("data_batch_3.bin", b);
-        snprintf(text, sizeof text, "record 17: label %d is out of range", wild[i]);
+        snprintf(text, sizeof text, "record 17: the label must be 0 to 9 (got %d)", wild[i]);
         data_refused(read_train, SW_FORMAT, "data_batch_3.bin", text);
     }
 }
@@ -184,7 +184,8 @@ static void class_names_are_read(void)
     CU_ASSERT_STRING_EQUAL(info.class_names[0], "airplane");
     CU_ASSERT_STRING_EQUAL(info.class_names[9], "truck");
     file_put(dir_file("batches.meta.txt"), META, sizeof META - 8);
-    data_refused(read_train, SW_FORMAT, "batches.meta.txt", "9 names");
+    data_refused(read_train, SW_FORMAT, "batches.meta.txt",
+                 "must have 10 names of classes, one per line (got 9)");
     static char many[5000];
     memset(many, 'x', sizeof many);
     file_put(dir_file("batches.meta.txt"), many, sizeof many);
@@ -208,7 +209,7 @@ static void shapes_take_no_samples(void)
     CU_ASSERT(info.n == 50 && info.n_classes == 10 && info.bytes == 0);
     CU_ASSERT(info.field[0].shape.dim[2] == 32 && info.field[0].data == NULL);
     const sw_loader_opts opts = {.size = sizeof opts, .batch = 2};
-    failed_as(sw_loader_create(&loader, part[0], &opts), SW_INVALID, "only the shapes");
+    failed_as(sw_loader_create(&loader, part[0], &opts), SW_INVALID, "shapes alone");
 }
 
 static void memory_stays_within_the_file(void)
@@ -225,8 +226,10 @@ static void memory_stays_within_the_file(void)
 static void bad_arguments_are_refused(void)
 {
     sw_dataset *dataset = NULL;
-    failed_as(sw_dataset_cifar(&dataset, "", "train", NULL), SW_INVALID, "directory");
-    failed_as(sw_dataset_cifar(&dataset, NULL, "train", NULL), SW_INVALID, "directory");
+    failed_as(sw_dataset_cifar(&dataset, "", "train", NULL), SW_INVALID,
+              "dir must not be NULL");
+    failed_as(sw_dataset_cifar(&dataset, NULL, "train", NULL), SW_INVALID,
+              "dir must not be NULL");
     failed_as(sw_dataset_cifar(&dataset, "x", "t10k", NULL), SW_INVALID, "'t10k'");
     failed_as(sw_dataset_cifar(&dataset, "x", NULL, NULL), SW_INVALID, "'test'");
     CU_ASSERT_PTR_NULL(dataset);

@@ -113,11 +113,12 @@ static void the_label_column_is_chosen(void)
     opts.label = "size";
     data_refused(read_whole, SW_INVALID, path, "no column is named 'size'");
     opts.label = "4";
-    data_refused(read_whole, SW_INVALID, path, "no label column 4: it has 3");
+    data_refused(read_whole, SW_INVALID, path,
+                 "the label column must be 1 to 3, or -1 to -3 from the end (got 4)");
     opts.label = "0";
-    data_refused(read_whole, SW_INVALID, path, "no label column 0");
+    data_refused(read_whole, SW_INVALID, path, "(got 0)");
     opts.label = "-4";
-    data_refused(read_whole, SW_INVALID, path, "no label column -4");
+    data_refused(read_whole, SW_INVALID, path, "(got -4)");
     put_text("x,x,y\n0,1.5,-2\n");
     opts.label = "x";
     data_refused(read_whole, SW_INVALID, path, "several columns");
@@ -125,7 +126,7 @@ static void the_label_column_is_chosen(void)
     opts.label = "x";
     data_refused(read_whole, SW_INVALID, path, "no column is named 'x'");
     opts.header = -1;
-    data_refused(read_whole, SW_INVALID, path, "no header line");
+    data_refused(read_whole, SW_INVALID, path, "where there is no header line");
 }
 
 static void check_classes(const char *const *names, int n, const char *labels)
@@ -177,29 +178,29 @@ static void damage_is_refused_by_its_place(void)
         {"", "empty"},
         {"\n \n\r\n", "empty"},
         {"a,b,c\n", "no sample"},
-        {"5\n6\n", "one column only"},
-        {"1,2,0\n1,,0\n", "line 2, column 2: '' is no value"},
-        {"x,y,k\n1,2,0\n\n1,  ,0\n", "line 4, column 2 ('y'): '' is no value"},
-        {"1,2,0\n1,2,\n", "line 2, column 3: '' is no value"},
-        {"1,2,0\n1,2\n", "line 2: 2 fields, 3 wanted"},
-        {"1,2,0\n1,2,3,4\n", "line 2: 4 fields, 3 wanted"},
-        {"1,2,0\n1,x,0\n", "line 2, column 2: 'x' is no number"},
-        {"1,x,0\n1,2,0\n", "line 1, column 2: 'x' is no number"},
+        {"5\n6\n", "(got one column)"},
+        {"1,2,0\n1,,0\n", "line 2, column 2: '' is empty: fill it in"},
+        {"x,y,k\n1,2,0\n\n1,  ,0\n", "line 4, column 2 ('y'): '' is empty: fill it in"},
+        {"1,2,0\n1,2,\n", "line 2, column 3: '' is empty: fill it in"},
+        {"1,2,0\n1,2\n", "line 2: must have 3 fields as the first line has (got 2)"},
+        {"1,2,0\n1,2,3,4\n", "line 2: must have 3 fields as the first line has (got 4)"},
+        {"1,2,0\n1,x,0\n", "line 2, column 2: 'x' must be a number with"},
+        {"1,x,0\n1,2,0\n", "line 1, column 2: 'x' must be a number with"},
         {"1,5;2,5;0\n3,5;2;0\n",
-         "line 2, column 1 ('1,5'): '3,5' is no number with a decimal point"},
-        {"1;2,5;0\n", "line 1, column 2: '2,5' is no number with a decimal point"},
-        {"1,nan,0\n", "line 1, column 2: 'nan' is no finite number"},
-        {"1,2,0\n-Inf,2,0\n", "line 2, column 1: '-Inf' is no finite number"},
+         "line 2, column 1 ('1,5'): '3,5' must be a number with a decimal point"},
+        {"1;2,5;0\n", "line 1, column 2: '2,5' must be a number with a decimal point"},
+        {"1,nan,0\n", "line 1, column 2: 'nan' must be a finite number"},
+        {"1,2,0\n-Inf,2,0\n", "line 2, column 1: '-Inf' must be a finite number"},
         {"1,2,0\n1,1e39,0\n", "line 2, column 2: '1e39' is too large"},
-        {"1,2,0\n1,2,0.5\n", "line 2, column 3: '0.5' is no class"},
-        {"1,2,0\n1,2,1e18\n", "line 2, column 3: '1e18' is no class"},
-        {"1,2,nan\n", "line 1, column 3: 'nan' is no class"},
+        {"1,2,0\n1,2,0.5\n", "line 2, column 3: '0.5' must be a class"},
+        {"1,2,0\n1,2,1e18\n", "line 2, column 3: '1e18' must be a class"},
+        {"1,2,nan\n", "line 1, column 3: 'nan' must be a class"},
         {"1,2,0\n1,2,0\n1,2,7x\n", "line 3, column 3: '7x' is a word, and the label in line 1"},
         {"1,2,cat\n1,2,7\n", "line 2, column 3: '7' is a number, and the label in line 1"},
         {"1,2,0\n\"1,2,0\n1,2,0\n", "line 2: its quotation mark is never closed"},
         {"1,2,0\n\"1\"2,2,0\n", "line 2: text behind a closing quotation mark"},
-        {"1,2,0\n1,\"2\n3\",0\n", "line 2, column 2: '2?3' is no number"},
-        {"1,2,0\n1,\033[2J,0\n", "'?[2J' is no number"},
+        {"1,2,0\n1,\"2\n3\",0\n", "line 2, column 2: '2?3' must be a number with"},
+        {"1,2,0\n1,\033[2J,0\n", "'?[2J' must be a number with"},
         {"1,\"2\n\n\",0\n1,x,0\n", "line 1, column 2"},
         {"\xff\xfe"
          "1",
@@ -211,13 +212,13 @@ static void damage_is_refused_by_its_place(void)
     }
     put_text("");
     file_put(path, "1,2,0\n1,\0002,0\n", 13);
-    data_refused(read_whole, SW_FORMAT, path, "line 2: a zero byte");
+    data_refused(read_whole, SW_FORMAT, path, "line 2: must be text without zero bytes");
     put_text("1,2,0\n1,2,1\n");
     opts.header = 1; /* the first line is passed over, whatever it has */
     check("a header by option", 1, 2, (const float[]){1.0f, 2.0f}, "0");
     put_text("a,b,0\n1,2,1\n");
     opts.header = -1;
-    data_refused(read_whole, SW_FORMAT, path, "line 1, column 1: 'a' is no number");
+    data_refused(read_whole, SW_FORMAT, path, "line 1, column 1: 'a' must be a number with");
 }
 
 static void what_cannot_be_opened_is_named(void)
@@ -414,13 +415,15 @@ static void bad_arguments_are_refused(void)
 {
     sw_dataset *part[2] = {NULL, NULL};
     put_text("1,0\n2,1\n");
-    failed_as(sw_dataset_csv(NULL, NULL, path, NULL), SW_INVALID, "data set");
-    failed_as(sw_dataset_csv(&part[0], NULL, NULL, NULL), SW_INVALID, "file is wanted");
-    failed_as(sw_dataset_csv(&part[0], NULL, "", NULL), SW_INVALID, "file is wanted");
+    failed_as(sw_dataset_csv(NULL, NULL, path, NULL), SW_INVALID, "train must not be NULL");
+    failed_as(sw_dataset_csv(&part[0], NULL, NULL, NULL), SW_INVALID,
+              "must not be NULL or empty");
+    failed_as(sw_dataset_csv(&part[0], NULL, "", NULL), SW_INVALID,
+              "must not be NULL or empty");
     static const double shares[] = {-0.1, 1.0, (double)NAN};
     for (int i = 0; i < 3; i++) {
         opts.test_share = shares[i];
-        data_refused(read_split, SW_INVALID, "sw_dataset_csv", "test share");
+        data_refused(read_split, SW_INVALID, "sw_dataset_csv", "test_share");
     }
     opts.test_share = 0.5;
     opts.test_path = path;

@@ -102,8 +102,8 @@ static void missing_files_are_named(void)
 static void bad_arguments_are_refused(void)
 {
     sw_dataset *dataset = NULL;
-    failed_as(sw_dataset_idx(&dataset, NULL, "train"), SW_INVALID, "directory");
-    failed_as(sw_dataset_idx(&dataset, "", "train"), SW_INVALID, "directory");
+    failed_as(sw_dataset_idx(&dataset, NULL, "train"), SW_INVALID, "dir must not be NULL");
+    failed_as(sw_dataset_idx(&dataset, "", "train"), SW_INVALID, "dir must not be NULL");
     failed_as(sw_dataset_idx(&dataset, "x", "test"), SW_INVALID, "'test'");
     failed_as(sw_dataset_idx(&dataset, "x", NULL), SW_INVALID, "t10k");
     CU_ASSERT_PTR_NULL(dataset);
@@ -142,7 +142,7 @@ static void wrong_magic_is_refused(void)
     new_dir();
     dir_put(LABELS, good_labels());
     dir_put(IMAGES, good_labels());
-    refused(SW_FORMAT, IMAGES, "0x00000801, 0x00000803 wanted");
+    refused(SW_FORMAT, IMAGES, "must be 0x00000803: bytes in 3 sizes (got 0x00000801)");
     for (size_t i = 0; i < 4; i++) {
         bytes bad = good_images();
         bad.at[i] ^= 0x40;
@@ -151,7 +151,7 @@ static void wrong_magic_is_refused(void)
     }
     dir_put(IMAGES, good_images());
     dir_put(LABELS, good_images());
-    refused(SW_FORMAT, LABELS, "0x00000803, 0x00000801 wanted");
+    refused(SW_FORMAT, LABELS, "must be 0x00000801: bytes in 1 sizes (got 0x00000803)");
 }
 
 static void hostile_sizes_take_no_memory(void)
@@ -201,7 +201,9 @@ static void wild_labels_are_refused(void)
         char text[64];
         small_labels[5] = wild[i];
         dir_put(LABELS, good_labels());
-        snprintf(text, sizeof text, "label %d of sample 5 is out of range", wild[i]);
+        snprintf(text, sizeof text,
+                 "sample 5: the label must be 0 to 9, because no sample has label 10 (got %d)",
+                 wild[i]);
         refused(SW_FORMAT, LABELS, text);
     }
 }

@@ -239,7 +239,7 @@ static void a_budget_one_byte_short_refuses(void)
         if (more) {
             CU_ASSERT_EQUAL(status, SW_OK);
         } else {
-            failed_as(status, SW_NOMEM, "19008 bytes wanted");
+            failed_as(status, SW_NOMEM, "needs 19008 bytes");
             CU_ASSERT_PTR_NULL(l);
             CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
         }
@@ -297,13 +297,16 @@ static void misuse_is_refused(void)
     int n = 77;
     sw_loader *l = NULL;
     sw_loader_opts opts = {.size = sizeof opts, .batch = 0};
-    failed_as(sw_loader_create(&l, dataset, &opts), SW_INVALID, "batch 0");
-    failed_as(sw_loader_create(&l, dataset, NULL), SW_INVALID, "batch 0");
+    failed_as(sw_loader_create(&l, dataset, &opts), SW_INVALID,
+              "batch must be at least 1 (got 0)");
+    failed_as(sw_loader_create(&l, dataset, NULL), SW_INVALID,
+              "batch must be at least 1 (got 0)");
     opts.batch = -4;
-    failed_as(sw_loader_create(&l, dataset, &opts), SW_INVALID, "batch -4");
+    failed_as(sw_loader_create(&l, dataset, &opts), SW_INVALID, "(got -4)");
     opts.batch = 2;
     opts.slots = -1;
-    failed_as(sw_loader_create(&l, dataset, &opts), SW_INVALID, "-1 slots");
+    failed_as(sw_loader_create(&l, dataset, &opts), SW_INVALID,
+              "slots must be 1 to 1024 (got -1)");
     opts.slots = 0;
     failed_as(sw_loader_create(&l, NULL, &opts), SW_INVALID, "data set");
     opts.batch = INT64_MAX;

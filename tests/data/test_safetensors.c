@@ -296,9 +296,9 @@ static void differences_are_named(void)
         {"{" A "," B ",\"c\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[32,36]}}", 36,
          "'c' is not in model m"},
         {"{" A "," B "," A "}", 32, "'a' is there twice"},
-        {A_IS("\"F64\"", "[2]", "[0,8]"), 32, "'a' is F64 (2); model m wants F32 (2)"},
+        {A_IS("\"F64\"", "[2]", "[0,8]"), 32, "'a' is F64 (2); model m needs F32 (2)"},
         {A_IS("\"F16\"", "[4]", "[0,8]"), 32, "F16 (4)"},
-        {A_IS("\"F32\"", "[3]", "[0,8]"), 32, "'a' is F32 (3); model m wants F32 (2)"},
+        {A_IS("\"F32\"", "[3]", "[0,8]"), 32, "'a' is F32 (3); model m needs F32 (2)"},
         {A_IS("\"F32\"", "[2,1]", "[0,8]"), 32, "F32 (2, 1)"},
         {A_IS("\"F32\"", "[]", "[0,8]"), 32, "F32 ()"},
         {A_IS("\"F32\"", "[1,1,1,1,1,1,1,1,1,2]", "[0,8]"), 32,
@@ -309,12 +309,12 @@ static void differences_are_named(void)
         {A_IS("\"F32\"", "[2]", "[32,40]"), 32, "'a' lies at 32 to 40"},
         {A_IS("\"F32\"", "[2]", "[9223372036854775800,9223372036854775807]"), 32,
          "'a' lies at"},
-        {A_IS("\"F32\"", "[2]", "[4,12]"), 32, "'a' begins at 4, 0 wanted: a hole"},
-        {A_IS("\"F32\"", "[2]", "[8,16]"), 32, "8, 0 wanted: a hole"},
-        {A_IS("\"F32\"", "[2]", "[32,40]"), 40, "'b' begins at 8, 0 wanted: a hole"},
+        {A_IS("\"F32\"", "[2]", "[4,12]"), 32, "'a' must begin at 0 (got 4): a hole"},
+        {A_IS("\"F32\"", "[2]", "[8,16]"), 32, "0 (got 8): a hole"},
+        {A_IS("\"F32\"", "[2]", "[32,40]"), 40, "'b' must begin at 0 (got 8): a hole"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]},"
          "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}",
-         32, "'a' begins at 4, 24 wanted: tensors overlap"},
+         32, "'a' must begin at 24 (got 4): tensors overlap"},
         {"{" A "," B "}", 33, "1 bytes behind its last tensor"},
     };
     sw_model *model = small_model(3);
@@ -328,13 +328,13 @@ static void differences_are_named(void)
 static void damaged_headers_are_refused(void)
 {
     static const char *const cases[][2] = {
-        {"", "'{' wanted"},
-        {"[]", "'{' wanted"},
-        {"{", "'\"' wanted"},
+        {"", "must be '{'"},
+        {"[]", "must be '{'"},
+        {"{", "must be '\"'"},
         {"{" A "," B "} x", "text behind the header's end"},
-        {"{" A "," B ",}", "'\"' wanted"},
+        {"{" A "," B ",}", "must be '\"'"},
         {"{\"__metadata__\":{},\"__metadata__\":{}," A "," B "}", "__metadata__ twice"},
-        {"{\"__metadata__\":{\"k\":1}," A "," B "}", "'\"' wanted"},
+        {"{\"__metadata__\":{\"k\":1}," A "," B "}", "must be '\"'"},
         {"{\"a\":{}}", "without dtype, shape or data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}," B "}",
          "without dtype, shape or data_offsets"},
@@ -349,17 +349,17 @@ static void damaged_headers_are_refused(void)
         {"{\"\\ud800\"", "surrogate"},
         {"{\"\\ud800\\u0041\"", "surrogate"},
         {"{\"a\nb\":", "control character"},
-        {A_IS("\"F32\"", "[-2]", "[0,8]"), "a number of 0 or more"},
+        {A_IS("\"F32\"", "[-2]", "[0,8]"), "must be a number of at least 0"},
         {A_IS("\"F32\"", "[02]", "[0,8]"), "begins with 0"},
         {A_IS("\"F32\"", "[2.0]", "[0,8]"), "a whole number"},
         {A_IS("\"F32\"", "[2e0]", "[0,8]"), "a whole number"},
         {A_IS("\"F32\"", "[9223372036854775808]", "[0,8]"), "too large"},
-        {A_IS("\"F32\"", "[2 3]", "[0,8]"), "']' wanted"},
-        {A_IS("\"F32\"", "[2]", "[0]"), "',' wanted"},
-        {A_IS("\"F32\"", "[2]", "[0,8,9]"), "']' wanted"},
-        {A_IS("32", "[2]", "[0,8]"), "'\"' wanted"},
+        {A_IS("\"F32\"", "[2 3]", "[0,8]"), "must be ']'"},
+        {A_IS("\"F32\"", "[2]", "[0]"), "must be ','"},
+        {A_IS("\"F32\"", "[2]", "[0,8,9]"), "must be ']'"},
+        {A_IS("32", "[2]", "[0,8]"), "must be '\"'"},
         {A_IS("\"F32\\u0000\"", "[2]", "[0,8]"), "zero character"},
-        {A_IS("\"F32\"", "null", "[0,8]"), "'[' wanted"},
+        {A_IS("\"F32\"", "null", "[0,8]"), "must be '['"},
     };
     sw_model *model = small_model(3);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -377,7 +377,7 @@ static void cut_files_are_refused_at_every_byte(void)
     for (size_t n = 0; n < file.n; n++) {
         const bytes cut = {file.at, n};
         refused(model, &cut,
-                n < 8     ? "no safetensors file"
+                n < 8     ? "not a safetensors file"
                 : n < 192 ? "184 bytes is announced"
                           : "' lies at ");
     }
@@ -401,7 +401,7 @@ static void hostile_lengths_take_no_memory(void)
     bytes file = {calloc(1, ((size_t)17 << 20) + 8), ((size_t)17 << 20) + 8};
     file.at[2] = 0x10;
     file.at[3] = 1; /* 17 MiB */
-    refused(model, &file, "at most 16777216 are read");
+    refused(model, &file, "at most 16777216 bytes");
     bytes_free(&file);
 }
 

@@ -119,9 +119,9 @@ static void bad_counts_are_refused(void)
 {
     const heap_watch before = heap_now();
     sw_dataset *dataset = NULL;
-    failed_as(sw_dataset_synthetic(&dataset, 0, 1), SW_INVALID, "0 samples");
-    failed_as(sw_dataset_synthetic(&dataset, -1, 1), SW_INVALID, "-1 samples");
-    failed_as(sw_dataset_synthetic(&dataset, INT64_MAX, 1), SW_INVALID, "samples");
+    failed_as(sw_dataset_synthetic(&dataset, 0, 1), SW_INVALID, "(got 0)");
+    failed_as(sw_dataset_synthetic(&dataset, -1, 1), SW_INVALID, "(got -1)");
+    failed_as(sw_dataset_synthetic(&dataset, INT64_MAX, 1), SW_INVALID, "1 to 4294967295");
     CU_ASSERT_PTR_NULL(dataset);
     sw_dataset_destroy(NULL);
     CHECK_NO_LEAK(before);

@@ -83,18 +83,18 @@ static void short_texts_are_refused(void)
     data_refused(read_parts, SW_FORMAT, path, "empty");
     data_refused(read_whole, SW_FORMAT, path, "empty");
     put_bytes(4, 4);
-    data_refused(read_whole, SW_FORMAT, path, "the text has 4, and a context of 4 takes one");
+    data_refused(read_whole, SW_FORMAT, path, "the text has 4, and a context of 4 needs one");
     put_bytes(41, 4);
     sw_dataset *part[2];
     CU_ASSERT(data_read_both(read_parts, part)); /* 36 and 5 */
     put_bytes(40, 4);
     data_refused(read_parts, SW_FORMAT, path, "for validation, has 4");
     opts.context = -1;
-    data_refused(read_parts, SW_INVALID, "sw_dataset_text", "context of -1");
+    data_refused(read_parts, SW_INVALID, "sw_dataset_text", "(got -1)");
     opts.context = (int64_t)1 << 40;
-    data_refused(read_parts, SW_INVALID, "sw_dataset_text", "context of 1099511627776");
-    failed_as(sw_dataset_text(&part[0], NULL, "", NULL), SW_INVALID, "file is wanted");
-    failed_as(sw_dataset_text(NULL, NULL, path, NULL), SW_INVALID, "file is wanted");
+    data_refused(read_parts, SW_INVALID, "sw_dataset_text", "(got 1099511627776)");
+    failed_as(sw_dataset_text(&part[0], NULL, "", NULL), SW_INVALID, "must not be NULL");
+    failed_as(sw_dataset_text(NULL, NULL, path, NULL), SW_INVALID, "must not be NULL");
 }
 
 static void what_cannot_be_opened_is_named(void)

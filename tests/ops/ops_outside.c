@@ -27,7 +27,7 @@ static sw_status infer_same(const sw_type *in, int n_in, const void *attrs, sw_t
 {
     (void)n_in, (void)attrs;
     if (in[0].dtype != SW_F32)
-        SW_FAIL(SW_INVALID, "f32 is wanted");
+        SW_FAIL(SW_INVALID, "must be f32");
     out[0] = in[0];
     return SW_OK;
 }

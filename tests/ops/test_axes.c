@@ -75,7 +75,7 @@ static void dropout_refuses_other_shares(void)
         static bench b;
         bench_open(&b, 1, SW_SHAPE(3, 4));
         b.number = bad[i];
-        bench_refused(&b, drop_only, NULL, 0, "dropout: p is");
+        bench_refused(&b, drop_only, NULL, 0, "dropout: p must be");
         CU_ASSERT_EQUAL(bench_run(&b, drop_only, NULL, 0, SW_EVAL), SW_INVALID);
         bench_close(&b);
     }
@@ -131,10 +131,10 @@ static void foreign_ids_are_named(void)
     static bench b;
     bench_open(&b, 1, SW_SHAPE(6, 3));
     bench_refused(&b, embed_step, &in[0], 1,
-                  "embedding: id 6 at (1, 2), the vocabulary has 6 rows");
+                  "embedding: id 6 at (1, 2) must be 0 or more and below the 6 rows");
     bench_refused(&b, embed_step, &in[1], 1,
-                  "embedding: id -7 at (1), the vocabulary has 6 rows");
-    bench_refused(&b, embed_step, &wrong, 1, "embedding: ids are f32");
+                  "embedding: id -7 at (1) must be 0 or more and below the 6 rows");
+    bench_refused(&b, embed_step, &wrong, 1, "embedding: ids must be u8 or i32 (got f32)");
 }
 
 static void no_ids_give_no_rows(void)
@@ -224,7 +224,7 @@ static void wrong_axes_are_refused(void)
     bench_open(&b, 1, SW_SHAPE(1));
     bench_refused(&b, bad_axis, &in, 1, "mean: axis -4 of a tensor of rank 3");
     bench_refused(&b, same_axis, &in, 1, "sum: axis -1 is named twice");
-    bench_refused(&b, bad_max, &in, 1, "max: axes 0x8 of a tensor of rank 3");
+    bench_refused(&b, bad_max, &in, 1, "max: the axes 0x8 must be those of a tensor of rank 3");
     bench_refused(&b, reduce_step, &none, 1, "");
 }
 

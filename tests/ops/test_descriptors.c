@@ -123,7 +123,7 @@ static const struct {
     {&planted_memory, "differs in 1 of"},
     {&planted_refusal, ": run: unsupported: planted.refusal: 1 inputs are too many"},
     {&planted_one, ": one value for several inputs: the gradient of input 0"},
-    {&planted_skips, ": wanted alone: the gradient of input 1"},
+    {&planted_skips, ": gradient alone: the gradient of input 1"},
 };
 
 static void every_planted_fault_is_reported(void)

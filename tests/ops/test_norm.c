@@ -473,12 +473,12 @@ static void bad_step(sw_ctx *c, void *user)
 
 static void wrong_uses_are_refused(void)
 {
-    static const char *const words[] = {"batch_norm: input (1, 3)",
-                                        "3 channels in 2 groups",
-                                        "a bias without a weight",
-                                        "input 1 is (3) for input",
-                                        "epsilon -1",
-                                        "momentum 1.5",
+    static const char *const words[] = {"in each channel for a variance (got (1, 3)",
+                                        "(got 3 channels and 2 groups)",
+                                        "a bias needs a weight",
+                                        "input 1 must be (",
+                                        "epsilon must be finite and at least 0 (got -1)",
+                                        "momentum must be 0 to 1 (got 1.5)",
                                         "reserved words must be zero",
                                         "only states and buffers"};
     static bench b;

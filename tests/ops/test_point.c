@@ -362,7 +362,7 @@ static void ignored_rows_do_not_count(void)
     numbers.labels[5] = POINT_CLASSES; /* not a class, and not the one that is ignored */
     u.op = named("ce_ignore");
     CU_ASSERT_EQUAL(run_op(exec, model, &u, &r), SW_INVALID);
-    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "label 10 in row 5"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "row 5: the label must be 0 to 9 (got 10)"));
 }
 
 /* ---- what is kept ------------------------------------------------------------------------ */
@@ -455,10 +455,13 @@ static void bad_numbers_are_refused_by_name(void)
         sw_step_fn *fn;
         const char *says;
     } cases[] = {
-        {bad_bounds, "clamp: bounds 1 and 0.5"}, {bad_delta, "huber: delta is 0"},
-        {bad_exponent, "pow: its number"},       {bad_mask, "where: the mask is f32"},
-        {bad_shapes, "div: shapes (14)"},        {bad_smoothing, "softmax_ce: smoothing 1.5"},
-        {bad_pair, "l1: shapes (14)"},
+        {bad_bounds, "clamp: low must be at most high (got 1 and 0.5)"},
+        {bad_delta, "huber: delta must be finite and above 0 (got 0)"},
+        {bad_exponent, "pow: its number"},
+        {bad_mask, "where: the mask must be u8 (got f32)"},
+        {bad_shapes, "div: shapes (14)"},
+        {bad_smoothing, "softmax_ce: smoothing must be 0 to 1 (got 1.5)"},
+        {bad_pair, "l1: the shapes must be equal and not empty (got (14)"},
     };
     sw_exec *exec = exec_of(1);
     const float x[14] = {0};

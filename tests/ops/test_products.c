@@ -131,8 +131,8 @@ static void products_that_do_not_fit_are_refused(void)
     const sw_array in[] = {{SW_F32, SW_SHAPE(4, 3), x}, {SW_F32, SW_SHAPE(2), x}};
     static bench b;
     bench_open(&b, 1, SW_SHAPE(2, 4));
-    bench_refused(&b, weight_step, &in[0], 1, "matmul: (4, 3) and (2, 4)");
-    bench_refused(&b, weight_step, &in[1], 1, "matmul: (2) and (2, 4)");
+    bench_refused(&b, weight_step, &in[0], 1, "(got (4, 3) and (2, 4))");
+    bench_refused(&b, weight_step, &in[1], 1, "(got (2) and (2, 4))");
     bench_close(&b);
     const sw_array fronts = {SW_F32, SW_SHAPE(3, 4, 2), x};
     bench_open(&b, 1, SW_SHAPE(2, 2, 5));

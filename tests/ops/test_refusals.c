@@ -255,11 +255,11 @@ static void inferred_types_are_checked(void)
     b.make = by_op;
     const sw_type good = {SW_F32, SW_PLAIN, {1, {2}}};
     inferred = good, inferred.shape.rank = 200;
-    refused(&b, SW_INVALID, "outside.any type", "rank 200");
+    refused(&b, SW_INVALID, "outside.any type", "a rank of 0 to 8 (got 200)");
     inferred = good, inferred.shape.rank = -1;
-    refused(&b, SW_INVALID, "outside.any type", "rank -1");
+    refused(&b, SW_INVALID, "outside.any type", "a rank of 0 to 8 (got -1)");
     inferred = good, inferred.dtype = (sw_dtype)9;
-    refused(&b, SW_INVALID, "outside.any type", "type of elements (9)");
+    refused(&b, SW_INVALID, "outside.any type", "type of elements (got 9)");
     inferred = good, inferred.layout = SW_N16;
     refused(&b, SW_INVALID, "outside.any type", "layout");
     inferred = good, inferred.shape.dim[0] = -2;
@@ -322,7 +322,7 @@ static void groups_that_do_not_fit_are_refused(void)
                                {SW_F32, SW_SHAPE(4, 3, 3, 3), NULL}};
     b.inputs = arrays, b.n_inputs = 2, b.make = conv_with;
     conv_opts = (sw_conv_opts){.size = sizeof conv_opts, .groups = 3};
-    refused(&b, SW_INVALID, "conv2d", "(2, 6, 5, 5) and weight (4, 3, 3, 3) with groups 3");
+    refused(&b, SW_INVALID, "conv2d", "(got (2, 6, 5, 5) and (4, 3, 3, 3) with groups 3)");
     conv_opts.groups = -1;
     refused(&b, SW_INVALID, "conv2d", "groups -1");
     conv_opts = (sw_conv_opts){.size = sizeof conv_opts, .groups = 2, .dilation = 3};
@@ -333,7 +333,7 @@ static void groups_that_do_not_fit_are_refused(void)
                             {SW_F32, SW_SHAPE(5, 3, 3, 3), NULL}};
     b.inputs = odd;
     conv_opts = (sw_conv_opts){.size = sizeof conv_opts, .groups = 2};
-    refused(&b, SW_INVALID, "conv2d", "5 output channels do not fall into 2 groups");
+    refused(&b, SW_INVALID, "conv2d", "(got 5 channels and 2 groups)");
 }
 
 static void layers_of_huge_sizes_are_refused(void)
@@ -522,7 +522,7 @@ static void missing_attributes_are_refused(void)
     b.make = by_op;
     for (b.op = 0; strcmp(sw_op_at(b.op)->name, "leaky_relu") != 0; b.op++)
         ;
-    refused(&b, SW_INVALID, "leaky_relu", "attributes are wanted");
+    refused(&b, SW_INVALID, "leaky_relu", "the attributes must not be NULL");
 }
 
 static sw_value linear_reserved(sw_ctx *ctx, bench *b)

@@ -108,10 +108,10 @@ static void shapes_that_do_not_fit_are_refused(void)
     static bench b;
     bench_open(&b, 1, SW_SHAPE(2, 5, 8));
     b.count = 3;
-    bench_refused(&b, wrong_heads_step, NULL, 0, "attention: (2, 5, 8)");
+    bench_refused(&b, wrong_heads_step, NULL, 0, "3 equal heads (got (2, 5, 8))");
     b.count = 0;
-    bench_refused(&b, wrong_heads_step, NULL, 0, "attention: 0 heads");
-    bench_refused(&b, other_keys_step, &in, 1, "q (2, 5, 8), k (2, 6, 4)");
+    bench_refused(&b, wrong_heads_step, NULL, 0, "attention: heads must be at least 1 (got 0)");
+    bench_refused(&b, other_keys_step, &in, 1, "(got (2, 5, 8), (2, 6, 4)");
 }
 
 /* ---- linear_ce --------------------------------------------------------------------------- */
@@ -235,7 +235,7 @@ static void labels_outside_are_named(void)
     bench_open(b, 1, SW_SHAPE(TOKENS + CLASSES + BIAS_ROWS, FEATURES));
     const sw_array *in = ce_inputs();
     ce_labels[123] = CLASSES;
-    bench_refused(b, ce_step, in, 1, "linear_ce: label 90 in row 123, classes are 0 to 89");
+    bench_refused(b, ce_step, in, 1, "linear_ce: row 123: the label must be 0 to 89 (got 90)");
 }
 
 /* ---- softmax_ce -------------------------------------------------------------------------- */

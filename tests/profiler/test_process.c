@@ -207,7 +207,7 @@ static void a_cut_text_is_refused(void)
     CU_ASSERT_EQUAL(bad, 0);
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
     CU_ASSERT_EQUAL(read_text("", 0, &p), SW_FORMAT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "line 1: no mapping"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "line 1: there is no mapping"));
 }
 
 static void damage_names_the_line(void)

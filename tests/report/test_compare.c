@@ -132,7 +132,7 @@ static void a_step_that_is_not_there_is_named(void)
         "test:1,2"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         p = call_words("%s --steps %s", golden("scopes.jsonl"), words[i]);
-        SW_CHECK(p->status == 2 && has(p->err, "--steps wants"), "%s: %d %s", words[i],
+        SW_CHECK(p->status == 2 && has(p->err, "--steps must be"), "%s: %d %s", words[i],
                  p->status, p->err);
     }
 }

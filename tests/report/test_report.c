@@ -26,7 +26,7 @@ static void usage_is_checked(void)
     p = call("x", "--out", "y");
     CU_ASSERT(p->status == 2 && has(p->err, "--out has no effect"));
     p = call("x", "--max-peak=-1", NULL);
-    CU_ASSERT(p->status == 2 && has(p->err, "--max-peak wants a size"));
+    CU_ASSERT(p->status == 2 && has(p->err, "--max-peak must be a size"));
     p = call("x", "--fail-on-increase=2%", NULL);
     CU_ASSERT(p->status == 2 && has(p->err, "--diff"));
     static const char *const increases[] = {"2 %", "-1%", "nan%", "%", "inf%", "2%%", "MiB"};
@@ -34,7 +34,7 @@ static void usage_is_checked(void)
         char word[64];
         snprintf(word, sizeof word, "--fail-on-increase=%s", increases[i]);
         p = call("x", word, "--diff=y");
-        SW_CHECK(p->status == 2 && has(p->err, "--fail-on-increase wants"), "%s: %s", word,
+        SW_CHECK(p->status == 2 && has(p->err, "--fail-on-increase must be"), "%s: %s", word,
                  p->err);
     }
     p = call("--help", NULL, NULL);

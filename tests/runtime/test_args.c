@@ -25,10 +25,10 @@ static void bad_run_arguments(void)
     REFUSED(sw_run(exec, &a), SW_INVALID, "step function");
     a = good;
     a.n_models = 17;
-    REFUSED(sw_run(exec, &a), SW_INVALID, "17 models");
+    REFUSED(sw_run(exec, &a), SW_INVALID, "at most 16 models and 16 inputs (got 17 and 2)");
     a = good;
     a.n_inputs = -1;
-    REFUSED(sw_run(exec, &a), SW_INVALID, "-1 inputs");
+    REFUSED(sw_run(exec, &a), SW_INVALID, "(got 1 and -1)");
     a = good;
     a.models = NULL;
     REFUSED(sw_run(exec, &a), SW_INVALID, "NULL");
@@ -44,7 +44,7 @@ static void bad_run_arguments(void)
     a.inputs = in;
     memcpy(in, b.in, sizeof in);
     in[1].shape.dim[0] = -4;
-    REFUSED(sw_run(exec, &a), SW_INVALID, "input 1 has a bad type or shape");
+    REFUSED(sw_run(exec, &a), SW_INVALID, "input 1 must have a known type and a valid shape");
     memcpy(in, b.in, sizeof in);
     in[0].shape.rank = 9;
     REFUSED(sw_run(exec, &a), SW_INVALID, "input 0");
@@ -59,7 +59,7 @@ static void bad_run_arguments(void)
     REFUSED(sw_run(exec, &a), SW_INVALID, "mode 7");
     a = good;
     a.step = (uint64_t)UINT32_MAX + 1;
-    REFUSED(sw_run(exec, &a), SW_INVALID, "step 4294967296");
+    REFUSED(sw_run(exec, &a), SW_INVALID, "(got 4294967296)");
     sw_plan_info plan = {.size = 0};
     REFUSED(sw_plan(exec, &good, &plan), SW_INVALID, "size");
     sw_run_info info = {.size = 0};
@@ -80,8 +80,10 @@ static void bad_exec_options(void)
         const char *part;
     } bad[] = {
         {{.size = 0}, SW_INVALID, "size"},
-        {{.size = sizeof(sw_exec_opts), .threads = -1}, SW_INVALID, "-1 threads"},
-        {{.size = sizeof(sw_exec_opts), .threads = 257}, SW_INVALID, "257 threads"},
+        {{.size = sizeof(sw_exec_opts), .threads = -1},
+         SW_INVALID,
+         "threads must be 1 to 256 (got -1)"},
+        {{.size = sizeof(sw_exec_opts), .threads = 257}, SW_INVALID, "(got 257)"},
         {{.size = sizeof(sw_exec_opts), .device = "cuda:9999"}, SW_DEVICE, "CUDA"},
         {{.size = sizeof(sw_exec_opts), .device = "cuda:x"}, SW_INVALID, "'cuda:x'"},
         {{.size = sizeof(sw_exec_opts), .device = "sim"}, SW_DEVICE, "'sim'"},
@@ -303,7 +305,7 @@ static void items_are_for_immediate_mode(void)
     REFUSED(sw_run(exec, &args), SW_UNSUPPORTED, "sw_item");
     args.immediate = 1;
     items[2] = 77;
-    REFUSED(sw_run(exec, &args), SW_INVALID, "not an f32 scalar");
+    REFUSED(sw_run(exec, &args), SW_INVALID, "must be an f32 scalar");
     CU_ASSERT_EQUAL(items[0], 2.5);
     CU_ASSERT_EQUAL(items[1], 10.0);
     CU_ASSERT_EQUAL(items[2], 77.0);

@@ -150,11 +150,11 @@ static void a_failure_has_a_status_and_a_reason(void)
         for (int immediate = 0; immediate < 2; immediate++) {
             (void)sw_error_set(SW_IO, __FILE__, __LINE__, "an older failure");
             REFUSED(run(NO_STATUS, checks != 0, immediate != 0), SW_INVALID,
-                    "planted_twice: its kernel returned 77, which is no sw_status");
+                    "planted_twice: its kernel must return an sw_status (got 77)");
             REFUSED(run(NO_REASON, checks != 0, immediate != 0), SW_FORMAT,
                     "planted_twice: its kernel failed (format) and gave no reason");
             REFUSED(run(NO_STATUS_FOR_TYPES, checks != 0, immediate != 0), SW_INVALID,
-                    "planted_twice: its infer returned 99, which is no sw_status");
+                    "planted_twice: its infer must return an sw_status (got 99)");
             REFUSED(run(NO_REASON_FOR_TYPES, checks != 0, immediate != 0), SW_UNSUPPORTED,
                     "planted_twice: its infer failed (unsupported) and gave no reason");
             REFUSED(run(A_REASON, checks != 0, immediate != 0), SW_FORMAT,

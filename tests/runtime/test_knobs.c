@@ -162,9 +162,9 @@ static void dropout_takes_shares_alone(void)
     float bad[] = {NAN, INFINITY, -INFINITY, -0.1f, 1.1f};
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         sw_run_args a = {.size = sizeof a, .fn = dropout_step, .user = &bad[k]};
-        REFUSED(sw_run(exec, &a), SW_INVALID, "dropout: p is ");
+        REFUSED(sw_run(exec, &a), SW_INVALID, "dropout: p must be ");
         a.mode = SW_EVAL;
-        REFUSED(sw_run(exec, &a), SW_INVALID, "dropout: p is ");
+        REFUSED(sw_run(exec, &a), SW_INVALID, "dropout: p must be ");
     }
 }
 

@@ -483,7 +483,7 @@ static void what_is_gone_is_refused(void)
     sw_exec_destroy(t.exec);
     CU_ASSERT_STRING_EQUAL(sw_last_error(), "sw_exec_destroy: the exec was destroyed");
     REFUSED(sw_run(t.exec, &alone), SW_INVALID, "sw_run: the exec was destroyed");
-    REFUSED(sw_run((sw_exec *)(void *)some, &alone), SW_INVALID, "to no exec");
+    REFUSED(sw_run((sw_exec *)(void *)some, &alone), SW_INVALID, "not point to any exec");
 }
 
 /* The memory of an object is the last that is used again; then it has another generation. */

@@ -65,7 +65,7 @@ static void what_the_library_keeps_cannot_be_reached(void)
         if (n->model->entries[i].role == SWI_ROLE_KNOB ||
             n->model->entries[i].role == SWI_ROLE_OPTIMIZER_STATE)
             REFUSED(sw_param_write((sw_param){n->model, i}, &x, sizeof x), SW_INVALID,
-                    "no such parameter");
+                    "must be one of");
 }
 
 static void step_that_uses(sw_ctx *c, void *user)
@@ -84,7 +84,7 @@ static void step_functions_cannot_use_it_either(void)
                               .user = &inside,
                               .models = &n->model,
                               .n_models = 1};
-    REFUSED(sw_run(exec, &args), SW_INVALID, "no such parameter");
+    REFUSED(sw_run(exec, &args), SW_INVALID, "must be one of");
     inside = sw_param_find(n->model, "f1.weight");
     OK(sw_run(exec, &args));
 }

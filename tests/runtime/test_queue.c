@@ -580,9 +580,9 @@ static void options(void)
                                        {.size = sizeof(sw_exec_opts), .no_graphs = 1}};
     sw_exec *exec = NULL;
     for (int i = 0; i < 3; i++)
-        REFUSED(sw_exec_create(&exec, &of_devices[i]), SW_INVALID, "is of devices");
+        REFUSED(sw_exec_create(&exec, &of_devices[i]), SW_INVALID, "must be 0 on cpu");
     const sw_exec_opts clocks = {.size = sizeof clocks, .device = "cuda", .op_clocks = 1};
-    REFUSED(sw_exec_create(&exec, &clocks), SW_INVALID, "wants sync_ops");
+    REFUSED(sw_exec_create(&exec, &clocks), SW_INVALID, "needs sync_ops");
     CU_ASSERT_PTR_NULL(exec);
     lazy_card *card = lazy_card_new(true);
     const sw_exec *rounding = on_card(card, &(sw_exec_opts){.tf32 = 1});

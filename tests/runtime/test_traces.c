@@ -228,7 +228,7 @@ static void step_functions_can_fail_and_must_close_scopes(void)
     begin();
     REFUSED(run(fail_own), SW_STOPPED, "enough of this");
     REFUSED(run(leave_scope_open), SW_INVALID, "open");
-    REFUSED(run(leave_no_name), SW_INVALID, "a name is wanted");
+    REFUSED(run(leave_no_name), SW_INVALID, "must not be NULL");
     REFUSED(run(end_no_scope), SW_INVALID, "no scope is open");
     REFUSED(run(scope_of_two_parts), SW_STOPPED, "outside of all");
     CU_ASSERT_PTR_NULL(strstr(sw_last_error(), "encoder"));
@@ -277,7 +277,7 @@ static void bad_handles_are_refused(void)
     REFUSED(run_as(use_kept, true), SW_STALE, "earlier run");
     REFUSED(run(use_nothing), SW_INVALID, "no value");
     REFUSED(run(use_foreign), SW_INVALID, "other");
-    REFUSED(run(use_no_parameter), SW_INVALID, "no such parameter");
+    REFUSED(run(use_no_parameter), SW_INVALID, "must be one of");
     REFUSED(run(use_wrong_input), SW_INVALID, "input 1 of 1");
     REFUSED(run(use_wrong_axis), SW_INVALID, "axis -3");
 }
@@ -378,7 +378,7 @@ static void metric_of_tensor(sw_ctx *c, void *user)
 static void backward_and_updates_are_checked(void)
 {
     begin();
-    REFUSED(run(backward_of_tensor), SW_INVALID, "not an f32 scalar");
+    REFUSED(run(backward_of_tensor), SW_INVALID, "must be an f32 scalar");
     REFUSED(run(backward_of_input), SW_INVALID, "no parameter");
     REFUSED(run(through_accuracy), SW_INVALID, "no parameter");
     REFUSED(run(backward_of_unowned), SW_INVALID, "'unowned'");

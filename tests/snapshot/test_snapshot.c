@@ -307,7 +307,8 @@ typedef struct {
 static const harm_case harms[] = {
     {"{\"segments\":3}", "no list of segments"},
     {"{\"segments\":[3]}", "segment 0: 'device'"},
-    {"{\"segments\":[{\"device\":1024}]}", "segment 0: 'device' is no number from 0 to 1023"},
+    {"{\"segments\":[{\"device\":1024}]}",
+     "segment 0: 'device' must be a number from 0 to 1023"},
     {"{\"segments\":[{\"device\":0,\"total_size\":-1}]}", "segment 0: 'total_size'"},
     {"{\"segments\":[{\"device\":0,\"total_size\":1}]}", "segment 0: 'address'"},
     {"{\"segments\":[" SEGMENT("{}") "]}", "block 0: 'size'"},

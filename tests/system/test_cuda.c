@@ -87,7 +87,7 @@ static void a_module_that_is_none_is_one_line_and_status_5(void)
     char cut[1100];
     size_t n;
     all_refused(VARIABLE "=/nowhere/at/all.so", "/nowhere/at/all.so");
-    all_refused(VARIABLE "=" SW_SOURCE_ROOT "/LICENSE", "no shared library");
+    all_refused(VARIABLE "=" SW_SOURCE_ROOT "/LICENSE", "not a shared library");
     all_refused(MODULE("module_foreign"), "another library");
     all_refused(MODULE("module_other_abi"), "another version");
     unsigned char *bytes = file_read(SW_BUILD_ROOT "/tests/cuda/module_plain.so", &n);

@@ -220,7 +220,7 @@ static void a_refused_run_keeps_the_old_profile(void)
         {SMALL "--load-params @/foreign", 3, "foreign"},
         {SMALL "--load-params @/missing", 3, "missing"},
         {SMALL "--model mlp --load-params @/params", 3, "params"},
-        {SMALL "--optimizer momentum --momentum 1.5", 2, "--momentum wants"},
+        {SMALL "--optimizer momentum --momentum 1.5", 2, "--momentum must be"},
         {"--data idx:@/odd --batch 16", 2, "odd are 1 x 20 x 39"},
         {"--data idx:@/nothing --batch 16", 3, "nothing/train-images-idx3-ubyte"},
     };

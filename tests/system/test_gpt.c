@@ -117,10 +117,10 @@ static const struct {
     int status;
     const char *says;
 } refused[] = {
-    {"sample", 2, "--load-params FILE is wanted"},
-    {"sample --load-params $ --heads 3", 2, "no multiple of 3 heads"},
+    {"sample", 2, "--load-params FILE must be given"},
+    {"sample --load-params $ --heads 3", 2, "must be a multiple of --heads"},
     {"sample --load-params $ --tokens 0", 2, "from 1 to"},
-    {"sample --load-params $ --temperature -1", 2, "--temperature wants"},
+    {"sample --load-params $ --temperature -1", 2, "--temperature must be"},
     {"sample --load-params $ --top-k 257", 2, "from 0 to 256"},
     {"sample --load-params $ --dropout 0.1", 2, "unknown option"},
     {"sample --load-params $ --vocabulary 100 --prompt hm", 2, "the byte 104"},

@@ -239,7 +239,7 @@ static const struct {
     {"too few fields", SMALL "x,1,2\n", "line 5, column 4 (size): the line ends before it"},
     {"too many fields", SMALL "x,1,2,3,4\n", "line 5, column 5: the header has only 4"},
     {"a cut in a line", SMALL "x,1", "line 5, column 3 (upper): the line ends before it"},
-    {"a word", SMALL "x,1,soon,3\n", "line 5, column 3 (upper): 'soon' is no whole number"},
+    {"a word", SMALL "x,1,soon,3\n", "line 5, column 3 (upper): 'soon' must be a whole number"},
     {"a word behind a number", SMALL "x,1,2,3kB\n", "line 5, column 4 (size): '3kB'"},
     {"a fraction", SMALL "x,1.5,2,3\n", "line 5, column 2 (lower): '1.5'"},
     {"a sign", SMALL "x,-1,2,3\n", "line 5, column 2 (lower): '-1'"},
@@ -358,20 +358,20 @@ static const struct {
     int status;
     const char *says;
 } refused[] = {
-    {"place", 2, "a file is wanted"},
+    {"place", 2, "FILE must be given"},
     {"place a b", 2, "'b' is one argument too many"},
-    {"place a --capacity 0", 2, "--capacity wants a size"},
-    {"place a --time-limit 0", 2, "more than 0 seconds"},
-    {"place a --time-limit soon", 2, "--time-limit wants a number"},
+    {"place a --capacity 0", 2, "--capacity must be a size"},
+    {"place a --time-limit 0", 2, "must be above 0 seconds"},
+    {"place a --time-limit soon", 2, "--time-limit must be a number"},
     {"place a --prove --nodes 5", 2, "exclude each other"},
-    {"place a --json --out -", 2, "both want standard output"},
+    {"place a --json --out -", 2, "both write to standard output"},
     {"place a --capcity 5", 2, "did you mean --capacity?"},
     {"place /nowhere/at/all", 3, "/nowhere/at/all: "},
     {"place /", 3, "/: "},
     {"bench plan --largest 5", 2, "are for --prove"},
     {"bench speed --prove", 2, "--prove"},
-    {"bench place", 2, "a file is wanted"},
-    {"bench place --runs 0 a", 2, "--runs wants"},
+    {"bench place", 2, "must be given"},
+    {"bench place --runs 0 a", 2, "--runs must be"},
     {"bench place /nowhere/at/all", 3, "/nowhere/at/all: "},
 };
 

@@ -423,7 +423,7 @@ static void a_training_that_ends_is_told(void)
 static void what_cannot_be_watched_is_refused(void)
 {
     char words[1200];
-    refuse("top", 2, "a process or a profile is wanted");
+    refuse("top", 2, "PID or FILE must be given");
     refuse("top x --interval 0", 2, "--interval");
     refuse("top x --interval 1e30", 2, "--interval");
     refuse("top 999999999", 3,

@@ -281,6 +281,6 @@ int bench_place(int argc, char **argv)
     if (status != CLI_GO)
         return status;
     if (o.files[0] == NULL && o.random == 0)
-        return cli_error(CLI_USAGE, "a file is wanted, or --random N");
+        return cli_error(CLI_USAGE, "FILE or --random N must be given");
     return run(&o);
 }

@@ -79,7 +79,8 @@ static sw_status judge(proof *p, tally *to)
     sw_place_result r;
     const sw_place_opts plan = {0}, longer = {.nodes = (uint64_t)p->opts->nodes};
     if (p->n > BUFFERS_MAX)
-        SW_FAIL(SW_UNSUPPORTED, "a program of %zu buffers, at most %d", p->n, BUFFERS_MAX);
+        SW_FAIL(SW_UNSUPPORTED, "a program must have at most %d buffers (got %zu)", BUFFERS_MAX,
+                p->n);
     SW_TRY(sw_place_solve(p->items, p->n, &plan, &r));
     tally one = {.programs = 1, .above = percent(p->height - r.lower_bound, r.lower_bound)};
     if (p->height > r.lower_bound)

@@ -12,12 +12,14 @@ size_t gpt_net_bytes(int64_t layers)
 sw_status gpt_shape_check(const gpt_shape *s)
 {
     if (s->layers < 1 || s->width < 1 || s->heads < 1 || s->context < 1 || s->vocabulary < 1)
-        SW_FAIL(SW_INVALID, "gpt: layers, width, heads, context and vocabulary are at least 1");
+        SW_FAIL(SW_INVALID,
+                "gpt: layers, width, heads, context and vocabulary must be at least 1");
     if (s->width % s->heads != 0)
-        SW_FAIL(SW_INVALID, "gpt: a width of %lld is no multiple of %lld heads",
+        SW_FAIL(SW_INVALID, "gpt: --width must be a multiple of --heads (got %lld and %lld)",
                 (long long)s->width, (long long)s->heads);
     if (!(s->dropout >= 0.0f && s->dropout < 1.0f))
-        SW_FAIL(SW_INVALID, "gpt: a dropout of %g, 0 to below 1 is wanted", (double)s->dropout);
+        SW_FAIL(SW_INVALID, "gpt: dropout must be at least 0 and below 1 (got %g)",
+                (double)s->dropout);
     return SW_OK;
 }
 

@@ -67,17 +67,18 @@ static sw_status accepts(const tool_net_opts *o)
     if (!(t->width_factor > 0.0 && t->width_factor <= MOST_FACTOR && t->depth_factor > 0.0 &&
           t->depth_factor <= MOST_FACTOR))
         SW_FAIL(SW_INVALID,
-                "mbconv: --width-factor %g and --depth-factor %g: more than 0 and at most %g "
-                "are wanted",
-                t->width_factor, t->depth_factor, MOST_FACTOR);
+                "mbconv: --width-factor and --depth-factor must be above 0 and at most %g (got "
+                "%g and %g)",
+                MOST_FACTOR, t->width_factor, t->depth_factor);
     if (t->dropout >= 1.0)
-        SW_FAIL(SW_INVALID, "mbconv: --dropout %g, less than 1 is wanted", t->dropout);
+        SW_FAIL(SW_INVALID, "mbconv: --dropout must be below 1 (got %g)", t->dropout);
     if (!(t->bn_momentum > 0.0 && t->bn_momentum <= 1.0))
         SW_FAIL(SW_INVALID, "mbconv: --bn-momentum must be above 0 and at most 1 (got %g)",
                 t->bn_momentum);
     if (t->classes > 0 && t->classes < o->data.n_classes)
-        SW_FAIL(SW_INVALID, "mbconv: --classes %lld, and %s has %lld", (long long)t->classes,
-                o->data.name, (long long)o->data.n_classes);
+        SW_FAIL(SW_INVALID,
+                "mbconv: --classes must be at least the %lld classes of %s (got %lld)",
+                (long long)o->data.n_classes, o->data.name, (long long)t->classes);
     if (s->dim[1] != s->dim[2] && t->image_size > 0)
         SW_FAIL(SW_INVALID, "mbconv: --image-size is for square images, and %s has %lld x %lld",
                 o->data.name, (long long)s->dim[1], (long long)s->dim[2]);

@@ -206,6 +206,6 @@ sw_status tool_net_digits(tool_net_opts *opts, const char *model)
         .pixels = {1, {0.1307f}, {0.3081f}}, /* MNIST's */
         .optimizer = {.size = sizeof opts->optimizer, .kind = "adam"}};
     if (opts->model == NULL || tool_settings_complete(opts->model, &opts->settings) != CLI_GO)
-        SW_FAIL(SW_INVALID, "'%s' is no model, or its defaults are not good", model);
+        SW_FAIL(SW_INVALID, "'%s' is not a model, or its defaults are not valid", model);
     return SW_OK;
 }

@@ -38,7 +38,7 @@ static sw_status check_count(int ordinal, int driver, int runtime)
         return swi_cuda_fail(error, "cudaGetDeviceCount", "%s", "");
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     if (error == cudaErrorNoDevice || ordinal < 0 || ordinal >= n)
-        SWI_CUDA_REFUSE(SW_DEVICE, "there is no card cuda:%d: %d %s found%s%s%s", ordinal,
+        SWI_CUDA_REFUSE(SW_DEVICE, "there is no device cuda:%d: %d %s found%s%s%s", ordinal,
                         error == cudaSuccess ? n : 0, n == 1 ? "was" : "were",
                         error == cudaSuccess && n > 0 ? ", the first is cuda:0" : "",
                         visible != NULL ? ", CUDA_VISIBLE_DEVICES is " : "",

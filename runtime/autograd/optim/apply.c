@@ -194,7 +194,8 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
         SW_TRY(swi_append(ctx, &args, &sum));
     }
     if (sum == SWI_NONE)
-        SW_FAIL(SW_INVALID, "sw_clip_norm: there is no gradient to clip");
+        SW_FAIL(SW_INVALID,
+                "sw_clip_norm: there is no gradient to clip: call sw_backward first");
     const uint32_t in[] = {sum, swi_knob_value(ctx, max)};
     if (ctx->status != SW_OK)
         return ctx->status;

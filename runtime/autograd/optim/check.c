@@ -67,10 +67,11 @@ static sw_status check_numbers(const sw_optimizer_opts *o, const swi_optimizer_k
         }
     }
     if (o->nesterov && o->momentum == 0.0f)
-        SW_FAIL(SW_INVALID, "optimizer %s: nesterov wants a momentum", o->kind);
+        SW_FAIL(SW_INVALID, "optimizer %s: nesterov needs a momentum above 0", o->kind);
     if (o->max_skipped < -1)
         SW_FAIL(SW_INVALID,
-                "optimizer %s: max_skipped is %d: -1 for any number, 0 for 10, or more",
+                "optimizer %s: max_skipped must be -1 (any number), 0 (the default, 10) or "
+                "more (got %d)",
                 o->kind, o->max_skipped);
     if (o->no_check && o->max_skipped != 0)
         SW_FAIL(SW_INVALID,
@@ -102,8 +103,8 @@ sw_status swi_check_optimizer(const sw_optimizer_opts *o, const swi_optimizer_ki
 {
     SW_TRY(check_numbers(o, kind));
     if (o->n_groups > SWI_MAX_GROUPS)
-        SW_FAIL(SW_INVALID, "optimizer %s: %zu groups, at most %d", o->kind, o->n_groups,
-                SWI_MAX_GROUPS);
+        SW_FAIL(SW_INVALID, "optimizer %s: must have at most %d groups (got %zu)", o->kind,
+                SWI_MAX_GROUPS, o->n_groups);
     if ((o->n_groups > 0 && o->groups == NULL) || (o->n_params > 0 && o->params == NULL))
         SW_FAIL(SW_INVALID, "optimizer %s: parameters are counted, and none are given",
                 o->kind);

@@ -433,8 +433,8 @@ sw_status swi_rc_exact(const swi_rc_problem *problem, size_t capacity, uint64_t 
                        swi_rc_schedule *out, bool *found, uint64_t *least)
 {
     if (problem->n_items > SWI_RC_EXACT_ITEMS)
-        SW_FAIL(SW_UNSUPPORTED, "exact schedules of %u items, most %u", problem->n_items,
-                SWI_RC_EXACT_ITEMS);
+        SW_FAIL(SW_UNSUPPORTED, "exact schedules must have at most %u items (got %u)",
+                SWI_RC_EXACT_ITEMS, problem->n_items);
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(search)));
     search *s = block;

@@ -27,7 +27,7 @@ static sw_status answer(void)
 static sw_status card_open(sw_cuda_device **out, int ordinal)
 {
     if (ordinal >= 2)
-        return its.fail(SW_DEVICE, __FILE__, __LINE__, "there is no card cuda:%d", ordinal);
+        return its.fail(SW_DEVICE, __FILE__, __LINE__, "there is no device cuda:%d", ordinal);
     state.opens++;
     *out = &cards[ordinal];
     return SW_OK;
