@@ -1,6 +1,6 @@
 /* What there is to say of the card that an exec works on. */
 #include "alloc/claims.h"
-#include "profiler/prof_device.h"
+#include "profiler/record/prof_device.h"
 #include "runtime/device.h"
 #include "runtime/run_internal.h"
 #include "runtime/structs.h"

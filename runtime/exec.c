@@ -8,7 +8,7 @@
 #include "alloc/size.h"
 #include "alloc/sys.h"
 #include "kernels/dispatch.h"
-#include "profiler/nvtx_run.h"
+#include "profiler/record/nvtx_run.h"
 #include "runtime/nvtx.h"
 #include "runtime/queue.h"
 #include "runtime/run_internal.h"

@@ -2,7 +2,7 @@
  * of immediate mode node by node, from the same list of known names. */
 #include "alloc/size.h"
 #include "runtime/nvtx.h"
-#include "profiler/nvtx_run.h"
+#include "profiler/record/nvtx_run.h"
 #include <string.h>
 
 sw_status swi_nvtx_create(sw_exec *exec, sw_nvtx_level level)

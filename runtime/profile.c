@@ -2,7 +2,7 @@
  * log, and what witnesses saw. Plans go out value by value and steps as they are, so that
  * recording takes no memory. */
 #include "alloc/size.h"
-#include "profiler/prof.h"
+#include "profiler/record/prof.h"
 #include "runtime/program_internal.h"
 #include "runtime/queue.h"
 #include "runtime/run_internal.h"

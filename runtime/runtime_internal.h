@@ -12,7 +12,7 @@
 #include "alloc/fork.h"
 #include "alloc/handle.h"
 #include "alloc/mem.h"
-#include "profiler/watch.h"
+#include "profiler/record/watch.h"
 #include "runtime/device.h"
 #include "runtime/guard.h"
 #include "runtime/alive.h"

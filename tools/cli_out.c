@@ -1,7 +1,7 @@
 /* Printing for people, exit statuses, step times. */
 #include "alloc/mem.h"
 #include "alloc/sys.h"
-#include "profiler/utf8.h"
+#include "profiler/record/utf8.h"
 #include "tools/cli.h"
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* stepwell plan: the peaks of a training job, known before a byte of it exists. */
-#include "profiler/utf8.h"
+#include "profiler/record/utf8.h"
 #include "tools/plan.h"
 #include "tools/shares.h"
 #include "tools/train.h"

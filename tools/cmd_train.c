@@ -4,7 +4,7 @@
  * all programs against the budget and the machine, the loaders, parameters to load, the place
  * to save them - and the profile, which replaces the file that was there, is opened when
  * nothing else can be, or to say what did not fit the memory. Then the loop only runs. */
-#include "profiler/prof_heap.h"
+#include "profiler/record/prof_heap.h"
 #include "runtime/run_internal.h"
 #include "tools/train.h"
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* The table of the process. Figures are exact: its point is that they add up. */
-#include "profiler/utf8.h"
+#include "profiler/record/utf8.h"
 #include "tools/process.h"
 #include "tools/cli.h"
 #include <string.h>

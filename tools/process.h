@@ -2,7 +2,7 @@
 #ifndef STEPWELL_PROCESS_H
 #define STEPWELL_PROCESS_H
 
-#include "profiler/process.h"
+#include "profiler/record/process.h"
 
 /* A table of at most 80 columns, a line for each owner. `title` begins its first line. */
 void process_print(const sw_process *process, const char *title);

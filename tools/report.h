@@ -7,9 +7,9 @@
 #define STEPWELL_REPORT_H
 
 #include "alloc/mem.h"
-#include "profiler/json.h"
-#include "profiler/process.h"
-#include "profiler/timeline.h"
+#include "profiler/record/json.h"
+#include "profiler/record/process.h"
+#include "profiler/inspect/timeline.h"
 #include "tools/report_gate.h"
 #include "tools/report_lines.h"
 #include <stdbool.h>

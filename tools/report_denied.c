@@ -1,6 +1,6 @@
 /* A request that was denied: what was wanted, what there was, who holds it, and what would fit.
  * It stands in front of the report: without it there is nothing else to know. */
-#include "profiler/utf8.h"
+#include "profiler/record/utf8.h"
 #include "tools/report_host.h"
 #include "tools/report_table.h"
 #include "tools/report_members.h"

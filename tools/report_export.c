@@ -2,7 +2,7 @@
 #include "tools/report_export.h"
 #include "alloc/mem.h"
 #include "alloc/sys.h"
-#include "profiler/sink.h"
+#include "profiler/inspect/sink.h"
 #include "tools/cli.h"
 #include "tools/timeline_read.h"
 #include <string.h>

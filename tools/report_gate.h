@@ -2,7 +2,7 @@
 #ifndef STEPWELL_REPORT_GATE_H
 #define STEPWELL_REPORT_GATE_H
 
-#include "profiler/json.h"
+#include "profiler/record/json.h"
 #include <stdbool.h>
 
 typedef struct {

@@ -6,8 +6,8 @@
 
 #include "alloc/arena.h"
 #include "alloc/mem.h"
-#include "profiler/json.h"
-#include "profiler/prof_heap.h"
+#include "profiler/record/json.h"
+#include "profiler/record/prof_heap.h"
 #include "tools/cli.h"
 #include "tools/report.h"
 

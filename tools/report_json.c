@@ -1,5 +1,5 @@
 /* The report as one JSON object. Its keys are part of the interface. */
-#include "profiler/json.h"
+#include "profiler/record/json.h"
 #include "tools/report.h"
 #include "tools/report_host.h"
 #include <stdio.h>

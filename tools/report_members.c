@@ -1,5 +1,5 @@
 /* Members of records. */
-#include "profiler/utf8.h"
+#include "profiler/record/utf8.h"
 #include "tools/report_members.h"
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON

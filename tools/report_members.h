@@ -3,7 +3,7 @@
 #ifndef STEPWELL_REPORT_MEMBERS_H
 #define STEPWELL_REPORT_MEMBERS_H
 
-#include "profiler/timeline.h"
+#include "profiler/inspect/timeline.h"
 #include "tools/report.h"
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON

@@ -1,6 +1,6 @@
 /* From a file to a report: a profile of ours, or the timeline of what another tool wrote. */
 #include "alloc/mem.h"
-#include "profiler/utf8.h"
+#include "profiler/record/utf8.h"
 #include "tools/cli.h"
 #include "tools/report.h"
 #include "tools/timeline_read.h"

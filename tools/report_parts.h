@@ -4,7 +4,7 @@
 #ifndef STEPWELL_REPORT_PARTS_H
 #define STEPWELL_REPORT_PARTS_H
 
-#include "profiler/timeline.h"
+#include "profiler/inspect/timeline.h"
 #include <stdbool.h>
 
 #define REPORT_NO_LAYER "(no layer)" /* what the values of no layer are called */

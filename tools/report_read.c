@@ -1,6 +1,6 @@
 /* From the profile file to a report. Every member that is used is checked; what is unknown is
  * passed over, so that later versions may add to records. */
-#include "profiler/utf8.h"
+#include "profiler/record/utf8.h"
 #include "tools/report.h"
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON

@@ -2,7 +2,7 @@
 #ifndef STEPWELL_REPORT_TABLE_H
 #define STEPWELL_REPORT_TABLE_H
 
-#include "profiler/json.h"
+#include "profiler/record/json.h"
 #include "tools/cli.h"
 #include "tools/report.h"
 

@@ -2,7 +2,7 @@
 #ifndef STEPWELL_RESULT_H
 #define STEPWELL_RESULT_H
 
-#include "profiler/json.h"
+#include "profiler/record/json.h"
 #include "tools/job.h"
 
 /* One JSON object, collected first: standard output gets all of it or nothing. */

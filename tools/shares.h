@@ -2,7 +2,7 @@
 #ifndef STEPWELL_SHARES_H
 #define STEPWELL_SHARES_H
 
-#include "profiler/json.h"
+#include "profiler/record/json.h"
 #include "tools/job.h"
 
 typedef struct {

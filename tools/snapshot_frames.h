@@ -2,7 +2,7 @@
 #ifndef STEPWELL_SNAPSHOT_FRAMES_H
 #define STEPWELL_SNAPSHOT_FRAMES_H
 
-#include "profiler/timeline.h"
+#include "profiler/inspect/timeline.h"
 #include "tools/value_tree.h"
 
 typedef struct {

@@ -10,7 +10,7 @@
 #ifndef STEPWELL_SNAPSHOT_READ_H
 #define STEPWELL_SNAPSHOT_READ_H
 
-#include "profiler/timeline.h"
+#include "profiler/inspect/timeline.h"
 
 /* Whether the file at t->path begins like a snapshot: a pickle, or JSON with its first keys. */
 SW_MUST_USE sw_status snapshot_is(const char *path, bool *out);

@@ -2,7 +2,7 @@
 #ifndef STEPWELL_TIMELINE_LAYERS_H
 #define STEPWELL_TIMELINE_LAYERS_H
 
-#include "profiler/timeline.h"
+#include "profiler/inspect/timeline.h"
 
 /* A model may name its layers without the scopes that they are called in: what it holds for
  * "up", and the update of it, move to "block/up", where that is the only scope of the name and

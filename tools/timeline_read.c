@@ -1,12 +1,12 @@
 /* From a profile to a timeline, in two passes: the first takes the programs and remembers where
  * the runs stand that are kept, the second reads those. */
-#include "profiler/utf8.h"
+#include "profiler/record/utf8.h"
 #include "tools/timeline_read.h"
 #include "alloc/mem.h"
 #include "tools/snapshot_read.h"
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
-#include "profiler/record.h"
+#include "profiler/record/record.h"
 #include "tools/cli.h"
 #include "tools/report_heap.h"
 #include "tools/report_lines.h"

@@ -2,7 +2,7 @@
 #ifndef STEPWELL_TIMELINE_READ_H
 #define STEPWELL_TIMELINE_READ_H
 
-#include "profiler/timeline.h"
+#include "profiler/inspect/timeline.h"
 
 #define TIMELINE_EVENTS ((uint64_t)1000000)
 #define TIMELINE_STEPS 16

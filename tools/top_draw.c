@@ -1,7 +1,7 @@
 /* The picture, the line and the JSON object of a moment. The picture has 20 lines of at most 80
  * columns. */
-#include "profiler/json.h"
-#include "profiler/utf8.h"
+#include "profiler/record/json.h"
+#include "profiler/record/utf8.h"
 #include "tools/bars.h"
 #include "tools/screen.h"
 #include "tools/top.h"

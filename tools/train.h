@@ -3,7 +3,7 @@
 #define STEPWELL_TRAIN_H
 
 #include "alloc/sys.h"
-#include "profiler/process.h"
+#include "profiler/record/process.h"
 #include "tools/job.h"
 #include "tools/shares.h"
 

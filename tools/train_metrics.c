@@ -1,6 +1,6 @@
 /* --metrics: a line for each step and each validation, as CSV or as JSON Lines. Each line is
  * handed to the system at once, so that neither Ctrl-C nor a killed process loses any. */
-#include "profiler/json.h"
+#include "profiler/record/json.h"
 #include "tools/train.h"
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* A training that was refused for memory before its first step, with --profile: the file has
  * who would have held what, and the largest batch that fits, as far as a moment's search tells.
  * The refusal has been printed; nothing here prints, and what fails here changes nothing. */
-#include "profiler/prof_heap.h"
+#include "profiler/record/prof_heap.h"
 #include "runtime/run_internal.h"
 #include "tools/machine.h"
 #include "tools/plan.h"

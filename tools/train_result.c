@@ -1,5 +1,5 @@
 /* What `stepwell train` prints when it is done. */
-#include "profiler/utf8.h"
+#include "profiler/record/utf8.h"
 #include "tools/process.h"
 #include "tools/result.h"
 #include "tools/train.h"

@@ -3,7 +3,7 @@
 #include "alloc/arena.h"
 #include "alloc/mem.h"
 #include "alloc/sys.h"
-#include "profiler/watch.h"
+#include "profiler/record/watch.h"
 #include "tests/support/suite.h"
 #include <string.h>
 

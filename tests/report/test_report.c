@@ -7,7 +7,7 @@
  * disagrees. golden/large.jsonl is that a million times as large, with long names, op clocks
  * and an end that failed: nothing in it may be wider than a line. golden/process.jsonl has no
  * step, but the memory of the process: an arena that differs, and a kind of a later version. */
-#include "profiler/json.h"
+#include "profiler/record/json.h"
 #include "runtime/stepwell.h"
 #include "tests/report/call.h"
 #include "tests/support/heap.h"

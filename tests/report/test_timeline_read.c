@@ -3,7 +3,7 @@
 #include "tests/support/suite.h"
 
 #if SW_HAVE_JANSSON
-#include "profiler/record.h"
+#include "profiler/record/record.h"
 #include "tests/support/heap.h"
 #include "tools/cli.h"
 #include "tools/report_export.h"

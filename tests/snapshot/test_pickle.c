@@ -1,7 +1,7 @@
 /* Pickles written and read, and files that are damaged or mean harm: whatever the bytes are,
  * the answer is a tree or an error that names the byte, in memory that the file's size bounds.
  */
-#include "profiler/pickle.h"
+#include "profiler/inspect/pickle.h"
 #include "tests/snapshot/files.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"

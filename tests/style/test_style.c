@@ -128,6 +128,8 @@ static void planted_includes_are_found(void)
         {"kernels/cpu/k.c", "#include \"alloc/mem.h\"\n#include \"profiler/x.h\"\n", 2},
         {"profiler/p.c", "#include \"kernels/par.h\"\n", 1},
         {"profiler/p.c", "#include \"alloc/arena.h\"\n#include \"runtime/stepwell.h\"", 1},
+        {"profiler/record/p.c", "#include \"profiler/inspect/timeline.h\"\n", 1},
+        {"profiler/inspect/p.c", "#include \"profiler/record/json.h\"\n", 0},
         {"runtime/ops/o.c",
          "#include \"kernels/par.h\"\n#include \"profiler/x.h\"\n#include \"stepwell.h\"\n", 0},
         {"runtime/ops/o.c", "#include \"tools/cli.h\"\n", 1},

@@ -4,7 +4,7 @@
  * each of these ways with other seeds: they ought to be equally hard. They take turns, round by
  * round. Every answer is checked; the check is not in the times. */
 #include "alloc/mem.h"
-#include "profiler/utf8.h"
+#include "profiler/record/utf8.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/problems.h"
 #include "tools/place.h"

@@ -6,8 +6,8 @@
 #include "alloc/arena.h"
 #include "alloc/mem.h"
 #include "alloc/sys.h"
-#include "profiler/nvtx.h"
-#include "profiler/watch.h"
+#include "profiler/record/nvtx.h"
+#include "profiler/record/watch.h"
 #include "tools/bench/bench.h"
 #include <string.h>
 #include <unistd.h>
