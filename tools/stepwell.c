@@ -2,7 +2,7 @@
  * nothing but print. */
 #include "alloc/fault.h"
 #include "alloc/mem.h"
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

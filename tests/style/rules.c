@@ -21,7 +21,7 @@ static const struct {
     const char *folder;
     const char *may[6];
 } layers[] = {
-    {"tools/train/", {"stepwell.h", NULL}},
+    {"tools/examples/", {"stepwell.h", NULL}},
     {"tools/", {"tools/", "runtime/", "stepwell.h", "profiler/", "kernels/", "alloc/"}},
     {"runtime/", {"runtime/", "stepwell.h", "profiler/", "kernels/", "alloc/", NULL}},
     {"profiler/record/", {"profiler/record/", "alloc/", NULL}},
@@ -120,7 +120,7 @@ static const struct {
     {" mmap munmap mremap madvise brk sbrk ", {"alloc/mem.c", NULL}},
     {" mprotect ", {"alloc/mem.c", "alloc/store_sim.c", NULL}},
     {" open openat creat fopen fdopen freopen opendir tmpfile mkstemp rename unlink ",
-     {"alloc/sys.c", "tools/cli_signal.c", NULL}}, /* the latter in a signal handler */
+     {"alloc/sys.c", "tools/cli/cli_signal.c", NULL}}, /* the latter in a signal handler */
     {" dlopen dlsym pthread_create thrd_create fork system popen ", {"alloc/sys.c", NULL}},
     {" printf fprintf vprintf vfprintf dprintf puts fputs putchar putc fputc fwrite perror "
      "psignal ",
@@ -150,7 +150,7 @@ static void check_call(const char *path, const char *name, size_t n, int line,
 
 void style_check_calls(const char *path, const char *text, style_report *report, void *to)
 {
-    if (begins(path, "tests/") || begins(path, "tools/train/") ||
+    if (begins(path, "tests/") || begins(path, "tools/examples/") ||
         begins(path, "profiler/inspect/html/pack.c")) /* programs of their own */
         return;
     int line = 1;

@@ -137,9 +137,9 @@ static void planted_includes_are_found(void)
         {"tools/t.c",
          "#include \"tools/cli.h\"\n#include \"alloc/mem.h\"\n#include \"stepwell.h\"\n", 0},
         {"tools/t.c", "#include \"tests/support/suite.h\"\n", 1},
-        {"tools/train/mlp.c", "#include <stepwell.h>\n#include <stdio.h>\n", 0},
-        {"tools/train/mlp.c", "#include \"tools/cli.h\"\n", 1},
-        {"tools/train/mlp.c", "#include \"alloc/base.h\"\n", 1},
+        {"tools/examples/mlp.c", "#include <stepwell.h>\n#include <stdio.h>\n", 0},
+        {"tools/examples/mlp.c", "#include \"tools/cli.h\"\n", 1},
+        {"tools/examples/mlp.c", "#include \"alloc/base.h\"\n", 1},
         {"tests/alloc/t.c", "#include \"alloc/mem.h\"\n", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -261,7 +261,7 @@ static void the_layout_is_clang_formats(void)
 static const struct {
     const char *path;
     bool must; /* stand there */
-} shown_programs[] = {{"tools/train/lenet5.c", true}, {"tests/api/swish_op.c", true}};
+} shown_programs[] = {{"tools/examples/lenet5.c", true}, {"tests/api/swish_op.c", true}};
 #define SHOWN (sizeof shown_programs / sizeof *shown_programs)
 
 /* Fails where `shown` begins as the program does and is not the whole of it. */

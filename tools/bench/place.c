@@ -7,7 +7,7 @@
 #include "profiler/record/utf8.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/problems.h"
-#include "tools/place.h"
+#include "tools/place/place.h"
 #include <string.h>
 
 #define FILES_MAX 64
