@@ -192,6 +192,8 @@ static void an_installed_tree_is_whole(void)
     CU_ASSERT_EQUAL(sw_shell("test \"$(%s --modversion stepwell)\" = " SW_VERSION, pkg), 0);
     CU_ASSERT_EQUAL(sw_shell("test -x \"$(find '%s' -path '*bin/stepwell')\"", installed), 0);
     CU_ASSERT_EQUAL(sw_shell("\"$(find '%s' -path '*bin/stepwell')\" --version", installed), 0);
+    CU_ASSERT_EQUAL(sw_shell("\"$(find '%s' -path '*bin/stepwell')\" bench --help", installed),
+                    0);
     CU_ASSERT_EQUAL(sw_shell("test -f '%s/libstepwell.a' -a -L '%s/libstepwell.so'", lib, lib),
                     0);
 }

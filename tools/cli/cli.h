@@ -151,6 +151,9 @@ void cli_times_free(cli_times *times);
 void cli_times_add(cli_times *times, uint64_t ns);
 cli_summary cli_times_summary(cli_times *times); /* sorts in place; zeros when empty */
 
+/* What main returns: run(argc, argv), under the failures that STEPWELL_FAULT plans. */
+int cli_main(int argc, char **argv, int (*run)(int argc, char **argv));
+
 /* ---- commands ---------------------------------------------------------------------------- */
 
 int tool_train(int argc, char **argv);

@@ -1,4 +1,5 @@
-/* stepwell bench: the second word picks the measurement. */
+/* The program stepwell-bench, which `stepwell bench` runs: the first word picks the
+ * measurement. */
 #include "tools/bench/bench.h"
 #include <string.h>
 
@@ -54,7 +55,7 @@ static int print_help(FILE *to)
     return to == stdout ? cli_finish(CLI_DONE) : CLI_USAGE;
 }
 
-int tool_bench(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     cli_set_command("bench");
     if (argc < 2)
@@ -75,4 +76,9 @@ int tool_bench(int argc, char **argv)
     if (near != NULL)
         return cli_error(CLI_USAGE, "unknown bench '%s'; did you mean %s?", name, near);
     return cli_error(CLI_USAGE, "unknown bench '%s'; see stepwell bench --help", name);
+}
+
+int main(int argc, char **argv)
+{
+    return cli_main(argc, argv, run);
 }
