@@ -1,264 +1,191 @@
 /* JSON into a tree. Members wait on a stack until their bracket closes. */
 #include "profiler/inspect/json_tree.h"
 #include "alloc/mem.h"
-#include <string.h>
+#include <stddef.h>
 
 typedef struct {
+    sw_json_text text; /* the first member: `grow` gets its address */
     value_tree *tree;
-    byte_reader *in;
-    value *stack;
-    uint32_t n_stack, cap_stack;
-    char *text; /* of the latest string */
-    uint32_t n_text, cap_text;
+    json_room *room;
+    sw_json_in *in;
 } parser;
 
-static sw_status damaged(const parser *p, const char *what)
+void json_room_free(json_room *room)
 {
-    SW_FAIL(SW_FORMAT, "%s: byte %llu: %s", p->in->path, (unsigned long long)p->in->at, what);
+    sw_heap_free(room->stack, SW_HEAP_FILES, room->cap_stack * sizeof *room->stack);
+    sw_heap_free(room->text, SW_HEAP_FILES, room->cap_text);
+    *room = (json_room){0};
 }
 
 static sw_status push(parser *p, value v)
 {
-    if (p->n_stack == UINT32_MAX / 2)
-        return damaged(p, "too many values");
-    void *block = p->stack;
-    SW_TRY(sw_heap_room(&block, SW_HEAP_FILES, &p->cap_stack, p->n_stack + 1, sizeof v));
-    p->stack = block;
-    p->stack[p->n_stack++] = v;
+    json_room *r = p->room;
+    if (r->n_stack == UINT32_MAX / 2)
+        return sw_json_bad(p->in, "too many values");
+    void *block = r->stack;
+    SW_TRY(sw_heap_room(&block, SW_HEAP_FILES, &r->cap_stack, r->n_stack + 1, sizeof v));
+    r->stack = block;
+    r->stack[r->n_stack++] = v;
     return SW_OK;
 }
 
-/* The next byte that is no blank, which stays. */
-static sw_status peek(parser *p, int *out)
-{
-    for (;;) {
-        SW_TRY(byte_reader_peek(p->in, out));
-        if (*out != ' ' && *out != '\n' && *out != '\t' && *out != '\r')
-            return SW_OK;
-        SW_TRY(byte_reader_next(p->in, out));
-    }
-}
+/* ---- single values ----------------------------------------------------------------------- */
 
-/* ---- strings ----------------------------------------------------------------------------- */
-
-static sw_status put(parser *p, char c)
+static sw_status grow(sw_json_text *text)
 {
-    if (p->n_text == UINT32_MAX / 2)
-        return damaged(p, "a string is too long");
-    void *block = p->text;
-    SW_TRY(sw_heap_room(&block, SW_HEAP_FILES, &p->cap_text, p->n_text + 1, 1));
-    p->text = block;
-    p->text[p->n_text++] = c;
+    parser *p = (parser *)text;
+    json_room *r = p->room;
+    if (text->length >= UINT32_MAX / 2)
+        return sw_json_bad(p->in, "a string is too long");
+    void *block = r->text;
+    SW_TRY(sw_heap_room(&block, SW_HEAP_FILES, &r->cap_text, (uint32_t)text->length + 1, 1));
+    r->text = block;
+    text->to = r->text;
+    text->cap = r->cap_text;
     return SW_OK;
 }
 
-static sw_status put_code(parser *p, uint32_t code)
-{
-    if (code < 0x80)
-        return put(p, (char)code);
-    if (code < 0x800)
-        SW_TRY(put(p, (char)(0xc0 | code >> 6)));
-    else if (code < 0x10000) {
-        SW_TRY(put(p, (char)(0xe0 | code >> 12)));
-        SW_TRY(put(p, (char)(0x80 | (code >> 6 & 0x3f))));
-    } else {
-        SW_TRY(put(p, (char)(0xf0 | code >> 18)));
-        SW_TRY(put(p, (char)(0x80 | (code >> 12 & 0x3f))));
-        SW_TRY(put(p, (char)(0x80 | (code >> 6 & 0x3f))));
-    }
-    return put(p, (char)(0x80 | (code & 0x3f)));
-}
-
-static sw_status read_hex(parser *p, uint32_t *out)
-{
-    *out = 0;
-    for (int i = 0; i < 4; i++) {
-        static const char digits[] = "0123456789abcdef";
-        int c;
-        SW_TRY(byte_reader_next(p->in, &c));
-        const char *at = c > 0 ? strchr(digits, c | 0x20) : NULL;
-        if (at == NULL || c < '0' || (c > '9' && c < 'A'))
-            return damaged(p, "\\u wants four hexadecimal digits");
-        *out = *out << 4 | (uint32_t)(at - digits);
-    }
-    return SW_OK;
-}
-
-static sw_status read_escape(parser *p)
-{
-    static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-    uint32_t code, low;
-    int c;
-    SW_TRY(byte_reader_next(p->in, &c));
-    const char *at = c > 0 ? strchr(names, c) : NULL;
-    if (at != NULL)
-        return put(p, meant[at - names]);
-    if (c != 'u')
-        return damaged(p, "no such escape");
-    SW_TRY(read_hex(p, &code));
-    if (code >= 0xd800 && code < 0xdc00) { /* the first half of a pair */
-        int a, b;
-        SW_TRY(byte_reader_next(p->in, &a));
-        SW_TRY(byte_reader_next(p->in, &b));
-        if (a != '\\' || b != 'u')
-            return damaged(p, "half a surrogate pair");
-        SW_TRY(read_hex(p, &low));
-        if (low < 0xdc00 || low >= 0xe000)
-            return damaged(p, "half a surrogate pair");
-        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-    }
-    return put_code(p, code);
-}
-
-/* The quote is read. */
 static sw_status read_string(parser *p)
 {
     value v;
-    p->n_text = 0;
-    for (;;) {
-        int c;
-        SW_TRY(byte_reader_next(p->in, &c));
-        if (c < 0x20)
-            return damaged(p, c < 0 ? "the file ends in a string" : "a string has no end");
-        if (c == '"')
-            break;
-        SW_TRY(c == '\\' ? read_escape(p) : put(p, (char)c));
-    }
-    SW_TRY(put(p, '\0'));
-    SW_TRY(value_text_new(p->tree, &v, p->text, p->n_text - 1));
+    p->text = (sw_json_text){p->room->text, p->room->cap_text, 0, grow};
+    SW_TRY(sw_json_get_string(p->in, &p->text));
+    SW_TRY(value_text_new(p->tree, &v, p->text.to != NULL ? p->text.to : "", p->text.length));
     return push(p, v);
 }
 
-/* ---- the rest ---------------------------------------------------------------------------- */
-
-static sw_status read_number(parser *p, int c)
+static sw_status read_number(parser *p)
 {
-    const bool minus = c == '-';
-    uint64_t x = 0;
-    bool whole = true;
-    int digits = 0;
-    if (minus)
-        SW_TRY(byte_reader_next(p->in, &c));
-    for (;;) {
-        SW_TRY(byte_reader_peek(p->in, &c));
-        if (c < '0' || c > '9')
-            break;
-        SW_TRY(byte_reader_next(p->in, &c));
-        whole = whole && !__builtin_mul_overflow(x, (uint64_t)10, &x) &&
-                !__builtin_add_overflow(x, (uint64_t)(c - '0'), &x);
-        digits++;
-    }
-    if (digits == 0)
-        return damaged(p, "a value was expected");
-    while (c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-' || (c >= '0' && c <= '9')) {
-        whole = false;
-        SW_TRY(byte_reader_next(p->in, &c));
-        SW_TRY(byte_reader_peek(p->in, &c));
-    }
-    if (!whole || x > INT64_MAX)
-        return push(p, value_other());
-    return push(p, value_int(minus ? -(int64_t)x : (int64_t)x));
+    sw_json_number x;
+    value v = value_other();
+    SW_TRY(sw_json_get_number(p->in, &x));
+    if (x.whole && x.magnitude <= INT64_MAX)
+        v = value_int(x.minus ? -(int64_t)x.magnitude : (int64_t)x.magnitude);
+    if (value_kind_of(v) != VALUE_INT)
+        SW_TRY(value_real_new(p->tree, &v, x.real, x.whole, x.magnitude));
+    return push(p, v);
 }
 
-/* true, false, null, and the NaN and Infinity of Python. */
 static sw_status read_word(parser *p)
 {
-    int c;
-    size_t n = 0;
-    char word[16];
-    for (;;) {
-        SW_TRY(byte_reader_peek(p->in, &c));
-        if ((c | 0x20) < 'a' || (c | 0x20) > 'z' || n + 1 == sizeof word)
-            break;
-        SW_TRY(byte_reader_next(p->in, &c));
-        word[n++] = (char)c;
-    }
-    word[n] = '\0';
-    static const char *const words[] = {"true", "false", "null", "NaN", "Infinity"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(word, words[i]) == 0)
-            return push(p, value_other());
-    return damaged(p, "a value was expected");
+    sw_json_word word;
+    SW_TRY(sw_json_get_word(p->in, &word));
+    return push(p, word == SW_JSON_NULL        ? value_null()
+                   : word == SW_JSON_NO_NUMBER ? value_other()
+                                               : value_bool(word == SW_JSON_TRUE));
 }
+
+/* ---- brackets ---------------------------------------------------------------------------- */
 
 static sw_status read_value(parser *p, int depth);
 
 static sw_status read_key(parser *p)
 {
     int c;
-    SW_TRY(peek(p, &c));
+    SW_TRY(sw_json_peek(p->in, &c));
     if (c != '"')
-        return damaged(p, "a key was expected");
-    SW_TRY(byte_reader_next(p->in, &c));
+        return sw_json_bad(p->in, "a key was expected");
     SW_TRY(read_string(p));
-    SW_TRY(peek(p, &c));
-    if (c != ':')
-        return damaged(p, "a colon was expected");
-    return byte_reader_next(p->in, &c);
+    return sw_json_expect(p->in, ':');
 }
 
-/* The bracket is read. */
+/* Behind a member: another one follows, or the bracket closes. */
+static sw_status read_comma(parser *p, int close, bool *more)
+{
+    int c;
+    SW_TRY(sw_json_peek(p->in, &c));
+    if (c != ',' && c != close)
+        return sw_json_bad(p->in, c < 0 ? "the text ends inside of brackets"
+                                        : "a comma or the closing bracket was expected");
+    SW_TRY(sw_json_accept(p->in, ',', more));
+    if (!*more)
+        return SW_OK;
+    SW_TRY(sw_json_peek(p->in, &c));
+    return c != close ? SW_OK : sw_json_bad(p->in, "a comma in front of the closing bracket");
+}
+
 static sw_status read_members(parser *p, bool object, int depth)
 {
     const int close = object ? '}' : ']';
-    const uint32_t height = p->n_stack;
+    const uint32_t height = p->room->n_stack;
     value v;
-    int c;
+    bool end, more = true;
     if (depth == JSON_TREE_DEPTH)
-        return damaged(p, "brackets are too deep");
+        return sw_json_bad(p->in, "brackets are too deep");
+    SW_TRY(sw_json_expect(p->in, object ? '{' : '['));
     SW_TRY(object ? value_dict_new(p->tree, &v) : value_list_new(p->tree, &v));
-    SW_TRY(peek(p, &c));
-    while (c != close) {
+    SW_TRY(sw_json_accept(p->in, close, &end));
+    while (!end && more) {
         if (object)
             SW_TRY(read_key(p));
         SW_TRY(read_value(p, depth + 1));
-        SW_TRY(peek(p, &c));
-        if (c != ',' && c != close)
-            return damaged(p, c < 0 ? "the file ends inside of brackets"
-                                    : "a comma or the closing bracket was expected");
-        if (c == close)
-            break;
-        SW_TRY(byte_reader_next(p->in, &c));
-        SW_TRY(peek(p, &c));
-        if (c == close)
-            return damaged(p, "a comma in front of the closing bracket");
+        SW_TRY(read_comma(p, close, &more));
     }
-    SW_TRY(byte_reader_next(p->in, &c));
-    if (p->n_stack > height)
-        SW_TRY(value_add(p->tree, v, p->stack + height, p->n_stack - height));
-    p->n_stack = height;
+    if (!end)
+        SW_TRY(sw_json_expect(p->in, close));
+    if (p->room->n_stack > height)
+        SW_TRY(value_add(p->tree, v, p->room->stack + height, p->room->n_stack - height));
+    p->room->n_stack = height;
     return push(p, v);
 }
 
+/* Calls itself by way of read_members, JSON_TREE_DEPTH times at most. */
 static sw_status read_value(parser *p, int depth)
 {
     int c;
-    SW_TRY(peek(p, &c));
+    SW_TRY(sw_json_peek(p->in, &c));
     if (c < 0)
-        return damaged(p, "the file ends where a value was expected");
-    if (c == '"' || c == '{' || c == '[') {
-        SW_TRY(byte_reader_next(p->in, &c));
-        return c == '"' ? read_string(p) : read_members(p, c == '{', depth);
-    }
-    return c == '-' || (c >= '0' && c <= '9') ? read_number(p, c) : read_word(p);
+        return sw_json_bad(p->in, "the text ends where a value was expected");
+    if (c == '"')
+        return read_string(p);
+    if (c == '{' || c == '[')
+        return read_members(p, c == '{', depth);
+    return c == '-' || (c >= '0' && c <= '9') ? read_number(p) : read_word(p);
 }
 
-static sw_status read_all(parser *p, value *out)
+sw_status json_tree_build(value_tree *t, json_room *room, sw_json_in *in, value *out)
 {
+    parser p = {.tree = t, .room = room, .in = in};
     int c;
-    SW_TRY(read_value(p, 0));
-    SW_TRY(peek(p, &c));
+    room->n_stack = 0;
+    SW_TRY(read_value(&p, 0));
+    SW_TRY(sw_json_peek(in, &c));
     if (c >= 0)
-        return damaged(p, "something stands behind the value");
-    *out = p->stack[0];
+        return sw_json_bad(in, "something stands behind the value");
+    *out = room->stack[0];
+    return SW_OK;
+}
+
+/* ---- whole files ------------------------------------------------------------------------- */
+
+/* The bytes that the reader has behind those that are used up. */
+static sw_status more_of_file(sw_json_in *in)
+{
+    byte_reader *r = in->context;
+    int c;
+    r->at += in->bytes;
+    r->begin = r->end;
+    SW_TRY(byte_reader_peek(r, &c));
+    in->text = r->buffer + r->begin;
+    in->at = 0;
+    in->bytes = r->end - r->begin;
+    in->before = r->at;
     return SW_OK;
 }
 
 sw_status json_tree_read(value_tree *t, byte_reader *r, value *out)
 {
-    parser p = {.tree = t, .in = r};
-    const sw_status status = read_all(&p, out);
-    sw_heap_free(p.stack, SW_HEAP_FILES, p.cap_stack * sizeof *p.stack);
-    sw_heap_free(p.text, SW_HEAP_FILES, p.cap_text);
+    json_room room = {0};
+    sw_json_in in = sw_json_in_text(NULL, 0, r->path);
+    int c;
+    in.more = more_of_file;
+    in.context = r;
+    in.python = true;
+    SW_TRY(byte_reader_peek(r, &c));
+    in.text = r->buffer + r->begin;
+    in.bytes = r->end - r->begin;
+    in.before = r->at;
+    const sw_status status = json_tree_build(t, &room, &in, out);
+    json_room_free(&room);
     return status;
 }

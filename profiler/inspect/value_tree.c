@@ -2,10 +2,16 @@
 #include "profiler/inspect/value_tree.h"
 #include "alloc/mem.h"
 #include "alloc/size.h"
+#include <math.h>
 #include <string.h>
 
 #define KIND_BITS 3
 #define KIND_MASK (((uint64_t)1 << KIND_BITS) - 1)
+#define OTHER(n) ((uint64_t)(n) << KIND_BITS | VALUE_OTHER)
+#define IS_NULL OTHER(1)
+#define IS_FALSE OTHER(2)
+#define IS_TRUE OTHER(3)
+#define RECORD_TEXTS 256 /* of a line: clearing them costs less than the line */
 #define COMMIT_BYTES ((size_t)1 << 20)
 
 typedef struct {
@@ -18,21 +24,49 @@ typedef struct {
     value *items;
 } list;
 
-sw_status value_tree_open(value_tree *t, const char *path, uint64_t file_bytes)
+typedef struct {
+    double real;
+    bool whole;
+    uint64_t magnitude;
+} number;
+
+static sw_status reserve(value_tree *t, size_t bytes)
 {
-    memset(t, 0, sizeof *t);
-    t->path = path;
-    const size_t page = sw_page_bytes();
-    size_t bytes;
     void *base;
-    if (file_bytes > SIZE_MAX / 2 / VALUE_BYTES ||
-        !sw_size_align((size_t)file_bytes * VALUE_BYTES + COMMIT_BYTES, page, &bytes))
-        SW_FAIL(SW_NOMEM, "%s: %llu bytes are too many to read", path,
-                (unsigned long long)file_bytes);
     SW_TRY(sw_range_reserve(&base, bytes));
     t->base = base;
     t->reserved = bytes;
     return SW_OK;
+}
+
+sw_status value_tree_open_for(value_tree *t, const char *path, size_t bytes)
+{
+    memset(t, 0, sizeof *t);
+    t->path = path;
+    t->n_texts = RECORD_TEXTS;
+    if (!sw_size_align(bytes, sw_page_bytes(), &bytes))
+        SW_FAIL(SW_NOMEM, "%s: %zu bytes are too many to read", path, bytes);
+    return reserve(t, bytes);
+}
+
+void value_tree_reset(value_tree *t)
+{
+    t->used = 0;
+    memset(t->texts, 0, t->n_texts * sizeof *t->texts);
+}
+
+sw_status value_tree_open(value_tree *t, const char *path, uint64_t file_bytes)
+{
+    memset(t, 0, sizeof *t);
+    t->path = path;
+    t->n_texts = VALUE_TEXTS;
+    const size_t page = sw_page_bytes();
+    size_t bytes;
+    if (file_bytes > SIZE_MAX / 2 / VALUE_BYTES ||
+        !sw_size_align((size_t)file_bytes * VALUE_BYTES + COMMIT_BYTES, page, &bytes))
+        SW_FAIL(SW_NOMEM, "%s: %llu bytes are too many to read", path,
+                (unsigned long long)file_bytes);
+    return reserve(t, bytes);
 }
 
 void value_tree_close(value_tree *t)
@@ -45,6 +79,9 @@ void value_tree_close(value_tree *t)
 static sw_status take(value_tree *t, void **out, size_t bytes)
 {
     const size_t left = t->reserved - t->used; /* a multiple of 16, as all that is taken */
+    if (bytes > left && t->line > 0)
+        SW_FAIL(SW_FORMAT, "%s: line %llu takes more than %zu bytes of memory to read", t->path,
+                (unsigned long long)t->line, t->reserved);
     if (bytes > left)
         SW_FAIL(SW_FORMAT, "%s: what it holds takes more than %d times its size", t->path,
                 VALUE_BYTES);
@@ -88,9 +125,64 @@ value value_other(void)
     return VALUE_OTHER;
 }
 
+value value_null(void)
+{
+    return IS_NULL;
+}
+
+value value_bool(bool x)
+{
+    return x ? IS_TRUE : IS_FALSE;
+}
+
+bool value_is_null(value v)
+{
+    return v == IS_NULL;
+}
+
+bool value_is_bool(value v)
+{
+    return v == IS_TRUE || v == IS_FALSE;
+}
+
+bool value_is_true(value v)
+{
+    return v == IS_TRUE;
+}
+
 int64_t value_number(value v)
 {
     return value_kind_of(v) == VALUE_INT ? (int64_t)v >> KIND_BITS : 0;
+}
+
+static const number *number_of(value v)
+{
+    return value_kind_of(v) == VALUE_REAL ? address(v) : NULL;
+}
+
+bool value_is_number(value v)
+{
+    return value_kind_of(v) == VALUE_INT || value_kind_of(v) == VALUE_REAL;
+}
+
+double value_real(value v)
+{
+    const number *x = number_of(v);
+    return x != NULL ? x->real : (double)value_number(v);
+}
+
+bool value_whole(value v, uint64_t *out)
+{
+    const number *x = number_of(v);
+    if (value_kind_of(v) == VALUE_INT) {
+        *out = (uint64_t)value_number(v);
+        return value_number(v) >= 0;
+    }
+    if (x == NULL || !(x->real >= 0.0 && (x->whole || x->real < 0x1p64)) ||
+        floor(x->real) != x->real)
+        return false;
+    *out = x->whole ? x->magnitude : (uint64_t)x->real;
+    return true;
 }
 
 const char *value_text(value v)
@@ -113,6 +205,23 @@ uint64_t value_count(value v)
 value value_item(value v, uint64_t i)
 {
     return value_kind_of(v) == VALUE_LIST && i < value_count(v) ? list_of(v)->items[i] : 0;
+}
+
+static value of_dict(value dict, uint64_t i, uint64_t which)
+{
+    return value_kind_of(dict) == VALUE_DICT && i < value_count(dict)
+               ? list_of(dict)->items[2 * i + which]
+               : 0;
+}
+
+const char *value_key(value dict, uint64_t i)
+{
+    return value_text(of_dict(dict, i, 0));
+}
+
+value value_member(value dict, uint64_t i)
+{
+    return of_dict(dict, i, 1);
 }
 
 value value_at(value dict, const char *key)
@@ -140,7 +249,7 @@ static uint64_t hash(const char *bytes, size_t n)
 
 sw_status value_text_new(value_tree *t, value *out, const char *bytes, size_t n)
 {
-    value *known = &t->texts[hash(bytes, n) % VALUE_TEXTS];
+    value *known = &t->texts[hash(bytes, n) % t->n_texts];
     if (*known != 0) {
         const text *x = address(*known);
         if (x->n == n && memcmp(x->bytes, bytes, n) == 0) {
@@ -160,6 +269,15 @@ sw_status value_text_new(value_tree *t, value *out, const char *bytes, size_t n)
     for (char *zero = x->bytes; (zero = memchr(zero, '\0', (size_t)(x->bytes + n - zero)));)
         *zero = '?';
     *out = *known = word(x, VALUE_TEXT);
+    return SW_OK;
+}
+
+sw_status value_real_new(value_tree *t, value *out, double real, bool whole, uint64_t magnitude)
+{
+    void *block = NULL;
+    SW_TRY(take(t, &block, sizeof(number)));
+    *(number *)block = (number){real, whole, magnitude};
+    *out = word(block, VALUE_REAL);
     return SW_OK;
 }
 

@@ -194,7 +194,7 @@ static void bench_is_a_program_of_its_own(void)
 {
     static sw_outcome outcome;
     char folder[1100], copy[1200];
-    const pid_t pid = program_start("bench", "bench pauses --steps 100000000", NULL);
+    const pid_t pid = program_start("bench", "bench pauses --steps 1048576", NULL);
     sw_shell("while ! grep -q bench /proc/%d/comm; do sleep 0.01; done", (int)pid);
     kill(pid, SIGKILL);
     sw_process_wait(&outcome, pid, "bench", 60);
