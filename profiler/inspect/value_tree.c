@@ -52,6 +52,7 @@ sw_status value_tree_open_for(value_tree *t, const char *path, size_t bytes)
 void value_tree_reset(value_tree *t)
 {
     t->used = 0;
+    t->full = false;
     memset(t->texts, 0, t->n_texts * sizeof *t->texts);
 }
 
@@ -79,10 +80,11 @@ void value_tree_close(value_tree *t)
 static sw_status take(value_tree *t, void **out, size_t bytes)
 {
     const size_t left = t->reserved - t->used; /* a multiple of 16, as all that is taken */
-    if (bytes > left && t->line > 0)
+    t->full = bytes > left;
+    if (t->full && t->line > 0)
         SW_FAIL(SW_FORMAT, "%s: line %llu takes more than %zu bytes of memory to read", t->path,
                 (unsigned long long)t->line, t->reserved);
-    if (bytes > left)
+    if (t->full)
         SW_FAIL(SW_FORMAT, "%s: what it holds takes more than %d times its size", t->path,
                 VALUE_BYTES);
     bytes = (bytes + 15) / 16 * 16;
@@ -110,6 +112,21 @@ static void *address(value v)
 value_kind value_kind_of(value v)
 {
     return (value_kind)(v & KIND_MASK);
+}
+
+bool value_is_text(value v)
+{
+    return value_kind_of(v) == VALUE_TEXT;
+}
+
+bool value_is_list(value v)
+{
+    return value_kind_of(v) == VALUE_LIST;
+}
+
+bool value_is_dict(value v)
+{
+    return value_kind_of(v) == VALUE_DICT;
 }
 
 value value_int(int64_t x)

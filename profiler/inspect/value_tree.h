@@ -26,7 +26,8 @@ typedef struct {
     uint64_t line; /* of the file, for messages; 0: the whole file */
     char *base;
     size_t used, committed, reserved;
-    uint32_t n_texts; /* of them in use */
+    bool full;        /* `reserved` was not enough */
+    uint32_t n_texts; /* of `texts` in use */
     value texts[VALUE_TEXTS];
 } value_tree;
 
@@ -41,6 +42,9 @@ void value_tree_reset(value_tree *t);
 void value_tree_close(value_tree *t);
 
 value_kind value_kind_of(value v);
+bool value_is_text(value v);
+bool value_is_list(value v);
+bool value_is_dict(value v);
 value value_int(int64_t x); /* within 60 bits and its sign, else VALUE_OTHER */
 value value_other(void);
 value value_null(void);

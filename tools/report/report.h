@@ -21,16 +21,12 @@
 #define REPORT_ROWS 12    /* of the table */
 #define REPORT_TEXT 96
 
-typedef struct {
-    uint64_t peak, end, ns;
-} report_phase;
-
 /* The runs of one program that were measured in one way. */
 typedef struct {
     char by[12];
-    uint64_t runs, equal;               /* equal: all phases are as planned */
-    uint64_t step;                      /* of `phase` */
-    report_phase phase[SW_PROF_PHASES]; /* of the first run that differs, else of the latest */
+    uint64_t runs, equal;                /* equal: all phases are as planned */
+    uint64_t step;                       /* of `phase` */
+    sw_prof_phase phase[SW_PROF_PHASES]; /* of the first run that differs, else of the latest */
 } report_seen;
 
 /* What the runs of a program say of it; it is the one of the same index in the timeline. */
@@ -39,7 +35,7 @@ typedef struct {
     bool immediate; /* nothing was predicted: `phase` is that of the first run */
     const char *run;
     int64_t batch; /* -1: none */
-    report_phase phase[SW_PROF_PHASES];
+    sw_prof_phase phase[SW_PROF_PHASES];
     uint64_t peak, model, arena, data, total, lower_bound;
     uint64_t runs; /* measured or not */
     report_seen seen[3];
@@ -52,7 +48,7 @@ typedef struct {
 typedef struct {
     uint64_t index; /* among the training runs */
     uint64_t step, micro;
-    report_phase phase[SW_PROF_PHASES];
+    sw_prof_phase phase[SW_PROF_PHASES];
     bool has_loss;
     double loss;
 } report_row;
@@ -66,7 +62,7 @@ typedef struct {
     uint64_t below, above; /* the nearest other steps of such runs; 0: none */
     uint32_t plan;         /* index; SW_TL_NONE: it has none in the file */
     char by[12];
-    report_phase phase[SW_PROF_PHASES];
+    sw_prof_phase phase[SW_PROF_PHASES];
     uint64_t host, process, calls, ns; /* process UINT64_MAX: not asked */
     bool has_heap;
     uint64_t heap[SW_HEAP_KINDS]; /* by purpose */
@@ -221,7 +217,7 @@ const report_plan *report_main_plan(const report *r);
 /* How the plan was measured: by the access witness if it was, else the first way. NULL: not. */
 const report_seen *report_best_seen(const report_plan *plan);
 /* The phase with the highest peak; the first of equal ones. */
-int report_peak_phase(const report_phase *phase);
+int report_peak_phase(const sw_prof_phase *phase);
 /* What gates judge. */
 report_gate_peak report_highest(const report *r);
 /* Whether the run came to its planned end. */
@@ -255,7 +251,7 @@ void report_put_text(sw_json *j, const char *key, const char *text);
 /* "batch": below 0, it is not known, and null. */
 void report_put_batch(sw_json *j, int64_t batch);
 /* `key` and an object of the phases' peak_bytes and end_bytes. */
-void report_put_phases(sw_json *j, const char *key, const report_phase *phase);
+void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase);
 /* Print the object that was ended, and free it. */
 SW_MUST_USE sw_status report_print_object(sw_json *j);
 /* "damaged": null, or the line and what is wrong in it. */

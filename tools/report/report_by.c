@@ -217,19 +217,19 @@ static void phase_row(const void *context, size_t i, table_cell *c)
 {
     const view *v = context;
     const report_seen *seen = report_best_seen(v->plan);
-    const report_phase zero = {0}, *plan = &v->plan->phase[i],
-                       *said = seen != NULL ? &seen->phase[i] : &zero;
+    const sw_prof_phase zero = {0}, *plan = &v->plan->phase[i],
+                        *said = seen != NULL ? &seen->phase[i] : &zero;
     const bool planned = !v->plan->immediate, there = v->phase_op[i] != SW_TL_NONE;
     const double share =
-        share_of(seen != NULL ? said->peak : plan->peak, v->parts.at[0].at_peak);
+        share_of(seen != NULL ? said->peak_bytes : plan->peak_bytes, v->parts.at[0].at_peak);
     *c++ = name_cell(sw_prof_phase_name((int)i), NULL, 0);
-    *c++ = (table_cell){.n = plan->peak, .none = !planned};
-    *c++ = (table_cell){.n = said->peak, .none = seen == NULL};
+    *c++ = (table_cell){.n = plan->peak_bytes, .none = !planned};
+    *c++ = (table_cell){.n = said->peak_bytes, .none = seen == NULL};
     *c++ = share_cell(share);
     *c++ = share_cell(share);
     *c++ = (table_cell){.text = op_name(v, v->phase_op[i])};
-    *c++ = (table_cell){.n = plan->end, .none = !planned};
-    *c++ = (table_cell){.n = said->end, .none = seen == NULL};
+    *c++ = (table_cell){.n = plan->end_bytes, .none = !planned};
+    *c++ = (table_cell){.n = said->end_bytes, .none = seen == NULL};
     *c = (table_cell){.n = v->phase_op[i], .none = !there};
 }
 
@@ -320,7 +320,8 @@ static sw_status print_json(const view *v, const char *word, const table *t,
     sw_json_put_string(&j, "program", report_program_name(v->plan).text);
     sw_json_put_u64(&j, "at_peak_bytes", v->parts.at[0].at_peak);
     sw_json_put_known(&j, "measured_peak_bytes", seen != NULL,
-                      seen != NULL ? seen->phase[report_peak_phase(seen->phase)].peak : 0);
+                      seen != NULL ? seen->phase[report_peak_phase(seen->phase)].peak_bytes
+                                   : 0);
     sw_json_put_string(&j, "peak_op", op_name(v, v->p->peak_op));
     sw_json_put_u64(&j, "peak_position", v->p->peak_op);
     table_put(&j, "rows", t);

@@ -39,7 +39,7 @@ sw_status compare_run(compare_side *s, report *r)
     const report_seen *seen = report_best_seen(s->plan);
     memcpy(s->phase, seen != NULL ? seen->phase : s->plan->phase, sizeof s->phase);
     s->by = seen != NULL ? looked_by(seen->by) : NULL;
-    s->peak = s->phase[report_peak_phase(s->phase)].peak;
+    s->peak = s->phase[report_peak_phase(s->phase)].peak_bytes;
     if (s->peak == 0) /* other tools have no phases */
         s->peak = s->plan->peak;
     s->timed = report_medians(r, s->ns);
@@ -57,7 +57,7 @@ sw_status compare_step(compare_side *s, const report *r, const report_step *step
                 r->path, (unsigned long long)step->step);
     s->plan = &r->plans[step->plan];
     memcpy(s->phase, step->phase, sizeof s->phase);
-    s->peak = s->phase[report_peak_phase(s->phase)].peak;
+    s->peak = s->phase[report_peak_phase(s->phase)].peak_bytes;
     s->timed = step->ns > 0;
     for (int i = 0; i < SW_PROF_PHASES; i++)
         s->ns[i] = step->phase[i].ns;
@@ -182,10 +182,11 @@ sw_status compare(comparison *c)
 {
     const compare_side *a = &c->side[0], *b = &c->side[1];
     for (int i = 0; i < SW_PROF_PHASES; i++)
-        SW_TRY(
-            add(c, COMPARE_PEAKS, sw_prof_phase_name(i), a->phase[i].peak, b->phase[i].peak));
+        SW_TRY(add(c, COMPARE_PEAKS, sw_prof_phase_name(i), a->phase[i].peak_bytes,
+                   b->phase[i].peak_bytes));
     for (int i = 0; i < SW_PROF_PHASES; i++)
-        SW_TRY(add(c, COMPARE_ENDS, sw_prof_phase_name(i), a->phase[i].end, b->phase[i].end));
+        SW_TRY(add(c, COMPARE_ENDS, sw_prof_phase_name(i), a->phase[i].end_bytes,
+                   b->phase[i].end_bytes));
     SW_TRY(add_totals(c));
     for (int of = COMPARE_ROLES; of <= COMPARE_TENSORS; of++)
         SW_TRY(add_pairs(c, (compare_group)of));

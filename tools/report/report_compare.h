@@ -35,7 +35,7 @@ typedef struct {
     const report_plan *plan;
     const report_step *step; /* NULL: the whole run */
     const char *by;          /* how it was measured; NULL: `phase` is as planned */
-    report_phase phase[SW_PROF_PHASES];
+    sw_prof_phase phase[SW_PROF_PHASES];
     uint64_t peak;
     bool timed;
     uint64_t ns[SW_PROF_PHASES + 1];

@@ -153,21 +153,18 @@ void report_put_denied(sw_json *j, const report *r)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-#if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
-
 /* Largest first; what has no name is called `none`. */
 static sw_status take_shares(const report_place *p, const char *key, const char *none,
                              sw_denied_share *to, size_t room, size_t *n)
 {
-    json_t *o = json_object_get(p->record, key), *x;
-    const char *name;
+    const value o = value_at(p->record, key);
     *n = 0;
-    if (!json_is_object(o) || json_object_size(o) > room)
+    if (!value_is_dict(o) || value_count(o) > room)
         return report_wrong(p, key, "an object of bytes");
-    json_object_foreach(o, name, x)
-    {
+    for (uint64_t i = 0; i < value_count(o); i++) {
+        const char *name = value_key(o, i);
         uint64_t bytes;
-        if (!report_as_u64(x, &bytes))
+        if (!value_whole(value_member(o, i), &bytes))
             return report_wrong(p, key, "an object of bytes");
         size_t k = *n;
         for (; k > 0 && to[k - 1].bytes < bytes; k--)
@@ -181,14 +178,14 @@ static sw_status take_shares(const report_place *p, const char *key, const char 
 
 static sw_status take_holders(const report_place *p, report_denied *d)
 {
-    const json_t *all = json_object_get(p->record, "holders");
-    if (!json_is_array(all) || json_array_size(all) > SW_DENIED_HOLDERS)
+    const value all = value_at(p->record, "holders");
+    if (!value_is_list(all) || value_count(all) > SW_DENIED_HOLDERS)
         return report_wrong(p, "holders", "a list of holders");
-    for (d->n_holders = 0; d->n_holders < json_array_size(all); d->n_holders++) {
-        const json_t *o = json_array_get(all, d->n_holders);
+    for (d->n_holders = 0; d->n_holders < value_count(all); d->n_holders++) {
+        const value o = value_item(all, d->n_holders);
         sw_denied_holder *h = &d->holder[d->n_holders];
         uint64_t bytes;
-        if (!json_is_object(o))
+        if (!value_is_dict(o))
             return report_wrong(p, "holders", "a list of holders");
         SW_TRY(report_get_text(p, o, "name", h->name, sizeof h->name));
         SW_TRY(report_get_text(p, o, "layer", h->layer, sizeof h->layer));
@@ -202,7 +199,7 @@ static sw_status take_holders(const report_place *p, report_denied *d)
 
 static sw_status take_request(const report_place *p, report_denied *d)
 {
-    const json_t *o = p->record;
+    const value o = p->record;
     SW_TRY(report_get_text(p, o, "run", d->run, sizeof d->run));
     SW_TRY(report_get_text(p, o, "limited_by", d->limited_by, sizeof d->limited_by));
     SW_TRY(report_get_text(p, o, "message", d->message, sizeof d->message));
@@ -226,8 +223,7 @@ static sw_status take_request(const report_place *p, report_denied *d)
 sw_status report_take_denied(report_host *h, const report_place *p)
 {
     void *block = h->denied;
-    const bool fits =
-        strcmp(json_string_value(json_object_get(p->record, "type")), "fits") == 0;
+    const bool fits = strcmp(value_text(value_at(p->record, "type")), "fits") == 0;
     if (fits && h->denied == NULL)
         return report_wrong(p, "type", "a record behind a denied one");
     if (fits) {
@@ -246,5 +242,3 @@ sw_status report_take_denied(report_host *h, const report_place *p)
         take_shares(p, "by_layer", REPORT_NO_LAYER, d->layer, SW_DENIED_SHARES, &d->n_layers));
     return take_holders(p, d);
 }
-
-#endif

@@ -95,15 +95,13 @@ void report_put_devices(sw_json *j, const report *r)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-#if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
-
-static sw_status take_arena(const report_place *p, const json_t *arenas, const char *name,
+static sw_status take_arena(const report_place *p, value arenas, const char *name,
                             uint64_t total, uint64_t *committed, uint64_t *promised)
 {
-    const json_t *o = json_object_get(arenas, name);
-    if (o == NULL)
+    const value o = value_at(arenas, name);
+    if (o == 0)
         return SW_OK;
-    if (!json_is_object(o))
+    if (!value_is_dict(o))
         return report_wrong(p, "arenas", "an object of objects");
     SW_TRY(report_get_in(p, o, "committed_bytes", total, 0, committed));
     return report_get_u64(p, o, "promised_bytes", 0, promised);
@@ -113,7 +111,7 @@ static sw_status fill(const report_place *p, report_device *d)
 {
     static const char *const names[SW_ARENA_USES] = {"other", "step", "model", "data"};
     char at[8];
-    const json_t *o = p->record;
+    const value o = p->record;
     SW_TRY(report_get_text(p, o, "name", d->name, sizeof d->name));
     SW_TRY(report_get_text(p, o, "at", at, sizeof at));
     SW_TRY(report_get_text(p, o, "card", d->card, sizeof d->card));
@@ -127,7 +125,7 @@ static sw_status fill(const report_place *p, report_device *d)
     SW_TRY(report_get_in(p, o, "free_bytes", d->total, 0, &d->free));
     SW_TRY(report_get_in(p, o, "pinned_bytes", (uint64_t)1 << 56, 0, &d->pinned));
     for (int i = 0; i < SW_ARENA_USES; i++)
-        SW_TRY(take_arena(p, json_object_get(o, "arenas"), names[i], d->total, &d->committed[i],
+        SW_TRY(take_arena(p, value_at(o, "arenas"), names[i], d->total, &d->committed[i],
                           &d->promised[i]));
     d->ended = strcmp(at, "end") == 0;
     return SW_OK;
@@ -147,5 +145,3 @@ sw_status report_take_device(report_host *h, const report_place *p)
     h->n_devices += i == h->n_devices;
     return SW_OK;
 }
-
-#endif

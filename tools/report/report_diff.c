@@ -10,7 +10,7 @@
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-static cli_text value(const compare_line *l, uint64_t x, const report_style *style)
+static cli_text figure(const compare_line *l, uint64_t x, const report_style *style)
 {
     return l->counts                ? cli_digits(x)
            : l->of == COMPARE_TIMES ? cli_ns(x)
@@ -23,9 +23,9 @@ static cli_text signed_value(const compare_line *l, uint64_t x, bool there,
 {
     cli_text text = {"-"};
     if (there && (int64_t)x < 0)
-        snprintf(text.text, sizeof text.text, "-%.30s", value(l, 0 - x, style).text);
+        snprintf(text.text, sizeof text.text, "-%.30s", figure(l, 0 - x, style).text);
     else if (there)
-        text = value(l, x, style);
+        text = figure(l, x, style);
     return text;
 }
 
@@ -36,7 +36,7 @@ static cli_text difference(const comparison *c, const compare_line *l,
     cli_text text = {"equal"};
     if (change != 0)
         snprintf(text.text, sizeof text.text, "%c%.30s", change > 0 ? '+' : '-',
-                 value(l, l->a > l->b ? l->a - l->b : l->b - l->a, style).text);
+                 figure(l, l->a > l->b ? l->a - l->b : l->b - l->a, style).text);
     return text;
 }
 
@@ -149,9 +149,9 @@ static void print_group(const comparison *c, const compare_line *lines, size_t n
 
 static bool equal_phases(const compare_side *s)
 {
-    const report_phase *a = s->phase, *b = s->plan->phase;
+    const sw_prof_phase *a = s->phase, *b = s->plan->phase;
     for (int i = 0; i < SW_PROF_PHASES; i++)
-        if (a[i].peak != b[i].peak || a[i].end != b[i].end)
+        if (a[i].peak_bytes != b[i].peak_bytes || a[i].end_bytes != b[i].end_bytes)
             return false;
     return true;
 }
@@ -164,15 +164,15 @@ static void print_prediction(const compare_side *s)
     if (s->by == NULL || s->plan->immediate)
         return;
     for (int i = 0; i < SW_PROF_PHASES; i++) {
-        const report_phase *said = &s->plan->phase[i], *seen = &s->phase[i];
-        const bool peak = said->peak != seen->peak;
-        if (!peak && said->end == seen->end)
+        const sw_prof_phase *said = &s->plan->phase[i], *seen = &s->phase[i];
+        const bool peak = said->peak_bytes != seen->peak_bytes;
+        if (!peak && said->end_bytes == seen->end_bytes)
             continue;
         used += (size_t)snprintf(
             text + used, sizeof text - used, "%s%s: %s of %s bytes predicted, %s measured",
             used > 0 ? "; " : "", sw_prof_phase_name(i), peak ? "peak" : "end",
-            cli_digits(peak ? said->peak : said->end).text,
-            cli_digits(peak ? seen->peak : seen->end).text);
+            cli_digits(peak ? said->peak_bytes : said->end_bytes).text,
+            cli_digits(peak ? seen->peak_bytes : seen->end_bytes).text);
     }
     printf("   ");
     cli_wrap(stdout, 3, 3, text);

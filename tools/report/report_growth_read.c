@@ -3,8 +3,6 @@
 #include "tools/report/report_members.h"
 #include <string.h>
 
-#if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
-
 /* ---- counting ---------------------------------------------------------------------------- */
 
 static void count(uint64_t *times, uint64_t *gained, uint64_t *from, uint64_t *to,
@@ -62,13 +60,13 @@ static report_line *find_line(report_host *h, const char *at, const char *heap)
     return NULL;
 }
 
-static sw_status take_line(report_host *h, const report_place *p, const json_t *o,
-                           uint64_t step, bool settled)
+static sw_status take_line(report_host *h, const report_place *p, value o, uint64_t step,
+                           bool settled)
 {
     /* It has held nothing before, but for what is there when the file begins. */
     report_line x = {.growth = {.known = h->records > 0}};
     uint64_t bytes;
-    if (!json_is_object(o))
+    if (!value_is_dict(o))
         return report_wrong(p, "places", "a list of places");
     SW_TRY(report_get_text(p, o, "at", x.at, sizeof x.at));
     SW_TRY(report_get_text(p, o, "heap", x.heap, sizeof x.heap));
@@ -89,11 +87,11 @@ static sw_status take_line(report_host *h, const report_place *p, const json_t *
 
 static sw_status take_places(report_host *h, const report_place *p, uint64_t step, bool settled)
 {
-    const json_t *places = json_object_get(p->record, "places");
-    if (places != NULL && !json_is_array(places))
+    const value places = value_at(p->record, "places");
+    if (places != 0 && !value_is_list(places))
         return report_wrong(p, "places", "a list of places");
-    for (size_t i = 0; i < json_array_size(places); i++)
-        SW_TRY(take_line(h, p, json_array_get(places, i), step, settled));
+    for (size_t i = 0; i < value_count(places); i++)
+        SW_TRY(take_line(h, p, value_item(places, i), step, settled));
     return SW_OK;
 }
 
@@ -102,10 +100,10 @@ static sw_status take_figures(report_host *h, const report_place *p, const char 
                               const char *const *names, int first, int n, uint64_t step,
                               bool settled)
 {
-    const json_t *o = json_object_get(p->record, key);
-    if (o == NULL)
+    const value o = value_at(p->record, key);
+    if (o == 0)
         return SW_OK;
-    if (!json_is_object(o))
+    if (!value_is_dict(o))
         return report_wrong(p, key, "an object");
     for (int i = 0; i < n; i++) {
         uint64_t bytes;
@@ -130,11 +128,11 @@ static sw_status take_sampled(report_host *h, const report_place *p, int series,
 /* A run in immediate mode is never called warm: the first ones take what the others use. */
 static bool is_settled(report_host *h, const report_place *p)
 {
-    const json_t *warm = json_object_get(p->record, "warm");
-    const char *mode = json_string_value(json_object_get(p->record, "mode"));
+    const value warm = value_at(p->record, "warm");
+    const char *mode = value_text(value_at(p->record, "mode"));
     if (mode != NULL && strcmp(mode, "immediate") == 0)
         return h->immediate++ > 2;
-    return json_is_true(warm);
+    return value_is_true(warm);
 }
 
 sw_status report_take_growth(report_host *h, const report_place *p)
@@ -156,13 +154,11 @@ sw_status report_take_growth(report_host *h, const report_place *p)
         if (h->series[i].growth.known)
             draw(&h->series[i]);
     h->records += h->series[REPORT_OF_HEAP].growth.known;
-    const bool asked = json_is_integer(json_object_get(p->record, "process_bytes")) ||
-                       json_is_integer(json_object_get(p->record, "other_bytes"));
+    const bool asked = value_is_number(value_at(p->record, "process_bytes")) ||
+                       value_is_number(value_at(p->record, "other_bytes"));
     SW_TRY(take_sampled(h, p, REPORT_OF_OTHER, "other_bytes", step));
     SW_TRY(take_sampled(h, p, REPORT_OF_PROCESS, "process_bytes", step));
     if (asked)
         h->sample_unsettled = false;
     return SW_OK;
 }
-
-#endif

@@ -97,10 +97,7 @@ void report_put_host(sw_json *j, const report *r)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-#if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
-
-static sw_status take_purpose(report_host *h, const report_place *p, const json_t *o,
-                              const char *name)
+static sw_status take_purpose(report_host *h, const report_place *p, value o, const char *name)
 {
     report_purpose *x = &h->purpose[h->n_purposes];
     SW_TRY(report_get_text(p, o, "name", x->name, sizeof x->name));
@@ -119,17 +116,17 @@ static sw_status take_purpose(report_host *h, const report_place *p, const json_
 
 static sw_status take_heap(report_host *h, const report_place *p)
 {
-    const json_t *purposes = json_object_get(p->record, "purposes"),
-                 *other = json_object_get(p->record, "other");
-    if (!json_is_array(purposes) || json_array_size(purposes) > SW_HEAP_KINDS)
+    const value purposes = value_at(p->record, "purposes"),
+                other = value_at(p->record, "other");
+    if (!value_is_list(purposes) || value_count(purposes) > SW_HEAP_KINDS)
         return report_wrong(p, "purposes", "a list of purposes");
-    if (!json_is_object(other))
+    if (!value_is_dict(other))
         return report_wrong(p, "other", "an object");
     SW_TRY(report_get_text(p, p->record, "backend", h->backend, sizeof h->backend));
     SW_TRY(report_get_u64(p, p->record, "kept_bytes", 0, &h->kept));
     h->n_purposes = 0;
-    for (size_t i = 0; i < json_array_size(purposes); i++)
-        SW_TRY(take_purpose(h, p, json_array_get(purposes, i), NULL));
+    for (size_t i = 0; i < value_count(purposes); i++)
+        SW_TRY(take_purpose(h, p, value_item(purposes, i), NULL));
     return take_purpose(h, p, other, "others");
 }
 
@@ -137,7 +134,7 @@ static sw_status take_shape(report_host *h, const report_place *p)
 {
     uint64_t program, exec;
     report_shape x;
-    if (json_object_get(p->record, "lanes_bytes") == NULL)
+    if (value_at(p->record, "lanes_bytes") == 0)
         return SW_OK; /* by an earlier version */
     SW_TRY(report_need_u64(p, p->record, "program", &program));
     SW_TRY(report_get_u64(p, p->record, "exec", 0, &exec));
@@ -163,7 +160,7 @@ static sw_status take_shape(report_host *h, const report_place *p)
 
 sw_status report_take_host(report *r, const report_place *p)
 {
-    const char *type = json_string_value(json_object_get(p->record, "type"));
+    const char *type = value_text(value_at(p->record, "type"));
     if (r->host == NULL) {
         void *block;
         SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->host));
@@ -181,5 +178,3 @@ sw_status report_take_host(report *r, const report_place *p)
         return report_take_device(r->host, p);
     return SW_OK;
 }
-
-#endif

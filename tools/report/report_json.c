@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-void report_put_phases(sw_json *j, const char *key, const report_phase *phase)
+void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase)
 {
     sw_json_open(j, key, '{');
     for (int i = 0; i < SW_PROF_PHASES; i++) {
         sw_json_open(j, sw_prof_phase_name(i), '{');
-        sw_json_put_u64(j, "peak_bytes", phase[i].peak);
-        sw_json_put_u64(j, "end_bytes", phase[i].end);
+        sw_json_put_u64(j, "peak_bytes", phase[i].peak_bytes);
+        sw_json_put_u64(j, "end_bytes", phase[i].end_bytes);
         sw_json_end(j);
     }
     sw_json_end(j);
@@ -122,7 +122,7 @@ static void put_main(sw_json *j, const report_plan *x)
         report_put_phases(j, "predicted", x->phase);
     if (best != NULL) {
         for (int i = 0; i < SW_PROF_PHASES; i++)
-            peak = best->phase[i].peak > peak ? best->phase[i].peak : peak;
+            peak = best->phase[i].peak_bytes > peak ? best->phase[i].peak_bytes : peak;
         report_put_phases(j, "measured", best->phase);
         sw_json_put_string(j, "measured_by", best->by);
         sw_json_put_u64(j, "measured_peak_bytes", peak);
@@ -259,7 +259,7 @@ static void put_rows(sw_json *j, const report *r)
         report_put_phases(j, "phases", rows[k]->phase);
         const int peak = report_peak_phase(rows[k]->phase);
         sw_json_put_string(j, "peak_phase", sw_prof_phase_name(peak));
-        sw_json_put_u64(j, "peak_bytes", rows[k]->phase[peak].peak);
+        sw_json_put_u64(j, "peak_bytes", rows[k]->phase[peak].peak_bytes);
         sw_json_end(j);
     }
     sw_json_end(j);

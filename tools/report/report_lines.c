@@ -6,6 +6,14 @@
 #define FIRST_BYTES ((size_t)256 << 10)
 #define LONGEST_BYTES ((size_t)32 << 20) /* a plan of a hundred thousand values is shorter */
 
+static sw_status open_tree(report_lines *l, const char *path)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof *l->tree));
+    l->tree = block;
+    return value_tree_open_for(l->tree, path, REPORT_RECORD_BYTES);
+}
+
 sw_status report_lines_open(report_lines *l, const char *path)
 {
     memset(l, 0, sizeof *l);
@@ -13,7 +21,9 @@ sw_status report_lines_open(report_lines *l, const char *path)
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, FIRST_BYTES));
     l->buffer = block;
     l->capacity = FIRST_BYTES;
-    sw_status status = sw_file_open(&l->file, path, SW_FILE_READ);
+    sw_status status = open_tree(l, path);
+    if (status == SW_OK)
+        status = sw_file_open(&l->file, path, SW_FILE_READ);
     if (status == SW_OK) {
         status = sw_file_seek(l->file, 0);
         if (status != SW_OK)
@@ -30,6 +40,10 @@ void report_lines_close(report_lines *l)
 {
     sw_file_drop(l->file);
     sw_heap_free(l->buffer, SW_HEAP_FILES, l->capacity);
+    if (l->tree != NULL)
+        value_tree_close(l->tree);
+    sw_heap_free(l->tree, SW_HEAP_FILES, sizeof *l->tree);
+    json_room_free(&l->room);
     memset(l, 0, sizeof *l);
 }
 
@@ -106,4 +120,23 @@ sw_status report_lines_next(report_lines *l, const char **text, size_t *n, bool 
         }
         return SW_OK;
     }
+}
+
+sw_status report_lines_parse(report_lines *l, const char *text, size_t n, value *out)
+{
+    sw_json_in in = sw_json_in_text(text, n, l->tree->path);
+    value record;
+    in.line = l->tree->line = l->line;
+    in.strict = true;
+    *out = 0;
+    value_tree_reset(l->tree);
+    const sw_status status = json_tree_build(l->tree, &l->room, &in, &record);
+    if (status != SW_OK)
+        return status == SW_FORMAT && !l->tree->full ? SW_OK : status;
+    if (value_is_dict(record))
+        *out = record;
+    else
+        sw_error_set(SW_FORMAT, __FILE__, __LINE__, "%s: line %llu: not a record",
+                     l->tree->path, (unsigned long long)l->line);
+    return SW_OK;
 }

@@ -1,7 +1,6 @@
 /* From a file to a report: a profile of ours, or the timeline of what another tool wrote. */
 #include "alloc/mem.h"
 #include "profiler/record/utf8.h"
-#include "tools/cli/cli.h"
 #include "tools/report/report.h"
 #include "tools/report/timeline_read.h"
 #include <string.h>
@@ -30,12 +29,6 @@ void report_copy_header(report *r)
     sw_utf8_clean(r->command, sizeof r->command, t->command);
     r->batch = t->batch;
     r->seed = t->seed;
-}
-
-static void copy_phases(report_phase *to, const sw_prof_phase *from)
-{
-    for (int i = 0; i < SW_PROF_PHASES; i++)
-        to[i] = (report_phase){from[i].peak_bytes, from[i].end_bytes, from[i].ns};
 }
 
 static sw_status room_for_plan(report *r)
@@ -69,7 +62,7 @@ sw_status report_add_plan(report *r, uint32_t program)
                        .data = p->data_bytes,
                        .total = p->total_bytes,
                        .lower_bound = p->lower_bound_bytes};
-    copy_phases(x->phase, p->phase);
+    memcpy(x->phase, p->phase, sizeof x->phase);
     return SW_OK;
 }
 

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
-
 /* The kind of that name; what a later version calls otherwise is shown as unexplained. */
 static sw_process_kind kind_of(const char *name)
 {
@@ -16,11 +14,11 @@ static sw_process_kind kind_of(const char *name)
     return (sw_process_kind)kind;
 }
 
-static sw_status take_line(const report_place *p, const json_t *o, sw_process_line *l)
+static sw_status take_line(const report_place *p, value o, sw_process_line *l)
 {
     char kind[16];
     uint64_t n, mapped, resident, huge, predicted;
-    if (!json_is_object(o))
+    if (!value_is_dict(o))
         return report_wrong(p, "lines", "a list of lines");
     SW_TRY(report_get_text(p, o, "kind", kind, sizeof kind));
     SW_TRY(report_get_text(p, o, "name", l->name, sizeof l->name));
@@ -42,13 +40,13 @@ static sw_status take_line(const report_place *p, const json_t *o, sw_process_li
 static sw_status fill(const report_place *p, sw_process *x)
 {
     uint64_t resident, sum = 0;
-    const json_t *lines = json_object_get(p->record, "lines");
+    const value lines = value_at(p->record, "lines");
     memset(x, 0, sizeof *x);
     SW_TRY(report_need_u64(p, p->record, "resident_bytes", &resident));
-    if (!json_is_array(lines) || json_array_size(lines) > SW_PROCESS_LINES)
+    if (!value_is_list(lines) || value_count(lines) > SW_PROCESS_LINES)
         return report_wrong(p, "lines", "a list of lines");
-    for (; x->n < json_array_size(lines); x->n++) {
-        SW_TRY(take_line(p, json_array_get(lines, x->n), &x->line[x->n]));
+    for (; x->n < value_count(lines); x->n++) {
+        SW_TRY(take_line(p, value_item(lines, x->n), &x->line[x->n]));
         sum += x->line[x->n].resident_bytes;
     }
     if (sum != resident)
@@ -69,5 +67,3 @@ sw_status report_take_process(report *r, const report_place *p)
     r->process = status == SW_OK ? block : r->process;
     return status;
 }
-
-#endif

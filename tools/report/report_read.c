@@ -3,32 +3,13 @@
 #include "profiler/record/utf8.h"
 #include "tools/report/report.h"
 
-#if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
 #include "alloc/mem.h"
-#include "tools/cli/cli.h"
-#include "tools/report/report_heap.h"
 #include "tools/report/report_host.h"
 #include "tools/report/report_lines.h"
 #include "tools/report/report_members.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static sw_status get_phases(const report_place *p, report_phase *to)
-{
-    const json_t *phases = json_object_get(p->record, "phases");
-    if (!json_is_object(phases))
-        return report_wrong(p, "phases", "an object");
-    for (int i = 0; i < SW_PROF_PHASES; i++) {
-        const json_t *x = json_object_get(phases, sw_prof_phase_name(i));
-        if (!json_is_object(x))
-            return report_wrong(p, sw_prof_phase_name(i), "a phase");
-        SW_TRY(report_need_u64(p, x, "peak_bytes", &to[i].peak));
-        SW_TRY(report_need_u64(p, x, "end_bytes", &to[i].end));
-        SW_TRY(report_get_u64(p, x, "ns", 0, &to[i].ns));
-    }
-    return SW_OK;
-}
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
@@ -50,15 +31,16 @@ static sw_status take_plan(report *r, const report_place *p, bool immediate)
     return status;
 }
 
-static bool equal_bytes(const report_phase *a, const report_phase *b)
+static bool equal_bytes(const sw_prof_phase *a, const sw_prof_phase *b)
 {
     for (int i = 0; i < SW_PROF_PHASES; i++)
-        if (a[i].peak != b[i].peak || a[i].end != b[i].end)
+        if (a[i].peak_bytes != b[i].peak_bytes || a[i].end_bytes != b[i].end_bytes)
             return false;
     return true;
 }
 
-static void compare(report_plan *plan, const char *by, uint64_t step, const report_phase *phase)
+static void compare(report_plan *plan, const char *by, uint64_t step,
+                    const sw_prof_phase *phase)
 {
     const int room = (int)(sizeof plan->seen / sizeof *plan->seen);
     int i = 0;
@@ -129,7 +111,7 @@ static void keep_peak(report *r, const report_row *row)
 {
     report_moves *m = &r->moves;
     const int at = report_peak_phase(row->phase);
-    const uint64_t peak = row->phase[at].peak;
+    const uint64_t peak = row->phase[at].peak_bytes;
     if (m->runs[at]++ == 0)
         m->first[at] = row->step;
     if (row->index == 0 || peak < m->low) {
@@ -158,7 +140,7 @@ typedef struct {
     char by[12], run[12], mode[12];
     uint64_t key, host, process, calls, ns, faults;
     bool has; /* a program */
-    const json_t *witnesses;
+    value witnesses;
     char first_fault[256];
 } step_record;
 
@@ -178,20 +160,20 @@ static void keep_host(report *r, const step_record *s)
  * missing every run but the first counts as warm. */
 static bool is_warm(const report_place *p, const report_row *row)
 {
-    const json_t *warm = json_object_get(p->record, "warm");
-    return warm != NULL ? json_is_true(warm) : row->index > 0;
+    const value warm = value_at(p->record, "warm");
+    return warm != 0 ? value_is_true(warm) : row->index > 0;
 }
 
 /* With op clocks: one number for each op of the program, the same count in all its runs. */
 static sw_status take_op_clocks(const report *r, report_plan *plan, const report_place *p)
 {
-    const json_t *clocks = json_object_get(p->record, "op_ns");
-    const size_t n = json_array_size(clocks);
+    const value clocks = value_at(p->record, "op_ns");
+    const size_t n = value_count(clocks);
     uint64_t ns;
     if (n == 0)
         return SW_OK;
     for (size_t i = 0; i < n; i++)
-        if (!report_as_u64(json_array_get(clocks, i), &ns))
+        if (!value_whole(value_item(clocks, i), &ns))
             return report_wrong(p, "op_ns", "a list of whole numbers");
     if (n != report_program(r, plan)->n_ops)
         return report_wrong(p, "op_ns", "as long as the list of ops");
@@ -201,7 +183,7 @@ static sw_status take_op_clocks(const report *r, report_plan *plan, const report
         plan->op_ns = block;
         plan->n_ops = n;
     }
-    for (size_t i = 0; i < n && report_as_u64(json_array_get(clocks, i), &ns); i++)
+    for (size_t i = 0; i < n && value_whole(value_item(clocks, i), &ns); i++)
         plan->op_ns[i] += ns;
     plan->op_runs++;
     return SW_OK;
@@ -225,9 +207,9 @@ static void keep_witnesses(report *r, const step_record *s)
 {
     r->witnessed++;
     for (int i = 0; i < 4; i++) {
-        const json_t *x = json_object_get(s->witnesses, report_witnesses[i]);
-        if (json_is_boolean(x) && r->verdict[i] != 0)
-            r->verdict[i] = json_is_true(x);
+        const value x = value_at(s->witnesses, report_witnesses[i]);
+        if (value_is_bool(x) && r->verdict[i] != 0)
+            r->verdict[i] = value_is_true(x);
     }
     if (r->faults == 0 && s->faults > 0)
         memcpy(r->first_fault, s->first_fault, sizeof r->first_fault);
@@ -236,31 +218,31 @@ static void keep_witnesses(report *r, const step_record *s)
 
 static sw_status read_step(const report_place *p, step_record *s)
 {
-    const json_t *o = p->record, *loss = json_object_get(o, "loss");
+    const value o = p->record, loss = value_at(o, "loss");
     SW_TRY(report_need_u64(p, o, "step", &s->row.step));
     SW_TRY(report_get_u64(p, o, "micro", 0, &s->row.micro));
     SW_TRY(report_get_key(p, &s->key, &s->has));
     SW_TRY(report_get_text(p, o, "measured_by", s->by, sizeof s->by));
     SW_TRY(report_get_text(p, o, "run", s->run, sizeof s->run));
     SW_TRY(report_get_text(p, o, "mode", s->mode, sizeof s->mode));
-    SW_TRY(get_phases(p, s->row.phase));
+    SW_TRY(report_need_phases(p, s->row.phase));
     SW_TRY(report_get_u64(p, o, "host_bytes", 0, &s->host));
     SW_TRY(report_get_u64(p, o, "process_bytes", UINT64_MAX, &s->process));
     SW_TRY(report_get_u64(p, o, "allocations", 0, &s->calls));
     SW_TRY(report_get_u64(p, o, "ns", 0, &s->ns));
     SW_TRY(report_get_u64(p, o, "faults", 0, &s->faults));
     SW_TRY(report_get_text(p, o, "first_fault", s->first_fault, sizeof s->first_fault));
-    s->row.has_loss = json_is_number(loss);
-    s->row.loss = json_number_value(loss);
-    s->witnesses = json_object_get(o, "witnesses");
-    if (!json_is_object(s->witnesses))
-        s->witnesses = NULL;
+    s->row.has_loss = value_is_number(loss);
+    s->row.loss = value_real(loss);
+    s->witnesses = value_at(o, "witnesses");
+    if (!value_is_dict(s->witnesses))
+        s->witnesses = 0;
     return SW_OK;
 }
 
 static void keep_highest(report *r, const report_row *row)
 {
-    const uint64_t peak = row->phase[report_peak_phase(row->phase)].peak;
+    const uint64_t peak = row->phase[report_peak_phase(row->phase)].peak_bytes;
     if (r->measured && peak <= r->highest)
         return;
     r->measured = true;
@@ -271,7 +253,7 @@ static void keep_highest(report *r, const report_row *row)
 static void keep_wanted(const report *r, const step_record *s, const report_plan *plan)
 {
     const bool eval = strcmp(s->run, "eval") == 0;
-    const uint64_t peak = s->row.phase[report_peak_phase(s->row.phase)].peak;
+    const uint64_t peak = s->row.phase[report_peak_phase(s->row.phase)].peak_bytes;
     for (int i = 0; i < 2 && r->steps != NULL; i++) {
         report_step *x = &r->steps->at[i];
         if (*x->run != '\0' && (strcmp(x->run, "eval") == 0) != eval)
@@ -283,7 +265,7 @@ static void keep_wanted(const report *r, const step_record *s, const report_plan
         if (s->row.step != x->step ||
             (x->found &&
              (eval > x->eval ||
-              (eval == x->eval && peak <= x->phase[report_peak_phase(x->phase)].peak))))
+              (eval == x->eval && peak <= x->phase[report_peak_phase(x->phase)].peak_bytes))))
             continue;
         x->found = true;
         x->eval = eval;
@@ -307,11 +289,11 @@ static sw_status take_step(report *r, const report_place *p, const report_watch 
     step_record s = {.row.index = r->runs};
     SW_TRY(read_step(p, &s));
     report_plan *plan = s.has ? find_plan(r, s.key) : NULL;
-    const bool warm = s.witnesses == NULL && is_warm(p, &s.row);
+    const bool warm = s.witnesses == 0 && is_warm(p, &s.row);
     if (plan != NULL && warm)
         SW_TRY(take_op_clocks(r, plan, p));
 
-    const bool access = s.witnesses == NULL || strcmp(s.by, "access") == 0;
+    const bool access = s.witnesses == 0 || strcmp(s.by, "access") == 0;
     const bool immediate = strcmp(s.mode, "immediate") == 0;
     if (plan != NULL && access)
         compare(plan, s.by, s.row.step, s.row.phase);
@@ -320,7 +302,7 @@ static sw_status take_step(report *r, const report_place *p, const report_watch 
     if (access && strcmp(s.by, "plan") != 0)
         keep_highest(r, &s.row);
     keep_host(r, &s);
-    if (s.witnesses != NULL) {
+    if (s.witnesses != 0) {
         keep_witnesses(r, &s);
         return SW_OK;
     }
@@ -390,8 +372,8 @@ static sw_status take_events(report *r, const report_place *p)
 
 static sw_status take(report *r, const report_place *p, const report_watch *watch)
 {
-    const json_t *type = json_object_get(p->record, "type");
-    const char *name = json_is_string(type) ? json_string_value(type) : NULL;
+    const value type = value_at(p->record, "type");
+    const char *name = value_is_text(type) ? value_text(type) : NULL;
     if (name == NULL)
         return report_wrong(p, "type", "a string");
     if (p->line == 1)
@@ -416,15 +398,13 @@ static sw_status take(report *r, const report_place *p, const report_watch *watc
 }
 
 /* One record, which lives until the next one is read; *more is false when it is cut. */
-static sw_status read_record(report *r, const report_lines *lines, const char *text, size_t n,
+static sw_status read_record(report *r, report_lines *lines, const char *text, size_t n,
                              bool whole, const report_watch *watch, bool *more)
 {
-    json_error_t why;
-    report_heap_reset();
-    report_place p = {r->path, lines->line, report_parse(text, n, &why), text, n};
-    SW_TRY(report_heap_status(r->path, lines->line));
-    *more = p.record != NULL;
-    if (p.record != NULL)
+    report_place p = {.path = r->path, .line = lines->line};
+    SW_TRY(report_lines_parse(lines, text, n, &p.record));
+    *more = p.record != 0;
+    if (p.record != 0)
         return take(r, &p, watch);
     if (p.line == 1)
         SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is no JSON record", r->path);
@@ -432,9 +412,7 @@ static sw_status read_record(report *r, const report_lines *lines, const char *t
         r->cut = true;
         return SW_OK;
     }
-    char clear[160];
-    sw_utf8_clean(clear, sizeof clear, why.text);
-    return report_damaged(&p, clear);
+    return SW_FORMAT; /* why is said */
 }
 
 /* Where the file may grow, what has no end yet is left for the next time. */
@@ -488,10 +466,7 @@ sw_status report_begin(report **out, report_lines *lines, const char *path)
 sw_status report_more(report *r, report_lines *lines, const report_watch *watch)
 {
     SW_TRY(report_lines_seek(lines, lines->next, lines->line + 1));
-    report_heap_begin();
-    const sw_status status = read_all(r, lines, watch);
-    report_heap_end();
-    return status;
+    return read_all(r, lines, watch);
 }
 
 sw_status report_read(report **out, const char *path, report_steps_wanted *steps)
@@ -511,30 +486,3 @@ sw_status report_read(report **out, const char *path, report_steps_wanted *steps
     *out = r;
     return SW_OK;
 }
-
-#else
-
-sw_status report_read(report **out, const char *path, report_steps_wanted *steps)
-{
-    (void)out;
-    (void)steps;
-    SW_FAIL(SW_UNSUPPORTED, "%s: this program was built without jansson, which reads profiles",
-            path);
-}
-
-sw_status report_begin(report **out, report_lines *lines, const char *path)
-{
-    (void)lines;
-    return report_read(out, path, NULL);
-}
-
-sw_status report_more(report *r, report_lines *lines, const report_watch *watch)
-{
-    (void)lines;
-    (void)watch;
-    SW_FAIL(SW_UNSUPPORTED, "%s: this program was built without jansson", r->path);
-}
-
-const char *const report_witnesses[4] = {"access", "extent", "death", "need"};
-
-#endif

@@ -68,11 +68,11 @@ bool report_finished(const report *r)
     return r->ended && strcmp(r->status, "done") == 0;
 }
 
-int report_peak_phase(const report_phase *phase)
+int report_peak_phase(const sw_prof_phase *phase)
 {
     int best = 0;
     for (int i = 1; i < SW_PROF_PHASES; i++)
-        if (phase[i].peak > phase[best].peak)
+        if (phase[i].peak_bytes > phase[best].peak_bytes)
             best = i;
     return best;
 }

@@ -97,10 +97,10 @@ static void print_cells(const report_row *row, const table_unit *u)
     const int peak = report_peak_phase(row->phase);
     for (int i = 0; i < N; i++) {
         char cell[64] = "-"; /* no op belongs to the phase: released updates are backward's */
-        if (row->phase[i].peak > 0)
+        if (row->phase[i].peak_bytes > 0)
             snprintf(cell, sizeof cell, "%s%.*f/%.*f", i == peak ? "*" : "", u->digits,
-                     (double)row->phase[i].end / u->bytes, u->digits,
-                     (double)row->phase[i].peak / u->bytes);
+                     (double)row->phase[i].end_bytes / u->bytes, u->digits,
+                     (double)row->phase[i].peak_bytes / u->bytes);
         printf("%14s", cell);
     }
     putchar('\n');
@@ -112,11 +112,12 @@ static void print_exact(const report_row *row)
     const int peak = report_peak_phase(row->phase);
     printf(" end");
     for (int i = 0; i < N; i++)
-        printf("%13" PRIu64, row->phase[i].end);
+        printf("%13" PRIu64, row->phase[i].end_bytes);
     printf("\n          peak");
     for (int i = 0; i < N; i++) {
         char cell[32];
-        snprintf(cell, sizeof cell, "%s%" PRIu64, i == peak ? "*" : "", row->phase[i].peak);
+        snprintf(cell, sizeof cell, "%s%" PRIu64, i == peak ? "*" : "",
+                 row->phase[i].peak_bytes);
         printf("%13s", cell);
     }
     putchar('\n');
@@ -171,9 +172,9 @@ static void print_steps(const report *r)
     uint64_t largest = 0;
     for (size_t k = 0; k < n; k++)
         for (int i = 0; i < N; i++) {
-            const report_phase *x = &rows[k]->phase[i];
-            largest = x->peak > largest ? x->peak : largest;
-            largest = x->end > largest ? x->end : largest; /* in what is damaged */
+            const sw_prof_phase *x = &rows[k]->phase[i];
+            largest = x->peak_bytes > largest ? x->peak_bytes : largest;
+            largest = x->end_bytes > largest ? x->end_bytes : largest; /* in what is damaged */
         }
     const table_unit u = table_unit_for(largest, style);
     printf("\n%sStep by step: %s live at the end of the phase%speak in it%s\n", on(), u.name,
@@ -195,15 +196,16 @@ static void print_steps(const report *r)
 
 /* ---- predicted against measured ---------------------------------------------------------- */
 
-static bool same(const report_phase *a, const report_phase *b)
+static bool same(const sw_prof_phase *a, const sw_prof_phase *b)
 {
-    return a->peak == b->peak && a->end == b->end;
+    return a->peak_bytes == b->peak_bytes && a->end_bytes == b->end_bytes;
 }
 
-static void print_difference(const report_phase *plan, const report_phase *seen)
+static void print_difference(const sw_prof_phase *plan, const sw_prof_phase *seen)
 {
-    const bool peak = plan->peak != seen->peak;
-    const uint64_t p = peak ? plan->peak : plan->end, m = peak ? seen->peak : seen->end;
+    const bool peak = plan->peak_bytes != seen->peak_bytes;
+    const uint64_t p = peak ? plan->peak_bytes : plan->end_bytes,
+                   m = peak ? seen->peak_bytes : seen->end_bytes;
     char text[64];
     snprintf(text, sizeof text, "%s %c%s", peak ? "peak" : "end", m > p ? '+' : '-',
              cli_digits(m > p ? m - p : p - m).text);
@@ -238,9 +240,10 @@ static void print_compared(const report_plan *plan, const report_seen *s)
     printf("  %-9s%14s%14s%14s%14s\n", "phase", "predicted", "measured", "predicted",
            "measured");
     for (int i = 0; i < N; i++) {
-        printf("  %-9s%14s%14s%14s%14s", sw_prof_phase_name(i),
-               cli_digits(plan->phase[i].peak).text, cli_digits(s->phase[i].peak).text,
-               cli_digits(plan->phase[i].end).text, cli_digits(s->phase[i].end).text);
+        printf(
+            "  %-9s%14s%14s%14s%14s", sw_prof_phase_name(i),
+            cli_digits(plan->phase[i].peak_bytes).text, cli_digits(s->phase[i].peak_bytes).text,
+            cli_digits(plan->phase[i].end_bytes).text, cli_digits(s->phase[i].end_bytes).text);
         print_difference(&plan->phase[i], &s->phase[i]);
     }
     print_verdict(s);
@@ -292,16 +295,17 @@ static void print_recorded(const report_plan *plan)
             report_program_name(plan).text, cli_digits(plan->peak).text,
             cli_digits(plan->arena).text);
     for (int i = 0; i < N; i++)
-        phases = phases || plan->phase[i].peak > 0;
+        phases = phases || plan->phase[i].peak_bytes > 0;
     if (!phases) {
         cli_say(2, 2, "no frames tell what belongs to which phase");
         return;
     }
     printf("  %-9s%14s%14s   as the frames tell\n", "phase", "peak", "end");
     for (int i = 0; i < N; i++)
-        if (plan->phase[i].peak > 0)
+        if (plan->phase[i].peak_bytes > 0)
             printf("  %-9s%14s%14s\n", sw_prof_phase_name(i),
-                   cli_digits(plan->phase[i].peak).text, cli_digits(plan->phase[i].end).text);
+                   cli_digits(plan->phase[i].peak_bytes).text,
+                   cli_digits(plan->phase[i].end_bytes).text);
 }
 
 /* Of immediate runs: there is no plan to compare with. */
@@ -309,8 +313,8 @@ static void print_measured(const report_seen *s)
 {
     printf("  %-9s%14s%14s\n", "phase", "peak", "end");
     for (int i = 0; i < N; i++)
-        printf("  %-9s%14s%14s\n", sw_prof_phase_name(i), cli_digits(s->phase[i].peak).text,
-               cli_digits(s->phase[i].end).text);
+        printf("  %-9s%14s%14s\n", sw_prof_phase_name(i),
+               cli_digits(s->phase[i].peak_bytes).text, cli_digits(s->phase[i].end_bytes).text);
     cli_say(2, 2, "measured by %s in %s %s%s", s->by, cli_digits(s->runs).text, runs(s->runs),
             s->runs == 1          ? ""
             : s->equal == s->runs ? ": all alike"

@@ -5,10 +5,7 @@
 #include "alloc/mem.h"
 #include "profiler/inspect/snapshot_read.h"
 
-#if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
 #include "profiler/record/record.h"
-#include "tools/cli/cli.h"
-#include "tools/report/report_heap.h"
 #include "tools/report/report_lines.h"
 #include "tools/report/report_members.h"
 #include "profiler/inspect/timeline_layers.h"
@@ -42,16 +39,16 @@ typedef struct {
 
 /* ---- small parts ------------------------------------------------------------------------- */
 
-static sw_status text_of(sw_timeline *t, const report_place *p, const json_t *o,
-                         const char *key, const char **out)
+static sw_status text_of(sw_timeline *t, const report_place *p, value o, const char *key,
+                         const char **out)
 {
-    const json_t *x = json_object_get(o, key);
-    if (x != NULL && !json_is_null(x) && !json_is_string(x))
+    const value x = value_at(o, key);
+    if (x != 0 && !value_is_null(x) && !value_is_text(x))
         return report_wrong(p, key, "a string");
-    return sw_timeline_string(t, out, json_string_value(x));
+    return sw_timeline_string(t, out, value_text(x));
 }
 
-static sw_status u32_of(const report_place *p, const json_t *o, const char *key, uint32_t most,
+static sw_status u32_of(const report_place *p, value o, const char *key, uint32_t most,
                         uint32_t *out)
 {
     uint64_t x;
@@ -59,23 +56,6 @@ static sw_status u32_of(const report_place *p, const json_t *o, const char *key,
     if (x > most)
         return report_wrong(p, key, "in range");
     *out = (uint32_t)x;
-    return SW_OK;
-}
-
-static sw_status phases_of(const report_place *p, sw_prof_phase *to)
-{
-    const json_t *phases = json_object_get(p->record, "phases");
-    for (int i = 0; i < SW_PROF_PHASES && phases != NULL; i++) {
-        const json_t *x = json_object_get(phases, sw_prof_phase_name(i));
-        uint64_t peak, end;
-        if (!json_is_object(x))
-            return report_wrong(p, sw_prof_phase_name(i), "a phase");
-        SW_TRY(report_need_u64(p, x, "peak_bytes", &peak));
-        SW_TRY(report_need_u64(p, x, "end_bytes", &end));
-        SW_TRY(report_get_u64(p, x, "ns", 0, &to[i].ns));
-        to[i].peak_bytes = peak;
-        to[i].end_bytes = end;
-    }
     return SW_OK;
 }
 
@@ -87,8 +67,8 @@ static uint64_t highest(const sw_prof_phase *phase)
     return peak;
 }
 
-/* ---- header and programs
- * ---------------------------------------------------------------------------- */
+/* ---- header and programs ------------------------------------------------------------------
+ */
 
 sw_status report_take_header(sw_timeline *t, const report_place *p)
 {
@@ -109,16 +89,16 @@ sw_status report_take_header(sw_timeline *t, const report_place *p)
     SW_TRY(text_of(t, p, p->record, "data", &t->data));
     SW_TRY(text_of(t, p, p->record, "created", &t->created));
     SW_TRY(text_of(t, p, p->record, "command", &t->command));
-    SW_TRY(report_get_seed(p, &t->seed));
+    SW_TRY(report_get_u64(p, p->record, "seed", 0, &t->seed));
     return report_get_batch(p, &t->batch);
 }
 
-static sw_status take_value(reader *r, const report_place *p, const json_t *o,
+static sw_status take_value(reader *r, const report_place *p, value o,
                             const sw_tl_program *program, sw_tl_value *v)
 {
     const char *segment;
     uint64_t alias;
-    if (!json_is_object(o))
+    if (!value_is_dict(o))
         return report_wrong(p, "values", "a list of values");
     SW_TRY(u32_of(p, o, "id", UINT32_MAX - 1, &v->id));
     SW_TRY(report_get_in(p, o, "alias", UINT32_MAX, SW_TL_NONE, &alias));
@@ -173,31 +153,30 @@ static void guess_phases(sw_tl_program *program)
 
 static sw_status take_ops(reader *r, const report_place *p, sw_tl_program *program)
 {
-    const json_t *ops = json_object_get(p->record, "ops");
-    const json_t *layers = json_object_get(p->record, "layers"),
-                 *op_layer = json_object_get(p->record, "op_layer");
-    const char *phases = json_string_value(json_object_get(p->record, "op_phase"));
-    const bool detailed = layers != NULL && op_layer != NULL && phases != NULL;
-    if (!json_is_array(ops) || json_array_size(ops) >= UINT32_MAX)
+    const value ops = value_at(p->record, "ops");
+    const value layers = value_at(p->record, "layers"),
+                op_layer = value_at(p->record, "op_layer");
+    const char *phases = value_text(value_at(p->record, "op_phase"));
+    const bool detailed = layers != 0 && op_layer != 0 && phases != NULL;
+    if (!value_is_list(ops) || value_count(ops) >= UINT32_MAX)
         return report_wrong(p, "ops", "a list of names");
-    const size_t n = json_array_size(ops);
-    if (detailed && (json_array_size(op_layer) != n || strlen(phases) != n))
+    const size_t n = value_count(ops);
+    if (detailed && (value_count(op_layer) != n || strlen(phases) != n))
         return report_wrong(p, "op_layer", "as long as the list of ops");
     void *block;
     SW_TRY(sw_timeline_room(r->t, &block, n, sizeof *program->ops));
     program->ops = block;
     program->n_ops = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
-        const char *name = json_string_value(json_array_get(ops, i));
+        const char *name = value_text(value_item(ops, i));
         if (name == NULL)
             return report_wrong(p, "ops", "a list of names");
         SW_TRY(sw_timeline_string(r->t, &program->ops[i].name, name));
         uint64_t layer = 0;
-        if (detailed && !report_as_u64(json_array_get(op_layer, i), &layer))
+        if (detailed && !value_whole(value_item(op_layer, i), &layer))
             return report_wrong(p, "op_layer", "a list of numbers");
         SW_TRY(sw_timeline_string(r->t, &program->ops[i].layer,
-                                  detailed ? json_string_value(json_array_get(layers, layer))
-                                           : NULL));
+                                  detailed ? value_text(value_item(layers, layer)) : NULL));
         program->ops[i].phase = detailed ? (uint8_t)(phases[i] - '0') : 0;
     }
     return SW_OK;
@@ -224,9 +203,8 @@ static sw_status take_sums(const report_place *p, sw_tl_program *program)
         program->total_bytes =
             program->model_bytes + program->arena_bytes + program->data_bytes;
     }
-    if (!program->immediate && !json_is_object(json_object_get(p->record, "phases")))
-        return report_wrong(p, "phases", "an object");
-    SW_TRY(phases_of(p, program->phase));
+    if (!program->immediate || value_at(p->record, "phases") != 0)
+        SW_TRY(report_need_phases(p, program->phase));
     program->peak_bytes = highest(program->phase);
     SW_TRY(
         report_get_u64(p, p->record, "peak_bytes", program->peak_bytes, &program->peak_bytes));
@@ -248,18 +226,18 @@ static sw_status take_program(reader *r, const report_place *p, bool immediate)
     SW_TRY(text_of(r->t, p, p->record, "run", &program->run));
     SW_TRY(take_sums(p, program));
     SW_TRY(take_ops(r, p, program));
-    const json_t *values = json_object_get(p->record, "values");
-    const size_t n = json_array_size(values);
-    if (!json_is_array(values) || n >= UINT32_MAX)
+    const value values = value_at(p->record, "values");
+    const size_t n = value_count(values);
+    if (!value_is_list(values) || n >= UINT32_MAX)
         return report_wrong(p, "values", "a list of values");
     void *block;
     SW_TRY(sw_timeline_room(r->t, &block, n, sizeof *program->values));
     program->values = block;
     for (size_t i = 0; i < n; i++) {
-        SW_TRY(take_value(r, p, json_array_get(values, i), program, &program->values[i]));
+        SW_TRY(take_value(r, p, value_item(values, i), program, &program->values[i]));
         program->n_values++;
     }
-    if (json_object_get(p->record, "op_phase") == NULL)
+    if (value_at(p->record, "op_phase") == 0)
         guess_phases(program);
     lay_out(program);
     return timeline_settle_layers(r->t, program);
@@ -332,8 +310,8 @@ static sw_status choose_run(reader *r, const report_place *p)
     SW_TRY(report_need_u64(p, p->record, "step", &step));
     const uint32_t program = has ? find_program(r->t, key) : SW_TL_NONE;
     if (program == SW_TL_NONE || !is_wanted(r->want, step) ||
-        json_object_get(p->record, "witnesses") != NULL) {
-        r->t->skipped_runs += json_object_get(p->record, "witnesses") == NULL;
+        value_at(p->record, "witnesses") != 0) {
+        r->t->skipped_runs += value_at(p->record, "witnesses") == 0;
         return SW_OK;
     }
     const sw_tl_program *x = &r->t->programs[program];
@@ -356,11 +334,10 @@ static sw_status choose_run(reader *r, const report_place *p)
 
 static sw_status take_events(reader *r, const report_place *p)
 {
-    const json_t *log = json_object_get(p->record, "log");
-    const size_t n = json_array_size(log) / LOG_FIELDS;
+    const value log = value_at(p->record, "log");
+    const size_t n = value_count(log) / LOG_FIELDS;
     uint64_t dropped;
-    if (!json_is_array(log) || n * LOG_FIELDS != json_array_size(log) ||
-        n >= UINT32_MAX - r->n_log)
+    if (!value_is_list(log) || n * LOG_FIELDS != value_count(log) || n >= UINT32_MAX - r->n_log)
         return report_wrong(p, "log", "a list of events");
     void *block = r->log;
     SW_TRY(sw_heap_room(&block, SW_HEAP_PROFILE, &r->cap_log, r->n_log + (uint32_t)n,
@@ -369,7 +346,7 @@ static sw_status take_events(reader *r, const report_place *p)
     for (size_t i = 0; i < n; i++) {
         uint64_t x[LOG_FIELDS];
         for (size_t k = 0; k < LOG_FIELDS; k++)
-            if (!report_as_u64(json_array_get(log, i * LOG_FIELDS + k), &x[k]) ||
+            if (!value_whole(value_item(log, i * LOG_FIELDS + k), &x[k]) ||
                 x[k] > (k < 3 ? UINT32_MAX : UINT8_MAX))
                 return report_wrong(p, "log", "a list of events");
         r->log[r->n_log++] = (sw_record){(uint32_t)x[0], (uint32_t)x[1], (uint32_t)x[2],
@@ -395,8 +372,8 @@ static sw_status keep_log(reader *r, sw_tl_run *run)
 
 static sw_status take_op_clocks(reader *r, const report_place *p, sw_tl_run *run)
 {
-    const json_t *clocks = json_object_get(p->record, "op_ns");
-    const size_t n = json_array_size(clocks);
+    const value clocks = value_at(p->record, "op_ns");
+    const size_t n = value_count(clocks);
     void *block;
     if (n == 0)
         return SW_OK;
@@ -405,7 +382,7 @@ static sw_status take_op_clocks(reader *r, const report_place *p, sw_tl_run *run
     SW_TRY(sw_timeline_room(r->t, &block, n, sizeof(uint64_t)));
     uint64_t *to = block;
     for (size_t i = 0; i < n; i++)
-        if (!report_as_u64(json_array_get(clocks, i), &to[i]))
+        if (!value_whole(value_item(clocks, i), &to[i]))
             return report_wrong(p, "op_ns", "a list of whole numbers");
     run->op_ns = to;
     run->clock = SW_TL_OPS;
@@ -424,12 +401,13 @@ static sw_status take_run(reader *r, const report_place *p)
     SW_TRY(report_get_u64(p, p->record, "micro", 0, &run->micro));
     SW_TRY(report_get_u64(p, p->record, "at_ns", SW_TL_AFTER, &run->at_ns));
     SW_TRY(report_get_u64(p, p->record, "ns", 0, &run->ns));
-    SW_TRY(phases_of(p, run->phase));
+    if (value_at(p->record, "phases") != 0)
+        SW_TRY(report_need_phases(p, run->phase));
     peak = highest(run->phase);
     SW_TRY(report_get_u64(p, p->record, "peak_bytes", peak, &run->peak_bytes));
-    const json_t *loss = json_object_get(p->record, "loss");
-    run->has_loss = json_is_number(loss);
-    run->loss = json_number_value(loss);
+    const value loss = value_at(p->record, "loss");
+    run->has_loss = value_is_number(loss);
+    run->loss = value_real(loss);
     uint64_t clocked = 0;
     for (int i = 0; i < SW_PROF_PHASES; i++)
         clocked += run->phase[i].ns;
@@ -443,7 +421,7 @@ static sw_status take_run(reader *r, const report_place *p)
 /* One record; the first pass takes programs and places, the second events and runs. */
 static sw_status take(reader *r, const report_place *p, bool *run_ended)
 {
-    const char *type = json_string_value(json_object_get(p->record, "type"));
+    const char *type = value_text(value_at(p->record, "type"));
     if (type == NULL)
         return report_wrong(p, "type", "a string");
     if (p->line == 1)
@@ -478,20 +456,18 @@ static sw_status next(reader *r, bool *more, bool *run_ended)
     const char *text;
     size_t n;
     bool whole;
-    json_error_t why;
     SW_TRY(report_lines_next(&r->lines, &text, &n, &whole));
     *more = text != NULL;
     if (text == NULL)
         return SW_OK;
-    report_heap_reset();
-    report_place p = {r->t->path, r->lines.line, report_parse(text, n, &why), text, n};
-    SW_TRY(report_heap_status(r->t->path, p.line));
-    if (p.record != NULL)
+    report_place p = {.path = r->t->path, .line = r->lines.line};
+    SW_TRY(report_lines_parse(&r->lines, text, n, &p.record));
+    if (p.record != 0)
         return take(r, &p, run_ended);
     if (p.line == 1)
         SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is no JSON record", p.path);
     *more = whole;
-    return whole ? report_damaged(&p, "no JSON record") : SW_OK;
+    return whole ? SW_FORMAT : SW_OK; /* why is said */
 }
 
 /* A run of which a record is damaged is none. */
@@ -545,26 +521,13 @@ static sw_status read_profile(sw_timeline *t, const timeline_want *want)
 {
     reader r = {.t = t, .want = want};
     SW_TRY(report_lines_open(&r.lines, t->path));
-    report_heap_begin();
     const sw_status status = read_both(&r);
-    report_heap_end();
     report_lines_close(&r.lines);
     sw_heap_free(r.front.at, SW_HEAP_PROFILE, r.front.cap * sizeof *r.front.at);
     sw_heap_free(r.back.at, SW_HEAP_PROFILE, r.back.cap * sizeof *r.back.at);
     sw_heap_free(r.log, SW_HEAP_PROFILE, r.cap_log * sizeof *r.log);
     return status;
 }
-
-#else
-
-static sw_status read_profile(sw_timeline *t, const timeline_want *want)
-{
-    (void)want;
-    SW_FAIL(SW_UNSUPPORTED, "%s: this program was built without jansson, which reads profiles",
-            t->path);
-}
-
-#endif
 
 sw_status timeline_open(sw_timeline **out, const char *path, const timeline_want *want)
 {

@@ -63,7 +63,7 @@ typedef struct {
     report_row last;                         /* the latest run of training */
     /* Of the latest run of the highest program that trains; a smaller last batch is passed
      * over: */
-    report_phase seen[SW_PROF_PHASES], plan[SW_PROF_PHASES];
+    sw_prof_phase seen[SW_PROF_PHASES], plan[SW_PROF_PHASES];
     uint64_t peak, plan_peak, arena, model;
     char by[12]; /* who measured it; "plan": nobody, they are the plan's figures */
     bool planned;

@@ -130,10 +130,10 @@ static const char *brick(int which)
     return bars_utf8() ? blocks[which] : ascii[which];
 }
 
-static void add_bar(piece *p, const report_phase *phase, uint64_t mark, bool marked,
+static void add_bar(piece *p, const sw_prof_phase *phase, uint64_t mark, bool marked,
                     uint64_t full)
 {
-    const int end = columns(phase->end, full), peak = columns(phase->peak, full);
+    const int end = columns(phase->end_bytes, full), peak = columns(phase->peak_bytes, full);
     const int line = marked ? columns(mark, full) : -1;
     for (int i = 0; i <= BAR; i++)
         add(p, "%s", i == line ? brick(2) : i < end ? brick(0) : i < peak ? brick(1) : " ");
@@ -146,9 +146,10 @@ static bool counted(const top_state *s)
 
 static void add_verdict(piece *p, const top_state *s, int phase)
 {
-    const report_phase *seen = &s->seen[phase], *plan = &s->plan[phase];
-    const bool peak = seen->peak != plan->peak;
-    const uint64_t is = peak ? seen->peak : seen->end, was = peak ? plan->peak : plan->end;
+    const sw_prof_phase *seen = &s->seen[phase], *plan = &s->plan[phase];
+    const bool peak = seen->peak_bytes != plan->peak_bytes;
+    const uint64_t is = peak ? seen->peak_bytes : seen->end_bytes,
+                   was = peak ? plan->peak_bytes : plan->end_bytes;
     if (!s->planned)
         add(p, "  no plan");
     else if (!counted(s))
@@ -165,7 +166,8 @@ static void draw_phases(const top_state *s)
     uint64_t full = 0;
     piece p = {.n = 0};
     for (int i = 0; i < N; i++) {
-        const uint64_t plan = s->planned ? s->plan[i].peak : 0, seen = s->seen[i].peak;
+        const uint64_t plan = s->planned ? s->plan[i].peak_bytes : 0,
+                       seen = s->seen[i].peak_bytes;
         full = plan > full ? plan : full;
         full = seen > full ? seen : full;
     }
@@ -174,10 +176,10 @@ static void draw_phases(const top_state *s)
     add(&p, "%12s%12s", "peak", "end");
     draw(&p);
     for (int i = 0; i < N; i++) {
-        const report_phase *seen = &s->seen[i];
+        const sw_prof_phase *seen = &s->seen[i];
         add(&p, "%-9s", sw_prof_phase_name(i));
-        add_bar(&p, seen, s->plan[i].peak, s->planned && s->plan[i].peak > 0, full);
-        add(&p, "%12s%12s", cli_bytes(seen->peak).text, cli_bytes(seen->end).text);
+        add_bar(&p, seen, s->plan[i].peak_bytes, s->planned && s->plan[i].peak_bytes > 0, full);
+        add(&p, "%12s%12s", cli_bytes(seen->peak_bytes).text, cli_bytes(seen->end_bytes).text);
         add_verdict(&p, s, i);
         draw(&p);
     }
@@ -297,7 +299,7 @@ void top_print_line(top *t)
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
-static void put_phases(sw_json *j, const char *key, const report_phase *phase, bool known)
+static void put_phases(sw_json *j, const char *key, const sw_prof_phase *phase, bool known)
 {
     if (known)
         report_put_phases(j, key, phase);

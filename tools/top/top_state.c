@@ -82,7 +82,6 @@ void top_join(top *t)
     s->budget = r->budget_bytes;
 }
 
-#if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
 #include "tools/report/report_members.h"
 
 static bool begins(const char *text, size_t n, const char *with)
@@ -172,12 +171,3 @@ report_watch top_watch(top *t)
 {
     return (report_watch){.context = t, .wants = wants, .step = take_step};
 }
-
-#else
-
-report_watch top_watch(top *t)
-{
-    return (report_watch){.context = t};
-}
-
-#endif
