@@ -12,7 +12,7 @@
 #include "alloc/base/fork.h"
 #include "alloc/base/handle.h"
 #include "alloc/base/mem.h"
-#include "profiler/watch.h"
+#include "profiler/record/watch.h"
 #include "runtime/device/device.h"
 #include "runtime/exec/guard.h"
 #include "runtime/base/alive.h"

@@ -1,6 +1,6 @@
 /* What there is to say of the card that an exec works on. */
 #include "alloc/arena/address_map.h"
-#include "profiler/prof_device.h"
+#include "profiler/record/prof_device.h"
 #include "runtime/device/device.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/base/structs.h"

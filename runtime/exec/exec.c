@@ -8,7 +8,7 @@
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
-#include "profiler/nvtx_run.h"
+#include "profiler/record/nvtx_run.h"
 #include "runtime/exec/queue.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/base/structs.h"

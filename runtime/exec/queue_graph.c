@@ -2,7 +2,7 @@
  *
  * A graph holds addresses, so there is one for each binding of a program: the step arena, the
  * place of inputs, the models. The least recently used goes where there are too many. */
-#include "profiler/nvtx_run.h"
+#include "profiler/record/nvtx_run.h"
 #include "runtime/exec/queue_internal.h"
 #include <stdio.h>
 #include <string.h>

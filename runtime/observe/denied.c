@@ -4,7 +4,7 @@
  * A program's holders are those of its peak, whether it was refused by its plan or when it was
  * to run; in immediate mode they are all that was made before. */
 #include "alloc/base/size.h"
-#include "profiler/prof_heap.h"
+#include "profiler/record/prof_heap.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/observe/breakdown.h"

@@ -2,13 +2,13 @@
  * log, and what witnesses saw. Plans go out value by value and steps as they are, so that
  * recording takes no memory. */
 #include "alloc/base/size.h"
-#include "profiler/prof.h"
+#include "profiler/record/prof.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/exec/queue.h"
 #include "runtime/exec/run_internal.h"
-#include "runtime/observe/observers.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/base/structs.h"
+#include "runtime/observe/observers.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,9 +4,9 @@
  * Names of ops, tensors and layers for NVTX: those of a program once, when it runs first; those
  * of immediate mode node by node, from the same list of known names. */
 #include "alloc/base/size.h"
+#include "profiler/record/nvtx_run.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/observe/observers.h"
-#include "profiler/nvtx_run.h"
 #include <string.h>
 
 static sw_status attach(sw_exec *exec, const sw_exec_opts *o)

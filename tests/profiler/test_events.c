@@ -3,7 +3,7 @@
  * trace of an immediate run, says. And what layers and scopes are in the file. */
 #include "alloc/base/mem.h"
 #include "alloc/base/poison.h"
-#include "profiler/record.h"
+#include "profiler/record/record.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/process.h"
 #include "tests/support/suite.h"

@@ -3,8 +3,8 @@
 #include "alloc/arena/arena.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
-#include "profiler/process.h"
-#include "profiler/smaps.h"
+#include "profiler/record/process.h"
+#include "profiler/record/smaps.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "alloc/arena/arena.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
-#include "profiler/watch.h"
+#include "profiler/record/watch.h"
 #include "tests/support/suite.h"
 #include <string.h>
 

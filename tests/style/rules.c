@@ -21,9 +21,10 @@ static const struct {
     const char *folder;
     const char *may[6];
 } layers[] = {
-    {"tools/train/", {"stepwell.h", NULL}},
+    {"tools/examples/", {"stepwell.h", NULL}},
     {"tools/", {"tools/", "runtime/", "stepwell.h", "profiler/", "kernels/", "alloc/"}},
     {"runtime/", {"runtime/", "stepwell.h", "profiler/", "kernels/", "alloc/", NULL}},
+    {"profiler/record/", {"profiler/record/", "alloc/", NULL}},
     {"profiler/", {"profiler/", "alloc/", NULL}},
     {"kernels/", {"kernels/", "alloc/base/base.h", NULL}},
     {"alloc/", {"alloc/", NULL}},
@@ -120,7 +121,7 @@ static const struct {
     {" mmap munmap mremap madvise brk sbrk ", {"alloc/base/mem.c", NULL}},
     {" mprotect ", {"alloc/base/mem.c", "alloc/arena/store_sim.c", NULL}},
     {" open openat creat fopen fdopen freopen opendir tmpfile mkstemp rename unlink ",
-     {"alloc/base/sys.c", "tools/cli_signal.c", NULL}}, /* the latter in a signal handler */
+     {"alloc/base/sys.c", "tools/cli/cli_signal.c", NULL}}, /* the latter in a signal handler */
     {" dlopen dlsym pthread_create thrd_create fork system popen ", {"alloc/base/sys.c", NULL}},
     {" printf fprintf vprintf vfprintf dprintf puts fputs putchar putc fputc fwrite perror "
      "psignal ",
@@ -150,8 +151,8 @@ static void check_call(const char *path, const char *name, size_t n, int line,
 
 void style_check_calls(const char *path, const char *text, style_report *report, void *to)
 {
-    if (begins(path, "tests/") || begins(path, "tools/train/") ||
-        begins(path, "profiler/html/pack.c")) /* programs of their own */
+    if (begins(path, "tests/") || begins(path, "tools/examples/") ||
+        begins(path, "profiler/inspect/html/pack.c")) /* programs of their own */
         return;
     int line = 1;
     for (const char *p = text; *p != '\0'; p++) {

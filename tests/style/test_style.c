@@ -122,24 +122,27 @@ static void planted_includes_are_found(void)
     } cases[] = {
         {"alloc/a.c", "#include \"alloc/base/mem.h\"\n#include <stdio.h>\n", 0},
         {"alloc/a.c", "#include \"runtime/stepwell.h\"\n", 1},
-        {"alloc/a.c", "int a;\n  #  include   \"profiler/sink.h\"\n", 1},
+        {"alloc/a.c", "int a;\n  #  include   \"profiler/inspect/sink.h\"\n", 1},
         {"alloc/a.c", "#include <stepwell.h>\n", 1},
         {"kernels/cpu/k.c", "#include \"kernels/par.h\"\n#include \"alloc/base/base.h\"\n", 0},
         {"kernels/cpu/k.c", "#include \"alloc/base/mem.h\"\n#include \"profiler/x.h\"\n", 2},
         {"profiler/p.c", "#include \"kernels/par.h\"\n", 1},
         {"profiler/p.c", "#include \"alloc/arena/arena.h\"\n#include \"runtime/stepwell.h\"",
          1},
+        {"profiler/record/p.c", "#include \"profiler/inspect/timeline.h\"\n", 1},
+        {"profiler/inspect/p.c", "#include \"profiler/record/json.h\"\n", 0},
         {"runtime/ops/o.c",
          "#include \"kernels/par.h\"\n#include \"profiler/x.h\"\n#include \"stepwell.h\"\n", 0},
-        {"runtime/ops/o.c", "#include \"tools/cli.h\"\n", 1},
+        {"runtime/ops/o.c", "#include \"tools/cli/cli.h\"\n", 1},
         {"runtime/ops/o.c", "#include \"../runtime_internal.h\"\n", 1},
         {"tools/t.c",
-         "#include \"tools/cli.h\"\n#include \"alloc/base/mem.h\"\n#include \"stepwell.h\"\n",
+         "#include \"tools/cli/cli.h\"\n#include \"alloc/base/mem.h\"\n#include "
+         "\"stepwell.h\"\n",
          0},
         {"tools/t.c", "#include \"tests/support/suite.h\"\n", 1},
-        {"tools/train/mlp.c", "#include <stepwell.h>\n#include <stdio.h>\n", 0},
-        {"tools/train/mlp.c", "#include \"tools/cli.h\"\n", 1},
-        {"tools/train/mlp.c", "#include \"alloc/base/base.h\"\n", 1},
+        {"tools/examples/mlp.c", "#include <stepwell.h>\n#include <stdio.h>\n", 0},
+        {"tools/examples/mlp.c", "#include \"tools/cli/cli.h\"\n", 1},
+        {"tools/examples/mlp.c", "#include \"alloc/base/base.h\"\n", 1},
         {"tests/alloc/t.c", "#include \"alloc/base/mem.h\"\n", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -261,7 +264,7 @@ static void the_layout_is_clang_formats(void)
 static const struct {
     const char *path;
     bool must; /* stand there */
-} shown_programs[] = {{"tools/train/lenet5.c", true}, {"tests/api/swish_op.c", true}};
+} shown_programs[] = {{"tools/examples/lenet5.c", true}, {"tests/api/swish_op.c", true}};
 #define SHOWN (sizeof shown_programs / sizeof *shown_programs)
 
 /* Fails where `shown` begins as the program does and is not the whole of it. */

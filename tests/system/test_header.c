@@ -126,7 +126,7 @@ static void the_programs_that_are_shown_are_free_of_warnings(void)
 {
     for (size_t k = 0; k < 2; k++)
         if (is_here(compilers[k].name))
-            CU_ASSERT_EQUAL(sw_shell("%s %s -fsyntax-only -I '%s' '%s'/tools/train/*.c "
+            CU_ASSERT_EQUAL(sw_shell("%s %s -fsyntax-only -I '%s' '%s'/tools/examples/*.c "
                                      "'%s'/tests/api/*.c",
                                      compilers[k].name, compilers[k].flags, include_folder(),
                                      sw_source_root(), sw_source_root()),

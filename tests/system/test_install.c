@@ -192,6 +192,8 @@ static void an_installed_tree_is_whole(void)
     CU_ASSERT_EQUAL(sw_shell("test \"$(%s --modversion stepwell)\" = " SW_VERSION, pkg), 0);
     CU_ASSERT_EQUAL(sw_shell("test -x \"$(find '%s' -path '*bin/stepwell')\"", installed), 0);
     CU_ASSERT_EQUAL(sw_shell("\"$(find '%s' -path '*bin/stepwell')\" --version", installed), 0);
+    CU_ASSERT_EQUAL(sw_shell("\"$(find '%s' -path '*bin/stepwell')\" bench --help", installed),
+                    0);
     CU_ASSERT_EQUAL(sw_shell("test -f '%s/libstepwell.a' -a -L '%s/libstepwell.so'", lib, lib),
                     0);
 }
@@ -289,7 +291,7 @@ static void a_program_links_statically(void)
             sw_note("no archives of the C library, or of what the library uses");
             continue;
         }
-        CU_ASSERT_EQUAL_FATAL(sw_shell("cc %s '%s/tools/train/mlp.c' -o '%s' "
+        CU_ASSERT_EQUAL_FATAL(sw_shell("cc %s '%s/tools/examples/mlp.c' -o '%s' "
                                        "$(echo \"%s\" | sed s/-lstepwell/-l:libstepwell.a/)",
                                        ways[i], sw_source_root(), path, all),
                               0);
@@ -345,7 +347,7 @@ static void training_programs_work_installed(void)
     if (SANITIZED)
         SW_SKIP("the library is built with a sanitizer");
     CU_ASSERT_FATAL(install());
-    build_and_run("tools/train", 2);
+    build_and_run("tools/examples", 2);
 }
 
 static void example_programs_work_installed(void)

@@ -3,8 +3,8 @@
 #include "alloc/placement/place_greedy.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
-#include "tools/place_check.h"
-#include "tools/place_sort.h"
+#include "tools/place/place_check.h"
+#include "tools/place/place_sort.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

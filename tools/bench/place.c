@@ -4,10 +4,10 @@
  * each of these ways with other seeds: they ought to be equally hard. They take turns, round by
  * round. Every answer is checked; the check is not in the times. */
 #include "alloc/base/mem.h"
-#include "profiler/utf8.h"
+#include "profiler/record/utf8.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/problems.h"
-#include "tools/place.h"
+#include "tools/place/place.h"
 #include <string.h>
 
 #define FILES_MAX 64

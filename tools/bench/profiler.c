@@ -6,8 +6,8 @@
 #include "alloc/arena/arena.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
-#include "profiler/nvtx.h"
-#include "profiler/watch.h"
+#include "profiler/record/nvtx.h"
+#include "profiler/record/watch.h"
 #include "tools/bench/bench.h"
 #include <string.h>
 #include <unistd.h>

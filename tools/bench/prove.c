@@ -3,7 +3,7 @@
  * above, a longer search says whether the bound can be reached. */
 #include "alloc/placement/place.h"
 #include "tools/bench/bench.h"
-#include "tools/optimizer.h"
+#include "tools/job/optimizer.h"
 #include <string.h>
 
 #define BUFFERS_MAX 4096
