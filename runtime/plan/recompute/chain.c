@@ -305,16 +305,51 @@ static float sum_at(const rows *r, const choice *x, uint32_t l)
     return x->cost + r->inner[l - x->held] + (r->left != NULL ? r->left[l] : 0.0f);
 }
 
-static void improve(const program *d, float *restrict to, rows r, choice x)
+/* In parts of a size that compilers turn into vectors. */
+#define PART 16
+
+static void add_part(float *restrict to, const float *restrict inner, float cost)
+{
+    for (int k = 0; k < PART; k++) {
+        const float sum = cost + inner[k];
+        to[k] = sum < to[k] ? sum : to[k];
+    }
+}
+
+static void add_parts(float *restrict to, const float *restrict inner,
+                      const float *restrict left, float cost)
+{
+    for (int k = 0; k < PART; k++) {
+        const float sum = cost + inner[k] + left[k];
+        to[k] = sum < to[k] ? sum : to[k];
+    }
+}
+
+/* The least of to[0 .. n) and the sums. */
+static void lower_row(float *to, const float *inner, const float *left, float cost, uint32_t n)
+{
+    for (; n >= PART; n -= PART, to += PART, inner += PART) {
+        if (left == NULL) {
+            add_part(to, inner, cost);
+        } else {
+            add_parts(to, inner, left, cost);
+            left += PART;
+        }
+    }
+    for (uint32_t l = 0; l < n; l++) {
+        const float sum = cost + inner[l] + (left != NULL ? left[l] : 0.0f);
+        to[l] = sum < to[l] ? sum : to[l];
+    }
+}
+
+static void improve(const program *d, float *to, rows r, choice x)
 {
     const uint32_t low = x.need > x.held ? x.need : x.held, top = d->levels - 1;
     /* The last figure is the least, the first of `to` the most. */
     if (low > top || !(sum_at(&r, &x, top) < to[low]))
         return;
-    for (uint32_t l = low; l <= top; l++) {
-        const float cost = sum_at(&r, &x, l);
-        to[l] = cost < to[l] ? cost : to[l];
-    }
+    lower_row(to + low, r.inner + (low - x.held), r.left != NULL ? r.left + low : NULL, x.cost,
+              top + 1 - low);
 }
 
 static rows rows_of_keep(const program *d, kind v, uint32_t i, uint32_t j, bool first)

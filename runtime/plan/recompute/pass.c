@@ -269,14 +269,27 @@ static sw_status choose_from(const pass *x, const swi_rc_family *family, uint64_
     return status == SW_OK ? take_lowest(x, family) : status;
 }
 
+/* The best of the bounds. */
+static sw_status prove(const pass *x, uint64_t *least)
+{
+    uint64_t other = 0;
+    SW_TRY(swi_rc_bound(x->problem, x->p->limit, least));
+    if (*least == 0 || *least == UINT64_MAX)
+        return SW_OK;
+    SW_TRY(swi_rc_single(x->problem, x->p->limit, &other, NULL));
+    *least = other > *least ? other : *least;
+    if (*least == UINT64_MAX)
+        return SW_OK;
+    SW_TRY(swi_rc_rent(x->problem, x->p->limit, &other));
+    *least = other > *least ? other : *least;
+    return SW_OK;
+}
+
 static sw_status choose(const pass *x, const uint32_t *backward_of)
 {
     swi_rc_family family = {0};
-    uint64_t single = 0, *least = &x->p->info.least_repeat_cost;
-    sw_status status = swi_rc_bound(x->problem, x->p->limit, least);
-    if (status == SW_OK && *least < UINT64_MAX)
-        status = swi_rc_single(x->problem, x->p->limit, &single, NULL);
-    *least = single > *least ? single : *least;
+    uint64_t *least = &x->p->info.least_repeat_cost;
+    sw_status status = prove(x, least);
     if (status == SW_OK)
         status = swi_rc_chain(x->problem, backward_of, &family);
     if (status == SW_OK)
