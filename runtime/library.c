@@ -3,6 +3,7 @@
  * linked statically has this file because it calls one of them. */
 #include "runtime/exec/run_internal.h"
 #include "runtime/observe/observers.h"
+#include "runtime/ops/ops.h"
 
 #define SW_OP(name) &sw_op_##name,
 static const sw_op_desc *const ops[] = {

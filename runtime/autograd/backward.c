@@ -6,7 +6,7 @@
  * bytes (an add passes dy through) is copied before anything is added to it. */
 #include "alloc/base/size.h"
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/autograd/autograd.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Which kernel makes gradients of an op's inputs. */
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/autograd/autograd.h"
 
 bool swi_leaves_out(const sw_op_desc *desc, int g)
 {

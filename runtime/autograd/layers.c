@@ -1,7 +1,7 @@
 /* Layers: open structs of parameter handles. */
 #include "alloc/base/size.h"
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/autograd/autograd.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Initialisers, by Philox: the same numbers on every machine for (seed, name). */
 #include "kernels/rng.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/base/common.h"
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>

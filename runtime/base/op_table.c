@@ -1,6 +1,5 @@
 /* The one table of ops: the ones inside, from ops.def, then the registered ones. */
-#include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/base/common.h"
 #include "alloc/base/error.h"
 #include "runtime/base/structs.h"
 #include <string.h>

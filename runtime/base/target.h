@@ -4,8 +4,11 @@
 #define SW_TARGET_H
 
 #include "alloc/base/handle.h"
-#include "runtime/device/device.h"
+#include "kernels/cuda/api.h"
+#include "runtime/stepwell.h"
 #include <stdbool.h>
+
+typedef struct swi_device swi_device; /* device/device.h */
 
 typedef struct {
     swi_device *device; /* NULL: the CPU */

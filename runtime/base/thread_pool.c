@@ -6,7 +6,9 @@
  * with one thread has no pool and never enters a region. OpenMP is not used: it aborts the
  * process when a thread cannot be created and allocates in regions. */
 #include "alloc/base/sys.h"
-#include "runtime/runtime_internal.h"
+#include "alloc/base/fork.h"
+#include "alloc/base/mem.h"
+#include "runtime/base/common.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #if defined(__x86_64__)

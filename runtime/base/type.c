@@ -1,7 +1,6 @@
 /* Types, shapes and names; what op files share about them. */
 #include "alloc/base/size.h"
-#include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/base/common.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Cards: opened, counted, closed; their copies and their first fault. */
 #include "runtime/device/device.h"
-#include "runtime/runtime_internal.h"
 #include "alloc/base/mem.h"
 #include "runtime/device/device_module.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -288,4 +288,14 @@ sw_status swi_device_copy(swi_device *device, void *to, const void *from, size_t
 sw_status swi_device_zero(swi_device *device, void *to, size_t bytes)
 {
     return copy(device, to, NULL, bytes, SW_CUDA_ON_DEVICE);
+}
+
+const char *swi_device_room(const swi_device *d, char *to, size_t bytes)
+{
+    sw_cuda_info now;
+    to[0] = '\0';
+    if (d != NULL && d->api->info(d->card, &now) == SW_OK)
+        snprintf(to, bytes, ", cuda:%d (%s) has %zu bytes free of %zu", d->ordinal,
+                 d->info.name, now.free_bytes, now.total_bytes);
+    return to;
 }

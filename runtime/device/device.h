@@ -6,7 +6,7 @@
 
 #include "alloc/arena/store.h"
 #include "kernels/cuda/api.h"
-#include "runtime/ops/ops.h"
+#include "runtime/base/common.h"
 #include <pthread.h>
 
 #define SWI_DEVICE_KERNELS 9 /* of one op: forward, and its gradient kernels */
@@ -64,5 +64,9 @@ SW_MUST_USE sw_status swi_device_zero(swi_device *device, void *to, size_t bytes
  */
 SW_MUST_USE sw_status swi_device_fault(swi_device *device);
 sw_status swi_device_faulted(swi_device *device, sw_status status);
+
+/* ", cuda:0 (its name) has so many bytes free of so many" for messages; "" for the CPU (NULL),
+ * and where the card does not say. */
+const char *swi_device_room(const swi_device *device, char *to, size_t bytes);
 
 #endif

@@ -10,7 +10,7 @@
 #include "alloc/base/error.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "runtime/graph/trace_internal.h"
 #include <string.h>
 

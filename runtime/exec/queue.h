@@ -17,7 +17,7 @@
 #ifndef SW_QUEUE_H
 #define SW_QUEUE_H
 
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 
 typedef struct {
     bool tf32, sync_ops, no_graphs;

@@ -5,6 +5,7 @@
  * the phase changes. */
 #include "alloc/base/error.h"
 #include "alloc/base/sys.h"
+#include "runtime/autograd/autograd.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/exec/queue.h"
 #include "runtime/base/structs.h"

@@ -1,6 +1,5 @@
 /* Which kernel runs a node on the exec's device, and the scratch that it asks for. */
-#include "runtime/exec/queue.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/graph/trace.h"
 
 static sw_status on_device(const sw_exec *exec, uint32_t op, int grad,
                            const sw_kernel_info *info, swi_pick *out)

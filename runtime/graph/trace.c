@@ -1,6 +1,7 @@
 /* Traces: their arrays, names, errors, values and storages. Nothing here has bytes; immediate
  * mode gives each new storage its bytes in immediate.c. */
 #include "alloc/base/size.h"
+#include "runtime/base/observer.h"
 #include "runtime/graph/trace_internal.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* One node more: versions, attributes, outputs and scratch of a kernel op. */
 #include "kernels/rng.h"
-#include "runtime/ops/ops.h"
+#include "runtime/base/common.h"
 #include "runtime/graph/trace_internal.h"
 #include <stdio.h>
 #include <string.h>

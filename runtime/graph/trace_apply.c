@@ -1,7 +1,7 @@
 /* An op by its descriptor: inputs in the layout that it wants, copies where strides will not
  * do, the types of its results, views without a kernel. */
 #include "alloc/base/error.h"
-#include "runtime/ops/ops.h"
+#include "runtime/base/common.h"
 #include "runtime/graph/trace_internal.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Gradients while a trace is made: rules of ops and sw_backward add to them. */
-#include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/base/common.h"
+#include "runtime/graph/trace.h"
 
 /* Make the gradient in *slot own its bytes, so that it can be added to. */
 sw_status swi_own_gradient(sw_ctx *ctx, uint32_t *slot, uint32_t first_storage)

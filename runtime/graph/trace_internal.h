@@ -2,7 +2,7 @@
 #ifndef SW_TRACE_INTERNAL_H
 #define SW_TRACE_INTERNAL_H
 
-#include "runtime/runtime_internal.h"
+#include "runtime/graph/trace.h"
 
 /* Room for one more node; n more operands; n more bytes of attributes. */
 sw_status swi_room_nodes(swi_trace *t);

@@ -1,6 +1,6 @@
 /* What a step function reads from models: parameters, states and knobs as values, at the
  * version of their place in the program; and assignment to states. */
-#include "runtime/ops/ops.h"
+#include "runtime/base/common.h"
 #include "runtime/graph/trace_internal.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The frame of a step function: phases, scopes, and what leaves a run. */
-#include "runtime/ops/ops.h"
+#include "runtime/base/common.h"
 #include "runtime/graph/trace_internal.h"
 #include <stdio.h>
 #include <string.h>

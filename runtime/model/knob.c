@@ -1,7 +1,7 @@
 /* Knobs that a run must not read: sw_knob_set returns nothing, so what it refuses is kept, and
  * every run of the model says so until the knob is set to something that can be. The value that
  * runs read stays the one before. */
-#include "runtime/autograd/optim/optim.h"
+#include "runtime/model/model.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -4,7 +4,8 @@
  * range, in the order of the list below, so that clones, checkpoints and exchanges are copies
  * of ranges. */
 #include "alloc/base/size.h"
-#include "runtime/runtime_internal.h"
+#include "profiler/record/nvtx.h"
+#include "runtime/model/model.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

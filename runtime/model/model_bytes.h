@@ -5,7 +5,7 @@
 #ifndef SW_MODEL_BYTES_H
 #define SW_MODEL_BYTES_H
 
-#include "runtime/runtime_internal.h"
+#include "runtime/model/model.h"
 
 #define SWI_PIECE_BYTES ((size_t)4 << 20) /* whole elements, and blocks of random numbers */
 

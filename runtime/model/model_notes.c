@@ -1,5 +1,5 @@
 /* Texts that a model saves with its parameters. */
-#include "runtime/runtime_internal.h"
+#include "runtime/model/model.h"
 #include <string.h>
 
 /* The note of that key, or the place behind the last. */

@@ -7,6 +7,7 @@
 #include "runtime/observe/breakdown.h"
 #include "runtime/observe/observers.h"
 #include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
 #include <stdio.h>
 #include <string.h>
 

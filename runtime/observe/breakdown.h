@@ -6,7 +6,7 @@
 #ifndef SW_SHARES_H
 #define SW_SHARES_H
 
-#include "runtime/runtime_internal.h"
+#include "runtime/observe/observe.h"
 
 /* No line but those of the roles and of ""; the room stays. */
 sw_status swi_shares_empty(swi_shares *shares);

@@ -7,6 +7,7 @@
 #include "profiler/record/prof_heap.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
 #include "runtime/observe/breakdown.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* A plan, op by op and storage by storage: for the profile and for callers. */
 #include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
 #include "runtime/base/structs.h"
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #include "runtime/plan/program_internal.h"
 #include "runtime/exec/queue.h"
 #include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/base/structs.h"
 #include "runtime/observe/observers.h"

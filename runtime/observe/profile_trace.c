@@ -1,6 +1,7 @@
 /* Immediate runs in the profile: what they did is recorded as a plan is, once for each way in
  * which they went. */
 #include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
 #include <string.h>
 
 static uint64_t mix(uint64_t hash, uint64_t x)

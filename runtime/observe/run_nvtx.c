@@ -6,6 +6,7 @@
 #include "alloc/base/size.h"
 #include "profiler/record/nvtx_run.h"
 #include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
 #include "runtime/observe/observers.h"
 #include <string.h>
 

@@ -4,7 +4,6 @@
  * Keeps x for dw and w for dx. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
 #include "runtime/base/structs.h"
 #include <string.h>
 

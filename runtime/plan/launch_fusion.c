@@ -5,7 +5,6 @@
  * and the birth of its result, and launches nothing. Immediate mode does not know the next op
  * and launches both. */
 #include "runtime/plan/program_internal.h"
-#include "runtime/exec/queue.h"
 
 static const swi_node *node_at(const swi_program *p, uint32_t i)
 {

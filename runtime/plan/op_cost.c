@@ -5,7 +5,7 @@
  * measured once: a plan must be the same on every machine and whatever else that runs, and the
  * choice of what to compute twice asks for ratios, not for seconds. */
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/plan/program.h"
 #include "runtime/plan/tiles.h"
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* In a plan that is made smaller, updates are released that did not ask for it. Each then reads
  * the verdict on its own gradient, so that it waits for no other. */
+#include "runtime/ops/ops.h"
 #include "runtime/plan/program_internal.h"
 
 static const swi_node *writer_of(const swi_trace *t, uint32_t value)

@@ -6,7 +6,6 @@
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "runtime/plan/program_internal.h"
-#include "runtime/exec/queue.h"
 #include <string.h>
 
 /* ---- building ---------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* Are two traces the same program? */
-#include "runtime/runtime_internal.h"
+#include "runtime/plan/program.h"
 #include <string.h>
 
 static uint64_t mix(uint64_t hash, const void *data, size_t bytes)

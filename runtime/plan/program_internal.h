@@ -2,7 +2,7 @@
 #ifndef SW_PROGRAM_INTERNAL_H
 #define SW_PROGRAM_INTERNAL_H
 
-#include "runtime/runtime_internal.h"
+#include "runtime/plan/program.h"
 
 /* The nodes that run, views left out, in the order of the trace; how many there are. */
 uint32_t swi_plain_order(const swi_trace *t, uint32_t *order);

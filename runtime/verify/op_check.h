@@ -8,7 +8,7 @@
 #ifndef SW_OP_CHECK_H
 #define SW_OP_CHECK_H
 
-#include "runtime/runtime_internal.h"
+#include "runtime/observe/observe.h"
 
 #define SWI_CHECK_INPUTS 36
 #define SWI_CHECK_OUTPUTS 8

@@ -9,6 +9,7 @@
  * happened to put things. */
 #include "runtime/verify/op_check.h"
 #include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
 #include <stdio.h>
 #include <string.h>
 

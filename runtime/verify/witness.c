@@ -2,6 +2,7 @@
  * one agrees with the plan. */
 #include "alloc/base/sys.h"
 #include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/base/structs.h"
 #include "runtime/verify/witness_internal.h"

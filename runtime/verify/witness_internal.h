@@ -6,7 +6,7 @@
 #define SW_WITNESS_INTERNAL_H
 
 #include "alloc/base/size.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/observe/observe.h"
 
 #define SWI_WITNESS_HEAP SW_HEAP_PROFILE
 
@@ -127,5 +127,8 @@ sw_status swi_witness_access(swi_witness *w);
 sw_status swi_witness_extent(swi_witness *w);
 sw_status swi_witness_death(swi_witness *w);
 sw_status swi_witness_need(swi_witness *w);
+
+sw_status swi_witness_program(sw_exec *exec, swi_program *program, const sw_run_args *args,
+                              uint32_t which, sw_witness_info *out);
 
 #endif

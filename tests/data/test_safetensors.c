@@ -1,7 +1,7 @@
 /* Models to and from safetensors: the bytes of the file, what is refused and how, and that a
  * failure changes neither the model nor the old file. */
 #include "alloc/base/fault.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tests/data/data_files.h"
 #include <dirent.h>
 #include <stdio.h>

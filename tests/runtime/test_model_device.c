@@ -1,6 +1,7 @@
 /* Models in the memory of a device: a scripted one, whose bytes host code can reach in copies
  * alone. What they hold is what models in host memory hold. */
 #include "alloc/base/fault.h"
+#include "runtime/observe/observe.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model_bytes.h"
 #include "runtime/exec/run_internal.h"

@@ -5,7 +5,7 @@
  * to save them - and the profile, which replaces the file that was there, is opened when
  * nothing else can be, or to say what did not fit the memory. Then the loop only runs. */
 #include "profiler/record/prof_heap.h"
-#include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
 

@@ -2,7 +2,7 @@
  * who would have held what, and the largest batch that fits, as far as a moment's search tells.
  * The refusal has been printed; nothing here prints, and what fails here changes nothing. */
 #include "profiler/record/prof_heap.h"
-#include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
 #include "tools/job/machine.h"
 #include "tools/plan/plan.h"
 #include "tools/train/train.h"

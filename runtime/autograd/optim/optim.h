@@ -3,8 +3,8 @@
 #ifndef SW_OPTIM_H
 #define SW_OPTIM_H
 
+#include "runtime/autograd/autograd.h"
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
 
 /* Numbers of sw_optimizer_opts that not every kind has. */
 enum {
@@ -16,26 +16,6 @@ enum {
     SWI_HAS_CENTERED = 32,
     SWI_HAS_ACCUMULATOR = 64,
     SWI_HAS_SCALES = 128 /* beta2_decay, clip_threshold, least_scale, fixed_rate */
-};
-
-/* A state tensor of one parameter. */
-typedef struct {
-    const char *suffix;
-    sw_shape shape; /* the parameter's, unless the kind says otherwise */
-    float begin;    /* every element at first */
-} swi_state;
-
-struct swi_optimizer_kind {
-    const char *name;
-    uint32_t op;   /* of the update of one parameter */
-    uint32_t tick; /* op that counts steps for the corrections of updates; 0: none */
-    uint32_t has;
-    float lr; /* this and the next: defaults */
-    float beta1, beta2, epsilon;
-    /* The attributes of updates that are the kind's own; NULL: none. */
-    void (*settle)(const sw_optimizer_opts *opts, swi_update_attrs *attrs);
-    /* States of a parameter of this shape, at most SWI_MAX_STATE; how many. NULL: none. */
-    int (*states)(const sw_optimizer_opts *opts, const sw_shape *shape, swi_state *out);
 };
 
 extern const swi_optimizer_kind swi_sgd, swi_adam, swi_adamw, swi_rmsprop, swi_adagrad,

@@ -2,7 +2,7 @@
 #include "alloc/arena/address_map.h"
 #include "profiler/record/prof_device.h"
 #include "runtime/device/device.h"
-#include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>
 #include <string.h>
@@ -76,17 +76,6 @@ sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
     }
     swi_struct_write(SWI_STRUCT_sw_device_info, out, &info);
     return SW_OK;
-}
-
-const char *swi_device_room(const sw_exec *exec, char *to, size_t bytes)
-{
-    sw_cuda_info now;
-    const swi_device *d = exec->target.device;
-    to[0] = '\0';
-    if (d != NULL && d->api->info(d->card, &now) == SW_OK)
-        snprintf(to, bytes, ", cuda:%d (%s) has %zu bytes free of %zu", d->ordinal,
-                 d->info.name, now.free_bytes, now.total_bytes);
-    return to;
 }
 
 void swi_profile_device(sw_exec *exec, bool ends)
