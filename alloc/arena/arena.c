@@ -2,7 +2,7 @@
  * count, so a bump's height equals what a trace predicts in every build. */
 #include "alloc/arena/arena.h"
 #include "alloc/base/assert.h"
-#include "alloc/arena/address_map.h"
+#include "alloc/base/address_map.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"

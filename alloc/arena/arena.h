@@ -8,6 +8,7 @@
 #ifndef SW_ARENA_H
 #define SW_ARENA_H
 
+#include "alloc/base/address_map.h"
 #include "alloc/base/base.h"
 #include "alloc/arena/observer.h"
 #include "alloc/arena/store.h"
@@ -31,10 +32,6 @@ size_t sw_budget_used(const sw_budget *budget);
  * is SW_ARENA_DATA state theirs. The count is for figures; nothing is refused by it. */
 void sw_budget_note_slots(sw_budget *budget, size_t more, size_t less);
 size_t sw_budget_slots(const sw_budget *budget);
-
-/* What an arena's bytes are for. */
-typedef enum { SW_ARENA_OTHER, SW_ARENA_STEP, SW_ARENA_MODEL, SW_ARENA_DATA } sw_arena_use;
-#define SW_ARENA_USES 4
 
 typedef struct {
     const char *label;    /* kept, must outlive the arena */

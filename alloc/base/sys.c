@@ -1,6 +1,6 @@
 /* Files, threads, libraries, the clock. Messages are "path: reason". */
 #include "alloc/base/sys.h"
-#include "alloc/arena/address_map.h"
+#include "alloc/base/address_map.h"
 #include "alloc/base/fault.h"
 #include "alloc/base/fork.h"
 #include "alloc/base/mem.h"

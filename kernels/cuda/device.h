@@ -68,6 +68,12 @@ static inline unsigned sw_cuda_blocks(int64_t n, int64_t each)
                                                      : blocks);
 }
 
+/* Up to SW_ALIGN, as the runtime rounds workspaces. */
+static inline size_t sw_cuda_round(size_t bytes)
+{
+    return (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
+}
+
 /* Elements in memory, lanes of padding included; the type is known to be good. */
 static inline int64_t sw_cuda_elements(const sw_type *type)
 {

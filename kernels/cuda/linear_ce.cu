@@ -2,7 +2,6 @@
  * them (runtime/ops/linear_ce.c): the logits of one chunk exist at a time, and their gradient
  * in their place. Losses of all rows are added in one order behind the last chunk; sums over
  * rows in dW and db go from chunk to chunk. */
-#include "alloc/base/size.h"
 #include "kernels/attrs.h"
 #include "kernels/cuda/ce.h"
 #include "kernels/cuda/gemm.h"
@@ -60,7 +59,7 @@ struct rooms {
 static size_t place(rooms *r, size_t bytes)
 {
     const size_t at = r->bytes;
-    r->bytes += sw_size_round(bytes);
+    r->bytes += sw_cuda_round(bytes);
     return at;
 }
 

@@ -7,7 +7,6 @@
  * dw is made without it, so bits are the same. Where the gradient is looked at, the verdict
  * comes before any of it is used, and the host cannot wait for it: then the tile is the whole
  * gradient. */
-#include "alloc/base/size.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/entries.h"
 #include "kernels/optim.h"
@@ -25,7 +24,7 @@ static size_t gradient_bytes(const sw_type *param, int64_t rows)
 {
     sw_type tile = *param;
     tile.shape.dim[0] = rows;
-    return sw_size_round((size_t)sw_cuda_elements(&tile) * sizeof(float));
+    return sw_cuda_round((size_t)sw_cuda_elements(&tile) * sizeof(float));
 }
 
 /* The gradient, then what its product and its check want. */

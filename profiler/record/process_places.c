@@ -1,6 +1,6 @@
 /* The places of this process: what alloc claims, the program and its libraries, and the few
  * mappings of the dynamic loader. */
-#include "alloc/arena/address_map.h"
+#include "alloc/base/address_map.h"
 #include "profiler/record/process.h"
 #include <errno.h>
 #include <link.h>

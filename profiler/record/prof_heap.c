@@ -1,6 +1,6 @@
 /* Records of the host's memory. */
 #include "profiler/record/prof_heap.h"
-#include "alloc/arena/address_map.h"
+#include "alloc/base/address_map.h"
 #include "profiler/record/prof_internal.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What there is to say of the card that an exec works on. */
-#include "alloc/arena/address_map.h"
+#include "alloc/base/address_map.h"
 #include "profiler/record/prof_device.h"
 #include "runtime/device/device.h"
 #include "runtime/observe/observe.h"

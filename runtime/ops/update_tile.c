@@ -2,7 +2,7 @@
  * their descriptors for some rows at a time. Only the pass in tile_update.c makes such a node;
  * the tests of optimizers and of that pass cover it. */
 #include "alloc/base/size.h"
-#include "runtime/plan/tiles.h"
+#include "runtime/ops/tile.h"
 #include "kernels/dispatch.h"
 #include "kernels/tile_launch.h"
 #include <float.h>

@@ -1,6 +1,6 @@
 /* Whose the addresses of the process are: arenas, stacks and the heap's purposes say it. */
 #include "alloc/arena/arena.h"
-#include "alloc/arena/address_map.h"
+#include "alloc/base/address_map.h"
 #include "alloc/base/sys.h"
 #include "tests/support/suite.h"
 #include <signal.h>

@@ -1,5 +1,4 @@
-/* See rules.h. The layers, top to bottom: tools, runtime, profiler and kernels side by side,
- * alloc. */
+/* See rules.h. */
 #include "tests/style/rules.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -13,73 +12,6 @@ static bool begins(const char *text, const char *with)
 static bool is_word(char c)
 {
     return isalnum((unsigned char)c) || c == '_';
-}
-
-/* The first rule whose folder holds the path decides; `may` lists beginnings of allowed paths.
- */
-static const struct {
-    const char *folder;
-    const char *may[6];
-} layers[] = {
-    {"tools/examples/", {"stepwell.h", NULL}},
-    {"tools/", {"tools/", "runtime/", "stepwell.h", "profiler/", "kernels/", "alloc/"}},
-    {"runtime/", {"runtime/", "stepwell.h", "profiler/", "kernels/", "alloc/", NULL}},
-    {"profiler/record/", {"profiler/record/", "alloc/", NULL}},
-    {"profiler/", {"profiler/", "alloc/", NULL}},
-    {"kernels/", {"kernels/", "alloc/base/base.h", NULL}},
-    {"alloc/", {"alloc/", NULL}},
-};
-
-/* Ours, as opposed to the system's: <stepwell.h> counts as ours. */
-static bool is_ours(const char *name, char quote)
-{
-    return quote == '"' || strcmp(name, "stepwell.h") == 0;
-}
-
-static void check_one(const char *path, const char *name, int line, style_report *report,
-                      void *to)
-{
-    char what[300];
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        if (!begins(path, layers[i].folder))
-            continue;
-        for (size_t k = 0; k < 6 && layers[i].may[k] != NULL; k++)
-            if (begins(name, layers[i].may[k]))
-                return;
-        snprintf(what, sizeof what, "%s may not include %s", layers[i].folder, name);
-        report(to, path, line, what);
-        return;
-    }
-}
-
-void style_check_includes(const char *path, const char *text, style_report *report, void *to)
-{
-    int line = 0;
-    for (const char *at = text; at != NULL && *at != '\0'; at = strchr(at, '\n')) {
-        at += *at == '\n';
-        line++;
-        const char *p = at + strspn(at, " \t");
-        if (*p != '#')
-            continue;
-        p++;
-        p += strspn(p, " \t");
-        if (!begins(p, "include"))
-            continue;
-        p += strlen("include");
-        p += strspn(p, " \t");
-        char name[256];
-        const size_t n = *p == '"'   ? strcspn(p + 1, "\"\n")
-                         : *p == '<' ? strcspn(p + 1, ">\n")
-                                     : 0;
-        if (n == 0 || n >= sizeof name)
-            continue;
-        memcpy(name, p + 1, n);
-        name[n] = '\0';
-        if (strstr(name, "..") != NULL)
-            report(to, path, line, "an include is written from the root");
-        else if (is_ours(name, *p))
-            check_one(path, name, line, report, to);
-    }
 }
 
 void style_blank(char *text)

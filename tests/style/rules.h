@@ -1,4 +1,4 @@
-/* What a source file may include, call and contain; pure functions over a path and its text. */
+/* What a source file may call and contain; pure functions over a path and its text. */
 #ifndef SW_TESTS_STYLE_RULES_H
 #define SW_TESTS_STYLE_RULES_H
 
@@ -7,9 +7,6 @@
 
 /* Called for each violation. */
 typedef void style_report(void *to, const char *path, int line, const char *what);
-
-/* Include lines: a folder includes what is below it. `path` is relative to the root. */
-void style_check_includes(const char *path, const char *text, style_report *report, void *to);
 
 /* Calls that belong to one file or folder only; comments and strings do not count. */
 void style_check_calls(const char *path, const char *text, style_report *report, void *to);

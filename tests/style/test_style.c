@@ -95,64 +95,6 @@ static void count(void *to, const char *path, int line, const char *what)
 
 /* ---- the tests --------------------------------------------------------------------------- */
 
-static int n_includes;
-
-static void visit_includes(const char *path, char *text)
-{
-    if (!is_c(path))
-        return;
-    style_check_includes(path, text, fail, NULL);
-    for (const char *p = strstr(text, "#include \""); p != NULL;
-         p = strstr(p + 1, "#include \""))
-        n_includes++;
-}
-
-static void includes_point_down(void)
-{
-    const int files = walk("", visit_includes);
-    CU_ASSERT(files > 30);
-    CU_ASSERT(n_includes > 50); /* it has read the tree */
-}
-
-static void planted_includes_are_found(void)
-{
-    static const struct {
-        const char *path, *text;
-        int violations;
-    } cases[] = {
-        {"alloc/a.c", "#include \"alloc/base/mem.h\"\n#include <stdio.h>\n", 0},
-        {"alloc/a.c", "#include \"runtime/stepwell.h\"\n", 1},
-        {"alloc/a.c", "int a;\n  #  include   \"profiler/inspect/sink.h\"\n", 1},
-        {"alloc/a.c", "#include <stepwell.h>\n", 1},
-        {"kernels/cpu/k.c", "#include \"kernels/par.h\"\n#include \"alloc/base/base.h\"\n", 0},
-        {"kernels/cpu/k.c", "#include \"alloc/base/mem.h\"\n#include \"profiler/x.h\"\n", 2},
-        {"profiler/p.c", "#include \"kernels/par.h\"\n", 1},
-        {"profiler/p.c", "#include \"alloc/arena/arena.h\"\n#include \"runtime/stepwell.h\"",
-         1},
-        {"profiler/record/p.c", "#include \"profiler/inspect/timeline.h\"\n", 1},
-        {"profiler/inspect/p.c", "#include \"profiler/record/json.h\"\n", 0},
-        {"runtime/ops/o.c",
-         "#include \"kernels/par.h\"\n#include \"profiler/x.h\"\n#include \"stepwell.h\"\n", 0},
-        {"runtime/ops/o.c", "#include \"tools/cli/cli.h\"\n", 1},
-        {"runtime/ops/o.c", "#include \"../runtime_internal.h\"\n", 1},
-        {"tools/t.c",
-         "#include \"tools/cli/cli.h\"\n#include \"alloc/base/mem.h\"\n#include "
-         "\"stepwell.h\"\n",
-         0},
-        {"tools/t.c", "#include \"tests/support/suite.h\"\n", 1},
-        {"tools/examples/mlp.c", "#include <stepwell.h>\n#include <stdio.h>\n", 0},
-        {"tools/examples/mlp.c", "#include \"tools/cli/cli.h\"\n", 1},
-        {"tools/examples/mlp.c", "#include \"alloc/base/base.h\"\n", 1},
-        {"tests/alloc/t.c", "#include \"alloc/base/mem.h\"\n", 0},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int found = 0;
-        style_check_includes(cases[i].path, cases[i].text, count, &found);
-        SW_CHECK(found == cases[i].violations, "case %zu (%s): %d found", i, cases[i].path,
-                 found);
-    }
-}
-
 static void visit_calls(const char *path, char *text)
 {
     if (!is_c(path))
@@ -333,8 +275,6 @@ static void a_program_that_is_shown_otherwise_is_found(void)
 }
 
 static const sw_test tests[] = {
-    {"planted includes that point up are found", planted_includes_are_found},
-    {"includes point down", includes_point_down},
     {"planted calls outside their tables are found", planted_calls_are_found},
     {"system calls stand in their tables", calls_stand_in_their_tables},
     {"no file has a path of a machine or a note to oneself",

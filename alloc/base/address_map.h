@@ -4,9 +4,12 @@
 #ifndef SW_CLAIMS_H
 #define SW_CLAIMS_H
 
-#include "alloc/arena/arena.h"
 #include "alloc/base/mem.h"
 #include <stdbool.h>
+
+/* What an arena's bytes are for. */
+typedef enum { SW_ARENA_OTHER, SW_ARENA_STEP, SW_ARENA_MODEL, SW_ARENA_DATA } sw_arena_use;
+#define SW_ARENA_USES 4
 
 typedef enum { SW_CLAIM_ARENA, SW_CLAIM_STACK, SW_CLAIM_HEAP } sw_claim_kind;
 

@@ -1,5 +1,5 @@
 /* The list of claims: a ring around a head of its own, under one lock. */
-#include "alloc/arena/address_map.h"
+#include "alloc/base/address_map.h"
 #include "alloc/base/fork.h"
 #include "alloc/base/heap.h"
 #include <stdatomic.h>
