@@ -23,6 +23,7 @@ typedef struct {
     const swi_rc_parts *parts;
     const swi_rc_problem *problem; /* with the most parts */
     uint64_t from;                 /* what repeats cost at least */
+    bool closely;                  /* look closely for cheaper schedules */
 } pass;
 
 typedef struct {
@@ -292,6 +293,8 @@ static sw_status choose(const pass *x, const uint32_t *backward_of)
     sw_status status = prove(x, least);
     if (status == SW_OK)
         status = swi_rc_chain(x->problem, backward_of, &family);
+    if (status == SW_OK && x->closely)
+        status = swi_rc_drop(x->problem, &family);
     if (status == SW_OK)
         status = choose_from(x, &family, least);
     swi_rc_family_free(&family);
@@ -317,9 +320,15 @@ static sw_status recompute(pass *x, swi_trace *in_parts, int64_t fewest, int64_t
 
 sw_status swi_recompute(swi_program *p, const swi_trace *base, const swi_order *plain,
                         const sw_exec *exec, int64_t fewest, int64_t most, uint64_t from,
-                        swi_order *order)
+                        bool closely, swi_order *order)
 {
-    pass x = {.p = p, .order = order, .base = base, .plain = plain, .exec = exec, .from = from};
+    pass x = {.p = p,
+              .order = order,
+              .base = base,
+              .plain = plain,
+              .exec = exec,
+              .from = from,
+              .closely = closely};
     swi_trace in_parts = {0};
     sw_status status = swi_trace_copy(&in_parts, base);
     if (status == SW_OK)
