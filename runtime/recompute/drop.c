@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define NONE UINT32_MAX
-#define MOST_LOOKED 20000000u /* steps that are followed for all schedules: half a second */
+#define MOST_LOOKED 20000000u /* steps that are followed for all schedules; measured: 0.2 s */
 #define WORTH 64u        /* of the program's cost: what a gap is at least, to be looked at */
 #define SOURCES 2u       /* schedules in front of a gap to come from */
 #define DEAR 1024u       /* of the program's cost: what a repeat is at least, to be left out */
