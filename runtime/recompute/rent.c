@@ -259,7 +259,7 @@ static bool enters(const session *s, uint32_t way)
 }
 
 /* What a node needs at least, beside what has been counted: taken off the ways to it. */
-static int64_t raise(session *s, uint32_t node)
+static int64_t lift(session *s, uint32_t node)
 {
     int64_t least = INT64_MAX;
     s->stamp++;
@@ -286,7 +286,7 @@ static int64_t ascend(session *s)
     int64_t sum = -set_prices(s);
     for (uint32_t i = 0; i < s->n_wanted; i++)
         for (int64_t more = 1; more > 0 && sum < 16 * MOST;) {
-            more = raise(s, s->wanted[i]);
+            more = lift(s, s->wanted[i]);
             sum += more;
         }
     return sum;
