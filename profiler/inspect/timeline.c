@@ -39,6 +39,7 @@ sw_status sw_timeline_new(sw_timeline **out)
                           .model = "",
                           .device = "",
                           .data = "",
+                          .normalise = "",
                           .created = "",
                           .command = "",
                           .ended = "",

@@ -44,6 +44,7 @@ typedef struct {
     const char *run; /* "train", "eval" */
     int64_t batch;   /* -1: none */
     uint64_t model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes;
+    uint64_t program_host_bytes;         /* 0: not said */
     sw_prof_phase phase[SW_PROF_PHASES]; /* predicted; ns is 0 */
     uint64_t peak_bytes;                 /* 0: sw_timeline_finish finds it and peak_op */
     uint32_t peak_op;                    /* index of the op that runs at the peak */
@@ -84,10 +85,11 @@ typedef struct {
 typedef struct sw_timeline {
     const char *tool; /* "stepwell", "pytorch" */
     const char *path, *model, *device, *data, *created, *command;
-    const char *ended;   /* "done", "interrupted", "failed"; "": the file has no end */
-    const char *why;     /* of a failure, or "" */
-    const char *damaged; /* what ended the reading, with file and line; NULL: nothing */
-    int64_t batch;       /* -1: none */
+    const char *normalise; /* of the pixels of images; "": not said */
+    const char *ended;     /* "done", "interrupted", "failed"; "": the file has no end */
+    const char *why;       /* of a failure, or "" */
+    const char *damaged;   /* what ended the reading, with file and line; NULL: nothing */
+    int64_t batch;         /* -1: none */
     uint64_t seed;
     sw_tl_program *programs;
     uint32_t n_programs;

@@ -378,6 +378,7 @@ static void put_plan_bytes(sw_json *j, const sw_prof_plan *x)
     sw_json_put_u64(j, "model_padding_bytes", x->model_padding_bytes);
     sw_json_put_u64(j, "immediate_bytes", x->immediate_bytes);
     sw_json_put_u64(j, "peak_bytes", x->peak_bytes);
+    sw_json_put_u64(j, "program_host_bytes", x->program_host_bytes);
 }
 
 void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)

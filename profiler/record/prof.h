@@ -78,8 +78,9 @@ typedef struct {
     const char *run; /* "train" or "eval" */
     int64_t batch;   /* of the first input; -1: it has none */
     size_t model_bytes, arena_bytes, data_bytes, slot_bytes, total_bytes, lower_bound_bytes;
-    size_t padding_bytes; /* of what the arena holds at the peak: rounded up to SW_ALIGN */
-    size_t lanes_bytes;   /* of that too: lanes of blocks of images that hold none */
+    size_t program_host_bytes; /* of the heap, beside the total: the program's records */
+    size_t padding_bytes;      /* of what the arena holds at the peak: rounded up to SW_ALIGN */
+    size_t lanes_bytes;        /* of that too: lanes of blocks of images that hold none */
     size_t model_padding_bytes;
     size_t immediate_bytes, peak_bytes;
     uint32_t n_ops, peak_position;

@@ -169,6 +169,7 @@ static sw_prof_plan head_of(const sw_exec *exec, const sw_run_args *args, const 
                          .slot_bytes = info.slot_bytes,
                          .total_bytes = info.total_bytes,
                          .lower_bound_bytes = info.lower_bound_bytes,
+                         .program_host_bytes = info.program_host_bytes,
                          .padding_bytes = info.padding_bytes,
                          .lanes_bytes = empty_lanes(p),
                          .model_padding_bytes = model_padding(args),

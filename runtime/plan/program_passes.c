@@ -266,7 +266,7 @@ static sw_status shrink_freely(swi_program *p, const base *rebuilt, size_t heigh
     sw_status status = base_of(&b, p, false, exec);
     if (status == SW_OK)
         status = swi_recompute(&q, &b.trace, &b.order, exec, parts, most,
-                               rebuilt->rebuild_cost + 1, &q_order);
+                               rebuilt->rebuild_cost + 1, true, &q_order);
     /* What rebuilds are among what runs again there. The two problems count places of results
      * differently, so no plan of both is below the lower bound only. */
     const uint64_t all = q.info.least_repeat_cost, with = p->info.least_repeat_cost;
@@ -291,7 +291,8 @@ static sw_status shrink(swi_program *p, int64_t parts, int64_t most, const sw_ex
     const size_t height = p->height;
     sw_status status = base_of(&b, p, true, exec);
     if (status == SW_OK)
-        status = swi_recompute(p, &b.trace, &b.order, exec, parts, most, 0, order);
+        status = swi_recompute(p, &b.trace, &b.order, exec, parts, most, 0, b.rebuild_cost == 0,
+                               order);
     if (status == SW_OK && b.rebuild_cost > 0 && (!fits(p) || p->info.budget_cost > 0))
         status = shrink_freely(p, &b, height, parts, most, exec, order);
     base_free(&b);

@@ -9,6 +9,7 @@ static swi_rc_family family_of(const problem *in)
 {
     swi_rc_family family = {0};
     SW_CHECK(swi_rc_chain(&in->p, in->backward_of, &family) == SW_OK, "%s", sw_last_error());
+    SW_CHECK(swi_rc_drop(&in->p, &family) == SW_OK, "%s", sw_last_error());
     return family;
 }
 
@@ -125,15 +126,38 @@ static void random_programs_cost_somewhat_more(void)
         compare(&one, &sum);
     }
     tell("random programs", &sum);
-    CU_ASSERT(sum.paid <= 1.35 * sum.least);
+    CU_ASSERT(sum.paid <= 1.15 * sum.least);
+}
+
+/* What is dropped and made again: never dearer for any capacity, and often cheaper. */
+static void what_is_held_and_not_used_goes(void)
+{
+    uint32_t cheaper = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        sw_dice dice = {seed};
+        problem_random(&dice, &one, 12, 24);
+        swi_rc_family before = {0}, after = family_of(&one);
+        CU_ASSERT_EQUAL(swi_rc_chain(&one.p, one.backward_of, &before), SW_OK);
+        check_family(&one, &after);
+        for (size_t c = before.schedules[0].peak; c > 0; c -= PROBLEM_UNIT) {
+            CU_ASSERT(cost_under(&after, c) <= cost_under(&before, c));
+            cheaper += cost_under(&after, c) < cost_under(&before, c);
+        }
+        swi_rc_family_free(&before);
+        swi_rc_family_free(&after);
+    }
+    sw_note("%u capacities are cheaper", cheaper);
+    CU_ASSERT(cheaper > 50);
 }
 
 static sw_status chain_once(void *arg)
 {
     const problem *in = arg;
     swi_rc_family family = {0};
-    const sw_status status = swi_rc_chain(&in->p, in->backward_of, &family);
+    sw_status status = swi_rc_chain(&in->p, in->backward_of, &family);
     CU_ASSERT(status == SW_OK || family.schedules == NULL);
+    if (status == SW_OK)
+        status = swi_rc_drop(&in->p, &family);
     swi_rc_family_free(&family);
     return status;
 }
@@ -166,6 +190,7 @@ static const sw_test tests[] = {
     {"long chains cost little more than what has no room", long_chains_cost_little_more},
     {"residual blocks cost little more than the least", residual_blocks_cost_little_more},
     {"random programs cost somewhat more than the least", random_programs_cost_somewhat_more},
+    {"what is held and not used goes where that is cheaper", what_is_held_and_not_used_goes},
     {"every allocation may fail", every_allocation_may_fail},
 };
 SW_SUITE("chain", tests)

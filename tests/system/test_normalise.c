@@ -27,6 +27,12 @@ static const char *said(const char *json)
     return text;
 }
 
+static bool read_figure(const char *json, const char *key, unsigned long long *figure)
+{
+    const char *at = strstr(json, key);
+    return at != NULL && sscanf(at + strlen(key), " %llu", figure) == 1;
+}
+
 static bool file_says(const char *path, const char *part)
 {
     size_t n;
@@ -54,6 +60,32 @@ static void it_is_said_everywhere(void)
     CU_ASSERT_STRING_EQUAL(said(o->out), "none");
     o = run("train --quiet --json --model swishnet --width 8 --steps 1");
     SW_CHECK(o->status == 0 && strstr(o->out, "normalise") != NULL && *said(o->out) == '\0',
+             "%s", o->out);
+}
+
+/* A report of the profile says it, and what the program's records take of the heap, which the
+ * profile and the report have as one figure. */
+static void a_report_says_it_too(void)
+{
+    char words[3000];
+    unsigned long long record = 0, shown = 1;
+    size_t n;
+    snprintf(words, sizeof words, SMALL "--normalise 0.5,0.25 --profile %s",
+             path_of("r.jsonl"));
+    CU_ASSERT_EQUAL(run(words)->status, 0);
+    char *profile = (char *)file_read(path_of("r.jsonl"), &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(profile);
+    CU_ASSERT(read_figure(profile, "\"program_host_bytes\":", &record) && record > 1000);
+    free(profile);
+    snprintf(words, sizeof words, "report --json %s", path_of("r.jsonl"));
+    const sw_outcome *o = run(words);
+    CU_ASSERT_STRING_EQUAL(said(o->out), "0.5,0.25");
+    SW_CHECK(read_figure(o->out, "\"program_host_bytes\":", &shown) && shown == record,
+             "%llu in the profile, %llu in the report", record, shown);
+    snprintf(words, sizeof words, "report %s", path_of("r.jsonl"));
+    o = run(words);
+    SW_CHECK(strstr(o->out, ", normalise 0.5,0.25") != NULL &&
+                 strstr(o->out, "the program's records") != NULL,
              "%s", o->out);
 }
 
@@ -169,6 +201,7 @@ static void running_statistics_keep_up(void)
 
 static const sw_test tests[] = {
     {"it is said everywhere", it_is_said_everywhere},
+    {"a report says it too, and what a program's records take", a_report_says_it_too},
     {"what is said is what was used", what_is_said_is_what_was_used},
     {"parameters bring theirs", parameters_bring_theirs},
     {"plans do not depend on it", plans_do_not_depend_on_it},

@@ -37,6 +37,7 @@ typedef struct {
     int64_t batch; /* -1: none */
     sw_prof_phase phase[SW_PROF_PHASES];
     uint64_t peak, model, arena, data, total, lower_bound;
+    uint64_t host; /* of the program's records; 0: not said */
     uint64_t runs; /* measured or not */
     report_seen seen[3];
     int n_seen;
@@ -87,6 +88,7 @@ typedef struct {
     char shown[4096];      /* the path without control characters, for people */
     sw_timeline *timeline; /* header and programs; no runs */
     char model[REPORT_TEXT], device[REPORT_TEXT], data[REPORT_TEXT], created[REPORT_TEXT];
+    char normalise[REPORT_TEXT];
     char command[256];
     int64_t batch;
     uint64_t seed;

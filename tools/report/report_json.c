@@ -57,6 +57,7 @@ static void put_run(sw_json *j, const report *r)
     report_put_text(j, "model", r->model);
     report_put_text(j, "device", r->device);
     report_put_text(j, "data", r->data);
+    report_put_text(j, "normalise", r->normalise);
     report_put_batch(j, r->batch);
     sw_json_put_u64(j, "seed", r->seed);
     report_put_text(j, "created", r->created);
@@ -137,6 +138,7 @@ static void put_main(sw_json *j, const report_plan *x)
     sw_json_put_u64(j, "data_bytes", x->data);
     sw_json_put_u64(j, "total_bytes", x->total);
     sw_json_put_u64(j, "lower_bound_bytes", x->lower_bound);
+    sw_json_put_known(j, "program_host_bytes", x->host > 0, x->host);
 }
 
 /* Whether each measured run of each program was as planned; null when none was measured. */

@@ -26,6 +26,7 @@ void report_copy_header(report *r)
     sw_utf8_clean(r->model, sizeof r->model, t->model);
     sw_utf8_clean(r->device, sizeof r->device, t->device);
     sw_utf8_clean(r->data, sizeof r->data, t->data);
+    sw_utf8_clean(r->normalise, sizeof r->normalise, t->normalise);
     sw_utf8_clean(r->created, sizeof r->created, t->created);
     sw_utf8_clean(r->command, sizeof r->command, t->command);
     r->batch = t->batch;
@@ -62,7 +63,8 @@ sw_status report_add_plan(report *r, uint32_t program)
                        .arena = p->arena_bytes,
                        .data = p->data_bytes,
                        .total = p->total_bytes,
-                       .lower_bound = p->lower_bound_bytes};
+                       .lower_bound = p->lower_bound_bytes,
+                       .host = p->program_host_bytes};
     memcpy(x->phase, p->phase, sizeof x->phase);
     return SW_OK;
 }

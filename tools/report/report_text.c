@@ -69,10 +69,11 @@ static void print_run(const report *r)
     char batch[32] = "";
     if (r->batch >= 0)
         snprintf(batch, sizeof batch, ", batch %" PRId64, r->batch);
-    cli_say(0, 2, "%s%s%s on %s%s, seed %" PRIu64 "%s%s", on(),
+    cli_say(0, 2, "%s%s%s on %s%s, seed %" PRIu64 "%s%s%s%s", on(),
             r->model[0] != '\0' ? r->model : "model", off(),
             r->device[0] != '\0' ? r->device : "an unnamed device", batch, r->seed,
-            r->data[0] != '\0' ? ", data " : "", r->data);
+            r->data[0] != '\0' ? ", data " : "", r->data,
+            r->normalise[0] != '\0' ? ", normalise " : "", r->normalise);
     char evaluations[64] = "";
     if (r->evaluations > 0)
         snprintf(evaluations, sizeof evaluations, ", %s evaluation run%s",
@@ -413,6 +414,9 @@ static void print_live(const report_plan *plan, const report_live *live)
                 bytes_text(plan->arena).text, bytes_text(plan->lower_bound).text,
                 bytes_text(plan->model).text, bytes_text(plan->data).text,
                 bytes_text(plan->total).text);
+    if (plan->host > 0)
+        cli_say(2, 2, "beside that the program's records: %s of the heap",
+                bytes_text(plan->host).text);
 }
 
 /* ---- time and the rest ------------------------------------------------------------------- */

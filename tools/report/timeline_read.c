@@ -87,6 +87,7 @@ sw_status report_take_header(sw_timeline *t, const report_place *p)
     SW_TRY(text_of(t, p, p->record, "model", &t->model));
     SW_TRY(text_of(t, p, p->record, "device", &t->device));
     SW_TRY(text_of(t, p, p->record, "data", &t->data));
+    SW_TRY(text_of(t, p, p->record, "normalise", &t->normalise));
     SW_TRY(text_of(t, p, p->record, "created", &t->created));
     SW_TRY(text_of(t, p, p->record, "command", &t->command));
     SW_TRY(report_get_u64(p, p->record, "seed", 0, &t->seed));
@@ -196,6 +197,7 @@ static sw_status take_sums(const report_place *p, sw_tl_program *program)
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) /* nothing of a trace is planned */
         SW_TRY(program->immediate ? report_get_u64(p, p->record, sums[i].key, 0, sums[i].to)
                                   : report_need_u64(p, p->record, sums[i].key, sums[i].to));
+    SW_TRY(report_get_u64(p, p->record, "program_host_bytes", 0, &program->program_host_bytes));
     if (program->immediate) {
         uint64_t slot;
         SW_TRY(report_get_u64(p, p->record, "slot_bytes", 0, &slot));

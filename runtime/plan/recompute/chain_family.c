@@ -35,7 +35,7 @@ static bool before(const swi_rc_schedule *a, const swi_rc_schedule *b)
 
 /* Sort by cost and leave out what costs more and peaks no lower; of more than MOST_MEMBERS,
  * every other one until they are few. */
-static void tidy(swi_rc_family *f)
+void swi_rc_family_tidy(swi_rc_family *f)
 {
     for (uint32_t i = 1; i < f->n; i++) {
         const swi_rc_schedule x = f->schedules[i];
@@ -137,7 +137,7 @@ static sw_status put_off(const swi_rc_problem *p, swi_rc_schedule *s, size_t *le
 static sw_status better(const swi_rc_problem *p, swi_rc_family *f)
 {
     size_t left = MOST_FOLLOWED;
-    tidy(f);
+    swi_rc_family_tidy(f);
     for (uint32_t i = 1; i < f->n; i++) {
         size_t share = left / (f->n - i);
         left -= share;
@@ -145,7 +145,7 @@ static sw_status better(const swi_rc_problem *p, swi_rc_family *f)
         SW_TRY(leave_out(p, &f->schedules[i], &share));
         left += share;
     }
-    tidy(f);
+    swi_rc_family_tidy(f);
     return SW_OK;
 }
 
@@ -169,7 +169,7 @@ static sw_status lowest(const swi_rc_problem *p, swi_rc_family *f)
     swi_rc_schedule own = f->schedules[--f->n];
     status = swi_rc_family_add(f, &s);
     if (status == SW_OK)
-        tidy(f);
+        swi_rc_family_tidy(f);
     if (status == SW_OK && own.cost > f->schedules[f->n - 1].cost)
         return swi_rc_family_add(f, &own);
     swi_rc_free(&own);

@@ -61,5 +61,7 @@ size_t swi_chain_group_bytes(const swi_chain *c, uint32_t k, const uint64_t *but
 SW_MUST_USE sw_status swi_chain_schedules(const swi_chain *c, size_t peak, swi_rc_family *out);
 /* Takes the schedule over, also when it fails. */
 SW_MUST_USE sw_status swi_rc_family_add(swi_rc_family *family, swi_rc_schedule *schedule);
+/* Sort by cost and leave out what costs more and peaks no lower. */
+void swi_rc_family_tidy(swi_rc_family *family);
 
 #endif

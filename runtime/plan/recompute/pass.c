@@ -23,6 +23,7 @@ typedef struct {
     const swi_rc_parts *parts;
     const swi_rc_problem *problem; /* with the most parts */
     uint64_t from;                 /* what repeats cost at least */
+    bool closely;                  /* look closely for cheaper schedules */
 } pass;
 
 typedef struct {
@@ -161,9 +162,11 @@ static sw_status consider_chain(const pass *x, const swi_rc_family *family, uint
     return SW_OK;
 }
 
+/* A program that is looked at twice, with its rebuilds and without, has half of them each. */
 static uint64_t search_nodes(const pass *x)
 {
-    return x->problem->n_items <= EXACT_ITEMS ? EXACT_NODES : 0;
+    const bool once = x->closely && x->from == 0;
+    return x->problem->n_items > EXACT_ITEMS ? 0 : once ? EXACT_NODES : EXACT_NODES / 2;
 }
 
 /* The cheapest schedules of all, peak by peak downward from that of the whole program, until
@@ -278,7 +281,7 @@ static sw_status prove(const pass *x, uint64_t *least)
         return SW_OK;
     SW_TRY(swi_rc_single(x->problem, x->p->limit, &other, NULL));
     *least = other > *least ? other : *least;
-    if (*least == UINT64_MAX)
+    if (*least == UINT64_MAX || !x->closely)
         return SW_OK;
     SW_TRY(swi_rc_rent(x->problem, x->p->limit, &other));
     *least = other > *least ? other : *least;
@@ -292,6 +295,8 @@ static sw_status choose(const pass *x, const uint32_t *backward_of)
     sw_status status = prove(x, least);
     if (status == SW_OK)
         status = swi_rc_chain(x->problem, backward_of, &family);
+    if (status == SW_OK && x->closely)
+        status = swi_rc_drop(x->problem, &family);
     if (status == SW_OK)
         status = choose_from(x, &family, least);
     swi_rc_family_free(&family);
@@ -317,9 +322,15 @@ static sw_status recompute(pass *x, swi_trace *in_parts, int64_t fewest, int64_t
 
 sw_status swi_recompute(swi_program *p, const swi_trace *base, const swi_order *plain,
                         const sw_exec *exec, int64_t fewest, int64_t most, uint64_t from,
-                        swi_order *order)
+                        bool closely, swi_order *order)
 {
-    pass x = {.p = p, .order = order, .base = base, .plain = plain, .exec = exec, .from = from};
+    pass x = {.p = p,
+              .order = order,
+              .base = base,
+              .plain = plain,
+              .exec = exec,
+              .from = from,
+              .closely = closely};
     swi_trace in_parts = {0};
     sw_status status = swi_trace_copy(&in_parts, base);
     if (status == SW_OK)

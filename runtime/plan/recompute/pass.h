@@ -66,6 +66,7 @@ SW_MUST_USE sw_status swi_rc_parts_fitting(const swi_rc_parts *parts,
  * what would; or stays, if nothing is lower. */
 SW_MUST_USE sw_status swi_recompute(swi_program *p, const swi_trace *base,
                                     const swi_order *plain, const sw_exec *exec, int64_t fewest,
-                                    int64_t most, uint64_t from, swi_order *order);
+                                    int64_t most, uint64_t from, bool closely,
+                                    swi_order *order);
 
 #endif

@@ -16,8 +16,8 @@
 
 #define MAX_DEPTH 12 /* of cheap ops on cheap ops: what a result may cost at most */
 #define TRIAL_STEPS                                                                            \
-    ((uint64_t)4 << 20) /* steps of all schedules that are tried: tens of ms                   \
-                         */
+    ((uint64_t)4 << 20) /* of all schedules that are tried; measured: 30 ns each, so 0.13 s at \
+                           most, and 0.3 ms for the 9,989 of mbconv */
 
 /* What is known of an item: reads by ops of the backward part, SWI_NONE where there is none. */
 typedef struct {

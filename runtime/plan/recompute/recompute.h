@@ -105,6 +105,9 @@ typedef struct {
 } swi_rc_family;
 SW_MUST_USE sw_status swi_rc_chain(const swi_rc_problem *problem, const uint32_t *backward_of,
                                    swi_rc_family *out);
+/* Cheaper schedules where the costs of two neighbours are far apart, at the same peaks or lower
+ * ones: what is held and not used goes, and is made again. Whatever the capacity. */
+SW_MUST_USE sw_status swi_rc_drop(const swi_rc_problem *problem, swi_rc_family *family);
 void swi_rc_family_free(swi_rc_family *family);
 
 #endif
