@@ -34,6 +34,5 @@ static int with_faults(const char *plan, int argc, char **argv,
 int cli_main(int argc, char **argv, int (*run)(int argc, char **argv))
 {
     const char *plan = getenv("STEPWELL_FAULT");
-    return plan != NULL && *plan != '\0' ? with_faults(plan, argc, argv, run)
-                                         : run(argc, argv);
+    return plan != NULL && *plan != '\0' ? with_faults(plan, argc, argv, run) : run(argc, argv);
 }
