@@ -6,7 +6,7 @@
 #include "tests/support/heap.h"
 #include "tools/cli/cli.h"
 #include "tools/report/report_export.h"
-#include "tools/report/timeline_read.h"
+#include "profiler/inspect/timeline_read.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

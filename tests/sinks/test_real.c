@@ -3,7 +3,7 @@
 #include "tests/sinks/expect.h"
 
 #include "tests/support/process.h"
-#include "tools/report/timeline_read.h"
+#include "profiler/inspect/timeline_read.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -11,7 +11,8 @@
 #include "profiler/record/process.h"
 #include "profiler/inspect/timeline.h"
 #include "tools/report/report_gate.h"
-#include "tools/report/report_lines.h"
+#include "profiler/inspect/profile_lines.h"
+#include "profiler/inspect/profile_members.h"
 #include <stdbool.h>
 
 #define REPORT_EDGE 3 /* steps shown from each end */
@@ -186,21 +187,23 @@ SW_MUST_USE sw_status report_add_plan(report *r, uint32_t program);
 void report_free(report *r);
 
 /* Who follows a file that grows. */
-struct report_place;
 typedef struct {
     void *context;
     /* Whether a line, which begins at `at` in the file, is worth reading. */
     bool (*wants)(void *context, const char *text, size_t n, uint64_t at);
     /* A run of training or, else, evaluation was taken; `plan`: NULL when the file has none. */
-    sw_status (*step)(void *context, const struct report_place *p, const report_row *row,
+    sw_status (*step)(void *context, const profile_place *p, const report_row *row,
                       const report_plan *plan, bool train);
 } report_watch;
 /* Reading piece by piece: report_more takes what is there behind what it has taken. An
  * unfinished last line is left for the next time, or, without a watch, is the last one. With a
  * watch damage is an error. Before the first line is whole the report says nothing. Owner of
- * both: the caller, by report_free and report_lines_close. */
-SW_MUST_USE sw_status report_begin(report **out, report_lines *lines, const char *path);
-SW_MUST_USE sw_status report_more(report *r, report_lines *lines, const report_watch *watch);
+ * both: the caller, by report_free and profile_lines_close. */
+SW_MUST_USE sw_status report_begin(report **out, profile_lines *lines, const char *path);
+SW_MUST_USE sw_status report_more(report *r, profile_lines *lines, const report_watch *watch);
+
+/* A record of the type "process" into r->process; the latest one counts. */
+SW_MUST_USE sw_status report_take_process(report *r, const profile_place *p);
 
 SW_MUST_USE sw_status report_find_live(const report *r, const report_plan *plan,
                                        report_live *out);

@@ -1,6 +1,6 @@
 /* Step records into what grew. */
 #include "tools/report/report_host.h"
-#include "tools/report/report_members.h"
+#include "profiler/inspect/profile_members.h"
 #include <string.h>
 
 /* ---- counting ---------------------------------------------------------------------------- */
@@ -60,17 +60,17 @@ static report_line *find_line(report_host *h, const char *at, const char *heap)
     return NULL;
 }
 
-static sw_status take_line(report_host *h, const report_place *p, value o, uint64_t step,
+static sw_status take_line(report_host *h, const profile_place *p, value o, uint64_t step,
                            bool settled)
 {
     /* It has held nothing before, but for what is there when the file begins. */
     report_line x = {.growth = {.known = h->records > 0}};
     uint64_t bytes;
     if (!value_is_dict(o))
-        return report_wrong(p, "places", "a list of places");
-    SW_TRY(report_get_text(p, o, "at", x.at, sizeof x.at));
-    SW_TRY(report_get_text(p, o, "heap", x.heap, sizeof x.heap));
-    SW_TRY(report_need_u64(p, o, "bytes", &bytes));
+        return profile_wrong(p, "places", "a list of places");
+    SW_TRY(profile_get_text(p, o, "at", x.at, sizeof x.at));
+    SW_TRY(profile_get_text(p, o, "heap", x.heap, sizeof x.heap));
+    SW_TRY(profile_need_u64(p, o, "bytes", &bytes));
     report_line *line = find_line(h, x.at, x.heap);
     if (line == NULL && h->n_lines == REPORT_LINES)
         return SW_OK;
@@ -85,18 +85,19 @@ static sw_status take_line(report_host *h, const report_place *p, value o, uint6
     return SW_OK;
 }
 
-static sw_status take_places(report_host *h, const report_place *p, uint64_t step, bool settled)
+static sw_status take_places(report_host *h, const profile_place *p, uint64_t step,
+                             bool settled)
 {
     const value places = value_at(p->record, "places");
     if (places != 0 && !value_is_list(places))
-        return report_wrong(p, "places", "a list of places");
+        return profile_wrong(p, "places", "a list of places");
     for (size_t i = 0; i < value_count(places); i++)
         SW_TRY(take_line(h, p, value_item(places, i), step, settled));
     return SW_OK;
 }
 
 /* Members of an object of figures; what is missing has not changed. */
-static sw_status take_figures(report_host *h, const report_place *p, const char *key,
+static sw_status take_figures(report_host *h, const profile_place *p, const char *key,
                               const char *const *names, int first, int n, uint64_t step,
                               bool settled)
 {
@@ -104,20 +105,20 @@ static sw_status take_figures(report_host *h, const report_place *p, const char 
     if (o == 0)
         return SW_OK;
     if (!value_is_dict(o))
-        return report_wrong(p, key, "an object");
+        return profile_wrong(p, key, "an object");
     for (int i = 0; i < n; i++) {
         uint64_t bytes;
-        SW_TRY(report_get_u64(p, o, names[i], 0, &bytes));
+        SW_TRY(profile_get_u64(p, o, names[i], 0, &bytes));
         look(&h->series[first + i].growth, bytes, step, settled);
     }
     return SW_OK;
 }
 
-static sw_status take_sampled(report_host *h, const report_place *p, int series,
+static sw_status take_sampled(report_host *h, const profile_place *p, int series,
                               const char *key, uint64_t step)
 {
     uint64_t bytes;
-    SW_TRY(report_get_u64(p, p->record, key, UINT64_MAX, &bytes));
+    SW_TRY(profile_get_u64(p, p->record, key, UINT64_MAX, &bytes));
     if (bytes == UINT64_MAX)
         return SW_OK;
     look(&h->series[series].growth, bytes, step, !h->sample_unsettled);
@@ -126,7 +127,7 @@ static sw_status take_sampled(report_host *h, const report_place *p, int series,
 }
 
 /* A run in immediate mode is never called warm: the first ones take what the others use. */
-static bool is_settled(report_host *h, const report_place *p)
+static bool is_settled(report_host *h, const profile_place *p)
 {
     const value warm = value_at(p->record, "warm");
     const char *mode = value_text(value_at(p->record, "mode"));
@@ -135,12 +136,12 @@ static bool is_settled(report_host *h, const report_place *p)
     return value_is_true(warm);
 }
 
-sw_status report_take_growth(report_host *h, const report_place *p)
+sw_status report_take_growth(report_host *h, const profile_place *p)
 {
     static const char *const arenas[] = {"model", "data", "step"};
     const char *purposes[SW_HEAP_KINDS];
     uint64_t step;
-    SW_TRY(report_need_u64(p, p->record, "step", &step));
+    SW_TRY(profile_need_u64(p, p->record, "step", &step));
     const bool quiet = is_settled(h, p), settled = quiet && !h->unsettled;
     h->unsettled = !quiet;
     h->sample_unsettled |= !settled;

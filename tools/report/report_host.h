@@ -103,9 +103,8 @@ typedef struct report_host {
     size_t n_devices;
 } report_host;
 
-struct report_place;
 /* Any record: takes of it what is the host's. */
-SW_MUST_USE sw_status report_take_host(report *r, const struct report_place *p);
+SW_MUST_USE sw_status report_take_host(report *r, const profile_place *p);
 void report_free_host(report_host *host);
 
 /* In front of everything else: "It did not fit". Nothing where nothing was denied. */
@@ -117,9 +116,9 @@ void report_put_host(sw_json *j, const report *r);
 
 /* ---- between the files ------------------------------------------------------------------- */
 
-SW_MUST_USE sw_status report_take_growth(report_host *h, const struct report_place *p);
-SW_MUST_USE sw_status report_take_denied(report_host *h, const struct report_place *p);
-SW_MUST_USE sw_status report_take_device(report_host *h, const struct report_place *p);
+SW_MUST_USE sw_status report_take_growth(report_host *h, const profile_place *p);
+SW_MUST_USE sw_status report_take_denied(report_host *h, const profile_place *p);
+SW_MUST_USE sw_status report_take_device(report_host *h, const profile_place *p);
 void report_print_devices(const report *r);
 void report_put_devices(sw_json *j, const report *r);
 /* Still grows at the end of what was read. */

@@ -2,7 +2,7 @@
 #include "alloc/mem.h"
 #include "profiler/record/utf8.h"
 #include "tools/report/report.h"
-#include "tools/report/timeline_read.h"
+#include "profiler/inspect/timeline_read.h"
 #include <string.h>
 
 #define PLANS_MAX ((size_t)65536)

@@ -1,6 +1,7 @@
 /* The record of the process in a profile. */
 #include "alloc/mem.h"
-#include "tools/report/report_members.h"
+#include "profiler/inspect/profile_members.h"
+#include "tools/report/report.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -14,19 +15,19 @@ static sw_process_kind kind_of(const char *name)
     return (sw_process_kind)kind;
 }
 
-static sw_status take_line(const report_place *p, value o, sw_process_line *l)
+static sw_status take_line(const profile_place *p, value o, sw_process_line *l)
 {
     char kind[16];
     uint64_t n, mapped, resident, huge, predicted;
     if (!value_is_dict(o))
-        return report_wrong(p, "lines", "a list of lines");
-    SW_TRY(report_get_text(p, o, "kind", kind, sizeof kind));
-    SW_TRY(report_get_text(p, o, "name", l->name, sizeof l->name));
-    SW_TRY(report_get_u64(p, o, "n", 0, &n));
-    SW_TRY(report_get_u64(p, o, "mapped_bytes", 0, &mapped));
-    SW_TRY(report_need_u64(p, o, "resident_bytes", &resident));
-    SW_TRY(report_get_u64(p, o, "huge_bytes", 0, &huge));
-    SW_TRY(report_get_u64(p, o, "predicted_bytes", UINT64_MAX, &predicted));
+        return profile_wrong(p, "lines", "a list of lines");
+    SW_TRY(profile_get_text(p, o, "kind", kind, sizeof kind));
+    SW_TRY(profile_get_text(p, o, "name", l->name, sizeof l->name));
+    SW_TRY(profile_get_u64(p, o, "n", 0, &n));
+    SW_TRY(profile_get_u64(p, o, "mapped_bytes", 0, &mapped));
+    SW_TRY(profile_need_u64(p, o, "resident_bytes", &resident));
+    SW_TRY(profile_get_u64(p, o, "huge_bytes", 0, &huge));
+    SW_TRY(profile_get_u64(p, o, "predicted_bytes", UINT64_MAX, &predicted));
     l->kind = kind_of(kind);
     l->n = n <= UINT32_MAX ? (uint32_t)n : UINT32_MAX;
     l->mapped_bytes = (size_t)mapped;
@@ -37,25 +38,25 @@ static sw_status take_line(const report_place *p, value o, sw_process_line *l)
     return SW_OK;
 }
 
-static sw_status fill(const report_place *p, sw_process *x)
+static sw_status fill(const profile_place *p, sw_process *x)
 {
     uint64_t resident, sum = 0;
     const value lines = value_at(p->record, "lines");
     memset(x, 0, sizeof *x);
-    SW_TRY(report_need_u64(p, p->record, "resident_bytes", &resident));
+    SW_TRY(profile_need_u64(p, p->record, "resident_bytes", &resident));
     if (!value_is_list(lines) || value_count(lines) > SW_PROCESS_LINES)
-        return report_wrong(p, "lines", "a list of lines");
+        return profile_wrong(p, "lines", "a list of lines");
     for (; x->n < value_count(lines); x->n++) {
         SW_TRY(take_line(p, value_item(lines, x->n), &x->line[x->n]));
         sum += x->line[x->n].resident_bytes;
     }
     if (sum != resident)
-        return report_wrong(p, "resident_bytes", "the sum of the lines");
+        return profile_wrong(p, "resident_bytes", "the sum of the lines");
     x->resident_bytes = (size_t)resident;
     return SW_OK;
 }
 
-sw_status report_take_process(report *r, const report_place *p)
+sw_status report_take_process(report *r, const profile_place *p)
 {
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->process));

@@ -5,8 +5,8 @@
 
 #include "alloc/mem.h"
 #include "tools/report/report_host.h"
-#include "tools/report/report_lines.h"
-#include "tools/report/report_members.h"
+#include "profiler/inspect/profile_lines.h"
+#include "profiler/inspect/profile_members.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +22,9 @@ static report_plan *find_plan(report *r, uint64_t key)
     return NULL;
 }
 
-static sw_status take_plan(report *r, const report_place *p, bool immediate)
+static sw_status take_plan(report *r, const profile_place *p, bool immediate)
 {
-    SW_TRY(report_take_program(r->timeline, p, immediate));
+    SW_TRY(profile_take_program(r->timeline, p, immediate));
     const sw_status status = report_add_plan(r, r->timeline->n_programs - 1);
     if (status != SW_OK)
         r->timeline->n_programs--;
@@ -158,14 +158,14 @@ static void keep_host(report *r, const step_record *s)
 
 /* Runs that traced, planned or were immediate may allocate; `warm` tells, and where it is
  * missing every run but the first counts as warm. */
-static bool is_warm(const report_place *p, const report_row *row)
+static bool is_warm(const profile_place *p, const report_row *row)
 {
     const value warm = value_at(p->record, "warm");
     return warm != 0 ? value_is_true(warm) : row->index > 0;
 }
 
 /* With op clocks: one number for each op of the program, the same count in all its runs. */
-static sw_status take_op_clocks(const report *r, report_plan *plan, const report_place *p)
+static sw_status take_op_clocks(const report *r, report_plan *plan, const profile_place *p)
 {
     const value clocks = value_at(p->record, "op_ns");
     const size_t n = value_count(clocks);
@@ -174,9 +174,9 @@ static sw_status take_op_clocks(const report *r, report_plan *plan, const report
         return SW_OK;
     for (size_t i = 0; i < n; i++)
         if (!value_whole(value_item(clocks, i), &ns))
-            return report_wrong(p, "op_ns", "a list of whole numbers");
+            return profile_wrong(p, "op_ns", "a list of whole numbers");
     if (n != report_program(r, plan)->n_ops)
-        return report_wrong(p, "op_ns", "as long as the list of ops");
+        return profile_wrong(p, "op_ns", "as long as the list of ops");
     if (plan->op_ns == NULL) {
         void *block;
         SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, n * sizeof *plan->op_ns));
@@ -216,22 +216,22 @@ static void keep_witnesses(report *r, const step_record *s)
     r->faults += s->faults;
 }
 
-static sw_status read_step(const report_place *p, step_record *s)
+static sw_status read_step(const profile_place *p, step_record *s)
 {
     const value o = p->record, loss = value_at(o, "loss");
-    SW_TRY(report_need_u64(p, o, "step", &s->row.step));
-    SW_TRY(report_get_u64(p, o, "micro", 0, &s->row.micro));
-    SW_TRY(report_get_key(p, &s->key, &s->has));
-    SW_TRY(report_get_text(p, o, "measured_by", s->by, sizeof s->by));
-    SW_TRY(report_get_text(p, o, "run", s->run, sizeof s->run));
-    SW_TRY(report_get_text(p, o, "mode", s->mode, sizeof s->mode));
-    SW_TRY(report_need_phases(p, s->row.phase));
-    SW_TRY(report_get_u64(p, o, "host_bytes", 0, &s->host));
-    SW_TRY(report_get_u64(p, o, "process_bytes", UINT64_MAX, &s->process));
-    SW_TRY(report_get_u64(p, o, "allocations", 0, &s->calls));
-    SW_TRY(report_get_u64(p, o, "ns", 0, &s->ns));
-    SW_TRY(report_get_u64(p, o, "faults", 0, &s->faults));
-    SW_TRY(report_get_text(p, o, "first_fault", s->first_fault, sizeof s->first_fault));
+    SW_TRY(profile_need_u64(p, o, "step", &s->row.step));
+    SW_TRY(profile_get_u64(p, o, "micro", 0, &s->row.micro));
+    SW_TRY(profile_get_key(p, &s->key, &s->has));
+    SW_TRY(profile_get_text(p, o, "measured_by", s->by, sizeof s->by));
+    SW_TRY(profile_get_text(p, o, "run", s->run, sizeof s->run));
+    SW_TRY(profile_get_text(p, o, "mode", s->mode, sizeof s->mode));
+    SW_TRY(profile_need_phases(p, s->row.phase));
+    SW_TRY(profile_get_u64(p, o, "host_bytes", 0, &s->host));
+    SW_TRY(profile_get_u64(p, o, "process_bytes", UINT64_MAX, &s->process));
+    SW_TRY(profile_get_u64(p, o, "allocations", 0, &s->calls));
+    SW_TRY(profile_get_u64(p, o, "ns", 0, &s->ns));
+    SW_TRY(profile_get_u64(p, o, "faults", 0, &s->faults));
+    SW_TRY(profile_get_text(p, o, "first_fault", s->first_fault, sizeof s->first_fault));
     s->row.has_loss = value_is_number(loss);
     s->row.loss = value_real(loss);
     s->witnesses = value_at(o, "witnesses");
@@ -284,7 +284,7 @@ static void keep_wanted(const report *r, const step_record *s, const report_plan
     }
 }
 
-static sw_status take_step(report *r, const report_place *p, const report_watch *watch)
+static sw_status take_step(report *r, const profile_place *p, const report_watch *watch)
 {
     step_record s = {.row.index = r->runs};
     SW_TRY(read_step(p, &s));
@@ -329,24 +329,24 @@ static sw_status take_step(report *r, const report_place *p, const report_watch 
 
 /* ---- header, end, and the file ----------------------------------------------------------- */
 
-static sw_status take_header(report *r, const report_place *p)
+static sw_status take_header(report *r, const profile_place *p)
 {
-    SW_TRY(report_take_header(r->timeline, p));
-    SW_TRY(report_get_u64(p, p->record, "part", 1, &r->part));
+    SW_TRY(profile_take_header(r->timeline, p));
+    SW_TRY(profile_get_u64(p, p->record, "part", 1, &r->part));
     report_copy_header(r);
-    SW_TRY(report_get_u64(p, p->record, "planned_steps", 0, &r->planned_steps));
-    return report_get_u64(p, p->record, "budget_bytes", 0, &r->budget_bytes);
+    SW_TRY(profile_get_u64(p, p->record, "planned_steps", 0, &r->planned_steps));
+    return profile_get_u64(p, p->record, "budget_bytes", 0, &r->budget_bytes);
 }
 
-static sw_status take_end(report *r, const report_place *p)
+static sw_status take_end(report *r, const profile_place *p)
 {
     char status[sizeof r->status], error[sizeof r->error];
     uint64_t peak;
-    SW_TRY(report_get_text(p, p->record, "status", status, sizeof status));
-    SW_TRY(report_get_text(p, p->record, "error", error, sizeof error));
-    SW_TRY(report_need_u64(p, p->record, "wall_ns", &r->wall_ns));
-    SW_TRY(report_get_u64(p, p->record, "steps", 0, &r->all_steps));
-    SW_TRY(report_get_u64(p, p->record, "measured_peak_bytes", 0, &peak));
+    SW_TRY(profile_get_text(p, p->record, "status", status, sizeof status));
+    SW_TRY(profile_get_text(p, p->record, "error", error, sizeof error));
+    SW_TRY(profile_need_u64(p, p->record, "wall_ns", &r->wall_ns));
+    SW_TRY(profile_get_u64(p, p->record, "steps", 0, &r->all_steps));
+    SW_TRY(profile_get_u64(p, p->record, "measured_peak_bytes", 0, &peak));
     const bool other = r->runs + r->evaluations == 0; /* all steps are in other parts */
     if (peak > r->highest && (r->measured || other)) {
         r->measured = true;
@@ -361,27 +361,27 @@ static sw_status take_end(report *r, const report_place *p)
 }
 
 /* Each line of a log says what the whole log lacks. */
-static sw_status take_events(report *r, const report_place *p)
+static sw_status take_events(report *r, const profile_place *p)
 {
     uint64_t part, dropped;
-    SW_TRY(report_get_u64(p, p->record, "part", 0, &part));
-    SW_TRY(report_get_u64(p, p->record, "dropped", 0, &dropped));
+    SW_TRY(profile_get_u64(p, p->record, "part", 0, &part));
+    SW_TRY(profile_get_u64(p, p->record, "dropped", 0, &dropped));
     r->dropped += part == 0 ? dropped : 0;
     return SW_OK;
 }
 
-static sw_status take(report *r, const report_place *p, const report_watch *watch)
+static sw_status take(report *r, const profile_place *p, const report_watch *watch)
 {
     const value type = value_at(p->record, "type");
     const char *name = value_is_text(type) ? value_text(type) : NULL;
     if (name == NULL)
-        return report_wrong(p, "type", "a string");
+        return profile_wrong(p, "type", "a string");
     if (p->line == 1)
         return take_header(r, p);
     if (strcmp(name, "header") == 0)
-        return report_damaged(p, "a second header");
+        return profile_damaged(p, "a second header");
     if (r->ended)
-        return report_damaged(p, "a record behind the end");
+        return profile_damaged(p, "a record behind the end");
     SW_TRY(report_take_host(r, p));
     if (strcmp(name, "plan") == 0)
         return take_plan(r, p, false);
@@ -398,11 +398,11 @@ static sw_status take(report *r, const report_place *p, const report_watch *watc
 }
 
 /* One record, which lives until the next one is read; *more is false when it is cut. */
-static sw_status read_record(report *r, report_lines *lines, const char *text, size_t n,
+static sw_status read_record(report *r, profile_lines *lines, const char *text, size_t n,
                              bool whole, const report_watch *watch, bool *more)
 {
-    report_place p = {.path = r->path, .line = lines->line};
-    SW_TRY(report_lines_parse(lines, text, n, &p.record));
+    profile_place p = {.path = r->path, .line = lines->line};
+    SW_TRY(profile_lines_parse(lines, text, n, &p.record));
     *more = p.record != 0;
     if (p.record != 0)
         return take(r, &p, watch);
@@ -416,17 +416,17 @@ static sw_status read_record(report *r, report_lines *lines, const char *text, s
 }
 
 /* Where the file may grow, what has no end yet is left for the next time. */
-static sw_status read_lines(report *r, report_lines *lines, const report_watch *watch)
+static sw_status read_lines(report *r, profile_lines *lines, const report_watch *watch)
 {
     for (bool more = true; more;) {
         const char *text;
         size_t n;
         bool whole;
-        SW_TRY(report_lines_next(lines, &text, &n, &whole));
+        SW_TRY(profile_lines_next(lines, &text, &n, &whole));
         if (text == NULL)
             break;
         if (watch != NULL && !whole)
-            return report_lines_seek(lines, lines->at, lines->line);
+            return profile_lines_seek(lines, lines->at, lines->line);
         if (watch == NULL || watch->wants(watch->context, text, n, lines->at))
             SW_TRY(read_record(r, lines, text, n, whole, watch, &more));
         r->good = lines->line;
@@ -436,7 +436,7 @@ static sw_status read_lines(report *r, report_lines *lines, const report_watch *
 
 /* What is damaged behind the header ends the reading, and what was read stays; who follows a
  * file decides that. */
-static sw_status read_all(report *r, report_lines *lines, const report_watch *watch)
+static sw_status read_all(report *r, profile_lines *lines, const report_watch *watch)
 {
     const sw_status status = read_lines(r, lines, watch);
     if (status != SW_FORMAT || r->good == 0 || watch != NULL)
@@ -446,7 +446,7 @@ static sw_status read_all(report *r, report_lines *lines, const report_watch *wa
     return SW_OK;
 }
 
-sw_status report_begin(report **out, report_lines *lines, const char *path)
+sw_status report_begin(report **out, profile_lines *lines, const char *path)
 {
     report *r;
     SW_TRY(report_new(&r, path));
@@ -454,7 +454,7 @@ sw_status report_begin(report **out, report_lines *lines, const char *path)
     if (status == SW_OK)
         status = sw_timeline_string(r->timeline, &r->timeline->path, path);
     if (status == SW_OK)
-        status = report_lines_open(lines, path);
+        status = profile_lines_open(lines, path);
     if (status != SW_OK) {
         report_free(r);
         return status;
@@ -463,22 +463,22 @@ sw_status report_begin(report **out, report_lines *lines, const char *path)
     return SW_OK;
 }
 
-sw_status report_more(report *r, report_lines *lines, const report_watch *watch)
+sw_status report_more(report *r, profile_lines *lines, const report_watch *watch)
 {
-    SW_TRY(report_lines_seek(lines, lines->next, lines->line + 1));
+    SW_TRY(profile_lines_seek(lines, lines->next, lines->line + 1));
     return read_all(r, lines, watch);
 }
 
 sw_status report_read(report **out, const char *path, report_steps_wanted *steps)
 {
     report *r;
-    report_lines lines;
+    profile_lines lines;
     SW_TRY(report_begin(&r, &lines, path));
     r->steps = steps;
     sw_status status = report_more(r, &lines, NULL);
     if (status == SW_OK && lines.line == 0)
         status = sw_error_set(SW_FORMAT, __FILE__, __LINE__, "%s: the file is empty", path);
-    report_lines_close(&lines);
+    profile_lines_close(&lines);
     if (status != SW_OK) {
         report_free(r);
         return status;

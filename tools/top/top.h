@@ -95,7 +95,7 @@ typedef enum {
 typedef struct {
     top_source source;
     report *report; /* of the file that is open; NULL: none */
-    report_lines lines;
+    profile_lines lines;
     char head[1024]; /* how the file began */
     size_t n_head;
     uint64_t size, fresh;          /* of the file; clock when it grew */

@@ -82,7 +82,7 @@ void top_join(top *t)
     s->budget = r->budget_bytes;
 }
 
-#include "tools/report/report_members.h"
+#include "profiler/inspect/profile_members.h"
 
 static bool begins(const char *text, size_t n, const char *with)
 {
@@ -116,17 +116,17 @@ static void add_point(top_state *s, const top_point *x, bool micro)
         s->window[s->n_window++ % TOP_WINDOW] = *x;
 }
 
-static sw_status take_seen(top_state *s, const report_place *p, const report_row *row,
+static sw_status take_seen(top_state *s, const profile_place *p, const report_row *row,
                            const report_plan *plan)
 {
     const bool planned = plan != NULL && !plan->immediate;
     const uint64_t peak = planned ? plan->peak : 0;
     if (planned && s->planned && peak < s->plan_peak)
         return SW_OK;
-    SW_TRY(report_get_text(p, p->record, "measured_by", s->by, sizeof s->by));
-    SW_TRY(report_get_u64(p, p->record, "arena_bytes", 0, &s->arena));
-    SW_TRY(report_get_u64(p, p->record, "model_bytes", 0, &s->model));
-    SW_TRY(report_get_u64(p, p->record, "peak_bytes", 0, &s->peak));
+    SW_TRY(profile_get_text(p, p->record, "measured_by", s->by, sizeof s->by));
+    SW_TRY(profile_get_u64(p, p->record, "arena_bytes", 0, &s->arena));
+    SW_TRY(profile_get_u64(p, p->record, "model_bytes", 0, &s->model));
+    SW_TRY(profile_get_u64(p, p->record, "peak_bytes", 0, &s->peak));
     s->planned = planned;
     s->plan_peak = peak;
     memcpy(s->seen, row->phase, sizeof s->seen);
@@ -136,7 +136,7 @@ static sw_status take_seen(top_state *s, const report_place *p, const report_row
     return SW_OK;
 }
 
-static sw_status take_step(void *context, const report_place *p, const report_row *row,
+static sw_status take_step(void *context, const profile_place *p, const report_row *row,
                            const report_plan *plan, bool train)
 {
     top *t = context;
@@ -144,15 +144,15 @@ static sw_status take_step(void *context, const report_place *p, const report_ro
     uint64_t process;
     if (!t->joined)
         top_join(t);
-    SW_TRY(report_get_u64(p, p->record, "host_bytes", s->host, &s->host));
-    SW_TRY(report_get_u64(p, p->record, "process_bytes", 0, &process));
+    SW_TRY(profile_get_u64(p, p->record, "host_bytes", s->host, &s->host));
+    SW_TRY(profile_get_u64(p, p->record, "process_bytes", 0, &process));
     if (process > 0)
         s->process = process;
     if (!train)
         return SW_OK;
     top_point point = {.step = row->step};
-    SW_TRY(report_get_u64(p, p->record, "ns", 0, &point.ns));
-    SW_TRY(report_get_u64(p, p->record, "at_ns", UINT64_MAX, &point.at_ns));
+    SW_TRY(profile_get_u64(p, p->record, "ns", 0, &point.ns));
+    SW_TRY(profile_get_u64(p, p->record, "at_ns", UINT64_MAX, &point.at_ns));
     SW_TRY(take_seen(s, p, row, plan));
     const top_point *before = &s->window[(s->n_window + TOP_WINDOW - 1) % TOP_WINDOW];
     if (s->n_window > 0 && s->timed && point.at_ns < before->at_ns)

@@ -1,13 +1,13 @@
 /* Lines of a file, one at a time, in a buffer that grows to the longest of them; and what they
  * say as JSON. */
-#ifndef STEPWELL_REPORT_LINES_H
-#define STEPWELL_REPORT_LINES_H
+#ifndef STEPWELL_PROFILE_LINES_H
+#define STEPWELL_PROFILE_LINES_H
 
 #include "alloc/sys.h"
 #include "profiler/inspect/json_tree.h"
 #include <stdbool.h>
 
-#define REPORT_RECORD_BYTES ((size_t)256 << 20) /* that one record takes as a tree */
+#define PROFILE_RECORD_BYTES ((size_t)256 << 20) /* that one record takes as a tree */
 
 typedef struct {
     sw_file *file;
@@ -19,21 +19,22 @@ typedef struct {
     uint64_t next; /* where the next one begins */
     value_tree *tree;
     json_room room;
-} report_lines;
+} profile_lines;
 
-SW_MUST_USE sw_status report_lines_open(report_lines *lines, const char *path);
-void report_lines_close(report_lines *lines);
+SW_MUST_USE sw_status profile_lines_open(profile_lines *lines, const char *path);
+void profile_lines_close(profile_lines *lines);
 /* The next line begins there. */
-SW_MUST_USE sw_status report_lines_seek(report_lines *lines, uint64_t at, uint64_t line);
+SW_MUST_USE sw_status profile_lines_seek(profile_lines *lines, uint64_t at, uint64_t line);
 /* The line as an object of JSON, valid until the next one is parsed; 0 where it is none, and
  * sw_last_error() says why. SW_FORMAT: it takes more memory than a record may. */
-SW_MUST_USE sw_status report_lines_parse(report_lines *lines, const char *text, size_t n,
-                                         value *out);
+SW_MUST_USE sw_status profile_lines_parse(profile_lines *lines, const char *text, size_t n,
+                                          value *out);
 /* The first bytes of the file, as they are now; the next line stays where it was. */
-SW_MUST_USE sw_status report_lines_head(report_lines *lines, char *to, size_t bytes, size_t *n);
+SW_MUST_USE sw_status profile_lines_head(profile_lines *lines, char *to, size_t bytes,
+                                         size_t *n);
 /* The next line without its newline; *text is NULL at the end. *whole is false for a last line
  * that has no newline. Valid until the next call. */
-SW_MUST_USE sw_status report_lines_next(report_lines *lines, const char **text, size_t *n,
-                                        bool *whole);
+SW_MUST_USE sw_status profile_lines_next(profile_lines *lines, const char **text, size_t *n,
+                                         bool *whole);
 
 #endif

@@ -1,13 +1,13 @@
 /* From a profile to a timeline, in two passes: the first takes the programs and remembers where
  * the runs stand that are kept, the second reads those. */
 #include "profiler/record/utf8.h"
-#include "tools/report/timeline_read.h"
+#include "profiler/inspect/timeline_read.h"
 #include "alloc/mem.h"
 #include "profiler/inspect/snapshot_read.h"
 
 #include "profiler/record/record.h"
-#include "tools/report/report_lines.h"
-#include "tools/report/report_members.h"
+#include "profiler/inspect/profile_lines.h"
+#include "profiler/inspect/profile_members.h"
 #include "profiler/inspect/timeline_layers.h"
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,7 @@ typedef struct {
 typedef struct {
     sw_timeline *t;
     const timeline_want *want;
-    report_lines lines;
+    profile_lines lines;
     run_list front, back;
     uint64_t events_at, events_line; /* of the first events record in front of the next run */
     bool has_events, second, ended;
@@ -39,22 +39,22 @@ typedef struct {
 
 /* ---- small parts ------------------------------------------------------------------------- */
 
-static sw_status text_of(sw_timeline *t, const report_place *p, value o, const char *key,
+static sw_status text_of(sw_timeline *t, const profile_place *p, value o, const char *key,
                          const char **out)
 {
     const value x = value_at(o, key);
     if (x != 0 && !value_is_null(x) && !value_is_text(x))
-        return report_wrong(p, key, "a string");
+        return profile_wrong(p, key, "a string");
     return sw_timeline_string(t, out, value_text(x));
 }
 
-static sw_status u32_of(const report_place *p, value o, const char *key, uint32_t most,
+static sw_status u32_of(const profile_place *p, value o, const char *key, uint32_t most,
                         uint32_t *out)
 {
     uint64_t x;
-    SW_TRY(report_need_u64(p, o, key, &x));
+    SW_TRY(profile_need_u64(p, o, key, &x));
     if (x > most)
-        return report_wrong(p, key, "in range");
+        return profile_wrong(p, key, "in range");
     *out = (uint32_t)x;
     return SW_OK;
 }
@@ -70,17 +70,17 @@ static uint64_t highest(const sw_prof_phase *phase)
 /* ---- header and programs ------------------------------------------------------------------
  */
 
-sw_status report_take_header(sw_timeline *t, const report_place *p)
+sw_status profile_take_header(sw_timeline *t, const profile_place *p)
 {
     char type[16], format[32];
     uint64_t version;
-    SW_TRY(report_get_text(p, p->record, "type", type, sizeof type));
+    SW_TRY(profile_get_text(p, p->record, "type", type, sizeof type));
     if (strcmp(type, "header") != 0)
-        return report_damaged(p, "not a stepwell profile: it does not begin with a header");
-    SW_TRY(report_get_text(p, p->record, "format", format, sizeof format));
+        return profile_damaged(p, "not a stepwell profile: it does not begin with a header");
+    SW_TRY(profile_get_text(p, p->record, "format", format, sizeof format));
     if (strcmp(format, "stepwell-profile") != 0)
-        return report_damaged(p, "not a stepwell profile: the format is another");
-    SW_TRY(report_need_u64(p, p->record, "version", &version));
+        return profile_damaged(p, "not a stepwell profile: the format is another");
+    SW_TRY(profile_need_u64(p, p->record, "version", &version));
     if (version != 1)
         SW_FAIL(SW_FORMAT, "%s: profile version %llu; this program reads version 1", p->path,
                 (unsigned long long)version);
@@ -89,19 +89,19 @@ sw_status report_take_header(sw_timeline *t, const report_place *p)
     SW_TRY(text_of(t, p, p->record, "data", &t->data));
     SW_TRY(text_of(t, p, p->record, "created", &t->created));
     SW_TRY(text_of(t, p, p->record, "command", &t->command));
-    SW_TRY(report_get_u64(p, p->record, "seed", 0, &t->seed));
-    return report_get_batch(p, &t->batch);
+    SW_TRY(profile_get_u64(p, p->record, "seed", 0, &t->seed));
+    return profile_get_batch(p, &t->batch);
 }
 
-static sw_status take_value(reader *r, const report_place *p, value o,
+static sw_status take_value(reader *r, const profile_place *p, value o,
                             const sw_tl_program *program, sw_tl_value *v)
 {
     const char *segment;
     uint64_t alias;
     if (!value_is_dict(o))
-        return report_wrong(p, "values", "a list of values");
+        return profile_wrong(p, "values", "a list of values");
     SW_TRY(u32_of(p, o, "id", UINT32_MAX - 1, &v->id));
-    SW_TRY(report_get_in(p, o, "alias", UINT32_MAX, SW_TL_NONE, &alias));
+    SW_TRY(profile_get_in(p, o, "alias", UINT32_MAX, SW_TL_NONE, &alias));
     v->alias = (uint32_t)alias;
     SW_TRY(text_of(r->t, p, o, "name", &v->name));
     SW_TRY(text_of(r->t, p, o, "layer", &v->layer));
@@ -112,9 +112,9 @@ static sw_status take_value(reader *r, const report_place *p, value o,
     v->segment = strcmp(segment, "model") == 0   ? SW_TL_MODEL
                  : strcmp(segment, "input") == 0 ? SW_TL_INPUT
                                                  : SW_TL_STEP;
-    SW_TRY(report_need_u64(p, o, "bytes", &v->bytes));
-    SW_TRY(report_need_u64(p, o, "padding", &v->padding));
-    SW_TRY(report_get_u64(p, o, "offset", 0, &v->offset));
+    SW_TRY(profile_need_u64(p, o, "bytes", &v->bytes));
+    SW_TRY(profile_need_u64(p, o, "padding", &v->padding));
+    SW_TRY(profile_get_u64(p, o, "offset", 0, &v->offset));
     SW_TRY(u32_of(p, o, "birth", program->n_ops, &v->birth));
     return u32_of(p, o, "death", program->n_ops, &v->death);
 }
@@ -151,7 +151,7 @@ static void guess_phases(sw_tl_program *program)
             program->ops[i].phase = i > 0 ? program->ops[i - 1].phase : 1;
 }
 
-static sw_status take_ops(reader *r, const report_place *p, sw_tl_program *program)
+static sw_status take_ops(reader *r, const profile_place *p, sw_tl_program *program)
 {
     const value ops = value_at(p->record, "ops");
     const value layers = value_at(p->record, "layers"),
@@ -159,10 +159,10 @@ static sw_status take_ops(reader *r, const report_place *p, sw_tl_program *progr
     const char *phases = value_text(value_at(p->record, "op_phase"));
     const bool detailed = layers != 0 && op_layer != 0 && phases != NULL;
     if (!value_is_list(ops) || value_count(ops) >= UINT32_MAX)
-        return report_wrong(p, "ops", "a list of names");
+        return profile_wrong(p, "ops", "a list of names");
     const size_t n = value_count(ops);
     if (detailed && (value_count(op_layer) != n || strlen(phases) != n))
-        return report_wrong(p, "op_layer", "as long as the list of ops");
+        return profile_wrong(p, "op_layer", "as long as the list of ops");
     void *block;
     SW_TRY(sw_timeline_room(r->t, &block, n, sizeof *program->ops));
     program->ops = block;
@@ -170,11 +170,11 @@ static sw_status take_ops(reader *r, const report_place *p, sw_tl_program *progr
     for (size_t i = 0; i < n; i++) {
         const char *name = value_text(value_item(ops, i));
         if (name == NULL)
-            return report_wrong(p, "ops", "a list of names");
+            return profile_wrong(p, "ops", "a list of names");
         SW_TRY(sw_timeline_string(r->t, &program->ops[i].name, name));
         uint64_t layer = 0;
         if (detailed && !value_whole(value_item(op_layer, i), &layer))
-            return report_wrong(p, "op_layer", "a list of numbers");
+            return profile_wrong(p, "op_layer", "a list of numbers");
         SW_TRY(sw_timeline_string(r->t, &program->ops[i].layer,
                                   detailed ? value_text(value_item(layers, layer)) : NULL));
         program->ops[i].phase = detailed ? (uint8_t)(phases[i] - '0') : 0;
@@ -182,7 +182,7 @@ static sw_status take_ops(reader *r, const report_place *p, sw_tl_program *progr
     return SW_OK;
 }
 
-static sw_status take_sums(const report_place *p, sw_tl_program *program)
+static sw_status take_sums(const profile_place *p, sw_tl_program *program)
 {
     const struct {
         const char *key;
@@ -192,44 +192,44 @@ static sw_status take_sums(const report_place *p, sw_tl_program *program)
                 {"data_bytes", &program->data_bytes},
                 {"total_bytes", &program->total_bytes},
                 {"lower_bound_bytes", &program->lower_bound_bytes}};
-    SW_TRY(report_get_batch(p, &program->batch));
+    SW_TRY(profile_get_batch(p, &program->batch));
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) /* nothing of a trace is planned */
-        SW_TRY(program->immediate ? report_get_u64(p, p->record, sums[i].key, 0, sums[i].to)
-                                  : report_need_u64(p, p->record, sums[i].key, sums[i].to));
+        SW_TRY(program->immediate ? profile_get_u64(p, p->record, sums[i].key, 0, sums[i].to)
+                                  : profile_need_u64(p, p->record, sums[i].key, sums[i].to));
     if (program->immediate) {
         uint64_t slot;
-        SW_TRY(report_get_u64(p, p->record, "slot_bytes", 0, &slot));
-        SW_TRY(report_get_u64(p, p->record, "data_bytes", slot, &program->data_bytes));
+        SW_TRY(profile_get_u64(p, p->record, "slot_bytes", 0, &slot));
+        SW_TRY(profile_get_u64(p, p->record, "data_bytes", slot, &program->data_bytes));
         program->total_bytes =
             program->model_bytes + program->arena_bytes + program->data_bytes;
     }
     if (!program->immediate || value_at(p->record, "phases") != 0)
-        SW_TRY(report_need_phases(p, program->phase));
+        SW_TRY(profile_need_phases(p, program->phase));
     program->peak_bytes = highest(program->phase);
     SW_TRY(
-        report_get_u64(p, p->record, "peak_bytes", program->peak_bytes, &program->peak_bytes));
+        profile_get_u64(p, p->record, "peak_bytes", program->peak_bytes, &program->peak_bytes));
     uint64_t peak_op;
-    SW_TRY(report_get_in(p, p->record, "peak_position", UINT32_MAX - 1, 0, &peak_op));
+    SW_TRY(profile_get_in(p, p->record, "peak_position", UINT32_MAX - 1, 0, &peak_op));
     program->peak_op = (uint32_t)peak_op;
     return SW_OK;
 }
 
-static sw_status take_program(reader *r, const report_place *p, bool immediate)
+static sw_status take_program(reader *r, const profile_place *p, bool immediate)
 {
     sw_tl_program *program;
     bool has;
     SW_TRY(sw_timeline_add_program(r->t, &program));
     program->immediate = immediate;
-    SW_TRY(report_get_key(p, &program->key, &has));
+    SW_TRY(profile_get_key(p, &program->key, &has));
     if (!has)
-        return report_wrong(p, immediate ? "trace" : "program", "a number");
+        return profile_wrong(p, immediate ? "trace" : "program", "a number");
     SW_TRY(text_of(r->t, p, p->record, "run", &program->run));
     SW_TRY(take_sums(p, program));
     SW_TRY(take_ops(r, p, program));
     const value values = value_at(p->record, "values");
     const size_t n = value_count(values);
     if (!value_is_list(values) || n >= UINT32_MAX)
-        return report_wrong(p, "values", "a list of values");
+        return profile_wrong(p, "values", "a list of values");
     void *block;
     SW_TRY(sw_timeline_room(r->t, &block, n, sizeof *program->values));
     program->values = block;
@@ -243,7 +243,7 @@ static sw_status take_program(reader *r, const report_place *p, bool immediate)
     return timeline_settle_layers(r->t, program);
 }
 
-sw_status report_take_program(sw_timeline *t, const report_place *p, bool immediate)
+sw_status profile_take_program(sw_timeline *t, const profile_place *p, bool immediate)
 {
     reader r = {.t = t};
     const uint32_t before = t->n_programs;
@@ -256,7 +256,7 @@ sw_status report_take_program(sw_timeline *t, const report_place *p, bool immedi
             char why[1024];
             snprintf(why, sizeof why, "%s",
                      strncmp(said, t->path, n) == 0 && said[n] == ':' ? said + n + 2 : said);
-            status = report_damaged(p, why);
+            status = profile_damaged(p, why);
         }
     }
     if (status != SW_OK)
@@ -300,14 +300,14 @@ static bool is_wanted(const timeline_want *want, uint64_t step)
     return want->n_steps == 0;
 }
 
-static sw_status choose_run(reader *r, const report_place *p)
+static sw_status choose_run(reader *r, const profile_place *p)
 {
     uint64_t key, step;
     bool has;
     const uint64_t limit =
         (r->want->max_events > 0 ? r->want->max_events : TIMELINE_EVENTS) / 2;
-    SW_TRY(report_get_key(p, &key, &has));
-    SW_TRY(report_need_u64(p, p->record, "step", &step));
+    SW_TRY(profile_get_key(p, &key, &has));
+    SW_TRY(profile_need_u64(p, p->record, "step", &step));
     const uint32_t program = has ? find_program(r->t, key) : SW_TL_NONE;
     if (program == SW_TL_NONE || !is_wanted(r->want, step) ||
         value_at(p->record, "witnesses") != 0) {
@@ -332,13 +332,13 @@ static sw_status choose_run(reader *r, const report_place *p)
 
 /* ---- runs -------------------------------------------------------------------------------- */
 
-static sw_status take_events(reader *r, const report_place *p)
+static sw_status take_events(reader *r, const profile_place *p)
 {
     const value log = value_at(p->record, "log");
     const size_t n = value_count(log) / LOG_FIELDS;
     uint64_t dropped;
     if (!value_is_list(log) || n * LOG_FIELDS != value_count(log) || n >= UINT32_MAX - r->n_log)
-        return report_wrong(p, "log", "a list of events");
+        return profile_wrong(p, "log", "a list of events");
     void *block = r->log;
     SW_TRY(sw_heap_room(&block, SW_HEAP_PROFILE, &r->cap_log, r->n_log + (uint32_t)n,
                         sizeof *r->log));
@@ -348,11 +348,11 @@ static sw_status take_events(reader *r, const report_place *p)
         for (size_t k = 0; k < LOG_FIELDS; k++)
             if (!value_whole(value_item(log, i * LOG_FIELDS + k), &x[k]) ||
                 x[k] > (k < 3 ? UINT32_MAX : UINT8_MAX))
-                return report_wrong(p, "log", "a list of events");
+                return profile_wrong(p, "log", "a list of events");
         r->log[r->n_log++] = (sw_record){(uint32_t)x[0], (uint32_t)x[1], (uint32_t)x[2],
                                          (uint8_t)x[3],  (uint8_t)x[4],  0};
     }
-    SW_TRY(report_get_u64(p, p->record, "dropped", 0, &dropped));
+    SW_TRY(profile_get_u64(p, p->record, "dropped", 0, &dropped));
     r->dropped = dropped;
     return SW_OK;
 }
@@ -370,7 +370,7 @@ static sw_status keep_log(reader *r, sw_tl_run *run)
     return SW_OK;
 }
 
-static sw_status take_op_clocks(reader *r, const report_place *p, sw_tl_run *run)
+static sw_status take_op_clocks(reader *r, const profile_place *p, sw_tl_run *run)
 {
     const value clocks = value_at(p->record, "op_ns");
     const size_t n = value_count(clocks);
@@ -378,33 +378,33 @@ static sw_status take_op_clocks(reader *r, const report_place *p, sw_tl_run *run
     if (n == 0)
         return SW_OK;
     if (n != r->t->programs[run->program].n_ops)
-        return report_wrong(p, "op_ns", "as long as the list of ops");
+        return profile_wrong(p, "op_ns", "as long as the list of ops");
     SW_TRY(sw_timeline_room(r->t, &block, n, sizeof(uint64_t)));
     uint64_t *to = block;
     for (size_t i = 0; i < n; i++)
         if (!value_whole(value_item(clocks, i), &to[i]))
-            return report_wrong(p, "op_ns", "a list of whole numbers");
+            return profile_wrong(p, "op_ns", "a list of whole numbers");
     run->op_ns = to;
     run->clock = SW_TL_OPS;
     return SW_OK;
 }
 
-static sw_status take_run(reader *r, const report_place *p)
+static sw_status take_run(reader *r, const profile_place *p)
 {
     sw_tl_run *run;
     uint64_t key, peak;
     bool has;
-    SW_TRY(report_get_key(p, &key, &has));
+    SW_TRY(profile_get_key(p, &key, &has));
     SW_TRY(sw_timeline_add_run(r->t, &run));
     run->program = find_program(r->t, key);
-    SW_TRY(report_need_u64(p, p->record, "step", &run->step));
-    SW_TRY(report_get_u64(p, p->record, "micro", 0, &run->micro));
-    SW_TRY(report_get_u64(p, p->record, "at_ns", SW_TL_AFTER, &run->at_ns));
-    SW_TRY(report_get_u64(p, p->record, "ns", 0, &run->ns));
+    SW_TRY(profile_need_u64(p, p->record, "step", &run->step));
+    SW_TRY(profile_get_u64(p, p->record, "micro", 0, &run->micro));
+    SW_TRY(profile_get_u64(p, p->record, "at_ns", SW_TL_AFTER, &run->at_ns));
+    SW_TRY(profile_get_u64(p, p->record, "ns", 0, &run->ns));
     if (value_at(p->record, "phases") != 0)
-        SW_TRY(report_need_phases(p, run->phase));
+        SW_TRY(profile_need_phases(p, run->phase));
     peak = highest(run->phase);
-    SW_TRY(report_get_u64(p, p->record, "peak_bytes", peak, &run->peak_bytes));
+    SW_TRY(profile_get_u64(p, p->record, "peak_bytes", peak, &run->peak_bytes));
     const value loss = value_at(p->record, "loss");
     run->has_loss = value_is_number(loss);
     run->loss = value_real(loss);
@@ -419,13 +419,13 @@ static sw_status take_run(reader *r, const report_place *p)
 /* ---- the file ---------------------------------------------------------------------------- */
 
 /* One record; the first pass takes programs and places, the second events and runs. */
-static sw_status take(reader *r, const report_place *p, bool *run_ended)
+static sw_status take(reader *r, const profile_place *p, bool *run_ended)
 {
     const char *type = value_text(value_at(p->record, "type"));
     if (type == NULL)
-        return report_wrong(p, "type", "a string");
+        return profile_wrong(p, "type", "a string");
     if (p->line == 1)
-        return report_take_header(r->t, p);
+        return profile_take_header(r->t, p);
     const bool step = strcmp(type, "step") == 0, events = strcmp(type, "events") == 0;
     *run_ended = step;
     if (r->second)
@@ -440,7 +440,7 @@ static sw_status take(reader *r, const report_place *p, bool *run_ended)
     if (step)
         r->has_events = false;
     if (strcmp(type, "plan") == 0 || strcmp(type, "trace") == 0)
-        return report_take_program(r->t, p, type[0] == 't');
+        return profile_take_program(r->t, p, type[0] == 't');
     if (strcmp(type, "end") == 0) {
         SW_TRY(text_of(r->t, p, p->record, "status", &r->t->ended));
         if (*r->t->ended == '\0')
@@ -456,12 +456,12 @@ static sw_status next(reader *r, bool *more, bool *run_ended)
     const char *text;
     size_t n;
     bool whole;
-    SW_TRY(report_lines_next(&r->lines, &text, &n, &whole));
+    SW_TRY(profile_lines_next(&r->lines, &text, &n, &whole));
     *more = text != NULL;
     if (text == NULL)
         return SW_OK;
-    report_place p = {.path = r->t->path, .line = r->lines.line};
-    SW_TRY(report_lines_parse(&r->lines, text, n, &p.record));
+    profile_place p = {.path = r->t->path, .line = r->lines.line};
+    SW_TRY(profile_lines_parse(&r->lines, text, n, &p.record));
     if (p.record != 0)
         return take(r, &p, run_ended);
     if (p.line == 1)
@@ -477,7 +477,7 @@ static sw_status read_places(reader *r, const run_list *l)
         const run_place *at = &l->at[(l->first + i) & (l->cap - 1)];
         const size_t before = r->t->n_runs;
         bool more = true, run_ended = false;
-        sw_status status = report_lines_seek(&r->lines, at->at, at->line);
+        sw_status status = profile_lines_seek(&r->lines, at->at, at->line);
         r->n_log = 0;
         r->dropped = 0;
         while (more && !run_ended && status == SW_OK)
@@ -520,9 +520,9 @@ static sw_status read_both(reader *r)
 static sw_status read_profile(sw_timeline *t, const timeline_want *want)
 {
     reader r = {.t = t, .want = want};
-    SW_TRY(report_lines_open(&r.lines, t->path));
+    SW_TRY(profile_lines_open(&r.lines, t->path));
     const sw_status status = read_both(&r);
-    report_lines_close(&r.lines);
+    profile_lines_close(&r.lines);
     sw_heap_free(r.front.at, SW_HEAP_PROFILE, r.front.cap * sizeof *r.front.at);
     sw_heap_free(r.back.at, SW_HEAP_PROFILE, r.back.cap * sizeof *r.back.at);
     sw_heap_free(r.log, SW_HEAP_PROFILE, r.cap_log * sizeof *r.log);

@@ -1,20 +1,20 @@
 /* Lines of a file. */
-#include "tools/report/report_lines.h"
+#include "profiler/inspect/profile_lines.h"
 #include "alloc/mem.h"
 #include <string.h>
 
 #define FIRST_BYTES ((size_t)256 << 10)
 #define LONGEST_BYTES ((size_t)32 << 20) /* a plan of a hundred thousand values is shorter */
 
-static sw_status open_tree(report_lines *l, const char *path)
+static sw_status open_tree(profile_lines *l, const char *path)
 {
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof *l->tree));
     l->tree = block;
-    return value_tree_open_for(l->tree, path, REPORT_RECORD_BYTES);
+    return value_tree_open_for(l->tree, path, PROFILE_RECORD_BYTES);
 }
 
-sw_status report_lines_open(report_lines *l, const char *path)
+sw_status profile_lines_open(profile_lines *l, const char *path)
 {
     memset(l, 0, sizeof *l);
     void *block;
@@ -32,11 +32,11 @@ sw_status report_lines_open(report_lines *l, const char *path)
                                   sw_last_error());
     }
     if (status != SW_OK)
-        report_lines_close(l);
+        profile_lines_close(l);
     return status;
 }
 
-void report_lines_close(report_lines *l)
+void profile_lines_close(profile_lines *l)
 {
     sw_file_drop(l->file);
     sw_heap_free(l->buffer, SW_HEAP_FILES, l->capacity);
@@ -47,7 +47,7 @@ void report_lines_close(report_lines *l)
     memset(l, 0, sizeof *l);
 }
 
-sw_status report_lines_seek(report_lines *l, uint64_t at, uint64_t line)
+sw_status profile_lines_seek(profile_lines *l, uint64_t at, uint64_t line)
 {
     const uint64_t first = l->next - l->begin; /* of the buffer, in the file */
     if (at >= first && at <= first + l->end) {
@@ -62,7 +62,7 @@ sw_status report_lines_seek(report_lines *l, uint64_t at, uint64_t line)
     return SW_OK;
 }
 
-sw_status report_lines_head(report_lines *l, char *to, size_t bytes, size_t *n)
+sw_status profile_lines_head(profile_lines *l, char *to, size_t bytes, size_t *n)
 {
     const uint64_t here = l->next - l->begin + l->end;
     SW_TRY(sw_file_seek(l->file, 0));
@@ -71,7 +71,7 @@ sw_status report_lines_head(report_lines *l, char *to, size_t bytes, size_t *n)
 }
 
 /* More bytes behind the unfinished line. */
-static sw_status fill(report_lines *l)
+static sw_status fill(profile_lines *l)
 {
     if (l->begin > 0) {
         memmove(l->buffer, l->buffer + l->begin, l->end - l->begin);
@@ -95,7 +95,7 @@ static sw_status fill(report_lines *l)
     return SW_OK;
 }
 
-sw_status report_lines_next(report_lines *l, const char **text, size_t *n, bool *whole)
+sw_status profile_lines_next(profile_lines *l, const char **text, size_t *n, bool *whole)
 {
     size_t searched = 0;
     for (;;) {
@@ -122,7 +122,7 @@ sw_status report_lines_next(report_lines *l, const char **text, size_t *n, bool 
     }
 }
 
-sw_status report_lines_parse(report_lines *l, const char *text, size_t n, value *out)
+sw_status profile_lines_parse(profile_lines *l, const char *text, size_t n, value *out)
 {
     sw_json_in in = sw_json_in_text(text, n, l->tree->path);
     value record;
