@@ -95,7 +95,7 @@ static sw_status fill(profile_lines *l)
     return SW_OK;
 }
 
-sw_status profile_lines_next(profile_lines *l, const char **text, size_t *n, bool *whole)
+sw_status profile_lines_next(profile_lines *l, profile_line *line)
 {
     size_t searched = 0;
     for (;;) {
@@ -108,11 +108,11 @@ sw_status profile_lines_next(profile_lines *l, const char **text, size_t *n, boo
             SW_TRY(fill(l));
             continue;
         }
-        *whole = newline != NULL;
-        *n = newline != NULL ? (size_t)(newline - from) : have;
-        *text = newline != NULL || have > 0 ? from : NULL;
-        if (*text != NULL) {
-            const size_t taken = *n + (newline != NULL);
+        line->whole = newline != NULL;
+        line->n = line->whole ? (size_t)(newline - from) : have;
+        line->text = line->whole || have > 0 ? from : NULL;
+        if (line->text != NULL) {
+            const size_t taken = line->n + line->whole;
             l->begin += taken;
             l->line++;
             l->at = l->next;

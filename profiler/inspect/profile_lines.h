@@ -21,6 +21,12 @@ typedef struct {
     json_room room;
 } profile_lines;
 
+typedef struct {
+    const char *text; /* NULL: there is no more */
+    size_t n;
+    bool whole; /* false for a last line that has no newline */
+} profile_line;
+
 SW_MUST_USE sw_status profile_lines_open(profile_lines *lines, const char *path);
 void profile_lines_close(profile_lines *lines);
 /* The next line begins there. */
@@ -32,9 +38,7 @@ SW_MUST_USE sw_status profile_lines_parse(profile_lines *lines, const char *text
 /* The first bytes of the file, as they are now; the next line stays where it was. */
 SW_MUST_USE sw_status profile_lines_head(profile_lines *lines, char *to, size_t bytes,
                                          size_t *n);
-/* The next line without its newline; *text is NULL at the end. *whole is false for a last line
- * that has no newline. Valid until the next call. */
-SW_MUST_USE sw_status profile_lines_next(profile_lines *lines, const char **text, size_t *n,
-                                         bool *whole);
+/* The next line without its newline. Valid until the next call. */
+SW_MUST_USE sw_status profile_lines_next(profile_lines *lines, profile_line *line);
 
 #endif

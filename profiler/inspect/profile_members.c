@@ -75,15 +75,20 @@ sw_status profile_get_batch(const profile_place *p, int64_t *out)
     return SW_OK;
 }
 
+sw_status profile_borrow_text(const profile_place *p, value o, const char *key,
+                              const char **out)
+{
+    const value x = value_at(o, key);
+    *out = value_is_text(x) ? value_text(x) : "";
+    return x == 0 || value_is_null(x) || value_is_text(x) ? SW_OK
+                                                          : profile_wrong(p, key, "a string");
+}
+
 sw_status profile_get_text(const profile_place *p, value o, const char *key, char *to,
                            size_t bytes)
 {
-    const value x = value_at(o, key);
-    to[0] = '\0';
-    if (x == 0 || value_is_null(x))
-        return SW_OK;
-    if (!value_is_text(x))
-        return profile_wrong(p, key, "a string");
-    sw_utf8_clean(to, bytes, value_text(x));
+    const char *text;
+    SW_TRY(profile_borrow_text(p, o, key, &text));
+    sw_utf8_clean(to, bytes, text);
     return SW_OK;
 }

@@ -10,7 +10,8 @@
 typedef struct profile_place {
     const char *path;
     uint64_t line;
-    value record; /* a dictionary */
+    value record;     /* a dictionary */
+    const char *type; /* of the record */
 } profile_place;
 /* SW_FORMAT: what is wrong there; or that the member `key` is missing or not `wanted`. */
 sw_status profile_damaged(const profile_place *p, const char *what);
@@ -26,6 +27,9 @@ SW_MUST_USE sw_status profile_need_phases(const profile_place *p, sw_prof_phase 
 /* "" where it is missing or null. Control characters become question marks. */
 SW_MUST_USE sw_status profile_get_text(const profile_place *p, value o, const char *key,
                                        char *to, size_t bytes);
+/* The same as it stands there, valid as long as the record. */
+SW_MUST_USE sw_status profile_borrow_text(const profile_place *p, value o, const char *key,
+                                          const char **out);
 /* Of the record; -1: none. */
 SW_MUST_USE sw_status profile_get_batch(const profile_place *p, int64_t *out);
 
@@ -34,12 +38,5 @@ SW_MUST_USE sw_status profile_get_in(const profile_place *p, value o, const char
                                      uint64_t most, uint64_t otherwise, uint64_t *out);
 /* Exec and program, or exec and trace, of a record, as sw_tl_program has it; false: neither. */
 SW_MUST_USE sw_status profile_get_key(const profile_place *p, uint64_t *key, bool *has);
-
-/* The header's record: what the timeline says of the run. In timeline_read.c. */
-SW_MUST_USE sw_status profile_take_header(sw_timeline *t, const profile_place *p);
-/* A plan or trace record becomes the last program of the timeline, whole and checked; on
- * failure the timeline has the programs it had. In timeline_read.c. */
-SW_MUST_USE sw_status profile_take_program(sw_timeline *t, const profile_place *p,
-                                           bool immediate);
 
 #endif

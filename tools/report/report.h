@@ -11,8 +11,7 @@
 #include "profiler/record/process.h"
 #include "profiler/inspect/timeline.h"
 #include "tools/report/report_gate.h"
-#include "profiler/inspect/profile_lines.h"
-#include "profiler/inspect/profile_members.h"
+#include "profiler/inspect/profile_read.h"
 #include <stdbool.h>
 
 #define REPORT_EDGE 3 /* steps shown from each end */
@@ -192,7 +191,7 @@ typedef struct {
     /* Whether a line, which begins at `at` in the file, is worth reading. */
     bool (*wants)(void *context, const char *text, size_t n, uint64_t at);
     /* A run of training or, else, evaluation was taken; `plan`: NULL when the file has none. */
-    sw_status (*step)(void *context, const profile_place *p, const report_row *row,
+    sw_status (*step)(void *context, const profile_step *s, const report_row *row,
                       const report_plan *plan, bool train);
 } report_watch;
 /* Reading piece by piece: report_more takes what is there behind what it has taken. An

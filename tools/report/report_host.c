@@ -160,7 +160,7 @@ static sw_status take_shape(report_host *h, const profile_place *p)
 
 sw_status report_take_host(report *r, const profile_place *p)
 {
-    const char *type = value_text(value_at(p->record, "type"));
+    const char *type = p->type;
     if (r->host == NULL) {
         void *block;
         SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->host));

@@ -1,12 +1,9 @@
-/* From the profile file to a report. Every member that is used is checked; what is unknown is
- * passed over, so that later versions may add to records. */
+/* From the records of a profile to a report. */
 #include "profiler/record/utf8.h"
 #include "tools/report/report.h"
 
 #include "alloc/mem.h"
 #include "tools/report/report_host.h"
-#include "profiler/inspect/profile_lines.h"
-#include "profiler/inspect/profile_members.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,17 +131,7 @@ static void keep_peak(report *r, const report_row *row)
     m->bin[k] = peak > m->bin[k] ? peak : m->bin[k];
 }
 
-/* What one step record says; read whole before any of it counts. */
-typedef struct {
-    report_row row;
-    char by[12], run[12], mode[12];
-    uint64_t key, host, process, calls, ns, faults;
-    bool has; /* a program */
-    value witnesses;
-    char first_fault[256];
-} step_record;
-
-static void keep_host(report *r, const step_record *s)
+static void keep_host(report *r, const profile_step *s)
 {
     r->host_max = s->host > r->host_max ? s->host : r->host_max;
     if (s->process == UINT64_MAX)
@@ -158,52 +145,47 @@ static void keep_host(report *r, const step_record *s)
 
 /* Runs that traced, planned or were immediate may allocate; `warm` tells, and where it is
  * missing every run but the first counts as warm. */
-static bool is_warm(const profile_place *p, const report_row *row)
+static bool is_warm(const profile_step *s, const report_row *row)
 {
-    const value warm = value_at(p->record, "warm");
-    return warm != 0 ? value_is_true(warm) : row->index > 0;
+    return s->witnesses == 0 && (s->says_warm ? s->warm : row->index > 0);
 }
 
 /* With op clocks: one number for each op of the program, the same count in all its runs. */
-static sw_status take_op_clocks(const report *r, report_plan *plan, const profile_place *p)
+static sw_status take_op_clocks(const report *r, report_plan *plan, const profile_place *p,
+                                const profile_step *s)
 {
-    const value clocks = value_at(p->record, "op_ns");
-    const size_t n = value_count(clocks);
-    uint64_t ns;
+    const size_t n = value_count(s->clocks);
+    SW_TRY(profile_check_clocks(p, s, report_program(r, plan)));
     if (n == 0)
         return SW_OK;
-    for (size_t i = 0; i < n; i++)
-        if (!value_whole(value_item(clocks, i), &ns))
-            return profile_wrong(p, "op_ns", "a list of whole numbers");
-    if (n != report_program(r, plan)->n_ops)
-        return profile_wrong(p, "op_ns", "as long as the list of ops");
     if (plan->op_ns == NULL) {
         void *block;
         SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, n * sizeof *plan->op_ns));
         plan->op_ns = block;
         plan->n_ops = n;
     }
-    for (size_t i = 0; i < n && value_whole(value_item(clocks, i), &ns); i++)
-        plan->op_ns[i] += ns;
+    for (size_t i = 0; i < n; i++)
+        plan->op_ns[i] += profile_clock(s, i);
     plan->op_runs++;
     return SW_OK;
 }
 
-static void keep_allocations(report *r, const step_record *s, bool train)
+static void keep_allocations(report *r, const profile_step *s, const report_row *row,
+                             bool train)
 {
     r->warm_runs++;
     if (s->calls > 0 && r->allocating++ == 0)
-        r->allocating_step = s->row.step;
+        r->allocating_step = s->step;
     r->allocations += s->calls;
     if (train) {
-        keep_times(r, &s->row, s->ns);
+        keep_times(r, row, s->ns);
         r->warm++;
     }
 }
 
 const char *const report_witnesses[4] = {"access", "extent", "death", "need"};
 
-static void keep_witnesses(report *r, const step_record *s)
+static void keep_witnesses(report *r, const profile_step *s)
 {
     r->witnessed++;
     for (int i = 0; i < 4; i++) {
@@ -216,33 +198,9 @@ static void keep_witnesses(report *r, const step_record *s)
     r->faults += s->faults;
 }
 
-static sw_status read_step(const profile_place *p, step_record *s)
+static void keep_highest(report *r, const profile_step *s)
 {
-    const value o = p->record, loss = value_at(o, "loss");
-    SW_TRY(profile_need_u64(p, o, "step", &s->row.step));
-    SW_TRY(profile_get_u64(p, o, "micro", 0, &s->row.micro));
-    SW_TRY(profile_get_key(p, &s->key, &s->has));
-    SW_TRY(profile_get_text(p, o, "measured_by", s->by, sizeof s->by));
-    SW_TRY(profile_get_text(p, o, "run", s->run, sizeof s->run));
-    SW_TRY(profile_get_text(p, o, "mode", s->mode, sizeof s->mode));
-    SW_TRY(profile_need_phases(p, s->row.phase));
-    SW_TRY(profile_get_u64(p, o, "host_bytes", 0, &s->host));
-    SW_TRY(profile_get_u64(p, o, "process_bytes", UINT64_MAX, &s->process));
-    SW_TRY(profile_get_u64(p, o, "allocations", 0, &s->calls));
-    SW_TRY(profile_get_u64(p, o, "ns", 0, &s->ns));
-    SW_TRY(profile_get_u64(p, o, "faults", 0, &s->faults));
-    SW_TRY(profile_get_text(p, o, "first_fault", s->first_fault, sizeof s->first_fault));
-    s->row.has_loss = value_is_number(loss);
-    s->row.loss = value_real(loss);
-    s->witnesses = value_at(o, "witnesses");
-    if (!value_is_dict(s->witnesses))
-        s->witnesses = 0;
-    return SW_OK;
-}
-
-static void keep_highest(report *r, const report_row *row)
-{
-    const uint64_t peak = row->phase[report_peak_phase(row->phase)].peak_bytes;
+    const uint64_t peak = profile_peak(s->phase);
     if (r->measured && peak <= r->highest)
         return;
     r->measured = true;
@@ -250,28 +208,27 @@ static void keep_highest(report *r, const report_row *row)
 }
 
 /* Into each step that is looked for and is this one. */
-static void keep_wanted(const report *r, const step_record *s, const report_plan *plan)
+static void keep_wanted(const report *r, const profile_step *s, const report_plan *plan)
 {
     const bool eval = strcmp(s->run, "eval") == 0;
-    const uint64_t peak = s->row.phase[report_peak_phase(s->row.phase)].peak_bytes;
+    const uint64_t peak = profile_peak(s->phase);
     for (int i = 0; i < 2 && r->steps != NULL; i++) {
         report_step *x = &r->steps->at[i];
         if (*x->run != '\0' && (strcmp(x->run, "eval") == 0) != eval)
             continue;
-        if (s->row.step < x->step && s->row.step > x->below)
-            x->below = s->row.step;
-        if (s->row.step > x->step && (x->above == 0 || s->row.step < x->above))
-            x->above = s->row.step;
-        if (s->row.step != x->step ||
+        if (s->step < x->step && s->step > x->below)
+            x->below = s->step;
+        if (s->step > x->step && (x->above == 0 || s->step < x->above))
+            x->above = s->step;
+        if (s->step != x->step ||
             (x->found &&
-             (eval > x->eval ||
-              (eval == x->eval && peak <= x->phase[report_peak_phase(x->phase)].peak_bytes))))
+             (eval > x->eval || (eval == x->eval && peak <= profile_peak(x->phase)))))
             continue;
         x->found = true;
         x->eval = eval;
         x->plan = plan != NULL ? (uint32_t)(plan - r->plans) : SW_TL_NONE;
         memcpy(x->by, s->by, sizeof x->by);
-        memcpy(x->phase, s->row.phase, sizeof x->phase);
+        memcpy(x->phase, s->phase, sizeof x->phase);
         x->host = s->host;
         x->process = s->process;
         x->calls = s->calls;
@@ -284,23 +241,37 @@ static void keep_wanted(const report *r, const step_record *s, const report_plan
     }
 }
 
+static report_row row_of(const profile_step *s, uint64_t index)
+{
+    report_row row = {.index = index,
+                      .step = s->step,
+                      .micro = s->micro,
+                      .has_loss = s->has_loss,
+                      .loss = s->loss};
+    memcpy(row.phase, s->phase, sizeof row.phase);
+    return row;
+}
+
 static sw_status take_step(report *r, const profile_place *p, const report_watch *watch)
 {
-    step_record s = {.row.index = r->runs};
-    SW_TRY(read_step(p, &s));
+    profile_step s;
+    SW_TRY(profile_read_step(p, &s));
+    if (!s.has_phases)
+        return profile_wrong(p, "phases", "an object");
+    const report_row row = row_of(&s, r->runs);
     report_plan *plan = s.has ? find_plan(r, s.key) : NULL;
-    const bool warm = s.witnesses == 0 && is_warm(p, &s.row);
+    const bool warm = is_warm(&s, &row);
     if (plan != NULL && warm)
-        SW_TRY(take_op_clocks(r, plan, p));
+        SW_TRY(take_op_clocks(r, plan, p, &s));
 
     const bool access = s.witnesses == 0 || strcmp(s.by, "access") == 0;
     const bool immediate = strcmp(s.mode, "immediate") == 0;
     if (plan != NULL && access)
-        compare(plan, s.by, s.row.step, s.row.phase);
+        compare(plan, s.by, s.step, s.phase);
     else if (plan == NULL && !immediate)
         r->unplanned++;
     if (access && strcmp(s.by, "plan") != 0)
-        keep_highest(r, &s.row);
+        keep_highest(r, &s);
     keep_host(r, &s);
     if (s.witnesses != 0) {
         keep_witnesses(r, &s);
@@ -311,18 +282,18 @@ static sw_status take_step(report *r, const profile_place *p, const report_watch
     keep_wanted(r, &s, plan);
     const bool train = strcmp(s.run, "eval") != 0;
     if (warm)
-        keep_allocations(r, &s, train);
+        keep_allocations(r, &s, &row, train);
     if (watch != NULL)
-        SW_TRY(watch->step(watch->context, p, &s.row, plan, train));
+        SW_TRY(watch->step(watch->context, &s, &row, plan, train));
     r->immediate += immediate;
     if (!train) {
         r->evaluations++;
         return SW_OK;
     }
-    r->n_steps += s.row.micro == 0 || s.row.step != r->last_train;
-    r->last_train = s.row.step;
-    keep_row(r, &s.row);
-    keep_peak(r, &s.row);
+    r->n_steps += s.micro == 0 || s.step != r->last_train;
+    r->last_train = s.step;
+    keep_row(r, &row);
+    keep_peak(r, &row);
     r->runs++;
     return SW_OK;
 }
@@ -340,22 +311,17 @@ static sw_status take_header(report *r, const profile_place *p)
 
 static sw_status take_end(report *r, const profile_place *p)
 {
-    char status[sizeof r->status], error[sizeof r->error];
-    uint64_t peak;
-    SW_TRY(profile_get_text(p, p->record, "status", status, sizeof status));
-    SW_TRY(profile_get_text(p, p->record, "error", error, sizeof error));
-    SW_TRY(profile_need_u64(p, p->record, "wall_ns", &r->wall_ns));
-    SW_TRY(profile_get_u64(p, p->record, "steps", 0, &r->all_steps));
-    SW_TRY(profile_get_u64(p, p->record, "measured_peak_bytes", 0, &peak));
+    profile_end e;
+    SW_TRY(profile_read_end(p, &e));
     const bool other = r->runs + r->evaluations == 0; /* all steps are in other parts */
-    if (peak > r->highest && (r->measured || other)) {
+    if (e.peak > r->highest && (r->measured || other)) {
         r->measured = true;
-        r->highest = peak;
+        r->highest = e.peak;
     }
-    if (status[0] == '\0') /* written before there was a status */
-        memcpy(status, "done", sizeof "done");
-    memcpy(r->status, status, sizeof status);
-    memcpy(r->error, error, sizeof error);
+    r->wall_ns = e.wall_ns;
+    r->all_steps = e.steps;
+    sw_utf8_clean(r->status, sizeof r->status, e.status);
+    sw_utf8_clean(r->error, sizeof r->error, e.error);
     r->ended = true;
     return SW_OK;
 }
@@ -397,38 +363,23 @@ static sw_status take(report *r, const profile_place *p, const report_watch *wat
     return strcmp(name, "end") == 0 ? take_end(r, p) : SW_OK;
 }
 
-/* One record, which lives until the next one is read; *more is false when it is cut. */
-static sw_status read_record(report *r, profile_lines *lines, const char *text, size_t n,
-                             bool whole, const report_watch *watch, bool *more)
-{
-    profile_place p = {.path = r->path, .line = lines->line};
-    SW_TRY(profile_lines_parse(lines, text, n, &p.record));
-    *more = p.record != 0;
-    if (p.record != 0)
-        return take(r, &p, watch);
-    if (p.line == 1)
-        SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is no JSON record", r->path);
-    if (!whole) {
-        r->cut = true;
-        return SW_OK;
-    }
-    return SW_FORMAT; /* why is said */
-}
-
 /* Where the file may grow, what has no end yet is left for the next time. */
 static sw_status read_lines(report *r, profile_lines *lines, const report_watch *watch)
 {
-    for (bool more = true; more;) {
-        const char *text;
-        size_t n;
-        bool whole;
-        SW_TRY(profile_lines_next(lines, &text, &n, &whole));
-        if (text == NULL)
+    for (bool there = true; there;) {
+        profile_line line;
+        profile_place p;
+        SW_TRY(profile_lines_next(lines, &line));
+        if (line.text == NULL)
             break;
-        if (watch != NULL && !whole)
+        if (watch != NULL && !line.whole)
             return profile_lines_seek(lines, lines->at, lines->line);
-        if (watch == NULL || watch->wants(watch->context, text, n, lines->at))
-            SW_TRY(read_record(r, lines, text, n, whole, watch, &more));
+        if (watch == NULL || watch->wants(watch->context, line.text, line.n, lines->at)) {
+            SW_TRY(profile_record(lines, &line, &p, &there));
+            if (there)
+                SW_TRY(take(r, &p, watch));
+            r->cut = !there;
+        }
         r->good = lines->line;
     }
     return SW_OK;
