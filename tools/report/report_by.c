@@ -2,7 +2,7 @@
  * CSV; JSON and CSV have every row and column, text what 80 columns hold. */
 #include "tools/report/report_by.h"
 #include "tools/cli/cli.h"
-#include "tools/report/report_parts.h"
+#include "profiler/inspect/report/report_parts.h"
 #include "tools/report/report_table.h"
 #include <inttypes.h>
 #include <stdlib.h>

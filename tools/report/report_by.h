@@ -2,7 +2,7 @@
 #ifndef STEPWELL_REPORT_BY_H
 #define STEPWELL_REPORT_BY_H
 
-#include "tools/report/report.h"
+#include "tools/report/print.h"
 
 typedef enum { BY_TEXT, BY_JSON, BY_CSV } by_format;
 

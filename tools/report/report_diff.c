@@ -1,7 +1,7 @@
 /* stepwell report FILE --diff OTHER and --steps A,B: two runs side by side, as text or JSON. */
 #include "tools/report/report_diff.h"
 #include "tools/cli/cli.h"
-#include "tools/report/report_compare.h"
+#include "profiler/inspect/report/report_compare.h"
 #include "tools/report/report_table.h"
 #include <inttypes.h>
 #include <string.h>

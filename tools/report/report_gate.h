@@ -2,6 +2,7 @@
 #ifndef STEPWELL_REPORT_GATE_H
 #define STEPWELL_REPORT_GATE_H
 
+#include "profiler/inspect/report/report.h"
 #include "profiler/record/json.h"
 #include <stdbool.h>
 
@@ -13,14 +14,6 @@ typedef struct {
     size_t bytes;
 } report_limits;
 #define REPORT_NO_LIMIT SIZE_MAX
-
-/* The peak of a run: the highest that was measured, in training, evaluation or under a witness;
- * else the highest that was predicted. */
-typedef struct {
-    const char *path;
-    bool known, measured;
-    uint64_t bytes;
-} report_gate_peak;
 
 typedef struct {
     const report_limits *limits;

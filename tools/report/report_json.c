@@ -1,7 +1,6 @@
 /* The report as one JSON object. Its keys are part of the interface. */
 #include "profiler/record/json.h"
-#include "tools/report/report.h"
-#include "tools/report/report_host.h"
+#include "tools/report/print.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* What lives, by role and by layer: side by side, and as members of an object. */
-#include "tools/report/report.h"
+#include "tools/report/print.h"
 #include "tools/report/report_table.h"
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include "profiler/record/json.h"
 #include "tools/cli/cli.h"
-#include "tools/report/report.h"
+#include "tools/report/print.h"
 
 typedef enum {
     TABLE_NAME, /* text to the left, behind `indent` blanks; CSV and JSON have the whole name */

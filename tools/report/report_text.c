@@ -4,7 +4,7 @@
 #include "tools/report/bars.h"
 #include "tools/cli/cli.h"
 #include "tools/job/process.h"
-#include "tools/report/report_host.h"
+#include "tools/report/print.h"
 #include "tools/report/report_table.h"
 #include <inttypes.h>
 #include <string.h>

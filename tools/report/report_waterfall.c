@@ -2,7 +2,7 @@
  * arenas, and what nobody claims. What the plan promised: model, data, and the step arena,
  * which is what lives at the peak, lanes that hold no image, rounding up, and holes. Each line
  * is in bytes, and the lines of a sum add up to it. */
-#include "tools/report/report_host.h"
+#include "tools/report/print.h"
 #include <string.h>
 
 typedef struct {

@@ -8,7 +8,7 @@
 #define STEPWELL_TOP_H
 
 #include "tools/cli/cli.h"
-#include "tools/report/report.h"
+#include "profiler/inspect/report/report.h"
 
 /* ---- whose file -------------------------------------------------------------------------- */
 

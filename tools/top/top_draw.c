@@ -3,6 +3,7 @@
 #include "profiler/record/json.h"
 #include "profiler/record/utf8.h"
 #include "tools/report/bars.h"
+#include "tools/report/print.h"
 #include "tools/top/screen.h"
 #include "tools/top/top.h"
 #include <inttypes.h>

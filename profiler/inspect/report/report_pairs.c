@@ -1,6 +1,6 @@
 /* Groups in order, and pairs of groups of two programs. */
 #include "alloc/mem.h"
-#include "tools/report/report_parts.h"
+#include "profiler/inspect/report/report_parts.h"
 #include <stdlib.h>
 #include <string.h>
 

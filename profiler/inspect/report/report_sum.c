@@ -1,6 +1,6 @@
 /* What follows from the records that were kept. */
-#include "tools/report/report.h"
-#include "tools/report/report_host.h"
+#include "profiler/inspect/report/report.h"
+#include "profiler/inspect/report/report_host.h"
 #include "alloc/mem.h"
 #include <inttypes.h>
 #include <stdio.h>

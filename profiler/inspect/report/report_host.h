@@ -1,6 +1,6 @@
 /* The host's memory in a report: what grew over steps, where the bytes of the process are, what
  * the heap's backend has, what was denied, and the memory of cards. Each is a section of the
- * text and a member of the JSON object. */
+ * text and a member of the JSON object that tools/report makes. */
 #ifndef STEPWELL_REPORT_HOST_H
 #define STEPWELL_REPORT_HOST_H
 
@@ -8,8 +8,7 @@
 #include "alloc/mem.h"
 #include "profiler/record/json.h"
 #include "profiler/record/prof_heap.h"
-#include "tools/cli/cli.h"
-#include "tools/report/report.h"
+#include "profiler/inspect/report/report.h"
 
 /* ---- what grew --------------------------------------------------------------------------- */
 
@@ -107,31 +106,15 @@ typedef struct report_host {
 SW_MUST_USE sw_status report_take_host(report *r, const profile_place *p);
 void report_free_host(report_host *host);
 
-/* In front of everything else: "It did not fit". Nothing where nothing was denied. */
-void report_print_denied(const report *r, const report_style *style);
-/* The other sections, as far as the file has them. */
-void report_print_host(const report *r, const report_style *style);
-/* Members `denied`, `growth`, `waterfall`, `heap`, `devices`. */
-void report_put_host(sw_json *j, const report *r);
-
 /* ---- between the files ------------------------------------------------------------------- */
 
 SW_MUST_USE sw_status report_take_growth(report_host *h, const profile_place *p);
 SW_MUST_USE sw_status report_take_denied(report_host *h, const profile_place *p);
 SW_MUST_USE sw_status report_take_device(report_host *h, const profile_place *p);
-void report_print_devices(const report *r);
-void report_put_devices(sw_json *j, const report *r);
 /* Still grows at the end of what was read. */
 bool report_grows(const report_host *h, int series);
 bool report_line_grows(const report_host *h, const report_line *line);
 uint64_t report_per_step(const report_growth *g);
 const char *report_series_name(int series);
-void report_print_growth(const report *r, const report_style *style);
-void report_put_growth(sw_json *j, const report *r);
-void report_print_waterfall(const report *r, const report_style *style);
-void report_put_waterfall(sw_json *j, const report *r);
-void report_put_denied(sw_json *j, const report *r);
-/* For sections: an empty line and a headline in bold. */
-void report_headline(const char *text);
 
 #endif

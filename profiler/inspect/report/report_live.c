@@ -1,7 +1,7 @@
 /* What is live at the peak of a program, its curve, and its slowest ops. */
 #include "alloc/mem.h"
-#include "tools/report/report.h"
-#include "tools/report/report_parts.h"
+#include "profiler/inspect/report/report.h"
+#include "profiler/inspect/report/report_parts.h"
 #include <string.h>
 
 /* The groups that live at the peak, largest first. */

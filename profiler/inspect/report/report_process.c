@@ -1,7 +1,7 @@
 /* The record of the process in a profile. */
 #include "alloc/mem.h"
 #include "profiler/inspect/profile_members.h"
-#include "tools/report/report.h"
+#include "profiler/inspect/report/report.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* From a file to a report: a profile of ours, or the timeline of what another tool wrote. */
 #include "alloc/mem.h"
 #include "profiler/record/utf8.h"
-#include "tools/report/report.h"
+#include "profiler/inspect/report/report.h"
 #include "profiler/inspect/timeline_read.h"
 #include <string.h>
 

@@ -4,8 +4,8 @@
 #ifndef STEPWELL_REPORT_COMPARE_H
 #define STEPWELL_REPORT_COMPARE_H
 
-#include "tools/report/report.h"
-#include "tools/report/report_parts.h"
+#include "profiler/inspect/report/report.h"
+#include "profiler/inspect/report/report_parts.h"
 
 typedef enum {
     COMPARE_PEAKS,

@@ -1,5 +1,5 @@
 /* Lines of two numbers. */
-#include "tools/report/report_compare.h"
+#include "profiler/inspect/report/report_compare.h"
 #include "alloc/mem.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* `stepwell report`: what one profile file says, in bounded memory however long the run was.
+/* What one profile file says, in bounded memory however long the run was.
  *
  * report_read goes through the file once, line by line, and keeps the programs in a timeline,
  * sums of their runs, and a sample of steps; report_find_live asks a program for what is live
@@ -10,7 +10,6 @@
 #include "profiler/record/json.h"
 #include "profiler/record/process.h"
 #include "profiler/inspect/timeline.h"
-#include "tools/report/report_gate.h"
 #include "profiler/inspect/profile_read.h"
 #include <stdbool.h>
 
@@ -146,6 +145,14 @@ typedef struct {
     uint64_t bytes; /* with padding */
 } report_share;
 
+/* The peak of a run: the highest that was measured, in training, evaluation or under a witness;
+ * else the highest that was predicted. */
+typedef struct {
+    const char *path;
+    bool known, measured;
+    uint64_t bytes;
+} report_gate_peak;
+
 #define REPORT_LARGEST 10
 #define REPORT_SLOWEST 10
 #define REPORT_CURVE 76
@@ -229,37 +236,5 @@ size_t report_rows(const report *r, const report_row **rows);
 /* Medians of the phases and of the whole run, in nanoseconds; false when no warm run was kept.
  */
 bool report_medians(report *r, uint64_t *median);
-
-typedef struct {
-    bool exact; /* bytes, not KiB or MiB */
-    bool quiet; /* no notes */
-    bool ascii; /* no bars of UTF-8 */
-} report_style;
-/* What lives, by role and by layer side by side; the tenth layer takes what is left. */
-typedef struct {
-    const report_share *at; /* largest first */
-    size_t n;
-} report_shares;
-void report_print_shares(report_shares roles, report_shares layers, uint64_t all,
-                         const report_style *style);
-/* `key` and an object of them. */
-void report_put_shares(sw_json *j, const char *key, report_shares x);
-void report_print_text(report *r, const report_live *live, const report_style *style);
-/* gate: NULL when none was asked for. */
-SW_MUST_USE sw_status report_print_json(report *r, const report_live *live,
-                                        const report_gate *gate);
-/* An empty text is null. */
-void report_put_text(sw_json *j, const char *key, const char *text);
-/* "batch": below 0, it is not known, and null. */
-void report_put_batch(sw_json *j, int64_t batch);
-/* `key` and an object of the phases' peak_bytes and end_bytes. */
-void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase);
-/* Print the object that was ended, and free it. */
-SW_MUST_USE sw_status report_print_object(sw_json *j);
-/* "damaged": null, or the line and what is wrong in it. */
-void report_put_damaged(sw_json *j, const report *r);
-/* The exit status that a report of `r` leaves with; `code`, or CLI_DAMAGED with the line that
- * is damaged on standard error. */
-int report_leave(const report *r, int code);
 
 #endif

@@ -1,5 +1,5 @@
 /* Groups of values. One sweep over the positions of a program has the peaks of all groups. */
-#include "tools/report/report_parts.h"
+#include "profiler/inspect/report/report_parts.h"
 #include "alloc/mem.h"
 #include <stdio.h>
 #include <stdlib.h>

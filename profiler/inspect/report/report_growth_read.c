@@ -1,5 +1,5 @@
 /* Step records into what grew. */
-#include "tools/report/report_host.h"
+#include "profiler/inspect/report/report_host.h"
 #include "profiler/inspect/profile_members.h"
 #include <string.h>
 

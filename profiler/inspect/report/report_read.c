@@ -1,9 +1,9 @@
 /* From the records of a profile to a report. */
 #include "profiler/record/utf8.h"
-#include "tools/report/report.h"
+#include "profiler/inspect/report/report.h"
 
 #include "alloc/mem.h"
-#include "tools/report/report_host.h"
+#include "profiler/inspect/report/report_host.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
