@@ -4,7 +4,7 @@
 #include "tests/report/call.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
-#include "tools/report/print.h"
+#include "profiler/inspect/report/print.h"
 #include <stdio.h>
 #include <string.h>
 

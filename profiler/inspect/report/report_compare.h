@@ -4,7 +4,7 @@
 #ifndef STEPWELL_REPORT_COMPARE_H
 #define STEPWELL_REPORT_COMPARE_H
 
-#include "profiler/inspect/report/report.h"
+#include "profiler/inspect/report/print.h"
 #include "profiler/inspect/report/report_parts.h"
 
 typedef enum {
@@ -62,5 +62,10 @@ bool compare_is_same(const comparison *c);
 /* The newer side less the other: growth is above 0. */
 int64_t compare_difference(const comparison *c, const compare_line *l);
 int64_t compare_peaks(const comparison *c);
+
+/* What differs, for people and as a JSON object. `more`: NULL when there is none. */
+void report_print_difference(const comparison *c, const report_style *style);
+SW_MUST_USE sw_status report_difference_json(const comparison *c, const report_tail *more,
+                                             const report_style *style);
 
 #endif

@@ -4,14 +4,19 @@
 
 #include "profiler/inspect/report/report_host.h"
 #include "profiler/record/json.h"
-#include "tools/cli/cli.h"
-#include "tools/report/report_gate.h"
+#include "profiler/inspect/writer.h"
 
 typedef struct {
     bool exact; /* bytes, not KiB or MiB */
     bool quiet; /* no notes */
     bool ascii; /* no bars of UTF-8 */
+    const sw_writer *to;
 } report_style;
+/* Members behind the others of a JSON object. */
+typedef struct {
+    void (*put)(sw_json *j, const void *context);
+    const void *context;
+} report_tail;
 /* What lives, by role and by layer side by side; the tenth layer takes what is left. */
 typedef struct {
     const report_share *at; /* largest first */
@@ -22,9 +27,9 @@ void report_print_shares(report_shares roles, report_shares layers, uint64_t all
 /* `key` and an object of them. */
 void report_put_shares(sw_json *j, const char *key, report_shares x);
 void report_print_text(report *r, const report_live *live, const report_style *style);
-/* gate: NULL when none was asked for. */
+/* more: NULL when there is none. */
 SW_MUST_USE sw_status report_print_json(report *r, const report_live *live,
-                                        const report_gate *gate);
+                                        const report_tail *more, const report_style *style);
 /* An empty text is null. */
 void report_put_text(sw_json *j, const char *key, const char *text);
 /* "batch": below 0, it is not known, and null. */
@@ -32,12 +37,9 @@ void report_put_batch(sw_json *j, int64_t batch);
 /* `key` and an object of the phases' peak_bytes and end_bytes. */
 void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase);
 /* Print the object that was ended, and free it. */
-SW_MUST_USE sw_status report_print_object(sw_json *j);
+SW_MUST_USE sw_status report_print_object(sw_json *j, const report_style *style);
 /* "damaged": null, or the line and what is wrong in it. */
 void report_put_damaged(sw_json *j, const report *r);
-/* The exit status that a report of `r` leaves with; `code`, or CLI_DAMAGED with the line that
- * is damaged on standard error. */
-int report_leave(const report *r, int code);
 
 /* ---- sections of the host --------------------------------------------------------------- */
 
@@ -50,7 +52,7 @@ void report_put_host(sw_json *j, const report *r);
 
 /* ---- between the files ------------------------------------------------------------------- */
 
-void report_print_devices(const report *r);
+void report_print_devices(const report_style *style, const report *r);
 void report_put_devices(sw_json *j, const report *r);
 void report_print_growth(const report *r, const report_style *style);
 void report_put_growth(sw_json *j, const report *r);
@@ -58,6 +60,6 @@ void report_print_waterfall(const report *r, const report_style *style);
 void report_put_waterfall(sw_json *j, const report *r);
 void report_put_denied(sw_json *j, const report *r);
 /* For sections: an empty line and a headline in bold. */
-void report_headline(const char *text);
+void report_headline(const report_style *style, const char *text);
 
 #endif

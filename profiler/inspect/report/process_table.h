@@ -2,9 +2,10 @@
 #ifndef STEPWELL_PROCESS_H
 #define STEPWELL_PROCESS_H
 
+#include "profiler/inspect/writer.h"
 #include "profiler/record/process.h"
 
 /* A table of at most 80 columns, a line for each owner. `title` begins its first line. */
-void process_print(const sw_process *process, const char *title);
+void process_print(const sw_writer *to, const sw_process *process, const char *title);
 
 #endif

@@ -2,7 +2,8 @@
  * arenas, and what nobody claims. What the plan promised: model, data, and the step arena,
  * which is what lives at the peak, lanes that hold no image, rounding up, and holes. Each line
  * is in bytes, and the lines of a sum add up to it. */
-#include "tools/report/print.h"
+#include "profiler/inspect/report/print.h"
+#include <stdio.h>
 #include <string.h>
 
 typedef struct {
@@ -83,10 +84,11 @@ static bool make(waterfall *w, const report *r)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-static void line(int indent, const char *name, uint64_t bytes, const char *why)
+static void line(const report_style *style, int indent, const char *name, uint64_t bytes,
+                 const char *why)
 {
-    printf("%*s%-*s%18s%s%s\n", indent, "", 30 - indent, name, cli_digits(bytes).text,
-           why[0] != '\0' ? "  " : "", why);
+    sw_writer_print(style->to, "%*s%-*s%18s%s%s\n", indent, "", 30 - indent, name,
+                    sw_text_digits(bytes).text, why[0] != '\0' ? "  " : "", why);
 }
 
 void report_print_waterfall(const report *r, const report_style *style)
@@ -95,32 +97,32 @@ void report_print_waterfall(const report *r, const report_style *style)
     (void)style; /* figures are exact: their point is that they add up */
     if (!make(&w, r))
         return;
-    report_headline("Where the bytes are");
+    report_headline(style, "Where the bytes are");
     if (w.known) {
-        line(2, "process", w.process, "resident, as the system says");
+        line(style, 2, "process", w.process, "resident, as the system says");
         if (w.told) {
-            line(4, "program, libraries, system", w.system, "");
-            line(4, "stacks", w.stacks, "");
+            line(style, 4, "program, libraries, system", w.system, "");
+            line(style, 4, "stacks", w.stacks, "");
         }
-        line(4, "host heap", w.heap, "");
-        line(4, "arenas", w.arenas,
+        line(style, 4, "host heap", w.heap, "");
+        line(style, 4, "arenas", w.arenas,
              w.elsewhere ? "they are on the device"
              : w.told    ? "model, data, step"
                          : "as planned");
-        line(4, w.told ? "unexplained" : "not told apart", w.rest,
+        line(style, 4, w.told ? "unexplained" : "not told apart", w.rest,
              w.told ? "" : "train --process tells");
     }
     if (w.told)
-        line(2, "reserved", w.reserved, "for arenas, in whole pages");
-    line(2, "planned", w.total, "");
-    line(4, "model", w.shape->model - w.shape->model_padding, "");
-    line(4, "model, alignment", w.shape->model_padding, "");
-    line(4, "data", w.shape->data, "");
-    line(4, "step arena", w.shape->arena, "");
-    line(6, "live at the peak", w.tensors, "");
-    line(6, "padding", w.shape->lanes, "lanes that hold no image");
-    line(6, "alignment", w.shape->padding, "tensors rounded up");
-    line(6, "holes", w.holes, "between tensors at the peak");
+        line(style, 2, "reserved", w.reserved, "for arenas, in whole pages");
+    line(style, 2, "planned", w.total, "");
+    line(style, 4, "model", w.shape->model - w.shape->model_padding, "");
+    line(style, 4, "model, alignment", w.shape->model_padding, "");
+    line(style, 4, "data", w.shape->data, "");
+    line(style, 4, "step arena", w.shape->arena, "");
+    line(style, 6, "live at the peak", w.tensors, "");
+    line(style, 6, "padding", w.shape->lanes, "lanes that hold no image");
+    line(style, 6, "alignment", w.shape->padding, "tensors rounded up");
+    line(style, 6, "holes", w.holes, "between tensors at the peak");
 }
 
 void report_put_waterfall(sw_json *j, const report *r)

@@ -1,10 +1,11 @@
 /* A request that was denied: what was wanted, what there was, who holds it, and what would fit.
  * It stands in front of the report: without it there is nothing else to know. */
 #include "profiler/record/utf8.h"
-#include "tools/report/print.h"
-#include "tools/report/report_table.h"
+#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report_table.h"
 #include "profiler/inspect/report/report_parts.h"
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- text -------------------------------------------------------------------------------- */
@@ -33,15 +34,16 @@ static void print_held(const report_denied *d, const report_style *style)
         return;
     held h;
     find_held(&h, d);
-    cli_say(2, 4, "%s %s:", table_bytes(d->live, style).text,
-            d->step > 0 ? "were held" : "would be live at the peak");
+    sw_writer_say(style->to, 2, 4, "%s %s:", table_bytes(d->live, style).text,
+                  d->step > 0 ? "were held" : "would be live at the peak");
     report_print_shares(h.roles, h.layers, d->live, style);
-    printf("  %-33s %-15s %12s\n", "largest", "role", "bytes");
+    sw_writer_print(style->to, "  %-33s %-15s %12s\n", "largest", "role", "bytes");
     for (size_t i = 0; i < d->n_holders; i++) {
-        printf("  ");
-        const int left = cli_fitted(stdout, d->holder[i].name, strlen(d->holder[i].name), 33);
-        printf("%*s %-15s %12s\n", left, "", d->role_of[i],
-               table_bytes(d->holder[i].bytes, style).text);
+        sw_writer_print(style->to, "  ");
+        const int left =
+            sw_writer_fitted(style->to, d->holder[i].name, strlen(d->holder[i].name), 33);
+        sw_writer_print(style->to, "%*s %-15s %12s\n", left, "", d->role_of[i],
+                        table_bytes(d->holder[i].bytes, style).text);
     }
 }
 
@@ -50,24 +52,25 @@ static void print_way_out(const report_denied *d, const report_style *style)
 {
     const uint64_t there = d->limit;
     if (d->needed > 0) {
-        cli_say(2, 4, "the least that would do: %s (model %s, arena %s, data %s%s%s)",
-                table_bytes(d->needed, style).text, table_bytes(d->model, style).text,
-                table_bytes(d->arena, style).text, table_bytes(d->data, style).text,
-                d->others > 0 ? ", others " : "",
-                d->others > 0 ? table_bytes(d->others, style).text : "");
+        sw_writer_say(style->to, 2, 4,
+                      "the least that would do: %s (model %s, arena %s, data %s%s%s)",
+                      table_bytes(d->needed, style).text, table_bytes(d->model, style).text,
+                      table_bytes(d->arena, style).text, table_bytes(d->data, style).text,
+                      d->others > 0 ? ", others " : "",
+                      d->others > 0 ? table_bytes(d->others, style).text : "");
         if (there > 0 && d->needed > there)
-            cli_say(2, 4,
-                    "%s too many: a smaller batch shrinks arena and data, a smaller "
-                    "network the model",
-                    table_bytes(d->needed - there, style).text);
+            sw_writer_say(style->to, 2, 4,
+                          "%s too many: a smaller batch shrinks arena and data, a smaller "
+                          "network the model",
+                          table_bytes(d->needed - there, style).text);
     }
     if (d->fits_batch > 0)
-        cli_say(2, 4,
-                "batch %" PRId64 " is the largest that fits with nothing run again: it "
-                "needs %s",
-                d->fits_batch, table_bytes(d->fits_bytes, style).text);
+        sw_writer_say(style->to, 2, 4,
+                      "batch %" PRId64 " is the largest that fits with nothing run again: it "
+                      "needs %s",
+                      d->fits_batch, table_bytes(d->fits_bytes, style).text);
     else if (d->fits_batch == 0)
-        cli_say(2, 4, "no batch fits");
+        sw_writer_say(style->to, 2, 4, "no batch fits");
 }
 
 void report_print_denied(const report *r, const report_style *style)
@@ -75,27 +78,31 @@ void report_print_denied(const report *r, const report_style *style)
     const report_denied *d = r->host != NULL ? r->host->denied : NULL;
     if (d == NULL)
         return;
-    const bool bold = cli_colour(stdout);
-    printf("%sIt did not fit%s\n", bold ? "\033[1m" : "", bold ? "\033[0m" : "");
+    const bool bold = style->to->colour;
+    sw_writer_print(style->to, "%sIt did not fit%s\n", bold ? "\033[1m" : "",
+                    bold ? "\033[0m" : "");
     char when[64] = "while planning", batch[32] = "";
     if (d->step > 0)
         snprintf(when, sizeof when, "in step %" PRIu64, d->step);
     if (d->batch >= 0)
         snprintf(batch, sizeof batch, ", batch %" PRId64, d->batch);
-    cli_say(2, 4, "%s (%s%s): %s", when, d->run, batch, d->message);
+    sw_writer_say(style->to, 2, 4, "%s (%s%s): %s", when, d->run, batch, d->message);
     if (d->request > 0)
-        cli_say(2, 4, "%s wanted for %s%s%s%s%s", table_bytes(d->request, style).text,
-                d->label[0] != '\0' ? d->label : "it", d->op[0] != '\0' ? ", at " : "", d->op,
-                d->phase[0] != '\0' ? " in " : "", d->phase);
+        sw_writer_say(style->to, 2, 4, "%s wanted for %s%s%s%s%s",
+                      table_bytes(d->request, style).text,
+                      d->label[0] != '\0' ? d->label : "it", d->op[0] != '\0' ? ", at " : "",
+                      d->op, d->phase[0] != '\0' ? " in " : "", d->phase);
     if (d->limit > 0)
-        cli_say(2, 4, "%s %s: %s%s%s", d->limited_by[0] == 'm' ? "this" : "the", d->limited_by,
-                table_bytes(d->limit, style).text, d->used > 0 ? ", taken before: " : "",
-                d->used > 0 ? table_bytes(d->used, style).text : "");
+        sw_writer_say(style->to, 2, 4, "%s %s: %s%s%s",
+                      d->limited_by[0] == 'm' ? "this" : "the", d->limited_by,
+                      table_bytes(d->limit, style).text, d->used > 0 ? ", taken before: " : "",
+                      d->used > 0 ? table_bytes(d->used, style).text : "");
     print_way_out(d, style);
     print_held(d, style);
     if (d->n > 1)
-        cli_say(2, 4, "%s requests were denied; this is the last", cli_digits(d->n).text);
-    putchar('\n');
+        sw_writer_say(style->to, 2, 4, "%s requests were denied; this is the last",
+                      sw_text_digits(d->n).text);
+    sw_writer_text(style->to, "\n");
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */

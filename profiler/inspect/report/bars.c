@@ -1,22 +1,8 @@
 /* Bars and sparklines. */
-#include "tools/report/bars.h"
+#include "profiler/inspect/report/bars.h"
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-bool bars_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    for (int i = 0; i < 3; i++) {
-        const char *value = getenv(names[i]);
-        if (value == NULL || *value == '\0')
-            continue;
-        const char *set = strchr(value, '.');
-        return set != NULL &&
-               (strncasecmp(set, ".UTF-8", 6) == 0 || strncasecmp(set, ".UTF8", 5) == 0);
-    }
-    return false;
-}
 
 static void append(char **to, const char *mark)
 {

@@ -1,8 +1,9 @@
 /* What grew, as text and as JSON. */
-#include "tools/report/bars.h"
-#include "tools/report/print.h"
-#include "tools/report/report_table.h"
+#include "profiler/inspect/report/bars.h"
+#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report_table.h"
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- text -------------------------------------------------------------------------------- */
@@ -16,7 +17,7 @@ static const char *spark(const report_series *s, const report_style *style, bars
     }
     out->text[0] = '\0';
     if (s->n_bins > 1 && high > low) /* a line that says nothing is left out */
-        *out = bars_spark(s->bin, s->n_bins, low, high, style->ascii || !bars_utf8());
+        *out = bars_spark(s->bin, s->n_bins, low, high, style->ascii);
     return out->text;
 }
 
@@ -28,10 +29,11 @@ static void print_series(const report_host *h, int i, const report_style *style)
     if (!s->growth.known || (s->growth.high == 0 && s->growth.last == 0))
         return;
     const char *curve = spark(s, style, &bar);
-    printf("  %-11s%16s%16s%13s%s%s\n", report_series_name(i),
-           table_bytes(s->growth.first, style).text, table_bytes(s->growth.last, style).text,
-           grown ? table_bytes(report_per_step(&s->growth), style).text : "-",
-           curve[0] != '\0' ? "  " : "", curve);
+    sw_writer_print(style->to, "  %-11s%16s%16s%13s%s%s\n", report_series_name(i),
+                    table_bytes(s->growth.first, style).text,
+                    table_bytes(s->growth.last, style).text,
+                    grown ? table_bytes(report_per_step(&s->growth), style).text : "-",
+                    curve[0] != '\0' ? "  " : "", curve);
 }
 
 static bool of_series(const report_line *line, int series)
@@ -76,9 +78,9 @@ static void print_growing(const report_host *h, int i, const report_style *style
 {
     const report_growth *g = &h->series[i].growth;
     const bool line = worst_line(h, i) != NULL;
-    cli_say(2, 4, "%s grows by %s per step since step %" PRIu64 ", %s%s", report_series_name(i),
-            table_bytes(report_per_step(g), style).text, first_step(g), line ? "taken at " : "",
-            place_of(h, i));
+    sw_writer_say(style->to, 2, 4, "%s grows by %s per step since step %" PRIu64 ", %s%s",
+                  report_series_name(i), table_bytes(report_per_step(g), style).text,
+                  first_step(g), line ? "taken at " : "", place_of(h, i));
 }
 
 void report_print_growth(const report *r, const report_style *style)
@@ -87,8 +89,8 @@ void report_print_growth(const report *r, const report_style *style)
     bool any = false;
     if (h == NULL || h->records == 0)
         return;
-    report_headline("Growth over the steps");
-    printf("  %-11s%16s%16s%13s\n", "", "first", "last", "per step");
+    report_headline(style, "Growth over the steps");
+    sw_writer_print(style->to, "  %-11s%16s%16s%13s\n", "", "first", "last", "per step");
     for (int i = 0; i < REPORT_SERIES; i++)
         print_series(h, i, style);
     for (int i = 0; i < REPORT_SERIES; i++)
@@ -97,7 +99,7 @@ void report_print_growth(const report *r, const report_style *style)
             print_growing(h, i, style);
         }
     if (!any)
-        printf("  nothing grew\n");
+        sw_writer_print(style->to, "  nothing grew\n");
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */

@@ -3,8 +3,7 @@
 #define STEPWELL_REPORT_TABLE_H
 
 #include "profiler/record/json.h"
-#include "tools/cli/cli.h"
-#include "tools/report/print.h"
+#include "profiler/inspect/report/print.h"
 
 typedef enum {
     TABLE_NAME, /* text to the left, behind `indent` blanks; CSV and JSON have the whole name */
@@ -51,11 +50,11 @@ typedef struct {
 table_unit table_unit_for(uint64_t largest, const report_style *style);
 
 /* Bytes as a table shows them. */
-cli_text table_bytes(uint64_t n, const report_style *style);
+sw_text table_bytes(uint64_t n, const report_style *style);
 /* Heads and the first `n` rows, within 80 columns: exact bytes take the room of the bars, and
  * of what does not fit beside them there are parts below. */
 void table_print(const table *t, size_t n, const report_style *style);
-void table_print_csv(const table *t);
+void table_print_csv(const report_style *style, const table *t);
 /* "key": [{...}, ...] */
 void table_put(sw_json *j, const char *key, const table *t);
 

@@ -1,6 +1,7 @@
 /* What lives, by role and by layer: side by side, and as members of an object. */
-#include "tools/report/print.h"
-#include "tools/report/report_table.h"
+#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report_table.h"
+#include <stdio.h>
 #include <string.h>
 
 #define LAYERS 10
@@ -11,7 +12,7 @@ static void print_share(report_shares x, size_t i, size_t shown, uint64_t all,
 {
     char more[32];
     if (i >= shown) {
-        printf("%39s", "");
+        sw_writer_print(style->to, "%39s", "");
         return;
     }
     report_share share = x.at[i];
@@ -21,22 +22,22 @@ static void print_share(report_shares x, size_t i, size_t shown, uint64_t all,
         for (size_t k = shown; k < x.n; k++)
             share.bytes += x.at[k].bytes;
     }
-    printf("  ");
-    const int left = cli_fitted(stdout, share.name, strlen(share.name), 17);
-    printf("%*s%13s%6.1f%%", left, "", table_bytes(share.bytes, style).text,
-           all > 0 ? 100.0 * (double)share.bytes / (double)all : 0.0);
+    sw_writer_print(style->to, "  ");
+    const int left = sw_writer_fitted(style->to, share.name, strlen(share.name), 17);
+    sw_writer_print(style->to, "%*s%13s%6.1f%%", left, "", table_bytes(share.bytes, style).text,
+                    all > 0 ? 100.0 * (double)share.bytes / (double)all : 0.0);
 }
 
 void report_print_shares(report_shares roles, report_shares layers, uint64_t all,
                          const report_style *style)
 {
     const size_t shown = layers.n < LAYERS ? layers.n : LAYERS;
-    printf("  %-37s  %s\n", "by role", "by layer");
+    sw_writer_print(style->to, "  %-37s  %s\n", "by role", "by layer");
     for (size_t i = 0; i < roles.n || i < shown; i++) {
         print_share(roles, i, roles.n, all, style);
         if (i < shown)
             print_share(layers, i, shown, all, style);
-        putchar('\n');
+        sw_writer_text(style->to, "\n");
     }
 }
 

@@ -1,15 +1,17 @@
 /* The host's memory in a report: the sections that are short. */
-#include "tools/report/print.h"
-#include "tools/report/report_table.h"
+#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report_table.h"
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- for sections ------------------------------------------------------------------------ */
 
-void report_headline(const char *text)
+void report_headline(const report_style *style, const char *text)
 {
-    const bool bold = cli_colour(stdout);
-    printf("\n%s%s%s\n", bold ? "\033[1m" : "", text, bold ? "\033[0m" : "");
+    const bool bold = style->to->colour;
+    sw_writer_print(style->to, "\n%s%s%s\n", bold ? "\033[1m" : "", text,
+                    bold ? "\033[0m" : "");
 }
 
 static void print_heap(const report *r, const report_style *style)
@@ -19,24 +21,25 @@ static void print_heap(const report *r, const report_style *style)
         return;
     char title[80];
     snprintf(title, sizeof title, "Host heap at the end, %s", h->backend);
-    report_headline(title);
-    printf("  %-9s%13s%14s%14s%14s%14s\n", "", "asked for", "allocated", "active", "resident",
-           "mapped");
+    report_headline(style, title);
+    sw_writer_print(style->to, "  %-9s%13s%14s%14s%14s%14s\n", "", "asked for", "allocated",
+                    "active", "resident", "mapped");
     for (size_t i = 0; i < h->n_purposes; i++) {
         const report_purpose *p = &h->purpose[i];
         const bool rest = i + 1 == h->n_purposes;
-        printf("  %-9s%13s", p->name, rest ? "-" : table_bytes(p->bytes, style).text);
+        sw_writer_print(style->to, "  %-9s%13s", p->name,
+                        rest ? "-" : table_bytes(p->bytes, style).text);
         const uint64_t figures[] = {p->allocated, p->active, p->resident, p->mapped};
         for (int k = 0; k < 4; k++) /* 0: the backend cannot tell */
-            printf("%14s", p->mapped == 0 && figures[k] == 0
-                               ? "-"
-                               : table_bytes(figures[k], style).text);
-        putchar('\n');
+            sw_writer_print(
+                style->to, "%14s",
+                p->mapped == 0 && figures[k] == 0 ? "-" : table_bytes(figures[k], style).text);
+        sw_writer_text(style->to, "\n");
     }
-    cli_say(2, 4,
-            "others: malloc of the program and of libraries; %s more were mapped, given "
-            "back, and are kept for later",
-            table_bytes(h->kept, style).text);
+    sw_writer_say(style->to, 2, 4,
+                  "others: malloc of the program and of libraries; %s more were mapped, given "
+                  "back, and are kept for later",
+                  table_bytes(h->kept, style).text);
 }
 
 void report_print_host(const report *r, const report_style *style)
@@ -44,7 +47,7 @@ void report_print_host(const report *r, const report_style *style)
     report_print_growth(r, style);
     report_print_waterfall(r, style);
     print_heap(r, style);
-    report_print_devices(r);
+    report_print_devices(style, r);
 }
 
 static void put_heap(sw_json *j, const report *r)

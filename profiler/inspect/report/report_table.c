@@ -1,8 +1,8 @@
 /* Tables. */
-#include "tools/report/report_table.h"
-#include "tools/report/bars.h"
-#include "tools/cli/cli.h"
+#include "profiler/inspect/report/report_table.h"
+#include "profiler/inspect/report/bars.h"
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define EXACT_WIDTH 15 /* 999,999,999,999 */
@@ -14,9 +14,9 @@ static bool is_left(table_kind kind)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-cli_text table_bytes(uint64_t n, const report_style *style)
+sw_text table_bytes(uint64_t n, const report_style *style)
 {
-    return style->exact ? cli_digits(n) : cli_bytes((size_t)n);
+    return style->exact ? sw_text_digits(n) : sw_text_bytes((size_t)n);
 }
 
 table_unit table_unit_for(uint64_t largest, const report_style *style)
@@ -67,9 +67,9 @@ static void lay_out(layout *l, size_t n)
     }
 }
 
-static cli_text number(const layout *l, const table_column *c, const table_cell *x)
+static sw_text number(const layout *l, const table_column *c, const table_cell *x)
 {
-    cli_text t = {"-"};
+    sw_text t = {"-"};
     if (x->none)
         return t;
     switch (c->kind) {
@@ -77,11 +77,11 @@ static cli_text number(const layout *l, const table_column *c, const table_cell 
         return table_bytes(x->n, l->style);
     case TABLE_SCALED:
         if (l->style->exact)
-            return cli_digits(x->n);
+            return sw_text_digits(x->n);
         snprintf(t.text, sizeof t.text, "%.*f", l->unit.digits, (double)x->n / l->unit.bytes);
         return t;
     case TABLE_COUNT:
-        return cli_digits(x->n);
+        return sw_text_digits(x->n);
     default:
         snprintf(t.text, sizeof t.text, "%.1f%%", 100.0 * x->share);
         return t;
@@ -89,15 +89,16 @@ static cli_text number(const layout *l, const table_column *c, const table_cell 
 }
 
 /* Blanks that a line would end in are not printed: they wait in `owed`. */
-static void print_left(const char *text, int indent, int width, int *owed)
+static void print_left(const report_style *style, const char *text, int indent, int width,
+                       int *owed)
 {
-    printf("%*s", *owed + indent, "");
-    *owed = cli_fitted(stdout, text, strlen(text), width - indent);
+    sw_writer_print(style->to, "%*s", *owed + indent, "");
+    *owed = sw_writer_fitted(style->to, text, strlen(text), width - indent);
 }
 
-static void print_right(const char *text, int width, int *owed)
+static void print_right(const report_style *style, const char *text, int width, int *owed)
 {
-    printf("%*s%*s", *owed, "", width, text);
+    sw_writer_print(style->to, "%*s%*s", *owed, "", width, text);
     *owed = 0;
 }
 
@@ -110,9 +111,9 @@ static void print_head(const layout *l, int k, int *owed)
         scaled |= l->t->columns[i].kind == TABLE_SCALED;
     snprintf(text, sizeof text, k == 0 && scaled ? "%s, %s" : "%s", c->head, l->unit.name);
     if (is_left(c->kind))
-        print_left(text, 0, l->width[k], owed);
+        print_left(l->style, text, 0, l->width[k], owed);
     else
-        print_right(text, l->width[k], owed);
+        print_right(l->style, text, l->width[k], owed);
 }
 
 static void print_cell(const layout *l, int k, const table_cell *x, int *owed)
@@ -120,14 +121,15 @@ static void print_cell(const layout *l, int k, const table_cell *x, int *owed)
     const table_column *c = &l->t->columns[k];
     const int width = l->width[k], most = width / 2; /* the name keeps the other half */
     if (!is_left(c->kind)) {
-        print_right(number(l, c, x).text, width, owed);
+        print_right(l->style, number(l, c, x).text, width, owed);
         return;
     }
     const char *text = x->shown != NULL ? x->shown : x->text;
     const bars_text bar = bars_bar(x->share, width, l->style->ascii);
     if (c->kind == TABLE_BAR)
         text = bar.text;
-    print_left(text != NULL ? text : "-", x->indent < most ? x->indent : most, width, owed);
+    print_left(l->style, text != NULL ? text : "-", x->indent < most ? x->indent : most, width,
+               owed);
 }
 
 /* Row 0 is that of the heads. */
@@ -146,7 +148,7 @@ static void print_row(const layout *l, size_t i)
         else
             print_cell(l, k, &cells[k], &owed);
     }
-    putchar('\n');
+    sw_writer_text(l->style->to, "\n");
 }
 
 void table_print(const table *t, size_t n, const report_style *style)
@@ -157,7 +159,7 @@ void table_print(const table *t, size_t n, const report_style *style)
         int used = 1 + 1 + l.width[0];
         for (l.to = l.from; l.to < t->n_columns; l.to++) {
             const int more = l.width[l.to] > 0 ? l.width[l.to] + 1 : 0;
-            if (used + more > CLI_COLUMNS && l.to > l.from)
+            if (used + more > SW_WRITER_COLUMNS && l.to > l.from)
                 break;
             used += more;
         }
@@ -169,36 +171,37 @@ void table_print(const table *t, size_t n, const report_style *style)
 
 /* ---- CSV --------------------------------------------------------------------------------- */
 
-static void print_quoted(const char *text)
+static void print_quoted(const report_style *style, const char *text)
 {
     if (text == NULL)
         return;
     if (strpbrk(text, ",\"\r\n") == NULL) {
-        fputs(text, stdout);
+        sw_writer_text(style->to, text);
         return;
     }
-    putchar('"');
+    sw_writer_text(style->to, "\"");
     for (; *text != '\0'; text++) {
         if (*text == '"')
-            putchar('"');
-        putchar(*text);
+            sw_writer_text(style->to, "\"");
+        style->to->put(style->to->context, text, 1);
     }
-    putchar('"');
+    sw_writer_text(style->to, "\"");
 }
 
-static void print_csv_cell(const table_column *c, const table_cell *x)
+static void print_csv_cell(const report_style *style, const table_column *c,
+                           const table_cell *x)
 {
     if (c->kind == TABLE_NAME || c->kind == TABLE_TEXT)
-        print_quoted(x->text);
+        print_quoted(style, x->text);
     else if (x->none)
         return;
     else if (c->kind == TABLE_SHARE)
-        printf("%.6f", x->share);
+        sw_writer_print(style->to, "%.6f", x->share);
     else
-        printf("%" PRIu64, x->n);
+        sw_writer_print(style->to, "%" PRIu64, x->n);
 }
 
-void table_print_csv(const table *t)
+void table_print_csv(const report_style *style, const table *t)
 {
     for (size_t i = 0; i <= t->n; i++) {
         table_cell cells[TABLE_COLUMNS];
@@ -209,14 +212,14 @@ void table_print_csv(const table *t)
             if (t->columns[k].kind == TABLE_BAR)
                 continue;
             if (!first)
-                putchar(',');
+                sw_writer_text(style->to, ",");
             first = false;
             if (i == 0)
-                fputs(t->columns[k].key, stdout);
+                sw_writer_text(style->to, t->columns[k].key);
             else
-                print_csv_cell(&t->columns[k], &cells[k]);
+                print_csv_cell(style, &t->columns[k], &cells[k]);
         }
-        putchar('\n');
+        sw_writer_text(style->to, "\n");
     }
 }
 

@@ -1,6 +1,6 @@
 /* The report as one JSON object. Its keys are part of the interface. */
 #include "profiler/record/json.h"
-#include "tools/report/print.h"
+#include "profiler/inspect/report/print.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -26,13 +26,12 @@ void report_put_batch(sw_json *j, int64_t batch)
     sw_json_put_known(j, "batch", batch >= 0, (uint64_t)batch);
 }
 
-sw_status report_print_object(sw_json *j)
+sw_status report_print_object(sw_json *j, const report_style *style)
 {
     sw_json_line(j);
     const sw_status status = j->status;
     if (status == SW_OK)
-        (void)fwrite(j->bytes, 1, j->used,
-                     stdout); /* the stream keeps an error for the caller */
+        style->to->put(style->to->context, j->bytes, j->used);
     sw_json_free(j);
     return status;
 }
@@ -286,7 +285,8 @@ static void put_moves(sw_json *j, const report *r)
     sw_json_end(j);
 }
 
-sw_status report_print_json(report *r, const report_live *live, const report_gate *gate)
+sw_status report_print_json(report *r, const report_live *live, const report_tail *more,
+                            const report_style *style)
 {
     const report_plan *main = report_main_plan(r);
     sw_json j;
@@ -317,8 +317,8 @@ sw_status report_print_json(report *r, const report_live *live, const report_gat
     sw_json_end(&j);
     put_rows(&j, r);
     put_moves(&j, r);
-    if (gate != NULL)
-        report_gate_put(&j, gate);
+    if (more != NULL)
+        more->put(&j, more->context);
     sw_json_end(&j);
-    return report_print_object(&j);
+    return report_print_object(&j, style);
 }

@@ -1,6 +1,7 @@
 /* Records of cards in a report: what each is, and where its memory went. */
-#include "tools/report/print.h"
+#include "profiler/inspect/report/print.h"
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static int64_t rest_of(const report_device *d)
@@ -13,16 +14,17 @@ static int64_t rest_of(const report_device *d)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-static void line(int indent, const char *name, int64_t bytes, const char *why)
+static void line(const report_style *style, int indent, const char *name, int64_t bytes,
+                 const char *why)
 {
     char text[48];
     snprintf(text, sizeof text, "%s%s", bytes < 0 ? "-" : "",
-             cli_digits((uint64_t)(bytes < 0 ? -bytes : bytes)).text);
-    printf("%*s%-*s%18s%s%s\n", indent, "", 30 - indent, name, text, why[0] != '\0' ? "  " : "",
-           why);
+             sw_text_digits((uint64_t)(bytes < 0 ? -bytes : bytes)).text);
+    sw_writer_print(style->to, "%*s%-*s%18s%s%s\n", indent, "", 30 - indent, name, text,
+                    why[0] != '\0' ? "  " : "", why);
 }
 
-static void print_device(const report_device *d)
+static void print_device(const report_style *style, const report_device *d)
 {
     static const char *const names[SW_ARENA_USES] = {"other arenas", "step arenas", "models",
                                                      "inputs and metrics"};
@@ -31,27 +33,28 @@ static void print_device(const report_device *d)
     char title[64], blas[48] = "without cuBLASLt", dnn[48] = "without cuDNN";
     snprintf(title, sizeof title, "Memory of %s %s", d->name,
              d->ended ? "at the end" : "at the beginning");
-    report_headline(title);
+    report_headline(style, title);
     if (d->blas > 0)
         snprintf(blas, sizeof blas, "cuBLASLt %" PRIu64, d->blas);
     if (d->dnn > 0)
         snprintf(dnn, sizeof dnn, "cuDNN %" PRIu64, d->dnn);
-    cli_say(2, 4, "%s, compute capability %s, driver %s, runtime %s, %s, %s", d->card,
-            d->capability, d->driver, d->runtime, blas, dnn);
-    line(2, "card", (int64_t)d->total, "");
-    line(4, "before it was opened", (int64_t)(d->total - d->open), "context, other programs");
+    sw_writer_say(style->to, 2, 4, "%s, compute capability %s, driver %s, runtime %s, %s, %s",
+                  d->card, d->capability, d->driver, d->runtime, blas, dnn);
+    line(style, 2, "card", (int64_t)d->total, "");
+    line(style, 4, "before it was opened", (int64_t)(d->total - d->open),
+         "context, other programs");
     for (size_t i = 0; i < SW_ARENA_USES; i++)
         if (order[i] != SW_ARENA_OTHER || d->committed[order[i]] > 0)
-            line(4, names[order[i]], (int64_t)d->committed[order[i]], "");
-    line(4, "unexplained", rest_of(d), "libraries, graphs, others");
-    line(4, "free", (int64_t)d->free, "");
-    line(2, "pinned on the host", (int64_t)d->pinned, "");
+            line(style, 4, names[order[i]], (int64_t)d->committed[order[i]], "");
+    line(style, 4, "unexplained", rest_of(d), "libraries, graphs, others");
+    line(style, 4, "free", (int64_t)d->free, "");
+    line(style, 2, "pinned on the host", (int64_t)d->pinned, "");
 }
 
-void report_print_devices(const report *r)
+void report_print_devices(const report_style *style, const report *r)
 {
     for (size_t i = 0; r->host != NULL && i < r->host->n_devices; i++)
-        print_device(&r->host->device[i]);
+        print_device(style, &r->host->device[i]);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */

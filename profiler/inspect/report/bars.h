@@ -13,8 +13,6 @@ typedef struct {
     char text[3 * BARS_COLUMNS + 1];
 } bars_text;
 
-/* Whether text goes out as UTF-8: what LC_ALL, else LC_CTYPE, else LANG says. */
-bool bars_utf8(void);
 /* A bar of `share` (0 to 1) of `width` columns. What is more than nothing has a mark. */
 bars_text bars_bar(double share, int width, bool ascii);
 /* One column for each of n values, from the lowest mark at `low` to the full one at `high`; all

@@ -1,11 +1,11 @@
 /* One program by layer, role, op or phase. Each table has one description for text, JSON and
  * CSV; JSON and CSV have every row and column, text what 80 columns hold. */
-#include "tools/report/report_by.h"
-#include "tools/cli/cli.h"
+#include "profiler/inspect/report/report_by.h"
 #include "profiler/inspect/report/report_parts.h"
-#include "tools/report/report_table.h"
+#include "profiler/inspect/report/report_table.h"
 #include <inttypes.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SHOWN_OPS 20 /* in text */
@@ -290,25 +290,26 @@ static void print_text(const view *v, const char *word, const table *t,
              report_program_name(v->plan).text, table_bytes(all->at_peak, style).text,
              v->p->peak_op + 1, v->p->n_ops,
              op_name(v, v->p->peak_op) != NULL ? op_name(v, v->p->peak_op) : "-");
-    cli_wrap(stdout, 0, 2, text);
+    sw_writer_wrap(style->to, 0, 2, text);
     const size_t shown = ops && t->n > SHOWN_OPS ? SHOWN_OPS : t->n;
     table_print(t, shown, style);
     if (shown < t->n)
-        printf("  %s more ops, with at most %s\n", cli_digits(t->n - shown).text,
-               table_bytes(v->curve[v->order[shown]], style).text);
+        sw_writer_print(style->to, "  %s more ops, with at most %s\n",
+                        sw_text_digits(t->n - shown).text,
+                        table_bytes(v->curve[v->order[shown]], style).text);
     if (layers) {
         const table kinds = {kind_columns, (int)(sizeof kind_columns / sizeof *kind_columns),
                              t->n, kind_row, v};
-        putchar('\n');
+        sw_writer_text(style->to, "\n");
         table_print(&kinds, kinds.n, style);
     }
     const char *note = about[layers ? 0 : ops ? 2 : t->row == role_row ? 1 : 3];
     if (note != NULL && !style->quiet)
-        cli_wrap(stdout, 0, 2, note);
+        sw_writer_wrap(style->to, 0, 2, note);
 }
 
 static sw_status print_json(const view *v, const char *word, const table *t,
-                            const report_gate *gate)
+                            const report_style *style, const report_tail *more)
 {
     const report_seen *seen = report_best_seen(v->plan);
     sw_json j;
@@ -326,14 +327,14 @@ static sw_status print_json(const view *v, const char *word, const table *t,
     sw_json_put_u64(&j, "peak_position", v->p->peak_op);
     table_put(&j, "rows", t);
     report_put_damaged(&j, v->r);
-    if (gate != NULL)
-        report_gate_put(&j, gate);
+    if (more != NULL)
+        more->put(&j, more->context);
     sw_json_end(&j);
-    return report_print_object(&j);
+    return report_print_object(&j, style);
 }
 
 sw_status report_print_by(const report *r, const char *word, by_format format,
-                          const report_style *style, const report_gate *gate)
+                          const report_style *style, const report_tail *more)
 {
     view v = {.r = r, .plan = report_main_plan(r)};
     table t;
@@ -346,9 +347,9 @@ sw_status report_print_by(const report *r, const char *word, by_format format,
     v.p = report_program(r, v.plan);
     sw_status status = make_view(&v, by, &t);
     if (status == SW_OK && format == BY_JSON)
-        status = print_json(&v, word, &t, gate);
+        status = print_json(&v, word, &t, style, more);
     else if (status == SW_OK && format == BY_CSV)
-        table_print_csv(&t);
+        table_print_csv(style, &t);
     else if (status == SW_OK)
         print_text(&v, word, &t, style);
     parts_free(&v.parts);
