@@ -8,9 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#if SW_HAVE_JANSSON
-#include <jansson.h>
-#endif
+#include "tests/support/json.h"
 
 /* ---- a page in memory -------------------------------------------------------------------- */
 
@@ -272,15 +270,13 @@ static size_t count_of(const page *p, const char *text)
     return n;
 }
 
-#if SW_HAVE_JANSSON
 static json_t *words(const page *p, const char *id)
 {
     const char *at = element(p, id);
     CU_ASSERT_PTR_NOT_NULL_FATAL(at);
     at = strchr(at, '>') + 1;
-    json_error_t error;
-    json_t *out = json_loadb(at, (size_t)(strstr(at, "</script>") - at), 0, &error);
-    SW_CHECK(out != NULL, "%s: %s", id, error.text);
+    json_t *out = json_loadb(at, (size_t)(strstr(at, "</script>") - at));
+    SW_CHECK(out != NULL, "%s: %s", id, sw_last_error());
     CU_ASSERT_PTR_NOT_NULL_FATAL(out);
     return out;
 }
@@ -314,11 +310,9 @@ static void compare_names(const page *p, const sw_timeline *t, const json_t *str
         free(op);
     }
 }
-#endif
 
 static void words_come_back(void)
 {
-#if SW_HAVE_JANSSON
     static page p;
     sw_after(drop, &p);
     for (uint64_t seed = 1; seed <= 12; seed++) {
@@ -339,9 +333,6 @@ static void words_come_back(void)
         json_decref(w);
         sw_timeline_free(t);
     }
-#else
-    SW_SKIP("built without jansson");
-#endif
 }
 
 /* A name may be the end of a script: each element ends once, and what follows "<" is the page's

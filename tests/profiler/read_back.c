@@ -17,29 +17,32 @@ size_t count_lines(const char *path)
     return n;
 }
 
-#if SW_HAVE_JANSSON
 json_t *read_back(const char *path, bool *cut)
 {
     FILE *f = fopen(path, "r");
-    json_t *all = json_array();
-    char *line = NULL;
-    size_t room = 0;
+    char *line = NULL, *all = NULL;
+    size_t room = 0, bytes = 0;
+    FILE *to = open_memstream(&all, &bytes);
     *cut = false;
-    SW_CHECK(f != NULL, "%s", path);
+    SW_CHECK(f != NULL && to != NULL, "%s", path);
+    fputc('[', to);
     for (ssize_t n; f != NULL && (n = getline(&line, &room, f)) > 0;) {
-        if (line[n - 1] != '\n') {
-            *cut = true;
+        *cut = line[n - 1] != '\n';
+        if (*cut)
             break;
-        }
-        json_error_t why = {0};
-        json_t *record = json_loadb(line, (size_t)n, JSON_REJECT_DUPLICATES, &why);
-        SW_CHECK(json_is_object(record), "%s: %s: %s", path, why.text, line);
-        (void)json_array_append_new(all, record);
+        json_t *record = json_loadb(line, (size_t)n);
+        SW_CHECK(json_is_object(record), "%s: %s: %s", path, sw_last_error(), line);
+        json_decref(record);
+        fprintf(to, "%s%s", ftell(to) > 1 ? "," : "", line);
     }
+    fputc(']', to);
+    fclose(to);
+    json_t *records = json_loadb(all, bytes);
+    free(all);
     free(line);
     if (f != NULL)
         fclose(f);
-    return all;
+    return records;
 }
 
 size_t records_of(const json_t *records, const char *type, const json_t **out, size_t room)
@@ -66,4 +69,3 @@ int64_t phase_number(const json_t *record, int phase, const char *key)
     const json_t *phases = json_object_get(record, "phases");
     return number_of(json_object_get(phases, sw_prof_phase_name(phase)), key);
 }
-#endif

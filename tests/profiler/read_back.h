@@ -6,8 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if SW_HAVE_JANSSON
-#include <jansson.h>
+#include "tests/support/json.h"
 
 /* All whole lines as an array of objects; a last line without a newline is left out and *cut
  * says so. Asserts that each is an object. The caller gives it back with json_decref. */
@@ -17,7 +16,6 @@ json_t *read_back(const char *path, bool *cut);
 size_t records_of(const json_t *records, const char *type, const json_t **out, size_t room);
 int64_t number_of(const json_t *record, const char *key);
 int64_t phase_number(const json_t *record, int phase, const char *key);
-#endif
 
 /* Lines that end with a newline. */
 size_t count_lines(const char *path);

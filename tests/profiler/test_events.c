@@ -13,8 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#if SW_HAVE_JANSSON
-
 enum { FIELDS = 5, MOST_EVENTS = 1 << 16, MOST_IDS = 1 << 15 };
 
 /* ---- a run of the file ------------------------------------------------------------------- */
@@ -568,4 +566,3 @@ static const sw_test tests[] = {
      each_way_of_an_immediate_run_is_recorded_once},
 };
 SW_SUITE("events", tests)
-#endif

@@ -52,7 +52,6 @@ static heard *records(size_t *n)
 
 /* ---- against the profile ----------------------------------------------------------------- */
 
-#if SW_HAVE_JANSSON
 static const char *text_of(const json_t *record, const char *key)
 {
     const char *text = json_string_value(json_object_get(record, key));
@@ -140,7 +139,6 @@ static void training_equals_its_profile(void)
                     nvtx_count(list, n, HEARD_UNHEAP, NULL));
     sw_note("%zu records of %zu runs", n, n_steps);
 }
-#endif
 
 /* ---- tools of other kinds ---------------------------------------------------------------- */
 
@@ -296,9 +294,7 @@ static void no_tool_is_silent(void)
 }
 
 static const sw_test tests[] = {
-#if SW_HAVE_JANSSON
     {"training equals its profile", training_equals_its_profile},
-#endif
     {"levels of the command line", levels_of_the_command_line},
     {"immediate training", immediate_training},
     {"a tool without extensions", a_tool_without_extensions},

@@ -109,7 +109,6 @@ static size_t file_bytes(const char *path)
 
 /* ---- what a part is ---------------------------------------------------------------------- */
 
-#if SW_HAVE_JANSSON
 /* Header, plans, then steps one by one with their events in front; the steps' range. */
 static void check_part(const char *path, int64_t part, size_t n_plans, int64_t *first,
                        int64_t *last)
@@ -170,9 +169,7 @@ static void each_part_is_a_profile_by_itself(void)
     CU_ASSERT_EQUAL(number_of(goes_on, "part"), part - 1);
     json_decref(all);
 }
-#endif
 
-#if SW_HAVE_JANSSON
 enum { THREADS = 3 };
 typedef struct {
     sw_profile *profile;
@@ -229,7 +226,6 @@ static void threads_do_not_part_a_step_from_its_events(void)
     }
     CU_ASSERT(n_events > 2000);
 }
-#endif
 
 static void no_part_passes_its_bound(void)
 {
@@ -455,7 +451,6 @@ static void a_failed_part_leaves_a_readable_file(void)
     }
 }
 
-#if SW_HAVE_JANSSON
 /* A line that was cut is the last one. */
 static void check_killed(const char *path, bool must_be)
 {
@@ -503,14 +498,11 @@ static void a_kill_at_any_time_leaves_a_readable_file(void)
     }
     SW_CHECK(parts > 0, "no child came so far as to a second part");
 }
-#endif
 
 static const sw_test tests[] = {
-#if SW_HAVE_JANSSON
     {"each part is a profile by itself", each_part_is_a_profile_by_itself},
     {"threads do not part a step from its events", threads_do_not_part_a_step_from_its_events},
     {"a kill at any time leaves a readable file", a_kill_at_any_time_leaves_a_readable_file},
-#endif
     {"no part passes its bound", no_part_passes_its_bound},
     {"places keep the bound", places_keep_the_bound},
     {"a new part calls no heap", a_new_part_calls_no_heap},

@@ -108,7 +108,6 @@ static void sleep_ms(long ms)
 
 /* ---- what is written --------------------------------------------------------------------- */
 
-#if SW_HAVE_JANSSON
 /* A bare root has no /proc. */
 static bool system_tells_of_processes(void)
 {
@@ -310,7 +309,6 @@ static void threads_do_not_mix_their_records(void)
     CU_ASSERT_EQUAL(number_of(json_array_get(all, json_array_size(all) - 1), "steps"), 2000);
     json_decref(all);
 }
-#endif
 
 /* ---- when it is written ------------------------------------------------------------------ */
 
@@ -507,7 +505,6 @@ static void places_that_take_no_file(void)
 }
 
 static const sw_test tests[] = {
-#if SW_HAVE_JANSSON
     {"records read back as they were", records_read_back_as_they_were},
     {"a plan of any size is one line", a_plan_of_any_size_is_one_line},
     {"a killed run leaves a readable file", a_killed_run_leaves_a_readable_file},
@@ -515,7 +512,6 @@ static const sw_test tests[] = {
      the_system_is_asked_ten_times_a_second_at_most},
     {"two execs are told apart", two_execs_are_told_apart},
     {"threads do not mix their records", threads_do_not_mix_their_records},
-#endif
     {"no record waits longer than 100 ms", no_record_waits_longer_than_100_ms},
     {"nor where no step follows", nor_where_no_step_follows},
     {"quick steps share a write", quick_steps_share_a_write},

@@ -97,7 +97,6 @@ static void finish(fixture *f)
     f->profile = NULL;
 }
 
-#if SW_HAVE_JANSSON
 /* Bytes of the values that live at position `at`, of the segments that count. */
 static int64_t live_at(const json_t *plan, int64_t at)
 {
@@ -305,7 +304,6 @@ static void witnesses_are_recorded_behind_their_plan(void)
     check_phases(plan, steps[0]);
     json_decref(all);
 }
-#endif
 
 /* Recording is no part of a step that can fail: the run goes on, and the profile tells it at
  * the end. */
@@ -350,14 +348,12 @@ static void bad_options_are_refused(void)
 }
 
 static const sw_test tests[] = {
-#if SW_HAVE_JANSSON
     {"plans add up and steps equal them", plans_add_up_and_steps_equal_them},
     {"op clocks and immediate runs", op_clocks_and_immediate_runs},
     {"execs that follow each other are told apart",
      execs_that_follow_each_other_are_told_apart},
     {"without phases the plan is recorded", without_phases_the_plan_is_recorded},
     {"witnesses are recorded behind their plan", witnesses_are_recorded_behind_their_plan},
-#endif
     {"a full disk does not stop training", a_full_disk_does_not_stop_training},
     {"a recorded step calls no heap", a_recorded_step_calls_no_heap},
     {"bad options are refused", bad_options_are_refused},

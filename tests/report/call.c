@@ -126,7 +126,6 @@ void compare_text(const char *wanted, const char *format, ...)
     check_width(p->out);
 }
 
-#if SW_HAVE_JANSSON
 static void drop_json(void *object)
 {
     json_decref(object);
@@ -134,9 +133,8 @@ static void drop_json(void *object)
 
 const json_t *object_of(const printed *p)
 {
-    json_error_t why = {0};
-    json_t *o = json_loads(p->out, 0, &why);
-    SW_CHECK(json_is_object(o), "status %d: %s %s", p->status, why.text, p->err);
+    json_t *o = json_loads(p->out);
+    SW_CHECK(json_is_object(o), "status %d: %s %s", p->status, sw_last_error(), p->err);
     CU_ASSERT_PTR_NOT_NULL_FATAL(o);
     sw_after(drop_json, o);
     return o;
@@ -155,4 +153,3 @@ long long number_in(const json_t *o, const char *group, const char *name, const 
     SW_CHECK(json_is_object(x), "%s has no %s", group, name);
     return number_of(x, key);
 }
-#endif

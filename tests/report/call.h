@@ -25,14 +25,12 @@ void check_width(const char *text);
 void compare_text(const char *wanted, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-#if SW_HAVE_JANSSON
-#include <jansson.h>
+#include "tests/support/json.h"
 
 /* The object that a call printed; dropped behind the test. */
 const json_t *object_of(const printed *p);
 /* A whole number of an object, and of one in one in it. */
 long long number_of(const json_t *o, const char *key);
 long long number_in(const json_t *o, const char *group, const char *name, const char *key);
-#endif
 
 #endif

@@ -5,7 +5,6 @@
  * 960, 960, 576. */
 #include "tests/report/call.h"
 
-#if SW_HAVE_JANSSON
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,5 +151,3 @@ static const sw_test tests[] = {
     {"what does not go together is refused", what_does_not_go_together_is_refused},
 };
 SW_SUITE("by", tests)
-
-#endif

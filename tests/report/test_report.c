@@ -18,7 +18,7 @@
 static void usage_is_checked(void)
 {
     CU_ASSERT_EQUAL(call(NULL, NULL, NULL)->status, 2);
-    CU_ASSERT_EQUAL(call("x", "--diff", "y")->status, SW_HAVE_JANSSON ? 3 : 1);
+    CU_ASSERT_EQUAL(call("x", "--diff", "y")->status, 3);
     const printed *p = call("x", "--format", "cvs");
     CU_ASSERT(p->status == 2 && has(p->err, "csv"));
     p = call("--list-formats", NULL, NULL);
@@ -59,8 +59,7 @@ static void nowhere_to_write_is_refused(void)
     CU_ASSERT_EQUAL(sw_profile_destroy(profile), SW_OK);
 }
 
-#if SW_HAVE_JANSSON
-#include <jansson.h>
+#include "tests/support/json.h"
 
 static void write_file(const char *path, const char *bytes, size_t n)
 {
@@ -108,11 +107,10 @@ static json_int_t number(const json_t *o, const char *a, const char *b, const ch
 static json_t *summary(const char *path)
 {
     const printed *p = call(path, "--format", "json");
-    json_error_t why = {0};
-    json_t *o = json_loads(p->out, 0, &why);
-    SW_CHECK(p->status == 0 && json_is_object(o) && p->err[0] == '\0', "%s%s", why.text,
+    json_t *o = json_loads(p->out);
+    SW_CHECK(p->status == 0 && json_is_object(o) && p->err[0] == '\0', "%s%s", sw_last_error(),
              p->err);
-    return o != NULL ? o : json_object();
+    return o != NULL ? o : json_loads("{}");
 }
 
 static void json_has_the_same_numbers(void)
@@ -241,7 +239,7 @@ static void no_number_is_too_wide(void)
 static void check_damaged(const char *says)
 {
     const printed *p = call(sw_temp_path("changed.jsonl"), "--json", NULL);
-    json_t *o = json_loads(p->out, 0, NULL), *damaged = json_object_get(o, "damaged");
+    json_t *o = json_loads(p->out), *damaged = json_object_get(o, "damaged");
     const char *why = json_string_value(json_object_get(damaged, "why"));
     SW_CHECK(p->status == 3 && why != NULL && has(why, says), "status %d: %s", p->status,
              p->out);
@@ -620,20 +618,9 @@ static void names_cannot_command_the_terminal(void)
     CU_ASSERT(has(p->out, "?[31m???x on cpu"));
 }
 
-#else
-
-static void without_jansson_it_says_so(void)
-{
-    const printed *p = call(golden("small.jsonl"), NULL, NULL);
-    CU_ASSERT(p->status == 1 && has(p->err, "jansson"));
-}
-
-#endif
-
 static const sw_test tests[] = {
     {"usage is checked, what is not built fails by name", usage_is_checked},
     {"nowhere to write is refused", nowhere_to_write_is_refused},
-#if SW_HAVE_JANSSON
     {"the text is as worked out by hand", text_is_as_worked_out_by_hand},
     {"json has the same numbers", json_has_the_same_numbers},
     {"a cut file is used as far as it goes", a_cut_file_is_used_as_far_as_it_goes},
@@ -654,8 +641,5 @@ static const sw_test tests[] = {
     {"a line has bounds", a_line_has_bounds},
     {"a seed of 64 bits is exact", a_seed_of_64_bits_is_exact},
     {"names cannot command the terminal", names_cannot_command_the_terminal},
-#else
-    {"without jansson it says so", without_jansson_it_says_so},
-#endif
 };
 SW_SUITE("report", tests)

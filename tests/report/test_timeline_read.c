@@ -2,12 +2,11 @@
  * with a log and a trace, long ones of which a part is kept, cut and changed ones. */
 #include "tests/support/suite.h"
 
-#if SW_HAVE_JANSSON
 #include "profiler/record/record.h"
 #include "tests/support/heap.h"
 #include "tools/cli/cli.h"
 #include "tools/report/report_export.h"
-#include "tools/report/timeline_read.h"
+#include "profiler/inspect/timeline_read.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,4 +303,3 @@ static const sw_test tests[] = {
     {"two runs go where there is room for two", two_runs_go_where_there_is_room_for_two},
 };
 SW_SUITE("timeline_read", tests)
-#endif

@@ -181,14 +181,9 @@ void check_all(const sw_timeline *t, const char *what)
         const char *(*trace)(const written *file, const expected *x);
         const char *(*peak)(const written *file, const sw_timeline *t);
     } formats[] = {
-#if SW_HAVE_JANSSON
-        {"chrome", check_chrome, NULL},
-        {"speedscope", check_speedscope, NULL},
-#endif
-        {"perfetto", check_perfetto, NULL},
-        {"rmm", check_rmm, NULL},
-        {"folded", NULL, check_folded},
-        {"massif", NULL, check_massif},
+        {"chrome", check_chrome, NULL},     {"speedscope", check_speedscope, NULL},
+        {"perfetto", check_perfetto, NULL}, {"rmm", check_rmm, NULL},
+        {"folded", NULL, check_folded},     {"massif", NULL, check_massif},
     };
     expected x;
     expect(&x, t);

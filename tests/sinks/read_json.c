@@ -1,8 +1,7 @@
-/* Chrome's and speedscope's files, read by jansson. */
+/* Chrome's and speedscope's files, read back. */
 #include "tests/sinks/expect.h"
 
-#if SW_HAVE_JANSSON
-#include <jansson.h>
+#include "tests/support/json.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,16 +52,15 @@ static const char *take_event(trace *r, const json_t *e)
 const char *check_chrome(const written *file, const expected *x)
 {
     static trace r;
-    json_error_t why;
-    size_t i;
-    json_t *e, *all = json_loadb(file->bytes, file->n, JSON_REJECT_DUPLICATES, &why);
+    json_t *all = json_loadb(file->bytes, file->n);
     r = (trace){.x = x};
     if (all == NULL)
-        BAD("no JSON: %s at %d", why.text, why.position);
+        BAD("no JSON: %s", sw_last_error());
     const json_t *about = json_object_get(all, "otherData");
     const char *bad = strcmp(text_of(about, "model"), x->t->model) != 0 ? "another model" : "";
     const json_t *events = json_object_get(all, "traceEvents");
-    json_array_foreach(events, i, e) if (bad[0] == '\0') bad = take_event(&r, e);
+    for (size_t i = 0; i < json_array_size(events) && bad[0] == '\0'; i++)
+        bad = take_event(&r, json_array_get(events, i));
     json_decref(all);
     return bad[0] != '\0' ? bad : trace_end(&r);
 }
@@ -151,10 +149,9 @@ static const char *take_runs(const json_t *all, const json_t *o, const expected 
 
 const char *check_speedscope(const written *file, const expected *x)
 {
-    json_error_t why;
-    json_t *all = json_loadb(file->bytes, file->n, JSON_REJECT_DUPLICATES, &why);
+    json_t *all = json_loadb(file->bytes, file->n);
     if (all == NULL)
-        BAD("no JSON: %s at %d", why.text, why.position);
+        BAD("no JSON: %s", sw_last_error());
     const json_t *profiles = json_object_get(all, "profiles");
     const char *bad = take_peak(all, json_array_get(profiles, 0), sw_timeline_main(x->t));
     if (strcmp(text_of(all, "$schema"), "https://www.speedscope.app/file-format-schema.json") !=
@@ -167,5 +164,3 @@ const char *check_speedscope(const written *file, const expected *x)
     json_decref(all);
     return bad;
 }
-
-#endif

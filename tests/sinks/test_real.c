@@ -2,9 +2,8 @@
  * clocks and logs. */
 #include "tests/sinks/expect.h"
 
-#if SW_HAVE_JANSSON
 #include "tests/support/process.h"
-#include "tools/report/timeline_read.h"
+#include "profiler/inspect/timeline_read.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -100,4 +99,3 @@ static const sw_test tests[] = {
     {"runs op by op read back", runs_op_by_op_read_back},
 };
 SW_SUITE("real", tests)
-#endif

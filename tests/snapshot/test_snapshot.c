@@ -5,7 +5,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"
 #include "profiler/inspect/snapshot_read.h"
-#include "tools/report/timeline_read.h"
+#include "profiler/inspect/timeline_read.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#if SW_HAVE_JANSSON
-
 sw_outcome asked;
 
 static void drop_json(void *object)
@@ -27,7 +25,7 @@ int ask(const char *format, ...)
 /* The one object that the last answer was. */
 const json_t *answer(void)
 {
-    json_t *object = json_loads(asked.out, 0, NULL);
+    json_t *object = json_loads(asked.out);
     SW_CHECK(json_is_object(object), "status %d: %s%s", asked.status, asked.out, asked.err);
     CU_ASSERT_PTR_NOT_NULL_FATAL(object);
     sw_after(drop_json, object);
@@ -79,7 +77,7 @@ int64_t sum_of(const json_t *object, const char *member)
     const char *key;
     json_t *x;
     int64_t sum = 0;
-    json_object_foreach((json_t *)(uintptr_t)object, key, x) sum +=
+    json_object_foreach(object, key, x) sum +=
         json_integer_value(member != NULL ? at(x, member) : x);
     return sum;
 }
@@ -98,5 +96,3 @@ const char *net_profile(const char *name, int layers)
     scene_close(s);
     return path;
 }
-
-#endif

@@ -6,8 +6,7 @@
 #include "tests/system/program.h"
 #include "tests/system/scenes.h"
 
-#if SW_HAVE_JANSSON
-#include <jansson.h>
+#include "tests/support/json.h"
 
 /* What the program said last. */
 extern sw_outcome asked;
@@ -27,7 +26,6 @@ void check(const json_t *o, const char *path, int64_t wanted);
 void check_text(const json_t *o, const char *path, const char *wanted);
 /* Of all members of an object; with `member`, of that member of each. */
 int64_t sum_of(const json_t *object, const char *member);
-#endif
 
 #define NET 4
 extern const layer_scene net[NET];

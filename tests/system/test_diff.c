@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#if SW_HAVE_JANSSON
-#include <jansson.h>
+#include "tests/support/json.h"
 
 #define NAIVE "--activation swish-naive --update after --no-rebuild "
 #define SWISH "--activation swish "
@@ -58,7 +57,7 @@ static const json_t *diff_of(const char *a, const char *b)
 {
     char words[3000];
     snprintf(words, sizeof words, "report --json %s --diff %s", a, b);
-    json_t *object = json_loads(run(words), 0, NULL);
+    json_t *object = json_loads(run(words));
     CU_ASSERT_PTR_NOT_NULL_FATAL(object);
     sw_after(drop_json, object);
     return object;
@@ -169,7 +168,7 @@ static void keys_are_in_the_help(void)
         snprintf(words, sizeof words, "%s %s %s%s", uses[i][0], path, uses[i][1],
                  i == 1 ? path : "");
         snprintf(help_words, sizeof help_words, "%s --help", uses[i][0]);
-        json_t *object = json_loads(run(words), 0, NULL);
+        json_t *object = json_loads(run(words));
         CU_ASSERT_PTR_NOT_NULL_FATAL(object);
         sw_after(drop_json, object);
         const char *help = run(help_words);
@@ -265,4 +264,3 @@ static const sw_test tests[] = {
     {"what cannot be compared is named", what_cannot_be_compared_is_named},
 };
 SW_SUITE("diff", tests)
-#endif

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#if SW_HAVE_JANSSON
-#include <jansson.h>
+#include "tests/support/json.h"
 
 static sw_outcome outcome;
 
@@ -26,7 +25,7 @@ static const json_t *object_of(const char *format, ...)
     vsnprintf(words, sizeof words, format, args);
     va_end(args);
     program_run(&outcome, words, NULL);
-    json_t *object = json_loads(outcome.out, 0, NULL);
+    json_t *object = json_loads(outcome.out);
     SW_CHECK(object != NULL, "%s: status %d: %s", words, outcome.status, outcome.err);
     CU_ASSERT_PTR_NOT_NULL_FATAL(object);
     sw_after(drop_json, object);
@@ -223,5 +222,3 @@ static const sw_test tests[] = {
      limits_are_those_of_the_peak_that_was_measured},
 };
 SW_SUITE("peaks", tests)
-
-#endif

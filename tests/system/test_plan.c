@@ -5,9 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#if SW_HAVE_JANSSON
-#include <jansson.h>
-#endif
+#include "tests/support/json.h"
 
 static sw_outcome outcome;
 
@@ -211,7 +209,6 @@ static void texts_are_80_columns_wide(void)
     }
 }
 
-#if SW_HAVE_JANSSON
 static void let_go(void *json)
 {
     json_decref(json);
@@ -221,7 +218,7 @@ static void let_go(void *json)
 static json_t *load(const char *words)
 {
     program_run(&outcome, words, NULL);
-    json_t *root = json_loads(outcome.out, JSON_REJECT_DUPLICATES, NULL);
+    json_t *root = json_loads(outcome.out);
     SW_CHECK(outcome.status == 0 && json_is_object(root), "%s: status %d: %s", words,
              outcome.status, outcome.err);
     return root;
@@ -439,7 +436,6 @@ static void a_budget_of_the_size_takes_the_answer(void)
         CU_ASSERT_EQUAL(outcome.status, more == 0 ? 0 : 4);
     }
 }
-#endif
 
 /* ---- the picture ------------------------------------------------------------------------- */
 
@@ -681,14 +677,12 @@ static const sw_test tests[] = {
     {"a failed search leaves its result", a_failed_search_leaves_its_result},
     {"what cannot be planned together is refused", what_cannot_be_planned_together_is_refused},
     {"texts of plan are 80 columns wide", texts_are_80_columns_wide},
-#if SW_HAVE_JANSSON
     {"the table has the peaks of each phase", the_table_has_the_peaks_of_each_phase},
     {"the answer is the largest of all batches", the_answer_is_the_largest_of_all_batches},
     {"what lives at one time grows with the batch",
      what_lives_at_one_time_grows_with_the_batch},
     {"large sizes are answered from shapes", large_sizes_are_answered_from_shapes},
     {"a budget of the size takes the answer", a_budget_of_the_size_takes_the_answer},
-#endif
     {"the picture shows every storage in its place",
      the_picture_shows_every_storage_in_its_place},
     {"the picture is the same each time", the_picture_is_the_same_each_time},

@@ -9,8 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#if SW_HAVE_JANSSON
-#include <jansson.h>
+#include "tests/support/json.h"
 
 static sw_outcome outcome;
 
@@ -22,13 +21,12 @@ static bool readable(void)
 static json_t *run(const char *words)
 {
     char line[1024];
-    json_error_t why = {0};
     snprintf(line, sizeof line, "train --json --quiet %s", words);
     program_run(&outcome, line, NULL);
-    json_t *o = json_loads(outcome.out, 0, &why);
+    json_t *o = json_loads(outcome.out);
     SW_CHECK(outcome.status == 0 && json_is_object(o), "%s: status %d: %s%s", words,
-             outcome.status, outcome.err, why.text);
-    return o != NULL ? o : json_object();
+             outcome.status, outcome.err, sw_last_error());
+    return o != NULL ? o : json_loads("{}");
 }
 
 static json_int_t number(const json_t *o, const char *key)
@@ -108,7 +106,7 @@ static void the_profile_has_it_too(void)
     json_t *trained = run(words);
     snprintf(words, sizeof words, "report --json %s", path);
     program_run(&outcome, words, NULL);
-    json_t *reported = json_loads(outcome.out, 0, NULL);
+    json_t *reported = json_loads(outcome.out);
     CU_ASSERT(outcome.status == 0 && json_is_object(reported));
     CU_ASSERT(json_is_object(json_object_get(trained, "process")));
     CU_ASSERT(
@@ -143,7 +141,7 @@ static void without_proc_it_says_so(void)
     SW_CHECK(strstr(outcome.err, "/proc/self/smaps: ") != NULL &&
                  sw_count_lines(outcome.err) == 1,
              "%s", outcome.err);
-    json_t *o = json_loads(outcome.out, 0, NULL);
+    json_t *o = json_loads(outcome.out);
     CU_ASSERT(json_is_null(json_object_get(o, "process")) && number(o, "steps") == 2);
     json_decref(o);
 }
@@ -197,15 +195,5 @@ static const sw_test tests[] = {
     {"without /proc it says so", without_proc_it_says_so},
     {"from outside two batches differ as predicted", two_batches_differ_as_predicted},
 };
-
-#else
-
-static void needs_jansson(void)
-{
-    SW_SKIP("built without jansson: nothing reads JSON");
-}
-
-static const sw_test tests[] = {{"the whole process", needs_jansson}};
-#endif
 
 SW_SUITE("process", tests)

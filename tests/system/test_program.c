@@ -7,9 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#if SW_HAVE_JANSSON
-#include <jansson.h>
-#endif
+#include "tests/support/json.h"
 
 static void a_small_budget_is_refused_before_training(void)
 {
@@ -38,11 +36,10 @@ static void a_small_budget_is_refused_before_training(void)
     sw_note("%.*s", (int)strcspn(outcome.err, "\n"), outcome.err);
 }
 
-#if SW_HAVE_JANSSON
 /* The total of bytes that a plan asks for; -1 when it did not say. */
 static long long planned_total(const char *out)
 {
-    json_t *root = json_loads(out, 0, NULL);
+    json_t *root = json_loads(out);
     const long long total =
         root != NULL ? json_integer_value(json_object_get(root, "total_bytes")) : -1;
     json_decref(root);
@@ -88,7 +85,7 @@ static int check_profile(const char *path)
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
     CU_ASSERT(n > 0 && text[n - 1] == '\n');
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
-        json_t *record = json_loads(line, 0, NULL);
+        json_t *record = json_loads(line);
         const char *type = json_string_value(json_object_get(record, "type"));
         SW_CHECK(type != NULL, "line %d: %.100s", line_number, line);
         if (line_number++ == 0)
@@ -164,7 +161,7 @@ static void a_killed_run_leaves_readable_lines(void)
     if (end != NULL)
         *end = '\0'; /* the last line may be cut */
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"), lines++) {
-        json_t *record = json_loads(line, 0, NULL);
+        json_t *record = json_loads(line);
         SW_CHECK(record != NULL, "line %d: %.100s", lines, line);
         json_decref(record);
     }
@@ -174,7 +171,6 @@ static void a_killed_run_leaves_readable_lines(void)
     program_run(&outcome, words, NULL);
     SW_CHECK(outcome.status == 0, "report: status %d: %s", outcome.status, outcome.err);
 }
-#endif
 
 static void a_full_disk_fails_with_one_line(void)
 {
@@ -220,11 +216,9 @@ static void unknown_words_are_wrong_usage(void)
 static const sw_test tests[] = {
     {"a small budget is refused before training, with numbers and the holder",
      a_small_budget_is_refused_before_training},
-#if SW_HAVE_JANSSON
     {"the least budget that works is the one that is said", the_least_budget_is_what_is_said},
     {"an interrupt ends with 130 and a valid profile", an_interrupt_leaves_a_valid_profile},
     {"a killed run leaves readable lines", a_killed_run_leaves_readable_lines},
-#endif
     {"a full disk fails with one line", a_full_disk_fails_with_one_line},
     {"unknown words are wrong usage", unknown_words_are_wrong_usage},
 };

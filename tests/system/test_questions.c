@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#if SW_HAVE_JANSSON
-
 /* ---- 1 and 2: at the peak, by layer ------------------------------------------------------ */
 
 static void what_is_live_at_the_peak(void)
@@ -100,7 +98,7 @@ static void which_role_holds_what(void)
         "gradient",  "temporary",       "workspace", "metric", "output", "knob"};
     const char *key;
     json_t *x;
-    json_object_foreach((json_t *)(uintptr_t)roles, key, x)
+    json_object_foreach(roles, key, x)
     {
         bool found = false;
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -222,7 +220,7 @@ static void what_changed_between_two_runs(void)
         double share = 0.0;
         const char *key;
         json_t *x;
-        json_object_foreach((json_t *)(uintptr_t)at(r, groups[g]), key, x)
+        json_object_foreach(at(r, groups[g]), key, x)
         {
             sum += json_integer_value(at(x, "difference"));
             share += json_number_value(at(x, "share"));
@@ -260,16 +258,4 @@ static const sw_test tests[] = {
     {"16 was the prediction right", was_the_prediction_right},
 };
 
-#else
-
-static void profiles_are_not_read_without_jansson(void)
-{
-    SW_SKIP("jansson, which reads profiles, is not built in");
-}
-
-static const sw_test tests[] = {
-    {"all sixteen", profiles_are_not_read_without_jansson},
-};
-
-#endif
 SW_SUITE("questions", tests)

@@ -11,8 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#if SW_HAVE_JANSSON
-
 /* ---- watching ---------------------------------------------------------------------------- */
 
 static sw_outcome outcome;
@@ -478,19 +476,7 @@ static void a_process_of_another_user_is_told_apart(void)
              "status %d: %s", WEXITSTATUS(status), text);
 }
 
-#else
-
-static void without_jansson_it_says_so(void)
-{
-    static sw_outcome outcome;
-    program_run(&outcome, "top /dev/null", NULL);
-    CU_ASSERT_EQUAL(outcome.status, 3);
-}
-
-#endif
-
 static const sw_test tests[] = {
-#if SW_HAVE_JANSSON
     {"a clock that went back does no harm", a_clock_that_went_back_does_no_harm},
     {"a growing file is followed, record by record", a_growing_file_is_followed},
     {"a renamed file is left when it was read", a_renamed_file_is_left_when_it_was_read},
@@ -504,8 +490,5 @@ static const sw_test tests[] = {
     {"a training that ends is told", a_training_that_ends_is_told},
     {"what cannot be watched is refused", what_cannot_be_watched_is_refused},
     {"a process of another user is told apart", a_process_of_another_user_is_told_apart},
-#else
-    {"without jansson it says so", without_jansson_it_says_so},
-#endif
 };
 SW_SUITE("top", tests)

@@ -11,8 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#if SW_HAVE_JANSSON
-
 #define ENTER "\033[?1049h\033[?25l"
 #define LEAVE "\033[?25h\033[?1049l"
 
@@ -220,4 +218,3 @@ static const sw_test tests[] = {
     {"NO_COLOR is heeded", no_colour_is_heeded},
 };
 SW_SUITE("top", tests)
-#endif

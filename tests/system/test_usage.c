@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#if SW_HAVE_JANSSON
-#include <jansson.h>
-#endif
+#include "tests/support/json.h"
 
 #define SMALL_RUN "--quiet --synthetic-n 40 --batch 16 --epochs 2"
 #define SMALL "train --quiet --synthetic-n 40 --batch 16 --steps 2 "
@@ -118,12 +116,8 @@ static const struct {
     {"report x.jsonl --html y.html --out z.html", 2, "leave out --format"},
     {"report x.jsonl --diff y.jsonl --format csv", 2, "is of one run"},
     {"report x.jsonl --json --format csv", 2, "are two formats"},
-#if SW_HAVE_JANSSON
     {"report /nowhere/at/all", 3, "/nowhere/at/all: "},
     {"report -- --json", 3, "--json: "},
-#else
-    {"report /nowhere/at/all", 1, "built without jansson"},
-#endif
 };
 
 static void what_means_nothing_is_refused_in_one_line(void)
@@ -230,9 +224,7 @@ static void long_paths_leave_room_for_the_reason(void)
         {"train --synthetic-n 40 --save-params ", "/here", 1,
          "/here: No such file or directory\n"},
         {"train --synthetic-n 40 --profile ", "/here", 1, "/here: No such file or directory\n"},
-#if SW_HAVE_JANSSON
         {"report ", "/here", 3, "/here: No such file or directory\n"},
-#endif
     };
     for (size_t length = 200; length <= 3200; length *= 4)
         for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
@@ -299,7 +291,6 @@ static void test_sets_may_have_fewer_classes(void)
     idx_free(&set);
 }
 
-#if SW_HAVE_JANSSON
 /* The object that `train --json` or `report --json` prints; given back at the end of the test.
  */
 static void drop_json(void *object)
@@ -311,7 +302,7 @@ static const json_t *object_of(const char *words)
 {
     static sw_outcome outcome;
     program_run(&outcome, words, NULL);
-    json_t *object = json_loads(outcome.out, 0, NULL);
+    json_t *object = json_loads(outcome.out);
     SW_CHECK(outcome.status == 0 && json_is_object(object), "%s: status %d: %s", words,
              outcome.status, outcome.err);
     sw_after(drop_json, object);
@@ -326,7 +317,7 @@ static void check_lines(const char *path)
     char *text = (char *)file_read(path, &n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
-        json_t *record = json_loads(line, 0, NULL);
+        json_t *record = json_loads(line);
         const char *type = json_string_value(json_object_get(record, "type"));
         SW_CHECK(type != NULL, "%.100s", line);
         snprintf(last, sizeof last, "%s", type != NULL ? type : "");
@@ -430,7 +421,7 @@ static long long total_of(long long batch)
     snprintf(words, sizeof words,
              "train --json --quiet --synthetic-n 64 --steps 1 --batch %lld", batch);
     program_run(&outcome, words, NULL);
-    json_t *root = json_loads(outcome.out, 0, NULL);
+    json_t *root = json_loads(outcome.out);
     const long long total = json_integer_value(json_object_get(root, "total_bytes"));
     json_decref(root);
     return total;
@@ -477,7 +468,7 @@ static void a_loss_that_is_no_number_is_told(void)
     const json_t *good = object_of("train --json " SMALL_RUN);
     CU_ASSERT(json_is_false(json_object_get(good, "diverged")));
     program_run(&outcome, "train --json --lr 1e38 " SMALL_RUN, NULL);
-    json_t *bad = json_loads(outcome.out, 0, NULL);
+    json_t *bad = json_loads(outcome.out);
     SW_CHECK(outcome.status == 0 && json_is_true(json_object_get(bad, "diverged")) &&
                  json_is_null(json_object_get(bad, "final_loss")),
              "status %d: %s", outcome.status, outcome.out);
@@ -529,7 +520,6 @@ static void training_takes_no_more_than_the_data(void)
     CU_ASSERT(total_of(64) > 0);
     CU_ASSERT_EQUAL(total_of(1000000), total_of(64));
 }
-#endif
 
 static const sw_test tests[] = {
     {"what means nothing is refused in one line that says why",
@@ -540,7 +530,6 @@ static const sw_test tests[] = {
     {"long paths leave room for the reason", long_paths_leave_room_for_the_reason},
     {"a folder cannot command the terminal", a_folder_cannot_command_the_terminal},
     {"test sets may have fewer classes", test_sets_may_have_fewer_classes},
-#if SW_HAVE_JANSSON
     {"what was not measured is null", what_was_not_measured_is_null},
     {"immediate runs count no allocations", immediate_runs_count_no_allocations},
     {"a loss that is no number is told", a_loss_that_is_no_number_is_told},
@@ -552,6 +541,5 @@ static const sw_test tests[] = {
     {"a file at its limit fails with one line", a_file_at_its_limit_fails_with_one_line},
     {"training with a batch above the data takes no more",
      training_takes_no_more_than_the_data},
-#endif
 };
 SW_SUITE("usage", tests)

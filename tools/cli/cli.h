@@ -4,6 +4,7 @@
 #ifndef STEPWELL_CLI_H
 #define STEPWELL_CLI_H
 
+#include "profiler/inspect/writer.h"
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 #include <stdio.h>
@@ -88,30 +89,32 @@ void cli_note(const char *format, ...) SW_PRINTF(1, 2);
 /* After a file was saved: print sw_last_note(), if there is one. Returns `status`. */
 sw_status cli_saved(sw_status status);
 
-#define CLI_COLUMNS 80
-/* Print text in at most `width` columns; what is too long loses its middle. Returns the columns
- * that are left. */
+#define CLI_COLUMNS SW_WRITER_COLUMNS
+/* What writes to a stream, which keeps errors for cli_finish. */
+sw_writer cli_writer(FILE *to);
+/* Of a stream: as sw_writer_fitted and sw_writer_wrap. */
 int cli_fitted(FILE *to, const char *text, size_t n, int width);
-/* Print words to the end of a line, of which `column` columns are taken; what does not fit goes
- * to new lines behind `indent` blanks. */
 void cli_wrap(FILE *to, int column, int indent, const char *text);
-/* A sentence on standard output behind `indent` blanks; what does not fit one line goes to new
- * ones behind `hang` blanks. */
-void cli_say(int indent, int hang, const char *format, ...) SW_PRINTF(3, 4);
 
-/* "1.23 MiB", "640 B". The text is in `to`. */
-typedef struct {
-    char text[40];
-} cli_text;
-cli_text cli_bytes(size_t bytes);
-/* "1.23 ms" */
-cli_text cli_ns(uint64_t ns);
-/* "1,234,567" */
-cli_text cli_digits(uint64_t n);
+typedef sw_text cli_text;
+static inline cli_text cli_bytes(size_t bytes)
+{
+    return sw_text_bytes(bytes);
+}
+static inline cli_text cli_ns(uint64_t ns)
+{
+    return sw_text_ns(ns);
+}
+static inline cli_text cli_digits(uint64_t n)
+{
+    return sw_text_digits(n);
+}
 
 /* Colours and progress lines are for terminals, and NO_COLOR is heeded. */
 bool cli_terminal(FILE *stream);
 bool cli_colour(FILE *stream);
+/* Whether text goes out as UTF-8: what LC_ALL, else LC_CTYPE, else LANG says. */
+bool cli_utf8(void);
 /* A line on standard error that the next one overwrites; nothing unless it is a terminal. At
  * most ten a second, cut to the terminal's width. An empty text wipes it. */
 void cli_progress(const char *format, ...) SW_PRINTF(1, 2);

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -111,127 +112,28 @@ int cli_finish(int status)
                      flush_error != 0 ? strerror(flush_error) : "");
 }
 
-/* ---- numbers ----------------------------------------------------------------------------- */
-
-cli_text cli_bytes(size_t bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    double x = (double)bytes;
-    int unit = 0;
-    while (x >= 1023.995 && unit < 5) {
-        x /= 1024.0;
-        unit++;
-    }
-    cli_text t;
-    snprintf(t.text, sizeof t.text, unit == 0 ? "%.0f %s" : "%.2f %s", x, units[unit]);
-    return t;
-}
-
-cli_text cli_ns(uint64_t ns)
-{
-    static const char *const units[] = {"ns", "us", "ms", "s"};
-    double x = (double)ns;
-    int unit = 0;
-    while (x >= 999.5 && unit < 3) {
-        x /= 1000.0;
-        unit++;
-    }
-    cli_text t;
-    snprintf(t.text, sizeof t.text, unit == 0 ? "%.0f %s" : "%.2f %s", x, units[unit]);
-    return t;
-}
-
-cli_text cli_digits(uint64_t n)
-{
-    char plain[24];
-    const int length = snprintf(plain, sizeof plain, "%" PRIu64, n);
-    cli_text t;
-    int to = 0;
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0)
-            t.text[to++] = ',';
-        t.text[to++] = plain[i];
-    }
-    t.text[to] = '\0';
-    return t;
-}
-
 /* ---- text -------------------------------------------------------------------------------- */
 
-static bool begins_character(char c)
+static void put_to_stream(void *stream, const char *bytes, size_t n)
 {
-    return ((unsigned char)c & 0xc0) != 0x80;
+    (void)fwrite(bytes, 1, n, stream); /* the stream keeps an error for cli_finish */
 }
 
-/* Colours take no column. */
-static size_t skip_colour(const char *text, size_t n)
+sw_writer cli_writer(FILE *to)
 {
-    size_t i = 0;
-    if (n > 1 && text[0] == '\033')
-        while (i < n && text[i++] != 'm') {
-        }
-    return i;
-}
-
-static int width_of(const char *text, size_t n)
-{
-    int width = 0;
-    for (size_t i = 0; i < n;) {
-        const size_t skipped = skip_colour(text + i, n - i);
-        if (skipped == 0)
-            width += begins_character(text[i]);
-        i += skipped > 0 ? skipped : 1;
-    }
-    return width;
+    return (sw_writer){put_to_stream, to, cli_colour(to)};
 }
 
 int cli_fitted(FILE *to, const char *text, size_t n, int width)
 {
-    const int wanted = width_of(text, n);
-    if (wanted <= width) {
-        fwrite(text, 1, n, to);
-        return width - wanted;
-    }
-    const int head = (width - 1) / 2, tail = width - 1 - head;
-    int at = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (begins_character(text[i]) && at++ == head)
-            putc('~', to);
-        if (at <= head || at > wanted - tail)
-            putc(text[i], to);
-    }
-    return 0;
+    const sw_writer writer = cli_writer(to);
+    return sw_writer_fitted(&writer, text, n, width);
 }
 
 void cli_wrap(FILE *to, int column, int indent, const char *text)
 {
-    bool first = true;
-    while (*text != '\0') {
-        const size_t n = strcspn(text, " ");
-        const int width = width_of(text, n), room = CLI_COLUMNS - indent;
-        if (!first && column + 1 + width > CLI_COLUMNS) {
-            fprintf(to, "\n%*s", indent, "");
-            column = indent;
-        } else if (!first) {
-            putc(' ', to);
-            column++;
-        }
-        column += room - cli_fitted(to, text, n, room);
-        first = false;
-        text += n + (text[n] == ' ');
-    }
-    putc('\n', to);
-}
-
-void cli_say(int indent, int hang, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    printf("%*s", indent, "");
-    cli_wrap(stdout, indent, hang, text);
+    const sw_writer writer = cli_writer(to);
+    sw_writer_wrap(&writer, column, indent, text);
 }
 
 /* ---- terminal ---------------------------------------------------------------------------- */
@@ -246,6 +148,20 @@ bool cli_colour(FILE *stream)
 {
     const char *no = getenv("NO_COLOR");
     return (no == NULL || *no == '\0') && cli_terminal(stream);
+}
+
+bool cli_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (int i = 0; i < 3; i++) {
+        const char *value = getenv(names[i]);
+        if (value == NULL || *value == '\0')
+            continue;
+        const char *set = strchr(value, '.');
+        return set != NULL &&
+               (strncasecmp(set, ".UTF-8", 6) == 0 || strncasecmp(set, ".UTF8", 5) == 0);
+    }
+    return false;
 }
 
 /* A longer line would wrap, and the next one could not wipe it. */

@@ -1,9 +1,9 @@
 /* stepwell report FILE: the options, and which printer gets the report. */
-#include "tools/report/bars.h"
 #include "tools/cli/cli.h"
 #include "tools/report/file_same.h"
-#include "tools/report/report_by.h"
+#include "profiler/inspect/report/report_by.h"
 #include "tools/report/report_diff.h"
+#include "tools/report/leave.h"
 #include "tools/report/report_export.h"
 #include "tools/top/top.h"
 #include <string.h>
@@ -32,16 +32,18 @@ static sw_status print_all(report *r, const settings *s, const report_gate *gate
 {
     report_live live = {0};
     const report_plan *plan = report_main_plan(r);
+    const report_tail of_gate = {report_gate_more, gate},
+                      *more = gate != NULL ? &of_gate : NULL;
     if (s->by != NULL)
         return report_print_by(r, s->by,
                                s->json                         ? BY_JSON
                                : strcmp(s->format, "csv") == 0 ? BY_CSV
                                                                : BY_TEXT,
-                               &s->style, gate);
+                               &s->style, more);
     if (plan != NULL)
         SW_TRY(report_find_live(r, plan, &live));
     if (s->json)
-        return report_print_json(r, &live, gate);
+        return report_print_json(r, &live, more, &s->style);
     report_print_text(r, &live, &s->style);
     return SW_OK;
 }
@@ -108,6 +110,7 @@ static int check(const settings *s)
 
 static int run(settings *s)
 {
+    const sw_writer to = cli_writer(stdout);
     report_steps_wanted steps;
     int status = check(s);
     if (status == CLI_GO && s->steps != NULL)
@@ -116,7 +119,8 @@ static int run(settings *s)
         status = report_limits_read(&s->limits, s->diff != NULL);
     if (status != CLI_GO)
         return status;
-    s->style.ascii |= !bars_utf8();
+    s->style.ascii |= !cli_utf8();
+    s->style.to = &to;
     if (s->live)
         return top_file(s->file, s->json);
     if (s->html != NULL)

@@ -2,7 +2,8 @@
 #ifndef STEPWELL_REPORT_DIFF_H
 #define STEPWELL_REPORT_DIFF_H
 
-#include "tools/report/report.h"
+#include "profiler/inspect/report/print.h"
+#include "tools/report/report_gate.h"
 
 /* Print what differs between the runs of two files, as text or JSON: bytes of the phases,
  * totals, and what lives at the peaks by role, layer, maker and tensor, times. FILE is the run

@@ -4,7 +4,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/inspect/sink.h"
 #include "tools/cli/cli.h"
-#include "tools/report/timeline_read.h"
+#include "profiler/inspect/timeline_read.h"
 #include <string.h>
 
 #define FORMATS 32

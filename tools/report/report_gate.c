@@ -111,6 +111,11 @@ static void tell_all(const report_gate *g)
                l->increase);
 }
 
+void report_gate_more(sw_json *j, const void *gate)
+{
+    report_gate_put(j, gate);
+}
+
 int report_gate_judge(const report_gate *g, bool tell)
 {
     const report_limits *l = g->limits;

@@ -2,6 +2,7 @@
 #ifndef STEPWELL_REPORT_GATE_H
 #define STEPWELL_REPORT_GATE_H
 
+#include "profiler/inspect/report/report.h"
 #include "profiler/record/json.h"
 #include <stdbool.h>
 
@@ -14,14 +15,6 @@ typedef struct {
 } report_limits;
 #define REPORT_NO_LIMIT SIZE_MAX
 
-/* The peak of a run: the highest that was measured, in training, evaluation or under a witness;
- * else the highest that was predicted. */
-typedef struct {
-    const char *path;
-    bool known, measured;
-    uint64_t bytes;
-} report_gate_peak;
-
 typedef struct {
     const report_limits *limits;
     report_gate_peak run, base; /* base: the run that may not be exceeded, with an increase */
@@ -33,6 +26,8 @@ int report_limits_read(report_limits *limits, bool base);
 bool report_gate_asked(const report_limits *limits);
 /* "gate": {...} of the report's object. */
 void report_gate_put(sw_json *j, const report_gate *gate);
+/* The same as a report_tail. */
+void report_gate_more(sw_json *j, const void *gate);
 /* CLI_FAILED, with one line for each limit that is exceeded on standard error; else CLI_DONE,
  * with a line on standard output if `tell`. */
 int report_gate_judge(const report_gate *gate, bool tell);

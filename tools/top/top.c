@@ -28,7 +28,7 @@ static void close_file(top *t)
     t->state.allocations += t->report->allocations;
     t->state.warm |= t->report->warm_runs > 0;
     report_free(t->report);
-    report_lines_close(&t->lines);
+    profile_lines_close(&t->lines);
     t->report = NULL;
     t->joined = false;
     t->n_head = 0;
@@ -52,14 +52,14 @@ static sw_status open_file(top *t)
     const char *path = t->source.path;
     const bool there = stat(path, &file) == 0;
     report *fresh;
-    report_lines lines;
+    profile_lines lines;
     if (there && !S_ISREG(file.st_mode))
         SW_FAIL(SW_FORMAT, "%s: not a regular file; a profile that is watched must be one",
                 path);
     SW_TRY(report_begin(&fresh, &lines, path));
     if (!top_source_fits(path)) {
         report_free(fresh);
-        report_lines_close(&lines);
+        profile_lines_close(&lines);
         SW_FAIL(SW_FORMAT, "%s: not a stepwell profile", path);
     }
     close_file(t);
@@ -79,7 +79,7 @@ static sw_status is_same(top *t, bool *same)
     *same = true;
     if (t->n_head == 0)
         return SW_OK;
-    SW_TRY(report_lines_head(&t->lines, head, t->n_head, &n));
+    SW_TRY(profile_lines_head(&t->lines, head, t->n_head, &n));
     *same = n == t->n_head && memcmp(head, t->head, n) == 0;
     return SW_OK;
 }
@@ -88,7 +88,7 @@ static sw_status keep_head(top *t)
 {
     if (t->n_head > 0 || t->lines.line == 0)
         return SW_OK;
-    return report_lines_head(&t->lines, t->head, sizeof t->head, &t->n_head);
+    return profile_lines_head(&t->lines, t->head, sizeof t->head, &t->n_head);
 }
 
 /* What is behind what was read; *same is false when the file is another one than it was. */

@@ -8,7 +8,7 @@
 #define STEPWELL_TOP_H
 
 #include "tools/cli/cli.h"
-#include "tools/report/report.h"
+#include "profiler/inspect/report/report.h"
 
 /* ---- whose file -------------------------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ typedef enum {
 typedef struct {
     top_source source;
     report *report; /* of the file that is open; NULL: none */
-    report_lines lines;
+    profile_lines lines;
     char head[1024]; /* how the file began */
     size_t n_head;
     uint64_t size, fresh;          /* of the file; clock when it grew */

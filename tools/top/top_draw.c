@@ -2,7 +2,8 @@
  * columns. */
 #include "profiler/record/json.h"
 #include "profiler/record/utf8.h"
-#include "tools/report/bars.h"
+#include "profiler/inspect/report/bars.h"
+#include "profiler/inspect/report/print.h"
 #include "tools/top/screen.h"
 #include "tools/top/top.h"
 #include <inttypes.h>
@@ -127,7 +128,7 @@ static const char *brick(int which)
 {
     static const char *const blocks[] = {"\u2588", "\u2592", "\u2502"};
     static const char *const ascii[] = {"#", "-", "|"};
-    return bars_utf8() ? blocks[which] : ascii[which];
+    return cli_utf8() ? blocks[which] : ascii[which];
 }
 
 static void add_bar(piece *p, const sw_prof_phase *phase, uint64_t mark, bool marked,
@@ -233,7 +234,7 @@ static void add_spark(piece *p, const top_series *s)
         const double share = high > low ? (s->at[i] - low) / (high - low) : 0.5;
         scaled[i] = isfinite(s->at[i]) ? (uint64_t)(share * 1000.0) : 1000;
     }
-    add(p, "%s", bars_spark(scaled, s->n, 0, 1000, !bars_utf8()).text);
+    add(p, "%s", bars_spark(scaled, s->n, 0, 1000, !cli_utf8()).text);
 }
 
 static void draw_series(const top_state *s)

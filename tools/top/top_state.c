@@ -82,8 +82,6 @@ void top_join(top *t)
     s->budget = r->budget_bytes;
 }
 
-#include "tools/report/report_members.h"
-
 static bool begins(const char *text, size_t n, const char *with)
 {
     const size_t length = strlen(with);
@@ -116,48 +114,43 @@ static void add_point(top_state *s, const top_point *x, bool micro)
         s->window[s->n_window++ % TOP_WINDOW] = *x;
 }
 
-static sw_status take_seen(top_state *s, const report_place *p, const report_row *row,
-                           const report_plan *plan)
+static void take_seen(top_state *s, const profile_step *x, const report_plan *plan)
 {
     const bool planned = plan != NULL && !plan->immediate;
     const uint64_t peak = planned ? plan->peak : 0;
     if (planned && s->planned && peak < s->plan_peak)
-        return SW_OK;
-    SW_TRY(report_get_text(p, p->record, "measured_by", s->by, sizeof s->by));
-    SW_TRY(report_get_u64(p, p->record, "arena_bytes", 0, &s->arena));
-    SW_TRY(report_get_u64(p, p->record, "model_bytes", 0, &s->model));
-    SW_TRY(report_get_u64(p, p->record, "peak_bytes", 0, &s->peak));
+        return;
+    memcpy(s->by, x->by, sizeof s->by);
+    s->arena = x->arena;
+    s->model = x->model;
+    s->peak = x->peak;
     s->planned = planned;
     s->plan_peak = peak;
-    memcpy(s->seen, row->phase, sizeof s->seen);
+    memcpy(s->seen, x->phase, sizeof s->seen);
     if (planned)
         memcpy(s->plan, plan->phase, sizeof s->plan);
     top_series_add(&s->high, (double)s->peak);
-    return SW_OK;
 }
 
-static sw_status take_step(void *context, const report_place *p, const report_row *row,
+static sw_status take_step(void *context, const profile_step *x, const report_row *row,
                            const report_plan *plan, bool train)
 {
     top *t = context;
     top_state *s = &t->state;
-    uint64_t process;
     if (!t->joined)
         top_join(t);
-    SW_TRY(report_get_u64(p, p->record, "host_bytes", s->host, &s->host));
-    SW_TRY(report_get_u64(p, p->record, "process_bytes", 0, &process));
-    if (process > 0)
-        s->process = process;
+    if (x->host > 0)
+        s->host = x->host;
+    if (x->process != UINT64_MAX && x->process > 0)
+        s->process = x->process;
     if (!train)
         return SW_OK;
-    top_point point = {.step = row->step};
-    SW_TRY(report_get_u64(p, p->record, "ns", 0, &point.ns));
-    SW_TRY(report_get_u64(p, p->record, "at_ns", UINT64_MAX, &point.at_ns));
-    SW_TRY(take_seen(s, p, row, plan));
+    top_point point = {.step = x->step, .at_ns = x->at_ns, .ns = x->ns};
+    take_seen(s, x, plan);
     const top_point *before = &s->window[(s->n_window + TOP_WINDOW - 1) % TOP_WINDOW];
     if (s->n_window > 0 && s->timed && point.at_ns < before->at_ns)
         point.at_ns = before->at_ns; /* written under a clock that went back */
-    s->timed = point.at_ns != UINT64_MAX;
+    s->timed = point.at_ns != SW_TL_AFTER;
     s->any = true;
     s->last = *row;
     add_point(s, &point, row->micro > 0);

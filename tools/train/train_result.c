@@ -1,6 +1,6 @@
 /* What `stepwell train` prints when it is done. */
 #include "profiler/record/utf8.h"
-#include "tools/job/process.h"
+#include "profiler/inspect/report/process_table.h"
 #include "tools/job/result.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
@@ -329,7 +329,8 @@ static void print_text(train *t)
     print_score(t, label, t->validations > 1 && t->best_step > 0, &t->best);
     if (t->process != NULL) {
         putchar('\n');
-        process_print(t->process, "Resident bytes of the process");
+        const sw_writer to = cli_writer(stdout);
+        process_print(&to, t->process, "Resident bytes of the process");
     }
 }
 

@@ -1,0 +1,314 @@
+/* Records of a profile. Every member that is used is checked; what is unknown is passed over,
+ * so that later versions may add to records. */
+#include "profiler/inspect/profile_read.h"
+#include "profiler/inspect/timeline_layers.h"
+#include <stdio.h>
+#include <string.h>
+
+static sw_status text_of(sw_timeline *t, const profile_place *p, value o, const char *key,
+                         const char **out)
+{
+    const char *text;
+    SW_TRY(profile_borrow_text(p, o, key, &text));
+    return sw_timeline_string(t, out, text);
+}
+
+static sw_status u32_of(const profile_place *p, value o, const char *key, uint32_t most,
+                        uint32_t *out)
+{
+    uint64_t x;
+    SW_TRY(profile_need_u64(p, o, key, &x));
+    if (x > most)
+        return profile_wrong(p, key, "in range");
+    *out = (uint32_t)x;
+    return SW_OK;
+}
+
+uint64_t profile_peak(const sw_prof_phase *phase)
+{
+    uint64_t peak = 0;
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        peak = phase[i].peak_bytes > peak ? phase[i].peak_bytes : peak;
+    return peak;
+}
+
+/* ---- header and programs ----------------------------------------------------------------- */
+
+sw_status profile_take_header(sw_timeline *t, const profile_place *p)
+{
+    char type[16], format[32];
+    uint64_t version;
+    SW_TRY(profile_get_text(p, p->record, "type", type, sizeof type));
+    if (strcmp(type, "header") != 0)
+        return profile_damaged(p, "not a stepwell profile: it does not begin with a header");
+    SW_TRY(profile_get_text(p, p->record, "format", format, sizeof format));
+    if (strcmp(format, "stepwell-profile") != 0)
+        return profile_damaged(p, "not a stepwell profile: the format is another");
+    SW_TRY(profile_need_u64(p, p->record, "version", &version));
+    if (version != 1)
+        SW_FAIL(SW_FORMAT, "%s: profile version %llu; this program reads version 1", p->path,
+                (unsigned long long)version);
+    SW_TRY(text_of(t, p, p->record, "model", &t->model));
+    SW_TRY(text_of(t, p, p->record, "device", &t->device));
+    SW_TRY(text_of(t, p, p->record, "data", &t->data));
+    SW_TRY(text_of(t, p, p->record, "normalise", &t->normalise));
+    SW_TRY(text_of(t, p, p->record, "created", &t->created));
+    SW_TRY(text_of(t, p, p->record, "command", &t->command));
+    SW_TRY(profile_get_u64(p, p->record, "seed", 0, &t->seed));
+    return profile_get_batch(p, &t->batch);
+}
+
+static sw_status take_value(sw_timeline *t, const profile_place *p, value o,
+                            const sw_tl_program *program, sw_tl_value *v)
+{
+    const char *segment;
+    uint64_t alias;
+    if (!value_is_dict(o))
+        return profile_wrong(p, "values", "a list of values");
+    SW_TRY(u32_of(p, o, "id", UINT32_MAX - 1, &v->id));
+    SW_TRY(profile_get_in(p, o, "alias", UINT32_MAX, SW_TL_NONE, &alias));
+    v->alias = (uint32_t)alias;
+    SW_TRY(text_of(t, p, o, "name", &v->name));
+    SW_TRY(text_of(t, p, o, "layer", &v->layer));
+    SW_TRY(text_of(t, p, o, "op", &v->op));
+    SW_TRY(text_of(t, p, o, "role", &v->role));
+    SW_TRY(text_of(t, p, o, "phase", &v->phase));
+    SW_TRY(text_of(t, p, o, "segment", &segment));
+    v->segment = strcmp(segment, "model") == 0   ? SW_TL_MODEL
+                 : strcmp(segment, "input") == 0 ? SW_TL_INPUT
+                                                 : SW_TL_STEP;
+    SW_TRY(profile_need_u64(p, o, "bytes", &v->bytes));
+    SW_TRY(profile_need_u64(p, o, "padding", &v->padding));
+    SW_TRY(profile_get_u64(p, o, "offset", 0, &v->offset));
+    SW_TRY(u32_of(p, o, "birth", program->n_ops, &v->birth));
+    return u32_of(p, o, "death", program->n_ops, &v->death);
+}
+
+/* Models count their offsets apart, and so do inputs: here each follows the one before, so that
+ * no two share addresses. */
+static void lay_out(sw_tl_program *program)
+{
+    uint64_t base[SW_TL_SEGMENTS] = {0}, end[SW_TL_SEGMENTS] = {0};
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        sw_tl_value *v = &program->values[i];
+        if (v->segment == SW_TL_STEP)
+            continue;
+        if (base[v->segment] + v->offset < end[v->segment])
+            base[v->segment] = end[v->segment];
+        v->offset += base[v->segment];
+        end[v->segment] = v->offset + v->bytes + v->padding;
+    }
+}
+
+/* Files from before ops had phases: that of what is born there, else that of the op before. */
+static void guess_phases(sw_tl_program *program)
+{
+    for (uint32_t i = 0; i < program->n_ops; i++)
+        program->ops[i].phase = UINT8_MAX;
+    for (uint32_t i = 0; i < program->n_values; i++)
+        for (uint8_t f = 0; f < SW_PROF_PHASES; f++)
+            if (program->values[i].segment == SW_TL_STEP &&
+                program->values[i].birth < program->n_ops &&
+                strcmp(program->values[i].phase, sw_prof_phase_name(f)) == 0)
+                program->ops[program->values[i].birth].phase = f;
+    for (uint32_t i = 0; i < program->n_ops; i++)
+        if (program->ops[i].phase == UINT8_MAX)
+            program->ops[i].phase = i > 0 ? program->ops[i - 1].phase : 1;
+}
+
+static sw_status take_ops(sw_timeline *t, const profile_place *p, sw_tl_program *program)
+{
+    const value ops = value_at(p->record, "ops");
+    const value layers = value_at(p->record, "layers"),
+                op_layer = value_at(p->record, "op_layer");
+    const char *phases = value_text(value_at(p->record, "op_phase"));
+    const bool detailed = layers != 0 && op_layer != 0 && phases != NULL;
+    if (!value_is_list(ops) || value_count(ops) >= UINT32_MAX)
+        return profile_wrong(p, "ops", "a list of names");
+    const size_t n = value_count(ops);
+    if (detailed && (value_count(op_layer) != n || strlen(phases) != n))
+        return profile_wrong(p, "op_layer", "as long as the list of ops");
+    void *block;
+    SW_TRY(sw_timeline_room(t, &block, n, sizeof *program->ops));
+    program->ops = block;
+    program->n_ops = (uint32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        const char *name = value_text(value_item(ops, i));
+        if (name == NULL)
+            return profile_wrong(p, "ops", "a list of names");
+        SW_TRY(sw_timeline_string(t, &program->ops[i].name, name));
+        uint64_t layer = 0;
+        if (detailed && !value_whole(value_item(op_layer, i), &layer))
+            return profile_wrong(p, "op_layer", "a list of numbers");
+        SW_TRY(sw_timeline_string(t, &program->ops[i].layer,
+                                  detailed ? value_text(value_item(layers, layer)) : NULL));
+        program->ops[i].phase = detailed ? (uint8_t)(phases[i] - '0') : 0;
+    }
+    return SW_OK;
+}
+
+static sw_status take_sums(const profile_place *p, sw_tl_program *program)
+{
+    const struct {
+        const char *key;
+        uint64_t *to;
+    } sums[] = {{"model_bytes", &program->model_bytes},
+                {"arena_bytes", &program->arena_bytes},
+                {"data_bytes", &program->data_bytes},
+                {"total_bytes", &program->total_bytes},
+                {"lower_bound_bytes", &program->lower_bound_bytes}};
+    SW_TRY(profile_get_batch(p, &program->batch));
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) /* nothing of a trace is planned */
+        SW_TRY(program->immediate ? profile_get_u64(p, p->record, sums[i].key, 0, sums[i].to)
+                                  : profile_need_u64(p, p->record, sums[i].key, sums[i].to));
+    SW_TRY(
+        profile_get_u64(p, p->record, "program_host_bytes", 0, &program->program_host_bytes));
+    if (program->immediate) {
+        uint64_t slot;
+        SW_TRY(profile_get_u64(p, p->record, "slot_bytes", 0, &slot));
+        SW_TRY(profile_get_u64(p, p->record, "data_bytes", slot, &program->data_bytes));
+        program->total_bytes =
+            program->model_bytes + program->arena_bytes + program->data_bytes;
+    }
+    if (!program->immediate || value_at(p->record, "phases") != 0)
+        SW_TRY(profile_need_phases(p, program->phase));
+    program->peak_bytes = profile_peak(program->phase);
+    SW_TRY(
+        profile_get_u64(p, p->record, "peak_bytes", program->peak_bytes, &program->peak_bytes));
+    uint64_t peak_op;
+    SW_TRY(profile_get_in(p, p->record, "peak_position", UINT32_MAX - 1, 0, &peak_op));
+    program->peak_op = (uint32_t)peak_op;
+    return SW_OK;
+}
+
+static sw_status take_program(sw_timeline *t, const profile_place *p, bool immediate)
+{
+    sw_tl_program *program;
+    bool has;
+    SW_TRY(sw_timeline_add_program(t, &program));
+    program->immediate = immediate;
+    SW_TRY(profile_get_key(p, &program->key, &has));
+    if (!has)
+        return profile_wrong(p, immediate ? "trace" : "program", "a number");
+    SW_TRY(text_of(t, p, p->record, "run", &program->run));
+    SW_TRY(take_sums(p, program));
+    SW_TRY(take_ops(t, p, program));
+    const value values = value_at(p->record, "values");
+    const size_t n = value_count(values);
+    if (!value_is_list(values) || n >= UINT32_MAX)
+        return profile_wrong(p, "values", "a list of values");
+    void *block;
+    SW_TRY(sw_timeline_room(t, &block, n, sizeof *program->values));
+    program->values = block;
+    for (size_t i = 0; i < n; i++) {
+        SW_TRY(take_value(t, p, value_item(values, i), program, &program->values[i]));
+        program->n_values++;
+    }
+    if (value_at(p->record, "op_phase") == 0)
+        guess_phases(program);
+    lay_out(program);
+    return timeline_settle_layers(t, program);
+}
+
+sw_status profile_take_program(sw_timeline *t, const profile_place *p, bool immediate)
+{
+    const uint32_t before = t->n_programs;
+    sw_status status = take_program(t, p, immediate);
+    if (status == SW_OK) {
+        status = sw_timeline_finish_program(t, &t->programs[before]);
+        if (status == SW_FORMAT) { /* which knows the file, but no lines */
+            const size_t n = strlen(t->path);
+            const char *said = sw_last_error();
+            char why[1024];
+            snprintf(why, sizeof why, "%s",
+                     strncmp(said, t->path, n) == 0 && said[n] == ':' ? said + n + 2 : said);
+            status = profile_damaged(p, why);
+        }
+    }
+    if (status != SW_OK)
+        t->n_programs = before;
+    return status;
+}
+
+/* ---- runs and ends ------------------------------------------------------------------------
+ */
+
+sw_status profile_read_step(const profile_place *p, profile_step *s)
+{
+    const value o = p->record, loss = value_at(o, "loss"), warm = value_at(o, "warm");
+    *s = (profile_step){.has_loss = value_is_number(loss),
+                        .loss = value_real(loss),
+                        .says_warm = warm != 0,
+                        .warm = value_is_true(warm),
+                        .witnesses = value_at(o, "witnesses"),
+                        .clocks = value_at(o, "op_ns"),
+                        .has_phases = value_at(o, "phases") != 0};
+    SW_TRY(profile_need_u64(p, o, "step", &s->step));
+    SW_TRY(profile_get_u64(p, o, "micro", 0, &s->micro));
+    SW_TRY(profile_get_key(p, &s->key, &s->has));
+    SW_TRY(profile_get_text(p, o, "measured_by", s->by, sizeof s->by));
+    SW_TRY(profile_get_text(p, o, "run", s->run, sizeof s->run));
+    SW_TRY(profile_get_text(p, o, "mode", s->mode, sizeof s->mode));
+    if (s->has_phases)
+        SW_TRY(profile_need_phases(p, s->phase));
+    SW_TRY(profile_get_u64(p, o, "peak_bytes", profile_peak(s->phase), &s->peak));
+    SW_TRY(profile_get_u64(p, o, "arena_bytes", 0, &s->arena));
+    SW_TRY(profile_get_u64(p, o, "model_bytes", 0, &s->model));
+    SW_TRY(profile_get_u64(p, o, "host_bytes", 0, &s->host));
+    SW_TRY(profile_get_u64(p, o, "process_bytes", UINT64_MAX, &s->process));
+    SW_TRY(profile_get_u64(p, o, "allocations", 0, &s->calls));
+    SW_TRY(profile_get_u64(p, o, "at_ns", SW_TL_AFTER, &s->at_ns));
+    SW_TRY(profile_get_u64(p, o, "ns", 0, &s->ns));
+    SW_TRY(profile_get_u64(p, o, "faults", 0, &s->faults));
+    SW_TRY(profile_get_text(p, o, "first_fault", s->first_fault, sizeof s->first_fault));
+    if (!value_is_dict(s->witnesses))
+        s->witnesses = 0;
+    return SW_OK;
+}
+
+sw_status profile_check_clocks(const profile_place *p, const profile_step *s,
+                               const sw_tl_program *program)
+{
+    const uint64_t n = value_count(s->clocks);
+    uint64_t ns;
+    for (uint64_t i = 0; i < n; i++)
+        if (!value_whole(value_item(s->clocks, i), &ns))
+            return profile_wrong(p, "op_ns", "a list of whole numbers");
+    return n == 0 || n == program->n_ops
+               ? SW_OK
+               : profile_wrong(p, "op_ns", "as long as the list of ops");
+}
+
+uint64_t profile_clock(const profile_step *s, uint64_t op)
+{
+    uint64_t ns;
+    return value_whole(value_item(s->clocks, op), &ns) ? ns : 0;
+}
+
+sw_status profile_read_end(const profile_place *p, profile_end *e)
+{
+    SW_TRY(profile_borrow_text(p, p->record, "status", &e->status));
+    SW_TRY(profile_borrow_text(p, p->record, "error", &e->error));
+    if (*e->status == '\0') /* written before there was a status */
+        e->status = "done";
+    SW_TRY(profile_need_u64(p, p->record, "wall_ns", &e->wall_ns));
+    SW_TRY(profile_get_u64(p, p->record, "steps", 0, &e->steps));
+    return profile_get_u64(p, p->record, "measured_peak_bytes", 0, &e->peak);
+}
+
+/* ---- records ------------------------------------------------------------------------------
+ */
+
+sw_status profile_record(profile_lines *lines, const profile_line *line, profile_place *p,
+                         bool *there)
+{
+    *p = (profile_place){.path = lines->tree->path, .line = lines->line};
+    SW_TRY(profile_lines_parse(lines, line->text, line->n, &p->record));
+    *there = p->record != 0;
+    if (!*there && p->line == 1)
+        SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is not a JSON record", p->path);
+    if (!*there) /* the message is that of parsing */
+        return line->whole ? SW_FORMAT : SW_OK;
+    p->type = value_text(value_at(p->record, "type"));
+    return p->type != NULL ? SW_OK : profile_wrong(p, "type", "a string");
+}

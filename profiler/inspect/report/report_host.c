@@ -1,0 +1,97 @@
+/* Records of the host's memory into a report. */
+#include "alloc/base/mem.h"
+#include "profiler/inspect/report/report_host.h"
+#include <stdio.h>
+#include <string.h>
+
+void report_free_host(report_host *h)
+{
+    if (h == NULL)
+        return;
+    sw_heap_free(h->lines, SW_HEAP_PROFILE, h->cap_lines * sizeof *h->lines);
+    sw_heap_free(h->shapes, SW_HEAP_PROFILE, h->cap_shapes * sizeof *h->shapes);
+    sw_heap_free(h->denied, SW_HEAP_PROFILE, sizeof *h->denied);
+    sw_heap_free(h, SW_HEAP_PROFILE, sizeof *h);
+}
+
+static sw_status take_purpose(report_host *h, const profile_place *p, value o, const char *name)
+{
+    report_purpose *x = &h->purpose[h->n_purposes];
+    SW_TRY(profile_get_text(p, o, "name", x->name, sizeof x->name));
+    if (name != NULL)
+        snprintf(x->name, sizeof x->name, "%s", name);
+    SW_TRY(profile_get_u64(p, o, "bytes", 0, &x->bytes));
+    SW_TRY(profile_get_u64(p, o, "peak_bytes", 0, &x->peak));
+    SW_TRY(profile_get_u64(p, o, "blocks", 0, &x->blocks));
+    SW_TRY(profile_get_u64(p, o, "allocated_bytes", 0, &x->allocated));
+    SW_TRY(profile_get_u64(p, o, "active_bytes", 0, &x->active));
+    SW_TRY(profile_get_u64(p, o, "resident_bytes", 0, &x->resident));
+    SW_TRY(profile_get_u64(p, o, "mapped_bytes", 0, &x->mapped));
+    h->n_purposes++;
+    return SW_OK;
+}
+
+static sw_status take_heap(report_host *h, const profile_place *p)
+{
+    const value purposes = value_at(p->record, "purposes"),
+                other = value_at(p->record, "other");
+    if (!value_is_list(purposes) || value_count(purposes) > SW_HEAP_KINDS)
+        return profile_wrong(p, "purposes", "a list of purposes");
+    if (!value_is_dict(other))
+        return profile_wrong(p, "other", "an object");
+    SW_TRY(profile_get_text(p, p->record, "backend", h->backend, sizeof h->backend));
+    SW_TRY(profile_get_u64(p, p->record, "kept_bytes", 0, &h->kept));
+    h->n_purposes = 0;
+    for (size_t i = 0; i < value_count(purposes); i++)
+        SW_TRY(take_purpose(h, p, value_item(purposes, i), NULL));
+    return take_purpose(h, p, other, "others");
+}
+
+static sw_status take_shape(report_host *h, const profile_place *p)
+{
+    uint64_t program, exec;
+    report_shape x;
+    if (value_at(p->record, "lanes_bytes") == 0)
+        return SW_OK; /* by an earlier version */
+    SW_TRY(profile_need_u64(p, p->record, "program", &program));
+    SW_TRY(profile_get_u64(p, p->record, "exec", 0, &exec));
+    SW_TRY(profile_need_u64(p, p->record, "model_bytes", &x.model));
+    SW_TRY(profile_get_u64(p, p->record, "model_padding_bytes", 0, &x.model_padding));
+    SW_TRY(profile_need_u64(p, p->record, "data_bytes", &x.data));
+    SW_TRY(profile_get_u64(p, p->record, "slot_bytes", 0, &x.slot));
+    SW_TRY(profile_need_u64(p, p->record, "arena_bytes", &x.arena));
+    SW_TRY(profile_need_u64(p, p->record, "peak_bytes", &x.peak));
+    SW_TRY(profile_get_u64(p, p->record, "padding_bytes", 0, &x.padding));
+    SW_TRY(profile_need_u64(p, p->record, "lanes_bytes", &x.lanes));
+    x.key = exec << 32 | (program & UINT32_MAX);
+    const uint64_t live = x.peak - x.model - x.slot;
+    if (x.peak < x.model || x.peak - x.model < x.slot || live > x.arena || x.padding > live ||
+        x.lanes > live - x.padding || x.model_padding > x.model)
+        return profile_wrong(p, "peak_bytes", "what its parts add up to");
+    void *block = h->shapes;
+    SW_TRY(sw_heap_room(&block, SW_HEAP_PROFILE, &h->cap_shapes, h->n_shapes + 1, sizeof x));
+    h->shapes = block;
+    h->shapes[h->n_shapes++] = x;
+    return SW_OK;
+}
+
+sw_status report_take_host(report *r, const profile_place *p)
+{
+    const char *type = p->type;
+    if (r->host == NULL) {
+        void *block;
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->host));
+        r->host = block;
+    }
+    if (strcmp(type, "step") == 0)
+        return report_take_growth(r->host, p);
+    if (strcmp(type, "plan") == 0)
+        return take_shape(r->host, p);
+    if (strcmp(type, "heap") == 0)
+        return take_heap(r->host, p);
+    if (strcmp(type, "denied") == 0 || strcmp(type, "fits") == 0)
+        return report_take_denied(r->host, p);
+    if (strcmp(type, "device") == 0)
+        return report_take_device(r->host, p);
+    return SW_OK;
+}

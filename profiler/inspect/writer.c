@@ -1,0 +1,147 @@
+/* See writer.h. */
+#include "profiler/inspect/writer.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+sw_text sw_text_bytes(size_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double x = (double)bytes;
+    int unit = 0;
+    while (x >= 1023.995 && unit < 5) {
+        x /= 1024.0;
+        unit++;
+    }
+    sw_text t;
+    snprintf(t.text, sizeof t.text, unit == 0 ? "%.0f %s" : "%.2f %s", x, units[unit]);
+    return t;
+}
+
+sw_text sw_text_ns(uint64_t ns)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    double x = (double)ns;
+    int unit = 0;
+    while (x >= 999.5 && unit < 3) {
+        x /= 1000.0;
+        unit++;
+    }
+    sw_text t;
+    snprintf(t.text, sizeof t.text, unit == 0 ? "%.0f %s" : "%.2f %s", x, units[unit]);
+    return t;
+}
+
+sw_text sw_text_digits(uint64_t n)
+{
+    char plain[24];
+    const int length = snprintf(plain, sizeof plain, "%" PRIu64, n);
+    sw_text t;
+    int to = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            t.text[to++] = ',';
+        t.text[to++] = plain[i];
+    }
+    t.text[to] = '\0';
+    return t;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------- */
+
+void sw_writer_text(const sw_writer *to, const char *text)
+{
+    to->put(to->context, text, strlen(text));
+}
+
+void sw_writer_print(const sw_writer *to, const char *format, ...)
+{
+    char text[8192]; /* two paths and the words around them */
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (n > 0)
+        to->put(to->context, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+static bool begins_character(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+/* Colours take no column. */
+static size_t skip_colour(const char *text, size_t n)
+{
+    size_t i = 0;
+    if (n > 1 && text[0] == '\033')
+        while (i < n && text[i++] != 'm') {
+        }
+    return i;
+}
+
+static int width_of(const char *text, size_t n)
+{
+    int width = 0;
+    for (size_t i = 0; i < n;) {
+        const size_t skipped = skip_colour(text + i, n - i);
+        if (skipped == 0)
+            width += begins_character(text[i]);
+        i += skipped > 0 ? skipped : 1;
+    }
+    return width;
+}
+
+int sw_writer_fitted(const sw_writer *to, const char *text, size_t n, int width)
+{
+    const int wanted = width_of(text, n);
+    if (wanted <= width) {
+        to->put(to->context, text, n);
+        return width - wanted;
+    }
+    const int head = (width - 1) / 2, tail = width - 1 - head;
+    int at = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (begins_character(text[i]) && at++ == head)
+            sw_writer_text(to, "~");
+        if (at <= head || at > wanted - tail)
+            to->put(to->context, text + i, 1);
+    }
+    return 0;
+}
+
+void sw_writer_wrap(const sw_writer *to, int column, int indent, const char *text)
+{
+    bool first = true;
+    while (*text != '\0') {
+        const size_t n = strcspn(text, " ");
+        const int width = width_of(text, n), room = SW_WRITER_COLUMNS - indent;
+        if (!first && column + 1 + width > SW_WRITER_COLUMNS) {
+            sw_writer_print(to, "\n%*s", indent, "");
+            column = indent;
+        } else if (!first) {
+            sw_writer_text(to, " ");
+            column++;
+        }
+        column += room - sw_writer_fitted(to, text, n, room);
+        first = false;
+        text += n + (text[n] == ' ');
+    }
+    sw_writer_text(to, "\n");
+}
+
+void sw_writer_say(const sw_writer *to, int indent, int hang, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    sw_writer_print(to, "%*s", indent, "");
+    sw_writer_wrap(to, indent, hang, text);
+}

@@ -1,0 +1,38 @@
+/* Where text for people goes: whoever asks for it gives a function that takes the bytes. And
+ * the shape of that text: numbers, and lines of 80 columns. */
+#ifndef SW_WRITER_H
+#define SW_WRITER_H
+
+#include "alloc/base/base.h"
+#include <stdbool.h>
+
+typedef struct {
+    void (*put)(void *context, const char *bytes, size_t n); /* errors are for who gave it */
+    void *context;
+    bool colour; /* the text may have colours */
+} sw_writer;
+
+void sw_writer_text(const sw_writer *to, const char *text);
+/* At most 8 KiB; the rest is cut. */
+void sw_writer_print(const sw_writer *to, const char *format, ...) SW_PRINTF(2, 3);
+
+#define SW_WRITER_COLUMNS 80
+/* Text in at most `width` columns; what is too long loses its middle. Returns the columns that
+ * are left. */
+int sw_writer_fitted(const sw_writer *to, const char *text, size_t n, int width);
+/* Words to the end of a line, of which `column` columns are taken; what does not fit goes to
+ * new lines behind `indent` blanks. */
+void sw_writer_wrap(const sw_writer *to, int column, int indent, const char *text);
+/* A sentence behind `indent` blanks; what does not fit one line goes to new ones behind `hang`
+ * blanks. */
+void sw_writer_say(const sw_writer *to, int indent, int hang, const char *format, ...)
+    SW_PRINTF(4, 5);
+
+typedef struct {
+    char text[40];
+} sw_text;
+sw_text sw_text_bytes(size_t bytes); /* "1.23 MiB", "640 B" */
+sw_text sw_text_ns(uint64_t ns);     /* "1.23 ms" */
+sw_text sw_text_digits(uint64_t n);  /* "1,234,567" */
+
+#endif
