@@ -1,5 +1,6 @@
 /* stepwell bench: the second word picks the measurement. */
 #include "tools/bench/bench.h"
+#include "tools/cli_page.h"
 #include <string.h>
 
 typedef struct {
@@ -42,8 +43,34 @@ void bench_print(const char *name, const cli_summary *s)
            cli_ns(s->p99).text, cli_ns(s->max).text);
 }
 
+/* A manual page or completions: the names as a table, then the options of each. */
+static int print_page(void)
+{
+    cli_option table[N_BENCHES];
+    const cli_command names = {.name = "bench",
+                               .usage = "NAME [options]",
+                               .about = "Compare ways to run within one run; show minimum and "
+                                        "median of each.",
+                               .options = table,
+                               .n_options = N_BENCHES};
+    char name[32], option[] = "--help", *argv[] = {name, option, NULL};
+    int status = CLI_DONE;
+    for (int i = 0; i < N_BENCHES; i++)
+        table[i] = (cli_option){.name = benches[i].name, .help = benches[i].about};
+    cli_put_page(&names);
+    if (cli_page_set() == CLI_PAGE_MAN)
+        cli_set_page(CLI_PAGE_MAN_SECTION);
+    for (int i = 0; i < N_BENCHES && status == CLI_DONE; i++) {
+        snprintf(name, sizeof name, "%s", benches[i].name);
+        status = benches[i].run(2, argv);
+    }
+    return status;
+}
+
 static int print_help(FILE *to)
 {
+    if (to == stdout && cli_page_set() != CLI_PAGE_HELP)
+        return print_page();
     fputs("usage: stepwell bench NAME [options]\n\n"
           "Compare within one run; minimum and median of each.\n\n",
           to);

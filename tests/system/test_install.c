@@ -192,6 +192,14 @@ static void an_installed_tree_is_whole(void)
     CU_ASSERT_EQUAL(sw_shell("test \"$(%s --modversion stepwell)\" = " SW_VERSION, pkg), 0);
     CU_ASSERT_EQUAL(sw_shell("test -x \"$(find '%s' -path '*bin/stepwell')\"", installed), 0);
     CU_ASSERT_EQUAL(sw_shell("\"$(find '%s' -path '*bin/stepwell')\" --version", installed), 0);
+    CU_ASSERT_EQUAL(
+        sw_shell("test 9 = \"$(find '%s' -path '*/man1/stepwell*.1' -size +1 | wc -l)\"",
+                 installed),
+        0);
+    CU_ASSERT_EQUAL(sw_shell("test 3 = \"$(find '%s' -path '*/share/*' -name '*stepwell*' "
+                             "! -path '*/man1/*' -type f -size +1 | wc -l)\"",
+                             installed),
+                    0);
     CU_ASSERT_EQUAL(sw_shell("test -f '%s/libstepwell.a' -a -L '%s/libstepwell.so'", lib, lib),
                     0);
 }
