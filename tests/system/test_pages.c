@@ -144,9 +144,8 @@ static void the_pages_are_sound_roff(void)
                 program_path(), name),
             0);
         CU_ASSERT_EQUAL(
-            sw_shell("'%s' help --man %s | groff -man -Tascii | grep -q SYNOPSIS || "
-                     "'%s' help --man %s | groff -man -Tascii -P-c | grep -q S.Y",
-                     program_path(), name, program_path(), name),
+            sw_shell("'%s' help --man %s | groff -man -Tascii | grep -q 'does not fit'",
+                     program_path(), name),
             0);
     }
     CU_ASSERT_NOT_EQUAL(sw_shell("test -z \"$(printf '.TH A 1\\n.nonsense\\n' | groff -man -ww "
