@@ -121,7 +121,7 @@ static void what_the_header_shows_is_free_of_warnings(void)
     }
 }
 
-/* What the README shows are two of these, whole. */
+/* What the documents show are two of these, whole. */
 static void the_programs_that_are_shown_are_free_of_warnings(void)
 {
     for (size_t k = 0; k < 2; k++)

@@ -310,7 +310,7 @@ static void a_program_links_statically(void)
 
 #define MOST 16 /* programs of a folder */
 
-/* Every program of a folder, as their first lines and the README say: built against the
+/* Every program of a folder, as their first lines say: built against the
  * installed header and library with what pkg-config says, and run. All at once. */
 static void build_and_run(const char *folder, int least)
 {

@@ -127,6 +127,39 @@ static void a_missing_option_is_found(void)
                     1);
 }
 
+/* Options in the user guide: `--name` at the beginning of inline code. Each is in some help. */
+static void options_of_the_guide_exist(void)
+{
+    static const char *const guide[] = {"README",  "training", "budgets",  "memory",
+                                        "formats", "gpu",      "programs", "ops"};
+    char all[1 << 16] = "", name[64];
+    size_t used = 0, n;
+    int seen = 0;
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s",
+                                 printed_of("%s --help", commands[i]));
+    CU_ASSERT_FATAL(used < sizeof all);
+    for (size_t i = 0; i < sizeof guide / sizeof *guide; i++) {
+        char path[1200];
+        snprintf(path, sizeof path, "%s/tools/docs/%s.md", sw_source_root(), guide[i]);
+        char *text = (char *)file_read(path, &n);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+        for (const char *at = strstr(text, "`--"); at != NULL;
+             at = strstr(at + 1, "`--"), seen++) {
+            const int length = (int)strspn(at + 1, "-abcdefghijklmnopqrstuvwxyz0123456789");
+            snprintf(name, sizeof name, "  %.*s ", length, at + 1);
+            if (strstr(all, name) == NULL) {
+                name[length + 2] = '\n';
+                SW_CHECK(strstr(all, name) != NULL, "%s.md: no option %.*s", guide[i], length,
+                         at + 1);
+            }
+        }
+        free(text);
+    }
+    CU_ASSERT(seen > 50);
+    CU_ASSERT_PTR_NULL(strstr(all, "  --nonsense "));
+}
+
 static bool is_here(const char *tool)
 {
     return sw_shell("command -v %s >/dev/null 2>&1", tool) == 0;
@@ -202,6 +235,7 @@ static const sw_test tests[] = {
     {"every option of a help is in its page and completions",
      every_option_is_in_page_and_completions},
     {"a missing option is found", a_missing_option_is_found},
+    {"options of the guide exist", options_of_the_guide_exist},
     {"the pages are sound roff", the_pages_are_sound_roff},
     {"words are completed in bash", words_are_completed_in_bash},
     {"scripts of other shells are read", scripts_of_other_shells_are_read},
