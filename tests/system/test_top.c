@@ -474,7 +474,7 @@ static void a_process_of_another_user_is_told_apart(void)
     CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
     if (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127)
         SW_SKIP("the program cannot be started by another user");
-    SW_CHECK(WEXITSTATUS(status) == 3 && strstr(text, "is not ours to look at") != NULL,
+    SW_CHECK(WEXITSTATUS(status) == 3 && strstr(text, "belongs to another user") != NULL,
              "status %d: %s", WEXITSTATUS(status), text);
 }
 

@@ -361,9 +361,9 @@ static const planted kernels[] = {
      "is written, and the op does not"},
     {"a kernel that reads its workspace first", NULL, PROBE_STALE, A,
      "before anything was written"},
-    {"the same, by extent", NULL, PROBE_STALE, E, "that nobody wrote"},
+    {"the same, by extent", NULL, PROBE_STALE, E, "that were never written"},
     {"the same, in the arena", NULL, PROBE_STALE, D, "dead bytes are lost"},
-    {"a kernel that reads its output first", NULL, PROBE_BLEND, E, "that nobody wrote"},
+    {"a kernel that reads its output first", NULL, PROBE_BLEND, E, "that were never written"},
     {"a kernel that leaves bytes unwritten", NULL, PROBE_LAZY, E, "is never written"},
 };
 
