@@ -11,7 +11,7 @@ sw_status swi_nvtx_create(sw_exec *exec, sw_nvtx_level level)
     static const char *const roles[] = {SWI_ROLES(ROLE_NAME)};
 #undef ROLE_NAME
     if ((unsigned)level > SW_NVTX_OFF)
-        SW_FAIL(SW_INVALID, "unknown NVTX level %d: SW_NVTX_PHASES to SW_NVTX_OFF are known",
+        SW_FAIL(SW_INVALID, "the NVTX level must be SW_NVTX_PHASES to SW_NVTX_OFF (got %d)",
                 (int)level);
     if (level == SW_NVTX_OFF || exec->no_phases)
         return SW_OK;
