@@ -198,7 +198,7 @@ static void wild_labels_are_refused(void)
     new_dir();
     dir_put(IMAGES, good_images());
     for (size_t i = 0; i < sizeof wild; i++) {
-        char text[64];
+        char text[100];
         small_labels[5] = wild[i];
         dir_put(LABELS, good_labels());
         snprintf(text, sizeof text,
