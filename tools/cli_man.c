@@ -96,7 +96,7 @@ static const char exit_statuses[] =
     "0 done, 1 failed, 2 wrong usage, 3 a damaged, missing or foreign file, 4 does not fit the "
     "memory, 5 no such device, 130 interrupted.";
 
-void cli_put_man(const cli_command *c)
+void cli_begin_man(const cli_command *c)
 {
     fputs(".TH ", stdout);
     put_name(c->name, true);
@@ -114,6 +114,10 @@ void cli_put_man(const cli_command *c)
         fputs(".SH NOTES\n", stdout);
         put_paragraphs(c->notes);
     }
+}
+
+void cli_end_man(const cli_command *c)
+{
     fputs(".SH EXIT STATUS\n", stdout);
     put_line(exit_statuses);
     fputs(".SH SEE ALSO\n", stdout);
@@ -121,6 +125,12 @@ void cli_put_man(const cli_command *c)
                                "\\fBstepwell\\-report\\fR(1)\n"
                              : "\\fBstepwell\\fR(1)\n",
           stdout);
+}
+
+void cli_put_man(const cli_command *c)
+{
+    cli_begin_man(c);
+    cli_end_man(c);
 }
 
 void cli_put_man_section(const cli_command *c)

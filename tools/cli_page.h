@@ -21,6 +21,9 @@ cli_page cli_page_set(void);
 void cli_put_page(const cli_command *command);
 
 void cli_put_man(const cli_command *command);
+/* The same in two parts, with sections in between. */
+void cli_begin_man(const cli_command *command);
+void cli_end_man(const cli_command *command);
 void cli_put_man_section(const cli_command *command);
 void cli_put_bash(const cli_command *command);
 void cli_put_zsh(const cli_command *command);

@@ -57,14 +57,20 @@ static int print_page(void)
     int status = CLI_DONE;
     for (int i = 0; i < N_BENCHES; i++)
         table[i] = (cli_option){.name = benches[i].name, .help = benches[i].about};
-    cli_put_page(&names);
-    if (cli_page_set() == CLI_PAGE_MAN)
+    const bool man = cli_page_set() == CLI_PAGE_MAN;
+    if (man) {
+        cli_begin_man(&names);
         cli_set_page(CLI_PAGE_MAN_SECTION);
+    } else {
+        cli_put_page(&names);
+    }
     for (int i = 0; i < N_BENCHES && status == CLI_DONE; i++) {
         snprintf(name, sizeof name, "%s", benches[i].name);
         status = benches[i].run(2, argv);
     }
-    return status;
+    if (man)
+        cli_end_man(&names);
+    return cli_finish(status);
 }
 
 static int print_help(FILE *to)
