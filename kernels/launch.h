@@ -3,7 +3,7 @@
 #ifndef STEPWELL_LAUNCH_H
 #define STEPWELL_LAUNCH_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 #include "kernels/par.h"
 
 #ifdef __cplusplus

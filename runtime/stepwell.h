@@ -44,7 +44,7 @@
 #ifndef STEPWELL_H
 #define STEPWELL_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 #include "kernels/launch.h"
 
 #ifdef __cplusplus

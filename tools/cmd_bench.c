@@ -1,111 +1,47 @@
-/* stepwell bench: the second word picks the measurement. */
-#include "tools/bench/bench.h"
-#include "tools/cli_page.h"
+/* stepwell bench: becomes the program stepwell-bench, with the same words. It lies beside this
+ * program, in the build folder and where both are installed; else under the prefix that was
+ * configured. Signals and the exit status are then its own. */
+#include "tools/cli/cli.h"
+#include <errno.h>
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
-typedef struct {
-    const char *name;
-    int (*run)(int argc, char **argv); /* NULL: not built yet */
-    const char *about;
-} bench;
+#define NAME "stepwell-bench"
+#define INSTALLED SW_PREFIX "/" SW_BINDIR "/" NAME
 
-static const bench benches[] = {
-    {"pauses", bench_pauses, "slow steps, beside a control loop of pure arithmetic"},
-    {"record", bench_record,
-     "what the profile costs: counted only, with a file, with op clocks"},
-    {"nvtx", bench_nvtx, "what ranges for Nsight cost, with a tool and without"},
-    {"profiler", bench_profiler,
-     "what an event of the log, a clocked edge and a written log cost"},
-    {"speed", bench_speed, "whole steps of LeNet5, loader included"},
-    {"costs", bench_costs, "what the plan estimates for each op, beside the clock"},
-    {"plan", bench_plan, "tracing and planning LeNet5; arenas beside their lower bounds"},
-    {"place", bench_place, "the placement solver over files and random buffers"},
-    {"budget", bench_budget, "what a smaller budget costs: three deep programs"},
-    {"device", bench_device, "whole steps of six networks on a device, and what the card can"},
-    {"accuracy", bench_accuracy, "functions of one number against float64, over every float"},
-};
-enum { N_BENCHES = sizeof benches / sizeof *benches };
-
-void bench_put(sw_json *json, const char *key, const cli_summary *s)
+/* Its path in the folder of this program; false where the system does not tell that folder. */
+static bool beside(char *to, size_t room)
 {
-    sw_json_open(json, key, '{');
-    sw_json_put_u64(json, "n", s->n);
-    sw_json_put_u64(json, "min_ns", s->min);
-    sw_json_put_u64(json, "median_ns", s->median);
-    sw_json_put_u64(json, "p99_ns", s->p99);
-    sw_json_put_u64(json, "max_ns", s->max);
-    sw_json_end(json);
+    const ssize_t n = readlink("/proc/self/exe", to, room);
+    const char *end = n > 0 ? memrchr(to, '/', (size_t)n) : NULL;
+    const size_t folder = end != NULL ? (size_t)(end - to) + 1 : 0;
+    if (folder == 0 || folder + sizeof NAME > room)
+        return false;
+    memcpy(to + folder, NAME, sizeof NAME);
+    return true;
 }
 
-void bench_print(const char *name, const cli_summary *s)
+/* Returns only where it cannot be run. */
+static void become(char *path, char **argv)
 {
-    printf("%-12s %12s %12s %12s %12s\n", name, cli_ns(s->min).text, cli_ns(s->median).text,
-           cli_ns(s->p99).text, cli_ns(s->max).text);
-}
-
-/* A manual page or completions: the names as a table, then the options of each. */
-static int print_page(void)
-{
-    cli_option table[N_BENCHES];
-    const cli_command names = {.name = "bench",
-                               .usage = "NAME [options]",
-                               .about = "Compare ways to run within one run; show minimum and "
-                                        "median of each.",
-                               .options = table,
-                               .n_options = N_BENCHES};
-    char name[32], option[] = "--help", *argv[] = {name, option, NULL};
-    int status = CLI_DONE;
-    for (int i = 0; i < N_BENCHES; i++)
-        table[i] = (cli_option){.name = benches[i].name, .help = benches[i].about};
-    const bool man = cli_page_set() == CLI_PAGE_MAN;
-    if (man) {
-        cli_begin_man(&names);
-        cli_set_page(CLI_PAGE_MAN_SECTION);
-    } else {
-        cli_put_page(&names);
-    }
-    for (int i = 0; i < N_BENCHES && status == CLI_DONE; i++) {
-        snprintf(name, sizeof name, "%s", benches[i].name);
-        status = benches[i].run(2, argv);
-    }
-    if (man)
-        cli_end_man(&names);
-    return cli_finish(status);
-}
-
-static int print_help(FILE *to)
-{
-    if (to == stdout && cli_page_set() != CLI_PAGE_HELP)
-        return print_page();
-    fputs("usage: stepwell bench NAME [options]\n\n"
-          "Compare within one run; minimum and median of each.\n\n",
-          to);
-    for (int i = 0; i < N_BENCHES; i++)
-        if (benches[i].run != NULL)
-            fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].about);
-    fputs("\n  --help after a name lists its options\n", to);
-    return to == stdout ? cli_finish(CLI_DONE) : CLI_USAGE;
+    argv[0] = path;
+    execv(path, argv);
 }
 
 int tool_bench(int argc, char **argv)
 {
+    char path[PATH_MAX], installed[] = INSTALLED;
+    (void)argc;
     cli_set_command("bench");
-    if (argc < 2)
-        return print_help(stderr);
-    const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-        return argc == 2 ? print_help(stdout)
-                         : cli_error(CLI_USAGE, "'%s' is one argument too many behind %s",
-                                     argv[2], name);
-    for (int i = 0; i < N_BENCHES; i++) {
-        if (strcmp(benches[i].name, name) != 0)
-            continue;
-        if (benches[i].run == NULL)
-            return cli_error(CLI_USAGE, "'%s' is not built yet", name);
-        return benches[i].run(argc - 1, argv + 1);
-    }
-    const char *near = cli_nearest(name, benches, sizeof *benches, N_BENCHES);
-    if (near != NULL)
-        return cli_error(CLI_USAGE, "unknown bench '%s'; did you mean %s?", name, near);
-    return cli_error(CLI_USAGE, "unknown bench '%s'; see stepwell bench --help", name);
+    const bool known = beside(path, sizeof path);
+    if (known)
+        become(path, argv);
+    const int why = errno;
+    if (!known || why == ENOENT)
+        become(installed, argv);
+    return cli_error(CLI_FAILED,
+                     "cannot run %s: %s; build or install all of stepwell, this program is a "
+                     "part of it",
+                     known ? path : installed, strerror(known ? why : errno));
 }

@@ -1,5 +1,5 @@
 /* stepwell help: the commands; the options of one; its manual page; completions for shells. */
-#include "tools/cli_page.h"
+#include "tools/cli/cli_page.h"
 #include <string.h>
 
 enum { MOST = 16 }; /* commands */
@@ -9,13 +9,22 @@ static const char environment[] = "STEPWELL_CUDA_MODULE is the file of the CUDA 
                                   "instead of the one beside the library. "
                                   "NO_COLOR, not empty, turns colours off.";
 
-/* The page of a command is what its --help prints. */
+static bool is_bench(const cli_tool *tool)
+{
+    return strcmp(tool->name, "bench") == 0;
+}
+
+/* The page of a command is what its --help prints. `bench` becomes a program of its own, which
+ * ends the script where the page is one. */
 static int print_page(const cli_tool *tool, cli_page page)
 {
-    char name[32], option[] = "--help", *argv[] = {name, option, NULL};
+    char name[32], option[] = "--help", own[] = "--page", word[16];
+    char *argv[] = {name, is_bench(tool) ? own : option, is_bench(tool) ? word : NULL, NULL};
     snprintf(name, sizeof name, "%s", tool->name);
+    snprintf(word, sizeof word, "%s", cli_page_word(page));
     cli_set_page(page);
-    return tool->run(2, argv);
+    cli_flush();
+    return tool->run(is_bench(tool) ? 3 : 2, argv);
 }
 
 /* The commands as a table of options: their names are words. */
@@ -38,20 +47,22 @@ static cli_command commands_of(const cli_tool *tools, int n, cli_option *table)
 static int print_completion(const cli_tool *tools, int n, const char *shell,
                             const cli_command *own)
 {
-    static const cli_page pages[] = {CLI_PAGE_BASH, CLI_PAGE_ZSH, CLI_PAGE_FISH};
+    const cli_page page = cli_page_named(shell);
+    const cli_tool *last = NULL;
     cli_option table[MOST];
     const cli_command all = commands_of(tools, n, table);
-    cli_page page = CLI_PAGE_BASH;
     int status = CLI_DONE;
-    for (int i = 0; shells[i] != NULL; i++)
-        if (strcmp(shells[i], shell) == 0)
-            page = pages[i];
     cli_begin_completion(page, &all);
     for (int i = 0; i < n && status == CLI_DONE; i++)
-        status = print_page(&tools[i], page);
+        if (is_bench(&tools[i]))
+            last = &tools[i];
+        else
+            status = print_page(&tools[i], page);
     cli_set_page(page);
     cli_put_page(own);
-    cli_end_completion(page);
+    if (last != NULL && status == CLI_DONE)
+        status = print_page(last, page);
+    cli_end_completion(page); /* where that program is not there */
     return cli_finish(status);
 }
 

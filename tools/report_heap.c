@@ -2,7 +2,7 @@
 #include "tools/report_heap.h"
 
 #if defined SW_HAVE_JANSSON && SW_HAVE_JANSSON
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <jansson.h>
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
 #ifndef STEPWELL_REPORT_HEAP_H
 #define STEPWELL_REPORT_HEAP_H
 
-#include "alloc/base.h"
+#include "alloc/base/base.h"
 
 #define REPORT_HEAP_BYTES ((size_t)256 << 20) /* for one record */
 

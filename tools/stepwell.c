@@ -1,8 +1,8 @@
 /* The program `stepwell`: one command per file. Asked for its version or its help it does
  * nothing but print. */
-#include "alloc/fault.h"
-#include "alloc/mem.h"
-#include "tools/cli.h"
+#include "alloc/base/mem.h"
+#include "tools/cli/cli.h"
+#include "alloc/base/fault.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,33 +112,7 @@ static int dispatch(int argc, char **argv)
     return unknown(name);
 }
 
-/* STEPWELL_FAULT=memory:17 fails one call, file:3+ all from one on; KIND:count shows how many
- * there are. A plan that no call reached says so. For the tests of failures; see alloc/fault.h.
- */
-static int with_faults(const char *plan, int argc, char **argv)
-{
-    if (sw_fault_parse(plan) != SW_OK)
-        return cli_error(CLI_USAGE, "STEPWELL_FAULT: %s", sw_last_error());
-    const int status = dispatch(argc, argv);
-    const char *colon = strchr(plan, ':');
-    if (colon == NULL || strcmp(colon, ":count") != 0) {
-        uint64_t hits = 0;
-        for (int kind = 0; kind < SW_FAULT_KINDS; kind++)
-            hits += sw_fault_hits((sw_fault_kind)kind);
-        if (hits == 0)
-            fprintf(stderr, "fault plan %s: no call failed\n", plan);
-        return status;
-    }
-    fputs("fault sites:", stderr);
-    for (int kind = 0; kind < SW_FAULT_KINDS; kind++)
-        fprintf(stderr, " %s %" PRIu64, sw_fault_kind_name((sw_fault_kind)kind),
-                sw_fault_calls((sw_fault_kind)kind));
-    fputc('\n', stderr);
-    return status;
-}
-
 int main(int argc, char **argv)
 {
-    const char *plan = getenv("STEPWELL_FAULT");
-    return plan != NULL && *plan != '\0' ? with_faults(plan, argc, argv) : dispatch(argc, argv);
+    return cli_main(argc, argv, dispatch);
 }

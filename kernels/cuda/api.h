@@ -1,6 +1,6 @@
 /* The device as the runtime uses it: what the module offers besides kernels. Its functions are
  * thin: they call CUDA, say which call failed and how, and keep no policy. What is captured
- * when, what is copied where, is the runtime's (runtime/queue.h).
+ * when, what is copied where, is the runtime's (runtime/exec/queue.h).
  *
  * Errors: SW_NOMEM where the device or the host has no memory, SW_DEVICE for all others; the
  * message names the CUDA function, its error and what it was asked for. After SW_DEVICE other

@@ -2,7 +2,7 @@
  * them (runtime/ops/linear_ce.c): the logits of one chunk exist at a time, and their gradient
  * in their place. Losses of all rows are added in one order behind the last chunk; sums over
  * rows in dW and db go from chunk to chunk. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "kernels/attrs.h"
 #include "kernels/cuda/ce.h"
 #include "kernels/cuda/gemm.h"

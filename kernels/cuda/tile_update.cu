@@ -1,5 +1,5 @@
 /* A weight's gradient and its update, tile by tile: launches of other entries for some rows at
- * a time, as on the CPU (runtime/ops/tile_update.c). The gradient is dw of linear, of which the
+ * a time, as on the CPU (runtime/ops/update_tile.c). The gradient is dw of linear, of which the
  * runtime makes such nodes alone (its list of row ranges), and so is what is cut: columns of
  * dy.
  *
@@ -7,7 +7,7 @@
  * dw is made without it, so bits are the same. Where the gradient is looked at, the verdict
  * comes before any of it is used, and the host cannot wait for it: then the tile is the whole
  * gradient. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/entries.h"
 #include "kernels/optim.h"

@@ -3,7 +3,7 @@
  * Nothing of a file is kept but the record at hand. */
 #include "kernels/rng.h"
 #include "runtime/data/csv_internal.h"
-#include "runtime/structs.h"
+#include "runtime/base/structs.h"
 #include <math.h>
 #include <string.h>
 

@@ -3,9 +3,9 @@
 #ifndef SW_DATA_INTERNAL_H
 #define SW_DATA_INTERNAL_H
 
-#include "alloc/handle.h"
-#include "alloc/mem.h"
-#include "alloc/sys.h"
+#include "alloc/base/handle.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* The record of a data set: whole fields in memory. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/data/data_internal.h"
-#include "runtime/structs.h"
+#include "runtime/base/structs.h"
 #include <string.h>
 
 sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n)

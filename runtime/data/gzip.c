@@ -5,7 +5,7 @@
 
 #if SW_HAVE_ZLIB
 
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>

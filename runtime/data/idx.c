@@ -1,9 +1,9 @@
 /* IDX, the format of MNIST: 00 00 08 RANK, RANK big-endian sizes of 32 bits, then bytes. It has
  * no length and no checksum, so the sizes must give exactly what the file has, before memory is
  * taken. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "runtime/data/data_internal.h"
-#include "runtime/structs.h"
+#include "runtime/base/structs.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -6,13 +6,13 @@
  * last of them while `held`; `filled` are ready. The filler works on slot `filled` while filled
  * - (taken - held) < slots, without the mutex; `busy` says so, and a new epoch waits for it. A
  * new epoch forgets what was filled and not taken, and never the slot that the caller holds. */
-#include "alloc/arena.h"
-#include "alloc/size.h"
+#include "alloc/arena/arena.h"
+#include "alloc/base/size.h"
 #include "kernels/rng.h"
-#include "alloc/fork.h"
+#include "alloc/base/fork.h"
 #include "runtime/data/data_internal.h"
-#include "runtime/owner.h"
-#include "runtime/structs.h"
+#include "runtime/base/owner.h"
+#include "runtime/base/structs.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>

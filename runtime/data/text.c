@@ -2,7 +2,7 @@
  * windows overlap in nothing but that, so an epoch has each byte once; where the first begins
  * is left open by as much as fits, and a shuffled epoch chooses (loader.c). */
 #include "runtime/data/data_internal.h"
-#include "runtime/structs.h"
+#include "runtime/base/structs.h"
 #include <string.h>
 
 #define DEFAULT_CONTEXT 128

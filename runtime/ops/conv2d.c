@@ -4,8 +4,7 @@
  * Keeps x for dw and w for dx. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
-#include "runtime/structs.h"
+#include "runtime/base/structs.h"
 #include <string.h>
 
 static int64_t out_dim(int64_t in, int64_t kernel, const swi_conv_attrs *a)

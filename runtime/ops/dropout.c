@@ -3,7 +3,6 @@
 #include "kernels/dispatch.h"
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * one chunk exist at a time, and nothing of an input is kept: backward scales the gradients
  * that forward has made by what flows in, in their place. Losses, and sums over rows, continue
  * from chunk to chunk row after row: no chunk shows in the bits. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "kernels/dispatch.h"
 #include "runtime/ops/ce.h"
 

@@ -3,7 +3,6 @@
 #include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
 #include <math.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
  */
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
 
 static sw_status random_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {

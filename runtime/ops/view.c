@@ -1,9 +1,8 @@
 /* Views: reshape, slice, detach. No bytes of their own. slice's gradient puts dy into zeros. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
 #include <string.h>
 
 /* ---- reshape ----------------------------------------------------------------------------- */

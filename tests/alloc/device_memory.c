@@ -1,7 +1,7 @@
 /* See device_memory.h. A plain block has its bytes in a page in front of it, and a page without
  * memory behind. */
 #include "tests/alloc/device_memory.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include <string.h>
 
 static sw_status fails(sw_test_device *d)

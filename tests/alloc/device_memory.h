@@ -3,7 +3,7 @@
 #ifndef SW_TESTS_DEVICE_MEMORY_H
 #define SW_TESTS_DEVICE_MEMORY_H
 
-#include "alloc/store.h"
+#include "alloc/arena/store.h"
 
 #define SW_TEST_RANGES 8
 

@@ -2,7 +2,7 @@
 #ifndef SW_TESTS_ALLOC_PROBLEMS_H
 #define SW_TESTS_ALLOC_PROBLEMS_H
 
-#include "alloc/place.h"
+#include "alloc/placement/place.h"
 #include "tests/support/suite.h"
 
 /* Cut the rectangle of `time` x `units` into n pieces, or as many as it takes, by random cuts

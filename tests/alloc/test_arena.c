@@ -1,8 +1,8 @@
 /* Arenas: bump and planned ranges, their counts and events, and refusals that change nothing.
  */
-#include "alloc/arena.h"
-#include "alloc/mem.h"
-#include "alloc/poison.h"
+#include "alloc/arena/arena.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/poison.h"
 #include "tests/alloc/watch.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"

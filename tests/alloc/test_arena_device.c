@@ -1,8 +1,8 @@
 /* Arenas over a device's memory: its bytes are nobody's on the host, and it is asked for memory
  * rarely. */
-#include "alloc/arena.h"
-#include "alloc/claims.h"
-#include "alloc/poison.h"
+#include "alloc/arena/arena.h"
+#include "alloc/arena/address_map.h"
+#include "alloc/base/poison.h"
 #include "tests/alloc/device_memory.h"
 #include "tests/alloc/watch.h"
 #include "tests/support/suite.h"

@@ -1,7 +1,7 @@
 /* Random command streams against arenas and a plain model of what they promise. The model keeps
  * a list of ranges and sums it anew after every command; red zones are not in it, as they are
  * in no count. */
-#include "alloc/fault.h"
+#include "alloc/base/fault.h"
 #include "tests/alloc/watch.h"
 #include "tests/support/suite.h"
 #include <string.h>

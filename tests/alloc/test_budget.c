@@ -1,5 +1,5 @@
 /* Budgets: exact limits, also when several threads and arenas share one. */
-#include "alloc/arena.h"
+#include "alloc/arena/arena.h"
 #include "tests/support/suite.h"
 #include "tests/alloc/watch.h"
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* Planned failures: which call fails, what text means, and the error of a thread. */
-#include "alloc/fault.h"
-#include "alloc/mem.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/mem.h"
 #include "tests/support/suite.h"
 #include <pthread.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The allocation table: counts, zeroed and aligned blocks, ranges, and failures that change
  * nothing. */
-#include "alloc/mem.h"
-#include "alloc/fault.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/fault.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include <pthread.h>

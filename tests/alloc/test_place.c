@@ -1,7 +1,7 @@
 /* The placement solver against its checker, problems with a known optimum, and published ones.
  */
-#include "alloc/place_greedy.h"
-#include "alloc/fault.h"
+#include "alloc/placement/place_greedy.h"
+#include "alloc/base/fault.h"
 #include "tests/alloc/problems.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"

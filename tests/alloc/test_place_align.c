@@ -1,8 +1,8 @@
 /* Placement with alignments: every method against every order of tiny problems, larger ones
  * against the checkers, and that alignments which ask for nothing change nothing. */
-#include "alloc/place_greedy.h"
-#include "alloc/place_large.h"
-#include "alloc/place_search.h"
+#include "alloc/placement/place_greedy.h"
+#include "alloc/placement/place_large.h"
+#include "alloc/placement/place_search.h"
 #include "tests/alloc/problems.h"
 #include "tests/support/suite.h"
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Placement of many buffers: a checker that paints a skyline (n log n, nothing shared with the
  * solver), problems of known optimum, shapes of training steps, published traces. */
-#include "alloc/place_large.h"
-#include "alloc/mem.h"
+#include "alloc/placement/place_large.h"
+#include "alloc/base/mem.h"
 #include "tests/alloc/problems.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"

@@ -1,7 +1,7 @@
 /* The exact search against all orders of small problems, problems that are full by
  * construction, and published ones. */
-#include "alloc/fault.h"
-#include "alloc/place_search.h"
+#include "alloc/base/fault.h"
+#include "alloc/placement/place_search.h"
 #include "tests/alloc/problems.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"

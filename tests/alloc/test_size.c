@@ -1,5 +1,5 @@
 /* Checked sizes: exact results, and nothing at all where they do not fit. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "tests/support/suite.h"
 
 static void products_and_sums_are_exact_or_refused(void)

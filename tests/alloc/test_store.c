@@ -1,6 +1,6 @@
 /* One contract over every kind of store, then what only the simulated device does. */
-#include "alloc/store.h"
-#include "alloc/mem.h"
+#include "alloc/arena/store.h"
+#include "alloc/base/mem.h"
 #include "tests/alloc/device_memory.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"

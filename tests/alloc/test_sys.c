@@ -1,8 +1,8 @@
 /* The file, thread and library tables: what they do, how each call fails, and what messages
  * say. */
-#include "alloc/sys.h"
-#include "alloc/fault.h"
-#include "alloc/mem.h"
+#include "alloc/base/sys.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/mem.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include <fcntl.h>

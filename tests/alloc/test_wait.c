@@ -1,6 +1,6 @@
 /* Waiting for pipes inside the library: what sw_interrupt_set() ends, and what it does not. */
-#include "alloc/fault.h"
-#include "alloc/sys.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/sys.h"
 #include "tests/support/suite.h"
 #include <fcntl.h>
 #include <stdatomic.h>

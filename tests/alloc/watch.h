@@ -2,7 +2,7 @@
 #ifndef SW_TESTS_WATCH_H
 #define SW_TESTS_WATCH_H
 
-#include "alloc/arena.h"
+#include "alloc/arena/arena.h"
 
 typedef struct {
     int count[SW_EVENT_DENIED + 1]; /* by kind */

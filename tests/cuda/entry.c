@@ -1,5 +1,5 @@
 #include "tests/cuda/entry.h"
-#include "alloc/poison.h"
+#include "alloc/base/poison.h"
 #include "kernels/rng.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"

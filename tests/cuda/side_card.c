@@ -2,8 +2,8 @@
  * block lie bytes that nobody may write; with STEPWELL_DEVICE_APART=1 each block is an
  * allocation of its own instead, exactly as large, for tools that watch these. */
 #include "tests/cuda/side.h"
-#include "runtime/device.h"
-#include "runtime/device_module.h"
+#include "runtime/device/device.h"
+#include "runtime/device/device_module.h"
 #include "runtime/stepwell.h"
 #include "tests/cuda/entry.h"
 #include "tests/support/suite.h"

@@ -1,9 +1,9 @@
 /* Memory of a card and what works on it, over the card that is not there (fake/): who waits for
  * whom when models, execs and threads come and go, cards that cannot map, and what is said of
  * it. */
-#include "alloc/sys.h"
-#include "runtime/device.h"
-#include "runtime/model_bytes.h"
+#include "alloc/base/sys.h"
+#include "runtime/device/device.h"
+#include "runtime/model/model_bytes.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/nets.h"
 #include <math.h>
@@ -280,7 +280,7 @@ static void what_does_not_fit_names_the_card(void)
     REFUSED(sw_model_ready(big, exec, 1), SW_NOMEM, "67108864");
     sw_model_destroy(big);
     /* All of it is somebody else's. */
-    swi_device *device = exec->device;
+    swi_device *device = exec->target.device;
     void *block;
     sw_device_info d = {.size = sizeof d};
     OK(sw_exec_device(exec, &d));

@@ -1,8 +1,8 @@
 /* Whole steps on a card, whichever it is: replayed, op by op and immediate they have the same
  * bits, the CPU's numbers, and the memory that was predicted; what the card has less is what
  * our arenas have, and a constant. */
-#include "runtime/device.h"
-#include "runtime/queue_internal.h"
+#include "runtime/device/device.h"
+#include "runtime/exec/queue_internal.h"
 #include "tests/cuda/scenes.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"

@@ -1,6 +1,6 @@
 /* Opening the CUDA module and its cards: what is refused and in which words, what is counted,
  * and what is kept of a fault. Each opening is in a process of its own: a module stays open. */
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 #include "tests/cuda/modules/plain.h"
 #include "tests/support/suite.h"
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 /* The emulator finds what it is there to find, and nothing in kernels that are right. */
-#include "alloc/poison.h"
+#include "alloc/base/poison.h"
 #include "tests/cuda/emulator.h"
 #include "kernels/cuda/table.h"
 #include "runtime/stepwell.h"

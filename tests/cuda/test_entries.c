@@ -3,7 +3,7 @@
  * strided operands, addresses that allow no wide access, odd numbers, with and without what is
  * added to, in place where the descriptor allows it. */
 #include "kernels/rng.h"
-#include "runtime/op_check.h"
+#include "runtime/verify/op_check.h"
 #include "tests/cuda/entry.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"

@@ -1,8 +1,8 @@
 /* Ops that are launched with the one in front of them, in whole steps on the card that is not
  * there: which are, that each way to run has the same bits, and that what is told of a run is
  * true of them. */
-#include "profiler/record.h"
-#include "runtime/queue_internal.h"
+#include "profiler/record/record.h"
+#include "runtime/exec/queue_internal.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/cuda/scenes.h"
 #include "tests/support/suite.h"

@@ -1,5 +1,5 @@
 /* What the card's side says of entries that are wrong: planted here. */
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 #include "runtime/stepwell.h"
 #include "tests/cuda/entry.h"
 #include "tests/cuda/side.h"

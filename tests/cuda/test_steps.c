@@ -5,7 +5,7 @@
 #include "tests/cuda/scenes.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
-#include "runtime/queue_internal.h"
+#include "runtime/exec/queue_internal.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -256,7 +256,7 @@ static void weigh(void *context, sw_exec *exec, const sw_model *model, int step)
     sw_fake_card_api()->live(&l);
     SW_CHECK(l.device_bytes == arenas, "%s, step %d: %zu bytes, arenas have %zu", scene, step,
              l.device_bytes, arenas);
-    CU_ASSERT_EQUAL(exec->device->api->info(exec->device->card, &info), SW_OK);
+    CU_ASSERT_EQUAL(exec->target.device->api->info(exec->target.device->card, &info), SW_OK);
     const size_t libraries =
         SW_FAKE_BLAS_BYTES + (sw_scene_of(scene)->convolves ? SW_FAKE_DNN_BYTES : 0);
     CU_ASSERT_EQUAL(info.open_bytes - info.free_bytes, arenas + libraries);

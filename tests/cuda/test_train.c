@@ -1,5 +1,5 @@
 /* The program on the card that is not there: what it prints is what it prints on the CPU. */
-#include "alloc/poison.h"
+#include "alloc/base/poison.h"
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
 #include <math.h>

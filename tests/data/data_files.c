@@ -1,6 +1,6 @@
 #include "tests/data/data_files.h"
-#include "alloc/fault.h"
-#include "alloc/mem.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

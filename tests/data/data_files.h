@@ -3,7 +3,7 @@
 #ifndef SW_TESTS_DATA_FILES_H
 #define SW_TESTS_DATA_FILES_H
 
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "runtime/stepwell.h"
 #include "tests/support/suite.h"
 

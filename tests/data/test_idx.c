@@ -1,6 +1,6 @@
 /* IDX files, plain and compressed: what is read, what is refused and how, and with how much
  * memory. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tests/data/data_files.h"
 #include <stdio.h>
 #include <string.h>

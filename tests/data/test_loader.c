@@ -1,8 +1,8 @@
 /* The loader: what it delivers, in which order, from how many bytes, and that it can be stopped
  * and refused anywhere. Every promise about batches is checked with the thread and without. */
-#include "alloc/arena.h"
-#include "alloc/fault.h"
-#include "alloc/mem.h"
+#include "alloc/arena/arena.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/mem.h"
 #include "kernels/rng.h"
 #include "tests/data/data_files.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Models to and from safetensors: the bytes of the file, what is refused and how, and that a
  * failure changes neither the model nor the old file. */
-#include "alloc/fault.h"
-#include "runtime/runtime_internal.h"
+#include "alloc/base/fault.h"
+#include "runtime/exec/exec.h"
 #include "tests/data/data_files.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -328,13 +328,13 @@ static void differences_are_named(void)
 static void damaged_headers_are_refused(void)
 {
     static const char *const cases[][2] = {
-        {"", "must be '{'"},
-        {"[]", "must be '{'"},
-        {"{", "must be '\"'"},
+        {"", "'{' was expected"},
+        {"[]", "'{' was expected"},
+        {"{", "'\"' was expected"},
         {"{" A "," B "} x", "text behind the header's end"},
-        {"{" A "," B ",}", "must be '\"'"},
+        {"{" A "," B ",}", "'\"' was expected"},
         {"{\"__metadata__\":{},\"__metadata__\":{}," A "," B "}", "__metadata__ twice"},
-        {"{\"__metadata__\":{\"k\":1}," A "," B "}", "must be '\"'"},
+        {"{\"__metadata__\":{\"k\":1}," A "," B "}", "'\"' was expected"},
         {"{\"a\":{}}", "without dtype, shape or data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}," B "}",
          "without dtype, shape or data_offsets"},
@@ -349,17 +349,17 @@ static void damaged_headers_are_refused(void)
         {"{\"\\ud800\"", "surrogate"},
         {"{\"\\ud800\\u0041\"", "surrogate"},
         {"{\"a\nb\":", "control character"},
-        {A_IS("\"F32\"", "[-2]", "[0,8]"), "must be a number of at least 0"},
+        {A_IS("\"F32\"", "[-2]", "[0,8]"), "a number of 0 or more was expected"},
         {A_IS("\"F32\"", "[02]", "[0,8]"), "begins with 0"},
         {A_IS("\"F32\"", "[2.0]", "[0,8]"), "a whole number"},
         {A_IS("\"F32\"", "[2e0]", "[0,8]"), "a whole number"},
         {A_IS("\"F32\"", "[9223372036854775808]", "[0,8]"), "too large"},
-        {A_IS("\"F32\"", "[2 3]", "[0,8]"), "must be ']'"},
-        {A_IS("\"F32\"", "[2]", "[0]"), "must be ','"},
-        {A_IS("\"F32\"", "[2]", "[0,8,9]"), "must be ']'"},
-        {A_IS("32", "[2]", "[0,8]"), "must be '\"'"},
+        {A_IS("\"F32\"", "[2 3]", "[0,8]"), "']' was expected"},
+        {A_IS("\"F32\"", "[2]", "[0]"), "',' was expected"},
+        {A_IS("\"F32\"", "[2]", "[0,8,9]"), "']' was expected"},
+        {A_IS("32", "[2]", "[0,8]"), "'\"' was expected"},
         {A_IS("\"F32\\u0000\"", "[2]", "[0,8]"), "zero character"},
-        {A_IS("\"F32\"", "null", "[0,8]"), "must be '['"},
+        {A_IS("\"F32\"", "null", "[0,8]"), "'[' was expected"},
     };
     sw_model *model = small_model(3);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,5 +1,5 @@
 /* Synthetic digits: the same bytes everywhere, balanced labels, something to learn. */
-#include "alloc/fault.h"
+#include "alloc/base/fault.h"
 #include "tests/data/data_files.h"
 #include <string.h>
 

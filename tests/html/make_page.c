@@ -5,7 +5,7 @@
  *     events   one program of a million births and deaths, as recorders of other tools give
  * them runs     100,000 runs of small programs: millions of ops one behind another nothing  no
  * program and no run one      one op, one tensor, no clock */
-#include "profiler/sink_html.h"
+#include "profiler/inspect/sink_html.h"
 #include "tests/support/timeline.h"
 #include <CUnit/CUnit.h>
 #include <stdio.h>

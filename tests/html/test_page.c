@@ -1,6 +1,6 @@
 /* The page that sw_html_write writes, taken apart again: each list decoded and compared with
  * the timeline, the words read as JSON, what a browser would take for an element counted. */
-#include "profiler/sink_html.h"
+#include "profiler/inspect/sink_html.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"

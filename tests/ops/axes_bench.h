@@ -4,7 +4,7 @@
 #define SW_TESTS_AXES_BENCH_H
 
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tests/support/suite.h"
 
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())

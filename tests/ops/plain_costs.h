@@ -2,7 +2,7 @@
 #ifndef SW_PLAIN_COSTS_H
 #define SW_PLAIN_COSTS_H
 
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 
 /* Of operand i, outputs behind inputs; its elements, lanes of padding left out. */
 const sw_type *plain_type(const swi_trace *t, const swi_node *node, uint32_t i);

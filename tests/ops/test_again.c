@@ -1,6 +1,6 @@
 /* What is made again in backward rather than kept: each op whose result costs little is marked
  * `rebuild`, or runtime/ops/SAVED.md says why not, in its column "again". */
-#include "runtime/op_check.h"
+#include "runtime/verify/op_check.h"
 #include "runtime/ops/ops.h"
 #include "tests/ops/contract_page.h"
 #include "tests/support/suite.h"

@@ -1,7 +1,7 @@
 /* The page of what ops keep, runtime/ops/SAVED.md, against the descriptors and against memory:
  * for each case of each op what its gradient kernels read of it, and the bytes that the death
  * witness has to leave alive between forward and backward. */
-#include "runtime/op_check.h"
+#include "runtime/verify/op_check.h"
 #include "runtime/ops/ops.h"
 #include "tests/ops/contract_page.h"
 #include "tests/support/suite.h"

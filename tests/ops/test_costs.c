@@ -1,6 +1,6 @@
 /* What ops say they cost, against plain counts (plain_costs.h). */
-#include "alloc/mem.h"
-#include "runtime/op_check.h"
+#include "alloc/base/mem.h"
+#include "runtime/verify/op_check.h"
 #include "runtime/ops/ops.h"
 #include "tests/ops/ops_outside.h"
 #include "tests/ops/plain_costs.h"

@@ -1,7 +1,7 @@
 /* Every descriptor keeps what it promises; ops from outside are held to the same; faults are
  * seen. */
-#include "alloc/fault.h"
-#include "alloc/mem.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/mem.h"
 #include "tests/ops/ops_outside.h"
 #include "tests/support/suite.h"
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * whole ranges, the ends of the ranges, the same bits for any number of threads, what is kept,
  * and what is refused. */
 #include "kernels/scalar.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tests/ops/point_list.h"
 #include "tests/support/suite.h"
 #include <math.h>

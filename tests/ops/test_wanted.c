@@ -1,7 +1,7 @@
 /* Gradients that are not wanted: a kernel that makes several serves any of them, and leaves the
  * others out or makes them in bytes that the plan counts. */
 #include "runtime/ops/ops.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tests/ops/ops_outside.h"
 #include "tests/support/suite.h"
 #include <stdio.h>

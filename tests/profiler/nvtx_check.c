@@ -1,6 +1,6 @@
 /* See nvtx_check.h: a plain model of a tool, which keeps lists and searches them. */
 #include "tests/profiler/nvtx_check.h"
-#include "profiler/nvtx.h"
+#include "profiler/record/nvtx.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
 #include <string.h>

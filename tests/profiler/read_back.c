@@ -1,6 +1,6 @@
 /* See read_back.h. */
 #include "tests/profiler/read_back.h"
-#include "profiler/prof.h"
+#include "profiler/record/prof.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* Event logs of whole steps, as they stand in the file: replayed they have the figures of the
  * step's record, every tensor that is born dies, and what they say is what the plan, or the
  * trace of an immediate run, says. And what layers and scopes are in the file. */
-#include "alloc/mem.h"
-#include "alloc/poison.h"
-#include "profiler/record.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/poison.h"
+#include "profiler/record/record.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/process.h"
 #include "tests/support/suite.h"

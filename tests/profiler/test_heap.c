@@ -1,7 +1,7 @@
 /* The host's memory in the profile: what grows is named by its purpose and the line that takes
  * it, what does not change is not written; and a denied request says who held what. */
-#include "alloc/fault.h"
-#include "alloc/mem.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/mem.h"
 #include "runtime/stepwell.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/suite.h"
@@ -266,7 +266,7 @@ static void each_part_has_them_again(void)
         CU_ASSERT_FATAL(records_of(all, "step", found, 1) > 0);
         CU_ASSERT(json_is_object(json_object_get(found[0], "heap")));
         CU_ASSERT(json_is_object(json_object_get(found[0], "arenas")));
-        CU_ASSERT(place_bytes(found[0], "files", "alloc/sys.c") > 0);
+        CU_ASSERT(place_bytes(found[0], "files", "alloc/base/sys.c") > 0);
         json_decref(all);
     }
 }

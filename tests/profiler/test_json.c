@@ -1,5 +1,5 @@
 /* The JSON writer, checked with another implementation where that is built in. */
-#include "profiler/json.h"
+#include "profiler/record/json.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include <locale.h>

@@ -1,7 +1,7 @@
 /* A tool that the environment names, in child processes: `stepwell train` loads the module,
  * which writes what it heard; that is held against the profile of the same training. */
-#include "alloc/sys.h"
-#include "profiler/nvtx.h"
+#include "alloc/base/sys.h"
+#include "profiler/record/nvtx.h"
 #include "tests/profiler/nvtx_check.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/process.h"

@@ -1,8 +1,8 @@
 /* A profile's file in parts: each a profile by itself, bounded, there at any time; and what
  * happens where the next part cannot be had. */
-#include "alloc/sys.h"
-#include "profiler/prof.h"
-#include "profiler/record.h"
+#include "alloc/base/sys.h"
+#include "profiler/record/prof.h"
+#include "profiler/record/record.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"

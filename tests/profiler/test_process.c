@@ -1,10 +1,10 @@
 /* The process reconciled: what is read of kept texts (smaps/), worked out by hand, and of the
  * process of this test. */
-#include "alloc/arena.h"
-#include "alloc/poison.h"
-#include "alloc/sys.h"
-#include "profiler/process.h"
-#include "profiler/smaps.h"
+#include "alloc/arena/arena.h"
+#include "alloc/base/poison.h"
+#include "alloc/base/sys.h"
+#include "profiler/record/process.h"
+#include "profiler/record/smaps.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The profile file: what is written, when, and what happens where it cannot be. */
-#include "alloc/sys.h"
-#include "profiler/prof.h"
+#include "alloc/base/sys.h"
+#include "profiler/record/prof.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"

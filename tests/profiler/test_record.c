@@ -1,9 +1,9 @@
 /* The event log: what it holds, what it drops, and that its replay has the figures that the
  * watch counted while it was written. */
-#include "alloc/arena.h"
-#include "alloc/mem.h"
-#include "alloc/sys.h"
-#include "profiler/watch.h"
+#include "alloc/arena/arena.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
+#include "profiler/record/watch.h"
 #include "tests/support/suite.h"
 #include <string.h>
 

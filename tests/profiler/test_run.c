@@ -1,6 +1,6 @@
 /* What a run writes into its profile: the plan, value by value, adds up to its own figures, and
  * each measured step is the plan's. */
-#include "alloc/poison.h"
+#include "alloc/base/poison.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"

@@ -1,5 +1,5 @@
 /* Timelines and the walk over them: nesting, balance, and figures counted a second way. */
-#include "profiler/record.h"
+#include "profiler/record/record.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"

@@ -1,7 +1,7 @@
 /* The watch: arena events to phase figures, against figures worked out by hand and a plain
  * replay. */
-#include "alloc/arena.h"
-#include "profiler/watch.h"
+#include "alloc/arena/arena.h"
+#include "profiler/record/watch.h"
 #include "tests/support/suite.h"
 #include <string.h>
 

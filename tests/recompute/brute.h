@@ -2,7 +2,7 @@
 #ifndef SW_TESTS_RECOMPUTE_BRUTE_H
 #define SW_TESTS_RECOMPUTE_BRUTE_H
 
-#include "runtime/recompute/recompute.h"
+#include "runtime/plan/recompute/recompute.h"
 
 #define BRUTE_NONE UINT64_MAX
 #define BRUTE_GAVE_UP (UINT64_MAX - 1)

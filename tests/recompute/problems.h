@@ -2,7 +2,7 @@
 #ifndef SW_TESTS_RECOMPUTE_PROBLEMS_H
 #define SW_TESTS_RECOMPUTE_PROBLEMS_H
 
-#include "runtime/recompute/recompute.h"
+#include "runtime/plan/recompute/recompute.h"
 #include "tests/support/suite.h"
 
 #define PROBLEM_OPS 256

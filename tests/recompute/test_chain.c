@@ -1,5 +1,5 @@
 /* Schedules by dynamic programming: against the cheapest of all, where that is known. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tests/recompute/problems.h"
 #include "tests/support/heap.h"
 

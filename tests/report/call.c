@@ -1,6 +1,6 @@
 /* Calls of `stepwell report`. */
 #include "tests/report/call.h"
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>

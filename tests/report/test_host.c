@@ -1,10 +1,10 @@
 /* What the report says of the host's memory: growth where there is some and silence elsewhere,
  * sums that add up, and what was denied. Profiles are written here line by line. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tests/report/call.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
-#include "tools/report_host.h"
+#include "tools/report/report_host.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The memory that a process may take: the machine's, and what the groups above it leave. */
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
-#include "tools/machine.h"
+#include "tools/job/machine.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

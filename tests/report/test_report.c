@@ -7,7 +7,7 @@
  * disagrees. golden/large.jsonl is that a million times as large, with long names, op clocks
  * and an end that failed: nothing in it may be wider than a line. golden/process.jsonl has no
  * step, but the memory of the process: an arena that differs, and a kind of a later version. */
-#include "profiler/json.h"
+#include "profiler/record/json.h"
 #include "runtime/stepwell.h"
 #include "tests/report/call.h"
 #include "tests/support/heap.h"
@@ -393,7 +393,7 @@ static void a_line_has_bounds(void)
         const char *piece;
         size_t times;
         const char *says;
-    } lines[] = {{"{},", 3000000, "line 2 takes more than"},
+    } lines[] = {{"{},", 9000000, "line 2 takes more than"},
                  {"0000000000000000,", 2500000, "line 2 is longer than"}};
     const uint64_t blocks = sw_heap_blocks();
     for (int i = 0; i < 2; i++) {

@@ -3,11 +3,11 @@
 #include "tests/support/suite.h"
 
 #if SW_HAVE_JANSSON
-#include "profiler/record.h"
+#include "profiler/record/record.h"
 #include "tests/support/heap.h"
-#include "tools/cli.h"
-#include "tools/report_export.h"
-#include "tools/timeline_read.h"
+#include "tools/cli/cli.h"
+#include "tools/report/report_export.h"
+#include "tools/report/timeline_read.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef SW_TESTS_LAZY_CARD_H
 #define SW_TESTS_LAZY_CARD_H
 
-#include "runtime/queue.h"
+#include "runtime/exec/queue.h"
 #include "tests/alloc/device_memory.h"
 
 typedef struct {

@@ -2,7 +2,7 @@
 #ifndef SW_TESTS_RUNTIME_NETS_H
 #define SW_TESTS_RUNTIME_NETS_H
 
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tests/support/suite.h"
 
 #define NET_BATCH 38 /* the most; not a multiple of any vector */

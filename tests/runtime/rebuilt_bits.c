@@ -1,6 +1,6 @@
 /* Results that are made again stand beside the first ones where no storage overlays another. */
 #include "tests/runtime/rebuilt_bits.h"
-#include "runtime/witness/witness_internal.h"
+#include "runtime/verify/witness_internal.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef SW_TESTS_RUNTIME_REBUILT_BITS_H
 #define SW_TESTS_RUNTIME_REBUILT_BITS_H
 
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 
 typedef struct {
     uint32_t results; /* of ops that ran a second time: compared */

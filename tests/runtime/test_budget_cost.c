@@ -1,7 +1,7 @@
 /* What a budget costs is counted, parts of rows included; parts are as large as fit; and more
  * budget is never slower. */
 #include "kernels/dispatch.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tests/runtime/nets.h"
 #include "tests/runtime/recompute_nets.h"
 #include "tests/support/suite.h"

@@ -1,6 +1,6 @@
 /* Cross-entropy over a large vocabulary goes through its rows in parts where the plan's height
  * would else come from its logits: the height falls, the bits stay. */
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/suite.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Every allocation on the way to a first run fails once, and once from there on: the status
  * says so, nothing leaks, and the same run works afterwards. */
-#include "alloc/fault.h"
-#include "alloc/mem.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/mem.h"
 #include "tests/runtime/nets.h"
 #include <string.h>
 

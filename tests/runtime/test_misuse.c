@@ -1,8 +1,8 @@
 /* Misuse of the public functions: NULL for each pointer, objects that are gone, destruction in
  * a step function, and step functions that longjmp leaves. Each call that might crash is made
  * in a child, which says how far it came. */
-#include "alloc/handle.h"
-#include "alloc/poison.h"
+#include "alloc/base/handle.h"
+#include "alloc/base/poison.h"
 #include "tests/runtime/nets.h"
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,9 +1,10 @@
 /* Models in the memory of a device: a scripted one, whose bytes host code can reach in copies
  * alone. What they hold is what models in host memory hold. */
-#include "alloc/fault.h"
-#include "runtime/device.h"
-#include "runtime/model_bytes.h"
-#include "runtime/run_internal.h"
+#include "alloc/base/fault.h"
+#include "runtime/observe/observe.h"
+#include "runtime/device/device.h"
+#include "runtime/model/model_bytes.h"
+#include "runtime/exec/run_internal.h"
 #include "tests/alloc/device_memory.h"
 #include "tests/runtime/nets.h"
 #include <stdio.h>
@@ -114,14 +115,14 @@ static card *new_card(int ordinal)
 
 static void leave_card(void *exec)
 {
-    ((sw_exec *)exec)->device = NULL;
+    ((sw_exec *)exec)->target.device = NULL;
 }
 
 /* NULL: of the CPU. */
 static sw_exec *exec_on(card *c, sw_budget *budget)
 {
     sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .budget = budget});
-    exec->device = c != NULL ? &c->device : NULL;
+    exec->target.device = c != NULL ? &c->device : NULL;
     sw_after(leave_card, exec);
     return exec;
 }
@@ -443,12 +444,12 @@ static void a_profile_has_the_card_at_both_ends(void)
     OK(sw_profile_create(&profile, &(sw_profile_opts){.size = sizeof(sw_profile_opts),
                                                       .path = sw_temp_path("cards")}));
     OK(sw_exec_create(&exec, NULL));
-    exec->device = swi_device_share(&c->device);
+    exec->target.device = swi_device_share(&c->device);
     OK(sw_exec_set_profile(exec, profile));
     swi_profile_device(exec, true);
     swi_profile_device(exec, true);
-    swi_device_close(exec->device);
-    exec->device = NULL;
+    swi_device_close(exec->target.device);
+    exec->target.device = NULL;
     sw_exec_destroy(exec);
     OK(sw_profile_destroy(profile));
     char line[4096];

@@ -1,5 +1,5 @@
 /* What programs take of the host's memory, and when it is given back. */
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include "tests/runtime/nets.h"
 #include <stdio.h>
 #include <string.h>

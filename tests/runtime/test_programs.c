@@ -1,6 +1,6 @@
 /* Programs by key: traced once, shared, bounded; what asks for a new plan and what does not;
  * budgets. */
-#include "alloc/arena.h"
+#include "alloc/arena/arena.h"
 #include "tests/runtime/nets.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Runs on a device, on a card that puts everything off (lazy_card.h): the same bits as on the
  * CPU, op by op and replayed; what is captured, copied, waited for and taken; faults. */
-#include "runtime/queue_internal.h"
+#include "runtime/exec/queue_internal.h"
 #include "tests/runtime/lazy_card.h"
 #include "tests/runtime/nets.h"
 #include <math.h>
@@ -79,8 +79,8 @@ static void step_on(sw_exec *exec, net *n, sw_step_fn *fn, int step, int rows)
     args.run = (uint32_t)step % 3;
     sw_knob_set(sw_optimizer_lr(n->opt, 0), 0.01f / (float)(1 + step));
     sw_knob_set(n->factor, 1.0f + (float)(step % 2));
-    if (exec->device != NULL)
-        ((lazy_card *)exec->device)->current = false;
+    if (exec->target.device != NULL)
+        ((lazy_card *)exec->target.device)->current = false;
     OK(sw_run(exec, &args));
     memset(pixels, 0x7f, bytes);
     memset(labels, 0xff, (size_t)rows);

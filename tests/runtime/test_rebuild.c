@@ -1,6 +1,6 @@
 /* Results of cheap ops are not kept for backward but made again: what then lives between
  * forward and backward, the bits, and where it must not be done. */
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tests/runtime/nets.h"
 #include "tests/runtime/rebuilt_bits.h"
 #include "tests/support/suite.h"

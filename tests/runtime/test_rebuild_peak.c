@@ -1,5 +1,5 @@
 /* Rebuilding never makes an arena larger, and never the least that a budget needs. */
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tests/runtime/random_seeds.h"
 #include "tests/runtime/recompute_nets.h"
 #include "tests/support/suite.h"

@@ -1,7 +1,7 @@
 /* A budget that holds: whatever ops run again so that a plan fits, the bits are those of the
  * run without a budget, what was promised is what is measured, and less memory never costs
  * less. */
-#include "alloc/arena.h"
+#include "alloc/arena/arena.h"
 #include "tests/runtime/random_seeds.h"
 #include "tests/runtime/recompute_nets.h"
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Planning under a budget where allocations fail, random networks under budgets, and what is
  * shown of a plan with repeats. */
-#include "alloc/arena.h"
-#include "alloc/fault.h"
-#include "alloc/mem.h"
+#include "alloc/arena/arena.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/mem.h"
 #include "tests/runtime/random_seeds.h"
 #include "tests/runtime/recompute_nets.h"
 #include "tests/support/shares.h"

@@ -1,7 +1,7 @@
 /* Recomputation where it is easily wrong: repeats of what reads repeats, plans that are kept
  * for another budget than that at hand, and very long programs. */
-#include "alloc/arena.h"
-#include "alloc/mem.h"
+#include "alloc/arena/arena.h"
+#include "alloc/base/mem.h"
 #include "tests/runtime/recompute_nets.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The bytes of a step by role and by layer: as planned, by hand and as runs have them. */
-#include "runtime/shares.h"
+#include "runtime/observe/breakdown.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/heap.h"
 #include "tests/support/shares.h"

@@ -1,6 +1,6 @@
 /* Slips of a caller, and of a clock: errors by name, or harmless. */
-#include "alloc/fault.h"
-#include "alloc/sys.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/sys.h"
 #include "tests/runtime/nets.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Structs that begin with their size: every size of every one, and that none is forgotten. */
-#include "runtime/structs.h"
+#include "runtime/base/structs.h"
 #include "tests/runtime/nets.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -276,7 +276,7 @@ static const struct {
     size_t from, end;
 } later[] = {
     {SWI_STRUCTS, 0, 0},
-#include "runtime/structs.def"
+#include "runtime/base/structs.def"
 };
 #undef SWI_STRUCT
 #undef SWI_SINCE
@@ -412,7 +412,7 @@ static void drop_comments(char *text)
 #define SWI_STRUCT(type, first, now) {#type, #now},
 #define SWI_SINCE(type, member)
 static const char *const listed[][2] = {
-#include "runtime/structs.def"
+#include "runtime/base/structs.def"
 };
 
 /* So that a member that somebody appends cannot be forgotten, be it in the padding. */

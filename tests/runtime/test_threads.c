@@ -1,7 +1,7 @@
 /* Threads of the library: what a fork leaves of them, and that warm steps bring them no page.
  */
-#include "alloc/poison.h"
-#include "alloc/sys.h"
+#include "alloc/base/poison.h"
+#include "alloc/base/sys.h"
 #include "tests/runtime/nets.h"
 #include <dirent.h>
 #include <stdio.h>

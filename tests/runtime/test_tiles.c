@@ -1,6 +1,6 @@
 /* Weights updated tile by tile: the bits of the whole gradient's update, what then lives, and
  * where it must not be done. */
-#include "alloc/fault.h"
+#include "alloc/base/fault.h"
 #include "kernels/dispatch.h"
 #include "tests/runtime/nets.h"
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef SW_TESTS_SINKS_EXPECT_H
 #define SW_TESTS_SINKS_EXPECT_H
 
-#include "profiler/sink.h"
+#include "profiler/inspect/sink.h"
 #include "tests/support/suite.h"
 
 /* A file that a sink wrote; a zero stands behind its bytes. */

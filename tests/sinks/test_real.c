@@ -4,7 +4,7 @@
 
 #if SW_HAVE_JANSSON
 #include "tests/support/process.h"
-#include "tools/timeline_read.h"
+#include "tools/report/timeline_read.h"
 #include <stdio.h>
 #include <string.h>
 

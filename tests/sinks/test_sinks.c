@@ -1,6 +1,6 @@
 /* Formats, each read back by code of its own: hand-made and drawn timelines, odd names, writes
  * and memory that fail, and output that is never held. */
-#include "profiler/record.h"
+#include "profiler/record/record.h"
 #include "tests/sinks/expect.h"
 #include "tests/support/heap.h"
 #include "tests/support/timeline.h"

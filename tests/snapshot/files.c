@@ -1,7 +1,7 @@
 /* See files.h. */
 #include "tests/snapshot/files.h"
 #include "tests/support/suite.h"
-#include "tools/snapshot_read.h"
+#include "profiler/inspect/snapshot_read.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

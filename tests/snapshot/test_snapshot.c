@@ -4,8 +4,8 @@
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"
-#include "tools/snapshot_read.h"
-#include "tools/timeline_read.h"
+#include "profiler/inspect/snapshot_read.h"
+#include "tools/report/timeline_read.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

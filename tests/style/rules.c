@@ -21,11 +21,12 @@ static const struct {
     const char *folder;
     const char *may[6];
 } layers[] = {
-    {"tools/train/", {"stepwell.h", NULL}},
+    {"tools/examples/", {"stepwell.h", NULL}},
     {"tools/", {"tools/", "runtime/", "stepwell.h", "profiler/", "kernels/", "alloc/"}},
     {"runtime/", {"runtime/", "stepwell.h", "profiler/", "kernels/", "alloc/", NULL}},
+    {"profiler/record/", {"profiler/record/", "alloc/", NULL}},
     {"profiler/", {"profiler/", "alloc/", NULL}},
-    {"kernels/", {"kernels/", "alloc/base.h", NULL}},
+    {"kernels/", {"kernels/", "alloc/base/base.h", NULL}},
     {"alloc/", {"alloc/", NULL}},
 };
 
@@ -114,19 +115,20 @@ static const struct {
 } places[] = {
     {" malloc calloc realloc free aligned_alloc posix_memalign strdup strndup asprintf "
      "vasprintf getline ",
-     {"alloc/heap_malloc.c", NULL}},
-    {" mallocx dallocx sdallocx rallocx xallocx mallctl ", {"alloc/heap_jemalloc.c", NULL}},
-    {" mmap munmap mremap madvise brk sbrk ", {"alloc/mem.c", NULL}},
-    {" mprotect ", {"alloc/mem.c", "alloc/store_sim.c", NULL}},
+     {"alloc/base/heap_malloc.c", NULL}},
+    {" mallocx dallocx sdallocx rallocx xallocx mallctl ",
+     {"alloc/base/heap_jemalloc.c", NULL}},
+    {" mmap munmap mremap madvise brk sbrk ", {"alloc/base/mem.c", NULL}},
+    {" mprotect ", {"alloc/base/mem.c", "alloc/arena/store_sim.c", NULL}},
     {" open openat creat fopen fdopen freopen opendir tmpfile mkstemp rename unlink ",
-     {"alloc/sys.c", "tools/cli_signal.c", NULL}}, /* the latter in a signal handler */
-    {" dlopen dlsym pthread_create thrd_create fork system popen ", {"alloc/sys.c", NULL}},
+     {"alloc/base/sys.c", "tools/cli/cli_signal.c", NULL}}, /* the latter in a signal handler */
+    {" dlopen dlsym pthread_create thrd_create fork system popen ", {"alloc/base/sys.c", NULL}},
     {" printf fprintf vprintf vfprintf dprintf puts fputs putchar putc fputc fwrite perror "
      "psignal ",
      {"tools/", NULL}},
     {" abort exit _exit _Exit quick_exit raise ", {"tools/", NULL}},
     {" alloca __builtin_alloca gets setjmp longjmp ", {NULL}},
-    {" __builtin_trap ", {"alloc/assert.h", NULL}},
+    {" __builtin_trap ", {"alloc/base/assert.h", NULL}},
 };
 
 static void check_call(const char *path, const char *name, size_t n, int line,
@@ -149,8 +151,8 @@ static void check_call(const char *path, const char *name, size_t n, int line,
 
 void style_check_calls(const char *path, const char *text, style_report *report, void *to)
 {
-    if (begins(path, "tests/") || begins(path, "tools/train/") ||
-        begins(path, "profiler/html/pack.c")) /* programs of their own */
+    if (begins(path, "tests/") || begins(path, "tools/examples/") ||
+        begins(path, "profiler/inspect/html/pack.c")) /* programs of their own */
         return;
     int line = 1;
     for (const char *p = text; *p != '\0'; p++) {

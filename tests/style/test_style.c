@@ -121,25 +121,30 @@ static void planted_includes_are_found(void)
         const char *path, *text;
         int violations;
     } cases[] = {
-        {"alloc/a.c", "#include \"alloc/mem.h\"\n#include <stdio.h>\n", 0},
+        {"alloc/a.c", "#include \"alloc/base/mem.h\"\n#include <stdio.h>\n", 0},
         {"alloc/a.c", "#include \"runtime/stepwell.h\"\n", 1},
-        {"alloc/a.c", "int a;\n  #  include   \"profiler/sink.h\"\n", 1},
+        {"alloc/a.c", "int a;\n  #  include   \"profiler/inspect/sink.h\"\n", 1},
         {"alloc/a.c", "#include <stepwell.h>\n", 1},
-        {"kernels/cpu/k.c", "#include \"kernels/par.h\"\n#include \"alloc/base.h\"\n", 0},
-        {"kernels/cpu/k.c", "#include \"alloc/mem.h\"\n#include \"profiler/x.h\"\n", 2},
+        {"kernels/cpu/k.c", "#include \"kernels/par.h\"\n#include \"alloc/base/base.h\"\n", 0},
+        {"kernels/cpu/k.c", "#include \"alloc/base/mem.h\"\n#include \"profiler/x.h\"\n", 2},
         {"profiler/p.c", "#include \"kernels/par.h\"\n", 1},
-        {"profiler/p.c", "#include \"alloc/arena.h\"\n#include \"runtime/stepwell.h\"", 1},
+        {"profiler/p.c", "#include \"alloc/arena/arena.h\"\n#include \"runtime/stepwell.h\"",
+         1},
+        {"profiler/record/p.c", "#include \"profiler/inspect/timeline.h\"\n", 1},
+        {"profiler/inspect/p.c", "#include \"profiler/record/json.h\"\n", 0},
         {"runtime/ops/o.c",
          "#include \"kernels/par.h\"\n#include \"profiler/x.h\"\n#include \"stepwell.h\"\n", 0},
-        {"runtime/ops/o.c", "#include \"tools/cli.h\"\n", 1},
+        {"runtime/ops/o.c", "#include \"tools/cli/cli.h\"\n", 1},
         {"runtime/ops/o.c", "#include \"../runtime_internal.h\"\n", 1},
         {"tools/t.c",
-         "#include \"tools/cli.h\"\n#include \"alloc/mem.h\"\n#include \"stepwell.h\"\n", 0},
+         "#include \"tools/cli/cli.h\"\n#include \"alloc/base/mem.h\"\n#include "
+         "\"stepwell.h\"\n",
+         0},
         {"tools/t.c", "#include \"tests/support/suite.h\"\n", 1},
-        {"tools/train/mlp.c", "#include <stepwell.h>\n#include <stdio.h>\n", 0},
-        {"tools/train/mlp.c", "#include \"tools/cli.h\"\n", 1},
-        {"tools/train/mlp.c", "#include \"alloc/base.h\"\n", 1},
-        {"tests/alloc/t.c", "#include \"alloc/mem.h\"\n", 0},
+        {"tools/examples/mlp.c", "#include <stepwell.h>\n#include <stdio.h>\n", 0},
+        {"tools/examples/mlp.c", "#include \"tools/cli/cli.h\"\n", 1},
+        {"tools/examples/mlp.c", "#include \"alloc/base/base.h\"\n", 1},
+        {"tests/alloc/t.c", "#include \"alloc/base/mem.h\"\n", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int found = 0;
@@ -173,10 +178,10 @@ static void planted_calls_are_found(void)
         {"runtime/r.c", "/* malloc(5) */ // free(p)\n\"printf(\" 'a' \"\\\"exit(\"", 0},
         {"runtime/r.c", "int reopen = 3; return open;", 0},
         {"runtime/r.c", "f = '\"'; abort(); g = '\"';", 1},
-        {"alloc/mem.c", "mmap(0); mprotect(1);", 0},
-        {"alloc/sys.c", "mmap(0);", 1},
-        {"alloc/sys.c", "open(p); dlopen(q); pthread_create(r);", 0},
-        {"alloc/heap_jemalloc.c", "mallocx(1); malloc(1);", 1},
+        {"alloc/base/mem.c", "mmap(0); mprotect(1);", 0},
+        {"alloc/base/sys.c", "mmap(0);", 1},
+        {"alloc/base/sys.c", "open(p); dlopen(q); pthread_create(r);", 0},
+        {"alloc/base/heap_jemalloc.c", "mallocx(1); malloc(1);", 1},
         {"kernels/cpu/k.c", "printf(\"x\");", 1},
         {"tools/stepwell.c", "printf(\"x\"); exit(1);", 0},
         {"tools/stepwell.c", "fopen(p);", 1},
@@ -259,7 +264,7 @@ static void the_layout_is_clang_formats(void)
  * belongs to the program with its first line. */
 static const struct {
     const char *path, *document; /* where it stands */
-} shown_programs[] = {{"tools/train/lenet5.c", "README.md"},
+} shown_programs[] = {{"tools/examples/lenet5.c", "README.md"},
                       {"tests/api/swish_op.c", "tools/docs/ops.md"}};
 #define SHOWN (sizeof shown_programs / sizeof *shown_programs)
 static const char *const documents[] = {"README.md",

@@ -2,8 +2,8 @@
 #ifndef SW_TESTS_HEAP_H
 #define SW_TESTS_HEAP_H
 
-#include "alloc/fault.h"
-#include "alloc/mem.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/mem.h"
 
 /* Blocks of all heaps that are live now. */
 uint64_t sw_heap_blocks(void);

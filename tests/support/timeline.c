@@ -1,6 +1,6 @@
 /* See timeline.h. */
 #include "tests/support/timeline.h"
-#include "profiler/record.h"
+#include "profiler/record/record.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef SW_TESTS_TIMELINE_H
 #define SW_TESTS_TIMELINE_H
 
-#include "profiler/timeline.h"
+#include "profiler/inspect/timeline.h"
 
 typedef struct {
     uint32_t programs, runs, ops,

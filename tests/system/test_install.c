@@ -104,7 +104,7 @@ static void every_public_function_is_there(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(names);
     sw_after(free, names);
     const int n =
-        check_header("runtime/stepwell.h", names) + check_header("alloc/base.h", names);
+        check_header("runtime/stepwell.h", names) + check_header("alloc/base/base.h", names);
     CU_ASSERT(n > 100);
     sw_note("%d public functions", n);
 }
@@ -199,6 +199,8 @@ static void an_installed_tree_is_whole(void)
     CU_ASSERT_EQUAL(sw_shell("test 3 = \"$(find '%s' -path '*/share/*' -name '*stepwell*' "
                              "! -path '*/man1/*' -type f -size +1 | wc -l)\"",
                              installed),
+                    0);
+    CU_ASSERT_EQUAL(sw_shell("\"$(find '%s' -path '*bin/stepwell')\" bench --help", installed),
                     0);
     CU_ASSERT_EQUAL(sw_shell("test -f '%s/libstepwell.a' -a -L '%s/libstepwell.so'", lib, lib),
                     0);
@@ -297,7 +299,7 @@ static void a_program_links_statically(void)
             sw_note("no archives of the C library, or of what the library uses");
             continue;
         }
-        CU_ASSERT_EQUAL_FATAL(sw_shell("cc %s '%s/tools/train/mlp.c' -o '%s' "
+        CU_ASSERT_EQUAL_FATAL(sw_shell("cc %s '%s/tools/examples/mlp.c' -o '%s' "
                                        "$(echo \"%s\" | sed s/-lstepwell/-l:libstepwell.a/)",
                                        ways[i], sw_source_root(), path, all),
                               0);
@@ -353,7 +355,7 @@ static void training_programs_work_installed(void)
     if (SANITIZED)
         SW_SKIP("the library is built with a sanitizer");
     CU_ASSERT_FATAL(install());
-    build_and_run("tools/train", 2);
+    build_and_run("tools/examples", 2);
 }
 
 static void example_programs_work_installed(void)

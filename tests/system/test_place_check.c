@@ -1,10 +1,10 @@
 /* The parts of `stepwell place` from inside: sorting, reading, and the sweep that checks every
  * answer, held against the quadratic checker on sound and on spoilt placements. */
-#include "alloc/place_greedy.h"
+#include "alloc/placement/place_greedy.h"
 #include "tests/support/heap.h"
 #include "tests/support/suite.h"
-#include "tools/place_check.h"
-#include "tools/place_sort.h"
+#include "tools/place/place_check.h"
+#include "tools/place/place_sort.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

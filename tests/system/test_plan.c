@@ -1,7 +1,7 @@
 /* stepwell plan: the table of several batches, the largest batch that fits, the picture. */
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
-#include "tools/plan_search.h"
+#include "tools/plan/plan_search.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The whole process, seen from inside by `stepwell train --process` and from outside by the
  * system: what our ranges hold is what was predicted, every other byte has a name, and two
  * batch sizes differ by what their plans differ. */
-#include "profiler/process.h"
+#include "profiler/record/process.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
 #include <math.h>

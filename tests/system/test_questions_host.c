@@ -1,7 +1,7 @@
 /* Of the sixteen questions those about the host, budgets and long runs; see test_questions.c.
  */
-#include "alloc/mem.h"
-#include "profiler/process.h"
+#include "alloc/base/mem.h"
+#include "profiler/record/process.h"
 #include "tests/system/asking.h"
 #include <fcntl.h>
 #include <stdio.h>

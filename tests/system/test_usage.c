@@ -2,6 +2,7 @@
  * runs, and closed or broken streams cost no file. */
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,32 @@ static void every_help_is_80_columns_wide(void)
     program_run(&outcome, "help train", NULL);
     for (int i = 0; i < 3; i++)
         SW_CHECK(strstr(outcome.out, said[i]) != NULL, "no '%s' in %s", said[i], outcome.out);
+}
+
+/* `stepwell bench` becomes another program: a signal ends it as it ends that one, and where it
+ * is not there its path is named. */
+static void bench_is_a_program_of_its_own(void)
+{
+    static sw_outcome outcome;
+    char folder[1100], copy[1200];
+    const pid_t pid = program_start("bench", "bench pauses --steps 1048576", NULL);
+    sw_shell("while ! grep -q bench /proc/%d/comm; do sleep 0.01; done", (int)pid);
+    kill(pid, SIGKILL);
+    sw_process_wait(&outcome, pid, "bench", 60);
+    SW_CHECK(outcome.signal == SIGKILL && !outcome.timed_out, "status %d, signal %d: %s",
+             outcome.status, outcome.signal, outcome.err);
+
+    if (access(SW_PREFIX "/bin/stepwell-bench", F_OK) == 0)
+        return; /* it would be found there */
+    snprintf(folder, sizeof folder, "%s", sw_temp_path("alone"));
+    CU_ASSERT_EQUAL_FATAL(
+        sw_shell("mkdir -p '%s' && cp '%s' '%s'", folder, program_path(), folder), 0);
+    snprintf(copy, sizeof copy, "%s/stepwell", folder);
+    const char *const argv[] = {copy, "bench", "speed", NULL};
+    sw_process_run(&outcome, argv, NULL, 60);
+    SW_CHECK(program_failed_cleanly(&outcome, 1) && strstr(outcome.err, folder) != NULL &&
+                 strstr(outcome.err, "/stepwell-bench: No such file") != NULL,
+             "status %d: %s", outcome.status, outcome.err);
 }
 
 /* However long the path is, the message has its end and the reason. */
@@ -509,6 +536,7 @@ static const sw_test tests[] = {
      what_means_nothing_is_refused_in_one_line},
     {"a message is one line, whatever was typed", a_message_is_one_line_whatever_was_typed},
     {"every help is 80 columns wide", every_help_is_80_columns_wide},
+    {"bench is a program of its own", bench_is_a_program_of_its_own},
     {"long paths leave room for the reason", long_paths_leave_room_for_the_reason},
     {"a folder cannot command the terminal", a_folder_cannot_command_the_terminal},
     {"test sets may have fewer classes", test_sets_may_have_fewer_classes},

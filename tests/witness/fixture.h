@@ -2,7 +2,7 @@
 #ifndef SW_TESTS_WITNESS_FIXTURE_H
 #define SW_TESTS_WITNESS_FIXTURE_H
 
-#include "runtime/runtime_internal.h"
+#include "runtime/verify/witness_internal.h"
 #include "runtime/stepwell.h"
 #include "tests/support/suite.h"
 

@@ -1,6 +1,6 @@
 /* Programs as the planner makes them: every witness agrees, what it observes is what was
  * planned and what a run without a witness reports, and nothing of the caller's has changed. */
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
 #include "tests/support/heap.h"
 #include "tests/witness/fixture.h"

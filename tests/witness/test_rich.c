@@ -1,6 +1,6 @@
 /* A step with much in it: two models with their own optimizers, views, broadcasting, random
  * numbers, knobs, states, outputs, an evaluation program. All witnesses agree with it. */
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tests/support/suite.h"
 #include <stdlib.h>
 #include <string.h>

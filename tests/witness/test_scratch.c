@@ -2,7 +2,7 @@
  * arena, whatever the sizes, the number of threads, the instruction set and the gradients that
  * somebody needs. */
 #include "kernels/dispatch.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Roles and layers under the access witness: what it adds up from the touches is what was
  * planned and what a run counted; a plan that is wrong in one storage is told which role or
  * layer holds other bytes. */
-#include "runtime/shares.h"
-#include "runtime/witness/witness_internal.h"
+#include "runtime/observe/breakdown.h"
+#include "runtime/verify/witness_internal.h"
 #include "tests/support/shares.h"
 #include "tests/witness/fixture.h"
 #include "tests/witness/probe.h"

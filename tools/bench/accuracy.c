@@ -2,7 +2,7 @@
  * against float64. What it prints is the table of kernels/README.md. */
 #include "tools/bench/accuracy.h"
 #include "kernels/dispatch.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tools/bench/bench.h"
 #include <math.h>
 #include <string.h>

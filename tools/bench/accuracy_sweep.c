@@ -1,6 +1,6 @@
 /* The sweep: blocks of arguments through the kernels of every instruction set, then float64. */
 #include "kernels/dispatch.h"
-#include "runtime/runtime_internal.h"
+#include "runtime/exec/exec.h"
 #include "tools/bench/accuracy.h"
 #include <float.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Batches of random numbers: what is measured is memory and time. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tools/bench/bench.h"
 
 static size_t bytes_of(const sw_array *a)

@@ -4,7 +4,7 @@
 #ifndef STEPWELL_BENCH_H
 #define STEPWELL_BENCH_H
 
-#include "tools/result.h"
+#include "tools/job/result.h"
 
 int bench_pauses(int argc, char **argv);
 int bench_record(int argc, char **argv);

@@ -3,8 +3,8 @@
  * Steps with and without the budget take turns, so that a change of the machine's speed hits
  * both alike. What a step with repeats takes is predicted from the other's op clocks: its time,
  * and once more the time of each op that is repeated. */
-#include "alloc/mem.h"
-#include "runtime/runtime_internal.h"
+#include "alloc/base/mem.h"
+#include "runtime/exec/exec.h"
 #include "tools/bench/budget.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* bench costs: the time that the plan estimates for each op beside what the clock says, for
- * LeNet5 and for one step over a few large tensors. The rates of runtime/op_cost.c come from
- * this table. */
-#include "runtime/runtime_internal.h"
+ * LeNet5 and for one step over a few large tensors. The rates of runtime/graph/op_cost.c come
+ * from this table. */
+#include "runtime/exec/exec.h"
 #include "tools/bench/bench.h"
 #include <string.h>
 

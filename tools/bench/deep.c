@@ -1,6 +1,6 @@
 /* Deep programs for bench budget: a perceptron and a convolutional chain of equal layers, which
  * hold hardly anything but activations, and LeNet5. */
-#include "alloc/size.h"
+#include "alloc/base/size.h"
 #include "tools/bench/budget.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* What the card can do at most, by kernels that run alone: a copy, a product of matrices, and
  * swish, whose forward reads and writes a tensor and whose backward reads two and writes one.
  */
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 #include "runtime/ops/ops.h"
 #include "tools/bench/device.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* bench nvtx: what being ready for a tool costs where none is attached, and what is said to one
  * where it is: a range pair in a loop of nothing else, and steps of LeNet5 by level. */
-#include "profiler/nvtx.h"
-#include "profiler/watch.h"
+#include "profiler/record/nvtx.h"
+#include "profiler/record/watch.h"
 #include "tools/bench/bench.h"
 #include <string.h>
 

@@ -3,11 +3,11 @@
  * A problem is solved as it is, with time reversed and with its rows in random order, and in
  * each of these ways with other seeds: they ought to be equally hard. They take turns, round by
  * round. Every answer is checked; the check is not in the times. */
-#include "alloc/mem.h"
-#include "profiler/utf8.h"
+#include "alloc/base/mem.h"
+#include "profiler/record/utf8.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/problems.h"
-#include "tools/place.h"
+#include "tools/place/place.h"
 #include <string.h>
 
 #define FILES_MAX 64

@@ -1,6 +1,6 @@
 /* See problems.h. */
 #include "tools/bench/problems.h"
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 
 static uint64_t dice(uint64_t *state, uint64_t below)
 {

@@ -2,7 +2,7 @@
 #ifndef STEPWELL_BENCH_PROBLEMS_H
 #define STEPWELL_BENCH_PROBLEMS_H
 
-#include "tools/place_csv.h"
+#include "tools/place/place_csv.h"
 
 /* Room for n rows in an empty problem; place_csv_free gives it back, after a failure too. */
 SW_MUST_USE sw_status problem_take(place_csv *csv, size_t n);

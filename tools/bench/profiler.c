@@ -3,11 +3,11 @@
  * Events are put in loops that take turns with the same loop without them; what they cost is
  * the difference of medians. Steps differ in nothing but what is recorded, and take turns too.
  */
-#include "alloc/arena.h"
-#include "alloc/mem.h"
-#include "alloc/sys.h"
-#include "profiler/nvtx.h"
-#include "profiler/watch.h"
+#include "alloc/arena/arena.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
+#include "profiler/record/nvtx.h"
+#include "profiler/record/watch.h"
 #include "tools/bench/bench.h"
 #include <string.h>
 #include <unistd.h>

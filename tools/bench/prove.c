@@ -1,9 +1,9 @@
 /* bench plan --prove: the height of every training program's arena beside its lower bound: each
  * model, optimizer, release on and off, and every batch up to a largest. Where a plan stays
  * above, a longer search says whether the bound can be reached. */
-#include "alloc/place.h"
+#include "alloc/placement/place.h"
 #include "tools/bench/bench.h"
-#include "tools/optimizer.h"
+#include "tools/job/optimizer.h"
 #include <string.h>
 
 #define BUFFERS_MAX 4096

@@ -2,7 +2,7 @@
  *
  * Four subjects that differ in nothing but the recording (nothing counted and no clock read;
  * phase peaks and clocks with the file off; with the file; with op clocks too) take turns. */
-#include "alloc/sys.h"
+#include "alloc/base/sys.h"
 #include "tools/bench/bench.h"
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* What is measured: a small perceptron on a fixed batch, and LeNet5 behind a loader. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tools/bench/bench.h"
 
 enum { IN = 40, H1 = 64, H2 = 32, OUT = 10, IMAGES = 128 * 32 };

@@ -4,7 +4,7 @@
 #ifndef STEPWELL_MODELS_H
 #define STEPWELL_MODELS_H
 
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 #include "tools/models/gpt_net.h"
 
 #define TOOL_LENET5_SIDE 28 /* pixels of its images */

@@ -1,6 +1,6 @@
 /* What all models share: declaring, the losses of the tasks, the step function, chains of
  * layers. */
-#include "alloc/mem.h"
+#include "alloc/base/mem.h"
 #include "tools/models/models.h"
 
 tool_task tool_task_of(const sw_dataset_info *data)

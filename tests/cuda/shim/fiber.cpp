@@ -1,6 +1,6 @@
 /* Switches: six registers and a stack on x86-64, ucontext elsewhere (or where
  * SW_FIBER_UCONTEXT asks for it). */
-#include "alloc/poison.h"
+#include "alloc/base/poison.h"
 #include "fiber.h"
 #include <stdint.h>
 #include <stdio.h>

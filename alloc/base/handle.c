@@ -1,0 +1,104 @@
+/* Queues of memory that was an object: the oldest is used again, once there are enough. */
+#include "alloc/base/handle.h"
+#include "alloc/base/fault.h"
+#include "alloc/base/fork.h"
+#include "alloc/base/poison.h"
+#include <string.h>
+
+#define GONE 0x60e90000u /* + the kind */
+
+#define NAME(id, name, heap, kept) {name, heap, kept},
+static const struct {
+    const char *name;
+    sw_heap heap;
+    uint32_t kept;
+} kinds[] = {SW_HANDLE_LIST(NAME)};
+
+static sw_fork_lock lock = SW_FORK_LOCK;
+static struct {
+    sw_handle *oldest, *newest;
+    uint32_t n;
+} gone[SW_HANDLE_KINDS];
+
+static sw_handle *take_oldest(sw_handle_kind kind)
+{
+    sw_fork_lock_take(&lock);
+    sw_handle *h = gone[kind].n >= kinds[kind].kept ? gone[kind].oldest : NULL;
+    if (h != NULL) {
+        gone[kind].oldest = h->next;
+        gone[kind].n--;
+    }
+    sw_fork_lock_give(&lock);
+    return h;
+}
+
+static void add_newest(sw_handle *h, sw_handle_kind kind)
+{
+    sw_fork_lock_take(&lock);
+    h->next = NULL;
+    if (gone[kind].n++ == 0)
+        gone[kind].oldest = h;
+    else
+        gone[kind].newest->next = h;
+    gone[kind].newest = h;
+    sw_fork_lock_give(&lock);
+}
+
+sw_status sw_handle_take_at(void **out, sw_handle_kind kind, size_t bytes, const char *place)
+{
+    void *block;
+    const sw_heap heap = kinds[kind].heap;
+    sw_handle *h = take_oldest(kind);
+    if (h == NULL) {
+        SW_TRY(sw_heap_alloc_at(&block, heap, bytes, place));
+        h = block;
+    } else if (swi_fault_hit(SW_FAULT_MEMORY)) {
+        add_newest(h, kind);
+        SW_FAIL(SW_NOMEM, "heap %s: no memory for %zu bytes", sw_heap_name(heap), bytes);
+    } else {
+        sw_heap_note_at(h, heap, bytes, place);
+    }
+    h->next = NULL;
+    __atomic_store_n(&h->mark, SW_HANDLE_LIVE + kind, __ATOMIC_RELAXED);
+    *out = h;
+    return SW_OK;
+}
+
+void sw_handle_end(void *object, sw_handle_kind kind)
+{
+    sw_handle *h = object;
+    __atomic_store_n(&h->mark, GONE + kind, __ATOMIC_RELAXED);
+}
+
+void sw_handle_give(void *object, sw_handle_kind kind, size_t bytes)
+{
+    sw_handle *h = object;
+    if (h == NULL)
+        return;
+    sw_handle_end(h, kind);
+    h->generation++;
+    if (SW_SANITIZED) {
+        sw_heap_free(h, kinds[kind].heap, bytes);
+        return;
+    }
+    memset(h + 1, 0, bytes - sizeof *h);
+    sw_heap_note_end(h, kinds[kind].heap, bytes);
+    add_newest(h, kind);
+}
+
+sw_status sw_handle_refuse(const void *object, sw_handle_kind kind, const char *call)
+{
+    const char *name = kinds[kind].name;
+    if (object == NULL)
+        SW_FAIL(SW_INVALID, "%s: the %s must not be NULL", call, name);
+    if (((const sw_handle *)object)->mark == GONE + kind)
+        SW_FAIL(SW_INVALID, "%s: the %s was destroyed", call, name);
+    SW_FAIL(SW_INVALID, "%s: the pointer does not point to any %s", call, name);
+}
+
+bool sw_handle_ends(const void *object, sw_handle_kind kind, const char *call)
+{
+    if (object == NULL)
+        return false;
+    return sw_handle_check(object, kind, call) == SW_OK;
+}

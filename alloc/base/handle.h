@@ -1,0 +1,74 @@
+/* Objects that callers hold pointers to, and may use when they are gone.
+ *
+ * Each begins with a sw_handle. Where an object is given back its memory is not: it waits in a
+ * queue of its kind, marked, and is the last to be used again, so that a pointer to it is told
+ * from a pointer to a live object without reading memory that is somebody else's. The oldest is
+ * used again once SW_HANDLE_KEPT of its kind wait; none goes back to the heap, so the queue is
+ * as long as the most objects that lived at once. Counters of the heap say that they are free.
+ * Builds for sanitizers give the memory back, and leave finding to them. Thread-safe. */
+#ifndef SW_HANDLE_H
+#define SW_HANDLE_H
+
+#include "alloc/base/mem.h"
+
+#define SW_HANDLE_KEPT 64      /* the largest but profiles has some 10 KB */
+#define SW_HANDLE_KEPT_LARGE 4 /* profiles: 70 KB */
+
+/* kind, how messages call one, its heap, how many wait */
+#define SW_HANDLE_LIST(X)                                                                      \
+    X(BUDGET, "budget", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                       \
+    X(EXEC, "exec", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                           \
+    X(MODEL, "model", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                         \
+    X(OPTIMIZER, "optimizer", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                 \
+    X(PROFILE, "profile", SW_HEAP_PROFILE, SW_HANDLE_KEPT_LARGE)                               \
+    X(DATASET, "data set", SW_HEAP_DATASETS, SW_HANDLE_KEPT)                                   \
+    X(LOADER, "loader", SW_HEAP_RECORDS, SW_HANDLE_KEPT)
+#define SW_HANDLE_ENUM(id, name, heap, kept) SW_HANDLE_##id,
+typedef enum { SW_HANDLE_LIST(SW_HANDLE_ENUM) SW_HANDLE_KINDS } sw_handle_kind;
+
+typedef struct sw_handle {
+    uint32_t mark;       /* of a live object of its kind, or of one that is gone */
+    uint32_t generation; /* of the memory: how many objects were there before */
+    struct sw_handle *next;
+} sw_handle;
+
+/* As sw_heap_alloc and sw_heap_free; `bytes` is the same for all of a kind. The first member is
+ * filled. Who gives it back has given back all that it owns: what remains is made zero. */
+#define sw_handle_take(out, kind, bytes) sw_handle_take_at(out, kind, bytes, SW_PLACE)
+SW_MUST_USE sw_status sw_handle_take_at(void **out, sw_handle_kind kind, size_t bytes,
+                                        const char *place);
+void sw_handle_give(void *object, sw_handle_kind kind, size_t bytes);
+/* For callers it is gone from here on; its memory is used by others, who give it back. */
+void sw_handle_end(void *object, sw_handle_kind kind);
+
+#define SW_HANDLE_LIVE 0x57e90000u /* + the kind; any number that memory seldom has */
+
+/* NULL does not live. */
+static inline bool sw_handle_lives(const void *object, sw_handle_kind kind)
+{
+    return object != NULL && __atomic_load_n(&((const sw_handle *)object)->mark,
+                                             __ATOMIC_RELAXED) == SW_HANDLE_LIVE + kind;
+}
+
+/* Is it still the object that had this generation? */
+static inline bool sw_handle_is(const void *object, sw_handle_kind kind, uint32_t generation)
+{
+    return sw_handle_lives(object, kind) &&
+           ((const sw_handle *)object)->generation == generation;
+}
+
+/* Record why an object that does not live is none, with the call in front: SW_INVALID. */
+sw_status sw_handle_refuse(const void *object, sw_handle_kind kind, const char *call);
+
+/* SW_OK where it lives. */
+static inline sw_status sw_handle_check(const void *object, sw_handle_kind kind,
+                                        const char *call)
+{
+    return sw_handle_lives(object, kind) ? SW_OK : sw_handle_refuse(object, kind, call);
+}
+
+/* For destroy functions, to which NULL is fine: false where there is nothing to destroy; what
+ * is gone already is recorded. */
+bool sw_handle_ends(const void *object, sw_handle_kind kind, const char *call);
+
+#endif

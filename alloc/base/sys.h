@@ -1,0 +1,119 @@
+/* The file table, thread creation and library opening: the other calls into the operating
+ * system that can fail. Each can be made to fail (fault.h). Messages name the path and the
+ * reason. */
+#ifndef SW_SYS_H
+#define SW_SYS_H
+
+#include "alloc/base/base.h"
+#include <stdbool.h>
+
+typedef struct sw_file sw_file; /* an open file; its path is kept for messages */
+
+typedef enum {
+    SW_FILE_READ,
+    SW_FILE_WRITE,  /* create or truncate */
+    SW_FILE_CREATE, /* a new file: SW_IO where the name is taken, be it by a link */
+    SW_FILE_KEEP    /* for writing; created where it is not there, else as it is */
+} sw_file_mode;
+
+/* Opening, reading and writing wait for the other end of a FIFO, pipe or terminal; where
+ * sw_interrupt_set()'s function asks for it they end with SW_STOPPED when nothing has moved for
+ * a second. Regular files are read and written to the end. A directory is SW_IO at open. "-"
+ * with SW_FILE_WRITE is standard output. */
+SW_MUST_USE sw_status sw_file_open(sw_file **out, const char *path, sw_file_mode mode);
+const char *sw_file_path(const sw_file *file);
+/* Is it a FIFO, pipe, socket or terminal? It has no size and is read once. */
+bool sw_file_waits(const sw_file *file);
+SW_MUST_USE sw_status sw_file_size(sw_file *file, uint64_t *bytes);
+/* Read up to `bytes`; *got < bytes only at the end of the file. */
+SW_MUST_USE sw_status sw_file_read(sw_file *file, void *to, size_t bytes, size_t *got);
+/* Write all or fail; short writes go on. */
+SW_MUST_USE sw_status sw_file_write(sw_file *file, const void *from, size_t bytes);
+SW_MUST_USE sw_status sw_file_seek(sw_file *file, uint64_t offset);
+SW_MUST_USE sw_status sw_file_sync(sw_file *file);
+/* Sync the folder that the name `path` stands in. */
+SW_MUST_USE sw_status sw_folder_sync(const char *path);
+/* A lock says that a file is being written. It goes when the file is closed or the process
+ * ends, however it ends. */
+typedef enum {
+    SW_LOCK_OURS,
+    SW_LOCK_THEIRS, /* somebody else writes it */
+    SW_LOCK_NONE,   /* no regular file, or a file system without locks */
+    SW_LOCK_FAILED  /* the system says that something is wrong */
+} sw_file_lock;
+sw_file_lock sw_file_try_lock(sw_file *file);
+/* SW_BUSY where somebody else writes it, SW_IO where locking failed; messages say `path`. What
+ * has no locks is SW_OK. */
+SW_MUST_USE sw_status sw_file_own(sw_file *file, const char *path);
+/* Open `path` for writing, as the only one who does: SW_BUSY, and the file stays, where another
+ * has taken it. `empty`: what it had goes then. What has no locks is just opened. */
+SW_MUST_USE sw_status sw_file_take(sw_file **out, const char *path, bool empty);
+SW_MUST_USE sw_status sw_file_empty(sw_file *file);
+/* Remove the regular file at `path` unless it is locked, or locks are not known there. */
+void sw_file_sweep(const char *path);
+/* Go on in another file, created or emptied; messages still say the old path. The old one is
+ * closed, and the status says whether its data reached the system; what cannot be opened leaves
+ * the file as it was. Takes no memory. */
+SW_MUST_USE sw_status sw_file_reopen(sw_file *file, const char *path);
+/* Always closes; the status says whether the data reached the system. NULL is fine. */
+SW_MUST_USE sw_status sw_file_close(sw_file *file);
+/* Close without asking, for error paths. NULL is fine. */
+void sw_file_drop(sw_file *file);
+/* Is what stands at `path` now this open file, and not another one that took its name? */
+bool sw_file_is(const sw_file *file, const char *path);
+/* Is anything at `path`? What cannot be looked at is not there. */
+bool sw_file_there(const char *path);
+/* Is the name taken, be it by a link that leads nowhere? */
+bool sw_file_taken(const char *path);
+/* May a new file be renamed to `path`: is nothing there, or a regular file? A device, a pipe or
+ * a link is to be written, not replaced. */
+bool sw_file_replaceable(const char *path);
+/* Give an open file the permissions of the file at `like`, where one is. */
+SW_MUST_USE sw_status sw_file_take_mode(sw_file *file, const char *like);
+SW_MUST_USE sw_status sw_file_rename(const char *from, const char *to);
+SW_MUST_USE sw_status sw_file_remove(const char *path);
+/* The file at `path` is at `also` too, in the place of what was there: one file with two names.
+ * Where the system has no second names it is at `also` alone. */
+SW_MUST_USE sw_status sw_file_link(const char *path, const char *also);
+/* Have `write` fill a new file beside `path`, which then takes its name and the old one's mode:
+ * what is there is the old file or the whole new one, synced. A device, a pipe or "-" takes the
+ * bytes as they come. Returns the first failure, of `write` too. Where the folder could not be
+ * synced the new file is there and sw_last_note() says that its durability is unknown.
+ *
+ * The new file is PATH.<16 hexadecimal digits>.tmp until then and is locked all the while, so
+ * one that is not locked was left behind by a process that was ended: it is removed. */
+SW_MUST_USE sw_status sw_file_replace(const char *path,
+                                      sw_status (*write)(void *context, sw_file *file),
+                                      void *context);
+/* Call `take` with each name in a folder, in no order and without "." and "..", until it
+ * returns false. */
+SW_MUST_USE sw_status sw_folder_each(const char *path,
+                                     bool (*take)(void *context, const char *name),
+                                     void *context);
+
+typedef struct sw_thread sw_thread;
+/* Room that a thread has for its frames: touched when it starts, so that no page of it comes
+ * later. Builds for sanitizers have what the system gives. */
+#define SW_THREAD_STACK ((size_t)256 << 10)
+/* `name`, at most 15 bytes, is kept and must outlive the thread. */
+SW_MUST_USE sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg,
+                                      const char *name);
+/* Waits for the end and frees the handle; of a thread that a fork left in the parent, the
+ * latter alone. NULL is fine. */
+void sw_thread_join(sw_thread *thread);
+
+/* dlopen / dlsym with our messages. A library is never closed. */
+SW_MUST_USE sw_status sw_library_open(void **out, const char *name);
+SW_MUST_USE sw_status sw_library_symbol(void *library, const char *symbol, void **out);
+/* The file, links resolved, that holds the code at `address`: a library or the program. SW_IO
+ * where the system cannot tell, or `bytes` are too few. */
+SW_MUST_USE sw_status sw_library_path(const void *address, char *out, size_t bytes);
+
+/* A random number of the system's; never fails. For names, not for secrets. */
+uint64_t sw_random(void);
+
+/* CLOCK_MONOTONIC in nanoseconds; never less than an answer before, whatever the system says.
+ */
+uint64_t sw_clock_ns(void);
+
+#endif

@@ -1,0 +1,162 @@
+/* The portfolio: greedy orders where there are few buffers, niches where there are many or the
+ * orders do not do, then the exact search. Each method takes items that were checked here. */
+#include "alloc/placement/place.h"
+#include "alloc/base/mem.h"
+#include "alloc/placement/place_greedy.h"
+#include "alloc/placement/place_large.h"
+#include "alloc/placement/place_search.h"
+#include "alloc/base/size.h"
+#include <string.h>
+
+#define GREEDY_MOST 4000   /* buffers: each attempt is quadratic */
+#define PLAN_NODES 2000    /* at most; some hundredths of a second */
+#define PLAN_EFFORT 100000 /* nodes times buffers: a node costs more where there are many */
+
+static bool is_settled(const sw_place_opts *opts, const sw_place_result *r)
+{
+    const sw_place_end end = sw_place_ended(r, opts->capacity);
+    return end == SW_PLACE_OPTIMAL || end == SW_PLACE_NO_FIT ||
+           (end == SW_PLACE_FITS && opts->capacity > 0);
+}
+
+static size_t height_of(const sw_place_item *items, size_t n)
+{
+    size_t height = 0;
+    for (size_t i = 0; i < n; i++)
+        if (items[i].offset + items[i].bytes > height)
+            height = items[i].offset + items[i].bytes;
+    return height;
+}
+
+/* Search under `roof` with what is left of the effort. */
+static sw_status search_under(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                              size_t roof, uint64_t most, sw_place_result *out, bool *found)
+{
+    sw_search_result result;
+    sw_place_opts mine = *opts;
+    mine.capacity = roof;
+    mine.nodes = most;
+    SW_TRY(sw_place_search(items, n, &mine, &result));
+    out->nodes += result.nodes;
+    *found = result.end == SW_SEARCH_FOUND;
+    if (*found) {
+        out->height = height_of(items, n);
+        out->method = "search";
+    }
+    if (result.end == SW_SEARCH_PROVED_NONE && result.proved > out->proved)
+        out->proved = result.proved;
+    return SW_OK;
+}
+
+static bool goes_on(const sw_place_opts *opts, uint64_t nodes, const sw_place_result *out)
+{
+    return out->nodes < nodes && !is_settled(opts, out) &&
+           (opts->stop == NULL || !opts->stop(opts->context));
+}
+
+/* First at the bound itself, with half of the effort; then halfway between what is known to be
+ * too low, or was too hard, and what is known to do. What is left then goes into the last
+ * step: anything lower at all, until there is none. */
+static sw_status search_lowest(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                               uint64_t nodes, sw_place_result *out)
+{
+    size_t low = out->proved;
+    bool found;
+    SW_TRY(search_under(items, n, opts, low, nodes / 2, out, &found));
+    while (!found && out->height - low > out->lower_bound / 4096 + 1 &&
+           goes_on(opts, nodes, out)) {
+        const size_t middle = low + (out->height - low) / 2;
+        const uint64_t left = nodes - out->nodes, share = nodes / 16 + 1;
+        SW_TRY(search_under(items, n, opts, middle, left < share ? left : share, out, &found));
+        if (!found)
+            low = middle;
+        found = out->height == low;
+    }
+    for (found = true; found && goes_on(opts, nodes, out);)
+        SW_TRY(search_under(items, n, opts, out->height - 1, nodes - out->nodes, out, &found));
+    return SW_OK;
+}
+
+sw_place_end sw_place_ended(const sw_place_result *r, size_t capacity)
+{
+    if (capacity > 0 && r->height > capacity)
+        return r->proved > capacity ? SW_PLACE_NO_FIT : SW_PLACE_GAVE_UP;
+    return r->height <= r->proved ? SW_PLACE_OPTIMAL : SW_PLACE_FITS;
+}
+
+/* The lowest niche first, on a copy: kept where it is lower. */
+static sw_status try_niches(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                            sw_place_result *out)
+{
+    void *block;
+    sw_place_result result;
+    sw_place_opts mine = *opts;
+    mine.nodes = 0;                         /* its own measure */
+    const size_t bytes = n * sizeof *items; /* as large as items is: no overflow */
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
+    sw_place_item *copy = block;
+    memcpy(copy, items, bytes);
+    const sw_status status = sw_place_large(copy, n, out->lower_bound, &mine, &result);
+    if (status == SW_OK && result.height < out->height) {
+        memcpy(items, copy, bytes);
+        out->height = result.height;
+        out->method = result.method;
+    }
+    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    return status;
+}
+
+static sw_status improve(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                         sw_place_result *out)
+{
+    uint64_t nodes = opts->nodes > 0 ? opts->nodes : PLAN_EFFORT / (n + 1);
+    if (opts->nodes == 0 && nodes > PLAN_NODES)
+        nodes = PLAN_NODES;
+    bool found;
+    if (n <= GREEDY_MOST && !is_settled(opts, out))
+        SW_TRY(try_niches(items, n, opts, out));
+    if (n > SW_SEARCH_MOST || is_settled(opts, out))
+        return SW_OK;
+    return opts->capacity > 0 ? search_under(items, n, opts, opts->capacity, nodes, out, &found)
+                              : search_lowest(items, n, opts, nodes, out);
+}
+
+static sw_status check_items(const sw_place_item *items, size_t n)
+{
+    size_t total = 0, with_aligns = 0;
+    bool aligned = false;
+    if (n >= UINT32_MAX)
+        SW_FAIL(SW_INVALID, "placement: %zu buffers are too many", n);
+    for (size_t i = 0; i < n; i++) {
+        if (items[i].lower >= items[i].upper)
+            SW_FAIL(SW_INVALID, "placement: buffer %zu has the empty lifetime %u..%u", i,
+                    items[i].lower, items[i].upper);
+        if (items[i].bytes == 0)
+            SW_FAIL(SW_INVALID, "placement: buffer %zu has no bytes", i);
+        if (!sw_size_add(total, items[i].bytes, &total))
+            SW_FAIL(SW_NOMEM, "placement: the sizes overflow at buffer %zu", i);
+        aligned = aligned || items[i].align > 1;
+        if (!sw_size_add(with_aligns, items[i].align, &with_aligns))
+            with_aligns = SIZE_MAX;
+    }
+    if (aligned && (!sw_size_add(with_aligns, total, &total) || total > SW_PLACE_ALIGNED_MOST))
+        SW_FAIL(SW_NOMEM, "placement: sizes and alignments together overflow");
+    return SW_OK;
+}
+
+sw_status sw_place_solve(sw_place_item *items, size_t n, const sw_place_opts *opts,
+                         sw_place_result *out)
+{
+    sw_place_opts large = *opts;
+    large.nodes = 0; /* its own measure */
+    SW_TRY(check_items(items, n));
+    SW_TRY(n > GREEDY_MOST ? sw_place_large(items, n, 0, &large, out)
+                           : sw_place_greedy(items, n, opts, out));
+    SW_TRY(improve(items, n, opts, out));
+    out->end = sw_place_ended(out, opts->capacity);
+#if SW_CHECKS >= 2
+    if (n <= GREEDY_MOST) /* the checker is quadratic */
+        SW_TRY(sw_place_check(items, n, out->height));
+#endif
+    return SW_OK;
+}

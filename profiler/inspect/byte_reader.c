@@ -1,0 +1,90 @@
+/* Counted bytes of a file. */
+#include "profiler/inspect/byte_reader.h"
+#include "alloc/base/mem.h"
+#include <string.h>
+
+sw_status byte_reader_open(byte_reader *r, const char *path)
+{
+    r->path = path;
+    r->at = 0;
+    r->begin = r->end = 0;
+    r->text = NULL;
+    r->text_room = 0;
+    return sw_file_open(&r->file, path, SW_FILE_READ);
+}
+
+void byte_reader_close(byte_reader *r)
+{
+    sw_file_drop(r->file);
+    sw_heap_free(r->text, SW_HEAP_FILES, r->text_room);
+    r->file = NULL;
+    r->text = NULL;
+}
+
+sw_status byte_reader_peek(byte_reader *r, int *out)
+{
+    if (r->begin == r->end) {
+        size_t got;
+        SW_TRY(sw_file_read(r->file, r->buffer, sizeof r->buffer, &got));
+        r->begin = 0;
+        r->end = got;
+    }
+    *out = r->begin < r->end ? r->buffer[r->begin] : -1;
+    return SW_OK;
+}
+
+sw_status byte_reader_next(byte_reader *r, int *out)
+{
+    SW_TRY(byte_reader_peek(r, out));
+    if (*out >= 0) {
+        r->begin++;
+        r->at++;
+    }
+    return SW_OK;
+}
+
+static sw_status make_room(byte_reader *r, size_t wanted)
+{
+    if (wanted <= r->text_room)
+        return SW_OK;
+    void *block = r->text;
+    const size_t room = wanted > 2 * r->text_room ? wanted : 2 * r->text_room;
+    SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, r->text_room, room));
+    r->text = block;
+    r->text_room = room;
+    return SW_OK;
+}
+
+sw_status byte_reader_take(byte_reader *r, uint64_t n)
+{
+    const uint64_t from = r->at;
+    SW_TRY(make_room(r, 1));
+    for (size_t have = 0; have < n;) {
+        int next;
+        SW_TRY(byte_reader_peek(r, &next));
+        if (next < 0)
+            SW_FAIL(SW_FORMAT,
+                    "%s: byte %llu: the file ends too early: it must have %llu bytes from byte "
+                    "%llu on",
+                    r->path, (unsigned long long)r->at, (unsigned long long)n,
+                    (unsigned long long)from);
+        const size_t there = r->end - r->begin;
+        const size_t part = n - have < there ? (size_t)(n - have) : there;
+        SW_TRY(make_room(r, have + part));
+        memcpy(r->text + have, r->buffer + r->begin, part);
+        r->begin += part;
+        r->at += part;
+        have += part;
+    }
+    return SW_OK;
+}
+
+sw_status byte_reader_number(byte_reader *r, size_t n, uint64_t *out)
+{
+    uint64_t x = 0;
+    SW_TRY(byte_reader_take(r, n));
+    for (size_t i = 0; i < n; i++)
+        x |= (uint64_t)(unsigned char)r->text[i] << 8 * i;
+    *out = x;
+    return SW_OK;
+}

@@ -1,0 +1,28 @@
+/* Bytes of a file, one after another, counted: errors of what reads formats name the byte. */
+#ifndef STEPWELL_BYTE_READER_H
+#define STEPWELL_BYTE_READER_H
+
+#include "alloc/base/sys.h"
+
+typedef struct {
+    sw_file *file;
+    const char *path;
+    uint64_t at; /* of the next byte */
+    size_t begin, end;
+    char *text; /* of the latest byte_reader_take, grows */
+    size_t text_room;
+    unsigned char buffer[65536];
+} byte_reader;
+
+SW_MUST_USE sw_status byte_reader_open(byte_reader *r, const char *path);
+void byte_reader_close(byte_reader *r);
+/* The next byte, 0 to 255; -1 at the end of the file. */
+SW_MUST_USE sw_status byte_reader_next(byte_reader *r, int *out);
+SW_MUST_USE sw_status byte_reader_peek(byte_reader *r, int *out);
+/* The next n bytes, at r->text; SW_FORMAT where the file ends before. What is taken is never
+ * more than the file turned out to have. */
+SW_MUST_USE sw_status byte_reader_take(byte_reader *r, uint64_t n);
+/* n bytes as a number, the lowest first; n is at most 8. */
+SW_MUST_USE sw_status byte_reader_number(byte_reader *r, size_t n, uint64_t *out);
+
+#endif

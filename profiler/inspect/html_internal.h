@@ -1,0 +1,29 @@
+/* What the files of the HTML report share. */
+#ifndef SW_HTML_INTERNAL_H
+#define SW_HTML_INTERNAL_H
+
+#include "profiler/inspect/sink.h"
+#include "profiler/inspect/strings.h"
+#include <stdbool.h>
+
+/* The page in front of its data and behind them; made of html/ by html/pack.c. */
+extern const char swi_html_front[], swi_html_back[];
+extern const size_t swi_html_front_bytes, swi_html_back_bytes;
+
+/* A list of numbers for the page. `get` is called for every i, twice: once to see which width
+ * they need. What it gives must be the same both times. */
+typedef struct {
+    uint64_t (*get)(void *context, size_t i);
+    void *context;
+    size_t n;
+} swi_column;
+
+/* Writes <script class="column" id=ID data-...>BASE64</script>: numbers of the narrowest width
+ * that holds all of them once a common factor is taken out; ascending ones as differences. */
+void swi_html_column(sw_sink_out *out, const char *id, const swi_column *c);
+/* The same for doubles, which stay as they are. */
+void swi_html_doubles(sw_sink_out *out, const char *id,
+                      double (*get)(const void *context, size_t i), const void *context,
+                      size_t n);
+
+#endif

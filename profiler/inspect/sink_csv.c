@@ -1,0 +1,67 @@
+/* The events of a run as a table: a row for each birth, reuse and death. */
+#include "profiler/inspect/sink.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* Quoted where a comma, a quote or a blank at the edge would be misread. */
+static void put_field(sw_sink_out *out, const char *text)
+{
+    if (strpbrk(text, ",\"") == NULL && text[0] != ' ') {
+        sw_sink_text(out, text);
+        return;
+    }
+    sw_sink_text(out, "\"");
+    for (const char *quote; (quote = strchr(text, '"')) != NULL; text = quote + 1) {
+        sw_sink_bytes(out, text, (size_t)(quote + 1 - text));
+        sw_sink_text(out, "\"");
+    }
+    sw_sink_text(out, text);
+    sw_sink_text(out, "\"");
+}
+
+typedef struct {
+    sw_sink_out *out;
+    const char *phase, *op;
+} writer;
+
+static sw_status take(void *context, const sw_tl_event *e)
+{
+    static const char *const actions[] = {
+        [SW_TL_ALLOC] = "alloc", [SW_TL_REUSE] = "reuse", [SW_TL_FREE] = "free"};
+    writer *w = context;
+    if (e->kind == SW_TL_PHASE_BEGIN || e->kind == SW_TL_OP_BEGIN)
+        *(e->kind == SW_TL_PHASE_BEGIN ? &w->phase : &w->op) =
+            e->kind == SW_TL_PHASE_BEGIN ? sw_prof_phase_name((int)e->index)
+                                         : e->program->ops[e->index].name;
+    else if (e->kind == SW_TL_PHASE_END || e->kind == SW_TL_OP_END)
+        *(e->kind == SW_TL_PHASE_END ? &w->phase : &w->op) = "";
+    if (e->kind != SW_TL_ALLOC && e->kind != SW_TL_REUSE && e->kind != SW_TL_FREE)
+        return w->out->status;
+    const sw_tl_value *v = &e->program->values[e->index];
+    sw_sink_print(w->out, "%" PRIu64 ",%" PRIu64 ",%s,%s,", e->ns,
+                  e->run != NULL ? e->run->step : 0, w->phase, actions[e->kind]);
+    put_field(w->out, w->op);
+    sw_sink_text(w->out, ",");
+    put_field(w->out, v->name);
+    sw_sink_text(w->out, ",");
+    put_field(w->out, v->layer);
+    sw_sink_text(w->out, ",");
+    put_field(w->out, v->role);
+    sw_sink_print(w->out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", e->address, e->bytes,
+                  e->live);
+    return w->out->status;
+}
+
+static sw_status write_csv(const sw_timeline *t, sw_sink_out *out)
+{
+    writer w = {out, "", ""};
+    sw_sink_text(out, "ns,step,phase,action,op,tensor,layer,role,address,bytes,live_bytes\n");
+    return sw_timeline_walk(t, take, &w);
+}
+
+const sw_sink sw_sink_csv = {
+    .name = "csv",
+    .about = "every birth, reuse and death, for a spreadsheet or a data frame",
+    .ending = ".csv",
+    .write = write_csv,
+};

@@ -1,0 +1,281 @@
+/* A timeline as an HTML page: the page's front, one element for each list of numbers, one of
+ * JSON with what is said in words, the page's back. */
+#include "profiler/inspect/sink_html.h"
+#include "profiler/inspect/html_internal.h"
+#include "profiler/record/json.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* So many clocks of ops are kept; of more runs, every k-th has its clocks. */
+#define MAX_OP_CLOCKS ((size_t)4000000)
+
+typedef struct {
+    const sw_timeline *t;
+    const sw_tl_program *p;
+    swi_strings strings;
+    size_t clocked_every; /* of runs with op clocks */
+    int phase;            /* of a column of runs */
+} page;
+
+/* ---- values and ops of a program --------------------------------------------------------- */
+
+/* A column's `get`: what stands for the i-th of a list, here `v`. */
+#define READER(prefix, type, list, name, what)                                                 \
+    static uint64_t prefix##_##name(void *context, size_t i)                                   \
+    {                                                                                          \
+        page *w = context;                                                                     \
+        const type *v = &w->list[i];                                                           \
+        return (what);                                                                         \
+    }
+#define VALUE(name, what) READER(value, sw_tl_value, p->values, name, what)
+#define OP(name, what) READER(op, sw_tl_op, p->ops, name, what)
+#define RUN(name, what) READER(run, sw_tl_run, t->runs, name, what)
+
+VALUE(id, v->id)
+VALUE(alias, v->alias == SW_TL_NONE ? 0 : (uint64_t)v->alias + 1)
+VALUE(name, swi_strings_number(&w->strings, v->name))
+VALUE(layer, swi_strings_number(&w->strings, v->layer))
+VALUE(op, swi_strings_number(&w->strings, v->op))
+VALUE(role, swi_strings_number(&w->strings, v->role))
+VALUE(phase, swi_strings_number(&w->strings, v->phase))
+VALUE(segment, (uint64_t)v->segment)
+VALUE(bytes, v->bytes)
+VALUE(padding, v->padding)
+VALUE(offset, v->offset)
+VALUE(birth, v->birth)
+VALUE(length, v->death - v->birth)
+OP(name, swi_strings_number(&w->strings, v->name))
+OP(layer, swi_strings_number(&w->strings, v->layer))
+OP(phase, v->phase)
+
+typedef struct {
+    const char *name;
+    uint64_t (*get)(void *context, size_t i);
+} column;
+
+static const column value_columns[] = {
+    {"id", value_id},           {"alias", value_alias},     {"name", value_name},
+    {"layer", value_layer},     {"op", value_op},           {"role", value_role},
+    {"phase", value_phase},     {"segment", value_segment}, {"bytes", value_bytes},
+    {"padding", value_padding}, {"offset", value_offset},   {"birth", value_birth},
+    {"length", value_length},
+};
+static const column op_columns[] = {
+    {"op.name", op_name}, {"op.layer", op_layer}, {"op.phase", op_phase}};
+
+/* ---- runs -------------------------------------------------------------------------------- */
+
+static bool has_clocks(const sw_tl_run *r)
+{
+    return r->clock == SW_TL_OPS && r->op_ns != NULL;
+}
+
+RUN(program, v->program)
+RUN(step, v->step)
+RUN(micro, v->micro)
+RUN(at_ns, v->at_ns)
+RUN(ns, v->ns)
+RUN(clock, has_clocks(v) ? SW_TL_OPS : v->clock == SW_TL_OPS ? SW_TL_PHASES : v->clock)
+RUN(peak, v->peak_bytes)
+RUN(logged, v->n_log)
+RUN(dropped, v->dropped)
+RUN(phase_peak, v->phase[w->phase].peak_bytes)
+RUN(phase_end, v->phase[w->phase].end_bytes)
+RUN(phase_ns, v->phase[w->phase].ns)
+
+static double run_loss(const void *context, size_t i)
+{
+    const page *w = context;
+    return w->t->runs[i].has_loss ? w->t->runs[i].loss : (double)NAN;
+}
+
+static const column run_columns[] = {
+    {"program", run_program}, {"step", run_step},     {"micro", run_micro},
+    {"at_ns", run_at_ns},     {"ns", run_ns},         {"clock", run_clock},
+    {"peak", run_peak},       {"logged", run_logged}, {"dropped", run_dropped},
+};
+static const column phase_columns[] = {
+    {"peak", run_phase_peak}, {"end", run_phase_end}, {"ns", run_phase_ns}};
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+static void put_column(page *w, sw_sink_out *out, const char *group, const char *name,
+                       uint64_t (*get)(void *context, size_t i), size_t n)
+{
+    char id[80];
+    snprintf(id, sizeof id, "%s.%s", group, name);
+    swi_html_column(out, id, &(swi_column){get, w, n});
+}
+
+static void put_programs(page *w, sw_sink_out *out, int which)
+{
+    for (uint32_t k = 0; k < w->t->n_programs; k++) {
+        char group[40];
+        snprintf(group, sizeof group, "t%d.p%u", which, k);
+        w->p = &w->t->programs[k];
+        for (size_t c = 0; c < sizeof op_columns / sizeof *op_columns; c++)
+            put_column(w, out, group, op_columns[c].name, op_columns[c].get, w->p->n_ops);
+        for (size_t c = 0; c < sizeof value_columns / sizeof *value_columns; c++)
+            put_column(w, out, group, value_columns[c].name, value_columns[c].get,
+                       w->p->n_values);
+    }
+}
+
+/* The clocks of ops of run `r`, `t%d.r%zu.op_ns`. */
+static uint64_t op_clock(void *context, size_t i)
+{
+    return ((const sw_tl_run *)context)->op_ns[i];
+}
+
+static void put_op_clocks(page *w, sw_sink_out *out, int which)
+{
+    size_t clocks = 0, seen = 0;
+    for (size_t i = 0; i < w->t->n_runs; i++)
+        if (has_clocks(&w->t->runs[i]))
+            clocks += w->t->programs[w->t->runs[i].program].n_ops;
+    w->clocked_every = clocks / MAX_OP_CLOCKS + 1;
+    for (size_t i = 0; i < w->t->n_runs; i++) {
+        sw_tl_run *r = &w->t->runs[i];
+        if (!has_clocks(r) || seen++ % w->clocked_every != 0)
+            continue;
+        char id[64];
+        snprintf(id, sizeof id, "t%d.r%zu.op_ns", which, i);
+        swi_html_column(out, id, &(swi_column){op_clock, r, w->t->programs[r->program].n_ops});
+    }
+}
+
+static void put_runs(page *w, sw_sink_out *out, int which)
+{
+    char group[40];
+    snprintf(group, sizeof group, "t%d.run", which);
+    for (size_t c = 0; c < sizeof run_columns / sizeof *run_columns; c++)
+        put_column(w, out, group, run_columns[c].name, run_columns[c].get, w->t->n_runs);
+    snprintf(group, sizeof group, "t%d.run.loss", which);
+    swi_html_doubles(out, group, run_loss, w, w->t->n_runs);
+    for (w->phase = 0; w->phase < SW_PROF_PHASES; w->phase++) {
+        snprintf(group, sizeof group, "t%d.run.%s", which, sw_prof_phase_name(w->phase));
+        for (size_t c = 0; c < sizeof phase_columns / sizeof *phase_columns; c++)
+            put_column(w, out, group, phase_columns[c].name, phase_columns[c].get,
+                       w->t->n_runs);
+    }
+    put_op_clocks(w, out, which);
+}
+
+/* JSON that stands in a script element: "<" comes only in strings, where it may be escaped. */
+static sw_status escape(void *context, const char *bytes, size_t n)
+{
+    sw_sink_out *out = context;
+    while (n > 0) {
+        const char *at = memchr(bytes, '<', n);
+        const size_t plain = at == NULL ? n : (size_t)(at - bytes);
+        sw_sink_bytes(out, bytes, plain);
+        if (at != NULL)
+            sw_sink_text(out, "\\u003c");
+        bytes += plain + (at != NULL);
+        n -= plain + (at != NULL);
+    }
+    return out->status;
+}
+
+static void put_program_words(sw_json *j, const sw_tl_program *p)
+{
+    sw_json_begin(j, '{');
+    sw_json_put_u64(j, "exec", p->key >> 32);
+    sw_json_put_u64(j, "number", p->key & INT32_MAX); /* the top bit tells traces from plans */
+    sw_json_put_bool(j, "immediate", p->immediate);
+    sw_json_put_string(j, "run", p->run);
+    sw_json_put_i64(j, "batch", p->batch);
+    sw_json_put_u64(j, "model_bytes", p->model_bytes);
+    sw_json_put_u64(j, "arena_bytes", p->arena_bytes);
+    sw_json_put_u64(j, "data_bytes", p->data_bytes);
+    sw_json_put_u64(j, "total_bytes", p->total_bytes);
+    sw_json_put_u64(j, "lower_bound_bytes", p->lower_bound_bytes);
+    sw_json_put_u64(j, "peak_bytes", p->peak_bytes);
+    sw_json_put_u64(j, "peak_op", p->peak_op);
+    sw_json_open(j, "phases", '[');
+    for (int i = 0; i < SW_PROF_PHASES; i++) {
+        sw_json_begin(j, '{');
+        sw_json_put_u64(j, "peak_bytes", p->phase[i].peak_bytes);
+        sw_json_put_u64(j, "end_bytes", p->phase[i].end_bytes);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_end(j);
+}
+
+static void put_words(page *w, sw_json *j)
+{
+    const sw_timeline *t = w->t;
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "tool", t->tool);
+    sw_json_put_string(j, "path", t->path);
+    sw_json_put_string(j, "model", t->model);
+    sw_json_put_string(j, "device", t->device);
+    sw_json_put_string(j, "data", t->data);
+    sw_json_put_string(j, "created", t->created);
+    sw_json_put_string(j, "command", t->command);
+    sw_json_put_string(j, "ended", t->ended);
+    sw_json_put_string(j, "why", t->why);
+    sw_json_put_i64(j, "batch", t->batch);
+    sw_json_key(j, "seed"); /* as text: the page's numbers have 53 bits */
+    char seed[24];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
+    sw_json_string(j, seed);
+    sw_json_put_u64(j, "skipped_runs", t->skipped_runs);
+    sw_json_put_u64(j, "clocked_every", w->clocked_every);
+    const sw_tl_program *best = sw_timeline_main(t);
+    sw_json_put_i64(j, "main", best == NULL ? -1 : (int64_t)(best - t->programs));
+    sw_json_open(j, "programs", '[');
+    for (uint32_t k = 0; k < t->n_programs; k++)
+        put_program_words(j, &t->programs[k]);
+    sw_json_end(j);
+    sw_json_open(j, "strings", '[');
+    for (uint32_t i = 0; i < w->strings.n; i++)
+        sw_json_string(j, w->strings.list[i]);
+    sw_json_end(j);
+    sw_json_end(j);
+}
+
+static sw_status put_timeline(const sw_timeline *t, sw_sink_out *out, int which)
+{
+    page w = {.t = t};
+    put_programs(&w, out, which);
+    put_runs(&w, out, which);
+    sw_sink_print(out, "<script type=\"application/json\" id=\"t%d\">", which);
+    char buffer[4096];
+    sw_json j;
+    sw_json_fixed(&j, buffer, sizeof buffer, escape, out);
+    put_words(&w, &j);
+    sw_json_line(&j);
+    if (j.status == SW_OK)
+        j.status = escape(out, j.bytes, j.used);
+    const sw_status status = w.strings.status != SW_OK ? w.strings.status : j.status;
+    swi_strings_free(&w.strings);
+    sw_sink_text(out, "</script>\n");
+    return status;
+}
+
+sw_status sw_html_write(const sw_timeline *t, const sw_timeline *other, sw_sink_out *out)
+{
+    sw_sink_bytes(out, swi_html_front, swi_html_front_bytes);
+    SW_TRY(put_timeline(t, out, 0));
+    if (other != NULL)
+        SW_TRY(put_timeline(other, out, 1));
+    sw_sink_bytes(out, swi_html_back, swi_html_back_bytes);
+    return sw_sink_flush(out);
+}
+
+static sw_status write_html(const sw_timeline *t, sw_sink_out *out)
+{
+    return sw_html_write(t, NULL, out);
+}
+
+const sw_sink sw_sink_html = {
+    .name = "html",
+    .about = "a page for a browser, of one file: timeline, plan, layers, tensors, runs",
+    .ending = ".html",
+    .max_events = 20000000, /* a run takes a row of numbers, however many events it has */
+    .write = write_html,
+    .compare = sw_html_write,
+};

@@ -1,0 +1,200 @@
+/* Names as numbers, and the tree of what lives at a position of a program. */
+#include "alloc/base/mem.h"
+#include "profiler/inspect/sink_internal.h"
+#include <string.h>
+
+#define BLOCK_BYTES ((size_t)64 << 10)
+
+void swi_stacks_free(swi_stacks *tree)
+{
+    for (uint32_t i = 0; i < tree->n_blocks; i++)
+        sw_heap_free(tree->blocks[i], SW_HEAP_PROFILE, BLOCK_BYTES);
+    sw_heap_free(tree->blocks, SW_HEAP_PROFILE, tree->cap_blocks * sizeof *tree->blocks);
+    sw_heap_free(tree->slots, SW_HEAP_PROFILE, tree->cap_slots * sizeof *tree->slots);
+    sw_heap_free(tree->nodes, SW_HEAP_PROFILE, tree->cap_nodes * sizeof *tree->nodes);
+    *tree = (swi_stacks){0};
+}
+
+/* ---- finding and making ------------------------------------------------------------------ */
+
+static size_t hash(uint32_t parent, uint32_t kind, const char *text, size_t n)
+{
+    uint64_t h = 0xcbf29ce484222325u ^ ((uint64_t)parent << 2 | kind); /* FNV-1a */
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)text[i]) * 0x100000001b3u;
+    h *= 0x9e3779b97f4a7c15u;
+    return (size_t)(h >> 32);
+}
+
+/* Where such a node is or would stand; the table has room. */
+static uint32_t *slot_of(const swi_stacks *tree, uint32_t parent, uint32_t kind,
+                         const char *text, size_t n)
+{
+    const uint32_t mask = tree->cap_slots - 1;
+    uint32_t i = (uint32_t)hash(parent, kind, text, n) & mask;
+    for (;; i = (i + 1) & mask) {
+        const swi_frame *x = &tree->nodes[tree->slots[i]];
+        if (tree->slots[i] == 0 || (x->parent == parent && x->kind == kind && x->n == n &&
+                                    memcmp(x->text, text, n) == 0))
+            return &tree->slots[i];
+    }
+}
+
+static sw_status grow_slots(swi_stacks *tree)
+{
+    swi_stacks larger = *tree;
+    void *fresh;
+    larger.cap_slots = tree->cap_slots == 0 ? 64 : tree->cap_slots * 2;
+    SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_PROFILE, larger.cap_slots * sizeof *tree->slots));
+    larger.slots = fresh;
+    for (uint32_t i = 1; i < tree->n_nodes; i++) {
+        const swi_frame *x = &tree->nodes[i];
+        *slot_of(&larger, x->parent, x->kind, x->text, x->n) = i;
+    }
+    sw_heap_free(tree->slots, SW_HEAP_PROFILE, tree->cap_slots * sizeof *tree->slots);
+    *tree = larger;
+    return SW_OK;
+}
+
+static sw_status copy_text(swi_stacks *tree, char **out, const char *text, size_t n)
+{
+    void *blocks = tree->blocks, *fresh;
+    if (n >= BLOCK_BYTES)
+        SW_FAIL(SW_UNSUPPORTED, "a name must have at most %zu bytes (got %zu)", BLOCK_BYTES - 1,
+                n);
+    if (tree->n_blocks == 0 || BLOCK_BYTES - tree->used <= n) {
+        SW_TRY(sw_heap_room(&blocks, SW_HEAP_PROFILE, &tree->cap_blocks, tree->n_blocks + 1,
+                            sizeof *tree->blocks));
+        tree->blocks = blocks;
+        SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_PROFILE, BLOCK_BYTES));
+        tree->blocks[tree->n_blocks++] = fresh;
+        tree->used = 0;
+    }
+    *out = tree->blocks[tree->n_blocks - 1] + tree->used;
+    memcpy(*out, text, n);
+    tree->used += n + 1; /* blocks are zeroed */
+    return SW_OK;
+}
+
+static sw_status make_node(swi_stacks *tree, const swi_frame *node)
+{
+    void *nodes = tree->nodes;
+    SW_TRY(sw_heap_room(&nodes, SW_HEAP_PROFILE, &tree->cap_nodes, tree->n_nodes + 1,
+                        sizeof *tree->nodes));
+    tree->nodes = nodes;
+    tree->nodes[tree->n_nodes++] = *node;
+    return SW_OK;
+}
+
+sw_status swi_stacks_begin(swi_stacks *tree)
+{
+    const swi_frame root = {.first = SW_TL_NONE, .next = SW_TL_NONE};
+    return make_node(tree, &root);
+}
+
+sw_status swi_stacks_child(swi_stacks *tree, uint32_t parent, uint32_t kind, const char *text,
+                           size_t n, uint32_t *out)
+{
+    if ((size_t)tree->n_nodes * 2 >= tree->cap_slots)
+        SW_TRY(grow_slots(tree));
+    uint32_t *slot = slot_of(tree, parent, kind, text, n);
+    if (*slot == 0) {
+        swi_frame node = {
+            .n = (uint32_t)n, .kind = kind, .parent = parent, .first = SW_TL_NONE};
+        node.next = tree->nodes[parent].first;
+        SW_TRY(copy_text(tree, &node.text, text, n));
+        SW_TRY(make_node(tree, &node));
+        *slot = tree->nodes[parent].first = tree->n_nodes - 1;
+        tree->nodes[parent].n_children++;
+    }
+    *out = *slot;
+    return SW_OK;
+}
+
+/* ---- what lives -------------------------------------------------------------------------- */
+
+static sw_status add_value(swi_stacks *tree, const sw_tl_value *v)
+{
+    uint32_t at = 0;
+    const char *scope = v->layer;
+    for (int depth = 0; *scope != '\0'; depth++) {
+        /* Deeper scopes are part of the last: readers of trees call themselves. */
+        const size_t n = depth < 60 ? strcspn(scope, "/") : strlen(scope);
+        if (n > 0)
+            SW_TRY(swi_stacks_child(tree, at, SWI_SCOPE, scope, n, &at));
+        scope += n + (scope[n] == '/');
+    }
+    if (at == 0)
+        SW_TRY(swi_stacks_child(tree, at, SWI_SCOPE, "(no layer)", 10, &at));
+    SW_TRY(swi_stacks_child(tree, at, SWI_ROLE, v->role, strlen(v->role), &at));
+    SW_TRY(swi_stacks_child(tree, at, SWI_TENSOR, v->name, strlen(v->name), &at));
+    for (;; at = tree->nodes[at].parent) {
+        tree->nodes[at].bytes += v->bytes;
+        tree->nodes[at].padding += v->padding;
+        if (at == 0)
+            return SW_OK;
+    }
+}
+
+static bool before(const swi_stacks *tree, uint32_t a, uint32_t b)
+{
+    const uint64_t x = tree->nodes[a].bytes, y = tree->nodes[b].bytes;
+    return x > y || (x == y && a < b);
+}
+
+/* Two sorted lists become one. */
+static uint32_t merge(swi_stacks *tree, uint32_t a, uint32_t b)
+{
+    uint32_t first = SW_TL_NONE, *end = &first;
+    while (a != SW_TL_NONE && b != SW_TL_NONE) {
+        uint32_t *from = before(tree, a, b) ? &a : &b;
+        *end = *from;
+        end = &tree->nodes[*from].next;
+        *from = *end;
+    }
+    *end = a != SW_TL_NONE ? a : b;
+    return first;
+}
+
+static void sort_children(swi_stacks *tree, uint32_t parent)
+{
+    uint32_t run[32]; /* run[k] has 2^k nodes, or none */
+    memset(run, 0xff, sizeof run);
+    for (uint32_t at = tree->nodes[parent].first; at != SW_TL_NONE;) {
+        uint32_t one = at;
+        int k = 0;
+        at = tree->nodes[at].next;
+        tree->nodes[one].next = SW_TL_NONE;
+        for (; run[k] != SW_TL_NONE; k++) {
+            one = merge(tree, run[k], one);
+            run[k] = SW_TL_NONE;
+        }
+        run[k] = one;
+    }
+    uint32_t all = SW_TL_NONE;
+    for (int k = 0; k < 32; k++)
+        all = merge(tree, run[k], all);
+    tree->nodes[parent].first = all;
+}
+
+sw_status swi_stacks_live(swi_stacks *tree, const sw_tl_program *p, uint32_t position)
+{
+    SW_TRY(swi_stacks_begin(tree));
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const sw_tl_value *v = &p->values[i];
+        if (v->alias == SW_TL_NONE && v->birth <= position && position <= v->death)
+            SW_TRY(add_value(tree, v));
+    }
+    for (uint32_t i = 0; i < tree->n_nodes; i++)
+        sort_children(tree, i);
+    return SW_OK;
+}
+
+sw_status swi_main_program(const sw_timeline *t, const sw_tl_program **out)
+{
+    *out = sw_timeline_main(t);
+    if (*out == NULL)
+        SW_FAIL(SW_FORMAT, "%s: it has no plan and no trace, so there is nothing to show",
+                t->path);
+    return SW_OK;
+}

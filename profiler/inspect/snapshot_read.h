@@ -1,0 +1,20 @@
+/* PyTorch's memory snapshots (torch.cuda.memory._dump_snapshot, or their JSON) as timelines.
+ *
+ * One device becomes one program: that whose segments take the most memory. Its positions are
+ * "in front of the trace" and then each alloc and each completed free; what was alive in front
+ * of the trace - freed in it without an alloc, or a block at its end that no event made - is
+ * born at the first. Bytes are as they were requested, as the viewer draws them; the peak of
+ * what the segments had reserved is the arena. Frames tell op and layer: the op is the PyTorch
+ * operator or the innermost frame, the layer the user's functions outside of PyTorch's files.
+ * Phases are not known to PyTorch; where the frames are those of our own export, they are. */
+#ifndef STEPWELL_SNAPSHOT_READ_H
+#define STEPWELL_SNAPSHOT_READ_H
+
+#include "profiler/inspect/timeline.h"
+
+/* Whether the file at t->path begins like a snapshot: a pickle, or JSON with its first keys. */
+SW_MUST_USE sw_status snapshot_is(const char *path, bool *out);
+/* Fill a new timeline that has its path. SW_FORMAT names the byte or the event. */
+SW_MUST_USE sw_status snapshot_read(sw_timeline *t);
+
+#endif

@@ -1,0 +1,416 @@
+/* Timelines: what owns them, their order, and sums over a program. */
+#include "profiler/inspect/timeline.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
+#include "profiler/record/record.h"
+#include "profiler/record/utf8.h"
+#include <stdio.h>
+#include <string.h>
+
+#define BLOCK_BYTES ((size_t)64 << 10)
+#define LARGEST_ADDRESS ((uint64_t)1 << 40) /* of a segment: made addresses do not overlap */
+
+/* ---- what owns it ------------------------------------------------------------------------ */
+
+typedef struct block {
+    struct block *next;
+    size_t bytes, used; /* of the whole block, this head included */
+} block;
+
+typedef struct {
+    block *first;
+    const char **strings; /* open addressing, cap a power of two */
+    uint32_t n_strings, cap_strings;
+    uint32_t cap_programs, cap_runs;
+} owner;
+
+sw_status sw_timeline_new(sw_timeline **out)
+{
+    void *t, *o;
+    SW_TRY(sw_heap_alloc(&t, SW_HEAP_PROFILE, sizeof(sw_timeline)));
+    const sw_status status = sw_heap_alloc(&o, SW_HEAP_PROFILE, sizeof(owner));
+    if (status != SW_OK) {
+        sw_heap_free(t, SW_HEAP_PROFILE, sizeof(sw_timeline));
+        return status;
+    }
+    *out = t;
+    **out = (sw_timeline){.tool = "stepwell",
+                          .path = "",
+                          .model = "",
+                          .device = "",
+                          .data = "",
+                          .created = "",
+                          .command = "",
+                          .ended = "",
+                          .why = "",
+                          .batch = -1,
+                          .blocks = o};
+    return SW_OK;
+}
+
+void sw_timeline_free(sw_timeline *t)
+{
+    if (t == NULL)
+        return;
+    owner *o = t->blocks;
+    for (block *b = o->first; b != NULL;) {
+        block *next = b->next;
+        sw_heap_free(b, SW_HEAP_PROFILE, b->bytes);
+        b = next;
+    }
+    sw_heap_free(o->strings, SW_HEAP_PROFILE, o->cap_strings * sizeof *o->strings);
+    sw_heap_free(t->programs, SW_HEAP_PROFILE, o->cap_programs * sizeof *t->programs);
+    sw_heap_free(t->runs, SW_HEAP_PROFILE, o->cap_runs * sizeof *t->runs);
+    sw_heap_free(o, SW_HEAP_PROFILE, sizeof *o);
+    sw_heap_free(t, SW_HEAP_PROFILE, sizeof *t);
+}
+
+#define HEAD ((sizeof(block) + 15) / 16 * 16)
+
+static sw_status room(owner *o, void **out, size_t bytes)
+{
+    size_t wanted, with_head;
+    if (!sw_size_align(bytes, 16, &wanted) || !sw_size_add(wanted, HEAD, &with_head))
+        SW_FAIL(SW_NOMEM, "a timeline of more bytes than there are");
+    if (o->first == NULL || o->first->bytes - o->first->used < wanted) {
+        void *fresh;
+        const size_t all = with_head > BLOCK_BYTES ? with_head : BLOCK_BYTES;
+        SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_PROFILE, all));
+        block *b = fresh;
+        *b = (block){o->first, all, HEAD};
+        /* A large block is full at once: what has room stays in front. */
+        if (o->first != NULL && all > BLOCK_BYTES) {
+            b->next = o->first->next;
+            o->first->next = b;
+            *out = (unsigned char *)b + b->used;
+            b->used = all;
+            return SW_OK;
+        }
+        o->first = b;
+    }
+    *out = (unsigned char *)o->first + o->first->used;
+    o->first->used += wanted;
+    return SW_OK;
+}
+
+sw_status sw_timeline_room(sw_timeline *t, void **out, size_t n, size_t size)
+{
+    size_t bytes;
+    if (!sw_size_mul(n, size, &bytes))
+        SW_FAIL(SW_NOMEM, "a timeline of %zu times %zu bytes overflows", n, size);
+    return room(t->blocks, out, bytes);
+}
+
+static size_t hash(const char *text)
+{
+    uint64_t h = 1469598103934665603u; /* FNV-1a */
+    for (; *text != '\0'; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return (size_t)(h ^ h >> 32);
+}
+
+/* Where the text is or would stand; the table has room. */
+static const char **place(const owner *o, const char *text)
+{
+    size_t i = hash(text) & (o->cap_strings - 1);
+    while (o->strings[i] != NULL && strcmp(o->strings[i], text) != 0)
+        i = (i + 1) & (o->cap_strings - 1);
+    return &o->strings[i];
+}
+
+static sw_status grow_strings(owner *o)
+{
+    const uint32_t cap = o->cap_strings == 0 ? 256 : o->cap_strings * 2;
+    owner larger = *o;
+    void *fresh;
+    SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_PROFILE, cap * sizeof *o->strings));
+    larger.strings = fresh;
+    larger.cap_strings = cap;
+    for (uint32_t i = 0; i < o->cap_strings; i++)
+        if (o->strings[i] != NULL)
+            *place(&larger, o->strings[i]) = o->strings[i];
+    sw_heap_free(o->strings, SW_HEAP_PROFILE, o->cap_strings * sizeof *o->strings);
+    *o = larger;
+    return SW_OK;
+}
+
+sw_status sw_timeline_string(sw_timeline *t, const char **out, const char *text)
+{
+    owner *o = t->blocks;
+    if (text == NULL || *text == '\0') {
+        *out = "";
+        return SW_OK;
+    }
+    if ((o->n_strings + 1) * 2 > o->cap_strings)
+        SW_TRY(grow_strings(o));
+    const size_t n = strlen(text) + 1;
+    void *clean;
+    SW_TRY(room(o, &clean, n));
+    sw_utf8_clean(clean, n, text);
+    const char **at = place(o, clean);
+    if (*at != NULL) {
+        memset(clean, 0, n); /* as the next who takes it expects it */
+        o->first->used -= n <= BLOCK_BYTES / 2 ? (n + 15) / 16 * 16 : 0;
+    } else {
+        *at = clean;
+        o->n_strings++;
+    }
+    *out = *at;
+    return SW_OK;
+}
+
+sw_status sw_timeline_add_program(sw_timeline *t, sw_tl_program **out)
+{
+    owner *o = t->blocks;
+    void *p = t->programs;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROFILE, &o->cap_programs, t->n_programs + 1,
+                        sizeof *t->programs));
+    t->programs = p;
+    *out = &t->programs[t->n_programs++];
+    **out = (sw_tl_program){.run = "", .batch = -1};
+    return SW_OK;
+}
+
+sw_status sw_timeline_add_run(sw_timeline *t, sw_tl_run **out)
+{
+    owner *o = t->blocks;
+    void *p = t->runs;
+    if (t->n_runs >= UINT32_MAX - 1)
+        SW_FAIL(SW_UNSUPPORTED, "a timeline must have at most %u runs", UINT32_MAX - 1);
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROFILE, &o->cap_runs, (uint32_t)t->n_runs + 1,
+                        sizeof *t->runs));
+    t->runs = p;
+    *out = &t->runs[t->n_runs++];
+    **out = (sw_tl_run){.at_ns = SW_TL_AFTER};
+    return SW_OK;
+}
+
+/* ---- order ------------------------------------------------------------------------------- */
+
+#define WRONG(...) SW_FAIL(SW_FORMAT, __VA_ARGS__)
+
+static sw_status check_value(const sw_timeline *t, const sw_tl_program *p, const sw_tl_value *v)
+{
+    uint64_t end;
+    if (v->birth > v->death || v->death > p->n_ops || (unsigned)v->segment >= SW_TL_SEGMENTS)
+        WRONG("%s: value %u (%s) lives from op %u to %u of %u", t->path, v->id, v->name,
+              v->birth, v->death, p->n_ops);
+    if (__builtin_add_overflow(v->bytes, v->padding, &end) ||
+        __builtin_add_overflow(end, v->offset, &end) || end > LARGEST_ADDRESS)
+        WRONG("%s: value %u (%s) ends past %llu bytes", t->path, v->id, v->name,
+              (unsigned long long)LARGEST_ADDRESS);
+    return SW_OK;
+}
+
+static int rank(const sw_tl_value *v)
+{
+    return v->segment == SW_TL_MODEL ? 0 : v->segment == SW_TL_INPUT ? 1 : 2;
+}
+
+/* Model, inputs, then by birth; stable. Counting: places 0 and 1 are model and inputs. */
+static sw_status order_values(sw_timeline *t, sw_tl_program *p)
+{
+    const size_t places = (size_t)p->n_ops + 4;
+    void *counts, *sorted;
+    SW_TRY(sw_timeline_room(t, &sorted, p->n_values, sizeof *p->values));
+    SW_TRY(sw_heap_alloc(&counts, SW_HEAP_PROFILE, places * sizeof(uint32_t)));
+    uint32_t *first = counts;
+    sw_tl_value *to = sorted;
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const sw_tl_value *v = &p->values[i];
+        first[(rank(v) < 2 ? (size_t)rank(v) : (size_t)v->birth + 2) + 1]++;
+    }
+    p->n_model = first[1];
+    p->n_input = first[2];
+    for (size_t i = 1; i < places; i++)
+        first[i] += first[i - 1];
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const sw_tl_value *v = &p->values[i];
+        to[first[rank(v) < 2 ? (size_t)rank(v) : (size_t)v->birth + 2]++] = *v;
+    }
+    p->values = to;
+    sw_heap_free(counts, SW_HEAP_PROFILE, places * sizeof(uint32_t));
+    return SW_OK;
+}
+
+static uint32_t sort_key(const sw_tl_program *p, uint32_t i, bool death)
+{
+    return death ? p->values[i].death : p->values[i].id;
+}
+
+/* Merge sort of indices, stable. */
+static sw_status sorted(sw_timeline *t, const sw_tl_program *p, bool death,
+                        const uint32_t **out)
+{
+    const uint32_t n = p->n_values;
+    void *kept, *other;
+    SW_TRY(sw_timeline_room(t, &kept, n, sizeof(uint32_t)));
+    SW_TRY(sw_heap_alloc(&other, SW_HEAP_PROFILE, n * sizeof(uint32_t)));
+    uint32_t *a = kept, *b = other;
+    for (uint32_t i = 0; i < n; i++)
+        a[i] = i;
+    for (size_t width = 1; width < n; width *= 2) {
+        for (size_t at = 0; at < n; at += 2 * width) {
+            size_t l = at, m = at + width < n ? at + width : n, r = m;
+            const size_t middle = m, end = at + 2 * width < n ? at + 2 * width : n;
+            for (m = at; m < end; m++) {
+                const bool left = l < middle && (r == end || sort_key(p, a[l], death) <=
+                                                                 sort_key(p, a[r], death));
+                b[m] = a[left ? l++ : r++];
+            }
+        }
+        memcpy(a, b, n * sizeof *a);
+    }
+    sw_heap_free(other, SW_HEAP_PROFILE, n * sizeof(uint32_t));
+    *out = a;
+    return SW_OK;
+}
+
+uint32_t sw_timeline_value(const sw_tl_program *p, uint32_t id)
+{
+    uint32_t low = 0, high = p->n_values;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (p->values[p->by_id[middle]].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < p->n_values && p->values[p->by_id[low]].id == id ? p->by_id[low] : SW_TL_NONE;
+}
+
+/* A trace predicts nothing: its peak is what its values say. */
+static sw_status find_peak(sw_tl_program *p)
+{
+    void *sums;
+    SW_TRY(sw_heap_alloc(&sums, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t)));
+    const uint64_t *curve = sums;
+    sw_timeline_curve(p, NULL, NULL, sums);
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        if (curve[i] > p->peak_bytes) {
+            p->peak_bytes = curve[i];
+            p->peak_op = i;
+        }
+    sw_heap_free(sums, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t));
+    return SW_OK;
+}
+
+sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *p)
+{
+    if (p->by_id != NULL)
+        return SW_OK;
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        if (p->ops[i].phase >= SW_PROF_PHASES)
+            WRONG("%s: op %u (%s) is in no phase", t->path, i, p->ops[i].name);
+    for (uint32_t i = 0; i < p->n_values; i++)
+        SW_TRY(check_value(t, p, &p->values[i]));
+    SW_TRY(order_values(t, p));
+    SW_TRY(sorted(t, p, true, &p->by_death));
+    SW_TRY(sorted(t, p, false, &p->by_id));
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        sw_tl_value *v = &p->values[i];
+        if (i > 0 && p->values[p->by_id[i]].id == p->values[p->by_id[i - 1]].id)
+            WRONG("%s: two values have the number %u", t->path, p->values[p->by_id[i]].id);
+        if (v->alias == SW_TL_NONE)
+            continue;
+        const uint32_t at = sw_timeline_value(p, v->alias);
+        if (at == SW_TL_NONE || at == i)
+            WRONG("%s: value %u (%s) takes the place of %u, which is not there", t->path, v->id,
+                  v->name, v->alias);
+        v->alias = at;
+    }
+    if (p->n_ops > 0 && p->peak_op >= p->n_ops)
+        WRONG("%s: the peak is at op %u of %u", t->path, p->peak_op, p->n_ops);
+    return p->peak_bytes == 0 ? find_peak(p) : SW_OK;
+}
+
+static uint64_t clock_of(const sw_record *e)
+{
+    return (uint64_t)e->bytes << 32 | e->offset;
+}
+
+static sw_status finish_run(sw_timeline *t, sw_tl_run *run, uint64_t *now)
+{
+    if (run->program >= t->n_programs)
+        WRONG("%s: a run of step %llu has no program", t->path, (unsigned long long)run->step);
+    const sw_tl_program *p = &t->programs[run->program];
+    for (size_t i = 0; i < run->n_log; i++) {
+        const sw_record *e = &run->log[i];
+        if (e->kind >= SW_RECORD_KINDS ||
+            (e->kind == SW_RECORD_PHASE && e->id >= SW_PROF_PHASES) ||
+            (e->kind == SW_RECORD_OP && e->id >= p->n_ops))
+            WRONG("%s: event %zu of step %llu is none", t->path, i,
+                  (unsigned long long)run->step);
+        if (i == 0 && e->kind == SW_RECORD_RUN)
+            run->at_ns = clock_of(e);
+    }
+    if (run->clock == SW_TL_UNTIMED && run->n_log == 0)
+        run->ns = (uint64_t)p->n_ops * 1000;
+    if (run->at_ns == SW_TL_AFTER || run->at_ns < *now)
+        run->at_ns = *now;
+    if (__builtin_add_overflow(run->at_ns, run->ns, now) || *now > (uint64_t)1 << 62)
+        WRONG("%s: step %llu ends past all time", t->path, (unsigned long long)run->step);
+    return SW_OK;
+}
+
+sw_status sw_timeline_finish(sw_timeline *t)
+{
+    uint64_t now = 0;
+    for (uint32_t i = 0; i < t->n_programs; i++)
+        SW_TRY(sw_timeline_finish_program(t, &t->programs[i]));
+    for (size_t i = 0; i < t->n_runs; i++)
+        SW_TRY(finish_run(t, &t->runs[i], &now));
+    return SW_OK;
+}
+
+/* ---- questions --------------------------------------------------------------------------- */
+
+const sw_tl_program *sw_timeline_main(const sw_timeline *t)
+{
+    const sw_tl_program *best = NULL;
+    bool best_trains = false;
+    for (uint32_t i = 0; i < t->n_programs; i++) {
+        const sw_tl_program *p = &t->programs[i];
+        const bool trains = strcmp(p->run, "train") == 0;
+        if (best == NULL || trains > best_trains ||
+            (trains == best_trains && p->peak_bytes > best->peak_bytes)) {
+            best = p;
+            best_trains = trains;
+        }
+    }
+    return best;
+}
+
+void sw_timeline_curve(const sw_tl_program *p, bool (*of)(void *context, const sw_tl_value *v),
+                       void *context, uint64_t *out)
+{
+    memset(out, 0, p->n_ops * sizeof *out);
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const sw_tl_value *v = &p->values[i];
+        if (v->alias != SW_TL_NONE || v->birth >= p->n_ops || (of != NULL && !of(context, v)))
+            continue;
+        out[v->birth] += v->bytes + v->padding;
+        if (v->death + 1 < p->n_ops)
+            out[v->death + 1] -= v->bytes + v->padding; /* modulo 2^64, as the sum below */
+    }
+    for (uint32_t i = 1; i < p->n_ops; i++)
+        out[i] += out[i - 1];
+}
+
+uint32_t sw_timeline_roles(const sw_timeline *t, const char **out, uint32_t most)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->n_programs; i++)
+        for (uint32_t k = 0; k < t->programs[i].n_values; k++) {
+            const char *role = t->programs[i].values[k].role;
+            uint32_t at = 0;
+            while (at < n && strcmp(out[at], role) < 0)
+                at++;
+            if ((at < n && strcmp(out[at], role) == 0) || n == most)
+                continue;
+            memmove(out + at + 1, out + at, (n - at) * sizeof *out);
+            out[at] = role;
+            n++;
+        }
+    return n;
+}

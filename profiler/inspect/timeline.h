@@ -1,0 +1,168 @@
+/* A recorded run as data: who lived where from when to when, in which op, phase, layer and
+ * step.
+ *
+ * A program is one plan, or one trace of immediate mode: its ops in run order, and its values
+ * with the ops they are born and die at. A run is one pass over a program. What was stated by
+ * the arena event by event (`log`) stands beside it where it was recorded; elsewhere a run is
+ * what its program says. Runs of other tools have one program whose positions are their events.
+ *
+ * Everything is owned by the timeline and lives until sw_timeline_free; strings are clean of
+ * control characters, valid UTF-8, never NULL. */
+#ifndef SW_TIMELINE_H
+#define SW_TIMELINE_H
+
+#include "alloc/base/base.h"
+#include "profiler/record/prof.h"
+#include <stdbool.h>
+
+#define SW_TL_NONE UINT32_MAX
+#define SW_TL_AFTER UINT64_MAX
+
+typedef enum { SW_TL_STEP, SW_TL_MODEL, SW_TL_INPUT, SW_TL_SEGMENTS } sw_tl_segment;
+
+/* One storage. Bytes without padding. */
+typedef struct {
+    uint32_t id; /* as the file numbers it; `log` names it so */
+    /* The value whose place it takes, which has the bytes and outlives it; or none. A reader
+     * gives its id, sw_timeline_finish makes it its index. */
+    uint32_t alias;
+    const char *name, *layer, *op, *role, *phase;
+    sw_tl_segment segment;
+    uint64_t bytes, padding, offset; /* offset within its segment */
+    uint32_t birth, death;           /* op positions, both included; n_ops: to the end */
+} sw_tl_value;
+
+typedef struct {
+    const char *name;  /* with its layer: "conv1/conv2d" */
+    const char *layer; /* "", or scopes from the outside: "block1/conv1" */
+    uint8_t phase;     /* 0 to 4 */
+} sw_tl_op;
+
+typedef struct {
+    uint64_t key;    /* exec << 32 | number */
+    bool immediate;  /* a trace; nothing was predicted */
+    const char *run; /* "train", "eval" */
+    int64_t batch;   /* -1: none */
+    uint64_t model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes;
+    sw_prof_phase phase[SW_PROF_PHASES]; /* predicted; ns is 0 */
+    uint64_t peak_bytes;                 /* 0: sw_timeline_finish finds it and peak_op */
+    uint32_t peak_op;                    /* index of the op that runs at the peak */
+    sw_tl_op *ops;
+    uint32_t n_ops;
+    sw_tl_value *values; /* model, then inputs, then by birth; else as they were given */
+    uint32_t n_values, n_model, n_input;
+    const uint32_t *by_death, *by_id; /* indices, made by sw_timeline_finish */
+} sw_tl_program;
+
+/* How exact times are. */
+typedef enum {
+    SW_TL_UNTIMED, /* no clock: a microsecond for each op */
+    SW_TL_PHASES,  /* phases were clocked, ops share them evenly */
+    SW_TL_OPS      /* every op was clocked */
+} sw_tl_clock;
+
+/* What the arena stated, as profiler/record/record.h has it. */
+struct sw_record;
+
+typedef struct {
+    uint32_t program; /* index */
+    uint64_t step;    /* from 1 */
+    uint64_t micro;
+    bool has_loss;
+    double loss;
+    uint64_t at_ns,
+        ns; /* begin, since the profile began (SW_TL_AFTER: behind the one before) */
+    sw_tl_clock clock;
+    sw_prof_phase phase[SW_PROF_PHASES]; /* measured */
+    uint64_t peak_bytes;
+    const uint64_t *op_ns; /* n_ops of its program, with SW_TL_OPS; else NULL */
+    const struct sw_record *log;
+    size_t n_log; /* 0: not recorded */
+    uint64_t dropped;
+} sw_tl_run;
+
+typedef struct sw_timeline {
+    const char *tool; /* "stepwell", "pytorch" */
+    const char *path, *model, *device, *data, *created, *command;
+    const char *ended;   /* "done", "interrupted", "failed"; "": the file has no end */
+    const char *why;     /* of a failure, or "" */
+    const char *damaged; /* what ended the reading, with file and line; NULL: nothing */
+    int64_t batch;       /* -1: none */
+    uint64_t seed;
+    sw_tl_program *programs;
+    uint32_t n_programs;
+    sw_tl_run *runs;
+    size_t n_runs;
+    uint64_t skipped_runs; /* in the file, but not wanted or over the limit */
+    void *blocks;          /* what owns it all */
+} sw_timeline;
+
+/* ---- building, for readers --------------------------------------------------------------- */
+
+SW_MUST_USE sw_status sw_timeline_new(sw_timeline **out);
+void sw_timeline_free(sw_timeline *t); /* NULL is fine */
+/* Room that lives as long as the timeline, zeroed. */
+SW_MUST_USE sw_status sw_timeline_room(sw_timeline *t, void **out, size_t n, size_t size);
+/* Kept once however often it comes; cleaned. NULL is "". */
+SW_MUST_USE sw_status sw_timeline_string(sw_timeline *t, const char **out, const char *text);
+/* A program or run more; the pointer is valid until the next one. */
+SW_MUST_USE sw_status sw_timeline_add_program(sw_timeline *t, sw_tl_program **out);
+SW_MUST_USE sw_status sw_timeline_add_run(sw_timeline *t, sw_tl_run **out);
+/* After all was added: orders values, sets runs behind one another in time, and checks that
+ * aliases, lives, ops, addresses and logs are in range (SW_FORMAT). */
+SW_MUST_USE sw_status sw_timeline_finish(sw_timeline *t);
+/* The same for one program, for readers that look at it before they go on. */
+SW_MUST_USE sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *p);
+
+/* ---- questions --------------------------------------------------------------------------- */
+
+/* The program that a report is about: of those that ran in training, else of all, the highest
+ * peak. NULL: there is none. */
+const sw_tl_program *sw_timeline_main(const sw_timeline *t);
+/* The index of the value with that number, or none. */
+uint32_t sw_timeline_value(const sw_tl_program *p, uint32_t id);
+/* Bytes (with padding) that live while op `position` runs, of those values that `of` takes
+ * (NULL: all). The curve in one pass: out has n_ops places. */
+void sw_timeline_curve(const sw_tl_program *p, bool (*of)(void *context, const sw_tl_value *v),
+                       void *context, uint64_t *out);
+
+/* ---- walking ----------------------------------------------------------------------------- */
+
+typedef enum {
+    SW_TL_STEP_BEGIN,
+    SW_TL_PHASE_BEGIN,
+    SW_TL_LAYER_BEGIN, /* one for each scope; they nest */
+    SW_TL_OP_BEGIN,
+    SW_TL_ALLOC, /* a value that has bytes of its own */
+    SW_TL_REUSE, /* a value takes the place of another, in place */
+    SW_TL_FREE,
+    SW_TL_OP_END,
+    SW_TL_LAYER_END,
+    SW_TL_PHASE_END,
+    SW_TL_STEP_END
+} sw_tl_kind;
+
+typedef struct {
+    sw_tl_kind kind;
+    uint64_t ns; /* since the profile began; never goes back */
+    const sw_tl_program *program;
+    const sw_tl_run *run; /* NULL in front of the first run */
+    uint32_t index;       /* phase, op or value (of its program); LAYER: SW_TL_NONE */
+    const char *name;     /* of the step ("step 3"), phase, scope, op or value; for this call */
+    uint64_t address;     /* ALLOC, REUSE, FREE: segment base plus offset */
+    uint64_t bytes;       /* of it, with padding */
+    uint64_t live;        /* bytes that live now, this event included */
+} sw_tl_event;
+
+/* Addresses are made: (segment + 1) << 40, so that files do not depend on the machine. A model
+ * is alive from in front of the first run to the end, or to a run whose program has another
+ * one; inputs from the step's begin to its end. Begin and end nest perfectly; an op's births
+ * come behind its begin, its deaths in front of its end; what lives at a step's end dies there
+ * in the reverse order of birth. Stops at the first status that is not SW_OK and returns it. */
+SW_MUST_USE sw_status sw_timeline_walk(const sw_timeline *t,
+                                       sw_status (*take)(void *context, const sw_tl_event *e),
+                                       void *context);
+/* "activation" to "gradient": the roles of the values, sorted by name, at most `room`. */
+uint32_t sw_timeline_roles(const sw_timeline *t, const char **out, uint32_t room);
+
+#endif

@@ -1,0 +1,80 @@
+/* Data that a file holds as a tree: numbers, texts, lists and dictionaries, a word each, in one
+ * growing range of addresses that is given back as a whole. Parts may be shared, and a hostile
+ * file can make a tree hold itself: whoever reads it goes down by names, never by recursion. */
+#ifndef STEPWELL_VALUE_TREE_H
+#define STEPWELL_VALUE_TREE_H
+
+#include "alloc/base/base.h"
+#include <stdbool.h>
+
+/* 0 is a value too: "not there". */
+typedef uint64_t value;
+typedef enum {
+    VALUE_ABSENT,
+    VALUE_INT,
+    VALUE_TEXT,
+    VALUE_LIST, /* and tuples */
+    VALUE_DICT,
+    VALUE_OTHER, /* None, true, false, and what a pickle has besides */
+    VALUE_REAL   /* of JSON: a number with a fraction or an exponent, or past 60 bits */
+} value_kind;
+
+#define VALUE_TEXTS 4096 /* latest texts that are not kept twice */
+
+typedef struct {
+    const char *path;
+    uint64_t line; /* of the file, for messages; 0: the whole file */
+    char *base;
+    size_t used, committed, reserved;
+    bool full;        /* `reserved` was not enough */
+    uint32_t n_texts; /* of `texts` in use */
+    value texts[VALUE_TEXTS];
+} value_tree;
+
+/* For a tree whose parts are all named by bytes of a file of that size: a byte never makes more
+ * than VALUE_BYTES. */
+#define VALUE_BYTES 64
+SW_MUST_USE sw_status value_tree_open(value_tree *t, const char *path, uint64_t file_bytes);
+/* For trees of at most `bytes`, one after another: of lines of the file, mostly. */
+SW_MUST_USE sw_status value_tree_open_for(value_tree *t, const char *path, size_t bytes);
+/* Nothing that was built is used any more; the memory stays. */
+void value_tree_reset(value_tree *t);
+void value_tree_close(value_tree *t);
+
+value_kind value_kind_of(value v);
+bool value_is_text(value v);
+bool value_is_list(value v);
+bool value_is_dict(value v);
+value value_int(int64_t x); /* within 60 bits and its sign, else VALUE_OTHER */
+value value_other(void);
+value value_null(void);
+value value_bool(bool x);
+/* NULL or 0 where `v` is of another kind. */
+const char *value_text(value v);
+int64_t value_number(value v);
+/* A whole number of 0 or more, written as one or not (3, 3.0, 3e2); false where it is none. */
+bool value_whole(value v, uint64_t *out);
+double value_real(value v); /* of any number of JSON */
+bool value_is_number(value v);
+bool value_is_null(value v);
+bool value_is_bool(value v);
+bool value_is_true(value v);
+uint64_t value_count(value v); /* items of a list; keys of a dictionary */
+value value_item(value v, uint64_t i);
+/* The i-th of a dictionary. */
+const char *value_key(value dict, uint64_t i);
+value value_member(value dict, uint64_t i);
+/* What stands at the key, the latest of two; absent where nothing does. */
+value value_at(value dict, const char *key);
+
+/* A zero byte in a text becomes a question mark. */
+SW_MUST_USE sw_status value_text_new(value_tree *t, value *out, const char *bytes, size_t n);
+/* What a word cannot hold: `magnitude` and its sign where `whole`, `real` always. */
+SW_MUST_USE sw_status value_real_new(value_tree *t, value *out, double real, bool whole,
+                                     uint64_t magnitude);
+SW_MUST_USE sw_status value_list_new(value_tree *t, value *out);
+SW_MUST_USE sw_status value_dict_new(value_tree *t, value *out);
+/* n items, at least one, to the end of a list, or of a dictionary: key, value, key, value. */
+SW_MUST_USE sw_status value_add(value_tree *t, value to, const value *items, size_t n);
+
+#endif

@@ -1,0 +1,388 @@
+/* The JSON writer. Nothing here calls the heap but a growing buffer that is full. */
+#include "profiler/record/json.h"
+#include "profiler/record/utf8.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void sw_json_fixed(sw_json *j, char *buffer, size_t capacity,
+                   sw_status (*drain)(void *context, const char *bytes, size_t n),
+                   void *context)
+{
+    *j = (sw_json){.bytes = buffer, .capacity = capacity, .drain = drain, .context = context};
+}
+
+void sw_json_growing(sw_json *j, sw_heap heap)
+{
+    *j = (sw_json){.grows = true, .heap = heap};
+}
+
+void sw_json_free(sw_json *j)
+{
+    if (j->grows)
+        sw_heap_free(j->bytes, j->heap, j->capacity);
+    *j = (sw_json){0};
+}
+
+/* ---- bytes ------------------------------------------------------------------------------- */
+
+static sw_status grow(sw_json *j, size_t wanted)
+{
+    size_t capacity = j->capacity < 512 ? 512 : j->capacity;
+    while (capacity - j->used < wanted) {
+        if (capacity > SIZE_MAX / 2)
+            SW_FAIL(SW_NOMEM, "json: %zu bytes are too many", wanted);
+        capacity *= 2;
+    }
+    void *block = j->bytes;
+    SW_TRY(sw_heap_resize(&block, j->heap, j->capacity, capacity));
+    j->bytes = block;
+    j->capacity = capacity;
+    return SW_OK;
+}
+
+static sw_status make_room(sw_json *j, size_t wanted)
+{
+    if (j->grows)
+        return grow(j, wanted);
+    if (j->drain == NULL)
+        SW_FAIL(SW_NOMEM, "json: %zu bytes do not fit a buffer of %zu", j->used + wanted,
+                j->capacity);
+    const size_t n = j->used;
+    j->used = 0;
+    return j->drain(j->context, j->bytes, n);
+}
+
+static void emit_slowly(sw_json *j, const char *from, size_t n)
+{
+    while (n > 0 && j->status == SW_OK) {
+        size_t part = j->capacity - j->used;
+        if (part == 0) {
+            j->status = make_room(j, n);
+            continue;
+        }
+        if (part > n)
+            part = n;
+        memcpy(j->bytes + j->used, from, part);
+        j->used += part;
+        from += part;
+        n -= part;
+    }
+}
+
+static inline void emit(sw_json *j, const char *from, size_t n)
+{
+    if (n > j->capacity - j->used || j->status != SW_OK) {
+        emit_slowly(j, from, n);
+        return;
+    }
+    memcpy(j->bytes + j->used, from, n);
+    j->used += n;
+}
+
+/* ---- structure --------------------------------------------------------------------------- */
+
+static void misuse(sw_json *j, const char *what)
+{
+    if (j->status == SW_OK)
+        j->status = sw_error_set(SW_INVALID, __FILE__, __LINE__, "json: %s", what);
+}
+
+static void comma(sw_json *j)
+{
+    const uint64_t bit = (uint64_t)1 << j->depth;
+    if (j->depth > 0 && (j->nonempty & bit) != 0)
+        emit(j, ",", 1);
+    j->nonempty |= bit;
+}
+
+/* In front of every value; a value in an object needs its key, others may not have one. */
+static bool value(sw_json *j)
+{
+    if (j->status != SW_OK)
+        return false;
+    const bool object = j->depth > 0 && (j->arrays >> j->depth & 1) == 0;
+    if (object != j->keyed) {
+        misuse(j, "a value without its key");
+        return false;
+    }
+    if (!j->keyed)
+        comma(j);
+    j->keyed = false;
+    return true;
+}
+
+void sw_json_begin(sw_json *j, char bracket)
+{
+    if (j->depth == SW_JSON_DEPTH)
+        misuse(j, "too deep");
+    if (!value(j))
+        return;
+    emit(j, &bracket, 1);
+    j->depth++;
+    const uint64_t bit = (uint64_t)1 << j->depth;
+    j->nonempty &= ~bit;
+    j->arrays = bracket == '[' ? j->arrays | bit : j->arrays & ~bit;
+}
+
+void sw_json_end(sw_json *j)
+{
+    if (j->depth == 0 || j->keyed)
+        misuse(j, "a bracket closes that is not open, or a key has no value");
+    if (j->status != SW_OK)
+        return;
+    emit(j, (j->arrays >> j->depth & 1) != 0 ? "]" : "}", 1);
+    j->depth--;
+}
+
+void sw_json_line(sw_json *j)
+{
+    if (j->depth != 0)
+        misuse(j, "a line ends inside a value");
+    if (j->status == SW_OK)
+        emit(j, "\n", 1);
+}
+
+/* ---- strings ----------------------------------------------------------------------------- */
+
+static void escape(sw_json *j, unsigned char c)
+{
+    static const char hex[] = "0123456789abcdef";
+    const char named[] = {'\\', c == '\n' ? 'n' : c == '\t' ? 't' : c == '\r' ? 'r' : (char)c};
+    const char coded[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+    if (c == '"' || c == '\\' || c == '\n' || c == '\t' || c == '\r')
+        emit(j, named, sizeof named);
+    else
+        emit(j, coded, sizeof coded);
+}
+
+/* Nearly all strings are plain ASCII and fit: one pass. Otherwise nothing is done. */
+static bool quoted_plain(sw_json *j, const char *text)
+{
+    if (j->status != SW_OK || j->capacity - j->used < 2)
+        return false;
+    char *to = j->bytes + j->used;
+    const char *last = j->bytes + j->capacity - 1;
+    for (*to++ = '"';
+         *text >= 0x20 && *text < 0x7f && *text != '"' && *text != '\\' && to < last; text++)
+        *to++ = *text;
+    if (*text != '\0') /* a loop that ended early left room for the quote */
+        return false;
+    *to++ = '"';
+    j->used = (size_t)(to - j->bytes);
+    return true;
+}
+
+static void quoted(sw_json *j, const char *text)
+{
+    if (quoted_plain(j, text))
+        return;
+    const unsigned char *s = (const unsigned char *)text;
+    emit(j, "\"", 1);
+    while (*s != '\0') {
+        const unsigned char *plain = s;
+        size_t n = 0;
+        while (*s >= 0x20 && *s != '"' && *s != '\\' && *s != 0x7f &&
+               (n = sw_utf8_sequence((const char *)s)) > 0)
+            s += n;
+        emit(j, (const char *)plain, (size_t)(s - plain));
+        if (*s == '\0')
+            break;
+        if (*s >= 0x80)
+            emit(j, "\xef\xbf\xbd", 3); /* U+FFFD for each byte that is no UTF-8 */
+        else
+            escape(j, *s);
+        s++;
+    }
+    emit(j, "\"", 1);
+}
+
+void sw_json_key(sw_json *j, const char *key)
+{
+    if (j->keyed || j->depth == 0 || (j->arrays >> j->depth & 1) != 0)
+        misuse(j, "a key out of place");
+    if (j->status != SW_OK)
+        return;
+    comma(j);
+    quoted(j, key);
+    emit(j, ":", 1);
+    j->keyed = true;
+}
+
+void sw_json_string(sw_json *j, const char *text)
+{
+    if (text == NULL)
+        sw_json_null(j);
+    else if (value(j))
+        quoted(j, text);
+}
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+static void digits(sw_json *j, uint64_t x, bool minus)
+{
+    char text[24];
+    size_t at = sizeof text;
+    do {
+        text[--at] = (char)('0' + x % 10);
+        x /= 10;
+    } while (x > 0);
+    if (minus)
+        text[--at] = '-';
+    emit(j, text + at, sizeof text - at);
+}
+
+void sw_json_u64(sw_json *j, uint64_t x)
+{
+    if (value(j))
+        digits(j, x, false);
+}
+
+/* The digits of x at `to`, two at a time; what follows them. */
+static char *decimal(char *to, uint32_t x)
+{
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
+    static const uint32_t powers[] = {10,      100,      1000,      10000,     100000,
+                                      1000000, 10000000, 100000000, 1000000000};
+    size_t n = 1;
+    while (n < 10 && x >= powers[n - 1])
+        n++;
+    char *end = to + n, *at = end;
+    for (; x >= 100; x /= 100)
+        memcpy(at -= 2, pairs + 2 * (size_t)(x % 100), 2);
+    if (x >= 10)
+        memcpy(at - 2, pairs + 2 * (size_t)x, 2);
+    else
+        at[-1] = (char)('0' + x);
+    return end;
+}
+
+void sw_json_u32s(sw_json *j, const uint32_t *x, size_t n)
+{
+    enum { LONGEST = 11 }; /* a comma and ten digits */
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || j->status != SW_OK || j->capacity - j->used < LONGEST) {
+            sw_json_u64(j, x[i]);
+            continue;
+        }
+        char *to = j->bytes + j->used;
+        *to = ',';
+        j->used = (size_t)(decimal(to + 1, x[i]) - j->bytes);
+    }
+}
+
+void sw_json_i64(sw_json *j, int64_t x)
+{
+    if (value(j))
+        digits(j, x < 0 ? 0 - (uint64_t)x : (uint64_t)x, x < 0);
+}
+
+void sw_json_thousandths(sw_json *j, uint64_t x)
+{
+    const uint64_t part = x % 1000;
+    const char decimals[] = {'.', (char)('0' + part / 100), (char)('0' + part / 10 % 10),
+                             (char)('0' + part % 10)};
+    if (!value(j))
+        return;
+    digits(j, x / 1000, false);
+    emit(j, decimals, sizeof decimals);
+}
+
+void sw_json_f64(sw_json *j, double x)
+{
+    char text[40];
+    if (!isfinite(x)) {
+        sw_json_null(j);
+        return;
+    }
+    if (!value(j))
+        return;
+    int n = 0;
+    for (int precision = 15; precision <= 17;
+         precision += 2) { /* 17 digits tell all doubles apart */
+        n = snprintf(text, sizeof text, "%.*g", precision, x);
+        const double back = strtod(text, NULL);
+        if (memcmp(&back, &x, sizeof x) == 0)
+            break;
+    }
+    for (int i = 0; i < n; i++) /* the radix character of the program's locale */
+        if (strchr("0123456789+-e", text[i]) == NULL)
+            text[i] = '.';
+    emit(j, text, (size_t)n);
+}
+
+void sw_json_bool(sw_json *j, bool x)
+{
+    if (value(j))
+        emit(j, x ? "true" : "false", x ? 4 : 5);
+}
+
+void sw_json_null(sw_json *j)
+{
+    if (value(j))
+        emit(j, "null", 4);
+}
+
+/* ---- key and value ----------------------------------------------------------------------- */
+
+void sw_json_put_string(sw_json *j, const char *key, const char *text)
+{
+    sw_json_key(j, key);
+    sw_json_string(j, text);
+}
+
+void sw_json_put_u64(sw_json *j, const char *key, uint64_t x)
+{
+    sw_json_key(j, key);
+    sw_json_u64(j, x);
+}
+
+void sw_json_put_i64(sw_json *j, const char *key, int64_t x)
+{
+    sw_json_key(j, key);
+    sw_json_i64(j, x);
+}
+
+void sw_json_put_f64(sw_json *j, const char *key, double x)
+{
+    sw_json_key(j, key);
+    sw_json_f64(j, x);
+}
+
+void sw_json_put_bool(sw_json *j, const char *key, bool x)
+{
+    sw_json_key(j, key);
+    sw_json_bool(j, x);
+}
+
+void sw_json_put_null(sw_json *j, const char *key)
+{
+    sw_json_key(j, key);
+    sw_json_null(j);
+}
+
+void sw_json_put_known(sw_json *j, const char *key, bool known, uint64_t x)
+{
+    if (known)
+        sw_json_put_u64(j, key, x);
+    else
+        sw_json_put_null(j, key);
+}
+
+void sw_json_put_known_f64(sw_json *j, const char *key, bool known, double x)
+{
+    if (known)
+        sw_json_put_f64(j, key, x);
+    else
+        sw_json_put_null(j, key);
+}
+
+void sw_json_open(sw_json *j, const char *key, char bracket)
+{
+    sw_json_key(j, key);
+    sw_json_begin(j, bracket);
+}

@@ -1,0 +1,75 @@
+/* The one JSON writer. It streams into a buffer of the caller's (full: handed to `drain`, or an
+ * error) or into one that grows on the heap. Commas and escapes are its business; whatever
+ * bytes a string has, what comes out is valid UTF-8 and valid JSON. Numbers read back as the
+ * same numbers; NaN and infinities are null. The first error stays, and later calls do nothing.
+ *
+ *     sw_json_begin(&j, '{');
+ *     sw_json_put_u64(&j, "step", 7);
+ *     sw_json_key(&j, "names");
+ *     sw_json_begin(&j, '[');
+ *     sw_json_string(&j, "conv1");
+ *     sw_json_end(&j);
+ *     sw_json_end(&j); */
+#ifndef SW_JSON_H
+#define SW_JSON_H
+
+#include "alloc/base/mem.h"
+#include <stdbool.h>
+
+#define SW_JSON_DEPTH 60
+
+typedef struct {
+    char *bytes;
+    size_t used, capacity;
+    bool grows; /* the buffer is on the heap and ours */
+    sw_heap heap;
+    sw_status (*drain)(void *context, const char *bytes,
+                       size_t n); /* NULL: a full buffer is an error */
+    void *context;
+    sw_status status; /* the first error; SW_INVALID for brackets or keys out of place */
+    uint32_t depth;
+    uint64_t arrays;   /* bit d: level d is an array */
+    uint64_t nonempty; /* bit d: level d has a member, the next one needs a comma */
+    bool keyed;        /* a key waits for its value */
+} sw_json;
+
+/* Write into `buffer`; a full buffer goes to drain(context, ...), or is SW_NOMEM when drain is
+ * NULL. */
+void sw_json_fixed(sw_json *json, char *buffer, size_t capacity,
+                   sw_status (*drain)(void *context, const char *bytes, size_t n),
+                   void *context);
+/* Write into a buffer that grows; sw_json_free gives it back. */
+void sw_json_growing(sw_json *json, sw_heap heap);
+void sw_json_free(sw_json *json);
+
+void sw_json_begin(sw_json *json, char bracket); /* '{' or '[' */
+void sw_json_end(sw_json *json);
+/* End of a top-level value: a newline. SW_INVALID when a bracket is open. */
+void sw_json_line(sw_json *json);
+
+void sw_json_key(sw_json *json, const char *key);
+void sw_json_string(sw_json *json, const char *text); /* NULL: null */
+/* n elements of an open array, as sw_json_u64 would write them one by one. */
+void sw_json_u32s(sw_json *json, const uint32_t *x, size_t n);
+void sw_json_u64(sw_json *json, uint64_t x);
+void sw_json_i64(sw_json *json, int64_t x);
+void sw_json_f64(sw_json *json, double x);
+/* x / 1000 with all three decimals: nanoseconds as microseconds, exactly. */
+void sw_json_thousandths(sw_json *json, uint64_t x);
+void sw_json_bool(sw_json *json, bool x);
+void sw_json_null(sw_json *json);
+
+/* A key and its value. */
+void sw_json_put_string(sw_json *json, const char *key, const char *text);
+void sw_json_put_u64(sw_json *json, const char *key, uint64_t x);
+void sw_json_put_i64(sw_json *json, const char *key, int64_t x);
+void sw_json_put_f64(sw_json *json, const char *key, double x);
+void sw_json_put_bool(sw_json *json, const char *key, bool x);
+void sw_json_put_null(sw_json *json, const char *key);
+/* The value where it is known, else null. */
+void sw_json_put_known(sw_json *json, const char *key, bool known, uint64_t x);
+void sw_json_put_known_f64(sw_json *json, const char *key, bool known, double x);
+/* A key and an opened bracket. */
+void sw_json_open(sw_json *json, const char *key, char bracket);
+
+#endif

@@ -1,0 +1,164 @@
+/* The profile: records of a training run, written as JSON Lines (README.md has the format).
+ *
+ * Everything is formatted into a buffer taken once, so that a step record calls no heap. The
+ * buffer is written when it is full, after a plan, and so early that no record waits longer
+ * than 100 ms for the file: by the recording thread while steps go on, by a thread of the
+ * profile's own where they do not. Several threads may record. A profile belongs to the process
+ * that made it: a fork has the file, but not the thread.
+ *
+ * With max_bytes the file is written in parts: one that would pass them gets the name PATH.1,
+ * in the place of the part before it, and the next one begins with the header and all plans
+ * again, so that each is a profile for itself. PATH is there at any time.
+ *
+ * The first error of writing stays: later records are dropped, and flush and destroy return it.
+ * Recording itself therefore never fails a step. */
+#ifndef SW_PROF_H
+#define SW_PROF_H
+
+#include "alloc/base/base.h"
+#include <stdbool.h>
+
+#define SW_PROF_PHASES 5
+#define SW_PROF_NONE UINT32_MAX
+#define SW_PROF_FLUSH_NS 100000000u   /* no record waits longer */
+#define SW_PROF_PROCESS_NS 100000000u /* the system is asked no more often */
+
+typedef struct sw_profile sw_profile;
+
+/* "data" to "step". */
+const char *sw_prof_phase_name(int phase);
+
+/* Strings may be NULL; all are written at once and not kept. */
+typedef struct {
+    const char *path; /* NULL: write no file, and start no thread */
+    const char *model, *device, *data, *command, *version;
+    const char *normalise; /* NULL or "": not said */
+    int64_t batch;
+    uint64_t seed;
+    uint32_t event_room; /* of each exec's log; 0: no events are recorded */
+    uint64_t every;      /* records of the first step and of each such one; 0: of all */
+    size_t max_bytes;    /* of the file: past it a new part begins (below); 0: no bound */
+    uint64_t steps;      /* that the run will have; 0: not known */
+    size_t budget_bytes; /* 0: none */
+    bool measures;       /* write nothing: sw_prof_least tells what max_bytes must be */
+} sw_prof_header;
+
+SW_MUST_USE sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header);
+/* The number of an exec that begins to record: 0, 1, 2 and so on. Its program numbers are its
+ * own. */
+uint32_t sw_prof_join(sw_profile *profile);
+/* As the header said, which execs heed; what clocks in the file count from. A profile without a
+ * file wants no events. */
+/* SW_BUSY in a process that was forked off the one that made it: file and thread are there. */
+sw_status sw_prof_check_fork(const sw_profile *profile);
+uint32_t sw_prof_event_room(const sw_profile *profile);
+uint64_t sw_prof_every(const sw_profile *profile);
+uint64_t sw_prof_start_ns(const sw_profile *profile);
+/* The least max_bytes for the plans that were recorded. */
+size_t sw_prof_least(const sw_profile *profile);
+SW_MUST_USE sw_status sw_prof_flush(sw_profile *profile);
+/* What the end record will say of the run: "done" until this is called, "interrupted" or
+ * "failed", and why (or NULL). Both are copied, `why` up to 511 bytes. */
+void sw_prof_end_status(sw_profile *profile, const char *status, const char *why);
+/* Writes the end record, closes, frees; the status says whether all records reached the file.
+ * NULL is fine. */
+SW_MUST_USE sw_status sw_prof_destroy(sw_profile *profile);
+
+typedef struct {
+    size_t peak_bytes, end_bytes;
+    uint64_t ns;
+} sw_prof_phase;
+
+/* A planned program, or what a run in immediate mode turned out to do. `exec`, as sw_prof_join
+ * gave it, and `program` name it together; traces are numbered for themselves. */
+typedef struct {
+    uint32_t exec;
+    uint32_t program;
+    bool trace;      /* of the bytes: model, arena and slot; no phases, no peak */
+    const char *run; /* "train" or "eval" */
+    int64_t batch;   /* of the first input; -1: it has none */
+    size_t model_bytes, arena_bytes, data_bytes, slot_bytes, total_bytes, lower_bound_bytes;
+    size_t padding_bytes; /* of what the arena holds at the peak: rounded up to SW_ALIGN */
+    size_t lanes_bytes;   /* of that too: lanes of blocks of images that hold none */
+    size_t model_padding_bytes;
+    size_t immediate_bytes, peak_bytes;
+    uint32_t n_ops, peak_position;
+    const char *peak_op;
+    sw_prof_phase phase[SW_PROF_PHASES];
+} sw_prof_plan;
+
+/* One storage. birth and death are op positions, both included; n_ops as a death: to the end.
+ */
+typedef struct {
+    uint32_t id;
+    uint32_t alias; /* the storage whose place it takes; SW_PROF_NONE: its own place */
+    const char *name, *layer, *op, *role, *phase;
+    const char *segment; /* "step", "model" or "input": what the offset counts from */
+    size_t bytes, padding, offset;
+    uint32_t birth, death;
+} sw_prof_value;
+
+/* A plan record is begun, gets its ops in run order, the names of its layers, the layer (by the
+ * order of their names) and the phase (as a digit) of each op, then its values, and is ended;
+ * no other record can come between. */
+void sw_prof_plan_begin(sw_profile *profile, const sw_prof_plan *plan);
+void sw_prof_plan_op(sw_profile *profile, const char *name);
+void sw_prof_plan_layers(sw_profile *profile); /* behind the last op */
+void sw_prof_plan_layer(sw_profile *profile, const char *name);
+/* Behind the last layer; n ops. */
+void sw_prof_plan_values(sw_profile *profile, const uint32_t *op_layer, const char *op_phase,
+                         uint32_t n);
+void sw_prof_plan_value(sw_profile *profile, const sw_prof_value *value);
+/* False: a trace that no part has room for is not recorded. */
+bool sw_prof_plan_end(sw_profile *profile);
+
+/* The event log of a run. */
+struct sw_record;
+typedef struct {
+    const struct sw_record *log;
+    size_t n;
+    uint64_t dropped; /* what the log had no room for */
+} sw_prof_log;
+
+/* One measured run. */
+typedef struct {
+    uint32_t exec;
+    uint32_t program; /* SW_PROF_NONE: none */
+    uint32_t trace;   /* of a run without a program; SW_PROF_NONE: it is in no record */
+    uint64_t step;    /* counted from 1 */
+    uint32_t micro;   /* run of the step */
+    uint64_t at_ns;   /* clock at its beginning */
+    bool thinned;     /* is counted and not written, unless it turns out to be the last */
+    const char *run;  /* "train" or "eval" */
+    const char *mode; /* "planned" or "immediate" */
+    const char *measured_by;
+    const double *loss; /* NULL: none */
+    sw_prof_phase phase[SW_PROF_PHASES];
+    size_t peak_bytes, arena_bytes, model_bytes;
+    uint64_t allocations, ns;
+    bool warm;
+    const uint64_t *op_ns; /* n_ops of them, or NULL */
+    uint32_t n_ops;
+    const sw_prof_log *events; /* written in front of it; NULL: none */
+} sw_prof_step;
+void sw_prof_step_record(sw_profile *profile, const sw_prof_step *step);
+
+/* One step under witnesses. */
+typedef struct {
+    uint32_t exec;
+    uint32_t program;
+    uint64_t step;
+    sw_prof_phase phase[SW_PROF_PHASES];
+    size_t peak_bytes;
+    const char *measured_by;
+    const char *const
+        *names; /* n of them; verdict[i]: 1 agrees, 0 does not, -1 was not asked */
+    const int *verdict;
+    int n;
+    uint32_t faults;
+    const char *first_fault;
+    uint64_t ns;
+} sw_prof_witness;
+void sw_prof_witness_record(sw_profile *profile, const sw_prof_witness *witness);
+
+#endif

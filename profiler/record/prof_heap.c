@@ -1,0 +1,290 @@
+/* Records of the host's memory. */
+#include "profiler/record/prof_heap.h"
+#include "alloc/arena/address_map.h"
+#include "profiler/record/prof_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- in step records --------------------------------------------------------------------- */
+
+sw_status sw_prof_heap_begin(sw_prof_heap *h)
+{
+    SW_TRY(sw_places_begin());
+    h->begun = true;
+    return SW_OK;
+}
+
+void sw_prof_heap_end(sw_prof_heap *h)
+{
+    if (h->begun)
+        sw_places_end();
+    h->begun = false;
+}
+
+void sw_prof_heap_look(sw_prof_heap *h)
+{
+    for (int i = 0; i < SW_HEAP_KINDS; i++) {
+        sw_heap_stats stats;
+        sw_heap_read((sw_heap)i, &stats);
+        h->heap[i] = stats.bytes;
+    }
+}
+
+size_t sw_prof_heap_sum(const sw_prof_heap *h)
+{
+    size_t sum = 0;
+    for (int i = 0; i < SW_HEAP_KINDS; i++)
+        sum += h->heap[i];
+    return sum;
+}
+
+static void put_purposes(sw_json *j, const size_t *bytes)
+{
+    sw_json_open(j, "heap", '{');
+    for (int i = 0; i < SW_HEAP_KINDS; i++)
+        sw_json_put_u64(j, sw_heap_name((sw_heap)i), bytes[i]);
+    sw_json_end(j);
+}
+
+static void put_arenas(sw_json *j, const size_t *bytes)
+{
+    static const char *const names[SW_ARENA_USES] = {"other", "step", "model", "data"};
+    sw_json_open(j, "arenas", '{');
+    for (int i = 0; i < SW_ARENA_USES; i++)
+        if (i != SW_ARENA_OTHER || bytes[i] > 0)
+            sw_json_put_u64(j, names[i], bytes[i]);
+    sw_json_end(j);
+}
+
+#define PLACE_ROOM ((size_t)220)
+#define PLACES_AT_ONCE 100
+
+static void put_places(sw_prof_heap *h, sw_json *j)
+{
+    sw_place place;
+    int n = 0;
+    h->more = false;
+    sw_json_open(j, "places", '[');
+    for (uint32_t i = 0; h->begun && sw_places_read(i, &place); i++) {
+        if (place.bytes == h->places[i])
+            continue;
+        h->more = n++ >= PLACES_AT_ONCE;
+        if (h->more)
+            break;
+        h->places[i] = place.bytes;
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "at", place.at);
+        sw_json_put_string(j, "heap", sw_heap_name(place.heap));
+        sw_json_put_u64(j, "bytes", place.bytes);
+        sw_json_put_u64(j, "blocks", place.blocks);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+static bool changed(const sw_prof_heap *h)
+{
+    return !h->written || h->more || memcmp(h->heap, h->heap_written, sizeof h->heap) != 0;
+}
+
+size_t sw_prof_heap_room(const sw_prof_heap *h)
+{
+    const size_t room = 512; /* purposes and arenas */
+    return changed(h) ? room + PLACES_AT_ONCE * PLACE_ROOM : room;
+}
+
+void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
+{
+    const uint64_t claims = sw_claims_version();
+    if (changed(h)) {
+        memcpy(h->heap_written, h->heap, sizeof h->heap);
+        put_purposes(j, h->heap);
+        put_places(h, j);
+    }
+    if (!h->written || claims != h->claims) {
+        h->claims = claims;
+        sw_claims_arenas(h->arenas);
+        put_arenas(j, h->arenas);
+    }
+    h->written = true;
+}
+
+void sw_prof_heap_again(sw_prof_heap *h)
+{
+    h->written = false;
+    memset(h->places, 0, sizeof h->places);
+}
+
+/* ---- the heap's backend ------------------------------------------------------------------ */
+
+static void put_figures(sw_json *j, const sw_heap_figures *x)
+{
+    sw_json_put_u64(j, "allocated_bytes", x->allocated_bytes);
+    sw_json_put_u64(j, "active_bytes", x->active_bytes);
+    sw_json_put_u64(j, "resident_bytes", x->resident_bytes);
+    sw_json_put_u64(j, "mapped_bytes", x->mapped_bytes);
+}
+
+static void put_report(sw_json *j, const void *report)
+{
+    const sw_heap_report *r = report;
+    sw_json_put_string(j, "backend", sw_heap_backend());
+    sw_json_open(j, "purposes", '[');
+    for (int i = 0; i < SW_HEAP_KINDS; i++) {
+        sw_heap_stats stats;
+        sw_heap_read((sw_heap)i, &stats);
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "name", sw_heap_name((sw_heap)i));
+        sw_json_put_u64(j, "bytes", stats.bytes);
+        sw_json_put_u64(j, "peak_bytes", stats.peak_bytes);
+        sw_json_put_u64(j, "blocks", stats.blocks);
+        put_figures(j, &r->purpose[i]);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_open(j, "other", '{');
+    put_figures(j, &r->other);
+    sw_json_end(j);
+    sw_json_put_u64(j, "kept_bytes", r->kept_bytes);
+}
+
+void swi_prof_heap_put_report(sw_json *j)
+{
+    sw_heap_report report;
+    sw_heap_report_read(&report);
+    put_report(j, &report);
+}
+
+void sw_prof_heap_record(sw_profile *profile)
+{
+    sw_heap_report report;
+    sw_heap_report_read(&report);
+    swi_prof_record(profile, "heap", put_report, &report);
+}
+
+/* ---- what was denied --------------------------------------------------------------------- */
+
+static void add_share(sw_denied_share *shares, size_t *n, size_t room, const char *name,
+                      size_t bytes)
+{
+    size_t i = 0;
+    while (i < *n && strcmp(shares[i].name, name) != 0)
+        i++;
+    if (i == room)
+        snprintf(shares[--i].name, sizeof shares[i].name, "(others)");
+    if (i == *n) {
+        snprintf(shares[i].name, sizeof shares[i].name, "%s", name);
+        shares[i].bytes = 0;
+        (*n)++;
+    }
+    shares[i].bytes += bytes;
+}
+
+void sw_denied_add(sw_prof_denied *d, const char *role, const char *layer, const char *name,
+                   size_t bytes)
+{
+    char short_layer[SW_DENIED_NAME];
+    if (bytes == 0)
+        return;
+    snprintf(short_layer, sizeof short_layer, "%s", layer);
+    d->live_bytes += bytes;
+    add_share(d->role, &d->n_roles, sizeof d->role / sizeof *d->role, role, bytes);
+    add_share(d->layer, &d->n_layers, SW_DENIED_SHARES, short_layer, bytes);
+    size_t k = d->n_holders;
+    if (k == SW_DENIED_HOLDERS && d->holder[--k].bytes >= bytes)
+        return;
+    for (; k > 0 && d->holder[k - 1].bytes < bytes; k--)
+        d->holder[k] = d->holder[k - 1];
+    d->holder[k] = (sw_denied_holder){.role = role, .bytes = bytes};
+    snprintf(d->holder[k].name, sizeof d->holder[k].name, "%s", name);
+    snprintf(d->holder[k].layer, sizeof d->holder[k].layer, "%s", layer);
+    if (d->n_holders < SW_DENIED_HOLDERS)
+        d->n_holders++;
+}
+
+static void put_shares(sw_json *j, const char *key, const sw_denied_share *shares, size_t n)
+{
+    sw_json_open(j, key, '{');
+    for (size_t i = 0; i < n; i++)
+        sw_json_put_u64(j, shares[i].name, shares[i].bytes);
+    sw_json_end(j);
+}
+
+static void put_request(sw_json *j, const sw_prof_denied *d)
+{
+    if (d->exec > 0)
+        sw_json_put_u64(j, "exec", d->exec);
+    if (d->program != SW_PROF_NONE)
+        sw_json_put_u64(j, "program", d->program);
+    sw_json_put_u64(j, "step", d->step);
+    sw_json_put_string(j, "run", d->run);
+    sw_json_key(j, "batch");
+    if (d->batch >= 0)
+        sw_json_i64(j, d->batch);
+    else
+        sw_json_null(j);
+    sw_json_put_string(j, "limited_by", d->limited_by);
+    sw_json_put_string(j, "message", d->message);
+    sw_json_put_string(j, "label", d->label);
+    sw_json_put_known(j, "request_bytes", d->request_bytes > 0, d->request_bytes);
+    sw_json_put_known(j, "limit_bytes", d->limit_bytes > 0, d->limit_bytes);
+    sw_json_put_u64(j, "used_bytes", d->used_bytes);
+    sw_json_put_string(j, "op", d->op);
+    sw_json_put_string(j, "phase", d->phase);
+    sw_json_put_known(j, "needed_bytes", d->needed_bytes > 0, d->needed_bytes);
+    sw_json_put_known(j, "model_bytes", d->model_bytes > 0, d->model_bytes);
+    sw_json_put_known(j, "arena_bytes", d->arena_bytes > 0, d->arena_bytes);
+    sw_json_put_known(j, "data_bytes", d->data_bytes > 0 || d->needed_bytes > 0, d->data_bytes);
+    if (d->others_bytes > 0)
+        sw_json_put_u64(j, "others_bytes", d->others_bytes);
+}
+
+static void put_denied(sw_json *j, const void *denied)
+{
+    const sw_prof_denied *d = denied;
+    sw_prof_heap now = {0};
+    put_request(j, d);
+    sw_json_put_u64(j, "live_bytes", d->live_bytes);
+    put_shares(j, "by_role", d->role, d->n_roles);
+    put_shares(j, "by_layer", d->layer, d->n_layers);
+    sw_json_open(j, "holders", '[');
+    for (size_t i = 0; i < d->n_holders; i++) {
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "name", d->holder[i].name);
+        sw_json_put_string(j, "role", d->holder[i].role);
+        sw_json_put_string(j, "layer", d->holder[i].layer);
+        sw_json_put_u64(j, "bytes", d->holder[i].bytes);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_prof_heap_look(&now);
+    put_purposes(j, now.heap);
+    sw_claims_arenas(now.arenas);
+    put_arenas(j, now.arenas);
+}
+
+void sw_prof_denied_record(sw_profile *profile, const sw_prof_denied *denied)
+{
+    swi_prof_record(profile, "denied", put_denied, denied);
+    if (sw_prof_flush(profile) != SW_OK)
+        return; /* the error stays for the end */
+}
+
+typedef struct {
+    int64_t batch;
+    size_t bytes, limit;
+} fitting;
+
+static void put_fits(sw_json *j, const void *fits)
+{
+    const fitting *f = fits;
+    sw_json_put_i64(j, "batch", f->batch);
+    sw_json_put_u64(j, "needed_bytes", f->bytes);
+    sw_json_put_u64(j, "limit_bytes", f->limit);
+}
+
+void sw_prof_fits_record(sw_profile *profile, int64_t batch, size_t bytes, size_t limit_bytes)
+{
+    const fitting f = {batch, bytes, limit_bytes};
+    swi_prof_record(profile, "fits", put_fits, &f);
+}

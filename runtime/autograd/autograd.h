@@ -1,0 +1,40 @@
+/* Between sw_backward, the optimizers and runs. */
+#ifndef SW_AUTOGRAD_H
+#define SW_AUTOGRAD_H
+
+#include "runtime/graph/trace.h"
+
+/* The kernel that makes gradients of the node's inputs next, of which those in `wanted` (a
+ * mask) are still to be made; -1: none makes any of them. Does gradient kernel g of the op take
+ * NULL for gradients that are not wanted? */
+int swi_pick_gradient(const swi_trace *t, const swi_node *node, uint32_t wanted);
+bool swi_leaves_out(const sw_op_desc *desc, int g);
+
+/* What no element of the product of two values exceeds, a sum of so many terms, if they have
+ * at most `worth` elements. */
+sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, int64_t worth);
+
+/* A verdict (ops.h) on `value`, which `code` is said of; before and flag may be SWI_NONE. A
+ * bound on what made the value, right in front of that, serves it. */
+sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t before,
+                            uint32_t flag, uint8_t release, uint32_t *out);
+
+/* The first of n verdicts that is not 0; one is itself. */
+sw_status swi_append_any(sw_ctx *ctx, const uint32_t *verdicts, uint32_t n, uint8_t release,
+                         uint32_t *out);
+
+/* Does this optimizer look at losses and gradients? */
+bool swi_looks(const sw_optimizer *o);
+
+/* What updates were skipped in the run that begins, which ends now: SW_INVALID where they are
+ * too many in a row. A model on a device is passed over: its runs end later. */
+void swi_skipped_begin(const sw_run_args *args);
+sw_status swi_skipped_end(const sw_run_args *args);
+
+/* The same of one optimizer, whose counts a run left (SWI_SKIPPED_N of them), where that of all
+ * was `before` in front of the run. args: of that run, where its bytes are still those that it
+ * read; NULL: they are not, or lie on a device. */
+sw_status swi_skipped_judge(const sw_optimizer *o, const double *counts, double before,
+                            const sw_run_args *args);
+
+#endif

@@ -1,0 +1,272 @@
+/* Layers: open structs of parameter handles. */
+#include "alloc/base/size.h"
+#include "runtime/ops/ops.h"
+#include "runtime/autograd/autograd.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Uniform in +-1/sqrt(fan_in), for weight and bias (or NULL) alike. */
+static void fan_in_rule(char *to, size_t bytes, int64_t fan_in)
+{
+    const double bound = fan_in > 0 ? 1.0 / sqrt((double)fan_in) : 0.0;
+    swi_init_uniform(to, bytes, bound);
+}
+
+/* A layer without a name is an error of the declarations, as an entry without one is. */
+static bool has_name(sw_model *model, const char *name)
+{
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "layer") != SW_OK)
+        return false;
+    if (name == NULL)
+        (void)swi_declare_fail(model, SW_INVALID, "model %s: a layer's name must not be NULL",
+                               model->name);
+    return name != NULL;
+}
+
+static void declare_pair(sw_model *model, const char *name, sw_shape shape, int64_t fan_in,
+                         sw_param *weight, sw_param *bias)
+{
+    char full[128], init[72];
+    *weight = (sw_param){model, 0};
+    if (!has_name(model, name))
+        return;
+    fan_in_rule(init, sizeof init, fan_in);
+    snprintf(full, sizeof full, "%s.weight", name);
+    *weight = sw_param_new(model, full, SW_F32, shape, init);
+    if (bias == NULL)
+        return;
+    snprintf(full, sizeof full, "%s.bias", name);
+    *bias = sw_param_new(model, full, SW_F32, SW_SHAPE(shape.dim[0]), init);
+}
+
+sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out)
+{
+    sw_linear layer = {.reserved = {0}};
+    declare_pair(model, name, SW_SHAPE(out, in), in, &layer.weight, &layer.bias);
+    return layer;
+}
+
+sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel)
+{
+    return sw_conv2d_new_with(model, name, in, out, kernel, NULL);
+}
+
+sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int64_t out,
+                             int kernel, const sw_conv_opts *opts)
+{
+    sw_conv_opts o;
+    const sw_status given = swi_conv_opts(opts, &o, "sw_conv2d_new_with");
+    if (given != SW_OK) {
+        if (sw_handle_lives(model, SW_HANDLE_MODEL))
+            (void)swi_declare_fail(model, given, "model %s: '%s': %.150s", model->name,
+                                   name != NULL ? name : "", sw_last_error());
+        return (sw_conv2d){.stride = 0};
+    }
+    sw_conv2d layer = {
+        .stride = o.stride, .pad = o.pad, .groups = o.groups, .dilation = o.dilation};
+    int64_t fan_in;
+    if (sw_handle_lives(model, SW_HANDLE_MODEL) &&
+        (o.groups < 1 || in % o.groups != 0 || out % o.groups != 0)) {
+        (void)swi_declare_fail(
+            model, SW_INVALID, "model %s: '%s': %lld to %lld channels in %d groups",
+            model->name, name != NULL ? name : "", (long long)in, (long long)out, o.groups);
+        return layer;
+    }
+    in /= o.groups;
+    /* A shape that is bad or too large is the declaration's to refuse. */
+    if (!sw_size_elements((int64_t[]){in, kernel, kernel}, 3, &fan_in))
+        fan_in = 0;
+    declare_pair(model, name, SW_SHAPE(out, in, kernel, kernel), fan_in, &layer.weight,
+                 o.no_bias ? NULL : &layer.bias);
+    return layer;
+}
+
+/* What a newer header may give a meaning to must not be there. */
+static bool is_zero(sw_ctx *ctx, const char *what, const uint64_t *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (words[i] != 0) {
+            (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                              "%s: reserved words must be zero", what));
+            return false;
+        }
+    return true;
+}
+
+/* The name of a layer is that of its weight without the last part; called in the scope
+ * "block1", "block1.up" is "up". */
+static void layer_scope(sw_ctx *ctx, sw_param weight)
+{
+    char name[96];
+    const size_t outer = strlen(ctx->scope);
+    snprintf(name, sizeof name, "%s", sw_param_name(weight));
+    char *dot = strrchr(name, '.');
+    if (dot != NULL)
+        *dot = '\0';
+    swi_path_of(name);
+    const bool inside = outer > 0 && strncmp(name, ctx->scope, outer) == 0 &&
+                        name[outer] == '/' && name[outer + 1] != '\0';
+    const char *own = inside ? name + outer + 1 : name;
+    sw_scope_begin(ctx, own[0] != '\0' ? own : "layer");
+}
+
+sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x)
+{
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_linear", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.weight);
+    const sw_value none = {0, 0};
+    const sw_value weight = sw_use(ctx, layer.weight);
+    const sw_value bias = layer.bias.model != NULL ? sw_use(ctx, layer.bias) : none;
+    const sw_value y = sw_linear_op(ctx, x, weight, bias);
+    sw_scope_end(ctx);
+    return y;
+}
+
+sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x)
+{
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_conv2d", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.weight);
+    const sw_value none = {0, 0};
+    const sw_value weight = sw_use(ctx, layer.weight);
+    const sw_value bias = layer.bias.model != NULL ? sw_use(ctx, layer.bias) : none;
+    const sw_conv_opts opts = {.size = sizeof opts,
+                               .stride = layer.stride,
+                               .pad = layer.pad,
+                               .groups = layer.groups,
+                               .dilation = layer.dilation};
+    const sw_value y = sw_conv2d_op_with(ctx, x, weight, bias, &opts);
+    sw_scope_end(ctx);
+    return y;
+}
+
+sw_embedding sw_embedding_new(sw_model *model, const char *name, int64_t vocabulary,
+                              int64_t width)
+{
+    char full[128];
+    sw_embedding layer = {.reserved = {0}};
+    if (!has_name(model, name))
+        return layer;
+    snprintf(full, sizeof full, "%s.weight", name);
+    layer.weight = sw_param_new(model, full, SW_F32, SW_SHAPE(vocabulary, width), "normal:1");
+    return layer;
+}
+
+sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids)
+{
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_embedding", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.weight);
+    const sw_value y = sw_embedding_op(ctx, ids, sw_use(ctx, layer.weight));
+    sw_scope_end(ctx);
+    return y;
+}
+
+/* ---- normalisation ----------------------------------------------------------------------- */
+
+static sw_param declare_filled(sw_model *model, const char *name, const char *part,
+                               int64_t size, const char *init)
+{
+    char full[128];
+    if (!has_name(model, name))
+        return (sw_param){model, 0};
+    snprintf(full, sizeof full, "%s.%s", name, part);
+    return sw_param_new(model, full, SW_F32, SW_SHAPE(size), init);
+}
+
+sw_layer_norm sw_layer_norm_new(sw_model *model, const char *name, int64_t size)
+{
+    return (sw_layer_norm){.weight = declare_filled(model, name, "weight", size, "ones"),
+                           .bias = declare_filled(model, name, "bias", size, "zeros"),
+                           .epsilon = 1e-5f};
+}
+
+sw_rms_norm sw_rms_norm_new(sw_model *model, const char *name, int64_t size)
+{
+    return (sw_rms_norm){.weight = declare_filled(model, name, "weight", size, "ones"),
+                         .epsilon = FLT_EPSILON};
+}
+
+sw_group_norm sw_group_norm_new(sw_model *model, const char *name, int64_t groups,
+                                int64_t channels)
+{
+    return (sw_group_norm){.weight = declare_filled(model, name, "weight", channels, "ones"),
+                           .bias = declare_filled(model, name, "bias", channels, "zeros"),
+                           .groups = groups,
+                           .epsilon = 1e-5f};
+}
+
+sw_batch_norm2d sw_batch_norm2d_new(sw_model *model, const char *name, int64_t channels)
+{
+    char full[128];
+    sw_batch_norm2d layer = {.weight = declare_filled(model, name, "weight", channels, "ones"),
+                             .bias = declare_filled(model, name, "bias", channels, "zeros"),
+                             .momentum = 0.1f,
+                             .epsilon = 1e-5f};
+    if (name == NULL)
+        return layer;
+    snprintf(full, sizeof full, "%s.running_mean", name);
+    layer.running_mean = sw_buffer_new(model, full, SW_F32, SW_SHAPE(channels), "zeros");
+    snprintf(full, sizeof full, "%s.running_var", name);
+    layer.running_var = sw_buffer_new(model, full, SW_F32, SW_SHAPE(channels), "ones");
+    return layer;
+}
+
+static sw_value use_if_any(sw_ctx *ctx, sw_param param)
+{
+    return param.model != NULL ? sw_use(ctx, param) : (sw_value){0, 0};
+}
+
+sw_value sw_apply_layer_norm(sw_ctx *ctx, sw_layer_norm layer, sw_value x)
+{
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_layer_norm", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.weight);
+    const sw_value weight = use_if_any(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
+    const sw_value y = sw_layer_norm_op(ctx, x, weight, bias, layer.epsilon);
+    sw_scope_end(ctx);
+    return y;
+}
+
+sw_value sw_apply_rms_norm(sw_ctx *ctx, sw_rms_norm layer, sw_value x)
+{
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_rms_norm", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.weight);
+    const sw_value y = sw_rms_norm_op(ctx, x, use_if_any(ctx, layer.weight), layer.epsilon);
+    sw_scope_end(ctx);
+    return y;
+}
+
+sw_value sw_apply_group_norm(sw_ctx *ctx, sw_group_norm layer, sw_value x)
+{
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_group_norm", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.weight);
+    const sw_value weight = use_if_any(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
+    const sw_value y = sw_group_norm_op(ctx, x, weight, bias, layer.groups, layer.epsilon);
+    sw_scope_end(ctx);
+    return y;
+}
+
+sw_value sw_apply_batch_norm2d(sw_ctx *ctx, sw_batch_norm2d layer, sw_value x)
+{
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_batch_norm2d", layer.reserved,
+                                                sizeof layer.reserved / sizeof *layer.reserved))
+        return (sw_value){0, 0};
+    layer_scope(ctx, layer.running_mean);
+    const sw_value weight = use_if_any(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
+    const sw_value y = sw_batch_norm_op(ctx, x, weight, bias, layer.running_mean,
+                                        layer.running_var, layer.momentum, layer.epsilon);
+    sw_scope_end(ctx);
+    return y;
+}

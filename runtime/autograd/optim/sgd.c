@@ -1,0 +1,24 @@
+/* SGD, plain and with momentum (Nesterov's too). */
+#include "kernels/optim.h"
+#include "runtime/autograd/optim/optim.h"
+
+static void settle(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
+{
+    attrs->rule = opts->momentum == 0.0f ? SW_OPTIM_SGD
+                  : opts->nesterov       ? SW_OPTIM_NESTEROV
+                                         : SW_OPTIM_MOMENTUM;
+}
+
+static int states(const sw_optimizer_opts *opts, const sw_shape *shape, swi_state *out)
+{
+    (void)shape;
+    out[0].suffix = "momentum";
+    return opts->momentum != 0.0f;
+}
+
+const swi_optimizer_kind swi_sgd = {.name = "sgd",
+                                    .op = SW_OP_sgd_update,
+                                    .has = SWI_HAS_MOMENTUM | SWI_HAS_NESTEROV,
+                                    .lr = 0.01f,
+                                    .settle = settle,
+                                    .states = states};

@@ -1,0 +1,252 @@
+/* The one table of ops: the ones inside, from ops.def, then the registered ones. */
+#include "runtime/base/common.h"
+#include "alloc/base/error.h"
+#include "runtime/base/structs.h"
+#include <string.h>
+
+#define MAX_REGISTERED 256
+
+static const sw_op_desc *const *inside; /* SW_OPS_INSIDE of them, once registered */
+#define N_INSIDE ((uint32_t)SW_OPS_INSIDE)
+
+/* Descriptors are copied into static storage: an op outlives every model and exec. */
+static sw_op_desc registered[MAX_REGISTERED];
+static uint32_t n_registered;
+
+uint32_t swi_op_count(void)
+{
+    return N_INSIDE + __atomic_load_n(&n_registered, __ATOMIC_ACQUIRE);
+}
+
+const sw_op_desc *swi_op(uint32_t id)
+{
+    if (id < N_INSIDE)
+        return inside[id];
+    return id < swi_op_count() ? &registered[id - N_INSIDE] : NULL;
+}
+
+void swi_ops_register(const sw_op_desc *const *descs)
+{
+    inside = descs;
+}
+
+bool swi_op_is_private(uint32_t id)
+{
+    return id >= SW_OP_sumsq && id < SW_OPS_INSIDE; /* the list's last part */
+}
+
+/* ---- what functions of ops answer ---------------------------------------------------------
+ */
+
+static sw_status failed(sw_status status, uint64_t said, const char *who)
+{
+    if ((unsigned)status > SW_STOPPED)
+        SW_FAIL(SW_INVALID, "%s must return an sw_status (got %d)", who, (int)status);
+    if (sw_error_count() == said)
+        SW_FAIL(status, "%s failed (%s) and gave no reason: set one by sw_error_set", who,
+                sw_status_name(status));
+    return status;
+}
+
+sw_status swi_kernel_failed(sw_status status, uint64_t said)
+{
+    return failed(status, said, "its kernel");
+}
+
+sw_status swi_infer_failed(sw_status status, uint64_t said)
+{
+    return failed(status, said, "its infer");
+}
+
+/* ---- descriptors from outside ------------------------------------------------------------ */
+
+static bool all_zero(const uint64_t *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (words[i] != 0)
+            return false;
+    return true;
+}
+
+/* A mask of which only the first n bits may be set. */
+static bool has_bits_past(uint32_t mask, int n)
+{
+    return n < 32 && mask >> n != 0;
+}
+
+static sw_status check_makes(const sw_op_desc *d, int g)
+{
+    const sw_grad_desc *grad = &d->grads[g];
+    uint32_t made = 0;
+    if (grad->n_makes < 1 || grad->n_makes > SWI_MAX_MAKES)
+        SW_FAIL(SW_INVALID, "op %s: grads[%d].n_makes must be 1 to %d (got %d)", d->name, g,
+                SWI_MAX_MAKES, grad->n_makes);
+    for (int k = 0; k < grad->n_makes; k++) {
+        if (grad->makes[k] >= d->max_in)
+            SW_FAIL(SW_INVALID, "op %s: grads[%d].makes[%d] is input %d, and the op has %d",
+                    d->name, g, k, grad->makes[k], d->max_in);
+        if ((made >> grad->makes[k] & 1u) != 0)
+            SW_FAIL(SW_INVALID, "op %s: grads[%d].makes names input %d twice", d->name, g,
+                    grad->makes[k]);
+        made |= 1u << grad->makes[k];
+    }
+    return SW_OK;
+}
+
+static sw_status check_operands(const sw_op_desc *d, int g)
+{
+    const sw_grad_desc *grad = &d->grads[g];
+    const int most = (int)(sizeof grad->operands / sizeof *grad->operands);
+    if (grad->n_operands < 0 || grad->n_operands > most)
+        SW_FAIL(SW_INVALID, "op %s: grads[%d].n_operands must be 0 to %d (got %d)", d->name, g,
+                most, grad->n_operands);
+    for (int k = 0; k < grad->n_operands; k++) {
+        const uint32_t kind = SWI_OPERAND_KIND(grad->operands[k]);
+        const int i = (int)SWI_OPERAND_INDEX(grad->operands[k]);
+        const int n = kind == SW_IN(0)     ? d->max_in
+                      : kind == SW_OUT(0)  ? d->n_out + d->n_extra
+                      : kind == SW_DOUT(0) ? d->n_out
+                                           : -1;
+        if (n < 0)
+            SW_FAIL(SW_INVALID,
+                    "op %s: grads[%d].operands[%d] must be SW_IN, SW_OUT or SW_DOUT (got 0x%x)",
+                    d->name, g, k, grad->operands[k]);
+        if (i >= n)
+            SW_FAIL(SW_INVALID, "op %s: grads[%d].operands[%d] names %s(%d) of %d", d->name, g,
+                    k,
+                    kind == SW_IN(0)    ? "SW_IN"
+                    : kind == SW_OUT(0) ? "SW_OUT"
+                                        : "SW_DOUT",
+                    i, n);
+    }
+    if (has_bits_past(grad->inplace, grad->n_operands))
+        SW_FAIL(SW_INVALID, "op %s: grads[%d].inplace is 0x%x with %d operands", d->name, g,
+                grad->inplace, grad->n_operands);
+    return SW_OK;
+}
+
+static sw_status check_grads(const sw_op_desc *d)
+{
+    if (d->n_grads < 0 || d->n_grads > 32 || (d->n_grads > 0 && d->grads == NULL))
+        SW_FAIL(SW_INVALID, "op %s: n_grads must be 0, or 1 to 32 with grads (got %d)", d->name,
+                d->n_grads);
+    if (d->n_grads > 0 && d->rule != NULL)
+        SW_FAIL(SW_INVALID, "op %s: grads and rule exclude each other", d->name);
+    if (d->n_grads > 0 && d->max_in > 32)
+        SW_FAIL(SW_INVALID, "op %s: max_in must be at most 32 with grads (got %d)", d->name,
+                d->max_in);
+    if ((d->skips >> d->n_grads) != 0)
+        SW_FAIL(SW_INVALID, "op %s: skips is 0x%llx with %d grads", d->name,
+                (unsigned long long)d->skips, d->n_grads);
+    for (int g = 0; g < d->n_grads; g++) {
+        const sw_grad_desc *grad = &d->grads[g];
+        if (grad->kernel == NULL && grad->select == NULL)
+            SW_FAIL(SW_INVALID, "op %s: grads[%d] has neither kernel nor select", d->name, g);
+        SW_TRY(check_makes(d, g));
+        SW_TRY(check_operands(d, g));
+    }
+    return SW_OK;
+}
+
+static sw_status check_cases(const sw_op_desc *d)
+{
+    if (d->n_cases < 0 || (d->n_cases > 0 && d->cases == NULL))
+        SW_FAIL(SW_INVALID, "op %s: n_cases must be 0 without cases (got %d)", d->name,
+                d->n_cases);
+    for (int i = 0; i < d->n_cases; i++) {
+        const sw_op_case *c = &d->cases[i];
+        if (c->n_in < d->n_in || c->n_in > d->max_in)
+            SW_FAIL(SW_INVALID, "op %s: cases[%d].n_in is %d, the op has %d to %d inputs",
+                    d->name, i, c->n_in, d->n_in, d->max_in);
+        if (c->attrs == NULL && d->attrs_bytes > 0)
+            SW_FAIL(SW_INVALID, "op %s: cases[%d].attrs is NULL, attrs_bytes is %zu", d->name,
+                    i, d->attrs_bytes);
+        if (!all_zero(c->reserved, sizeof c->reserved / sizeof *c->reserved))
+            SW_FAIL(SW_INVALID, "op %s: cases[%d].reserved must be zero", d->name, i);
+    }
+    return SW_OK;
+}
+
+static sw_status check_view(const sw_op_desc *d)
+{
+    if (d->n_in != 1 || d->max_in != 1 || d->n_out != 1 || d->n_extra != 0)
+        SW_FAIL(SW_INVALID,
+                "op %s: a view must have one input, one output and no extra (got n_in %d, "
+                "max_in %d, n_out %d, n_extra %d)",
+                d->name, d->n_in, d->max_in, d->n_out, d->n_extra);
+    if (d->forward != NULL || d->select != NULL || d->scratch_bytes != NULL || d->inplace != 0)
+        SW_FAIL(SW_INVALID,
+                "op %s: a view must leave forward, select, scratch_bytes and inplace empty",
+                d->name);
+    return SW_OK;
+}
+
+/* Counts, before anything is measured by them. */
+static sw_status check_counts(const sw_op_desc *d)
+{
+    const int most = SWI_MAX_OPERANDS - 4;
+    if (d->n_in < 0 || d->n_in > 16)
+        SW_FAIL(SW_INVALID, "op %s: n_in must be 0 to 16 (got %d)", d->name, d->n_in);
+    if (d->max_in < d->n_in || d->max_in > most)
+        SW_FAIL(SW_INVALID, "op %s: max_in must be n_in (%d) to %d (got %d)", d->name, d->n_in,
+                most, d->max_in);
+    if (d->n_out < 1 || d->n_out > 8)
+        SW_FAIL(SW_INVALID, "op %s: n_out must be 1 to 8 (got %d)", d->name, d->n_out);
+    if (d->n_extra < 0 || d->n_extra > 8)
+        SW_FAIL(SW_INVALID, "op %s: n_extra must be 0 to 8 (got %d)", d->name, d->n_extra);
+    if (d->max_in + d->n_out + d->n_extra > SWI_MAX_OPERANDS)
+        SW_FAIL(SW_INVALID,
+                "op %s: max_in, n_out and n_extra together must be at most %d (got %d)",
+                d->name, SWI_MAX_OPERANDS, d->max_in + d->n_out + d->n_extra);
+    if (d->attrs_bytes > 512)
+        SW_FAIL(SW_INVALID, "op %s: attrs_bytes must be at most 512 (got %zu)", d->name,
+                d->attrs_bytes);
+    return SW_OK;
+}
+
+static sw_status check_desc(const sw_op_desc *d)
+{
+    if (d->infer == NULL)
+        SW_FAIL(SW_INVALID, "op %s: infer must not be NULL", d->name);
+    if (d->forward == NULL && d->select == NULL && d->view == NULL)
+        SW_FAIL(SW_INVALID, "op %s: one of forward, select and view must be set", d->name);
+    SW_TRY(check_counts(d));
+    if (d->view != NULL)
+        SW_TRY(check_view(d));
+    if (d->has_phase && (unsigned)d->phase >= SW_PHASES)
+        SW_FAIL(SW_INVALID, "op %s: phase must be 0 to %d (got %d)", d->name, SW_PHASES - 1,
+                (int)d->phase);
+    if (has_bits_past(d->image_in, d->max_in))
+        SW_FAIL(SW_INVALID, "op %s: image_in is 0x%x with %d inputs", d->name, d->image_in,
+                d->max_in);
+    if (has_bits_past(d->inplace, d->max_in))
+        SW_FAIL(SW_INVALID, "op %s: inplace is 0x%x with %d inputs", d->name, d->inplace,
+                d->max_in);
+    SW_TRY(check_grads(d));
+    return check_cases(d);
+}
+
+sw_status swi_op_register(const sw_op_desc *desc, uint32_t *id)
+{
+    if (desc == NULL || id == NULL)
+        SW_FAIL(SW_INVALID, "sw_op_register: desc and id must not be NULL");
+    sw_op_desc d;
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_op_desc, &d, desc, "sw_op_register"));
+    if (d.name == NULL || d.name[0] == '\0' || strlen(d.name) > 40)
+        SW_FAIL(SW_INVALID, "sw_op_register: the name must have 1 to 40 bytes");
+    if (d.max_in == 0)
+        d.max_in = d.n_in;
+    SW_TRY(check_desc(&d));
+    for (uint32_t i = 0; i < swi_op_count(); i++)
+        if (strcmp(swi_op(i)->name, d.name) == 0)
+            SW_FAIL(SW_INVALID, "an op named '%s' exists", d.name);
+    const uint32_t n = __atomic_load_n(&n_registered, __ATOMIC_ACQUIRE);
+    if (n == MAX_REGISTERED)
+        SW_FAIL(SW_NOMEM, "op %s: at most %d ops can be registered from outside", d.name,
+                MAX_REGISTERED);
+    registered[n] = d;
+    registered[n].size = sizeof d;
+    __atomic_store_n(&n_registered, n + 1, __ATOMIC_RELEASE);
+    *id = N_INSIDE + n;
+    return SW_OK;
+}

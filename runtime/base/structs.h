@@ -1,0 +1,34 @@
+/* The one reader and writer of public structs that begin with their size. */
+#ifndef SW_STRUCTS_H
+#define SW_STRUCTS_H
+
+#include "runtime/stepwell.h"
+
+#define SWI_STRUCT(type, first, now) SWI_STRUCT_##type,
+#define SWI_SINCE(type, member)
+typedef enum {
+#include "runtime/base/structs.def"
+    SWI_STRUCTS
+} swi_struct;
+#undef SWI_STRUCT
+#undef SWI_SINCE
+
+#define SWI_STRUCT_MOST ((size_t)4096) /* a larger size is no struct of any header */
+
+/* The size that `given` says: at least that of 0.1, at most SWI_STRUCT_MOST, not inside a
+ * member. Else SW_INVALID, which begins with `call`, names the struct and says what to set. */
+SW_MUST_USE sw_status swi_struct_check(swi_struct which, size_t size, const char *call);
+/* Options and descriptors: *to is what the caller gave, with zeros behind it; all zeros where
+ * `given` is NULL. Its size is then this library's. */
+SW_MUST_USE sw_status swi_struct_read(swi_struct which, void *to, const void *given,
+                                      const char *call);
+/* Results: as many bytes of `from` as the caller has room for, whose size was checked before;
+ * his size stays. */
+void swi_struct_write(swi_struct which, void *out, const void *from);
+
+/* For tests: name, size, size in 0.1. */
+const char *swi_struct_name(swi_struct which);
+size_t swi_struct_bytes(swi_struct which);
+size_t swi_struct_least(swi_struct which);
+
+#endif

@@ -1,0 +1,34 @@
+/* What programs of an exec are made for: the part of an exec that models, traces and passes
+ * see. */
+#ifndef SW_TARGET_H
+#define SW_TARGET_H
+
+#include "alloc/base/handle.h"
+#include "kernels/cuda/api.h"
+#include "runtime/stepwell.h"
+#include <stdbool.h>
+
+typedef struct swi_device swi_device; /* device/device.h */
+
+typedef struct {
+    swi_device *device; /* NULL: the CPU */
+    const sw_cuda_queue
+        *compute; /* the device's stream that ops are launched in; NULL: the CPU */
+    int threads;
+    sw_isa isa;
+    sw_budget *budget;
+    bool no_inplace, no_recompute, no_rebuild, no_chunks, no_tiles; /* passes that are off */
+} swi_target;
+
+/* An exec begins like this (exec.c asserts it). */
+typedef struct {
+    sw_handle handle;
+    swi_target target;
+} swi_exec_head;
+
+static inline const swi_target *swi_target_of(const sw_exec *exec)
+{
+    return &((const swi_exec_head *)(const void *)exec)->target;
+}
+
+#endif

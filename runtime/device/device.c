@@ -1,0 +1,301 @@
+/* Cards: opened, counted, closed; their copies and their first fault. */
+#include "runtime/device/device.h"
+#include "alloc/base/mem.h"
+#include "runtime/device/device_module.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the module, the list, and the counts of users. Each card has a lock of its own besides,
+ * which is taken last. */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static swi_device *devices;
+
+/* ---- faults ------------------------------------------------------------------------------ */
+
+/* With the device's lock. */
+static sw_status fault_of(const swi_device *device)
+{
+    if (device->faulted)
+        SW_FAIL(SW_DEVICE, "cuda:%d failed before: %s", device->ordinal, device->fault);
+    return SW_OK;
+}
+
+static sw_status keep_fault(swi_device *device, sw_status status)
+{
+    if (status == SW_DEVICE && !device->faulted) {
+        device->faulted = true;
+        strncpy(device->fault, sw_last_error(), sizeof device->fault - 1);
+    }
+    return status;
+}
+
+sw_status swi_device_fault(swi_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    const sw_status status = fault_of(device);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+sw_status swi_device_faulted(swi_device *device, sw_status status)
+{
+    pthread_mutex_lock(&device->lock);
+    (void)keep_fault(device, status);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static sw_status memory_reserve(void *context, void **base, size_t bytes)
+{
+    swi_device *d = context;
+    SW_TRY(swi_device_fault(d));
+    return swi_device_faulted(d, d->api->reserve(d->card, base, bytes));
+}
+
+static sw_status memory_map(void *context, void *base, size_t from, size_t to)
+{
+    swi_device *d = context;
+    SW_TRY(swi_device_fault(d));
+    return swi_device_faulted(d, d->api->map(d->card, base, from, to));
+}
+
+static void memory_release(void *context, void *base, size_t bytes)
+{
+    swi_device *d = context;
+    d->api->release(d->card, base, bytes);
+}
+
+static sw_status memory_alloc(void *context, void **out, size_t bytes)
+{
+    swi_device *d = context;
+    SW_TRY(swi_device_fault(d));
+    return swi_device_faulted(d, d->api->alloc(d->card, out, bytes));
+}
+
+static void memory_free(void *context, void *block)
+{
+    swi_device *d = context;
+    d->api->free(d->card, block);
+}
+
+static sw_status memory_copy(void *context, void *to, const void *from, size_t bytes)
+{
+    return swi_device_copy(context, to, from, bytes);
+}
+
+sw_status swi_device_pin(swi_device *device, void **out, size_t bytes)
+{
+    SW_TRY(swi_device_fault(device));
+    SW_TRY(swi_device_faulted(device, device->api->host_alloc(device->card, out, bytes)));
+    sw_heap_note(*out, SW_HEAP_PINNED, bytes);
+    return SW_OK;
+}
+
+void swi_device_unpin(swi_device *device, void *block, size_t bytes)
+{
+    sw_heap_note_end(block, SW_HEAP_PINNED, bytes);
+    if (block != NULL)
+        device->api->host_free(device->card, block);
+}
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+static sw_status parse(const char *name, int *ordinal)
+{
+    *ordinal = 0;
+    if (strcmp(name, "cuda") == 0)
+        return SW_OK;
+    const char *digits = strncmp(name, "cuda:", 5) == 0 ? name + 5 : "";
+    const size_t n = strspn(digits, "0123456789");
+    if (n == 0 || n > 4 || digits[n] != '\0')
+        SW_FAIL(SW_INVALID, "the device must be cpu, cuda or cuda:N (got '%s')", name);
+    *ordinal = atoi(digits);
+    return SW_OK;
+}
+
+/* By the names of the module's table. */
+static sw_status fill_entries(swi_device *device, const sw_cuda_module *module)
+{
+    for (uint32_t i = 0; i < module->n_entries; i++) {
+        const sw_cuda_entry *e = &module->entries[i];
+        uint32_t op = 0;
+        while (op < SW_OPS_INSIDE && strcmp(swi_op(op)->name, e->op) != 0)
+            op++;
+        if (op == SW_OPS_INSIDE || e->which < SW_CUDA_FORWARD ||
+            e->which >= SWI_DEVICE_KERNELS - 1 || e->which >= swi_op(op)->n_grads)
+            SW_FAIL(SW_DEVICE,
+                    "CUDA module: entry %s, kernel %d: the library has no such kernel; install "
+                    "both from one build",
+                    e->op, e->which);
+        device->entries[op][e->which + 1] = e;
+    }
+    return SW_OK;
+}
+
+static sw_status open_card(swi_device *device)
+{
+    SW_TRY(device->api->open(&device->card, device->ordinal));
+    SW_TRY(device->api->info(device->card, &device->info));
+    device->memory =
+        (sw_device_memory){device,         device->info.can_map ? device->info.granularity : 0,
+                           memory_reserve, memory_map,
+                           memory_release, memory_alloc,
+                           memory_free,    memory_copy};
+    return device->api->queue_create(device->card, &device->queue, false, 0);
+}
+
+static void free_device(swi_device *device)
+{
+    if (device->queue.stream != NULL)
+        device->api->queue_destroy(device->card, &device->queue);
+    if (device->card != NULL)
+        device->api->close(device->card);
+    pthread_mutex_destroy(&device->lock);
+    sw_heap_free(device, SW_HEAP_RECORDS, sizeof *device);
+}
+
+static sw_status create(swi_device **out, int ordinal)
+{
+    const sw_cuda_module *module;
+    void *block;
+    SW_TRY(swi_device_module(&module));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_device)));
+    swi_device *device = block;
+    device->api = module->api;
+    device->ordinal = ordinal;
+    device->pairs = module->pairs;
+    device->n_pairs = module->n_pairs;
+    pthread_mutex_init(&device->lock, NULL);
+    sw_status status = fill_entries(device, module);
+    if (status == SW_OK)
+        status = open_card(device);
+    if (status != SW_OK) {
+        free_device(device);
+        return status;
+    }
+    device->next = devices;
+    devices = device;
+    *out = device;
+    return SW_OK;
+}
+
+sw_status swi_device_open(swi_device **out, const char *name)
+{
+    int ordinal;
+    sw_status status = SW_OK;
+    SW_TRY(parse(name, &ordinal));
+    pthread_mutex_lock(&list_lock);
+    swi_device *device = devices;
+    while (device != NULL && device->ordinal != ordinal)
+        device = device->next;
+    if (device == NULL)
+        status = create(&device, ordinal);
+    if (status == SW_OK) {
+        device->users++;
+        *out = device;
+    }
+    pthread_mutex_unlock(&list_lock);
+    return status;
+}
+
+swi_device *swi_device_share(swi_device *device)
+{
+    pthread_mutex_lock(&list_lock);
+    device->users++;
+    pthread_mutex_unlock(&list_lock);
+    return device;
+}
+
+void swi_device_close(swi_device *device)
+{
+    if (device == NULL)
+        return;
+    pthread_mutex_lock(&list_lock);
+    if (--device->users == 0) {
+        swi_device **at = &devices;
+        while (*at != device)
+            at = &(*at)->next;
+        *at = device->next;
+        free_device(device);
+    }
+    pthread_mutex_unlock(&list_lock);
+}
+
+const sw_cuda_entry *swi_device_entry(const swi_device *device, uint32_t op, int grad)
+{
+    const bool known = op < SW_OPS_INSIDE && grad >= -1 && grad < SWI_DEVICE_KERNELS - 1;
+    return known ? device->entries[op][grad + 1] : NULL;
+}
+
+const sw_cuda_pair *swi_device_pair(const swi_device *device, uint32_t first, uint32_t then)
+{
+    if (first >= SW_OPS_INSIDE || then >= SW_OPS_INSIDE)
+        return NULL;
+    for (uint32_t i = 0; i < device->n_pairs; i++)
+        if (strcmp(device->pairs[i].first, swi_op(first)->name) == 0 &&
+            strcmp(device->pairs[i].then, swi_op(then)->name) == 0)
+            return &device->pairs[i];
+    return NULL;
+}
+
+/* ---- copies ------------------------------------------------------------------------------ */
+
+/* Zeros where there is nothing to copy from. With the device's lock. */
+static sw_status copy_now(swi_device *d, void *to, const void *from, size_t bytes,
+                          sw_cuda_way way)
+{
+    if (from != NULL)
+        SW_TRY(d->api->copy(&d->queue, to, from, bytes, way));
+    else
+        SW_TRY(d->api->fill(&d->queue, to, 0, bytes));
+    return d->api->queue_sync(d->card, &d->queue);
+}
+
+/* The card is waited for without the lock: that may take until another thread's capture ends,
+ * which needs the lock where it fails. */
+static sw_status copy(swi_device *d, void *to, const void *from, size_t bytes, sw_cuda_way way)
+{
+    SW_TRY(swi_device_fault(d));
+    if (bytes == 0)
+        return SW_OK;
+    SW_TRY(swi_device_faulted(d, d->api->sync(d->card))); /* and it is this thread's */
+    pthread_mutex_lock(&d->lock);
+    sw_status status = fault_of(d);
+    if (status == SW_OK)
+        status = keep_fault(d, copy_now(d, to, from, bytes, way));
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+sw_status swi_device_read(swi_device *device, void *to, const void *from, size_t bytes)
+{
+    return copy(device, to, from, bytes, SW_CUDA_TO_HOST);
+}
+
+sw_status swi_device_write(swi_device *device, void *to, const void *from, size_t bytes)
+{
+    return copy(device, to, from, bytes, SW_CUDA_TO_DEVICE);
+}
+
+sw_status swi_device_copy(swi_device *device, void *to, const void *from, size_t bytes)
+{
+    return copy(device, to, from, bytes, SW_CUDA_ON_DEVICE);
+}
+
+sw_status swi_device_zero(swi_device *device, void *to, size_t bytes)
+{
+    return copy(device, to, NULL, bytes, SW_CUDA_ON_DEVICE);
+}
+
+const char *swi_device_room(const swi_device *d, char *to, size_t bytes)
+{
+    sw_cuda_info now;
+    to[0] = '\0';
+    if (d != NULL && d->api->info(d->card, &now) == SW_OK)
+        snprintf(to, bytes, ", cuda:%d (%s) has %zu bytes free of %zu", d->ordinal,
+                 d->info.name, now.free_bytes, now.total_bytes);
+    return to;
+}

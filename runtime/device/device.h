@@ -1,0 +1,72 @@
+/* Cards that execs and models use. The module is opened once in the process, a card once for
+ * each ordinal; both are counted, and a card is closed behind its last user. All calls may come
+ * from any thread. */
+#ifndef SW_DEVICE_H
+#define SW_DEVICE_H
+
+#include "alloc/arena/store.h"
+#include "kernels/cuda/api.h"
+#include "runtime/base/common.h"
+#include <pthread.h>
+
+#define SWI_DEVICE_KERNELS 9 /* of one op: forward, and its gradient kernels */
+
+typedef struct swi_device swi_device;
+struct swi_device {
+    const sw_cuda_api *api;
+    sw_cuda_device *card;
+    sw_device_memory memory; /* for sw_store_device_create */
+    sw_cuda_info info;       /* when it was opened */
+
+    /* What follows is device.c's own. */
+    swi_device *next;
+    int ordinal;
+    uint32_t users;
+    pthread_mutex_t lock; /* of what follows */
+    sw_cuda_queue queue;  /* of the copies below */
+    bool faulted;
+    char fault[512];
+    const sw_cuda_entry *entries[SW_OPS_INSIDE][SWI_DEVICE_KERNELS];
+    const sw_cuda_pair *pairs;
+    uint32_t n_pairs;
+};
+
+/* "cuda" is "cuda:0". SW_DEVICE: no module, a damaged or foreign one, no driver, one too old,
+ * no such card: one line each, with the way out. SW_INVALID: not the name of a device. */
+SW_MUST_USE sw_status swi_device_open(swi_device **out, const char *name);
+/* One user more of an open device. */
+swi_device *swi_device_share(swi_device *device);
+void swi_device_close(swi_device *device); /* NULL is fine */
+
+/* The entry of an op's kernel (grad -1: forward); NULL where the device has none. */
+const sw_cuda_entry *swi_device_entry(const swi_device *device, uint32_t op, int grad);
+
+/* The pair of these two forward ops; NULL where the device has none. */
+const sw_cuda_pair *swi_device_pair(const swi_device *device, uint32_t first, uint32_t then);
+
+/* Host memory held fast, so that copies overlap; counted as SW_HEAP_PINNED. */
+SW_MUST_USE sw_status swi_device_pin(swi_device *device, void **out, size_t bytes);
+void swi_device_unpin(swi_device *device, void *block, size_t bytes); /* NULL is fine */
+
+/* Between host memory and the card's, for calls that are no part of a step: they wait until all
+ * that was launched on the card is done, and then until the copy is. */
+SW_MUST_USE sw_status swi_device_read(swi_device *device, void *to, const void *from,
+                                      size_t bytes);
+SW_MUST_USE sw_status swi_device_write(swi_device *device, void *to, const void *from,
+                                       size_t bytes);
+SW_MUST_USE sw_status swi_device_copy(swi_device *device, void *to, const void *from,
+                                      size_t bytes);
+SW_MUST_USE sw_status swi_device_zero(swi_device *device, void *to, size_t bytes);
+
+/* The first fault that a call on the card reported is kept: from then on every call above
+ * answers it. swi_device_fault: SW_OK, or SW_DEVICE with its message set again.
+ * swi_device_faulted: keeps the thread's last error if `status` is SW_DEVICE; returns `status`.
+ */
+SW_MUST_USE sw_status swi_device_fault(swi_device *device);
+sw_status swi_device_faulted(swi_device *device, sw_status status);
+
+/* ", cuda:0 (its name) has so many bytes free of so many" for messages; "" for the CPU (NULL),
+ * and where the card does not say. */
+const char *swi_device_room(const swi_device *device, char *to, size_t bytes);
+
+#endif

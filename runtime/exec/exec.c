@@ -1,0 +1,540 @@
+/* Execs: one worker with one step arena, and its cache of programs.
+ *
+ * sw_run looks its key up; a key that is not there is traced and planned. Equal traces share
+ * one program, so 200 members of one shape plan once. The cache is bounded: the least recently
+ * used key goes, and its program with it when no other key names it. Keys of models that were
+ * destroyed, by whatever thread, go when the exec traces next. */
+#include "alloc/base/poison.h"
+#include "alloc/base/size.h"
+#include "alloc/base/sys.h"
+#include "kernels/dispatch.h"
+#include "profiler/record/nvtx_run.h"
+#include "runtime/exec/queue.h"
+#include "runtime/exec/run_internal.h"
+#include "runtime/base/structs.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Addresses for the step arena: twice the machine's memory, so that it never moves, less where
+ * the system grants less. */
+static sw_status reserve_store(sw_store **out)
+{
+    const size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = sw_page_bytes();
+    size_t bytes = (size_t)1 << 34;
+    (void)sw_size_mul(pages, 2 * page, &bytes);
+    for (;; bytes /= 2) {
+        const sw_status status = sw_store_host_create(out, bytes);
+        if (status == SW_OK || bytes < ((size_t)1 << 28))
+            return status;
+    }
+}
+
+static sw_status pick_isa(const char *name, sw_isa *out)
+{
+    static const char *const names[] = {"base", "avx2", "avx512"};
+    const sw_isa best = sw_cpu_isa();
+    *out = best;
+    if (name == NULL)
+        return SW_OK;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            if ((sw_isa)i > best)
+                SW_FAIL(SW_UNSUPPORTED, "this machine has no %s (its best is %s)", name,
+                        names[best]);
+            *out = (sw_isa)i;
+            return SW_OK;
+        }
+    SW_FAIL(SW_INVALID, "the instruction set must be base, avx2 or avx512 (got '%s')", name);
+}
+
+static bool is_cpu(const char *device)
+{
+    return device == NULL || strcmp(device, "cpu") == 0;
+}
+
+/* What is of devices alone, or of none. */
+static sw_status check_device(const sw_exec_opts *o)
+{
+    const char *name = o->tf32 != 0        ? "tf32"
+                       : o->sync_ops != 0  ? "sync_ops"
+                       : o->no_graphs != 0 ? "no_graphs"
+                                           : NULL;
+    if (is_cpu(o->device) && name != NULL)
+        SW_FAIL(SW_INVALID, "%s must be 0 on cpu: it is for devices", name);
+    if (!is_cpu(o->device) && o->op_clocks != 0 && o->sync_ops == 0)
+        SW_FAIL(SW_INVALID, "op_clocks on a device needs sync_ops: without it the clock "
+                            "measures launches only");
+    if (o->device != NULL && strcmp(o->device, "sim") == 0)
+        SW_FAIL(SW_DEVICE, "device 'sim' is not built yet: cpu and cuda are");
+    return SW_OK;
+}
+
+/* Where the step arena's bytes come from. */
+static sw_status make_store(const sw_exec *e, sw_store **out)
+{
+    if (e->target.device == NULL)
+        return reserve_store(out);
+    return sw_store_device_create(out, e->target.device->info.total_bytes,
+                                  &e->target.device->memory);
+}
+
+static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
+{
+    e->target.threads = o->threads == 0 || e->target.device != NULL ? 1 : o->threads;
+    e->target.budget = o->budget;
+    e->seed = o->seed;
+    e->checks = o->checks != 0;
+    e->op_clocks = o->op_clocks != 0;
+    e->target.no_inplace = o->no_inplace != 0;
+    e->no_phases = o->no_phases != 0 && !SW_POISON; /* there births make bytes readable */
+    e->shares = o->shares != 0;
+    e->target.no_recompute = o->no_recompute != 0;
+    e->target.no_rebuild = o->no_rebuild != 0;
+    e->target.no_chunks = o->no_chunks != 0;
+    e->target.no_tiles = o->no_tiles != 0;
+    e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
+    SW_TRY(pick_isa(o->isa, &e->target.isa));
+    sw_store *store;
+    SW_TRY(make_store(e, &store));
+    const sw_arena_opts arena = {.label = "step",
+                                 .use = SW_ARENA_STEP,
+                                 .store = store,
+                                 .budget = o->budget,
+                                 .observer = sw_watch_observer(&e->watch)};
+    const sw_status status = sw_arena_create(&e->arena, &arena);
+    if (status != SW_OK) {
+        sw_store_destroy(store);
+        return status;
+    }
+    SW_TRY(swi_observe_attach(e, o));
+    /* A tool that looks after memory is told op by op what may be touched: it must be over. */
+    const bool watched = sw_nvtx_run_has_heap(e->watch.nvtx);
+    const swi_queue_opts queue = {.tf32 = o->tf32 != 0,
+                                  .sync_ops = o->sync_ops != 0 || watched,
+                                  .no_graphs = o->no_graphs != 0,
+                                  .budget = o->budget};
+    /* Where memory is poisoned the tool that reads that sees more. */
+    if (e->target.device == NULL && (e->checks || (SW_CHECKS >= 1 && !SW_POISON)))
+        SW_TRY(swi_guard_create(&e->guard));
+    if (e->target.device != NULL) {
+        SW_TRY(swi_queue_create(&e->queue, e->target.device, &queue));
+        e->target.compute = swi_queue_compute(e->queue);
+    }
+    return swi_pool_create(&e->pool, e->target.threads);
+}
+
+static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
+{
+    sw_exec_opts opts;
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_exec_opts, &opts, given, "sw_exec_create"));
+    *to = opts;
+    SW_TRY(check_device(&opts));
+    if (opts.threads < 0 || opts.threads > 256)
+        SW_FAIL(SW_INVALID, "threads must be 1 to 256 (got %d)", opts.threads);
+    if (opts.op_clocks != 0 && opts.no_phases != 0)
+        SW_FAIL(SW_INVALID,
+                "op_clocks and no_phases exclude each other: no_phases reads no clock");
+    if (opts.shares != 0 && opts.no_phases != 0)
+        SW_FAIL(SW_INVALID,
+                "shares and no_phases exclude each other: no_phases counts no bytes");
+    return SW_OK;
+}
+
+sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device *device)
+{
+    void *block;
+    SW_TRY(sw_handle_take(&block, SW_HANDLE_EXEC, sizeof(sw_exec)));
+    sw_exec *exec = block;
+    exec->forks = sw_fork_number();
+    exec->target.device = device != NULL ? swi_device_share(device) : NULL;
+    const sw_status status = fill_exec(exec, opts);
+    if (status != SW_OK) {
+        sw_exec_destroy(exec);
+        return status;
+    }
+    *out = exec;
+    return SW_OK;
+}
+
+sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
+{
+    sw_exec_opts opts;
+    swi_device *device = NULL;
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_exec_create: out must not be NULL");
+    SW_TRY(read_opts(&opts, given));
+    if (opts.budget != NULL)
+        SW_TRY(sw_handle_check(opts.budget, SW_HANDLE_BUDGET, "sw_exec_create"));
+    if (opts.profile != NULL)
+        SW_TRY(sw_handle_check(opts.profile, SW_HANDLE_PROFILE, "sw_exec_create"));
+    SW_TRY(is_cpu(opts.device) ? SW_OK : swi_device_open(&device, opts.device));
+    const sw_status status = swi_exec_create_on(out, &opts, device);
+    swi_device_close(device); /* the exec has its own share of it */
+    return status;
+}
+
+/* A key, or the exec's last run, needs it no more. */
+static void drop_program(sw_exec *exec, swi_program *p)
+{
+    if (p == NULL || --p->refs > 0)
+        return;
+    for (uint32_t i = 0; i < exec->n_programs; i++)
+        if (exec->programs[i] == p)
+            exec->programs[i] = NULL;
+    swi_queue_forget(exec->queue, p);
+    swi_program_free(p);
+}
+
+void swi_exec_set_last(sw_exec *exec, swi_program *p)
+{
+    if (p != NULL)
+        p->refs++;
+    drop_program(exec, exec->last);
+    exec->last = p;
+}
+
+/* The key's bytes begin with the lives, so that both are aligned. */
+static size_t block_of(size_t bytes, uint32_t n_lives)
+{
+    return n_lives * sizeof(swi_alive *) + bytes;
+}
+
+static void free_key(const swi_key *key)
+{
+    for (uint32_t i = 0; i < key->n_lives; i++)
+        swi_alive_drop(key->lives[i]);
+    sw_heap_free(key->lives, SW_HEAP_PROGRAMS, block_of(key->bytes, key->n_lives));
+}
+
+void sw_exec_destroy(sw_exec *exec)
+{
+    static const char call[] = "sw_exec_destroy";
+    if (!sw_handle_ends(exec, SW_HANDLE_EXEC, call) || !swi_may_destroy(call, SWI_FRAME))
+        return;
+    if (exec->busy != 0 && exec->forks == sw_fork_number()) {
+        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: the exec is in use by %s", call,
+                           swi_owner_text(&exec->busy));
+        return;
+    }
+    swi_observe_close(exec);
+    swi_queue_destroy(exec->queue); /* first: what it launched uses all the rest */
+    for (uint32_t i = 0; i < exec->n_keys; i++)
+        free_key(&exec->keys[i]);
+    for (uint32_t i = 0; i < exec->n_programs; i++)
+        swi_program_free(exec->programs[i]);
+    sw_heap_free(exec->keys, SW_HEAP_PROGRAMS, exec->cap_keys * sizeof *exec->keys);
+    sw_heap_free(exec->programs, SW_HEAP_PROGRAMS, exec->cap_programs * sizeof *exec->programs);
+    swi_past_free(&exec->past);
+    swi_guard_destroy(exec->guard);
+    sw_heap_free(exec->op_ns, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns);
+    sw_heap_free(exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch);
+    swi_shares_free(&exec->immediate_shares);
+    swi_shares_free(&exec->witness_shares);
+    sw_heap_free(exec->watch.notes, SW_HEAP_PROGRAMS,
+                 exec->watch.cap_notes * sizeof *exec->watch.notes);
+    sw_record_log_free(exec->rec.log);
+    swi_trace_free(&exec->immediate_trace);
+    swi_ctx_free(&exec->ctx);
+    swi_pool_destroy(exec->pool);
+    swi_observe_release(exec);
+    sw_arena_destroy(exec->arena);
+    swi_device_close(exec->target.device);
+    sw_handle_give(exec, SW_HANDLE_EXEC, sizeof *exec);
+}
+
+sw_status sw_budget_create(sw_budget **out, size_t bytes)
+{
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_budget_create: out must not be NULL");
+    return sw_budget_new(out, bytes);
+}
+
+void sw_budget_destroy(sw_budget *budget)
+{
+    if (sw_handle_ends(budget, SW_HANDLE_BUDGET, "sw_budget_destroy"))
+        sw_budget_free(budget);
+}
+
+/* ---- keys -------------------------------------------------------------------------------- */
+
+static void put(unsigned char **to, const void *from, size_t bytes)
+{
+    memcpy(*to, from, bytes);
+    *to += bytes;
+}
+
+/* The key as bytes, in exec->key_scratch. */
+static sw_status write_key(sw_exec *exec, const sw_run_args *a, size_t *bytes)
+{
+    const size_t most =
+        64 + (size_t)a->n_models * 24 + (size_t)a->n_inputs * (8 + 8 * SW_MAX_RANK);
+    if (most > exec->cap_key_scratch) {
+        SW_TRY(
+            sw_heap_resize(&exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch, most));
+        exec->cap_key_scratch = most;
+    }
+    unsigned char *p = exec->key_scratch;
+    const int32_t words[] = {(int32_t)a->mode, a->n_models, a->n_inputs};
+    put(&p, &a->fn, sizeof a->fn);
+    put(&p, &a->user, sizeof a->user);
+    put(&p, &a->variant, sizeof a->variant);
+    put(&p, words, sizeof words);
+    for (int i = 0; i < a->n_models; i++) {
+        put(&p, &a->models[i]->uid, sizeof a->models[i]->uid);
+        put(&p, &a->models[i]->layout_hash, sizeof a->models[i]->layout_hash);
+        put(&p, &a->models[i]->frozen_hash, sizeof a->models[i]->frozen_hash);
+    }
+    for (int i = 0; i < a->n_inputs; i++) {
+        const int32_t head[] = {(int32_t)a->inputs[i].dtype, a->inputs[i].shape.rank};
+        put(&p, head, sizeof head);
+        put(&p, a->inputs[i].shape.dim, (size_t)a->inputs[i].shape.rank * sizeof(int64_t));
+    }
+    *bytes = (size_t)(p - (unsigned char *)exec->key_scratch);
+    return SW_OK;
+}
+
+static uint64_t hash_key(const unsigned char *p, size_t bytes)
+{
+    uint64_t hash = bytes;
+    for (; bytes >= 8; bytes -= 8, p += 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+        hash ^= hash >> 29;
+    }
+    for (; bytes > 0; bytes--, p++)
+        hash = (hash ^ *p) * 0x100000001b3ull;
+    return hash;
+}
+
+/* Open addressing would save little: lookups compare hashes first, and 200 members are 200
+ * words. */
+static swi_key *find_key(sw_exec *exec, uint64_t hash, size_t bytes)
+{
+    /* Members are visited in order: the key after the last one found is the best guess. */
+    for (uint32_t i = 0; i < exec->n_keys; i++) {
+        const uint32_t k = (exec->next_key + i) % exec->n_keys;
+        swi_key *key = &exec->keys[k];
+        if (key->hash == hash && key->bytes == bytes &&
+            memcmp(key->key, exec->key_scratch, bytes) == 0) {
+            exec->next_key = k + 1;
+            return key;
+        }
+    }
+    return NULL;
+}
+
+static void forget(sw_exec *exec, swi_key *key)
+{
+    drop_program(exec, exec->programs[key->program]);
+    free_key(key);
+    *key = exec->keys[--exec->n_keys];
+}
+
+static bool has_ended(const swi_key *key)
+{
+    for (uint32_t i = 0; i < key->n_lives; i++)
+        if (swi_alive_has_ended(key->lives[i]))
+            return true;
+    return false;
+}
+
+/* What no call can name any more: programs of models that were destroyed. That of the last run
+ * stays, as long as it is the last. */
+static void forget_ended(sw_exec *exec)
+{
+    const uint64_t now = swi_alive_ended();
+    if (now == exec->lives_ended)
+        return;
+    for (uint32_t i = exec->n_keys; i-- > 0;)
+        if (has_ended(&exec->keys[i]))
+            forget(exec, &exec->keys[i]);
+    exec->lives_ended = now;
+}
+
+static void forget_oldest(sw_exec *exec)
+{
+    uint32_t oldest = 0;
+    for (uint32_t i = 1; i < exec->n_keys; i++)
+        if (exec->keys[i].used < exec->keys[oldest].used)
+            oldest = i;
+    forget(exec, &exec->keys[oldest]);
+}
+
+static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, size_t bytes,
+                         uint32_t program)
+{
+    const uint32_t n = (uint32_t)args->n_models;
+    void *p = exec->keys, *block;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_keys, exec->n_keys + 1,
+                        sizeof *exec->keys));
+    exec->keys = p;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, block_of(bytes, n)));
+    swi_alive **lives = block;
+    for (uint32_t i = 0; i < n; i++) {
+        lives[i] = args->models[i]->life;
+        swi_alive_hold(lives[i]);
+    }
+    unsigned char *key = (unsigned char *)(lives + n);
+    memcpy(key, exec->key_scratch, bytes);
+    exec->keys[exec->n_keys++] = (swi_key){.hash = hash,
+                                           .used = exec->clock,
+                                           .bytes = bytes,
+                                           .key = key,
+                                           .lives = lives,
+                                           .n_lives = n,
+                                           .program = program};
+    return SW_OK;
+}
+
+/* ---- programs ---------------------------------------------------------------------------- */
+
+static sw_status trace(sw_exec *exec, const sw_run_args *args)
+{
+    SW_TRY(swi_ctx_begin(exec, args, false));
+    args->fn(&exec->ctx, args->user);
+    (void)swi_write_states(&exec->ctx); /* an error stays in the ctx */
+    return swi_ctx_end(&exec->ctx);
+}
+
+/* Are both within their limits, by the same plan? What was planned for another limit may run
+ * more again than it must, or be too high. */
+static bool same_plan(const swi_program *p, const swi_program *q)
+{
+    return p->height <= p->limit && q->height <= q->limit && p->height == q->height &&
+           p->info.repeat_cost == q->info.repeat_cost &&
+           p->info.budget_cost == q->info.budget_cost;
+}
+
+/* A slot of the program table: an equal program, or a free slot. */
+static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
+{
+    uint32_t empty = SWI_NONE;
+    for (uint32_t i = 0; i < exec->n_programs; i++) {
+        const swi_program *p = exec->programs[i];
+        bool equal = false;
+        if (p == NULL)
+            empty = i;
+        else if (same_plan(p, fresh) && p->hash == fresh->hash &&
+                 p->n_models == fresh->n_models && p->model_bytes == fresh->model_bytes &&
+                 p->slot_bytes == fresh->slot_bytes)
+            SW_TRY(swi_programs_equal(p, fresh, &equal));
+        if (equal) {
+            *out = i;
+            return SW_OK;
+        }
+    }
+    if (empty == SWI_NONE) {
+        void *p = exec->programs;
+        SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_programs, exec->n_programs + 1,
+                            sizeof(void *)));
+        exec->programs = p;
+        empty = exec->n_programs++;
+        exec->programs[empty] = NULL;
+    }
+    *out = empty;
+    return SW_OK;
+}
+
+/* The fresh program, or the equal one that is there already, which then has one reference more
+ * and keeps it when older keys of its go. */
+static swi_program *settle_in(sw_exec *exec, uint32_t slot, swi_program *fresh)
+{
+    swi_program *there = exec->programs[slot];
+    if (there == NULL) {
+        fresh->id = exec->next_program_id++;
+        exec->programs[slot] = fresh;
+        return fresh;
+    }
+    if (fresh->info.least_repeat_cost < there->info.least_repeat_cost) /* for both limits */
+        there->info.least_repeat_cost = fresh->info.least_repeat_cost;
+    swi_program_free(fresh);
+    there->refs++;
+    return there;
+}
+
+static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash,
+                              size_t bytes, swi_program **out, bool *fresh)
+{
+    const uint64_t start = sw_clock_ns();
+    SW_TRY(trace(exec, args));
+    const uint64_t traced = sw_clock_ns();
+    swi_program *p;
+    SW_TRY(swi_program_create(&p, &exec->ctx, swi_arena_limit(exec, args, &exec->ctx.trace)));
+    p->info.trace_ns = traced - start;
+    uint32_t slot;
+    sw_status status = exec->queue != NULL ? swi_queue_count_launches(exec->queue, p) : SW_OK;
+    if (status == SW_OK)
+        status = slot_for(exec, p, &slot);
+    if (status != SW_OK) {
+        swi_program_free(p);
+        return status;
+    }
+    p = settle_in(exec, slot, p);
+    forget_ended(exec);
+    /* The bound is on keys; each names one program. */
+    if (exec->n_keys >= exec->max_programs)
+        forget_oldest(exec);
+    status = add_key(exec, args, hash, bytes, slot);
+    if (status != SW_OK) {
+        drop_program(exec, p);
+        return status;
+    }
+    if (!exec->checks) /* those trace before each run */
+        swi_ctx_free(&exec->ctx);
+    *fresh = true;
+    *out = p;
+    return SW_OK;
+}
+
+static sw_status same_trace(const swi_trace *then, const swi_trace *now)
+{
+    const uint32_t n = swi_trace_differs(then, now);
+    if (n == SWI_NONE)
+        return SW_OK;
+    char was[128] = "nothing", is[128] = "nothing";
+    if (n < then->n_nodes)
+        swi_node_name(then, &then->nodes[n], was, sizeof was);
+    if (n < now->n_nodes)
+        swi_node_name(now, &now->nodes[n], is, sizeof is);
+    SW_FAIL(SW_INVALID,
+            "the step function is not pure: op %u was %s and is now %s (or differs in shape or "
+            "attributes) under the same key; give another `variant`",
+            n, was, is);
+}
+
+/* With checks the step function is traced again: a trace that differs under one key is an
+ * error. */
+static sw_status check_again(sw_exec *exec, const sw_run_args *args, const swi_program *p)
+{
+    swi_trace room = {0};
+    const swi_trace *was_traced = NULL;
+    SW_TRY(trace(exec, args));
+    sw_status status = swi_program_traced(p, &room, &was_traced);
+    if (status == SW_OK)
+        status = same_trace(was_traced, &exec->ctx.trace);
+    swi_trace_free(&room);
+    return status;
+}
+
+sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out,
+                           bool *fresh)
+{
+    size_t bytes = 0;
+    *fresh = false;
+    SW_TRY(write_key(exec, args, &bytes));
+    const uint64_t hash = hash_key(exec->key_scratch, bytes);
+    swi_key *key = find_key(exec, hash, bytes);
+    exec->clock++;
+    if (key == NULL)
+        return make_program(exec, args, hash, bytes, out, fresh);
+    *out = exec->programs[key->program];
+    const size_t limit = swi_arena_limit(exec, args, &(*out)->trace);
+    if ((*out)->limit != limit && ((*out)->height > (*out)->limit || (*out)->height > limit)) {
+        forget(exec, key); /* it did not fit then, or does not now: plan for what there is */
+        return make_program(exec, args, hash, bytes, out, fresh);
+    }
+    key->used = exec->clock;
+    return exec->checks ? check_again(exec, args, *out) : SW_OK;
+}

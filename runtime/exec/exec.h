@@ -1,0 +1,119 @@
+/* Execs: keys and programs, the step arena, what a run leaves. A run binds the segments of a
+ * program; immediate mode uses the same trace and executes each node as it is appended. */
+#ifndef SW_EXEC_H
+#define SW_EXEC_H
+
+#include "alloc/arena/arena.h"
+#include "alloc/base/fork.h"
+#include "profiler/record/watch.h"
+#include "runtime/base/observer.h"
+#include "runtime/exec/guard.h"
+#include "runtime/exec/history.h"
+#include "runtime/plan/program.h"
+
+/* Begin and end a trace of `args` in exec->ctx; the step function runs in between. */
+sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate);
+sw_status swi_ctx_end(sw_ctx *ctx);
+void swi_ctx_free(sw_ctx *ctx);
+
+typedef struct {
+    uint64_t hash;
+    uint64_t used; /* exec->clock of the last use */
+    size_t bytes;
+    unsigned char *key;
+    swi_alive **lives; /* of its models; in the block of the key */
+    uint32_t n_lives;
+    uint32_t program;
+} swi_key;
+typedef struct swi_queue swi_queue; /* runtime/exec/queue.h */
+
+/* What an exec tells its profile. */
+#define SWI_MAX_TRACES 64
+
+typedef struct {
+    sw_profile *profile;             /* NULL: none */
+    uint32_t profile_generation;     /* of its handle when it joined */
+    uint32_t number;                 /* as sw_prof_join gave it */
+    sw_record_log *log;              /* NULL: no events */
+    uint64_t steps, evals;           /* that began; the runs of a step count once */
+    uint64_t start_ns;               /* of the run */
+    bool thinned;                    /* the run is counted and has no records */
+    uint64_t traces[SWI_MAX_TRACES]; /* of immediate runs: hashes of those that are recorded */
+    uint32_t n_traces;
+    bool device_ended; /* the profile has the card's last record */
+} swi_recorder;
+
+struct sw_exec {
+    sw_handle handle;
+    swi_target target;
+    uint64_t seed;
+    swi_recorder rec;
+    bool checks, op_clocks, no_phases, shares;
+    uint32_t max_programs;
+    swi_queue *queue; /* its work on the device */
+    swi_guard *guard; /* around each kernel of the CPU; NULL: none */
+    sw_arena *arena;
+    sw_watch watch;                   /* listens to the arena */
+    sw_nvtx_table immediate_names;    /* for an NVTX tool, of the immediate run */
+    size_t nvtx_base[SWI_ROLE_COUNT]; /* what lives all the time, by role */
+    swi_shares immediate_shares;      /* of the last immediate run: what lived before it */
+    swi_shares witness_shares;        /* by the last access witness */
+    sw_pool *pool;
+    sw_ctx ctx; /* reused for every trace */
+    swi_program **programs;
+    uint32_t n_programs, cap_programs;
+    swi_key *keys;
+    uint32_t n_keys, cap_keys;
+    uint32_t next_key;    /* where a lookup begins */
+    uint64_t lives_ended; /* as swi_alive_ended said when keys were looked through last */
+    uint64_t clock;
+    uint32_t next_program_id;
+    swi_owner busy;
+    swi_call call; /* that uses it */
+    sw_model *held[SWI_MAX_MODELS];
+    int n_held;
+    uint32_t forks; /* sw_fork_number of the process that made it */
+    uint32_t fp;    /* of the immediate run that goes on: the caller's floating-point word */
+    bool reset_pending;   /* outputs of the last run are still in the arena */
+    swi_program *last;    /* of the last run */
+    swi_program *attempt; /* that the present call is about; NULL: none yet */
+    bool push_refused;    /* the present run in immediate mode got no bytes for a storage */
+    bool last_immediate;
+    sw_run_info info;          /* of the run that goes on */
+    swi_past past;             /* of the last runs */
+    swi_trace immediate_trace; /* of the last immediate run: names and places of what left it */
+    uint64_t *op_ns;
+    uint32_t cap_op_ns;
+    void *key_scratch;
+    size_t cap_key_scratch;
+};
+
+/* sw_exec_create. */
+sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *opts);
+
+/* An exec of options that are read, on a device that is open (a share of it is taken), or on
+ * the CPU. */
+sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device *device);
+
+/* Run a kernel of the CPU, guarded where the exec is. */
+sw_status swi_run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_launch *launch);
+
+/* Find or make the program of these arguments; *fresh: this call traced. */
+sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out,
+                           bool *fresh);
+
+/* Around each op of a run; any may be NULL. */
+typedef struct {
+    void *context;
+    sw_status (*before)(void *context, uint32_t op);
+    sw_status (*after)(void *context, uint32_t op);
+} swi_hooks;
+
+/* Run a program op by op with a binding of the caller's: base[segment] + binds[k].offset.
+ * Neither arena nor profiler is told; used by the witnesses. *updated (or NULL) says whether an
+ * update ran. */
+sw_status swi_program_execute(sw_exec *exec, swi_program *program, const sw_run_args *args,
+                              unsigned char *const *base, const swi_bind *binds,
+                              const swi_hooks *hooks, bool *updated);
+
+#endif

@@ -1,0 +1,93 @@
+/* The work of one exec on a device: what is copied there and back, what is launched, captured
+ * and replayed, and when the host waits. Policy is here; the module (kernels/cuda/api.h) only
+ * does as it is told.
+ *
+ * Two streams: one copies inputs to the device, the other does all else, in order. A run is
+ *
+ *   slot     host: counters, inputs and changed knobs into pinned slot k, when the device has
+ *            taken what was there; asynchronously to staging slot k
+ *   place    device: from staging to where ops read, always the same; knobs to their models
+ *   ops      launched one by one, or as one graph
+ *   leaves   metrics and counts of skipped updates gathered in one block, which goes to a
+ *            pinned ring; read when somebody asks, or three runs later
+ *
+ * so the copies of one run overlap the ops of the run before, and the host waits only where it
+ * is two runs ahead. All memory is taken before the first run of a program: pinned by the
+ * module, on the device in an arena of the exec's budget. One thread at a time. */
+#ifndef SW_QUEUE_H
+#define SW_QUEUE_H
+
+#include "runtime/exec/exec.h"
+
+typedef struct {
+    bool tf32, sync_ops, no_graphs;
+    sw_budget *budget;
+} swi_queue_opts;
+
+sw_status swi_queue_create(swi_queue **out, swi_device *device, const swi_queue_opts *opts);
+/* Waits for what still runs. NULL is fine. */
+void swi_queue_destroy(swi_queue *queue);
+/* What entries launch on. */
+const sw_cuda_queue *swi_queue_compute(const swi_queue *queue);
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+/* On the device, for the inputs of these arguments and what leaves such a trace: as much as the
+ * exec will have taken when they run, for larger ones before too. */
+size_t swi_queue_data_bytes(const swi_queue *queue, const sw_run_args *args,
+                            const swi_trace *trace);
+size_t swi_queue_data_height(const swi_queue *queue); /* promised so far */
+size_t swi_queue_host_bytes(const swi_queue *queue);  /* pinned */
+/* Charge the budget for them without taking memory. */
+sw_status swi_queue_reserve(swi_queue *queue, size_t data_bytes);
+/* Take it, on both sides, for a program or, in immediate mode, NULL; waits where earlier memory
+ * has to move. */
+sw_status swi_queue_room(sw_exec *exec, const sw_run_args *args, swi_program *program);
+
+/* ---- a run ------------------------------------------------------------------------------- */
+
+/* Begin: models that another queue worked on are waited for, inputs and knobs go their way. */
+sw_status swi_queue_begin(sw_exec *exec, const sw_run_args *args);
+/* Where input i of the run is. */
+unsigned char *swi_queue_input(const swi_queue *queue, int i);
+/* What follows on this thread is about the queue's card. A step function may have turned to
+ * another in between: immediate mode says it in front of each op. */
+sw_status swi_queue_use(const swi_queue *queue);
+/* Launch one op; a new phase begins with its first. With sync_ops it is over on return. */
+sw_status swi_queue_launch(swi_queue *queue, const swi_node *node, const sw_launch *launch);
+/* Op i of a program whose launch is resolved: with the next one, or nothing, where it is one of
+ * a pair. */
+sw_status swi_queue_launch_op(swi_queue *queue, const swi_program *program, uint32_t i);
+
+/* How many kernels and library calls a run of the program launches, into its info: each op is
+ * asked, and launches nothing. An op that the device refuses is blamed. */
+sw_status swi_queue_count_launches(const swi_queue *queue, swi_program *program);
+
+/* Run a planned program, begun: op by op by `ops` (run.c) and captured, or replayed. *updated
+ * says whether an update may have run, *fresh is set where something was captured. */
+typedef sw_status swi_run_ops(sw_exec *exec, swi_program *program, const sw_run_args *args,
+                              bool *updated);
+sw_status swi_queue_run(sw_exec *exec, swi_program *program, const sw_run_args *args,
+                        swi_run_ops *ops, bool *updated, bool *fresh);
+/* Around an immediate run: room and all that swi_queue_begin does; and, waiting for it, the
+ * times of its phases. */
+sw_status swi_queue_begin_immediate(sw_exec *exec, const sw_run_args *args);
+sw_status swi_queue_end_immediate(sw_exec *exec);
+/* Wait for a run of the ring and read what it left. */
+sw_status swi_queue_await(sw_exec *exec, swi_past_run *run);
+/* What was skipped in runs that are over, and in that of three runs ago: SW_INVALID where it is
+ * too much in a row. */
+sw_status swi_queue_skipped(sw_exec *exec, const sw_run_args *args);
+/* In the immediate run that is over. */
+sw_status swi_queue_skipped_immediate(sw_exec *exec, const sw_run_args *args);
+
+/* Output i of a trace, at *data on the device: *data becomes a copy in host memory that stays
+ * until outputs of another run are asked for. Waits. */
+sw_status swi_queue_output(swi_queue *queue, const swi_trace *trace, uint32_t i,
+                           const void **data);
+
+/* The program is to be freed: so are its graphs. NULL queue is fine. */
+void swi_queue_forget(swi_queue *queue, const swi_program *program);
+void swi_leaves_free(swi_leaves *leaves);
+
+#endif

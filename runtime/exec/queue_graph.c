@@ -1,0 +1,326 @@
+/* The ops of a run on a device: one by one, captured, or replayed.
+ *
+ * A graph holds addresses, so there is one for each binding of a program: the step arena, the
+ * place of inputs, the models. The least recently used goes where there are too many. */
+#include "profiler/record/nvtx_run.h"
+#include "runtime/exec/queue_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- clocks ------------------------------------------------------------------------------ */
+
+sw_status swi_borders_room(const swi_queue *q, swi_borders *b, uint32_t n)
+{
+    void *p = b->at;
+    uint32_t cap = b->cap;
+    if (n <= b->cap)
+        return SW_OK;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &cap, n, sizeof *b->at));
+    b->at = p;
+    b->cap = cap;
+    for (uint32_t i = 0; i < cap; i++)
+        if (b->at[i].event == NULL)
+            SW_TRY(swi_queue_fault(
+                q, q->api->event_create(q->device->card, &b->at[i].event, true)));
+    return SW_OK;
+}
+
+void swi_borders_free(const swi_queue *q, swi_borders *b)
+{
+    for (uint32_t i = 0; i < b->cap; i++)
+        if (b->at[i].event != NULL)
+            q->api->event_destroy(b->at[i].event);
+    sw_heap_free(b->at, SW_HEAP_PROGRAMS, b->cap * sizeof *b->at);
+    *b = (swi_borders){0};
+}
+
+uint32_t swi_borders_of(const swi_program *p)
+{
+    uint32_t n = 1;
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        n += i == 0 || p->ops[i].phase != p->ops[i - 1].phase;
+    return n;
+}
+
+sw_status swi_queue_border(swi_queue *q, int phase)
+{
+    swi_borders *b = q->borders;
+    if (b == NULL)
+        return SW_OK;
+    SW_TRY(swi_borders_room(q, b, b->n + 1));
+    SW_TRY(swi_queue_fault(q, q->api->record(b->at[b->n].event, &q->compute)));
+    b->at[b->n++].phase = phase;
+    return SW_OK;
+}
+
+static bool begins(const swi_borders *b, int phase)
+{
+    return b != NULL && (b->n == 0 || b->at[b->n - 1].phase != phase);
+}
+
+/* ---- launching --------------------------------------------------------------------------- */
+
+static sw_status enter(swi_queue *q, const swi_node *node)
+{
+    return begins(q->borders, (int)node->phase) ? swi_queue_border(q, (int)node->phase) : SW_OK;
+}
+
+static sw_status launched(const swi_queue *q, sw_status status)
+{
+    if (status == SW_OK && q->sync_ops)
+        status = q->api->queue_sync(q->device->card, &q->compute);
+    return swi_queue_fault(q, status);
+}
+
+sw_status swi_queue_launch(swi_queue *q, const swi_node *node, const sw_launch *launch)
+{
+    SW_TRY(enter(q, node));
+    return launched(q, node->on_device(launch, &q->compute));
+}
+
+/* Op i, resolved, with the next one where they are a pair; that one then does nothing. */
+static sw_status make_op(const swi_program *p, uint32_t i, const sw_cuda_queue *queue)
+{
+    const sw_cuda_pair *pair = p->ops[i].pair;
+    if (i > 0 && p->ops[i - 1].pair != NULL)
+        return SW_OK;
+    if (pair != NULL)
+        return pair->kernel(swi_launch_of(p, i), p->ops[i + 1].attrs, queue);
+    return p->trace.nodes[p->ops[i].node].on_device(swi_launch_of(p, i), queue);
+}
+
+sw_status swi_queue_launch_op(swi_queue *q, const swi_program *p, uint32_t i)
+{
+    SW_TRY(enter(q, &p->trace.nodes[p->ops[i].node]));
+    return launched(q, make_op(p, i, &q->compute));
+}
+
+/* Segments begin where nothing is, aligned as they will be: operands lie in them as they will.
+ */
+sw_status swi_queue_count_launches(const swi_queue *q, swi_program *p)
+{
+    unsigned char *base[SWI_SEG_COUNT + 1] = {NULL};
+    sw_cuda_queue counting = q->compute;
+    for (uint64_t s = 0; s < SWI_SEG_COUNT; s++)
+        base[s] = (unsigned char *)(uintptr_t)((s + 1) << 40); /* larger than any store */
+    p->info.launches = 0;
+    counting.stated = &p->info.launches;
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        swi_resolve(p, i, base, p->binds);
+        const sw_status status = make_op(p, i, &counting);
+        if (status != SW_OK)
+            return swi_blame(p, i, status);
+    }
+    return SW_OK;
+}
+
+/* ---- graphs ------------------------------------------------------------------------------ */
+
+static void free_binding(const swi_queue *q, swi_binding *b)
+{
+    if (b->graph != NULL)
+        q->api->graph_destroy(b->graph);
+    swi_borders_free(q, &b->borders);
+    sw_heap_free(b, SW_HEAP_PROGRAMS, sizeof *b);
+}
+
+/* Its last replay must be over. */
+static void drop(swi_queue *q, uint32_t i)
+{
+    for (int k = 0; k < SWI_PAST; k++)
+        if (q->left[k].borders == &q->bindings[i]->borders)
+            q->left[k].borders = NULL;
+    free_binding(q, q->bindings[i]);
+    q->bindings[i] = q->bindings[--q->n_bindings];
+    q->next_binding = 0;
+}
+
+void swi_queue_forget(swi_queue *q, const swi_program *p)
+{
+    bool settled = p == NULL;
+    for (uint32_t i = q != NULL ? q->n_bindings : 0; i-- > 0;) {
+        if (p != NULL && q->bindings[i]->program != p)
+            continue;
+        if (!settled)
+            (void)swi_queue_settle(q); /* a fault is kept: the next run says so */
+        settled = true;
+        drop(q, i);
+    }
+}
+
+/* Members are visited in order: the one behind the last found is the best guess. */
+static swi_binding *find(swi_queue *q, const swi_program *p, unsigned char *const *base)
+{
+    for (uint32_t i = 0; i < q->n_bindings; i++) {
+        const uint32_t k = (q->next_binding + i) % q->n_bindings;
+        swi_binding *b = q->bindings[k];
+        if (b->program == p && memcmp(b->base, base, sizeof b->base) == 0) {
+            q->next_binding = k + 1;
+            b->used = ++q->clock;
+            return b;
+        }
+    }
+    return NULL;
+}
+
+static sw_status room_for_binding(swi_queue *q)
+{
+    void *p = q->bindings;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &q->cap_bindings, q->n_bindings + 1,
+                        sizeof(void *)));
+    q->bindings = p;
+    if (q->n_bindings < q->most_graphs)
+        return SW_OK;
+    uint32_t oldest = 0;
+    for (uint32_t i = 1; i < q->n_bindings; i++)
+        if (q->bindings[i]->used < q->bindings[oldest]->used)
+            oldest = i;
+    SW_TRY(swi_queue_settle(q));
+    drop(q, oldest);
+    return SW_OK;
+}
+
+/* All of a run that is the same each time, with the launches of the run before.
+ * `told`: a tool hears of each op, which it finds again in the graph. */
+static sw_status note(swi_queue *q, swi_program *p, swi_binding *b, bool told)
+{
+    unsigned char *base[SWI_SEG_COUNT + 1];
+    memcpy(base, b->base, sizeof base);
+    base[SWI_SEG_COUNT] = NULL; /* the block of leaves stands there */
+    SW_TRY(swi_queue_gather(q, p->leaves, b->base, true));
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        swi_resolve(p, i, base, p->binds);
+        if (told)
+            sw_nvtx_begin(SW_NVTX_IN_OP, p->names.ops[i].name, 0);
+        const sw_status status = swi_queue_launch_op(q, p, i);
+        if (told)
+            sw_nvtx_end();
+        if (status != SW_OK)
+            return swi_blame(p, i, status);
+    }
+    SW_TRY(swi_queue_border(q, -1));
+    return swi_queue_gather(q, p->leaves, b->base, false);
+}
+
+static sw_status end_capture(swi_queue *q, swi_binding *b)
+{
+    const sw_status status = swi_queue_fault(q, q->api->capture_end(&q->compute, &b->graph));
+    if (status == SW_NOMEM)
+        SW_FAIL(status, "%s; no_graphs, --no-graphs, runs without graphs", sw_last_error());
+    return status;
+}
+
+static sw_status capture(swi_queue *q, swi_program *p, swi_binding *b, bool told)
+{
+    SW_TRY(swi_queue_fault(q, q->api->capture_begin(&q->compute)));
+    const sw_status status = note(q, p, b, told);
+    if (status == SW_OK)
+        return end_capture(q, b);
+    char text[400];
+    snprintf(text, sizeof text, "%s", sw_last_error());
+    (void)q->api->capture_end(&q->compute, NULL);
+    return sw_error_set(status, __FILE__, __LINE__, "%s", text);
+}
+
+/* The ranges of a capture stand beside those of the run before. */
+static sw_status capture_told(swi_queue *q, swi_program *p, swi_binding *b,
+                              const sw_nvtx_run *tool)
+{
+    static const sw_nvtx_name name = {NULL, "capture"};
+    if (tool != NULL)
+        sw_nvtx_begin(SW_NVTX_IN_STEP, &name, 0);
+    const sw_status status =
+        capture(q, p, b, sw_nvtx_run_has_ops(tool) && p->names.n_ops >= p->n_ops);
+    if (tool != NULL)
+        sw_nvtx_end();
+    return status;
+}
+
+static sw_status add_graph(swi_queue *q, swi_program *p, unsigned char *const *base,
+                           bool clocks, const sw_nvtx_run *tool)
+{
+    void *block;
+    SW_TRY(room_for_binding(q));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_binding)));
+    swi_binding *b = block;
+    b->program = p;
+    memcpy(b->base, base, sizeof b->base);
+    sw_status status = clocks ? swi_borders_room(q, &b->borders, swi_borders_of(p)) : SW_OK;
+    q->borders = clocks ? &b->borders : NULL;
+    if (status == SW_OK)
+        status = capture_told(q, p, b, tool);
+    q->borders = NULL;
+    if (status != SW_OK) {
+        free_binding(q, b);
+        return status;
+    }
+    b->used = ++q->clock;
+    q->bindings[q->n_bindings++] = b;
+    return SW_OK;
+}
+
+/* ---- a run ------------------------------------------------------------------------------- */
+
+static sw_status run_by_op(sw_exec *exec, swi_program *p, const sw_run_args *args,
+                           unsigned char *const *base, swi_run_ops *ops, bool *updated)
+{
+    swi_queue *q = exec->queue;
+    SW_TRY(swi_queue_gather(q, p->leaves, base, true));
+    SW_TRY(ops(exec, p, args, updated));
+    SW_TRY(swi_queue_border(q, -1));
+    return swi_queue_gather(q, p->leaves, base, false);
+}
+
+/* What the plan says stands for what nobody counts. */
+static sw_status replay(sw_exec *exec, swi_program *p, swi_binding *b, bool *updated)
+{
+    swi_queue *q = exec->queue;
+    for (uint32_t i = 0; i < p->n_ops && !*updated; i++)
+        *updated = p->ops[i].is_update;
+    exec->info.replayed = 1;
+    memcpy(exec->info.phase, p->info.phase, sizeof exec->info.phase);
+    if (exec->watch.nvtx != NULL)
+        sw_watch_begin(&exec->watch, p->model_bytes + p->slot_bytes);
+    const sw_status status = q->api->graph_launch(b->graph, &q->compute);
+    if (exec->watch.nvtx != NULL)
+        sw_watch_end(&exec->watch);
+    return swi_queue_fault(q, status);
+}
+
+/* Someone wants to see each op, or wants no graph. */
+static bool is_by_op(const sw_exec *exec)
+{
+    return exec->queue->sync_ops || exec->queue->no_graphs || exec->watch.log != NULL;
+}
+
+sw_status swi_queue_run(sw_exec *exec, swi_program *p, const sw_run_args *args,
+                        swi_run_ops *ops, bool *updated, bool *fresh)
+{
+    swi_queue *q = exec->queue;
+    swi_past_run *run = swi_past_at(&exec->past, 0);
+    swi_left *left = swi_queue_left(exec, run);
+    const bool clocks = !exec->no_phases;
+    unsigned char *base[SWI_SEG_COUNT + 1];
+    swi_bases(exec, args, base);
+    base[SWI_SEG_COUNT] = swi_queue_block(q);
+    swi_binding *b = is_by_op(exec) ? NULL : find(q, p, base);
+    if (b != NULL) {
+        left->borders = clocks ? &b->borders : NULL;
+        SW_TRY(replay(exec, p, b, updated));
+    } else {
+        SW_TRY(clocks ? swi_borders_room(q, &q->eager, swi_borders_of(p)) : SW_OK);
+        q->eager.n = 0;
+        q->borders = left->borders = clocks ? &q->eager : NULL;
+        const sw_status status = run_by_op(exec, p, args, base, ops, updated);
+        q->borders = NULL;
+        SW_TRY(status);
+    }
+    if (left->borders != NULL)
+        left->borders->run = left->run;
+    SW_TRY(swi_queue_leave(exec, args, run, p));
+    SW_TRY(q->sync_ops ? swi_queue_settle(q) : SW_OK);
+    if (b != NULL || is_by_op(exec))
+        return SW_OK;
+    *fresh = true;
+    return add_graph(q, p, base, clocks, exec->watch.nvtx);
+}

@@ -1,0 +1,92 @@
+/* What goes to the device in front of a run: counters, inputs, knobs. */
+#include "alloc/base/size.h"
+#include "runtime/exec/queue_internal.h"
+#include <string.h>
+
+/* Queues do not know of each other: what one has left to do on a model, the other waits for. */
+static sw_status take_models(swi_queue *q, const sw_run_args *args)
+{
+    bool elsewhere = false;
+    for (int m = 0; m < args->n_models; m++)
+        elsewhere |= args->models[m]->queue != 0 && args->models[m]->queue != q->number;
+    if (elsewhere)
+        SW_TRY(swi_queue_fault(q, q->api->sync(q->device->card)));
+    for (int m = 0; m < args->n_models; m++)
+        args->models[m]->queue = q->number;
+    return SW_OK;
+}
+
+/* Into the pinned side of a slot; the bytes of it that go to the device. */
+static size_t fill(swi_queue *q, swi_slot *slot, const sw_run_args *args)
+{
+    const sw_cuda_counters counters = {(uint32_t)args->step, args->run};
+    size_t at = sw_size_round(sizeof counters);
+    memcpy(slot->pinned, &counters, sizeof counters);
+    for (int i = 0; i < args->n_inputs; i++) {
+        const sw_type type = {args->inputs[i].dtype, SW_PLAIN, args->inputs[i].shape};
+        const size_t bytes = sw_type_bytes(&type);
+        q->input_at[i] = at;
+        if (bytes > 0)
+            memcpy(slot->pinned + at, args->inputs[i].data, bytes);
+        at += sw_size_round(bytes);
+    }
+    return at;
+}
+
+/* Models whose knobs were set since the device had them last. */
+static sw_status put_knobs(swi_queue *q, swi_slot *slot, const sw_run_args *args)
+{
+    unsigned char *at = slot->pinned + q->slot_bytes;
+    for (int m = 0; m < args->n_models; m++) {
+        sw_model *model = args->models[m];
+        const uint64_t version = model->knob_version;
+        const size_t bytes = model->n_knobs * sizeof(float);
+        if (model->knob_uploaded == version || bytes == 0)
+            continue;
+        for (uint32_t i = 0; i < model->n_knobs; i++)
+            memcpy(at + i * sizeof(float), &model->knobs[i].value, sizeof(float));
+        SW_TRY(q->api->copy(&q->compute, model->base + model->entries[model->knob_entry].offset,
+                            at, bytes, SW_CUDA_TO_DEVICE));
+        model->knob_uploaded = version;
+        at += sw_size_round(bytes);
+    }
+    return SW_OK;
+}
+
+static sw_status send(swi_queue *q, swi_slot *slot, uint32_t k, const sw_run_args *args,
+                      swi_left *left)
+{
+    const size_t bytes = fill(q, slot, args);
+    unsigned char *staging = swi_queue_staging(q, k);
+    slot->used = true;
+    SW_TRY(q->api->copy(&q->copying, staging, slot->pinned, bytes, SW_CUDA_TO_DEVICE));
+    SW_TRY(q->api->record(slot->there, &q->copying));
+    SW_TRY(q->api->after(&q->compute, slot->there));
+    SW_TRY(q->api->record(left->begin, &q->compute));
+    SW_TRY(q->api->copy(&q->compute, swi_queue_place(q), staging, bytes, SW_CUDA_ON_DEVICE));
+    SW_TRY(put_knobs(q, slot, args));
+    return q->api->record(slot->taken, &q->compute);
+}
+
+sw_status swi_queue_begin(sw_exec *exec, const sw_run_args *args)
+{
+    swi_queue *q = exec->queue;
+    const uint32_t k = (uint32_t)(q->begun++ % SWI_SLOTS);
+    swi_slot *slot = &q->slots[k];
+    swi_past_run *run = swi_past_at(&exec->past, 0);
+    swi_left *left = swi_queue_left(exec, run);
+    SW_TRY(swi_queue_use(q));
+    SW_TRY(take_models(q, args));
+    if (slot->used)
+        SW_TRY(swi_queue_wait(q, slot->taken));
+    left->run = exec->past.n;
+    left->borders = NULL;
+    left->n_watched = 0;
+    left->judged = true;
+    return swi_queue_fault(q, send(q, slot, k, args, left));
+}
+
+unsigned char *swi_queue_input(const swi_queue *q, int i)
+{
+    return swi_queue_place(q) + q->input_at[i];
+}

@@ -1,0 +1,136 @@
+/* Between the files of runtime/queue*.c. */
+#ifndef SW_QUEUE_INTERNAL_H
+#define SW_QUEUE_INTERNAL_H
+
+#include "runtime/exec/queue.h"
+#include "runtime/exec/run_internal.h"
+
+#define SWI_SLOTS 2
+
+/* A place on the way of inputs: counters, then the inputs; behind them, on the host alone,
+ * knobs. */
+typedef struct {
+    unsigned char *pinned;
+    sw_cuda_event *there; /* it is on the device, in staging */
+    sw_cuda_event *taken; /* nobody reads either side any more */
+    bool used;
+} swi_slot;
+
+/* Clocks where phases begin; the last ends the last phase. */
+typedef struct {
+    sw_cuda_event *event;
+    int phase;
+} swi_border;
+typedef struct {
+    swi_border *at;
+    uint32_t n, cap; /* recorded, or captured; there are */
+    uint64_t run;    /* that has recorded them last */
+} swi_borders;
+
+/* Counts of an optimizer in a run's block: the total before the run, then all of them. */
+typedef struct {
+    uint64_t model; /* its uid, of a run: a program may be that of several models */
+    uint32_t slot;  /* of the model in the run's arguments */
+    uint32_t optimizer;
+    uint32_t at;
+    int most; /* as the optimizer's max_skipped; below 0: nobody wants to be told */
+} swi_watched;
+
+/* What there is to say of a model's skipped updates when a run with it is next. */
+#define SWI_LATE 64
+typedef struct {
+    uint64_t model; /* its uid */
+    uint32_t optimizer;
+    double counts[SWI_SKIPPED_N];
+} swi_late;
+
+/* What leaves a program's runs. */
+typedef struct {
+    uint32_t segment, bytes;
+    size_t offset, to;
+    bool before; /* as it was before the first op */
+} swi_gathered;
+struct swi_leaves {
+    swi_gathered *copies;
+    uint32_t n, cap;
+    swi_watched *watched;
+    uint32_t n_watched, cap_watched;
+    size_t bytes;
+};
+
+/* A run of the ring, on the device: that of swi_past_run with the same index. */
+typedef struct {
+    unsigned char *pinned; /* the block */
+    sw_cuda_event *begin, *end;
+    uint64_t run;
+    swi_borders *borders; /* NULL: no clocks, or gone */
+    swi_watched *watched;
+    uint32_t n_watched;
+    bool judged; /* its counts have been looked at */
+} swi_left;
+
+/* A program captured at the addresses of one binding. */
+typedef struct {
+    const swi_program *program;
+    unsigned char *base[SWI_SEG_COUNT + 1]; /* the last: where the block is gathered */
+    sw_cuda_graph *graph;
+    swi_borders borders;
+    uint64_t used;
+} swi_binding;
+
+struct swi_queue {
+    swi_device *device;
+    const sw_cuda_api *api;
+    sw_cuda_queue compute, copying;
+    uint64_t number; /* unique in the process */
+    bool sync_ops, no_graphs;
+    sw_arena *data; /* on the device: place, staging of each slot, block */
+    size_t slot_bytes, knob_bytes, block_bytes;
+    void *pinned; /* both slots, then SWI_PAST blocks */
+    size_t pinned_bytes;
+    size_t input_at[SWI_MAX_INPUTS]; /* in a slot */
+    swi_slot slots[SWI_SLOTS];
+    uint64_t begun;
+    swi_left left[SWI_PAST];
+    swi_watched *watched; /* of the ring, cap_watched each */
+    uint32_t cap_watched;
+    swi_late late[SWI_LATE];
+    uint32_t n_late;
+    swi_borders eager;    /* of runs op by op */
+    swi_borders *borders; /* of what is launched now; NULL: no clocks */
+    swi_binding **bindings;
+    uint32_t n_bindings, cap_bindings, next_binding;
+    uint32_t most_graphs; /* the least recently used goes */
+    uint64_t clock;
+    void *outputs; /* copies in host memory */
+    size_t outputs_bytes;
+};
+
+/* Keep a fault; in a mode where an earlier launch may be the cause, say so. */
+sw_status swi_queue_fault(const swi_queue *queue, sw_status status);
+/* Wait for all that was launched. */
+sw_status swi_queue_settle(swi_queue *queue);
+/* What has to be on the device before it is used again; polls before it waits. */
+sw_status swi_queue_wait(const swi_queue *queue, sw_cuda_event *event);
+unsigned char *swi_queue_place(const swi_queue *queue);
+unsigned char *swi_queue_staging(const swi_queue *queue, uint32_t slot);
+unsigned char *swi_queue_block(const swi_queue *queue);
+swi_left *swi_queue_left(const sw_exec *exec, const swi_past_run *run);
+
+/* Bytes of what leaves such a trace, and the list of it where `out` is not NULL. */
+sw_status swi_leaves_of(const sw_run_args *args, const swi_trace *trace, size_t *bytes,
+                        swi_leaves **out);
+/* Gather what is so `before` or behind the ops. */
+sw_status swi_queue_gather(const swi_queue *queue, const swi_leaves *leaves,
+                           unsigned char *const *base, bool before);
+/* The block goes to the ring. */
+sw_status swi_queue_leave(sw_exec *exec, const sw_run_args *args, swi_past_run *run,
+                          const swi_program *program);
+
+/* Make events for n borders; record one where a phase begins (-1: the last ends). */
+sw_status swi_borders_room(const swi_queue *queue, swi_borders *borders, uint32_t n);
+sw_status swi_queue_border(swi_queue *queue, int phase);
+uint32_t swi_borders_of(const swi_program *program);
+void swi_borders_free(const swi_queue *queue, swi_borders *borders);
+
+#endif

@@ -1,0 +1,511 @@
+/* sw_run, sw_plan, and the loop over a program's ops.
+ *
+ * The loop states each storage's birth and death to the arena, whose watch counts what lives:
+ * that is what a run without a witness reports as measured by "arena". Clocks are read where
+ * the phase changes. */
+#include "alloc/base/error.h"
+#include "alloc/base/sys.h"
+#include "runtime/autograd/autograd.h"
+#include "runtime/exec/run_internal.h"
+#include "runtime/exec/queue.h"
+#include "runtime/base/structs.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- arguments --------------------------------------------------------------------------- */
+
+static sw_status check_inputs(const sw_run_args *a, bool with_data)
+{
+    for (int i = 0; i < a->n_inputs; i++) {
+        const sw_array *in = &a->inputs[i];
+        const sw_type type = {in->dtype, SW_PLAIN, in->shape};
+        if ((unsigned)in->dtype > SW_U8 || in->shape.rank < 0 || in->shape.rank > SW_MAX_RANK ||
+            sw_type_elements(&type) < 0)
+            SW_FAIL(SW_INVALID, "input %d must have a known type and a valid shape", i);
+        if (with_data && in->data == NULL && sw_type_elements(&type) > 0)
+            SW_FAIL(SW_INVALID, "input %d has no data", i);
+    }
+    return SW_OK;
+}
+
+sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data,
+                        const char *call)
+{
+    if (from == NULL)
+        SW_FAIL(SW_INVALID, "%s: the run arguments must not be NULL", call);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_run_args, to, from, call));
+    if (to->fn == NULL)
+        SW_FAIL(SW_INVALID, "the step function must not be NULL");
+    if (to->n_models < 0 || to->n_models > SWI_MAX_MODELS || to->n_inputs < 0 ||
+        to->n_inputs > SWI_MAX_INPUTS)
+        SW_FAIL(SW_INVALID, "a run must have at most %d models and %d inputs (got %d and %d)",
+                SWI_MAX_MODELS, SWI_MAX_INPUTS, to->n_models, to->n_inputs);
+    if ((to->n_models > 0 && to->models == NULL) || (to->n_inputs > 0 && to->inputs == NULL))
+        SW_FAIL(SW_INVALID, "models or inputs are NULL");
+    for (int i = 0; i < to->n_models; i++) {
+        if (!sw_handle_lives(to->models[i], SW_HANDLE_MODEL))
+            SW_FAIL(SW_INVALID, "%s: model %d %s", call, i,
+                    to->models[i] == NULL ? "is NULL" : "was destroyed, or is not a model");
+        for (int k = 0; k < i; k++)
+            if (to->models[k] == to->models[i])
+                SW_FAIL(SW_INVALID, "model %s is listed twice", to->models[i]->name);
+    }
+    if (to->mode != SW_TRAIN && to->mode != SW_EVAL)
+        SW_FAIL(SW_INVALID, "the mode must be SW_TRAIN or SW_EVAL (got %d)", (int)to->mode);
+    if (to->step > UINT32_MAX)
+        SW_FAIL(SW_INVALID,
+                "step must be at most %u, so that each step draws its own random numbers (got "
+                "%llu)",
+                UINT32_MAX, (unsigned long long)to->step);
+    return check_inputs(to, with_data);
+}
+
+/* ---- owning what a run uses -------------------------------------------------------------- */
+
+sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
+{
+    for (int i = 0; i < a->n_models; i++) {
+        if (a->models[i]->damaged)
+            SW_FAIL(SW_STALE,
+                    "model %s: a run failed after an update; restore it by sw_model_copy, "
+                    "sw_model_load or sw_model_ready first",
+                    a->models[i]->name);
+        SW_TRY(swi_knobs_check(a->models[i]));
+        SW_TRY(swi_model_is_here(a->models[i], exec));
+        if (!a->models[i]->ready)
+            SW_TRY(swi_model_ready(a->models[i], exec, exec->seed));
+    }
+    return SW_OK;
+}
+
+/* ---- launching --------------------------------------------------------------------------- */
+
+void swi_resolve(swi_program *p, uint32_t i, unsigned char *const *base, const swi_bind *binds)
+{
+    const swi_run_op *op = &p->ops[i];
+    swi_template *like = &p->templates[op->like];
+    sw_buffer *buffers = like->buffers;
+    const swi_bind *b = binds + op->first + i;
+    for (uint32_t k = 0; k < op->n_buffers; k++) {
+        unsigned char *segment = base[b[k].segment];
+        buffers[k].ptr = segment != NULL ? segment + b[k].offset : NULL;
+    }
+    unsigned char *segment = base[b[op->n_buffers].segment];
+    like->launch.scratch = segment != NULL ? segment + b[op->n_buffers].offset : NULL;
+    like->launch.scratch_bytes = op->scratch_bytes;
+    like->launch.attrs = op->attrs;
+}
+
+sw_status swi_run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_launch *l)
+{
+    if (exec->guard != NULL)
+        return swi_guarded(exec->guard, kernel, l);
+    const uint64_t said = sw_error_count();
+    const sw_status status = kernel(l);
+    return status == SW_OK ? SW_OK : swi_kernel_failed(status, said);
+}
+
+static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
+                               const sw_run_args *args, unsigned char *const *base,
+                               const swi_bind *binds)
+{
+    sw_launch *l = swi_launch_of(p, i);
+    swi_resolve(p, i, base, binds);
+    l->par = swi_pool_par(exec->pool);
+    l->isa = exec->target.isa;
+    l->seed = exec->seed;
+    l->step = (uint32_t)args->step;
+    l->run = args->run;
+    return exec->queue == NULL ? swi_run_kernel(exec, p->trace.nodes[p->ops[i].node].kernel, l)
+                               : swi_queue_launch_op(exec->queue, p, i);
+}
+
+/* The op's name in front of a kernel's reason. */
+sw_status swi_blame(const swi_program *p, uint32_t i, sw_status status)
+{
+    char name[128], text[300];
+    snprintf(text, sizeof text, "%s", sw_last_error());
+    return sw_error_set(
+        status, __FILE__, __LINE__, "%s: %s",
+        swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node], name, sizeof name), text);
+}
+
+sw_status swi_program_execute(sw_exec *exec, swi_program *p, const sw_run_args *args,
+                              unsigned char *const *base, const swi_bind *binds,
+                              const swi_hooks *hooks, bool *updated)
+{
+    const uint32_t fp = swi_fp_enter();
+    sw_status status = SW_OK;
+    swi_guard *const guard = exec->guard;
+    exec->guard = NULL; /* who watches sees the kernels where they are bound */
+    for (uint32_t i = 0; i < p->n_ops && status == SW_OK; i++) {
+        if (hooks->before != NULL)
+            status = hooks->before(hooks->context, i);
+        if (status == SW_OK) {
+            if (updated != NULL)
+                *updated |= p->ops[i].is_update;
+            status = launch(exec, p, i, args, base, binds);
+            if (status != SW_OK)
+                status = swi_blame(p, i, status);
+        }
+        if (status == SW_OK && hooks->after != NULL)
+            status = hooks->after(hooks->context, i);
+    }
+    exec->guard = guard;
+    swi_fp_leave(fp);
+    return status;
+}
+
+void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base)
+{
+    memset(base, 0, (SWI_SEG_COUNT + 1) * sizeof *base);
+    base[SWI_SEG_STEP] = sw_arena_base(exec->arena);
+    for (int i = 0; i < args->n_inputs; i++)
+        base[SWI_SEG_INPUT + i] = exec->queue != NULL
+                                      ? swi_queue_input(exec->queue, i)
+                                      : (unsigned char *)(uintptr_t)args->inputs[i].data;
+    for (int i = 0; i < args->n_models; i++)
+        base[SWI_SEG_MODEL + i] = args->models[i]->base;
+}
+
+/* ---- the planned run --------------------------------------------------------------------- */
+
+/* What the watch saw becomes the run's figures. */
+void swi_read_watch(sw_exec *exec)
+{
+    for (int i = 0; i < SW_PHASES; i++) {
+        const sw_prof_phase *seen = &exec->watch.phases[i];
+        exec->info.phase[i] = (sw_phase_info){seen->peak_bytes, seen->end_bytes, seen->ns};
+    }
+}
+
+static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run_op *op)
+{
+    for (uint32_t k = 0; k < op->n_births; k++) {
+        const uint32_t s = p->births[op->births + k];
+        const swi_storage *st = &p->trace.storages[s];
+        SW_TRY(sw_arena_place(exec->arena, st->offset, st->bytes, s));
+    }
+    return SW_OK;
+}
+
+/* The arena knows nothing of them: no byte comes or goes. */
+static void log_reuses(sw_record_log *log, const swi_program *p, const swi_run_op *op)
+{
+    for (uint32_t k = 0; k < op->n_reuses; k++) {
+        const uint32_t s = p->births[op->births + op->n_births + k];
+        const swi_storage *st = &p->trace.storages[s];
+        sw_record_range(log, SW_RECORD_REUSE, st->offset, st->rounded, s);
+    }
+}
+
+static void state_deaths(sw_exec *exec, const swi_program *p, const swi_run_op *op)
+{
+    for (uint32_t k = 0; k < op->n_deaths; k++) {
+        const uint32_t s = p->deaths[op->deaths + k];
+        const swi_storage *st = &p->trace.storages[s];
+        sw_arena_release(exec->arena, st->offset, st->bytes, s);
+    }
+}
+
+static sw_status room_for_op_clocks(sw_exec *exec, uint32_t n)
+{
+    void *p = exec->op_ns;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n, sizeof *exec->op_ns));
+    exec->op_ns = p;
+    return SW_OK;
+}
+
+/* The loop with nothing counted and no clock read. */
+static sw_status run_bare(sw_exec *exec, swi_program *p, const sw_run_args *args,
+                          unsigned char *const *base, bool *updated)
+{
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        *updated |= p->ops[i].is_update;
+        const sw_status status = launch(exec, p, i, args, base, p->binds);
+        if (status != SW_OK)
+            return swi_blame(p, i, status);
+    }
+    return SW_OK;
+}
+
+static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args, bool *updated)
+{
+    unsigned char *base[SWI_SEG_COUNT + 1];
+    swi_bases(exec, args, base);
+    sw_record_log *const log = exec->watch.log;
+    const uint32_t fp = swi_fp_enter();
+    sw_status status = SW_OK;
+    if (exec->no_phases) {
+        status = run_bare(exec, p, args, base, updated);
+        swi_fp_leave(fp);
+        return status;
+    }
+    sw_watch_begin(&exec->watch, p->model_bytes + p->slot_bytes);
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        const swi_run_op *op = &p->ops[i];
+        sw_watch_phase(&exec->watch, (int)op->phase);
+        const uint64_t before = exec->op_clocks || log != NULL ? sw_clock_ns() : 0;
+        if (log != NULL)
+            sw_record_edge(log, SW_RECORD_OP, i, before);
+        status = state_births(exec, p, op);
+        if (status != SW_OK)
+            break;
+        if (log != NULL)
+            log_reuses(log, p, op);
+        sw_watch_op(&exec->watch, i);
+        *updated |= op->is_update;
+        status = launch(exec, p, i, args, base, p->binds);
+        if (status != SW_OK) {
+            status = swi_blame(p, i, status);
+            break;
+        }
+        state_deaths(exec, p, op);
+        sw_watch_op_end(&exec->watch);
+        if (exec->op_clocks)
+            exec->op_ns[i] = sw_clock_ns() - before;
+    }
+    sw_watch_end(&exec->watch);
+    swi_read_watch(exec);
+    swi_fp_leave(fp);
+    return status;
+}
+
+static void read_metrics(sw_exec *exec, const swi_program *p, swi_past_run *run)
+{
+    const unsigned char *base = sw_arena_base(exec->arena);
+    for (uint32_t i = 0; i < p->trace.n_metrics; i++) {
+        const swi_value *v = &p->trace.values[p->trace.metrics[i].value];
+        float x;
+        memcpy(&x, base + p->trace.storages[v->storage].offset + v->offset, sizeof x);
+        run->metrics[i].value = (double)x;
+    }
+}
+
+/* All memory that the run needs, on every side. */
+static sw_status room_for_run(sw_exec *exec, const sw_run_args *args, swi_program *p)
+{
+    SW_TRY(swi_make_ready(exec, args));
+    SW_TRY(sw_arena_grow(exec->arena, p->height, true));
+    SW_TRY(exec->guard != NULL ? swi_guard_room(exec->guard, p) : SW_OK);
+    return exec->queue != NULL ? swi_queue_room(exec, args, p) : SW_OK;
+}
+
+static sw_status run_on_device(sw_exec *exec, swi_program *p, const sw_run_args *args,
+                               bool *updated, bool *fresh)
+{
+    SW_TRY(swi_queue_begin(exec, args));
+    return swi_queue_run(exec, p, args, run_ops, updated, fresh);
+}
+
+static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updated, bool *fresh)
+{
+    swi_program *p;
+    SW_TRY(swi_exec_program(exec, args, &p, fresh));
+    exec->attempt = p;
+    const sw_status fits = room_for_run(exec, args, p);
+    if (fits != SW_OK)
+        return fits == SW_NOMEM && (exec->target.budget != NULL || exec->target.device != NULL)
+                   ? swi_does_not_fit(exec, args, p, fits)
+                   : fits;
+    *fresh |= !p->ran;
+    swi_observe_plan(exec, args, p);
+    SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
+    SW_TRY(swi_past_room(&exec->past, p->trace.n_metrics));
+    SW_TRY(swi_observe_prepare(exec, args, p));
+    sw_arena_reset(exec->arena);
+    exec->reset_pending = true;
+    swi_exec_set_last(exec, p);
+    exec->last_immediate = false;
+    swi_past_run *run = swi_past_at(&exec->past, 0);
+    swi_past_name(run, &p->trace);
+    if (exec->queue != NULL) {
+        SW_TRY(run_on_device(exec, p, args, updated, fresh));
+    } else {
+        SW_TRY(run_ops(exec, p, args, updated));
+        read_metrics(exec, p, run);
+    }
+    p->ran = true;
+    exec->info.arena_bytes = p->height;
+    exec->info.model_bytes = p->model_bytes;
+    return SW_OK;
+}
+
+static const swi_trace *last_trace(const sw_exec *exec)
+{
+    if (exec->last_immediate)
+        return &exec->immediate_trace;
+    return exec->last != NULL ? &exec->last->trace : NULL;
+}
+
+/* Outputs stay readable until the next run; without them the arena is given back at once. */
+static void end_of_run(sw_exec *exec)
+{
+    const swi_trace *t = last_trace(exec);
+    const bool outputs = t != NULL && t->n_outputs > 0;
+    if (exec->reset_pending && !outputs) {
+        sw_arena_reset(exec->arena);
+        exec->reset_pending = false;
+    }
+}
+
+static void damage(const sw_run_args *args)
+{
+    for (int i = 0; i < args->n_models; i++)
+        args->models[i]->damaged = true;
+}
+
+static sw_status failed(const sw_run_args *args, sw_status status, bool updated)
+{
+    if (!updated)
+        return status;
+    damage(args);
+    char text[380];
+    snprintf(text, sizeof text, "%s", sw_last_error());
+    return sw_error_set(status, __FILE__, __LINE__,
+                        "%s (after an update: the models of this run must be restored)", text);
+}
+
+static void peak_of_phases(sw_run_info *info)
+{
+    info->peak_bytes = 0;
+    for (int i = 0; i < SW_PHASES; i++)
+        if (info->phase[i].peak_bytes > info->peak_bytes)
+            info->peak_bytes = info->phase[i].peak_bytes;
+}
+
+/* Begin, run and count; what the run left is in the ring. */
+static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
+{
+    const uint64_t calls = sw_mem_calls();
+    swi_past_run *past = swi_past_begin(&exec->past);
+    bool updated = false, fresh = false;
+    memset(&exec->info, 0, sizeof exec->info);
+    exec->info.size = sizeof exec->info;
+    swi_observe_begin(exec, args, start);
+    exec->attempt = NULL;
+    exec->push_refused = false;
+    sw_status status =
+        exec->target.device != NULL ? swi_device_fault(exec->target.device) : SW_OK;
+    swi_skipped_begin(args);
+    if (status == SW_OK)
+        status = args->immediate ? swi_run_immediate(exec, args, &updated)
+                                 : run_planned(exec, args, &updated, &fresh);
+    if (exec->queue == NULL || exec->info.ns == 0)
+        exec->info.ns = sw_clock_ns() - start;
+    exec->info.allocations = sw_mem_calls() - calls;
+    exec->info.warm = !fresh && !args->immediate;
+    peak_of_phases(&exec->info);
+    past->info = exec->info;
+    past->there = status == SW_OK;
+    if (status != SW_OK) {
+        status = swi_observe_denied(exec, args, true, failed(args, status, updated));
+        swi_exec_set_last(exec, NULL); /* nothing that is half done is handed out */
+        exec->last_immediate = false;
+    }
+    end_of_run(exec);
+    swi_observe_end(exec, args, status == SW_OK);
+    if (status != SW_OK)
+        return status;
+    if (exec->queue == NULL)
+        return swi_skipped_end(args);
+    return args->immediate ? swi_queue_skipped_immediate(exec, args)
+                           : swi_queue_skipped(exec, args);
+}
+
+sw_status sw_run(sw_exec *exec, const sw_run_args *given)
+{
+    sw_run_args args;
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_run"));
+    SW_TRY(swi_read_args(&args, given, true, "sw_run"));
+    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    const sw_status status = run(exec, &args, sw_clock_ns());
+    swi_leave(exec, &args);
+    return status;
+}
+
+/* ---- planning ---------------------------------------------------------------------------- */
+
+/* Charge the budget with models and arena, and on a device with what inputs take there. A
+ * refusal leaves models as they were. */
+static sw_status reserve(sw_exec *exec, const sw_run_args *args, size_t arena, size_t data)
+{
+    bool had[SWI_MAX_MODELS];
+    sw_status status = SW_OK;
+    for (int i = 0; i < args->n_models; i++)
+        had[i] = args->models[i]->arena != NULL;
+    for (int i = 0; status == SW_OK && i < args->n_models; i++)
+        status = swi_model_reserve(args->models[i], exec);
+    if (status == SW_OK && exec->queue != NULL)
+        status = swi_queue_reserve(exec->queue, data);
+    if (status == SW_OK)
+        status = sw_arena_grow(exec->arena, arena, false);
+    for (int i = 0; status != SW_OK && i < args->n_models; i++)
+        if (!had[i])
+            swi_model_unreserve(args->models[i]);
+    return status;
+}
+
+static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
+{
+    swi_program *p;
+    bool fresh;
+    SW_TRY(swi_exec_program(exec, args, &p, &fresh));
+    exec->attempt = p;
+    const size_t data = swi_data_bytes(exec, args, &p->trace);
+    swi_plan_info(p, data, out);
+    if (exec->target.budget == NULL)
+        return SW_OK;
+    if (swi_need_of(exec, args, p).bytes >
+        sw_budget_limit(exec->target.budget)) /* slots to come, too */
+        return swi_does_not_fit(exec, args, p, SW_NOMEM);
+    const sw_status status =
+        reserve(exec, args, args->immediate ? p->info.immediate_bytes : p->height, data);
+    return status == SW_NOMEM ? swi_does_not_fit(exec, args, p, status) : status;
+}
+
+sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
+{
+    sw_run_args args;
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_plan"));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_plan: out must not be NULL");
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, "sw_plan"));
+    SW_TRY(swi_read_args(&args, given, false, "sw_plan"));
+    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    exec->attempt = NULL;
+    const sw_status status = swi_observe_denied(exec, &args, false, plan(exec, &args, out));
+    swi_leave(exec, &args);
+    return status;
+}
+
+/* ---- what leaves a run ------------------------------------------------------------------- */
+
+sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
+{
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_output_get"));
+    swi_call_left(SWI_FRAME);
+    if (exec->busy != 0)
+        SW_FAIL(SW_BUSY, "sw_output_get: the exec is in use by %s",
+                swi_owner_text(&exec->busy));
+    if (name == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "sw_output_get: name and out must not be NULL");
+    const swi_trace *t = last_trace(exec);
+    if (t == NULL)
+        SW_FAIL(SW_INVALID, "sw_output_get: nothing has run yet, or the last run failed");
+    for (uint32_t i = 0; i < t->n_outputs; i++) {
+        if (strcmp(t->outputs[i].name, name) != 0)
+            continue;
+        if (!exec->reset_pending)
+            SW_FAIL(SW_STALE, "output '%s' belongs to an earlier run", name);
+        const swi_value *v = &t->values[t->outputs[i].value];
+        const void *data =
+            sw_arena_base(exec->arena) + t->storages[v->storage].offset + v->offset;
+        if (exec->queue != NULL)
+            SW_TRY(swi_queue_output(exec->queue, t, i, &data));
+        *out = (sw_array){v->type.dtype, v->type.shape, data};
+        return SW_OK;
+    }
+    SW_FAIL(SW_INVALID, "the last run had no output '%s'", name);
+}

@@ -1,0 +1,62 @@
+/* Between the files that run programs: arguments, ownership, immediate mode, budgets. */
+#ifndef SW_RUN_INTERNAL_H
+#define SW_RUN_INTERNAL_H
+
+#include "runtime/exec/exec.h"
+
+/* `call` begins the messages. */
+sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data,
+                        const char *call);
+
+/* Mark the exec and the models as in use by this thread; SW_BUSY changes nothing. frame: of the
+ * public function, SWI_FRAME. */
+sw_status swi_enter(sw_exec *exec, const sw_run_args *args, const void *frame);
+
+/* Lay out and initialise models that are not ready; refuse damaged ones. */
+sw_status swi_make_ready(sw_exec *exec, const sw_run_args *args);
+
+/* The program whose metrics and outputs can be asked for; it stays although its key may go. */
+void swi_exec_set_last(sw_exec *exec, swi_program *program);
+void swi_leave(sw_exec *exec, const sw_run_args *args);
+
+/* The names of a trace's metrics; swi_past_room was asked before. */
+void swi_past_name(swi_past_run *run, const swi_trace *t);
+
+/* Segment addresses of a run: SWI_SEG_COUNT + 1 of them, the last NULL. On a device inputs are
+ * where its queue has them. */
+void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base);
+
+/* What data takes of the budget, for swi_plan_info: the slots of all its loaders, or more where
+ * the caller says so; on a device, what the exec takes there for these arguments and this
+ * trace. */
+size_t swi_data_bytes(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
+
+/* What the step arena may take of the budget beside all the rest; SIZE_MAX in immediate mode
+ * and without a budget. */
+size_t swi_arena_limit(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
+
+/* The least budget that a program fits, and what it is for. Without a budget: what the program
+ * takes. */
+typedef struct {
+    size_t others; /* what others have taken: not for these models, this exec, or slots */
+    size_t models; /* those that this budget pays for */
+    size_t data;   /* slots of all loaders, those to come too; on a device its inputs */
+    size_t arena;  /* what the program needs, or what the exec has, whichever is more */
+    size_t bytes;  /* all of these */
+} swi_need;
+swi_need swi_need_of(const sw_exec *exec, const sw_run_args *args, const swi_program *program);
+
+/* Copy what the exec's watch saw into its run info. */
+void swi_read_watch(sw_exec *exec);
+
+/* The operands of op i point to where they are: base[segment] + offset. */
+void swi_resolve(swi_program *program, uint32_t op, unsigned char *const *base,
+                 const swi_bind *binds);
+sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
+
+/* The refusal that people read: the least budget, what there is, who holds the peak. */
+sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args,
+                           const swi_program *program, sw_status status);
+sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *updated);
+
+#endif

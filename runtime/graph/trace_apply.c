@@ -1,0 +1,330 @@
+/* An op by its descriptor: inputs in the layout that it wants, copies where strides will not
+ * do, the types of its results, views without a kernel. */
+#include "alloc/base/error.h"
+#include "runtime/base/common.h"
+#include "runtime/graph/trace_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- layouts, copies, views -------------------------------------------------------------- */
+
+uint32_t swi_contiguous(sw_ctx *ctx, uint32_t value)
+{
+    if (ctx->status != SW_OK || ctx->trace.values[value].contiguous)
+        return value;
+    uint32_t out = SWI_NONE;
+    (void)swi_apply(ctx, SW_OP_copy, &value, 1, NULL, NULL, 0, NULL, &out);
+    return out;
+}
+
+sw_value swi_layout(sw_ctx *ctx, sw_value x, sw_layout layout)
+{
+    const swi_value *v = swi_value_at(ctx, x);
+    if (v == NULL)
+        return (sw_value){0, 0};
+    if (v->type.layout == layout)
+        return x;
+    uint32_t id = x.id - 1;
+    const uint32_t op = layout == SW_N16 ? SW_OP_to_n16 : SW_OP_from_n16;
+    uint32_t out = SWI_NONE;
+    (void)swi_apply(ctx, op, &id, 1, NULL, NULL, 0, NULL, &out);
+    return swi_handle(ctx, out);
+}
+
+static bool is_image(const sw_op_desc *desc, int i, const sw_type *type)
+{
+    if (type->shape.rank != 4)
+        return false;
+    return desc->image_in == 0 || (i < 32 && (desc->image_in >> i & 1u) != 0);
+}
+
+/* Bring inputs into the layout that the op wants, and plain for all others. */
+static sw_status lay_out_inputs(sw_ctx *ctx, const sw_op_desc *desc, uint32_t *in, int n_in,
+                                const void *attrs)
+{
+    sw_type types[SWI_MAX_OPERANDS];
+    bool any = false;
+    for (int i = 0; i < n_in; i++) {
+        types[i] = ctx->trace.values[in[i]].type;
+        any |= types[i].shape.rank == 4;
+    }
+    if (!any)
+        return SW_OK;
+    const bool converts = desc == swi_op(SW_OP_from_n16) || desc == swi_op(SW_OP_to_n16);
+    if (converts)
+        return SW_OK;
+    /* The blocks are for the lanes of a CPU. */
+    const bool plain = desc->layout == NULL || swi_target_of(ctx->exec)->device != NULL;
+    const sw_layout want = plain ? SW_PLAIN : desc->layout(types, n_in, attrs);
+    for (int i = 0; i < n_in; i++) {
+        const sw_layout layout = is_image(desc, i, &types[i]) ? want : SW_PLAIN;
+        if (types[i].layout != layout)
+            in[i] = swi_layout(ctx, swi_handle(ctx, in[i]), layout).id - 1;
+        if (ctx->status != SW_OK)
+            return ctx->status;
+    }
+    return SW_OK;
+}
+
+static void fill_buffer(const swi_trace *t, uint32_t value, sw_buffer *out)
+{
+    const swi_value *v = &t->values[value];
+    out->ptr = NULL;
+    out->type = v->type;
+    swi_value_strides(t, v, out->stride);
+}
+
+/* The bytes that the elements of a type with these strides (elements) span: from the lowest to
+ * behind the highest, relative to the first. False where that overflows. */
+static bool span_of(const sw_type *type, const int64_t *stride, int64_t *low, int64_t *high)
+{
+    const int64_t size = (int64_t)sw_dtype_bytes(type->dtype);
+    int64_t last = 0;
+    *low = *high = 0;
+    for (int i = 0; i < type->shape.rank; i++) {
+        int64_t *end = stride[i] < 0 ? low : high;
+        if (__builtin_mul_overflow(type->shape.dim[i] - 1, stride[i], &last) ||
+            __builtin_add_overflow(*end, last, end))
+            return false;
+    }
+    return !__builtin_mul_overflow(*low, size, low) &&
+           !__builtin_add_overflow(*high, 1, high) &&
+           !__builtin_mul_overflow(*high, size, high);
+}
+
+/* A view stays on the bytes of its input. *offset (elements) becomes bytes; a view of nothing
+ * lies where its input begins. */
+static sw_status check_view(const sw_op_desc *desc, const sw_buffer *in, const sw_type *out,
+                            const int64_t *stride, int64_t *offset)
+{
+    const int64_t size = (int64_t)sw_dtype_bytes(out->dtype);
+    int64_t in_low, in_high, low, high;
+    if (size != (int64_t)sw_dtype_bytes(in->type.dtype) || out->layout != in->type.layout)
+        SW_FAIL(SW_INVALID, "%s: view: elements of another size or layout than the input's",
+                desc->name);
+    if (out->layout == SW_N16) {
+        if (!swi_same_shape(&out->shape, &in->type.shape) || *offset != 0 ||
+            memcmp(stride, in->stride, sizeof in->stride) != 0)
+            SW_FAIL(SW_INVALID, "%s: view: of a blocked image only the whole can be viewed",
+                    desc->name);
+        return SW_OK;
+    }
+    if (sw_type_elements(out) == 0) {
+        *offset = 0;
+        return SW_OK;
+    }
+    if (!span_of(&in->type, in->stride, &in_low, &in_high) ||
+        !span_of(out, stride, &low, &high) || __builtin_mul_overflow(*offset, size, offset) ||
+        __builtin_add_overflow(low, *offset, &low) ||
+        __builtin_add_overflow(high, *offset, &high))
+        SW_FAIL(SW_INVALID, "%s: view: its offset and strides overflow", desc->name);
+    if (sw_type_elements(&in->type) == 0 || low < in_low || high > in_high)
+        SW_FAIL(SW_INVALID,
+                "%s: view: reaches from byte %lld to %lld of its input, which has %lld to %lld",
+                desc->name, (long long)low, (long long)high, (long long)in_low,
+                (long long)in_high);
+    return SW_OK;
+}
+
+static bool strides_are_contiguous(const sw_type *type, const int64_t *stride)
+{
+    int64_t want[SW_MAX_RANK];
+    swi_contiguous_strides(type, want);
+    for (int i = 0; i < type->shape.rank; i++)
+        if (type->shape.dim[i] > 1 && stride[i] != want[i])
+            return false;
+    return true;
+}
+
+/* A view node: no kernel, no storage of its own. */
+static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *attrs,
+                             const sw_type *type, uint32_t *out)
+{
+    const sw_op_desc *desc = swi_op(op);
+    swi_trace *t = &ctx->trace;
+    int64_t stride[SW_MAX_RANK] = {0};
+    int64_t offset = 0;
+    sw_buffer buffer;
+    fill_buffer(t, in, &buffer);
+    sw_status status = desc->view(&buffer, attrs, type, stride, &offset);
+    if (status == SW_UNSUPPORTED && !t->values[in].contiguous) {
+        in = swi_contiguous(ctx, in);
+        if (ctx->status != SW_OK)
+            return ctx->status;
+        fill_buffer(t, in, &buffer);
+        status = desc->view(&buffer, attrs, type, stride, &offset);
+    }
+    if (status == SW_OK)
+        status = check_view(desc, &buffer, type, stride, &offset);
+    if (status == SW_OK)
+        status = swi_room_nodes(t);
+    if (status == SW_OK)
+        status = swi_room_operands(t, 2);
+    const uint32_t attrs_bytes = (uint32_t)((desc->attrs_bytes + 15) & ~(size_t)15);
+    if (status == SW_OK)
+        status = swi_room_attrs(t, attrs_bytes);
+    if (swi_stick(ctx, status) != SW_OK)
+        return ctx->status;
+    const uint32_t id = swi_new_value(ctx, type, t->values[in].storage);
+    const uint32_t layer = swi_trace_string(t, ctx->scope, &status);
+    if (status == SW_OK && id != SWI_NONE)
+        status = swi_set_strides(t, id, stride);
+    if (swi_stick(ctx, status) != SW_OK || id == SWI_NONE)
+        return ctx->status;
+    swi_value *v = &t->values[id];
+    v->node = t->n_nodes;
+    v->version = t->values[in].version;
+    v->offset = t->values[in].offset + (size_t)offset;
+    v->contiguous = strides_are_contiguous(type, stride);
+    swi_node node = {.op = op,
+                     .grad = -1,
+                     .n_in = 1,
+                     .n_out = 1,
+                     .first = t->n_operands,
+                     .attrs = t->n_attrs,
+                     .scratch = SWI_NONE,
+                     .layer = layer,
+                     .is_view = 1,
+                     .phase = swi_phase_of(ctx, desc, &in, 1),
+                     .is_backward = ctx->in_backward};
+    if (attrs_bytes > 0) {
+        memset(t->attrs + t->n_attrs, 0, attrs_bytes);
+        if (attrs != NULL)
+            memcpy(t->attrs + t->n_attrs, attrs, desc->attrs_bytes);
+        t->n_attrs += attrs_bytes;
+    }
+    t->operands[t->n_operands++] = in;
+    t->operands[t->n_operands++] = id;
+    t->nodes[t->n_nodes++] = node;
+    *out = id;
+    return SW_OK;
+}
+
+/* What infer says of output i can be: all that follows multiplies its dims. */
+static sw_status check_type(const sw_op_desc *desc, int i, const sw_type *type)
+{
+    const sw_shape *s = &type->shape;
+    char text[SWI_SHAPE_TEXT];
+    if (sw_dtype_bytes(type->dtype) == 0)
+        SW_FAIL(SW_INVALID, "%s: infer: output %d must have a known type of elements (got %d)",
+                desc->name, i, (int)type->dtype);
+    if (s->rank < 0 || s->rank > SW_MAX_RANK)
+        SW_FAIL(SW_INVALID, "%s: infer: output %d must have a rank of 0 to %d (got %d)",
+                desc->name, i, SW_MAX_RANK, s->rank);
+    if (type->layout != SW_PLAIN && (type->layout != SW_N16 || s->rank != 4))
+        SW_FAIL(SW_INVALID, "%s: infer: output %d has layout %d at rank %d", desc->name, i,
+                (int)type->layout, s->rank);
+    for (int k = 0; k < s->rank; k++)
+        if (s->dim[k] < 0)
+            SW_FAIL(SW_INVALID, "%s: infer: output %d has the shape %s", desc->name, i,
+                    swi_shape_text(s, text));
+    if (sw_type_elements(type) < 0)
+        SW_FAIL(SW_NOMEM, "%s: output %d of shape %s has more elements than any memory",
+                desc->name, i, swi_shape_text(s, text));
+    return SW_OK;
+}
+
+sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
+                    const void *attrs, const uint32_t *into, uint32_t accumulate,
+                    const char *stream, uint32_t *outs)
+{
+    const sw_op_desc *desc = swi_op(op);
+    uint32_t in[SWI_MAX_OPERANDS], made[SWI_MAX_OPERANDS];
+    sw_type in_types[SWI_MAX_OPERANDS], out_types[SWI_MAX_OPERANDS];
+    if (!swi_ctx_works(ctx))
+        return sw_ctx_status(ctx);
+    const int max_in = desc->max_in > desc->n_in ? desc->max_in : desc->n_in;
+    if (n_in < desc->n_in || n_in > max_in || n_in > SWI_MAX_OPERANDS - 4)
+        return swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                           "%s: must have %d to %d inputs (got %d)", desc->name,
+                                           desc->n_in, max_in, n_in));
+    for (int i = 0; i < n_in; i++)
+        in[i] = inputs[i];
+    if (lay_out_inputs(ctx, desc, in, n_in, attrs) != SW_OK)
+        return ctx->status;
+    for (int i = 0; i < n_in; i++) {
+        const bool strided =
+            desc->view != NULL || (i < 32 && (desc->strided_in >> i & 1u) != 0);
+        if (!strided)
+            in[i] = swi_contiguous(ctx, in[i]);
+        if (ctx->status != SW_OK)
+            return ctx->status;
+        in_types[i] = ctx->trace.values[in[i]].type;
+    }
+    memset(out_types, 0, sizeof out_types);
+    const uint64_t said = sw_error_count();
+    sw_status inferred = desc->infer(in_types, n_in, attrs, out_types);
+    if (inferred != SW_OK) {
+        inferred = swi_infer_failed(inferred, said);
+        char text[300];
+        snprintf(text, sizeof text, "%s", sw_last_error());
+        const bool named = strncmp(text, desc->name, strlen(desc->name)) == 0;
+        return swi_stick(ctx, sw_error_set(inferred, __FILE__, __LINE__, "%s%s%s",
+                                           named ? "" : desc->name, named ? "" : ": ", text));
+    }
+    for (int i = 0; i < desc->n_out + desc->n_extra; i++)
+        if (swi_stick(ctx, check_type(desc, i, &out_types[i])) != SW_OK)
+            return ctx->status;
+    if (desc->view != NULL)
+        return append_view(ctx, op, in[0], attrs, &out_types[0], outs != NULL ? outs : made);
+    const swi_append_args args = {.op = op,
+                                  .grad = -1,
+                                  .in = in,
+                                  .n_in = n_in,
+                                  .attrs = attrs,
+                                  .out_types = out_types,
+                                  .into = into,
+                                  .n_out = desc->n_out + desc->n_extra,
+                                  .accumulate = accumulate,
+                                  .stream = stream};
+    SW_TRY(swi_append(ctx, &args, made));
+    if (outs != NULL)
+        memcpy(outs, made, (size_t)args.n_out * sizeof *outs);
+    return SW_OK;
+}
+
+sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
+                         const void *attrs, sw_value *outs)
+{
+    uint32_t ids[SWI_MAX_OPERANDS], made[SWI_MAX_OPERANDS];
+    const sw_op_desc *desc = swi_op(id);
+    if (!swi_ctx_works(ctx))
+        return (sw_value){0, 0};
+    if (in == NULL && n_in > 0) {
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          "%s: the inputs must not be NULL",
+                                          desc != NULL ? desc->name : "sw_op_apply"));
+        return (sw_value){0, 0};
+    }
+    if (desc == NULL || n_in < 0 || n_in > SWI_MAX_OPERANDS - 4) {
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          desc == NULL ? "there is no op number %u"
+                                                       : "op %u: too many inputs",
+                                          id));
+        return (sw_value){0, 0};
+    }
+    if (swi_op_is_private(id) || (attrs == NULL && desc->attrs_bytes > 0)) {
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          swi_op_is_private(id)
+                                              ? "%s: only an optimizer may append this op"
+                                              : "%s: the attributes must not be NULL",
+                                          desc->name));
+        return (sw_value){0, 0};
+    }
+    for (int i = 0; i < n_in; i++) {
+        if (swi_value_at(ctx, in[i]) == NULL)
+            return (sw_value){0, 0};
+        ids[i] = in[i].id - 1;
+    }
+    if (swi_apply(ctx, id, ids, n_in, attrs, NULL, 0, desc->random ? desc->name : NULL, made) !=
+        SW_OK)
+        return (sw_value){0, 0};
+    for (int i = 0; outs != NULL && i < desc->n_out; i++)
+        outs[i] = swi_handle(ctx, made[i]);
+    return swi_handle(ctx, made[0]);
+}
+
+sw_value sw_op_apply(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in, const void *attrs)
+{
+    return sw_op_apply_all(ctx, id, in, n_in, attrs, NULL);
+}

@@ -1,0 +1,451 @@
+/* Models: declared without memory, laid out once, then fixed.
+ *
+ * Entries keep their order of registration inside their role; each role is one contiguous
+ * range, in the order of the list below, so that clones, checkpoints and exchanges are copies
+ * of ranges. */
+#include "alloc/base/size.h"
+#include "profiler/record/nvtx.h"
+#include "runtime/model/model.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const swi_role range_order[] = {SWI_ROLE_PARAMETER, SWI_ROLE_OPTIMIZER_STATE,
+                                       SWI_ROLE_BUFFER,    SWI_ROLE_STATE,
+                                       SWI_ROLE_GRADIENT,  SWI_ROLE_KNOB};
+
+static uint64_t next_uid;
+
+sw_status sw_model_create(sw_model **out, const char *name)
+{
+    if (out == NULL || name == NULL || name[0] == '\0')
+        SW_FAIL(SW_INVALID, "sw_model_create: out and name must not be NULL, name not empty");
+    void *block;
+    SW_TRY(sw_handle_take(&block, SW_HANDLE_MODEL, sizeof(sw_model)));
+    sw_model *model = block;
+    snprintf(model->name, sizeof model->name, "%s", name);
+    model->uid = __atomic_add_fetch(&next_uid, 1, __ATOMIC_RELAXED);
+    model->n_entries = 1;
+    void *entries = NULL;
+    sw_status status = swi_alive_begin(&model->life);
+    if (status == SW_OK)
+        status = sw_heap_resize(&entries, SW_HEAP_RECORDS, 0, 16 * sizeof(swi_entry));
+    if (status != SW_OK) {
+        swi_alive_end(model->life);
+        sw_handle_give(model, SW_HANDLE_MODEL, sizeof *model);
+        return status;
+    }
+    model->entries = entries;
+    model->cap_entries = 16;
+    *out = model;
+    return SW_OK;
+}
+
+void sw_model_destroy(sw_model *model)
+{
+    static const char call[] = "sw_model_destroy";
+    if (!sw_handle_ends(model, SW_HANDLE_MODEL, call) || !swi_may_destroy(call, SWI_FRAME))
+        return;
+    if (!swi_owner_take(&model->busy)) {
+        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: model %s is in use by %s", call,
+                           model->name, swi_owner_text(&model->busy));
+        return;
+    }
+    sw_nvtx_heap_end(model->nvtx_heap);
+    swi_model_unreserve(model);
+    for (uint32_t i = 0; i < model->n_optimizers; i++)
+        sw_handle_give(model->optimizers[i], SW_HANDLE_OPTIMIZER, sizeof(sw_optimizer));
+    sw_heap_free(model->optimizers, SW_HEAP_RECORDS,
+                 model->cap_optimizers * sizeof *model->optimizers);
+    sw_heap_free(model->knobs, SW_HEAP_RECORDS, model->cap_knobs * sizeof *model->knobs);
+    sw_heap_free(model->entries, SW_HEAP_RECORDS, model->cap_entries * sizeof(swi_entry));
+    swi_alive_end(model->life);
+    sw_handle_give(model, SW_HANDLE_MODEL, sizeof *model);
+}
+
+sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format, ...)
+{
+    char text[256];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (model->declared == SW_OK && !model->fixed) { /* later it changes nothing */
+        model->declared = status;
+        snprintf(model->declared_message, sizeof model->declared_message, "%s", text);
+    }
+    SW_FAIL(status, "%s", text);
+}
+
+/* ---- one user at a time ------------------------------------------------------------------ */
+
+/* Reading takes a model too: what is const for the caller still has its mark. */
+static swi_owner *mark_of(const sw_model *model)
+{
+    return (swi_owner *)(uintptr_t)&model->busy;
+}
+
+sw_status swi_model_take(const sw_model *model)
+{
+    swi_call_left(SWI_FRAME);
+    if (!swi_owner_take(mark_of(model)))
+        SW_FAIL(SW_BUSY, "model %s is in use by %s", model->name,
+                swi_owner_text(mark_of(model)));
+    return SW_OK;
+}
+
+void swi_model_give(const sw_model *model)
+{
+    swi_owner_give(mark_of(model));
+}
+
+/* ---- declarations ------------------------------------------------------------------------ */
+
+/* What users declare has one space of names; what optimizers and knobs add has another. */
+static bool is_declared(const swi_entry *entry)
+{
+    return entry->role == SWI_ROLE_PARAMETER || entry->role == SWI_ROLE_BUFFER ||
+           entry->role == SWI_ROLE_STATE;
+}
+
+static uint32_t find_declared(const sw_model *model, const char *name)
+{
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        if (is_declared(&model->entries[i]) && strcmp(model->entries[i].name, name) == 0)
+            return i;
+    return 0;
+}
+
+static sw_status check_name(sw_model *model, const char *name)
+{
+    if (name == NULL || name[0] == '\0' || strlen(name) > SWI_MAX_NAME)
+        return swi_declare_fail(model, SW_INVALID, "model %s: a name must have 1 to %d bytes",
+                                model->name, SWI_MAX_NAME);
+    if (find_declared(model, name) != 0)
+        return swi_declare_fail(model, SW_INVALID, "model %s: two entries are named '%s'",
+                                model->name, name);
+    return SW_OK;
+}
+
+static sw_status check_declaration(sw_model *model, const char *name, sw_dtype dtype,
+                                   const sw_shape *shape, const char *init, size_t *bytes)
+{
+    int64_t n = 0;
+    if (model->fixed)
+        return swi_declare_fail(model, SW_INVALID,
+                                "model %s: '%s' declared after the layout was fixed",
+                                model->name, name != NULL ? name : "");
+    if (shape->rank < 0 || shape->rank > SW_MAX_RANK ||
+        !sw_size_elements(shape->dim, shape->rank, &n) || n == 0 ||
+        !sw_size_mul((size_t)n, sw_dtype_bytes(dtype), bytes))
+        return swi_declare_fail(model, SW_INVALID, "model %s: '%s' has a bad shape",
+                                model->name, name);
+    if (init != NULL && strlen(init) >= sizeof model->entries[0].init)
+        return swi_declare_fail(
+            model, SW_INVALID,
+            "model %s: '%s': an initialiser must have at most %zu bytes (got %zu)", model->name,
+            name, sizeof model->entries[0].init - 1, strlen(init));
+    if (init != NULL && swi_init_check(init) != SW_OK)
+        return swi_declare_fail(model, SW_INVALID, "model %s: '%s': unknown initialiser '%s'",
+                                model->name, name, init);
+    return SW_OK;
+}
+
+uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
+                         sw_shape shape, const char *init)
+{
+    size_t bytes = 0;
+    if (model->declared != SW_OK ||
+        check_declaration(model, name, dtype, &shape, init, &bytes) != SW_OK)
+        return 0;
+    if (model->n_entries == model->cap_entries) {
+        void *grown = model->entries;
+        const size_t old = model->cap_entries * sizeof(swi_entry);
+        if (sw_heap_resize(&grown, SW_HEAP_RECORDS, old, 2 * old) != SW_OK) {
+            (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for '%s'", model->name,
+                                   name);
+            return 0;
+        }
+        model->entries = grown;
+        model->cap_entries *= 2;
+    }
+    swi_entry *entry = &model->entries[model->n_entries];
+    memset(entry, 0, sizeof *entry);
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    snprintf(entry->init, sizeof entry->init, "%s", init != NULL ? init : "zeros");
+    entry->role = role;
+    entry->dtype = dtype;
+    entry->shape = shape;
+    entry->bytes = bytes;
+    entry->optimizer = entry->kept = SWI_NONE;
+    for (int k = 0; k < SWI_MAX_STATE; k++)
+        entry->state[k] = SWI_NONE;
+    return model->n_entries++;
+}
+
+static sw_param declare(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
+                        sw_shape shape, const char *init)
+{
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_param_new") != SW_OK)
+        return (sw_param){NULL, 0};
+    if (role != SWI_ROLE_STATE && dtype != SW_F32) {
+        (void)swi_declare_fail(model, SW_UNSUPPORTED,
+                               "model %s: '%s' is %s, only f32 can be trained", model->name,
+                               name != NULL ? name : "", sw_dtype_name(dtype));
+        return (sw_param){model, 0};
+    }
+    if (model->declared == SW_OK && !model->fixed && check_name(model, name) != SW_OK)
+        return (sw_param){model, 0};
+    return (sw_param){model, swi_model_entry(model, name, role, dtype, shape, init)};
+}
+
+sw_param sw_param_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
+                      const char *init)
+{
+    return declare(model, name, SWI_ROLE_PARAMETER, dtype, shape, init);
+}
+
+sw_param sw_buffer_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
+                       const char *init)
+{
+    return declare(model, name, SWI_ROLE_BUFFER, dtype, shape, init);
+}
+
+sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape)
+{
+    return declare(model, name, SWI_ROLE_STATE, dtype, shape, "zeros");
+}
+
+static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ p[i]) * 0x100000001b3ull; /* FNV-1a */
+    return hash;
+}
+
+swi_entry *swi_entry_of(sw_param param)
+{
+    if (!sw_handle_lives(param.model, SW_HANDLE_MODEL) || param.index == 0 ||
+        param.index >= param.model->n_entries ||
+        !is_declared(&param.model->entries[param.index]))
+        return NULL;
+    return &param.model->entries[param.index];
+}
+
+void sw_param_freeze(sw_param param, int on)
+{
+    swi_entry *entry = swi_entry_of(param);
+    if (entry == NULL || entry->role != SWI_ROLE_PARAMETER)
+        return;
+    entry->frozen = on != 0;
+    uint64_t hash = 0; /* of a model with nothing frozen, as it is created */
+    for (uint32_t i = 1; i < param.model->n_entries; i++)
+        if (param.model->entries[i].frozen)
+            hash = mix(hash == 0 ? 0xcbf29ce484222325ull : hash, &i, sizeof i);
+    param.model->frozen_hash = hash;
+}
+
+sw_param sw_param_find(sw_model *model, const char *name)
+{
+    const bool can = sw_handle_check(model, SW_HANDLE_MODEL, "sw_param_find") == SW_OK;
+    return (sw_param){can ? model : NULL, can && name != NULL ? find_declared(model, name) : 0};
+}
+
+static bool is_listed(const swi_entry *entry)
+{
+    return entry->role == SWI_ROLE_PARAMETER || entry->role == SWI_ROLE_BUFFER;
+}
+
+size_t sw_param_count(const sw_model *model)
+{
+    size_t n = 0;
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_param_count") != SW_OK)
+        return 0;
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        n += is_listed(&model->entries[i]);
+    return n;
+}
+
+sw_param sw_param_at(sw_model *model, size_t i)
+{
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_param_at") != SW_OK)
+        return (sw_param){NULL, 0};
+    for (uint32_t k = 1; k < model->n_entries; k++)
+        if (is_listed(&model->entries[k]) && i-- == 0)
+            return (sw_param){model, k};
+    return (sw_param){model, 0};
+}
+
+const char *sw_param_name(sw_param param)
+{
+    const swi_entry *entry = swi_entry_of(param);
+    return entry != NULL ? entry->name : "";
+}
+
+sw_shape sw_param_shape(sw_param param)
+{
+    const swi_entry *entry = swi_entry_of(param);
+    return entry != NULL ? entry->shape : (sw_shape){0, {0}};
+}
+
+/* Knobs are a model's last range: one block of floats. */
+uint32_t swi_model_knob(sw_model *model, const char *name, float value)
+{
+    if (model->fixed) {
+        (void)swi_declare_fail(model, SW_INVALID,
+                               "model %s: knob '%s' declared after the layout was fixed",
+                               model->name, name);
+        return UINT32_MAX;
+    }
+    if (model->n_knobs == model->cap_knobs) {
+        const size_t cap = model->cap_knobs == 0 ? 8 : 2 * model->cap_knobs;
+        void *grown = model->knobs;
+        if (sw_heap_resize(&grown, SW_HEAP_RECORDS, model->cap_knobs * sizeof *model->knobs,
+                           cap * sizeof *model->knobs) != SW_OK) {
+            (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for knob '%s'",
+                                   model->name, name);
+            return UINT32_MAX;
+        }
+        model->knobs = grown;
+        model->cap_knobs = (uint32_t)cap;
+    }
+    snprintf(model->knobs[model->n_knobs].name, sizeof model->knobs->name, "%s", name);
+    model->knobs[model->n_knobs].value = value;
+    return model->n_knobs++;
+}
+
+sw_knob sw_knob_find(sw_model *model, const char *name)
+{
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_knob_find") != SW_OK)
+        return (sw_knob){NULL, UINT32_MAX};
+    if (name != NULL && name[0] != '\0')
+        for (uint32_t i = 0; i < model->n_knobs; i++)
+            if (strcmp(model->knobs[i].name, name) == 0)
+                return (sw_knob){model, i};
+    return (sw_knob){model, UINT32_MAX};
+}
+
+sw_knob sw_knob_new(sw_model *model, const char *name, float value)
+{
+    const sw_knob none = {model, UINT32_MAX};
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_knob_new") != SW_OK)
+        return (sw_knob){NULL, UINT32_MAX};
+    if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof model->knobs->name) {
+        (void)swi_declare_fail(model, SW_INVALID,
+                               "model %s: a knob's name must have 1 to %zu bytes", model->name,
+                               sizeof model->knobs->name - 1);
+        return none;
+    }
+    if (sw_knob_find(model, name).index != UINT32_MAX) {
+        (void)swi_declare_fail(model, SW_INVALID, "model %s: two knobs are named '%s'",
+                               model->name, name);
+        return none;
+    }
+    if (!isfinite(value)) {
+        (void)swi_declare_fail(model, SW_INVALID, "model %s: knob '%s' must be finite (got %g)",
+                               model->name, name, (double)value);
+        return none;
+    }
+    return (sw_knob){model, swi_model_knob(model, name, value)};
+}
+
+void sw_knob_set(sw_knob knob, float value)
+{
+    if (sw_handle_check(knob.model, SW_HANDLE_MODEL, "sw_knob_set") != SW_OK)
+        return;
+    if (knob.index >= knob.model->n_knobs) {
+        (void)sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                           "sw_knob_set: the knob must be one of this model");
+        return;
+    }
+    if (!swi_knob_can_be(&knob.model->knobs[knob.index], value)) {
+        swi_knob_refuse(knob.model, knob.index, value);
+        return;
+    }
+    swi_knob_accept(knob.model, knob.index);
+    knob.model->knobs[knob.index].value = value;
+    if (knob.model->ready)
+        swi_knobs_changed(knob.model);
+}
+
+float sw_knob_get(sw_knob knob)
+{
+    if (sw_handle_check(knob.model, SW_HANDLE_MODEL, "sw_knob_get") != SW_OK ||
+        knob.index >= knob.model->n_knobs)
+        return 0.0f;
+    return knob.model->knobs[knob.index].value;
+}
+
+static sw_status place_ranges(sw_model *model)
+{
+    size_t top = 0;
+    for (size_t r = 0; r < sizeof range_order / sizeof *range_order; r++) {
+        const size_t start = top;
+        for (uint32_t i = 1; i < model->n_entries; i++) {
+            swi_entry *entry = &model->entries[i];
+            if (entry->role != range_order[r])
+                continue;
+            entry->offset = top;
+            if (!sw_size_add(top, entry->bytes, &top) || !sw_size_align(top, SW_ALIGN, &top))
+                SW_FAIL(SW_NOMEM, "model %s: the sum of its sizes overflows at '%s'",
+                        model->name, entry->name);
+        }
+        model->role_bytes[range_order[r]] = top - start;
+    }
+    model->bytes = top;
+    return SW_OK;
+}
+
+sw_status swi_model_layout(sw_model *model)
+{
+    if (model->declared != SW_OK)
+        SW_FAIL(model->declared, "%s", model->declared_message);
+    if (model->fixed)
+        return SW_OK;
+    if (model->n_knobs > 0 && model->knob_entry == 0) {
+        model->knob_entry = swi_model_entry(model, "knobs", SWI_ROLE_KNOB, SW_F32,
+                                            SW_SHAPE(model->n_knobs), NULL);
+        if (model->knob_entry == 0)
+            return model->declared;
+    }
+    SW_TRY(place_ranges(model));
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (uint32_t i = 1; i < model->n_entries; i++) {
+        const swi_entry *e = &model->entries[i];
+        hash = mix(hash, e->name, strlen(e->name) + 1);
+        hash = mix(hash, &e->role, sizeof e->role);
+        hash = mix(hash, &e->dtype, sizeof e->dtype);
+        hash = mix(hash, &e->shape.rank, sizeof e->shape.rank);
+        hash = mix(hash, e->shape.dim, (size_t)e->shape.rank * sizeof e->shape.dim[0]);
+        hash = mix(hash, &e->offset, sizeof e->offset);
+    }
+    model->layout_hash = hash;
+    model->fixed = true;
+    return SW_OK;
+}
+
+/* Fix the layout of a model that the caller has not taken. */
+static sw_status lay_out(sw_model *model, const char *what)
+{
+    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, what));
+    SW_TRY(swi_model_take(model));
+    const sw_status status = swi_model_layout(model);
+    swi_model_give(model);
+    return status;
+}
+
+sw_status sw_model_bytes(sw_model *model, size_t *out)
+{
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_model_bytes: out must not be NULL");
+    SW_TRY(lay_out(model, "sw_model_bytes"));
+    *out = model->bytes;
+    return SW_OK;
+}
+
+uint64_t sw_model_layout_hash(sw_model *model)
+{
+    return lay_out(model, "sw_model_layout_hash") == SW_OK ? model->layout_hash : 0;
+}

@@ -1,0 +1,163 @@
+/* Models: entries in one range per role, knobs, optimizers. */
+#ifndef SW_MODEL_INTERNAL_H
+#define SW_MODEL_INTERNAL_H
+
+#include "alloc/arena/arena.h"
+#include "alloc/base/handle.h"
+#include "runtime/base/alive.h"
+#include "runtime/base/common.h"
+#include "runtime/base/owner.h"
+#include "runtime/base/target.h"
+#include "runtime/model/safetensors_internal.h"
+
+#define SWI_MAX_STATE 3 /* tensors that an optimizer keeps for a parameter */
+#define SWI_MAX_GROUPS 16
+#define SWI_MAX_NAME 95 /* of what users declare; entries of our own add a suffix to it */
+
+typedef struct {
+    char name[SWI_MAX_NAME + 17];
+    swi_role role; /* parameter, buffer, state, optimizer_state, gradient (kept), knob block */
+    sw_dtype dtype;
+    sw_shape shape;
+    char init[72];
+    size_t bytes;  /* payload */
+    size_t offset; /* in the model arena, once laid out */
+    bool frozen;
+    uint32_t optimizer;            /* index of the owner; SWI_NONE */
+    uint32_t group;                /* parameter group of the owner */
+    uint32_t kept;                 /* entry of the kept gradient; SWI_NONE */
+    uint32_t kept_flag;            /* its element of the owner's flags */
+    uint32_t state[SWI_MAX_STATE]; /* entries of the optimizer's state; SWI_NONE */
+} swi_entry;
+
+/* Kinds of optimizers; one table in autograd/optim/optim.c. */
+typedef struct swi_optimizer_kind swi_optimizer_kind;
+
+/* A state tensor of one parameter. */
+typedef struct {
+    const char *suffix;
+    sw_shape shape; /* the parameter's, unless the kind says otherwise */
+    float begin;    /* every element at first */
+} swi_state;
+
+struct swi_optimizer_kind {
+    const char *name;
+    uint32_t op;   /* of the update of one parameter */
+    uint32_t tick; /* op that counts steps for the corrections of updates; 0: none */
+    uint32_t has;
+    float lr; /* this and the next: defaults */
+    float beta1, beta2, epsilon;
+    /* The attributes of updates that are the kind's own; NULL: none. */
+    void (*settle)(const sw_optimizer_opts *opts, swi_update_attrs *attrs);
+    /* States of a parameter of this shape, at most SWI_MAX_STATE; how many. NULL: none. */
+    int (*states)(const sw_optimizer_opts *opts, const sw_shape *shape, swi_state *out);
+};
+
+struct sw_optimizer {
+    sw_handle handle;
+    sw_model *model;
+    uint32_t index; /* in the model */
+    const swi_optimizer_kind *kind;
+    swi_update_attrs attrs; /* of every update; what differs is 0 */
+    bool keep;
+    int max_skipped; /* updates in a row; 0: gradients are not looked at, below 0: any number */
+    uint32_t n_groups;
+    uint32_t lr_knob[SWI_MAX_GROUPS];
+    float weight_decay[SWI_MAX_GROUPS];
+    uint8_t release[SWI_MAX_GROUPS]; /* swi_release of the group's updates */
+    uint32_t tick;                   /* entry of the step scalars (f64[2]); SWI_NONE */
+    uint32_t n_kept;                 /* parameters whose gradients are kept */
+    uint32_t flags;  /* entry (f32, n_kept): 1 where a kept gradient waits for an update */
+    uint32_t counts; /* entry (f64, SWI_SKIPPED_N) of what was skipped; SWI_NONE */
+    double skipped_before; /* the run that uses the model now */
+};
+
+/* What a knob is used for: a rate and the bound of a norm cannot be negative. */
+typedef enum { SWI_KNOB_NUMBER, SWI_KNOB_RATE, SWI_KNOB_NORM } swi_knob_kind;
+
+typedef struct {
+    char name[48]; /* "": an optimizer's rate, found by sw_optimizer_lr alone */
+    float value;   /* as set; the arena's copy is what runs read */
+    float refused; /* that cannot be, and was set since */
+    bool is_refused;
+    uint8_t use; /* swi_knob_kind */
+} swi_knob;
+
+struct sw_model {
+    sw_handle handle;
+    char name[64];
+    uint64_t uid;       /* unique in the process: keys hold it instead of the address */
+    swi_alive *life;    /* held by keys, too */
+    sw_status declared; /* first error of a declaration */
+    char declared_message[256];
+    swi_entry *entries; /* index 0 is unused, so that {0} is no parameter */
+    uint32_t n_entries, cap_entries;
+    swi_knob *knobs;
+    uint32_t n_knobs, cap_knobs;
+    uint32_t n_refused; /* knobs that were set to what cannot be: runs are refused (knob.c) */
+    uint32_t knob_entry;
+    sw_optimizer **optimizers;
+    uint32_t n_optimizers, cap_optimizers;
+    bool fixed; /* laid out: nothing can be declared any more */
+    bool ready;
+    bool damaged;   /* a run failed after an update: refuse until restored */
+    swi_owner busy; /* a run or a call is using it */
+    size_t bytes;   /* of the arena */
+    size_t role_bytes[SWI_ROLE_COUNT];
+    uint64_t layout_hash, frozen_hash;
+    sw_arena *arena;
+    swi_device *device;  /* that the arena is memory of; NULL: the host's */
+    unsigned char *base; /* of the arena; NULL before ready. Host code goes by model_bytes.h */
+    uint64_t knob_version, knob_uploaded; /* on a device: runs upload the block where they
+                                             differ */
+    void *nvtx_heap;                      /* its memory as a tool knows it; NULL: it does not */
+    uint64_t queue;            /* number of the queue whose work touched it last; 0: none */
+    swi_note notes[SWI_NOTES]; /* saved with the parameters */
+    int n_notes;
+};
+
+/* Own the model for a run or a call, SW_BUSY when somebody else does; give it back. What
+ * follows wants a model that the caller has taken. */
+sw_status swi_model_take(const sw_model *model);
+void swi_model_give(const sw_model *model);
+sw_status swi_model_layout(sw_model *model); /* fixes it; idempotent */
+
+/* Create the arena and charge the budget of the exec without touching memory; a model that has
+ * one must lie where the exec works. */
+sw_status swi_model_reserve(sw_model *model, sw_exec *exec);
+
+/* Take it back from a model that is not ready. */
+void swi_model_unreserve(sw_model *model);
+
+/* SW_INVALID where the model has memory and it is not of the exec's device. */
+sw_status swi_model_is_here(const sw_model *model, const sw_exec *exec);
+
+/* Can the knob be that? What cannot be is kept for swi_knobs_check, until it is accepted. */
+bool swi_knob_can_be(const swi_knob *knob, float value);
+void swi_knob_refuse(sw_model *model, uint32_t index, float value);
+void swi_knob_accept(sw_model *model, uint32_t index);
+
+/* SW_INVALID names a knob that was set to what cannot be. */
+sw_status swi_knobs_check(const sw_model *model);
+
+/* A step function uses the knob as that; SW_INVALID where its value cannot be. */
+sw_status swi_knob_use(sw_knob knob, swi_knob_kind use);
+
+/* The knobs as set are what the next run reads. */
+void swi_knobs_changed(sw_model *model);
+sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed);
+
+/* What a handle names; NULL for none and for what the library keeps for itself. */
+swi_entry *swi_entry_of(sw_param param);
+uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
+                         sw_shape shape, const char *init); /* 0 on a kept error */
+
+/* One float more in the block of knobs; UINT32_MAX on a kept error. */
+uint32_t swi_model_knob(sw_model *model, const char *name, float value);
+sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format, ...)
+    SW_PRINTF(3, 4);
+
+/* Zeros, or what its initialiser says, into an entry of a model with memory. */
+sw_status swi_init_entry(sw_model *model, const swi_entry *entry, uint64_t seed);
+
+#endif

@@ -1,0 +1,245 @@
+/* Models with memory: reserved, made ready, copied, read and written. Each call owns the model
+ * while it works. */
+#include "alloc/base/poison.h"
+#include "runtime/base/observer.h"
+#include "runtime/device/device.h"
+#include "runtime/model/model_bytes.h"
+#include <stdio.h>
+#include <string.h>
+
+/* "cuda:0" for messages. */
+static const char *place_name(const swi_device *device, char *to, size_t bytes)
+{
+    if (device == NULL)
+        return "the CPU";
+    snprintf(to, bytes, "cuda:%d", device->ordinal);
+    return to;
+}
+
+sw_status swi_model_is_here(const sw_model *model, const sw_exec *exec)
+{
+    char its[24], ours[24];
+    if (model->arena == NULL || model->device == swi_target_of(exec)->device)
+        return SW_OK;
+    SW_FAIL(SW_INVALID,
+            "model %s lies in the memory of %s and the exec works on %s: copy it to a model "
+            "that was made ready there (sw_model_copy)",
+            model->name, place_name(model->device, its, sizeof its),
+            place_name(swi_target_of(exec)->device, ours, sizeof ours));
+}
+
+static sw_status create_store(sw_store **out, const sw_model *model, const sw_exec *exec)
+{
+    const size_t bytes = model->bytes > 0 ? model->bytes : SW_ALIGN;
+    return swi_target_of(exec)->device != NULL
+               ? sw_store_device_create(out, bytes, &swi_target_of(exec)->device->memory)
+               : sw_store_host_create(out, bytes);
+}
+
+sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
+{
+    SW_TRY(swi_model_layout(model));
+    if (model->arena != NULL)
+        return swi_model_is_here(model, exec);
+    sw_store *store;
+    SW_TRY(create_store(&store, model, exec));
+    const sw_arena_opts opts = {.label = model->name,
+                                .store = store,
+                                .budget = swi_target_of(exec)->budget,
+                                .use = SW_ARENA_MODEL};
+    sw_arena *arena;
+    sw_status status = sw_arena_create(&arena, &opts);
+    if (status != SW_OK) {
+        sw_store_destroy(store);
+        return status;
+    }
+    status = sw_arena_grow(arena, model->bytes, false);
+    if (status != SW_OK) {
+        sw_arena_destroy(arena);
+        return status;
+    }
+    model->arena = arena;
+    model->device = swi_target_of(exec)->device != NULL
+                        ? swi_device_share(swi_target_of(exec)->device)
+                        : NULL;
+    return SW_OK;
+}
+
+void swi_model_unreserve(sw_model *model)
+{
+    sw_arena_destroy(model->arena); /* on a card, behind all that was launched there */
+    swi_device_close(model->device);
+    model->arena = NULL;
+    model->device = NULL;
+}
+
+/* ---- first values ------------------------------------------------------------------------ */
+
+static bool begins_at_zero(const swi_entry *e)
+{
+    return e->dtype != SW_F32 || strcmp(e->init, "zeros") == 0;
+}
+
+typedef struct {
+    const swi_entry *entry;
+    uint64_t seed;
+} beginning;
+
+static sw_status make_values(void *context, void *bytes, size_t at, size_t n)
+{
+    const beginning *b = context;
+    return swi_init_values(bytes, (int64_t)(at / sizeof(float)), (int64_t)(n / sizeof(float)),
+                           &b->entry->shape, b->entry->init, b->seed, b->entry->name);
+}
+
+sw_status swi_init_entry(sw_model *model, const swi_entry *e, uint64_t seed)
+{
+    beginning b = {e, seed};
+    if (begins_at_zero(e))
+        return swi_model_zero(model, e->offset, e->bytes);
+    return swi_model_fill(model, e->offset, e->bytes, make_values, &b);
+}
+
+void swi_knobs_changed(sw_model *model)
+{
+    if (model->device != NULL) {
+        model->knob_version++;
+        return;
+    }
+    float *knobs = (float *)(void *)(model->base + model->entries[model->knob_entry].offset);
+    for (uint32_t i = 0; i < model->n_knobs; i++)
+        knobs[i] = model->knobs[i].value;
+}
+
+static sw_status initialise(sw_model *model, uint64_t seed)
+{
+    SW_TRY(swi_model_zero(model, 0, model->bytes));
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        if (!begins_at_zero(&model->entries[i]))
+            SW_TRY(swi_init_entry(model, &model->entries[i], seed));
+    swi_knobs_changed(model);
+    return SW_OK;
+}
+
+sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
+{
+    SW_TRY(swi_model_reserve(model, exec));
+    SW_TRY(sw_arena_grow(model->arena, model->bytes, true));
+    model->base = sw_arena_base(model->arena);
+    if (model->device == NULL)
+        sw_unpoison(model->base, model->bytes);
+    swi_observe_model(exec, model);
+    const sw_status status = initialise(model, seed);
+    if (status != SW_OK) {
+        model->damaged |= model->ready; /* half of it begins anew */
+        return status;
+    }
+    model->ready = true;
+    model->damaged = false;
+    return SW_OK;
+}
+
+sw_status sw_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
+{
+    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_model_ready"));
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_model_ready"));
+    SW_TRY(swi_model_take(model));
+    const sw_status status = swi_model_ready(model, exec, seed);
+    swi_model_give(model);
+    return status;
+}
+
+static sw_status copy(sw_model *to, const sw_model *from)
+{
+    if (!to->ready || !from->ready)
+        SW_FAIL(SW_INVALID, "sw_model_copy: both models must be ready");
+    if (to->layout_hash != from->layout_hash || to->bytes != from->bytes)
+        SW_FAIL(SW_INVALID, "sw_model_copy: %s and %s have different layouts", to->name,
+                from->name);
+    if (from->damaged)
+        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
+                from->name);
+    if (to == from)
+        return SW_OK;
+    SW_TRY(swi_model_copy_bytes(to, from));
+    for (uint32_t i = 0; i < to->n_knobs; i++) {
+        to->knobs[i].value = from->knobs[i].value;
+        swi_knob_accept(to, i);
+    }
+    swi_knobs_changed(to);
+    to->damaged = false;
+    return SW_OK;
+}
+
+sw_status sw_model_copy(sw_model *to, const sw_model *from)
+{
+    SW_TRY(sw_handle_check(to, SW_HANDLE_MODEL, "sw_model_copy"));
+    SW_TRY(sw_handle_check(from, SW_HANDLE_MODEL, "sw_model_copy"));
+    SW_TRY(swi_model_take(to));
+    sw_status status = to != from ? swi_model_take(from) : SW_OK;
+    if (status == SW_OK) {
+        status = copy(to, from);
+        if (to != from)
+            swi_model_give(from);
+    }
+    swi_model_give(to);
+    return status;
+}
+
+/* Take the model of an entry whose bytes are as many as the caller offers. */
+static sw_status take_entry(sw_param param, const void *at, size_t bytes, const char *what,
+                            swi_entry **out)
+{
+    SW_TRY(sw_handle_check(param.model, SW_HANDLE_MODEL, what));
+    swi_entry *entry = swi_entry_of(param);
+    if (entry == NULL)
+        SW_FAIL(SW_INVALID, "%s: the parameter must be one of this model", what);
+    if (at == NULL && bytes > 0)
+        SW_FAIL(SW_INVALID, "%s: the bytes must not be NULL", what);
+    SW_TRY(swi_model_take(param.model));
+    if (param.model->ready && bytes == entry->bytes) {
+        *out = entry;
+        return SW_OK;
+    }
+    const bool ready = param.model->ready;
+    swi_model_give(param.model);
+    if (!ready)
+        SW_FAIL(SW_INVALID, "%s: model %s must be ready: call sw_model_ready first", what,
+                param.model->name);
+    SW_FAIL(SW_INVALID, "%s: '%s' must have %zu bytes (got %zu)", what, entry->name,
+            entry->bytes, bytes);
+}
+
+sw_status sw_param_read(sw_param param, void *to, size_t bytes)
+{
+    swi_entry *entry;
+    SW_TRY(take_entry(param, to, bytes, "sw_param_read", &entry));
+    const sw_status status = swi_model_read(param.model, to, entry->offset, bytes);
+    swi_model_give(param.model);
+    return status;
+}
+
+sw_status sw_param_write(sw_param param, const void *from, size_t bytes)
+{
+    swi_entry *entry;
+    SW_TRY(take_entry(param, from, bytes, "sw_param_write", &entry));
+    const sw_status status = swi_model_write(param.model, entry->offset, from, bytes);
+    swi_model_give(param.model);
+    return status;
+}
+
+sw_status sw_param_gradient(sw_param param, void *to, size_t bytes)
+{
+    swi_entry *entry;
+    SW_TRY(take_entry(param, to, bytes, "sw_param_gradient", &entry));
+    const bool kept = entry->kept != SWI_NONE;
+    sw_status status = SW_OK;
+    if (kept)
+        status =
+            swi_model_read(param.model, to, param.model->entries[entry->kept].offset, bytes);
+    swi_model_give(param.model);
+    if (!kept)
+        SW_FAIL(SW_INVALID, "sw_param_gradient: no optimizer keeps the gradient of '%s'",
+                entry->name);
+    return status;
+}

@@ -1,0 +1,373 @@
+/* Shares: the bytes of a step by role and by layer, as planned and as the arena's births and
+ * deaths have them.
+ *
+ * A run only notes its births and deaths; what they come to is worked out when somebody asks.
+ */
+#include "alloc/base/size.h"
+#include "runtime/observe/breakdown.h"
+#include "runtime/observe/observers.h"
+#include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+static sw_status add_line(swi_shares *x, const char *name)
+{
+    void *p = x->lines;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &x->cap, x->n + 1, sizeof *x->lines));
+    x->lines = p;
+    swi_share_line *line = &x->lines[x->n++];
+    memset(line, 0, sizeof *line);
+    snprintf(line->name, sizeof line->name, "%s", name);
+    return SW_OK;
+}
+
+sw_status swi_shares_empty(swi_shares *x)
+{
+    x->n = 0;
+    x->found = SWI_ROLE_COUNT;
+    x->live = x->peak = 0;
+    for (int role = 0; role < SWI_ROLE_COUNT; role++)
+        SW_TRY(add_line(x, swi_role_name((swi_role)role)));
+    return add_line(x, "");
+}
+
+static bool is_line(swi_shares *x, uint32_t i, const char *layer)
+{
+    if (i < SWI_ROLE_COUNT || i >= x->n || strcmp(x->lines[i].name, layer) != 0)
+        return false;
+    x->found = i;
+    return true;
+}
+
+/* Forward comes by the layers in their order and backward against it: the next one asked for is
+ * looked for on both sides of the last. */
+sw_status swi_shares_layer(swi_shares *x, const char *layer, uint32_t *line)
+{
+    const uint32_t from = x->found;
+    for (uint32_t d = 0; d < x->n; d++)
+        if (is_line(x, from + d, layer) || (d <= from && is_line(x, from - d, layer))) {
+            *line = x->found;
+            return SW_OK;
+        }
+    SW_TRY(add_line(x, layer));
+    *line = x->found = x->n - 1;
+    return SW_OK;
+}
+
+sw_status swi_shares_base(swi_shares *x, swi_role role, const char *layer, size_t bytes)
+{
+    uint32_t line;
+    SW_TRY(swi_shares_layer(x, layer, &line));
+    x->lines[role].base += bytes;
+    x->lines[line].base += bytes;
+    return SW_OK;
+}
+
+void swi_shares_begin(swi_shares *x)
+{
+    x->live = 0;
+    for (uint32_t i = 0; i < x->n; i++) {
+        swi_share_line *line = &x->lines[i];
+        line->live = line->at_peak = line->peak = line->base;
+        if (i < SWI_ROLE_COUNT)
+            x->live += line->base;
+    }
+    x->peak = x->live;
+}
+
+static void grow(swi_share_line *line, size_t bytes)
+{
+    line->live += bytes;
+    line->peak = line->live > line->peak ? line->live : line->peak;
+}
+
+sw_status swi_shares_born(swi_shares *x, swi_role role, const char *layer, size_t bytes)
+{
+    uint32_t line;
+    SW_TRY(swi_shares_layer(x, layer, &line));
+    grow(&x->lines[role], bytes);
+    grow(&x->lines[line], bytes);
+    x->live += bytes;
+    return SW_OK;
+}
+
+sw_status swi_shares_died(swi_shares *x, swi_role role, const char *layer, size_t bytes)
+{
+    uint32_t line;
+    SW_TRY(swi_shares_layer(x, layer, &line));
+    x->lines[role].live -= bytes;
+    x->lines[line].live -= bytes;
+    x->live -= bytes;
+    return SW_OK;
+}
+
+void swi_shares_mark(swi_shares *x)
+{
+    if (x->live <= x->peak)
+        return;
+    x->peak = x->live;
+    for (uint32_t i = 0; i < x->n; i++)
+        x->lines[i].at_peak = x->lines[i].live;
+}
+
+static sw_status copy_base(swi_shares *to, const swi_shares *from)
+{
+    SW_TRY(swi_shares_empty(to));
+    for (uint32_t i = SWI_ROLE_COUNT + 1; i < from->n; i++)
+        SW_TRY(add_line(to, from->lines[i].name));
+    for (uint32_t i = 0; i < from->n; i++)
+        to->lines[i].base = from->lines[i].base;
+    swi_shares_begin(to);
+    return SW_OK;
+}
+
+/* ---- what lives all the time ------------------------------------------------------------- */
+
+static bool has_entry(const sw_model *model, const char *name)
+{
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        if (strcmp(model->entries[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+void swi_entry_layer(const sw_model *model, const char *name, char *to, size_t bytes)
+{
+    snprintf(to, bytes, "%s", name);
+    do {
+        char *dot = strrchr(to, '.');
+        *(dot != NULL ? dot : to) = '\0';
+    } while (*to != '\0' && has_entry(model, to));
+    swi_path_of(to);
+}
+
+sw_status swi_shares_of_args(swi_shares *to, const sw_run_args *args)
+{
+    SW_TRY(swi_shares_empty(to));
+    for (int m = 0; m < args->n_models; m++)
+        for (uint32_t i = 1; i < args->models[m]->n_entries; i++) {
+            const swi_entry *e = &args->models[m]->entries[i];
+            char layer[sizeof e->name];
+            swi_entry_layer(args->models[m], e->name, layer, sizeof layer);
+            SW_TRY(swi_shares_base(to, e->role, layer, sw_size_round(e->bytes)));
+        }
+    for (int i = 0; i < args->n_inputs; i++) {
+        const sw_type type = {args->inputs[i].dtype, SW_PLAIN, args->inputs[i].shape};
+        SW_TRY(swi_shares_base(to, SWI_ROLE_INPUT, "", sw_size_round(sw_type_bytes(&type))));
+    }
+    swi_shares_begin(to);
+    return SW_OK;
+}
+
+/* ---- by the plan ------------------------------------------------------------------------- */
+
+static sw_status follow_plan(swi_shares *to, const swi_program *p)
+{
+    const swi_trace *t = &p->trace;
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        const swi_run_op *op = &p->ops[i];
+        for (uint32_t k = 0; k < op->n_births; k++) {
+            const swi_storage *x = &t->storages[p->births[op->births + k]];
+            SW_TRY(swi_shares_born(to, x->role, swi_string(t, x->layer), x->rounded));
+        }
+        swi_shares_mark(to);
+        for (uint32_t k = 0; k < op->n_deaths; k++) {
+            const swi_storage *x = &t->storages[p->deaths[op->deaths + k]];
+            SW_TRY(swi_shares_died(to, x->role, swi_string(t, x->layer), x->rounded));
+        }
+    }
+    return SW_OK;
+}
+
+sw_status swi_program_shares(swi_program *p, const sw_run_args *args)
+{
+    if (p->shares.n > 0)
+        return SW_OK;
+    sw_status status = swi_shares_of_args(&p->shares, args);
+    if (status == SW_OK)
+        status = follow_plan(&p->shares, p);
+    if (status != SW_OK)
+        swi_shares_free(&p->shares);
+    return status;
+}
+
+/* Immediate mode gives nothing back: all that the trace made lives at its end. */
+static sw_status trace_shares(swi_shares *to, const swi_trace *t, const sw_run_args *args)
+{
+    SW_TRY(swi_shares_of_args(to, args));
+    for (uint32_t s = 0; s < t->n_storages; s++) {
+        const swi_storage *x = &t->storages[s];
+        if (x->segment == SWI_SEG_STEP)
+            SW_TRY(
+                swi_shares_born(to, (swi_role)x->traced, swi_string(t, x->layer), x->rounded));
+    }
+    swi_shares_mark(to);
+    return SW_OK;
+}
+
+static sw_status bump_shares(swi_shares *to, const swi_program *p, const sw_run_args *args)
+{
+    swi_trace room = {0};
+    const swi_trace *t = NULL;
+    sw_status status = swi_program_traced(p, &room, &t);
+    if (status == SW_OK)
+        status = trace_shares(to, t, args);
+    swi_trace_free(&room);
+    return status;
+}
+
+/* ---- by the arena's events --------------------------------------------------------------- */
+
+static sw_status room_for_notes(sw_exec *exec, uint32_t n)
+{
+    sw_watch *w = &exec->watch;
+    void *p = w->notes;
+    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &w->cap_notes, n, sizeof *w->notes));
+    w->notes = p;
+    return SW_OK;
+}
+
+static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_program *p)
+{
+    if (!exec->shares)
+        return SW_OK;
+    if (p == NULL)
+        return swi_shares_of_args(&exec->immediate_shares, args);
+    SW_TRY(swi_program_shares(p, args));
+    return room_for_notes(exec, 2 * p->n_births);
+}
+
+static sw_status push(sw_ctx *ctx, uint32_t storage, uint32_t node)
+{
+    sw_exec *exec = ctx->exec;
+    (void)storage;
+    (void)node;
+    if (!exec->shares)
+        return SW_OK;
+    return room_for_notes(exec, exec->watch.n_notes + 1);
+}
+
+static sw_status follow_notes(swi_shares *to, const sw_watch *w, const swi_trace *t)
+{
+    for (uint32_t i = 0; i < w->n_notes; i++) {
+        const sw_watch_note *note = &w->notes[i];
+        const swi_storage *x = &t->storages[note->id];
+        const char *layer = swi_string(t, x->layer);
+        if (note->died)
+            SW_TRY(swi_shares_died(to, x->role, layer, note->bytes));
+        else
+            SW_TRY(swi_shares_born(to, x->role, layer, note->bytes));
+        swi_shares_mark(to);
+    }
+    return SW_OK;
+}
+
+const swi_observer swi_breakdown_observer = {
+    .name = "breakdown", .prepare = prepare, .push = push};
+
+/* ---- public ------------------------------------------------------------------------------ */
+
+static void show(const swi_shares *x, sw_share_visitor *visitor, void *to)
+{
+    for (uint32_t i = 0; i < x->n; i++) {
+        const swi_share_line *line = &x->lines[i];
+        const sw_share share = {.size = sizeof share,
+                                .kind = i < SWI_ROLE_COUNT ? SW_SHARE_ROLE : SW_SHARE_LAYER,
+                                .name = line->name,
+                                .at_peak_bytes = line->at_peak,
+                                .peak_bytes = line->peak};
+        if (line->peak > 0)
+            visitor(to, &share);
+    }
+}
+
+static sw_status plan_shares(sw_exec *exec, const sw_run_args *args, sw_share_visitor *visitor,
+                             void *to)
+{
+    swi_program *p;
+    bool fresh;
+    SW_TRY(swi_exec_program(exec, args, &p, &fresh));
+    if (!args->immediate) {
+        SW_TRY(swi_program_shares(p, args));
+        show(&p->shares, visitor, to);
+        return SW_OK;
+    }
+    swi_shares bump = {0};
+    const sw_status status = bump_shares(&bump, p, args);
+    if (status == SW_OK)
+        show(&bump, visitor, to);
+    swi_shares_free(&bump);
+    return status;
+}
+
+sw_status sw_plan_shares(sw_exec *exec, const sw_run_args *given, sw_share_visitor *visitor,
+                         void *to)
+{
+    sw_run_args args;
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_plan_shares"));
+    if (visitor == NULL)
+        SW_FAIL(SW_INVALID, "sw_plan_shares: visitor must not be NULL");
+    SW_TRY(swi_read_args(&args, given, false, "sw_plan_shares"));
+    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    const sw_status status = plan_shares(exec, &args, visitor, to);
+    swi_leave(exec, &args);
+    return status;
+}
+
+static sw_status last_shares(const sw_exec *exec, sw_share_visitor *visitor, void *to)
+{
+    const bool immediate = exec->last_immediate;
+    if (!exec->shares)
+        SW_FAIL(SW_INVALID, "sw_last_shares: the exec was made without shares");
+    if (!immediate && exec->last == NULL)
+        SW_FAIL(SW_INVALID, "sw_last_shares: nothing has run yet, or the last run failed");
+    if (!immediate && exec->info.replayed) { /* nobody looked: as planned */
+        show(&exec->last->shares, visitor, to);
+        return SW_OK;
+    }
+    swi_shares seen = {0};
+    sw_status status =
+        copy_base(&seen, immediate ? &exec->immediate_shares : &exec->last->shares);
+    if (status == SW_OK)
+        status = follow_notes(&seen, &exec->watch,
+                              immediate ? &exec->immediate_trace : &exec->last->trace);
+    if (status == SW_OK)
+        show(&seen, visitor, to);
+    swi_shares_free(&seen);
+    return status;
+}
+
+static sw_status witness_shares(const sw_exec *exec, sw_share_visitor *visitor, void *to)
+{
+    if (exec->witness_shares.n == 0)
+        SW_FAIL(SW_INVALID, "sw_witness_shares: no access witness has been at work yet");
+    show(&exec->witness_shares, visitor, to);
+    return SW_OK;
+}
+
+/* Of an exec alone: as a run without models. */
+static sw_status of_exec(sw_exec *exec, sw_share_visitor *visitor, void *to, const char *what,
+                         sw_status (*of)(const sw_exec *, sw_share_visitor *, void *))
+{
+    const sw_run_args none = {.size = sizeof none};
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, what));
+    if (visitor == NULL)
+        SW_FAIL(SW_INVALID, "%s: visitor must not be NULL", what);
+    SW_TRY(swi_enter(exec, &none, SWI_FRAME));
+    const sw_status status = of(exec, visitor, to);
+    swi_leave(exec, &none);
+    return status;
+}
+
+sw_status sw_last_shares(sw_exec *exec, sw_share_visitor *visitor, void *to)
+{
+    return of_exec(exec, visitor, to, "sw_last_shares", last_shares);
+}
+
+sw_status sw_witness_shares(sw_exec *exec, sw_share_visitor *visitor, void *to)
+{
+    return of_exec(exec, visitor, to, "sw_witness_shares", witness_shares);
+}

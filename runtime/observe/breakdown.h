@@ -1,0 +1,32 @@
+/* The bytes of a step by role and by layer.
+ *
+ * Lines are counted up and down as bytes come and go, whoever says when: the plan's lifetimes,
+ * an arena's events or what a witness saw. All roles come first, by their number, then layers
+ * as they appear, "" in front. */
+#ifndef SW_SHARES_H
+#define SW_SHARES_H
+
+#include "runtime/observe/observe.h"
+
+/* No line but those of the roles and of ""; the room stays. */
+sw_status swi_shares_empty(swi_shares *shares);
+/* The line of a layer, made where there is none. */
+sw_status swi_shares_layer(swi_shares *shares, const char *layer, uint32_t *line);
+/* Bytes that are there all the time; only before swi_shares_begin. */
+sw_status swi_shares_base(swi_shares *shares, swi_role role, const char *layer, size_t bytes);
+/* Nothing lives but the base. */
+void swi_shares_begin(swi_shares *shares);
+sw_status swi_shares_born(swi_shares *shares, swi_role role, const char *layer, size_t bytes);
+sw_status swi_shares_died(swi_shares *shares, swi_role role, const char *layer, size_t bytes);
+/* All that is born at this moment is there: is it the peak? */
+void swi_shares_mark(swi_shares *shares);
+
+/* Empty `to`, then the base alone: what models and inputs hold in every phase. */
+sw_status swi_shares_of_args(swi_shares *to, const sw_run_args *args);
+/* "conv1.weight" belongs to layer "conv1", and so does "conv1.weight.momentum";
+ * "block1.up.bias" to "block1/up". */
+void swi_entry_layer(const sw_model *model, const char *name, char *to, size_t bytes);
+/* The program's shares by its plan, in program->shares: once, until it is measured anew. */
+sw_status swi_program_shares(swi_program *program, const sw_run_args *args);
+
+#endif

@@ -1,0 +1,47 @@
+/* What observers and witnesses write into a profile. */
+#ifndef SW_OBSERVE_H
+#define SW_OBSERVE_H
+
+#include "profiler/record/prof.h"
+#include "runtime/exec/exec.h"
+
+/* Room for the names of one storage. */
+typedef struct {
+    char name[320], op[320];
+} swi_plan_names;
+
+/* Describe storage `s` of a plan; false when a run does not touch it, or it has no bytes. The
+ * names are in *names. */
+bool swi_plan_storage(const swi_program *program, uint32_t s, swi_plan_names *names,
+                      sw_plan_storage *out);
+
+/* Once for each program, in front of its first run. */
+void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *program);
+
+/* The number of the last immediate run's trace, which is recorded where it is a new one;
+ * SW_PROF_NONE where there is no room for it. */
+uint32_t swi_profile_trace(sw_exec *exec, const sw_run_args *args);
+
+/* A record of a plan or, with `trace`, of what an immediate run did; false: there is none. */
+bool swi_profile_program(sw_profile *profile, const sw_prof_plan *head, const swi_program *p,
+                         const sw_run_args *args);
+const char *swi_run_name(const sw_run_args *args);
+int64_t swi_run_batch(const sw_run_args *args);
+
+/* A refusal: writes who held what into the profile, if there is one. */
+void swi_profile_denied(sw_exec *exec, const sw_run_args *args, bool running);
+
+/* The same for a refusal of the caller's own, whose program was planned: by what, "budget" or
+ * "machine", and its bytes (0: not known). */
+void swi_profile_refused(sw_exec *exec, const sw_run_args *args, const char *limited_by,
+                         size_t limit_bytes, const char *message);
+
+/* What the card of an exec says now, if it has one and a profile: when it joins the profile;
+ * and at the end, once, behind its last run or when it goes. */
+void swi_profile_device(sw_exec *exec, bool ends);
+
+/* What sw_witness found, with the plan in front of it. */
+sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_program *program,
+                              uint32_t which, const sw_witness_info *info);
+
+#endif

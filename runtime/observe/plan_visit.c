@@ -1,0 +1,67 @@
+/* A plan, op by op and storage by storage: for the profile and for callers. */
+#include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
+#include "runtime/base/structs.h"
+#include <string.h>
+
+bool swi_plan_storage(const swi_program *p, uint32_t s, swi_plan_names *names,
+                      sw_plan_storage *out)
+{
+    const swi_trace *t = &p->trace;
+    const swi_storage *x = &t->storages[s];
+    const bool input = x->segment >= SWI_SEG_INPUT && x->segment < SWI_SEG_MODEL;
+    if (!input && (x->segment != SWI_SEG_STEP || x->birth == SWI_NONE || x->rounded == 0))
+        return false;
+    const bool made = !input && x->birth < p->n_ops;
+    const char *op = NULL;
+    if (made)
+        op = swi_node_name(t, &t->nodes[p->ops[x->birth].node], names->op, sizeof names->op);
+    *out = (sw_plan_storage){.size = sizeof *out,
+                             .id = s,
+                             .alias = x->alias != s ? x->alias : UINT32_MAX,
+                             .name = swi_storage_name(t, s, names->name, sizeof names->name),
+                             .layer = swi_string(t, x->layer),
+                             .op = op,
+                             .role = swi_role_name(x->role),
+                             .phase = input ? SW_DATA : x->phase,
+                             .input = input,
+                             .bytes = x->bytes,
+                             .padding = x->rounded - x->bytes,
+                             .offset = input ? 0 : x->offset,
+                             .birth = input ? 0 : x->birth,
+                             .death = input ? p->n_ops : x->death};
+    return true;
+}
+
+static void visit(const swi_program *p, const sw_plan_visitor *v)
+{
+    swi_plan_names names;
+    sw_plan_storage storage;
+    for (uint32_t i = 0; v->op != NULL && i < p->n_ops; i++)
+        v->op(v->to, i,
+              swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node], names.op,
+                            sizeof names.op),
+              p->ops[i].phase);
+    for (uint32_t s = 0; v->storage != NULL && s < p->trace.n_storages; s++)
+        if (swi_plan_storage(p, s, &names, &storage))
+            v->storage(v->to, &storage);
+}
+
+sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *given, const sw_plan_visitor *visitor)
+{
+    sw_run_args args;
+    sw_plan_visitor v;
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_plan_visit"));
+    if (visitor == NULL)
+        SW_FAIL(SW_INVALID, "sw_plan_visit: visitor must not be NULL");
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_plan_visitor, &v, visitor, "sw_plan_visit"));
+    SW_TRY(swi_read_args(&args, given, false, "sw_plan_visit"));
+    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    swi_program *p;
+    bool fresh;
+    const sw_status status = swi_exec_program(exec, &args, &p, &fresh);
+    if (status == SW_OK)
+        visit(p, &v);
+    swi_leave(exec, &args);
+    return status;
+}

@@ -1,0 +1,438 @@
+/* What the runtime tells the profile: a plan once per program, a record per run with its event
+ * log, and what witnesses saw. Plans go out value by value and steps as they are, so that
+ * recording takes no memory. */
+#include "alloc/base/size.h"
+#include "profiler/record/prof.h"
+#include "runtime/plan/program_internal.h"
+#include "runtime/exec/queue.h"
+#include "runtime/exec/run_internal.h"
+#include "runtime/observe/observe.h"
+#include "runtime/observe/breakdown.h"
+#include "runtime/base/structs.h"
+#include "runtime/observe/observers.h"
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_BYTES 320
+#define EVENT_ROOM 65536 /* 1 MiB: ten times the events of a step of a deep program */
+
+/* ---- public ------------------------------------------------------------------------------ */
+
+static sw_status read_opts(sw_prof_header *out, const sw_profile_opts *given, const char *call)
+{
+    sw_profile_opts opts;
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_profile_opts, &opts, given, call));
+    *out = (sw_prof_header){.path = opts.path,
+                            .model = opts.model,
+                            .device = opts.device != NULL ? opts.device : "cpu",
+                            .data = opts.data,
+                            .command = opts.command,
+                            .version = sw_version(),
+                            .batch = opts.batch,
+                            .seed = opts.seed,
+                            .event_room = opts.events == 0      ? 0
+                                          : opts.event_room > 0 ? opts.event_room
+                                                                : EVENT_ROOM,
+                            .every = opts.every,
+                            .max_bytes = opts.max_bytes,
+                            .steps = opts.steps,
+                            .budget_bytes = opts.budget_bytes,
+                            .normalise = opts.normalise};
+    return SW_OK;
+}
+
+sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts)
+{
+    sw_prof_header header;
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_profile_create: out must not be NULL");
+    SW_TRY(read_opts(&header, opts, "sw_profile_create"));
+    return sw_prof_create(out, &header);
+}
+
+sw_status sw_profile_flush(sw_profile *profile)
+{
+    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, "sw_profile_flush"));
+    return sw_prof_flush(profile);
+}
+
+void sw_profile_end_status(sw_profile *profile, sw_status status, const char *why)
+{
+    if (sw_handle_check(profile, SW_HANDLE_PROFILE, "sw_profile_end_status") == SW_OK)
+        sw_prof_end_status(profile,
+                           status == SW_OK        ? "done"
+                           : status == SW_STOPPED ? "interrupted"
+                                                  : "failed",
+                           why);
+}
+
+sw_status sw_profile_destroy(sw_profile *profile)
+{
+    static const char call[] = "sw_profile_destroy";
+    if (profile == NULL)
+        return SW_OK;
+    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, call));
+    if (!swi_may_destroy(call, SWI_FRAME))
+        return SW_INVALID;
+    return sw_prof_destroy(profile);
+}
+
+static sw_status join(sw_exec *exec, sw_profile *profile)
+{
+    SW_TRY(sw_prof_check_fork(profile));
+    const uint32_t room = sw_prof_event_room(profile);
+    if (room > 0 && exec->no_phases)
+        SW_FAIL(
+            SW_INVALID,
+            "no_phases and a profile of events exclude each other: no_phases counts no bytes");
+    if (room > 0)
+        SW_TRY(sw_record_log_create(&exec->rec.log, room, sw_prof_start_ns(profile)));
+    exec->rec.profile = profile;
+    exec->rec.profile_generation = ((const sw_handle *)(const void *)profile)->generation;
+    exec->rec.number = sw_prof_join(profile);
+    swi_profile_device(exec, false);
+    return SW_OK;
+}
+
+sw_status sw_exec_set_profile(sw_exec *exec, sw_profile *profile)
+{
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_exec_set_profile"));
+    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, "sw_exec_set_profile"));
+    if (exec->rec.profile != NULL)
+        SW_FAIL(SW_INVALID, "sw_exec_set_profile: the exec has a profile already");
+    return join(exec, profile);
+}
+
+static void copy_phases(sw_prof_phase *to, const sw_phase_info *from)
+{
+    for (int i = 0; i < SW_PHASES; i++)
+        to[i] = (sw_prof_phase){from[i].peak_bytes, from[i].end_bytes, from[i].ns};
+}
+
+/* ---- plans ------------------------------------------------------------------------------- */
+
+const char *swi_run_name(const sw_run_args *args)
+{
+    return args->mode == SW_EVAL ? "eval" : "train";
+}
+
+int64_t swi_run_batch(const sw_run_args *args)
+{
+    const bool batched = args->n_inputs > 0 && args->inputs[0].shape.rank > 0;
+    return batched ? args->inputs[0].shape.dim[0] : -1;
+}
+
+/* Images lie in blocks of sixteen: what is left over of the last block holds none. A storage's
+ * first value is the one that it was made for. */
+static size_t empty_lanes(const swi_program *p)
+{
+    const swi_trace *t = &p->trace;
+    size_t sum = 0;
+    uint32_t next = 0; /* storages are numbered as their first values come */
+    for (uint32_t v = 0; v < t->n_values; v++) {
+        const uint32_t s = t->values[v].storage;
+        if (s < next)
+            continue;
+        next = s + 1;
+        const swi_storage *x = &t->storages[s];
+        sw_type plain = t->values[v].type;
+        const size_t bytes = sw_type_bytes(&plain);
+        plain.layout = SW_PLAIN;
+        if (swi_takes_part(t, s) && x->birth <= p->peak_op && x->death >= p->peak_op)
+            sum += bytes - sw_type_bytes(&plain);
+    }
+    return sum;
+}
+
+static size_t model_padding(const sw_run_args *args)
+{
+    size_t sum = 0;
+    for (int m = 0; m < args->n_models; m++) {
+        sum += args->models[m]->bytes;
+        for (uint32_t i = 1; i < args->models[m]->n_entries; i++)
+            sum -= args->models[m]->entries[i].bytes;
+    }
+    return sum;
+}
+
+static sw_prof_plan head_of(const sw_exec *exec, const sw_run_args *args, const swi_program *p)
+{
+    sw_plan_info info = {.size = sizeof info};
+    swi_plan_info(p, swi_data_bytes(exec, args, &p->trace), &info);
+    sw_prof_plan plan = {.exec = exec->rec.number,
+                         .program = p->id,
+                         .run = swi_run_name(args),
+                         .batch = swi_run_batch(args),
+                         .model_bytes = info.model_bytes,
+                         .arena_bytes = info.arena_bytes,
+                         .data_bytes = info.data_bytes,
+                         .slot_bytes = info.slot_bytes,
+                         .total_bytes = info.total_bytes,
+                         .lower_bound_bytes = info.lower_bound_bytes,
+                         .padding_bytes = info.padding_bytes,
+                         .lanes_bytes = empty_lanes(p),
+                         .model_padding_bytes = model_padding(args),
+                         .immediate_bytes = info.immediate_bytes,
+                         .peak_bytes = info.peak_bytes,
+                         .n_ops = p->n_ops,
+                         .peak_position = p->peak_op,
+                         .peak_op = p->info.peak_op};
+    copy_phases(plan.phase, info.phase);
+    return plan;
+}
+
+static void storage_value(sw_profile *profile, const swi_program *p, uint32_t s)
+{
+    swi_plan_names names;
+    sw_plan_storage x;
+    if (!swi_plan_storage(p, s, &names, &x))
+        return;
+    const sw_prof_value value = {.id = s,
+                                 .alias = x.alias != UINT32_MAX ? x.alias : SW_PROF_NONE,
+                                 .name = x.name,
+                                 .layer = x.layer,
+                                 .op = x.op,
+                                 .role = x.role,
+                                 .phase = sw_phase_name(x.phase),
+                                 .segment = x.input ? "input" : "step",
+                                 .bytes = x.bytes,
+                                 .padding = x.padding,
+                                 .offset = x.offset,
+                                 .birth = x.birth,
+                                 .death = x.death};
+    sw_prof_plan_value(profile, &value);
+}
+
+/* What a model holds lives all the time, whether this program touches it or not. */
+static void model_values(sw_profile *profile, const swi_program *p, const sw_model *model,
+                         uint32_t *id)
+{
+    for (uint32_t i = 1; i < model->n_entries; i++) {
+        const swi_entry *e = &model->entries[i];
+        const size_t rounded = sw_size_round(e->bytes);
+        char layer[sizeof e->name];
+        swi_entry_layer(model, e->name, layer, sizeof layer);
+        const sw_prof_value value = {.id = (*id)++,
+                                     .alias = SW_PROF_NONE,
+                                     .name = e->name,
+                                     .layer = layer,
+                                     .role = swi_role_name(e->role),
+                                     .phase = sw_phase_name(SW_DATA),
+                                     .segment = "model",
+                                     .bytes = e->bytes,
+                                     .padding = rounded - e->bytes,
+                                     .offset = e->offset,
+                                     .death = p->n_ops};
+        if (e->bytes > 0)
+            sw_prof_plan_value(profile, &value);
+    }
+}
+
+bool swi_profile_program(sw_profile *to, const sw_prof_plan *head, const swi_program *p,
+                         const sw_run_args *args)
+{
+    const swi_trace *t = &p->trace;
+    sw_prof_plan_begin(to, head);
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        char name[NAME_BYTES];
+        sw_prof_plan_op(to, swi_node_name(t, &t->nodes[p->ops[i].node], name, sizeof name));
+    }
+    sw_prof_plan_layers(to);
+    for (uint32_t i = 0; i < p->n_layers; i++)
+        sw_prof_plan_layer(to, swi_string(t, p->layers[i]));
+    sw_prof_plan_values(to, p->op_layer, p->op_phase, p->n_ops);
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        storage_value(to, p, s);
+    uint32_t id = t->n_storages;
+    for (int m = 0; m < args->n_models; m++)
+        model_values(to, p, args->models[m], &id);
+    return sw_prof_plan_end(to);
+}
+
+void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *p)
+{
+    if (p->profiled)
+        return;
+    p->profiled = true;
+    const sw_prof_plan head = head_of(exec, args, p);
+    (void)swi_profile_program(exec->rec.profile, &head, p, args);
+}
+
+static sw_status measure_plan(sw_profile *to, sw_exec *exec, const sw_run_args *given,
+                              size_t size)
+{
+    sw_run_args args;
+    swi_program *p;
+    bool fresh;
+    if (given->size != size)
+        SW_FAIL(SW_INVALID,
+                "sw_profile_least: all sizes must be that of the first, %zu (got %zu)", size,
+                given->size);
+    SW_TRY(swi_read_args(&args, given, false, "sw_profile_least"));
+    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    const sw_status status = swi_exec_program(exec, &args, &p, &fresh);
+    if (status == SW_OK) {
+        const sw_prof_plan head = head_of(exec, &args, p);
+        (void)swi_profile_program(to, &head, p, &args);
+    }
+    swi_leave(exec, &args);
+    return status;
+}
+
+sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n,
+                           const sw_profile_opts *opts, size_t *out)
+{
+    sw_prof_header header;
+    sw_profile *measure;
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_profile_least"));
+    if (out == NULL || n < 0 || (n > 0 && args == NULL))
+        SW_FAIL(SW_INVALID, "sw_profile_least: out and args must not be NULL, n not negative");
+    if (n > 0)
+        SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_args, args->size, "sw_profile_least"));
+    SW_TRY(read_opts(&header, opts, "sw_profile_least"));
+    header.path = NULL;
+    header.measures = true;
+    SW_TRY(sw_prof_create(&measure, &header));
+    sw_status status = SW_OK;
+    for (int i = 0; i < n && status == SW_OK; i++) /* as far apart as the caller has them */
+        status = measure_plan(measure, exec,
+                              (const void *)((const char *)args + (size_t)i * args->size),
+                              args->size);
+    if (status == SW_OK)
+        status = sw_prof_flush(measure); /* no room for the plans? */
+    if (status == SW_OK)
+        *out = sw_prof_least(measure);
+    const sw_status ended = sw_prof_destroy(measure);
+    return status == SW_OK ? ended : status;
+}
+
+/* ---- runs -------------------------------------------------------------------------------- */
+
+/* Whether step or evaluation `n`, counted from 1, has records. */
+static bool is_thinned(const sw_exec *exec, uint64_t n)
+{
+    return n > 1 && n % sw_prof_every(exec->rec.profile) != 0;
+}
+
+static void begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns)
+{
+    if (exec->rec.profile == NULL)
+        return;
+    swi_recorder *r = &exec->rec;
+    r->start_ns = start_ns;
+    if (args->mode == SW_EVAL)
+        r->thinned = is_thinned(exec, ++r->evals);
+    else
+        r->thinned = is_thinned(exec, args->run == 0 ? ++r->steps : r->steps);
+    exec->watch.log = r->thinned ? NULL : r->log;
+    if (exec->watch.log != NULL)
+        sw_record_begin(r->log, args->step + 1, start_ns);
+}
+
+static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program, uint32_t trace)
+{
+    const sw_run_info *info = &exec->info;
+    const bool planned = !exec->last_immediate;
+    const bool clocked = planned && exec->op_clocks;
+    const bool counted = /* else nobody looked: as planned */
+        !planned || (!exec->no_phases && !exec->info.replayed);
+    const sw_record_log *log = exec->watch.log;
+    const sw_prof_log events = {.log = log != NULL ? log->ring : NULL,
+                                .n = log != NULL ? log->n : 0,
+                                .dropped = log != NULL ? log->dropped : 0};
+    sw_prof_step record = {.exec = exec->rec.number,
+                           .program = program,
+                           .trace = trace,
+                           .step = args->step + 1,
+                           .micro = args->run,
+                           .at_ns = exec->rec.start_ns,
+                           .thinned = exec->rec.thinned,
+                           .run = swi_run_name(args),
+                           .mode = planned ? "planned" : "immediate",
+                           .measured_by = counted ? "arena" : "plan",
+                           .loss = swi_past_metric_of(swi_past_at(&exec->past, 0), "loss"),
+                           .peak_bytes =
+                               counted ? info->peak_bytes : exec->last->info.peak_bytes,
+                           .arena_bytes = info->arena_bytes,
+                           .model_bytes = info->model_bytes,
+                           .allocations = info->allocations,
+                           .ns = info->ns,
+                           .warm = info->warm != 0,
+                           .op_ns = clocked ? exec->op_ns : NULL,
+                           .n_ops = clocked ? exec->last->n_ops : 0,
+                           .events = log != NULL ? &events : NULL};
+    copy_phases(record.phase, counted || info->replayed ? info->phase : exec->last->info.phase);
+    sw_prof_step_record(exec->rec.profile, &record);
+}
+
+/* A program that sw_plan traced ahead is not fresh when it runs first: its plan is recorded
+ * here. */
+static void end(sw_exec *exec, const sw_run_args *args, bool went_well)
+{
+    if (exec->rec.profile == NULL)
+        return;
+    swi_past_run *run = swi_past_at(&exec->past, 0);
+    if (went_well && run->waits) { /* a device's clocks and metrics come with its end */
+        went_well = swi_queue_await(exec, run) == SW_OK;
+        exec->info = run->info;
+    }
+    if (went_well) {
+        const bool planned = !exec->last_immediate;
+        if (planned)
+            swi_profile_plan(exec, args, exec->last);
+        const uint32_t program = planned ? exec->last->id : SW_PROF_NONE;
+        const uint32_t trace =
+            planned || exec->rec.thinned ? SW_PROF_NONE : swi_profile_trace(exec, args);
+        write_step(exec, args, program, trace);
+    }
+    exec->watch.log = NULL;
+}
+
+sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_program *p,
+                              uint32_t which, const sw_witness_info *info)
+{
+    static const char *const names[] = {"access", "extent", "death", "need"};
+    int verdict[4];
+    swi_profile_plan(exec, args, p);
+    for (int i = 0; i < 4; i++)
+        verdict[i] = (which >> i & 1u) != 0 ? (int)(info->agreed >> i & 1u) : -1;
+    const bool access = (which & SW_WITNESS_ACCESS) != 0;
+    sw_prof_witness record = {.exec = exec->rec.number,
+                              .program = p->id,
+                              .step = args->step + 1,
+                              .peak_bytes = access ? info->peak_bytes : 0,
+                              .measured_by = access ? "access" : "plan",
+                              .names = names,
+                              .verdict = verdict,
+                              .n = 4,
+                              .faults = info->n_faults,
+                              .first_fault = info->first_fault,
+                              .ns = info->ns};
+    copy_phases(record.phase, access ? info->phase : p->info.phase);
+    sw_prof_witness_record(exec->rec.profile, &record);
+    return SW_OK;
+}
+
+static sw_status attach(sw_exec *exec, const sw_exec_opts *opts)
+{
+    return opts->profile != NULL ? join(exec, opts->profile) : SW_OK;
+}
+
+static void close_device(sw_exec *exec)
+{
+    swi_profile_device(exec, true);
+}
+
+static void plan(sw_exec *exec, const sw_run_args *args, swi_program *program)
+{
+    if (exec->rec.profile != NULL)
+        swi_profile_plan(exec, args, program);
+}
+
+const swi_observer swi_profile_observer = {.name = "profile",
+                                           .attach = attach,
+                                           .close = close_device,
+                                           .begin = begin,
+                                           .plan = plan,
+                                           .denied = swi_profile_denied,
+                                           .end = end};

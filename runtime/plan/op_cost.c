@@ -1,0 +1,190 @@
+/* What a node costs: counted operations, bytes, and an estimate of its time from both.
+ *
+ * A kernel takes time for its arithmetic and for its bytes; the estimate is the sum of both and
+ * of a launch. How fast arithmetic goes depends on the kind of kernel. The rates are constants,
+ * measured once: a plan must be the same on every machine and whatever else that runs, and the
+ * choice of what to compute twice asks for ratios, not for seconds. */
+#include "runtime/ops/ops.h"
+#include "runtime/plan/program.h"
+#include "runtime/plan/tiles.h"
+#include <string.h>
+
+static const swi_value *operand(const swi_trace *trace, const swi_node *node, uint32_t i)
+{
+    return &trace->values[trace->operands[node->first + i]];
+}
+
+static bool adds(const swi_node *node, uint32_t out)
+{
+    return out < 32 && (node->accumulate >> out & 1u) != 0;
+}
+
+uint64_t swi_node_operations(const swi_trace *trace, const swi_node *node)
+{
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
+    const sw_op_desc *desc = swi_op(node->op);
+    if (node->is_view)
+        return 0;
+    swi_kernel_info(trace, node, types, &info);
+    uint64_t (*count)(const sw_kernel_info *) =
+        node->grad >= 0 ? desc->grads[node->grad].operations : desc->operations;
+    uint64_t sum = count != NULL ? count(&info) : 0;
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        const uint64_t each = (count == NULL && !swi_is_null(node, i)) + adds(node, i);
+        sum = swi_count_add(sum, swi_count_each(&info.out[i], each));
+    }
+    return sum;
+}
+
+uint64_t swi_node_bytes(const swi_trace *trace, const swi_node *node)
+{
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
+    uint64_t sum = 0;
+    swi_kernel_info(trace, node, types, &info);
+    for (uint32_t i = 0; i < node->n_in + node->n_out && !node->is_view; i++) {
+        if (i >= node->n_in && swi_is_null(node, i - node->n_in))
+            continue;
+        const bool one = i < node->n_in && swi_reads_one_element(node->op, &info, (int)i);
+        const uint64_t bytes = one ? sw_dtype_bytes(types[i].dtype) : sw_type_bytes(&types[i]);
+        const bool twice = i >= node->n_in && adds(node, i - node->n_in);
+        sum = swi_count_add(sum, twice ? swi_count_mul(bytes, 2) : bytes);
+    }
+    return sum;
+}
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+/* Units (sixteenths of a nanosecond) for `n` operations. Measured on one core of a Xeon of 2023
+ * with AVX-512, smallest of many runs; `stepwell bench costs` prints the table. An op in cache
+ * and one from memory differ by a factor of two or more. */
+typedef struct {
+    uint64_t units, n;
+} rate;
+
+static const rate matrix = {1, 12}; /* packed products, convolutions: 192 per ns */
+static const rate vector = {1, 5};  /* element by element in full vectors: 80 per ns */
+static const rate rows = {2, 1};    /* maxima and sums along rows, Philox: 8 per ns */
+static const rate plain = {3, 1};   /* loops as compilers make them, float64: 5.3 per ns */
+static const rate serial = {32, 1}; /* each waits for the one before: 0.5 per ns */
+
+#define UNITS_PER_LAUNCH 1024u /* 64 ns */
+
+/* What is small is still in the cache: the first MiB goes at 128 bytes per ns. The rest goes at
+ * 48, and so does all of what is laid anew. */
+#define NEAR_BYTES ((uint64_t)1 << 20)
+#define NEAR_BYTES_PER_UNIT 8u
+#define FAR_BYTES_PER_UNIT 3u
+
+static bool is_laid_anew(const swi_node *node)
+{
+    return node->op == SW_OP_to_n16 || node->op == SW_OP_from_n16 || node->op == SW_OP_concat ||
+           node->op == SW_OP_slice_grad;
+}
+
+static uint64_t units_moved(uint64_t bytes, uint64_t most_near)
+{
+    const uint64_t near = bytes < most_near ? bytes : most_near;
+    return near / NEAR_BYTES_PER_UNIT + (bytes - near) / FAR_BYTES_PER_UNIT;
+}
+
+static uint64_t units_of_bytes(const swi_trace *trace, const swi_node *node)
+{
+    return units_moved(swi_node_bytes(trace, node), is_laid_anew(node) ? 0 : NEAR_BYTES);
+}
+
+/* What goes through its rows in parts reads its weights and lays them for a product twice in
+ * each, and reads and writes their gradient: as long as moving them seven times, by measured
+ * times of parts of 32 to 512 rows. */
+#define MOVES_PER_PART 7u
+
+static uint64_t units_of_parts(const swi_trace *trace, const swi_node *node)
+{
+    swi_linear_ce_attrs attrs;
+    if (node->op != SW_OP_linear_ce || node->grad >= 0)
+        return 0;
+    memcpy(&attrs, swi_node_attrs(trace, node), sizeof attrs);
+    const int64_t all = operand(trace, node, 0)->type.shape.dim[0];
+    if (attrs.rows <= 0 || attrs.rows >= all)
+        return 0;
+    const uint64_t more = (uint64_t)((all - 1) / attrs.rows);
+    const uint64_t weights = sw_type_bytes(&operand(trace, node, 1)->type);
+    return swi_count_mul(more, units_moved(swi_count_mul(weights, MOVES_PER_PART), NEAR_BYTES) +
+                                   UNITS_PER_LAUNCH);
+}
+
+/* Ops from outside are loops as compilers make them. */
+static const rate *rate_of(const swi_trace *trace, const swi_node *node)
+{
+    switch (node->op) {
+    case SW_OP_linear:
+        return node->n_in > 1 ? &matrix : &vector; /* one operand: the bias's gradient */
+    case SW_OP_conv2d:
+        return node->n_in > 1 ? &matrix : &plain;
+    case SW_OP_softmax:
+    case SW_OP_softmax_ce:
+    case SW_OP_rand:
+        return node->grad < 0 ? &rows : &vector;
+    case SW_OP_randn:
+    case SW_OP_expand:
+    case SW_OP_accuracy:
+    case SW_OP_abs: /* codes, bit by bit */
+    case SW_OP_clamp:
+    case SW_OP_pow: /* in float64 */
+        return &plain;
+    case SW_OP_mse:
+    case SW_OP_bce:
+    case SW_OP_bce_with:
+    case SW_OP_huber:
+    case SW_OP_l1:
+    case SW_OP_kl_div:
+        return node->grad < 0 ? &plain : &vector;
+    case SW_OP_add:
+    case SW_OP_mul:
+    case SW_OP_sub:
+    case SW_OP_div:
+        return swi_same_shape(&operand(trace, node, 0)->type.shape,
+                              &operand(trace, node, 1)->type.shape)
+                   ? &vector
+                   : &plain;
+    case SW_OP_where:
+        return swi_same_shape(&operand(trace, node, 0)->type.shape,
+                              &operand(trace, node, 1)->type.shape)
+                   ? &vector
+                   : &plain;
+    case SW_OP_sum:
+        return &serial;
+    default:
+        return node->op < SW_OPS_INSIDE ? &vector : &plain;
+    }
+}
+
+static uint64_t units_at(uint64_t operations, const rate *r)
+{
+    return swi_count_mul(operations, r->units) / r->n;
+}
+
+/* What makes a gradient in tiles is a product, what updates by it goes element by element. */
+static uint64_t units_of_arithmetic(const swi_trace *trace, const swi_node *node)
+{
+    if (node->op != SW_OP_tile_update)
+        return units_at(swi_node_operations(trace, node), rate_of(trace, node));
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
+    uint64_t make, update;
+    swi_kernel_info(trace, node, types, &info);
+    swi_tile_operations(&info, &make, &update);
+    return swi_count_add(units_at(make, &matrix), units_at(update, &vector));
+}
+
+uint64_t swi_node_cost(const swi_trace *trace, const swi_node *node)
+{
+    if (node->is_view)
+        return 1;
+    const uint64_t arithmetic = units_of_arithmetic(trace, node);
+    const uint64_t bytes =
+        swi_count_add(units_of_bytes(trace, node), units_of_parts(trace, node));
+    const uint64_t sum = swi_count_add(swi_count_add(arithmetic, bytes), UNITS_PER_LAUNCH);
+    return sum < SWI_COST_MOST ? sum : SWI_COST_MOST;
+}

@@ -1,0 +1,52 @@
+/* In a plan that is made smaller, updates are released that did not ask for it. Each then reads
+ * the verdict on its own gradient, so that it waits for no other. */
+#include "runtime/ops/ops.h"
+#include "runtime/plan/program_internal.h"
+
+static const swi_node *writer_of(const swi_trace *t, uint32_t value)
+{
+    return t->values[value].node != SWI_NONE ? &t->nodes[t->values[value].node] : NULL;
+}
+
+/* The verdict on the gradient that is value g, if it lies in the step arena. */
+static uint32_t verdict_on(const swi_trace *t, uint32_t g)
+{
+    if (t->storages[t->values[g].storage].segment != SWI_SEG_STEP)
+        return SWI_NONE;
+    for (uint32_t i = t->n_nodes; i-- > 0;)
+        if (t->nodes[i].op == SW_OP_finite && t->operands[t->nodes[i].first] == g)
+            return t->operands[t->nodes[i].first + t->nodes[i].n_in];
+    return SWI_NONE;
+}
+
+/* What the verdict for all, `value`, has of the losses alone. */
+static uint32_t losses_behind(const swi_trace *t, uint32_t value)
+{
+    const swi_node *node = writer_of(t, value);
+    while (node != NULL && node->op == SW_OP_any_verdict)
+        node = writer_of(t, t->operands[node->first]);
+    if (node == NULL || node->op != SW_OP_finite ||
+        !((const swi_finite_attrs *)(const void *)(t->attrs + node->attrs))->has_before ||
+        verdict_on(t, t->operands[node->first]) == SWI_NONE)
+        return SWI_NONE;
+    return t->operands[node->first + 1];
+}
+
+void swi_pass_own_verdicts(swi_trace *t)
+{
+    for (uint32_t i = 0; i < t->n_nodes; i++) {
+        const swi_node *node = &t->nodes[i];
+        uint32_t own = SWI_NONE;
+        if (node->release != SWI_RELEASABLE || node->n_in == 0)
+            continue;
+        uint32_t *last = &t->operands[node->first + node->n_in - 1];
+        const void *attrs = t->attrs + node->attrs;
+        if (swi_is_update_op(node->op) && ((const swi_update_attrs *)attrs)->has_verdict)
+            own = verdict_on(t, t->operands[node->first + 1]);
+        else if ((node->op == SW_OP_adam_tick || node->op == SW_OP_steps_tick) &&
+                 ((const swi_tick_attrs *)attrs)->has_verdict)
+            own = losses_behind(t, *last);
+        if (own != SWI_NONE)
+            *last = own;
+    }
+}

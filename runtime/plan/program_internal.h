@@ -1,0 +1,51 @@
+/* Between the files that make a program of a trace. */
+#ifndef SW_PROGRAM_INTERNAL_H
+#define SW_PROGRAM_INTERNAL_H
+
+#include "runtime/plan/program.h"
+
+/* The nodes that run, views left out, in the order of the trace; how many there are. */
+uint32_t swi_plain_order(const swi_trace *t, uint32_t *order);
+/* The release pass; all: updates that did not ask for it too. scratch: n + 2 n_storages words.
+ */
+void swi_pass_release(swi_trace *t, uint32_t *order, uint32_t n, bool all, uint64_t *scratch);
+/* Updates that may be released wait for the verdict on their own gradient alone. */
+void swi_pass_own_verdicts(swi_trace *t);
+/* Births, deaths and saved roles. read: n_values flags of scratch. */
+void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read);
+/* The storage whose bytes s uses: itself, or the one whose place it took. */
+uint32_t swi_root_of(const swi_trace *t, uint32_t s);
+/* Bit k: output 0 may take the place of operand k where that dies; and is it of the right kind?
+ */
+uint32_t swi_inplace_mask(const swi_node *node);
+bool swi_suits(const swi_trace *t, const swi_node *node, uint32_t k);
+/* Does s have a range of its own in the step arena? */
+bool swi_takes_part(const swi_trace *t, uint32_t s);
+/* Offsets of storages that have lifetimes. */
+sw_status swi_place(swi_trace *t, size_t *height, size_t *lower_bound);
+
+/* Nodes in the order in which they run. */
+typedef struct {
+    uint32_t *nodes;
+    uint32_t n, cap;
+} swi_order;
+sw_status swi_order_take(swi_order *order, uint32_t cap); /* empty, with room */
+void swi_order_free(swi_order *order);
+/* Lifetimes, in-place results and places of a trace that has none of them yet. */
+sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t *height,
+                      size_t *lower_bound);
+/* Run all passes over the trace of a program that is being made: receives it as it is run, laid
+ * out, and the nodes in their order; p->info what was done. p->plain is the trace as it was,
+ * and empty where that is the same. */
+sw_status swi_program_settle(swi_program *p, swi_order *order, const sw_exec *exec);
+/* The most parts that an op of the trace can be done in; 0: there is none. Do them in so many,
+ * before lifetimes are known: *rows at a time in the largest, 0 where all are. */
+int64_t swi_most_chunks(const swi_trace *t);
+sw_status swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts, int64_t *rows);
+/* Templates of the program's ops. */
+sw_status swi_program_templates(swi_program *p);
+void swi_templates_free(swi_program *p);
+/* `to` is empty before, and as large as it must be; freed by the caller also on failure. */
+sw_status swi_trace_copy(swi_trace *to, const swi_trace *from);
+
+#endif

@@ -1,0 +1,250 @@
+/* The pass that updates weights tile by tile: tile_update.h. */
+#include "runtime/plan/tiles.h"
+#include "alloc/base/size.h"
+#include "runtime/graph/trace_internal.h"
+#include <string.h>
+
+enum {
+    TILE_FROM = 1 << 20, /* bytes of a gradient that is worth it */
+    TILE_MOST = 4 << 20, /* of a tile, about: rows enough for a fast product */
+    TILE_UNIT = 24       /* rows: whole register blocks */
+};
+
+/* Who touches a storage, by position. */
+typedef struct {
+    uint32_t writer, writes, reads;
+} use;
+
+static const swi_value *operand(const swi_trace *t, const swi_node *node, uint32_t i)
+{
+    return &t->values[t->operands[node->first + i]];
+}
+
+static void count_uses(const swi_trace *t, const swi_order *order, use *uses)
+{
+    memset(uses, 0, t->n_storages * sizeof *uses);
+    for (uint32_t at = 0; at < order->n; at++) {
+        const swi_node *node = &t->nodes[order->nodes[at]];
+        for (uint32_t i = 0; i < node->n_in; i++)
+            uses[operand(t, node, i)->storage].reads++;
+        for (uint32_t i = 0; i < node->n_out; i++) {
+            use *u = &uses[operand(t, node, node->n_in + i)->storage];
+            u->writer = at;
+            u->writes++;
+        }
+    }
+}
+
+/* Tiles of about one size, four or more of them, of TILE_MOST bytes and whole units. */
+static int64_t tile_rows(const sw_type *param)
+{
+    const int64_t rows = param->shape.dim[0];
+    const int64_t wanted = (int64_t)((sw_type_bytes(param) + TILE_MOST - 1) / TILE_MOST);
+    const int64_t tiles = wanted > 4 ? wanted : 4;
+    return ((rows + tiles - 1) / tiles + TILE_UNIT - 1) / TILE_UNIT * TILE_UNIT;
+}
+
+/* Is this update one of its kind, of a whole gradient in bytes of its own? */
+static bool is_update(const swi_trace *t, const swi_node *node, const use *uses)
+{
+    if (!node->is_update || node->phase != SW_BACKWARD || node->grad >= 0 ||
+        !swi_is_elementwise_update(node->op) || node->scratch != SWI_NONE ||
+        swi_op(node->op)->attrs_bytes > SWI_TILE_ATTRS)
+        return false;
+    const swi_value *param = operand(t, node, 0), *g = operand(t, node, 1);
+    const swi_storage *s = &t->storages[g->storage];
+    return param->type.shape.rank == 2 && sw_type_bytes(&param->type) >= TILE_FROM &&
+           tile_rows(&param->type) < param->type.shape.dim[0] &&
+           swi_same_shape(&param->type.shape, &g->type.shape) && g->contiguous &&
+           s->segment == SWI_SEG_STEP && !s->pinned && s->bytes == sw_type_bytes(&g->type) &&
+           uses[g->storage].writes == 1;
+}
+
+/* The position of the check of this update's gradient: SWI_NONE where it has none. false:
+ * others read the gradient, or the verdict too early. */
+static bool find_check(const swi_trace *t, const swi_order *order, uint32_t at, const use *uses,
+                       uint32_t *check)
+{
+    const swi_node *update = &t->nodes[order->nodes[at]];
+    const swi_update_attrs *a = (const void *)(t->attrs + update->attrs);
+    const uint32_t gradient = operand(t, update, 1)->storage;
+    *check = SWI_NONE;
+    if (uses[gradient].reads == 1) /* not looked at, or by its factors */
+        return true;
+    if (!a->has_verdict)
+        return false;
+    const uint32_t verdict = operand(t, update, update->n_in - 1)->storage;
+    const uint32_t from = uses[verdict].writer;
+    if (uses[gradient].reads != 2 || uses[verdict].writes != 1 || from >= at ||
+        t->storages[verdict].segment != SWI_SEG_STEP)
+        return false;
+    const swi_node *node = &t->nodes[order->nodes[from]];
+    if (node->op != SW_OP_finite || node->grad >= 0 || operand(t, node, 0)->storage != gradient)
+        return false;
+    for (uint32_t k = from + 1; k < at; k++) {
+        const swi_node *between =
+            order->nodes[k] != SWI_NONE ? &t->nodes[order->nodes[k]] : NULL;
+        for (uint32_t i = 0; between != NULL && i < between->n_in; i++)
+            if (operand(t, between, i)->storage == verdict)
+                return false;
+    }
+    *check = from;
+    return true;
+}
+
+/* Does nothing between `from` and `to` overwrite what the node at `from` reads? */
+static bool may_wait(const swi_trace *t, const swi_order *order, uint32_t from, uint32_t to)
+{
+    const swi_node *waits = &t->nodes[order->nodes[from]];
+    for (uint32_t at = from + 1; at < to; at++) {
+        const swi_node *node =
+            order->nodes[at] != SWI_NONE ? &t->nodes[order->nodes[at]] : NULL;
+        for (uint32_t i = 0; node != NULL && i < node->n_out; i++)
+            for (uint32_t k = 0; k < waits->n_in; k++)
+                if (operand(t, node, node->n_in + i)->storage == operand(t, waits, k)->storage)
+                    return false;
+    }
+    return true;
+}
+
+static bool makes_rows(const swi_node *make)
+{
+    return make->grad >= 0 && swi_rows_of(make->op, make->grad) != NULL && make->n_out == 1 &&
+           make->accumulate == 0 && swi_op(make->op)->attrs_bytes == 0;
+}
+
+static sw_status pick(const swi_trace *t, const sw_exec *exec, const swi_node *node,
+                      swi_pick *out)
+{
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
+    swi_kernel_info(t, node, types, &info);
+    return swi_pick_kernel(exec, node->op, -1, &info, out);
+}
+
+static uint32_t copy_ids(uint32_t *to, const uint32_t *from, uint32_t n)
+{
+    memcpy(to, from, n * sizeof *to);
+    return n;
+}
+
+/* Operands of the node of all three (check may be NULL): as swi_tile_attrs says. */
+static uint32_t write_operands(swi_trace *t, const swi_node *make, const swi_node *check,
+                               const swi_node *update, uint32_t *n_in)
+{
+    uint32_t *to = t->operands + t->n_operands, n;
+    const uint32_t *u = t->operands + update->first;
+    n = copy_ids(to, t->operands + make->first, make->n_in);
+    if (check != NULL)
+        n += copy_ids(to + n, t->operands + check->first + 1, check->n_in - 1);
+    to[n++] = u[0];
+    n += copy_ids(to + n, u + 2, update->n_in - 2 - (check != NULL));
+    *n_in = n;
+    n += copy_ids(to + n, u + update->n_in, update->n_out);
+    if (check != NULL)
+        to[n++] = t->operands[check->first + check->n_in];
+    return n;
+}
+
+static void write_attrs(swi_trace *t, const swi_node *make, const swi_node *check,
+                        const swi_node *update)
+{
+    swi_tile_attrs a;
+    memset(&a, 0, sizeof a);
+    a.make_op = make->op;
+    a.update_op = update->op;
+    a.make_grad = make->grad;
+    a.n_make = (int32_t)make->n_in;
+    a.rows = tile_rows(&operand(t, update, 0)->type);
+    memcpy(a.attrs, t->attrs + update->attrs, swi_op(update->op)->attrs_bytes);
+    if (check != NULL) {
+        a.has_check = 1;
+        a.n_check = (int32_t)check->n_in - 1;
+        memcpy(&a.check, t->attrs + check->attrs, sizeof a.check);
+    }
+    memcpy(t->attrs + t->n_attrs, &a, sizeof a);
+}
+
+/* The node of the update becomes that of all; the bytes of the gradient become its workspace.
+ */
+static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
+                      swi_node *update, const sw_exec *exec)
+{
+    const uint32_t gradient = operand(t, update, 1)->storage;
+    uint32_t n_in;
+    SW_TRY(swi_room_operands(t, SWI_MAX_OPERANDS));
+    SW_TRY(swi_room_attrs(t, sizeof(swi_tile_attrs) + 8));
+    t->n_attrs = (t->n_attrs + 7) / 8 * 8;
+    write_attrs(t, make, check, update);
+    const uint32_t n = write_operands(t, make, check, update, &n_in);
+    update->op = SW_OP_tile_update;
+    update->n_in = n_in;
+    update->n_out = n - n_in;
+    update->first = t->n_operands;
+    update->attrs = t->n_attrs;
+    update->gradient_of = make->gradient_of;
+    update->is_backward = 1;
+    update->scratch = gradient;
+    t->n_operands += n;
+    t->n_attrs += (uint32_t)sizeof(swi_tile_attrs);
+    swi_storage *s = &t->storages[gradient];
+    swi_pick picked;
+    SW_TRY(pick(t, exec, update, &picked));
+    update->kernel = picked.kernel;
+    update->on_device = picked.on_device;
+    s->bytes = picked.scratch_bytes;
+    if (!sw_size_align(s->bytes, SW_ALIGN, &s->rounded))
+        SW_FAIL(SW_NOMEM, "%zu bytes overflow", s->bytes);
+    s->role = SWI_ROLE_WORKSPACE;
+    s->layer = update->layer;
+    s->phase = update->phase;
+    if (check != NULL) { /* the verdict is its own now */
+        s = &t->storages[operand(t, check, check->n_in)->storage];
+        s->layer = update->layer;
+        s->phase = update->phase;
+    }
+    return SW_OK;
+}
+
+static sw_status join_all(swi_trace *t, swi_order *order, const use *uses, const sw_exec *exec)
+{
+    bool any = false;
+    for (uint32_t at = 0; at < order->n; at++) {
+        swi_node *update = &t->nodes[order->nodes[at]];
+        if (!is_update(t, update, uses))
+            continue;
+        const uint32_t from = uses[operand(t, update, 1)->storage].writer;
+        uint32_t check;
+        if (from >= at || !makes_rows(&t->nodes[order->nodes[from]]) ||
+            !find_check(t, order, at, uses, &check) || !may_wait(t, order, from, at) ||
+            (check != SWI_NONE && !may_wait(t, order, check, at)))
+            continue;
+        SW_TRY(join(t, &t->nodes[order->nodes[from]],
+                    check != SWI_NONE ? &t->nodes[order->nodes[check]] : NULL, update, exec));
+        order->nodes[from] = SWI_NONE;
+        if (check != SWI_NONE)
+            order->nodes[check] = SWI_NONE;
+        any = true;
+    }
+    uint32_t n = 0;
+    for (uint32_t at = 0; any && at < order->n; at++)
+        if (order->nodes[at] != SWI_NONE)
+            order->nodes[n++] = order->nodes[at];
+    if (any)
+        order->n = n;
+    return SW_OK;
+}
+
+sw_status swi_pass_tiles(swi_trace *t, swi_order *order, const sw_exec *exec)
+{
+    void *uses;
+    if (swi_target_of(exec)->device != NULL &&
+        swi_device_entry(swi_target_of(exec)->device, SW_OP_tile_update, -1) == NULL)
+        return SW_OK; /* the device has whole gradients alone */
+    const size_t bytes = (size_t)t->n_storages * sizeof(use);
+    SW_TRY(sw_heap_alloc(&uses, SW_HEAP_PROGRAMS, bytes));
+    count_uses(t, order, uses);
+    const sw_status status = join_all(t, order, uses, exec);
+    sw_heap_free(uses, SW_HEAP_PROGRAMS, bytes);
+    return status;
+}

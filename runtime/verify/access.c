@@ -1,0 +1,333 @@
+/* The access witness: which op reads and writes which storage, as the processor saw it.
+ *
+ * Two runs, with each storage against the guard page behind it and then against the one in
+ * front. First writes and last touches are compared with the planned births and deaths, every
+ * touch with what the op lists, and the live bytes that follow from the touches with the
+ * figures of the plan, per phase, role and layer. */
+#include "runtime/verify/witness_internal.h"
+#include <string.h>
+
+typedef struct {
+    uint32_t first, last; /* op positions; SWI_NONE: never touched */
+    bool backward_reads;
+} span;
+
+typedef struct {
+    swi_witness *w;
+    swi_rooms rooms;
+    swi_trap trap;
+    span *spans;         /* per room */
+    size_t *born, *died; /* bytes per op position, n_ops + 1 each */
+    swi_life *lives;     /* per room */
+} session;
+
+/* ---- each touch -------------------------------------------------------------------------- */
+
+static bool lists(const swi_witness *w, const uint32_t *operands, uint32_t n, uint32_t root)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (w->root[w->program->trace.values[operands[i]].storage] == root)
+            return true;
+    return false;
+}
+
+/* What the op says about the storage: 0 nothing, 1 it reads it, 2 it may write it. */
+static int listed_as(const swi_witness *w, uint32_t op, uint32_t root)
+{
+    const swi_trace *t = &w->program->trace;
+    const swi_node *node = &t->nodes[w->program->ops[op].node];
+    const uint32_t *in = t->operands + node->first;
+    if ((node->scratch != SWI_NONE && w->root[node->scratch] == root) ||
+        lists(w, in + node->n_in, node->n_out, root))
+        return 2;
+    return lists(w, in, node->n_in, root) ? 1 : 0;
+}
+
+static void judge_step(swi_witness *w, const swi_touch *touch, uint32_t s, const span *seen)
+{
+    const swi_storage *x = &w->program->trace.storages[s];
+    if (seen->first == SWI_NONE && !touch->write)
+        swi_witness_fault(w, touch->op, s, "is read before anything was written to it");
+    if (touch->op < x->birth)
+        swi_witness_fault(w, touch->op, s, "is touched before its birth at op %u", x->birth);
+    if (touch->op > x->death)
+        swi_witness_fault(w, touch->op, s, "is touched after its death at op %u", x->death);
+}
+
+/* What ops of optimizers hand to each other is not kept for backward, though some run there. */
+static bool is_kept_by(const swi_program *p, uint32_t made, uint32_t read)
+{
+    const swi_node *maker = &p->trace.nodes[p->ops[made].node];
+    const swi_node *reader = &p->trace.nodes[p->ops[read].node];
+    return reader->is_backward && !(reader->is_update && swi_op_is_private(maker->op));
+}
+
+static void judge(session *a, const swi_touch *touch)
+{
+    swi_witness *w = a->w;
+    const swi_room *room = &a->rooms.rooms[touch->room];
+    const char *what = touch->write ? "written" : "read";
+    if (room->kind == SWI_ROOM_NONE) {
+        swi_witness_fault(w, touch->op, SWI_NONE, "a workspace that was never planned is %s",
+                          what);
+        return;
+    }
+    if (touch->side != 0) {
+        swi_witness_fault(w, touch->op, room->storage, "is %s past its %s", what,
+                          touch->side < 0 ? "beginning" : "end");
+        return;
+    }
+    const int listed = listed_as(w, touch->op, room->storage);
+    if (touch->write && room->kind == SWI_ROOM_INPUT)
+        swi_witness_fault(w, touch->op, room->storage, "an input is written");
+    else if (listed == 0)
+        swi_witness_fault(w, touch->op, room->storage, "is %s, and the op does not list it",
+                          what);
+    else if (touch->write && listed == 1)
+        swi_witness_fault(w, touch->op, room->storage,
+                          "is written, and the op lists it as read");
+    span *seen = &a->spans[touch->room];
+    if (room->kind == SWI_ROOM_STEP)
+        judge_step(w, touch, room->storage, seen);
+    if (seen->first == SWI_NONE)
+        seen->first = touch->op;
+    seen->last = touch->op;
+    if (!touch->write && is_kept_by(w->program, seen->first, touch->op))
+        seen->backward_reads = true;
+}
+
+/* ---- lifetimes and roles ----------------------------------------------------------------- */
+
+/* A repeat is a forward op, and what an update makes is its own. */
+static bool makes_gradients(const swi_node *node)
+{
+    return node->is_backward && !node->again && !node->is_update;
+}
+
+/* Does the storage, or one that took its place, have the role? */
+static bool plays(const swi_witness *w, uint32_t root, swi_role role)
+{
+    const swi_trace *t = &w->program->trace;
+    for (uint32_t s = root; s < t->n_storages; s++)
+        if (w->root[s] == root && t->storages[s].role == role)
+            return true;
+    return false;
+}
+
+/* What behaviour says of a role: scratch, born by backward, kept for backward. Of what it says
+ * nothing of, the storage's own. */
+static swi_role role_seen(const swi_witness *w, uint32_t s, const span *seen)
+{
+    const swi_trace *t = &w->program->trace;
+    const swi_node *node = &t->nodes[w->program->ops[seen->first].node];
+    const swi_role said = t->storages[s].role;
+    if (node->scratch != SWI_NONE && w->root[node->scratch] == s)
+        return SWI_ROLE_WORKSPACE;
+    if (plays(w, s, SWI_ROLE_METRIC) || plays(w, s, SWI_ROLE_OUTPUT))
+        return said != SWI_ROLE_WORKSPACE ? said : SWI_ROLE_ACTIVATION;
+    if (makes_gradients(node))
+        return SWI_ROLE_GRADIENT;
+    if (plays(w, s, SWI_ROLE_INPUT))
+        return said;
+    if (seen->backward_reads)
+        return SWI_ROLE_SAVED;
+    return said == SWI_ROLE_SAVED || said == SWI_ROLE_WORKSPACE ? SWI_ROLE_ACTIVATION : said;
+}
+
+static void judge_role(swi_witness *w, uint32_t s, const span *seen)
+{
+    const swi_trace *t = &w->program->trace;
+    const swi_node *node = &t->nodes[w->program->ops[seen->first].node];
+    const bool scratch = node->scratch != SWI_NONE && w->root[node->scratch] == s;
+    if (scratch != plays(w, s, SWI_ROLE_WORKSPACE))
+        swi_witness_fault(w, seen->first, s,
+                          scratch ? "is scratch, and its role is %s"
+                                  : "is not scratch, and its role is %s",
+                          swi_role_name(t->storages[s].role));
+    if (scratch || plays(w, s, SWI_ROLE_METRIC) || plays(w, s, SWI_ROLE_OUTPUT))
+        return;
+    const bool backward = makes_gradients(node);
+    if (backward && !plays(w, s, SWI_ROLE_GRADIENT))
+        swi_witness_fault(w, seen->first, s, "is made by backward, and its role is %s",
+                          swi_role_name(t->storages[s].role));
+    const bool kept = !backward && seen->backward_reads;
+    if (!backward && plays(w, s, SWI_ROLE_SAVED) != kept && !plays(w, s, SWI_ROLE_INPUT))
+        swi_witness_fault(w, seen->last, s,
+                          kept ? "is kept for backward, and its role is %s"
+                               : "is not read by backward, and its role is %s",
+                          swi_role_name(t->storages[s].role));
+}
+
+/* The layer whose op makes it. */
+static const char *layer_seen(const swi_witness *w, const span *seen)
+{
+    const swi_trace *t = &w->program->trace;
+    return swi_string(t, t->nodes[w->program->ops[seen->first].node].layer);
+}
+
+static void judge_layer(swi_witness *w, uint32_t s, const span *seen)
+{
+    const swi_trace *t = &w->program->trace;
+    const char *is = swi_string(t, t->storages[s].layer), *made = layer_seen(w, seen);
+    if (strcmp(is, made) != 0)
+        swi_witness_fault(w, seen->first, s, "belongs to layer '%s', and '%s' makes it", is,
+                          made);
+}
+
+static void judge_life(session *a, uint32_t room)
+{
+    swi_witness *w = a->w;
+    const uint32_t s = a->rooms.rooms[room].storage, n_ops = w->program->n_ops;
+    const swi_storage *x = &w->program->trace.storages[s];
+    const span *seen = &a->spans[room];
+    if (seen->first == SWI_NONE) {
+        if (x->bytes > 0)
+            swi_witness_fault(w, SWI_NONE, s, "is planned from op %u to %u and never touched",
+                              x->birth, x->death);
+        return;
+    }
+    const uint32_t last = swi_witness_leaves(w, s) ? n_ops : seen->last;
+    if (x->birth != seen->first)
+        swi_witness_fault(w, seen->first, s,
+                          "is first touched here; its planned birth is op %u", x->birth);
+    if (x->death != last)
+        swi_witness_fault(w, seen->last, s, "is needed until op %u; its planned death is op %u",
+                          last, x->death);
+    judge_role(w, s, seen);
+    judge_layer(w, s, seen);
+    a->born[seen->first] += sw_size_round(x->bytes);
+    a->died[last] += sw_size_round(x->bytes);
+    a->lives[room] = (swi_life){.first = seen->first,
+                                .last = last,
+                                .bytes = sw_size_round(x->bytes),
+                                .role = role_seen(w, s, seen),
+                                .layer = layer_seen(w, seen)};
+}
+
+/* ---- figures ----------------------------------------------------------------------------- */
+
+static void observe_figures(session *a)
+{
+    const swi_program *p = a->w->program;
+    const sw_run_args *args = a->w->args;
+    sw_phase_info *phases = a->w->info.phase;
+    size_t live = 0, peak;
+    for (int i = 0; i < args->n_models; i++)
+        live += args->models[i]->bytes;
+    for (int i = 0; i < args->n_inputs; i++) {
+        const sw_type type = {args->inputs[i].dtype, SW_PLAIN, args->inputs[i].shape};
+        live += sw_size_round(sw_type_bytes(&type));
+    }
+    memset(phases, 0, sizeof a->w->info.phase);
+    phases[SW_DATA].peak_bytes = phases[SW_DATA].end_bytes = peak = live;
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        sw_phase_info *phase = &phases[p->trace.nodes[p->ops[i].node].phase];
+        live += a->born[i];
+        if (live > phase->peak_bytes)
+            phase->peak_bytes = live;
+        if (live > peak)
+            peak = live;
+        live -= a->died[i];
+        phase->end_bytes = live;
+    }
+    a->w->info.peak_bytes = peak;
+}
+
+static void compare_figures(swi_witness *w)
+{
+    const sw_plan_info *plan = &w->program->info;
+    for (int i = 0; i < SW_PHASES; i++) {
+        const sw_phase_info *seen = &w->info.phase[i], *said = &plan->phase[i];
+        if (seen->peak_bytes != said->peak_bytes || seen->end_bytes != said->end_bytes)
+            swi_witness_fault(
+                w, SWI_NONE, SWI_NONE,
+                "phase %s: peak %zu and end %zu bytes observed, %zu and %zu planned",
+                sw_phase_name((sw_phase)i), seen->peak_bytes, seen->end_bytes, said->peak_bytes,
+                said->end_bytes);
+    }
+    if (w->info.peak_bytes != plan->peak_bytes)
+        swi_witness_fault(w, SWI_NONE, SWI_NONE, "a peak of %zu bytes observed, %zu planned",
+                          w->info.peak_bytes, plan->peak_bytes);
+    for (uint32_t i = 0; i < w->program->n_ops; i++) {
+        const swi_run_op *op = &w->program->ops[i];
+        const sw_phase phase = w->program->trace.nodes[op->node].phase;
+        if (op->phase != phase)
+            swi_witness_fault(w, i, SWI_NONE, "belongs to phase %s and runs in %s",
+                              sw_phase_name(phase), sw_phase_name(op->phase));
+    }
+}
+
+/* ---- the two runs ------------------------------------------------------------------------ */
+
+static sw_status next_op(void *context, uint32_t op)
+{
+    session *a = context;
+    return swi_trap_next(&a->trap, op);
+}
+
+static sw_status trapped_run(session *a)
+{
+    swi_rooms_fill(&a->rooms, SWI_PATTERN);
+    SW_TRY(swi_trap_begin(&a->trap, &a->rooms, a->w->program));
+    const swi_hooks hooks = {.context = a, .before = next_op};
+    const sw_status status = swi_rooms_run(a->w, &a->rooms, &hooks);
+    swi_trap_end();
+    return status;
+}
+
+static sw_status take_arrays(session *a)
+{
+    void *block;
+    const size_t positions = (size_t)a->w->program->n_ops + 1;
+    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, a->rooms.n_rooms * sizeof *a->spans));
+    a->spans = block;
+    for (uint32_t i = 0; i < a->rooms.n_rooms; i++)
+        a->spans[i] = (span){SWI_NONE, SWI_NONE, false};
+    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, 2 * positions * sizeof *a->born));
+    a->born = block;
+    a->died = a->born + positions;
+    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, a->rooms.n_rooms * sizeof *a->lives));
+    a->lives = block;
+    return SW_OK;
+}
+
+static sw_status observe(session *a)
+{
+    SW_TRY(take_arrays(a));
+    SW_TRY(trapped_run(a));
+    for (uint32_t i = 0; i < a->trap.n_touches; i++)
+        judge(a, &a->trap.touches[i]);
+    if (a->trap.lost > 0)
+        swi_witness_fault(a->w, SWI_NONE, SWI_NONE, "%u touches more than any plan lists",
+                          a->trap.lost);
+    for (uint32_t i = 0; i < a->rooms.n_rooms; i++)
+        if (a->rooms.rooms[i].kind == SWI_ROOM_STEP)
+            judge_life(a, i);
+    observe_figures(a);
+    return swi_witness_share_out(a->w, a->lives, a->rooms.n_rooms);
+}
+
+static sw_status observe_placed(swi_witness *w, int how)
+{
+    session a = {.w = w};
+    sw_status status = swi_rooms_create(&a.rooms, w, how);
+    if (status == SW_OK)
+        status = observe(&a);
+    const size_t positions = (size_t)w->program->n_ops + 1;
+    sw_heap_free(a.spans, SWI_WITNESS_HEAP, a.rooms.n_rooms * sizeof *a.spans);
+    sw_heap_free(a.born, SWI_WITNESS_HEAP, 2 * positions * sizeof *a.born);
+    sw_heap_free(a.lives, SWI_WITNESS_HEAP, a.rooms.n_rooms * sizeof *a.lives);
+    swi_trap_free(&a.trap);
+    swi_rooms_free(&a.rooms);
+    return status;
+}
+
+sw_status swi_witness_access(swi_witness *w)
+{
+    const uint32_t faults = w->info.n_faults;
+    SW_TRY(observe_placed(w, SWI_ROOMS_TAIL));
+    compare_figures(w);
+    SW_TRY(swi_witness_compare_shares(w));
+    /* What is wrong at one end needs no second list of the same faults. */
+    return w->info.n_faults == faults ? observe_placed(w, SWI_ROOMS_HEAD) : SW_OK;
+}

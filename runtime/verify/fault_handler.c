@@ -1,0 +1,174 @@
+/* The trap: rooms are closed before each op, the first touch of a room faults, and the handler
+ * of SIGSEGV writes down who it was and opens the room as far as was asked. A room faults at
+ * most twice per op, once for reading and once for writing. It works through any code that the
+ * kernels call, and in worker threads: handlers belong to the process. Faults elsewhere go to
+ * whoever had the signal before.
+ *
+ * The handler takes a spin lock, because threads of one region may fault together; it calls
+ * nothing but mprotect. */
+#include "runtime/verify/witness_internal.h"
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <ucontext.h>
+
+#if defined(__x86_64__) && defined(__linux__)
+#define HAS_TRAP 1
+#else
+#define HAS_TRAP 0
+#endif
+
+static atomic_bool taken; /* one trap in the process */
+static _Atomic(swi_trap *) active;
+static atomic_flag lock = ATOMIC_FLAG_INIT;
+static struct sigaction before;
+
+static size_t zone_from(const swi_room *room, int side)
+{
+    return side < 0 ? room->from - sw_page_bytes() : side > 0 ? room->to : room->from;
+}
+
+static size_t zone_to(const swi_room *room, int side)
+{
+    return side < 0 ? room->from : side > 0 ? room->to + sw_page_bytes() : room->to;
+}
+
+#if HAS_TRAP
+/* Rooms lie one behind the other with a guard on each side, so every byte belongs to one. */
+static uint32_t room_at(const swi_rooms *r, size_t offset)
+{
+    uint32_t low = 0, high = r->n_rooms;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (zone_from(&r->rooms[middle], -1) <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool open_zone(swi_trap *trap, size_t offset, bool write)
+{
+    const uint32_t room = room_at(trap->rooms, offset);
+    const swi_room *r = &trap->rooms->rooms[room];
+    const int side = offset < r->from ? -1 : offset >= r->to ? 1 : 0;
+    unsigned char *level = &trap->level[3 * (size_t)room + (size_t)(side + 1)];
+    const unsigned char wanted = write ? 2 : 1;
+    if (*level >= wanted)
+        return true; /* another thread was first */
+    if (trap->n_touches < trap->cap_touches)
+        trap->touches[trap->n_touches++] = (swi_touch){trap->op, room, write, (int8_t)side};
+    else
+        trap->lost++;
+    *level = wanted;
+    return sw_range_protect(trap->rooms->base, zone_from(r, side), zone_to(r, side),
+                            write ? SW_RANGE_WRITE : SW_RANGE_READ) == SW_OK;
+}
+
+static void pass_on(int signal_number, siginfo_t *info, void *context)
+{
+    if ((before.sa_flags & SA_SIGINFO) != 0)
+        before.sa_sigaction(signal_number, info, context);
+    else if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN)
+        (void)sigaction(signal_number, &before,
+                        NULL); /* the access comes again and ends there */
+    else
+        before.sa_handler(signal_number);
+}
+
+static void on_fault(int signal_number, siginfo_t *info, void *context)
+{
+    swi_trap *trap = atomic_load(&active);
+    const uintptr_t at = (uintptr_t)info->si_addr;
+    if (trap == NULL || at < (uintptr_t)trap->rooms->base ||
+        at - (uintptr_t)trap->rooms->base >= trap->rooms->bytes) {
+        pass_on(signal_number, info, context);
+        return;
+    }
+    const ucontext_t *u = context;
+    const bool write = (u->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+    while (atomic_flag_test_and_set_explicit(&lock, memory_order_acquire))
+        ;
+    const bool opened = open_zone(trap, at - (uintptr_t)trap->rooms->base, write);
+    atomic_flag_clear_explicit(&lock, memory_order_release);
+    if (!opened)
+        pass_on(signal_number, info, context);
+}
+#endif
+
+static sw_status take_arrays(swi_trap *trap, const swi_rooms *rooms, const swi_program *p)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, 3 * (size_t)rooms->n_rooms));
+    trap->level = block;
+    /* Each operand can be read and written, and there is room for what nobody listed. */
+    const size_t cap = 2 * (size_t)p->n_binds + 4096;
+    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, cap * sizeof *trap->touches));
+    trap->touches = block;
+    trap->cap_touches = (uint32_t)cap;
+    return SW_OK;
+}
+
+void swi_trap_free(swi_trap *trap)
+{
+    if (trap->rooms == NULL)
+        return;
+    sw_heap_free(trap->level, SWI_WITNESS_HEAP, 3 * (size_t)trap->rooms->n_rooms);
+    sw_heap_free(trap->touches, SWI_WITNESS_HEAP, trap->cap_touches * sizeof *trap->touches);
+    memset(trap, 0, sizeof *trap);
+}
+
+sw_status swi_trap_begin(swi_trap *trap, const swi_rooms *rooms, const swi_program *program)
+{
+    memset(trap, 0, sizeof *trap);
+    trap->rooms = rooms;
+#if HAS_TRAP
+    SW_TRY(take_arrays(trap, rooms, program));
+    if (atomic_exchange(&taken, true))
+        SW_FAIL(SW_BUSY, "the access witness is at work in another thread");
+    sw_status status = sw_range_protect(rooms->base, 0, rooms->bytes, SW_RANGE_NONE);
+    if (status == SW_OK) {
+        struct sigaction ours;
+        memset(&ours, 0, sizeof ours);
+        ours.sa_sigaction = on_fault;
+        ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+        sigemptyset(&ours.sa_mask);
+        atomic_store(&active, trap);
+        if (sigaction(SIGSEGV, &ours, &before) != 0) {
+            atomic_store(&active, NULL);
+            status = sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
+                                  "the access witness cannot have SIGSEGV");
+        }
+    }
+    if (status != SW_OK)
+        atomic_store(&taken, false);
+    return status;
+#else
+    (void)program;
+    (void)take_arrays;
+    SW_FAIL(SW_UNSUPPORTED, "the access witness is built for Linux on x86-64");
+#endif
+}
+
+sw_status swi_trap_next(swi_trap *trap, uint32_t op)
+{
+    trap->op = op;
+    for (uint32_t z = 0; z < 3 * trap->rooms->n_rooms; z++) {
+        if (trap->level[z] == 0)
+            continue;
+        const swi_room *room = &trap->rooms->rooms[z / 3];
+        const int side = (int)(z % 3) - 1;
+        trap->level[z] = 0;
+        SW_TRY(sw_range_protect(trap->rooms->base, zone_from(room, side), zone_to(room, side),
+                                SW_RANGE_NONE));
+    }
+    return SW_OK;
+}
+
+void swi_trap_end(void)
+{
+    (void)sigaction(SIGSEGV, &before, NULL);
+    atomic_store(&active, NULL);
+    atomic_store(&taken, false);
+}

@@ -1,0 +1,407 @@
+/* sw_op_check: every test that an op's descriptor promises, over its cases, through real execs.
+ *
+ * For each case: the forward against the double-precision reference; gradients against central
+ * differences of the reference along random directions, both with each instruction set that
+ * this machine has; then the same bits from three threads, from immediate mode, in evaluation,
+ * from slices, with and without in-place results, and in memory where dead bytes are NaN;
+ * gradients that add up when the op is used twice or one value is several inputs, and that do
+ * not depend on which of the others are wanted; and the bytes that are kept for backward. */
+#include "kernels/rng.h"
+#include "runtime/verify/op_check.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DIRECTIONS 3    /* through all inputs at once, besides two through each alone */
+#define MOST_FOR_SETS 6 /* inputs of which every set is tried */
+#define STEP 1e-5       /* of the central differences: errors near 1e-10 in double */
+
+void swi_check_verdict(swi_check *c, bool good, const char *what, const char *format, ...)
+{
+    c->n_checks++;
+    if (good)
+        return;
+    c->n_failures++;
+    char text[320], line[512];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    snprintf(line, sizeof line, "%s, case %s: %s%s%s: %s", c->desc->name,
+             c->spec != NULL && c->spec->name != NULL ? c->spec->name : "any", what,
+             c->isa != NULL ? " with " : "", c->isa != NULL ? c->isa : "", text);
+    if (c->report != NULL)
+        c->report(c->to, line);
+}
+
+/* ---- forward ----------------------------------------------------------------------------- */
+
+static double as_double(const void *from, sw_dtype dtype, int64_t i)
+{
+    switch (dtype) {
+    case SW_F64:
+        return ((const double *)from)[i];
+    case SW_I32:
+        return (double)((const int32_t *)from)[i];
+    case SW_U8:
+        return (double)((const uint8_t *)from)[i];
+    default:
+        return (double)((const float *)from)[i];
+    }
+}
+
+static sw_status check_forward(swi_check *c, const swi_check_result *base)
+{
+    double *in[SWI_CHECK_INPUTS], *out[SWI_CHECK_OUTPUTS];
+    const double bound = c->spec->forward_error > 0.0 ? c->spec->forward_error : 1e-5;
+    for (int i = 0; i < c->n_in; i++)
+        in[i] = c->in[i].exact;
+    for (int i = 0; i < c->desc->n_out; i++) {
+        void *block;
+        SW_TRY(swi_check_take(c, &block, (size_t)c->out[i].n * sizeof(double)));
+        out[i] = block;
+    }
+    SW_TRY(swi_check_reference(c, in, out));
+    for (int i = 0; i < c->desc->n_out; i++) {
+        double largest = 0.0, worst = 0.0;
+        int64_t at = 0;
+        for (int64_t k = 0; k < c->out[i].n; k++) {
+            const double got = as_double(base->out[i], c->out[i].type.dtype, k);
+            double error = fabs(got - out[i][k]);
+            if (!(error <= HUGE_VAL))
+                error = HUGE_VAL; /* a NaN is the worst of all */
+            largest = fmax(largest, fabs(out[i][k]));
+            if (error > worst) {
+                worst = error;
+                at = k;
+            }
+        }
+        const bool exact = c->out[i].type.dtype == SW_I32 || c->out[i].type.dtype == SW_U8;
+        swi_check_verdict(
+            c, worst <= (exact ? 0.0 : bound * largest), "forward",
+            "output %d, element %lld is %.9g, the reference says %.9g (largest %.3g, "
+            "bound %.1g)",
+            i, (long long)at, as_double(base->out[i], c->out[i].type.dtype, at), out[i][at],
+            largest, bound);
+    }
+    return SW_OK;
+}
+
+/* ---- gradients --------------------------------------------------------------------------- */
+
+/* `only`: the input that moves; -1: all that are wanted. */
+static sw_status check_direction(swi_check *c, const swi_check_result *base, int only,
+                                 int number)
+{
+    double *direction[SWI_CHECK_INPUTS] = {NULL};
+    double analytic = 0.0, norm = 0.0, up, down;
+    for (int i = 0; i < c->n_in; i++) {
+        void *block, *floats;
+        if (!c->in[i].wanted || (only >= 0 && only != i))
+            continue;
+        const int64_t n = c->in[i].n;
+        SW_TRY(swi_check_take(c, &block, (size_t)n * sizeof(double)));
+        SW_TRY(swi_check_take(c, &floats, (size_t)n * sizeof(float)));
+        sw_rng_normal(floats, 0, n, 0xd12ec7u, sw_rng_stream(c->desc->name), (uint32_t)number,
+                      (uint32_t)i);
+        direction[i] = block;
+        for (int64_t k = 0; k < n; k++) {
+            direction[i][k] = (double)((const float *)floats)[k];
+            analytic += direction[i][k] * (double)base->grad[i][k];
+            norm += (double)base->grad[i][k] * (double)base->grad[i][k];
+        }
+    }
+    SW_TRY(swi_check_loss(c, direction, STEP, &up));
+    SW_TRY(swi_check_loss(c, direction, -STEP, &down));
+    const double numeric = (up - down) / (2.0 * STEP);
+    const double bound = c->spec->gradient_error > 0.0 ? c->spec->gradient_error : 1e-3;
+    /* A direction nearly across the gradient has a derivative near zero: the gradient's length
+     * is what a usual one is as large as. 1e-7: rounding of the differences themselves. */
+    const double size = fmax(fmax(fabs(numeric), 0.05 * sqrt(norm)), 1e-7 / bound);
+    const double error = fabs(analytic - numeric) / size;
+    swi_check_verdict(
+        c, error <= fmin(bound, 1e-3), "gradient",
+        "along direction %d of input %d the gradient gives %.9g, differences %.9g: "
+        "relative error %.2g, bound %.1g",
+        number, only, analytic, numeric, error, bound);
+    return SW_OK;
+}
+
+static sw_status check_gradients(swi_check *c, const swi_check_result *base)
+{
+    for (int d = 0; d < DIRECTIONS; d++)
+        SW_TRY(check_direction(c, base, -1, d));
+    for (int i = 0; c->n_wanted > 1 && i < c->n_in; i++)
+        for (int d = 0; c->in[i].wanted && d < 2; d++)
+            SW_TRY(check_direction(c, base, i, DIRECTIONS + d));
+    return SW_OK;
+}
+
+/* Two gradients that may differ by rounding: relative to the largest element of `b`. */
+static void near(swi_check *c, const char *what, int input, const float *a, const float *b,
+                 const float *more)
+{
+    double largest = 0.0, worst = 0.0;
+    int64_t at = 0;
+    for (int64_t k = 0; k < c->in[input].n; k++) {
+        const double wanted = (double)b[k] + (more != NULL ? (double)more[k] : 0.0);
+        double error = fabs((double)a[k] - wanted);
+        if (!(error <= HUGE_VAL))
+            error = HUGE_VAL;
+        largest =
+            fmax(largest, fmax(fabs((double)b[k]), more != NULL ? fabs((double)more[k]) : 0));
+        if (error > worst) {
+            worst = error;
+            at = k;
+        }
+    }
+    swi_check_verdict(c, worst <= 2e-5 * largest, what,
+                      "the gradient of input %d is %.9g at %lld, %.9g was expected", input,
+                      (double)a[at], (long long)at,
+                      (double)b[at] + (more != NULL ? (double)more[at] : 0.0));
+}
+
+/* One value for several inputs: its gradient is the sum of what they get when they are several
+ * values with the same numbers. */
+static sw_status check_one(swi_check *c)
+{
+    const uint32_t train = SWI_CHECK_TRAIN | SWI_CHECK_EQUAL;
+    swi_check_result equal, one;
+    bool any = false;
+    for (int i = 0; i < c->n_in; i++)
+        any |= swi_check_twin(c, i) != i;
+    if (!any)
+        return SW_OK;
+    SW_TRY(swi_check_run(c, c->plain, train, SWI_CHECK_ALL, &equal));
+    SW_TRY(swi_check_run(c, c->plain, train | SWI_CHECK_ONE, SWI_CHECK_ALL, &one));
+    for (int i = 0; i < c->n_in; i++) {
+        const float *more = NULL;
+        if (!c->in[i].wanted || swi_check_twin(c, i) != i)
+            continue;
+        for (int k = i + 1; k < c->n_in; k++) {
+            if (swi_check_twin(c, k) != i)
+                continue;
+            for (int64_t e = 0; more != NULL && e < c->in[i].n; e++)
+                equal.grad[k][e] += more[e];
+            more = equal.grad[k];
+        }
+        near(c, "one value for several inputs", i, one.grad[i], equal.grad[i], more);
+    }
+    return SW_OK;
+}
+
+static sw_status check_sums(swi_check *c, const swi_check_result *base)
+{
+    swi_check_result both, second;
+    SW_TRY(
+        swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_SECOND, SWI_CHECK_ALL, &second));
+    SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_TWICE, SWI_CHECK_ALL, &both));
+    for (int i = 0; i < c->n_in; i++)
+        if (c->in[i].wanted)
+            near(c, "used twice", i, both.grad[i], base->grad[i], second.grad[i]);
+    return SW_OK;
+}
+
+/* With gradients for these inputs alone: as with all, and the same bits in immediate mode. */
+static sw_status check_some(swi_check *c, uint32_t only, const swi_check_result *base)
+{
+    const bool one = (only & (only - 1)) == 0;
+    char what[40] = "gradient alone", where[160] = "";
+    swi_check_result some, now;
+    if (!one)
+        snprintf(what, sizeof what, "gradients of 0x%x", only);
+    SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN, only, &some));
+    for (int i = 0; i < c->n_in; i++)
+        if (swi_check_wants(c, only, i))
+            near(c, what, i, some.grad[i], base->grad[i], NULL);
+    SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_NOW, only, &now));
+    const bool good = swi_check_same(c, &some, &now, where, sizeof where);
+    swi_check_verdict(c, good, what, "%s in immediate mode", where);
+    return SW_OK;
+}
+
+/* Which of the other gradients are wanted makes no difference: every set of inputs, or, where
+ * they are many, each alone and all but each. */
+static sw_status check_sets(swi_check *c, const swi_check_result *base)
+{
+    uint32_t all = 0;
+    for (int i = 0; i < c->n_in && i < 32; i++)
+        all |= c->in[i].wanted ? 1u << i : 0;
+    const bool many = c->n_wanted > MOST_FOR_SETS;
+    for (uint32_t only = all & (0u - all); only != 0 && !many; only = (only - all) & all)
+        if (only != all)
+            SW_TRY(check_some(c, only, base));
+    for (int i = 0; i < c->n_in && i < 32 && many; i++) {
+        if (!c->in[i].wanted)
+            continue;
+        SW_TRY(check_some(c, 1u << i, base));
+        SW_TRY(check_some(c, all & ~(1u << i), base));
+    }
+    return SW_OK;
+}
+
+/* ---- the same bits, however it runs ------------------------------------------------------ */
+
+static sw_status same(swi_check *c, sw_exec *exec, uint32_t flags, const char *what,
+                      const swi_check_result *base)
+{
+    swi_check_result r;
+    char where[160] = "";
+    SW_TRY(swi_check_run(c, exec, flags, SWI_CHECK_ALL, &r));
+    if ((flags & SWI_CHECK_TRAIN) == 0)
+        memcpy(r.grad, base->grad, sizeof r.grad);
+    const bool good = swi_check_same(c, base, &r, where, sizeof where);
+    swi_check_verdict(c, good, what, "%s", where);
+    if ((flags & SWI_CHECK_SLICED) != 0)
+        swi_check_verdict(c, r.clean, what, "a gradient outside of the slice is not zero");
+    if ((flags & SWI_CHECK_MADE) != 0 && (flags & SWI_CHECK_TRAIN) == 0 && exec == c->plain)
+        swi_check_taken(c, exec);
+    return SW_OK;
+}
+
+/* Other kernels, other bits: forward and gradients against the reference again. */
+static sw_status check_lower(swi_check *c, uint32_t flags)
+{
+    static const char *const names[] = {"base", "avx2"};
+    sw_status status = SW_OK;
+    for (int i = 0; i < 2 && status == SW_OK; i++) {
+        swi_check_result r;
+        if (c->lower[i] == NULL)
+            continue;
+        c->isa = names[i];
+        status = swi_check_run(c, c->lower[i], flags, SWI_CHECK_ALL, &r);
+        if (status == SW_OK)
+            status = check_forward(c, &r);
+        if (status == SW_OK && (flags & SWI_CHECK_TRAIN) != 0)
+            status = check_gradients(c, &r);
+    }
+    c->isa = NULL;
+    return status;
+}
+
+/* Does what is kept anyway decide which kernel makes a gradient? */
+static bool has_choice(const sw_op_desc *d)
+{
+    for (int g = 0; g < d->n_grads; g++)
+        for (int k = 0; k < g; k++)
+            if (d->grads[g].n_makes == d->grads[k].n_makes &&
+                memcmp(d->grads[g].makes, d->grads[k].makes, (size_t)d->grads[g].n_makes) == 0)
+                return true;
+    return false;
+}
+
+static sw_status check_case(swi_check *c)
+{
+    const uint32_t train = c->n_wanted > 0 ? SWI_CHECK_TRAIN : 0, give = SWI_CHECK_GIVE;
+    const uint32_t all = train | give, made = SWI_CHECK_MADE;
+    swi_check_result base;
+    SW_TRY(swi_check_run(c, c->plain, all, SWI_CHECK_ALL, &base));
+    SW_TRY(check_forward(c, &base));
+    SW_TRY(check_lower(c, all));
+    SW_TRY(same(c, c->threads, all, "three threads", &base));
+    SW_TRY(same(c, c->plain, all | SWI_CHECK_NOW, "immediate mode", &base));
+    SW_TRY(same(c, c->plain, give, "evaluation", &base));
+    SW_TRY(same(c, c->plain, give | SWI_CHECK_NOW, "evaluation in immediate mode", &base));
+    if (c->n_in > 0)
+        SW_TRY(same(c, c->plain, all | SWI_CHECK_SLICED, "slices as inputs", &base));
+    SW_TRY(same(c, c->plain, give | made, "in place, evaluation", &base));
+    SW_TRY(same(c, c->plain, all | made, "in place", &base));
+    SW_TRY(same(c, c->apart, all | made, "in place switched off", &base));
+    SW_TRY(swi_check_program(c, c->plain, give | made, &base));
+    if (train == 0)
+        return swi_check_program(c, c->apart, give | made, &base);
+    SW_TRY(swi_check_program(c, c->plain, train | made, &base));
+    SW_TRY(check_gradients(c, &base));
+    SW_TRY(swi_check_program(c, c->apart, train | made, &base));
+    if (has_choice(c->desc))
+        SW_TRY(swi_check_program(c, c->apart, train | made | SWI_CHECK_HELD, &base));
+    SW_TRY(check_one(c));
+    SW_TRY(check_sums(c, &base));
+    return check_sets(c, &base);
+}
+
+static sw_status make_execs(swi_check *c)
+{
+    /* With three threads what is cheap is rebuilt too; where saved bytes are looked at, what an
+     * op names is what is kept. */
+    const sw_exec_opts one = {.size = sizeof one, .seed = 7, .no_rebuild = 1},
+                       three = {.size = sizeof three, .seed = 7, .threads = 3};
+    const sw_exec_opts apart = {
+        .size = sizeof apart, .seed = 7, .no_inplace = 1, .no_rebuild = 1};
+    SW_TRY(swi_exec_create(&c->plain, &one));
+    SW_TRY(swi_exec_create(&c->threads, &three));
+    SW_TRY(swi_exec_create(&c->apart, &apart));
+    for (int i = 0; i < 2 && i < (int)c->plain->target.isa; i++) {
+        const sw_exec_opts lower = {
+            .size = sizeof lower, .seed = 7, .isa = i == 0 ? "base" : "avx2"};
+        SW_TRY(swi_exec_create(&c->lower[i], &lower));
+    }
+    return SW_OK;
+}
+
+/* Not fitting the memory is no verdict about the op; any other refusal is. */
+static sw_status run_case(swi_check *c, int index)
+{
+    sw_status status = swi_check_begin(c, index);
+    if (status == SW_OK)
+        status = check_case(c);
+    if (status != SW_OK && status != SW_NOMEM) {
+        char text[300];
+        snprintf(text, sizeof text, "%s", sw_last_error());
+        swi_check_verdict(c, false, "run", "%s: %s", sw_status_name(status), text);
+        status = SW_OK;
+    }
+    swi_check_end(c);
+    return status;
+}
+
+/* A promise that no case puts to the test is none: an in-place flag must have been tried
+ * somewhere. */
+static void check_exercised(swi_check *c)
+{
+    c->spec = NULL;
+    if (c->desc->inplace != 0)
+        swi_check_verdict(c, (c->desc->inplace & ~c->taken) == 0, "in place",
+                          "inputs 0x%x may be taken, the cases have tried 0x%x",
+                          c->desc->inplace, c->taken);
+    for (int g = 0; g < c->desc->n_grads && g < 32; g++)
+        if (c->desc->grads[g].inplace != 0)
+            swi_check_verdict(c, (c->desc->grads[g].inplace & ~c->grad_taken[g]) == 0,
+                              "in place",
+                              "gradient %d may take operands 0x%x, the cases have tried 0x%x",
+                              g, c->desc->grads[g].inplace, c->grad_taken[g]);
+}
+
+sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), void *to,
+                      uint32_t *n_checks, uint32_t *n_failures)
+{
+    const sw_op_desc *desc = swi_op(id);
+    if (desc == NULL)
+        SW_FAIL(SW_INVALID, "there is no op number %u", id);
+    if (desc->n_cases == 0)
+        SW_FAIL(SW_INVALID, "op %s has no cases: nothing would be checked", desc->name);
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_check)));
+    swi_check *c = block;
+    c->id = id;
+    c->desc = desc;
+    c->report = report;
+    c->to = to;
+    sw_status status = make_execs(c);
+    for (int i = 0; status == SW_OK && i < desc->n_cases; i++)
+        status = run_case(c, i);
+    if (status == SW_OK && desc->n_cases > 0)
+        check_exercised(c);
+    sw_exec_destroy(c->plain);
+    sw_exec_destroy(c->threads);
+    sw_exec_destroy(c->apart);
+    sw_exec_destroy(c->lower[0]);
+    sw_exec_destroy(c->lower[1]);
+    if (n_checks != NULL)
+        *n_checks = c->n_checks;
+    if (n_failures != NULL)
+        *n_failures = c->n_failures;
+    sw_heap_free(c, SW_HEAP_RECORDS, sizeof *c);
+    return status;
+}

@@ -1,0 +1,133 @@
+/* Between the files of sw_op_check: one case of one op, its operands, and a run of it.
+ *
+ *   op_check.c          the list of checks, verdicts and lines of the report
+ *   op_check_case.c     operands from Philox, their doubles, the double-precision loss
+ *   op_check_run.c      the step function around the op, and one run of it
+ *   op_check_program.c  what the plan keeps, and the program run in memory that punishes
+ * mistakes */
+#ifndef SW_OP_CHECK_H
+#define SW_OP_CHECK_H
+
+#include "runtime/observe/observe.h"
+
+#define SWI_CHECK_INPUTS 36
+#define SWI_CHECK_OUTPUTS 8
+#define SWI_CHECK_ALL UINT32_MAX /* of what gradients are checked for */
+
+typedef struct {
+    sw_type type;     /* plain layout */
+    sw_layout layout; /* as the case wants it */
+    int64_t n;        /* elements */
+    void *data;       /* n of them */
+    double *exact;    /* the same as doubles */
+    sw_type
+        wide_type; /* one element more at both ends of the last axis; a scalar stays as it is */
+    int64_t wide_n;
+    void *wide;  /* data inside of other numbers */
+    bool wanted; /* gradients flow to it: a parameter. Else an input of the run */
+    sw_param param, wide_param;
+} swi_check_operand;
+
+typedef struct {
+    sw_type type; /* plain layout */
+    int64_t n;
+    float *weight[2]; /* the loss is the sum of output * weight[0]; F32 only. [1]: of a second
+                         use */
+} swi_check_output;
+
+typedef struct {
+    uint32_t id;
+    const sw_op_desc *desc;
+    const sw_op_case *spec;
+    int index; /* of the case */
+    swi_check_operand in[SWI_CHECK_INPUTS];
+    int n_in, n_wanted;
+    uint32_t as_is; /* bit i: input i is a parameter or an input of the run, also where inputs
+                       are MADE */
+    swi_check_output out[SWI_CHECK_OUTPUTS];
+    sw_model *model; /* NULL when nothing is wanted */
+    sw_optimizer *optimizer;
+    sw_exec *plain, *threads, *apart; /* one thread; three; one without the in-place pass */
+    sw_exec *lower[2];                /* older instruction sets; NULL where there is none */
+    const char *isa; /* of the checks that run now, for the report; NULL: the best */
+    struct swi_check_block *blocks; /* freed with the case */
+    void (*report)(void *to, const char *line);
+    void *to;
+    uint32_t n_checks, n_failures;
+    uint32_t taken, grad_taken[32]; /* in-place bits that some case has tried */
+} swi_check;
+
+/* How the op is used in a run; the call's variant has 16 bits for it. */
+enum {
+    SWI_CHECK_TRAIN = 1, /* with a loss and its gradients */
+    SWI_CHECK_GIVE = 2,  /* outputs leave the run */
+    SWI_CHECK_MADE =
+        4, /* each F32 input is the result of another op, so its bytes may be taken */
+    SWI_CHECK_SLICED = 8,  /* each input is a slice of something larger */
+    SWI_CHECK_TWICE = 16,  /* the op is used twice on the same inputs */
+    SWI_CHECK_SECOND = 32, /* with the second weights */
+    SWI_CHECK_NOW = 64,    /* immediate mode */
+    SWI_CHECK_EQUAL = 128, /* inputs of one type have the numbers of the first of them */
+    SWI_CHECK_ONE = 256,   /* and are the first of them: one value for several inputs */
+    SWI_CHECK_HELD = 512 /* outputs are kept by another op too, until their gradient is there */
+};
+
+/* What one run leaves, in memory of the case. */
+typedef struct {
+    void *out[SWI_CHECK_OUTPUTS];
+    float *grad[SWI_CHECK_INPUTS]; /* NULL where not wanted */
+    bool clean;                    /* sliced: gradients outside the slice are zero */
+} swi_check_result;
+
+/* Everything that a run needs, alive as long as the case's blocks. */
+typedef struct {
+    swi_check *check;
+    uint32_t flags;
+    uint32_t only; /* mask of the inputs whose gradients are wanted */
+} swi_check_use;
+
+typedef struct {
+    swi_check_use use;
+    sw_array inputs[SWI_MAX_INPUTS];
+    sw_run_args args;
+} swi_check_call;
+
+/* Memory of the case. */
+sw_status swi_check_take(swi_check *c, void **out, size_t bytes);
+sw_status swi_check_begin(swi_check *c, int index);
+void swi_check_end(swi_check *c);
+/* Sum of outputs * weight[0] in double at in + step * direction (one per operand, or NULL). */
+sw_status swi_check_loss(swi_check *c, double *const *direction, double step, double *out);
+/* Outputs of the double-precision forward at the inputs. */
+sw_status swi_check_reference(swi_check *c, double *const *in, double **out);
+
+/* Is input i's gradient wanted in a run with this mask? */
+bool swi_check_wants(const swi_check *c, uint32_t only, int i);
+sw_status swi_check_call_fill(swi_check *c, uint32_t flags, uint32_t only,
+                              swi_check_call *call);
+/* The model as every run finds it: inputs written, nothing kept. */
+sw_status swi_check_model_fill(swi_check *c, sw_exec *exec, uint32_t flags);
+/* The first of the wanted inputs that have input i's type and layout; i where there is none
+ * before it. */
+int swi_check_twin(const swi_check *c, int i);
+sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, uint32_t only,
+                        swi_check_result *out);
+sw_status swi_check_result_take(swi_check *c, swi_check_result *out);
+sw_status swi_check_read_gradients(swi_check *c, uint32_t flags, uint32_t only,
+                                   swi_check_result *out);
+bool swi_check_same(const swi_check *c, const swi_check_result *a, const swi_check_result *b,
+                    char *where, size_t bytes);
+
+/* Count one check; a failure is reported as "op, case: what: numbers". */
+void swi_check_verdict(swi_check *c, bool good, const char *what, const char *format, ...)
+    SW_PRINTF(4, 5);
+
+/* The in-place pass took the bytes of a MADE input in the last run of `exec`, where the
+ * descriptor allows it and sizes fit. */
+void swi_check_taken(swi_check *c, const sw_exec *exec);
+/* Runs in memory where everything dead is NaN; then saved bytes, or, with the exec `apart`,
+ * every place that a result may take. `base` has the expected gradients. */
+sw_status swi_check_program(swi_check *c, sw_exec *exec, uint32_t flags,
+                            const swi_check_result *base);
+
+#endif

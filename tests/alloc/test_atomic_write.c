@@ -1,0 +1,276 @@
+/* Replacing files: unique names, locks, what dead processes leave, durability. */
+#include "alloc/base/note.h"
+#include "alloc/base/sys.h"
+#include "tests/support/heap.h"
+#include "tests/support/suite.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[1024];
+
+/* A folder of the test's own, empty, so that what is left behind is seen. */
+static void begin(const char *name)
+{
+    snprintf(folder, sizeof folder, "%s", sw_temp_path(name));
+    CU_ASSERT_EQUAL_FATAL(mkdir(folder, 0700), 0);
+}
+
+static const char *at(const char *name)
+{
+    static char paths[8][1400];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static bool count_name(void *context, const char *name)
+{
+    (void)name;
+    ++*(int *)context;
+    return true;
+}
+
+static int files(void)
+{
+    int n = 0;
+    CU_ASSERT_EQUAL(sw_folder_each(folder, count_name, &n), SW_OK);
+    return n;
+}
+
+static void put(const char *path, const char *text)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    CU_ASSERT_FATAL(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
+static bool has(const char *path, const char *text)
+{
+    char got[256] = {0};
+    const int fd = open(path, O_RDONLY);
+    const ssize_t n = fd >= 0 ? read(fd, got, sizeof got - 1) : -1;
+    close(fd);
+    return n >= 0 && strcmp(got, text) == 0;
+}
+
+static sw_status write_text(void *text, sw_file *file)
+{
+    return sw_file_write(file, text, strlen(text));
+}
+
+static sw_status replace(const char *path, const char *text)
+{
+    char copy[64];
+    snprintf(copy, sizeof copy, "%s", text);
+    return sw_file_replace(path, write_text, copy);
+}
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* Whatever numbers come again, as after a restart in a container: a file of that name is not in
+ * the way, even where it cannot be removed. */
+static void a_name_that_comes_again_is_passed_over(void)
+{
+    begin("again");
+    put(at("x"), "old");
+    CU_ASSERT_EQUAL(mkdir(at("x.0000000000000007.tmp"), 0700), 0);
+    sw_fault_random(7, 5);
+    SW_CHECK(replace(at("x"), "new") == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(has(at("x"), "new") && files() == 2);
+    sw_fault_random(7, 1000);
+    CU_ASSERT_EQUAL(replace(at("x"), "newer"), SW_IO);
+    SW_CHECK(strstr(sw_last_error(), "/x: File exists") != NULL, "%s", sw_last_error());
+    sw_fault_random(0, 0);
+    CU_ASSERT(has(at("x"), "new") && files() == 2);
+}
+
+/* The longest name that a file can have can be replaced too. */
+static void the_longest_names_can_be_replaced(void)
+{
+    char name[256];
+    begin("long");
+    memset(name, 'n', 255);
+    name[255] = '\0';
+    put(at(name), "old");
+    SW_CHECK(replace(at(name), "new") == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(has(at(name), "new") && files() == 1);
+}
+
+static void a_name_without_a_folder_is_in_this_one(void)
+{
+    char here[1024];
+    begin("here");
+    CU_ASSERT_FATAL(getcwd(here, sizeof here) != NULL && chdir(folder) == 0);
+    put("x.00000000000000aa.tmp", "dead");
+    const sw_status status = replace("x", "new");
+    CU_ASSERT(status == SW_OK && sw_last_note()[0] == '\0' && files() == 1);
+    CU_ASSERT_EQUAL(chdir(here), 0);
+}
+
+/* ---- what is left behind ----------------------------------------------------------------- */
+
+/* A process that holds a lock until it is told to go. */
+static pid_t start_holder(const char *path, int *to_end)
+{
+    int ends[2], ready[2];
+    char byte;
+    CU_ASSERT_FATAL(pipe(ends) == 0 && pipe(ready) == 0);
+    fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const int fd = open(path, O_WRONLY);
+        close(ends[1]);
+        if (fd < 0 || flock(fd, LOCK_EX) != 0 || write(ready[1], "x", 1) != 1)
+            _exit(1);
+        _exit(read(ends[0], &byte, 1) == 0 ? 0 : 2);
+    }
+    close(ends[0]);
+    close(ready[1]);
+    CU_ASSERT_EQUAL(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    *to_end = ends[1];
+    return pid;
+}
+
+static void what_dead_processes_left_is_swept_and_nothing_else(void)
+{
+    static const char *const others[] = {"x.0123.tmp",
+                                         "x.tmp",
+                                         "xx.00000000000000aa.tmp",
+                                         "x.00000000000000AA.tmp",
+                                         "x.00000000000000aa.tmpp",
+                                         "x.12-3.tmp",
+                                         "y.00000000000000aa.tmp"};
+    const int n = (int)(sizeof others / sizeof *others);
+    int to_end;
+    begin("swept");
+    for (int i = 0; i < n; i++)
+        put(at(others[i]), "mine");
+    put(at("x.00000000000000aa.tmp"), "dead");
+    put(at("x.00000000000000ab.tmp"), "dead");
+    CU_ASSERT_EQUAL(chmod(at("x.00000000000000ab.tmp"), 0400), 0);
+    put(at("x.00000000000000ac.tmp"), "alive");
+    CU_ASSERT_EQUAL(symlink("x.tmp", at("x.00000000000000ad.tmp")), 0);
+    CU_ASSERT_EQUAL(mkfifo(at("x.00000000000000ae.tmp"), 0600), 0);
+    const pid_t holder = start_holder(at("x.00000000000000ac.tmp"), &to_end);
+    SW_CHECK(replace(at("x"), "new") == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(has(at("x"), "new") && has(at("x.00000000000000ac.tmp"), "alive"));
+    CU_ASSERT_EQUAL(files(), n + 1 + 3); /* x; the locked one, the link, the pipe */
+    for (int i = 0; i < n; i++)
+        CU_ASSERT(has(at(others[i]), "mine"));
+    close(to_end);
+    int status = -1;
+    CU_ASSERT(waitpid(holder, &status, 0) == holder && status == 0);
+    SW_CHECK(replace(at("x"), "newer") == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(has(at("x"), "newer") && files() == n + 3);
+}
+
+/* Each sweeps what the others have created and not locked yet; none may lose its file. */
+static void many_processes_replace_one_file(void)
+{
+    enum { PROCESSES = 4, TIMES = 100 };
+    pid_t pid[PROCESSES];
+    begin("many");
+    fflush(stdout);
+    for (int i = 0; i < PROCESSES; i++) {
+        pid[i] = fork();
+        if (pid[i] == 0) {
+            sw_status status = SW_OK;
+            for (int k = 0; k < TIMES && status == SW_OK; k++)
+                status = replace(at("x"), "whole");
+            if (status != SW_OK)
+                fprintf(stderr, "%s\n", sw_last_error());
+            _exit(status != SW_OK);
+        }
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status = -1;
+        CU_ASSERT(waitpid(pid[i], &status, 0) == pid[i] && status == 0);
+    }
+    CU_ASSERT(has(at("x"), "whole") && files() == 1);
+}
+
+/* ---- failures ---------------------------------------------------------------------------- */
+
+/* Each call fails once: the old file or the new one, whole; what was left behind is named. */
+static void every_call_can_fail(void)
+{
+    uint64_t noted = 0, failed = 0, k = 0;
+    begin("faults");
+    for (uint64_t hits = 1; hits > 0; k++) {
+        put(at("x"), "old");
+        put(at("x.00000000000000aa.tmp"), "dead");
+        const uint64_t blocks = sw_heap_blocks();
+        sw_fault_plan(SW_FAULT_FILE, k, SW_FAULT_ONCE);
+        const sw_status status = replace(at("x"), "new");
+        hits = sw_fault_hits(SW_FAULT_FILE);
+        sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+        CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+        CU_ASSERT(has(at("x"), status == SW_OK ? "new" : "old"));
+        if (status != SW_OK)
+            SW_CHECK(strstr(sw_last_error(), "/x: ") != NULL, "%s", sw_last_error());
+        failed += status != SW_OK;
+        noted += sw_last_note()[0] != '\0';
+        if (sw_last_note()[0] != '\0')
+            SW_CHECK(status == SW_OK &&
+                         strstr(sw_last_note(), "/x: saved, durability unknown") != NULL,
+                     "%s", sw_last_note());
+        (void)unlink(at("x.00000000000000aa.tmp"));
+        CU_ASSERT_EQUAL(files(), 1);
+    }
+    sw_note("%llu calls: %llu fail the saving, %llu leave a note", (unsigned long long)(k - 1),
+            (unsigned long long)failed, (unsigned long long)noted);
+    CU_ASSERT(failed == 5 && noted == 2); /* open, mode, write, sync, rename; open, sync */
+}
+
+/* A note is of the last call alone. */
+static void a_note_goes_with_the_next_call(void)
+{
+    begin("note");
+    swi_note_set("%s", "of another time");
+    CU_ASSERT(replace(at("x"), "new") == SW_OK && sw_last_note()[0] == '\0');
+}
+
+/* ---- one writer -------------------------------------------------------------------------- */
+
+/* The second is refused before it has changed a byte; a device is nobody's. */
+static void a_file_has_one_writer(void)
+{
+    sw_file *first = NULL, *second = NULL;
+    begin("one");
+    put(at("x"), "old");
+    CU_ASSERT_EQUAL_FATAL(sw_file_take(&first, at("x"), true), SW_OK);
+    CU_ASSERT_EQUAL(sw_file_write(first, "mine", 4), SW_OK);
+    CU_ASSERT_EQUAL(sw_file_take(&second, at("x"), true), SW_BUSY);
+    SW_CHECK(strstr(sw_last_error(), "/x: another process is writing it") != NULL, "%s",
+             sw_last_error());
+    CU_ASSERT(has(at("x"), "mine"));
+    CU_ASSERT_EQUAL(sw_file_close(first), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_file_take(&second, at("x"), true), SW_OK);
+    CU_ASSERT(has(at("x"), ""));
+    sw_file_drop(second);
+    CU_ASSERT_EQUAL_FATAL(sw_file_take(&first, "/dev/null", true), SW_OK);
+    CU_ASSERT_EQUAL(sw_file_take(&second, "/dev/null", true), SW_OK);
+    sw_file_drop(first);
+    sw_file_drop(second);
+}
+
+static const sw_test tests[] = {
+    {"a name that comes again is passed over", a_name_that_comes_again_is_passed_over},
+    {"the longest names can be replaced", the_longest_names_can_be_replaced},
+    {"a name without a folder is in this one", a_name_without_a_folder_is_in_this_one},
+    {"what dead processes left is swept, and nothing else",
+     what_dead_processes_left_is_swept_and_nothing_else},
+    {"many processes replace one file", many_processes_replace_one_file},
+    {"every call can fail", every_call_can_fail},
+    {"a note goes with the next call", a_note_goes_with_the_next_call},
+    {"a file has one writer", a_file_has_one_writer},
+};
+SW_SUITE("replace", tests)

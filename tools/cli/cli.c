@@ -1,0 +1,351 @@
+/* Options: one table per command gives the parser, the defaults and the help. */
+#include "tools/cli/cli.h"
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- nearest name ------------------------------------------------------------------------ */
+
+/* Levenshtein distance, cut at 63 letters. */
+static int distance(const char *a, const char *b)
+{
+    int row[64];
+    const int n = (int)strnlen(a, 63), m = (int)strnlen(b, 63);
+    for (int j = 0; j <= m; j++)
+        row[j] = j;
+    for (int i = 1; i <= n; i++) {
+        int corner = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int best = corner + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            corner = row[j];
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+const char *cli_nearest(const char *text, const void *names, size_t stride, int n)
+{
+    const char *best = NULL;
+    int least = (int)strlen(text) / 3 + 2; /* further away is another word, not a slip */
+    for (int i = 0; i < n; i++) {
+        const char *name;
+        memcpy(&name, (const char *)names + stride * (size_t)i, sizeof name);
+        const size_t length = strlen(text);
+        const bool prefix = length > 3 && strncmp(text, name, length) == 0;
+        const int d = prefix ? 0 : distance(text, name);
+        if (d < least) {
+            least = d;
+            best = name;
+        }
+    }
+    return best;
+}
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+static bool read_count(const char *text, int64_t min, int64_t max, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    const long long n = strtoll(text, &end, 10);
+    const bool digits = *text >= '0' && *text <= '9';
+    if (!digits || *end != '\0' || errno != 0 || n < min || (max != 0 && n > max))
+        return false;
+    *out = n;
+    return true;
+}
+
+/* strtod reads 0x10 too; as a size or a rate it is a slip. */
+static bool is_hex(const char *text)
+{
+    return text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+}
+
+static bool read_real(const char *text, double min, double *out)
+{
+    char *end;
+    const double x = strtod(text, &end);
+    const bool digits = (*text >= '0' && *text <= '9') || *text == '.';
+    if (!digits || is_hex(text) || *end != '\0' || !(x <= (double)FLT_MAX) || x < min)
+        return false;
+    *out = x;
+    return true;
+}
+
+bool cli_read_bytes(const char *text, size_t *out)
+{
+    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    char *end;
+    if (*text < '0' || *text > '9' || is_hex(text))
+        return false;
+    const double x = strtod(text, &end);
+    for (int i = 0; i < 5; i++) {
+        const bool plain = i == 0 && (*end == '\0' || strcmp(end, "B") == 0);
+        if (!plain && (i == 0 || strcmp(end, units[i]) != 0))
+            continue;
+        const double bytes = ldexp(x, 10 * i);
+        if (!(bytes < 9.0e18) || (i == 0 && bytes != floor(bytes)))
+            return false;
+        *out = (size_t)bytes;
+        return true;
+    }
+    return false;
+}
+
+static int numbers_in(const char *text)
+{
+    int n = 1;
+    for (; *text != '\0'; text++)
+        n += *text == ',';
+    return n;
+}
+
+static bool read_list(const char *text, int64_t min, int64_t max, cli_list *out)
+{
+    cli_list list = {{0}, 0};
+    char copy[512];
+    if (strlen(text) >= sizeof copy)
+        return false;
+    memcpy(copy, text, strlen(text) + 1);
+    char *at = copy;
+    for (bool more = true; more;) {
+        char *comma = strchr(at, ',');
+        more = comma != NULL;
+        if (more)
+            *comma = '\0';
+        if (list.n == CLI_LIST_MAX || !read_count(at, min, max, &list.at[list.n]))
+            return false;
+        list.n++;
+        if (more)
+            at = comma + 1;
+    }
+    *out = list;
+    return true;
+}
+
+static int refuse_word(const cli_option *o, const char *text)
+{
+    char known[256] = "";
+    size_t used = 0;
+    for (int i = 0; o->words[i] != NULL; i++) {
+        const int n =
+            snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", o->words[i]);
+        if (n < 0 || (size_t)n >= sizeof known - used)
+            break;
+        used += (size_t)n;
+    }
+    return cli_error(CLI_USAGE, "%s '%s' is unknown or not built yet: it is one of %s", o->name,
+                     text, known);
+}
+
+static int refuse_number(const cli_option *o, const char *text)
+{
+    const char *what = o->kind == CLI_LIST   ? "whole numbers with commas between them, each"
+                       : o->kind == CLI_REAL ? "a number"
+                                             : "a whole number";
+    if (o->kind == CLI_LIST && numbers_in(text) > CLI_LIST_MAX)
+        return cli_error(CLI_USAGE, "%s must have at most %d numbers (got %d)", o->name,
+                         CLI_LIST_MAX, numbers_in(text));
+    if (o->kind == CLI_BYTES)
+        return cli_error(CLI_USAGE,
+                         "%s must be a size such as 4096, 64KiB, 1.5MiB, 2GiB or 1TiB, below "
+                         "8000000TiB (got '%s')",
+                         o->name, text);
+    if (o->max != 0)
+        return cli_error(CLI_USAGE, "%s must be %s from %lld to %lld (got '%s')", o->name, what,
+                         (long long)o->min, (long long)o->max, text);
+    return cli_error(CLI_USAGE, "%s must be %s of at least %lld (got '%s')", o->name, what,
+                     (long long)o->min, text);
+}
+
+static int no_value(const cli_option *o)
+{
+    return cli_error(CLI_USAGE, "%s needs a value: %s", o->name, o->value);
+}
+
+int cli_set(const cli_option *o, const char *text)
+{
+    bool good = true;
+    switch (o->kind) {
+    case CLI_FLAG:
+        *(bool *)o->to = true;
+        break;
+    case CLI_COUNT:
+        good = read_count(text, o->min, o->max, o->to);
+        break;
+    case CLI_REAL:
+        good = read_real(text, (double)o->min, o->to);
+        break;
+    case CLI_BYTES:
+        good = cli_read_bytes(text, o->to) && *(const size_t *)o->to >= (size_t)o->min;
+        break;
+    case CLI_LIST:
+        good = read_list(text, o->min, o->max, o->to);
+        break;
+    case CLI_WORD:
+        if (*text == '\0')
+            return no_value(o);
+        for (int i = 0; o->words != NULL; i++) {
+            if (o->words[i] == NULL)
+                return refuse_word(o, text);
+            if (strcmp(o->words[i], text) == 0)
+                break;
+        }
+        memcpy(o->to, &text, sizeof text);
+        break;
+    case CLI_NOT_BUILT:
+        return cli_error(CLI_USAGE, "%s is not built yet", o->name);
+    }
+    return good ? CLI_GO : refuse_number(o, text);
+}
+
+/* ---- help -------------------------------------------------------------------------------- */
+
+#define HELP_COLUMN 27
+
+static void print_option(const cli_option *o)
+{
+    char left[64], text[1400];
+    snprintf(left, sizeof left, "%s%s%s", o->name, o->value != NULL ? " " : "",
+             o->value != NULL ? o->value : "");
+    snprintf(text, sizeof text, o->initial != NULL ? "%s (default %s)" : "%s", o->help,
+             o->initial);
+    printf("  %-*s", HELP_COLUMN - 2, left);
+    cli_wrap(stdout, HELP_COLUMN, HELP_COLUMN, text);
+}
+
+/* Paragraphs end with a newline. */
+static void print_notes(const char *notes)
+{
+    char text[2000];
+    while (notes != NULL && *notes != '\0') {
+        const size_t n = strcspn(notes, "\n");
+        snprintf(text, sizeof text, "%.*s", (int)n, notes);
+        putchar('\n');
+        cli_wrap(stdout, 0, 0, text);
+        notes += n + (notes[n] == '\n');
+    }
+}
+
+static void (*put_page)(const cli_command *); /* what --help prints instead, or NULL */
+
+void cli_set_help(void (*put)(const cli_command *))
+{
+    put_page = put;
+}
+
+static int print_page(const cli_command *c)
+{
+    put_page(c);
+    return cli_finish(CLI_DONE);
+}
+
+static int print_help(const cli_command *c)
+{
+    char missing[512] = "Not built yet: ";
+    size_t used = strlen(missing);
+    bool some = false;
+    printf("usage: stepwell %s %s\n\n", c->name, c->usage);
+    cli_wrap(stdout, 0, 0, c->about);
+    putchar('\n');
+    for (int i = 0; i < c->n_options; i++) {
+        const cli_option *o = &c->options[i];
+        if (o->kind != CLI_NOT_BUILT) {
+            if (o->help != NULL)
+                print_option(o);
+        } else if (used + strlen(o->name) + 3 < sizeof missing) {
+            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%s",
+                                     some ? ", " : "", o->name);
+            some = true;
+        }
+    }
+    const cli_option help = {.name = "--help", .help = "this text"};
+    print_option(&help);
+    if (some) {
+        putchar('\n');
+        cli_wrap(stdout, 0, 0, missing);
+    }
+    print_notes(c->notes);
+    return cli_finish(CLI_DONE);
+}
+
+/* ---- the command line -------------------------------------------------------------------- */
+
+static const cli_option *find(const cli_command *c, const char *name, size_t length)
+{
+    for (int i = 0; i < c->n_options; i++)
+        if (strlen(c->options[i].name) == length &&
+            strncmp(c->options[i].name, name, length) == 0)
+            return &c->options[i];
+    return NULL;
+}
+
+static int unknown_option(const cli_command *c, const char *name, size_t length)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.*s", (int)length, name);
+    const char *near = cli_nearest(text, c->options, sizeof *c->options, c->n_options);
+    if (near != NULL)
+        return cli_error(CLI_USAGE, "unknown option %s; did you mean %s?", text, near);
+    return cli_error(CLI_USAGE, "unknown option %s; see stepwell %s --help", text, c->name);
+}
+
+/* Read the option at argv[*i], and its value behind it. */
+static int read_option(const cli_command *c, int argc, char **argv, int *i)
+{
+    const char *name = argv[*i], *equals = strchr(name, '=');
+    const size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
+    const cli_option *o = find(c, name, length);
+    if (o == NULL)
+        return unknown_option(c, name, length);
+    if (o->kind == CLI_NOT_BUILT)
+        return cli_set(o, NULL);
+    if (o->value == NULL)
+        return equals != NULL ? cli_error(CLI_USAGE, "%s takes no value", o->name)
+                              : cli_set(o, NULL);
+    if (equals != NULL)
+        return cli_set(o, equals + 1);
+    if (*i + 1 >= argc || strncmp(argv[*i + 1], "--", 2) == 0) /* --name=--value can say it */
+        return no_value(o);
+    *i += 1;
+    return cli_set(o, argv[*i]);
+}
+
+int cli_parse(const cli_command *c, int argc, char **argv)
+{
+    cli_set_command(c->name);
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return put_page != NULL ? print_page(c) : print_help(c);
+    for (int i = 0; i < c->n_options; i++) {
+        const cli_option *o = &c->options[i];
+        const int status = o->initial != NULL ? cli_set(o, o->initial) : CLI_GO;
+        if (status != CLI_GO)
+            return status;
+    }
+    int operands = 0;
+    bool options = true;
+    for (int i = 1; i < argc; i++) {
+        if (options && strcmp(argv[i], "--") == 0) {
+            options = false;
+        } else if (options && argv[i][0] == '-' && argv[i][1] != '\0') {
+            const int status = read_option(c, argc, argv, &i);
+            if (status != CLI_GO)
+                return status;
+        } else if (operands < c->max_operands) {
+            c->operand[operands++] = argv[i];
+        } else {
+            return cli_error(CLI_USAGE, "'%s' is one argument too many; usage: stepwell %s %s",
+                             argv[i], c->name, c->usage);
+        }
+    }
+    return CLI_GO;
+}

@@ -1,0 +1,178 @@
+/* What the commands of `stepwell` share: options, sizes, printing, exit codes, the interrupt
+ * flag. Nothing here runs before main asks for it, so that `stepwell --version` only starts and
+ * prints. */
+#ifndef STEPWELL_CLI_H
+#define STEPWELL_CLI_H
+
+#include "runtime/stepwell.h"
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Exit statuses; part of the interface. */
+enum {
+    CLI_DONE = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+    CLI_DAMAGED = 3,   /* a damaged, missing or foreign input file */
+    CLI_NO_FIT = 4,    /* does not fit the memory */
+    CLI_NO_DEVICE = 5, /* no such device */
+    CLI_INTERRUPTED = 130
+};
+#define CLI_GO (-1) /* of cli_parse: the options are read, go on */
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+typedef enum {
+    CLI_FLAG,     /* bool; no value */
+    CLI_COUNT,    /* int64_t in min..max */
+    CLI_REAL,     /* double that a float can hold, at least min */
+    CLI_BYTES,    /* size_t, at least min: 4096, 64KiB, 1.5MiB, 2GiB */
+    CLI_WORD,     /* const char *, not empty, one of `words` where they are given */
+    CLI_LIST,     /* cli_list: 1,32,128, each in min..max */
+    CLI_NOT_BUILT /* refused by name */
+} cli_kind;
+
+#define CLI_LIST_MAX 64
+typedef struct {
+    int64_t at[CLI_LIST_MAX];
+    int n;
+} cli_list;
+
+/* One line of a command's table. `initial` is the default as a user would write it: the parser
+ * and the help both read it. NULL leaves *to as it is. */
+typedef struct {
+    const char *name;  /* "--batch" */
+    const char *value; /* "N" in the help; NULL for flags */
+    cli_kind kind;
+    void *to;
+    const char *initial;
+    const char *help;         /* NULL: another spelling, which the help does not show */
+    int64_t min, max;         /* max 0: no bound */
+    const char *const *words; /* NULL-terminated */
+} cli_option;
+
+typedef struct {
+    const char *name;  /* "train" */
+    const char *usage; /* what follows the name: "[options]", "FILE [options]" */
+    const char *about; /* one sentence */
+    const cli_option *options;
+    int n_options;
+    const char **operand; /* receives the arguments without dashes, in order */
+    int max_operands;
+    const char *notes; /* printed at the end of the help, paragraph by line; or NULL */
+} cli_command;
+
+/* Read argv[1..]. CLI_GO, or the status to leave with: CLI_DONE after --help, CLI_USAGE after a
+ * mistake, which is printed with the nearest option that exists. "--x V" and "--x=V" are the
+ * same; what follows "--" is no option. */
+int cli_parse(const cli_command *command, int argc, char **argv);
+/* What --help prints from now on: a manual page, say. NULL: its text. */
+void cli_set_help(void (*put)(const cli_command *));
+/* Store `text` where the option wants it: CLI_GO, or CLI_USAGE with a message. */
+int cli_set(const cli_option *option, const char *text);
+/* Read a size: a number, then nothing, B, KiB, MiB, GiB or TiB. */
+bool cli_read_bytes(const char *text, size_t *out);
+/* The nearest of `names` (n of them, `stride` bytes apart), or NULL when none is near. */
+const char *cli_nearest(const char *text, const void *names, size_t stride, int n);
+
+/* ---- printing ---------------------------------------------------------------------------- */
+
+/* "stepwell train: " and the message, on standard error. Returns `status`. */
+int cli_error(int status, const char *format, ...) SW_PRINTF(2, 3);
+/* The text of the last cli_error or cli_note; "" before the first. */
+const char *cli_last_line(void);
+/* The same with the library's last error; the exit status that belongs to it. Reading an input
+ * that cannot be opened counts as damaged: give `input` true there. */
+int cli_library_error(sw_status status, bool input);
+void cli_set_command(const char *name); /* for the prefix */
+/* The same line for what is worth knowing and no failure. */
+void cli_note(const char *format, ...) SW_PRINTF(1, 2);
+/* After a file was saved: print sw_last_note(), if there is one. Returns `status`. */
+sw_status cli_saved(sw_status status);
+
+#define CLI_COLUMNS 80
+/* Print text in at most `width` columns; what is too long loses its middle. Returns the columns
+ * that are left. */
+int cli_fitted(FILE *to, const char *text, size_t n, int width);
+/* Print words to the end of a line, of which `column` columns are taken; what does not fit goes
+ * to new lines behind `indent` blanks. */
+void cli_wrap(FILE *to, int column, int indent, const char *text);
+/* A sentence on standard output behind `indent` blanks; what does not fit one line goes to new
+ * ones behind `hang` blanks. */
+void cli_say(int indent, int hang, const char *format, ...) SW_PRINTF(3, 4);
+
+/* "1.23 MiB", "640 B". The text is in `to`. */
+typedef struct {
+    char text[40];
+} cli_text;
+cli_text cli_bytes(size_t bytes);
+/* "1.23 ms" */
+cli_text cli_ns(uint64_t ns);
+/* "1,234,567" */
+cli_text cli_digits(uint64_t n);
+
+/* Colours and progress lines are for terminals, and NO_COLOR is heeded. */
+bool cli_terminal(FILE *stream);
+bool cli_colour(FILE *stream);
+/* A line on standard error that the next one overwrites; nothing unless it is a terminal. At
+ * most ten a second, cut to the terminal's width. An empty text wipes it. */
+void cli_progress(const char *format, ...) SW_PRINTF(1, 2);
+/* Flush standard output. CLI_FAILED, with a message the first time, when it did not take
+ * everything; else `status`. */
+int cli_finish(int status);
+/* Flush standard output in between; why it failed is kept for cli_finish. */
+void cli_flush(void);
+
+/* ---- the rest ---------------------------------------------------------------------------- */
+
+/* From now on the first Ctrl-C, or request to end, only sets a flag; the second ends the
+ * process. One that was ignored when the program began stays ignored. Pipes that nobody reads
+ * and files at their limit fail a write and end nothing.
+ *
+ * The flag ends what waits: files that are FIFOs, pipes or terminals by sw_interrupt_set(), and
+ * standard output and error, where nobody takes anything for three seconds, by leading to
+ * /dev/null from then on. */
+void cli_catch_interrupt(void);
+/* Standard output leads to /dev/null, since nobody took it after the interrupt. */
+bool cli_output_given_up(void);
+bool cli_interrupted(void);
+
+uint64_t cli_clock_ns(void);
+
+/* Step times. All memory is taken by cli_times_init; past the capacity the oldest are
+ * overwritten, while minimum and maximum stay those of all. */
+typedef struct {
+    uint64_t *ns;
+    uint64_t capacity, n, min, max;
+} cli_times;
+typedef struct {
+    uint64_t n, min, median, p99, max;
+} cli_summary;
+SW_MUST_USE sw_status cli_times_init(cli_times *times, uint64_t n);
+void cli_times_free(cli_times *times);
+void cli_times_add(cli_times *times, uint64_t ns);
+cli_summary cli_times_summary(cli_times *times); /* sorts in place; zeros when empty */
+
+/* What main returns: run(argc, argv), under the failures that STEPWELL_FAULT plans. */
+int cli_main(int argc, char **argv, int (*run)(int argc, char **argv));
+
+/* ---- commands ---------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *about; /* a phrase */
+} cli_tool;
+
+/* `help`: CLI_GO where --help of the command *name is to be shown, or, where *name is NULL, the
+ * list of commands; else the status to leave with. */
+int tool_help(const cli_tool *tools, int n, int argc, char **argv, const char **name);
+int tool_train(int argc, char **argv);
+int tool_plan(int argc, char **argv);
+int tool_report(int argc, char **argv);
+int tool_bench(int argc, char **argv);
+int tool_place(int argc, char **argv);
+int tool_sample(int argc, char **argv);
+int tool_top(int argc, char **argv);
+
+#endif

@@ -1,0 +1,344 @@
+/* Printing for people, exit statuses, step times. */
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
+#include "profiler/record/utf8.h"
+#include "tools/cli/cli.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static const char *command = "";
+static bool progress_shown;
+
+void cli_set_command(const char *name)
+{
+    command = name;
+}
+
+/* ---- messages ---------------------------------------------------------------------------- */
+
+static char last_line[3 * 4096]; /* two paths and the words around them */
+
+const char *cli_last_line(void)
+{
+    return last_line;
+}
+
+/* One line, whatever the arguments and file names in it have. */
+static void print_line(const char *colour, const char *format, va_list args)
+{
+    static char text[sizeof last_line];
+    vsnprintf(text, sizeof text, format, args);
+    sw_utf8_clean(last_line, sizeof last_line, text);
+    cli_progress("%s", "");
+    const bool coloured = cli_colour(stderr);
+    fprintf(stderr, "%sstepwell%s%s:%s %s\n", coloured ? colour : "",
+            *command != '\0' ? " " : "", command, coloured ? "\033[0m" : "", last_line);
+}
+
+int cli_error(int status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_line("\033[31m", format, args);
+    va_end(args);
+    return status;
+}
+
+void cli_note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_line("\033[33m", format, args);
+    va_end(args);
+}
+
+sw_status cli_saved(sw_status status)
+{
+    if (status == SW_OK && sw_last_note()[0] != '\0')
+        cli_note("%s", sw_last_note());
+    return status;
+}
+
+int cli_library_error(sw_status status, bool input)
+{
+    int code = CLI_FAILED;
+    if (status == SW_FORMAT || (status == SW_IO && input))
+        code = CLI_DAMAGED;
+    else if (status == SW_NOMEM)
+        code = CLI_NO_FIT;
+    else if (status == SW_DEVICE)
+        code = CLI_NO_DEVICE;
+    else if (status == SW_STOPPED)
+        code = CLI_INTERRUPTED;
+    const char *why = sw_last_error();
+    return cli_error(code, "%s", *why != '\0' ? why : sw_status_name(status));
+}
+
+static int flush_error;
+
+void cli_flush(void)
+{
+    if (fflush(stdout) != 0 && flush_error == 0)
+        flush_error = errno;
+}
+
+/* A write that failed while something was printed has left no reason. */
+int cli_finish(int status)
+{
+    static bool told;
+    const int failed = status == CLI_DONE ? CLI_FAILED : status;
+    cli_flush();
+    if (cli_output_given_up()) {
+        if (!told)
+            (void)cli_error(0, "standard output was not read after the interrupt: the rest is "
+                               "not printed");
+        told = true;
+        return CLI_INTERRUPTED;
+    }
+    if (flush_error == 0 && !ferror(stdout))
+        return status;
+    if (told)
+        return failed;
+    told = true;
+    return cli_error(failed, "standard output did not take everything%s%s",
+                     flush_error != 0 ? ": " : "",
+                     flush_error != 0 ? strerror(flush_error) : "");
+}
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+cli_text cli_bytes(size_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double x = (double)bytes;
+    int unit = 0;
+    while (x >= 1023.995 && unit < 5) {
+        x /= 1024.0;
+        unit++;
+    }
+    cli_text t;
+    snprintf(t.text, sizeof t.text, unit == 0 ? "%.0f %s" : "%.2f %s", x, units[unit]);
+    return t;
+}
+
+cli_text cli_ns(uint64_t ns)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    double x = (double)ns;
+    int unit = 0;
+    while (x >= 999.5 && unit < 3) {
+        x /= 1000.0;
+        unit++;
+    }
+    cli_text t;
+    snprintf(t.text, sizeof t.text, unit == 0 ? "%.0f %s" : "%.2f %s", x, units[unit]);
+    return t;
+}
+
+cli_text cli_digits(uint64_t n)
+{
+    char plain[24];
+    const int length = snprintf(plain, sizeof plain, "%" PRIu64, n);
+    cli_text t;
+    int to = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            t.text[to++] = ',';
+        t.text[to++] = plain[i];
+    }
+    t.text[to] = '\0';
+    return t;
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+static bool begins_character(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+/* Colours take no column. */
+static size_t skip_colour(const char *text, size_t n)
+{
+    size_t i = 0;
+    if (n > 1 && text[0] == '\033')
+        while (i < n && text[i++] != 'm') {
+        }
+    return i;
+}
+
+static int width_of(const char *text, size_t n)
+{
+    int width = 0;
+    for (size_t i = 0; i < n;) {
+        const size_t skipped = skip_colour(text + i, n - i);
+        if (skipped == 0)
+            width += begins_character(text[i]);
+        i += skipped > 0 ? skipped : 1;
+    }
+    return width;
+}
+
+int cli_fitted(FILE *to, const char *text, size_t n, int width)
+{
+    const int wanted = width_of(text, n);
+    if (wanted <= width) {
+        fwrite(text, 1, n, to);
+        return width - wanted;
+    }
+    const int head = (width - 1) / 2, tail = width - 1 - head;
+    int at = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (begins_character(text[i]) && at++ == head)
+            putc('~', to);
+        if (at <= head || at > wanted - tail)
+            putc(text[i], to);
+    }
+    return 0;
+}
+
+void cli_wrap(FILE *to, int column, int indent, const char *text)
+{
+    bool first = true;
+    while (*text != '\0') {
+        const size_t n = strcspn(text, " ");
+        const int width = width_of(text, n), room = CLI_COLUMNS - indent;
+        if (!first && column + 1 + width > CLI_COLUMNS) {
+            fprintf(to, "\n%*s", indent, "");
+            column = indent;
+        } else if (!first) {
+            putc(' ', to);
+            column++;
+        }
+        column += room - cli_fitted(to, text, n, room);
+        first = false;
+        text += n + (text[n] == ' ');
+    }
+    putc('\n', to);
+}
+
+void cli_say(int indent, int hang, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    printf("%*s", indent, "");
+    cli_wrap(stdout, indent, hang, text);
+}
+
+/* ---- terminal ---------------------------------------------------------------------------- */
+
+bool cli_terminal(FILE *stream)
+{
+    const char *term = getenv("TERM");
+    return isatty(fileno(stream)) == 1 && !(term != NULL && strcmp(term, "dumb") == 0);
+}
+
+bool cli_colour(FILE *stream)
+{
+    const char *no = getenv("NO_COLOR");
+    return (no == NULL || *no == '\0') && cli_terminal(stream);
+}
+
+/* A longer line would wrap, and the next one could not wipe it. */
+static int columns(FILE *stream)
+{
+    struct winsize size;
+    const bool known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    return known ? size.ws_col - 1 : 79;
+}
+
+void cli_progress(const char *format, ...)
+{
+    static uint64_t last;
+    char text[160];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (*text == '\0') {
+        if (progress_shown)
+            fputs("\r\033[K", stderr);
+        progress_shown = false;
+        return;
+    }
+    const uint64_t now = cli_clock_ns();
+    if ((progress_shown && now - last < 100000000u) || !cli_terminal(stderr))
+        return;
+    last = now;
+    progress_shown = true;
+    fprintf(stderr, "\r%.*s\033[K", columns(stderr), text);
+    fflush(stderr);
+}
+
+/* ---- clock --------------------------------------------------------------------------------
+ */
+
+uint64_t cli_clock_ns(void)
+{
+    return sw_clock_ns();
+}
+
+/* ---- step times -------------------------------------------------------------------------- */
+
+#define TIMES_MAX ((uint64_t)1 << 20)
+
+sw_status cli_times_init(cli_times *t, uint64_t n)
+{
+    const uint64_t capacity = n < 1 ? 1 : n < TIMES_MAX ? n : TIMES_MAX;
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, capacity * sizeof(uint64_t)));
+    *t = (cli_times){.ns = block, .capacity = capacity, .min = UINT64_MAX};
+    return SW_OK;
+}
+
+void cli_times_free(cli_times *t)
+{
+    sw_heap_free(t->ns, SW_HEAP_PROFILE, t->capacity * sizeof(uint64_t));
+    *t = (cli_times){0};
+}
+
+void cli_times_add(cli_times *t, uint64_t ns)
+{
+    t->ns[t->n++ % t->capacity] = ns;
+    t->min = ns < t->min ? ns : t->min;
+    t->max = ns > t->max ? ns : t->max;
+}
+
+/* Shell's sort with Ciura's gaps, continued by 2.25: in place, so that reading the times takes
+ * no memory that qsort would. */
+static void sort(uint64_t *x, uint64_t n)
+{
+    uint64_t gaps[40] = {1, 4, 10, 23, 57, 132, 301, 701};
+    int top = 7;
+    while (gaps[top] < n && top < 39) {
+        gaps[top + 1] = gaps[top] * 9 / 4;
+        top++;
+    }
+    for (; top >= 0; top--)
+        for (uint64_t gap = gaps[top], i = gap; i < n; i++) {
+            const uint64_t v = x[i];
+            uint64_t j = i;
+            for (; j >= gap && x[j - gap] > v; j -= gap)
+                x[j] = x[j - gap];
+            x[j] = v;
+        }
+}
+
+cli_summary cli_times_summary(cli_times *t)
+{
+    const uint64_t n = t->n < t->capacity ? t->n : t->capacity;
+    if (n == 0)
+        return (cli_summary){0};
+    sort(t->ns, n);
+    const uint64_t p99 = (uint64_t)ceil(0.99 * (double)n) - 1; /* nearest rank */
+    return (cli_summary){t->n, t->min, t->ns[(n - 1) / 2], t->ns[p99], t->max};
+}

@@ -1,0 +1,303 @@
+/* A training job: exec, model, programs, their plans. */
+#include "alloc/base/size.h"
+#include "tools/job/job.h"
+#include "tools/job/machine.h"
+#include "tools/job/optimizer.h"
+#include <string.h>
+
+static sw_array batch_of(const sw_array *field, int64_t batch)
+{
+    sw_array a = {.dtype = field->dtype, .shape = {.rank = field->shape.rank + 1}};
+    a.shape.dim[0] = batch;
+    for (int i = 0; i < field->shape.rank; i++)
+        a.shape.dim[i + 1] = field->shape.dim[i];
+    return a;
+}
+
+int64_t job_slot_rows(const job_data *data, int64_t batch)
+{
+    return batch < data->n ? batch : data->n;
+}
+
+static size_t field_bytes(const sw_array *field)
+{
+    size_t bytes = sw_dtype_bytes(field->dtype);
+    for (int d = 0; d < field->shape.rank; d++)
+        bytes *= (size_t)field->shape.dim[d];
+    return bytes;
+}
+
+/* A loader's ring: each field of a slot begins at a multiple of the alignment. */
+static size_t ring_bytes(const job_data *data, int64_t batch)
+{
+    size_t slot = 0;
+    for (int i = 0; i < data->info.n_fields; i++) {
+        const size_t bytes =
+            field_bytes(&data->info.field[i]) * (size_t)job_slot_rows(data, batch);
+        slot += sw_size_round(bytes);
+    }
+    return slot * JOB_SLOTS;
+}
+
+size_t job_image_bytes(const job *j)
+{
+    size_t sum = 0;
+    for (int i = 0; i < j->train.info.n_fields; i++)
+        sum += field_bytes(&j->train.info.field[i]);
+    return sum * JOB_SLOTS;
+}
+
+void job_set_batch(job *j, int64_t batch)
+{
+    static const char *const names[] = {"train", "train_last", "accumulate", "eval",
+                                        "eval_last"};
+    j->batch = batch;
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        job_program *p = &j->program[i];
+        const job_data *data = i >= JOB_EVAL ? &j->test : &j->train;
+        const bool last = i == JOB_TRAIN_LAST || i == JOB_EVAL_LAST;
+        *p = (job_program){.name = names[i], .mode = i >= JOB_EVAL ? SW_EVAL : SW_TRAIN};
+        p->batch = last ? data->n % j->batch : data->n >= j->batch ? j->batch : 0;
+        if (i == JOB_MICRO && (j->opts->accumulate == 1 || data->n <= j->batch))
+            p->batch = 0;
+        for (int k = 0; k < data->info.n_fields; k++)
+            p->inputs[k] = batch_of(&data->info.field[k], p->batch);
+        p->plan.size = sizeof p->plan;
+    }
+    j->data_bytes = ring_bytes(&j->train, j->batch) + ring_bytes(&j->test, j->batch);
+}
+
+sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step)
+{
+    sw_run_args args = {.size = sizeof args,
+                        .fn = which == JOB_MICRO ? tool_net_micro_step : tool_net_step,
+                        .user = &j->net,
+                        .models = &j->net.model,
+                        .n_models = 1,
+                        .inputs = inputs,
+                        .n_inputs = j->train.info.n_fields,
+                        .mode = j->program[which].mode,
+                        .immediate = j->opts->immediate,
+                        .step = step,
+                        .data_bytes = j->data_bytes};
+    return args;
+}
+
+const job_program *job_main(const job *j)
+{
+    return &j->program[j->program[JOB_TRAIN].batch > 0 ? JOB_TRAIN : JOB_TRAIN_LAST];
+}
+
+size_t job_total_bytes(const job *j)
+{
+    size_t most = 0;
+    for (int i = 0; i < JOB_PROGRAMS; i++)
+        if (j->program[i].batch > 0 && j->program[i].plan.total_bytes > most)
+            most = j->program[i].plan.total_bytes;
+    return most;
+}
+
+tool_net_opts job_net_opts(const job *j)
+{
+    const job_opts *o = j->opts;
+    tool_net_opts net = {
+        .model = o->kind,
+        .settings = o->settings,
+        .data = j->train.info,
+        .pixels = j->normal.pixels,
+        .clip = (float)o->clip,
+        .accumulate = o->accumulate > 1,
+        .optimizer = {.size = sizeof net.optimizer,
+                      .lr = (float)o->lr,
+                      .weight_decay = (float)o->weight_decay,
+                      .update = o->release ? SW_UPDATE_RELEASE : SW_UPDATE_AFTER,
+                      .keep_gradients = o->keep_gradients || o->accumulate > 1,
+                      .max_skipped = o->max_skipped > 0 ? (int)o->max_skipped : -1}};
+    tool_optimizer_set(&net.optimizer, o->optimizer, o->momentum);
+    return net;
+}
+
+/* In the order of sw_nvtx_level. */
+const char *const job_nvtx_words[] = {"phases", "layers", "ops", "off", NULL};
+
+static sw_nvtx_level nvtx_level(const char *word)
+{
+    int i = 0;
+    while (word != NULL && strcmp(word, job_nvtx_words[i]) != 0)
+        i++;
+    return (sw_nvtx_level)i;
+}
+
+sw_status job_make(job *j)
+{
+    const job_opts *o = j->opts;
+    if (o->budget_bytes > 0)
+        SW_TRY(sw_budget_create(&j->budget, o->budget_bytes));
+    const sw_exec_opts exec = {.size = sizeof exec,
+                               .device = o->device,
+                               .threads = (int)o->threads,
+                               .budget = j->budget,
+                               .seed = (uint64_t)o->seed,
+                               .checks = o->checks,
+                               .op_clocks = o->op_clocks,
+                               .max_programs = j->keep_programs,
+                               .isa = o->isa,
+                               .no_recompute = o->no_recompute,
+                               .no_rebuild = o->no_rebuild,
+                               .no_chunks = o->no_chunks,
+                               .no_tiles = o->no_tiles,
+                               .shares = o->shares,
+                               .nvtx = nvtx_level(o->nvtx),
+                               .tf32 = o->tf32,
+                               .sync_ops = o->sync_ops,
+                               .no_graphs = o->no_graphs};
+    SW_TRY(sw_exec_create(&j->exec, &exec));
+    const tool_net_opts net = job_net_opts(j);
+    return tool_net_create(&j->net, &net);
+}
+
+/* Without a plan the arena is the bump, and everything that a run ever made lives at its end.
+ */
+static void use_bump(sw_plan_info *plan)
+{
+    plan->arena_bytes = plan->immediate_bytes;
+    plan->total_bytes = plan->model_bytes + plan->arena_bytes + plan->data_bytes;
+    plan->peak_bytes = plan->model_bytes + plan->slot_bytes + plan->immediate_bytes;
+}
+
+/* "batch 512: ", where several batches are planned and one of them is refused. */
+static cli_text batch_name(const job *j)
+{
+    cli_text name = {""};
+    if (j->opts->batch.n > 1)
+        snprintf(name.text, sizeof name.text, "batch %lld: ", (long long)j->batch);
+    return name;
+}
+
+static int no_fit(const job *j, const sw_plan_info *plan, const char *limit, size_t bytes)
+{
+    return cli_error(CLI_NO_FIT,
+                     "%sdoes not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), "
+                     "%s %zu; the peak is at %s, held by %s",
+                     batch_name(j).text, plan->total_bytes, plan->model_bytes,
+                     plan->arena_bytes, plan->data_bytes, limit, bytes, plan->peak_op,
+                     plan->holders);
+}
+
+sw_status job_plan(job *j, job_which which)
+{
+    job_program *p = &j->program[which];
+    const sw_run_args args = job_args(j, which, p->inputs, 0);
+    SW_TRY(sw_plan(j->exec, &args, &p->plan));
+    if (j->opts->immediate)
+        use_bump(&p->plan);
+    return SW_OK;
+}
+
+/* What a program that was refused needs. */
+static size_t needed(const job *j, const sw_plan_info *plan)
+{
+    const size_t arena = j->opts->immediate ? plan->immediate_bytes : plan->arena_bytes;
+    return plan->model_bytes + arena + plan->data_bytes;
+}
+
+/* All programs, whether they fit or not: of those that do not, the one that needs the most is
+ * named, so that all of them fit what it says. Slots are counted although the loaders take
+ * them later. */
+static int plan_programs(job *j)
+{
+    char refused[600] = "";
+    size_t most = 0;
+    job_set_batch(j, j->batch);
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const job_program *p = &j->program[i];
+        const sw_status status = p->batch > 0 ? job_plan(j, (job_which)i) : SW_OK;
+        if (status != SW_OK && status != SW_NOMEM)
+            return cli_library_error(status, false);
+        if (status == SW_NOMEM && (most == 0 || needed(j, &p->plan) > most)) {
+            most = needed(j, &p->plan);
+            snprintf(refused, sizeof refused, "%s", sw_last_error());
+        }
+    }
+    if (refused[0] == '\0')
+        return CLI_GO;
+    return cli_error(CLI_NO_FIT, "%s%s", batch_name(j).text, refused);
+}
+
+int job_begin(job *j)
+{
+    const sw_status status = job_make(j);
+    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+}
+
+int job_open(job *j)
+{
+    const int status = job_begin(j);
+    return status == CLI_GO ? plan_programs(j) : status;
+}
+
+/* Witnesses give each storage pages of its own, three times at most, copies of model and batch
+ * among them. */
+static size_t witness_bytes(const sw_plan_info *plan)
+{
+    return 3 * (plan->immediate_bytes + plan->model_bytes + plan->slot_bytes);
+}
+
+/* Model, arena and data lie on the card, which may have models of others already. */
+static int check_card(const job *j, const sw_device_info *d)
+{
+    char limit[200];
+    snprintf(limit, sizeof limit, "%s (%s) has %zu bytes, of which are free", d->name, d->card,
+             d->total_bytes);
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const sw_plan_info *p = &j->program[i].plan;
+        if (j->program[i].batch > 0 && p->total_bytes > d->free_bytes)
+            return no_fit(j, p, limit, d->free_bytes);
+    }
+    return CLI_GO;
+}
+
+int job_check_machine(const job *j, bool witness)
+{
+    size_t there;
+    sw_device_info device = {.size = sizeof device};
+    sw_status status = machine_memory("", &there);
+    if (status == SW_OK)
+        status = sw_exec_device(j->exec, &device);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    const size_t sets = j->train.info.bytes + j->test.info.bytes;
+    if (device.total_bytes > 0) {
+        if (sets > there)
+            return cli_error(CLI_NO_FIT,
+                             "does not fit: the data sets take %zu bytes, this machine has %zu",
+                             sets, there);
+        return check_card(j, &device);
+    }
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const sw_plan_info *p = &j->program[i].plan;
+        if (j->program[i].batch == 0)
+            continue;
+        const size_t more = sets + (witness ? witness_bytes(p) : 0);
+        if (p->total_bytes > there)
+            return no_fit(j, p, "this machine has", there);
+        if (more > there - p->total_bytes)
+            return cli_error(CLI_NO_FIT,
+                             "does not fit: %zu bytes are planned, %s take %zu more, this "
+                             "machine has %zu",
+                             p->total_bytes,
+                             witness ? "the data sets and witnesses" : "the data sets", more,
+                             there);
+    }
+    return CLI_GO;
+}
+
+void job_close(job *j)
+{
+    if (j->net.model != NULL)
+        tool_net_destroy(&j->net);
+    sw_exec_destroy(j->exec);
+    sw_budget_destroy(j->budget);
+    j->exec = NULL;
+    j->budget = NULL;
+}

@@ -1,0 +1,153 @@
+/* What `train` and `plan` share: the options of a training job, its exec, model and programs.
+ */
+#ifndef STEPWELL_JOB_H
+#define STEPWELL_JOB_H
+
+#include "tools/cli/cli.h"
+#include "tools/models/models.h"
+
+#define JOB_SLOTS 3             /* batch slots of each loader */
+#define JOB_BATCH_MAX (1 << 24) /* the most that --batch takes */
+
+/* Of data that are read from files; see job_file_options(). */
+typedef struct {
+    const char *test, *label, *header;
+    double test_share;  /* below 0: not given */
+    int64_t split_seed; /* below 0: not given */
+    size_t limit_bytes; /* of a compressed file, unpacked; 0: the library's */
+    bool standardise;
+} job_file_opts;
+
+/* As the command line says it; see job_options(). */
+typedef struct {
+    const char *model, *data, *optimizer, *schedule, *device, *isa;
+    const tool_model *kind; /* what `model` names */
+    tool_settings settings;
+    job_file_opts file;
+    cli_list batch;
+    int64_t synthetic_n, epochs, steps, seed, threads, warmup, lr_every, max_skipped;
+    double lr, momentum, weight_decay, lr_gamma, lr_floor, clip;
+    size_t budget_bytes; /* 0: none */
+    bool no_recompute, no_rebuild, no_chunks, no_tiles;
+    const char *update; /* "release" or "after" */
+    int64_t accumulate; /* micro-batches of a step */
+    bool keep_gradients;
+    bool immediate, release, op_clocks, checks;
+    bool tf32, sync_ops, no_graphs; /* of devices */
+    const char *nvtx;      /* what a tool is told: one of job_nvtx_words; NULL: the phases */
+    bool shares;           /* runs note what each role and layer holds; no option */
+    const char *normalise; /* how pixels become numbers; NULL: not given */
+    const char *params;    /* parameters to begin with, whose note says it too; no option */
+} job_opts;
+
+/* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new
+ * n. */
+#define JOB_OPTIONS_MAX (41 + TOOL_SETTINGS)
+int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
+extern const char *const job_nvtx_words[];
+/* Does the job run on a device, and not on the CPU? */
+bool job_on_device(const job_opts *opts);
+/* What the parser cannot see by itself: an option against another, and defaults that hang on
+ * another. CLI_GO or an exit status. */
+int job_check(job_opts *opts);
+
+/* The part of these that is about data in files. */
+int job_file_options(job_file_opts *opts, cli_option *table, int n);
+int job_file_check(const job_opts *opts);
+/* Into `path` the i-th of the files that the data may be read from; false past the last. */
+bool job_file_name(const job_opts *opts, int i, char *path, size_t bytes);
+
+/* The programs of a job; a job of 128 samples at batch 128 has no last partial batch, and only
+ * one with --accumulate has micro-batches that update nothing. */
+typedef enum {
+    JOB_TRAIN,
+    JOB_TRAIN_LAST,
+    JOB_MICRO,
+    JOB_EVAL,
+    JOB_EVAL_LAST,
+    JOB_PROGRAMS
+} job_which;
+
+typedef struct {
+    const char *name; /* "train", "train_last", "accumulate", "eval", "eval_last" */
+    int64_t batch;    /* 0: there is no such program */
+    sw_mode mode;
+    sw_plan_info plan;
+    sw_array inputs[4]; /* shapes; no data */
+} job_program;
+
+/* The samples: how many, and how one looks. */
+typedef struct {
+    sw_dataset *set;
+    sw_dataset_info info;
+    int64_t n;
+} job_data;
+
+/* How pixels become numbers, as text: "none", "0.1307,0.3081", "M1/M2/M3,S1/S2/S3"; "" where
+ * the data have no pixels. */
+#define JOB_NORMAL_BYTES 200
+typedef struct {
+    tool_pixels pixels;
+    char text[JOB_NORMAL_BYTES];
+    const char *from; /* who says so, for people */
+} job_normal;
+
+typedef struct {
+    const job_opts *opts;
+    int64_t batch;
+    int keep_programs; /* how many plans the exec remembers; 0: as many as it does by itself */
+    job_data train, test;
+    job_normal normal;
+    sw_budget *budget;
+    sw_exec *exec;
+    tool_net net;
+    job_program program[JOB_PROGRAMS];
+    size_t data_bytes; /* of both loaders */
+} job;
+
+/* Load the data sets. With `shapes_only` synthetic data are not made, and of files as much is
+ * read as tells how many samples there are and how one looks (IDX files whole). Exit status or
+ * CLI_GO; the error is printed. */
+int job_load(job *j, bool shapes_only);
+/* The part of it that reads files: one part of --data, or both with the first where they lie in
+ * one file. */
+SW_MUST_USE sw_status job_file_load(job *j, bool test, bool shapes_only);
+/* How pixels become numbers, in job_normal.c: the option's words; what --normalise, the file of
+ * parameters or the training images say. With `shapes_only` these are not looked at, since no
+ * plan depends on them. CLI_GO or an exit status. */
+#define JOB_NORMAL_KEY "normalise" /* of the parameters' note */
+int job_normal_check(const job_opts *opts);
+int job_normalise(job *j, bool shapes_only);
+/* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything
+ * or refuses. Needs opts, batch, train and test. */
+int job_open(job *j);
+/* The same in parts, to plan one batch after the other: job_begin makes budget, exec and model,
+ * job_set_batch names the programs and their shapes, job_plan plans one of them (with batch >
+ * 0). */
+int job_begin(job *j);
+SW_MUST_USE sw_status job_make(job *j); /* job_begin without a message */
+void job_set_batch(job *j, int64_t batch);
+SW_MUST_USE sw_status job_plan(job *j, job_which which);
+/* What each of the inputs of one more image takes at least, in all slots. */
+size_t job_image_bytes(const job *j);
+/* Whether the machine has the memory that the plans and the data sets ask for, and with
+ * `witness` what the witnesses take on top: without a limit the system would promise it, and
+ * end the process when it is used. CLI_GO or an exit status. */
+int job_check_machine(const job *j, bool witness);
+/* What the model is made from. */
+tool_net_opts job_net_opts(const job *j);
+/* Rows of a loader's slot: a batch, or all there are where that is less. */
+int64_t job_slot_rows(const job_data *data, int64_t batch);
+/* Arguments of one program's run. */
+sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step);
+/* Destroys exec, model and budget; the data stay. */
+void job_close(job *j);
+void job_unload(job *j);
+
+/* The most that any program of the job needs. */
+size_t job_total_bytes(const job *j);
+/* The program that speaks for the job: the training program of a full batch where there is one.
+ */
+const job_program *job_main(const job *j);
+
+#endif

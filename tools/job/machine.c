@@ -1,0 +1,90 @@
+/* See machine.h. /proc/self/cgroup has a line "ID:CONTROLLERS:PATH" per hierarchy; the limit of
+ * a group is in a file of its folder. Where a container sees its own group as the root, the
+ * path may lead nowhere: its parents, up to the root, are looked at all the same. */
+#include "tools/job/machine.h"
+#include "alloc/base/sys.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_BYTES 4096
+
+/* The beginning of a small file; "" where there is none. */
+static sw_status read_text(const char *path, char *to, size_t room)
+{
+    sw_file *file;
+    size_t n = 0;
+    to[0] = '\0';
+    if (access(path, R_OK) != 0)
+        return SW_OK;
+    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
+    const sw_status status = sw_file_read(file, to, room - 1, &n);
+    to[status == SW_OK ? n : 0] = '\0';
+    sw_file_drop(file);
+    return status;
+}
+
+/* The limit of one group; a text that is no number ("max") is none. */
+static sw_status take_limit(const char *path, size_t *least)
+{
+    char text[64];
+    SW_TRY(read_text(path, text, sizeof text));
+    if (text[0] < '0' || text[0] > '9')
+        return SW_OK;
+    const unsigned long long limit = strtoull(text, NULL, 10);
+    if (limit < *least)
+        *least = (size_t)limit;
+    return SW_OK;
+}
+
+/* `group` and all its parents; it is cut on the way. */
+static sw_status take_groups(const char *base, char *group, const char *name, size_t *least)
+{
+    char path[PATH_BYTES];
+    for (;;) {
+        char *slash = strrchr(group, '/');
+        if (slash != NULL && slash[1] == '\0')
+            *slash = '\0';
+        const int n = snprintf(path, sizeof path, "%s%s/%s", base, group, name);
+        if (n > 0 && n < PATH_BYTES)
+            SW_TRY(take_limit(path, least));
+        slash = strrchr(group, '/');
+        if (slash == NULL)
+            return SW_OK;
+        *slash = '\0';
+    }
+}
+
+static sw_status take_line(const char *root, char *line, size_t *least)
+{
+    char base[PATH_BYTES];
+    char *controllers = strchr(line, ':');
+    char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+    if (group == NULL)
+        return SW_OK;
+    *controllers++ = *group++ = '\0';
+    const bool second = *controllers == '\0';
+    if (!second && strcmp(controllers, "memory") != 0)
+        return SW_OK;
+    const int n =
+        snprintf(base, sizeof base, "%s/sys/fs/cgroup%s", root, second ? "" : "/memory");
+    if (n < 0 || n >= PATH_BYTES)
+        return SW_OK;
+    return take_groups(base, group, second ? "memory.max" : "memory.limit_in_bytes", least);
+}
+
+sw_status machine_memory(const char *root, size_t *out)
+{
+    char path[PATH_BYTES], text[8192];
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    size_t least = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : SIZE_MAX;
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    SW_TRY(read_text(path, text, sizeof text));
+    char *next;
+    for (char *line = strtok_r(text, "\n", &next); line != NULL;
+         line = strtok_r(NULL, "\n", &next))
+        SW_TRY(take_line(root, line, &least));
+    *out = least;
+    return SW_OK;
+}

@@ -1,0 +1,38 @@
+/* Placement problems as text: id,lower,upper,size[,alignment], half-open lifetimes, the columns
+ * in any order. The whole file stays in memory as it is; the solver gets dense times, the
+ * checker the file's own. */
+#ifndef STEPWELL_PLACE_CSV_H
+#define STEPWELL_PLACE_CSV_H
+
+#include "alloc/placement/place.h"
+
+enum { PLACE_ID, PLACE_LOWER, PLACE_UPPER, PLACE_SIZE, PLACE_ALIGNMENT, PLACE_OFFSET };
+#define PLACE_COLUMNS 6
+
+typedef struct {
+    char *text; /* the file */
+    size_t text_bytes, text_room;
+    size_t body;             /* where the first row begins */
+    int n_columns;           /* of the header */
+    int role[PLACE_COLUMNS]; /* of each column, in the file's order */
+    size_t n, room;          /* rows; row i stands in line i + 2 */
+    sw_place_item *items;    /* times are ranks: 0, 1, 2..; alignments the file's */
+    uint64_t *times;         /* lower and upper of each row as the file has them */
+} place_csv;
+
+/* Read and check the whole file. SW_FORMAT names the file, line and column of the first thing
+ * that is wrong: a header without a wanted column or with an unknown one, a row with too few or
+ * too many fields, a field that is no whole number of 64 bits, an empty lifetime, a size or
+ * alignment of 0, an id that an earlier row has, sizes whose sum is past 64 bits, sizes and
+ * alignments whose sum is past what the solver takes. SW_IO when it cannot be read. On failure
+ * nothing is left to free. */
+SW_MUST_USE sw_status place_csv_read(place_csv *csv, const char *path);
+
+/* Write the same rows in the same order with the offsets of the items in a last column, or in
+ * the file's own `offset` column where it has one. A regular file is replaced when the new one
+ * is whole, and keeps its mode; "-" is standard output. */
+SW_MUST_USE sw_status place_csv_write(const place_csv *csv, const char *path);
+
+void place_csv_free(place_csv *csv);
+
+#endif

@@ -1,0 +1,51 @@
+/* What the files of `stepwell plan` share. */
+#ifndef STEPWELL_PLAN_H
+#define STEPWELL_PLAN_H
+
+#include "tools/plan/plan_search.h"
+#include "tools/job/result.h"
+
+typedef struct {
+    job_opts job;
+    size_t fit_bytes; /* --fit; 0: not asked for */
+    const char *svg;  /* --svg; NULL: not asked for */
+    bool json, quiet;
+} plan_opts;
+
+/* "The data have only ...", for people, where a batch of `batch` samples was planned as if a
+ * data set of so many had as many. */
+void plan_print_few(int64_t samples, int64_t batch);
+
+/* ---- plan_fit.c -------------------------------------------------------------------------- */
+
+#define PLAN_NEXT 3 /* larger batches that are shown beside the answer */
+
+typedef struct {
+    plan_found found;
+    struct {
+        int64_t batch;
+        size_t total_bytes;
+    } next[PLAN_NEXT];
+    int n_next;
+    int64_t images; /* of the training data; a larger batch is planned as if there were more */
+    bool capped; /* found.batch is the most that --batch takes: no larger one was looked at */
+    uint64_t ns;
+} plan_fit;
+
+/* The largest batch whose total_bytes fits, and no word about it; found.batch is 0 where none
+ * does. job_load and opts come first, job_close last. */
+SW_MUST_USE sw_status plan_fit_search(job *j, size_t fit_bytes, plan_found *found);
+/* Search the largest batch whose total_bytes fits, and leave the job planned for it. CLI_NO_FIT
+ * with a message when none does. job_load and opts come first, job_close last. */
+int plan_fit_find(job *j, size_t fit_bytes, plan_fit *out);
+/* Members of the open object; a text. */
+void plan_fit_put(sw_json *json, const plan_opts *opts, const plan_fit *fit);
+void plan_fit_print(const plan_opts *opts, const plan_fit *fit);
+
+/* ---- plan_svg.c -------------------------------------------------------------------------- */
+
+/* Draw the program that speaks for a planned job into the file of --svg. CLI_GO or an exit
+ * status. */
+int plan_svg_write(job *j, const char *path);
+
+#endif

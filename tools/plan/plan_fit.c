@@ -1,0 +1,234 @@
+/* stepwell plan --fit: the largest batch whose job fits a size.
+ *
+ * What must fit is total_bytes (model + step arena + data slots) of each program of the job:
+ * full and last batch, training and evaluation. That is what a budget of this size would ask
+ * for. A batch that is larger than the data set is planned as if the set had that many images
+ * for training, since a user asks what the memory takes, not what the set has; the test set
+ * stays as it is.
+ *
+ * The bound of a batch is model + data slots + the most that lives at one time in the training
+ * program of a full batch: no placement needs less arena, and the job has that program. From
+ * SWI_ONE_LAYOUT_FROM on it does not fall when the batch grows:
+ * - the model does not change, and slots hold the inputs, whose first dim is the batch;
+ * - the step functions of the models append the same ops for each batch, and layouts are the
+ * same from there on: so the order of ops, and first and last touch of each tensor, are the
+ * same (the form that is compared: ops, tensors, storages);
+ * - dims of tensors are those of the model or multiples of the batch, and scratch of a kernel
+ *   is a product of dims or a number of partial sums that grows with the blocks of images;
+ * - an op may work in place where input and result have equal shapes, for one batch as for all
+ *   above 1.
+ * So the sum that lives at each op grows, and the largest of these sums too. In immediate mode
+ * the bound is the total: all that a step ever makes.
+ *
+ * Whatever the model is, inputs alone exclude the batches above SIZE / (their bytes in all
+ * slots): the search begins there. */
+#include "runtime/ops/ops.h"
+#include "tools/plan/plan.h"
+#include <string.h>
+
+typedef struct {
+    job *job;
+    size_t fit_bytes;
+    int64_t images;
+} task;
+
+static void set_batch(const task *t, int64_t batch)
+{
+    t->job->train.n = batch > t->images ? batch : t->images;
+    job_set_batch(t->job, batch);
+}
+
+static sw_status bound_of(void *context, int64_t batch, plan_bound *out)
+{
+    const task *t = context;
+    const sw_plan_info *p = &t->job->program[JOB_TRAIN].plan;
+    set_batch(t, batch);
+    SW_TRY(job_plan(t->job, JOB_TRAIN));
+    out->bytes = t->job->opts->immediate
+                     ? p->total_bytes
+                     : p->model_bytes + p->data_bytes + p->lower_bound_bytes;
+    out->form = ((uint64_t)p->n_ops << 42) ^ ((uint64_t)p->n_values << 21) ^ p->n_storages;
+    return SW_OK;
+}
+
+/* The whole job, or as much of it as shows that it does not fit. */
+static sw_status plan_job(const task *t, int64_t batch, size_t enough, size_t *out)
+{
+    set_batch(t, batch);
+    *out = 0;
+    for (int i = 0; i < JOB_PROGRAMS && *out <= enough; i++) {
+        const job_program *p = &t->job->program[i];
+        if (p->batch == 0)
+            continue;
+        SW_TRY(job_plan(t->job, (job_which)i));
+        if (p->plan.total_bytes > *out)
+            *out = p->plan.total_bytes;
+    }
+    return SW_OK;
+}
+
+static sw_status total_of(void *context, int64_t batch, size_t *out)
+{
+    const task *t = context;
+    return plan_job(t, batch, t->fit_bytes, out);
+}
+
+/* ---- searching --------------------------------------------------------------------------- */
+
+static int no_batch(const task *t)
+{
+    size_t total;
+    const job_program *most = NULL;
+    const sw_status status = plan_job(t, 1, SIZE_MAX, &total);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const job_program *p = &t->job->program[i];
+        if (p->batch > 0 && (most == NULL || p->plan.total_bytes > most->plan.total_bytes))
+            most = p;
+    }
+    return cli_error(CLI_NO_FIT,
+                     "no batch fits %zu bytes: a batch of 1 needs total_bytes %zu (model %zu, "
+                     "arena %zu, data %zu); the peak is at %s, held by %s",
+                     t->fit_bytes, total, most->plan.model_bytes, most->plan.arena_bytes,
+                     most->plan.data_bytes, most->plan.peak_op, most->plan.holders);
+}
+
+/* The batches that follow, for people to see; the answer is planned last and stays. */
+static sw_status plan_answer(const task *t, plan_fit *fit)
+{
+    for (int i = 1; i <= PLAN_NEXT && fit->found.batch + i <= JOB_BATCH_MAX; i++) {
+        fit->next[fit->n_next].batch = fit->found.batch + i;
+        SW_TRY(
+            plan_job(t, fit->found.batch + i, SIZE_MAX, &fit->next[fit->n_next].total_bytes));
+        fit->n_next++;
+    }
+    size_t total;
+    return plan_job(t, fit->found.batch, SIZE_MAX, &total);
+}
+
+static sw_status search(task *t, plan_found *found)
+{
+    const size_t by_inputs = t->fit_bytes / job_image_bytes(t->job);
+    const plan_search search = {.fit_bytes = t->fit_bytes,
+                                .most = by_inputs < JOB_BATCH_MAX ? (int64_t)by_inputs
+                                                                  : JOB_BATCH_MAX,
+                                .grows_from = SWI_ONE_LAYOUT_FROM,
+                                .bound = bound_of,
+                                .total = total_of,
+                                .context = t};
+    return plan_search_run(&search, found);
+}
+
+static task task_of(job *j, size_t fit_bytes)
+{
+    j->keep_programs = JOB_PROGRAMS; /* each batch is looked at once */
+    return (task){.job = j, .fit_bytes = fit_bytes, .images = j->train.n};
+}
+
+sw_status plan_fit_search(job *j, size_t fit_bytes, plan_found *found)
+{
+    task t = task_of(j, fit_bytes);
+    SW_TRY(job_make(j));
+    return search(&t, found);
+}
+
+int plan_fit_find(job *j, size_t fit_bytes, plan_fit *out)
+{
+    task t = task_of(j, fit_bytes);
+    plan_fit fit = {.images = j->train.n};
+    const uint64_t start = cli_clock_ns();
+    const int status = job_begin(j);
+    if (status != CLI_GO)
+        return status;
+    sw_status searched = search(&t, &fit.found);
+    if (searched == SW_OK && fit.found.batch == 0)
+        return no_batch(&t);
+    if (searched == SW_OK)
+        searched = plan_answer(&t, &fit);
+    if (searched != SW_OK)
+        return cli_library_error(searched, false);
+    fit.capped = fit.found.batch == JOB_BATCH_MAX;
+    fit.ns = cli_clock_ns() - start;
+    *out = fit;
+    return CLI_GO;
+}
+
+/* ---- telling ----------------------------------------------------------------------------- */
+
+void plan_fit_put(sw_json *json, const plan_opts *opts, const plan_fit *fit)
+{
+    const plan_found *f = &fit->found;
+    sw_json_put_u64(json, "fit_bytes", opts->fit_bytes);
+    sw_json_put_i64(json, "largest_batch", f->batch);
+    sw_json_open(json, "fit", '{');
+    sw_json_put_string(json, "counts", "total_bytes");
+    sw_json_put_u64(json, "job_total_bytes", f->total_bytes);
+    sw_json_open(json, "next", '[');
+    for (int i = 0; i < fit->n_next; i++) {
+        sw_json_begin(json, '{');
+        sw_json_put_i64(json, "batch", fit->next[i].batch);
+        sw_json_put_u64(json, "job_total_bytes", fit->next[i].total_bytes);
+        sw_json_end(json);
+    }
+    sw_json_end(json);
+    sw_json_put_i64(json, "excluded_from", f->excluded_from);
+    sw_json_put_known(json, "excluded_lower_bound_bytes", f->excluded_bytes > 0,
+                      f->excluded_bytes);
+    sw_json_put_i64(json, "tried_one_by_one", f->n_tried);
+    sw_json_put_i64(json, "training_images", fit->images);
+    sw_json_put_u64(json, "search_ns", fit->ns);
+    sw_json_end(json);
+}
+
+static void print_row(int64_t batch, size_t total, size_t fit_bytes)
+{
+    const bool fits = total <= fit_bytes;
+    const size_t apart = fits ? fit_bytes - total : total - fit_bytes;
+    printf("%11s %22s  %s, %s bytes %s\n", cli_digits((uint64_t)batch).text,
+           cli_digits(total).text, fits ? "fits" : "does not fit", cli_digits(apart).text,
+           fits ? "are left" : "too many");
+}
+
+/* How it is known that no larger batch fits. */
+static void print_proof(const plan_fit *fit)
+{
+    const plan_found *f = &fit->found;
+    char text[400];
+    if (fit->capped)
+        snprintf(text, sizeof text,
+                 "%s is the most that --batch takes: no larger one was asked.",
+                 cli_digits(JOB_BATCH_MAX).text);
+    else if (f->excluded_bytes > 0)
+        snprintf(text, sizeof text,
+                 "None of %s or more fits: model, data and what lives at one time alone are %s "
+                 "bytes there, and only grow with the batch. Below it batches were planned one "
+                 "by one, downward, until one fits: %s.",
+                 cli_digits((uint64_t)f->excluded_from).text,
+                 cli_digits(f->excluded_bytes).text, cli_digits((uint64_t)f->n_tried).text);
+    else
+        snprintf(text, sizeof text,
+                 "None of %s or more fits: the inputs alone are larger. Below it batches were "
+                 "planned one by one, downward, until one fits: %s.",
+                 cli_digits((uint64_t)f->excluded_from).text,
+                 cli_digits((uint64_t)f->n_tried).text);
+    cli_wrap(stdout, 0, 0, text);
+}
+
+void plan_fit_print(const plan_opts *opts, const plan_fit *fit)
+{
+    char text[300];
+    snprintf(text, sizeof text,
+             "Largest batch that fits %s: %s. What must fit is total_bytes (model, arena and "
+             "data slots) of each program of the job.",
+             result_both(opts->fit_bytes).text, cli_digits((uint64_t)fit->found.batch).text);
+    cli_wrap(stdout, 0, 0, text);
+    printf("\n%11s %22s\n", "batch", "total_bytes");
+    print_row(fit->found.batch, fit->found.total_bytes, opts->fit_bytes);
+    for (int i = 0; i < fit->n_next; i++)
+        print_row(fit->next[i].batch, fit->next[i].total_bytes, opts->fit_bytes);
+    putchar('\n');
+    print_proof(fit);
+    plan_print_few(fit->images, fit->found.batch);
+    printf("searched in %s\n\n", cli_ns(fit->ns).text);
+}

@@ -1,0 +1,220 @@
+/* stepwell report FILE: the options, and which printer gets the report. */
+#include "tools/report/bars.h"
+#include "tools/cli/cli.h"
+#include "tools/report/file_same.h"
+#include "tools/report/report_by.h"
+#include "tools/report/report_diff.h"
+#include "tools/report/report_export.h"
+#include "tools/top/top.h"
+#include <string.h>
+
+typedef struct {
+    const char *file, *format, *diff, *out, *html, *by, *steps;
+    bool json, list, live;
+    report_style style;
+    report_limits limits;
+} settings;
+
+static bool is_text(const settings *s)
+{
+    return !s->json && strcmp(s->format, "text") == 0;
+}
+
+int report_leave(const report *r, int code)
+{
+    cli_flush();
+    if (r->damaged_line > 0)
+        code = cli_error(CLI_DAMAGED, "%s", r->damaged_why);
+    return cli_finish(code);
+}
+
+static sw_status print_all(report *r, const settings *s, const report_gate *gate)
+{
+    report_live live = {0};
+    const report_plan *plan = report_main_plan(r);
+    if (s->by != NULL)
+        return report_print_by(r, s->by,
+                               s->json                         ? BY_JSON
+                               : strcmp(s->format, "csv") == 0 ? BY_CSV
+                                                               : BY_TEXT,
+                               &s->style, gate);
+    if (plan != NULL)
+        SW_TRY(report_find_live(r, plan, &live));
+    if (s->json)
+        return report_print_json(r, &live, gate);
+    report_print_text(r, &live, &s->style);
+    return SW_OK;
+}
+
+static int report_file(const settings *s)
+{
+    report *r;
+    int code;
+    sw_status status = report_open(&r, s->file, NULL);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    const report_gate gate = {.limits = &s->limits, .run = report_highest(r)};
+    status = print_all(r, s, report_gate_asked(&s->limits) ? &gate : NULL);
+    if (status == SW_OK)
+        code = report_leave(r, report_gate_judge(&gate, is_text(s) && !s->style.quiet));
+    else
+        code = cli_library_error(status, true);
+    report_free(r);
+    return code;
+}
+
+static bool is_csv(const settings *s)
+{
+    return s->by != NULL && strcmp(s->format, "csv") == 0;
+}
+
+static bool is_export(const settings *s)
+{
+    return s->html != NULL || (report_is_export(s->format) && !is_csv(s));
+}
+
+/* What was asked for together goes together: CLI_GO, or CLI_USAGE with a message. */
+static int check(const settings *s)
+{
+    if (s->html != NULL && (s->json || s->out != NULL || strcmp(s->format, "text") != 0))
+        return cli_error(CLI_USAGE, "--html writes one format to one file: leave out --format, "
+                                    "--json and --out");
+    if (s->json && strcmp(s->format, "text") != 0 && strcmp(s->format, "json") != 0)
+        return cli_error(CLI_USAGE, "--json and --format %s are two formats: leave one out",
+                         s->format);
+    if ((s->by != NULL) + (s->diff != NULL) + (s->steps != NULL) > 1)
+        return cli_error(CLI_USAGE,
+                         "--by, --diff and --steps are three reports: ask for one of them");
+    if (s->live && (s->by != NULL || s->diff != NULL || s->steps != NULL || s->out != NULL ||
+                    s->style.exact || s->style.quiet || s->style.ascii || is_export(s) ||
+                    report_gate_asked(&s->limits)))
+        return cli_error(CLI_USAGE, "--live shows what is there now, and takes --json alone");
+    if (is_export(s) && s->by != NULL)
+        return cli_error(CLI_USAGE, "--by goes out as text, json or csv");
+    if (is_export(s) && s->steps != NULL)
+        return cli_error(CLI_USAGE, "--steps goes out as text or json");
+    if (is_export(s) && report_gate_asked(&s->limits))
+        return cli_error(CLI_USAGE,
+                         "--max-peak and --fail-on-increase belong to reports in text or json");
+    if (!is_export(s) && s->out != NULL)
+        return cli_error(CLI_USAGE, "--out has no effect with --format %s: use a redirection",
+                         s->format);
+    const char *out = s->html != NULL ? s->html : s->out;
+    if (file_same(out, s->file) || file_same(out, s->diff))
+        return cli_error(CLI_USAGE, "%s %s, a file that is read",
+                         s->html != NULL ? "--html" : "--out", out);
+    return CLI_GO;
+}
+
+static int run(settings *s)
+{
+    report_steps_wanted steps;
+    int status = check(s);
+    if (status == CLI_GO && s->steps != NULL)
+        status = report_read_steps(s->steps, &steps);
+    if (status == CLI_GO)
+        status = report_limits_read(&s->limits, s->diff != NULL);
+    if (status != CLI_GO)
+        return status;
+    s->style.ascii |= !bars_utf8();
+    if (s->live)
+        return top_file(s->file, s->json);
+    if (s->html != NULL)
+        return report_export(s->file, s->diff, "html", s->html);
+    if (is_export(s))
+        return report_export(s->file, s->diff, s->format, s->out);
+    if (s->steps != NULL)
+        return report_steps(s->file, &steps, s->json, &s->style, &s->limits);
+    if (s->diff != NULL)
+        return report_diff(s->file, s->diff, s->json, &s->style, &s->limits);
+    return report_file(s);
+}
+
+static const char notes[] =
+    "FILE is what `stepwell train --profile FILE` wrote, or a PyTorch memory snapshot.\n"
+    "With --diff A is FILE, B is OTHER and differences are A - B: what FILE has more. With "
+    "--steps they are B - A. Lines by role, layer, maker and "
+    "tensor add up to the difference of the peaks. --fail-on-increase judges "
+    "the same difference: FILE is the new run and OTHER its base. The peak of a run is the "
+    "highest "
+    "that was measured, else the highest predicted.\n"
+    "A profile that is damaged behind its first line is reported up to there, in JSON with "
+    "\"damaged\". Exit status: 0 done, 1 a limit is exceeded, a step is not there or the "
+    "output cannot be "
+    "written, 2 wrong usage, 3 a damaged or foreign file, 130 interrupted.\n"
+    "With --json standard output has one object, or nothing when FILE was refused; what is not "
+    "known is null. Its keys: file, tool, model, device, data, batch, seed, created, command; "
+    "steps and training_runs that are in the file, all_steps of the run, part, evaluations, "
+    "finished, status, error, cut, goes_on, dropped_events, damaged, wall_ns; of the program "
+    "that the report is about predicted and measured, for each phase its peak_bytes and "
+    "end_bytes, measured_by, measured_peak_bytes, predicted_peak_bytes, model_bytes, "
+    "arena_bytes, data_bytes, total_bytes, lower_bound_bytes, peak (what is live there), "
+    "slowest_ops, ops_mean_ns; equal, witnesses, faults, first_fault, median_ns, "
+    "median_step_ns, warm_steps, allocations_after_warmup, host_bytes, process_bytes, "
+    "immediate_runs, unplanned_runs, process, denied, growth, waterfall, heap, devices (the "
+    "memory of cards), programs, rows (steps), peaks (where the peak goes), and gate where a "
+    "limit was given.\n"
+    "With --diff and --steps too: a, b, newer (a or b: differences are that side less the "
+    "other), peak_difference_bytes, and peak_bytes, end_bytes, "
+    "same_program (with --steps), totals, roles, layers, ops, tensors, process and ns, whose "
+    "members have a, b, difference "
+    "and, of sums, share. With --by too: file, tool, by, program, at_peak_bytes, "
+    "measured_peak_bytes, peak_op, peak_position, rows with the columns of --format csv, "
+    "damaged.";
+
+int tool_report(int argc, char **argv)
+{
+    settings s = {.limits.max_peak = REPORT_NO_LIMIT};
+    const cli_option options[] = {
+        {"--format", "NAME", CLI_WORD, &s.format, "text",
+         "text, json, or one of --list-formats, for the tools that read those", 0, 0,
+         report_formats()},
+        {"--list-formats", NULL, CLI_FLAG, &s.list, NULL, "list the formats", 0, 0, NULL},
+        {"--out", "FILE", CLI_WORD, &s.out, NULL,
+         "file for a listed format (default standard output)", 0, 0, NULL},
+        {"--bytes", NULL, CLI_FLAG, &s.style.exact, NULL, "exact bytes instead of KiB and MiB",
+         0, 0, NULL},
+        {"--json", NULL, CLI_FLAG, &s.json, NULL, "the same as --format json", 0, 0, NULL},
+        {"--quiet", NULL, CLI_FLAG, &s.style.quiet, NULL, "no notes", 0, 0, NULL},
+        {"--diff", "OTHER", CLI_WORD, &s.diff, NULL,
+         "two runs side by side: rows add up to the difference", 0, 0, NULL},
+        {"--live", NULL, CLI_FLAG, &s.live, NULL,
+         "watch a run that is going on, as stepwell top does", 0, 0, NULL},
+        {"--html", "OUT", CLI_WORD, &s.html, NULL,
+         "write a page for a browser, of one file, or with --diff of two runs; the same as "
+         "--format html --out OUT",
+         0, 0, NULL},
+        {"--steps", "A,B", CLI_WORD, &s.steps, NULL,
+         "why step B uses more than step A, tensor by tensor; eval:B is an evaluation", 0, 0,
+         NULL},
+        {"--by", "WHAT", CLI_WORD, &s.by, NULL,
+         "one table, by layer, role, op or phase; as text, json or csv", 0, 0, report_by_words},
+        {"--max-peak", "SIZE", CLI_BYTES, &s.limits.max_peak, NULL,
+         "fail when the peak of FILE is above SIZE", 0, 0, NULL},
+        {"--fail-on-increase", "X", CLI_WORD, &s.limits.increase, NULL,
+         "with --diff: fail when the peak of FILE exceeds that of OTHER by more than X, such "
+         "as 2% or 1MiB",
+         0, 0, NULL},
+        {"--ascii", NULL, CLI_FLAG, &s.style.ascii, NULL, "draw bars with ASCII characters", 0,
+         0, NULL},
+    };
+    const cli_command command = {
+        .name = "report",
+        .usage = "FILE [options]",
+        .about = "Show what a profile says: the memory of each phase, planned and measured.",
+        .options = options,
+        .n_options = (int)(sizeof options / sizeof *options),
+        .operand = &s.file,
+        .max_operands = 1,
+        .notes = notes};
+    const int status = cli_parse(&command, argc, argv);
+    if (status != CLI_GO)
+        return status;
+    if (s.list)
+        return report_list_formats();
+    if (s.file == NULL)
+        return cli_error(
+            CLI_USAGE, "FILE must be given: a profile; usage: stepwell report FILE [options]");
+    s.json |= strcmp(s.format, "json") == 0;
+    return run(&s);
+}

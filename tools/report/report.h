@@ -1,0 +1,263 @@
+/* `stepwell report`: what one profile file says, in bounded memory however long the run was.
+ *
+ * report_read goes through the file once, line by line, and keeps the programs in a timeline,
+ * sums of their runs, and a sample of steps; report_find_live asks a program for what is live
+ * at its peak. Text from the file is cleaned of control characters when it is taken in. */
+#ifndef STEPWELL_REPORT_H
+#define STEPWELL_REPORT_H
+
+#include "alloc/base/mem.h"
+#include "profiler/record/json.h"
+#include "profiler/record/process.h"
+#include "profiler/inspect/timeline.h"
+#include "tools/report/report_gate.h"
+#include "tools/report/report_lines.h"
+#include <stdbool.h>
+
+#define REPORT_EDGE 3 /* steps shown from each end */
+#define REPORT_SAMPLES                                                                         \
+    64 /* steps kept from between; at least half as many are there in a long run */
+#define REPORT_TIMES 4096 /* runs kept for the medians */
+#define REPORT_ROWS 12    /* of the table */
+#define REPORT_TEXT 96
+
+/* The runs of one program that were measured in one way. */
+typedef struct {
+    char by[12];
+    uint64_t runs, equal;                /* equal: all phases are as planned */
+    uint64_t step;                       /* of `phase` */
+    sw_prof_phase phase[SW_PROF_PHASES]; /* of the first run that differs, else of the latest */
+} report_seen;
+
+/* What the runs of a program say of it; it is the one of the same index in the timeline. */
+typedef struct {
+    uint64_t key;   /* exec and program, or trace */
+    bool immediate; /* nothing was predicted: `phase` is that of the first run */
+    const char *run;
+    int64_t batch; /* -1: none */
+    sw_prof_phase phase[SW_PROF_PHASES];
+    uint64_t peak, model, arena, data, total, lower_bound;
+    uint64_t runs; /* measured or not */
+    report_seen seen[3];
+    int n_seen;
+    uint64_t *op_ns; /* n_ops sums over op_runs warm runs with op clocks; NULL: none */
+    size_t n_ops;
+    uint64_t op_runs;
+} report_plan;
+
+typedef struct {
+    uint64_t index; /* among the training runs */
+    uint64_t step, micro;
+    sw_prof_phase phase[SW_PROF_PHASES];
+    bool has_loss;
+    double loss;
+} report_row;
+
+/* A run that is looked for by its step: a training run before an evaluation, and of several the
+ * one with the highest peak. */
+typedef struct {
+    uint64_t step;
+    const char *run; /* "train", "eval"; "": either */
+    bool found, eval;
+    uint64_t below, above; /* the nearest other steps of such runs; 0: none */
+    uint32_t plan;         /* index; SW_TL_NONE: it has none in the file */
+    char by[12];
+    sw_prof_phase phase[SW_PROF_PHASES];
+    uint64_t host, process, calls, ns; /* process UINT64_MAX: not asked */
+    bool has_heap;
+    uint64_t heap[SW_HEAP_KINDS]; /* by purpose */
+} report_step;
+typedef struct {
+    report_step at[2];
+} report_steps_wanted;
+
+/* Peaks of the training runs in order, a bin for `stride` of them. */
+#define REPORT_BINS 64
+typedef struct {
+    uint64_t bin[REPORT_BINS]; /* the highest of its runs */
+    size_t n_bins;
+    uint64_t stride;
+    uint64_t runs[SW_PROF_PHASES];  /* whose peak is in the phase (the first of equal ones) */
+    uint64_t first[SW_PROF_PHASES]; /* step of the first of them */
+    uint64_t low, high, low_step, high_step;
+} report_moves;
+
+typedef struct {
+    const char *path;
+    char shown[4096];      /* the path without control characters, for people */
+    sw_timeline *timeline; /* header and programs; no runs */
+    char model[REPORT_TEXT], device[REPORT_TEXT], data[REPORT_TEXT], created[REPORT_TEXT];
+    char command[256];
+    int64_t batch;
+    uint64_t seed;
+    uint64_t planned_steps, budget_bytes; /* 0: not known; none */
+
+    report_plan *plans;
+    size_t n_plans, cap_plans;
+    uint64_t unplanned; /* measured runs whose program has no plan in the file */
+
+    uint64_t runs, evaluations, immediate, witnessed; /* records; runs: training */
+    uint64_t n_steps; /* of training; with micro-batches they have several runs each */
+    uint64_t last_train;
+    report_row first[REPORT_EDGE], last[REPORT_EDGE], sample[REPORT_SAMPLES];
+    size_t n_sample;
+    uint64_t stride;
+    report_moves moves;
+    report_steps_wanted *steps; /* to be found; NULL: none */
+    bool has_heap;
+    uint64_t heap[SW_HEAP_KINDS]; /* the latest that was said */
+    bool measured;                /* a run of any kind */
+    uint64_t highest;             /* of all measured runs, with a record here or not */
+    uint64_t times[REPORT_TIMES]
+                  [SW_PROF_PHASES + 1]; /* of warm training runs; the whole run last */
+    size_t n_times;
+    uint64_t warm, times_stride;
+
+    uint64_t warm_runs; /* of training and evaluation; the others are not counted: */
+    uint64_t allocations, allocating,
+        allocating_step; /* of warm runs: calls, runs, the first one */
+    bool has_process;
+    uint64_t process_first, process_last, process_max, host_max;
+
+    int verdict[4]; /* of the witnesses: 1 agrees, 0 does not, -1 not asked */
+    uint64_t faults;
+    char first_fault[256];
+
+    sw_process *process;      /* NULL: the profile has no such record */
+    struct report_host *host; /* report_host.h; NULL: no record was read */
+
+    uint64_t good;          /* lines that were read */
+    uint64_t damaged_line;  /* where reading ended, all before it counts; 0: nowhere */
+    char damaged_why[4608]; /* with file and line */
+    bool cut, ended;        /* ended: there is an end record */
+    bool goes_on;           /* in the next part of a profile in parts */
+    uint64_t dropped;       /* events that the logs had no room for */
+    char status[16];        /* of the end record: "done", "interrupted", "failed" */
+    char error[256];
+    uint64_t wall_ns;
+    uint64_t all_steps; /* of the run, recorded or not; 0: not said */
+    uint64_t part;      /* of a profile that is bounded: 1 is the first */
+} report;
+
+extern const char *const report_witnesses[4];
+
+typedef struct {
+    const char *name;
+    uint64_t bytes; /* with padding */
+} report_share;
+
+#define REPORT_LARGEST 10
+#define REPORT_SLOWEST 10
+#define REPORT_CURVE 76
+
+typedef struct {
+    const char *name;
+    uint64_t ns; /* mean of a run */
+} report_op;
+
+/* What lives at the peak of a program, and its curve. Belongs to the report. */
+typedef struct {
+    const sw_tl_program *program;
+    const char *op;                   /* that runs at the peak */
+    uint64_t bytes, padding;          /* sums of what lives there */
+    const report_share *role, *layer; /* largest first */
+    size_t n_roles, n_layers;
+    const sw_tl_value *largest[REPORT_LARGEST];
+    size_t n_largest;
+    report_op slowest[REPORT_SLOWEST];
+    size_t n_slowest;
+    uint64_t ops_ns;              /* mean of all ops of a run */
+    uint64_t curve[REPORT_CURVE]; /* the most that lives in an even share of the ops each */
+    char phase[REPORT_CURVE];     /* where they begin: its first letter, else a blank */
+    size_t n_curve;
+} report_live;
+
+/* Read the file as far as it is whole. SW_FORMAT: it does not even begin as a profile; SW_IO:
+ * it cannot be read; both name it. Owner: the caller, by report_free. */
+SW_MUST_USE sw_status report_read(report **out, const char *path, report_steps_wanted *steps);
+/* The same for a profile or, where the file is none, for what another tool wrote: its timeline,
+ * with no runs. */
+SW_MUST_USE sw_status report_open(report **out, const char *path, report_steps_wanted *steps);
+/* For readers: an empty report, and texts from the timeline's header. */
+SW_MUST_USE sw_status report_new(report **out, const char *path);
+void report_copy_header(report *r);
+/* What runs will be counted for a program of the timeline; the next index is wanted. */
+SW_MUST_USE sw_status report_add_plan(report *r, uint32_t program);
+void report_free(report *r);
+
+/* Who follows a file that grows. */
+struct report_place;
+typedef struct {
+    void *context;
+    /* Whether a line, which begins at `at` in the file, is worth reading. */
+    bool (*wants)(void *context, const char *text, size_t n, uint64_t at);
+    /* A run of training or, else, evaluation was taken; `plan`: NULL when the file has none. */
+    sw_status (*step)(void *context, const struct report_place *p, const report_row *row,
+                      const report_plan *plan, bool train);
+} report_watch;
+/* Reading piece by piece: report_more takes what is there behind what it has taken. An
+ * unfinished last line is left for the next time, or, without a watch, is the last one. With a
+ * watch damage is an error. Before the first line is whole the report says nothing. Owner of
+ * both: the caller, by report_free and report_lines_close. */
+SW_MUST_USE sw_status report_begin(report **out, report_lines *lines, const char *path);
+SW_MUST_USE sw_status report_more(report *r, report_lines *lines, const report_watch *watch);
+
+SW_MUST_USE sw_status report_find_live(const report *r, const report_plan *plan,
+                                       report_live *out);
+/* "program 2 (eval, exec 1, batch 16)" */
+typedef struct {
+    char text[112];
+} report_name;
+report_name report_program_name(const report_plan *plan);
+const sw_tl_program *report_program(const report *r, const report_plan *plan);
+
+/* The plan that the report is about: of those that ran in training, else of all, the highest.
+ * NULL when there is none. */
+const report_plan *report_main_plan(const report *r);
+/* How the plan was measured: by the access witness if it was, else the first way. NULL: not. */
+const report_seen *report_best_seen(const report_plan *plan);
+/* The phase with the highest peak; the first of equal ones. */
+int report_peak_phase(const sw_prof_phase *phase);
+/* What gates judge. */
+report_gate_peak report_highest(const report *r);
+/* Whether the run came to its planned end. */
+bool report_finished(const report *r);
+/* Rows of the table, in order; `rows` has room for REPORT_ROWS. */
+size_t report_rows(const report *r, const report_row **rows);
+/* Medians of the phases and of the whole run, in nanoseconds; false when no warm run was kept.
+ */
+bool report_medians(report *r, uint64_t *median);
+
+typedef struct {
+    bool exact; /* bytes, not KiB or MiB */
+    bool quiet; /* no notes */
+    bool ascii; /* no bars of UTF-8 */
+} report_style;
+/* What lives, by role and by layer side by side; the tenth layer takes what is left. */
+typedef struct {
+    const report_share *at; /* largest first */
+    size_t n;
+} report_shares;
+void report_print_shares(report_shares roles, report_shares layers, uint64_t all,
+                         const report_style *style);
+/* `key` and an object of them. */
+void report_put_shares(sw_json *j, const char *key, report_shares x);
+void report_print_text(report *r, const report_live *live, const report_style *style);
+/* gate: NULL when none was asked for. */
+SW_MUST_USE sw_status report_print_json(report *r, const report_live *live,
+                                        const report_gate *gate);
+/* An empty text is null. */
+void report_put_text(sw_json *j, const char *key, const char *text);
+/* "batch": below 0, it is not known, and null. */
+void report_put_batch(sw_json *j, int64_t batch);
+/* `key` and an object of the phases' peak_bytes and end_bytes. */
+void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase);
+/* Print the object that was ended, and free it. */
+SW_MUST_USE sw_status report_print_object(sw_json *j);
+/* "damaged": null, or the line and what is wrong in it. */
+void report_put_damaged(sw_json *j, const report *r);
+/* The exit status that a report of `r` leaves with; `code`, or CLI_DAMAGED with the line that
+ * is damaged on standard error. */
+int report_leave(const report *r, int code);
+
+#endif

@@ -1,0 +1,356 @@
+/* One program by layer, role, op or phase. Each table has one description for text, JSON and
+ * CSV; JSON and CSV have every row and column, text what 80 columns hold. */
+#include "tools/report/report_by.h"
+#include "tools/cli/cli.h"
+#include "tools/report/report_parts.h"
+#include "tools/report/report_table.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN_OPS 20 /* in text */
+
+const char *const report_by_words[] = {"layer", "role", "op", "phase", NULL};
+
+/* What the rows are made from. */
+typedef struct {
+    const report *r;
+    const report_plan *plan;
+    const sw_tl_program *p;
+    parts parts;
+    uint32_t *order, n_groups;
+    uint64_t *curve, *born;            /* by op */
+    uint32_t phase_op[SW_PROF_PHASES]; /* that peaks in it; SW_TL_NONE: it has none */
+} view;
+
+static double share_of(uint64_t part, uint64_t all)
+{
+    return all > 0 ? (double)part / (double)all : 0.0;
+}
+
+static table_cell name_cell(const char *whole, const char *shown, uint32_t depth)
+{
+    return (table_cell){.text = whole, .shown = shown, .indent = 2 * (int)depth};
+}
+
+static table_cell number_cell(uint64_t n)
+{
+    return (table_cell){.n = n};
+}
+
+static table_cell share_cell(double share)
+{
+    return (table_cell){.share = share};
+}
+
+static const char *op_name(const view *v, uint32_t op)
+{
+    return op < v->p->n_ops ? v->p->ops[op].name : NULL;
+}
+
+/* ---- layers ------------------------------------------------------------------------------ */
+
+static const table_column layer_columns[] = {
+    {"layer", "layer", TABLE_NAME, 22},
+    {"at_peak_bytes", "at the peak", TABLE_BYTES, 11},
+    {"share", "share", TABLE_SHARE, 6},
+    {NULL, "", TABLE_BAR, 11},
+    {"own_peak_bytes", "own peak", TABLE_BYTES, 11},
+    {"peak_while_running_bytes", "as it runs", TABLE_BYTES, 11},
+    {"own_peak_op", NULL, TABLE_TEXT, 0},
+    {"parameters_bytes", NULL, TABLE_BYTES, 0},
+    {"optimizer_bytes", NULL, TABLE_BYTES, 0},
+    {"gradients_bytes", NULL, TABLE_BYTES, 0},
+    {"activations_bytes", NULL, TABLE_BYTES, 0},
+    {"workspace_bytes", NULL, TABLE_BYTES, 0},
+    {"data_bytes", NULL, TABLE_BYTES, 0},
+    {"other_bytes", NULL, TABLE_BYTES, 0},
+    {"tensors", NULL, TABLE_COUNT, 0},
+    {"ops", NULL, TABLE_COUNT, 0}};
+
+/* The first row is all of it. */
+static const parts_group *group_at(const view *v, size_t i)
+{
+    return &v->parts.at[i == 0 ? 0 : v->order[i - 1]];
+}
+
+static void layer_row(const void *context, size_t i, table_cell *c)
+{
+    const view *v = context;
+    const parts_group *g = group_at(v, i);
+    const double share = share_of(g->at_peak, v->parts.at[0].at_peak);
+    *c++ = name_cell(g->path, g->name, g->depth > 0 ? g->depth - 1 : 0);
+    *c++ = number_cell(g->at_peak);
+    *c++ = share_cell(share);
+    *c++ = share_cell(share);
+    *c++ = number_cell(g->own_peak);
+    *c++ = (table_cell){.n = g->run_peak, .none = g->n_ops == 0};
+    *c++ = (table_cell){.text = op_name(v, g->own_op)};
+    for (int k = 0; k < PARTS_KINDS; k++)
+        *c++ = number_cell(g->kind[k]);
+    *c++ = number_cell(g->n_values);
+    *c = number_cell(g->n_ops);
+}
+
+/* What lives at the peak, by what it is for: columns of the same rows that text has no room
+ * for. */
+static const table_column kind_columns[] = {{"layer", "at peak", TABLE_NAME, 14},
+                                            {"parameters", "parameters", TABLE_SCALED, 10},
+                                            {"optimizer", "optimizer", TABLE_SCALED, 9},
+                                            {"gradients", "gradients", TABLE_SCALED, 9},
+                                            {"activations", "activations", TABLE_SCALED, 11},
+                                            {"workspace", "workspace", TABLE_SCALED, 9},
+                                            {"data", "data", TABLE_SCALED, 9}};
+
+static void kind_row(const void *context, size_t i, table_cell *c)
+{
+    const view *v = context;
+    const parts_group *g = group_at(v, i);
+    *c++ = name_cell(g->path, g->name, g->depth > 0 ? g->depth - 1 : 0);
+    for (int k = 0; k < PARTS_OTHER; k++)
+        *c++ = number_cell(g->kind[k]);
+}
+
+/* ---- roles ------------------------------------------------------------------------------- */
+
+static const table_column role_columns[] = {{"role", "role", TABLE_NAME, 18},
+                                            {"at_peak_bytes", "at the peak", TABLE_BYTES, 12},
+                                            {"share", "share", TABLE_SHARE, 6},
+                                            {NULL, "", TABLE_BAR, 15},
+                                            {"own_peak_bytes", "own peak", TABLE_BYTES, 12},
+                                            {"tensors", "tensors", TABLE_COUNT, 8},
+                                            {"own_peak_op", NULL, TABLE_TEXT, 0}};
+
+static void role_row(const void *context, size_t i, table_cell *c)
+{
+    const view *v = context;
+    const parts_group *g = group_at(v, i);
+    const double share = share_of(g->at_peak, v->parts.at[0].at_peak);
+    *c++ = name_cell(g->path, NULL, 0);
+    *c++ = number_cell(g->at_peak);
+    *c++ = share_cell(share);
+    *c++ = share_cell(share);
+    *c++ = number_cell(g->own_peak);
+    *c++ = number_cell(g->n_values);
+    *c = (table_cell){.text = op_name(v, g->own_op)};
+}
+
+/* ---- ops --------------------------------------------------------------------------------- */
+
+static const table_column op_columns[] = {{"op", "op", TABLE_NAME, 28},
+                                          {"phase", "phase", TABLE_TEXT, 8},
+                                          {"live_bytes", "live", TABLE_BYTES, 11},
+                                          {"share", "share", TABLE_SHARE, 6},
+                                          {NULL, "", TABLE_BAR, 8},
+                                          {"born_bytes", "it makes", TABLE_BYTES, 11},
+                                          {"position", NULL, TABLE_COUNT, 0},
+                                          {"layer", NULL, TABLE_TEXT, 0}};
+
+static void op_row(const void *context, size_t i, table_cell *c)
+{
+    const view *v = context;
+    const uint32_t at = v->order[i];
+    const sw_tl_op *op = &v->p->ops[at];
+    const double share = share_of(v->curve[at], v->parts.at[0].own_peak);
+    *c++ = name_cell(op->name, NULL, 0);
+    *c++ = (table_cell){.text = sw_prof_phase_name(op->phase)};
+    *c++ = number_cell(v->curve[at]);
+    *c++ = share_cell(share);
+    *c++ = share_cell(share);
+    *c++ = number_cell(v->born[at]);
+    *c++ = number_cell(at);
+    *c = (table_cell){.text = op->layer};
+}
+
+/* Most live bytes first, then as they run: a merge sort of positions. */
+static void sort_ops(const view *v, uint32_t *at, uint32_t *room, size_t n)
+{
+    for (size_t width = 1; width < n; width *= 2) {
+        for (size_t from = 0; from < n; from += 2 * width) {
+            size_t l = from, r = from + width < n ? from + width : n;
+            const size_t middle = r, end = from + 2 * width < n ? from + 2 * width : n;
+            for (size_t k = from; k < end; k++) {
+                const bool left =
+                    l < middle && (r == end || v->curve[at[l]] >= v->curve[at[r]]);
+                room[k] = at[left ? l++ : r++];
+            }
+        }
+        memcpy(at, room, n * sizeof *at);
+    }
+}
+
+static sw_status order_ops(view *v)
+{
+    sw_timeline *t = v->r->timeline;
+    void *order, *room, *born;
+    const size_t n = v->p->n_ops;
+    SW_TRY(sw_timeline_room(t, &order, n + 1, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_room(t, &room, n + 1, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_room(t, &born, n + 1, sizeof(uint64_t)));
+    v->order = order;
+    v->born = born;
+    for (uint32_t i = 0; i < n; i++)
+        v->order[i] = i;
+    sort_ops(v, order, room, n);
+    for (uint32_t i = 0; i < v->p->n_values; i++) {
+        const sw_tl_value *x = &v->p->values[i];
+        if (x->alias == SW_TL_NONE && x->segment == SW_TL_STEP && x->birth < n)
+            v->born[x->birth] += x->bytes + x->padding;
+    }
+    return SW_OK;
+}
+
+/* ---- phases ------------------------------------------------------------------------------ */
+
+static const table_column phase_columns[] = {
+    {"phase", "phase", TABLE_NAME, 9},
+    {"predicted_peak_bytes", "predicted", TABLE_BYTES, 11},
+    {"measured_peak_bytes", "measured", TABLE_BYTES, 11},
+    {"share", "share", TABLE_SHARE, 6},
+    {NULL, "", TABLE_BAR, 12},
+    {"peak_op", "its peak is in", TABLE_TEXT, 23},
+    {"predicted_end_bytes", NULL, TABLE_BYTES, 0},
+    {"measured_end_bytes", NULL, TABLE_BYTES, 0},
+    {"peak_position", NULL, TABLE_COUNT, 0}};
+
+static void phase_row(const void *context, size_t i, table_cell *c)
+{
+    const view *v = context;
+    const report_seen *seen = report_best_seen(v->plan);
+    const sw_prof_phase zero = {0}, *plan = &v->plan->phase[i],
+                        *said = seen != NULL ? &seen->phase[i] : &zero;
+    const bool planned = !v->plan->immediate, there = v->phase_op[i] != SW_TL_NONE;
+    const double share =
+        share_of(seen != NULL ? said->peak_bytes : plan->peak_bytes, v->parts.at[0].at_peak);
+    *c++ = name_cell(sw_prof_phase_name((int)i), NULL, 0);
+    *c++ = (table_cell){.n = plan->peak_bytes, .none = !planned};
+    *c++ = (table_cell){.n = said->peak_bytes, .none = seen == NULL};
+    *c++ = share_cell(share);
+    *c++ = share_cell(share);
+    *c++ = (table_cell){.text = op_name(v, v->phase_op[i])};
+    *c++ = (table_cell){.n = plan->end_bytes, .none = !planned};
+    *c++ = (table_cell){.n = said->end_bytes, .none = seen == NULL};
+    *c = (table_cell){.n = v->phase_op[i], .none = !there};
+}
+
+static void find_phase_ops(view *v)
+{
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        v->phase_op[i] = SW_TL_NONE;
+    for (uint32_t i = 0; i < v->p->n_ops; i++) {
+        uint32_t *best = &v->phase_op[v->p->ops[i].phase];
+        if (*best == SW_TL_NONE || v->curve[i] > v->curve[*best])
+            *best = i;
+    }
+}
+
+/* ---- all four ---------------------------------------------------------------------------- */
+
+#define TABLE(columns, n, row)                                                                 \
+    {                                                                                          \
+        columns, (int)(sizeof columns / sizeof *columns), n, row, NULL                         \
+    }
+
+static sw_status make_view(view *v, int by, table *out)
+{
+    sw_timeline *t = v->r->timeline;
+    void *room;
+    SW_TRY(parts_make(&v->parts, t, v->p, by == 0 ? PARTS_TREE : PARTS_ROLE));
+    SW_TRY(sw_timeline_room(t, &room, v->parts.n, sizeof(uint32_t)));
+    v->order = room;
+    SW_TRY(parts_order(&v->parts, t, v->order, &v->n_groups));
+    SW_TRY(sw_timeline_room(t, &room, (size_t)v->p->n_ops + 1, sizeof(uint64_t)));
+    v->curve = room;
+    sw_timeline_curve(v->p, NULL, NULL, v->curve);
+    if (by == 2)
+        SW_TRY(order_ops(v));
+    find_phase_ops(v);
+    const table tables[] = {TABLE(layer_columns, v->n_groups + 1, layer_row),
+                            TABLE(role_columns, v->n_groups + 1, role_row),
+                            TABLE(op_columns, v->p->n_ops, op_row),
+                            TABLE(phase_columns, SW_PROF_PHASES, phase_row)};
+    *out = tables[by];
+    out->context = v;
+    return SW_OK;
+}
+
+static void print_text(const view *v, const char *word, const table *t,
+                       const report_style *style)
+{
+    static const char *const about[] = {"own peak: the most that lives of it at one time; as "
+                                        "it runs: the most that lives in all "
+                                        "while one of its ops runs",
+                                        "own peak: the most that lives of it at one time",
+                                        "live: all that lives while it runs", NULL};
+    char text[512];
+    const parts_group *all = &v->parts.at[0];
+    const bool layers = t->row == layer_row, ops = t->row == op_row;
+    snprintf(text, sizeof text,
+             "By %s, %s: %s at the peak, while op %" PRIu32 " of %" PRIu32 " runs: %s", word,
+             report_program_name(v->plan).text, table_bytes(all->at_peak, style).text,
+             v->p->peak_op + 1, v->p->n_ops,
+             op_name(v, v->p->peak_op) != NULL ? op_name(v, v->p->peak_op) : "-");
+    cli_wrap(stdout, 0, 2, text);
+    const size_t shown = ops && t->n > SHOWN_OPS ? SHOWN_OPS : t->n;
+    table_print(t, shown, style);
+    if (shown < t->n)
+        printf("  %s more ops, with at most %s\n", cli_digits(t->n - shown).text,
+               table_bytes(v->curve[v->order[shown]], style).text);
+    if (layers) {
+        const table kinds = {kind_columns, (int)(sizeof kind_columns / sizeof *kind_columns),
+                             t->n, kind_row, v};
+        putchar('\n');
+        table_print(&kinds, kinds.n, style);
+    }
+    const char *note = about[layers ? 0 : ops ? 2 : t->row == role_row ? 1 : 3];
+    if (note != NULL && !style->quiet)
+        cli_wrap(stdout, 0, 2, note);
+}
+
+static sw_status print_json(const view *v, const char *word, const table *t,
+                            const report_gate *gate)
+{
+    const report_seen *seen = report_best_seen(v->plan);
+    sw_json j;
+    sw_json_growing(&j, SW_HEAP_PROFILE);
+    sw_json_begin(&j, '{');
+    sw_json_put_string(&j, "file", v->r->path);
+    sw_json_put_string(&j, "tool", v->r->timeline->tool);
+    sw_json_put_string(&j, "by", word);
+    sw_json_put_string(&j, "program", report_program_name(v->plan).text);
+    sw_json_put_u64(&j, "at_peak_bytes", v->parts.at[0].at_peak);
+    sw_json_put_known(&j, "measured_peak_bytes", seen != NULL,
+                      seen != NULL ? seen->phase[report_peak_phase(seen->phase)].peak_bytes
+                                   : 0);
+    sw_json_put_string(&j, "peak_op", op_name(v, v->p->peak_op));
+    sw_json_put_u64(&j, "peak_position", v->p->peak_op);
+    table_put(&j, "rows", t);
+    report_put_damaged(&j, v->r);
+    if (gate != NULL)
+        report_gate_put(&j, gate);
+    sw_json_end(&j);
+    return report_print_object(&j);
+}
+
+sw_status report_print_by(const report *r, const char *word, by_format format,
+                          const report_style *style, const report_gate *gate)
+{
+    view v = {.r = r, .plan = report_main_plan(r)};
+    table t;
+    int by = 0;
+    while (strcmp(report_by_words[by], word) != 0)
+        by++;
+    if (v.plan == NULL)
+        SW_FAIL(SW_FORMAT, "%s",
+                r->damaged_line > 0 ? r->damaged_why : "the file has no program");
+    v.p = report_program(r, v.plan);
+    sw_status status = make_view(&v, by, &t);
+    if (status == SW_OK && format == BY_JSON)
+        status = print_json(&v, word, &t, gate);
+    else if (status == SW_OK && format == BY_CSV)
+        table_print_csv(&t);
+    else if (status == SW_OK)
+        print_text(&v, word, &t, style);
+    parts_free(&v.parts);
+    return status;
+}

@@ -1,0 +1,40 @@
+/* Gates of `stepwell report`: limits on the peak of a run that make the command fail. */
+#ifndef STEPWELL_REPORT_GATE_H
+#define STEPWELL_REPORT_GATE_H
+
+#include "profiler/record/json.h"
+#include <stdbool.h>
+
+typedef struct {
+    size_t max_peak;      /* REPORT_NO_LIMIT: none */
+    const char *increase; /* as it was given: "2%", "1MiB"; NULL: none */
+    bool relative;        /* increase is in percent, else in bytes */
+    double percent;
+    size_t bytes;
+} report_limits;
+#define REPORT_NO_LIMIT SIZE_MAX
+
+/* The peak of a run: the highest that was measured, in training, evaluation or under a witness;
+ * else the highest that was predicted. */
+typedef struct {
+    const char *path;
+    bool known, measured;
+    uint64_t bytes;
+} report_gate_peak;
+
+typedef struct {
+    const report_limits *limits;
+    report_gate_peak run, base; /* base: the run that may not be exceeded, with an increase */
+    char grew[256];             /* what grew most; "": nothing did, or it was not asked */
+} report_gate;
+
+/* Read `increase`: CLI_GO, or CLI_USAGE with a message. `base`: whether there is one. */
+int report_limits_read(report_limits *limits, bool base);
+bool report_gate_asked(const report_limits *limits);
+/* "gate": {...} of the report's object. */
+void report_gate_put(sw_json *j, const report_gate *gate);
+/* CLI_FAILED, with one line for each limit that is exceeded on standard error; else CLI_DONE,
+ * with a line on standard output if `tell`. */
+int report_gate_judge(const report_gate *gate, bool tell);
+
+#endif

@@ -1,0 +1,234 @@
+/* Does anything grow over steps? A step that neither traced nor planned, nor comes right behind
+ * one that did, has no reason to raise the highest figure so far: two that do, close to each
+ * other, are a leak; of a few far apart nobody can tell yet. What has stopped growing by the
+ * end is none. Steps that plan may take memory, a program each: only many of them in a row are
+ * told.
+ *
+ * Where the system and the process's own malloc are asked, ten times a second, figures waver:
+ * more is wanted there. */
+#include "tools/report/bars.h"
+#include "tools/report/report_host.h"
+#include "tools/report/report_table.h"
+#include <inttypes.h>
+#include <string.h>
+
+#define FEW 4             /* growths that must be close to each other */
+#define CLOSE 8           /* steps between two of a few */
+#define WEAK 16           /* growths in steps that may */
+#define SAMPLED 3         /* growths of a sampled figure */
+#define OTHER_BYTES 32768 /* what the caches of an allocator take and give */
+#define PROCESS_TIMES 6   /* of the system's figure: pages come in when first touched */
+#define PROCESS_BYTES 1048576
+
+const char *report_series_name(int series)
+{
+    static const char *const names[] = {"model", "data", "step arena"};
+    if (series < REPORT_OF_HEAP)
+        return names[series];
+    if (series < REPORT_OF_OTHER)
+        return sw_heap_name((sw_heap)(series - REPORT_OF_HEAP));
+    return series == REPORT_OF_OTHER ? "malloc" : "process";
+}
+
+/* ---- judging ----------------------------------------------------------------------------- */
+
+static bool goes_on(uint64_t clock, uint64_t to, uint64_t gap)
+{
+    return clock - to <= 2 * (gap > 0 ? gap : 1) + 1;
+}
+
+static bool grows(const report_host *h, const report_growth *g, uint64_t wanted)
+{
+    if (g->times >= wanted && goes_on(h->clock, g->to, g->gap) &&
+        (g->times >= FEW || g->gap <= CLOSE))
+        return true;
+    return g->weak_times >= WEAK && goes_on(h->clock, g->weak_to, g->weak_gap);
+}
+
+/* What the other figures say of the growth of the process. */
+static uint64_t explained(const report_host *h)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < REPORT_OF_PROCESS; i++)
+        sum += h->series[i].growth.gained;
+    return sum;
+}
+
+/* Half of it must have come in the later half, or it levels off. */
+static bool levels_off(const report_series *s)
+{
+    if (s->n_bins < 4)
+        return true;
+    const uint64_t begin = s->bin[s->n_bins / 4], middle = s->bin[s->n_bins / 2],
+                   end = s->bin[s->n_bins - 1];
+    return end <= middle || middle <= begin || 3 * (end - middle) < end - begin;
+}
+
+bool report_grows(const report_host *h, int series)
+{
+    const report_series *s = &h->series[series];
+    const report_growth *g = &s->growth;
+    if (series == REPORT_OF_OTHER)
+        return g->gained >= OTHER_BYTES && grows(h, g, SAMPLED);
+    if (series != REPORT_OF_PROCESS)
+        return grows(h, g, 2);
+    const uint64_t known = explained(h);
+    return g->gained >= known + PROCESS_BYTES && 2 * known < g->gained &&
+           g->times >= PROCESS_TIMES && grows(h, g, PROCESS_TIMES) && !levels_off(s);
+}
+
+bool report_line_grows(const report_host *h, const report_line *line)
+{
+    return grows(h, &line->growth, 2);
+}
+
+uint64_t report_per_step(const report_growth *g)
+{
+    const bool weak = g->times < 2;
+    const uint64_t from = weak ? g->weak_from : g->from, to = weak ? g->weak_to : g->to;
+    return (weak ? g->weak_gained : g->gained) / (to - from + 1);
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+static const char *spark(const report_series *s, const report_style *style, bars_text *out)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (size_t i = 0; i < s->n_bins; i++) {
+        low = s->bin[i] < low ? s->bin[i] : low;
+        high = s->bin[i] > high ? s->bin[i] : high;
+    }
+    out->text[0] = '\0';
+    if (s->n_bins > 1 && high > low) /* a line that says nothing is left out */
+        *out = bars_spark(s->bin, s->n_bins, low, high, style->ascii || !bars_utf8());
+    return out->text;
+}
+
+static void print_series(const report_host *h, int i, const report_style *style)
+{
+    const report_series *s = &h->series[i];
+    const bool grown = report_grows(h, i);
+    bars_text bar;
+    if (!s->growth.known || (s->growth.high == 0 && s->growth.last == 0))
+        return;
+    const char *curve = spark(s, style, &bar);
+    printf("  %-11s%16s%16s%13s%s%s\n", report_series_name(i),
+           table_bytes(s->growth.first, style).text, table_bytes(s->growth.last, style).text,
+           grown ? table_bytes(report_per_step(&s->growth), style).text : "-",
+           curve[0] != '\0' ? "  " : "", curve);
+}
+
+static bool of_series(const report_line *line, int series)
+{
+    return series >= REPORT_OF_HEAP && series < REPORT_OF_OTHER &&
+           strcmp(line->heap, report_series_name(series)) == 0;
+}
+
+/* The line of that purpose that has gained the most, of those that grow; NULL: none, as where
+ * the blocks are from before the profile. */
+static const report_line *worst_line(const report_host *h, int series)
+{
+    const report_line *worst = NULL;
+    for (size_t i = 0; i < h->n_lines; i++) {
+        const report_line *l = &h->lines[i];
+        const uint64_t gained = l->growth.gained + l->growth.weak_gained;
+        if (of_series(l, series) && report_line_grows(h, l) &&
+            (worst == NULL || gained > worst->growth.gained + worst->growth.weak_gained))
+            worst = l;
+    }
+    return worst;
+}
+
+static const char *place_of(const report_host *h, int series)
+{
+    if (series == REPORT_OF_OTHER)
+        return "by malloc of the program's own, outside the library's heap";
+    if (series == REPORT_OF_PROCESS)
+        return "outside the library's heap, and not by malloc: mappings of others";
+    if (series < REPORT_OF_HEAP)
+        return "by arenas that are made and not destroyed, or grow";
+    const report_line *l = worst_line(h, series);
+    return l != NULL ? l->at : "at a line that the profile does not know";
+}
+
+static uint64_t first_step(const report_growth *g)
+{
+    return g->times >= 2 ? g->from : g->weak_from;
+}
+
+static void print_growing(const report_host *h, int i, const report_style *style)
+{
+    const report_growth *g = &h->series[i].growth;
+    const bool line = worst_line(h, i) != NULL;
+    cli_say(2, 4, "%s grows by %s per step since step %" PRIu64 ", %s%s", report_series_name(i),
+            table_bytes(report_per_step(g), style).text, first_step(g), line ? "taken at " : "",
+            place_of(h, i));
+}
+
+void report_print_growth(const report *r, const report_style *style)
+{
+    const report_host *h = r->host;
+    bool any = false;
+    if (h == NULL || h->records == 0)
+        return;
+    report_headline("Growth over the steps");
+    printf("  %-11s%16s%16s%13s\n", "", "first", "last", "per step");
+    for (int i = 0; i < REPORT_SERIES; i++)
+        print_series(h, i, style);
+    for (int i = 0; i < REPORT_SERIES; i++)
+        if (report_grows(h, i)) {
+            any = true;
+            print_growing(h, i, style);
+        }
+    if (!any)
+        printf("  nothing grew\n");
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+static void put_row(sw_json *j, const report_host *h, int i)
+{
+    const report_growth *g = &h->series[i].growth;
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "purpose", report_series_name(i));
+    sw_json_put_string(j, "place", place_of(h, i));
+    sw_json_put_u64(j, "bytes_per_step", report_per_step(g));
+    sw_json_put_u64(j, "first_step", first_step(g));
+    sw_json_put_u64(j, "bytes", g->times >= 2 ? g->gained : g->weak_gained);
+    sw_json_put_u64(j, "times", g->times >= 2 ? g->times : g->weak_times);
+    sw_json_end(j);
+}
+
+void report_put_growth(sw_json *j, const report *r)
+{
+    const report_host *h = r->host;
+    if (h == NULL || h->records == 0) {
+        sw_json_put_null(j, "growth");
+        return;
+    }
+    bool any = false;
+    sw_json_open(j, "growth", '{');
+    sw_json_open(j, "series", '{');
+    for (int i = 0; i < REPORT_SERIES; i++) {
+        const report_growth *g = &h->series[i].growth;
+        if (!g->known)
+            continue;
+        const bool grown = report_grows(h, i);
+        any |= grown;
+        sw_json_open(j, report_series_name(i), '{');
+        sw_json_put_u64(j, "first_bytes", g->first);
+        sw_json_put_u64(j, "last_bytes", g->last);
+        sw_json_put_u64(j, "highest_bytes", g->high);
+        sw_json_put_bool(j, "grows", grown);
+        sw_json_put_u64(j, "bytes_per_step", grown ? report_per_step(g) : 0);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_put_bool(j, "grew", any);
+    sw_json_open(j, "rows", '[');
+    for (int i = 0; i < REPORT_SERIES; i++)
+        if (report_grows(h, i))
+            put_row(j, h, i);
+    sw_json_end(j);
+    sw_json_end(j);
+}

@@ -1,0 +1,325 @@
+/* The report as one JSON object. Its keys are part of the interface. */
+#include "profiler/record/json.h"
+#include "tools/report/report.h"
+#include "tools/report/report_host.h"
+#include <stdio.h>
+#include <string.h>
+
+void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase)
+{
+    sw_json_open(j, key, '{');
+    for (int i = 0; i < SW_PROF_PHASES; i++) {
+        sw_json_open(j, sw_prof_phase_name(i), '{');
+        sw_json_put_u64(j, "peak_bytes", phase[i].peak_bytes);
+        sw_json_put_u64(j, "end_bytes", phase[i].end_bytes);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+void report_put_text(sw_json *j, const char *key, const char *text)
+{
+    sw_json_put_string(j, key, text[0] != '\0' ? text : NULL);
+}
+
+void report_put_batch(sw_json *j, int64_t batch)
+{
+    sw_json_put_known(j, "batch", batch >= 0, (uint64_t)batch);
+}
+
+sw_status report_print_object(sw_json *j)
+{
+    sw_json_line(j);
+    const sw_status status = j->status;
+    if (status == SW_OK)
+        (void)fwrite(j->bytes, 1, j->used,
+                     stdout); /* the stream keeps an error for the caller */
+    sw_json_free(j);
+    return status;
+}
+
+void report_put_damaged(sw_json *j, const report *r)
+{
+    if (r->damaged_line == 0) {
+        sw_json_put_null(j, "damaged");
+        return;
+    }
+    sw_json_open(j, "damaged", '{');
+    sw_json_put_u64(j, "line", r->damaged_line);
+    sw_json_put_string(j, "why", r->damaged_why);
+    sw_json_end(j);
+}
+
+static void put_run(sw_json *j, const report *r)
+{
+    sw_json_put_string(j, "file", r->path);
+    sw_json_put_string(j, "tool", r->timeline->tool);
+    report_put_text(j, "model", r->model);
+    report_put_text(j, "device", r->device);
+    report_put_text(j, "data", r->data);
+    report_put_batch(j, r->batch);
+    sw_json_put_u64(j, "seed", r->seed);
+    report_put_text(j, "created", r->created);
+    report_put_text(j, "command", r->command);
+    sw_json_put_u64(j, "steps", r->n_steps);
+    sw_json_put_u64(j, "training_runs", r->runs);
+    sw_json_key(j, "all_steps"); /* recorded or not */
+    if (r->all_steps > 0)
+        sw_json_u64(j, r->all_steps);
+    else
+        sw_json_null(j);
+    sw_json_put_u64(j, "part", r->part);
+    sw_json_put_u64(j, "evaluations", r->evaluations);
+    sw_json_put_bool(j, "finished", report_finished(r));
+    report_put_text(j, "status", r->status);
+    report_put_text(j, "error", r->error);
+    sw_json_put_bool(j, "cut", r->cut);
+    sw_json_put_bool(j, "goes_on", r->goes_on);
+    sw_json_put_u64(j, "dropped_events", r->dropped);
+    report_put_damaged(j, r);
+    sw_json_key(j, "wall_ns");
+    if (r->ended)
+        sw_json_u64(j, r->wall_ns);
+    else
+        sw_json_null(j);
+}
+
+static void put_plan(sw_json *j, const report_plan *x)
+{
+    sw_json_put_u64(j, "program", x->key & (UINT32_MAX >> 1));
+    sw_json_put_u64(j, "exec", x->key >> 32);
+    report_put_text(j, "run", x->run);
+    report_put_batch(j, x->batch);
+    sw_json_put_bool(j, "immediate", x->immediate);
+    if (x->immediate)
+        sw_json_put_null(j, "predicted");
+    else
+        report_put_phases(j, "predicted", x->phase);
+    sw_json_put_known(j, "predicted_peak_bytes", !x->immediate, x->peak);
+    sw_json_open(j, "measured", '[');
+    for (int k = 0; k < x->n_seen; k++) {
+        const report_seen *s = &x->seen[k];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "measured_by", s->by);
+        sw_json_put_u64(j, "runs", s->runs);
+        sw_json_put_u64(j, "equal_runs", s->equal);
+        sw_json_put_bool(j, "equal", s->equal == s->runs);
+        sw_json_put_u64(j, "step", s->step);
+        report_put_phases(j, "phases", s->phase);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+/* The program that the report is about, at the top level, in the words of `train --json`. */
+static void put_main(sw_json *j, const report_plan *x)
+{
+    const report_seen *best = report_best_seen(x);
+    uint64_t peak = 0;
+    if (x->immediate)
+        sw_json_put_null(j, "predicted");
+    else
+        report_put_phases(j, "predicted", x->phase);
+    if (best != NULL) {
+        for (int i = 0; i < SW_PROF_PHASES; i++)
+            peak = best->phase[i].peak_bytes > peak ? best->phase[i].peak_bytes : peak;
+        report_put_phases(j, "measured", best->phase);
+        sw_json_put_string(j, "measured_by", best->by);
+        sw_json_put_u64(j, "measured_peak_bytes", peak);
+    } else {
+        sw_json_put_null(j, "measured");
+        sw_json_put_null(j, "measured_by");
+        sw_json_put_null(j, "measured_peak_bytes");
+    }
+    sw_json_put_known(j, "predicted_peak_bytes", !x->immediate, x->peak);
+    sw_json_put_u64(j, "model_bytes", x->model);
+    sw_json_put_u64(j, "arena_bytes", x->arena);
+    sw_json_put_u64(j, "data_bytes", x->data);
+    sw_json_put_u64(j, "total_bytes", x->total);
+    sw_json_put_u64(j, "lower_bound_bytes", x->lower_bound);
+}
+
+/* Whether each measured run of each program was as planned; null when none was measured. */
+static void put_equal(sw_json *j, const report *r)
+{
+    bool equal = true, any = false;
+    for (size_t i = 0; i < r->n_plans; i++)
+        for (int k = 0; k < r->plans[i].n_seen && !r->plans[i].immediate; k++) {
+            any = true;
+            equal &= r->plans[i].seen[k].equal == r->plans[i].seen[k].runs;
+        }
+    if (any)
+        sw_json_put_bool(j, "equal", equal);
+    else
+        sw_json_put_null(j, "equal");
+}
+
+static void put_witnesses(sw_json *j, const report *r)
+{
+    sw_json_open(j, "witnesses", '{');
+    for (int i = 0; i < 4; i++) {
+        sw_json_key(j, report_witnesses[i]);
+        if (r->verdict[i] < 0)
+            sw_json_null(j);
+        else
+            sw_json_bool(j, r->verdict[i] == 1);
+    }
+    sw_json_end(j);
+    sw_json_put_u64(j, "faults", r->faults);
+    report_put_text(j, "first_fault", r->first_fault);
+}
+
+static void put_live(sw_json *j, const report_live *live)
+{
+    sw_json_open(j, "peak", '{');
+    report_put_text(j, "op", live->op);
+    sw_json_put_u64(j, "position", live->program->peak_op);
+    sw_json_put_u64(j, "n_ops", live->program->n_ops);
+    sw_json_put_u64(j, "bytes", live->bytes);
+    sw_json_put_u64(j, "padding_bytes", live->padding);
+    report_put_shares(j, "by_role", (report_shares){live->role, live->n_roles});
+    report_put_shares(j, "by_layer", (report_shares){live->layer, live->n_layers});
+    sw_json_open(j, "largest", '[');
+    for (size_t i = 0; i < live->n_largest; i++) {
+        const sw_tl_value *v = live->largest[i];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "name", v->name);
+        sw_json_put_string(j, "role", v->role);
+        report_put_text(j, "layer", v->layer);
+        report_put_text(j, "op", v->op);
+        report_put_text(j, "phase", v->phase);
+        sw_json_put_u64(j, "bytes", v->bytes + v->padding);
+        sw_json_put_u64(j, "padding", v->padding);
+        sw_json_put_u64(j, "birth", v->birth);
+        sw_json_put_u64(j, "death", v->death);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_end(j);
+}
+
+/* Means over the warm runs of the main program; empty without op clocks. */
+static void put_slowest(sw_json *j, const report_live *live)
+{
+    sw_json_open(j, "slowest_ops", '[');
+    for (size_t i = 0; i < live->n_slowest; i++) {
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "op", live->slowest[i].name);
+        sw_json_put_u64(j, "mean_ns", live->slowest[i].ns);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_put_u64(j, "ops_mean_ns", live->ops_ns);
+}
+
+static void put_rest(sw_json *j, report *r)
+{
+    uint64_t median[SW_PROF_PHASES + 1];
+    const bool timed = report_medians(r, median);
+    if (timed) {
+        sw_json_open(j, "median_ns", '{');
+        for (int i = 0; i < SW_PROF_PHASES; i++)
+            sw_json_put_u64(j, sw_prof_phase_name(i), median[i]);
+        sw_json_end(j);
+        sw_json_put_u64(j, "median_step_ns", median[SW_PROF_PHASES]);
+    } else {
+        sw_json_put_null(j, "median_ns");
+        sw_json_put_null(j, "median_step_ns");
+    }
+    sw_json_put_u64(j, "warm_steps", r->warm);
+    sw_json_key(j, "allocations_after_warmup");
+    if (r->warm_runs > 0)
+        sw_json_u64(j, r->allocations);
+    else
+        sw_json_null(j); /* nothing was counted */
+    sw_json_put_u64(j, "host_bytes", r->host_max);
+    sw_json_key(j, "process_bytes");
+    if (r->has_process)
+        sw_json_u64(j, r->process_max);
+    else
+        sw_json_null(j);
+    sw_json_put_u64(j, "immediate_runs", r->immediate);
+    sw_json_put_u64(j, "unplanned_runs", r->unplanned);
+}
+
+static void put_rows(sw_json *j, const report *r)
+{
+    const report_row *rows[REPORT_ROWS];
+    const size_t n = report_rows(r, rows);
+    sw_json_open(j, "rows", '[');
+    for (size_t k = 0; k < n; k++) {
+        sw_json_begin(j, '{');
+        sw_json_put_u64(j, "step", rows[k]->step);
+        sw_json_put_u64(j, "micro", rows[k]->micro);
+        sw_json_key(j, "loss");
+        if (rows[k]->has_loss)
+            sw_json_f64(j, rows[k]->loss);
+        else
+            sw_json_null(j);
+        report_put_phases(j, "phases", rows[k]->phase);
+        const int peak = report_peak_phase(rows[k]->phase);
+        sw_json_put_string(j, "peak_phase", sw_prof_phase_name(peak));
+        sw_json_put_u64(j, "peak_bytes", rows[k]->phase[peak].peak_bytes);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+/* Which phase peaks in how many training runs, and where the peak goes. */
+static void put_moves(sw_json *j, const report *r)
+{
+    const report_moves *m = &r->moves;
+    sw_json_open(j, "peaks", '{');
+    sw_json_open(j, "phases", '{');
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        sw_json_put_u64(j, sw_prof_phase_name(i), m->runs[i]);
+    sw_json_end(j);
+    sw_json_put_bool(j, "moves", m->low != m->high);
+    sw_json_put_u64(j, "lowest_bytes", m->low);
+    sw_json_put_u64(j, "lowest_step", m->low_step);
+    sw_json_put_u64(j, "highest_bytes", m->high);
+    sw_json_put_u64(j, "highest_step", m->high_step);
+    sw_json_put_u64(j, "runs_per_bin", m->stride);
+    sw_json_open(j, "bins", '[');
+    for (size_t k = 0; k < m->n_bins; k++)
+        sw_json_u64(j, m->bin[k]);
+    sw_json_end(j);
+    sw_json_end(j);
+}
+
+sw_status report_print_json(report *r, const report_live *live, const report_gate *gate)
+{
+    const report_plan *main = report_main_plan(r);
+    sw_json j;
+    sw_json_growing(&j, SW_HEAP_PROFILE);
+    sw_json_begin(&j, '{');
+    put_run(&j, r);
+    if (main != NULL) {
+        put_main(&j, main);
+        put_live(&j, live);
+        put_slowest(&j, live);
+    }
+    put_equal(&j, r);
+    put_witnesses(&j, r);
+    put_rest(&j, r);
+    if (r->process != NULL) {
+        sw_json_open(&j, "process", '{');
+        sw_process_put(&j, r->process);
+        sw_json_end(&j);
+    } else
+        sw_json_put_null(&j, "process");
+    report_put_host(&j, r);
+    sw_json_open(&j, "programs", '[');
+    for (size_t i = 0; i < r->n_plans; i++) {
+        sw_json_begin(&j, '{');
+        put_plan(&j, &r->plans[i]);
+        sw_json_end(&j);
+    }
+    sw_json_end(&j);
+    put_rows(&j, r);
+    put_moves(&j, r);
+    if (gate != NULL)
+        report_gate_put(&j, gate);
+    sw_json_end(&j);
+    return report_print_object(&j);
+}

@@ -1,0 +1,488 @@
+/* From the profile file to a report. Every member that is used is checked; what is unknown is
+ * passed over, so that later versions may add to records. */
+#include "profiler/record/utf8.h"
+#include "tools/report/report.h"
+
+#include "alloc/base/mem.h"
+#include "tools/report/report_host.h"
+#include "tools/report/report_lines.h"
+#include "tools/report/report_members.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- plans ------------------------------------------------------------------------------- */
+
+/* The latest plan of that key. */
+static report_plan *find_plan(report *r, uint64_t key)
+{
+    for (size_t i = r->n_plans; i > 0; i--)
+        if (r->plans[i - 1].key == key)
+            return &r->plans[i - 1];
+    return NULL;
+}
+
+static sw_status take_plan(report *r, const report_place *p, bool immediate)
+{
+    SW_TRY(report_take_program(r->timeline, p, immediate));
+    const sw_status status = report_add_plan(r, r->timeline->n_programs - 1);
+    if (status != SW_OK)
+        r->timeline->n_programs--;
+    return status;
+}
+
+static bool equal_bytes(const sw_prof_phase *a, const sw_prof_phase *b)
+{
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        if (a[i].peak_bytes != b[i].peak_bytes || a[i].end_bytes != b[i].end_bytes)
+            return false;
+    return true;
+}
+
+static void compare(report_plan *plan, const char *by, uint64_t step,
+                    const sw_prof_phase *phase)
+{
+    const int room = (int)(sizeof plan->seen / sizeof *plan->seen);
+    int i = 0;
+    while (i < plan->n_seen && strcmp(plan->seen[i].by, by) != 0)
+        i++;
+    if (i == room)
+        return;
+    report_seen *s = &plan->seen[i];
+    if (plan->immediate && plan->n_seen == 0)
+        memcpy(plan->phase, phase, sizeof plan->phase);
+    if (i == plan->n_seen) {
+        plan->n_seen++;
+        memcpy(s->by, by, sizeof s->by);
+    }
+    const bool equal = equal_bytes(plan->phase, phase), all = s->equal == s->runs;
+    s->runs++;
+    s->equal += equal;
+    if (all) {
+        s->step = step;
+        memcpy(s->phase, phase, sizeof s->phase);
+    }
+}
+
+/* ---- steps ------------------------------------------------------------------------------- */
+
+static void keep_row(report *r, const report_row *row)
+{
+    const uint64_t i = row->index;
+    if (i < REPORT_EDGE)
+        r->first[i] = *row;
+    r->last[i % REPORT_EDGE] = *row;
+    if (r->stride == 0)
+        r->stride = 1;
+    if (i % r->stride != 0)
+        return;
+    if (r->n_sample == REPORT_SAMPLES) {
+        for (size_t k = 0; k < REPORT_SAMPLES / 2; k++)
+            r->sample[k] = r->sample[2 * k];
+        r->n_sample = REPORT_SAMPLES / 2;
+        r->stride *= 2;
+        if (i % r->stride != 0)
+            return;
+    }
+    r->sample[r->n_sample++] = *row;
+}
+
+static void keep_times(report *r, const report_row *row, uint64_t ns)
+{
+    if (r->times_stride == 0)
+        r->times_stride = 1;
+    const uint64_t i = r->warm;
+    if (i % r->times_stride != 0)
+        return;
+    if (r->n_times == REPORT_TIMES) {
+        for (size_t k = 0; k < REPORT_TIMES / 2; k++)
+            memcpy(r->times[k], r->times[2 * k], sizeof r->times[k]);
+        r->n_times = REPORT_TIMES / 2;
+        r->times_stride *= 2;
+        if (i % r->times_stride != 0)
+            return;
+    }
+    for (int k = 0; k < SW_PROF_PHASES; k++)
+        r->times[r->n_times][k] = row->phase[k].ns;
+    r->times[r->n_times++][SW_PROF_PHASES] = ns;
+}
+
+static void keep_peak(report *r, const report_row *row)
+{
+    report_moves *m = &r->moves;
+    const int at = report_peak_phase(row->phase);
+    const uint64_t peak = row->phase[at].peak_bytes;
+    if (m->runs[at]++ == 0)
+        m->first[at] = row->step;
+    if (row->index == 0 || peak < m->low) {
+        m->low = peak;
+        m->low_step = row->step;
+    }
+    if (row->index == 0 || peak > m->high) {
+        m->high = peak;
+        m->high_step = row->step;
+    }
+    m->stride += m->stride == 0;
+    if (row->index / m->stride == REPORT_BINS) {
+        for (size_t k = 0; k < REPORT_BINS / 2; k++)
+            m->bin[k] = m->bin[2 * k] > m->bin[2 * k + 1] ? m->bin[2 * k] : m->bin[2 * k + 1];
+        memset(m->bin + REPORT_BINS / 2, 0, sizeof m->bin / 2);
+        m->stride *= 2;
+    }
+    const size_t k = (size_t)(row->index / m->stride);
+    m->n_bins = k + 1;
+    m->bin[k] = peak > m->bin[k] ? peak : m->bin[k];
+}
+
+/* What one step record says; read whole before any of it counts. */
+typedef struct {
+    report_row row;
+    char by[12], run[12], mode[12];
+    uint64_t key, host, process, calls, ns, faults;
+    bool has; /* a program */
+    value witnesses;
+    char first_fault[256];
+} step_record;
+
+static void keep_host(report *r, const step_record *s)
+{
+    r->host_max = s->host > r->host_max ? s->host : r->host_max;
+    if (s->process == UINT64_MAX)
+        return;
+    if (!r->has_process)
+        r->process_first = s->process;
+    r->has_process = true;
+    r->process_last = s->process;
+    r->process_max = s->process > r->process_max ? s->process : r->process_max;
+}
+
+/* Runs that traced, planned or were immediate may allocate; `warm` tells, and where it is
+ * missing every run but the first counts as warm. */
+static bool is_warm(const report_place *p, const report_row *row)
+{
+    const value warm = value_at(p->record, "warm");
+    return warm != 0 ? value_is_true(warm) : row->index > 0;
+}
+
+/* With op clocks: one number for each op of the program, the same count in all its runs. */
+static sw_status take_op_clocks(const report *r, report_plan *plan, const report_place *p)
+{
+    const value clocks = value_at(p->record, "op_ns");
+    const size_t n = value_count(clocks);
+    uint64_t ns;
+    if (n == 0)
+        return SW_OK;
+    for (size_t i = 0; i < n; i++)
+        if (!value_whole(value_item(clocks, i), &ns))
+            return report_wrong(p, "op_ns", "a list of whole numbers");
+    if (n != report_program(r, plan)->n_ops)
+        return report_wrong(p, "op_ns", "as long as the list of ops");
+    if (plan->op_ns == NULL) {
+        void *block;
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, n * sizeof *plan->op_ns));
+        plan->op_ns = block;
+        plan->n_ops = n;
+    }
+    for (size_t i = 0; i < n && value_whole(value_item(clocks, i), &ns); i++)
+        plan->op_ns[i] += ns;
+    plan->op_runs++;
+    return SW_OK;
+}
+
+static void keep_allocations(report *r, const step_record *s, bool train)
+{
+    r->warm_runs++;
+    if (s->calls > 0 && r->allocating++ == 0)
+        r->allocating_step = s->row.step;
+    r->allocations += s->calls;
+    if (train) {
+        keep_times(r, &s->row, s->ns);
+        r->warm++;
+    }
+}
+
+const char *const report_witnesses[4] = {"access", "extent", "death", "need"};
+
+static void keep_witnesses(report *r, const step_record *s)
+{
+    r->witnessed++;
+    for (int i = 0; i < 4; i++) {
+        const value x = value_at(s->witnesses, report_witnesses[i]);
+        if (value_is_bool(x) && r->verdict[i] != 0)
+            r->verdict[i] = value_is_true(x);
+    }
+    if (r->faults == 0 && s->faults > 0)
+        memcpy(r->first_fault, s->first_fault, sizeof r->first_fault);
+    r->faults += s->faults;
+}
+
+static sw_status read_step(const report_place *p, step_record *s)
+{
+    const value o = p->record, loss = value_at(o, "loss");
+    SW_TRY(report_need_u64(p, o, "step", &s->row.step));
+    SW_TRY(report_get_u64(p, o, "micro", 0, &s->row.micro));
+    SW_TRY(report_get_key(p, &s->key, &s->has));
+    SW_TRY(report_get_text(p, o, "measured_by", s->by, sizeof s->by));
+    SW_TRY(report_get_text(p, o, "run", s->run, sizeof s->run));
+    SW_TRY(report_get_text(p, o, "mode", s->mode, sizeof s->mode));
+    SW_TRY(report_need_phases(p, s->row.phase));
+    SW_TRY(report_get_u64(p, o, "host_bytes", 0, &s->host));
+    SW_TRY(report_get_u64(p, o, "process_bytes", UINT64_MAX, &s->process));
+    SW_TRY(report_get_u64(p, o, "allocations", 0, &s->calls));
+    SW_TRY(report_get_u64(p, o, "ns", 0, &s->ns));
+    SW_TRY(report_get_u64(p, o, "faults", 0, &s->faults));
+    SW_TRY(report_get_text(p, o, "first_fault", s->first_fault, sizeof s->first_fault));
+    s->row.has_loss = value_is_number(loss);
+    s->row.loss = value_real(loss);
+    s->witnesses = value_at(o, "witnesses");
+    if (!value_is_dict(s->witnesses))
+        s->witnesses = 0;
+    return SW_OK;
+}
+
+static void keep_highest(report *r, const report_row *row)
+{
+    const uint64_t peak = row->phase[report_peak_phase(row->phase)].peak_bytes;
+    if (r->measured && peak <= r->highest)
+        return;
+    r->measured = true;
+    r->highest = peak;
+}
+
+/* Into each step that is looked for and is this one. */
+static void keep_wanted(const report *r, const step_record *s, const report_plan *plan)
+{
+    const bool eval = strcmp(s->run, "eval") == 0;
+    const uint64_t peak = s->row.phase[report_peak_phase(s->row.phase)].peak_bytes;
+    for (int i = 0; i < 2 && r->steps != NULL; i++) {
+        report_step *x = &r->steps->at[i];
+        if (*x->run != '\0' && (strcmp(x->run, "eval") == 0) != eval)
+            continue;
+        if (s->row.step < x->step && s->row.step > x->below)
+            x->below = s->row.step;
+        if (s->row.step > x->step && (x->above == 0 || s->row.step < x->above))
+            x->above = s->row.step;
+        if (s->row.step != x->step ||
+            (x->found &&
+             (eval > x->eval ||
+              (eval == x->eval && peak <= x->phase[report_peak_phase(x->phase)].peak_bytes))))
+            continue;
+        x->found = true;
+        x->eval = eval;
+        x->plan = plan != NULL ? (uint32_t)(plan - r->plans) : SW_TL_NONE;
+        memcpy(x->by, s->by, sizeof x->by);
+        memcpy(x->phase, s->row.phase, sizeof x->phase);
+        x->host = s->host;
+        x->process = s->process;
+        x->calls = s->calls;
+        x->ns = s->ns;
+        for (int k = 0; k < SW_HEAP_KINDS; k++) {
+            const report_growth *g = &r->host->series[REPORT_OF_HEAP + k].growth;
+            x->has_heap |= g->known;
+            x->heap[k] = g->last;
+        }
+    }
+}
+
+static sw_status take_step(report *r, const report_place *p, const report_watch *watch)
+{
+    step_record s = {.row.index = r->runs};
+    SW_TRY(read_step(p, &s));
+    report_plan *plan = s.has ? find_plan(r, s.key) : NULL;
+    const bool warm = s.witnesses == 0 && is_warm(p, &s.row);
+    if (plan != NULL && warm)
+        SW_TRY(take_op_clocks(r, plan, p));
+
+    const bool access = s.witnesses == 0 || strcmp(s.by, "access") == 0;
+    const bool immediate = strcmp(s.mode, "immediate") == 0;
+    if (plan != NULL && access)
+        compare(plan, s.by, s.row.step, s.row.phase);
+    else if (plan == NULL && !immediate)
+        r->unplanned++;
+    if (access && strcmp(s.by, "plan") != 0)
+        keep_highest(r, &s.row);
+    keep_host(r, &s);
+    if (s.witnesses != 0) {
+        keep_witnesses(r, &s);
+        return SW_OK;
+    }
+    if (plan != NULL)
+        plan->runs++;
+    keep_wanted(r, &s, plan);
+    const bool train = strcmp(s.run, "eval") != 0;
+    if (warm)
+        keep_allocations(r, &s, train);
+    if (watch != NULL)
+        SW_TRY(watch->step(watch->context, p, &s.row, plan, train));
+    r->immediate += immediate;
+    if (!train) {
+        r->evaluations++;
+        return SW_OK;
+    }
+    r->n_steps += s.row.micro == 0 || s.row.step != r->last_train;
+    r->last_train = s.row.step;
+    keep_row(r, &s.row);
+    keep_peak(r, &s.row);
+    r->runs++;
+    return SW_OK;
+}
+
+/* ---- header, end, and the file ----------------------------------------------------------- */
+
+static sw_status take_header(report *r, const report_place *p)
+{
+    SW_TRY(report_take_header(r->timeline, p));
+    SW_TRY(report_get_u64(p, p->record, "part", 1, &r->part));
+    report_copy_header(r);
+    SW_TRY(report_get_u64(p, p->record, "planned_steps", 0, &r->planned_steps));
+    return report_get_u64(p, p->record, "budget_bytes", 0, &r->budget_bytes);
+}
+
+static sw_status take_end(report *r, const report_place *p)
+{
+    char status[sizeof r->status], error[sizeof r->error];
+    uint64_t peak;
+    SW_TRY(report_get_text(p, p->record, "status", status, sizeof status));
+    SW_TRY(report_get_text(p, p->record, "error", error, sizeof error));
+    SW_TRY(report_need_u64(p, p->record, "wall_ns", &r->wall_ns));
+    SW_TRY(report_get_u64(p, p->record, "steps", 0, &r->all_steps));
+    SW_TRY(report_get_u64(p, p->record, "measured_peak_bytes", 0, &peak));
+    const bool other = r->runs + r->evaluations == 0; /* all steps are in other parts */
+    if (peak > r->highest && (r->measured || other)) {
+        r->measured = true;
+        r->highest = peak;
+    }
+    if (status[0] == '\0') /* written before there was a status */
+        memcpy(status, "done", sizeof "done");
+    memcpy(r->status, status, sizeof status);
+    memcpy(r->error, error, sizeof error);
+    r->ended = true;
+    return SW_OK;
+}
+
+/* Each line of a log says what the whole log lacks. */
+static sw_status take_events(report *r, const report_place *p)
+{
+    uint64_t part, dropped;
+    SW_TRY(report_get_u64(p, p->record, "part", 0, &part));
+    SW_TRY(report_get_u64(p, p->record, "dropped", 0, &dropped));
+    r->dropped += part == 0 ? dropped : 0;
+    return SW_OK;
+}
+
+static sw_status take(report *r, const report_place *p, const report_watch *watch)
+{
+    const value type = value_at(p->record, "type");
+    const char *name = value_is_text(type) ? value_text(type) : NULL;
+    if (name == NULL)
+        return report_wrong(p, "type", "a string");
+    if (p->line == 1)
+        return take_header(r, p);
+    if (strcmp(name, "header") == 0)
+        return report_damaged(p, "a second header");
+    if (r->ended)
+        return report_damaged(p, "a record behind the end");
+    SW_TRY(report_take_host(r, p));
+    if (strcmp(name, "plan") == 0)
+        return take_plan(r, p, false);
+    if (strcmp(name, "trace") == 0)
+        return take_plan(r, p, true);
+    if (strcmp(name, "step") == 0)
+        return take_step(r, p, watch);
+    if (strcmp(name, "process") == 0)
+        return report_take_process(r, p);
+    if (strcmp(name, "events") == 0)
+        return take_events(r, p);
+    r->goes_on |= strcmp(name, "part") == 0;
+    return strcmp(name, "end") == 0 ? take_end(r, p) : SW_OK;
+}
+
+/* One record, which lives until the next one is read; *more is false when it is cut. */
+static sw_status read_record(report *r, report_lines *lines, const char *text, size_t n,
+                             bool whole, const report_watch *watch, bool *more)
+{
+    report_place p = {.path = r->path, .line = lines->line};
+    SW_TRY(report_lines_parse(lines, text, n, &p.record));
+    *more = p.record != 0;
+    if (p.record != 0)
+        return take(r, &p, watch);
+    if (p.line == 1)
+        SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is not a JSON record", r->path);
+    if (!whole) {
+        r->cut = true;
+        return SW_OK;
+    }
+    return SW_FORMAT; /* why is said */
+}
+
+/* Where the file may grow, what has no end yet is left for the next time. */
+static sw_status read_lines(report *r, report_lines *lines, const report_watch *watch)
+{
+    for (bool more = true; more;) {
+        const char *text;
+        size_t n;
+        bool whole;
+        SW_TRY(report_lines_next(lines, &text, &n, &whole));
+        if (text == NULL)
+            break;
+        if (watch != NULL && !whole)
+            return report_lines_seek(lines, lines->at, lines->line);
+        if (watch == NULL || watch->wants(watch->context, text, n, lines->at))
+            SW_TRY(read_record(r, lines, text, n, whole, watch, &more));
+        r->good = lines->line;
+    }
+    return SW_OK;
+}
+
+/* What is damaged behind the header ends the reading, and what was read stays; who follows a
+ * file decides that. */
+static sw_status read_all(report *r, report_lines *lines, const report_watch *watch)
+{
+    const sw_status status = read_lines(r, lines, watch);
+    if (status != SW_FORMAT || r->good == 0 || watch != NULL)
+        return status;
+    r->damaged_line = r->good + 1;
+    sw_utf8_clean(r->damaged_why, sizeof r->damaged_why, sw_last_error());
+    return SW_OK;
+}
+
+sw_status report_begin(report **out, report_lines *lines, const char *path)
+{
+    report *r;
+    SW_TRY(report_new(&r, path));
+    sw_status status = sw_timeline_new(&r->timeline);
+    if (status == SW_OK)
+        status = sw_timeline_string(r->timeline, &r->timeline->path, path);
+    if (status == SW_OK)
+        status = report_lines_open(lines, path);
+    if (status != SW_OK) {
+        report_free(r);
+        return status;
+    }
+    *out = r;
+    return SW_OK;
+}
+
+sw_status report_more(report *r, report_lines *lines, const report_watch *watch)
+{
+    SW_TRY(report_lines_seek(lines, lines->next, lines->line + 1));
+    return read_all(r, lines, watch);
+}
+
+sw_status report_read(report **out, const char *path, report_steps_wanted *steps)
+{
+    report *r;
+    report_lines lines;
+    SW_TRY(report_begin(&r, &lines, path));
+    r->steps = steps;
+    sw_status status = report_more(r, &lines, NULL);
+    if (status == SW_OK && lines.line == 0)
+        status = sw_error_set(SW_FORMAT, __FILE__, __LINE__, "%s: the file is empty", path);
+    report_lines_close(&lines);
+    if (status != SW_OK) {
+        report_free(r);
+        return status;
+    }
+    *out = r;
+    return SW_OK;
+}

@@ -1,0 +1,560 @@
+/* The report for people, 80 columns wide whatever the numbers and names are. Top to bottom: the
+ * run, its steps, predicted against measured, what is live at the peak, time, and what lies
+ * outside the plan. */
+#include "tools/report/bars.h"
+#include "tools/cli/cli.h"
+#include "tools/job/process.h"
+#include "tools/report/report_host.h"
+#include "tools/report/report_table.h"
+#include <inttypes.h>
+#include <string.h>
+
+#define N SW_PROF_PHASES
+
+static const report_style *style;
+
+static const char *on(void)
+{
+    return cli_colour(stdout) ? "\033[1m" : "";
+}
+
+static const char *off(void)
+{
+    return cli_colour(stdout) ? "\033[0m" : "";
+}
+
+static cli_text bytes_text(uint64_t bytes)
+{
+    return table_bytes(bytes, style);
+}
+
+static int fitted(const char *text, int width)
+{
+    return cli_fitted(stdout, text, strlen(text), width);
+}
+
+static void column(const char *text, int width)
+{
+    const int left = fitted(text, width);
+    printf("%*s", left, "");
+}
+
+/* ---- the run ----------------------------------------------------------------------------- */
+
+/* How the run ended, behind what it was. */
+static const char *ending(const report *r)
+{
+    if (!r->ended)
+        return r->goes_on ? "; the run went on in another part" : "; the run did not finish";
+    if (strcmp(r->status, "interrupted") == 0)
+        return "; it was interrupted";
+    return report_finished(r) ? "" : "; the run failed";
+}
+
+/* What other tools wrote has no steps and no process. */
+static bool is_ours(const report *r)
+{
+    return strcmp(r->timeline->tool, "stepwell") == 0;
+}
+
+static void print_run(const report *r)
+{
+    if (!is_ours(r)) {
+        cli_say(0, 2, "%s%s%s on %s, from %s: %s", on(),
+                r->model[0] != '\0' ? r->model : "model", off(),
+                r->device[0] != '\0' ? r->device : "an unnamed device", r->timeline->tool,
+                r->shown);
+        return;
+    }
+    char batch[32] = "";
+    if (r->batch >= 0)
+        snprintf(batch, sizeof batch, ", batch %" PRId64, r->batch);
+    cli_say(0, 2, "%s%s%s on %s%s, seed %" PRIu64 "%s%s", on(),
+            r->model[0] != '\0' ? r->model : "model", off(),
+            r->device[0] != '\0' ? r->device : "an unnamed device", batch, r->seed,
+            r->data[0] != '\0' ? ", data " : "", r->data);
+    char evaluations[64] = "";
+    if (r->evaluations > 0)
+        snprintf(evaluations, sizeof evaluations, ", %s evaluation run%s",
+                 cli_digits(r->evaluations).text, r->evaluations == 1 ? "" : "s");
+    char all[64] = "", several[64] = "";
+    if (r->all_steps >
+        r->n_steps) /* not every step is recorded, or this is a part of the profile */
+        snprintf(all, sizeof all, " (of %s in all)", cli_digits(r->all_steps).text);
+    if (r->runs > r->n_steps)
+        snprintf(several, sizeof several, " in %s runs", cli_digits(r->runs).text);
+    cli_say(0, 2, "%s training step%s%s%s%s%s%s%s%s%s", cli_digits(r->n_steps).text,
+            r->n_steps == 1 ? "" : "s", several, all, evaluations, r->ended ? " in " : "",
+            r->ended ? cli_ns(r->wall_ns).text : "", r->created[0] != '\0' ? ", begun " : "",
+            r->created, ending(r));
+}
+
+/* ---- step by step ------------------------------------------------------------------------ */
+
+/* The cell of the phase that peaks has a star. */
+static void print_cells(const report_row *row, const table_unit *u)
+{
+    const int peak = report_peak_phase(row->phase);
+    for (int i = 0; i < N; i++) {
+        char cell[64] = "-"; /* no op belongs to the phase: released updates are backward's */
+        if (row->phase[i].peak_bytes > 0)
+            snprintf(cell, sizeof cell, "%s%.*f/%.*f", i == peak ? "*" : "", u->digits,
+                     (double)row->phase[i].end_bytes / u->bytes, u->digits,
+                     (double)row->phase[i].peak_bytes / u->bytes);
+        printf("%14s", cell);
+    }
+    putchar('\n');
+}
+
+/* Exact numbers need the width of a cell each: one line for the end, one for the peak. */
+static void print_exact(const report_row *row)
+{
+    const int peak = report_peak_phase(row->phase);
+    printf(" end");
+    for (int i = 0; i < N; i++)
+        printf("%13" PRIu64, row->phase[i].end_bytes);
+    printf("\n          peak");
+    for (int i = 0; i < N; i++) {
+        char cell[32];
+        snprintf(cell, sizeof cell, "%s%" PRIu64, i == peak ? "*" : "",
+                 row->phase[i].peak_bytes);
+        printf("%13s", cell);
+    }
+    putchar('\n');
+}
+
+/* Which phase peaks, and whether the peak moves. */
+static void print_moves(const report *r)
+{
+    const report_moves *m = &r->moves;
+    char text[512] = "";
+    size_t used = 0;
+    int phases = 0;
+    for (int i = 0; i < N; i++)
+        phases += m->runs[i] > 0;
+    for (int i = 0; i < N; i++) {
+        if (m->runs[i] == 0)
+            continue;
+        char where[64] = "";
+        if (phases > 1)
+            snprintf(where, sizeof where, " (first in step %" PRIu64 ")", m->first[i]);
+        used += (size_t)snprintf(
+            text + used, sizeof text - used, "%sin %s in %s%s run%s%s", used > 0 ? ", " : "",
+            sw_prof_phase_name(i), phases == 1 && m->runs[i] > 1 ? "all " : "",
+            cli_digits(m->runs[i]).text, m->runs[i] == 1 ? "" : "s", where);
+    }
+    cli_say(2, 2, "* the peak is %s", text);
+    if (m->low == m->high) {
+        cli_say(2, 2, "it does not move: %s in each", bytes_text(m->high).text);
+        return;
+    }
+    cli_say(2, 2, "it moves from %s (step %" PRIu64 ") to %s (step %" PRIu64 "):",
+            bytes_text(m->low).text, m->low_step, bytes_text(m->high).text, m->high_step);
+    printf("  %s\n", bars_spark(m->bin, m->n_bins, m->low, m->high, style->ascii).text);
+}
+
+static void print_step(const report_row *row, bool several)
+{
+    char text[48];
+    if (several)
+        snprintf(text, sizeof text, "%" PRIu64 ":%" PRIu64, row->step, row->micro + 1);
+    else
+        snprintf(text, sizeof text, "%" PRIu64, row->step);
+    printf("%9s ", text);
+}
+
+static void print_steps(const report *r)
+{
+    const report_row *rows[REPORT_ROWS];
+    const size_t n = report_rows(r, rows);
+    if (n == 0)
+        return;
+    uint64_t largest = 0;
+    for (size_t k = 0; k < n; k++)
+        for (int i = 0; i < N; i++) {
+            const sw_prof_phase *x = &rows[k]->phase[i];
+            largest = x->peak_bytes > largest ? x->peak_bytes : largest;
+            largest = x->end_bytes > largest ? x->end_bytes : largest; /* in what is damaged */
+        }
+    const table_unit u = table_unit_for(largest, style);
+    printf("\n%sStep by step: %s live at the end of the phase%speak in it%s\n", on(), u.name,
+           style->exact ? ", and the " : " / at the ", off());
+    const bool several = r->runs > r->n_steps;
+    printf(style->exact ? "%9s     " : "%9s ", several ? "step:run" : "step");
+    for (int i = 0; i < N; i++)
+        printf(style->exact ? "%13s" : "%14s", sw_prof_phase_name(i));
+    putchar('\n');
+    for (size_t k = 0; k < n; k++) {
+        print_step(rows[k], several);
+        if (style->exact)
+            print_exact(rows[k]);
+        else
+            print_cells(rows[k], &u);
+    }
+    print_moves(r);
+}
+
+/* ---- predicted against measured ---------------------------------------------------------- */
+
+static bool same(const sw_prof_phase *a, const sw_prof_phase *b)
+{
+    return a->peak_bytes == b->peak_bytes && a->end_bytes == b->end_bytes;
+}
+
+static void print_difference(const sw_prof_phase *plan, const sw_prof_phase *seen)
+{
+    const bool peak = plan->peak_bytes != seen->peak_bytes;
+    const uint64_t p = peak ? plan->peak_bytes : plan->end_bytes,
+                   m = peak ? seen->peak_bytes : seen->end_bytes;
+    char text[64];
+    snprintf(text, sizeof text, "%s %c%s", peak ? "peak" : "end", m > p ? '+' : '-',
+             cli_digits(m > p ? m - p : p - m).text);
+    if (same(plan, seen))
+        printf("  equal\n");
+    else if (strlen(text) <= 11) /* what the table leaves of 80 columns */
+        printf("  %s\n", text);
+    else
+        printf("\n%*s\n", CLI_COLUMNS, text);
+}
+
+static const char *runs(uint64_t n)
+{
+    return n == 1 ? "run" : "runs";
+}
+
+static void print_verdict(const report_seen *s)
+{
+    char text[128] = "equal to the byte";
+    if (s->equal != s->runs)
+        snprintf(text, sizeof text, "%s%s differ%s (shown: step %" PRIu64 ")%s", on(),
+                 cli_digits(s->runs - s->equal).text, s->runs - s->equal == 1 ? "s" : "",
+                 s->step, off());
+    cli_say(2, 2, "measured by %s in %s %s: %s",
+            s->by[0] != '\0' ? s->by : "an unnamed witness", cli_digits(s->runs).text,
+            runs(s->runs), text);
+}
+
+static void print_compared(const report_plan *plan, const report_seen *s)
+{
+    printf("  %-9s%14s%14s%14s%14s\n", "", "peak", "peak", "end", "end");
+    printf("  %-9s%14s%14s%14s%14s\n", "phase", "predicted", "measured", "predicted",
+           "measured");
+    for (int i = 0; i < N; i++) {
+        printf(
+            "  %-9s%14s%14s%14s%14s", sw_prof_phase_name(i),
+            cli_digits(plan->phase[i].peak_bytes).text, cli_digits(s->phase[i].peak_bytes).text,
+            cli_digits(plan->phase[i].end_bytes).text, cli_digits(s->phase[i].end_bytes).text);
+        print_difference(&plan->phase[i], &s->phase[i]);
+    }
+    print_verdict(s);
+}
+
+/* Other programs, a line each; those that differ are never left out. */
+static void print_others(const report *r, const report_plan *main)
+{
+    uint64_t shown = 0, silent = 0;
+    for (size_t i = 0; i < r->n_plans; i++) {
+        const report_plan *x = &r->plans[i];
+        bool equal = true;
+        for (int k = 0; k < x->n_seen; k++)
+            equal &= x->seen[k].equal == x->seen[k].runs;
+        if (x == main || x->n_seen == 0 || (equal && shown == 4 && ++silent > 0))
+            continue;
+        shown++;
+        cli_say(2, 2, "%s: %s peak %s", report_program_name(x).text,
+                x->immediate ? "measured" : "predicted", bytes_text(x->peak).text);
+        for (int k = 0; k < x->n_seen && !x->immediate; k++) {
+            if (x->seen[k].equal != x->seen[k].runs)
+                print_compared(x, &x->seen[k]);
+            else
+                print_verdict(&x->seen[k]);
+        }
+    }
+    if (silent > 0)
+        printf("  %s more programs: all runs equal to the byte\n", cli_digits(silent).text);
+}
+
+static void print_witnesses(const report *r)
+{
+    static const char *const words[] = {"disagrees", "agrees"};
+    printf("  witnesses:");
+    for (int i = 0; i < 4; i++)
+        printf("%s %s %s", i > 0 ? "," : "", report_witnesses[i],
+               r->verdict[i] < 0 ? "not asked" : words[r->verdict[i]]);
+    putchar('\n');
+    if (r->faults > 0)
+        cli_say(2, 2, "%s%s faults; the first: %s%s", on(), cli_digits(r->faults).text,
+                r->first_fault, off());
+}
+
+/* What another tool recorded. Phases are as its frames tell them, and some it cannot tell. */
+static void print_recorded(const report_plan *plan)
+{
+    bool phases = false;
+    cli_say(0, 2, "%sRecorded bytes%s, %s: %s at the peak, of at most %s reserved", on(), off(),
+            report_program_name(plan).text, cli_digits(plan->peak).text,
+            cli_digits(plan->arena).text);
+    for (int i = 0; i < N; i++)
+        phases = phases || plan->phase[i].peak_bytes > 0;
+    if (!phases) {
+        cli_say(2, 2, "no frames tell what belongs to which phase");
+        return;
+    }
+    printf("  %-9s%14s%14s   as the frames tell\n", "phase", "peak", "end");
+    for (int i = 0; i < N; i++)
+        if (plan->phase[i].peak_bytes > 0)
+            printf("  %-9s%14s%14s\n", sw_prof_phase_name(i),
+                   cli_digits(plan->phase[i].peak_bytes).text,
+                   cli_digits(plan->phase[i].end_bytes).text);
+}
+
+/* Of immediate runs: there is no plan to compare with. */
+static void print_measured(const report_seen *s)
+{
+    printf("  %-9s%14s%14s\n", "phase", "peak", "end");
+    for (int i = 0; i < N; i++)
+        printf("  %-9s%14s%14s\n", sw_prof_phase_name(i),
+               cli_digits(s->phase[i].peak_bytes).text, cli_digits(s->phase[i].end_bytes).text);
+    cli_say(2, 2, "measured by %s in %s %s%s", s->by, cli_digits(s->runs).text, runs(s->runs),
+            s->runs == 1          ? ""
+            : s->equal == s->runs ? ": all alike"
+                                  : ": some differ from the first");
+}
+
+static void print_main_plan(const report_plan *main, const report_seen *best)
+{
+    cli_say(0, 2, "%sPredicted and measured bytes%s, %s", on(), off(),
+            report_program_name(main).text);
+    if (best == NULL) {
+        printf("  predicted peak %s; it was not measured\n", bytes_text(main->peak).text);
+        return;
+    }
+    print_compared(main, best);
+    for (int k = 0; k < main->n_seen; k++) {
+        if (&main->seen[k] == best)
+            continue;
+        if (main->seen[k].equal == main->seen[k].runs)
+            print_verdict(&main->seen[k]);
+        else
+            print_compared(main, &main->seen[k]);
+    }
+}
+
+static void print_predicted(const report *r, const report_plan *main)
+{
+    const report_seen *best = report_best_seen(main);
+    putchar('\n');
+    if (!main->immediate) {
+        print_main_plan(main, best);
+    } else if (!is_ours(r)) {
+        print_recorded(main);
+    } else {
+        cli_say(0, 2, "%sMeasured bytes%s, %s", on(), off(), report_program_name(main).text);
+        if (best != NULL)
+            print_measured(best);
+    }
+    if (r->witnessed > 0)
+        print_witnesses(r);
+    print_others(r, main);
+}
+
+/* ---- what is live at the peak ------------------------------------------------------------ */
+
+/* Live bytes of a run from its first op to its last, and where phases begin. */
+static void print_curve(const report_live *live)
+{
+    if (live->n_curve == 0)
+        return;
+    uint64_t high = 0;
+    for (size_t i = 0; i < live->n_curve; i++)
+        high = live->curve[i] > high ? live->curve[i] : high;
+    cli_say(2, 2, "live bytes op by op, from 0 to %s; phases by their first letters:",
+            bytes_text(high).text);
+    printf("  %s\n", bars_spark(live->curve, live->n_curve, 0, high, style->ascii).text);
+    int n = (int)live->n_curve;
+    while (n > 1 && live->phase[n - 1] == ' ')
+        n--;
+    printf("  %.*s\n", n, live->phase);
+}
+
+static void print_largest(const report_live *live)
+{
+    printf("  %-21s %-15s %12s  %s\n", "largest tensors", "role", "bytes", "made by");
+    for (size_t i = 0; i < live->n_largest; i++) {
+        const sw_tl_value *v = live->largest[i];
+        printf("  ");
+        column(v->name, 21);
+        putchar(' ');
+        column(v->role, 15);
+        printf(" %12s  ", bytes_text(v->bytes + v->padding).text);
+        (void)fitted(v->op[0] != '\0' ? v->op : "-", 25);
+        putchar('\n');
+    }
+}
+
+static void print_live(const report_plan *plan, const report_live *live)
+{
+    putchar('\n');
+    cli_say(0, 2,
+            "%sLive at the peak%s: %s (%s of it padding), while op %" PRIu32 " of %" PRIu32
+            " runs:",
+            on(), off(), bytes_text(live->bytes).text, bytes_text(live->padding).text,
+            live->program->peak_op + 1, live->program->n_ops);
+    cli_say(2, 2, "%s", live->op);
+    if (live->bytes != plan->peak && !plan->immediate)
+        cli_say(2, 2, "%sthe plan's peak is %s: the values do not add up to it%s", on(),
+                bytes_text(plan->peak).text, off());
+    print_curve(live);
+    report_print_shares((report_shares){live->role, live->n_roles},
+                        (report_shares){live->layer, live->n_layers}, live->bytes, style);
+    print_largest(live);
+    if (!plan->immediate)
+        cli_say(2, 2, "arena %s of at least %s; model %s, data %s, together %s",
+                bytes_text(plan->arena).text, bytes_text(plan->lower_bound).text,
+                bytes_text(plan->model).text, bytes_text(plan->data).text,
+                bytes_text(plan->total).text);
+}
+
+/* ---- time and the rest ------------------------------------------------------------------- */
+
+static void print_times(report *r)
+{
+    uint64_t median[N + 1];
+    if (!report_medians(r, median))
+        return;
+    putchar('\n');
+    cli_say(0, 2, "%sMedian time%s of %s warm %s: %s", on(), off(), cli_digits(r->warm).text,
+            r->runs > r->n_steps ? "runs" : "steps", cli_ns(median[N]).text);
+    char text[2][128] = {"", ""}; /* what fits the first line, and the rest */
+    for (int i = 0; i < N; i++) {
+        char one[48];
+        snprintf(one, sizeof one, "%s %s%s", sw_prof_phase_name(i), cli_ns(median[i]).text,
+                 i + 1 < N ? "," : "");
+        char *to = text[text[1][0] != '\0' || strlen(text[0]) + 3 + strlen(one) > CLI_COLUMNS];
+        const size_t used = strlen(to);
+        snprintf(to + used, sizeof text[0] - used, "%s%s", used > 0 ? " " : "", one);
+    }
+    printf("  %s\n", text[0]);
+    if (text[1][0] != '\0')
+        printf("  %s\n", text[1]);
+}
+
+/* With op clocks. The clocks themselves take time: shares say more than sums. */
+static void print_slowest(const report_plan *plan, const report_live *live)
+{
+    if (live->n_slowest == 0)
+        return;
+    putchar('\n');
+    cli_say(0, 2, "%sSlowest ops%s of %s warm %s of %s, on average:", on(), off(),
+            cli_digits(plan->op_runs).text, runs(plan->op_runs),
+            report_program_name(plan).text);
+    for (size_t i = 0; i < live->n_slowest; i++) {
+        const report_op *op = &live->slowest[i];
+        printf("  ");
+        column(op->name, 57);
+        printf("%12s%6.1f%%\n", cli_ns(op->ns).text,
+               live->ops_ns > 0 ? 100.0 * (double)op->ns / (double)live->ops_ns : 0.0);
+    }
+}
+
+static void print_process(const report *r, const report_plan *plan)
+{
+    char where[80] = "";
+    if (r->allocating > 0)
+        snprintf(where, sizeof where, " in %s %s, first at step %" PRIu64,
+                 cli_digits(r->allocating).text, runs(r->allocating), r->allocating_step);
+    cli_say(0, 2, "%sAllocations after warm-up%s: %s%s", on(), off(),
+            r->warm_runs > 0 ? cli_digits(r->allocations).text : "not counted, no run was warm",
+            where);
+    if (!r->has_process)
+        return;
+    const bool elsewhere = r->host != NULL && r->host->n_devices > 0;
+    const uint64_t known = (plan != NULL && !elsewhere ? plan->total : 0) + r->host_max;
+    cli_say(0, 2, "%sProcess%s: %s resident at most (first %s, last %s)", on(), off(),
+            bytes_text(r->process_max).text, bytes_text(r->process_first).text,
+            bytes_text(r->process_last).text);
+    if (plan == NULL)
+        return;
+    char rest[160] = "; some of that was never touched";
+    if (r->process_max > known)
+        snprintf(rest, sizeof rest,
+                 "; the other %s are code, libraries, stacks and what they keep for themselves",
+                 bytes_text(r->process_max - known).text);
+    if (elsewhere) /* what is planned is in the device's memory */
+        cli_say(2, 2, "of it %s host heap%s", bytes_text(r->host_max).text, rest);
+    else
+        cli_say(2, 2, "of it %s %s and %s host heap%s", bytes_text(plan->total).text,
+                plan->immediate ? "in arenas" : "planned", bytes_text(r->host_max).text, rest);
+}
+
+/* Why is said above where a request was denied. */
+static void print_failure(const report *r)
+{
+    const bool said = r->host != NULL && r->host->denied != NULL;
+    cli_say(0, 2, "note: the run ended as '%s'%s%s", r->status,
+            said || r->error[0] == '\0' ? "" : ": ", said ? "" : r->error);
+}
+
+static void print_notes(const report *r)
+{
+    if (style->quiet)
+        return;
+    if (r->damaged_line > 0)
+        cli_say(0, 2, "note: line %" PRIu64 " is damaged; only what stands before it is shown",
+                r->damaged_line);
+    const size_t n = strlen(r->path);
+    if (r->part > 1 && n > 2 && strcmp(r->path + n - 2, ".1") == 0)
+        cli_say(0, 2,
+                "note: this is part %" PRIu64 " of the profile; parts before it were dropped",
+                r->part);
+    else if (r->part > 1)
+        cli_say(0, 2,
+                "note: this is part %" PRIu64 " of the profile; the part before it is %s.1",
+                r->part, r->shown);
+    if (r->cut)
+        printf("note: the last line is cut; all before it was used\n");
+    if (r->dropped > 0)
+        cli_say(0, 2,
+                "note: the event logs had no room for %s events; what they have is whole "
+                "from the front of each run",
+                cli_digits(r->dropped).text);
+    if (!r->ended && r->goes_on)
+        printf("note: this is a part of a profile; its file has the part that follows\n");
+    else if (!r->ended)
+        printf("note: there is no end record: the run did not finish, or still runs\n");
+    else if (!report_finished(r))
+        print_failure(r);
+    if (r->immediate > 0)
+        cli_say(0, 2, "note: %s %s in immediate mode follow%s no plan: nothing was predicted",
+                cli_digits(r->immediate).text, runs(r->immediate),
+                r->immediate == 1 ? "s" : "");
+    if (r->unplanned > 0)
+        printf("note: %s measured runs have no plan in this file\n",
+               cli_digits(r->unplanned).text);
+    if (r->runs == 0 && is_ours(r))
+        printf("note: there is no training step in this file\n");
+}
+
+void report_print_text(report *r, const report_live *live, const report_style *given)
+{
+    style = given;
+    const report_plan *plan = report_main_plan(r);
+    report_print_denied(r, style);
+    print_run(r);
+    print_steps(r);
+    if (plan != NULL) {
+        print_predicted(r, plan);
+        print_live(plan, live);
+    }
+    print_times(r);
+    if (plan != NULL)
+        print_slowest(plan, live);
+    if (is_ours(r))
+        print_process(r, plan);
+    report_print_host(r, style);
+    if (r->process != NULL) {
+        putchar('\n');
+        process_print(r->process, "Resident bytes of the process at the end");
+    }
+    print_notes(r);
+}

@@ -1,0 +1,159 @@
+/* Where the bytes are, in two sums. What the system counts for the process: code, stacks, heap,
+ * arenas, and what nobody claims. What the plan promised: model, data, and the step arena,
+ * which is what lives at the peak, lanes that hold no image, rounding up, and holes. Each line
+ * is in bytes, and the lines of a sum add up to it. */
+#include "tools/report/report_host.h"
+#include <string.h>
+
+typedef struct {
+    /* of the process */
+    bool told; /* line by line, by a record of the process */
+    bool known;
+    bool elsewhere; /* the arenas are a card's */
+    uint64_t process, system, stacks, heap, rest, arenas, reserved;
+    /* of the plan */
+    const report_shape *shape; /* NULL: no plan that says it */
+    uint64_t total, tensors, holes;
+} waterfall;
+
+static void add_process(waterfall *w, const sw_process *p)
+{
+    w->told = w->known = true;
+    w->process = p->resident_bytes;
+    for (size_t i = 0; i < p->n; i++) {
+        const sw_process_line *l = &p->line[i];
+        uint64_t *to = l->kind == SW_PROCESS_ARENA   ? &w->arenas
+                       : l->kind == SW_PROCESS_STACK ? &w->stacks
+                       : l->kind == SW_PROCESS_HEAP  ? &w->heap
+                       : l->kind == SW_PROCESS_REST  ? &w->rest
+                                                     : &w->system;
+        *to += l->resident_bytes;
+        if (l->kind == SW_PROCESS_ARENA)
+            w->reserved += l->mapped_bytes;
+    }
+}
+
+/* What steps say: the process and the heap; arenas as far as they were promised. */
+static void add_steps(waterfall *w, const report *r, uint64_t total)
+{
+    const report_series *s = r->host->series;
+    if (!s[REPORT_OF_PROCESS].growth.known)
+        return;
+    w->known = true;
+    w->process = s[REPORT_OF_PROCESS].growth.last;
+    for (int i = 0; i < SW_HEAP_KINDS; i++)
+        w->heap += s[REPORT_OF_HEAP + i].growth.last;
+    if (s[REPORT_OF_OTHER].growth.known)
+        w->heap += s[REPORT_OF_OTHER].growth.last;
+    w->heap = w->heap < w->process ? w->heap : w->process;
+    const uint64_t left = w->process - w->heap;
+    w->arenas = w->elsewhere ? 0 : total < left ? total : left;
+    w->rest = left - w->arenas;
+}
+
+static const report_shape *main_shape(const report *r)
+{
+    const report_plan *plan = report_main_plan(r);
+    for (size_t i = r->host->n_shapes; plan != NULL && i-- > 0;)
+        if (r->host->shapes[i].key == plan->key)
+            return &r->host->shapes[i];
+    return NULL;
+}
+
+static bool make(waterfall *w, const report *r)
+{
+    *w = (waterfall){0};
+    if (r->host == NULL)
+        return false;
+    w->shape = main_shape(r);
+    if (w->shape == NULL)
+        return false;
+    const report_shape *x = w->shape;
+    const uint64_t live = x->peak - x->model - x->slot;
+    w->total = x->model + x->data + x->arena;
+    w->tensors = live - x->padding - x->lanes;
+    w->holes = x->arena - live;
+    w->elsewhere = r->host->n_devices > 0;
+    if (r->process != NULL)
+        add_process(w, r->process);
+    else
+        add_steps(w, r, w->total);
+    return true;
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+static void line(int indent, const char *name, uint64_t bytes, const char *why)
+{
+    printf("%*s%-*s%18s%s%s\n", indent, "", 30 - indent, name, cli_digits(bytes).text,
+           why[0] != '\0' ? "  " : "", why);
+}
+
+void report_print_waterfall(const report *r, const report_style *style)
+{
+    waterfall w;
+    (void)style; /* figures are exact: their point is that they add up */
+    if (!make(&w, r))
+        return;
+    report_headline("Where the bytes are");
+    if (w.known) {
+        line(2, "process", w.process, "resident, as the system says");
+        if (w.told) {
+            line(4, "program, libraries, system", w.system, "");
+            line(4, "stacks", w.stacks, "");
+        }
+        line(4, "host heap", w.heap, "");
+        line(4, "arenas", w.arenas,
+             w.elsewhere ? "they are on the device"
+             : w.told    ? "model, data, step"
+                         : "as planned");
+        line(4, w.told ? "unexplained" : "not told apart", w.rest,
+             w.told ? "" : "train --process tells");
+    }
+    if (w.told)
+        line(2, "reserved", w.reserved, "for arenas, in whole pages");
+    line(2, "planned", w.total, "");
+    line(4, "model", w.shape->model - w.shape->model_padding, "");
+    line(4, "model, alignment", w.shape->model_padding, "");
+    line(4, "data", w.shape->data, "");
+    line(4, "step arena", w.shape->arena, "");
+    line(6, "live at the peak", w.tensors, "");
+    line(6, "padding", w.shape->lanes, "lanes that hold no image");
+    line(6, "alignment", w.shape->padding, "tensors rounded up");
+    line(6, "holes", w.holes, "between tensors at the peak");
+}
+
+void report_put_waterfall(sw_json *j, const report *r)
+{
+    waterfall w;
+    if (!make(&w, r)) {
+        sw_json_put_null(j, "waterfall");
+        return;
+    }
+    sw_json_open(j, "waterfall", '{');
+    sw_json_put_bool(j, "told_apart", w.told);
+    if (w.known)
+        sw_json_put_u64(j, "process_bytes", w.process);
+    else
+        sw_json_put_null(j, "process_bytes");
+    if (w.told) {
+        sw_json_put_u64(j, "system_bytes", w.system);
+        sw_json_put_u64(j, "stack_bytes", w.stacks);
+        sw_json_put_u64(j, "reserved_bytes", w.reserved);
+    }
+    if (w.known) {
+        sw_json_put_u64(j, "heap_bytes", w.heap);
+        sw_json_put_u64(j, "arenas_bytes", w.arenas);
+        sw_json_put_u64(j, w.told ? "unexplained_bytes" : "rest_bytes", w.rest);
+    }
+    sw_json_put_u64(j, "planned_bytes", w.total);
+    sw_json_put_u64(j, "model_bytes", w.shape->model);
+    sw_json_put_u64(j, "model_alignment_bytes", w.shape->model_padding);
+    sw_json_put_u64(j, "data_bytes", w.shape->data);
+    sw_json_put_u64(j, "arena_bytes", w.shape->arena);
+    sw_json_put_u64(j, "live_bytes", w.tensors);
+    sw_json_put_u64(j, "padding_bytes", w.shape->lanes);
+    sw_json_put_u64(j, "alignment_bytes", w.shape->padding);
+    sw_json_put_u64(j, "holes_bytes", w.holes);
+    sw_json_end(j);
+}

@@ -1,0 +1,250 @@
+/* stepwell train: load, plan everything, train, evaluate, say what was measured.
+ *
+ * Order: whatever can be refused is refused before the first step - options, data, the plans of
+ * all programs against the budget and the machine, the loaders, parameters to load, the place
+ * to save them - and the profile, which replaces the file that was there, is opened when
+ * nothing else can be, or to say what did not fit the memory. Then the loop only runs. */
+#include "profiler/record/prof_heap.h"
+#include "runtime/observe/observe.h"
+#include "tools/train/train.h"
+#include <inttypes.h>
+
+/* ---- before and after -------------------------------------------------------------------- */
+
+/* How many steps there will be: --steps, --epochs, or the smaller of both. CLI_GO, or the
+ * status when the warm-up takes all of them. */
+static int count_steps(train *t)
+{
+    const job_opts *o = &t->opts.job;
+    const uint64_t n = (uint64_t)t->job.train.n, batch = (uint64_t)t->job.batch;
+    const uint64_t each = batch * (uint64_t)o->accumulate; /* samples of a step */
+    const uint64_t per_epoch = (n + each - 1) / each;
+    const uint64_t by_epochs = per_epoch * (uint64_t)(o->epochs > 0 ? o->epochs : 1);
+    const uint64_t by_steps = (uint64_t)o->steps;
+    t->total_steps = o->steps == 0                           ? by_epochs
+                     : o->epochs > 0 && by_epochs < by_steps ? by_epochs
+                                                             : by_steps;
+    t->lr_every = o->lr_every > 0 ? (uint64_t)o->lr_every : (t->total_steps + 2) / 3;
+    if ((uint64_t)o->warmup >= t->total_steps)
+        return cli_error(CLI_USAGE,
+                         "--warmup must be below the %" PRIu64
+                         " steps of this run (got %" PRId64 ")",
+                         t->total_steps, o->warmup);
+    return CLI_GO;
+}
+
+static sw_status open_loader(train *t, sw_loader **out, const job_data *data, bool shuffle)
+{
+    const sw_loader_opts opts = {.size = sizeof opts,
+                                 .batch = job_slot_rows(data, t->job.batch),
+                                 .slots = JOB_SLOTS,
+                                 .seed = (uint64_t)t->opts.job.seed,
+                                 .shuffle = shuffle,
+                                 .budget = job_on_device(&t->opts.job) /* its memory alone */
+                                               ? NULL
+                                               : t->job.budget};
+    return sw_loader_create(out, data->set, &opts);
+}
+
+static sw_status make_ready(train *t)
+{
+    SW_TRY(open_loader(t, &t->train_loader, &t->job.train, true));
+    SW_TRY(open_loader(t, &t->test_loader, &t->job.test, false));
+    SW_TRY(cli_times_init(&t->times, t->total_steps));
+    if (*t->job.normal.text != '\0')
+        SW_TRY(sw_model_note(t->job.net.model, JOB_NORMAL_KEY, t->job.normal.text));
+    return sw_model_ready(t->job.net.model, t->job.exec, (uint64_t)t->opts.job.seed);
+}
+
+static sw_profile_opts profile_opts(const train *t)
+{
+    return (sw_profile_opts){.size = sizeof(sw_profile_opts),
+                             .path = t->opts.profile,
+                             .model = t->opts.job.model,
+                             .device = t->opts.job.device,
+                             .batch = t->job.batch,
+                             .seed = (uint64_t)t->opts.job.seed,
+                             .command = t->command,
+                             .data = t->opts.job.data,
+                             .events = t->opts.profile_events,
+                             .every = (uint64_t)t->opts.profile_every,
+                             .max_bytes = t->opts.profile_max,
+                             .steps = t->total_steps,
+                             .budget_bytes = t->opts.job.budget_bytes,
+                             .normalise = t->job.normal.text};
+}
+
+sw_status train_create_profile(train *t)
+{
+    const sw_profile_opts opts = profile_opts(t);
+    return sw_profile_create(&t->profile, &opts);
+}
+
+/* Parts that header and plans have no room in are refused before the file is touched. */
+static int check_parts(train *t)
+{
+    sw_run_args args[JOB_PROGRAMS];
+    const sw_profile_opts opts = profile_opts(t);
+    int n = 0;
+    for (int i = 0; i < JOB_PROGRAMS && !t->opts.job.immediate; i++)
+        if (t->job.program[i].batch > 0)
+            args[n++] = job_args(&t->job, (job_which)i, t->job.program[i].inputs, 0);
+    size_t least;
+    const sw_status status = sw_profile_least(t->job.exec, args, n, &opts, &least);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    if (opts.max_bytes >= least)
+        return CLI_GO;
+    return cli_error(
+        CLI_USAGE,
+        "--profile-max must be at least %zuKiB for the plans and some steps (got %zu bytes)",
+        (least + 64) / 1024 + 1, opts.max_bytes); /* SIZE is in the header too */
+}
+
+/* The last thing before the first step. */
+static int open_profile(train *t)
+{
+    const int checked =
+        t->opts.profile != NULL && t->opts.profile_max > 0 ? check_parts(t) : CLI_GO;
+    if (t->opts.profile == NULL || checked != CLI_GO)
+        return checked;
+    sw_status status = train_create_profile(t);
+    if (status == SW_OK)
+        status = sw_exec_set_profile(t->job.exec, t->profile);
+    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+}
+
+/* What jemalloc must be told when the program starts cannot be mended at its end. */
+static int check_heap_profile(const train *t)
+{
+    if (t->opts.heap_profile == NULL || sw_heap_profile_ready() == SW_OK)
+        return CLI_GO;
+    return cli_error(CLI_FAILED, "--heap-profile: %s", sw_last_error());
+}
+
+/* Everything up to the first step. CLI_GO or the exit status. */
+static int prepare(train *t)
+{
+    cli_catch_interrupt();
+    int status = check_heap_profile(t);
+    if (status == CLI_GO)
+        status = train_check_writable(&t->opts);
+    t->opts.job.params = t->opts.load;
+    if (status == CLI_GO)
+        status = job_load(&t->job, false);
+    if (status == CLI_GO)
+        status = count_steps(t);
+    if (status == CLI_GO)
+        status = job_open(&t->job);
+    if (status == CLI_GO)
+        status = job_check_machine(&t->job, t->opts.witness);
+    if (status != CLI_GO)
+        return status;
+    const sw_status ready = make_ready(t);
+    if (ready != SW_OK)
+        return cli_library_error(ready, false);
+    if (t->opts.load != NULL) {
+        const sw_status loaded = sw_model_load(t->job.net.model, t->opts.load);
+        if (loaded != SW_OK)
+            return cli_library_error(loaded, true);
+    }
+    if (cli_interrupted())
+        return cli_error(CLI_INTERRUPTED, "interrupted before the first step: no file was "
+                                          "written");
+    status = open_profile(t);
+    if (status != CLI_GO)
+        return status;
+    const sw_status opened = train_metrics_open(t);
+    return opened == SW_OK ? CLI_GO : cli_library_error(opened, false);
+}
+
+/* Too many gradients in a row that are no numbers (SW_INVALID) leave the model as it was before
+ * them: what was trained until then is saved all the same. */
+static int end_of_failed(train *t, sw_status trained)
+{
+    const int status = cli_library_error(trained, false);
+    if (trained == SW_INVALID && t->opts.save != NULL && t->step > 0 &&
+        cli_saved(sw_model_save(t->job.net.model, t->opts.save)) == SW_OK)
+        cli_note("the parameters of step %" PRIu64 " are in %s", t->step, t->opts.save);
+    return status;
+}
+
+static int train_and_report(train *t)
+{
+    t->start_ns = cli_clock_ns();
+    const sw_status trained = train_all(t);
+    t->wall_ns = cli_clock_ns() - t->start_ns;
+    cli_progress("%s", "");
+    train_metrics_close(t);
+    if (trained != SW_OK)
+        return end_of_failed(t, trained);
+    const sw_status counted = sw_optimizer_skipped(t->job.net.optimizer, &t->skipped, NULL);
+    if (counted != SW_OK)
+        return cli_library_error(counted, false);
+    if (t->profile != NULL)
+        sw_prof_heap_record(t->profile);
+    swi_profile_device(t->job.exec, true);
+    train_read_process(t);
+    if (t->opts.heap_profile != NULL) {
+        const sw_status written = sw_heap_profile_write(t->opts.heap_profile);
+        if (written != SW_OK)
+            return cli_library_error(written, false);
+    }
+    if (t->diverged > 0)
+        cli_note("the loss is not a finite number any more since step %" PRIu64 ": a smaller "
+                 "--lr or --clip may help",
+                 t->diverged);
+    if (t->opts.save != NULL && t->step > 0) { /* else they are those of the beginning */
+        const sw_status saved = cli_saved(sw_model_save(t->job.net.model, t->opts.save));
+        if (saved != SW_OK)
+            return cli_library_error(saved, false);
+    }
+    if (t->stopped)
+        cli_note("stopped at step %" PRIu64 ": no validation has been better for %" PRId64
+                 " in a row",
+                 t->step, t->waited);
+    int status = cli_interrupted() ? CLI_INTERRUPTED : t->trouble;
+    if (status == CLI_DONE)
+        status = train_check_witness(t);
+    return train_print(t, status);
+}
+
+/* Backwards through prepare(); whatever was not made is NULL. The profile closes last, since
+ * the exec writes to it, and a run that could not write it whole has failed. */
+static int close_all(train *t, int status)
+{
+    train_metrics_close(t);
+    sw_loader_destroy(t->test_loader);
+    sw_loader_destroy(t->train_loader);
+    job_close(&t->job);
+    for (int i = 0; i < JOB_PROGRAMS; i++)
+        share_list_free(&t->measured[i].shares);
+    if (t->profile != NULL) {
+        if (status == CLI_INTERRUPTED)
+            sw_profile_end_status(t->profile, SW_STOPPED, NULL);
+        else if (status != CLI_DONE)
+            sw_profile_end_status(t->profile, SW_IO, cli_last_line());
+        const sw_status closed = sw_profile_destroy(t->profile);
+        if (closed != SW_OK && status == CLI_DONE)
+            status = cli_library_error(closed, false);
+    }
+    job_unload(&t->job);
+    train_free_process(t);
+    if (t->times.ns != NULL)
+        cli_times_free(&t->times);
+    return status;
+}
+
+int tool_train(int argc, char **argv)
+{
+    train t = {0};
+    const int parsed = train_parse(&t, argc, argv);
+    if (parsed != CLI_GO)
+        return parsed;
+    int status = prepare(&t);
+    if (status == CLI_GO)
+        status = train_and_report(&t);
+    else if (status == CLI_NO_FIT)
+        train_record_refusal(&t);
+    return close_all(&t, status);
+}

@@ -1,0 +1,109 @@
+/* The files that `stepwell train` is told to write: none of them may be another that it writes
+ * or reads, by whatever name, and whether the parameters can be saved is known before the
+ * training. */
+#include "tools/report/file_same.h"
+#include "tools/train/train.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PATH_BYTES FILE_PATH_BYTES
+
+static int refuse(const char *option, const char *path, const char *other)
+{
+    return cli_error(CLI_USAGE, "%s %s, the same file as %s", option, path, other);
+}
+
+int train_check_data(const char *option, const char *path, const job_opts *opts)
+{
+    char file[PATH_BYTES];
+    for (int i = 0; job_file_name(opts, i, file, sizeof file); i++)
+        if (file_same(path, file))
+            return refuse(option, path, file);
+    return CLI_GO;
+}
+
+/* The parts of a profile have names of their own. */
+static int check_parts(const train_opts *o, const char *option, const char *path)
+{
+    static const char *const endings[] = {".1", ".new"};
+    char part[PATH_BYTES];
+    for (int i = 0; i < 2 && o->profile_max > 0; i++)
+        if (snprintf(part, sizeof part, "%s%s", o->profile, endings[i]) < (int)sizeof part &&
+            file_same(path, part))
+            return refuse(option, path, "a part of --profile");
+    return CLI_GO;
+}
+
+int train_check_files(const train_opts *o)
+{
+    const struct {
+        const char *option, *path;
+        bool read, params; /* parameters may replace those that the run began with */
+    } files[] = {{"--profile", o->profile, false, false},
+                 {"--metrics", o->metrics, false, false},
+                 {"--heap-profile", o->heap_profile, false, false},
+                 {"--save-best", o->best, false, true},
+                 {"--save-params", o->save, false, true},
+                 {"--load-params", o->load, true, true}};
+    const size_t n = sizeof files / sizeof *files; /* the last is read */
+    for (size_t i = 0; i + 1 < n; i++) {
+        for (size_t k = i + 1; k < n; k++)
+            if (!(files[k].read && files[i].params) && file_same(files[i].path, files[k].path))
+                return refuse(files[i].option, files[i].path, files[k].option);
+        const int status = train_check_data(files[i].option, files[i].path, &o->job);
+        if (status != CLI_GO)
+            return status;
+    }
+    for (size_t i = 1; i < sizeof files / sizeof *files; i++) {
+        const int status = check_parts(o, files[i].option, files[i].path);
+        if (status != CLI_GO)
+            return status;
+    }
+    return CLI_GO;
+}
+
+/* A file that is `replaced` is written beside the old one first, in the same folder. */
+static int check_writable(const char *option, const char *path, bool replaced)
+{
+    char folder[PATH_BYTES];
+    struct stat st;
+    if (path == NULL || strlen(path) >= sizeof folder)
+        return CLI_GO;
+    memcpy(folder, path, strlen(path) + 1);
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        slash[slash == folder] = '\0';
+    const bool there = stat(path, &st) == 0;
+    const bool in_place = there && !(replaced && S_ISREG(st.st_mode)); /* devices always */
+    const char *asked = in_place ? path : slash != NULL ? folder : ".";
+    if (there && S_ISDIR(st.st_mode))
+        errno = EISDIR;
+    else if (access(asked, W_OK) == 0)
+        return CLI_GO;
+    return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
+}
+
+/* For what is not opened by alloc/base/sys.c: to open a pipe would wait where no signal ends
+ * it. */
+static int check_no_pipe(const char *option, const char *path)
+{
+    struct stat st;
+    if (path == NULL || stat(path, &st) != 0 || !S_ISFIFO(st.st_mode))
+        return CLI_GO;
+    return cli_error(CLI_FAILED, "%s %s: must not be a pipe: a regular file is needed", option,
+                     path);
+}
+
+int train_check_writable(const train_opts *o)
+{
+    int status = check_writable("--save-params", o->save, true);
+    if (status == CLI_GO)
+        status = check_writable("--save-best", o->best, true);
+    if (status == CLI_GO)
+        status = check_writable("--heap-profile", o->heap_profile, false);
+    if (status == CLI_GO)
+        status = check_no_pipe("--heap-profile", o->heap_profile);
+    return status == CLI_GO ? check_writable("--metrics", o->metrics, false) : status;
+}

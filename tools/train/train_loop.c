@@ -1,0 +1,361 @@
+/* The loop of `stepwell train`: micro-batches, steps, validations, epochs. A step is an update;
+ * with --accumulate it takes several micro-batches, the last of an epoch fewer. On a device the
+ * metrics of a run are read when the next one has begun, and a step is told then. */
+#include "tools/train/train.h"
+#include <inttypes.h>
+#include <math.h>
+
+/* ---- one run ----------------------------------------------------------------------------- */
+
+static void keep_highest(train_measured *m, const sw_run_info *info)
+{
+    for (int i = 0; i < SW_PHASES; i++) {
+        if (info->phase[i].peak_bytes > m->phase[i].peak_bytes)
+            m->phase[i].peak_bytes = info->phase[i].peak_bytes;
+        m->phase[i].end_bytes = info->phase[i].end_bytes;
+    }
+    if (info->peak_bytes > m->peak_bytes)
+        m->peak_bytes = info->peak_bytes;
+    if (info->bump_bytes > m->bump_bytes)
+        m->bump_bytes = info->bump_bytes;
+}
+
+/* By roles and layers a program's runs are all alike. */
+static sw_status keep_shares(train *t, train_measured *m)
+{
+    SW_TRY(t->opts.witness ? sw_witness_shares(t->job.exec, share_list_add, &m->shares)
+                           : sw_last_shares(t->job.exec, share_list_add, &m->shares));
+    return m->shares.status;
+}
+
+/* A loss that is no finite number never becomes one again: the first is remembered. */
+static void look_at_loss(train *t, double loss, uint64_t step)
+{
+    if (!isfinite(loss) && t->diverged == 0)
+        t->diverged = step;
+}
+
+/* Weighted by its rows, so that a smaller batch counts as what it is. */
+static sw_status add_metrics(train *t, int ago, const train_flight *f)
+{
+    double loss, accuracy = 0.0;
+    train_score *to = f->score;
+    SW_TRY(sw_metric_past(t->job.exec, ago, "loss", &loss));
+    if (train_has_classes(t))
+        SW_TRY(sw_metric_past(t->job.exec, ago, "accuracy", &accuracy));
+    /* One batch has the loss that its run said, to the bit. */
+    to->loss = to->rows == 0 ? loss
+                             : (to->loss * (double)to->rows + loss * (double)f->rows) /
+                                   (double)(to->rows + f->rows);
+    to->right += llround(accuracy * (double)f->rows); /* a share of rows: whole again */
+    to->rows += f->rows;
+    return SW_OK;
+}
+
+/* Read what the run of `ago` runs ago came to. What a device replays is as planned. */
+static sw_status read_run(train *t, int ago, const train_flight *f)
+{
+    sw_run_info info = {.size = sizeof info};
+    SW_TRY(sw_run_past(t->job.exec, ago, &info));
+    if (!info.replayed)
+        keep_highest(&t->measured[f->which], &info);
+    t->warm_runs += info.warm != 0;
+    if (info.warm != 0)
+        t->allocations += info.allocations;
+    if (f->step != NULL)
+        f->step->warm &= !f->first && (info.warm != 0 || t->opts.job.immediate);
+    return add_metrics(t, ago, f);
+}
+
+/* Read the last run, if it was not. */
+static sw_status land(train *t)
+{
+    const bool there = t->flight.there;
+    t->flight.there = false;
+    return there ? read_run(t, 0, &t->flight) : SW_OK;
+}
+
+/* Where nothing goes on behind sw_run, there is nothing to wait for. */
+static bool reads_at_once(const train *t)
+{
+    const job_opts *o = &t->opts.job;
+    return !job_on_device(o) || o->sync_ops || o->immediate;
+}
+
+/* Run one batch, the micro-th of its step, for `score`; the first of each program is its
+ * warm-up and is the one that is witnessed. */
+static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t micro,
+                     train_score *score, train_step *step)
+{
+    train_measured *m = &t->measured[which];
+    sw_run_args args = job_args(&t->job, which, inputs, t->step);
+    const train_flight f = {.there = true,
+                            .first = m->runs == 0,
+                            .which = which,
+                            .rows = inputs[0].shape.dim[0],
+                            .score = score,
+                            .step = step};
+    args.run = micro;
+    if (t->opts.witness && f.first) {
+        m->witness.size = sizeof m->witness;
+        SW_TRY(sw_witness(t->job.exec, &args, SW_WITNESS_ALL, &m->witness));
+    }
+    SW_TRY(sw_run(t->job.exec, &args));
+    if (t->opts.json && f.first)
+        SW_TRY(keep_shares(t, m));
+    m->runs++;
+    if (reads_at_once(t))
+        return read_run(t, 0, &f);
+    if (t->flight.there)
+        SW_TRY(read_run(t, 1, &t->flight));
+    t->flight = f;
+    return SW_OK;
+}
+
+static job_which pick(const train *t, job_which full, const sw_array *inputs)
+{
+    return inputs[0].shape.dim[0] == t->job.batch ? full : (job_which)(full + 1);
+}
+
+/* ---- validation -------------------------------------------------------------------------- */
+
+/* All of the test set; rows is less where that was interrupted. */
+static sw_status evaluate(train *t, train_score *out)
+{
+    *out = (train_score){0};
+    SW_TRY(sw_loader_epoch(t->test_loader, 0));
+    while (!cli_interrupted()) {
+        const sw_array *inputs;
+        int n_inputs;
+        SW_TRY(sw_loader_next(t->test_loader, &inputs, &n_inputs));
+        if (n_inputs == 0)
+            break;
+        SW_TRY(run(t, pick(t, JOB_EVAL, inputs), inputs, 0, out, NULL));
+        if (!t->opts.quiet)
+            cli_progress("testing  %" PRId64 "/%" PRId64, out->rows, t->job.test.n);
+    }
+    return land(t);
+}
+
+/* The best parameters so far are in their file before training goes on. A failure costs the
+ * file, not the training, which may have gone on for days: it is told now and fails the run at
+ * its end. */
+static void keep_best(train *t)
+{
+    t->best = t->test;
+    t->best_step = t->step;
+    if (t->opts.best == NULL)
+        return;
+    const sw_status saved = cli_saved(sw_model_save(t->job.net.model, t->opts.best));
+    if (saved != SW_OK && t->trouble == CLI_DONE)
+        t->trouble = cli_library_error(saved, false);
+}
+
+/* Better by less than --min-delta is kept, and still counts as no improvement. */
+static void judge(train *t)
+{
+    const double loss = t->test.loss;
+    const bool first = t->best_step == 0;
+    if (isfinite(loss) && (first || loss < t->best.loss))
+        keep_best(t);
+    if (isfinite(loss) &&
+        (t->validations == 1 || !isfinite(t->mark) || loss < t->mark - t->opts.min_delta)) {
+        t->mark = loss;
+        t->waited = 0;
+    } else {
+        t->waited++;
+    }
+    t->stopped = t->opts.patience > 0 && t->waited >= t->opts.patience;
+}
+
+static void say_validation(const train *t, uint64_t epoch)
+{
+    cli_progress("%s", "");
+    if (t->opts.quiet)
+        return;
+    fprintf(stderr, "epoch %" PRIu64 "  step %" PRIu64 "  mean loss %s", epoch + 1, t->step,
+            train_loss(t->epoch_loss).text);
+    if (t->evaluated)
+        fprintf(stderr, "  test loss %s", train_loss(t->test.loss).text);
+    if (t->evaluated && train_has_classes(t))
+        fprintf(stderr, "  accuracy %.2f %%",
+                100.0 * (double)t->test.right / (double)t->test.rows);
+    fputc('\n', stderr);
+}
+
+static sw_status validate(train *t, uint64_t epoch)
+{
+    train_score score;
+    const uint64_t start = cli_clock_ns();
+    SW_TRY(evaluate(t, &score));
+    if (score.rows < t->job.test.n)
+        return SW_OK; /* interrupted: no result rather than part of one */
+    t->test = score;
+    t->evaluated = true;
+    t->validations++;
+    look_at_loss(t, score.loss, t->step);
+    judge(t);
+    const train_row row = {.validation = true,
+                           .step = t->step,
+                           .epoch = epoch,
+                           .score = score,
+                           .ns = cli_clock_ns() - start};
+    train_metrics_row(t, &row);
+    return SW_OK;
+}
+
+/* ---- training ---------------------------------------------------------------------------- */
+
+static sw_status set_rate(train *t, float *rate)
+{
+    const sw_schedule schedule = {.size = sizeof schedule,
+                                  .kind = t->opts.job.schedule,
+                                  .base = (float)t->opts.job.lr,
+                                  .warmup_steps = (uint64_t)t->opts.job.warmup,
+                                  .total_steps = t->total_steps,
+                                  .every = t->lr_every,
+                                  .gamma = (float)t->opts.job.lr_gamma,
+                                  .floor = (float)t->opts.job.lr_floor};
+    SW_TRY(sw_schedule_at(&schedule, t->step, rate));
+    sw_knob_set(sw_optimizer_lr(t->job.net.optimizer, 0), *rate);
+    return SW_OK;
+}
+
+/* Rows of the step whose first micro-batch is batch `first` of the epoch. */
+static int64_t rows_of_step(const train *t, int64_t first)
+{
+    const int64_t batch = job_slot_rows(&t->job.train, t->job.batch);
+    const int64_t left = t->job.train.n - first * batch;
+    const int64_t all = batch * t->opts.job.accumulate;
+    return left < all ? left : all;
+}
+
+/* Its micro-batches; taken is less than rows where that was interrupted, and 0 at the end of
+ * the epoch. */
+static sw_status run_step(train *t, train_step *s)
+{
+    for (uint32_t micro = 0; micro == 0 || (s->taken < s->rows && !cli_interrupted());
+         micro++) {
+        const sw_array *inputs;
+        int n_inputs;
+        SW_TRY(sw_loader_next(t->train_loader, &inputs, &n_inputs));
+        if (n_inputs == 0)
+            return SW_OK;
+        const int64_t rows = inputs[0].shape.dim[0];
+        s->taken += rows;
+        s->which = s->taken >= s->rows ? pick(t, JOB_TRAIN, inputs) : JOB_MICRO;
+        if (t->opts.job.accumulate > 1)
+            tool_net_share(&t->job.net, (double)rows / (double)s->rows);
+        SW_TRY(run(t, s->which, inputs, micro, &s->score, s));
+    }
+    return SW_OK;
+}
+
+/* Smaller steps and warm-ups would make the minimum and the maximum of another thing. */
+static bool is_timed(const train *t, const train_step *s)
+{
+    const int64_t n = t->opts.job.accumulate;
+    return s->warm && &t->job.program[s->which] == job_main(&t->job) &&
+           (n == 1 || s->rows == n * t->job.batch);
+}
+
+/* All runs of a step were read: say what it came to. Where they are read late, its time, if it
+ * is `timed`, is that since the step before was told. */
+static void tell(train *t, train_step *s, bool timed)
+{
+    if (!s->there)
+        return;
+    const uint64_t now = cli_clock_ns();
+    const uint64_t ns = timed ? now - (s->start_ns > t->told_ns ? s->start_ns : t->told_ns) : 0;
+    s->there = false;
+    t->told_ns = now;
+    t->last_loss = s->score.loss;
+    t->epoch_sum += s->score.loss;
+    t->epoch_loss = t->epoch_sum / (double)++t->epoch_steps;
+    look_at_loss(t, s->score.loss, s->step);
+    if (timed && is_timed(t, s))
+        cli_times_add(&t->times, ns);
+    const train_row row = {
+        .step = s->step, .epoch = s->epoch, .score = s->score, .rate = s->rate, .ns = ns};
+    train_metrics_row(t, &row);
+    if (!t->opts.quiet)
+        cli_progress("epoch %" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %s", s->epoch + 1,
+                     s->step, t->total_steps, train_loss(t->last_loss).text);
+}
+
+/* The next step of the epoch; *more is false at its end. */
+static sw_status next_step(train *t, uint64_t epoch, bool *more)
+{
+    train_step *s = &t->steps[(t->step + 1) % 2], *before = &t->steps[t->step % 2];
+    float rate;
+    *s = (train_step){.step = t->step + 1,
+                      .epoch = epoch,
+                      .start_ns = cli_clock_ns(),
+                      .rows = rows_of_step(t, t->batches_taken),
+                      .warm = true};
+    SW_TRY(set_rate(t, &rate));
+    s->rate = (double)rate;
+    SW_TRY(run_step(t, s));
+    *more = s->rows > 0 && s->taken == s->rows;
+    if (!*more)
+        return SW_OK;
+    s->there = true;
+    t->batches_taken += t->opts.job.accumulate;
+    t->step++;
+    t->evaluated = false;
+    tell(t, t->flight.there ? before : s, true);
+    return SW_OK;
+}
+
+/* All that was begun is over, read and told. A step of which part went by before the one in
+ * front of it was told has no time of its own. */
+static sw_status catch_up(train *t)
+{
+    train_step *s = &t->steps[t->step % 2];
+    SW_TRY(land(t));
+    tell(t, s, t->told_ns <= s->start_ns);
+    return SW_OK;
+}
+
+static bool goes_on(const train *t)
+{
+    return t->step < t->total_steps && !t->stopped && !cli_interrupted();
+}
+
+static sw_status train_epoch(train *t, uint64_t epoch)
+{
+    const uint64_t every = (uint64_t)t->opts.validate_every;
+    bool more = true;
+    t->batches_taken = 0;
+    t->epoch_sum = 0.0;
+    t->epoch_steps = 0;
+    SW_TRY(sw_loader_epoch(t->train_loader, epoch));
+    while (goes_on(t)) {
+        SW_TRY(next_step(t, epoch, &more));
+        if (!more)
+            break;
+        if (every > 0 && t->step % every == 0 && t->batches_taken < t->batches &&
+            t->step < t->total_steps) {
+            SW_TRY(catch_up(t));
+            SW_TRY(validate(t, epoch));
+            say_validation(t, epoch);
+        }
+    }
+    SW_TRY(catch_up(t));
+    if (t->batches_taken >= t->batches)
+        t->epochs++;
+    return SW_OK;
+}
+
+sw_status train_all(train *t)
+{
+    t->batches = sw_loader_batches(t->train_loader);
+    for (uint64_t epoch = 0; goes_on(t); epoch++) {
+        t->evaluated = false;
+        SW_TRY(train_epoch(t, epoch));
+        if (!cli_interrupted() && !t->evaluated)
+            SW_TRY(validate(t, epoch));
+        say_validation(t, epoch);
+    }
+    return SW_OK;
+}

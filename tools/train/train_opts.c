@@ -1,0 +1,215 @@
+/* The command line of `stepwell train`. */
+#include "tools/job/optimizer.h"
+#include "tools/train/train.h"
+#include <string.h>
+
+static const char notes[] =
+    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
+    "the memory, 5 no such device, 130 interrupted. Ctrl-C ends after the running step; a "
+    "second one at once. Before the first step no file is touched, but what does not fit the "
+    "memory leaves a profile that says why. A file of metrics or best "
+    "parameters that cannot be written on the way fails the run at its end, and training goes "
+    "on. Witnesses are not part of --memory-budget: while they watch a program they take up to "
+    "three times its immediate_bytes and model_bytes (stepwell plan --json) on top.\n"
+    "With --json standard output has one object when training ran to its end or was "
+    "interrupted, and nothing when it was refused or failed. Its keys: model, device, data, "
+    "batch, steps (updates), epochs, seed, threads, optimizer, update, keep_gradients, "
+    "accumulate, final_loss, diverged, skipped (updates); validation_loss and, where classes "
+    "are learned, "
+    "test_accuracy, of the last parameters, null when they were not validated; validations, "
+    "best_step, best_validation_loss, best_accuracy, stopped_early; predicted and measured, "
+    "for "
+    "each phase its peak_bytes and end_bytes, measured_by, predicted_peak_bytes, "
+    "measured_peak_bytes, model_bytes, arena_bytes, data_bytes, total_bytes, "
+    "lower_bound_bytes, launches (of each step on a device; null on the CPU), rebuilt_ops, "
+    "recompute, roles, layers, allocations_after_warmup, "
+    "min_step_ns, median_step_ns, p99_step_ns, max_step_ns, wall_ns, device_memory (of a card: "
+    "what its driver says and what is ours; null for the CPU), programs.\n"
+    "On a device a step's figures are read when the next one has begun. What is measured there "
+    "is "
+    "of the first run of each program, which goes op by op: later ones are replays of it.\n"
+    "A line of --metrics has kind (train or validation), step, epoch (from 1), loss, accuracy "
+    "(of classes), rate (of a step) and ms, and is in the file as soon as it is known. On a "
+    "device the last step in front of a validation has no ms: it began before the one in front "
+    "of it was over.";
+
+static const char *schedule_help(void)
+{
+    static char text[500];
+    snprintf(text, sizeof text, "of the learning rate: %s", tool_schedule_list());
+    return text;
+}
+
+static int train_table(train_opts *o, cli_option *table)
+{
+    job_opts *j = &o->job;
+    const cli_option options[] = {
+        {"--epochs", "N", CLI_COUNT, &j->epochs, NULL, "passes over the samples (default 1)", 1,
+         1 << 30, NULL},
+        {"--steps", "N", CLI_COUNT, &j->steps, NULL,
+         "stop after N steps (default: --epochs decides)", 1, (int64_t)1 << 40, NULL},
+        {"--schedule", "NAME", CLI_WORD, &j->schedule, "cosine", schedule_help(), 0, 0,
+         tool_schedule_words()},
+        {"--warmup", "N", CLI_COUNT, &j->warmup, "0",
+         "steps in which the rate rises, before the schedule begins", 0, (int64_t)1 << 40,
+         NULL},
+        {"--lr-every", "N", CLI_COUNT, &j->lr_every, NULL,
+         "step, exponential: steps from one cut to the next (default a third of all)", 1,
+         (int64_t)1 << 40, NULL},
+        {"--lr-gamma", "X", CLI_REAL, &j->lr_gamma, NULL,
+         "step, exponential: factor of a cut; exponential spreads it over the steps (default "
+         "0.1)",
+         0, 0, NULL},
+        {"--lr-floor", "X", CLI_REAL, &j->lr_floor, NULL,
+         "lowest rate of the schedule (default 0)", 0, 0, NULL},
+        {"--validate-every", "N", CLI_COUNT, &o->validate_every, NULL,
+         "validate every N steps too (default at the end of each epoch)", 1, (int64_t)1 << 40,
+         NULL},
+        {"--patience", "N", CLI_COUNT, &o->patience, NULL,
+         "stop after N validations in a row without a better one (default never)", 1,
+         (int64_t)1 << 40, NULL},
+        {"--min-delta", "X", CLI_REAL, &o->min_delta, NULL,
+         "with --patience: how much lower the loss must be to count as better (default 0)", 0,
+         0, NULL},
+        {"--metrics", "FILE", CLI_WORD, &o->metrics, NULL,
+         "write a line for each step and validation: FILE.csv or FILE.jsonl", 0, 0, NULL},
+        {"--profile", "FILE", CLI_WORD, &o->profile, NULL,
+         "write the profile, for stepwell report", 0, 0, NULL},
+        {"--profile-events", NULL, CLI_FLAG, &o->profile_events, NULL,
+         "with --profile: record every birth and death of a tensor, and every phase and op "
+         "with its clock",
+         0, 0, NULL},
+        {"--profile-every", "N", CLI_COUNT, &o->profile_every, NULL,
+         "with --profile: record the first, each Nth and the last step only (default 1)", 1,
+         (int64_t)1 << 40, NULL},
+        {"--profile-max", "SIZE", CLI_BYTES, &o->profile_max, NULL,
+         "with --profile: start a new file when this one would pass SIZE; FILE.1 has the part "
+         "before it, and older parts are dropped",
+         1, 0, NULL},
+        {"--heap-profile", "FILE", CLI_WORD, &o->heap_profile, NULL,
+         "write jemalloc's profile of the host heap at the end, for jeprof; needs "
+         "MALLOC_CONF=prof:true in the environment",
+         0, 0, NULL},
+        {"--op-clocks", NULL, CLI_FLAG, &j->op_clocks, NULL,
+         "read the clock at every op, for the profile", 0, 0, NULL},
+        {"--nvtx", "LEVEL", CLI_WORD, &j->nvtx, "phases",
+         "ranges for Nsight Systems, if it is attached: phases, layers too, ops too, or off", 0,
+         0, job_nvtx_words},
+        {"--save-params", "FILE", CLI_WORD, &o->save, NULL,
+         "write the parameters as safetensors", 0, 0, NULL},
+        {"--save-best", "FILE", CLI_WORD, &o->best, NULL,
+         "write the parameters whenever a validation is better than all before", 0, 0, NULL},
+        {"--load-params", "FILE", CLI_WORD, &o->load, NULL, "begin with these parameters", 0, 0,
+         NULL},
+        {"--witness", NULL, CLI_FLAG, &o->witness, NULL,
+         "check the first step of each program with every witness (slow; takes memory besides "
+         "the budget)",
+         0, 0, NULL},
+        {"--process", NULL, CLI_FLAG, &o->process, NULL,
+         "show at the end what every byte of the process is for", 0, 0, NULL},
+        {"--checks", NULL, CLI_FLAG, &o->job.checks, NULL,
+         "trace again before each step and compare the traces", 0, 0, NULL},
+        {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0,
+         NULL},
+        {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "no progress and no line per epoch", 0, 0,
+         NULL},
+        {"--checkpoint", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
+        {"--resume", NULL, CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
+    };
+    j->lr_gamma = j->lr_floor = o->min_delta = -1.0; /* not given */
+    const int n = job_options(j, table, 0, true);
+    memcpy(table + n, options, sizeof options);
+    return n + (int)(sizeof options / sizeof *options);
+}
+
+static void keep_command(train *t, int argc, char **argv)
+{
+    size_t used = (size_t)snprintf(t->command, sizeof t->command, "stepwell");
+    for (int i = 0; i < argc; i++) {
+        const int n = snprintf(t->command + used, sizeof t->command - used, " %s", argv[i]);
+        if (n < 0 || (size_t)n >= sizeof t->command - used)
+            return; /* cut: the header has room for no more */
+        used += (size_t)n;
+    }
+}
+
+static bool is_stream(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
+/* What training alone has: its files and its schedule. */
+static int check(train_opts *o)
+{
+    job_opts *j = &o->job;
+    const unsigned takes = tool_schedule_takes(j->schedule);
+    if (o->witness && j->immediate)
+        return cli_error(CLI_USAGE,
+                         "--witness and --immediate exclude each other: without a plan there "
+                         "is nothing to witness");
+    if (o->witness && job_on_device(j))
+        return cli_error(CLI_USAGE,
+                         "--witness and --device %s exclude each other: witnesses look at "
+                         "bytes that only the CPU's programs touch",
+                         j->device);
+    if (is_stream(o->profile) || is_stream(o->save) || is_stream(o->best) ||
+        is_stream(o->heap_profile))
+        return cli_error(CLI_USAGE, "%s must be a file: standard output has the result",
+                         is_stream(o->profile) ? "--profile"
+                         : is_stream(o->save)  ? "--save-params"
+                         : is_stream(o->best)  ? "--save-best"
+                                               : "--heap-profile");
+    const int metrics = train_metrics_check(o->metrics);
+    if (metrics != CLI_GO)
+        return metrics;
+    if (o->min_delta >= 0.0 && o->patience == 0)
+        return cli_error(CLI_USAGE, "--min-delta has no effect without --patience");
+    o->min_delta = o->min_delta < 0.0 ? 0.0 : o->min_delta;
+    const char *alone = o->profile != NULL     ? NULL
+                        : o->profile_events    ? "--profile-events"
+                        : o->profile_every > 0 ? "--profile-every"
+                        : o->profile_max > 0   ? "--profile-max"
+                                               : NULL;
+    if (alone != NULL)
+        return cli_error(CLI_USAGE, "%s has no effect without --profile", alone);
+    if (j->op_clocks && (o->profile == NULL || j->immediate))
+        return cli_error(CLI_USAGE, "--op-clocks has no effect %s",
+                         j->immediate ? "with --immediate" : "without --profile");
+    if ((takes & TOOL_LR_CUTS) == 0 && (j->lr_every > 0 || j->lr_gamma >= 0.0))
+        return cli_error(CLI_USAGE, "%s has no effect without --schedule %s",
+                         j->lr_every > 0 ? "--lr-every" : "--lr-gamma",
+                         tool_schedule_takers(TOOL_LR_CUTS));
+    if ((takes & TOOL_LR_FLOOR) == 0 && j->lr_floor >= 0.0)
+        return cli_error(CLI_USAGE, "--lr-floor has no effect with --schedule %s", j->schedule);
+    if (j->lr_floor > 0.0 && j->lr >= 0.0 && j->lr_floor > j->lr)
+        return cli_error(CLI_USAGE, "--lr-floor %g is above --lr %g", j->lr_floor, j->lr);
+    j->lr_floor = j->lr_floor < 0.0 ? 0.0 : j->lr_floor;
+    if (j->lr_gamma < 0.0)
+        j->lr_gamma = 0.1;
+    return CLI_GO;
+}
+
+int train_parse(train *t, int argc, char **argv)
+{
+    cli_option table[JOB_OPTIONS_MAX + 32];
+    const cli_command command = {
+        .name = "train",
+        .usage = "[options]",
+        .about =
+            "Train a network from planned memory and say what every phase of a step needed.",
+        .options = table,
+        .n_options = train_table(&t->opts, table),
+        .notes = notes,
+    };
+    const int parsed = cli_parse(&command, argc, argv);
+    if (parsed != CLI_GO)
+        return parsed;
+    t->opts.job.shares = t->opts.json;
+    t->job.opts = &t->opts.job;
+    t->job.batch = t->opts.job.batch.at[0];
+    keep_command(t, argc, argv);
+    int status = check(&t->opts);
+    if (status == CLI_GO)
+        status = job_check(&t->opts.job);
+    return status == CLI_GO ? train_check_files(&t->opts) : status;
+}

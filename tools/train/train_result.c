@@ -1,0 +1,342 @@
+/* What `stepwell train` prints when it is done. */
+#include "profiler/record/utf8.h"
+#include "tools/job/process.h"
+#include "tools/job/result.h"
+#include "tools/train/train.h"
+#include <inttypes.h>
+#include <math.h>
+
+static const struct {
+    const char *name;
+    uint32_t bit;
+} witnesses[] = {{"access", SW_WITNESS_ACCESS},
+                 {"extent", SW_WITNESS_EXTENT},
+                 {"death", SW_WITNESS_DEATH},
+                 {"need", SW_WITNESS_NEED}};
+enum { N_WITNESSES = sizeof witnesses / sizeof *witnesses };
+
+/* What measured a program, and what it found. */
+static const sw_phase_info *measured_phases(const train *t, const train_measured *m)
+{
+    return t->opts.witness ? m->witness.phase : m->phase;
+}
+
+static size_t measured_peak(const train *t, const train_measured *m)
+{
+    return t->opts.witness ? m->witness.peak_bytes : m->peak_bytes;
+}
+
+static const char *measured_by(const train *t)
+{
+    return t->opts.witness ? "access" : "arena";
+}
+
+/* In JSON null, not zeros, where the program never ran. */
+static void put_measured(sw_json *json, const train *t, const train_measured *m)
+{
+    if (m->runs > 0)
+        result_put_phases(json, "measured", measured_phases(t, m));
+    else
+        sw_json_put_null(json, "measured");
+}
+
+bool train_has_classes(const train *t)
+{
+    return t->job.net.task == TOOL_CLASSIFY;
+}
+
+cli_text train_loss(double loss)
+{
+    cli_text t;
+    /* The sign of what is no number says nothing. */
+    snprintf(t.text, sizeof t.text, fabs(loss) < 1e9 ? "%.4f" : "%.4g", loss);
+    return isnan(loss) ? (cli_text){"nan"} : t;
+}
+
+static bool witnessed(const train_measured *m)
+{
+    return m->witness.size != 0;
+}
+
+int train_check_witness(const train *t)
+{
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const sw_witness_info *w = &t->measured[i].witness;
+        if (!witnessed(&t->measured[i]))
+            continue;
+        if (w->n_faults > 0 || w->agreed != SW_WITNESS_ALL)
+            return cli_error(CLI_FAILED,
+                             "%s: the witnesses found %u disagreements with the plan: %s",
+                             t->job.program[i].name, w->n_faults, w->first_fault);
+        if (!result_phases_equal(w->phase, t->job.program[i].plan.phase))
+            return cli_error(CLI_FAILED,
+                             "%s: the access witness observed other bytes than were planned",
+                             t->job.program[i].name);
+    }
+    return CLI_DONE;
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+static void put_agreement(sw_json *json, uint32_t agreed, uint32_t faults, const char *first)
+{
+    for (int i = 0; i < N_WITNESSES; i++)
+        sw_json_put_bool(json, witnesses[i].name, (agreed & witnesses[i].bit) != 0);
+    sw_json_put_u64(json, "faults", faults);
+    sw_json_put_string(json, "first_fault", *first != '\0' ? first : NULL);
+}
+
+/* Over all programs: a witness agrees when it agrees on each. */
+static void put_witness(sw_json *json, const train *t)
+{
+    uint32_t agreed = SW_WITNESS_ALL, faults = 0;
+    const char *first = "";
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const sw_witness_info *w = &t->measured[i].witness;
+        if (!witnessed(&t->measured[i]))
+            continue;
+        agreed &= w->agreed;
+        faults += w->n_faults;
+        if (*first == '\0')
+            first = w->first_fault;
+    }
+    sw_json_open(json, "witness", '{');
+    put_agreement(json, agreed, faults, first);
+    sw_json_end(json);
+}
+
+static void put_program(sw_json *json, train *t, int i)
+{
+    const job_program *p = &t->job.program[i];
+    const train_measured *m = &t->measured[i];
+    sw_json_begin(json, '{');
+    sw_json_put_string(json, "name", p->name);
+    sw_json_put_i64(json, "batch", p->batch);
+    sw_json_put_u64(json, "runs", m->runs);
+    result_put_predicted(json, &t->job, p);
+    put_measured(json, t, m);
+    sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
+    sw_json_put_known(json, "measured_peak_bytes", m->runs > 0, measured_peak(t, m));
+    sw_json_put_u64(json, "arena_bytes", p->plan.arena_bytes);
+    shares_put_measured(json, &t->job, (job_which)i, &m->shares);
+    if (witnessed(m)) {
+        sw_json_open(json, "witness", '{');
+        put_agreement(json, m->witness.agreed, m->witness.n_faults, m->witness.first_fault);
+        sw_json_end(json);
+    }
+    sw_json_end(json);
+}
+
+static double accuracy(const train_score *score)
+{
+    return (double)score->right / (double)score->rows;
+}
+
+static void put_validation(sw_json *json, const train *t)
+{
+    const bool classes = train_has_classes(t), best = t->best_step > 0;
+    if (classes)
+        sw_json_put_known_f64(json, "test_accuracy", t->evaluated,
+                              t->evaluated ? accuracy(&t->test) : 0.0);
+    sw_json_put_known_f64(json, "validation_loss", t->evaluated, t->test.loss);
+    sw_json_put_u64(json, "validations", t->validations);
+    sw_json_put_known(json, "best_step", best, t->best_step);
+    sw_json_put_known_f64(json, "best_validation_loss", best, t->best.loss);
+    if (classes)
+        sw_json_put_known_f64(json, "best_accuracy", best, best ? accuracy(&t->best) : 0.0);
+    sw_json_put_bool(json, "stopped_early", t->stopped);
+}
+
+static void put_run(sw_json *json, const train *t)
+{
+    const job_opts *o = &t->opts.job;
+    sw_json_put_string(json, "model", o->model);
+    sw_json_put_string(json, "device", o->device);
+    sw_json_put_string(json, "data", t->job.train.info.name);
+    sw_json_put_string(json, "normalise",
+                       *t->job.normal.text != '\0' ? t->job.normal.text : NULL);
+    sw_json_put_i64(json, "batch", t->job.batch);
+    sw_json_put_u64(json, "steps", t->step);
+    sw_json_put_u64(json, "epochs", t->epochs);
+    sw_json_put_i64(json, "seed", o->seed);
+    sw_json_put_i64(json, "threads", o->threads);
+    sw_json_put_string(json, "optimizer", o->optimizer);
+    sw_json_put_string(json, "update", o->update);
+    sw_json_put_bool(json, "keep_gradients", o->keep_gradients || o->accumulate > 1);
+    sw_json_put_i64(json, "accumulate", o->accumulate);
+    sw_json_put_f64(json, "final_loss", t->step > 0 ? t->last_loss : (double)NAN);
+    sw_json_put_bool(json, "diverged", t->diverged > 0);
+    sw_json_put_u64(json, "skipped", t->skipped);
+    put_validation(json, t);
+}
+
+static void put_times(sw_json *json, train *t)
+{
+    const cli_summary s = cli_times_summary(&t->times);
+    sw_json_put_known(json, "allocations_after_warmup", t->warm_runs > 0, t->allocations);
+    sw_json_put_known(json, "min_step_ns", s.n > 0, s.min);
+    sw_json_put_known(json, "median_step_ns", s.n > 0, s.median);
+    sw_json_put_known(json, "p99_step_ns", s.n > 0, s.p99);
+    sw_json_put_known(json, "max_step_ns", s.n > 0, s.max);
+    sw_json_put_u64(json, "wall_ns", t->wall_ns);
+}
+
+static int print_json(train *t, int status)
+{
+    const job_program *main = job_main(&t->job);
+    const train_measured *m = &t->measured[main - t->job.program];
+    sw_json json;
+    result_json_begin(&json);
+    put_run(&json, t);
+    result_put_predicted(&json, &t->job, main);
+    put_measured(&json, t, m);
+    sw_json_put_string(&json, "measured_by", m->runs > 0 ? measured_by(t) : NULL);
+    sw_json_put_u64(&json, "predicted_peak_bytes", main->plan.peak_bytes);
+    sw_json_put_known(&json, "measured_peak_bytes", m->runs > 0, measured_peak(t, m));
+    result_put_totals(&json, &main->plan);
+    shares_put_measured(&json, &t->job, (job_which)(main - t->job.program), &m->shares);
+    if (t->opts.job.immediate) {
+        sw_json_put_u64(&json, "immediate_bytes", main->plan.immediate_bytes);
+        sw_json_put_u64(&json, "bump_bytes", m->bump_bytes);
+    }
+    put_times(&json, t);
+    result_put_device(&json, t->job.exec);
+    if (t->opts.witness)
+        put_witness(&json, t);
+    if (t->process != NULL) {
+        sw_json_open(&json, "process", '{');
+        sw_process_put(&json, t->process);
+        sw_json_end(&json);
+    } else if (t->opts.process)
+        sw_json_put_null(&json, "process");
+    sw_json_open(&json, "programs", '[');
+    for (int i = 0; i < JOB_PROGRAMS; i++)
+        if (t->job.program[i].batch > 0)
+            put_program(&json, t, i);
+    sw_json_end(&json);
+    return result_json_end(&json, status);
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+static void print_memory(const train *t)
+{
+    const job_program *main = job_main(&t->job);
+    const train_measured *m = &t->measured[main - t->job.program];
+    const bool immediate = t->opts.job.immediate;
+    const sw_phase_info *phases = measured_phases(t, m);
+    const size_t peak = measured_peak(t, m);
+    result_print_phases(immediate ? NULL : main->plan.phase, m->runs > 0 ? phases : NULL);
+    char found[96] = "not measured", text[256];
+    if (m->runs > 0 && peak == main->plan.peak_bytes &&
+        (immediate || result_phases_equal(main->plan.phase, phases)))
+        snprintf(found, sizeof found, "the same measured by %s%s", measured_by(t),
+                 immediate ? "" : ", in every phase");
+    else if (m->runs > 0)
+        snprintf(found, sizeof found, "%s measured by %s", cli_digits(peak).text,
+                 measured_by(t));
+    snprintf(text, sizeof text, "%s predicted, %s", result_both(main->plan.peak_bytes).text,
+             found);
+    printf("\npeak    ");
+    cli_wrap(stdout, 8, 8, text);
+    printf("model   %s\n", result_both(main->plan.model_bytes).text);
+    printf("%s   %s\n", immediate ? "bump " : "arena",
+           result_both(main->plan.arena_bytes).text);
+    result_print_repeats("again   ", &main->plan);
+    printf("data    %s\n", result_both(main->plan.data_bytes).text);
+    printf("total   %s\n", result_both(job_total_bytes(&t->job)).text);
+    result_print_device("card    ", t->job.exec);
+}
+
+static void print_witnesses(const train *t)
+{
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        const sw_witness_info *w = &t->measured[i].witness;
+        if (!witnessed(&t->measured[i]))
+            continue;
+        char text[256];
+        int n = snprintf(text, sizeof text, "%s, batch %" PRId64 ":", t->job.program[i].name,
+                         t->job.program[i].batch);
+        for (int k = 0; k < N_WITNESSES; k++)
+            n += snprintf(text + n, sizeof text - (size_t)n, " %s %s%s", witnesses[k].name,
+                          (w->agreed & witnesses[k].bit) != 0 ? "agrees" : "DISAGREES",
+                          k + 1 < N_WITNESSES ? "," : "");
+        printf("witness ");
+        cli_wrap(stdout, 8, 8, text);
+    }
+}
+
+static void print_score(const train *t, const char *label, bool known, const train_score *s)
+{
+    if (!known)
+        return;
+    printf("%sloss %s", label, train_loss(s->loss).text);
+    if (train_has_classes(t))
+        printf(", accuracy %.2f %% (%s of %s)", 100.0 * accuracy(s),
+               cli_digits((uint64_t)s->right).text, cli_digits((uint64_t)s->rows).text);
+    putchar('\n');
+}
+
+static void print_pixels(const job_normal *normal)
+{
+    char text[1400];
+    snprintf(text, sizeof text, "%s from %s", normal->text, normal->from);
+    printf("pixels  ");
+    cli_wrap(stdout, 8, 8, text);
+}
+
+static void print_text(train *t)
+{
+    const job_opts *o = &t->opts.job;
+    char name[1024], title[1400];
+    char each[40] = "";
+    sw_utf8_clean(name, sizeof name, t->job.train.info.name);
+    if (o->accumulate > 1)
+        snprintf(each, sizeof each, " x %" PRId64, o->accumulate);
+    snprintf(title, sizeof title,
+             "%s on %s, %s + %s samples, batch %" PRId64 "%s, %s %g, seed %" PRId64
+             ", %s, %" PRId64 " thread%s",
+             o->model, name, cli_digits((uint64_t)t->job.train.n).text,
+             cli_digits((uint64_t)t->job.test.n).text, t->job.batch, each, o->optimizer,
+             (double)(float)o->lr, o->seed, o->device, o->threads, o->threads == 1 ? "" : "s");
+    cli_wrap(stdout, 0, 0, title);
+    if (*t->job.normal.text != '\0')
+        print_pixels(&t->job.normal);
+    putchar('\n');
+    print_memory(t);
+    print_witnesses(t);
+    const cli_summary s = cli_times_summary(&t->times);
+    printf("\n%s step%s, %" PRIu64 " whole epoch%s, %s", cli_digits(t->step).text,
+           t->step == 1 ? "" : "s", t->epochs, t->epochs == 1 ? "" : "s",
+           cli_ns(t->wall_ns).text);
+    if (t->warm_runs > 0)
+        printf("; %s allocation%s after warm-up\n", cli_digits(t->allocations).text,
+               t->allocations == 1 ? "" : "s");
+    else
+        printf("; allocations were not counted: no run was warm\n");
+    if (s.n > 0)
+        printf("step    min %s, median %s, p99 %s, max %s\n", cli_ns(s.min).text,
+               cli_ns(s.median).text, cli_ns(s.p99).text, cli_ns(s.max).text);
+    if (t->step > 0)
+        printf("loss    %s in the last step, %s on average over the last epoch\n",
+               train_loss(t->last_loss).text, train_loss(t->epoch_loss).text);
+    if (t->skipped > 0)
+        printf("skipped %s update%s with gradients that were not finite\n",
+               cli_digits(t->skipped).text, t->skipped == 1 ? "" : "s");
+    print_score(t, "test    ", t->evaluated, &t->test);
+    char label[64];
+    snprintf(label, sizeof label, "best    step %s: ", cli_digits(t->best_step).text);
+    print_score(t, label, t->validations > 1 && t->best_step > 0, &t->best);
+    if (t->process != NULL) {
+        putchar('\n');
+        process_print(t->process, "Resident bytes of the process");
+    }
+}
+
+int train_print(train *t, int status)
+{
+    if (t->opts.json)
+        return print_json(t, status);
+    print_text(t);
+    return cli_finish(status);
+}
