@@ -368,7 +368,7 @@ static bool is_declared(const char *const *headers, const char *name, size_t n)
 
 static void names_in_documents_are_declared(void)
 {
-    const char *const headers[] = {source("runtime/stepwell.h"), source("alloc/base.h"),
+    const char *const headers[] = {source("runtime/stepwell.h"), source("alloc/base/base.h"),
                                    source("kernels/launch.h"), source("kernels/par.h"), NULL};
     int n = 0;
     for (size_t d = 0; d < DOCUMENTS; d++)

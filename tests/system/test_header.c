@@ -62,7 +62,7 @@ static const char *const parts[] = {
 static void write_project(void)
 {
     char text[1000], path[200];
-    CU_ASSERT_EQUAL_FATAL(sw_shell("mkdir -p '%s/alloc' '%s/kernels' '%s/src'", path_of("own"),
+    CU_ASSERT_EQUAL_FATAL(sw_shell("mkdir -p '%s/alloc/base' '%s/kernels' '%s/src'", path_of("own"),
                                    path_of("own"), path_of("own")),
                           0);
     for (size_t i = 0; i < N_PARTS; i++) {
