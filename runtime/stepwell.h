@@ -161,7 +161,7 @@ typedef struct {
  * nothing is captured again. sw_run copies the inputs and returns before the run has ended.
  * All that reads (metrics, outputs, parameters) waits for that. A fault of the device is
  * reported by the call that sees it, and by every later one: SW_DEVICE with what failed first.
- * op_clocks wants sync_ops there, a profile of events runs op by op, and an NVTX tool that
+ * op_clocks needs sync_ops there, a profile of events runs op by op, and an NVTX tool that
  * takes regions of memory has every op waited for. */
 SW_MUST_USE SW_API sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *opts);
 SW_API void sw_exec_destroy(sw_exec *exec);
@@ -244,7 +244,7 @@ SW_API uint64_t sw_model_layout_hash(sw_model *model);
  * file with the old one's permissions, syncs and renames it, and syncs the folder; where the
  * last fails the file is there, and sw_last_note() says that its durability is unknown. Until
  * then the new file is PATH.<16 digits>.tmp and locked; one that a killed process left is
- * removed by the next save of PATH. PATH may be a pipe (sw_interrupt_set). Loading wants
+ * removed by the next save of PATH. PATH may be a pipe (sw_interrupt_set). Loading needs
  * exactly the model's names, types and shapes (SW_FORMAT names the first that differs) and
  * changes nothing when it fails - a model on a device is damaged where a file that was readable
  * is not any more. Optimizer state, kept gradients and states stay as they are - but of a model
@@ -615,7 +615,7 @@ SW_API sw_value sw_softmax_ce(sw_ctx *ctx, sw_value logits, sw_value labels);
 SW_API sw_value sw_softmax_ce_with(sw_ctx *ctx, sw_value logits, sw_value labels,
                                    float smoothing, int32_t ignore);
 /* sw_softmax_ce of x W^T + b for a large vocabulary: x (rows, width), weight (classes, width),
- * bias (classes) or {0}. The gradients are made with the loss, where something wants them, and
+ * bias (classes) or {0}. The gradients are made with the loss, where something needs them, and
  * wait for backward: x and the logits do not. The loss and, where nothing scales it, all
  * gradients have the bits of the two ops; with sw_softmax_ce_with's choices too. */
 SW_API sw_value sw_linear_ce(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,

@@ -7,13 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    const char *name;
-    int (*run)(int argc, char **argv); /* NULL: not built yet */
-    const char *about;
-} tool;
-
-static const tool tools[] = {
+static const cli_tool tools[] = {
     {"train", tool_train, "train a network from planned memory"},
     {"plan", tool_plan, "peak and end bytes of every phase, without tensor memory"},
     {"report", tool_report, "read a profile that train wrote"},
@@ -44,9 +38,10 @@ static void print_usage(FILE *to)
           "before a byte is allocated, and what is measured equals it.\n\n",
           to);
     for (int i = 0; i < N_TOOLS; i++)
-        if (tools[i].run != NULL)
-            fprintf(to, "  %-8s %s\n", tools[i].name, tools[i].about);
-    fputs("\n  --help after a command lists its options\n  --version\n", to);
+        fprintf(to, "  %-8s %s\n", tools[i].name, tools[i].about);
+    fputs("  help     the options of a command, its manual page; completions for shells\n\n"
+          "  --help after a command lists its options\n  --version\n",
+          to);
 }
 
 static int unknown(const char *name)
@@ -76,10 +71,21 @@ static int help_of(const char *name)
     snprintf(word, sizeof word, "%s", name);
     for (int i = 0; i < N_TOOLS; i++)
         if (strcmp(tools[i].name, name) == 0)
-            return tools[i].run != NULL
-                       ? tools[i].run(2, argv)
-                       : cli_error(CLI_USAGE, "command '%s' is not built yet", name);
-    return unknown(name);
+            return tools[i].run(2, argv);
+    return strcmp(name, "help") == 0 ? tool_help(tools, N_TOOLS, 2, argv, &(const char *){NULL})
+                                     : unknown(name);
+}
+
+static int help(int argc, char **argv)
+{
+    const char *name = NULL;
+    const int status = tool_help(tools, N_TOOLS, argc, argv, &name);
+    if (status != CLI_GO)
+        return status;
+    if (name != NULL)
+        return help_of(name);
+    print_usage(stdout);
+    return cli_finish(CLI_DONE);
 }
 
 static int dispatch(int argc, char **argv)
@@ -89,26 +95,20 @@ static int dispatch(int argc, char **argv)
         return CLI_USAGE;
     }
     const char *name = argv[1];
-    const bool version = strcmp(name, "--version") == 0, word = strcmp(name, "help") == 0;
-    const int most = word ? 3 : 2; /* "help train", but nothing behind the options */
-    if ((version || word || is_help(name)) && argc > most)
-        return cli_error(CLI_USAGE, "'%s' is one argument too many behind %s", argv[most],
-                         name);
+    const bool version = strcmp(name, "--version") == 0;
+    if ((version || is_help(name)) && argc > 2)
+        return cli_error(CLI_USAGE, "'%s' is one argument too many behind %s", argv[2], name);
     if (version)
         return print_version();
-    if (word && argc == 3)
-        return help_of(argv[2]);
-    if (word || is_help(name)) {
+    if (strcmp(name, "help") == 0)
+        return help(argc - 1, argv + 1);
+    if (is_help(name)) {
         print_usage(stdout);
         return cli_finish(CLI_DONE);
     }
-    for (int i = 0; i < N_TOOLS; i++) {
-        if (strcmp(tools[i].name, name) != 0)
-            continue;
-        if (tools[i].run == NULL)
-            return cli_error(CLI_USAGE, "command '%s' is not built yet", name);
-        return tools[i].run(argc - 1, argv + 1);
-    }
+    for (int i = 0; i < N_TOOLS; i++)
+        if (strcmp(tools[i].name, name) == 0)
+            return tools[i].run(argc - 1, argv + 1);
     return unknown(name);
 }
 

@@ -295,7 +295,7 @@ sw_status sw_file_own(sw_file *file, const char *path)
 {
     const sw_file_lock lock = sw_file_try_lock(file);
     if (lock == SW_LOCK_THEIRS)
-        SW_FAIL(SW_BUSY, "%s: another process writes it", path);
+        SW_FAIL(SW_BUSY, "%s: another process is writing it", path);
     return lock == SW_LOCK_FAILED ? refuse(path) : SW_OK;
 }
 

@@ -10,7 +10,8 @@ sw_status sw_place_check(const sw_place_item *items, size_t n, size_t height)
             SW_FAIL(SW_INVALID, "placement: buffer %zu ends at %zu, above the height %zu", i,
                     a->offset + a->bytes, height);
         if (a->align > 1 && a->offset % a->align != 0)
-            SW_FAIL(SW_INVALID, "placement: buffer %zu is at %zu, no multiple of %zu", i,
+            SW_FAIL(SW_INVALID,
+                    "placement: buffer %zu is at %zu, which is not a multiple of %zu", i,
                     a->offset, a->align);
         for (size_t j = i + 1; j < n; j++) {
             const sw_place_item *b = &items[j];

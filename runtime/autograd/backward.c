@@ -65,7 +65,8 @@ static sw_status check_owners(const sw_ctx *ctx)
         const swi_entry *e = &model->entries[s->entry];
         if (!e->frozen && e->optimizer == SWI_NONE)
             SW_FAIL(SW_INVALID,
-                    "parameter '%s' of model %s is neither owned by an optimizer nor frozen",
+                    "parameter '%s' of model %s is neither owned by an optimizer nor frozen: "
+                    "name it in an optimizer, or freeze it",
                     e->name, model->name);
     }
     return SW_OK;

@@ -151,7 +151,8 @@ static sw_status check_grads(const sw_op_desc *d)
 static sw_status check_cases(const sw_op_desc *d)
 {
     if (d->n_cases < 0 || (d->n_cases > 0 && d->cases == NULL))
-        SW_FAIL(SW_INVALID, "op %s: n_cases is %d without cases", d->name, d->n_cases);
+        SW_FAIL(SW_INVALID, "op %s: n_cases must be 0 without cases (got %d)", d->name,
+                d->n_cases);
     for (int i = 0; i < d->n_cases; i++) {
         const sw_op_case *c = &d->cases[i];
         if (c->n_in < d->n_in || c->n_in > d->max_in)

@@ -33,7 +33,7 @@ static sw_status read_header(swi_source *source, int rank, uint32_t *dims, uint6
         dims[i] = big_endian(header + 4 + 4 * i);
         sizes[i] = dims[i];
         if (dims[i] == 0)
-            SW_FAIL(SW_FORMAT, "%s: size %d is 0", path, i);
+            SW_FAIL(SW_FORMAT, "%s: dimension %d must be above 0 (got 0)", path, i);
     }
     if (!sw_size_elements(sizes, rank, &product))
         SW_FAIL(SW_FORMAT, "%s: the product of its sizes %u x %u x %u overflows", path, dims[0],

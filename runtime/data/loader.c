@@ -177,7 +177,7 @@ sw_status sw_loader_next(sw_loader *l, const sw_array **inputs, int *n_inputs)
         SW_FAIL(SW_INVALID, "sw_loader_next: inputs and n_inputs must not be NULL");
     SW_TRY(check_fork(l, "sw_loader_next"));
     if (!l->begun) /* written by this thread alone */
-        SW_FAIL(SW_INVALID, "sw_loader_next: sw_loader_epoch comes first");
+        SW_FAIL(SW_INVALID, "sw_loader_next: call sw_loader_epoch first");
     pthread_mutex_lock(&l->mutex);
     l->held = false;
     const bool more = l->given < l->n_batches;

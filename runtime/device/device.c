@@ -111,7 +111,7 @@ static sw_status parse(const char *name, int *ordinal)
     const char *digits = strncmp(name, "cuda:", 5) == 0 ? name + 5 : "";
     const size_t n = strspn(digits, "0123456789");
     if (n == 0 || n > 4 || digits[n] != '\0')
-        SW_FAIL(SW_INVALID, "unknown device '%s': cpu, cuda and cuda:N are known", name);
+        SW_FAIL(SW_INVALID, "the device must be cpu, cuda or cuda:N (got '%s')", name);
     *ordinal = atoi(digits);
     return SW_OK;
 }

@@ -45,7 +45,7 @@ static sw_status pick_isa(const char *name, sw_isa *out)
             *out = (sw_isa)i;
             return SW_OK;
         }
-    SW_FAIL(SW_INVALID, "unknown instruction set '%s': base, avx2 and avx512 are known", name);
+    SW_FAIL(SW_INVALID, "the instruction set must be base, avx2 or avx512 (got '%s')", name);
 }
 
 static bool is_cpu(const char *device)

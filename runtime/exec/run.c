@@ -52,7 +52,7 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
                 SW_FAIL(SW_INVALID, "model %s is listed twice", to->models[i]->name);
     }
     if (to->mode != SW_TRAIN && to->mode != SW_EVAL)
-        SW_FAIL(SW_INVALID, "unknown mode %d: SW_TRAIN and SW_EVAL are known", (int)to->mode);
+        SW_FAIL(SW_INVALID, "the mode must be SW_TRAIN or SW_EVAL (got %d)", (int)to->mode);
     if (to->step > UINT32_MAX)
         SW_FAIL(SW_INVALID,
                 "step must be at most %u, so that each step draws its own random numbers (got "

@@ -297,10 +297,10 @@ sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
         return (sw_value){0, 0};
     }
     if (desc == NULL || n_in < 0 || n_in > SWI_MAX_OPERANDS - 4) {
-        (void)swi_stick(
-            ctx,
-            sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                         desc == NULL ? "no op has number %u" : "op %u: too many inputs", id));
+        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                          desc == NULL ? "there is no op number %u"
+                                                       : "op %u: too many inputs",
+                                          id));
         return (sw_value){0, 0};
     }
     if (swi_op_is_private(id) || (attrs == NULL && desc->attrs_bytes > 0)) {

@@ -11,7 +11,7 @@ static int model_index(sw_ctx *ctx, const sw_model *model)
         if (ctx->args->models[i] == model)
             return i;
     (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                      "model %s is used but not among the models of this run",
+                                      "model %s must be among the models of this run",
                                       model != NULL ? model->name : "(none)"));
     return -1;
 }

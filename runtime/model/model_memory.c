@@ -204,9 +204,10 @@ static sw_status take_entry(sw_param param, const void *at, size_t bytes, const 
     const bool ready = param.model->ready;
     swi_model_give(param.model);
     if (!ready)
-        SW_FAIL(SW_INVALID, "%s: model %s is not ready", what, param.model->name);
-    SW_FAIL(SW_INVALID, "%s: '%s' has %zu bytes, not %zu", what, entry->name, entry->bytes,
-            bytes);
+        SW_FAIL(SW_INVALID, "%s: model %s must be ready: call sw_model_ready first", what,
+                param.model->name);
+    SW_FAIL(SW_INVALID, "%s: '%s' must have %zu bytes (got %zu)", what, entry->name,
+            entry->bytes, bytes);
 }
 
 sw_status sw_param_read(sw_param param, void *to, size_t bytes)

@@ -60,7 +60,8 @@ static bool is_utf8(const char *name)
 static sw_status check_savable(const sw_model *model)
 {
     if (!model->ready)
-        SW_FAIL(SW_INVALID, "sw_model_save: model %s is not ready", model->name);
+        SW_FAIL(SW_INVALID, "sw_model_save: model %s must be ready: call sw_model_ready first",
+                model->name);
     if (model->damaged)
         SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
                 model->name);
@@ -458,7 +459,8 @@ sw_status sw_params_note(const char *path, const char *key, char *text, size_t b
 static sw_status load(sw_model *model, const char *path)
 {
     if (!model->ready)
-        SW_FAIL(SW_INVALID, "sw_model_load: model %s is not ready", model->name);
+        SW_FAIL(SW_INVALID, "sw_model_load: model %s must be ready: call sw_model_ready first",
+                model->name);
     sw_file *file;
     SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
     const sw_status status =

@@ -17,7 +17,7 @@ static sw_status attach(sw_exec *exec, const sw_exec_opts *o)
     static const char *const roles[] = {SWI_ROLES(ROLE_NAME)};
 #undef ROLE_NAME
     if ((unsigned)level > SW_NVTX_OFF)
-        SW_FAIL(SW_INVALID, "unknown NVTX level %d: SW_NVTX_PHASES to SW_NVTX_OFF are known",
+        SW_FAIL(SW_INVALID, "the NVTX level must be SW_NVTX_PHASES to SW_NVTX_OFF (got %d)",
                 (int)level);
     if (level == SW_NVTX_OFF || exec->no_phases)
         return SW_OK;

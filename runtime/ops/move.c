@@ -165,7 +165,8 @@ static sw_status from_n16_infer(const sw_type *in, int n_in, const void *attrs, 
     (void)attrs;
     SW_TRY(swi_want_f32("from_n16", in, n_in));
     if (in[0].layout != SW_N16)
-        SW_FAIL(SW_INVALID, "from_n16: the input is plain already");
+        SW_FAIL(SW_INVALID,
+                "from_n16: the input must be in blocks of sixteen (got a plain one)");
     out[0] = in[0];
     out[0].layout = SW_PLAIN;
     return SW_OK;

@@ -378,7 +378,7 @@ sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), v
 {
     const sw_op_desc *desc = swi_op(id);
     if (desc == NULL)
-        SW_FAIL(SW_INVALID, "no op has number %u", id);
+        SW_FAIL(SW_INVALID, "there is no op number %u", id);
     if (desc->n_cases == 0)
         SW_FAIL(SW_INVALID, "op %s has no cases: nothing would be checked", desc->name);
     void *block;

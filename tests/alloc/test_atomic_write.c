@@ -249,7 +249,7 @@ static void a_file_has_one_writer(void)
     CU_ASSERT_EQUAL_FATAL(sw_file_take(&first, at("x"), true), SW_OK);
     CU_ASSERT_EQUAL(sw_file_write(first, "mine", 4), SW_OK);
     CU_ASSERT_EQUAL(sw_file_take(&second, at("x"), true), SW_BUSY);
-    SW_CHECK(strstr(sw_last_error(), "/x: another process writes it") != NULL, "%s",
+    SW_CHECK(strstr(sw_last_error(), "/x: another process is writing it") != NULL, "%s",
              sw_last_error());
     CU_ASSERT(has(at("x"), "mine"));
     CU_ASSERT_EQUAL(sw_file_close(first), SW_OK);

@@ -166,7 +166,8 @@ static void the_checker_names_what_is_not_aligned(void)
     CU_ASSERT_EQUAL(sw_place_check(items, 2, 24), SW_OK);
     items[1].offset = 13;
     CU_ASSERT_EQUAL(sw_place_check(items, 2, 24), SW_INVALID);
-    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "buffer 1 is at 13, no multiple of 7"));
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(sw_last_error(), "buffer 1 is at 13, which is not a multiple of 7"));
 }
 
 static void sums_with_alignments_may_not_overflow(void)

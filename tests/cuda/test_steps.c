@@ -445,7 +445,7 @@ static void cards_are_refused_in_one_line(void)
     } cases[] = {
         {{.driver = -1}, SW_DEVICE, "driver"},
         {{.driver = 12080}, SW_DEVICE, "12.8"},
-        {{.cards = -1}, SW_DEVICE, "no card"},
+        {{.cards = -1}, SW_DEVICE, "no device"},
         {{.major = 7}, SW_DEVICE, "7.0"},
         {{.major = 7, .minor = 5}, SW_OK, NULL},
         {{.cannot_map = true}, SW_OK, NULL},

@@ -179,7 +179,7 @@ static void hostile_sizes_take_no_memory(void)
         uint32_t zero[3] = {12, 4, 3};
         zero[i] = 0;
         dir_put(IMAGES, idx_make(3, zero, small_images, 0));
-        refused(SW_FORMAT, IMAGES, "is 0");
+        refused(SW_FORMAT, IMAGES, "must be above 0 (got 0)");
     }
 }
 
@@ -198,7 +198,7 @@ static void wild_labels_are_refused(void)
     new_dir();
     dir_put(IMAGES, good_images());
     for (size_t i = 0; i < sizeof wild; i++) {
-        char text[64];
+        char text[100];
         small_labels[5] = wild[i];
         dir_put(LABELS, good_labels());
         snprintf(text, sizeof text,

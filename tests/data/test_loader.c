@@ -314,7 +314,7 @@ static void misuse_is_refused(void)
     CU_ASSERT_PTR_NULL(l);
     opts.batch = 2;
     CU_ASSERT_EQUAL_FATAL(sw_loader_create(&l, dataset, &opts), SW_OK);
-    failed_as(sw_loader_next(l, &inputs, &n), SW_INVALID, "sw_loader_epoch comes first");
+    failed_as(sw_loader_next(l, &inputs, &n), SW_INVALID, "call sw_loader_epoch first");
     CU_ASSERT(inputs == NULL && n == 77);
     failed_as(sw_loader_next(NULL, &inputs, &n), SW_INVALID, "loader");
     failed_as(sw_loader_epoch(NULL, 0), SW_INVALID, "loader");

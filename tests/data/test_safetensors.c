@@ -434,8 +434,8 @@ static void models_that_are_not_ready_or_damaged(void)
 {
     sw_model *model = empty_model(), *whole = small_model(1);
     sw_param_new(model, "a", SW_F32, SW_SHAPE(2), "zeros");
-    failed_as(sw_model_save(model, path_of("x")), SW_INVALID, "not ready");
-    failed_as(sw_model_load(model, path_of("x")), SW_INVALID, "not ready");
+    failed_as(sw_model_save(model, path_of("x")), SW_INVALID, "must be ready");
+    failed_as(sw_model_load(model, path_of("x")), SW_INVALID, "must be ready");
     failed_as(sw_model_save(NULL, path_of("x")), SW_INVALID, "model");
     failed_as(sw_model_load(NULL, path_of("x")), SW_INVALID, "model");
     failed_as(sw_model_save(whole, ""), SW_INVALID, "path");

@@ -56,7 +56,7 @@ static void bad_run_arguments(void)
     REFUSED(sw_run(exec, &a), SW_INVALID, "input 0");
     a = good;
     a.mode = (sw_mode)7;
-    REFUSED(sw_run(exec, &a), SW_INVALID, "mode 7");
+    REFUSED(sw_run(exec, &a), SW_INVALID, "(got 7)");
     a = good;
     a.step = (uint64_t)UINT32_MAX + 1;
     REFUSED(sw_run(exec, &a), SW_INVALID, "(got 4294967296)");
@@ -156,7 +156,7 @@ static void layouts_are_fixed_once(void)
     CU_ASSERT(!a->model->ready); /* no memory yet */
     CU_ASSERT_PTR_NULL(a->model->arena);
     float w[24];
-    REFUSED(sw_param_read(a->f1.bias, w, sizeof w), SW_INVALID, "not ready");
+    REFUSED(sw_param_read(a->f1.bias, w, sizeof w), SW_INVALID, "must be ready");
     OK(sw_model_ready(a->model, exec, 1));
     OK(sw_model_ready(b->model, exec, 2));
     OK(sw_model_ready(c->model, exec, 2));
@@ -179,7 +179,8 @@ static void layouts_are_fixed_once(void)
     CU_ASSERT_EQUAL(sw_param_find(a->model, "f2.weight").index, a->f2.weight.index);
     CU_ASSERT_EQUAL(sw_param_find(a->model, "none").index, 0);
     CU_ASSERT_EQUAL(sw_param_shape(a->f1.weight).dim[1], NET_PIXELS);
-    REFUSED(sw_param_read(a->f1.bias, w, sizeof w - 1), SW_INVALID, "'f1.bias' has 96 bytes");
+    REFUSED(sw_param_read(a->f1.bias, w, sizeof w - 1), SW_INVALID,
+            "'f1.bias' must have 96 bytes");
     REFUSED(sw_param_gradient(a->f1.bias, w, sizeof w), SW_INVALID, "keeps the gradient");
     const sw_param late = sw_param_new(a->model, "late", SW_F32, SW_SHAPE(1), "zeros");
     CU_ASSERT_EQUAL(late.index, 0);

@@ -385,7 +385,7 @@ static void bad_options_are_refused(void)
         const char *part;
     } bad[] = {
         {{.size = sizeof(sw_optimizer_opts), .kind = "sgdd"}, "'sgdd'"},
-        {{.size = sizeof(sw_optimizer_opts)}, "unknown optimizer"},
+        {{.size = sizeof(sw_optimizer_opts)}, "the optimizer must be one of"},
         {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = -1.0f},
          "must be finite and at least 0"},
         {{.size = sizeof(sw_optimizer_opts), .kind = "adam", .beta1 = 1.0f}, "below 1"},
@@ -415,8 +415,10 @@ static void bad_options_are_refused(void)
           .release = 1,
           .update = SW_UPDATE_AFTER},
          "exclude each other"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .n_groups = 1}, "none are given"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .n_params = 1}, "none are given"},
+        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .n_groups = 1},
+         "params must not be NULL"},
+        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .n_params = 1},
+         "params must not be NULL"},
     };
     sw_model *model;
     OK(sw_model_create(&model, "m"));

@@ -42,7 +42,7 @@ static void schedules(void)
     float x = 7.0f;
     sw_schedule bad = cosine;
     bad.total_steps = 4;
-    REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "4 steps in all");
+    REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "(got 4 and 4)");
     bad = steps;
     bad.every = 0;
     REFUSED(sw_schedule_at(&bad, 0, &x), SW_INVALID, "every");
@@ -141,7 +141,8 @@ static void lines_powers_and_cycles(void)
     CU_ASSERT_EQUAL(at(&s, 200), 0.125f);
     s.total_steps = 30;
     float x = 7.0f;
-    REFUSED(sw_schedule_at(&s, 0, &x), SW_INVALID, "one_cycle: 30 steps in all, 30 of warm-up");
+    REFUSED(sw_schedule_at(&s, 0, &x), SW_INVALID,
+            "one_cycle: steps must be more than the warm-up (got 30 and 30)");
     s.kind = "exponential";
     REFUSED(sw_schedule_at(&s, 0, &x), SW_INVALID, "exponential: `gamma`");
     CU_ASSERT_EQUAL(x, 7.0f);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 /* ---- reading the tree -------------------------------------------------------------------- */
@@ -201,13 +202,24 @@ static void the_layout_is_clang_formats(void)
     CU_ASSERT(found);
 }
 
-/* The README shows programs whole: what people read is what is built and tested. A piece of C
+/* Documents show programs whole: what people read is what is built and tested. A piece of C
  * belongs to the program with its first line. */
 static const struct {
-    const char *path;
-    bool must; /* stand there */
-} shown_programs[] = {{"tools/examples/lenet5.c", true}, {"tests/api/swish_op.c", true}};
+    const char *path, *document; /* where it stands */
+} shown_programs[] = {{"tools/examples/lenet5.c", "README.md"},
+                      {"tests/api/swish_op.c", "tools/docs/ops.md"}};
 #define SHOWN (sizeof shown_programs / sizeof *shown_programs)
+static const char *const documents[] = {"README.md",
+                                        "tools/docs/README.md",
+                                        "tools/docs/training.md",
+                                        "tools/docs/budgets.md",
+                                        "tools/docs/memory.md",
+                                        "tools/docs/formats.md",
+                                        "tools/docs/gpu.md",
+                                        "tools/docs/programs.md",
+                                        "tools/docs/ops.md"};
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_"
+#define DOCUMENTS (sizeof documents / sizeof *documents)
 
 /* Fails where `shown` begins as the program does and is not the whole of it. */
 static bool is_shown(const char *path, const char *program, const char *shown, size_t n,
@@ -220,39 +232,96 @@ static bool is_shown(const char *path, const char *program, const char *shown, s
     while (same < n && shown[same] == program[same])
         same++;
     if (same < n || program[n] != '\0')
-        report(NULL, path, 0, "README.md shows something else");
+        report(NULL, path, 0, "a document shows something else");
     return true;
 }
 
-static void the_readme_shows_programs_that_are_built(void)
+static char *source(const char *name)
+{
+    char full[1024];
+    snprintf(full, sizeof full, "%s/%s", sw_source_root(), name);
+    char *text = read_text(full);
+    sw_after(free, text);
+    SW_CHECK(text != NULL, "%s cannot be read", name);
+    return text;
+}
+
+static void documents_show_programs_that_are_built(void)
 {
     static const char begin[] = "\n```c\n", end[] = "\n```\n";
-    char full[1024];
-    char *program[SHOWN];
     bool found[SHOWN] = {false};
-    snprintf(full, sizeof full, "%s/README.md", sw_source_root());
-    char *readme = read_text(full);
-    sw_after(free, readme);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(readme);
-    for (size_t i = 0; i < SHOWN; i++) {
-        snprintf(full, sizeof full, "%s/%s", sw_source_root(), shown_programs[i].path);
-        program[i] = read_text(full);
-        sw_after(free, program[i]);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(program[i]);
-    }
-    for (const char *at = strstr(readme, begin); at != NULL; at = strstr(at, begin)) {
-        at += sizeof begin - 1;
-        const char *last = strstr(at, end);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(last);
-        bool any = false;
-        for (size_t i = 0; i < SHOWN; i++)
-            if (is_shown(shown_programs[i].path, program[i], at, (size_t)(last + 1 - at), fail))
-                any = found[i] = true;
-        SW_CHECK(any, "README.md: a program of its own: %.60s", at);
+    for (size_t d = 0; d < DOCUMENTS; d++) {
+        const char *at = source(documents[d]);
+        while (at != NULL && (at = strstr(at, begin)) != NULL) {
+            at += sizeof begin - 1;
+            const char *last = strstr(at, end);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(last);
+            bool any = false;
+            for (size_t i = 0; i < SHOWN; i++)
+                if (strcmp(documents[d], shown_programs[i].document) == 0 &&
+                    is_shown(shown_programs[i].path, source(shown_programs[i].path), at,
+                             (size_t)(last + 1 - at), fail))
+                    any = found[i] = true;
+            SW_CHECK(any, "%s: a program of its own: %.60s", documents[d], at);
+        }
     }
     for (size_t i = 0; i < SHOWN; i++)
-        SW_CHECK(found[i] || !shown_programs[i].must, "README.md does not show %s",
+        SW_CHECK(found[i], "%s does not show %s", shown_programs[i].document,
                  shown_programs[i].path);
+}
+
+/* What stands behind "](" up to ')', as a path from the folder of the document. */
+static bool leads_to_a_file(const char *document, const char *link)
+{
+    char path[2048];
+    const char *slash = strrchr(document, '/');
+    const int n = (int)strcspn(link, ")#");
+    if (strncmp(link, "http", 4) == 0)
+        return true;
+    snprintf(path, sizeof path, "%s/%.*s/%.*s", sw_source_root(),
+             slash != NULL ? (int)(slash - document) : 1, slash != NULL ? document : ".", n,
+             link);
+    return access(path, R_OK) == 0;
+}
+
+static void links_of_documents_lead_to_files(void)
+{
+    int n = 0;
+    for (size_t d = 0; d < DOCUMENTS; d++)
+        for (const char *at = source(documents[d]);
+             at != NULL && (at = strstr(at, "](")) != NULL; n++) {
+            at += 2;
+            SW_CHECK(leads_to_a_file(documents[d], at), "%s: %.*s is not there", documents[d],
+                     (int)strcspn(at, ")"), at);
+        }
+    CU_ASSERT(n > 20);
+    CU_ASSERT(!leads_to_a_file("tools/docs/README.md", "README.md2)"));
+    CU_ASSERT(!leads_to_a_file("README.md", "training.md)"));
+}
+
+static bool is_declared(const char *const *headers, const char *name, size_t n)
+{
+    for (; *headers != NULL; headers++)
+        for (const char *at = *headers; (at = strstr(at, "sw_")) != NULL; at++)
+            if (strncmp(at, name, n) == 0 && strspn(at, NAME_LETTERS) == n)
+                return true;
+    return false;
+}
+
+static void names_in_documents_are_declared(void)
+{
+    const char *const headers[] = {source("runtime/stepwell.h"), source("alloc/base/base.h"),
+                                   source("kernels/launch.h"), source("kernels/par.h"), NULL};
+    int n = 0;
+    for (size_t d = 0; d < DOCUMENTS; d++)
+        for (const char *at = source(documents[d]);
+             at != NULL && (at = strstr(at, "`sw_")) != NULL; n++) {
+            const size_t length = strspn(++at, NAME_LETTERS);
+            SW_CHECK(is_declared(headers, at, length), "%s: %.*s is not declared", documents[d],
+                     (int)length, at);
+        }
+    CU_ASSERT(n > 30);
+    CU_ASSERT(!is_declared(headers, "sw_nonsense", 11) && !is_declared(headers, "sw_ru", 5));
 }
 
 static int n_reported;
@@ -280,7 +349,9 @@ static const sw_test tests[] = {
     {"no file has a path of a machine or a note to oneself",
      no_path_of_a_machine_and_no_note_to_oneself},
     {"the layout is clang-format's", the_layout_is_clang_formats},
-    {"README.md shows programs as they are built", the_readme_shows_programs_that_are_built},
+    {"documents show programs as they are built", documents_show_programs_that_are_built},
+    {"names in documents are declared", names_in_documents_are_declared},
+    {"links of documents lead to files", links_of_documents_lead_to_files},
     {"a program that is shown otherwise is found", a_program_that_is_shown_otherwise_is_found},
 };
 SW_SUITE("style", tests)

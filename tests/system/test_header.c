@@ -62,8 +62,8 @@ static const char *const parts[] = {
 static void write_project(void)
 {
     char text[1000], path[200];
-    CU_ASSERT_EQUAL_FATAL(sw_shell("mkdir -p '%s/alloc' '%s/kernels' '%s/src'", path_of("own"),
-                                   path_of("own"), path_of("own")),
+    CU_ASSERT_EQUAL_FATAL(sw_shell("mkdir -p '%s/alloc/base' '%s/kernels' '%s/src'",
+                                   path_of("own"), path_of("own"), path_of("own")),
                           0);
     for (size_t i = 0; i < N_PARTS; i++) {
         const int n =
@@ -121,7 +121,7 @@ static void what_the_header_shows_is_free_of_warnings(void)
     }
 }
 
-/* What the README shows are two of these, whole. */
+/* What the documents show are two of these, whole. */
 static void the_programs_that_are_shown_are_free_of_warnings(void)
 {
     for (size_t k = 0; k < 2; k++)
@@ -192,12 +192,42 @@ static void a_cpp_program_trains_without_a_warning(void)
         SW_SKIP("no C++ compiler is installed");
 }
 
+/* Runs Doxygen as the target `docs` does, over a header, into a folder of the test. */
+static int make_reference(const char *header, const char *folder)
+{
+    return sw_shell("mkdir -p '%s' && cd '%s' && sed -e 's|@VERSION@|0|' -e 's|@HEADER@|%s|' "
+                    "-e \"s|@FILTER@|'%s'/tools/docs/doxygen.sed|\" -e 's|@OUTPUT@|%s|' "
+                    "'%s/tools/docs/Doxyfile.in' >Doxyfile && doxygen Doxyfile",
+                    folder, folder, header, sw_source_root(), folder, sw_source_root());
+}
+
+static void the_reference_is_made_without_a_warning(void)
+{
+    char header[1300], folder[1100];
+    if (!is_here("doxygen"))
+        SW_SKIP("doxygen is not installed");
+    snprintf(header, sizeof header, "%s/stepwell.h", include_folder());
+    snprintf(folder, sizeof folder, "%s", path_of("reference"));
+    CU_ASSERT_EQUAL(make_reference(header, folder), 0);
+    CU_ASSERT_EQUAL(
+        sw_shell("grep -q 'Give an exec its profile later' '%s'/html/*.html", folder), 0);
+    CU_ASSERT_EQUAL(sw_shell("grep -q 'op by op, for control flow' '%s'/html/*.html", folder),
+                    0);
+    CU_ASSERT_EQUAL_FATAL(
+        sw_shell("printf '/* Of x. */\\n/* Of y: \\\\nonsense */\\nint y(int x);\\n' "
+                 ">'%s'",
+                 path_of("bad.h")),
+        0);
+    CU_ASSERT_NOT_EQUAL(make_reference(path_of("bad.h"), folder), 0);
+}
+
 static const sw_test tests[] = {
     {"one header is installed, whole", one_header_is_installed},
     {"a project keeps its own headers", a_project_keeps_its_own_headers},
     {"what the header shows is free of warnings", what_the_header_shows_is_free_of_warnings},
     {"the programs that are shown are free of warnings",
      the_programs_that_are_shown_are_free_of_warnings},
+    {"the reference is made without a warning", the_reference_is_made_without_a_warning},
     {"a C++ program trains without a warning", a_cpp_program_trains_without_a_warning},
 };
 SW_SUITE("header", tests)

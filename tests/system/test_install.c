@@ -191,6 +191,14 @@ static void an_installed_tree_is_whole(void)
     CU_ASSERT_EQUAL(sw_shell("test \"$(%s --modversion stepwell)\" = " SW_VERSION, pkg), 0);
     CU_ASSERT_EQUAL(sw_shell("test -x \"$(find '%s' -path '*bin/stepwell')\"", installed), 0);
     CU_ASSERT_EQUAL(sw_shell("\"$(find '%s' -path '*bin/stepwell')\" --version", installed), 0);
+    CU_ASSERT_EQUAL(
+        sw_shell("test 9 = \"$(find '%s' -path '*/man1/stepwell*.1' -size +1 | wc -l)\"",
+                 installed),
+        0);
+    CU_ASSERT_EQUAL(sw_shell("test 3 = \"$(find '%s' -path '*/share/*' -name '*stepwell*' "
+                             "! -path '*/man1/*' -type f -size +1 | wc -l)\"",
+                             installed),
+                    0);
     CU_ASSERT_EQUAL(sw_shell("\"$(find '%s' -path '*bin/stepwell')\" bench --help", installed),
                     0);
     CU_ASSERT_EQUAL(sw_shell("test -f '%s/libstepwell.a' -a -L '%s/libstepwell.so'", lib, lib),
@@ -303,7 +311,7 @@ static void a_program_links_statically(void)
 
 #define MOST 16 /* programs of a folder */
 
-/* Every program of a folder, as their first lines and the README say: built against the
+/* Every program of a folder, as their first lines say: built against the
  * installed header and library with what pkg-config says, and run. All at once. */
 static void build_and_run(const char *folder, int least)
 {

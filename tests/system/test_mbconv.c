@@ -77,11 +77,10 @@ static void what_it_cannot_do_is_refused(void)
     static const struct {
         const char *words, *says;
     } bad[] = {
-        {"train --model mbconv --width-factor 0 --steps 1",
-         "above 0 and at most 64 (got 0 and 1)"},
-        {"plan --model mbconv --depth-factor 65", "above 0 and at most 64 (got 1 and 65)"},
-        {"plan --model mbconv --dropout 1", "--dropout 1"},
-        {"plan --model mbconv --classes 3", "--classes 3"},
+        {"train --model mbconv --width-factor 0 --steps 1", "at most 64 (got 0 and 1)"},
+        {"plan --model mbconv --depth-factor 65", "at most 64 (got 1 and 65)"},
+        {"plan --model mbconv --dropout 1", "below 1 (got 1)"},
+        {"plan --model mbconv --classes 3", "(got 3)"},
         {"plan --model mbconv --image-size 2000", "--image-size 2000"},
         {"plan --model mbconv --hidden 3", "--hidden"},
         {"plan --model mlp --stem-stride 1", "--stem-stride"},

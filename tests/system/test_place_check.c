@@ -115,7 +115,7 @@ static void ends_past_64_bits_and_false_alignments_are_found(void)
     items[0].offset = 96;
     items[0].align = 64;
     CU_ASSERT_EQUAL(place_check(&csv, &checked), SW_INVALID);
-    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "no multiple of 64"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "not a multiple of 64"));
     items[0].align = 24;
     CU_ASSERT_EQUAL(place_check(&csv, &checked), SW_OK);
 }

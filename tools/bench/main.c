@@ -1,6 +1,7 @@
 /* The program stepwell-bench, which `stepwell bench` runs: the first word picks the
  * measurement. */
 #include "tools/bench/bench.h"
+#include "tools/cli/cli_page.h"
 #include <string.h>
 
 typedef struct {
@@ -43,6 +44,37 @@ void bench_print(const char *name, const cli_summary *s)
            cli_ns(s->p99).text, cli_ns(s->max).text);
 }
 
+/* `--page man`: the manual page of `stepwell bench`, for `stepwell help`; of a shell: the last
+ * part of its script. The names are a table of words, then come the options of each. */
+static int print_page(cli_page page)
+{
+    cli_option table[N_BENCHES];
+    const cli_command names = {.name = "bench",
+                               .usage = "NAME [options]",
+                               .about = "Compare ways to run within one run; show minimum and "
+                                        "median of each.",
+                               .options = table,
+                               .n_options = N_BENCHES};
+    char name[32], option[] = "--help", *argv[] = {name, option, NULL};
+    int status = CLI_DONE;
+    for (int i = 0; i < N_BENCHES; i++)
+        table[i] = (cli_option){.name = benches[i].name, .help = benches[i].about};
+    cli_set_page(page == CLI_PAGE_MAN ? CLI_PAGE_MAN_SECTION : page);
+    if (page == CLI_PAGE_MAN)
+        cli_begin_man(&names);
+    else
+        cli_put_page(&names);
+    for (int i = 0; i < N_BENCHES && status == CLI_DONE; i++) {
+        snprintf(name, sizeof name, "%s", benches[i].name);
+        status = benches[i].run(2, argv);
+    }
+    if (page == CLI_PAGE_MAN)
+        cli_end_man(&names);
+    else
+        cli_end_completion(page);
+    return cli_finish(status);
+}
+
 static int print_help(FILE *to)
 {
     fputs("usage: stepwell bench NAME [options]\n\n"
@@ -65,6 +97,8 @@ static int run(int argc, char **argv)
         return argc == 2 ? print_help(stdout)
                          : cli_error(CLI_USAGE, "'%s' is one argument too many behind %s",
                                      argv[2], name);
+    if (argc == 3 && strcmp(name, "--page") == 0 && cli_page_named(argv[2]) != CLI_PAGE_HELP)
+        return print_page(cli_page_named(argv[2]));
     for (int i = 0; i < N_BENCHES; i++) {
         if (strcmp(benches[i].name, name) != 0)
             continue;

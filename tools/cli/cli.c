@@ -235,6 +235,19 @@ static void print_notes(const char *notes)
     }
 }
 
+static void (*put_page)(const cli_command *); /* what --help prints instead, or NULL */
+
+void cli_set_help(void (*put)(const cli_command *))
+{
+    put_page = put;
+}
+
+static int print_page(const cli_command *c)
+{
+    put_page(c);
+    return cli_finish(CLI_DONE);
+}
+
 static int print_help(const cli_command *c)
 {
     char missing[512] = "Not built yet: ";
@@ -311,7 +324,7 @@ int cli_parse(const cli_command *c, int argc, char **argv)
     cli_set_command(c->name);
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return print_help(c);
+            return put_page != NULL ? print_page(c) : print_help(c);
     for (int i = 0; i < c->n_options; i++) {
         const cli_option *o = &c->options[i];
         const int status = o->initial != NULL ? cli_set(o, o->initial) : CLI_GO;

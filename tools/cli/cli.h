@@ -67,6 +67,8 @@ typedef struct {
  * mistake, which is printed with the nearest option that exists. "--x V" and "--x=V" are the
  * same; what follows "--" is no option. */
 int cli_parse(const cli_command *command, int argc, char **argv);
+/* What --help prints from now on: a manual page, say. NULL: its text. */
+void cli_set_help(void (*put)(const cli_command *));
 /* Store `text` where the option wants it: CLI_GO, or CLI_USAGE with a message. */
 int cli_set(const cli_option *option, const char *text);
 /* Read a size: a number, then nothing, B, KiB, MiB, GiB or TiB. */
@@ -159,6 +161,15 @@ int cli_main(int argc, char **argv, int (*run)(int argc, char **argv));
 
 /* ---- commands ---------------------------------------------------------------------------- */
 
+typedef struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *about; /* a phrase */
+} cli_tool;
+
+/* `help`: CLI_GO where --help of the command *name is to be shown, or, where *name is NULL, the
+ * list of commands; else the status to leave with. */
+int tool_help(const cli_tool *tools, int n, int argc, char **argv, const char **name);
 int tool_train(int argc, char **argv);
 int tool_plan(int argc, char **argv);
 int tool_report(int argc, char **argv);

@@ -77,16 +77,16 @@ int job_file_options(job_file_opts *o, cli_option *table, int n)
         {"--test-data", "SOURCE", CLI_WORD, &o->test, NULL,
          "csv:FILE for testing (default a share of --data csv:FILE)", 0, 0, NULL},
         {"--test-share", "X", CLI_REAL, &o->test_share, NULL,
-         "csv: the share of the lines that is for testing (default 0.2)", 0, 0, NULL},
+         "csv: share of the lines for testing (default 0.2)", 0, 0, NULL},
         {"--split-seed", "N", CLI_COUNT, &o->split_seed, NULL,
-         "csv: which lines are that share (default 1)", 0, 0, NULL},
+         "csv: seed that chooses the lines for testing (default 1)", 0, 0, NULL},
         {"--label", "COLUMN", CLI_WORD, &o->label, NULL,
          "csv: name or position of the column with the class: 1 is the first, -1 the last "
          "(default -1)",
          0, 0, NULL},
         {"--header", "WORD", CLI_WORD, &o->header, NULL,
-         "csv: whether the first line has names: auto, yes or no (default auto: where no "
-         "number is in it)",
+         "csv: whether the first line has names: auto, yes or no (default auto: it has names "
+         "when no field is a number)",
          0, 0, header_words},
         {"--standardise", NULL, CLI_FLAG, &o->standardise, NULL,
          "csv: each feature gets mean 0 and deviation 1 over the training lines", 0, 0, NULL},

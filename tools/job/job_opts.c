@@ -50,31 +50,32 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
          tool_optimizer_words()},
         {"--lr", "X", CLI_REAL, &o->lr, NULL, rate_help(), 0, 0, NULL},
         {"--momentum", "X", CLI_REAL, &o->momentum, NULL,
-         "of momentum and nesterov (default 0.9) and of rmsprop (default 0)", 0, 0, NULL},
+         "momentum of the optimizers momentum and nesterov (default 0.9) and rmsprop (default "
+         "0)",
+         0, 0, NULL},
         {"--weight-decay", "X", CLI_REAL, &o->weight_decay, "0", "weight decay", 0, 0, NULL},
         {"--clip", "X", CLI_REAL, &o->clip, "0",
          "largest global norm of the gradients; 0: no clipping", 0, 0, NULL},
         {"--max-skipped", "N", CLI_COUNT, &o->max_skipped, "10",
-         "end after N updates in a row that were skipped since a gradient was not finite; 0: "
-         "never",
+         "end after N skipped updates in a row; an update is skipped when a gradient is not "
+         "finite; 0: never",
          0, 1 << 30, NULL},
         {"--update", "WHEN", CLI_WORD, &o->update, NULL,
-         "release: each parameter right behind its gradient, whose memory ends there; after: "
-         "all of them behind backward (default release, and after with --clip, "
+         "when parameters are updated. release: each right behind its gradient, which is freed "
+         "there; after: all at the end of backward (default release; after with --clip, "
          "--keep-gradients or --accumulate, which need all gradients)",
          0, 0, update_words},
         {"--keep-gradients", NULL, CLI_FLAG, &o->keep_gradients, NULL,
-         "gradients stay in the model's memory from step to step, as frameworks do it", 0, 0,
-         NULL},
+         "keep the gradients in the model's memory from step to step", 0, 0, NULL},
         {"--accumulate", "N", CLI_COUNT, &o->accumulate, "1",
          "micro-batches for each step: --batch is the size of one, steps count updates", 1,
          1 << 20, NULL},
-        {"--immediate", NULL, CLI_FLAG, &o->immediate, NULL, "op by op, without a plan", 0, 0,
-         NULL},
+        {"--immediate", NULL, CLI_FLAG, &o->immediate, NULL, "run op by op, without a plan", 0,
+         0, NULL},
         {"--seed", "N", CLI_COUNT, &o->seed, "1",
-         "of the first parameters and of the order of samples", 0, 0, NULL},
+         "seed of the first parameters and of the order of samples", 0, 0, NULL},
         {"--threads", "N", CLI_COUNT, &o->threads, "1",
-         "threads that compute; the same bits for all", 1, 256, NULL},
+         "threads that compute; the bits are the same for any number", 1, 256, NULL},
         {"--device", "NAME", CLI_WORD, &o->device, "cpu",
          "cpu; cuda, or cuda:N for card N, where the CUDA module is installed", 0, 0, NULL},
         {"--tf32", NULL, CLI_FLAG, &o->tf32, NULL,
@@ -88,19 +89,19 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
         {"--isa", "NAME", CLI_WORD, &o->isa, NULL,
          "avx512, avx2 or base (default the best of this machine)", 0, 0, isa_words},
         {"--memory-budget", "SIZE", CLI_BYTES, &o->budget_bytes, NULL,
-         "a hard limit for model, arena and data; where it must, forward ops run again in "
+         "hard limit for model, arena and data together; if needed, forward ops run again in "
          "backward (default none)",
          1, 0, NULL},
         {"--no-recompute", NULL, CLI_FLAG, &o->no_recompute, NULL,
-         "release no update and run no op again: refuse what is over the budget", 0, 0, NULL},
+         "refuse a plan above the budget instead of moving updates or running ops again", 0, 0,
+         NULL},
         {"--no-chunks", NULL, CLI_FLAG, &o->no_chunks, NULL,
-         "let no op go through its rows in parts, which lowers the arena", 0, 0, NULL},
+         "run no op over its rows in parts; parts lower the arena", 0, 0, NULL},
         {"--no-tiles", NULL, CLI_FLAG, &o->no_tiles, NULL,
-         "make whole gradients of large weights instead of updating them tile by tile", 0, 0,
-         NULL},
+         "make gradients of large weights whole, instead of updating tile by tile", 0, 0, NULL},
         {"--no-rebuild", NULL, CLI_FLAG, &o->no_rebuild, NULL,
-         "keep results of cheap ops for backward instead of making them again there", 0, 0,
-         NULL},
+         "keep the results of cheap ops for backward, instead of computing them again there", 0,
+         0, NULL},
     };
     const int count = (int)(sizeof options / sizeof *options);
     memcpy(table + n, options, sizeof *options);

@@ -244,21 +244,21 @@ int tool_place(int argc, char **argv)
         {"--capacity", "SIZE", CLI_BYTES, &o.capacity, NULL,
          "find any placement that ends within this; without it, the lowest", 1, 0, NULL},
         {"--time-limit", "SECONDS", CLI_REAL, &o.time_limit, NULL,
-         "from the start of the command: then the best that was found; without it the result "
+         "stop after this time and use the best placement so far; without it the result "
          "depends on the file alone",
          0, 0, NULL},
         {"--prove", NULL, CLI_FLAG, &o.prove, NULL,
-         "search for minutes if need be, until the optimum is proved", 0, 0, NULL},
-        {"--nodes", "N", CLI_COUNT, &o.nodes, NULL, "search nodes at most (default 1000000)", 1,
-         0, NULL},
+         "search until the optimum is proved, which may take minutes", 0, 0, NULL},
+        {"--nodes", "N", CLI_COUNT, &o.nodes, NULL, "most search nodes (default 1000000)", 1, 0,
+         NULL},
         {"--out", "FILE", CLI_WORD, &o.out, NULL,
-         "write the rows with an offset column; - is standard output, and what is said goes "
-         "to standard error",
+         "write the rows with an offset column; - is standard output, and messages then go to "
+         "standard error",
          0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
          NULL},
-        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "only the height; nothing with --out", 0, 0,
-         NULL},
+        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "print only the height; with --out nothing",
+         0, 0, NULL},
     };
     const cli_command command = {
         .name = "place",

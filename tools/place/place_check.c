@@ -146,7 +146,8 @@ static sw_status check_each(const place_csv *csv, place_checked *out)
             SW_FAIL(SW_INVALID, "the buffer of line %zu ends past 64 bits", i + 2);
         const size_t align = csv->items[i].align;
         if (align > 1 && csv->items[i].offset % align != 0)
-            SW_FAIL(SW_INVALID, "the buffer of line %zu is at %zu, no multiple of %zu", i + 2,
+            SW_FAIL(SW_INVALID,
+                    "the buffer of line %zu is at %zu, which is not a multiple of %zu", i + 2,
                     csv->items[i].offset, align);
         out->height = end > out->height ? end : out->height;
     }

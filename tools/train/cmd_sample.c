@@ -187,19 +187,21 @@ static int parse(sample_opts *o, int argc, char **argv)
     cli_option table[TOOL_SETTINGS + 8];
     const cli_option options[] = {
         {"--load-params", "FILE", CLI_WORD, &o->load, NULL,
-         "the parameters, as train --model gpt --save-params wrote them", 0, 0, NULL},
+         "the parameters that train --model gpt --save-params wrote", 0, 0, NULL},
         {"--prompt", "TEXT", CLI_WORD, &o->prompt, NULL,
-         "what the text begins with (default an empty line, which is not printed)", 0, 0, NULL},
-        {"--tokens", "N", CLI_COUNT, &o->tokens, "500", "bytes to write behind it", 1,
+         "beginning of the text (default an empty line, which is not printed)", 0, 0, NULL},
+        {"--tokens", "N", CLI_COUNT, &o->tokens, "500", "bytes to write after the prompt", 1,
          (int64_t)1 << 40, NULL},
         {"--temperature", "X", CLI_REAL, &o->temperature, "0.8",
-         "divides the scores: higher is wilder; 0: always the most likely byte", 0, 0, NULL},
+         "divide the scores by X: a higher X gives more random text; 0: always the most likely "
+         "byte",
+         0, 0, NULL},
         {"--top-k", "N", CLI_COUNT, &o->top_k, "0",
-         "draw from the N most likely bytes only; 0: from all", 0, BYTES, NULL},
-        {"--seed", "N", CLI_COUNT, &o->seed, "1", "of the draws", 0, 0, NULL},
+         "draw from the N most likely bytes; 0: from all", 0, BYTES, NULL},
+        {"--seed", "N", CLI_COUNT, &o->seed, "1", "seed of the random draws", 0, 0, NULL},
         {"--threads", "N", CLI_COUNT, &o->threads, "1",
-         "threads that compute; the same text for all", 1, 256, NULL},
-        {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "do not say how fast it was", 0, 0, NULL},
+         "threads that compute; the text is the same for any number", 1, 256, NULL},
+        {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "do not print the speed", 0, 0, NULL},
     };
     const int n = (int)(sizeof options / sizeof *options);
     tool_model model = tool_gpt;

@@ -51,16 +51,17 @@ static int train_table(train_opts *o, cli_option *table)
         {"--schedule", "NAME", CLI_WORD, &j->schedule, "cosine", schedule_help(), 0, 0,
          tool_schedule_words()},
         {"--warmup", "N", CLI_COUNT, &j->warmup, "0",
-         "steps that the rate rises in, in front of the schedule", 0, (int64_t)1 << 40, NULL},
+         "steps in which the rate rises, before the schedule begins", 0, (int64_t)1 << 40,
+         NULL},
         {"--lr-every", "N", CLI_COUNT, &j->lr_every, NULL,
-         "step, exponential: steps that a cut is for (default a third of all)", 1,
+         "step, exponential: steps from one cut to the next (default a third of all)", 1,
          (int64_t)1 << 40, NULL},
         {"--lr-gamma", "X", CLI_REAL, &j->lr_gamma, NULL,
-         "step, exponential: factor of a cut, which exponential makes little by little "
-         "(default 0.1)",
+         "step, exponential: factor of a cut; exponential spreads it over the steps (default "
+         "0.1)",
          0, 0, NULL},
         {"--lr-floor", "X", CLI_REAL, &j->lr_floor, NULL,
-         "the rate that the schedule ends at, or does not go below (default 0)", 0, 0, NULL},
+         "lowest rate of the schedule (default 0)", 0, 0, NULL},
         {"--validate-every", "N", CLI_COUNT, &o->validate_every, NULL,
          "validate every N steps too (default at the end of each epoch)", 1, (int64_t)1 << 40,
          NULL},
@@ -75,14 +76,15 @@ static int train_table(train_opts *o, cli_option *table)
         {"--profile", "FILE", CLI_WORD, &o->profile, NULL,
          "write the profile, for stepwell report", 0, 0, NULL},
         {"--profile-events", NULL, CLI_FLAG, &o->profile_events, NULL,
-         "with --profile: every birth and death of a tensor, every phase and op with its clock",
+         "with --profile: record every birth and death of a tensor, and every phase and op "
+         "with its clock",
          0, 0, NULL},
         {"--profile-every", "N", CLI_COUNT, &o->profile_every, NULL,
-         "with --profile: records of the first, each Nth and the last step alone (default 1)",
-         1, (int64_t)1 << 40, NULL},
+         "with --profile: record the first, each Nth and the last step only (default 1)", 1,
+         (int64_t)1 << 40, NULL},
         {"--profile-max", "SIZE", CLI_BYTES, &o->profile_max, NULL,
-         "with --profile: go on in a new file where this one would pass SIZE; FILE.1 has what "
-         "came before, and the two together are all there is",
+         "with --profile: start a new file when this one would pass SIZE; FILE.1 has the part "
+         "before it, and older parts are dropped",
          1, 0, NULL},
         {"--heap-profile", "FILE", CLI_WORD, &o->heap_profile, NULL,
          "write jemalloc's profile of the host heap at the end, for jeprof; needs "
@@ -100,14 +102,13 @@ static int train_table(train_opts *o, cli_option *table)
         {"--load-params", "FILE", CLI_WORD, &o->load, NULL, "begin with these parameters", 0, 0,
          NULL},
         {"--witness", NULL, CLI_FLAG, &o->witness, NULL,
-         "observe the first step of each program by every witness (slow; takes memory besides "
-         "the "
-         "budget)",
+         "check the first step of each program with every witness (slow; takes memory besides "
+         "the budget)",
          0, 0, NULL},
         {"--process", NULL, CLI_FLAG, &o->process, NULL,
          "show at the end what every byte of the process is for", 0, 0, NULL},
         {"--checks", NULL, CLI_FLAG, &o->job.checks, NULL,
-         "trace again before each step and compare", 0, 0, NULL},
+         "trace again before each step and compare the traces", 0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0,
          NULL},
         {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "no progress and no line per epoch", 0, 0,

@@ -106,7 +106,7 @@ sw_status swi_check_optimizer(const sw_optimizer_opts *o, const swi_optimizer_ki
         SW_FAIL(SW_INVALID, "optimizer %s: must have at most %d groups (got %zu)", o->kind,
                 SWI_MAX_GROUPS, o->n_groups);
     if ((o->n_groups > 0 && o->groups == NULL) || (o->n_params > 0 && o->params == NULL))
-        SW_FAIL(SW_INVALID, "optimizer %s: parameters are counted, and none are given",
+        SW_FAIL(SW_INVALID, "optimizer %s: params must not be NULL when n_params is above 0",
                 o->kind);
     if (o->n_groups > 0 && o->n_params > 0)
         SW_FAIL(SW_INVALID, "optimizer %s: params and groups exclude each other", o->kind);

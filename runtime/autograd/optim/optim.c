@@ -30,8 +30,8 @@ static sw_status find_kind(const char *name, const swi_optimizer_kind **out)
                                                     : ", ",
                                  kinds[i]->name);
     }
-    SW_FAIL(SW_INVALID, "unknown optimizer '%s': %s are known", name != NULL ? name : "",
-            known);
+    SW_FAIL(SW_INVALID, "the optimizer must be one of %s (got '%s')", known,
+            name != NULL ? name : "");
 }
 
 void swi_kinds_that_have(uint32_t has, char *to, size_t bytes)

@@ -94,10 +94,11 @@ static sw_status check(const sw_schedule *s, unsigned wants)
     if ((wants & WANTS_EVERY) != 0 && s->every == 0)
         SW_FAIL(SW_INVALID, "schedule %s: `every` must be at least 1 step", s->kind);
     if ((wants & WANTS_GAMMA) != 0 && (!(s->gamma > 0.0f) || !isfinite(s->gamma)))
-        SW_FAIL(SW_INVALID, "schedule %s: `gamma` must be above 0; it is %g", s->kind,
+        SW_FAIL(SW_INVALID, "schedule %s: `gamma` must be finite and above 0 (got %g)", s->kind,
                 (double)s->gamma);
     if ((wants & WANTS_TOTAL) != 0 && s->total_steps <= s->warmup_steps)
-        SW_FAIL(SW_INVALID, "schedule %s: %llu steps in all, %llu of warm-up", s->kind,
+        SW_FAIL(SW_INVALID,
+                "schedule %s: steps must be more than the warm-up (got %llu and %llu)", s->kind,
                 (unsigned long long)s->total_steps, (unsigned long long)s->warmup_steps);
     return SW_OK;
 }
@@ -119,8 +120,8 @@ sw_status sw_schedule_at(const sw_schedule *given, uint64_t step, float *out)
         k++;
     if (k == N_KINDS)
         SW_FAIL(SW_INVALID,
-                "unknown schedule '%s': constant, step, cosine, linear, exponential and "
-                "one_cycle are known",
+                "the schedule must be constant, step, cosine, linear, exponential or one_cycle "
+                "(got '%s')",
                 s.kind);
     SW_TRY(check(&s, kinds[k].wants));
     float rate;

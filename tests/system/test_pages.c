@@ -1,0 +1,243 @@
+/* Manual pages and completions: they come from the tables of --help, and have what it has. */
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const commands[] = {"train", "plan",   "report", "bench",
+                                       "place", "sample", "top",    "help"};
+#define N_COMMANDS (sizeof commands / sizeof *commands)
+
+/* What the program prints for these words; give back by free(). */
+static char *printed(const char *words)
+{
+    const char *path = sw_temp_path("page");
+    size_t n;
+    SW_CHECK(sw_shell("'%s' %s >'%s'", program_path(), words, path) == 0, "%s fails", words);
+    char *text = (char *)file_read(path, &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    sw_after(free, text);
+    return text;
+}
+
+static char *printed_of(const char *format, const char *name)
+{
+    char words[100];
+    snprintf(words, sizeof words, format, name);
+    return printed(words);
+}
+
+/* The options of a help: lines "  --name ...". Calls `has` for each; returns how many it does
+ * not have. */
+typedef bool has_option(const char *text, const char *command, const char *name);
+static int missing(const char *help, const char *text, const char *command, has_option *has,
+                   bool report)
+{
+    int n = 0, bad = 0;
+    char name[64];
+    for (const char *at = strstr(help, "\n  --"); at != NULL; at = strstr(at + 1, "\n  --")) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 3, " \n"), at + 3);
+        const bool there = has(text, command, name);
+        n++;
+        bad += !there;
+        if (report)
+            SW_CHECK(there, "%s: no %s", command, name);
+    }
+    if (report)
+        SW_CHECK(n > 0, "%s: no option in its help", command);
+    return bad;
+}
+
+/* As roff has it: "\fB\-\-batch\fR". */
+static bool man_has(const char *text, const char *command, const char *name)
+{
+    char roff[200] = "\\fB";
+    size_t used = 3;
+    (void)command;
+    for (const char *at = name; *at != '\0' && used + 8 < sizeof roff; at++)
+        used +=
+            (size_t)snprintf(roff + used, sizeof roff - used, *at == '-' ? "\\-" : "%c", *at);
+    snprintf(roff + used, sizeof roff - used, "\\fR");
+    return strstr(text, roff) != NULL;
+}
+
+/* Between "'train') " and the end of its part. */
+static bool bash_has(const char *text, const char *command, const char *name)
+{
+    char word[80];
+    snprintf(word, sizeof word, "'%s')\n", command);
+    const char *from = strstr(text, word), *to = from != NULL ? strstr(from, "esac\n") : NULL;
+    for (const char *at = from; at != NULL && (at = strstr(at, name)) != NULL && at < to;
+         at++) {
+        const char last = at[strlen(name)];
+        if ((at[-1] == ' ' || at[-1] == '\'') && (last == ' ' || last == '\''))
+            return true;
+    }
+    return false;
+}
+
+static bool zsh_has(const char *text, const char *command, const char *name)
+{
+    char word[80], option[80];
+    snprintf(word, sizeof word, "'%s') _arguments", command);
+    snprintf(option, sizeof option, "'%s[", name);
+    const char *from = strstr(text, word), *to = from != NULL ? strstr(from, " ;;\n") : NULL;
+    const char *at = from != NULL ? strstr(from, option) : NULL;
+    return at != NULL && at < to;
+}
+
+static bool fish_has(const char *text, const char *command, const char *name)
+{
+    char line[200];
+    snprintf(line, sizeof line, "from %s' -l %s ", command, name + 2);
+    return strcmp(name, "--help") == 0 || strstr(text, line) != NULL;
+}
+
+static void every_option_is_in_page_and_completions(void)
+{
+    static const struct {
+        const char *shell;
+        has_option *has;
+    } shells[] = {{"bash", bash_has}, {"zsh", zsh_has}, {"fish", fish_has}};
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        const char *help = printed_of("%s --help", commands[i]);
+        if (strcmp(commands[i], "bench") != 0) /* its help is a list of names */
+            (void)missing(help, printed_of("help --man %s", commands[i]), commands[i], man_has,
+                          true);
+        for (size_t k = 0; k < 3 && strcmp(commands[i], "bench") != 0; k++)
+            (void)missing(help, printed_of("help --completion %s", shells[k].shell),
+                          commands[i], shells[k].has, true);
+    }
+    const char *help = printed("bench place --help");
+    (void)missing(help, printed("help --man bench"), "bench place", man_has, true);
+    (void)missing(help, printed("help --completion bash"), "bench place", bash_has, true);
+}
+
+/* An option that is in another page only, or in none, is missed. */
+static void a_missing_option_is_found(void)
+{
+    static const char help[] = "usage\n\n  --batch N   rows\n  --prompt TEXT   text\n";
+    CU_ASSERT_EQUAL(missing(help, printed("help --man train"), "train", man_has, false), 1);
+    CU_ASSERT_EQUAL(missing(help, printed("help --completion bash"), "train", bash_has, false),
+                    1);
+    CU_ASSERT_EQUAL(missing(help, printed("help --completion zsh"), "train", zsh_has, false),
+                    1);
+    CU_ASSERT_EQUAL(missing(help, printed("help --completion fish"), "train", fish_has, false),
+                    1);
+}
+
+/* Options in the user guide: `--name` at the beginning of inline code. Each is in some help. */
+static void options_of_the_guide_exist(void)
+{
+    static const char *const guide[] = {"README",  "training", "budgets",  "memory",
+                                        "formats", "gpu",      "programs", "ops"};
+    char all[1 << 16] = "", name[64];
+    size_t used = 0, n;
+    int seen = 0;
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s",
+                                 printed_of("%s --help", commands[i]));
+    CU_ASSERT_FATAL(used < sizeof all);
+    for (size_t i = 0; i < sizeof guide / sizeof *guide; i++) {
+        char path[1200];
+        snprintf(path, sizeof path, "%s/tools/docs/%s.md", sw_source_root(), guide[i]);
+        char *text = (char *)file_read(path, &n);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+        for (const char *at = strstr(text, "`--"); at != NULL;
+             at = strstr(at + 1, "`--"), seen++) {
+            const int length = (int)strspn(at + 1, "-abcdefghijklmnopqrstuvwxyz0123456789");
+            snprintf(name, sizeof name, "  %.*s ", length, at + 1);
+            if (strstr(all, name) == NULL) {
+                name[length + 2] = '\n';
+                SW_CHECK(strstr(all, name) != NULL, "%s.md: no option %.*s", guide[i], length,
+                         at + 1);
+            }
+        }
+        free(text);
+    }
+    CU_ASSERT(seen > 50);
+    CU_ASSERT_PTR_NULL(strstr(all, "  --nonsense "));
+}
+
+static bool is_here(const char *tool)
+{
+    return sw_shell("command -v %s >/dev/null 2>&1", tool) == 0;
+}
+
+static void the_pages_are_sound_roff(void)
+{
+    if (!is_here("groff"))
+        SW_SKIP("groff is not installed");
+    for (size_t i = 0; i <= N_COMMANDS; i++) {
+        const char *name = i < N_COMMANDS ? commands[i] : "";
+        CU_ASSERT_EQUAL(
+            sw_shell(
+                "test -z \"$('%s' help --man %s | groff -man -ww -Tutf8 2>&1 >/dev/null)\"",
+                program_path(), name),
+            0);
+        CU_ASSERT_EQUAL(
+            sw_shell("'%s' help --man %s | groff -man -Tascii | grep -q 'does not fit'",
+                     program_path(), name),
+            0);
+    }
+    CU_ASSERT_NOT_EQUAL(sw_shell("test -z \"$(printf '.TH A 1\\n.nonsense\\n' | groff -man -ww "
+                                 "-Tutf8 2>&1 >/dev/null)\""),
+                        0);
+}
+
+static void words_are_completed_in_bash(void)
+{
+    static const struct {
+        const char *words, *answer;
+    } asked[] = {{"stepwell pl", "plan place"},
+                 {"stepwell train --optimizer ada", "adam adamw adagrad adafactor"},
+                 {"stepwell train --save-p", "--save-params"},
+                 {"stepwell train --save-params page-o", "page-of-a-file"},
+                 {"stepwell report page-o", "page-of-a-file"},
+                 {"stepwell bench pa", "pauses"},
+                 {"stepwell bench place --ra", "--random"},
+                 {"stepwell train --batch 1", ""},
+                 {"stepwell help --completion b", "bash"},
+                 {"stepwell nonsense --", ""}};
+    if (!is_here("bash"))
+        SW_SKIP("bash is not installed");
+    const char *script = path_of("stepwell.bash"), *file = path_of("page-of-a-file");
+    CU_ASSERT(file_write(file, "", 0));
+    CU_ASSERT_EQUAL_FATAL(sw_shell("'%s' help --completion bash >'%s'", program_path(), script),
+                          0);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+        SW_CHECK(sw_shell("cd \"$(dirname '%s')\" && bash -c 'source \"$0\" || exit 1; "
+                          "COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _stepwell; "
+                          "[ \"${COMPREPLY[*]}\" = \"%s\" ]' '%s' %s",
+                          script, asked[i].answer, script, asked[i].words) == 0,
+                 "%s: not '%s'", asked[i].words, asked[i].answer);
+}
+
+static void scripts_of_other_shells_are_read(void)
+{
+    static const char *const shells[] = {"zsh", "fish"};
+    bool any = false;
+    for (int i = 0; i < 2; i++) {
+        if (!is_here(shells[i]))
+            continue;
+        any = true;
+        const char *script = path_of("stepwell.completion");
+        CU_ASSERT_EQUAL(sw_shell("'%s' help --completion %s >'%s' && %s -n '%s'",
+                                 program_path(), shells[i], script, shells[i], script),
+                        0);
+    }
+    if (!any)
+        SW_SKIP("neither zsh nor fish is installed");
+}
+
+static const sw_test tests[] = {
+    {"every option of a help is in its page and completions",
+     every_option_is_in_page_and_completions},
+    {"a missing option is found", a_missing_option_is_found},
+    {"options of the guide exist", options_of_the_guide_exist},
+    {"the pages are sound roff", the_pages_are_sound_roff},
+    {"words are completed in bash", words_are_completed_in_bash},
+    {"scripts of other shells are read", scripts_of_other_shells_are_read},
+};
+SW_SUITE("pages", tests)

@@ -1,0 +1,38 @@
+/* What --help prints besides its text: manual pages and completions, each from the same table
+ * of options. */
+#ifndef STEPWELL_CLI_PAGE_H
+#define STEPWELL_CLI_PAGE_H
+
+#include "tools/cli/cli.h"
+
+typedef enum {
+    CLI_PAGE_HELP,
+    CLI_PAGE_MAN,         /* a whole page */
+    CLI_PAGE_MAN_SECTION, /* the part of a page for one of several commands */
+    CLI_PAGE_BASH,        /* and below: the lines of one command in a script of completions */
+    CLI_PAGE_ZSH,
+    CLI_PAGE_FISH
+} cli_page;
+
+/* What cli_parse() prints for --help from now on. */
+void cli_set_page(cli_page page);
+/* "man", "bash", "zsh" or "fish"; and the page of such a word, CLI_PAGE_HELP of none. */
+const char *cli_page_word(cli_page page);
+cli_page cli_page_named(const char *word);
+cli_page cli_page_set(void);
+/* The page of a command as it was set; not of CLI_PAGE_HELP. */
+void cli_put_page(const cli_command *command);
+
+void cli_put_man(const cli_command *command);
+/* The same in two parts, with sections in between. */
+void cli_begin_man(const cli_command *command);
+void cli_end_man(const cli_command *command);
+void cli_put_man_section(const cli_command *command);
+void cli_put_bash(const cli_command *command);
+void cli_put_zsh(const cli_command *command);
+void cli_put_fish(const cli_command *command);
+/* What stands in a script in front of the commands' lines, and behind them. */
+void cli_begin_completion(cli_page page, const cli_command *commands);
+void cli_end_completion(cli_page page);
+
+#endif
