@@ -211,6 +211,7 @@ static void no_path_of_a_machine_and_no_note_to_oneself(void)
     CU_ASSERT(walk("", visit_words) > 30);
 }
 
+#define FORMAT "$(command -v clang-format-14 || command -v clang-format || echo none)"
 #define FORMAT_VERSION "version 14." /* other versions lay some lines out differently */
 static int n_layout, n_all;
 static struct timespec last_ok; /* quick: files as old as that were in order then */
@@ -261,7 +262,7 @@ static void visit_layout(const char *path, char *text)
 
 static void the_layout_is_clang_formats(void)
 {
-    if (system("clang-format --version 2>/dev/null | grep -q '" FORMAT_VERSION "'") != 0)
+    if (system(FORMAT " --version 2>/dev/null | grep -q '" FORMAT_VERSION "'") != 0)
         SW_SKIP("clang-format 14 is not installed");
     char list[1024], command[4096], path[1024], stamp[1024];
     const char *planted = sw_temp_path("planted.c"); /* must be found too */
@@ -281,7 +282,7 @@ static void the_layout_is_clang_formats(void)
     CU_ASSERT(fclose(layout_list) == 0);
     CU_ASSERT(n_all > 100 && n_layout > 0);
     snprintf(command, sizeof command,
-             "cd '%s' && xargs -0 clang-format --dry-run --Werror < '%s' 2>&1 | "
+             "cd '%s' && xargs -0 " FORMAT " --dry-run --Werror < '%s' 2>&1 | "
              "sed -n 's/:[0-9]*:[0-9]*: error:.*//p' | sort -u",
              sw_source_root(), list);
     FILE *output = popen(command, "r");
