@@ -158,7 +158,7 @@ static void parts_are_as_large_as_fit(void)
 
 /* ---- near the least budget --------------------------------------------------------------- */
 
-enum { WIDE = 512, SWISHES = 64, FEW = 40 };
+enum { WIDE = 512, SWISHES = 64 };
 
 typedef struct {
     sw_model *model;
