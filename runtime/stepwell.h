@@ -51,7 +51,7 @@
 extern "C" {
 #endif
 
-/* "0.1.0" */
+/* "0.2.0" */
 SW_API const char *sw_version(void);
 
 typedef enum { SW_TRAIN, SW_EVAL } sw_mode;

@@ -36,6 +36,7 @@ static bool is_slots(const sw_arena *a)
 
 static void poison(const sw_arena *a, size_t from, size_t bytes)
 {
+    SW_ASSERT(from <= SIZE_MAX - bytes && from + bytes <= a->opts.store->committed_bytes);
     if (is_host(a) && bytes > 0)
         sw_poison(a->opts.store->base + from, bytes);
 }
@@ -43,6 +44,8 @@ static void poison(const sw_arena *a, size_t from, size_t bytes)
 /* Somebody has [from, from + bytes): NaN until it is written, where there are checks. */
 static void give(const sw_arena *a, size_t from, size_t bytes)
 {
+    SW_ASSERT(from <= SIZE_MAX - bytes && from + bytes <= a->opts.store->committed_bytes);
+    SW_ASSERT(bytes == 0 || from % SW_ALIGN == 0);
     if (!is_host(a) || bytes == 0)
         return;
     sw_unpoison(a->opts.store->base + from, bytes);
@@ -53,6 +56,8 @@ static void give(const sw_arena *a, size_t from, size_t bytes)
 static void state(const sw_arena *a, sw_event_kind kind, size_t offset, size_t bytes,
                   uint32_t id, const char *label)
 {
+    SW_ASSERT(a->used <= a->height && a->used <= a->top);
+    SW_ASSERT(a->generation > 0);
     if (a->opts.observer.event == NULL)
         return;
     const sw_event event = {kind, id, offset, bytes, label, a};
@@ -62,6 +67,7 @@ static void state(const sw_arena *a, sw_event_kind kind, size_t offset, size_t b
 static bool describe(const swi_claimant *self, sw_claim *out)
 {
     const sw_arena *a = (const sw_arena *)(const void *)self;
+    SW_ASSERT((unsigned)a->opts.use < SW_ARENA_USES);
     const sw_store *store = a->opts.store;
     const bool own = store->owner == NULL; /* the addresses are the process's */
     *out = (sw_claim){.kind = SW_CLAIM_ARENA,
@@ -79,6 +85,9 @@ sw_status sw_arena_create(sw_arena **out, const sw_arena_opts *opts)
 {
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_arena)));
+    SW_ASSERT(opts->store != NULL && opts->store->ops != NULL && opts->label != NULL);
+    SW_ASSERT((unsigned)opts->use < SW_ARENA_USES);
+    SW_ASSERT(opts->store->committed_bytes <= opts->store->reserved_bytes);
     *out = block;
     (*out)->opts = *opts;
     (*out)->generation = 1;
@@ -92,6 +101,8 @@ void sw_arena_destroy(sw_arena *a)
     if (a == NULL)
         return;
     swi_claims_leave(&a->claim);
+    SW_ASSERT(a->used <= a->height);
+    SW_ASSERT(a->opts.store->committed_bytes <= a->opts.store->reserved_bytes);
     if (is_host(a) && a->opts.store->committed_bytes > 0)
         sw_unpoison(a->opts.store->base, a->opts.store->committed_bytes);
     if (is_slots(a)) /* first: slots are never more than what is used */
@@ -116,6 +127,7 @@ static size_t ahead(const sw_arena *a, size_t bytes)
     step = step < left ? step : left;
     (void)sw_size_add(store->committed_bytes, step, &to);
     to = to < store->reserved_bytes ? to : store->reserved_bytes;
+    SW_ASSERT(to >= store->committed_bytes);
     return to > bytes ? to : bytes;
 }
 
@@ -132,6 +144,9 @@ static sw_status commit(sw_arena *a, size_t bytes, bool bump)
     if (status == SW_NOMEM && wanted > bytes)
         status = store->ops->commit(store, bytes);
     SW_TRY(status);
+    SW_ASSERT(store->committed_bytes >= bytes && store->committed_bytes >= before);
+    SW_ASSERT(store->committed_bytes <= store->reserved_bytes);
+    SW_ASSERT(store->committed_bytes % store->granularity == 0);
     poison(a, before, store->committed_bytes - before);
     __atomic_store_n(&a->committed, store->committed_bytes, __ATOMIC_RELAXED);
     state(a, SW_EVENT_COMMIT, 0, store->committed_bytes, 0, a->opts.label);
@@ -141,6 +156,8 @@ static sw_status commit(sw_arena *a, size_t bytes, bool bump)
 /* Promise `height` bytes and have `physical` of them committed, or change nothing. */
 static sw_status promise(sw_arena *a, size_t height, size_t physical, bool bump)
 {
+    SW_ASSERT(height % SW_ALIGN == 0);
+    SW_ASSERT(physical <= 1 || bump || physical <= height);
     const size_t more = height > a->height ? height - a->height : 0;
     SW_TRY(sw_budget_take(a->opts.budget, more, a->opts.label));
     const sw_status status = commit(a, physical, bump);
@@ -149,6 +166,7 @@ static sw_status promise(sw_arena *a, size_t height, size_t physical, bool bump)
         return status;
     }
     __atomic_store_n(&a->height, a->height + more, __ATOMIC_RELAXED);
+    SW_ASSERT(a->height >= height && a->opts.store->committed_bytes >= physical);
     if (is_slots(a))
         sw_budget_note_slots(a->opts.budget, more, 0);
     if (more > 0)
@@ -191,6 +209,9 @@ sw_status sw_arena_push(sw_arena *a, void **out, size_t bytes, const char *label
         SW_FAIL(status, "%s: %s", label, sw_last_error());
     }
     const size_t used = a->used + rounded;
+    SW_ASSERT(used <= a->height && top >= a->top && top <= a->opts.store->committed_bytes);
+    SW_ASSERT(a->top % SW_ALIGN == 0 && rounded >= bytes);
+    SW_ASSERT(label != NULL && out != NULL);
     unsigned char *at = a->opts.store->base + a->top;
     const size_t offset = a->top;
     give(a, offset, bytes);
@@ -216,8 +237,10 @@ sw_status sw_arena_rewind(sw_arena *a, sw_arena_mark mark)
                 "%s: the mark (generation %u, height %zu) must be of the arena's generation "
                 "and not above it (generation %u, height %zu)",
                 a->opts.label, mark.generation, mark.top, a->generation, a->top);
+    SW_ASSERT(mark.live <= a->used && mark.live <= mark.top);
     poison(a, mark.top, a->top - mark.top);
     const size_t bytes = a->used - mark.live;
+    SW_ASSERT(bytes <= a->live);
     a->live -= bytes;
     a->top = mark.top;
     a->used = mark.live;
@@ -231,6 +254,7 @@ void sw_arena_reset(sw_arena *a)
     const size_t bytes = a->live;
     a->top = a->used = a->live = 0;
     a->generation++;
+    SW_ASSERT(a->generation != 0); /* marks of 2^32 resets ago would be good again */
     state(a, SW_EVENT_RESET, 0, bytes, 0, NULL);
 }
 
@@ -247,6 +271,8 @@ sw_status sw_arena_place(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
     }
     if (offset + rounded > a->high_water)
         a->high_water = offset + rounded;
+    SW_ASSERT(offset % SW_ALIGN == 0);
+    SW_ASSERT(a->high_water <= a->height);
     give(a, offset, bytes);
     a->live += rounded;
     state(a, SW_EVENT_PLACE, offset, rounded, id, NULL);
@@ -257,6 +283,8 @@ void sw_arena_release(sw_arena *a, size_t offset, size_t bytes, uint32_t id)
 {
     const size_t rounded = sw_size_round(bytes);
     SW_ASSERT(rounded <= a->live);
+    SW_ASSERT(rounded >= bytes && offset % SW_ALIGN == 0);
+    SW_ASSERT(offset <= a->height && rounded <= a->height - offset);
     a->live -= rounded;
     poison(a, offset, rounded);
     state(a, SW_EVENT_RELEASE, offset, rounded, id, NULL);

@@ -19,6 +19,7 @@ sw_status sw_budget_new(sw_budget **out, size_t bytes)
     SW_TRY(sw_handle_take(&block, SW_HANDLE_BUDGET, sizeof(sw_budget)));
     *out = block;
     (*out)->limit = bytes;
+    SW_ASSERT(atomic_load(&(*out)->used) == 0 && atomic_load(&(*out)->slots) == 0);
     atomic_store(&(*out)->users, 1);
     return SW_OK;
 }
@@ -27,10 +28,13 @@ void sw_budget_share(sw_budget *budget)
 {
     if (budget != NULL)
         atomic_fetch_add(&budget->users, 1);
+    SW_ASSERT(budget == NULL ||
+              atomic_load(&budget->users) > 1); /* only who has it shares it */
 }
 
 void sw_budget_leave(sw_budget *budget)
 {
+    SW_ASSERT(budget == NULL || atomic_load(&budget->users) > 0);
     if (budget != NULL && atomic_fetch_sub(&budget->users, 1) == 1)
         sw_handle_give(budget, SW_HANDLE_BUDGET, sizeof *budget);
 }
@@ -48,6 +52,7 @@ sw_status sw_budget_take(sw_budget *budget, size_t bytes, const char *label)
     if (budget == NULL)
         return SW_OK;
     size_t used = atomic_load(&budget->used);
+    SW_ASSERT(used <= budget->limit && label != NULL);
     do
         if (bytes > budget->limit - used)
             SW_FAIL(SW_NOMEM, "%s: needs %zu bytes; %zu of %zu are used", label, bytes, used,
@@ -70,6 +75,7 @@ void sw_budget_note_slots(sw_budget *budget, size_t more, size_t less)
     if (budget == NULL)
         return;
     atomic_fetch_add(&budget->slots, more);
+    SW_ASSERT(less <= atomic_load(&budget->slots));
     atomic_fetch_sub(&budget->slots, less);
 }
 

@@ -1,6 +1,7 @@
 /* Memory of a device, by the functions of one: mapped into a reserved range as it grows, or a
  * plain block that is replaced by a larger one. Nothing here touches a byte of it. */
 #include "alloc/base/mem.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "alloc/arena/store.h"
 
@@ -27,6 +28,7 @@ static sw_status map_more(sw_store *store, size_t bytes)
     if (wanted <= store->committed_bytes)
         return SW_OK;
     SW_TRY(m->map(m->context, store->base, store->committed_bytes, wanted));
+    SW_ASSERT(store->base != NULL && wanted % store->granularity == 0);
     store->committed_bytes = wanted;
     return SW_OK;
 }
@@ -40,6 +42,8 @@ static sw_status take_larger(sw_store *store, size_t bytes)
         return SW_OK;
     void *block;
     SW_TRY(m->alloc(m->context, &block, wanted));
+    SW_ASSERT((store->base == NULL) == (store->committed_bytes == 0));
+    SW_ASSERT(block != store->base && wanted > store->committed_bytes);
     if (store->base != NULL) {
         const sw_status status =
             m->copy(m->context, block, store->base, store->committed_bytes);
@@ -53,6 +57,7 @@ static sw_status take_larger(sw_store *store, size_t bytes)
 
 static void give_back(sw_store *store)
 {
+    SW_ASSERT(store->committed_bytes <= store->reserved_bytes);
     const sw_device_memory *m = &((device_store *)(void *)store)->memory;
     if (m->granularity > 0)
         m->release(m->context, store->base, store->reserved_bytes);

@@ -2,6 +2,7 @@
  * and one behind are never given memory: an access past either end faults, and the system never
  * makes one mapping of ours and a neighbour's, so what it counts for the mapping is ours. */
 #include "alloc/base/mem.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "alloc/arena/store.h"
 
@@ -13,6 +14,8 @@ static sw_status host_commit(sw_store *store, size_t bytes)
                 store->reserved_bytes);
     if (wanted <= store->committed_bytes)
         return SW_OK;
+    SW_ASSERT(store->committed_bytes % store->granularity == 0);
+    SW_ASSERT(wanted >= bytes && wanted <= store->reserved_bytes);
     SW_TRY(sw_range_commit(store->base, store->committed_bytes, wanted));
     store->committed_bytes = wanted;
     return SW_OK;
@@ -21,6 +24,8 @@ static sw_status host_commit(sw_store *store, size_t bytes)
 static void host_destroy(sw_store *store)
 {
     const size_t page = store->granularity;
+    SW_ASSERT(store->base != NULL && (uintptr_t)store->base % page == 0);
+    SW_ASSERT(store->committed_bytes <= store->reserved_bytes);
     sw_range_release(store->base - page, store->reserved_bytes + 2 * page);
     sw_heap_free(store, SW_HEAP_RECORDS, sizeof *store);
 }

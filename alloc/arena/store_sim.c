@@ -1,6 +1,7 @@
 /* A scripted device: limited capacity, coarse commits, memory out of reach of host code unless
  * opened, a call log and planned faults. What tests use where a real device would be. */
 #include "alloc/base/mem.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "alloc/arena/store.h"
 #include <stdio.h>
@@ -34,6 +35,7 @@ static sw_status usable(sim_store *sim)
 
 static sw_status protect(sim_store *sim)
 {
+    SW_ASSERT(sim->depth >= 0 && sim->head.committed_bytes <= sim->head.reserved_bytes);
     const int mode = sim->depth > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
     if (sim->head.committed_bytes > 0 &&
         mprotect(sim->head.base, sim->head.committed_bytes, mode) != 0)
@@ -77,6 +79,7 @@ static sw_status sim_access(sw_store *store, bool on)
         SW_FAIL(SW_INVALID, "sim store: access was ended more often than begun");
     const int before = sim->depth;
     sim->depth += on ? 1 : -1;
+    SW_ASSERT(sim->depth >= 0);
     const sw_status status = protect(sim);
     if (status != SW_OK)
         sim->depth = before;

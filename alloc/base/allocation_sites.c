@@ -2,6 +2,7 @@
  * text, under one lock. The table of blocks doubles when half of it is used; where there is no
  * memory for that, new blocks are counted as lost, and nothing fails. */
 #include "alloc/base/allocation_sites.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/fork.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -39,6 +40,7 @@ bool swi_places_on(void)
 
 static size_t slot_of(const void *block)
 {
+    SW_ASSERT(n_slots >= FIRST_SLOTS && (n_slots & (n_slots - 1)) == 0);
     const uint64_t x = (uint64_t)(uintptr_t)block >> 4;
     return (size_t)((x * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (n_slots - 1);
 }
@@ -46,6 +48,7 @@ static size_t slot_of(const void *block)
 /* The slot of the block, or the free one where it would be. */
 static size_t find(const void *block)
 {
+    SW_ASSERT(block != NULL && n_used < n_slots);
     size_t i = slot_of(block);
     while (slots[i].block != NULL && slots[i].block != block)
         i = (i + 1) & (n_slots - 1);
@@ -76,6 +79,7 @@ static bool grow(void)
 /* Take slot i out; what lies behind it in the same run moves up, so that it is found. */
 static void remove_slot(size_t i)
 {
+    SW_ASSERT(i < n_slots && slots[i].block != NULL && n_used > 0);
     const size_t mask = n_slots - 1;
     for (size_t k = (i + 1) & mask; slots[k].block != NULL; k = (k + 1) & mask) {
         const size_t home = slot_of(slots[k].block);
@@ -101,6 +105,7 @@ static const char *from_root(const char *text)
 static uint32_t make_place(const char *text, sw_heap heap)
 {
     const char *at = from_root(text);
+    SW_ASSERT(n_places <= SW_PLACES_MAX && (unsigned)heap < SW_HEAP_KINDS);
     for (uint32_t i = 0; i < n_places; i++)
         if (places[i].heap == heap && strcmp(places[i].at, at) == 0)
             return i;
@@ -148,6 +153,8 @@ void swi_place_died(const void *block)
     const size_t i = slots != NULL ? find(block) : 0;
     if (slots != NULL && slots[i].block != NULL) {
         sw_place *p = &places[slots[i].place];
+        SW_ASSERT(slots[i].place < n_places);
+        SW_ASSERT(p->blocks > 0 && p->bytes >= slots[i].bytes);
         p->blocks--;
         p->bytes -= slots[i].bytes;
         remove_slot(i);
@@ -185,6 +192,7 @@ void sw_places_end(void)
     size_t n = 0;
     sw_fork_lock_take(&lock);
     if (atomic_fetch_sub(&users, 1) == 1) {
+        SW_ASSERT(slots != NULL && 2 * n_used <= n_slots);
         old = slots;
         n = n_slots;
         slots = NULL;

@@ -1,5 +1,6 @@
 /* Queues of memory that was an object: the oldest is used again, once there are enough. */
 #include "alloc/base/handle.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/fault.h"
 #include "alloc/base/fork.h"
 #include "alloc/base/poison.h"
@@ -22,10 +23,13 @@ static struct {
 
 static sw_handle *take_oldest(sw_handle_kind kind)
 {
+    SW_ASSERT((unsigned)kind < SW_HANDLE_KINDS);
     sw_fork_lock_take(&lock);
     sw_handle *h = gone[kind].n >= kinds[kind].kept ? gone[kind].oldest : NULL;
     if (h != NULL) {
         gone[kind].oldest = h->next;
+        SW_ASSERT(h->mark == GONE + kind); /* nobody wrote to it since */
+        SW_ASSERT(gone[kind].n > 0);
         gone[kind].n--;
     }
     sw_fork_lock_give(&lock);
@@ -34,6 +38,8 @@ static sw_handle *take_oldest(sw_handle_kind kind)
 
 static void add_newest(sw_handle *h, sw_handle_kind kind)
 {
+    SW_ASSERT((unsigned)kind < SW_HANDLE_KINDS);
+    SW_ASSERT(h->mark == GONE + kind);
     sw_fork_lock_take(&lock);
     h->next = NULL;
     if (gone[kind].n++ == 0)
@@ -46,6 +52,7 @@ static void add_newest(sw_handle *h, sw_handle_kind kind)
 
 sw_status sw_handle_take_at(void **out, sw_handle_kind kind, size_t bytes, const char *place)
 {
+    SW_ASSERT((unsigned)kind < SW_HANDLE_KINDS && bytes >= sizeof(sw_handle));
     void *block;
     const sw_heap heap = kinds[kind].heap;
     sw_handle *h = take_oldest(kind);
@@ -67,6 +74,8 @@ sw_status sw_handle_take_at(void **out, sw_handle_kind kind, size_t bytes, const
 void sw_handle_end(void *object, sw_handle_kind kind)
 {
     sw_handle *h = object;
+    SW_ASSERT((unsigned)kind < SW_HANDLE_KINDS);
+    SW_ASSERT(h->mark == SW_HANDLE_LIVE + kind || h->mark == GONE + kind);
     __atomic_store_n(&h->mark, GONE + kind, __ATOMIC_RELAXED);
 }
 
@@ -76,6 +85,7 @@ void sw_handle_give(void *object, sw_handle_kind kind, size_t bytes)
     if (h == NULL)
         return;
     sw_handle_end(h, kind);
+    SW_ASSERT(bytes >= sizeof *h);
     h->generation++;
     if (SW_SANITIZED) {
         sw_heap_free(h, kinds[kind].heap, bytes);

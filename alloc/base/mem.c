@@ -1,6 +1,7 @@
 /* The allocation table: heap blocks by purpose and address ranges, counted, with planned
  * failures. */
 #include "alloc/base/mem.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/fault.h"
 #include "alloc/base/heap.h"
 #include "alloc/base/allocation_sites.h"
@@ -43,6 +44,7 @@ static void count_call(void)
 
 static void count_taken(sw_heap heap, size_t bytes)
 {
+    SW_ASSERT((unsigned)heap < SW_HEAP_KINDS);
     counters *c = &heaps[heap];
     atomic_fetch_add_explicit(&c->allocations, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->blocks, 1, memory_order_relaxed);
@@ -64,6 +66,9 @@ void *swi_mem_take(sw_heap heap, size_t bytes)
 
 static void count_given(sw_heap heap, size_t bytes)
 {
+    SW_ASSERT((unsigned)heap < SW_HEAP_KINDS);
+    SW_ASSERT(atomic_load_explicit(&heaps[heap].blocks, memory_order_relaxed) > 0);
+    SW_ASSERT(atomic_load_explicit(&heaps[heap].bytes, memory_order_relaxed) >= bytes);
     atomic_fetch_sub_explicit(&heaps[heap].blocks, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&heaps[heap].bytes, bytes, memory_order_relaxed);
 }
@@ -120,6 +125,7 @@ sw_status sw_heap_resize_at(void **block, sw_heap heap, size_t old_bytes, size_t
                             const char *place)
 {
     void *grown;
+    SW_ASSERT(*block != NULL || old_bytes == 0);
     SW_TRY(sw_heap_alloc_at(&grown, heap, new_bytes, place));
     if (*block != NULL) {
         memcpy(grown, *block, old_bytes < new_bytes ? old_bytes : new_bytes);
@@ -137,6 +143,9 @@ sw_status sw_heap_room_at(void **array, sw_heap heap, uint32_t *cap, uint32_t wa
     uint32_t next = *cap < 16 ? 16 : *cap;
     while (next < wanted)
         next = next <= UINT32_MAX / 2 ? next * 2 : UINT32_MAX;
+    SW_ASSERT(next >= wanted && next > *cap && element > 0);
+    SW_ASSERT(*array != NULL || *cap == 0);
+    SW_ASSERT(next <= SIZE_MAX / element);
     SW_TRY(sw_heap_resize_at(array, heap, *cap * element, next * element, place));
     *cap = next;
     return SW_OK;
@@ -144,6 +153,7 @@ sw_status sw_heap_room_at(void **array, sw_heap heap, uint32_t *cap, uint32_t wa
 
 void sw_heap_read(sw_heap heap, sw_heap_stats *out)
 {
+    SW_ASSERT((unsigned)heap < SW_HEAP_KINDS);
     const counters *c = &heaps[heap];
     *out = (sw_heap_stats){.allocations = atomic_load(&c->allocations),
                            .blocks = atomic_load(&c->blocks),
@@ -189,6 +199,7 @@ size_t sw_page_bytes(void)
 
 sw_status sw_range_reserve(void **out, size_t bytes)
 {
+    SW_ASSERT(out != NULL);
     count_call();
     void *base = MAP_FAILED;
     errno = ENOMEM;
@@ -202,6 +213,8 @@ sw_status sw_range_reserve(void **out, size_t bytes)
 
 sw_status sw_range_commit(void *base, size_t from, size_t to)
 {
+    SW_ASSERT(base != NULL && from < to);
+    SW_ASSERT(from % sw_page_bytes() == 0 && to % sw_page_bytes() == 0);
     count_call();
     errno = ENOMEM;
     if (swi_fault_hit(SW_FAULT_MEMORY) ||
@@ -220,6 +233,8 @@ void sw_range_release(void *base, size_t bytes)
 
 sw_status sw_range_protect(void *base, size_t from, size_t to, sw_range_access access)
 {
+    SW_ASSERT(base != NULL && from <= to && from % sw_page_bytes() == 0);
+    SW_ASSERT((unsigned)access <= SW_RANGE_WRITE);
     static const int bits[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
     if (mprotect((unsigned char *)base + from, to - from, bits[access]) != 0)
         SW_FAIL(SW_NOMEM, "the access to %zu bytes could not be changed: %s", to - from,

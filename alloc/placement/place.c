@@ -1,6 +1,7 @@
 /* The portfolio: greedy orders where there are few buffers, niches where there are many or the
  * orders do not do, then the exact search. Each method takes items that were checked here. */
 #include "alloc/placement/place.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/placement/place_greedy.h"
 #include "alloc/placement/place_large.h"
@@ -35,10 +36,12 @@ static sw_status search_under(sw_place_item *items, size_t n, const sw_place_opt
     sw_search_result result;
     sw_place_opts mine = *opts;
     mine.capacity = roof;
+    SW_ASSERT(n <= SW_SEARCH_MOST && out->nodes <= UINT64_MAX - most);
     mine.nodes = most;
     SW_TRY(sw_place_search(items, n, &mine, &result));
     out->nodes += result.nodes;
     *found = result.end == SW_SEARCH_FOUND;
+    SW_ASSERT(!*found || height_of(items, n) <= roof);
     if (*found) {
         out->height = height_of(items, n);
         out->method = "search";
@@ -62,10 +65,12 @@ static sw_status search_lowest(sw_place_item *items, size_t n, const sw_place_op
 {
     size_t low = out->proved;
     bool found;
+    SW_ASSERT(low >= out->lower_bound && out->height >= low);
     SW_TRY(search_under(items, n, opts, low, nodes / 2, out, &found));
     while (!found && out->height - low > out->lower_bound / 4096 + 1 &&
            goes_on(opts, nodes, out)) {
         const size_t middle = low + (out->height - low) / 2;
+        SW_ASSERT(middle >= low && middle <= out->height);
         const uint64_t left = nodes - out->nodes, share = nodes / 16 + 1;
         SW_TRY(search_under(items, n, opts, middle, left < share ? left : share, out, &found));
         if (!found)
@@ -97,6 +102,7 @@ static sw_status try_niches(sw_place_item *items, size_t n, const sw_place_opts 
     sw_place_item *copy = block;
     memcpy(copy, items, bytes);
     const sw_status status = sw_place_large(copy, n, out->lower_bound, &mine, &result);
+    SW_ASSERT(status != SW_OK || result.height >= out->lower_bound);
     if (status == SW_OK && result.height < out->height) {
         memcpy(items, copy, bytes);
         out->height = result.height;
@@ -154,6 +160,9 @@ sw_status sw_place_solve(sw_place_item *items, size_t n, const sw_place_opts *op
                            : sw_place_greedy(items, n, opts, out));
     SW_TRY(improve(items, n, opts, out));
     out->end = sw_place_ended(out, opts->capacity);
+    SW_ASSERT(out->height == height_of(items, n));
+    SW_ASSERT(out->height >= out->lower_bound && out->proved >= out->lower_bound);
+    SW_ASSERT(out->method != NULL);
 #if SW_CHECKS >= 2
     if (n <= GREEDY_MOST) /* the checker is quadratic */
         SW_TRY(sw_place_check(items, n, out->height));

@@ -4,6 +4,7 @@
  * One attempt keeps what is placed sorted by offset and walks it once for each new buffer:
  * quadratic, but the inner loop is a handful of instructions. */
 #include "alloc/placement/place_greedy.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/placement/place_align.h"
 #include "alloc/base/size.h"
@@ -34,6 +35,8 @@ static uint64_t saturating_mul(uint64_t a, uint64_t b)
 /* Larger goes first. */
 static uint64_t key_of(const sw_place_item *item, int order)
 {
+    SW_ASSERT(order >= BY_BYTES && order < N_ORDERS);
+    SW_ASSERT(item->lower < item->upper && item->bytes > 0);
     const uint64_t span = item->upper - item->lower;
     switch (order) {
     case BY_BYTES:
@@ -95,6 +98,7 @@ static sw_status lower_bound(work *w, size_t *out)
         const sw_place_item *item = &w->items[w->sorted[i]];
         while (w->items[w->order[last - 1]].upper <= item->lower)
             live -= w->items[w->order[--last]].bytes;
+        SW_ASSERT(last > 0 && live <= SIZE_MAX - item->bytes);
         live += item->bytes;
         peak = live > peak ? live : peak;
     }
@@ -111,6 +115,8 @@ static size_t find_gap(const work *w, size_t n_placed, const sw_place_item *item
     size_t floor = 0, found = SIZE_MAX, slack = SIZE_MAX;
     for (size_t k = 0; k < n_placed; k++) {
         const uint32_t other = w->sorted[k];
+        SW_ASSERT(other < w->n);
+        SW_ASSERT(k == 0 || w->offset[w->sorted[k - 1]] <= w->offset[other]);
         const sw_place_item *o = &w->items[other];
         if (o->upper <= item->lower || o->lower >= item->upper)
             continue;
@@ -136,6 +142,7 @@ static size_t attempt(work *w, bool best_fit, size_t give_up)
     for (size_t i = 0; i < w->n; i++) {
         const uint32_t index = w->order[i];
         const size_t at = find_gap(w, i, &w->items[index], best_fit);
+        SW_ASSERT(index < w->n && at <= SIZE_MAX - w->items[index].bytes);
         w->offset[index] = at;
         if (at + w->items[index].bytes > height)
             height = at + w->items[index].bytes;
@@ -169,6 +176,7 @@ static void try_orders(work *w, const sw_place_opts *opts, sw_place_result *out)
         sort_by(w, order);
         for (int fit = 0; fit < 2 && out->height > out->lower_bound; fit++) {
             const size_t height = attempt(w, fit == 0, out->height);
+            SW_ASSERT(height >= out->lower_bound);
             out->n_orders++;
             if (height < out->height) {
                 out->height = height;

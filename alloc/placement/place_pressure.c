@@ -1,5 +1,6 @@
 /* See place_pressure.h. Node k of the tree holds the sections [first, first + width). */
 #include "alloc/placement/place_pressure.h"
+#include "alloc/base/assert.h"
 
 static size_t below(const size_t *node, uint32_t k)
 {
@@ -9,6 +10,7 @@ static size_t below(const size_t *node, uint32_t k)
 
 void swi_pressure_fill(const swi_pressure *p, const size_t *load, uint32_t n)
 {
+    SW_ASSERT(p->width > 0 && (p->width & (p->width - 1)) == 0 && n <= p->width);
     for (uint32_t s = 0; s < p->width; s++)
         p->node[p->width + s] = s < n ? load[s] : 0;
     for (uint32_t k = p->width - 1; k > 0; k--)
@@ -23,6 +25,7 @@ static void press(size_t *node, uint32_t k, uint32_t first, uint32_t width, uint
         return;
     }
     const size_t all = node[k] - below(node, k);
+    SW_ASSERT(node[k] >= below(node, k) && width > 1);
     const uint32_t half = width / 2;
     if (from < first + half)
         press(node, 2 * k, first, half, from, to, bytes);
@@ -33,6 +36,7 @@ static void press(size_t *node, uint32_t k, uint32_t first, uint32_t width, uint
 
 void swi_pressure_add(const swi_pressure *p, uint32_t from, uint32_t to, size_t bytes)
 {
+    SW_ASSERT(from <= to && to <= p->width);
     press(p->node, 1, 0, p->width, from, to, bytes);
 }
 

@@ -2,6 +2,7 @@
  * lost. A block is known by the buffer that had it last, and is large enough for its alignment
  * wherever it begins. */
 #include "alloc/placement/place_sweep.h"
+#include "alloc/base/assert.h"
 #include "alloc/placement/place_align.h"
 #include "alloc/base/size.h"
 #include <string.h>
@@ -16,6 +17,7 @@ static uint32_t class_of(size_t bytes, size_t *block)
     if (bytes >= 16)
         shift = 60 - (uint32_t)__builtin_clzll(bytes);
     const size_t step = (size_t)1 << shift, m = (bytes + step - 1) / step;
+    SW_ASSERT(m <= 16 && 8 * shift + m < CLASSES);
     *block = m * step;
     return 8 * shift + (uint32_t)m; /* m = 16 is m = 8 of the next shift */
 }
@@ -25,6 +27,7 @@ static void list_unplaced(const swi_sweep *s, const size_t *offset)
     for (uint32_t k = 0; k < s->n_sections; k++)
         s->first_birth[k] = s->first_death[k] = NONE;
     for (uint32_t i = s->n; i-- > 0;) { /* backwards: lists begin with the first buffer */
+        SW_ASSERT(s->lo[i] < s->hi[i] && s->hi[i] <= s->n_sections);
         if (offset[i] != SIZE_MAX)
             continue;
         s->next_birth[i] = s->first_birth[s->lo[i]];
@@ -90,6 +93,7 @@ size_t swi_place_sweep(const swi_sweep *s, size_t *offset)
             else
                 top += bytes;
             offset[i] = swi_place_up(s->block[i], s->items[i].align);
+            SW_ASSERT(offset[i] - s->block[i] + s->items[i].bytes <= bytes);
             if (offset[i] + s->items[i].bytes > height)
                 height = offset[i] + s->items[i].bytes;
         }

@@ -1,5 +1,6 @@
 /* Strings by number. */
 #include "profiler/inspect/strings.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include <string.h>
 
@@ -13,6 +14,8 @@ void swi_strings_free(swi_strings *s)
 static uint32_t *slot_of(const swi_strings *s, const char *text)
 {
     uint64_t hash = (uint64_t)(uintptr_t)text * 0x9e3779b97f4a7c15u;
+    SW_ASSERT(s->n_slots > 0 && (s->n_slots & (s->n_slots - 1)) == 0);
+    SW_ASSERT(s->n < s->n_slots);
     for (uint32_t at = (uint32_t)(hash >> 32);; at++) {
         uint32_t *slot = &s->slots[at & (s->n_slots - 1)];
         if (*slot == 0 || s->list[*slot - 1] == text)
@@ -48,8 +51,10 @@ static sw_status enter(swi_strings *s, const char *text, uint32_t *number)
         s->list = list;
         s->list[s->n++] = text;
         *slot = s->n;
+        SW_ASSERT(s->n <= s->cap && 2 * s->n <= s->n_slots);
     }
     *number = *slot - 1;
+    SW_ASSERT(*number < s->n && s->list[*number] == text);
     return SW_OK;
 }
 

@@ -1,5 +1,6 @@
 /* Timelines: what owns them, their order, and sums over a program. */
 #include "profiler/inspect/timeline.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include "profiler/record/record.h"
@@ -89,6 +90,8 @@ static sw_status room(owner *o, void **out, size_t bytes)
         }
         o->first = b;
     }
+    SW_ASSERT(o->first->used <= o->first->bytes && wanted <= o->first->bytes - o->first->used);
+    SW_ASSERT(o->first->used % 16 == 0);
     *out = (unsigned char *)o->first + o->first->used;
     o->first->used += wanted;
     return SW_OK;
@@ -113,6 +116,8 @@ static size_t hash(const char *text)
 /* Where the text is or would stand; the table has room. */
 static const char **place(const owner *o, const char *text)
 {
+    SW_ASSERT(o->cap_strings > 0 && (o->cap_strings & (o->cap_strings - 1)) == 0);
+    SW_ASSERT(o->n_strings < o->cap_strings);
     size_t i = hash(text) & (o->cap_strings - 1);
     while (o->strings[i] != NULL && strcmp(o->strings[i], text) != 0)
         i = (i + 1) & (o->cap_strings - 1);

@@ -1,5 +1,6 @@
 /* The JSON writer. Nothing here calls the heap but a growing buffer that is full. */
 #include "profiler/record/json.h"
+#include "alloc/base/assert.h"
 #include "profiler/record/utf8.h"
 #include <math.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@ void sw_json_free(sw_json *j)
 
 static sw_status grow(sw_json *j, size_t wanted)
 {
+    SW_ASSERT(j->grows && j->used <= j->capacity && wanted > 0);
     size_t capacity = j->capacity < 512 ? 512 : j->capacity;
     while (capacity - j->used < wanted) {
         if (capacity > SIZE_MAX / 2)
@@ -44,6 +46,7 @@ static sw_status grow(sw_json *j, size_t wanted)
 
 static sw_status make_room(sw_json *j, size_t wanted)
 {
+    SW_ASSERT(j->status == SW_OK && j->used <= j->capacity);
     if (j->grows)
         return grow(j, wanted);
     if (j->drain == NULL)
@@ -58,6 +61,7 @@ static void emit_slowly(sw_json *j, const char *from, size_t n)
 {
     while (n > 0 && j->status == SW_OK) {
         size_t part = j->capacity - j->used;
+        SW_ASSERT(j->used <= j->capacity);
         if (part == 0) {
             j->status = make_room(j, n);
             continue;
@@ -73,6 +77,7 @@ static void emit_slowly(sw_json *j, const char *from, size_t n)
 
 static inline void emit(sw_json *j, const char *from, size_t n)
 {
+    SW_ASSERT(j->used <= j->capacity && (j->bytes != NULL || j->capacity == 0));
     if (n > j->capacity - j->used || j->status != SW_OK) {
         emit_slowly(j, from, n);
         return;
@@ -91,6 +96,7 @@ static void misuse(sw_json *j, const char *what)
 
 static void comma(sw_json *j)
 {
+    SW_ASSERT(j->depth <= SW_JSON_DEPTH);
     const uint64_t bit = (uint64_t)1 << j->depth;
     if (j->depth > 0 && (j->nonempty & bit) != 0)
         emit(j, ",", 1);
@@ -115,12 +121,14 @@ static bool value(sw_json *j)
 
 void sw_json_begin(sw_json *j, char bracket)
 {
+    SW_ASSERT(bracket == '{' || bracket == '[');
     if (j->depth == SW_JSON_DEPTH)
         misuse(j, "too deep");
     if (!value(j))
         return;
     emit(j, &bracket, 1);
     j->depth++;
+    SW_ASSERT(j->depth <= SW_JSON_DEPTH);
     const uint64_t bit = (uint64_t)1 << j->depth;
     j->nonempty &= ~bit;
     j->arrays = bracket == '[' ? j->arrays | bit : j->arrays & ~bit;
@@ -134,6 +142,7 @@ void sw_json_end(sw_json *j)
         return;
     emit(j, (j->arrays >> j->depth & 1) != 0 ? "]" : "}", 1);
     j->depth--;
+    SW_ASSERT(!j->keyed);
 }
 
 void sw_json_line(sw_json *j)
@@ -171,6 +180,7 @@ static bool quoted_plain(sw_json *j, const char *text)
         return false;
     *to++ = '"';
     j->used = (size_t)(to - j->bytes);
+    SW_ASSERT(j->used <= j->capacity);
     return true;
 }
 

@@ -7,6 +7,7 @@
  * oldest record is due, and without a deadline once that long nothing was recorded; only then
  * does a record have to wake it. */
 #include "profiler/record/process.h"
+#include "alloc/base/assert.h"
 #include "profiler/record/prof_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +61,8 @@ void swi_prof_flush(sw_profile *p)
 /* After a record. */
 void swi_prof_done(sw_profile *p, uint64_t now)
 {
+    SW_ASSERT(p->json.depth == 0 && p->json.used <= p->json.capacity);
+    SW_ASSERT(now >= p->recorded);
     const uint64_t pace = now - p->recorded;
     p->recorded = now;
     (void)swi_prof_stick(p, p->json.status);
@@ -219,6 +222,7 @@ static void write_heap(sw_profile *p)
 
 static void write_end(sw_profile *p)
 {
+    SW_ASSERT(p->json.depth == 0);
     sw_json *j = &p->json;
     if (!p->heap_recorded)
         write_heap(p);

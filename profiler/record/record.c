@@ -1,10 +1,12 @@
 /* The event log: its room, what arenas state, and its replay. */
 #include "profiler/record/record.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include <string.h>
 
 sw_status sw_record_log_create(sw_record_log **out, uint32_t room, uint64_t zero_ns)
 {
+    SW_ASSERT(room > 0);
     void *block, *ring;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sw_record_log)));
     const sw_status status = sw_heap_alloc(&ring, SW_HEAP_PROFILE, room * sizeof(sw_record));
@@ -27,6 +29,7 @@ void sw_record_log_free(sw_record_log *log)
 
 void sw_record_begin(sw_record_log *log, uint64_t step, uint64_t now)
 {
+    SW_ASSERT(log->n <= log->cap && now >= log->zero_ns);
     log->n = 0;
     log->dropped = 0;
     log->phase = 0;
@@ -41,6 +44,8 @@ void sw_record_event(sw_record_log *log, const sw_event *event, uint32_t id)
         [SW_EVENT_RELEASE] = SW_RECORD_RELEASE, [SW_EVENT_DENIED] = SW_RECORD_DENIED};
     const bool ranged = event->kind == SW_EVENT_PUSH || event->kind == SW_EVENT_PLACE ||
                         event->kind == SW_EVENT_RELEASE || event->kind == SW_EVENT_DENIED;
+    SW_ASSERT((unsigned)event->kind < sizeof kinds || event->kind == SW_EVENT_COMMIT);
+    SW_ASSERT(log->n <= log->cap);
     /* Memory of the system is not what lives, and what has no bytes is in no plan. */
     if (event->kind == SW_EVENT_COMMIT || (ranged && event->bytes == 0))
         return;

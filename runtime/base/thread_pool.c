@@ -6,6 +6,7 @@
  * with one thread has no pool and never enters a region. OpenMP is not used: it aborts the
  * process when a thread cannot be created and allocates in regions. */
 #include "alloc/base/sys.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/fork.h"
 #include "alloc/base/mem.h"
 #include "runtime/base/common.h"
@@ -41,11 +42,13 @@ static void relax(void)
 
 static void work(sw_pool *pool)
 {
+    SW_ASSERT(pool->body != NULL);
     const int n = atomic_load_explicit(&pool->n_parts, memory_order_relaxed);
     for (;;) {
         const int part = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
         if (part >= n)
             return;
+        SW_ASSERT(part >= 0);
         pool->body(pool->arg, part);
     }
 }
@@ -61,9 +64,11 @@ static void wait_for_region(sw_pool *pool, uint64_t seen)
     }
     pthread_mutex_lock(&pool->mutex);
     pool->sleepers++;
+    SW_ASSERT(pool->sleepers > 0 && pool->sleepers <= pool->n_workers + 255);
     while (atomic_load(&pool->region) == seen && !atomic_load(&pool->stop))
         pthread_cond_wait(&pool->wake, &pool->mutex);
     pool->sleepers--;
+    SW_ASSERT(pool->sleepers >= 0);
     pthread_mutex_unlock(&pool->mutex);
 }
 
@@ -91,6 +96,8 @@ static void run_parallel(const sw_par *par, void (*body)(void *arg, int part), v
                          int n_parts)
 {
     sw_pool *pool = (sw_pool *)(uintptr_t)par;
+    SW_ASSERT(par->n_threads >= 1 && body != NULL && n_parts >= 0);
+    SW_ASSERT(pool->forks == sw_fork_number() || pool->n_workers == 0);
     if (n_parts <= 1 || pool->n_workers == 0) {
         for (int i = 0; i < n_parts; i++)
             body(arg, i);
@@ -98,6 +105,8 @@ static void run_parallel(const sw_par *par, void (*body)(void *arg, int part), v
     }
     pool->body = body;
     pool->arg = arg;
+    SW_ASSERT(atomic_load(&pool->running) == 0); /* one region at a time */
+    SW_ASSERT(pool->waiting == 0 && !atomic_load(&pool->stop));
     atomic_store_explicit(&pool->n_parts, n_parts, memory_order_relaxed);
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     atomic_store_explicit(&pool->running, pool->n_workers, memory_order_relaxed);
@@ -117,6 +126,7 @@ static void run_parallel(const sw_par *par, void (*body)(void *arg, int part), v
     while (atomic_load_explicit(&pool->running, memory_order_acquire) > 0)
         pthread_cond_wait(&pool->done, &pool->mutex);
     pool->waiting = 0;
+    SW_ASSERT(atomic_load(&pool->next) >= n_parts);
     pthread_mutex_unlock(&pool->mutex);
 }
 
@@ -145,6 +155,7 @@ void swi_pool_destroy(sw_pool *pool)
 
 sw_status swi_pool_create(sw_pool **out, int threads)
 {
+    SW_ASSERT(threads >= 1 && threads <= 256);
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_pool)));
     sw_pool *pool = block;

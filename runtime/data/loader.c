@@ -7,6 +7,7 @@
  * - (taken - held) < slots, without the mutex; `busy` says so, and a new epoch waits for it. A
  * new epoch forgets what was filled and not taken, and never the slot that the caller holds. */
 #include "alloc/arena/arena.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "kernels/rng.h"
 #include "alloc/base/fork.h"
@@ -54,15 +55,18 @@ struct sw_loader {
 static int64_t rows_of(const sw_loader *l, int64_t batch)
 {
     const int64_t left = l->dataset->n - batch * l->batch;
+    SW_ASSERT(batch >= 0 && batch < l->n_batches && left > 0);
     return left < l->batch ? left : l->batch;
 }
 
 static void fill(const sw_loader *l, slot *to, int64_t batch)
 {
     const int64_t first = batch * l->batch, rows = rows_of(l, batch);
+    SW_ASSERT(rows > 0 && rows <= l->batch && first + rows <= l->dataset->n);
     for (int f = 0; f < l->dataset->n_fields; f++) {
         const swi_field *field = &l->dataset->field[f];
         const unsigned char *from = field->data + l->first_byte;
+        SW_ASSERT(to->at[f] != NULL && (const void *)to->at[f] == to->input[f].data);
         const size_t bytes = field->sample_bytes;
         to->input[f].shape.dim[0] = rows;
         if (l->order == NULL) {
@@ -83,11 +87,15 @@ static void make_order(sw_loader *l)
     sw_rng_words(words, l->seed, 0, sw_rng_stream("window"), (uint32_t)l->epoch,
                  (uint32_t)(l->epoch >> 32));
     l->first_byte = (size_t)((uint64_t)words[0] * l->dataset->places >> 32);
+    SW_ASSERT(l->first_byte < l->dataset->places || l->dataset->places == 0);
 }
 
 /* With the mutex: whether the filler has something to do. */
 static bool has_work(const sw_loader *l)
 {
+    SW_ASSERT(l->filled >= l->taken && l->filled - l->taken <= l->n_slots);
+    SW_ASSERT(l->taken >= (l->held ? 1u : 0u));
+    SW_ASSERT(l->next >= 0 && l->next <= l->n_batches && l->given <= l->n_batches);
     if (!l->begun || l->next >= l->n_batches)
         return false;
     return l->filled - (l->taken - (l->held ? 1u : 0u)) < l->n_slots;
@@ -113,6 +121,7 @@ static void filler(void *arg)
         pthread_mutex_lock(&l->mutex);
         l->busy = false;
         l->ordered = true;
+        SW_ASSERT(l->next == batch); /* a new epoch waits for this one */
         l->filled++;
         l->next++;
         pthread_cond_signal(&l->done);
@@ -146,6 +155,7 @@ sw_status sw_loader_epoch(sw_loader *l, uint64_t epoch)
     while (l->busy)
         pthread_cond_wait(&l->done, &l->mutex);
     l->epoch = epoch;
+    SW_ASSERT(!l->busy && l->filled >= l->taken);
     l->filled = l->taken;
     l->next = l->given = 0;
     l->begun = true;
@@ -167,6 +177,7 @@ static void await(sw_loader *l)
     if (!l->ordered)
         make_order(l);
     l->ordered = true;
+    SW_ASSERT(l->filled == l->taken && l->next == l->given);
     fill(l, &l->slots[l->filled++ % l->n_slots], l->next++);
 }
 
@@ -183,11 +194,13 @@ sw_status sw_loader_next(sw_loader *l, const sw_array **inputs, int *n_inputs)
     const bool more = l->given < l->n_batches;
     if (more) {
         await(l);
+        SW_ASSERT(l->filled > l->taken);
         *inputs = l->slots[l->taken % l->n_slots].input;
         l->taken++;
         l->given++;
         l->held = true;
     }
+    SW_ASSERT(l->given <= l->next && l->taken <= l->filled);
     pthread_mutex_unlock(&l->mutex);
     if (!more)
         *inputs = NULL;
@@ -251,6 +264,8 @@ static sw_status make_arena(sw_loader *l, sw_budget *budget)
 
 static sw_status make_slots(sw_loader *l)
 {
+    SW_ASSERT(l->n_slots >= 1 && l->n_slots <= MAX_SLOTS && l->batch >= 1);
+    SW_ASSERT(l->dataset->n_fields >= 1 && l->dataset->n_fields <= SWI_MAX_FIELDS);
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, l->n_slots * sizeof(slot)));
     l->slots = block;
@@ -261,6 +276,7 @@ static sw_status make_slots(sw_loader *l)
             void *at;
             SW_TRY(field_bytes(l->dataset, f, l->batch, &bytes, &rounded));
             SW_TRY(sw_arena_push(l->arena, &at, bytes, "batch slot"));
+            SW_ASSERT((uintptr_t)at % SW_ALIGN == 0 && rounded >= bytes);
             memset(at, 0, bytes); /* touched now: no first batch waits for pages */
             l->slots[s].at[f] = at;
             sw_array *input = &l->slots[s].input[f];

@@ -1,5 +1,6 @@
 /* The metrics and figures of the last runs, and how callers ask for them. */
 #include "runtime/exec/history.h"
+#include "alloc/base/assert.h"
 #include "runtime/exec/queue.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/base/structs.h"
@@ -9,6 +10,7 @@
 
 sw_status swi_past_room(swi_past *past, uint32_t n)
 {
+    SW_ASSERT((past->metrics == NULL) == (past->cap == 0));
     if (n <= past->cap)
         return SW_OK;
     void *block;
@@ -17,6 +19,7 @@ sw_status swi_past_room(swi_past *past, uint32_t n)
     swi_past_metric *metrics = block;
     for (int i = 0; i < SWI_PAST; i++) {
         swi_past_run *run = &past->run[i];
+        SW_ASSERT(run->n <= past->cap);
         if (run->n > 0)
             memcpy(metrics + (size_t)i * n, run->metrics, run->n * sizeof *metrics);
         run->metrics = metrics + (size_t)i * n;
@@ -36,6 +39,7 @@ void swi_past_free(swi_past *past)
 swi_past_run *swi_past_begin(swi_past *past)
 {
     swi_past_run *run = &past->run[past->n++ % SWI_PAST];
+    SW_ASSERT(past->n > 0); /* runs are counted from 1, and never back */
     run->there = run->waits = false;
     run->n = 0;
     memset(&run->info, 0, sizeof run->info);
@@ -46,6 +50,7 @@ swi_past_run *swi_past_begin(swi_past *past)
 void swi_past_name(swi_past_run *run, const swi_trace *t)
 {
     run->n = t->n_metrics;
+    SW_ASSERT(run->n == 0 || run->metrics != NULL);
     for (uint32_t i = 0; i < t->n_metrics; i++)
         memcpy(run->metrics[i].name, t->metrics[i].name, sizeof run->metrics[i].name);
 }
@@ -79,6 +84,7 @@ static sw_status find(sw_exec *exec, int ago, const char *call, swi_past_run **o
                          : "%s: there was no run then, or it failed",
                 call);
     SW_TRY(run->waits ? swi_queue_await(exec, run) : SW_OK);
+    SW_ASSERT(!run->waits && run->n <= exec->past.cap);
     *out = run;
     return SW_OK;
 }

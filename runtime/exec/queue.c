@@ -1,5 +1,6 @@
 /* A queue's memory and streams. */
 #include "runtime/exec/queue.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "runtime/exec/queue_internal.h"
 #include <stdio.h>
@@ -16,6 +17,7 @@ static uint64_t numbers;
 
 sw_status swi_queue_fault(const swi_queue *q, sw_status status)
 {
+    SW_ASSERT(q->device != NULL && q->api == q->device->api);
     if (status != SW_DEVICE)
         return status;
     if (!q->sync_ops && swi_device_fault(q->device) == SW_OK) {
@@ -42,6 +44,7 @@ sw_status swi_queue_settle(swi_queue *q)
 
 sw_status swi_queue_wait(const swi_queue *q, sw_cuda_event *event)
 {
+    SW_ASSERT(q->device != NULL && event != NULL);
     bool done = false;
     sw_status status = q->api->done(event, &done);
     if (status == SW_OK && !done)
@@ -93,6 +96,7 @@ sw_status swi_queue_create(swi_queue **out, swi_device *device, const swi_queue_
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_queue)));
     swi_queue *q = block;
     q->device = device;
+    SW_ASSERT(device != NULL && device->api != NULL);
     q->api = device->api;
     q->number = __atomic_add_fetch(&numbers, 1, __ATOMIC_RELAXED);
     q->sync_ops = opts->sync_ops;
@@ -160,11 +164,13 @@ unsigned char *swi_queue_place(const swi_queue *q)
 
 unsigned char *swi_queue_staging(const swi_queue *q, uint32_t slot)
 {
+    SW_ASSERT(slot < SWI_SLOTS && q->slot_bytes % SW_ALIGN == 0);
     return sw_arena_base(q->data) + (1 + slot) * q->slot_bytes;
 }
 
 unsigned char *swi_queue_block(const swi_queue *q)
 {
+    SW_ASSERT(q->slot_bytes % SW_ALIGN == 0);
     return sw_arena_base(q->data) + (1 + SWI_SLOTS) * q->slot_bytes;
 }
 

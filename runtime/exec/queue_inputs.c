@@ -1,5 +1,6 @@
 /* What goes to the device in front of a run: counters, inputs, knobs. */
 #include "alloc/base/size.h"
+#include "alloc/base/assert.h"
 #include "runtime/exec/queue_internal.h"
 #include <string.h>
 
@@ -26,6 +27,8 @@ static size_t fill(swi_queue *q, swi_slot *slot, const sw_run_args *args)
         const sw_type type = {args->inputs[i].dtype, SW_PLAIN, args->inputs[i].shape};
         const size_t bytes = sw_type_bytes(&type);
         q->input_at[i] = at;
+        SW_ASSERT(at % SW_ALIGN == 0 && bytes <= q->slot_bytes && at <= q->slot_bytes - bytes);
+        SW_ASSERT(bytes == 0 || args->inputs[i].data != NULL);
         if (bytes > 0)
             memcpy(slot->pinned + at, args->inputs[i].data, bytes);
         at += sw_size_round(bytes);
@@ -40,6 +43,7 @@ static sw_status put_knobs(swi_queue *q, swi_slot *slot, const sw_run_args *args
     for (int m = 0; m < args->n_models; m++) {
         sw_model *model = args->models[m];
         const uint64_t version = model->knob_version;
+        SW_ASSERT(model->queue == q->number && model->knob_uploaded <= version);
         const size_t bytes = model->n_knobs * sizeof(float);
         if (model->knob_uploaded == version || bytes == 0)
             continue;
@@ -57,6 +61,7 @@ static sw_status send(swi_queue *q, swi_slot *slot, uint32_t k, const sw_run_arg
                       swi_left *left)
 {
     const size_t bytes = fill(q, slot, args);
+    SW_ASSERT(bytes <= q->slot_bytes && k < SWI_SLOTS && slot == &q->slots[k]);
     unsigned char *staging = swi_queue_staging(q, k);
     slot->used = true;
     SW_TRY(q->api->copy(&q->copying, staging, slot->pinned, bytes, SW_CUDA_TO_DEVICE));
@@ -75,6 +80,7 @@ sw_status swi_queue_begin(sw_exec *exec, const sw_run_args *args)
     swi_slot *slot = &q->slots[k];
     swi_past_run *run = swi_past_at(&exec->past, 0);
     swi_left *left = swi_queue_left(exec, run);
+    SW_ASSERT(run != NULL && left != NULL && q->device == exec->device);
     SW_TRY(swi_queue_use(q));
     SW_TRY(take_models(q, args));
     if (slot->used)

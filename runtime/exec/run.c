@@ -4,11 +4,12 @@
  * that is what a run without a witness reports as measured by "arena". Clocks are read where
  * the phase changes. */
 #include "alloc/base/error.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/sys.h"
-#include "runtime/autograd/autograd.h"
-#include "runtime/exec/run_internal.h"
 #include "runtime/exec/queue.h"
 #include "runtime/base/structs.h"
+#include "runtime/autograd/autograd.h"
+#include "runtime/exec/run_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,10 +86,13 @@ void swi_resolve(swi_program *p, uint32_t i, unsigned char *const *base, const s
 {
     const swi_run_op *op = &p->ops[i];
     swi_template *like = &p->templates[op->like];
+    SW_ASSERT(i < p->n_ops && op->n_buffers <= SWI_MAX_OPERANDS);
+    SW_ASSERT(op->first + i + op->n_buffers < p->n_binds);
     sw_buffer *buffers = like->buffers;
     const swi_bind *b = binds + op->first + i;
     for (uint32_t k = 0; k < op->n_buffers; k++) {
         unsigned char *segment = base[b[k].segment];
+        SW_ASSERT((unsigned)b[k].segment <= SWI_SEG_COUNT);
         buffers[k].ptr = segment != NULL ? segment + b[k].offset : NULL;
     }
     unsigned char *segment = base[b[op->n_buffers].segment];

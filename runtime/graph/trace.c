@@ -1,13 +1,15 @@
 /* Traces: their arrays, names, errors, values and storages. Nothing here has bytes; immediate
  * mode gives each new storage its bytes in immediate.c. */
 #include "alloc/base/size.h"
-#include "runtime/base/observer.h"
+#include "alloc/base/assert.h"
 #include "runtime/graph/trace_internal.h"
+#include "runtime/base/observer.h"
 #include <stdio.h>
 #include <string.h>
 
 sw_status swi_room_nodes(swi_trace *t)
 {
+    SW_ASSERT(t->n_nodes <= t->cap_nodes && t->n_nodes < SWI_NONE - 1);
     void *p = t->nodes;
     SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_nodes, t->n_nodes + 1, sizeof *t->nodes));
     t->nodes = p;
@@ -16,6 +18,7 @@ sw_status swi_room_nodes(swi_trace *t)
 
 sw_status swi_room_operands(swi_trace *t, uint32_t n)
 {
+    SW_ASSERT(t->n_operands <= t->cap_operands && n <= UINT32_MAX - t->n_operands);
     void *p = t->operands;
     SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_operands, t->n_operands + n,
                         sizeof *t->operands));
@@ -25,6 +28,7 @@ sw_status swi_room_operands(swi_trace *t, uint32_t n)
 
 sw_status swi_room_attrs(swi_trace *t, uint32_t n)
 {
+    SW_ASSERT(t->n_attrs <= t->cap_attrs && n <= UINT32_MAX - t->n_attrs);
     void *p = t->attrs;
     SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_attrs, t->n_attrs + n, 1));
     t->attrs = p;
@@ -65,6 +69,9 @@ void swi_trace_free(swi_trace *t)
 /* The slot of a text: where it is, or the free one where it belongs. */
 static uint32_t *string_slot(const swi_trace *t, const char *text)
 {
+    SW_ASSERT(t->cap_string_slots > 0 &&
+              (t->cap_string_slots & (t->cap_string_slots - 1)) == 0);
+    SW_ASSERT(t->n_string_slots < t->cap_string_slots);
     uint32_t hash = 0x811c9dc5u;
     for (const char *c = text; *c != '\0'; c++)
         hash = (hash ^ (unsigned char)*c) * 0x01000193u;
@@ -78,6 +85,8 @@ static uint32_t *string_slot(const swi_trace *t, const char *text)
 /* At most half of the slots are taken. */
 static sw_status room_for_string(swi_trace *t, size_t length)
 {
+    SW_ASSERT(t->n_strings >= 1 && t->strings[t->n_strings - 1] == '\0');
+    SW_ASSERT(length > 0 && length <= UINT32_MAX - t->n_strings);
     void *p = t->strings;
     SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_strings, t->n_strings + (uint32_t)length,
                         1));
@@ -110,6 +119,8 @@ uint32_t swi_trace_string(swi_trace *t, const char *text, sw_status *status)
         return 0;
     *string_slot(t, text) = t->n_strings;
     t->n_string_slots++;
+    SW_ASSERT(2 * t->n_string_slots <= t->cap_string_slots + 1);
+    SW_ASSERT(t->n_strings + length <= t->cap_strings);
     memcpy(t->strings + t->n_strings, text, length);
     t->n_strings += (uint32_t)length;
     return t->n_strings - (uint32_t)length;

@@ -1,7 +1,8 @@
 /* One node more: versions, attributes, outputs and scratch of a kernel op. */
 #include "kernels/rng.h"
-#include "runtime/base/common.h"
+#include "alloc/base/assert.h"
 #include "runtime/graph/trace_internal.h"
+#include "runtime/base/common.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ sw_phase swi_phase_of(const sw_ctx *ctx, const sw_op_desc *desc, const uint32_t 
         return (sw_phase)ctx->phase_now;
     if (desc->has_phase)
         return desc->phase;
+    SW_ASSERT(n_in == 0 || in != NULL);
     if (desc == swi_op(SW_OP_to_n16) && n_in == 1) {
         const swi_value *v = &ctx->trace.values[in[0]];
         if (v->node == SWI_NONE ? ctx->trace.storages[v->storage].segment < SWI_SEG_MODEL
@@ -44,6 +46,7 @@ static sw_status check_versions(const sw_ctx *ctx, const sw_op_desc *desc,
 {
     for (int i = 0; i < args->n_in; i++) {
         const swi_value *v = &ctx->trace.values[args->in[i]];
+        SW_ASSERT(args->in[i] < ctx->trace.n_values && v->storage < ctx->trace.n_storages);
         const swi_storage *s = &ctx->trace.storages[v->storage];
         if (v->version != s->version)
             SW_FAIL(SW_INVALID,
@@ -60,6 +63,8 @@ static sw_status pick(const sw_ctx *ctx, const swi_append_args *args, const uint
                       swi_pick *out)
 {
     sw_type in[SWI_MAX_OPERANDS], out_types[SWI_MAX_OPERANDS];
+    SW_ASSERT(args->n_in >= 0 && args->n_out >= 0);
+    SW_ASSERT(args->n_in + args->n_out <= SWI_MAX_OPERANDS);
     for (int i = 0; i < args->n_in; i++)
         in[i] = ctx->trace.values[args->in[i]].type;
     for (int i = 0; i < args->n_out; i++)
@@ -93,6 +98,8 @@ static sw_status make_outputs(sw_ctx *ctx, const swi_append_args *args, swi_node
         uint32_t storage;
         if (into != SWI_NONE) {
             storage = t->values[into].storage;
+            SW_ASSERT(into < t->n_values && storage < t->n_storages);
+            SW_ASSERT(t->storages[storage].version < UINT32_MAX);
             t->storages[storage].version++;
             node->writes_model |= t->storages[storage].segment >= SWI_SEG_MODEL;
         } else {
@@ -108,6 +115,7 @@ static sw_status make_outputs(sw_ctx *ctx, const swi_append_args *args, swi_node
         if (outs[i] == SWI_NONE)
             return ctx->status;
         t->values[outs[i]].node = t->n_nodes;
+        SW_ASSERT(outs[i] < t->n_values && t->values[outs[i]].storage == storage);
         if (into != SWI_NONE) {
             t->values[outs[i]].offset = t->values[into].offset;
             if (t->storages[storage].segment >= SWI_SEG_MODEL)
@@ -122,6 +130,10 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
 {
     swi_trace *t = &ctx->trace;
     const sw_op_desc *desc = swi_op(args->op);
+    SW_ASSERT(desc != NULL && args->grad < desc->n_grads);
+    SW_ASSERT(args->n_in == 0 || args->in != NULL);
+    SW_ASSERT(args->n_out == 0 || (args->out_types != NULL && outs != NULL));
+    SW_ASSERT(t->n_nodes <= t->cap_nodes && t->n_operands <= t->cap_operands);
     if (ctx->status != SW_OK)
         return ctx->status;
     if (args->n_in + args->n_out > SWI_MAX_OPERANDS)
@@ -132,6 +144,7 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     if (swi_stick(ctx, check_versions(ctx, desc, args)) != SW_OK)
         return ctx->status;
     const uint32_t attrs_bytes = (uint32_t)((desc->attrs_bytes + 15) & ~(size_t)15);
+    SW_ASSERT(attrs_bytes % 16 == 0 && attrs_bytes >= desc->attrs_bytes);
     sw_status status = SW_OK;
     const sw_phase phase = swi_phase_of(ctx, desc, args->in, args->n_in);
     const uint32_t layer = swi_trace_string(t, ctx->scope, &status);
@@ -160,6 +173,7 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
                      .gradient_of = ctx->gradient_of,
                      .is_backward = ctx->in_backward};
     if (attrs_bytes > 0) {
+        SW_ASSERT(t->n_attrs % 16 == 0 && t->n_attrs + attrs_bytes <= t->cap_attrs);
         memset(t->attrs + t->n_attrs, 0, attrs_bytes);
         if (args->attrs != NULL)
             memcpy(t->attrs + t->n_attrs, args->attrs, desc->attrs_bytes);
@@ -199,6 +213,8 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     }
     memcpy(t->operands + t->n_operands + args->n_in, outs, (size_t)args->n_out * sizeof *outs);
     t->n_operands += (uint32_t)(args->n_in + args->n_out);
+    SW_ASSERT(t->n_operands <= t->cap_operands && t->n_nodes < t->cap_nodes);
+    SW_ASSERT((unsigned)phase <= SW_STEP);
     t->nodes[t->n_nodes++] = node;
     return ctx->immediate ? swi_stick(ctx, ctx->run_node(ctx, t->n_nodes - 1)) : SW_OK;
 }

@@ -4,6 +4,7 @@
  * writes it to the last op that touches it, both included; metrics and outputs to one past the
  * last op, where they are read out. */
 #include "alloc/base/size.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/sys.h"
 #include "runtime/plan/program_internal.h"
 #include <string.h>
@@ -60,6 +61,7 @@ static sw_status take_arrays(swi_program *p, const uint32_t *nodes, uint32_t n_o
     p->ops = b;
     p->n_ops = p->n_binds = n_ops;
     for (uint32_t i = 0; i < n_ops; i++) {
+        SW_ASSERT(nodes[i] < t->n_nodes);
         p->ops[i].node = nodes[i];
         p->n_binds += t->nodes[nodes[i]].n_in + t->nodes[nodes[i]].n_out;
     }
@@ -80,6 +82,8 @@ static sw_status take_arrays(swi_program *p, const uint32_t *nodes, uint32_t n_o
 static swi_bind bind_of(const swi_trace *t, uint32_t storage, size_t offset)
 {
     const swi_storage *s = &t->storages[storage];
+    SW_ASSERT(storage < t->n_storages && (unsigned)s->segment < SWI_SEG_COUNT);
+    SW_ASSERT(offset <= s->bytes || s->birth == SWI_NONE);
     if (s->birth == SWI_NONE)
         return (swi_bind){SWI_SEG_COUNT, 0}; /* nobody reads it: a NULL pointer */
     return (swi_bind){s->segment, s->offset + offset};
@@ -106,11 +110,14 @@ static void list_lifetimes(swi_program *p)
         if (!swi_takes_part(t, s))
             continue;
         p->n_births++;
+        SW_ASSERT(t->storages[s].birth < p->n_ops &&
+                  t->storages[s].birth <= t->storages[s].death);
         p->ops[t->storages[s].birth].n_births++;
         if (t->storages[s].death < p->n_ops)
             p->ops[t->storages[s].death].n_deaths++;
     }
     uint32_t births = 0, deaths = 0;
+    SW_ASSERT(p->n_births <= t->n_storages);
     for (uint32_t i = 0; i < p->n_ops; i++) {
         p->ops[i].births = births;
         p->ops[i].deaths = deaths;
@@ -126,6 +133,7 @@ static void list_lifetimes(swi_program *p)
         if (t->storages[s].death < p->n_ops) {
             swi_run_op *d = &p->ops[t->storages[s].death];
             p->deaths[d->deaths + d->n_deaths++] = s;
+            SW_ASSERT(d->deaths + d->n_deaths <= t->n_storages);
         }
     }
     for (uint32_t s = 0; s < t->n_storages; s++)
@@ -146,6 +154,7 @@ static uint32_t layer_near(swi_program *p, uint32_t layer, uint32_t last)
             return last - d;
     }
     p->layers[p->n_layers] = layer;
+    SW_ASSERT(p->n_layers < p->n_ops);
     return p->n_layers++;
 }
 
@@ -156,6 +165,7 @@ void swi_program_layers(swi_program *p)
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const swi_node *node = &p->trace.nodes[p->ops[i].node];
         last = layer_near(p, node->layer, last);
+        SW_ASSERT(last < p->n_layers && (unsigned)node->phase <= SW_STEP);
         p->op_layer[i] = last;
         p->op_phase[i] = (char)('0' + (int)node->phase);
     }
@@ -171,6 +181,10 @@ void swi_program_bind(swi_program *p)
         const swi_node *node = &t->nodes[op->node];
         op->first = buffer;
         op->n_buffers = node->n_in + node->n_out;
+        SW_ASSERT(op->node < t->n_nodes && op->n_buffers <= SWI_MAX_OPERANDS);
+        SW_ASSERT(node->first + op->n_buffers <= t->n_operands);
+        SW_ASSERT(buffer + i + op->n_buffers < p->n_binds);
+        SW_ASSERT(node->scratch == SWI_NONE || node->scratch < t->n_storages);
         op->scratch_bytes = node->scratch != SWI_NONE ? t->storages[node->scratch].bytes : 0;
         op->attrs = swi_node_attrs(t, node);
         op->phase = node->phase;

@@ -78,6 +78,20 @@ void sw_test_device_open(sw_test_device *d, bool open)
                                     open ? SW_RANGE_WRITE : SW_RANGE_NONE);
 }
 
+/* The pages of both belong to one range that is mapped: reserve() begins a page. */
+void sw_test_device_reach(sw_test_device *d, const void *at, size_t bytes, bool open)
+{
+    const size_t page = sw_page_bytes();
+    for (int i = 0; i < SW_TEST_RANGES && d->closed; i++) {
+        const uintptr_t base = (uintptr_t)d->range[i].base, from = (uintptr_t)at - base;
+        if (base == 0 || (uintptr_t)at < base || from >= d->range[i].mapped_bytes)
+            continue;
+        (void)!sw_range_protect(d->range[i].base, from / page * page,
+                                (from + bytes + page - 1) / page * page,
+                                open ? SW_RANGE_WRITE : SW_RANGE_NONE);
+    }
+}
+
 static sw_status take(void *context, void **out, size_t bytes)
 {
     sw_test_device *d = context;

@@ -11,11 +11,14 @@ void bytes_put(bytes *b, const void *from, size_t n)
 {
     if (n == 0)
         return;
-    unsigned char *grown = realloc(b->at, b->n + n);
-    if (grown == NULL)
-        exit(1);
-    memcpy(grown + b->n, from, n);
-    b->at = grown;
+    if (b->room - b->n < n || b->room == 0) {
+        b->room = 2 * (b->n + n);
+        unsigned char *grown = realloc(b->at, b->room); /* under sanitizers it always moves */
+        if (grown == NULL)
+            exit(1);
+        b->at = grown;
+    }
+    memcpy(b->at + b->n, from, n);
     b->n += n;
 }
 
@@ -34,7 +37,7 @@ void bytes_u32(bytes *b, uint32_t value)
 void bytes_free(bytes *b)
 {
     free(b->at);
-    *b = (bytes){NULL, 0};
+    *b = (bytes){NULL, 0, 0};
 }
 
 void file_put(const char *path, const void *from, size_t n)

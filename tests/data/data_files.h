@@ -10,7 +10,7 @@
 /* Bytes that grow; the test frees them with bytes_free. */
 typedef struct {
     unsigned char *at;
-    size_t n;
+    size_t n, room; /* room 0: not known */
 } bytes;
 
 void bytes_put(bytes *b, const void *from, size_t n);

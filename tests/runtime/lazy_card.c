@@ -91,16 +91,30 @@ static work *put(const sw_cuda_queue *queue, kind what)
 
 static void run_one(stream *s);
 
-static void run_kernel(lazy_card *card, kernel_call *call)
+/* From its first work on the memory is open, and is closed when the host has waited for the
+ * last: not once for each. */
+static void begin_work(void)
+{
+    if (!the_card.open)
+        sw_test_device_open(&the_card.memory, true);
+    the_card.open = true;
+}
+
+static void end_work(void)
+{
+    if (the_card.open)
+        sw_test_device_open(&the_card.memory, false);
+    the_card.open = false;
+}
+
+static void run_kernel(kernel_call *call)
 {
     const uint32_t fp = swi_fp_enter(); /* as runs of the CPU have it, whoever waits */
-    sw_test_device_open(&card->memory, true);
     if (call->counters != NULL) {
         call->launch.step = call->counters->step;
         call->launch.run = call->counters->run;
     }
     SW_CHECK(call->kernel(&call->launch) == SW_OK, "a kernel fails: %s", sw_last_error());
-    sw_test_device_open(&card->memory, false);
     swi_fp_leave(fp);
 }
 
@@ -112,17 +126,13 @@ static void run_work(lazy_card *card, const work *w)
     case NOTHING:
         break;
     case COPY:
-        sw_test_device_open(&card->memory, true);
         memmove(w->to, w->from, w->bytes);
-        sw_test_device_open(&card->memory, false);
         break;
     case FILL:
-        sw_test_device_open(&card->memory, true);
         memset(w->to, w->byte, w->bytes);
-        sw_test_device_open(&card->memory, false);
         break;
     case KERNEL:
-        run_kernel(card, w->call);
+        run_kernel(w->call);
         break;
     case RECORD:
         w->event->executed++;
@@ -143,6 +153,7 @@ static void run_one(stream *s)
 {
     CU_ASSERT_FATAL(s->list.done < s->list.n); /* else it waits for what never comes */
     const work w = s->list.at[s->list.done++];
+    begin_work();
     run_work(s->card, &w);
     if (s->list.done == s->list.n) {
         empty(&s->list);
@@ -153,6 +164,7 @@ static void run_stream(stream *s)
 {
     while (s->list.done < s->list.n)
         run_one(s);
+    end_work();
 }
 
 static void run_all(void)
@@ -361,6 +373,7 @@ static sw_status wait_for(sw_cuda_event *event)
     the_card.waits++;
     while (event->executed < event->issued)
         run_one(event->on);
+    end_work();
     return SW_OK;
 }
 

@@ -17,6 +17,7 @@ typedef struct {
     int64_t calls, fail_at;
     sw_status fails;
     bool broken;
+    bool open;    /* its memory, to the host: while work runs */
     bool current; /* of the thread: calls that name no card want it; tests set it to false */
     /* Since lazy_card_forget(): */
     int allocations, waits, launches, replays, captures, copies;

@@ -211,8 +211,8 @@ static void what_is_named_is_enough_and_least(void)
     OK(sw_dataset_vectors(&samples, 60, 8, 1));
     sw_after(end_samples, samples);
     n_named = n_shrunk = 0;
-    seed_each(150, 3000, named_is_enough);
-    SW_CHECK(getenv("STEPWELL_SEED") != NULL || (n_named > 100 && n_shrunk > 10),
+    seed_each(40, 3000, named_is_enough);
+    SW_CHECK(getenv("STEPWELL_SEED") != NULL || (n_named > 25 && n_shrunk > 2),
              "%d refusals, %d with repeats", n_named, n_shrunk);
     sw_note("%d refusals, %d of them with repeats", n_named, n_shrunk);
 }

@@ -52,23 +52,32 @@ static sw_status sync_queue(sw_cuda_device *device, const sw_cuda_queue *queue)
     return SW_OK;
 }
 
+/* Copies name addresses of either card or of the host. */
+static void reach(const void *at, size_t bytes, bool open)
+{
+    for (size_t i = 0; i < sizeof cards / sizeof *cards; i++)
+        sw_test_device_reach(&cards[i].memory, at, bytes, open);
+}
+
 static sw_status copy(const sw_cuda_queue *queue, void *to, const void *from, size_t bytes,
                       sw_cuda_way way)
 {
     (void)way;
     SW_TRY(fails(card_of(queue)));
-    sw_test_device_open(&card_of(queue)->memory, true);
+    reach(to, bytes, true);
+    reach(from, bytes, true);
     memcpy(to, from, bytes);
-    sw_test_device_open(&card_of(queue)->memory, false);
+    reach(to, bytes, false);
+    reach(from, bytes, false);
     return SW_OK;
 }
 
 static sw_status fill(const sw_cuda_queue *queue, void *to, int byte, size_t bytes)
 {
     SW_TRY(fails(card_of(queue)));
-    sw_test_device_open(&card_of(queue)->memory, true);
+    reach(to, bytes, true);
     memset(to, byte, bytes);
-    sw_test_device_open(&card_of(queue)->memory, false);
+    reach(to, bytes, false);
     return SW_OK;
 }
 
@@ -174,7 +183,7 @@ static rich ready_on(card *c, uint64_t seed)
 /* All bytes of both, the knobs as runs would read them. */
 static bool same(const sw_model *a, const sw_model *b)
 {
-    unsigned char x[4096], y[4096];
+    static unsigned char x[1 << 16], y[1 << 16];
     for (size_t at = 0; at < a->entries[a->knob_entry].offset; at += sizeof x) {
         const size_t left = a->entries[a->knob_entry].offset - at;
         const size_t n = left < sizeof x ? left : sizeof x;

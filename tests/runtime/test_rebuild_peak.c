@@ -55,7 +55,7 @@ static void random_arena_is_no_larger(void)
 static void random_arenas_are_no_larger(void)
 {
     n_lower = n_rebuilt = 0;
-    seed_each(200, 5000, random_arena_is_no_larger);
+    seed_each(60, 5000, random_arena_is_no_larger);
     SW_CHECK(n_lower > 0, "no arena of %u with rebuilds is lower", n_rebuilt);
     sw_note("%u programs with rebuilds, %u arenas are lower", n_rebuilt, n_lower);
 }
@@ -144,11 +144,11 @@ static void swiglu_keeps_its_inputs_alone(void)
  * pass, and it does. */
 static void the_least_budget_is_no_larger(void)
 {
-    for (int kind = 0; kind < RC_KINDS; kind++) {
+    for (int kind = 0; kind < RC_KINDS; kind += sw_tests_full() ? 1 : 3) {
         const char *name = rc_name((rc_kind)kind);
         rc_net n;
         sw_plan_info a, b, again;
-        OK(rc_begin(&n, (rc_kind)kind, RC_LAYERS));
+        OK(rc_begin(&n, (rc_kind)kind, RC_SOME));
         const sw_run_args args = rc_args(&n, 0);
         CU_ASSERT_EQUAL(plan_in(&with, &args, 64, &a), SW_NOMEM);
         CU_ASSERT_EQUAL(plan_in(&without, &args, 64, &b), SW_NOMEM);
@@ -167,7 +167,7 @@ static void figures_add_up(void)
     rc_net n;
     sw_plan_info free, least, plan;
     uint32_t some = 0;
-    OK(rc_begin(&n, RC_SWISH, RC_LAYERS));
+    OK(rc_begin(&n, RC_SWISH, RC_SOME));
     const sw_run_args args = rc_args(&n, 0);
     OK(plan_in(&with, &args, 0, &free));
     CU_ASSERT_EQUAL(plan_in(&with, &args, 64, &least), SW_NOMEM);

@@ -139,7 +139,7 @@ static void within_budgets(void)
 static void random_networks_keep_to_budgets(void)
 {
     seeds_with_repeats = 0;
-    seed_each(25, 400, within_budgets);
+    seed_each(8, 400, within_budgets);
     sw_note("%d with repeats", seeds_with_repeats);
 }
 
@@ -221,7 +221,7 @@ static void every_allocation_of_planning_fails_once(void)
     const rc_kind kind = RC_RESIDUAL;
     const size_t least = least_of(kind, 6, &repeats);
     CU_ASSERT(repeats > 0);
-    const uint64_t stride = sw_tests_full() ? 1 : 11;
+    const uint64_t stride = sw_tests_full() ? 1 : 37;
     uint64_t k = 0;
     while (k < 100000 && fail_at(kind, least, k, repeats))
         k += stride;
@@ -278,10 +278,11 @@ static void check_apart(const listing *l, size_t arena_bytes)
 static void plans_show_their_repeats(void)
 {
     static listing l;
+    const int layers = sw_tests_full() ? 10 : 6;
     int shown = 0;
     for (int kind = 0; kind < RC_KINDS; kind++) {
         uint32_t repeats;
-        const size_t least = least_of((rc_kind)kind, 10, &repeats);
+        const size_t least = least_of((rc_kind)kind, layers, &repeats);
         rc_net n;
         sw_budget *budget;
         sw_exec *exec;
@@ -291,7 +292,7 @@ static void plans_show_their_repeats(void)
         OK(sw_budget_create(&budget, least));
         const sw_exec_opts opts = {.size = sizeof opts, .budget = budget, .shares = 1};
         OK(sw_exec_create(&exec, &opts));
-        OK(rc_begin(&n, (rc_kind)kind, 10));
+        OK(rc_begin(&n, (rc_kind)kind, layers));
         const sw_run_args args = rc_args(&n, 0);
         l = (listing){.n_ops = 0};
         const sw_plan_visitor v = {

@@ -156,7 +156,7 @@ static sizes sizes_of(rc_kind kind)
         OK(k == 0 ? sw_budget_create(&budget, 64) : SW_OK);
         const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
         OK(sw_exec_create(&exec, &opts));
-        OK(rc_begin(&n, kind, RC_LAYERS));
+        OK(rc_begin(&n, kind, RC_SOME));
         const sw_run_args args = rc_args(&n, 0);
         CU_ASSERT_EQUAL(sw_plan(exec, &args, &plan), k == 0 ? SW_NOMEM : SW_OK);
         *(k == 0 ? &of.least : &of.plain) = plan.arena_bytes;
@@ -181,7 +181,7 @@ static void a_plan_for_immediate_mode_is_not_kept(void)
     OK(sw_budget_create(&budget, of.model + of.least));
     const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
     OK(sw_exec_create(&exec, &opts));
-    OK(rc_begin(&n, RC_SWISH, RC_LAYERS));
+    OK(rc_begin(&n, RC_SWISH, RC_SOME));
     sw_run_args args = rc_args(&n, 0);
     for (int k = 0; k < 2; k++) {
         args.immediate = 1;
@@ -208,7 +208,7 @@ static void a_plan_gives_way_to_what_others_took(void)
     OK(sw_budget_create(&budget, of.model + of.plain));
     const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
     OK(sw_exec_create(&exec, &opts));
-    OK(rc_begin(&n, RC_SWISH, RC_LAYERS));
+    OK(rc_begin(&n, RC_SWISH, RC_SOME));
     const sw_run_args args = rc_args(&n, 0);
     const sw_plan_visitor nothing = {.size = sizeof nothing};
     OK(sw_plan_visit(exec, &args, &nothing)); /* plans, and reserves nothing */
@@ -239,8 +239,8 @@ static void a_slow_plan_is_not_shared(void)
     OK(sw_budget_create(&budget, 2 * of.model + of.plain));
     const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
     OK(sw_exec_create(&exec, &opts));
-    OK(rc_begin(&n[0], RC_CONV, RC_LAYERS));
-    OK(rc_begin(&n[1], RC_CONV, RC_LAYERS));
+    OK(rc_begin(&n[0], RC_CONV, RC_SOME));
+    OK(rc_begin(&n[1], RC_CONV, RC_SOME));
     sw_run_args args = rc_args(&n[0], 0);
     args.data_bytes = of.model + of.plain - of.least; /* leaves little */
     OK(sw_plan(exec, &args, &plan[0]));
@@ -261,6 +261,7 @@ static void a_slow_plan_is_not_shared(void)
 #define LONG 500
 
 typedef struct {
+    int layers;
     sw_model *model;
     sw_linear linear[LONG];
     sw_optimizer *opt;
@@ -271,7 +272,7 @@ static void deep_step(sw_ctx *ctx, void *user)
 {
     deep *d = user;
     sw_value x = sw_input(ctx, 0);
-    for (int i = 0; i < LONG; i++) {
+    for (int i = 0; i < d->layers; i++) {
         const sw_value y = sw_tanh(ctx, sw_apply_linear(ctx, d->linear[i], x));
         x = i % 9 == 8 ? sw_add(ctx, x, y) : y;
     }
@@ -283,8 +284,9 @@ static void deep_step(sw_ctx *ctx, void *user)
 static sw_status deep_begin(deep *d)
 {
     const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+    d->layers = sw_tests_full() ? LONG : LONG / 8;
     SW_TRY(sw_model_create(&d->model, "deep"));
-    for (int i = 0; i < LONG; i++) {
+    for (int i = 0; i < d->layers; i++) {
         char name[16];
         snprintf(name, sizeof name, "l%d", i);
         d->linear[i] = sw_linear_new(d->model, name, 16, 16);

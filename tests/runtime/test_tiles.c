@@ -130,8 +130,10 @@ static void same_bits(const char *isa, size_t rule, int threads)
 static void tiles_do_not_show_in_the_bits(void)
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
+    const size_t step = sw_tests_full() ? 1 : 3; /* quick: each rule on one of them */
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
-        for (size_t rule = 0; rule < sizeof rules / sizeof *rules; rule++)
+        for (size_t rule = (size_t)isa % step; rule < sizeof rules / sizeof *rules;
+             rule += step)
             same_bits(isas[isa], rule, 1 + (int)((rule + (size_t)isa) % 4));
 }
 

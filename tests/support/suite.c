@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static sw_suite *first_suite, **last_suite = &first_suite;
@@ -15,6 +17,7 @@ static bool full_run, gpu_run;
 static const char *(*what_is_missing)(void);
 static const char *skipped; /* why the running test was skipped, or NULL */
 static unsigned n_passed, n_failed, n_skipped, n_left_for_full;
+static unsigned this_share = 1, n_shares = 1; /* K/N: tests K, K + N, K + 2 N... */
 static bool line_open; /* the running test's name stands on an unfinished line */
 
 static struct {
@@ -61,6 +64,42 @@ static void finish_line(const char *word)
     line_open = false;
 }
 
+/* Seconds of the clock, and of processors: of this process and of the children that it waited
+ * for. */
+typedef struct {
+    double wall, cpu;
+} seconds;
+static seconds started;
+
+static double cpu_of(int who)
+{
+    struct rusage use;
+    if (getrusage(who, &use) != 0)
+        return 0;
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+           1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+}
+
+static seconds seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (seconds){(double)now.tv_sec + 1e-9 * (double)now.tv_nsec,
+                     cpu_of(RUSAGE_SELF) + cpu_of(RUSAGE_CHILDREN)};
+}
+
+/* End the test's line; a test that took a tenth of a second or more says so. */
+static void finish_test(const char *word)
+{
+    const seconds now = seconds_now();
+    const double wall = now.wall - started.wall;
+    printf(line_open ? " %s" : "      %s", word);
+    if (wall >= 0.1)
+        printf(" (%.1f s, CPU %.1f s)", wall, now.cpu - started.cpu);
+    putchar('\n');
+    line_open = false;
+}
+
 void sw_note(const char *format, ...)
 {
     va_list list;
@@ -94,6 +133,7 @@ bool sw_check(bool passed, const char *file, unsigned line, const char *conditio
 static void test_starts(const CU_pTest test, const CU_pSuite suite)
 {
     skipped = NULL;
+    started = seconds_now();
     printf("%s: %s", suite->pName, test->pName);
     line_open = true;
     fflush(stdout); /* a crash then shows where */
@@ -110,9 +150,7 @@ static void test_ends(const CU_pTest test, const CU_pSuite suite,
     }
     if (failures != NULL) {
         n_failed++;
-        if (!line_open)
-            puts("      FAILED");
-        finish_line("FAILED");
+        finish_test("FAILED");
         for (const CU_FailureRecord *f = failures; f != NULL; f = f->pNext)
             printf("   %s:%u: %s\n", f->strFileName, f->uiLineNumber, f->strCondition);
     } else if (skipped != NULL) {
@@ -124,9 +162,7 @@ static void test_ends(const CU_pTest test, const CU_pSuite suite,
         line_open = false;
     } else {
         n_passed++;
-        if (!line_open)
-            puts("      ok");
-        finish_line("ok");
+        finish_test("ok");
     }
     fflush(stdout);
 }
@@ -135,6 +171,7 @@ static void test_ends(const CU_pTest test, const CU_pSuite suite,
  */
 static bool register_all(const char *part)
 {
+    unsigned n = 0; /* of them, in all shares */
     for (const sw_suite *suite = first_suite; suite != NULL; suite = suite->next) {
         CU_pSuite cu = CU_add_suite(suite->name, NULL, NULL);
         if (cu == NULL)
@@ -143,7 +180,8 @@ static bool register_all(const char *part)
             const sw_test *test = &suite->tests[i];
             char title[512];
             snprintf(title, sizeof title, "%s: %s", suite->name, test->name);
-            if (part != NULL && strstr(title, part) == NULL)
+            if ((part != NULL && strstr(title, part) == NULL) ||
+                n++ % n_shares + 1 != this_share)
                 continue;
             if (test->full && !full_run) {
                 n_left_for_full++;
@@ -230,6 +268,19 @@ uint64_t sw_dice_below(sw_dice *dice, uint64_t n)
     return sw_dice_next(dice) % n; /* the bias does not matter to a test */
 }
 
+/* "2/3": whether it is the name of a share, which then is this process's. */
+static bool is_share(const char *word)
+{
+    unsigned share = 0, of = 0;
+    int n = 0;
+    if (sscanf(word, "%u/%u%n", &share, &of, &n) != 2 || word[n] != '\0' || share < 1 ||
+        share > of)
+        return false;
+    this_share = share;
+    n_shares = of;
+    return true;
+}
+
 /* Nothing runs: the status. */
 static int leave_out(const char *missing)
 {
@@ -250,7 +301,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "quick") == 0 || strcmp(argv[i], "full") == 0 ||
             strcmp(argv[i], "gpu") == 0)
             wanted = argv[i];
-        else
+        else if (!is_share(argv[i]))
             part = argv[i];
     }
     gpu_run = wanted != NULL && strcmp(wanted, "gpu") == 0;

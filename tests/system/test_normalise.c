@@ -174,19 +174,26 @@ static void what_cannot_be_is_refused(void)
 
 /* ---- running statistics ------------------------------------------------------------------ */
 
-#define NORM                                                                                   \
-    "--model mbconv --width-factor 0.25 --depth-factor 0.25 --synthetic-n 400 "                \
-    "--batch 20 --epochs 3 "
+/* `more`; the quick network is shallower, its images smaller. */
+static const char *norm(const char *more)
+{
+    static char words[200];
+    snprintf(words, sizeof words,
+             "--model mbconv --width-factor 0.25 %s --synthetic-n 400 --batch 20 --epochs 3 %s",
+             sw_tests_full() ? "--depth-factor 0.25" : "--depth-factor 0.1 --image-size 16",
+             more);
+    return words;
+}
 
 /* With 0.01 the statistics of 60 steps are those of the beginning, and the test set is guessed.
  */
 static void running_statistics_keep_up(void)
 {
     static sw_outcome outcome;
-    const uint64_t usual = program_train(&outcome, NORM);
+    const uint64_t usual = program_train(&outcome, norm(""));
     const double accuracy = program_number(outcome.out, "test_accuracy");
-    CU_ASSERT_EQUAL(program_train(&outcome, NORM "--bn-momentum 0.1"), usual);
-    CU_ASSERT_NOT_EQUAL(program_train(&outcome, NORM "--bn-momentum 0.01"), usual);
+    CU_ASSERT_EQUAL(program_train(&outcome, norm("--bn-momentum 0.1")), usual);
+    CU_ASSERT_NOT_EQUAL(program_train(&outcome, norm("--bn-momentum 0.01")), usual);
     const double slow = program_number(outcome.out, "test_accuracy");
     SW_CHECK(accuracy > slow + 0.2, "accuracy %g, with 0.01 %g", accuracy, slow);
     sw_note("accuracy %.3f, with --bn-momentum 0.01 %.3f", accuracy, slow);

@@ -360,7 +360,7 @@ static void the_answer_is_the_largest_of_all_batches(void)
         while (most > 1 && needs[most] / IMAGE_BYTES + 40 > brute)
             most--;
         SW_CHECK(most > 13, "%s: sizes of up to %d images", models[m], most);
-        for (int i = 0; i < (sw_tests_full() ? 100 : 20); i++)
+        for (int i = 0; i < (sw_tests_full() ? 100 : 12); i++)
             check_fit(models[m], needs,
                       needs[1 + sw_dice_below(&dice, (uint64_t)most)] +
                           (long long)sw_dice_below(&dice, 3) - 1 +
@@ -375,7 +375,7 @@ static void what_lives_at_one_time_grows_with_the_batch(void)
     static const char *const models[] = {"", "--isa base --clip 1",
                                          "--model mlp --update after",
                                          "--model mlp --hidden 7,300,9 --optimizer nesterov"};
-    const int to = sw_tests_full() ? 4000 : 260;
+    const int to = sw_tests_full() ? 4000 : 140;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         long long before = 0;
         for (int from = 60; from < to; from += 16) {

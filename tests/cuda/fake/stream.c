@@ -169,7 +169,7 @@ static void end_of_streams(void)
 /* Until the mark is reached, or the stream is empty, or (both NULL) all streams are. */
 static void run_until(const swi_mark *mark, cudaStream_t stream)
 {
-    swi_fake_open_memory();
+    bool open = false; /* from the first work to the last */
     while (swi_fake.broken == cudaSuccess) {
         if (mark != NULL ? mark->done : stream != NULL && stream->head == NULL)
             break;
@@ -184,9 +184,13 @@ static void run_until(const swi_mark *mark, cudaStream_t stream)
         }
         if (s == NULL)
             break;
+        if (!open)
+            swi_fake_open_memory();
+        open = true;
         step(s);
     }
-    swi_fake_close_memory();
+    if (open)
+        swi_fake_close_memory();
     end_of_streams();
 }
 
@@ -211,14 +215,16 @@ void swi_stream_progress(cudaStream_t want)
 {
     if (swi_fake.seed == 0)
         return;
-    for (uint64_t n = swi_fake.seed > 1 ? swi_fake_draw(3) : 1; n > 0; n--) {
-        cudaStream_t s = who_helps(want);
-        if (s == NULL)
-            break;
-        swi_fake_open_memory();
+    uint64_t n = swi_fake.seed > 1 ? swi_fake_draw(3) : 1;
+    cudaStream_t s = n > 0 ? who_helps(want) : NULL;
+    if (s == NULL)
+        return end_of_streams();
+    swi_fake_open_memory();
+    for (; n > 0 && s != NULL; n--) {
         step(s);
-        swi_fake_close_memory();
+        s = n > 1 ? who_helps(want) : NULL;
     }
+    swi_fake_close_memory();
     end_of_streams();
 }
 
@@ -246,10 +252,10 @@ bool swi_stream_pending_here(void)
 /* Behind all that waits for the default stream, and these behind it. */
 static void run_default(void)
 {
+    swi_fake_open_memory();
     for (cudaStream_t s = streams; s != NULL; s = s->next)
         if ((s->flags & cudaStreamNonBlocking) == 0)
             run_until(NULL, s);
-    swi_fake_open_memory();
     while (legacy.head != NULL && swi_fake.broken == cudaSuccess)
         step(&legacy);
     swi_fake_close_memory();
