@@ -1,5 +1,6 @@
 /* The one table of ops: the ones inside, from ops.def, then the registered ones. */
 #include "runtime/base/common.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/error.h"
 #include "runtime/base/structs.h"
 #include <string.h>
@@ -20,8 +21,10 @@ uint32_t swi_op_count(void)
 
 const sw_op_desc *swi_op(uint32_t id)
 {
-    if (id < N_INSIDE)
+    if (id < N_INSIDE) {
+        SW_ASSERT(inside != NULL); /* swi_ops_register runs when the library is loaded */
         return inside[id];
+    }
     return id < swi_op_count() ? &registered[id - N_INSIDE] : NULL;
 }
 

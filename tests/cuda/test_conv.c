@@ -16,7 +16,9 @@ static void too_large_images_are_refused(void)
     } cases[] = {
         {{1, 1 << 14, 1 << 9, 1 << 9}, {1, 0, 1, 1}, "1 images of 4294967296 elements"},
         {{(int64_t)1 << 31, 1, 1, 1}, {1, 0, 1, 1}, "2147483648 images of 1 elements"},
-        {{1, 1, 9, 9}, {1, 1 << 20, 1 << 20, 1}, "1 channels of 4194313 x 4194313 padded pixels"},
+        {{1, 1, 9, 9},
+         {1, 1 << 20, 1 << 20, 1},
+         "1 channels of 4194313 x 4194313 padded pixels"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sw_type x = {SW_F32, SW_PLAIN, {4, {0}}};

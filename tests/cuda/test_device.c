@@ -28,6 +28,7 @@ static opened open_it(const char *module, const char *name)
     if (pipe(ends) != 0)
         return o;
     fflush(stdout);
+    CU_ASSERT_PTR_NOT_NULL(sw_op_at(0)); /* links library.c, which registers the ops */
     const pid_t child = fork();
     if (child == 0) {
         swi_device *device = NULL;

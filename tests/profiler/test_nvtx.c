@@ -242,7 +242,7 @@ static void off_is_silent(void)
             (sw_exec_opts){.size = sizeof(sw_exec_opts), .nvtx = SW_NVTX_OPS, .no_phases = 1});
     sw_exec *exec = NULL;
     const sw_exec_opts odd = {.size = sizeof odd, .nvtx = (sw_nvtx_level)4};
-    REFUSED(sw_exec_create(&exec, &odd), SW_INVALID, "NVTX level 4");
+    REFUSED(sw_exec_create(&exec, &odd), SW_INVALID, "SW_NVTX_OFF (got 4)");
 }
 
 /* Without the headers all is said to nobody, and costs no memory. */

@@ -27,7 +27,8 @@ static void the_list_has_every_kind_once(void)
     REFUSED(sw_optimizer_create(
                 &n1.opt, n1.model,
                 &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "adamax"}),
-            SW_INVALID, "'adamax': sgd, adam, adamw, rmsprop, adagrad, lion and adafactor");
+            SW_INVALID,
+            "sgd, adam, adamw, rmsprop, adagrad, lion and adafactor (got 'adamax')");
 }
 
 /* Every test in this file that compares moves: a step that changes nothing would pass it. */
