@@ -11,7 +11,7 @@
 #define RED_ZONE (SW_CHECKS >= 1 || SW_POISON ? (size_t)64 : (size_t)0)
 
 struct sw_arena {
-    swi_claimant claim; /* first: describe() goes back from it */
+    swi_address_entry claim; /* first: describe() goes back from it */
     sw_arena_opts opts;
     size_t height; /* promised and charged; whoever visits the claims reads it too */
     size_t top;    /* of the bump, red zones included */
@@ -64,20 +64,21 @@ static void state(const sw_arena *a, sw_event_kind kind, size_t offset, size_t b
     a->opts.observer.event(a->opts.observer.context, &event);
 }
 
-static bool describe(const swi_claimant *self, sw_claim *out)
+static bool describe(const swi_address_entry *self, sw_address_range *out)
 {
     const sw_arena *a = (const sw_arena *)(const void *)self;
     SW_ASSERT((unsigned)a->opts.use < SW_ARENA_USES);
     const sw_store *store = a->opts.store;
     const bool own = store->owner == NULL; /* the addresses are the process's */
-    *out = (sw_claim){.kind = SW_CLAIM_ARENA,
-                      .label = a->opts.label,
-                      .base = own ? (uintptr_t)store->base : 0,
-                      .bytes = own ? store->reserved_bytes : 0,
-                      .promised_bytes = __atomic_load_n(&a->height, __ATOMIC_RELAXED),
-                      .committed_bytes = __atomic_load_n(&a->committed, __ATOMIC_RELAXED),
-                      .device = store->owner,
-                      .use = a->opts.use};
+    *out =
+        (sw_address_range){.kind = SW_ADDRESS_ARENA,
+                           .label = a->opts.label,
+                           .base = own ? (uintptr_t)store->base : 0,
+                           .bytes = own ? store->reserved_bytes : 0,
+                           .promised_bytes = __atomic_load_n(&a->height, __ATOMIC_RELAXED),
+                           .committed_bytes = __atomic_load_n(&a->committed, __ATOMIC_RELAXED),
+                           .device = store->owner,
+                           .use = a->opts.use};
     return true;
 }
 
@@ -92,7 +93,7 @@ sw_status sw_arena_create(sw_arena **out, const sw_arena_opts *opts)
     (*out)->opts = *opts;
     (*out)->generation = 1;
     sw_budget_share(opts->budget);
-    swi_claims_enter(&(*out)->claim, describe);
+    swi_address_map_enter(&(*out)->claim, describe);
     return SW_OK;
 }
 
@@ -100,7 +101,7 @@ void sw_arena_destroy(sw_arena *a)
 {
     if (a == NULL)
         return;
-    swi_claims_leave(&a->claim);
+    swi_address_map_leave(&a->claim);
     SW_ASSERT(a->used <= a->height);
     SW_ASSERT(a->opts.store->committed_bytes <= a->opts.store->reserved_bytes);
     if (is_host(a) && a->opts.store->committed_bytes > 0)
@@ -170,7 +171,7 @@ static sw_status promise(sw_arena *a, size_t height, size_t physical, bool bump)
     if (is_slots(a))
         sw_budget_note_slots(a->opts.budget, more, 0);
     if (more > 0)
-        swi_claims_changed();
+        swi_address_map_changed();
     return SW_OK;
 }
 

@@ -26,12 +26,12 @@ static sw_fork_lock lock = SW_FORK_LOCK;
 static atomic_int users;
 static noted *slots;
 static size_t n_slots, n_used;
-static sw_place places[SW_PLACES_MAX];
+static sw_alloc_site places[SW_PLACES_MAX];
 static uint32_t n_places;
 static seen_text texts[2 * SW_PLACES_MAX];
 static uint64_t lost;
 
-bool swi_places_on(void)
+bool swi_sites_on(void)
 {
     return atomic_load_explicit(&users, memory_order_relaxed) > 0;
 }
@@ -111,7 +111,7 @@ static uint32_t make_place(const char *text, sw_heap heap)
             return i;
     if (n_places == SW_PLACES_MAX)
         return NO_PLACE;
-    places[n_places] = (sw_place){.at = at, .heap = heap};
+    places[n_places] = (sw_alloc_site){.at = at, .heap = heap};
     return n_places++;
 }
 
@@ -130,7 +130,7 @@ static uint32_t place_of(const char *text, sw_heap heap)
     return make_place(text, heap);
 }
 
-void swi_place_born(void *block, sw_heap heap, size_t bytes, const char *text)
+void swi_site_born(void *block, sw_heap heap, size_t bytes, const char *text)
 {
     sw_fork_lock_take(&lock);
     if (slots != NULL) {
@@ -147,12 +147,12 @@ void swi_place_born(void *block, sw_heap heap, size_t bytes, const char *text)
     sw_fork_lock_give(&lock);
 }
 
-void swi_place_died(const void *block)
+void swi_site_died(const void *block)
 {
     sw_fork_lock_take(&lock);
     const size_t i = slots != NULL ? find(block) : 0;
     if (slots != NULL && slots[i].block != NULL) {
-        sw_place *p = &places[slots[i].place];
+        sw_alloc_site *p = &places[slots[i].place];
         SW_ASSERT(slots[i].place < n_places);
         SW_ASSERT(p->blocks > 0 && p->bytes >= slots[i].bytes);
         p->blocks--;
@@ -165,7 +165,7 @@ void swi_place_died(const void *block)
 /* ---- on and off -------------------------------------------------------------------------- */
 
 /* The table of blocks is counted as any block is, and is itself in no place. */
-sw_status sw_places_begin(void)
+sw_status sw_sites_begin(void)
 {
     void *block = NULL;
     const size_t bytes = FIRST_SLOTS * sizeof *slots;
@@ -186,7 +186,7 @@ sw_status sw_places_begin(void)
     return SW_OK;
 }
 
-void sw_places_end(void)
+void sw_sites_end(void)
 {
     noted *old = NULL;
     size_t n = 0;
@@ -202,7 +202,7 @@ void sw_places_end(void)
     swi_mem_give(old, SW_HEAP_PROFILE, n * sizeof *old);
 }
 
-uint32_t sw_places_count(void)
+uint32_t sw_sites_count(void)
 {
     sw_fork_lock_take(&lock);
     const uint32_t n = n_places;
@@ -210,7 +210,7 @@ uint32_t sw_places_count(void)
     return n;
 }
 
-bool sw_places_read(uint32_t i, sw_place *out)
+bool sw_sites_read(uint32_t i, sw_alloc_site *out)
 {
     sw_fork_lock_take(&lock);
     const bool there = i < n_places;
@@ -220,7 +220,7 @@ bool sw_places_read(uint32_t i, sw_place *out)
     return there;
 }
 
-uint64_t sw_places_lost(void)
+uint64_t sw_sites_lost(void)
 {
     sw_fork_lock_take(&lock);
     const uint64_t n = lost;

@@ -1,8 +1,8 @@
 /* Where the live blocks of the heap were taken: which line of the source holds how much. On
  * only while somebody asks for it; a block costs nothing else, and has no header. Blocks that
  * were there before are nobody's. Thread-safe. */
-#ifndef SW_PLACES_H
-#define SW_PLACES_H
+#ifndef SW_ALLOCATION_SITES_H
+#define SW_ALLOCATION_SITES_H
 
 #include "alloc/base/mem.h"
 #include <stdbool.h>
@@ -12,25 +12,25 @@ typedef struct {
     sw_heap heap;
     uint64_t blocks; /* live now */
     size_t bytes;    /* live now, as asked for */
-} sw_place;
+} sw_alloc_site;
 
 #define SW_PLACES_MAX 768 /* lines that take blocks; there are some three hundred */
 
 /* Begin and end nest: the first begin starts with nothing noted, the last end forgets all. */
-SW_MUST_USE sw_status sw_places_begin(void);
-void sw_places_end(void);
+SW_MUST_USE sw_status sw_sites_begin(void);
+void sw_sites_end(void);
 
 /* Places seen so far. One keeps its number until the last end. */
-uint32_t sw_places_count(void);
+uint32_t sw_sites_count(void);
 /* False where there is no such place. */
-bool sw_places_read(uint32_t i, sw_place *out);
+bool sw_sites_read(uint32_t i, sw_alloc_site *out);
 /* Blocks that found no room in the notes; they are in the counts of the heap alone. */
-uint64_t sw_places_lost(void);
+uint64_t sw_sites_lost(void);
 
 /* For the table of mem.h: a block is there; a block goes, still owned by the caller. */
-bool swi_places_on(void);
-void swi_place_born(void *block, sw_heap heap, size_t bytes, const char *place);
-void swi_place_died(const void *block);
+bool swi_sites_on(void);
+void swi_site_born(void *block, sw_heap heap, size_t bytes, const char *place);
+void swi_site_died(const void *block);
 /* From mem.c for the notes themselves: counted, but neither noted nor made to fail. */
 void *swi_mem_take(sw_heap heap, size_t bytes);
 void swi_mem_give(void *block, sw_heap heap, size_t bytes);

@@ -85,8 +85,8 @@ void sw_heap_note_at(void *block, sw_heap heap, size_t bytes, const char *place)
 {
     count_call();
     count_taken(heap, bytes);
-    if (swi_places_on())
-        swi_place_born(block, heap, bytes, place);
+    if (swi_sites_on())
+        swi_site_born(block, heap, bytes, place);
 }
 
 void sw_heap_note_end(void *block, sw_heap heap, size_t bytes)
@@ -94,8 +94,8 @@ void sw_heap_note_end(void *block, sw_heap heap, size_t bytes)
     if (block == NULL)
         return;
     count_call();
-    if (swi_places_on())
-        swi_place_died(block);
+    if (swi_sites_on())
+        swi_site_died(block);
     count_given(heap, bytes);
 }
 
@@ -105,8 +105,8 @@ sw_status sw_heap_alloc_at(void **out, sw_heap heap, size_t bytes, const char *p
     void *block = swi_fault_hit(SW_FAULT_MEMORY) ? NULL : swi_mem_take(heap, bytes);
     if (block == NULL)
         SW_FAIL(SW_NOMEM, "heap %s: no memory for %zu bytes", sw_heap_name(heap), bytes);
-    if (swi_places_on())
-        swi_place_born(block, heap, bytes, place);
+    if (swi_sites_on())
+        swi_site_born(block, heap, bytes, place);
     *out = block;
     return SW_OK;
 }
@@ -116,8 +116,8 @@ void sw_heap_free(void *block, sw_heap heap, size_t bytes)
     if (block == NULL)
         return;
     count_call();
-    if (swi_places_on())
-        swi_place_died(block); /* before another thread can have the address */
+    if (swi_sites_on())
+        swi_site_died(block); /* before another thread can have the address */
     swi_mem_give(block, heap, bytes);
 }
 

@@ -462,7 +462,7 @@ sw_status sw_folder_each(const char *path, bool (*take)(void *context, const cha
 /* ---- threads ----------------------------------------------------------------------------- */
 
 struct sw_thread {
-    swi_claimant claim; /* of its stack; first: describe() goes back from it */
+    swi_address_entry claim; /* of its stack; first: describe() goes back from it */
     const char *name;
     uint32_t forks; /* sw_fork_number of the process that it runs in */
     pthread_t handle;
@@ -540,7 +540,7 @@ static int create(sw_thread *thread)
 
 /* The stack with the thread's own data at its end; asked for only when somebody wants to know.
  */
-static bool describe(const swi_claimant *self, sw_claim *out)
+static bool describe(const swi_address_entry *self, sw_address_range *out)
 {
     const sw_thread *thread = (const sw_thread *)(const void *)self;
     pthread_attr_t attr;
@@ -550,8 +550,10 @@ static bool describe(const swi_claimant *self, sw_claim *out)
         return false;
     const int error = pthread_attr_getstack(&attr, &base, &bytes);
     (void)pthread_attr_destroy(&attr);
-    *out = (sw_claim){
-        .kind = SW_CLAIM_STACK, .label = thread->name, .base = (uintptr_t)base, .bytes = bytes};
+    *out = (sw_address_range){.kind = SW_ADDRESS_STACK,
+                              .label = thread->name,
+                              .base = (uintptr_t)base,
+                              .bytes = bytes};
     return error == 0;
 }
 
@@ -570,7 +572,7 @@ sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, c
         SW_FAIL(SW_IO, "thread %s could not be started: %s", name, strerror(error));
     }
     (void)pthread_setname_np(thread->handle, name);
-    swi_claims_enter(&thread->claim, describe);
+    swi_address_map_enter(&thread->claim, describe);
     *out = thread;
     return SW_OK;
 }
@@ -579,7 +581,7 @@ void sw_thread_join(sw_thread *thread)
 {
     if (thread == NULL)
         return;
-    swi_claims_leave(&thread->claim);
+    swi_address_map_leave(&thread->claim);
     if (thread->forks == sw_fork_number()) /* else it is the parent's */
         (void)pthread_join(thread->handle, NULL);
     sw_heap_free(thread, SW_HEAP_RECORDS, sizeof *thread);

@@ -31,7 +31,7 @@ static void append(list *l, sw_process_kind kind, const char *name, uintptr_t ba
     l->n++;
 }
 
-static void take_claim(void *context, const sw_claim *c)
+static void take_claim(void *context, const sw_address_range *c)
 {
     static const sw_process_kind kinds[] = {SW_PROCESS_ARENA, SW_PROCESS_STACK,
                                             SW_PROCESS_HEAP};
@@ -111,7 +111,7 @@ static void take_loader(list *l)
 static void collect(list *l)
 {
     l->n = 0;
-    sw_claims_visit(take_claim, l);
+    sw_address_map_visit(take_claim, l);
     (void)dl_iterate_phdr(take_object, l);
     take_loader(l);
     append(l, SW_PROCESS_STACK, "main", (uintptr_t)&errno, 0, 0);

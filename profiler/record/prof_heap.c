@@ -9,7 +9,7 @@
 
 sw_status sw_prof_heap_begin(sw_prof_heap *h)
 {
-    SW_TRY(sw_places_begin());
+    SW_TRY(sw_sites_begin());
     h->begun = true;
     return SW_OK;
 }
@@ -17,7 +17,7 @@ sw_status sw_prof_heap_begin(sw_prof_heap *h)
 void sw_prof_heap_end(sw_prof_heap *h)
 {
     if (h->begun)
-        sw_places_end();
+        sw_sites_end();
     h->begun = false;
 }
 
@@ -61,11 +61,11 @@ static void put_arenas(sw_json *j, const size_t *bytes)
 
 static void put_places(sw_prof_heap *h, sw_json *j)
 {
-    sw_place place;
+    sw_alloc_site place;
     int n = 0;
     h->more = false;
     sw_json_open(j, "places", '[');
-    for (uint32_t i = 0; h->begun && sw_places_read(i, &place); i++) {
+    for (uint32_t i = 0; h->begun && sw_sites_read(i, &place); i++) {
         if (place.bytes == h->places[i])
             continue;
         h->more = n++ >= PLACES_AT_ONCE;
@@ -95,7 +95,7 @@ size_t sw_prof_heap_room(const sw_prof_heap *h)
 
 void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
 {
-    const uint64_t claims = sw_claims_version();
+    const uint64_t claims = sw_address_map_version();
     if (changed(h)) {
         memcpy(h->heap_written, h->heap, sizeof h->heap);
         put_purposes(j, h->heap);
@@ -103,7 +103,7 @@ void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
     }
     if (!h->written || claims != h->claims) {
         h->claims = claims;
-        sw_claims_arenas(h->arenas);
+        sw_address_map_arenas(h->arenas);
         put_arenas(j, h->arenas);
     }
     h->written = true;
@@ -259,7 +259,7 @@ static void put_denied(sw_json *j, const void *denied)
     sw_json_end(j);
     sw_prof_heap_look(&now);
     put_purposes(j, now.heap);
-    sw_claims_arenas(now.arenas);
+    sw_address_map_arenas(now.arenas);
     put_arenas(j, now.arenas);
 }
 

@@ -7,7 +7,7 @@
 /* The kernel that makes gradients of the node's inputs next, of which those in `wanted` (a
  * mask) are still to be made; -1: none makes any of them. Does gradient kernel g of the op take
  * NULL for gradients that are not wanted? */
-int swi_pick_gradient(const swi_trace *t, const swi_node *node, uint32_t wanted);
+int swi_select_gradient_kernel(const swi_trace *t, const swi_node *node, uint32_t wanted);
 bool swi_leaves_out(const sw_op_desc *desc, int g);
 
 /* What no element of the product of two values exceeds, a sum of so many terms, if they have

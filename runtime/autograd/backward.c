@@ -327,7 +327,7 @@ static sw_status by_kernels(session *s, uint32_t node_index, const sw_op_desc *d
         if (ctx->trace.values[ctx->trace.operands[node.first + i]].needs_grad)
             wanted |= 1u << i;
     while (wanted != 0) {
-        const int g = swi_pick_gradient(&ctx->trace, &node, wanted);
+        const int g = swi_select_gradient_kernel(&ctx->trace, &node, wanted);
         if (g < 0)
             return no_gradient(&ctx->trace, &node, desc, (uint32_t)__builtin_ctz(wanted));
         SW_TRY(by_kernel(s, node_index, desc, g, wanted));

@@ -60,7 +60,7 @@ static int least_of(const swi_trace *t, const swi_node *node, uint32_t wanted, u
     return best;
 }
 
-int swi_pick_gradient(const swi_trace *t, const swi_node *node, uint32_t wanted)
+int swi_select_gradient_kernel(const swi_trace *t, const swi_node *node, uint32_t wanted)
 {
     const sw_op_desc *desc = swi_op(node->op);
     uint32_t most = 0;

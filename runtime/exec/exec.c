@@ -225,7 +225,7 @@ void sw_exec_destroy(sw_exec *exec)
         swi_program_free(exec->programs[i]);
     sw_heap_free(exec->keys, SW_HEAP_PROGRAMS, exec->cap_keys * sizeof *exec->keys);
     sw_heap_free(exec->programs, SW_HEAP_PROGRAMS, exec->cap_programs * sizeof *exec->programs);
-    swi_past_free(&exec->past);
+    swi_history_free(&exec->history);
     swi_guard_destroy(exec->guard);
     sw_heap_free(exec->op_ns, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns);
     sw_heap_free(exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch);

@@ -80,7 +80,7 @@ struct sw_exec {
     bool push_refused;    /* the present run in immediate mode got no bytes for a storage */
     bool last_immediate;
     sw_run_info info;          /* of the run that goes on */
-    swi_past past;             /* of the last runs */
+    swi_history history;       /* of the last runs */
     swi_trace immediate_trace; /* of the last immediate run: names and places of what left it */
     uint64_t *op_ns;
     uint32_t cap_op_ns;

@@ -8,37 +8,39 @@
 
 /* ---- the ring ---------------------------------------------------------------------------- */
 
-sw_status swi_past_room(swi_past *past, uint32_t n)
+sw_status swi_history_reserve(swi_history *past, uint32_t n)
 {
     SW_ASSERT((past->metrics == NULL) == (past->cap == 0));
     if (n <= past->cap)
         return SW_OK;
     void *block;
     const size_t row = n * sizeof *past->metrics;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, SWI_PAST * row));
-    swi_past_metric *metrics = block;
-    for (int i = 0; i < SWI_PAST; i++) {
-        swi_past_run *run = &past->run[i];
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, SWI_HISTORY * row));
+    swi_history_metric *metrics = block;
+    for (int i = 0; i < SWI_HISTORY; i++) {
+        swi_history_run *run = &past->run[i];
         SW_ASSERT(run->n <= past->cap);
         if (run->n > 0)
             memcpy(metrics + (size_t)i * n, run->metrics, run->n * sizeof *metrics);
         run->metrics = metrics + (size_t)i * n;
     }
-    sw_heap_free(past->metrics, SW_HEAP_PROGRAMS, SWI_PAST * past->cap * sizeof *past->metrics);
+    sw_heap_free(past->metrics, SW_HEAP_PROGRAMS,
+                 SWI_HISTORY * past->cap * sizeof *past->metrics);
     past->metrics = metrics;
     past->cap = n;
     return SW_OK;
 }
 
-void swi_past_free(swi_past *past)
+void swi_history_free(swi_history *past)
 {
-    sw_heap_free(past->metrics, SW_HEAP_PROGRAMS, SWI_PAST * past->cap * sizeof *past->metrics);
+    sw_heap_free(past->metrics, SW_HEAP_PROGRAMS,
+                 SWI_HISTORY * past->cap * sizeof *past->metrics);
     memset(past, 0, sizeof *past);
 }
 
-swi_past_run *swi_past_begin(swi_past *past)
+swi_history_run *swi_history_begin(swi_history *past)
 {
-    swi_past_run *run = &past->run[past->n++ % SWI_PAST];
+    swi_history_run *run = &past->run[past->n++ % SWI_HISTORY];
     SW_ASSERT(past->n > 0); /* runs are counted from 1, and never back */
     run->there = run->waits = false;
     run->n = 0;
@@ -47,7 +49,7 @@ swi_past_run *swi_past_begin(swi_past *past)
     return run;
 }
 
-void swi_past_name(swi_past_run *run, const swi_trace *t)
+void swi_history_name(swi_history_run *run, const swi_trace *t)
 {
     run->n = t->n_metrics;
     SW_ASSERT(run->n == 0 || run->metrics != NULL);
@@ -55,14 +57,14 @@ void swi_past_name(swi_past_run *run, const swi_trace *t)
         memcpy(run->metrics[i].name, t->metrics[i].name, sizeof run->metrics[i].name);
 }
 
-swi_past_run *swi_past_at(swi_past *past, int ago)
+swi_history_run *swi_history_at(swi_history *past, int ago)
 {
-    if (ago < 0 || ago >= SWI_PAST || (uint64_t)ago >= past->n)
+    if (ago < 0 || ago >= SWI_HISTORY || (uint64_t)ago >= past->n)
         return NULL;
-    return &past->run[(past->n - 1 - (uint64_t)ago) % SWI_PAST];
+    return &past->run[(past->n - 1 - (uint64_t)ago) % SWI_HISTORY];
 }
 
-const double *swi_past_metric_of(const swi_past_run *run, const char *name)
+const double *swi_history_metric_of(const swi_history_run *run, const char *name)
 {
     for (uint32_t i = 0; run != NULL && i < run->n; i++)
         if (strcmp(run->metrics[i].name, name) == 0)
@@ -73,30 +75,31 @@ const double *swi_past_metric_of(const swi_past_run *run, const char *name)
 /* ---- public ------------------------------------------------------------------------------ */
 
 /* The run of `ago` runs ago, over. */
-static sw_status find(sw_exec *exec, int ago, const char *call, swi_past_run **out)
+static sw_status find(sw_exec *exec, int ago, const char *call, swi_history_run **out)
 {
-    if (ago < 0 || ago >= SWI_PAST)
-        SW_FAIL(SW_INVALID, "%s: runs ago must be 0 to %d (got %d)", call, SWI_PAST - 1, ago);
-    swi_past_run *run = swi_past_at(&exec->past, ago);
+    if (ago < 0 || ago >= SWI_HISTORY)
+        SW_FAIL(SW_INVALID, "%s: runs ago must be 0 to %d (got %d)", call, SWI_HISTORY - 1,
+                ago);
+    swi_history_run *run = swi_history_at(&exec->history, ago);
     if (run == NULL || !run->there)
         SW_FAIL(SW_INVALID,
                 ago == 0 ? "%s: nothing has run yet, or the last run failed"
                          : "%s: there was no run then, or it failed",
                 call);
     SW_TRY(run->waits ? swi_queue_await(exec, run) : SW_OK);
-    SW_ASSERT(!run->waits && run->n <= exec->past.cap);
+    SW_ASSERT(!run->waits && run->n <= exec->history.cap);
     *out = run;
     return SW_OK;
 }
 
 static sw_status metric(sw_exec *exec, int ago, const char *name, const char *call, double *out)
 {
-    swi_past_run *run;
+    swi_history_run *run;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
     if (name == NULL || out == NULL)
         SW_FAIL(SW_INVALID, "%s: name and out must not be NULL", call);
     SW_TRY(find(exec, ago, call, &run));
-    const double *value = swi_past_metric_of(run, name);
+    const double *value = swi_history_metric_of(run, name);
     if (value == NULL)
         SW_FAIL(SW_INVALID, "%s run had no metric '%s'", ago == 0 ? "the last" : "that", name);
     *out = *value;
@@ -120,7 +123,7 @@ static void give(const sw_run_info *info, sw_run_info *out)
 
 sw_status sw_run_past(sw_exec *exec, int ago, sw_run_info *out)
 {
-    swi_past_run *run;
+    swi_history_run *run;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_run_past"));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_run_past: out must not be NULL");
@@ -138,7 +141,7 @@ sw_status sw_last_run(const sw_exec *exec, sw_run_info *out)
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_info, out->size, "sw_last_run"));
     /* What is const for the caller still waits to be read. */
     sw_exec *own = (sw_exec *)(uintptr_t)exec;
-    swi_past_run *run = swi_past_at(&own->past, 0);
+    swi_history_run *run = swi_history_at(&own->history, 0);
     if (run != NULL && run->waits)
         SW_TRY(swi_queue_await(own, run));
     give(run != NULL ? &run->info : &own->info, out);

@@ -223,9 +223,9 @@ sw_status sw_item(sw_ctx *ctx, sw_value scalar, double *out)
 
 static sw_status keep_metrics(sw_ctx *ctx)
 {
-    SW_TRY(swi_past_room(&ctx->exec->past, ctx->trace.n_metrics));
-    swi_past_run *run = swi_past_at(&ctx->exec->past, 0);
-    swi_past_name(run, &ctx->trace);
+    SW_TRY(swi_history_reserve(&ctx->exec->history, ctx->trace.n_metrics));
+    swi_history_run *run = swi_history_at(&ctx->exec->history, 0);
+    swi_history_name(run, &ctx->trace);
     for (uint32_t i = 0; i < ctx->trace.n_metrics; i++)
         SW_TRY(read_scalar(ctx, ctx->trace.metrics[i].value, &run->metrics[i].value));
     return SW_OK;

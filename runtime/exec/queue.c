@@ -61,7 +61,7 @@ static sw_status make_events(swi_queue *q)
         SW_TRY(q->api->event_create(card, &q->slots[i].there, false));
         SW_TRY(q->api->event_create(card, &q->slots[i].taken, false));
     }
-    for (int i = 0; i < SWI_PAST; i++) {
+    for (int i = 0; i < SWI_HISTORY; i++) {
         SW_TRY(q->api->event_create(card, &q->left[i].begin, true));
         SW_TRY(q->api->event_create(card, &q->left[i].end, true));
     }
@@ -121,7 +121,8 @@ static void free_memory(swi_queue *q)
 {
     swi_device_unpin(q->device, q->pinned, q->pinned_bytes);
     sw_arena_destroy(q->data);
-    sw_heap_free(q->watched, SW_HEAP_PROGRAMS, SWI_PAST * q->cap_watched * sizeof *q->watched);
+    sw_heap_free(q->watched, SW_HEAP_PROGRAMS,
+                 SWI_HISTORY * q->cap_watched * sizeof *q->watched);
     sw_heap_free(q->outputs, SW_HEAP_RECORDS, q->outputs_bytes);
     sw_heap_free(q->bindings, SW_HEAP_PROGRAMS, q->cap_bindings * sizeof *q->bindings);
 }
@@ -138,7 +139,7 @@ void swi_queue_destroy(swi_queue *q)
         end_event(q, q->slots[i].there);
         end_event(q, q->slots[i].taken);
     }
-    for (int i = 0; i < SWI_PAST; i++) {
+    for (int i = 0; i < SWI_HISTORY; i++) {
         end_event(q, q->left[i].begin);
         end_event(q, q->left[i].end);
     }
@@ -219,7 +220,7 @@ size_t swi_queue_data_bytes(const swi_queue *q, const sw_run_args *args, const s
 {
     size_t block = 0;
     if (!args->immediate)
-        (void)swi_leaves_of(args, trace, &block, NULL); /* counts, and takes nothing */
+        (void)swi_readback_of(args, trace, &block, NULL); /* counts, and takes nothing */
     return data_of(larger(slot_of(args), q->slot_bytes), larger(block, q->block_bytes));
 }
 
@@ -236,7 +237,7 @@ static void divide(swi_queue *q)
         q->slots[i].pinned = at;
         q->slots[i].used = false;
     }
-    for (int i = 0; i < SWI_PAST; i++, at += q->block_bytes)
+    for (int i = 0; i < SWI_HISTORY; i++, at += q->block_bytes)
         q->left[i].pinned = at;
 }
 
@@ -247,13 +248,13 @@ static sw_status grow(sw_exec *exec, const wants *want)
     const wants to = {.slot = larger(want->slot, q->slot_bytes),
                       .knobs = larger(want->knobs, q->knob_bytes),
                       .block = larger(want->block, q->block_bytes)};
-    for (int ago = SWI_PAST - 1; ago >= 0; ago--) {
-        swi_past_run *run = swi_past_at(&exec->past, ago);
+    for (int ago = SWI_HISTORY - 1; ago >= 0; ago--) {
+        swi_history_run *run = swi_history_at(&exec->history, ago);
         if (run != NULL && run->waits)
             SW_TRY(swi_queue_await(exec, run));
     }
     SW_TRY(swi_queue_settle(q));
-    const size_t bytes = SWI_SLOTS * (to.slot + to.knobs) + SWI_PAST * to.block;
+    const size_t bytes = SWI_SLOTS * (to.slot + to.knobs) + SWI_HISTORY * to.block;
     void *pinned;
     SW_TRY(swi_device_pin(q->device, &pinned, bytes));
     const sw_status status = sw_arena_grow(q->data, data_of(to.slot, to.block), true);
@@ -262,7 +263,7 @@ static sw_status grow(sw_exec *exec, const wants *want)
         return swi_queue_fault(q, status);
     }
     /* Counts of runs that are over may still have to be looked at. */
-    for (int i = 0; i < SWI_PAST && q->pinned != NULL; i++)
+    for (int i = 0; i < SWI_HISTORY && q->pinned != NULL; i++)
         memcpy((unsigned char *)pinned + SWI_SLOTS * (to.slot + to.knobs) +
                    (size_t)i * to.block,
                q->left[i].pinned, q->block_bytes);
@@ -281,15 +282,16 @@ static sw_status room_for_watched(swi_queue *q, uint32_t n)
     if (n <= q->cap_watched)
         return SW_OK;
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, SWI_PAST * n * sizeof(swi_watched)));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, SWI_HISTORY * n * sizeof(swi_watched)));
     swi_watched *watched = block;
-    for (int i = 0; i < SWI_PAST; i++) {
+    for (int i = 0; i < SWI_HISTORY; i++) {
         if (q->left[i].n_watched > 0)
             memcpy(watched + (size_t)i * n, q->left[i].watched,
                    q->left[i].n_watched * sizeof *watched);
         q->left[i].watched = watched + (size_t)i * n;
     }
-    sw_heap_free(q->watched, SW_HEAP_PROGRAMS, SWI_PAST * q->cap_watched * sizeof *q->watched);
+    sw_heap_free(q->watched, SW_HEAP_PROGRAMS,
+                 SWI_HISTORY * q->cap_watched * sizeof *q->watched);
     q->watched = watched;
     q->cap_watched = n;
     return SW_OK;
@@ -302,8 +304,8 @@ sw_status swi_queue_room(sw_exec *exec, const sw_run_args *args, swi_program *p)
     for (int m = 0; m < args->n_models; m++)
         want.knobs += sw_size_round(args->models[m]->n_knobs * sizeof(float));
     if (p != NULL && p->leaves == NULL) {
-        SW_TRY(swi_leaves_of(args, &p->trace, &want.block, &p->leaves));
-        p->free_leaves = swi_leaves_free;
+        SW_TRY(swi_readback_of(args, &p->trace, &want.block, &p->leaves));
+        p->free_readback = swi_readback_free;
     }
     if (p != NULL) {
         want.block = p->leaves->bytes;

@@ -74,7 +74,7 @@ sw_status swi_queue_run(sw_exec *exec, swi_program *program, const sw_run_args *
 sw_status swi_queue_begin_immediate(sw_exec *exec, const sw_run_args *args);
 sw_status swi_queue_end_immediate(sw_exec *exec);
 /* Wait for a run of the ring and read what it left. */
-sw_status swi_queue_await(sw_exec *exec, swi_past_run *run);
+sw_status swi_queue_await(sw_exec *exec, swi_history_run *run);
 /* What was skipped in runs that are over, and in that of three runs ago: SW_INVALID where it is
  * too much in a row. */
 sw_status swi_queue_skipped(sw_exec *exec, const sw_run_args *args);
@@ -88,6 +88,6 @@ sw_status swi_queue_output(swi_queue *queue, const swi_trace *trace, uint32_t i,
 
 /* The program is to be freed: so are its graphs. NULL queue is fine. */
 void swi_queue_forget(swi_queue *queue, const swi_program *program);
-void swi_leaves_free(swi_leaves *leaves);
+void swi_readback_free(swi_readback *leaves);
 
 #endif

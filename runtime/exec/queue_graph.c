@@ -127,7 +127,7 @@ static void free_binding(const swi_queue *q, swi_binding *b)
 /* Its last replay must be over. */
 static void drop(swi_queue *q, uint32_t i)
 {
-    for (int k = 0; k < SWI_PAST; k++)
+    for (int k = 0; k < SWI_HISTORY; k++)
         if (q->left[k].borders == &q->bindings[i]->borders)
             q->left[k].borders = NULL;
     free_binding(q, q->bindings[i]);
@@ -297,7 +297,7 @@ sw_status swi_queue_run(sw_exec *exec, swi_program *p, const sw_run_args *args,
                         swi_run_ops *ops, bool *updated, bool *fresh)
 {
     swi_queue *q = exec->queue;
-    swi_past_run *run = swi_past_at(&exec->past, 0);
+    swi_history_run *run = swi_history_at(&exec->history, 0);
     swi_left *left = swi_queue_left(exec, run);
     const bool clocks = !exec->no_phases;
     unsigned char *base[SWI_SEG_COUNT + 1];

@@ -78,14 +78,14 @@ sw_status swi_queue_begin(sw_exec *exec, const sw_run_args *args)
     swi_queue *q = exec->queue;
     const uint32_t k = (uint32_t)(q->begun++ % SWI_SLOTS);
     swi_slot *slot = &q->slots[k];
-    swi_past_run *run = swi_past_at(&exec->past, 0);
+    swi_history_run *run = swi_history_at(&exec->history, 0);
     swi_left *left = swi_queue_left(exec, run);
-    SW_ASSERT(run != NULL && left != NULL && q->device == exec->device);
+    SW_ASSERT(run != NULL && left != NULL && q->device == exec->target.device);
     SW_TRY(swi_queue_use(q));
     SW_TRY(take_models(q, args));
     if (slot->used)
         SW_TRY(swi_queue_wait(q, slot->taken));
-    left->run = exec->past.n;
+    left->run = exec->history.n;
     left->borders = NULL;
     left->n_watched = 0;
     left->judged = true;

@@ -50,7 +50,7 @@ typedef struct {
     size_t offset, to;
     bool before; /* as it was before the first op */
 } swi_gathered;
-struct swi_leaves {
+struct swi_readback {
     swi_gathered *copies;
     uint32_t n, cap;
     swi_watched *watched;
@@ -58,7 +58,7 @@ struct swi_leaves {
     size_t bytes;
 };
 
-/* A run of the ring, on the device: that of swi_past_run with the same index. */
+/* A run of the ring, on the device: that of swi_history_run with the same index. */
 typedef struct {
     unsigned char *pinned; /* the block */
     sw_cuda_event *begin, *end;
@@ -86,12 +86,12 @@ struct swi_queue {
     bool sync_ops, no_graphs;
     sw_arena *data; /* on the device: place, staging of each slot, block */
     size_t slot_bytes, knob_bytes, block_bytes;
-    void *pinned; /* both slots, then SWI_PAST blocks */
+    void *pinned; /* both slots, then SWI_HISTORY blocks */
     size_t pinned_bytes;
     size_t input_at[SWI_MAX_INPUTS]; /* in a slot */
     swi_slot slots[SWI_SLOTS];
     uint64_t begun;
-    swi_left left[SWI_PAST];
+    swi_left left[SWI_HISTORY];
     swi_watched *watched; /* of the ring, cap_watched each */
     uint32_t cap_watched;
     swi_late late[SWI_LATE];
@@ -115,16 +115,16 @@ sw_status swi_queue_wait(const swi_queue *queue, sw_cuda_event *event);
 unsigned char *swi_queue_place(const swi_queue *queue);
 unsigned char *swi_queue_staging(const swi_queue *queue, uint32_t slot);
 unsigned char *swi_queue_block(const swi_queue *queue);
-swi_left *swi_queue_left(const sw_exec *exec, const swi_past_run *run);
+swi_left *swi_queue_left(const sw_exec *exec, const swi_history_run *run);
 
 /* Bytes of what leaves such a trace, and the list of it where `out` is not NULL. */
-sw_status swi_leaves_of(const sw_run_args *args, const swi_trace *trace, size_t *bytes,
-                        swi_leaves **out);
+sw_status swi_readback_of(const sw_run_args *args, const swi_trace *trace, size_t *bytes,
+                          swi_readback **out);
 /* Gather what is so `before` or behind the ops. */
-sw_status swi_queue_gather(const swi_queue *queue, const swi_leaves *leaves,
+sw_status swi_queue_gather(const swi_queue *queue, const swi_readback *leaves,
                            unsigned char *const *base, bool before);
 /* The block goes to the ring. */
-sw_status swi_queue_leave(sw_exec *exec, const sw_run_args *args, swi_past_run *run,
+sw_status swi_queue_leave(sw_exec *exec, const sw_run_args *args, swi_history_run *run,
                           const swi_program *program);
 
 /* Make events for n borders; record one where a phase begins (-1: the last ends). */

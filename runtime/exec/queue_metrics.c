@@ -5,14 +5,14 @@
 #include "runtime/exec/queue_internal.h"
 #include <string.h>
 
-swi_left *swi_queue_left(const sw_exec *exec, const swi_past_run *run)
+swi_left *swi_queue_left(const sw_exec *exec, const swi_history_run *run)
 {
-    return &exec->queue->left[run - exec->past.run];
+    return &exec->queue->left[run - exec->history.run];
 }
 
 /* ---- what it is -------------------------------------------------------------------------- */
 
-void swi_leaves_free(swi_leaves *l)
+void swi_readback_free(swi_readback *l)
 {
     if (l == NULL)
         return;
@@ -21,7 +21,7 @@ void swi_leaves_free(swi_leaves *l)
     sw_heap_free(l, SW_HEAP_PROGRAMS, sizeof *l);
 }
 
-static sw_status add_copy(swi_leaves *l, const swi_gathered *copy)
+static sw_status add_copy(swi_readback *l, const swi_gathered *copy)
 {
     void *p = l->copies;
     SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &l->cap, l->n + 1, sizeof *l->copies));
@@ -30,7 +30,7 @@ static sw_status add_copy(swi_leaves *l, const swi_gathered *copy)
     return SW_OK;
 }
 
-static sw_status add_watched(swi_leaves *l, int model, const sw_optimizer *o, size_t at)
+static sw_status add_watched(swi_readback *l, int model, const sw_optimizer *o, size_t at)
 {
     void *p = l->watched;
     SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &l->cap_watched, l->n_watched + 1,
@@ -55,7 +55,7 @@ static bool is_watched(const swi_trace *t, int model, const sw_optimizer *o)
 enum { BEFORE_BYTES = sizeof(double), COUNTS_BYTES = SWI_SKIPPED_N * sizeof(double) };
 
 /* The total before, and all counts behind it. */
-static sw_status add_counts(swi_leaves *l, int model, const sw_optimizer *o, size_t at)
+static sw_status add_counts(swi_readback *l, int model, const sw_optimizer *o, size_t at)
 {
     const size_t offset = o->model->entries[o->counts].offset;
     const swi_gathered before = {.segment = SWI_SEG_MODEL + (uint32_t)model,
@@ -73,7 +73,8 @@ static sw_status add_counts(swi_leaves *l, int model, const sw_optimizer *o, siz
 }
 
 /* l NULL: count alone. */
-static sw_status lay(const sw_run_args *args, const swi_trace *t, size_t *bytes, swi_leaves *l)
+static sw_status lay(const sw_run_args *args, const swi_trace *t, size_t *bytes,
+                     swi_readback *l)
 {
     size_t at = t->n_metrics * sizeof(float);
     for (uint32_t i = 0; l != NULL && i < t->n_metrics; i++) {
@@ -97,17 +98,17 @@ static sw_status lay(const sw_run_args *args, const swi_trace *t, size_t *bytes,
     return SW_OK;
 }
 
-sw_status swi_leaves_of(const sw_run_args *args, const swi_trace *trace, size_t *bytes,
-                        swi_leaves **out)
+sw_status swi_readback_of(const sw_run_args *args, const swi_trace *trace, size_t *bytes,
+                          swi_readback **out)
 {
     if (out == NULL)
         return lay(args, trace, bytes, NULL);
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_leaves)));
-    swi_leaves *l = block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_readback)));
+    swi_readback *l = block;
     const sw_status status = lay(args, trace, &l->bytes, l);
     if (status != SW_OK) {
-        swi_leaves_free(l);
+        swi_readback_free(l);
         return status;
     }
     *bytes = l->bytes;
@@ -117,8 +118,8 @@ sw_status swi_leaves_of(const sw_run_args *args, const swi_trace *trace, size_t 
 
 /* ---- on its way -------------------------------------------------------------------------- */
 
-sw_status swi_queue_gather(const swi_queue *q, const swi_leaves *l, unsigned char *const *base,
-                           bool before)
+sw_status swi_queue_gather(const swi_queue *q, const swi_readback *l,
+                           unsigned char *const *base, bool before)
 {
     for (uint32_t i = 0; i < l->n; i++) {
         const swi_gathered *c = &l->copies[i];
@@ -131,7 +132,7 @@ sw_status swi_queue_gather(const swi_queue *q, const swi_leaves *l, unsigned cha
 }
 
 /* The counts are those of the models of this run. */
-static void watch(swi_left *left, const swi_leaves *l, const sw_run_args *args)
+static void watch(swi_left *left, const swi_readback *l, const sw_run_args *args)
 {
     for (uint32_t i = 0; i < l->n_watched; i++) {
         const sw_model *model = args->models[l->watched[i].slot];
@@ -143,12 +144,12 @@ static void watch(swi_left *left, const swi_leaves *l, const sw_run_args *args)
     left->judged = l->n_watched == 0;
 }
 
-sw_status swi_queue_leave(sw_exec *exec, const sw_run_args *args, swi_past_run *run,
+sw_status swi_queue_leave(sw_exec *exec, const sw_run_args *args, swi_history_run *run,
                           const swi_program *p)
 {
     swi_queue *q = exec->queue;
     swi_left *left = swi_queue_left(exec, run);
-    const swi_leaves *l = p->leaves;
+    const swi_readback *l = p->leaves;
     sw_status status = SW_OK;
     if (l->n > 0)
         status = q->api->copy(&q->compute, left->pinned, swi_queue_block(q), l->bytes,
@@ -185,7 +186,7 @@ static sw_status read_times(const swi_queue *q, const swi_left *left, sw_run_inf
     return read_phases(q, left, info);
 }
 
-sw_status swi_queue_await(sw_exec *exec, swi_past_run *run)
+sw_status swi_queue_await(sw_exec *exec, swi_history_run *run)
 {
     swi_queue *q = exec->queue;
     const swi_left *left = swi_queue_left(exec, run);
@@ -231,7 +232,7 @@ sw_status swi_queue_begin_immediate(sw_exec *exec, const sw_run_args *args)
 sw_status swi_queue_end_immediate(sw_exec *exec)
 {
     swi_queue *q = exec->queue;
-    swi_past_run *run = swi_past_at(&exec->past, 0);
+    swi_history_run *run = swi_history_at(&exec->history, 0);
     swi_left *left = swi_queue_left(exec, run);
     left->borders = q->borders;
     if (left->borders != NULL)
@@ -327,12 +328,12 @@ sw_status swi_queue_skipped_immediate(sw_exec *exec, const sw_run_args *args)
 sw_status swi_queue_skipped(sw_exec *exec, const sw_run_args *args)
 {
     swi_queue *q = exec->queue;
-    for (int ago = SWI_PAST - 1; ago >= 0; ago--) {
-        swi_past_run *run = swi_past_at(&exec->past, ago);
+    for (int ago = SWI_HISTORY - 1; ago >= 0; ago--) {
+        swi_history_run *run = swi_history_at(&exec->history, ago);
         if (run == NULL || !run->there)
             continue;
         if (run->waits) {
-            bool done = ago == SWI_PAST - 1;
+            bool done = ago == SWI_HISTORY - 1;
             if (!done)
                 SW_TRY(swi_queue_fault(q, q->api->done(swi_queue_left(exec, run)->end, &done)));
             if (!done)

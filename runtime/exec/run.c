@@ -276,7 +276,7 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
     return status;
 }
 
-static void read_metrics(sw_exec *exec, const swi_program *p, swi_past_run *run)
+static void read_metrics(sw_exec *exec, const swi_program *p, swi_history_run *run)
 {
     const unsigned char *base = sw_arena_base(exec->arena);
     for (uint32_t i = 0; i < p->trace.n_metrics; i++) {
@@ -316,14 +316,14 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     *fresh |= !p->ran;
     swi_observe_plan(exec, args, p);
     SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
-    SW_TRY(swi_past_room(&exec->past, p->trace.n_metrics));
+    SW_TRY(swi_history_reserve(&exec->history, p->trace.n_metrics));
     SW_TRY(swi_observe_prepare(exec, args, p));
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
     swi_exec_set_last(exec, p);
     exec->last_immediate = false;
-    swi_past_run *run = swi_past_at(&exec->past, 0);
-    swi_past_name(run, &p->trace);
+    swi_history_run *run = swi_history_at(&exec->history, 0);
+    swi_history_name(run, &p->trace);
     if (exec->queue != NULL) {
         SW_TRY(run_on_device(exec, p, args, updated, fresh));
     } else {
@@ -383,7 +383,7 @@ static void peak_of_phases(sw_run_info *info)
 static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
 {
     const uint64_t calls = sw_mem_calls();
-    swi_past_run *past = swi_past_begin(&exec->past);
+    swi_history_run *past = swi_history_begin(&exec->history);
     bool updated = false, fresh = false;
     memset(&exec->info, 0, sizeof exec->info);
     exec->info.size = sizeof exec->info;

@@ -2,7 +2,7 @@
 #include "runtime/graph/trace.h"
 
 static sw_status on_device(const sw_exec *exec, uint32_t op, int grad,
-                           const sw_kernel_info *info, swi_pick *out)
+                           const sw_kernel_info *info, swi_selected_kernel *out)
 {
     const sw_cuda_entry *entry = swi_device_entry(swi_target_of(exec)->device, op, grad);
     if (entry == NULL)
@@ -16,8 +16,8 @@ static sw_status on_device(const sw_exec *exec, uint32_t op, int grad,
     return SW_OK;
 }
 
-sw_status swi_pick_kernel(const sw_exec *exec, uint32_t op, int grad, sw_kernel_info *info,
-                          swi_pick *out)
+sw_status swi_select_kernel(const sw_exec *exec, uint32_t op, int grad, sw_kernel_info *info,
+                            swi_selected_kernel *out)
 {
     const sw_op_desc *desc = swi_op(op);
     const sw_grad_desc *g = grad >= 0 ? &desc->grads[grad] : NULL;

@@ -122,9 +122,9 @@ typedef struct {
     sw_kernel *kernel;         /* NULL on a device */
     sw_cuda_kernel *on_device; /* NULL on the CPU */
     size_t scratch_bytes;
-} swi_pick;
-sw_status swi_pick_kernel(const sw_exec *exec, uint32_t op, int grad, sw_kernel_info *info,
-                          swi_pick *out);
+} swi_selected_kernel;
+sw_status swi_select_kernel(const sw_exec *exec, uint32_t op, int grad, sw_kernel_info *info,
+                            swi_selected_kernel *out);
 
 /* Gradient of a parameter in this run. */
 typedef struct {

@@ -60,7 +60,7 @@ static sw_status check_versions(const sw_ctx *ctx, const sw_op_desc *desc,
 
 /* The kernel of a node as it will be launched, and its scratch. */
 static sw_status pick(const sw_ctx *ctx, const swi_append_args *args, const uint32_t *outs,
-                      swi_pick *out)
+                      swi_selected_kernel *out)
 {
     sw_type in[SWI_MAX_OPERANDS], out_types[SWI_MAX_OPERANDS];
     SW_ASSERT(args->n_in >= 0 && args->n_out >= 0);
@@ -76,7 +76,7 @@ static sw_status pick(const sw_ctx *ctx, const swi_append_args *args, const uint
                            .attrs = args->attrs,
                            .accumulate = args->accumulate,
                            .skipped = args->null_out};
-    return swi_pick_kernel(ctx->exec, args->op, args->grad, &info, out);
+    return swi_select_kernel(ctx->exec, args->op, args->grad, &info, out);
 }
 
 static swi_role role_of_new(const sw_ctx *ctx, sw_phase phase, int grad)
@@ -195,7 +195,7 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
         node.stream = t->nodes[ctx->gradient_of - 1].stream;
     if (make_outputs(ctx, args, &node, outs) != SW_OK)
         return ctx->status;
-    swi_pick picked;
+    swi_selected_kernel picked;
     if (swi_stick(ctx, pick(ctx, args, outs, &picked)) != SW_OK)
         return ctx->status;
     node.kernel = picked.kernel;

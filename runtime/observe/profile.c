@@ -341,27 +341,27 @@ static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program,
     const sw_prof_log events = {.log = log != NULL ? log->ring : NULL,
                                 .n = log != NULL ? log->n : 0,
                                 .dropped = log != NULL ? log->dropped : 0};
-    sw_prof_step record = {.exec = exec->rec.number,
-                           .program = program,
-                           .trace = trace,
-                           .step = args->step + 1,
-                           .micro = args->run,
-                           .at_ns = exec->rec.start_ns,
-                           .thinned = exec->rec.thinned,
-                           .run = swi_run_name(args),
-                           .mode = planned ? "planned" : "immediate",
-                           .measured_by = counted ? "arena" : "plan",
-                           .loss = swi_past_metric_of(swi_past_at(&exec->past, 0), "loss"),
-                           .peak_bytes =
-                               counted ? info->peak_bytes : exec->last->info.peak_bytes,
-                           .arena_bytes = info->arena_bytes,
-                           .model_bytes = info->model_bytes,
-                           .allocations = info->allocations,
-                           .ns = info->ns,
-                           .warm = info->warm != 0,
-                           .op_ns = clocked ? exec->op_ns : NULL,
-                           .n_ops = clocked ? exec->last->n_ops : 0,
-                           .events = log != NULL ? &events : NULL};
+    sw_prof_step record = {
+        .exec = exec->rec.number,
+        .program = program,
+        .trace = trace,
+        .step = args->step + 1,
+        .micro = args->run,
+        .at_ns = exec->rec.start_ns,
+        .thinned = exec->rec.thinned,
+        .run = swi_run_name(args),
+        .mode = planned ? "planned" : "immediate",
+        .measured_by = counted ? "arena" : "plan",
+        .loss = swi_history_metric_of(swi_history_at(&exec->history, 0), "loss"),
+        .peak_bytes = counted ? info->peak_bytes : exec->last->info.peak_bytes,
+        .arena_bytes = info->arena_bytes,
+        .model_bytes = info->model_bytes,
+        .allocations = info->allocations,
+        .ns = info->ns,
+        .warm = info->warm != 0,
+        .op_ns = clocked ? exec->op_ns : NULL,
+        .n_ops = clocked ? exec->last->n_ops : 0,
+        .events = log != NULL ? &events : NULL};
     copy_phases(record.phase, counted || info->replayed ? info->phase : exec->last->info.phase);
     sw_prof_step_record(exec->rec.profile, &record);
 }
@@ -372,7 +372,7 @@ static void end(sw_exec *exec, const sw_run_args *args, bool went_well)
 {
     if (exec->rec.profile == NULL)
         return;
-    swi_past_run *run = swi_past_at(&exec->past, 0);
+    swi_history_run *run = swi_history_at(&exec->history, 0);
     if (went_well && run->waits) { /* a device's clocks and metrics come with its end */
         went_well = swi_queue_await(exec, run) == SW_OK;
         exec->info = run->info;

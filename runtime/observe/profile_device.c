@@ -12,10 +12,10 @@ typedef struct {
     sw_prof_device *out;
 } summing;
 
-static void add_arena(void *context, const sw_claim *c)
+static void add_arena(void *context, const sw_address_range *c)
 {
     const summing *s = context;
-    if (c->kind != SW_CLAIM_ARENA || c->device != s->owner)
+    if (c->kind != SW_ADDRESS_ARENA || c->device != s->owner)
         return;
     s->out->committed_bytes[c->use] += c->committed_bytes;
     s->out->promised_bytes[c->use] += c->promised_bytes;
@@ -42,7 +42,7 @@ static sw_status look(const swi_device *device, char *name, sw_prof_device *out)
                             .open_bytes = device->info.open_bytes,
                             .free_bytes = now.free_bytes,
                             .pinned_bytes = pinned.bytes};
-    sw_claims_visit(add_arena, &(summing){device->memory.context, out});
+    sw_address_map_visit(add_arena, &(summing){device->memory.context, out});
     return SW_OK;
 }
 

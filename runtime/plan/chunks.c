@@ -49,9 +49,9 @@ sw_status swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts, int64_t *l
         sw_type types[SWI_MAX_OPERANDS];
         sw_kernel_info info;
         memcpy(t->attrs + node->attrs, &rows, sizeof rows);
-        swi_pick picked;
+        swi_selected_kernel picked;
         swi_kernel_info(t, node, types, &info);
-        SW_TRY(swi_pick_kernel(exec, node->op, node->grad, &info, &picked));
+        SW_TRY(swi_select_kernel(exec, node->op, node->grad, &info, &picked));
         if (node->scratch == SWI_NONE)
             continue; /* it asked for none with all rows */
         swi_storage *scratch = &t->storages[node->scratch];

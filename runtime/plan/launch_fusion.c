@@ -44,7 +44,7 @@ static const sw_cuda_pair *pair_of(const swi_program *p, const sw_exec *exec, ui
     return pair->joins(&info, swi_target_of(exec)->compute) != 0 ? pair : NULL;
 }
 
-void swi_program_pair(swi_program *p, const sw_exec *exec)
+void swi_program_fuse_launches(swi_program *p, const sw_exec *exec)
 {
     for (uint32_t i = 0; i < p->n_ops; i++)
         p->ops[i].pair = NULL;

@@ -245,7 +245,7 @@ static sw_status build(swi_program *p, const sw_ctx *ctx, size_t limit)
 
     p->limit = limit;
     swi_order order = {0};
-    sw_status status = swi_program_settle(p, &order, ctx->exec);
+    sw_status status = swi_program_run_passes(p, &order, ctx->exec);
     if (status == SW_OK)
         status = fit_trace(p);
     if (status == SW_OK)
@@ -254,7 +254,7 @@ static sw_status build(swi_program *p, const sw_ctx *ctx, size_t limit)
     SW_TRY(status);
     SW_TRY(swi_program_templates(p));
     swi_program_bind(p);
-    swi_program_pair(p, ctx->exec);
+    swi_program_fuse_launches(p, ctx->exec);
     swi_program_measure(p);
     swi_program_name_holders(p, ctx->args);
     p->info.n_ops = p->n_ops;
@@ -321,7 +321,7 @@ void swi_program_free(swi_program *p)
     swi_packed_free(&p->traced);
     swi_shares_free(&p->shares);
     if (p->leaves != NULL)
-        p->free_leaves(p->leaves);
+        p->free_readback(p->leaves);
     sw_nvtx_table_free(&p->names);
     sw_heap_free(p, SW_HEAP_PROGRAMS, sizeof *p);
 }

@@ -67,7 +67,7 @@ typedef struct {
     size_t live, peak;
 } swi_shares;
 void swi_shares_free(swi_shares *shares); /* leaves it empty */
-typedef struct swi_leaves swi_leaves;     /* runtime/exec/queue.h */
+typedef struct swi_readback swi_readback; /* runtime/exec/queue.h */
 
 typedef struct swi_program {
     swi_trace trace;   /* compact copy, owned */
@@ -95,10 +95,10 @@ typedef struct swi_program {
     int n_inputs;
     sw_plan_info info; /* data and total bytes are the caller's */
     uint32_t peak_op;
-    swi_shares shares;   /* by the plan; empty until somebody asks */
-    sw_nvtx_table names; /* for an NVTX tool; empty until it runs under one */
-    swi_leaves *leaves;  /* on a device: what is copied out of a run; NULL before the first */
-    void (*free_leaves)(swi_leaves *leaves);
+    swi_shares shares;    /* by the plan; empty until somebody asks */
+    sw_nvtx_table names;  /* for an NVTX tool; empty until it runs under one */
+    swi_readback *leaves; /* on a device: what is copied out of a run; NULL before the first */
+    void (*free_readback)(swi_readback *leaves);
     bool profiled; /* the exec's profile has its plan */
     bool ran;      /* at least once: later runs are warm */
     size_t heap_bytes[10];
@@ -131,9 +131,10 @@ size_t swi_program_host_bytes(const swi_program *program);
 void swi_program_free(swi_program *program);
 void swi_pass_inplace(swi_trace *trace, const uint32_t *order, uint32_t n);
 void swi_program_bind(swi_program *program); /* binds, births, deaths from storages */
-void swi_program_pair(swi_program *program, const sw_exec *exec); /* launches of ops together */
-void swi_program_layers(swi_program *program);  /* layers and phases of its ops */
-void swi_program_measure(swi_program *program); /* info from lifetimes */
+void swi_program_fuse_launches(swi_program *program,
+                               const sw_exec *exec); /* launches of ops together */
+void swi_program_layers(swi_program *program);       /* layers and phases of its ops */
+void swi_program_measure(swi_program *program);      /* info from lifetimes */
 void swi_program_name_holders(swi_program *program, const sw_run_args *args);
 
 /* Figures of the program's plan with data_bytes as given by the caller. */

@@ -37,7 +37,7 @@ sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t
 /* Run all passes over the trace of a program that is being made: receives it as it is run, laid
  * out, and the nodes in their order; p->info what was done. p->plain is the trace as it was,
  * and empty where that is the same. */
-sw_status swi_program_settle(swi_program *p, swi_order *order, const sw_exec *exec);
+sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec *exec);
 /* The most parts that an op of the trace can be done in; 0: there is none. Do them in so many,
  * before lifetimes are known: *rows at a time in the largest, 0 where all are. */
 int64_t swi_most_chunks(const swi_trace *t);

@@ -317,7 +317,7 @@ static void count(swi_program *p, const swi_order *order)
     }
 }
 
-sw_status swi_program_settle(swi_program *p, swi_order *order, const sw_exec *exec)
+sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec *exec)
 {
     SW_TRY(swi_trace_copy(&p->plain, &p->trace));
     /* A device chooses its chunks by sizes alone: its products may sum chunks of other rows in

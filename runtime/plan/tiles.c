@@ -114,12 +114,12 @@ static bool makes_rows(const swi_node *make)
 }
 
 static sw_status pick(const swi_trace *t, const sw_exec *exec, const swi_node *node,
-                      swi_pick *out)
+                      swi_selected_kernel *out)
 {
     sw_type types[SWI_MAX_OPERANDS];
     sw_kernel_info info;
     swi_kernel_info(t, node, types, &info);
-    return swi_pick_kernel(exec, node->op, -1, &info, out);
+    return swi_select_kernel(exec, node->op, -1, &info, out);
 }
 
 static uint32_t copy_ids(uint32_t *to, const uint32_t *from, uint32_t n)
@@ -188,7 +188,7 @@ static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
     t->n_operands += n;
     t->n_attrs += (uint32_t)sizeof(swi_tile_attrs);
     swi_storage *s = &t->storages[gradient];
-    swi_pick picked;
+    swi_selected_kernel picked;
     SW_TRY(pick(t, exec, update, &picked));
     update->kernel = picked.kernel;
     update->on_device = picked.on_device;

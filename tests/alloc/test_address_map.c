@@ -9,18 +9,18 @@
 #include <unistd.h>
 
 typedef struct {
-    sw_claim_kind kind;
+    sw_address_kind kind;
     const char *label;
     uintptr_t at; /* 0: anywhere */
     int found;
-    sw_claim last;
+    sw_address_range last;
     size_t heap_bytes;
 } search;
 
-static void look(void *context, const sw_claim *c)
+static void look(void *context, const sw_address_range *c)
 {
     search *s = context;
-    if (c->kind == SW_CLAIM_HEAP)
+    if (c->kind == SW_ADDRESS_HEAP)
         s->heap_bytes += c->bytes;
     if (c->kind != s->kind || strcmp(c->label, s->label) != 0 ||
         (s->at != 0 && (s->at < c->base || s->at - c->base >= c->bytes)))
@@ -29,10 +29,10 @@ static void look(void *context, const sw_claim *c)
     s->last = *c;
 }
 
-static search find(sw_claim_kind kind, const char *label, const void *at)
+static search find(sw_address_kind kind, const char *label, const void *at)
 {
     search s = {.kind = kind, .label = label, .at = (uintptr_t)at};
-    sw_claims_visit(look, &s);
+    sw_address_map_visit(look, &s);
     return s;
 }
 
@@ -50,19 +50,19 @@ static void arenas_are_claimed_while_they_live(void)
 {
     enum { N = 5 };
     sw_arena *arenas[N];
-    CU_ASSERT_EQUAL(find(SW_CLAIM_ARENA, "claimed", NULL).found, 0);
+    CU_ASSERT_EQUAL(find(SW_ADDRESS_ARENA, "claimed", NULL).found, 0);
     for (int i = 0; i < N; i++)
         arenas[i] = arena_of(100000);
-    CU_ASSERT_EQUAL(find(SW_CLAIM_ARENA, "claimed", NULL).found, N);
+    CU_ASSERT_EQUAL(find(SW_ADDRESS_ARENA, "claimed", NULL).found, N);
     size_t before[SW_ARENA_USES], after[SW_ARENA_USES];
-    sw_claims_arenas(before);
-    const uint64_t version = sw_claims_version();
+    sw_address_map_arenas(before);
+    const uint64_t version = sw_address_map_version();
     CU_ASSERT_EQUAL(sw_arena_grow(arenas[2], 1000, false), SW_OK);
-    CU_ASSERT_NOT_EQUAL(sw_claims_version(), version);
-    sw_claims_arenas(after);
+    CU_ASSERT_NOT_EQUAL(sw_address_map_version(), version);
+    sw_address_map_arenas(after);
     CU_ASSERT_EQUAL(after[SW_ARENA_DATA], before[SW_ARENA_DATA] + 1024);
     CU_ASSERT_EQUAL(after[SW_ARENA_STEP], before[SW_ARENA_STEP]);
-    const search s = find(SW_CLAIM_ARENA, "claimed", sw_arena_base(arenas[2]));
+    const search s = find(SW_ADDRESS_ARENA, "claimed", sw_arena_base(arenas[2]));
     CU_ASSERT_EQUAL(s.found, 1);
     CU_ASSERT_EQUAL(s.last.base, (uintptr_t)sw_arena_base(arenas[2]));
     CU_ASSERT_EQUAL(s.last.promised_bytes, 1024);
@@ -70,7 +70,7 @@ static void arenas_are_claimed_while_they_live(void)
     static const int order[N] = {2, 0, 4, 3, 1}; /* middle, ends, rest */
     for (int i = 0; i < N; i++) {
         sw_arena_destroy(arenas[order[i]]);
-        CU_ASSERT_EQUAL(find(SW_CLAIM_ARENA, "claimed", NULL).found, N - 1 - i);
+        CU_ASSERT_EQUAL(find(SW_ADDRESS_ARENA, "claimed", NULL).found, N - 1 - i);
     }
 }
 
@@ -96,14 +96,14 @@ static void a_stack_is_claimed_until_the_thread_is_joined(void)
     CU_ASSERT_FATAL(pipe(s.ready) == 0 && pipe(s.go) == 0);
     CU_ASSERT_EQUAL_FATAL(sw_thread_start(&thread, stand, &s, "sw-standing"), SW_OK);
     CU_ASSERT_EQUAL(read(s.ready[0], &byte, 1), 1);
-    const search found = find(SW_CLAIM_STACK, "sw-standing", NULL);
+    const search found = find(SW_ADDRESS_STACK, "sw-standing", NULL);
     CU_ASSERT_EQUAL(found.found, 1);
 #if !defined __SANITIZE_ADDRESS__ /* which may keep locals elsewhere */
-    CU_ASSERT_EQUAL(find(SW_CLAIM_STACK, "sw-standing", s.on_stack).found, 1);
+    CU_ASSERT_EQUAL(find(SW_ADDRESS_STACK, "sw-standing", s.on_stack).found, 1);
 #endif
     CU_ASSERT_EQUAL(write(s.go[1], &byte, 1), 1);
     sw_thread_join(thread);
-    CU_ASSERT_EQUAL(find(SW_CLAIM_STACK, "sw-standing", NULL).found, 0);
+    CU_ASSERT_EQUAL(find(SW_ADDRESS_STACK, "sw-standing", NULL).found, 0);
     for (int i = 0; i < 2; i++) {
         close(s.ready[i]);
         close(s.go[i]);
@@ -143,17 +143,17 @@ static void claims_come_and_go_while_somebody_looks(void)
         CU_ASSERT_EQUAL_FATAL(sw_thread_start(&threads[i], come_and_go, &c, "sw-coming"),
                               SW_OK);
     while (__atomic_load_n(&c.left, __ATOMIC_ACQUIRE) > 0) {
-        const search s = find(SW_CLAIM_ARENA, "claimed", NULL);
+        const search s = find(SW_ADDRESS_ARENA, "claimed", NULL);
         const size_t height = s.last.promised_bytes;
         SW_CHECK(s.found <= N && (height == 0 || height == 1024 || height == 50048),
                  "%d arenas, height %zu", s.found, height);
-        CU_ASSERT_EQUAL(find(SW_CLAIM_STACK, "sw-coming", NULL).found, N);
+        CU_ASSERT_EQUAL(find(SW_ADDRESS_STACK, "sw-coming", NULL).found, N);
     }
     for (int i = 0; i < N; i++)
         sw_thread_join(threads[i]);
     CU_ASSERT_EQUAL(c.wrong, 0);
-    CU_ASSERT_EQUAL(find(SW_CLAIM_ARENA, "claimed", NULL).found, 0);
-    CU_ASSERT_EQUAL(find(SW_CLAIM_STACK, "sw-coming", NULL).found, 0);
+    CU_ASSERT_EQUAL(find(SW_ADDRESS_ARENA, "claimed", NULL).found, 0);
+    CU_ASSERT_EQUAL(find(SW_ADDRESS_STACK, "sw-coming", NULL).found, 0);
 }
 
 /* Of whatever size, a block lies in what its purpose claims, and in no other's. */
@@ -169,15 +169,15 @@ static void blocks_lie_in_what_their_purpose_claims(void)
             CU_ASSERT_EQUAL_FATAL(sw_heap_alloc(&block, (sw_heap)h, sizes[i]), SW_OK);
             for (int k = 0; k < SW_HEAP_KINDS; k++) {
                 const char *name = sw_heap_name((sw_heap)k);
-                const int found = find(SW_CLAIM_HEAP, name, block).found;
+                const int found = find(SW_ADDRESS_HEAP, name, block).found;
                 const char *end = (const char *)block + sizes[i] - 1;
-                SW_CHECK(found == (k == h) && find(SW_CLAIM_HEAP, name, end).found == (k == h),
-                         "%zu bytes of %s, %s: %d", sizes[i], sw_heap_name((sw_heap)h), name,
-                         found);
+                SW_CHECK(
+                    found == (k == h) && find(SW_ADDRESS_HEAP, name, end).found == (k == h),
+                    "%zu bytes of %s, %s: %d", sizes[i], sw_heap_name((sw_heap)h), name, found);
             }
             sw_heap_free(block, (sw_heap)h, sizes[i]);
         }
-    CU_ASSERT(find(SW_CLAIM_HEAP, "", NULL).heap_bytes > 0);
+    CU_ASSERT(find(SW_ADDRESS_HEAP, "", NULL).heap_bytes > 0);
     CU_ASSERT(sw_heap_unclaimed_bytes() > 0); /* jemalloc's own records */
     CU_ASSERT(sw_heap_unclaimed_bytes() < (size_t)1 << 30);
 }

@@ -13,19 +13,19 @@
 static void end_places(void *unused)
 {
     (void)unused;
-    sw_places_end();
+    sw_sites_end();
 }
 
 static void begin_places(void)
 {
-    CU_ASSERT_EQUAL_FATAL(sw_places_begin(), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_sites_begin(), SW_OK);
     sw_after(end_places, NULL);
 }
 
 /* What the place whose name ends so holds; false where there is none. */
-static bool place_at(const char *end, sw_place *out)
+static bool place_at(const char *end, sw_alloc_site *out)
 {
-    for (uint32_t i = 0; sw_places_read(i, out); i++) {
+    for (uint32_t i = 0; sw_sites_read(i, out); i++) {
         const size_t n = strlen(out->at), m = strlen(end);
         if (n >= m && strcmp(out->at + n - m, end) == 0)
             return true;
@@ -38,7 +38,7 @@ static void a_block_stands_on_its_line(void)
     begin_places();
     void *block, *other;
     char line[16], name[96];
-    sw_place p;
+    sw_alloc_site p;
     snprintf(line, sizeof line, "%d", __LINE__ + 1);
     CU_ASSERT_EQUAL_FATAL(sw_heap_alloc(&block, SW_HEAP_FILES, 1000), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_heap_alloc_at(&other, SW_HEAP_DATASETS, 7, "mine"), SW_OK);
@@ -58,7 +58,7 @@ static void what_grows_moves_to_who_made_it_grow(void)
     begin_places();
     void *array = NULL;
     uint32_t cap = 0;
-    sw_place p;
+    sw_alloc_site p;
     CU_ASSERT_EQUAL_FATAL(sw_heap_room_at(&array, SW_HEAP_PROGRAMS, &cap, 10, 8, "first"),
                           SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_heap_room_at(&array, SW_HEAP_PROGRAMS, &cap, 100, 8, "then"),
@@ -73,11 +73,11 @@ static void what_grows_moves_to_who_made_it_grow(void)
 static void blocks_from_before_are_nobodys(void)
 {
     void *before, *between;
-    sw_place p;
+    sw_alloc_site p;
     CU_ASSERT_EQUAL_FATAL(sw_heap_alloc_at(&before, SW_HEAP_FILES, 50, "before"), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_places_begin(), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_sites_begin(), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_heap_alloc_at(&between, SW_HEAP_FILES, 50, "between"), SW_OK);
-    sw_places_end();
+    sw_sites_end();
     begin_places();
     CU_ASSERT(!place_at("before", &p) && !place_at("between", &p));
     sw_heap_free(before, SW_HEAP_FILES, 50);
@@ -112,11 +112,11 @@ static void many_blocks_add_up(void)
         sum[place[i]] += bytes[i];
     }
     for (int k = 0; k < PLACES; k++) {
-        sw_place p;
+        sw_alloc_site p;
         SW_CHECK(place_at(names[k], &p) && p.bytes == sum[k], "%s: %zu bytes, not %zu",
                  names[k], p.bytes, sum[k]);
     }
-    CU_ASSERT_EQUAL(sw_places_lost(), 0);
+    CU_ASSERT_EQUAL(sw_sites_lost(), 0);
     for (size_t i = 0; i < BLOCKS; i++) {
         sw_heap_free(block[i], SW_HEAP_FILES, bytes[i]);
         block[i] = NULL;
@@ -144,7 +144,7 @@ static void threads_share_the_notes(void)
         CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, churn, names[i]), 0);
     for (int i = 0; i < 4; i++) {
         void *failed;
-        sw_place p;
+        sw_alloc_site p;
         (void)pthread_join(thread[i], &failed);
         CU_ASSERT_PTR_NULL(failed);
         CU_ASSERT(place_at(names[i], &p) && p.blocks == 0 && p.bytes == 0);
@@ -154,9 +154,9 @@ static void threads_share_the_notes(void)
 static void a_refused_begin_changes_nothing(void)
 {
     sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_ONCE);
-    CU_ASSERT_EQUAL(sw_places_begin(), SW_NOMEM);
+    CU_ASSERT_EQUAL(sw_sites_begin(), SW_NOMEM);
     sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-    CU_ASSERT(!swi_places_on());
+    CU_ASSERT(!swi_sites_on());
 }
 
 /* What a purpose asked for is in its figures, where the backend has purposes; a malloc of the

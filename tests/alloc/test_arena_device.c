@@ -141,13 +141,13 @@ static void steps_stay_within_the_budget(void)
 
 typedef struct {
     int n;
-    sw_claim last;
+    sw_address_range last;
 } found;
 
-static void find(void *context, const sw_claim *claim)
+static void find(void *context, const sw_address_range *claim)
 {
     found *f = context;
-    if (claim->kind != SW_CLAIM_ARENA || claim->device == NULL)
+    if (claim->kind != SW_ADDRESS_ARENA || claim->device == NULL)
         return;
     f->n++;
     f->last = *claim;
@@ -162,7 +162,7 @@ static void a_claim_says_whose_memory_it_is(void)
     sw_after(destroy, arena);
     CU_ASSERT_EQUAL(sw_arena_grow(arena, 3 * MIB, true), SW_OK);
     found f = {0};
-    sw_claims_visit(find, &f);
+    sw_address_map_visit(find, &f);
     CU_ASSERT_EQUAL(f.n, 1);
     CU_ASSERT_PTR_EQUAL(f.last.device, &device);
     CU_ASSERT_EQUAL(f.last.promised_bytes, 3 * MIB);
