@@ -2,6 +2,7 @@
  * seen. */
 #include "alloc/base/fault.h"
 #include "alloc/base/mem.h"
+#include "alloc/base/poison.h"
 #include "tests/ops/ops_outside.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
@@ -115,7 +116,11 @@ static const struct {
     {&planted_needless, ": need: "},
     {&planted_inplace, ": in place"},
     {&planted_untried, ": in place: inputs 0x1 may be taken, the cases have tried 0x0"},
+#if SW_CHECKS >= 1 && !SW_POISON
+    {&planted_scratch, ": its kernel writes past scratch 0"}, /* guards see it first */
+#else
     {&planted_scratch, ": stray write: planted.scratch"},
+#endif
     {&planted_unwritten,
      "output 0"}, /* "forward" where checks fill what is born with NaN, else "dead bytes" */
     {&planted_isa, ": forward"},
