@@ -1,5 +1,5 @@
-/* Reading members of a profile's records: each that is wanted is checked, and messages name the
- * file, the line and the member. */
+/* Reading members of a profile's records: each member is checked when it is read; messages name
+ * the file, the line and the member. */
 #ifndef STEPWELL_PROFILE_MEMBERS_H
 #define STEPWELL_PROFILE_MEMBERS_H
 

@@ -43,7 +43,7 @@ enum {
     SWI_SEG_COUNT = SWI_SEG_MODEL + SWI_MAX_MODELS
 };
 
-/* ---- shapes and types -----------------------------------------------------------------------
+/* ---- shapes and types ----------------------------------------------------------------------
  */
 
 /* Attributes are compared byte for byte: clear the struct, then copy the shape without what
@@ -55,8 +55,8 @@ void swi_set_fill(swi_fill_attrs *to, const sw_type *type, float value);
 #define SWI_SHAPE_TEXT 160
 const char *swi_shape_text(const sw_shape *shape, char *to);
 bool swi_same_shape(const sw_shape *a, const sw_shape *b);
-int64_t
-swi_elements(const sw_shape *shape); /* of a shape known to be good; lanes not counted */
+/* Of a shape that was checked; lanes are not counted. */
+int64_t swi_elements(const sw_shape *shape);
 
 /* SW_INVALID with names and shapes unless all inputs are F32. */
 sw_status swi_want_f32(const char *op, const sw_type *in, int n_in);
@@ -133,7 +133,7 @@ bool swi_op_is_private(uint32_t id);
 #define SWI_OPERAND_KIND(operand) (0xff00u & (uint32_t)(operand))
 #define SWI_OPERAND_INDEX(operand) (0x00ffu & (uint32_t)(operand))
 
-/* ---- initial values -----------------------------------------------------------------------
+/* ---- initial values ------------------------------------------------------------------------
  */
 
 /* Elements first to first + n - 1 of a tensor of that shape. */
@@ -145,7 +145,7 @@ sw_status swi_init_check(const char *init);
 void swi_init_uniform(char *to, size_t bytes, double bound);
 void swi_init_constant(char *to, size_t bytes, double value); /* "constant:V" */
 
-/* ---- threads ------------------------------------------------------------------------------
+/* ---- threads -------------------------------------------------------------------------------
  */
 
 typedef struct sw_pool sw_pool;

@@ -18,6 +18,10 @@
 
 /* Addresses for the step arena: twice the machine's memory, so that it never moves, less where
  * the system grants less. */
+_Static_assert(offsetof(sw_exec, handle) == offsetof(swi_exec_head, handle) &&
+                   offsetof(sw_exec, target) == offsetof(swi_exec_head, target),
+               "an exec begins like swi_exec_head (target.h)");
+
 static sw_status reserve_store(sw_store **out)
 {
     const size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = sw_page_bytes();

@@ -116,8 +116,8 @@ struct sw_model {
     int n_notes;
 };
 
-/* Own the model for a run or a call, SW_BUSY when somebody else does; give it back. What
- * follows wants a model that the caller has taken. */
+/* Own the model for a run or a call, SW_BUSY when somebody else does; give it back. The
+ * functions below need a model that the caller has taken. */
 sw_status swi_model_take(const sw_model *model);
 void swi_model_give(const sw_model *model);
 sw_status swi_model_layout(sw_model *model); /* fixes it; idempotent */

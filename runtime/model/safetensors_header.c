@@ -93,7 +93,7 @@ void swi_st_end(swi_st_text *text)
 
 typedef struct {
     sw_json_in json;
-    swi_note *note; /* the text of its key is wanted; NULL: of none */
+    swi_note *note; /* receives the text of its key; NULL: no text is read */
 } reader;
 
 static sw_status bad(const reader *r, const char *what)
@@ -192,7 +192,7 @@ static sw_status read_tensor(reader *r, swi_st_tensor *tensor)
     return seen == 7 ? SW_OK : bad(r, "a tensor without dtype, shape or data_offsets");
 }
 
-/* Texts by key, read and forgotten but for the one that is wanted. */
+/* Texts by key. Only that of the note's key is kept. */
 static sw_status read_metadata(reader *r)
 {
     char word[sizeof r->note->key];

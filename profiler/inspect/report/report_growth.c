@@ -5,7 +5,7 @@
  * told.
  *
  * Where the system and the process's own malloc are asked, ten times a second, figures waver:
- * more is wanted there. */
+ * a larger growth is needed there before it is told. */
 #include "profiler/inspect/report/report_host.h"
 
 #define FEW 4             /* growths that must be close to each other */
