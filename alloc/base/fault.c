@@ -97,14 +97,14 @@ bool swi_fault_random(uint64_t *value)
     return left > 0;
 }
 
-static atomic_uint_fast64_t clock_shift;
+static atomic_int_fast64_t clock_shift;
 
 void sw_fault_clock(int64_t ns)
 {
-    atomic_store(&clock_shift, (uint64_t)ns);
+    atomic_store(&clock_shift, ns);
 }
 
-uint64_t swi_fault_clock_shift(void)
+int64_t swi_fault_clock_shift(void)
 {
     return atomic_load_explicit(&clock_shift, memory_order_relaxed);
 }

@@ -39,7 +39,7 @@ void sw_fault_random(uint64_t value, unsigned times);
 void sw_fault_clock(int64_t ns);
 
 /* For the tables only. */
-uint64_t swi_fault_clock_shift(void);
+int64_t swi_fault_clock_shift(void);
 
 /* For the tables only: is a planned number due? */
 bool swi_fault_random(uint64_t *value);

@@ -645,13 +645,23 @@ uint64_t sw_random(void)
     return x ^ x >> 31;
 }
 
+/* 0 where the clock would be before its beginning: a machine may be up for less than the shift.
+ */
+static uint64_t shifted(uint64_t now, int64_t shift)
+{
+    if (shift >= 0)
+        return now + (uint64_t)shift;
+    const uint64_t back = 0 - (uint64_t)shift;
+    return now > back ? now - back : 0;
+}
+
 uint64_t sw_clock_ns(void)
 {
     static atomic_uint_fast64_t latest;
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    const uint64_t now =
-        (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + swi_fault_clock_shift();
+    const uint64_t now = shifted((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec,
+                                 swi_fault_clock_shift());
     uint64_t before = atomic_load_explicit(&latest, memory_order_relaxed);
     while (now > before)
         if (atomic_compare_exchange_weak_explicit(&latest, &before, now, memory_order_relaxed,
