@@ -53,8 +53,9 @@ static const struct {
     {" mmap munmap mremap madvise brk sbrk ", {"alloc/base/mem.c", NULL}},
     {" mprotect ", {"alloc/base/mem.c", "alloc/arena/store_sim.c", NULL}},
     {" open openat creat fopen fdopen freopen opendir tmpfile mkstemp rename unlink ",
-     {"alloc/base/sys.c", "tools/cli/cli_signal.c", NULL}}, /* the latter in a signal handler */
-    {" dlopen dlsym pthread_create thrd_create fork system popen ", {"alloc/base/sys.c", NULL}},
+     {"alloc/base/file", "tools/cli/cli_signal.c", NULL}}, /* the latter in a signal handler */
+    {" pthread_create thrd_create ", {"alloc/base/thread.c", NULL}},
+    {" dlopen dlsym fork system popen ", {"alloc/base/sys.c", NULL}},
     {" printf fprintf vprintf vfprintf dprintf puts fputs putchar putc fputc fwrite perror "
      "psignal ",
      {"tools/", NULL}},

@@ -85,7 +85,7 @@ static int check_writable(const char *option, const char *path, bool replaced)
     return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
 }
 
-/* For what is not opened by alloc/base/sys.c: to open a pipe would wait where no signal ends
+/* For what is not opened by alloc/base/file.c: to open a pipe would wait where no signal ends
  * it. */
 static int check_no_pipe(const char *option, const char *path)
 {

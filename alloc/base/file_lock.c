@@ -1,0 +1,86 @@
+/* Locks: who writes a file, and what dead writers left. */
+#include "alloc/base/file_internal.h"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What has no locks: a file system, or NFS and a file that is open for reading. */
+static bool has_no_locks(void)
+{
+    return errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL ||
+           errno == EBADF;
+}
+
+static sw_file_lock lock_fd(int fd)
+{
+    struct stat st;
+    if (swi_file_hit() || fstat(fd, &st) != 0)
+        return SW_LOCK_FAILED;
+    if (!S_ISREG(st.st_mode))
+        return SW_LOCK_NONE;
+    int result;
+    do
+        result = flock(fd, LOCK_EX | LOCK_NB);
+    while (result != 0 && errno == EINTR);
+    if (result == 0)
+        return SW_LOCK_OURS;
+    return errno == EWOULDBLOCK ? SW_LOCK_THEIRS
+                                : (has_no_locks() ? SW_LOCK_NONE : SW_LOCK_FAILED);
+}
+
+sw_file_lock sw_file_try_lock(sw_file *file)
+{
+    return lock_fd(file->fd);
+}
+
+sw_status sw_file_own(sw_file *file, const char *path)
+{
+    const sw_file_lock lock = sw_file_try_lock(file);
+    if (lock == SW_LOCK_THEIRS)
+        SW_FAIL(SW_BUSY, "%s: another process is writing it", path);
+    return lock == SW_LOCK_FAILED ? swi_file_refuse(path) : SW_OK;
+}
+
+sw_status sw_file_empty(sw_file *file)
+{
+    if (swi_file_hit() || (ftruncate(file->fd, 0) != 0 && errno != EINVAL)) /* EINVAL: a pipe */
+        return swi_file_refuse(file->path);
+    return SW_OK;
+}
+
+sw_status sw_file_take(sw_file **out, const char *path, bool empty)
+{
+    sw_file *file;
+    if (strcmp(path, "-") == 0)
+        return sw_file_open(out, path, SW_FILE_WRITE);
+    SW_TRY(sw_file_open(&file, path, SW_FILE_KEEP));
+    sw_status status = sw_file_own(file, path);
+    if (status == SW_OK && empty)
+        status = sw_file_empty(file);
+    if (status != SW_OK) {
+        sw_file_drop(file);
+        return status;
+    }
+    *out = file;
+    return SW_OK;
+}
+
+void sw_file_sweep(const char *path)
+{
+    struct stat here, there;
+    const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    int fd = swi_file_hit()
+                 ? -1
+                 : open(path, O_WRONLY | flags); /* NFS locks what is open for writing */
+    if (fd < 0 && errno == EACCES)
+        fd = open(path, O_RDONLY | flags);
+    if (fd < 0)
+        return;
+    /* The name may have gone to another file since it was opened. */
+    if (lock_fd(fd) == SW_LOCK_OURS && fstat(fd, &here) == 0 && lstat(path, &there) == 0 &&
+        here.st_dev == there.st_dev && here.st_ino == there.st_ino && !swi_file_hit())
+        (void)unlink(path);
+    (void)close(fd);
+}
