@@ -121,11 +121,10 @@ void swi_prof_write_last(sw_profile *p)
     p->last_waits = false;
 }
 
-void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
+static void record_step(sw_profile *p, const sw_prof_step *x)
 {
     if (p->file == NULL)
         return;
-    pthread_mutex_lock(&p->lock);
     count_step(p, x);
     if (x->thinned) {
         keep_last(p, x);
@@ -136,6 +135,12 @@ void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
         write_step(p, x, sw_clock_ns());
         swi_prof_done(p, sw_clock_ns()); /* events may have taken long */
     }
+}
+
+void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
+{
+    pthread_mutex_lock(&p->lock);
+    record_step(p, x);
     pthread_mutex_unlock(&p->lock);
 }
 

@@ -64,7 +64,7 @@ static void wait_for_region(sw_pool *pool, uint64_t seen)
     }
     pthread_mutex_lock(&pool->mutex);
     pool->sleepers++;
-    SW_ASSERT(pool->sleepers > 0 && pool->sleepers <= pool->n_workers + 255);
+    SW_ASSERT(pool->sleepers > 0 && pool->sleepers < pool->par.n_threads);
     while (atomic_load(&pool->region) == seen && !atomic_load(&pool->stop))
         pthread_cond_wait(&pool->wake, &pool->mutex);
     pool->sleepers--;
