@@ -124,6 +124,8 @@ sw_status sw_file_open(sw_file **out, const char *path, sw_file_mode mode)
         return status;
     }
     *out = file;
+    swi_file_tell(
+        &(sw_file_event){.kind = SW_FILE_OPENED, .file = file, .path = path, .mode = mode});
     return SW_OK;
 }
 
@@ -197,6 +199,10 @@ sw_status sw_file_write(sw_file *file, const void *from, size_t bytes)
             continue;
         if (n < 0)
             return swi_file_refuse(file->path);
+        swi_file_tell(&(sw_file_event){.kind = SW_FILE_WRITTEN,
+                                       .file = file,
+                                       .data = (const char *)from + done,
+                                       .bytes = (size_t)n});
         done += (size_t)n;
     }
     return SW_OK;
@@ -206,6 +212,7 @@ sw_status sw_file_seek(sw_file *file, uint64_t offset)
 {
     if (swi_file_hit() || lseek(file->fd, (off_t)offset, SEEK_SET) < 0)
         return swi_file_refuse(file->path);
+    swi_file_tell(&(sw_file_event){.kind = SW_FILE_SOUGHT, .file = file, .offset = offset});
     return SW_OK;
 }
 
@@ -215,6 +222,7 @@ sw_status sw_file_sync(sw_file *file)
         (fsync(file->fd) != 0 &&
          errno != EINVAL)) /* EINVAL: a pipe or terminal has nothing to sync */
         return swi_file_refuse(file->path);
+    swi_file_tell(&(sw_file_event){.kind = SW_FILE_SYNCED, .file = file});
     return SW_OK;
 }
 
@@ -245,6 +253,8 @@ sw_status sw_file_reopen(sw_file *file, const char *path)
     const sw_status status = close_fd(file);
     file->fd = fd;
     file->waits = waits;
+    swi_file_tell(&(sw_file_event){
+        .kind = SW_FILE_OPENED, .file = file, .path = path, .mode = SW_FILE_WRITE});
     return status;
 }
 

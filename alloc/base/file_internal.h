@@ -2,6 +2,7 @@
 #ifndef SW_FILE_INTERNAL_H
 #define SW_FILE_INTERNAL_H
 
+#include "alloc/base/file_trace.h"
 #include "alloc/base/sys.h"
 #include <errno.h>
 

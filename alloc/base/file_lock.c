@@ -47,6 +47,7 @@ sw_status sw_file_empty(sw_file *file)
 {
     if (swi_file_hit() || (ftruncate(file->fd, 0) != 0 && errno != EINVAL)) /* EINVAL: a pipe */
         return swi_file_refuse(file->path);
+    swi_file_tell(&(sw_file_event){.kind = SW_FILE_EMPTIED, .file = file});
     return SW_OK;
 }
 
@@ -80,7 +81,8 @@ void sw_file_sweep(const char *path)
         return;
     /* The name may have gone to another file since it was opened. */
     if (lock_fd(fd) == SW_LOCK_OURS && fstat(fd, &here) == 0 && lstat(path, &there) == 0 &&
-        here.st_dev == there.st_dev && here.st_ino == there.st_ino && !swi_file_hit())
-        (void)unlink(path);
+        here.st_dev == there.st_dev && here.st_ino == there.st_ino && !swi_file_hit() &&
+        unlink(path) == 0)
+        swi_file_tell(&(sw_file_event){.kind = SW_FILE_REMOVED, .path = path});
     (void)close(fd);
 }

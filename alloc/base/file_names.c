@@ -26,7 +26,10 @@ sw_status sw_folder_sync(const char *path)
     const int because = errno;
     (void)close(fd);
     errno = because;
-    return failed ? swi_file_refuse(folder) : SW_OK;
+    if (failed)
+        return swi_file_refuse(folder);
+    swi_file_tell(&(sw_file_event){.kind = SW_FILE_FOLDER_SYNCED, .path = path});
+    return SW_OK;
 }
 
 bool sw_file_is(const sw_file *file, const char *path)
@@ -69,6 +72,7 @@ sw_status sw_file_rename(const char *from, const char *to)
 {
     if (swi_file_hit() || rename(from, to) != 0)
         return swi_file_refuse(to);
+    swi_file_tell(&(sw_file_event){.kind = SW_FILE_RENAMED, .path = from, .to = to});
     return SW_OK;
 }
 
@@ -76,6 +80,7 @@ sw_status sw_file_remove(const char *path)
 {
     if (swi_file_hit() || unlink(path) != 0)
         return swi_file_refuse(path);
+    swi_file_tell(&(sw_file_event){.kind = SW_FILE_REMOVED, .path = path});
     return SW_OK;
 }
 
@@ -83,12 +88,15 @@ sw_status sw_file_link(const char *path, const char *also)
 {
     if (swi_file_hit() || (unlink(also) != 0 && errno != ENOENT))
         return swi_file_refuse(also);
-    if (link(path, also) == 0)
-        return SW_OK;
-    const bool has_none = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS;
-    if (has_none && rename(path, also) == 0)
-        return SW_OK;
-    return swi_file_refuse(also);
+    sw_file_event event = {.kind = SW_FILE_LINKED, .path = path, .to = also};
+    if (link(path, also) != 0) {
+        const bool has_none = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS;
+        if (!has_none || rename(path, also) != 0)
+            return swi_file_refuse(also);
+        event.kind = SW_FILE_RENAMED;
+    }
+    swi_file_tell(&event);
+    return SW_OK;
 }
 
 sw_status sw_folder_each(const char *path, bool (*take)(void *context, const char *name),

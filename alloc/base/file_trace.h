@@ -1,0 +1,37 @@
+/* What the file table has done, told to a listener: tests record a save and ask what a loss of
+ * power can leave of it. Process-wide, for one thread at a time; free when off. */
+#ifndef SW_FILE_TRACE_H
+#define SW_FILE_TRACE_H
+
+#include "alloc/base/sys.h"
+
+typedef enum {
+    SW_FILE_OPENED,       /* file, path, mode */
+    SW_FILE_SOUGHT,       /* file, offset */
+    SW_FILE_WRITTEN,      /* file, data, bytes: at the file's position, which moves on */
+    SW_FILE_EMPTIED,      /* file */
+    SW_FILE_SYNCED,       /* file */
+    SW_FILE_RENAMED,      /* path, to */
+    SW_FILE_REMOVED,      /* path */
+    SW_FILE_LINKED,       /* path, to: the name `to` was removed in front */
+    SW_FILE_FOLDER_SYNCED /* path: the folder that this name stands in */
+} sw_file_event_kind;
+
+typedef struct {
+    sw_file_event_kind kind;
+    sw_file_mode mode;
+    const sw_file *file;
+    const char *path, *to;
+    uint64_t offset;
+    const void *data;
+    size_t bytes;
+} sw_file_event;
+
+/* Call `listen` after each call of the file table that succeeded and changed something; NULL
+ * ends it. The event ends with the call. */
+void sw_file_trace(void (*listen)(void *context, const sw_file_event *event), void *context);
+
+/* For the table only. */
+void swi_file_tell(const sw_file_event *event);
+
+#endif

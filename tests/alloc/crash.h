@@ -1,0 +1,39 @@
+/* What a loss of power can leave of a folder, by what was recorded of the file table.
+ *
+ * The model: what was written to a file since its last sync is there or not, sector by sector
+ * and in any order; its length is any that it has had since then, and bytes that never came
+ * read as zeros. A name that was made, renamed, linked or removed since its folder was last
+ * synced is as before or as after, each by itself. Renaming is one change. What was synced
+ * stays. Names are those of one folder. */
+#ifndef SW_TEST_CRASH_H
+#define SW_TEST_CRASH_H
+
+#include "alloc/base/file_trace.h"
+
+typedef struct sw_crash sw_crash;
+
+/* Record from now on, beginning with what stands in `folder`, all of it durable. */
+sw_crash *sw_crash_begin(const char *folder);
+void sw_crash_stop(void);
+void sw_crash_free(sw_crash *crash);
+
+int sw_crash_events(const sw_crash *crash);
+sw_file_event_kind sw_crash_kind(const sw_crash *crash, int event);
+
+/* A file that a crash left. */
+typedef struct {
+    const char *name;
+    const unsigned char *bytes;
+    size_t n;
+} sw_crash_file;
+
+/* Call `see` for each state that a crash may leave after any number of events; `done`: after
+ * the last one, so that all that was promised must be there. left_out: an event that did not
+ * happen, as if its call were not in the code; -1: none. Returns the number of states; stops
+ * where `see` returns false. */
+uint64_t sw_crash_states(const sw_crash *crash, int left_out,
+                         bool (*see)(void *context, const sw_crash_file *files, int n,
+                                     bool done),
+                         void *context);
+
+#endif
