@@ -291,7 +291,7 @@ static void pointers_that_are_none_of_the_cards_are_reported(void)
 {
     fresh(NULL, 1);
     cudaStream_t s = new_stream();
-    float *d = new_device();
+    float *d;
     float *host = mmap((void *)0x7abc12340000, N * sizeof *host, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CU_ASSERT_FATAL(host != MAP_FAILED);

@@ -309,7 +309,7 @@ static value random_value(sw_dice *dice, sw_json *j, int depth, value_tree *t)
         return number >= 0 || status != SW_OK ? value_int(number) : out;
     case 2:
         sw_json_f64(j, real);
-        status = value_real_new(t, &out, real, false, 0);
+        (void)!value_real_new(t, &out, real, false, 0);
         return out;
     case 3:
         random_text(dice, text, sizeof text);

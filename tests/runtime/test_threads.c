@@ -189,7 +189,6 @@ static void warm_steps_bring_no_page(void)
     if (SW_SANITIZED)
         SW_SKIP("a sanitizer has pages of its own");
     int n_threads;
-    long faults = faults_of_others(&n_threads);
     for (int image = 0; image < 2; image++)
         for (int threads = 2; threads <= 4; threads++) {
             const sw_exec_opts opts = {.size = sizeof opts, .threads = threads};
@@ -202,7 +201,7 @@ static void warm_steps_bring_no_page(void)
                 OK(sw_run(exec, &a));
                 short_nap();
             }
-            faults = faults_of_others(&n_threads);
+            const long faults = faults_of_others(&n_threads);
             CU_ASSERT(n_threads >= threads - 1);
             for (int i = 0; i < 60; i++) {
                 OK(sw_run(exec, &a));

@@ -239,25 +239,30 @@ static void tile_rows(tile_args *a, int ob, int rows)
     }
 }
 
-/* Rows [begin, end) of a phase, in pairs where two rows fit in a vector and lie in the image.
- */
+/* How many pairs of rows begin here: two rows and their taps must lie in the image. */
+static int pairs_here(const tile_args *a, int64_t end)
+{
+    const int64_t left = end - a->row, iy = a->v.at + a->row;
+    const int pairs = left >= 2 * ROWS ? ROWS : 1;
+    return left >= 2 && iy >= 0 && iy + 2 * pairs - 1 + a->v.taps <= a->j->s.in_h ? pairs : 0;
+}
+
+/* Rows [begin, end) of a phase, in pairs where two rows fit in a vector. */
 static void phase_rows(tile_args *a, int ob, int64_t begin, int64_t end)
 {
-    const sw_conv *s = &a->j->s;
     const bool unit = is_unit(a->j);
     const bool narrow = SW_VEC_HALVES && unit && a->h.n <= VW / 2 && a->h.at >= 0 &&
-                        a->h.at + a->h.n - 1 + a->h.taps <= s->in_w;
+                        a->h.at + a->h.n - 1 + a->h.taps <= a->j->s.in_w;
     for (a->row = begin; a->row < end;) {
-        const int64_t left = end - a->row, iy = a->v.at + a->row;
-        const int pairs = left >= 2 * ROWS ? ROWS : 1;
-        if (narrow && left >= 2 && iy >= 0 && iy + 2 * pairs - 1 + a->v.taps <= s->in_h) {
+        const int pairs = narrow ? pairs_here(a, end) : 0;
+        if (pairs > 0) {
             a->col = 0;
             a->n = (int)a->h.n;
             tiles[ob / 2][pairs > 1][PAIR](a);
             a->row += 2 * pairs;
             continue;
         }
-        const int rows = unit && left >= ROWS ? ROWS : 1;
+        const int rows = unit && end - a->row >= ROWS ? ROWS : 1;
         tile_rows(a, ob, rows);
         a->row += rows;
     }

@@ -153,7 +153,6 @@ static int fill_in(const char *path)
         add(to, from, n);
         if (mark == NULL)
             break;
-        from = mark;
         if (strncmp(mark, "@@style-hash@@", 14) == 0)
             add(to, style_hash, strlen(style_hash));
         else if (strncmp(mark, "@@script-hash@@", 15) == 0)

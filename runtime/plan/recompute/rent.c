@@ -339,6 +339,8 @@ static int64_t begin(session *s)
     int64_t units = 0, best = 0, chosen = 0;
     for (uint32_t i = 0; i < s->p->n_items; i++)
         units += s->units[i];
+    if (units == 0)
+        return 0;
     int64_t rent = s->costs / units / 128 + 1;
     for (int i = 0; i < 14; i++, rent *= 2) {
         bool can = true;
