@@ -139,18 +139,6 @@ BINARY_CASES(div, SW_FILL_AWAY) = {.size = sizeof(sw_op_desc),
                                    .cases = div_cases,
                                    .n_cases = SWI_COUNT(div_cases)};
 
-sw_value sw_sub(sw_ctx *ctx, sw_value a, sw_value b)
-{
-    const sw_value in[] = {a, b};
-    return sw_op_apply(ctx, SW_OP_sub, in, 2, NULL);
-}
-
-sw_value sw_div(sw_ctx *ctx, sw_value a, sw_value b)
-{
-    const sw_value in[] = {a, b};
-    return sw_op_apply(ctx, SW_OP_div, in, 2, NULL);
-}
-
 /* ---- where ------------------------------------------------------------------------------- */
 
 static sw_status where_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
@@ -239,9 +227,3 @@ const sw_op_desc sw_op_where = {.size = sizeof(sw_op_desc),
                                 .reference = where_reference,
                                 .cases = where_cases,
                                 .n_cases = SWI_COUNT(where_cases)};
-
-sw_value sw_where(sw_ctx *ctx, sw_value mask, sw_value a, sw_value b)
-{
-    const sw_value in[] = {mask, a, b};
-    return sw_op_apply(ctx, SW_OP_where, in, 3, NULL);
-}

@@ -177,12 +177,6 @@ sw_value sw_huber(sw_ctx *ctx, sw_value x, sw_value target, float delta)
     return sw_op_apply(ctx, SW_OP_huber, in, 2, &a);
 }
 
-sw_value sw_l1(sw_ctx *ctx, sw_value x, sw_value target)
-{
-    const sw_value in[] = {x, target};
-    return sw_op_apply(ctx, SW_OP_l1, in, 2, NULL);
-}
-
 /* ---- Kullback-Leibler divergence --------------------------------------------------------- */
 
 static sw_status kl_div_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)

@@ -7,7 +7,7 @@
 #include "runtime/base/common.h"
 #include "runtime/graph/trace.h"
 
-#define SW_OP(name) extern const sw_op_desc sw_op_##name;
+#define SW_OP(name, ...) extern const sw_op_desc sw_op_##name;
 #include "runtime/ops.def"
 #undef SW_OP
 
@@ -89,10 +89,6 @@ bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a);
 
 /* Input i of which such an op reads one element, as a rule. */
 bool swi_reads_one_element(uint32_t op, const sw_kernel_info *info, int i);
-
-/* Updates of one parameter; those that are elementwise may be run on any run of elements. */
-bool swi_is_update_op(uint32_t op);
-bool swi_is_elementwise_update(uint32_t op);
 
 /* Run an elementwise update on elements from .. from + n of the launch's parameter and states,
  * by `grad`, which holds the gradient of these n alone: the same bits as in one piece. The

@@ -141,18 +141,6 @@ const sw_op_desc sw_op_mul = {.size = sizeof(sw_op_desc),
                               .cases = binary_cases,
                               .n_cases = SWI_COUNT(binary_cases)};
 
-sw_value sw_add(sw_ctx *ctx, sw_value a, sw_value b)
-{
-    const sw_value in[] = {a, b};
-    return sw_op_apply(ctx, SW_OP_add, in, 2, NULL);
-}
-
-sw_value sw_mul(sw_ctx *ctx, sw_value a, sw_value b)
-{
-    const sw_value in[] = {a, b};
-    return sw_op_apply(ctx, SW_OP_mul, in, 2, NULL);
-}
-
 /* ---- scaling: by a scalar tensor (a knob), by a constant --------------------------------- */
 
 static sw_status scale_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
@@ -261,12 +249,6 @@ sw_value sw_scale(sw_ctx *ctx, sw_value x, sw_knob factor)
     const uint32_t knob = swi_knob_value(ctx, factor);
     const sw_value in[2] = {x, swi_handle(ctx, knob)};
     return sw_op_apply(ctx, SW_OP_scale, in, 2, NULL);
-}
-
-sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor)
-{
-    const swi_number_attrs a = {factor};
-    return sw_op_apply(ctx, SW_OP_scale_by, &x, 1, &a);
 }
 
 /* ---- conversion -------------------------------------------------------------------------- */
