@@ -233,3 +233,10 @@ extern "C" sw_status sw_cuda_clamp_grad0(const sw_launch *l, const sw_cuda_queue
 {
     return coded_dx_run("clamp", l, queue, clamp_of(l));
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(abs, -1, sw_cuda_abs_forward, NULL, 1)
+SW_CUDA_ENTRY(abs, 0, sw_cuda_abs_grad0, NULL, 1)
+SW_CUDA_ENTRY(clamp, -1, sw_cuda_clamp_forward, NULL, 1)
+SW_CUDA_ENTRY(clamp, 0, sw_cuda_clamp_grad0, NULL, 1)
+/* clang-format on */
