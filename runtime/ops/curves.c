@@ -363,7 +363,9 @@ static sw_status clamp_reference(const sw_reference *r)
 {
     const swi_range_attrs *a = r->attrs;
     for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++)
-        r->out[0][i] = fmin(fmax(r->in[0][i], (double)a->low), (double)a->high);
+        r->out[0][i] = isnan(r->in[0][i])
+                           ? r->in[0][i]
+                           : fmin(fmax(r->in[0][i], (double)a->low), (double)a->high);
     return SW_OK;
 }
 
