@@ -136,25 +136,31 @@ def targets_of(folder):
     return read(os.path.join(folder, "targets")).split()
 
 
-def changed_by(to, script):
-    """Files of the tree that a script writes anew: pages that are generated, and reviewed."""
-    listed = [os.path.join(where, name) for where, _, names in os.walk(to) if BUILD not in where for name in names]
-    before = {path: read_bytes(path) for path in listed}
-    run(["sh", "-e", script], to)
-    return [os.path.relpath(path, to) for path in listed if read_bytes(path) != before[path]]
+def generated_by(folder):
+    """Pages that a command writes anew, and that are reviewed."""
+    path = os.path.join(folder, "generated")
+    return read(path).split() if os.path.exists(path) else []
 
 
-def read_bytes(path):
-    with open(path, "rb") as file:
-        return file.read()
+def generate(folders, to):
+    for folder in folders:
+        if os.path.exists(os.path.join(folder, "generate")):
+            run(["sh", "-e", os.path.join(folder, "generate")], to)
+
+
+def check_tree(tree, folders, to):
+    """Nothing but generated pages differs from what was put there."""
+    pages = {page for folder in folders for page in generated_by(folder)}
+    for path, data in tree.items():
+        with open(os.path.join(to, path), "rb") as file:
+            if path not in pages and file.read() != data:
+                raise Refused(f"{path} was written by a build or a script, and is no generated page")
 
 
 def judge(folder, to, limit):
     """The addition's row of the table, and whether it holds."""
     new, edited = new_files(folder), sorted({edit[0] for edit in read_edits(os.path.join(folder, "edits"))})
-    generated = []
-    if os.path.exists(os.path.join(folder, "generate")):
-        generated = changed_by(to, os.path.join(folder, "generate"))
+    generated = generated_by(folder)
     fault = ""
     try:
         run(["sh", "-e", os.path.join(folder, "prove")], to)
@@ -172,8 +178,11 @@ def check(source, names, keep):
     folders = [os.path.join(here, name) for name in names or limits]
     to = keep or tempfile.mkdtemp(prefix="stepwell-additions-")
     try:
-        write_tree(copied(source, folders), to, source)
+        tree = copied(source, folders)
+        write_tree(tree, to, source)
         build(to, {target for folder in folders for target in targets_of(folder)})
+        generate(folders, to)
+        check_tree(tree, folders, to)
         print(f"{'addition':22} {'new':>4} {'edited':>7} {'generated':>10}   files")
         faults = []
         for folder in folders:

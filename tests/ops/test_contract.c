@@ -286,34 +286,44 @@ static const char *page_text(void)
     return text;
 }
 
-/* The page with the rows of ops that have none, behind the row of the op in front of them in
- * the list. */
-static void write_missing_rows(const char *text)
+static const char *behind_line(const char *text, int line)
 {
-    static contract_page page;
+    while (line-- > 0 && strchr(text, '\n') != NULL)
+        text = strchr(text, '\n') + 1;
+    return text;
+}
+
+/* The row of the op `id`, behind the line of the page. */
+static void write_row(uint32_t id, const char *text, int line)
+{
     static swi_check c;
     const sw_exec_opts opts = {.size = sizeof opts, .seed = 7, .no_rebuild = 1};
     char path[1024], row[600];
+    c = (swi_check){.id = id, .desc = sw_op_at(id)};
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&c.plain, &opts), SW_OK);
+    propose(&c, row, sizeof row);
+    sw_exec_destroy(c.plain);
+    snprintf(path, sizeof path, "%s/" PAGE, sw_source_root());
+    FILE *file = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    const char *rest = behind_line(text, line);
+    fprintf(file, "%.*s%s\n%s", (int)(rest - text), text, row, rest);
+    fclose(file);
+}
+
+/* Rows of ops that have none, each behind that of the op in front of it in the list. */
+static void write_missing_rows(void)
+{
+    static contract_page page;
     int behind = 0;
-    contract_read(&page, text);
     for (uint32_t id = 0; id < SW_OPS_INSIDE; id++) {
-        c = (swi_check){.id = id, .desc = sw_op_at(id)};
-        const contract_row *known = contract_find(&page, c.desc->name);
-        behind = known != NULL ? known->line : behind;
-        if (!has_gradient(c.desc) || known != NULL)
-            continue;
-        CU_ASSERT_EQUAL_FATAL(sw_exec_create(&c.plain, &opts), SW_OK);
-        propose(&c, row, sizeof row);
-        sw_exec_destroy(c.plain);
-        snprintf(path, sizeof path, "%s/" PAGE, sw_source_root());
-        FILE *file = fopen(path, "wb");
-        CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-        const char *at = text;
-        for (int line = 0; line < behind && strchr(at, '\n') != NULL; line++)
-            at = strchr(at, '\n') + 1;
-        fprintf(file, "%.*s%s\n%s", (int)(at - text), text, row, at);
-        fclose(file);
-        return;
+        const sw_op_desc *d = sw_op_at(id);
+        contract_read(&page, page_text());
+        const contract_row *known = contract_find(&page, d->name);
+        if (known == NULL && has_gradient(d))
+            write_row(id, page_text(), behind++);
+        else if (known != NULL)
+            behind = known->line;
     }
 }
 
@@ -321,7 +331,7 @@ static void the_page_is_true(void)
 {
     static contract_page page;
     if (getenv("STEPWELL_WRITE_PAGES") != NULL)
-        write_missing_rows(page_text());
+        write_missing_rows();
     contract_read(&page, page_text());
     faults found = compare(&page, NULL);
     for (char *line = strtok(found.first, "\n"); line != NULL; line = strtok(NULL, "\n"))
