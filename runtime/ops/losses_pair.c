@@ -217,9 +217,3 @@ static const sw_op_case kl_div_cases[] = {
 };
 
 DESCRIPTOR(kl_div, 0);
-
-sw_value sw_kl_div(sw_ctx *ctx, sw_value log_probabilities, sw_value probabilities)
-{
-    const sw_value in[] = {log_probabilities, probabilities};
-    return sw_op_apply(ctx, SW_OP_kl_div, in, 2, NULL);
-}

@@ -79,6 +79,19 @@ static inline bool swi_adds(const sw_launch *l, int i)
 
 /* ---- what optimizers append -------------------------------------------------------------- */
 
+/* A descriptor without gradients and cases, whose functions are op_forward and op_operations;
+ * more fields may follow. */
+#define SWI_APPENDED(op, least, most, outputs, ...)                                            \
+    const sw_op_desc sw_op_##op = {.size = sizeof(sw_op_desc),                                 \
+                                   .name = #op,                                                \
+                                   .n_in = least,                                              \
+                                   .max_in = most,                                             \
+                                   .n_out = outputs,                                           \
+                                   .forward = op##_forward,                                    \
+                                   .operations = op##_operations,                              \
+                                   .no_gradient = 1,                                           \
+                                   __VA_ARGS__}
+
 /* A verdict is an f64 scalar: 0 where all is finite, else who is not: the entry of the
  * parameter whose gradient it is, or SWI_LOSS. */
 #define SWI_LOSS (-1.0)
