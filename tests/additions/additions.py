@@ -167,7 +167,7 @@ def judge(folder, to, limit):
     except Refused as refused:
         fault = str(refused)
     if len(new) > limit[0] or len(edited) > limit[1]:
-        fault += f"{folder}: at most {limit[0]} new and {limit[1]} edited files (got {len(new)} and {len(edited)})"
+        fault += f"\n{folder}: at most {limit[0]} new and {limit[1]} edited files (got {len(new)} and {len(edited)})"
     row = f"{os.path.basename(folder):22} {len(new):4} {len(edited):7} {len(generated):10}   "
     return row + " ".join(new + edited + [f"({path})" for path in generated]), fault
 
@@ -201,7 +201,7 @@ def main():
     parser.add_argument("source")
     parser.add_argument("addition", nargs="*")
     parser.add_argument("--keep", metavar="FOLDER", type=os.path.abspath)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     try:
         return check(os.path.abspath(args.source), args.addition, args.keep)
     except Refused as refused:
