@@ -13,25 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Curves: functions of one number; formulas in curves.def. */
+/* Curves: functions of one number. */
 typedef enum {
-    SW_RELU,
-    SW_LEAKY_RELU, /* param: slope below 0 */
-    SW_TANH,
-    SW_SIGMOID,
-    SW_SWISH,
-    SW_GELU,
-    SW_GELU_TANH,
-    SW_MISH,
-    SW_SOFTPLUS,
-    SW_HARD_SWISH,
-    SW_ELU, /* param: alpha */
-    SW_SELU,
-    SW_EXP,
-    SW_LOG,
-    SW_SQRT,
-    SW_RSQRT,
-    SW_POW, /* param: the exponent */
+#define SW_CURVE(op, ...) SW_CURVE_##op,
+#include "kernels/curves.def"
     SW_CURVE_COUNT
 } sw_curve;
 
@@ -128,7 +113,7 @@ typedef struct {
                   const sw_par *par);
     void (*clamp_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
                      bool accumulate, const sw_par *par);
-    /* codes: a bit for each element, set where it is above 0 - for SW_RELU also where it is NaN
+    /* codes: a bit for each element, set where it is above 0 - for relu also where it is NaN
      * - eight in a byte from the lowest on. dx = dy where it is set, else slope dy. */
     void (*above)(sw_curve kind, uint8_t *codes, const float *x, int64_t n, const sw_par *par);
     void (*above_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n, float slope,

@@ -5,7 +5,7 @@
 #include "runtime/observe/observers.h"
 #include "runtime/ops/ops.h"
 
-#define SW_OP(name) &sw_op_##name,
+#define SW_OP(name, ...) &sw_op_##name,
 static const sw_op_desc *const ops[] = {
 #include "runtime/ops.def"
 };

@@ -264,3 +264,7 @@ extern "C" sw_status sw_cuda_adafactor_update_forward(const sw_launch *l,
     SW_TRY(sw_cuda_planes_reduce(op, sizes{f}, all_of(f), wide, parts, queue));
     return sw_cuda_planes_run(op, step_of_all{f}, all_of(f), wide, queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(adafactor_update, -1, sw_cuda_adafactor_update_forward, sw_cuda_adafactor_scratch, 0)
+/* clang-format on */

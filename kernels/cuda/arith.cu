@@ -307,3 +307,18 @@ extern "C" sw_status sw_cuda_swiglu_grad2(const sw_launch *l, const sw_cuda_queu
     g.add_b = sw_cuda_adds(l, 0);
     return glu_run(g, queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(add, -1, sw_cuda_add_forward, NULL, 1)
+SW_CUDA_ENTRY(sub, -1, sw_cuda_sub_forward, NULL, 1)
+SW_CUDA_ENTRY(mul, -1, sw_cuda_mul_forward, NULL, 1)
+SW_CUDA_ENTRY(div, -1, sw_cuda_div_forward, NULL, 1)
+SW_CUDA_ENTRY(where, -1, sw_cuda_where_forward, NULL, 1)
+SW_CUDA_ENTRY(scale, -1, sw_cuda_scale_forward, NULL, 1)
+SW_CUDA_ENTRY(scale_by, -1, sw_cuda_scale_by_forward, NULL, 1)
+SW_CUDA_ENTRY(to_f32, -1, sw_cuda_to_f32_forward, NULL, 1)
+SW_CUDA_ENTRY(swiglu, -1, sw_cuda_swiglu_forward, NULL, 1)
+SW_CUDA_ENTRY(swiglu, 0, sw_cuda_swiglu_grad0, NULL, 1)
+SW_CUDA_ENTRY(swiglu, 1, sw_cuda_swiglu_grad1, NULL, 1)
+SW_CUDA_ENTRY(swiglu, 2, sw_cuda_swiglu_grad2, NULL, 1)
+/* clang-format on */

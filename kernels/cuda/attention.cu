@@ -360,3 +360,11 @@ extern "C" sw_status sw_cuda_attention_grad3(const sw_launch *l, const sw_cuda_q
 {
     return gradients(l, 4u, queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(attention, -1, sw_cuda_attention_forward, NULL, 0)
+SW_CUDA_ENTRY(attention, 0, sw_cuda_attention_grad0, sw_cuda_attention_scratch, 0)
+SW_CUDA_ENTRY(attention, 1, sw_cuda_attention_grad1, sw_cuda_attention_scratch, 0)
+SW_CUDA_ENTRY(attention, 2, sw_cuda_attention_grad2, sw_cuda_attention_dk_scratch, 0)
+SW_CUDA_ENTRY(attention, 3, sw_cuda_attention_grad3, NULL, 0)
+/* clang-format on */

@@ -314,3 +314,17 @@ extern "C" sw_status sw_cuda_batch_norm_fixed_grad3(const sw_launch *l,
 {
     return bias_run("batch_norm_fixed", l, queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(batch_norm, -1, sw_cuda_batch_norm_forward, sw_cuda_batch_norm_scratch, 0)
+SW_CUDA_ENTRY(batch_norm, 0, sw_cuda_batch_norm_grad0, sw_cuda_batch_norm_scratch, 0)
+SW_CUDA_ENTRY(batch_norm, 1, sw_cuda_batch_norm_grad1, sw_cuda_batch_norm_scratch, 0)
+SW_CUDA_ENTRY(batch_norm, 2, sw_cuda_batch_norm_grad2, sw_cuda_batch_norm_scratch, 0)
+SW_CUDA_ENTRY(batch_norm, 3, sw_cuda_batch_norm_grad3, sw_cuda_batch_norm_scratch, 0)
+SW_CUDA_ENTRY(batch_norm_running, -1, sw_cuda_batch_norm_running_forward, NULL, 1)
+SW_CUDA_ENTRY(batch_norm_fixed, -1, sw_cuda_batch_norm_fixed_forward, sw_cuda_batch_norm_table, 0)
+SW_CUDA_ENTRY(batch_norm_fixed, 0, sw_cuda_batch_norm_fixed_grad0, sw_cuda_batch_norm_table, 0)
+SW_CUDA_ENTRY(batch_norm_fixed, 1, sw_cuda_batch_norm_fixed_grad1, sw_cuda_batch_norm_scratch, 0)
+SW_CUDA_ENTRY(batch_norm_fixed, 2, sw_cuda_batch_norm_fixed_grad2, sw_cuda_batch_norm_scratch, 0)
+SW_CUDA_ENTRY(batch_norm_fixed, 3, sw_cuda_batch_norm_fixed_grad3, sw_cuda_batch_norm_scratch, 0)
+/* clang-format on */

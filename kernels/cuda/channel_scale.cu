@@ -95,3 +95,10 @@ extern "C" sw_status sw_cuda_channel_scale_grad2(const sw_launch *l, const sw_cu
 {
     return run(l, queue, -1, 1, -1, 0);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(channel_scale, -1, sw_cuda_channel_scale_forward, NULL, 1)
+SW_CUDA_ENTRY(channel_scale, 0, sw_cuda_channel_scale_grad0, NULL, 0)
+SW_CUDA_ENTRY(channel_scale, 1, sw_cuda_channel_scale_grad1, NULL, 1)
+SW_CUDA_ENTRY(channel_scale, 2, sw_cuda_channel_scale_grad2, NULL, 0)
+/* clang-format on */

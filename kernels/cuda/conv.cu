@@ -411,3 +411,8 @@ extern "C" sw_status sw_cuda_conv2d_grad0(const sw_launch *l, const sw_cuda_queu
     j.x_image = sw_cuda_conv_out(c), j.y_image = sw_cuda_conv_in(c);
     return run(&j, queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(conv2d, -1, sw_cuda_conv2d_forward, sw_cuda_conv2d_y_scratch, 0)
+SW_CUDA_ENTRY(conv2d, 0, sw_cuda_conv2d_grad0, sw_cuda_conv2d_dx_scratch, 0)
+/* clang-format on */

@@ -375,3 +375,9 @@ extern "C" sw_status sw_cuda_conv2d_grad3(const sw_launch *l, const sw_cuda_queu
     SW_TRY(sw_cuda_images("conv2d", l));
     return bias(l, 0, 0, l->scratch, queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(conv2d, 1, sw_cuda_conv2d_grad1, sw_cuda_conv2d_dw_scratch, 0)
+SW_CUDA_ENTRY(conv2d, 2, sw_cuda_conv2d_grad1, sw_cuda_conv2d_dw_scratch, 0)
+SW_CUDA_ENTRY(conv2d, 3, sw_cuda_conv2d_grad3, sw_cuda_conv2d_db_scratch, 0)
+/* clang-format on */

@@ -6,7 +6,7 @@
 #include "kernels/cuda/device.h"
 #include "kernels/scalar.h"
 
-#define SW_CURVE(KIND, id, value_, slope_)                                                     \
+#define SW_CURVE(id, call, keeps, layout, draws, cost, slope_cost, value_, gradient, ref)      \
     struct id##_value {                                                                        \
         float P;                                                                               \
         __device__ float operator()(float X, float) const                                      \
@@ -16,7 +16,5 @@
         }                                                                                      \
     };
 #include "kernels/curves.def"
-SW_CURVE(POW, pow, sw_pow_value(X, P), sw_pow_slope(DY, S, P))
-#undef SW_CURVE
 
 #endif

@@ -87,13 +87,13 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_
 /* ---- curves ------------------------------------------------------------------------------ */
 
 /* Values without codes; gradients from what is saved and dy. */
-#define SW_CURVE(KIND, id, value_, slope_)                                                     \
+#define CURVE_RUNS(id, gradient)                                                               \
     struct id##_slope {                                                                        \
         float P;                                                                               \
         __device__ float operator()(float DY, float S) const                                   \
         {                                                                                      \
             (void)P;                                                                           \
-            return slope_;                                                                     \
+            return gradient;                                                                   \
         }                                                                                      \
     };                                                                                         \
     static sw_status id##_run(const sw_launch *l, const sw_cuda_queue *queue)                  \
@@ -108,11 +108,9 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_
             #id, id##_slope{number_of(l)}, sw_cuda_out(l, 0), sw_cuda_in(l, 1),                \
             sw_cuda_in(l, 0), sw_cuda_elements(&l->out[0].type), sw_cuda_adds(l, 0), queue);   \
     }
-#include "kernels/curves.def"
-SW_CURVE(POW, pow, sw_pow_value(X, P), sw_pow_slope(DY, S, P))
-#undef SW_CURVE
-
-#define CURVE(id)                                                                              \
+/* The entries of all but those that have bits. */
+#define SW_CURVE(id, call, keeps, layout, draws, cost, slope_cost, value_, gradient, ref)      \
+    CURVE_RUNS(id, gradient)                                                                   \
     extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l,                            \
                                                 const sw_cuda_queue *queue)                    \
     {                                                                                          \
@@ -122,21 +120,9 @@ SW_CURVE(POW, pow, sw_pow_value(X, P), sw_pow_slope(DY, S, P))
     {                                                                                          \
         return id##_dx_run(l, queue);                                                          \
     }
-CURVE(tanh)
-CURVE(sigmoid)
-CURVE(swish)
-CURVE(gelu)
-CURVE(gelu_tanh)
-CURVE(mish)
-CURVE(softplus)
-CURVE(hard_swish)
-CURVE(elu)
-CURVE(selu)
-CURVE(exp)
-CURVE(log)
-CURVE(sqrt)
-CURVE(rsqrt)
-CURVE(pow)
+#define SW_BENT(id, call, keeps, layout, draws, cost, slope_cost, value_, gradient, ref)       \
+    CURVE_RUNS(id, gradient)
+#include "kernels/curves.def"
 
 /* ---- relu and leaky relu: a bit, or the output ------------------------------------------- */
 
@@ -247,3 +233,10 @@ extern "C" sw_status sw_cuda_clamp_grad0(const sw_launch *l, const sw_cuda_queue
 {
     return coded_dx_run("clamp", l, queue, clamp_of(l));
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(abs, -1, sw_cuda_abs_forward, NULL, 1)
+SW_CUDA_ENTRY(abs, 0, sw_cuda_abs_grad0, NULL, 1)
+SW_CUDA_ENTRY(clamp, -1, sw_cuda_clamp_forward, NULL, 1)
+SW_CUDA_ENTRY(clamp, 0, sw_cuda_clamp_grad0, NULL, 1)
+/* clang-format on */

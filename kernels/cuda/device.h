@@ -29,6 +29,9 @@ extern "C" __global__ void SW_CUDA_ANCHOR(void)
 #include <cuda_emulator.h>
 #endif
 
+/* An entry of the module (table.def), in the source of its kernel. */
+#define SW_CUDA_ENTRY(op, which, function, scratch, exact) extern "C" sw_cuda_kernel function;
+
 #define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, queue, ...)                          \
     do {                                                                                       \
         if (!sw_cuda_states(queue))                                                            \

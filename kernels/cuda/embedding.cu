@@ -177,3 +177,8 @@ extern "C" sw_status sw_cuda_embedding_grad0(const sw_launch *l, const sw_cuda_q
                    a);
     return sw_cuda_launched("embedding");
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(embedding, -1, sw_cuda_embedding_forward, NULL, 1)
+SW_CUDA_ENTRY(embedding, 0, sw_cuda_embedding_grad0, sw_cuda_embedding_scratch, 1)
+/* clang-format on */

@@ -8,8 +8,6 @@
 extern "C" {
 #define SW_CUDA_KERNEL(op, which, function, scratch, exact) sw_cuda_kernel function;
 #define SW_CUDA_SCRATCH(function) sw_cuda_scratch_size function;
-#include "kernels/cuda/scratch.def"
-#undef SW_CUDA_SCRATCH
 #include "kernels/cuda/table.def"
 #undef SW_CUDA_KERNEL
 #define SW_CUDA_PAIR(first, then, joins, function)                                             \

@@ -256,3 +256,11 @@ extern "C" sw_status sw_cuda_group_norm_grad3(const sw_launch *l, const sw_cuda_
     SW_TRY(channel_sums_run(n, l, sw_cuda_in(l, 0), nullptr, nullptr, queue));
     return weights_run(w, l, queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(group_norm, -1, sw_cuda_group_norm_forward, sw_cuda_group_norm_scratch, 0)
+SW_CUDA_ENTRY(group_norm, 0, sw_cuda_group_norm_grad0, sw_cuda_group_norm_grad_scratch, 0)
+SW_CUDA_ENTRY(group_norm, 1, sw_cuda_group_norm_grad1, sw_cuda_group_norm_grad_scratch, 0)
+SW_CUDA_ENTRY(group_norm, 2, sw_cuda_group_norm_grad2, sw_cuda_group_norm_grad_scratch, 0)
+SW_CUDA_ENTRY(group_norm, 3, sw_cuda_group_norm_grad3, sw_cuda_group_norm_grad_scratch, 0)
+/* clang-format on */

@@ -276,3 +276,14 @@ extern "C" sw_status sw_cuda_product_bound_forward(const sw_launch *l,
     SW_CUDA_LAUNCH(bound_kernel, 1, 32, 0, queue, b, blocks);
     return sw_cuda_launched("product_bound");
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(linear, -1, sw_cuda_linear_forward, sw_cuda_linear_forward_scratch, 0)
+SW_CUDA_ENTRY(linear, 0, sw_cuda_linear_grad0, sw_cuda_linear_grad0_scratch, 0)
+SW_CUDA_ENTRY(linear, 1, sw_cuda_linear_grad1, sw_cuda_linear_grad1_scratch, 0)
+SW_CUDA_ENTRY(linear, 2, sw_cuda_linear_grad2, sw_cuda_linear_grad2_scratch, 0)
+SW_CUDA_ENTRY(matmul, -1, sw_cuda_matmul_forward, sw_cuda_matmul_forward_scratch, 0)
+SW_CUDA_ENTRY(matmul, 0, sw_cuda_matmul_grad0, sw_cuda_matmul_grad0_scratch, 0)
+SW_CUDA_ENTRY(matmul, 1, sw_cuda_matmul_grad1, sw_cuda_matmul_grad1_scratch, 0)
+SW_CUDA_ENTRY(product_bound, -1, sw_cuda_product_bound_forward, sw_cuda_product_bound_scratch, 1)
+/* clang-format on */

@@ -202,3 +202,10 @@ extern "C" sw_status sw_cuda_linear_ce_forward(const sw_launch *l, const sw_cuda
     return sw_cuda_ce_mean("linear_ce", p.all, sw_cuda_out(l, LOSS), nullptr,
                            p.scratch + p.at.mean, queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(linear_ce, -1, sw_cuda_linear_ce_forward, sw_cuda_linear_ce_scratch, 0)
+SW_CUDA_ENTRY(linear_ce, 0, sw_cuda_scale_forward, NULL, 1)
+SW_CUDA_ENTRY(linear_ce, 1, sw_cuda_scale_forward, NULL, 1)
+SW_CUDA_ENTRY(linear_ce, 2, sw_cuda_scale_forward, NULL, 1)
+/* clang-format on */

@@ -423,3 +423,26 @@ extern "C" sw_status sw_cuda_accuracy_forward(const sw_launch *l, const sw_cuda_
     return sw_cuda_reduce("accuracy", hit_share{hits, sw_cuda_out(l, 0), (double)s->dim[0]},
                           s->dim[0], 1, false, hits + s->dim[0], queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(mse, -1, sw_cuda_mse_forward, sw_cuda_pair_scratch, 0)
+SW_CUDA_ENTRY(mse, 0, sw_cuda_mse_grad0, NULL, 1)
+SW_CUDA_ENTRY(mse, 1, sw_cuda_mse_grad1, NULL, 1)
+SW_CUDA_ENTRY(bce, -1, sw_cuda_bce_forward, sw_cuda_pair_scratch, 0)
+SW_CUDA_ENTRY(bce, 0, sw_cuda_bce_grad0, NULL, 1)
+SW_CUDA_ENTRY(bce_with, -1, sw_cuda_bce_with_forward, sw_cuda_pair_scratch, 0)
+SW_CUDA_ENTRY(bce_with, 0, sw_cuda_bce_with_grad0, NULL, 1)
+SW_CUDA_ENTRY(bce_with, 1, sw_cuda_bce_with_grad1, NULL, 1)
+SW_CUDA_ENTRY(huber, -1, sw_cuda_huber_forward, sw_cuda_pair_scratch, 0)
+SW_CUDA_ENTRY(huber, 0, sw_cuda_huber_grad0, NULL, 1)
+SW_CUDA_ENTRY(huber, 1, sw_cuda_huber_grad1, NULL, 1)
+SW_CUDA_ENTRY(l1, -1, sw_cuda_l1_forward, sw_cuda_pair_scratch, 0)
+SW_CUDA_ENTRY(l1, 0, sw_cuda_l1_grad0, NULL, 1)
+SW_CUDA_ENTRY(l1, 1, sw_cuda_l1_grad1, NULL, 1)
+SW_CUDA_ENTRY(kl_div, -1, sw_cuda_kl_div_forward, sw_cuda_pair_scratch, 0)
+SW_CUDA_ENTRY(kl_div, 0, sw_cuda_kl_div_grad0, NULL, 1)
+SW_CUDA_ENTRY(kl_div, 1, sw_cuda_kl_div_grad1, NULL, 1)
+SW_CUDA_ENTRY(softmax_ce, -1, sw_cuda_softmax_ce_forward, sw_cuda_softmax_ce_scratch, 0)
+SW_CUDA_ENTRY(softmax_ce, 0, sw_cuda_softmax_ce_grad0, sw_cuda_softmax_ce_dx_scratch, 1)
+SW_CUDA_ENTRY(accuracy, -1, sw_cuda_accuracy_forward, sw_cuda_accuracy_scratch, 1)
+/* clang-format on */

@@ -118,3 +118,8 @@ extern "C" sw_status sw_cuda_max_grad0(const sw_launch *l, const sw_cuda_queue *
         (int)l->in[0].type.shape.dim[1], kept, sw_cuda_axes(s, dx->stride, axes, true));
     return sw_cuda_launched("max");
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(max, -1, sw_cuda_max_forward, sw_cuda_max_scratch, 1)
+SW_CUDA_ENTRY(max, 0, sw_cuda_max_grad0, NULL, 1)
+/* clang-format on */

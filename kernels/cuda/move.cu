@@ -200,3 +200,13 @@ extern "C" sw_status sw_cuda_from_n16_forward(const sw_launch *l, const sw_cuda_
 {
     return layout_run("from_n16", l, 0, queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(copy, -1, sw_cuda_copy_forward, NULL, 1)
+SW_CUDA_ENTRY(fill, -1, sw_cuda_fill_forward, NULL, 1)
+SW_CUDA_ENTRY(expand, -1, sw_cuda_expand_forward, NULL, 1)
+SW_CUDA_ENTRY(concat, -1, sw_cuda_concat_forward, NULL, 1)
+SW_CUDA_ENTRY(slice_grad, -1, sw_cuda_slice_grad_forward, NULL, 1)
+SW_CUDA_ENTRY(to_n16, -1, sw_cuda_to_n16_forward, NULL, 1)
+SW_CUDA_ENTRY(from_n16, -1, sw_cuda_from_n16_forward, NULL, 1)
+/* clang-format on */

@@ -262,3 +262,14 @@ extern "C" sw_status sw_cuda_rms_norm_grad1(const sw_launch *l, const sw_cuda_qu
 {
     return weights("rms_norm", l, 0, queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(layer_norm, -1, sw_cuda_layer_norm_forward, NULL, 0)
+SW_CUDA_ENTRY(layer_norm, 0, sw_cuda_layer_norm_grad0, NULL, 0)
+SW_CUDA_ENTRY(layer_norm, 1, sw_cuda_layer_norm_grad1, sw_cuda_norm_scratch, 0)
+SW_CUDA_ENTRY(layer_norm, 2, sw_cuda_layer_norm_grad1, sw_cuda_norm_scratch, 0)
+SW_CUDA_ENTRY(layer_norm, 3, sw_cuda_layer_norm_grad3, sw_cuda_norm_scratch, 0)
+SW_CUDA_ENTRY(rms_norm, -1, sw_cuda_rms_norm_forward, NULL, 0)
+SW_CUDA_ENTRY(rms_norm, 0, sw_cuda_rms_norm_grad0, NULL, 0)
+SW_CUDA_ENTRY(rms_norm, 1, sw_cuda_rms_norm_grad1, sw_cuda_norm_scratch, 0)
+/* clang-format on */

@@ -365,3 +365,14 @@ extern "C" sw_status sw_cuda_finite_forward(const sw_launch *l, const sw_cuda_qu
     return sw_cuda_reduce("finite", f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch,
                           queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(accumulate_into, -1, sw_cuda_accumulate_into_forward, NULL, 1)
+SW_CUDA_ENTRY(clip_scale, -1, sw_cuda_clip_scale_forward, NULL, 1)
+SW_CUDA_ENTRY(adam_tick, -1, sw_cuda_adam_tick_forward, NULL, 1)
+SW_CUDA_ENTRY(steps_tick, -1, sw_cuda_steps_tick_forward, NULL, 0)
+SW_CUDA_ENTRY(any_verdict, -1, sw_cuda_any_verdict_forward, NULL, 1)
+SW_CUDA_ENTRY(note_verdict, -1, sw_cuda_note_verdict_forward, NULL, 1)
+SW_CUDA_ENTRY(count_skipped, -1, sw_cuda_count_skipped_forward, NULL, 1)
+SW_CUDA_ENTRY(finite, -1, sw_cuda_finite_forward, sw_cuda_finite_scratch, 1)
+/* clang-format on */

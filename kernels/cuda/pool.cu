@@ -305,3 +305,10 @@ extern "C" sw_status sw_cuda_avg_pool2d_grad0(const sw_launch *l, const sw_cuda_
     SW_CUDA_LAUNCH(kernel, sw_cuda_planes_grid(p.planes), SW_CUDA_THREADS, 0, queue, p);
     return sw_cuda_launched("avg_pool2d");
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(max_pool2d, -1, sw_cuda_max_pool2d_forward, NULL, 1)
+SW_CUDA_ENTRY(max_pool2d, 0, sw_cuda_max_pool2d_grad0, NULL, 1)
+SW_CUDA_ENTRY(avg_pool2d, -1, sw_cuda_avg_pool2d_forward, NULL, 0)
+SW_CUDA_ENTRY(avg_pool2d, 0, sw_cuda_avg_pool2d_grad0, NULL, 1)
+/* clang-format on */

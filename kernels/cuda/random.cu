@@ -117,3 +117,10 @@ extern "C" sw_status sw_cuda_dropout_grad0(const sw_launch *l, const sw_cuda_que
 {
     return sw_cuda_dropout_forward(l, queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(rand, -1, sw_cuda_rand_forward, NULL, 1)
+SW_CUDA_ENTRY(randn, -1, sw_cuda_randn_forward, NULL, 1)
+SW_CUDA_ENTRY(dropout, -1, sw_cuda_dropout_forward, NULL, 1)
+SW_CUDA_ENTRY(dropout, 0, sw_cuda_dropout_grad0, NULL, 1)
+/* clang-format on */

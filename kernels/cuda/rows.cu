@@ -127,3 +127,10 @@ extern "C" sw_status sw_cuda_log_softmax_grad0(const sw_launch *l, const sw_cuda
 {
     return backward("log_softmax", l, 1, queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(softmax, -1, sw_cuda_softmax_forward, NULL, 0)
+SW_CUDA_ENTRY(softmax, 0, sw_cuda_softmax_grad0, NULL, 0)
+SW_CUDA_ENTRY(log_softmax, -1, sw_cuda_log_softmax_forward, NULL, 0)
+SW_CUDA_ENTRY(log_softmax, 0, sw_cuda_log_softmax_grad0, NULL, 0)
+/* clang-format on */

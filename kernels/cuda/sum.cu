@@ -76,3 +76,8 @@ extern "C" sw_status sw_cuda_sumsq_forward(const sw_launch *l, const sw_cuda_que
     return sw_cuda_reduce("sumsq", f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch,
                           queue);
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(sum, -1, sw_cuda_sum_forward, sw_cuda_sum_scratch, 0)
+SW_CUDA_ENTRY(sumsq, -1, sw_cuda_sumsq_forward, sw_cuda_sumsq_scratch, 0)
+/* clang-format on */

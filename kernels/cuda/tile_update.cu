@@ -83,3 +83,7 @@ extern "C" sw_status sw_cuda_tile_update_forward(const sw_launch *l, const sw_cu
     }
     return SW_OK;
 }
+
+/* clang-format off */
+SW_CUDA_ENTRY(tile_update, -1, sw_cuda_tile_update_forward, sw_cuda_tile_update_scratch, 0)
+/* clang-format on */

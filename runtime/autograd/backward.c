@@ -225,8 +225,8 @@ static sw_status look_at_factors(session *s, const swi_node *node, const sw_grad
 {
     const swi_trace *t = &s->ctx->trace;
     const swi_storage *st = &t->storages[t->values[target].storage];
-    if (s->verdict == SWI_NONE || node->op != SW_OP_linear || grad->n_makes != 1 ||
-        grad->makes[0] != 1 || st->role != SWI_ROLE_PARAMETER ||
+    if (s->verdict == SWI_NONE || swi_op_traits_of(node->op)->duty != SWI_DUTY_FACTORS ||
+        grad->n_makes != 1 || grad->makes[0] != 1 || st->role != SWI_ROLE_PARAMETER ||
         t->values[target].node != SWI_NONE)
         return SW_OK;
     const sw_model *model = s->ctx->args->models[st->segment - SWI_SEG_MODEL];

@@ -5,6 +5,7 @@
 #include "alloc/base/base.h"
 #include "kernels/attrs.h"
 #include "runtime/base/op_ids.h"
+#include "runtime/base/op_traits.h"
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 

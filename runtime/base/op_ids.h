@@ -2,7 +2,7 @@
 #ifndef SW_OP_IDS_H
 #define SW_OP_IDS_H
 
-#define SW_OP(name) SW_OP_##name,
+#define SW_OP(name, ...) SW_OP_##name,
 enum {
 #include "runtime/ops.def"
     SW_OPS_INSIDE

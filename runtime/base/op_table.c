@@ -33,11 +33,6 @@ void swi_ops_register(const sw_op_desc *const *descs)
     inside = descs;
 }
 
-bool swi_op_is_private(uint32_t id)
-{
-    return id >= SW_OP_sumsq && id < SW_OPS_INSIDE; /* the list's last part */
-}
-
 /* ---- what functions of ops answer ---------------------------------------------------------
  */
 

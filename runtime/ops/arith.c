@@ -1,10 +1,12 @@
-/* Differences, quotients, and choices by a mask, all with broadcasting by NumPy's rule.
+/* Sums, products, differences, quotients, and choices by a mask, all with broadcasting by
+ * NumPy's rule.
  *
- * sub keeps nothing; div its divisor, and where the divisor has a gradient the quotient, or the
- * dividend where that is smaller; where keeps the mask. */
+ * add and sub keep nothing; mul both inputs; div its divisor, and where the divisor has a
+ * gradient the quotient, or the dividend where that is smaller; where keeps the mask. */
 #include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
+#include <string.h>
 
 static bool is_plain(const sw_launch *l)
 {
@@ -15,41 +17,55 @@ static bool is_plain(const sw_launch *l)
     return flat;
 }
 
+sw_nd swi_broadcast_nd(const sw_launch *l, int a, int b)
+{
+    const sw_shape *s = &l->out[0].type.shape;
+    sw_nd nd = {.rank = s->rank};
+    memcpy(nd.dim, s->dim, sizeof s->dim);
+    memcpy(nd.y, l->out[0].stride, sizeof l->out[0].stride);
+    swi_broadcast_strides(&l->in[a], s, nd.a);
+    swi_broadcast_strides(&l->in[b], s, nd.b);
+    return nd;
+}
+
+int64_t swi_broadcast_index(int64_t i, const sw_shape *to, const sw_shape *from)
+{
+    int64_t index = 0, step = 1;
+    for (int k = 1; k <= to->rank; k++) {
+        const int64_t at = i % to->dim[to->rank - k];
+        i /= to->dim[to->rank - k];
+        if (k <= from->rank) {
+            index += from->dim[from->rank - k] != 1 ? at * step : 0;
+            step *= from->dim[from->rank - k];
+        }
+    }
+    return index;
+}
+
 static double operand_at(const sw_reference *r, int k, int64_t i)
 {
     return r->in[k][swi_broadcast_index(i, &r->out_type[0].shape, &r->in_type[k].shape)];
 }
 
-/* ---- sub, div ---------------------------------------------------------------------------- */
+/* ---- their gradients --------------------------------------------------------------------- */
 
-#define BINARY(id, SIGN, IN_BLOCKS)                                                            \
-    static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)  \
-    {                                                                                          \
-        (void)attrs;                                                                           \
-        SW_TRY(swi_want_f32(#id, in, n_in));                                                   \
-        out[0] = in[0];                                                                        \
-        return swi_broadcast(#id, &in[0].shape, &in[1].shape, &out[0].shape);                  \
-    }                                                                                          \
-    static sw_status id##_forward(const sw_launch *l)                                          \
-    {                                                                                          \
-        if ((IN_BLOCKS && l->in[0].type.layout == SW_N16) || is_plain(l)) {                    \
-            sw_point(l->isa)->id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),                    \
-                                 sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);   \
-            return SW_OK;                                                                      \
-        }                                                                                      \
-        const sw_nd nd = swi_broadcast_nd(l, 0, 1);                                            \
-        sw_nd_##id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1), swi_adds(l, 0), &nd);            \
-        return SW_OK;                                                                          \
-    }                                                                                          \
-    static sw_status id##_reference(const sw_reference *r)                                     \
-    {                                                                                          \
-        for (int64_t i = 0; i < swi_elements(&r->out_type[0].shape); i++)                      \
-            r->out[0][i] = operand_at(r, 0, i) SIGN operand_at(r, 1, i);                       \
-        return SW_OK;                                                                          \
+static void add_rule(sw_ctx *ctx, const sw_rule *r)
+{
+    for (int i = 0; i < 2; i++) {
+        const sw_shape s = swi_shape_of(ctx, r->in[i]);
+        if (r->wanted[i])
+            r->din[i] = swi_sum_to(ctx, r->dout[0], &s);
     }
+}
 
-BINARY(sub, -, true)
-BINARY(div, /, false) /* 0 / 0 in lanes of padding: plain order only */
+static void mul_rule(sw_ctx *ctx, const sw_rule *r)
+{
+    for (int i = 0; i < 2; i++) {
+        const sw_shape s = swi_shape_of(ctx, r->in[i]);
+        if (r->wanted[i])
+            r->din[i] = swi_sum_to(ctx, sw_mul(ctx, r->dout[0], r->in[1 - i]), &s);
+    }
+}
 
 static void sub_rule(sw_ctx *ctx, const sw_rule *r)
 {
@@ -75,81 +91,85 @@ static void div_rule(sw_ctx *ctx, const sw_rule *r)
     r->din[1] = sw_scale_by(ctx, swi_sum_to(ctx, sw_mul(ctx, share, quotient), &b), -1.0f);
 }
 
-#define BINARY_CASES(id, fill_b)                                                               \
+/* ---- add, mul, sub, div: one operation for each element, as where none are counted --------
+ */
+
+static sw_status binary_infer(const char *op, const sw_type *in, int n_in, sw_type *out)
+{
+    SW_TRY(swi_want_f32(op, in, n_in));
+    out[0] = in[0];
+    return swi_broadcast(op, &in[0].shape, &in[1].shape, &out[0].shape);
+}
+
+#define PAIR(label, a, b, fill_b)                                                              \
+    {                                                                                          \
+        .name = label, .n_in = 2, .in = {a, b}, .fill = { SW_FILL_NORMAL, fill_b }             \
+    }
+#define IN_BLOCKS                                                                              \
+    {                                                                                          \
+        SW_F32, SW_N16,                                                                        \
+        {                                                                                      \
+            4,                                                                                 \
+            {                                                                                  \
+                2, 3, 2, 2                                                                     \
+            }                                                                                  \
+        }                                                                                      \
+    }
+
+/* SIGN: of C, between the operands; LAYOUT: of descriptors; FILL_B: operand b of the cases. */
+#define BINARY(id, SIGN, LAYOUT, FILL_B)                                                       \
+    static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)  \
+    {                                                                                          \
+        (void)attrs;                                                                           \
+        return binary_infer(#id, in, n_in, out);                                               \
+    }                                                                                          \
+    static sw_status id##_forward(const sw_launch *l)                                          \
+    {                                                                                          \
+        if (l->in[0].type.layout == SW_N16 || is_plain(l)) {                                   \
+            sw_point(l->isa)->id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),                    \
+                                 sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);   \
+            return SW_OK;                                                                      \
+        }                                                                                      \
+        const sw_nd nd = swi_broadcast_nd(l, 0, 1);                                            \
+        sw_nd_##id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1), swi_adds(l, 0), &nd);            \
+        return SW_OK;                                                                          \
+    }                                                                                          \
+    static sw_status id##_reference(const sw_reference *r)                                     \
+    {                                                                                          \
+        for (int64_t i = 0; i < swi_elements(&r->out_type[0].shape); i++)                      \
+            r->out[0][i] = operand_at(r, 0, i) SIGN operand_at(r, 1, i);                       \
+        return SW_OK;                                                                          \
+    }                                                                                          \
     static const sw_op_case id##_cases[] = {                                                   \
-        {.name = "same",                                                                       \
-         .n_in = 2,                                                                            \
-         .in = {SWI_F32(3, 19), SWI_F32(3, 19)},                                               \
-         .fill = {SW_FILL_NORMAL, fill_b}},                                                    \
-        {.name = "row",                                                                        \
-         .n_in = 2,                                                                            \
-         .in = {SWI_F32(4, 5), SWI_F32(5)},                                                    \
-         .fill = {SW_FILL_NORMAL, fill_b}},                                                    \
-        {.name = "column",                                                                     \
-         .n_in = 2,                                                                            \
-         .in = {SWI_F32(4, 1), SWI_F32(4, 5)},                                                 \
-         .fill = {SW_FILL_NORMAL, fill_b}},                                                    \
-        {.name = "both repeat",                                                                \
-         .n_in = 2,                                                                            \
-         .in = {SWI_F32(4, 1, 3), SWI_F32(2, 1)},                                              \
-         .fill = {SW_FILL_NORMAL, fill_b}},                                                    \
-        {.name = "scalar",                                                                     \
-         .n_in = 2,                                                                            \
-         .in = {SWI_F32_SCALAR, SWI_F32(2, 3)},                                                \
-         .fill = {SW_FILL_NORMAL, fill_b}},                                                    \
-        {.name = "one",                                                                        \
-         .n_in = 2,                                                                            \
-         .in = {SWI_F32(1), SWI_F32(1)},                                                       \
-         .fill = {SW_FILL_NORMAL, fill_b}},                                                    \
-        {.name = "image",                                                                      \
-         .n_in = 2,                                                                            \
-         .in = {{SW_F32, SW_N16, {4, {2, 3, 2, 2}}}, {SW_F32, SW_N16, {4, {2, 3, 2, 2}}}},     \
-         .fill = {SW_FILL_NORMAL, fill_b}},                                                    \
-        {.name = "channels of an image",                                                       \
-         .n_in = 2,                                                                            \
-         .in = {SWI_F32(2, 3, 2, 2), SWI_F32(3, 1, 1)},                                        \
-         .fill = {SW_FILL_NORMAL, fill_b}},                                                    \
+        PAIR("same", SWI_F32(3, 19), SWI_F32(3, 19), FILL_B),                                  \
+        PAIR("row", SWI_F32(4, 5), SWI_F32(5), FILL_B),                                        \
+        PAIR("column", SWI_F32(4, 1), SWI_F32(4, 5), FILL_B),                                  \
+        PAIR("both repeat", SWI_F32(4, 1, 3), SWI_F32(2, 1), FILL_B),                          \
+        PAIR("scalar", SWI_F32_SCALAR, SWI_F32(2, 3), FILL_B),                                 \
+        PAIR("one", SWI_F32(1), SWI_F32(1), FILL_B),                                           \
+        PAIR("image", SWI_F32(2, 3, 2, 2), SWI_F32(2, 3, 2, 2), FILL_B),                       \
+        PAIR("blocks", IN_BLOCKS, IN_BLOCKS, FILL_B),                                          \
+        PAIR("channels of an image", SWI_F32(2, 3, 2, 2), SWI_F32(3, 1, 1), FILL_B),           \
     };                                                                                         \
-    const sw_op_desc sw_op_##id
-BINARY_CASES(sub, SW_FILL_NORMAL) = {.size = sizeof(sw_op_desc),
-                                     .rebuild = 1,
-                                     .name = "sub",
-                                     .n_in = 2,
-                                     .n_out = 1,
-                                     .infer = sub_infer,
-                                     .layout = swi_layout_keep,
-                                     .strided_in = 3,
-                                     .inplace = 3,
-                                     .forward = sub_forward,
-                                     .rule = sub_rule,
-                                     .reference = sub_reference,
-                                     .cases = sub_cases,
-                                     .n_cases = SWI_COUNT(sub_cases)};
-BINARY_CASES(div, SW_FILL_AWAY) = {.size = sizeof(sw_op_desc),
-                                   .rebuild = 1,
-                                   .name = "div",
-                                   .n_in = 2,
-                                   .n_out = 1,
-                                   .infer = div_infer,
-                                   .strided_in = 3,
-                                   .inplace = 3,
-                                   .forward = div_forward,
-                                   .rule = div_rule,
-                                   .reference = div_reference,
-                                   .cases = div_cases,
-                                   .n_cases = SWI_COUNT(div_cases)};
+    const sw_op_desc sw_op_##id = {.size = sizeof(sw_op_desc),                                 \
+                                   .rebuild = 1,                                               \
+                                   .name = #id,                                                \
+                                   .n_in = 2,                                                  \
+                                   .n_out = 1,                                                 \
+                                   .infer = id##_infer,                                        \
+                                   .layout = LAYOUT,                                           \
+                                   .strided_in = 3,                                            \
+                                   .inplace = 3,                                               \
+                                   .forward = id##_forward,                                    \
+                                   .rule = id##_rule,                                          \
+                                   .reference = id##_reference,                                \
+                                   .cases = id##_cases,                                        \
+                                   .n_cases = SWI_COUNT(id##_cases)}
 
-sw_value sw_sub(sw_ctx *ctx, sw_value a, sw_value b)
-{
-    const sw_value in[] = {a, b};
-    return sw_op_apply(ctx, SW_OP_sub, in, 2, NULL);
-}
-
-sw_value sw_div(sw_ctx *ctx, sw_value a, sw_value b)
-{
-    const sw_value in[] = {a, b};
-    return sw_op_apply(ctx, SW_OP_div, in, 2, NULL);
-}
+BINARY(add, +, swi_layout_keep, SW_FILL_NORMAL);
+BINARY(mul, *, swi_layout_keep, SW_FILL_NORMAL);
+BINARY(sub, -, swi_layout_keep, SW_FILL_NORMAL);
+BINARY(div, /, NULL, SW_FILL_AWAY); /* 0 / 0 in lanes of padding: plain order only */
 
 /* ---- where ------------------------------------------------------------------------------- */
 
@@ -239,9 +259,3 @@ const sw_op_desc sw_op_where = {.size = sizeof(sw_op_desc),
                                 .reference = where_reference,
                                 .cases = where_cases,
                                 .n_cases = SWI_COUNT(where_cases)};
-
-sw_value sw_where(sw_ctx *ctx, sw_value mask, sw_value a, sw_value b)
-{
-    const sw_value in[] = {mask, a, b};
-    return sw_op_apply(ctx, SW_OP_where, in, 3, NULL);
-}

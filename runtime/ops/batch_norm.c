@@ -41,12 +41,8 @@ static sw_status batch_infer(const sw_type *in, int n_in, const void *attrs, sw_
 static sw_status batch_forward(const sw_launch *l)
 {
     sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
-    n.x = swi_in(l, 0);
-    n.y = swi_out(l, 0);
+    swi_norm_forward(&n, l, 2);
     n.stats_out = l->out[1].ptr;
-    n.mean_out = swi_norm_extra(l, 2);
-    n.rstd_out = swi_norm_extra(l, 3);
-    swi_norm_scale(&n, l, 1);
     sw_norm(l->isa)->batch(&n, l->par);
     return SW_OK;
 }
@@ -55,35 +51,21 @@ static sw_status batch_forward(const sw_launch *l)
 static sw_status batch_dx(const sw_launch *l)
 {
     sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
-    swi_norm_saved(&n, l);
-    n.weight = l->n_in > 4 ? swi_in(l, 4) : NULL;
-    n.dx = swi_out(l, 0);
-    n.add_dx = swi_adds(l, 0);
     if (l->n_out > 1)
         swi_norm_dw(&n, l, 1);
-    sw_norm(l->isa)->batch_grad(&n, l->par);
-    return SW_OK;
+    return swi_norm_make_dx(l, n, sw_norm(l->isa)->batch_grad);
 }
 
-/* in: x, mean, rstd, dy */
 static sw_status batch_dw(const sw_launch *l)
 {
-    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
-    swi_norm_saved(&n, l);
-    swi_norm_dw(&n, l, 0);
-    sw_norm(l->isa)->batch_grad(&n, l->par);
-    return SW_OK;
+    return swi_norm_make_dw(l, swi_norm_image(&l->in[0].type, l->attrs),
+                            sw_norm(l->isa)->batch_grad);
 }
 
-/* in: dy */
 static sw_status db_kernel(const sw_launch *l)
 {
-    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
-    n.dy = swi_in(l, 0);
-    n.db = swi_out(l, 0);
-    n.add_db = swi_adds(l, 0);
-    sw_norm(l->isa)->batch_grad(&n, l->par);
-    return SW_OK;
+    return swi_norm_make_db(l, swi_norm_image(&l->in[0].type, l->attrs),
+                            sw_norm(l->isa)->batch_grad);
 }
 
 /* The sum; d, d d and the sums of both; d / std, weight, bias. Mean, variances and 1/std take
@@ -103,11 +85,6 @@ static uint64_t batch_dx_operations(const sw_kernel_info *info)
 static uint64_t batch_dw_operations(const sw_kernel_info *info)
 {
     return swi_norm_count(&info->in[0], 3, &info->in[1], 1);
-}
-
-static uint64_t db_operations(const sw_kernel_info *info)
-{
-    return swi_count_each(&info->in[0], 1);
 }
 
 /* y of channel c from its mean and variance. */
@@ -171,7 +148,7 @@ static const sw_grad_desc batch_grads[] = {
      .n_operands = 1,
      .operands = {SW_DOUT(0)},
      .kernel = db_kernel,
-     .operations = db_operations},
+     .operations = swi_norm_db_operations},
 };
 
 static const swi_norm_attrs usual = {.epsilon = 1e-5f}, other = {.epsilon = 1e-3f};
@@ -402,7 +379,7 @@ static const sw_grad_desc fixed_grads[] = {
      .n_operands = 1,
      .operands = {SW_DOUT(0)},
      .kernel = db_kernel,
-     .operations = db_operations},
+     .operations = swi_norm_db_operations},
 };
 
 /* The last type stands for the bias too. */

@@ -159,9 +159,3 @@ const sw_op_desc sw_op_channel_scale = {.size = sizeof(sw_op_desc),
                                         .reference = reference,
                                         .cases = cases,
                                         .n_cases = SWI_COUNT(cases)};
-
-sw_value sw_channel_scale(sw_ctx *ctx, sw_value x, sw_value s)
-{
-    const sw_value in[] = {x, s};
-    return sw_op_apply(ctx, SW_OP_channel_scale, in, 2, NULL);
-}

@@ -61,33 +61,26 @@ static uint8_t *codes_of(const sw_launch *l)
 
 /* ---- curves ------------------------------------------------------------------------------ */
 
-/* Lanes of padding hold any finite numbers, and zeros in gradients: what is finite for those,
- * and 0 for a gradient of 0, works in blocks. Others take images in plain order. */
-#define ANYWHERE swi_layout_keep
-#define PLAIN_ONLY NULL
+/* What the words of a line of curves.def stand for. */
+#define HAS_ONE 0
+#define HAS_NUMBER 1
+#define ATTRS_ONE NULL
+#define ATTRS_NUMBER &case_number
+#define KEEPS_IN SW_IN(0)
+#define KEEPS_OUT SW_OUT(0)
+#define LAYOUT_BLOCKS swi_layout_keep
+#define LAYOUT_PLAIN NULL
+/* SW_FILL_DISTINCT covers both sides of every bend up to 4.6, and has no number at one. */
+#define FIRST_ANY SW_FILL_DISTINCT
+#define OTHERS_ANY SW_FILL_NORMAL
+#define FIRST_AWAY SW_FILL_AWAY
+#define OTHERS_AWAY SW_FILL_AWAY
+#define FIRST_POSITIVE SW_FILL_UNIT
+#define OTHERS_POSITIVE SW_FILL_UNIT
 
-/* exp and its like of the formulas in kernels/scalar.h, counted there. */
-enum {
-    GELU = SWI_EXP + 36,
-    GELU_SLOPE = SWI_EXP + 38,
-    GELU_TANH = SWI_EXP + 24,
-    GELU_TANH_SLOPE = SWI_EXP + 34,
-    MISH = SWI_EXP + 16,
-    MISH_SLOPE = SWI_EXP + 36,
-    SOFTPLUS = 4 + SWI_EXP + SWI_LOG1P,
-    EXPM1 = SWI_EXP + 1,
-    POW = 67
-};
-
-static uint64_t curve_count(const sw_kernel_info *info, uint64_t each)
-{
-    return swi_count_each(&info->out[0], each);
-}
-
-/* COST, SLOPE_COST: operations of the value, and of dy times the slope; `p` is the attribute.
- * BITS: 1 where an extra has a bit for each element, set where the input is above 0,
+/* BITS: 1 where an extra has a bit for each element, set where the input is above 0,
  * of relu also where it is NaN. */
-#define CURVE_KERNELS(id, KIND, ATTRS, BITS, VALUE, COST, SLOPE_COST)                          \
+#define CURVE_KERNELS(id, ATTRS, BITS, VALUE)                                                  \
     static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)  \
     {                                                                                          \
         if (ATTRS && !isfinite(number_of(attrs)))                                              \
@@ -98,29 +91,18 @@ static uint64_t curve_count(const sw_kernel_info *info, uint64_t each)
     {                                                                                          \
         const int64_t n = sw_type_elements(&l->in[0].type);                                    \
         if (codes_of(l) != NULL) /* first: y may lie where x does */                           \
-            sw_point(l->isa)->above(KIND, codes_of(l), swi_in(l, 0), n, l->par);               \
-        sw_point(l->isa)->curve(KIND, swi_out(l, 0), swi_in(l, 0), n,                          \
+            sw_point(l->isa)->above(SW_CURVE_##id, codes_of(l), swi_in(l, 0), n, l->par);      \
+        sw_point(l->isa)->curve(SW_CURVE_##id, swi_out(l, 0), swi_in(l, 0), n,                 \
                                 number_of(ATTRS ? l->attrs : NULL), l->par);                   \
         return SW_OK;                                                                          \
     }                                                                                          \
     static sw_status id##_dx(const sw_launch *l)                                               \
     {                                                                                          \
-        sw_point(l->isa)->curve_dx(                                                            \
-            KIND, swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), sw_type_elements(&l->in[0].type), \
-            number_of(ATTRS ? l->attrs : NULL), swi_adds(l, 0), l->par);                       \
+        sw_point(l->isa)->curve_dx(SW_CURVE_##id, swi_out(l, 0), swi_in(l, 1), swi_in(l, 0),   \
+                                   sw_type_elements(&l->in[0].type),                           \
+                                   number_of(ATTRS ? l->attrs : NULL), swi_adds(l, 0),         \
+                                   l->par);                                                    \
         return SW_OK;                                                                          \
-    }                                                                                          \
-    static uint64_t id##_operations(const sw_kernel_info *info)                                \
-    {                                                                                          \
-        const float p = number_of(ATTRS ? info->attrs : NULL);                                 \
-        (void)p;                                                                               \
-        return curve_count(info, COST);                                                        \
-    }                                                                                          \
-    static uint64_t id##_dx_operations(const sw_kernel_info *info)                             \
-    {                                                                                          \
-        const float p = number_of(ATTRS ? info->attrs : NULL);                                 \
-        (void)p;                                                                               \
-        return curve_count(info, SLOPE_COST);                                                  \
     }                                                                                          \
     static sw_status id##_reference(const sw_reference *r)                                     \
     {                                                                                          \
@@ -131,6 +113,16 @@ static uint64_t curve_count(const sw_kernel_info *info, uint64_t each)
             r->out[0][i] = (VALUE);                                                            \
         }                                                                                      \
         return SW_OK;                                                                          \
+    }
+
+#define CURVE_COUNTS(id, COST, SLOPE_COST)                                                     \
+    static uint64_t id##_operations(const sw_kernel_info *info)                                \
+    {                                                                                          \
+        return swi_count_each(&info->out[0], COST);                                            \
+    }                                                                                          \
+    static uint64_t id##_dx_operations(const sw_kernel_info *info)                             \
+    {                                                                                          \
+        return swi_count_each(&info->out[0], SLOPE_COST);                                      \
     }
 
 /* From what is saved, and dy; the gradient may take the place of either. */
@@ -157,16 +149,11 @@ static uint64_t curve_count(const sw_kernel_info *info, uint64_t each)
                                    .n_cases = SWI_COUNT(id##_cases),                           \
                                    .operations = id##_operations}
 
-#define CURVE(id, KIND, ATTRS, SAVED, LAYOUT, VALUE, COST, SLOPE_COST)                         \
-    CURVE_KERNELS(id, KIND, ATTRS, 0, VALUE, COST, SLOPE_COST)                                 \
-    static const sw_grad_desc id##_grads[] = {{CURVE_GRAD(id, SAVED)}};                        \
-    CURVE_OP(id, ATTRS, 0, LAYOUT)
-
 #define SHAPE(label, type_, fill_, attrs_)                                                     \
     {                                                                                          \
         .name = label, .n_in = 1, .in = {type_}, .fill = {fill_}, .attrs = attrs_              \
     }
-#define BLOCKS                                                                                 \
+#define IN_BLOCKS                                                                              \
     {                                                                                          \
         SW_F32, SW_N16,                                                                        \
         {                                                                                      \
@@ -178,78 +165,42 @@ static uint64_t curve_count(const sw_kernel_info *info, uint64_t each)
     }
 #define MATRIX SWI_F32(5, 37)
 #define IMAGE SWI_F32(3, 2, 3, 4)
-#define ONE SWI_F32(1)
+#define SINGLE SWI_F32(1)
 
-/* SW_FILL_DISTINCT covers both sides of every bend up to 4.6, and has no number at one. */
-#define ACTIVATION_CASES(id, attrs)                                                            \
+static const swi_number_attrs case_number = {0.75f}; /* of the cases of ops that have one */
+
+#define CASES_BLOCKS(id, attrs, draws)                                                         \
     static const sw_op_case id##_cases[] = {                                                   \
-        SHAPE("matrix", MATRIX, SW_FILL_DISTINCT, attrs),                                      \
-        SHAPE("image", IMAGE, SW_FILL_NORMAL, attrs),                                          \
-        SHAPE("blocks", BLOCKS, SW_FILL_NORMAL, attrs),                                        \
-        SHAPE("one", ONE, SW_FILL_NORMAL, attrs),                                              \
+        SHAPE("matrix", MATRIX, FIRST_##draws, attrs),                                         \
+        SHAPE("image", IMAGE, OTHERS_##draws, attrs),                                          \
+        SHAPE("blocks", IN_BLOCKS, OTHERS_##draws, attrs),                                     \
+        SHAPE("one", SINGLE, OTHERS_##draws, attrs),                                           \
+    }
+#define CASES_PLAIN(id, attrs, draws)                                                          \
+    static const sw_op_case id##_cases[] = {                                                   \
+        SHAPE("matrix", MATRIX, FIRST_##draws, attrs),                                         \
+        SHAPE("image", IMAGE, OTHERS_##draws, attrs),                                          \
+        SHAPE("one", SINGLE, OTHERS_##draws, attrs),                                           \
     }
 
-ACTIVATION_CASES(tanh, NULL);
-ACTIVATION_CASES(sigmoid, NULL);
-ACTIVATION_CASES(swish, NULL);
-ACTIVATION_CASES(gelu, NULL);
-ACTIVATION_CASES(gelu_tanh, NULL);
-ACTIVATION_CASES(mish, NULL);
-ACTIVATION_CASES(softplus, NULL);
-ACTIVATION_CASES(hard_swish, NULL);
-ACTIVATION_CASES(selu, NULL);
-static const swi_number_attrs elu_attrs = {0.75f};
-ACTIVATION_CASES(elu, &elu_attrs);
-
-#define POSITIVE_CASES(id)                                                                     \
-    static const sw_op_case id##_cases[] = {                                                   \
-        SHAPE("matrix", MATRIX, SW_FILL_UNIT, NULL),                                           \
-        SHAPE("image", IMAGE, SW_FILL_UNIT, NULL),                                             \
-        SHAPE("one", ONE, SW_FILL_UNIT, NULL),                                                 \
-    }
-static const sw_op_case exp_cases[] = {
-    SHAPE("matrix", MATRIX, SW_FILL_DISTINCT, NULL),
-    SHAPE("image", IMAGE, SW_FILL_NORMAL, NULL),
-    SHAPE("one", ONE, SW_FILL_NORMAL, NULL),
-};
-POSITIVE_CASES(log);
-POSITIVE_CASES(sqrt);
-POSITIVE_CASES(rsqrt);
+/* The powers: products where the number says so. */
 static const swi_number_attrs pow_attrs[] = {{2.0f}, {3.0f}, {-2.0f}, {0.3f}, {-1.5f}, {0.0f}};
 static const sw_op_case pow_cases[] = {
     SHAPE("square", MATRIX, SW_FILL_DISTINCT, &pow_attrs[0]),
     SHAPE("cube", IMAGE, SW_FILL_DISTINCT, &pow_attrs[1]),
     SHAPE("whole, below 0", MATRIX, SW_FILL_AWAY, &pow_attrs[2]),
     SHAPE("a root", MATRIX, SW_FILL_UNIT, &pow_attrs[3]),
-    SHAPE("below 0", ONE, SW_FILL_UNIT, &pow_attrs[4]),
+    SHAPE("below 0", SINGLE, SW_FILL_UNIT, &pow_attrs[4]),
     SHAPE("0", SWI_F32(3, 5), SW_FILL_AWAY, &pow_attrs[5]),
 };
 
-CURVE(tanh, SW_TANH, 0, SW_OUT(0), ANYWHERE, tanh(x), SWI_TANH, 4);
-CURVE(sigmoid, SW_SIGMOID, 0, SW_OUT(0), ANYWHERE, sigmoid_double(x), SWI_SIGMOID, 3);
-CURVE(swish, SW_SWISH, 0, SW_IN(0), ANYWHERE, x *sigmoid_double(x), SWI_SWISH,
-      SWI_SWISH_SLOPE + 1);
-CURVE(gelu, SW_GELU, 0, SW_IN(0), ANYWHERE, gelu_double(x), GELU, GELU_SLOPE);
-CURVE(gelu_tanh, SW_GELU_TANH, 0, SW_IN(0), ANYWHERE, gelu_tanh_double(x), GELU_TANH,
-      GELU_TANH_SLOPE + 1);
-CURVE(mish, SW_MISH, 0, SW_IN(0), ANYWHERE, x *tanh(softplus_double(x)), MISH, MISH_SLOPE + 1);
-CURVE(softplus, SW_SOFTPLUS, 0, SW_IN(0), ANYWHERE, softplus_double(x), SOFTPLUS,
-      SWI_SIGMOID + 1);
-CURVE(hard_swish, SW_HARD_SWISH, 0, SW_IN(0), ANYWHERE, x *fmin(fmax(x + 3.0, 0.0), 6.0) / 6.0,
-      5, 5);
-CURVE(elu, SW_ELU, 1, SW_IN(0), ANYWHERE, x > 0 ? x : p * expm1(x), EXPM1 + 2, SWI_EXP + 5);
-CURVE(selu, SW_SELU, 0, SW_IN(0), ANYWHERE, selu_double(x), EXPM1 + 3, SWI_EXP + 5);
-CURVE(exp, SW_EXP, 0, SW_OUT(0), PLAIN_ONLY, exp(x), SWI_EXP + 4, 1);
-CURVE(log, SW_LOG, 0, SW_IN(0), PLAIN_ONLY, log(x), SWI_LOG + 2, 1);
-CURVE(sqrt, SW_SQRT, 0, SW_OUT(0), PLAIN_ONLY, sqrt(x), 1, 2);
-CURVE(rsqrt, SW_RSQRT, 0, SW_OUT(0), PLAIN_ONLY, 1.0 / sqrt(x), 2, 4);
-CURVE(pow, SW_POW, 1, SW_IN(0), PLAIN_ONLY, pow(x, p),
-      p == 2.0f   ? 1
-      : p == 3.0f ? 2
-                  : POW,
-      p == 2.0f || p == 0.0f ? 2
-      : p == 3.0f            ? 3
-                             : POW + 2);
+static uint64_t power_count(const sw_kernel_info *info, int square, int cube, int other)
+{
+    const float p = number_of(info->attrs);
+    return swi_count_each(&info->out[0], (uint64_t)(p == 2.0f   ? square
+                                                    : p == 3.0f ? cube
+                                                                : other));
+}
 
 /* ---- relu, leaky relu -------------------------------------------------------------------- */
 
@@ -257,22 +208,17 @@ CURVE(pow, SW_POW, 1, SW_IN(0), PLAIN_ONLY, pow(x, p),
 static const sw_op_case relu_cases[] = {
     SHAPE("matrix", MATRIX, SW_FILL_AWAY, NULL),
     SHAPE("image", IMAGE, SW_FILL_AWAY, NULL),
-    SHAPE("blocks", BLOCKS, SW_FILL_AWAY, NULL),
-    SHAPE("one", ONE, SW_FILL_AWAY, NULL),
+    SHAPE("blocks", IN_BLOCKS, SW_FILL_AWAY, NULL),
+    SHAPE("one", SINGLE, SW_FILL_AWAY, NULL),
 };
-/* By what is kept: the output, or bits. */
-#define BENT(id, ATTRS, APPLIES, DX)                                                           \
-    static const sw_grad_desc id##_grads[] = {                                                 \
-        {CURVE_GRAD(id, SW_OUT(0)), .applies = APPLIES},                                       \
-        {.n_makes = 1,                                                                         \
-         .makes = {0},                                                                         \
-         .n_operands = 2,                                                                      \
-         .operands = {SW_OUT(1), SW_DOUT(0)},                                                  \
-         .inplace = 2,                                                                         \
-         .kernel = DX,                                                                         \
-         .operations = bits_dx_operations},                                                    \
-    };                                                                                         \
-    CURVE_OP(id, ATTRS, 1, ANYWHERE)
+static const swi_number_attrs leaky_relu_attrs[] = {{0.1f}, {-0.25f}, {0.0f}};
+static const sw_op_case leaky_relu_cases[] = {
+    SHAPE("matrix", MATRIX, SW_FILL_AWAY, &leaky_relu_attrs[0]),
+    SHAPE("image", IMAGE, SW_FILL_AWAY, &leaky_relu_attrs[0]),
+    SHAPE("blocks", IN_BLOCKS, SW_FILL_AWAY, &leaky_relu_attrs[0]),
+    SHAPE("falling", MATRIX, SW_FILL_AWAY, &leaky_relu_attrs[1]),
+    SHAPE("flat", MATRIX, SW_FILL_AWAY, &leaky_relu_attrs[2]),
+};
 
 /* Two steps to the bit, one to the mask, one on dy. */
 static uint64_t bits_dx_operations(const sw_kernel_info *info)
@@ -302,57 +248,51 @@ static int rises(const void *attrs)
     return number_of(attrs) > 0.0f;
 }
 
-static const swi_number_attrs leaky_relu_attrs[] = {{0.1f}, {-0.25f}, {0.0f}};
-static const sw_op_case leaky_relu_cases[] = {
-    SHAPE("matrix", MATRIX, SW_FILL_AWAY, &leaky_relu_attrs[0]),
-    SHAPE("image", IMAGE, SW_FILL_AWAY, &leaky_relu_attrs[0]),
-    SHAPE("blocks", BLOCKS, SW_FILL_AWAY, &leaky_relu_attrs[0]),
-    SHAPE("falling", MATRIX, SW_FILL_AWAY, &leaky_relu_attrs[1]),
-    SHAPE("flat", MATRIX, SW_FILL_AWAY, &leaky_relu_attrs[2]),
-};
-CURVE_KERNELS(relu, SW_RELU, 0, 1, x <= 0 ? 0.0 : x, 1, 2)
-BENT(relu, 0, NULL, set_dx);
-CURVE_KERNELS(leaky_relu, SW_LEAKY_RELU, 1, 1, x > 0 ? x : p * x, 2, 2)
-BENT(leaky_relu, 1, rises, leaky_relu_bits_dx);
+/* Of what is in the output, and of bits. */
+#define RISES_relu NULL
+#define RISES_leaky_relu rises
+#define BITS_DX_relu set_dx
+#define BITS_DX_leaky_relu leaky_relu_bits_dx
 
-#define PUBLIC(id)                                                                             \
-    sw_value sw_##id(sw_ctx *ctx, sw_value x)                                                  \
+/* ---- the descriptors --------------------------------------------------------------------- */
+
+#define SW_CURVE(id, call, keeps, layout, draws, cost, slope_cost, value, gradient, reference) \
+    CASES_##layout(id, ATTRS_##call, draws);                                                   \
+    CURVE_KERNELS(id, HAS_##call, 0, reference)                                                \
+    CURVE_COUNTS(id, cost, slope_cost)                                                         \
+    static const sw_grad_desc id##_grads[] = {{CURVE_GRAD(id, KEEPS_##keeps)}};                \
+    CURVE_OP(id, HAS_##call, 0, LAYOUT_##layout);
+
+#define SW_POWER(id, call, keeps, layout, draws, cost, slope_cost, value, gradient, reference) \
+    CURVE_KERNELS(id, HAS_##call, 0, reference)                                                \
+    static uint64_t id##_operations(const sw_kernel_info *info)                                \
     {                                                                                          \
-        return sw_op_apply(ctx, SW_OP_##id, &x, 1, NULL);                                      \
-    }
-PUBLIC(relu)
-PUBLIC(tanh)
-PUBLIC(sigmoid)
-PUBLIC(swish)
-PUBLIC(gelu)
-PUBLIC(gelu_tanh)
-PUBLIC(mish)
-PUBLIC(softplus)
-PUBLIC(hard_swish)
-PUBLIC(selu)
-PUBLIC(exp)
-PUBLIC(log)
-PUBLIC(sqrt)
-PUBLIC(rsqrt)
-PUBLIC(abs)
+        return power_count(info, 1, 2, cost);                                                  \
+    }                                                                                          \
+    static uint64_t id##_dx_operations(const sw_kernel_info *info)                             \
+    {                                                                                          \
+        return power_count(info, 2, 3, number_of(info->attrs) == 0.0f ? 2 : slope_cost);       \
+    }                                                                                          \
+    static const sw_grad_desc id##_grads[] = {{CURVE_GRAD(id, KEEPS_##keeps)}};                \
+    CURVE_OP(id, HAS_##call, 0, LAYOUT_##layout);
 
-sw_value sw_leaky_relu(sw_ctx *ctx, sw_value x, float slope)
-{
-    const swi_number_attrs a = {slope};
-    return sw_op_apply(ctx, SW_OP_leaky_relu, &x, 1, &a);
-}
+/* By what is kept: the output, or bits. */
+#define SW_BENT(id, call, keeps, layout, draws, cost, slope_cost, value, gradient, reference)  \
+    CURVE_KERNELS(id, HAS_##call, 1, reference)                                                \
+    CURVE_COUNTS(id, cost, slope_cost)                                                         \
+    static const sw_grad_desc id##_grads[] = {                                                 \
+        {CURVE_GRAD(id, KEEPS_##keeps), .applies = RISES_##id},                                \
+        {.n_makes = 1,                                                                         \
+         .makes = {0},                                                                         \
+         .n_operands = 2,                                                                      \
+         .operands = {SW_OUT(1), SW_DOUT(0)},                                                  \
+         .inplace = 2,                                                                         \
+         .kernel = BITS_DX_##id,                                                               \
+         .operations = bits_dx_operations},                                                    \
+    };                                                                                         \
+    CURVE_OP(id, HAS_##call, 1, LAYOUT_##layout);
 
-sw_value sw_elu(sw_ctx *ctx, sw_value x, float alpha)
-{
-    const swi_number_attrs a = {alpha};
-    return sw_op_apply(ctx, SW_OP_elu, &x, 1, &a);
-}
-
-sw_value sw_pow(sw_ctx *ctx, sw_value x, float exponent)
-{
-    const swi_number_attrs a = {exponent};
-    return sw_op_apply(ctx, SW_OP_pow, &x, 1, &a);
-}
+#include "kernels/curves.def"
 
 /* ---- abs, clamp -------------------------------------------------------------------------- */
 
@@ -423,7 +363,9 @@ static sw_status clamp_reference(const sw_reference *r)
 {
     const swi_range_attrs *a = r->attrs;
     for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++)
-        r->out[0][i] = fmin(fmax(r->in[0][i], (double)a->low), (double)a->high);
+        r->out[0][i] = isnan(r->in[0][i])
+                           ? r->in[0][i]
+                           : fmin(fmax(r->in[0][i], (double)a->low), (double)a->high);
     return SW_OK;
 }
 
@@ -454,8 +396,8 @@ static sw_status clamp_reference(const sw_reference *r)
                                    .operations = id##_operations}
 
 static const swi_range_attrs clamp_attrs = {-0.5f, 0.9f};
-ACTIVATION_CASES(abs, NULL);
-ACTIVATION_CASES(clamp, &clamp_attrs);
+CASES_BLOCKS(abs, NULL, ANY);
+CASES_BLOCKS(clamp, &clamp_attrs, ANY);
 CODED(abs, 0, abs_dx, abs_dx_operations);
 CODED(clamp, sizeof(swi_range_attrs), set_dx, bits_dx_operations);
 

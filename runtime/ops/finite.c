@@ -36,7 +36,7 @@ bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a)
     return sw_type_elements(&factors[0]) + sw_type_elements(&factors[1]) <= a->worth;
 }
 
-static sw_status bound_forward(const sw_launch *l)
+static sw_status product_bound_forward(const sw_launch *l)
 {
     const swi_bound_attrs *a = l->attrs;
     const sw_type factors[2] = {l->in[0].type, l->in[1].type};
@@ -52,7 +52,7 @@ static sw_status bound_forward(const sw_launch *l)
 }
 
 /* One comparison for each element that is read, and two products. */
-static uint64_t bound_operations(const sw_kernel_info *info)
+static uint64_t product_bound_operations(const sw_kernel_info *info)
 {
     if (!swi_bound_reads(info->in, info->attrs))
         return 2;
@@ -60,15 +60,8 @@ static uint64_t bound_operations(const sw_kernel_info *info)
         swi_count_add(swi_count_each(&info->in[0], 1), swi_count_each(&info->in[1], 1)), 2);
 }
 
-const sw_op_desc sw_op_product_bound = {.size = sizeof(sw_op_desc),
-                                        .name = "product_bound",
-                                        .n_in = 2,
-                                        .n_out = 1,
-                                        .attrs_bytes = sizeof(swi_bound_attrs),
-                                        .infer = verdict_infer,
-                                        .forward = bound_forward,
-                                        .operations = bound_operations,
-                                        .no_gradient = 1};
+SWI_APPENDED(product_bound, 2, 2, 1, .infer = verdict_infer,
+             .attrs_bytes = sizeof(swi_bound_attrs));
 
 /* ---- a verdict: in {x, [verdict before], [flag], [bound]} --------------------------------
  * A kept gradient that does not wait is not looked at, nor one whose bound says enough. */
@@ -114,21 +107,12 @@ bool swi_reads_one_element(uint32_t op, const sw_kernel_info *info, int i)
     return op == SW_OP_product_bound && !swi_bound_reads(info->in, info->attrs);
 }
 
-const sw_op_desc sw_op_finite = {.size = sizeof(sw_op_desc),
-                                 .name = "finite",
-                                 .n_in = 1,
-                                 .max_in = 4,
-                                 .n_out = 1,
-                                 .attrs_bytes = sizeof(swi_finite_attrs),
-                                 .infer = verdict_infer,
-                                 .forward = finite_forward,
-                                 .reference = finite_reference,
-                                 .operations = finite_operations,
-                                 .no_gradient = 1};
+SWI_APPENDED(finite, 1, 4, 1, .infer = verdict_infer, .attrs_bytes = sizeof(swi_finite_attrs),
+             .reference = finite_reference);
 
 /* ---- the first of several that is not 0 -------------------------------------------------- */
 
-static sw_status any_forward(const sw_launch *l)
+static sw_status any_verdict_forward(const sw_launch *l)
 {
     double found = 0.0;
     for (int i = 0; i < l->n_in; i++) {
@@ -139,24 +123,16 @@ static sw_status any_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t any_operations(const sw_kernel_info *info)
+static uint64_t any_verdict_operations(const sw_kernel_info *info)
 {
     return (uint64_t)info->n_in;
 }
 
-const sw_op_desc sw_op_any_verdict = {.size = sizeof(sw_op_desc),
-                                      .name = "any_verdict",
-                                      .n_in = 1,
-                                      .max_in = SWI_VERDICTS,
-                                      .n_out = 1,
-                                      .infer = verdict_infer,
-                                      .forward = any_forward,
-                                      .operations = any_operations,
-                                      .no_gradient = 1};
+SWI_APPENDED(any_verdict, 1, SWI_VERDICTS, 1, .infer = verdict_infer);
 
 /* ---- in {counts, verdict}, out {counts}: for the next update ----------------------------- */
 
-static sw_status note_forward(const sw_launch *l)
+static sw_status note_verdict_forward(const sw_launch *l)
 {
     double *counts = l->out[0].ptr;
     if (counts[SWI_SKIPPED_NEXT] == 0.0)
@@ -164,25 +140,18 @@ static sw_status note_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t note_operations(const sw_kernel_info *info)
+static uint64_t note_verdict_operations(const sw_kernel_info *info)
 {
     (void)info;
     return 1;
 }
 
-const sw_op_desc sw_op_note_verdict = {.size = sizeof(sw_op_desc),
-                                       .name = "note_verdict",
-                                       .n_in = 2,
-                                       .n_out = 1,
-                                       .infer = counts_infer,
-                                       .forward = note_forward,
-                                       .operations = note_operations,
-                                       .no_gradient = 1};
+SWI_APPENDED(note_verdict, 2, 2, 1, .infer = counts_infer);
 
 /* ---- in {counts, verdict, [flags]}, out {counts}: an update, skipped or not ---------------
  */
 
-static sw_status count_forward(const sw_launch *l)
+static sw_status count_skipped_forward(const sw_launch *l)
 {
     const swi_count_attrs *a = l->attrs;
     double *counts = l->out[0].ptr;
@@ -203,19 +172,11 @@ static sw_status count_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t count_operations(const sw_kernel_info *info)
+static uint64_t count_skipped_operations(const sw_kernel_info *info)
 {
     const swi_count_attrs *a = info->attrs;
     return swi_count_add(3, a->has_flags ? swi_count_each(&info->in[2], 1) : 0);
 }
 
-const sw_op_desc sw_op_count_skipped = {.size = sizeof(sw_op_desc),
-                                        .name = "count_skipped",
-                                        .n_in = 2,
-                                        .max_in = 3,
-                                        .n_out = 1,
-                                        .attrs_bytes = sizeof(swi_count_attrs),
-                                        .infer = counts_infer,
-                                        .forward = count_forward,
-                                        .operations = count_operations,
-                                        .no_gradient = 1};
+SWI_APPENDED(count_skipped, 2, 3, 1, .infer = counts_infer,
+             .attrs_bytes = sizeof(swi_count_attrs));

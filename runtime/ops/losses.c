@@ -77,12 +77,6 @@ const sw_op_desc sw_op_accuracy = {.size = sizeof(sw_op_desc),
                                    .phase = SW_LOSS,
                                    .has_phase = 1};
 
-sw_value sw_accuracy(sw_ctx *ctx, sw_value logits, sw_value labels)
-{
-    const sw_value in[] = {logits, labels};
-    return sw_op_apply(ctx, SW_OP_accuracy, in, 2, NULL);
-}
-
 /* ---- mean squared error ------------------------------------------------------------------ */
 
 sw_status swi_infer_pair(const char *op, const sw_type *in, int n_in, sw_type *out)
@@ -191,12 +185,6 @@ const sw_op_desc sw_op_mse = {.size = sizeof(sw_op_desc),
                               .operations = mse_operations,
                               .phase = SW_LOSS,
                               .has_phase = 1};
-
-sw_value sw_mse(sw_ctx *ctx, sw_value x, sw_value target)
-{
-    const sw_value in[] = {x, target};
-    return sw_op_apply(ctx, SW_OP_mse, in, 2, NULL);
-}
 
 /* ---- binary cross-entropy with logits ---------------------------------------------------- */
 
@@ -363,9 +351,3 @@ const sw_op_desc sw_op_bce_with = {.size = sizeof(sw_op_desc),
                                    .operations = bce_operations,
                                    .phase = SW_LOSS,
                                    .has_phase = 1};
-
-sw_value sw_bce_with(sw_ctx *ctx, sw_value logits, sw_value targets)
-{
-    const sw_value in[] = {logits, targets};
-    return sw_op_apply(ctx, SW_OP_bce_with, in, 2, NULL);
-}

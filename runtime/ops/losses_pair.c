@@ -177,12 +177,6 @@ sw_value sw_huber(sw_ctx *ctx, sw_value x, sw_value target, float delta)
     return sw_op_apply(ctx, SW_OP_huber, in, 2, &a);
 }
 
-sw_value sw_l1(sw_ctx *ctx, sw_value x, sw_value target)
-{
-    const sw_value in[] = {x, target};
-    return sw_op_apply(ctx, SW_OP_l1, in, 2, NULL);
-}
-
 /* ---- Kullback-Leibler divergence --------------------------------------------------------- */
 
 static sw_status kl_div_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
@@ -223,9 +217,3 @@ static const sw_op_case kl_div_cases[] = {
 };
 
 DESCRIPTOR(kl_div, 0);
-
-sw_value sw_kl_div(sw_ctx *ctx, sw_value log_probabilities, sw_value probabilities)
-{
-    const sw_value in[] = {log_probabilities, probabilities};
-    return sw_op_apply(ctx, SW_OP_kl_div, in, 2, NULL);
-}

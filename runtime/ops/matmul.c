@@ -150,9 +150,3 @@ const sw_op_desc sw_op_matmul = {.size = sizeof(sw_op_desc),
                                  .cases = cases,
                                  .n_cases = SWI_COUNT(cases),
                                  .operations = forward_operations};
-
-sw_value sw_matmul(sw_ctx *ctx, sw_value a, sw_value b)
-{
-    const sw_value in[] = {a, b};
-    return sw_op_apply(ctx, SW_OP_matmul, in, 2, NULL);
-}

@@ -51,6 +51,47 @@ void swi_norm_scale(sw_norm_args *n, const sw_launch *l, int first)
     n->bias = l->n_in > first + 1 ? swi_in(l, first + 1) : NULL;
 }
 
+void swi_norm_forward(sw_norm_args *n, const sw_launch *l, int mean)
+{
+    n->x = swi_in(l, 0);
+    n->y = swi_out(l, 0);
+    n->mean_out = swi_norm_extra(l, mean);
+    n->rstd_out = swi_norm_extra(l, mean + 1);
+    swi_norm_scale(n, l, 1);
+}
+
+sw_status swi_norm_make_dx(const sw_launch *l, sw_norm_args n, swi_norm_kernel *kernel)
+{
+    swi_norm_saved(&n, l);
+    n.weight = l->n_in > 4 ? swi_in(l, 4) : NULL;
+    n.dx = swi_out(l, 0);
+    n.add_dx = swi_adds(l, 0);
+    kernel(&n, l->par);
+    return SW_OK;
+}
+
+sw_status swi_norm_make_dw(const sw_launch *l, sw_norm_args n, swi_norm_kernel *kernel)
+{
+    swi_norm_saved(&n, l);
+    swi_norm_dw(&n, l, 0);
+    kernel(&n, l->par);
+    return SW_OK;
+}
+
+sw_status swi_norm_make_db(const sw_launch *l, sw_norm_args n, swi_norm_kernel *kernel)
+{
+    n.dy = swi_in(l, 0);
+    n.db = swi_out(l, 0);
+    n.add_db = swi_adds(l, 0);
+    kernel(&n, l->par);
+    return SW_OK;
+}
+
+uint64_t swi_norm_db_operations(const sw_kernel_info *info)
+{
+    return swi_count_each(&info->in[0], 1);
+}
+
 uint64_t swi_norm_count(const sw_type *x, uint64_t each, const sw_type *stats, uint64_t once)
 {
     return swi_count_add(swi_count_each(x, each), swi_count_each(stats, once));
@@ -113,46 +154,27 @@ static sw_status layer_infer(const sw_type *in, int n_in, const void *attrs, sw_
 static sw_status layer_forward(const sw_launch *l)
 {
     sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
-    n.x = swi_in(l, 0);
-    n.y = swi_out(l, 0);
-    n.mean_out = swi_norm_extra(l, 1);
-    n.rstd_out = swi_norm_extra(l, 2);
-    swi_norm_scale(&n, l, 1);
+    swi_norm_forward(&n, l, 1);
     sw_norm(l->isa)->rows(&n, true, l->par);
     return SW_OK;
 }
 
-/* in: x, mean, rstd, dy, [weight] */
 static sw_status layer_dx(const sw_launch *l)
 {
-    sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
-    swi_norm_saved(&n, l);
-    n.weight = l->n_in > 4 ? swi_in(l, 4) : NULL;
-    n.dx = swi_out(l, 0);
-    n.add_dx = swi_adds(l, 0);
-    sw_norm(l->isa)->rows_dx(&n, l->par);
-    return SW_OK;
+    return swi_norm_make_dx(l, rows_of(&l->in[0].type.shape, l->attrs),
+                            sw_norm(l->isa)->rows_dx);
 }
 
-/* in: x, mean, rstd, dy; out: dweight, [dbias] */
 static sw_status layer_dw(const sw_launch *l)
 {
-    sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
-    swi_norm_saved(&n, l);
-    swi_norm_dw(&n, l, 0);
-    sw_norm(l->isa)->rows_dw(&n, l->par);
-    return SW_OK;
+    return swi_norm_make_dw(l, rows_of(&l->in[0].type.shape, l->attrs),
+                            sw_norm(l->isa)->rows_dw);
 }
 
-/* in: dy */
 static sw_status layer_db(const sw_launch *l)
 {
-    sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
-    n.dy = swi_in(l, 0);
-    n.db = swi_out(l, 0);
-    n.add_db = swi_adds(l, 0);
-    sw_norm(l->isa)->rows_dw(&n, l->par);
-    return SW_OK;
+    return swi_norm_make_db(l, rows_of(&l->in[0].type.shape, l->attrs),
+                            sw_norm(l->isa)->rows_dw);
 }
 
 /* The sum; d, d d and the sums of both; d / std, weight, bias. Mean, variance and 1/std take 11
@@ -174,18 +196,14 @@ static uint64_t layer_dw_operations(const sw_kernel_info *info)
     return swi_count_each(&info->in[0], info->n_out > 1 ? 5 : 4);
 }
 
-static uint64_t db_operations(const sw_kernel_info *info)
-{
-    return swi_count_each(&info->in[0], 1);
-}
-
 static sw_status layer_reference(const sw_reference *r)
 {
     return rows_reference(r, true);
 }
 
-static const sw_grad_desc layer_grads[] = SWI_NORM_GRADS(
-    1, 2, layer_dx, dx_operations, layer_dw, layer_dw_operations, layer_db, db_operations);
+static const sw_grad_desc layer_grads[] =
+    SWI_NORM_GRADS(1, 2, layer_dx, dx_operations, layer_dw, layer_dw_operations, layer_db,
+                   swi_norm_db_operations);
 
 static const swi_norm_attrs usual = {.epsilon = 1e-5f}, wide = {.epsilon = 0.5f};
 static const sw_op_case layer_cases[] = {
@@ -395,43 +413,27 @@ static sw_status group_infer(const sw_type *in, int n_in, const void *attrs, sw_
 static sw_status group_forward(const sw_launch *l)
 {
     sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
-    n.x = swi_in(l, 0);
-    n.y = swi_out(l, 0);
-    n.mean_out = swi_norm_extra(l, 1);
-    n.rstd_out = swi_norm_extra(l, 2);
-    swi_norm_scale(&n, l, 1);
+    swi_norm_forward(&n, l, 1);
     sw_norm(l->isa)->group(&n, l->par);
     return SW_OK;
 }
 
 static sw_status group_dx(const sw_launch *l)
 {
-    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
-    swi_norm_saved(&n, l);
-    n.weight = l->n_in > 4 ? swi_in(l, 4) : NULL;
-    n.dx = swi_out(l, 0);
-    n.add_dx = swi_adds(l, 0);
-    sw_norm(l->isa)->group_dx(&n, l->par);
-    return SW_OK;
+    return swi_norm_make_dx(l, swi_norm_image(&l->in[0].type, l->attrs),
+                            sw_norm(l->isa)->group_dx);
 }
 
 static sw_status group_dw(const sw_launch *l)
 {
-    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
-    swi_norm_saved(&n, l);
-    swi_norm_dw(&n, l, 0);
-    sw_norm(l->isa)->group_dw(&n, l->par);
-    return SW_OK;
+    return swi_norm_make_dw(l, swi_norm_image(&l->in[0].type, l->attrs),
+                            sw_norm(l->isa)->group_dw);
 }
 
 static sw_status group_db(const sw_launch *l)
 {
-    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
-    n.dy = swi_in(l, 0);
-    n.db = swi_out(l, 0);
-    n.add_db = swi_adds(l, 0);
-    sw_norm(l->isa)->group_dw(&n, l->par);
-    return SW_OK;
+    return swi_norm_make_db(l, swi_norm_image(&l->in[0].type, l->attrs),
+                            sw_norm(l->isa)->group_dw);
 }
 
 /* d, dy d, its sum, and that of dy; 1/std and the sum for each channel of each image. */
@@ -464,8 +466,9 @@ static sw_status group_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc group_grads[] = SWI_NORM_GRADS(
-    1, 2, group_dx, dx_operations, group_dw, group_dw_operations, group_db, db_operations);
+static const sw_grad_desc group_grads[] =
+    SWI_NORM_GRADS(1, 2, group_dx, dx_operations, group_dw, group_dw_operations, group_db,
+                   swi_norm_db_operations);
 
 static const swi_norm_attrs groups[] = {{.epsilon = 1e-5f, .groups = 1},
                                         {.epsilon = 1e-5f, .groups = 2},

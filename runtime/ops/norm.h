@@ -55,6 +55,9 @@ sw_status swi_norm_infer(const char *op, const sw_type *in, int n_in, int first,
 sw_norm_args swi_norm_image(const sw_type *x, const swi_norm_attrs *a);
 /* Output i, NULL where nobody reads it. */
 float *swi_norm_extra(const sw_launch *l, int i);
+/* What a forward kernel reads and writes: x, weight, bias; y, mean and 1/std, these two in
+ * outputs `mean` and the next. */
+void swi_norm_forward(sw_norm_args *n, const sw_launch *l, int mean);
 /* Weight and bias from input `first` on, where they are given. */
 void swi_norm_scale(sw_norm_args *n, const sw_launch *l, int first);
 /* `each` for an element of x, `once` for one of the statistics. */
@@ -62,6 +65,13 @@ uint64_t swi_norm_count(const sw_type *x, uint64_t each, const sw_type *stats, u
 bool swi_norm_bias_ok(sw_ctx *ctx, sw_value weight, sw_value bias);
 sw_value swi_norm_apply(sw_ctx *ctx, uint32_t op, sw_value x, sw_value weight, sw_value bias,
                         const swi_norm_attrs *attrs);
+
+/* The gradients of SWI_NORM_GRADS, by a kernel of kernels/norm.h; `n` has the sizes. */
+typedef void swi_norm_kernel(const sw_norm_args *n, const sw_par *par);
+sw_status swi_norm_make_dx(const sw_launch *l, sw_norm_args n, swi_norm_kernel *kernel);
+sw_status swi_norm_make_dw(const sw_launch *l, sw_norm_args n, swi_norm_kernel *kernel);
+sw_status swi_norm_make_db(const sw_launch *l, sw_norm_args n, swi_norm_kernel *kernel);
+uint64_t swi_norm_db_operations(const sw_kernel_info *info);
 
 /* in: x, mean, rstd, dy */
 static inline void swi_norm_saved(sw_norm_args *n, const sw_launch *l)

@@ -7,7 +7,7 @@
 #include "runtime/base/common.h"
 #include "runtime/graph/trace.h"
 
-#define SW_OP(name) extern const sw_op_desc sw_op_##name;
+#define SW_OP(name, ...) extern const sw_op_desc sw_op_##name;
 #include "runtime/ops.def"
 #undef SW_OP
 
@@ -79,6 +79,19 @@ static inline bool swi_adds(const sw_launch *l, int i)
 
 /* ---- what optimizers append -------------------------------------------------------------- */
 
+/* A descriptor without gradients and cases, whose functions are op_forward and op_operations;
+ * more fields may follow. */
+#define SWI_APPENDED(op, least, most, outputs, ...)                                            \
+    const sw_op_desc sw_op_##op = {.size = sizeof(sw_op_desc),                                 \
+                                   .name = #op,                                                \
+                                   .n_in = least,                                              \
+                                   .max_in = most,                                             \
+                                   .n_out = outputs,                                           \
+                                   .forward = op##_forward,                                    \
+                                   .operations = op##_operations,                              \
+                                   .no_gradient = 1,                                           \
+                                   __VA_ARGS__}
+
 /* A verdict is an f64 scalar: 0 where all is finite, else who is not: the entry of the
  * parameter whose gradient it is, or SWI_LOSS. */
 #define SWI_LOSS (-1.0)
@@ -89,10 +102,6 @@ bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a);
 
 /* Input i of which such an op reads one element, as a rule. */
 bool swi_reads_one_element(uint32_t op, const sw_kernel_info *info, int i);
-
-/* Updates of one parameter; those that are elementwise may be run on any run of elements. */
-bool swi_is_update_op(uint32_t op);
-bool swi_is_elementwise_update(uint32_t op);
 
 /* Run an elementwise update on elements from .. from + n of the launch's parameter and states,
  * by `grad`, which holds the gradient of these n alone: the same bits as in one piece. The

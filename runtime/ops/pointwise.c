@@ -1,5 +1,4 @@
-/* Sums and products of two tensors, scaling, conversions: add and scale_by keep nothing, mul
- * both inputs. */
+/* Scaling and conversions: nothing is kept, unless a factor has a gradient. */
 #include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
@@ -9,148 +8,6 @@
 static float param_of(const void *attrs)
 {
     return attrs != NULL ? ((const swi_number_attrs *)attrs)->value : 0.0f;
-}
-
-/* ---- add, mul: one operation for each element, as everywhere where none are counted -------
- */
-
-static sw_status binary_infer(const char *op, const sw_type *in, int n_in, sw_type *out)
-{
-    SW_TRY(swi_want_f32(op, in, n_in));
-    out[0] = in[0];
-    return swi_broadcast(op, &in[0].shape, &in[1].shape, &out[0].shape);
-}
-
-static bool is_flat(const sw_launch *l)
-{
-    if (l->in[0].type.layout == SW_N16)
-        return true;
-    return swi_same_shape(&l->in[0].type.shape, &l->in[1].type.shape) &&
-           swi_is_contiguous(&l->in[0]) && swi_is_contiguous(&l->in[1]);
-}
-
-sw_nd swi_broadcast_nd(const sw_launch *l, int a, int b)
-{
-    const sw_shape *s = &l->out[0].type.shape;
-    sw_nd nd = {.rank = s->rank};
-    memcpy(nd.dim, s->dim, sizeof s->dim);
-    memcpy(nd.y, l->out[0].stride, sizeof l->out[0].stride);
-    swi_broadcast_strides(&l->in[a], s, nd.a);
-    swi_broadcast_strides(&l->in[b], s, nd.b);
-    return nd;
-}
-
-#define BINARY(id, SIGN)                                                                       \
-    static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)  \
-    {                                                                                          \
-        (void)attrs;                                                                           \
-        return binary_infer(#id, in, n_in, out);                                               \
-    }                                                                                          \
-    static sw_status id##_forward(const sw_launch *l)                                          \
-    {                                                                                          \
-        if (is_flat(l)) {                                                                      \
-            sw_point(l->isa)->id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),                    \
-                                 sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);   \
-            return SW_OK;                                                                      \
-        }                                                                                      \
-        const sw_nd nd = swi_broadcast_nd(l, 0, 1);                                            \
-        sw_nd_##id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1), swi_adds(l, 0), &nd);            \
-        return SW_OK;                                                                          \
-    }                                                                                          \
-    static sw_status id##_reference(const sw_reference *r)                                     \
-    {                                                                                          \
-        const sw_shape *s = &r->out_type[0].shape;                                             \
-        for (int64_t i = 0; i < swi_elements(s); i++)                                          \
-            r->out[0][i] = r->in[0][swi_broadcast_index(i, s, &r->in_type[0].shape)] SIGN r    \
-                               ->in[1][swi_broadcast_index(i, s, &r->in_type[1].shape)];       \
-        return SW_OK;                                                                          \
-    }
-
-int64_t swi_broadcast_index(int64_t i, const sw_shape *to, const sw_shape *from)
-{
-    int64_t index = 0, step = 1;
-    for (int k = 1; k <= to->rank; k++) {
-        const int64_t at = i % to->dim[to->rank - k];
-        i /= to->dim[to->rank - k];
-        if (k <= from->rank) {
-            index += from->dim[from->rank - k] != 1 ? at * step : 0;
-            step *= from->dim[from->rank - k];
-        }
-    }
-    return index;
-}
-
-BINARY(add, +)
-BINARY(mul, *)
-
-static void add_rule(sw_ctx *ctx, const sw_rule *r)
-{
-    for (int i = 0; i < 2; i++) {
-        const sw_shape s = swi_shape_of(ctx, r->in[i]);
-        if (r->wanted[i])
-            r->din[i] = swi_sum_to(ctx, r->dout[0], &s);
-    }
-}
-
-static void mul_rule(sw_ctx *ctx, const sw_rule *r)
-{
-    for (int i = 0; i < 2; i++) {
-        const sw_shape s = swi_shape_of(ctx, r->in[i]);
-        if (r->wanted[i])
-            r->din[i] = swi_sum_to(ctx, sw_mul(ctx, r->dout[0], r->in[1 - i]), &s);
-    }
-}
-
-static const sw_op_case binary_cases[] = {
-    {.name = "same", .n_in = 2, .in = {SWI_F32(3, 19), SWI_F32(3, 19)}},
-    {.name = "row", .n_in = 2, .in = {SWI_F32(4, 5), SWI_F32(5)}},
-    {.name = "column", .n_in = 2, .in = {SWI_F32(4, 1), SWI_F32(4, 5)}},
-    {.name = "both repeat", .n_in = 2, .in = {SWI_F32(4, 1, 3), SWI_F32(2, 1)}},
-    {.name = "scalar", .n_in = 2, .in = {SWI_F32_SCALAR, SWI_F32(2, 3)}},
-    {.name = "image", .n_in = 2, .in = {SWI_F32(2, 3, 2, 2), SWI_F32(2, 3, 2, 2)}},
-    {.name = "channels of an image", .n_in = 2, .in = {SWI_F32(2, 3, 2, 2), SWI_F32(3, 1, 1)}},
-};
-
-const sw_op_desc sw_op_add = {.size = sizeof(sw_op_desc),
-                              .rebuild = 1,
-                              .name = "add",
-                              .n_in = 2,
-                              .n_out = 1,
-                              .infer = add_infer,
-                              .layout = swi_layout_keep,
-                              .strided_in = 3,
-                              .inplace = 3,
-                              .forward = add_forward,
-                              .rule = add_rule,
-                              .reference = add_reference,
-                              .cases = binary_cases,
-                              .n_cases = SWI_COUNT(binary_cases)};
-
-const sw_op_desc sw_op_mul = {.size = sizeof(sw_op_desc),
-                              .rebuild = 1,
-                              .name = "mul",
-                              .n_in = 2,
-                              .n_out = 1,
-                              .infer = mul_infer,
-                              .layout = swi_layout_keep,
-                              .strided_in = 3,
-                              .inplace = 3,
-                              .forward = mul_forward,
-                              .rule = mul_rule,
-                              .reference = mul_reference,
-                              .cases = binary_cases,
-                              .n_cases = SWI_COUNT(binary_cases)};
-
-sw_value sw_add(sw_ctx *ctx, sw_value a, sw_value b)
-{
-    const sw_value in[] = {a, b};
-    return sw_op_apply(ctx, SW_OP_add, in, 2, NULL);
-}
-
-sw_value sw_mul(sw_ctx *ctx, sw_value a, sw_value b)
-{
-    const sw_value in[] = {a, b};
-    return sw_op_apply(ctx, SW_OP_mul, in, 2, NULL);
 }
 
 /* ---- scaling: by a scalar tensor (a knob), by a constant --------------------------------- */
@@ -261,12 +118,6 @@ sw_value sw_scale(sw_ctx *ctx, sw_value x, sw_knob factor)
     const uint32_t knob = swi_knob_value(ctx, factor);
     const sw_value in[2] = {x, swi_handle(ctx, knob)};
     return sw_op_apply(ctx, SW_OP_scale, in, 2, NULL);
-}
-
-sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor)
-{
-    const swi_number_attrs a = {factor};
-    return sw_op_apply(ctx, SW_OP_scale_by, &x, 1, &a);
 }
 
 /* ---- conversion -------------------------------------------------------------------------- */

@@ -155,7 +155,7 @@ static sw_status pool_reference(const sw_reference *r, bool max)
                     if (iy < 0 || iy >= s->dim[2] || ix < 0 || ix >= s->dim[3])
                         continue;
                     const double x = r->in[0][(nc * s->dim[2] + iy) * s->dim[3] + ix];
-                    best = x > best ? x : best;
+                    best = x <= best || isnan(best) ? best : x;
                     sum += x;
                 }
                 *y++ = max ? best : sum / (double)(a->kernel_h * a->kernel_w);

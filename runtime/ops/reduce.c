@@ -4,6 +4,7 @@
  * max keeps for each result which place won, in 1, 2 or 4 bytes, as few as its places need. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,7 +111,7 @@ static sw_status max_reference(const sw_reference *r)
             }
             rest /= x->dim[k];
         }
-        if (first || r->in[0][i] > r->out[0][index])
+        if (first || r->in[0][i] > r->out[0][index] || isnan(r->in[0][i]))
             r->out[0][index] = r->in[0][i];
     }
     return SW_OK;

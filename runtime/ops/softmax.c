@@ -101,11 +101,7 @@ static double reference_sum(const double *x, int64_t cols, double *most)
                                    .reference = id##_reference,                                \
                                    .cases = id##_cases,                                        \
                                    .n_cases = SWI_COUNT(id##_cases),                           \
-                                   .operations = id##_operations};                             \
-    sw_value sw_##id(sw_ctx *ctx, sw_value x)                                                  \
-    {                                                                                          \
-        return sw_op_apply(ctx, SW_OP_##id, &x, 1, NULL);                                      \
-    }
+                                   .operations = id##_operations};
 
 /* Maximum, difference, exponential, sum and quotient of each element, one reciprocal for each
  * row. Backward: the row's sum of dy y, then y (dy - sum). */

@@ -44,15 +44,7 @@ static uint64_t sumsq_operations(const sw_kernel_info *info)
     return swi_count_each(&info->in[0], 2);
 }
 
-const sw_op_desc sw_op_sumsq = {.size = sizeof(sw_op_desc),
-                                .name = "sumsq",
-                                .n_in = 1,
-                                .max_in = 2,
-                                .n_out = 1,
-                                .infer = sumsq_infer,
-                                .forward = sumsq_forward,
-                                .operations = sumsq_operations,
-                                .no_gradient = 1};
+SWI_APPENDED(sumsq, 1, 2, 1, .infer = sumsq_infer);
 
 /* ---- min(1, max / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ ---------------------- */
 
@@ -63,7 +55,7 @@ static sw_status clip_infer(const sw_type *in, int n_in, const void *attrs, sw_t
     return SW_OK;
 }
 
-static sw_status clip_forward(const sw_launch *l)
+static sw_status clip_scale_forward(const sw_launch *l)
 {
     const double norm = sqrt(*(const double *)l->in[0].ptr);
     const double scale = (double)swi_in(l, 1)[0] / (norm + 1e-6);
@@ -71,20 +63,13 @@ static sw_status clip_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t clip_operations(const sw_kernel_info *info)
+static uint64_t clip_scale_operations(const sw_kernel_info *info)
 {
     (void)info;
     return 4; /* root, sum, quotient, comparison */
 }
 
-const sw_op_desc sw_op_clip_scale = {.size = sizeof(sw_op_desc),
-                                     .name = "clip_scale",
-                                     .n_in = 2,
-                                     .n_out = 1,
-                                     .infer = clip_infer,
-                                     .forward = clip_forward,
-                                     .operations = clip_operations,
-                                     .no_gradient = 1};
+SWI_APPENDED(clip_scale, 2, 2, 1, .infer = clip_infer);
 
 /* ---- kept gradients: in {kept, g, flag}, out {kept, flag}; the first one writes ---------- */
 
@@ -96,7 +81,7 @@ static sw_status accumulate_infer(const sw_type *in, int n_in, const void *attrs
     return SW_OK;
 }
 
-static sw_status accumulate_forward(const sw_launch *l)
+static sw_status accumulate_into_forward(const sw_launch *l)
 {
     const int64_t n = sw_type_elements(&l->in[1].type);
     sw_point(l->isa)->scale(swi_out(l, 0), swi_in(l, 1), n, 1.0f, swi_in(l, 2)[0] != 0.0f,
@@ -105,19 +90,12 @@ static sw_status accumulate_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t accumulate_operations(const sw_kernel_info *info)
+static uint64_t accumulate_into_operations(const sw_kernel_info *info)
 {
     return swi_count_each(&info->in[1], 1);
 }
 
-const sw_op_desc sw_op_accumulate_into = {.size = sizeof(sw_op_desc),
-                                          .name = "accumulate_into",
-                                          .n_in = 3,
-                                          .n_out = 2,
-                                          .infer = accumulate_infer,
-                                          .forward = accumulate_forward,
-                                          .operations = accumulate_operations,
-                                          .no_gradient = 1};
+SWI_APPENDED(accumulate_into, 3, 3, 2, .infer = accumulate_infer);
 
 /* ---- step counters: in {state f64[2], [flags], [verdict]}; out {corrections, state}
  * ---------- What waits for an update is what the flags say; where all are 0, and where the
@@ -186,16 +164,5 @@ static uint64_t steps_tick_operations(const sw_kernel_info *info)
     return tick_operations(info, 4); /* sum, power, root, quotient */
 }
 
-#define TICK(op)                                                                               \
-    const sw_op_desc sw_op_##op = {.size = sizeof(sw_op_desc),                                 \
-                                   .name = #op,                                                \
-                                   .n_in = 1,                                                  \
-                                   .max_in = 3,                                                \
-                                   .n_out = 2,                                                 \
-                                   .attrs_bytes = sizeof(swi_tick_attrs),                      \
-                                   .infer = tick_infer,                                        \
-                                   .forward = op##_forward,                                    \
-                                   .operations = op##_operations,                              \
-                                   .no_gradient = 1}
-TICK(adam_tick);
-TICK(steps_tick);
+SWI_APPENDED(adam_tick, 1, 3, 2, .infer = tick_infer, .attrs_bytes = sizeof(swi_tick_attrs));
+SWI_APPENDED(steps_tick, 1, 3, 2, .infer = tick_infer, .attrs_bytes = sizeof(swi_tick_attrs));

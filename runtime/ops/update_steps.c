@@ -6,31 +6,6 @@
 
 enum { MOST_STATES = 3 };
 
-/* The one list of updates. */
-static const struct {
-    uint32_t op;
-    bool elementwise;
-} updates[] = {
-    {SW_OP_sgd_update, true},     {SW_OP_adam_update, true}, {SW_OP_rmsprop_update, true},
-    {SW_OP_adagrad_update, true}, {SW_OP_lion_update, true}, {SW_OP_adafactor_update, false},
-};
-
-bool swi_is_update_op(uint32_t op)
-{
-    for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
-        if (updates[i].op == op)
-            return true;
-    return false;
-}
-
-bool swi_is_elementwise_update(uint32_t op)
-{
-    for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
-        if (updates[i].op == op)
-            return updates[i].elementwise;
-    return false;
-}
-
 /* ---- operands ---------------------------------------------------------------------------- */
 
 static const double *corrections_of(const sw_launch *l)

@@ -366,8 +366,3 @@ const sw_op_desc sw_op_detach = {.size = sizeof(sw_op_desc),
                                  .reference = same_reference,
                                  .cases = detach_cases,
                                  .n_cases = SWI_COUNT(detach_cases)};
-
-sw_value sw_detach(sw_ctx *ctx, sw_value x)
-{
-    return sw_op_apply(ctx, SW_OP_detach, &x, 1, NULL);
-}

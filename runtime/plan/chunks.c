@@ -11,7 +11,7 @@
 /* The rows of what can be done in parts; 0: of nothing here. */
 static int64_t rows_of(const swi_trace *t, const swi_node *node)
 {
-    if (node->op != SW_OP_linear_ce || node->grad >= 0)
+    if (swi_op_traits_of(node->op)->duty != SWI_DUTY_PARTS || node->grad >= 0)
         return 0;
     return t->values[t->operands[node->first]].type.shape.dim[0];
 }

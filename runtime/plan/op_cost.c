@@ -77,12 +77,6 @@ static const rate serial = {32, 1}; /* each waits for the one before: 0.5 per ns
 #define NEAR_BYTES_PER_UNIT 8u
 #define FAR_BYTES_PER_UNIT 3u
 
-static bool is_laid_anew(const swi_node *node)
-{
-    return node->op == SW_OP_to_n16 || node->op == SW_OP_from_n16 || node->op == SW_OP_concat ||
-           node->op == SW_OP_slice_grad;
-}
-
 static uint64_t units_moved(uint64_t bytes, uint64_t most_near)
 {
     const uint64_t near = bytes < most_near ? bytes : most_near;
@@ -91,7 +85,8 @@ static uint64_t units_moved(uint64_t bytes, uint64_t most_near)
 
 static uint64_t units_of_bytes(const swi_trace *trace, const swi_node *node)
 {
-    return units_moved(swi_node_bytes(trace, node), is_laid_anew(node) ? 0 : NEAR_BYTES);
+    const bool laid_anew = swi_op_traits_of(node->op)->work == SWI_WORK_LAID;
+    return units_moved(swi_node_bytes(trace, node), laid_anew ? 0 : NEAR_BYTES);
 }
 
 /* What goes through its rows in parts reads its weights and lays them for a product twice in
@@ -101,63 +96,48 @@ static uint64_t units_of_bytes(const swi_trace *trace, const swi_node *node)
 
 static uint64_t units_of_parts(const swi_trace *trace, const swi_node *node)
 {
-    swi_linear_ce_attrs attrs;
-    if (node->op != SW_OP_linear_ce || node->grad >= 0)
+    int64_t part;
+    if (swi_op_traits_of(node->op)->duty != SWI_DUTY_PARTS || node->grad >= 0)
         return 0;
-    memcpy(&attrs, swi_node_attrs(trace, node), sizeof attrs);
+    memcpy(&part, swi_node_attrs(trace, node), sizeof part);
     const int64_t all = operand(trace, node, 0)->type.shape.dim[0];
-    if (attrs.rows <= 0 || attrs.rows >= all)
+    if (part <= 0 || part >= all)
         return 0;
-    const uint64_t more = (uint64_t)((all - 1) / attrs.rows);
+    const uint64_t more = (uint64_t)((all - 1) / part);
     const uint64_t weights = sw_type_bytes(&operand(trace, node, 1)->type);
     return swi_count_mul(more, units_moved(swi_count_mul(weights, MOVES_PER_PART), NEAR_BYTES) +
                                    UNITS_PER_LAUNCH);
 }
 
-/* Ops from outside are loops as compilers make them. */
+static bool have_one_shape(const swi_trace *trace, const swi_node *node)
+{
+    return swi_same_shape(&operand(trace, node, 0)->type.shape,
+                          &operand(trace, node, 1)->type.shape);
+}
+
 static const rate *rate_of(const swi_trace *trace, const swi_node *node)
 {
-    switch (node->op) {
-    case SW_OP_linear:
-        return node->n_in > 1 ? &matrix : &vector; /* one operand: the bias's gradient */
-    case SW_OP_conv2d:
+    switch (swi_op_traits_of(node->op)->work) {
+    case SWI_WORK_MATRIX:
+        return node->n_in > 1 ? &matrix : &vector;
+    case SWI_WORK_IMAGES:
         return node->n_in > 1 ? &matrix : &plain;
-    case SW_OP_softmax:
-    case SW_OP_softmax_ce:
-    case SW_OP_rand:
+    case SWI_WORK_ROWS:
         return node->grad < 0 ? &rows : &vector;
-    case SW_OP_randn:
-    case SW_OP_expand:
-    case SW_OP_accuracy:
-    case SW_OP_abs: /* codes, bit by bit */
-    case SW_OP_clamp:
-    case SW_OP_pow: /* in float64 */
+    case SWI_WORK_LOOPS:
         return &plain;
-    case SW_OP_mse:
-    case SW_OP_bce:
-    case SW_OP_bce_with:
-    case SW_OP_huber:
-    case SW_OP_l1:
-    case SW_OP_kl_div:
+    case SWI_WORK_LOSS:
         return node->grad < 0 ? &plain : &vector;
-    case SW_OP_add:
-    case SW_OP_mul:
-    case SW_OP_sub:
-    case SW_OP_div:
-        return swi_same_shape(&operand(trace, node, 0)->type.shape,
-                              &operand(trace, node, 1)->type.shape)
-                   ? &vector
-                   : &plain;
-    case SW_OP_where:
-        return swi_same_shape(&operand(trace, node, 0)->type.shape,
-                              &operand(trace, node, 1)->type.shape)
-                   ? &vector
-                   : &plain;
-    case SW_OP_sum:
+    case SWI_WORK_BROADCAST:
+        return have_one_shape(trace, node) ? &vector : &plain;
+    case SWI_WORK_SERIAL:
         return &serial;
-    default:
-        return node->op < SW_OPS_INSIDE ? &vector : &plain;
+    case SWI_WORK_VECTOR:
+    case SWI_WORK_LAID:
+    case SWI_WORK_TILES: /* units_of_arithmetic */
+        break;
     }
+    return &vector;
 }
 
 static uint64_t units_at(uint64_t operations, const rate *r)
@@ -168,7 +148,7 @@ static uint64_t units_at(uint64_t operations, const rate *r)
 /* What makes a gradient in tiles is a product, what updates by it goes element by element. */
 static uint64_t units_of_arithmetic(const swi_trace *trace, const swi_node *node)
 {
-    if (node->op != SW_OP_tile_update)
+    if (swi_op_traits_of(node->op)->work != SWI_WORK_TILES)
         return units_at(swi_node_operations(trace, node), rate_of(trace, node));
     sw_type types[SWI_MAX_OPERANDS];
     sw_kernel_info info;

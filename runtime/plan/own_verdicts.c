@@ -3,6 +3,11 @@
 #include "runtime/ops/ops.h"
 #include "runtime/plan/program_internal.h"
 
+static swi_op_duty duty_of(const swi_node *node)
+{
+    return swi_op_traits_of(node->op)->duty;
+}
+
 static const swi_node *writer_of(const swi_trace *t, uint32_t value)
 {
     return t->values[value].node != SWI_NONE ? &t->nodes[t->values[value].node] : NULL;
@@ -14,7 +19,7 @@ static uint32_t verdict_on(const swi_trace *t, uint32_t g)
     if (t->storages[t->values[g].storage].segment != SWI_SEG_STEP)
         return SWI_NONE;
     for (uint32_t i = t->n_nodes; i-- > 0;)
-        if (t->nodes[i].op == SW_OP_finite && t->operands[t->nodes[i].first] == g)
+        if (duty_of(&t->nodes[i]) == SWI_DUTY_CHECK && t->operands[t->nodes[i].first] == g)
             return t->operands[t->nodes[i].first + t->nodes[i].n_in];
     return SWI_NONE;
 }
@@ -23,9 +28,9 @@ static uint32_t verdict_on(const swi_trace *t, uint32_t g)
 static uint32_t losses_behind(const swi_trace *t, uint32_t value)
 {
     const swi_node *node = writer_of(t, value);
-    while (node != NULL && node->op == SW_OP_any_verdict)
+    while (node != NULL && duty_of(node) == SWI_DUTY_JOIN)
         node = writer_of(t, t->operands[node->first]);
-    if (node == NULL || node->op != SW_OP_finite ||
+    if (node == NULL || duty_of(node) != SWI_DUTY_CHECK ||
         !((const swi_finite_attrs *)(const void *)(t->attrs + node->attrs))->has_before ||
         verdict_on(t, t->operands[node->first]) == SWI_NONE)
         return SWI_NONE;
@@ -41,10 +46,11 @@ void swi_pass_own_verdicts(swi_trace *t)
             continue;
         uint32_t *last = &t->operands[node->first + node->n_in - 1];
         const void *attrs = t->attrs + node->attrs;
-        if (swi_is_update_op(node->op) && ((const swi_update_attrs *)attrs)->has_verdict)
+        const swi_op_duty duty = duty_of(node);
+        if ((duty == SWI_DUTY_UPDATE || duty == SWI_DUTY_UPDATE_WHOLE) &&
+            ((const swi_update_attrs *)attrs)->has_verdict)
             own = verdict_on(t, t->operands[node->first + 1]);
-        else if ((node->op == SW_OP_adam_tick || node->op == SW_OP_steps_tick) &&
-                 ((const swi_tick_attrs *)attrs)->has_verdict)
+        else if (duty == SWI_DUTY_TICK && ((const swi_tick_attrs *)attrs)->has_verdict)
             own = losses_behind(t, *last);
         if (own != SWI_NONE)
             *last = own;

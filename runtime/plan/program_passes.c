@@ -309,7 +309,7 @@ static void count(swi_program *p, const swi_order *order)
         const uint64_t cost = swi_node_cost(&p->trace, node);
         info->operations += swi_node_operations(&p->trace, node);
         info->cost += cost;
-        info->n_tiled += node->op == SW_OP_tile_update;
+        info->n_tiled += swi_op_traits_of(node->op)->duty == SWI_DUTY_TILED;
         if (node->again == SWI_AGAIN_REBUILT) {
             info->n_rebuilt++;
             info->rebuild_cost += cost;

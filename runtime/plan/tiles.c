@@ -48,7 +48,7 @@ static int64_t tile_rows(const sw_type *param)
 static bool is_update(const swi_trace *t, const swi_node *node, const use *uses)
 {
     if (!node->is_update || node->phase != SW_BACKWARD || node->grad >= 0 ||
-        !swi_is_elementwise_update(node->op) || node->scratch != SWI_NONE ||
+        swi_op_traits_of(node->op)->duty != SWI_DUTY_UPDATE || node->scratch != SWI_NONE ||
         swi_op(node->op)->attrs_bytes > SWI_TILE_ATTRS)
         return false;
     const swi_value *param = operand(t, node, 0), *g = operand(t, node, 1);
@@ -79,7 +79,8 @@ static bool find_check(const swi_trace *t, const swi_order *order, uint32_t at, 
         t->storages[verdict].segment != SWI_SEG_STEP)
         return false;
     const swi_node *node = &t->nodes[order->nodes[from]];
-    if (node->op != SW_OP_finite || node->grad >= 0 || operand(t, node, 0)->storage != gradient)
+    if (swi_op_traits_of(node->op)->duty != SWI_DUTY_CHECK || node->grad >= 0 ||
+        operand(t, node, 0)->storage != gradient)
         return false;
     for (uint32_t k = from + 1; k < at; k++) {
         const swi_node *between =
@@ -177,7 +178,7 @@ static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
     t->n_attrs = (t->n_attrs + 7) / 8 * 8;
     write_attrs(t, make, check, update);
     const uint32_t n = write_operands(t, make, check, update, &n_in);
-    update->op = SW_OP_tile_update;
+    update->op = swi_op_with(SWI_DUTY_TILED);
     update->n_in = n_in;
     update->n_out = n - n_in;
     update->first = t->n_operands;
@@ -239,7 +240,7 @@ sw_status swi_pass_tiles(swi_trace *t, swi_order *order, const sw_exec *exec)
 {
     void *uses;
     if (swi_target_of(exec)->device != NULL &&
-        swi_device_entry(swi_target_of(exec)->device, SW_OP_tile_update, -1) == NULL)
+        swi_device_entry(swi_target_of(exec)->device, swi_op_with(SWI_DUTY_TILED), -1) == NULL)
         return SW_OK; /* the device has whole gradients alone */
     const size_t bytes = (size_t)t->n_storages * sizeof(use);
     SW_TRY(sw_heap_alloc(&uses, SW_HEAP_PROGRAMS, bytes));

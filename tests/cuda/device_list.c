@@ -72,6 +72,8 @@ static void walk_file(walk *w, const char *path)
         if (strcmp(w->seen[i], path) == 0)
             return;
     char *text = w->n < MOST_FILES ? read_text(w->root, path) : NULL;
+    if (text == NULL && w->n < MOST_FILES) /* made by the build */
+        text = read_text(SW_BUILD_ROOT, path);
     if (text == NULL) {
         w->bad = true;
         return;

@@ -7,6 +7,7 @@
 #include "tests/support/suite.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PAGE "runtime/ops/SAVED.md"
@@ -164,32 +165,38 @@ static void compare_case(swi_check *c, const contract_row *row, int index, fault
     swi_check_end(c);
 }
 
-/* The row that an op without one needs, by its first case. */
-static void propose(swi_check *c, faults *to)
+/* "4 of in0 + 4 of out1" */
+static const char *bytes_kept(const seen *s, char *to, size_t room)
 {
-    char set[200], bytes[200] = "";
-    const char *name = c->desc->name;
+    snprintf(to, room, "0");
+    for (uint32_t i = 0, n = 0; i < 2 * CONTRACT_OUT; i++)
+        if ((s->kept & ~s->there) >> i & 1u) {
+            const size_t used = n++ > 0 ? strlen(to) : 0;
+            snprintf(to + used, room - used, "%s%zu of %s%u", used > 0 ? " + " : "",
+                     sw_dtype_bytes(s->type[i].dtype), i < CONTRACT_OUT ? "in" : "out",
+                     i % CONTRACT_OUT);
+        }
+    return to;
+}
+
+/* The row that an op without one needs, by its first case; "" where that does not run. Whoever
+ * reviews it writes what plain autograd keeps. */
+static const char *propose(swi_check *c, char *to, size_t room)
+{
+    char set[200], bytes[200];
+    const char *again = c->desc->rebuild != 0 ? "yes" : "dear";
     seen s = {.kept = 0};
+    to[0] = '\0';
     if (c->desc->n_cases == 0)
-        fault(to, PAGE ": a row is missing: | %s | nothing | 0 | ... | 0 |\n", name);
-    else if (swi_check_begin(c, 0) != SW_OK ||
-             look(c, SWI_CHECK_TRAIN | SWI_CHECK_MADE, SWI_CHECK_ALL, &s) != SW_OK)
-        fault(to, PAGE ": a row for %s is missing: %s\n", name, sw_last_error());
-    else {
-        for (uint32_t i = 0; i < 2 * CONTRACT_OUT; i++)
-            if ((s.kept & ~s.there) >> i & 1u)
-                snprintf(bytes + strlen(bytes), sizeof bytes - strlen(bytes), "%s%zu of %s%u",
-                         bytes[0] != '\0' ? " + " : "", sw_dtype_bytes(s.type[i].dtype),
-                         i < CONTRACT_OUT ? "in" : "out", i % CONTRACT_OUT);
-        fault(to,
-              PAGE
-              ": a row is missing: | %s | %s | %s | ... | ... | (brackets around weights; the "
-              "page says how bytes are written)\n",
-              name, contract_set(s.kept, s.there, set, sizeof set),
-              bytes[0] != '\0' ? bytes : "0");
-    }
+        snprintf(to, room, "| %s | nothing | 0 | %s | ? |", c->desc->name, again);
+    else if (swi_check_begin(c, 0) == SW_OK &&
+             look(c, SWI_CHECK_TRAIN | SWI_CHECK_MADE, SWI_CHECK_ALL, &s) == SW_OK)
+        snprintf(to, room, "| %s | %s | %s | %s | ? |", c->desc->name,
+                 contract_set(s.kept, s.there, set, sizeof set),
+                 bytes_kept(&s, bytes, sizeof bytes), again);
     if (c->desc->n_cases > 0)
         swi_check_end(c);
+    return to;
 }
 
 /* What gradient kernels may read at all stands on the page in some alternative: also what no
@@ -218,6 +225,7 @@ static void compare_op(const contract_page *page, uint32_t id, faults *to)
 {
     const sw_exec_opts opts = {.size = sizeof opts, .seed = 7, .no_rebuild = 1};
     static swi_check c;
+    char missing[600];
     c = (swi_check){.id = id, .desc = sw_op_at(id)};
     const contract_row *row = contract_find(page, c.desc->name);
     if (sw_exec_create(&c.plain, &opts) != SW_OK) {
@@ -225,7 +233,10 @@ static void compare_op(const contract_page *page, uint32_t id, faults *to)
         return;
     }
     if (row == NULL) {
-        propose(&c, to);
+        fault(to,
+              PAGE ": a row is missing (STEPWELL_WRITE_PAGES=1 writes it, by the first case): "
+                   "%s\n",
+              propose(&c, missing, sizeof missing));
     } else {
         c.as_is = contract_there(row);
         compare_names(c.desc, row, to);
@@ -275,9 +286,52 @@ static const char *page_text(void)
     return text;
 }
 
+static const char *behind_line(const char *text, int line)
+{
+    while (line-- > 0 && strchr(text, '\n') != NULL)
+        text = strchr(text, '\n') + 1;
+    return text;
+}
+
+/* The row of the op `id`, behind the line of the page. */
+static void write_row(uint32_t id, const char *text, int line)
+{
+    static swi_check c;
+    const sw_exec_opts opts = {.size = sizeof opts, .seed = 7, .no_rebuild = 1};
+    char path[1024], row[600];
+    c = (swi_check){.id = id, .desc = sw_op_at(id)};
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&c.plain, &opts), SW_OK);
+    propose(&c, row, sizeof row);
+    sw_exec_destroy(c.plain);
+    snprintf(path, sizeof path, "%s/" PAGE, sw_source_root());
+    FILE *file = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    const char *rest = behind_line(text, line);
+    fprintf(file, "%.*s%s\n%s", (int)(rest - text), text, row, rest);
+    fclose(file);
+}
+
+/* Rows of ops that have none, each behind that of the op in front of it in the list. */
+static void write_missing_rows(void)
+{
+    static contract_page page;
+    int behind = 0;
+    for (uint32_t id = 0; id < SW_OPS_INSIDE; id++) {
+        const sw_op_desc *d = sw_op_at(id);
+        contract_read(&page, page_text());
+        const contract_row *known = contract_find(&page, d->name);
+        if (known == NULL && has_gradient(d))
+            write_row(id, page_text(), behind++);
+        else if (known != NULL)
+            behind = known->line;
+    }
+}
+
 static void the_page_is_true(void)
 {
     static contract_page page;
+    if (getenv("STEPWELL_WRITE_PAGES") != NULL)
+        write_missing_rows();
     contract_read(&page, page_text());
     faults found = compare(&page, NULL);
     for (char *line = strtok(found.first, "\n"); line != NULL; line = strtok(NULL, "\n"))
@@ -319,7 +373,10 @@ static void planted_rows_are_found(void)
          "witness leaves 4 alive"},
         {"swish", "| swish | in0 | 4 | yes | 8 |\n| swish | in0 | 4 | yes | 8 |\n",
          "swish has two rows"},
-        {"swish", "", "a row is missing: | swish | in0 | 4 of in0 | ... | ... |"},
+        {"swish", "",
+         "a row is missing (STEPWELL_WRITE_PAGES=1 writes it, by the first case): | swish | "
+         "in0 | 4 of "
+         "in0 | yes | ? |"},
         {"swish", "| swish | in0, in1 | 4 | yes | 8 |\n| swiss | in0 | 4 | yes | 8 |\n",
          "swiss is no op with a gradient"},
         {"swish", "| swish | in0 | 4 per head | yes | 8 |\n", "is not a sum"},

@@ -556,7 +556,7 @@ static size_t scratch(uint32_t op, int grad, const sw_kernel_info *info)
         (void)q;                                                                               \
         return scratch(SW_OP_##name, which, info);                                             \
     }
-#define SW_OP(name)                                                                            \
+#define SW_OP(name, ...)                                                                       \
     KERNEL_OF(name, -1, forward)                                                               \
     KERNEL_OF(name, 0, g0)                                                                     \
     KERNEL_OF(name, 1, g1)                                                                     \
@@ -573,7 +573,7 @@ static size_t scratch(uint32_t op, int grad, const sw_kernel_info *info)
     {                                                                                          \
 #name, which, launch_##name##_##tag, scratch_##name##_##tag, 1                         \
     }
-#define SW_OP(name)                                                                            \
+#define SW_OP(name, ...)                                                                       \
     {ENTRY_OF(name, -1, forward), ENTRY_OF(name, 0, g0), ENTRY_OF(name, 1, g1),                \
      ENTRY_OF(name, 2, g2),       ENTRY_OF(name, 3, g3), ENTRY_OF(name, 4, g4),                \
      ENTRY_OF(name, 5, g5),       ENTRY_OF(name, 6, g6), ENTRY_OF(name, 7, g7)},

@@ -91,56 +91,56 @@ IS(rsqrt_slope, -0.5 * x * x * x)
 IS(pow_value, pow(x, p))
 IS(pow_slope, p * pow(x, p - 1.0))
 
-#define VALUE(id, kind_, p, bound_)                                                            \
-    {.name = #id, .kind = kind_, .param = p, .exact = id##_value, .bound = bound_, .note = "", .exact_nan = true}
-#define WHY(id, kind_, bound_, text)                                                                 \
-    {.name = #id, .kind = kind_, .exact = id##_value, .bound = bound_, .note = text, .exact_nan = true}
-#define BENT(id, kind_, p, bound_) /* what is NaN there is another test's */ \
-    {.name = #id, .kind = kind_, .param = p, .exact = id##_value, .bound = bound_, .note = ""}
-#define SLOPE(id, kind_, p, bound_)                                                            \
-    {.name = #id, .kind = kind_, .param = p, .slope = true, .exact = id##_slope, .bound = bound_, .note = ""}
+#define VALUE(id, p, bound_)                                                            \
+    {.name = #id, .kind = SW_CURVE_##id, .param = p, .exact = id##_value, .bound = bound_, .note = "", .exact_nan = true}
+#define WHY(id, bound_, text)                                                                 \
+    {.name = #id, .kind = SW_CURVE_##id, .exact = id##_value, .bound = bound_, .note = text, .exact_nan = true}
+#define BENT(id, p, bound_) /* what is NaN there is another test's */ \
+    {.name = #id, .kind = SW_CURVE_##id, .param = p, .exact = id##_value, .bound = bound_, .note = ""}
+#define SLOPE(id, p, bound_)                                                            \
+    {.name = #id, .kind = SW_CURVE_##id, .param = p, .slope = true, .exact = id##_slope, .bound = bound_, .note = ""}
 /* What the op keeps is its output, which lies in low .. high; or nothing else may be handed to it. */
-#define WITHIN(id, kind_, bound_, low_, high_)                                                 \
-    {.name = #id, .kind = kind_, .slope = true, .exact = id##_slope, .bound = bound_, .low = low_, .high = high_, .note = ""}
-#define CROSSES(id, kind_, bound_, from_, to_, floor_, text)                                   \
-    {.name = #id, .kind = kind_, .slope = true, .exact = id##_slope, .bound = bound_, .from = from_, .to = to_, .floor = floor_, .note = text}
+#define WITHIN(id, bound_, low_, high_)                                                 \
+    {.name = #id, .kind = SW_CURVE_##id, .slope = true, .exact = id##_slope, .bound = bound_, .low = low_, .high = high_, .note = ""}
+#define CROSSES(id, bound_, from_, to_, floor_, text)                                   \
+    {.name = #id, .kind = SW_CURVE_##id, .slope = true, .exact = id##_slope, .bound = bound_, .from = from_, .to = to_, .floor = floor_, .note = text}
 #define POWER(text, p, value_bound, slope_bound, low_, high_, floor_, why)                     \
-    {.name = text, .kind = SW_POW, .param = p, .exact = pow_value, .bound = value_bound, .low = low_, .high = high_, .note = "", .exact_nan = true}, \
-    {.name = text, .kind = SW_POW, .param = p, .slope = true, .exact = pow_slope, .bound = slope_bound, .low = low_, .high = high_, .from = -HUGE_VALF, .to = HUGE_VALF, .floor = floor_, .note = why}
+    {.name = text, .kind = SW_CURVE_pow, .param = p, .exact = pow_value, .bound = value_bound, .low = low_, .high = high_, .note = "", .exact_nan = true}, \
+    {.name = text, .kind = SW_CURVE_pow, .param = p, .slope = true, .exact = pow_slope, .bound = slope_bound, .low = low_, .high = high_, .from = -HUGE_VALF, .to = HUGE_VALF, .floor = floor_, .note = why}
 
 const accuracy_row accuracy_rows[] = {
-    BENT(relu, SW_RELU, 0, 0),
-    WITHIN(relu, SW_RELU, 0, 0.0f, HUGE_VALF),
-    BENT(leaky_relu, SW_LEAKY_RELU, 0.1f, 1),
-    SLOPE(leaky_relu, SW_LEAKY_RELU, 0.1f, 1),
-    VALUE(tanh, SW_TANH, 0, 4),
-    WITHIN(tanh, SW_TANH, 4, -1.0f, 1.0f),
-    VALUE(sigmoid, SW_SIGMOID, 0, 4),
-    WITHIN(sigmoid, SW_SIGMOID, 4, 0.0f, 1.0f),
-    VALUE(swish, SW_SWISH, 0, 4),
-    CROSSES(swish, SW_SWISH, 5, -2.5f, -0.75f, 0.0625f, "crosses 0 at -1.278: -2.5 .. -0.75 in ulp of 1/16; outside of it terms of both signs are added"),
-    WHY(gelu, SW_GELU, 5, "e^(-x^2 / 2) times a quotient of polynomials, seven roundings"),
-    CROSSES(gelu, SW_GELU, 5, -2.0f, -0.25f, 0.125f, "crosses 0 at -0.752: -2 .. -0.25 in ulp of 1/8; outside of it terms of both signs are added"),
-    VALUE(gelu_tanh, SW_GELU_TANH, 0, 4),
-    CROSSES(gelu_tanh, SW_GELU_TANH, 7, -2.0f, -0.25f, 0.125f, "crosses 0 at -0.753: -2 .. -0.25 in ulp of 1/8; outside of it x v' is a sum of four rounded terms"),
-    WHY(mish, SW_MISH, 5, "a quotient of polynomials in e^x, six roundings"),
-    CROSSES(mish, SW_MISH, 6, -2.5f, -0.5f, 0.0625f, "crosses 0 at -1.192: -2.5 .. -0.5 in ulp of 1/16; outside of it terms of both signs are added"),
-    VALUE(softplus, SW_SOFTPLUS, 0, 4),
-    SLOPE(softplus, SW_SOFTPLUS, 0, 4),
-    BENT(hard_swish, SW_HARD_SWISH, 0, 4),
-    CROSSES(hard_swish, SW_HARD_SWISH, 4, -2.0f, -1.0f, 0.25f, "crosses 0 at -1.5: -2 .. -1 in ulp of 1/4"),
-    VALUE(elu, SW_ELU, 0.75f, 4),
-    SLOPE(elu, SW_ELU, 0.75f, 4),
-    VALUE(selu, SW_SELU, 0, 4),
-    SLOPE(selu, SW_SELU, 0, 4),
-    VALUE(exp, SW_EXP, 0, 4),
-    WITHIN(exp, SW_EXP, 0, 0.0f, HUGE_VALF),
-    VALUE(log, SW_LOG, 0, 4),
-    WITHIN(log, SW_LOG, 1, 0.0f, HUGE_VALF),
-    VALUE(sqrt, SW_SQRT, 0, 1),
-    WITHIN(sqrt, SW_SQRT, 1, 0.0f, HUGE_VALF),
-    VALUE(rsqrt, SW_RSQRT, 0, 4),
-    WITHIN(rsqrt, SW_RSQRT, 4, 0.0f, HUGE_VALF),
+    BENT(relu, 0, 0),
+    WITHIN(relu, 0, 0.0f, HUGE_VALF),
+    BENT(leaky_relu, 0.1f, 1),
+    SLOPE(leaky_relu, 0.1f, 1),
+    VALUE(tanh, 0, 4),
+    WITHIN(tanh, 4, -1.0f, 1.0f),
+    VALUE(sigmoid, 0, 4),
+    WITHIN(sigmoid, 4, 0.0f, 1.0f),
+    VALUE(swish, 0, 4),
+    CROSSES(swish, 5, -2.5f, -0.75f, 0.0625f, "crosses 0 at -1.278: -2.5 .. -0.75 in ulp of 1/16; outside of it terms of both signs are added"),
+    WHY(gelu, 5, "e^(-x^2 / 2) times a quotient of polynomials, seven roundings"),
+    CROSSES(gelu, 5, -2.0f, -0.25f, 0.125f, "crosses 0 at -0.752: -2 .. -0.25 in ulp of 1/8; outside of it terms of both signs are added"),
+    VALUE(gelu_tanh, 0, 4),
+    CROSSES(gelu_tanh, 7, -2.0f, -0.25f, 0.125f, "crosses 0 at -0.753: -2 .. -0.25 in ulp of 1/8; outside of it x v' is a sum of four rounded terms"),
+    WHY(mish, 5, "a quotient of polynomials in e^x, six roundings"),
+    CROSSES(mish, 6, -2.5f, -0.5f, 0.0625f, "crosses 0 at -1.192: -2.5 .. -0.5 in ulp of 1/16; outside of it terms of both signs are added"),
+    VALUE(softplus, 0, 4),
+    SLOPE(softplus, 0, 4),
+    BENT(hard_swish, 0, 4),
+    CROSSES(hard_swish, 4, -2.0f, -1.0f, 0.25f, "crosses 0 at -1.5: -2 .. -1 in ulp of 1/4"),
+    VALUE(elu, 0.75f, 4),
+    SLOPE(elu, 0.75f, 4),
+    VALUE(selu, 0, 4),
+    SLOPE(selu, 0, 4),
+    VALUE(exp, 0, 4),
+    WITHIN(exp, 0, 0.0f, HUGE_VALF),
+    VALUE(log, 0, 4),
+    WITHIN(log, 1, 0.0f, HUGE_VALF),
+    VALUE(sqrt, 0, 1),
+    WITHIN(sqrt, 1, 0.0f, HUGE_VALF),
+    VALUE(rsqrt, 0, 4),
+    WITHIN(rsqrt, 4, 0.0f, HUGE_VALF),
     POWER("pow 2", 2, 1, 1, 0.0f, 0.0f, 0.0f, ""),
     POWER("pow 3", 3, 4, 4, 0.0f, 0.0f, 0.0f, ""),
     POWER("pow 2.5", 2.5f, 1, 4, 0.0f, HUGE_VALF, 0x1p-102f, "p times a power that is 0 below 2^-126: in ulp of max(\\|y\\|, 2^-102)"),

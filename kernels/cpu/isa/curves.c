@@ -6,48 +6,50 @@
 
 #define P p
 
+/* The powers: constants, so that loops are of products. */
 #define X a[i]
-#define SW_CURVE(KIND, id, value, slope)                                                       \
-    case SW_##KIND:                                                                            \
+#define SW_CURVE(op, call, keeps, layout, draws, cost, slope_cost, value, gradient, reference) \
+    case SW_CURVE_##op:                                                                        \
         EACH(value);                                                                           \
+        break;
+#define SW_POWER(op, ...)                                                                      \
+    case SW_CURVE_##op:                                                                        \
+        if (p == 2.0f)                                                                         \
+            EACH(sw_pow_value(X, 2.0f));                                                       \
+        else if (p == 3.0f)                                                                    \
+            EACH(sw_pow_value(X, 3.0f));                                                       \
+        else                                                                                   \
+            EACH(sw_pow_value(X, p));                                                          \
         break;
 BODY(curve_part)
 switch ((sw_curve)j->kind) {
 #include "kernels/curves.def"
-case SW_POW: /* constants, so that loops are of products */
-    if (p == 2.0f)
-        EACH(sw_pow_value(X, 2.0f));
-    else if (p == 3.0f)
-        EACH(sw_pow_value(X, 3.0f));
-    else
-        EACH(sw_pow_value(X, p));
-    break;
 case SW_CURVE_COUNT:
     break;
 }
 END
-#undef SW_CURVE
 #undef X
 
 #define DY a[i]
 #define S b[i]
-#define SW_CURVE(KIND, id, value, slope)                                                       \
-    case SW_##KIND:                                                                            \
-        EACH(slope);                                                                           \
+#define SW_CURVE(op, call, keeps, layout, draws, cost, slope_cost, value, gradient, reference) \
+    case SW_CURVE_##op:                                                                        \
+        EACH(gradient);                                                                        \
+        break;
+#define SW_POWER(op, ...)                                                                      \
+    case SW_CURVE_##op:                                                                        \
+        if (p == 2.0f)                                                                         \
+            EACH(sw_pow_slope(DY, S, 2.0f));                                                   \
+        else if (p == 3.0f)                                                                    \
+            EACH(sw_pow_slope(DY, S, 3.0f));                                                   \
+        else if (p == 0.0f)                                                                    \
+            EACH(sw_pow_slope(DY, S, 0.0f));                                                   \
+        else                                                                                   \
+            EACH(sw_pow_slope(DY, S, p));                                                      \
         break;
     BODY(curve_dx_part) switch ((sw_curve)j->kind)
 {
 #include "kernels/curves.def"
-case SW_POW:
-    if (p == 2.0f)
-        EACH(sw_pow_slope(DY, S, 2.0f));
-    else if (p == 3.0f)
-        EACH(sw_pow_slope(DY, S, 3.0f));
-    else if (p == 0.0f)
-        EACH(sw_pow_slope(DY, S, 0.0f));
-    else
-        EACH(sw_pow_slope(DY, S, p));
-    break;
 case SW_CURVE_COUNT:
     break;
 }

@@ -13,8 +13,8 @@ static int64_t next_parts(int64_t parts, int64_t most)
 
 static bool is_in_parts(const swi_trace *t, const swi_node *node)
 {
-    return node->op == SW_OP_linear_ce && node->grad < 0 && node->scratch != SWI_NONE &&
-           t->storages[node->scratch].rounded > 0;
+    return swi_op_traits_of(node->op)->duty == SWI_DUTY_PARTS && node->grad < 0 &&
+           node->scratch != SWI_NONE && t->storages[node->scratch].rounded > 0;
 }
 
 static sw_status take(swi_rc_parts *out, const swi_trace *t, const swi_order *order,

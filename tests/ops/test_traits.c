@@ -1,0 +1,86 @@
+/* What passes ask of an op stands in its line of ops.def: none of them names one. */
+#include "runtime/ops/ops.h"
+#include "tests/ops/ops_outside.h"
+#include "tests/support/suite.h"
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Does the text name an op by its number? */
+static bool names_an_op(const char *line)
+{
+    return strstr(line, "SW_OP_") != NULL;
+}
+
+static int look_at_file(const char *folder, const char *name)
+{
+    char path[2048], line[1024];
+    int lines = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    for (; fgets(line, sizeof line, file) != NULL; lines++)
+        SW_CHECK(!names_an_op(line), "%s names an op: %s", name, line);
+    fclose(file);
+    return lines;
+}
+
+static int look_at_folder(const char *folder)
+{
+    char path[1024];
+    int lines = 0;
+    snprintf(path, sizeof path, "%s/%s", sw_source_root(), folder);
+    DIR *dir = opendir(path);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dir);
+    for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir))
+        if (strlen(e->d_name) > 2 && strcmp(e->d_name + strlen(e->d_name) - 2, ".c") == 0)
+            lines += look_at_file(path, e->d_name);
+    closedir(dir);
+    return lines;
+}
+
+static void no_pass_names_an_op(void)
+{
+    CU_ASSERT(names_an_op("if (node->op == SW_OP_finite)"));
+    CU_ASSERT(look_at_folder("runtime/plan") > 1000);
+    CU_ASSERT(look_at_folder("runtime/plan/recompute") > 1000);
+}
+
+static void an_op_from_outside_has_the_default(void)
+{
+    sw_op_desc d = outside_joint;
+    uint32_t id = 0;
+    d.name = "outside.traits";
+    CU_ASSERT_EQUAL_FATAL(sw_op_register(&d, &id), SW_OK);
+    const swi_op_traits *t = swi_op_traits_of(id);
+    CU_ASSERT(t->call == SWI_CALL_OWN && t->work == SWI_WORK_LOOPS && t->duty == SWI_DUTY_NONE);
+    CU_ASSERT(!swi_op_is_private(id));
+}
+
+/* Of the duties that decide what a pass does with an operand. */
+static void duties_are_those_of_descriptors_that_can_do_them(void)
+{
+    int updates = 0;
+    for (uint32_t id = 0; id < SW_OPS_INSIDE; id++) {
+        const sw_op_desc *d = swi_op(id);
+        const swi_op_duty duty = swi_op_traits_of(id)->duty;
+        const bool update = duty == SWI_DUTY_UPDATE || duty == SWI_DUTY_UPDATE_WHOLE;
+        updates += update;
+        SW_CHECK(!update || d->attrs_bytes == sizeof(swi_update_attrs), "%s", d->name);
+        SW_CHECK(duty != SWI_DUTY_TICK || d->attrs_bytes == sizeof(swi_tick_attrs), "%s",
+                 d->name);
+        SW_CHECK(duty != SWI_DUTY_CHECK || d->attrs_bytes == sizeof(swi_finite_attrs), "%s",
+                 d->name);
+        SW_CHECK(duty != SWI_DUTY_PARTS || d->attrs_bytes >= sizeof(int64_t), "%s", d->name);
+    }
+    CU_ASSERT(updates > 4);
+    CU_ASSERT_STRING_EQUAL(swi_op(swi_op_with(SWI_DUTY_TILED))->name, "tile_update");
+}
+
+static const sw_test tests[] = {
+    {"no pass names an op", no_pass_names_an_op, false},
+    {"an op from outside has the default", an_op_from_outside_has_the_default, false},
+    {"duties are those of descriptors that can do them",
+     duties_are_those_of_descriptors_that_can_do_them, false},
+};
+SW_SUITE("traits", tests)
