@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The one list of kinds. */
 static const swi_optimizer_kind *const kinds[] = {
-    &swi_sgd, &swi_adam, &swi_adamw, &swi_rmsprop, &swi_adagrad, &swi_lion, &swi_adafactor};
+#define SW_OPTIMIZER(kind, states, operations) &swi_##kind,
+#define SW_OPTIMIZER_LIKE(kind) &swi_##kind,
+#define SW_OPTIMIZER_WHOLE(kind) &swi_##kind,
+#include "kernels/optimizers.def"
+};
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
 const char *sw_optimizer_kind(size_t i)
@@ -174,7 +177,6 @@ static swi_update_attrs attrs_of(const sw_optimizer_opts *opts, const swi_optimi
     swi_update_attrs attrs;
     memset(&attrs, 0, sizeof attrs); /* compared byte for byte */
     attrs.momentum = opts->momentum;
-    attrs.nesterov = opts->nesterov != 0;
     attrs.beta1 = or_default(opts->beta1, kind->beta1, as_given);
     attrs.beta2 = or_default(opts->beta2, kind->beta2, as_given);
     attrs.epsilon = or_default(opts->epsilon, kind->epsilon, as_given);
