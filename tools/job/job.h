@@ -54,6 +54,8 @@ int job_check(job_opts *opts);
 /* The part of these that is about data in files. */
 int job_file_options(job_file_opts *opts, cli_option *table, int n);
 int job_file_check(const job_opts *opts);
+/* What --data can name, for its help. */
+const char *job_file_help(void);
 /* Into `path` the i-th of the files that the data may be read from; false past the last. */
 bool job_file_name(const job_opts *opts, int i, char *path, size_t bytes);
 
@@ -112,6 +114,8 @@ int job_load(job *j, bool shapes_only);
 /* The part of it that reads files: one part of --data, or both with the first where they lie in
  * one file. */
 SW_MUST_USE sw_status job_file_load(job *j, bool test, bool shapes_only);
+/* Do both parts go together? */
+SW_MUST_USE sw_status job_file_agree(const job *j);
 /* How pixels become numbers, in job_normal.c: the option's words; what --normalise, the file of
  * parameters or the training images say. With `shapes_only` these are not looked at, since no
  * plan depends on them. CLI_GO or an exit status. */

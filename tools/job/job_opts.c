@@ -27,10 +27,7 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
     const cli_option options[] = {
         {"--model", "NAME", CLI_WORD, &o->model, "lenet5", tool_model_help(), 0, 0,
          tool_model_words()},
-        {"--data", "SOURCE", CLI_WORD, &o->data, "synthetic",
-         "synthetic, idx:DIR for MNIST and its relatives, cifar:DIR for CIFAR-10's binary "
-         "batches, csv:FILE for numbers and a class per line, or text:FILE for bytes",
-         0, 0, NULL},
+        {"--data", "SOURCE", CLI_WORD, &o->data, "synthetic", job_file_help(), 0, 0, NULL},
         {"--normalise", "WORD", CLI_WORD, &o->normalise, NULL,
          "how pixels of 0 to 1 become numbers, (x - MEAN) / STD: MEAN,STD or for each channel "
          "M1/M2/M3,S1/S2/S3; none: they stay; auto: by mean and deviation of the training "
