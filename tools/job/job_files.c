@@ -62,45 +62,15 @@ bool job_file_name(const job_opts *o, int i, char *path, size_t bytes)
 {
     int n;
     return name_file(o->data, i, path, bytes, &n) ||
-           name_file(o->file.test, i - n, path, bytes, &n);
+           name_file(o->test_data, i - n, path, bytes, &n);
 }
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-static const char *const header_words[] = {"auto", "yes", "no", NULL};
-
-int job_file_options(job_file_opts *o, cli_option *table, int n)
-{
-    o->test_share = -1.0; /* not given, as the next */
-    o->split_seed = -1;
-    const cli_option options[] = {
-        {"--test-data", "SOURCE", CLI_WORD, &o->test, NULL,
-         "csv:FILE for testing (default a share of --data csv:FILE)", 0, 0, NULL},
-        {"--test-share", "X", CLI_REAL, &o->test_share, NULL,
-         "csv: share of the lines for testing (default 0.2)", 0, 0, NULL},
-        {"--split-seed", "N", CLI_COUNT, &o->split_seed, NULL,
-         "csv: seed that chooses the lines for testing (default 1)", 0, 0, NULL},
-        {"--label", "COLUMN", CLI_WORD, &o->label, NULL,
-         "csv: name or position of the column with the class: 1 is the first, -1 the last "
-         "(default -1)",
-         0, 0, NULL},
-        {"--header", "WORD", CLI_WORD, &o->header, NULL,
-         "csv: whether the first line has names: auto, yes or no (default auto: it has names "
-         "when no field is a number)",
-         0, 0, header_words},
-        {"--standardise", NULL, CLI_FLAG, &o->standardise, NULL,
-         "csv: each feature gets mean 0 and deviation 1 over the training lines", 0, 0, NULL},
-        {"--data-limit", "SIZE", CLI_BYTES, &o->limit_bytes, NULL,
-         "the most that a compressed file (.gz) may unpack to (default 1GiB)", 1, 0, NULL},
-    };
-    memcpy(table + n, options, sizeof options);
-    return n + (int)(sizeof options / sizeof *options);
-}
-
 /* The first option that is given and for CSV alone, or NULL. */
-static const char *csv_option(const job_file_opts *o)
+static const char *csv_option(const job_opts *o)
 {
-    return o->test != NULL        ? "--test-data"
+    return o->test_data != NULL   ? "--test-data"
            : o->test_share >= 0.0 ? "--test-share"
            : o->split_seed >= 0   ? "--split-seed"
            : o->label != NULL     ? "--label"
@@ -109,26 +79,26 @@ static const char *csv_option(const job_file_opts *o)
                                   : NULL;
 }
 
-static int check_csv(const job_file_opts *o)
+static int check_csv(const job_opts *o)
 {
     if (o->test_share == 0.0 || o->test_share >= 1.0)
         return cli_error(CLI_USAGE, "--test-share must be above 0 and below 1 (got %g)",
                          o->test_share);
-    if (o->test == NULL)
+    if (o->test_data == NULL)
         return CLI_GO;
     if (o->test_share > 0.0 || o->split_seed >= 0)
         return cli_error(
             CLI_USAGE,
             "--test-data and %s exclude each other: with a file for testing nothing is split",
             o->test_share > 0.0 ? "--test-share" : "--split-seed");
-    if (!is_csv(o->test) || path_of(o->test)[0] == '\0')
-        return cli_error(CLI_USAGE, "--test-data must be csv:FILE (got '%s')", o->test);
+    if (!is_csv(o->test_data) || path_of(o->test_data)[0] == '\0')
+        return cli_error(CLI_USAGE, "--test-data must be csv:FILE (got '%s')", o->test_data);
     return CLI_GO;
 }
 
 int job_file_check(const job_opts *o)
 {
-    const char *path = "", *given = csv_option(&o->file);
+    const char *path = "", *given = csv_option(o);
     const swi_reader *r = swi_reader_of(o->data, &path);
     char known[300];
     if (r == NULL && strcmp(o->data, "synthetic") != 0)
@@ -137,23 +107,23 @@ int job_file_check(const job_opts *o)
     if (r != NULL && path[0] == '\0')
         return cli_error(CLI_USAGE, "--data %s must be followed by %s", o->data,
                          r->files != NULL ? "a folder" : "a file");
-    if (r == NULL && o->file.limit_bytes > 0)
+    if (r == NULL && o->data_limit > 0)
         return cli_error(CLI_USAGE, "--data-limit has no effect with --data synthetic");
     if (r != &swi_reader_csv && given != NULL)
         return cli_error(CLI_USAGE, "%s has no effect without --data csv:FILE", given);
-    return r == &swi_reader_csv ? check_csv(&o->file) : CLI_GO;
+    return r == &swi_reader_csv ? check_csv(o) : CLI_GO;
 }
 
 /* ---- loading ----------------------------------------------------------------------------- */
 
-static sw_csv_opts csv_opts(const job_file_opts *o)
+static sw_csv_opts csv_opts(const job_opts *o)
 {
     const bool no = o->header != NULL && strcmp(o->header, "no") == 0;
     const bool yes = o->header != NULL && strcmp(o->header, "yes") == 0;
     return (sw_csv_opts){.size = sizeof(sw_csv_opts),
                          .label = o->label,
                          .header = yes - no,
-                         .test_path = o->test != NULL ? path_of(o->test) : NULL,
+                         .test_path = o->test_data != NULL ? path_of(o->test_data) : NULL,
                          .test_share = o->test_share > 0.0 ? o->test_share : 0.0,
                          .seed = o->split_seed >= 0 ? (uint64_t)o->split_seed : 1,
                          .standardise = o->standardise};
@@ -163,9 +133,9 @@ sw_status job_file_load(job *j, bool test, bool shapes_only)
 {
     const char *path;
     const swi_reader *r = swi_reader_of(j->opts->data, &path);
-    const sw_csv_opts csv = csv_opts(&j->opts->file);
+    const sw_csv_opts csv = csv_opts(j->opts);
     const swi_reader_opts opts = {.shapes_only = shapes_only,
-                                  .unpack_bytes = j->opts->file.limit_bytes,
+                                  .unpack_bytes = j->opts->data_limit,
                                   .context = j->opts->settings.context,
                                   .csv = &csv};
     if (r->part != NULL)
