@@ -12,7 +12,7 @@ void swi_roles_init(swi_roles *r, const sw_timeline *t)
 
 static uint32_t find_role(const swi_roles *r, const sw_tl_event *e)
 {
-    const sw_tl_value *v = &e->program->values[e->index];
+    const sw_tensor *v = &e->program->values[e->index];
     uint32_t i = 0;
     while (i + 1 < r->n && r->name[i] != v->role && strcmp(r->name[i], v->role) != 0)
         i++;

@@ -42,11 +42,11 @@ static void emit(walk *w, sw_tl_kind kind, uint32_t index, const char *name)
 
 static void state_value(walk *w, sw_tl_kind kind, uint32_t index)
 {
-    const sw_tl_value *v = &w->event.program->values[index];
-    static const uint64_t base[SW_TL_SEGMENTS] = {
-        [SW_TL_STEP] = (uint64_t)1 << 40,
-        [SW_TL_MODEL] = (uint64_t)2 << 40,
-        [SW_TL_INPUT] = (uint64_t)3 << 40,
+    const sw_tensor *v = &w->event.program->values[index];
+    static const uint64_t base[SW_SEGMENTS] = {
+        [SW_SEGMENT_STEP] = (uint64_t)1 << 40,
+        [SW_SEGMENT_MODEL] = (uint64_t)2 << 40,
+        [SW_SEGMENT_INPUT] = (uint64_t)3 << 40,
     };
     const uint64_t bytes = v->bytes + v->padding;
     w->event.address = base[v->segment] + v->offset;
@@ -189,7 +189,7 @@ static bool same_models(const sw_tl_program *a, const sw_tl_program *b)
     if (a->n_model != b->n_model)
         return false;
     for (uint32_t i = 0; i < a->n_model; i++) {
-        const sw_tl_value *x = &a->values[i], *y = &b->values[i];
+        const sw_tensor *x = &a->values[i], *y = &b->values[i];
         if (x->bytes != y->bytes || x->padding != y->padding || x->offset != y->offset ||
             strcmp(x->name, y->name) != 0)
             return false;
@@ -286,8 +286,8 @@ static void rewind_to(walk *w, uint64_t top)
     const sw_tl_program *p = w->event.program;
     for (size_t i = w->n_live; i > 0; i--)
         if (i <= w->n_live && w->live[i - 1] != SW_TL_NONE) {
-            const sw_tl_value *v = &p->values[w->live[i - 1]];
-            if (v->segment == SW_TL_STEP && v->offset >= top)
+            const sw_tensor *v = &p->values[w->live[i - 1]];
+            if (v->segment == SW_SEGMENT_STEP && v->offset >= top)
                 kill(w, w->live[i - 1]);
         }
 }
