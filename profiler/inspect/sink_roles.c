@@ -1,4 +1,5 @@
 /* Bytes by role as a walk goes by. */
+#include "alloc/base/assert.h"
 #include "profiler/inspect/sink_internal.h"
 #include <string.h>
 
@@ -41,6 +42,7 @@ void swi_roles_take(swi_roles *r, const sw_tl_event *e)
     if (sign == 0 || e->bytes == 0)
         return;
     const uint32_t role = find_role(r, e);
+    SW_ASSERT(role < r->n && (sign > 0 || r->bytes[role] >= e->bytes));
     r->bytes[role] += sign > 0 ? e->bytes : -e->bytes;
     r->changed |= (uint32_t)1 << role;
     r->live = e->live;

@@ -234,6 +234,7 @@ static sw_status order_values(sw_timeline *t, sw_tl_program *p)
         const sw_tensor *v = &p->values[i];
         to[first[rank(v) < 2 ? (size_t)rank(v) : (size_t)v->birth + 2]++] = *v;
     }
+    SW_ASSERT(first[places - 2] == p->n_values && p->n_model + p->n_input <= p->n_values);
     p->values = to;
     sw_heap_free(counts, SW_HEAP_PROFILE, places * sizeof(uint32_t));
     return SW_OK;

@@ -1,5 +1,6 @@
 /* The walk over a timeline. Runs with a log are what the log says; others are what their
  * program says: births at the begin of an op, deaths at its end. */
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "profiler/record/record.h"
 #include "profiler/inspect/timeline.h"
@@ -51,6 +52,7 @@ static void state_value(walk *w, sw_tl_kind kind, uint32_t index)
     const uint64_t bytes = v->bytes + v->padding;
     w->event.address = base[v->segment] + v->offset;
     w->event.bytes = bytes;
+    SW_ASSERT(kind != SW_TL_FREE || w->event.live >= bytes);
     w->event.live += kind == SW_TL_ALLOC ? bytes : kind == SW_TL_FREE ? -bytes : 0;
     emit(w, kind, index, v->name);
     w->event.address = w->event.bytes = 0;
@@ -343,6 +345,7 @@ static void walk_run(walk *w, const sw_timeline *t, const sw_tl_run *run)
     advance(w, run->at_ns + run->ns);
     leave_phase(w);
     kill_all(w);
+    SW_ASSERT(w->status != SW_OK || (w->n_live == 0 && w->op == SW_TL_NONE));
     emit(w, SW_TL_STEP_END, SW_TL_NONE, name);
 }
 
@@ -354,6 +357,7 @@ sw_status sw_timeline_walk(const sw_timeline *t,
     for (size_t i = 0; i < t->n_runs && w.status == SW_OK; i++)
         walk_run(&w, t, &t->runs[i]);
     change_models(&w, NULL);
+    SW_ASSERT(w.status != SW_OK || w.event.live == 0);
     sw_heap_free(w.live, SW_HEAP_PROFILE, 2 * (size_t)w.room * sizeof *w.live);
     sw_heap_free(w.place, SW_HEAP_PROFILE, w.room * sizeof *w.place);
     return w.status;

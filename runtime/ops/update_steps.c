@@ -1,6 +1,7 @@
 /* Updates of one parameter: in {param, grad, lr, states..., [corrections], [scale], [flag],
  * [verdict]}, out {param, states...}. None has a gradient and none can be called from a step
  * function; the tests of optimizers cover them. */
+#include "alloc/base/assert.h"
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 
@@ -61,6 +62,17 @@ static sw_status infer_none(const sw_type *in, int n_in, const void *attrs, sw_t
 
 /* ---- elementwise ------------------------------------------------------------------------- */
 
+static int states_of(int32_t rule)
+{
+    static const uint8_t states_of_rule[] = {
+#define SW_RULE(rule, kind, states, operations) states,
+#define SW_OPTIMIZER(kind, states, operations) states,
+#include "kernels/optimizers.def"
+    };
+    SW_ASSERT(rule >= 0 && rule < SW_OPTIM_COUNT);
+    return states_of_rule[rule];
+}
+
 static sw_status elementwise_forward(const sw_launch *l)
 {
     const swi_update_attrs *a = l->attrs;
@@ -77,7 +89,9 @@ static sw_status elementwise_forward(const sw_launch *l)
                                 .correction1 = corrections != NULL ? corrections[0] : 1.0,
                                 .correction2 = corrections != NULL ? corrections[1] : 1.0};
     float *state[SW_OPTIM_STATES] = {NULL};
-    for (int k = 0; k < a->n_state; k++)
+    const int n_state = states_of(a->rule);
+    SW_ASSERT(a->n_state == n_state); /* what its kind keeps is what its line says */
+    for (int k = 0; k < n_state; k++)
         state[k] = swi_out(l, 1 + k);
     sw_point(l->isa)->update(&rule, swi_out(l, 0), swi_in(l, 1), state, n, scale_of(l), l->par);
     return SW_OK;

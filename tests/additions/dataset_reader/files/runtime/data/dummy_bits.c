@@ -1,5 +1,5 @@
-/* Dummy: each byte of a file is a sample: its eight bits as features, and its highest bit as the
- * class. Both parts are the whole file. */
+/* Dummy: each byte of a file is a sample: its eight bits as features, and its highest bit as
+ * the class. Both parts are the whole file. */
 #include "runtime/data/data_internal.h"
 #include "runtime/data/reader.h"
 
