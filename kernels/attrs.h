@@ -104,7 +104,7 @@ typedef struct {
     float weight_decay, momentum, beta1, beta2, epsilon;
     float threshold, least; /* adafactor */
     int32_t rule;           /* sw_optim, of what is elementwise */
-    int32_t nesterov, decoupled, centered, fixed;
+    int32_t decoupled, fixed;
     int32_t n_state, has_corrections, has_scale, has_flag, has_verdict;
 } swi_update_attrs;
 

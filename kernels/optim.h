@@ -1,6 +1,6 @@
 /* How optimizers change one parameter tensor. Formulas as PyTorch's torch.optim computes them.
  *
- * The rules of sw_optim_rule are elementwise: element i of the parameter and of each state
+ * The rules of optimizers.def are elementwise: element i of the parameter and of each state
  * comes from element i of parameter, gradient and states alone. Any run of elements may
  * therefore be updated by itself, with the same bits. Adafactor's is not: it looks at rows,
  * columns and the whole tensor. */
@@ -12,18 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* d is the gradient, times its scale, with the decay of the parameter where that is not
- * decoupled. States in this order. */
+enum { SW_OPTIM_STATES = 3 }; /* that a rule has at most */
+
+#define SW_RULE(rule, kind, states, operations) SW_OPTIM_##rule,
+#define SW_OPTIMIZER(kind, states, operations) SW_OPTIM_##kind,
 typedef enum {
-    SW_OPTIM_SGD,      /* p -= lr d */
-    SW_OPTIM_MOMENTUM, /* {m}: m = momentum m + d; p -= lr m */
-    SW_OPTIM_NESTEROV, /* {m}: the same; p -= lr (d + momentum m) */
-    SW_OPTIM_ADAM,     /* {m, v}: Kingma and Ba 2015; decoupled: Loshchilov and Hutter 2019 */
-    SW_OPTIM_RMSPROP,  /* {v, [m], [mean]}: v = beta2 v + (1 - beta2) d^2; with `centered` less
-                          the square of the mean of d; m with a momentum */
-    SW_OPTIM_ADAGRAD,  /* {sum}: sum += d^2; p -= lr d / (sqrt(sum) + epsilon) */
-    SW_OPTIM_LION, /* {m}: p -= lr sign(beta1 m + (1 - beta1) d), m = beta2 m + (1 - beta2) d
-                      (Chen et al. 2023); decoupled */
+#include "kernels/optimizers.def"
     SW_OPTIM_COUNT
 } sw_optim;
 
@@ -31,7 +25,7 @@ typedef struct {
     sw_optim kind;
     float lr; /* the knob's present value */
     float weight_decay, momentum, beta1, beta2, epsilon;
-    bool decoupled, centered;
+    bool decoupled; /* the decay is the parameter's alone, not the gradient's */
     double correction1, correction2; /* adam: 1 - beta^t */
 } sw_optim_rule;
 

@@ -1,5 +1,6 @@
-/* One element of each elementwise update of kernels/optim.h, for C and CUDA. g is the gradient
- * as it stands; p and the states change in place. */
+/* One element of each rule of kernels/optimizers.def, for C and CUDA: sw_<rule>_step(p, s, g,
+ * n). g is the gradient as it stands; the parameter p and its states s[0], s[1]... change in
+ * place. */
 #ifndef SW_OPTIM_STEP_H
 #define SW_OPTIM_STEP_H
 
@@ -18,12 +19,11 @@ typedef struct {
 
 SW_INLINE sw_optim_numbers sw_optim_numbers_of(const sw_optim_rule *r, float scale)
 {
-    const bool apart = r->kind == SW_OPTIM_LION || (r->kind == SW_OPTIM_ADAM && r->decoupled);
     sw_optim_numbers n;
     n.lr = r->lr;
     n.scale = scale;
-    n.decay = apart ? 0.0f : r->weight_decay;
-    n.keep = apart ? 1.0f - r->lr * r->weight_decay : 1.0f;
+    n.decay = r->decoupled ? 0.0f : r->weight_decay;
+    n.keep = r->decoupled ? 1.0f - r->lr * r->weight_decay : 1.0f;
     n.momentum = r->momentum;
     n.beta1 = r->beta1;
     n.beta2 = r->beta2;
@@ -41,64 +41,85 @@ SW_INLINE float sw_optim_d(float p, float g, const sw_optim_numbers *n)
     return g * n->scale + n->decay * p;
 }
 
-SW_INLINE void sw_sgd_step(float *p, float g, const sw_optim_numbers *n)
+/* No state. p -= lr d. */
+SW_INLINE void sw_sgd_step(float *p, float *s, float g, const sw_optim_numbers *n)
 {
+    (void)s;
     *p -= n->lr * sw_optim_d(*p, g, n);
 }
-/* m = momentum m + d;  p -= lr m. */
-SW_INLINE void sw_momentum_step(float *p, float *m, float g, const sw_optim_numbers *n)
+/* {m}: m = momentum m + d;  p -= lr m. */
+SW_INLINE void sw_momentum_step(float *p, float *s, float g, const sw_optim_numbers *n)
 {
-    *m = n->momentum * *m + sw_optim_d(*p, g, n);
-    *p -= n->lr * *m;
+    s[0] = n->momentum * s[0] + sw_optim_d(*p, g, n);
+    *p -= n->lr * s[0];
 }
-/* The same; p -= lr (d + momentum m). */
-SW_INLINE void sw_nesterov_step(float *p, float *m, float g, const sw_optim_numbers *n)
+/* {m}: the same; p -= lr (d + momentum m). */
+SW_INLINE void sw_nesterov_step(float *p, float *s, float g, const sw_optim_numbers *n)
 {
     const float d = sw_optim_d(*p, g, n);
-    *m = n->momentum * *m + d;
-    *p -= n->lr * (d + n->momentum * *m);
+    s[0] = n->momentum * s[0] + d;
+    *p -= n->lr * (d + n->momentum * s[0]);
 }
-/* m = b1 m + (1 - b1) d;  v = b2 v + (1 - b2) d^2;
- * p -= lr / c1 * m / (sqrt(v) / sqrt(c2) + eps), c = 1 - b^t. */
-SW_INLINE void sw_adam_step(float *p, float *m, float *v, float g, const sw_optim_numbers *n)
+/* {m, v}: m = b1 m + (1 - b1) d;  v = b2 v + (1 - b2) d^2;
+ * p -= lr / c1 * m / (sqrt(v) / sqrt(c2) + eps), c = 1 - b^t. Kingma and Ba 2015; decoupled:
+ * Loshchilov and Hutter 2019. */
+SW_INLINE void sw_adam_step(float *p, float *s, float g, const sw_optim_numbers *n)
 {
     const float d = sw_optim_d(*p, g, n);
-    *m = n->beta1 * *m + n->rest1 * d;
-    *v = n->beta2 * *v + n->rest2 * (d * d);
-    *p = *p * n->keep - n->step * (*m / (sqrtf(*v) * n->root + n->epsilon));
+    s[0] = n->beta1 * s[0] + n->rest1 * d;
+    s[1] = n->beta2 * s[1] + n->rest2 * (d * d);
+    *p = *p * n->keep - n->step * (s[0] / (sqrtf(s[1]) * n->root + n->epsilon));
 }
-/* v = a v + (1 - a) d^2;  avg = sqrt(v), centered sqrt(v - mean^2), + eps;  m = momentum m +
- * d / avg;  p -= lr m. What rounding leaves below 0 has the root 0. m and mean are touched
- * where has_m and centered say so: constants of a loop, so that it is vectorised. */
-SW_INLINE void sw_rmsprop_step(float *p, float *v, bool has_m, float *m, bool centered,
-                               float *mean, float g, const sw_optim_numbers *n)
+/* v = a v + (1 - a) d^2; d / (sqrt(v) + eps), with a mean of d sqrt(v - mean^2). What rounding
+ * leaves below 0 has the root 0. */
+SW_INLINE float sw_rmsprop_of(float d, float *v, float *mean, const sw_optim_numbers *n)
 {
-    const float d = sw_optim_d(*p, g, n);
     *v = n->beta2 * *v + n->rest2 * (d * d);
     float square = *v;
-    if (centered) {
+    if (mean != NULL) {
         *mean = n->beta2 * *mean + n->rest2 * d;
         square -= *mean * *mean;
         square = square > 0.0f ? square : 0.0f;
     }
-    float step = d / (sqrtf(square) + n->epsilon);
-    if (has_m)
-        *m = step = n->momentum * *m + step;
-    *p -= n->lr * step;
+    return d / (sqrtf(square) + n->epsilon);
 }
-SW_INLINE void sw_adagrad_step(float *p, float *sum, float g, const sw_optim_numbers *n)
+/* {v}: p -= lr times that. */
+SW_INLINE void sw_rmsprop_step(float *p, float *s, float g, const sw_optim_numbers *n)
+{
+    *p -= n->lr * sw_rmsprop_of(sw_optim_d(*p, g, n), &s[0], NULL, n);
+}
+/* {v, m}: m = momentum m + that;  p -= lr m. */
+SW_INLINE void sw_rmsprop_momentum_step(float *p, float *s, float g, const sw_optim_numbers *n)
+{
+    s[1] = n->momentum * s[1] + sw_rmsprop_of(sw_optim_d(*p, g, n), &s[0], NULL, n);
+    *p -= n->lr * s[1];
+}
+/* {v, mean} */
+SW_INLINE void sw_rmsprop_centered_step(float *p, float *s, float g, const sw_optim_numbers *n)
+{
+    *p -= n->lr * sw_rmsprop_of(sw_optim_d(*p, g, n), &s[0], &s[1], n);
+}
+/* {v, m, mean} */
+SW_INLINE void sw_rmsprop_centered_momentum_step(float *p, float *s, float g,
+                                                 const sw_optim_numbers *n)
+{
+    s[1] = n->momentum * s[1] + sw_rmsprop_of(sw_optim_d(*p, g, n), &s[0], &s[2], n);
+    *p -= n->lr * s[1];
+}
+/* {sum}: sum += d^2;  p -= lr d / (sqrt(sum) + eps). */
+SW_INLINE void sw_adagrad_step(float *p, float *s, float g, const sw_optim_numbers *n)
 {
     const float d = sw_optim_d(*p, g, n);
-    *sum += d * d;
-    *p -= n->lr * d / (sqrtf(*sum) + n->epsilon);
+    s[0] += d * d;
+    *p -= n->lr * d / (sqrtf(s[0]) + n->epsilon);
 }
-/* p -= lr sign(b1 m + (1 - b1) d);  m = b2 m + (1 - b2) d. */
-SW_INLINE void sw_lion_step(float *p, float *m, float g, const sw_optim_numbers *n)
+/* {m}: p -= lr sign(b1 m + (1 - b1) d);  m = b2 m + (1 - b2) d. Chen et al. 2023. */
+SW_INLINE void sw_lion_step(float *p, float *s, float g, const sw_optim_numbers *n)
 {
-    const float d = g * n->scale, c = n->beta1 * *m + n->rest1 * d;
+    const float d = g * n->scale, c = n->beta1 * s[0] + n->rest1 * d;
     const float sign = c > 0.0f ? n->lr : c < 0.0f ? -n->lr : 0.0f;
     *p = *p * n->keep - sign;
-    *m = n->beta2 * *m + n->rest2 * d;
+    s[0] = n->beta2 * s[0] + n->rest2 * d;
 }
 
 /* ---- adafactor --------------------------------------------------------------------------- */

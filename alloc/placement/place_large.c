@@ -17,6 +17,7 @@
  *
  * Time is counted in sections that hold a maximal set of live buffers. One heap block, one
  * thread; nothing here rounds differently from machine to machine. */
+#include "alloc/base/assert.h"
 #include "alloc/placement/place_large.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
@@ -245,6 +246,7 @@ static void fill_tree(work *w)
 static void take_out(work *w, uint32_t buffer)
 {
     const uint32_t k = w->place_of[buffer];
+    SW_ASSERT(w->points[k].rank > 0); /* it waits to be placed */
     w->points[k].rank = 0;
     fill_leaf(w, k / LEAF);
     for (uint32_t up = (w->n_leaves + k / LEAF) / 2; up > 0; up /= 2)
@@ -316,6 +318,7 @@ static void sift_down(work *w, uint32_t i)
 /* Split the niche `left` at section s. */
 static void split_niche(work *w, uint32_t left, uint32_t s)
 {
+    SW_ASSERT(left < s && s < w->next[left] && w->n_niches < w->n_sections);
     w->floor[s] = w->floor[left];
     w->next[s] = w->next[left];
     w->prev[s] = left;
@@ -329,6 +332,7 @@ static void split_niche(work *w, uint32_t left, uint32_t s)
 /* Join the niche s to the one on its left. */
 static void join_niche(work *w, uint32_t s)
 {
+    SW_ASSERT(w->n_niches > 1 && w->prev[s] != NONE && w->heap[w->heap_at[s]] == s);
     const uint32_t left = w->prev[s], at = w->heap_at[s], last = w->heap[--w->n_niches];
     w->next[left] = w->next[s];
     if (w->next[s] < w->n_sections)
@@ -344,6 +348,7 @@ static void join_niche(work *w, uint32_t s)
 /* Raise the floor of niche s; where a neighbour has the same they become one. */
 static void raise_floor(work *w, uint32_t s, size_t floor)
 {
+    SW_ASSERT(floor > w->floor[s] && w->heap[w->heap_at[s]] == s);
     w->floor[s] = floor;
     sift_down(w, w->heap_at[s]);
     if (w->next[s] < w->n_sections && w->floor[w->next[s]] == floor)
@@ -422,6 +427,7 @@ static bool put(work *w, uint32_t niche, uint32_t buffer)
 {
     const size_t floor = swi_place_up(w->floor[niche], w->items[buffer].align);
     const uint32_t lo = w->lo[buffer], hi = w->hi[buffer];
+    SW_ASSERT(w->offset[buffer] == SIZE_MAX && lo >= niche && hi <= w->next[niche]);
     w->offset[buffer] = floor;
     take_out(w, buffer);
     if (hi < w->next[niche])
@@ -522,6 +528,7 @@ static void learn(work *w, uint32_t last_from, uint32_t last_to, float *grow)
 
 static void keep(work *w)
 {
+    SW_ASSERT(w->pressure.node[1] < w->limit);
     w->limit = w->pressure.node[1];
     memcpy(w->best, w->offset, w->n * sizeof *w->best);
     memcpy(w->best_weight, w->weight, w->n_sections * sizeof *w->weight);
@@ -673,8 +680,10 @@ static sw_status solve(work *w, sw_place_item *items, size_t lower_bound, sw_pla
     result.height = w->limit;
     result.nodes = w->nodes;
     result.end = sw_place_ended(&result, capacity);
-    for (uint32_t i = 0; i < w->n; i++)
+    for (uint32_t i = 0; i < w->n; i++) {
+        SW_ASSERT(w->best[i] <= w->limit - items[i].bytes);
         items[i].offset = w->best[i];
+    }
     *out = result;
     sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
     return SW_OK;

@@ -20,6 +20,7 @@
  * The corner with the fewest choices goes first, more so where all choices have failed before;
  * large and long buffers are tried first. Searches are cut short and begin again (Luby et al.
  * 1993) with another order and some noise; failures and hopeless states are remembered. */
+#include "alloc/base/assert.h"
 #include "alloc/placement/place_search_internal.h"
 #include "alloc/base/mem.h"
 #include "alloc/placement/place_align.h"
@@ -57,6 +58,7 @@ static void note(swi_search *s, uint32_t i, uint64_t old)
 
 static void raise_bound(swi_search *s, uint32_t i, uint64_t to)
 {
+    SW_ASSERT(i < s->n && !s->placed[i]);
     if (s->low[i] >= to)
         return;
     to = swi_place_up(to, s->align[i]);
@@ -70,12 +72,14 @@ static void raise_bound(swi_search *s, uint32_t i, uint64_t to)
 
 static void place(swi_search *s, uint32_t i)
 {
+    SW_ASSERT(!s->placed[i] && s->low[i] + s->bytes[i] <= s->roof);
     note(s, i, SWI_PLACED);
     if (s->status != SW_OK)
         return;
     s->placed[i] = true;
     s->offset[i] = s->low[i];
     for (uint32_t k = s->first[i]; k < s->end[i]; k++) {
+        SW_ASSERT(s->n_left[k] > 0 && s->rest[k] >= s->bytes[i]);
         s->n_left[k]--;
         s->rest[k] -= s->bytes[i];
         soil(s, k);
@@ -97,9 +101,11 @@ static uint64_t least_bound(const swi_search *s, uint32_t section)
 
 static void take_back(swi_search *s, size_t mark)
 {
+    SW_ASSERT(mark <= s->n_trail);
     while (s->n_trail > mark) {
         const swi_undo *u = &s->trail[--s->n_trail];
         const uint32_t i = u->buffer;
+        SW_ASSERT(s->placed[i] == (u->old == SWI_PLACED));
         for (uint32_t k = s->first[i]; k < s->end[i]; k++) {
             if (u->old == SWI_PLACED) {
                 s->n_left[k]++;
@@ -422,6 +428,7 @@ static bool solve(swi_search *s, uint32_t from, uint32_t to)
         if (!found)
             take_back(s, mark);
     }
+    SW_ASSERT(s->depth > 0 && s->choice + s->n_choice == choices + n);
     s->depth--;
     s->n_choice -= n;
     if (!found && !s->cut) {
@@ -485,8 +492,10 @@ static sw_status search_in(swi_search *s, sw_place_item *items, sw_search_result
         run(s, out);
         sw_heap_free(s->trail, SW_HEAP_PROGRAMS, s->cap_trail * sizeof *s->trail);
     }
-    for (uint32_t i = 0; i < s->n && out->end == SW_SEARCH_FOUND; i++)
+    for (uint32_t i = 0; i < s->n && out->end == SW_SEARCH_FOUND; i++) {
+        SW_ASSERT(s->placed[i] && s->offset[i] + s->bytes[i] <= s->roof);
         items[i].offset = (size_t)(s->offset[i] * s->unit);
+    }
     sw_heap_free(s->list, SW_HEAP_PROGRAMS, bytes);
     return s->status;
 }

@@ -10,39 +10,24 @@
 
 /* in: updates.h; out {param, states...}. */
 struct update {
-    float *p, *state[3];
+    float *p, *state[SW_OPTIM_STATES];
     const float *g;
     sw_cuda_update_inputs in;
     int64_t n;
     sw_optim_rule rule; /* but for what is read on the device */
 };
 
-static __device__ __forceinline__ void
-step_of(const sw_optim_rule &r, const sw_optim_numbers *n, float *p, float (&s)[3], float g)
+static __device__ __forceinline__ void step_of(sw_optim rule, const sw_optim_numbers *n,
+                                               float *p, float *s, float g)
 {
-    const bool has_m = r.momentum != 0.0f;
-    switch (r.kind) {
-    case SW_OPTIM_SGD:
-        sw_sgd_step(p, g, n);
+    switch (rule) {
+#define SW_RULE(rule, kind, states, operations)                                                \
+    case SW_OPTIM_##rule:                                                                      \
+        sw_##rule##_step(p, s, g, n);                                                          \
         break;
-    case SW_OPTIM_MOMENTUM:
-        sw_momentum_step(p, &s[0], g, n);
-        break;
-    case SW_OPTIM_NESTEROV:
-        sw_nesterov_step(p, &s[0], g, n);
-        break;
-    case SW_OPTIM_ADAM:
-        sw_adam_step(p, &s[0], &s[1], g, n);
-        break;
-    case SW_OPTIM_RMSPROP:
-        sw_rmsprop_step(p, &s[0], has_m, &s[has_m ? 1 : 0], r.centered,
-                        &s[r.centered ? 1 + has_m : 0], g, n);
-        break;
-    case SW_OPTIM_ADAGRAD:
-        sw_adagrad_step(p, &s[0], g, n);
-        break;
+#define SW_OPTIMIZER(kind, states, operations) SW_RULE(kind, kind, states, operations)
+#include "kernels/optimizers.def"
     default:
-        sw_lion_step(p, &s[0], g, n);
         break;
     }
 }
@@ -51,20 +36,22 @@ template <int W>
 static __device__ __forceinline__ void update_at(const update &u, const sw_optim_numbers *n,
                                                  int64_t i)
 {
-    float p[W], g[W], state[3][W] = {};
+    float p[W], g[W], state[SW_OPTIM_STATES][W] = {};
     sw_cuda_load(p, u.p + i);
     sw_cuda_load(g, u.g + i);
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < SW_OPTIM_STATES; k++)
         if (u.state[k] != nullptr)
             sw_cuda_load(state[k], u.state[k] + i);
     for (int w = 0; w < W; w++) {
-        float s[3] = {state[0][w], state[1][w], state[2][w]};
-        step_of(u.rule, n, &p[w], s, g[w]);
-        for (int k = 0; k < 3; k++)
+        float s[SW_OPTIM_STATES];
+        for (int k = 0; k < SW_OPTIM_STATES; k++)
+            s[k] = state[k][w];
+        step_of(u.rule.kind, n, &p[w], s, g[w]);
+        for (int k = 0; k < SW_OPTIM_STATES; k++)
             state[k][w] = s[k];
     }
     sw_cuda_store(u.p + i, p);
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < SW_OPTIM_STATES; k++)
         if (u.state[k] != nullptr)
             sw_cuda_store(u.state[k] + i, state[k]);
 }
@@ -85,7 +72,14 @@ __global__ void update_kernel(update u, int wide)
         update_at<1>(u, &n, i);
 }
 
-static sw_status update_run(const char *op, const sw_launch *l, const sw_cuda_queue *queue)
+/* The ops by their rules, for messages. */
+static const char *const ops[] = {
+#define SW_RULE(rule, kind, states, operations) #kind "_update",
+#define SW_OPTIMIZER(kind, states, operations) #kind "_update",
+#include "kernels/optimizers.def"
+};
+
+sw_status sw_cuda_update_run(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const swi_update_attrs *a = static_cast<const swi_update_attrs *>(l->attrs);
     update u = {};
@@ -105,25 +99,20 @@ static sw_status update_run(const char *op, const sw_launch *l, const sw_cuda_qu
     u.rule.beta2 = a->beta2;
     u.rule.epsilon = a->epsilon;
     u.rule.decoupled = a->decoupled != 0;
-    u.rule.centered = a->centered != 0;
     if (u.n == 0)
         return SW_OK;
     SW_CUDA_LAUNCH(update_kernel, sw_cuda_blocks(u.n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
                    queue, u, wide);
-    return sw_cuda_launched(op);
+    return sw_cuda_launched(ops[a->rule]);
 }
 
-#define UPDATE(op)                                                                             \
-    extern "C" sw_status sw_cuda_##op##_forward(const sw_launch *l,                            \
-                                                const sw_cuda_queue *queue)                    \
+#define SW_OPTIMIZER(kind, states, operations)                                                 \
+    extern "C" sw_status sw_cuda_##kind##_update_forward(const sw_launch *l,                   \
+                                                         const sw_cuda_queue *queue)           \
     {                                                                                          \
-        return update_run(#op, l, queue);                                                      \
+        return sw_cuda_update_run(l, queue);                                                   \
     }
-UPDATE(sgd_update)
-UPDATE(adam_update)
-UPDATE(rmsprop_update)
-UPDATE(adagrad_update)
-UPDATE(lion_update)
+#include "kernels/optimizers.def"
 
 /* ---- kept gradients: in {kept, g, flag}, out {kept, flag} -------------------------------- */
 

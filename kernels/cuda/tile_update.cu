@@ -9,7 +9,7 @@
  * gradient. */
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/entries.h"
-#include "kernels/optim.h"
+#include "kernels/cuda/updates.h"
 #include "kernels/tile_launch.h"
 
 #define DY 1 /* in linear's dw: the operand whose columns are rows of dw */
@@ -47,22 +47,6 @@ extern "C" size_t sw_cuda_tile_update_scratch(const sw_kernel_info *info,
     return gradient_bytes(&info->out[0], rows) + (looks > most ? looks : most);
 }
 
-static sw_status step(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    switch (static_cast<sw_optim>(static_cast<const swi_update_attrs *>(l->attrs)->rule)) {
-    case SW_OPTIM_ADAM:
-        return sw_cuda_adam_update_forward(l, queue);
-    case SW_OPTIM_RMSPROP:
-        return sw_cuda_rmsprop_update_forward(l, queue);
-    case SW_OPTIM_ADAGRAD:
-        return sw_cuda_adagrad_update_forward(l, queue);
-    case SW_OPTIM_LION:
-        return sw_cuda_lion_update_forward(l, queue);
-    default:
-        return sw_cuda_sgd_update_forward(l, queue);
-    }
-}
-
 extern "C" sw_status sw_cuda_tile_update_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const swi_tile_attrs *a = sw_tile_attrs_of(l);
@@ -79,7 +63,7 @@ extern "C" sw_status sw_cuda_tile_update_forward(const sw_launch *l, const sw_cu
             SW_TRY(sw_cuda_finite_forward(&p.launch, queue));
         }
         sw_tile_step(&p, l, &gradient, first);
-        SW_TRY(step(&p.launch, queue));
+        SW_TRY(sw_cuda_update_run(&p.launch, queue));
     }
     return SW_OK;
 }

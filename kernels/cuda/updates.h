@@ -36,4 +36,7 @@ static inline sw_cuda_update_inputs sw_cuda_update_inputs_of(const sw_launch *l)
     return in;
 }
 
+/* Any elementwise update, by the rule of its attributes. */
+sw_status sw_cuda_update_run(const sw_launch *l, const sw_cuda_queue *queue);
+
 #endif

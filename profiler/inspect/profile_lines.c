@@ -1,4 +1,5 @@
 /* Lines of a file. */
+#include "alloc/base/assert.h"
 #include "profiler/inspect/profile_lines.h"
 #include "alloc/base/mem.h"
 #include <string.h>
@@ -73,6 +74,7 @@ sw_status profile_lines_head(profile_lines *l, char *to, size_t bytes, size_t *n
 /* More bytes behind the unfinished line. */
 static sw_status fill(profile_lines *l)
 {
+    SW_ASSERT(l->begin <= l->end && l->end <= l->capacity);
     if (l->begin > 0) {
         memmove(l->buffer, l->buffer + l->begin, l->end - l->begin);
         l->end -= l->begin;
@@ -113,6 +115,7 @@ sw_status profile_lines_next(profile_lines *l, profile_line *line)
         line->text = line->whole || have > 0 ? from : NULL;
         if (line->text != NULL) {
             const size_t taken = line->n + line->whole;
+            SW_ASSERT(taken > 0 && taken <= l->end - l->begin);
             l->begin += taken;
             l->line++;
             l->at = l->next;

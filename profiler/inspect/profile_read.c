@@ -59,7 +59,7 @@ sw_status profile_take_header(sw_timeline *t, const profile_place *p)
 }
 
 static sw_status take_value(sw_timeline *t, const profile_place *p, value o,
-                            const sw_tl_program *program, sw_tl_value *v)
+                            const sw_tl_program *program, sw_tensor *v)
 {
     const char *segment;
     uint64_t alias;
@@ -74,9 +74,10 @@ static sw_status take_value(sw_timeline *t, const profile_place *p, value o,
     SW_TRY(text_of(t, p, o, "role", &v->role));
     SW_TRY(text_of(t, p, o, "phase", &v->phase));
     SW_TRY(text_of(t, p, o, "segment", &segment));
-    v->segment = strcmp(segment, "model") == 0   ? SW_TL_MODEL
-                 : strcmp(segment, "input") == 0 ? SW_TL_INPUT
-                                                 : SW_TL_STEP;
+    v->segment = SW_SEGMENT_STEP;
+    for (int s = 0; s < SW_SEGMENTS; s++)
+        if (strcmp(segment, sw_segment_name((sw_segment)s)) == 0)
+            v->segment = (sw_segment)s;
     SW_TRY(profile_need_u64(p, o, "bytes", &v->bytes));
     SW_TRY(profile_need_u64(p, o, "padding", &v->padding));
     SW_TRY(profile_get_u64(p, o, "offset", 0, &v->offset));
@@ -88,10 +89,10 @@ static sw_status take_value(sw_timeline *t, const profile_place *p, value o,
  * no two share addresses. */
 static void lay_out(sw_tl_program *program)
 {
-    uint64_t base[SW_TL_SEGMENTS] = {0}, end[SW_TL_SEGMENTS] = {0};
+    uint64_t base[SW_SEGMENTS] = {0}, end[SW_SEGMENTS] = {0};
     for (uint32_t i = 0; i < program->n_values; i++) {
-        sw_tl_value *v = &program->values[i];
-        if (v->segment == SW_TL_STEP)
+        sw_tensor *v = &program->values[i];
+        if (v->segment == SW_SEGMENT_STEP)
             continue;
         if (base[v->segment] + v->offset < end[v->segment])
             base[v->segment] = end[v->segment];
@@ -107,7 +108,7 @@ static void guess_phases(sw_tl_program *program)
         program->ops[i].phase = UINT8_MAX;
     for (uint32_t i = 0; i < program->n_values; i++)
         for (uint8_t f = 0; f < SW_PROF_PHASES; f++)
-            if (program->values[i].segment == SW_TL_STEP &&
+            if (program->values[i].segment == SW_SEGMENT_STEP &&
                 program->values[i].birth < program->n_ops &&
                 strcmp(program->values[i].phase, sw_prof_phase_name(f)) == 0)
                 program->ops[program->values[i].birth].phase = f;

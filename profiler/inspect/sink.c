@@ -1,4 +1,5 @@
 /* The table of formats, and their output. */
+#include "alloc/base/assert.h"
 #include "profiler/inspect/sink.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ void sw_sink_bytes(sw_sink_out *out, const void *bytes, size_t n)
     const char *from = bytes;
     while (n > 0) {
         const size_t room = sizeof out->buffer - out->used, part = n < room ? n : room;
+        SW_ASSERT(part > 0); /* a full buffer was flushed */
         memcpy(out->buffer + out->used, from, part);
         out->used += part;
         from += part;

@@ -37,7 +37,7 @@ static sw_status take(void *context, const sw_tl_event *e)
         *(e->kind == SW_TL_PHASE_END ? &w->phase : &w->op) = "";
     if (e->kind != SW_TL_ALLOC && e->kind != SW_TL_REUSE && e->kind != SW_TL_FREE)
         return w->out->status;
-    const sw_tl_value *v = &e->program->values[e->index];
+    const sw_tensor *v = &e->program->values[e->index];
     sw_sink_print(w->out, "%" PRIu64 ",%" PRIu64 ",%s,%s,", e->ns,
                   e->run != NULL ? e->run->step : 0, w->phase, actions[e->kind]);
     put_field(w->out, w->op);

@@ -28,7 +28,7 @@ typedef struct {
         const type *v = &w->list[i];                                                           \
         return (what);                                                                         \
     }
-#define VALUE(name, what) READER(value, sw_tl_value, p->values, name, what)
+#define VALUE(name, what) READER(value, sw_tensor, p->values, name, what)
 #define OP(name, what) READER(op, sw_tl_op, p->ops, name, what)
 #define RUN(name, what) READER(run, sw_tl_run, t->runs, name, what)
 

@@ -107,7 +107,7 @@ static void add_padding(writer *w)
 {
     const sw_tl_program *p = w->p;
     for (uint32_t i = 0; i < p->n_values; i++) {
-        const sw_tl_value *v = &p->values[i];
+        const sw_tensor *v = &p->values[i];
         if (v->alias != SW_TL_NONE || v->birth >= p->n_ops)
             continue;
         w->padding[v->birth] += v->padding;

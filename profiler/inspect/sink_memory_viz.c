@@ -39,7 +39,7 @@ typedef struct {
     place *places;   /* of all programs, one behind another */
     size_t *first;   /* of each program */
     size_t n_places; /* of all */
-    segment segments[SW_TL_SEGMENTS];
+    segment segments[SW_SEGMENTS];
     size_t ended; /* runs */
     char step[48];
     uint32_t step_mark;
@@ -122,7 +122,7 @@ static void put_layers(writer *w, const char *layer)
 static void put_frames(writer *w, const sw_tl_program *p, uint32_t index)
 {
     swi_tree *t = &w->tree;
-    const sw_tl_value *v = &p->values[index];
+    const sw_tensor *v = &p->values[index];
     place *at = &w->places[w->first[p - w->timeline->programs] + index];
     swi_tree_key(t, "frames");
     if (swi_tree_again(t, at->frames))
@@ -193,7 +193,7 @@ static void take_value(writer *w, const sw_tl_event *e)
 {
     const sw_tl_program *p = e->program;
     const uint32_t root = root_of(p, e->index);
-    const sw_tl_value *v = &p->values[root];
+    const sw_tensor *v = &p->values[root];
     const uint64_t size = v->bytes + v->padding;
     place *at = &w->places[w->first[p - w->timeline->programs] + root];
     const bool lived = at->holder != 0;
@@ -235,7 +235,7 @@ static sw_status put_trace(writer *w)
     swi_tree_key(t, "device_traces");
     swi_tree_begin(t, '[');
     swi_tree_begin(t, '[');
-    for (int s = 0; s < SW_TL_SEGMENTS; s++)
+    for (int s = 0; s < SW_SEGMENTS; s++)
         if (w->segments[s].size > 0) {
             begin_event(w, "segment_alloc", w->segments[s].address, w->segments[s].size, 0);
             swi_tree_put_text(t, "category", "unknown");
@@ -305,7 +305,7 @@ static sw_status put_blocks(writer *w, const segment *s, const survivor *of, siz
     swi_tree *t = &w->tree;
     uint64_t end = s->address;
     for (size_t i = 0; i < n; i++) {
-        const sw_tl_value *v = &of[i].program->values[of[i].root];
+        const sw_tensor *v = &of[i].program->values[of[i].root];
         if (of[i].address < s->address || of[i].address >= s->address + s->size)
             continue;
         if (of[i].address < end)
@@ -359,7 +359,7 @@ static sw_status put_segments(writer *w)
     swi_tree_key(&w->tree, "segments");
     swi_tree_begin(&w->tree, '[');
     sw_status status = SW_OK;
-    for (int s = 0; s < SW_TL_SEGMENTS && status == SW_OK; s++)
+    for (int s = 0; s < SW_SEGMENTS && status == SW_OK; s++)
         if (w->segments[s].size > 0)
             status = put_segment(w, &w->segments[s], of, n);
     swi_tree_end(&w->tree);
@@ -374,15 +374,16 @@ static sw_status put_segments(writer *w)
 static void set_places(writer *w)
 {
     const sw_timeline *t = w->timeline;
-    for (int s = 0; s < SW_TL_SEGMENTS; s++)
+    for (int s = 0; s < SW_SEGMENTS; s++)
         w->segments[s].address = (uint64_t)(s + 1) << 40;
     for (uint32_t i = 0; i < t->n_programs; i++) {
         const sw_tl_program *p = &t->programs[i];
-        uint64_t next[SW_TL_SEGMENTS] = {0};
+        uint64_t next[SW_SEGMENTS] = {0};
         for (uint32_t k = 0; k < p->n_values; k++) {
-            const sw_tl_value *v = &p->values[k];
+            const sw_tensor *v = &p->values[k];
             segment *s = &w->segments[v->segment];
-            const uint64_t offset = v->segment == SW_TL_STEP ? v->offset : next[v->segment];
+            const uint64_t offset =
+                v->segment == SW_SEGMENT_STEP ? v->offset : next[v->segment];
             w->places[w->first[i] + k].address = s->address + offset;
             if (v->alias != SW_TL_NONE)
                 continue;
@@ -390,8 +391,8 @@ static void set_places(writer *w)
             next[v->segment] = end;
             s->size = end > s->size ? end : s->size;
         }
-        if (p->arena_bytes > w->segments[SW_TL_STEP].size)
-            w->segments[SW_TL_STEP].size = p->arena_bytes;
+        if (p->arena_bytes > w->segments[SW_SEGMENT_STEP].size)
+            w->segments[SW_SEGMENT_STEP].size = p->arena_bytes;
     }
 }
 

@@ -1,4 +1,5 @@
 /* Bytes by role as a walk goes by. */
+#include "alloc/base/assert.h"
 #include "profiler/inspect/sink_internal.h"
 #include <string.h>
 
@@ -12,7 +13,7 @@ void swi_roles_init(swi_roles *r, const sw_timeline *t)
 
 static uint32_t find_role(const swi_roles *r, const sw_tl_event *e)
 {
-    const sw_tl_value *v = &e->program->values[e->index];
+    const sw_tensor *v = &e->program->values[e->index];
     uint32_t i = 0;
     while (i + 1 < r->n && r->name[i] != v->role && strcmp(r->name[i], v->role) != 0)
         i++;
@@ -41,6 +42,7 @@ void swi_roles_take(swi_roles *r, const sw_tl_event *e)
     if (sign == 0 || e->bytes == 0)
         return;
     const uint32_t role = find_role(r, e);
+    SW_ASSERT(role < r->n && (sign > 0 || r->bytes[role] >= e->bytes));
     r->bytes[role] += sign > 0 ? e->bytes : -e->bytes;
     r->changed |= (uint32_t)1 << role;
     r->live = e->live;

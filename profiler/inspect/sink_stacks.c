@@ -113,7 +113,7 @@ sw_status swi_stacks_child(swi_stacks *tree, uint32_t parent, uint32_t kind, con
 
 /* ---- what lives -------------------------------------------------------------------------- */
 
-static sw_status add_value(swi_stacks *tree, const sw_tl_value *v)
+static sw_status add_value(swi_stacks *tree, const sw_tensor *v)
 {
     uint32_t at = 0;
     const char *scope = v->layer;
@@ -181,7 +181,7 @@ sw_status swi_stacks_live(swi_stacks *tree, const sw_tl_program *p, uint32_t pos
 {
     SW_TRY(swi_stacks_begin(tree));
     for (uint32_t i = 0; i < p->n_values; i++) {
-        const sw_tl_value *v = &p->values[i];
+        const sw_tensor *v = &p->values[i];
         if (v->alias == SW_TL_NONE && v->birth <= position && position <= v->death)
             SW_TRY(add_value(tree, v));
     }

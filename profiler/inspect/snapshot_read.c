@@ -30,7 +30,7 @@ typedef struct {
     int64_t device;
     address_space space;
     sw_tl_op *ops;
-    sw_tl_value *values;
+    sw_tensor *values;
     uint64_t *op_ns;
     uint32_t n_ops, n_values;       /* filled */
     uint32_t room_ops, room_values; /* at most */
@@ -100,26 +100,26 @@ static slot *slot_of(reader *r, uint64_t address)
     return &r->slots[i];
 }
 
-static sw_tl_value *add_value(reader *r, uint64_t address, uint64_t bytes, uint32_t birth)
+static sw_tensor *add_value(reader *r, uint64_t address, uint64_t bytes, uint32_t birth)
 {
-    sw_tl_value *v = &r->values[r->n_values];
-    *v = (sw_tl_value){.id = r->n_values,
-                       .alias = SW_TL_NONE,
-                       .name = "",
-                       .layer = "",
-                       .op = "",
-                       .role = "",
-                       .phase = "",
-                       .segment = SW_TL_STEP,
-                       .bytes = bytes,
-                       .offset = address_space_offset(&r->space, address),
-                       .birth = birth,
-                       .death = r->room_ops};
+    sw_tensor *v = &r->values[r->n_values];
+    *v = (sw_tensor){.id = r->n_values,
+                     .alias = SW_TL_NONE,
+                     .name = "",
+                     .layer = "",
+                     .op = "",
+                     .role = "",
+                     .phase = "",
+                     .segment = SW_SEGMENT_STEP,
+                     .bytes = bytes,
+                     .offset = address_space_offset(&r->space, address),
+                     .birth = birth,
+                     .death = r->room_ops};
     r->n_values++;
     return v;
 }
 
-static sw_status name_value(reader *r, sw_tl_value *v, value of, value frames, int *phase)
+static sw_status name_value(reader *r, sw_tensor *v, value of, value frames, int *phase)
 {
     snapshot_frames f;
     const char *note = value_text(value_at(of, "user_metadata"));
@@ -160,7 +160,7 @@ static sw_status take_alloc(reader *r, value event, uint64_t address, uint64_t b
     int phase;
     if (at->value != 0) /* its free was not recorded */
         r->values[at->value - 1].death = r->n_ops - 1;
-    sw_tl_value *v = add_value(r, address, bytes, r->n_ops);
+    sw_tensor *v = add_value(r, address, bytes, r->n_ops);
     SW_TRY(name_value(r, v, event, value_at(event, "frames"), &phase));
     if (phase >= 0)
         r->phase = phase;
@@ -174,12 +174,12 @@ static sw_status take_free(reader *r, value event, uint64_t address, uint64_t by
 {
     slot *at = slot_of(r, address);
     if (at->value == 0) {
-        sw_tl_value *v = add_value(r, address, bytes, 0);
+        sw_tensor *v = add_value(r, address, bytes, 0);
         SW_TRY(sw_timeline_string(r->t, &v->role, role_of(event)));
         v->name = before_trace;
         at->value = r->n_values;
     }
-    sw_tl_value *v = &r->values[at->value - 1];
+    sw_tensor *v = &r->values[at->value - 1];
     v->death = r->n_ops - 1;
     at->value = 0;
     (void)add_op(r, event, "free", v->layer);
@@ -219,7 +219,7 @@ static sw_status take_block(reader *r, value block, uint64_t index, int64_t addr
     slot *at = slot_of(r, (uint64_t)address);
     if (bytes == 0 || at->value != 0)
         return SW_OK;
-    sw_tl_value *v = add_value(r, (uint64_t)address, (uint64_t)bytes, 0);
+    sw_tensor *v = add_value(r, (uint64_t)address, (uint64_t)bytes, 0);
     at->value = r->n_values;
     return name_value(r, v, block, value_at(block, "frames"), &phase);
 }

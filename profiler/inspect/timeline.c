@@ -195,10 +195,10 @@ sw_status sw_timeline_add_run(sw_timeline *t, sw_tl_run **out)
 
 #define WRONG(...) SW_FAIL(SW_FORMAT, __VA_ARGS__)
 
-static sw_status check_value(const sw_timeline *t, const sw_tl_program *p, const sw_tl_value *v)
+static sw_status check_value(const sw_timeline *t, const sw_tl_program *p, const sw_tensor *v)
 {
     uint64_t end;
-    if (v->birth > v->death || v->death > p->n_ops || (unsigned)v->segment >= SW_TL_SEGMENTS)
+    if (v->birth > v->death || v->death > p->n_ops || (unsigned)v->segment >= SW_SEGMENTS)
         WRONG("%s: value %u (%s) lives from op %u to %u of %u", t->path, v->id, v->name,
               v->birth, v->death, p->n_ops);
     if (__builtin_add_overflow(v->bytes, v->padding, &end) ||
@@ -208,9 +208,9 @@ static sw_status check_value(const sw_timeline *t, const sw_tl_program *p, const
     return SW_OK;
 }
 
-static int rank(const sw_tl_value *v)
+static int rank(const sw_tensor *v)
 {
-    return v->segment == SW_TL_MODEL ? 0 : v->segment == SW_TL_INPUT ? 1 : 2;
+    return v->segment == SW_SEGMENT_MODEL ? 0 : v->segment == SW_SEGMENT_INPUT ? 1 : 2;
 }
 
 /* Model, inputs, then by birth; stable. Counting: places 0 and 1 are model and inputs. */
@@ -221,9 +221,9 @@ static sw_status order_values(sw_timeline *t, sw_tl_program *p)
     SW_TRY(sw_timeline_room(t, &sorted, p->n_values, sizeof *p->values));
     SW_TRY(sw_heap_alloc(&counts, SW_HEAP_PROFILE, places * sizeof(uint32_t)));
     uint32_t *first = counts;
-    sw_tl_value *to = sorted;
+    sw_tensor *to = sorted;
     for (uint32_t i = 0; i < p->n_values; i++) {
-        const sw_tl_value *v = &p->values[i];
+        const sw_tensor *v = &p->values[i];
         first[(rank(v) < 2 ? (size_t)rank(v) : (size_t)v->birth + 2) + 1]++;
     }
     p->n_model = first[1];
@@ -231,9 +231,10 @@ static sw_status order_values(sw_timeline *t, sw_tl_program *p)
     for (size_t i = 1; i < places; i++)
         first[i] += first[i - 1];
     for (uint32_t i = 0; i < p->n_values; i++) {
-        const sw_tl_value *v = &p->values[i];
+        const sw_tensor *v = &p->values[i];
         to[first[rank(v) < 2 ? (size_t)rank(v) : (size_t)v->birth + 2]++] = *v;
     }
+    SW_ASSERT(first[places - 2] == p->n_values && p->n_model + p->n_input <= p->n_values);
     p->values = to;
     sw_heap_free(counts, SW_HEAP_PROFILE, places * sizeof(uint32_t));
     return SW_OK;
@@ -314,7 +315,7 @@ sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *p)
     SW_TRY(sorted(t, p, true, &p->by_death));
     SW_TRY(sorted(t, p, false, &p->by_id));
     for (uint32_t i = 0; i < p->n_values; i++) {
-        sw_tl_value *v = &p->values[i];
+        sw_tensor *v = &p->values[i];
         if (i > 0 && p->values[p->by_id[i]].id == p->values[p->by_id[i - 1]].id)
             WRONG("%s: two values have the number %u", t->path, p->values[p->by_id[i]].id);
         if (v->alias == SW_TL_NONE)
@@ -387,12 +388,12 @@ const sw_tl_program *sw_timeline_main(const sw_timeline *t)
     return best;
 }
 
-void sw_timeline_curve(const sw_tl_program *p, bool (*of)(void *context, const sw_tl_value *v),
+void sw_timeline_curve(const sw_tl_program *p, bool (*of)(void *context, const sw_tensor *v),
                        void *context, uint64_t *out)
 {
     memset(out, 0, p->n_ops * sizeof *out);
     for (uint32_t i = 0; i < p->n_values; i++) {
-        const sw_tl_value *v = &p->values[i];
+        const sw_tensor *v = &p->values[i];
         if (v->alias != SW_TL_NONE || v->birth >= p->n_ops || (of != NULL && !of(context, v)))
             continue;
         out[v->birth] += v->bytes + v->padding;

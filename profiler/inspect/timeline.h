@@ -18,20 +18,6 @@
 #define SW_TL_NONE UINT32_MAX
 #define SW_TL_AFTER UINT64_MAX
 
-typedef enum { SW_TL_STEP, SW_TL_MODEL, SW_TL_INPUT, SW_TL_SEGMENTS } sw_tl_segment;
-
-/* One storage. Bytes without padding. */
-typedef struct {
-    uint32_t id; /* as the file numbers it; `log` names it so */
-    /* The value whose place it takes, which has the bytes and outlives it; or none. A reader
-     * gives its id, sw_timeline_finish makes it its index. */
-    uint32_t alias;
-    const char *name, *layer, *op, *role, *phase;
-    sw_tl_segment segment;
-    uint64_t bytes, padding, offset; /* offset within its segment */
-    uint32_t birth, death;           /* op positions, both included; n_ops: to the end */
-} sw_tl_value;
-
 typedef struct {
     const char *name;  /* with its layer: "conv1/conv2d" */
     const char *layer; /* "", or scopes from the outside: "block1/conv1" */
@@ -50,7 +36,7 @@ typedef struct {
     uint32_t peak_op;                    /* index of the op that runs at the peak */
     sw_tl_op *ops;
     uint32_t n_ops;
-    sw_tl_value *values; /* model, then inputs, then by birth; else as they were given */
+    sw_tensor *values; /* model, then inputs, then by birth; else as they were given */
     uint32_t n_values, n_model, n_input;
     const uint32_t *by_death, *by_id; /* indices, made by sw_timeline_finish */
 } sw_tl_program;
@@ -125,7 +111,7 @@ const sw_tl_program *sw_timeline_main(const sw_timeline *t);
 uint32_t sw_timeline_value(const sw_tl_program *p, uint32_t id);
 /* Bytes (with padding) that live while op `position` runs, of those values that `of` takes
  * (NULL: all). The curve in one pass: out has n_ops places. */
-void sw_timeline_curve(const sw_tl_program *p, bool (*of)(void *context, const sw_tl_value *v),
+void sw_timeline_curve(const sw_tl_program *p, bool (*of)(void *context, const sw_tensor *v),
                        void *context, uint64_t *out);
 
 /* ---- walking ----------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* The walk over a timeline. Runs with a log are what the log says; others are what their
  * program says: births at the begin of an op, deaths at its end. */
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "profiler/record/record.h"
 #include "profiler/inspect/timeline.h"
@@ -42,15 +43,16 @@ static void emit(walk *w, sw_tl_kind kind, uint32_t index, const char *name)
 
 static void state_value(walk *w, sw_tl_kind kind, uint32_t index)
 {
-    const sw_tl_value *v = &w->event.program->values[index];
-    static const uint64_t base[SW_TL_SEGMENTS] = {
-        [SW_TL_STEP] = (uint64_t)1 << 40,
-        [SW_TL_MODEL] = (uint64_t)2 << 40,
-        [SW_TL_INPUT] = (uint64_t)3 << 40,
+    const sw_tensor *v = &w->event.program->values[index];
+    static const uint64_t base[SW_SEGMENTS] = {
+        [SW_SEGMENT_STEP] = (uint64_t)1 << 40,
+        [SW_SEGMENT_MODEL] = (uint64_t)2 << 40,
+        [SW_SEGMENT_INPUT] = (uint64_t)3 << 40,
     };
     const uint64_t bytes = v->bytes + v->padding;
     w->event.address = base[v->segment] + v->offset;
     w->event.bytes = bytes;
+    SW_ASSERT(kind != SW_TL_FREE || w->event.live >= bytes);
     w->event.live += kind == SW_TL_ALLOC ? bytes : kind == SW_TL_FREE ? -bytes : 0;
     emit(w, kind, index, v->name);
     w->event.address = w->event.bytes = 0;
@@ -189,7 +191,7 @@ static bool same_models(const sw_tl_program *a, const sw_tl_program *b)
     if (a->n_model != b->n_model)
         return false;
     for (uint32_t i = 0; i < a->n_model; i++) {
-        const sw_tl_value *x = &a->values[i], *y = &b->values[i];
+        const sw_tensor *x = &a->values[i], *y = &b->values[i];
         if (x->bytes != y->bytes || x->padding != y->padding || x->offset != y->offset ||
             strcmp(x->name, y->name) != 0)
             return false;
@@ -286,8 +288,8 @@ static void rewind_to(walk *w, uint64_t top)
     const sw_tl_program *p = w->event.program;
     for (size_t i = w->n_live; i > 0; i--)
         if (i <= w->n_live && w->live[i - 1] != SW_TL_NONE) {
-            const sw_tl_value *v = &p->values[w->live[i - 1]];
-            if (v->segment == SW_TL_STEP && v->offset >= top)
+            const sw_tensor *v = &p->values[w->live[i - 1]];
+            if (v->segment == SW_SEGMENT_STEP && v->offset >= top)
                 kill(w, w->live[i - 1]);
         }
 }
@@ -343,6 +345,7 @@ static void walk_run(walk *w, const sw_timeline *t, const sw_tl_run *run)
     advance(w, run->at_ns + run->ns);
     leave_phase(w);
     kill_all(w);
+    SW_ASSERT(w->status != SW_OK || (w->n_live == 0 && w->op == SW_TL_NONE));
     emit(w, SW_TL_STEP_END, SW_TL_NONE, name);
 }
 
@@ -354,6 +357,7 @@ sw_status sw_timeline_walk(const sw_timeline *t,
     for (size_t i = 0; i < t->n_runs && w.status == SW_OK; i++)
         walk_run(&w, t, &t->runs[i]);
     change_models(&w, NULL);
+    SW_ASSERT(w.status != SW_OK || w.event.live == 0);
     sw_heap_free(w.live, SW_HEAP_PROFILE, 2 * (size_t)w.room * sizeof *w.live);
     sw_heap_free(w.place, SW_HEAP_PROFILE, w.room * sizeof *w.place);
     return w.status;

@@ -451,7 +451,14 @@ void sw_prof_plan_values(sw_profile *p, const uint32_t *op_layer, const char *op
     sw_json_open(&p->json, "values", '[');
 }
 
-void sw_prof_plan_value(sw_profile *p, const sw_prof_value *v)
+const char *sw_segment_name(sw_segment segment)
+{
+    static const char *const names[SW_SEGMENTS] = {
+        [SW_SEGMENT_STEP] = "step", [SW_SEGMENT_MODEL] = "model", [SW_SEGMENT_INPUT] = "input"};
+    return names[segment];
+}
+
+void sw_prof_plan_value(sw_profile *p, const sw_tensor *v)
 {
     if (!swi_prof_writes(p))
         return;
@@ -463,13 +470,13 @@ void sw_prof_plan_value(sw_profile *p, const sw_prof_value *v)
     sw_json_put_string(j, "op", v->op);
     sw_json_put_string(j, "role", v->role);
     sw_json_put_string(j, "phase", v->phase);
-    sw_json_put_string(j, "segment", v->segment);
+    sw_json_put_string(j, "segment", sw_segment_name(v->segment));
     sw_json_put_u64(j, "bytes", v->bytes);
     sw_json_put_u64(j, "padding", v->padding);
     sw_json_put_u64(j, "offset", v->offset);
     sw_json_put_u64(j, "birth", v->birth);
     sw_json_put_u64(j, "death", v->death);
-    if (v->alias != SW_PROF_NONE)
+    if (v->alias != SW_TENSOR_NONE)
         sw_json_put_u64(j, "alias", v->alias);
     sw_json_end(j);
 }

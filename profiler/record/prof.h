@@ -16,6 +16,7 @@
 #define SW_PROF_H
 
 #include "alloc/base/base.h"
+#include "profiler/record/tensor.h"
 #include <stdbool.h>
 
 #define SW_PROF_PHASES 5
@@ -88,17 +89,6 @@ typedef struct {
     sw_prof_phase phase[SW_PROF_PHASES];
 } sw_prof_plan;
 
-/* One storage. birth and death are op positions, both included; n_ops as a death: to the end.
- */
-typedef struct {
-    uint32_t id;
-    uint32_t alias; /* the storage whose place it takes; SW_PROF_NONE: its own place */
-    const char *name, *layer, *op, *role, *phase;
-    const char *segment; /* "step", "model" or "input": what the offset counts from */
-    size_t bytes, padding, offset;
-    uint32_t birth, death;
-} sw_prof_value;
-
 /* A plan record is begun, gets its ops in run order, the names of its layers, the layer (by the
  * order of their names) and the phase (as a digit) of each op, then its values, and is ended;
  * no other record can come between. */
@@ -109,7 +99,7 @@ void sw_prof_plan_layer(sw_profile *profile, const char *name);
 /* Behind the last layer; n ops. */
 void sw_prof_plan_values(sw_profile *profile, const uint32_t *op_layer, const char *op_phase,
                          uint32_t n);
-void sw_prof_plan_value(sw_profile *profile, const sw_prof_value *value);
+void sw_prof_plan_value(sw_profile *profile, const sw_tensor *value);
 /* False: a trace that no part has room for is not recorded. */
 bool sw_prof_plan_end(sw_profile *profile);
 

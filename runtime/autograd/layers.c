@@ -25,20 +25,36 @@ static bool has_name(sw_model *model, const char *name)
     return name != NULL;
 }
 
+/* A parameter "name.part" of a layer. */
+static sw_param declare(sw_model *model, const char *name, const char *part, sw_shape shape,
+                        const char *init)
+{
+    char full[128];
+    if (!has_name(model, name))
+        return (sw_param){model, 0};
+    snprintf(full, sizeof full, "%s.%s", name, part);
+    return sw_param_new(model, full, SW_F32, shape, init);
+}
+
 static void declare_pair(sw_model *model, const char *name, sw_shape shape, int64_t fan_in,
                          sw_param *weight, sw_param *bias)
 {
-    char full[128], init[72];
-    *weight = (sw_param){model, 0};
-    if (!has_name(model, name))
-        return;
+    char init[72];
     fan_in_rule(init, sizeof init, fan_in);
-    snprintf(full, sizeof full, "%s.weight", name);
-    *weight = sw_param_new(model, full, SW_F32, shape, init);
-    if (bias == NULL)
-        return;
-    snprintf(full, sizeof full, "%s.bias", name);
-    *bias = sw_param_new(model, full, SW_F32, SW_SHAPE(shape.dim[0]), init);
+    *weight = declare(model, name, "weight", shape, init);
+    if (bias != NULL && has_name(model, name))
+        *bias = declare(model, name, "bias", SW_SHAPE(shape.dim[0]), init);
+}
+
+/* Weight and bias of a normalisation. */
+static sw_param declare_ones(sw_model *model, const char *name, int64_t size)
+{
+    return declare(model, name, "weight", SW_SHAPE(size), "ones");
+}
+
+static sw_param declare_zeros(sw_model *model, const char *name, int64_t size)
+{
+    return declare(model, name, "bias", SW_SHAPE(size), "zeros");
 }
 
 sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out)
@@ -112,92 +128,85 @@ static void layer_scope(sw_ctx *ctx, sw_param weight)
     sw_scope_begin(ctx, own[0] != '\0' ? own : "layer");
 }
 
-sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x)
+/* May a layer of this type be applied? Then its scope has begun, which end_layer() ends.
+ * `named`: the parameter or buffer whose name it has. */
+static bool begin_layer(sw_ctx *ctx, const char *type, const uint64_t *reserved, size_t n,
+                        sw_param named)
 {
-    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_linear", layer.reserved,
-                                                sizeof layer.reserved / sizeof *layer.reserved))
-        return (sw_value){0, 0};
-    layer_scope(ctx, layer.weight);
-    const sw_value none = {0, 0};
-    const sw_value weight = sw_use(ctx, layer.weight);
-    const sw_value bias = layer.bias.model != NULL ? sw_use(ctx, layer.bias) : none;
-    const sw_value y = sw_linear_op(ctx, x, weight, bias);
+    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, type, reserved, n))
+        return false;
+    layer_scope(ctx, named);
+    return true;
+}
+#define BEGIN(ctx, type, layer, named)                                                         \
+    begin_layer(ctx, #type, (layer).reserved, SWI_COUNT((layer).reserved), (layer).named)
+
+static sw_value end_layer(sw_ctx *ctx, sw_value y)
+{
     sw_scope_end(ctx);
     return y;
 }
 
+static sw_value use_if_any(sw_ctx *ctx, sw_param param)
+{
+    return param.model != NULL ? sw_use(ctx, param) : (sw_value){0, 0};
+}
+
+sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x)
+{
+    if (!BEGIN(ctx, sw_linear, layer, weight))
+        return (sw_value){0, 0};
+    const sw_value weight = sw_use(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
+    return end_layer(ctx, sw_linear_op(ctx, x, weight, bias));
+}
+
 sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x)
 {
-    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_conv2d", layer.reserved,
-                                                sizeof layer.reserved / sizeof *layer.reserved))
+    if (!BEGIN(ctx, sw_conv2d, layer, weight))
         return (sw_value){0, 0};
-    layer_scope(ctx, layer.weight);
-    const sw_value none = {0, 0};
-    const sw_value weight = sw_use(ctx, layer.weight);
-    const sw_value bias = layer.bias.model != NULL ? sw_use(ctx, layer.bias) : none;
+    const sw_value weight = sw_use(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
     const sw_conv_opts opts = {.size = sizeof opts,
                                .stride = layer.stride,
                                .pad = layer.pad,
                                .groups = layer.groups,
                                .dilation = layer.dilation};
-    const sw_value y = sw_conv2d_op_with(ctx, x, weight, bias, &opts);
-    sw_scope_end(ctx);
-    return y;
+    return end_layer(ctx, sw_conv2d_op_with(ctx, x, weight, bias, &opts));
 }
 
 sw_embedding sw_embedding_new(sw_model *model, const char *name, int64_t vocabulary,
                               int64_t width)
 {
-    char full[128];
-    sw_embedding layer = {.reserved = {0}};
-    if (!has_name(model, name))
-        return layer;
-    snprintf(full, sizeof full, "%s.weight", name);
-    layer.weight = sw_param_new(model, full, SW_F32, SW_SHAPE(vocabulary, width), "normal:1");
-    return layer;
+    const sw_param weight =
+        declare(model, name, "weight", SW_SHAPE(vocabulary, width), "normal:1");
+    return (sw_embedding){.weight = weight};
 }
 
 sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids)
 {
-    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_embedding", layer.reserved,
-                                                sizeof layer.reserved / sizeof *layer.reserved))
+    if (!BEGIN(ctx, sw_embedding, layer, weight))
         return (sw_value){0, 0};
-    layer_scope(ctx, layer.weight);
-    const sw_value y = sw_embedding_op(ctx, ids, sw_use(ctx, layer.weight));
-    sw_scope_end(ctx);
-    return y;
+    return end_layer(ctx, sw_embedding_op(ctx, ids, sw_use(ctx, layer.weight)));
 }
 
 /* ---- normalisation ----------------------------------------------------------------------- */
 
-static sw_param declare_filled(sw_model *model, const char *name, const char *part,
-                               int64_t size, const char *init)
-{
-    char full[128];
-    if (!has_name(model, name))
-        return (sw_param){model, 0};
-    snprintf(full, sizeof full, "%s.%s", name, part);
-    return sw_param_new(model, full, SW_F32, SW_SHAPE(size), init);
-}
-
 sw_layer_norm sw_layer_norm_new(sw_model *model, const char *name, int64_t size)
 {
-    return (sw_layer_norm){.weight = declare_filled(model, name, "weight", size, "ones"),
-                           .bias = declare_filled(model, name, "bias", size, "zeros"),
+    return (sw_layer_norm){.weight = declare_ones(model, name, size),
+                           .bias = declare_zeros(model, name, size),
                            .epsilon = 1e-5f};
 }
 
 sw_rms_norm sw_rms_norm_new(sw_model *model, const char *name, int64_t size)
 {
-    return (sw_rms_norm){.weight = declare_filled(model, name, "weight", size, "ones"),
-                         .epsilon = FLT_EPSILON};
+    return (sw_rms_norm){.weight = declare_ones(model, name, size), .epsilon = FLT_EPSILON};
 }
 
 sw_group_norm sw_group_norm_new(sw_model *model, const char *name, int64_t groups,
                                 int64_t channels)
 {
-    return (sw_group_norm){.weight = declare_filled(model, name, "weight", channels, "ones"),
-                           .bias = declare_filled(model, name, "bias", channels, "zeros"),
+    return (sw_group_norm){.weight = declare_ones(model, name, channels),
+                           .bias = declare_zeros(model, name, channels),
                            .groups = groups,
                            .epsilon = 1e-5f};
 }
@@ -205,8 +214,8 @@ sw_group_norm sw_group_norm_new(sw_model *model, const char *name, int64_t group
 sw_batch_norm2d sw_batch_norm2d_new(sw_model *model, const char *name, int64_t channels)
 {
     char full[128];
-    sw_batch_norm2d layer = {.weight = declare_filled(model, name, "weight", channels, "ones"),
-                             .bias = declare_filled(model, name, "bias", channels, "zeros"),
+    sw_batch_norm2d layer = {.weight = declare_ones(model, name, channels),
+                             .bias = declare_zeros(model, name, channels),
                              .momentum = 0.1f,
                              .epsilon = 1e-5f};
     if (name == NULL)
@@ -218,55 +227,35 @@ sw_batch_norm2d sw_batch_norm2d_new(sw_model *model, const char *name, int64_t c
     return layer;
 }
 
-static sw_value use_if_any(sw_ctx *ctx, sw_param param)
-{
-    return param.model != NULL ? sw_use(ctx, param) : (sw_value){0, 0};
-}
-
 sw_value sw_apply_layer_norm(sw_ctx *ctx, sw_layer_norm layer, sw_value x)
 {
-    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_layer_norm", layer.reserved,
-                                                sizeof layer.reserved / sizeof *layer.reserved))
+    if (!BEGIN(ctx, sw_layer_norm, layer, weight))
         return (sw_value){0, 0};
-    layer_scope(ctx, layer.weight);
     const sw_value weight = use_if_any(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
-    const sw_value y = sw_layer_norm_op(ctx, x, weight, bias, layer.epsilon);
-    sw_scope_end(ctx);
-    return y;
+    return end_layer(ctx, sw_layer_norm_op(ctx, x, weight, bias, layer.epsilon));
 }
 
 sw_value sw_apply_rms_norm(sw_ctx *ctx, sw_rms_norm layer, sw_value x)
 {
-    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_rms_norm", layer.reserved,
-                                                sizeof layer.reserved / sizeof *layer.reserved))
+    if (!BEGIN(ctx, sw_rms_norm, layer, weight))
         return (sw_value){0, 0};
-    layer_scope(ctx, layer.weight);
-    const sw_value y = sw_rms_norm_op(ctx, x, use_if_any(ctx, layer.weight), layer.epsilon);
-    sw_scope_end(ctx);
-    return y;
+    const sw_value weight = use_if_any(ctx, layer.weight);
+    return end_layer(ctx, sw_rms_norm_op(ctx, x, weight, layer.epsilon));
 }
 
 sw_value sw_apply_group_norm(sw_ctx *ctx, sw_group_norm layer, sw_value x)
 {
-    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_group_norm", layer.reserved,
-                                                sizeof layer.reserved / sizeof *layer.reserved))
+    if (!BEGIN(ctx, sw_group_norm, layer, weight))
         return (sw_value){0, 0};
-    layer_scope(ctx, layer.weight);
     const sw_value weight = use_if_any(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
-    const sw_value y = sw_group_norm_op(ctx, x, weight, bias, layer.groups, layer.epsilon);
-    sw_scope_end(ctx);
-    return y;
+    return end_layer(ctx, sw_group_norm_op(ctx, x, weight, bias, layer.groups, layer.epsilon));
 }
 
 sw_value sw_apply_batch_norm2d(sw_ctx *ctx, sw_batch_norm2d layer, sw_value x)
 {
-    if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, "sw_batch_norm2d", layer.reserved,
-                                                sizeof layer.reserved / sizeof *layer.reserved))
+    if (!BEGIN(ctx, sw_batch_norm2d, layer, running_mean))
         return (sw_value){0, 0};
-    layer_scope(ctx, layer.running_mean);
     const sw_value weight = use_if_any(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
-    const sw_value y = sw_batch_norm_op(ctx, x, weight, bias, layer.running_mean,
-                                        layer.running_var, layer.momentum, layer.epsilon);
-    sw_scope_end(ctx);
-    return y;
+    return end_layer(ctx, sw_batch_norm_op(ctx, x, weight, bias, layer.running_mean,
+                                           layer.running_var, layer.momentum, layer.epsilon));
 }

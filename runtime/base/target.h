@@ -17,7 +17,7 @@ typedef struct {
     int threads;
     sw_isa isa;
     sw_budget *budget;
-    bool no_inplace, no_recompute, no_rebuild, no_chunks, no_tiles; /* passes that are off */
+    sw_exec_opts opts; /* as they were given: passes that are off; its pointers are not read */
 } swi_target;
 
 /* An exec begins like this (exec.c asserts it). */

@@ -1,6 +1,7 @@
 /* CIFAR-10's binary batches: records of one label byte and 3 x 32 x 32 pixels, red, green and
  * blue one behind the other. There is no header: the length must be that of whole records. */
 #include "runtime/data/data_internal.h"
+#include "runtime/data/reader.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>
 #include <string.h>
@@ -231,3 +232,25 @@ sw_status sw_dataset_cifar(sw_dataset **out, const char *dir, const char *part,
         sw_dataset_destroy(r.dataset);
     return status;
 }
+
+/* ---- as a reader ------------------------------------------------------------------------- */
+
+static sw_status read_named(sw_dataset **out, const char *dir, bool test,
+                            const swi_reader_opts *o)
+{
+    const sw_cifar_opts opts = {
+        .size = sizeof opts, .shapes_only = o->shapes_only, .unpack_bytes = o->unpack_bytes};
+    return sw_dataset_cifar(out, dir, test ? "test" : "train", &opts);
+}
+
+static const char *const files[] = {"data_batch_1.bin", "data_batch_2.bin",
+                                    "data_batch_3.bin", "data_batch_4.bin",
+                                    "data_batch_5.bin", "data_batch_mini.bin",
+                                    "test_batch.bin",   "test_batch_mini.bin",
+                                    "batches.meta.txt", NULL};
+
+const swi_reader swi_reader_cifar = {.name = "cifar",
+                                     .path = "DIR",
+                                     .about = "for CIFAR-10's binary batches",
+                                     .files = files,
+                                     .part = read_named};

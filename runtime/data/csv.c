@@ -3,6 +3,7 @@
  * Nothing of a file is kept but the record at hand. */
 #include "kernels/rng.h"
 #include "runtime/data/csv_internal.h"
+#include "runtime/data/reader.h"
 #include "runtime/base/structs.h"
 #include <math.h>
 #include <string.h>
@@ -256,3 +257,19 @@ sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test, const char *path
         *test = r.part[TEST];
     return SW_OK;
 }
+
+/* ---- as a reader ------------------------------------------------------------------------- */
+
+static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *path,
+                            const swi_reader_opts *o)
+{
+    sw_csv_opts opts = *o->csv;
+    opts.shapes_only = o->shapes_only;
+    opts.unpack_bytes = o->unpack_bytes;
+    return sw_dataset_csv(train, test, path, &opts);
+}
+
+const swi_reader swi_reader_csv = {.name = "csv",
+                                   .path = "FILE",
+                                   .about = "for numbers and a class per line",
+                                   .both = read_named};

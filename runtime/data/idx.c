@@ -3,6 +3,7 @@
  * taken. */
 #include "alloc/base/size.h"
 #include "runtime/data/data_internal.h"
+#include "runtime/data/reader.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>
 #include <string.h>
@@ -207,3 +208,61 @@ sw_status sw_dataset_idx_with(sw_dataset **out, const char *dir, const char *par
     sw_heap_free(block, SW_HEAP_FILES, 2 * length);
     return status;
 }
+
+/* ---- as a reader ------------------------------------------------------------------------- */
+
+/* A class that a single training image shows, and no test image, is a wild label: -1 where
+ * there is none. */
+static int64_t wild_class(const sw_dataset *train, const sw_dataset *test)
+{
+    const unsigned char *label = train->field[1].data;
+    int64_t count[256] = {0};
+    for (int64_t i = 0; label != NULL && i < train->n; i++) /* NULL: shapes only */
+        count[label[i]]++;
+    for (int64_t i = test->n_classes; i < train->n_classes; i++)
+        if (count[i] == 1)
+            return i;
+    return -1;
+}
+
+/* Each part was read by itself; what the test images have and those for training have not is
+ * damage. The other way round it need be none: few images do not show every class. */
+static sw_status agree(const sw_dataset *train, const sw_dataset *test, const char *dir)
+{
+    const sw_shape *a = &train->field[0].shape, *b = &test->field[0].shape;
+    if (a->rank != b->rank || memcmp(a->dim, b->dim, sizeof a->dim[0] * (size_t)a->rank) != 0)
+        SW_FAIL(SW_FORMAT,
+                "%s/t10k-images-idx3-ubyte: its images are not as large as those of "
+                "train-images-idx3-ubyte",
+                dir);
+    if (test->n_classes > train->n_classes)
+        SW_FAIL(SW_FORMAT,
+                "%s/t10k-labels-idx1-ubyte: label %lld is out of range: those of "
+                "train-labels-idx1-ubyte are 0 to %lld",
+                dir, (long long)test->n_classes - 1, (long long)train->n_classes - 1);
+    const int64_t wild = wild_class(train, test);
+    if (wild >= 0)
+        SW_FAIL(SW_FORMAT,
+                "%s/train-labels-idx1-ubyte: label %lld is out of range: one image has "
+                "it, and those of t10k-labels-idx1-ubyte are 0 to %lld",
+                dir, (long long)wild, (long long)test->n_classes - 1);
+    return SW_OK;
+}
+
+static sw_status read_named(sw_dataset **out, const char *dir, bool test,
+                            const swi_reader_opts *o)
+{
+    const sw_idx_opts opts = {
+        .size = sizeof opts, .shapes_only = o->shapes_only, .unpack_bytes = o->unpack_bytes};
+    return sw_dataset_idx_with(out, dir, test ? "t10k" : "train", &opts);
+}
+
+static const char *const files[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                    "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", NULL};
+
+const swi_reader swi_reader_idx = {.name = "idx",
+                                   .path = "DIR",
+                                   .about = "for MNIST and its relatives",
+                                   .files = files,
+                                   .part = read_named,
+                                   .agree = agree};

@@ -2,6 +2,7 @@
  * windows overlap in nothing but that, so an epoch has each byte once; where the first begins
  * is left open by as much as fits, and a shuffled epoch chooses (loader.c). */
 #include "runtime/data/data_internal.h"
+#include "runtime/data/reader.h"
 #include "runtime/base/structs.h"
 #include <string.h>
 
@@ -119,3 +120,18 @@ sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation, const cha
         *validation = part[1];
     return SW_OK;
 }
+
+/* ---- as a reader ------------------------------------------------------------------------- */
+
+static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *path,
+                            const swi_reader_opts *o)
+{
+    const sw_text_opts opts = {.size = sizeof opts,
+                               .shapes_only = o->shapes_only,
+                               .context = o->context,
+                               .unpack_bytes = o->unpack_bytes};
+    return sw_dataset_text(train, test, path, &opts);
+}
+
+const swi_reader swi_reader_text = {
+    .name = "text", .path = "FILE", .about = "for bytes", .both = read_named};

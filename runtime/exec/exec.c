@@ -90,13 +90,9 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->seed = o->seed;
     e->checks = o->checks != 0;
     e->op_clocks = o->op_clocks != 0;
-    e->target.no_inplace = o->no_inplace != 0;
+    e->target.opts = *o;
     e->no_phases = o->no_phases != 0 && !SW_POISON; /* there births make bytes readable */
     e->shares = o->shares != 0;
-    e->target.no_recompute = o->no_recompute != 0;
-    e->target.no_rebuild = o->no_rebuild != 0;
-    e->target.no_chunks = o->no_chunks != 0;
-    e->target.no_tiles = o->no_tiles != 0;
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
     SW_TRY(pick_isa(o->isa, &e->target.isa));
     sw_store *store;

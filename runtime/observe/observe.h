@@ -12,8 +12,8 @@ typedef struct {
 
 /* Describe storage `s` of a plan; false when a run does not touch it, or it has no bytes. The
  * names are in *names. */
-bool swi_plan_storage(const swi_program *program, uint32_t s, swi_plan_names *names,
-                      sw_plan_storage *out);
+bool swi_plan_tensor(const swi_program *program, uint32_t s, swi_plan_names *names,
+                     sw_tensor *out);
 
 /* Once for each program, in front of its first run. */
 void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *program);

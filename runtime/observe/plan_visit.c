@@ -4,8 +4,7 @@
 #include "runtime/base/structs.h"
 #include <string.h>
 
-bool swi_plan_storage(const swi_program *p, uint32_t s, swi_plan_names *names,
-                      sw_plan_storage *out)
+bool swi_plan_tensor(const swi_program *p, uint32_t s, swi_plan_names *names, sw_tensor *out)
 {
     const swi_trace *t = &p->trace;
     const swi_storage *x = &t->storages[s];
@@ -16,35 +15,56 @@ bool swi_plan_storage(const swi_program *p, uint32_t s, swi_plan_names *names,
     const char *op = NULL;
     if (made)
         op = swi_node_name(t, &t->nodes[p->ops[x->birth].node], names->op, sizeof names->op);
-    *out = (sw_plan_storage){.size = sizeof *out,
-                             .id = s,
-                             .alias = x->alias != s ? x->alias : UINT32_MAX,
-                             .name = swi_storage_name(t, s, names->name, sizeof names->name),
-                             .layer = swi_string(t, x->layer),
-                             .op = op,
-                             .role = swi_role_name(x->role),
-                             .phase = input ? SW_DATA : x->phase,
-                             .input = input,
-                             .bytes = x->bytes,
-                             .padding = x->rounded - x->bytes,
-                             .offset = input ? 0 : x->offset,
-                             .birth = input ? 0 : x->birth,
-                             .death = input ? p->n_ops : x->death};
+    *out = (sw_tensor){.id = s,
+                       .alias = x->alias != s ? x->alias : SW_TENSOR_NONE,
+                       .name = swi_storage_name(t, s, names->name, sizeof names->name),
+                       .layer = swi_string(t, x->layer),
+                       .op = op,
+                       .role = swi_role_name(x->role),
+                       .phase = sw_phase_name(input ? SW_DATA : (sw_phase)x->phase),
+                       .segment = input ? SW_SEGMENT_INPUT : SW_SEGMENT_STEP,
+                       .bytes = x->bytes,
+                       .padding = x->rounded - x->bytes,
+                       .offset = input ? 0 : x->offset,
+                       .birth = input ? 0 : x->birth,
+                       .death = input ? p->n_ops : x->death};
     return true;
+}
+
+static void visit_storage(const swi_program *p, uint32_t s, const sw_plan_visitor *v)
+{
+    swi_plan_names names;
+    sw_tensor x;
+    if (!swi_plan_tensor(p, s, &names, &x))
+        return;
+    const bool input = x.segment == SW_SEGMENT_INPUT;
+    const sw_plan_storage storage = {.size = sizeof storage,
+                                     .id = x.id,
+                                     .alias = x.alias,
+                                     .name = x.name,
+                                     .layer = x.layer,
+                                     .op = x.op,
+                                     .role = x.role,
+                                     .phase = input ? SW_DATA : p->trace.storages[s].phase,
+                                     .input = input,
+                                     .bytes = x.bytes,
+                                     .padding = x.padding,
+                                     .offset = x.offset,
+                                     .birth = x.birth,
+                                     .death = x.death};
+    v->storage(v->to, &storage);
 }
 
 static void visit(const swi_program *p, const sw_plan_visitor *v)
 {
     swi_plan_names names;
-    sw_plan_storage storage;
     for (uint32_t i = 0; v->op != NULL && i < p->n_ops; i++)
         v->op(v->to, i,
               swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node], names.op,
                             sizeof names.op),
               p->ops[i].phase);
     for (uint32_t s = 0; v->storage != NULL && s < p->trace.n_storages; s++)
-        if (swi_plan_storage(p, s, &names, &storage))
-            v->storage(v->to, &storage);
+        visit_storage(p, s, v);
 }
 
 sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *given, const sw_plan_visitor *visitor)

@@ -185,23 +185,9 @@ static sw_prof_plan head_of(const sw_exec *exec, const sw_run_args *args, const 
 static void storage_value(sw_profile *profile, const swi_program *p, uint32_t s)
 {
     swi_plan_names names;
-    sw_plan_storage x;
-    if (!swi_plan_storage(p, s, &names, &x))
-        return;
-    const sw_prof_value value = {.id = s,
-                                 .alias = x.alias != UINT32_MAX ? x.alias : SW_PROF_NONE,
-                                 .name = x.name,
-                                 .layer = x.layer,
-                                 .op = x.op,
-                                 .role = x.role,
-                                 .phase = sw_phase_name(x.phase),
-                                 .segment = x.input ? "input" : "step",
-                                 .bytes = x.bytes,
-                                 .padding = x.padding,
-                                 .offset = x.offset,
-                                 .birth = x.birth,
-                                 .death = x.death};
-    sw_prof_plan_value(profile, &value);
+    sw_tensor tensor;
+    if (swi_plan_tensor(p, s, &names, &tensor))
+        sw_prof_plan_value(profile, &tensor);
 }
 
 /* What a model holds lives all the time, whether this program touches it or not. */
@@ -213,17 +199,17 @@ static void model_values(sw_profile *profile, const swi_program *p, const sw_mod
         const size_t rounded = sw_size_round(e->bytes);
         char layer[sizeof e->name];
         swi_entry_layer(model, e->name, layer, sizeof layer);
-        const sw_prof_value value = {.id = (*id)++,
-                                     .alias = SW_PROF_NONE,
-                                     .name = e->name,
-                                     .layer = layer,
-                                     .role = swi_role_name(e->role),
-                                     .phase = sw_phase_name(SW_DATA),
-                                     .segment = "model",
-                                     .bytes = e->bytes,
-                                     .padding = rounded - e->bytes,
-                                     .offset = e->offset,
-                                     .death = p->n_ops};
+        const sw_tensor value = {.id = (*id)++,
+                                 .alias = SW_TENSOR_NONE,
+                                 .name = e->name,
+                                 .layer = layer,
+                                 .role = swi_role_name(e->role),
+                                 .phase = sw_phase_name(SW_DATA),
+                                 .segment = SW_SEGMENT_MODEL,
+                                 .bytes = e->bytes,
+                                 .padding = rounded - e->bytes,
+                                 .offset = e->offset,
+                                 .death = p->n_ops};
         if (e->bytes > 0)
             sw_prof_plan_value(profile, &value);
     }

@@ -103,11 +103,6 @@ bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a);
 /* Input i of which such an op reads one element, as a rule. */
 bool swi_reads_one_element(uint32_t op, const sw_kernel_info *info, int i);
 
-/* Run an elementwise update on elements from .. from + n of the launch's parameter and states,
- * by `grad`, which holds the gradient of these n alone: the same bits as in one piece. The
- * launch is that of the whole parameter; its gradient is not looked at, and neither are its
- * verdict and flag (swi_update_is_off). */
-void swi_update_elements(const sw_launch *l, const float *grad, int64_t from, int64_t n);
 
 /* Has a verdict or a flag switched this update off? */
 bool swi_update_is_off(const sw_launch *l);

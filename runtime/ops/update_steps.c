@@ -1,10 +1,9 @@
 /* Updates of one parameter: in {param, grad, lr, states..., [corrections], [scale], [flag],
  * [verdict]}, out {param, states...}. None has a gradient and none can be called from a step
  * function; the tests of optimizers cover them. */
+#include "alloc/base/assert.h"
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
-
-enum { MOST_STATES = 3 };
 
 /* ---- operands ---------------------------------------------------------------------------- */
 
@@ -41,10 +40,22 @@ static sw_status infer_none(const sw_type *in, int n_in, const void *attrs, sw_t
 
 /* ---- elementwise ------------------------------------------------------------------------- */
 
-void swi_update_elements(const sw_launch *l, const float *grad, int64_t from, int64_t n)
+static int states_of(int32_t rule)
+{
+    static const uint8_t states_of_rule[] = {
+#define SW_RULE(rule, kind, states, operations) states,
+#define SW_OPTIMIZER(kind, states, operations) states,
+#include "kernels/optimizers.def"
+    };
+    SW_ASSERT(rule >= 0 && rule < SW_OPTIM_COUNT);
+    return states_of_rule[rule];
+}
+
+static sw_status elementwise_forward(const sw_launch *l)
 {
     const swi_update_attrs *a = l->attrs;
     const double *corrections = corrections_of(l);
+    const int64_t n = swi_update_is_off(l) ? 0 : sw_type_elements(&l->in[0].type);
     const sw_optim_rule rule = {.kind = (sw_optim)a->rule,
                                 .lr = *swi_in(l, 2),
                                 .weight_decay = a->weight_decay,
@@ -53,58 +64,41 @@ void swi_update_elements(const sw_launch *l, const float *grad, int64_t from, in
                                 .beta2 = a->beta2,
                                 .epsilon = a->epsilon,
                                 .decoupled = a->decoupled != 0,
-                                .centered = a->centered != 0,
                                 .correction1 = corrections != NULL ? corrections[0] : 1.0,
                                 .correction2 = corrections != NULL ? corrections[1] : 1.0};
-    float *state[MOST_STATES] = {NULL};
-    for (int k = 0; k < a->n_state; k++)
-        state[k] = swi_out(l, 1 + k) + from;
-    sw_point(l->isa)->update(&rule, swi_out(l, 0) + from, grad, state, n, scale_of(l), l->par);
-}
-
-static sw_status elementwise_forward(const sw_launch *l)
-{
-    const int64_t n = sw_type_elements(&l->in[0].type);
-    swi_update_elements(l, swi_in(l, 1), 0, swi_update_is_off(l) ? 0 : n);
+    float *state[SW_OPTIM_STATES] = {NULL};
+    const int n_state = states_of(a->rule);
+    SW_ASSERT(a->n_state == n_state); /* what its kind keeps is what its line says */
+    for (int k = 0; k < n_state; k++)
+        state[k] = swi_out(l, 1 + k);
+    sw_point(l->isa)->update(&rule, swi_out(l, 0), swi_in(l, 1), state, n, scale_of(l), l->par);
     return SW_OK;
 }
 
-/* Operations of one element, d = g s + decay p being three (without a decay of its own one);
- * updates count as if there were something to do. */
+/* Updates count as if there were something to do. */
 static uint64_t elementwise_operations(const sw_kernel_info *info)
 {
-    const swi_update_attrs *a = info->attrs;
     static const uint8_t each[] = {
-        [SW_OPTIM_SGD] = 5,      /* d; p - lr d */
-        [SW_OPTIM_MOMENTUM] = 7, /* and mu m + d */
-        [SW_OPTIM_NESTEROV] = 9, /* and the momentum once more */
-        [SW_OPTIM_ADAM] = 17, /* d; m: 3; v: 4; p keep - step (m / (sqrt(v) root + eps)): 7 */
-        [SW_OPTIM_RMSPROP] = 12, /* d; v: 4; sqrt(v) + eps: 2; p - lr d / it: 3 */
-        [SW_OPTIM_ADAGRAD] = 10, /* d; sum + d^2: 2; sqrt(sum) + eps: 2; p - lr d / it: 3 */
-        [SW_OPTIM_LION] = 11,    /* g s; c: 3; its sign: 2; p keep - lr: 2; m: 3 */
+#define SW_RULE(rule, kind, states, operations) operations,
+#define SW_OPTIMIZER(kind, states, operations) operations,
+#include "kernels/optimizers.def"
     };
-    uint64_t n = each[a->rule];
-    if (a->rule == SW_OPTIM_RMSPROP)
-        n += (a->momentum != 0.0f ? 2u : 0u) + (a->centered ? 6u : 0u); /* mean: 3; root's: 3 */
-    return swi_count_each(&info->in[0], n);
+    const swi_update_attrs *a = info->attrs;
+    return swi_count_each(&info->in[0], each[a->rule]);
 }
 
-#define ELEMENTWISE(op, states, corrections)                                                   \
-    const sw_op_desc sw_op_##op = {.size = sizeof(sw_op_desc),                                 \
-                                   .name = #op,                                                \
-                                   .n_in = 3,                                                  \
-                                   .max_in = 3 + (states) + (corrections) + 3,                 \
-                                   .n_out = 1,                                                 \
-                                   .attrs_bytes = sizeof(swi_update_attrs),                    \
-                                   .infer = infer_none,                                        \
-                                   .forward = elementwise_forward,                             \
-                                   .operations = elementwise_operations,                       \
-                                   .no_gradient = 1}
-ELEMENTWISE(sgd_update, 1, 0);
-ELEMENTWISE(adam_update, 2, 1);
-ELEMENTWISE(rmsprop_update, 3, 0);
-ELEMENTWISE(adagrad_update, 1, 0);
-ELEMENTWISE(lion_update, 1, 0);
+#define SW_OPTIMIZER(kind, states, operations_each)                                            \
+    const sw_op_desc sw_op_##kind##_update = {.size = sizeof(sw_op_desc),                      \
+                                              .name = #kind "_update",                         \
+                                              .n_in = 3,                                       \
+                                              .max_in = 3 + SW_OPTIM_STATES + 4,               \
+                                              .n_out = 1,                                      \
+                                              .attrs_bytes = sizeof(swi_update_attrs),         \
+                                              .infer = infer_none,                             \
+                                              .forward = elementwise_forward,                  \
+                                              .operations = elementwise_operations,            \
+                                              .no_gradient = 1};
+#include "kernels/optimizers.def"
 
 /* ---- adafactor --------------------------------------------------------------------------- */
 

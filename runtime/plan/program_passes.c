@@ -84,7 +84,7 @@ static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exe
         swi_pass_own_verdicts(t);
     swi_pass_release(t, order->nodes, order->n, release_all, keys);
     sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
-    return swi_target_of(exec)->no_tiles ? SW_OK : swi_pass_tiles(t, order, exec);
+    return swi_target_of(exec)->opts.no_tiles ? SW_OK : swi_pass_tiles(t, order, exec);
 }
 
 /* What is cheap is rebuilt; *without: what lives at the peak without that, SIZE_MAX where there
@@ -92,9 +92,9 @@ static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exe
 static sw_status rebuild(swi_trace *t, const sw_exec *exec, swi_order *order, size_t *without)
 {
     *without = SIZE_MAX;
-    if (swi_target_of(exec)->no_rebuild || !swi_may_rebuild(t))
+    if (swi_target_of(exec)->opts.no_rebuild || !swi_may_rebuild(t))
         return SW_OK;
-    return swi_rebuild(t, order, !swi_target_of(exec)->no_inplace, without);
+    return swi_rebuild(t, order, !swi_target_of(exec)->opts.no_inplace, without);
 }
 
 /* ---- all passes -------------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ static sw_status arrange_once(swi_program *p, int64_t parts, const sw_exec *exec
     SW_TRY(put_in_order(&p->trace, false, exec, order));
     if (!plain)
         SW_TRY(rebuild(&p->trace, exec, order, without));
-    return swi_lay_out(&p->trace, order, !swi_target_of(exec)->no_inplace, &p->height,
+    return swi_lay_out(&p->trace, order, !swi_target_of(exec)->opts.no_inplace, &p->height,
                        &p->info.lower_bound_bytes);
 }
 
@@ -322,16 +322,17 @@ sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec
     SW_TRY(swi_trace_copy(&p->plain, &p->trace));
     /* A device chooses its chunks by sizes alone: its products may sum chunks of other rows in
      * another order. */
-    const int64_t most = swi_target_of(exec)->no_chunks || swi_target_of(exec)->device != NULL
-                             ? 0
-                             : swi_most_chunks(&p->plain);
+    const int64_t most =
+        swi_target_of(exec)->opts.no_chunks || swi_target_of(exec)->device != NULL
+            ? 0
+            : swi_most_chunks(&p->plain);
     p->info.immediate_bytes = bump_height(&p->plain);
     int64_t parts = 1;
     SW_TRY(arrange(p, 1, exec, order));
     if (most > 1)
         SW_TRY(arrange_in_parts(p, most, exec, order, &parts));
     p->info.plain_arena_bytes = p->height;
-    if (p->height > p->limit && !swi_target_of(exec)->no_recompute)
+    if (p->height > p->limit && !swi_target_of(exec)->opts.no_recompute)
         SW_TRY(shrink(p, parts, most, exec, order));
     count(p, order);
     if (p->info.method[0] == '\0' && p->info.n_rebuilt == 0 && p->info.chunk_rows == 0 &&

@@ -77,80 +77,40 @@ static void compare(void)
 static const struct {
     const char *name;
     const sw_op_desc *op;
-    swi_update_attrs attrs;
-} updates[] = {
-    {"sgd", &sw_op_sgd_update, {.rule = SW_OPTIM_SGD, .weight_decay = 0.01f}},
-    {"momentum",
-     &sw_op_sgd_update,
-     {.rule = SW_OPTIM_MOMENTUM, .momentum = 0.9f, .weight_decay = 0.01f, .n_state = 1}},
-    {"nesterov",
-     &sw_op_sgd_update,
-     {.rule = SW_OPTIM_NESTEROV, .momentum = 0.8f, .n_state = 1}},
-    {"adam",
-     &sw_op_adam_update,
-     {.rule = SW_OPTIM_ADAM,
-      .beta1 = 0.9f,
-      .beta2 = 0.99f,
-      .epsilon = 1e-3f,
-      .weight_decay = 0.1f,
-      .n_state = 2,
-      .has_corrections = 1}},
-    {"adam, decay apart",
-     &sw_op_adam_update,
-     {.rule = SW_OPTIM_ADAM,
-      .beta1 = 0.8f,
-      .beta2 = 0.95f,
-      .epsilon = 1e-8f,
-      .weight_decay = 0.1f,
-      .decoupled = 1,
-      .n_state = 2,
-      .has_corrections = 1}},
-    {"rmsprop",
-     &sw_op_rmsprop_update,
-     {.rule = SW_OPTIM_RMSPROP, .beta2 = 0.9f, .epsilon = 1e-4f, .n_state = 1}},
-    {"rmsprop, momentum",
-     &sw_op_rmsprop_update,
-     {.rule = SW_OPTIM_RMSPROP,
-      .beta2 = 0.9f,
-      .epsilon = 1e-4f,
-      .momentum = 0.5f,
-      .n_state = 2}},
-    {"rmsprop, centered",
-     &sw_op_rmsprop_update,
-     {.rule = SW_OPTIM_RMSPROP, .beta2 = 0.9f, .epsilon = 1e-4f, .centered = 1, .n_state = 2}},
-    {"rmsprop, both",
-     &sw_op_rmsprop_update,
-     {.rule = SW_OPTIM_RMSPROP,
-      .beta2 = 0.9f,
-      .epsilon = 1e-4f,
-      .momentum = 0.5f,
-      .centered = 1,
-      .weight_decay = 0.02f,
-      .n_state = 3}},
-    {"adagrad",
-     &sw_op_adagrad_update,
-     {.rule = SW_OPTIM_ADAGRAD, .epsilon = 1e-4f, .weight_decay = 0.1f, .n_state = 1}},
-    {"lion",
-     &sw_op_lion_update,
-     {.rule = SW_OPTIM_LION,
-      .beta1 = 0.9f,
-      .beta2 = 0.99f,
-      .weight_decay = 0.1f,
-      .n_state = 1}},
+    int32_t rule, n_state;
+} rules[] = {
+#define SW_RULE(rule, kind, states, operations)                                                \
+    {#rule, &sw_op_##kind##_update, SW_OPTIM_##rule, states},
+#define SW_OPTIMIZER(kind, states, operations) SW_RULE(kind, kind, states, operations)
+#include "kernels/optimizers.def"
 };
 
+/* The numbers of a rule, in two ways: without corrections, and with a decay of its own. */
+static const swi_update_attrs numbers[] = {
+    {.beta1 = 0.9f, .beta2 = 0.9f, .epsilon = 1e-4f, .momentum = 0.9f, .weight_decay = 0.02f},
+    {.beta1 = 0.8f,
+     .beta2 = 0.95f,
+     .epsilon = 1e-3f,
+     .momentum = 0.5f,
+     .weight_decay = 0.1f,
+     .decoupled = 1,
+     .has_corrections = 1}};
+
 /* bits: 1 a scale, 2 a flag that is set, 4 one that is not, 8 a good verdict, 16 a bad one. */
-static void update(size_t u, int64_t n, size_t shift, int bits)
+static void update(size_t u, int way, int64_t n, size_t shift, int bits)
 {
-    swi_update_attrs a = updates[u].attrs;
+    swi_update_attrs a = numbers[way];
+    a.rule = rules[u].rule;
+    a.n_state = rules[u].n_state;
     static const float lr[] = {0.05f}, scale[] = {0.7f}, set[] = {1.0f}, unset[] = {0.0f};
     static const double corrections[] = {0.19, 0.0199}, good[] = {0.0}, bad[] = {3.0};
     char what[80];
     a.has_scale = (bits & 1) != 0;
     a.has_flag = (bits & 6) != 0;
     a.has_verdict = (bits & 24) != 0;
-    snprintf(what, sizeof what, "%s, %lld elements, %d", updates[u].name, (long long)n, bits);
-    if (!begin(updates[u].op, &a, shift, what))
+    snprintf(what, sizeof what, "%s %d, %lld elements, %d", rules[u].name, way, (long long)n,
+             bits);
+    if (!begin(rules[u].op, &a, shift, what))
         return;
     in_random(n, false);
     in_random(n, false);
@@ -174,13 +134,13 @@ static void update(size_t u, int64_t n, size_t shift, int bits)
 static void updates_do_what_the_cpu_does(void)
 {
     static const int bits[] = {0, 1, 3, 4, 9, 16, 11};
-    for (size_t u = 0; u < sizeof updates / sizeof *updates; u++) {
+    for (size_t u = 0; u < sizeof rules / sizeof *rules; u++) {
         for (size_t b = 0; b < sizeof bits / sizeof *bits; b++)
-            update(u, 37, 0, bits[b]);
-        update(u, 1, 0, 1);
-        update(u, 2605, 0, 1);
-        update(u, 2605, 1, 0);
-        update(u, 4096, 0, 0);
+            update(u, b % 2 != 0, 37, 0, bits[b]);
+        update(u, 1, 1, 0, 1);
+        update(u, 0, 2605, 0, 1);
+        update(u, 1, 2605, 1, 0);
+        update(u, 0, 4096, 0, 0);
     }
 }
 
@@ -568,47 +528,48 @@ static const struct {
     {"sgd, last tile smaller",
      300,
      {.update_op = SW_OP_sgd_update, .rows = 24},
-     {.rule = SW_OPTIM_SGD},
+     {.rule = SW_OPTIM_sgd},
      1.0f},
     {"momentum, whole tiles",
      256,
      {.update_op = SW_OP_sgd_update, .rows = 48},
-     {.rule = SW_OPTIM_MOMENTUM, .momentum = 0.9f, .n_state = 1},
+     {.rule = SW_OPTIM_momentum, .momentum = 0.9f, .n_state = 1},
      1.0f},
     {"adam, tiles of the runtime's size",
      300,
      {.update_op = SW_OP_adam_update, .rows = 144},
-     {.rule = SW_OPTIM_ADAM,
+     {.rule = SW_OPTIM_adam,
       .beta1 = 0.9f,
       .beta2 = 0.99f,
       .epsilon = 1e-3f,
       .n_state = 2,
       .has_corrections = 1},
      1.0f},
+#define SW_OPTIMIZER(kind, states, operations)                                                 \
+    {#kind " in two tiles",                                                                    \
+     130,                                                                                      \
+     {.update_op = SW_OP_##kind##_update, .rows = 24},                                         \
+     {.rule = SW_OPTIM_##kind,                                                                 \
+      .beta1 = 0.9f,                                                                           \
+      .beta2 = 0.99f,                                                                          \
+      .epsilon = 1e-3f,                                                                        \
+      .n_state = states},                                                                      \
+     1.0f},
+#include "kernels/optimizers.def"
     {"rmsprop, one tile",
      100,
      {.update_op = SW_OP_rmsprop_update, .rows = 24},
-     {.rule = SW_OPTIM_RMSPROP, .beta2 = 0.9f, .epsilon = 1e-3f, .n_state = 1},
-     1.0f},
-    {"adagrad",
-     130,
-     {.update_op = SW_OP_adagrad_update, .rows = 24},
-     {.rule = SW_OPTIM_ADAGRAD, .epsilon = 1e-3f, .n_state = 1},
-     1.0f},
-    {"lion",
-     130,
-     {.update_op = SW_OP_lion_update, .rows = 24},
-     {.rule = SW_OPTIM_LION, .beta1 = 0.9f, .beta2 = 0.99f, .n_state = 1},
+     {.rule = SW_OPTIM_rmsprop, .beta2 = 0.9f, .epsilon = 1e-3f, .n_state = 1},
      1.0f},
     {"looked at",
      300,
      {.update_op = SW_OP_sgd_update, .rows = 24, .has_check = 1, .check = {.code = 3.0}},
-     {.rule = SW_OPTIM_MOMENTUM, .momentum = 0.9f, .n_state = 1, .has_verdict = 1},
+     {.rule = SW_OPTIM_momentum, .momentum = 0.9f, .n_state = 1, .has_verdict = 1},
      1.0f},
     {"not finite",
      300,
      {.update_op = SW_OP_sgd_update, .rows = 24, .has_check = 1, .check = {.code = 3.0}},
-     {.rule = SW_OPTIM_MOMENTUM, .momentum = 0.9f, .n_state = 1, .has_verdict = 1},
+     {.rule = SW_OPTIM_momentum, .momentum = 0.9f, .n_state = 1, .has_verdict = 1},
      INFINITY},
     {"bad before",
      300,
@@ -617,7 +578,7 @@ static const struct {
       .has_check = 1,
       .n_check = 1,
       .check = {.code = 3.0, .has_before = 1}},
-     {.rule = SW_OPTIM_SGD, .has_verdict = 1},
+     {.rule = SW_OPTIM_sgd, .has_verdict = 1},
      1.0f},
 };
 

@@ -99,7 +99,7 @@ static void wave(sw_timeline *t, sw_tl_program *p, uint32_t from, uint32_t n,
             p->values[free_at[k]].death = from + i;
             continue;
         }
-        sw_tl_value *v = &p->values[p->n_values];
+        sw_tensor *v = &p->values[p->n_values];
         free_at[k] = p->n_values;
         const uint64_t bytes = (uint64_t)512 << size;
         if (n_spare[size] > 0)
@@ -108,18 +108,18 @@ static void wave(sw_timeline *t, sw_tl_program *p, uint32_t from, uint32_t n,
             v->offset = top;
             top += bytes;
         }
-        *v = (sw_tl_value){.id = p->n_values,
-                           .alias = SW_TL_NONE,
-                           .segment = SW_TL_STEP,
-                           .offset = v->offset,
-                           .bytes = bytes,
-                           .birth = from + i,
-                           .death = p->n_ops,
-                           .layer = op->layer,
-                           .op = "alloc",
-                           .name = text(t, "block%u.out%u", layer, k % 97),
-                           .role = roles[k % 4],
-                           .phase = "forward"};
+        *v = (sw_tensor){.id = p->n_values,
+                         .alias = SW_TL_NONE,
+                         .segment = SW_SEGMENT_STEP,
+                         .offset = v->offset,
+                         .bytes = bytes,
+                         .birth = from + i,
+                         .death = p->n_ops,
+                         .layer = op->layer,
+                         .op = "alloc",
+                         .name = text(t, "block%u.out%u", layer, k % 97),
+                         .role = roles[k % 4],
+                         .phase = "forward"};
         p->n_values++;
     }
 }
@@ -162,14 +162,14 @@ static void make_one(sw_timeline *t)
 {
     sw_tl_program *p = add_program(t, 1, 1);
     p->ops[0] = (sw_tl_op){"op", "", 1};
-    p->values[p->n_values++] = (sw_tl_value){.alias = SW_TL_NONE,
-                                             .name = "x",
-                                             .layer = "",
-                                             .op = "op",
-                                             .role = "mystery",
-                                             .phase = "forward",
-                                             .bytes = 1000,
-                                             .padding = 24};
+    p->values[p->n_values++] = (sw_tensor){.alias = SW_TL_NONE,
+                                           .name = "x",
+                                           .layer = "",
+                                           .op = "op",
+                                           .role = "mystery",
+                                           .phase = "forward",
+                                           .bytes = 1000,
+                                           .padding = 24};
     predict(p);
     add_run(t, 0, SW_TL_UNTIMED, 1);
 }

@@ -1,5 +1,6 @@
 /* The counts of cost tests: loops over shapes, and a table of the formulas. */
 #include "tests/ops/plain_costs.h"
+#include "kernels/optim.h"
 #include "runtime/ops/ops.h"
 #include <string.h>
 
@@ -198,9 +199,6 @@ static const struct {
     {"sumsq", -1, 0, 2, 0, 0, 0},
     {"clip_scale", -1, 0, 0, 0, 0, 4},
     {"accumulate_into", -1, 1, 1, 0, 0, 0},
-    {"adam_update", -1, 0, 17, 0, 0, 0},
-    {"adagrad_update", -1, 0, 10, 0, 0, 0},
-    {"lion_update", -1, 0, 11, 0, 0, 0},
 };
 
 static uint64_t size_at(const swi_trace *t, const swi_node *node, uint32_t at)
@@ -321,9 +319,6 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
         const uint64_t bias = node->n_in > 3 ? 2 : 0, slope = smooth || ignores ? 29 : 27;
         *n = 3 * count_product(&x->shape, w) + (26 + smooth + slope + bias) * logits +
              (36 + 3 * smooth + ignores) * rows + 1;
-    } else if (plain_is(node, "sgd_update", -1)) {
-        const swi_update_attrs *a = (const void *)(t->attrs + node->attrs);
-        *n = (a->nesterov ? 9 : a->momentum != 0.0f ? 7 : 5) * plain_size(x);
     } else if (plain_is(node, "tile_update", -1)) { /* dw and plain SGD */
         const swi_tile_attrs *a = (const void *)(t->attrs + node->attrs);
         const uint64_t factors =
@@ -356,7 +351,30 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
     return true;
 }
 
-/* What optimizers append around updates, and updates whose formula has parts. */
+/* Operations of one element of an update; of a rule that is not here, what its line says. */
+static uint64_t count_rule(int32_t rule)
+{
+    static const uint64_t known[SW_OPTIM_COUNT] = {
+        [SW_OPTIM_sgd] = 5,
+        [SW_OPTIM_momentum] = 7,
+        [SW_OPTIM_nesterov] = 9,
+        [SW_OPTIM_adam] = 17,
+        [SW_OPTIM_rmsprop] = 12,
+        [SW_OPTIM_rmsprop_momentum] = 12 + 2,
+        [SW_OPTIM_rmsprop_centered] = 12 + 6,
+        [SW_OPTIM_rmsprop_centered_momentum] = 12 + 2 + 6,
+        [SW_OPTIM_adagrad] = 10,
+        [SW_OPTIM_lion] = 11,
+    };
+    static const uint64_t said[] = {
+#define SW_RULE(rule, kind, states, operations) operations,
+#define SW_OPTIMIZER(kind, states, operations) operations,
+#include "kernels/optimizers.def"
+    };
+    return known[rule] != 0 ? known[rule] : said[rule];
+}
+
+/* What optimizers append around updates, and updates. */
 static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *n)
 {
     const void *attrs = t->attrs + node->attrs;
@@ -380,9 +398,8 @@ static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *
         const swi_tick_attrs *a = attrs;
         *n = (plain_is(node, "adam_tick", -1) ? 6u : 4u) +
              (a->has_flags ? plain_size(plain_type(t, node, 1)) : 0) + (a->has_verdict != 0);
-    } else if (plain_is(node, "rmsprop_update", -1)) {
-        const swi_update_attrs *a = attrs;
-        *n = (12u + (a->momentum != 0.0f ? 2u : 0u) + (a->centered ? 6u : 0u)) *
+    } else if (swi_op_traits_of(node->op)->duty == SWI_DUTY_UPDATE) {
+        *n = count_rule(((const swi_update_attrs *)attrs)->rule) *
              plain_size(plain_type(t, node, 0));
     } else if (plain_is(node, "adafactor_update", -1)) {
         *n = (plain_type(t, node, 0)->shape.rank > 1 ? 26u : 25u) *

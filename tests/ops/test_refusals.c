@@ -492,14 +492,20 @@ static void an_op_without_a_gradient_says_so(void)
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-static void what_optimizers_append_is_refused(void)
+/* Updates of all kinds, and what stands around them. */
+static bool is_of_optimizers(const char *op)
 {
     static const char *const names[] = {
-        "sumsq",          "clip_scale",     "accumulate_into", "finite",
-        "product_bound",  "any_verdict",    "note_verdict",    "count_skipped",
-        "adam_tick",      "steps_tick",     "sgd_update",      "adam_update",
-        "rmsprop_update", "adagrad_update", "lion_update",     "adafactor_update",
-        "tile_update"};
+        "sumsq",       "clip_scale",   "accumulate_into", "finite",    "product_bound",
+        "any_verdict", "note_verdict", "count_skipped",   "adam_tick", "steps_tick"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(op, names[i]) == 0)
+            return true;
+    return strstr(op, "_update") != NULL;
+}
+
+static void what_optimizers_append_is_refused(void)
+{
     static const uint64_t attrs[64];
     static bench b; /* closed behind the test */
     open_bench(&b);
@@ -507,12 +513,11 @@ static void what_optimizers_append_is_refused(void)
     b.attrs = attrs;
     unsigned n = 0;
     for (b.op = 0; sw_op_at(b.op) != NULL; b.op++)
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if (strcmp(sw_op_at(b.op)->name, names[i]) == 0) {
-                refused(&b, SW_INVALID, names[i], "only an optimizer");
-                n++;
-            }
-    CU_ASSERT_EQUAL(n, sizeof names / sizeof *names);
+        if (is_of_optimizers(sw_op_at(b.op)->name)) {
+            refused(&b, SW_INVALID, sw_op_at(b.op)->name, "only an optimizer");
+            n++;
+        }
+    CU_ASSERT(n >= 17);
 }
 
 static void missing_attributes_are_refused(void)

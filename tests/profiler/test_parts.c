@@ -62,13 +62,13 @@ static bool plan_of(sw_profile *p, uint32_t program, bool trace, uint32_t n_ops,
     phases[n_ops] = '\0';
     sw_prof_plan_values(p, layers, phases, n_ops);
     for (int i = 0; i < n_values; i++) {
-        const sw_prof_value v = {.id = (uint32_t)i,
-                                 .alias = SW_PROF_NONE,
-                                 .name = "value",
-                                 .role = "saved",
-                                 .phase = "forward",
-                                 .segment = "step",
-                                 .bytes = 64};
+        const sw_tensor v = {.id = (uint32_t)i,
+                             .alias = SW_PROF_NONE,
+                             .name = "value",
+                             .role = "saved",
+                             .phase = "forward",
+                             .segment = SW_SEGMENT_STEP,
+                             .bytes = 64};
         sw_prof_plan_value(p, &v);
     }
     return sw_prof_plan_end(p);

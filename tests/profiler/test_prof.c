@@ -76,19 +76,19 @@ static void plan(sw_profile *p, uint32_t exec, int n_values)
     for (int i = 0; i < n_values; i++) {
         char name[32];
         snprintf(name, sizeof name, "value%d", i);
-        const sw_prof_value v = {.id = (uint32_t)i,
-                                 .alias = i == 1 ? 0 : SW_PROF_NONE,
-                                 .name = name,
-                                 .layer = "l",
-                                 .op = i == 0 ? NULL : "a",
-                                 .role = "saved",
-                                 .phase = "forward",
-                                 .segment = "step",
-                                 .bytes = 60,
-                                 .padding = 4,
-                                 .offset = 64 * (size_t)i,
-                                 .birth = 0,
-                                 .death = 1};
+        const sw_tensor v = {.id = (uint32_t)i,
+                             .alias = i == 1 ? 0 : SW_PROF_NONE,
+                             .name = name,
+                             .layer = "l",
+                             .op = i == 0 ? NULL : "a",
+                             .role = "saved",
+                             .phase = "forward",
+                             .segment = SW_SEGMENT_STEP,
+                             .bytes = 60,
+                             .padding = 4,
+                             .offset = 64 * (size_t)i,
+                             .birth = 0,
+                             .death = 1};
         sw_prof_plan_value(p, &v);
     }
     sw_prof_plan_end(p);

@@ -35,7 +35,7 @@ static sw_status look(void *context, const sw_tl_event *e)
     c->wrong |= e->ns < c->at;
     c->at = e->ns;
     if (e->kind == SW_TL_ALLOC || e->kind == SW_TL_FREE) {
-        const sw_tl_value *v = &e->program->values[e->index];
+        const sw_tensor *v = &e->program->values[e->index];
         const bool birth = e->kind == SW_TL_ALLOC;
         c->live += birth ? v->bytes + v->padding : -(v->bytes + v->padding);
         c->wrong |= c->alive[e->index] == birth || e->bytes != v->bytes + v->padding ||
@@ -44,7 +44,7 @@ static sw_status look(void *context, const sw_tl_event *e)
         c->alive[e->index] = birth;
         c->peak_of_run = c->live > c->peak_of_run ? c->live : c->peak_of_run;
     } else if (e->kind == SW_TL_REUSE) {
-        const sw_tl_value *v = &e->program->values[e->index];
+        const sw_tensor *v = &e->program->values[e->index];
         c->wrong |= v->alias == SW_TL_NONE || !c->alive[v->alias];
         c->reuses++;
     } else if (e->kind == SW_TL_STEP_BEGIN || e->kind == SW_TL_PHASE_BEGIN ||
@@ -104,7 +104,7 @@ static sw_status look_at_order(void *context, const sw_tl_event *e)
     if (e->kind != SW_TL_FREE || e->run == NULL)
         return SW_OK;
     const bool at_end = e->program->values[e->index].death == e->program->n_ops &&
-                        e->program->values[e->index].segment != SW_TL_MODEL;
+                        e->program->values[e->index].segment != SW_SEGMENT_MODEL;
     uint32_t i = l->n;
     while (i > 0 && l->order[i - 1] != e->index)
         i--;
@@ -130,7 +130,7 @@ static void a_step_ends_in_reverse_order(void)
     CU_ASSERT(checked > 100);
 }
 
-static bool is_saved(void *context, const sw_tl_value *v)
+static bool is_saved(void *context, const sw_tensor *v)
 {
     return strcmp(v->role, context) == 0;
 }
@@ -241,13 +241,13 @@ static sw_timeline *two_values(sw_tl_program **p, sw_tl_run **run)
     CU_ASSERT_EQUAL_FATAL(sw_timeline_add_program(t, p), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_timeline_add_run(t, run), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &ops, 2, sizeof(sw_tl_op)), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &values, 2, sizeof(sw_tl_value)), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &values, 2, sizeof(sw_tensor)), SW_OK);
     (*p)->ops = ops;
     (*p)->values = values;
     (*p)->n_ops = (*p)->n_values = 2;
     for (uint32_t k = 0; k < 2; k++) {
         (*p)->ops[k] = (sw_tl_op){"op", "", 1};
-        (*p)->values[k] = (sw_tl_value){
+        (*p)->values[k] = (sw_tensor){
             .id = k, .alias = SW_TL_NONE, .name = "v", .role = "saved", .bytes = 64};
     }
     return t;

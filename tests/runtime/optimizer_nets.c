@@ -6,18 +6,19 @@ const sw_shape on_shapes[ON_PARAMS] = {{1, {1}},        {0, {0}},          {1, {
                                        {2, {257, 130}}, {4, {5, 3, 7, 2}}, {3, {2, 1, 19}}};
 
 const sw_optimizer_opts on_opts[ON_KINDS] = {
-    {.size = sizeof *on_opts, .kind = "sgd", .lr = 0.01f},
+#define SW_OPTIMIZER(kind_, states, operations) {.size = sizeof *on_opts, .kind = #kind_},
+#define SW_OPTIMIZER_LIKE(kind_) SW_OPTIMIZER(kind_, 0, 0)
+#define SW_OPTIMIZER_WHOLE(kind_) SW_OPTIMIZER(kind_, 0, 0)
+#include "kernels/optimizers.def"
     {.size = sizeof *on_opts, .kind = "sgd", .lr = 0.01f, .weight_decay = 0.1f},
     {.size = sizeof *on_opts, .kind = "sgd", .lr = 0.01f, .momentum = 0.9f},
     {.size = sizeof *on_opts, .kind = "sgd", .lr = 0.01f, .momentum = 0.9f, .nesterov = 1},
     {.size = sizeof *on_opts, .kind = "adam", .weight_decay = 0.1f},
     {.size = sizeof *on_opts, .kind = "adamw", .weight_decay = 0.1f},
-    {.size = sizeof *on_opts, .kind = "rmsprop"},
     {.size = sizeof *on_opts, .kind = "rmsprop", .centered = 1},
     {.size = sizeof *on_opts, .kind = "rmsprop", .centered = 1, .momentum = 0.5f},
     {.size = sizeof *on_opts, .kind = "adagrad", .initial_accumulator = 0.1f},
     {.size = sizeof *on_opts, .kind = "lion", .weight_decay = 0.1f},
-    {.size = sizeof *on_opts, .kind = "adafactor"},
     {.size = sizeof *on_opts, .kind = "adafactor", .weight_decay = 0.1f, .lr = 0.5f},
     {.size = sizeof *on_opts, .kind = "adafactor", .fixed_rate = 1, .clip_threshold = 0.5f},
 };

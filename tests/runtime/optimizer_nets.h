@@ -6,10 +6,18 @@
 #include "tests/runtime/nets.h"
 
 #define ON_PARAMS 6
-#define ON_KINDS 14
+/* Kinds of optimizers, and variants of them by hand. */
+enum {
+#define SW_OPTIMIZER(kind, states, operations) ON_##kind,
+#define SW_OPTIMIZER_LIKE(kind) ON_##kind,
+#define SW_OPTIMIZER_WHOLE(kind) ON_##kind,
+#include "kernels/optimizers.def"
+    ON_PLAIN,
+    ON_KINDS = ON_PLAIN + 11
+};
 
 extern const sw_shape on_shapes[ON_PARAMS]; /* of one element, and of more than one part */
-extern const sw_optimizer_opts on_opts[ON_KINDS]; /* each kind, with and without its numbers */
+extern const sw_optimizer_opts on_opts[ON_KINDS]; /* each kind, then with its numbers */
 
 /* loss = sum over i of sum(w_i w_i x) / 2 + sum(w_i) factor_i, x a scalar: input 0; inputs
  * 1 + i are the factors, one for each parameter. */

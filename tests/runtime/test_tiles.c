@@ -82,7 +82,10 @@ static uint32_t train(tower *n, sw_exec *exec, int immediate, sw_plan_info *plan
 }
 
 static const sw_optimizer_opts rules[] = {
-    {.size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = 0.1f, .weight_decay = 0.01f},
+#define SW_OPTIMIZER(kind_, states, operations)                                                \
+    {.size = sizeof(sw_optimizer_opts), .kind = #kind_, .weight_decay = 0.01f},
+#define SW_OPTIMIZER_LIKE(kind_) SW_OPTIMIZER(kind_, 0, 0)
+#include "kernels/optimizers.def"
     {.size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = 0.1f, .momentum = 0.9f},
     {.size = sizeof(sw_optimizer_opts),
      .kind = "sgd",
@@ -90,11 +93,7 @@ static const sw_optimizer_opts rules[] = {
      .momentum = 0.9f,
      .nesterov = 1,
      .weight_decay = 0.01f},
-    {.size = sizeof(sw_optimizer_opts), .kind = "adam", .weight_decay = 0.01f},
-    {.size = sizeof(sw_optimizer_opts), .kind = "adamw", .weight_decay = 0.01f},
     {.size = sizeof(sw_optimizer_opts), .kind = "rmsprop", .momentum = 0.5f, .centered = 1},
-    {.size = sizeof(sw_optimizer_opts), .kind = "adagrad", .lr = 0.02f},
-    {.size = sizeof(sw_optimizer_opts), .kind = "lion", .lr = 0.001f},
 };
 
 static sw_optimizer_opts released(size_t rule)

@@ -85,7 +85,7 @@ static bool is_live(const json_t *all, const json_t *stack, const sw_tl_program 
     if (depth < 4 || strcmp(frame_name(all, json_array_get(stack, 0)), p->run) != 0)
         return false;
     for (uint32_t i = 0; i < p->n_values; i++) {
-        const sw_tl_value *v = &p->values[i];
+        const sw_tensor *v = &p->values[i];
         if (v->birth <= p->peak_op && v->death >= p->peak_op && v->alias == SW_TL_NONE &&
             strcmp(v->name, name) == 0 && strcmp(v->role, role) == 0)
             return true;

@@ -21,7 +21,7 @@ static bool next_line(const char **at, char *line, size_t room)
     return true;
 }
 
-static bool lives(const sw_tl_value *v, uint32_t op)
+static bool lives(const sw_tensor *v, uint32_t op)
 {
     return v->alias == SW_TL_NONE && v->birth <= op && v->death >= op;
 }
@@ -39,7 +39,7 @@ static void append(char *to, size_t room, const char *frame)
 }
 
 /* The stack of a value, made a second way. */
-static void stack_of(const sw_tl_program *p, const sw_tl_value *v, char *to, size_t room)
+static void stack_of(const sw_tl_program *p, const sw_tensor *v, char *to, size_t room)
 {
     char layer[1000], *rest = layer;
     to[0] = '\0';

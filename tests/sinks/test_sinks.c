@@ -18,15 +18,15 @@ static sw_timeline *by_hand(void)
     static sw_tl_op ops[] = {{"block/fc/linear", "block/fc", 1},
                              {"out put;1/linear", "out put;1", 1},
                              {"mse \"#1\"", "", 2}};
-    static const sw_tl_value values[] = {
-        {0, SW_TL_NONE, "fc.weight", "block/fc", "", "parameter", "", SW_TL_MODEL, 100, 28, 0,
-         0, 3},
-        {1, SW_TL_NONE, "x 1", "", "", "input", "data", SW_TL_INPUT, 64, 0, 0, 0, 3},
-        {2, SW_TL_NONE, "h", "block/fc", "", "activation", "forward", SW_TL_STEP, 200, 56, 0, 0,
-         2},
-        {3, SW_TL_NONE, "y\xc3\xa9", "out put;1", "", "activation", "forward", SW_TL_STEP, 10,
-         54, 256, 1, 2},
-        {4, 3, "dy", "", "", "gradient", "loss", SW_TL_STEP, 10, 54, 256, 2, 2},
+    static const sw_tensor values[] = {
+        {0, SW_TL_NONE, "fc.weight", "block/fc", "", "parameter", "", SW_SEGMENT_MODEL, 100, 28,
+         0, 0, 3},
+        {1, SW_TL_NONE, "x 1", "", "", "input", "data", SW_SEGMENT_INPUT, 64, 0, 0, 0, 3},
+        {2, SW_TL_NONE, "h", "block/fc", "", "activation", "forward", SW_SEGMENT_STEP, 200, 56,
+         0, 0, 2},
+        {3, SW_TL_NONE, "y\xc3\xa9", "out put;1", "", "activation", "forward", SW_SEGMENT_STEP,
+         10, 54, 256, 1, 2},
+        {4, 3, "dy", "", "", "gradient", "loss", SW_SEGMENT_STEP, 10, 54, 256, 2, 2},
     };
     static const uint64_t op_ns[] = {1500, 2001, 0};
     sw_timeline *t = NULL;

@@ -14,22 +14,25 @@
 /* ---- a run of our own -------------------------------------------------------------------- */
 
 /* Two inputs and two models that each begin at offset 0; names that viewers would hide. */
-static const sw_tl_value run_values[] = {
-    {10, SW_TL_NONE, "a.weight", "block_start/a", "", "parameter", "data", SW_TL_MODEL, 100, 28,
-     0, 0, 4},
-    {11, SW_TL_NONE, "b.weight", "b", "", "parameter", "data", SW_TL_MODEL, 64, 0, 0, 0, 4},
-    {12, SW_TL_NONE, "input0", "", "", "input", "data", SW_TL_INPUT, 256, 0, 0, 0, 4},
-    {13, SW_TL_NONE, "input1", "", "", "input", "data", SW_TL_INPUT, 64, 0, 0, 0, 4},
-    {0, SW_TL_NONE, "a.out", "block_start/a", "a/linear", "saved", "forward", SW_TL_STEP, 640,
-     0, 0, 0, 3},
-    {1, 0, "a.relu.out", "block_start/a", "a/relu", "activation", "forward", SW_TL_STEP, 640, 0,
-     0, 1, 2},
-    {2, SW_TL_NONE, "empty", "", "a/relu", "temporary", "forward", SW_TL_STEP, 0, 0, 640, 1, 1},
-    {3, SW_TL_NONE, "b.out", "b", "b/linear", "activation", "forward", SW_TL_STEP, 60, 4, 640,
-     1, 2},
-    {4, SW_TL_NONE, "grad", "b", "b/linear backward", "gradient", "backward", SW_TL_STEP, 128,
-     0, 704, 2, 3},
-    {5, SW_TL_NONE, "kept", "", "PyEval_ step", "metric", "step", SW_TL_STEP, 64, 0, 832, 3, 4},
+static const sw_tensor run_values[] = {
+    {10, SW_TL_NONE, "a.weight", "block_start/a", "", "parameter", "data", SW_SEGMENT_MODEL,
+     100, 28, 0, 0, 4},
+    {11, SW_TL_NONE, "b.weight", "b", "", "parameter", "data", SW_SEGMENT_MODEL, 64, 0, 0, 0,
+     4},
+    {12, SW_TL_NONE, "input0", "", "", "input", "data", SW_SEGMENT_INPUT, 256, 0, 0, 0, 4},
+    {13, SW_TL_NONE, "input1", "", "", "input", "data", SW_SEGMENT_INPUT, 64, 0, 0, 0, 4},
+    {0, SW_TL_NONE, "a.out", "block_start/a", "a/linear", "saved", "forward", SW_SEGMENT_STEP,
+     640, 0, 0, 0, 3},
+    {1, 0, "a.relu.out", "block_start/a", "a/relu", "activation", "forward", SW_SEGMENT_STEP,
+     640, 0, 0, 1, 2},
+    {2, SW_TL_NONE, "empty", "", "a/relu", "temporary", "forward", SW_SEGMENT_STEP, 0, 0, 640,
+     1, 1},
+    {3, SW_TL_NONE, "b.out", "b", "b/linear", "activation", "forward", SW_SEGMENT_STEP, 60, 4,
+     640, 1, 2},
+    {4, SW_TL_NONE, "grad", "b", "b/linear backward", "gradient", "backward", SW_SEGMENT_STEP,
+     128, 0, 704, 2, 3},
+    {5, SW_TL_NONE, "kept", "", "PyEval_ step", "metric", "step", SW_SEGMENT_STEP, 64, 0, 832,
+     3, 4},
 };
 static const sw_tl_op run_ops[] = {
     {"a/linear", "block_start/a", 1},
@@ -80,7 +83,7 @@ static const char *write_run(const sw_timeline *t, const char *format, const cha
 typedef struct {
     bool alloc;
     uint64_t bytes, live;
-    const sw_tl_value *value;
+    const sw_tensor *value;
 } line;
 
 typedef struct {
@@ -247,7 +250,7 @@ static const char other[] =
     "{\"action\":\"snapshot\",\"addr\":0,\"size\":0}]],"
     "\"allocator_settings\":{}}";
 
-static const sw_tl_value *value_named(const sw_tl_program *p, const char *name)
+static const sw_tensor *value_named(const sw_tl_program *p, const char *name)
 {
     for (uint32_t i = 0; i < p->n_values; i++)
         if (strcmp(p->values[i].name, name) == 0)
@@ -256,7 +259,7 @@ static const sw_tl_value *value_named(const sw_tl_program *p, const char *name)
     return &p->values[0];
 }
 
-static void check_life(const sw_tl_value *v, uint64_t bytes, uint32_t birth, uint32_t death,
+static void check_life(const sw_tensor *v, uint64_t bytes, uint32_t birth, uint32_t death,
                        const char *role, uint64_t offset)
 {
     SW_CHECK(v->bytes == bytes && v->padding == 0 && v->birth == birth && v->death == death &&

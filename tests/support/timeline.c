@@ -75,13 +75,13 @@ static void make_ops(sw_timeline *t, sw_tl_program *p, uint32_t n, bool odd)
     }
 }
 
-static void make_value(sw_timeline *t, const sw_tl_program *p, sw_tl_value *v, uint32_t id,
-                       uint64_t end[SW_TL_SEGMENTS], bool odd)
+static void make_value(sw_timeline *t, const sw_tl_program *p, sw_tensor *v, uint32_t id,
+                       uint64_t end[SW_SEGMENTS], bool odd)
 {
     static const char *const roles[] = {"activation", "saved", "gradient", "workspace"};
     char text[400];
     const uint64_t kind = draw(10);
-    v->segment = kind == 0 ? SW_TL_MODEL : kind == 1 ? SW_TL_INPUT : SW_TL_STEP;
+    v->segment = kind == 0 ? SW_SEGMENT_MODEL : kind == 1 ? SW_SEGMENT_INPUT : SW_SEGMENT_STEP;
     v->id = id * 3 + 1;
     v->alias = SW_TL_NONE;
     v->layer = layer_name(t, odd);
@@ -94,8 +94,8 @@ static void make_value(sw_timeline *t, const sw_tl_program *p, sw_tl_value *v, u
     v->padding = (64 - v->bytes % 64) % 64;
     v->offset = end[v->segment];
     end[v->segment] += v->bytes + v->padding;
-    v->birth = v->segment == SW_TL_STEP ? (uint32_t)draw(p->n_ops) : 0;
-    v->death = v->segment != SW_TL_STEP || draw(12) == 0
+    v->birth = v->segment == SW_SEGMENT_STEP ? (uint32_t)draw(p->n_ops) : 0;
+    v->death = v->segment != SW_SEGMENT_STEP || draw(12) == 0
                    ? p->n_ops
                    : v->birth + (uint32_t)draw(p->n_ops - v->birth);
 }
@@ -104,10 +104,10 @@ static void make_value(sw_timeline *t, const sw_tl_program *p, sw_tl_value *v, u
 static void make_aliases(sw_tl_program *p)
 {
     for (uint32_t i = 0; i < p->n_values; i++) {
-        sw_tl_value *v = &p->values[i];
-        const sw_tl_value *root = &p->values[draw(p->n_values)];
-        if (draw(5) != 0 || root == v || v->segment != SW_TL_STEP ||
-            root->segment != SW_TL_STEP || root->alias != SW_TL_NONE ||
+        sw_tensor *v = &p->values[i];
+        const sw_tensor *root = &p->values[draw(p->n_values)];
+        if (draw(5) != 0 || root == v || v->segment != SW_SEGMENT_STEP ||
+            root->segment != SW_SEGMENT_STEP || root->alias != SW_TL_NONE ||
             root->birth >= v->birth || root->death < v->death)
             continue;
         bool is_root = false;
@@ -125,7 +125,7 @@ static void make_aliases(sw_tl_program *p)
 static void make_program(sw_timeline *t, const sw_made_timeline *how, uint32_t number)
 {
     sw_tl_program *p;
-    uint64_t end[SW_TL_SEGMENTS] = {0};
+    uint64_t end[SW_SEGMENTS] = {0};
     must(sw_timeline_add_program(t, &p));
     p->key = number;
     p->run = draw(3) == 0 ? "eval" : "train";
@@ -137,8 +137,8 @@ static void make_program(sw_timeline *t, const sw_made_timeline *how, uint32_t n
     for (; p->n_values < n; p->n_values++)
         make_value(t, p, &p->values[p->n_values], p->n_values, end, how->odd_names);
     make_aliases(p);
-    p->arena_bytes = end[SW_TL_STEP];
-    p->model_bytes = end[SW_TL_MODEL];
+    p->arena_bytes = end[SW_SEGMENT_STEP];
+    p->model_bytes = end[SW_SEGMENT_MODEL];
 }
 
 /* What the runtime would have recorded of that run. */
@@ -159,8 +159,8 @@ static void make_log(sw_timeline *t, const sw_tl_program *p, sw_tl_run *run)
         log[n++] = (sw_record){(uint32_t)now, (uint32_t)(now >> 32), i, SW_RECORD_OP, f, 0};
         for (int dying = 0; dying < 2; dying++)
             for (uint32_t k = 0; k < p->n_values; k++) {
-                const sw_tl_value *v = &p->values[k];
-                if (v->segment != SW_TL_STEP || (dying ? v->death : v->birth) != i ||
+                const sw_tensor *v = &p->values[k];
+                if (v->segment != SW_SEGMENT_STEP || (dying ? v->death : v->birth) != i ||
                     (dying && v->alias != SW_TL_NONE))
                     continue;
                 log[n++] = (sw_record){(uint32_t)(v->offset / SW_ALIGN),

@@ -1,6 +1,7 @@
 /* What `stepwell train` computes: it learns, the accuracy counts what is right, each option
  * does what it says - to the parameters or, bit for bit, not to them - and files hold what was
  * trained. */
+#include "runtime/stepwell.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
 #include <inttypes.h>
@@ -31,19 +32,21 @@ static void learns(const char *words)
     SW_CHECK(accuracy > 0.95 && accuracy <= 1.0, "%s: accuracy %g", words, accuracy);
 }
 
+static void learns_by(const char *optimizer)
+{
+    char words[200];
+    snprintf(words, sizeof words,
+             "--model mlp --hidden 32 --synthetic-n 1000 --batch 50 --epochs 6 --optimizer %s",
+             optimizer);
+    learns(words);
+}
+
 static void training_learns(void)
 {
-    static const char *const optimizers[] = {"sgd",     "momentum", "nesterov",
-                                             "adam",    "adamw",    "rmsprop",
-                                             "adagrad", "lion",     "adafactor"};
-    char words[200];
-    for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
-        snprintf(words, sizeof words,
-                 "--model mlp --hidden 32 --synthetic-n 1000 --batch 50 --epochs 6 "
-                 "--optimizer %s",
-                 optimizers[i]);
-        learns(words);
-    }
+    for (size_t i = 0; sw_optimizer_kind(i) != NULL; i++)
+        learns_by(sw_optimizer_kind(i));
+    learns_by("momentum");
+    learns_by("nesterov");
     learns("--synthetic-n 1000 --batch 50 --epochs 5 --threads 2");
 }
 

@@ -18,6 +18,17 @@ int bench_budget(int argc, char **argv);
 int bench_device(int argc, char **argv);
 int bench_accuracy(int argc, char **argv);
 
+/* What commands that time steps share, in the order of their help: --batch, --threads, --json
+ * and --quiet. */
+typedef struct {
+    int64_t batch, threads;
+    bool json, quiet;
+} bench_common;
+/* Read a command line of these, behind the command's own n options (at most 4): CLI_GO or an
+ * exit status. */
+int bench_parse(const char *name, const char *about, const cli_option *own, int n,
+                bench_common *common, int argc, char **argv);
+
 /* bench plan --prove. */
 typedef struct {
     int64_t largest, threads, nodes; /* batches 1 to largest; nodes of the longer search */

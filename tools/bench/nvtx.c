@@ -6,8 +6,8 @@
 #include <string.h>
 
 typedef struct {
-    int64_t steps, rounds, batch, threads;
-    bool json, quiet;
+    bench_common common;
+    int64_t steps, rounds;
 } nvtx_opts;
 
 /* ---- a pair ------------------------------------------------------------------------------ */
@@ -81,8 +81,8 @@ static sw_status measure_steps(bench_variant *v, const nvtx_opts *o)
     memset(lenet, 0, sizeof lenet);
     for (int i = 0; status == SW_OK && i < LEVELS; i++) {
         const sw_exec_opts exec = {
-            .size = sizeof exec, .threads = (int)o->threads, .nvtx = levels[i]};
-        status = bench_lenet_create(&lenet[i], o->batch, true, &exec);
+            .size = sizeof exec, .threads = (int)o->common.threads, .nvtx = levels[i]};
+        status = bench_lenet_create(&lenet[i], o->common.batch, true, &exec);
     }
     if (status == SW_OK)
         status = bench_take_turns(v, LEVELS, o->steps, step, lenet);
@@ -97,7 +97,7 @@ static int show(const nvtx_opts *o, const bench_variant *pairs, const bench_vari
 {
     const bool attached = sw_nvtx_attached();
     const int code = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
-    if (o->json) {
+    if (o->common.json) {
         sw_json json;
         result_json_begin(&json);
         sw_json_put_bool(&json, "tool", attached);
@@ -107,11 +107,11 @@ static int show(const nvtx_opts *o, const bench_variant *pairs, const bench_vari
         bench_put_variants(&json, "lenet5", steps, LEVELS);
         return result_json_end(&json, code);
     }
-    if (!o->quiet)
+    if (!o->common.quiet)
         printf("%s; batch %lld, %lld thread%s, %s steps of each, taking turns\n\n",
-               attached ? "a tool is attached" : "no tool is attached", (long long)o->batch,
-               (long long)o->threads, o->threads == 1 ? "" : "s",
-               cli_digits(steps[OFF].summary.n).text);
+               attached ? "a tool is attached" : "no tool is attached",
+               (long long)o->common.batch, (long long)o->common.threads,
+               o->common.threads == 1 ? "" : "s", cli_digits(steps[OFF].summary.n).text);
     printf(
         "one pair, above an empty loop: op edges of a run %.2f ns, an NVTX range %.2f ns\n\n",
         pair_ns(pairs, EDGES), pair_ns(pairs, PAIR));
@@ -137,20 +137,11 @@ int bench_nvtx(int argc, char **argv)
          1 << 20, NULL},
         {"--rounds", "N", CLI_COUNT, &o.rounds, "1000", "loops of 10,000 pairs", 1, 1 << 20,
          NULL},
-        {"--batch", "N", CLI_COUNT, &o.batch, "128", "rows per step", 1, 1 << 16, NULL},
-        {"--threads", "N", CLI_COUNT, &o.threads, "1", "threads that compute", 1, 256, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "no heading", 0, 0, NULL},
     };
-    const cli_command command = {
-        .name = "bench nvtx",
-        .usage = "[options]",
-        .about = "Ranges, and steps of LeNet5 at each level of --nvtx, with the tool that "
-                 "NVTX_INJECTION64_PATH names, or with none.",
-        .options = options,
-        .n_options = (int)(sizeof options / sizeof *options),
-    };
-    const int status = cli_parse(&command, argc, argv);
+    const int status =
+        bench_parse("bench nvtx",
+                    "Ranges, and steps of LeNet5 at each level of --nvtx, with the tool that "
+                    "NVTX_INJECTION64_PATH names, or with none.",
+                    options, (int)(sizeof options / sizeof *options), &o.common, argc, argv);
     return status == CLI_GO ? run(&o) : status;
 }

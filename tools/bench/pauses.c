@@ -6,8 +6,8 @@
 #include "tools/bench/bench.h"
 
 typedef struct {
-    int64_t steps, batch, threads;
-    bool json, quiet;
+    bench_common common;
+    int64_t steps;
 } pauses_opts;
 
 /* A chain that no compiler can shorten: each turn needs the one before. */
@@ -82,7 +82,7 @@ static int report(const pauses_opts *o, cli_times *steps, cli_times *controls)
     const double p99[2] = {ratio(s.p99, s.median), ratio(c.p99, c.median)};
     const double max[2] = {ratio(s.max, s.median), ratio(c.max, c.median)};
     const int status = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
-    if (o->json) {
+    if (o->common.json) {
         sw_json json;
         result_json_begin(&json);
         bench_put(&json, "step", &s);
@@ -93,10 +93,10 @@ static int report(const pauses_opts *o, cli_times *steps, cli_times *controls)
         sw_json_put_f64(&json, "control_max_over_median", max[1]);
         return result_json_end(&json, status);
     }
-    if (!o->quiet)
+    if (!o->common.quiet)
         printf("%s steps of a perceptron of 5,034 parameters, batch %lld, each followed by the "
                "control\n\n",
-               cli_digits(s.n).text, (long long)o->batch);
+               cli_digits(s.n).text, (long long)o->common.batch);
     printf("%-12s %12s %12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max",
            "p99/median", "max/median");
     const cli_summary *rows[] = {&s, &c};
@@ -113,12 +113,12 @@ static int run(const pauses_opts *o)
 {
     cli_times steps = {0}, controls = {0};
     bench_small small = {0};
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = (int)o->threads};
+    const sw_exec_opts exec = {.size = sizeof exec, .threads = (int)o->common.threads};
     sw_status status = cli_times_init(&steps, (uint64_t)o->steps);
     if (status == SW_OK)
         status = cli_times_init(&controls, (uint64_t)o->steps);
     if (status == SW_OK)
-        status = bench_small_create(&small, o->batch, &exec);
+        status = bench_small_create(&small, o->common.batch, &exec);
     cli_catch_interrupt();
     if (status == SW_OK)
         status = measure(o, &small, &steps, &controls);
@@ -135,20 +135,10 @@ int bench_pauses(int argc, char **argv)
     pauses_opts o = {0};
     const cli_option options[] = {
         {"--steps", "N", CLI_COUNT, &o.steps, "20000", "steps, and controls", 1, 1 << 20, NULL},
-        {"--batch", "N", CLI_COUNT, &o.batch, "128", "rows per step", 1, 1 << 16, NULL},
-        {"--threads", "N", CLI_COUNT, &o.threads, "1", "threads that compute", 1, 256, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "no heading", 0, 0, NULL},
     };
-    const cli_command command = {
-        .name = "bench pauses",
-        .usage = "[options]",
-        .about =
-            "Steps of a small perceptron, each followed by pure arithmetic of the same length.",
-        .options = options,
-        .n_options = (int)(sizeof options / sizeof *options),
-    };
-    const int status = cli_parse(&command, argc, argv);
+    const int status = bench_parse(
+        "bench pauses",
+        "Steps of a small perceptron, each followed by pure arithmetic of the same length.",
+        options, (int)(sizeof options / sizeof *options), &o.common, argc, argv);
     return status == CLI_GO ? run(&o) : status;
 }

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 typedef struct {
-    int64_t rounds, steps, batch, threads, events;
-    bool json, quiet;
+    bench_common common;
+    int64_t rounds, steps, events;
 } profiler_opts;
 
 /* ---- alone ------------------------------------------------------------------------------- */
@@ -139,10 +139,10 @@ static sw_status open_steps(steps *s, const profiler_opts *o)
         if (i >= FILED)
             SW_TRY(sw_profile_create(&s->profile[i], &opts));
         const sw_exec_opts exec = {.size = sizeof exec,
-                                   .threads = (int)o->threads,
+                                   .threads = (int)o->common.threads,
                                    .profile = s->profile[i],
                                    .no_phases = i == NOTHING};
-        SW_TRY(bench_lenet_create(&s->lenet[i], o->batch, true, &exec));
+        SW_TRY(bench_lenet_create(&s->lenet[i], o->common.batch, true, &exec));
     }
     return SW_OK;
 }
@@ -260,12 +260,12 @@ static sw_status measure_dump(dump *d, const profiler_opts *o)
 static void print(const profiler_opts *o, const bench_variant *v, const bench_variant *s,
                   const dump *d)
 {
-    if (!o->quiet)
+    if (!o->common.quiet)
         printf("loops of %s, %s times; lenet5, batch %lld, %lld thread%s, %s steps of each; "
                "taking turns\n\n",
                cli_digits(PER_LOOP).text, cli_digits(v[CONTROL].summary.n).text,
-               (long long)o->batch, (long long)o->threads, o->threads == 1 ? "" : "s",
-               cli_digits(s[NOTHING].summary.n).text);
+               (long long)o->common.batch, (long long)o->common.threads,
+               o->common.threads == 1 ? "" : "s", cli_digits(s[NOTHING].summary.n).text);
     printf("%-12s %12s %12s %12s\n", "loop", "min", "median", "each");
     for (int i = 0; i < LOOPS; i++) {
         printf("  %-11s%12s %12s", v[i].name, cli_ns(v[i].summary.min).text,
@@ -313,7 +313,7 @@ static int run(const profiler_opts *o)
     if (status != SW_OK)
         return cli_library_error(status, false);
     const int code = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
-    if (!o->json) {
+    if (!o->common.json) {
         print(o, v, s, &d);
         return cli_finish(code);
     }
@@ -332,19 +332,10 @@ int bench_profiler(int argc, char **argv)
          NULL},
         {"--events", "N", CLI_COUNT, &o.events, "1000000", "events that are written", 1,
          1 << 26, NULL},
-        {"--batch", "N", CLI_COUNT, &o.batch, "128", "rows per step", 1, 1 << 16, NULL},
-        {"--threads", "N", CLI_COUNT, &o.threads, "1", "threads that compute", 1, 256, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "no heading", 0, 0, NULL},
     };
-    const cli_command command = {
-        .name = "bench profiler",
-        .usage = "[options]",
-        .about = "Events of the log: put in a loop, in steps of LeNet5, and written to a file.",
-        .options = options,
-        .n_options = (int)(sizeof options / sizeof *options),
-    };
-    const int status = cli_parse(&command, argc, argv);
+    const int status = bench_parse(
+        "bench profiler",
+        "Events of the log: put in a loop, in steps of LeNet5, and written to a file.", options,
+        (int)(sizeof options / sizeof *options), &o.common, argc, argv);
     return status == CLI_GO ? run(&o) : status;
 }

@@ -14,8 +14,8 @@ static const bench_variant variants[VARIANTS] = {{.name = "nothing", .key = "non
                                                  {.name = "op clocks", .key = "op_clocks"}};
 
 typedef struct {
-    int64_t steps, batch, threads;
-    bool json, quiet;
+    bench_common common;
+    int64_t steps;
 } record_opts;
 
 typedef struct {
@@ -46,12 +46,12 @@ static sw_status open_subjects(record *r, const record_opts *o)
         if (i != NONE)
             SW_TRY(open_profile(r, i));
         const sw_exec_opts exec = {.size = sizeof exec,
-                                   .threads = (int)o->threads,
+                                   .threads = (int)o->common.threads,
                                    .profile = r->profile[i],
                                    .op_clocks = i == CLOCKED,
                                    .no_phases = i == NONE};
-        SW_TRY(r->is_lenet ? bench_lenet_create(&r->lenet[i], o->batch, true, &exec)
-                           : bench_small_create(&r->small[i], o->batch, &exec));
+        SW_TRY(r->is_lenet ? bench_lenet_create(&r->lenet[i], o->common.batch, true, &exec)
+                           : bench_small_create(&r->small[i], o->common.batch, &exec));
     }
     return SW_OK;
 }
@@ -102,16 +102,17 @@ static int run(const record_opts *o)
     if (status != SW_OK)
         return cli_library_error(status, false);
     const int code = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
-    if (o->json) {
+    if (o->common.json) {
         sw_json json;
         result_json_begin(&json);
         bench_put_variants(&json, "small", small.variant, VARIANTS);
         bench_put_variants(&json, "lenet5", lenet.variant, VARIANTS);
         return result_json_end(&json, code);
     }
-    if (!o->quiet)
+    if (!o->common.quiet)
         printf("batch %lld, %lld thread%s, %s and %s steps of each, taking turns\n\n",
-               (long long)o->batch, (long long)o->threads, o->threads == 1 ? "" : "s",
+               (long long)o->common.batch, (long long)o->common.threads,
+               o->common.threads == 1 ? "" : "s",
                cli_digits(small.variant[NONE].summary.n).text,
                cli_digits(lenet.variant[NONE].summary.n).text);
     bench_print_variants("perceptron", small.variant, VARIANTS);
@@ -125,20 +126,10 @@ int bench_record(int argc, char **argv)
     const cli_option options[] = {
         {"--steps", "N", CLI_COUNT, &o.steps, "4000",
          "steps of the perceptron; a tenth for lenet5", 1, 1 << 20, NULL},
-        {"--batch", "N", CLI_COUNT, &o.batch, "128", "rows per step", 1, 1 << 16, NULL},
-        {"--threads", "N", CLI_COUNT, &o.threads, "1", "threads that compute", 1, 256, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "no heading", 0, 0, NULL},
     };
-    const cli_command command = {
-        .name = "bench record",
-        .usage = "[options]",
-        .about =
-            "Steps with and without a profile: a perceptron of 5,034 parameters, and LeNet5.",
-        .options = options,
-        .n_options = (int)(sizeof options / sizeof *options),
-    };
-    const int status = cli_parse(&command, argc, argv);
+    const int status = bench_parse(
+        "bench record",
+        "Steps with and without a profile: a perceptron of 5,034 parameters, and LeNet5.",
+        options, (int)(sizeof options / sizeof *options), &o.common, argc, argv);
     return status == CLI_GO ? run(&o) : status;
 }

@@ -1,11 +1,32 @@
-/* Variants that take turns, and the tables of what each costs above the first; a place for the
- * files of a run. */
+/* The command line that most measurements share; variants that take turns, and the tables of
+ * what each costs above the first; a place for the files of a run. */
 #include "tools/bench/bench.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 8 };
+enum { MOST = 8, OWN_OPTIONS = 4 };
+
+int bench_parse(const char *name, const char *about, const cli_option *own, int n,
+                bench_common *o, int argc, char **argv)
+{
+    const cli_option common[] = {
+        {"--batch", "N", CLI_COUNT, &o->batch, "128", "rows per step", 1, 1 << 16, NULL},
+        {"--threads", "N", CLI_COUNT, &o->threads, "1", "threads that compute", 1, 256, NULL},
+        {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0,
+         NULL},
+        {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "no heading", 0, 0, NULL},
+    };
+    cli_option options[OWN_OPTIONS + sizeof common / sizeof *common];
+    memcpy(options, own, (size_t)n * sizeof *own);
+    memcpy(options + n, common, sizeof common);
+    const cli_command command = {.name = name,
+                                 .usage = "[options]",
+                                 .about = about,
+                                 .options = options,
+                                 .n_options = n + (int)(sizeof common / sizeof *common)};
+    return cli_parse(&command, argc, argv);
+}
 
 sw_status bench_take_turns(bench_variant *v, int n, int64_t rounds,
                            sw_status (*step)(void *context, int i), void *context)

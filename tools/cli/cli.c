@@ -178,6 +178,9 @@ int cli_set(const cli_option *o, const char *text)
     case CLI_FLAG:
         *(bool *)o->to = true;
         break;
+    case CLI_SWITCH:
+        *(int *)o->to = 1;
+        break;
     case CLI_COUNT:
         good = read_count(text, o->min, o->max, o->to);
         break;

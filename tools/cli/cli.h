@@ -25,6 +25,7 @@ enum {
 
 typedef enum {
     CLI_FLAG,     /* bool; no value */
+    CLI_SWITCH,   /* int, 1 where it is given; no value */
     CLI_COUNT,    /* int64_t in min..max */
     CLI_REAL,     /* double that a float can hold, at least min */
     CLI_BYTES,    /* size_t, at least min: 4096, 64KiB, 1.5MiB, 2GiB */

@@ -133,24 +133,16 @@ sw_status job_make(job *j)
     const job_opts *o = j->opts;
     if (o->budget_bytes > 0)
         SW_TRY(sw_budget_create(&j->budget, o->budget_bytes));
-    const sw_exec_opts exec = {.size = sizeof exec,
-                               .device = o->device,
-                               .threads = (int)o->threads,
-                               .budget = j->budget,
-                               .seed = (uint64_t)o->seed,
-                               .checks = o->checks,
-                               .op_clocks = o->op_clocks,
-                               .max_programs = j->keep_programs,
-                               .isa = o->isa,
-                               .no_recompute = o->no_recompute,
-                               .no_rebuild = o->no_rebuild,
-                               .no_chunks = o->no_chunks,
-                               .no_tiles = o->no_tiles,
-                               .shares = o->shares,
-                               .nvtx = nvtx_level(o->nvtx),
-                               .tf32 = o->tf32,
-                               .sync_ops = o->sync_ops,
-                               .no_graphs = o->no_graphs};
+    sw_exec_opts exec = o->exec;
+    exec.size = sizeof exec;
+    exec.device = o->device;
+    exec.threads = (int)o->threads;
+    exec.budget = j->budget;
+    exec.seed = (uint64_t)o->seed;
+    exec.max_programs = j->keep_programs;
+    exec.isa = o->isa;
+    exec.shares = o->shares;
+    exec.nvtx = nvtx_level(o->nvtx);
     SW_TRY(sw_exec_create(&j->exec, &exec));
     const tool_net_opts net = job_net_opts(j);
     return tool_net_create(&j->net, &net);

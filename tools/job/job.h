@@ -9,40 +9,32 @@
 #define JOB_SLOTS 3             /* batch slots of each loader */
 #define JOB_BATCH_MAX (1 << 24) /* the most that --batch takes */
 
-/* Of data that are read from files; see job_file_options(). */
+/* As the command line says it: a field for each option of job_options.def, as it was given, and
+ * what is made of them. */
 typedef struct {
-    const char *test, *label, *header;
-    double test_share;  /* below 0: not given */
-    int64_t split_seed; /* below 0: not given */
-    size_t limit_bytes; /* of a compressed file, unpacked; 0: the library's */
-    bool standardise;
-} job_file_opts;
-
-/* As the command line says it; see job_options(). */
-typedef struct {
-    const char *model, *data, *optimizer, *schedule, *device, *isa;
+#define JOB_OPTION(type, field, ...) type field;
+#include "tools/job/job_options.def"
     const tool_model *kind; /* what `model` names */
     tool_settings settings;
-    job_file_opts file;
-    cli_list batch;
-    int64_t synthetic_n, epochs, steps, seed, threads, warmup, lr_every, max_skipped;
-    double lr, momentum, weight_decay, lr_gamma, lr_floor, clip;
-    size_t budget_bytes; /* 0: none */
-    bool no_recompute, no_rebuild, no_chunks, no_tiles;
-    const char *update; /* "release" or "after" */
-    int64_t accumulate; /* micro-batches of a step */
-    bool keep_gradients;
-    bool immediate, release, op_clocks, checks;
-    bool tf32, sync_ops, no_graphs; /* of devices */
-    const char *nvtx;      /* what a tool is told: one of job_nvtx_words; NULL: the phases */
-    bool shares;           /* runs note what each role and layer holds; no option */
-    const char *normalise; /* how pixels become numbers; NULL: not given */
-    const char *params;    /* parameters to begin with, whose note says it too; no option */
+    sw_exec_opts exec; /* its switches; the rest comes from the other fields */
+    /* Of train alone. */
+    const char *schedule, *nvtx; /* nvtx: one of job_nvtx_words; NULL: the phases */
+    int64_t epochs, steps, warmup, lr_every;
+    double lr_gamma, lr_floor;
+    /* No options. */
+    bool release; /* `update` is "release" */
+    bool shares;  /* runs note what each role and layer holds */
+    const char
+        *params; /* parameters to begin with, whose note says how pixels become numbers */
 } job_opts;
 
 /* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new
  * n. */
-#define JOB_OPTIONS_MAX (41 + TOOL_SETTINGS)
+enum {
+    JOB_OPTIONS_MAX = TOOL_SETTINGS
+#define JOB_ROW(field, ...) +1
+#include "tools/job/job_options.def"
+};
 int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
 extern const char *const job_nvtx_words[];
 /* Does the job run on a device, and not on the CPU? */
@@ -51,9 +43,10 @@ bool job_on_device(const job_opts *opts);
  * another. CLI_GO or an exit status. */
 int job_check(job_opts *opts);
 
-/* The part of these that is about data in files. */
-int job_file_options(job_file_opts *opts, cli_option *table, int n);
+/* The part of this that is about data in files. */
 int job_file_check(const job_opts *opts);
+/* What --data can name, for its help. */
+const char *job_file_help(void);
 /* Into `path` the i-th of the files that the data may be read from; false past the last. */
 bool job_file_name(const job_opts *opts, int i, char *path, size_t bytes);
 
@@ -112,6 +105,8 @@ int job_load(job *j, bool shapes_only);
 /* The part of it that reads files: one part of --data, or both with the first where they lie in
  * one file. */
 SW_MUST_USE sw_status job_file_load(job *j, bool test, bool shapes_only);
+/* Do both parts go together? */
+SW_MUST_USE sw_status job_file_agree(const job *j);
 /* How pixels become numbers, in job_normal.c: the option's words; what --normalise, the file of
  * parameters or the training images say. With `shapes_only` these are not looked at, since no
  * plan depends on them. CLI_GO or an exit status. */

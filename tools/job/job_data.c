@@ -43,51 +43,6 @@ static int check_model(const job *j)
                : cli_error(CLI_USAGE, "--model %s", sw_last_error());
 }
 
-/* A class that a single training image shows, and no test image, is a wild label: -1 where
- * there is none. The fields of a data set are contiguous. */
-static int64_t wild_class(const job *j)
-{
-    const unsigned char *label = j->train.info.field[1].data;
-    if (label == NULL) /* shapes only */
-        return -1;
-    int64_t count[256] = {0};
-    for (int64_t i = 0; i < j->train.n; i++)
-        count[label[i]]++;
-    for (int64_t i = j->test.info.n_classes; i < j->train.info.n_classes; i++)
-        if (count[i] == 1)
-            return i;
-    return -1;
-}
-
-/* Each part of IDX was read by itself; what the test images have and those for training have
- * not is damage. The other way round it need be none: few images do not show every class. */
-static int check_parts(const job *j)
-{
-    const char *dir = j->opts->data + 4;
-    if (strncmp(j->opts->data, "idx:", 4) != 0)
-        return CLI_GO;
-    const sw_shape *a = &j->train.info.field[0].shape, *b = &j->test.info.field[0].shape;
-    if (a->rank != b->rank || memcmp(a->dim, b->dim, sizeof a->dim[0] * (size_t)a->rank) != 0)
-        return cli_error(CLI_DAMAGED,
-                         "%s/t10k-images-idx3-ubyte: its images are not as large as those of "
-                         "train-images-idx3-ubyte",
-                         dir);
-    if (j->test.info.n_classes > j->train.info.n_classes)
-        return cli_error(CLI_DAMAGED,
-                         "%s/t10k-labels-idx1-ubyte: label %lld is out of range: those of "
-                         "train-labels-idx1-ubyte are 0 to %lld",
-                         dir, (long long)j->test.info.n_classes - 1,
-                         (long long)j->train.info.n_classes - 1);
-    const int64_t wild = wild_class(j);
-    if (wild >= 0)
-        return cli_error(
-            CLI_DAMAGED,
-            "%s/train-labels-idx1-ubyte: label %lld is out of range: one image has "
-            "it, and those of t10k-labels-idx1-ubyte are 0 to %lld",
-            dir, (long long)wild, (long long)j->test.info.n_classes - 1);
-    return CLI_GO;
-}
-
 int job_load(job *j, bool shapes_only)
 {
     sw_status status = load(j, false, shapes_only);
@@ -102,9 +57,10 @@ int job_load(job *j, bool shapes_only)
                                           "written");
     describe(&j->train);
     describe(&j->test);
-    int checked = check_parts(j);
-    if (checked == CLI_GO)
-        checked = check_model(j);
+    status = job_file_agree(j);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    const int checked = check_model(j);
     return checked == CLI_GO ? job_normalise(j, shapes_only) : checked;
 }
 

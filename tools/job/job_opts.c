@@ -5,6 +5,7 @@
 
 static const char *const update_words[] = {"release", "after", NULL};
 static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
+static const char *const header_words[] = {"auto", "yes", "no", NULL};
 
 static const char *optimizer_help(void)
 {
@@ -23,91 +24,17 @@ static const char *rate_help(void)
 
 int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
 {
-    o->lr = o->momentum = -1.0; /* not given */
+    o->lr = o->momentum = o->test_share = -1.0; /* not given */
+    o->split_seed = -1;
     const cli_option options[] = {
-        {"--model", "NAME", CLI_WORD, &o->model, "lenet5", tool_model_help(), 0, 0,
-         tool_model_words()},
-        {"--data", "SOURCE", CLI_WORD, &o->data, "synthetic",
-         "synthetic, idx:DIR for MNIST and its relatives, cifar:DIR for CIFAR-10's binary "
-         "batches, csv:FILE for numbers and a class per line, or text:FILE for bytes",
-         0, 0, NULL},
-        {"--normalise", "WORD", CLI_WORD, &o->normalise, NULL,
-         "how pixels of 0 to 1 become numbers, (x - MEAN) / STD: MEAN,STD or for each channel "
-         "M1/M2/M3,S1/S2/S3; none: they stay; auto: by mean and deviation of the training "
-         "images (default as the file of --load-params says, else auto)",
-         0, 0, NULL},
-        {"--normalize", "WORD", CLI_WORD, &o->normalise, NULL, NULL, 0, 0, NULL},
-        {"--synthetic-n", "N", CLI_COUNT, &o->synthetic_n, NULL,
-         "synthetic training samples (default 10000, swishnet 1024); a fifth as many for "
-         "testing",
-         1, 10000000, NULL},
-        {"--batch", one_batch ? "N" : "LIST", one_batch ? CLI_COUNT : CLI_LIST,
-         one_batch ? (void *)&o->batch.at[0] : &o->batch, one_batch ? "128" : NULL,
-         one_batch ? "samples per step"
-                   : "samples per step, or several numbers: 1,32,128 (default 128)",
-         1, JOB_BATCH_MAX, NULL},
-        {"--optimizer", "NAME", CLI_WORD, &o->optimizer, NULL, optimizer_help(), 0, 0,
-         tool_optimizer_words()},
-        {"--lr", "X", CLI_REAL, &o->lr, NULL, rate_help(), 0, 0, NULL},
-        {"--momentum", "X", CLI_REAL, &o->momentum, NULL,
-         "momentum of the optimizers momentum and nesterov (default 0.9) and rmsprop (default "
-         "0)",
-         0, 0, NULL},
-        {"--weight-decay", "X", CLI_REAL, &o->weight_decay, "0", "weight decay", 0, 0, NULL},
-        {"--clip", "X", CLI_REAL, &o->clip, "0",
-         "largest global norm of the gradients; 0: no clipping", 0, 0, NULL},
-        {"--max-skipped", "N", CLI_COUNT, &o->max_skipped, "10",
-         "end after N skipped updates in a row; an update is skipped when a gradient is not "
-         "finite; 0: never",
-         0, 1 << 30, NULL},
-        {"--update", "WHEN", CLI_WORD, &o->update, NULL,
-         "when parameters are updated. release: each right behind its gradient, which is freed "
-         "there; after: all at the end of backward (default release; after with --clip, "
-         "--keep-gradients or --accumulate, which need all gradients)",
-         0, 0, update_words},
-        {"--keep-gradients", NULL, CLI_FLAG, &o->keep_gradients, NULL,
-         "keep the gradients in the model's memory from step to step", 0, 0, NULL},
-        {"--accumulate", "N", CLI_COUNT, &o->accumulate, "1",
-         "micro-batches for each step: --batch is the size of one, steps count updates", 1,
-         1 << 20, NULL},
-        {"--immediate", NULL, CLI_FLAG, &o->immediate, NULL, "run op by op, without a plan", 0,
-         0, NULL},
-        {"--seed", "N", CLI_COUNT, &o->seed, "1",
-         "seed of the first parameters and of the order of samples", 0, 0, NULL},
-        {"--threads", "N", CLI_COUNT, &o->threads, "1",
-         "threads that compute; the bits are the same for any number", 1, 256, NULL},
-        {"--device", "NAME", CLI_WORD, &o->device, "cpu",
-         "cpu; cuda, or cuda:N for card N, where the CUDA module is installed", 0, 0, NULL},
-        {"--tf32", NULL, CLI_FLAG, &o->tf32, NULL,
-         "with --device cuda: matrix products and convolutions may round their factors to TF32",
-         0, 0, NULL},
-        {"--no-graphs", NULL, CLI_FLAG, &o->no_graphs, NULL,
-         "with --device cuda: launch op by op instead of replaying whole steps", 0, 0, NULL},
-        {"--sync-ops", NULL, CLI_FLAG, &o->sync_ops, NULL,
-         "with --device cuda: wait for each op, so that a fault of the device names it (slow)",
-         0, 0, NULL},
-        {"--isa", "NAME", CLI_WORD, &o->isa, NULL,
-         "avx512, avx2 or base (default the best of this machine)", 0, 0, isa_words},
-        {"--memory-budget", "SIZE", CLI_BYTES, &o->budget_bytes, NULL,
-         "hard limit for model, arena and data together; if needed, forward ops run again in "
-         "backward (default none)",
-         1, 0, NULL},
-        {"--no-recompute", NULL, CLI_FLAG, &o->no_recompute, NULL,
-         "refuse a plan above the budget instead of moving updates or running ops again", 0, 0,
-         NULL},
-        {"--no-chunks", NULL, CLI_FLAG, &o->no_chunks, NULL,
-         "run no op over its rows in parts; parts lower the arena", 0, 0, NULL},
-        {"--no-tiles", NULL, CLI_FLAG, &o->no_tiles, NULL,
-         "make gradients of large weights whole, instead of updating tile by tile", 0, 0, NULL},
-        {"--no-rebuild", NULL, CLI_FLAG, &o->no_rebuild, NULL,
-         "keep the results of cheap ops for backward, instead of computing them again there", 0,
-         0, NULL},
+#define JOB_ROW(field, name, value, kind, ...) {name, value, kind, &o->field, __VA_ARGS__},
+#include "tools/job/job_options.def"
     };
     const int count = (int)(sizeof options / sizeof *options);
     memcpy(table + n, options, sizeof *options);
     n = tool_settings_options(&o->settings, table, n + 1); /* behind --model */
     memcpy(table + n, options + 1, sizeof options - sizeof *options);
-    return job_file_options(&o->file, table, n + count - 1);
+    return n + count - 1;
 }
 
 /* An option that another one leaves without effect is a mistake better said than passed over.
@@ -191,10 +118,10 @@ static bool is_card(const char *name)
 /* What is of devices alone, what of the CPU alone. */
 static int check_device(const job_opts *o)
 {
-    const char *of_device = o->tf32        ? "--tf32"
-                            : o->sync_ops  ? "--sync-ops"
-                            : o->no_graphs ? "--no-graphs"
-                                           : NULL;
+    const char *of_device = o->exec.tf32        ? "--tf32"
+                            : o->exec.sync_ops  ? "--sync-ops"
+                            : o->exec.no_graphs ? "--no-graphs"
+                                                : NULL;
     if (strcmp(o->device, "sim") == 0)
         return cli_error(CLI_NO_DEVICE, "--device sim is not built yet: cpu and cuda are");
     if (job_on_device(o) && !is_card(o->device))
@@ -205,10 +132,10 @@ static int check_device(const job_opts *o)
     if (o->threads > 1 || o->isa != NULL)
         return cli_error(CLI_USAGE, "%s has no effect with --device %s",
                          o->threads > 1 ? "--threads" : "--isa", o->device);
-    if (o->no_graphs && (o->sync_ops || o->immediate))
+    if (o->exec.no_graphs && (o->exec.sync_ops || o->immediate))
         return cli_error(CLI_USAGE, "--no-graphs has no effect with %s, which replays nothing",
-                         o->sync_ops ? "--sync-ops" : "--immediate");
-    if (o->op_clocks && !o->sync_ops)
+                         o->exec.sync_ops ? "--sync-ops" : "--immediate");
+    if (o->exec.op_clocks && !o->exec.sync_ops)
         return cli_error(CLI_USAGE,
                          "--op-clocks with --device %s needs --sync-ops: without it the clock "
                          "measures launches only",

@@ -79,6 +79,11 @@ const char *tool_optimizer_rates(void)
     for (int i = 0; i < N_KNOWN && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %g", i > 0 ? ", " : "",
                                  known[i].name, known[i].lr);
+    const names *all = optimizers();
+    for (int i = 0; i < all->n && used < sizeof text; i++)
+        if (index_of(all->text[i]) == N_KNOWN)
+            used += (size_t)snprintf(text + used, sizeof text - used, ", %s the library's",
+                                     all->text[i]);
     return text;
 }
 

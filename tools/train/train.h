@@ -7,14 +7,17 @@
 #include "tools/job/job.h"
 #include "tools/job/shares.h"
 
+/* A field for each option of train_options.def, as it was given. */
 typedef struct {
     job_opts job;
-    const char *profile, *save, *load, *best, *metrics, *heap_profile;
-    int64_t validate_every, patience, profile_every; /* profile_every 0: not given */
-    size_t profile_max;                              /* 0: no bound */
-    double min_delta;
-    bool profile_events, witness, process, json, quiet;
+#define TRAIN_OPTION(type, field, ...) type field;
+#include "tools/train/train_options.def"
 } train_opts;
+enum {
+    TRAIN_OPTIONS_MAX = JOB_OPTIONS_MAX + 2 /* that are not built */
+#define TRAIN_ROW(field, ...) +1
+#include "tools/train/train_options.def"
+};
 
 /* What was observed of one program. */
 typedef struct {

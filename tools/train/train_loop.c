@@ -79,7 +79,7 @@ static sw_status land(train *t)
 static bool reads_at_once(const train *t)
 {
     const job_opts *o = &t->opts.job;
-    return !job_on_device(o) || o->sync_ops || o->immediate;
+    return !job_on_device(o) || o->exec.sync_ops || o->immediate;
 }
 
 /* Run one batch, the micro-th of its step, for `score`; the first of each program is its

@@ -44,75 +44,8 @@ static int train_table(train_opts *o, cli_option *table)
 {
     job_opts *j = &o->job;
     const cli_option options[] = {
-        {"--epochs", "N", CLI_COUNT, &j->epochs, NULL, "passes over the samples (default 1)", 1,
-         1 << 30, NULL},
-        {"--steps", "N", CLI_COUNT, &j->steps, NULL,
-         "stop after N steps (default: --epochs decides)", 1, (int64_t)1 << 40, NULL},
-        {"--schedule", "NAME", CLI_WORD, &j->schedule, "cosine", schedule_help(), 0, 0,
-         tool_schedule_words()},
-        {"--warmup", "N", CLI_COUNT, &j->warmup, "0",
-         "steps in which the rate rises, before the schedule begins", 0, (int64_t)1 << 40,
-         NULL},
-        {"--lr-every", "N", CLI_COUNT, &j->lr_every, NULL,
-         "step, exponential: steps from one cut to the next (default a third of all)", 1,
-         (int64_t)1 << 40, NULL},
-        {"--lr-gamma", "X", CLI_REAL, &j->lr_gamma, NULL,
-         "step, exponential: factor of a cut; exponential spreads it over the steps (default "
-         "0.1)",
-         0, 0, NULL},
-        {"--lr-floor", "X", CLI_REAL, &j->lr_floor, NULL,
-         "lowest rate of the schedule (default 0)", 0, 0, NULL},
-        {"--validate-every", "N", CLI_COUNT, &o->validate_every, NULL,
-         "validate every N steps too (default at the end of each epoch)", 1, (int64_t)1 << 40,
-         NULL},
-        {"--patience", "N", CLI_COUNT, &o->patience, NULL,
-         "stop after N validations in a row without a better one (default never)", 1,
-         (int64_t)1 << 40, NULL},
-        {"--min-delta", "X", CLI_REAL, &o->min_delta, NULL,
-         "with --patience: how much lower the loss must be to count as better (default 0)", 0,
-         0, NULL},
-        {"--metrics", "FILE", CLI_WORD, &o->metrics, NULL,
-         "write a line for each step and validation: FILE.csv or FILE.jsonl", 0, 0, NULL},
-        {"--profile", "FILE", CLI_WORD, &o->profile, NULL,
-         "write the profile, for stepwell report", 0, 0, NULL},
-        {"--profile-events", NULL, CLI_FLAG, &o->profile_events, NULL,
-         "with --profile: record every birth and death of a tensor, and every phase and op "
-         "with its clock",
-         0, 0, NULL},
-        {"--profile-every", "N", CLI_COUNT, &o->profile_every, NULL,
-         "with --profile: record the first, each Nth and the last step only (default 1)", 1,
-         (int64_t)1 << 40, NULL},
-        {"--profile-max", "SIZE", CLI_BYTES, &o->profile_max, NULL,
-         "with --profile: start a new file when this one would pass SIZE; FILE.1 has the part "
-         "before it, and older parts are dropped",
-         1, 0, NULL},
-        {"--heap-profile", "FILE", CLI_WORD, &o->heap_profile, NULL,
-         "write jemalloc's profile of the host heap at the end, for jeprof; needs "
-         "MALLOC_CONF=prof:true in the environment",
-         0, 0, NULL},
-        {"--op-clocks", NULL, CLI_FLAG, &j->op_clocks, NULL,
-         "read the clock at every op, for the profile", 0, 0, NULL},
-        {"--nvtx", "LEVEL", CLI_WORD, &j->nvtx, "phases",
-         "ranges for Nsight Systems, if it is attached: phases, layers too, ops too, or off", 0,
-         0, job_nvtx_words},
-        {"--save-params", "FILE", CLI_WORD, &o->save, NULL,
-         "write the parameters as safetensors", 0, 0, NULL},
-        {"--save-best", "FILE", CLI_WORD, &o->best, NULL,
-         "write the parameters whenever a validation is better than all before", 0, 0, NULL},
-        {"--load-params", "FILE", CLI_WORD, &o->load, NULL, "begin with these parameters", 0, 0,
-         NULL},
-        {"--witness", NULL, CLI_FLAG, &o->witness, NULL,
-         "check the first step of each program with every witness (slow; takes memory besides "
-         "the budget)",
-         0, 0, NULL},
-        {"--process", NULL, CLI_FLAG, &o->process, NULL,
-         "show at the end what every byte of the process is for", 0, 0, NULL},
-        {"--checks", NULL, CLI_FLAG, &o->job.checks, NULL,
-         "trace again before each step and compare the traces", 0, 0, NULL},
-        {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "no progress and no line per epoch", 0, 0,
-         NULL},
+#define TRAIN_ROW(field, name, value, kind, ...) {name, value, kind, &o->field, __VA_ARGS__},
+#include "tools/train/train_options.def"
         {"--checkpoint", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
         {"--resume", NULL, CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
     };
@@ -172,7 +105,7 @@ static int check(train_opts *o)
                                                : NULL;
     if (alone != NULL)
         return cli_error(CLI_USAGE, "%s has no effect without --profile", alone);
-    if (j->op_clocks && (o->profile == NULL || j->immediate))
+    if (j->exec.op_clocks && (o->profile == NULL || j->immediate))
         return cli_error(CLI_USAGE, "--op-clocks has no effect %s",
                          j->immediate ? "with --immediate" : "without --profile");
     if ((takes & TOOL_LR_CUTS) == 0 && (j->lr_every > 0 || j->lr_gamma >= 0.0))
@@ -191,7 +124,7 @@ static int check(train_opts *o)
 
 int train_parse(train *t, int argc, char **argv)
 {
-    cli_option table[JOB_OPTIONS_MAX + 32];
+    cli_option table[TRAIN_OPTIONS_MAX];
     const cli_command command = {
         .name = "train",
         .usage = "[options]",

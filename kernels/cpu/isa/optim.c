@@ -14,78 +14,48 @@ typedef struct {
     float gscale;
 } update_job;
 
-/* The elements of a part, as the loops below read them. */
-#define RUN                                                                                    \
-    const int64_t from = (int64_t)part * PART, to = part_end(j->n, part);                      \
-    float *restrict p = j->p;                                                                  \
-    const float *restrict g = j->g;                                                            \
-    const sw_optim_numbers n = sw_optim_numbers_of(j->rule, j->gscale)
+typedef void element_step(float *p, float *s, float g, const sw_optim_numbers *n);
 
-static void sgd(const update_job *j, int part)
+/* Inlined with the number of states and the step as constants, so that the loop is vectorised.
+ */
+static inline __attribute__((always_inline)) void
+update_elements(const update_job *j, int part, int states, element_step *step)
 {
-    RUN;
-    float *restrict m = j->rule->kind == SW_OPTIM_SGD ? NULL : j->state[0];
-    if (j->rule->kind == SW_OPTIM_SGD) {
-        for (int64_t i = from; i < to; i++)
-            sw_sgd_step(&p[i], g[i], &n);
-    } else if (j->rule->kind == SW_OPTIM_MOMENTUM) {
-        for (int64_t i = from; i < to; i++)
-            sw_momentum_step(&p[i], &m[i], g[i], &n);
-    } else {
-        for (int64_t i = from; i < to; i++)
-            sw_nesterov_step(&p[i], &m[i], g[i], &n);
+    const int64_t from = (int64_t)part * PART, to = part_end(j->n, part);
+    float *restrict p = j->p;
+    const float *restrict g = j->g;
+    float *restrict s0 = states > 0 ? j->state[0] : NULL;
+    float *restrict s1 = states > 1 ? j->state[1] : NULL;
+    float *restrict s2 = states > 2 ? j->state[2] : NULL;
+    const sw_optim_numbers n = sw_optim_numbers_of(j->rule, j->gscale);
+    for (int64_t i = from; i < to; i++) {
+        float s[SW_OPTIM_STATES] = {states > 0 ? s0[i] : 0.0f, states > 1 ? s1[i] : 0.0f,
+                                    states > 2 ? s2[i] : 0.0f};
+        step(&p[i], s, g[i], &n);
+        if (states > 0)
+            s0[i] = s[0];
+        if (states > 1)
+            s1[i] = s[1];
+        if (states > 2)
+            s2[i] = s[2];
     }
 }
 
-static void adam(const update_job *j, int part)
-{
-    RUN;
-    float *restrict m = j->state[0], *restrict v = j->state[1];
-    for (int64_t i = from; i < to; i++)
-        sw_adam_step(&p[i], &m[i], &v[i], g[i], &n);
-}
-
-static inline void rmsprop_run(const update_job *j, int part, bool has_m, bool centered)
-{
-    RUN;
-    float *restrict v = j->state[0];
-    float *restrict m = j->state[has_m ? 1 : 0]; /* not touched where it is v */
-    float *restrict mean = j->state[centered ? 1 + has_m : 0];
-    for (int64_t i = from; i < to; i++)
-        sw_rmsprop_step(&p[i], &v[i], has_m, m + i, centered, mean + i, g[i], &n);
-}
-
-static void rmsprop(const update_job *j, int part)
-{
-    const bool has_m = j->rule->momentum != 0.0f;
-    if (j->rule->centered)
-        has_m ? rmsprop_run(j, part, true, true) : rmsprop_run(j, part, false, true);
-    else
-        has_m ? rmsprop_run(j, part, true, false) : rmsprop_run(j, part, false, false);
-}
-
-static void adagrad(const update_job *j, int part)
-{
-    RUN;
-    float *restrict sum = j->state[0];
-    for (int64_t i = from; i < to; i++)
-        sw_adagrad_step(&p[i], &sum[i], g[i], &n);
-}
-
-static void lion(const update_job *j, int part)
-{
-    RUN;
-    float *restrict m = j->state[0];
-    for (int64_t i = from; i < to; i++)
-        sw_lion_step(&p[i], &m[i], g[i], &n);
-}
+#define SW_RULE(rule, kind, states, operations)                                                \
+    static void rule##_part(const update_job *j, int part)                                     \
+    {                                                                                          \
+        update_elements(j, part, states, sw_##rule##_step);                                    \
+    }
+#define SW_OPTIMIZER(kind, states, operations) SW_RULE(kind, kind, states, operations)
+#include "kernels/optimizers.def"
 
 static void update_part(void *arg, int part)
 {
     static void (*const rules[])(const update_job *, int) = {
-        [SW_OPTIM_SGD] = sgd,   [SW_OPTIM_MOMENTUM] = sgd,    [SW_OPTIM_NESTEROV] = sgd,
-        [SW_OPTIM_ADAM] = adam, [SW_OPTIM_RMSPROP] = rmsprop, [SW_OPTIM_ADAGRAD] = adagrad,
-        [SW_OPTIM_LION] = lion};
+#define SW_RULE(rule, kind, states, operations) rule##_part,
+#define SW_OPTIMIZER(kind, states, operations) kind##_part,
+#include "kernels/optimizers.def"
+    };
     const update_job *j = arg;
     rules[j->rule->kind](j, part);
 }

@@ -171,7 +171,7 @@ typedef struct {
     uint64_t bytes, padding;          /* sums of what lives there */
     const report_share *role, *layer; /* largest first */
     size_t n_roles, n_layers;
-    const sw_tl_value *largest[REPORT_LARGEST];
+    const sw_tensor *largest[REPORT_LARGEST];
     size_t n_largest;
     report_op slowest[REPORT_SLOWEST];
     size_t n_slowest;

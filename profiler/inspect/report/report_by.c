@@ -193,8 +193,8 @@ static sw_status order_ops(view *v)
         v->order[i] = i;
     sort_ops(v, order, room, n);
     for (uint32_t i = 0; i < v->p->n_values; i++) {
-        const sw_tl_value *x = &v->p->values[i];
-        if (x->alias == SW_TL_NONE && x->segment == SW_TL_STEP && x->birth < n)
+        const sw_tensor *x = &v->p->values[i];
+        if (x->alias == SW_TL_NONE && x->segment == SW_SEGMENT_STEP && x->birth < n)
             v->born[x->birth] += x->bytes + x->padding;
     }
     return SW_OK;

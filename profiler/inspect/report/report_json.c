@@ -181,7 +181,7 @@ static void put_live(sw_json *j, const report_live *live)
     report_put_shares(j, "by_layer", (report_shares){live->layer, live->n_layers});
     sw_json_open(j, "largest", '[');
     for (size_t i = 0; i < live->n_largest; i++) {
-        const sw_tl_value *v = live->largest[i];
+        const sw_tensor *v = live->largest[i];
         sw_json_begin(j, '{');
         sw_json_put_string(j, "name", v->name);
         sw_json_put_string(j, "role", v->role);

@@ -29,12 +29,12 @@ static sw_status shares_by(sw_timeline *t, const sw_tl_program *p, parts_by by,
     return status;
 }
 
-static void keep_largest(report_live *live, const sw_tl_value *v)
+static void keep_largest(report_live *live, const sw_tensor *v)
 {
     const uint64_t bytes = v->bytes + v->padding;
     size_t k = live->n_largest;
     if (k == REPORT_LARGEST) {
-        const sw_tl_value *least = live->largest[--k];
+        const sw_tensor *least = live->largest[--k];
         if (least->bytes + least->padding >= bytes)
             return;
     }
@@ -84,7 +84,7 @@ sw_status report_find_live(const report *r, const report_plan *plan, report_live
     live->program = p;
     live->op = p->peak_op < p->n_ops ? p->ops[p->peak_op].name : "";
     for (uint32_t i = 0; i < p->n_values; i++) {
-        const sw_tl_value *v = &p->values[i];
+        const sw_tensor *v = &p->values[i];
         if (v->alias != SW_TL_NONE || v->birth > p->peak_op || v->death < p->peak_op)
             continue;
         live->bytes += v->bytes + v->padding;

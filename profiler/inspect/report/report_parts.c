@@ -16,7 +16,7 @@ const char *parts_kind_name(int kind)
     return names[kind];
 }
 
-static parts_kind kind_of(const sw_tl_value *v)
+static parts_kind kind_of(const sw_tensor *v)
 {
     static const struct {
         const char *role;
@@ -140,7 +140,7 @@ static sw_status inner_group(parts *x, sw_timeline *t, uint32_t *at)
     return status;
 }
 
-static sw_status value_group(parts *x, sw_timeline *t, const sw_tl_value *v, uint32_t *out)
+static sw_status value_group(parts *x, sw_timeline *t, const sw_tensor *v, uint32_t *out)
 {
     const char *name = *v->name != '\0' ? v->name : "(no name)";
     SW_TRY(group_of(x, t, name, strlen(name), 0, out));
@@ -151,13 +151,13 @@ static sw_status value_group(parts *x, sw_timeline *t, const sw_tl_value *v, uin
     return group_of(x, t, copy, strlen(copy), 0, out);
 }
 
-static const char *maker(const sw_tl_value *v)
+static const char *maker(const sw_tensor *v)
 {
-    static const char *const others[SW_TL_SEGMENTS] = {"(no op)", "(model)", "(batch)"};
+    static const char *const others[SW_SEGMENTS] = {"(no op)", "(model)", "(batch)"};
     return *v->op != '\0' ? v->op : others[v->segment];
 }
 
-static sw_status group_for(parts *x, sw_timeline *t, const sw_tl_value *v, parts_by by,
+static sw_status group_for(parts *x, sw_timeline *t, const sw_tensor *v, parts_by by,
                            uint32_t *out)
 {
     const char *name = "";
@@ -180,7 +180,7 @@ typedef struct {
     uint32_t *order, *first; /* first[i]: of position i; n_ops + 1 of them */
 } by_position;
 
-static uint32_t position(const sw_tl_program *p, const sw_tl_value *v, bool death)
+static uint32_t position(const sw_tl_program *p, const sw_tensor *v, bool death)
 {
     const uint32_t at = death ? v->death : v->birth;
     return at < p->n_ops ? at : p->n_ops;
@@ -204,7 +204,7 @@ static sw_status sort_values(by_position *out, sw_timeline *t, const sw_tl_progr
 
 static void count_value(parts *x, const sw_tl_program *p, uint32_t i, uint32_t group)
 {
-    const sw_tl_value *v = &p->values[i];
+    const sw_tensor *v = &p->values[i];
     const bool aliased = v->alias != SW_TL_NONE;
     const bool there = !aliased && v->birth <= p->peak_op && v->death >= p->peak_op;
     const uint64_t bytes = aliased ? 0 : v->bytes + v->padding;
@@ -251,12 +251,12 @@ static sw_status sweep(parts *x, sw_timeline *t, const sw_tl_program *p, const u
     SW_TRY(sort_values(&dead, t, p, true));
     for (uint32_t op = 0; op < p->n_ops; op++) {
         for (uint32_t k = born.first[op]; k < born.first[op + 1]; k++) {
-            const sw_tl_value *v = &p->values[born.order[k]];
+            const sw_tensor *v = &p->values[born.order[k]];
             if (v->alias == SW_TL_NONE)
                 add_live(x, group[born.order[k]], v->bytes + v->padding, op);
         }
         for (uint32_t k = dead.first[op]; k < dead.first[op + 1]; k++) {
-            const sw_tl_value *v = &p->values[dead.order[k]];
+            const sw_tensor *v = &p->values[dead.order[k]];
             if (v->alias == SW_TL_NONE)
                 drop_live(x, group[dead.order[k]], v->bytes + v->padding);
         }

@@ -400,7 +400,7 @@ static void print_largest(const report_style *style, const report_live *live)
     sw_writer_print(style->to, "  %-21s %-15s %12s  %s\n", "largest tensors", "role", "bytes",
                     "made by");
     for (size_t i = 0; i < live->n_largest; i++) {
-        const sw_tl_value *v = live->largest[i];
+        const sw_tensor *v = live->largest[i];
         sw_writer_print(style->to, "  ");
         column(style, v->name, 21);
         sw_writer_text(style->to, " ");

@@ -5,7 +5,7 @@
 static void settle(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
     (void)opts;
-    attrs->rule = SW_OPTIM_ADAGRAD;
+    attrs->rule = SW_OPTIM_adagrad;
 }
 
 static int states(const sw_optimizer_opts *opts, const sw_shape *shape, swi_state *out)

@@ -5,7 +5,7 @@
 static void adam(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
     (void)opts;
-    attrs->rule = SW_OPTIM_ADAM;
+    attrs->rule = SW_OPTIM_adam;
 }
 
 static void adamw(const sw_optimizer_opts *opts, swi_update_attrs *attrs)

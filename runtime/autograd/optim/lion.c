@@ -5,7 +5,7 @@
 static void settle(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
     (void)opts;
-    attrs->rule = SW_OPTIM_LION;
+    attrs->rule = SW_OPTIM_lion;
     attrs->decoupled = 1;
 }
 

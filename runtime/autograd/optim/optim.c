@@ -1,13 +1,17 @@
 /* Optimizers: their options, and what they declare in the model. */
+#include "alloc/base/assert.h"
 #include "runtime/autograd/optim/optim.h"
 #include "runtime/base/structs.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The one list of kinds. */
 static const swi_optimizer_kind *const kinds[] = {
-    &swi_sgd, &swi_adam, &swi_adamw, &swi_rmsprop, &swi_adagrad, &swi_lion, &swi_adafactor};
+#define SW_OPTIMIZER(kind, states, operations) &swi_##kind,
+#define SW_OPTIMIZER_LIKE(kind) &swi_##kind,
+#define SW_OPTIMIZER_WHOLE(kind) &swi_##kind,
+#include "kernels/optimizers.def"
+};
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
 const char *sw_optimizer_kind(size_t i)
@@ -53,8 +57,10 @@ static sw_status make_states(sw_optimizer *o, const sw_optimizer_opts *opts, uin
     const sw_shape shape = model->entries[index].shape;
     swi_state states[SWI_MAX_STATE] = {{NULL, shape, 0}, {NULL, shape, 0}, {NULL, shape, 0}};
     const int n = o->kind->states != NULL ? o->kind->states(opts, &shape, states) : 0;
+    SW_ASSERT(n <= SWI_MAX_STATE);
     for (int k = 0; k < n; k++) {
         char name[128], init[64];
+        SW_ASSERT(states[k].suffix != NULL && model->entries[index].state[k] == SWI_NONE);
         snprintf(name, sizeof name, "%s.%s", model->entries[index].name, states[k].suffix);
         swi_init_constant(init, sizeof init, (double)states[k].begin);
         const uint32_t entry =
@@ -174,7 +180,6 @@ static swi_update_attrs attrs_of(const sw_optimizer_opts *opts, const swi_optimi
     swi_update_attrs attrs;
     memset(&attrs, 0, sizeof attrs); /* compared byte for byte */
     attrs.momentum = opts->momentum;
-    attrs.nesterov = opts->nesterov != 0;
     attrs.beta1 = or_default(opts->beta1, kind->beta1, as_given);
     attrs.beta2 = or_default(opts->beta2, kind->beta2, as_given);
     attrs.epsilon = or_default(opts->epsilon, kind->epsilon, as_given);
@@ -195,6 +200,7 @@ static sw_status take_slot(sw_model *model, sw_optimizer **out)
     o->model = model;
     o->index = model->n_optimizers;
     o->tick = o->counts = SWI_NONE;
+    SW_ASSERT(model->n_optimizers < model->cap_optimizers);
     model->optimizers[model->n_optimizers++] = o; /* the model's from here on, whatever fails */
     *out = o;
     return SW_OK;
@@ -230,6 +236,8 @@ sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
     SW_TRY(swi_check_release(&opts, model));
     sw_optimizer *o;
     SW_TRY(take_slot(model, &o));
+    SW_ASSERT(swi_op_traits_of(kind->op)->duty == SWI_DUTY_UPDATE ||
+              swi_op_traits_of(kind->op)->duty == SWI_DUTY_UPDATE_WHOLE);
     o->kind = kind;
     o->attrs = attrs_of(&opts, kind);
     o->keep = opts.keep_gradients != 0;

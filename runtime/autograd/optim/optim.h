@@ -1,5 +1,5 @@
 /* Kinds of optimizers: what state they keep and which op updates one parameter. A new kind is
- * one file here and one line in the table of optim.c. */
+ * one file here, a line in kernels/optimizers.def and its step in kernels/optim_step.h. */
 #ifndef SW_OPTIM_H
 #define SW_OPTIM_H
 
@@ -18,8 +18,10 @@ enum {
     SWI_HAS_SCALES = 128 /* beta2_decay, clip_threshold, least_scale, fixed_rate */
 };
 
-extern const swi_optimizer_kind swi_sgd, swi_adam, swi_adamw, swi_rmsprop, swi_adagrad,
-    swi_lion, swi_adafactor;
+#define SW_OPTIMIZER(kind, states, operations) extern const swi_optimizer_kind swi_##kind;
+#define SW_OPTIMIZER_LIKE(kind) extern const swi_optimizer_kind swi_##kind;
+#define SW_OPTIMIZER_WHOLE(kind) extern const swi_optimizer_kind swi_##kind;
+#include "kernels/optimizers.def"
 
 sw_status swi_check_optimizer(const sw_optimizer_opts *opts, const swi_optimizer_kind *kind);
 /* "'s, " behind each kind that has one of these numbers, for messages. */

@@ -5,9 +5,13 @@
 
 static void settle(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
-    attrs->rule = SW_OPTIM_RMSPROP;
+    const bool has_momentum = opts->momentum != 0.0f;
+    if (opts->centered)
+        attrs->rule =
+            has_momentum ? SW_OPTIM_rmsprop_centered_momentum : SW_OPTIM_rmsprop_centered;
+    else
+        attrs->rule = has_momentum ? SW_OPTIM_rmsprop_momentum : SW_OPTIM_rmsprop;
     attrs->beta2 = opts->alpha != 0.0f || opts->as_given ? opts->alpha : 0.99f;
-    attrs->centered = opts->centered != 0;
 }
 
 static int states(const sw_optimizer_opts *opts, const sw_shape *shape, swi_state *out)

@@ -4,9 +4,9 @@
 
 static void settle(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
-    attrs->rule = opts->momentum == 0.0f ? SW_OPTIM_SGD
-                  : opts->nesterov       ? SW_OPTIM_NESTEROV
-                                         : SW_OPTIM_MOMENTUM;
+    attrs->rule = opts->momentum == 0.0f ? SW_OPTIM_sgd
+                  : opts->nesterov       ? SW_OPTIM_nesterov
+                                         : SW_OPTIM_momentum;
 }
 
 static int states(const sw_optimizer_opts *opts, const sw_shape *shape, swi_state *out)

@@ -12,6 +12,7 @@
  *
  * Where the result is cheaper than what the chain has for the peak, it takes its place, and is
  * made better: each dear repeat is left out once, and what that raises brought down again. */
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include "runtime/plan/recompute/chain_internal.h"
@@ -121,7 +122,9 @@ static sw_status look(session *x, const swi_rc_schedule *s, figures *out)
         const swi_rc_op *op = &p->ops[s->steps[i]];
         const bool repeat = s->steps[i] < first;
         size_t place, at = live + (repeat ? p->between[first] + op->scratch : p->during[first]);
-        live -= ends_at(x, op, i, &place);
+        const size_t ends = ends_at(x, op, i, &place);
+        SW_ASSERT(ends <= live && place <= ends);
+        live -= ends;
         at -= place;
         for (uint32_t k = 0; k < op->n_makes; k++) {
             const uint32_t item = p->makes[op->makes + k];

@@ -1,5 +1,6 @@
 /* The numbers of parts that a budget may choose from, for ops that go through their rows in
  * parts: what each costs, and what it leaves of a schedule's peak. */
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "runtime/plan/recompute/pass.h"
 #include <string.h>
@@ -36,6 +37,7 @@ static sw_status take(swi_rc_parts *out, const swi_trace *t, const swi_order *or
     for (uint32_t i = 0; i < order->n; i++)
         if (is_in_parts(t, &t->nodes[order->nodes[i]]))
             out->ops[n++] = i;
+    SW_ASSERT(n == out->n_ops && out->n > 0);
     return SW_OK;
 }
 
@@ -60,6 +62,7 @@ sw_status swi_rc_parts_of(swi_rc_parts *out, swi_trace *t, const swi_order *orde
         SW_TRY(swi_chunk(t, exec, parts, &out->choices[c].rows));
         look(out, c, t, order);
     }
+    SW_ASSERT(c == out->n);
     for (c = out->n; c-- > 0;)
         out->choices[c].cost -= out->choices[0].cost;
     return SW_OK;
@@ -80,8 +83,10 @@ static sw_status peak_with(const swi_rc_parts *parts, const swi_rc_problem *p,
     swi_rc_problem with = *p;
     swi_rc_schedule followed = *s;
     memcpy(parts->during, p->during, p->n_ops * sizeof *parts->during);
-    for (uint32_t k = 0; k < parts->n_ops; k++)
+    for (uint32_t k = 0; k < parts->n_ops; k++) {
+        SW_ASSERT(parts->during[parts->ops[k]] >= last[k]); /* which is in it */
         parts->during[parts->ops[k]] += now[k] - last[k];
+    }
     with.during = parts->during;
     SW_TRY(swi_rc_follow(&with, &followed));
     *peak = followed.peak;

@@ -68,7 +68,7 @@ static sw_status lay_out(const pass *x, const swi_rc_schedule *s, uint32_t choic
                        .method = s->repeats > 0 ? method : "release"};
     sw_status status = write(x, s, out);
     if (status == SW_OK)
-        status = swi_lay_out(&out->trace, &out->order, !swi_target_of(x->exec)->no_inplace,
+        status = swi_lay_out(&out->trace, &out->order, !swi_target_of(x->exec)->opts.no_inplace,
                              &out->height, &out->lower_bound);
     if (status != SW_OK)
         candidate_free(out);
@@ -310,7 +310,7 @@ static sw_status recompute(pass *x, swi_trace *in_parts, int64_t fewest, int64_t
     sw_status status = swi_rc_parts_of(&parts, in_parts, x->plain, x->exec, fewest, most);
     if (status == SW_OK)
         status = swi_rc_problem_of(&problem, in_parts, x->plain->nodes, x->plain->n,
-                                   !swi_target_of(x->exec)->no_inplace);
+                                   !swi_target_of(x->exec)->opts.no_inplace);
     x->parts = &parts;
     x->problem = &problem.p;
     if (status == SW_OK)

@@ -1,4 +1,5 @@
 /* From a trace to the problem: which storages can be made again, and what lives besides. */
+#include "alloc/base/assert.h"
 #include "runtime/plan/recompute/pass.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
@@ -215,6 +216,7 @@ static void sum_fixed(maker *m, bool inplace)
         if (!may_take(m, node, i))
             continue;
         const size_t taken = taken_place(m, node, i);
+        SW_ASSERT(taken <= m->during[i]);
         m->during[i] -= taken;
         if (taken == 0) /* then where an item ends, if one does */
             add_places(m, node, &m->ops[i]);
@@ -274,6 +276,7 @@ sw_status swi_rc_problem_of(swi_rc_trace_problem *out, const swi_trace *trace,
         for (uint32_t i = 0; i < n_ops && !inplace; i++)
             m.ops[i].inplace = 0;
         sum_fixed(&m, inplace);
+        SW_ASSERT(m.n_items <= m.t.n_storages);
         out->p = (swi_rc_problem){m.ops,   n_ops,   m.items,  m.n_items,
                                   m.reads, m.makes, m.during, m.between};
         out->backward_of = m.backward_of;

@@ -1,4 +1,5 @@
 /* Repeats become nodes of the trace. */
+#include "alloc/base/assert.h"
 #include "runtime/plan/recompute/pass.h"
 #include "alloc/base/mem.h"
 #include "runtime/graph/trace_internal.h"
@@ -89,6 +90,7 @@ static sw_status repeat(writer *w, uint32_t plain, uint32_t before, uint32_t *ou
         t->storages[node.scratch].phase = phase;
     }
     t->n_operands += node.n_in + node.n_out;
+    SW_ASSERT(plain < t->n_nodes && before < t->n_nodes && t->n_operands <= t->cap_operands);
     *out = t->n_nodes;
     t->nodes[t->n_nodes++] = node;
     return SW_OK;
@@ -111,6 +113,7 @@ static sw_status rewrite(writer *w, const uint32_t *plain_order, const swi_rc_sc
         if (any)
             SW_TRY(read_present(w, node->first, node->first, node->n_in));
     }
+    SW_ASSERT(first + s->repeats == s->n_steps);
     return SW_OK;
 }
 

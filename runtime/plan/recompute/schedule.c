@@ -1,4 +1,5 @@
 /* Following a schedule: what lives at each of its steps, and what its repeats cost. */
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "runtime/plan/recompute/recompute.h"
 #include <stdint.h>
@@ -100,6 +101,7 @@ static void find_peak(instances *in, const swi_rc_problem *p, swi_rc_schedule *s
     for (uint32_t i = 0; i < s->n_steps; i++) {
         const swi_rc_op *op = &p->ops[s->steps[i]];
         const bool repeat = s->steps[i] < first;
+        SW_ASSERT(in_place(in, p, op, i) <= live);
         size_t at = live - in_place(in, p, op, i) +
                     (repeat ? p->between[first] + op->scratch : p->during[first]);
         for (uint32_t k = 0; k < op->n_makes; k++)
@@ -110,8 +112,10 @@ static void find_peak(instances *in, const swi_rc_problem *p, swi_rc_schedule *s
         }
         for (uint32_t k = 0; k < op->n_reads; k++) {
             const uint32_t item = p->reads[op->reads + k];
-            if (in->last[in->now[item]] == i)
-                live -= p->items[item].bytes;
+            if (in->last[in->now[item]] != i)
+                continue;
+            SW_ASSERT(live >= p->items[item].bytes);
+            live -= p->items[item].bytes;
         }
         for (uint32_t k = 0; k < op->n_makes; k++) {
             const uint32_t item = p->makes[op->makes + k];
@@ -121,6 +125,7 @@ static void find_peak(instances *in, const swi_rc_problem *p, swi_rc_schedule *s
         }
         first += !repeat;
     }
+    SW_ASSERT(live == 0 && first + s->repeats == s->n_steps);
 }
 
 sw_status swi_rc_follow(const swi_rc_problem *p, swi_rc_schedule *s)

@@ -1,0 +1,41 @@
+/* Files that data sets are read from, by the names of `--data NAME:PATH`. A reader is one file,
+ * NAME.c, and one line in readers.def. */
+#ifndef SW_DATA_READER_H
+#define SW_DATA_READER_H
+
+#include "runtime/stepwell.h"
+#include <stdbool.h>
+
+typedef struct {
+    bool shapes_only;       /* as much is read as tells how many samples there are, and how one
+                               looks */
+    size_t unpack_bytes;    /* of a compressed file; 0: the library's bound */
+    int64_t context;        /* of a text: tokens of a sample; 0: the library's */
+    const sw_csv_opts *csv; /* of a table */
+} swi_reader_opts;
+
+typedef struct {
+    const char *name;         /* "idx" */
+    const char *path;         /* "DIR" or "FILE", in help */
+    const char *about;        /* a phrase behind it: "for MNIST and its relatives" */
+    const char *const *files; /* that may be in the folder, NULL-terminated; NULL: of a file */
+    /* Of a folder: read one part. */
+    sw_status (*part)(sw_dataset **out, const char *path, bool test,
+                      const swi_reader_opts *opts);
+    /* Do both parts go together? NULL: always. */
+    sw_status (*agree)(const sw_dataset *train, const sw_dataset *test, const char *path);
+    /* Of a file: read both parts. */
+    sw_status (*both)(sw_dataset **train, sw_dataset **test, const char *path,
+                      const swi_reader_opts *opts);
+} swi_reader;
+
+#define SW_READER(name) extern const swi_reader swi_reader_##name;
+#include "runtime/data/readers.def"
+#undef SW_READER
+
+/* The i-th reader; NULL behind the last. */
+const swi_reader *swi_reader_at(size_t i);
+/* The reader of "NAME:PATH", and where its path begins; NULL: there is none of that name. */
+const swi_reader *swi_reader_of(const char *source, const char **path);
+
+#endif
