@@ -4,35 +4,20 @@
  * one program, so 200 members of one shape plan once. The cache is bounded: the least recently
  * used key goes, and its program with it when no other key names it. Keys of models that were
  * destroyed, by whatever thread, go when the exec traces next. */
+#include "alloc/base/assert.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
-#include "profiler/record/nvtx_run.h"
-#include "runtime/exec/queue.h"
+#include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-/* Addresses for the step arena: twice the machine's memory, so that it never moves, less where
- * the system grants less. */
 _Static_assert(offsetof(sw_exec, handle) == offsetof(swi_exec_head, handle) &&
                    offsetof(sw_exec, target) == offsetof(swi_exec_head, target),
                "an exec begins like swi_exec_head (target.h)");
-
-static sw_status reserve_store(sw_store **out)
-{
-    const size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = sw_page_bytes();
-    size_t bytes = (size_t)1 << 34;
-    (void)sw_size_mul(pages, 2 * page, &bytes);
-    for (;; bytes /= 2) {
-        const sw_status status = sw_store_host_create(out, bytes);
-        if (status == SW_OK || bytes < ((size_t)1 << 28))
-            return status;
-    }
-}
 
 static sw_status pick_isa(const char *name, sw_isa *out)
 {
@@ -52,9 +37,9 @@ static sw_status pick_isa(const char *name, sw_isa *out)
     SW_FAIL(SW_INVALID, "the instruction set must be base, avx2 or avx512 (got '%s')", name);
 }
 
-static bool is_cpu(const char *device)
+static bool is_cpu(const char *name)
 {
-    return device == NULL || strcmp(device, "cpu") == 0;
+    return name == NULL || strcmp(name, "cpu") == 0;
 }
 
 /* What is of devices alone, or of none. */
@@ -69,23 +54,14 @@ static sw_status check_device(const sw_exec_opts *o)
     if (!is_cpu(o->device) && o->op_clocks != 0 && o->sync_ops == 0)
         SW_FAIL(SW_INVALID, "op_clocks on a device needs sync_ops: without it the clock "
                             "measures launches only");
-    if (o->device != NULL && strcmp(o->device, "sim") == 0)
+    if (!is_cpu(o->device) && strcmp(o->device, "sim") == 0)
         SW_FAIL(SW_DEVICE, "device 'sim' is not built yet: cpu and cuda are");
     return SW_OK;
 }
 
-/* Where the step arena's bytes come from. */
-static sw_status make_store(const sw_exec *e, sw_store **out)
-{
-    if (e->target.device == NULL)
-        return reserve_store(out);
-    return sw_store_device_create(out, e->target.device->info.total_bytes,
-                                  &e->target.device->memory);
-}
-
 static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
 {
-    e->target.threads = o->threads == 0 || e->target.device != NULL ? 1 : o->threads;
+    e->target.threads = o->threads == 0 || !e->target.device->backend->threads ? 1 : o->threads;
     e->target.budget = o->budget;
     e->seed = o->seed;
     e->checks = o->checks != 0;
@@ -100,7 +76,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
     SW_TRY(pick_isa(o->isa, &e->target.isa));
     sw_store *store;
-    SW_TRY(make_store(e, &store));
+    SW_TRY(swi_device_store(e->target.device, &store, 0));
     const sw_arena_opts arena = {.label = "step",
                                  .use = SW_ARENA_STEP,
                                  .store = store,
@@ -112,19 +88,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
         return status;
     }
     SW_TRY(swi_observe_attach(e, o));
-    /* A tool that looks after memory is told op by op what may be touched: it must be over. */
-    const bool watched = sw_nvtx_run_has_heap(e->watch.nvtx);
-    const swi_queue_opts queue = {.tf32 = o->tf32 != 0,
-                                  .sync_ops = o->sync_ops != 0 || watched,
-                                  .no_graphs = o->no_graphs != 0,
-                                  .budget = o->budget};
-    /* Where memory is poisoned the tool that reads that sees more. */
-    if (e->target.device == NULL && (e->checks || (SW_CHECKS >= 1 && !SW_POISON)))
-        SW_TRY(swi_guard_create(&e->guard));
-    if (e->target.device != NULL) {
-        SW_TRY(swi_queue_create(&e->queue, e->target.device, &queue));
-        e->target.compute = swi_queue_compute(e->queue);
-    }
+    SW_TRY(e->backend->open(e, o));
     return swi_pool_create(&e->pool, e->target.threads);
 }
 
@@ -145,13 +109,16 @@ static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
     return SW_OK;
 }
 
-sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device *device)
+sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts,
+                             const swi_exec_backend *backend, swi_device *device)
 {
     void *block;
+    SW_ASSERT(backend != NULL && device != NULL && device->backend != NULL);
     SW_TRY(sw_handle_take(&block, SW_HANDLE_EXEC, sizeof(sw_exec)));
     sw_exec *exec = block;
     exec->forks = sw_fork_number();
-    exec->target.device = device != NULL ? swi_device_share(device) : NULL;
+    exec->backend = backend;
+    exec->target.device = swi_device_share(device);
     const sw_status status = fill_exec(exec, opts);
     if (status != SW_OK) {
         sw_exec_destroy(exec);
@@ -164,7 +131,7 @@ sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device
 sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
 {
     sw_exec_opts opts;
-    swi_device *device = NULL;
+    swi_device *device = swi_device_cpu();
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_exec_create: out must not be NULL");
     SW_TRY(read_opts(&opts, given));
@@ -173,7 +140,8 @@ sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
     if (opts.profile != NULL)
         SW_TRY(sw_handle_check(opts.profile, SW_HANDLE_PROFILE, "sw_exec_create"));
     SW_TRY(is_cpu(opts.device) ? SW_OK : swi_device_open(&device, opts.device));
-    const sw_status status = swi_exec_create_on(out, &opts, device);
+    const sw_status status = swi_exec_create_on(
+        out, &opts, is_cpu(opts.device) ? &swi_exec_cpu : &swi_exec_cuda, device);
     swi_device_close(device); /* the exec has its own share of it */
     return status;
 }
@@ -186,7 +154,7 @@ static void drop_program(sw_exec *exec, swi_program *p)
     for (uint32_t i = 0; i < exec->n_programs; i++)
         if (exec->programs[i] == p)
             exec->programs[i] = NULL;
-    swi_queue_forget(exec->queue, p);
+    exec->backend->forget(exec, p);
     swi_program_free(p);
 }
 
@@ -222,7 +190,7 @@ void sw_exec_destroy(sw_exec *exec)
         return;
     }
     swi_observe_close(exec);
-    swi_queue_destroy(exec->queue); /* first: what it launched uses all the rest */
+    exec->backend->close(exec); /* first: what it launched uses all the rest */
     for (uint32_t i = 0; i < exec->n_keys; i++)
         free_key(&exec->keys[i]);
     for (uint32_t i = 0; i < exec->n_programs; i++)
@@ -230,7 +198,6 @@ void sw_exec_destroy(sw_exec *exec)
     sw_heap_free(exec->keys, SW_HEAP_PROGRAMS, exec->cap_keys * sizeof *exec->keys);
     sw_heap_free(exec->programs, SW_HEAP_PROGRAMS, exec->cap_programs * sizeof *exec->programs);
     swi_history_free(&exec->history);
-    swi_guard_destroy(exec->guard);
     sw_heap_free(exec->op_ns, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns);
     sw_heap_free(exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch);
     swi_shares_free(&exec->immediate_shares);
@@ -468,7 +435,7 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
     SW_TRY(swi_program_create(&p, &exec->ctx, swi_arena_limit(exec, args, &exec->ctx.trace)));
     p->info.trace_ns = traced - start;
     uint32_t slot;
-    sw_status status = exec->queue != NULL ? swi_queue_count_launches(exec->queue, p) : SW_OK;
+    sw_status status = exec->backend->count_launches(exec, p);
     if (status == SW_OK)
         status = slot_for(exec, p, &slot);
     if (status != SW_OK) {

@@ -25,7 +25,8 @@ typedef struct {
     uint32_t n_lives;
     uint32_t program;
 } swi_key;
-typedef struct swi_queue swi_queue; /* runtime/exec/queue.h */
+typedef struct swi_queue swi_queue;               /* runtime/exec/queue.h */
+typedef struct swi_exec_backend swi_exec_backend; /* runtime/exec/backend.h */
 
 /* What an exec tells its profile. */
 #define SWI_MAX_TRACES 64
@@ -50,7 +51,8 @@ struct sw_exec {
     swi_recorder rec;
     bool checks, op_clocks, no_phases, shares;
     uint32_t max_programs;
-    swi_queue *queue; /* its work on the device */
+    const swi_exec_backend *backend;
+    swi_queue *queue; /* its work on a card; NULL: it has none */
     swi_guard *guard; /* around each kernel of the CPU; NULL: none */
     sw_arena *arena;
     sw_watch watch;                   /* listens to the arena */
@@ -91,12 +93,9 @@ struct sw_exec {
 /* sw_exec_create. */
 sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *opts);
 
-/* An exec of options that are read, on a device that is open (a share of it is taken), or on
- * the CPU. */
-sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device *device);
-
-/* Run a kernel of the CPU, guarded where the exec is. */
-sw_status swi_run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_launch *launch);
+/* An exec of options that are read, on a device that is open (a share of it is taken). */
+sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts,
+                             const swi_exec_backend *backend, swi_device *device);
 
 /* Find or make the program of these arguments; *fresh: this call traced. */
 sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out,

@@ -4,7 +4,7 @@
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "runtime/exec/run_internal.h"
-#include "runtime/exec/queue.h"
+#include "runtime/exec/backend.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -98,10 +98,8 @@ static unsigned char *segment_base(const sw_ctx *ctx, uint32_t segment)
 {
     if (segment == SWI_SEG_STEP)
         return sw_arena_base(ctx->exec->arena);
-    if (segment < SWI_SEG_MODEL && ctx->exec->queue != NULL)
-        return swi_queue_input(ctx->exec->queue, (int)(segment - SWI_SEG_INPUT));
     if (segment < SWI_SEG_MODEL)
-        return (unsigned char *)(uintptr_t)ctx->args->inputs[segment - SWI_SEG_INPUT].data;
+        return ctx->exec->backend->bind(ctx->exec, ctx->args, (int)(segment - SWI_SEG_INPUT));
     return ctx->args->models[segment - SWI_SEG_MODEL]->base;
 }
 
@@ -136,14 +134,6 @@ static sw_status blame(const swi_trace *t, const swi_node *node, sw_status statu
     char name[128], text[300];
     snprintf(text, sizeof text, "%s", sw_last_error());
     SW_FAIL(status, "%s: %s", swi_node_name(t, node, name, sizeof name), text);
-}
-
-static sw_status run_node(sw_exec *exec, const swi_node *node, const sw_launch *launch)
-{
-    if (exec->queue == NULL)
-        return swi_run_kernel(exec, node->kernel, launch);
-    SW_TRY(swi_queue_use(exec->queue));
-    return swi_queue_launch(exec->queue, node, launch);
 }
 
 static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
@@ -184,7 +174,7 @@ static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
         .step = (uint32_t)ctx->args->step,
         .run = ctx->args->run};
     ctx->updated |= node->is_update || node->writes_model;
-    const sw_status status = run_node(ctx->exec, node, &launch);
+    const sw_status status = ctx->exec->backend->launch_node(ctx->exec, node, &launch);
     ctx->done_ops++;
     sw_watch_op_end(&ctx->exec->watch);
     if (status == SW_OK)
@@ -196,10 +186,7 @@ static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
 static sw_status read_scalar(const sw_ctx *ctx, uint32_t value, double *out)
 {
     float x;
-    if (ctx->exec->target.device != NULL)
-        SW_TRY(swi_device_read(ctx->exec->target.device, &x, address(ctx, value), sizeof x));
-    else
-        memcpy(&x, address(ctx, value), sizeof x);
+    SW_TRY(swi_device_read(ctx->exec->target.device, &x, address(ctx, value), sizeof x));
     *out = (double)x;
     return SW_OK;
 }
@@ -236,8 +223,7 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
     sw_ctx *ctx = &exec->ctx;
     SW_TRY(swi_ctx_begin(exec, args, true)); /* first: what is refused here is of this run */
     SW_TRY(swi_make_ready(exec, args));
-    if (exec->queue != NULL)
-        SW_TRY(swi_queue_begin_immediate(exec, args));
+    SW_TRY(exec->backend->begin_immediate(exec, args));
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
     exec->last_immediate = true;
@@ -256,8 +242,7 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
     swi_read_watch(exec);
     *updated = ctx->updated;
     SW_TRY(swi_ctx_end(ctx));
-    if (exec->queue != NULL)
-        SW_TRY(swi_queue_end_immediate(exec));
+    SW_TRY(exec->backend->end_immediate(exec));
     exec->info.bump_bytes = exec->info.arena_bytes = sw_arena_live(exec->arena);
     SW_TRY(keep_metrics(ctx));
     /* A later trace in this ctx must not take away the names of what left this run. */

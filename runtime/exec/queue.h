@@ -17,7 +17,7 @@
 #ifndef SW_QUEUE_H
 #define SW_QUEUE_H
 
-#include "runtime/exec/exec.h"
+#include "runtime/exec/backend.h"
 
 typedef struct {
     bool tf32, sync_ops, no_graphs;
@@ -65,8 +65,6 @@ sw_status swi_queue_count_launches(const swi_queue *queue, swi_program *program)
 
 /* Run a planned program, begun: op by op by `ops` (run.c) and captured, or replayed. *updated
  * says whether an update may have run, *fresh is set where something was captured. */
-typedef sw_status swi_run_ops(sw_exec *exec, swi_program *program, const sw_run_args *args,
-                              bool *updated);
 sw_status swi_queue_run(sw_exec *exec, swi_program *program, const sw_run_args *args,
                         swi_run_ops *ops, bool *updated, bool *fresh);
 /* Around an immediate run: room and all that swi_queue_begin does; and, waiting for it, the

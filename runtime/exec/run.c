@@ -6,7 +6,7 @@
 #include "alloc/base/error.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/sys.h"
-#include "runtime/exec/queue.h"
+#include "runtime/exec/backend.h"
 #include "runtime/base/structs.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/exec/run_internal.h"
@@ -101,15 +101,6 @@ void swi_resolve(swi_program *p, uint32_t i, unsigned char *const *base, const s
     like->launch.attrs = op->attrs;
 }
 
-sw_status swi_run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_launch *l)
-{
-    if (exec->guard != NULL)
-        return swi_guarded(exec->guard, kernel, l);
-    const uint64_t said = sw_error_count();
-    const sw_status status = kernel(l);
-    return status == SW_OK ? SW_OK : swi_kernel_failed(status, said);
-}
-
 static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
                                const sw_run_args *args, unsigned char *const *base,
                                const swi_bind *binds)
@@ -121,8 +112,7 @@ static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
     l->seed = exec->seed;
     l->step = (uint32_t)args->step;
     l->run = args->run;
-    return exec->queue == NULL ? swi_run_kernel(exec, p->trace.nodes[p->ops[i].node].kernel, l)
-                               : swi_queue_launch_op(exec->queue, p, i);
+    return exec->backend->launch(exec, p, i);
 }
 
 /* The op's name in front of a kernel's reason. */
@@ -166,9 +156,7 @@ void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **bas
     memset(base, 0, (SWI_SEG_COUNT + 1) * sizeof *base);
     base[SWI_SEG_STEP] = sw_arena_base(exec->arena);
     for (int i = 0; i < args->n_inputs; i++)
-        base[SWI_SEG_INPUT + i] = exec->queue != NULL
-                                      ? swi_queue_input(exec->queue, i)
-                                      : (unsigned char *)(uintptr_t)args->inputs[i].data;
+        base[SWI_SEG_INPUT + i] = exec->backend->bind(exec, args, i);
     for (int i = 0; i < args->n_models; i++)
         base[SWI_SEG_MODEL + i] = args->models[i]->base;
 }
@@ -276,31 +264,12 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
     return status;
 }
 
-static void read_metrics(sw_exec *exec, const swi_program *p, swi_history_run *run)
-{
-    const unsigned char *base = sw_arena_base(exec->arena);
-    for (uint32_t i = 0; i < p->trace.n_metrics; i++) {
-        const swi_value *v = &p->trace.values[p->trace.metrics[i].value];
-        float x;
-        memcpy(&x, base + p->trace.storages[v->storage].offset + v->offset, sizeof x);
-        run->metrics[i].value = (double)x;
-    }
-}
-
 /* All memory that the run needs, on every side. */
 static sw_status room_for_run(sw_exec *exec, const sw_run_args *args, swi_program *p)
 {
     SW_TRY(swi_make_ready(exec, args));
     SW_TRY(sw_arena_grow(exec->arena, p->height, true));
-    SW_TRY(exec->guard != NULL ? swi_guard_room(exec->guard, p) : SW_OK);
-    return exec->queue != NULL ? swi_queue_room(exec, args, p) : SW_OK;
-}
-
-static sw_status run_on_device(sw_exec *exec, swi_program *p, const sw_run_args *args,
-                               bool *updated, bool *fresh)
-{
-    SW_TRY(swi_queue_begin(exec, args));
-    return swi_queue_run(exec, p, args, run_ops, updated, fresh);
+    return exec->backend->room(exec, args, p);
 }
 
 static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updated, bool *fresh)
@@ -310,7 +279,8 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     exec->attempt = p;
     const sw_status fits = room_for_run(exec, args, p);
     if (fits != SW_OK)
-        return fits == SW_NOMEM && (exec->target.budget != NULL || exec->target.device != NULL)
+        return fits == SW_NOMEM && (exec->target.budget != NULL ||
+                                    !exec->target.device->backend->host_memory)
                    ? swi_does_not_fit(exec, args, p, fits)
                    : fits;
     *fresh |= !p->ran;
@@ -324,12 +294,7 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     exec->last_immediate = false;
     swi_history_run *run = swi_history_at(&exec->history, 0);
     swi_history_name(run, &p->trace);
-    if (exec->queue != NULL) {
-        SW_TRY(run_on_device(exec, p, args, updated, fresh));
-    } else {
-        SW_TRY(run_ops(exec, p, args, updated));
-        read_metrics(exec, p, run);
-    }
+    SW_TRY(exec->backend->run(exec, p, args, run_ops, updated, fresh));
     p->ran = true;
     exec->info.arena_bytes = p->height;
     exec->info.model_bytes = p->model_bytes;
@@ -390,13 +355,12 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
     swi_observe_begin(exec, args, start);
     exec->attempt = NULL;
     exec->push_refused = false;
-    sw_status status =
-        exec->target.device != NULL ? swi_device_fault(exec->target.device) : SW_OK;
+    sw_status status = swi_device_fault(exec->target.device);
     swi_skipped_begin(args);
     if (status == SW_OK)
         status = args->immediate ? swi_run_immediate(exec, args, &updated)
                                  : run_planned(exec, args, &updated, &fresh);
-    if (exec->queue == NULL || exec->info.ns == 0)
+    if (exec->info.ns == 0) /* a card has its own clock */
         exec->info.ns = sw_clock_ns() - start;
     exec->info.allocations = sw_mem_calls() - calls;
     exec->info.warm = !fresh && !args->immediate;
@@ -410,12 +374,7 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
     }
     end_of_run(exec);
     swi_observe_end(exec, args, status == SW_OK);
-    if (status != SW_OK)
-        return status;
-    if (exec->queue == NULL)
-        return swi_skipped_end(args);
-    return args->immediate ? swi_queue_skipped_immediate(exec, args)
-                           : swi_queue_skipped(exec, args);
+    return status == SW_OK ? exec->backend->skipped(exec, args) : status;
 }
 
 sw_status sw_run(sw_exec *exec, const sw_run_args *given)
@@ -441,8 +400,8 @@ static sw_status reserve(sw_exec *exec, const sw_run_args *args, size_t arena, s
         had[i] = args->models[i]->arena != NULL;
     for (int i = 0; status == SW_OK && i < args->n_models; i++)
         status = swi_model_reserve(args->models[i], exec);
-    if (status == SW_OK && exec->queue != NULL)
-        status = swi_queue_reserve(exec->queue, data);
+    if (status == SW_OK)
+        status = exec->backend->reserve(exec, data);
     if (status == SW_OK)
         status = sw_arena_grow(exec->arena, arena, false);
     for (int i = 0; status != SW_OK && i < args->n_models; i++)
@@ -506,8 +465,7 @@ sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
         const swi_value *v = &t->values[t->outputs[i].value];
         const void *data =
             sw_arena_base(exec->arena) + t->storages[v->storage].offset + v->offset;
-        if (exec->queue != NULL)
-            SW_TRY(swi_queue_output(exec->queue, t, i, &data));
+        SW_TRY(exec->backend->output(exec, t, i, &data));
         *out = (sw_array){v->type.dtype, v->type.shape, data};
         return SW_OK;
     }

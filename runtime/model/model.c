@@ -5,6 +5,7 @@
  * of ranges. */
 #include "alloc/base/size.h"
 #include "profiler/record/nvtx.h"
+#include "runtime/device/device.h"
 #include "runtime/model/model.h"
 #include <math.h>
 #include <stdarg.h>
@@ -24,6 +25,7 @@ sw_status sw_model_create(sw_model **out, const char *name)
     void *block;
     SW_TRY(sw_handle_take(&block, SW_HANDLE_MODEL, sizeof(sw_model)));
     sw_model *model = block;
+    model->device = swi_device_cpu();
     snprintf(model->name, sizeof model->name, "%s", name);
     model->uid = __atomic_add_fetch(&next_uid, 1, __ATOMIC_RELAXED);
     model->n_entries = 1;

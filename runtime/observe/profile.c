@@ -4,7 +4,7 @@
 #include "alloc/base/size.h"
 #include "profiler/record/prof.h"
 #include "runtime/plan/program_internal.h"
-#include "runtime/exec/queue.h"
+#include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/observe/observe.h"
 #include "runtime/observe/breakdown.h"
@@ -374,7 +374,7 @@ static void end(sw_exec *exec, const sw_run_args *args, bool went_well)
         return;
     swi_history_run *run = swi_history_at(&exec->history, 0);
     if (went_well && run->waits) { /* a device's clocks and metrics come with its end */
-        went_well = swi_queue_await(exec, run) == SW_OK;
+        went_well = exec->backend->await(exec, run) == SW_OK;
         exec->info = run->info;
     }
     if (went_well) {

@@ -197,7 +197,8 @@ static void name_model(sw_exec *exec, sw_model *model)
     for (uint32_t i = 1; model->nvtx_heap != NULL && i < model->n_entries; i++) {
         const swi_entry *e = &model->entries[i];
         /* On a device whole models are copied, with what lies between their entries. */
-        const size_t bytes = model->device != NULL ? sw_size_round(e->bytes) : e->bytes;
+        const size_t bytes =
+            model->device->backend->host_memory ? e->bytes : sw_size_round(e->bytes);
         if (bytes > 0)
             sw_nvtx_region(model->nvtx_heap, sw_nvtx_memory_name(e->name, name),
                            model->base + e->offset, bytes);

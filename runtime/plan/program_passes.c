@@ -322,9 +322,10 @@ sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec
     SW_TRY(swi_trace_copy(&p->plain, &p->trace));
     /* A device chooses its chunks by sizes alone: its products may sum chunks of other rows in
      * another order. */
-    const int64_t most = swi_target_of(exec)->no_chunks || swi_target_of(exec)->device != NULL
-                             ? 0
-                             : swi_most_chunks(&p->plain);
+    const int64_t most =
+        swi_target_of(exec)->no_chunks || !swi_target_of(exec)->device->backend->chunks
+            ? 0
+            : swi_most_chunks(&p->plain);
     p->info.immediate_bytes = bump_height(&p->plain);
     int64_t parts = 1;
     SW_TRY(arrange(p, 1, exec, order));

@@ -180,7 +180,7 @@ sw_status sw_witness(sw_exec *exec, const sw_run_args *given, uint32_t which,
                 which);
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_witness_info, out->size, "sw_witness"));
     SW_TRY(swi_read_args(&args, given, true, "sw_witness"));
-    if (exec->target.device != NULL)
+    if (!exec->target.device->backend->host_memory)
         SW_FAIL(SW_UNSUPPORTED, "sw_witness: not supported on a device: a witness looks at "
                                 "bytes that only the CPU's programs touch");
     if (args.immediate)

@@ -211,7 +211,7 @@ static bool has_counts(const sw_optimizer *o)
  * with what a run leaves there. */
 static const double *counts_of(const sw_optimizer *o)
 {
-    if (!has_counts(o) || o->model->device != NULL)
+    if (!has_counts(o) || !o->model->device->backend->host_memory)
         return NULL;
     return (const double *)(const void *)(o->model->base + o->model->entries[o->counts].offset);
 }
