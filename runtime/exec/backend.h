@@ -7,7 +7,7 @@
 #include "runtime/exec/exec.h"
 
 /* The ops of a planned program, one by one (run.c). */
-typedef sw_status swi_run_ops(sw_exec *exec, swi_program *program, const sw_run_args *args,
+typedef sw_status swi_run_ops(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
                               bool *updated);
 
 /* Among ranks, in place, for n elements: "all_reduce" and the like. */
@@ -21,9 +21,9 @@ struct swi_exec_backend {
     sw_status (*open)(sw_exec *exec, const sw_exec_opts *opts);
     void (*close)(sw_exec *exec);
 
-    /* ---- programs: how many kernels and library calls a run launches, into its info; an op
-     * that the device refuses is blamed. A program is to be freed. ---- */
-    sw_status (*count_launches)(sw_exec *exec, swi_program *program);
+    /* ---- programs: how many kernels and library calls a run launches, where they are
+     * counted; an op that the device refuses is blamed. A program is to be freed. ---- */
+    sw_status (*count_launches)(sw_exec *exec, swi_frame *frame, uint32_t *launches);
     void (*forget)(sw_exec *exec, const swi_program *program);
 
     /* ---- memory: what inputs take of the budget for these arguments and this trace, what they
@@ -31,18 +31,18 @@ struct swi_exec_backend {
     size_t (*data_bytes)(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
     size_t (*data_height)(const sw_exec *exec);
     sw_status (*reserve)(sw_exec *exec, size_t data_bytes);
-    sw_status (*room)(sw_exec *exec, const sw_run_args *args, swi_program *program);
+    sw_status (*room)(sw_exec *exec, const sw_run_args *args, swi_frame *frame);
 
     /* ---- launching: where input i of the run is; op i of a program, resolved; a node in
      * immediate mode ---- */
     unsigned char *(*bind)(const sw_exec *exec, const sw_run_args *args, int input);
-    sw_status (*launch)(sw_exec *exec, const swi_program *program, uint32_t op);
+    sw_status (*launch)(sw_exec *exec, const swi_frame *frame, uint32_t op);
     sw_status (*launch_node)(sw_exec *exec, const swi_node *node, const sw_launch *launch);
 
     /* ---- runs: a planned one, by `ops` or replayed, with what it leaves gathered (*updated:
      * an update may have run; *fresh: something was captured); around an immediate one ---- */
-    sw_status (*run)(sw_exec *exec, swi_program *program, const sw_run_args *args,
-                     swi_run_ops *ops, bool *updated, bool *fresh);
+    sw_status (*run)(sw_exec *exec, swi_frame *frame, const sw_run_args *args, swi_run_ops *ops,
+                     bool *updated, bool *fresh);
     sw_status (*begin_immediate)(sw_exec *exec, const sw_run_args *args);
     sw_status (*end_immediate)(sw_exec *exec);
 

@@ -24,10 +24,11 @@ static void close(sw_exec *exec)
 }
 
 /* A plan on the CPU does not count them. */
-static sw_status count_launches(sw_exec *exec, swi_program *p)
+static sw_status count_launches(sw_exec *exec, swi_frame *f, uint32_t *launches)
 {
     (void)exec;
-    (void)p;
+    (void)f;
+    (void)launches;
     return SW_OK;
 }
 
@@ -57,10 +58,10 @@ static sw_status reserve(sw_exec *exec, size_t bytes)
     return SW_OK;
 }
 
-static sw_status room(sw_exec *exec, const sw_run_args *args, swi_program *p)
+static sw_status room(sw_exec *exec, const sw_run_args *args, swi_frame *f)
 {
     (void)args;
-    return exec->guard != NULL ? swi_guard_room(exec->guard, p) : SW_OK;
+    return exec->guard != NULL ? swi_guard_room(exec->guard, f->program) : SW_OK;
 }
 
 static unsigned char *bind(const sw_exec *exec, const sw_run_args *args, int input)
@@ -80,9 +81,10 @@ static sw_status run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_lau
     return status == SW_OK ? SW_OK : swi_kernel_failed(status, said);
 }
 
-static sw_status launch(sw_exec *exec, const swi_program *p, uint32_t i)
+static sw_status launch(sw_exec *exec, const swi_frame *f, uint32_t i)
 {
-    return run_kernel(exec, p->trace.nodes[p->ops[i].node].kernel, swi_launch_of(p, i));
+    const swi_program *p = f->program;
+    return run_kernel(exec, p->trace.nodes[p->ops[i].node].kernel, swi_frame_launch(f, i));
 }
 
 static sw_status launch_node(sw_exec *exec, const swi_node *node, const sw_launch *l)
@@ -102,12 +104,12 @@ static void gather(sw_exec *exec, const swi_program *p)
     }
 }
 
-static sw_status run(sw_exec *exec, swi_program *p, const sw_run_args *args, swi_run_ops *ops,
+static sw_status run(sw_exec *exec, swi_frame *f, const sw_run_args *args, swi_run_ops *ops,
                      bool *updated, bool *fresh)
 {
     (void)fresh;
-    SW_TRY(ops(exec, p, args, updated));
-    gather(exec, p);
+    SW_TRY(ops(exec, f, args, updated));
+    gather(exec, f->program);
     return SW_OK;
 }
 

@@ -23,9 +23,9 @@ static void close(sw_exec *exec)
     exec->queue = NULL;
 }
 
-static sw_status count_launches(sw_exec *exec, swi_program *p)
+static sw_status count_launches(sw_exec *exec, swi_frame *f, uint32_t *launches)
 {
-    return swi_queue_count_launches(exec->queue, p);
+    return swi_queue_count_launches(exec->queue, f, launches);
 }
 
 static void forget(sw_exec *exec, const swi_program *p)
@@ -55,9 +55,9 @@ static unsigned char *bind(const sw_exec *exec, const sw_run_args *args, int inp
     return swi_queue_input(exec->queue, input);
 }
 
-static sw_status launch(sw_exec *exec, const swi_program *p, uint32_t i)
+static sw_status launch(sw_exec *exec, const swi_frame *f, uint32_t i)
 {
-    return swi_queue_launch_op(exec->queue, p, i);
+    return swi_queue_launch_op(exec->queue, f, i);
 }
 
 /* A step function may have turned to another card in between. */
@@ -67,11 +67,11 @@ static sw_status launch_node(sw_exec *exec, const swi_node *node, const sw_launc
     return swi_queue_launch(exec->queue, node, l);
 }
 
-static sw_status run(sw_exec *exec, swi_program *p, const sw_run_args *args, swi_run_ops *ops,
+static sw_status run(sw_exec *exec, swi_frame *f, const sw_run_args *args, swi_run_ops *ops,
                      bool *updated, bool *fresh)
 {
     SW_TRY(swi_queue_begin(exec, args));
-    return swi_queue_run(exec, p, args, ops, updated, fresh);
+    return swi_queue_run(exec, f, args, ops, updated, fresh);
 }
 
 static sw_status skipped(sw_exec *exec, const sw_run_args *args)

@@ -147,23 +147,25 @@ sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
 }
 
 /* A key, or the exec's last run, needs it no more. */
-static void drop_program(sw_exec *exec, swi_program *p)
+static void drop_frame(sw_exec *exec, swi_frame *f)
 {
-    if (p == NULL || --p->refs > 0)
+    SW_ASSERT(f == NULL || f->refs > 0);
+    if (f == NULL || --f->refs > 0)
         return;
-    for (uint32_t i = 0; i < exec->n_programs; i++)
-        if (exec->programs[i] == p)
-            exec->programs[i] = NULL;
-    exec->backend->forget(exec, p);
-    swi_program_free(p);
+    for (uint32_t i = 0; i < exec->n_frames; i++)
+        if (exec->frames[i] == f)
+            exec->frames[i] = NULL;
+    exec->backend->forget(exec, f->program);
+    swi_frame_free(f);
 }
 
-void swi_exec_set_last(sw_exec *exec, swi_program *p)
+void swi_exec_set_last(sw_exec *exec, swi_frame *f)
 {
-    if (p != NULL)
-        p->refs++;
-    drop_program(exec, exec->last);
-    exec->last = p;
+    if (f != NULL)
+        f->refs++;
+    drop_frame(exec, exec->last_frame);
+    exec->last_frame = f;
+    exec->last = f != NULL ? f->program : NULL;
 }
 
 /* The key's bytes begin with the lives, so that both are aligned. */
@@ -193,10 +195,10 @@ void sw_exec_destroy(sw_exec *exec)
     exec->backend->close(exec); /* first: what it launched uses all the rest */
     for (uint32_t i = 0; i < exec->n_keys; i++)
         free_key(&exec->keys[i]);
-    for (uint32_t i = 0; i < exec->n_programs; i++)
-        swi_program_free(exec->programs[i]);
+    for (uint32_t i = 0; i < exec->n_frames; i++)
+        swi_frame_free(exec->frames[i]);
     sw_heap_free(exec->keys, SW_HEAP_PROGRAMS, exec->cap_keys * sizeof *exec->keys);
-    sw_heap_free(exec->programs, SW_HEAP_PROGRAMS, exec->cap_programs * sizeof *exec->programs);
+    sw_heap_free(exec->frames, SW_HEAP_PROGRAMS, exec->cap_frames * sizeof *exec->frames);
     swi_history_free(&exec->history);
     sw_heap_free(exec->op_ns, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns);
     sw_heap_free(exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch);
@@ -298,7 +300,7 @@ static swi_key *find_key(sw_exec *exec, uint64_t hash, size_t bytes)
 
 static void forget(sw_exec *exec, swi_key *key)
 {
-    drop_program(exec, exec->programs[key->program]);
+    drop_frame(exec, exec->frames[key->frame]);
     free_key(key);
     *key = exec->keys[--exec->n_keys];
 }
@@ -334,7 +336,7 @@ static void forget_oldest(sw_exec *exec)
 }
 
 static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, size_t bytes,
-                         uint32_t program)
+                         uint32_t frame)
 {
     const uint32_t n = (uint32_t)args->n_models;
     void *p = exec->keys, *block;
@@ -355,7 +357,7 @@ static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, 
                                            .key = key,
                                            .lives = lives,
                                            .n_lives = n,
-                                           .program = program};
+                                           .frame = frame};
     return SW_OK;
 }
 
@@ -378,12 +380,12 @@ static bool same_plan(const swi_program *p, const swi_program *q)
            p->info.budget_cost == q->info.budget_cost;
 }
 
-/* A slot of the program table: an equal program, or a free slot. */
-static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
+/* A slot of the table of frames: that of an equal program, or a free one. */
+static sw_status slot_for(sw_exec *exec, const swi_program *fresh, uint32_t *out)
 {
     uint32_t empty = SWI_NONE;
-    for (uint32_t i = 0; i < exec->n_programs; i++) {
-        const swi_program *p = exec->programs[i];
+    for (uint32_t i = 0; i < exec->n_frames; i++) {
+        const swi_program *p = exec->frames[i] != NULL ? exec->frames[i]->program : NULL;
         bool equal = false;
         if (p == NULL)
             empty = i;
@@ -397,36 +399,37 @@ static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
         }
     }
     if (empty == SWI_NONE) {
-        void *p = exec->programs;
-        SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_programs, exec->n_programs + 1,
+        void *p = exec->frames;
+        SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_frames, exec->n_frames + 1,
                             sizeof(void *)));
-        exec->programs = p;
-        empty = exec->n_programs++;
-        exec->programs[empty] = NULL;
+        exec->frames = p;
+        empty = exec->n_frames++;
+        exec->frames[empty] = NULL;
     }
     *out = empty;
     return SW_OK;
 }
 
-/* The fresh program, or the equal one that is there already, which then has one reference more
- * and keeps it when older keys of its go. */
-static swi_program *settle_in(sw_exec *exec, uint32_t slot, swi_program *fresh)
+/* The fresh frame, or that of an equal program, which then has one reference more and keeps it
+ * when older keys of its go. */
+static swi_frame *settle_in(sw_exec *exec, uint32_t slot, swi_frame *fresh)
 {
-    swi_program *there = exec->programs[slot];
+    swi_frame *there = exec->frames[slot];
     if (there == NULL) {
-        fresh->id = exec->next_program_id++;
-        exec->programs[slot] = fresh;
+        fresh->owned->id = exec->next_program_id++;
+        exec->frames[slot] = fresh;
         return fresh;
     }
-    if (fresh->info.least_repeat_cost < there->info.least_repeat_cost) /* for both limits */
-        there->info.least_repeat_cost = fresh->info.least_repeat_cost;
-    swi_program_free(fresh);
+    sw_plan_info *info = &there->owned->info;
+    if (fresh->program->info.least_repeat_cost < info->least_repeat_cost)
+        info->least_repeat_cost = fresh->program->info.least_repeat_cost; /* for both limits */
+    swi_frame_free(fresh);
     there->refs++;
     return there;
 }
 
-static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash,
-                              size_t bytes, swi_program **out, bool *fresh)
+/* Trace and plan; the program is const from here on. */
+static sw_status make_frame(sw_exec *exec, const sw_run_args *args, swi_frame **out)
 {
     const uint64_t start = sw_clock_ns();
     SW_TRY(trace(exec, args));
@@ -434,28 +437,47 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
     swi_program *p;
     SW_TRY(swi_program_create(&p, &exec->ctx, swi_arena_limit(exec, args, &exec->ctx.trace)));
     p->info.trace_ns = traced - start;
-    uint32_t slot;
-    sw_status status = exec->backend->count_launches(exec, p);
-    if (status == SW_OK)
-        status = slot_for(exec, p, &slot);
+    swi_frame *f;
+    sw_status status = swi_frame_create(&f, p);
     if (status != SW_OK) {
         swi_program_free(p);
         return status;
     }
-    p = settle_in(exec, slot, p);
+    f->owned = p;
+    status = exec->backend->count_launches(exec, f, &p->info.launches);
+    if (status != SW_OK) {
+        swi_frame_free(f);
+        return status;
+    }
+    *out = f;
+    return SW_OK;
+}
+
+static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash,
+                              size_t bytes, swi_frame **out, bool *fresh)
+{
+    swi_frame *f;
+    uint32_t slot;
+    SW_TRY(make_frame(exec, args, &f));
+    sw_status status = slot_for(exec, f->program, &slot);
+    if (status != SW_OK) {
+        swi_frame_free(f);
+        return status;
+    }
+    f = settle_in(exec, slot, f);
     forget_ended(exec);
     /* The bound is on keys; each names one program. */
     if (exec->n_keys >= exec->max_programs)
         forget_oldest(exec);
     status = add_key(exec, args, hash, bytes, slot);
     if (status != SW_OK) {
-        drop_program(exec, p);
+        drop_frame(exec, f);
         return status;
     }
     if (!exec->checks) /* those trace before each run */
         swi_ctx_free(&exec->ctx);
     *fresh = true;
-    *out = p;
+    *out = f;
     return SW_OK;
 }
 
@@ -489,8 +511,7 @@ static sw_status check_again(sw_exec *exec, const sw_run_args *args, const swi_p
     return status;
 }
 
-sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out,
-                           bool *fresh)
+sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_frame **out, bool *fresh)
 {
     size_t bytes = 0;
     *fresh = false;
@@ -500,12 +521,14 @@ sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program *
     exec->clock++;
     if (key == NULL)
         return make_program(exec, args, hash, bytes, out, fresh);
-    *out = exec->programs[key->program];
-    const size_t limit = swi_arena_limit(exec, args, &(*out)->trace);
-    if ((*out)->limit != limit && ((*out)->height > (*out)->limit || (*out)->height > limit)) {
+    SW_ASSERT(key->frame < exec->n_frames && exec->frames[key->frame] != NULL);
+    *out = exec->frames[key->frame];
+    const swi_program *p = (*out)->program;
+    const size_t limit = swi_arena_limit(exec, args, &p->trace);
+    if (p->limit != limit && (p->height > p->limit || p->height > limit)) {
         forget(exec, key); /* it did not fit then, or does not now: plan for what there is */
         return make_program(exec, args, hash, bytes, out, fresh);
     }
     key->used = exec->clock;
-    return exec->checks ? check_again(exec, args, *out) : SW_OK;
+    return exec->checks ? check_again(exec, args, p) : SW_OK;
 }

@@ -145,11 +145,11 @@ static void watch(swi_left *left, const swi_readback *l, const sw_run_args *args
 }
 
 sw_status swi_queue_leave(sw_exec *exec, const sw_run_args *args, swi_history_run *run,
-                          const swi_program *p)
+                          const swi_frame *f)
 {
     swi_queue *q = exec->queue;
     swi_left *left = swi_queue_left(exec, run);
-    const swi_readback *l = p->leaves;
+    const swi_readback *l = f->leaves;
     sw_status status = SW_OK;
     if (l->n > 0)
         status = q->api->copy(&q->compute, left->pinned, swi_queue_block(q), l->bytes,

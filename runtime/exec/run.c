@@ -82,37 +82,16 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
 
 /* ---- launching --------------------------------------------------------------------------- */
 
-void swi_resolve(swi_program *p, uint32_t i, unsigned char *const *base, const swi_bind *binds)
+static inline sw_status launch(sw_exec *exec, swi_frame *f, uint32_t i, const sw_run_args *args,
+                               unsigned char *const *base, const swi_bind *binds)
 {
-    const swi_run_op *op = &p->ops[i];
-    swi_template *like = &p->templates[op->like];
-    SW_ASSERT(i < p->n_ops && op->n_buffers <= SWI_MAX_OPERANDS);
-    SW_ASSERT(op->first + i + op->n_buffers < p->n_binds);
-    sw_buffer *buffers = like->buffers;
-    const swi_bind *b = binds + op->first + i;
-    for (uint32_t k = 0; k < op->n_buffers; k++) {
-        unsigned char *segment = base[b[k].segment];
-        SW_ASSERT((unsigned)b[k].segment <= SWI_SEG_COUNT);
-        buffers[k].ptr = segment != NULL ? segment + b[k].offset : NULL;
-    }
-    unsigned char *segment = base[b[op->n_buffers].segment];
-    like->launch.scratch = segment != NULL ? segment + b[op->n_buffers].offset : NULL;
-    like->launch.scratch_bytes = op->scratch_bytes;
-    like->launch.attrs = op->attrs;
-}
-
-static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
-                               const sw_run_args *args, unsigned char *const *base,
-                               const swi_bind *binds)
-{
-    sw_launch *l = swi_launch_of(p, i);
-    swi_resolve(p, i, base, binds);
+    sw_launch *l = swi_frame_resolve(f, i, base, binds);
     l->par = swi_pool_par(exec->pool);
     l->isa = exec->target.isa;
     l->seed = exec->seed;
     l->step = (uint32_t)args->step;
     l->run = args->run;
-    return exec->backend->launch(exec, p, i);
+    return exec->backend->launch(exec, f, i);
 }
 
 /* The op's name in front of a kernel's reason. */
@@ -125,10 +104,11 @@ sw_status swi_blame(const swi_program *p, uint32_t i, sw_status status)
         swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node], name, sizeof name), text);
 }
 
-sw_status swi_program_execute(sw_exec *exec, swi_program *p, const sw_run_args *args,
+sw_status swi_program_execute(sw_exec *exec, swi_frame *f, const sw_run_args *args,
                               unsigned char *const *base, const swi_bind *binds,
                               const swi_hooks *hooks, bool *updated)
 {
+    const swi_program *p = f->program;
     const uint32_t fp = swi_fp_enter();
     sw_status status = SW_OK;
     swi_guard *const guard = exec->guard;
@@ -139,7 +119,7 @@ sw_status swi_program_execute(sw_exec *exec, swi_program *p, const sw_run_args *
         if (status == SW_OK) {
             if (updated != NULL)
                 *updated |= p->ops[i].is_update;
-            status = launch(exec, p, i, args, base, binds);
+            status = launch(exec, f, i, args, base, binds);
             if (status != SW_OK)
                 status = swi_blame(p, i, status);
         }
@@ -210,27 +190,29 @@ static sw_status room_for_op_clocks(sw_exec *exec, uint32_t n)
 }
 
 /* The loop with nothing counted and no clock read. */
-static sw_status run_bare(sw_exec *exec, swi_program *p, const sw_run_args *args,
+static sw_status run_bare(sw_exec *exec, swi_frame *f, const sw_run_args *args,
                           unsigned char *const *base, bool *updated)
 {
+    const swi_program *p = f->program;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         *updated |= p->ops[i].is_update;
-        const sw_status status = launch(exec, p, i, args, base, p->binds);
+        const sw_status status = launch(exec, f, i, args, base, p->binds);
         if (status != SW_OK)
             return swi_blame(p, i, status);
     }
     return SW_OK;
 }
 
-static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args, bool *updated)
+static sw_status run_ops(sw_exec *exec, swi_frame *f, const sw_run_args *args, bool *updated)
 {
+    const swi_program *p = f->program;
     unsigned char *base[SWI_SEG_COUNT + 1];
     swi_bases(exec, args, base);
     sw_record_log *const log = exec->watch.log;
     const uint32_t fp = swi_fp_enter();
     sw_status status = SW_OK;
     if (exec->no_phases) {
-        status = run_bare(exec, p, args, base, updated);
+        status = run_bare(exec, f, args, base, updated);
         swi_fp_leave(fp);
         return status;
     }
@@ -248,7 +230,7 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
             log_reuses(log, p, op);
         sw_watch_op(&exec->watch, i);
         *updated |= op->is_update;
-        status = launch(exec, p, i, args, base, p->binds);
+        status = launch(exec, f, i, args, base, p->binds);
         if (status != SW_OK) {
             status = swi_blame(p, i, status);
             break;
@@ -265,37 +247,38 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
 }
 
 /* All memory that the run needs, on every side. */
-static sw_status room_for_run(sw_exec *exec, const sw_run_args *args, swi_program *p)
+static sw_status room_for_run(sw_exec *exec, const sw_run_args *args, swi_frame *f)
 {
     SW_TRY(swi_make_ready(exec, args));
-    SW_TRY(sw_arena_grow(exec->arena, p->height, true));
-    return exec->backend->room(exec, args, p);
+    SW_TRY(sw_arena_grow(exec->arena, f->program->height, true));
+    return exec->backend->room(exec, args, f);
 }
 
 static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updated, bool *fresh)
 {
-    swi_program *p;
-    SW_TRY(swi_exec_program(exec, args, &p, fresh));
-    exec->attempt = p;
-    const sw_status fits = room_for_run(exec, args, p);
+    swi_frame *f;
+    SW_TRY(swi_exec_program(exec, args, &f, fresh));
+    const swi_program *p = f->program;
+    exec->attempt = f;
+    const sw_status fits = room_for_run(exec, args, f);
     if (fits != SW_OK)
         return fits == SW_NOMEM && (exec->target.budget != NULL ||
                                     !exec->target.device->backend->host_memory)
                    ? swi_does_not_fit(exec, args, p, fits)
                    : fits;
-    *fresh |= !p->ran;
-    swi_observe_plan(exec, args, p);
+    *fresh |= !f->ran;
+    swi_observe_plan(exec, args, f);
     SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
     SW_TRY(swi_history_reserve(&exec->history, p->trace.n_metrics));
-    SW_TRY(swi_observe_prepare(exec, args, p));
+    SW_TRY(swi_observe_prepare(exec, args, f));
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
-    swi_exec_set_last(exec, p);
+    swi_exec_set_last(exec, f);
     exec->last_immediate = false;
     swi_history_run *run = swi_history_at(&exec->history, 0);
     swi_history_name(run, &p->trace);
-    SW_TRY(exec->backend->run(exec, p, args, run_ops, updated, fresh));
-    p->ran = true;
+    SW_TRY(exec->backend->run(exec, f, args, run_ops, updated, fresh));
+    f->ran = true;
     exec->info.arena_bytes = p->height;
     exec->info.model_bytes = p->model_bytes;
     return SW_OK;
@@ -412,10 +395,11 @@ static sw_status reserve(sw_exec *exec, const sw_run_args *args, size_t arena, s
 
 static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
 {
-    swi_program *p;
+    swi_frame *f;
     bool fresh;
-    SW_TRY(swi_exec_program(exec, args, &p, &fresh));
-    exec->attempt = p;
+    SW_TRY(swi_exec_program(exec, args, &f, &fresh));
+    const swi_program *p = f->program;
+    exec->attempt = f;
     const size_t data = swi_data_bytes(exec, args, &p->trace);
     swi_plan_info(p, data, out);
     if (exec->target.budget == NULL)
