@@ -302,7 +302,8 @@ sw_status swi_queue_room(sw_exec *exec, const sw_run_args *args, swi_frame *f)
     swi_queue *q = exec->queue;
     wants want = {.slot = slot_of(args)};
     for (int m = 0; m < args->n_models; m++)
-        want.knobs += sw_size_round(args->models[m]->n_knobs * sizeof(float));
+        want.knobs +=
+            sw_size_round(args->models[m]->n_knobs * sizeof args->models[m]->knobs->value);
     if (f != NULL && f->leaves == NULL) {
         SW_TRY(swi_readback_of(args, &f->program->trace, &want.block, &f->leaves));
         f->free_readback = swi_readback_free;

@@ -76,13 +76,14 @@ static sw_status add_counts(swi_readback *l, int model, const sw_optimizer *o, s
 static sw_status lay(const sw_run_args *args, const swi_trace *t, size_t *bytes,
                      swi_readback *l)
 {
-    size_t at = t->n_metrics * sizeof(float);
+    const uint32_t metric = (uint32_t)sw_dtype_bytes(SW_F32); /* swi_queue_await reads them */
+    size_t at = (size_t)t->n_metrics * metric;
     for (uint32_t i = 0; l != NULL && i < t->n_metrics; i++) {
         const swi_value *v = &t->values[t->metrics[i].value];
         const swi_gathered copy = {.segment = SWI_SEG_STEP,
-                                   .bytes = sizeof(float),
+                                   .bytes = metric,
                                    .offset = t->storages[v->storage].offset + v->offset,
-                                   .to = i * sizeof(float)};
+                                   .to = (size_t)i * metric};
         SW_TRY(add_copy(l, &copy));
     }
     at = (at + sizeof(double) - 1) / sizeof(double) * sizeof(double);

@@ -70,8 +70,9 @@ typedef struct {
 static sw_status make_values(void *context, void *bytes, size_t at, size_t n)
 {
     const beginning *b = context;
-    return swi_init_values(bytes, (int64_t)(at / sizeof(float)), (int64_t)(n / sizeof(float)),
-                           &b->entry->shape, b->entry->init, b->seed, b->entry->name);
+    const size_t one = sw_dtype_bytes(b->entry->dtype);
+    return swi_init_values(bytes, (int64_t)(at / one), (int64_t)(n / one), &b->entry->shape,
+                           b->entry->init, b->seed, b->entry->name);
 }
 
 sw_status swi_init_entry(sw_model *model, const swi_entry *e, uint64_t seed)
