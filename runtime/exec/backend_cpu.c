@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Where memory is poisoned the tool that reads that sees more than guards do. */
-static sw_status open(sw_exec *exec, const sw_exec_opts *opts)
+static sw_status open_exec(sw_exec *exec, const sw_exec_opts *opts)
 {
     (void)opts;
     if (exec->checks || (SW_CHECKS >= 1 && !SW_POISON))
@@ -17,7 +17,7 @@ static sw_status open(sw_exec *exec, const sw_exec_opts *opts)
     return SW_OK;
 }
 
-static void close(sw_exec *exec)
+static void close_exec(sw_exec *exec)
 {
     swi_guard_destroy(exec->guard);
     exec->guard = NULL;
@@ -150,8 +150,8 @@ static sw_status output(sw_exec *exec, const swi_trace *trace, uint32_t i, const
 }
 
 const swi_exec_backend swi_exec_cpu = {.name = "cpu",
-                                       .open = open,
-                                       .close = close,
+                                       .open = open_exec,
+                                       .close = close_exec,
                                        .count_launches = count_launches,
                                        .forget = forget,
                                        .data_bytes = data_bytes,

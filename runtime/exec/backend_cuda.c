@@ -4,7 +4,7 @@
 #include "runtime/exec/backend.h"
 #include "runtime/exec/queue.h"
 
-static sw_status open(sw_exec *exec, const sw_exec_opts *o)
+static sw_status open_exec(sw_exec *exec, const sw_exec_opts *o)
 {
     /* A tool that looks after memory is told op by op what may be touched: it must be over. */
     const bool watched = sw_nvtx_run_has_heap(exec->watch.nvtx);
@@ -17,7 +17,7 @@ static sw_status open(sw_exec *exec, const sw_exec_opts *o)
     return SW_OK;
 }
 
-static void close(sw_exec *exec)
+static void close_exec(sw_exec *exec)
 {
     swi_queue_destroy(exec->queue);
     exec->queue = NULL;
@@ -86,8 +86,8 @@ static sw_status output(sw_exec *exec, const swi_trace *trace, uint32_t i, const
 }
 
 const swi_exec_backend swi_exec_cuda = {.name = "cuda",
-                                        .open = open,
-                                        .close = close,
+                                        .open = open_exec,
+                                        .close = close_exec,
                                         .count_launches = count_launches,
                                         .forget = forget,
                                         .data_bytes = data_bytes,
