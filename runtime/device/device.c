@@ -180,6 +180,7 @@ static sw_status create(swi_device **out, int ordinal)
         free_device(device);
         return status;
     }
+    SW_ASSERT(device->card != NULL && device->queue.stream != NULL);
     device->next = devices;
     devices = device;
     *out = device;

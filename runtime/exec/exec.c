@@ -264,6 +264,7 @@ static sw_status write_key(sw_exec *exec, const sw_run_args *a, size_t *bytes)
         put(&p, a->inputs[i].shape.dim, (size_t)a->inputs[i].shape.rank * sizeof(int64_t));
     }
     *bytes = (size_t)(p - (unsigned char *)exec->key_scratch);
+    SW_ASSERT(*bytes <= most);
     return SW_OK;
 }
 
@@ -300,6 +301,7 @@ static swi_key *find_key(sw_exec *exec, uint64_t hash, size_t bytes)
 
 static void forget(sw_exec *exec, swi_key *key)
 {
+    SW_ASSERT(key >= exec->keys && key < exec->keys + exec->n_keys);
     drop_frame(exec, exec->frames[key->frame]);
     free_key(key);
     *key = exec->keys[--exec->n_keys];
@@ -329,6 +331,7 @@ static void forget_ended(sw_exec *exec)
 static void forget_oldest(sw_exec *exec)
 {
     uint32_t oldest = 0;
+    SW_ASSERT(exec->n_keys > 0);
     for (uint32_t i = 1; i < exec->n_keys; i++)
         if (exec->keys[i].used < exec->keys[oldest].used)
             oldest = i;
@@ -339,6 +342,7 @@ static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, 
                          uint32_t frame)
 {
     const uint32_t n = (uint32_t)args->n_models;
+    SW_ASSERT(frame < exec->n_frames && exec->frames[frame] != NULL);
     void *p = exec->keys, *block;
     SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_keys, exec->n_keys + 1,
                         sizeof *exec->keys));

@@ -1,6 +1,7 @@
 /* The ctx of a trace, and immediate mode: the same step function, each node executed as it is
  * appended, every storage pushed on the step arena. No lifetimes and no in-place results: the
  * peak is the height of the bump. */
+#include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "runtime/exec/run_internal.h"
@@ -107,6 +108,7 @@ static void *address(const sw_ctx *ctx, uint32_t value)
 {
     const swi_value *v = &ctx->trace.values[value];
     const swi_storage *s = &ctx->trace.storages[v->storage];
+    SW_ASSERT(value < ctx->trace.n_values && v->storage < ctx->trace.n_storages);
     return segment_base(ctx, s->segment) + s->offset + v->offset;
 }
 
@@ -140,6 +142,7 @@ static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
 {
     const swi_trace *t = &ctx->trace;
     const swi_node *node = &t->nodes[index];
+    SW_ASSERT(index < t->n_nodes && node->n_in + node->n_out <= SWI_MAX_OPERANDS);
     sw_buffer buffers[SWI_MAX_OPERANDS];
     sw_watch_phase(&ctx->exec->watch, (int)node->phase);
     if (ctx->exec->watch.log != NULL)

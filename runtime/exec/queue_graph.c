@@ -2,6 +2,7 @@
  *
  * A graph holds addresses, so there is one for each binding of a program: the step arena, the
  * place of inputs, the models. The least recently used goes where there are too many. */
+#include "alloc/base/assert.h"
 #include "profiler/record/nvtx_run.h"
 #include "runtime/exec/queue_internal.h"
 #include <stdio.h>
@@ -45,6 +46,7 @@ uint32_t swi_borders_of(const swi_program *p)
 sw_status swi_queue_border(swi_queue *q, int phase)
 {
     swi_borders *b = q->borders;
+    SW_ASSERT(phase >= -1 && phase < SW_PHASES);
     if (b == NULL)
         return SW_OK;
     SW_TRY(swi_borders_room(q, b, b->n + 1));
@@ -130,6 +132,7 @@ static void free_binding(const swi_queue *q, swi_binding *b)
 /* Its last replay must be over. */
 static void drop(swi_queue *q, uint32_t i)
 {
+    SW_ASSERT(i < q->n_bindings);
     for (int k = 0; k < SWI_HISTORY; k++)
         if (q->left[k].borders == &q->bindings[i]->borders)
             q->left[k].borders = NULL;
@@ -303,6 +306,7 @@ sw_status swi_queue_run(sw_exec *exec, swi_frame *f, const sw_run_args *args, sw
 {
     const swi_program *p = f->program;
     swi_queue *q = exec->queue;
+    SW_ASSERT(f->leaves != NULL && q->pinned != NULL && f->leaves->bytes <= q->block_bytes);
     swi_history_run *run = swi_history_at(&exec->history, 0);
     swi_left *left = swi_queue_left(exec, run);
     const bool clocks = !exec->no_phases;

@@ -1,5 +1,6 @@
 /* What leaves a run on a device: metrics and counts of skipped updates, gathered there in one
  * block, which is copied to a ring of pinned blocks and read when it is asked for. */
+#include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "runtime/autograd/optim/optim.h"
 #include "runtime/exec/queue_internal.h"
@@ -7,6 +8,7 @@
 
 swi_left *swi_queue_left(const sw_exec *exec, const swi_history_run *run)
 {
+    SW_ASSERT(run >= exec->history.run && run < exec->history.run + SWI_HISTORY);
     return &exec->queue->left[run - exec->history.run];
 }
 
@@ -124,6 +126,8 @@ sw_status swi_queue_gather(const swi_queue *q, const swi_readback *l,
 {
     for (uint32_t i = 0; i < l->n; i++) {
         const swi_gathered *c = &l->copies[i];
+        SW_ASSERT(c->segment < SWI_SEG_COUNT && base[c->segment] != NULL);
+        SW_ASSERT(c->to + c->bytes <= l->bytes && l->bytes <= q->block_bytes);
         if (c->before == before)
             SW_TRY(swi_queue_fault(q, q->api->copy(&q->compute, swi_queue_block(q) + c->to,
                                                    base[c->segment] + c->offset, c->bytes,
@@ -135,6 +139,7 @@ sw_status swi_queue_gather(const swi_queue *q, const swi_readback *l,
 /* The counts are those of the models of this run. */
 static void watch(swi_left *left, const swi_readback *l, const sw_run_args *args)
 {
+    SW_ASSERT(l->n_watched == 0 || left->watched != NULL);
     for (uint32_t i = 0; i < l->n_watched; i++) {
         const sw_model *model = args->models[l->watched[i].slot];
         left->watched[i] = l->watched[i];

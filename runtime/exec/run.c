@@ -133,6 +133,7 @@ sw_status swi_program_execute(sw_exec *exec, swi_frame *f, const sw_run_args *ar
 
 void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base)
 {
+    SW_ASSERT(args->n_inputs <= SWI_MAX_INPUTS && args->n_models <= SWI_MAX_MODELS);
     memset(base, 0, (SWI_SEG_COUNT + 1) * sizeof *base);
     base[SWI_SEG_STEP] = sw_arena_base(exec->arena);
     for (int i = 0; i < args->n_inputs; i++)
@@ -157,6 +158,7 @@ static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run
     for (uint32_t k = 0; k < op->n_births; k++) {
         const uint32_t s = p->births[op->births + k];
         const swi_storage *st = &p->trace.storages[s];
+        SW_ASSERT(s < p->trace.n_storages && st->offset + st->bytes <= p->height);
         SW_TRY(sw_arena_place(exec->arena, st->offset, st->bytes, s));
     }
     return SW_OK;
@@ -207,6 +209,7 @@ static sw_status run_ops(sw_exec *exec, swi_frame *f, const sw_run_args *args, b
 {
     const swi_program *p = f->program;
     unsigned char *base[SWI_SEG_COUNT + 1];
+    SW_ASSERT(exec->busy != 0 && sw_arena_height(exec->arena) >= p->height);
     swi_bases(exec, args, base);
     sw_record_log *const log = exec->watch.log;
     const uint32_t fp = swi_fp_enter();
@@ -294,6 +297,7 @@ static const swi_trace *last_trace(const sw_exec *exec)
 /* Outputs stay readable until the next run; without them the arena is given back at once. */
 static void end_of_run(sw_exec *exec)
 {
+    SW_ASSERT((exec->last == NULL) == (exec->last_frame == NULL));
     const swi_trace *t = last_trace(exec);
     const bool outputs = t != NULL && t->n_outputs > 0;
     if (exec->reset_pending && !outputs) {

@@ -3,6 +3,7 @@
  * Entries keep their order of registration inside their role; each role is one contiguous
  * range, in the order of the list below, so that clones, checkpoints and exchanges are copies
  * of ranges. */
+#include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "profiler/record/nvtx.h"
 #include "runtime/device/device.h"
@@ -172,6 +173,7 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
         model->entries = grown;
         model->cap_entries *= 2;
     }
+    SW_ASSERT(model->n_entries >= 1 && model->n_entries < model->cap_entries);
     swi_entry *entry = &model->entries[model->n_entries];
     memset(entry, 0, sizeof *entry);
     snprintf(entry->name, sizeof entry->name, "%s", name);
@@ -396,6 +398,7 @@ static sw_status place_ranges(sw_model *model)
         }
         model->role_bytes[range_order[r]] = top - start;
     }
+    SW_ASSERT(top % SW_ALIGN == 0);
     model->bytes = top;
     return SW_OK;
 }

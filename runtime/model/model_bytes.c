@@ -1,21 +1,29 @@
 /* Where host code and the memory of models meet. */
+#include "alloc/base/assert.h"
 #include "runtime/model/model_bytes.h"
 #include "runtime/device/device.h"
-#include <string.h>
+
+static unsigned char *range_of(const sw_model *model, size_t offset, size_t bytes)
+{
+    SW_ASSERT(bytes == 0 || model->base != NULL);
+    SW_ASSERT(offset <= model->bytes && bytes <= model->bytes - offset);
+    (void)bytes;
+    return model->base + offset;
+}
 
 sw_status swi_model_read(const sw_model *model, void *to, size_t offset, size_t bytes)
 {
-    return swi_device_read(model->device, to, model->base + offset, bytes);
+    return swi_device_read(model->device, to, range_of(model, offset, bytes), bytes);
 }
 
 sw_status swi_model_write(sw_model *model, size_t offset, const void *from, size_t bytes)
 {
-    return swi_device_write(model->device, model->base + offset, from, bytes);
+    return swi_device_write(model->device, range_of(model, offset, bytes), from, bytes);
 }
 
 sw_status swi_model_zero(sw_model *model, size_t offset, size_t bytes)
 {
-    return swi_device_zero(model->device, model->base + offset, bytes);
+    return swi_device_zero(model->device, range_of(model, offset, bytes), bytes);
 }
 
 /* Pieces of [0, bytes): the first failure ends them. */
