@@ -1,4 +1,4 @@
-/* Between the files of runtime/queue*.c. */
+/* Between the files of runtime/exec/queue*.c. */
 #ifndef SW_QUEUE_INTERNAL_H
 #define SW_QUEUE_INTERNAL_H
 
