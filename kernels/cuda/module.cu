@@ -4,7 +4,7 @@
 #include "kernels/cuda/entries.h"
 
 extern "C" {
-extern const sw_cuda_api sw_cuda_its_api; /* host/api.c */
+extern const sw_cuda_api sw_cuda_its_api; /* runtime/device/cuda/api.c */
 }
 
 static const sw_cuda_entry entries[] = {

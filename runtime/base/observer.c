@@ -47,15 +47,14 @@ void swi_observe_begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns
     TELL(begin, exec, args, start_ns);
 }
 
-void swi_observe_plan(sw_exec *exec, const sw_run_args *args, struct swi_program *program)
+void swi_observe_plan(sw_exec *exec, const sw_run_args *args, struct swi_frame *frame)
 {
-    TELL(plan, exec, args, program);
+    TELL(plan, exec, args, frame);
 }
 
-sw_status swi_observe_prepare(sw_exec *exec, const sw_run_args *args,
-                              struct swi_program *program)
+sw_status swi_observe_prepare(sw_exec *exec, const sw_run_args *args, struct swi_frame *frame)
 {
-    ASK(prepare, exec, args, program);
+    ASK(prepare, exec, args, frame);
 }
 
 sw_status swi_observe_push(sw_ctx *ctx, uint32_t storage, uint32_t node)

@@ -9,7 +9,7 @@
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 
-struct swi_program;
+struct swi_frame;
 
 typedef struct {
     const char *name;
@@ -22,10 +22,10 @@ typedef struct {
     void (*model)(sw_exec *exec, sw_model *model);
     /* A run begins at `start_ns`, before it is planned. */
     void (*begin)(sw_exec *exec, const sw_run_args *args, uint64_t start_ns);
-    /* The program of the run, which fits. */
-    void (*plan)(sw_exec *exec, const sw_run_args *args, struct swi_program *program);
-    /* Right in front of its first op; `program` is NULL in immediate mode. */
-    sw_status (*prepare)(sw_exec *exec, const sw_run_args *args, struct swi_program *program);
+    /* The program of the run, by its frame; it fits. */
+    void (*plan)(sw_exec *exec, const sw_run_args *args, struct swi_frame *frame);
+    /* Right in front of its first op; `frame` is NULL in immediate mode. */
+    sw_status (*prepare)(sw_exec *exec, const sw_run_args *args, struct swi_frame *frame);
     /* Immediate mode: a storage gets its bytes, for a node (by their numbers in the trace); the
      * node runs next. */
     sw_status (*push)(sw_ctx *ctx, uint32_t storage, uint32_t node);
@@ -47,9 +47,8 @@ void swi_observe_close(sw_exec *exec);
 void swi_observe_release(sw_exec *exec);
 void swi_observe_model(sw_exec *exec, sw_model *model);
 void swi_observe_begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns);
-void swi_observe_plan(sw_exec *exec, const sw_run_args *args, struct swi_program *program);
-sw_status swi_observe_prepare(sw_exec *exec, const sw_run_args *args,
-                              struct swi_program *program);
+void swi_observe_plan(sw_exec *exec, const sw_run_args *args, struct swi_frame *frame);
+sw_status swi_observe_prepare(sw_exec *exec, const sw_run_args *args, struct swi_frame *frame);
 sw_status swi_observe_push(sw_ctx *ctx, uint32_t storage, uint32_t node);
 sw_status swi_observe_op(sw_ctx *ctx, uint32_t node);
 void swi_observe_role(sw_ctx *ctx, uint32_t storage, uint32_t role);

@@ -11,9 +11,8 @@
 typedef struct swi_device swi_device; /* device/device.h */
 
 typedef struct {
-    swi_device *device; /* NULL: the CPU */
-    const sw_cuda_queue
-        *compute; /* the device's stream that ops are launched in; NULL: the CPU */
+    swi_device *device;           /* never NULL; its table is device/backend.h */
+    const sw_cuda_queue *compute; /* a card's stream that ops are launched in; NULL: the CPU */
     int threads;
     sw_isa isa;
     sw_budget *budget;

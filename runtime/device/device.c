@@ -1,5 +1,6 @@
 /* Cards: opened, counted, closed; their copies and their first fault. */
 #include "runtime/device/device.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "runtime/device/device_module.h"
 #include <stdio.h>
@@ -30,7 +31,7 @@ static sw_status keep_fault(swi_device *device, sw_status status)
     return status;
 }
 
-sw_status swi_device_fault(swi_device *device)
+static sw_status first_fault(swi_device *device)
 {
     pthread_mutex_lock(&device->lock);
     const sw_status status = fault_of(device);
@@ -51,14 +52,14 @@ sw_status swi_device_faulted(swi_device *device, sw_status status)
 static sw_status memory_reserve(void *context, void **base, size_t bytes)
 {
     swi_device *d = context;
-    SW_TRY(swi_device_fault(d));
+    SW_TRY(first_fault(d));
     return swi_device_faulted(d, d->api->reserve(d->card, base, bytes));
 }
 
 static sw_status memory_map(void *context, void *base, size_t from, size_t to)
 {
     swi_device *d = context;
-    SW_TRY(swi_device_fault(d));
+    SW_TRY(first_fault(d));
     return swi_device_faulted(d, d->api->map(d->card, base, from, to));
 }
 
@@ -71,7 +72,7 @@ static void memory_release(void *context, void *base, size_t bytes)
 static sw_status memory_alloc(void *context, void **out, size_t bytes)
 {
     swi_device *d = context;
-    SW_TRY(swi_device_fault(d));
+    SW_TRY(first_fault(d));
     return swi_device_faulted(d, d->api->alloc(d->card, out, bytes));
 }
 
@@ -81,14 +82,16 @@ static void memory_free(void *context, void *block)
     d->api->free(d->card, block);
 }
 
+static sw_status copy_on(swi_device *device, void *to, const void *from, size_t bytes);
+
 static sw_status memory_copy(void *context, void *to, const void *from, size_t bytes)
 {
-    return swi_device_copy(context, to, from, bytes);
+    return copy_on(context, to, from, bytes);
 }
 
 sw_status swi_device_pin(swi_device *device, void **out, size_t bytes)
 {
-    SW_TRY(swi_device_fault(device));
+    SW_TRY(first_fault(device));
     SW_TRY(swi_device_faulted(device, device->api->host_alloc(device->card, out, bytes)));
     sw_heap_note(*out, SW_HEAP_PINNED, bytes);
     return SW_OK;
@@ -164,6 +167,7 @@ static sw_status create(swi_device **out, int ordinal)
     SW_TRY(swi_device_module(&module));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_device)));
     swi_device *device = block;
+    device->backend = &swi_backend_cuda;
     device->api = module->api;
     device->ordinal = ordinal;
     device->pairs = module->pairs;
@@ -176,6 +180,7 @@ static sw_status create(swi_device **out, int ordinal)
         free_device(device);
         return status;
     }
+    SW_ASSERT(device->card != NULL && device->queue.stream != NULL);
     device->next = devices;
     devices = device;
     *out = device;
@@ -201,7 +206,7 @@ sw_status swi_device_open(swi_device **out, const char *name)
     return status;
 }
 
-swi_device *swi_device_share(swi_device *device)
+static swi_device *add_user(swi_device *device)
 {
     pthread_mutex_lock(&list_lock);
     device->users++;
@@ -209,11 +214,10 @@ swi_device *swi_device_share(swi_device *device)
     return device;
 }
 
-void swi_device_close(swi_device *device)
+static void end_user(swi_device *device)
 {
-    if (device == NULL)
-        return;
     pthread_mutex_lock(&list_lock);
+    SW_ASSERT(device->users > 0);
     if (--device->users == 0) {
         swi_device **at = &devices;
         while (*at != device)
@@ -258,7 +262,7 @@ static sw_status copy_now(swi_device *d, void *to, const void *from, size_t byte
  * which needs the lock where it fails. */
 static sw_status copy(swi_device *d, void *to, const void *from, size_t bytes, sw_cuda_way way)
 {
-    SW_TRY(swi_device_fault(d));
+    SW_TRY(first_fault(d));
     if (bytes == 0)
         return SW_OK;
     SW_TRY(swi_device_faulted(d, d->api->sync(d->card))); /* and it is this thread's */
@@ -270,32 +274,77 @@ static sw_status copy(swi_device *d, void *to, const void *from, size_t bytes, s
     return status;
 }
 
-sw_status swi_device_read(swi_device *device, void *to, const void *from, size_t bytes)
+static sw_status to_host(swi_device *device, void *to, const void *from, size_t bytes)
 {
     return copy(device, to, from, bytes, SW_CUDA_TO_HOST);
 }
 
-sw_status swi_device_write(swi_device *device, void *to, const void *from, size_t bytes)
+static sw_status to_card(swi_device *device, void *to, const void *from, size_t bytes)
 {
     return copy(device, to, from, bytes, SW_CUDA_TO_DEVICE);
 }
 
-sw_status swi_device_copy(swi_device *device, void *to, const void *from, size_t bytes)
+static sw_status copy_on(swi_device *device, void *to, const void *from, size_t bytes)
 {
     return copy(device, to, from, bytes, SW_CUDA_ON_DEVICE);
 }
 
-sw_status swi_device_zero(swi_device *device, void *to, size_t bytes)
+static sw_status zero(swi_device *device, void *to, size_t bytes)
 {
     return copy(device, to, NULL, bytes, SW_CUDA_ON_DEVICE);
 }
 
-const char *swi_device_room(const swi_device *d, char *to, size_t bytes)
+/* ---- the table --------------------------------------------------------------------------- */
+
+static void say_name(const swi_device *d, char *to, size_t bytes)
+{
+    snprintf(to, bytes, "cuda:%d", d->ordinal);
+}
+
+static void say_free(const swi_device *d, char *to, size_t bytes)
 {
     sw_cuda_info now;
     to[0] = '\0';
-    if (d != NULL && d->api->info(d->card, &now) == SW_OK)
+    if (d->api->info(d->card, &now) == SW_OK)
         snprintf(to, bytes, ", cuda:%d (%s) has %zu bytes free of %zu", d->ordinal,
                  d->info.name, now.free_bytes, now.total_bytes);
-    return to;
 }
+
+static sw_status store(swi_device *d, sw_store **out, size_t bytes)
+{
+    return sw_store_device_create(out, bytes > 0 ? bytes : d->info.total_bytes, &d->memory);
+}
+
+/* The entries of the module are for float32. */
+static bool has(const swi_device *device, uint32_t op, int grad, sw_dtype dtype)
+{
+    return dtype == SW_F32 && swi_device_entry(device, op, grad) != NULL;
+}
+
+static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dtype dtype,
+                          const sw_kernel_info *info, swi_selected_kernel *out)
+{
+    if (!has(target->device, op, grad, dtype))
+        return false;
+    const sw_cuda_entry *entry = swi_device_entry(target->device, op, grad);
+    out->kernel = NULL;
+    out->on_device = entry->kernel;
+    out->scratch_bytes =
+        entry->scratch_bytes != NULL ? entry->scratch_bytes(info, target->compute) : 0;
+    return true;
+}
+
+const swi_backend swi_backend_cuda = {.name = "cuda",
+                                      .fuses_launches = true,
+                                      .share = add_user,
+                                      .close = end_user,
+                                      .fault = first_fault,
+                                      .say_name = say_name,
+                                      .say_free = say_free,
+                                      .store = store,
+                                      .read = to_host,
+                                      .write = to_card,
+                                      .copy = copy_on,
+                                      .zero = zero,
+                                      .select = select_kernel,
+                                      .has = has};

@@ -1,18 +1,18 @@
-/* Cards that execs and models use. The module is opened once in the process, a card once for
- * each ordinal; both are counted, and a card is closed behind its last user. All calls may come
- * from any thread. */
+/* Devices that execs and models use: the CPU, and cards. The module is opened once in the
+ * process, a card once for each ordinal; both are counted, and a card is closed behind its last
+ * user. All calls may come from any thread. */
 #ifndef SW_DEVICE_H
 #define SW_DEVICE_H
 
-#include "alloc/arena/store.h"
-#include "kernels/cuda/api.h"
-#include "runtime/base/common.h"
+#include "runtime/device/backend.h"
 #include <pthread.h>
 
 #define SWI_DEVICE_KERNELS 9 /* of one op: forward, and its gradient kernels */
 
-typedef struct swi_device swi_device;
 struct swi_device {
+    const swi_backend *backend;
+
+    /* The rest is that of a card. */
     const sw_cuda_api *api;
     sw_cuda_device *card;
     sw_device_memory memory; /* for sw_store_device_create */
@@ -31,6 +31,8 @@ struct swi_device {
     uint32_t n_pairs;
 };
 
+/* The CPU, which is always open. */
+swi_device *swi_device_cpu(void);
 /* "cuda" is "cuda:0". SW_DEVICE: no module, a damaged or foreign one, no driver, one too old,
  * no such card: one line each, with the way out. SW_INVALID: not the name of a device. */
 SW_MUST_USE sw_status swi_device_open(swi_device **out, const char *name);
@@ -38,18 +40,25 @@ SW_MUST_USE sw_status swi_device_open(swi_device **out, const char *name);
 swi_device *swi_device_share(swi_device *device);
 void swi_device_close(swi_device *device); /* NULL is fine */
 
-/* The entry of an op's kernel (grad -1: forward); NULL where the device has none. */
+/* Memory of so many bytes, to be created and charged; 0: as much as a step arena may ever have.
+ */
+SW_MUST_USE sw_status swi_device_store(swi_device *device, sw_store **out, size_t bytes);
+
+/* Has the device a kernel of the op (grad -1: forward) for float32? */
+bool swi_device_has(const swi_device *device, uint32_t op, int grad);
+
+/* A card's entry of an op's kernel; NULL where it has none. */
 const sw_cuda_entry *swi_device_entry(const swi_device *device, uint32_t op, int grad);
 
-/* The pair of these two forward ops; NULL where the device has none. */
+/* A card's pair of these two forward ops; NULL where it has none. */
 const sw_cuda_pair *swi_device_pair(const swi_device *device, uint32_t first, uint32_t then);
 
 /* Host memory held fast, so that copies overlap; counted as SW_HEAP_PINNED. */
 SW_MUST_USE sw_status swi_device_pin(swi_device *device, void **out, size_t bytes);
 void swi_device_unpin(swi_device *device, void *block, size_t bytes); /* NULL is fine */
 
-/* Between host memory and the card's, for calls that are no part of a step: they wait until all
- * that was launched on the card is done, and then until the copy is. */
+/* Between host memory and the device's, for calls that are no part of a step: they wait until
+ * all that was launched on a card is done, and then until the copy is. */
 SW_MUST_USE sw_status swi_device_read(swi_device *device, void *to, const void *from,
                                       size_t bytes);
 SW_MUST_USE sw_status swi_device_write(swi_device *device, void *to, const void *from,
@@ -65,8 +74,10 @@ SW_MUST_USE sw_status swi_device_zero(swi_device *device, void *to, size_t bytes
 SW_MUST_USE sw_status swi_device_fault(swi_device *device);
 sw_status swi_device_faulted(swi_device *device, sw_status status);
 
-/* ", cuda:0 (its name) has so many bytes free of so many" for messages; "" for the CPU (NULL),
- * and where the card does not say. */
+/* "the CPU" or "cuda:0", for messages. */
+const char *swi_device_name(const swi_device *device, char *to, size_t bytes);
+/* ", cuda:0 (its name) has so many bytes free of so many" for messages; "" for the CPU, and
+ * where the card does not say. */
 const char *swi_device_room(const swi_device *device, char *to, size_t bytes);
 
 #endif

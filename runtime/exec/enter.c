@@ -62,11 +62,12 @@ static sw_status check_fork(const sw_exec *exec)
 {
     if (exec->forks == sw_fork_number())
         return SW_OK;
-    const char *why = exec->target.threads > 1      ? "its threads are the parent's"
-                      : exec->target.device != NULL ? "its device is the parent's"
-                      : exec->rec.profile != NULL   ? "its profile is the parent's"
-                      : exec->busy != 0             ? "a thread of the parent was using it"
-                                                    : NULL;
+    const char *why = exec->target.threads > 1 ? "its threads are the parent's"
+                      : !exec->target.device->backend->survives_fork
+                          ? "its device is the parent's"
+                      : exec->rec.profile != NULL ? "its profile is the parent's"
+                      : exec->busy != 0           ? "a thread of the parent was using it"
+                                                  : NULL;
     if (why != NULL)
         SW_FAIL(SW_BUSY,
                 "the exec was made before a fork, and %s: make an exec in the child, or fork "

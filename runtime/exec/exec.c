@@ -4,35 +4,20 @@
  * one program, so 200 members of one shape plan once. The cache is bounded: the least recently
  * used key goes, and its program with it when no other key names it. Keys of models that were
  * destroyed, by whatever thread, go when the exec traces next. */
+#include "alloc/base/assert.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
-#include "profiler/record/nvtx_run.h"
-#include "runtime/exec/queue.h"
+#include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-/* Addresses for the step arena: twice the machine's memory, so that it never moves, less where
- * the system grants less. */
 _Static_assert(offsetof(sw_exec, handle) == offsetof(swi_exec_head, handle) &&
                    offsetof(sw_exec, target) == offsetof(swi_exec_head, target),
                "an exec begins like swi_exec_head (target.h)");
-
-static sw_status reserve_store(sw_store **out)
-{
-    const size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = sw_page_bytes();
-    size_t bytes = (size_t)1 << 34;
-    (void)sw_size_mul(pages, 2 * page, &bytes);
-    for (;; bytes /= 2) {
-        const sw_status status = sw_store_host_create(out, bytes);
-        if (status == SW_OK || bytes < ((size_t)1 << 28))
-            return status;
-    }
-}
 
 static sw_status pick_isa(const char *name, sw_isa *out)
 {
@@ -52,9 +37,9 @@ static sw_status pick_isa(const char *name, sw_isa *out)
     SW_FAIL(SW_INVALID, "the instruction set must be base, avx2 or avx512 (got '%s')", name);
 }
 
-static bool is_cpu(const char *device)
+static bool is_cpu(const char *name)
 {
-    return device == NULL || strcmp(device, "cpu") == 0;
+    return name == NULL || strcmp(name, "cpu") == 0;
 }
 
 /* What is of devices alone, or of none. */
@@ -69,23 +54,14 @@ static sw_status check_device(const sw_exec_opts *o)
     if (!is_cpu(o->device) && o->op_clocks != 0 && o->sync_ops == 0)
         SW_FAIL(SW_INVALID, "op_clocks on a device needs sync_ops: without it the clock "
                             "measures launches only");
-    if (o->device != NULL && strcmp(o->device, "sim") == 0)
+    if (!is_cpu(o->device) && strcmp(o->device, "sim") == 0)
         SW_FAIL(SW_DEVICE, "device 'sim' is not built yet: cpu and cuda are");
     return SW_OK;
 }
 
-/* Where the step arena's bytes come from. */
-static sw_status make_store(const sw_exec *e, sw_store **out)
-{
-    if (e->target.device == NULL)
-        return reserve_store(out);
-    return sw_store_device_create(out, e->target.device->info.total_bytes,
-                                  &e->target.device->memory);
-}
-
 static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
 {
-    e->target.threads = o->threads == 0 || e->target.device != NULL ? 1 : o->threads;
+    e->target.threads = o->threads == 0 || !e->target.device->backend->threads ? 1 : o->threads;
     e->target.budget = o->budget;
     e->seed = o->seed;
     e->checks = o->checks != 0;
@@ -96,7 +72,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
     SW_TRY(pick_isa(o->isa, &e->target.isa));
     sw_store *store;
-    SW_TRY(make_store(e, &store));
+    SW_TRY(swi_device_store(e->target.device, &store, 0));
     const sw_arena_opts arena = {.label = "step",
                                  .use = SW_ARENA_STEP,
                                  .store = store,
@@ -108,19 +84,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
         return status;
     }
     SW_TRY(swi_observe_attach(e, o));
-    /* A tool that looks after memory is told op by op what may be touched: it must be over. */
-    const bool watched = sw_nvtx_run_has_heap(e->watch.nvtx);
-    const swi_queue_opts queue = {.tf32 = o->tf32 != 0,
-                                  .sync_ops = o->sync_ops != 0 || watched,
-                                  .no_graphs = o->no_graphs != 0,
-                                  .budget = o->budget};
-    /* Where memory is poisoned the tool that reads that sees more. */
-    if (e->target.device == NULL && (e->checks || (SW_CHECKS >= 1 && !SW_POISON)))
-        SW_TRY(swi_guard_create(&e->guard));
-    if (e->target.device != NULL) {
-        SW_TRY(swi_queue_create(&e->queue, e->target.device, &queue));
-        e->target.compute = swi_queue_compute(e->queue);
-    }
+    SW_TRY(e->backend->open(e, o));
     return swi_pool_create(&e->pool, e->target.threads);
 }
 
@@ -141,13 +105,16 @@ static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
     return SW_OK;
 }
 
-sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device *device)
+sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts,
+                             const swi_exec_backend *backend, swi_device *device)
 {
     void *block;
+    SW_ASSERT(backend != NULL && device != NULL && device->backend != NULL);
     SW_TRY(sw_handle_take(&block, SW_HANDLE_EXEC, sizeof(sw_exec)));
     sw_exec *exec = block;
     exec->forks = sw_fork_number();
-    exec->target.device = device != NULL ? swi_device_share(device) : NULL;
+    exec->backend = backend;
+    exec->target.device = swi_device_share(device);
     const sw_status status = fill_exec(exec, opts);
     if (status != SW_OK) {
         sw_exec_destroy(exec);
@@ -160,7 +127,7 @@ sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device
 sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
 {
     sw_exec_opts opts;
-    swi_device *device = NULL;
+    swi_device *device = swi_device_cpu();
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_exec_create: out must not be NULL");
     SW_TRY(read_opts(&opts, given));
@@ -169,29 +136,32 @@ sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
     if (opts.profile != NULL)
         SW_TRY(sw_handle_check(opts.profile, SW_HANDLE_PROFILE, "sw_exec_create"));
     SW_TRY(is_cpu(opts.device) ? SW_OK : swi_device_open(&device, opts.device));
-    const sw_status status = swi_exec_create_on(out, &opts, device);
+    const sw_status status = swi_exec_create_on(
+        out, &opts, is_cpu(opts.device) ? &swi_exec_cpu : &swi_exec_cuda, device);
     swi_device_close(device); /* the exec has its own share of it */
     return status;
 }
 
 /* A key, or the exec's last run, needs it no more. */
-static void drop_program(sw_exec *exec, swi_program *p)
+static void drop_frame(sw_exec *exec, swi_frame *f)
 {
-    if (p == NULL || --p->refs > 0)
+    SW_ASSERT(f == NULL || f->refs > 0);
+    if (f == NULL || --f->refs > 0)
         return;
-    for (uint32_t i = 0; i < exec->n_programs; i++)
-        if (exec->programs[i] == p)
-            exec->programs[i] = NULL;
-    swi_queue_forget(exec->queue, p);
-    swi_program_free(p);
+    for (uint32_t i = 0; i < exec->n_frames; i++)
+        if (exec->frames[i] == f)
+            exec->frames[i] = NULL;
+    exec->backend->forget(exec, f->program);
+    swi_frame_free(f);
 }
 
-void swi_exec_set_last(sw_exec *exec, swi_program *p)
+void swi_exec_set_last(sw_exec *exec, swi_frame *f)
 {
-    if (p != NULL)
-        p->refs++;
-    drop_program(exec, exec->last);
-    exec->last = p;
+    if (f != NULL)
+        f->refs++;
+    drop_frame(exec, exec->last_frame);
+    exec->last_frame = f;
+    exec->last = f != NULL ? f->program : NULL;
 }
 
 /* The key's bytes begin with the lives, so that both are aligned. */
@@ -218,15 +188,14 @@ void sw_exec_destroy(sw_exec *exec)
         return;
     }
     swi_observe_close(exec);
-    swi_queue_destroy(exec->queue); /* first: what it launched uses all the rest */
+    exec->backend->close(exec); /* first: what it launched uses all the rest */
     for (uint32_t i = 0; i < exec->n_keys; i++)
         free_key(&exec->keys[i]);
-    for (uint32_t i = 0; i < exec->n_programs; i++)
-        swi_program_free(exec->programs[i]);
+    for (uint32_t i = 0; i < exec->n_frames; i++)
+        swi_frame_free(exec->frames[i]);
     sw_heap_free(exec->keys, SW_HEAP_PROGRAMS, exec->cap_keys * sizeof *exec->keys);
-    sw_heap_free(exec->programs, SW_HEAP_PROGRAMS, exec->cap_programs * sizeof *exec->programs);
+    sw_heap_free(exec->frames, SW_HEAP_PROGRAMS, exec->cap_frames * sizeof *exec->frames);
     swi_history_free(&exec->history);
-    swi_guard_destroy(exec->guard);
     sw_heap_free(exec->op_ns, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns);
     sw_heap_free(exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch);
     swi_shares_free(&exec->immediate_shares);
@@ -291,6 +260,7 @@ static sw_status write_key(sw_exec *exec, const sw_run_args *a, size_t *bytes)
         put(&p, a->inputs[i].shape.dim, (size_t)a->inputs[i].shape.rank * sizeof(int64_t));
     }
     *bytes = (size_t)(p - (unsigned char *)exec->key_scratch);
+    SW_ASSERT(*bytes <= most);
     return SW_OK;
 }
 
@@ -327,7 +297,8 @@ static swi_key *find_key(sw_exec *exec, uint64_t hash, size_t bytes)
 
 static void forget(sw_exec *exec, swi_key *key)
 {
-    drop_program(exec, exec->programs[key->program]);
+    SW_ASSERT(key >= exec->keys && key < exec->keys + exec->n_keys);
+    drop_frame(exec, exec->frames[key->frame]);
     free_key(key);
     *key = exec->keys[--exec->n_keys];
 }
@@ -356,6 +327,7 @@ static void forget_ended(sw_exec *exec)
 static void forget_oldest(sw_exec *exec)
 {
     uint32_t oldest = 0;
+    SW_ASSERT(exec->n_keys > 0);
     for (uint32_t i = 1; i < exec->n_keys; i++)
         if (exec->keys[i].used < exec->keys[oldest].used)
             oldest = i;
@@ -363,9 +335,10 @@ static void forget_oldest(sw_exec *exec)
 }
 
 static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, size_t bytes,
-                         uint32_t program)
+                         uint32_t frame)
 {
     const uint32_t n = (uint32_t)args->n_models;
+    SW_ASSERT(frame < exec->n_frames && exec->frames[frame] != NULL);
     void *p = exec->keys, *block;
     SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_keys, exec->n_keys + 1,
                         sizeof *exec->keys));
@@ -384,7 +357,7 @@ static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, 
                                            .key = key,
                                            .lives = lives,
                                            .n_lives = n,
-                                           .program = program};
+                                           .frame = frame};
     return SW_OK;
 }
 
@@ -407,12 +380,12 @@ static bool same_plan(const swi_program *p, const swi_program *q)
            p->info.budget_cost == q->info.budget_cost;
 }
 
-/* A slot of the program table: an equal program, or a free slot. */
-static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
+/* A slot of the table of frames: that of an equal program, or a free one. */
+static sw_status slot_for(sw_exec *exec, const swi_program *fresh, uint32_t *out)
 {
     uint32_t empty = SWI_NONE;
-    for (uint32_t i = 0; i < exec->n_programs; i++) {
-        const swi_program *p = exec->programs[i];
+    for (uint32_t i = 0; i < exec->n_frames; i++) {
+        const swi_program *p = exec->frames[i] != NULL ? exec->frames[i]->program : NULL;
         bool equal = false;
         if (p == NULL)
             empty = i;
@@ -426,36 +399,37 @@ static sw_status slot_for(sw_exec *exec, swi_program *fresh, uint32_t *out)
         }
     }
     if (empty == SWI_NONE) {
-        void *p = exec->programs;
-        SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_programs, exec->n_programs + 1,
+        void *p = exec->frames;
+        SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_frames, exec->n_frames + 1,
                             sizeof(void *)));
-        exec->programs = p;
-        empty = exec->n_programs++;
-        exec->programs[empty] = NULL;
+        exec->frames = p;
+        empty = exec->n_frames++;
+        exec->frames[empty] = NULL;
     }
     *out = empty;
     return SW_OK;
 }
 
-/* The fresh program, or the equal one that is there already, which then has one reference more
- * and keeps it when older keys of its go. */
-static swi_program *settle_in(sw_exec *exec, uint32_t slot, swi_program *fresh)
+/* The fresh frame, or that of an equal program, which then has one reference more and keeps it
+ * when older keys of its go. */
+static swi_frame *settle_in(sw_exec *exec, uint32_t slot, swi_frame *fresh)
 {
-    swi_program *there = exec->programs[slot];
+    swi_frame *there = exec->frames[slot];
     if (there == NULL) {
-        fresh->id = exec->next_program_id++;
-        exec->programs[slot] = fresh;
+        fresh->owned->id = exec->next_program_id++;
+        exec->frames[slot] = fresh;
         return fresh;
     }
-    if (fresh->info.least_repeat_cost < there->info.least_repeat_cost) /* for both limits */
-        there->info.least_repeat_cost = fresh->info.least_repeat_cost;
-    swi_program_free(fresh);
+    sw_plan_info *info = &there->owned->info;
+    if (fresh->program->info.least_repeat_cost < info->least_repeat_cost)
+        info->least_repeat_cost = fresh->program->info.least_repeat_cost; /* for both limits */
+    swi_frame_free(fresh);
     there->refs++;
     return there;
 }
 
-static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash,
-                              size_t bytes, swi_program **out, bool *fresh)
+/* Trace and plan; the program is const from here on. */
+static sw_status make_frame(sw_exec *exec, const sw_run_args *args, swi_frame **out)
 {
     const uint64_t start = sw_clock_ns();
     SW_TRY(trace(exec, args));
@@ -463,28 +437,47 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
     swi_program *p;
     SW_TRY(swi_program_create(&p, &exec->ctx, swi_arena_limit(exec, args, &exec->ctx.trace)));
     p->info.trace_ns = traced - start;
-    uint32_t slot;
-    sw_status status = exec->queue != NULL ? swi_queue_count_launches(exec->queue, p) : SW_OK;
-    if (status == SW_OK)
-        status = slot_for(exec, p, &slot);
+    swi_frame *f;
+    sw_status status = swi_frame_create(&f, p);
     if (status != SW_OK) {
         swi_program_free(p);
         return status;
     }
-    p = settle_in(exec, slot, p);
+    f->owned = p;
+    status = exec->backend->count_launches(exec, f, &p->info.launches);
+    if (status != SW_OK) {
+        swi_frame_free(f);
+        return status;
+    }
+    *out = f;
+    return SW_OK;
+}
+
+static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t hash,
+                              size_t bytes, swi_frame **out, bool *fresh)
+{
+    swi_frame *f;
+    uint32_t slot;
+    SW_TRY(make_frame(exec, args, &f));
+    sw_status status = slot_for(exec, f->program, &slot);
+    if (status != SW_OK) {
+        swi_frame_free(f);
+        return status;
+    }
+    f = settle_in(exec, slot, f);
     forget_ended(exec);
     /* The bound is on keys; each names one program. */
     if (exec->n_keys >= exec->max_programs)
         forget_oldest(exec);
     status = add_key(exec, args, hash, bytes, slot);
     if (status != SW_OK) {
-        drop_program(exec, p);
+        drop_frame(exec, f);
         return status;
     }
     if (!exec->checks) /* those trace before each run */
         swi_ctx_free(&exec->ctx);
     *fresh = true;
-    *out = p;
+    *out = f;
     return SW_OK;
 }
 
@@ -518,8 +511,7 @@ static sw_status check_again(sw_exec *exec, const sw_run_args *args, const swi_p
     return status;
 }
 
-sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out,
-                           bool *fresh)
+sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_frame **out, bool *fresh)
 {
     size_t bytes = 0;
     *fresh = false;
@@ -529,12 +521,14 @@ sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program *
     exec->clock++;
     if (key == NULL)
         return make_program(exec, args, hash, bytes, out, fresh);
-    *out = exec->programs[key->program];
-    const size_t limit = swi_arena_limit(exec, args, &(*out)->trace);
-    if ((*out)->limit != limit && ((*out)->height > (*out)->limit || (*out)->height > limit)) {
+    SW_ASSERT(key->frame < exec->n_frames && exec->frames[key->frame] != NULL);
+    *out = exec->frames[key->frame];
+    const swi_program *p = (*out)->program;
+    const size_t limit = swi_arena_limit(exec, args, &p->trace);
+    if (p->limit != limit && (p->height > p->limit || p->height > limit)) {
         forget(exec, key); /* it did not fit then, or does not now: plan for what there is */
         return make_program(exec, args, hash, bytes, out, fresh);
     }
     key->used = exec->clock;
-    return exec->checks ? check_again(exec, args, *out) : SW_OK;
+    return exec->checks ? check_again(exec, args, p) : SW_OK;
 }

@@ -9,7 +9,7 @@
 #include "runtime/base/observer.h"
 #include "runtime/exec/guard.h"
 #include "runtime/exec/history.h"
-#include "runtime/plan/program.h"
+#include "runtime/plan/frame.h"
 
 /* Begin and end a trace of `args` in exec->ctx; the step function runs in between. */
 sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate);
@@ -23,9 +23,10 @@ typedef struct {
     unsigned char *key;
     swi_alive **lives; /* of its models; in the block of the key */
     uint32_t n_lives;
-    uint32_t program;
+    uint32_t frame;
 } swi_key;
-typedef struct swi_queue swi_queue; /* runtime/exec/queue.h */
+typedef struct swi_queue swi_queue;               /* runtime/exec/queue.h */
+typedef struct swi_exec_backend swi_exec_backend; /* runtime/exec/backend.h */
 
 /* What an exec tells its profile. */
 #define SWI_MAX_TRACES 64
@@ -50,7 +51,8 @@ struct sw_exec {
     swi_recorder rec;
     bool checks, op_clocks, no_phases, shares;
     uint32_t max_programs;
-    swi_queue *queue; /* its work on the device */
+    const swi_exec_backend *backend;
+    swi_queue *queue; /* its work on a card; NULL: it has none */
     swi_guard *guard; /* around each kernel of the CPU; NULL: none */
     sw_arena *arena;
     sw_watch watch;                   /* listens to the arena */
@@ -59,9 +61,9 @@ struct sw_exec {
     swi_shares immediate_shares;      /* of the last immediate run: what lived before it */
     swi_shares witness_shares;        /* by the last access witness */
     sw_pool *pool;
-    sw_ctx ctx; /* reused for every trace */
-    swi_program **programs;
-    uint32_t n_programs, cap_programs;
+    sw_ctx ctx;         /* reused for every trace */
+    swi_frame **frames; /* its programs, each in a frame; NULL where one went */
+    uint32_t n_frames, cap_frames;
     swi_key *keys;
     uint32_t n_keys, cap_keys;
     uint32_t next_key;    /* where a lookup begins */
@@ -74,10 +76,11 @@ struct sw_exec {
     int n_held;
     uint32_t forks; /* sw_fork_number of the process that made it */
     uint32_t fp;    /* of the immediate run that goes on: the caller's floating-point word */
-    bool reset_pending;   /* outputs of the last run are still in the arena */
-    swi_program *last;    /* of the last run */
-    swi_program *attempt; /* that the present call is about; NULL: none yet */
-    bool push_refused;    /* the present run in immediate mode got no bytes for a storage */
+    bool reset_pending;      /* outputs of the last run are still in the arena */
+    const swi_program *last; /* of the last run */
+    swi_frame *last_frame;   /* its frame */
+    swi_frame *attempt;      /* that the present call is about; NULL: none yet */
+    bool push_refused;       /* the present run in immediate mode got no bytes for a storage */
     bool last_immediate;
     sw_run_info info;          /* of the run that goes on */
     swi_history history;       /* of the last runs */
@@ -91,15 +94,12 @@ struct sw_exec {
 /* sw_exec_create. */
 sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *opts);
 
-/* An exec of options that are read, on a device that is open (a share of it is taken), or on
- * the CPU. */
-sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts, swi_device *device);
+/* An exec of options that are read, on a device that is open (a share of it is taken). */
+sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts,
+                             const swi_exec_backend *backend, swi_device *device);
 
-/* Run a kernel of the CPU, guarded where the exec is. */
-sw_status swi_run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_launch *launch);
-
-/* Find or make the program of these arguments; *fresh: this call traced. */
-sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_program **out,
+/* Find or make the program of these arguments, in its frame; *fresh: this call traced. */
+sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_frame **out,
                            bool *fresh);
 
 /* Around each op of a run; any may be NULL. */
@@ -109,10 +109,10 @@ typedef struct {
     sw_status (*after)(void *context, uint32_t op);
 } swi_hooks;
 
-/* Run a program op by op with a binding of the caller's: base[segment] + binds[k].offset.
- * Neither arena nor profiler is told; used by the witnesses. *updated (or NULL) says whether an
- * update ran. */
-sw_status swi_program_execute(sw_exec *exec, swi_program *program, const sw_run_args *args,
+/* Run the program of a frame op by op with a binding of the caller's: base[segment] +
+ * binds[k].offset. Neither arena nor profiler is told; used by the witnesses. *updated (or
+ * NULL) says whether an update ran. */
+sw_status swi_program_execute(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
                               unsigned char *const *base, const swi_bind *binds,
                               const swi_hooks *hooks, bool *updated);
 

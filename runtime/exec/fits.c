@@ -6,7 +6,7 @@
  * there, or what the caller says where that is more, for a loader that is still to come. What
  * is said to be enough is enough as long as nobody else reserves meanwhile, and one byte less
  * is refused. */
-#include "runtime/exec/queue.h"
+#include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
 #include <stdio.h>
 
@@ -27,9 +27,7 @@ static size_t larger(size_t a, size_t b)
 
 size_t swi_data_bytes(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
 {
-    if (exec->queue != NULL)
-        return swi_queue_data_bytes(exec->queue, args, trace);
-    return larger(args->data_bytes, sw_budget_slots(exec->target.budget));
+    return exec->backend->data_bytes(exec, args, trace);
 }
 
 /* A model may lie in another budget, or in none. */
@@ -44,8 +42,7 @@ static swi_need beside_arena(const sw_exec *exec, const sw_run_args *args,
 {
     swi_need n = {.data = swi_data_bytes(exec, args, trace)};
     size_t taken = sw_arena_height(exec->arena);
-    taken += exec->queue != NULL ? swi_queue_data_height(exec->queue)
-                                 : sw_budget_slots(exec->target.budget);
+    taken += exec->backend->data_height(exec);
     for (int i = 0; i < args->n_models; i++) {
         const sw_model *m = args->models[i];
         if (!pays_for(exec, m))

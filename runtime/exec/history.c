@@ -1,7 +1,7 @@
 /* The metrics and figures of the last runs, and how callers ask for them. */
 #include "runtime/exec/history.h"
 #include "alloc/base/assert.h"
-#include "runtime/exec/queue.h"
+#include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/base/structs.h"
 #include <string.h>
@@ -86,7 +86,7 @@ static sw_status find(sw_exec *exec, int ago, const char *call, swi_history_run 
                 ago == 0 ? "%s: nothing has run yet, or the last run failed"
                          : "%s: there was no run then, or it failed",
                 call);
-    SW_TRY(run->waits ? swi_queue_await(exec, run) : SW_OK);
+    SW_TRY(run->waits ? exec->backend->await(exec, run) : SW_OK);
     SW_ASSERT(!run->waits && run->n <= exec->history.cap);
     *out = run;
     return SW_OK;
@@ -143,7 +143,7 @@ sw_status sw_last_run(const sw_exec *exec, sw_run_info *out)
     sw_exec *own = (sw_exec *)(uintptr_t)exec;
     swi_history_run *run = swi_history_at(&own->history, 0);
     if (run != NULL && run->waits)
-        SW_TRY(swi_queue_await(own, run));
+        SW_TRY(own->backend->await(own, run));
     give(run != NULL ? &run->info : &own->info, out);
     return SW_OK;
 }

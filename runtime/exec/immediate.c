@@ -1,10 +1,11 @@
 /* The ctx of a trace, and immediate mode: the same step function, each node executed as it is
  * appended, every storage pushed on the step arena. No lifetimes and no in-place results: the
  * peak is the height of the bump. */
+#include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "runtime/exec/run_internal.h"
-#include "runtime/exec/queue.h"
+#include "runtime/exec/backend.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -98,10 +99,8 @@ static unsigned char *segment_base(const sw_ctx *ctx, uint32_t segment)
 {
     if (segment == SWI_SEG_STEP)
         return sw_arena_base(ctx->exec->arena);
-    if (segment < SWI_SEG_MODEL && ctx->exec->queue != NULL)
-        return swi_queue_input(ctx->exec->queue, (int)(segment - SWI_SEG_INPUT));
     if (segment < SWI_SEG_MODEL)
-        return (unsigned char *)(uintptr_t)ctx->args->inputs[segment - SWI_SEG_INPUT].data;
+        return ctx->exec->backend->bind(ctx->exec, ctx->args, (int)(segment - SWI_SEG_INPUT));
     return ctx->args->models[segment - SWI_SEG_MODEL]->base;
 }
 
@@ -109,6 +108,7 @@ static void *address(const sw_ctx *ctx, uint32_t value)
 {
     const swi_value *v = &ctx->trace.values[value];
     const swi_storage *s = &ctx->trace.storages[v->storage];
+    SW_ASSERT(value < ctx->trace.n_values && v->storage < ctx->trace.n_storages);
     return segment_base(ctx, s->segment) + s->offset + v->offset;
 }
 
@@ -138,18 +138,11 @@ static sw_status blame(const swi_trace *t, const swi_node *node, sw_status statu
     SW_FAIL(status, "%s: %s", swi_node_name(t, node, name, sizeof name), text);
 }
 
-static sw_status run_node(sw_exec *exec, const swi_node *node, const sw_launch *launch)
-{
-    if (exec->queue == NULL)
-        return swi_run_kernel(exec, node->kernel, launch);
-    SW_TRY(swi_queue_use(exec->queue));
-    return swi_queue_launch(exec->queue, node, launch);
-}
-
 static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
 {
     const swi_trace *t = &ctx->trace;
     const swi_node *node = &t->nodes[index];
+    SW_ASSERT(index < t->n_nodes && node->n_in + node->n_out <= SWI_MAX_OPERANDS);
     sw_buffer buffers[SWI_MAX_OPERANDS];
     sw_watch_phase(&ctx->exec->watch, (int)node->phase);
     if (ctx->exec->watch.log != NULL)
@@ -184,7 +177,7 @@ static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
         .step = (uint32_t)ctx->args->step,
         .run = ctx->args->run};
     ctx->updated |= node->is_update || node->writes_model;
-    const sw_status status = run_node(ctx->exec, node, &launch);
+    const sw_status status = ctx->exec->backend->launch_node(ctx->exec, node, &launch);
     ctx->done_ops++;
     sw_watch_op_end(&ctx->exec->watch);
     if (status == SW_OK)
@@ -196,10 +189,7 @@ static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
 static sw_status read_scalar(const sw_ctx *ctx, uint32_t value, double *out)
 {
     float x;
-    if (ctx->exec->target.device != NULL)
-        SW_TRY(swi_device_read(ctx->exec->target.device, &x, address(ctx, value), sizeof x));
-    else
-        memcpy(&x, address(ctx, value), sizeof x);
+    SW_TRY(swi_device_read(ctx->exec->target.device, &x, address(ctx, value), sizeof x));
     *out = (double)x;
     return SW_OK;
 }
@@ -236,8 +226,7 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
     sw_ctx *ctx = &exec->ctx;
     SW_TRY(swi_ctx_begin(exec, args, true)); /* first: what is refused here is of this run */
     SW_TRY(swi_make_ready(exec, args));
-    if (exec->queue != NULL)
-        SW_TRY(swi_queue_begin_immediate(exec, args));
+    SW_TRY(exec->backend->begin_immediate(exec, args));
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
     exec->last_immediate = true;
@@ -256,8 +245,7 @@ sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *update
     swi_read_watch(exec);
     *updated = ctx->updated;
     SW_TRY(swi_ctx_end(ctx));
-    if (exec->queue != NULL)
-        SW_TRY(swi_queue_end_immediate(exec));
+    SW_TRY(exec->backend->end_immediate(exec));
     exec->info.bump_bytes = exec->info.arena_bytes = sw_arena_live(exec->arena);
     SW_TRY(keep_metrics(ctx));
     /* A later trace in this ctx must not take away the names of what left this run. */

@@ -297,19 +297,20 @@ static sw_status room_for_watched(swi_queue *q, uint32_t n)
     return SW_OK;
 }
 
-sw_status swi_queue_room(sw_exec *exec, const sw_run_args *args, swi_program *p)
+sw_status swi_queue_room(sw_exec *exec, const sw_run_args *args, swi_frame *f)
 {
     swi_queue *q = exec->queue;
     wants want = {.slot = slot_of(args)};
     for (int m = 0; m < args->n_models; m++)
-        want.knobs += sw_size_round(args->models[m]->n_knobs * sizeof(float));
-    if (p != NULL && p->leaves == NULL) {
-        SW_TRY(swi_readback_of(args, &p->trace, &want.block, &p->leaves));
-        p->free_readback = swi_readback_free;
+        want.knobs +=
+            sw_size_round(args->models[m]->n_knobs * sizeof args->models[m]->knobs->value);
+    if (f != NULL && f->leaves == NULL) {
+        SW_TRY(swi_readback_of(args, &f->program->trace, &want.block, &f->leaves));
+        f->free_readback = swi_readback_free;
     }
-    if (p != NULL) {
-        want.block = p->leaves->bytes;
-        SW_TRY(room_for_watched(q, p->leaves->n_watched));
+    if (f != NULL) {
+        want.block = f->leaves->bytes;
+        SW_TRY(room_for_watched(q, f->leaves->n_watched));
     }
     if (q->pinned == NULL || want.slot > q->slot_bytes || want.knobs > q->knob_bytes ||
         want.block > q->block_bytes)

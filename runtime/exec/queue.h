@@ -17,7 +17,7 @@
 #ifndef SW_QUEUE_H
 #define SW_QUEUE_H
 
-#include "runtime/exec/exec.h"
+#include "runtime/exec/backend.h"
 
 typedef struct {
     bool tf32, sync_ops, no_graphs;
@@ -42,7 +42,7 @@ size_t swi_queue_host_bytes(const swi_queue *queue);  /* pinned */
 sw_status swi_queue_reserve(swi_queue *queue, size_t data_bytes);
 /* Take it, on both sides, for a program or, in immediate mode, NULL; waits where earlier memory
  * has to move. */
-sw_status swi_queue_room(sw_exec *exec, const sw_run_args *args, swi_program *program);
+sw_status swi_queue_room(sw_exec *exec, const sw_run_args *args, swi_frame *frame);
 
 /* ---- a run ------------------------------------------------------------------------------- */
 
@@ -57,17 +57,16 @@ sw_status swi_queue_use(const swi_queue *queue);
 sw_status swi_queue_launch(swi_queue *queue, const swi_node *node, const sw_launch *launch);
 /* Op i of a program whose launch is resolved: with the next one, or nothing, where it is one of
  * a pair. */
-sw_status swi_queue_launch_op(swi_queue *queue, const swi_program *program, uint32_t i);
+sw_status swi_queue_launch_op(swi_queue *queue, const swi_frame *frame, uint32_t i);
 
-/* How many kernels and library calls a run of the program launches, into its info: each op is
+/* How many kernels and library calls a run of the program launches: each op is
  * asked, and launches nothing. An op that the device refuses is blamed. */
-sw_status swi_queue_count_launches(const swi_queue *queue, swi_program *program);
+sw_status swi_queue_count_launches(const swi_queue *queue, swi_frame *frame,
+                                   uint32_t *launches);
 
 /* Run a planned program, begun: op by op by `ops` (run.c) and captured, or replayed. *updated
  * says whether an update may have run, *fresh is set where something was captured. */
-typedef sw_status swi_run_ops(sw_exec *exec, swi_program *program, const sw_run_args *args,
-                              bool *updated);
-sw_status swi_queue_run(sw_exec *exec, swi_program *program, const sw_run_args *args,
+sw_status swi_queue_run(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
                         swi_run_ops *ops, bool *updated, bool *fresh);
 /* Around an immediate run: room and all that swi_queue_begin does; and, waiting for it, the
  * times of its phases. */

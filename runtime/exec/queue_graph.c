@@ -2,6 +2,7 @@
  *
  * A graph holds addresses, so there is one for each binding of a program: the step arena, the
  * place of inputs, the models. The least recently used goes where there are too many. */
+#include "alloc/base/assert.h"
 #include "profiler/record/nvtx_run.h"
 #include "runtime/exec/queue_internal.h"
 #include <stdio.h>
@@ -45,6 +46,7 @@ uint32_t swi_borders_of(const swi_program *p)
 sw_status swi_queue_border(swi_queue *q, int phase)
 {
     swi_borders *b = q->borders;
+    SW_ASSERT(phase >= -1 && phase < SW_PHASES);
     if (b == NULL)
         return SW_OK;
     SW_TRY(swi_borders_room(q, b, b->n + 1));
@@ -79,35 +81,38 @@ sw_status swi_queue_launch(swi_queue *q, const swi_node *node, const sw_launch *
 }
 
 /* Op i, resolved, with the next one where they are a pair; that one then does nothing. */
-static sw_status make_op(const swi_program *p, uint32_t i, const sw_cuda_queue *queue)
+static sw_status make_op(const swi_frame *f, uint32_t i, const sw_cuda_queue *queue)
 {
+    const swi_program *p = f->program;
     const sw_cuda_pair *pair = p->ops[i].pair;
     if (i > 0 && p->ops[i - 1].pair != NULL)
         return SW_OK;
     if (pair != NULL)
-        return pair->kernel(swi_launch_of(p, i), p->ops[i + 1].attrs, queue);
-    return p->trace.nodes[p->ops[i].node].on_device(swi_launch_of(p, i), queue);
+        return pair->kernel(swi_frame_launch(f, i), p->ops[i + 1].attrs, queue);
+    return p->trace.nodes[p->ops[i].node].on_device(swi_frame_launch(f, i), queue);
 }
 
-sw_status swi_queue_launch_op(swi_queue *q, const swi_program *p, uint32_t i)
+sw_status swi_queue_launch_op(swi_queue *q, const swi_frame *f, uint32_t i)
 {
+    const swi_program *p = f->program;
     SW_TRY(enter(q, &p->trace.nodes[p->ops[i].node]));
-    return launched(q, make_op(p, i, &q->compute));
+    return launched(q, make_op(f, i, &q->compute));
 }
 
 /* Segments begin where nothing is, aligned as they will be: operands lie in them as they will.
  */
-sw_status swi_queue_count_launches(const swi_queue *q, swi_program *p)
+sw_status swi_queue_count_launches(const swi_queue *q, swi_frame *f, uint32_t *launches)
 {
+    const swi_program *p = f->program;
     unsigned char *base[SWI_SEG_COUNT + 1] = {NULL};
     sw_cuda_queue counting = q->compute;
     for (uint64_t s = 0; s < SWI_SEG_COUNT; s++)
         base[s] = (unsigned char *)(uintptr_t)((s + 1) << 40); /* larger than any store */
-    p->info.launches = 0;
-    counting.stated = &p->info.launches;
+    *launches = 0;
+    counting.stated = launches;
     for (uint32_t i = 0; i < p->n_ops; i++) {
-        swi_resolve(p, i, base, p->binds);
-        const sw_status status = make_op(p, i, &counting);
+        (void)swi_frame_resolve(f, i, base, p->binds);
+        const sw_status status = make_op(f, i, &counting);
         if (status != SW_OK)
             return swi_blame(p, i, status);
     }
@@ -127,6 +132,7 @@ static void free_binding(const swi_queue *q, swi_binding *b)
 /* Its last replay must be over. */
 static void drop(swi_queue *q, uint32_t i)
 {
+    SW_ASSERT(i < q->n_bindings);
     for (int k = 0; k < SWI_HISTORY; k++)
         if (q->left[k].borders == &q->bindings[i]->borders)
             q->left[k].borders = NULL;
@@ -182,24 +188,25 @@ static sw_status room_for_binding(swi_queue *q)
 
 /* All of a run that is the same each time, with the launches of the run before.
  * `told`: a tool hears of each op, which it finds again in the graph. */
-static sw_status note(swi_queue *q, swi_program *p, swi_binding *b, bool told)
+static sw_status note(swi_queue *q, swi_frame *f, swi_binding *b, bool told)
 {
+    const swi_program *p = f->program;
     unsigned char *base[SWI_SEG_COUNT + 1];
     memcpy(base, b->base, sizeof base);
     base[SWI_SEG_COUNT] = NULL; /* the block of leaves stands there */
-    SW_TRY(swi_queue_gather(q, p->leaves, b->base, true));
+    SW_TRY(swi_queue_gather(q, f->leaves, b->base, true));
     for (uint32_t i = 0; i < p->n_ops; i++) {
-        swi_resolve(p, i, base, p->binds);
+        (void)swi_frame_resolve(f, i, base, p->binds);
         if (told)
-            sw_nvtx_begin(SW_NVTX_IN_OP, p->names.ops[i].name, 0);
-        const sw_status status = swi_queue_launch_op(q, p, i);
+            sw_nvtx_begin(SW_NVTX_IN_OP, f->names.ops[i].name, 0);
+        const sw_status status = swi_queue_launch_op(q, f, i);
         if (told)
             sw_nvtx_end();
         if (status != SW_OK)
             return swi_blame(p, i, status);
     }
     SW_TRY(swi_queue_border(q, -1));
-    return swi_queue_gather(q, p->leaves, b->base, false);
+    return swi_queue_gather(q, f->leaves, b->base, false);
 }
 
 static sw_status end_capture(swi_queue *q, swi_binding *b)
@@ -210,10 +217,10 @@ static sw_status end_capture(swi_queue *q, swi_binding *b)
     return status;
 }
 
-static sw_status capture(swi_queue *q, swi_program *p, swi_binding *b, bool told)
+static sw_status capture(swi_queue *q, swi_frame *f, swi_binding *b, bool told)
 {
     SW_TRY(swi_queue_fault(q, q->api->capture_begin(&q->compute)));
-    const sw_status status = note(q, p, b, told);
+    const sw_status status = note(q, f, b, told);
     if (status == SW_OK)
         return end_capture(q, b);
     char text[400];
@@ -223,32 +230,33 @@ static sw_status capture(swi_queue *q, swi_program *p, swi_binding *b, bool told
 }
 
 /* The ranges of a capture stand beside those of the run before. */
-static sw_status capture_told(swi_queue *q, swi_program *p, swi_binding *b,
+static sw_status capture_told(swi_queue *q, swi_frame *f, swi_binding *b,
                               const sw_nvtx_run *tool)
 {
     static const sw_nvtx_name name = {NULL, "capture"};
     if (tool != NULL)
         sw_nvtx_begin(SW_NVTX_IN_STEP, &name, 0);
     const sw_status status =
-        capture(q, p, b, sw_nvtx_run_has_ops(tool) && p->names.n_ops >= p->n_ops);
+        capture(q, f, b, sw_nvtx_run_has_ops(tool) && f->names.n_ops >= f->program->n_ops);
     if (tool != NULL)
         sw_nvtx_end();
     return status;
 }
 
-static sw_status add_graph(swi_queue *q, swi_program *p, unsigned char *const *base,
-                           bool clocks, const sw_nvtx_run *tool)
+static sw_status add_graph(swi_queue *q, swi_frame *f, unsigned char *const *base, bool clocks,
+                           const sw_nvtx_run *tool)
 {
     void *block;
     SW_TRY(room_for_binding(q));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_binding)));
     swi_binding *b = block;
-    b->program = p;
+    b->program = f->program;
     memcpy(b->base, base, sizeof b->base);
-    sw_status status = clocks ? swi_borders_room(q, &b->borders, swi_borders_of(p)) : SW_OK;
+    sw_status status =
+        clocks ? swi_borders_room(q, &b->borders, swi_borders_of(f->program)) : SW_OK;
     q->borders = clocks ? &b->borders : NULL;
     if (status == SW_OK)
-        status = capture_told(q, p, b, tool);
+        status = capture_told(q, f, b, tool);
     q->borders = NULL;
     if (status != SW_OK) {
         free_binding(q, b);
@@ -261,18 +269,18 @@ static sw_status add_graph(swi_queue *q, swi_program *p, unsigned char *const *b
 
 /* ---- a run ------------------------------------------------------------------------------- */
 
-static sw_status run_by_op(sw_exec *exec, swi_program *p, const sw_run_args *args,
+static sw_status run_by_op(sw_exec *exec, swi_frame *f, const sw_run_args *args,
                            unsigned char *const *base, swi_run_ops *ops, bool *updated)
 {
     swi_queue *q = exec->queue;
-    SW_TRY(swi_queue_gather(q, p->leaves, base, true));
-    SW_TRY(ops(exec, p, args, updated));
+    SW_TRY(swi_queue_gather(q, f->leaves, base, true));
+    SW_TRY(ops(exec, f, args, updated));
     SW_TRY(swi_queue_border(q, -1));
-    return swi_queue_gather(q, p->leaves, base, false);
+    return swi_queue_gather(q, f->leaves, base, false);
 }
 
 /* What the plan says stands for what nobody counts. */
-static sw_status replay(sw_exec *exec, swi_program *p, swi_binding *b, bool *updated)
+static sw_status replay(sw_exec *exec, const swi_program *p, swi_binding *b, bool *updated)
 {
     swi_queue *q = exec->queue;
     for (uint32_t i = 0; i < p->n_ops && !*updated; i++)
@@ -293,10 +301,12 @@ static bool is_by_op(const sw_exec *exec)
     return exec->queue->sync_ops || exec->queue->no_graphs || exec->watch.log != NULL;
 }
 
-sw_status swi_queue_run(sw_exec *exec, swi_program *p, const sw_run_args *args,
-                        swi_run_ops *ops, bool *updated, bool *fresh)
+sw_status swi_queue_run(sw_exec *exec, swi_frame *f, const sw_run_args *args, swi_run_ops *ops,
+                        bool *updated, bool *fresh)
 {
+    const swi_program *p = f->program;
     swi_queue *q = exec->queue;
+    SW_ASSERT(f->leaves != NULL && q->pinned != NULL && f->leaves->bytes <= q->block_bytes);
     swi_history_run *run = swi_history_at(&exec->history, 0);
     swi_left *left = swi_queue_left(exec, run);
     const bool clocks = !exec->no_phases;
@@ -311,16 +321,16 @@ sw_status swi_queue_run(sw_exec *exec, swi_program *p, const sw_run_args *args,
         SW_TRY(clocks ? swi_borders_room(q, &q->eager, swi_borders_of(p)) : SW_OK);
         q->eager.n = 0;
         q->borders = left->borders = clocks ? &q->eager : NULL;
-        const sw_status status = run_by_op(exec, p, args, base, ops, updated);
+        const sw_status status = run_by_op(exec, f, args, base, ops, updated);
         q->borders = NULL;
         SW_TRY(status);
     }
     if (left->borders != NULL)
         left->borders->run = left->run;
-    SW_TRY(swi_queue_leave(exec, args, run, p));
+    SW_TRY(swi_queue_leave(exec, args, run, f));
     SW_TRY(q->sync_ops ? swi_queue_settle(q) : SW_OK);
     if (b != NULL || is_by_op(exec))
         return SW_OK;
     *fresh = true;
-    return add_graph(q, p, base, clocks, exec->watch.nvtx);
+    return add_graph(q, f, base, clocks, exec->watch.nvtx);
 }

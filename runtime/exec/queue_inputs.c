@@ -44,11 +44,12 @@ static sw_status put_knobs(swi_queue *q, swi_slot *slot, const sw_run_args *args
         sw_model *model = args->models[m];
         const uint64_t version = model->knob_version;
         SW_ASSERT(model->queue == q->number && model->knob_uploaded <= version);
-        const size_t bytes = model->n_knobs * sizeof(float);
+        const size_t bytes = model->n_knobs * sizeof model->knobs->value;
         if (model->knob_uploaded == version || bytes == 0)
             continue;
         for (uint32_t i = 0; i < model->n_knobs; i++)
-            memcpy(at + i * sizeof(float), &model->knobs[i].value, sizeof(float));
+            memcpy(at + i * sizeof model->knobs[i].value, &model->knobs[i].value,
+                   sizeof model->knobs[i].value);
         SW_TRY(q->api->copy(&q->compute, model->base + model->entries[model->knob_entry].offset,
                             at, bytes, SW_CUDA_TO_DEVICE));
         model->knob_uploaded = version;

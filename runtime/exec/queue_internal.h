@@ -1,4 +1,4 @@
-/* Between the files of runtime/queue*.c. */
+/* Between the files of runtime/exec/queue*.c. */
 #ifndef SW_QUEUE_INTERNAL_H
 #define SW_QUEUE_INTERNAL_H
 
@@ -125,7 +125,7 @@ sw_status swi_queue_gather(const swi_queue *queue, const swi_readback *leaves,
                            unsigned char *const *base, bool before);
 /* The block goes to the ring. */
 sw_status swi_queue_leave(sw_exec *exec, const sw_run_args *args, swi_history_run *run,
-                          const swi_program *program);
+                          const swi_frame *frame);
 
 /* Make events for n borders; record one where a phase begins (-1: the last ends). */
 sw_status swi_borders_room(const swi_queue *queue, swi_borders *borders, uint32_t n);

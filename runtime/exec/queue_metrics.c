@@ -1,5 +1,6 @@
 /* What leaves a run on a device: metrics and counts of skipped updates, gathered there in one
  * block, which is copied to a ring of pinned blocks and read when it is asked for. */
+#include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "runtime/autograd/optim/optim.h"
 #include "runtime/exec/queue_internal.h"
@@ -7,6 +8,7 @@
 
 swi_left *swi_queue_left(const sw_exec *exec, const swi_history_run *run)
 {
+    SW_ASSERT(run >= exec->history.run && run < exec->history.run + SWI_HISTORY);
     return &exec->queue->left[run - exec->history.run];
 }
 
@@ -76,13 +78,14 @@ static sw_status add_counts(swi_readback *l, int model, const sw_optimizer *o, s
 static sw_status lay(const sw_run_args *args, const swi_trace *t, size_t *bytes,
                      swi_readback *l)
 {
-    size_t at = t->n_metrics * sizeof(float);
+    const uint32_t metric = (uint32_t)sw_dtype_bytes(SW_F32); /* swi_queue_await reads them */
+    size_t at = (size_t)t->n_metrics * metric;
     for (uint32_t i = 0; l != NULL && i < t->n_metrics; i++) {
         const swi_value *v = &t->values[t->metrics[i].value];
         const swi_gathered copy = {.segment = SWI_SEG_STEP,
-                                   .bytes = sizeof(float),
+                                   .bytes = metric,
                                    .offset = t->storages[v->storage].offset + v->offset,
-                                   .to = i * sizeof(float)};
+                                   .to = (size_t)i * metric};
         SW_TRY(add_copy(l, &copy));
     }
     at = (at + sizeof(double) - 1) / sizeof(double) * sizeof(double);
@@ -123,6 +126,8 @@ sw_status swi_queue_gather(const swi_queue *q, const swi_readback *l,
 {
     for (uint32_t i = 0; i < l->n; i++) {
         const swi_gathered *c = &l->copies[i];
+        SW_ASSERT(c->segment < SWI_SEG_COUNT && base[c->segment] != NULL);
+        SW_ASSERT(c->to + c->bytes <= l->bytes && l->bytes <= q->block_bytes);
         if (c->before == before)
             SW_TRY(swi_queue_fault(q, q->api->copy(&q->compute, swi_queue_block(q) + c->to,
                                                    base[c->segment] + c->offset, c->bytes,
@@ -134,6 +139,7 @@ sw_status swi_queue_gather(const swi_queue *q, const swi_readback *l,
 /* The counts are those of the models of this run. */
 static void watch(swi_left *left, const swi_readback *l, const sw_run_args *args)
 {
+    SW_ASSERT(l->n_watched == 0 || left->watched != NULL);
     for (uint32_t i = 0; i < l->n_watched; i++) {
         const sw_model *model = args->models[l->watched[i].slot];
         left->watched[i] = l->watched[i];
@@ -145,11 +151,11 @@ static void watch(swi_left *left, const swi_readback *l, const sw_run_args *args
 }
 
 sw_status swi_queue_leave(sw_exec *exec, const sw_run_args *args, swi_history_run *run,
-                          const swi_program *p)
+                          const swi_frame *f)
 {
     swi_queue *q = exec->queue;
     swi_left *left = swi_queue_left(exec, run);
-    const swi_readback *l = p->leaves;
+    const swi_readback *l = f->leaves;
     sw_status status = SW_OK;
     if (l->n > 0)
         status = q->api->copy(&q->compute, left->pinned, swi_queue_block(q), l->bytes,

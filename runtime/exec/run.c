@@ -6,7 +6,7 @@
 #include "alloc/base/error.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/sys.h"
-#include "runtime/exec/queue.h"
+#include "runtime/exec/backend.h"
 #include "runtime/base/structs.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/exec/run_internal.h"
@@ -82,47 +82,16 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
 
 /* ---- launching --------------------------------------------------------------------------- */
 
-void swi_resolve(swi_program *p, uint32_t i, unsigned char *const *base, const swi_bind *binds)
+static inline sw_status launch(sw_exec *exec, swi_frame *f, uint32_t i, const sw_run_args *args,
+                               unsigned char *const *base, const swi_bind *binds)
 {
-    const swi_run_op *op = &p->ops[i];
-    swi_template *like = &p->templates[op->like];
-    SW_ASSERT(i < p->n_ops && op->n_buffers <= SWI_MAX_OPERANDS);
-    SW_ASSERT(op->first + i + op->n_buffers < p->n_binds);
-    sw_buffer *buffers = like->buffers;
-    const swi_bind *b = binds + op->first + i;
-    for (uint32_t k = 0; k < op->n_buffers; k++) {
-        unsigned char *segment = base[b[k].segment];
-        SW_ASSERT((unsigned)b[k].segment <= SWI_SEG_COUNT);
-        buffers[k].ptr = segment != NULL ? segment + b[k].offset : NULL;
-    }
-    unsigned char *segment = base[b[op->n_buffers].segment];
-    like->launch.scratch = segment != NULL ? segment + b[op->n_buffers].offset : NULL;
-    like->launch.scratch_bytes = op->scratch_bytes;
-    like->launch.attrs = op->attrs;
-}
-
-sw_status swi_run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_launch *l)
-{
-    if (exec->guard != NULL)
-        return swi_guarded(exec->guard, kernel, l);
-    const uint64_t said = sw_error_count();
-    const sw_status status = kernel(l);
-    return status == SW_OK ? SW_OK : swi_kernel_failed(status, said);
-}
-
-static inline sw_status launch(sw_exec *exec, swi_program *p, uint32_t i,
-                               const sw_run_args *args, unsigned char *const *base,
-                               const swi_bind *binds)
-{
-    sw_launch *l = swi_launch_of(p, i);
-    swi_resolve(p, i, base, binds);
+    sw_launch *l = swi_frame_resolve(f, i, base, binds);
     l->par = swi_pool_par(exec->pool);
     l->isa = exec->target.isa;
     l->seed = exec->seed;
     l->step = (uint32_t)args->step;
     l->run = args->run;
-    return exec->queue == NULL ? swi_run_kernel(exec, p->trace.nodes[p->ops[i].node].kernel, l)
-                               : swi_queue_launch_op(exec->queue, p, i);
+    return exec->backend->launch(exec, f, i);
 }
 
 /* The op's name in front of a kernel's reason. */
@@ -135,10 +104,11 @@ sw_status swi_blame(const swi_program *p, uint32_t i, sw_status status)
         swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node], name, sizeof name), text);
 }
 
-sw_status swi_program_execute(sw_exec *exec, swi_program *p, const sw_run_args *args,
+sw_status swi_program_execute(sw_exec *exec, swi_frame *f, const sw_run_args *args,
                               unsigned char *const *base, const swi_bind *binds,
                               const swi_hooks *hooks, bool *updated)
 {
+    const swi_program *p = f->program;
     const uint32_t fp = swi_fp_enter();
     sw_status status = SW_OK;
     swi_guard *const guard = exec->guard;
@@ -149,7 +119,7 @@ sw_status swi_program_execute(sw_exec *exec, swi_program *p, const sw_run_args *
         if (status == SW_OK) {
             if (updated != NULL)
                 *updated |= p->ops[i].is_update;
-            status = launch(exec, p, i, args, base, binds);
+            status = launch(exec, f, i, args, base, binds);
             if (status != SW_OK)
                 status = swi_blame(p, i, status);
         }
@@ -163,12 +133,11 @@ sw_status swi_program_execute(sw_exec *exec, swi_program *p, const sw_run_args *
 
 void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base)
 {
+    SW_ASSERT(args->n_inputs <= SWI_MAX_INPUTS && args->n_models <= SWI_MAX_MODELS);
     memset(base, 0, (SWI_SEG_COUNT + 1) * sizeof *base);
     base[SWI_SEG_STEP] = sw_arena_base(exec->arena);
     for (int i = 0; i < args->n_inputs; i++)
-        base[SWI_SEG_INPUT + i] = exec->queue != NULL
-                                      ? swi_queue_input(exec->queue, i)
-                                      : (unsigned char *)(uintptr_t)args->inputs[i].data;
+        base[SWI_SEG_INPUT + i] = exec->backend->bind(exec, args, i);
     for (int i = 0; i < args->n_models; i++)
         base[SWI_SEG_MODEL + i] = args->models[i]->base;
 }
@@ -189,6 +158,7 @@ static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run
     for (uint32_t k = 0; k < op->n_births; k++) {
         const uint32_t s = p->births[op->births + k];
         const swi_storage *st = &p->trace.storages[s];
+        SW_ASSERT(s < p->trace.n_storages && st->offset + st->bytes <= p->height);
         SW_TRY(sw_arena_place(exec->arena, st->offset, st->bytes, s));
     }
     return SW_OK;
@@ -222,27 +192,30 @@ static sw_status room_for_op_clocks(sw_exec *exec, uint32_t n)
 }
 
 /* The loop with nothing counted and no clock read. */
-static sw_status run_bare(sw_exec *exec, swi_program *p, const sw_run_args *args,
+static sw_status run_bare(sw_exec *exec, swi_frame *f, const sw_run_args *args,
                           unsigned char *const *base, bool *updated)
 {
+    const swi_program *p = f->program;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         *updated |= p->ops[i].is_update;
-        const sw_status status = launch(exec, p, i, args, base, p->binds);
+        const sw_status status = launch(exec, f, i, args, base, p->binds);
         if (status != SW_OK)
             return swi_blame(p, i, status);
     }
     return SW_OK;
 }
 
-static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args, bool *updated)
+static sw_status run_ops(sw_exec *exec, swi_frame *f, const sw_run_args *args, bool *updated)
 {
+    const swi_program *p = f->program;
     unsigned char *base[SWI_SEG_COUNT + 1];
+    SW_ASSERT(exec->busy != 0 && sw_arena_height(exec->arena) >= p->height);
     swi_bases(exec, args, base);
     sw_record_log *const log = exec->watch.log;
     const uint32_t fp = swi_fp_enter();
     sw_status status = SW_OK;
     if (exec->no_phases) {
-        status = run_bare(exec, p, args, base, updated);
+        status = run_bare(exec, f, args, base, updated);
         swi_fp_leave(fp);
         return status;
     }
@@ -260,7 +233,7 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
             log_reuses(log, p, op);
         sw_watch_op(&exec->watch, i);
         *updated |= op->is_update;
-        status = launch(exec, p, i, args, base, p->binds);
+        status = launch(exec, f, i, args, base, p->binds);
         if (status != SW_OK) {
             status = swi_blame(p, i, status);
             break;
@@ -276,61 +249,39 @@ static sw_status run_ops(sw_exec *exec, swi_program *p, const sw_run_args *args,
     return status;
 }
 
-static void read_metrics(sw_exec *exec, const swi_program *p, swi_history_run *run)
-{
-    const unsigned char *base = sw_arena_base(exec->arena);
-    for (uint32_t i = 0; i < p->trace.n_metrics; i++) {
-        const swi_value *v = &p->trace.values[p->trace.metrics[i].value];
-        float x;
-        memcpy(&x, base + p->trace.storages[v->storage].offset + v->offset, sizeof x);
-        run->metrics[i].value = (double)x;
-    }
-}
-
 /* All memory that the run needs, on every side. */
-static sw_status room_for_run(sw_exec *exec, const sw_run_args *args, swi_program *p)
+static sw_status room_for_run(sw_exec *exec, const sw_run_args *args, swi_frame *f)
 {
     SW_TRY(swi_make_ready(exec, args));
-    SW_TRY(sw_arena_grow(exec->arena, p->height, true));
-    SW_TRY(exec->guard != NULL ? swi_guard_room(exec->guard, p) : SW_OK);
-    return exec->queue != NULL ? swi_queue_room(exec, args, p) : SW_OK;
-}
-
-static sw_status run_on_device(sw_exec *exec, swi_program *p, const sw_run_args *args,
-                               bool *updated, bool *fresh)
-{
-    SW_TRY(swi_queue_begin(exec, args));
-    return swi_queue_run(exec, p, args, run_ops, updated, fresh);
+    SW_TRY(sw_arena_grow(exec->arena, f->program->height, true));
+    return exec->backend->room(exec, args, f);
 }
 
 static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updated, bool *fresh)
 {
-    swi_program *p;
-    SW_TRY(swi_exec_program(exec, args, &p, fresh));
-    exec->attempt = p;
-    const sw_status fits = room_for_run(exec, args, p);
+    swi_frame *f;
+    SW_TRY(swi_exec_program(exec, args, &f, fresh));
+    const swi_program *p = f->program;
+    exec->attempt = f;
+    const sw_status fits = room_for_run(exec, args, f);
     if (fits != SW_OK)
-        return fits == SW_NOMEM && (exec->target.budget != NULL || exec->target.device != NULL)
+        return fits == SW_NOMEM && (exec->target.budget != NULL ||
+                                    !exec->target.device->backend->host_memory)
                    ? swi_does_not_fit(exec, args, p, fits)
                    : fits;
-    *fresh |= !p->ran;
-    swi_observe_plan(exec, args, p);
+    *fresh |= !f->ran;
+    swi_observe_plan(exec, args, f);
     SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
     SW_TRY(swi_history_reserve(&exec->history, p->trace.n_metrics));
-    SW_TRY(swi_observe_prepare(exec, args, p));
+    SW_TRY(swi_observe_prepare(exec, args, f));
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
-    swi_exec_set_last(exec, p);
+    swi_exec_set_last(exec, f);
     exec->last_immediate = false;
     swi_history_run *run = swi_history_at(&exec->history, 0);
     swi_history_name(run, &p->trace);
-    if (exec->queue != NULL) {
-        SW_TRY(run_on_device(exec, p, args, updated, fresh));
-    } else {
-        SW_TRY(run_ops(exec, p, args, updated));
-        read_metrics(exec, p, run);
-    }
-    p->ran = true;
+    SW_TRY(exec->backend->run(exec, f, args, run_ops, updated, fresh));
+    f->ran = true;
     exec->info.arena_bytes = p->height;
     exec->info.model_bytes = p->model_bytes;
     return SW_OK;
@@ -346,6 +297,7 @@ static const swi_trace *last_trace(const sw_exec *exec)
 /* Outputs stay readable until the next run; without them the arena is given back at once. */
 static void end_of_run(sw_exec *exec)
 {
+    SW_ASSERT((exec->last == NULL) == (exec->last_frame == NULL));
     const swi_trace *t = last_trace(exec);
     const bool outputs = t != NULL && t->n_outputs > 0;
     if (exec->reset_pending && !outputs) {
@@ -390,13 +342,12 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
     swi_observe_begin(exec, args, start);
     exec->attempt = NULL;
     exec->push_refused = false;
-    sw_status status =
-        exec->target.device != NULL ? swi_device_fault(exec->target.device) : SW_OK;
+    sw_status status = swi_device_fault(exec->target.device);
     swi_skipped_begin(args);
     if (status == SW_OK)
         status = args->immediate ? swi_run_immediate(exec, args, &updated)
                                  : run_planned(exec, args, &updated, &fresh);
-    if (exec->queue == NULL || exec->info.ns == 0)
+    if (exec->info.ns == 0) /* a card has its own clock */
         exec->info.ns = sw_clock_ns() - start;
     exec->info.allocations = sw_mem_calls() - calls;
     exec->info.warm = !fresh && !args->immediate;
@@ -410,12 +361,7 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
     }
     end_of_run(exec);
     swi_observe_end(exec, args, status == SW_OK);
-    if (status != SW_OK)
-        return status;
-    if (exec->queue == NULL)
-        return swi_skipped_end(args);
-    return args->immediate ? swi_queue_skipped_immediate(exec, args)
-                           : swi_queue_skipped(exec, args);
+    return status == SW_OK ? exec->backend->skipped(exec, args) : status;
 }
 
 sw_status sw_run(sw_exec *exec, const sw_run_args *given)
@@ -441,8 +387,8 @@ static sw_status reserve(sw_exec *exec, const sw_run_args *args, size_t arena, s
         had[i] = args->models[i]->arena != NULL;
     for (int i = 0; status == SW_OK && i < args->n_models; i++)
         status = swi_model_reserve(args->models[i], exec);
-    if (status == SW_OK && exec->queue != NULL)
-        status = swi_queue_reserve(exec->queue, data);
+    if (status == SW_OK)
+        status = exec->backend->reserve(exec, data);
     if (status == SW_OK)
         status = sw_arena_grow(exec->arena, arena, false);
     for (int i = 0; status != SW_OK && i < args->n_models; i++)
@@ -453,10 +399,11 @@ static sw_status reserve(sw_exec *exec, const sw_run_args *args, size_t arena, s
 
 static sw_status plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
 {
-    swi_program *p;
+    swi_frame *f;
     bool fresh;
-    SW_TRY(swi_exec_program(exec, args, &p, &fresh));
-    exec->attempt = p;
+    SW_TRY(swi_exec_program(exec, args, &f, &fresh));
+    const swi_program *p = f->program;
+    exec->attempt = f;
     const size_t data = swi_data_bytes(exec, args, &p->trace);
     swi_plan_info(p, data, out);
     if (exec->target.budget == NULL)
@@ -506,8 +453,7 @@ sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
         const swi_value *v = &t->values[t->outputs[i].value];
         const void *data =
             sw_arena_base(exec->arena) + t->storages[v->storage].offset + v->offset;
-        if (exec->queue != NULL)
-            SW_TRY(swi_queue_output(exec->queue, t, i, &data));
+        SW_TRY(exec->backend->output(exec, t, i, &data));
         *out = (sw_array){v->type.dtype, v->type.shape, data};
         return SW_OK;
     }

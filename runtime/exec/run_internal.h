@@ -16,7 +16,7 @@ sw_status swi_enter(sw_exec *exec, const sw_run_args *args, const void *frame);
 sw_status swi_make_ready(sw_exec *exec, const sw_run_args *args);
 
 /* The program whose metrics and outputs can be asked for; it stays although its key may go. */
-void swi_exec_set_last(sw_exec *exec, swi_program *program);
+void swi_exec_set_last(sw_exec *exec, swi_frame *frame);
 void swi_leave(sw_exec *exec, const sw_run_args *args);
 
 /* The names of a trace's metrics; swi_history_reserve was asked before. */
@@ -49,9 +49,6 @@ swi_need swi_need_of(const sw_exec *exec, const sw_run_args *args, const swi_pro
 /* Copy what the exec's watch saw into its run info. */
 void swi_read_watch(sw_exec *exec);
 
-/* The operands of op i point to where they are: base[segment] + offset. */
-void swi_resolve(swi_program *program, uint32_t op, unsigned char *const *base,
-                 const swi_bind *binds);
 sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
 
 /* The refusal that people read: the least budget, what there is, who holds the peak. */

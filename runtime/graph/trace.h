@@ -115,14 +115,9 @@ void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *type
 /* Of a node; NULL where its op has none. */
 const void *swi_node_attrs(const swi_trace *trace, const swi_node *node);
 
-/* The kernel of an op (grad -1: its forward one) for these operands on the exec's device, and
- * its scratch; sets threads and instruction set of `info`. SW_UNSUPPORTED names an op that the
- * device does not have. */
-typedef struct {
-    sw_kernel *kernel;         /* NULL on a device */
-    sw_cuda_kernel *on_device; /* NULL on the CPU */
-    size_t scratch_bytes;
-} swi_selected_kernel;
+/* The kernel of an op (grad -1: its forward one) for these operands, whose numbers have one
+ * type, on the exec's device, and its scratch; sets threads and instruction set of `info`.
+ * SW_UNSUPPORTED names op and type where the device has none. */
 sw_status swi_select_kernel(const sw_exec *exec, uint32_t op, int grad, sw_kernel_info *info,
                             swi_selected_kernel *out);
 

@@ -54,7 +54,8 @@ static sw_status lay_out_inputs(sw_ctx *ctx, const sw_op_desc *desc, uint32_t *i
     if (converts)
         return SW_OK;
     /* The blocks are for the lanes of a CPU. */
-    const bool plain = desc->layout == NULL || swi_target_of(ctx->exec)->device != NULL;
+    const bool plain =
+        desc->layout == NULL || !swi_target_of(ctx->exec)->device->backend->image_blocks;
     const sw_layout want = plain ? SW_PLAIN : desc->layout(types, n_in, attrs);
     for (int i = 0; i < n_in; i++) {
         const sw_layout layout = is_image(desc, i, &types[i]) ? want : SW_PLAIN;

@@ -3,8 +3,10 @@
  * Entries keep their order of registration inside their role; each role is one contiguous
  * range, in the order of the list below, so that clones, checkpoints and exchanges are copies
  * of ranges. */
+#include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "profiler/record/nvtx.h"
+#include "runtime/device/device.h"
 #include "runtime/model/model.h"
 #include <math.h>
 #include <stdarg.h>
@@ -24,6 +26,7 @@ sw_status sw_model_create(sw_model **out, const char *name)
     void *block;
     SW_TRY(sw_handle_take(&block, SW_HANDLE_MODEL, sizeof(sw_model)));
     sw_model *model = block;
+    model->device = swi_device_cpu();
     snprintf(model->name, sizeof model->name, "%s", name);
     model->uid = __atomic_add_fetch(&next_uid, 1, __ATOMIC_RELAXED);
     model->n_entries = 1;
@@ -170,6 +173,7 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
         model->entries = grown;
         model->cap_entries *= 2;
     }
+    SW_ASSERT(model->n_entries >= 1 && model->n_entries < model->cap_entries);
     swi_entry *entry = &model->entries[model->n_entries];
     memset(entry, 0, sizeof *entry);
     snprintf(entry->name, sizeof entry->name, "%s", name);
@@ -394,6 +398,7 @@ static sw_status place_ranges(sw_model *model)
         }
         model->role_bytes[range_order[r]] = top - start;
     }
+    SW_ASSERT(top % SW_ALIGN == 0);
     model->bytes = top;
     return SW_OK;
 }

@@ -106,7 +106,7 @@ struct sw_model {
     size_t role_bytes[SWI_ROLE_COUNT];
     uint64_t layout_hash, frozen_hash;
     sw_arena *arena;
-    swi_device *device;  /* that the arena is memory of; NULL: the host's */
+    swi_device *device;  /* that the arena is memory of; the CPU before it has one */
     unsigned char *base; /* of the arena; NULL before ready. Host code goes by model_bytes.h */
     uint64_t knob_version, knob_uploaded; /* on a device: runs upload the block where they
                                              differ */

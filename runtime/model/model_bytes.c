@@ -1,30 +1,29 @@
 /* Where host code and the memory of models meet. */
+#include "alloc/base/assert.h"
 #include "runtime/model/model_bytes.h"
 #include "runtime/device/device.h"
-#include <string.h>
+
+static unsigned char *range_of(const sw_model *model, size_t offset, size_t bytes)
+{
+    SW_ASSERT(bytes == 0 || model->base != NULL);
+    SW_ASSERT(offset <= model->bytes && bytes <= model->bytes - offset);
+    (void)bytes;
+    return model->base + offset;
+}
 
 sw_status swi_model_read(const sw_model *model, void *to, size_t offset, size_t bytes)
 {
-    if (model->device != NULL)
-        return swi_device_read(model->device, to, model->base + offset, bytes);
-    memcpy(to, model->base + offset, bytes);
-    return SW_OK;
+    return swi_device_read(model->device, to, range_of(model, offset, bytes), bytes);
 }
 
 sw_status swi_model_write(sw_model *model, size_t offset, const void *from, size_t bytes)
 {
-    if (model->device != NULL)
-        return swi_device_write(model->device, model->base + offset, from, bytes);
-    memcpy(model->base + offset, from, bytes);
-    return SW_OK;
+    return swi_device_write(model->device, range_of(model, offset, bytes), from, bytes);
 }
 
 sw_status swi_model_zero(sw_model *model, size_t offset, size_t bytes)
 {
-    if (model->device != NULL)
-        return swi_device_zero(model->device, model->base + offset, bytes);
-    memset(model->base + offset, 0, bytes);
-    return SW_OK;
+    return swi_device_zero(model->device, range_of(model, offset, bytes), bytes);
 }
 
 /* Pieces of [0, bytes): the first failure ends them. */
@@ -55,7 +54,7 @@ static void pieces_end(pieces *p)
 sw_status swi_model_pour(const sw_model *model, size_t offset, size_t bytes,
                          swi_take_piece *take, void *context)
 {
-    if (model->device == NULL)
+    if (model->device->backend->host_memory)
         return take(context, model->base + offset, 0, bytes);
     pieces p;
     sw_status status = SW_OK;
@@ -72,7 +71,7 @@ sw_status swi_model_pour(const sw_model *model, size_t offset, size_t bytes,
 sw_status swi_model_fill(sw_model *model, size_t offset, size_t bytes, swi_make_piece *make,
                          void *context)
 {
-    if (model->device == NULL)
+    if (model->device->backend->host_memory)
         return make(context, model->base + offset, 0, bytes);
     pieces p;
     sw_status status = SW_OK;
@@ -95,9 +94,9 @@ static sw_status read_piece(void *from, void *bytes, size_t at, size_t n)
 sw_status swi_model_copy_bytes(sw_model *to, const sw_model *from)
 {
     sw_status status;
-    if (from->device == NULL)
+    if (from->device->backend->host_memory)
         status = swi_model_write(to, 0, from->base, from->bytes);
-    else if (to->device == NULL)
+    else if (to->device->backend->host_memory)
         status = swi_model_read(from, to->base, 0, from->bytes);
     else if (to->device == from->device)
         status = swi_device_copy(to->device, to->base, from->base, from->bytes);

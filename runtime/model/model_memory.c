@@ -7,15 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "cuda:0" for messages. */
-static const char *place_name(const swi_device *device, char *to, size_t bytes)
-{
-    if (device == NULL)
-        return "the CPU";
-    snprintf(to, bytes, "cuda:%d", device->ordinal);
-    return to;
-}
-
 sw_status swi_model_is_here(const sw_model *model, const sw_exec *exec)
 {
     char its[24], ours[24];
@@ -24,16 +15,8 @@ sw_status swi_model_is_here(const sw_model *model, const sw_exec *exec)
     SW_FAIL(SW_INVALID,
             "model %s lies in the memory of %s and the exec works on %s: copy it to a model "
             "that was made ready there (sw_model_copy)",
-            model->name, place_name(model->device, its, sizeof its),
-            place_name(swi_target_of(exec)->device, ours, sizeof ours));
-}
-
-static sw_status create_store(sw_store **out, const sw_model *model, const sw_exec *exec)
-{
-    const size_t bytes = model->bytes > 0 ? model->bytes : SW_ALIGN;
-    return swi_target_of(exec)->device != NULL
-               ? sw_store_device_create(out, bytes, &swi_target_of(exec)->device->memory)
-               : sw_store_host_create(out, bytes);
+            model->name, swi_device_name(model->device, its, sizeof its),
+            swi_device_name(swi_target_of(exec)->device, ours, sizeof ours));
 }
 
 sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
@@ -42,7 +25,8 @@ sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
     if (model->arena != NULL)
         return swi_model_is_here(model, exec);
     sw_store *store;
-    SW_TRY(create_store(&store, model, exec));
+    SW_TRY(swi_device_store(swi_target_of(exec)->device, &store,
+                            model->bytes > 0 ? model->bytes : SW_ALIGN));
     const sw_arena_opts opts = {.label = model->name,
                                 .store = store,
                                 .budget = swi_target_of(exec)->budget,
@@ -59,9 +43,7 @@ sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
         return status;
     }
     model->arena = arena;
-    model->device = swi_target_of(exec)->device != NULL
-                        ? swi_device_share(swi_target_of(exec)->device)
-                        : NULL;
+    model->device = swi_device_share(swi_target_of(exec)->device);
     return SW_OK;
 }
 
@@ -70,7 +52,7 @@ void swi_model_unreserve(sw_model *model)
     sw_arena_destroy(model->arena); /* on a card, behind all that was launched there */
     swi_device_close(model->device);
     model->arena = NULL;
-    model->device = NULL;
+    model->device = swi_device_cpu();
 }
 
 /* ---- first values ------------------------------------------------------------------------ */
@@ -88,8 +70,9 @@ typedef struct {
 static sw_status make_values(void *context, void *bytes, size_t at, size_t n)
 {
     const beginning *b = context;
-    return swi_init_values(bytes, (int64_t)(at / sizeof(float)), (int64_t)(n / sizeof(float)),
-                           &b->entry->shape, b->entry->init, b->seed, b->entry->name);
+    const size_t one = sw_dtype_bytes(b->entry->dtype);
+    return swi_init_values(bytes, (int64_t)(at / one), (int64_t)(n / one), &b->entry->shape,
+                           b->entry->init, b->seed, b->entry->name);
 }
 
 sw_status swi_init_entry(sw_model *model, const swi_entry *e, uint64_t seed)
@@ -102,7 +85,7 @@ sw_status swi_init_entry(sw_model *model, const swi_entry *e, uint64_t seed)
 
 void swi_knobs_changed(sw_model *model)
 {
-    if (model->device != NULL) {
+    if (!model->device->backend->host_memory) {
         model->knob_version++;
         return;
     }
@@ -126,7 +109,7 @@ sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
     SW_TRY(swi_model_reserve(model, exec));
     SW_TRY(sw_arena_grow(model->arena, model->bytes, true));
     model->base = sw_arena_base(model->arena);
-    if (model->device == NULL)
+    if (model->device->backend->host_memory)
         sw_unpoison(model->base, model->bytes);
     swi_observe_model(exec, model);
     const sw_status status = initialise(model, seed);

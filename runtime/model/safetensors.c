@@ -7,6 +7,7 @@
  * device are read piece by piece instead, once before to know that they can be read. */
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
+#include "runtime/device/device.h"
 #include "runtime/model/model_bytes.h"
 #include "runtime/model/safetensors_internal.h"
 #include <stdio.h>
@@ -418,7 +419,7 @@ static sw_status load_from(sw_model *model, sw_file *file)
     c.pieces = pieces;
     sw_status status = check_header(&c, file, header_bytes);
     if (status == SW_OK)
-        status = model->device == NULL
+        status = model->device->backend->host_memory
                      ? take_data(&c, model, file)
                      : stream_data(&c, model, file, sizeof(uint64_t) + header_bytes);
     sw_heap_free(pieces, SW_HEAP_FILES, bytes);

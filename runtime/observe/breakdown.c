@@ -182,15 +182,15 @@ static sw_status follow_plan(swi_shares *to, const swi_program *p)
     return SW_OK;
 }
 
-sw_status swi_program_shares(swi_program *p, const sw_run_args *args)
+sw_status swi_program_shares(swi_frame *f, const sw_run_args *args)
 {
-    if (p->shares.n > 0)
+    if (f->shares.n > 0)
         return SW_OK;
-    sw_status status = swi_shares_of_args(&p->shares, args);
+    sw_status status = swi_shares_of_args(&f->shares, args);
     if (status == SW_OK)
-        status = follow_plan(&p->shares, p);
+        status = follow_plan(&f->shares, f->program);
     if (status != SW_OK)
-        swi_shares_free(&p->shares);
+        swi_shares_free(&f->shares);
     return status;
 }
 
@@ -230,14 +230,14 @@ static sw_status room_for_notes(sw_exec *exec, uint32_t n)
     return SW_OK;
 }
 
-static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_program *p)
+static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_frame *f)
 {
     if (!exec->shares)
         return SW_OK;
-    if (p == NULL)
+    if (f == NULL)
         return swi_shares_of_args(&exec->immediate_shares, args);
-    SW_TRY(swi_program_shares(p, args));
-    return room_for_notes(exec, 2 * p->n_births);
+    SW_TRY(swi_program_shares(f, args));
+    return room_for_notes(exec, 2 * f->program->n_births);
 }
 
 static sw_status push(sw_ctx *ctx, uint32_t storage, uint32_t node)
@@ -287,16 +287,16 @@ static void show(const swi_shares *x, sw_share_visitor *visitor, void *to)
 static sw_status plan_shares(sw_exec *exec, const sw_run_args *args, sw_share_visitor *visitor,
                              void *to)
 {
-    swi_program *p;
+    swi_frame *f;
     bool fresh;
-    SW_TRY(swi_exec_program(exec, args, &p, &fresh));
+    SW_TRY(swi_exec_program(exec, args, &f, &fresh));
     if (!args->immediate) {
-        SW_TRY(swi_program_shares(p, args));
-        show(&p->shares, visitor, to);
+        SW_TRY(swi_program_shares(f, args));
+        show(&f->shares, visitor, to);
         return SW_OK;
     }
     swi_shares bump = {0};
-    const sw_status status = bump_shares(&bump, p, args);
+    const sw_status status = bump_shares(&bump, f->program, args);
     if (status == SW_OK)
         show(&bump, visitor, to);
     swi_shares_free(&bump);
@@ -325,12 +325,12 @@ static sw_status last_shares(const sw_exec *exec, sw_share_visitor *visitor, voi
     if (!immediate && exec->last == NULL)
         SW_FAIL(SW_INVALID, "sw_last_shares: nothing has run yet, or the last run failed");
     if (!immediate && exec->info.replayed) { /* nobody looked: as planned */
-        show(&exec->last->shares, visitor, to);
+        show(&exec->last_frame->shares, visitor, to);
         return SW_OK;
     }
     swi_shares seen = {0};
     sw_status status =
-        copy_base(&seen, immediate ? &exec->immediate_shares : &exec->last->shares);
+        copy_base(&seen, immediate ? &exec->immediate_shares : &exec->last_frame->shares);
     if (status == SW_OK)
         status = follow_notes(&seen, &exec->watch,
                               immediate ? &exec->immediate_trace : &exec->last->trace);

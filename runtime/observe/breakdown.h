@@ -26,7 +26,7 @@ sw_status swi_shares_of_args(swi_shares *to, const sw_run_args *args);
 /* "conv1.weight" belongs to layer "conv1", and so does "conv1.weight.momentum";
  * "block1.up.bias" to "block1/up". */
 void swi_entry_layer(const sw_model *model, const char *name, char *to, size_t bytes);
-/* The program's shares by its plan, in program->shares: once, until it is measured anew. */
-sw_status swi_program_shares(swi_program *program, const sw_run_args *args);
+/* The program's shares by its plan, in frame->shares: once. */
+sw_status swi_program_shares(swi_frame *frame, const sw_run_args *args);
 
 #endif

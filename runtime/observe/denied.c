@@ -63,7 +63,7 @@ static void add_bump(sw_prof_denied *d, const swi_trace *t, uint32_t n)
 
 static void of_program(sw_prof_denied *d, const sw_exec *exec, const sw_run_args *args)
 {
-    const swi_program *p = exec->attempt;
+    const swi_program *p = exec->attempt->program;
     const swi_need need = swi_need_of(exec, args, p);
     d->program = p->id;
     d->label = "the step arena";
@@ -82,7 +82,7 @@ static void of_program(sw_prof_denied *d, const sw_exec *exec, const sw_run_args
         swi_trace_free(&room);
         return;
     }
-    d->op = exec->attempt->info.peak_op;
+    d->op = exec->attempt->program->info.peak_op;
     d->phase = sw_phase_name(p->n_ops > 0 ? p->ops[p->peak_op].phase : SW_DATA);
     add_peak(d, p);
 }

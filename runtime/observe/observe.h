@@ -16,7 +16,7 @@ bool swi_plan_tensor(const swi_program *program, uint32_t s, swi_plan_names *nam
                      sw_tensor *out);
 
 /* Once for each program, in front of its first run. */
-void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *program);
+void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_frame *frame);
 
 /* The number of the last immediate run's trace, which is recorded where it is a new one;
  * SW_PROF_NONE where there is no room for it. */
@@ -41,7 +41,7 @@ void swi_profile_refused(sw_exec *exec, const sw_run_args *args, const char *lim
 void swi_profile_device(sw_exec *exec, bool ends);
 
 /* What sw_witness found, with the plan in front of it. */
-sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_program *program,
+sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_frame *frame,
                               uint32_t which, const sw_witness_info *info);
 
 #endif

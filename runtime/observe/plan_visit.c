@@ -77,11 +77,11 @@ sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *given, const sw_plan_v
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_plan_visitor, &v, visitor, "sw_plan_visit"));
     SW_TRY(swi_read_args(&args, given, false, "sw_plan_visit"));
     SW_TRY(swi_enter(exec, &args, SWI_FRAME));
-    swi_program *p;
+    swi_frame *f;
     bool fresh;
-    const sw_status status = swi_exec_program(exec, &args, &p, &fresh);
+    const sw_status status = swi_exec_program(exec, &args, &f, &fresh);
     if (status == SW_OK)
-        visit(p, &v);
+        visit(f->program, &v);
     swi_leave(exec, &args);
     return status;
 }

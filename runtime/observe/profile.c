@@ -4,7 +4,7 @@
 #include "alloc/base/size.h"
 #include "profiler/record/prof.h"
 #include "runtime/plan/program_internal.h"
-#include "runtime/exec/queue.h"
+#include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/observe/observe.h"
 #include "runtime/observe/breakdown.h"
@@ -236,20 +236,20 @@ bool swi_profile_program(sw_profile *to, const sw_prof_plan *head, const swi_pro
     return sw_prof_plan_end(to);
 }
 
-void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_program *p)
+void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_frame *f)
 {
-    if (p->profiled)
+    if (f->profiled)
         return;
-    p->profiled = true;
-    const sw_prof_plan head = head_of(exec, args, p);
-    (void)swi_profile_program(exec->rec.profile, &head, p, args);
+    f->profiled = true;
+    const sw_prof_plan head = head_of(exec, args, f->program);
+    (void)swi_profile_program(exec->rec.profile, &head, f->program, args);
 }
 
 static sw_status measure_plan(sw_profile *to, sw_exec *exec, const sw_run_args *given,
                               size_t size)
 {
     sw_run_args args;
-    swi_program *p;
+    swi_frame *f;
     bool fresh;
     if (given->size != size)
         SW_FAIL(SW_INVALID,
@@ -257,10 +257,10 @@ static sw_status measure_plan(sw_profile *to, sw_exec *exec, const sw_run_args *
                 given->size);
     SW_TRY(swi_read_args(&args, given, false, "sw_profile_least"));
     SW_TRY(swi_enter(exec, &args, SWI_FRAME));
-    const sw_status status = swi_exec_program(exec, &args, &p, &fresh);
+    const sw_status status = swi_exec_program(exec, &args, &f, &fresh);
     if (status == SW_OK) {
-        const sw_prof_plan head = head_of(exec, &args, p);
-        (void)swi_profile_program(to, &head, p, &args);
+        const sw_prof_plan head = head_of(exec, &args, f->program);
+        (void)swi_profile_program(to, &head, f->program, &args);
     }
     swi_leave(exec, &args);
     return status;
@@ -360,13 +360,13 @@ static void end(sw_exec *exec, const sw_run_args *args, bool went_well)
         return;
     swi_history_run *run = swi_history_at(&exec->history, 0);
     if (went_well && run->waits) { /* a device's clocks and metrics come with its end */
-        went_well = swi_queue_await(exec, run) == SW_OK;
+        went_well = exec->backend->await(exec, run) == SW_OK;
         exec->info = run->info;
     }
     if (went_well) {
         const bool planned = !exec->last_immediate;
         if (planned)
-            swi_profile_plan(exec, args, exec->last);
+            swi_profile_plan(exec, args, exec->last_frame);
         const uint32_t program = planned ? exec->last->id : SW_PROF_NONE;
         const uint32_t trace =
             planned || exec->rec.thinned ? SW_PROF_NONE : swi_profile_trace(exec, args);
@@ -375,12 +375,13 @@ static void end(sw_exec *exec, const sw_run_args *args, bool went_well)
     exec->watch.log = NULL;
 }
 
-sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_program *p,
+sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_frame *f,
                               uint32_t which, const sw_witness_info *info)
 {
     static const char *const names[] = {"access", "extent", "death", "need"};
     int verdict[4];
-    swi_profile_plan(exec, args, p);
+    const swi_program *p = f->program;
+    swi_profile_plan(exec, args, f);
     for (int i = 0; i < 4; i++)
         verdict[i] = (which >> i & 1u) != 0 ? (int)(info->agreed >> i & 1u) : -1;
     const bool access = (which & SW_WITNESS_ACCESS) != 0;
@@ -410,10 +411,10 @@ static void close_device(sw_exec *exec)
     swi_profile_device(exec, true);
 }
 
-static void plan(sw_exec *exec, const sw_run_args *args, swi_program *program)
+static void plan(sw_exec *exec, const sw_run_args *args, swi_frame *frame)
 {
     if (exec->rec.profile != NULL)
-        swi_profile_plan(exec, args, program);
+        swi_profile_plan(exec, args, frame);
 }
 
 const swi_observer swi_profile_observer = {.name = "profile",

@@ -28,7 +28,7 @@ static sw_status look(const swi_device *device, char *name, sw_prof_device *out)
     sw_heap_stats pinned;
     SW_TRY(device->api->info(device->card, &now));
     sw_heap_read(SW_HEAP_PINNED, &pinned);
-    snprintf(name, 16, "cuda:%d", device->ordinal);
+    (void)swi_device_name(device, name, 16);
     *out = (sw_prof_device){.name = name,
                             .card = device->info.name,
                             .major = now.major,
@@ -55,7 +55,7 @@ sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
         SW_FAIL(SW_INVALID, "sw_exec_device: out must not be NULL");
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_device_info, out->size, "sw_exec_device"));
     sw_device_info info = {.size = sizeof info, .name = "cpu"};
-    if (exec->target.device != NULL) {
+    if (!exec->target.device->backend->host_memory) {
         SW_TRY(look(exec->target.device, name, &d));
         snprintf(info.name, sizeof info.name, "%s", d.name);
         snprintf(info.card, sizeof info.card, "%s", d.card);
@@ -83,7 +83,7 @@ void swi_profile_device(sw_exec *exec, bool ends)
     char name[16];
     sw_prof_device d;
     swi_recorder *r = &exec->rec;
-    if (exec->target.device == NULL || r->profile == NULL || r->device_ended ||
+    if (exec->target.device->backend->host_memory || r->profile == NULL || r->device_ended ||
         exec->forks != sw_fork_number() ||
         !sw_handle_is(r->profile, SW_HANDLE_PROFILE, r->profile_generation) ||
         look(exec->target.device, name, &d) != SW_OK)

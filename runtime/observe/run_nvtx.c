@@ -107,15 +107,16 @@ static sw_status add_tensor(sw_nvtx_run *run, sw_nvtx_table *t, const swi_trace 
                             &t->tensors[storage].name);
 }
 
-static sw_status name_program(sw_nvtx_run *run, swi_program *p)
+static sw_status name_program(sw_nvtx_run *run, swi_frame *f)
 {
+    const swi_program *p = f->program;
     const swi_trace *t = &p->trace;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const swi_run_op *op = &p->ops[i];
-        SW_TRY(add_op(run, &p->names, t, &t->nodes[op->node],
+        SW_TRY(add_op(run, &f->names, t, &t->nodes[op->node],
                       i > 0 && p->op_layer[i] == p->op_layer[i - 1]));
         for (uint32_t k = 0; k < op->n_births; k++)
-            SW_TRY(add_tensor(run, &p->names, t, p->births[op->births + k], NULL));
+            SW_TRY(add_tensor(run, &f->names, t, p->births[op->births + k], NULL));
     }
     return SW_OK;
 }
@@ -134,16 +135,16 @@ static void find_base(sw_exec *exec, const sw_run_args *args)
     }
 }
 
-static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_program *p)
+static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_frame *f)
 {
     sw_nvtx_run *run = exec->watch.nvtx;
     if (run == NULL)
         return SW_OK;
-    sw_nvtx_table *names = p != NULL ? &p->names : &exec->immediate_names;
-    if (p == NULL)
+    sw_nvtx_table *names = f != NULL ? &f->names : &exec->immediate_names;
+    if (f == NULL)
         names->n_ops = names->n_tensors = names->n_scopes = 0;
-    else if (names->n_ops < p->n_ops) {
-        const sw_status status = name_program(run, p);
+    else if (names->n_ops < f->program->n_ops) {
+        const sw_status status = name_program(run, f);
         if (status != SW_OK) {
             sw_nvtx_table_free(names);
             return status;
@@ -197,7 +198,8 @@ static void name_model(sw_exec *exec, sw_model *model)
     for (uint32_t i = 1; model->nvtx_heap != NULL && i < model->n_entries; i++) {
         const swi_entry *e = &model->entries[i];
         /* On a device whole models are copied, with what lies between their entries. */
-        const size_t bytes = model->device != NULL ? sw_size_round(e->bytes) : e->bytes;
+        const size_t bytes =
+            model->device->backend->host_memory ? e->bytes : sw_size_round(e->bytes);
         if (bytes > 0)
             sw_nvtx_region(model->nvtx_heap, sw_nvtx_memory_name(e->name, name),
                            model->base + e->offset, bytes);

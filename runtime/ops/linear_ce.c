@@ -71,7 +71,8 @@ static size_t forward_bytes(const sw_kernel_info *info)
     const int64_t width = info->in[X].shape.dim[1], classes = info->in[W].shape.dim[0];
     const int64_t rows = chunk_rows(a, info->in[X].shape.dim[0]);
     return product_bytes(info->isa, rows, width, classes) +
-           sw_size_round(swi_ce_bytes(&a->ce, rows)) + (size_t)(rows * classes) * sizeof(float);
+           sw_size_round(swi_ce_bytes(&a->ce, rows)) +
+           (size_t)(rows * classes) * sw_dtype_bytes(SW_F32);
 }
 
 typedef struct {

@@ -70,7 +70,7 @@ static bool is_smooth(const swi_ce_attrs *a)
 
 size_t swi_ce_bytes(const swi_ce_attrs *a, int64_t rows)
 {
-    return (size_t)rows * ((is_smooth(a) ? sizeof(double) : 0) + sizeof(float));
+    return (size_t)rows * ((is_smooth(a) ? sizeof(double) : 0) + sw_dtype_bytes(SW_F32));
 }
 
 float *swi_ce_scratch(const swi_ce_attrs *a, int64_t rows, void *scratch, double **sums)

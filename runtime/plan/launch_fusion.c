@@ -48,7 +48,8 @@ void swi_program_fuse_launches(swi_program *p, const sw_exec *exec)
 {
     for (uint32_t i = 0; i < p->n_ops; i++)
         p->ops[i].pair = NULL;
-    for (uint32_t i = 0; swi_target_of(exec)->device != NULL && i + 1 < p->n_ops; i++)
+    const bool fuses = swi_target_of(exec)->device->backend->fuses_launches;
+    for (uint32_t i = 0; fuses && i + 1 < p->n_ops; i++)
         if (i == 0 || p->ops[i - 1].pair == NULL)
             p->ops[i].pair = pair_of(p, exec, i);
 }

@@ -270,7 +270,6 @@ sw_status swi_program_create(swi_program **out, const sw_ctx *ctx, size_t limit)
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_program)));
     swi_program *p = block;
-    p->refs = 1;
     const sw_status status = build(p, ctx, limit);
     if (status != SW_OK) {
         swi_program_free(p);
@@ -291,9 +290,8 @@ static size_t trace_bytes(const swi_trace *t)
 
 size_t swi_program_host_bytes(const swi_program *p)
 {
-    size_t bytes = sizeof *p + trace_bytes(&p->trace) + p->template_bytes +
-                   p->traced.n * sizeof *p->traced.words +
-                   p->shares.cap * sizeof *p->shares.lines;
+    size_t bytes = sizeof *p + trace_bytes(&p->trace) + swi_frame_bytes(p) +
+                   p->traced.n * sizeof *p->traced.words;
     for (size_t i = 0; i < sizeof p->heap_bytes / sizeof *p->heap_bytes; i++)
         bytes += p->heap_bytes[i];
     return bytes;
@@ -315,14 +313,9 @@ void swi_program_free(swi_program *p)
     sw_heap_free(p->deaths, SW_HEAP_PROGRAMS, p->heap_bytes[H_DEATHS]);
     sw_heap_free(p->layers, SW_HEAP_PROGRAMS, p->heap_bytes[H_LAYERS]);
     sw_heap_free(p->op_phase, SW_HEAP_PROGRAMS, p->heap_bytes[H_PHASES]);
-    swi_templates_free(p);
     swi_trace_free(&p->trace);
     swi_trace_free(&p->plain);
     swi_packed_free(&p->traced);
-    swi_shares_free(&p->shares);
-    if (p->leaves != NULL)
-        p->free_readback(p->leaves);
-    sw_nvtx_table_free(&p->names);
     sw_heap_free(p, SW_HEAP_PROGRAMS, sizeof *p);
 }
 
@@ -346,7 +339,6 @@ sw_status swi_program_clone(swi_program **out, const swi_program *from)
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_program)));
     swi_program *p = block;
-    p->refs = 1;
     p->id = from->id;
     p->hash = from->hash;
     p->n_models = from->n_models;

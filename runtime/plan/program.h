@@ -1,6 +1,7 @@
 /* Programs: the flat list of ops with planned storages that a finished trace leaves. A program
  * holds no address: each storage lies in a segment (step arena, input i, model i) at an offset,
- * and a run binds segments. */
+ * and a run binds segments. A program is const once it is planned; what runs write is in a
+ * frame (frame.h). */
 #ifndef SW_PROGRAM_H
 #define SW_PROGRAM_H
 
@@ -36,7 +37,7 @@ typedef struct {
     uint32_t births, n_births; /* into program->births */
     uint32_t n_reuses;         /* behind them: born in the place of another */
     uint32_t deaths, n_deaths; /* into program->deaths */
-    uint32_t like;             /* its template */
+    uint32_t like;             /* its template in a frame */
     sw_phase phase;
     bool is_update;
     size_t scratch_bytes;
@@ -44,12 +45,6 @@ typedef struct {
     const sw_cuda_pair *pair; /* not NULL: it is launched with the next op, which then
                                  launches nothing */
 } swi_run_op;
-
-/* What ops have in common that are alike: types and what else shapes say (templates.c). */
-typedef struct {
-    sw_launch launch;
-    sw_buffer *buffers; /* inputs, then outputs */
-} swi_template;
 
 /* Bytes by role and by layer: runtime/observe/breakdown.h. */
 typedef struct {
@@ -67,7 +62,6 @@ typedef struct {
     size_t live, peak;
 } swi_shares;
 void swi_shares_free(swi_shares *shares); /* leaves it empty */
-typedef struct swi_readback swi_readback; /* runtime/exec/queue.h */
 
 typedef struct swi_program {
     swi_trace trace;   /* compact copy, owned */
@@ -75,13 +69,12 @@ typedef struct swi_program {
     swi_packed traced; /* the same, once it is made: swi_program_traced */
     uint32_t id;       /* in its exec */
     uint64_t hash;
-    int refs;
     swi_run_op *ops; /* in run order, views left out */
     uint32_t n_ops;
     swi_bind *binds; /* as planned; n_binds = operands + one scratch slot per op */
     uint32_t n_binds;
-    swi_template *templates;
-    size_t template_bytes;      /* of the block */
+    uint32_t n_templates; /* of the frames of its execs */
+    uint32_t n_template_buffers;
     uint32_t *births, *deaths;  /* storages (roots in the step arena, and reuses) */
     uint32_t n_births;          /* of roots */
     uint32_t *layers, n_layers; /* of the ops, each once: strings */
@@ -95,12 +88,6 @@ typedef struct swi_program {
     int n_inputs;
     sw_plan_info info; /* data and total bytes are the caller's */
     uint32_t peak_op;
-    swi_shares shares;    /* by the plan; empty until somebody asks */
-    sw_nvtx_table names;  /* for an NVTX tool; empty until it runs under one */
-    swi_readback *leaves; /* on a device: what is copied out of a run; NULL before the first */
-    void (*free_readback)(swi_readback *leaves);
-    bool profiled; /* the exec's profile has its plan */
-    bool ran;      /* at least once: later runs are warm */
     size_t heap_bytes[10];
 } swi_program;
 
@@ -120,13 +107,7 @@ sw_status swi_program_traced(const swi_program *program, swi_trace *room,
 /* Are they the same as they were traced? */
 sw_status swi_programs_equal(const swi_program *a, const swi_program *b, bool *equal);
 
-/* The launch of op i: resolved, and used, one op at a time. */
-static inline sw_launch *swi_launch_of(const swi_program *program, uint32_t op)
-{
-    return &program->templates[program->ops[op].like].launch;
-}
-
-/* Bytes of the host's heap that it takes now. */
+/* Bytes of the host's heap that it takes, with its frame in one exec. */
 size_t swi_program_host_bytes(const swi_program *program);
 void swi_program_free(swi_program *program);
 void swi_pass_inplace(swi_trace *trace, const uint32_t *order, uint32_t n);

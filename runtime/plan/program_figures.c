@@ -108,8 +108,6 @@ void swi_program_measure(swi_program *p)
     swi_trace *t = &p->trace;
     sw_plan_info *info = &p->info;
     const size_t base = p->model_bytes + p->slot_bytes;
-    swi_shares_free(&p->shares); /* they were those of another plan */
-    sw_nvtx_table_free(&p->names);
     memset(info->phase, 0, sizeof info->phase);
     /* The batch and the model are there before the first op. */
     info->phase[SW_DATA].peak_bytes = info->phase[SW_DATA].end_bytes = base;

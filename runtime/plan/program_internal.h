@@ -42,9 +42,9 @@ sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec
  * before lifetimes are known: *rows at a time in the largest, 0 where all are. */
 int64_t swi_most_chunks(const swi_trace *t);
 sw_status swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts, int64_t *rows);
-/* Templates of the program's ops. */
+/* Which ops are alike: numbers of templates, and how many there are. */
 sw_status swi_program_templates(swi_program *p);
-void swi_templates_free(swi_program *p);
+size_t swi_frame_bytes(const swi_program *p); /* of the block of a frame */
 /* `to` is empty before, and as large as it must be; freed by the caller also on failure. */
 sw_status swi_trace_copy(swi_trace *to, const swi_trace *from);
 

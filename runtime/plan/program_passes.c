@@ -323,7 +323,7 @@ sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec
     /* A device chooses its chunks by sizes alone: its products may sum chunks of other rows in
      * another order. */
     const int64_t most =
-        swi_target_of(exec)->opts.no_chunks || swi_target_of(exec)->device != NULL
+        swi_target_of(exec)->opts.no_chunks || !swi_target_of(exec)->device->backend->chunks
             ? 0
             : swi_most_chunks(&p->plain);
     p->info.immediate_bytes = bump_height(&p->plain);

@@ -1,8 +1,8 @@
 /* Templates: what the launches of ops of one kind have in common, which is all but addresses,
- * scratch and attributes. Layers that are alike share them, so that a deep program needs no
- * more than a shallow one. An op is resolved right before it is launched, so one template at a
- * time is in use; an op that is launched together with the next has another kernel, and so
- * another template, than that. */
+ * scratch and attributes. Layers that are alike share them, so that the frame of a deep program
+ * needs no more than that of a shallow one. An op is resolved right before it is launched, so
+ * one template at a time is in use; an op that is launched together with the next has another
+ * kernel, and so another template, than that. */
 #include "runtime/plan/program_internal.h"
 #include <string.h>
 
@@ -74,43 +74,6 @@ static uint32_t find(swi_program *p, uint32_t i, uint32_t *slots, uint32_t mask,
     }
 }
 
-static void fill(const swi_program *p, uint32_t op, swi_template *to, sw_buffer *buffers)
-{
-    const swi_trace *t = &p->trace;
-    const swi_node *node = node_of(p, op);
-    for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
-        const swi_value *v = operand(t, node, k);
-        buffers[k] = (sw_buffer){.type = v->type};
-        swi_value_strides(t, v, buffers[k].stride);
-    }
-    to->buffers = buffers;
-    to->launch = (sw_launch){.size = sizeof(sw_launch),
-                             .in = buffers,
-                             .n_in = (int)node->n_in,
-                             .out = buffers + node->n_in,
-                             .n_out = (int)node->n_out,
-                             .accumulate = node->accumulate,
-                             .stream = node->stream};
-}
-
-static sw_status take_templates(swi_program *p, const uint32_t *firsts, uint32_t n)
-{
-    void *block;
-    uint32_t buffers = 0;
-    for (uint32_t k = 0; k < n; k++)
-        buffers += node_of(p, firsts[k])->n_in + node_of(p, firsts[k])->n_out;
-    const size_t bytes = n * sizeof(swi_template) + buffers * sizeof(sw_buffer);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    p->templates = block;
-    p->template_bytes = bytes;
-    sw_buffer *next = (sw_buffer *)(void *)(p->templates + n);
-    for (uint32_t k = 0; k < n; k++) {
-        fill(p, firsts[k], &p->templates[k], next);
-        next += node_of(p, firsts[k])->n_in + node_of(p, firsts[k])->n_out;
-    }
-    return SW_OK;
-}
-
 sw_status swi_program_templates(swi_program *p)
 {
     uint32_t cap = 16, n = 0;
@@ -122,12 +85,10 @@ sw_status swi_program_templates(swi_program *p)
     uint32_t *slots = block, *firsts = slots + cap;
     for (uint32_t i = 0; i < p->n_ops; i++)
         p->ops[i].like = find(p, i, slots, cap - 1, firsts, &n);
-    const sw_status status = take_templates(p, firsts, n);
+    p->n_templates = n;
+    p->n_template_buffers = 0;
+    for (uint32_t k = 0; k < n; k++)
+        p->n_template_buffers += node_of(p, firsts[k])->n_in + node_of(p, firsts[k])->n_out;
     sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
-    return status;
-}
-
-void swi_templates_free(swi_program *p)
-{
-    sw_heap_free(p->templates, SW_HEAP_PROGRAMS, p->template_bytes);
+    return SW_OK;
 }

@@ -239,8 +239,7 @@ static sw_status join_all(swi_trace *t, swi_order *order, const use *uses, const
 sw_status swi_pass_tiles(swi_trace *t, swi_order *order, const sw_exec *exec)
 {
     void *uses;
-    if (swi_target_of(exec)->device != NULL &&
-        swi_device_entry(swi_target_of(exec)->device, swi_op_with(SWI_DUTY_TILED), -1) == NULL)
+    if (!swi_device_has(swi_target_of(exec)->device, swi_op_with(SWI_DUTY_TILED), -1))
         return SW_OK; /* the device has whole gradients alone */
     const size_t bytes = (size_t)t->n_storages * sizeof(use);
     SW_TRY(sw_heap_alloc(&uses, SW_HEAP_PROGRAMS, bytes));

@@ -306,7 +306,7 @@ static sw_status run(session *d)
     SW_TRY(bind(d, base));
     const swi_hooks hooks = {.context = d, .before = before_op, .after = after_op};
     const sw_status status =
-        swi_program_execute(w->exec, w->program, w->args, base, d->binds, &hooks, NULL);
+        swi_program_execute(w->exec, w->frame, w->args, base, d->binds, &hooks, NULL);
     if (d->first != SWI_NONE)
         blame(d);
     if (status != SW_OK)

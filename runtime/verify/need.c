@@ -62,7 +62,8 @@ static void scribble_numbers(unsigned char *p, size_t bytes, sw_dtype dtype, int
         return;
     }
     if (dtype == SW_F32 && pattern < 3) {
-        for (size_t i = 0; i + sizeof(float) <= bytes; i += sizeof(float)) {
+        const size_t one = sw_dtype_bytes(dtype);
+        for (size_t i = 0; i + one <= bytes; i += one) {
             float x;
             memcpy(&x, p + i, sizeof x);
             x = pattern == 1 ? 1000.0f - x : -1000.0f - x;

@@ -102,7 +102,7 @@ static sw_status check_direction(swi_check *c, const swi_check_result *base, int
             continue;
         const int64_t n = c->in[i].n;
         SW_TRY(swi_check_take(c, &block, (size_t)n * sizeof(double)));
-        SW_TRY(swi_check_take(c, &floats, (size_t)n * sizeof(float)));
+        SW_TRY(swi_check_take(c, &floats, (size_t)n * sw_dtype_bytes(SW_F32)));
         sw_rng_normal(floats, 0, n, 0xd12ec7u, sw_rng_stream(c->desc->name), (uint32_t)number,
                       (uint32_t)i);
         direction[i] = block;

@@ -136,7 +136,7 @@ static sw_status make_operand(swi_check *c, int i)
     if (o->n < 0 || o->n > 1 << 24)
         SW_FAIL(SW_INVALID, "input %d of the case has a bad shape", i);
     void *floats, *exact;
-    SW_TRY(swi_check_take(c, &floats, (size_t)o->n * sizeof(float)));
+    SW_TRY(swi_check_take(c, &floats, (size_t)o->n * sw_dtype_bytes(SW_F32)));
     SW_TRY(swi_check_take(c, &exact, (size_t)o->n * sizeof(double)));
     SW_TRY(swi_check_take(c, &o->data, (size_t)o->n * sw_dtype_bytes(o->type.dtype)));
     const uint32_t stream =
@@ -168,7 +168,7 @@ static sw_status make_outputs(swi_check *c)
         o->n = sw_type_elements(&o->type);
         for (int k = 0; k < 2; k++) {
             void *weight;
-            SW_TRY(swi_check_take(c, &weight, (size_t)o->n * sizeof(float)));
+            SW_TRY(swi_check_take(c, &weight, (size_t)o->n * sw_dtype_bytes(SW_F32)));
             o->weight[k] = weight;
             sw_rng_normal(o->weight[k], 0, o->n, SEED + 1, sw_rng_stream(c->desc->name),
                           (uint32_t)(c->index * SWI_CHECK_OUTPUTS + i), (uint32_t)k);

@@ -120,6 +120,7 @@ static void check_saved(swi_check *c, const swi_program *p, const unsigned char 
 typedef struct {
     swi_check *c;
     const swi_program *p;
+    swi_frame *frame;               /* of p */
     bool places;                    /* try other places for results */
     unsigned char *memory, *shadow; /* p->height bytes each */
     uint32_t scribble_op, scribble; /* before that op this storage is lost; SWI_NONE: none */
@@ -203,7 +204,7 @@ static sw_status on_top(prison *x, const sw_launch *launch, const swi_node *node
 /* Every operand that the descriptor allows, whichever of them the plan has chosen. */
 static sw_status try_places(prison *x, uint32_t i, const swi_node *node)
 {
-    const sw_launch *launch = swi_launch_of(x->p, i);
+    const sw_launch *launch = swi_frame_launch(x->frame, i);
     const sw_op_desc *d = x->c->desc;
     if (node->op != x->c->id || node->is_view || (node->accumulate & 1u) != 0 ||
         node->grad >= 32)
@@ -248,14 +249,16 @@ static sw_status after_op(void *context, uint32_t i)
     return SW_OK;
 }
 
-static sw_status take_prison(swi_check *c, const swi_program *p, prison *x)
+static sw_status take_prison(swi_check *c, swi_frame *frame, prison *x)
 {
+    const swi_program *p = frame->program;
     void *memory, *shadow;
     SW_TRY(swi_check_take(c, &memory, p->height + 2 * SW_ALIGN));
     SW_TRY(swi_check_take(c, &shadow, p->height + SW_ALIGN));
     const uintptr_t at = ((uintptr_t)memory + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
     *x = (prison){.c = c,
                   .p = p,
+                  .frame = frame,
                   .memory = (unsigned char *)at,
                   .shadow = shadow,
                   .scribble_op = SWI_NONE,
@@ -264,7 +267,7 @@ static sw_status take_prison(swi_check *c, const swi_program *p, prison *x)
 }
 
 /* Run the program in the prison and read what leaves it. */
-static sw_status serve(swi_check *c, swi_program *p, prison *x, uint32_t flags,
+static sw_status serve(swi_check *c, const swi_program *p, prison *x, uint32_t flags,
                        swi_check_result *r)
 {
     unsigned char *base[SWI_SEG_COUNT + 1];
@@ -276,7 +279,7 @@ static sw_status serve(swi_check *c, swi_program *p, prison *x, uint32_t flags,
     memset(x->shadow, 0xff, p->height);
     swi_bases(c->plain, &call.args, base);
     base[SWI_SEG_STEP] = x->memory;
-    SW_TRY(swi_program_execute(c->plain, p, &call.args, base, p->binds, &hooks, NULL));
+    SW_TRY(swi_program_execute(c->plain, x->frame, &call.args, base, p->binds, &hooks, NULL));
     for (uint32_t i = 0; i < p->trace.n_outputs; i++) {
         const swi_value *v = &p->trace.values[p->trace.outputs[i].value];
         if (i < (uint32_t)c->desc->n_out)
@@ -287,7 +290,7 @@ static sw_status serve(swi_check *c, swi_program *p, prison *x, uint32_t flags,
 }
 
 /* Are the gradients the same when storage s is lost before op `at`? */
-static sw_status is_unneeded(swi_check *c, swi_program *p, prison *x, uint32_t flags,
+static sw_status is_unneeded(swi_check *c, const swi_program *p, prison *x, uint32_t flags,
                              const swi_check_result *base, bool *same)
 {
     swi_check_result lost;
@@ -301,7 +304,7 @@ static sw_status is_unneeded(swi_check *c, swi_program *p, prison *x, uint32_t f
 }
 
 /* Without each saved F32 storage the gradients must change: else it was saved for nothing. */
-static sw_status check_need(swi_check *c, swi_program *p, prison *x, uint32_t flags,
+static sw_status check_need(swi_check *c, const swi_program *p, prison *x, uint32_t flags,
                             const unsigned char *marks, const swi_check_result *base)
 {
     const swi_trace *t = &p->trace;
@@ -336,8 +339,8 @@ sw_status swi_check_program(swi_check *c, sw_exec *exec, uint32_t flags,
     prison x;
     char where[160], name[128];
     SW_TRY(swi_check_run(c, exec, flags, SWI_CHECK_ALL, &r));
-    swi_program *p = exec->last;
-    SW_TRY(take_prison(c, p, &x));
+    const swi_program *p = exec->last;
+    SW_TRY(take_prison(c, exec->last_frame, &x));
     x.places = exec == c->apart; /* there every operand outlives its op */
     SW_TRY(swi_check_result_take(c, &served));
     SW_TRY(serve(c, p, &x, flags, &served));

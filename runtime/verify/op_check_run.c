@@ -155,8 +155,10 @@ sw_status swi_check_model_fill(swi_check *c, sw_exec *exec, uint32_t flags)
         if (!o->wanted)
             continue;
         const int twin = (flags & SWI_CHECK_EQUAL) != 0 ? swi_check_twin(c, i) : i;
-        SW_TRY(sw_param_write(o->param, c->in[twin].data, (size_t)o->n * sizeof(float)));
-        SW_TRY(sw_param_write(o->wide_param, o->wide, (size_t)o->wide_n * sizeof(float)));
+        SW_TRY(
+            sw_param_write(o->param, c->in[twin].data, (size_t)o->n * sw_dtype_bytes(SW_F32)));
+        SW_TRY(
+            sw_param_write(o->wide_param, o->wide, (size_t)o->wide_n * sw_dtype_bytes(SW_F32)));
     }
     return SW_OK;
 }
@@ -171,7 +173,7 @@ sw_status swi_check_result_take(swi_check *c, swi_check_result *r)
         void *block;
         if (!c->in[i].wanted)
             continue;
-        SW_TRY(swi_check_take(c, &block, (size_t)c->in[i].n * sizeof(float)));
+        SW_TRY(swi_check_take(c, &block, (size_t)c->in[i].n * sw_dtype_bytes(SW_F32)));
         r->grad[i] = block;
     }
     return SW_OK;
@@ -206,12 +208,14 @@ sw_status swi_check_read_gradients(swi_check *c, uint32_t flags, uint32_t only,
             ((flags & SWI_CHECK_ONE) != 0 && swi_check_twin(c, i) != i))
             continue;
         if ((flags & SWI_CHECK_SLICED) == 0) {
-            SW_TRY(sw_param_gradient(o->param, r->grad[i], (size_t)o->n * sizeof(float)));
+            SW_TRY(
+                sw_param_gradient(o->param, r->grad[i], (size_t)o->n * sw_dtype_bytes(SW_F32)));
             continue;
         }
         void *wide;
-        SW_TRY(swi_check_take(c, &wide, (size_t)o->wide_n * sizeof(float)));
-        SW_TRY(sw_param_gradient(o->wide_param, wide, (size_t)o->wide_n * sizeof(float)));
+        SW_TRY(swi_check_take(c, &wide, (size_t)o->wide_n * sw_dtype_bytes(SW_F32)));
+        SW_TRY(
+            sw_param_gradient(o->wide_param, wide, (size_t)o->wide_n * sw_dtype_bytes(SW_F32)));
         r->clean &= cut(o, wide, r->grad[i]);
     }
     return SW_OK;
@@ -272,8 +276,8 @@ bool swi_check_same(const swi_check *c, const swi_check_result *a, const swi_che
             return false;
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i].wanted &&
-            !same_bytes(a->grad[i], b->grad[i], (size_t)c->in[i].n * sizeof(float),
-                        sizeof(float), "the gradient of input", i, where, bytes))
+            !same_bytes(a->grad[i], b->grad[i], (size_t)c->in[i].n * sw_dtype_bytes(SW_F32),
+                        sw_dtype_bytes(SW_F32), "the gradient of input", i, where, bytes))
             return false;
     return true;
 }

@@ -57,7 +57,7 @@ bool swi_witness_leaves(const swi_witness *w, uint32_t root)
 
 uint64_t swi_witness_hash(const swi_witness *w, uint32_t op)
 {
-    const sw_launch *l = swi_launch_of(w->program, op);
+    const sw_launch *l = swi_frame_launch(w->frame, op);
     uint64_t hash = 0x9e3779b97f4a7c15ull;
     for (int k = 0; k < l->n_out; k++) {
         const unsigned char *p = l->out[k].ptr;
@@ -128,11 +128,11 @@ static const struct {
                  {SW_WITNESS_DEATH, swi_witness_death},
                  {SW_WITNESS_NEED, swi_witness_need}};
 
-sw_status swi_witness_program(sw_exec *exec, swi_program *program, const sw_run_args *args,
-                              uint32_t which, sw_witness_info *out)
+sw_status swi_witness_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
+                            uint32_t which, sw_witness_info *out)
 {
     const uint64_t start = sw_clock_ns();
-    swi_witness w = {.exec = exec, .program = program, .args = args};
+    swi_witness w = {.exec = exec, .program = frame->program, .frame = frame, .args = args};
     sw_status status = find_roots(&w);
     for (size_t i = 0; status == SW_OK && i < sizeof witnesses / sizeof *witnesses; i++) {
         if ((which & witnesses[i].bit) == 0)
@@ -154,17 +154,27 @@ sw_status swi_witness_program(sw_exec *exec, swi_program *program, const sw_run_
     return SW_OK;
 }
 
+sw_status swi_witness_program(sw_exec *exec, const swi_program *program,
+                              const sw_run_args *args, uint32_t which, sw_witness_info *out)
+{
+    swi_frame *frame;
+    SW_TRY(swi_frame_create(&frame, program));
+    const sw_status status = swi_witness_frame(exec, frame, args, which, out);
+    swi_frame_free(frame);
+    return status;
+}
+
 static sw_status witness(sw_exec *exec, const sw_run_args *args, uint32_t which,
                          sw_witness_info *out)
 {
-    swi_program *program;
+    swi_frame *frame;
     bool fresh;
     sw_witness_info info = {.size = sizeof info}; /* the caller's may be an older one */
-    SW_TRY(swi_exec_program(exec, args, &program, &fresh));
+    SW_TRY(swi_exec_program(exec, args, &frame, &fresh));
     SW_TRY(swi_make_ready(exec, args));
-    SW_TRY(swi_witness_program(exec, program, args, which, &info));
+    SW_TRY(swi_witness_frame(exec, frame, args, which, &info));
     swi_struct_write(SWI_STRUCT_sw_witness_info, out, &info);
-    return exec->rec.profile != NULL ? swi_profile_witness(exec, args, program, which, &info)
+    return exec->rec.profile != NULL ? swi_profile_witness(exec, args, frame, which, &info)
                                      : SW_OK;
 }
 
@@ -180,7 +190,7 @@ sw_status sw_witness(sw_exec *exec, const sw_run_args *given, uint32_t which,
                 which);
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_witness_info, out->size, "sw_witness"));
     SW_TRY(swi_read_args(&args, given, true, "sw_witness"));
-    if (exec->target.device != NULL)
+    if (!exec->target.device->backend->host_memory)
         SW_FAIL(SW_UNSUPPORTED, "sw_witness: not supported on a device: a witness looks at "
                                 "bytes that only the CPU's programs touch");
     if (args.immediate)

@@ -101,8 +101,8 @@ static void judge_line(swi_witness *w, bool layer, const swi_share_line *seen,
 
 sw_status swi_witness_compare_shares(swi_witness *w)
 {
-    SW_TRY(swi_program_shares(w->program, w->args));
-    const swi_shares *seen = &w->shares, *said = &w->program->shares;
+    SW_TRY(swi_program_shares(w->frame, w->args));
+    const swi_shares *seen = &w->shares, *said = &w->frame->shares;
     for (uint32_t i = 0; i < said->n; i++) {
         const bool layer = i >= SWI_ROLE_COUNT;
         judge_line(w, layer, line_of(seen, layer, said->lines[i].name), &said->lines[i]);

@@ -44,7 +44,8 @@ typedef struct {
 
 typedef struct {
     sw_exec *exec;
-    swi_program *program;
+    const swi_program *program;
+    swi_frame *frame; /* of the program */
     const sw_run_args *args;
     sw_witness_info info; /* being filled */
     uint32_t *root;       /* of each storage */
@@ -128,7 +129,10 @@ sw_status swi_witness_extent(swi_witness *w);
 sw_status swi_witness_death(swi_witness *w);
 sw_status swi_witness_need(swi_witness *w);
 
-sw_status swi_witness_program(sw_exec *exec, swi_program *program, const sw_run_args *args,
-                              uint32_t which, sw_witness_info *out);
+/* The program of a frame; or one in a frame of the witness's own. */
+sw_status swi_witness_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
+                            uint32_t which, sw_witness_info *out);
+sw_status swi_witness_program(sw_exec *exec, const swi_program *program,
+                              const sw_run_args *args, uint32_t which, sw_witness_info *out);
 
 #endif

@@ -149,7 +149,7 @@ sw_status swi_rooms_run(swi_witness *w, swi_rooms *r, const swi_hooks *hooks)
     unsigned char *base[SWI_SEG_COUNT + 1] = {0};
     const swi_hooks none = {0};
     base[SWI_SEG_STEP] = r->base;
-    return swi_program_execute(w->exec, w->program, w->args, base, r->binds,
+    return swi_program_execute(w->exec, w->frame, w->args, base, r->binds,
                                hooks != NULL ? hooks : &none, NULL);
 }
 

@@ -1,7 +1,7 @@
-/* Products by cuBLASLt (kernels/cuda/host/blas.c) over the fake of it: what they are, what is
+/* Products by cuBLASLt (runtime/device/cuda/blas.c) over the fake of it: what they are, what is
  * left to own kernels, what is asked when, and what becomes of failures. */
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/host/host.h"
+#include "runtime/device/cuda/host.h"
 #include "runtime/stepwell.h"
 #include "tests/cuda/test_fake.h"
 #include <cublasLt.h>

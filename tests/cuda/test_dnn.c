@@ -1,9 +1,9 @@
-/* Convolutions by cuDNN (kernels/cuda/host/dnn.c) over the fake of it: what they are, what is
+/* Convolutions by cuDNN (runtime/device/cuda/dnn.c) over the fake of it: what they are, what is
  * taken of what the library offers, what is left to own kernels, what is asked when, and what
  * becomes of failures. */
 #include "kernels/attrs.h"
 #include "kernels/cuda/dnn.h"
-#include "kernels/cuda/host/host.h"
+#include "runtime/device/cuda/host.h"
 #include "runtime/ops/ops.h"
 #include "tests/cuda/test_fake.h"
 #include <cudnn.h>

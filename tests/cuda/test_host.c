@@ -1,4 +1,4 @@
-/* The module's half on the host (kernels/cuda/host) over the fake runtime: the contract of
+/* The module's half on the host (runtime/device/cuda) over the fake runtime: the contract of
  * api.h, and every call of CUDA failing once. */
 #include "kernels/cuda/api.h"
 #include "tests/cuda/fake/fake.h"

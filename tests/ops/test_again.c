@@ -55,12 +55,12 @@ static uint64_t launch_cost(void)
 static void look_at_case(swi_check *c, seen *to)
 {
     swi_check_call call;
-    swi_program *p;
+    swi_frame *frame;
     bool fresh;
     CU_ASSERT_EQUAL_FATAL(swi_check_call_fill(c, SWI_CHECK_GIVE, SWI_CHECK_ALL, &call), SW_OK);
     CU_ASSERT_EQUAL_FATAL(swi_check_model_fill(c, c->plain, SWI_CHECK_GIVE), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(swi_exec_program(c->plain, &call.args, &p, &fresh), SW_OK);
-    const swi_trace *t = &p->trace;
+    CU_ASSERT_EQUAL_FATAL(swi_exec_program(c->plain, &call.args, &frame, &fresh), SW_OK);
+    const swi_trace *t = &frame->program->trace;
     const swi_node *node = forward_of(c, t);
     if (node == NULL || node->is_view)
         return;

@@ -108,12 +108,12 @@ static sw_exec *exec_of(const sw_exec_opts *opts)
 static void compare_use(swi_check *c, uint32_t flags, uint32_t only)
 {
     swi_check_call call;
-    swi_program *program = NULL;
+    swi_frame *frame = NULL;
     bool fresh = false;
     OK(swi_check_call_fill(c, flags, only, &call));
     OK(swi_check_model_fill(c, c->plain, flags));
-    CU_ASSERT_EQUAL_FATAL(swi_exec_program(c->plain, &call.args, &program, &fresh), SW_OK);
-    compare(&program->trace, c->spec->name);
+    CU_ASSERT_EQUAL_FATAL(swi_exec_program(c->plain, &call.args, &frame, &fresh), SW_OK);
+    compare(&frame->program->trace, c->spec->name);
 }
 
 /* Plans of the case in a step that uses the op once, with each of its gradients alone, and in
@@ -198,11 +198,11 @@ static const swi_program *plan_of(net *n, sw_exec *exec, const sw_optimizer_opts
                               .inputs = &in,
                               .n_inputs = 1};
     sw_plan_info info = {.size = sizeof info};
-    swi_program *program = NULL;
+    swi_frame *frame = NULL;
     bool fresh;
     OK(sw_plan(exec, &args, &info));
-    CU_ASSERT_EQUAL_FATAL(swi_exec_program(exec, &args, &program, &fresh), SW_OK);
-    return program;
+    CU_ASSERT_EQUAL_FATAL(swi_exec_program(exec, &args, &frame, &fresh), SW_OK);
+    return frame->program;
 }
 
 static void optimizers_count_too(void)
@@ -362,9 +362,10 @@ static void count_outside(uint64_t counts[2])
                               .variant = outside_op,
                               .models = &n.model,
                               .n_models = 1};
-    swi_program *p = NULL;
+    swi_frame *frame = NULL;
     bool fresh;
-    CU_ASSERT_EQUAL_FATAL(swi_exec_program(exec, &args, &p, &fresh), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(swi_exec_program(exec, &args, &frame, &fresh), SW_OK);
+    const swi_program *p = frame->program;
     counts[0] = counts[1] = 0;
     for (uint32_t i = 0; i < p->trace.n_nodes; i++)
         if (p->trace.nodes[i].op == outside_op)

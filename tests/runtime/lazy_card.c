@@ -630,6 +630,7 @@ lazy_card *lazy_card_new(bool mapped)
     c->device.memory.release = release;
     c->device.memory.free = give;
     c->device.memory.copy = move;
+    c->device.backend = &swi_backend_cuda;
     c->device.api = &api;
     c->device.info = (sw_cuda_info){.name = "lazy",
                                     .major = 9,

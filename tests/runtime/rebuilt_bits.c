@@ -100,7 +100,9 @@ static sw_status after_op(void *context, uint32_t op)
 sw_status rebuilt_bits_compare(sw_exec *exec, const sw_run_args *args, bool plant,
                                rebuilt_bits *out)
 {
-    session s = {.w = {.exec = exec, .program = exec->last, .args = args}, .plant = plant};
+    session s = {
+        .w = {.exec = exec, .program = exec->last, .frame = exec->last_frame, .args = args},
+        .plant = plant};
     const swi_trace *t = &exec->last->trace;
     uint32_t *both = malloc(2 * ((size_t)t->n_storages + 1) * sizeof *both);
     memset(out, 0, sizeof *out);

@@ -110,6 +110,7 @@ static card *new_card(int ordinal)
     card *c = &cards[ordinal];
     memset(c, 0, sizeof *c);
     c->memory = (sw_test_device){.step = 4096, .closed = true};
+    c->device.backend = &swi_backend_cuda;
     c->device.api = &api;
     c->device.memory = sw_test_device_memory(&c->memory);
     c->device.ordinal = ordinal;
@@ -124,14 +125,14 @@ static card *new_card(int ordinal)
 
 static void leave_card(void *exec)
 {
-    ((sw_exec *)exec)->target.device = NULL;
+    ((sw_exec *)exec)->target.device = swi_device_cpu();
 }
 
 /* NULL: of the CPU. */
 static sw_exec *exec_on(card *c, sw_budget *budget)
 {
     sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .budget = budget});
-    exec->target.device = c != NULL ? &c->device : NULL;
+    exec->target.device = c != NULL ? &c->device : swi_device_cpu();
     sw_after(leave_card, exec);
     return exec;
 }
@@ -202,7 +203,7 @@ static void first_values_are_those_of_the_host(void)
     card *c = new_card(0);
     const rich there = ready_on(c, 7), here = ready_on(NULL, 7), other = ready_on(NULL, 8);
     CU_ASSERT_PTR_EQUAL(there.model->device, &c->device);
-    CU_ASSERT_PTR_NULL(here.model->device);
+    CU_ASSERT_PTR_EQUAL(here.model->device, swi_device_cpu());
     CU_ASSERT(same(there.model, here.model));
     CU_ASSERT(!same(there.model, other.model));
     CU_ASSERT_NOT_EQUAL(there.model->knob_version, there.model->knob_uploaded);
@@ -385,7 +386,7 @@ static void a_budget_is_of_the_device(void)
     const rich r = new_rich();
     sw_exec *exec = exec_on(c, budget);
     REFUSED(sw_model_ready(r.model, exec, 1), SW_NOMEM, "rich");
-    CU_ASSERT_PTR_NULL(r.model->device);
+    CU_ASSERT_PTR_EQUAL(r.model->device, swi_device_cpu());
     CU_ASSERT_EQUAL(c->memory.ranges, 0);
     CU_ASSERT_EQUAL(c->device.users, 1);
     CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
@@ -458,7 +459,7 @@ static void a_profile_has_the_card_at_both_ends(void)
     swi_profile_device(exec, true);
     swi_profile_device(exec, true);
     swi_device_close(exec->target.device);
-    exec->target.device = NULL;
+    exec->target.device = swi_device_cpu();
     sw_exec_destroy(exec);
     OK(sw_profile_destroy(profile));
     char line[4096];

@@ -181,7 +181,7 @@ static void a_packed_trace_is_what_was_traced(void)
     CU_ASSERT(plan.n_rebuilt > 0); /* so it is another trace than what runs */
     swi_trace room = {0};
     const swi_trace *traced = NULL;
-    OK(swi_program_traced(exec->programs[0], &room, &traced));
+    OK(swi_program_traced(exec->frames[0]->program, &room, &traced));
     CU_ASSERT_PTR_EQUAL(traced, &room);
     CU_ASSERT_EQUAL(swi_trace_differs(traced, &exec->ctx.trace), SWI_NONE);
     CU_ASSERT_EQUAL(traced->n_storages, exec->ctx.trace.n_storages);

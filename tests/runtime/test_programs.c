@@ -75,8 +75,8 @@ static void members_of_a_shape_share_one_program(void)
         net_train(exec, members[i], &b, 2);
     }
     CU_ASSERT_EQUAL(exec->n_keys, 5);
-    CU_ASSERT_EQUAL(exec->n_programs, 1);
-    CU_ASSERT_EQUAL(exec->programs[0]->refs, 6); /* five keys and the last run */
+    CU_ASSERT_EQUAL(exec->n_frames, 1);
+    CU_ASSERT_EQUAL(exec->frames[0]->refs, 6); /* five keys and the last run */
     for (int i = 1; i < 5; i++)
         CU_ASSERT(net_same(members[0]->model, members[i]->model));
 }
@@ -122,7 +122,7 @@ static void models_of_other_layouts_share_no_program(void)
         OK(sw_output_get(exec, "y", &y));
         CU_ASSERT_EQUAL(*(const float *)y.data, 6.0f);
     }
-    CU_ASSERT_EQUAL(exec->n_programs, 2); /* a third and a fourth model share them again */
+    CU_ASSERT_EQUAL(exec->n_frames, 2); /* a third and a fourth model share them again */
 }
 
 /* Padding of shapes, and dims past the rank, are no part of a trace. */
@@ -160,7 +160,7 @@ static void traces_are_compared_by_what_they_mean(void)
         OK(sw_run(exec, &args));
     }
     CU_ASSERT_EQUAL(exec->n_keys, 1);
-    CU_ASSERT_EQUAL(exec->n_programs, 1);
+    CU_ASSERT_EQUAL(exec->n_frames, 1);
 }
 
 static void the_cache_is_bounded_and_forgets_the_oldest(void)
@@ -194,8 +194,8 @@ static void the_cache_is_bounded_and_forgets_the_oldest(void)
     }
     CU_ASSERT_EQUAL(exec->n_keys, 3);
     uint32_t alive = 0;
-    for (uint32_t i = 0; i < exec->n_programs; i++)
-        alive += exec->programs[i] != NULL;
+    for (uint32_t i = 0; i < exec->n_frames; i++)
+        alive += exec->frames[i] != NULL;
     CU_ASSERT_EQUAL(alive, 3);
 }
 
@@ -235,9 +235,9 @@ static void partial_batches_and_evaluation_have_programs_of_their_own(void)
         CU_ASSERT_DOUBLE_EQUAL((31 * most + net_metric(exec, "loss")) / 32, whole, 1e-5);
     }
     size_t highest = 0;
-    for (uint32_t i = 0; i < exec->n_programs; i++)
-        if (exec->programs[i] != NULL && exec->programs[i]->height > highest)
-            highest = exec->programs[i]->height;
+    for (uint32_t i = 0; i < exec->n_frames; i++)
+        if (exec->frames[i] != NULL && exec->frames[i]->program->height > highest)
+            highest = exec->frames[i]->program->height;
     CU_ASSERT_EQUAL(sw_arena_height(exec->arena), highest);
 }
 

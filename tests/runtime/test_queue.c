@@ -24,7 +24,7 @@ static sw_exec *on_card(lazy_card *card, const sw_exec_opts *more)
         opts = *more;
     opts.size = sizeof opts;
     opts.seed = 11;
-    OK(swi_exec_create_on(&exec, &opts, &card->device));
+    OK(swi_exec_create_on(&exec, &opts, &swi_exec_cuda, &card->device));
     CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
     sw_after(end_exec, exec);
     return exec;
@@ -79,7 +79,7 @@ static void step_on(sw_exec *exec, net *n, sw_step_fn *fn, int step, int rows)
     args.run = (uint32_t)step % 3;
     sw_knob_set(sw_optimizer_lr(n->opt, 0), 0.01f / (float)(1 + step));
     sw_knob_set(n->factor, 1.0f + (float)(step % 2));
-    if (exec->target.device != NULL)
+    if (exec->target.device != swi_device_cpu())
         ((lazy_card *)exec->target.device)->current = false;
     OK(sw_run(exec, &args));
     memset(pixels, 0x7f, bytes);
@@ -434,7 +434,7 @@ static sw_status session(lazy_card *card, sw_exec **exec, net *n, bool *fault)
     sw_run_args args = net_args(n, &b);
     double loss;
     sw_array logits;
-    SW_TRY(swi_exec_create_on(exec, &opts, &card->device));
+    SW_TRY(swi_exec_create_on(exec, &opts, &swi_exec_cuda, &card->device));
     for (int i = 0; i < 6; i++) {
         args.step = (uint64_t)i;
         sw_knob_set(sw_optimizer_lr(n->opt, 0), 0.01f / (float)(1 + i));

@@ -96,9 +96,10 @@ static bool live_this_way(const way *w, uint64_t *hash)
     random_life life;
     sw_exec *exec = NULL;
     *hash = 0xcbf29ce484222325ull;
-    const bool well = seed_well(swi_exec_create_on(&exec, &w->opts, &card->device), "exec") &&
-                      seed_well(random_life_begin(&life, &seed_net, false, false), "declare") &&
-                      live(exec, &life, w, hash);
+    const bool well =
+        seed_well(swi_exec_create_on(&exec, &w->opts, &swi_exec_cuda, &card->device), "exec") &&
+        seed_well(random_life_begin(&life, &seed_net, false, false), "declare") &&
+        live(exec, &life, w, hash);
     sw_exec_destroy(exec);
     random_life_end(&life);
     return well;
@@ -159,7 +160,7 @@ static sw_status session(void *arg)
         status = sw_optimizer_create(&s->net->opt, model, &adam);
     }
     if (status == SW_OK)
-        status = swi_exec_create_on(&exec, &opts, &card->device);
+        status = swi_exec_create_on(&exec, &opts, &swi_exec_cuda, &card->device);
     if (status == SW_OK)
         status = some_steps(exec, s);
     sw_exec_destroy(exec);

@@ -423,7 +423,7 @@ static void equal_traces_share_one_program(void)
         CU_ASSERT(plan.n_repeats > 0);
         CU_ASSERT_EQUAL(n[i].times_called, 1);
     }
-    CU_ASSERT_EQUAL(p.exec->n_programs, 1);
+    CU_ASSERT_EQUAL(p.exec->n_frames, 1);
     CU_ASSERT(net_same(n[0].models[0], n[1].models[0]));
     CU_ASSERT(net_same(n[0].models[0], n[2].models[0]));
     for (int i = 0; i < 3; i++)

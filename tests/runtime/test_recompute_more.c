@@ -249,7 +249,7 @@ static void a_slow_plan_is_not_shared(void)
     OK(sw_plan(exec, &args, &plan[1]));
     SW_CHECK(plan[1].n_repeats == 0 && plan[1].arena_bytes == of.plain, "%u repeats, %zu bytes",
              plan[1].n_repeats, plan[1].arena_bytes);
-    CU_ASSERT_EQUAL(exec->n_programs, 2);
+    CU_ASSERT_EQUAL(exec->n_frames, 2);
     rc_end(&n[0]);
     rc_end(&n[1]);
     sw_exec_destroy(exec);

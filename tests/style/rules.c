@@ -103,6 +103,40 @@ void style_check_calls(const char *path, const char *text, style_report *report,
     }
 }
 
+/* Is this the word at p, with a comparison with NULL behind it? */
+static bool meets_null(const char *p, const char *word)
+{
+    if (!begins(p, word) || is_word(p[strlen(word)]))
+        return false;
+    p += strlen(word);
+    p += strspn(p, " \t\n");
+    if (!begins(p, "==") && !begins(p, "!="))
+        return false;
+    p += 2;
+    p += strspn(p, " \t\n");
+    return begins(p, "NULL") && !is_word(p[4]);
+}
+
+void style_check_backends(const char *path, const char *text, style_report *report, void *to)
+{
+    static const char *const own[] = {"runtime/device/", "runtime/exec/backend_",
+                                      "runtime/exec/queue"};
+    int line = 1;
+    bool is_own = !begins(path, "runtime/");
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        is_own |= begins(path, own[i]);
+    for (const char *p = text; *p != '\0'; p++) {
+        line += *p == '\n';
+        if (p - text < 2 || !is_word(*p) || is_word(p[-1]))
+            continue;
+        const bool member = begins(p - 2, "->") || (p - text >= 7 && begins(p - 7, "target."));
+        if (!is_own && member && (meets_null(p, "device") || meets_null(p, "queue")))
+            report(to, path, line, "asks which device it is; that is the backend's table");
+        if (begins(path, "runtime/") && begins(p, "sizeof(float)"))
+            report(to, path, line, "sizeof(float): sw_dtype_bytes says it");
+    }
+}
+
 void style_check_words(const char *path, const char *text, style_report *report, void *to)
 {
     /* Written in halves, so that this file has none of them. */

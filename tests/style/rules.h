@@ -11,6 +11,10 @@ typedef void style_report(void *to, const char *path, int line, const char *what
 /* Calls that belong to one file or folder only; comments and strings do not count. */
 void style_check_calls(const char *path, const char *text, style_report *report, void *to);
 
+/* In runtime/, who asks by NULL which device it is but the files of the backends, and who knows
+ * the bytes of a number but the table of types; comments and strings do not count. */
+void style_check_backends(const char *path, const char *text, style_report *report, void *to);
+
 /* What no file of the tree has: paths of somebody's machine, notes to oneself. */
 void style_check_words(const char *path, const char *text, style_report *report, void *to);
 

@@ -144,6 +144,44 @@ static void planted_calls_are_found(void)
     }
 }
 
+static void visit_backends(const char *path, char *text)
+{
+    if (!is_c(path))
+        return;
+    style_blank(text);
+    style_check_backends(path, text, fail, NULL);
+}
+
+/* What differs between devices is a function or a property of their table. */
+static void which_device_it_is_the_backends_know(void)
+{
+    static const struct {
+        const char *path, *text;
+        int violations;
+    } cases[] = {
+        {"runtime/exec/run.c", "if (exec->queue != NULL) a = x->target.device==NULL;", 2},
+        {"runtime/model/m.c", "return model->device\n    == NULL;", 1},
+        {"runtime/model/m.c",
+         "// a->device == NULL\nif (opts.device != NULL) x->devices == NULL;", 0},
+        {"runtime/model/m.c", "to->device == from->device; a->queue = NULL; device == NULL;",
+         0},
+        {"runtime/device/backend.c", "if (x->device == NULL) a->queue != NULL;", 0},
+        {"runtime/exec/queue_graph.c", "q->device != NULL;", 0},
+        {"tests/runtime/t.c", "q->device != NULL; sizeof(float);", 0},
+        {"runtime/base/type.c", "n * sizeof(float);", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int found = 0;
+        char text[200];
+        snprintf(text, sizeof text, "%s", cases[i].text);
+        style_blank(text);
+        style_check_backends(cases[i].path, text, count, &found);
+        SW_CHECK(found == cases[i].violations, "case %zu (%s): %d found", i, cases[i].path,
+                 found);
+    }
+    CU_ASSERT(walk("runtime", visit_backends) > 100);
+}
+
 static void visit_words(const char *path, char *text)
 {
     style_check_words(path, text, fail, NULL);
@@ -393,6 +431,7 @@ static void a_program_that_is_shown_otherwise_is_found(void)
 static const sw_test tests[] = {
     {"planted calls outside their tables are found", planted_calls_are_found},
     {"system calls stand in their tables", calls_stand_in_their_tables},
+    {"which device it is the backends know", which_device_it_is_the_backends_know, false},
     {"no file has a path of a machine or a note to oneself",
      no_path_of_a_machine_and_no_note_to_oneself},
     {"the layout is clang-format's", the_layout_is_clang_formats},

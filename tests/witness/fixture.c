@@ -181,11 +181,12 @@ static void free_clone(void *arg)
 
 swi_program *fixture_clone(fixture *f)
 {
-    swi_program *program, *clone = NULL;
+    swi_frame *frame;
+    swi_program *clone = NULL;
     bool fresh;
-    sw_status status = swi_exec_program(f->exec, &f->args, &program, &fresh);
+    sw_status status = swi_exec_program(f->exec, &f->args, &frame, &fresh);
     if (status == SW_OK)
-        status = swi_program_clone(&clone, program);
+        status = swi_program_clone(&clone, frame->program);
     if (!SW_CHECK(status == SW_OK, "%s", sw_last_error()))
         return NULL;
     sw_after(free_clone, clone);

@@ -214,6 +214,11 @@ static void check_fault(const planted *x, const sw_witness_info *info,
     SW_CHECK(named, "%s: '%s'", x->name, info->first_fault);
 }
 
+static void free_frame(void *frame)
+{
+    swi_frame_free(frame);
+}
+
 /* The witness still sees what the honest plan says; the wrong one differs from it where it was
  * made wrong, and the comparison alone says so with both numbers. */
 static void report(const planted *x)
@@ -235,8 +240,12 @@ static void report(const planted *x)
     SW_CHECK(info.agreed == 0 && info.n_faults >= 2, "%s: %u faults", x->name, info.n_faults);
     const sw_seen_shares seen = seen_by(f);
     SW_CHECK(sw_same_shares(&seen, &honest, why, sizeof why), "%s: %s", x->name, why);
-    for (uint32_t i = 0; i < p->shares.n; i++) {
-        const swi_share_line *line = &p->shares.lines[i];
+    swi_frame *frame = NULL;
+    CU_ASSERT_EQUAL_FATAL(swi_frame_create(&frame, p), SW_OK);
+    sw_after(free_frame, frame);
+    CU_ASSERT_EQUAL(swi_program_shares(frame, &f->args), SW_OK);
+    for (uint32_t i = 0; i < frame->shares.n; i++) {
+        const swi_share_line *line = &frame->shares.lines[i];
         sw_see_share(&said,
                      &(sw_share){.size = sizeof(sw_share),
                                  .kind = i < SWI_ROLE_COUNT ? SW_SHARE_ROLE : SW_SHARE_LAYER,
@@ -247,8 +256,11 @@ static void report(const planted *x)
     SW_CHECK(x->role == NULL || differs(&seen, &said, SW_SHARE_ROLE, x->role), "%s", x->name);
     SW_CHECK(x->layer == NULL || differs(&seen, &said, SW_SHARE_LAYER, x->layer), "%s",
              x->name);
-    swi_witness again = {
-        .exec = f->exec, .program = p, .args = &f->args, .shares = f->exec->witness_shares};
+    swi_witness again = {.exec = f->exec,
+                         .program = p,
+                         .frame = frame,
+                         .args = &f->args,
+                         .shares = f->exec->witness_shares};
     CU_ASSERT_EQUAL(swi_witness_compare_shares(&again), SW_OK);
     check_fault(x, &again.info, &seen, &said);
     if (sw_tests_full())
@@ -263,7 +275,7 @@ static void wrong_roles_and_layers_are_reported(void)
 
 /* ---- wrong figures ----------------------------------------------------------------------- */
 
-static swi_share_line *line(swi_program *p, uint32_t from, const char *name)
+static swi_share_line *line(swi_frame *p, uint32_t from, const char *name)
 {
     for (uint32_t i = from; i < p->shares.n; i++)
         if (strcmp(p->shares.lines[i].name, name) == 0)
@@ -283,8 +295,11 @@ static void wrong_sums_are_reported(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     for (int i = 0; i < 5; i++) {
         sw_witness_info info = {.size = sizeof info};
-        swi_program *p = fixture_clone(f);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+        swi_program *clone = fixture_clone(f);
+        swi_frame *p = NULL;
+        CU_ASSERT_PTR_NOT_NULL_FATAL(clone);
+        CU_ASSERT_EQUAL_FATAL(swi_frame_create(&p, clone), SW_OK);
+        sw_after(free_frame, p);
         CU_ASSERT_EQUAL_FATAL(swi_program_shares(p, &f->args), SW_OK);
         if (i == 0)
             line(p, 0, "saved")->at_peak += 64;
@@ -294,7 +309,7 @@ static void wrong_sums_are_reported(void)
             line(p, SWI_ROLE_COUNT, "fc2")->peak += 64;
         else
             snprintf(line(p, SWI_ROLE_COUNT, i == 3 ? "fc3" : "fc1")->name, 8, "fc9");
-        CU_ASSERT_EQUAL(swi_witness_program(f->exec, p, &f->args, SW_WITNESS_ACCESS, &info),
+        CU_ASSERT_EQUAL(swi_witness_frame(f->exec, p, &f->args, SW_WITNESS_ACCESS, &info),
                         SW_OK);
         CU_ASSERT_EQUAL(info.agreed, 0);
         SW_CHECK(strstr(info.first_fault, i == 3 ? "layer 'fc9'" : says[i]) != NULL,

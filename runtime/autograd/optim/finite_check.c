@@ -211,7 +211,7 @@ static bool has_counts(const sw_optimizer *o)
  * with what a run leaves there. */
 static const double *counts_of(const sw_optimizer *o)
 {
-    if (!has_counts(o) || o->model->device != NULL)
+    if (!has_counts(o) || !o->model->device->backend->host_memory)
         return NULL;
     return (const double *)(const void *)(o->model->base + o->model->entries[o->counts].offset);
 }
@@ -243,7 +243,7 @@ static const swi_entry *spoilt_entry(const sw_run_args *args, const sw_model **w
             const void *at = args->models[m]->base + e->offset;
             *whose = args->models[m];
             if ((e->role == SWI_ROLE_PARAMETER || e->role == SWI_ROLE_BUFFER) &&
-                !are_finite(at, e->bytes / sizeof(float)))
+                !are_finite(at, e->bytes / sw_dtype_bytes(SW_F32)))
                 return e;
         }
     return NULL;

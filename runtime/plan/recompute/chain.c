@@ -570,8 +570,8 @@ static sw_status take(program *d, scan **scans, uint64_t **sets)
 {
     const size_t n = d->c->n, set = d->c->words * sizeof(uint64_t);
     d->pairs = (n + 1) * (n + 2) / 2;
-    const size_t parts[] = {4 * d->pairs * d->levels * sizeof(float),
-                            2 * (n + 1) * d->levels * sizeof(float),
+    const size_t parts[] = {4 * d->pairs * d->levels * sizeof *d->again,
+                            2 * (n + 1) * d->levels * sizeof *d->last,
                             2 * d->pairs * set,
                             (n + 1) * set,
                             2 * (n + 1) * set,

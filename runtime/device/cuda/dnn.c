@@ -18,7 +18,7 @@
  * convolution. Where it cannot be made own kernels do the work. These functions are marked as
  * deprecated beside cuDNN's graphs; cuDNN 9 has them. */
 #include "kernels/cuda/dnn.h"
-#include "kernels/cuda/host/host.h"
+#include "runtime/device/cuda/host.h"
 #include <cudnn.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Cards: what is there, what is wanted, and one line where they differ. */
-#include "kernels/cuda/host/host.h"
+#include "runtime/device/cuda/host.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Events: where a queue has got to, and when. Under capture they become nodes that record, or
  * wait for, the event itself at each replay, not edges inside the graph. */
-#include "kernels/cuda/host/host.h"
+#include "runtime/device/cuda/host.h"
 
 struct sw_cuda_event {
     cudaEvent_t event;

@@ -9,7 +9,7 @@
  * is there. What the library cannot do, and what begins at an odd address, is left to gemm.cu.
  */
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/host/host.h"
+#include "runtime/device/cuda/host.h"
 #include <cublasLt.h>
 
 /* A factor as the library sees it: `rows` side by side, columns `step` apart. */

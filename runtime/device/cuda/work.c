@@ -1,5 +1,5 @@
 /* Queues: a stream, what kernels need besides, copies and fills on it. */
-#include "kernels/cuda/host/host.h"
+#include "runtime/device/cuda/host.h"
 
 static cudaStream_t stream_of(const sw_cuda_queue *queue)
 {

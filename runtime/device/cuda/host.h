@@ -1,5 +1,5 @@
-/* What the files of kernels/cuda/host share: the module's half on the host, in C. It calls CUDA
- * and says what failed; it keeps no policy.
+/* What the files of runtime/device/cuda share: the module's half on the host, in C. It calls
+ * CUDA and says what failed; it keeps no policy.
  *
  * The CUDA runtime is linked in; the driver is asked for by name (load.c), so that the module
  * can be opened where there is none. */

@@ -1,5 +1,5 @@
 /* Captures and graphs. */
-#include "kernels/cuda/host/host.h"
+#include "runtime/device/cuda/host.h"
 
 struct sw_cuda_graph {
     cudaGraphExec_t exec;

@@ -5,7 +5,7 @@
  * Loading takes memory and may wait for the card. So each unit of kernels/cuda has one kernel
  * of known name (device.h) that does nothing: it leads to the unit's module, and that to all
  * others in it. */
-#include "kernels/cuda/host/host.h"
+#include "runtime/device/cuda/host.h"
 #include <string.h>
 
 #if CUDART_VERSION >= 12050

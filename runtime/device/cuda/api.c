@@ -1,5 +1,5 @@
 /* The module's functions as its table offers them, and what they say of CUDA's errors. */
-#include "kernels/cuda/host/host.h"
+#include "runtime/device/cuda/host.h"
 #include <stdarg.h>
 #include <stdio.h>
 

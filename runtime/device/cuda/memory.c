@@ -1,5 +1,5 @@
 /* Memory of the card: ranges that are mapped as they grow, plain blocks, pinned host memory. */
-#include "kernels/cuda/host/host.h"
+#include "runtime/device/cuda/host.h"
 
 /* ---- ranges ------------------------------------------------------------------------------ */
 

@@ -1,0 +1,178 @@
+/* The CPU under an exec: kernels are called where they are bound, and a run is over when its
+ * last kernel has returned. */
+#include "alloc/base/assert.h"
+#include "alloc/base/error.h"
+#include "alloc/base/poison.h"
+#include "runtime/autograd/autograd.h"
+#include "runtime/exec/backend.h"
+#include "runtime/exec/run_internal.h"
+#include <string.h>
+
+/* Where memory is poisoned the tool that reads that sees more than guards do. */
+static sw_status open_exec(sw_exec *exec, const sw_exec_opts *opts)
+{
+    (void)opts;
+    if (exec->checks || (SW_CHECKS >= 1 && !SW_POISON))
+        return swi_guard_create(&exec->guard);
+    return SW_OK;
+}
+
+static void close_exec(sw_exec *exec)
+{
+    swi_guard_destroy(exec->guard);
+    exec->guard = NULL;
+}
+
+/* A plan on the CPU does not count them. */
+static sw_status count_launches(sw_exec *exec, swi_frame *f, uint32_t *launches)
+{
+    (void)exec;
+    (void)f;
+    (void)launches;
+    return SW_OK;
+}
+
+static void forget(sw_exec *exec, const swi_program *p)
+{
+    (void)exec;
+    (void)p;
+}
+
+/* Inputs lie where the caller has them: slots of loaders, and what it says of those to come. */
+static size_t data_bytes(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
+{
+    (void)trace;
+    const size_t slots = sw_budget_slots(exec->target.budget);
+    return args->data_bytes > slots ? args->data_bytes : slots;
+}
+
+static size_t data_height(const sw_exec *exec)
+{
+    return sw_budget_slots(exec->target.budget);
+}
+
+static sw_status reserve(sw_exec *exec, size_t bytes)
+{
+    (void)exec;
+    (void)bytes;
+    return SW_OK;
+}
+
+static sw_status room(sw_exec *exec, const sw_run_args *args, swi_frame *f)
+{
+    (void)args;
+    return exec->guard != NULL ? swi_guard_room(exec->guard, f->program) : SW_OK;
+}
+
+static unsigned char *bind(const sw_exec *exec, const sw_run_args *args, int input)
+{
+    (void)exec;
+    SW_ASSERT(input >= 0 && input < args->n_inputs);
+    return (unsigned char *)(uintptr_t)args->inputs[input].data;
+}
+
+static sw_status run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_launch *l)
+{
+    SW_ASSERT(kernel != NULL);
+    if (exec->guard != NULL)
+        return swi_guarded(exec->guard, kernel, l);
+    const uint64_t said = sw_error_count();
+    const sw_status status = kernel(l);
+    return status == SW_OK ? SW_OK : swi_kernel_failed(status, said);
+}
+
+static sw_status launch(sw_exec *exec, const swi_frame *f, uint32_t i)
+{
+    const swi_program *p = f->program;
+    return run_kernel(exec, p->trace.nodes[p->ops[i].node].kernel, swi_frame_launch(f, i));
+}
+
+static sw_status launch_node(sw_exec *exec, const swi_node *node, const sw_launch *l)
+{
+    return run_kernel(exec, node->kernel, l);
+}
+
+static void gather(sw_exec *exec, const swi_program *p)
+{
+    const unsigned char *base = sw_arena_base(exec->arena);
+    swi_history_run *run = swi_history_at(&exec->history, 0);
+    for (uint32_t i = 0; i < p->trace.n_metrics; i++) {
+        const swi_value *v = &p->trace.values[p->trace.metrics[i].value];
+        float x;
+        memcpy(&x, base + p->trace.storages[v->storage].offset + v->offset, sizeof x);
+        run->metrics[i].value = (double)x;
+    }
+}
+
+static sw_status run(sw_exec *exec, swi_frame *f, const sw_run_args *args, swi_run_ops *ops,
+                     bool *updated, bool *fresh)
+{
+    (void)fresh;
+    SW_TRY(ops(exec, f, args, updated));
+    gather(exec, f->program);
+    return SW_OK;
+}
+
+static sw_status begin_immediate(sw_exec *exec, const sw_run_args *args)
+{
+    (void)exec;
+    (void)args;
+    return SW_OK;
+}
+
+static sw_status end_immediate(sw_exec *exec)
+{
+    (void)exec;
+    return SW_OK;
+}
+
+static sw_status await(sw_exec *exec, swi_history_run *run)
+{
+    (void)exec;
+    SW_ASSERT(!run->waits);
+    (void)run;
+    return SW_OK;
+}
+
+static sw_status skipped(sw_exec *exec, const sw_run_args *args)
+{
+    (void)exec;
+    return swi_skipped_end(args);
+}
+
+static sw_status output(sw_exec *exec, const swi_trace *trace, uint32_t i, const void **data)
+{
+    (void)exec;
+    (void)trace;
+    (void)i;
+    (void)data;
+    return SW_OK;
+}
+
+const swi_exec_backend swi_exec_cpu = {.name = "cpu",
+                                       .open = open_exec,
+                                       .close = close_exec,
+                                       .count_launches = count_launches,
+                                       .forget = forget,
+                                       .data_bytes = data_bytes,
+                                       .data_height = data_height,
+                                       .reserve = reserve,
+                                       .room = room,
+                                       .bind = bind,
+                                       .launch = launch,
+                                       .launch_node = launch_node,
+                                       .run = run,
+                                       .begin_immediate = begin_immediate,
+                                       .end_immediate = end_immediate,
+                                       .await = await,
+                                       .skipped = skipped,
+                                       .output = output};
+
+sw_status swi_exec_collective(sw_exec *exec, const char *name, void *data, sw_dtype dtype,
+                              int64_t n)
+{
+    if (exec->backend->collective == NULL)
+        SW_FAIL(SW_UNSUPPORTED, "%s: not supported on %s for %s", name, exec->backend->name,
+                sw_dtype_name(dtype));
+    return exec->backend->collective(exec, name, data, dtype, n);
+}

@@ -1,0 +1,47 @@
+/* Frames: a program in one exec. A program stays as it was planned; what its runs write is its
+ * frame: the launch of the op that is next, and what runs leave. So execs may run one program
+ * at the same time, each by a frame of its own. A frame is made with the program, and has room
+ * for all of its runs. */
+#ifndef SW_FRAME_H
+#define SW_FRAME_H
+
+#include "runtime/plan/program.h"
+
+/* What the launches of ops that are alike have in common: all but addresses, scratch and
+ * attributes. */
+typedef struct {
+    sw_launch launch;
+    sw_buffer *buffers; /* inputs, then outputs */
+} swi_template;
+
+typedef struct swi_readback swi_readback; /* runtime/exec/queue.h */
+
+typedef struct swi_frame {
+    const swi_program *program;
+    swi_program *owned; /* the same where it goes with the frame; NULL: it is another's */
+    int refs;
+    swi_template *templates; /* swi_run_op.like */
+    size_t bytes;            /* of the block of frame, templates and buffers */
+    swi_shares shares;       /* by the plan; empty until somebody asks */
+    sw_nvtx_table names;     /* for an NVTX tool; empty until it runs under one */
+    swi_readback *leaves;    /* on a card: what is copied out of a run; NULL before the first */
+    void (*free_readback)(swi_readback *leaves);
+    bool profiled; /* the exec's profile has its plan */
+    bool ran;      /* at least once: later runs are warm */
+} swi_frame;
+
+sw_status swi_frame_create(swi_frame **out, const swi_program *program);
+void swi_frame_free(swi_frame *frame); /* NULL is fine */
+
+/* The operands of op i point to where they are, base[segment] + offset: its launch, in use
+ * until the next op is resolved. */
+sw_launch *swi_frame_resolve(swi_frame *frame, uint32_t op, unsigned char *const *base,
+                             const swi_bind *binds);
+
+/* The launch of op i, which was resolved last. */
+static inline sw_launch *swi_frame_launch(const swi_frame *frame, uint32_t op)
+{
+    return &frame->templates[frame->program->ops[op].like].launch;
+}
+
+#endif
