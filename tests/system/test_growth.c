@@ -105,7 +105,7 @@ static void a_leak_outside_is_named_so(void)
                  {"pages", "process", "not by malloc", 8000}};
     for (size_t i = 0; i < sizeof leaks / sizeof *leaks; i++) {
         const char *path = sw_temp_path("outside.jsonl");
-        json_t *growth = steady(path, sw_tests_full() ? "3000" : "250", leaks[i].plant);
+        json_t *growth = steady(path, sw_tests_full() ? "3000" : "300", leaks[i].plant);
         const json_t *series = json_object_get(growth, "series");
         if (json_object_get(series, "malloc") == NULL) {
             json_decref(growth);
