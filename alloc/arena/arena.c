@@ -41,7 +41,8 @@ static void poison(const sw_arena *a, size_t from, size_t bytes)
         sw_poison(a->opts.store->base + from, bytes);
 }
 
-/* Somebody has [from, from + bytes): NaN until it is written, where there are checks. */
+/* [from, from + bytes) is in use now: filled with NaN until it is written, in builds with
+ * checks. */
 static void give(const sw_arena *a, size_t from, size_t bytes)
 {
     SW_ASSERT(from <= SIZE_MAX - bytes && from + bytes <= a->opts.store->committed_bytes);
@@ -132,8 +133,8 @@ static size_t ahead(const sw_arena *a, size_t bytes)
     return to > bytes ? to : bytes;
 }
 
-/* Physical bytes up to `bytes`; what is new is poisoned until somebody takes it. A bump that
- * finds no room for a large step tries what it needs alone. */
+/* Commit physical memory up to `bytes`; new bytes are poisoned until they are taken. A
+ * bump that finds no room for a large step tries what it needs alone. */
 static sw_status commit(sw_arena *a, size_t bytes, bool bump)
 {
     sw_store *store = a->opts.store;

@@ -13,7 +13,7 @@ typedef enum {
     SW_EVENT_PLACE,   /* a planned range becomes live; id is the caller's */
     SW_EVENT_RELEASE, /* a planned range dies */
     SW_EVENT_COMMIT,  /* physical bytes grew; bytes is the new total */
-    SW_EVENT_DENIED   /* a request was refused; bytes is what was wanted */
+    SW_EVENT_DENIED   /* a request was refused; bytes is its size */
 } sw_event_kind;
 
 typedef struct {
@@ -25,7 +25,7 @@ typedef struct {
 } sw_event;
 
 typedef struct {
-    void (*event)(void *context, const sw_event *event); /* NULL: nobody listens */
+    void (*event)(void *context, const sw_event *event); /* NULL: no observer */
     void *context;
 } sw_observer;
 

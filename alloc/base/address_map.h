@@ -1,6 +1,6 @@
-/* Which address ranges of the process are ours, and whose: the stores of arenas, the stacks of
- * threads, and what the heap has mapped for each purpose. Arenas and threads enter themselves;
- * a claim costs nothing until somebody asks. */
+/* Which address ranges of the process are ours, and their owners: the stores of arenas,
+ * the stacks of threads, and the ranges that the heap has mapped for each purpose. Arenas
+ * and threads enter themselves. An entry costs nothing until the map is read. */
 #ifndef SW_ADDRESS_MAP_H
 #define SW_ADDRESS_MAP_H
 

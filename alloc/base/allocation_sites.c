@@ -94,7 +94,7 @@ static void remove_slot(size_t i)
 
 /* ---- places ------------------------------------------------------------------------------ */
 
-/* What the compiler puts in front of names from the root is found by this file's own. */
+/* The prefix that the compiler puts before file names is found from the name of this file. */
 static const char *from_root(const char *text)
 {
     static const char own[] = __FILE__, known[] = "alloc/base/allocation_sites.c";

@@ -1,6 +1,6 @@
-/* Where the live blocks of the heap were taken: which line of the source holds how much. On
- * only while somebody asks for it; a block costs nothing else, and has no header. Blocks that
- * were there before are nobody's. Thread-safe. */
+/* Where the live blocks of the heap were taken: which line of the source holds how much.
+ * Off until it is switched on. While it is off a block costs nothing; no block has a header.
+ * Blocks that were taken before are not counted. Thread-safe. */
 #ifndef SW_ALLOCATION_SITES_H
 #define SW_ALLOCATION_SITES_H
 

@@ -76,7 +76,7 @@ static bool sweep_one(void *context, const char *name)
     return true;
 }
 
-/* What cannot be swept stays: it is in nobody's way. */
+/* A file that cannot be removed stays; it does no harm. */
 static void sweep(names *n)
 {
     memcpy(n->other, n->temporary, n->folder);

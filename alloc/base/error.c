@@ -28,8 +28,8 @@ const char *sw_last_error(void)
     return message;
 }
 
-/* What is too long loses its middle: paths stand in front and in the middle of messages, the
- * reason at the end. Characters of UTF-8 stay whole. */
+/* A message that is too long loses its middle: paths are at the start and in the middle of
+ * messages, the reason is at the end. Characters of UTF-8 stay whole. */
 static void keep(char *to, const char *text, size_t n)
 {
     const size_t room = sizeof message - 4;

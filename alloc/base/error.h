@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* How many failures the calling thread has recorded so far: as long as it stays, nobody has
- * said a reason. */
+/* How many failures the calling thread has recorded so far. While the number stays the
+ * same, no new reason has been recorded. */
 uint64_t sw_error_count(void);
 
 #endif

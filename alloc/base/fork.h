@@ -11,8 +11,9 @@
  * system call. */
 uint32_t sw_fork_number(void);
 
-/* A lock that no other thread holds behind a fork. On first use it enters a list whose locks
- * are all taken in front of a fork, in the order of the list. Hold none while taking one. */
+/* A lock that no other thread holds after a fork. On first use it joins a list. All locks
+ * of the list are taken before a fork, in the order of the list. Hold none while taking
+ * one. */
 typedef struct sw_fork_lock {
     pthread_mutex_t mutex;
     int listed; /* once */

@@ -28,7 +28,7 @@ static sw_handle *take_oldest(sw_handle_kind kind)
     sw_handle *h = gone[kind].n >= kinds[kind].kept ? gone[kind].oldest : NULL;
     if (h != NULL) {
         gone[kind].oldest = h->next;
-        SW_ASSERT(h->mark == GONE + kind); /* nobody wrote to it since */
+        SW_ASSERT(h->mark == GONE + kind); /* not written since */
         SW_ASSERT(gone[kind].n > 0);
         gone[kind].n--;
     }

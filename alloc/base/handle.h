@@ -1,11 +1,12 @@
-/* Objects that callers hold pointers to, and may use when they are gone.
+/* Objects that callers hold pointers to, and may use by mistake after they are destroyed.
  *
- * Each begins with a sw_handle. Where an object is given back its memory is not: it waits in a
- * queue of its kind, marked, and is the last to be used again, so that a pointer to it is told
- * from a pointer to a live object without reading memory that is somebody else's. The oldest is
- * used again once SW_HANDLE_KEPT of its kind wait; none goes back to the heap, so the queue is
- * as long as the most objects that lived at once. Counters of the heap say that they are free.
- * Builds for sanitizers give the memory back, and leave finding to them. Thread-safe. */
+ * Each begins with a sw_handle. The memory of a destroyed object is not freed. It is
+ * marked and waits at the end of a queue of its kind, so that a pointer to it can be
+ * recognised without reading memory that belongs to another object. The oldest is used
+ * again once SW_HANDLE_KEPT of its kind wait; none goes back to the heap, so the queue is
+ * as long as the most objects that lived at once. Counters of the heap say that they are
+ * free. Builds for sanitizers give the memory back, and leave finding to them.
+ * Thread-safe. */
 #ifndef SW_HANDLE_H
 #define SW_HANDLE_H
 

@@ -208,7 +208,7 @@ void swi_heap_report(sw_heap_report *out)
     out->kept_bytes = statistic("stats.retained");
 }
 
-/* A purpose without an arena takes from the default one: then nobody can tell. */
+/* A purpose without an arena uses the default one: its bytes are then unknown. */
 bool swi_heap_other_bytes(size_t *out)
 {
     pthread_once(&once, make_arenas);

@@ -54,8 +54,8 @@ SW_MUST_USE sw_status sw_heap_room_at(void **array, sw_heap heap, uint32_t *cap,
 /* block == NULL is fine. */
 void sw_heap_free(void *block, sw_heap heap, size_t bytes);
 
-/* A block that somebody else gave, such as a driver: it is counted as one of the purpose, and
- * noted with its place; and that it was given back there. NULL is fine behind it. */
+/* Count a block of another allocator, such as a driver, as one of the purpose, with its
+ * allocation site; and count that it was given back. NULL is fine in the latter. */
 #define sw_heap_note(block, heap, bytes) sw_heap_note_at(block, heap, bytes, SW_PLACE)
 void sw_heap_note_at(void *block, sw_heap heap, size_t bytes, const char *place);
 void sw_heap_note_end(void *block, sw_heap heap, size_t bytes);
@@ -79,7 +79,8 @@ typedef struct {
 } sw_heap_report;
 /* Some 100 microseconds. Takes no memory. */
 void sw_heap_report_read(sw_heap_report *out);
-/* Bytes that the process has taken by malloc besides our purposes; false where nobody says. */
+/* Bytes that the process has taken by malloc besides our purposes; false where they are
+ * not known. */
 bool sw_heap_other_bytes(size_t *out);
 
 /* Write the backend's own profile of who took what to a file (for jeprof). SW_UNSUPPORTED, with

@@ -37,16 +37,17 @@ SW_MUST_USE sw_status sw_folder_sync(const char *path);
  * ends, however it ends. */
 typedef enum {
     SW_LOCK_OURS,
-    SW_LOCK_THEIRS, /* somebody else writes it */
+    SW_LOCK_THEIRS, /* another process writes it */
     SW_LOCK_NONE,   /* no regular file, or a file system without locks */
     SW_LOCK_FAILED  /* the system says that something is wrong */
 } sw_file_lock;
 sw_file_lock sw_file_try_lock(sw_file *file);
-/* SW_BUSY where somebody else writes it, SW_IO where locking failed; messages say `path`. What
- * has no locks is SW_OK. */
+/* SW_BUSY where another process writes it, SW_IO where locking failed; messages say
+ * `path`. A file that cannot be locked is SW_OK. */
 SW_MUST_USE sw_status sw_file_own(sw_file *file, const char *path);
-/* Open `path` for writing, as the only one who does: SW_BUSY, and the file stays, where another
- * has taken it. `empty`: what it had goes then. What has no locks is just opened. */
+/* Open `path` for writing with a lock. Where another process holds the lock the answer is
+ * SW_BUSY and the file stays as it is. `empty`: truncate it after locking. A file that
+ * cannot be locked, such as a pipe, is just opened. */
 SW_MUST_USE sw_status sw_file_take(sw_file **out, const char *path, bool empty);
 SW_MUST_USE sw_status sw_file_empty(sw_file *file);
 /* Remove the regular file at `path` unless it is locked, or locks are not known there. */

@@ -88,8 +88,7 @@ static int create(sw_thread *thread)
     return error == EINVAL ? pthread_create(&thread->handle, NULL, enter, thread) : error;
 }
 
-/* The stack with the thread's own data at its end; asked for only when somebody wants to know.
- */
+/* The stack, with the thread's own data at its end; read only when the address map is read. */
 static bool describe(const swi_address_entry *self, sw_address_range *out)
 {
     const sw_thread *thread = (const sw_thread *)(const void *)self;

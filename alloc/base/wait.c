@@ -4,9 +4,9 @@
 #include <poll.h>
 #include <stdatomic.h>
 
-/* How long an interrupted call goes on without progress: an other end that is there takes or
- * gives what is left, one that has stopped does not hold the process. Counted, so that no clock
- * can stop it. */
+/* How long an interrupted call goes on without progress. If the other end still works, the
+ * rest is moved; if it has stopped, the process is not held up. Slices are counted, so
+ * that no wrong clock can matter. */
 enum { SLICE_MS = 20, GRACE_SLICES = 1000 / SLICE_MS };
 
 static int (*_Atomic asks)(void);

@@ -1,6 +1,6 @@
-/* Waiting for a FIFO, pipe, socket or terminal, so that sw_interrupt_set()'s answer ends it.
- * The answer is asked in front of each slice of the wait: a request that comes between the
- * question and the system call is not lost. */
+/* Waiting for a FIFO, pipe, socket or terminal, so that sw_interrupt_set()'s answer ends
+ * it. The function is called before each slice of the wait, so a request that comes
+ * between that call and the system call is not lost. */
 #ifndef SW_WAIT_H
 #define SW_WAIT_H
 

@@ -57,9 +57,9 @@ static bool goes_on(const sw_place_opts *opts, uint64_t nodes, const sw_place_re
            (opts->stop == NULL || !opts->stop(opts->context));
 }
 
-/* First at the bound itself, with half of the effort; then halfway between what is known to be
- * too low, or was too hard, and what is known to do. What is left then goes into the last
- * step: anything lower at all, until there is none. */
+/* First search at the bound itself, with half of the effort. Then search halfway between
+ * the largest height that failed or was too hard and the smallest that is known. The rest
+ * of the effort goes into the last step: any lower height, until none is found. */
 static sw_status search_lowest(sw_place_item *items, size_t n, const sw_place_opts *opts,
                                uint64_t nodes, sw_place_result *out)
 {

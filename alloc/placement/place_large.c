@@ -75,7 +75,7 @@ typedef struct {
     bool stopped;
 } work;
 
-/* Whether somebody wants it to end; once so, always so. */
+/* Whether the caller has asked to stop; once true, always true. */
 static bool asked_to_stop(work *w)
 {
     if (!w->stopped && w->opts != NULL && w->opts->stop != NULL)

@@ -127,9 +127,9 @@ static void take_back(swi_search *s, size_t mark)
 
 /* ---- propagation ------------------------------------------------------------------------- */
 
-/* The unplaced buffers of a section: the lowest is one whose bound leaves room for all others
- * above it. Where that is one alone, it is the lowest: the same is asked of the rest. False:
- * there is none. */
+/* The unplaced buffers of a section: the lowest must be one whose bound leaves enough
+ * bytes for all others above it. If only one buffer can be the lowest, it is, and the rest
+ * is examined in the same way. False: no buffer can be the lowest. */
 static bool tighten(swi_search *s, uint32_t section)
 {
     uint32_t *g = s->gathered, n = 0;
@@ -229,7 +229,8 @@ static uint64_t rests_at(const swi_search *s, uint32_t i, uint32_t section)
     return least;
 }
 
-/* Where the floor rises to when nobody lies on it: 0 where it cannot, for want of room. */
+/* The height that the floor rises to if no buffer lies on it; 0 where it cannot rise
+ * because the bytes above do not suffice. */
 static uint64_t next_floor(const swi_search *s, uint32_t section)
 {
     const uint64_t floor = s->floor[section], highest = s->roof - s->rest[section];

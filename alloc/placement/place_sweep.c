@@ -33,7 +33,7 @@ static void list_unplaced(const swi_sweep *s, const size_t *offset)
         s->next_birth[i] = s->first_birth[s->lo[i]];
         s->first_birth[s->lo[i]] = i;
         if (s->hi[i] == s->n_sections)
-            continue; /* nobody comes after it */
+            continue; /* none comes after it */
         s->next_death[i] = s->first_death[s->hi[i]];
         s->first_death[s->hi[i]] = i;
     }

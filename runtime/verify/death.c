@@ -12,7 +12,8 @@
 typedef struct {
     swi_witness *w;
     unsigned char *arena;
-    unsigned char *copies; /* a range: each segment's bytes, then a workspace of nobody */
+    unsigned char
+        *copies; /* a range: each segment's bytes, then a workspace that belongs to no op */
     size_t bytes;
     size_t at[SWI_SEG_COUNT]; /* of each segment in it */
     size_t no_scratch;
@@ -115,8 +116,8 @@ static sw_status copy_segments(session *d)
     return SW_OK;
 }
 
-/* The planned bindings; an op without a planned workspace gets the one of nobody, through a
- * segment that the run does not use. */
+/* The planned bindings; an op without a planned workspace gets one that belongs to no op,
+ * through a segment that the run does not use. */
 static sw_status bind(session *d, unsigned char **base)
 {
     const swi_program *p = d->w->program;

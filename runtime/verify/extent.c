@@ -73,7 +73,7 @@ static void judge_rooms(const session *e)
     }
 }
 
-/* Both runs must compute the same, or some kernel read what nobody wrote. */
+/* Both runs must compute the same, or some kernel has read bytes that no op wrote. */
 static sw_status compare_op(void *context, uint32_t op)
 {
     session *e = context;

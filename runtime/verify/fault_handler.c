@@ -102,7 +102,8 @@ static sw_status take_arrays(swi_trap *trap, const swi_rooms *rooms, const swi_p
     void *block;
     SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, 3 * (size_t)rooms->n_rooms));
     trap->level = block;
-    /* Each operand can be read and written, and there is room for what nobody listed. */
+    /* Each operand can be read and written, and there is space for touches of regions that
+     * the op does not list. */
     const size_t cap = 2 * (size_t)p->n_binds + 4096;
     SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, cap * sizeof *trap->touches));
     trap->touches = block;

@@ -90,7 +90,7 @@ static sw_status check_forward(swi_check *c, const swi_check_result *base)
 
 /* ---- gradients --------------------------------------------------------------------------- */
 
-/* `only`: the input that moves; -1: all that are wanted. */
+/* `only`: the input that changes; -1: all inputs with a gradient. */
 static sw_status check_direction(swi_check *c, const swi_check_result *base, int only,
                                  int number)
 {
@@ -221,8 +221,8 @@ static sw_status check_some(swi_check *c, uint32_t only, const swi_check_result 
     return SW_OK;
 }
 
-/* Which of the other gradients are wanted makes no difference: every set of inputs, or, where
- * they are many, each alone and all but each. */
+/* A gradient does not depend on which others are computed: tried for every set of inputs
+ * or, where there are many, for each alone and for all but each. */
 static sw_status check_sets(swi_check *c, const swi_check_result *base)
 {
     uint32_t all = 0;
@@ -323,8 +323,8 @@ static sw_status check_case(swi_check *c)
 
 static sw_status make_execs(swi_check *c)
 {
-    /* With three threads what is cheap is rebuilt too; where saved bytes are looked at, what an
-     * op names is what is kept. */
+    /* With three threads cheap results are rebuilt too; where saved bytes are checked,
+     * exactly the operands that an op names are kept. */
     const sw_exec_opts one = {.size = sizeof one, .seed = 7, .no_rebuild = 1},
                        three = {.size = sizeof three, .seed = 7, .threads = 3};
     const sw_exec_opts apart = {

@@ -16,7 +16,7 @@
 
 typedef struct {
     sw_type type;     /* plain layout */
-    sw_layout layout; /* as the case wants it */
+    sw_layout layout; /* as the case says */
     int64_t n;        /* elements */
     void *data;       /* n of them */
     double *exact;    /* the same as doubles */
@@ -45,7 +45,7 @@ typedef struct {
     uint32_t as_is; /* bit i: input i is a parameter or an input of the run, also where inputs
                        are MADE */
     swi_check_output out[SWI_CHECK_OUTPUTS];
-    sw_model *model; /* NULL when nothing is wanted */
+    sw_model *model; /* NULL when no gradient is asked for */
     sw_optimizer *optimizer;
     sw_exec *plain, *threads, *apart; /* one thread; three; one without the in-place pass */
     sw_exec *lower[2];                /* older instruction sets; NULL where there is none */
@@ -75,7 +75,7 @@ enum {
 /* What one run leaves, in memory of the case. */
 typedef struct {
     void *out[SWI_CHECK_OUTPUTS];
-    float *grad[SWI_CHECK_INPUTS]; /* NULL where not wanted */
+    float *grad[SWI_CHECK_INPUTS]; /* NULL where it has no gradient */
     bool clean;                    /* sliced: gradients outside the slice are zero */
 } swi_check_result;
 
@@ -83,7 +83,7 @@ typedef struct {
 typedef struct {
     swi_check *check;
     uint32_t flags;
-    uint32_t only; /* mask of the inputs whose gradients are wanted */
+    uint32_t only; /* mask of the inputs with gradients */
 } swi_check_use;
 
 typedef struct {
@@ -101,14 +101,14 @@ sw_status swi_check_loss(swi_check *c, double *const *direction, double step, do
 /* Outputs of the double-precision forward at the inputs. */
 sw_status swi_check_reference(swi_check *c, double *const *in, double **out);
 
-/* Is input i's gradient wanted in a run with this mask? */
+/* Is input i's gradient computed in a run with this mask? */
 bool swi_check_wants(const swi_check *c, uint32_t only, int i);
 sw_status swi_check_call_fill(swi_check *c, uint32_t flags, uint32_t only,
                               swi_check_call *call);
 /* The model as every run finds it: inputs written, nothing kept. */
 sw_status swi_check_model_fill(swi_check *c, sw_exec *exec, uint32_t flags);
-/* The first of the wanted inputs that have input i's type and layout; i where there is none
- * before it. */
+/* The first of the inputs with gradients that has input i's type and layout; i itself
+ * where there is none before it. */
 int swi_check_twin(const swi_check *c, int i);
 sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, uint32_t only,
                         swi_check_result *out);

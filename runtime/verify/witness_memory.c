@@ -5,7 +5,7 @@
 #include "runtime/verify/witness_internal.h"
 #include <string.h>
 
-#define NO_SCRATCH_PAGES 256 /* room for a workspace that nobody planned */
+#define NO_SCRATCH_PAGES 256 /* space for a workspace that is not in the plan */
 
 static bool takes_room(const swi_witness *w, uint32_t s, int how)
 {

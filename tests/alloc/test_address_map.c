@@ -1,4 +1,4 @@
-/* Whose the addresses of the process are: arenas, stacks and the heap's purposes say it. */
+/* The address map: arenas, stacks and the heap's purposes enter their ranges. */
 #include "alloc/arena/arena.h"
 #include "alloc/base/address_map.h"
 #include "alloc/base/sys.h"
@@ -132,8 +132,8 @@ static void come_and_go(void *arg)
     __atomic_fetch_sub(&c->left, 1, __ATOMIC_RELEASE);
 }
 
-/* Whoever looks sees each claim as it is or was: never more than there are, never a height that
- * nobody asked for. */
+/* A reader sees each entry as it is or was: never more entries than there are, and only
+ * heights that were asked for. */
 static void claims_come_and_go_while_somebody_looks(void)
 {
     enum { N = 3 };

@@ -22,7 +22,7 @@ static void begin_places(void)
     sw_after(end_places, NULL);
 }
 
-/* What the place whose name ends so holds; false where there is none. */
+/* The bytes of the site whose name ends with this text; false where there is no such site. */
 static bool place_at(const char *end, sw_alloc_site *out)
 {
     for (uint32_t i = 0; sw_sites_read(i, out); i++) {
@@ -68,8 +68,8 @@ static void what_grows_moves_to_who_made_it_grow(void)
     sw_heap_free(array, SW_HEAP_PROGRAMS, cap * 8);
 }
 
-/* Blocks that were there before are in nobody's place, and may go at any time; a session knows
- * nothing of the one before. */
+/* Blocks that were taken before belong to no site and may be freed at any time; a session
+ * does not count those of the one before. */
 static void blocks_from_before_are_nobodys(void)
 {
     void *before, *between;

@@ -1,5 +1,5 @@
-/* Arenas over a device's memory: its bytes are nobody's on the host, and it is asked for memory
- * rarely. */
+/* Arenas over a device's memory: its bytes cannot be touched by the host, and memory is
+ * taken from it rarely. */
 #include "alloc/arena/arena.h"
 #include "alloc/base/address_map.h"
 #include "alloc/base/poison.h"

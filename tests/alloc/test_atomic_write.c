@@ -240,7 +240,7 @@ static void a_note_goes_with_the_next_call(void)
 
 /* ---- one writer -------------------------------------------------------------------------- */
 
-/* The second is refused before it has changed a byte; a device is nobody's. */
+/* The second writer is refused before it has changed a byte; a device has no lock. */
 static void a_file_has_one_writer(void)
 {
     sw_file *first = NULL, *second = NULL;

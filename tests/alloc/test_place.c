@@ -64,7 +64,7 @@ static void random_problems_are_solved_soundly(void)
 {
     sw_dice dice = {1};
     double worst = 0;
-    const int rounds = sw_tests_full() ? 20000 : 3000;
+    const int rounds = sw_tests_full() ? 20000 : 1000;
     for (int round = 0; round < rounds; round++) {
         const size_t n = 1 + sw_dice_below(&dice, 60);
         const uint32_t horizon = 1 + (uint32_t)sw_dice_below(&dice, 100);
@@ -81,7 +81,7 @@ static void random_problems_are_solved_soundly(void)
 static void cut_rectangles_come_near_their_optimum(void)
 {
     sw_dice dice = {7};
-    const int rounds = sw_tests_full() ? 400 : 60;
+    const int rounds = sw_tests_full() ? 400 : 30;
     double sum = 0, worst = 0;
     int optimal = 0;
     for (int round = 0; round < rounds; round++) {

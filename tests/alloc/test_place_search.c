@@ -69,7 +69,7 @@ static void random_items(sw_dice *dice, size_t n, uint32_t horizon, size_t large
 static void small_problems_are_solved_and_refused_as_all_orders_say(void)
 {
     sw_dice dice = {5};
-    const int rounds = sw_tests_full() ? 4000 : 400;
+    const int rounds = sw_tests_full() ? 4000 : 200;
     for (int round = 0; round < rounds; round++) {
         const size_t n = 2 + sw_dice_below(&dice, 7);
         random_items(&dice, n, 4 + (uint32_t)sw_dice_below(&dice, 8), 3);
@@ -121,7 +121,7 @@ static void bounds_that_cannot_be_reached_are_refused(void)
 static void full_rectangles_are_never_refused(void)
 {
     sw_dice dice = {9};
-    const int rounds = sw_tests_full() ? 1500 : 150;
+    const int rounds = sw_tests_full() ? 1500 : 80;
     int found = 0;
     for (int round = 0; round < rounds; round++) {
         const uint32_t time = 5 + (uint32_t)sw_dice_below(&dice, 60);

@@ -54,8 +54,9 @@ static void the_program_trains_on_it(void)
     if (SW_POISON)
         SW_SKIP("program and module may have the sanitizers of two compilers");
     double loss[4] = {0};
-    const char *const settings[] = {"A=", "A=", "STEPWELL_FAKE_LAZY=1", "STEPWELL_FAKE_LAZY=5"};
-    for (int i = 0; i < 4; i++) {
+    const char *const settings[] = {"A=", "A=", "STEPWELL_FAKE_LAZY=5", "STEPWELL_FAKE_LAZY=1"};
+    const int ways = sw_tests_full() ? 4 : 3;
+    for (int i = 0; i < ways; i++) {
         train(i == 0 ? "cpu" : "cuda", settings[i]);
         CU_ASSERT_EQUAL(outcome.status, 0);
         loss[i] = number("final_loss");
@@ -68,7 +69,7 @@ static void the_program_trains_on_it(void)
         CU_ASSERT(i == 0 || number("launches") > 10.0);
     }
     SW_CHECK(fabs(loss[1] - loss[0]) < 1e-5, "%.9g, on the CPU %.9g", loss[1], loss[0]);
-    CU_ASSERT(loss[1] == loss[2] && loss[1] == loss[3]);
+    CU_ASSERT(loss[1] == loss[2] && loss[1] == loss[ways - 1]);
 }
 
 /* A step that is read right behind the one in front of it took none of the time between. */

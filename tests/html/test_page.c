@@ -209,7 +209,8 @@ static void numbers_come_back(void)
     }
 }
 
-/* Sizes of terabytes, times of years, a loss that is none; a common factor, differences. */
+/* Sizes of terabytes, times of years, a loss that is no number; a common factor,
+ * differences. */
 static void wide_numbers_come_back(void)
 {
     const sw_made_timeline how = {1, 3, 5, 40, false, false};

@@ -19,7 +19,7 @@ static void run_reversed(const sw_par *par, void (*body)(void *arg, int part), v
 
 static const sw_par one_thread = {1, run_reversed}, reversed = {3, run_reversed};
 
-/* Buffers come from one pool, each followed by a guard that nobody may write. */
+/* Buffers come from one pool, each followed by a guard that must not be written. */
 enum { POOL = 6 << 20, GUARD = 16, MAX_TAKEN = 64 };
 static _Alignas(64) float pool[POOL];
 static size_t pool_used;

@@ -457,8 +457,8 @@ static void a_full_log_says_what_it_lost(void)
     json_decref(less);
 }
 
-/* Nobody counts in such a run, so there is nothing to log; with checks everything is counted.
- */
+/* Such a run is not counted, so there is nothing to log; with checks everything is
+ * counted. */
 static void a_run_that_counts_nothing_has_no_events(void)
 {
     sw_profile *profile = NULL;

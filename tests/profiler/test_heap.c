@@ -188,7 +188,8 @@ static void sleep_ms(long ms)
     (void)nanosleep(&t, NULL);
 }
 
-/* What the program takes by malloc is not ours, and is told beside the system's figure. */
+/* Memory that the program takes by malloc is not ours; it is shown beside the system's
+ * figure. */
 static void malloc_is_told_apart(void)
 {
     enum { BYTES = 300000, N = 4 };
@@ -434,7 +435,7 @@ static void a_plan_over_its_budget_says_who_holds_it(void)
                                                       number_of(d, "arena_bytes") +
                                                       number_of(d, "data_bytes"));
     CU_ASSERT_EQUAL(number_of(d, "arena_bytes"), (int64_t)info.arena_bytes);
-    /* At the plan's peak live model, inputs and step tensors: all of it is somebody's. */
+    /* At the plan's peak live model, inputs and step tensors: every byte has an owner. */
     CU_ASSERT_EQUAL(number_of(d, "live_bytes"), (int64_t)info.peak_bytes);
     const json_t *plan;
     CU_ASSERT_EQUAL(records_of(all, "plan", &plan, 1), 1);

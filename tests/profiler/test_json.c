@@ -261,8 +261,9 @@ static void random_text(sw_dice *dice, char *to, size_t max)
 static void any_bytes_become_valid_utf8(void)
 {
     char text[64];
+    const int step = sw_tests_full() ? 1 : 5; /* odd: each b comes with some a */
     for (int a = 1; a < 256; a++)
-        for (int b = 0; b < 256; b++) {
+        for (int b = a % step; b < 256; b += step) {
             char buffer[256];
             const char bytes[] = {(char)a, (char)b, '\x80', '\x80', '!', '\0'};
             sw_json j;
@@ -273,7 +274,7 @@ static void any_bytes_become_valid_utf8(void)
             json_decref(back);
         }
     sw_dice dice = {11};
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < (sw_tests_full() ? 20000 : 4000); i++) {
         char buffer[1024];
         random_text(&dice, text, sizeof text);
         sw_json j;

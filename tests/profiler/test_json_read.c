@@ -39,7 +39,7 @@ static sw_status parse(value_tree *t, const char *text, size_t n, size_t piece, 
     json_room room = {0};
     char *exact = malloc(n + 1);
     CU_ASSERT_PTR_NOT_NULL_FATAL(exact);
-    char *block = exact + 1; /* no room behind it for who reads too far */
+    char *block = exact + 1; /* no space after it for a reader that goes too far */
     if (n > 0)
         memcpy(block, text, n);
     sw_json_in in = sw_json_in_text(piece > 0 ? NULL : block, piece > 0 ? 0 : n, "text");

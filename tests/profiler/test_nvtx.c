@@ -245,7 +245,7 @@ static void off_is_silent(void)
     REFUSED(sw_exec_create(&exec, &odd), SW_INVALID, "SW_NVTX_OFF (got 4)");
 }
 
-/* Without the headers all is said to nobody, and costs no memory. */
+/* Without the headers nothing is reported, and nothing costs memory. */
 static void without_nvtx(void)
 {
     if (nvtx_recorder_is_built())

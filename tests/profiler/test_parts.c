@@ -310,7 +310,7 @@ static void quick_steps_with_events_share_a_write(void)
 
 /* ---- what has no room -------------------------------------------------------------------- */
 
-/* What was there stays, and the number that is told would do. */
+/* The old file stays, and the number in the message would suffice. */
 static void parts_too_small_are_refused(void)
 {
     const names n = name("small.jsonl");

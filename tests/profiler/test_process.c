@@ -99,7 +99,7 @@ static void each_mapping_has_its_line(void)
     CU_ASSERT_EQUAL(sw_process_arenas(&p).predicted_bytes, MIB + 4096);
 }
 
-/* What the heap did not say it has mapped is nobody's. */
+/* Memory that the heap did not report as mapped has no owner. */
 static void what_nobody_claims_is_unexplained(void)
 {
     sw_process p;
@@ -175,8 +175,8 @@ static sw_status read_text(const char *bytes, size_t n, sw_process *p)
     return sw_process_sum(p, path, NULL, NULL, 0, 0);
 }
 
-/* Every beginning of a text is refused, by the number of the line where it ends, unless it ends
- * with a mapping. (In the first mapping nobody knows how many figures there are.) */
+/* Every beginning of a text is refused, by the number of the line where it ends, unless it
+ * ends with a mapping. (In the first mapping the number of figures is not known yet.) */
 static void a_cut_text_is_refused(void)
 {
     static const char ending[] = "VmFlags: ";
@@ -338,7 +338,8 @@ static void huge_pages_of_an_arena_are_told(void)
             l->huge_bytes);
 }
 
-/* Many blocks of a purpose, and a mapping beside them that is nobody's: each is told apart. */
+/* Many blocks of a purpose, and a mapping beside them without an owner: each has its own
+ * line. */
 static void a_planted_mapping_is_unexplained(void)
 {
     enum { BLOCKS = 50 };

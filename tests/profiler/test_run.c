@@ -250,7 +250,7 @@ static void execs_that_follow_each_other_are_told_apart(void)
     json_decref(all);
 }
 
-/* Where nobody looked, the record has what is planned and says so. */
+/* Where a run was not watched, the record has the planned figures and says so. */
 static void without_phases_the_plan_is_recorded(void)
 {
     const char *path = sw_temp_path("bare.jsonl");

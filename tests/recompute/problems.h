@@ -15,7 +15,7 @@ typedef struct {
     uint32_t reads[PROBLEM_LIST], makes[PROBLEM_LIST];
     size_t during[PROBLEM_OPS], between[PROBLEM_OPS];
     uint32_t n_reads, n_makes;
-    uint32_t backward_of[PROBLEM_OPS]; /* as swi_rc_chain wants it */
+    uint32_t backward_of[PROBLEM_OPS]; /* as swi_rc_chain expects it */
     swi_rc_problem p;                  /* points into the above */
 } problem;
 

@@ -184,7 +184,7 @@ static void the_highest_measured_peak_is_judged(void)
     CU_ASSERT_EQUAL(call_words("%s --max-peak 1087", golden("differs.jsonl"))->status, 1);
 }
 
-/* Runs that nobody looked at have the figures of their plan, and are not called measured. */
+/* Runs that were not watched have the figures of their plan, and are not called measured. */
 static void what_nobody_looked_at_is_predicted(void)
 {
     static char text[65536];

@@ -498,7 +498,7 @@ static void the_memory_of_a_card_adds_up(void)
     CU_ASSERT(!has(call_words("%s", s->path)->out, "Memory of"));
 }
 
-/* What is not what it should be is named, wherever it stands; nothing of it is kept. */
+/* A wrong member is named, wherever it is in the record, and its record is left out. */
 static void damage_is_named(void)
 {
     static const struct {

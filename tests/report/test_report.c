@@ -340,7 +340,8 @@ static void a_damaged_process_is_refused(void)
     }
 }
 
-/* A file may have some of the steps: what was measured in all is judged, and said. */
+/* A file may have only some of the steps: the gate judges the figures of all of them, and
+ * says so. */
 static void a_part_of_a_profile_says_so(void)
 {
     const printed *p = with_change(1, "\"seed\":42", "\"seed\":42,\"part\":3");

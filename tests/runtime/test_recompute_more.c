@@ -284,7 +284,7 @@ static void deep_step(sw_ctx *ctx, void *user)
 static sw_status deep_begin(deep *d)
 {
     const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
-    d->layers = sw_tests_full() ? LONG : LONG / 8;
+    d->layers = sw_tests_full() ? LONG : LONG / 16;
     SW_TRY(sw_model_create(&d->model, "deep"));
     for (int i = 0; i < d->layers; i++) {
         char name[16];

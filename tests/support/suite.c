@@ -167,8 +167,7 @@ static void test_ends(const CU_pTest test, const CU_pSuite suite,
     fflush(stdout);
 }
 
-/* Every table becomes a CUnit suite of the tests that are wanted now. False when CUnit refused.
- */
+/* Every table becomes a CUnit suite of the tests that run now. False when CUnit refused. */
 static bool register_all(const char *part)
 {
     unsigned n = 0; /* of them, in all shares */

@@ -61,7 +61,7 @@ void sw_suite_needs(const char *(*missing)(void));
     } while (0)
 void sw_test_skip(const char *reason);
 
-/* A line under the running test: a measured number that a reader wants to see. */
+/* A line under the running test: a measured number for the reader. */
 void sw_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* An assert that says more than its expression: numbers, case names, sw_last_error(). */

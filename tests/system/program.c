@@ -172,7 +172,7 @@ int program_on_terminal(char *text, size_t room, const char *words, const char *
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            break; /* EIO: nobody has the other side any more */
+            break; /* EIO: the other side is closed */
         used += fits ? (size_t)n : 0;
     }
     text[used] = '\0';

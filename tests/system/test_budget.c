@@ -128,7 +128,7 @@ static void its_figures_agree(void)
     for (size_t i = first; i < first + 2; i++) {
         const json_t *chain = subject_of(chains[i]);
         CU_ASSERT(check_subject(chain, true) >= 3);
-        /* The last relu keeps bits: nobody reads its output behind. */
+        /* The last relu keeps bits: its output is not read later. */
         CU_ASSERT(number(chain, "links") >= number(chain, "layers") - 1.0);
         CU_ASSERT(number(chain, "activation_bytes") >=
                   (number(chain, "layers") - 1.0) * number(chain, "link_bytes"));

@@ -1,5 +1,5 @@
-/* The files of `stepwell train`: a mistyped path, a refused run and a signal before the first
- * step cost nobody a file. */
+/* The files of `stepwell train`: a mistyped path, a refused run and a signal before the
+ * first step destroy no file. */
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
 #include <signal.h>

@@ -72,7 +72,7 @@ static const json_t *row_of(const json_t *growth, const char *purpose)
 static void nothing_grows_in_a_clean_run(void)
 {
     const char *path = sw_temp_path("steady.jsonl");
-    json_t *growth = steady(path, sw_tests_full() ? "1000" : "300", NULL);
+    json_t *growth = steady(path, sw_tests_full() ? "1000" : "150", NULL);
     CU_ASSERT(json_is_false(json_object_get(growth, "grew")));
     CU_ASSERT(text_report_has(path, "  nothing grew\n"));
     json_decref(growth);

@@ -353,7 +353,7 @@ static void the_answer_is_the_largest_of_all_batches(void)
         "--immediate --optimizer momentum", "--update after --threads 2"};
     static long long needs[BRUTE_MOST + 1];
     sw_dice dice = {23};
-    brute = sw_tests_full() ? BRUTE_MOST : 512;
+    brute = sw_tests_full() ? BRUTE_MOST : 300;
     for (size_t m = 0; m < (sw_tests_full() ? 5 : 2); m++) {
         int most = brute;
         plan_each(models[m], needs);

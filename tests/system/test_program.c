@@ -149,7 +149,7 @@ static void a_killed_run_leaves_readable_lines(void)
              "train --quiet --batch 32 --synthetic-n 1000 --epochs 100000 --profile %s",
              profile);
     const pid_t pid = program_start("killed", words, NULL);
-    pause_ms(1000);
+    pause_ms(400);
     kill(pid, SIGKILL);
     sw_process_wait(&outcome, pid, "killed", 30);
     CU_ASSERT_EQUAL(outcome.signal, SIGKILL);

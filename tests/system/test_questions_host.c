@@ -106,7 +106,7 @@ static bool near(int64_t is, int64_t least)
     return is >= least && is <= least + FIT_NUMBERS;
 }
 
-/* What is said is tried: that batch trains under the budget, and one more is refused. */
+/* The answer is tried: that batch trains under the budget, and one more is refused. */
 static int64_t largest_that_trains(void)
 {
     int64_t batch = (FIT_BYTES - 3 * fit_parameters()) / (784 * (6 + 4));
@@ -214,8 +214,8 @@ static const json_t *process_of(const char *name)
     return at(report_of(path), "process");
 }
 
-/* Memory that nobody of ours asked for is told apart from ours, to the page; a mapped file has
- * its name. */
+/* Memory that the library did not take is counted separately, to the page; a mapped file
+ * has its name. */
 static void what_is_outside_is_named(void)
 {
     if (access("/proc/self/smaps", R_OK) != 0)

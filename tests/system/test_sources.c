@@ -139,7 +139,7 @@ static void options_of_the_table_change_the_training(void)
     CU_ASSERT_EQUAL(loss[5], loss[0]);
 }
 
-/* A plan wants shapes: pixels and numbers are not looked at, what decides shapes is. */
+/* A plan needs shapes only: pixels and numbers are not read, what decides shapes is. */
 static void a_plan_reads_shapes_alone(void)
 {
     put_all();

@@ -18,7 +18,7 @@ static const char *steady_path(void)
 
 static const char *steps(void)
 {
-    return sw_tests_full() ? "10000" : "300";
+    return sw_tests_full() ? "10000" : "100";
 }
 
 typedef struct {

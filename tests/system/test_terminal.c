@@ -34,8 +34,8 @@ static void progress_is_drawn_on_a_terminal(void)
     if (text == NULL)
         SW_SKIP("no terminal can be made here");
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "\repoch 1  step 1/75  loss "));
-    /* Each line begins at the left and wipes what it left of the one before; the last is wiped
-     * itself, and no later line stands behind it. */
+    /* Each line begins at the left and wipes the rest of the one before. The last line is
+     * wiped too, and no later line follows on it. */
     int drawn = 0;
     const char *last = text;
     for (const char *at = strstr(text, "\033[K"); at != NULL;
@@ -62,7 +62,8 @@ static void progress_fits_the_terminal(void)
     CU_ASSERT(drawn > 0);
 }
 
-/* Only the result, and nothing that moves, where lines cannot be wiped or were not wanted. */
+/* Only the result, and nothing that moves, where lines cannot be wiped or are switched
+ * off. */
 static void nothing_moves_elsewhere(void)
 {
     static sw_outcome outcome;

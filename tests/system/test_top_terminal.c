@@ -16,7 +16,7 @@
 
 static char shown[1 << 18];
 
-/* Take what came through, waiting 10 ms for it; false when nobody writes there any more. */
+/* Take what came through, waiting 10 ms for it; false when the writer has ended. */
 static bool take(int terminal)
 {
     const size_t n = strlen(shown);
@@ -46,8 +46,8 @@ static char *shown_until(int terminal, size_t from, const char *what)
     return found;
 }
 
-/* How it ended. What it writes is read until then, so that it is not held up by that; whoever
- * takes more than 30 s is ended. */
+/* How it ended. Its output is read until then, so that a full terminal does not hold it
+ * up. After 30 s it is killed. */
 static int ending(int terminal, pid_t pid)
 {
     int status = 0;
@@ -100,7 +100,7 @@ static void the_picture_is_drawn_in_place(void)
     struct termios before, within, after;
     pid_t pid;
     const char *path = finished_profile();
-    FILE *f = open_profile(path, "a"); /* somebody writes it, so it goes on */
+    FILE *f = open_profile(path, "a"); /* another process writes it, so top goes on */
     snprintf(words, sizeof words, "top %s --interval 0.05", path);
     shown[0] = '\0';
     const int terminal = program_start_on_terminal(&pid, words, utf8, 80, true);
@@ -197,7 +197,7 @@ static void no_colour_is_heeded(void)
     static const char *const plain[] = {"TERM=xterm", "NO_COLOR=1", "LC_ALL=C", NULL};
     static const char *const dumb[] = {"TERM=dumb", "NO_COLOR=", "LC_ALL=C", NULL};
     char words[1200];
-    const char *path = finished_profile(); /* nobody writes it: top ends at once */
+    const char *path = finished_profile(); /* no process writes it: top ends at once */
     snprintf(words, sizeof words, "top %s", path);
     shown[0] = '\0';
     const int status = program_on_terminal(shown, sizeof shown, words, plain, 80);

@@ -312,7 +312,7 @@ static void a_save_of_unknown_durability_says_so(void)
     CU_ASSERT(program_tensors(at("x")) != 0);
 }
 
-/* A run that was killed while it saved is in nobody's way, and what it left goes. */
+/* A run that was killed while it saved blocks no other, and its temporary file is removed. */
 static void a_killed_save_blocks_no_other(void)
 {
     static sw_outcome out;

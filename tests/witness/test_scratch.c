@@ -1,6 +1,6 @@
-/* Workspaces of all shapes: what an op plans as scratch is what it uses, to the unit of the
- * arena, whatever the sizes, the number of threads, the instruction set and the gradients that
- * somebody needs. */
+/* Workspaces of all shapes: what an op plans as scratch is what it uses, to the unit of
+ * the arena, whatever the sizes, the number of threads, the instruction set and the
+ * gradients that are computed. */
 #include "kernels/dispatch.h"
 #include "runtime/exec/exec.h"
 #include "tests/support/suite.h"

@@ -1,6 +1,6 @@
 /* Roles and layers under the access witness: what it adds up from the touches is what was
- * planned and what a run counted; a plan that is wrong in one storage is told which role or
- * layer holds other bytes. */
+ * planned and what a run counted; where a plan is wrong in one storage, the message names
+ * the role or layer with other bytes. */
 #include "runtime/observe/breakdown.h"
 #include "runtime/verify/witness_internal.h"
 #include "tests/support/shares.h"

@@ -109,8 +109,8 @@ static void enter_head(room *r, const sw_attention_grads *g, int64_t unit)
     }
 }
 
-/* p and, where dq or dk are wanted, ds of queries [i0, i0 + m) and keys [j0, j0 + n). Columns
- * that a query does not see are zero, up to whole vectors of n. */
+/* p and, where dq or dk are computed, ds of queries [i0, i0 + m) and keys [j0, j0 + n).
+ * Columns that a query does not see are zero, up to whole vectors of n. */
 static void make_tile(const sw_attention_grads *g, const room *r, int64_t i0, int64_t m,
                       int64_t j0, int64_t n)
 {

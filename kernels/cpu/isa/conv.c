@@ -250,7 +250,7 @@ DEFINE_DEPTH(3, 2)
 DEFINE_DEPTH(5, 1)
 DEFINE_DEPTH(5, 2)
 
-/* NULL where there is none of its own. */
+/* NULL where it has no kernel of its own. */
 static row_fn *depth_for(const swi_conv_job *j)
 {
     const sw_conv *s = &j->s;

@@ -67,7 +67,7 @@ static int64_t panel_width(const piece *x, int64_t p)
     return least(NR, (x->width - p + VW - 1) / VW * VW);
 }
 
-/* Rows whose numbers are side by side. */
+/* Rows whose numbers are contiguous. */
 static void pack_rows(float *to, const sw_gemm *g, const piece *x)
 {
     for (int64_t k = 0; k < x->depth; k++) {
@@ -82,8 +82,8 @@ static void pack_rows(float *to, const sw_gemm *g, const piece *x)
     }
 }
 
-/* Columns [j, j + VW) of a piece, of which n exist, whose numbers are side by side. While they
- * are turned the next are asked for. */
+/* Columns [j, j + VW) of a piece, of which n exist; their numbers are contiguous. While
+ * they are transposed the next ones are prefetched. */
 static void pack_turned(float *to, int64_t width, const sw_gemm *g, const piece *x, int64_t j,
                         int n)
 {
@@ -403,9 +403,9 @@ static asking ask_for(const sw_gemm *g, const piece *x, int64_t rows)
     return soon;
 }
 
-/* Piece after piece of columns [j, end): side by side first, so that what is read of A stays
- * near and what is read of B lies on the same pages. false: there is no other. Without depth
- * too there are all columns. */
+/* One piece of columns [j, end) after the other. Neighbouring columns come first, so that
+ * the rows of A stay in the cache and the reads of B stay on the same pages. false: there
+ * is no further piece. With a depth of 0 all columns are one piece. */
 static bool next_piece(piece *x, const range *w, int64_t depth, int64_t j, int64_t end)
 {
     x->j += COLS;

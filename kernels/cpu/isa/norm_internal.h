@@ -108,7 +108,7 @@ SW_VEC_FN void swi_sum(double *s, const float *x, int64_t n)
     }
 }
 
-/* s1 += d, s2 += d d for d = x - mean; s1 NULL: not wanted. */
+/* s1 += d, s2 += d d for d = x - mean; s1 may be NULL. */
 SW_VEC_FN void swi_sum_square(double *s1, double *s2, const float *x, int64_t n, swi_16 mean)
 {
     const swi_16 zero = l_set1(0.0f);
@@ -151,8 +151,8 @@ SW_VEC_FN void swi_sum_wide(double *s1, double *s2, const float *x, int64_t n,
     }
 }
 
-/* s1 += g, s2 += g (x - mean) for g = dy * w; w NULL: by `one` instead. s1 or x NULL: not
- * wanted. */
+/* s1 += g, s2 += g (x - mean) for g = dy * w; w NULL: `one` instead. s1 and x may be NULL:
+ * that sum is left out. */
 SW_VEC_FN void swi_sum_slope(double *s1, double *s2, const float *dy, const float *x,
                              const float *w, swi_16 one, int64_t n, swi_16 mean)
 {

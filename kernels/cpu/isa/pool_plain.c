@@ -76,7 +76,7 @@ static void store_places(float *y, vf v, int n)
 /* Which places won, of a plane's outputs in order. Two bits each: what does not fill a byte yet
  * waits. */
 typedef struct {
-    uint8_t *to; /* NULL: not wanted */
+    uint8_t *to; /* NULL: not computed */
     bool packed;
     uint32_t bits, n; /* waiting bits */
 } index_writer;

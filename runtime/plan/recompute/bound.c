@@ -1,13 +1,14 @@
 /* A proved bound of what a schedule under a capacity must repeat.
  *
- * While op t of the program runs, everything that is held beside its own fixed bytes has a
- * room. What ops behind t read and is not held then is made again later: its maker runs, and
- * what that reads is held or made again too. The cheapest such choice for the room bounds the
- * cost of every schedule. It is a cut with a side condition: cost of the makers that run again
- * + price x bytes held is a minimum cut for each price of a byte, and that less price x room
- * bounds the choice (Lagrange). The best price is where the cuts of two prices, one that holds
- * too much and one that holds too little, are equally good; a few steps find it. All in whole
- * numbers: any price proves its bound.
+ * While op t of the program runs, a limited number of bytes is left beside its own fixed
+ * bytes: the room. An item that later ops read is either held in the room, or recomputed
+ * later: then its maker runs again, and what the maker reads is held or recomputed too. The
+ * cheapest such choice for the room bounds the cost of every schedule. It is a cut with a
+ * side condition: cost of the makers that run again + price x bytes held is a minimum cut for
+ * each price of a byte, and that less price x room bounds the choice (Lagrange). The best
+ * price is where the cuts of two prices, one that holds too much and one that holds too
+ * little, are equally good; a few steps find it. All in whole numbers: any price proves its
+ * bound.
  *
  * The ops with the least room for what they should hold are looked at first, as many as the
  * effort allows. */
@@ -40,7 +41,7 @@ typedef struct {
     uint32_t *op_of; /* by node: its op, or NONE */
     uint32_t *head, *level, *at, *queue, *path;
     bool *unpaid;  /* by item: it is there at op t whatever is chosen */
-    int64_t *over; /* by op: bytes wanted less room; below 0 where it was looked at */
+    int64_t *over; /* by op: bytes to hold less the room; below 0 where examined */
     edge *edges;
     uint32_t n_nodes, n_edges;
     int64_t room, unit, cost_unit, costs, bytes; /* sums over all edges of the kind */
@@ -119,7 +120,7 @@ static bool is_wanted(const cuts *c, uint32_t item, uint32_t t)
     return c->p->items[item].maker <= t && t < c->last_read[item];
 }
 
-/* To be held, or made again: an edge from who wants it. */
+/* To be held, or recomputed: an edge from its reader. */
 static void want(cuts *c, uint32_t from, uint32_t item, uint32_t t)
 {
     const uint32_t maker = c->p->items[item].maker;
@@ -149,8 +150,8 @@ static void follow_op(cuts *c, uint32_t node, uint32_t t)
     }
 }
 
-/* What op t reads and makes is there, and so leaves the room; not a read in whose place its
- * result may lie. False: op t alone does not fit. */
+/* What op t reads and writes is in memory anyway and is taken off the room, except for a
+ * read that its result may overwrite. False: op t alone does not fit. */
 static bool find_room(cuts *c, uint32_t t, bool mark)
 {
     const swi_rc_op *op = &c->p->ops[t];

@@ -1,9 +1,9 @@
 /* Schedules of a chain by dynamic programming.
  *
  * As in Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova (2019), "Optimal checkpointing for
- * heterogeneous chains", with two changes: a program that branches is a chain of borders, each
- * with the set of items that cross it; and what an item's neighbours still need is told apart,
- * so that a node which nobody reads again is not run again.
+ * heterogeneous chains", with two changes: a program that branches is a chain of borders,
+ * each with the set of items that cross it; and what an item's neighbours still need is told
+ * apart, so that a node that is not read again is not run again.
  *
  * again(i, j, room): the least cost of running the groups j .. i + 1, when groups above j are
  * done and all items that nodes i + 1 .. j and their groups read from before them are there.
@@ -44,7 +44,7 @@ typedef struct {
     uint32_t levels;
     uint64_t *crossing; /* sets by ends and pair: what nodes and groups of (s, j] read from up
                            to s and find not there */
-    uint8_t *useful;    /* by ends and pair: does (.., j] want what node s makes? */
+    uint8_t *useful;    /* by ends and pair: does (.., j] read what node s makes? */
     uint64_t *both;     /* sets by border */
     size_t *both_bytes;
     size_t *crossing_bytes; /* by kind and pair: of `crossing`, but what others hold */
@@ -181,8 +181,8 @@ static uint32_t nearest(const program *d, size_t bytes)
     return up(d, bytes > d->quantum / 2 ? bytes - d->quantum / 2 : 0);
 }
 
-/* Bytes that wait while an inner part runs: of `a` and `b` (NULL: nothing), but not what others
- * hold, and not what is there at the end, which is counted apart. */
+/* Bytes that are kept while an inner part runs: of `a` and `b` (NULL: none). What others
+ * hold is left out, and so is what lives at the end, which is counted separately. */
 static size_t waiting(const program *d, kind v, uint32_t i, uint32_t j, const uint64_t *a,
                       const uint64_t *b)
 {
@@ -229,7 +229,7 @@ static choice keep(const program *d, kind v, uint32_t i, uint32_t j, bool first)
 /* Scans nodes s, s - 1, ... for what must run so that `crossing(s, j)` is there, and with
  * `left` the `both` of s. */
 typedef struct {
-    uint64_t *set; /* what the nodes behind the scan want from before it */
+    uint64_t *set; /* what the nodes after the scan read from before it */
     float cost;
     size_t most;   /* lives while a node runs, with what passes by */
     size_t before; /* the same without the node that was scanned last */

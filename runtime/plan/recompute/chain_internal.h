@@ -13,7 +13,7 @@
 typedef struct {
     uint32_t from, to; /* its ops: into chain->makers, half-open */
     uint64_t cost;
-    size_t run;     /* what it takes while it runs beside what it reads from before it */
+    size_t run;     /* bytes that it takes while it runs, without its reads from before it */
     size_t first;   /* the same for its first run, with the fixed bytes of that */
     size_t saved;   /* of both, where `dies` ends in it: its first item lies there instead */
     uint32_t dies;  /* an item from before it, or UINT32_MAX */

@@ -113,7 +113,7 @@ static bool read_later(const readers *r, uint32_t item, uint32_t op)
     return r[item].reader != NONE && r[item].reader > op;
 }
 
-/* What a node takes while it runs beside what it reads from before it. */
+/* The bytes that a node takes while it runs, without its reads from before it. */
 static void find_run(swi_chain *c, const readers *r, uint32_t k)
 {
     const swi_rc_problem *p = c->p;

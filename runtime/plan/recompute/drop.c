@@ -1,4 +1,5 @@
-/* Schedules between those of the chain, and below them: what is held and not used goes.
+/* Schedules between those of the chain, and below them: items that are held and not used are
+ * dropped.
  *
  * The chain's schedules keep what a gradient reads until it has read it. So between two of them
  * there may be a wide gap, though at most of the steps that are too high a little would do: the
@@ -21,14 +22,15 @@
 #define NONE UINT32_MAX
 #define MOST_LOOKED 20000000u /* steps that are followed for all schedules; measured: 0.2 s */
 #define WORTH 64u        /* of the program's cost: what a gap is at least, to be looked at */
-#define SOURCES 2u       /* schedules in front of a gap to come from */
+#define SOURCES 2u       /* schedules before a gap to start from */
 #define DEAR 1024u       /* of the program's cost: what a repeat is at least, to be left out */
 #define SMALL_SHARE 256u /* of the peak: items that are not worth it */
 #define MAX_DEPTH 256
 
-/* What a maker that runs again finds: what is read later anyway is there in any case. */
+/* What a maker that runs again finds in memory: items that are read later anyway live in
+ * any case. */
 typedef enum {
-    TAKE_BEHIND, /* what has been made behind the highest step stays longer */
+    TAKE_BEHIND, /* items made after the highest step live longer */
     TAKE_READ,   /* what the maker itself reads stays longer */
     TAKE_NONE,   /* all else is made too */
     N_WAYS
@@ -58,7 +60,8 @@ typedef struct {
 
 /* One item that goes. */
 typedef struct {
-    uint32_t item, reader; /* NONE: nothing can; the step in front of which it is made again */
+    uint32_t item,
+        reader; /* the step before which it is recomputed; NONE: no item can be dropped */
     way how;
     double price;
     figures then;
@@ -93,7 +96,7 @@ static sw_status find_last_reads(session *x, const swi_rc_schedule *s)
     return SW_OK;
 }
 
-/* What ends at step i; *place: of that, what the result may lie in. */
+/* The bytes that end at step i; *place: those of them that the result may overwrite. */
 static size_t ends_at(const session *x, const swi_rc_op *op, uint32_t i, size_t *place)
 {
     size_t sum = 0;
@@ -145,8 +148,8 @@ static sw_status look(session *x, const swi_rc_schedule *s, figures *out)
 
 /* ---- what may go ------------------------------------------------------------------------- */
 
-/* x->next: by item, the step behind `at` that reads what is there at `at` and not used there;
- * NONE: nothing is, or nobody does. */
+/* x->next: by item that lives at `at` and is not used there, the first step after `at`
+ * that reads it; NONE: it does not live, or is not read. */
 static void find_next(session *x, const swi_rc_schedule *s, uint32_t at)
 {
     const swi_rc_problem *p = x->p;
@@ -167,8 +170,8 @@ static void find_next(session *x, const swi_rc_schedule *s, uint32_t at)
     }
 }
 
-/* What is there in front of step b: when it was made, and read last. *first: the op that runs
- * for the first time there. */
+/* The items that live before step b: when each was made, and read last. *first: the op
+ * that runs for the first time there. */
 static void find_there(session *x, const swi_rc_schedule *s, uint32_t b, uint32_t *first)
 {
     const swi_rc_problem *p = x->p;

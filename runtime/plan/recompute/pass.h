@@ -9,7 +9,7 @@
  * known: those of a copy of it. */
 typedef struct {
     swi_rc_problem p;
-    uint32_t *backward_of; /* as swi_rc_chain wants it */
+    uint32_t *backward_of; /* as swi_rc_chain expects it */
     void *block;
     size_t bytes;
 } swi_rc_trace_problem;

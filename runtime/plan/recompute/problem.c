@@ -100,7 +100,7 @@ static void add_reads(maker *m, const swi_node *node, swi_rc_op *op)
     op->n_reads = m->n_reads - op->reads;
 }
 
-/* The items that op reads in whose place its first result may lie, if they end there. */
+/* The items that op reads and that its first result may overwrite, if they end there. */
 static void add_places(const maker *m, const swi_node *node, swi_rc_op *op)
 {
     const uint32_t mask = swi_inplace_mask(node);
@@ -174,8 +174,8 @@ static bool may_take(const maker *m, const swi_node *node, uint32_t i)
     return is_fixed(m, to) && m->t.storages[to].birth == i;
 }
 
-/* A fixed result that may lie where another fixed storage ends is not counted twice there. It
- * may in the end lie where an item ends, but the sum is the same. */
+/* A fixed result that may overwrite another fixed storage is not counted twice there.
+ * Placement may put it into the bytes of an item instead, but the sum is the same. */
 static size_t taken_place(const maker *m, const swi_node *node, uint32_t i)
 {
     const uint32_t mask = swi_inplace_mask(node);

@@ -1,15 +1,16 @@
-/* The rebuild pass: results of cheap ops that backward reads are not kept until then but made
- * again right in front of their first reader, where what they are made from is kept anyway.
+/* The rebuild pass: results of cheap ops that backward reads are not kept until then. They
+ * are recomputed right before their first reader, where their operands are kept anyway.
  *
- * A norm keeps its input for its own gradient, swish keeps what the norm made, the convolution
- * behind them what swish made: three tensors where the first is enough. An op says in its
- * descriptor that it is cheap (`rebuild`). Its results go where each operand is there at the
- * first reader: of the model or the inputs and not overwritten yet, kept until then by somebody
- * else, or to be made again itself. The same kernels read the same bytes, so bits stay.
+ * A norm keeps its input for its own gradient, swish keeps what the norm made, the
+ * convolution behind them what swish made: three tensors where the first is enough. An op
+ * says in its descriptor that it is cheap (`rebuild`). Its results go where each operand is
+ * there at the first reader: of the model or the inputs and not overwritten yet, kept until
+ * then for another reader, or recomputed themselves. The same kernels read the same bytes, so
+ * bits stay.
  *
- * What is made again needs its operands there, so a rebuild can also raise the peak. As long as
- * one result less lowers it, that one is kept after all; and where the peak would still be
- * above that of the program without rebuilds, nothing is rebuilt. */
+ * A rebuild needs its operands in memory, so it can also raise the peak. While leaving one
+ * rebuild out lowers the peak, that result is kept after all; and where the peak would
+ * still be above that of the program without rebuilds, nothing is rebuilt. */
 #include "alloc/base/mem.h"
 #include "runtime/plan/recompute/pass.h"
 #include <string.h>
@@ -23,7 +24,7 @@
 typedef struct {
     uint32_t last_forward, first, last;
     bool gone;     /* not kept: made again */
-    uint32_t made; /* the reader in front of which it was made again last; SWI_NONE: not yet */
+    uint32_t made; /* the reader before which it was recomputed last; SWI_NONE: not yet */
 } item;
 
 typedef struct {
@@ -95,7 +96,7 @@ static void choose(session *s)
     }
 }
 
-/* Make item i in front of op t, unless it is there. */
+/* Recompute item i before op t, unless it is in memory. */
 static sw_status make(session *s, uint32_t i, uint32_t t)
 {
     const item *x = &s->items[i];

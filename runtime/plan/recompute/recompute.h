@@ -1,4 +1,4 @@
-/* Recomputation: which ops of the forward part run again in backward, so that less must be
+/* Recomputation: which ops of the forward part run again in backward, so that fewer bytes are
  * kept.
  *
  * A problem is the program without its kernels: ops in run order, and items - the storages that
@@ -89,8 +89,9 @@ SW_MUST_USE sw_status swi_rc_bound(const swi_rc_problem *problem, size_t capacit
 SW_MUST_USE sw_status swi_rc_single(const swi_rc_problem *problem, size_t capacity,
                                     uint64_t *least, swi_rc_schedule *out);
 
-/* The same from several ops of the backward part at once, each with a rent for what is held
- * over it: so it sees what must run again more than once. 0 where nothing is proved. */
+/* The same from several ops of the backward part at once, each with a rent for what is
+ * held over it: so it counts ops that must run again more than once. 0 where nothing is
+ * proved. */
 SW_MUST_USE sw_status swi_rc_rent(const swi_rc_problem *problem, size_t capacity,
                                   uint64_t *least);
 
@@ -105,8 +106,9 @@ typedef struct {
 } swi_rc_family;
 SW_MUST_USE sw_status swi_rc_chain(const swi_rc_problem *problem, const uint32_t *backward_of,
                                    swi_rc_family *out);
-/* Cheaper schedules where the costs of two neighbours are far apart, at the same peaks or lower
- * ones: what is held and not used goes, and is made again. Whatever the capacity. */
+/* Cheaper schedules where the costs of two neighbours are far apart, at the same peaks or
+ * lower ones: items that are held and not used are dropped and recomputed. They do not
+ * depend on the capacity. */
 SW_MUST_USE sw_status swi_rc_drop(const swi_rc_problem *problem, swi_rc_family *family);
 void swi_rc_family_free(swi_rc_family *family);
 

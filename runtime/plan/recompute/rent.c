@@ -1,11 +1,11 @@
 /* A bound from several ops of the backward part at once.
  *
- * bound.c looks at one op: what has no room there runs again once. What lacks room over many
- * ops may have to run again several times, and what is made again for one of them may be in the
- * way at the next. So the part of the program behind the last op that makes an item is cut into
- * windows at ops with little room, and each byte that is held over such an op pays a rent.
- * Without the limit on bytes, and with the rents of the room given back, the cheapest choice
- * bounds every schedule, whatever the rents are (Lagrange):
+ * bound.c looks at one op: items that do not fit there are recomputed once. What lacks room
+ * over many ops may have to run again several times, and what is made again for one of them
+ * may be in the way at the next. So the part of the program behind the last op that makes an
+ * item is cut into windows at ops with little room, and each byte that is held over such an
+ * op pays a rent. Without the limit on bytes, and with the rents of the room given back, the
+ * cheapest choice bounds every schedule, whatever the rents are (Lagrange):
  *
  *   an item is there in a window where it is held over the op that opens it, or its maker runs
  *   in the window, where all that it reads is there; what ops of the window read must be there.
@@ -133,8 +133,8 @@ static void choose_cuts(session *s, size_t *floors, uint8_t *state)
 
 /* ---- the graph --------------------------------------------------------------------------- */
 
-/* What op `cuts[k]` reads is there, and so leaves the room; not a read in whose place its
- * result may lie. */
+/* What op `cuts[k]` reads is in memory anyway and is taken off the room, except for a read
+ * that its result may overwrite. */
 static void open_window(session *s, uint32_t k)
 {
     const swi_rc_problem *p = s->p;
@@ -258,7 +258,7 @@ static bool enters(const session *s, uint32_t way)
     return way < s->p->n_items || s->mark[way - s->p->n_items] != s->stamp;
 }
 
-/* What a node needs at least, beside what has been counted: taken off the ways to it. */
+/* The least cost of a node beyond what has been counted is taken off the paths to it. */
 static int64_t lift(session *s, uint32_t node)
 {
     int64_t least = INT64_MAX;

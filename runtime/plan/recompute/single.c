@@ -1,10 +1,11 @@
-/* Where hardly anything fits: at most one item can be held over some ops of the backward part.
+/* For small capacities, where at most one item can be held over some ops of the backward
+ * part.
  *
- * Over each of these ops one item stays, or none. Between two of them, what is read and what
- * stays over the second is made again from what stayed over the first: makers once each. With
- * the cost of that, the cheapest way from op to op is a shortest path, and no schedule under
- * the capacity is cheaper: whatever else it must keep to is left out. Followed as a schedule,
- * the way often fits, and is then the best that there is.
+ * Over each of these ops one item is held, or none. Between two of them, the items that are
+ * read and the item that is held over the second are recomputed from the item that was held
+ * over the first; each maker runs once. With the cost of that, the cheapest way from op to op
+ * is a shortest path, and no schedule under the capacity is cheaper, since other limits are
+ * left out. Used as a schedule, the path often fits, and is then optimal.
  *
  * Items that are small beside the capacity count as there, for no cost and no bytes. */
 #include "alloc/base/mem.h"
@@ -219,8 +220,8 @@ static bool has_room_beside(const session *s, const search *x, uint32_t maker)
     return s->alone[maker] + s->p->items[x->held].bytes <= x->room;
 }
 
-/* The n items on the stack are to be there: run their makers, and those of what these read, but
- * what has run for what is read. */
+/* Recompute the n items on the stack: run their makers, and the makers of what these read,
+ * except for those that have already run for an op's reads. */
 static void make_all(const session *s, search *x, uint32_t n)
 {
     const swi_rc_problem *p = s->p;
