@@ -169,7 +169,7 @@ static double off_by(const char *words, int small, int large)
     SW_CHECK(predicted > 20e6, "%s: only %.0f bytes", words, predicted);
     sw_note("%s, batch %d and %d: %.0f bytes more, %.0f predicted (%+.2f %%)", words, small,
             large, is, predicted, 100.0 * (is - predicted) / predicted);
-    return a.peak <= 0.0 || b.peak <= 0.0 ? NAN : (is - predicted) / predicted;
+    return a.peak <= 0.0 || b.peak <= 0.0 ? (double)NAN : (is - predicted) / predicted;
 }
 
 /* The same images in both processes, so that nothing differs but the batch. The kernel counts
