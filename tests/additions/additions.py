@@ -192,7 +192,7 @@ def check(source, names, keep):
     finally:
         if keep is None:
             shutil.rmtree(to)
-    print("\n".join(faults) if faults else "Every addition holds.")
+    print("\n".join(faults + [f"{len(folders) - len(faults)} passed, {len(faults)} failed, 0 skipped"]))
     return 1 if faults else 0
 
 
@@ -205,7 +205,7 @@ def main():
     try:
         return check(os.path.abspath(args.source), args.addition, args.keep)
     except Refused as refused:
-        print(refused)
+        print(f"{refused}\n0 passed, 1 failed, 0 skipped")
         return 1
 
 
