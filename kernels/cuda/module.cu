@@ -3,10 +3,6 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/entries.h"
 
-extern "C" {
-extern const sw_cuda_api sw_cuda_its_api; /* runtime/device/cuda/api.c */
-}
-
 static const sw_cuda_entry entries[] = {
 #define SW_CUDA_KERNEL(op, which, function, scratch, exact)                                    \
     {#op, which, function, scratch, exact},
@@ -22,21 +18,23 @@ static const sw_cuda_pair pairs[] = {
 
 sw_cuda_host sw_cuda_its_host;
 
-extern "C" const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
+extern "C" const sw_cuda_module *sw_cuda_module_make(const sw_cuda_host *host,
+                                                     const sw_cuda_api *api)
 {
-    static const sw_cuda_module module = {SW_CUDA_ABI,
-                                          sizeof(sw_cuda_module),
-                                          sizeof(sw_cuda_entry),
-                                          sizeof entries / sizeof *entries,
-                                          entries,
-                                          sizeof(sw_cuda_api),
-                                          &sw_cuda_its_api,
-                                          sizeof(sw_cuda_pair),
-                                          sizeof pairs / sizeof *pairs,
-                                          pairs};
+    static sw_cuda_module module = {SW_CUDA_ABI,
+                                    sizeof(sw_cuda_module),
+                                    sizeof(sw_cuda_entry),
+                                    sizeof entries / sizeof *entries,
+                                    entries,
+                                    sizeof(sw_cuda_api),
+                                    nullptr,
+                                    sizeof(sw_cuda_pair),
+                                    sizeof pairs / sizeof *pairs,
+                                    pairs};
     if (host == nullptr || host->abi != SW_CUDA_ABI || host->size != sizeof *host)
         return nullptr;
     sw_cuda_its_host = *host;
+    module.api = api;
     return &module;
 }
 

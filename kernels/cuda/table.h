@@ -101,6 +101,8 @@ typedef struct {
  * CUDA function. */
 SW_API const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host);
 typedef const sw_cuda_module *sw_cuda_module_opener(const sw_cuda_host *host);
+/* The same of the kernels, with these functions (module.cu). */
+const sw_cuda_module *sw_cuda_module_make(const sw_cuda_host *host, const sw_cuda_api *api);
 
 #ifdef __cplusplus
 }

@@ -15,41 +15,44 @@ typedef sw_status swi_collective(sw_exec *exec, const char *name, void *data, sw
                                  int64_t n);
 
 struct swi_exec_backend {
-    const char *name;
     /* The last of making an exec, and the first of destroying it: what was launched uses all
-     * the rest. close is right after an open that failed, too. */
+     * the rest. close follows an open that failed, too. */
     sw_status (*open)(sw_exec *exec, const sw_exec_opts *opts);
     void (*close)(sw_exec *exec);
 
-    /* ---- programs: how many kernels and library calls a run launches, where they are
-     * counted; an op that the device refuses is blamed. A program is to be freed. ---- */
+    /* Kernels and library calls of a run, put into *launches where the backend counts them. An
+     * op that the device refuses is blamed. */
     sw_status (*count_launches)(sw_exec *exec, swi_frame *frame, uint32_t *launches);
+    /* The program is to be freed. */
     void (*forget)(sw_exec *exec, const swi_program *program);
 
-    /* ---- memory: what inputs take of the budget for these arguments and this trace, what they
-     * have taken, and charging it. room: all memory of a run, for a program. ---- */
+    /* What inputs take of the budget for these arguments and this trace; what they have taken;
+     * charge the budget for them. */
     size_t (*data_bytes)(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
     size_t (*data_height)(const sw_exec *exec);
     sw_status (*reserve)(sw_exec *exec, size_t data_bytes);
+    /* Take all memory that runs of the program need. */
     sw_status (*room)(sw_exec *exec, const sw_run_args *args, swi_frame *frame);
 
-    /* ---- launching: where input i of the run is; op i of a program, resolved; a node in
-     * immediate mode ---- */
+    /* Where input i of the run is. */
     unsigned char *(*bind)(const sw_exec *exec, const sw_run_args *args, int input);
+    /* Op i, resolved; a node in immediate mode. */
     sw_status (*launch)(sw_exec *exec, const swi_frame *frame, uint32_t op);
     sw_status (*launch_node)(sw_exec *exec, const swi_node *node, const sw_launch *launch);
 
-    /* ---- runs: a planned one, by `ops` or replayed, with what it leaves gathered (*updated:
-     * an update may have run; *fresh: something was captured); around an immediate one ---- */
+    /* A planned run: op by op by `ops`, or replayed; gathers what it leaves. *updated: an
+     * update may have run; *fresh: something was captured. */
     sw_status (*run)(sw_exec *exec, swi_frame *frame, const sw_run_args *args, swi_run_ops *ops,
                      bool *updated, bool *fresh);
+    /* Around an immediate run. */
     sw_status (*begin_immediate)(sw_exec *exec, const sw_run_args *args);
     sw_status (*end_immediate)(sw_exec *exec);
 
-    /* ---- after a run: wait for one that goes on and read what it left; the verdict on updates
-     * that were skipped; output i of a trace, at *data, for host code ---- */
+    /* Wait for a run that goes on, and read what it left. */
     sw_status (*await)(sw_exec *exec, swi_history_run *run);
+    /* SW_INVALID where updates were skipped too often in a row. */
     sw_status (*skipped)(sw_exec *exec, const sw_run_args *args);
+    /* Output i of a trace, at *data on the device: *data becomes what host code may read. */
     sw_status (*output)(sw_exec *exec, const swi_trace *trace, uint32_t i, const void **data);
 
     swi_collective *collective; /* NULL: it has none */

@@ -149,8 +149,7 @@ static sw_status output(sw_exec *exec, const swi_trace *trace, uint32_t i, const
     return SW_OK;
 }
 
-const swi_exec_backend swi_exec_cpu = {.name = "cpu",
-                                       .open = open_exec,
+const swi_exec_backend swi_exec_cpu = {.open = open_exec,
                                        .close = close_exec,
                                        .count_launches = count_launches,
                                        .forget = forget,
@@ -167,12 +166,3 @@ const swi_exec_backend swi_exec_cpu = {.name = "cpu",
                                        .await = await,
                                        .skipped = skipped,
                                        .output = output};
-
-sw_status swi_exec_collective(sw_exec *exec, const char *name, void *data, sw_dtype dtype,
-                              int64_t n)
-{
-    if (exec->backend->collective == NULL)
-        SW_FAIL(SW_UNSUPPORTED, "%s: not supported on %s for %s", name, exec->backend->name,
-                sw_dtype_name(dtype));
-    return exec->backend->collective(exec, name, data, dtype, n);
-}

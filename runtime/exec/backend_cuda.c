@@ -85,8 +85,7 @@ static sw_status output(sw_exec *exec, const swi_trace *trace, uint32_t i, const
     return swi_queue_output(exec->queue, trace, i, data);
 }
 
-const swi_exec_backend swi_exec_cuda = {.name = "cuda",
-                                        .open = open_exec,
+const swi_exec_backend swi_exec_cuda = {.open = open_exec,
                                         .close = close_exec,
                                         .count_launches = count_launches,
                                         .forget = forget,

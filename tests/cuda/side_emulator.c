@@ -8,7 +8,13 @@
 
 static sw_cuda_counters counters;
 static const sw_cuda_queue queue = {.counters = &counters};
-const sw_cuda_api sw_cuda_its_api = {0}; /* the module's: here are only its kernels */
+
+/* The module's: here are only its kernels. */
+const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
+{
+    static const sw_cuda_api none;
+    return sw_cuda_module_make(host, &none);
+}
 
 const sw_cuda_module *sw_side_module(void)
 {

@@ -186,7 +186,6 @@ static sw_exec *exec_on_third(void)
     third.zero = zero_bytes;
     third.select = select_kernel;
     third_exec = swi_exec_cpu;
-    third_exec.name = "third";
     third_exec.open = open_exec;
     third_exec.close = close_exec;
     third_exec.count_launches = count_launches;

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-const sw_cuda_api sw_cuda_its_api = {
+static const sw_cuda_api functions = {
     .open = swi_cuda_open,
     .close = swi_cuda_close,
     .info = swi_cuda_info,
@@ -34,6 +34,11 @@ const sw_cuda_api sw_cuda_its_api = {
     .graph_nodes = swi_cuda_graph_nodes,
     .graph_destroy = swi_cuda_graph_destroy,
 };
+
+const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
+{
+    return sw_cuda_module_make(host, &functions);
+}
 
 static sw_status fail(cudaError_t error, const char *function, const char *format, va_list list)
 {

@@ -62,7 +62,6 @@ struct sw_cuda_device {
 };
 
 extern sw_cuda_host sw_cuda_its_host; /* module.cu */
-extern const sw_cuda_api sw_cuda_its_api;
 
 /* The status of a call that failed: SW_NOMEM for memory, SW_DEVICE for all else. The message is
  * the function, what it was asked for, and the error. Takes the error back, so that it is not
