@@ -103,7 +103,6 @@ bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a);
 /* Input i of which such an op reads one element, as a rule. */
 bool swi_reads_one_element(uint32_t op, const sw_kernel_info *info, int i);
 
-
 /* Has a verdict or a flag switched this update off? */
 bool swi_update_is_off(const sw_launch *l);
 
