@@ -30,7 +30,7 @@ typedef struct {
     uint32_t state[SWI_MAX_STATE]; /* entries of the optimizer's state; SWI_NONE */
 } swi_entry;
 
-/* Kinds of optimizers; one table in autograd/optim/optim.c. */
+/* Kinds of optimizers; their list is kernels/optimizers.def. */
 typedef struct swi_optimizer_kind swi_optimizer_kind;
 
 /* A state tensor of one parameter. */
