@@ -261,7 +261,8 @@ def planted(floors):
     if len(list(check_calls(up, floors))) != 1 or circles_of(up) != [{"runtime/graph/a.c", "runtime/exec/b.c"}]:
         print("planted call up: not found")
         missed += 1
-    right = ["verify", "observe", "exec", "autograd", "plan", "ops", "graph", "model data", "device", "base"]
+    right = ["population", "verify", "observe", "exec", "autograd", "plan", "ops", "graph", "state", "model data",
+             "device transport", "base"]
     for turned in (False, True):
         lines = right[:2] + right[2:4][::-1] + right[4:] if turned else right
         if bool(list(check_picture("```\n" + "\n".join(f" | {l}  what" for l in lines) + "\n```\n", floors))) != turned:
