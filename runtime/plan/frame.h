@@ -5,6 +5,7 @@
 #ifndef SW_FRAME_H
 #define SW_FRAME_H
 
+#include "alloc/base/assert.h"
 #include "runtime/plan/program.h"
 
 /* What the launches of ops that are alike have in common: all but addresses, scratch and
@@ -35,8 +36,27 @@ void swi_frame_free(swi_frame *frame); /* NULL is fine */
 
 /* The operands of op i point to where they are, base[segment] + offset: its launch, in use
  * until the next op is resolved. */
-sw_launch *swi_frame_resolve(swi_frame *frame, uint32_t op, unsigned char *const *base,
-                             const swi_bind *binds);
+static inline sw_launch *swi_frame_resolve(swi_frame *f, uint32_t i, unsigned char *const *base,
+                                           const swi_bind *binds)
+{
+    const swi_program *p = f->program;
+    const swi_run_op *op = &p->ops[i];
+    SW_ASSERT(i < p->n_ops && op->n_buffers <= SWI_MAX_OPERANDS);
+    SW_ASSERT(op->like < p->n_templates && op->first + i + op->n_buffers < p->n_binds);
+    swi_template *like = &f->templates[op->like];
+    sw_buffer *buffers = like->buffers;
+    const swi_bind *b = binds + op->first + i;
+    for (uint32_t k = 0; k < op->n_buffers; k++) {
+        SW_ASSERT((unsigned)b[k].segment <= SWI_SEG_COUNT);
+        unsigned char *segment = base[b[k].segment];
+        buffers[k].ptr = segment != NULL ? segment + b[k].offset : NULL;
+    }
+    unsigned char *segment = base[b[op->n_buffers].segment];
+    like->launch.scratch = segment != NULL ? segment + b[op->n_buffers].offset : NULL;
+    like->launch.scratch_bytes = op->scratch_bytes;
+    like->launch.attrs = op->attrs;
+    return &like->launch;
+}
 
 /* The launch of op i, which was resolved last. */
 static inline sw_launch *swi_frame_launch(const swi_frame *frame, uint32_t op)
