@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct {
@@ -46,6 +47,13 @@ typedef struct {
 } session;
 
 /* One of the faults that the watchers must see. */
+/* The system and malloc are asked ten times a second at most: a fast machine must not be done
+ * before growth is seen. */
+static void nap(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 4000000}, NULL);
+}
+
 static void plant(const session *s)
 {
     if (strcmp(s->plant, "heap") == 0) {
@@ -60,11 +68,13 @@ static void plant(const session *s)
     } else if (strcmp(s->plant, "malloc") == 0) {
         char *volatile kept = malloc(20000);
         kept[0] = 1;
+        nap();
     } else if (strcmp(s->plant, "pages") == 0) {
         char *page =
             mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         for (int i = 0; page != MAP_FAILED && i < 16384; i += 4096)
             page[i] = 1;
+        nap();
     }
 }
 
