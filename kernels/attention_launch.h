@@ -54,7 +54,7 @@ static inline sw_heads sw_attention_heads(const sw_buffer *b, int64_t from)
 }
 
 /* q, k and v of a launch whose first n operands they are. Where there is no v, k stands in its
- * place, and is not read as v. */
+ * position, and is not read as v. */
 static inline void sw_attention_find(const sw_launch *l, int n, sw_attention_shape *s,
                                      sw_heads to[3])
 {

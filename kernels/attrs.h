@@ -89,7 +89,7 @@ typedef struct {
 
 typedef struct {
     float beta1, beta2; /* adam_tick; steps_tick: decay, and 0 */
-    int32_t has_flags, has_verdict;
+    int32_t has_flags, has_finite_check;
 } swi_tick_attrs;
 
 typedef struct {
@@ -98,14 +98,14 @@ typedef struct {
     int64_t groups; /* group norm */
 } swi_norm_attrs;
 
-/* Of all updates: in {param, grad, lr, states..., [corrections], [scale], [flag], [verdict]},
- * out {param, states...}. */
+/* Of all updates: in {param, grad, lr, states..., [corrections], [scale], [flag], [finite
+ * check]}, out {param, states...}. */
 typedef struct {
     float weight_decay, momentum, beta1, beta2, epsilon;
     float threshold, least; /* adafactor */
     int32_t rule;           /* sw_optim, of what is elementwise */
     int32_t decoupled, fixed;
-    int32_t n_state, has_corrections, has_scale, has_flag, has_verdict;
+    int32_t n_state, has_corrections, has_scale, has_flag, has_finite_check;
 } swi_update_attrs;
 
 /* Is every element finite? What is said where one is not. */
@@ -116,8 +116,8 @@ typedef struct {
 } swi_finite_attrs;
 
 /* tile_update. in: the operands of the kernel that makes the gradient; those of the check (op
- * `finite`) of it, where there is one; those of the update; the gradient and the verdict on it
- * left out. out: those of the update, then the verdict. */
+ * `finite`) of it, where there is one; those of the update; the gradient and the finite check
+ * on it left out. out: those of the update, then the finite check. */
 enum { SWI_TILE_ATTRS = 128 }; /* bytes of an update's attributes that fit */
 typedef struct {
     uint32_t make_op, update_op;
@@ -140,9 +140,10 @@ typedef struct {
 } swi_count_attrs;
 
 /* What an optimizer counts (f64): updates that were skipped, in all and in a row, the last
- * verdict that was not 0, and the verdict of losses whose gradients wait for an update. */
+ * finite check that was not 0, and the finite check of losses whose gradients wait for an
+ * update. */
 enum { SWI_SKIPPED_ALL, SWI_SKIPPED_NOW, SWI_SKIPPED_WHO, SWI_SKIPPED_NEXT, SWI_SKIPPED_N };
-#define SWI_VERDICTS 32 /* that one op looks at */
+#define SWI_FINITE_CHECKS 32 /* that one op looks at */
 /* A bound below this, so far below the largest float, says that no sum on the way to it was
  * infinite. */
 #define SWI_SURELY_FINITE 1e38

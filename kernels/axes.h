@@ -32,19 +32,19 @@ typedef struct {
     int64_t n;
 } sw_ids;
 
-/* Maximum over axes of x: for each place of the kept axes over the places of the reduced ones,
- * both row-major, the last axis fastest. Strides count elements. */
+/* Maximum over axes of x: for each position of the kept axes over the positions of the reduced
+ * ones, both row-major, the last axis fastest. Strides count elements. */
 typedef struct {
     int n_kept, n_reduced; /* axes; the last of both may have length 1 */
     int64_t kept[SW_AXES_MAX], kept_step[SW_AXES_MAX];
     int64_t reduced[SW_AXES_MAX], reduced_step[SW_AXES_MAX];
-    int64_t outputs, n; /* places of the kept and of the reduced axes; n is 1 to 2^31 - 1 */
-    int index_bytes;    /* of the place that won: 1, 2 or 4, lowest byte first */
+    int64_t outputs, n; /* positions of the kept and of the reduced axes; n is 1 to 2^31 - 1 */
+    int index_bytes;    /* of the position that won: 1, 2 or 4, lowest byte first */
 } sw_max_spec;
 
-/* c (results..., m, n) contiguous; result r is the sum over the summed places s, in row-major
- * order, of A(r, s) B(r, s), an (m, k) by a (k, n) matrix. A(i, j) = a[i * a_row + j * a_col]
- * behind r and s with their steps; a step of 0 repeats. */
+/* c (results..., m, n) contiguous; result r is the sum over the summed positions s, in
+ * row-major order, of A(r, s) B(r, s), an (m, k) by a (k, n) matrix. A(i, j) = a[i * a_row + j
+ * * a_col] behind r and s with their steps; a step of 0 repeats. */
 typedef struct {
     float *c;
     const float *a, *b;
@@ -68,12 +68,12 @@ typedef struct {
     void (*add_rows)(float *table, const float *dy, const sw_ids *ids, int64_t rows,
                      int64_t width, bool accumulate, const sw_par *par);
 
-    /* y (kept places); index (NULL: not wanted): which place won, the first of equals. A NaN
-     * wins. */
+    /* y (kept positions); index (NULL: not wanted): which position won, the first of equals. A
+     * NaN wins. */
     void (*max_axes)(float *y, void *index, const float *x, const sw_max_spec *s,
                      const sw_par *par);
     /* dx, n_dx elements of which the kept and reduced axes name each once, gets dy where its
-     * place won and zeros elsewhere. */
+     * position won and zeros elsewhere. */
     void (*max_axes_dx)(float *dx, const float *dy, const void *index, const sw_max_spec *s,
                         bool accumulate, const sw_par *par);
 

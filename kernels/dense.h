@@ -44,25 +44,25 @@ typedef struct {
     int64_t kernel_h, kernel_w, stride, pad; /* pooling: out_c == in_c */
     bool plain; /* x, y, dx, dy are plain (batch, c, h, w) instead of blocks */
     /* Convolution alone; 0 counts as 1. Channels of x and y fall into `groups` of equal size
-     * that do not meet; taps are `dilation` places apart. */
+     * that do not meet; taps are `dilation` positions apart. */
     int64_t groups, dilation;
 } sw_conv;
 
-/* y = x * s, with one s for each image and channel: (batch, channels, places) and (batch,
+/* y = x * s, with one s for each image and channel: (batch, channels, positions) and (batch,
  * channels), either plain or both in blocks. dx = dy s may stand in the place of dy or of x; ds
- * is the sum of dy x over the places, whose order differs between the layouts. What is NULL is
- * not wanted. */
+ * is the sum of dy x over the positions, whose order differs between the layouts. What is NULL
+ * is not wanted. */
 typedef struct {
     float *y, *dx, *ds;
     const float *x, *s, *dy;
-    int64_t batch, channels, places;
+    int64_t batch, channels, positions;
     bool plain, add_y, add_dx, add_ds;
 } sw_scale_args;
 
-/* What max pooling keeps: the place in the window that won, in two bits where windows have at
- * most four places, else in one byte for each output, in its layout. Two bits of a plane of a
- * plain image stand four to a byte, the first lowest; of sixteen lanes of a block the low bits
- * stand in two bytes, lane 0 lowest, and the high bits in the two behind them. */
+/* What max pooling keeps: the position in the window that won, in two bits where windows have
+ * at most four positions, else in one byte for each output, in its layout. Two bits of a plane
+ * of a plain image stand four to a byte, the first lowest; of sixteen lanes of a block the low
+ * bits stand in two bytes, lane 0 lowest, and the high bits in the two behind them. */
 static inline bool sw_pool_packs(const sw_conv *s)
 {
     return s->kernel_h * s->kernel_w <= 4;
@@ -88,7 +88,7 @@ typedef struct {
                         bool accumulate, const sw_par *par);
 
     /* y = conv(x, w) + bias. w: (out_c, in_c / groups, kernel_h, kernel_w), bias (out_c) or
-     * NULL. Kernels of one place without stride are products: scratch then holds, for each
+     * NULL. Kernels of one position without stride are products: scratch then holds, for each
      * thread, a strip of x; else there is none. `threads` as in par. */
     size_t (*conv_bytes)(const sw_conv *s, int threads);
     void (*conv)(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
@@ -105,15 +105,15 @@ typedef struct {
     void (*conv_dw)(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
                     bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par);
 
-    /* Windows of kernel_h x kernel_w (product at most 255). Max: places outside the image never
-     * win; index (NULL: not wanted): the place in the window that won (ky * kernel_w + kx), the
-     * first of equals, as sw_pool_packs() says. The last NaN wins over all numbers, as in
-     * PyTorch. */
+    /* Windows of kernel_h x kernel_w (product at most 255). Max: positions outside the image
+     * never win; index (NULL: not wanted): the position in the window that won (ky * kernel_w +
+     * kx), the first of equals, as sw_pool_packs() says. The last NaN wins over all numbers, as
+     * in PyTorch. */
     void (*max_pool)(float *y, uint8_t *index, const float *x, const sw_conv *s,
                      const sw_par *par);
     void (*max_pool_dx)(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,
                         bool accumulate, const sw_par *par);
-    /* The mean over the whole window, places outside counted as zeros. */
+    /* The mean over the whole window, positions outside counted as zeros. */
     void (*avg_pool)(float *y, const float *x, const sw_conv *s, const sw_par *par);
     void (*avg_pool_dx)(float *dx, const float *dy, const sw_conv *s, bool accumulate,
                         const sw_par *par);

@@ -3,26 +3,28 @@
 
 extern const sw_dense_kernels sw_dense_kernels_table_base;
 extern const sw_norm_kernels sw_norm_kernels_table_base;
-extern const sw_point_kernels sw_point_kernels_table_base;
+extern const sw_pointwise_kernels sw_pointwise_kernels_table_base;
 extern const sw_axes_kernels sw_axes_kernels_table_base;
 #if SW_ISA_COUNT > 1
 extern const sw_dense_kernels sw_dense_kernels_table_avx2, sw_dense_kernels_table_avx512;
-extern const sw_point_kernels sw_point_kernels_table_avx2, sw_point_kernels_table_avx512;
+extern const sw_pointwise_kernels sw_pointwise_kernels_table_avx2,
+    sw_pointwise_kernels_table_avx512;
 extern const sw_axes_kernels sw_axes_kernels_table_avx2, sw_axes_kernels_table_avx512;
 extern const sw_norm_kernels sw_norm_kernels_table_avx2, sw_norm_kernels_table_avx512;
 static const sw_norm_kernels *const norm[] = {
     &sw_norm_kernels_table_base, &sw_norm_kernels_table_avx2, &sw_norm_kernels_table_avx512};
 static const sw_dense_kernels *const dense[] = {
     &sw_dense_kernels_table_base, &sw_dense_kernels_table_avx2, &sw_dense_kernels_table_avx512};
-static const sw_point_kernels *const point[] = {
-    &sw_point_kernels_table_base, &sw_point_kernels_table_avx2, &sw_point_kernels_table_avx512};
+static const sw_pointwise_kernels *const point[] = {&sw_pointwise_kernels_table_base,
+                                                    &sw_pointwise_kernels_table_avx2,
+                                                    &sw_pointwise_kernels_table_avx512};
 static const sw_axes_kernels *const axes[] = {
     &sw_axes_kernels_table_base, &sw_axes_kernels_table_avx2, &sw_axes_kernels_table_avx512};
 #else
 static const sw_axes_kernels *const axes[] = {&sw_axes_kernels_table_base};
 static const sw_norm_kernels *const norm[] = {&sw_norm_kernels_table_base};
 static const sw_dense_kernels *const dense[] = {&sw_dense_kernels_table_base};
-static const sw_point_kernels *const point[] = {&sw_point_kernels_table_base};
+static const sw_pointwise_kernels *const point[] = {&sw_pointwise_kernels_table_base};
 #endif
 
 sw_isa sw_cpu_isa(void)
@@ -59,7 +61,7 @@ const sw_norm_kernels *sw_norm(sw_isa isa)
     return norm[built(isa)];
 }
 
-const sw_point_kernels *sw_point(sw_isa isa)
+const sw_pointwise_kernels *sw_pointwise(sw_isa isa)
 {
     return point[built(isa)];
 }

@@ -7,7 +7,7 @@
 #include "kernels/dense.h"
 #include "kernels/norm.h"
 #include "kernels/par.h"
-#include "kernels/point.h"
+#include "kernels/pointwise.h"
 
 /* The best that this build and this machine have; asked of the processor once. */
 sw_isa sw_cpu_isa(void);
@@ -15,7 +15,7 @@ const char *sw_isa_name(sw_isa isa);
 /* Tables; an instruction set that is not built falls back to the next lower one. */
 const sw_dense_kernels *sw_dense(sw_isa isa);
 const sw_norm_kernels *sw_norm(sw_isa isa);
-const sw_point_kernels *sw_point(sw_isa isa);
+const sw_pointwise_kernels *sw_pointwise(sw_isa isa);
 const sw_axes_kernels *sw_axes(sw_isa isa);
 
 #endif

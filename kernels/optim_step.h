@@ -1,6 +1,6 @@
 /* One element of each rule of kernels/optimizers.def, for C and CUDA: sw_<rule>_step(p, s, g,
  * n). g is the gradient as it stands; the parameter p and its states s[0], s[1]... change in
- * place. */
+ * position. */
 #ifndef SW_OPTIM_STEP_H
 #define SW_OPTIM_STEP_H
 

@@ -11,12 +11,12 @@
 #define INSTALLED SW_PREFIX "/" SW_BINDIR "/" NAME
 
 /* Its path in the folder of this program; false where the system does not tell that folder. */
-static bool beside(char *to, size_t room)
+static bool beside(char *to, size_t capacity)
 {
-    const ssize_t n = readlink("/proc/self/exe", to, room);
+    const ssize_t n = readlink("/proc/self/exe", to, capacity);
     const char *end = n > 0 ? memrchr(to, '/', (size_t)n) : NULL;
     const size_t folder = end != NULL ? (size_t)(end - to) + 1 : 0;
-    if (folder == 0 || folder + sizeof NAME > room)
+    if (folder == 0 || folder + sizeof NAME > capacity)
         return false;
     memcpy(to + folder, NAME, sizeof NAME);
     return true;

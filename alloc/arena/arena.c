@@ -94,7 +94,7 @@ sw_status sw_arena_create(sw_arena **out, const sw_arena_opts *opts)
     (*out)->opts = *opts;
     (*out)->generation = 1;
     sw_budget_share(opts->budget);
-    swi_address_map_enter(&(*out)->claim, describe);
+    swi_address_map_add(&(*out)->claim, describe);
     return SW_OK;
 }
 
@@ -102,7 +102,7 @@ void sw_arena_destroy(sw_arena *a)
 {
     if (a == NULL)
         return;
-    swi_address_map_leave(&a->claim);
+    swi_address_map_remove(&a->claim);
     SW_ASSERT(a->used <= a->height);
     SW_ASSERT(a->opts.store->committed_bytes <= a->opts.store->reserved_bytes);
     if (is_host(a) && a->opts.store->committed_bytes > 0)

@@ -19,8 +19,8 @@ uint64_t sw_address_map_version(void)
     return atomic_load_explicit(&version, memory_order_relaxed);
 }
 
-void swi_address_map_enter(swi_address_entry *c, bool (*describe)(const swi_address_entry *self,
-                                                                  sw_address_range *out))
+void swi_address_map_add(swi_address_entry *c,
+                         bool (*describe)(const swi_address_entry *self, sw_address_range *out))
 {
     c->describe = describe;
     sw_fork_lock_take(&lock);
@@ -32,7 +32,7 @@ void swi_address_map_enter(swi_address_entry *c, bool (*describe)(const swi_addr
     swi_address_map_changed();
 }
 
-void swi_address_map_leave(swi_address_entry *c)
+void swi_address_map_remove(swi_address_entry *c)
 {
     sw_fork_lock_take(&lock);
     c->before->next = c->next;

@@ -45,9 +45,9 @@ typedef struct swi_address_entry {
     bool (*describe)(const struct swi_address_entry *self,
                      sw_address_range *out); /* false: none now */
 } swi_address_entry;
-void swi_address_map_enter(swi_address_entry *c, bool (*describe)(const swi_address_entry *self,
-                                                                  sw_address_range *out));
-void swi_address_map_leave(swi_address_entry *c);
+void swi_address_map_add(swi_address_entry *c, bool (*describe)(const swi_address_entry *self,
+                                                                sw_address_range *out));
+void swi_address_map_remove(swi_address_entry *c);
 void swi_address_map_changed(void); /* an arena grew */
 
 #endif

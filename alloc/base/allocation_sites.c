@@ -1,4 +1,4 @@
-/* Places: a hash table of live blocks by address, and one of places by the address of their
+/* Sites: a hash table of live blocks by address, and one of sites by the address of their
  * text, under one lock. The table of blocks doubles when half of it is used; where there is no
  * memory for that, new blocks are counted as lost, and nothing fails. */
 #include "alloc/base/allocation_sites.h"
@@ -8,17 +8,17 @@
 #include <string.h>
 
 #define FIRST_SLOTS 1024u /* a power of two */
-#define NO_PLACE UINT32_MAX
+#define NO_SITE UINT32_MAX
 
 typedef struct {
     const void *block; /* NULL: free */
     size_t bytes;
-    uint32_t place;
+    uint32_t site;
 } noted;
 
 typedef struct {
     const char *text; /* as the caller's compiler wrote it: two texts may be equal */
-    uint32_t place;
+    uint32_t site;
     sw_heap heap;
 } seen_text;
 
@@ -26,9 +26,9 @@ static sw_fork_lock lock = SW_FORK_LOCK;
 static atomic_int users;
 static noted *slots;
 static size_t n_slots, n_used;
-static sw_alloc_site places[SW_PLACES_MAX];
+static sw_alloc_site sites[SW_SITES_MAX];
 static uint32_t n_places;
-static seen_text texts[2 * SW_PLACES_MAX];
+static seen_text texts[2 * SW_SITES_MAX];
 static uint64_t lost;
 
 bool swi_sites_on(void)
@@ -92,7 +92,7 @@ static void remove_slot(size_t i)
     n_used--;
 }
 
-/* ---- places ------------------------------------------------------------------------------ */
+/* ---- sites ------------------------------------------------------------------------------ */
 
 /* The prefix that the compiler puts before file names is found from the name of this file. */
 static const char *from_root(const char *text)
@@ -102,46 +102,46 @@ static const char *from_root(const char *text)
     return sizeof own > sizeof known && strncmp(text, own, front) == 0 ? text + front : text;
 }
 
-static uint32_t make_place(const char *text, sw_heap heap)
+static uint32_t make_site(const char *text, sw_heap heap)
 {
     const char *at = from_root(text);
-    SW_ASSERT(n_places <= SW_PLACES_MAX && (unsigned)heap < SW_HEAP_KINDS);
+    SW_ASSERT(n_places <= SW_SITES_MAX && (unsigned)heap < SW_HEAP_KINDS);
     for (uint32_t i = 0; i < n_places; i++)
-        if (places[i].heap == heap && strcmp(places[i].at, at) == 0)
+        if (sites[i].heap == heap && strcmp(sites[i].at, at) == 0)
             return i;
-    if (n_places == SW_PLACES_MAX)
-        return NO_PLACE;
-    places[n_places] = (sw_alloc_site){.at = at, .heap = heap};
+    if (n_places == SW_SITES_MAX)
+        return NO_SITE;
+    sites[n_places] = (sw_alloc_site){.at = at, .heap = heap};
     return n_places++;
 }
 
-static uint32_t place_of(const char *text, sw_heap heap)
+static uint32_t site_of(const char *text, sw_heap heap)
 {
     const size_t n = sizeof texts / sizeof *texts;
     size_t i = (uintptr_t)text % n;
     for (size_t tries = 0; tries < n; tries++, i = (i + 1) % n) {
         if (texts[i].text == text && texts[i].heap == heap)
-            return texts[i].place;
+            return texts[i].site;
         if (texts[i].text == NULL) {
-            texts[i] = (seen_text){text, make_place(text, heap), heap};
-            return texts[i].place;
+            texts[i] = (seen_text){text, make_site(text, heap), heap};
+            return texts[i].site;
         }
     }
-    return make_place(text, heap);
+    return make_site(text, heap);
 }
 
 void swi_site_born(void *block, sw_heap heap, size_t bytes, const char *text)
 {
     sw_fork_lock_take(&lock);
     if (slots != NULL) {
-        const uint32_t place = place_of(text, heap);
-        if (place == NO_PLACE || (2 * n_used >= n_slots && !grow()))
+        const uint32_t site = site_of(text, heap);
+        if (site == NO_SITE || (2 * n_used >= n_slots && !grow()))
             lost++;
         else {
-            insert((noted){block, bytes, place});
+            insert((noted){block, bytes, site});
             n_used++;
-            places[place].blocks++;
-            places[place].bytes += bytes;
+            sites[site].blocks++;
+            sites[site].bytes += bytes;
         }
     }
     sw_fork_lock_give(&lock);
@@ -152,8 +152,8 @@ void swi_site_died(const void *block)
     sw_fork_lock_take(&lock);
     const size_t i = slots != NULL ? find(block) : 0;
     if (slots != NULL && slots[i].block != NULL) {
-        sw_alloc_site *p = &places[slots[i].place];
-        SW_ASSERT(slots[i].place < n_places);
+        sw_alloc_site *p = &sites[slots[i].site];
+        SW_ASSERT(slots[i].site < n_places);
         SW_ASSERT(p->blocks > 0 && p->bytes >= slots[i].bytes);
         p->blocks--;
         p->bytes -= slots[i].bytes;
@@ -164,7 +164,7 @@ void swi_site_died(const void *block)
 
 /* ---- on and off -------------------------------------------------------------------------- */
 
-/* The table of blocks is counted as any block is, and is itself in no place. */
+/* The table of blocks is counted as any block is, and is itself in no site. */
 sw_status sw_sites_begin(void)
 {
     void *block = NULL;
@@ -215,7 +215,7 @@ bool sw_sites_read(uint32_t i, sw_alloc_site *out)
     sw_fork_lock_take(&lock);
     const bool there = i < n_places;
     if (there)
-        *out = places[i];
+        *out = sites[i];
     sw_fork_lock_give(&lock);
     return there;
 }

@@ -14,15 +14,15 @@ typedef struct {
     size_t bytes;    /* live now, as asked for */
 } sw_alloc_site;
 
-#define SW_PLACES_MAX 768 /* lines that take blocks; there are some three hundred */
+#define SW_SITES_MAX 768 /* lines that take blocks; there are some three hundred */
 
 /* Begin and end nest: the first begin starts with nothing noted, the last end forgets all. */
 SW_MUST_USE sw_status sw_sites_begin(void);
 void sw_sites_end(void);
 
-/* Places seen so far. One keeps its number until the last end. */
+/* Sites seen so far. One keeps its number until the last end. */
 uint32_t sw_sites_count(void);
-/* False where there is no such place. */
+/* False where there is no such site. */
 bool sw_sites_read(uint32_t i, sw_alloc_site *out);
 /* Blocks that found no room in the notes; they are in the counts of the heap alone. */
 uint64_t sw_sites_lost(void);

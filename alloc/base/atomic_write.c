@@ -81,7 +81,7 @@ static void sweep(names *n)
 {
     memcpy(n->other, n->temporary, n->folder);
     strcpy(n->other + n->folder, n->folder > 0 ? "" : ".");
-    (void)!sw_folder_each(n->other, sweep_one, n);
+    (void)!sw_folder_for_each(n->other, sweep_one, n);
 }
 
 /* A name that another process has just taken, or a file that it has just swept: once more. */

@@ -32,11 +32,11 @@ const char *sw_last_error(void)
  * messages, the reason is at the end. Characters of UTF-8 stay whole. */
 static void keep(char *to, const char *text, size_t n)
 {
-    const size_t room = sizeof message - 4;
+    const size_t capacity = sizeof message - 4;
     size_t head = n, tail = n;
     if (n >= sizeof message) {
-        head = room / 2;
-        tail = n - (room - head);
+        head = capacity / 2;
+        tail = n - (capacity - head);
         while (((unsigned char)text[head] & 0xc0) == 0x80)
             head--;
         while (((unsigned char)text[tail] & 0xc0) == 0x80)

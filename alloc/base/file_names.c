@@ -99,8 +99,8 @@ sw_status sw_file_link(const char *path, const char *also)
     return SW_OK;
 }
 
-sw_status sw_folder_each(const char *path, bool (*take)(void *context, const char *name),
-                         void *context)
+sw_status sw_folder_for_each(const char *path, bool (*take)(void *context, const char *name),
+                             void *context)
 {
     DIR *folder = swi_file_hit() ? NULL : opendir(path);
     if (folder == NULL)

@@ -135,8 +135,8 @@ sw_status sw_heap_resize_at(void **block, sw_heap heap, size_t old_bytes, size_t
     return SW_OK;
 }
 
-sw_status sw_heap_room_at(void **array, sw_heap heap, uint32_t *cap, uint32_t wanted,
-                          size_t element, const char *place)
+sw_status sw_heap_reserve_at(void **array, sw_heap heap, uint32_t *cap, uint32_t wanted,
+                             size_t element, const char *place)
 {
     if (wanted <= *cap)
         return SW_OK;

@@ -26,37 +26,37 @@ typedef struct {
 } sw_heap_stats;
 
 /* The line that calls, for allocation_sites.h. */
-#define SW_PLACE_DIGITS(line) #line
-#define SW_PLACE_LINE(line) SW_PLACE_DIGITS(line)
-#define SW_PLACE __FILE__ ":" SW_PLACE_LINE(__LINE__)
+#define SW_SITE_DIGITS(line) #line
+#define SW_SITE_LINE(line) SW_SITE_DIGITS(line)
+#define SW_SITE __FILE__ ":" SW_SITE_LINE(__LINE__)
 
 /* Take `bytes` (0 is allowed: a valid block) of zeroed memory, aligned to 16. *out is untouched
  * on failure (SW_NOMEM). Owner: the caller, who gives it back with the same heap and size.
  * `place`, here and below, is a text that stays: who takes it. */
-#define sw_heap_alloc(out, heap, bytes) sw_heap_alloc_at(out, heap, bytes, SW_PLACE)
+#define sw_heap_alloc(out, heap, bytes) sw_heap_alloc_at(out, heap, bytes, SW_SITE)
 SW_MUST_USE sw_status sw_heap_alloc_at(void **out, sw_heap heap, size_t bytes,
                                        const char *place);
 
 /* Grow or shrink *block (NULL with old_bytes 0 allocates); new bytes are zero. On failure
  * *block and its contents are as before. */
 #define sw_heap_resize(block, heap, old_bytes, new_bytes)                                      \
-    sw_heap_resize_at(block, heap, old_bytes, new_bytes, SW_PLACE)
+    sw_heap_resize_at(block, heap, old_bytes, new_bytes, SW_SITE)
 SW_MUST_USE sw_status sw_heap_resize_at(void **block, sw_heap heap, size_t old_bytes,
                                         size_t new_bytes, const char *place);
 
 /* Make room for `wanted` elements of `element` bytes in an array that grows by doubling, from
  * *cap (0 with *array NULL) on; new elements are zero. On failure all is as before. */
-#define sw_heap_room(array, heap, cap, wanted, element)                                        \
-    sw_heap_room_at(array, heap, cap, wanted, element, SW_PLACE)
-SW_MUST_USE sw_status sw_heap_room_at(void **array, sw_heap heap, uint32_t *cap,
-                                      uint32_t wanted, size_t element, const char *place);
+#define sw_heap_reserve(array, heap, cap, wanted, element)                                     \
+    sw_heap_reserve_at(array, heap, cap, wanted, element, SW_SITE)
+SW_MUST_USE sw_status sw_heap_reserve_at(void **array, sw_heap heap, uint32_t *cap,
+                                         uint32_t wanted, size_t element, const char *place);
 
 /* block == NULL is fine. */
 void sw_heap_free(void *block, sw_heap heap, size_t bytes);
 
 /* Count a block of another allocator, such as a driver, as one of the purpose, with its
  * allocation site; and count that it was given back. NULL is fine in the latter. */
-#define sw_heap_note(block, heap, bytes) sw_heap_note_at(block, heap, bytes, SW_PLACE)
+#define sw_heap_note(block, heap, bytes) sw_heap_note_at(block, heap, bytes, SW_SITE)
 void sw_heap_note_at(void *block, sw_heap heap, size_t bytes, const char *place);
 void sw_heap_note_end(void *block, sw_heap heap, size_t bytes);
 

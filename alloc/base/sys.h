@@ -88,9 +88,9 @@ SW_MUST_USE sw_status sw_file_replace(const char *path,
                                       void *context);
 /* Call `take` with each name in a folder, in no order and without "." and "..", until it
  * returns false. */
-SW_MUST_USE sw_status sw_folder_each(const char *path,
-                                     bool (*take)(void *context, const char *name),
-                                     void *context);
+SW_MUST_USE sw_status sw_folder_for_each(const char *path,
+                                         bool (*take)(void *context, const char *name),
+                                         void *context);
 
 typedef struct sw_thread sw_thread;
 /* Room that a thread has for its frames: touched when it starts, so that no page of it comes

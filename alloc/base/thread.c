@@ -121,7 +121,7 @@ sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, c
         SW_FAIL(SW_IO, "thread %s could not be started: %s", name, strerror(error));
     }
     (void)pthread_setname_np(thread->handle, name);
-    swi_address_map_enter(&thread->claim, describe);
+    swi_address_map_add(&thread->claim, describe);
     *out = thread;
     return SW_OK;
 }
@@ -130,7 +130,7 @@ void sw_thread_join(sw_thread *thread)
 {
     if (thread == NULL)
         return;
-    swi_address_map_leave(&thread->claim);
+    swi_address_map_remove(&thread->claim);
     if (thread->forks == sw_fork_number()) /* else it is the parent's */
         (void)pthread_join(thread->handle, NULL);
     sw_heap_free(thread, SW_HEAP_RECORDS, sizeof *thread);

@@ -23,24 +23,24 @@ struct factors {
     {
         return rule.epsilon * rule.epsilon;
     }
-    /* The places of W second moments, and what they are multiplied with. */
-    __device__ float *moments(int64_t place, float *times) const
+    /* The positions of W second moments, and what they are multiplied with. */
+    __device__ float *moments(int64_t position, float *times) const
     {
-        uint32_t c = (uint32_t)place;
+        uint32_t c = (uint32_t)position;
         *times = 1.0f;
         if (col == nullptr)
-            return row + place;
+            return row + position;
         const uint32_t r = sw_cuda_split(by_cols, &c), matrix = sw_cuda_divide(by_rows, r);
         *times = row[r] / mean[matrix];
         return col + (int64_t)matrix * cols + c;
     }
     /* g / sqrt(v) of W elements. */
-    template <int W> __device__ void updates(float (&u)[W], int64_t place) const
+    template <int W> __device__ void updates(float (&u)[W], int64_t position) const
     {
         float v[W], times;
         const float s = in.gradient_scale();
-        sw_cuda_load(v, moments(place, &times));
-        sw_cuda_load(u, g + place);
+        sw_cuda_load(v, moments(position, &times));
+        sw_cuda_load(u, g + position);
         for (int k = 0; k < W; k++)
             u[k] = sw_adafactor_update(u[k] * s, times * v[k], least());
     }
@@ -151,17 +151,17 @@ struct sizes {
 
 struct step_of_all {
     factors f;
-    template <int W> __device__ void at(int64_t place, int64_t) const
+    template <int W> __device__ void at(int64_t position, int64_t) const
     {
         float p[W], u[W];
         if (f.in.off())
             return;
         const float step = f.step[0], keep = f.step[1];
-        sw_cuda_load(p, f.p + place);
-        f.updates(u, place);
+        sw_cuda_load(p, f.p + position);
+        f.updates(u, position);
         for (int k = 0; k < W; k++)
             p[k] = p[k] * keep - step * u[k];
-        sw_cuda_store(f.p + place, p);
+        sw_cuda_store(f.p + position, p);
     }
 };
 

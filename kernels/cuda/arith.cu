@@ -1,8 +1,8 @@
 /* Sums, products, differences and quotients of two tensors with broadcasting, choices by a
  * mask, scaling, conversion of bytes, SwiGLU. */
 #include "kernels/attrs.h"
-#include "kernels/cuda/each.h"
-#include "kernels/cuda/nd.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/strided_index.h"
 #include "kernels/scalar.h"
 
 /* ---- two operands, and a mask ------------------------------------------------------------ */
@@ -10,13 +10,13 @@
 /* mask NULL: none, all are set. */
 template <class F>
 __global__ void binary_kernel(float *y, const float *a, const float *b, const uint8_t *mask,
-                              sw_cuda_nd nd, int add, F f)
+                              sw_cuda_strided strided, int add, F f)
 {
-    for (int64_t i = sw_cuda_thread(); i < nd.n; i += sw_cuda_threads()) {
-        const sw_cuda_places p = sw_cuda_nd_places(nd, i);
-        const bool set = mask == nullptr || mask[p.at[SW_CUDA_ND_M]] != 0;
-        const float v = f(a[p.at[SW_CUDA_ND_A]], b[p.at[SW_CUDA_ND_B]], set);
-        float *to = y + p.at[SW_CUDA_ND_Y];
+    for (int64_t i = sw_cuda_thread(); i < strided.n; i += sw_cuda_threads()) {
+        const sw_cuda_offsets p = sw_cuda_strided_offsets(strided, i);
+        const bool set = mask == nullptr || mask[p.at[SW_CUDA_STRIDED_M]] != 0;
+        const float v = f(a[p.at[SW_CUDA_STRIDED_A]], b[p.at[SW_CUDA_STRIDED_B]], set);
+        float *to = y + p.at[SW_CUDA_STRIDED_Y];
         *to = add ? *to + v : v;
     }
 }
@@ -51,21 +51,21 @@ static sw_status binary_run(const char *op, const sw_launch *l, int a,
     const sw_shape *s = &l->out[0].type.shape;
     const sw_buffer *x = &l->in[a], *z = &l->in[a + 1], *m = a > 0 ? &l->in[0] : nullptr;
     if (m == nullptr && (x->type.layout == SW_N16 || (follows(x, s) && follows(z, s))))
-        return sw_cuda_each_run<2>(op, without_mask<F>{}, sw_cuda_out(l, 0), sw_cuda_in(l, 0),
+        return sw_cuda_elementwise_run<2>(op, without_mask<F>{}, sw_cuda_out(l, 0), sw_cuda_in(l, 0),
                                    sw_cuda_in(l, 1), sw_cuda_elements(&l->out[0].type),
                                    sw_cuda_adds(l, 0), queue);
-    sw_cuda_nd nd = sw_cuda_nd_begin();
+    sw_cuda_strided strided = sw_cuda_strided_begin();
     for (int i = 0; i < s->rank; i++)
-        sw_cuda_nd_axis(&nd, s->dim[i], l->out[0].stride[i], sw_cuda_broadcast_step(x, s, i),
+        sw_cuda_strided_axis(&strided, s->dim[i], l->out[0].stride[i], sw_cuda_broadcast_step(x, s, i),
                         sw_cuda_broadcast_step(z, s, i),
                         m != nullptr ? sw_cuda_broadcast_step(m, s, i) : 0);
-    sw_cuda_nd_join(&nd);
+    sw_cuda_strided_join(&strided);
     const auto binary = binary_kernel<F>;
-    if (nd.n == 0)
+    if (strided.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(binary, sw_cuda_blocks(nd.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
+    SW_CUDA_LAUNCH(binary, sw_cuda_blocks(strided.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
                    sw_cuda_out(l, 0), sw_cuda_in(l, a), sw_cuda_in(l, a + 1),
-                   m != nullptr ? static_cast<const uint8_t *>(m->ptr) : nullptr, nd,
+                   m != nullptr ? static_cast<const uint8_t *>(m->ptr) : nullptr, strided,
                    sw_cuda_adds(l, 0), F{});
     return sw_cuda_launched(op);
 }
@@ -102,7 +102,7 @@ struct times {
 
 extern "C" sw_status sw_cuda_scale_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return sw_cuda_each_run<1>("scale", times{sw_cuda_in(l, 1), 0.0f}, sw_cuda_out(l, 0),
+    return sw_cuda_elementwise_run<1>("scale", times{sw_cuda_in(l, 1), 0.0f}, sw_cuda_out(l, 0),
                                sw_cuda_in(l, 0), nullptr, sw_cuda_elements(&l->in[0].type),
                                sw_cuda_adds(l, 0), queue);
 }
@@ -110,7 +110,7 @@ extern "C" sw_status sw_cuda_scale_forward(const sw_launch *l, const sw_cuda_que
 extern "C" sw_status sw_cuda_scale_by_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const float by = static_cast<const swi_number_attrs *>(l->attrs)->value;
-    return sw_cuda_each_run<1>("scale_by", times{nullptr, by}, sw_cuda_out(l, 0),
+    return sw_cuda_elementwise_run<1>("scale_by", times{nullptr, by}, sw_cuda_out(l, 0),
                                sw_cuda_in(l, 0), nullptr, sw_cuda_elements(&l->in[0].type),
                                sw_cuda_adds(l, 0), queue);
 }

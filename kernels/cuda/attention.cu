@@ -52,16 +52,16 @@ static __device__ __forceinline__ void give(float *p, int64_t row, bool add, int
 
 /* Which rows of which head a block has; heads go round fastest, and the rows with the most work
  * come first. */
-struct place {
+struct position {
     int64_t row;
     int image, head, slice;
 };
-static __device__ __forceinline__ place place_of(const sw_attention_shape &s, int64_t slices,
+static __device__ __forceinline__ position position_of(const sw_attention_shape &s, int64_t slices,
                                                  int64_t rows, bool last_first)
 {
     const int64_t each = s.batch * s.heads * slices, blocks = (rows + SIDE - 1) / SIDE;
     const int64_t at = blockIdx.x % each, block = blockIdx.x / each;
-    return place{(last_first ? blocks - 1 - block : block) * SIDE, (int)(at / slices / s.heads),
+    return position{(last_first ? blocks - 1 - block : block) * SIDE, (int)(at / slices / s.heads),
                  (int)(at / slices % s.heads), (int)(at % slices)};
 }
 
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(THREADS, WIDE ? 3 : 2) forward_kernel(attentio
     SW_SHARED(float4, right, SIDE * QUADS);
     SW_SHARED(float4, middle, SIDE * QUADS);
     const sw_attention_shape &s = a.g.s;
-    const place at = place_of(s, a.slices, s.queries, s.causal);
+    const position at = position_of(s, a.slices, s.queries, s.causal);
     const side q = side_of(a.g.q, at.image, at.head, s.queries, s.size);
     const side k = side_of(a.g.k, at.image, at.head, s.keys, s.size);
     const side v = side_of(a.g.v, at.image, at.head, s.keys, s.value_size);
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(THREADS, WIDE ? 3 : 2) backward_kernel(attenti
     constexpr bool by_keys = KIND != DQ;
     const sw_attention_shape &s = a.g.s;
     const int64_t rows = by_keys ? s.keys : s.queries;
-    const place at = place_of(s, a.slices, rows, !by_keys && s.causal);
+    const position at = position_of(s, a.slices, rows, !by_keys && s.causal);
     const int64_t queries = (at.image * s.heads + at.head) * s.queries; /* of heads before */
     const int64_t width = s.heads * s.value_size;
     const sw_heads dy_heads = {a.g.dy, s.queries * width, width, 1};
@@ -175,7 +175,7 @@ __global__ void row_sums_kernel(float *d, const float *y, const float *dy, sw_at
 }
 
 /* (batch, rows, cols), contiguous, to where a gradient lies. */
-__global__ void move_kernel(sw_heads_out to, const float *from, int64_t n, int64_t rows,
+__global__ void copy_heads_kernel(sw_heads_out to, const float *from, int64_t n, int64_t rows,
                             int64_t cols)
 {
     for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
@@ -259,7 +259,7 @@ static int64_t whole(int64_t elements)
 {
     return (elements + 3) / 4 * 4;
 }
-static int64_t room_for(const sw_attention_shape &s)
+static int64_t scratch_for(const sw_attention_shape &s)
 {
     return whole(s.batch * s.heads * s.queries);
 }
@@ -268,10 +268,10 @@ static size_t grad_scratch(const sw_kernel_info *info, unsigned makes)
     const int n = sw_attention_inputs(info->n_in, true);
     const sw_attention_shape s = sw_attention_info_shape(info, n);
     const unsigned wait = waiting(s, n == 1, makes);
-    int64_t room = room_for(s);
+    int64_t scratch_of_tiles = scratch_for(s);
     for (int i = 0; i < 3; i++)
-        room += (wait >> i & 1u) != 0 ? whole(gradient_elements(s, i)) : 0;
-    return (size_t)room * sizeof(float);
+        scratch_of_tiles += (wait >> i & 1u) != 0 ? whole(gradient_elements(s, i)) : 0;
+    return (size_t)scratch_of_tiles * sizeof(float);
 }
 extern "C" size_t sw_cuda_attention_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
@@ -311,16 +311,16 @@ static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_que
     const bool one = sw_attention_inputs(l->n_in, (makes & 3u) != 0) == 1;
     sw_heads_out *const out[] = {&a.g.dq, &a.g.dk, &a.g.dv};
     const sw_heads_out real[] = {a.g.dq, a.g.dk, a.g.dv};
-    float *room = static_cast<float *>(l->scratch);
+    float *scratch_of_tiles = static_cast<float *>(l->scratch);
     const unsigned wait = l->out[0].ptr == l->in[0].ptr ? waiting(s, one, makes) : 0u;
     if (s.batch == 0)
         return SW_OK;
     if (a.g.y != nullptr) {
         SW_CUDA_LAUNCH(row_sums_kernel,
                        sw_cuda_blocks(s.batch * s.queries * s.heads, SW_CUDA_THREADS / 32),
-                       SW_CUDA_THREADS, 0, queue, room, a.g.y, a.g.dy, s);
-        a.d = room;
-        room += room_for(s);
+                       SW_CUDA_THREADS, 0, queue, scratch_of_tiles, a.g.y, a.g.dy, s);
+        a.d = scratch_of_tiles;
+        scratch_of_tiles += scratch_for(s);
     }
     bool wide = wide_in(a.g.q, s.size) && wide_in(a.g.k, s.size) &&
                 wide_in(a.g.v, s.value_size) && sw_cuda_aligned(a.g.dy);
@@ -328,8 +328,8 @@ static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_que
         const int64_t rows = i == 0 ? s.queries : s.keys;
         const int64_t row = s.heads * (i < 2 ? s.size : s.value_size);
         if ((wait >> i & 1u) != 0) {
-            *out[i] = sw_heads_out{room, rows * row, row, false};
-            room += whole(gradient_elements(s, i));
+            *out[i] = sw_heads_out{scratch_of_tiles, rows * row, row, false};
+            scratch_of_tiles += whole(gradient_elements(s, i));
         }
         wide = wide && wide_out(*out[i]);
     }
@@ -337,7 +337,7 @@ static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_que
     for (int i = 0; i < 3; i++) {
         const int64_t rows = i == 0 ? s.queries : s.keys, n = gradient_elements(s, i);
         if ((wait >> i & 1u) != 0)
-            SW_CUDA_LAUNCH(move_kernel, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
+            SW_CUDA_LAUNCH(copy_heads_kernel, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
                            queue, real[i], out[i]->p, n, rows, out[i]->row);
     }
     return sw_cuda_launched("attention");

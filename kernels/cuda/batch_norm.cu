@@ -263,16 +263,16 @@ struct fixed_dx {
     const float *dy;
     const float4 *table;
     int add;
-    template <int W> __device__ void at(int64_t place, int64_t c) const
+    template <int W> __device__ void at(int64_t position, int64_t c) const
     {
         float g[W], old[W] = {};
         const float factor = table[c].y;
-        sw_cuda_load(g, dy + place);
+        sw_cuda_load(g, dy + position);
         if (add)
-            sw_cuda_load(old, dx + place);
+            sw_cuda_load(old, dx + position);
         for (int k = 0; k < W; k++)
             g[k] = add ? old[k] + g[k] * factor : g[k] * factor;
-        sw_cuda_store(dx + place, g);
+        sw_cuda_store(dx + position, g);
     }
 };
 

@@ -12,7 +12,7 @@ struct scaling {
     int add_y, add_ds;
 };
 
-/* y = x s, and ds = the sum of x `other`. y may be x or `other`: each place is read before it
+/* y = x s, and ds = the sum of x `other`. y may be x or `other`: each position is read before it
  * is written, by its own thread. */
 template <class ROWS> __global__ void scale_kernel(scaling a)
 {
@@ -46,7 +46,7 @@ template <class ROWS> __global__ void scale_kernel(scaling a)
     }
 }
 
-/* x: in[0]; s and `other` by their places, -1: none; outputs: y and ds likewise. */
+/* x: in[0]; s and `other` by their positions, -1: none; outputs: y and ds likewise. */
 static sw_status run(const sw_launch *l, const sw_cuda_queue *queue, int s, int other, int y,
                      int ds)
 {

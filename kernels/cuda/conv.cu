@@ -1,12 +1,12 @@
 /* Convolution and the gradient of its input, as products without a matrix of patches: the rows
- * of a tile are channels of the result, its columns places (image, row, column) of it, and the
- * terms of the sum (channel, tap). The place of a column is worked out once, and what a term
+ * of a tile are channels of the result, its columns positions (image, row, column) of it, and the
+ * terms of the sum (channel, tap). The position of a column is worked out once, and what a term
  * adds to it once for all columns: a table in shared memory holds the terms of a slice.
  *
  * The gradient of x is the same job with the weights read backwards; kernels/taps.h says how a
  * stride is undone. Each phase has tiles of its own, and only the terms that it meets.
  *
- * Kernels of one place are products of planes: four places are read at once. Sums run over
+ * Kernels of one position are products of planes: four positions are read at once. Sums run over
  * channels, then taps, from the bias on, whatever the tile. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/tile.h"
@@ -35,8 +35,8 @@ typedef sw_cuda_tile<32, 128, 8, 4, 8, 4> tile_32;
 typedef sw_cuda_tile<64, 128, 8, 8, 8, 3> tile_64;
 typedef sw_cuda_tile<128, 128, 8, 8, 8, 2> tile_128;
 
-/* One phase of one axis: its n places of y are origin + i * up. Place i meets weights first + t
- * * step.weight, t < taps, at places at + i * stride + t * step.place of x. */
+/* One phase of one axis: its n positions of y are origin + i * up. Position i meets weights first + t
+ * * step.weight, t < taps, at positions at + i * stride + t * step.position of x. */
 struct phase {
     int origin, n, taps, first, at;
 };
@@ -97,7 +97,7 @@ static __device__ __forceinline__ column column_of(const spot &s, int q)
     return c;
 }
 
-/* Term k: what it adds to a place of x, as elements, rows and columns, and its weight. */
+/* Term k: what it adds to a position of x, as elements, rows and columns, and its weight. */
 static __device__ __forceinline__ int4 term_of(const conv_job &j, const spot &s, int k)
 {
     uint32_t t = (uint32_t)k;
@@ -105,7 +105,7 @@ static __device__ __forceinline__ int4 term_of(const conv_job &j, const spot &s,
         return make_int4(0, SW_CUDA_OUTSIDE, 0, 0);
     const int c = (int)sw_cuda_split(s.taps, &t);
     const int ty = (int)sw_cuda_split(s.tap_row, &t), tx = (int)t;
-    const int y = ty * (int)j.step.place, x = tx * (int)j.step.place;
+    const int y = ty * (int)j.step.position, x = tx * (int)j.step.position;
     return make_int4((c * j.in_h + y) * j.in_w + x, y, x,
                      c * j.w_in + (s.v.first + ty * (int)j.step.weight) * j.w_row +
                          (s.h.first + tx * (int)j.step.weight) * j.w_tap);
@@ -115,7 +115,7 @@ static __device__ __forceinline__ int4 term_of(const conv_job &j, const spot &s,
 
 /* Where a thread reads x: a column, or four of them. */
 struct source {
-    const float *at; /* its place for the first tap, maybe outside */
+    const float *at; /* its position for the first tap, maybe outside */
     int y, x;
 };
 template <class T, bool WIDE>
@@ -168,7 +168,7 @@ static __device__ __forceinline__ void fetch(slice<T> &to, const conv_job &j, co
 
 /* From registers to shared memory. */
 template <class T, bool WIDE>
-static __device__ __forceinline__ void leave(const slice<T> &from, float *a, float *b)
+static __device__ __forceinline__ void store_slice(const slice<T> &from, float *a, float *b)
 {
     const int k = (int)threadIdx.x % T::DEEP, m = (int)threadIdx.x / T::DEEP;
     SW_UNROLL
@@ -189,7 +189,7 @@ static __device__ __forceinline__ void leave(const slice<T> &from, float *a, flo
 
 /* ---- results ----------------------------------------------------------------------------- */
 
-/* W neighbouring places of y. */
+/* W neighbouring positions of y. */
 template <int W> static __device__ __forceinline__ void put(float *y, const float *sum, int add)
 {
     float v[W], old[W] = {};
@@ -265,7 +265,7 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) conv_kernel(conv_job 
         table[k] = term_of(j, s, k);
     __syncthreads();
     fetch<T, WIDE>(held, j, s, from, table, 0);
-    leave<T, WIDE>(held, a, b);
+    store_slice<T, WIDE>(held, a, b);
     __syncthreads();
     for (int i = 0; i < slices; i++) {
         const int now = i % 2, next = 1 - now;
@@ -273,7 +273,7 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) conv_kernel(conv_job 
             fetch<T, WIDE>(held, j, s, from, table + next * T::DEEP, i + 1);
         T::multiply(sum, a + now * T::A_ROOM, b + now * T::B_ROOM);
         if (i + 1 < slices)
-            leave<T, WIDE>(held, a + next * T::A_ROOM, b + next * T::B_ROOM);
+            store_slice<T, WIDE>(held, a + next * T::A_ROOM, b + next * T::B_ROOM);
         if (k < T::DEEP)
             table[now * T::DEEP + k] = term_of(j, s, (i + 2) * T::DEEP + k);
         __syncthreads();
@@ -299,13 +299,13 @@ template <class T> static sw_status launch(conv_job *j, bool wide, const sw_cuda
 /* Tiles as low as the channels; large ones where they are full and there are enough. */
 static sw_status run(conv_job *j, const sw_cuda_queue *queue)
 {
-    const int64_t places = (int64_t)j->out_h * j->out_w, columns = j->batch * places;
+    const int64_t positions = (int64_t)j->out_h * j->out_w, columns = j->batch * positions;
     const int m = j->out_c;
     const bool flat = j->in_h == 1 && j->kernel_h * j->kernel_w == 1 && j->stride == 1 &&
                       j->up == 1 && j->pad_y == 0 && j->out_h == 1;
-    const bool fours = flat && places % 4 == 0;
+    const bool fours = flat && positions % 4 == 0;
     j->step = sw_tap_steps(j->up, j->dilation);
-    j->wide = places % 4 == 0 && j->up == 1 && sw_cuda_aligned(j->y);
+    j->wide = positions % 4 == 0 && j->up == 1 && sw_cuda_aligned(j->y);
     if (columns == 0 || m == 0)
         return SW_OK;
     const bool wide = fours && sw_cuda_aligned(j->x);

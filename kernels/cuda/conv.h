@@ -43,7 +43,7 @@ static inline int64_t sw_cuda_conv_weights(const sw_cuda_conv &c)
     return (int64_t)c.groups * c.out_c * c.in_c * c.kernel_h * c.kernel_w;
 }
 
-/* A kernel of one place without stride and padding: planes are rows. */
+/* A kernel of one position without stride and padding: planes are rows. */
 static inline sw_cuda_conv sw_cuda_conv_flat(const sw_cuda_conv &c)
 {
     sw_cuda_conv flat = c;
@@ -91,13 +91,13 @@ static inline sw_status sw_cuda_conv_tiles(int64_t tiles)
 
 /* ---- depthwise: each channel is a group of its own --------------------------------------- */
 
-/* Blocks that keep a large card busy, and places that are worth a part of their own in sums for
- * the weights; tests give fewer. */
+/* Blocks that keep a large card busy, and positions that are worth a part of their own in sums
+ * for the weights; tests give fewer. */
 #ifndef SW_CUDA_DW_TILES
 #define SW_CUDA_DW_TILES 512
 #endif
-#ifndef SW_CUDA_DW_PLACES
-#define SW_CUDA_DW_PLACES 512
+#ifndef SW_CUDA_DW_POSITIONS
+#define SW_CUDA_DW_POSITIONS 512
 #endif
 
 bool sw_cuda_depthwise_is(const sw_cuda_conv &c);

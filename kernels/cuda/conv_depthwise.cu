@@ -1,11 +1,11 @@
 /* Depthwise convolution: each channel is a group of its own, so a product would have one row. A
- * thread has a few places of y below each other and reads what they share of x once; neighbours
- * in a row are neighbouring threads. Square kernels of 3, 5 and 7 places with a stride of 1 or
- * 2 have their loops written out; others have one place for each thread.
+ * thread has a few positions of y below each other and reads what they share of x once; neighbours
+ * in a row are neighbouring threads. Square kernels of 3, 5 and 7 positions with a stride of 1 or
+ * 2 have their loops written out; others have one position for each thread.
  *
  * The gradient of x with stride 1 is the same with the weights read backwards; with other
- * strides each place of dx gathers from the places of dy that met it. The gradient of the
- * weights: a block has a part of the places of one channel, and its threads the sums of all
+ * strides each position of dx gathers from the positions of dy that met it. The gradient of the
+ * weights: a block has a part of the positions of one channel, and its threads the sums of all
  * weights. */
 #include "kernels/cuda/conv.h"
 
@@ -41,7 +41,7 @@ static __device__ __forceinline__ work work_of(const depthwise &d, int64_t first
     return at;
 }
 
-/* A column of n places of a plane from (y, x) on, zeros outside. */
+/* A column of n positions of a plane from (y, x) on, zeros outside. */
 template <int N>
 static __device__ __forceinline__ void column_of(float (&v)[N], const float *plane, int y,
                                                  int x, int h, int w)
@@ -97,16 +97,16 @@ template <int K, int S> __global__ void depthwise_kernel(depthwise d)
     }
 }
 
-/* Whether place v of dx met a place of dy under tap k of one axis, and which one. */
+/* Whether position v of dx met a position of dy under tap k of one axis, and which one. */
 template <int S>
 static __device__ __forceinline__ bool meets(const depthwise &d, int v, int k, int n,
-                                             int *place)
+                                             int *position)
 {
     const int t = v - k * (S > 0 ? 1 : d.dilation);
     if (t < 0)
         return false;
-    *place = S > 0 ? t / S : (int)sw_cuda_divide(d.by_stride, (uint32_t)t);
-    return *place * (S > 0 ? S : d.stride) == t && *place < n;
+    *position = S > 0 ? t / S : (int)sw_cuda_divide(d.by_stride, (uint32_t)t);
+    return *position * (S > 0 ? S : d.stride) == t && *position < n;
 }
 
 /* x is dy, y is dx; pads are those of the convolution. */
@@ -301,7 +301,7 @@ unsigned sw_cuda_depthwise_parts(const sw_cuda_conv &c)
         return 0;
     const int64_t counts = c.batch * counts_of(rows_of<3>, c.out_h, c.out_w);
     const int64_t wanted = SW_CUDA_DW_TILES / c.groups + 1;
-    const int64_t worth = counts / SW_CUDA_DW_PLACES, least = (counts >> 29) + 1;
+    const int64_t worth = counts / SW_CUDA_DW_POSITIONS, least = (counts >> 29) + 1;
     const int64_t parts = wanted < worth ? wanted : worth;
     return (unsigned)(parts > least ? parts : least);
 }

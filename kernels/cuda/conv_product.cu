@@ -1,18 +1,18 @@
 /* Convolutions by libraries, where a queue has them.
  *
- * Kernels of one place are a product of matrices for each image and group, by the library for
+ * Kernels of one position are a product of matrices for each image and group, by the library for
  * products (runtime/device/cuda/blas.c). Its tiles lie in one image, so small planes are left,
  * and so is what has a bias, one number for each row. The gradient of weights would be a sum of
  * products.
  *
  * All else but depthwise is asked of the library for convolutions (runtime/device/cuda/dnn.c).
- * Where both could do it the product is taken: the same sum, without places to be worked out;
+ * Where both could do it the product is taken: the same sum, without positions to be worked out;
  * but for groups, whose products the first library leaves to own kernels. What nobody takes is
  * conv.cu's and conv_weights.cu's, whose tiles go on from image to image. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/gemm.h"
 
-#define LEAST_PLACES 32 /* of a plane */
+#define LEAST_POSITIONS 32 /* of a plane */
 
 /* ---- by a library for convolutions ------------------------------------------------------- */
 
@@ -60,7 +60,7 @@ sw_status sw_cuda_conv_library(const sw_cuda_conv_sizes &sizes, const sw_launch 
 bool sw_cuda_conv_is_product(const sw_cuda_conv &c, const sw_cuda_queue *queue)
 {
     return queue->blas != nullptr && c.kernel_h == 1 && c.kernel_w == 1 && c.stride == 1 &&
-           c.pad == 0 && c.in_h * c.in_w >= LEAST_PLACES &&
+           c.pad == 0 && c.in_h * c.in_w >= LEAST_POSITIONS &&
            (c.groups == 1 || queue->dnn == nullptr);
 }
 

@@ -1,6 +1,6 @@
 /* The gradients of a convolution's weights and bias. dw is a product whose rows are channels of
- * dy, whose columns are (channel of x, tap), and whose sum goes over all places (image, row,
- * column) of dy. Few results with long sums: the places are cut into parts, whose number
+ * dy, whose columns are (channel of x, tap), and whose sum goes over all positions (image, row,
+ * column) of dy. Few results with long sums: the positions are cut into parts, whose number
  * follows from the sizes; they lie in scratch and are added in order. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/reduce.h"
@@ -8,15 +8,15 @@
 
 #define MOST_PARTS 256
 /* Places, fewer than which are divided in 32 bits; tests give fewer. */
-#ifndef SW_CUDA_DB_PLACES
-#define SW_CUDA_DB_PLACES INT32_MAX
+#ifndef SW_CUDA_DB_POSITIONS
+#define SW_CUDA_DB_POSITIONS INT32_MAX
 #endif
 
 struct dw_job {
     sw_cuda_conv c;
     float *to; /* dw, or parts of all weights */
     const float *x, *dy;
-    int64_t x_image, y_image, places, each, weights; /* places of all images, and of a part */
+    int64_t x_image, y_image, positions, each, weights; /* positions of all images, and of a part */
     int cols, add;
     unsigned tiles_m, tiles_n, parts;
     sw_cuda_divisor plane, width, taps, tap_row;
@@ -26,7 +26,7 @@ typedef sw_cuda_tile<16, 64, 16, 4, 4, 10> dw_16;
 typedef sw_cuda_tile<64, 64, 16, 4, 8, 4> dw_64;
 typedef sw_cuda_tile<128, 128, 8, 8, 8, 2> dw_128;
 
-/* Column n: what it adds to a place of x under the first tap: elements, rows, columns. */
+/* Column n: what it adds to a position of x under the first tap: elements, rows, columns. */
 static __device__ __forceinline__ int4 column_of(const dw_job &j, int n)
 {
     uint32_t t = (uint32_t)n;
@@ -38,7 +38,7 @@ static __device__ __forceinline__ int4 column_of(const dw_job &j, int n)
     return make_int4((c * j.c.in_h + y) * j.c.in_w + x, y, x, 0);
 }
 
-/* What a block works on: rows and columns of the tile, places [from, end). */
+/* What a block works on: rows and columns of the tile, positions [from, end). */
 struct dw_spot {
     int row, col, group;
     int64_t part, from, end;
@@ -54,18 +54,18 @@ template <class T> static __device__ __forceinline__ dw_spot spot_of(const dw_jo
     s.group = (int)(b % (unsigned)j.c.groups);
     s.part = b / (unsigned)j.c.groups;
     s.from = s.part * j.each;
-    s.end = s.from + j.each < j.places ? s.from + j.each : j.places;
+    s.end = s.from + j.each < j.positions ? s.from + j.each : j.positions;
     return s;
 }
 
-/* Where a thread is among the places: one of each slice is its own. */
-struct dw_place {
-    const float *x, *dy; /* of the image and group; x at the place of the first tap */
-    int64_t image, left; /* places from it on that belong to the part */
+/* Where a thread is among the positions: one of each slice is its own. */
+struct dw_position {
+    const float *x, *dy; /* of the image and group; x at the position of the first tap */
+    int64_t image, left; /* positions from it on that belong to the part */
     uint32_t at;         /* in the plane of dy */
     int y, x0;           /* in x */
 };
-static __device__ __forceinline__ void settle(dw_place *p, const dw_job &j, const dw_spot &s)
+static __device__ __forceinline__ void settle(dw_position *p, const dw_job &j, const dw_spot &s)
 {
     p->image += sw_cuda_split(j.plane, &p->at);
     uint32_t x = p->at;
@@ -77,10 +77,10 @@ static __device__ __forceinline__ void settle(dw_place *p, const dw_job &j, cons
            p->y * j.c.in_w + p->x0;
 }
 template <class T>
-static __device__ __forceinline__ dw_place place_of(const dw_job &j, const dw_spot &s)
+static __device__ __forceinline__ dw_position position_of(const dw_job &j, const dw_spot &s)
 {
     const int64_t first = s.from + (int)threadIdx.x % T::DEEP;
-    dw_place p = {};
+    dw_position p = {};
     p.left = s.end - first;
     p.image = p.left > 0 ? first / j.plane.by : 0;
     p.at = p.left > 0 ? (uint32_t)(first - p.image * j.plane.by) : 0;
@@ -94,10 +94,10 @@ template <class T> struct dw_slice {
     float a[A], b[B];
 };
 
-/* A thread's place of each line; zeros outside. */
+/* A thread's position of each line; zeros outside. */
 template <class T>
 static __device__ __forceinline__ void fetch(dw_slice<T> &to, const dw_job &j, const dw_spot &s,
-                                             const dw_place &p, const int4 *columns)
+                                             const dw_position &p, const int4 *columns)
 {
     const int line = (int)threadIdx.x / T::DEEP;
     SW_UNROLL
@@ -116,7 +116,7 @@ static __device__ __forceinline__ void fetch(dw_slice<T> &to, const dw_job &j, c
 }
 
 template <class T>
-static __device__ __forceinline__ void leave(const dw_slice<T> &from, float *a, float *b)
+static __device__ __forceinline__ void store_slice(const dw_slice<T> &from, float *a, float *b)
 {
     const int k = (int)threadIdx.x % T::DEEP, line = (int)threadIdx.x / T::DEEP;
     SW_UNROLL
@@ -139,10 +139,10 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) dw_kernel(dw_job j)
     dw_slice<T> held;
     for (int n = (int)threadIdx.x; n < T::COLS; n += T::THREADS)
         columns[n] = column_of(j, s.col + n);
-    dw_place p = place_of<T>(j, s);
+    dw_position p = position_of<T>(j, s);
     __syncthreads();
     fetch<T>(held, j, s, p, columns);
-    leave<T>(held, a, b);
+    store_slice<T>(held, a, b);
     __syncthreads();
     for (int i = 0; i < slices; i++) {
         const int now = i % 2, next = 1 - now;
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) dw_kernel(dw_job j)
         }
         T::multiply(sum, a + now * T::A_ROOM, b + now * T::B_ROOM);
         if (i + 1 < slices)
-            leave<T>(held, a + next * T::A_ROOM, b + next * T::B_ROOM);
+            store_slice<T>(held, a + next * T::A_ROOM, b + next * T::B_ROOM);
         __syncthreads();
     }
     SW_UNROLL
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) dw_kernel(dw_job j)
 /* By sizes alone, as scratch is. */
 struct dw_plan {
     int rows, tile; /* of a tile: both */
-    int64_t tiles_m, tiles_n, places;
+    int64_t tiles_m, tiles_n, positions;
     unsigned parts;
     bool direct; /* depthwise, without tiles */
 };
@@ -188,10 +188,10 @@ static dw_plan plan_of(const sw_cuda_conv &c)
         c.out_c <= dw_16::ROWS ? 16 : large ? 128 : 64, large ? 128 : 64, 0, 0, 0, 1, false};
     p.tiles_m = (c.out_c + p.rows - 1) / p.rows;
     p.tiles_n = (cols + p.tile - 1) / p.tile;
-    p.places = (int64_t)c.batch * c.out_h * c.out_w;
+    p.positions = (int64_t)c.batch * c.out_h * c.out_w;
     const int64_t tiles = p.tiles_m * p.tiles_n * c.groups;
     const int64_t wanted = tiles > 0 ? (SW_CUDA_DW_TILES + tiles - 1) / tiles : 1;
-    const int64_t worth = p.places / SW_CUDA_DW_PLACES;
+    const int64_t worth = p.positions / SW_CUDA_DW_POSITIONS;
     const int64_t parts = wanted < worth ? wanted : worth;
     p.parts = (unsigned)(parts < 1 ? 1 : parts > MOST_PARTS ? MOST_PARTS : parts);
     p.direct = sw_cuda_depthwise_parts(c) > 0;
@@ -230,7 +230,7 @@ static size_t library_bytes(const sw_cuda_conv &c, const sw_cuda_conv_sizes &siz
 }
 
 /* Of all sums over dy for each channel. */
-static int64_t bias_places(const sw_type *dy)
+static int64_t bias_positions(const sw_type *dy)
 {
     return dy->shape.dim[0] * dy->shape.dim[2] * dy->shape.dim[3];
 }
@@ -242,7 +242,7 @@ extern "C" size_t sw_cuda_conv2d_dw_scratch(const sw_kernel_info *info,
     const sw_type *x = &info->in[0], *y = &info->in[1], *w = &info->out[0];
     const sw_cuda_conv c = geometry(x, y, w, info->attrs);
     const size_t db =
-        info->n_out > 1 ? sw_cuda_reduce_bytes(bias_places(y), y->shape.dim[1], 1, false) : 0;
+        info->n_out > 1 ? sw_cuda_reduce_bytes(bias_positions(y), y->shape.dim[1], 1, false) : 0;
     const size_t theirs = library_bytes(
         c, sw_cuda_conv_sizes_of(SW_CUDA_CONV_DW, x, w, y, false, info->attrs), queue);
     const size_t dw = theirs != SIZE_MAX ? theirs : own_bytes(c, plan_of(c));
@@ -251,7 +251,7 @@ extern "C" size_t sw_cuda_conv2d_dw_scratch(const sw_kernel_info *info,
 
 extern "C" size_t sw_cuda_conv2d_db_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
-    return sw_cuda_reduce_bytes(bias_places(&info->in[0]), info->in[0].shape.dim[1], 1, false);
+    return sw_cuda_reduce_bytes(bias_positions(&info->in[0]), info->in[0].shape.dim[1], 1, false);
 }
 
 /* ---- bias -------------------------------------------------------------------------------- */
@@ -261,14 +261,14 @@ struct db_sum {
     enum { N = 1 };
     const float *dy;
     float *db;
-    int64_t places, image; /* elements of an image */
+    int64_t positions, image; /* elements of an image */
     sw_cuda_divisor plane;
     int add;
     __device__ void term(int64_t r, int64_t c, double (&v)[N]) const
     {
         uint32_t at = (uint32_t)r;
         int64_t n = 0;
-        if (places < SW_CUDA_DB_PLACES) {
+        if (positions < SW_CUDA_DB_POSITIONS) {
             n = sw_cuda_split(plane, &at);
         } else {
             n = r / plane.by;
@@ -290,10 +290,10 @@ static sw_status bias(const sw_launch *l, int dy, int db, void *scratch,
     f.dy = sw_cuda_in(l, dy);
     f.db = sw_cuda_out(l, db);
     f.add = sw_cuda_adds(l, db);
-    f.places = bias_places(&l->in[dy].type);
+    f.positions = bias_positions(&l->in[dy].type);
     f.image = dim[1] * dim[2] * dim[3];
     f.plane = sw_cuda_divisor_of(dim[2] * dim[3]);
-    return sw_cuda_reduce("conv2d", f, f.places, dim[1], false, scratch, queue);
+    return sw_cuda_reduce("conv2d", f, f.positions, dim[1], false, scratch, queue);
 }
 
 /* ---- entries ----------------------------------------------------------------------------- */
@@ -319,8 +319,8 @@ static sw_status weights(const sw_launch *l, const sw_cuda_conv &c, const dw_pla
     if (plan.direct)
         return sw_cuda_depthwise_dw(j.to, j.x, j.dy, c, plan.parts, j.add, queue);
     j.x_image = sw_cuda_conv_in(c), j.y_image = sw_cuda_conv_out(c);
-    j.places = plan.places;
-    j.each = ((j.places + plan.parts - 1) / plan.parts + 15) / 16 * 16;
+    j.positions = plan.positions;
+    j.each = ((j.positions + plan.parts - 1) / plan.parts + 15) / 16 * 16;
     j.weights = sw_cuda_conv_weights(c);
     j.cols = c.in_c * c.kernel_h * c.kernel_w;
     j.tiles_m = (unsigned)plan.tiles_m, j.tiles_n = (unsigned)plan.tiles_n;

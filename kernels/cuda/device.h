@@ -3,7 +3,7 @@
  * __shared__, so that a host compiler reads them too.
  *
  * Bits do not depend on the device or on a schedule: grids and blocks follow from sizes alone,
- * sums go in the order of their places. Contraction is off, so elementwise results are the
+ * sums go in the order of their positions. Contraction is off, so elementwise results are the
  * CPU's. */
 #ifndef SW_CUDA_DEVICE_H
 #define SW_CUDA_DEVICE_H

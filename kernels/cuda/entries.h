@@ -10,12 +10,12 @@ extern "C" {
 #define SW_CUDA_SCRATCH(function) sw_cuda_scratch_size function;
 #include "kernels/cuda/table.def"
 #undef SW_CUDA_KERNEL
-#define SW_CUDA_PAIR(first, then, joins, function)                                             \
+#define SW_CUDA_FUSION(first, then, joins, function)                                           \
     int joins(const sw_kernel_info *info, const sw_cuda_queue *queue);                         \
     sw_status function(const sw_launch *launch, const void *then_attrs,                        \
                        const sw_cuda_queue *queue);
-#include "kernels/cuda/pairs.def"
-#undef SW_CUDA_PAIR
+#include "kernels/cuda/fusions.def"
+#undef SW_CUDA_FUSION
 }
 
 /* Rows of linear's dw (rows, cols) that are made at a time: all, or of SW_CUDA_DW_BYTES or a

@@ -5,9 +5,9 @@
  *
  * Which tile, and how many parts, follow from the sizes (plan_of). Parts lie in scratch and are
  * added in order by a second kernel. Who writes a finished result makes of it what the product
- * says: bias, what it is added to, and the curve behind it, one after the other, each rounded
+ * says: bias, what it is added to, and the unary function behind it, one after the other, each rounded
  * as by a kernel of its own. */
-#include "kernels/cuda/curve_values.h"
+#include "kernels/cuda/unary_values.h"
 #include "kernels/cuda/gemm.h"
 
 /* Blocks that keep a large card busy; tests give fewer. */
@@ -85,7 +85,7 @@ static __device__ __forceinline__ int64_t offset_of(const int *dim, const int64_
 }
 
 /* A thread's four numbers of each slice of a factor: where they are in the slice that is taken
- * next, how many lines there are from the first on, and their place in shared memory. */
+ * next, how many lines there are from the first on, and their position in shared memory. */
 struct share {
     const float *at;
     int lines, depth, to;
@@ -124,39 +124,39 @@ static __device__ __forceinline__ void take(float (&v)[4], const share &s, const
 
 /* Four along the depth lie SIDE apart. */
 template <class T>
-static __device__ __forceinline__ void leave(float *room, const share &s, const factor &f,
+static __device__ __forceinline__ void store_slice(float *scratch_of_tiles, const share &s, const factor &f,
                                              const float (&v)[4])
 {
     if (f.along) {
         SW_UNROLL
         for (int i = 0; i < 4; i++)
-            room[s.to + i * T::SIDE] = v[i];
+            scratch_of_tiles[s.to + i * T::SIDE] = v[i];
     } else {
-        sw_cuda_store(room + s.to, v);
+        sw_cuda_store(scratch_of_tiles + s.to, v);
     }
 }
 
 /* Where a block is in its part of the sum. */
 struct walk {
-    int place, left; /* of the summed axes; of the depth there */
+    int position, left; /* of the summed axes; of the depth there */
 };
 
 static __device__ __forceinline__ int64_t sum_offset(const product &p, const factor &f,
-                                                     int place)
+                                                     int position)
 {
-    return p.n_sums > 0 ? offset_of(p.sum, f.sum, p.n_sums, place) : 0;
+    return p.n_sums > 0 ? offset_of(p.sum, f.sum, p.n_sums, position) : 0;
 }
 
 static __device__ __forceinline__ walk enter(const product &p, share &a, share &b, int slice,
                                              int deep)
 {
-    const int in = slice % p.deep * deep, place = slice / p.deep;
-    a.at += sum_offset(p, p.a, place) + in * p.a.depth;
-    b.at += sum_offset(p, p.b, place) + in * p.b.depth;
-    return walk{place, p.k - in};
+    const int in = slice % p.deep * deep, position = slice / p.deep;
+    a.at += sum_offset(p, p.a, position) + in * p.a.depth;
+    b.at += sum_offset(p, p.b, position) + in * p.b.depth;
+    return walk{position, p.k - in};
 }
 
-/* At the end of the depth on to the next place of the summed axes. */
+/* At the end of the depth on to the next position of the summed axes. */
 static __device__ __forceinline__ void next(walk &w, const product &p, share &a, share &b,
                                             int deep)
 {
@@ -166,10 +166,10 @@ static __device__ __forceinline__ void next(walk &w, const product &p, share &a,
     if (w.left > 0)
         return;
     const int back = p.deep * deep;
-    w.place++;
+    w.position++;
     w.left = p.k;
-    a.at += sum_offset(p, p.a, w.place) - sum_offset(p, p.a, w.place - 1) - back * p.a.depth;
-    b.at += sum_offset(p, p.b, w.place) - sum_offset(p, p.b, w.place - 1) - back * p.b.depth;
+    a.at += sum_offset(p, p.a, w.position) - sum_offset(p, p.a, w.position - 1) - back * p.a.depth;
+    b.at += sum_offset(p, p.b, w.position) - sum_offset(p, p.b, w.position - 1) - back * p.b.depth;
 }
 
 /* Which results are a thread's: lines EACH of A by EACH of B, in fours that lie ACROSS fours
@@ -227,7 +227,7 @@ static __device__ __forceinline__ void multiply(float (&sum)[T::EACH][T::EACH], 
     }
 }
 
-/* As the curve's own kernel: the same formula of the same number. */
+/* As the unary function's own kernel: the same formula of the same number. */
 static __device__ __forceinline__ float then_of(const ending &e, float x)
 {
     if (e.then == SW_CUDA_RELU)
@@ -278,7 +278,7 @@ static __device__ __forceinline__ void put_four(const product &p, float *c, int 
 template <class T>
 static __device__ __forceinline__ void finish(const product &p, float *c, int row, int col,
                                               const corner &mine,
-                                              float (&sum)[T::EACH][T::EACH], float *room)
+                                              float (&sum)[T::EACH][T::EACH], float *scratch_of_tiles)
 {
     float four[4], part[4];
     SW_UNROLL
@@ -292,7 +292,7 @@ static __device__ __forceinline__ void finish(const product &p, float *c, int ro
             if (T::SLICES == 1)
                 put_four(p, c, row + down, col + across, four);
             else
-                sw_cuda_store(room + (mine.slice * T::SIDE + down) * T::SIDE + across, four);
+                sw_cuda_store(scratch_of_tiles + (mine.slice * T::SIDE + down) * T::SIDE + across, four);
         }
     }
     if (T::SLICES == 1)
@@ -300,10 +300,10 @@ static __device__ __forceinline__ void finish(const product &p, float *c, int ro
     __syncthreads();
     const int down = (int)threadIdx.x / (T::SIDE / 4);
     const int across = (int)threadIdx.x % (T::SIDE / 4) * 4;
-    sw_cuda_load(four, room + down * T::SIDE + across);
+    sw_cuda_load(four, scratch_of_tiles + down * T::SIDE + across);
     SW_UNROLL
     for (int k = 1; k < T::SLICES; k++) {
-        sw_cuda_load(part, room + (k * T::SIDE + down) * T::SIDE + across);
+        sw_cuda_load(part, scratch_of_tiles + (k * T::SIDE + down) * T::SIDE + across);
         SW_UNROLL
         for (int i = 0; i < 4; i++)
             four[i] += part[i];
@@ -328,7 +328,7 @@ template <class T>
 __global__ void __launch_bounds__(SW_CUDA_THREADS, T::RESIDENT) product_kernel(product p)
 {
     SW_SHARED(float4, shared, T::FACTOR);
-    float *const room = reinterpret_cast<float *>(shared); /* A, B, A, B */
+    float *const scratch_of_tiles = reinterpret_cast<float *>(shared); /* A, B, A, B */
     const spot at = spot_of(p);
     const int row = at.row * T::SIDE, col = at.col * T::SIDE;
     const int from = at.part * p.each;
@@ -344,8 +344,8 @@ __global__ void __launch_bounds__(SW_CUDA_THREADS, T::RESIDENT) product_kernel(p
         w = enter(p, a, b, from, T::DEEP);
         take(next_a, a, p.a, w.left);
         take(next_b, b, p.b, w.left);
-        leave<T>(room, a, p.a, next_a);
-        leave<T>(room + T::FACTOR, b, p.b, next_b);
+        store_slice<T>(scratch_of_tiles, a, p.a, next_a);
+        store_slice<T>(scratch_of_tiles + T::FACTOR, b, p.b, next_b);
     }
     __syncthreads();
     int now = 0; /* the half of the room that is full */
@@ -356,16 +356,16 @@ __global__ void __launch_bounds__(SW_CUDA_THREADS, T::RESIDENT) product_kernel(p
             take(next_a, a, p.a, w.left);
             take(next_b, b, p.b, w.left);
         }
-        multiply<T>(sum, room + now, room + now + T::FACTOR, mine);
+        multiply<T>(sum, scratch_of_tiles + now, scratch_of_tiles + now + T::FACTOR, mine);
         if (rest > 1) {
-            leave<T>(room + other, a, p.a, next_a);
-            leave<T>(room + other + T::FACTOR, b, p.b, next_b);
+            store_slice<T>(scratch_of_tiles + other, a, p.a, next_a);
+            store_slice<T>(scratch_of_tiles + other + T::FACTOR, b, p.b, next_b);
         }
         now = other;
         __syncthreads();
     }
     const int64_t result = (int64_t)at.part * p.results + at.result;
-    finish<T>(p, p.c + result * p.m * p.n, row, col, mine, sum, room);
+    finish<T>(p, p.c + result * p.m * p.n, row, col, mine, sum, scratch_of_tiles);
 }
 
 /* c = the sums of the parts, which lie n_all apart. */
@@ -590,11 +590,11 @@ static sw_status run_tiles(const char *op, const sw_cuda_product *g, void *scrat
                            size_t bytes, const sw_cuda_queue *queue)
 {
     const int64_t all = elements_of(&g->p);
-    const size_t room = bytes / ((size_t)all * sizeof(float));
+    const size_t scratch_of_tiles = bytes / ((size_t)all * sizeof(float));
     const bool wide = g->p.n % 4 == 0 && sw_cuda_aligned(g->p.c) && sw_cuda_aligned(g->bias);
     const ending end = {g->bias, g->p.accumulate, (int)g->then, g->number};
     plan how = plan_of(&g->p);
-    how.parts = (size_t)how.parts <= room ? how.parts : room < 2 ? 1 : (int)room;
+    how.parts = (size_t)how.parts <= scratch_of_tiles ? how.parts : scratch_of_tiles < 2 ? 1 : (int)scratch_of_tiles;
     SW_TRY(check(op, &g->p, how));
     product p = product_of(g, how);
     if (how.parts == 1) {

@@ -16,14 +16,15 @@
 extern "C" {
 #endif
 
-/* What is made of finished results, in place: the value of a curve (curve_values.h). */
+/* What is made of finished results, in place: the value of a unary function (unary_values.h).
+ */
 typedef enum { SW_CUDA_AS_IT_IS, SW_CUDA_RELU, SW_CUDA_LEAKY_RELU } sw_cuda_then;
 
 typedef struct {
     sw_products p;     /* with pointers of the device */
     const float *bias; /* (n), added to each row of all results; NULL: none */
     sw_cuda_then then; /* for own kernels alone */
-    float number;      /* of the curve */
+    float number;      /* of the unary function */
 } sw_cuda_product;
 
 /* C (m, n) = A B: fill in pointers, `accumulate` and bias, and result and sum axes. */

@@ -3,7 +3,7 @@
  * in their place. Losses of all rows are added in one order behind the last chunk; sums over
  * rows in dW and db go from chunk to chunk. */
 #include "kernels/attrs.h"
-#include "kernels/cuda/ce.h"
+#include "kernels/cuda/cross_entropy.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/reduce.h"
 
@@ -52,11 +52,11 @@ static sw_cuda_product dw_of(const sizes &s, int64_t rows)
 /* ---- scratch ----------------------------------------------------------------------------- */
 
 /* Its parts, each at a good address: offsets, and all bytes. */
-struct rooms {
+struct scratch_layout {
     size_t counted, row_loss, lse, mean, columns, product, product_bytes, logits, bytes;
 };
 
-static size_t place(rooms *r, size_t bytes)
+static size_t position(scratch_layout *r, size_t bytes)
 {
     const size_t at = r->bytes;
     r->bytes += sw_cuda_round(bytes);
@@ -77,21 +77,21 @@ static size_t products_bytes(const sizes &s, int64_t rows, const sw_cuda_queue *
     return most;
 }
 
-static rooms rooms_of(const sizes &s, const sw_cuda_queue *queue)
+static scratch_layout scratch_layout_of(const sizes &s, const sw_cuda_queue *queue)
 {
     const int64_t last = s.rows % s.chunk;
     const size_t full = products_bytes(s, s.chunk, queue);
     const size_t rest = last > 0 ? products_bytes(s, last, queue) : 0;
-    rooms r = {};
-    r.counted = place(&r, sizeof(double));
-    r.row_loss = place(&r, (size_t)s.rows * sizeof(double));
-    r.lse = place(&r, (size_t)s.chunk * sizeof(float));
-    r.mean = place(&r, sw_cuda_ce_mean_bytes(s.rows));
-    r.columns = place(
+    scratch_layout r = {};
+    r.counted = position(&r, sizeof(double));
+    r.row_loss = position(&r, (size_t)s.rows * sizeof(double));
+    r.lse = position(&r, (size_t)s.chunk * sizeof(float));
+    r.mean = position(&r, sw_cuda_ce_mean_bytes(s.rows));
+    r.columns = position(
         &r, s.bias ? sw_cuda_reduce_bytes(s.chunk, s.classes, sw_cuda_column_sum::N, true) : 0);
     r.product_bytes = full > rest ? full : rest;
-    r.product = place(&r, r.product_bytes);
-    r.logits = place(&r, (size_t)(s.chunk * s.classes) * sizeof(float));
+    r.product = position(&r, r.product_bytes);
+    r.logits = position(&r, (size_t)(s.chunk * s.classes) * sizeof(float));
     return r;
 }
 
@@ -100,7 +100,7 @@ extern "C" size_t sw_cuda_linear_ce_scratch(const sw_kernel_info *info,
 {
     const sizes s = sizes_of(&info->in[X], &info->in[W], info->n_in,
                              static_cast<const swi_linear_ce_attrs *>(info->attrs));
-    return rooms_of(s, queue).bytes;
+    return scratch_layout_of(s, queue).bytes;
 }
 
 /* ---- forward ----------------------------------------------------------------------------- */
@@ -109,7 +109,7 @@ struct pass {
     const sw_launch *l;
     const sw_cuda_queue *queue;
     sizes s;
-    rooms at;
+    scratch_layout at;
     unsigned char *scratch;
     sw_cuda_ce all; /* of all rows */
     float *logits;
@@ -173,7 +173,7 @@ static pass pass_of(const sw_launch *l, const sw_cuda_queue *queue)
     p.l = l;
     p.queue = queue;
     p.s = sizes_of(&l->in[X].type, &l->in[W].type, l->n_in, a);
-    p.at = rooms_of(p.s, queue);
+    p.at = scratch_layout_of(p.s, queue);
     p.scratch = static_cast<unsigned char *>(l->scratch);
     p.logits = reinterpret_cast<float *>(p.scratch + p.at.logits);
     p.dx = extra(l, DX);

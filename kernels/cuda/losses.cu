@@ -1,8 +1,8 @@
 /* Losses and accuracy: scalars by sums in one order, and their gradients. dy is read on the
  * device. A label out of range makes the loss NaN: a kernel cannot refuse it. */
 #include "kernels/attrs.h"
-#include "kernels/cuda/ce.h"
-#include "kernels/cuda/each.h"
+#include "kernels/cuda/cross_entropy.h"
+#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/scalar.h"
@@ -48,7 +48,7 @@ struct kl_div_term {
 };
 
 /* The sum of the terms by `share`. t NULL: the target is p. */
-template <class TERM> struct pair_sum {
+template <class TERM> struct elementwise_sum {
     enum { N = 1 };
     const float *x, *t;
     float *y;
@@ -64,16 +64,16 @@ template <class TERM> struct pair_sum {
     }
 };
 
-extern "C" size_t sw_cuda_pair_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+extern "C" size_t sw_cuda_elementwise_loss_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, 1, false);
 }
 
 template <class TERM>
-static sw_status pair_run(const char *op, const sw_launch *l, float p, double share,
+static sw_status elementwise_run(const char *op, const sw_launch *l, float p, double share,
                           const sw_cuda_queue *queue)
 {
-    const pair_sum<TERM> f = {sw_cuda_in(l, 0), l->n_in > 1 ? sw_cuda_in(l, 1) : nullptr,
+    const elementwise_sum<TERM> f = {sw_cuda_in(l, 0), l->n_in > 1 ? sw_cuda_in(l, 1) : nullptr,
                               sw_cuda_out(l, 0), p, share};
     return sw_cuda_reduce(op, f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch, queue);
 }
@@ -165,7 +165,7 @@ static sw_status slope_run(const char *op, const sw_launch *l, double by, double
 {
     const SLOPE f = {{sw_cuda_in(l, INPUTS), by, share}, p};
     const float *b = INPUTS > 1 ? sw_cuda_in(l, !swap) : nullptr;
-    return sw_cuda_each_run<INPUTS>(op, f, sw_cuda_out(l, 0), sw_cuda_in(l, swap), b,
+    return sw_cuda_elementwise_run<INPUTS>(op, f, sw_cuda_out(l, 0), sw_cuda_in(l, swap), b,
                                     sw_cuda_elements(&l->in[0].type), sw_cuda_adds(l, 0),
                                     queue);
 }
@@ -175,7 +175,7 @@ static sw_status slope_run(const char *op, const sw_launch *l, double by, double
     {                                                                                          \
         return call;                                                                           \
     }
-#define LOSS(op, term, p, share) ENTRY(op##_forward, (pair_run<term>(#op, l, p, share, queue)))
+#define LOSS(op, term, p, share) ENTRY(op##_forward, (elementwise_run<term>(#op, l, p, share, queue)))
 #define SLOPE(op, g, inputs, slope, by, share, p, swap)                                        \
     ENTRY(op##_grad##g, (slope_run<inputs, slope>(#op, l, by, share, p, swap, queue)))
 
@@ -362,7 +362,7 @@ extern "C" sw_status sw_cuda_softmax_ce_grad0(const sw_launch *l, const sw_cuda_
 
 /* ---- accuracy ---------------------------------------------------------------------------- */
 
-/* A place and its number; the larger number wins, a NaN above all, the first of equals. */
+/* A position and its number; the larger number wins, a NaN above all, the first of equals. */
 struct best {
     float x;
     int at;
@@ -425,21 +425,21 @@ extern "C" sw_status sw_cuda_accuracy_forward(const sw_launch *l, const sw_cuda_
 }
 
 /* clang-format off */
-SW_CUDA_ENTRY(mse, -1, sw_cuda_mse_forward, sw_cuda_pair_scratch, 0)
+SW_CUDA_ENTRY(mse, -1, sw_cuda_mse_forward, sw_cuda_elementwise_loss_scratch, 0)
 SW_CUDA_ENTRY(mse, 0, sw_cuda_mse_grad0, NULL, 1)
 SW_CUDA_ENTRY(mse, 1, sw_cuda_mse_grad1, NULL, 1)
-SW_CUDA_ENTRY(bce, -1, sw_cuda_bce_forward, sw_cuda_pair_scratch, 0)
+SW_CUDA_ENTRY(bce, -1, sw_cuda_bce_forward, sw_cuda_elementwise_loss_scratch, 0)
 SW_CUDA_ENTRY(bce, 0, sw_cuda_bce_grad0, NULL, 1)
-SW_CUDA_ENTRY(bce_with, -1, sw_cuda_bce_with_forward, sw_cuda_pair_scratch, 0)
+SW_CUDA_ENTRY(bce_with, -1, sw_cuda_bce_with_forward, sw_cuda_elementwise_loss_scratch, 0)
 SW_CUDA_ENTRY(bce_with, 0, sw_cuda_bce_with_grad0, NULL, 1)
 SW_CUDA_ENTRY(bce_with, 1, sw_cuda_bce_with_grad1, NULL, 1)
-SW_CUDA_ENTRY(huber, -1, sw_cuda_huber_forward, sw_cuda_pair_scratch, 0)
+SW_CUDA_ENTRY(huber, -1, sw_cuda_huber_forward, sw_cuda_elementwise_loss_scratch, 0)
 SW_CUDA_ENTRY(huber, 0, sw_cuda_huber_grad0, NULL, 1)
 SW_CUDA_ENTRY(huber, 1, sw_cuda_huber_grad1, NULL, 1)
-SW_CUDA_ENTRY(l1, -1, sw_cuda_l1_forward, sw_cuda_pair_scratch, 0)
+SW_CUDA_ENTRY(l1, -1, sw_cuda_l1_forward, sw_cuda_elementwise_loss_scratch, 0)
 SW_CUDA_ENTRY(l1, 0, sw_cuda_l1_grad0, NULL, 1)
 SW_CUDA_ENTRY(l1, 1, sw_cuda_l1_grad1, NULL, 1)
-SW_CUDA_ENTRY(kl_div, -1, sw_cuda_kl_div_forward, sw_cuda_pair_scratch, 0)
+SW_CUDA_ENTRY(kl_div, -1, sw_cuda_kl_div_forward, sw_cuda_elementwise_loss_scratch, 0)
 SW_CUDA_ENTRY(kl_div, 0, sw_cuda_kl_div_grad0, NULL, 1)
 SW_CUDA_ENTRY(kl_div, 1, sw_cuda_kl_div_grad1, NULL, 1)
 SW_CUDA_ENTRY(softmax_ce, -1, sw_cuda_softmax_ce_forward, sw_cuda_softmax_ce_scratch, 0)

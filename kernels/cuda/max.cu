@@ -1,9 +1,9 @@
-/* Maximum over axes, and its gradient. A number and its place are one key, the larger the
+/* Maximum over axes, and its gradient. A number and its position are one key, the larger the
  * better, so that the order of comparisons does not matter: the first of equals wins, and a NaN
  * before all numbers. */
 #include "kernels/attrs.h"
-#include "kernels/cuda/axes.h"
-#include "kernels/cuda/each.h"
+#include "kernels/cuda/axes_shape.h"
+#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/scalar.h"
 
@@ -12,16 +12,16 @@ struct axes_max {
     const float *x;
     float *y;
     unsigned char *index; /* NULL: not wanted */
-    int bytes;            /* of one place, lowest first */
-    sw_cuda_nd kept, reduced;
-    __device__ int64_t place(int64_t r, int64_t c) const
+    int bytes;            /* of one position, lowest first */
+    sw_cuda_strided kept, reduced;
+    __device__ int64_t position(int64_t r, int64_t c) const
     {
-        return sw_cuda_nd_places(kept, c).at[SW_CUDA_ND_A] +
-               sw_cuda_nd_places(reduced, r).at[SW_CUDA_ND_A];
+        return sw_cuda_strided_offsets(kept, c).at[SW_CUDA_STRIDED_A] +
+               sw_cuda_strided_offsets(reduced, r).at[SW_CUDA_STRIDED_A];
     }
     __device__ void term(int64_t r, int64_t c, uint64_t (&v)[N]) const
     {
-        const float number = x[place(r, c)];
+        const float number = x[position(r, c)];
         const uint32_t bits = number == 0.0f ? 0u : sw_bits_of(number);
         const uint32_t order = number != number   ? 0xffffffffu
                                : bits >> 31 != 0u ? ~bits
@@ -31,7 +31,7 @@ struct axes_max {
     __device__ void put(int64_t c, const uint64_t (&key)[N]) const
     {
         const uint32_t at = ~(uint32_t)key[0];
-        y[c] = x[place((int64_t)at, c)];
+        y[c] = x[position((int64_t)at, c)];
         for (int k = 0; k < bytes && index != nullptr; k++)
             index[c * bytes + k] = (unsigned char)(at >> (8 * k));
     }
@@ -90,14 +90,14 @@ struct nothing {
 };
 
 __global__ void max_dx_kernel(float *dx, const float *dy, const unsigned char *index, int bytes,
-                              sw_cuda_nd kept, sw_cuda_nd reduced)
+                              sw_cuda_strided kept, sw_cuda_strided reduced)
 {
     for (int64_t c = sw_cuda_thread(); c < kept.n; c += sw_cuda_threads()) {
         int64_t at = 0;
         for (int k = 0; k < bytes; k++)
             at |= (int64_t)index[c * bytes + k] << (8 * k);
-        dx[sw_cuda_nd_places(kept, c).at[SW_CUDA_ND_A] +
-           sw_cuda_nd_places(reduced, at).at[SW_CUDA_ND_A]] += dy[c];
+        dx[sw_cuda_strided_offsets(kept, c).at[SW_CUDA_STRIDED_A] +
+           sw_cuda_strided_offsets(reduced, at).at[SW_CUDA_STRIDED_A]] += dy[c];
     }
 }
 
@@ -106,9 +106,9 @@ extern "C" sw_status sw_cuda_max_grad0(const sw_launch *l, const sw_cuda_queue *
     const uint32_t axes = static_cast<const swi_sum_attrs *>(l->attrs)->axes;
     const sw_buffer *dx = &l->out[0];
     const sw_shape *s = &dx->type.shape;
-    const sw_cuda_nd kept = sw_cuda_axes(s, dx->stride, axes, false);
+    const sw_cuda_strided kept = sw_cuda_axes(s, dx->stride, axes, false);
     if (!sw_cuda_adds(l, 0))
-        SW_TRY(sw_cuda_each_run<0>("max", nothing{}, sw_cuda_out(l, 0), nullptr, nullptr,
+        SW_TRY(sw_cuda_elementwise_run<0>("max", nothing{}, sw_cuda_out(l, 0), nullptr, nullptr,
                                    sw_cuda_elements(&dx->type), 0, queue));
     if (kept.n == 0)
         return SW_OK;

@@ -10,10 +10,10 @@ static const sw_cuda_entry entries[] = {
 #undef SW_CUDA_KERNEL
 };
 
-static const sw_cuda_pair pairs[] = {
-#define SW_CUDA_PAIR(first, then, joins, function) {#first, #then, joins, function},
-#include "kernels/cuda/pairs.def"
-#undef SW_CUDA_PAIR
+static const sw_cuda_fusion fusions[] = {
+#define SW_CUDA_FUSION(first, then, joins, function) {#first, #then, joins, function},
+#include "kernels/cuda/fusions.def"
+#undef SW_CUDA_FUSION
 };
 
 sw_cuda_host sw_cuda_its_host;
@@ -28,9 +28,9 @@ extern "C" const sw_cuda_module *sw_cuda_module_make(const sw_cuda_host *host,
                                     entries,
                                     sizeof(sw_cuda_api),
                                     nullptr,
-                                    sizeof(sw_cuda_pair),
-                                    sizeof pairs / sizeof *pairs,
-                                    pairs};
+                                    sizeof(sw_cuda_fusion),
+                                    sizeof fusions / sizeof *fusions,
+                                    fusions};
     if (host == nullptr || host->abi != SW_CUDA_ABI || host->size != sizeof *host)
         return nullptr;
     sw_cuda_its_host = *host;

@@ -1,7 +1,7 @@
 /* What optimizers append: elementwise updates, kept gradients, step counters, clipping,
- * verdicts. Learning rate, corrections, scales, flags and verdicts are read on the device: they
+ * finite checks. Learning rate, corrections, scales, flags and finite checks are read on the device: they
  * change between replays of a graph. */
-#include "kernels/cuda/each.h"
+#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/updates.h"
 #include "kernels/optim_step.h"
@@ -134,7 +134,7 @@ __global__ void set_kernel(float *y, float value)
 extern "C" sw_status sw_cuda_accumulate_into_forward(const sw_launch *l,
                                                      const sw_cuda_queue *queue)
 {
-    SW_TRY(sw_cuda_each_run<2>("accumulate_into", keep{sw_cuda_in(l, 2)}, sw_cuda_out(l, 0),
+    SW_TRY(sw_cuda_elementwise_run<2>("accumulate_into", keep{sw_cuda_in(l, 2)}, sw_cuda_out(l, 0),
                                sw_cuda_in(l, 1), sw_cuda_out(l, 0),
                                sw_cuda_elements(&l->in[1].type), 0, queue));
     SW_CUDA_LAUNCH(set_kernel, 1, 32, 0, queue, sw_cuda_out(l, 1), 1.0f);
@@ -191,11 +191,11 @@ static __device__ bool any_flag(const float *flags, int64_t n)
     return any;
 }
 
-/* Step counters: in {state f64[2], [flags], [verdict]}, out {corrections, state}. With `powers`
+/* Step counters: in {state f64[2], [flags], [finite check]}, out {corrections, state}. With `powers`
  * the state is 1 - beta^t of both betas, else t, of which the corrections are t^-decay and
  * 1 / sqrt(t). */
 struct tick {
-    const double *state, *verdict;
+    const double *state, *finite_check;
     const float *flags;
     double *corrections, *next;
     int64_t n_flags;
@@ -203,7 +203,7 @@ struct tick {
     int powers;
     __device__ void run(void) const
     {
-        const bool steps = any_flag(flags, n_flags) && (verdict == nullptr || *verdict == 0.0);
+        const bool steps = any_flag(flags, n_flags) && (finite_check == nullptr || *finite_check == 0.0);
         double to[2] = {state[0] + 1.0, 0.0};
         for (int i = 0; i < 2 && powers; i++)
             to[i] = beta[i] * state[i] + (1.0 - beta[i]);
@@ -223,7 +223,7 @@ static sw_status tick_run(const char *op, const sw_launch *l, int powers,
     t.state = doubles_in(l, 0);
     t.flags = a->has_flags ? sw_cuda_in(l, 1) : nullptr;
     t.n_flags = a->has_flags ? sw_cuda_elements(&l->in[1].type) : 0;
-    t.verdict = a->has_verdict ? doubles_in(l, l->n_in - 1) : nullptr;
+    t.finite_check = a->has_finite_check ? doubles_in(l, l->n_in - 1) : nullptr;
     t.corrections = doubles_out(l, 0);
     t.next = doubles_out(l, 1);
     t.beta[0] = (double)a->beta1;
@@ -240,11 +240,11 @@ extern "C" sw_status sw_cuda_steps_tick_forward(const sw_launch *l, const sw_cud
     return tick_run("steps_tick", l, 0, queue);
 }
 
-/* ---- verdicts ---------------------------------------------------------------------------- */
+/* ---- finite checks ---------------------------------------------------------------------------- */
 
 /* The first of several that is not 0. */
 struct any_verdict {
-    const double *in[SWI_VERDICTS];
+    const double *in[SWI_FINITE_CHECKS];
     int n;
     double *y;
     __device__ void run(void) const
@@ -265,14 +265,14 @@ extern "C" sw_status sw_cuda_any_verdict_forward(const sw_launch *l, const sw_cu
     return alone("any_verdict", v, queue);
 }
 
-/* in {counts, verdict}, out {counts} */
+/* in {counts, finite check}, out {counts} */
 struct note_verdict {
     double *counts;
-    const double *verdict;
+    const double *finite_check;
     __device__ void run(void) const
     {
         if (counts[SWI_SKIPPED_NEXT] == 0.0)
-            counts[SWI_SKIPPED_NEXT] = *verdict;
+            counts[SWI_SKIPPED_NEXT] = *finite_check;
     }
 };
 extern "C" sw_status sw_cuda_note_verdict_forward(const sw_launch *l,
@@ -281,10 +281,10 @@ extern "C" sw_status sw_cuda_note_verdict_forward(const sw_launch *l,
     return alone("note_verdict", note_verdict{doubles_out(l, 0), doubles_in(l, 1)}, queue);
 }
 
-/* in {counts, verdict, [flags]}, out {counts} */
+/* in {counts, finite check, [flags]}, out {counts} */
 struct count_skipped {
     double *counts;
-    const double *verdict;
+    const double *finite_check;
     const float *flags;
     int64_t n_flags;
     __device__ void run(void) const
@@ -292,13 +292,13 @@ struct count_skipped {
         if (!any_flag(flags, n_flags))
             return; /* nothing was there to update */
         counts[SWI_SKIPPED_NEXT] = 0.0;
-        if (*verdict == 0.0) {
+        if (*finite_check == 0.0) {
             counts[SWI_SKIPPED_NOW] = 0.0;
             return;
         }
         counts[SWI_SKIPPED_ALL] += 1.0;
         counts[SWI_SKIPPED_NOW] += 1.0;
-        counts[SWI_SKIPPED_WHO] = *verdict;
+        counts[SWI_SKIPPED_WHO] = *finite_check;
     }
 };
 extern "C" sw_status sw_cuda_count_skipped_forward(const sw_launch *l,
@@ -312,7 +312,7 @@ extern "C" sw_status sw_cuda_count_skipped_forward(const sw_launch *l,
                  queue);
 }
 
-/* In {x, [verdict before], [flag], [bound]}: is every element finite? Not looked at where the
+/* In {x, [finite check before], [flag], [bound]}: is every element finite? Not looked at where the
  * flag is 0, nor where the bound says enough. */
 struct finiteness {
     enum { N = 1 };

@@ -1,15 +1,15 @@
-/* Tensors of planes, (outer, planes, inner): plane c is its places in all of outer. Sums over
- * each plane, and loops over all elements with what belongs to their plane. The place of an
- * element is followed by steps, without divisions. Four elements at a time where planes begin
- * at addresses that allow it.
+/* Tensors of planes, (outer, planes, inner): plane c is its positions in all of outer. Sums
+ * over each plane, and loops over all elements with what belongs to their plane. The position
+ * of an element is followed by steps, without divisions. Four elements at a time where planes
+ * begin at addresses that allow it.
  *
  * A struct F of sums has
  *
  *   N                              how many sums each plane has
- *   add<W>(at, c, double (&)[N])   adds the W elements at place `at`, which are of plane c
+ *   add<W>(at, c, double (&)[N])   adds the W elements at position `at`, which are of plane c
  *   put(c, const double (&)[N])    what becomes of the sums of c
  *
- * and one of elements at<W>(place, c). */
+ * and one of elements at<W>(position, c). */
 #ifndef SW_CUDA_PLANES_H
 #define SW_CUDA_PLANES_H
 
@@ -51,7 +51,7 @@ static inline size_t sw_cuda_planes_bytes(const sw_cuda_plane_shape &p, int n)
 /* A thread's way through a plane, in places of memory and accesses of one run of it. */
 struct sw_cuda_planes_way {
     int64_t step, hop; /* of each access; and where it leaves its run */
-    int places;        /* of a run, that one step is */
+    int positions;     /* of a run, that one step is */
 };
 
 /* A grid of (planes, parts); one part is put at once. */
@@ -66,14 +66,14 @@ __global__ void __launch_bounds__(SW_CUDA_THREADS, 4)
     const int64_t first_k = first - run * inner;
     for (int64_t c = ROWS::first(); c < p.n; c += ROWS::step()) {
         double sum[F::N] = {};
-        int64_t k = first_k, place = (run * p.n + c) * p.inner + k * ROWS::W;
+        int64_t k = first_k, position = (run * p.n + c) * p.inner + k * ROWS::W;
         for (int64_t at = first; at < part.end; at += ROWS::G) {
-            f.template add<ROWS::W>(place, c, sum);
-            place += way.step;
-            k += way.places;
+            f.template add<ROWS::W>(position, c, sum);
+            position += way.step;
+            k += way.positions;
             if (k >= inner) {
                 k -= inner;
-                place += way.hop;
+                position += way.hop;
             }
         }
         for (int n = 0; n < F::N; n++) {
@@ -108,10 +108,10 @@ template <class F>
 static sw_status sw_cuda_planes_reduce(const char *op, F f, const sw_cuda_plane_shape &p,
                                        bool aligned, void *scratch, const sw_cuda_queue *queue)
 {
-    const int64_t places = p.outer * p.inner;
+    const int64_t positions = p.outer * p.inner;
     const bool wide = aligned && p.inner % 4 == 0;
     const unsigned parts = sw_cuda_planes_parts(p);
-    const int each = places <= 16 ? 1 : places <= SW_CUDA_LONG_ROW ? 32 : SW_CUDA_THREADS;
+    const int each = positions <= 16 ? 1 : positions <= SW_CUDA_LONG_ROW ? 32 : SW_CUDA_THREADS;
     if (p.n == 0)
         return SW_OK;
     if (sw_cuda_planes_along(p))
@@ -137,13 +137,13 @@ static sw_status sw_cuda_planes_reduce(const char *op, F f, const sw_cuda_plane_
 
 /* ---- elements ---------------------------------------------------------------------------- */
 
-/* What one step of a thread is in planes and places of a plane. */
+/* What one step of a thread is in planes and positions of a plane. */
 struct sw_cuda_planes_step {
-    int64_t planes, places;
+    int64_t planes, positions;
 };
 
 template <int W, class F>
-__global__ void sw_cuda_planes_each(sw_cuda_plane_shape p, sw_cuda_planes_step step, F f)
+__global__ void sw_cuda_planes_elementwise(sw_cuda_plane_shape p, sw_cuda_planes_step step, F f)
 {
     const int64_t inner = p.inner / W, n = p.outer * p.n * inner;
     const int64_t plane = sw_cuda_thread() / inner;
@@ -151,7 +151,7 @@ __global__ void sw_cuda_planes_each(sw_cuda_plane_shape p, sw_cuda_planes_step s
     for (int64_t at = sw_cuda_thread(); at < n; at += sw_cuda_threads()) {
         f.template at<W>(at * W, c);
         c += step.planes;
-        k += step.places;
+        k += step.positions;
         if (k >= inner) {
             k -= inner;
             c++;
@@ -169,7 +169,8 @@ static sw_status sw_cuda_planes_run(const char *op, F f, const sw_cuda_plane_sha
     const int64_t n = p.outer * p.n * p.inner, inner = wide ? p.inner / 4 : p.inner;
     const unsigned blocks = sw_cuda_blocks(n, 4 * SW_CUDA_THREADS);
     const int64_t threads = (int64_t)blocks * SW_CUDA_THREADS;
-    const auto each = wide ? sw_cuda_planes_each<4, F> : sw_cuda_planes_each<1, F>;
+    const auto each =
+        wide ? sw_cuda_planes_elementwise<4, F> : sw_cuda_planes_elementwise<1, F>;
     if (n == 0)
         return SW_OK;
     const sw_cuda_planes_step step = {threads / inner % p.n, threads % inner};
@@ -243,14 +244,14 @@ struct sw_cuda_planes_y {
     float *y;
     const float *x;
     const float4 *table;
-    template <int W> __device__ void at(int64_t place, int64_t c) const
+    template <int W> __device__ void at(int64_t position, int64_t c) const
     {
         float v[W];
         const float4 t = table[c];
-        sw_cuda_load(v, x + place);
+        sw_cuda_load(v, x + position);
         for (int k = 0; k < W; k++)
             v[k] = (v[k] - t.x) * t.y + t.z;
-        sw_cuda_store(y + place, v);
+        sw_cuda_store(y + position, v);
     }
 };
 
@@ -260,19 +261,19 @@ struct sw_cuda_planes_dx {
     const float *dy, *x;
     const float4 *table;
     int add;
-    template <int W> __device__ void at(int64_t place, int64_t c) const
+    template <int W> __device__ void at(int64_t position, int64_t c) const
     {
         float v[W], g[W], old[W] = {};
         const float4 t = table[c];
-        sw_cuda_load(g, dy + place);
-        sw_cuda_load(v, x + place);
+        sw_cuda_load(g, dy + position);
+        sw_cuda_load(v, x + position);
         if (add)
-            sw_cuda_load(old, dx + place);
+            sw_cuda_load(old, dx + position);
         for (int k = 0; k < W; k++) {
             const float d = g[k] * t.y - (t.z + (v[k] - t.x) * t.w);
             g[k] = add ? old[k] + d : d;
         }
-        sw_cuda_store(dx + place, g);
+        sw_cuda_store(dx + position, g);
     }
 };
 

@@ -1,4 +1,4 @@
-/* Max and average pooling. Forward, a thread has one output; backward, one place of dx, which
+/* Max and average pooling. Forward, a thread has one output; backward, one position of dx, which
  * gathers from the windows that it lies in, in their order: nothing is added to from two
  * threads, and the bits are the CPU's. Only a mean over whole planes has another order of sums:
  * a warp or a block for each. What max pooling keeps: kernels/dense.h. */
@@ -18,7 +18,7 @@ struct pool {
     sw_cuda_divisor row, by_stride; /* columns of what threads have */
 };
 
-/* The first place of a window and what of it lies in the image: rows [y0, y1), columns [x0, x1)
+/* The first position of a window and what of it lies in the image: rows [y0, y1), columns [x0, x1)
  * of the window. PAIR: windows of 2 x 2 side by side. */
 struct window {
     int at, y0, y1, x0, x1;
@@ -40,11 +40,11 @@ static __device__ __forceinline__ window window_at(const pool &p, int oy, int ox
 
 /* ---- max --------------------------------------------------------------------------------- */
 
-/* An empty window is -inf and no place (255) wins; the first of equals wins, and the last NaN
+/* An empty window is -inf and no position (255) wins; the first of equals wins, and the last NaN
  * before all numbers. */
 struct winner {
     float value;
-    int place;
+    int position;
 };
 template <bool PAIR>
 static __device__ __forceinline__ winner winner_of(const pool &p, const float *x,
@@ -56,7 +56,7 @@ static __device__ __forceinline__ winner winner_of(const pool &p, const float *x
         for (int kx = w.x0; kx < w.x1; kx++) {
             const float v = x[w.at + ky * p.in_w + kx];
             const bool wins = v > best.value || v != v;
-            if (wins || best.place == 255)
+            if (wins || best.position == 255)
                 best = winner{v, ky * width + kx};
         }
     return best;
@@ -68,14 +68,14 @@ template <bool PACKED, bool PAIR> __global__ void max_kernel(pool p)
 {
     const int64_t first = sw_cuda_chunk_first(p.planes);
     const uint32_t n = sw_cuda_chunk_counts(p.planes);
-    const uint32_t places = (uint32_t)p.out_h * (uint32_t)p.out_w;
+    const uint32_t positions = (uint32_t)p.out_h * (uint32_t)p.out_w;
     const float *x = p.x + first * p.in_h * p.in_w;
-    float *y = p.y + first * places;
+    float *y = p.y + first * positions;
     for (uint32_t from = blockIdx.x * blockDim.x; from < n; from += gridDim.x * blockDim.x) {
         uint32_t at = from + threadIdx.x, bits = 0;
         const bool counts = at < n;
         const int64_t plane = sw_cuda_split(p.planes.each, &at);
-        const bool here = counts && at < places;
+        const bool here = counts && at < positions;
         uint8_t *index = nullptr;
         if (p.index != nullptr)
             index = p.index + (first + plane) * p.index_bytes;
@@ -84,10 +84,10 @@ template <bool PACKED, bool PAIR> __global__ void max_kernel(pool p)
             const int oy = (int)sw_cuda_split(p.row, &ox);
             const winner best = winner_of<PAIR>(p, x + plane * p.in_h * p.in_w,
                                                 window_at<PAIR>(p, oy, (int)ox));
-            y[plane * places + at] = best.value;
+            y[plane * positions + at] = best.value;
             if (!PACKED && index != nullptr)
-                index[at] = (uint8_t)best.place;
-            bits = (uint32_t)(best.place & 3) << at % 4 * 2;
+                index[at] = (uint8_t)best.position;
+            bits = (uint32_t)(best.position & 3) << at % 4 * 2;
         }
         if (PACKED && index != nullptr) {
             bits |= __shfl_xor_sync(0xffffffffu, bits, 1);
@@ -100,14 +100,14 @@ template <bool PACKED, bool PAIR> __global__ void max_kernel(pool p)
 
 /* ---- gradients --------------------------------------------------------------------------- */
 
-/* What window `out` gives its place k; false: nothing. */
+/* What window `out` gives its position k; false: nothing. */
 template <bool PACKED> struct max_gives {
     static __device__ __forceinline__ bool of(const pool &p, int64_t plane, int out, int k,
                                               float *d)
     {
         const uint8_t *won = p.won + plane * p.index_bytes;
-        const int place = PACKED ? won[out / 4] >> out % 4 * 2 & 3 : won[out];
-        if (place != k)
+        const int position = PACKED ? won[out / 4] >> out % 4 * 2 & 3 : won[out];
+        if (position != k)
             return false;
         *d = p.dy[plane * p.out_h * p.out_w + out];
         return true;
@@ -122,7 +122,7 @@ struct avg_gives {
     }
 };
 
-/* The windows [from, end) of one axis that place v lies in. */
+/* The windows [from, end) of one axis that position v lies in. */
 static __device__ __forceinline__ int windows_from(const pool &p, int v, int kernel)
 {
     const int past = v + p.pad - kernel + p.stride;

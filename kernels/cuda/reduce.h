@@ -2,15 +2,15 @@
  * decide. A struct F has
  *
  *   N                         how many sums each result has
- *   term(r, c, double (&)[N]) what place r adds to them
+ *   term(r, c, double (&)[N]) what position r adds to them
  *   put(c, double (&)[N])     what becomes of the sums of c
  *
  * and may say by sw_cuda_reduction that they are something other than sums of doubles.
  *
- * The places are cut into parts; a block sums one part and leaves it in scratch, then a second
- * kernel adds the parts in order. One part alone is put at once, without scratch, so that
- * term() may not read what put() writes for another result. Threads of a block lie along r, or
- * along c where neighbours in c are neighbours in memory. */
+ * The positions are cut into parts; a block sums one part and leaves it in scratch, then a
+ * second kernel adds the parts in order. One part alone is put at once, without scratch, so
+ * that term() may not read what put() writes for another result. Threads of a block lie along
+ * r, or along c where neighbours in c are neighbours in memory. */
 #ifndef SW_CUDA_REDUCE_H
 #define SW_CUDA_REDUCE_H
 
@@ -28,34 +28,34 @@ template <class F> struct sw_cuda_reduction {
     typedef typename sw_cuda_reduction<F>::OP OP
 
 /* By shape alone. `along`: threads lie along c. */
-static inline unsigned sw_cuda_reduce_parts(int64_t places, bool along)
+static inline unsigned sw_cuda_reduce_parts(int64_t positions, bool along)
 {
     const int64_t each = along ? 128 : 8192, most = along ? 64 : 1024;
-    const int64_t parts = (places + each - 1) / each;
+    const int64_t parts = (positions + each - 1) / each;
     return (unsigned)(parts < 1 ? 1 : parts > most ? most : parts);
 }
 /* Scratch for `results` of n sums each. */
-static inline size_t sw_cuda_reduce_bytes(int64_t places, int64_t results, int n, bool along)
+static inline size_t sw_cuda_reduce_bytes(int64_t positions, int64_t results, int n, bool along)
 {
-    const size_t parts = sw_cuda_reduce_parts(places, along);
+    const size_t parts = sw_cuda_reduce_parts(positions, along);
     return parts > 1 ? parts * (size_t)results * (size_t)n * sizeof(double) : 0;
 }
 
-/* The places of this block's part: [from, end). */
+/* The positions of this block's part: [from, end). */
 struct sw_cuda_part {
     int64_t from, end;
 };
-static __device__ __forceinline__ sw_cuda_part sw_cuda_part_of(int64_t places)
+static __device__ __forceinline__ sw_cuda_part sw_cuda_part_of(int64_t positions)
 {
-    const int64_t each = (places + gridDim.y - 1) / gridDim.y, from = each * blockIdx.y;
-    const int64_t end = from + each < places ? from + each : places;
+    const int64_t each = (positions + gridDim.y - 1) / gridDim.y, from = each * blockIdx.y;
+    const int64_t end = from + each < positions ? from + each : positions;
     return sw_cuda_part{from, end};
 }
 
 /* What this block's part of result c comes to. */
 template <class F, class T>
 static __device__ __forceinline__ void
-sw_cuda_reduce_leave(T *parts, int64_t results, int64_t c, const T (&sum)[F::N], const F &f)
+sw_cuda_reduce_store(T *parts, int64_t results, int64_t c, const T (&sum)[F::N], const F &f)
 {
     if (gridDim.y == 1) {
         f.put(c, sum);
@@ -67,12 +67,12 @@ sw_cuda_reduce_leave(T *parts, int64_t results, int64_t c, const T (&sum)[F::N],
 
 /* parts (parts, results, N); a grid of (results, parts). */
 template <class F>
-__global__ void sw_cuda_reduce_across(void *scratch, int64_t places, int64_t results, F f)
+__global__ void sw_cuda_reduce_across(void *scratch, int64_t positions, int64_t results, F f)
 {
     SW_CUDA_REDUCTION(F);
     T *parts = static_cast<T *>(scratch);
     SW_SHARED(T, room, 32);
-    const sw_cuda_part p = sw_cuda_part_of(places);
+    const sw_cuda_part p = sw_cuda_part_of(positions);
     for (int64_t c = blockIdx.x; c < results; c += gridDim.x) {
         T sum[F::N] = {}, v[F::N];
         for (int64_t r = p.from + threadIdx.x; r < p.end; r += blockDim.x) {
@@ -83,18 +83,18 @@ __global__ void sw_cuda_reduce_across(void *scratch, int64_t places, int64_t res
         for (int k = 0; k < F::N; k++)
             sum[k] = sw_cuda_block_reduce<OP>(sum[k], room);
         if (threadIdx.x == 0)
-            sw_cuda_reduce_leave(parts, results, c, sum, f);
+            sw_cuda_reduce_store(parts, results, c, sum, f);
     }
 }
 
-/* Thirty-two results side by side; slice s has the places s, s + 8, ... of the part. */
+/* Thirty-two results side by side; slice s has the positions s, s + 8, ... of the part. */
 template <class F>
-__global__ void sw_cuda_reduce_along(void *scratch, int64_t places, int64_t results, F f)
+__global__ void sw_cuda_reduce_along(void *scratch, int64_t positions, int64_t results, F f)
 {
     SW_CUDA_REDUCTION(F);
     T *parts = static_cast<T *>(scratch);
     SW_SHARED(T, room, SW_CUDA_THREADS);
-    const sw_cuda_part p = sw_cuda_part_of(places);
+    const sw_cuda_part p = sw_cuda_part_of(positions);
     const int lane = (int)threadIdx.x % 32, slice = (int)threadIdx.x / 32;
     for (int64_t tile = blockIdx.x; tile * 32 < results; tile += gridDim.x) {
         const int64_t c = tile * 32 + lane;
@@ -113,7 +113,7 @@ __global__ void sw_cuda_reduce_along(void *scratch, int64_t places, int64_t resu
             __syncthreads();
         }
         if (slice == 0 && c < results)
-            sw_cuda_reduce_leave(parts, results, c, sum, f);
+            sw_cuda_reduce_store(parts, results, c, sum, f);
     }
 }
 
@@ -148,19 +148,19 @@ static void sw_cuda_reduce_end(F f, unsigned n_parts, int64_t results, const voi
 }
 
 template <class F>
-static sw_status sw_cuda_reduce(const char *op, F f, int64_t places, int64_t results,
+static sw_status sw_cuda_reduce(const char *op, F f, int64_t positions, int64_t results,
                                 bool along, void *scratch, const sw_cuda_queue *queue)
 {
-    const unsigned n = sw_cuda_reduce_parts(places, along);
+    const unsigned n = sw_cuda_reduce_parts(positions, along);
     const auto across = sw_cuda_reduce_across<F>, beside = sw_cuda_reduce_along<F>;
     if (results == 0)
         return SW_OK;
     if (along)
         SW_CUDA_LAUNCH(beside, dim3(sw_cuda_blocks(results, 32), n), SW_CUDA_THREADS, 0, queue,
-                       scratch, places, results, f);
+                       scratch, positions, results, f);
     else
         SW_CUDA_LAUNCH(across, dim3(sw_cuda_blocks(results, 1), n), SW_CUDA_THREADS, 0, queue,
-                       scratch, places, results, f);
+                       scratch, positions, results, f);
     if (n > 1)
         sw_cuda_reduce_end(f, n, results, scratch, queue);
     return sw_cuda_launched(op);

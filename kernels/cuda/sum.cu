@@ -1,6 +1,6 @@
 /* Sums over axes; the sum of squares that clipping wants. */
 #include "kernels/attrs.h"
-#include "kernels/cuda/axes.h"
+#include "kernels/cuda/axes_shape.h"
 #include "kernels/cuda/reduce.h"
 
 /* Places of the kept axes stand in A, of the summed ones in B. */
@@ -8,13 +8,13 @@ struct axes_sum {
     enum { N = 1 };
     const float *x;
     float *y;
-    sw_cuda_nd kept, summed;
+    sw_cuda_strided kept, summed;
     double scale;
     int add;
     __device__ void term(int64_t r, int64_t c, double (&v)[N]) const
     {
-        v[0] = (double)x[sw_cuda_nd_places(kept, c).at[SW_CUDA_ND_A] +
-                         sw_cuda_nd_places(summed, r).at[SW_CUDA_ND_A]];
+        v[0] = (double)x[sw_cuda_strided_offsets(kept, c).at[SW_CUDA_STRIDED_A] +
+                         sw_cuda_strided_offsets(summed, r).at[SW_CUDA_STRIDED_A]];
     }
     __device__ void put(int64_t c, const double (&sum)[N]) const
     {

@@ -1,7 +1,7 @@
 /* The table of the CUDA module: what libstepwell-cuda.so offers, and what it is given. C and
  * C++ read it.
  *
- * An entry is the forward kernel of an op or one of its gradient kernels (its place in
+ * An entry is the forward kernel of an op or one of its gradient kernels (its position in
  * sw_op_desc.grads), with the operands, attributes and accumulate bits that the CPU's kernel
  * has; pointers are the device's. It only launches: no allocation, no copy to the host, no
  * waiting, so all entries may be captured. What it reads on the host (types, attributes, seed)
@@ -53,14 +53,14 @@ typedef size_t sw_cuda_scratch_size(const sw_kernel_info *info, const sw_cuda_qu
 
 typedef struct {
     const char *op;
-    int which; /* SW_CUDA_FORWARD, or the place of the gradient kernel */
+    int which; /* SW_CUDA_FORWARD, or the position of the gradient kernel */
     sw_cuda_kernel *kernel;
     sw_cuda_scratch_size *scratch_bytes; /* NULL: none */
     int exact;                           /* 1: the bits of the CPU's kernel */
 } sw_cuda_entry;
 #define SW_CUDA_FORWARD (-1)
 
-/* Two forward ops in one launch: `first`, and `then` of its result in the same place. The
+/* Two forward ops in one launch: `first`, and `then` of its result in the same position. The
  * second has one operand, and nothing is read of its launch but its attributes. */
 typedef struct {
     const char *first, *then;
@@ -69,7 +69,7 @@ typedef struct {
     int (*joins)(const sw_kernel_info *first, const sw_cuda_queue *queue);
     sw_status (*kernel)(const sw_launch *first, const void *then_attrs,
                         const sw_cuda_queue *queue);
-} sw_cuda_pair;
+} sw_cuda_fusion;
 
 typedef struct sw_cuda_api sw_cuda_api; /* kernels/cuda/api.h */
 
@@ -92,9 +92,9 @@ typedef struct {
     const sw_cuda_entry *entries;
     uint32_t api_size; /* of *api */
     const sw_cuda_api *api;
-    uint32_t pair_size; /* of one pair */
-    uint32_t n_pairs;
-    const sw_cuda_pair *pairs;
+    uint32_t fusion_size; /* of one pair */
+    uint32_t n_fusions;
+    const sw_cuda_fusion *fusions;
 } sw_cuda_module;
 
 /* The one name that the module exports. NULL where `host` is of another ABI or size. Calls no

@@ -4,7 +4,7 @@
  * dy.
  *
  * Tiles are larger than the CPU's: a product should keep the card busy. They are those in which
- * dw is made without it, so bits are the same. Where the gradient is looked at, the verdict
+ * dw is made without it, so bits are the same. Where the gradient is looked at, the finite check
  * comes before any of it is used, and the host cannot wait for it: then the tile is the whole
  * gradient. */
 #include "kernels/cuda/device.h"

@@ -1,6 +1,6 @@
 /* What updates of a parameter find behind its states, all read on the device: it changes
  * between replays of a graph. in {param, grad, lr, states..., [corrections], [scale], [flag],
- * [verdict]}. */
+ * [finite check]}. */
 #ifndef SW_CUDA_UPDATES_H
 #define SW_CUDA_UPDATES_H
 
@@ -8,13 +8,14 @@
 #include "kernels/cuda/device.h"
 
 struct sw_cuda_update_inputs {
-    const float *lr, *scale, *flag;      /* scale, flag NULL: 1 */
-    const double *corrections, *verdict; /* NULL: 1, 0 */
+    const float *lr, *scale, *flag;           /* scale, flag NULL: 1 */
+    const double *corrections, *finite_check; /* NULL: 1, 0 */
 
     /* No update is made: no gradient waits for one, or there was one that is not finite. */
     __device__ bool off(void) const
     {
-        return (flag != nullptr && *flag == 0.0f) || (verdict != nullptr && *verdict != 0.0);
+        return (flag != nullptr && *flag == 0.0f) ||
+               (finite_check != nullptr && *finite_check != 0.0);
     }
     __device__ float gradient_scale(void) const
     {
@@ -32,7 +33,8 @@ static inline sw_cuda_update_inputs sw_cuda_update_inputs_of(const sw_launch *l)
         a->has_corrections ? static_cast<const double *>(l->in[next++].ptr) : nullptr;
     in.scale = a->has_scale ? sw_cuda_in(l, next++) : nullptr;
     in.flag = a->has_flag ? sw_cuda_in(l, next++) : nullptr;
-    in.verdict = a->has_verdict ? static_cast<const double *>(l->in[next].ptr) : nullptr;
+    in.finite_check =
+        a->has_finite_check ? static_cast<const double *>(l->in[next].ptr) : nullptr;
     return in;
 }
 

@@ -10,7 +10,7 @@ sw_status address_space_add(address_space *s, uint64_t from, uint64_t bytes)
     if (bytes == 0 || (s->n > 0 && from >= s->ranges[s->n - 1].from &&
                        from + bytes <= s->ranges[s->n - 1].to))
         return SW_OK;
-    SW_TRY(sw_heap_room(&block, SW_HEAP_PROFILE, &s->cap, s->n + 1, sizeof *s->ranges));
+    SW_TRY(sw_heap_reserve(&block, SW_HEAP_PROFILE, &s->cap, s->n + 1, sizeof *s->ranges));
     s->ranges = block;
     s->ranges[s->n++] = (address_range){from, from + bytes, 0};
     return SW_OK;

@@ -9,14 +9,14 @@ sw_status byte_reader_open(byte_reader *r, const char *path)
     r->at = 0;
     r->begin = r->end = 0;
     r->text = NULL;
-    r->text_room = 0;
+    r->text_capacity = 0;
     return sw_file_open(&r->file, path, SW_FILE_READ);
 }
 
 void byte_reader_close(byte_reader *r)
 {
     sw_file_drop(r->file);
-    sw_heap_free(r->text, SW_HEAP_FILES, r->text_room);
+    sw_heap_free(r->text, SW_HEAP_FILES, r->text_capacity);
     r->file = NULL;
     r->text = NULL;
 }
@@ -43,22 +43,22 @@ sw_status byte_reader_next(byte_reader *r, int *out)
     return SW_OK;
 }
 
-static sw_status make_room(byte_reader *r, size_t wanted)
+static sw_status reserve(byte_reader *r, size_t wanted)
 {
-    if (wanted <= r->text_room)
+    if (wanted <= r->text_capacity)
         return SW_OK;
     void *block = r->text;
-    const size_t room = wanted > 2 * r->text_room ? wanted : 2 * r->text_room;
-    SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, r->text_room, room));
+    const size_t capacity = wanted > 2 * r->text_capacity ? wanted : 2 * r->text_capacity;
+    SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, r->text_capacity, capacity));
     r->text = block;
-    r->text_room = room;
+    r->text_capacity = capacity;
     return SW_OK;
 }
 
 sw_status byte_reader_take(byte_reader *r, uint64_t n)
 {
     const uint64_t from = r->at;
-    SW_TRY(make_room(r, 1));
+    SW_TRY(reserve(r, 1));
     for (size_t have = 0; have < n;) {
         int next;
         SW_TRY(byte_reader_peek(r, &next));
@@ -70,7 +70,7 @@ sw_status byte_reader_take(byte_reader *r, uint64_t n)
                     (unsigned long long)from);
         const size_t there = r->end - r->begin;
         const size_t part = n - have < there ? (size_t)(n - have) : there;
-        SW_TRY(make_room(r, have + part));
+        SW_TRY(reserve(r, have + part));
         memcpy(r->text + have, r->buffer + r->begin, part);
         r->begin += part;
         r->at += part;

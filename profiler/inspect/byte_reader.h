@@ -10,7 +10,7 @@ typedef struct {
     uint64_t at; /* of the next byte */
     size_t begin, end;
     char *text; /* of the latest byte_reader_take, grows */
-    size_t text_room;
+    size_t text_capacity;
     unsigned char buffer[65536];
 } byte_reader;
 

@@ -6,24 +6,24 @@
 typedef struct {
     sw_json_text text; /* the first member: `grow` gets its address */
     value_tree *tree;
-    json_room *room;
+    json_buffer *buffer;
     sw_json_in *in;
 } parser;
 
-void json_room_free(json_room *room)
+void json_buffer_free(json_buffer *buffer)
 {
-    sw_heap_free(room->stack, SW_HEAP_FILES, room->cap_stack * sizeof *room->stack);
-    sw_heap_free(room->text, SW_HEAP_FILES, room->cap_text);
-    *room = (json_room){0};
+    sw_heap_free(buffer->stack, SW_HEAP_FILES, buffer->cap_stack * sizeof *buffer->stack);
+    sw_heap_free(buffer->text, SW_HEAP_FILES, buffer->cap_text);
+    *buffer = (json_buffer){0};
 }
 
 static sw_status push(parser *p, value v)
 {
-    json_room *r = p->room;
+    json_buffer *r = p->buffer;
     if (r->n_stack == UINT32_MAX / 2)
         return sw_json_bad(p->in, "too many values");
     void *block = r->stack;
-    SW_TRY(sw_heap_room(&block, SW_HEAP_FILES, &r->cap_stack, r->n_stack + 1, sizeof v));
+    SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, &r->cap_stack, r->n_stack + 1, sizeof v));
     r->stack = block;
     r->stack[r->n_stack++] = v;
     return SW_OK;
@@ -34,11 +34,11 @@ static sw_status push(parser *p, value v)
 static sw_status grow(sw_json_text *text)
 {
     parser *p = (parser *)text;
-    json_room *r = p->room;
+    json_buffer *r = p->buffer;
     if (text->length >= UINT32_MAX / 2)
         return sw_json_bad(p->in, "a string is too long");
     void *block = r->text;
-    SW_TRY(sw_heap_room(&block, SW_HEAP_FILES, &r->cap_text, (uint32_t)text->length + 1, 1));
+    SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, &r->cap_text, (uint32_t)text->length + 1, 1));
     r->text = block;
     text->to = r->text;
     text->cap = r->cap_text;
@@ -48,7 +48,7 @@ static sw_status grow(sw_json_text *text)
 static sw_status read_string(parser *p)
 {
     value v;
-    p->text = (sw_json_text){p->room->text, p->room->cap_text, 0, grow};
+    p->text = (sw_json_text){p->buffer->text, p->buffer->cap_text, 0, grow};
     SW_TRY(sw_json_get_string(p->in, &p->text));
     SW_TRY(value_text_new(p->tree, &v, p->text.to != NULL ? p->text.to : "", p->text.length));
     return push(p, v);
@@ -107,7 +107,7 @@ static sw_status read_comma(parser *p, int close, bool *more)
 static sw_status read_members(parser *p, bool object, int depth)
 {
     const int close = object ? '}' : ']';
-    const uint32_t height = p->room->n_stack;
+    const uint32_t height = p->buffer->n_stack;
     value v;
     bool end, more = true;
     if (depth == JSON_TREE_DEPTH)
@@ -123,9 +123,9 @@ static sw_status read_members(parser *p, bool object, int depth)
     }
     if (!end)
         SW_TRY(sw_json_expect(p->in, close));
-    if (p->room->n_stack > height)
-        SW_TRY(value_add(p->tree, v, p->room->stack + height, p->room->n_stack - height));
-    p->room->n_stack = height;
+    if (p->buffer->n_stack > height)
+        SW_TRY(value_add(p->tree, v, p->buffer->stack + height, p->buffer->n_stack - height));
+    p->buffer->n_stack = height;
     return push(p, v);
 }
 
@@ -143,16 +143,16 @@ static sw_status read_value(parser *p, int depth)
     return c == '-' || (c >= '0' && c <= '9') ? read_number(p) : read_word(p);
 }
 
-sw_status json_tree_build(value_tree *t, json_room *room, sw_json_in *in, value *out)
+sw_status json_tree_build(value_tree *t, json_buffer *buffer, sw_json_in *in, value *out)
 {
-    parser p = {.tree = t, .room = room, .in = in};
+    parser p = {.tree = t, .buffer = buffer, .in = in};
     int c;
-    room->n_stack = 0;
+    buffer->n_stack = 0;
     SW_TRY(read_value(&p, 0));
     SW_TRY(sw_json_peek(in, &c));
     if (c >= 0)
         return sw_json_bad(in, "something stands behind the value");
-    *out = room->stack[0];
+    *out = buffer->stack[0];
     return SW_OK;
 }
 
@@ -175,7 +175,7 @@ static sw_status more_of_file(sw_json_in *in)
 
 sw_status json_tree_read(value_tree *t, byte_reader *r, value *out)
 {
-    json_room room = {0};
+    json_buffer buffer = {0};
     sw_json_in in = sw_json_in_text(NULL, 0, r->path);
     int c;
     in.more = more_of_file;
@@ -185,7 +185,7 @@ sw_status json_tree_read(value_tree *t, byte_reader *r, value *out)
     in.text = r->buffer + r->begin;
     in.bytes = r->end - r->begin;
     in.before = r->at;
-    const sw_status status = json_tree_build(t, &room, &in, out);
-    json_room_free(&room);
+    const sw_status status = json_tree_build(t, &buffer, &in, out);
+    json_buffer_free(&buffer);
     return status;
 }

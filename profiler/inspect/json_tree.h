@@ -15,11 +15,11 @@ typedef struct {
     uint32_t n_stack, cap_stack;
     char *text; /* of the latest string */
     uint32_t cap_text;
-} json_room;
-void json_room_free(json_room *room);
+} json_buffer;
+void json_buffer_free(json_buffer *buffer);
 
 /* One value, and the end of the text. Brackets are at most JSON_TREE_DEPTH deep. */
-SW_MUST_USE sw_status json_tree_build(value_tree *t, json_room *room, sw_json_in *in,
+SW_MUST_USE sw_status json_tree_build(value_tree *t, json_buffer *buffer, sw_json_in *in,
                                       value *out);
 /* The same of a whole file, as Python writes it: SW_FORMAT names the byte. */
 SW_MUST_USE sw_status json_tree_read(value_tree *t, byte_reader *r, value *out);

@@ -97,7 +97,7 @@ void sw_pickle_bool(sw_pickle *p, bool x)
     put(p, x ? '\x88' : '\x89');
 }
 
-void sw_pickle_pair(sw_pickle *p, uint32_t a, uint32_t b)
+void sw_pickle_tuple2(sw_pickle *p, uint32_t a, uint32_t b)
 {
     value(p);
     number(p, a);

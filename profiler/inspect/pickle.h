@@ -40,7 +40,7 @@ void sw_pickle_end(sw_pickle *p);
 void sw_pickle_string(sw_pickle *p, const char *text); /* UTF-8, at most 4 GiB */
 void sw_pickle_u64(sw_pickle *p, uint64_t x);          /* at most INT64_MAX */
 void sw_pickle_bool(sw_pickle *p, bool x);
-void sw_pickle_pair(sw_pickle *p, uint32_t a, uint32_t b);
+void sw_pickle_tuple2(sw_pickle *p, uint32_t a, uint32_t b);
 
 /* The number of the value that was just written, or just ended. */
 uint32_t sw_pickle_keep(sw_pickle *p);

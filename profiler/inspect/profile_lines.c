@@ -44,7 +44,7 @@ void profile_lines_close(profile_lines *l)
     if (l->tree != NULL)
         value_tree_close(l->tree);
     sw_heap_free(l->tree, SW_HEAP_FILES, sizeof *l->tree);
-    json_room_free(&l->room);
+    json_buffer_free(&l->json);
     memset(l, 0, sizeof *l);
 }
 
@@ -133,7 +133,7 @@ sw_status profile_lines_parse(profile_lines *l, const char *text, size_t n, valu
     in.strict = true;
     *out = 0;
     value_tree_reset(l->tree);
-    const sw_status status = json_tree_build(l->tree, &l->room, &in, &record);
+    const sw_status status = json_tree_build(l->tree, &l->json, &in, &record);
     if (status != SW_OK)
         return status == SW_FORMAT && !l->tree->full ? SW_OK : status;
     if (value_is_dict(record))

@@ -18,7 +18,7 @@ typedef struct {
     uint64_t at;   /* where it begins in the file */
     uint64_t next; /* where the next one begins */
     value_tree *tree;
-    json_room room;
+    json_buffer json;
 } profile_lines;
 
 typedef struct {

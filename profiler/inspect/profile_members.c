@@ -2,24 +2,24 @@
 #include "profiler/record/utf8.h"
 #include "profiler/inspect/profile_members.h"
 
-sw_status profile_damaged(const profile_place *p, const char *what)
+sw_status profile_damaged(const profile_position *p, const char *what)
 {
     SW_FAIL(SW_FORMAT, "%s: line %llu: %s", p->path, (unsigned long long)p->line, what);
 }
 
-sw_status profile_wrong(const profile_place *p, const char *key, const char *wanted)
+sw_status profile_wrong(const profile_position *p, const char *key, const char *wanted)
 {
     SW_FAIL(SW_FORMAT, "%s: line %llu: '%s' is missing or not %s", p->path,
             (unsigned long long)p->line, key, wanted);
 }
 
-sw_status profile_need_u64(const profile_place *p, value o, const char *key, uint64_t *out)
+sw_status profile_need_u64(const profile_position *p, value o, const char *key, uint64_t *out)
 {
     return value_whole(value_at(o, key), out) ? SW_OK : profile_wrong(p, key, "a whole number");
 }
 
-sw_status profile_get_u64(const profile_place *p, value o, const char *key, uint64_t otherwise,
-                          uint64_t *out)
+sw_status profile_get_u64(const profile_position *p, value o, const char *key,
+                          uint64_t otherwise, uint64_t *out)
 {
     const value x = value_at(o, key);
     *out = otherwise;
@@ -28,7 +28,7 @@ sw_status profile_get_u64(const profile_place *p, value o, const char *key, uint
                : profile_wrong(p, key, "a whole number");
 }
 
-sw_status profile_need_phases(const profile_place *p, sw_prof_phase *to)
+sw_status profile_need_phases(const profile_position *p, sw_prof_phase *to)
 {
     const value phases = value_at(p->record, "phases");
     if (!value_is_dict(phases))
@@ -47,7 +47,7 @@ sw_status profile_need_phases(const profile_place *p, sw_prof_phase *to)
     return SW_OK;
 }
 
-sw_status profile_get_in(const profile_place *p, value o, const char *key, uint64_t most,
+sw_status profile_get_in(const profile_position *p, value o, const char *key, uint64_t most,
                          uint64_t otherwise, uint64_t *out)
 {
     SW_TRY(profile_get_u64(p, o, key, otherwise, out));
@@ -56,7 +56,7 @@ sw_status profile_get_in(const profile_place *p, value o, const char *key, uint6
 
 #define TRACE ((uint64_t)1 << 31) /* in a key: a trace's number, not a program's */
 
-sw_status profile_get_key(const profile_place *p, uint64_t *key, bool *has)
+sw_status profile_get_key(const profile_position *p, uint64_t *key, bool *has)
 {
     uint64_t exec, program, trace;
     SW_TRY(profile_get_in(p, p->record, "exec", UINT32_MAX, 0, &exec));
@@ -67,7 +67,7 @@ sw_status profile_get_key(const profile_place *p, uint64_t *key, bool *has)
     return SW_OK;
 }
 
-sw_status profile_get_batch(const profile_place *p, int64_t *out)
+sw_status profile_get_batch(const profile_position *p, int64_t *out)
 {
     uint64_t batch;
     SW_TRY(profile_get_u64(p, p->record, "batch", UINT64_MAX, &batch));
@@ -75,7 +75,7 @@ sw_status profile_get_batch(const profile_place *p, int64_t *out)
     return SW_OK;
 }
 
-sw_status profile_borrow_text(const profile_place *p, value o, const char *key,
+sw_status profile_borrow_text(const profile_position *p, value o, const char *key,
                               const char **out)
 {
     const value x = value_at(o, key);
@@ -84,7 +84,7 @@ sw_status profile_borrow_text(const profile_place *p, value o, const char *key,
                                                           : profile_wrong(p, key, "a string");
 }
 
-sw_status profile_get_text(const profile_place *p, value o, const char *key, char *to,
+sw_status profile_get_text(const profile_position *p, value o, const char *key, char *to,
                            size_t bytes)
 {
     const char *text;

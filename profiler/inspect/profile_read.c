@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static sw_status text_of(sw_timeline *t, const profile_place *p, value o, const char *key,
+static sw_status text_of(sw_timeline *t, const profile_position *p, value o, const char *key,
                          const char **out)
 {
     const char *text;
@@ -13,7 +13,7 @@ static sw_status text_of(sw_timeline *t, const profile_place *p, value o, const 
     return sw_timeline_string(t, out, text);
 }
 
-static sw_status u32_of(const profile_place *p, value o, const char *key, uint32_t most,
+static sw_status u32_of(const profile_position *p, value o, const char *key, uint32_t most,
                         uint32_t *out)
 {
     uint64_t x;
@@ -34,7 +34,7 @@ uint64_t profile_peak(const sw_prof_phase *phase)
 
 /* ---- header and programs ----------------------------------------------------------------- */
 
-sw_status profile_take_header(sw_timeline *t, const profile_place *p)
+sw_status profile_take_header(sw_timeline *t, const profile_position *p)
 {
     char type[16], format[32];
     uint64_t version;
@@ -58,7 +58,7 @@ sw_status profile_take_header(sw_timeline *t, const profile_place *p)
     return profile_get_batch(p, &t->batch);
 }
 
-static sw_status take_value(sw_timeline *t, const profile_place *p, value o,
+static sw_status take_value(sw_timeline *t, const profile_position *p, value o,
                             const sw_tl_program *program, sw_tensor *v)
 {
     const char *segment;
@@ -117,7 +117,7 @@ static void guess_phases(sw_tl_program *program)
             program->ops[i].phase = i > 0 ? program->ops[i - 1].phase : 1;
 }
 
-static sw_status take_ops(sw_timeline *t, const profile_place *p, sw_tl_program *program)
+static sw_status take_ops(sw_timeline *t, const profile_position *p, sw_tl_program *program)
 {
     const value ops = value_at(p->record, "ops");
     const value layers = value_at(p->record, "layers"),
@@ -130,7 +130,7 @@ static sw_status take_ops(sw_timeline *t, const profile_place *p, sw_tl_program 
     if (detailed && (value_count(op_layer) != n || strlen(phases) != n))
         return profile_wrong(p, "op_layer", "as long as the list of ops");
     void *block;
-    SW_TRY(sw_timeline_room(t, &block, n, sizeof *program->ops));
+    SW_TRY(sw_timeline_alloc(t, &block, n, sizeof *program->ops));
     program->ops = block;
     program->n_ops = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
@@ -148,7 +148,7 @@ static sw_status take_ops(sw_timeline *t, const profile_place *p, sw_tl_program 
     return SW_OK;
 }
 
-static sw_status take_sums(const profile_place *p, sw_tl_program *program)
+static sw_status take_sums(const profile_position *p, sw_tl_program *program)
 {
     const struct {
         const char *key;
@@ -182,7 +182,7 @@ static sw_status take_sums(const profile_place *p, sw_tl_program *program)
     return SW_OK;
 }
 
-static sw_status take_program(sw_timeline *t, const profile_place *p, bool immediate)
+static sw_status take_program(sw_timeline *t, const profile_position *p, bool immediate)
 {
     sw_tl_program *program;
     bool has;
@@ -199,7 +199,7 @@ static sw_status take_program(sw_timeline *t, const profile_place *p, bool immed
     if (!value_is_list(values) || n >= UINT32_MAX)
         return profile_wrong(p, "values", "a list of values");
     void *block;
-    SW_TRY(sw_timeline_room(t, &block, n, sizeof *program->values));
+    SW_TRY(sw_timeline_alloc(t, &block, n, sizeof *program->values));
     program->values = block;
     for (size_t i = 0; i < n; i++) {
         SW_TRY(take_value(t, p, value_item(values, i), program, &program->values[i]));
@@ -208,10 +208,10 @@ static sw_status take_program(sw_timeline *t, const profile_place *p, bool immed
     if (value_at(p->record, "op_phase") == 0)
         guess_phases(program);
     lay_out(program);
-    return timeline_settle_layers(t, program);
+    return timeline_assign_layers(t, program);
 }
 
-sw_status profile_take_program(sw_timeline *t, const profile_place *p, bool immediate)
+sw_status profile_take_program(sw_timeline *t, const profile_position *p, bool immediate)
 {
     const uint32_t before = t->n_programs;
     sw_status status = take_program(t, p, immediate);
@@ -234,7 +234,7 @@ sw_status profile_take_program(sw_timeline *t, const profile_place *p, bool imme
 /* ---- runs and ends ------------------------------------------------------------------------
  */
 
-sw_status profile_read_step(const profile_place *p, profile_step *s)
+sw_status profile_read_step(const profile_position *p, profile_step *s)
 {
     const value o = p->record, loss = value_at(o, "loss"), warm = value_at(o, "warm");
     *s = (profile_step){.has_loss = value_is_number(loss),
@@ -267,7 +267,7 @@ sw_status profile_read_step(const profile_place *p, profile_step *s)
     return SW_OK;
 }
 
-sw_status profile_check_clocks(const profile_place *p, const profile_step *s,
+sw_status profile_check_clocks(const profile_position *p, const profile_step *s,
                                const sw_tl_program *program)
 {
     const uint64_t n = value_count(s->clocks);
@@ -286,7 +286,7 @@ uint64_t profile_clock(const profile_step *s, uint64_t op)
     return value_whole(value_item(s->clocks, op), &ns) ? ns : 0;
 }
 
-sw_status profile_read_end(const profile_place *p, profile_end *e)
+sw_status profile_read_end(const profile_position *p, profile_end *e)
 {
     SW_TRY(profile_borrow_text(p, p->record, "status", &e->status));
     SW_TRY(profile_borrow_text(p, p->record, "error", &e->error));
@@ -300,10 +300,10 @@ sw_status profile_read_end(const profile_place *p, profile_end *e)
 /* ---- records ------------------------------------------------------------------------------
  */
 
-sw_status profile_record(profile_lines *lines, const profile_line *line, profile_place *p,
+sw_status profile_record(profile_lines *lines, const profile_line *line, profile_position *p,
                          bool *there)
 {
-    *p = (profile_place){.path = lines->tree->path, .line = lines->line};
+    *p = (profile_position){.path = lines->tree->path, .line = lines->line};
     SW_TRY(profile_lines_parse(lines, line->text, line->n, &p->record));
     *there = p->record != 0;
     if (!*there && p->line == 1)

@@ -8,13 +8,13 @@
 
 /* The record of a line. Not *there: it is the last one and cut. SW_FORMAT: it is no record. */
 SW_MUST_USE sw_status profile_record(profile_lines *lines, const profile_line *line,
-                                     profile_place *p, bool *there);
+                                     profile_position *p, bool *there);
 
 /* The header's record: what the timeline says of the run. */
-SW_MUST_USE sw_status profile_take_header(sw_timeline *t, const profile_place *p);
+SW_MUST_USE sw_status profile_take_header(sw_timeline *t, const profile_position *p);
 /* A plan or trace record becomes the last program of the timeline, whole and checked; on
  * failure the timeline has the programs it had. */
-SW_MUST_USE sw_status profile_take_program(sw_timeline *t, const profile_place *p,
+SW_MUST_USE sw_status profile_take_program(sw_timeline *t, const profile_position *p,
                                            bool immediate);
 
 /* What a step record says, valid as long as the record. What is missing is 0. */
@@ -34,9 +34,9 @@ typedef struct {
     char first_fault[256];
     value clocks; /* of ops, in their order */
 } profile_step;
-SW_MUST_USE sw_status profile_read_step(const profile_place *p, profile_step *s);
+SW_MUST_USE sw_status profile_read_step(const profile_position *p, profile_step *s);
 /* Clocks are as many as the program has ops, or none. */
-SW_MUST_USE sw_status profile_check_clocks(const profile_place *p, const profile_step *s,
+SW_MUST_USE sw_status profile_check_clocks(const profile_position *p, const profile_step *s,
                                            const sw_tl_program *program);
 uint64_t profile_clock(const profile_step *s, uint64_t op);
 /* The highest of the phases. */
@@ -46,6 +46,6 @@ typedef struct {
     const char *status, *error; /* as they stand there, valid as long as the record */
     uint64_t wall_ns, steps, peak;
 } profile_end;
-SW_MUST_USE sw_status profile_read_end(const profile_place *p, profile_end *e);
+SW_MUST_USE sw_status profile_read_end(const profile_position *p, profile_end *e);
 
 #endif

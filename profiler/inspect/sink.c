@@ -40,7 +40,8 @@ void sw_sink_bytes(sw_sink_out *out, const void *bytes, size_t n)
 {
     const char *from = bytes;
     while (n > 0) {
-        const size_t room = sizeof out->buffer - out->used, part = n < room ? n : room;
+        const size_t capacity = sizeof out->buffer - out->used,
+                     part = n < capacity ? n : capacity;
         SW_ASSERT(part > 0); /* a full buffer was flushed */
         memcpy(out->buffer + out->used, from, part);
         out->used += part;

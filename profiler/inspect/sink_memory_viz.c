@@ -27,7 +27,7 @@ typedef struct {
     uint64_t address;
     uint32_t frames; /* mark */
     uint32_t holder; /* while it lives, who has its place (index + 1) */
-} place;
+} allocation;
 
 typedef struct {
     uint64_t address, size, live, padding; /* of what lives */
@@ -36,9 +36,9 @@ typedef struct {
 typedef struct {
     swi_tree tree;
     const sw_timeline *timeline;
-    place *places;   /* of all programs, one behind another */
-    size_t *first;   /* of each program */
-    size_t n_places; /* of all */
+    allocation *allocations; /* of all programs, one behind another */
+    size_t *first;           /* of each program */
+    size_t n_allocations;    /* of all */
     segment segments[SW_SEGMENTS];
     size_t ended; /* runs */
     char step[48];
@@ -123,7 +123,7 @@ static void put_frames(writer *w, const sw_tl_program *p, uint32_t index)
 {
     swi_tree *t = &w->tree;
     const sw_tensor *v = &p->values[index];
-    place *at = &w->places[w->first[p - w->timeline->programs] + index];
+    allocation *at = &w->allocations[w->first[p - w->timeline->programs] + index];
     swi_tree_key(t, "frames");
     if (swi_tree_again(t, at->frames))
         return;
@@ -162,7 +162,7 @@ static void put_step(writer *w)
     swi_tree_mark(&w->tree, &w->step_mark);
 }
 
-static void put_event(writer *w, const sw_tl_event *e, const char *action, const place *at,
+static void put_event(writer *w, const sw_tl_event *e, const char *action, const allocation *at,
                       uint64_t size, uint32_t whose)
 {
     begin_event(w, action, at->address, size, e->ns);
@@ -174,7 +174,7 @@ static void put_event(writer *w, const sw_tl_event *e, const char *action, const
     swi_tree_end(&w->tree);
 }
 
-static void put_free(writer *w, const sw_tl_event *e, place *at, uint64_t size)
+static void put_free(writer *w, const sw_tl_event *e, allocation *at, uint64_t size)
 {
     put_event(w, e, "free_requested", at, size, at->holder - 1);
     put_event(w, e, "free_completed", at, size, at->holder - 1);
@@ -195,7 +195,7 @@ static void take_value(writer *w, const sw_tl_event *e)
     const uint32_t root = root_of(p, e->index);
     const sw_tensor *v = &p->values[root];
     const uint64_t size = v->bytes + v->padding;
-    place *at = &w->places[w->first[p - w->timeline->programs] + root];
+    allocation *at = &w->allocations[w->first[p - w->timeline->programs] + root];
     const bool lived = at->holder != 0;
     if (size == 0 || (e->kind == SW_TL_ALLOC) == lived)
         return;
@@ -271,7 +271,7 @@ static size_t survivors(const writer *w, survivor *out)
     size_t n = 0;
     for (uint32_t i = 0; i < t->n_programs; i++)
         for (uint32_t k = 0; k < t->programs[i].n_values; k++) {
-            const place *at = &w->places[w->first[i] + k];
+            const allocation *at = &w->allocations[w->first[i] + k];
             if (at->holder != 0 && out != NULL)
                 out[n] = (survivor){&t->programs[i], k, at->holder - 1, at->address};
             n += at->holder != 0;
@@ -335,7 +335,7 @@ static sw_status put_segment(writer *w, const segment *s, const survivor *of, si
     swi_tree_put_u64(t, "stream", 0);
     swi_tree_put_text(t, "segment_type", s->size > 1 << 20 ? "large" : "small");
     swi_tree_key(t, "segment_pool_id");
-    swi_tree_pair(t, 0, 0);
+    swi_tree_tuple2(t, 0, 0);
     swi_tree_key(t, "is_expandable");
     swi_tree_bool(t, false);
     swi_tree_key(t, "frames");
@@ -371,7 +371,7 @@ static sw_status put_segments(writer *w)
 
 /* Where everything lies. Several models, and several inputs, each count from 0: they are set
  * one behind another. */
-static void set_places(writer *w)
+static void set_allocations(writer *w)
 {
     const sw_timeline *t = w->timeline;
     for (int s = 0; s < SW_SEGMENTS; s++)
@@ -384,7 +384,7 @@ static void set_places(writer *w)
             segment *s = &w->segments[v->segment];
             const uint64_t offset =
                 v->segment == SW_SEGMENT_STEP ? v->offset : next[v->segment];
-            w->places[w->first[i] + k].address = s->address + offset;
+            w->allocations[w->first[i] + k].address = s->address + offset;
             if (v->alias != SW_TL_NONE)
                 continue;
             const uint64_t end = offset + v->bytes + v->padding;
@@ -413,19 +413,19 @@ static sw_status write_tree(writer *w)
     return t->out->status;
 }
 
-static sw_status make_places(writer *w)
+static sw_status make_allocations(writer *w)
 {
     const sw_timeline *t = w->timeline;
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, t->n_programs * sizeof *w->first));
     w->first = block;
     for (uint32_t i = 0; i < t->n_programs; i++) {
-        w->first[i] = w->n_places;
-        w->n_places += t->programs[i].n_values;
+        w->first[i] = w->n_allocations;
+        w->n_allocations += t->programs[i].n_values;
     }
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, w->n_places * sizeof *w->places));
-    w->places = block;
-    set_places(w);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, w->n_allocations * sizeof *w->allocations));
+    w->allocations = block;
+    set_allocations(w);
     return SW_OK;
 }
 
@@ -436,13 +436,13 @@ static sw_status write_snapshot(const sw_timeline *t, sw_sink_out *out, bool as_
     writer *w = block;
     w->timeline = t;
     snprintf(w->step, sizeof w->step, "in front of all steps");
-    sw_status status = make_places(w);
+    sw_status status = make_allocations(w);
     if (status == SW_OK) {
         swi_tree_start(&w->tree, out, as_json);
         status = write_tree(w);
         swi_tree_stop(&w->tree, &status);
     }
-    sw_heap_free(w->places, SW_HEAP_PROFILE, w->n_places * sizeof *w->places);
+    sw_heap_free(w->allocations, SW_HEAP_PROFILE, w->n_allocations * sizeof *w->allocations);
     sw_heap_free(w->first, SW_HEAP_PROFILE, t->n_programs * sizeof *w->first);
     sw_heap_free(w->name, SW_HEAP_PROFILE, w->name_bytes);
     sw_heap_free(w, SW_HEAP_PROFILE, sizeof *w);

@@ -63,8 +63,8 @@ static sw_status copy_text(swi_stacks *tree, char **out, const char *text, size_
         SW_FAIL(SW_UNSUPPORTED, "a name must have at most %zu bytes (got %zu)", BLOCK_BYTES - 1,
                 n);
     if (tree->n_blocks == 0 || BLOCK_BYTES - tree->used <= n) {
-        SW_TRY(sw_heap_room(&blocks, SW_HEAP_PROFILE, &tree->cap_blocks, tree->n_blocks + 1,
-                            sizeof *tree->blocks));
+        SW_TRY(sw_heap_reserve(&blocks, SW_HEAP_PROFILE, &tree->cap_blocks, tree->n_blocks + 1,
+                               sizeof *tree->blocks));
         tree->blocks = blocks;
         SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_PROFILE, BLOCK_BYTES));
         tree->blocks[tree->n_blocks++] = fresh;
@@ -79,8 +79,8 @@ static sw_status copy_text(swi_stacks *tree, char **out, const char *text, size_
 static sw_status make_node(swi_stacks *tree, const swi_frame *node)
 {
     void *nodes = tree->nodes;
-    SW_TRY(sw_heap_room(&nodes, SW_HEAP_PROFILE, &tree->cap_nodes, tree->n_nodes + 1,
-                        sizeof *tree->nodes));
+    SW_TRY(sw_heap_reserve(&nodes, SW_HEAP_PROFILE, &tree->cap_nodes, tree->n_nodes + 1,
+                           sizeof *tree->nodes));
     tree->nodes = nodes;
     tree->nodes[tree->n_nodes++] = *node;
     return SW_OK;

@@ -57,7 +57,8 @@ void swi_tree_end(swi_tree *t)
 static sw_status keep_memo(swi_tree *t, uint32_t number, uint32_t memo)
 {
     void *memos = t->memos;
-    SW_TRY(sw_heap_room(&memos, SW_HEAP_PROFILE, &t->cap_memos, number + 1, sizeof *t->memos));
+    SW_TRY(
+        sw_heap_reserve(&memos, SW_HEAP_PROFILE, &t->cap_memos, number + 1, sizeof *t->memos));
     t->memos = memos;
     t->memos[number] = memo;
     return SW_OK;
@@ -122,7 +123,7 @@ void swi_tree_bool(swi_tree *t, bool x)
         sw_pickle_bool(&t->pickle, x);
 }
 
-void swi_tree_pair(swi_tree *t, uint32_t a, uint32_t b)
+void swi_tree_tuple2(swi_tree *t, uint32_t a, uint32_t b)
 {
     if (t->as_json) {
         sw_json_begin(&t->json, '[');
@@ -130,7 +131,7 @@ void swi_tree_pair(swi_tree *t, uint32_t a, uint32_t b)
         sw_json_u64(&t->json, b);
         sw_json_end(&t->json);
     } else {
-        sw_pickle_pair(&t->pickle, a, b);
+        sw_pickle_tuple2(&t->pickle, a, b);
     }
 }
 

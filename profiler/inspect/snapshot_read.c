@@ -32,8 +32,8 @@ typedef struct {
     sw_tl_op *ops;
     sw_tensor *values;
     uint64_t *op_ns;
-    uint32_t n_ops, n_values;       /* filled */
-    uint32_t room_ops, room_values; /* at most */
+    uint32_t n_ops, n_values;     /* filled */
+    uint32_t cap_ops, cap_values; /* at most */
     slot *slots;
     uint32_t n_slots;         /* a power of two */
     int64_t first_us, now_us; /* of events that are positions */
@@ -114,7 +114,7 @@ static sw_tensor *add_value(reader *r, uint64_t address, uint64_t bytes, uint32_
                      .bytes = bytes,
                      .offset = address_space_offset(&r->space, address),
                      .birth = birth,
-                     .death = r->room_ops};
+                     .death = r->cap_ops};
     r->n_values++;
     return v;
 }
@@ -264,7 +264,7 @@ static sw_status count_block(reader *r, value block, uint64_t index, int64_t add
 {
     if (index > MOST)
         SW_FAIL(SW_UNSUPPORTED, "%s: more than %u blocks", r->t->path, MOST);
-    r->room_values++;
+    r->cap_values++;
     return address_space_add(&r->space, (uint64_t)address,
                              (uint64_t)value_number(value_at(block, "size")));
 }
@@ -297,8 +297,8 @@ static sw_status count_event(reader *r, uint64_t i)
     SW_TRY(event_place(r, i, &address, &bytes));
     SW_TRY(address_space_add(&r->space, (uint64_t)address, (uint64_t)bytes));
     if (kind == ALLOC || kind == FREE) {
-        r->room_ops += bytes > 0;
-        r->room_values += bytes > 0;
+        r->cap_ops += bytes > 0;
+        r->cap_values += bytes > 0;
         return SW_OK;
     }
     r->reserved += kind == RESERVE ? bytes : -bytes; /* at most 2^32 of at most 2^40 */
@@ -311,8 +311,8 @@ static sw_status count(reader *r)
 {
     if (value_count(r->trace) > MOST)
         SW_FAIL(SW_UNSUPPORTED, "%s: more than %u events", r->t->path, MOST);
-    r->room_ops = 1;
-    r->room_values = 1;
+    r->cap_ops = 1;
+    r->cap_values = 1;
     for (uint64_t i = 0; i < value_count(r->trace); i++)
         SW_TRY(count_event(r, i));
     SW_TRY(count_segments(r));
@@ -320,16 +320,16 @@ static sw_status count(reader *r)
     return SW_OK;
 }
 
-static sw_status make_room(reader *r)
+static sw_status reserve(reader *r)
 {
     void *block;
-    SW_TRY(sw_timeline_room(r->t, &block, r->room_ops, sizeof *r->ops));
+    SW_TRY(sw_timeline_alloc(r->t, &block, r->cap_ops, sizeof *r->ops));
     r->ops = block;
-    SW_TRY(sw_timeline_room(r->t, &block, r->room_ops, sizeof *r->op_ns));
+    SW_TRY(sw_timeline_alloc(r->t, &block, r->cap_ops, sizeof *r->op_ns));
     r->op_ns = block;
-    SW_TRY(sw_timeline_room(r->t, &block, r->room_values, sizeof *r->values));
+    SW_TRY(sw_timeline_alloc(r->t, &block, r->cap_values, sizeof *r->values));
     r->values = block;
-    const uint64_t wanted = 2 * ((uint64_t)r->room_values + value_count(r->trace));
+    const uint64_t wanted = 2 * ((uint64_t)r->cap_values + value_count(r->trace));
     uint32_t n = 16;
     while (n < wanted)
         n *= 2;
@@ -393,7 +393,7 @@ static sw_status add_program(reader *r)
 static sw_status replay(reader *r)
 {
     SW_TRY(count(r));
-    SW_TRY(make_room(r));
+    SW_TRY(reserve(r));
     r->phase = -1;
     r->ops[r->n_ops++] = (sw_tl_op){before_trace, "", 0};
     for (uint64_t i = 0; i < value_count(r->trace); i++)

@@ -47,7 +47,7 @@ static sw_status enter(swi_strings *s, const char *text, uint32_t *number)
     uint32_t *slot = slot_of(s, text);
     if (*slot == 0) {
         void *list = s->list;
-        SW_TRY(sw_heap_room(&list, SW_HEAP_PROFILE, &s->cap, s->n + 1, sizeof *s->list));
+        SW_TRY(sw_heap_reserve(&list, SW_HEAP_PROFILE, &s->cap, s->n + 1, sizeof *s->list));
         s->list = list;
         s->list[s->n++] = text;
         *slot = s->n;

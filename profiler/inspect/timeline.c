@@ -69,7 +69,7 @@ void sw_timeline_free(sw_timeline *t)
 
 #define HEAD ((sizeof(block) + 15) / 16 * 16)
 
-static sw_status room(owner *o, void **out, size_t bytes)
+static sw_status take(owner *o, void **out, size_t bytes)
 {
     size_t wanted, with_head;
     if (!sw_size_align(bytes, 16, &wanted) || !sw_size_add(wanted, HEAD, &with_head))
@@ -97,12 +97,12 @@ static sw_status room(owner *o, void **out, size_t bytes)
     return SW_OK;
 }
 
-sw_status sw_timeline_room(sw_timeline *t, void **out, size_t n, size_t size)
+sw_status sw_timeline_alloc(sw_timeline *t, void **out, size_t n, size_t size)
 {
     size_t bytes;
     if (!sw_size_mul(n, size, &bytes))
         SW_FAIL(SW_NOMEM, "a timeline of %zu times %zu bytes overflows", n, size);
-    return room(t->blocks, out, bytes);
+    return take(t->blocks, out, bytes);
 }
 
 static size_t hash(const char *text)
@@ -151,7 +151,7 @@ sw_status sw_timeline_string(sw_timeline *t, const char **out, const char *text)
         SW_TRY(grow_strings(o));
     const size_t n = strlen(text) + 1;
     void *clean;
-    SW_TRY(room(o, &clean, n));
+    SW_TRY(take(o, &clean, n));
     sw_utf8_clean(clean, n, text);
     const char **at = place(o, clean);
     if (*at != NULL) {
@@ -169,8 +169,8 @@ sw_status sw_timeline_add_program(sw_timeline *t, sw_tl_program **out)
 {
     owner *o = t->blocks;
     void *p = t->programs;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROFILE, &o->cap_programs, t->n_programs + 1,
-                        sizeof *t->programs));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROFILE, &o->cap_programs, t->n_programs + 1,
+                           sizeof *t->programs));
     t->programs = p;
     *out = &t->programs[t->n_programs++];
     **out = (sw_tl_program){.run = "", .batch = -1};
@@ -183,8 +183,8 @@ sw_status sw_timeline_add_run(sw_timeline *t, sw_tl_run **out)
     void *p = t->runs;
     if (t->n_runs >= UINT32_MAX - 1)
         SW_FAIL(SW_UNSUPPORTED, "a timeline must have at most %u runs", UINT32_MAX - 1);
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROFILE, &o->cap_runs, (uint32_t)t->n_runs + 1,
-                        sizeof *t->runs));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROFILE, &o->cap_runs, (uint32_t)t->n_runs + 1,
+                           sizeof *t->runs));
     t->runs = p;
     *out = &t->runs[t->n_runs++];
     **out = (sw_tl_run){.at_ns = SW_TL_AFTER};
@@ -218,7 +218,7 @@ static sw_status order_values(sw_timeline *t, sw_tl_program *p)
 {
     const size_t places = (size_t)p->n_ops + 4;
     void *counts, *sorted;
-    SW_TRY(sw_timeline_room(t, &sorted, p->n_values, sizeof *p->values));
+    SW_TRY(sw_timeline_alloc(t, &sorted, p->n_values, sizeof *p->values));
     SW_TRY(sw_heap_alloc(&counts, SW_HEAP_PROFILE, places * sizeof(uint32_t)));
     uint32_t *first = counts;
     sw_tensor *to = sorted;
@@ -251,7 +251,7 @@ static sw_status sorted(sw_timeline *t, const sw_tl_program *p, bool death,
 {
     const uint32_t n = p->n_values;
     void *kept, *other;
-    SW_TRY(sw_timeline_room(t, &kept, n, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_alloc(t, &kept, n, sizeof(uint32_t)));
     SW_TRY(sw_heap_alloc(&other, SW_HEAP_PROFILE, n * sizeof(uint32_t)));
     uint32_t *a = kept, *b = other;
     for (uint32_t i = 0; i < n; i++)

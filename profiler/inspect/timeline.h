@@ -90,7 +90,7 @@ typedef struct sw_timeline {
 SW_MUST_USE sw_status sw_timeline_new(sw_timeline **out);
 void sw_timeline_free(sw_timeline *t); /* NULL is fine */
 /* Room that lives as long as the timeline, zeroed. */
-SW_MUST_USE sw_status sw_timeline_room(sw_timeline *t, void **out, size_t n, size_t size);
+SW_MUST_USE sw_status sw_timeline_alloc(sw_timeline *t, void **out, size_t n, size_t size);
 /* Kept once however often it comes; cleaned. NULL is "". */
 SW_MUST_USE sw_status sw_timeline_string(sw_timeline *t, const char **out, const char *text);
 /* A program or run more; the pointer is valid until the next one. */
@@ -151,6 +151,6 @@ SW_MUST_USE sw_status sw_timeline_walk(const sw_timeline *t,
                                        sw_status (*take)(void *context, const sw_tl_event *e),
                                        void *context);
 /* "activation" to "gradient": the roles of the values, sorted by name, at most `room`. */
-uint32_t sw_timeline_roles(const sw_timeline *t, const char **out, uint32_t room);
+uint32_t sw_timeline_roles(const sw_timeline *t, const char **out, uint32_t capacity);
 
 #endif

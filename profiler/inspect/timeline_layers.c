@@ -28,7 +28,7 @@ static sw_status find(layers *x, const char *path, layer **out)
         ;
     if (x->last == x->n) {
         void *at = x->at;
-        SW_TRY(sw_heap_room(&at, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
+        SW_TRY(sw_heap_reserve(&at, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
         x->at = at;
         x->at[x->n++] = (layer){.path = path};
     }
@@ -96,7 +96,7 @@ static sw_status find_home(sw_timeline *t, const layers *x, layer *l)
     const char *home = only_scope(x, l->path, &bytes, &n);
     if (n != 1)
         return SW_OK;
-    SW_TRY(sw_timeline_room(t, &path, bytes + 1, 1));
+    SW_TRY(sw_timeline_alloc(t, &path, bytes + 1, 1));
     memcpy(path, home, bytes);
     return sw_timeline_string(t, &l->home, path);
 }
@@ -110,7 +110,7 @@ static sw_status move(layers *x, const char **path)
     return SW_OK;
 }
 
-static sw_status settle(sw_timeline *t, sw_tl_program *p, layers *x)
+static sw_status assign(sw_timeline *t, sw_tl_program *p, layers *x)
 {
     SW_TRY(collect(x, p));
     if (x->n > LAYERS_MAX)
@@ -127,10 +127,10 @@ static sw_status settle(sw_timeline *t, sw_tl_program *p, layers *x)
     return SW_OK;
 }
 
-sw_status timeline_settle_layers(sw_timeline *t, sw_tl_program *p)
+sw_status timeline_assign_layers(sw_timeline *t, sw_tl_program *p)
 {
     layers x = {0};
-    const sw_status status = settle(t, p, &x);
+    const sw_status status = assign(t, p, &x);
     sw_heap_free(x.at, SW_HEAP_PROFILE, x.cap * sizeof *x.at);
     return status;
 }

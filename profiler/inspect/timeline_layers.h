@@ -8,6 +8,6 @@
  * "up", and the update of it, move to "block/up", where that is the only scope of the name and
  * no op of the forward pass runs in an "up" without a scope. For a program whose ops and values
  * are there. */
-SW_MUST_USE sw_status timeline_settle_layers(sw_timeline *t, sw_tl_program *program);
+SW_MUST_USE sw_status timeline_assign_layers(sw_timeline *t, sw_tl_program *program);
 
 #endif

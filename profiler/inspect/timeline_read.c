@@ -13,10 +13,10 @@
 /* Where a run stands, the events in front of it included. */
 typedef struct {
     uint64_t at, line, weight;
-} run_place;
+} run_position;
 
 typedef struct {
-    run_place *at; /* a ring of cap places, n of them from `first` on */
+    run_position *at; /* a ring of cap places, n of them from `first` on */
     uint32_t cap, first, n;
     uint64_t weight;
 } run_list;
@@ -44,13 +44,13 @@ static uint32_t find_program(const sw_timeline *t, uint64_t key)
 
 /* ---- which runs -------------------------------------------------------------------------- */
 
-static sw_status push(run_list *l, run_place x)
+static sw_status push(run_list *l, run_position x)
 {
     if (l->n == l->cap) {
         void *block = NULL;
         const uint32_t cap = l->cap == 0 ? 64 : l->cap * 2;
         SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, cap * sizeof *l->at));
-        run_place *to = block;
+        run_position *to = block;
         for (uint32_t i = 0; i < l->n; i++)
             to[i] = l->at[(l->first + i) & (l->cap - 1)];
         sw_heap_free(l->at, SW_HEAP_PROFILE, l->cap * sizeof *l->at);
@@ -69,7 +69,7 @@ static bool is_wanted(const timeline_want *want, uint64_t step)
     return want->n_steps == 0;
 }
 
-static sw_status choose_run(reader *r, const profile_place *p)
+static sw_status choose_run(reader *r, const profile_position *p)
 {
     const uint64_t limit =
         (r->want->max_events > 0 ? r->want->max_events : TIMELINE_EVENTS) / 2;
@@ -81,9 +81,9 @@ static sw_status choose_run(reader *r, const profile_place *p)
         return SW_OK;
     }
     const sw_tl_program *x = &r->t->programs[program];
-    const run_place at = {r->has_events ? r->events_at : r->lines.at,
-                          r->has_events ? r->events_line : p->line,
-                          2 * ((uint64_t)x->n_values + x->n_ops) + 12};
+    const run_position at = {r->has_events ? r->events_at : r->lines.at,
+                             r->has_events ? r->events_line : p->line,
+                             2 * ((uint64_t)x->n_values + x->n_ops) + 12};
     if (r->back.n == 0 && (r->front.n == 0 || r->front.weight + at.weight <= limit))
         return push(&r->front, at);
     SW_TRY(push(&r->back, at));
@@ -98,7 +98,7 @@ static sw_status choose_run(reader *r, const profile_place *p)
 
 /* ---- runs -------------------------------------------------------------------------------- */
 
-static sw_status take_events(reader *r, const profile_place *p)
+static sw_status take_events(reader *r, const profile_position *p)
 {
     const value log = value_at(p->record, "log");
     const size_t n = value_count(log) / LOG_FIELDS;
@@ -106,8 +106,8 @@ static sw_status take_events(reader *r, const profile_place *p)
     if (!value_is_list(log) || n * LOG_FIELDS != value_count(log) || n >= UINT32_MAX - r->n_log)
         return profile_wrong(p, "log", "a list of events");
     void *block = r->log;
-    SW_TRY(sw_heap_room(&block, SW_HEAP_PROFILE, &r->cap_log, r->n_log + (uint32_t)n,
-                        sizeof *r->log));
+    SW_TRY(sw_heap_reserve(&block, SW_HEAP_PROFILE, &r->cap_log, r->n_log + (uint32_t)n,
+                           sizeof *r->log));
     r->log = block;
     for (size_t i = 0; i < n; i++) {
         uint64_t x[LOG_FIELDS];
@@ -128,7 +128,7 @@ static sw_status keep_log(reader *r, sw_tl_run *run)
     void *block;
     if (r->n_log == 0)
         return SW_OK;
-    SW_TRY(sw_timeline_room(r->t, &block, r->n_log, sizeof *r->log));
+    SW_TRY(sw_timeline_alloc(r->t, &block, r->n_log, sizeof *r->log));
     memcpy(block, r->log, r->n_log * sizeof *r->log);
     run->log = block;
     run->n_log = r->n_log;
@@ -136,7 +136,7 @@ static sw_status keep_log(reader *r, sw_tl_run *run)
     return SW_OK;
 }
 
-static sw_status take_op_clocks(reader *r, const profile_place *p, const profile_step *s,
+static sw_status take_op_clocks(reader *r, const profile_position *p, const profile_step *s,
                                 sw_tl_run *run)
 {
     const size_t n = value_count(s->clocks);
@@ -144,7 +144,7 @@ static sw_status take_op_clocks(reader *r, const profile_place *p, const profile
     SW_TRY(profile_check_clocks(p, s, &r->t->programs[run->program]));
     if (n == 0)
         return SW_OK;
-    SW_TRY(sw_timeline_room(r->t, &block, n, sizeof(uint64_t)));
+    SW_TRY(sw_timeline_alloc(r->t, &block, n, sizeof(uint64_t)));
     uint64_t *to = block;
     for (size_t i = 0; i < n; i++)
         to[i] = profile_clock(s, i);
@@ -153,7 +153,7 @@ static sw_status take_op_clocks(reader *r, const profile_place *p, const profile
     return SW_OK;
 }
 
-static sw_status take_run(reader *r, const profile_place *p)
+static sw_status take_run(reader *r, const profile_position *p)
 {
     sw_tl_run *run;
     profile_step s;
@@ -178,7 +178,7 @@ static sw_status take_run(reader *r, const profile_place *p)
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-static sw_status take_end(reader *r, const profile_place *p)
+static sw_status take_end(reader *r, const profile_position *p)
 {
     profile_end e;
     SW_TRY(profile_read_end(p, &e));
@@ -187,7 +187,7 @@ static sw_status take_end(reader *r, const profile_place *p)
 }
 
 /* One record; the first pass takes programs and places, the second events and runs. */
-static sw_status take(reader *r, const profile_place *p, bool *run_ended)
+static sw_status take(reader *r, const profile_position *p, bool *run_ended)
 {
     const char *type = p->type;
     if (p->line == 1)
@@ -214,7 +214,7 @@ static sw_status take(reader *r, const profile_place *p, bool *run_ended)
 static sw_status next(reader *r, bool *more, bool *run_ended)
 {
     profile_line line;
-    profile_place p;
+    profile_position p;
     SW_TRY(profile_lines_next(&r->lines, &line));
     *more = line.text != NULL;
     if (line.text == NULL)
@@ -224,10 +224,10 @@ static sw_status next(reader *r, bool *more, bool *run_ended)
 }
 
 /* A run of which a record is damaged is none. */
-static sw_status read_places(reader *r, const run_list *l)
+static sw_status read_positions(reader *r, const run_list *l)
 {
     for (uint32_t i = 0; i < l->n; i++) {
-        const run_place *at = &l->at[(l->first + i) & (l->cap - 1)];
+        const run_position *at = &l->at[(l->first + i) & (l->cap - 1)];
         const size_t before = r->t->n_runs;
         bool more = true, run_ended = false;
         sw_status status = profile_lines_seek(&r->lines, at->at, at->line);
@@ -263,9 +263,9 @@ static sw_status read_both(reader *r)
     if (r->lines.line == 0)
         SW_FAIL(SW_FORMAT, "%s: the file is empty", r->t->path);
     r->second = true;
-    status = read_places(r, &r->front);
+    status = read_positions(r, &r->front);
     if (status == SW_OK)
-        status = read_places(r, &r->back);
+        status = read_positions(r, &r->back);
     SW_TRY(end_at_damage(r, status));
     return sw_timeline_finish(r->t);
 }

@@ -24,8 +24,8 @@ typedef struct {
     uint32_t n_scopes;
     uint32_t *live; /* values of the run in order of birth, with holes; two places for each */
     size_t n_live;
-    size_t *place; /* of a value in `live`, plus one; 0: it does not live */
-    uint32_t room; /* values */
+    size_t *position;  /* of a value in `live`, plus one; 0: it does not live */
+    uint32_t capacity; /* values */
     sw_status status;
 } walk;
 
@@ -65,29 +65,29 @@ static void close_holes(walk *w)
     for (size_t i = 0; i < w->n_live; i++)
         if (w->live[i] != SW_TL_NONE) {
             w->live[n++] = w->live[i];
-            w->place[w->live[i]] = n;
+            w->position[w->live[i]] = n;
         }
     w->n_live = n;
 }
 
 static void give_birth(walk *w, uint32_t index)
 {
-    if (w->place[index] != 0)
+    if (w->position[index] != 0)
         return; /* born twice without a death: a log that lost something */
-    if (w->n_live == 2 * (size_t)w->room)
+    if (w->n_live == 2 * (size_t)w->capacity)
         close_holes(w);
     w->live[w->n_live++] = index;
-    w->place[index] = w->n_live;
+    w->position[index] = w->n_live;
     state_value(w, SW_TL_ALLOC, index);
 }
 
 static void kill(walk *w, uint32_t index)
 {
-    const size_t at = w->place[index];
+    const size_t at = w->position[index];
     if (at == 0)
         return;
     w->live[at - 1] = SW_TL_NONE;
-    w->place[index] = 0;
+    w->position[index] = 0;
     while (w->n_live > 0 && w->live[w->n_live - 1] == SW_TL_NONE)
         w->n_live--;
     state_value(w, SW_TL_FREE, index);
@@ -212,23 +212,23 @@ static void change_models(walk *w, const sw_tl_program *p)
         state_value(w, SW_TL_ALLOC, i);
 }
 
-static sw_status make_room(walk *w, uint32_t n)
+static sw_status reserve(walk *w, uint32_t n)
 {
-    if (n <= w->room)
+    if (n <= w->capacity)
         return SW_OK;
-    void *live = w->live, *place;
-    SW_TRY(sw_heap_alloc(&place, SW_HEAP_PROFILE, n * sizeof *w->place));
+    void *live = w->live, *position;
+    SW_TRY(sw_heap_alloc(&position, SW_HEAP_PROFILE, n * sizeof *w->position));
     const sw_status status =
-        sw_heap_resize(&live, SW_HEAP_PROFILE, 2 * (size_t)w->room * sizeof *w->live,
+        sw_heap_resize(&live, SW_HEAP_PROFILE, 2 * (size_t)w->capacity * sizeof *w->live,
                        2 * (size_t)n * sizeof *w->live);
     if (status != SW_OK) {
-        sw_heap_free(place, SW_HEAP_PROFILE, n * sizeof *w->place);
+        sw_heap_free(position, SW_HEAP_PROFILE, n * sizeof *w->position);
         return status;
     }
-    sw_heap_free(w->place, SW_HEAP_PROFILE, w->room * sizeof *w->place);
+    sw_heap_free(w->position, SW_HEAP_PROFILE, w->capacity * sizeof *w->position);
     w->live = live;
-    w->place = place;
-    w->room = n;
+    w->position = position;
+    w->capacity = n;
     return SW_OK;
 }
 
@@ -328,11 +328,11 @@ static void walk_run(walk *w, const sw_timeline *t, const sw_tl_run *run)
     w->event.run = run;
     advance(w, run->at_ns);
     change_models(w, p);
-    w->status = w->status == SW_OK ? make_room(w, p->n_values) : w->status;
+    w->status = w->status == SW_OK ? reserve(w, p->n_values) : w->status;
     if (w->status != SW_OK)
         return;
     w->event.program = p;
-    memset(w->place, 0, p->n_values * sizeof *w->place);
+    memset(w->position, 0, p->n_values * sizeof *w->position);
     snprintf(name, sizeof name, run->micro > 0 ? "step %llu.%llu" : "step %llu",
              (unsigned long long)run->step, (unsigned long long)run->micro);
     emit(w, SW_TL_STEP_BEGIN, SW_TL_NONE, name);
@@ -358,7 +358,7 @@ sw_status sw_timeline_walk(const sw_timeline *t,
         walk_run(&w, t, &t->runs[i]);
     change_models(&w, NULL);
     SW_ASSERT(w.status != SW_OK || w.event.live == 0);
-    sw_heap_free(w.live, SW_HEAP_PROFILE, 2 * (size_t)w.room * sizeof *w.live);
-    sw_heap_free(w.place, SW_HEAP_PROFILE, w.room * sizeof *w.place);
+    sw_heap_free(w.live, SW_HEAP_PROFILE, 2 * (size_t)w.capacity * sizeof *w.live);
+    sw_heap_free(w.position, SW_HEAP_PROFILE, w.capacity * sizeof *w.position);
     return w.status;
 }

@@ -20,7 +20,7 @@ typedef struct {
 } text;
 
 typedef struct {
-    size_t n, room; /* words */
+    size_t n, capacity; /* words */
     value *items;
 } list;
 
@@ -275,10 +275,10 @@ sw_status value_text_new(value_tree *t, value *out, const char *bytes, size_t n)
         }
     }
     void *block = NULL;
-    size_t room;
-    if (!sw_size_add(n, sizeof(text) + 1, &room))
+    size_t capacity;
+    if (!sw_size_add(n, sizeof(text) + 1, &capacity))
         SW_FAIL(SW_FORMAT, "%s: a text of %zu bytes", t->path, n);
-    SW_TRY(take(t, &block, room));
+    SW_TRY(take(t, &block, capacity));
     text *x = block;
     x->n = n;
     memcpy(x->bytes, bytes, n);
@@ -321,16 +321,16 @@ sw_status value_dict_new(value_tree *t, value *out)
 sw_status value_add(value_tree *t, value to, const value *items, size_t n)
 {
     list *l = address(to);
-    if (n > l->room - l->n) {
-        size_t room = l->n + n;
+    if (n > l->capacity - l->n) {
+        size_t capacity = l->n + n;
         void *block = NULL;
         if (l->n > 0)
-            room = room > 2 * l->room ? room : 2 * l->room;
-        SW_TRY(take(t, &block, room * sizeof *items));
+            capacity = capacity > 2 * l->capacity ? capacity : 2 * l->capacity;
+        SW_TRY(take(t, &block, capacity * sizeof *items));
         if (l->n > 0)
             memcpy(block, l->items, l->n * sizeof *items);
         l->items = block;
-        l->room = room;
+        l->capacity = capacity;
     }
     memcpy(l->items + l->n, items, n * sizeof *items);
     l->n += n;

@@ -44,7 +44,7 @@ static sw_status grow(sw_json *j, size_t wanted)
     return SW_OK;
 }
 
-static sw_status make_room(sw_json *j, size_t wanted)
+static sw_status reserve(sw_json *j, size_t wanted)
 {
     SW_ASSERT(j->status == SW_OK && j->used <= j->capacity);
     if (j->grows)
@@ -63,7 +63,7 @@ static void emit_slowly(sw_json *j, const char *from, size_t n)
         size_t part = j->capacity - j->used;
         SW_ASSERT(j->used <= j->capacity);
         if (part == 0) {
-            j->status = make_room(j, n);
+            j->status = reserve(j, n);
             continue;
         }
         if (part > n)

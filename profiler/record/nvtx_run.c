@@ -134,12 +134,12 @@ static uint32_t take_number(void)
 }
 
 /* "step arena"; "step arena 2" of the second exec. */
-static void with_number(const sw_nvtx_run *r, const char *text, char *to, size_t room)
+static void with_number(const sw_nvtx_run *r, const char *text, char *to, size_t capacity)
 {
     if (r->number == 0)
-        snprintf(to, room, "%s", text);
+        snprintf(to, capacity, "%s", text);
     else
-        snprintf(to, room, "%s %u", text, r->number + 1);
+        snprintf(to, capacity, "%s %u", text, r->number + 1);
 }
 
 static void take_counter(sw_nvtx_run *r, int which, const char *name, const char *about)
@@ -244,7 +244,7 @@ static void sample(sw_nvtx_run *r, int which, size_t bytes)
 }
 
 /* All tensors of this moment are counted. */
-static void settle(sw_nvtx_run *r, size_t live)
+static void close_run(sw_nvtx_run *r, size_t live)
 {
     r->peak = live > r->peak ? live : r->peak;
     if (!r->counts)
@@ -269,7 +269,7 @@ void sw_nvtx_run_begin(sw_nvtx_run *r, size_t live)
         r->live[i] = r->marked[i] = r->base[i];
     r->peak = 0;
     sw_nvtx_begin(SW_NVTX_IN_STEP, r->word[r->training ? TRAIN : EVALUATE], live);
-    settle(r, live);
+    close_run(r, live);
 }
 
 static void close_layers(sw_nvtx_run *r, uint32_t depth)
@@ -309,7 +309,7 @@ void sw_nvtx_run_phase_end(sw_nvtx_run *r, int phase, size_t live, size_t peak)
 {
     close_op(r);
     close_layers(r, 0);
-    settle(r, live);
+    close_run(r, live);
     sw_nvtx_mark(SW_NVTX_IN_MEMORY, r->phase_peak[phase], peak);
     for (uint32_t i = 0; i < r->opts.n_roles; i++)
         if (r->live[i] != r->marked[i]) {
@@ -322,7 +322,7 @@ void sw_nvtx_run_phase_end(sw_nvtx_run *r, int phase, size_t live, size_t peak)
 void sw_nvtx_run_op(sw_nvtx_run *r, uint32_t op, size_t live)
 {
     const sw_nvtx_op *o = &r->table->ops[op];
-    settle(r, live);
+    close_run(r, live);
     if (r->opts.layers)
         open_layers(r, o, live);
     if (r->opts.ops) {
@@ -333,13 +333,13 @@ void sw_nvtx_run_op(sw_nvtx_run *r, uint32_t op, size_t live)
 
 void sw_nvtx_run_op_end(sw_nvtx_run *r, size_t live)
 {
-    settle(r, live);
+    close_run(r, live);
     close_op(r);
 }
 
 void sw_nvtx_run_end(sw_nvtx_run *r, size_t live)
 {
-    settle(r, live);
+    close_run(r, live);
     sw_nvtx_mark(SW_NVTX_IN_MEMORY, r->word[STEP_PEAK], r->peak);
     sw_nvtx_end();
     r->table = NULL; /* a program may go before the next run */
@@ -377,7 +377,7 @@ static void reset(sw_nvtx_run *r)
     for (uint32_t i = 0; r->base != NULL && i < r->opts.n_roles; i++)
         live += r->live[i] = r->base[i];
     if (live > 0)
-        settle(r, live);
+        close_run(r, live);
 }
 
 void sw_nvtx_run_event(sw_nvtx_run *r, const sw_event *event, uint32_t id)

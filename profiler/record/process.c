@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
     sw_process *out;
-    sw_process_place *places;
+    sw_process_range *ranges;
     size_t n, n_points, page; /* of the places the last n_points have 0 bytes */
     sw_file *pagemap;         /* NULL: none */
     share spare[SPARE];
@@ -103,12 +103,12 @@ static void keep_spare(sorter *s, share x)
 }
 
 /* The first place that ends behind `at`; the number of places where there is none. */
-static size_t place_behind(const sorter *s, uintptr_t at)
+static size_t range_behind(const sorter *s, uintptr_t at)
 {
     size_t from = 0, to = s->n;
     while (from < to) {
         const size_t mid = from + (to - from) / 2;
-        if (s->places[mid].base + s->places[mid].bytes <= at)
+        if (s->ranges[mid].base + s->ranges[mid].bytes <= at)
             from = mid + 1;
         else
             to = mid;
@@ -147,35 +147,35 @@ static sw_status count_pages(sorter *s, uintptr_t from, uintptr_t to, size_t *pr
 /* A part of a mapping: of one place, or of none. */
 typedef struct {
     uintptr_t from, to;
-    const sw_process_place *place; /* NULL: none */
+    const sw_process_range *range; /* NULL: none */
 } piece;
 
 /* The piece of [from, end) that begins at `from`. */
 static piece next_piece(const sorter *s, uintptr_t from, uintptr_t end)
 {
-    const size_t i = place_behind(s, from);
-    if (i == s->n || s->places[i].base >= end)
+    const size_t i = range_behind(s, from);
+    if (i == s->n || s->ranges[i].base >= end)
         return (piece){from, end, NULL};
-    const sw_process_place *p = &s->places[i];
+    const sw_process_range *p = &s->ranges[i];
     if (p->base > from)
         return (piece){from, p->base, NULL};
     return (piece){from, earlier(end, p->base + p->bytes), p};
 }
 
 /* Of what no place has, one address may be known. */
-static const sw_process_place *point_in(const sorter *s, const piece *x)
+static const sw_process_range *point_in(const sorter *s, const piece *x)
 {
     for (size_t i = s->n; x->to - x->from <= NEAR && i < s->n + s->n_points; i++)
-        if (s->places[i].base >= x->from && s->places[i].base < x->to)
-            return &s->places[i];
+        if (s->ranges[i].base >= x->from && s->ranges[i].base < x->to)
+            return &s->ranges[i];
     return NULL;
 }
 
 static void add_piece(sorter *s, const piece *x, share bytes)
 {
-    const sw_process_place *place = x->place != NULL ? x->place : point_in(s, x);
-    if (place != NULL)
-        add(s->out, place->kind, place->name, bytes);
+    const sw_process_range *range = x->range != NULL ? x->range : point_in(s, x);
+    if (range != NULL)
+        add(s->out, range->kind, range->name, bytes);
     else
         keep_spare(s, bytes);
 }
@@ -251,14 +251,14 @@ static void take_mapping(void *context, const sw_mapping *m)
     } else if (named(m->path, "[heap]")) {
         add(s->out, SW_PROCESS_HEAP, "malloc", share_of(m));
     } else if (named(m->path, "[anon:")) { /* whoever gave it a name may still be one of us */
-        if (first.place != NULL)
+        if (first.range != NULL)
             take_anonymous(s, m);
         else
             add(s->out, SW_PROCESS_SYSTEM, m->path, share_of(m));
     } else if (m->path[0] == '[') {
         add(s->out, SW_PROCESS_SYSTEM, "vdso, vvar", share_of(m));
-    } else if (first.place != NULL && first.place->kind == SW_PROCESS_CODE) {
-        add(s->out, SW_PROCESS_CODE, first.place->name, share_of(m));
+    } else if (first.range != NULL && first.range->kind == SW_PROCESS_CODE) {
+        add(s->out, SW_PROCESS_CODE, first.range->name, share_of(m));
     } else
         add(s->out, SW_PROCESS_FILE, last_part(m->path), share_of(m));
 }
@@ -320,7 +320,7 @@ static uint64_t heap_share(const sorter *s, size_t bytes)
     return chosen;
 }
 
-static void settle_spare(sorter *s, size_t heap_bytes)
+static void assign_spare(sorter *s, size_t heap_bytes)
 {
     const uint64_t heap = heap_share(s, heap_bytes);
     for (size_t i = 0; i < s->n_spare; i++)
@@ -332,11 +332,11 @@ static void settle_spare(sorter *s, size_t heap_bytes)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static void sort_places(sw_process_place *x, size_t n)
+static void sort_ranges(sw_process_range *x, size_t n)
 {
     for (size_t gap = n / 2; gap > 0; gap /= 2)
         for (size_t i = gap; i < n; i++) {
-            const sw_process_place v = x[i];
+            const sw_process_range v = x[i];
             size_t k = i;
             for (; k >= gap && x[k - gap].base > v.base; k -= gap)
                 x[k] = x[k - gap];
@@ -350,11 +350,11 @@ static void part_points(sorter *s)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->n; i++) {
-        const sw_process_place x = s->places[i];
+        const sw_process_range x = s->ranges[i];
         if (x.bytes == 0)
             continue;
-        memmove(&s->places[n + 1], &s->places[n], (i - n) * sizeof x);
-        s->places[n++] = x;
+        memmove(&s->ranges[n + 1], &s->ranges[n], (i - n) * sizeof x);
+        s->ranges[n++] = x;
     }
     s->n_points = s->n - n;
     s->n = n;
@@ -365,7 +365,7 @@ static void begin_lines(sorter *s)
 {
     memset(s->out, 0, sizeof *s->out);
     for (size_t i = 0; i < s->n; i++) {
-        const sw_process_place *p = &s->places[i];
+        const sw_process_range *p = &s->ranges[i];
         if (p->kind != SW_PROCESS_ARENA && p->kind != SW_PROCESS_STACK)
             continue;
         sw_process_line *l = line_for(s->out, p->kind, p->name);
@@ -377,16 +377,16 @@ static void begin_lines(sorter *s)
 }
 
 sw_status sw_process_sum(sw_process *out, const char *smaps, const char *pagemap,
-                         sw_process_place *places, size_t n, size_t heap_bytes)
+                         sw_process_range *ranges, size_t n, size_t heap_bytes)
 {
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sorter)));
     sorter *s = block;
     s->out = out;
-    s->places = places;
+    s->ranges = ranges;
     s->n = n;
     s->page = sw_page_bytes();
-    sort_places(places, n);
+    sort_ranges(ranges, n);
     part_points(s);
     begin_lines(s);
     sw_status status = SW_OK;
@@ -394,7 +394,7 @@ sw_status sw_process_sum(sw_process *out, const char *smaps, const char *pagemap
         status = sw_file_open(&s->pagemap, pagemap, SW_FILE_READ);
     if (status == SW_OK || status == SW_IO) /* without it pages are not told apart */
         status = sw_smaps_read(smaps, take_mapping, s);
-    settle_spare(s, heap_bytes);
+    assign_spare(s, heap_bytes);
     sort_lines(out);
     sw_file_drop(s->pagemap);
     sw_heap_free(block, SW_HEAP_PROFILE, sizeof(sorter));

@@ -74,11 +74,11 @@ typedef struct {
     sw_process_kind kind;
     char name[SW_PROCESS_NAME];
     size_t promised_bytes;
-} sw_process_place;
+} sw_process_range;
 /* Of the text at `smaps`; `pagemap` tells pages apart where a mapping has several owners, and
  * may be NULL. `heap_bytes`: what the heap says it has mapped besides the places. Sorts and
  * changes the places. */
 SW_MUST_USE sw_status sw_process_sum(sw_process *out, const char *smaps, const char *pagemap,
-                                     sw_process_place *places, size_t n, size_t heap_bytes);
+                                     sw_process_range *ranges, size_t n, size_t heap_bytes);
 
 #endif

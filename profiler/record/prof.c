@@ -76,9 +76,9 @@ void swi_prof_done(sw_profile *p, uint64_t now)
     }
 }
 
-/* After what it wrote, or found written by others, the clerk looks again a due time later:
- * while steps go on nobody has to wake it. */
-static void clerk(void *arg)
+/* After what it wrote, or found written by others, the writer_thread looks again a due time
+ * later: while steps go on nobody has to wake it. */
+static void writer_thread(void *arg)
 {
     sw_profile *p = arg;
     uint64_t idle_since = 0; /* the last look found nothing; 0: it found something */
@@ -106,7 +106,7 @@ static void clerk(void *arg)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void dismiss_clerk(sw_profile *p)
+static void stop_writer_thread(sw_profile *p)
 {
     if (p->forks == sw_fork_number()) {
         pthread_mutex_lock(&p->lock);
@@ -114,11 +114,11 @@ static void dismiss_clerk(sw_profile *p)
         pthread_cond_signal(&p->wake);
         pthread_mutex_unlock(&p->lock);
     }
-    sw_thread_join(p->clerk);
-    p->clerk = NULL;
+    sw_thread_join(p->writer_thread);
+    p->writer_thread = NULL;
 }
 
-static sw_status verdict(sw_profile *p)
+static sw_status final_status(sw_profile *p)
 {
     if (p->status == SW_OK)
         return SW_OK;
@@ -212,7 +212,7 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
 
 static void write_heap(sw_profile *p)
 {
-    swi_prof_room(p, SWI_PROF_STEP_ROOM);
+    swi_prof_reserve(p, SWI_PROF_STEP_BYTES);
     sw_json_begin(&p->json, '{');
     sw_json_put_string(&p->json, "type", "heap");
     swi_prof_heap_put_report(&p->json);
@@ -226,7 +226,7 @@ static void write_end(sw_profile *p)
     sw_json *j = &p->json;
     if (!p->heap_recorded)
         write_heap(p);
-    swi_prof_room(p, SWI_PROF_STEP_ROOM);
+    swi_prof_reserve(p, SWI_PROF_STEP_BYTES);
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "end");
     sw_json_put_string(j, "status", p->end_status[0] != '\0' ? p->end_status : "done");
@@ -244,7 +244,7 @@ static void write_end(sw_profile *p)
 /* The thread first: without it the file that is there stays. */
 static sw_status open_files(sw_profile *p, const sw_prof_header *header)
 {
-    SW_TRY(sw_thread_start(&p->clerk, clerk, p, "sw-profile"));
+    SW_TRY(sw_thread_start(&p->writer_thread, writer_thread, p, "sw-profile"));
     SW_TRY(sw_prof_heap_begin(&p->heap));
     SW_TRY(sw_file_take(&p->file, header->path, p->max_bytes == 0));
     if (p->max_bytes > 0)
@@ -275,13 +275,13 @@ static void prepare_lock(sw_profile *p)
 
 static void discard(sw_profile *p)
 {
-    dismiss_clerk(p);
+    stop_writer_thread(p);
     sw_prof_heap_end(&p->heap);
     swi_prof_parts_free(p);
     sw_file_drop(p->before);
     sw_file_drop(p->file);
     sw_file_drop(p->statm);
-    if (p->forks == sw_fork_number()) { /* else the clerk waits there for ever */
+    if (p->forks == sw_fork_number()) { /* else the writer_thread waits there for ever */
         (void)pthread_cond_destroy(&p->wake);
         (void)pthread_mutex_destroy(&p->lock);
     }
@@ -329,7 +329,7 @@ uint32_t sw_prof_join(sw_profile *p)
     return exec;
 }
 
-uint32_t sw_prof_event_room(const sw_profile *p)
+uint32_t sw_prof_event_capacity(const sw_profile *p)
 {
     return p->event_room;
 }
@@ -350,7 +350,7 @@ sw_status sw_prof_flush(sw_profile *p)
     pthread_mutex_lock(&p->lock);
     if (swi_prof_writes(p))
         swi_prof_flush(p);
-    const sw_status status = verdict(p);
+    const sw_status status = final_status(p);
     pthread_mutex_unlock(&p->lock);
     return status;
 }
@@ -506,7 +506,7 @@ void swi_prof_record(sw_profile *p, const char *type, void (*put)(sw_json *json,
     swi_prof_write_last(p);
     if (swi_prof_writes(p)) {
         const uint64_t now = sw_clock_ns();
-        swi_prof_room(p, SWI_PROF_ROOM / 2);
+        swi_prof_reserve(p, SWI_PROF_LINE_BYTES / 2);
         sw_json_begin(&p->json, '{');
         sw_json_put_string(&p->json, "type", type);
         put(&p->json, x);
@@ -542,7 +542,7 @@ sw_status sw_prof_destroy(sw_profile *p)
         SW_FAIL(SW_BUSY, "the profile was made before a fork: its file is the parent's, and "
                          "nothing was written");
     }
-    dismiss_clerk(p);
+    stop_writer_thread(p);
     if (swi_prof_writes(p)) {
         swi_prof_write_last(p);
         write_end(p);
@@ -551,7 +551,7 @@ sw_status sw_prof_destroy(sw_profile *p)
     (void)swi_prof_stick(p, sw_file_close(p->before));
     (void)swi_prof_stick(p, sw_file_close(p->file));
     p->before = p->file = NULL;
-    const sw_status status = verdict(p);
+    const sw_status status = final_status(p);
     discard(p);
     return status;
 }

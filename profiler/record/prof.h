@@ -52,7 +52,7 @@ uint32_t sw_prof_join(sw_profile *profile);
  * file wants no events. */
 /* SW_BUSY in a process that was forked off the one that made it: file and thread are there. */
 sw_status sw_prof_check_fork(const sw_profile *profile);
-uint32_t sw_prof_event_room(const sw_profile *profile);
+uint32_t sw_prof_event_capacity(const sw_profile *profile);
 uint64_t sw_prof_every(const sw_profile *profile);
 uint64_t sw_prof_start_ns(const sw_profile *profile);
 /* The least max_bytes for the plans that were recorded. */
@@ -119,7 +119,7 @@ typedef struct {
     uint64_t step;    /* counted from 1 */
     uint32_t micro;   /* run of the step */
     uint64_t at_ns;   /* clock at its beginning */
-    bool thinned;     /* is counted and not written, unless it turns out to be the last */
+    bool sampled_out; /* is counted and not written, unless it turns out to be the last */
     const char *run;  /* "train" or "eval" */
     const char *mode; /* "planned" or "immediate" */
     const char *measured_by;
@@ -144,7 +144,7 @@ typedef struct {
     const char *measured_by;
     const char *const
         *names; /* n of them; verdict[i]: 1 agrees, 0 does not, -1 was not asked */
-    const int *verdict;
+    const int *witness_results;
     int n;
     uint32_t faults;
     const char *first_fault;

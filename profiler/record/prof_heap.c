@@ -56,27 +56,27 @@ static void put_arenas(sw_json *j, const size_t *bytes)
     sw_json_end(j);
 }
 
-#define PLACE_ROOM ((size_t)220)
-#define PLACES_AT_ONCE 100
+#define SITE_BYTES_MAX ((size_t)220)
+#define SITES_AT_ONCE 100
 
-static void put_places(sw_prof_heap *h, sw_json *j)
+static void put_sites(sw_prof_heap *h, sw_json *j)
 {
-    sw_alloc_site place;
+    sw_alloc_site site;
     int n = 0;
     h->more = false;
     sw_json_open(j, "places", '[');
-    for (uint32_t i = 0; h->begun && sw_sites_read(i, &place); i++) {
-        if (place.bytes == h->places[i])
+    for (uint32_t i = 0; h->begun && sw_sites_read(i, &site); i++) {
+        if (site.bytes == h->sites[i])
             continue;
-        h->more = n++ >= PLACES_AT_ONCE;
+        h->more = n++ >= SITES_AT_ONCE;
         if (h->more)
             break;
-        h->places[i] = place.bytes;
+        h->sites[i] = site.bytes;
         sw_json_begin(j, '{');
-        sw_json_put_string(j, "at", place.at);
-        sw_json_put_string(j, "heap", sw_heap_name(place.heap));
-        sw_json_put_u64(j, "bytes", place.bytes);
-        sw_json_put_u64(j, "blocks", place.blocks);
+        sw_json_put_string(j, "at", site.at);
+        sw_json_put_string(j, "heap", sw_heap_name(site.heap));
+        sw_json_put_u64(j, "bytes", site.bytes);
+        sw_json_put_u64(j, "blocks", site.blocks);
         sw_json_end(j);
     }
     sw_json_end(j);
@@ -87,10 +87,10 @@ static bool changed(const sw_prof_heap *h)
     return !h->written || h->more || memcmp(h->heap, h->heap_written, sizeof h->heap) != 0;
 }
 
-size_t sw_prof_heap_room(const sw_prof_heap *h)
+size_t sw_prof_heap_bytes_max(const sw_prof_heap *h)
 {
-    const size_t room = 512; /* purposes and arenas */
-    return changed(h) ? room + PLACES_AT_ONCE * PLACE_ROOM : room;
+    const size_t capacity = 512; /* purposes and arenas */
+    return changed(h) ? capacity + SITES_AT_ONCE * SITE_BYTES_MAX : capacity;
 }
 
 void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
@@ -99,7 +99,7 @@ void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
     if (changed(h)) {
         memcpy(h->heap_written, h->heap, sizeof h->heap);
         put_purposes(j, h->heap);
-        put_places(h, j);
+        put_sites(h, j);
     }
     if (!h->written || claims != h->claims) {
         h->claims = claims;
@@ -112,7 +112,7 @@ void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
 void sw_prof_heap_again(sw_prof_heap *h)
 {
     h->written = false;
-    memset(h->places, 0, sizeof h->places);
+    memset(h->sites, 0, sizeof h->sites);
 }
 
 /* ---- the heap's backend ------------------------------------------------------------------ */
@@ -164,13 +164,13 @@ void sw_prof_heap_record(sw_profile *profile)
 
 /* ---- what was denied --------------------------------------------------------------------- */
 
-static void add_share(sw_denied_share *shares, size_t *n, size_t room, const char *name,
+static void add_share(sw_denied_share *shares, size_t *n, size_t capacity, const char *name,
                       size_t bytes)
 {
     size_t i = 0;
     while (i < *n && strcmp(shares[i].name, name) != 0)
         i++;
-    if (i == room)
+    if (i == capacity)
         snprintf(shares[--i].name, sizeof shares[i].name, "(others)");
     if (i == *n) {
         snprintf(shares[i].name, sizeof shares[i].name, "%s", name);

@@ -17,7 +17,7 @@ typedef struct {
     size_t heap_written[SW_HEAP_KINDS];
     size_t arenas[SW_ARENA_USES];
     uint64_t claims; /* the version that `arenas` is of */
-    size_t places[SW_PLACES_MAX];
+    size_t sites[SW_SITES_MAX];
 } sw_prof_heap;
 
 /* Blocks are noted by the line that takes them, from here on. */
@@ -27,13 +27,13 @@ void sw_prof_heap_end(sw_prof_heap *h);
 void sw_prof_heap_look(sw_prof_heap *h);
 size_t sw_prof_heap_sum(const sw_prof_heap *h); /* of all purposes */
 /* The members of a step record, as far as they changed: `heap`, `places`, `arenas`. At most
- * SW_PROF_HEAP_ROOM bytes, and few where nothing changed since the last look; more places than
- * that has room for come in the next record. */
-#define SW_PROF_HEAP_ROOM ((size_t)24 << 10)
+ * SW_PROF_HEAP_BYTES_MAX bytes, and few where nothing changed since the last look; more places
+ * than that has room for come in the next record. */
+#define SW_PROF_HEAP_BYTES_MAX ((size_t)24 << 10)
 void sw_prof_heap_put(sw_prof_heap *h, sw_json *json);
 /* The next one has them all: who reads on from here knows nothing of those before. */
 void sw_prof_heap_again(sw_prof_heap *h);
-size_t sw_prof_heap_room(const sw_prof_heap *h);
+size_t sw_prof_heap_bytes_max(const sw_prof_heap *h);
 
 /* A record of the type "heap": what the backend says of each purpose and of the rest of the
  * process. The end of a profile writes one where none was written. */

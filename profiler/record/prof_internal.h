@@ -17,12 +17,12 @@ struct sw_profile {
     uint32_t forks; /* sw_fork_number of the process that made it */
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    sw_thread *clerk;   /* writes what waits; NULL without a file */
-    bool sleeping, end; /* the clerk: has no deadline; is to go */
-    uint64_t waiting;   /* clock of the oldest record that is not in the file; 0: none */
-    sw_file *file;      /* NULL: nothing is written; locked, so that one process writes it */
-    sw_file *before;    /* of a file in parts: the part before, locked too */
-    sw_file *statm;     /* NULL: the system has none */
+    sw_thread *writer_thread; /* writes what waits; NULL without a file */
+    bool sleeping, end;       /* the writer_thread: has no deadline; is to go */
+    uint64_t waiting;         /* clock of the oldest record that is not in the file; 0: none */
+    sw_file *file;   /* NULL: nothing is written; locked, so that one process writes it */
+    sw_file *before; /* of a file in parts: the part before, locked too */
+    sw_file *statm;  /* NULL: the system has none */
     sw_json json;
     sw_status status;                /* the first error; later records are dropped */
     char message[512];               /* as long as messages can be */
@@ -65,7 +65,7 @@ void swi_prof_flush(sw_profile *profile);
 /* Straight to the file. */
 sw_status swi_prof_write(sw_profile *profile, const char *bytes, size_t n);
 /* In front of a record of at most `bytes`: begins another part where this one has no room. */
-void swi_prof_room(sw_profile *profile, size_t bytes);
+void swi_prof_reserve(sw_profile *profile, size_t bytes);
 /* After a record. */
 void swi_prof_done(sw_profile *profile, uint64_t now);
 /* A record of that type with the members that `put` writes, where there is a file. Takes the
@@ -86,14 +86,14 @@ void swi_prof_put_program(sw_json *json, uint32_t exec, uint32_t program, uint32
 /* ---- parts (prof_parts.c) ---------------------------------------------------------------- */
 
 /* What a part must have room for besides header, plans and the clocks of a plan's ops. */
-#define SWI_PROF_ROOM SWI_PROF_BUFFER
+#define SWI_PROF_LINE_BYTES SWI_PROF_BUFFER
 /* At most, of an event and of a step's members that are not lists. */
-#define SWI_PROF_EVENT_ROOM ((size_t)40)
-#define SWI_PROF_STEP_ROOM ((size_t)4096)
-#define SWI_PROF_CLOCK_ROOM ((size_t)21)
+#define SWI_PROF_EVENT_BYTES ((size_t)40)
+#define SWI_PROF_STEP_BYTES ((size_t)4096)
+#define SWI_PROF_CLOCK_BYTES ((size_t)21)
 /* What a step leaves free for the records of the heap and of the end: the last part has steps.
  */
-#define SWI_PROF_CLOSING_ROOM (2 * SWI_PROF_STEP_ROOM)
+#define SWI_PROF_CLOSING_BYTES (2 * SWI_PROF_STEP_BYTES)
 
 /* Names and checks, before anything is opened. */
 SW_MUST_USE sw_status swi_prof_parts_begin(sw_profile *profile, const sw_prof_header *header);
@@ -113,6 +113,6 @@ void swi_prof_first_part(sw_profile *profile);
  */
 bool swi_prof_keep_plan(sw_profile *profile);
 /* Bytes of a part that are not header and plans. */
-size_t swi_prof_part_room(const sw_profile *profile);
+size_t swi_prof_part_bytes(const sw_profile *profile);
 
 #endif

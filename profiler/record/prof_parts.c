@@ -23,10 +23,10 @@ static size_t head_bytes(const sw_profile *p)
 
 size_t sw_prof_least(const sw_profile *p)
 {
-    return head_bytes(p) + PART_END + SWI_PROF_ROOM + p->most_ops * SWI_PROF_CLOCK_ROOM;
+    return head_bytes(p) + PART_END + SWI_PROF_LINE_BYTES + p->most_ops * SWI_PROF_CLOCK_BYTES;
 }
 
-size_t swi_prof_part_room(const sw_profile *p)
+size_t swi_prof_part_bytes(const sw_profile *p)
 {
     return p->max_bytes == 0 ? SIZE_MAX : p->max_bytes - head_bytes(p) - PART_END;
 }
@@ -71,8 +71,8 @@ static sw_status keep(sw_profile *p, const char *bytes, size_t n)
     void *block = p->kept;
     if (n > UINT32_MAX - p->kept_bytes)
         SW_FAIL(SW_NOMEM, "the plans of a profile in parts are too many");
-    SW_TRY(
-        sw_heap_room(&block, SW_HEAP_PROFILE, &p->cap_kept, (uint32_t)(p->kept_bytes + n), 1));
+    SW_TRY(sw_heap_reserve(&block, SW_HEAP_PROFILE, &p->cap_kept, (uint32_t)(p->kept_bytes + n),
+                           1));
     p->kept = block;
     memcpy(p->kept + p->kept_bytes, bytes, n);
     p->kept_bytes += n;
@@ -160,7 +160,7 @@ static void end_part(sw_profile *p)
         (void)!sw_file_remove(name_of(p, NAME_NEXT)); /* where it was not made yet: well */
 }
 
-void swi_prof_room(sw_profile *p, size_t bytes)
+void swi_prof_reserve(sw_profile *p, size_t bytes)
 {
     if (p->max_bytes == 0 || p->status != SW_OK)
         return;

@@ -39,11 +39,11 @@ static void count_step(sw_profile *p, const sw_prof_step *x)
 static void open_step(sw_profile *p, const sw_prof_step *x)
 {
     sw_prof_heap_look(&p->heap);
-    const size_t clocks = x != NULL && x->op_ns != NULL ? SWI_PROF_CLOCK_ROOM * x->n_ops : 0;
-    const size_t step = SWI_PROF_STEP_ROOM + clocks + SWI_PROF_CLOSING_ROOM;
+    const size_t clocks = x != NULL && x->op_ns != NULL ? SWI_PROF_CLOCK_BYTES * x->n_ops : 0;
+    const size_t step = SWI_PROF_STEP_BYTES + clocks + SWI_PROF_CLOSING_BYTES;
     if (x != NULL && x->events != NULL)
-        swi_prof_events(p, x, step + SW_PROF_HEAP_ROOM);
-    swi_prof_room(p, step + sw_prof_heap_room(&p->heap));
+        swi_prof_events(p, x, step + SW_PROF_HEAP_BYTES_MAX);
+    swi_prof_reserve(p, step + sw_prof_heap_bytes_max(&p->heap));
 }
 
 /* What the process takes by itself is asked for as rarely as the system is. */
@@ -126,7 +126,7 @@ static void record_step(sw_profile *p, const sw_prof_step *x)
     if (p->file == NULL)
         return;
     count_step(p, x);
-    if (x->thinned) {
+    if (x->sampled_out) {
         keep_last(p, x);
     } else if (swi_prof_writes(p)) {
         if (strcmp(x->run, "train") != 0)
@@ -163,10 +163,10 @@ static void write_witness(sw_profile *p, const sw_prof_witness *x, uint64_t now)
     sw_json_open(j, "witnesses", '{');
     for (int i = 0; i < x->n; i++) {
         sw_json_key(j, x->names[i]);
-        if (x->verdict[i] < 0)
+        if (x->witness_results[i] < 0)
             sw_json_null(j);
         else
-            sw_json_bool(j, x->verdict[i] > 0);
+            sw_json_bool(j, x->witness_results[i] > 0);
     }
     sw_json_end(j);
     sw_json_put_u64(j, "faults", x->faults);

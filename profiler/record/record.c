@@ -4,18 +4,19 @@
 #include "alloc/base/mem.h"
 #include <string.h>
 
-sw_status sw_record_log_create(sw_record_log **out, uint32_t room, uint64_t zero_ns)
+sw_status sw_record_log_create(sw_record_log **out, uint32_t capacity, uint64_t zero_ns)
 {
-    SW_ASSERT(room > 0);
+    SW_ASSERT(capacity > 0);
     void *block, *ring;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sw_record_log)));
-    const sw_status status = sw_heap_alloc(&ring, SW_HEAP_PROFILE, room * sizeof(sw_record));
+    const sw_status status =
+        sw_heap_alloc(&ring, SW_HEAP_PROFILE, capacity * sizeof(sw_record));
     if (status != SW_OK) {
         sw_heap_free(block, SW_HEAP_PROFILE, sizeof(sw_record_log));
         return status;
     }
     *out = block;
-    **out = (sw_record_log){.ring = ring, .cap = room, .zero_ns = zero_ns};
+    **out = (sw_record_log){.ring = ring, .cap = capacity, .zero_ns = zero_ns};
     return SW_OK;
 }
 

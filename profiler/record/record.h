@@ -41,7 +41,7 @@ typedef struct {
 } sw_record_log;
 
 /* Room for `room` events, taken here and never again. */
-SW_MUST_USE sw_status sw_record_log_create(sw_record_log **out, uint32_t room,
+SW_MUST_USE sw_status sw_record_log_create(sw_record_log **out, uint32_t capacity,
                                            uint64_t zero_ns);
 void sw_record_log_free(sw_record_log *log); /* NULL is fine */
 

@@ -8,20 +8,20 @@
  * mask) are still to be made; -1: none makes any of them. Does gradient kernel g of the op take
  * NULL for gradients that are not wanted? */
 int swi_select_gradient_kernel(const swi_trace *t, const swi_node *node, uint32_t wanted);
-bool swi_leaves_out(const sw_op_desc *desc, int g);
+bool swi_can_skip(const sw_op_desc *desc, int g);
 
 /* What no element of the product of two values exceeds, a sum of so many terms, if they have
  * at most `worth` elements. */
 sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, int64_t worth);
 
-/* A verdict (ops.h) on `value`, which `code` is said of; before and flag may be SWI_NONE. A
- * bound on what made the value, right in front of that, serves it. */
+/* A finite check (ops.h) on `value`, which `code` is said of; before and flag may be SWI_NONE.
+ * A bound on what made the value, right in front of that, serves it. */
 sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t before,
                             uint32_t flag, uint8_t release, uint32_t *out);
 
-/* The first of n verdicts that is not 0; one is itself. */
-sw_status swi_append_any(sw_ctx *ctx, const uint32_t *verdicts, uint32_t n, uint8_t release,
-                         uint32_t *out);
+/* The first of n finite checks that is not 0; one is itself. */
+sw_status swi_append_any(sw_ctx *ctx, const uint32_t *finite_checks, uint32_t n,
+                         uint8_t release, uint32_t *out);
 
 /* Does this optimizer look at losses and gradients? */
 bool swi_looks(const sw_optimizer *o);

@@ -14,7 +14,7 @@ typedef struct {
     sw_ctx *ctx;
     uint32_t n_nodes;       /* of the forward part */
     uint32_t first_storage; /* storages from here on were made by this backward */
-    uint32_t verdict;       /* on the loss; SWI_NONE: nobody asks */
+    uint32_t finite_check;  /* on the loss; SWI_NONE: nobody asks */
 } session;
 
 static swi_value *value_of(sw_ctx *ctx, uint32_t id)
@@ -28,11 +28,11 @@ static uint32_t *grad_of(sw_ctx *ctx, uint32_t id)
 }
 
 /* Gradients are kept for the values that exist when the walk begins. */
-static sw_status room_for_grads(sw_ctx *ctx)
+static sw_status reserve_grads(sw_ctx *ctx)
 {
     const uint32_t n = ctx->trace.n_values + 1;
     void *p = ctx->value_grads;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &ctx->cap_value_grads, n, sizeof(uint32_t)));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->cap_value_grads, n, sizeof(uint32_t)));
     ctx->value_grads = p;
     memset(ctx->value_grads, 0xff, n * sizeof(uint32_t));
     ctx->n_value_grads = n;
@@ -225,7 +225,7 @@ static sw_status look_at_factors(session *s, const swi_node *node, const sw_grad
 {
     const swi_trace *t = &s->ctx->trace;
     const swi_storage *st = &t->storages[t->values[target].storage];
-    if (s->verdict == SWI_NONE || swi_op_traits_of(node->op)->duty != SWI_DUTY_FACTORS ||
+    if (s->finite_check == SWI_NONE || swi_op_traits_of(node->op)->duty != SWI_DUTY_FACTORS ||
         grad->n_makes != 1 || grad->makes[0] != 1 || st->role != SWI_ROLE_PARAMETER ||
         t->values[target].node != SWI_NONE)
         return SW_OK;
@@ -290,7 +290,7 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
                                   .into = into,
                                   .n_out = grad->n_makes,
                                   .accumulate = accumulate,
-                                  .null_out = swi_leaves_out(desc, g) ? unused : 0};
+                                  .null_out = swi_can_skip(desc, g) ? unused : 0};
     if (accumulate == 0 && n == 2)
         SW_TRY(look_at_factors(s, &node, grad, operands, targets[0]));
     SW_TRY(swi_append(ctx, &args, outs));
@@ -372,15 +372,15 @@ static sw_status walk(session *s)
 }
 
 /* A gradient that comes from this loss too. Not an op of backward: nothing is kept for it. */
-static sw_status add_verdict(session *s, uint32_t *verdict)
+static sw_status add_finite_check(session *s, uint32_t *finite_check)
 {
-    const uint32_t both[] = {*verdict, s->verdict};
+    const uint32_t both[] = {*finite_check, s->finite_check};
     if (both[0] == SWI_NONE || both[1] == SWI_NONE) {
-        *verdict = both[0] == SWI_NONE ? both[1] : both[0];
+        *finite_check = both[0] == SWI_NONE ? both[1] : both[0];
         return SW_OK;
     }
     s->ctx->in_backward = false;
-    const sw_status status = swi_append_any(s->ctx, both, 2, SWI_STAYS, verdict);
+    const sw_status status = swi_append_any(s->ctx, both, 2, SWI_STAYS, finite_check);
     s->ctx->in_backward = true;
     return status;
 }
@@ -413,14 +413,14 @@ static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uin
             uint32_t sum = SWI_NONE;
             SW_TRY(swi_apply(ctx, SW_OP_copy, &whole, 1, NULL, &known->value, 1u, NULL, &sum));
             known->value = sum;
-            SW_TRY(add_verdict(s, &known->verdict));
+            SW_TRY(add_finite_check(s, &known->finite_check));
             continue;
         }
         void *p = ctx->grads;
-        SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1,
-                            sizeof *ctx->grads));
+        SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1,
+                               sizeof *ctx->grads));
         ctx->grads = p;
-        ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, whole, s->verdict};
+        ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, whole, s->finite_check};
         const swi_value *gv = &ctx->trace.values[whole];
         if (ctx->trace.storages[gv->storage].name == 0)
             ctx->trace.storages[gv->storage].name = name;
@@ -428,7 +428,7 @@ static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uin
     return ctx->status;
 }
 
-/* A verdict on the loss, in front of what depends on it. */
+/* A finite check on the loss, in front of what depends on it. */
 static sw_status look_at_loss(session *s, sw_value loss, sw_optimizer *const *optimizers, int n)
 {
     sw_ctx *ctx = s->ctx;
@@ -440,10 +440,10 @@ static sw_status look_at_loss(session *s, sw_value loss, sw_optimizer *const *op
     ctx->phase_now = SW_LOSS;
     ctx->in_backward = false;
     SW_TRY(swi_append_finite(ctx, loss.id - 1, SWI_LOSS, SWI_NONE, SWI_NONE, SWI_STAYS,
-                             &s->verdict));
+                             &s->finite_check));
     ctx->phase_now = SW_BACKWARD;
     ctx->in_backward = true;
-    swi_set_role(ctx, ctx->trace.values[s->verdict].storage, SWI_ROLE_TEMPORARY);
+    swi_set_role(ctx, ctx->trace.values[s->finite_check].storage, SWI_ROLE_TEMPORARY);
     s->n_nodes = ctx->trace.n_nodes;
     s->first_storage = ctx->first_gradient = ctx->trace.n_storages;
     return SW_OK;
@@ -468,7 +468,7 @@ static sw_status backward(session *s, sw_value loss, sw_optimizer *const *optimi
                 "sw_backward: the loss depends on no parameter of these optimizers");
     SW_TRY(look_at_loss(s, loss, optimizers, n));
     const uint32_t n_before = ctx->trace.n_values;
-    SW_TRY(room_for_grads(ctx));
+    SW_TRY(reserve_grads(ctx));
     swi_fill_attrs one;
     swi_set_fill(&one, &value_of(ctx, loss.id - 1)->type, 1.0f);
     SW_TRY(swi_apply(ctx, SW_OP_fill, NULL, 0, &one, NULL, 0, NULL, grad_of(ctx, loss.id - 1)));

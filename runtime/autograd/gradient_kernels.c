@@ -2,7 +2,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/autograd/autograd.h"
 
-bool swi_leaves_out(const sw_op_desc *desc, int g)
+bool swi_can_skip(const sw_op_desc *desc, int g)
 {
     return (desc->skips >> g & 1u) != 0;
 }
@@ -50,7 +50,7 @@ static int least_of(const swi_trace *t, const swi_node *node, uint32_t wanted, u
         const size_t bytes = bytes_more(t, node, &desc->grads[g]);
         /* What is left out takes no bytes, but a kernel for fewer may do less. */
         const int n = __builtin_popcount(makes & ~wanted);
-        const int more = n > 0 && !swi_leaves_out(desc, g) ? 1 + n : n > 0;
+        const int more = n > 0 && !swi_can_skip(desc, g) ? 1 + n : n > 0;
         if (best >= 0 && (bytes > least || (bytes == least && more >= others)))
             continue;
         best = g;
@@ -67,7 +67,7 @@ int swi_select_gradient_kernel(const swi_trace *t, const swi_node *node, uint32_
     for (int g = 0; g < desc->n_grads; g++) {
         const uint32_t makes = makes_of(t, node, &desc->grads[g]);
         const uint32_t these = makes & wanted;
-        if (these != 0 && (these == makes || swi_leaves_out(desc, g)))
+        if (these != 0 && (these == makes || swi_can_skip(desc, g)))
             return least_of(t, node, wanted, these);
         if (__builtin_popcount(these) > __builtin_popcount(most))
             most = these;

@@ -36,8 +36,8 @@ static sw_param declare(sw_model *model, const char *name, const char *part, sw_
     return sw_param_new(model, full, SW_F32, shape, init);
 }
 
-static void declare_pair(sw_model *model, const char *name, sw_shape shape, int64_t fan_in,
-                         sw_param *weight, sw_param *bias)
+static void declare_weight_and_bias(sw_model *model, const char *name, sw_shape shape,
+                                    int64_t fan_in, sw_param *weight, sw_param *bias)
 {
     char init[72];
     fan_in_rule(init, sizeof init, fan_in);
@@ -60,7 +60,7 @@ static sw_param declare_zeros(sw_model *model, const char *name, int64_t size)
 sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out)
 {
     sw_linear layer = {.reserved = {0}};
-    declare_pair(model, name, SW_SHAPE(out, in), in, &layer.weight, &layer.bias);
+    declare_weight_and_bias(model, name, SW_SHAPE(out, in), in, &layer.weight, &layer.bias);
     return layer;
 }
 
@@ -94,8 +94,8 @@ sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int6
     /* A shape that is bad or too large is the declaration's to refuse. */
     if (!sw_size_elements((int64_t[]){in, kernel, kernel}, 3, &fan_in))
         fan_in = 0;
-    declare_pair(model, name, SW_SHAPE(out, in, kernel, kernel), fan_in, &layer.weight,
-                 o.no_bias ? NULL : &layer.bias);
+    declare_weight_and_bias(model, name, SW_SHAPE(out, in, kernel, kernel), fan_in,
+                            &layer.weight, o.no_bias ? NULL : &layer.bias);
     return layer;
 }
 

@@ -109,7 +109,7 @@ uint64_t swi_count_add(uint64_t a, uint64_t b);
 uint64_t swi_count_mul(uint64_t a, uint64_t b);
 
 /* `each` for each element of a type, lanes of padding not counted. */
-uint64_t swi_count_each(const sw_type *type, uint64_t each);
+uint64_t swi_count_per_element(const sw_type *type, uint64_t each);
 
 /* Only moves bytes. */
 uint64_t swi_count_none(const sw_kernel_info *info);

@@ -67,7 +67,7 @@ static bool all_zero(const uint64_t *words, size_t n)
 }
 
 /* A mask of which only the first n bits may be set. */
-static bool has_bits_past(uint32_t mask, int n)
+static bool has_bits_above(uint32_t mask, int n)
 {
     return n < 32 && mask >> n != 0;
 }
@@ -117,7 +117,7 @@ static sw_status check_operands(const sw_op_desc *d, int g)
                                         : "SW_DOUT",
                     i, n);
     }
-    if (has_bits_past(grad->inplace, grad->n_operands))
+    if (has_bits_above(grad->inplace, grad->n_operands))
         SW_FAIL(SW_INVALID, "op %s: grads[%d].inplace is 0x%x with %d operands", d->name, g,
                 grad->inplace, grad->n_operands);
     return SW_OK;
@@ -214,10 +214,10 @@ static sw_status check_desc(const sw_op_desc *d)
     if (d->has_phase && (unsigned)d->phase >= SW_PHASES)
         SW_FAIL(SW_INVALID, "op %s: phase must be 0 to %d (got %d)", d->name, SW_PHASES - 1,
                 (int)d->phase);
-    if (has_bits_past(d->image_in, d->max_in))
+    if (has_bits_above(d->image_in, d->max_in))
         SW_FAIL(SW_INVALID, "op %s: image_in is 0x%x with %d inputs", d->name, d->image_in,
                 d->max_in);
-    if (has_bits_past(d->inplace, d->max_in))
+    if (has_bits_above(d->inplace, d->max_in))
         SW_FAIL(SW_INVALID, "op %s: inplace is 0x%x with %d inputs", d->name, d->inplace,
                 d->max_in);
     SW_TRY(check_grads(d));

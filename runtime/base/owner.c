@@ -49,15 +49,15 @@ void swi_call_end(swi_call *call)
     call->frame = NULL;
 }
 
-void swi_call_left(const void *frame)
+void swi_call_unwound(const void *frame)
 {
     while (innermost != NULL && (uintptr_t)frame >= (uintptr_t)innermost->frame)
-        innermost->hooks->left(innermost);
+        innermost->hooks->unwound(innermost);
 }
 
 bool swi_may_destroy(const char *name, const void *frame)
 {
-    swi_call_left(frame);
+    swi_call_unwound(frame);
     if (innermost == NULL)
         return true;
     const sw_status status = sw_error_set(

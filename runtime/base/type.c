@@ -192,7 +192,7 @@ uint64_t swi_count_mul(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-uint64_t swi_count_each(const sw_type *type, uint64_t each)
+uint64_t swi_count_per_element(const sw_type *type, uint64_t each)
 {
     return swi_count_mul((uint64_t)swi_elements(&type->shape), each);
 }

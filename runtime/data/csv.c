@@ -29,11 +29,11 @@ static sw_status scan_label(reader *r, int which)
 {
     swi_columns *columns = &r->columns[which];
     const swi_csv *csv = &r->csv[which];
-    char room[SWI_WHOLE_BYTES];
+    char buffer[SWI_WHOLE_BYTES];
     const char *word = NULL;
     bool fits = true;
     SW_TRY(swi_columns_check(columns, csv));
-    SW_TRY(swi_columns_label(columns, csv, room, &word));
+    SW_TRY(swi_columns_label(columns, csv, buffer, &word));
     if (which == TRAIN)
         SW_TRY(swi_classes_add(&r->classes, word, &fits));
     else if (swi_classes_find(&r->classes, word) < 0)
@@ -99,10 +99,10 @@ static sw_status take_record(reader *r, int file, int to)
     swi_columns *columns = &r->columns[file];
     const swi_csv *csv = &r->csv[file];
     sw_dataset *part = r->part[to];
-    char room[SWI_WHOLE_BYTES];
+    char buffer[SWI_WHOLE_BYTES];
     const char *word = NULL;
     SW_TRY(swi_columns_check(columns, csv));
-    SW_TRY(swi_columns_label(columns, csv, room, &word));
+    SW_TRY(swi_columns_label(columns, csv, buffer, &word));
     const int64_t number = swi_classes_find(&r->classes, word);
     if (r->filled[to] == r->n[to] || number < 0)
         SW_FAIL(SW_FORMAT, "%s: changed while it was read", swi_source_path(csv->source));

@@ -20,7 +20,7 @@ sw_status swi_classes_open(swi_classes *classes)
 void swi_classes_close(swi_classes *classes)
 {
     sw_heap_free(classes->at, SW_HEAP_FILES, TABLE_BYTES);
-    sw_heap_free(classes->text, SW_HEAP_FILES, classes->room);
+    sw_heap_free(classes->text, SW_HEAP_FILES, classes->capacity);
     *classes = (swi_classes){0};
 }
 
@@ -57,12 +57,12 @@ sw_status swi_classes_add(swi_classes *classes, const char *word, bool *fits)
         *fits = false;
         return SW_OK;
     }
-    if (bytes > classes->room - classes->used) {
-        const size_t room = 2 * (classes->room + bytes);
+    if (bytes > classes->capacity - classes->used) {
+        const size_t capacity = 2 * (classes->capacity + bytes);
         void *block = classes->text;
-        SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, classes->room, room));
+        SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, classes->capacity, capacity));
         classes->text = block;
-        classes->room = room;
+        classes->capacity = capacity;
     }
     memcpy(classes->text + classes->used, word, bytes);
     classes->at[classes->n++] = (uint32_t)classes->used;

@@ -219,7 +219,7 @@ static sw_status check_kind(swi_columns *columns, const swi_csv *csv, bool numbe
     return swi_columns_refuse(columns, csv, columns->label, what);
 }
 
-sw_status swi_columns_label(swi_columns *columns, const swi_csv *csv, char *room,
+sw_status swi_columns_label(swi_columns *columns, const swi_csv *csv, char *buffer,
                             const char **word)
 {
     const int column = columns->label;
@@ -230,11 +230,11 @@ sw_status swi_columns_label(swi_columns *columns, const swi_csv *csv, char *room
         return swi_columns_refuse(columns, csv, column, missing);
     if (kind == SWI_NOT_FINITE)
         return swi_columns_refuse(columns, csv, column, "must be a class: a finite number");
-    if (kind == SWI_NUMBER && !swi_decimal_whole(&d, room))
+    if (kind == SWI_NUMBER && !swi_decimal_whole(&d, buffer))
         return swi_columns_refuse(columns, csv, column,
                                   "must be a class: a whole number of at most 18 digits");
     if (csv->field[column].n > LONGEST_WORD)
         return swi_columns_refuse(columns, csv, column, "is longer than 255 bytes: no class");
-    *word = kind == SWI_NUMBER ? room : text;
+    *word = kind == SWI_NUMBER ? buffer : text;
     return check_kind(columns, csv, kind == SWI_NUMBER);
 }

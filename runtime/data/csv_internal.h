@@ -22,9 +22,9 @@ typedef struct {
     uint64_t line;       /* in which the record begins, from 1 */
     uint64_t lines_read; /* ends of lines seen */
     char *text;          /* the fields of the record */
-    size_t used, room;
+    size_t used, capacity;
     swi_csv_field *field;
-    int n_fields, field_room;
+    int n_fields, field_capacity;
 } swi_csv;
 
 /* Open PATH. With separator 0 the first line that is not blank decides: a tab, semicolon or
@@ -71,7 +71,7 @@ SW_MUST_USE sw_status swi_columns_number(const swi_columns *columns, const swi_c
                                          int column, float *out);
 /* The label of the record as a word: points to the record's text, or to `room` (of
  * SWI_WHOLE_BYTES) for whole numbers. */
-SW_MUST_USE sw_status swi_columns_label(swi_columns *columns, const swi_csv *csv, char *room,
+SW_MUST_USE sw_status swi_columns_label(swi_columns *columns, const swi_csv *csv, char *buffer,
                                         const char **word);
 /* Refuse a field: "FILE: line 3, column 2 (name): 'text' what". */
 SW_MUST_USE sw_status swi_columns_refuse(const swi_columns *columns, const swi_csv *csv,
@@ -84,7 +84,7 @@ SW_MUST_USE sw_status swi_columns_refuse(const swi_columns *columns, const swi_c
 /* Different words, by number in the order in which they came, until swi_classes_sort. */
 typedef struct {
     char *text; /* the words, each ended by a zero byte */
-    size_t used, room;
+    size_t used, capacity;
     uint32_t *at, *slot; /* where a word begins; hash table: number + 1 */
     int64_t n;
     uint32_t *rank, *sorted; /* behind swi_classes_sort: place of a number, number at a place */

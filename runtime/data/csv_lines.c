@@ -121,8 +121,8 @@ void swi_csv_close(swi_csv *csv)
 {
     swi_source_close(csv->source);
     sw_heap_free(csv->window, SW_HEAP_FILES, WINDOW_BYTES);
-    sw_heap_free(csv->text, SW_HEAP_FILES, csv->room);
-    sw_heap_free(csv->field, SW_HEAP_FILES, (size_t)csv->field_room * sizeof *csv->field);
+    sw_heap_free(csv->text, SW_HEAP_FILES, csv->capacity);
+    sw_heap_free(csv->field, SW_HEAP_FILES, (size_t)csv->field_capacity * sizeof *csv->field);
     *csv = (swi_csv){0};
 }
 
@@ -136,19 +136,19 @@ sw_status swi_csv_rewind(swi_csv *csv)
 
 static sw_status grow_text(swi_csv *csv)
 {
-    const size_t room = csv->room > 0 ? 2 * csv->room : 4096;
+    const size_t capacity = csv->capacity > 0 ? 2 * csv->capacity : 4096;
     void *block = csv->text;
-    if (room > LONGEST)
+    if (capacity > LONGEST)
         return fail_at(csv, csv->line, "longer than 16 MiB: not a line of a table");
-    SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, csv->room, room));
+    SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, csv->capacity, capacity));
     csv->text = block;
-    csv->room = room;
+    csv->capacity = capacity;
     return SW_OK;
 }
 
 static inline sw_status put(swi_csv *csv, int c)
 {
-    if (csv->used == csv->room)
+    if (csv->used == csv->capacity)
         SW_TRY(grow_text(csv));
     csv->text[csv->used++] = (char)c;
     return SW_OK;
@@ -156,14 +156,14 @@ static inline sw_status put(swi_csv *csv, int c)
 
 static sw_status add_field(swi_csv *csv, size_t at)
 {
-    if (csv->n_fields == csv->field_room) {
-        const int room = csv->field_room > 0 ? 2 * csv->field_room : 256;
+    if (csv->n_fields == csv->field_capacity) {
+        const int capacity = csv->field_capacity > 0 ? 2 * csv->field_capacity : 256;
         void *block = csv->field;
         SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES,
-                              (size_t)csv->field_room * sizeof *csv->field,
-                              (size_t)room * sizeof *csv->field));
+                              (size_t)csv->field_capacity * sizeof *csv->field,
+                              (size_t)capacity * sizeof *csv->field));
         csv->field = block;
-        csv->field_room = room;
+        csv->field_capacity = capacity;
     }
     csv->field[csv->n_fields++] = (swi_csv_field){at, csv->used - at};
     return put(csv, '\0');

@@ -42,7 +42,7 @@ struct sw_dataset {
 SW_MUST_USE sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n);
 /* A loader uses it from here on, or no more. */
 void swi_dataset_share(const sw_dataset *dataset);
-void swi_dataset_leave(const sw_dataset *dataset);
+void swi_dataset_release(const sw_dataset *dataset);
 /* Add a field with memory for n samples (zeros), none where shapes_only is set. SW_NOMEM when
  * there is none. */
 SW_MUST_USE sw_status swi_dataset_field(sw_dataset *dataset, sw_dtype dtype, sw_shape shape);

@@ -74,7 +74,7 @@ void swi_dataset_share(const sw_dataset *shared)
     __atomic_add_fetch(&dataset->users, 1, __ATOMIC_RELAXED);
 }
 
-void swi_dataset_leave(const sw_dataset *shared)
+void swi_dataset_release(const sw_dataset *shared)
 {
     sw_dataset *dataset = (sw_dataset *)(uintptr_t)shared;
     if (__atomic_sub_fetch(&dataset->users, 1, __ATOMIC_ACQ_REL) > 0)
@@ -92,7 +92,7 @@ void sw_dataset_destroy(sw_dataset *dataset)
     if (!sw_handle_ends(dataset, SW_HANDLE_DATASET, "sw_dataset_destroy"))
         return;
     sw_handle_end(dataset, SW_HANDLE_DATASET);
-    swi_dataset_leave(dataset);
+    swi_dataset_release(dataset);
 }
 
 void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)

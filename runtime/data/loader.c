@@ -343,7 +343,7 @@ static void end(sw_loader *l)
         sw_heap_free(l->order, SW_HEAP_RECORDS, (size_t)l->dataset->n * sizeof(uint32_t));
     sw_heap_free(l->slots, SW_HEAP_RECORDS, l->n_slots * sizeof(slot));
     sw_arena_destroy(l->arena);
-    swi_dataset_leave(l->dataset);
+    swi_dataset_release(l->dataset);
     sw_handle_give(l, SW_HANDLE_LOADER, sizeof *l);
 }
 

@@ -26,7 +26,7 @@ const char *swi_device_name(const swi_device *device, char *to, size_t bytes)
     return to;
 }
 
-const char *swi_device_room(const swi_device *device, char *to, size_t bytes)
+const char *swi_device_free_text(const swi_device *device, char *to, size_t bytes)
 {
     SW_ASSERT(bytes > 0);
     device->backend->say_free(device, to, bytes);

@@ -23,7 +23,7 @@ typedef struct swi_backend {
     bool threads;        /* an op is done by the threads of the exec */
     bool image_blocks;   /* images may lie in blocks of sixteen (SW_N16) */
     bool chunks;         /* a plan may cut ops into chunks of rows */
-    bool fuses_launches; /* two ops may be one launch (swi_device_pair) */
+    bool fuses_launches; /* two ops may be one launch (swi_device_fusion) */
     /* Users are counted; the last close ends a card. */
     swi_device *(*share)(swi_device *device);
     void (*close)(swi_device *device);

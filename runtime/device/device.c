@@ -170,8 +170,8 @@ static sw_status create(swi_device **out, int ordinal)
     device->backend = &swi_backend_cuda;
     device->api = module->api;
     device->ordinal = ordinal;
-    device->pairs = module->pairs;
-    device->n_pairs = module->n_pairs;
+    device->fusions = module->fusions;
+    device->n_fusions = module->n_fusions;
     pthread_mutex_init(&device->lock, NULL);
     sw_status status = fill_entries(device, module);
     if (status == SW_OK)
@@ -234,14 +234,14 @@ const sw_cuda_entry *swi_device_entry(const swi_device *device, uint32_t op, int
     return known ? device->entries[op][grad + 1] : NULL;
 }
 
-const sw_cuda_pair *swi_device_pair(const swi_device *device, uint32_t first, uint32_t then)
+const sw_cuda_fusion *swi_device_fusion(const swi_device *device, uint32_t first, uint32_t then)
 {
     if (first >= SW_OPS_INSIDE || then >= SW_OPS_INSIDE)
         return NULL;
-    for (uint32_t i = 0; i < device->n_pairs; i++)
-        if (strcmp(device->pairs[i].first, swi_op(first)->name) == 0 &&
-            strcmp(device->pairs[i].then, swi_op(then)->name) == 0)
-            return &device->pairs[i];
+    for (uint32_t i = 0; i < device->n_fusions; i++)
+        if (strcmp(device->fusions[i].first, swi_op(first)->name) == 0 &&
+            strcmp(device->fusions[i].then, swi_op(then)->name) == 0)
+            return &device->fusions[i];
     return NULL;
 }
 

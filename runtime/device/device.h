@@ -27,8 +27,8 @@ struct swi_device {
     bool faulted;
     char fault[512];
     const sw_cuda_entry *entries[SW_OPS_INSIDE][SWI_DEVICE_KERNELS];
-    const sw_cuda_pair *pairs;
-    uint32_t n_pairs;
+    const sw_cuda_fusion *fusions;
+    uint32_t n_fusions;
 };
 
 /* The CPU, which is always open. */
@@ -51,7 +51,8 @@ bool swi_device_has(const swi_device *device, uint32_t op, int grad);
 const sw_cuda_entry *swi_device_entry(const swi_device *device, uint32_t op, int grad);
 
 /* A card's pair of these two forward ops; NULL where it has none. */
-const sw_cuda_pair *swi_device_pair(const swi_device *device, uint32_t first, uint32_t then);
+const sw_cuda_fusion *swi_device_fusion(const swi_device *device, uint32_t first,
+                                        uint32_t then);
 
 /* Host memory held fast, so that copies overlap; counted as SW_HEAP_PINNED. */
 SW_MUST_USE sw_status swi_device_pin(swi_device *device, void **out, size_t bytes);
@@ -78,6 +79,6 @@ sw_status swi_device_faulted(swi_device *device, sw_status status);
 const char *swi_device_name(const swi_device *device, char *to, size_t bytes);
 /* ", cuda:0 (its name) has so many bytes free of so many" for messages; "" for the CPU, and
  * where the card does not say. */
-const char *swi_device_room(const swi_device *device, char *to, size_t bytes);
+const char *swi_device_free_text(const swi_device *device, char *to, size_t bytes);
 
 #endif

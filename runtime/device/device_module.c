@@ -96,14 +96,14 @@ static sw_status check_offer(const char *path, const sw_cuda_module *m)
                 "install both from one build",
                 path, SW_CUDA_ABI);
     if (m->entry_size != sizeof(sw_cuda_entry) || m->api_size != sizeof(sw_cuda_api) ||
-        m->pair_size != sizeof(sw_cuda_pair) || m->entries == NULL || m->api == NULL ||
-        (m->pairs == NULL && m->n_pairs > 0))
+        m->fusion_size != sizeof(sw_cuda_fusion) || m->entries == NULL || m->api == NULL ||
+        (m->fusions == NULL && m->n_fusions > 0))
         SW_FAIL(SW_DEVICE,
                 "CUDA module: %s has ABI %u as the library, but tables of other sizes: entries "
                 "%u for %zu bytes, functions %u for %zu, pairs %u for %zu; install both from "
                 "one build",
                 path, m->abi, m->entry_size, sizeof(sw_cuda_entry), m->api_size,
-                sizeof(sw_cuda_api), m->pair_size, sizeof(sw_cuda_pair));
+                sizeof(sw_cuda_api), m->fusion_size, sizeof(sw_cuda_fusion));
     return SW_OK;
 }
 

@@ -61,7 +61,7 @@ static sw_status reserve(sw_exec *exec, size_t bytes)
 static sw_status room(sw_exec *exec, const sw_run_args *args, swi_frame *f)
 {
     (void)args;
-    return exec->guard != NULL ? swi_guard_room(exec->guard, f->program) : SW_OK;
+    return exec->guard != NULL ? swi_guard_reserve(exec->guard, f->program) : SW_OK;
 }
 
 static unsigned char *bind(const sw_exec *exec, const sw_run_args *args, int input)

@@ -7,7 +7,7 @@ static sw_exec *exec_of(swi_call *call)
 }
 
 /* What sw_run would have done behind the step function. */
-static void left(swi_call *call)
+static void unwound(swi_call *call)
 {
     sw_exec *exec = exec_of(call);
     if (exec->ctx.open && exec->ctx.immediate)
@@ -32,7 +32,7 @@ static void refused(swi_call *call, sw_status status)
         (void)swi_stick(ctx, status);
 }
 
-static const swi_call_hooks hooks = {left, refused};
+static const swi_call_hooks hooks = {unwound, refused};
 
 void swi_leave(sw_exec *exec, const sw_run_args *a)
 {
@@ -78,7 +78,7 @@ static sw_status check_fork(const sw_exec *exec)
 
 sw_status swi_enter(sw_exec *exec, const sw_run_args *a, const void *frame)
 {
-    swi_call_left(frame);
+    swi_call_unwound(frame);
     SW_TRY(check_fork(exec));
     if (exec->rec.profile != NULL &&
         !sw_handle_is(exec->rec.profile, SW_HANDLE_PROFILE, exec->rec.profile_generation))

@@ -19,7 +19,7 @@ _Static_assert(offsetof(sw_exec, handle) == offsetof(swi_exec_head, handle) &&
                    offsetof(sw_exec, target) == offsetof(swi_exec_head, target),
                "an exec begins like swi_exec_head (target.h)");
 
-static sw_status pick_isa(const char *name, sw_isa *out)
+static sw_status select_isa(const char *name, sw_isa *out)
 {
     static const char *const names[] = {"base", "avx2", "avx512"};
     const sw_isa best = sw_cpu_isa();
@@ -70,7 +70,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->no_phases = o->no_phases != 0 && !SW_POISON; /* there births make bytes readable */
     e->shares = o->shares != 0;
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
-    SW_TRY(pick_isa(o->isa, &e->target.isa));
+    SW_TRY(select_isa(o->isa, &e->target.isa));
     sw_store *store;
     SW_TRY(swi_device_store(e->target.device, &store, 0));
     const sw_arena_opts arena = {.label = "step",
@@ -198,8 +198,8 @@ void sw_exec_destroy(sw_exec *exec)
     swi_history_free(&exec->history);
     sw_heap_free(exec->op_ns, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns);
     sw_heap_free(exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch);
-    swi_shares_free(&exec->immediate_shares);
-    swi_shares_free(&exec->witness_shares);
+    swi_breakdown_free(&exec->immediate_breakdown);
+    swi_breakdown_free(&exec->witness_breakdown);
     sw_heap_free(exec->watch.notes, SW_HEAP_PROGRAMS,
                  exec->watch.cap_notes * sizeof *exec->watch.notes);
     sw_record_log_free(exec->rec.log);
@@ -340,8 +340,8 @@ static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, 
     const uint32_t n = (uint32_t)args->n_models;
     SW_ASSERT(frame < exec->n_frames && exec->frames[frame] != NULL);
     void *p = exec->keys, *block;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_keys, exec->n_keys + 1,
-                        sizeof *exec->keys));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &exec->cap_keys, exec->n_keys + 1,
+                           sizeof *exec->keys));
     exec->keys = p;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, block_of(bytes, n)));
     swi_alive **lives = block;
@@ -400,8 +400,8 @@ static sw_status slot_for(sw_exec *exec, const swi_program *fresh, uint32_t *out
     }
     if (empty == SWI_NONE) {
         void *p = exec->frames;
-        SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_frames, exec->n_frames + 1,
-                            sizeof(void *)));
+        SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &exec->cap_frames, exec->n_frames + 1,
+                               sizeof(void *)));
         exec->frames = p;
         empty = exec->n_frames++;
         exec->frames[empty] = NULL;
@@ -412,7 +412,7 @@ static sw_status slot_for(sw_exec *exec, const swi_program *fresh, uint32_t *out
 
 /* The fresh frame, or that of an equal program, which then has one reference more and keeps it
  * when older keys of its go. */
-static swi_frame *settle_in(sw_exec *exec, uint32_t slot, swi_frame *fresh)
+static swi_frame *insert_program(sw_exec *exec, uint32_t slot, swi_frame *fresh)
 {
     swi_frame *there = exec->frames[slot];
     if (there == NULL) {
@@ -464,7 +464,7 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
         swi_frame_free(f);
         return status;
     }
-    f = settle_in(exec, slot, f);
+    f = insert_program(exec, slot, f);
     forget_ended(exec);
     /* The bound is on keys; each names one program. */
     if (exec->n_keys >= exec->max_programs)

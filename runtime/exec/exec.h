@@ -6,7 +6,7 @@
 #include "alloc/arena/arena.h"
 #include "alloc/base/fork.h"
 #include "profiler/record/watch.h"
-#include "runtime/base/observer.h"
+#include "runtime/base/run_observer.h"
 #include "runtime/exec/guard.h"
 #include "runtime/exec/history.h"
 #include "runtime/plan/frame.h"
@@ -38,7 +38,7 @@ typedef struct {
     sw_record_log *log;              /* NULL: no events */
     uint64_t steps, evals;           /* that began; the runs of a step count once */
     uint64_t start_ns;               /* of the run */
-    bool thinned;                    /* the run is counted and has no records */
+    bool sampled_out;                /* the run is counted and has no records */
     uint64_t traces[SWI_MAX_TRACES]; /* of immediate runs: hashes of those that are recorded */
     uint32_t n_traces;
     bool device_ended; /* the profile has the card's last record */
@@ -55,11 +55,11 @@ struct sw_exec {
     swi_queue *queue; /* its work on a card; NULL: it has none */
     swi_guard *guard; /* around each kernel of the CPU; NULL: none */
     sw_arena *arena;
-    sw_watch watch;                   /* listens to the arena */
-    sw_nvtx_table immediate_names;    /* for an NVTX tool, of the immediate run */
-    size_t nvtx_base[SWI_ROLE_COUNT]; /* what lives all the time, by role */
-    swi_shares immediate_shares;      /* of the last immediate run: what lived before it */
-    swi_shares witness_shares;        /* by the last access witness */
+    sw_watch watch;                    /* listens to the arena */
+    sw_nvtx_table immediate_names;     /* for an NVTX tool, of the immediate run */
+    size_t nvtx_base[SWI_ROLE_COUNT];  /* what lives all the time, by role */
+    swi_breakdown immediate_breakdown; /* of the last immediate run: what lived before it */
+    swi_breakdown witness_breakdown;   /* by the last access witness */
     sw_pool *pool;
     sw_ctx ctx;         /* reused for every trace */
     swi_frame **frames; /* its programs, each in a frame; NULL where one went */

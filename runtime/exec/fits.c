@@ -91,7 +91,7 @@ static void say_limit(const sw_exec *exec, char *to, size_t bytes)
         n += snprintf(to + n, bytes - (size_t)n, ", %zu of them taken",
                       sw_budget_used(exec->target.budget));
     snprintf(to + n, bytes - (size_t)n, "%s",
-             swi_device_room(exec->target.device, card, sizeof card));
+             swi_device_free_text(exec->target.device, card, sizeof card));
 }
 
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const swi_program *p,

@@ -34,8 +34,8 @@ typedef struct {
     sw_launch launch;
     sw_buffer in[SWI_MAX_OPERANDS], out[SWI_MAX_OPERANDS];
     span in_span[SWI_MAX_OPERANDS], out_span[SWI_MAX_OPERANDS];
-    unsigned char *kept[SWI_MAX_OPERANDS]; /* copy of an input; NULL: it moves */
-    unsigned char *room[SWI_MAX_OPERANDS]; /* of an output; NULL: none */
+    unsigned char *kept[SWI_MAX_OPERANDS];    /* copy of an input; NULL: it moves */
+    unsigned char *guarded[SWI_MAX_OPERANDS]; /* of an output; NULL: none */
     unsigned char *scratch;
     bool filled[SWI_MAX_OPERANDS]; /* with a pattern */
     bool stays;                    /* outputs cannot be moved */
@@ -141,7 +141,7 @@ static bool share_out(call *c, unsigned char *block, size_t *used)
     bool fits = take(block, used, l->scratch_bytes, &c->scratch);
     for (int k = 0; k < l->n_out && !c->stays; k++)
         if (c->out_span[k].bytes > 0)
-            fits = fits && take(block, used, c->out_span[k].bytes, &c->room[k]);
+            fits = fits && take(block, used, c->out_span[k].bytes, &c->guarded[k]);
     for (int i = 0; i < l->n_in; i++)
         if (c->in_span[i].bytes > 0 && place_of(c, i) < 0)
             fits = fits && take(block, used, c->in_span[i].bytes, &c->kept[i]);
@@ -160,7 +160,7 @@ static sw_status reserve(swi_guard *g, size_t bytes)
 }
 
 /* Each operand is copied once at most, and lies in its storage. */
-sw_status swi_guard_room(swi_guard *g, const swi_program *p)
+sw_status swi_guard_reserve(swi_guard *g, const swi_program *p)
 {
     const swi_trace *t = &p->trace;
     size_t most = 0;
@@ -180,7 +180,7 @@ sw_status swi_guard_room(swi_guard *g, const swi_program *p)
     return reserve(g, most);
 }
 
-static sw_status make_room(swi_guard *g, call *c)
+static sw_status make_guarded(swi_guard *g, call *c)
 {
     size_t used = 0, bytes = 0;
     if (!share_out(c, NULL, &bytes) || !sw_size_add(bytes, SW_ALIGN, &bytes))
@@ -200,19 +200,20 @@ static void prepare(call *c, unsigned char fill)
         c->in[i] = l->in[i];
     for (int k = 0; k < l->n_out; k++) {
         c->out[k] = l->out[k];
-        if (c->room[k] == NULL)
+        if (c->guarded[k] == NULL)
             continue;
         c->filled[k] = (l->accumulate >> k & 1u) == 0;
         for (int i = 0; i < l->n_in; i++)
             if (meet(&c->in_span[i], &c->out_span[k])) {
                 c->filled[k] = false;
-                c->in[i].ptr = c->room[k] + ((unsigned char *)l->in[i].ptr - c->out_span[k].at);
+                c->in[i].ptr =
+                    c->guarded[k] + ((unsigned char *)l->in[i].ptr - c->out_span[k].at);
             }
         if (c->filled[k])
-            memset(c->room[k], fill, c->out_span[k].bytes);
+            memset(c->guarded[k], fill, c->out_span[k].bytes);
         else
-            memcpy(c->room[k], c->out_span[k].at, c->out_span[k].bytes);
-        c->out[k].ptr = c->room[k];
+            memcpy(c->guarded[k], c->out_span[k].at, c->out_span[k].bytes);
+        c->out[k].ptr = c->guarded[k];
     }
     for (int i = 0; i < l->n_in; i++)
         if (c->kept[i] != NULL)
@@ -268,8 +269,8 @@ static sw_status check(const call *c)
 {
     const sw_launch *l = c->given;
     for (int k = 0; k < l->n_out; k++)
-        if (c->room[k] != NULL)
-            SW_TRY(check_bands(c->room[k], c->out_span[k].bytes, "output", k));
+        if (c->guarded[k] != NULL)
+            SW_TRY(check_bands(c->guarded[k], c->out_span[k].bytes, "output", k));
     if (l->scratch_bytes > 0)
         SW_TRY(check_bands(c->scratch, l->scratch_bytes, "scratch", 0));
     return check_inputs(c);
@@ -279,8 +280,8 @@ static sw_status check(const call *c)
 static int unwritten(const call *c, unsigned char fill)
 {
     for (int k = 0; k < c->given->n_out; k++)
-        if (c->room[k] != NULL && c->filled[k] &&
-            still(c->room[k], c->out_span[k].bytes, fill) == c->out_span[k].bytes)
+        if (c->guarded[k] != NULL && c->filled[k] &&
+            still(c->guarded[k], c->out_span[k].bytes, fill) == c->out_span[k].bytes)
             return k;
     return -1;
 }
@@ -298,7 +299,7 @@ sw_status swi_guarded(swi_guard *g, sw_kernel *kernel, const sw_launch *launch)
 {
     call c = {.given = launch};
     look(&c);
-    SW_TRY(make_room(g, &c));
+    SW_TRY(make_guarded(g, &c));
     SW_TRY(run_over(&c, kernel, fills[0]));
     if (unwritten(&c, fills[0]) >= 0) { /* by chance these are its results: then not twice */
         SW_TRY(run_over(&c, kernel, fills[1]));
@@ -308,7 +309,7 @@ sw_status swi_guarded(swi_guard *g, sw_kernel *kernel, const sw_launch *launch)
                     c.out_span[k].bytes);
     }
     for (int k = 0; k < launch->n_out; k++)
-        if (c.room[k] != NULL)
-            memcpy(c.out_span[k].at, c.room[k], c.out_span[k].bytes);
+        if (c.guarded[k] != NULL)
+            memcpy(c.out_span[k].at, c.guarded[k], c.out_span[k].bytes);
     return SW_OK;
 }

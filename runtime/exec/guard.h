@@ -11,7 +11,7 @@ SW_MUST_USE sw_status swi_guard_create(swi_guard **out);
 void swi_guard_destroy(swi_guard *guard);
 struct swi_program;
 /* Room for all ops of a program, so that its runs ask for none. */
-SW_MUST_USE sw_status swi_guard_room(swi_guard *guard, const struct swi_program *program);
+SW_MUST_USE sw_status swi_guard_reserve(swi_guard *guard, const struct swi_program *program);
 /* Run a kernel with its outputs and scratch between bands, in a room of the guard's own; what
  * it wrote is then copied to where it belongs. SW_INVALID names the operand and the byte where
  * it wrote in front of or past an output or its scratch, into an input, or left a whole output

@@ -8,40 +8,40 @@
 
 /* ---- the ring ---------------------------------------------------------------------------- */
 
-sw_status swi_history_reserve(swi_history *past, uint32_t n)
+sw_status swi_history_reserve(swi_history *history, uint32_t n)
 {
-    SW_ASSERT((past->metrics == NULL) == (past->cap == 0));
-    if (n <= past->cap)
+    SW_ASSERT((history->metrics == NULL) == (history->cap == 0));
+    if (n <= history->cap)
         return SW_OK;
     void *block;
-    const size_t row = n * sizeof *past->metrics;
+    const size_t row = n * sizeof *history->metrics;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, SWI_HISTORY * row));
     swi_history_metric *metrics = block;
     for (int i = 0; i < SWI_HISTORY; i++) {
-        swi_history_run *run = &past->run[i];
-        SW_ASSERT(run->n <= past->cap);
+        swi_history_run *run = &history->run[i];
+        SW_ASSERT(run->n <= history->cap);
         if (run->n > 0)
             memcpy(metrics + (size_t)i * n, run->metrics, run->n * sizeof *metrics);
         run->metrics = metrics + (size_t)i * n;
     }
-    sw_heap_free(past->metrics, SW_HEAP_PROGRAMS,
-                 SWI_HISTORY * past->cap * sizeof *past->metrics);
-    past->metrics = metrics;
-    past->cap = n;
+    sw_heap_free(history->metrics, SW_HEAP_PROGRAMS,
+                 SWI_HISTORY * history->cap * sizeof *history->metrics);
+    history->metrics = metrics;
+    history->cap = n;
     return SW_OK;
 }
 
-void swi_history_free(swi_history *past)
+void swi_history_free(swi_history *history)
 {
-    sw_heap_free(past->metrics, SW_HEAP_PROGRAMS,
-                 SWI_HISTORY * past->cap * sizeof *past->metrics);
-    memset(past, 0, sizeof *past);
+    sw_heap_free(history->metrics, SW_HEAP_PROGRAMS,
+                 SWI_HISTORY * history->cap * sizeof *history->metrics);
+    memset(history, 0, sizeof *history);
 }
 
-swi_history_run *swi_history_begin(swi_history *past)
+swi_history_run *swi_history_begin(swi_history *history)
 {
-    swi_history_run *run = &past->run[past->n++ % SWI_HISTORY];
-    SW_ASSERT(past->n > 0); /* runs are counted from 1, and never back */
+    swi_history_run *run = &history->run[history->n++ % SWI_HISTORY];
+    SW_ASSERT(history->n > 0); /* runs are counted from 1, and never back */
     run->there = run->waits = false;
     run->n = 0;
     memset(&run->info, 0, sizeof run->info);
@@ -57,11 +57,11 @@ void swi_history_name(swi_history_run *run, const swi_trace *t)
         memcpy(run->metrics[i].name, t->metrics[i].name, sizeof run->metrics[i].name);
 }
 
-swi_history_run *swi_history_at(swi_history *past, int ago)
+swi_history_run *swi_history_at(swi_history *history, int ago)
 {
-    if (ago < 0 || ago >= SWI_HISTORY || (uint64_t)ago >= past->n)
+    if (ago < 0 || ago >= SWI_HISTORY || (uint64_t)ago >= history->n)
         return NULL;
-    return &past->run[(past->n - 1 - (uint64_t)ago) % SWI_HISTORY];
+    return &history->run[(history->n - 1 - (uint64_t)ago) % SWI_HISTORY];
 }
 
 const double *swi_history_metric_of(const swi_history_run *run, const char *name)

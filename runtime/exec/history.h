@@ -29,12 +29,12 @@ typedef struct {
 } swi_history;
 
 /* Room for n metrics in all of them, so that later runs take no memory. */
-sw_status swi_history_reserve(swi_history *past, uint32_t n);
-void swi_history_free(swi_history *past);
+sw_status swi_history_reserve(swi_history *history, uint32_t n);
+void swi_history_free(swi_history *history);
 /* A run begins: nothing of it is there yet. */
-swi_history_run *swi_history_begin(swi_history *past);
+swi_history_run *swi_history_begin(swi_history *history);
 /* That of `ago` runs ago; NULL: there was none. */
-swi_history_run *swi_history_at(swi_history *past, int ago);
+swi_history_run *swi_history_at(swi_history *history, int ago);
 /* The value of a metric of this run; NULL: it has no such metric. */
 const double *swi_history_metric_of(const swi_history_run *run, const char *name);
 

@@ -11,12 +11,12 @@
 
 static uint32_t generations;
 
-static sw_status room_for_model_values(sw_ctx *ctx, const sw_run_args *args)
+static sw_status reserve_model_values(sw_ctx *ctx, const sw_run_args *args)
 {
     for (int m = 0; m < args->n_models; m++) {
         const uint32_t n = args->models[m]->n_entries;
         void *p = ctx->model_values[m];
-        SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &ctx->model_cap[m], n, sizeof(uint32_t)));
+        SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->model_cap[m], n, sizeof(uint32_t)));
         ctx->model_values[m] = p;
         memset(ctx->model_values[m], 0xff, n * sizeof(uint32_t));
     }
@@ -61,7 +61,7 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     ctx->updated = false;
     memset(ctx->clip_scale, 0xff, sizeof ctx->clip_scale);
     SW_TRY(swi_trace_reset(&ctx->trace));
-    SW_TRY(room_for_model_values(ctx, args));
+    SW_TRY(reserve_model_values(ctx, args));
     SW_TRY(add_inputs(ctx));
     ctx->open = true;
     return SW_OK;
@@ -88,7 +88,8 @@ void swi_ctx_free(sw_ctx *ctx)
     sw_heap_free(ctx->assignments, SW_HEAP_PROGRAMS,
                  ctx->cap_assignments * sizeof *ctx->assignments);
     sw_heap_free(ctx->value_grads, SW_HEAP_PROGRAMS, ctx->cap_value_grads * sizeof(uint32_t));
-    sw_heap_free(ctx->verdicts, SW_HEAP_PROGRAMS, ctx->cap_verdicts * sizeof(uint32_t));
+    sw_heap_free(ctx->finite_checks, SW_HEAP_PROGRAMS,
+                 ctx->cap_finite_checks * sizeof(uint32_t));
     swi_trace_free(&ctx->trace);
     memset(ctx, 0, sizeof *ctx); /* it may begin again */
 }

@@ -36,7 +36,7 @@ sw_status swi_queue_use(const swi_queue *q)
     return swi_queue_fault(q, q->api->use(q->device->card));
 }
 
-sw_status swi_queue_settle(swi_queue *q)
+sw_status swi_queue_sync(swi_queue *q)
 {
     SW_TRY(swi_queue_fault(q, q->api->queue_sync(q->device->card, &q->copying)));
     return swi_queue_fault(q, q->api->queue_sync(q->device->card, &q->compute));
@@ -62,8 +62,8 @@ static sw_status make_events(swi_queue *q)
         SW_TRY(q->api->event_create(card, &q->slots[i].taken, false));
     }
     for (int i = 0; i < SWI_HISTORY; i++) {
-        SW_TRY(q->api->event_create(card, &q->left[i].begin, true));
-        SW_TRY(q->api->event_create(card, &q->left[i].end, true));
+        SW_TRY(q->api->event_create(card, &q->readback[i].begin, true));
+        SW_TRY(q->api->event_create(card, &q->readback[i].end, true));
     }
     return SW_OK;
 }
@@ -132,16 +132,16 @@ void swi_queue_destroy(swi_queue *q)
     if (q == NULL)
         return;
     if (q->compute.stream != NULL && q->copying.stream != NULL)
-        (void)swi_queue_settle(q); /* what a broken device says was said before */
+        (void)swi_queue_sync(q); /* what a broken device says was said before */
     swi_queue_forget(q, NULL);
-    swi_borders_free(q, &q->eager);
+    swi_phase_events_free(q, &q->eager);
     for (int i = 0; i < SWI_SLOTS; i++) {
         end_event(q, q->slots[i].there);
         end_event(q, q->slots[i].taken);
     }
     for (int i = 0; i < SWI_HISTORY; i++) {
-        end_event(q, q->left[i].begin);
-        end_event(q, q->left[i].end);
+        end_event(q, q->readback[i].begin);
+        end_event(q, q->readback[i].end);
     }
     free_memory(q);
     if (q->compute.stream != NULL)
@@ -158,7 +158,7 @@ const sw_cuda_queue *swi_queue_compute(const swi_queue *q)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-unsigned char *swi_queue_place(const swi_queue *q)
+unsigned char *swi_queue_inputs(const swi_queue *q)
 {
     return sw_arena_base(q->data);
 }
@@ -238,7 +238,7 @@ static void divide(swi_queue *q)
         q->slots[i].used = false;
     }
     for (int i = 0; i < SWI_HISTORY; i++, at += q->block_bytes)
-        q->left[i].pinned = at;
+        q->readback[i].pinned = at;
 }
 
 /* All or nothing: what is larger than before moves, so nothing may be on its way. */
@@ -253,7 +253,7 @@ static sw_status grow(sw_exec *exec, const wants *want)
         if (run != NULL && run->waits)
             SW_TRY(swi_queue_await(exec, run));
     }
-    SW_TRY(swi_queue_settle(q));
+    SW_TRY(swi_queue_sync(q));
     const size_t bytes = SWI_SLOTS * (to.slot + to.knobs) + SWI_HISTORY * to.block;
     void *pinned;
     SW_TRY(swi_device_pin(q->device, &pinned, bytes));
@@ -266,7 +266,7 @@ static sw_status grow(sw_exec *exec, const wants *want)
     for (int i = 0; i < SWI_HISTORY && q->pinned != NULL; i++)
         memcpy((unsigned char *)pinned + SWI_SLOTS * (to.slot + to.knobs) +
                    (size_t)i * to.block,
-               q->left[i].pinned, q->block_bytes);
+               q->readback[i].pinned, q->block_bytes);
     swi_device_unpin(q->device, q->pinned, q->pinned_bytes);
     q->pinned = pinned;
     q->pinned_bytes = bytes;
@@ -277,7 +277,7 @@ static sw_status grow(sw_exec *exec, const wants *want)
     return SW_OK;
 }
 
-static sw_status room_for_watched(swi_queue *q, uint32_t n)
+static sw_status reserve_watched(swi_queue *q, uint32_t n)
 {
     if (n <= q->cap_watched)
         return SW_OK;
@@ -285,10 +285,10 @@ static sw_status room_for_watched(swi_queue *q, uint32_t n)
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, SWI_HISTORY * n * sizeof(swi_watched)));
     swi_watched *watched = block;
     for (int i = 0; i < SWI_HISTORY; i++) {
-        if (q->left[i].n_watched > 0)
-            memcpy(watched + (size_t)i * n, q->left[i].watched,
-                   q->left[i].n_watched * sizeof *watched);
-        q->left[i].watched = watched + (size_t)i * n;
+        if (q->readback[i].n_watched > 0)
+            memcpy(watched + (size_t)i * n, q->readback[i].watched,
+                   q->readback[i].n_watched * sizeof *watched);
+        q->readback[i].watched = watched + (size_t)i * n;
     }
     sw_heap_free(q->watched, SW_HEAP_PROGRAMS,
                  SWI_HISTORY * q->cap_watched * sizeof *q->watched);
@@ -297,24 +297,24 @@ static sw_status room_for_watched(swi_queue *q, uint32_t n)
     return SW_OK;
 }
 
-sw_status swi_queue_room(sw_exec *exec, const sw_run_args *args, swi_frame *f)
+sw_status swi_queue_prepare(sw_exec *exec, const sw_run_args *args, swi_frame *f)
 {
     swi_queue *q = exec->queue;
     wants want = {.slot = slot_of(args)};
     for (int m = 0; m < args->n_models; m++)
         want.knobs +=
             sw_size_round(args->models[m]->n_knobs * sizeof args->models[m]->knobs->value);
-    if (f != NULL && f->leaves == NULL) {
-        SW_TRY(swi_readback_of(args, &f->program->trace, &want.block, &f->leaves));
+    if (f != NULL && f->readback == NULL) {
+        SW_TRY(swi_readback_of(args, &f->program->trace, &want.block, &f->readback));
         f->free_readback = swi_readback_free;
     }
     if (f != NULL) {
-        want.block = f->leaves->bytes;
-        SW_TRY(room_for_watched(q, f->leaves->n_watched));
+        want.block = f->readback->bytes;
+        SW_TRY(reserve_watched(q, f->readback->n_watched));
     }
     if (q->pinned == NULL || want.slot > q->slot_bytes || want.knobs > q->knob_bytes ||
         want.block > q->block_bytes)
         SW_TRY(grow(exec, &want));
-    q->compute.counters = (const sw_cuda_counters *)(const void *)swi_queue_place(q);
+    q->compute.counters = (const sw_cuda_counters *)(const void *)swi_queue_inputs(q);
     return SW_OK;
 }

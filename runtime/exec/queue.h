@@ -42,7 +42,7 @@ size_t swi_queue_host_bytes(const swi_queue *queue);  /* pinned */
 sw_status swi_queue_reserve(swi_queue *queue, size_t data_bytes);
 /* Take it, on both sides, for a program or, in immediate mode, NULL; waits where earlier memory
  * has to move. */
-sw_status swi_queue_room(sw_exec *exec, const sw_run_args *args, swi_frame *frame);
+sw_status swi_queue_prepare(sw_exec *exec, const sw_run_args *args, swi_frame *frame);
 
 /* ---- a run ------------------------------------------------------------------------------- */
 
@@ -87,6 +87,6 @@ sw_status swi_queue_output(swi_queue *queue, const swi_trace *trace, uint32_t i,
 
 /* The program is to be freed: so are its graphs. NULL queue is fine. */
 void swi_queue_forget(swi_queue *queue, const swi_program *program);
-void swi_readback_free(swi_readback *leaves);
+void swi_readback_free(swi_readback *readback);
 
 #endif

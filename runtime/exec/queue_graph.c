@@ -10,13 +10,13 @@
 
 /* ---- clocks ------------------------------------------------------------------------------ */
 
-sw_status swi_borders_room(const swi_queue *q, swi_borders *b, uint32_t n)
+sw_status swi_phase_events_reserve(const swi_queue *q, swi_phase_events *b, uint32_t n)
 {
     void *p = b->at;
     uint32_t cap = b->cap;
     if (n <= b->cap)
         return SW_OK;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &cap, n, sizeof *b->at));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &cap, n, sizeof *b->at));
     b->at = p;
     b->cap = cap;
     for (uint32_t i = 0; i < cap; i++)
@@ -26,16 +26,16 @@ sw_status swi_borders_room(const swi_queue *q, swi_borders *b, uint32_t n)
     return SW_OK;
 }
 
-void swi_borders_free(const swi_queue *q, swi_borders *b)
+void swi_phase_events_free(const swi_queue *q, swi_phase_events *b)
 {
     for (uint32_t i = 0; i < b->cap; i++)
         if (b->at[i].event != NULL)
             q->api->event_destroy(b->at[i].event);
     sw_heap_free(b->at, SW_HEAP_PROGRAMS, b->cap * sizeof *b->at);
-    *b = (swi_borders){0};
+    *b = (swi_phase_events){0};
 }
 
-uint32_t swi_borders_of(const swi_program *p)
+uint32_t swi_phase_events_of(const swi_program *p)
 {
     uint32_t n = 1;
     for (uint32_t i = 0; i < p->n_ops; i++)
@@ -43,19 +43,19 @@ uint32_t swi_borders_of(const swi_program *p)
     return n;
 }
 
-sw_status swi_queue_border(swi_queue *q, int phase)
+sw_status swi_queue_record_phase(swi_queue *q, int phase)
 {
-    swi_borders *b = q->borders;
+    swi_phase_events *b = q->phase_events;
     SW_ASSERT(phase >= -1 && phase < SW_PHASES);
     if (b == NULL)
         return SW_OK;
-    SW_TRY(swi_borders_room(q, b, b->n + 1));
+    SW_TRY(swi_phase_events_reserve(q, b, b->n + 1));
     SW_TRY(swi_queue_fault(q, q->api->record(b->at[b->n].event, &q->compute)));
     b->at[b->n++].phase = phase;
     return SW_OK;
 }
 
-static bool begins(const swi_borders *b, int phase)
+static bool begins(const swi_phase_events *b, int phase)
 {
     return b != NULL && (b->n == 0 || b->at[b->n - 1].phase != phase);
 }
@@ -64,7 +64,9 @@ static bool begins(const swi_borders *b, int phase)
 
 static sw_status enter(swi_queue *q, const swi_node *node)
 {
-    return begins(q->borders, (int)node->phase) ? swi_queue_border(q, (int)node->phase) : SW_OK;
+    return begins(q->phase_events, (int)node->phase)
+               ? swi_queue_record_phase(q, (int)node->phase)
+               : SW_OK;
 }
 
 static sw_status launched(const swi_queue *q, sw_status status)
@@ -84,11 +86,11 @@ sw_status swi_queue_launch(swi_queue *q, const swi_node *node, const sw_launch *
 static sw_status make_op(const swi_frame *f, uint32_t i, const sw_cuda_queue *queue)
 {
     const swi_program *p = f->program;
-    const sw_cuda_pair *pair = p->ops[i].pair;
-    if (i > 0 && p->ops[i - 1].pair != NULL)
+    const sw_cuda_fusion *fusion = p->ops[i].fusion;
+    if (i > 0 && p->ops[i - 1].fusion != NULL)
         return SW_OK;
-    if (pair != NULL)
-        return pair->kernel(swi_frame_launch(f, i), p->ops[i + 1].attrs, queue);
+    if (fusion != NULL)
+        return fusion->kernel(swi_frame_launch(f, i), p->ops[i + 1].attrs, queue);
     return p->trace.nodes[p->ops[i].node].on_device(swi_frame_launch(f, i), queue);
 }
 
@@ -125,7 +127,7 @@ static void free_binding(const swi_queue *q, swi_binding *b)
 {
     if (b->graph != NULL)
         q->api->graph_destroy(b->graph);
-    swi_borders_free(q, &b->borders);
+    swi_phase_events_free(q, &b->phase_events);
     sw_heap_free(b, SW_HEAP_PROGRAMS, sizeof *b);
 }
 
@@ -134,8 +136,8 @@ static void drop(swi_queue *q, uint32_t i)
 {
     SW_ASSERT(i < q->n_bindings);
     for (int k = 0; k < SWI_HISTORY; k++)
-        if (q->left[k].borders == &q->bindings[i]->borders)
-            q->left[k].borders = NULL;
+        if (q->readback[k].phase_events == &q->bindings[i]->phase_events)
+            q->readback[k].phase_events = NULL;
     free_binding(q, q->bindings[i]);
     q->bindings[i] = q->bindings[--q->n_bindings];
     q->next_binding = 0;
@@ -148,7 +150,7 @@ void swi_queue_forget(swi_queue *q, const swi_program *p)
         if (p != NULL && q->bindings[i]->program != p)
             continue;
         if (!settled)
-            (void)swi_queue_settle(q); /* a fault is kept: the next run says so */
+            (void)swi_queue_sync(q); /* a fault is kept: the next run says so */
         settled = true;
         drop(q, i);
     }
@@ -169,11 +171,11 @@ static swi_binding *find(swi_queue *q, const swi_program *p, unsigned char *cons
     return NULL;
 }
 
-static sw_status room_for_binding(swi_queue *q)
+static sw_status reserve_binding(swi_queue *q)
 {
     void *p = q->bindings;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &q->cap_bindings, q->n_bindings + 1,
-                        sizeof(void *)));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &q->cap_bindings, q->n_bindings + 1,
+                           sizeof(void *)));
     q->bindings = p;
     if (q->n_bindings < q->most_graphs)
         return SW_OK;
@@ -181,7 +183,7 @@ static sw_status room_for_binding(swi_queue *q)
     for (uint32_t i = 1; i < q->n_bindings; i++)
         if (q->bindings[i]->used < q->bindings[oldest]->used)
             oldest = i;
-    SW_TRY(swi_queue_settle(q));
+    SW_TRY(swi_queue_sync(q));
     drop(q, oldest);
     return SW_OK;
 }
@@ -194,7 +196,7 @@ static sw_status note(swi_queue *q, swi_frame *f, swi_binding *b, bool told)
     unsigned char *base[SWI_SEG_COUNT + 1];
     memcpy(base, b->base, sizeof base);
     base[SWI_SEG_COUNT] = NULL; /* the block of leaves stands there */
-    SW_TRY(swi_queue_gather(q, f->leaves, b->base, true));
+    SW_TRY(swi_queue_gather(q, f->readback, b->base, true));
     for (uint32_t i = 0; i < p->n_ops; i++) {
         (void)swi_frame_resolve(f, i, base, p->binds);
         if (told)
@@ -205,8 +207,8 @@ static sw_status note(swi_queue *q, swi_frame *f, swi_binding *b, bool told)
         if (status != SW_OK)
             return swi_blame(p, i, status);
     }
-    SW_TRY(swi_queue_border(q, -1));
-    return swi_queue_gather(q, f->leaves, b->base, false);
+    SW_TRY(swi_queue_record_phase(q, -1));
+    return swi_queue_gather(q, f->readback, b->base, false);
 }
 
 static sw_status end_capture(swi_queue *q, swi_binding *b)
@@ -247,17 +249,18 @@ static sw_status add_graph(swi_queue *q, swi_frame *f, unsigned char *const *bas
                            const sw_nvtx_run *tool)
 {
     void *block;
-    SW_TRY(room_for_binding(q));
+    SW_TRY(reserve_binding(q));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_binding)));
     swi_binding *b = block;
     b->program = f->program;
     memcpy(b->base, base, sizeof b->base);
     sw_status status =
-        clocks ? swi_borders_room(q, &b->borders, swi_borders_of(f->program)) : SW_OK;
-    q->borders = clocks ? &b->borders : NULL;
+        clocks ? swi_phase_events_reserve(q, &b->phase_events, swi_phase_events_of(f->program))
+               : SW_OK;
+    q->phase_events = clocks ? &b->phase_events : NULL;
     if (status == SW_OK)
         status = capture_told(q, f, b, tool);
-    q->borders = NULL;
+    q->phase_events = NULL;
     if (status != SW_OK) {
         free_binding(q, b);
         return status;
@@ -273,10 +276,10 @@ static sw_status run_by_op(sw_exec *exec, swi_frame *f, const sw_run_args *args,
                            unsigned char *const *base, swi_run_ops *ops, bool *updated)
 {
     swi_queue *q = exec->queue;
-    SW_TRY(swi_queue_gather(q, f->leaves, base, true));
+    SW_TRY(swi_queue_gather(q, f->readback, base, true));
     SW_TRY(ops(exec, f, args, updated));
-    SW_TRY(swi_queue_border(q, -1));
-    return swi_queue_gather(q, f->leaves, base, false);
+    SW_TRY(swi_queue_record_phase(q, -1));
+    return swi_queue_gather(q, f->readback, base, false);
 }
 
 /* What the plan says stands for what nobody counts. */
@@ -306,29 +309,29 @@ sw_status swi_queue_run(sw_exec *exec, swi_frame *f, const sw_run_args *args, sw
 {
     const swi_program *p = f->program;
     swi_queue *q = exec->queue;
-    SW_ASSERT(f->leaves != NULL && q->pinned != NULL && f->leaves->bytes <= q->block_bytes);
+    SW_ASSERT(f->readback != NULL && q->pinned != NULL && f->readback->bytes <= q->block_bytes);
     swi_history_run *run = swi_history_at(&exec->history, 0);
-    swi_left *left = swi_queue_left(exec, run);
+    swi_run_readback *readback = swi_queue_readback_of(exec, run);
     const bool clocks = !exec->no_phases;
     unsigned char *base[SWI_SEG_COUNT + 1];
     swi_bases(exec, args, base);
     base[SWI_SEG_COUNT] = swi_queue_block(q);
     swi_binding *b = is_by_op(exec) ? NULL : find(q, p, base);
     if (b != NULL) {
-        left->borders = clocks ? &b->borders : NULL;
+        readback->phase_events = clocks ? &b->phase_events : NULL;
         SW_TRY(replay(exec, p, b, updated));
     } else {
-        SW_TRY(clocks ? swi_borders_room(q, &q->eager, swi_borders_of(p)) : SW_OK);
+        SW_TRY(clocks ? swi_phase_events_reserve(q, &q->eager, swi_phase_events_of(p)) : SW_OK);
         q->eager.n = 0;
-        q->borders = left->borders = clocks ? &q->eager : NULL;
+        q->phase_events = readback->phase_events = clocks ? &q->eager : NULL;
         const sw_status status = run_by_op(exec, f, args, base, ops, updated);
-        q->borders = NULL;
+        q->phase_events = NULL;
         SW_TRY(status);
     }
-    if (left->borders != NULL)
-        left->borders->run = left->run;
-    SW_TRY(swi_queue_leave(exec, args, run, f));
-    SW_TRY(q->sync_ops ? swi_queue_settle(q) : SW_OK);
+    if (readback->phase_events != NULL)
+        readback->phase_events->run = readback->run;
+    SW_TRY(swi_queue_read_back(exec, args, run, f));
+    SW_TRY(q->sync_ops ? swi_queue_sync(q) : SW_OK);
     if (b != NULL || is_by_op(exec))
         return SW_OK;
     *fresh = true;

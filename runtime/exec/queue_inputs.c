@@ -59,7 +59,7 @@ static sw_status put_knobs(swi_queue *q, swi_slot *slot, const sw_run_args *args
 }
 
 static sw_status send(swi_queue *q, swi_slot *slot, uint32_t k, const sw_run_args *args,
-                      swi_left *left)
+                      swi_run_readback *readback)
 {
     const size_t bytes = fill(q, slot, args);
     SW_ASSERT(bytes <= q->slot_bytes && k < SWI_SLOTS && slot == &q->slots[k]);
@@ -68,8 +68,8 @@ static sw_status send(swi_queue *q, swi_slot *slot, uint32_t k, const sw_run_arg
     SW_TRY(q->api->copy(&q->copying, staging, slot->pinned, bytes, SW_CUDA_TO_DEVICE));
     SW_TRY(q->api->record(slot->there, &q->copying));
     SW_TRY(q->api->after(&q->compute, slot->there));
-    SW_TRY(q->api->record(left->begin, &q->compute));
-    SW_TRY(q->api->copy(&q->compute, swi_queue_place(q), staging, bytes, SW_CUDA_ON_DEVICE));
+    SW_TRY(q->api->record(readback->begin, &q->compute));
+    SW_TRY(q->api->copy(&q->compute, swi_queue_inputs(q), staging, bytes, SW_CUDA_ON_DEVICE));
     SW_TRY(put_knobs(q, slot, args));
     return q->api->record(slot->taken, &q->compute);
 }
@@ -80,20 +80,20 @@ sw_status swi_queue_begin(sw_exec *exec, const sw_run_args *args)
     const uint32_t k = (uint32_t)(q->begun++ % SWI_SLOTS);
     swi_slot *slot = &q->slots[k];
     swi_history_run *run = swi_history_at(&exec->history, 0);
-    swi_left *left = swi_queue_left(exec, run);
-    SW_ASSERT(run != NULL && left != NULL && q->device == exec->target.device);
+    swi_run_readback *readback = swi_queue_readback_of(exec, run);
+    SW_ASSERT(run != NULL && readback != NULL && q->device == exec->target.device);
     SW_TRY(swi_queue_use(q));
     SW_TRY(take_models(q, args));
     if (slot->used)
         SW_TRY(swi_queue_wait(q, slot->taken));
-    left->run = exec->history.n;
-    left->borders = NULL;
-    left->n_watched = 0;
-    left->judged = true;
-    return swi_queue_fault(q, send(q, slot, k, args, left));
+    readback->run = exec->history.n;
+    readback->phase_events = NULL;
+    readback->n_watched = 0;
+    readback->judged = true;
+    return swi_queue_fault(q, send(q, slot, k, args, readback));
 }
 
 unsigned char *swi_queue_input(const swi_queue *q, int i)
 {
-    return swi_queue_place(q) + q->input_at[i];
+    return swi_queue_inputs(q) + q->input_at[i];
 }

@@ -20,12 +20,12 @@ typedef struct {
 typedef struct {
     sw_cuda_event *event;
     int phase;
-} swi_border;
+} swi_phase_event;
 typedef struct {
-    swi_border *at;
+    swi_phase_event *at;
     uint32_t n, cap; /* recorded, or captured; there are */
     uint64_t run;    /* that has recorded them last */
-} swi_borders;
+} swi_phase_events;
 
 /* Counts of an optimizer in a run's block: the total before the run, then all of them. */
 typedef struct {
@@ -37,12 +37,12 @@ typedef struct {
 } swi_watched;
 
 /* What there is to say of a model's skipped updates when a run with it is next. */
-#define SWI_LATE 64
+#define SWI_PENDING_REPORTS 64
 typedef struct {
     uint64_t model; /* its uid */
     uint32_t optimizer;
     double counts[SWI_SKIPPED_N];
-} swi_late;
+} swi_pending_report;
 
 /* What leaves a program's runs. */
 typedef struct {
@@ -63,18 +63,18 @@ typedef struct {
     unsigned char *pinned; /* the block */
     sw_cuda_event *begin, *end;
     uint64_t run;
-    swi_borders *borders; /* NULL: no clocks, or gone */
+    swi_phase_events *phase_events; /* NULL: no clocks, or gone */
     swi_watched *watched;
     uint32_t n_watched;
     bool judged; /* its counts have been looked at */
-} swi_left;
+} swi_run_readback;
 
 /* A program captured at the addresses of one binding. */
 typedef struct {
     const swi_program *program;
     unsigned char *base[SWI_SEG_COUNT + 1]; /* the last: where the block is gathered */
     sw_cuda_graph *graph;
-    swi_borders borders;
+    swi_phase_events phase_events;
     uint64_t used;
 } swi_binding;
 
@@ -91,13 +91,13 @@ struct swi_queue {
     size_t input_at[SWI_MAX_INPUTS]; /* in a slot */
     swi_slot slots[SWI_SLOTS];
     uint64_t begun;
-    swi_left left[SWI_HISTORY];
+    swi_run_readback readback[SWI_HISTORY];
     swi_watched *watched; /* of the ring, cap_watched each */
     uint32_t cap_watched;
-    swi_late late[SWI_LATE];
-    uint32_t n_late;
-    swi_borders eager;    /* of runs op by op */
-    swi_borders *borders; /* of what is launched now; NULL: no clocks */
+    swi_pending_report pending_reports[SWI_PENDING_REPORTS];
+    uint32_t n_pending_reports;
+    swi_phase_events eager;         /* of runs op by op */
+    swi_phase_events *phase_events; /* of what is launched now; NULL: no clocks */
     swi_binding **bindings;
     uint32_t n_bindings, cap_bindings, next_binding;
     uint32_t most_graphs; /* the least recently used goes */
@@ -109,28 +109,29 @@ struct swi_queue {
 /* Keep a fault; in a mode where an earlier launch may be the cause, say so. */
 sw_status swi_queue_fault(const swi_queue *queue, sw_status status);
 /* Wait for all that was launched. */
-sw_status swi_queue_settle(swi_queue *queue);
+sw_status swi_queue_sync(swi_queue *queue);
 /* What has to be on the device before it is used again; polls before it waits. */
 sw_status swi_queue_wait(const swi_queue *queue, sw_cuda_event *event);
-unsigned char *swi_queue_place(const swi_queue *queue);
+unsigned char *swi_queue_inputs(const swi_queue *queue);
 unsigned char *swi_queue_staging(const swi_queue *queue, uint32_t slot);
 unsigned char *swi_queue_block(const swi_queue *queue);
-swi_left *swi_queue_left(const sw_exec *exec, const swi_history_run *run);
+swi_run_readback *swi_queue_readback_of(const sw_exec *exec, const swi_history_run *run);
 
 /* Bytes of what leaves such a trace, and the list of it where `out` is not NULL. */
 sw_status swi_readback_of(const sw_run_args *args, const swi_trace *trace, size_t *bytes,
                           swi_readback **out);
 /* Gather what is so `before` or behind the ops. */
-sw_status swi_queue_gather(const swi_queue *queue, const swi_readback *leaves,
+sw_status swi_queue_gather(const swi_queue *queue, const swi_readback *readback,
                            unsigned char *const *base, bool before);
 /* The block goes to the ring. */
-sw_status swi_queue_leave(sw_exec *exec, const sw_run_args *args, swi_history_run *run,
-                          const swi_frame *frame);
+sw_status swi_queue_read_back(sw_exec *exec, const sw_run_args *args, swi_history_run *run,
+                              const swi_frame *frame);
 
 /* Make events for n borders; record one where a phase begins (-1: the last ends). */
-sw_status swi_borders_room(const swi_queue *queue, swi_borders *borders, uint32_t n);
-sw_status swi_queue_border(swi_queue *queue, int phase);
-uint32_t swi_borders_of(const swi_program *program);
-void swi_borders_free(const swi_queue *queue, swi_borders *borders);
+sw_status swi_phase_events_reserve(const swi_queue *queue, swi_phase_events *phase_events,
+                                   uint32_t n);
+sw_status swi_queue_record_phase(swi_queue *queue, int phase);
+uint32_t swi_phase_events_of(const swi_program *program);
+void swi_phase_events_free(const swi_queue *queue, swi_phase_events *phase_events);
 
 #endif

@@ -2,14 +2,14 @@
  * block, which is copied to a ring of pinned blocks and read when it is asked for. */
 #include "alloc/base/assert.h"
 #include "alloc/base/size.h"
-#include "runtime/autograd/optim/optim.h"
+#include "runtime/autograd/optim/optimizer_internal.h"
 #include "runtime/exec/queue_internal.h"
 #include <string.h>
 
-swi_left *swi_queue_left(const sw_exec *exec, const swi_history_run *run)
+swi_run_readback *swi_queue_readback_of(const sw_exec *exec, const swi_history_run *run)
 {
     SW_ASSERT(run >= exec->history.run && run < exec->history.run + SWI_HISTORY);
-    return &exec->queue->left[run - exec->history.run];
+    return &exec->queue->readback[run - exec->history.run];
 }
 
 /* ---- what it is -------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ void swi_readback_free(swi_readback *l)
 static sw_status add_copy(swi_readback *l, const swi_gathered *copy)
 {
     void *p = l->copies;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &l->cap, l->n + 1, sizeof *l->copies));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &l->cap, l->n + 1, sizeof *l->copies));
     l->copies = p;
     l->copies[l->n++] = *copy;
     return SW_OK;
@@ -35,8 +35,8 @@ static sw_status add_copy(swi_readback *l, const swi_gathered *copy)
 static sw_status add_watched(swi_readback *l, int model, const sw_optimizer *o, size_t at)
 {
     void *p = l->watched;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &l->cap_watched, l->n_watched + 1,
-                        sizeof *l->watched));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &l->cap_watched, l->n_watched + 1,
+                           sizeof *l->watched));
     l->watched = p;
     l->watched[l->n_watched++] =
         (swi_watched){.slot = (uint32_t)model, .optimizer = o->index, .at = (uint32_t)at};
@@ -137,47 +137,48 @@ sw_status swi_queue_gather(const swi_queue *q, const swi_readback *l,
 }
 
 /* The counts are those of the models of this run. */
-static void watch(swi_left *left, const swi_readback *l, const sw_run_args *args)
+static void watch(swi_run_readback *readback, const swi_readback *l, const sw_run_args *args)
 {
-    SW_ASSERT(l->n_watched == 0 || left->watched != NULL);
+    SW_ASSERT(l->n_watched == 0 || readback->watched != NULL);
     for (uint32_t i = 0; i < l->n_watched; i++) {
         const sw_model *model = args->models[l->watched[i].slot];
-        left->watched[i] = l->watched[i];
-        left->watched[i].model = model->uid;
-        left->watched[i].most = model->optimizers[l->watched[i].optimizer]->max_skipped;
+        readback->watched[i] = l->watched[i];
+        readback->watched[i].model = model->uid;
+        readback->watched[i].most = model->optimizers[l->watched[i].optimizer]->max_skipped;
     }
-    left->n_watched = l->n_watched;
-    left->judged = l->n_watched == 0;
+    readback->n_watched = l->n_watched;
+    readback->judged = l->n_watched == 0;
 }
 
-sw_status swi_queue_leave(sw_exec *exec, const sw_run_args *args, swi_history_run *run,
-                          const swi_frame *f)
+sw_status swi_queue_read_back(sw_exec *exec, const sw_run_args *args, swi_history_run *run,
+                              const swi_frame *f)
 {
     swi_queue *q = exec->queue;
-    swi_left *left = swi_queue_left(exec, run);
-    const swi_readback *l = f->leaves;
+    swi_run_readback *readback = swi_queue_readback_of(exec, run);
+    const swi_readback *l = f->readback;
     sw_status status = SW_OK;
     if (l->n > 0)
-        status = q->api->copy(&q->compute, left->pinned, swi_queue_block(q), l->bytes,
+        status = q->api->copy(&q->compute, readback->pinned, swi_queue_block(q), l->bytes,
                               SW_CUDA_TO_HOST);
     if (status == SW_OK)
-        status = q->api->record(left->end, &q->compute);
+        status = q->api->record(readback->end, &q->compute);
     SW_TRY(swi_queue_fault(q, status));
-    watch(left, l, args);
+    watch(readback, l, args);
     run->waits = true;
     return SW_OK;
 }
 
 /* ---- read -------------------------------------------------------------------------------- */
 
-static sw_status read_phases(const swi_queue *q, const swi_left *left, sw_run_info *info)
+static sw_status read_phases(const swi_queue *q, const swi_run_readback *readback,
+                             sw_run_info *info)
 {
-    const swi_borders *b = left->borders;
+    const swi_phase_events *b = readback->phase_events;
     for (int i = 0; i < SW_PHASES; i++)
         info->phase[i].ns = 0;
-    if (b == NULL || b->run != left->run || b->n == 0)
+    if (b == NULL || b->run != readback->run || b->n == 0)
         return SW_OK;
-    SW_TRY(q->api->between(left->begin, b->at[0].event, &info->phase[SW_DATA].ns));
+    SW_TRY(q->api->between(readback->begin, b->at[0].event, &info->phase[SW_DATA].ns));
     for (uint32_t i = 0; i + 1 < b->n; i++) {
         uint64_t ns = 0;
         SW_TRY(q->api->between(b->at[i].event, b->at[i + 1].event, &ns));
@@ -186,24 +187,25 @@ static sw_status read_phases(const swi_queue *q, const swi_left *left, sw_run_in
     return SW_OK;
 }
 
-static sw_status read_times(const swi_queue *q, const swi_left *left, sw_run_info *info)
+static sw_status read_times(const swi_queue *q, const swi_run_readback *readback,
+                            sw_run_info *info)
 {
-    SW_TRY(q->api->between(left->begin, left->end, &info->ns));
-    return read_phases(q, left, info);
+    SW_TRY(q->api->between(readback->begin, readback->end, &info->ns));
+    return read_phases(q, readback, info);
 }
 
 sw_status swi_queue_await(sw_exec *exec, swi_history_run *run)
 {
     swi_queue *q = exec->queue;
-    const swi_left *left = swi_queue_left(exec, run);
+    const swi_run_readback *readback = swi_queue_readback_of(exec, run);
     SW_TRY(swi_device_fault(q->device));
-    SW_TRY(swi_queue_wait(q, left->end));
+    SW_TRY(swi_queue_wait(q, readback->end));
     for (uint32_t i = 0; i < run->n; i++) {
         float x;
-        memcpy(&x, left->pinned + i * sizeof x, sizeof x);
+        memcpy(&x, readback->pinned + i * sizeof x, sizeof x);
         run->metrics[i].value = (double)x;
     }
-    SW_TRY(swi_queue_fault(q, read_times(q, left, &run->info)));
+    SW_TRY(swi_queue_fault(q, read_times(q, readback, &run->info)));
     run->waits = false;
     return SW_OK;
 }
@@ -223,7 +225,7 @@ sw_status swi_queue_begin_immediate(sw_exec *exec, const sw_run_args *args)
 {
     swi_queue *q = exec->queue;
     double counts[SWI_SKIPPED_N];
-    SW_TRY(swi_queue_room(exec, args, NULL));
+    SW_TRY(swi_queue_prepare(exec, args, NULL));
     for (int m = 0; m < args->n_models; m++)
         for (uint32_t i = 0; i < args->models[m]->n_optimizers; i++) {
             SW_TRY(read_counts(q, args->models[m]->optimizers[i], counts));
@@ -231,7 +233,7 @@ sw_status swi_queue_begin_immediate(sw_exec *exec, const sw_run_args *args)
         }
     SW_TRY(swi_queue_begin(exec, args));
     q->eager.n = 0;
-    q->borders = exec->no_phases ? NULL : &q->eager;
+    q->phase_events = exec->no_phases ? NULL : &q->eager;
     return SW_OK;
 }
 
@@ -239,15 +241,15 @@ sw_status swi_queue_end_immediate(sw_exec *exec)
 {
     swi_queue *q = exec->queue;
     swi_history_run *run = swi_history_at(&exec->history, 0);
-    swi_left *left = swi_queue_left(exec, run);
-    left->borders = q->borders;
-    if (left->borders != NULL)
-        left->borders->run = left->run;
-    SW_TRY(swi_queue_border(q, -1));
-    q->borders = NULL;
-    SW_TRY(swi_queue_fault(q, q->api->record(left->end, &q->compute)));
-    SW_TRY(swi_queue_wait(q, left->end));
-    return swi_queue_fault(q, read_times(q, left, &exec->info));
+    swi_run_readback *readback = swi_queue_readback_of(exec, run);
+    readback->phase_events = q->phase_events;
+    if (readback->phase_events != NULL)
+        readback->phase_events->run = readback->run;
+    SW_TRY(swi_queue_record_phase(q, -1));
+    q->phase_events = NULL;
+    SW_TRY(swi_queue_fault(q, q->api->record(readback->end, &q->compute)));
+    SW_TRY(swi_queue_wait(q, readback->end));
+    return swi_queue_fault(q, read_times(q, readback, &exec->info));
 }
 
 /* ---- outputs ----------------------------------------------------------------------------- */
@@ -279,42 +281,45 @@ sw_status swi_queue_output(swi_queue *q, const swi_trace *t, uint32_t output, co
 
 /* Too many in a row are noted, and told to the caller whose run has the model: members take
  * turns, and the one that ran three runs ago need not be there. The oldest gives way. */
-static void judge(swi_queue *q, const swi_left *left)
+static void judge(swi_queue *q, const swi_run_readback *readback)
 {
-    for (uint32_t i = 0; i < left->n_watched; i++) {
-        const swi_watched *w = &left->watched[i];
-        swi_late late = {.model = w->model, .optimizer = w->optimizer};
+    for (uint32_t i = 0; i < readback->n_watched; i++) {
+        const swi_watched *w = &readback->watched[i];
+        swi_pending_report pending_reports = {.model = w->model, .optimizer = w->optimizer};
         double before;
         if (w->most <= 0)
             continue;
-        memcpy(&before, left->pinned + w->at, sizeof before);
-        memcpy(late.counts, left->pinned + w->at + BEFORE_BYTES, sizeof late.counts);
-        if (late.counts[SWI_SKIPPED_ALL] <= before ||
-            late.counts[SWI_SKIPPED_NOW] < (double)w->most)
+        memcpy(&before, readback->pinned + w->at, sizeof before);
+        memcpy(pending_reports.counts, readback->pinned + w->at + BEFORE_BYTES,
+               sizeof pending_reports.counts);
+        if (pending_reports.counts[SWI_SKIPPED_ALL] <= before ||
+            pending_reports.counts[SWI_SKIPPED_NOW] < (double)w->most)
             continue;
         uint32_t k = 0;
-        while (k < q->n_late &&
-               (q->late[k].model != w->model || q->late[k].optimizer != w->optimizer))
+        while (k < q->n_pending_reports && (q->pending_reports[k].model != w->model ||
+                                            q->pending_reports[k].optimizer != w->optimizer))
             k++;
-        if (k == SWI_LATE) {
-            memmove(q->late, q->late + 1, (SWI_LATE - 1) * sizeof *q->late);
-            q->n_late = k = SWI_LATE - 1;
+        if (k == SWI_PENDING_REPORTS) {
+            memmove(q->pending_reports, q->pending_reports + 1,
+                    (SWI_PENDING_REPORTS - 1) * sizeof *q->pending_reports);
+            q->n_pending_reports = k = SWI_PENDING_REPORTS - 1;
         }
-        q->n_late += k == q->n_late;
-        q->late[k] = late;
+        q->n_pending_reports += k == q->n_pending_reports;
+        q->pending_reports[k] = pending_reports;
     }
 }
 
 static sw_status tell(swi_queue *q, const sw_run_args *args)
 {
-    for (uint32_t k = 0; k < q->n_late; k++)
+    for (uint32_t k = 0; k < q->n_pending_reports; k++)
         for (int m = 0; m < args->n_models; m++) {
-            const swi_late late = q->late[k];
-            if (args->models[m]->uid != late.model)
+            const swi_pending_report pending_reports = q->pending_reports[k];
+            if (args->models[m]->uid != pending_reports.model)
                 continue;
-            q->late[k] = q->late[--q->n_late];
-            return swi_skipped_judge(args->models[m]->optimizers[late.optimizer], late.counts,
-                                     late.counts[SWI_SKIPPED_ALL] - 1.0, NULL);
+            q->pending_reports[k] = q->pending_reports[--q->n_pending_reports];
+            return swi_skipped_judge(args->models[m]->optimizers[pending_reports.optimizer],
+                                     pending_reports.counts,
+                                     pending_reports.counts[SWI_SKIPPED_ALL] - 1.0, NULL);
         }
     return SW_OK;
 }
@@ -341,16 +346,17 @@ sw_status swi_queue_skipped(sw_exec *exec, const sw_run_args *args)
         if (run->waits) {
             bool done = ago == SWI_HISTORY - 1;
             if (!done)
-                SW_TRY(swi_queue_fault(q, q->api->done(swi_queue_left(exec, run)->end, &done)));
+                SW_TRY(swi_queue_fault(
+                    q, q->api->done(swi_queue_readback_of(exec, run)->end, &done)));
             if (!done)
                 break;
             SW_TRY(swi_queue_await(exec, run));
         }
-        swi_left *left = swi_queue_left(exec, run);
-        if (left->judged)
+        swi_run_readback *readback = swi_queue_readback_of(exec, run);
+        if (readback->judged)
             continue;
-        left->judged = true;
-        judge(q, left);
+        readback->judged = true;
+        judge(q, readback);
     }
     return tell(q, args);
 }

@@ -183,10 +183,10 @@ static void state_deaths(sw_exec *exec, const swi_program *p, const swi_run_op *
     }
 }
 
-static sw_status room_for_op_clocks(sw_exec *exec, uint32_t n)
+static sw_status reserve_op_clocks(sw_exec *exec, uint32_t n)
 {
     void *p = exec->op_ns;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n, sizeof *exec->op_ns));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n, sizeof *exec->op_ns));
     exec->op_ns = p;
     return SW_OK;
 }
@@ -250,7 +250,7 @@ static sw_status run_ops(sw_exec *exec, swi_frame *f, const sw_run_args *args, b
 }
 
 /* All memory that the run needs, on every side. */
-static sw_status room_for_run(sw_exec *exec, const sw_run_args *args, swi_frame *f)
+static sw_status reserve_run(sw_exec *exec, const sw_run_args *args, swi_frame *f)
 {
     SW_TRY(swi_make_ready(exec, args));
     SW_TRY(sw_arena_grow(exec->arena, f->program->height, true));
@@ -263,7 +263,7 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     SW_TRY(swi_exec_program(exec, args, &f, fresh));
     const swi_program *p = f->program;
     exec->attempt = f;
-    const sw_status fits = room_for_run(exec, args, f);
+    const sw_status fits = reserve_run(exec, args, f);
     if (fits != SW_OK)
         return fits == SW_NOMEM && (exec->target.budget != NULL ||
                                     !exec->target.device->backend->host_memory)
@@ -271,7 +271,7 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
                    : fits;
     *fresh |= !f->ran;
     swi_observe_plan(exec, args, f);
-    SW_TRY(exec->op_clocks ? room_for_op_clocks(exec, p->n_ops) : SW_OK);
+    SW_TRY(exec->op_clocks ? reserve_op_clocks(exec, p->n_ops) : SW_OK);
     SW_TRY(swi_history_reserve(&exec->history, p->trace.n_metrics));
     SW_TRY(swi_observe_prepare(exec, args, f));
     sw_arena_reset(exec->arena);
@@ -335,7 +335,7 @@ static void peak_of_phases(sw_run_info *info)
 static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
 {
     const uint64_t calls = sw_mem_calls();
-    swi_history_run *past = swi_history_begin(&exec->history);
+    swi_history_run *history = swi_history_begin(&exec->history);
     bool updated = false, fresh = false;
     memset(&exec->info, 0, sizeof exec->info);
     exec->info.size = sizeof exec->info;
@@ -352,8 +352,8 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
     exec->info.allocations = sw_mem_calls() - calls;
     exec->info.warm = !fresh && !args->immediate;
     peak_of_phases(&exec->info);
-    past->info = exec->info;
-    past->there = status == SW_OK;
+    history->info = exec->info;
+    history->there = status == SW_OK;
     if (status != SW_OK) {
         status = swi_observe_denied(exec, args, true, failed(args, status, updated));
         swi_exec_set_last(exec, NULL); /* nothing that is half done is handed out */
@@ -436,7 +436,7 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
 sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
 {
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_output_get"));
-    swi_call_left(SWI_FRAME);
+    swi_call_unwound(SWI_FRAME);
     if (exec->busy != 0)
         SW_FAIL(SW_BUSY, "sw_output_get: the exec is in use by %s",
                 swi_owner_text(&exec->busy));

@@ -3,34 +3,35 @@
 #include "alloc/base/size.h"
 #include "alloc/base/assert.h"
 #include "runtime/graph/trace_internal.h"
-#include "runtime/base/observer.h"
+#include "runtime/base/run_observer.h"
 #include <stdio.h>
 #include <string.h>
 
-sw_status swi_room_nodes(swi_trace *t)
+sw_status swi_reserve_nodes(swi_trace *t)
 {
     SW_ASSERT(t->n_nodes <= t->cap_nodes && t->n_nodes < SWI_NONE - 1);
     void *p = t->nodes;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_nodes, t->n_nodes + 1, sizeof *t->nodes));
+    SW_TRY(
+        sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_nodes, t->n_nodes + 1, sizeof *t->nodes));
     t->nodes = p;
     return SW_OK;
 }
 
-sw_status swi_room_operands(swi_trace *t, uint32_t n)
+sw_status swi_reserve_operands(swi_trace *t, uint32_t n)
 {
     SW_ASSERT(t->n_operands <= t->cap_operands && n <= UINT32_MAX - t->n_operands);
     void *p = t->operands;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_operands, t->n_operands + n,
-                        sizeof *t->operands));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_operands, t->n_operands + n,
+                           sizeof *t->operands));
     t->operands = p;
     return SW_OK;
 }
 
-sw_status swi_room_attrs(swi_trace *t, uint32_t n)
+sw_status swi_reserve_attrs(swi_trace *t, uint32_t n)
 {
     SW_ASSERT(t->n_attrs <= t->cap_attrs && n <= UINT32_MAX - t->n_attrs);
     void *p = t->attrs;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_attrs, t->n_attrs + n, 1));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_attrs, t->n_attrs + n, 1));
     t->attrs = p;
     return SW_OK;
 }
@@ -40,7 +41,7 @@ sw_status swi_trace_reset(swi_trace *t)
     t->n_nodes = t->n_operands = t->n_values = t->n_storages = t->n_strides = 0;
     t->n_attrs = t->n_metrics = t->n_outputs = 0;
     void *p = t->strings;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_strings, 1, 1));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_strings, 1, 1));
     t->strings = p;
     t->strings[0] = '\0';
     t->n_strings = 1;
@@ -83,20 +84,20 @@ static uint32_t *string_slot(const swi_trace *t, const char *text)
 }
 
 /* At most half of the slots are taken. */
-static sw_status room_for_string(swi_trace *t, size_t length)
+static sw_status reserve_string(swi_trace *t, size_t length)
 {
     SW_ASSERT(t->n_strings >= 1 && t->strings[t->n_strings - 1] == '\0');
     SW_ASSERT(length > 0 && length <= UINT32_MAX - t->n_strings);
     void *p = t->strings;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_strings, t->n_strings + (uint32_t)length,
-                        1));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_strings,
+                           t->n_strings + (uint32_t)length, 1));
     t->strings = p;
     if (2 * t->n_string_slots < t->cap_string_slots)
         return SW_OK;
     p = t->string_slots;
     const uint32_t before = t->cap_string_slots;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_string_slots, before + 1,
-                        sizeof *t->string_slots));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_string_slots, before + 1,
+                           sizeof *t->string_slots));
     t->string_slots = p;
     memset(t->string_slots, 0, t->cap_string_slots * sizeof *t->string_slots);
     for (uint32_t i = 1; i < t->n_strings; i += (uint32_t)strlen(t->strings + i) + 1)
@@ -114,7 +115,7 @@ uint32_t swi_trace_string(swi_trace *t, const char *text, sw_status *status)
         if (known != 0)
             return known;
     }
-    *status = room_for_string(t, length);
+    *status = reserve_string(t, length);
     if (*status != SW_OK)
         return 0;
     *string_slot(t, text) = t->n_strings;
@@ -209,8 +210,8 @@ uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role)
             ctx, sw_error_set(SW_NOMEM, __FILE__, __LINE__, "%zu bytes overflow", bytes));
         return SWI_NONE;
     }
-    if (swi_stick(ctx, sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_storages, t->n_storages + 1,
-                                    sizeof *t->storages)) != SW_OK)
+    if (swi_stick(ctx, sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_storages,
+                                       t->n_storages + 1, sizeof *t->storages)) != SW_OK)
         return SWI_NONE;
     t->storages = p;
     swi_storage *s = &t->storages[t->n_storages];
@@ -245,8 +246,8 @@ uint32_t swi_new_value(sw_ctx *ctx, const sw_type *type, uint32_t storage)
     swi_trace *t = &ctx->trace;
     void *p = t->values;
     if (storage == SWI_NONE ||
-        swi_stick(ctx, sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_values, t->n_values + 1,
-                                    sizeof *t->values)) != SW_OK)
+        swi_stick(ctx, sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_values, t->n_values + 1,
+                                       sizeof *t->values)) != SW_OK)
         return SWI_NONE;
     t->values = p;
     swi_value *v = &t->values[t->n_values];
@@ -287,8 +288,8 @@ sw_status swi_set_strides(swi_trace *t, uint32_t value, const int64_t *stride)
     if (v->strides != 0)
         return SW_OK;
     void *p = t->strides;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_strides, t->n_strides + 1,
-                        sizeof *t->strides));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_strides, t->n_strides + 1,
+                           sizeof *t->strides));
     t->strides = p;
     memcpy(t->strides[t->n_strides], stride, sizeof *t->strides);
     v->strides = ++t->n_strides;

@@ -125,7 +125,7 @@ sw_status swi_select_kernel(const sw_exec *exec, uint32_t op, int grad, sw_kerne
 typedef struct {
     uint32_t model, entry;
     uint32_t value;
-    uint32_t verdict; /* of the losses that it comes from; SWI_NONE: nobody asks */
+    uint32_t finite_check; /* of the losses that it comes from; SWI_NONE: nobody asks */
 } swi_param_grad;
 
 /* A state's next value; the bytes are written behind all that the step function appended. */
@@ -161,8 +161,8 @@ struct sw_ctx {
     uint32_t *value_grads;   /* gradient of each value in the running sw_backward */
     uint32_t first_gradient; /* storages from here on were made by it */
     uint32_t n_value_grads, cap_value_grads; /* values that were there when it began */
-    uint32_t *verdicts; /* of each entry's gradient in the running sw_update */
-    uint32_t cap_verdicts;
+    uint32_t *finite_checks; /* of each entry's gradient in the running sw_update */
+    uint32_t cap_finite_checks;
     uint32_t clip_scale[SWI_MAX_MODELS]
                        [8]; /* value of the pending gradient scale per optimizer */
     /* immediate mode */

@@ -59,8 +59,8 @@ static sw_status check_versions(const sw_ctx *ctx, const sw_op_desc *desc,
 }
 
 /* The kernel of a node as it will be launched, and its scratch. */
-static sw_status pick(const sw_ctx *ctx, const swi_append_args *args, const uint32_t *outs,
-                      swi_selected_kernel *out)
+static sw_status select_kernel(const sw_ctx *ctx, const swi_append_args *args,
+                               const uint32_t *outs, swi_selected_kernel *out)
 {
     sw_type in[SWI_MAX_OPERANDS], out_types[SWI_MAX_OPERANDS];
     SW_ASSERT(args->n_in >= 0 && args->n_out >= 0);
@@ -149,11 +149,11 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     const sw_phase phase = swi_phase_of(ctx, desc, args->in, args->n_in);
     const uint32_t layer = swi_trace_string(t, ctx->scope, &status);
     if (status == SW_OK)
-        status = swi_room_nodes(t);
+        status = swi_reserve_nodes(t);
     if (status == SW_OK)
-        status = swi_room_operands(t, (uint32_t)(args->n_in + args->n_out));
+        status = swi_reserve_operands(t, (uint32_t)(args->n_in + args->n_out));
     if (status == SW_OK)
-        status = swi_room_attrs(t, attrs_bytes);
+        status = swi_reserve_attrs(t, attrs_bytes);
     if (swi_stick(ctx, status) != SW_OK)
         return ctx->status;
 
@@ -196,7 +196,7 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     if (make_outputs(ctx, args, &node, outs) != SW_OK)
         return ctx->status;
     swi_selected_kernel picked;
-    if (swi_stick(ctx, pick(ctx, args, outs, &picked)) != SW_OK)
+    if (swi_stick(ctx, select_kernel(ctx, args, outs, &picked)) != SW_OK)
         return ctx->status;
     node.kernel = picked.kernel;
     node.on_device = picked.on_device;

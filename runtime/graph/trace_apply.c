@@ -158,12 +158,12 @@ static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *
     if (status == SW_OK)
         status = check_view(desc, &buffer, type, stride, &offset);
     if (status == SW_OK)
-        status = swi_room_nodes(t);
+        status = swi_reserve_nodes(t);
     if (status == SW_OK)
-        status = swi_room_operands(t, 2);
+        status = swi_reserve_operands(t, 2);
     const uint32_t attrs_bytes = (uint32_t)((desc->attrs_bytes + 15) & ~(size_t)15);
     if (status == SW_OK)
-        status = swi_room_attrs(t, attrs_bytes);
+        status = swi_reserve_attrs(t, attrs_bytes);
     if (swi_stick(ctx, status) != SW_OK)
         return ctx->status;
     const uint32_t id = swi_new_value(ctx, type, t->values[in].storage);

@@ -5,9 +5,9 @@
 #include "runtime/graph/trace.h"
 
 /* Room for one more node; n more operands; n more bytes of attributes. */
-sw_status swi_room_nodes(swi_trace *t);
-sw_status swi_room_operands(swi_trace *t, uint32_t n);
-sw_status swi_room_attrs(swi_trace *t, uint32_t n);
+sw_status swi_reserve_nodes(swi_trace *t);
+sw_status swi_reserve_operands(swi_trace *t, uint32_t n);
+sw_status swi_reserve_attrs(swi_trace *t, uint32_t n);
 /* Strides of a value: SW_MAX_RANK of them, 0 past the rank. */
 sw_status swi_set_strides(swi_trace *t, uint32_t value, const int64_t *stride);
 /* Row-major strides of all SW_MAX_RANK axes; 0 past the rank. */

@@ -67,7 +67,7 @@ void sw_scope_end(sw_ctx *ctx)
 
 /* ---- what leaves a run ------------------------------------------------------------------- */
 
-static void leave(sw_ctx *ctx, const char *name, sw_value x, bool metric)
+static void append_output(sw_ctx *ctx, const char *name, sw_value x, bool metric)
 {
     const swi_value *v = swi_value_at(ctx, x);
     if (v == NULL)
@@ -112,7 +112,7 @@ static void leave(sw_ctx *ctx, const char *name, sw_value x, bool metric)
     }
     void *p = metric ? t->metrics : t->outputs;
     uint32_t *cap = metric ? &t->cap_metrics : &t->cap_outputs;
-    if (swi_stick(ctx, sw_heap_room(&p, SW_HEAP_PROGRAMS, cap, n + 1, sizeof(swi_named))) !=
+    if (swi_stick(ctx, sw_heap_reserve(&p, SW_HEAP_PROGRAMS, cap, n + 1, sizeof(swi_named))) !=
         SW_OK)
         return;
     list = p;
@@ -133,10 +133,10 @@ static void leave(sw_ctx *ctx, const char *name, sw_value x, bool metric)
 
 void sw_metric(sw_ctx *ctx, const char *name, sw_value scalar)
 {
-    leave(ctx, name, scalar, true);
+    append_output(ctx, name, scalar, true);
 }
 
 void sw_output(sw_ctx *ctx, const char *name, sw_value x)
 {
-    leave(ctx, name, x, false);
+    append_output(ctx, name, x, false);
 }

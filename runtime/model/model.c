@@ -91,7 +91,7 @@ static swi_owner *mark_of(const sw_model *model)
 
 sw_status swi_model_take(const sw_model *model)
 {
-    swi_call_left(SWI_FRAME);
+    swi_call_unwound(SWI_FRAME);
     if (!swi_owner_take(mark_of(model)))
         SW_FAIL(SW_BUSY, "model %s is in use by %s", model->name,
                 swi_owner_text(mark_of(model)));

@@ -48,7 +48,7 @@ struct swi_optimizer_kind {
     float lr; /* this and the next: defaults */
     float beta1, beta2, epsilon;
     /* The attributes of updates that are the kind's own; NULL: none. */
-    void (*settle)(const sw_optimizer_opts *opts, swi_update_attrs *attrs);
+    void (*set_attrs)(const sw_optimizer_opts *opts, swi_update_attrs *attrs);
     /* States of a parameter of this shape, at most SWI_MAX_STATE; how many. NULL: none. */
     int (*states)(const sw_optimizer_opts *opts, const sw_shape *shape, swi_state *out);
 };

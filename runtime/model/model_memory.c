@@ -1,7 +1,7 @@
 /* Models with memory: reserved, made ready, copied, read and written. Each call owns the model
  * while it works. */
 #include "alloc/base/poison.h"
-#include "runtime/base/observer.h"
+#include "runtime/base/run_observer.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model_bytes.h"
 #include <stdio.h>

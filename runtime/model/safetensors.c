@@ -344,7 +344,7 @@ static sw_status begin_anew(sw_model *model)
     return SW_OK;
 }
 
-static sw_status settle(sw_model *model, bool damaged)
+static sw_status finish_load(sw_model *model, bool damaged)
 {
     if (damaged)
         SW_TRY(begin_anew(model));
@@ -365,7 +365,7 @@ static sw_status take_data(const check *c, sw_model *model, sw_file *file)
             memcpy(model->base + entry->offset, (const char *)data + c->pieces[i].begin,
                    entry->bytes);
         }
-        status = settle(model, model->damaged);
+        status = finish_load(model, model->damaged);
     }
     sw_heap_free(data, SW_HEAP_FILES, bytes);
     return status;
@@ -405,7 +405,7 @@ static sw_status stream_data(const check *c, sw_model *model, sw_file *file, uin
         model->damaged |= status != SW_OK && i > 0;
         SW_TRY(status);
     }
-    return settle(model, damaged);
+    return finish_load(model, damaged);
 }
 
 static sw_status load_from(sw_model *model, sw_file *file)

@@ -13,18 +13,18 @@
 
 /* ---- lines ------------------------------------------------------------------------------- */
 
-static sw_status add_line(swi_shares *x, const char *name)
+static sw_status add_line(swi_breakdown *x, const char *name)
 {
     void *p = x->lines;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &x->cap, x->n + 1, sizeof *x->lines));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &x->cap, x->n + 1, sizeof *x->lines));
     x->lines = p;
-    swi_share_line *line = &x->lines[x->n++];
+    swi_breakdown_line *line = &x->lines[x->n++];
     memset(line, 0, sizeof *line);
     snprintf(line->name, sizeof line->name, "%s", name);
     return SW_OK;
 }
 
-sw_status swi_shares_empty(swi_shares *x)
+sw_status swi_breakdown_empty(swi_breakdown *x)
 {
     x->n = 0;
     x->found = SWI_ROLE_COUNT;
@@ -34,7 +34,7 @@ sw_status swi_shares_empty(swi_shares *x)
     return add_line(x, "");
 }
 
-static bool is_line(swi_shares *x, uint32_t i, const char *layer)
+static bool is_line(swi_breakdown *x, uint32_t i, const char *layer)
 {
     if (i < SWI_ROLE_COUNT || i >= x->n || strcmp(x->lines[i].name, layer) != 0)
         return false;
@@ -44,7 +44,7 @@ static bool is_line(swi_shares *x, uint32_t i, const char *layer)
 
 /* Forward comes by the layers in their order and backward against it: the next one asked for is
  * looked for on both sides of the last. */
-sw_status swi_shares_layer(swi_shares *x, const char *layer, uint32_t *line)
+sw_status swi_breakdown_layer(swi_breakdown *x, const char *layer, uint32_t *line)
 {
     const uint32_t from = x->found;
     for (uint32_t d = 0; d < x->n; d++)
@@ -57,20 +57,20 @@ sw_status swi_shares_layer(swi_shares *x, const char *layer, uint32_t *line)
     return SW_OK;
 }
 
-sw_status swi_shares_base(swi_shares *x, swi_role role, const char *layer, size_t bytes)
+sw_status swi_breakdown_base(swi_breakdown *x, swi_role role, const char *layer, size_t bytes)
 {
     uint32_t line;
-    SW_TRY(swi_shares_layer(x, layer, &line));
+    SW_TRY(swi_breakdown_layer(x, layer, &line));
     x->lines[role].base += bytes;
     x->lines[line].base += bytes;
     return SW_OK;
 }
 
-void swi_shares_begin(swi_shares *x)
+void swi_breakdown_begin(swi_breakdown *x)
 {
     x->live = 0;
     for (uint32_t i = 0; i < x->n; i++) {
-        swi_share_line *line = &x->lines[i];
+        swi_breakdown_line *line = &x->lines[i];
         line->live = line->at_peak = line->peak = line->base;
         if (i < SWI_ROLE_COUNT)
             x->live += line->base;
@@ -78,33 +78,33 @@ void swi_shares_begin(swi_shares *x)
     x->peak = x->live;
 }
 
-static void grow(swi_share_line *line, size_t bytes)
+static void grow(swi_breakdown_line *line, size_t bytes)
 {
     line->live += bytes;
     line->peak = line->live > line->peak ? line->live : line->peak;
 }
 
-sw_status swi_shares_born(swi_shares *x, swi_role role, const char *layer, size_t bytes)
+sw_status swi_breakdown_born(swi_breakdown *x, swi_role role, const char *layer, size_t bytes)
 {
     uint32_t line;
-    SW_TRY(swi_shares_layer(x, layer, &line));
+    SW_TRY(swi_breakdown_layer(x, layer, &line));
     grow(&x->lines[role], bytes);
     grow(&x->lines[line], bytes);
     x->live += bytes;
     return SW_OK;
 }
 
-sw_status swi_shares_died(swi_shares *x, swi_role role, const char *layer, size_t bytes)
+sw_status swi_breakdown_died(swi_breakdown *x, swi_role role, const char *layer, size_t bytes)
 {
     uint32_t line;
-    SW_TRY(swi_shares_layer(x, layer, &line));
+    SW_TRY(swi_breakdown_layer(x, layer, &line));
     x->lines[role].live -= bytes;
     x->lines[line].live -= bytes;
     x->live -= bytes;
     return SW_OK;
 }
 
-void swi_shares_mark(swi_shares *x)
+void swi_breakdown_mark(swi_breakdown *x)
 {
     if (x->live <= x->peak)
         return;
@@ -113,14 +113,14 @@ void swi_shares_mark(swi_shares *x)
         x->lines[i].at_peak = x->lines[i].live;
 }
 
-static sw_status copy_base(swi_shares *to, const swi_shares *from)
+static sw_status copy_base(swi_breakdown *to, const swi_breakdown *from)
 {
-    SW_TRY(swi_shares_empty(to));
+    SW_TRY(swi_breakdown_empty(to));
     for (uint32_t i = SWI_ROLE_COUNT + 1; i < from->n; i++)
         SW_TRY(add_line(to, from->lines[i].name));
     for (uint32_t i = 0; i < from->n; i++)
         to->lines[i].base = from->lines[i].base;
-    swi_shares_begin(to);
+    swi_breakdown_begin(to);
     return SW_OK;
 }
 
@@ -144,71 +144,72 @@ void swi_entry_layer(const sw_model *model, const char *name, char *to, size_t b
     swi_path_of(to);
 }
 
-sw_status swi_shares_of_args(swi_shares *to, const sw_run_args *args)
+sw_status swi_breakdown_of_args(swi_breakdown *to, const sw_run_args *args)
 {
-    SW_TRY(swi_shares_empty(to));
+    SW_TRY(swi_breakdown_empty(to));
     for (int m = 0; m < args->n_models; m++)
         for (uint32_t i = 1; i < args->models[m]->n_entries; i++) {
             const swi_entry *e = &args->models[m]->entries[i];
             char layer[sizeof e->name];
             swi_entry_layer(args->models[m], e->name, layer, sizeof layer);
-            SW_TRY(swi_shares_base(to, e->role, layer, sw_size_round(e->bytes)));
+            SW_TRY(swi_breakdown_base(to, e->role, layer, sw_size_round(e->bytes)));
         }
     for (int i = 0; i < args->n_inputs; i++) {
         const sw_type type = {args->inputs[i].dtype, SW_PLAIN, args->inputs[i].shape};
-        SW_TRY(swi_shares_base(to, SWI_ROLE_INPUT, "", sw_size_round(sw_type_bytes(&type))));
+        SW_TRY(swi_breakdown_base(to, SWI_ROLE_INPUT, "", sw_size_round(sw_type_bytes(&type))));
     }
-    swi_shares_begin(to);
+    swi_breakdown_begin(to);
     return SW_OK;
 }
 
 /* ---- by the plan ------------------------------------------------------------------------- */
 
-static sw_status follow_plan(swi_shares *to, const swi_program *p)
+static sw_status follow_plan(swi_breakdown *to, const swi_program *p)
 {
     const swi_trace *t = &p->trace;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const swi_run_op *op = &p->ops[i];
         for (uint32_t k = 0; k < op->n_births; k++) {
             const swi_storage *x = &t->storages[p->births[op->births + k]];
-            SW_TRY(swi_shares_born(to, x->role, swi_string(t, x->layer), x->rounded));
+            SW_TRY(swi_breakdown_born(to, x->role, swi_string(t, x->layer), x->rounded));
         }
-        swi_shares_mark(to);
+        swi_breakdown_mark(to);
         for (uint32_t k = 0; k < op->n_deaths; k++) {
             const swi_storage *x = &t->storages[p->deaths[op->deaths + k]];
-            SW_TRY(swi_shares_died(to, x->role, swi_string(t, x->layer), x->rounded));
+            SW_TRY(swi_breakdown_died(to, x->role, swi_string(t, x->layer), x->rounded));
         }
     }
     return SW_OK;
 }
 
-sw_status swi_program_shares(swi_frame *f, const sw_run_args *args)
+sw_status swi_program_breakdown(swi_frame *f, const sw_run_args *args)
 {
-    if (f->shares.n > 0)
+    if (f->breakdown.n > 0)
         return SW_OK;
-    sw_status status = swi_shares_of_args(&f->shares, args);
+    sw_status status = swi_breakdown_of_args(&f->breakdown, args);
     if (status == SW_OK)
-        status = follow_plan(&f->shares, f->program);
+        status = follow_plan(&f->breakdown, f->program);
     if (status != SW_OK)
-        swi_shares_free(&f->shares);
+        swi_breakdown_free(&f->breakdown);
     return status;
 }
 
 /* Immediate mode gives nothing back: all that the trace made lives at its end. */
-static sw_status trace_shares(swi_shares *to, const swi_trace *t, const sw_run_args *args)
+static sw_status trace_shares(swi_breakdown *to, const swi_trace *t, const sw_run_args *args)
 {
-    SW_TRY(swi_shares_of_args(to, args));
+    SW_TRY(swi_breakdown_of_args(to, args));
     for (uint32_t s = 0; s < t->n_storages; s++) {
         const swi_storage *x = &t->storages[s];
         if (x->segment == SWI_SEG_STEP)
-            SW_TRY(
-                swi_shares_born(to, (swi_role)x->traced, swi_string(t, x->layer), x->rounded));
+            SW_TRY(swi_breakdown_born(to, (swi_role)x->traced, swi_string(t, x->layer),
+                                      x->rounded));
     }
-    swi_shares_mark(to);
+    swi_breakdown_mark(to);
     return SW_OK;
 }
 
-static sw_status bump_shares(swi_shares *to, const swi_program *p, const sw_run_args *args)
+static sw_status bump_breakdown(swi_breakdown *to, const swi_program *p,
+                                const sw_run_args *args)
 {
     swi_trace room = {0};
     const swi_trace *t = NULL;
@@ -221,11 +222,11 @@ static sw_status bump_shares(swi_shares *to, const swi_program *p, const sw_run_
 
 /* ---- by the arena's events --------------------------------------------------------------- */
 
-static sw_status room_for_notes(sw_exec *exec, uint32_t n)
+static sw_status reserve_notes(sw_exec *exec, uint32_t n)
 {
     sw_watch *w = &exec->watch;
     void *p = w->notes;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &w->cap_notes, n, sizeof *w->notes));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &w->cap_notes, n, sizeof *w->notes));
     w->notes = p;
     return SW_OK;
 }
@@ -235,9 +236,9 @@ static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_frame *f)
     if (!exec->shares)
         return SW_OK;
     if (f == NULL)
-        return swi_shares_of_args(&exec->immediate_shares, args);
-    SW_TRY(swi_program_shares(f, args));
-    return room_for_notes(exec, 2 * f->program->n_births);
+        return swi_breakdown_of_args(&exec->immediate_breakdown, args);
+    SW_TRY(swi_program_breakdown(f, args));
+    return reserve_notes(exec, 2 * f->program->n_births);
 }
 
 static sw_status push(sw_ctx *ctx, uint32_t storage, uint32_t node)
@@ -247,20 +248,20 @@ static sw_status push(sw_ctx *ctx, uint32_t storage, uint32_t node)
     (void)node;
     if (!exec->shares)
         return SW_OK;
-    return room_for_notes(exec, exec->watch.n_notes + 1);
+    return reserve_notes(exec, exec->watch.n_notes + 1);
 }
 
-static sw_status follow_notes(swi_shares *to, const sw_watch *w, const swi_trace *t)
+static sw_status follow_notes(swi_breakdown *to, const sw_watch *w, const swi_trace *t)
 {
     for (uint32_t i = 0; i < w->n_notes; i++) {
         const sw_watch_note *note = &w->notes[i];
         const swi_storage *x = &t->storages[note->id];
         const char *layer = swi_string(t, x->layer);
         if (note->died)
-            SW_TRY(swi_shares_died(to, x->role, layer, note->bytes));
+            SW_TRY(swi_breakdown_died(to, x->role, layer, note->bytes));
         else
-            SW_TRY(swi_shares_born(to, x->role, layer, note->bytes));
-        swi_shares_mark(to);
+            SW_TRY(swi_breakdown_born(to, x->role, layer, note->bytes));
+        swi_breakdown_mark(to);
     }
     return SW_OK;
 }
@@ -270,10 +271,10 @@ const swi_observer swi_breakdown_observer = {
 
 /* ---- public ------------------------------------------------------------------------------ */
 
-static void show(const swi_shares *x, sw_share_visitor *visitor, void *to)
+static void show(const swi_breakdown *x, sw_share_visitor *visitor, void *to)
 {
     for (uint32_t i = 0; i < x->n; i++) {
-        const swi_share_line *line = &x->lines[i];
+        const swi_breakdown_line *line = &x->lines[i];
         const sw_share share = {.size = sizeof share,
                                 .kind = i < SWI_ROLE_COUNT ? SW_SHARE_ROLE : SW_SHARE_LAYER,
                                 .name = line->name,
@@ -284,22 +285,22 @@ static void show(const swi_shares *x, sw_share_visitor *visitor, void *to)
     }
 }
 
-static sw_status plan_shares(sw_exec *exec, const sw_run_args *args, sw_share_visitor *visitor,
-                             void *to)
+static sw_status plan_breakdown(sw_exec *exec, const sw_run_args *args,
+                                sw_share_visitor *visitor, void *to)
 {
     swi_frame *f;
     bool fresh;
     SW_TRY(swi_exec_program(exec, args, &f, &fresh));
     if (!args->immediate) {
-        SW_TRY(swi_program_shares(f, args));
-        show(&f->shares, visitor, to);
+        SW_TRY(swi_program_breakdown(f, args));
+        show(&f->breakdown, visitor, to);
         return SW_OK;
     }
-    swi_shares bump = {0};
-    const sw_status status = bump_shares(&bump, f->program, args);
+    swi_breakdown bump = {0};
+    const sw_status status = bump_breakdown(&bump, f->program, args);
     if (status == SW_OK)
         show(&bump, visitor, to);
-    swi_shares_free(&bump);
+    swi_breakdown_free(&bump);
     return status;
 }
 
@@ -312,12 +313,12 @@ sw_status sw_plan_shares(sw_exec *exec, const sw_run_args *given, sw_share_visit
         SW_FAIL(SW_INVALID, "sw_plan_shares: visitor must not be NULL");
     SW_TRY(swi_read_args(&args, given, false, "sw_plan_shares"));
     SW_TRY(swi_enter(exec, &args, SWI_FRAME));
-    const sw_status status = plan_shares(exec, &args, visitor, to);
+    const sw_status status = plan_breakdown(exec, &args, visitor, to);
     swi_leave(exec, &args);
     return status;
 }
 
-static sw_status last_shares(const sw_exec *exec, sw_share_visitor *visitor, void *to)
+static sw_status last_breakdown(const sw_exec *exec, sw_share_visitor *visitor, void *to)
 {
     const bool immediate = exec->last_immediate;
     if (!exec->shares)
@@ -325,26 +326,26 @@ static sw_status last_shares(const sw_exec *exec, sw_share_visitor *visitor, voi
     if (!immediate && exec->last == NULL)
         SW_FAIL(SW_INVALID, "sw_last_shares: nothing has run yet, or the last run failed");
     if (!immediate && exec->info.replayed) { /* nobody looked: as planned */
-        show(&exec->last_frame->shares, visitor, to);
+        show(&exec->last_frame->breakdown, visitor, to);
         return SW_OK;
     }
-    swi_shares seen = {0};
+    swi_breakdown seen = {0};
     sw_status status =
-        copy_base(&seen, immediate ? &exec->immediate_shares : &exec->last_frame->shares);
+        copy_base(&seen, immediate ? &exec->immediate_breakdown : &exec->last_frame->breakdown);
     if (status == SW_OK)
         status = follow_notes(&seen, &exec->watch,
                               immediate ? &exec->immediate_trace : &exec->last->trace);
     if (status == SW_OK)
         show(&seen, visitor, to);
-    swi_shares_free(&seen);
+    swi_breakdown_free(&seen);
     return status;
 }
 
-static sw_status witness_shares(const sw_exec *exec, sw_share_visitor *visitor, void *to)
+static sw_status witness_breakdown(const sw_exec *exec, sw_share_visitor *visitor, void *to)
 {
-    if (exec->witness_shares.n == 0)
+    if (exec->witness_breakdown.n == 0)
         SW_FAIL(SW_INVALID, "sw_witness_shares: no access witness has been at work yet");
-    show(&exec->witness_shares, visitor, to);
+    show(&exec->witness_breakdown, visitor, to);
     return SW_OK;
 }
 
@@ -364,10 +365,10 @@ static sw_status of_exec(sw_exec *exec, sw_share_visitor *visitor, void *to, con
 
 sw_status sw_last_shares(sw_exec *exec, sw_share_visitor *visitor, void *to)
 {
-    return of_exec(exec, visitor, to, "sw_last_shares", last_shares);
+    return of_exec(exec, visitor, to, "sw_last_shares", last_breakdown);
 }
 
 sw_status sw_witness_shares(sw_exec *exec, sw_share_visitor *visitor, void *to)
 {
-    return of_exec(exec, visitor, to, "sw_witness_shares", witness_shares);
+    return of_exec(exec, visitor, to, "sw_witness_shares", witness_breakdown);
 }

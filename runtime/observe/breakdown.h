@@ -3,30 +3,33 @@
  * Lines are counted up and down as bytes come and go, whoever says when: the plan's lifetimes,
  * an arena's events or what a witness saw. All roles come first, by their number, then layers
  * as they appear, "" in front. */
-#ifndef SW_SHARES_H
-#define SW_SHARES_H
+#ifndef SW_BREAKDOWN_H
+#define SW_BREAKDOWN_H
 
 #include "runtime/observe/observe.h"
 
 /* No line but those of the roles and of ""; the room stays. */
-sw_status swi_shares_empty(swi_shares *shares);
+sw_status swi_breakdown_empty(swi_breakdown *breakdown);
 /* The line of a layer, made where there is none. */
-sw_status swi_shares_layer(swi_shares *shares, const char *layer, uint32_t *line);
-/* Bytes that are there all the time; only before swi_shares_begin. */
-sw_status swi_shares_base(swi_shares *shares, swi_role role, const char *layer, size_t bytes);
+sw_status swi_breakdown_layer(swi_breakdown *breakdown, const char *layer, uint32_t *line);
+/* Bytes that are there all the time; only before swi_breakdown_begin. */
+sw_status swi_breakdown_base(swi_breakdown *breakdown, swi_role role, const char *layer,
+                             size_t bytes);
 /* Nothing lives but the base. */
-void swi_shares_begin(swi_shares *shares);
-sw_status swi_shares_born(swi_shares *shares, swi_role role, const char *layer, size_t bytes);
-sw_status swi_shares_died(swi_shares *shares, swi_role role, const char *layer, size_t bytes);
+void swi_breakdown_begin(swi_breakdown *breakdown);
+sw_status swi_breakdown_born(swi_breakdown *breakdown, swi_role role, const char *layer,
+                             size_t bytes);
+sw_status swi_breakdown_died(swi_breakdown *breakdown, swi_role role, const char *layer,
+                             size_t bytes);
 /* All that is born at this moment is there: is it the peak? */
-void swi_shares_mark(swi_shares *shares);
+void swi_breakdown_mark(swi_breakdown *breakdown);
 
 /* Empty `to`, then the base alone: what models and inputs hold in every phase. */
-sw_status swi_shares_of_args(swi_shares *to, const sw_run_args *args);
+sw_status swi_breakdown_of_args(swi_breakdown *to, const sw_run_args *args);
 /* "conv1.weight" belongs to layer "conv1", and so does "conv1.weight.momentum";
  * "block1.up.bias" to "block1/up". */
 void swi_entry_layer(const sw_model *model, const char *name, char *to, size_t bytes);
 /* The program's shares by its plan, in frame->shares: once. */
-sw_status swi_program_shares(swi_frame *frame, const sw_run_args *args);
+sw_status swi_program_breakdown(swi_frame *frame, const sw_run_args *args);
 
 #endif

@@ -74,12 +74,12 @@ static void of_program(sw_prof_denied *d, const sw_exec *exec, const sw_run_args
     d->others_bytes = need.others;
     d->needed_bytes = need.bytes;
     if (args->immediate) {
-        swi_trace room = {0};
+        swi_trace capacity = {0};
         const swi_trace *t = NULL;
         /* Where there is no memory for it, what runs says nearly the same. */
-        const bool known = swi_program_traced(p, &room, &t) == SW_OK;
+        const bool known = swi_program_traced(p, &capacity, &t) == SW_OK;
         add_bump(d, known ? t : &p->trace, UINT32_MAX);
-        swi_trace_free(&room);
+        swi_trace_free(&capacity);
         return;
     }
     d->op = exec->attempt->program->info.peak_op;
@@ -89,7 +89,7 @@ static void of_program(sw_prof_denied *d, const sw_exec *exec, const sw_run_args
 
 /* The ops are appended one by one: the last one is that whose bytes were refused. */
 static void of_immediate(sw_prof_denied *d, const sw_exec *exec, const sw_run_args *args,
-                         char *name, size_t room, char *op, size_t op_room)
+                         char *name, size_t capacity, char *op, size_t op_capacity)
 {
     const swi_trace *t = &exec->ctx.trace;
     add_bump(d, t, exec->ctx.done_storages);
@@ -98,12 +98,12 @@ static void of_immediate(sw_prof_denied *d, const sw_exec *exec, const sw_run_ar
     d->arena_bytes = sw_arena_live(exec->arena);
     if (t->n_nodes > 0) {
         const swi_node *node = &t->nodes[t->n_nodes - 1];
-        d->op = swi_node_name(t, node, op, op_room);
+        d->op = swi_node_name(t, node, op, op_capacity);
         d->phase = sw_phase_name(node->phase);
     }
     if (!exec->push_refused || exec->ctx.done_storages >= t->n_storages)
         return;
-    d->label = swi_storage_name(t, exec->ctx.done_storages, name, room);
+    d->label = swi_storage_name(t, exec->ctx.done_storages, name, capacity);
     d->request_bytes = t->storages[exec->ctx.done_storages].rounded;
     d->arena_bytes += d->request_bytes;
 }

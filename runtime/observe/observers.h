@@ -2,7 +2,7 @@
 #ifndef SW_OBSERVERS_H
 #define SW_OBSERVERS_H
 
-#include "runtime/base/observer.h"
+#include "runtime/base/run_observer.h"
 
 extern const swi_observer
     swi_profile_observer;                    /* profile.c: records of plans, steps, refusals */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define NAME_BYTES 320
-#define EVENT_ROOM 65536 /* 1 MiB: ten times the events of a step of a deep program */
+#define EVENT_CAPACITY 65536 /* 1 MiB: ten times the events of a step of a deep program */
 
 /* ---- public ------------------------------------------------------------------------------ */
 
@@ -32,7 +32,7 @@ static sw_status read_opts(sw_prof_header *out, const sw_profile_opts *given, co
                             .seed = opts.seed,
                             .event_room = opts.events == 0      ? 0
                                           : opts.event_room > 0 ? opts.event_room
-                                                                : EVENT_ROOM,
+                                                                : EVENT_CAPACITY,
                             .every = opts.every,
                             .max_bytes = opts.max_bytes,
                             .steps = opts.steps,
@@ -80,13 +80,13 @@ sw_status sw_profile_destroy(sw_profile *profile)
 static sw_status join(sw_exec *exec, sw_profile *profile)
 {
     SW_TRY(sw_prof_check_fork(profile));
-    const uint32_t room = sw_prof_event_room(profile);
-    if (room > 0 && exec->no_phases)
+    const uint32_t capacity = sw_prof_event_capacity(profile);
+    if (capacity > 0 && exec->no_phases)
         SW_FAIL(
             SW_INVALID,
             "no_phases and a profile of events exclude each other: no_phases counts no bytes");
-    if (room > 0)
-        SW_TRY(sw_record_log_create(&exec->rec.log, room, sw_prof_start_ns(profile)));
+    if (capacity > 0)
+        SW_TRY(sw_record_log_create(&exec->rec.log, capacity, sw_prof_start_ns(profile)));
     exec->rec.profile = profile;
     exec->rec.profile_generation = ((const sw_handle *)(const void *)profile)->generation;
     exec->rec.number = sw_prof_join(profile);
@@ -296,7 +296,7 @@ sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n,
 /* ---- runs -------------------------------------------------------------------------------- */
 
 /* Whether step or evaluation `n`, counted from 1, has records. */
-static bool is_thinned(const sw_exec *exec, uint64_t n)
+static bool is_sampled_out(const sw_exec *exec, uint64_t n)
 {
     return n > 1 && n % sw_prof_every(exec->rec.profile) != 0;
 }
@@ -308,10 +308,10 @@ static void begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns)
     swi_recorder *r = &exec->rec;
     r->start_ns = start_ns;
     if (args->mode == SW_EVAL)
-        r->thinned = is_thinned(exec, ++r->evals);
+        r->sampled_out = is_sampled_out(exec, ++r->evals);
     else
-        r->thinned = is_thinned(exec, args->run == 0 ? ++r->steps : r->steps);
-    exec->watch.log = r->thinned ? NULL : r->log;
+        r->sampled_out = is_sampled_out(exec, args->run == 0 ? ++r->steps : r->steps);
+    exec->watch.log = r->sampled_out ? NULL : r->log;
     if (exec->watch.log != NULL)
         sw_record_begin(r->log, args->step + 1, start_ns);
 }
@@ -334,7 +334,7 @@ static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program,
         .step = args->step + 1,
         .micro = args->run,
         .at_ns = exec->rec.start_ns,
-        .thinned = exec->rec.thinned,
+        .sampled_out = exec->rec.sampled_out,
         .run = swi_run_name(args),
         .mode = planned ? "planned" : "immediate",
         .measured_by = counted ? "arena" : "plan",
@@ -369,7 +369,7 @@ static void end(sw_exec *exec, const sw_run_args *args, bool went_well)
             swi_profile_plan(exec, args, exec->last_frame);
         const uint32_t program = planned ? exec->last->id : SW_PROF_NONE;
         const uint32_t trace =
-            planned || exec->rec.thinned ? SW_PROF_NONE : swi_profile_trace(exec, args);
+            planned || exec->rec.sampled_out ? SW_PROF_NONE : swi_profile_trace(exec, args);
         write_step(exec, args, program, trace);
     }
     exec->watch.log = NULL;
@@ -379,11 +379,11 @@ sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_frame 
                               uint32_t which, const sw_witness_info *info)
 {
     static const char *const names[] = {"access", "extent", "death", "need"};
-    int verdict[4];
+    int witness_results[4];
     const swi_program *p = f->program;
     swi_profile_plan(exec, args, f);
     for (int i = 0; i < 4; i++)
-        verdict[i] = (which >> i & 1u) != 0 ? (int)(info->agreed >> i & 1u) : -1;
+        witness_results[i] = (which >> i & 1u) != 0 ? (int)(info->agreed >> i & 1u) : -1;
     const bool access = (which & SW_WITNESS_ACCESS) != 0;
     sw_prof_witness record = {.exec = exec->rec.number,
                               .program = p->id,
@@ -391,7 +391,7 @@ sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_frame 
                               .peak_bytes = access ? info->peak_bytes : 0,
                               .measured_by = access ? "access" : "plan",
                               .names = names,
-                              .verdict = verdict,
+                              .witness_results = witness_results,
                               .n = 4,
                               .faults = info->n_faults,
                               .first_fault = info->first_fault,

@@ -42,8 +42,8 @@ static void release(sw_exec *exec)
 static sw_status add_scope(sw_nvtx_run *run, sw_nvtx_table *t, const char *text)
 {
     void *p = t->scopes;
-    SW_TRY(
-        sw_heap_room(&p, SW_HEAP_PROFILE, &t->cap_scopes, t->n_scopes + 1, sizeof *t->scopes));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROFILE, &t->cap_scopes, t->n_scopes + 1,
+                           sizeof *t->scopes));
     t->scopes = p;
     SW_TRY(sw_nvtx_run_name(run, text, false, &t->scopes[t->n_scopes]));
     t->n_scopes++;
@@ -70,7 +70,7 @@ static sw_status add_op(sw_nvtx_run *run, sw_nvtx_table *t, const swi_trace *tra
                         const swi_node *node, bool same_layer)
 {
     void *p = t->ops;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROFILE, &t->cap_ops, t->n_ops + 1, sizeof *t->ops));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROFILE, &t->cap_ops, t->n_ops + 1, sizeof *t->ops));
     t->ops = p;
     sw_nvtx_op *op = &t->ops[t->n_ops];
     char name[320];
@@ -94,8 +94,8 @@ static sw_status add_tensor(sw_nvtx_run *run, sw_nvtx_table *t, const swi_trace 
     const swi_storage *s = &trace->storages[storage];
     if (storage >= t->n_tensors) {
         void *p = t->tensors;
-        SW_TRY(sw_heap_room(&p, SW_HEAP_PROFILE, &t->cap_tensors, storage + 1,
-                            sizeof *t->tensors));
+        SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROFILE, &t->cap_tensors, storage + 1,
+                               sizeof *t->tensors));
         t->tensors = p;
         t->n_tensors = storage + 1;
     }

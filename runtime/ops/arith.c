@@ -17,15 +17,15 @@ static bool is_plain(const sw_launch *l)
     return flat;
 }
 
-sw_nd swi_broadcast_nd(const sw_launch *l, int a, int b)
+sw_strided swi_broadcast_strided(const sw_launch *l, int a, int b)
 {
     const sw_shape *s = &l->out[0].type.shape;
-    sw_nd nd = {.rank = s->rank};
-    memcpy(nd.dim, s->dim, sizeof s->dim);
-    memcpy(nd.y, l->out[0].stride, sizeof l->out[0].stride);
-    swi_broadcast_strides(&l->in[a], s, nd.a);
-    swi_broadcast_strides(&l->in[b], s, nd.b);
-    return nd;
+    sw_strided strided = {.rank = s->rank};
+    memcpy(strided.dim, s->dim, sizeof s->dim);
+    memcpy(strided.y, l->out[0].stride, sizeof l->out[0].stride);
+    swi_broadcast_strides(&l->in[a], s, strided.a);
+    swi_broadcast_strides(&l->in[b], s, strided.b);
+    return strided;
 }
 
 int64_t swi_broadcast_index(int64_t i, const sw_shape *to, const sw_shape *from)
@@ -126,12 +126,13 @@ static sw_status binary_infer(const char *op, const sw_type *in, int n_in, sw_ty
     static sw_status id##_forward(const sw_launch *l)                                          \
     {                                                                                          \
         if (l->in[0].type.layout == SW_N16 || is_plain(l)) {                                   \
-            sw_point(l->isa)->id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),                    \
-                                 sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);   \
+            sw_pointwise(l->isa)->id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),                \
+                                     sw_type_elements(&l->out[0].type), swi_adds(l, 0),        \
+                                     l->par);                                                  \
             return SW_OK;                                                                      \
         }                                                                                      \
-        const sw_nd nd = swi_broadcast_nd(l, 0, 1);                                            \
-        sw_nd_##id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1), swi_adds(l, 0), &nd);            \
+        const sw_strided strided = swi_broadcast_strided(l, 0, 1);                             \
+        sw_strided_##id(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1), swi_adds(l, 0), &strided);  \
         return SW_OK;                                                                          \
     }                                                                                          \
     static sw_status id##_reference(const sw_reference *r)                                     \
@@ -188,15 +189,15 @@ static sw_status where_infer(const sw_type *in, int n_in, const void *attrs, sw_
 static sw_status where_forward(const sw_launch *l)
 {
     if (is_plain(l)) {
-        sw_point(l->isa)->where(swi_out(l, 0), l->in[0].ptr, swi_in(l, 1), swi_in(l, 2),
-                                sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);
+        sw_pointwise(l->isa)->where(swi_out(l, 0), l->in[0].ptr, swi_in(l, 1), swi_in(l, 2),
+                                    sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);
         return SW_OK;
     }
-    int64_t mask[SW_ND_MAX] = {0};
-    const sw_nd nd = swi_broadcast_nd(l, 1, 2);
+    int64_t mask[SW_STRIDED_MAX] = {0};
+    const sw_strided strided = swi_broadcast_strided(l, 1, 2);
     swi_broadcast_strides(&l->in[0], &l->out[0].type.shape, mask);
-    sw_nd_where(swi_out(l, 0), l->in[0].ptr, mask, swi_in(l, 1), swi_in(l, 2), swi_adds(l, 0),
-                &nd);
+    sw_strided_where(swi_out(l, 0), l->in[0].ptr, mask, swi_in(l, 1), swi_in(l, 2),
+                     swi_adds(l, 0), &strided);
     return SW_OK;
 }
 

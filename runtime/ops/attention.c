@@ -88,7 +88,7 @@ static uint64_t forward_operations(const sw_kernel_info *info)
     const sw_attention_shape s = sw_attention_info_shape(info, info->n_in);
     const uint64_t each = 2 * (uint64_t)(s.size + s.value_size) + SWI_EXP + 4;
     return swi_count_add(swi_count_mul(pairs_of(&s), each),
-                         swi_count_each(&info->out[1], SWI_LOG + 2));
+                         swi_count_per_element(&info->out[1], SWI_LOG + 2));
 }
 
 static size_t grad_bytes(const sw_kernel_info *info, unsigned makes)

@@ -6,7 +6,7 @@
  * statistics are given, as in evaluation; keeps them, and x for the weight's gradient. */
 #include "kernels/dispatch.h"
 #include "kernels/scalar.h"
-#include "runtime/ops/norm.h"
+#include "runtime/ops/norm_attrs.h"
 #include <math.h>
 
 static sw_status image_infer(const char *op, const sw_type *in, int n_in, const void *attrs)
@@ -240,7 +240,7 @@ static sw_status running_forward(const sw_launch *l)
 
 static uint64_t running_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[2], 3);
+    return swi_count_per_element(&info->in[2], 3);
 }
 
 static sw_status running_reference(const sw_reference *r)

@@ -36,7 +36,7 @@ float *swi_ce_scratch(const swi_ce_attrs *a, int64_t rows, void *scratch, double
 
 /* Counted operations: of the loss of logits of this type, and of an element of the gradient. */
 uint64_t swi_ce_operations(const swi_ce_attrs *a, const sw_type *logits, const sw_type *labels);
-uint64_t swi_ce_dx_each(const swi_ce_attrs *a);
+uint64_t swi_ce_dx_per_element(const swi_ce_attrs *a);
 /* The sum of the losses of rows in double, and how many count. */
 double swi_ce_reference(const swi_ce_attrs *a, const double *logits, const double *labels,
                         int64_t rows, int64_t cols, double *counted);

@@ -25,7 +25,7 @@ static sw_scale_args args_of(const sw_type *x)
 {
     return (sw_scale_args){.batch = x->shape.dim[0],
                            .channels = x->shape.dim[1],
-                           .places = x->shape.dim[2] * x->shape.dim[3],
+                           .positions = x->shape.dim[2] * x->shape.dim[3],
                            .plain = x->layout == SW_PLAIN};
 }
 
@@ -81,17 +81,17 @@ static sw_status ds_kernel(const sw_launch *l)
 
 static uint64_t both_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[0], 3);
+    return swi_count_per_element(&info->in[0], 3);
 }
 
 static uint64_t dx_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[0], 1);
+    return swi_count_per_element(&info->in[0], 1);
 }
 
 static uint64_t ds_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[0], 2);
+    return swi_count_per_element(&info->in[0], 2);
 }
 
 static sw_status reference(const sw_reference *r)

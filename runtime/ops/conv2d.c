@@ -81,13 +81,13 @@ static uint64_t taps(const sw_type *y, const sw_shape *w)
 {
     const uint64_t each = swi_count_mul(
         (uint64_t)w->dim[1], swi_count_mul((uint64_t)w->dim[2], (uint64_t)w->dim[3]));
-    return swi_count_each(y, swi_count_mul(2, each));
+    return swi_count_per_element(y, swi_count_mul(2, each));
 }
 
 static uint64_t forward_operations(const sw_kernel_info *info)
 {
     return swi_count_add(taps(&info->out[0], &info->in[1].shape),
-                         info->n_in > 2 ? swi_count_each(&info->out[0], 1) : 0);
+                         info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0);
 }
 
 static size_t forward_bytes(const sw_kernel_info *info)
@@ -134,7 +134,7 @@ static size_t dw_bytes(const sw_kernel_info *info)
 static uint64_t dw_operations(const sw_kernel_info *info)
 {
     return swi_count_add(taps(&info->in[1], &info->out[0].shape),
-                         info->n_out > 1 ? swi_count_each(&info->in[1], 1) : 0);
+                         info->n_out > 1 ? swi_count_per_element(&info->in[1], 1) : 0);
 }
 
 static sw_status dw_kernel(const sw_launch *l)
@@ -171,7 +171,7 @@ static sw_status db_kernel(const sw_launch *l)
 
 static uint64_t db_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[0], 1);
+    return swi_count_per_element(&info->in[0], 1);
 }
 
 /* The tap of x under (oy, ox) and (ky, kx), 0 outside. */

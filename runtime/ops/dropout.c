@@ -34,7 +34,7 @@ static sw_status kernel(const sw_launch *l)
 /* Philox, 24 of its bits, a comparison and a product. */
 static uint64_t operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], SWI_PHILOX + 3);
+    return swi_count_per_element(&info->out[0], SWI_PHILOX + 3);
 }
 
 static sw_status reference(const sw_reference *r)

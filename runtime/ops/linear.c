@@ -32,7 +32,7 @@ static uint64_t forward_operations(const sw_kernel_info *info)
 {
     const sw_shape *x = &info->in[0].shape, *w = &info->in[1].shape;
     return swi_count_add(product(x->dim[0], w->dim[0], x->dim[1]),
-                         info->n_in > 2 ? swi_count_each(&info->out[0], 1) : 0);
+                         info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0);
 }
 
 static size_t forward_bytes(const sw_kernel_info *info)
@@ -134,7 +134,7 @@ static sw_status db_kernel(const sw_launch *l)
 
 static uint64_t db_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[0], 1);
+    return swi_count_per_element(&info->in[0], 1);
 }
 
 static sw_status reference(const sw_reference *r)

@@ -194,8 +194,8 @@ static uint64_t operations(const sw_kernel_info *info)
     const uint64_t products = swi_count_mul(6, (uint64_t)info->in[X].shape.dim[1]);
     return swi_count_add(
         swi_ce_operations(&a->ce, &logits, &info->in[LABELS]),
-        swi_count_each(&logits,
-                       swi_count_add(products, swi_ce_dx_each(&a->ce) + (bias ? 2 : 0))));
+        swi_count_per_element(
+            &logits, swi_count_add(products, swi_ce_dx_per_element(&a->ce) + (bias ? 2 : 0))));
 }
 
 /* ---- backward: the gradients are there, up to a factor. in: one of them, dy -------------- */
@@ -203,8 +203,9 @@ static uint64_t operations(const sw_kernel_info *info)
 static sw_status scale(const sw_launch *l)
 {
     const float factor = swi_in(l, 1)[0];
-    sw_point(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), swi_elements(&l->out[0].type.shape),
-                            factor, swi_adds(l, 0), l->par);
+    sw_pointwise(l->isa)->scale(swi_out(l, 0), swi_in(l, 0),
+                                swi_elements(&l->out[0].type.shape), factor, swi_adds(l, 0),
+                                l->par);
     return SW_OK;
 }
 

@@ -36,7 +36,7 @@ static sw_status accuracy_forward(const sw_launch *l)
 /* A comparison of each element, the last one with the label; the share. */
 static uint64_t accuracy_operations(const sw_kernel_info *info)
 {
-    return swi_count_add(swi_count_each(&info->in[0], 1), 1);
+    return swi_count_add(swi_count_per_element(&info->in[0], 1), 1);
 }
 
 static sw_status accuracy_reference(const sw_reference *r)
@@ -79,7 +79,7 @@ const sw_op_desc sw_op_accuracy = {.size = sizeof(sw_op_desc),
 
 /* ---- mean squared error ------------------------------------------------------------------ */
 
-sw_status swi_infer_pair(const char *op, const sw_type *in, int n_in, sw_type *out)
+sw_status swi_infer_elementwise_loss(const char *op, const sw_type *in, int n_in, sw_type *out)
 {
     char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32(op, in, n_in));
@@ -94,7 +94,7 @@ sw_status swi_infer_pair(const char *op, const sw_type *in, int n_in, sw_type *o
 static sw_status mse_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     (void)attrs;
-    return swi_infer_pair("mse", in, n_in, out);
+    return swi_infer_elementwise_loss("mse", in, n_in, out);
 }
 
 static sw_status mse_forward(const sw_launch *l)
@@ -115,8 +115,8 @@ static sw_status mse_grad(const sw_launch *l, bool of_target)
 {
     const int64_t n = swi_elements(&l->in[0].type.shape);
     const float factor = (float)(2.0 * (double)swi_in(l, 2)[0] / (double)n);
-    sw_point(l->isa)->difference(swi_out(l, 0), swi_in(l, of_target), swi_in(l, !of_target), n,
-                                 factor, swi_adds(l, 0), l->par);
+    sw_pointwise(l->isa)->difference(swi_out(l, 0), swi_in(l, of_target), swi_in(l, !of_target),
+                                     n, factor, swi_adds(l, 0), l->par);
     return SW_OK;
 }
 
@@ -132,12 +132,12 @@ static sw_status mse_dt(const sw_launch *l)
 
 static uint64_t mse_operations(const sw_kernel_info *info)
 {
-    return swi_count_add(swi_count_each(&info->in[0], 3), 1);
+    return swi_count_add(swi_count_per_element(&info->in[0], 3), 1);
 }
 
 static uint64_t difference_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], 2);
+    return swi_count_per_element(&info->out[0], 2);
 }
 
 static sw_status mse_reference(const sw_reference *r)
@@ -193,14 +193,14 @@ static sw_status bce_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
     const float t = ((const swi_number_attrs *)attrs)->value;
     if (!(t >= 0.0f && t <= 1.0f))
         SW_FAIL(SW_INVALID, "bce: target must be 0 to 1 (got %g)", (double)t);
-    return swi_infer_pair("bce", in, n_in, out);
+    return swi_infer_elementwise_loss("bce", in, n_in, out);
 }
 
 static sw_status bce_forward(const sw_launch *l)
 {
-    swi_out(l, 0)[0] = (float)sw_point(l->isa)->bce(swi_in(l, 0), NULL,
-                                                    ((const swi_number_attrs *)l->attrs)->value,
-                                                    swi_elements(&l->in[0].type.shape));
+    swi_out(l, 0)[0] = (float)sw_pointwise(l->isa)->bce(
+        swi_in(l, 0), NULL, ((const swi_number_attrs *)l->attrs)->value,
+        swi_elements(&l->in[0].type.shape));
     return SW_OK;
 }
 
@@ -208,7 +208,7 @@ static sw_status bce_forward(const sw_launch *l)
 static sw_status bce_dx(const sw_launch *l)
 {
     const int64_t n = swi_elements(&l->in[0].type.shape);
-    sw_point(l->isa)->bce_dx(
+    sw_pointwise(l->isa)->bce_dx(
         swi_out(l, 0), swi_in(l, 0), NULL, ((const swi_number_attrs *)l->attrs)->value, n,
         (float)((double)swi_in(l, 1)[0] / (double)n), swi_adds(l, 0), l->par);
     return SW_OK;
@@ -218,13 +218,13 @@ static sw_status bce_dx(const sw_launch *l)
  * the mean. */
 static uint64_t bce_operations(const sw_kernel_info *info)
 {
-    return swi_count_add(swi_count_each(&info->in[0], 2 + SWI_EXP + SWI_LOG1P + 5), 1);
+    return swi_count_add(swi_count_per_element(&info->in[0], 2 + SWI_EXP + SWI_LOG1P + 5), 1);
 }
 
 /* (sigmoid(x) - t) * factor */
 static uint64_t bce_dx_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], SWI_SIGMOID + 2);
+    return swi_count_per_element(&info->out[0], SWI_SIGMOID + 2);
 }
 
 static double bce_double(double x, double t)
@@ -279,13 +279,13 @@ sw_value sw_bce(sw_ctx *ctx, sw_value logits, float target)
 static sw_status bce_with_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     (void)attrs;
-    return swi_infer_pair("bce_with", in, n_in, out);
+    return swi_infer_elementwise_loss("bce_with", in, n_in, out);
 }
 
 static sw_status bce_with_forward(const sw_launch *l)
 {
-    swi_out(l, 0)[0] = (float)sw_point(l->isa)->bce(swi_in(l, 0), swi_in(l, 1), 0.0f,
-                                                    swi_elements(&l->in[0].type.shape));
+    swi_out(l, 0)[0] = (float)sw_pointwise(l->isa)->bce(swi_in(l, 0), swi_in(l, 1), 0.0f,
+                                                        swi_elements(&l->in[0].type.shape));
     return SW_OK;
 }
 
@@ -293,9 +293,9 @@ static sw_status bce_with_forward(const sw_launch *l)
 static sw_status bce_with_dx(const sw_launch *l)
 {
     const int64_t n = swi_elements(&l->in[0].type.shape);
-    sw_point(l->isa)->bce_dx(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1), 0.0f, n,
-                             (float)((double)swi_in(l, 2)[0] / (double)n), swi_adds(l, 0),
-                             l->par);
+    sw_pointwise(l->isa)->bce_dx(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1), 0.0f, n,
+                                 (float)((double)swi_in(l, 2)[0] / (double)n), swi_adds(l, 0),
+                                 l->par);
     return SW_OK;
 }
 
@@ -303,9 +303,9 @@ static sw_status bce_with_dx(const sw_launch *l)
 static sw_status bce_with_dt(const sw_launch *l)
 {
     const int64_t n = swi_elements(&l->in[0].type.shape);
-    sw_point(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), n,
-                            (float)(-(double)swi_in(l, 1)[0] / (double)n), swi_adds(l, 0),
-                            l->par);
+    sw_pointwise(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), n,
+                                (float)(-(double)swi_in(l, 1)[0] / (double)n), swi_adds(l, 0),
+                                l->par);
     return SW_OK;
 }
 

@@ -53,8 +53,8 @@ static sw_status forward(const sw_launch *l)
 
 static uint64_t forward_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0],
-                          swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape)));
+    return swi_count_per_element(&info->out[0],
+                                 swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape)));
 }
 
 /* in: b, dy */
@@ -65,8 +65,8 @@ static sw_status da_kernel(const sw_launch *l)
 
 static uint64_t da_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[1],
-                          swi_count_mul(2, (uint64_t)rows_of(&info->in[0].shape)));
+    return swi_count_per_element(&info->in[1],
+                                 swi_count_mul(2, (uint64_t)rows_of(&info->in[0].shape)));
 }
 
 /* in: a, dy */
@@ -77,8 +77,8 @@ static sw_status db_kernel(const sw_launch *l)
 
 static uint64_t db_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[1],
-                          swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape)));
+    return swi_count_per_element(&info->in[1],
+                                 swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape)));
 }
 
 static sw_status reference(const sw_reference *r)

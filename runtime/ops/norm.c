@@ -6,7 +6,7 @@
  *   g = dy weight, d = (x - mean) / std:  dx = (g - mean(g) - d mean(g d)) / std,
  *   dweight = sum(dy d), dbias = sum(dy). RMS norm: mean and mean(g) are 0. */
 #include "kernels/dispatch.h"
-#include "runtime/ops/norm.h"
+#include "runtime/ops/norm_attrs.h"
 #include <math.h>
 
 /* ---- what the family shares -------------------------------------------------------------- */
@@ -89,12 +89,12 @@ sw_status swi_norm_make_db(const sw_launch *l, sw_norm_args n, swi_norm_kernel *
 
 uint64_t swi_norm_db_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[0], 1);
+    return swi_count_per_element(&info->in[0], 1);
 }
 
 uint64_t swi_norm_count(const sw_type *x, uint64_t each, const sw_type *stats, uint64_t once)
 {
-    return swi_count_add(swi_count_each(x, each), swi_count_each(stats, once));
+    return swi_count_add(swi_count_per_element(x, each), swi_count_per_element(stats, once));
 }
 
 /* ---- rows -------------------------------------------------------------------------------- */
@@ -193,7 +193,7 @@ static uint64_t dx_operations(const sw_kernel_info *info)
 /* d / std, dy d, its sum, and that of dy. */
 static uint64_t layer_dw_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[0], info->n_out > 1 ? 5 : 4);
+    return swi_count_per_element(&info->in[0], info->n_out > 1 ? 5 : 4);
 }
 
 static sw_status layer_reference(const sw_reference *r)
@@ -333,7 +333,7 @@ static uint64_t rms_dx_operations(const sw_kernel_info *info)
 
 static uint64_t rms_dw_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[0], 3);
+    return swi_count_per_element(&info->in[0], 3);
 }
 
 static sw_status rms_reference(const sw_reference *r)
@@ -440,7 +440,7 @@ static sw_status group_db(const sw_launch *l)
 static uint64_t group_dw_operations(const sw_kernel_info *info)
 {
     const sw_shape *x = &info->in[0].shape;
-    return swi_count_add(swi_count_each(&info->in[0], info->n_out > 1 ? 4 : 3),
+    return swi_count_add(swi_count_per_element(&info->in[0], info->n_out > 1 ? 4 : 3),
                          swi_count_mul(2, (uint64_t)(x->dim[0] * x->dim[1])));
 }
 

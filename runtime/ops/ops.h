@@ -54,10 +54,10 @@
 #define SWI_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 /* A scalar from F32 tensors of one shape, not empty. */
-sw_status swi_infer_pair(const char *op, const sw_type *in, int n_in, sw_type *out);
+sw_status swi_infer_elementwise_loss(const char *op, const sw_type *in, int n_in, sw_type *out);
 
 /* The result and inputs a and b of a kernel as operands of kernels/strided.h. */
-sw_nd swi_broadcast_nd(const sw_launch *l, int a, int b);
+sw_strided swi_broadcast_strided(const sw_launch *l, int a, int b);
 
 /* Element of a tensor of shape `from` under element i of shape `to`. */
 int64_t swi_broadcast_index(int64_t i, const sw_shape *to, const sw_shape *from);
@@ -92,7 +92,7 @@ static inline bool swi_adds(const sw_launch *l, int i)
                                    .no_gradient = 1,                                           \
                                    __VA_ARGS__}
 
-/* A verdict is an f64 scalar: 0 where all is finite, else who is not: the entry of the
+/* A finite check is an f64 scalar: 0 where all is finite, else who is not: the entry of the
  * parameter whose gradient it is, or SWI_LOSS. */
 #define SWI_LOSS (-1.0)
 
@@ -103,7 +103,7 @@ bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a);
 /* Input i of which such an op reads one element, as a rule. */
 bool swi_reads_one_element(uint32_t op, const sw_kernel_info *info, int i);
 
-/* Has a verdict or a flag switched this update off? */
+/* Has a finite check or a flag switched this update off? */
 bool swi_update_is_off(const sw_launch *l);
 
 /* The gradient `g` of something broadcast from `shape`, summed back to that shape. */

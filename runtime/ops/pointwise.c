@@ -24,8 +24,8 @@ static sw_status scale_infer(const sw_type *in, int n_in, const void *attrs, sw_
 
 static sw_status scale_forward(const sw_launch *l)
 {
-    sw_point(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), sw_type_elements(&l->in[0].type),
-                            *swi_in(l, 1), swi_adds(l, 0), l->par);
+    sw_pointwise(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), sw_type_elements(&l->in[0].type),
+                                *swi_in(l, 1), swi_adds(l, 0), l->par);
     return SW_OK;
 }
 
@@ -76,8 +76,8 @@ static sw_status scale_by_infer(const sw_type *in, int n_in, const void *attrs, 
 
 static sw_status scale_by_forward(const sw_launch *l)
 {
-    sw_point(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), sw_type_elements(&l->in[0].type),
-                            param_of(l->attrs), swi_adds(l, 0), l->par);
+    sw_pointwise(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), sw_type_elements(&l->in[0].type),
+                                param_of(l->attrs), swi_adds(l, 0), l->par);
     return SW_OK;
 }
 
@@ -156,11 +156,11 @@ static void to_f32_planes(const sw_launch *l, int64_t plane, int64_t i, int64_t 
     const int64_t at = i * plane;
     const float scale = a->scale[i % a->channels], shift = a->shift[i % a->channels];
     if (l->in[0].type.dtype == SW_U8)
-        sw_point(l->isa)->from_u8(swi_out(l, 0) + at, (const uint8_t *)l->in[0].ptr + at, n,
-                                  scale, shift, par);
+        sw_pointwise(l->isa)->from_u8(swi_out(l, 0) + at, (const uint8_t *)l->in[0].ptr + at, n,
+                                      scale, shift, par);
     else
-        sw_point(l->isa)->from_i32(swi_out(l, 0) + at, (const int32_t *)l->in[0].ptr + at, n,
-                                   scale, shift, par);
+        sw_pointwise(l->isa)->from_i32(swi_out(l, 0) + at, (const int32_t *)l->in[0].ptr + at,
+                                       n, scale, shift, par);
 }
 
 static void run_here(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n)
@@ -196,7 +196,7 @@ static sw_status to_f32_forward(const sw_launch *l)
 /* x * scale + shift */
 static uint64_t to_f32_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], 2);
+    return swi_count_per_element(&info->out[0], 2);
 }
 
 static sw_status to_f32_reference(const sw_reference *r)

@@ -120,23 +120,23 @@ static uint64_t window_of(const sw_kernel_info *info)
 /* Max: the first place is compared with nothing. Average: as many additions, and a division. */
 static uint64_t max_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], window_of(info) - 1);
+    return swi_count_per_element(&info->out[0], window_of(info) - 1);
 }
 
 static uint64_t avg_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], window_of(info));
+    return swi_count_per_element(&info->out[0], window_of(info));
 }
 
 /* Each place is compared with the one that won, and added to. */
 static uint64_t max_dx_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[1], 2 * window_of(info));
+    return swi_count_per_element(&info->in[1], 2 * window_of(info));
 }
 
 static uint64_t avg_dx_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[0], window_of(info) + 1);
+    return swi_count_per_element(&info->in[0], window_of(info) + 1);
 }
 
 /* Both, plainly: max over what is inside, or the sum over the window's area. */

@@ -49,12 +49,12 @@ static sw_status rand_forward(const sw_launch *l)
 
 static uint64_t randn_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], SWI_NORMAL);
+    return swi_count_per_element(&info->out[0], SWI_NORMAL);
 }
 
 static uint64_t rand_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], SWI_UNIFORM);
+    return swi_count_per_element(&info->out[0], SWI_UNIFORM);
 }
 
 /* Element by element: each number must not depend on its neighbours. */

@@ -39,11 +39,11 @@ static sw_status concat_forward(const sw_launch *l)
     unsigned char *to = y->ptr;
     for (int i = 0; i < l->n_in; i++) {
         const sw_buffer *x = &l->in[i];
-        sw_nd nd = {.rank = x->type.shape.rank};
-        memcpy(nd.dim, x->type.shape.dim, sizeof x->type.shape.dim);
-        memcpy(nd.a, x->stride, sizeof x->stride);
-        memcpy(nd.y, y->stride, sizeof y->stride);
-        sw_nd_copy(to, x->ptr, element, &nd);
+        sw_strided strided = {.rank = x->type.shape.rank};
+        memcpy(strided.dim, x->type.shape.dim, sizeof x->type.shape.dim);
+        memcpy(strided.a, x->stride, sizeof x->stride);
+        memcpy(strided.y, y->stride, sizeof y->stride);
+        sw_strided_copy(to, x->ptr, element, &strided);
         to += (size_t)(x->type.shape.dim[axis] * y->stride[axis]) * element;
     }
     return SW_OK;
@@ -152,23 +152,24 @@ static sw_status sum_forward(const sw_launch *l)
 {
     const swi_sum_attrs *a = l->attrs;
     const sw_buffer *x = &l->in[0], *y = &l->out[0];
-    bool reduced[SW_ND_MAX] = {false};
-    sw_nd nd = {.rank = x->type.shape.rank};
-    memcpy(nd.dim, x->type.shape.dim, sizeof x->type.shape.dim);
-    memcpy(nd.a, x->stride, sizeof x->stride);
-    for (int i = 0, k = 0; i < nd.rank; i++) {
+    bool reduced[SW_STRIDED_MAX] = {false};
+    sw_strided strided = {.rank = x->type.shape.rank};
+    memcpy(strided.dim, x->type.shape.dim, sizeof x->type.shape.dim);
+    memcpy(strided.a, x->stride, sizeof x->stride);
+    for (int i = 0, k = 0; i < strided.rank; i++) {
         reduced[i] = is_axis(a, i);
-        nd.y[i] = reduced[i] ? 0 : y->stride[k];
+        strided.y[i] = reduced[i] ? 0 : y->stride[k];
         k += !reduced[i] || a->keep;
     }
-    sw_nd_sum(y->ptr, x->ptr, reduced, a->scale, swi_adds(l, 0), &nd);
+    sw_strided_sum(y->ptr, x->ptr, reduced, a->scale, swi_adds(l, 0), &strided);
     return SW_OK;
 }
 
 /* An addition for each element, and the scale of each result. */
 static uint64_t sum_operations(const sw_kernel_info *info)
 {
-    return swi_count_add(swi_count_each(&info->in[0], 1), swi_count_each(&info->out[0], 1));
+    return swi_count_add(swi_count_per_element(&info->in[0], 1),
+                         swi_count_per_element(&info->out[0], 1));
 }
 
 static void sum_rule(sw_ctx *ctx, const sw_rule *r)
@@ -297,12 +298,12 @@ static sw_status expand_infer(const sw_type *in, int n_in, const void *attrs, sw
 static sw_status expand_forward(const sw_launch *l)
 {
     const swi_sum_attrs *a = l->attrs;
-    sw_nd nd = {.rank = a->shape.rank};
-    memcpy(nd.dim, a->shape.dim, sizeof a->shape.dim);
-    memcpy(nd.y, l->out[0].stride, sizeof l->out[0].stride);
-    for (int i = 0; i < nd.rank; i++)
-        nd.a[i] = is_axis(a, i) ? 0 : l->in[0].stride[i];
-    sw_nd_scale(swi_out(l, 0), swi_in(l, 0), (float)a->scale, swi_adds(l, 0), &nd);
+    sw_strided strided = {.rank = a->shape.rank};
+    memcpy(strided.dim, a->shape.dim, sizeof a->shape.dim);
+    memcpy(strided.y, l->out[0].stride, sizeof l->out[0].stride);
+    for (int i = 0; i < strided.rank; i++)
+        strided.a[i] = is_axis(a, i) ? 0 : l->in[0].stride[i];
+    sw_strided_scale(swi_out(l, 0), swi_in(l, 0), (float)a->scale, swi_adds(l, 0), &strided);
     return SW_OK;
 }
 

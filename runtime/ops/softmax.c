@@ -43,25 +43,25 @@ static double reference_sum(const double *x, int64_t cols, double *most)
     static sw_status id##_forward(const sw_launch *l)                                          \
     {                                                                                          \
         const sw_shape *s = &l->in[0].type.shape;                                              \
-        sw_point(l->isa)->id(swi_out(l, 0), swi_in(l, 0), rows_of(s), cols_of(s), l->par);     \
+        sw_pointwise(l->isa)->id(swi_out(l, 0), swi_in(l, 0), rows_of(s), cols_of(s), l->par); \
         return SW_OK;                                                                          \
     }                                                                                          \
     static sw_status id##_dx(const sw_launch *l)                                               \
     {                                                                                          \
         const sw_shape *s = &l->in[0].type.shape;                                              \
-        sw_point(l->isa)->id##_dx(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), rows_of(s),       \
-                                  cols_of(s), swi_adds(l, 0), l->par);                         \
+        sw_pointwise(l->isa)->id##_dx(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), rows_of(s),   \
+                                      cols_of(s), swi_adds(l, 0), l->par);                     \
         return SW_OK;                                                                          \
     }                                                                                          \
     static uint64_t id##_operations(const sw_kernel_info *info)                                \
     {                                                                                          \
         const sw_shape *s = &info->in[0].shape;                                                \
-        return swi_count_add(swi_count_each(&info->in[0], EACH),                               \
+        return swi_count_add(swi_count_per_element(&info->in[0], EACH),                        \
                              swi_count_mul(ROW, (uint64_t)rows_of(s)));                        \
     }                                                                                          \
     static uint64_t id##_dx_operations(const sw_kernel_info *info)                             \
     {                                                                                          \
-        return swi_count_each(&info->out[0], SLOPE);                                           \
+        return swi_count_per_element(&info->out[0], SLOPE);                                    \
     }                                                                                          \
     static sw_status id##_reference(const sw_reference *r)                                     \
     {                                                                                          \

@@ -84,9 +84,9 @@ float *swi_ce_scratch(const swi_ce_attrs *a, int64_t rows, void *scratch, double
 double swi_ce_add(const swi_ce *c, double sum, float *lse, double *sums)
 {
     const double s = (double)c->attrs->smoothing;
-    sw_point(c->isa)->lse(lse, c->logits, c->rows, c->cols, c->par);
+    sw_pointwise(c->isa)->lse(lse, c->logits, c->rows, c->cols, c->par);
     if (sums != NULL)
-        sw_point(c->isa)->row_sums(sums, c->logits, c->rows, c->cols, c->par);
+        sw_pointwise(c->isa)->row_sums(sums, c->logits, c->rows, c->cols, c->par);
     for (int64_t r = 0; r < c->rows; r++) {
         const int64_t label = swi_label_at(c->labels, c->first + r);
         if (is_ignored(c->attrs, label))
@@ -110,11 +110,11 @@ void swi_ce_dx(const swi_ce *c, float *dx, const float *lse, float factor, bool 
     const int32_t *i32 = bytes ? NULL : (const int32_t *)c->labels->ptr + c->first;
     const sw_ce_rule rule = {c->attrs->smoothing, c->attrs->has_ignore != 0, c->attrs->ignore};
     if (has_rule(c->attrs))
-        sw_point(c->isa)->smooth_ce_dx(dx, c->logits, lse, i32, u8, c->rows, c->cols, &rule,
-                                       factor, accumulate, c->par);
+        sw_pointwise(c->isa)->smooth_ce_dx(dx, c->logits, lse, i32, u8, c->rows, c->cols, &rule,
+                                           factor, accumulate, c->par);
     else
-        sw_point(c->isa)->softmax_ce_dx(dx, c->logits, lse, i32, u8, c->rows, c->cols, factor,
-                                        accumulate, c->par);
+        sw_pointwise(c->isa)->softmax_ce_dx(dx, c->logits, lse, i32, u8, c->rows, c->cols,
+                                            factor, accumulate, c->par);
 }
 
 /* Maximum, difference, exponential and sum of each element; the logarithm of each row, added to
@@ -124,12 +124,12 @@ uint64_t swi_ce_operations(const swi_ce_attrs *a, const sw_type *logits, const s
 {
     const uint64_t smooth = is_smooth(a), ignores = a->has_ignore != 0;
     return swi_count_add(
-        swi_count_each(logits, SWI_EXP + 3 + smooth),
-        swi_count_add(swi_count_each(labels, SWI_LOG + 3 + 3 * smooth + ignores), 1));
+        swi_count_per_element(logits, SWI_EXP + 3 + smooth),
+        swi_count_add(swi_count_per_element(labels, SWI_LOG + 3 + 3 * smooth + ignores), 1));
 }
 
 /* (exp(x - lse) - [label]) * factor; by a rule, less what each class has, masked. */
-uint64_t swi_ce_dx_each(const swi_ce_attrs *a)
+uint64_t swi_ce_dx_per_element(const swi_ce_attrs *a)
 {
     return SWI_EXP + 4 + (has_rule(a) ? 2 : 0);
 }
@@ -220,7 +220,7 @@ static uint64_t ce_operations(const sw_kernel_info *info)
 
 static uint64_t ce_dx_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], swi_ce_dx_each(info->attrs));
+    return swi_count_per_element(&info->out[0], swi_ce_dx_per_element(info->attrs));
 }
 
 static sw_status ce_reference(const sw_reference *r)

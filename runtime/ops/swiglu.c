@@ -39,13 +39,13 @@ static sw_status forward(const sw_launch *l)
 {
     sw_glu g = operands(l, l->n_in);
     g.y = swi_out(l, 0);
-    sw_point(l->isa)->swiglu(&g, l->par);
+    sw_pointwise(l->isa)->swiglu(&g, l->par);
     return SW_OK;
 }
 
 static uint64_t operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], SWI_SWISH + 1);
+    return swi_count_per_element(&info->out[0], SWI_SWISH + 1);
 }
 
 /* in: a, b, dy */
@@ -57,7 +57,7 @@ static sw_status both_kernel(const sw_launch *l)
     g.db = swi_out(l, 1);
     g.add_a = swi_adds(l, 0);
     g.add_b = swi_adds(l, 1);
-    sw_point(l->isa)->swiglu_grad(&g, l->par);
+    sw_pointwise(l->isa)->swiglu_grad(&g, l->par);
     return SW_OK;
 }
 
@@ -70,7 +70,7 @@ static sw_status da_kernel(const sw_launch *l)
     g.da = swi_out(l, 0);
     g.db = n == 1 ? swi_out(l, 0) + g.cols : NULL;
     g.add_a = g.add_b = swi_adds(l, 0);
-    sw_point(l->isa)->swiglu_grad(&g, l->par);
+    sw_pointwise(l->isa)->swiglu_grad(&g, l->par);
     return SW_OK;
 }
 
@@ -81,36 +81,36 @@ static sw_status db_kernel(const sw_launch *l)
     g.dy = swi_in(l, 1);
     g.db = swi_out(l, 0);
     g.add_b = swi_adds(l, 0);
-    sw_point(l->isa)->swiglu_grad(&g, l->par);
+    sw_pointwise(l->isa)->swiglu_grad(&g, l->par);
     return SW_OK;
 }
 
 /* dy b times the slope of swish, as swish counts it; dy times swish. */
-static uint64_t da_each(void)
+static uint64_t da_per_element(void)
 {
     return SWI_SWISH_SLOPE + 2;
 }
 
-static uint64_t db_each(void)
+static uint64_t db_per_element(void)
 {
     return SWI_SWISH + 1;
 }
 
 static uint64_t both_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], da_each() + db_each());
+    return swi_count_per_element(&info->out[0], da_per_element() + db_per_element());
 }
 
 static uint64_t da_operations(const sw_kernel_info *info)
 {
     if (info->n_in == 2)
-        return swi_count_each(&info->in[1], da_each() + db_each());
-    return swi_count_each(&info->out[0], da_each());
+        return swi_count_per_element(&info->in[1], da_per_element() + db_per_element());
+    return swi_count_per_element(&info->out[0], da_per_element());
 }
 
 static uint64_t db_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], db_each());
+    return swi_count_per_element(&info->out[0], db_per_element());
 }
 
 static sw_status reference(const sw_reference *r)

@@ -41,7 +41,7 @@ static sw_status sumsq_forward(const sw_launch *l)
 
 static uint64_t sumsq_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[0], 2);
+    return swi_count_per_element(&info->in[0], 2);
 }
 
 SWI_APPENDED(sumsq, 1, 2, 1, .infer = sumsq_infer);
@@ -84,27 +84,28 @@ static sw_status accumulate_infer(const sw_type *in, int n_in, const void *attrs
 static sw_status accumulate_into_forward(const sw_launch *l)
 {
     const int64_t n = sw_type_elements(&l->in[1].type);
-    sw_point(l->isa)->scale(swi_out(l, 0), swi_in(l, 1), n, 1.0f, swi_in(l, 2)[0] != 0.0f,
-                            l->par);
+    sw_pointwise(l->isa)->scale(swi_out(l, 0), swi_in(l, 1), n, 1.0f, swi_in(l, 2)[0] != 0.0f,
+                                l->par);
     swi_out(l, 1)[0] = 1.0f;
     return SW_OK;
 }
 
 static uint64_t accumulate_into_operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->in[1], 1);
+    return swi_count_per_element(&info->in[1], 1);
 }
 
 SWI_APPENDED(accumulate_into, 3, 3, 2, .infer = accumulate_infer);
 
-/* ---- step counters: in {state f64[2], [flags], [verdict]}; out {corrections, state}
+/* ---- step counters: in {state f64[2], [flags], [finite check]}; out {corrections, state}
  * ---------- What waits for an update is what the flags say; where all are 0, and where the
- * verdict is not, no step is made and none is counted. */
+ * finite check is not, no step is made and none is counted. */
 
 static bool makes_a_step(const sw_launch *l)
 {
     const swi_tick_attrs *a = l->attrs;
-    const bool bad = a->has_verdict && *(const volatile double *)l->in[l->n_in - 1].ptr != 0.0;
+    const bool bad =
+        a->has_finite_check && *(const volatile double *)l->in[l->n_in - 1].ptr != 0.0;
     bool any = !a->has_flags;
     for (int64_t i = 0; !any && i < sw_type_elements(&l->in[1].type); i++)
         any = swi_in(l, 1)[i] != 0.0f;
@@ -118,12 +119,12 @@ static sw_status tick_infer(const sw_type *in, int n_in, const void *attrs, sw_t
     return SW_OK;
 }
 
-/* `counted` operations; the flags and the verdict are looked at. */
+/* `counted` operations; the flags and the finite check are looked at. */
 static uint64_t tick_operations(const sw_kernel_info *info, uint64_t counted)
 {
     const swi_tick_attrs *a = info->attrs;
-    return swi_count_add(counted + (a->has_verdict != 0),
-                         a->has_flags ? swi_count_each(&info->in[1], 1) : 0);
+    return swi_count_add(counted + (a->has_finite_check != 0),
+                         a->has_flags ? swi_count_per_element(&info->in[1], 1) : 0);
 }
 
 /* The state holds 1 - beta^t, so that zeros are its start: 1 - beta^(t+1) = beta (1 - beta^t) +

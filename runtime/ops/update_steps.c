@@ -1,6 +1,6 @@
 /* Updates of one parameter: in {param, grad, lr, states..., [corrections], [scale], [flag],
- * [verdict]}, out {param, states...}. None has a gradient and none can be called from a step
- * function; the tests of optimizers cover them. */
+ * [finite check]}, out {param, states...}. None has a gradient and none can be called from a
+ * step function; the tests of optimizers cover them. */
 #include "alloc/base/assert.h"
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
@@ -26,7 +26,8 @@ bool swi_update_is_off(const sw_launch *l)
     const swi_update_attrs *a = l->attrs;
     const int flag = 3 + a->n_state + a->has_corrections + a->has_scale;
     const bool nothing = a->has_flag && *swi_in(l, flag) == 0.0f;
-    const bool bad = a->has_verdict && *(const volatile double *)l->in[l->n_in - 1].ptr != 0.0;
+    const bool bad =
+        a->has_finite_check && *(const volatile double *)l->in[l->n_in - 1].ptr != 0.0;
     (void)*(const volatile float *)l->in[1].ptr;
     return nothing || bad;
 }
@@ -71,7 +72,8 @@ static sw_status elementwise_forward(const sw_launch *l)
     SW_ASSERT(a->n_state == n_state); /* what its kind keeps is what its line says */
     for (int k = 0; k < n_state; k++)
         state[k] = swi_out(l, 1 + k);
-    sw_point(l->isa)->update(&rule, swi_out(l, 0), swi_in(l, 1), state, n, scale_of(l), l->par);
+    sw_pointwise(l->isa)->update(&rule, swi_out(l, 0), swi_in(l, 1), state, n, scale_of(l),
+                                 l->par);
     return SW_OK;
 }
 
@@ -84,7 +86,7 @@ static uint64_t elementwise_operations(const sw_kernel_info *info)
 #include "kernels/optimizers.def"
     };
     const swi_update_attrs *a = info->attrs;
-    return swi_count_each(&info->in[0], each[a->rule]);
+    return swi_count_per_element(&info->in[0], each[a->rule]);
 }
 
 #define SW_OPTIMIZER(kind, states, operations_each)                                            \
@@ -140,7 +142,7 @@ static sw_status adafactor_forward(const sw_launch *l)
     *(volatile double *)l->scratch = 0.0; /* touched whatever comes */
     if (swi_update_is_off(l))
         return SW_OK;
-    sw_point(l->isa)->adafactor(&rule, &x, l->scratch, l->par);
+    sw_pointwise(l->isa)->adafactor(&rule, &x, l->scratch, l->par);
     return SW_OK;
 }
 
@@ -149,7 +151,7 @@ static sw_status adafactor_forward(const sw_launch *l)
 static uint64_t adafactor_operations(const sw_kernel_info *info)
 {
     const swi_update_attrs *a = info->attrs;
-    return swi_count_each(&info->in[0], a->n_state > 1 ? 26 : 25);
+    return swi_count_per_element(&info->in[0], a->n_state > 1 ? 26 : 25);
 }
 
 const sw_op_desc sw_op_adafactor_update = {.size = sizeof(sw_op_desc),

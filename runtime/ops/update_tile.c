@@ -77,8 +77,8 @@ static void ask_update(part_info *p, const sw_kernel_info *info)
 static uint64_t check_operations(const sw_kernel_info *info)
 {
     const swi_tile_attrs *a = info->attrs;
-    const uint64_t factors =
-        swi_count_add(swi_count_each(&info->in[0], 1), swi_count_each(&info->in[1], 1));
+    const uint64_t factors = swi_count_add(swi_count_per_element(&info->in[0], 1),
+                                           swi_count_per_element(&info->in[1], 1));
     return !a->has_check ? 0 : a->check.is_bounded ? 2 : swi_count_add(factors, 2);
 }
 
@@ -146,7 +146,7 @@ static sw_buffer tile_of(const sw_launch *l, int64_t first)
 static double largest(const sw_launch *l, int i)
 {
     const int64_t n = sw_type_elements(&l->in[i].type);
-    return (double)sw_point(l->isa)->largest(swi_in(l, i), n, l->par);
+    return (double)sw_pointwise(l->isa)->largest(swi_in(l, i), n, l->par);
 }
 
 /* Are the operands so small that no sum of their products can leave the range of floats? */
@@ -168,19 +168,19 @@ static sw_status look(const sw_launch *l, const sw_buffer *gradient)
     return sw_op_finite.forward(&p.launch);
 }
 
-/* The verdict on the whole gradient comes before any of it is used. As a rule it is known from
- * the operands; where it is not, all tiles are made once more. */
+/* The finite check on the whole gradient comes before any of it is used. As a rule it is known
+ * from the operands; where it is not, all tiles are made once more. */
 static sw_status judge(const sw_launch *l)
 {
-    const double *verdict = l->out[l->n_out - 1].ptr;
+    const double *finite_check = l->out[l->n_out - 1].ptr;
     sw_buffer gradient = tile_of(l, 0);
     const int64_t all = l->out[0].type.shape.dim[0], rows = gradient.type.shape.dim[0];
     gradient.type.shape.dim[0] = 0;
     *(float *)gradient.ptr = 0.0f; /* the check touches one whatever comes */
     SW_TRY(look(l, &gradient));
-    if (*verdict != 0.0 || is_surely_finite(l))
+    if (*finite_check != 0.0 || is_surely_finite(l))
         return SW_OK;
-    for (int64_t first = 0; first < all && *verdict == 0.0; first += rows) {
+    for (int64_t first = 0; first < all && *finite_check == 0.0; first += rows) {
         gradient = tile_of(l, first);
         SW_TRY(make_rows(l, &gradient, first));
         SW_TRY(look(l, &gradient));

@@ -280,14 +280,14 @@ static sw_status slice_grad_forward(const sw_launch *l)
     const swi_slice_grad_attrs *a = l->attrs;
     const sw_buffer *dy = &l->in[0], *dx = &l->out[0];
     float *to = dx->ptr;
-    sw_nd nd = {.rank = dy->type.shape.rank};
+    sw_strided strided = {.rank = dy->type.shape.rank};
     if (!swi_adds(l, 0))
         memset(to, 0, sw_type_bytes(&dx->type));
-    memcpy(nd.dim, dy->type.shape.dim, sizeof dy->type.shape.dim);
-    memcpy(nd.a, dy->stride, sizeof dy->stride);
-    memcpy(nd.y, dx->stride, sizeof dx->stride);
-    sw_nd_scale(to + a->slice.from * dx->stride[a->slice.axis], dy->ptr, 1.0f, swi_adds(l, 0),
-                &nd);
+    memcpy(strided.dim, dy->type.shape.dim, sizeof dy->type.shape.dim);
+    memcpy(strided.a, dy->stride, sizeof dy->stride);
+    memcpy(strided.y, dx->stride, sizeof dx->stride);
+    sw_strided_scale(to + a->slice.from * dx->stride[a->slice.axis], dy->ptr, 1.0f,
+                     swi_adds(l, 0), &strided);
     return SW_OK;
 }
 

@@ -62,9 +62,9 @@ void swi_frame_free(swi_frame *f)
 {
     if (f == NULL)
         return;
-    swi_shares_free(&f->shares);
-    if (f->leaves != NULL)
-        f->free_readback(f->leaves);
+    swi_breakdown_free(&f->breakdown);
+    if (f->readback != NULL)
+        f->free_readback(f->readback);
     sw_nvtx_table_free(&f->names);
     swi_program_free(f->owned);
     sw_heap_free(f, SW_HEAP_PROGRAMS, f->bytes);

@@ -23,10 +23,10 @@ typedef struct swi_frame {
     int refs;
     swi_template *templates; /* swi_run_op.like */
     size_t bytes;            /* of the block of frame, templates and buffers */
-    swi_shares shares;       /* by the plan; empty until somebody asks */
+    swi_breakdown breakdown; /* by the plan; empty until somebody asks */
     sw_nvtx_table names;     /* for an NVTX tool; empty until it runs under one */
-    swi_readback *leaves;    /* on a card: what is copied out of a run; NULL before the first */
-    void (*free_readback)(swi_readback *leaves);
+    swi_readback *readback;  /* on a card: what is copied out of a run; NULL before the first */
+    void (*free_readback)(swi_readback *readback);
     bool profiled; /* the exec's profile has its plan */
     bool ran;      /* at least once: later runs are warm */
 } swi_frame;

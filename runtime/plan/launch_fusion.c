@@ -1,5 +1,5 @@
 /* Which ops of a program are launched together with the next one: where a device has a kernel
- * for both that makes the same bits (sw_cuda_pair).
+ * for both that makes the same bits (sw_cuda_fusion).
  *
  * Trace, order and plan stay as they are: the second op keeps its place, its name, its figures
  * and the birth of its result, and launches nothing. Immediate mode does not know the next op
@@ -27,7 +27,7 @@ static bool takes_over(const swi_trace *t, const swi_node *first, const swi_node
            swi_root_of(t, out) == swi_root_of(t, made);
 }
 
-static const sw_cuda_pair *pair_of(const swi_program *p, const sw_exec *exec, uint32_t i)
+static const sw_cuda_fusion *fusion_of(const swi_program *p, const sw_exec *exec, uint32_t i)
 {
     const swi_trace *t = &p->trace;
     const swi_node *first = node_at(p, i), *then = node_at(p, i + 1);
@@ -36,20 +36,20 @@ static const sw_cuda_pair *pair_of(const swi_program *p, const sw_exec *exec, ui
     if (first->grad >= 0 || then->grad >= 0 || first->phase != then->phase ||
         !takes_over(t, first, then))
         return NULL;
-    const sw_cuda_pair *pair =
-        swi_device_pair(swi_target_of(exec)->device, first->op, then->op);
-    if (pair == NULL)
+    const sw_cuda_fusion *fusion =
+        swi_device_fusion(swi_target_of(exec)->device, first->op, then->op);
+    if (fusion == NULL)
         return NULL;
     swi_kernel_info(t, first, types, &info);
-    return pair->joins(&info, swi_target_of(exec)->compute) != 0 ? pair : NULL;
+    return fusion->joins(&info, swi_target_of(exec)->compute) != 0 ? fusion : NULL;
 }
 
 void swi_program_fuse_launches(swi_program *p, const sw_exec *exec)
 {
     for (uint32_t i = 0; i < p->n_ops; i++)
-        p->ops[i].pair = NULL;
+        p->ops[i].fusion = NULL;
     const bool fuses = swi_target_of(exec)->device->backend->fuses_launches;
     for (uint32_t i = 0; fuses && i + 1 < p->n_ops; i++)
-        if (i == 0 || p->ops[i - 1].pair == NULL)
-            p->ops[i].pair = pair_of(p, exec, i);
+        if (i == 0 || p->ops[i - 1].fusion == NULL)
+            p->ops[i].fusion = fusion_of(p, exec, i);
 }

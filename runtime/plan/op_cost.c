@@ -32,7 +32,7 @@ uint64_t swi_node_operations(const swi_trace *trace, const swi_node *node)
     uint64_t sum = count != NULL ? count(&info) : 0;
     for (uint32_t i = 0; i < node->n_out; i++) {
         const uint64_t each = (count == NULL && !swi_is_null(node, i)) + adds(node, i);
-        sum = swi_count_add(sum, swi_count_each(&info.out[i], each));
+        sum = swi_count_add(sum, swi_count_per_element(&info.out[i], each));
     }
     return sum;
 }

@@ -297,10 +297,10 @@ size_t swi_program_host_bytes(const swi_program *p)
     return bytes;
 }
 
-void swi_shares_free(swi_shares *x)
+void swi_breakdown_free(swi_breakdown *x)
 {
     sw_heap_free(x->lines, SW_HEAP_PROGRAMS, x->cap * sizeof *x->lines);
-    *x = (swi_shares){0};
+    *x = (swi_breakdown){0};
 }
 
 void swi_program_free(swi_program *p)

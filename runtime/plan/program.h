@@ -42,7 +42,7 @@ typedef struct {
     bool is_update;
     size_t scratch_bytes;
     const void *attrs;
-    const sw_cuda_pair *pair; /* not NULL: it is launched with the next op, which then
+    const sw_cuda_fusion *fusion; /* not NULL: it is launched with the next op, which then
                                  launches nothing */
 } swi_run_op;
 
@@ -53,15 +53,15 @@ typedef struct {
     size_t live;              /* now, base included */
     size_t at_peak;           /* when all together were at their most */
     size_t peak;              /* at its own most */
-} swi_share_line;
+} swi_breakdown_line;
 
 typedef struct {
-    swi_share_line *lines; /* all roles, "" and the other layers; none: not counted */
+    swi_breakdown_line *lines; /* all roles, "" and the other layers; none: not counted */
     uint32_t n, cap;
     uint32_t found; /* the layer that was looked for last: the next is the same or near */
     size_t live, peak;
-} swi_shares;
-void swi_shares_free(swi_shares *shares); /* leaves it empty */
+} swi_breakdown;
+void swi_breakdown_free(swi_breakdown *breakdown); /* leaves it empty */
 
 typedef struct swi_program {
     swi_trace trace;   /* compact copy, owned */

@@ -55,17 +55,17 @@ void swi_program_name_holders(swi_program *p, const sw_run_args *args)
             keep_largest(held, entry->role, sw_size_round(entry->bytes), entry->name);
         }
     char *to = p->info.holders;
-    size_t room = sizeof p->info.holders;
+    size_t capacity = sizeof p->info.holders;
     to[0] = '\0';
     for (int k = 0; k < HOLDERS && held[k].bytes > 0; k++) {
-        const int n = snprintf(to, room, "%s%s (%s) %zu bytes", k > 0 ? ", " : "", held[k].name,
-                               swi_role_name(held[k].role), held[k].bytes);
-        if (n < 0 || (size_t)n >= room) {
+        const int n = snprintf(to, capacity, "%s%s (%s) %zu bytes", k > 0 ? ", " : "",
+                               held[k].name, swi_role_name(held[k].role), held[k].bytes);
+        if (n < 0 || (size_t)n >= capacity) {
             to[0] = '\0'; /* no half a name */
             return;
         }
         to += n;
-        room -= (size_t)n;
+        capacity -= (size_t)n;
     }
 }
 

@@ -9,8 +9,8 @@ uint32_t swi_plain_order(const swi_trace *t, uint32_t *order);
 /* The release pass; all: updates that did not ask for it too. scratch: n + 2 n_storages words.
  */
 void swi_pass_release(swi_trace *t, uint32_t *order, uint32_t n, bool all, uint64_t *scratch);
-/* Updates that may be released wait for the verdict on their own gradient alone. */
-void swi_pass_own_verdicts(swi_trace *t);
+/* Updates that may be released wait for the finite check on their own gradient alone. */
+void swi_pass_own_finite_checks(swi_trace *t);
 /* Births, deaths and saved roles. read: n_values flags of scratch. */
 void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read);
 /* The storage whose bytes s uses: itself, or the one whose place it took. */
@@ -22,7 +22,7 @@ bool swi_suits(const swi_trace *t, const swi_node *node, uint32_t k);
 /* Does s have a range of its own in the step arena? */
 bool swi_takes_part(const swi_trace *t, uint32_t s);
 /* Offsets of storages that have lifetimes. */
-sw_status swi_place(swi_trace *t, size_t *height, size_t *lower_bound);
+sw_status swi_place_storages(swi_trace *t, size_t *height, size_t *lower_bound);
 
 /* Nodes in the order in which they run. */
 typedef struct {

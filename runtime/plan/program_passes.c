@@ -2,7 +2,7 @@
  * cheap rebuilt, lifetimes, results in place, offsets; chunks where they lower the arena, and
  * repeats where a budget asks for them. Each can be switched off and changes no bits. */
 #include "alloc/base/mem.h"
-#include "alloc/placement/place.h"
+#include "alloc/placement/placement.h"
 #include "runtime/plan/recompute/pass.h"
 #include "runtime/plan/tiles.h"
 #include <string.h>
@@ -15,21 +15,21 @@ bool swi_takes_part(const swi_trace *t, uint32_t s)
            t->storages[s].birth != SWI_NONE && t->storages[s].rounded > 0;
 }
 
-sw_status swi_place(swi_trace *t, size_t *height, size_t *lower_bound)
+sw_status swi_place_storages(swi_trace *t, size_t *height, size_t *lower_bound)
 {
     void *block;
-    const size_t bytes = (size_t)t->n_storages * sizeof(sw_place_item);
+    const size_t bytes = (size_t)t->n_storages * sizeof(sw_placement_item);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    sw_place_item *items = block;
+    sw_placement_item *items = block;
     size_t n = 0;
     for (uint32_t s = 0; s < t->n_storages; s++)
         if (swi_takes_part(t, s))
-            items[n++] = (sw_place_item){.lower = t->storages[s].birth,
-                                         .upper = t->storages[s].death + 1,
-                                         .bytes = t->storages[s].rounded};
-    sw_place_result result = {0};
-    const sw_place_opts opts = {0};
-    sw_status status = n > 0 ? sw_place_solve(items, n, &opts, &result) : SW_OK;
+            items[n++] = (sw_placement_item){.lower = t->storages[s].birth,
+                                             .upper = t->storages[s].death + 1,
+                                             .bytes = t->storages[s].rounded};
+    sw_placement_result result = {0};
+    const sw_placement_opts opts = {0};
+    sw_status status = n > 0 ? sw_placement_solve(items, n, &opts, &result) : SW_OK;
     n = 0;
     for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++)
         if (swi_takes_part(t, s))
@@ -54,7 +54,7 @@ sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t
     sw_heap_free(read, SW_HEAP_PROGRAMS, t->n_values);
     if (inplace)
         swi_pass_inplace(t, order->nodes, order->n);
-    return swi_place(t, height, lower_bound);
+    return swi_place_storages(t, height, lower_bound);
 }
 
 sw_status swi_order_take(swi_order *order, uint32_t cap)
@@ -81,7 +81,7 @@ static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exe
     SW_TRY(sw_heap_alloc(&keys, SW_HEAP_PROGRAMS, bytes));
     order->n = swi_plain_order(t, order->nodes);
     if (release_all)
-        swi_pass_own_verdicts(t);
+        swi_pass_own_finite_checks(t);
     swi_pass_release(t, order->nodes, order->n, release_all, keys);
     sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
     return swi_target_of(exec)->opts.no_tiles ? SW_OK : swi_pass_tiles(t, order, exec);

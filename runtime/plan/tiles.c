@@ -61,7 +61,7 @@ static bool is_update(const swi_trace *t, const swi_node *node, const use *uses)
 }
 
 /* The position of the check of this update's gradient: SWI_NONE where it has none. false:
- * others read the gradient, or the verdict too early. */
+ * others read the gradient, or the finite check too early. */
 static bool find_check(const swi_trace *t, const swi_order *order, uint32_t at, const use *uses,
                        uint32_t *check)
 {
@@ -71,12 +71,12 @@ static bool find_check(const swi_trace *t, const swi_order *order, uint32_t at, 
     *check = SWI_NONE;
     if (uses[gradient].reads == 1) /* not looked at, or by its factors */
         return true;
-    if (!a->has_verdict)
+    if (!a->has_finite_check)
         return false;
-    const uint32_t verdict = operand(t, update, update->n_in - 1)->storage;
-    const uint32_t from = uses[verdict].writer;
-    if (uses[gradient].reads != 2 || uses[verdict].writes != 1 || from >= at ||
-        t->storages[verdict].segment != SWI_SEG_STEP)
+    const uint32_t finite_check = operand(t, update, update->n_in - 1)->storage;
+    const uint32_t from = uses[finite_check].writer;
+    if (uses[gradient].reads != 2 || uses[finite_check].writes != 1 || from >= at ||
+        t->storages[finite_check].segment != SWI_SEG_STEP)
         return false;
     const swi_node *node = &t->nodes[order->nodes[from]];
     if (swi_op_traits_of(node->op)->duty != SWI_DUTY_CHECK || node->grad >= 0 ||
@@ -86,7 +86,7 @@ static bool find_check(const swi_trace *t, const swi_order *order, uint32_t at, 
         const swi_node *between =
             order->nodes[k] != SWI_NONE ? &t->nodes[order->nodes[k]] : NULL;
         for (uint32_t i = 0; between != NULL && i < between->n_in; i++)
-            if (operand(t, between, i)->storage == verdict)
+            if (operand(t, between, i)->storage == finite_check)
                 return false;
     }
     *check = from;
@@ -114,8 +114,8 @@ static bool makes_rows(const swi_node *make)
            make->accumulate == 0 && swi_op(make->op)->attrs_bytes == 0;
 }
 
-static sw_status pick(const swi_trace *t, const sw_exec *exec, const swi_node *node,
-                      swi_selected_kernel *out)
+static sw_status select_tile(const swi_trace *t, const sw_exec *exec, const swi_node *node,
+                             swi_selected_kernel *out)
 {
     sw_type types[SWI_MAX_OPERANDS];
     sw_kernel_info info;
@@ -173,8 +173,8 @@ static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
 {
     const uint32_t gradient = operand(t, update, 1)->storage;
     uint32_t n_in;
-    SW_TRY(swi_room_operands(t, SWI_MAX_OPERANDS));
-    SW_TRY(swi_room_attrs(t, sizeof(swi_tile_attrs) + 8));
+    SW_TRY(swi_reserve_operands(t, SWI_MAX_OPERANDS));
+    SW_TRY(swi_reserve_attrs(t, sizeof(swi_tile_attrs) + 8));
     t->n_attrs = (t->n_attrs + 7) / 8 * 8;
     write_attrs(t, make, check, update);
     const uint32_t n = write_operands(t, make, check, update, &n_in);
@@ -190,7 +190,7 @@ static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
     t->n_attrs += (uint32_t)sizeof(swi_tile_attrs);
     swi_storage *s = &t->storages[gradient];
     swi_selected_kernel picked;
-    SW_TRY(pick(t, exec, update, &picked));
+    SW_TRY(select_tile(t, exec, update, &picked));
     update->kernel = picked.kernel;
     update->on_device = picked.on_device;
     s->bytes = picked.scratch_bytes;
@@ -199,7 +199,7 @@ static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
     s->role = SWI_ROLE_WORKSPACE;
     s->layer = update->layer;
     s->phase = update->phase;
-    if (check != NULL) { /* the verdict is its own now */
+    if (check != NULL) { /* the finite check is its own now */
         s = &t->storages[operand(t, check, check->n_in)->storage];
         s->layer = update->layer;
         s->phase = update->phase;

@@ -14,11 +14,11 @@ typedef struct {
 
 typedef struct {
     swi_witness *w;
-    swi_rooms rooms;
-    swi_trap trap;
-    span *spans;         /* per room */
+    swi_regions regions;
+    swi_access_recorder recorder;
+    span *spans;         /* per region */
     size_t *born, *died; /* bytes per op position, n_ops + 1 each */
-    swi_life *lives;     /* per room */
+    swi_life *lives;     /* per region */
 } session;
 
 /* ---- each touch -------------------------------------------------------------------------- */
@@ -65,30 +65,30 @@ static bool is_kept_by(const swi_program *p, uint32_t made, uint32_t read)
 static void judge(session *a, const swi_touch *touch)
 {
     swi_witness *w = a->w;
-    const swi_room *room = &a->rooms.rooms[touch->room];
+    const swi_region *region = &a->regions.regions[touch->region];
     const char *what = touch->write ? "written" : "read";
-    if (room->kind == SWI_ROOM_NONE) {
+    if (region->kind == SWI_REGION_NONE) {
         swi_witness_fault(w, touch->op, SWI_NONE, "a workspace that was never planned is %s",
                           what);
         return;
     }
     if (touch->side != 0) {
-        swi_witness_fault(w, touch->op, room->storage, "is %s past its %s", what,
+        swi_witness_fault(w, touch->op, region->storage, "is %s past its %s", what,
                           touch->side < 0 ? "beginning" : "end");
         return;
     }
-    const int listed = listed_as(w, touch->op, room->storage);
-    if (touch->write && room->kind == SWI_ROOM_INPUT)
-        swi_witness_fault(w, touch->op, room->storage, "an input is written");
+    const int listed = listed_as(w, touch->op, region->storage);
+    if (touch->write && region->kind == SWI_REGION_INPUT)
+        swi_witness_fault(w, touch->op, region->storage, "an input is written");
     else if (listed == 0)
-        swi_witness_fault(w, touch->op, room->storage, "is %s, and the op does not list it",
+        swi_witness_fault(w, touch->op, region->storage, "is %s, and the op does not list it",
                           what);
     else if (touch->write && listed == 1)
-        swi_witness_fault(w, touch->op, room->storage,
+        swi_witness_fault(w, touch->op, region->storage,
                           "is written, and the op lists it as read");
-    span *seen = &a->spans[touch->room];
-    if (room->kind == SWI_ROOM_STEP)
-        judge_step(w, touch, room->storage, seen);
+    span *seen = &a->spans[touch->region];
+    if (region->kind == SWI_REGION_STEP)
+        judge_step(w, touch, region->storage, seen);
     if (seen->first == SWI_NONE)
         seen->first = touch->op;
     seen->last = touch->op;
@@ -174,19 +174,19 @@ static void judge_layer(swi_witness *w, uint32_t s, const span *seen)
                           made);
 }
 
-static void judge_life(session *a, uint32_t room)
+static void judge_life(session *a, uint32_t region)
 {
     swi_witness *w = a->w;
-    const uint32_t s = a->rooms.rooms[room].storage, n_ops = w->program->n_ops;
+    const uint32_t s = a->regions.regions[region].storage, n_ops = w->program->n_ops;
     const swi_storage *x = &w->program->trace.storages[s];
-    const span *seen = &a->spans[room];
+    const span *seen = &a->spans[region];
     if (seen->first == SWI_NONE) {
         if (x->bytes > 0)
             swi_witness_fault(w, SWI_NONE, s, "is planned from op %u to %u and never touched",
                               x->birth, x->death);
         return;
     }
-    const uint32_t last = swi_witness_leaves(w, s) ? n_ops : seen->last;
+    const uint32_t last = swi_witness_is_result(w, s) ? n_ops : seen->last;
     if (x->birth != seen->first)
         swi_witness_fault(w, seen->first, s,
                           "is first touched here; its planned birth is op %u", x->birth);
@@ -197,11 +197,11 @@ static void judge_life(session *a, uint32_t room)
     judge_layer(w, s, seen);
     a->born[seen->first] += sw_size_round(x->bytes);
     a->died[last] += sw_size_round(x->bytes);
-    a->lives[room] = (swi_life){.first = seen->first,
-                                .last = last,
-                                .bytes = sw_size_round(x->bytes),
-                                .role = role_seen(w, s, seen),
-                                .layer = layer_seen(w, seen)};
+    a->lives[region] = (swi_life){.first = seen->first,
+                                  .last = last,
+                                  .bytes = sw_size_round(x->bytes),
+                                  .role = role_seen(w, s, seen),
+                                  .layer = layer_seen(w, seen)};
 }
 
 /* ---- figures ----------------------------------------------------------------------------- */
@@ -262,16 +262,16 @@ static void compare_figures(swi_witness *w)
 static sw_status next_op(void *context, uint32_t op)
 {
     session *a = context;
-    return swi_trap_next(&a->trap, op);
+    return swi_access_recorder_next(&a->recorder, op);
 }
 
 static sw_status trapped_run(session *a)
 {
-    swi_rooms_fill(&a->rooms, SWI_PATTERN);
-    SW_TRY(swi_trap_begin(&a->trap, &a->rooms, a->w->program));
+    swi_regions_fill(&a->regions, SWI_PATTERN);
+    SW_TRY(swi_access_recorder_begin(&a->recorder, &a->regions, a->w->program));
     const swi_hooks hooks = {.context = a, .before = next_op};
-    const sw_status status = swi_rooms_run(a->w, &a->rooms, &hooks);
-    swi_trap_end();
+    const sw_status status = swi_regions_run(a->w, &a->regions, &hooks);
+    swi_access_recorder_end();
     return status;
 }
 
@@ -279,14 +279,14 @@ static sw_status take_arrays(session *a)
 {
     void *block;
     const size_t positions = (size_t)a->w->program->n_ops + 1;
-    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, a->rooms.n_rooms * sizeof *a->spans));
+    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, a->regions.n_regions * sizeof *a->spans));
     a->spans = block;
-    for (uint32_t i = 0; i < a->rooms.n_rooms; i++)
+    for (uint32_t i = 0; i < a->regions.n_regions; i++)
         a->spans[i] = (span){SWI_NONE, SWI_NONE, false};
     SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, 2 * positions * sizeof *a->born));
     a->born = block;
     a->died = a->born + positions;
-    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, a->rooms.n_rooms * sizeof *a->lives));
+    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, a->regions.n_regions * sizeof *a->lives));
     a->lives = block;
     return SW_OK;
 }
@@ -295,39 +295,39 @@ static sw_status observe(session *a)
 {
     SW_TRY(take_arrays(a));
     SW_TRY(trapped_run(a));
-    for (uint32_t i = 0; i < a->trap.n_touches; i++)
-        judge(a, &a->trap.touches[i]);
-    if (a->trap.lost > 0)
+    for (uint32_t i = 0; i < a->recorder.n_touches; i++)
+        judge(a, &a->recorder.touches[i]);
+    if (a->recorder.lost > 0)
         swi_witness_fault(a->w, SWI_NONE, SWI_NONE, "%u touches more than any plan lists",
-                          a->trap.lost);
-    for (uint32_t i = 0; i < a->rooms.n_rooms; i++)
-        if (a->rooms.rooms[i].kind == SWI_ROOM_STEP)
+                          a->recorder.lost);
+    for (uint32_t i = 0; i < a->regions.n_regions; i++)
+        if (a->regions.regions[i].kind == SWI_REGION_STEP)
             judge_life(a, i);
     observe_figures(a);
-    return swi_witness_share_out(a->w, a->lives, a->rooms.n_rooms);
+    return swi_witness_share_out(a->w, a->lives, a->regions.n_regions);
 }
 
 static sw_status observe_placed(swi_witness *w, int how)
 {
     session a = {.w = w};
-    sw_status status = swi_rooms_create(&a.rooms, w, how);
+    sw_status status = swi_regions_create(&a.regions, w, how);
     if (status == SW_OK)
         status = observe(&a);
     const size_t positions = (size_t)w->program->n_ops + 1;
-    sw_heap_free(a.spans, SWI_WITNESS_HEAP, a.rooms.n_rooms * sizeof *a.spans);
+    sw_heap_free(a.spans, SWI_WITNESS_HEAP, a.regions.n_regions * sizeof *a.spans);
     sw_heap_free(a.born, SWI_WITNESS_HEAP, 2 * positions * sizeof *a.born);
-    sw_heap_free(a.lives, SWI_WITNESS_HEAP, a.rooms.n_rooms * sizeof *a.lives);
-    swi_trap_free(&a.trap);
-    swi_rooms_free(&a.rooms);
+    sw_heap_free(a.lives, SWI_WITNESS_HEAP, a.regions.n_regions * sizeof *a.lives);
+    swi_access_recorder_free(&a.recorder);
+    swi_regions_free(&a.regions);
     return status;
 }
 
 sw_status swi_witness_access(swi_witness *w)
 {
     const uint32_t faults = w->info.n_faults;
-    SW_TRY(observe_placed(w, SWI_ROOMS_TAIL));
+    SW_TRY(observe_placed(w, SWI_REGIONS_TAIL));
     compare_figures(w);
-    SW_TRY(swi_witness_compare_shares(w));
+    SW_TRY(swi_witness_compare_breakdowns(w));
     /* What is wrong at one end needs no second list of the same faults. */
-    return w->info.n_faults == faults ? observe_placed(w, SWI_ROOMS_HEAD) : SW_OK;
+    return w->info.n_faults == faults ? observe_placed(w, SWI_REGIONS_HEAD) : SW_OK;
 }

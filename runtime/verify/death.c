@@ -20,8 +20,8 @@ typedef struct {
     uint32_t *roots; /* planned storages by offset */
     uint32_t n_roots;
     swi_bind *binds;
-    uint32_t first;  /* op that first computed something else */
-    uint32_t border; /* the first op of the backward part; n_ops without one */
+    uint32_t first;          /* op that first computed something else */
+    uint32_t backward_begin; /* the first op of the backward part; n_ops without one */
     bool overlap;
 } session;
 
@@ -194,7 +194,7 @@ static size_t kill_dead(session *d, uint32_t op)
     return height - lost;
 }
 
-static uint32_t border_of(const swi_program *p)
+static uint32_t backward_begin_of(const swi_program *p)
 {
     uint32_t i = 0;
     while (i < p->n_ops && !p->trace.nodes[p->ops[i].node].is_backward)
@@ -217,7 +217,7 @@ static sw_status after_op(void *context, uint32_t op)
     if (d->first == SWI_NONE && swi_witness_hash(d->w, op) != d->w->hashes[op])
         d->first = op;
     const size_t spared = kill_dead(d, op);
-    if (op + 1 == d->border && d->border < d->w->program->n_ops)
+    if (op + 1 == d->backward_begin && d->backward_begin < d->w->program->n_ops)
         d->w->info.saved_bytes = spared;
     return SW_OK;
 }
@@ -244,11 +244,11 @@ static bool same_value(const session *d, uint32_t value)
 {
     const swi_trace *t = &d->w->program->trace;
     const swi_value *v = &t->values[value];
-    const swi_rooms *r = &d->w->reference;
-    const uint32_t room = r->of[v->storage];
-    return room == SWI_NONE ||
+    const swi_regions *r = &d->w->reference;
+    const uint32_t region = r->of[v->storage];
+    return region == SWI_NONE ||
            memcmp(d->arena + t->storages[v->storage].offset + v->offset,
-                  r->base + r->rooms[room].at + v->offset, sw_type_bytes(&v->type)) == 0;
+                  r->base + r->regions[region].at + v->offset, sw_type_bytes(&v->type)) == 0;
 }
 
 static void judge_leaving(session *d)
@@ -269,19 +269,19 @@ static void judge_leaving(session *d)
 /* Entries as in the reference run, everything else as it was. */
 static void judge_segments(session *d)
 {
-    const swi_rooms *r = &d->w->reference;
+    const swi_regions *r = &d->w->reference;
     const void *from;
-    for (uint32_t i = 0; i < r->n_rooms; i++) {
-        const swi_room *room = &r->rooms[i];
-        if (room->kind != SWI_ROOM_MODEL && room->kind != SWI_ROOM_INPUT)
+    for (uint32_t i = 0; i < r->n_regions; i++) {
+        const swi_region *region = &r->regions[i];
+        if (region->kind != SWI_REGION_MODEL && region->kind != SWI_REGION_INPUT)
             continue;
-        const swi_storage *x = &d->w->program->trace.storages[room->storage];
+        const swi_storage *x = &d->w->program->trace.storages[region->storage];
         unsigned char *is = d->copies + d->at[x->segment] + x->offset;
-        if (memcmp(is, r->base + room->at, room->bytes) != 0)
-            swi_witness_fault(d->w, SWI_NONE, room->storage,
+        if (memcmp(is, r->base + region->at, region->bytes) != 0)
+            swi_witness_fault(d->w, SWI_NONE, region->storage,
                               "differs when dead bytes are lost");
-        if (room->bytes > 0)
-            memcpy(is, room->origin, room->bytes);
+        if (region->bytes > 0)
+            memcpy(is, region->origin, region->bytes);
     }
     for (uint32_t s = SWI_SEG_INPUT; s < SWI_SEG_COUNT; s++) {
         const size_t bytes = segment_bytes(d->w, s, &from);
@@ -322,7 +322,7 @@ static sw_status run(session *d)
 
 sw_status swi_witness_death(swi_witness *w)
 {
-    session d = {.w = w, .first = SWI_NONE, .border = border_of(w->program)};
+    session d = {.w = w, .first = SWI_NONE, .backward_begin = backward_begin_of(w->program)};
     SW_TRY(swi_witness_reference(w));
     sw_status status = sort_roots(&d);
     if (status == SW_OK && judge_height(&d)) {

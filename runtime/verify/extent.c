@@ -10,8 +10,8 @@
 
 typedef struct {
     swi_witness *w;
-    const swi_rooms *a;
-    swi_rooms b;
+    const swi_regions *a;
+    swi_regions b;
     uint32_t first; /* op whose outputs differ between the runs */
 } session;
 
@@ -21,7 +21,7 @@ static bool untouched(const session *e, size_t at)
 }
 
 /* From the guard in front to the guard behind: nothing outside the payload is written. */
-static void judge_outside(const session *e, const swi_room *r)
+static void judge_outside(const session *e, const swi_region *r)
 {
     const size_t page = sw_page_bytes();
     for (size_t at = r->from - page; at < r->at; at++)
@@ -40,7 +40,7 @@ static void judge_outside(const session *e, const swi_room *r)
 }
 
 /* Values are written whole. Workspaces may have gaps between their parts, but no unused end. */
-static void judge_payload(const session *e, const swi_room *r)
+static void judge_payload(const session *e, const swi_region *r)
 {
     const bool scratch = e->w->program->trace.storages[r->storage].role == SWI_ROLE_WORKSPACE;
     size_t end = 0, hole = r->bytes;
@@ -57,18 +57,18 @@ static void judge_payload(const session *e, const swi_room *r)
                           r->bytes);
 }
 
-static void judge_rooms(const session *e)
+static void judge_regions(const session *e)
 {
-    for (uint32_t i = 0; i < e->a->n_rooms; i++) {
-        const swi_room *r = &e->a->rooms[i];
-        if (r->kind == SWI_ROOM_NONE) {
+    for (uint32_t i = 0; i < e->a->n_regions; i++) {
+        const swi_region *r = &e->a->regions[i];
+        if (r->kind == SWI_REGION_NONE) {
             if (!untouched(e, r->at))
                 swi_witness_fault(e->w, SWI_NONE, SWI_NONE,
                                   "a workspace that was never planned is written");
             continue;
         }
         judge_outside(e, r);
-        if (r->kind == SWI_ROOM_STEP)
+        if (r->kind == SWI_REGION_STEP)
             judge_payload(e, r);
     }
 }
@@ -84,12 +84,12 @@ static sw_status compare_op(void *context, uint32_t op)
 
 static sw_status run(session *e)
 {
-    SW_TRY(swi_rooms_create(&e->b, e->w, SWI_ROOMS_HEAD | SWI_ROOMS_APART));
-    swi_rooms_fill(&e->b, COMPLEMENT);
+    SW_TRY(swi_regions_create(&e->b, e->w, SWI_REGIONS_HEAD | SWI_REGIONS_APART));
+    swi_regions_fill(&e->b, COMPLEMENT);
     const swi_hooks hooks = {.context = e, .after = compare_op};
-    SW_TRY(swi_rooms_run(e->w, &e->b, &hooks));
-    judge_rooms(e);
-    const uint32_t result = swi_rooms_differ(e->w, e->a, &e->b);
+    SW_TRY(swi_regions_run(e->w, &e->b, &hooks));
+    judge_regions(e);
+    const uint32_t result = swi_regions_differ(e->w, e->a, &e->b);
     if (e->first != SWI_NONE || result != SWI_NONE)
         swi_witness_fault(e->w, e->first, e->first != SWI_NONE ? SWI_NONE : result,
                           "depends on bytes that were never written");
@@ -101,6 +101,6 @@ sw_status swi_witness_extent(swi_witness *w)
     SW_TRY(swi_witness_reference(w));
     session e = {.w = w, .a = &w->reference, .first = SWI_NONE};
     const sw_status status = run(&e);
-    swi_rooms_free(&e.b);
+    swi_regions_free(&e.b);
     return status;
 }

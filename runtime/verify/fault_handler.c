@@ -1,8 +1,8 @@
-/* The trap: rooms are closed before each op, the first touch of a room faults, and the handler
- * of SIGSEGV writes down who it was and opens the room as far as was asked. A room faults at
- * most twice per op, once for reading and once for writing. It works through any code that the
- * kernels call, and in worker threads: handlers belong to the process. Faults elsewhere go to
- * whoever had the signal before.
+/* The trap: regions are closed before each op, the first touch of a region faults, and the
+ * handler of SIGSEGV writes down who it was and opens the region as far as was asked. A region
+ * faults at most twice per op, once for reading and once for writing. It works through any code
+ * that the kernels call, and in worker threads: handlers belong to the process. Faults
+ * elsewhere go to whoever had the signal before.
  *
  * The handler takes a spin lock, because threads of one region may fault together; it calls
  * nothing but mprotect. */
@@ -13,34 +13,34 @@
 #include <ucontext.h>
 
 #if defined(__x86_64__) && defined(__linux__)
-#define HAS_TRAP 1
+#define HAS_ACCESS_RECORDER 1
 #else
-#define HAS_TRAP 0
+#define HAS_ACCESS_RECORDER 0
 #endif
 
 static atomic_bool taken; /* one trap in the process */
-static _Atomic(swi_trap *) active;
+static _Atomic(swi_access_recorder *) active;
 static atomic_flag lock = ATOMIC_FLAG_INIT;
 static struct sigaction before;
 
-static size_t zone_from(const swi_room *room, int side)
+static size_t zone_from(const swi_region *region, int side)
 {
-    return side < 0 ? room->from - sw_page_bytes() : side > 0 ? room->to : room->from;
+    return side < 0 ? region->from - sw_page_bytes() : side > 0 ? region->to : region->from;
 }
 
-static size_t zone_to(const swi_room *room, int side)
+static size_t zone_to(const swi_region *region, int side)
 {
-    return side < 0 ? room->from : side > 0 ? room->to + sw_page_bytes() : room->to;
+    return side < 0 ? region->from : side > 0 ? region->to + sw_page_bytes() : region->to;
 }
 
-#if HAS_TRAP
+#if HAS_ACCESS_RECORDER
 /* Rooms lie one behind the other with a guard on each side, so every byte belongs to one. */
-static uint32_t room_at(const swi_rooms *r, size_t offset)
+static uint32_t region_at(const swi_regions *r, size_t offset)
 {
-    uint32_t low = 0, high = r->n_rooms;
+    uint32_t low = 0, high = r->n_regions;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
-        if (zone_from(&r->rooms[middle], -1) <= offset)
+        if (zone_from(&r->regions[middle], -1) <= offset)
             low = middle;
         else
             high = middle;
@@ -48,21 +48,22 @@ static uint32_t room_at(const swi_rooms *r, size_t offset)
     return low;
 }
 
-static bool open_zone(swi_trap *trap, size_t offset, bool write)
+static bool open_zone(swi_access_recorder *recorder, size_t offset, bool write)
 {
-    const uint32_t room = room_at(trap->rooms, offset);
-    const swi_room *r = &trap->rooms->rooms[room];
+    const uint32_t region = region_at(recorder->regions, offset);
+    const swi_region *r = &recorder->regions->regions[region];
     const int side = offset < r->from ? -1 : offset >= r->to ? 1 : 0;
-    unsigned char *level = &trap->level[3 * (size_t)room + (size_t)(side + 1)];
+    unsigned char *level = &recorder->level[3 * (size_t)region + (size_t)(side + 1)];
     const unsigned char wanted = write ? 2 : 1;
     if (*level >= wanted)
         return true; /* another thread was first */
-    if (trap->n_touches < trap->cap_touches)
-        trap->touches[trap->n_touches++] = (swi_touch){trap->op, room, write, (int8_t)side};
+    if (recorder->n_touches < recorder->cap_touches)
+        recorder->touches[recorder->n_touches++] =
+            (swi_touch){recorder->op, region, write, (int8_t)side};
     else
-        trap->lost++;
+        recorder->lost++;
     *level = wanted;
-    return sw_range_protect(trap->rooms->base, zone_from(r, side), zone_to(r, side),
+    return sw_range_protect(recorder->regions->base, zone_from(r, side), zone_to(r, side),
                             write ? SW_RANGE_WRITE : SW_RANGE_READ) == SW_OK;
 }
 
@@ -79,10 +80,10 @@ static void pass_on(int signal_number, siginfo_t *info, void *context)
 
 static void on_fault(int signal_number, siginfo_t *info, void *context)
 {
-    swi_trap *trap = atomic_load(&active);
+    swi_access_recorder *recorder = atomic_load(&active);
     const uintptr_t at = (uintptr_t)info->si_addr;
-    if (trap == NULL || at < (uintptr_t)trap->rooms->base ||
-        at - (uintptr_t)trap->rooms->base >= trap->rooms->bytes) {
+    if (recorder == NULL || at < (uintptr_t)recorder->regions->base ||
+        at - (uintptr_t)recorder->regions->base >= recorder->regions->bytes) {
         pass_on(signal_number, info, context);
         return;
     }
@@ -90,52 +91,55 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
     const bool write = (u->uc_mcontext.gregs[REG_ERR] & 2) != 0;
     while (atomic_flag_test_and_set_explicit(&lock, memory_order_acquire))
         ;
-    const bool opened = open_zone(trap, at - (uintptr_t)trap->rooms->base, write);
+    const bool opened = open_zone(recorder, at - (uintptr_t)recorder->regions->base, write);
     atomic_flag_clear_explicit(&lock, memory_order_release);
     if (!opened)
         pass_on(signal_number, info, context);
 }
 #endif
 
-static sw_status take_arrays(swi_trap *trap, const swi_rooms *rooms, const swi_program *p)
+static sw_status take_arrays(swi_access_recorder *recorder, const swi_regions *regions,
+                             const swi_program *p)
 {
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, 3 * (size_t)rooms->n_rooms));
-    trap->level = block;
+    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, 3 * (size_t)regions->n_regions));
+    recorder->level = block;
     /* Each operand can be read and written, and there is space for touches of regions that
      * the op does not list. */
     const size_t cap = 2 * (size_t)p->n_binds + 4096;
-    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, cap * sizeof *trap->touches));
-    trap->touches = block;
-    trap->cap_touches = (uint32_t)cap;
+    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, cap * sizeof *recorder->touches));
+    recorder->touches = block;
+    recorder->cap_touches = (uint32_t)cap;
     return SW_OK;
 }
 
-void swi_trap_free(swi_trap *trap)
+void swi_access_recorder_free(swi_access_recorder *recorder)
 {
-    if (trap->rooms == NULL)
+    if (recorder->regions == NULL)
         return;
-    sw_heap_free(trap->level, SWI_WITNESS_HEAP, 3 * (size_t)trap->rooms->n_rooms);
-    sw_heap_free(trap->touches, SWI_WITNESS_HEAP, trap->cap_touches * sizeof *trap->touches);
-    memset(trap, 0, sizeof *trap);
+    sw_heap_free(recorder->level, SWI_WITNESS_HEAP, 3 * (size_t)recorder->regions->n_regions);
+    sw_heap_free(recorder->touches, SWI_WITNESS_HEAP,
+                 recorder->cap_touches * sizeof *recorder->touches);
+    memset(recorder, 0, sizeof *recorder);
 }
 
-sw_status swi_trap_begin(swi_trap *trap, const swi_rooms *rooms, const swi_program *program)
+sw_status swi_access_recorder_begin(swi_access_recorder *recorder, const swi_regions *regions,
+                                    const swi_program *program)
 {
-    memset(trap, 0, sizeof *trap);
-    trap->rooms = rooms;
-#if HAS_TRAP
-    SW_TRY(take_arrays(trap, rooms, program));
+    memset(recorder, 0, sizeof *recorder);
+    recorder->regions = regions;
+#if HAS_ACCESS_RECORDER
+    SW_TRY(take_arrays(recorder, regions, program));
     if (atomic_exchange(&taken, true))
         SW_FAIL(SW_BUSY, "the access witness is at work in another thread");
-    sw_status status = sw_range_protect(rooms->base, 0, rooms->bytes, SW_RANGE_NONE);
+    sw_status status = sw_range_protect(regions->base, 0, regions->bytes, SW_RANGE_NONE);
     if (status == SW_OK) {
         struct sigaction ours;
         memset(&ours, 0, sizeof ours);
         ours.sa_sigaction = on_fault;
         ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
         sigemptyset(&ours.sa_mask);
-        atomic_store(&active, trap);
+        atomic_store(&active, recorder);
         if (sigaction(SIGSEGV, &ours, &before) != 0) {
             atomic_store(&active, NULL);
             status = sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
@@ -152,22 +156,22 @@ sw_status swi_trap_begin(swi_trap *trap, const swi_rooms *rooms, const swi_progr
 #endif
 }
 
-sw_status swi_trap_next(swi_trap *trap, uint32_t op)
+sw_status swi_access_recorder_next(swi_access_recorder *recorder, uint32_t op)
 {
-    trap->op = op;
-    for (uint32_t z = 0; z < 3 * trap->rooms->n_rooms; z++) {
-        if (trap->level[z] == 0)
+    recorder->op = op;
+    for (uint32_t z = 0; z < 3 * recorder->regions->n_regions; z++) {
+        if (recorder->level[z] == 0)
             continue;
-        const swi_room *room = &trap->rooms->rooms[z / 3];
+        const swi_region *region = &recorder->regions->regions[z / 3];
         const int side = (int)(z % 3) - 1;
-        trap->level[z] = 0;
-        SW_TRY(sw_range_protect(trap->rooms->base, zone_from(room, side), zone_to(room, side),
-                                SW_RANGE_NONE));
+        recorder->level[z] = 0;
+        SW_TRY(sw_range_protect(recorder->regions->base, zone_from(region, side),
+                                zone_to(region, side), SW_RANGE_NONE));
     }
     return SW_OK;
 }
 
-void swi_trap_end(void)
+void swi_access_recorder_end(void)
 {
     (void)sigaction(SIGSEGV, &before, NULL);
     atomic_store(&active, NULL);

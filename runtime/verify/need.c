@@ -12,8 +12,8 @@
 
 typedef struct {
     swi_witness *w;
-    swi_rooms *rooms;
-    const swi_room *room;
+    swi_regions *regions;
+    const swi_region *region;
     uint32_t op;
     bool after; /* the op bears it: overwrite behind the op */
     int pattern;
@@ -88,13 +88,13 @@ static uint64_t digest(const unsigned char *p, size_t bytes)
 
 static void scribble(session *n)
 {
-    unsigned char *p = n->rooms->base + n->room->at;
-    const uint64_t was = digest(p, n->room->bytes);
+    unsigned char *p = n->regions->base + n->region->at;
+    const uint64_t was = digest(p, n->region->bytes);
     if (n->dtype == SW_U8 || n->dtype == SW_I32)
-        scribble_indices(p, n->room->bytes, sw_dtype_bytes(n->dtype), n->pattern);
+        scribble_indices(p, n->region->bytes, sw_dtype_bytes(n->dtype), n->pattern);
     else
-        scribble_numbers(p, n->room->bytes, n->dtype, n->pattern);
-    n->changed = digest(p, n->room->bytes) != was;
+        scribble_numbers(p, n->region->bytes, n->dtype, n->pattern);
+    n->changed = digest(p, n->region->bytes) != was;
 }
 
 static sw_status before_op(void *context, uint32_t op)
@@ -155,12 +155,12 @@ static bool matters(session *n)
     swi_witness *w = n->w;
     const swi_hooks hooks = {.context = n, .before = before_op, .after = after_op};
     for (n->pattern = 0; n->pattern < PATTERNS; n->pattern++) {
-        swi_rooms_load(n->rooms);
+        swi_regions_load(n->regions);
         n->changed = false;
         /* A kernel that refuses what it finds has noticed too. */
-        if (swi_rooms_run(w, n->rooms, &hooks) != SW_OK)
+        if (swi_regions_run(w, n->regions, &hooks) != SW_OK)
             return true;
-        if (n->changed && swi_rooms_differ(w, &w->reference, n->rooms) != SWI_NONE)
+        if (n->changed && swi_regions_differ(w, &w->reference, n->regions) != SWI_NONE)
             return true;
     }
     return false;
@@ -177,18 +177,18 @@ static bool lives_at(const swi_witness *w, uint32_t s, uint32_t peak)
 sw_status swi_witness_need(swi_witness *w)
 {
     const swi_trace *t = &w->program->trace;
-    swi_rooms rooms;
+    swi_regions regions;
     SW_TRY(swi_witness_reference(w));
-    const sw_status status = swi_rooms_create(&rooms, w, SWI_ROOMS_HEAD);
+    const sw_status status = swi_regions_create(&regions, w, SWI_REGIONS_HEAD);
     const uint32_t peak = peak_op(w);
     if (status == SW_OK)
-        swi_rooms_fill(&rooms, SWI_PATTERN);
+        swi_regions_fill(&regions, SWI_PATTERN);
     for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++) {
         if (!lives_at(w, s, peak))
             continue;
         session n = {.w = w,
-                     .rooms = &rooms,
-                     .room = &rooms.rooms[rooms.of[s]],
+                     .regions = &regions,
+                     .region = &regions.regions[regions.of[s]],
                      .op = peak,
                      .after = t->storages[s].birth == peak,
                      .dtype = dtype_at(w, s, peak)};
@@ -196,6 +196,6 @@ sw_status swi_witness_need(swi_witness *w)
             swi_witness_fault(w, peak, s,
                               "lives at the peak, and nothing changes when it is lost there");
     }
-    swi_rooms_free(&rooms);
+    swi_regions_free(&regions);
     return status;
 }

@@ -17,7 +17,7 @@
 #define MOST_FOR_SETS 6 /* inputs of which every set is tried */
 #define STEP 1e-5       /* of the central differences: errors near 1e-10 in double */
 
-void swi_check_verdict(swi_check *c, bool good, const char *what, const char *format, ...)
+void swi_check_say(swi_check *c, bool good, const char *what, const char *format, ...)
 {
     c->n_checks++;
     if (good)
@@ -78,12 +78,11 @@ static sw_status check_forward(swi_check *c, const swi_check_result *base)
             }
         }
         const bool exact = c->out[i].type.dtype == SW_I32 || c->out[i].type.dtype == SW_U8;
-        swi_check_verdict(
-            c, worst <= (exact ? 0.0 : bound * largest), "forward",
-            "output %d, element %lld is %.9g, the reference says %.9g (largest %.3g, "
-            "bound %.1g)",
-            i, (long long)at, as_double(base->out[i], c->out[i].type.dtype, at), out[i][at],
-            largest, bound);
+        swi_check_say(c, worst <= (exact ? 0.0 : bound * largest), "forward",
+                      "output %d, element %lld is %.9g, the reference says %.9g (largest %.3g, "
+                      "bound %.1g)",
+                      i, (long long)at, as_double(base->out[i], c->out[i].type.dtype, at),
+                      out[i][at], largest, bound);
     }
     return SW_OK;
 }
@@ -120,11 +119,10 @@ static sw_status check_direction(swi_check *c, const swi_check_result *base, int
      * is what a usual one is as large as. 1e-7: rounding of the differences themselves. */
     const double size = fmax(fmax(fabs(numeric), 0.05 * sqrt(norm)), 1e-7 / bound);
     const double error = fabs(analytic - numeric) / size;
-    swi_check_verdict(
-        c, error <= fmin(bound, 1e-3), "gradient",
-        "along direction %d of input %d the gradient gives %.9g, differences %.9g: "
-        "relative error %.2g, bound %.1g",
-        number, only, analytic, numeric, error, bound);
+    swi_check_say(c, error <= fmin(bound, 1e-3), "gradient",
+                  "along direction %d of input %d the gradient gives %.9g, differences %.9g: "
+                  "relative error %.2g, bound %.1g",
+                  number, only, analytic, numeric, error, bound);
     return SW_OK;
 }
 
@@ -156,10 +154,10 @@ static void near(swi_check *c, const char *what, int input, const float *a, cons
             at = k;
         }
     }
-    swi_check_verdict(c, worst <= 2e-5 * largest, what,
-                      "the gradient of input %d is %.9g at %lld, %.9g was expected", input,
-                      (double)a[at], (long long)at,
-                      (double)b[at] + (more != NULL ? (double)more[at] : 0.0));
+    swi_check_say(c, worst <= 2e-5 * largest, what,
+                  "the gradient of input %d is %.9g at %lld, %.9g was expected", input,
+                  (double)a[at], (long long)at,
+                  (double)b[at] + (more != NULL ? (double)more[at] : 0.0));
 }
 
 /* One value for several inputs: its gradient is the sum of what they get when they are several
@@ -217,7 +215,7 @@ static sw_status check_some(swi_check *c, uint32_t only, const swi_check_result 
             near(c, what, i, some.grad[i], base->grad[i], NULL);
     SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_NOW, only, &now));
     const bool good = swi_check_same(c, &some, &now, where, sizeof where);
-    swi_check_verdict(c, good, what, "%s in immediate mode", where);
+    swi_check_say(c, good, what, "%s in immediate mode", where);
     return SW_OK;
 }
 
@@ -252,9 +250,9 @@ static sw_status same(swi_check *c, sw_exec *exec, uint32_t flags, const char *w
     if ((flags & SWI_CHECK_TRAIN) == 0)
         memcpy(r.grad, base->grad, sizeof r.grad);
     const bool good = swi_check_same(c, base, &r, where, sizeof where);
-    swi_check_verdict(c, good, what, "%s", where);
+    swi_check_say(c, good, what, "%s", where);
     if ((flags & SWI_CHECK_SLICED) != 0)
-        swi_check_verdict(c, r.clean, what, "a gradient outside of the slice is not zero");
+        swi_check_say(c, r.clean, what, "a gradient outside of the slice is not zero");
     if ((flags & SWI_CHECK_MADE) != 0 && (flags & SWI_CHECK_TRAIN) == 0 && exec == c->plain)
         swi_check_taken(c, exec);
     return SW_OK;
@@ -349,7 +347,7 @@ static sw_status run_case(swi_check *c, int index)
     if (status != SW_OK && status != SW_NOMEM) {
         char text[300];
         snprintf(text, sizeof text, "%s", sw_last_error());
-        swi_check_verdict(c, false, "run", "%s: %s", sw_status_name(status), text);
+        swi_check_say(c, false, "run", "%s: %s", sw_status_name(status), text);
         status = SW_OK;
     }
     swi_check_end(c);
@@ -362,15 +360,14 @@ static void check_exercised(swi_check *c)
 {
     c->spec = NULL;
     if (c->desc->inplace != 0)
-        swi_check_verdict(c, (c->desc->inplace & ~c->taken) == 0, "in place",
-                          "inputs 0x%x may be taken, the cases have tried 0x%x",
-                          c->desc->inplace, c->taken);
+        swi_check_say(c, (c->desc->inplace & ~c->taken) == 0, "in place",
+                      "inputs 0x%x may be taken, the cases have tried 0x%x", c->desc->inplace,
+                      c->taken);
     for (int g = 0; g < c->desc->n_grads && g < 32; g++)
         if (c->desc->grads[g].inplace != 0)
-            swi_check_verdict(c, (c->desc->grads[g].inplace & ~c->grad_taken[g]) == 0,
-                              "in place",
-                              "gradient %d may take operands 0x%x, the cases have tried 0x%x",
-                              g, c->desc->grads[g].inplace, c->grad_taken[g]);
+            swi_check_say(c, (c->desc->grads[g].inplace & ~c->grad_taken[g]) == 0, "in place",
+                          "gradient %d may take operands 0x%x, the cases have tried 0x%x", g,
+                          c->desc->grads[g].inplace, c->grad_taken[g]);
 }
 
 sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), void *to,

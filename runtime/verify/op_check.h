@@ -119,7 +119,7 @@ bool swi_check_same(const swi_check *c, const swi_check_result *a, const swi_che
                     char *where, size_t bytes);
 
 /* Count one check; a failure is reported as "op, case: what: numbers". */
-void swi_check_verdict(swi_check *c, bool good, const char *what, const char *format, ...)
+void swi_check_say(swi_check *c, bool good, const char *what, const char *format, ...)
     SW_PRINTF(4, 5);
 
 /* The in-place pass took the bytes of a MADE input in the last run of `exec`, where the

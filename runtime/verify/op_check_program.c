@@ -46,8 +46,8 @@ void swi_check_taken(swi_check *c, const sw_exec *exec)
                     in->contiguous && in->offset == 0 && s->bytes == sw_type_bytes(&out->type);
     }
     if (possible)
-        swi_check_verdict(c, t->storages[out->storage].alias != out->storage, "in place",
-                          "the result did not take the place of an input that dies");
+        swi_check_say(c, t->storages[out->storage].alias != out->storage, "in place",
+                      "the result did not take the place of an input that dies");
 }
 
 /* ---- saved bytes ------------------------------------------------------------------------- */
@@ -110,9 +110,9 @@ static void check_saved(swi_check *c, const swi_program *p, const unsigned char 
         if (lives && !may)
             swi_storage_name(t, s, extra, sizeof extra);
     }
-    swi_check_verdict(c, kept == named && extra[0] == '\0', "saved bytes",
-                      "%zu bytes are kept for backward, the save policy names %zu%s%s", kept,
-                      named, extra[0] != '\0' ? "; also kept: " : "", extra);
+    swi_check_say(c, kept == named && extra[0] == '\0', "saved bytes",
+                  "%zu bytes are kept for backward, the save policy names %zu%s%s", kept, named,
+                  extra[0] != '\0' ? "; also kept: " : "", extra);
 }
 
 /* ---- punishing memory -------------------------------------------------------------------- */
@@ -194,10 +194,10 @@ static sw_status on_top(prison *x, const sw_launch *launch, const swi_node *node
     buffers[k].ptr = buffers[n_in].ptr;
     memcpy(buffers[k].ptr, launch->in[k].ptr, bytes);
     SW_TRY(node->kernel(&again));
-    swi_check_verdict(x->c, memcmp(buffers[k].ptr, launch->out[0].ptr, bytes) == 0, "in place",
-                      "%s %d gives other bits when output 0 takes the place of operand %u",
-                      node->grad < 0 ? "the forward kernel" : "gradient",
-                      node->grad < 0 ? 0 : node->grad, k);
+    swi_check_say(x->c, memcmp(buffers[k].ptr, launch->out[0].ptr, bytes) == 0, "in place",
+                  "%s %d gives other bits when output 0 takes the place of operand %u",
+                  node->grad < 0 ? "the forward kernel" : "gradient",
+                  node->grad < 0 ? 0 : node->grad, k);
     return SW_OK;
 }
 
@@ -324,9 +324,9 @@ static sw_status check_need(swi_check *c, const swi_program *p, prison *x, uint3
             x->with_numbers = numbers != 0;
             SW_TRY(is_unneeded(c, p, x, flags, base, &same));
         }
-        swi_check_verdict(c, !same, "need",
-                          "%s is kept for backward, but the gradients are the same without it",
-                          swi_storage_name(t, s, name, sizeof name));
+        swi_check_say(c, !same, "need",
+                      "%s is kept for backward, but the gradients are the same without it",
+                      swi_storage_name(t, s, name, sizeof name));
     }
     x->scribble = SWI_NONE;
     return SW_OK;
@@ -349,18 +349,17 @@ sw_status swi_check_program(swi_check *c, sw_exec *exec, uint32_t flags,
     if ((flags & SWI_CHECK_TRAIN) == 0)
         memcpy(served.grad, base->grad, sizeof served.grad);
     const bool same = swi_check_same(c, base, &served, where, sizeof where);
-    swi_check_verdict(c, same, "dead bytes",
-                      "%s when everything that is not live is NaN: something undeclared or "
-                      "unwritten is read",
-                      where);
-    swi_check_verdict(c, !x.stray, "stray write",
-                      "%s writes at byte %zu of the arena, outside of "
-                      "its outputs and scratch",
-                      x.stray
-                          ? swi_node_name(&p->trace, &p->trace.nodes[p->ops[x.stray_op].node],
+    swi_check_say(c, same, "dead bytes",
+                  "%s when everything that is not live is NaN: something undeclared or "
+                  "unwritten is read",
+                  where);
+    swi_check_say(c, !x.stray, "stray write",
+                  "%s writes at byte %zu of the arena, outside of "
+                  "its outputs and scratch",
+                  x.stray ? swi_node_name(&p->trace, &p->trace.nodes[p->ops[x.stray_op].node],
                                           name, sizeof name)
                           : "",
-                      x.stray_at);
+                  x.stray_at);
     if ((flags & SWI_CHECK_TRAIN) == 0 || x.places)
         return SW_OK;
     void *marks;

@@ -251,7 +251,7 @@ sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, uint32_t on
 /* ---- comparing bits ---------------------------------------------------------------------- */
 
 static bool same_bytes(const void *a, const void *b, size_t bytes, size_t element,
-                       const char *what, int i, char *where, size_t room)
+                       const char *what, int i, char *where, size_t capacity)
 {
     const unsigned char *x = a, *y = b;
     size_t n = 0;
@@ -262,7 +262,7 @@ static bool same_bytes(const void *a, const void *b, size_t bytes, size_t elemen
     size_t first = 0;
     while (memcmp(x + first, y + first, element) == 0)
         first += element;
-    snprintf(where, room, "%s %d differs in %zu of %zu elements, first at %zu", what, i, n,
+    snprintf(where, capacity, "%s %d differs in %zu of %zu elements, first at %zu", what, i, n,
              bytes / element, first / element);
     return false;
 }

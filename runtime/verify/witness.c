@@ -43,7 +43,7 @@ bool swi_witness_planned(const swi_witness *w, uint32_t s)
            x->bytes > 0;
 }
 
-bool swi_witness_leaves(const swi_witness *w, uint32_t root)
+bool swi_witness_is_result(const swi_witness *w, uint32_t root)
 {
     const swi_trace *t = &w->program->trace;
     for (uint32_t i = 0; i < t->n_metrics; i++)
@@ -86,12 +86,12 @@ sw_status swi_witness_reference(swi_witness *w)
     if (w->referred)
         return SW_OK;
     void *block;
-    SW_TRY(swi_rooms_create(&w->reference, w, SWI_ROOMS_HEAD | SWI_ROOMS_APART));
+    SW_TRY(swi_regions_create(&w->reference, w, SWI_REGIONS_HEAD | SWI_REGIONS_APART));
     SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, w->program->n_ops * sizeof *w->hashes));
     w->hashes = block;
-    swi_rooms_fill(&w->reference, SWI_PATTERN);
+    swi_regions_fill(&w->reference, SWI_PATTERN);
     const swi_hooks hooks = {.context = w, .after = note_hash};
-    SW_TRY(swi_rooms_run(w, &w->reference, &hooks));
+    SW_TRY(swi_regions_run(w, &w->reference, &hooks));
     w->referred = true;
     return SW_OK;
 }
@@ -113,10 +113,10 @@ static sw_status find_roots(swi_witness *w)
 
 static void release(swi_witness *w)
 {
-    swi_rooms_free(&w->reference);
+    swi_regions_free(&w->reference);
     sw_heap_free(w->hashes, SWI_WITNESS_HEAP,
                  w->hashes != NULL ? w->program->n_ops * sizeof *w->hashes : 0);
-    swi_shares_free(&w->shares);
+    swi_breakdown_free(&w->breakdown);
     sw_heap_free(w->root, SWI_WITNESS_HEAP, w->program->trace.n_storages * sizeof *w->root);
 }
 
@@ -143,9 +143,9 @@ sw_status swi_witness_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *
             w.info.agreed |= witnesses[i].bit;
     }
     if (status == SW_OK && (which & SW_WITNESS_ACCESS) != 0) {
-        const swi_shares before = exec->witness_shares;
-        exec->witness_shares = w.shares;
-        w.shares = before; /* freed below */
+        const swi_breakdown before = exec->witness_breakdown;
+        exec->witness_breakdown = w.breakdown;
+        w.breakdown = before; /* freed below */
     }
     release(&w);
     SW_TRY(status);

@@ -10,35 +10,36 @@
 
 #define SWI_WITNESS_HEAP SW_HEAP_PROFILE
 
-/* ---- rooms: every storage in pages of its own -------------------------------------------- */
+/* ---- regions: every storage in pages of its own --------------------------------------------
+ */
 
 typedef enum {
-    SWI_ROOM_STEP,  /* a storage of the step arena */
-    SWI_ROOM_MODEL, /* one entry of a model */
-    SWI_ROOM_INPUT,
-    SWI_ROOM_NONE /* stands where the plan has no workspace */
-} swi_room_kind;
+    SWI_REGION_STEP,  /* a storage of the step arena */
+    SWI_REGION_MODEL, /* one entry of a model */
+    SWI_REGION_INPUT,
+    SWI_REGION_NONE /* stands where the plan has no workspace */
+} swi_region_kind;
 
 /* [from, to) are whole pages with a guard page on each side; offsets in the range. */
 typedef struct {
-    uint32_t storage; /* SWI_NONE for SWI_ROOM_NONE */
-    swi_room_kind kind;
+    uint32_t storage; /* SWI_NONE for SWI_REGION_NONE */
+    swi_region_kind kind;
     size_t from, to;
     size_t at;                   /* the first byte of the payload */
     size_t bytes, rounded;       /* as the plan has them */
     const unsigned char *origin; /* contents of models and inputs; NULL for the others */
-} swi_room;
+} swi_region;
 
 typedef struct {
     unsigned char *base; /* one address range; all of it is writable unless a trap closes it */
     size_t bytes;
-    swi_room *rooms; /* by address */
-    uint32_t n_rooms, cap_rooms;
-    uint32_t *of; /* room of each storage */
+    swi_region *regions; /* by address */
+    uint32_t n_regions, cap_regions;
+    uint32_t *of; /* region of each storage */
     uint32_t n_storages;
     swi_bind *binds; /* for swi_program_execute with every used base at `base` */
     uint32_t n_binds;
-} swi_rooms;
+} swi_regions;
 
 /* ---- one witnessing ---------------------------------------------------------------------- */
 
@@ -47,28 +48,28 @@ typedef struct {
     const swi_program *program;
     swi_frame *frame; /* of the program */
     const sw_run_args *args;
-    sw_witness_info info; /* being filled */
-    uint32_t *root;       /* of each storage */
-    swi_rooms reference;  /* holds the state after an undisturbed run, once made */
-    uint64_t *hashes;     /* of each op's outputs in the reference run */
+    sw_witness_info info;  /* being filled */
+    uint32_t *root;        /* of each storage */
+    swi_regions reference; /* holds the state after an undisturbed run, once made */
+    uint64_t *hashes;      /* of each op's outputs in the reference run */
     bool referred;
-    swi_shares shares; /* by role and by layer, as the access witness saw them */
+    swi_breakdown breakdown; /* by role and by layer, as the access witness saw them */
 } swi_witness;
 
 /* HEAD: the payload starts at a page's start; TAIL: the rounded bytes end at a page's end. In
- * place: results that took another's place share its room as planned; APART: each storage has
+ * place: results that took another's place share its region as planned; APART: each storage has
  * its own. */
-enum { SWI_ROOMS_HEAD = 0, SWI_ROOMS_TAIL = 1, SWI_ROOMS_APART = 2 };
+enum { SWI_REGIONS_HEAD = 0, SWI_REGIONS_TAIL = 1, SWI_REGIONS_APART = 2 };
 
-sw_status swi_rooms_create(swi_rooms *out, const swi_witness *w, int how);
-void swi_rooms_free(swi_rooms *rooms);
-void swi_rooms_fill(swi_rooms *rooms, unsigned char pattern); /* all bytes; then loads */
-void swi_rooms_load(swi_rooms *rooms); /* models and inputs as they are */
-sw_status swi_rooms_run(swi_witness *w, swi_rooms *rooms, const swi_hooks *hooks);
+sw_status swi_regions_create(swi_regions *out, const swi_witness *w, int how);
+void swi_regions_free(swi_regions *regions);
+void swi_regions_fill(swi_regions *regions, unsigned char pattern); /* all bytes; then loads */
+void swi_regions_load(swi_regions *regions); /* models and inputs as they are */
+sw_status swi_regions_run(swi_witness *w, swi_regions *regions, const swi_hooks *hooks);
 /* The first storage of the results (models, metrics, outputs) that differs, or SWI_NONE. */
-uint32_t swi_rooms_differ(const swi_witness *w, const swi_rooms *a, const swi_rooms *b);
+uint32_t swi_regions_differ(const swi_witness *w, const swi_regions *a, const swi_regions *b);
 
-/* The undisturbed run that the others are compared with; made once. Its rooms are APART, so
+/* The undisturbed run that the others are compared with; made once. Its regions are APART, so
  * that neither offsets nor in-place results of the plan decide what it computes. Unwritten
  * bytes hold SWI_PATTERN. */
 #define SWI_PATTERN 0x55u
@@ -84,32 +85,34 @@ void swi_witness_fault(swi_witness *w, uint32_t op, uint32_t storage, const char
 /* A root in the step arena that the plan gives bytes. */
 bool swi_witness_planned(const swi_witness *w, uint32_t storage);
 /* The bytes leave the run: metrics and outputs. */
-bool swi_witness_leaves(const swi_witness *w, uint32_t root);
+bool swi_witness_is_result(const swi_witness *w, uint32_t root);
 
-/* ---- the trap: who touches which room ---------------------------------------------------- */
+/* ---- the trap: who touches which region ----------------------------------------------------
+ */
 
 typedef struct {
-    uint32_t op, room;
+    uint32_t op, region;
     bool write;
-    int8_t side; /* -1: the guard in front, 1: the guard behind, 0: the room */
+    int8_t side; /* -1: the guard in front, 1: the guard behind, 0: the region */
 } swi_touch;
 
 typedef struct {
-    const swi_rooms *rooms;
-    unsigned char *level; /* three zones per room: 0 closed, 1 readable, 2 writable */
-    swi_touch *touches;   /* in the order of their happening; a room at most twice per op */
+    const swi_regions *regions;
+    unsigned char *level; /* three zones per region: 0 closed, 1 readable, 2 writable */
+    swi_touch *touches;   /* in the order of their happening; a region at most twice per op */
     uint32_t n_touches, cap_touches;
-    uint32_t lost; /* touches that found no room in the list */
+    uint32_t lost; /* touches that found no region in the list */
     uint32_t op;
-} swi_trap;
+} swi_access_recorder;
 
-/* Close all rooms and take over SIGSEGV. SW_UNSUPPORTED where faults do not say whether they
- * are writes, SW_BUSY while another thread has a trap. end() gives the signal back; the rooms
+/* Close all regions and take over SIGSEGV. SW_UNSUPPORTED where faults do not say whether they
+ * are writes, SW_BUSY while another thread has a trap. end() gives the signal back; the regions
  * stay as closed as they are. */
-sw_status swi_trap_begin(swi_trap *trap, const swi_rooms *rooms, const swi_program *program);
-sw_status swi_trap_next(swi_trap *trap, uint32_t op);
-void swi_trap_end(void);
-void swi_trap_free(swi_trap *trap);
+sw_status swi_access_recorder_begin(swi_access_recorder *recorder, const swi_regions *regions,
+                                    const swi_program *program);
+sw_status swi_access_recorder_next(swi_access_recorder *recorder, uint32_t op);
+void swi_access_recorder_end(void);
+void swi_access_recorder_free(swi_access_recorder *recorder);
 
 /* ---- the witnesses: SW_OK when the witnessing worked ------------------------------------- */
 
@@ -122,7 +125,7 @@ typedef struct {
 } swi_life;
 /* Add them up in w->shares; compare these with the plan's. */
 sw_status swi_witness_share_out(swi_witness *w, const swi_life *lives, uint32_t n);
-sw_status swi_witness_compare_shares(swi_witness *w);
+sw_status swi_witness_compare_breakdowns(swi_witness *w);
 
 sw_status swi_witness_access(swi_witness *w);
 sw_status swi_witness_extent(swi_witness *w);

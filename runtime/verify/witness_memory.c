@@ -7,10 +7,10 @@
 
 #define NO_SCRATCH_PAGES 256 /* space for a workspace that is not in the plan */
 
-static bool takes_room(const swi_witness *w, uint32_t s, int how)
+static bool takes_region(const swi_witness *w, uint32_t s, int how)
 {
     const swi_storage *x = &w->program->trace.storages[s];
-    return ((how & SWI_ROOMS_APART) != 0 || w->root[s] == s) &&
+    return ((how & SWI_REGIONS_APART) != 0 || w->root[s] == s) &&
            (x->segment != SWI_SEG_STEP || x->birth != SWI_NONE);
 }
 
@@ -23,61 +23,64 @@ static const unsigned char *origin_of(const swi_witness *w, const swi_storage *s
     return w->args->models[s->segment - SWI_SEG_MODEL]->base + s->offset;
 }
 
-/* Append a room; the range grows by its pages and one guard on each side. */
-static sw_status add_room(swi_rooms *r, swi_room room, int how)
+/* Append a region; the range grows by its pages and one guard on each side. */
+static sw_status add_region(swi_regions *r, swi_region region, int how)
 {
     const size_t page = sw_page_bytes();
-    const size_t holds = room.rounded > room.bytes ? room.rounded : sw_size_round(room.bytes);
+    const size_t holds =
+        region.rounded > region.bytes ? region.rounded : sw_size_round(region.bytes);
     size_t pages;
     if (!sw_size_align(holds > 0 ? holds : 1, page, &pages) ||
-        !sw_size_add(r->bytes, page, &room.from) || !sw_size_add(room.from, pages, &room.to) ||
-        !sw_size_add(room.to, page, &r->bytes))
+        !sw_size_add(r->bytes, page, &region.from) ||
+        !sw_size_add(region.from, pages, &region.to) ||
+        !sw_size_add(region.to, page, &r->bytes))
         SW_FAIL(SW_NOMEM, "witness: the bytes of all storages overflow");
     /* Behind the rounded bytes comes the guard, also where the plan rounds too far down. */
-    room.at = (how & SWI_ROOMS_TAIL) == 0 ? room.from : room.to - room.rounded;
-    if (room.at < room.from)
-        room.at = room.from;
-    r->rooms[r->n_rooms++] = room;
+    region.at = (how & SWI_REGIONS_TAIL) == 0 ? region.from : region.to - region.rounded;
+    if (region.at < region.from)
+        region.at = region.from;
+    r->regions[r->n_regions++] = region;
     return SW_OK;
 }
 
-static sw_status lay_out(swi_rooms *r, const swi_witness *w, int how)
+static sw_status lay_out(swi_regions *r, const swi_witness *w, int how)
 {
     const swi_trace *t = &w->program->trace;
     for (uint32_t s = 0; s < t->n_storages; s++) {
         const swi_storage *x = &t->storages[s];
         r->of[s] = SWI_NONE;
-        if (!takes_room(w, s, how))
+        if (!takes_region(w, s, how))
             continue;
-        r->of[s] = r->n_rooms;
-        const swi_room_kind kind = x->segment == SWI_SEG_STEP   ? SWI_ROOM_STEP
-                                   : x->segment < SWI_SEG_MODEL ? SWI_ROOM_INPUT
-                                                                : SWI_ROOM_MODEL;
-        SW_TRY(add_room(r,
-                        (swi_room){.storage = s,
-                                   .kind = kind,
-                                   .bytes = x->bytes,
-                                   .rounded = x->rounded,
-                                   .origin = origin_of(w, x)},
-                        how));
+        r->of[s] = r->n_regions;
+        const swi_region_kind kind = x->segment == SWI_SEG_STEP   ? SWI_REGION_STEP
+                                     : x->segment < SWI_SEG_MODEL ? SWI_REGION_INPUT
+                                                                  : SWI_REGION_MODEL;
+        SW_TRY(add_region(r,
+                          (swi_region){.storage = s,
+                                       .kind = kind,
+                                       .bytes = x->bytes,
+                                       .rounded = x->rounded,
+                                       .origin = origin_of(w, x)},
+                          how));
     }
     for (uint32_t s = 0; s < t->n_storages; s++)
         if (r->of[s] == SWI_NONE)
             r->of[s] = r->of[w->root[s]];
     const size_t none = NO_SCRATCH_PAGES * sw_page_bytes();
-    return add_room(
+    return add_region(
         r,
-        (swi_room){.storage = SWI_NONE, .kind = SWI_ROOM_NONE, .bytes = none, .rounded = none},
-        SWI_ROOMS_HEAD);
+        (swi_region){
+            .storage = SWI_NONE, .kind = SWI_REGION_NONE, .bytes = none, .rounded = none},
+        SWI_REGIONS_HEAD);
 }
 
-static swi_bind bind_value(const swi_rooms *r, const swi_trace *t, uint32_t value)
+static swi_bind bind_value(const swi_regions *r, const swi_trace *t, uint32_t value)
 {
     const swi_value *v = &t->values[value];
-    return (swi_bind){SWI_SEG_STEP, r->rooms[r->of[v->storage]].at + v->offset};
+    return (swi_bind){SWI_SEG_STEP, r->regions[r->of[v->storage]].at + v->offset};
 }
 
-static void bind_ops(swi_rooms *r, const swi_program *p)
+static void bind_ops(swi_regions *r, const swi_program *p)
 {
     const swi_trace *t = &p->trace;
     for (uint32_t i = 0; i < p->n_ops; i++) {
@@ -95,20 +98,20 @@ static void bind_ops(swi_rooms *r, const swi_program *p)
         const uint32_t k = op->n_buffers;
         const bool scratch = node->scratch != SWI_NONE && planned[k].segment != SWI_SEG_COUNT &&
                              r->of[node->scratch] != SWI_NONE;
-        const uint32_t room = scratch ? r->of[node->scratch] : r->n_rooms - 1;
-        to[k] = (swi_bind){SWI_SEG_STEP, r->rooms[room].at};
+        const uint32_t region = scratch ? r->of[node->scratch] : r->n_regions - 1;
+        to[k] = (swi_bind){SWI_SEG_STEP, r->regions[region].at};
     }
 }
 
-sw_status swi_rooms_create(swi_rooms *out, const swi_witness *w, int how)
+sw_status swi_regions_create(swi_regions *out, const swi_witness *w, int how)
 {
-    swi_rooms *r = out;
+    swi_regions *r = out;
     const uint32_t n = w->program->trace.n_storages;
     void *block;
     memset(r, 0, sizeof *r);
-    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, (n + 1) * sizeof *r->rooms));
-    r->rooms = block;
-    r->cap_rooms = n + 1;
+    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, (n + 1) * sizeof *r->regions));
+    r->regions = block;
+    r->cap_regions = n + 1;
     SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, n * sizeof *r->of));
     r->of = block;
     r->n_storages = n;
@@ -122,29 +125,29 @@ sw_status swi_rooms_create(swi_rooms *out, const swi_witness *w, int how)
     return sw_range_commit(r->base, 0, r->bytes);
 }
 
-void swi_rooms_free(swi_rooms *r)
+void swi_regions_free(swi_regions *r)
 {
-    sw_heap_free(r->rooms, SWI_WITNESS_HEAP, r->cap_rooms * sizeof *r->rooms);
+    sw_heap_free(r->regions, SWI_WITNESS_HEAP, r->cap_regions * sizeof *r->regions);
     sw_heap_free(r->of, SWI_WITNESS_HEAP, r->n_storages * sizeof *r->of);
     sw_heap_free(r->binds, SWI_WITNESS_HEAP, r->n_binds * sizeof *r->binds);
     sw_range_release(r->base, r->bytes);
     memset(r, 0, sizeof *r);
 }
 
-void swi_rooms_load(swi_rooms *r)
+void swi_regions_load(swi_regions *r)
 {
-    for (uint32_t i = 0; i < r->n_rooms; i++)
-        if (r->rooms[i].origin != NULL && r->rooms[i].bytes > 0)
-            memcpy(r->base + r->rooms[i].at, r->rooms[i].origin, r->rooms[i].bytes);
+    for (uint32_t i = 0; i < r->n_regions; i++)
+        if (r->regions[i].origin != NULL && r->regions[i].bytes > 0)
+            memcpy(r->base + r->regions[i].at, r->regions[i].origin, r->regions[i].bytes);
 }
 
-void swi_rooms_fill(swi_rooms *r, unsigned char pattern)
+void swi_regions_fill(swi_regions *r, unsigned char pattern)
 {
     memset(r->base, pattern, r->bytes);
-    swi_rooms_load(r);
+    swi_regions_load(r);
 }
 
-sw_status swi_rooms_run(swi_witness *w, swi_rooms *r, const swi_hooks *hooks)
+sw_status swi_regions_run(swi_witness *w, swi_regions *r, const swi_hooks *hooks)
 {
     unsigned char *base[SWI_SEG_COUNT + 1] = {0};
     const swi_hooks none = {0};
@@ -153,18 +156,18 @@ sw_status swi_rooms_run(swi_witness *w, swi_rooms *r, const swi_hooks *hooks)
                                hooks != NULL ? hooks : &none, NULL);
 }
 
-/* The two sets may share rooms differently: storages find their bytes in each. */
-static bool same_bytes(const swi_rooms *a, const swi_rooms *b, uint32_t storage, size_t offset,
-                       size_t bytes)
+/* The two sets may share regions differently: storages find their bytes in each. */
+static bool same_bytes(const swi_regions *a, const swi_regions *b, uint32_t storage,
+                       size_t offset, size_t bytes)
 {
     const uint32_t x = a->of[storage], y = b->of[storage];
     return x == SWI_NONE || y == SWI_NONE ||
-           memcmp(a->base + a->rooms[x].at + offset, b->base + b->rooms[y].at + offset,
+           memcmp(a->base + a->regions[x].at + offset, b->base + b->regions[y].at + offset,
                   bytes) == 0;
 }
 
 static uint32_t named_differ(const swi_trace *t, const swi_named *list, uint32_t n,
-                             const swi_rooms *a, const swi_rooms *b)
+                             const swi_regions *a, const swi_regions *b)
 {
     for (uint32_t i = 0; i < n; i++) {
         const swi_value *v = &t->values[list[i].value];
@@ -174,15 +177,15 @@ static uint32_t named_differ(const swi_trace *t, const swi_named *list, uint32_t
     return SWI_NONE;
 }
 
-uint32_t swi_rooms_differ(const swi_witness *w, const swi_rooms *a, const swi_rooms *b)
+uint32_t swi_regions_differ(const swi_witness *w, const swi_regions *a, const swi_regions *b)
 {
     const swi_trace *t = &w->program->trace;
     uint32_t s = named_differ(t, t->metrics, t->n_metrics, a, b);
     if (s == SWI_NONE)
         s = named_differ(t, t->outputs, t->n_outputs, a, b);
-    for (uint32_t i = 0; i < a->n_rooms && s == SWI_NONE; i++)
-        if (a->rooms[i].kind == SWI_ROOM_MODEL &&
-            !same_bytes(a, b, a->rooms[i].storage, 0, a->rooms[i].bytes))
-            s = a->rooms[i].storage;
+    for (uint32_t i = 0; i < a->n_regions && s == SWI_NONE; i++)
+        if (a->regions[i].kind == SWI_REGION_MODEL &&
+            !same_bytes(a, b, a->regions[i].storage, 0, a->regions[i].bytes))
+            s = a->regions[i].storage;
     return s;
 }

@@ -106,7 +106,7 @@ sw_crash *sw_crash_begin(const char *folder)
 {
     sw_crash *c = calloc(1, sizeof *c);
     snprintf(c->folder, sizeof c->folder, "%s", folder);
-    CU_ASSERT_EQUAL_FATAL(sw_folder_each(folder, keep_first, c), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_folder_for_each(folder, keep_first, c), SW_OK);
     sw_file_trace(listen, c);
     return c;
 }

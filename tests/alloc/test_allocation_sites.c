@@ -2,7 +2,7 @@
  * there are; and the heap's own figures. */
 #include "alloc/base/allocation_sites.h"
 #include "alloc/base/fault.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -59,9 +59,9 @@ static void what_grows_moves_to_who_made_it_grow(void)
     void *array = NULL;
     uint32_t cap = 0;
     sw_alloc_site p;
-    CU_ASSERT_EQUAL_FATAL(sw_heap_room_at(&array, SW_HEAP_PROGRAMS, &cap, 10, 8, "first"),
+    CU_ASSERT_EQUAL_FATAL(sw_heap_reserve_at(&array, SW_HEAP_PROGRAMS, &cap, 10, 8, "first"),
                           SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_heap_room_at(&array, SW_HEAP_PROGRAMS, &cap, 100, 8, "then"),
+    CU_ASSERT_EQUAL_FATAL(sw_heap_reserve_at(&array, SW_HEAP_PROGRAMS, &cap, 100, 8, "then"),
                           SW_OK);
     CU_ASSERT(place_at("first", &p) && p.bytes == 0);
     CU_ASSERT(place_at("then", &p) && p.bytes == cap * 8);

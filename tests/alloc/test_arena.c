@@ -3,8 +3,8 @@
 #include "alloc/arena/arena.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/poison.h"
-#include "tests/alloc/watch.h"
-#include "tests/support/heap.h"
+#include "tests/alloc/event_watch.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "alloc/base/address_map.h"
 #include "alloc/base/poison.h"
 #include "tests/alloc/device_memory.h"
-#include "tests/alloc/watch.h"
+#include "tests/alloc/event_watch.h"
 #include "tests/support/suite.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * a list of ranges and sums it anew after every command; red zones are not in it, as they are
  * in no count. */
 #include "alloc/base/fault.h"
-#include "tests/alloc/watch.h"
+#include "tests/alloc/event_watch.h"
 #include "tests/support/suite.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Replacing files: unique names, locks, what dead processes leave, durability. */
 #include "alloc/base/note.h"
 #include "alloc/base/sys.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static bool count_name(void *context, const char *name)
 static int files(void)
 {
     int n = 0;
-    CU_ASSERT_EQUAL(sw_folder_each(folder, count_name, &n), SW_OK);
+    CU_ASSERT_EQUAL(sw_folder_for_each(folder, count_name, &n), SW_OK);
     return n;
 }
 

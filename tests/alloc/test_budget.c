@@ -1,7 +1,7 @@
 /* Budgets: exact limits, also when several threads and arenas share one. */
 #include "alloc/arena/arena.h"
 #include "tests/support/suite.h"
-#include "tests/alloc/watch.h"
+#include "tests/alloc/event_watch.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * nothing. */
 #include "alloc/base/mem.h"
 #include "alloc/base/fault.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <pthread.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 #include "alloc/arena/store.h"
 #include "alloc/base/mem.h"
 #include "tests/alloc/device_memory.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <signal.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "alloc/base/sys.h"
 #include "alloc/base/fault.h"
 #include "alloc/base/mem.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -118,14 +118,14 @@ static void a_folder_is_gone_through(void)
         snprintf(path, sizeof path, "%s/%c", folder, 'x' + i);
         CU_ASSERT_EQUAL(write_file(path, SW_FILE_WRITE, "", 0), SW_OK);
     }
-    CU_ASSERT(sw_folder_each(folder, take_name, &all) == SW_OK && all.seen == 3);
+    CU_ASSERT(sw_folder_for_each(folder, take_name, &all) == SW_OK && all.seen == 3);
     CU_ASSERT(strstr(all.names, " x ") != NULL && strstr(all.names, " y ") != NULL &&
               strstr(all.names, " z ") != NULL);
-    CU_ASSERT(sw_folder_each(folder, take_name, &one) == SW_OK && one.seen == 1);
-    CU_ASSERT_EQUAL(sw_folder_each(path, take_name, &one), SW_IO);
+    CU_ASSERT(sw_folder_for_each(folder, take_name, &one) == SW_OK && one.seen == 1);
+    CU_ASSERT_EQUAL(sw_folder_for_each(path, take_name, &one), SW_IO);
     CU_ASSERT(strstr(sw_last_error(), path) != NULL && one.seen == 1);
     sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_ONCE);
-    CU_ASSERT_EQUAL(sw_folder_each(folder, take_name, &one), SW_IO);
+    CU_ASSERT_EQUAL(sw_folder_for_each(folder, take_name, &one), SW_IO);
     no_faults(NULL);
 }
 

@@ -20,10 +20,10 @@ import argparse, concurrent.futures, os, re, resource, shlex, subprocess, sys, t
 
 UNITS = {  # whose tests look at a header
     "device.h": ["rows", "losses", "arith"],
-    "each.h": ["arith", "move"],
+    "each.h": ["arith", "copies"],
     "axes.h": ["sum", "max"],
     "updates.h": ["optim", "adafactor"],
-    "nd.h": ["arith", "move", "sum"],
+    "strided_index.h": ["arith", "copies", "sum"],
     "rows.h": ["rows", "norm", "batch_norm"],
     "reduce.h": ["sum", "losses", "norm", "linear"],
     "planes.h": ["batch_norm", "group_norm"],
@@ -32,7 +32,7 @@ UNITS = {  # whose tests look at a header
     "tile.h": ["conv", "conv_weights"],
     "ce.h": ["losses", "linear_ce"],
     "ids.h": ["embedding", "losses"],
-    "curve_values.h": ["curves", "gemm"],
+    "unary_values.h": ["unary", "gemm"],
     "attention_tile.h": ["attention"],
 }
 OPS = {  # of units without entries of their own

@@ -3,7 +3,7 @@
  * our arenas have, and a constant. */
 #include "runtime/device/device.h"
 #include "runtime/exec/queue_internal.h"
-#include "tests/cuda/scenes.h"
+#include "tests/cuda/device_scenes.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"
 #include <math.h>

@@ -271,17 +271,17 @@ static void entries_are_found_by_op_and_kernel(void)
 static void look_up_pairs(void)
 {
     swi_device *d = card("cuda");
-    const sw_cuda_pair *pair = swi_device_pair(d, SW_OP_tanh, SW_OP_relu);
-    CU_ASSERT(pair != NULL && strcmp(pair->first, "tanh") == 0 &&
-              strcmp(pair->then, "relu") == 0);
-    CU_ASSERT_PTR_NULL(swi_device_pair(d, SW_OP_relu, SW_OP_tanh));
-    CU_ASSERT_PTR_NULL(swi_device_pair(d, SW_OP_tanh, SW_OP_tanh));
-    CU_ASSERT_PTR_NULL(swi_device_pair(d, SW_OPS_INSIDE, SW_OP_relu));
-    CU_ASSERT_PTR_NULL(swi_device_pair(d, SW_OP_tanh, UINT32_MAX));
+    const sw_cuda_fusion *fusion = swi_device_fusion(d, SW_OP_tanh, SW_OP_relu);
+    CU_ASSERT(fusion != NULL && strcmp(fusion->first, "tanh") == 0 &&
+              strcmp(fusion->then, "relu") == 0);
+    CU_ASSERT_PTR_NULL(swi_device_fusion(d, SW_OP_relu, SW_OP_tanh));
+    CU_ASSERT_PTR_NULL(swi_device_fusion(d, SW_OP_tanh, SW_OP_tanh));
+    CU_ASSERT_PTR_NULL(swi_device_fusion(d, SW_OPS_INSIDE, SW_OP_relu));
+    CU_ASSERT_PTR_NULL(swi_device_fusion(d, SW_OP_tanh, UINT32_MAX));
     swi_device_close(d);
 }
 
-static void pairs_are_found_by_both_ops(void)
+static void fusions_are_found_by_both_ops(void)
 {
     with_plain(look_up_pairs);
 }
@@ -354,7 +354,7 @@ static const sw_test tests[] = {
      cards_are_opened_once_and_closed_behind_the_last_user},
     {"cards are counted over threads", cards_are_counted_over_threads},
     {"entries are found by op and kernel", entries_are_found_by_op_and_kernel},
-    {"pairs are found by both ops", pairs_are_found_by_both_ops},
+    {"pairs are found by both ops", fusions_are_found_by_both_ops},
     {"bytes are copied behind what was launched", bytes_are_copied_behind_what_was_launched},
     {"the first fault is kept and answers all later calls",
      the_first_fault_is_kept_and_answers_all_later_calls},

@@ -109,9 +109,9 @@ static void a_check_is_kept_until_its_sources_change(void)
     CU_ASSERT_EQUAL(sw_device_row_state(&other.row[1]), SW_DEVICE_NEVER);
     other.row[0].now[3] ^= 1;
     CU_ASSERT_EQUAL(sw_device_row_state(&other.row[0]), SW_DEVICE_CHANGED);
-    write_text("DEVICE.md", "|---|\n| relu | curves | 12 | 2031-02-03 | card | 1 |\n");
+    write_text("DEVICE.md", "|---|\n| relu | unary | 12 | 2031-02-03 | card | 1 |\n");
     CU_ASSERT(!sw_device_list_read(&other, path));
-    write_text("DEVICE.md", "|---|\n| relu | curves |\n");
+    write_text("DEVICE.md", "|---|\n| relu | unary |\n");
     CU_ASSERT(!sw_device_list_read(&other, path));
     CU_ASSERT(!sw_device_list_read(&other, sw_temp_path("none.md")));
 }

@@ -172,14 +172,14 @@ static void a_library_hears_of_the_bias(void)
 
 /* Whether two ops are one launch is the library's to decide too: what it takes stays its own,
  * and a pair that is one never goes to it. */
-static void a_pair_is_never_the_librarys(void)
+static void a_fusion_is_never_the_librarys(void)
 {
     static const sw_cuda_blas blas = {wants, takes};
     static const size_t wanted[] = {0, 256, SIZE_MAX};
     const sw_type types[] = {SWI_F32(5, 7), SWI_F32(9, 7), SWI_F32(9)};
     const sw_type y = SWI_F32(5, 9);
     const sw_kernel_info info = {types, &y, 3, 1, NULL, 1, SW_ISA_BASE, 0};
-    const sw_cuda_pair *pair = &sw_side_module()->pairs[0];
+    const sw_cuda_fusion *fusion = &sw_side_module()->fusions[0];
     sw_cuda_queue queue = *sw_side_queue();
     const int64_t step[] = {7, 1};
     const sw_buffer in[] = {numbers(types[0], step, 1), numbers(types[1], step, 2),
@@ -187,15 +187,15 @@ static void a_pair_is_never_the_librarys(void)
     const sw_buffer out = sw_entry_buffer(&y, 0);
     const sw_launch l = {
         .size = sizeof l, .in = in, .n_in = 3, .out = &out, .n_out = 1, .attrs = NULL};
-    CU_ASSERT_NOT_EQUAL(pair->joins(&info, &queue), 0); /* there is no library */
+    CU_ASSERT_NOT_EQUAL(fusion->joins(&info, &queue), 0); /* there is no library */
     queue.blas = (void *)(uintptr_t)&blas;
     for (int i = 0; i < 3; i++) {
         seen.wanted = wanted[i];
-        CU_ASSERT_EQUAL(pair->joins(&info, &queue) != 0, i == 2);
+        CU_ASSERT_EQUAL(fusion->joins(&info, &queue) != 0, i == 2);
         CU_ASSERT(seen.asked.p.m == 5 && seen.asked.p.n == 9 && seen.asked.bias != NULL);
     }
     seen.status = SW_DEVICE; /* who asks it all the same */
-    CU_ASSERT_EQUAL(pair->kernel(&l, NULL, &queue), SW_OK);
+    CU_ASSERT_EQUAL(fusion->kernel(&l, NULL, &queue), SW_OK);
     for (int i = 0; i < 45; i++)
         CU_ASSERT(((const float *)out.ptr)[i] >= 0.0f);
     seen.wanted = 100000;
@@ -265,7 +265,7 @@ static void too_large_a_product_is_refused(void)
 static const sw_test tests[] = {
     {"a library is asked first", a_library_is_asked_first},
     {"a library hears of the bias", a_library_hears_of_the_bias},
-    {"a pair is never the library's", a_pair_is_never_the_librarys},
+    {"a pair is never the library's", a_fusion_is_never_the_librarys},
     {"what a library takes needs no other room", what_a_library_takes_needs_no_other_room},
     {"what chunks launch was asked for", what_chunks_launch_was_asked_for},
     {"less scratch gives the same product", less_scratch_gives_the_same_product},

@@ -132,10 +132,10 @@ static void wide_accesses_are_there(void)
         const char *file, *kernel;
         int loads, stores;
     } cases[] = {
-        {"curves.ptx", "each_kernelILi1E11swish_value", 1, 1},
-        {"curves.ptx", "each_kernelILi2E11swish_slope", 2, 1},
-        {"curves.ptx", "coded_kernelI9relu_bits", 2, 2},
-        {"arith.ptx", "each_kernelILi2E12without_mask", 2, 1},
+        {"unary.ptx", "elementwise_kernelILi1E11swish_value", 1, 1},
+        {"unary.ptx", "elementwise_kernelILi2E11swish_slope", 2, 1},
+        {"unary.ptx", "coded_kernelI9relu_bits", 2, 2},
+        {"arith.ptx", "elementwise_kernelILi2E12without_mask", 2, 1},
         {"arith.ptx", "glu_kernelILi4EE", 3, 2},
         {"rows.ptx", "softmax_kernelI12sw_cuda_rowsILi256ELi4EEE", 3, 1},
         {"norm.ptx", "norm_kernelI12sw_cuda_rowsILi32ELi4EEE", 3, 1},

@@ -2,8 +2,8 @@
  * a warm step does and does not, where its kernels point to, that its numbers are the CPU's,
  * and what becomes of every call that fails. */
 #include "tests/cuda/fake_card.h"
-#include "tests/cuda/scenes.h"
-#include "tests/support/heap.h"
+#include "tests/cuda/device_scenes.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "runtime/exec/queue_internal.h"
 #include <math.h>

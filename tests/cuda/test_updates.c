@@ -107,7 +107,7 @@ static void update(size_t u, int way, int64_t n, size_t shift, int bits)
     char what[80];
     a.has_scale = (bits & 1) != 0;
     a.has_flag = (bits & 6) != 0;
-    a.has_verdict = (bits & 24) != 0;
+    a.has_finite_check = (bits & 24) != 0;
     snprintf(what, sizeof what, "%s %d, %lld elements, %d", rules[u].name, way, (long long)n,
              bits);
     if (!begin(rules[u].op, &a, shift, what))
@@ -123,7 +123,7 @@ static void update(size_t u, int way, int64_t n, size_t shift, int bits)
         in_floats(1, scale);
     if (a.has_flag)
         in_floats(1, (bits & 2) != 0 ? set : unset);
-    if (a.has_verdict)
+    if (a.has_finite_check)
         in_doubles(1, (bits & 8) != 0 ? good : bad);
     out(vector(SW_F32, n), 0);
     for (int k = 0; k < a.n_state; k++)
@@ -188,7 +188,7 @@ static void adafactor(const sw_shape *s, size_t shift, int bits, int k)
                           .has_corrections = 1,
                           .has_scale = (bits & 1) != 0,
                           .has_flag = (bits & 6) != 0,
-                          .has_verdict = (bits & 24) != 0};
+                          .has_finite_check = (bits & 24) != 0};
     char what[96];
     snprintf(what, sizeof what, "rank %d, %lld last, %d, %d", (int)s->rank,
              (long long)(s->rank > 0 ? s->dim[s->rank - 1] : 1), bits, k);
@@ -205,7 +205,7 @@ static void adafactor(const sw_shape *s, size_t shift, int bits, int k)
         in_floats(1, scale);
     if (a.has_flag)
         in_floats(1, (bits & 2) != 0 ? set : unset);
-    if (a.has_verdict)
+    if (a.has_finite_check)
         in_doubles(1, (bits & 8) != 0 ? good : bad);
     out_matrices(s, 0);
     out_matrices(&row, 3);
@@ -289,7 +289,7 @@ static void counters(void)
         in_doubles(2, state);
         if (a.has_flags)
             in_floats(3, flags[i / 2 % 3 - 1 + i / 18]);
-        if (a.has_verdict)
+        if (a.has_finite_check)
             in_doubles(1, &verdicts[i / 6 % 3 - 1]);
         out(vector(SW_F64, 2), -1);
         out(vector(SW_F64, 2), 0);
@@ -564,12 +564,12 @@ static const struct {
     {"looked at",
      300,
      {.update_op = SW_OP_sgd_update, .rows = 24, .has_check = 1, .check = {.code = 3.0}},
-     {.rule = SW_OPTIM_momentum, .momentum = 0.9f, .n_state = 1, .has_verdict = 1},
+     {.rule = SW_OPTIM_momentum, .momentum = 0.9f, .n_state = 1, .has_finite_check = 1},
      1.0f},
     {"not finite",
      300,
      {.update_op = SW_OP_sgd_update, .rows = 24, .has_check = 1, .check = {.code = 3.0}},
-     {.rule = SW_OPTIM_momentum, .momentum = 0.9f, .n_state = 1, .has_verdict = 1},
+     {.rule = SW_OPTIM_momentum, .momentum = 0.9f, .n_state = 1, .has_finite_check = 1},
      INFINITY},
     {"bad before",
      300,
@@ -578,7 +578,7 @@ static const struct {
       .has_check = 1,
       .n_check = 1,
       .check = {.code = 3.0, .has_before = 1}},
-     {.rule = SW_OPTIM_sgd, .has_verdict = 1},
+     {.rule = SW_OPTIM_sgd, .has_finite_check = 1},
      1.0f},
 };
 

@@ -34,8 +34,8 @@ static sw_tl_program *add_program(sw_timeline *t, uint32_t n_ops, uint32_t n_val
     sw_tl_program *p;
     void *ops, *values;
     must(sw_timeline_add_program(t, &p));
-    must(sw_timeline_room(t, &ops, n_ops, sizeof *p->ops));
-    must(sw_timeline_room(t, &values, n_values, sizeof *p->values));
+    must(sw_timeline_alloc(t, &ops, n_ops, sizeof *p->ops));
+    must(sw_timeline_alloc(t, &values, n_values, sizeof *p->values));
     p->run = "train";
     p->batch = 32;
     p->ops = ops;

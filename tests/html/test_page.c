@@ -1,7 +1,7 @@
 /* The page that sw_html_write writes, taken apart again: each list decoded and compared with
  * the timeline, the words read as JSON, what a browser would take for an element counted. */
 #include "profiler/inspect/sink_html.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"
 #include <math.h>
@@ -416,8 +416,8 @@ static void clocks_are_thinned(void)
     sw_tl_program *g;
     CU_ASSERT_EQUAL_FATAL(sw_timeline_add_program(t, &g), SW_OK);
     g->n_ops = 1000;
-    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &ops, g->n_ops, sizeof *g->ops), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &op_ns, g->n_ops, sizeof(uint64_t)), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_alloc(t, &ops, g->n_ops, sizeof *g->ops), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_alloc(t, &op_ns, g->n_ops, sizeof(uint64_t)), SW_OK);
     g->ops = ops;
     g->run = "train";
     for (uint32_t i = 0; i < g->n_ops; i++)
@@ -488,7 +488,7 @@ static const sw_test tests[] = {
     {"names end no element", names_end_no_element},
     {"it asks for nothing", it_asks_for_nothing},
     {"the same run is the same page", the_same_run_is_the_same_page},
-    {"clocks are thinned", clocks_are_thinned},
+    {"clocks are sampled_out", clocks_are_thinned},
     {"every failed write is told", every_failed_write_is_told},
     {"every refused block is told", every_refused_block_is_told},
 };

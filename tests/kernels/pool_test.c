@@ -12,7 +12,7 @@ static sw_conv pool_of(int64_t batch, int64_t c, int64_t h, int64_t w, int64_t k
 }
 
 /* The input element of a place of a window, or -1 outside the image. */
-static int64_t place(const sw_conv *s, int64_t c, int64_t oy, int64_t ox, int64_t k)
+static int64_t position(const sw_conv *s, int64_t c, int64_t oy, int64_t ox, int64_t k)
 {
     const int64_t y = oy * s->stride - s->pad + k / s->kernel_w;
     const int64_t x = ox * s->stride - s->pad + k % s->kernel_w;
@@ -36,7 +36,7 @@ static void one_output(expected *e, const sw_conv *s, const float *x, const floa
     int won = -1;
     e->avg[o] = 0.0;
     for (int k = 0; k < (int)n; k++) {
-        const int64_t i = place(s, c, oy, ox, k);
+        const int64_t i = position(s, c, oy, ox, k);
         if (i < 0)
             continue;
         const double v = (double)x[n16(b, i, in)];
@@ -48,7 +48,7 @@ static void one_output(expected *e, const sw_conv *s, const float *x, const floa
         }
     }
     e->won[o] = won;
-    e->max_dx[place(s, c, oy, ox, won)] += d;
+    e->max_dx[position(s, c, oy, ox, won)] += d;
 }
 
 static void expect(expected *e, const sw_conv *s, const float *x, const float *dy, int64_t b)

@@ -248,18 +248,18 @@ static const sw_grad_desc pair_grads[] = {
 static const sw_op_case pair_cases[] = {
     {.name = "matrices", .n_in = 2, .in = {F32(3, 6), F32(3, 6)}},
 };
-const sw_op_desc outside_pair = {.size = sizeof(sw_op_desc),
-                                 .name = "outside.pair",
-                                 .n_in = 2,
-                                 .n_out = 2,
-                                 .n_extra = 1,
-                                 .infer = pair_infer,
-                                 .forward = pair,
-                                 .reference = pair_reference,
-                                 .cases = pair_cases,
-                                 .n_cases = 1,
-                                 .grads = pair_grads,
-                                 .n_grads = 2};
+const sw_op_desc outside_fusion = {.size = sizeof(sw_op_desc),
+                                   .name = "outside.pair",
+                                   .n_in = 2,
+                                   .n_out = 2,
+                                   .n_extra = 1,
+                                   .infer = pair_infer,
+                                   .forward = pair,
+                                   .reference = pair_reference,
+                                   .cases = pair_cases,
+                                   .n_cases = 1,
+                                   .grads = pair_grads,
+                                   .n_grads = 2};
 
 /* These faults are for the check to find: the address sanitizer would stop at them. */
 #define UNSEEN __attribute__((no_sanitize("address")))

@@ -397,7 +397,8 @@ static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *
     } else if (plain_is(node, "adam_tick", -1) || plain_is(node, "steps_tick", -1)) {
         const swi_tick_attrs *a = attrs;
         *n = (plain_is(node, "adam_tick", -1) ? 6u : 4u) +
-             (a->has_flags ? plain_size(plain_type(t, node, 1)) : 0) + (a->has_verdict != 0);
+             (a->has_flags ? plain_size(plain_type(t, node, 1)) : 0) +
+             (a->has_finite_check != 0);
     } else if (swi_op_traits_of(node->op)->duty == SWI_DUTY_UPDATE) {
         *n = count_rule(((const swi_update_attrs *)attrs)->rule) *
              plain_size(plain_type(t, node, 0));

@@ -442,8 +442,8 @@ static void counts_stay_at_the_most(void)
     CU_ASSERT_EQUAL(swi_count_add(UINT64_MAX, 1), UINT64_MAX);
     CU_ASSERT_EQUAL(swi_count_mul(UINT64_MAX, 2), UINT64_MAX);
     CU_ASSERT_EQUAL(swi_count_mul(3, 5), 15);
-    CU_ASSERT_EQUAL(swi_count_each(&wide, 15), (uint64_t)15 << 60);
-    CU_ASSERT_EQUAL(swi_count_each(&wide, 16), UINT64_MAX);
+    CU_ASSERT_EQUAL(swi_count_per_element(&wide, 15), (uint64_t)15 << 60);
+    CU_ASSERT_EQUAL(swi_count_per_element(&wide, 16), UINT64_MAX);
 }
 
 static const sw_test tests[] = {

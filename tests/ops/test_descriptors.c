@@ -94,7 +94,7 @@ static void an_op_from_outside_passes_like_an_inside_one(void)
 {
     check_outside(&outside_square);
     check_outside(&outside_normalise);
-    check_outside(&outside_pair);
+    check_outside(&outside_fusion);
     check_outside(&outside_joint);
     check_outside(&outside_skips);
     uint32_t id = 0;
@@ -165,7 +165,7 @@ static void use_half(sw_ctx *c, void *user)
 
 static void one_output_of_two_is_enough(void)
 {
-    sw_op_desc desc = outside_pair;
+    sw_op_desc desc = outside_fusion;
     desc.name = "outside.pair again";
     half h = {.used = 0};
     sw_exec *exec;

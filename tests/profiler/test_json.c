@@ -2,7 +2,7 @@
 #include "profiler/inspect/value_tree.h"
 #include "profiler/record/json.h"
 #include "profiler/record/utf8.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/json.h"
 #include "tests/support/suite.h"
 #include <locale.h>

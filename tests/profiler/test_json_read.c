@@ -1,7 +1,7 @@
 /* The one parser of JSON: what is JSON and what is not, and texts that mean harm. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/json_tree.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static sw_status parse(value_tree *t, const char *text, size_t n, size_t piece, 
                        value *out)
 {
     feeder f = {.text = text, .n = n, .piece = piece};
-    json_room room = {0};
+    json_buffer room = {0};
     char *exact = malloc(n + 1);
     CU_ASSERT_PTR_NOT_NULL_FATAL(exact);
     char *block = exact + 1; /* no space after it for a reader that goes too far */
@@ -48,7 +48,7 @@ static sw_status parse(value_tree *t, const char *text, size_t n, size_t piece, 
     in.strict = strict;
     value_tree_reset(t);
     const sw_status status = json_tree_build(t, &room, &in, out);
-    json_room_free(&room);
+    json_buffer_free(&room);
     free(exact);
     return status;
 }
@@ -172,14 +172,14 @@ static void numbers_and_texts_arrive(void)
 static void messages_name_line_and_column(void)
 {
     static const char text[] = "{\n  \"a\": 1,\n  \"b\" 2\n}";
-    json_room room = {0};
+    json_buffer room = {0};
     value out;
     open_tree();
     sw_json_in in = sw_json_in_text(text, sizeof text - 1, "file.json");
     in.line = 7;
     CU_ASSERT_EQUAL(json_tree_build(&tree, &room, &in, &out), SW_FORMAT);
     CU_ASSERT_STRING_EQUAL(sw_last_error(), "file.json: line 9: column 7: ':' was expected");
-    json_room_free(&room);
+    json_buffer_free(&room);
     value_tree_close(&tree);
 }
 
@@ -285,13 +285,13 @@ static sw_status build_once(void *arg)
 {
     static value_tree fresh;
     static const char text[] = "{\"a\":[1,2.5,\"text\",{\"b\":null}]}";
-    json_room room = {0};
+    json_buffer room = {0};
     value out;
     (void)arg;
     sw_json_in in = sw_json_in_text(text, sizeof text - 1, "text");
     SW_TRY(value_tree_open_for(&fresh, "text", (size_t)1 << 20));
     const sw_status status = json_tree_build(&fresh, &room, &in, &out);
-    json_room_free(&room);
+    json_buffer_free(&room);
     value_tree_close(&fresh);
     return status;
 }

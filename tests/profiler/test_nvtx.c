@@ -4,8 +4,8 @@
 #include "profiler/record/nvtx_run.h"
 #include "tests/profiler/nvtx_check.h"
 #include "tests/runtime/nets.h"
-#include "tests/support/heap.h"
-#include "tests/support/shares.h"
+#include "tests/support/heap_sweep.h"
+#include "tests/support/seen_breakdown.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,7 +168,7 @@ static void counters_are_the_shares(void)
     const batch b = net_batch(true, 0, 17);
     const sw_run_args args = net_args(n, &b);
     OK(sw_run(exec, &args));
-    sw_seen_shares seen = {.n = 0};
+    sw_seen_breakdown seen = {.n = 0};
     sw_run_info info = {.size = sizeof info};
     OK(sw_last_shares(exec, sw_see_share, &seen));
     OK(sw_last_run(exec, &info));
@@ -197,7 +197,7 @@ static void immediate_roles_follow(void)
     args.immediate = 1;
     nvtx_recorder_clear();
     OK(sw_run(exec, &args));
-    sw_seen_shares seen = {.n = 0};
+    sw_seen_breakdown seen = {.n = 0};
     OK(sw_last_shares(exec, sw_see_share, &seen));
     size_t heard_n;
     const heard *list = nvtx_recorder_heard(&heard_n);

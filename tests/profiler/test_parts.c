@@ -4,7 +4,7 @@
 #include "profiler/record/prof.h"
 #include "profiler/record/record.h"
 #include "tests/profiler/read_back.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <signal.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/record/process.h"
 #include "profiler/record/smaps.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static size_t sum(const sw_process *p)
 /* ---- kept texts -------------------------------------------------------------------------- */
 
 /* Those of smaps/plain.txt. Not in order; the bss of the program and of libc is anonymous. */
-static const sw_process_place plain[] = {
+static const sw_process_range plain[] = {
     {0x7f1070000000, 0x110000, SW_PROCESS_CODE, "libc.so.6", 0},
     {0x7f1060001040, 0, SW_PROCESS_STACK, "main", 0},
     {0x7f1000001000, 0x3ffff000, SW_PROCESS_ARENA, "step", MIB - 64},
@@ -69,9 +69,9 @@ static const sw_process_place plain[] = {
 
 static sw_status read_plain(sw_process *p, size_t heap_bytes)
 {
-    sw_process_place places[4];
-    memcpy(places, plain, sizeof places);
-    return sw_process_sum(p, kept("plain.txt"), NULL, places, 4, heap_bytes);
+    sw_process_range ranges[4];
+    memcpy(ranges, plain, sizeof ranges);
+    return sw_process_sum(p, kept("plain.txt"), NULL, ranges, 4, heap_bytes);
 }
 
 static void each_mapping_has_its_line(void)
@@ -124,7 +124,7 @@ static void what_nobody_claims_is_unexplained(void)
 static void huge_pages_are_counted(void)
 {
     sw_process p;
-    sw_process_place step = {0x7f1000000000, 0x40000000, SW_PROCESS_ARENA, "step", 6 * MIB};
+    sw_process_range step = {0x7f1000000000, 0x40000000, SW_PROCESS_ARENA, "step", 6 * MIB};
     CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept("huge.txt"), NULL, &step, 1, 0), SW_OK);
     const sw_process_line *l = line(&p, SW_PROCESS_ARENA, "step");
     CU_ASSERT_PTR_NOT_NULL_FATAL(l);
@@ -252,14 +252,14 @@ static void a_missing_text_is_named(void)
 static void many_arenas_share_lines(void)
 {
     enum { ARENAS = 300 };
-    static sw_process_place places[ARENAS];
+    static sw_process_range ranges[ARENAS];
     sw_process p;
     for (size_t i = 0; i < ARENAS; i++) {
-        places[i] =
-            (sw_process_place){0x7f1000001000 + i * 4096, 4096, SW_PROCESS_ARENA, "", 64};
-        snprintf(places[i].name, sizeof places[i].name, "member %zu", i);
+        ranges[i] =
+            (sw_process_range){0x7f1000001000 + i * 4096, 4096, SW_PROCESS_ARENA, "", 64};
+        snprintf(ranges[i].name, sizeof ranges[i].name, "member %zu", i);
     }
-    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept("plain.txt"), NULL, places, ARENAS, 4 * MIB),
+    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept("plain.txt"), NULL, ranges, ARENAS, 4 * MIB),
                           SW_OK);
     CU_ASSERT(p.n <= SW_PROCESS_LINES);
     CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);

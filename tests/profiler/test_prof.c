@@ -2,7 +2,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/record/prof.h"
 #include "tests/profiler/read_back.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
 #include <string.h>
@@ -140,7 +140,7 @@ static void records_read_back_as_they_were(void)
                                      .peak_bytes = 9000,
                                      .measured_by = "access",
                                      .names = names,
-                                     .verdict = verdicts,
+                                     .witness_results = verdicts,
                                      .n = 2,
                                      .faults = 1,
                                      .first_fault = "why"};

@@ -2,7 +2,7 @@
  * each measured step is the plan's. */
 #include "alloc/base/poison.h"
 #include "tests/profiler/read_back.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "runtime/stepwell.h"
 #include <stdio.h>

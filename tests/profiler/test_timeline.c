@@ -1,6 +1,6 @@
 /* Timelines and the walk over them: nesting, balance, and figures counted a second way. */
 #include "profiler/record/record.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"
 #include <stdlib.h>
@@ -173,7 +173,7 @@ static void numbers_and_strings_are_found_again(void)
     CU_ASSERT_EQUAL(sw_timeline_string(t, &b, "a?[31mb???"), SW_OK);
     CU_ASSERT_PTR_EQUAL(a, b);
     void *room; /* where the second text was: zeroed again */
-    CU_ASSERT_EQUAL(sw_timeline_room(t, &room, 64, 1), SW_OK);
+    CU_ASSERT_EQUAL(sw_timeline_alloc(t, &room, 64, 1), SW_OK);
     for (int i = 0; i < 64; i++)
         CU_ASSERT_EQUAL(((const char *)room)[i], 0);
     CU_ASSERT_EQUAL(sw_timeline_roles(t, roles, 16), 6);
@@ -240,8 +240,8 @@ static sw_timeline *two_values(sw_tl_program **p, sw_tl_run **run)
     CU_ASSERT_EQUAL_FATAL(sw_timeline_new(&t), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_timeline_add_program(t, p), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_timeline_add_run(t, run), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &ops, 2, sizeof(sw_tl_op)), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &values, 2, sizeof(sw_tensor)), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_alloc(t, &ops, 2, sizeof(sw_tl_op)), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_alloc(t, &values, 2, sizeof(sw_tensor)), SW_OK);
     (*p)->ops = ops;
     (*p)->values = values;
     (*p)->n_ops = (*p)->n_values = 2;

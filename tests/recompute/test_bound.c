@@ -1,7 +1,7 @@
 /* The bound: what it proves for chains, what it must never claim, and what it costs. That it
  * is never above the cheapest schedule is tested with the search, problem by problem. */
-#include "tests/recompute/problems.h"
-#include "tests/support/heap.h"
+#include "tests/recompute/recompute_problems.h"
+#include "tests/support/heap_sweep.h"
 #include <time.h>
 
 static problem one;

@@ -1,7 +1,7 @@
 /* Schedules by dynamic programming: against the cheapest of all, where that is known. */
 #include "alloc/base/mem.h"
-#include "tests/recompute/problems.h"
-#include "tests/support/heap.h"
+#include "tests/recompute/recompute_problems.h"
+#include "tests/support/heap_sweep.h"
 
 static problem one;
 

@@ -1,8 +1,8 @@
 /* The exact search against all schedules of small problems, and against the dynamic program
  * for chains. */
 #include "tests/recompute/brute.h"
-#include "tests/recompute/problems.h"
-#include "tests/support/heap.h"
+#include "tests/recompute/recompute_problems.h"
+#include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

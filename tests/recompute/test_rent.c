@@ -1,7 +1,7 @@
 /* The bound from several ops at once: never above the cheapest schedule, and above what one op
  * proves where something must run again more than once. */
-#include "tests/recompute/problems.h"
-#include "tests/support/heap.h"
+#include "tests/recompute/recompute_problems.h"
+#include "tests/support/heap_sweep.h"
 
 static problem one;
 

@@ -1,7 +1,7 @@
 /* The bound where at most one item can be held over some ops: never above the cheapest, and
  * often more than the cuts prove. */
-#include "tests/recompute/problems.h"
-#include "tests/support/heap.h"
+#include "tests/recompute/recompute_problems.h"
+#include "tests/support/heap_sweep.h"
 
 static problem one;
 

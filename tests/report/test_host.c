@@ -2,7 +2,7 @@
  * sums that add up, and what was denied. Profiles are written here line by line. */
 #include "alloc/base/mem.h"
 #include "tests/report/call.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "profiler/inspect/report/print.h"
 #include <stdio.h>

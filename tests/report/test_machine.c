@@ -1,5 +1,5 @@
 /* The memory that a process may take: the machine's, and what the groups above it leave. */
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "tools/job/machine.h"
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include "profiler/record/json.h"
 #include "runtime/stepwell.h"
 #include "tests/report/call.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "tests/support/suite.h"
 
 #include "profiler/record/record.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tools/cli/cli.h"
 #include "tools/report/report_export.h"
 #include "profiler/inspect/timeline_read.h"

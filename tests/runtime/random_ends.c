@@ -16,7 +16,7 @@ static int other_of_shape(maker *m, int x)
         m, (random_op){.kind = RANDOM_RAND, .shape = m->net->op[x].shape, .size = 1.0f});
 }
 
-static int pair_loss(maker *m, random_kind kind, int x, int y)
+static int elementwise_loss(maker *m, random_kind kind, int x, int y)
 {
     return random_push(m, (random_op){.kind = kind,
                                       .n_in = 2,
@@ -34,18 +34,18 @@ static int term(maker *m, int x)
         return x;
     if (rows && chance(m, 50)) {
         if (chance(m, 30)) {
-            const int a = pair_loss(m, RANDOM_ACCURACY, x, RANDOM_LABELS);
+            const int a = elementwise_loss(m, RANDOM_ACCURACY, x, RANDOM_LABELS);
             (void)random_push_on(m, RANDOM_METRIC, a, 0.0f);
         }
-        return pair_loss(m, RANDOM_SOFTMAX_CE, x, RANDOM_LABELS);
+        return elementwise_loss(m, RANDOM_SOFTMAX_CE, x, RANDOM_LABELS);
     }
     switch (below(m, 7)) {
     case 0:
-        return pair_loss(m, RANDOM_MSE, x, other_of_shape(m, x));
+        return elementwise_loss(m, RANDOM_MSE, x, other_of_shape(m, x));
     case 1:
-        return pair_loss(m, RANDOM_HUBER, x, other_of_shape(m, x));
+        return elementwise_loss(m, RANDOM_HUBER, x, other_of_shape(m, x));
     case 2:
-        return pair_loss(m, RANDOM_L1, x, other_of_shape(m, x));
+        return elementwise_loss(m, RANDOM_L1, x, other_of_shape(m, x));
     case 3:
         return random_push(m, (random_op){.kind = RANDOM_BCE,
                                           .n_in = 1,
@@ -53,7 +53,7 @@ static int term(maker *m, int x)
                                           .number = 0.25f,
                                           .size = m->net->op[x].size});
     case 4:
-        return pair_loss(
+        return elementwise_loss(
             m, RANDOM_BCE_WITH, x,
             random_push(m, (random_op){.kind = RANDOM_RAND, .shape = s, .size = 1.0f}));
     case 5: {

@@ -7,7 +7,7 @@
 
 typedef struct {
     swi_witness w;
-    swi_rooms rooms;
+    swi_regions regions;
     uint32_t *first; /* by storage: the forward part's, of what was made again; else itself */
     bool plant;
     rebuilt_bits *to;
@@ -44,8 +44,9 @@ static const swi_node *first_run(const session *s, const swi_node *again)
 /* NULL where nobody reads the result. */
 static unsigned char *bytes_of(const session *s, const swi_value *v)
 {
-    const uint32_t room = s->rooms.of[v->storage];
-    return room == SWI_NONE ? NULL : s->rooms.base + s->rooms.rooms[room].at + v->offset;
+    const uint32_t region = s->regions.of[v->storage];
+    return region == SWI_NONE ? NULL
+                              : s->regions.base + s->regions.regions[region].at + v->offset;
 }
 
 static void compare(session *s, const swi_node *node, const swi_node *first)
@@ -118,13 +119,14 @@ sw_status rebuilt_bits_compare(sw_exec *exec, const sw_run_args *args, bool plan
         s.first[i] = i;
     }
     s.to = out;
-    sw_status status = swi_rooms_create(&s.rooms, &s.w, SWI_ROOMS_HEAD | SWI_ROOMS_APART);
+    sw_status status =
+        swi_regions_create(&s.regions, &s.w, SWI_REGIONS_HEAD | SWI_REGIONS_APART);
     if (status == SW_OK) {
         const swi_hooks hooks = {.context = &s, .after = after_op};
-        swi_rooms_fill(&s.rooms, 0xff);
-        status = swi_rooms_run(&s.w, &s.rooms, &hooks);
+        swi_regions_fill(&s.regions, 0xff);
+        status = swi_regions_run(&s.w, &s.regions, &hooks);
     }
-    swi_rooms_free(&s.rooms);
+    swi_regions_free(&s.regions);
     free(both);
     return status;
 }

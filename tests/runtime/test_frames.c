@@ -39,7 +39,7 @@ static void a_run_writes_nothing_into_its_program(void)
     const uint64_t planned = sum_of(f->program);
     CU_ASSERT(!f->ran);
     net_train(exec, n, &b, 3);
-    CU_ASSERT(f->ran && f->shares.n > 0 && exec->last == f->program);
+    CU_ASSERT(f->ran && f->breakdown.n > 0 && exec->last == f->program);
     OK(sw_witness(exec, &args, SW_WITNESS_ALL, &info));
     CU_ASSERT_EQUAL(info.agreed, SW_WITNESS_ALL);
     CU_ASSERT_EQUAL(sum_of(f->program), planned);

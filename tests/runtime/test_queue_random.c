@@ -4,7 +4,7 @@
 #include "runtime/model/model_bytes.h"
 #include "tests/runtime/lazy_card.h"
 #include "tests/runtime/random_seeds.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

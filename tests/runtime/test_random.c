@@ -4,7 +4,7 @@
 #include "alloc/base/fault.h"
 #include "tests/runtime/random_seeds.h"
 #include "tests/runtime/rebuilt_bits.h"
-#include "tests/support/shares.h"
+#include "tests/support/seen_breakdown.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,11 +84,11 @@ static void check_shares(sw_exec *exec, const sw_run_args *args, size_t peak,
                          sw_status (*of)(sw_exec *, sw_share_visitor *, void *))
 {
     char why[300] = "";
-    sw_seen_shares said = {.n = 0}, seen = {.n = 0};
+    sw_seen_breakdown said = {.n = 0}, seen = {.n = 0};
     if (!seed_well(sw_plan_shares(exec, args, sw_see_share, &said), "planned shares") ||
         !seed_well(of(exec, sw_see_share, &seen), "shares"))
         return;
-    seed_check(sw_same_shares(&said, &seen, why, sizeof why), "shares", why);
+    seed_check(sw_same_breakdown(&said, &seen, why, sizeof why), "shares", why);
     seed_sizes("roles", sw_share_sum(&seen, SW_SHARE_ROLE), peak);
     seed_sizes("layers", sw_share_sum(&seen, SW_SHARE_LAYER), peak);
 }

@@ -5,7 +5,7 @@
 #include "alloc/base/mem.h"
 #include "tests/runtime/random_seeds.h"
 #include "tests/runtime/recompute_nets.h"
-#include "tests/support/shares.h"
+#include "tests/support/seen_breakdown.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -287,7 +287,7 @@ static void plans_show_their_repeats(void)
         sw_budget *budget;
         sw_exec *exec;
         sw_plan_info plan = {.size = sizeof plan};
-        sw_seen_shares seen = {.n = 0}, ran = {.n = 0};
+        sw_seen_breakdown seen = {.n = 0}, ran = {.n = 0};
         char why[300] = "";
         OK(sw_budget_create(&budget, least));
         const sw_exec_opts opts = {.size = sizeof opts, .budget = budget, .shares = 1};
@@ -308,7 +308,7 @@ static void plans_show_their_repeats(void)
         check_apart(&l, plan.arena_bytes);
         OK(sw_plan_shares(exec, &args, sw_see_share, &seen));
         OK(sw_last_shares(exec, sw_see_share, &ran));
-        SW_CHECK(sw_same_shares(&seen, &ran, why, sizeof why), "%s", why);
+        SW_CHECK(sw_same_breakdown(&seen, &ran, why, sizeof why), "%s", why);
         CU_ASSERT_EQUAL(sw_share_sum(&seen, SW_SHARE_ROLE), plan.peak_bytes);
         CU_ASSERT_EQUAL(sw_share_sum(&seen, SW_SHARE_LAYER), plan.peak_bytes);
         rc_end(&n);

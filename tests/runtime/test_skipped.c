@@ -263,7 +263,7 @@ static void end_model(void *model)
 }
 
 /* An optimizer skips by its own gradients: the other goes on. */
-static void optimizers_and_groups_of_verdicts(void)
+static void optimizers_and_groups_of_finite_checks(void)
 {
     static many m;
     memset(&m, 0, sizeof m);
@@ -400,6 +400,6 @@ static const sw_test tests[] = {
     {"nothing is skipped without the check", nothing_is_skipped_without_the_check, false},
     {"a bad micro-batch spoils one update", a_bad_micro_batch_spoils_one_update, false},
     {"optimizers have their own verdicts, of many parameters",
-     optimizers_and_groups_of_verdicts, false},
+     optimizers_and_groups_of_finite_checks, false},
 };
 SW_SUITE("skipped", tests)

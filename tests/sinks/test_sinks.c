@@ -2,7 +2,7 @@
  * and memory that fail, and output that is never held. */
 #include "profiler/record/record.h"
 #include "tests/sinks/expect.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/timeline.h"
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static sw_timeline *by_hand(void)
     CU_ASSERT_EQUAL_FATAL(sw_timeline_new(&t), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_timeline_add_program(t, &p), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_timeline_add_run(t, &run), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &kept, 5, sizeof *p->values), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_alloc(t, &kept, 5, sizeof *p->values), SW_OK);
     t->model = "hand \"made\"";
     p->run = "train";
     p->ops = ops;

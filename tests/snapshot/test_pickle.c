@@ -3,7 +3,7 @@
  */
 #include "profiler/inspect/pickle.h"
 #include "tests/snapshot/files.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "profiler/inspect/json_tree.h"
 #include <stdio.h>
@@ -42,7 +42,7 @@ static void write_all(sink_bytes *s)
     sw_pickle_begin(&p, '[');
     sw_pickle_end(&p);
     sw_pickle_string(&p, "pair");
-    sw_pickle_pair(&p, 3, 70000);
+    sw_pickle_tuple2(&p, 3, 70000);
     sw_pickle_string(&p, "shared");
     sw_pickle_begin(&p, '[');
     sw_pickle_begin(&p, '[');

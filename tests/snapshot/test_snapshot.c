@@ -1,7 +1,7 @@
 /* Snapshots: what we write is read back event by event, what others write has answers that were
  * worked out by hand, and no file makes the reader take more than its share. */
 #include "tests/snapshot/files.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"
 #include "profiler/inspect/snapshot_read.h"
@@ -53,10 +53,10 @@ static sw_timeline *make_run(void)
     CU_ASSERT_EQUAL_FATAL(sw_timeline_add_program(t, &p), SW_OK);
     void *block;
     p->n_values = sizeof run_values / sizeof *run_values;
-    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &block, p->n_values, sizeof *run_values), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_alloc(t, &block, p->n_values, sizeof *run_values), SW_OK);
     p->values = memcpy(block, run_values, sizeof run_values);
     p->n_ops = sizeof run_ops / sizeof *run_ops;
-    CU_ASSERT_EQUAL_FATAL(sw_timeline_room(t, &block, p->n_ops, sizeof *run_ops), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_timeline_alloc(t, &block, p->n_ops, sizeof *run_ops), SW_OK);
     p->ops = memcpy(block, run_ops, sizeof run_ops);
     p->run = "train";
     p->arena_bytes = 960;

@@ -231,11 +231,11 @@ def planted(floors):
     cases = [
         ("alloc/base/a.c", '#include "alloc/base/mem.h"\n#include <stdio.h>\n', 0),
         ("alloc/base/a.c", '#include "alloc/arena/arena.h"\n', 1),
-        ("alloc/arena/a.c", '#include "alloc/placement/place.h"\n', 1),
+        ("alloc/arena/a.c", '#include "alloc/placement/placement.h"\n', 1),
         ("alloc/base/a.c", '#include "runtime/stepwell.h"\n#include <stepwell.h>\n', 2),
         ("kernels/cpu/k.c", '#include "kernels/par.h"\n#include "alloc/base/base.h"\n', 0),
         ("kernels/cuda/k.cu", '#include "alloc/base/mem.h"\n#include "profiler/x.h"\n', 2),
-        ("kernels/cuda/pairs.def", 'int a;\n  #  include   "runtime/ops/ops.h"\n', 1),
+        ("kernels/cuda/fusions.def", 'int a;\n  #  include   "runtime/ops/ops.h"\n', 1),
         ("profiler/record/p.c", '#include "kernels/par.h"\n', 1),
         ("profiler/record/p.c", '#include "profiler/inspect/timeline.h"\n', 1),
         ("profiler/inspect/p.c", '#include "profiler/record/json.h"\n', 0),

@@ -40,12 +40,12 @@ static bool has_twins(value v)
 
 static sw_status read_all(document *d, const char *text, size_t n, value *root)
 {
-    json_room room = {0};
+    json_buffer room = {0};
     sw_json_in in = sw_json_in_text(text, n, "text");
     SW_TRY(value_tree_open(&d->tree, "text", n));
     in.strict = true;
     const sw_status status = json_tree_build(&d->tree, &room, &in, root);
-    json_room_free(&room);
+    json_buffer_free(&room);
     SW_TRY(status);
     if (has_twins(*root))
         SW_FAIL(SW_FORMAT, "a key stands twice in one object");

@@ -29,10 +29,10 @@ static const char *keep(sw_timeline *t, const char *text)
     return out;
 }
 
-static void *room(sw_timeline *t, size_t n, size_t size)
+static void *take(sw_timeline *t, size_t n, size_t size)
 {
     void *out = NULL;
-    must(sw_timeline_room(t, &out, n, size));
+    must(sw_timeline_alloc(t, &out, n, size));
     return out;
 }
 
@@ -61,7 +61,7 @@ static const char *layer_name(sw_timeline *t, bool odd)
 
 static void make_ops(sw_timeline *t, sw_tl_program *p, uint32_t n, bool odd)
 {
-    p->ops = room(t, n, sizeof *p->ops);
+    p->ops = take(t, n, sizeof *p->ops);
     p->n_ops = n;
     uint8_t phase = (uint8_t)draw(2);
     for (uint32_t i = 0; i < n; i++) {
@@ -133,7 +133,7 @@ static void make_program(sw_timeline *t, const sw_made_timeline *how, uint32_t n
     p->batch = (int64_t)draw(64);
     make_ops(t, p, 1 + (uint32_t)draw(how->ops), how->odd_names);
     const uint32_t n = 1 + (uint32_t)draw(how->values);
-    p->values = room(t, n, sizeof *p->values);
+    p->values = take(t, n, sizeof *p->values);
     for (; p->n_values < n; p->n_values++)
         make_value(t, p, &p->values[p->n_values], p->n_values, end, how->odd_names);
     make_aliases(p);
@@ -144,7 +144,7 @@ static void make_program(sw_timeline *t, const sw_made_timeline *how, uint32_t n
 /* What the runtime would have recorded of that run. */
 static void make_log(sw_timeline *t, const sw_tl_program *p, sw_tl_run *run)
 {
-    sw_record *log = room(t, 2 * (size_t)p->n_values + p->n_ops + 8, sizeof *log);
+    sw_record *log = take(t, 2 * (size_t)p->n_values + p->n_ops + 8, sizeof *log);
     size_t n = 0;
     uint64_t now = run->at_ns;
     int phase = -1;
@@ -193,7 +193,7 @@ static void make_run(sw_timeline *t, const sw_made_timeline *how, uint64_t numbe
     run->clock = (sw_tl_clock)draw(3);
     run->has_loss = true;
     run->loss = 1.0 / (double)(number + 1);
-    uint64_t *op_ns = room(t, p->n_ops, sizeof *op_ns);
+    uint64_t *op_ns = take(t, p->n_ops, sizeof *op_ns);
     for (uint32_t i = 0; i < p->n_ops; i++) {
         op_ns[i] = draw(3000);
         run->phase[p->ops[i].phase].ns += op_ns[i];
@@ -222,7 +222,7 @@ sw_timeline *sw_make_timeline(uint64_t seed, const sw_made_timeline *how)
     must(sw_timeline_finish(t));
     for (uint32_t i = 0; i < t->n_programs; i++) { /* predicted: what lives, by the curve */
         sw_tl_program *p = &t->programs[i];
-        uint64_t *curve = room(t, p->n_ops, sizeof *curve);
+        uint64_t *curve = take(t, p->n_ops, sizeof *curve);
         sw_timeline_curve(p, NULL, NULL, curve);
         for (uint32_t k = 0; k < p->n_ops; k++) {
             sw_prof_phase *f = &p->phase[p->ops[k].phase];

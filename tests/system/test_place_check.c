@@ -1,7 +1,7 @@
 /* The parts of `stepwell place` from inside: sorting, reading, and the sweep that checks every
  * answer, held against the quadratic checker on sound and on spoilt placements. */
-#include "alloc/placement/place_greedy.h"
-#include "tests/support/heap.h"
+#include "alloc/placement/placement_greedy.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "tools/place/place_check.h"
 #include "tools/place/place_sort.h"
@@ -12,7 +12,7 @@
 #define MAX 400
 
 static uint64_t times[2 * MAX];
-static sw_place_item items[MAX];
+static sw_placement_item items[MAX];
 
 /* Random buffers in place_csv's form; the times keep their order when they are scaled. */
 static place_csv random_problem(sw_dice *dice, size_t n, uint64_t scale)
@@ -21,8 +21,8 @@ static place_csv random_problem(sw_dice *dice, size_t n, uint64_t scale)
     for (size_t i = 0; i < n; i++) {
         const uint64_t lower = sw_dice_below(dice, end - 1);
         const uint64_t upper = lower + 1 + sw_dice_below(dice, end - 1 - lower);
-        items[i] = (sw_place_item){(uint32_t)lower, (uint32_t)upper,
-                                   1 + sw_dice_below(dice, 100), 0, 0};
+        items[i] = (sw_placement_item){(uint32_t)lower, (uint32_t)upper,
+                                       1 + sw_dice_below(dice, 100), 0, 0};
         times[2 * i] = lower * scale;
         times[2 * i + 1] = upper * scale;
     }
@@ -72,9 +72,9 @@ static void sound_placements_pass_with_their_figures(void)
     for (int round = 0; round < 300; round++) {
         const size_t n = 1 + (size_t)sw_dice_below(&dice, MAX);
         const place_csv csv = random_problem(&dice, n, round % 2 ? 1 : UINT64_C(1) << 50);
-        sw_place_result result;
+        sw_placement_result result;
         place_checked checked;
-        CU_ASSERT_EQUAL_FATAL(sw_place_greedy(items, n, NULL, &result), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(sw_placement_greedy(items, n, NULL, &result), SW_OK);
         SW_CHECK(place_check(&csv, &checked) == SW_OK, "%s", sw_last_error());
         CU_ASSERT_EQUAL(checked.height, result.height);
         CU_ASSERT_EQUAL(checked.lower_bound, plain_lower_bound(n));
@@ -89,14 +89,14 @@ static void spoilt_placements_are_found(void)
     for (int round = 0; round < rounds; round++) {
         const size_t n = 2 + (size_t)sw_dice_below(&dice, 40);
         const place_csv csv = random_problem(&dice, n, 1);
-        sw_place_result result;
+        sw_placement_result result;
         place_checked checked;
-        CU_ASSERT_EQUAL_FATAL(sw_place_greedy(items, n, NULL, &result), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(sw_placement_greedy(items, n, NULL, &result), SW_OK);
         const size_t spoilt = (size_t)sw_dice_below(&dice, n);
         items[spoilt].offset = round % 2 == 0 && items[spoilt].offset > 0
                                    ? items[spoilt].offset - 1
                                    : (size_t)sw_dice_below(&dice, result.height);
-        const sw_status plain = sw_place_check(items, n, SIZE_MAX);
+        const sw_status plain = sw_placement_check(items, n, SIZE_MAX);
         const sw_status swept = place_check(&csv, &checked);
         SW_CHECK(plain == swept, "round %d: %s", round, sw_last_error());
         found += swept == SW_INVALID;
@@ -124,12 +124,12 @@ static void ends_past_64_bits_and_false_alignments_are_found(void)
 static void many_live_buffers_are_checked_quickly(void)
 {
     const size_t n = 300000;
-    sw_place_item *many = calloc(n, sizeof *many);
+    sw_placement_item *many = calloc(n, sizeof *many);
     uint64_t *when = calloc(2 * n, sizeof *when);
     CU_ASSERT_FATAL(many != NULL && when != NULL);
     for (size_t i = 0; i < n; i++) {
         const size_t place = i * 7919 % n; /* in no order */
-        many[i] = (sw_place_item){0, 0, 8, 8 * place, 0};
+        many[i] = (sw_placement_item){0, 0, 8, 8 * place, 0};
         when[2 * i] = i % 1000;
         when[2 * i + 1] = 1000 + i % 777;
     }

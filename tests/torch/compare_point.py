@@ -23,7 +23,7 @@ CLASSES, IGNORED, BOUND, NORM_BOUND = 10, 3, 2e-6, 1e-6
 
 
 def table(t, mask, labels):
-    """The list of tests/ops/point_list.h in PyTorch."""
+    """The list of tests/ops/pointwise_list.h in PyTorch."""
     rows = lambda x: x.reshape(-1, CLASSES)
 
     def ce(smoothing, ignore):

@@ -1,11 +1,11 @@
-/* The stepwell side of compare_point.py: every op of tests/ops/point_list.h.
+/* The stepwell side of compare_point.py: every op of tests/ops/pointwise_list.h.
  *
  *   point_peer DIR    writes to DIR: names.txt (name, whether it is a loss), t.bin, w.bin
  * (float32), mask.bin (uint8), labels.bin (int32), and for each op NAME.bin: x, y, dx (float32;
  * y is one number for losses, whose gradient dx is; else dx is that of sum(y w)) */
 #include "peer.h"
 #include <stdint.h>
-#include "tests/ops/point_list.h"
+#include "tests/ops/pointwise_list.h"
 
 enum { ROWS = 401, N = ROWS * POINT_CLASSES };
 

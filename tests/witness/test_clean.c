@@ -2,7 +2,7 @@
  * planned and what a run without a witness reports, and nothing of the caller's has changed. */
 #include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
-#include "tests/support/heap.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/witness/fixture.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -433,7 +433,7 @@ static void open_page(int signal_number, siginfo_t *info, void *context)
     (void)mprotect(closed_page, 4096, PROT_READ);
 }
 
-/* A fault outside of the rooms goes to whoever had the signal before, and the handler comes
+/* A fault outside of the regions goes to whoever had the signal before, and the handler comes
  * back. */
 static void faults_elsewhere_are_passed_on(void)
 {

@@ -4,7 +4,7 @@
 #ifndef STEPWELL_ACCURACY_H
 #define STEPWELL_ACCURACY_H
 
-#include "kernels/point.h"
+#include "kernels/pointwise.h"
 
 /* By the argument: the input for values, what the op saves for slopes. */
 enum { ACCURACY_RANGES = 6 };
@@ -14,7 +14,7 @@ extern const char *const accuracy_ranges[ACCURACY_RANGES];
  * zeros in a run: 0 is right for each of them, and arguments below it are read as 0. */
 typedef struct {
     const char *name;
-    sw_curve kind;
+    sw_unary kind;
     float param;
     bool slope;
     double (*exact)(double x, double p);

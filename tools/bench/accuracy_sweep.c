@@ -73,9 +73,9 @@ static void apply(const accuracy_row *row, sw_isa isa, float *y, const float *x,
 {
     const sw_par par = {.n_threads = 1, .run = alone};
     if (row->slope)
-        sw_point(isa)->curve_dx(row->kind, y, ones, x, n, row->param, false, &par);
+        sw_pointwise(isa)->unary_dx(row->kind, y, ones, x, n, row->param, false, &par);
     else
-        sw_point(isa)->curve(row->kind, y, x, n, row->param, &par);
+        sw_pointwise(isa)->unary(row->kind, y, x, n, row->param, &par);
 }
 
 static void judge(const accuracy_row *row, float x, float y, accuracy_result *result)

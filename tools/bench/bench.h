@@ -99,7 +99,7 @@ void bench_print_variants(const char *title, const bench_variant *variants, int 
 void bench_put_variants(sw_json *json, const char *key, const bench_variant *variants, int n);
 
 /* A folder of this run alone, for its files; "" when there is none to be had. */
-SW_MUST_USE sw_status bench_make_folder(char *to, size_t room);
+SW_MUST_USE sw_status bench_make_folder(char *to, size_t capacity);
 
 /* "key": {"n", "min_ns", "median_ns", "p99_ns", "max_ns"} */
 void bench_put(sw_json *json, const char *key, const cli_summary *summary);

@@ -13,7 +13,7 @@ static uint64_t dice(uint64_t *state, uint64_t below)
 sw_status problem_take(place_csv *csv, size_t n)
 {
     void *block;
-    csv->room = n;
+    csv->capacity = n;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, n * sizeof *csv->items));
     csv->items = block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 2 * n * sizeof *csv->times));
@@ -63,7 +63,7 @@ void problem_shuffle(place_csv *csv, uint64_t seed)
 {
     for (size_t i = csv->n; i > 1; i--) {
         const size_t j = dice(&seed, i);
-        const sw_place_item item = csv->items[i - 1];
+        const sw_placement_item item = csv->items[i - 1];
         csv->items[i - 1] = csv->items[j];
         csv->items[j] = item;
         for (size_t k = 0; k < 2; k++) {

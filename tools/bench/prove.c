@@ -1,7 +1,7 @@
 /* bench plan --prove: the height of every training program's arena beside its lower bound: each
  * model, optimizer, release on and off, and every batch up to a largest. Where a plan stays
  * above, a longer search says whether the bound can be reached. */
-#include "alloc/placement/place.h"
+#include "alloc/placement/placement.h"
 #include "tools/bench/bench.h"
 #include "tools/job/optimizer.h"
 #include <string.h>
@@ -32,7 +32,7 @@ typedef struct {
 
 typedef struct {
     const bench_prove_opts *opts;
-    sw_place_item items[BUFFERS_MAX];
+    sw_placement_item items[BUFFERS_MAX];
     size_t n, height; /* of the plan that was visited last */
     kind kinds[N_KINDS];
     tally all;
@@ -48,7 +48,7 @@ static void take_storage(void *to, const sw_plan_storage *s)
         p->height = s->offset + bytes;
     if (p->n < BUFFERS_MAX)
         p->items[p->n] =
-            (sw_place_item){.lower = s->birth, .upper = s->death + 1, .bytes = bytes};
+            (sw_placement_item){.lower = s->birth, .upper = s->death + 1, .bytes = bytes};
     p->n++;
 }
 
@@ -76,15 +76,15 @@ static void add(tally *to, const tally *one)
 /* The program that was visited last. */
 static sw_status judge(proof *p, tally *to)
 {
-    sw_place_result r;
-    const sw_place_opts plan = {0}, longer = {.nodes = (uint64_t)p->opts->nodes};
+    sw_placement_result r;
+    const sw_placement_opts plan = {0}, longer = {.nodes = (uint64_t)p->opts->nodes};
     if (p->n > BUFFERS_MAX)
         SW_FAIL(SW_UNSUPPORTED, "a program must have at most %d buffers (got %zu)", BUFFERS_MAX,
                 p->n);
-    SW_TRY(sw_place_solve(p->items, p->n, &plan, &r));
+    SW_TRY(sw_placement_solve(p->items, p->n, &plan, &r));
     tally one = {.programs = 1, .above = percent(p->height - r.lower_bound, r.lower_bound)};
     if (p->height > r.lower_bound)
-        SW_TRY(sw_place_solve(p->items, p->n, &longer, &r));
+        SW_TRY(sw_placement_solve(p->items, p->n, &longer, &r));
     const size_t lowest = p->height < r.height ? p->height : r.height;
     one.left = percent(lowest - r.proved, r.lower_bound);
     if (p->height == r.lower_bound)

@@ -78,10 +78,10 @@ void bench_put_variants(sw_json *json, const char *key, const bench_variant *v, 
     sw_json_end(json);
 }
 
-sw_status bench_make_folder(char *to, size_t room)
+sw_status bench_make_folder(char *to, size_t capacity)
 {
     const char *temporary = getenv("TMPDIR");
-    snprintf(to, room, "%s/stepwell-bench-XXXXXX",
+    snprintf(to, capacity, "%s/stepwell-bench-XXXXXX",
              temporary != NULL && *temporary != '\0' ? temporary : "/tmp");
     if (mkdtemp(to) != NULL)
         return SW_OK;

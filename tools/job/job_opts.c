@@ -45,7 +45,7 @@ static int no_effect(const char *option, const char *without)
 }
 
 /* Options that were not given get their defaults here, after it was seen that they were not. */
-static int settle(job_opts *o)
+static int derive_options(job_opts *o)
 {
     const char *usual = o->kind->optimizer != NULL ? o->kind->optimizer : "adam";
     const int status = tool_settings_complete(o->kind, &o->settings);
@@ -153,5 +153,5 @@ int job_check(job_opts *o)
         status = job_normal_check(o);
     if (status == CLI_GO)
         status = when_to_update(o);
-    return status == CLI_GO ? settle(o) : status;
+    return status == CLI_GO ? derive_options(o) : status;
 }

@@ -11,7 +11,7 @@
 #define PATH_BYTES 4096
 
 /* The beginning of a small file; "" where there is none. */
-static sw_status read_text(const char *path, char *to, size_t room)
+static sw_status read_text(const char *path, char *to, size_t capacity)
 {
     sw_file *file;
     size_t n = 0;
@@ -19,7 +19,7 @@ static sw_status read_text(const char *path, char *to, size_t room)
     if (access(path, R_OK) != 0)
         return SW_OK;
     SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
-    const sw_status status = sw_file_read(file, to, room - 1, &n);
+    const sw_status status = sw_file_read(file, to, capacity - 1, &n);
     to[status == SW_OK ? n : 0] = '\0';
     sw_file_drop(file);
     return status;

@@ -29,7 +29,7 @@ typedef struct {
 
 static void print_height(FILE *to, const place_answer *a)
 {
-    const sw_place_result *r = &a->result;
+    const sw_placement_result *r = &a->result;
     fprintf(to, "height       %s\n", result_both(r->height).text);
     if (r->height == r->lower_bound)
         fputs("             the optimum: the lower bound is reached\n", to);
@@ -50,7 +50,7 @@ static void print_answer(const place_run *run)
 {
     const place_opts *o = run->opts;
     const place_answer *a = &run->answer;
-    const sw_place_result *r = &a->result;
+    const sw_placement_result *r = &a->result;
     FILE *to = o->out != NULL && strcmp(o->out, "-") == 0 ? stderr : stdout;
     if (o->quiet) {
         if (o->out == NULL)
@@ -88,7 +88,7 @@ static const char *why_ended(const place_answer *a)
 static int refuse(const place_run *run)
 {
     const place_answer *a = &run->answer;
-    const sw_place_result *r = &a->result;
+    const sw_placement_result *r = &a->result;
     const char *file = run->opts->file;
     const size_t capacity = run->opts->capacity;
     const int status = place_status(a);
@@ -97,7 +97,7 @@ static int refuse(const place_run *run)
                          "%s: proved: no placement within %zu bytes exists, %zu bytes live at "
                          "one time",
                          file, capacity, r->lower_bound);
-    if (a->result.end == SW_PLACE_NO_FIT)
+    if (a->result.end == SW_PLACEMENT_NO_FIT)
         return cli_error(status,
                          "%s: proved: no placement within %zu bytes exists; the lowest that "
                          "was found has %zu",
@@ -111,7 +111,7 @@ static int refuse(const place_run *run)
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
-static const char *end_name(sw_place_end end)
+static const char *end_name(sw_placement_end end)
 {
     static const char *const names[] = {"optimal", "fits", "no_fit", "gave_up"};
     return names[end];
@@ -120,7 +120,7 @@ static const char *end_name(sw_place_end end)
 static int put_answer(const place_run *run, int status)
 {
     const place_answer *a = &run->answer;
-    const sw_place_result *r = &a->result;
+    const sw_placement_result *r = &a->result;
     sw_json json;
     result_json_begin(&json);
     sw_json_put_u64(&json, "buffers", run->csv.n);

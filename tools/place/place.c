@@ -16,7 +16,7 @@ static bool stop(void *context)
 
 static sw_status check(const place_csv *csv, size_t capacity, place_answer *a)
 {
-    const sw_place_result *r = &a->result;
+    const sw_placement_result *r = &a->result;
     SW_TRY(place_check(csv, &a->checked));
     if (r->height != a->checked.height || r->lower_bound != a->checked.lower_bound)
         SW_FAIL(SW_INVALID, "height %zu and lower bound %zu, and they are %llu and %llu",
@@ -25,7 +25,7 @@ static sw_status check(const place_csv *csv, size_t capacity, place_answer *a)
     if (r->proved > r->height)
         SW_FAIL(SW_INVALID, "nothing below %zu proved, and this is as low as %zu", r->proved,
                 r->height);
-    if (r->end != sw_place_ended(r, capacity))
+    if (r->end != sw_placement_end_of(r, capacity))
         SW_FAIL(SW_INVALID, "height %zu and %zu proved, and it ended otherwise", r->height,
                 r->proved);
     return SW_OK;
@@ -35,20 +35,20 @@ sw_status place_solve(place_csv *csv, const place_request *request, place_answer
 {
     *a = (place_answer){0};
     watch w = {request, a};
-    const sw_place_opts opts = {.capacity = request->capacity,
-                                .nodes = request->nodes,
-                                .seed = request->seed,
-                                .stop = stop,
-                                .context = &w};
+    const sw_placement_opts opts = {.capacity = request->capacity,
+                                    .nodes = request->nodes,
+                                    .seed = request->seed,
+                                    .stop = stop,
+                                    .context = &w};
     const uint64_t start = cli_clock_ns();
-    SW_TRY(sw_place_solve(csv->items, csv->n, &opts, &a->result));
+    SW_TRY(sw_placement_solve(csv->items, csv->n, &opts, &a->result));
     const uint64_t solved = cli_clock_ns();
     a->interrupted = cli_interrupted(); /* though it may be done: nobody waits any more */
     SW_TRY(check(csv, request->capacity, a));
     a->solve_ns = solved - start;
     a->check_ns = cli_clock_ns() - solved;
-    const sw_place_result *r = &a->result;
-    a->holds = r->end == SW_PLACE_OPTIMAL || r->end == SW_PLACE_FITS;
+    const sw_placement_result *r = &a->result;
+    a->holds = r->end == SW_PLACEMENT_OPTIMAL || r->end == SW_PLACEMENT_FITS;
     a->optimal = r->height == r->proved;
     return SW_OK;
 }
@@ -61,7 +61,7 @@ double place_gap_percent(const place_answer *a)
 
 int place_status(const place_answer *a)
 {
-    if (a->interrupted && a->result.end != SW_PLACE_NO_FIT)
+    if (a->interrupted && a->result.end != SW_PLACEMENT_NO_FIT)
         return CLI_INTERRUPTED;
     return a->holds ? CLI_DONE : CLI_NO_FIT;
 }

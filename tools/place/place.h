@@ -15,7 +15,7 @@ typedef struct {
 } place_request;
 
 typedef struct {
-    sw_place_result result;
+    sw_placement_result result;
     place_checked checked;
     uint64_t solve_ns, check_ns;
     bool holds;       /* the height is within the capacity */

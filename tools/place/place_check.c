@@ -100,7 +100,7 @@ static void sort_all(sweep *s)
 static sw_status check_apart(const sweep *s, uint32_t lower, uint32_t upper)
 {
     const uint32_t a = s->by_offset[lower], b = s->by_offset[upper];
-    const sw_place_item *below = &s->csv->items[a], *above = &s->csv->items[b];
+    const sw_placement_item *below = &s->csv->items[a], *above = &s->csv->items[b];
     if (below->offset + below->bytes <= above->offset)
         return SW_OK;
     SW_FAIL(SW_INVALID, "the buffers of lines %zu and %zu live together and overlap at %zu",

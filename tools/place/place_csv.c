@@ -166,7 +166,7 @@ static sw_status check_alignments(reader *r, uint64_t align)
     r->aligned = r->aligned || align > 1;
     const bool much = __builtin_add_overflow(r->aligns, align, &r->aligns) ||
                       __builtin_add_overflow(r->aligns, r->sum, &sum) ||
-                      sum > SW_PLACE_ALIGNED_MOST;
+                      sum > SW_PLACEMENT_ALIGNED_MOST;
     if (r->aligned && much)
         return damaged(r, column_of(r->csv, PLACE_ALIGNMENT),
                        "the sizes and alignments up to here sum to 2^62 or more");
@@ -310,7 +310,7 @@ static sw_status rank_times(place_csv *csv)
     place_sort(order, order + n, csv->times, n);
     for (size_t i = 0; i < n; i++) {
         rank += i > 0 && csv->times[order[i]] != csv->times[order[i - 1]];
-        sw_place_item *item = &csv->items[order[i] / 2];
+        sw_placement_item *item = &csv->items[order[i] / 2];
         *(order[i] % 2 == 0 ? &item->lower : &item->upper) = rank;
     }
     sw_heap_free(block, SW_HEAP_FILES, bytes);
@@ -327,12 +327,12 @@ static sw_status read_text(place_csv *csv, sw_file *file)
     if (size > SIZE_MAX / 4)
         SW_FAIL(SW_NOMEM, "%s: %llu bytes do not fit the memory", sw_file_path(file),
                 (unsigned long long)size);
-    for (size_t room = (size_t)size + 2;; room *= 2) {
+    for (size_t capacity = (size_t)size + 2;; capacity *= 2) {
         void *block = csv->text;
-        SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, csv->text_room, room));
+        SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, csv->text_capacity, capacity));
         csv->text = block;
-        csv->text_room = room;
-        const size_t wanted = room - 1 - csv->text_bytes;
+        csv->text_capacity = capacity;
+        const size_t wanted = capacity - 1 - csv->text_bytes;
         size_t got = 0;
         SW_TRY(sw_file_read(file, csv->text + csv->text_bytes, wanted, &got));
         csv->text_bytes += got;
@@ -355,12 +355,12 @@ static size_t count_lines(const place_csv *csv)
 static sw_status take_rows(place_csv *csv)
 {
     void *block;
-    csv->room = count_lines(csv); /* with the header: one more than rows */
-    if (csv->room > INT32_MAX)
-        SW_FAIL(SW_NOMEM, "%zu lines are too many", csv->room);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, csv->room * sizeof *csv->items));
+    csv->capacity = count_lines(csv); /* with the header: one more than rows */
+    if (csv->capacity > INT32_MAX)
+        SW_FAIL(SW_NOMEM, "%zu lines are too many", csv->capacity);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, csv->capacity * sizeof *csv->items));
     csv->items = block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 2 * csv->room * sizeof *csv->times));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 2 * csv->capacity * sizeof *csv->times));
     csv->times = block;
     return SW_OK;
 }
@@ -370,7 +370,7 @@ static sw_status read_body(reader *r)
     place_csv *csv = r->csv;
     SW_TRY(take_rows(csv));
     void *block;
-    for (r->n_ids = 16; r->n_ids < csv->room + csv->room / 2; r->n_ids *= 2) {
+    for (r->n_ids = 16; r->n_ids < csv->capacity + csv->capacity / 2; r->n_ids *= 2) {
     }
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, r->n_ids * sizeof *r->ids));
     r->ids = block;
@@ -405,8 +405,8 @@ sw_status place_csv_read(place_csv *csv, const char *path)
 
 void place_csv_free(place_csv *csv)
 {
-    sw_heap_free(csv->text, SW_HEAP_FILES, csv->text_room);
-    sw_heap_free(csv->items, SW_HEAP_FILES, csv->room * sizeof *csv->items);
-    sw_heap_free(csv->times, SW_HEAP_FILES, 2 * csv->room * sizeof *csv->times);
+    sw_heap_free(csv->text, SW_HEAP_FILES, csv->text_capacity);
+    sw_heap_free(csv->items, SW_HEAP_FILES, csv->capacity * sizeof *csv->items);
+    sw_heap_free(csv->times, SW_HEAP_FILES, 2 * csv->capacity * sizeof *csv->times);
     *csv = (place_csv){0};
 }

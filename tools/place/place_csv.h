@@ -4,20 +4,20 @@
 #ifndef STEPWELL_PLACE_CSV_H
 #define STEPWELL_PLACE_CSV_H
 
-#include "alloc/placement/place.h"
+#include "alloc/placement/placement.h"
 
 enum { PLACE_ID, PLACE_LOWER, PLACE_UPPER, PLACE_SIZE, PLACE_ALIGNMENT, PLACE_OFFSET };
 #define PLACE_COLUMNS 6
 
 typedef struct {
     char *text; /* the file */
-    size_t text_bytes, text_room;
-    size_t body;             /* where the first row begins */
-    int n_columns;           /* of the header */
-    int role[PLACE_COLUMNS]; /* of each column, in the file's order */
-    size_t n, room;          /* rows; row i stands in line i + 2 */
-    sw_place_item *items;    /* times are ranks: 0, 1, 2..; alignments the file's */
-    uint64_t *times;         /* lower and upper of each row as the file has them */
+    size_t text_bytes, text_capacity;
+    size_t body;              /* where the first row begins */
+    int n_columns;            /* of the header */
+    int role[PLACE_COLUMNS];  /* of each column, in the file's order */
+    size_t n, capacity;       /* rows; row i stands in line i + 2 */
+    sw_placement_item *items; /* times are ranks: 0, 1, 2..; alignments the file's */
+    uint64_t *times;          /* lower and upper of each row as the file has them */
 } place_csv;
 
 /* Read and check the whole file. SW_FORMAT names the file, line and column of the first thing

@@ -1,7 +1,7 @@
 /* stepwell plan: the peaks of a training job, known before a byte of it exists. */
 #include "profiler/record/utf8.h"
 #include "tools/plan/plan.h"
-#include "tools/job/shares.h"
+#include "tools/job/breakdown_put.h"
 #include "tools/train/train.h"
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void put_program(sw_json *json, job *j, const job_program *p)
     result_put_totals(json, &p->plan);
     sw_json_put_u64(json, "padding_bytes", p->plan.padding_bytes);
     sw_json_put_string(json, "peak_op", p->plan.peak_op);
-    shares_put(json, j, (job_which)(p - j->program));
+    breakdown_put(json, j, (job_which)(p - j->program));
     sw_json_end(json);
 }
 
@@ -62,7 +62,7 @@ static void put_plan(sw_json *json, job *j, int64_t samples)
     sw_json_put_u64(json, "predicted_peak_bytes", main->plan.peak_bytes);
     result_put_totals(json, &main->plan);
     sw_json_put_u64(json, "plan_ns", plan_ns(j));
-    shares_put(json, j, (job_which)(main - j->program));
+    breakdown_put(json, j, (job_which)(main - j->program));
     result_put_device(json, j->exec);
     sw_json_open(json, "programs", '[');
     for (int i = 0; i < JOB_PROGRAMS; i++)
@@ -83,7 +83,7 @@ static sw_status print_plan(job *j, bool quiet)
         result_print_phases(p->phase, NULL);
         putchar('\n');
     }
-    SW_TRY(shares_print(j, (job_which)(main - j->program)));
+    SW_TRY(breakdown_print(j, (job_which)(main - j->program)));
     putchar('\n');
     printf("peak   %s at %s\n", result_both(p->peak_bytes).text, p->peak_op);
     printf("held by ");

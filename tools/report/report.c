@@ -3,7 +3,7 @@
 #include "tools/report/file_same.h"
 #include "profiler/inspect/report/report_by.h"
 #include "tools/report/report_diff.h"
-#include "tools/report/leave.h"
+#include "tools/report/report_end.h"
 #include "tools/report/report_export.h"
 #include "tools/top/top.h"
 #include <string.h>
@@ -20,7 +20,7 @@ static bool is_text(const settings *s)
     return !s->json && strcmp(s->format, "text") == 0;
 }
 
-int report_leave(const report *r, int code)
+int report_end(const report *r, int code)
 {
     cli_flush();
     if (r->damaged_line > 0)
@@ -58,7 +58,7 @@ static int report_file(const settings *s)
     const report_gate gate = {.limits = &s->limits, .run = report_highest(r)};
     status = print_all(r, s, report_gate_asked(&s->limits) ? &gate : NULL);
     if (status == SW_OK)
-        code = report_leave(r, report_gate_judge(&gate, is_text(s) && !s->style.quiet));
+        code = report_end(r, report_gate_judge(&gate, is_text(s) && !s->style.quiet));
     else
         code = cli_library_error(status, true);
     report_free(r);

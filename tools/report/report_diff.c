@@ -2,7 +2,7 @@
 #include "tools/report/report_diff.h"
 #include "profiler/inspect/report/report_compare.h"
 #include "tools/cli/cli.h"
-#include "tools/report/leave.h"
+#include "tools/report/report_end.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ int report_diff(const char *file, const char *other, bool json, const report_sty
         report_gate gate = {
             .limits = limits, .run = report_highest(r[0]), .base = report_highest(r[1])};
         code = print_result(&c, json, style, &gate);
-        code = report_leave(r[1], report_leave(r[0], code));
+        code = report_end(r[1], report_end(r[0], code));
     } else {
         code = cli_library_error(status, true);
     }
@@ -125,7 +125,7 @@ int report_steps(const char *file, report_steps_wanted *steps, bool json,
         report_gate gate = {.limits = limits, .run = report_highest(r)};
         code = print_result(&c, json, style, &gate);
     }
-    code = report_leave(r, code);
+    code = report_end(r, code);
     compare_free(&c);
     report_free(r);
     return code;

@@ -27,8 +27,8 @@ static void add(piece *p, const char *format, ...)
     va_start(args, format);
     const int n = vsnprintf(p->text + p->n, sizeof p->text - p->n, format, args);
     va_end(args);
-    const size_t room = sizeof p->text - p->n - 1;
-    p->n += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room;
+    const size_t capacity = sizeof p->text - p->n - 1;
+    p->n += n < 0 ? 0 : (size_t)n < capacity ? (size_t)n : capacity;
 }
 
 static void draw(piece *p)

@@ -81,7 +81,7 @@ top_found top_source_process(top_source *s, long pid)
         return TOP_NO_SUCH;
     snprintf(folder, sizeof folder, "/proc/%ld/fd", pid);
     errno = 0;
-    if (sw_folder_each(folder, take_file, s) != SW_OK)
+    if (sw_folder_for_each(folder, take_file, s) != SW_OK)
         return began(pid) == 0 ? TOP_NO_SUCH : TOP_FORBIDDEN;
     return s->path[0] != '\0' ? TOP_FOUND : TOP_NO_PROFILE;
 }
@@ -116,7 +116,7 @@ static bool compare_process(void *context, const char *name)
     if (stat(x->process, &process) != 0)
         return true;
     snprintf(x->process, sizeof x->process, "/proc/%.32s/fd", name);
-    if (sw_folder_each(x->process, compare_file, x) != SW_OK &&
+    if (sw_folder_for_each(x->process, compare_file, x) != SW_OK &&
         process.st_uid == x->file.st_uid && access(x->process, F_OK) == 0)
         x->hidden = true;
     return !x->written;
@@ -125,7 +125,8 @@ static bool compare_process(void *context, const char *name)
 int top_source_written(const top_source *s)
 {
     search x = {0};
-    if (stat(s->path, &x.file) != 0 || sw_folder_each("/proc", compare_process, &x) != SW_OK)
+    if (stat(s->path, &x.file) != 0 ||
+        sw_folder_for_each("/proc", compare_process, &x) != SW_OK)
         return -1;
     if (x.written)
         return 1;

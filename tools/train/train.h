@@ -5,7 +5,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/record/process.h"
 #include "tools/job/job.h"
-#include "tools/job/shares.h"
+#include "tools/job/breakdown_put.h"
 
 /* A field for each option of train_options.def, as it was given. */
 typedef struct {

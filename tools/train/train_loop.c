@@ -112,7 +112,7 @@ static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t
     return SW_OK;
 }
 
-static job_which pick(const train *t, job_which full, const sw_array *inputs)
+static job_which select_job(const train *t, job_which full, const sw_array *inputs)
 {
     return inputs[0].shape.dim[0] == t->job.batch ? full : (job_which)(full + 1);
 }
@@ -130,7 +130,7 @@ static sw_status evaluate(train *t, train_score *out)
         SW_TRY(sw_loader_next(t->test_loader, &inputs, &n_inputs));
         if (n_inputs == 0)
             break;
-        SW_TRY(run(t, pick(t, JOB_EVAL, inputs), inputs, 0, out, NULL));
+        SW_TRY(run(t, select_job(t, JOB_EVAL, inputs), inputs, 0, out, NULL));
         if (!t->opts.quiet)
             cli_progress("testing  %" PRId64 "/%" PRId64, out->rows, t->job.test.n);
     }
@@ -243,7 +243,7 @@ static sw_status run_step(train *t, train_step *s)
             return SW_OK;
         const int64_t rows = inputs[0].shape.dim[0];
         s->taken += rows;
-        s->which = s->taken >= s->rows ? pick(t, JOB_TRAIN, inputs) : JOB_MICRO;
+        s->which = s->taken >= s->rows ? select_job(t, JOB_TRAIN, inputs) : JOB_MICRO;
         if (t->opts.job.accumulate > 1)
             tool_net_share(&t->job.net, (double)rows / (double)s->rows);
         SW_TRY(run(t, s->which, inputs, micro, &s->score, s));

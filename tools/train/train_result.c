@@ -118,7 +118,7 @@ static void put_program(sw_json *json, train *t, int i)
     sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
     sw_json_put_known(json, "measured_peak_bytes", m->runs > 0, measured_peak(t, m));
     sw_json_put_u64(json, "arena_bytes", p->plan.arena_bytes);
-    shares_put_measured(json, &t->job, (job_which)i, &m->shares);
+    breakdown_put_measured(json, &t->job, (job_which)i, &m->shares);
     if (witnessed(m)) {
         sw_json_open(json, "witness", '{');
         put_agreement(json, m->witness.agreed, m->witness.n_faults, m->witness.first_fault);
@@ -194,7 +194,7 @@ static int print_json(train *t, int status)
     sw_json_put_u64(&json, "predicted_peak_bytes", main->plan.peak_bytes);
     sw_json_put_known(&json, "measured_peak_bytes", m->runs > 0, measured_peak(t, m));
     result_put_totals(&json, &main->plan);
-    shares_put_measured(&json, &t->job, (job_which)(main - t->job.program), &m->shares);
+    breakdown_put_measured(&json, &t->job, (job_which)(main - t->job.program), &m->shares);
     if (t->opts.job.immediate) {
         sw_json_put_u64(&json, "immediate_bytes", main->plan.immediate_bytes);
         sw_json_put_u64(&json, "bump_bytes", m->bump_bytes);

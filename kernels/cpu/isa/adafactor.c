@@ -3,7 +3,7 @@
  * the update. Sums are float64, in lanes, then part by part in order. A tensor that is not
  * factored is rows of one matrix with a second moment for each element. */
 #include "kernels/cpu/adafactor.h"
-#include "kernels/cpu/isa/point_internal.h"
+#include "kernels/cpu/isa/pointwise_internal.h"
 #include "kernels/optim_step.h"
 
 #define LANES 16

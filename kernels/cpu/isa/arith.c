@@ -1,14 +1,14 @@
 /* Differences, quotients, choices by a mask; |x| and bounds, which keep codes of one or two
  * bits for each element. Parts begin at multiples of eight elements: no two write one byte. */
-#include "kernels/cpu/isa/each.h"
-#include "kernels/cpu/isa/point_internal.h"
+#include "kernels/cpu/isa/element_loops.h"
+#include "kernels/cpu/isa/pointwise_internal.h"
 #include "kernels/cpu/isa/vec.h"
 #include "kernels/scalar.h"
 
-BODY(sub_part) EACH(a[i] - b[i]);
-END BODY(div_part) EACH(a[i] / b[i]);
+BODY(sub_part) FOR_EACH_ELEMENT(a[i] - b[i]);
+END BODY(div_part) FOR_EACH_ELEMENT(a[i] / b[i]);
 END BODY(where_part) const uint8_t *m = j->m;
-EACH(m[i] != 0 ? a[i] : b[i]);
+FOR_EACH_ELEMENT(m[i] != 0 ? a[i] : b[i]);
 END
 
 /* Codes first: y may be a. */
@@ -19,11 +19,11 @@ BODY(abs_part) for (int64_t i = from; i < to && j->codes != NULL; i += 4)
         byte |= sw_sign_code(a[i + k]) << 2 * k;
     j->codes[i / 4] = (uint8_t)byte;
 }
-EACH(sw_absf(a[i]));
+FOR_EACH_ELEMENT(sw_absf(a[i]));
 END
 
     BODY(abs_dx_part) const uint8_t *m = j->m;
-EACH(sw_signed_by(a[i], (unsigned)m[i / 4] >> 2 * (i % 4) & 3u));
+FOR_EACH_ELEMENT(sw_signed_by(a[i], (unsigned)m[i / 4] >> 2 * (i % 4) & 3u));
 END
 
 /* A bit for each element, by whether it holds of a[i + k]. */
@@ -85,10 +85,11 @@ static void above_part(void *arg, int part)
 }
 
 BODY(above_dx_part) const uint8_t *m = j->m;
-EACH((m[i / 8] >> i % 8 & 1) != 0 ? a[i] : p * a[i]);
+FOR_EACH_ELEMENT((m[i / 8] >> i % 8 & 1) != 0 ? a[i] : p * a[i]);
 END
 
-    BODY(clamp_part) BITS(a[i + k] >= p && a[i + k] <= q) EACH(sw_between(a[i], p, q));
+    BODY(clamp_part) BITS(a[i + k] >= p && a[i + k] <= q)
+        FOR_EACH_ELEMENT(sw_between(a[i], p, q));
 END
 
     static void
@@ -159,7 +160,7 @@ void SW_ISA_FN(swi_clamp_dx)(float *dx, const float *dy, const uint8_t *codes, i
     split(par, clamp_dx_part, &j);
 }
 
-void SW_ISA_FN(swi_above)(sw_curve kind, uint8_t *codes, const float *x, int64_t n,
+void SW_ISA_FN(swi_above)(sw_unary kind, uint8_t *codes, const float *x, int64_t n,
                           const sw_par *par)
 {
     job j = {.a = x, .codes = codes, .n = n, .kind = (int)kind};

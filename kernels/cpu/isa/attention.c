@@ -21,12 +21,12 @@ typedef struct {
 typedef struct {
     int64_t key_ld; /* of keys and scores */
     float *values;  /* (keys of a tile, value_size in whole vectors), where they cannot stay in
-                       place */
+                       position */
     float *sums;    /* (rows, value_size in whole vectors) */
     float *scores;  /* (SWI_GROUP, key_ld) */
     float *most, *total; /* (rows) */
     float *keys;         /* (size, key_ld) */
-} room;
+} scratch_of_tiles;
 
 static int64_t rows_of(const sw_attention_shape *s)
 {
@@ -41,7 +41,7 @@ static int64_t tile_keys(const sw_attention_shape *s)
 }
 
 /* Give the parts of a room their addresses from `at` on; returns the floats of all. */
-static int64_t furnish(room *r, float *at, const sw_attention_shape *s)
+static int64_t furnish(scratch_of_tiles *r, float *at, const sw_attention_shape *s)
 {
     const int64_t wide = swi_whole(s->value_size), rows = rows_of(s);
     int64_t n = 0;
@@ -55,9 +55,9 @@ static int64_t furnish(room *r, float *at, const sw_attention_shape *s)
     return n;
 }
 
-static int64_t room_floats(const sw_attention_shape *s)
+static int64_t scratch_floats(const sw_attention_shape *s)
 {
-    room r;
+    scratch_of_tiles r;
     return furnish(&r, NULL, s);
 }
 
@@ -68,7 +68,7 @@ static int64_t blocks_of(const sw_attention_shape *s)
 
 size_t swi_attention_bytes(const sw_attention_shape *s, int threads)
 {
-    return swi_slot_bytes(room_floats(s),
+    return swi_slot_bytes(scratch_floats(s),
                           swi_slots(s->batch * s->heads * blocks_of(s), threads));
 }
 
@@ -121,8 +121,8 @@ static void soften(float *x, int64_t n, int64_t width, float *most, float *total
 }
 
 /* Queries [i0, i0 + m) against the packed keys [j0, j0 + n). */
-static void tile(const job *j, const room *r, const float *q, const float *values, int64_t ldv,
-                 int64_t i0, int64_t m, int64_t j0, int64_t n)
+static void tile(const job *j, const scratch_of_tiles *r, const float *q, const float *values,
+                 int64_t ldv, int64_t i0, int64_t m, int64_t j0, int64_t n)
 {
     const sw_attention_shape *s = j->s;
     const int64_t wide = swi_whole(s->value_size);
@@ -162,7 +162,7 @@ static void tile(const job *j, const room *r, const float *q, const float *value
     }
 }
 
-static void unit(const job *j, const room *r, int64_t u)
+static void unit(const job *j, const scratch_of_tiles *r, int64_t u)
 {
     const sw_attention_shape *s = j->s;
     const int64_t i0 = u % j->blocks * QUERIES, head = u / j->blocks % s->heads;
@@ -203,7 +203,7 @@ static void unit(const job *j, const room *r, int64_t u)
 static void part(void *arg, int number)
 {
     const job *j = arg;
-    room r;
+    scratch_of_tiles r;
     (void)furnish(&r, (float *)(void *)(j->scratch + j->slot_bytes * (size_t)number), j->s);
     for (int64_t u = number; u < j->units; u += j->parts)
         unit(j, &r, u);
@@ -220,7 +220,7 @@ void swi_attention(float *y, float *lse, const sw_heads *q, const sw_heads *k,
              .y = y,
              .lse = lse,
              .scratch = scratch,
-             .slot_bytes = swi_slot_bytes(room_floats(s), 1),
+             .slot_bytes = swi_slot_bytes(scratch_floats(s), 1),
              .blocks = blocks_of(s)};
     j.units = s->batch * s->heads * j.blocks;
     j.parts = swi_slots(j.units, par->n_threads);

@@ -35,11 +35,12 @@ typedef struct {
     const float *q, *k, *v;    /* of that head */
     const float *y, *dy, *lse; /* of that head; rows of y and dy are `row` apart */
     int64_t row;
-} room;
+} scratch_of_tiles;
 
 /* Give the parts of a room their addresses from `at` on; returns the floats of all. makes: bits
  * as in sw_attention_grads_of. m and n are queries and keys of the first blocks. */
-static int64_t furnish(room *r, float *at, const sw_attention_shape *s, unsigned makes)
+static int64_t furnish(scratch_of_tiles *r, float *at, const sw_attention_shape *s,
+                       unsigned makes)
 {
     const int64_t m = s->queries < QUERIES ? s->queries : QUERIES;
     const int64_t keys = s->keys < SWI_KEYS ? s->keys : SWI_KEYS;
@@ -64,7 +65,7 @@ static int64_t furnish(room *r, float *at, const sw_attention_shape *s, unsigned
 
 size_t swi_attention_grad_bytes(const sw_attention_shape *s, unsigned makes, int threads)
 {
-    room r;
+    scratch_of_tiles r;
     return swi_slot_bytes(furnish(&r, NULL, s, makes), swi_slots(s->batch * s->heads, threads));
 }
 
@@ -79,7 +80,7 @@ static void clear(float *x, int64_t n)
         x[i] = 0.0f;
 }
 
-static void enter_head(room *r, const sw_attention_grads *g, int64_t unit)
+static void enter_head(scratch_of_tiles *r, const sw_attention_grads *g, int64_t unit)
 {
     const sw_attention_shape *s = &g->s;
     r->image = unit / s->heads;
@@ -111,8 +112,8 @@ static void enter_head(room *r, const sw_attention_grads *g, int64_t unit)
 
 /* p and, where dq or dk are computed, ds of queries [i0, i0 + m) and keys [j0, j0 + n).
  * Columns that a query does not see are zero, up to whole vectors of n. */
-static void make_tile(const sw_attention_grads *g, const room *r, int64_t i0, int64_t m,
-                      int64_t j0, int64_t n)
+static void make_tile(const sw_attention_grads *g, const scratch_of_tiles *r, int64_t i0,
+                      int64_t m, int64_t j0, int64_t n)
 {
     const sw_attention_shape *s = &g->s;
     const bool both = r->y != NULL;
@@ -185,8 +186,8 @@ static void add_turned(const sw_attention_shape *s, float *to, int64_t wide, con
     }
 }
 
-static void add_dq(const sw_attention_shape *s, const room *r, const float *keys, int64_t ld,
-                   int64_t i0, int64_t m, int64_t j0, int64_t n)
+static void add_dq(const sw_attention_shape *s, const scratch_of_tiles *r, const float *keys,
+                   int64_t ld, int64_t i0, int64_t m, int64_t j0, int64_t n)
 {
     for (int64_t at = 0; at < m; at += SWI_GROUP) {
         const int64_t rows = m - at < SWI_GROUP ? m - at : SWI_GROUP;
@@ -218,7 +219,8 @@ static void put_rows(const sw_heads_out *to, int64_t at, const float *from, int6
 }
 
 /* Keys [j0, j0 + n) of the head against all queries that see them. */
-static void key_block(const sw_attention_grads *g, const room *r, int64_t j0, int64_t n)
+static void key_block(const sw_attention_grads *g, const scratch_of_tiles *r, int64_t j0,
+                      int64_t n)
 {
     const sw_attention_shape *s = &g->s;
     const float *k = r->k + j0 * g->k.row, *keys = NULL;
@@ -262,7 +264,7 @@ static void part(void *arg, int number)
     const job *j = arg;
     const sw_attention_grads *g = j->g;
     const sw_attention_shape *s = &g->s;
-    room r = {.image = 0};
+    scratch_of_tiles r = {.image = 0};
     (void)furnish(&r, (float *)(void *)(j->scratch + j->slot_bytes * (size_t)number), s,
                   makes_of(g));
     for (int64_t u = number; u < s->batch * s->heads; u += j->parts) {

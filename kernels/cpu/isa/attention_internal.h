@@ -45,16 +45,16 @@ void swi_row_exp(float *x, float less, int64_t n, int64_t width);
 
 /* B of a product over rows of head data: in place where rows are whole vectors, else packed
  * into `room`. */
-static inline const float *swi_as_rows(float *room, const float *from, int64_t row, int64_t col,
-                                       int64_t rows, int64_t cols, int64_t *ld)
+static inline const float *swi_as_rows(float *scratch_of_tiles, const float *from, int64_t row,
+                                       int64_t col, int64_t rows, int64_t cols, int64_t *ld)
 {
     if (col == 1 && cols % VW == 0) {
         *ld = row;
         return from;
     }
     *ld = swi_whole(cols);
-    swi_pack_rows(room, *ld, from, row, col, rows, cols);
-    return room;
+    swi_pack_rows(scratch_of_tiles, *ld, from, row, col, rows, cols);
+    return scratch_of_tiles;
 }
 
 /* Parts that run at a time, each in a slot of scratch of its own. */

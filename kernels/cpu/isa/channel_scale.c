@@ -1,5 +1,5 @@
 /* Images times one number for each image and channel, and the gradients. A plane is a part of
- * its own. Sums over its places run in four streams (blocks) or along vectors (plain). */
+ * its own. Sums over its positions run in four streams (blocks) or along vectors (plain). */
 #include "kernels/cpu/isa/dense_internal.h"
 
 typedef struct {
@@ -13,7 +13,7 @@ SW_VEC_FN vf factors(const sw_scale_args *a, int part, int lane)
     return a->plain ? vset1(a->s[part]) : vload(a->s + (int64_t)part * SWI_LANES + lane);
 }
 
-/* out = in * s; places of one lane group, `step` floats apart. */
+/* out = in * s; positions of one lane group, `step` floats apart. */
 SW_VEC_FN void scale(float *out, const float *in, vf s, int64_t n, int64_t step, bool add)
 {
     int64_t i = 0;
@@ -79,7 +79,7 @@ static void grad_part(void *arg, int part)
 
 static void planes(const sw_scale_args *a, void (*body)(void *, int), const sw_par *par)
 {
-    scale_job j = {.a = a, .size = a->places * (a->plain ? 1 : SWI_LANES)};
+    scale_job j = {.a = a, .size = a->positions * (a->plain ? 1 : SWI_LANES)};
     const int64_t n = a->plain ? a->batch : swi_blocks(a->batch);
     vparts(par, body, &j, (int)(n * a->channels),
            (double)(n * a->channels * j.size) >= SWI_WORTH);

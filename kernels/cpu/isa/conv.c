@@ -1,12 +1,12 @@
 /* Convolution over blocks of sixteen images. A register block is up to 6 output channels by a
  * few neighbouring positions of a row; weights are scalars, broadcast in the order they are
- * stored in. Sums run over c, ky, kx, beginning with the bias. Rows and places outside the
+ * stored in. Sums run over c, ky, kx, beginning with the bias. Rows and positions outside the
  * image are left out, not multiplied by zero, and every element sees the same order in every
  * block size.
  *
  * With `up` > 1 it is the turned convolution that undoes a stride: output positions fall into
  * `up` phases, each of which meets every up-th weight, and neighbours of one phase meet
- * neighbouring places of x.
+ * neighbouring positions of x.
  *
  * Parts of the work: one block of images and one band of output rows. */
 #include "kernels/cpu/isa/dense_internal.h"
@@ -18,7 +18,7 @@
 #endif
 
 /* What stays the same along a row of y. Tap t of a kernel row is weight first + t * step.weight
- * and meets row at + t * step.place of x; columns alike. */
+ * and meets row at + t * step.position of x; columns alike. */
 typedef struct {
     const swi_conv_job *j;
     const float *x;         /* this block, group of channels, lane group */
@@ -29,7 +29,8 @@ typedef struct {
     int64_t ky, t0, t1, iy; /* first weight row; taps that meet the image; x's row for tap 0 */
 } row_args;
 
-/* For output place i: the first weight, how many there are, and the place in x of the first. */
+/* For output position i: the first weight, how many there are, and the position in x of the
+ * first. */
 static inline int64_t taps_of(const swi_conv_job *j, int64_t i, int64_t pad, int64_t kernel,
                               int64_t *first, int64_t *at)
 {
@@ -58,13 +59,14 @@ SW_VEC_FN void store(const row_args *r, vf acc[6][WIDE], int64_t ox, int ob, int
 }
 
 /* ob channels by pb positions, `up` apart from ox on; ob, pb, edge and unit (no strides, no
- * dilation) are constants. With `edge` each place is tested against the image. */
+ * dilation) are constants. With `edge` each position is tested against the image. */
 SW_VEC_FN void tile(const row_args *r, int64_t ox, int ob, int pb, bool edge, bool unit)
 {
     const sw_conv *s = &r->j->s;
     const int64_t up = unit ? 1 : r->j->up, stride = unit ? 1 : s->stride,
                   step = stride * SWI_LANES;
-    const int64_t next_w = unit ? 1 : r->j->step.weight, next_x = unit ? 1 : r->j->step.place;
+    const int64_t next_w = unit ? 1 : r->j->step.weight,
+                  next_x = unit ? 1 : r->j->step.position;
     const int64_t kk = s->kernel_h * s->kernel_w, in_c = r->in_c, per_out = in_c * kk;
     int64_t kx = 0, ix = ox - r->j->pad_x, nx = s->kernel_w;
     if (!unit)
@@ -110,12 +112,12 @@ SW_VEC_FN void tile(const row_args *r, int64_t ox, int ob, int pb, bool edge, bo
     store(r, acc, ox, ob, pb, up);
 }
 
-/* Positions of one phase: first, first + up, ... They meet neighbouring places of x. */
+/* Positions of one phase: first, first + up, ... They meet neighbouring positions of x. */
 SW_VEC_FN void phase_of(const row_args *r, int64_t first, int ob, bool unit)
 {
     const sw_conv *s = &r->j->s;
     const int64_t up = unit ? 1 : r->j->up, stride = unit ? 1 : s->stride;
-    const int64_t next_x = unit ? 1 : r->j->step.place;
+    const int64_t next_x = unit ? 1 : r->j->step.position;
     for (int64_t ox = first; ox < s->out_w;) {
         const int64_t left = (s->out_w - ox + up - 1) / up;
         const int pb = left >= WIDE ? WIDE : left >= 2 ? 2 : 1;
@@ -297,7 +299,7 @@ static void group_rows(row_args *r, int64_t block, int64_t o, int64_t end, int l
         r->bias = j->bias != NULL ? j->bias + o : no_bias;
         for (int64_t oy = begin; oy < last; oy++) {
             const int64_t ny = taps_of(j, oy, j->pad_y, s->kernel_h, &r->ky, &r->iy);
-            const int64_t next = j->step.place, room = s->in_h - r->iy;
+            const int64_t next = j->step.position, room = s->in_h - r->iy;
             const int64_t reach = room <= 0 ? 0 : (room + next - 1) / next;
             r->t0 = r->iy < 0 ? (next - 1 - r->iy) / next : 0;
             r->t1 = reach < ny ? reach : ny;

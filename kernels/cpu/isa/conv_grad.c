@@ -64,7 +64,7 @@ void swi_conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s, b
 
 /* ---- dw ---------------------------------------------------------------------------------- */
 
-enum { TAPS = 5, PLACES = 9 }; /* of a kernel row; of a register block */
+enum { TAPS = 5, POSITIONS = 9 }; /* of a kernel row; of a register block */
 #if SW_ISA_ID == 2
 enum { CHANNELS = 4 }; /* 4 x 5 accumulators, 4 + 1 operands; or 2 x 9 */
 #else
@@ -111,11 +111,11 @@ typedef struct {
     int64_t b0, b1, o, c, ky, kx;
 } dw_args;
 
-/* One place of dy: the taps that lie in the image, or all where `inside`. x is c's plane, (iy,
- * ix) the place of the first tap. */
-SW_VEC_FN void place(vf acc[CHANNELS][PLACES], const sw_conv *s, const float *x,
-                     const float *dy, int64_t iy, int64_t ix, int ob, int nr, int nt,
-                     bool inside)
+/* One position of dy: the taps that lie in the image, or all where `inside`. x is c's plane,
+ * (iy, ix) the position of the first tap. */
+SW_VEC_FN void position(vf acc[CHANNELS][POSITIONS], const sw_conv *s, const float *x,
+                        const float *dy, int64_t iy, int64_t ix, int ob, int nr, int nt,
+                        bool inside)
 {
     vf d[CHANNELS];
     SW_UNROLL
@@ -148,8 +148,8 @@ static inline void inner_range(int64_t n, int64_t stride, int64_t before, int64_
 }
 
 /* All images of the chunk, one lane group. */
-SW_VEC_FN void sum_places(vf acc[CHANNELS][PLACES], const dw_args *a, int lane, int ob, int nr,
-                          int nt)
+SW_VEC_FN void sum_positions(vf acc[CHANNELS][POSITIONS], const dw_args *a, int lane, int ob,
+                             int nr, int nt)
 {
     const sw_conv *s = a->j->s;
     int64_t top, bottom, left, right;
@@ -168,27 +168,27 @@ SW_VEC_FN void sum_places(vf acc[CHANNELS][PLACES], const dw_args *a, int lane, 
             const int64_t iy = oy * s->stride - above;
             int64_t ox = 0, ix = -before;
             for (; ox < lo; ox++, ix += s->stride, dy += SWI_LANES)
-                place(acc, s, x, dy, iy, ix, ob, nr, nt, false);
+                position(acc, s, x, dy, iy, ix, ob, nr, nt, false);
             for (; ox < hi; ox++, ix += s->stride, dy += SWI_LANES)
-                place(acc, s, x, dy, iy, ix, ob, nr, nt, true);
+                position(acc, s, x, dy, iy, ix, ob, nr, nt, true);
             for (; ox < s->out_w; ox++, ix += s->stride, dy += SWI_LANES)
-                place(acc, s, x, dy, iy, ix, ob, nr, nt, false);
+                position(acc, s, x, dy, iy, ix, ob, nr, nt, false);
         }
 }
 
 SW_VEC_FN void taps(const dw_args *a, int ob, int nr, int nt)
 {
     const sw_conv *s = a->j->s;
-    float total[PLACES][4] = {{0}}, sum[4];
+    float total[POSITIONS][4] = {{0}}, sum[4];
     for (int lane = 0; lane < SWI_LANES; lane += VW) {
-        vf acc[CHANNELS][PLACES];
+        vf acc[CHANNELS][POSITIONS];
         SW_UNROLL
         for (int o = 0; o < ob; o++) {
             SW_UNROLL
             for (int t = 0; t < nr * nt; t++)
                 acc[o][t] = vzero();
         }
-        sum_places(acc, a, lane, ob, nr, nt);
+        sum_positions(acc, a, lane, ob, nr, nt);
         SW_UNROLL
         for (int t = 0; t < nr * nt; t++) {
             vf four[4] = {vzero(), vzero(), vzero(), vzero()};
@@ -272,17 +272,17 @@ static int64_t channel_block(dw_args *a, int64_t left)
 /* The sum of dy of one channel over blocks [b0, b1). */
 static float bias_sum(const dw_job *j, int64_t b0, int64_t b1, int64_t o)
 {
-    const int64_t places = j->s->out_h * j->s->out_w;
+    const int64_t positions = j->s->out_h * j->s->out_w;
     float total = 0.0f;
     for (int lane = 0; lane < SWI_LANES; lane += VW) {
         vf acc[4] = {vzero(), vzero(), vzero(), vzero()};
         for (int64_t b = b0; b < b1; b++) {
-            const float *dy = j->dy + (b * j->s->out_c + o) * places * SWI_LANES + lane;
+            const float *dy = j->dy + (b * j->s->out_c + o) * positions * SWI_LANES + lane;
             int64_t i = 0;
-            for (; i + 4 <= places; i += 4)
+            for (; i + 4 <= positions; i += 4)
                 for (int k = 0; k < 4; k++)
                     acc[k] = vadd(acc[k], vload(dy + (i + k) * SWI_LANES));
-            for (; i < places; i++)
+            for (; i < positions; i++)
                 acc[0] = vadd(acc[0], vload(dy + i * SWI_LANES));
         }
         float sum[4];

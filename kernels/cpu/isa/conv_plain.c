@@ -5,8 +5,8 @@
  * lies outside the image is left out: in one instruction set the bits are those of the blocks.
  *
  * The gradient of x is the same job with the weights read backwards. `up` > 1 undoes a stride:
- * places of y fall into up x up phases, each of which meets every up-th weight, and neighbours
- * of one phase meet neighbouring places of x. Neither needs scratch.
+ * positions of y fall into up x up phases, each of which meets every up-th weight, and
+ * neighbours of one phase meet neighbouring positions of x. Neither needs scratch.
  *
  * Parts of the work: one image and one band of rows. */
 #include "kernels/cpu/isa/dense_internal.h"
@@ -31,8 +31,9 @@ typedef struct {
     int bands; /* of rows, for threads */
 } plain_job;
 
-/* One phase of one axis: its places of y are origin + i * up, i < n. Place i meets weights
- * first + t * step.weight, t < taps, at places at + i * stride + t * step.place of x. */
+/* One phase of one axis: its positions of y are origin + i * up, i < n. Position i meets
+ * weights first + t * step.weight, t < taps, at positions at + i * stride + t * step.position
+ * of x. */
 typedef struct {
     int64_t origin, n, first, taps, at;
 } phase;
@@ -64,10 +65,10 @@ static inline bool is_unit(const plain_job *j)
 
 /* Which lanes of a vector lie in a row of x: all; the first n; others for each tap, and rows
  * are tested too; the same with strides, in x (stride or dilation) or in y (up). PAIR: a vector
- * is the first n places of two rows. */
+ * is the first n positions of two rows. */
 typedef enum { FULL, TAIL, EDGE, STEP, PAIR } tile_kind;
 
-/* The places of a register block's row p in x, which lie in the image. */
+/* The positions of a register block's row p in x, which lie in the image. */
 SW_VEC_FN vf load_row(const float *x, int p, int64_t width, int n, tile_kind kind)
 {
 #if SW_VEC_HALVES
@@ -106,7 +107,7 @@ SW_VEC_FN void edge_tap(vf acc[6][ROWS], const tile_args *a, const float *x, con
                         int64_t iy, int64_t ix, int64_t tx, int ob, int rows, bool unit)
 {
     const sw_conv *s = &a->j->s;
-    const int64_t stride = unit ? 1 : s->stride, next_x = unit ? 1 : a->j->step.place;
+    const int64_t stride = unit ? 1 : s->stride, next_x = unit ? 1 : a->j->step.position;
     const swi_lanes in =
         tx < KEPT ? a->in[tx] : swi_lanes_inside(ix + tx * next_x, stride, s->in_w, a->n);
     SW_UNROLL
@@ -129,7 +130,7 @@ SW_VEC_FN void tile(const tile_args *a, int ob, int rows, tile_kind kind)
     const sw_conv *s = &j->s;
     const bool unit = kind != STEP;
     const int64_t up = unit ? 1 : j->up, stride = unit ? 1 : s->stride;
-    const int64_t next_w = unit ? 1 : j->step.weight, next_x = unit ? 1 : j->step.place;
+    const int64_t next_w = unit ? 1 : j->step.weight, next_x = unit ? 1 : j->step.position;
     const int64_t iy = a->v.at + a->row * stride, ix = a->h.at + a->col * stride;
     vf acc[6][ROWS];
     SW_UNROLL
@@ -234,7 +235,7 @@ static void tile_rows(tile_args *a, int ob, int rows)
             kind = EDGE;
         kind = unit ? kind : STEP;
         for (int64_t t = 0; kind >= EDGE && t < a->h.taps && t < KEPT; t++)
-            a->in[t] = swi_lanes_inside(ix + t * a->j->step.place, s->stride, s->in_w, a->n);
+            a->in[t] = swi_lanes_inside(ix + t * a->j->step.position, s->stride, s->in_w, a->n);
         tiles[ob / 2][rows > 1][kind](a);
     }
 }
@@ -319,7 +320,7 @@ static void run(plain_job *j, const sw_par *par)
     vparts(par, plain_part, j, (int)s->batch * j->bands, work >= SWI_WORTH);
 }
 
-/* A kernel of one place, no stride and no padding: a plane is one long row. */
+/* A kernel of one position, no stride and no padding: a plane is one long row. */
 sw_conv swi_conv_flat(const sw_conv *s)
 {
     sw_conv flat = *s;

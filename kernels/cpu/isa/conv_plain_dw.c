@@ -30,7 +30,7 @@ typedef struct {
  * the same with a stride. PAIR: a vector is the first n columns of two rows. */
 typedef enum { FULL, TAIL, EDGE, STEP, PAIR } columns_kind;
 
-/* n places of a row of `width` that lie in it, or of that and the next. */
+/* n positions of a row of `width` that lie in it, or of that and the next. */
 SW_VEC_FN vf load_row(const float *p, int64_t width, int n, columns_kind kind)
 {
 #if SW_VEC_HALVES
@@ -95,8 +95,9 @@ SW_VEC_FN void rows(vf acc[CHANNELS][TAPS], const dw_args *a, const columns *v, 
     }
 }
 
-/* All images and places, one vector of columns after the other. */
-SW_VEC_FN void sum_places(vf acc[CHANNELS][TAPS], const dw_args *a, int ob, int nt, bool unit)
+/* All images and positions, one vector of columns after the other. */
+SW_VEC_FN void sum_positions(vf acc[CHANNELS][TAPS], const dw_args *a, int ob, int nt,
+                             bool unit)
 {
     const sw_conv *s = &a->j->s;
     const int64_t stride = unit ? 1 : s->stride;
@@ -131,7 +132,7 @@ SW_VEC_FN void taps(const dw_args *a, int ob, int nt, bool unit)
         for (int t = 0; t < nt; t++)
             acc[o][t] = vzero();
     }
-    sum_places(acc, a, ob, nt, unit);
+    sum_positions(acc, a, ob, nt, unit);
     float total[TAPS][4];
     SW_UNROLL
     for (int t = 0; t < nt; t++) {

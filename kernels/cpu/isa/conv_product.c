@@ -1,13 +1,13 @@
-/* Convolutions of one place, no stride, one group: products of the weights with each image or
- * block, (out, in) by (in, places and lanes). The gradient of x is the same with the weights
- * turned.
+/* Convolutions of one position, no stride, one group: products of the weights with each image
+ * or block, (out, in) by (in, positions and lanes). The gradient of x is the same with the
+ * weights turned.
  *
  * Columns go in strips. A strip of x is packed, panel by panel of PANEL vectors, so that what a
  * register block of up to 6 channels reads lies together: planes are often a power of two
  * apart, which caches do not like. An element begins with the bias and adds the channels in
  * order, as in the other convolutions: the bits are theirs.
  *
- * Parts of the work: some of the strips each, packed one after the other in a place of the
+ * Parts of the work: some of the strips each, packed one after the other in a position of the
  * part's own in scratch. */
 #include "kernels/cpu/isa/dense_internal.h"
 

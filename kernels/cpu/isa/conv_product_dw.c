@@ -1,8 +1,8 @@
-/* Gradient of the weights of a convolution of one place, no stride, one group: each is the
- * product of a channel of dy with a channel of x, over all images, places and lanes. Vectors
- * lie along the places; ROWS x COLS sums live in registers over a run of places, then lanes are
- * summed and added to the weight. Rows are the channels of the tensor that has more of them: it
- * is read once, the other once for each part.
+/* Gradient of the weights of a convolution of one position, no stride, one group: each is the
+ * product of a channel of dy with a channel of x, over all images, positions and lanes. Vectors
+ * lie along the positions; ROWS x COLS sums live in registers over a run of positions, then
+ * lanes are summed and added to the weight. Rows are the channels of the tensor that has more
+ * of them: it is read once, the other once for each part.
  *
  * A run is a piece of a plane, or some images where planes are small; runs are cut by shape,
  * and each weight adds them in order. Parts of the work: some of the rows. No scratch. */

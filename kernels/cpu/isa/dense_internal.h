@@ -39,7 +39,7 @@ static inline int64_t swi_weights(const sw_conv *s)
 }
 
 /* A convolution whose padding may differ between y and x and whose output may be added to. With
- * up > 1 (then stride is 1) x counts as if up - 1 zeros stood between its places. */
+ * up > 1 (then stride is 1) x counts as if up - 1 zeros stood between its positions. */
 typedef struct {
     float *y;
     const float *x, *w, *bias;
@@ -98,7 +98,7 @@ void swi_conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s, b
 size_t swi_conv_dw_bytes(const sw_conv *s);
 void swi_conv_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
                  bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par);
-/* Convolutions of one place as products, in either layout. gradient: that of x. */
+/* Convolutions of one position as products, in either layout. gradient: that of x. */
 bool swi_conv_is_product(const sw_conv *s);
 size_t swi_conv_product_bytes(const sw_conv *s, bool gradient, int threads);
 void swi_conv_product(float *y, const float *x, const float *w, const float *bias,

@@ -57,7 +57,7 @@ SW_VEC_FN void vstore_halves(float *lower, float *upper, vf v, int n)
 #define SW_VEC_HALVES 0
 #endif
 
-/* Which places of two vectors have the lanes lo <= i < hi of every second place. */
+/* Which positions of two vectors have the lanes lo <= i < hi of every second position. */
 typedef struct {
     vm lower, upper;
 } swi_even;
@@ -117,7 +117,7 @@ typedef struct {
     int64_t lo, hi;
 } swi_lanes;
 
-/* Of n lanes those that lie in a row of `size` places: lane i is at ix + i * stride. */
+/* Of n lanes those that lie in a row of `size` positions: lane i is at ix + i * stride. */
 SW_VEC_FN swi_lanes swi_lanes_inside(int64_t ix, int64_t stride, int64_t size, int n)
 {
     const int64_t room = size - ix;

@@ -29,7 +29,7 @@ static void join(sw_products *p)
     }
 }
 
-static int64_t places(const int64_t *dim, int n)
+static int64_t positions(const int64_t *dim, int n)
 {
     int64_t all = 1;
     for (int i = 0; i < n; i++)
@@ -37,13 +37,13 @@ static int64_t places(const int64_t *dim, int n)
     return all;
 }
 
-static void offsets(int64_t place, const int64_t *dim, const int64_t *step_a,
+static void offsets(int64_t position, const int64_t *dim, const int64_t *step_a,
                     const int64_t *step_b, int n, int64_t *a, int64_t *b)
 {
     for (int i = n - 1; i >= 0; i--) {
-        *a += place % dim[i] * step_a[i];
-        *b += place % dim[i] * step_b[i];
-        place /= dim[i];
+        *a += position % dim[i] * step_a[i];
+        *b += position % dim[i] * step_b[i];
+        position /= dim[i];
     }
 }
 
@@ -82,8 +82,8 @@ void swi_products(const sw_products *given, const sw_par *par)
     products_job j = {.p = *given};
     sw_products *p = &j.p;
     join(p);
-    j.results = places(p->result, p->n_results);
-    j.sums = places(p->sum, p->n_sums);
+    j.results = positions(p->result, p->n_results);
+    j.sums = positions(p->sum, p->n_sums);
     if (j.sums == 0) { /* the sum of nothing */
         j.sums = 1;
         p->n_sums = 0;

@@ -1,7 +1,8 @@
 /* Group norm and batch norm over images, plain or in blocks of sixteen.
  *
- * Plain: the lanes are places of one image's channels, and a sum is over all of them. Blocks:
- * the lanes are images; group norm keeps them apart, batch norm adds those of the batch. */
+ * Plain: the lanes are positions of one image's channels, and a sum is over all of them.
+ * Blocks: the lanes are images; group norm keeps them apart, batch norm adds those of the
+ * batch. */
 #include "kernels/cpu/isa/norm_internal.h"
 
 #define PART 16384 /* elements that are worth another thread */
@@ -31,7 +32,7 @@ static int lanes_of(const image_job *j, int64_t i)
     return j->n->blocks && left < LANES ? (int)left : LANES;
 }
 
-static int64_t place(const image_job *j, int64_t i, int64_t channel)
+static int64_t position(const image_job *j, int64_t i, int64_t channel)
 {
     return (i * j->n->channels + channel) * j->stride;
 }
@@ -74,7 +75,7 @@ static void spread(const image_job *j, double *s)
 }
 
 /* Where mean and rstd of lane k stand. */
-static int64_t stat_place(const image_job *j, int64_t i, int64_t group, int k)
+static int64_t stat_position(const image_job *j, int64_t i, int64_t group, int k)
 {
     const int64_t image = j->n->blocks ? i * LANES + k : i;
     return image * j->n->groups + group;
@@ -85,7 +86,7 @@ static void read_stats(const image_job *j, const float *from, int64_t i, int64_t
 {
     const int lanes = lanes_of(j, i);
     for (int k = 0; k < LANES; k++)
-        to[k] = k < lanes ? from[stat_place(j, i, group, k)] : 0.0f;
+        to[k] = k < lanes ? from[stat_position(j, i, group, k)] : 0.0f;
 }
 
 static void write_stats(const image_job *j, float *to, int64_t i, int64_t group,
@@ -93,7 +94,7 @@ static void write_stats(const image_job *j, float *to, int64_t i, int64_t group,
 {
     const int n = j->n->blocks ? lanes_of(j, i) : 1;
     for (int k = 0; k < n && to != NULL; k++)
-        to[stat_place(j, i, group, k)] = from[k];
+        to[stat_position(j, i, group, k)] = from[k];
 }
 
 /* The lanes of a group: means, and the sums of d and d d about them. */
@@ -149,7 +150,7 @@ static void group_part(void *arg, int part)
     const int64_t g = part % n->groups, i = part / n->groups, first = g * j->width;
     group_moments m = {{0}, {0}, {0}};
     float mean[LANES], rstd[LANES];
-    group_moments_of(j, n->x + place(j, i, first), j->width * j->stride, &m);
+    group_moments_of(j, n->x + position(j, i, first), j->width * j->stride, &m);
     for (int k = 0; k < LANES; k++) {
         rstd[k] = (float)sw_rstd(sw_variance(m.s1[k], m.s2[k], j->count), n->epsilon);
         mean[k] = (float)((double)m.mean[k] + m.s1[k] / j->count);
@@ -157,7 +158,7 @@ static void group_part(void *arg, int part)
     write_stats(j, n->mean_out, i, g, mean);
     write_stats(j, n->rstd_out, i, g, rstd);
     for (int64_t c = first; c < first + j->width; c++) {
-        const int64_t at = place(j, i, c);
+        const int64_t at = position(j, i, c);
         swi_put_y(n->y + at, n->x + at, NULL, NULL, l_set1(at_or(n->weight, c, 1.0f)),
                   l_set1(at_or(n->bias, c, 0.0f)), j->stride, l_load(mean), l_load(rstd));
         clear_lanes(n->y + at, j->stride, lanes_of(j, i));
@@ -188,7 +189,7 @@ static void group_dx_part(void *arg, int part)
     read_stats(j, n->mean, i, g, mean);
     read_stats(j, n->rstd, i, g, rstd);
     for (int64_t c = first; c < first + j->width; c++) {
-        const int64_t at = place(j, i, c);
+        const int64_t at = position(j, i, c);
         swi_sum_slope(s1, s2, n->dy + at, n->x + at, NULL, l_set1(at_or(n->weight, c, 1.0f)),
                       j->stride, l_load(mean));
     }
@@ -199,7 +200,7 @@ static void group_dx_part(void *arg, int part)
         k2[k] = (float)(s2[k] * (double)rstd[k] * (double)rstd[k] / j->count);
     }
     for (int64_t c = first; c < first + j->width; c++) {
-        const int64_t at = place(j, i, c);
+        const int64_t at = position(j, i, c);
         swi_put_dx(n->dx + at, n->dy + at, n->x + at, NULL, l_set1(at_or(n->weight, c, 1.0f)),
                    j->stride, l_load(mean), l_load(rstd), l_load(k1), l_load(k2), n->add_dx);
         clear_lanes(n->dx + at, j->stride, lanes_of(j, i));
@@ -220,7 +221,7 @@ static void group_dw_part(void *arg, int part)
     const int64_t g = part / j->width;
     double w1 = 0, w2 = 0;
     for (int64_t i = 0; i < j->cover; i++) {
-        const int64_t at = place(j, i, part);
+        const int64_t at = position(j, i, part);
         const int lanes = lanes_of(j, i);
         double s1[LANES] = {0}, s2[LANES] = {0};
         float mean[LANES] = {0}, rstd[LANES] = {0};
@@ -260,7 +261,7 @@ static void batch_y(const image_job *j, int64_t c, float mean, float rstd)
 {
     const sw_norm_args *n = j->n;
     for (int64_t i = 0; i < j->cover; i++) {
-        const int64_t at = place(j, i, c);
+        const int64_t at = position(j, i, c);
         swi_put_y(n->y + at, n->x + at, NULL, NULL, l_set1(at_or(n->weight, c, 1.0f)),
                   l_set1(at_or(n->bias, c, 0.0f)), j->stride, l_set1(mean), l_set1(rstd));
         clear_lanes(n->y + at, j->stride, lanes_of(j, i));
@@ -278,7 +279,7 @@ static channel_moments channel_moments_of(const image_job *j, int64_t channel, b
     double s1[LANES] = {0}, s2[LANES] = {0}, t1[LANES] = {0}, t2[LANES] = {0};
     float about[LANES] = {0};
     for (int64_t i = 0; i < j->cover; i++) {
-        const float *x = j->n->x + place(j, i, channel);
+        const float *x = j->n->x + position(j, i, channel);
         if (wide)
             swi_sum_wide(t1, NULL, x, j->stride, about);
         else
@@ -291,7 +292,7 @@ static channel_moments channel_moments_of(const image_job *j, int64_t channel, b
         s1[k] = 0;
     }
     for (int64_t i = 0; i < j->cover; i++) {
-        const float *x = j->n->x + place(j, i, channel);
+        const float *x = j->n->x + position(j, i, channel);
         if (wide)
             swi_sum_wide(t1, t2, x, j->stride, about);
         else
@@ -351,7 +352,7 @@ static void batch_grad_part(void *arg, int part)
     const float rstd = rstd_at(n, part), weight = at_or(n->weight, part, 1.0f);
     double s1[LANES] = {0}, s2[LANES] = {0}, t1[LANES] = {0}, t2[LANES] = {0};
     for (int64_t i = 0; i < j->cover; i++) {
-        const int64_t at = place(j, i, part);
+        const int64_t at = position(j, i, part);
         swi_sum_slope(t1, t2, n->dy + at, n->x != NULL ? n->x + at : NULL, NULL, one, j->stride,
                       mean);
         add_lanes(j, i, s1, t1);
@@ -362,7 +363,7 @@ static void batch_grad_part(void *arg, int part)
     const swi_16 k1 = l_set1((float)(w1 * (double)weight / j->count));
     const swi_16 k2 = l_set1((float)(w2 * (double)rstd * (double)weight / j->count));
     for (int64_t i = 0; i < j->cover && n->dx != NULL; i++) {
-        const int64_t at = place(j, i, part);
+        const int64_t at = position(j, i, part);
         swi_put_dx(n->dx + at, n->dy + at, n->x + at, NULL, l_set1(weight), j->stride, mean,
                    l_set1(rstd), k1, k2, n->add_dx);
         clear_lanes(n->dx + at, j->stride, lanes_of(j, i));
@@ -397,7 +398,7 @@ static void fixed_dx_part(void *arg, int part)
     const swi_16 zero = l_set1(0.0f);
     const swi_16 factor = l_set1(at_or(n->weight, part, 1.0f) * rstd_at(n, part));
     for (int64_t i = 0; i < j->cover; i++) {
-        const int64_t at = place(j, i, part);
+        const int64_t at = position(j, i, part);
         for (int64_t k = 0; k < j->stride; k += LANES) {
             const int64_t left = j->stride - k;
             swi_16 r = l_mul(l_take(n->dy + at + k, left, zero), factor);

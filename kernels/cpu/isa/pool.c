@@ -1,6 +1,6 @@
 /* Pooling over blocks of sixteen images: each plane (block and channel) is a part of its own,
  * so windows may overlap without parts meeting. Sums run in the order of outputs, then of
- * places in the window. 2 x 2 windows that tile the image have their own loops. */
+ * positions in the window. 2 x 2 windows that tile the image have their own loops. */
 #include "kernels/cpu/isa/dense_internal.h"
 #include <math.h>
 
@@ -16,7 +16,7 @@ typedef struct {
 /* The part of a window that lies in the image: rows [ky0, ky1), columns [kx0, kx1). */
 typedef struct {
     int64_t ky0, ky1, kx0, kx1;
-    int64_t at; /* the window's first place, in floats, maybe outside */
+    int64_t at; /* the window's first position, in floats, maybe outside */
 } window;
 
 static inline window window_of(const sw_conv *s, int64_t oy, int64_t ox)
@@ -55,14 +55,14 @@ static const sw_conv *plane_of(const pool_job *j, int part, int64_t *in, int64_t
 
 /* ---- max --------------------------------------------------------------------------------- */
 
-/* An empty window is -inf and no place (255) wins. Packed: two bits for each lane. */
+/* An empty window is -inf and no position (255) wins. Packed: two bits for each lane. */
 SW_VEC_FN void max_window(float *y, uint8_t *index, const float *x, window w, int64_t row,
                           int kernel_w, bool packed)
 {
     uint32_t bits = 0;
     for (int lane = 0; lane < SWI_LANES; lane += VW) {
         vf best = vset1(-INFINITY);
-        vi place = viset1(255);
+        vi position = viset1(255);
         bool first = true;
         for (int64_t ky = w.ky0; ky < w.ky1; ky++)
             for (int64_t kx = w.kx0; kx < w.kx1; kx++) {
@@ -70,19 +70,19 @@ SW_VEC_FN void max_window(float *y, uint8_t *index, const float *x, window w, in
                 const vi here = viset1((int)ky * kernel_w + (int)kx);
                 if (first) {
                     best = v;
-                    place = here;
+                    position = here;
                     first = false;
                     continue;
                 }
                 const vm m = vwins(v, best);
                 best = vselect(m, v, best);
-                place = viselect(m, here, place);
+                position = viselect(m, here, position);
             }
         vstore(y + lane, best);
         if (packed)
-            bits |= vibits(place, 0) << lane | vibits(place, 1) << (SWI_LANES + lane);
+            bits |= vibits(position, 0) << lane | vibits(position, 1) << (SWI_LANES + lane);
         else if (index != NULL)
-            vistore_u8(index + lane, place);
+            vistore_u8(index + lane, position);
     }
     for (int i = 0; packed && index != NULL && i < 4; i++)
         index[i] = (uint8_t)(bits >> 8 * i);
@@ -130,14 +130,14 @@ SW_VEC_FN void max_window_dx(float *dx, const float *dy, const uint8_t *won, win
     }
     for (int lane = 0; lane < SWI_LANES; lane += VW) {
         const vf d = vload(dy + lane);
-        const vi place = packed ? viset1(0) : viload_u8(won + lane);
+        const vi position = packed ? viset1(0) : viload_u8(won + lane);
         for (int64_t ky = w.ky0; ky < w.ky1; ky++)
             for (int64_t kx = w.kx0; kx < w.kx1; kx++) {
                 float *to = dx + w.at + ky * row + kx * SWI_LANES + lane;
                 const int k = (int)ky * kernel_w + (int)kx;
                 const uint32_t bits =
                     ((k & 1) != 0 ? low : ~low) & ((k & 2) != 0 ? high : ~high);
-                const vm m = packed ? vfrombits(bits >> lane) : vieq(place, viset1(k));
+                const vm m = packed ? vfrombits(bits >> lane) : vieq(position, viset1(k));
                 const vf add = vselect(m, d, vzero());
                 vstore(to, fresh ? add : vadd(vload(to), add));
             }

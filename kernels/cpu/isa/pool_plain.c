@@ -19,7 +19,7 @@ typedef struct {
  * [kx0, kx1). More than one only where all columns are inside. */
 typedef struct {
     int64_t ky0, ky1, kx0, kx1;
-    int64_t at; /* the first window's first place, maybe outside */
+    int64_t at; /* the first window's first position, maybe outside */
     int n;
     swi_even even; /* of the n, where the stride is 2 */
 } windows;
@@ -54,8 +54,8 @@ SW_VEC_FN windows windows_at(const sw_conv *s, int64_t oy, int64_t ox)
 }
 
 /* Place (ky, kx) of each window. */
-SW_VEC_FN vf load_place(const float *x, const sw_conv *s, const windows *w, int64_t ky,
-                        int64_t kx)
+SW_VEC_FN vf load_position(const float *x, const sw_conv *s, const windows *w, int64_t ky,
+                           int64_t kx)
 {
     const float *from = x + w->at + ky * s->in_w + kx;
     if (s->stride == 1)
@@ -63,7 +63,7 @@ SW_VEC_FN vf load_place(const float *x, const sw_conv *s, const windows *w, int6
     return s->stride == 2 ? vload_even(w->even, from) : vload_step(from, s->stride, 0, w->n);
 }
 
-static void store_places(float *y, vf v, int n)
+static void store_positions(float *y, vf v, int n)
 {
     if (n == VW)
         vstore(y, v);
@@ -73,25 +73,25 @@ static void store_places(float *y, vf v, int n)
 
 /* ---- max --------------------------------------------------------------------------------- */
 
-/* Which places won, of a plane's outputs in order. Two bits each: what does not fill a byte yet
- * waits. */
+/* Which positions won, of a plane's outputs in order. Two bits each: what does not fill a byte
+ * yet waits. */
 typedef struct {
     uint8_t *to; /* NULL: not computed */
     bool packed;
     uint32_t bits, n; /* waiting bits */
 } index_writer;
 
-SW_VEC_FN void put_places(index_writer *index, vi place, int n)
+SW_VEC_FN void put_positions(index_writer *index, vi position, int n)
 {
-    uint8_t places[VW];
-    vistore_u8(places, place);
+    uint8_t positions[VW];
+    vistore_u8(positions, position);
     if (!index->packed) {
-        memcpy(index->to, places, (size_t)n);
+        memcpy(index->to, positions, (size_t)n);
         index->to += n;
         return;
     }
     for (int i = 0; i < n; i++) {
-        index->bits |= (uint32_t)(places[i] & 3) << index->n;
+        index->bits |= (uint32_t)(positions[i] & 3) << index->n;
         index->n += 2;
         if (index->n < 8)
             continue;
@@ -100,30 +100,30 @@ SW_VEC_FN void put_places(index_writer *index, vi place, int n)
     }
 }
 
-/* An empty window is -inf and no place (255) wins. */
+/* An empty window is -inf and no position (255) wins. */
 SW_VEC_FN void max_windows(float *y, index_writer *index, const float *x, const sw_conv *s,
                            const windows *w)
 {
     vf best = vset1(-INFINITY);
-    vi place = viset1(255);
+    vi position = viset1(255);
     bool first = true;
     for (int64_t ky = w->ky0; ky < w->ky1; ky++)
         for (int64_t kx = w->kx0; kx < w->kx1; kx++) {
-            const vf v = load_place(x, s, w, ky, kx);
+            const vf v = load_position(x, s, w, ky, kx);
             const vi here = viset1((int)(ky * s->kernel_w + kx));
             if (first) {
                 best = v;
-                place = here;
+                position = here;
                 first = false;
                 continue;
             }
             const vm m = vwins(v, best);
             best = vselect(m, v, best);
-            place = viselect(m, here, place);
+            position = viselect(m, here, position);
         }
-    store_places(y, best, w->n);
+    store_positions(y, best, w->n);
     if (index->to != NULL)
-        put_places(index, place, w->n);
+        put_positions(index, position, w->n);
 }
 
 static void max_part(void *arg, int part)
@@ -199,8 +199,8 @@ static void avg_part(void *arg, int part)
             vf sum = vzero();
             for (int64_t ky = w.ky0; ky < w.ky1; ky++)
                 for (int64_t kx = w.kx0; kx < w.kx1; kx++)
-                    sum = vadd(sum, load_place(x, s, &w, ky, kx));
-            store_places(y, vdiv(sum, count), w.n);
+                    sum = vadd(sum, load_position(x, s, &w, ky, kx));
+            store_positions(y, vdiv(sum, count), w.n);
             ox += w.n;
             y += w.n;
         }

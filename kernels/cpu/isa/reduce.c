@@ -1,5 +1,5 @@
 /* Maximum over axes and its gradient. Results are done sixteen at a time, or, where the reduced
- * places are neighbours, each in sixteen lanes. What wins is a question of order and not of
+ * positions are neighbours, each in sixteen lanes. What wins is a question of order and not of
  * rounding: the bits are the same however it is cut. */
 #include "kernels/cpu/isa/axes_internal.h"
 #include <string.h>
@@ -45,39 +45,39 @@ static int join(int64_t *dim, int64_t *step, int n)
     return m;
 }
 
-/* Where a place lies. */
-static int64_t offset_of(int64_t place, const int64_t *dim, const int64_t *step, int n)
+/* Where a position lies. */
+static int64_t offset_of(int64_t position, const int64_t *dim, const int64_t *step, int n)
 {
     int64_t at = 0;
     for (int i = n - 1; i > 0; i--) {
-        at += place % dim[i] * step[i];
-        place /= dim[i];
+        at += position % dim[i] * step[i];
+        position /= dim[i];
     }
-    return at + place * step[0];
+    return at + position * step[0];
 }
 
-static void put_index(unsigned char *index, int bytes, int64_t i, uint32_t place)
+static void put_index(unsigned char *index, int bytes, int64_t i, uint32_t position)
 {
     for (int k = 0; k < bytes; k++)
-        index[i * bytes + k] = (unsigned char)(place >> (8 * k));
+        index[i * bytes + k] = (unsigned char)(position >> (8 * k));
 }
 
 static uint32_t get_index(const unsigned char *index, int bytes, int64_t i)
 {
-    uint32_t place = 0;
+    uint32_t position = 0;
     for (int k = 0; k < bytes; k++)
-        place |= (uint32_t)index[i * bytes + k] << (8 * k);
-    return place;
+        position |= (uint32_t)index[i * bytes + k] << (8 * k);
+    return position;
 }
 
 /* ---- maximum ----------------------------------------------------------------------------- */
 
 /* n neighbours. */
-static float row_max(const float *x, int64_t n, uint32_t *place)
+static float row_max(const float *x, int64_t n, uint32_t *position)
 {
     float best = x[0];
     int64_t i = 1;
-    *place = 0;
+    *position = 0;
     if (n >= 2 * LANES) {
         float lane[LANES];
         uint32_t at[LANES];
@@ -93,33 +93,33 @@ static float row_max(const float *x, int64_t n, uint32_t *place)
                 at[k] = w ? (uint32_t)i + k : at[k];
             }
         best = lane[0];
-        *place = at[0];
+        *position = at[0];
         for (int k = 1; k < LANES; k++) {
             const bool equal = lane[k] == best || (lane[k] != lane[k] && best != best);
-            if (wins(lane[k], best) || (equal && at[k] < *place)) {
+            if (wins(lane[k], best) || (equal && at[k] < *position)) {
                 best = lane[k];
-                *place = at[k];
+                *position = at[k];
             }
         }
     }
     for (; i < n; i++)
         if (wins(x[i], best)) {
             best = x[i];
-            *place = (uint32_t)i;
+            *position = (uint32_t)i;
         }
     return best;
 }
 
-/* Up to sixteen results whose places begin at x + from[k]; near: from[k] = from[0] + k. */
-static void lanes_max(float *best, uint32_t *place, const float *x, const int64_t *from, int n,
-                      bool near, const sw_max_spec *s)
+/* Up to sixteen results whose positions begin at x + from[k]; near: from[k] = from[0] + k. */
+static void lanes_max(float *best, uint32_t *position, const float *x, const int64_t *from,
+                      int n, bool near, const sw_max_spec *s)
 {
     const int last = s->n_reduced - 1;
     const int64_t inner = s->reduced[last], step = s->reduced_step[last];
     float v[LANES];
     for (int k = 0; k < LANES; k++) {
         v[k] = best[k] = k < n ? x[from[k]] : 0.0f;
-        place[k] = 0;
+        position[k] = 0;
     }
     for (int64_t outer = 0; outer < s->n; outer += inner) {
         const float *row = x + offset_of(outer, s->reduced, s->reduced_step, s->n_reduced);
@@ -133,7 +133,7 @@ static void lanes_max(float *best, uint32_t *place, const float *x, const int64_
             for (int k = 0; k < LANES; k++) {
                 const bool w = (v[k] > best[k]) | ((v[k] != v[k]) & (best[k] == best[k]));
                 best[k] = w ? v[k] : best[k];
-                place[k] = w ? (uint32_t)(outer + r) : place[k];
+                position[k] = w ? (uint32_t)(outer + r) : position[k];
             }
         }
     }
@@ -150,19 +150,19 @@ static void max_part(void *arg, int part)
         const int n = end - o < LANES ? (int)(end - o) : LANES;
         int64_t from[LANES];
         float best[LANES];
-        uint32_t place[LANES];
+        uint32_t position[LANES];
         bool near = true;
         for (int k = 0; k < n; k++) {
             from[k] = offset_of(o + k, s->kept, s->kept_step, s->n_kept);
             near &= from[k] == from[0] + k;
         }
         for (int k = 0; rows && k < n; k++)
-            best[k] = row_max(j->x + from[k], s->n, &place[k]);
+            best[k] = row_max(j->x + from[k], s->n, &position[k]);
         if (!rows)
-            lanes_max(best, place, j->x, from, n, near, s);
+            lanes_max(best, position, j->x, from, n, near, s);
         memcpy(j->y + o, best, (size_t)n * sizeof *best);
         for (int k = 0; k < n && j->index != NULL; k++)
-            put_index(j->index, s->index_bytes, o + k, place[k]);
+            put_index(j->index, s->index_bytes, o + k, position[k]);
     }
 }
 
@@ -205,9 +205,9 @@ static void max_dx_part(void *arg, int part)
     const int64_t first = part * j->per_part;
     const int64_t end = first + j->per_part < s->outputs ? first + j->per_part : s->outputs;
     for (int64_t o = first; o < end; o++) {
-        const int64_t place = get_index(j->won, s->index_bytes, o);
+        const int64_t position = get_index(j->won, s->index_bytes, o);
         const int64_t at = offset_of(o, s->kept, s->kept_step, s->n_kept) +
-                           offset_of(place, s->reduced, s->reduced_step, s->n_reduced);
+                           offset_of(position, s->reduced, s->reduced_step, s->n_reduced);
         j->y[at] += j->x[o];
     }
 }

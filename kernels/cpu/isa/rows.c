@@ -1,5 +1,5 @@
 /* Softmax and its relatives over rows. A row is summed in sixteen lanes, then lane by lane. */
-#include "kernels/cpu/isa/point_internal.h"
+#include "kernels/cpu/isa/pointwise_internal.h"
 #include "kernels/scalar.h"
 #include <math.h>
 #include <string.h>

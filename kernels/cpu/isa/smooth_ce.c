@@ -1,6 +1,6 @@
 /* Softmax cross-entropy with label smoothing and a label that is ignored: sums of rows, and the
  * gradient. Rows in sixteen float64 lanes, then lane by lane. */
-#include "kernels/cpu/isa/point_internal.h"
+#include "kernels/cpu/isa/pointwise_internal.h"
 #include "kernels/scalar.h"
 
 #define LANES 16

@@ -1,6 +1,6 @@
 /* SwiGLU: y = a sigmoid(a) b and its gradients, which may lie where a, b or dy lie. Blocks of
  * elements are read before any of them is written. */
-#include "kernels/cpu/isa/point_internal.h"
+#include "kernels/cpu/isa/pointwise_internal.h"
 #include "kernels/scalar.h"
 
 enum { PART = 16384, BLOCK = 64 };

@@ -21,11 +21,11 @@ typedef struct {
 typedef struct {
     const report_share *at; /* largest first */
     size_t n;
-} report_shares;
-void report_print_shares(report_shares roles, report_shares layers, uint64_t all,
-                         const report_style *style);
+} report_breakdown;
+void report_print_breakdown(report_breakdown roles, report_breakdown layers, uint64_t all,
+                            const report_style *style);
 /* `key` and an object of them. */
-void report_put_shares(sw_json *j, const char *key, report_shares x);
+void report_put_breakdown(sw_json *j, const char *key, report_breakdown x);
 void report_print_text(report *r, const report_live *live, const report_style *style);
 /* more: NULL when there is none. */
 SW_MUST_USE sw_status report_print_json(report *r, const report_live *live,

@@ -12,14 +12,14 @@
 
 typedef struct {
     report_share role[SW_DENIED_SHARES / 4], layer[SW_DENIED_SHARES];
-    report_shares roles, layers;
+    report_breakdown roles, layers;
 } held;
 
-static report_shares shares_of(report_share *to, const sw_denied_share *from, size_t n)
+static report_breakdown shares_of(report_share *to, const sw_denied_share *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         to[i] = (report_share){from[i].name, from[i].bytes};
-    return (report_shares){to, n};
+    return (report_breakdown){to, n};
 }
 
 static void find_held(held *h, const report_denied *d)
@@ -36,7 +36,7 @@ static void print_held(const report_denied *d, const report_style *style)
     find_held(&h, d);
     sw_writer_say(style->to, 2, 4, "%s %s:", table_bytes(d->live, style).text,
                   d->step > 0 ? "were held" : "would be live at the peak");
-    report_print_shares(h.roles, h.layers, d->live, style);
+    report_print_breakdown(h.roles, h.layers, d->live, style);
     sw_writer_print(style->to, "  %-33s %-15s %12s\n", "largest", "role", "bytes");
     for (size_t i = 0; i < d->n_holders; i++) {
         sw_writer_print(style->to, "  ");
@@ -142,8 +142,8 @@ void report_put_denied(sw_json *j, const report *r)
     put_figures(j, d);
     held h;
     find_held(&h, d);
-    report_put_shares(j, "by_role", h.roles);
-    report_put_shares(j, "by_layer", h.layers);
+    report_put_breakdown(j, "by_role", h.roles);
+    report_put_breakdown(j, "by_layer", h.layers);
     sw_json_open(j, "holders", '[');
     for (size_t i = 0; i < d->n_holders; i++) {
         sw_json_begin(j, '{');

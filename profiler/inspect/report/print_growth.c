@@ -57,7 +57,7 @@ static const report_line *worst_line(const report_host *h, int series)
     return worst;
 }
 
-static const char *place_of(const report_host *h, int series)
+static const char *site_of(const report_host *h, int series)
 {
     if (series == REPORT_OF_OTHER)
         return "by malloc of the program's own, outside the library's heap";
@@ -80,7 +80,7 @@ static void print_growing(const report_host *h, int i, const report_style *style
     const bool line = worst_line(h, i) != NULL;
     sw_writer_say(style->to, 2, 4, "%s grows by %s per step since step %" PRIu64 ", %s%s",
                   report_series_name(i), table_bytes(report_per_step(g), style).text,
-                  first_step(g), line ? "taken at " : "", place_of(h, i));
+                  first_step(g), line ? "taken at " : "", site_of(h, i));
 }
 
 void report_print_growth(const report *r, const report_style *style)
@@ -109,7 +109,7 @@ static void put_row(sw_json *j, const report_host *h, int i)
     const report_growth *g = &h->series[i].growth;
     sw_json_begin(j, '{');
     sw_json_put_string(j, "purpose", report_series_name(i));
-    sw_json_put_string(j, "place", place_of(h, i));
+    sw_json_put_string(j, "place", site_of(h, i));
     sw_json_put_u64(j, "bytes_per_step", report_per_step(g));
     sw_json_put_u64(j, "first_step", first_step(g));
     sw_json_put_u64(j, "bytes", g->times >= 2 ? g->gained : g->weak_gained);

@@ -22,7 +22,7 @@ static void print_name(const sw_writer *to, const sw_process_line *l)
 }
 
 /* The system may put a huge page where only a part of it was touched. */
-static const char *verdict(const sw_process_line *l)
+static const char *difference(const sw_process_line *l)
 {
     if (l->resident_bytes == l->predicted_bytes)
         return "equal";
@@ -37,7 +37,7 @@ static void print_line(const sw_writer *to, const sw_process_line *l)
     print_name(to, l);
     sw_writer_print(to, "%16s", sw_text_digits(l->resident_bytes).text);
     if (l->predicted)
-        sw_writer_print(to, "%16s  %s", sw_text_digits(l->predicted_bytes).text, verdict(l));
+        sw_writer_print(to, "%16s  %s", sw_text_digits(l->predicted_bytes).text, difference(l));
     sw_writer_text(to, "\n");
 }
 

@@ -120,7 +120,7 @@ typedef struct {
     bool has_process;
     uint64_t process_first, process_last, process_max, host_max;
 
-    int verdict[4]; /* of the witnesses: 1 agrees, 0 does not, -1 not asked */
+    int witness_results[4]; /* of the witnesses: 1 agrees, 0 does not, -1 not asked */
     uint64_t faults;
     char first_fault[256];
 
@@ -211,7 +211,7 @@ SW_MUST_USE sw_status report_begin(report **out, profile_lines *lines, const cha
 SW_MUST_USE sw_status report_more(report *r, profile_lines *lines, const report_watch *watch);
 
 /* A record of the type "process" into r->process; the latest one counts. */
-SW_MUST_USE sw_status report_take_process(report *r, const profile_place *p);
+SW_MUST_USE sw_status report_take_process(report *r, const profile_position *p);
 
 SW_MUST_USE sw_status report_find_live(const report *r, const report_plan *plan,
                                        report_live *out);

@@ -163,7 +163,7 @@ static void op_row(const void *context, size_t i, table_cell *c)
 }
 
 /* Most live bytes first, then as they run: a merge sort of positions. */
-static void sort_ops(const view *v, uint32_t *at, uint32_t *room, size_t n)
+static void sort_ops(const view *v, uint32_t *at, uint32_t *scratch, size_t n)
 {
     for (size_t width = 1; width < n; width *= 2) {
         for (size_t from = 0; from < n; from += 2 * width) {
@@ -172,26 +172,26 @@ static void sort_ops(const view *v, uint32_t *at, uint32_t *room, size_t n)
             for (size_t k = from; k < end; k++) {
                 const bool left =
                     l < middle && (r == end || v->curve[at[l]] >= v->curve[at[r]]);
-                room[k] = at[left ? l++ : r++];
+                scratch[k] = at[left ? l++ : r++];
             }
         }
-        memcpy(at, room, n * sizeof *at);
+        memcpy(at, scratch, n * sizeof *at);
     }
 }
 
 static sw_status order_ops(view *v)
 {
     sw_timeline *t = v->r->timeline;
-    void *order, *room, *born;
+    void *order, *scratch, *born;
     const size_t n = v->p->n_ops;
-    SW_TRY(sw_timeline_room(t, &order, n + 1, sizeof(uint32_t)));
-    SW_TRY(sw_timeline_room(t, &room, n + 1, sizeof(uint32_t)));
-    SW_TRY(sw_timeline_room(t, &born, n + 1, sizeof(uint64_t)));
+    SW_TRY(sw_timeline_alloc(t, &order, n + 1, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_alloc(t, &scratch, n + 1, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_alloc(t, &born, n + 1, sizeof(uint64_t)));
     v->order = order;
     v->born = born;
     for (uint32_t i = 0; i < n; i++)
         v->order[i] = i;
-    sort_ops(v, order, room, n);
+    sort_ops(v, order, scratch, n);
     for (uint32_t i = 0; i < v->p->n_values; i++) {
         const sw_tensor *x = &v->p->values[i];
         if (x->alias == SW_TL_NONE && x->segment == SW_SEGMENT_STEP && x->birth < n)
@@ -254,13 +254,13 @@ static void find_phase_ops(view *v)
 static sw_status make_view(view *v, int by, table *out)
 {
     sw_timeline *t = v->r->timeline;
-    void *room;
+    void *scratch;
     SW_TRY(parts_make(&v->parts, t, v->p, by == 0 ? PARTS_TREE : PARTS_ROLE));
-    SW_TRY(sw_timeline_room(t, &room, v->parts.n, sizeof(uint32_t)));
-    v->order = room;
+    SW_TRY(sw_timeline_alloc(t, &scratch, v->parts.n, sizeof(uint32_t)));
+    v->order = scratch;
     SW_TRY(parts_order(&v->parts, t, v->order, &v->n_groups));
-    SW_TRY(sw_timeline_room(t, &room, (size_t)v->p->n_ops + 1, sizeof(uint64_t)));
-    v->curve = room;
+    SW_TRY(sw_timeline_alloc(t, &scratch, (size_t)v->p->n_ops + 1, sizeof(uint64_t)));
+    v->curve = scratch;
     sw_timeline_curve(v->p, NULL, NULL, v->curve);
     if (by == 2)
         SW_TRY(order_ops(v));

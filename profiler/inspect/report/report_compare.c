@@ -95,7 +95,7 @@ int64_t compare_peaks(const comparison *c)
 static sw_status add_line(comparison *c, compare_line l)
 {
     void *lines = c->lines;
-    SW_TRY(sw_heap_room(&lines, SW_HEAP_PROFILE, &c->cap, c->n + 1, sizeof *c->lines));
+    SW_TRY(sw_heap_reserve(&lines, SW_HEAP_PROFILE, &c->cap, c->n + 1, sizeof *c->lines));
     c->lines = lines;
     c->lines[c->n++] = l;
     return SW_OK;
@@ -107,7 +107,7 @@ static sw_status add(comparison *c, compare_group of, const char *name, uint64_t
 }
 
 /* Why a tensor has other bytes at the one peak than at the other. */
-static const char *why(const parts_pair *p)
+static const char *why(const parts_match *p)
 {
     const parts_group *a = p->group[0], *b = p->group[1];
     if (p->bytes[0] == p->bytes[1] || (a == NULL && b == NULL))
@@ -129,11 +129,11 @@ static sw_status add_pairs(comparison *c, compare_group of)
     const compare_side *a = &c->side[0], *b = &c->side[1];
     const int64_t beyond[2] = {(int64_t)(a->peak - a->parts[of].at[0].at_peak),
                                (int64_t)(b->peak - b->parts[of].at[0].at_peak)};
-    parts_pair *pairs;
+    parts_match *pairs;
     size_t n;
-    SW_TRY(parts_pairs(&pairs, &n, a->r->timeline, &a->parts[of], &b->parts[of], beyond));
+    SW_TRY(parts_matches(&pairs, &n, a->r->timeline, &a->parts[of], &b->parts[of], beyond));
     for (size_t i = 0; i < n; i++) {
-        const parts_pair *p = &pairs[i];
+        const parts_match *p = &pairs[i];
         const bool in_a = p->bytes[0] != 0, in_b = p->bytes[1] != 0;
         if (!in_a && !in_b)
             continue;

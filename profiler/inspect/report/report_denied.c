@@ -6,12 +6,12 @@
 #include <string.h>
 
 /* Largest first; what has no name is called `none`. */
-static sw_status take_shares(const profile_place *p, const char *key, const char *none,
-                             sw_denied_share *to, size_t room, size_t *n)
+static sw_status take_shares(const profile_position *p, const char *key, const char *none,
+                             sw_denied_share *to, size_t capacity, size_t *n)
 {
     const value o = value_at(p->record, key);
     *n = 0;
-    if (!value_is_dict(o) || value_count(o) > room)
+    if (!value_is_dict(o) || value_count(o) > capacity)
         return profile_wrong(p, key, "an object of bytes");
     for (uint64_t i = 0; i < value_count(o); i++) {
         const char *name = value_key(o, i);
@@ -28,7 +28,7 @@ static sw_status take_shares(const profile_place *p, const char *key, const char
     return SW_OK;
 }
 
-static sw_status take_holders(const profile_place *p, report_denied *d)
+static sw_status take_holders(const profile_position *p, report_denied *d)
 {
     const value all = value_at(p->record, "holders");
     if (!value_is_list(all) || value_count(all) > SW_DENIED_HOLDERS)
@@ -49,7 +49,7 @@ static sw_status take_holders(const profile_place *p, report_denied *d)
     return SW_OK;
 }
 
-static sw_status take_request(const profile_place *p, report_denied *d)
+static sw_status take_request(const profile_position *p, report_denied *d)
 {
     const value o = p->record;
     SW_TRY(profile_get_text(p, o, "run", d->run, sizeof d->run));
@@ -72,7 +72,7 @@ static sw_status take_request(const profile_place *p, report_denied *d)
 }
 
 /* Into what is there already: `fits` belongs to the denied record in front of it. */
-sw_status report_take_denied(report_host *h, const profile_place *p)
+sw_status report_take_denied(report_host *h, const profile_position *p)
 {
     void *block = h->denied;
     const bool fits = strcmp(value_text(value_at(p->record, "type")), "fits") == 0;

@@ -2,7 +2,7 @@
 #include "profiler/inspect/report/report_host.h"
 #include <string.h>
 
-static sw_status take_arena(const profile_place *p, value arenas, const char *name,
+static sw_status take_arena(const profile_position *p, value arenas, const char *name,
                             uint64_t total, uint64_t *committed, uint64_t *promised)
 {
     const value o = value_at(arenas, name);
@@ -14,7 +14,7 @@ static sw_status take_arena(const profile_place *p, value arenas, const char *na
     return profile_get_u64(p, o, "promised_bytes", 0, promised);
 }
 
-static sw_status fill(const profile_place *p, report_device *d)
+static sw_status fill(const profile_position *p, report_device *d)
 {
     static const char *const names[SW_ARENA_USES] = {"other", "step", "model", "data"};
     char at[8];
@@ -39,7 +39,7 @@ static sw_status fill(const profile_place *p, report_device *d)
 }
 
 /* The latest of a card counts; what is more than there is room for is passed over. */
-sw_status report_take_device(report_host *h, const profile_place *p)
+sw_status report_take_device(report_host *h, const profile_position *p)
 {
     report_device d = {0};
     size_t i = 0;

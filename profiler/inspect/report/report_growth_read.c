@@ -60,7 +60,7 @@ static report_line *find_line(report_host *h, const char *at, const char *heap)
     return NULL;
 }
 
-static sw_status take_line(report_host *h, const profile_place *p, value o, uint64_t step,
+static sw_status take_line(report_host *h, const profile_position *p, value o, uint64_t step,
                            bool settled)
 {
     /* It has held nothing before, but for what is there when the file begins. */
@@ -76,7 +76,8 @@ static sw_status take_line(report_host *h, const profile_place *p, value o, uint
         return SW_OK;
     if (line == NULL) {
         void *block = h->lines;
-        SW_TRY(sw_heap_room(&block, SW_HEAP_PROFILE, &h->cap_lines, h->n_lines + 1, sizeof x));
+        SW_TRY(
+            sw_heap_reserve(&block, SW_HEAP_PROFILE, &h->cap_lines, h->n_lines + 1, sizeof x));
         h->lines = block;
         line = &h->lines[h->n_lines++];
         *line = x;
@@ -85,19 +86,19 @@ static sw_status take_line(report_host *h, const profile_place *p, value o, uint
     return SW_OK;
 }
 
-static sw_status take_places(report_host *h, const profile_place *p, uint64_t step,
-                             bool settled)
+static sw_status take_sites(report_host *h, const profile_position *p, uint64_t step,
+                            bool settled)
 {
-    const value places = value_at(p->record, "places");
-    if (places != 0 && !value_is_list(places))
+    const value sites = value_at(p->record, "places");
+    if (sites != 0 && !value_is_list(sites))
         return profile_wrong(p, "places", "a list of places");
-    for (size_t i = 0; i < value_count(places); i++)
-        SW_TRY(take_line(h, p, value_item(places, i), step, settled));
+    for (size_t i = 0; i < value_count(sites); i++)
+        SW_TRY(take_line(h, p, value_item(sites, i), step, settled));
     return SW_OK;
 }
 
 /* Members of an object of figures; what is missing has not changed. */
-static sw_status take_figures(report_host *h, const profile_place *p, const char *key,
+static sw_status take_figures(report_host *h, const profile_position *p, const char *key,
                               const char *const *names, int first, int n, uint64_t step,
                               bool settled)
 {
@@ -114,7 +115,7 @@ static sw_status take_figures(report_host *h, const profile_place *p, const char
     return SW_OK;
 }
 
-static sw_status take_sampled(report_host *h, const profile_place *p, int series,
+static sw_status take_sampled(report_host *h, const profile_position *p, int series,
                               const char *key, uint64_t step)
 {
     uint64_t bytes;
@@ -127,7 +128,7 @@ static sw_status take_sampled(report_host *h, const profile_place *p, int series
 }
 
 /* A run in immediate mode is never called warm: the first ones take what the others use. */
-static bool is_settled(report_host *h, const profile_place *p)
+static bool is_settled(report_host *h, const profile_position *p)
 {
     const value warm = value_at(p->record, "warm");
     const char *mode = value_text(value_at(p->record, "mode"));
@@ -136,7 +137,7 @@ static bool is_settled(report_host *h, const profile_place *p)
     return value_is_true(warm);
 }
 
-sw_status report_take_growth(report_host *h, const profile_place *p)
+sw_status report_take_growth(report_host *h, const profile_position *p)
 {
     static const char *const arenas[] = {"model", "data", "step"};
     const char *purposes[SW_HEAP_KINDS];
@@ -150,7 +151,7 @@ sw_status report_take_growth(report_host *h, const profile_place *p)
         purposes[i] = sw_heap_name((sw_heap)i);
     SW_TRY(take_figures(h, p, "heap", purposes, REPORT_OF_HEAP, SW_HEAP_KINDS, step, settled));
     SW_TRY(take_figures(h, p, "arenas", arenas, REPORT_OF_MODEL, 3, step, settled));
-    SW_TRY(take_places(h, p, step, settled));
+    SW_TRY(take_sites(h, p, step, settled));
     for (int i = 0; i < REPORT_OF_OTHER; i++)
         if (h->series[i].growth.known)
             draw(&h->series[i]);

@@ -14,7 +14,8 @@ void report_free_host(report_host *h)
     sw_heap_free(h, SW_HEAP_PROFILE, sizeof *h);
 }
 
-static sw_status take_purpose(report_host *h, const profile_place *p, value o, const char *name)
+static sw_status take_purpose(report_host *h, const profile_position *p, value o,
+                              const char *name)
 {
     report_purpose *x = &h->purpose[h->n_purposes];
     SW_TRY(profile_get_text(p, o, "name", x->name, sizeof x->name));
@@ -31,7 +32,7 @@ static sw_status take_purpose(report_host *h, const profile_place *p, value o, c
     return SW_OK;
 }
 
-static sw_status take_heap(report_host *h, const profile_place *p)
+static sw_status take_heap(report_host *h, const profile_position *p)
 {
     const value purposes = value_at(p->record, "purposes"),
                 other = value_at(p->record, "other");
@@ -47,7 +48,7 @@ static sw_status take_heap(report_host *h, const profile_place *p)
     return take_purpose(h, p, other, "others");
 }
 
-static sw_status take_shape(report_host *h, const profile_place *p)
+static sw_status take_shape(report_host *h, const profile_position *p)
 {
     uint64_t program, exec;
     report_shape x;
@@ -69,13 +70,13 @@ static sw_status take_shape(report_host *h, const profile_place *p)
         x.lanes > live - x.padding || x.model_padding > x.model)
         return profile_wrong(p, "peak_bytes", "what its parts add up to");
     void *block = h->shapes;
-    SW_TRY(sw_heap_room(&block, SW_HEAP_PROFILE, &h->cap_shapes, h->n_shapes + 1, sizeof x));
+    SW_TRY(sw_heap_reserve(&block, SW_HEAP_PROFILE, &h->cap_shapes, h->n_shapes + 1, sizeof x));
     h->shapes = block;
     h->shapes[h->n_shapes++] = x;
     return SW_OK;
 }
 
-sw_status report_take_host(report *r, const profile_place *p)
+sw_status report_take_host(report *r, const profile_position *p)
 {
     const char *type = p->type;
     if (r->host == NULL) {

@@ -103,14 +103,14 @@ typedef struct report_host {
 } report_host;
 
 /* Any record: takes of it what is the host's. */
-SW_MUST_USE sw_status report_take_host(report *r, const profile_place *p);
+SW_MUST_USE sw_status report_take_host(report *r, const profile_position *p);
 void report_free_host(report_host *host);
 
 /* ---- between the files ------------------------------------------------------------------- */
 
-SW_MUST_USE sw_status report_take_growth(report_host *h, const profile_place *p);
-SW_MUST_USE sw_status report_take_denied(report_host *h, const profile_place *p);
-SW_MUST_USE sw_status report_take_device(report_host *h, const profile_place *p);
+SW_MUST_USE sw_status report_take_growth(report_host *h, const profile_position *p);
+SW_MUST_USE sw_status report_take_denied(report_host *h, const profile_position *p);
+SW_MUST_USE sw_status report_take_device(report_host *h, const profile_position *p);
 /* Still grows at the end of what was read. */
 bool report_grows(const report_host *h, int series);
 bool report_line_grows(const report_host *h, const report_line *line);

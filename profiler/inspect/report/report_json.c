@@ -159,10 +159,10 @@ static void put_witnesses(sw_json *j, const report *r)
     sw_json_open(j, "witnesses", '{');
     for (int i = 0; i < 4; i++) {
         sw_json_key(j, report_witnesses[i]);
-        if (r->verdict[i] < 0)
+        if (r->witness_results[i] < 0)
             sw_json_null(j);
         else
-            sw_json_bool(j, r->verdict[i] == 1);
+            sw_json_bool(j, r->witness_results[i] == 1);
     }
     sw_json_end(j);
     sw_json_put_u64(j, "faults", r->faults);
@@ -177,8 +177,8 @@ static void put_live(sw_json *j, const report_live *live)
     sw_json_put_u64(j, "n_ops", live->program->n_ops);
     sw_json_put_u64(j, "bytes", live->bytes);
     sw_json_put_u64(j, "padding_bytes", live->padding);
-    report_put_shares(j, "by_role", (report_shares){live->role, live->n_roles});
-    report_put_shares(j, "by_layer", (report_shares){live->layer, live->n_layers});
+    report_put_breakdown(j, "by_role", (report_breakdown){live->role, live->n_roles});
+    report_put_breakdown(j, "by_layer", (report_breakdown){live->layer, live->n_layers});
     sw_json_open(j, "largest", '[');
     for (size_t i = 0; i < live->n_largest; i++) {
         const sw_tensor *v = live->largest[i];

@@ -13,18 +13,18 @@ static sw_status shares_by(sw_timeline *t, const sw_tl_program *p, parts_by by,
     void *order = NULL, *room = NULL;
     sw_status status = parts_make(&x, t, p, by);
     if (status == SW_OK)
-        status = sw_timeline_room(t, &order, x.n, sizeof(uint32_t));
+        status = sw_timeline_alloc(t, &order, x.n, sizeof(uint32_t));
     if (status == SW_OK)
-        status = sw_timeline_room(t, &room, x.n, sizeof(report_share));
+        status = sw_timeline_alloc(t, &room, x.n, sizeof(report_share));
     if (status == SW_OK)
         status = parts_order(&x, t, order, &used);
-    report_share *shares = room;
+    report_share *breakdown = room;
     for (uint32_t i = 0; status == SW_OK && i < used; i++) {
         const parts_group *g = &x.at[((uint32_t *)order)[i]];
         if (g->at_peak > 0)
-            shares[(*n)++] = (report_share){g->path, g->at_peak};
+            breakdown[(*n)++] = (report_share){g->path, g->at_peak};
     }
-    *out = shares;
+    *out = breakdown;
     parts_free(&x);
     return status;
 }
@@ -98,7 +98,7 @@ sw_status report_find_live(const report *r, const report_plan *plan, report_live
         live->ops_ns += op.ns;
         keep_slowest(live, &op);
     }
-    SW_TRY(sw_timeline_room(r->timeline, &curve, (size_t)p->n_ops + 1, sizeof(uint64_t)));
+    SW_TRY(sw_timeline_alloc(r->timeline, &curve, (size_t)p->n_ops + 1, sizeof(uint64_t)));
     sw_timeline_curve(p, NULL, NULL, curve);
     draw_curve(live, p, curve);
     return SW_OK;

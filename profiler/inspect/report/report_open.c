@@ -15,7 +15,7 @@ sw_status report_new(report **out, const char *path)
     (*out)->path = path;
     sw_utf8_clean((*out)->shown, sizeof(*out)->shown, path);
     (*out)->part = 1;
-    memset((*out)->verdict, 0xff, sizeof(*out)->verdict);
+    memset((*out)->witness_results, 0xff, sizeof(*out)->witness_results);
     return SW_OK;
 }
 
@@ -32,7 +32,7 @@ void report_copy_header(report *r)
     r->seed = t->seed;
 }
 
-static sw_status room_for_plan(report *r)
+static sw_status reserve_plan(report *r)
 {
     if (r->n_plans < r->cap_plans)
         return SW_OK;
@@ -51,7 +51,7 @@ static sw_status room_for_plan(report *r)
 sw_status report_add_plan(report *r, uint32_t program)
 {
     const sw_tl_program *p = &r->timeline->programs[program];
-    SW_TRY(room_for_plan(r));
+    SW_TRY(reserve_plan(r));
     report_plan *x = &r->plans[r->n_plans++];
     *x = (report_plan){.key = p->key,
                        .immediate = p->immediate,

@@ -91,8 +91,8 @@ static sw_status group_of(parts *x, sw_timeline *t, const char *path, size_t n, 
     uint32_t *slot = slot_of(x, path, n);
     if (*slot == 0) {
         void *text, *array = x->at;
-        SW_TRY(sw_timeline_room(t, &text, n + 1, 1));
-        SW_TRY(sw_heap_room(&array, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
+        SW_TRY(sw_timeline_alloc(t, &text, n + 1, 1));
+        SW_TRY(sw_heap_reserve(&array, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
         x->at = array;
         memcpy(text, path, n);
         const size_t above = parent > 0 ? strlen(x->at[parent].path) + 1 : 0;
@@ -190,8 +190,8 @@ static sw_status sort_values(by_position *out, sw_timeline *t, const sw_tl_progr
                              bool death)
 {
     void *order, *first;
-    SW_TRY(sw_timeline_room(t, &order, (size_t)p->n_values + 1, sizeof *out->order));
-    SW_TRY(sw_timeline_room(t, &first, (size_t)p->n_ops + 3, sizeof *out->first));
+    SW_TRY(sw_timeline_alloc(t, &order, (size_t)p->n_values + 1, sizeof *out->order));
+    SW_TRY(sw_timeline_alloc(t, &first, (size_t)p->n_ops + 3, sizeof *out->first));
     *out = (by_position){order, first};
     for (uint32_t i = 0; i < p->n_values; i++)
         out->first[position(p, &p->values[i], death) + 2]++;
@@ -269,7 +269,7 @@ static sw_status count_ops(parts *x, sw_timeline *t, const sw_tl_program *p,
                            const uint32_t *of_op)
 {
     void *room;
-    SW_TRY(sw_timeline_room(t, &room, (size_t)p->n_ops + 1, sizeof(uint64_t)));
+    SW_TRY(sw_timeline_alloc(t, &room, (size_t)p->n_ops + 1, sizeof(uint64_t)));
     uint64_t *curve = room;
     sw_timeline_curve(p, NULL, NULL, curve);
     for (uint32_t i = 0; i < p->n_ops; i++)
@@ -303,8 +303,8 @@ sw_status parts_make(parts *x, sw_timeline *t, const sw_tl_program *p, parts_by 
     uint32_t root;
     void *group, *of_op;
     SW_TRY(group_of(x, t, "(all)", 5, 0, &root));
-    SW_TRY(sw_timeline_room(t, &group, (size_t)p->n_values + 1, sizeof(uint32_t)));
-    SW_TRY(sw_timeline_room(t, &of_op, (size_t)p->n_ops + 1, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_alloc(t, &group, (size_t)p->n_values + 1, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_alloc(t, &of_op, (size_t)p->n_ops + 1, sizeof(uint32_t)));
     if (by == PARTS_TREE)
         SW_TRY(make_tree(x, t, p, group, of_op));
     for (uint32_t i = 0; i < p->n_values; i++) {

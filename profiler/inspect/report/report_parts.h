@@ -70,12 +70,12 @@ typedef struct {
     const char *name;
     const parts_group *group[2];
     int64_t bytes[2]; /* at the peak */
-} parts_pair;
+} parts_match;
 
 /* All pairs, largest difference first; `apart` is what the two peaks have beyond their values,
  * in a pair of its own where it is not zero. They belong to the timeline, and live no longer
  * than the parts. */
-SW_MUST_USE sw_status parts_pairs(parts_pair **out, size_t *n, sw_timeline *t, const parts *a,
-                                  const parts *b, const int64_t *apart);
+SW_MUST_USE sw_status parts_matches(parts_match **out, size_t *n, sw_timeline *t,
+                                    const parts *a, const parts *b, const int64_t *apart);
 
 #endif

@@ -15,7 +15,7 @@ static sw_process_kind kind_of(const char *name)
     return (sw_process_kind)kind;
 }
 
-static sw_status take_line(const profile_place *p, value o, sw_process_line *l)
+static sw_status take_line(const profile_position *p, value o, sw_process_line *l)
 {
     char kind[16];
     uint64_t n, mapped, resident, huge, predicted;
@@ -38,7 +38,7 @@ static sw_status take_line(const profile_place *p, value o, sw_process_line *l)
     return SW_OK;
 }
 
-static sw_status fill(const profile_place *p, sw_process *x)
+static sw_status fill(const profile_position *p, sw_process *x)
 {
     uint64_t resident, sum = 0;
     const value lines = value_at(p->record, "lines");
@@ -56,7 +56,7 @@ static sw_status fill(const profile_place *p, sw_process *x)
     return SW_OK;
 }
 
-sw_status report_take_process(report *r, const profile_place *p)
+sw_status report_take_process(report *r, const profile_position *p)
 {
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->process));

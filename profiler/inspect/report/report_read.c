@@ -19,7 +19,7 @@ static report_plan *find_plan(report *r, uint64_t key)
     return NULL;
 }
 
-static sw_status take_plan(report *r, const profile_place *p, bool immediate)
+static sw_status take_plan(report *r, const profile_position *p, bool immediate)
 {
     SW_TRY(profile_take_program(r->timeline, p, immediate));
     const sw_status status = report_add_plan(r, r->timeline->n_programs - 1);
@@ -39,11 +39,11 @@ static bool equal_bytes(const sw_prof_phase *a, const sw_prof_phase *b)
 static void compare(report_plan *plan, const char *by, uint64_t step,
                     const sw_prof_phase *phase)
 {
-    const int room = (int)(sizeof plan->seen / sizeof *plan->seen);
+    const int capacity = (int)(sizeof plan->seen / sizeof *plan->seen);
     int i = 0;
     while (i < plan->n_seen && strcmp(plan->seen[i].by, by) != 0)
         i++;
-    if (i == room)
+    if (i == capacity)
         return;
     report_seen *s = &plan->seen[i];
     if (plan->immediate && plan->n_seen == 0)
@@ -151,7 +151,7 @@ static bool is_warm(const profile_step *s, const report_row *row)
 }
 
 /* With op clocks: one number for each op of the program, the same count in all its runs. */
-static sw_status take_op_clocks(const report *r, report_plan *plan, const profile_place *p,
+static sw_status take_op_clocks(const report *r, report_plan *plan, const profile_position *p,
                                 const profile_step *s)
 {
     const size_t n = value_count(s->clocks);
@@ -190,8 +190,8 @@ static void keep_witnesses(report *r, const profile_step *s)
     r->witnessed++;
     for (int i = 0; i < 4; i++) {
         const value x = value_at(s->witnesses, report_witnesses[i]);
-        if (value_is_bool(x) && r->verdict[i] != 0)
-            r->verdict[i] = value_is_true(x);
+        if (value_is_bool(x) && r->witness_results[i] != 0)
+            r->witness_results[i] = value_is_true(x);
     }
     if (r->faults == 0 && s->faults > 0)
         memcpy(r->first_fault, s->first_fault, sizeof r->first_fault);
@@ -252,7 +252,7 @@ static report_row row_of(const profile_step *s, uint64_t index)
     return row;
 }
 
-static sw_status take_step(report *r, const profile_place *p, const report_watch *watch)
+static sw_status take_step(report *r, const profile_position *p, const report_watch *watch)
 {
     profile_step s;
     SW_TRY(profile_read_step(p, &s));
@@ -300,7 +300,7 @@ static sw_status take_step(report *r, const profile_place *p, const report_watch
 
 /* ---- header, end, and the file ----------------------------------------------------------- */
 
-static sw_status take_header(report *r, const profile_place *p)
+static sw_status take_header(report *r, const profile_position *p)
 {
     SW_TRY(profile_take_header(r->timeline, p));
     SW_TRY(profile_get_u64(p, p->record, "part", 1, &r->part));
@@ -309,7 +309,7 @@ static sw_status take_header(report *r, const profile_place *p)
     return profile_get_u64(p, p->record, "budget_bytes", 0, &r->budget_bytes);
 }
 
-static sw_status take_end(report *r, const profile_place *p)
+static sw_status take_end(report *r, const profile_position *p)
 {
     profile_end e;
     SW_TRY(profile_read_end(p, &e));
@@ -327,7 +327,7 @@ static sw_status take_end(report *r, const profile_place *p)
 }
 
 /* Each line of a log says what the whole log lacks. */
-static sw_status take_events(report *r, const profile_place *p)
+static sw_status take_events(report *r, const profile_position *p)
 {
     uint64_t part, dropped;
     SW_TRY(profile_get_u64(p, p->record, "part", 0, &part));
@@ -336,7 +336,7 @@ static sw_status take_events(report *r, const profile_place *p)
     return SW_OK;
 }
 
-static sw_status take(report *r, const profile_place *p, const report_watch *watch)
+static sw_status take(report *r, const profile_position *p, const report_watch *watch)
 {
     const value type = value_at(p->record, "type");
     const char *name = value_is_text(type) ? value_text(type) : NULL;
@@ -368,7 +368,7 @@ static sw_status read_lines(report *r, profile_lines *lines, const report_watch 
 {
     for (bool there = true; there;) {
         profile_line line;
-        profile_place p;
+        profile_position p;
         SW_TRY(profile_lines_next(lines, &line));
         if (line.text == NULL)
             break;

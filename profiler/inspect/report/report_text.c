@@ -229,7 +229,7 @@ static const char *runs(uint64_t n)
     return n == 1 ? "run" : "runs";
 }
 
-static void print_verdict(const report_style *style, const report_seen *s)
+static void print_witness_results(const report_style *style, const report_seen *s)
 {
     char text[128] = "equal to the byte";
     if (s->equal != s->runs)
@@ -255,7 +255,7 @@ static void print_compared(const report_style *style, const report_plan *plan,
                         sw_text_digits(s->phase[i].end_bytes).text);
         print_difference(style, &plan->phase[i], &s->phase[i]);
     }
-    print_verdict(style, s);
+    print_witness_results(style, s);
 }
 
 /* Other programs, a line each; those that differ are never left out. */
@@ -276,7 +276,7 @@ static void print_others(const report_style *style, const report *r, const repor
             if (x->seen[k].equal != x->seen[k].runs)
                 print_compared(style, x, &x->seen[k]);
             else
-                print_verdict(style, &x->seen[k]);
+                print_witness_results(style, &x->seen[k]);
         }
     }
     if (silent > 0)
@@ -290,7 +290,7 @@ static void print_witnesses(const report_style *style, const report *r)
     sw_writer_print(style->to, "  witnesses:");
     for (int i = 0; i < 4; i++)
         sw_writer_print(style->to, "%s %s %s", i > 0 ? "," : "", report_witnesses[i],
-                        r->verdict[i] < 0 ? "not asked" : words[r->verdict[i]]);
+                        r->witness_results[i] < 0 ? "not asked" : words[r->witness_results[i]]);
     sw_writer_text(style->to, "\n");
     if (r->faults > 0)
         sw_writer_say(style->to, 2, 2, "%s%s faults; the first: %s%s", on(style),
@@ -349,7 +349,7 @@ static void print_main_plan(const report_style *style, const report_plan *main,
         if (&main->seen[k] == best)
             continue;
         if (main->seen[k].equal == main->seen[k].runs)
-            print_verdict(style, &main->seen[k]);
+            print_witness_results(style, &main->seen[k]);
         else
             print_compared(style, main, &main->seen[k]);
     }
@@ -427,8 +427,8 @@ static void print_live(const report_style *style, const report_plan *plan,
                       "%sthe plan's peak is %s: the values do not add up to it%s", on(style),
                       bytes_text(style, plan->peak).text, off(style));
     print_curve(style, live);
-    report_print_shares((report_shares){live->role, live->n_roles},
-                        (report_shares){live->layer, live->n_layers}, live->bytes, style);
+    report_print_breakdown((report_breakdown){live->role, live->n_roles},
+                           (report_breakdown){live->layer, live->n_layers}, live->bytes, style);
     print_largest(style, live);
     if (!plan->immediate)
         sw_writer_say(

@@ -1,13 +1,13 @@
 /* Adafactor: Shazeer and Stern 2018, without a first moment. The second moment of a matrix is
  * kept as that of its rows and of its columns. */
-#include "runtime/autograd/optim/optim.h"
+#include "runtime/autograd/optim/optimizer_internal.h"
 
 static float or_default(float given, float otherwise, const sw_optimizer_opts *opts)
 {
     return given != 0.0f || opts->as_given ? given : otherwise;
 }
 
-static void settle(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
+static void set_attrs(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
     attrs->beta1 = or_default(opts->beta2_decay, 0.8f, opts); /* as its tick has it */
     attrs->least = or_default(opts->least_scale, 1e-3f, opts);
@@ -35,5 +35,5 @@ const swi_optimizer_kind swi_adafactor = {.name = "adafactor",
                                           .has = SWI_HAS_EPSILON | SWI_HAS_SCALES,
                                           .lr = 0.01f,
                                           .epsilon = 0x1p-23f,
-                                          .settle = settle,
+                                          .set_attrs = set_attrs,
                                           .states = states};

@@ -1,8 +1,8 @@
 /* Adagrad: Duchi et al. 2011, as PyTorch has it; a rate that falls is sw_schedule's. */
 #include "kernels/optim.h"
-#include "runtime/autograd/optim/optim.h"
+#include "runtime/autograd/optim/optimizer_internal.h"
 
-static void settle(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
+static void set_attrs(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
     (void)opts;
     attrs->rule = SW_OPTIM_adagrad;
@@ -21,5 +21,5 @@ const swi_optimizer_kind swi_adagrad = {.name = "adagrad",
                                         .has = SWI_HAS_EPSILON | SWI_HAS_ACCUMULATOR,
                                         .lr = 0.01f,
                                         .epsilon = 1e-10f,
-                                        .settle = settle,
+                                        .set_attrs = set_attrs,
                                         .states = states};

@@ -1,6 +1,6 @@
 /* Adam and AdamW: first and second moments, and one step counter per optimizer. */
 #include "kernels/optim.h"
-#include "runtime/autograd/optim/optim.h"
+#include "runtime/autograd/optim/optimizer_internal.h"
 
 static void adam(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
@@ -31,7 +31,7 @@ static int states(const sw_optimizer_opts *opts, const sw_shape *shape, swi_stat
                                            .beta1 = 0.9f,                                      \
                                            .beta2 = 0.999f,                                    \
                                            .epsilon = 1e-8f,                                   \
-                                           .settle = kind,                                     \
+                                           .set_attrs = kind,                                  \
                                            .states = states}
 ADAM(adam);
 ADAM(adamw);

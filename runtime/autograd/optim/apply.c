@@ -1,5 +1,5 @@
 /* Optimizers in a step function: what sw_accumulate, sw_clip_norm and sw_update append. */
-#include "runtime/autograd/optim/optim.h"
+#include "runtime/autograd/optim/optimizer_internal.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -228,23 +228,25 @@ static uint32_t take_clip_scale(sw_ctx *ctx, const sw_optimizer *o)
 }
 
 /* The corrections of this update, a tensor of this run; its step is counted. */
-static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, const swi_verdicts *v, uint32_t *out)
+static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, const swi_finite_checks *v,
+                      uint32_t *out)
 {
     const uint8_t release = swi_first_release(o);
-    const uint32_t verdict = release == SWI_RELEASED ? v->losses : v->all;
+    const uint32_t finite_check = release == SWI_RELEASED ? v->losses : v->all;
     const uint32_t powers = swi_model_value(ctx, o->model, o->tick);
     uint32_t in[3] = {powers}, outs[2];
     int n = 1;
     if (o->keep)
         in[n++] = swi_model_value(ctx, o->model, o->flags);
-    if (verdict != SWI_NONE)
-        in[n++] = verdict;
+    if (finite_check != SWI_NONE)
+        in[n++] = finite_check;
     if (ctx->status != SW_OK)
         return ctx->status;
     const sw_type pair = ctx->trace.values[powers].type;
     const sw_type types[] = {pair, pair};
     const uint32_t into[] = {SWI_NONE, powers};
-    const swi_tick_attrs attrs = {o->attrs.beta1, o->attrs.beta2, o->keep, verdict != SWI_NONE};
+    const swi_tick_attrs attrs = {o->attrs.beta1, o->attrs.beta2, o->keep,
+                                  finite_check != SWI_NONE};
     const swi_append_args args = {.op = o->kind->tick,
                                   .grad = -1,
                                   .in = in,
@@ -273,7 +275,7 @@ static bool has_kept(const sw_optimizer *o)
 /* What the updates of one sw_update share; SWI_NONE: there is none. */
 typedef struct {
     uint32_t scale, corrections;
-    swi_verdicts verdicts;
+    swi_finite_checks finite_checks;
 } shared;
 
 /* Update entry e by `grad`: operands in the order of swi_update_attrs. */
@@ -293,9 +295,10 @@ static sw_status append_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint
         into[1 + attrs.n_state] = in[n++] =
             swi_model_value(ctx, o->model, entry->state[attrs.n_state]);
     const uint32_t more[] = {with->corrections, with->scale, swi_flag_of(ctx, o, e),
-                             release == SWI_RELEASED ? ctx->verdicts[e] : with->verdicts.all};
+                             release == SWI_RELEASED ? ctx->finite_checks[e]
+                                                     : with->finite_checks.all};
     int32_t *const has[] = {&attrs.has_corrections, &attrs.has_scale, &attrs.has_flag,
-                            &attrs.has_verdict};
+                            &attrs.has_finite_check};
     if (ctx->status != SW_OK)
         return ctx->status;
     for (int k = 0; k < 4; k++) {
@@ -323,12 +326,12 @@ static sw_status update_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint
     return status;
 }
 
-static sw_status room_for_verdicts(sw_ctx *ctx, const sw_optimizer *o)
+static sw_status reserve_finite_checks(sw_ctx *ctx, const sw_optimizer *o)
 {
-    void *p = ctx->verdicts;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &ctx->cap_verdicts, o->model->n_entries,
-                        sizeof *ctx->verdicts));
-    ctx->verdicts = p;
+    void *p = ctx->finite_checks;
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->cap_finite_checks, o->model->n_entries,
+                           sizeof *ctx->finite_checks));
+    ctx->finite_checks = p;
     return SW_OK;
 }
 
@@ -341,10 +344,10 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
     if (!o->keep && !has_pending(ctx, o))
         SW_FAIL(SW_INVALID, "sw_update: sw_backward has made no gradient for this optimizer");
     shared with = {.scale = take_clip_scale(ctx, o), .corrections = SWI_NONE};
-    SW_TRY(room_for_verdicts(ctx, o));
-    SW_TRY(swi_append_verdicts(ctx, o, ctx->verdicts, &with.verdicts));
+    SW_TRY(reserve_finite_checks(ctx, o));
+    SW_TRY(swi_append_finite_checks(ctx, o, ctx->finite_checks, &with.finite_checks));
     if (o->kind->tick != 0)
-        SW_TRY(tick(ctx, o, &with.verdicts, &with.corrections));
+        SW_TRY(tick(ctx, o, &with.finite_checks, &with.corrections));
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
         const uint32_t grad = swi_gradient_for(ctx, o, e);
         if (ctx->status != SW_OK)
@@ -353,7 +356,7 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
             continue; /* frozen, or the loss does not depend on it: it stays as it is */
         SW_TRY(update_one(ctx, o, e, grad, &with));
     }
-    SW_TRY(swi_count_update(ctx, o, &with.verdicts));
+    SW_TRY(swi_count_update(ctx, o, &with.finite_checks));
     drop_pending(ctx, o);
     return o->keep ? clear_flags(ctx, o) : SW_OK;
 }

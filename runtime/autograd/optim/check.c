@@ -1,5 +1,5 @@
 /* Are an optimizer's options such that it can do what they say? */
-#include "runtime/autograd/optim/optim.h"
+#include "runtime/autograd/optim/optimizer_internal.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

@@ -4,12 +4,12 @@
  * A gradient is read for that; or, where it is the product of smaller tensors, these are: what
  * they cannot make infinite need not be looked at.
  *
- * One verdict (ops.h) on each loss; one on each gradient, which passes on that of its loss; and
- * one for all of an optimizer. An update that is released reads its own gradient's, so that it
- * waits for no other; the rest read the one for all. Where a plan is made smaller by releasing
- * them too, swi_pass_own_verdicts gives them their own. */
+ * One finite check (ops.h) on each loss; one on each gradient, which passes on that of its
+ * loss; and one for all of an optimizer. An update that is released reads its own gradient's,
+ * so that it waits for no other; the rest read the one for all. Where a plan is made smaller by
+ * releasing them too, swi_pass_own_finite_checks gives them their own. */
 #include "runtime/model/model_bytes.h"
-#include "runtime/autograd/optim/optim.h"
+#include "runtime/autograd/optim/optimizer_internal.h"
 #include "runtime/plan/program_internal.h"
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ bool swi_looks(const sw_optimizer *o)
 
 /* ---- while tracing ----------------------------------------------------------------------- */
 
-static const sw_type verdict_type = {SW_F64, SW_PLAIN, {0, {0}}};
+static const sw_type finite_check_type = {SW_F64, SW_PLAIN, {0, {0}}};
 
 sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, int64_t worth)
 {
@@ -33,7 +33,7 @@ sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, 
                                   .in = factors,
                                   .n_in = 2,
                                   .attrs = &attrs,
-                                  .out_types = &verdict_type,
+                                  .out_types = &finite_check_type,
                                   .n_out = 1};
     return swi_append(ctx, &args, &out);
 }
@@ -81,27 +81,27 @@ sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t b
                                   .in = in,
                                   .n_in = n,
                                   .attrs = &attrs,
-                                  .out_types = &verdict_type,
+                                  .out_types = &finite_check_type,
                                   .n_out = 1,
                                   .release = release};
     return swi_append(ctx, &args, out);
 }
 
-sw_status swi_append_any(sw_ctx *ctx, const uint32_t *verdicts, uint32_t n, uint8_t release,
-                         uint32_t *out)
+sw_status swi_append_any(sw_ctx *ctx, const uint32_t *finite_checks, uint32_t n,
+                         uint8_t release, uint32_t *out)
 {
-    uint32_t in[SWI_VERDICTS];
+    uint32_t in[SWI_FINITE_CHECKS];
     uint32_t n_in = 0;
-    *out = n > 0 ? verdicts[0] : SWI_NONE;
+    *out = n > 0 ? finite_checks[0] : SWI_NONE;
     for (uint32_t i = 0; i < n && n > 1; i++) {
-        in[n_in++] = verdicts[i];
-        if (n_in < SWI_VERDICTS && i + 1 < n)
+        in[n_in++] = finite_checks[i];
+        if (n_in < SWI_FINITE_CHECKS && i + 1 < n)
             continue;
         const swi_append_args args = {.op = SW_OP_any_verdict,
                                       .grad = -1,
                                       .in = in,
                                       .n_in = (int)n_in,
-                                      .out_types = &verdict_type,
+                                      .out_types = &finite_check_type,
                                       .n_out = 1,
                                       .release = release};
         SW_TRY(swi_append(ctx, &args, out));
@@ -121,18 +121,18 @@ static uint8_t last_release(const sw_optimizer *o)
     return release;
 }
 
-/* The verdict on all losses that this optimizer's pending gradients come from. */
+/* The finite check on all losses that this optimizer's pending gradients come from. */
 static sw_status losses_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t *out)
 {
     *out = SWI_NONE;
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
         const swi_param_grad *g =
             o->model->entries[e].optimizer == o->index ? swi_pending(ctx, o, e) : NULL;
-        if (g == NULL || g->verdict == SWI_NONE || g->verdict == *out)
+        if (g == NULL || g->finite_check == SWI_NONE || g->finite_check == *out)
             continue;
-        const uint32_t both[] = {*out, g->verdict};
+        const uint32_t both[] = {*out, g->finite_check};
         if (*out == SWI_NONE)
-            *out = g->verdict;
+            *out = g->finite_check;
         else
             SW_TRY(swi_append_any(ctx, both, 2, swi_first_release(o), out));
     }
@@ -140,13 +140,13 @@ static sw_status losses_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t *out)
 }
 
 static sw_status append_counting(sw_ctx *ctx, const sw_optimizer *o, uint32_t op,
-                                 uint32_t verdict, bool with_flags)
+                                 uint32_t finite_check, bool with_flags)
 {
     const uint32_t counts = swi_model_value(ctx, o->model, o->counts);
     const uint32_t flags = with_flags ? swi_model_value(ctx, o->model, o->flags) : SWI_NONE;
     if (ctx->status != SW_OK)
         return ctx->status;
-    const uint32_t in[] = {counts, verdict, flags};
+    const uint32_t in[] = {counts, finite_check, flags};
     const swi_count_attrs attrs = {with_flags};
     return swi_append_update(ctx, last_release(o), op, in, with_flags ? 3 : 2, &attrs, &counts,
                              1);
@@ -162,12 +162,12 @@ sw_status swi_note_losses(sw_ctx *ctx, const sw_optimizer *o)
                               : append_counting(ctx, o, SW_OP_note_verdict, losses, false);
 }
 
-sw_status swi_append_verdicts(sw_ctx *ctx, const sw_optimizer *o, uint32_t *own,
-                              swi_verdicts *out)
+sw_status swi_append_finite_checks(sw_ctx *ctx, const sw_optimizer *o, uint32_t *own,
+                                   swi_finite_checks *out)
 {
-    uint32_t some[SWI_VERDICTS];
+    uint32_t some[SWI_FINITE_CHECKS];
     uint32_t n = 0;
-    *out = (swi_verdicts){SWI_NONE, SWI_NONE};
+    *out = (swi_finite_checks){SWI_NONE, SWI_NONE};
     for (uint32_t e = 0; e < o->model->n_entries; e++)
         own[e] = SWI_NONE;
     if (!swi_looks(o))
@@ -186,7 +186,7 @@ sw_status swi_append_verdicts(sw_ctx *ctx, const sw_optimizer *o, uint32_t *own,
         SW_TRY(swi_append_finite(ctx, g, (double)e, out->losses, flag,
                                  o->release[o->model->entries[e].group], &own[e]));
         some[n++] = own[e];
-        if (n < SWI_VERDICTS)
+        if (n < SWI_FINITE_CHECKS)
             continue;
         SW_TRY(swi_append_any(ctx, some, n, last_release(o), &some[0]));
         n = 1;
@@ -194,7 +194,7 @@ sw_status swi_append_verdicts(sw_ctx *ctx, const sw_optimizer *o, uint32_t *own,
     return swi_append_any(ctx, some, n, last_release(o), &out->all);
 }
 
-sw_status swi_count_update(sw_ctx *ctx, const sw_optimizer *o, const swi_verdicts *v)
+sw_status swi_count_update(sw_ctx *ctx, const sw_optimizer *o, const swi_finite_checks *v)
 {
     return v->all == SWI_NONE ? SW_OK
                               : append_counting(ctx, o, SW_OP_count_skipped, v->all, o->keep);

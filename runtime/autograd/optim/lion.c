@@ -1,8 +1,8 @@
 /* Lion: Chen et al. 2023. One state, and steps of one size. */
 #include "kernels/optim.h"
-#include "runtime/autograd/optim/optim.h"
+#include "runtime/autograd/optim/optimizer_internal.h"
 
-static void settle(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
+static void set_attrs(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
     (void)opts;
     attrs->rule = SW_OPTIM_lion;
@@ -22,5 +22,5 @@ const swi_optimizer_kind swi_lion = {.name = "lion",
                                      .lr = 1e-4f,
                                      .beta1 = 0.9f,
                                      .beta2 = 0.99f,
-                                     .settle = settle,
+                                     .set_attrs = set_attrs,
                                      .states = states};

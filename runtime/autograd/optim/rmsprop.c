@@ -1,9 +1,9 @@
 /* RMSprop, as PyTorch has it: the mean of squares, less the square of the mean where it is
  * centered; with a momentum, of the steps. */
 #include "kernels/optim.h"
-#include "runtime/autograd/optim/optim.h"
+#include "runtime/autograd/optim/optimizer_internal.h"
 
-static void settle(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
+static void set_attrs(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
     const bool has_momentum = opts->momentum != 0.0f;
     if (opts->centered)
@@ -32,5 +32,5 @@ const swi_optimizer_kind swi_rmsprop = {.name = "rmsprop",
                                                SWI_HAS_ALPHA | SWI_HAS_CENTERED,
                                         .lr = 0.01f,
                                         .epsilon = 1e-8f,
-                                        .settle = settle,
+                                        .set_attrs = set_attrs,
                                         .states = states};

@@ -1,8 +1,8 @@
 /* SGD, plain and with momentum (Nesterov's too). */
 #include "kernels/optim.h"
-#include "runtime/autograd/optim/optim.h"
+#include "runtime/autograd/optim/optimizer_internal.h"
 
-static void settle(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
+static void set_attrs(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
     attrs->rule = opts->momentum == 0.0f ? SW_OPTIM_sgd
                   : opts->nesterov       ? SW_OPTIM_nesterov
@@ -20,5 +20,5 @@ const swi_optimizer_kind swi_sgd = {.name = "sgd",
                                     .op = SW_OP_sgd_update,
                                     .has = SWI_HAS_MOMENTUM | SWI_HAS_NESTEROV,
                                     .lr = 0.01f,
-                                    .settle = settle,
+                                    .set_attrs = set_attrs,
                                     .states = states};

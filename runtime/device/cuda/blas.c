@@ -246,15 +246,15 @@ static sw_status product_run(const sw_cuda_queue *queue, const sw_cuda_product *
 {
     blas *b = queue->blas;
     shape s;
-    size_t room;
-    void *const workspace = swi_cuda_workspace_in(scratch, bytes, &room);
+    size_t capacity;
+    void *const workspace = swi_cuda_workspace_in(scratch, bytes, &capacity);
     if (!swi_cuda_is_aligned(g->p.a) || !swi_cuda_is_aligned(g->p.b) ||
         !swi_cuda_is_aligned(g->p.c) || !swi_cuda_is_aligned(g->bias) ||
         !shape_of(&s, queue, g, SWI_CUDA_MOST_WORKSPACE))
         return SW_UNSUPPORTED;
     const record *r = swi_cuda_shapes_known(&b->records, &s);
-    if (r == NULL || (r->found && r->workspace > room)) {
-        s.limit = room < SWI_CUDA_MOST_WORKSPACE ? room : SWI_CUDA_MOST_WORKSPACE;
+    if (r == NULL || (r->found && r->workspace > capacity)) {
+        s.limit = capacity < SWI_CUDA_MOST_WORKSPACE ? capacity : SWI_CUDA_MOST_WORKSPACE;
         r = find(b, &s);
     }
     if (r == NULL || !r->found)
@@ -264,9 +264,9 @@ static sw_status product_run(const sw_cuda_queue *queue, const sw_cuda_product *
 
 sw_status sw_cuda_blas_create(void **out)
 {
-    void *room;
-    SW_TRY(sw_cuda_its_host.alloc(&room, sizeof(blas)));
-    blas *b = room;
+    void *capacity;
+    SW_TRY(sw_cuda_its_host.alloc(&capacity, sizeof(blas)));
+    blas *b = capacity;
     b->kernels = (sw_cuda_blas){product_bytes, product_run};
     b->records =
         (swi_cuda_shapes){.record_bytes = sizeof(record), .shape_bytes = sizeof(shape)};

@@ -381,14 +381,14 @@ static sw_status conv_run(const sw_cuda_queue *queue, const sw_cuda_conv_sizes *
 {
     dnn *d = queue->dnn;
     shape s;
-    size_t room;
-    void *const workspace = swi_cuda_workspace_in(scratch, bytes, &room);
+    size_t capacity;
+    void *const workspace = swi_cuda_workspace_in(scratch, bytes, &capacity);
     if (!swi_cuda_is_aligned(at->in[0]) || !swi_cuda_is_aligned(at->in[1]) ||
         !swi_cuda_is_aligned(at->out) || !swi_cuda_is_aligned(at->bias) ||
         !shape_of(&s, queue, sizes))
         return SW_UNSUPPORTED;
     record *r = swi_cuda_shapes_known(&d->records, &s);
-    if (r == NULL || !r->found || r->workspace > room)
+    if (r == NULL || !r->found || r->workspace > capacity)
         return SW_UNSUPPORTED;
     if (sw_cuda_states(queue))
         return SW_OK;
@@ -403,9 +403,9 @@ static sw_status conv_run(const sw_cuda_queue *queue, const sw_cuda_conv_sizes *
 
 sw_status sw_cuda_dnn_create(void **out)
 {
-    void *room;
-    SW_TRY(sw_cuda_its_host.alloc(&room, sizeof(dnn)));
-    dnn *d = room;
+    void *capacity;
+    SW_TRY(sw_cuda_its_host.alloc(&capacity, sizeof(dnn)));
+    dnn *d = capacity;
     d->kernels = (sw_cuda_dnn){conv_bytes, conv_run};
     d->records =
         (swi_cuda_shapes){.record_bytes = sizeof(record), .shape_bytes = sizeof(shape)};

@@ -131,7 +131,7 @@ void swi_cuda_graph_destroy(sw_cuda_graph *graph);
 #define SWI_CUDA_ALIGN_OPERANDS 16                   /* what algorithms are chosen for */
 size_t swi_cuda_workspace_scratch(size_t workspace); /* of scratch, so that it fits */
 /* Where it begins, and what is left for it behind that. */
-void *swi_cuda_workspace_in(void *scratch, size_t bytes, size_t *room);
+void *swi_cuda_workspace_in(void *scratch, size_t bytes, size_t *capacity);
 bool swi_cuda_is_aligned(const void *operand);
 
 /* What a library is asked once and kept. A record begins with its shape, which has no

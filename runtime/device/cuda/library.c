@@ -15,10 +15,10 @@ size_t swi_cuda_workspace_scratch(size_t workspace)
     return workspace > 0 ? workspace + ALIGN_WORKSPACE - ALIGN_SCRATCH : 0;
 }
 
-void *swi_cuda_workspace_in(void *scratch, size_t bytes, size_t *room)
+void *swi_cuda_workspace_in(void *scratch, size_t bytes, size_t *capacity)
 {
     const size_t skip = -(uintptr_t)scratch % ALIGN_WORKSPACE;
-    *room = bytes > skip ? bytes - skip : 0;
+    *capacity = bytes > skip ? bytes - skip : 0;
     return (void *)((uintptr_t)scratch + skip);
 }
 

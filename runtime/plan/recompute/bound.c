@@ -44,7 +44,7 @@ typedef struct {
     int64_t *over; /* by op: bytes to hold less the room; below 0 where examined */
     edge *edges;
     uint32_t n_nodes, n_edges;
-    int64_t room, unit, cost_unit, costs, bytes; /* sums over all edges of the kind */
+    int64_t slack, unit, cost_unit, costs, bytes; /* sums over all edges of the kind */
     uint64_t work, least;
     void *block;
     size_t block_bytes;
@@ -152,18 +152,18 @@ static void follow_op(cuts *c, uint32_t node, uint32_t t)
 
 /* What op t reads and writes is in memory anyway and is taken off the room, except for a
  * read that its result may overwrite. False: op t alone does not fit. */
-static bool find_room(cuts *c, uint32_t t, bool mark)
+static bool find_slack(cuts *c, uint32_t t, bool mark)
 {
     const swi_rc_op *op = &c->p->ops[t];
-    int64_t room = (int64_t)c->capacity - (int64_t)c->p->during[t], place = 0, places = 0;
+    int64_t slack = (int64_t)c->capacity - (int64_t)c->p->during[t], place = 0, places = 0;
     for (uint32_t k = 0; k < op->n_makes; k++) {
         const uint32_t item = c->p->makes[op->makes + k];
-        room -= (int64_t)c->p->items[item].bytes;
+        slack -= (int64_t)c->p->items[item].bytes;
         c->unpaid[item] = mark;
     }
     for (uint32_t k = 0; k < op->n_reads; k++) {
         const uint32_t item = c->p->reads[op->reads + k];
-        room -= (int64_t)c->p->items[item].bytes;
+        slack -= (int64_t)c->p->items[item].bytes;
         if (k < 32 && (op->inplace >> k & 1u) != 0) {
             place = (int64_t)c->p->items[item].bytes;
             places += place;
@@ -171,8 +171,8 @@ static bool find_room(cuts *c, uint32_t t, bool mark)
             c->unpaid[item] = mark;
         }
     }
-    c->room = room + places;
-    return room + place >= 0;
+    c->slack = slack + places;
+    return slack + place >= 0;
 }
 
 static void build(cuts *c, uint32_t t)
@@ -305,50 +305,50 @@ static void prove(cuts *c, int64_t cost_scaled, int64_t scale)
 /* What the room of op t proves. */
 static void look_at(cuts *c, uint32_t t)
 {
-    (void)find_room(c, t, true);
+    (void)find_slack(c, t, true);
     build(c, t);
-    (void)find_room(c, t, false);
+    (void)find_slack(c, t, false);
     if (c->unit == 0)
         return;
-    c->room /= c->unit;
+    c->slack /= c->unit;
     choice little = cut(c, 0, 1), much = cut(c, 1, 0);
-    if (little.bytes > c->room) {
+    if (little.bytes > c->slack) {
         c->least = UINT64_MAX;
         return;
     }
     const int64_t scale = scale_of(c);
     const int64_t dearest = c->bytes > 0 ? ((int64_t)1 << 60) / c->bytes : 0;
-    for (int step = 0; step < STEPS && much.bytes > c->room; step++) {
+    for (int step = 0; step < STEPS && much.bytes > c->slack; step++) {
         int64_t price = scale * (little.cost - much.cost) / (much.bytes - little.bytes);
         price = price < 0 ? 0 : price < dearest ? price : dearest;
         const choice now = cut(c, scale, price);
-        prove(c, scale * now.cost + price * (now.bytes - c->room), scale);
-        choice *side = now.bytes > c->room ? &much : &little;
+        prove(c, scale * now.cost + price * (now.bytes - c->slack), scale);
+        choice *side = now.bytes > c->slack ? &much : &little;
         if (now.cost == side->cost && now.bytes == side->bytes)
             return;
         *side = now;
     }
 }
 
-static int64_t wanted_over_room(cuts *c, uint32_t t)
+static int64_t excess(cuts *c, uint32_t t)
 {
     int64_t wanted = 0;
-    (void)find_room(c, t, true);
+    (void)find_slack(c, t, true);
     for (uint32_t i = 0; i < c->p->n_items; i++)
         if (is_wanted(c, i, t) && !c->unpaid[i])
             wanted += (int64_t)c->p->items[i].bytes;
-    (void)find_room(c, t, false);
-    return wanted - c->room;
+    (void)find_slack(c, t, false);
+    return wanted - c->slack;
 }
 
 static void look_at_all(cuts *c)
 {
     for (uint32_t t = 0; t < c->p->n_ops; t++) {
-        if (!find_room(c, t, false)) {
+        if (!find_slack(c, t, false)) {
             c->least = UINT64_MAX;
             return;
         }
-        c->over[t] = wanted_over_room(c, t);
+        c->over[t] = excess(c, t);
     }
     while (c->work < EFFORT && c->least != UINT64_MAX) {
         uint32_t worst = 0;

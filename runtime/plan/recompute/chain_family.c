@@ -18,7 +18,7 @@ sw_status swi_rc_family_add(swi_rc_family *f, swi_rc_schedule *s)
 {
     void *p = f->schedules;
     const sw_status status =
-        sw_heap_room(&p, SW_HEAP_PROGRAMS, &f->cap, f->n + 1, sizeof *f->schedules);
+        sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &f->cap, f->n + 1, sizeof *f->schedules);
     if (status != SW_OK) {
         swi_rc_free(s);
         return status;

@@ -84,8 +84,8 @@ static sw_status find_last_reads(session *x, const swi_rc_schedule *s)
             x->last[x->now[p->reads[op->reads + k]]] = i;
         if (made + op->n_makes > x->cap_last) {
             void *last = x->last;
-            SW_TRY(sw_heap_room(&last, SW_HEAP_PROGRAMS, &x->cap_last, made + op->n_makes,
-                                sizeof *x->last));
+            SW_TRY(sw_heap_reserve(&last, SW_HEAP_PROGRAMS, &x->cap_last, made + op->n_makes,
+                                   sizeof *x->last));
             x->last = last;
         }
         for (uint32_t k = 0; k < op->n_makes; k++) {
@@ -97,17 +97,17 @@ static sw_status find_last_reads(session *x, const swi_rc_schedule *s)
 }
 
 /* The bytes that end at step i; *place: those of them that the result may overwrite. */
-static size_t ends_at(const session *x, const swi_rc_op *op, uint32_t i, size_t *place)
+static size_t ends_at(const session *x, const swi_rc_op *op, uint32_t i, size_t *position)
 {
     size_t sum = 0;
-    *place = 0;
+    *position = 0;
     for (uint32_t k = 0; k < op->n_reads; k++) {
         const uint32_t item = x->p->reads[op->reads + k];
         if (x->last[x->now[item]] != i)
             continue;
         sum += x->p->items[item].bytes;
-        if (*place == 0 && k < 32 && (op->inplace >> k & 1u) != 0)
-            *place = x->p->items[item].bytes;
+        if (*position == 0 && k < 32 && (op->inplace >> k & 1u) != 0)
+            *position = x->p->items[item].bytes;
     }
     return sum;
 }
@@ -124,11 +124,12 @@ static sw_status look(session *x, const swi_rc_schedule *s, figures *out)
     for (uint32_t i = 0; i < s->n_steps; i++) {
         const swi_rc_op *op = &p->ops[s->steps[i]];
         const bool repeat = s->steps[i] < first;
-        size_t place, at = live + (repeat ? p->between[first] + op->scratch : p->during[first]);
-        const size_t ends = ends_at(x, op, i, &place);
-        SW_ASSERT(ends <= live && place <= ends);
+        size_t position,
+            at = live + (repeat ? p->between[first] + op->scratch : p->during[first]);
+        const size_t ends = ends_at(x, op, i, &position);
+        SW_ASSERT(ends <= live && position <= ends);
         live -= ends;
-        at -= place;
+        at -= position;
         for (uint32_t k = 0; k < op->n_makes; k++) {
             const uint32_t item = p->makes[op->makes + k];
             at += p->items[item].bytes;
@@ -200,9 +201,9 @@ static void find_there(session *x, const swi_rc_schedule *s, uint32_t b, uint32_
 typedef struct {
     uint32_t at, reader, first;
     way how;
-} place;
+} position;
 
-static bool is_there(const session *x, const place *w, uint32_t item, int depth)
+static bool is_there(const session *x, const position *w, uint32_t item, int depth)
 {
     if (x->made[item] == NONE)
         return false;
@@ -211,7 +212,7 @@ static bool is_there(const session *x, const place *w, uint32_t item, int depth)
 }
 
 /* The makers that must run, into x->more; false: one may not. */
-static bool make(session *x, const place *w, uint32_t item, int depth)
+static bool make(session *x, const position *w, uint32_t item, int depth)
 {
     const uint32_t maker = x->p->items[item].maker;
     const swi_rc_op *op = &x->p->ops[maker];
@@ -247,7 +248,7 @@ static void take_out(swi_rc_schedule *s, uint32_t from, uint32_t n)
 }
 
 /* The item goes, and is made again in this way, as *best says where it costs least. */
-static sw_status try_way(session *x, swi_rc_schedule *s, const figures *now, const place *w,
+static sw_status try_way(session *x, swi_rc_schedule *s, const figures *now, const position *w,
                          uint32_t item, uint32_t *before, choice *best)
 {
     figures then;
@@ -277,7 +278,7 @@ static sw_status try_way(session *x, swi_rc_schedule *s, const figures *now, con
 static sw_status try_item(session *x, swi_rc_schedule *s, const figures *now, uint32_t item,
                           choice *best)
 {
-    place w = {.at = now->worst, .reader = x->next[item]};
+    position w = {.at = now->worst, .reader = x->next[item]};
     uint32_t before = 0;
     find_there(x, s, w.reader, &w.first);
     for (int how = 0; how < N_WAYS; how++) {
@@ -301,7 +302,7 @@ static sw_status bring_down(session *x, swi_rc_schedule *s, uint64_t most, bool 
                 SW_TRY(try_item(x, s, &now, i, &best));
         if (best.item == NONE)
             break;
-        place w = {.at = now.worst, .reader = best.reader, .how = best.how};
+        position w = {.at = now.worst, .reader = best.reader, .how = best.how};
         find_there(x, s, w.reader, &w.first);
         x->n_more = 0;
         memset(x->added, 0, x->p->n_ops);

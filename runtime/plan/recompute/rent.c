@@ -35,7 +35,7 @@ typedef struct {
     size_t capacity;
     uint32_t *cuts; /* ops, ascending */
     uint32_t n_cuts, n_nodes;
-    int64_t rent[MOST_CUTS + 1], room[MOST_CUTS + 1]; /* of and in units of bytes */
+    int64_t rent[MOST_CUTS + 1], slack[MOST_CUTS + 1]; /* of and in units of bytes */
     int64_t *units, *cost; /* by item; by op, scaled, below 0 where it makes nothing */
     int64_t unit, scale, cost_unit, costs;
     bool *unpaid;     /* by node, an item in a window: it is there whatever is chosen */
@@ -141,7 +141,7 @@ static void open_window(session *s, uint32_t k)
     const swi_rc_op *op = &p->ops[s->cuts[k]];
     const uint32_t end = k + 1 < s->n_cuts ? s->cuts[k + 1] + 1 : p->n_ops;
     bool reads;
-    s->room[k] = (int64_t)(s->capacity - floor_of(s, s->cuts[k], &reads)) / s->unit;
+    s->slack[k] = (int64_t)(s->capacity - floor_of(s, s->cuts[k], &reads)) / s->unit;
     for (uint32_t i = 0; i < op->n_reads; i++)
         if (i >= 32 || (op->inplace >> i & 1u) == 0)
             s->unpaid[node_of(s, k, p->reads[op->reads + i])] = true;
@@ -195,7 +195,7 @@ static int64_t set_prices(session *s)
     int64_t back = 0;
     for (uint32_t k = 0; k < s->n_cuts; k++) {
         int64_t *run = s->left + s->n_nodes + (size_t)k * p->n_ops;
-        back += s->rent[k] * s->room[k];
+        back += s->rent[k] * s->slack[k];
         for (uint32_t i = 0; i < p->n_items; i++) {
             const uint32_t x = node_of(s, k, i);
             const bool dear = s->rent[k] > s->costs / s->units[i];
@@ -296,7 +296,7 @@ static int64_t ascend(session *s)
 
 static bool set_rent(session *s, uint32_t k, int64_t rent)
 {
-    if (rent < 0 || rent > s->costs || rent > MOST / (s->room[k] + 1))
+    if (rent < 0 || rent > s->costs || rent > MOST / (s->slack[k] + 1))
         return false;
     s->rent[k] = rent;
     return true;

@@ -17,8 +17,8 @@ static sw_status add_storage(writer *w, uint32_t of, uint32_t *out)
 {
     swi_trace *t = w->t;
     void *p = t->storages;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_storages, t->n_storages + 1,
-                        sizeof *t->storages));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_storages, t->n_storages + 1,
+                           sizeof *t->storages));
     t->storages = p;
     t->storages[t->n_storages] = t->storages[of];
     t->storages[t->n_storages].alias = t->n_storages;
@@ -30,8 +30,8 @@ static sw_status add_value(writer *w, uint32_t of, uint32_t storage, uint32_t *o
 {
     swi_trace *t = w->t;
     void *p = t->values;
-    SW_TRY(
-        sw_heap_room(&p, SW_HEAP_PROGRAMS, &t->cap_values, t->n_values + 1, sizeof *t->values));
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_values, t->n_values + 1,
+                           sizeof *t->values));
     t->values = p;
     t->values[t->n_values] = t->values[of];
     t->values[t->n_values].storage = storage;
@@ -67,8 +67,8 @@ static sw_status repeat(writer *w, uint32_t plain, uint32_t before, uint32_t *ou
     swi_node node = t->nodes[plain];
     const sw_phase phase = t->nodes[before].phase;
     const uint32_t from = node.first;
-    SW_TRY(swi_room_nodes(t));
-    SW_TRY(swi_room_operands(t, node.n_in + node.n_out));
+    SW_TRY(swi_reserve_nodes(t));
+    SW_TRY(swi_reserve_operands(t, node.n_in + node.n_out));
     node.first = t->n_operands;
     node.phase = phase;
     node.is_backward = 1;

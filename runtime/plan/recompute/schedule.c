@@ -144,7 +144,8 @@ sw_status swi_rc_follow(const swi_rc_problem *p, swi_rc_schedule *s)
 sw_status swi_rc_append(swi_rc_schedule *s, uint32_t op)
 {
     void *p = s->steps;
-    SW_TRY(sw_heap_room(&p, SW_HEAP_PROGRAMS, &s->cap_steps, s->n_steps + 1, sizeof *s->steps));
+    SW_TRY(
+        sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &s->cap_steps, s->n_steps + 1, sizeof *s->steps));
     s->steps = p;
     s->steps[s->n_steps++] = op;
     return SW_OK;

@@ -31,7 +31,7 @@ typedef struct {
     uint32_t *stack;      /* items */
     size_t *alone;        /* by op: bytes that a repeat takes */
     uint32_t *alive;      /* by item: up to this op it may still be of use behind it */
-    size_t room;          /* for repeats, behind the check that is looked at */
+    size_t slack;         /* for repeats, behind the check that is looked at */
     bool crowded;         /* what must run again there has no room beside what stays over it */
     bool *there;          /* by item, while a schedule is written */
     void *block;
@@ -202,14 +202,14 @@ static void find_checks(session *s)
 typedef struct {
     uint32_t *visited; /* by op */
     uint32_t number;   /* of this search */
-    size_t room;       /* of repeats between the checks */
+    size_t slack;      /* of repeats between the checks */
     uint32_t after;    /* the check before: repeats come behind it */
     uint32_t held;     /* the item that is there */
     uint64_t cost;     /* UINT64_MAX: something is lost for good */
     bool crowded;      /* some op has no room beside `held` */
 } search;
 
-static bool has_room_beside(const session *s, const search *x, uint32_t maker)
+static bool has_slack_beside(const session *s, const search *x, uint32_t maker)
 {
     const swi_rc_op *op = &s->p->ops[maker];
     if (x->held == s->p->n_items || s->p->items[x->held].maker == maker)
@@ -217,7 +217,7 @@ static bool has_room_beside(const session *s, const search *x, uint32_t maker)
     for (uint32_t k = 0; k < op->n_reads; k++)
         if (s->p->reads[op->reads + k] == x->held)
             return true;
-    return s->alone[maker] + s->p->items[x->held].bytes <= x->room;
+    return s->alone[maker] + s->p->items[x->held].bytes <= x->slack;
 }
 
 /* Recompute the n items on the stack: run their makers, and the makers of what these read,
@@ -232,12 +232,12 @@ static void make_all(const session *s, search *x, uint32_t n)
             x->visited[maker] == x->number)
             continue;
         x->visited[maker] = x->number;
-        if (op->until <= x->after || s->alone[maker] > x->room) {
+        if (op->until <= x->after || s->alone[maker] > x->slack) {
             x->cost = UINT64_MAX;
             return;
         }
         x->cost += op->cost;
-        x->crowded |= !has_room_beside(s, x, maker);
+        x->crowded |= !has_slack_beside(s, x, maker);
         for (uint32_t k = 0; k < op->n_reads; k++)
             if (!is_small(s, p->reads[op->reads + k]))
                 s->stack[n++] = p->reads[op->reads + k];
@@ -251,7 +251,7 @@ static uint32_t end_of(const session *s, uint32_t c)
 }
 
 /* What the most room behind check c has for repeats. */
-static size_t room_behind(const session *s, uint32_t c)
+static size_t slack_behind(const session *s, uint32_t c)
 {
     size_t least = SIZE_MAX;
     for (uint32_t t = s->checks[c] + 1; t < end_of(s, c); t++)
@@ -264,7 +264,7 @@ static uint64_t cost_of_reads(session *s, uint32_t c, uint32_t held)
 {
     const swi_rc_problem *p = s->p;
     s->base_search = ++s->n_searches;
-    search x = {s->base, s->base_search, s->room, s->checks[c], held, 0, false};
+    search x = {s->base, s->base_search, s->slack, s->checks[c], held, 0, false};
     for (uint32_t t = s->checks[c] + 1; t < end_of(s, c) && x.cost < UINT64_MAX; t++) {
         uint32_t n = 0;
         for (uint32_t k = 0; k < p->ops[t].n_reads; k++)
@@ -284,7 +284,7 @@ static uint64_t cost_of_item(session *s, uint32_t c, uint32_t held, uint32_t ite
         return 0;
     if (item == held)
         held = s->p->n_items;
-    search x = {s->more, ++s->n_searches, s->room, s->checks[c], held, 0, false};
+    search x = {s->more, ++s->n_searches, s->slack, s->checks[c], held, 0, false};
     s->stack[0] = item;
     make_all(s, &x, 1);
     return x.cost;
@@ -332,7 +332,7 @@ static uint64_t solve(session *s, uint32_t *last)
             if (i == none || may_stay(s, s->checks[0], i))
                 *cost_at(s, 0, i) = 0;
         const bool ends = c + 1 == s->n_checks;
-        s->room = room_behind(s, c);
+        s->slack = slack_behind(s, c);
         for (uint32_t i = 0; i <= none && !ends; i++)
             s->there[i] = i == none || may_stay(s, s->checks[c + 1], i);
         for (uint32_t i = 0; i <= none; i++) {
@@ -372,7 +372,7 @@ static sw_status write_behind(session *s, uint32_t c, uint32_t held, uint32_t ne
                               swi_rc_schedule *out)
 {
     const swi_rc_problem *p = s->p;
-    s->room = room_behind(s, c);
+    s->slack = slack_behind(s, c);
     (void)cost_of_reads(s, c, held);
     memset(s->there, 0, (p->n_items + 1) * sizeof *s->there);
     s->there[held] = true;

@@ -71,7 +71,7 @@ static item *items;
 
 void *swi_item_new(size_t bytes, uint64_t *live)
 {
-    item *it = swi_fake_room(sizeof *it + bytes);
+    item *it = swi_fake_reserve(sizeof *it + bytes);
     it->next = items;
     it->live = live;
     items = it;
@@ -513,7 +513,7 @@ static cudaError_t run_product(swi_work *work)
         p->beta = *p->device_scale[1];
     if (p->workspace_bytes > 0)
         memset(p->workspace, 0xff, p->workspace_bytes); /* NaNs: it is used */
-    float *sum = swi_fake_room(outer(p, 0) * sizeof *sum);
+    float *sum = swi_fake_reserve(outer(p, 0) * sizeof *sum);
     for (int64_t batch = 0; batch < p->layout[0].batch; batch++)
         for (int64_t col = 0; col < (int64_t)inner(p, 1); col++)
             one_column(p, sum, col, batch);

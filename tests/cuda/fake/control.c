@@ -99,7 +99,7 @@ uint64_t swi_fake_draw(uint64_t below)
     return r * 0x2545f4914f6cdd1du % below;
 }
 
-void *swi_fake_room(size_t bytes)
+void *swi_fake_reserve(size_t bytes)
 {
     void *room = calloc(1, bytes > 0 ? bytes : 1);
     if (room == NULL) {
@@ -451,7 +451,7 @@ static const char *first_violation(void)
 void swi_fake_log(const sw_fake_launch *launch)
 {
     if (log_entries == NULL)
-        log_entries = swi_fake_room(SW_FAKE_LOG * sizeof *log_entries);
+        log_entries = swi_fake_reserve(SW_FAKE_LOG * sizeof *log_entries);
     if (n_log < SW_FAKE_LOG)
         log_entries[n_log++] = *launch;
 }

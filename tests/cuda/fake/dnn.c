@@ -241,8 +241,8 @@ static bool agree(const convolution *c)
     const struct cudnnConvolutionStruct *v = &c->conv;
     for (int i = 0; i < 2; i++) {
         const int64_t reach = (int64_t)(c->w.dim[2 + i] - 1) * v->dilation[i] + 1;
-        const int64_t room = (int64_t)c->x.dim[2 + i] + 2 * v->pad[i] - reach;
-        if (room < 0 || room / v->stride[i] + 1 != c->y.dim[2 + i])
+        const int64_t capacity = (int64_t)c->x.dim[2 + i] + 2 * v->pad[i] - reach;
+        if (capacity < 0 || capacity / v->stride[i] + 1 != c->y.dim[2 + i])
             return false;
     }
     return v->groups > 0 && c->x.dim[0] == c->y.dim[0] &&
@@ -499,7 +499,7 @@ static cudaError_t run_convolution(swi_work *work)
                                           *s = shape[c->result];
     const float *old = c->z != NULL ? c->z : c->out, *bias = c->bias;
     float *out = c->out;
-    double *sum = swi_fake_room(elements(s) * sizeof *sum);
+    double *sum = swi_fake_reserve(elements(s) * sizeof *sum);
     if (c->workspace_bytes > 0)
         memset(c->workspace, 0xff, c->workspace_bytes); /* NaNs: it is used */
     int at[4];

@@ -59,7 +59,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
 {
     const cudaError_t error = swi_fake_enter(SWI_FN_cudaEventCreateWithFlags);
     if (error == cudaSuccess) {
-        cudaEvent_t e = swi_fake_room(sizeof *e);
+        cudaEvent_t e = swi_fake_reserve(sizeof *e);
         e->flags = flags;
         e->refs = 1;
         e->next = events;

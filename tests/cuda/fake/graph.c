@@ -125,7 +125,7 @@ cudaError_t swi_capture_put(cudaStream_t stream, swi_work *work)
         if (graph->nodes == NULL)
             abort();
     }
-    node *n = swi_fake_room(sizeof *n);
+    node *n = swi_fake_reserve(sizeof *n);
     n->work = work;
     places_copy(&n->after, &stream->last);
     stream->last.n = 0;
@@ -166,11 +166,11 @@ static cudaError_t begin_capture(cudaStream_t stream, enum cudaStreamCaptureMode
     if (stream->capture != NULL || swi_stream_default(stream))
         return stream->capture != NULL ? cudaErrorIllegalState
                                        : cudaErrorStreamCaptureUnsupported;
-    swi_capture *c = swi_fake_room(sizeof *c);
+    swi_capture *c = swi_fake_reserve(sizeof *c);
     c->mode = mode;
     c->thread = pthread_self();
     c->origin = stream;
-    c->graph = swi_fake_room(sizeof *c->graph);
+    c->graph = swi_fake_reserve(sizeof *c->graph);
     c->graph->refs = 1;
     c->next = captures;
     captures = c;
@@ -212,7 +212,7 @@ static void graph_free(cudaGraph_t graph)
 /* Is every node in front of the first stream's last ones? */
 static bool joined(const swi_capture *c)
 {
-    bool *reached = swi_fake_room(c->graph->n);
+    bool *reached = swi_fake_reserve(c->graph->n);
     for (size_t i = 0; i < c->origin->last.n; i++)
         reached[c->origin->last.at[i]] = true;
     bool all = true;
@@ -367,7 +367,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *pGraphExec, cudaGraph_t graph,
     if (error == cudaSuccess)
         error = known_graph(graph);
     if (error == cudaSuccess) {
-        cudaGraphExec_t exec = swi_fake_room(sizeof *exec);
+        cudaGraphExec_t exec = swi_fake_reserve(sizeof *exec);
         exec->graph = graph;
         graph->refs++;
         exec->refs = 1;

@@ -47,8 +47,8 @@ cudaError_t swi_fake_work_fault(void);
 void swi_fake_break(cudaError_t error);
 /* 0 <= what comes back < below; only where a seed is set. */
 uint64_t swi_fake_draw(uint64_t below);
-int swi_fake_current(void);        /* card of this thread */
-void *swi_fake_room(size_t bytes); /* zeroed */
+int swi_fake_current(void);           /* card of this thread */
+void *swi_fake_reserve(size_t bytes); /* zeroed */
 void swi_fake_log(const sw_fake_launch *launch);
 
 /* ---- memory.c ---------------------------------------------------------------------------- */

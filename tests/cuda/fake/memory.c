@@ -117,7 +117,7 @@ void swi_fake_close_memory(void)
 
 static thing *add(enum what what, unsigned char *base, size_t bytes)
 {
-    thing *t = swi_fake_room(sizeof *t);
+    thing *t = swi_fake_reserve(sizeof *t);
     t->what = what;
     t->base = t->pages = base;
     t->bytes = t->page_bytes = bytes;

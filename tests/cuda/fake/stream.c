@@ -12,7 +12,7 @@ static int steps; /* pieces of work that run now, one inside of another */
 swi_work *swi_work_new(swi_work_kind kind, size_t body_bytes)
 {
     const size_t head = (sizeof(swi_work) + 15) / 16 * 16;
-    swi_work *work = swi_fake_room(head + body_bytes);
+    swi_work *work = swi_fake_reserve(head + body_bytes);
     work->kind = kind;
     work->refs = 1;
     work->cost_ns = 1000;
@@ -35,7 +35,7 @@ void swi_work_free(swi_work *work)
 
 swi_mark *swi_mark_new(cudaStream_t stream)
 {
-    swi_mark *mark = swi_fake_room(sizeof *mark);
+    swi_mark *mark = swi_fake_reserve(sizeof *mark);
     mark->refs = 1;
     mark->stream = stream;
     return mark;
@@ -329,7 +329,7 @@ cudaError_t swi_stream_of(cudaStream_t *stream)
 
 static cudaStream_t create(unsigned flags)
 {
-    cudaStream_t s = swi_fake_room(sizeof *s);
+    cudaStream_t s = swi_fake_reserve(sizeof *s);
     s->tail = &s->head;
     s->flags = flags;
     s->card = swi_fake_current();

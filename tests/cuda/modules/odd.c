@@ -31,7 +31,7 @@ static const sw_cuda_module module = {ODD == OTHER_ABI ? SW_CUDA_ABI + 1 : SW_CU
                                       entries,
                                       sizeof api - (ODD == OTHER_FUNCTIONS ? 8 : 0),
                                       &api,
-                                      sizeof(sw_cuda_pair) + (ODD == OTHER_PAIRS ? 8 : 0),
+                                      sizeof(sw_cuda_fusion) + (ODD == OTHER_PAIRS ? 8 : 0),
                                       0,
                                       NULL};
 

@@ -104,7 +104,7 @@ static const sw_cuda_entry entries[] = {
     {"relu", 1, nothing, NULL, 1},
 };
 
-static const sw_cuda_pair pairs[] = {{"tanh", "relu", NULL, NULL}};
+static const sw_cuda_fusion fusions[] = {{"tanh", "relu", NULL, NULL}};
 
 static const sw_cuda_api api = {.open = card_open,
                                 .close = card_close,
@@ -120,7 +120,7 @@ const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
 {
     static const sw_cuda_module module = {
         SW_CUDA_ABI, sizeof module, sizeof *entries, sizeof entries / sizeof *entries, entries,
-        sizeof api,  &api,          sizeof *pairs,   sizeof pairs / sizeof *pairs,     pairs};
+        sizeof api,  &api,          sizeof *fusions, sizeof fusions / sizeof *fusions, fusions};
     if (host == NULL || host->abi != SW_CUDA_ABI || host->size != sizeof *host)
         return NULL;
     its = *host;

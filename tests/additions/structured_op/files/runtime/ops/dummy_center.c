@@ -27,7 +27,7 @@ static sw_status forward(const sw_launch *l)
 /* An addition and a difference for each element. */
 static uint64_t operations(const sw_kernel_info *info)
 {
-    return swi_count_each(&info->out[0], 2);
+    return swi_count_per_element(&info->out[0], 2);
 }
 
 static sw_status reference(const sw_reference *r)

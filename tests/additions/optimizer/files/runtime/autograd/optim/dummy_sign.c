@@ -1,9 +1,9 @@
 /* Dummy: steps of one size along the sign of the gradient, with the sum of the gradients as a
  * state that nothing reads. */
 #include "kernels/optim.h"
-#include "runtime/autograd/optim/optim.h"
+#include "runtime/autograd/optim/optimizer_internal.h"
 
-static void settle(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
+static void set_attrs(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
     (void)opts;
     attrs->rule = SW_OPTIM_dummy_sign;
@@ -19,5 +19,5 @@ static int states(const sw_optimizer_opts *opts, const sw_shape *shape, swi_stat
 const swi_optimizer_kind swi_dummy_sign = {.name = "dummy_sign",
                                            .op = SW_OP_dummy_sign_update,
                                            .lr = 0.002f,
-                                           .settle = settle,
+                                           .set_attrs = set_attrs,
                                            .states = states};

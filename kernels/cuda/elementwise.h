@@ -1,0 +1,61 @@
+/* Loops over elements: y = f(a, b), or y += f(a, b), of 0, 1 or 2 inputs. f is a struct with
+ * the numbers that the formula needs; it goes to the device as a parameter. Four elements at a
+ * time where all addresses allow it. y may be a or b: each element is read before it is
+ * written. */
+#ifndef SW_CUDA_ELEMENTWISE_H
+#define SW_CUDA_ELEMENTWISE_H
+
+#include "kernels/cuda/device.h"
+
+struct sw_cuda_elementwise {
+    float *y;
+    const float *a, *b; /* b: the second input, where there are two */
+    int64_t n;
+    int add, wide;
+};
+
+template <int INPUTS, int W, class F>
+static __device__ __forceinline__ void sw_cuda_elementwise_at(const sw_cuda_elementwise &e,
+                                                              const F &f, int64_t i)
+{
+    float a[W] = {}, b[W] = {}, y[W] = {};
+    if (INPUTS > 0)
+        sw_cuda_load(a, e.a + i);
+    if (INPUTS > 1)
+        sw_cuda_load(b, e.b + i);
+    if (e.add)
+        sw_cuda_load(y, e.y + i);
+    for (int k = 0; k < W; k++) {
+        const float v = f(a[k], b[k]);
+        y[k] = e.add ? y[k] + v : v;
+    }
+    sw_cuda_store(e.y + i, y);
+}
+
+template <int INPUTS, class F>
+__global__ void sw_cuda_elementwise_kernel(sw_cuda_elementwise e, F f)
+{
+    const int64_t step = sw_cuda_threads(), fours = e.wide ? e.n / 4 : 0;
+    for (int64_t i = sw_cuda_thread(); i < fours; i += step)
+        sw_cuda_elementwise_at<INPUTS, 4>(e, f, 4 * i);
+    for (int64_t i = 4 * fours + sw_cuda_thread(); i < e.n; i += step)
+        sw_cuda_elementwise_at<INPUTS, 1>(e, f, i);
+}
+
+/* a and b are not read past the number of inputs. */
+template <int INPUTS, class F>
+static sw_status sw_cuda_elementwise_run(const char *op, F f, float *y, const float *a,
+                                         const float *b, int64_t n, int add,
+                                         const sw_cuda_queue *queue)
+{
+    const int wide = sw_cuda_aligned(y) && sw_cuda_aligned(a) && sw_cuda_aligned(b);
+    const sw_cuda_elementwise e = {y, a, b, n, add, wide};
+    const auto each = sw_cuda_elementwise_kernel<INPUTS, F>;
+    if (n == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(each, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue, e,
+                   f);
+    return sw_cuda_launched(op);
+}
+
+#endif

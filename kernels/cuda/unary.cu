@@ -1,0 +1,242 @@
+/* Functions of one number and their gradients (kernels/unary.def, kernels/scalar.h), and those
+ * that keep codes of one or two bits for each element (the layout of kernels/pointwise.h). */
+#include "kernels/attrs.h"
+#include "kernels/cuda/unary_values.h"
+#include "kernels/cuda/elementwise.h"
+
+static float number_of(const sw_launch *l)
+{
+    return l->attrs != nullptr ? static_cast<const swi_number_attrs *>(l->attrs)->value : 0.0f;
+}
+
+/* ---- codes ------------------------------------------------------------------------------- */
+
+/* A thread makes one byte of codes, and the elements that it is about. */
+template <class F>
+__global__ void coded_kernel(float *y, uint8_t *codes, const float *x, int64_t n, int wide, F f)
+{
+    constexpr int per = 8 / (int)F::bits;
+    for (int64_t at = sw_cuda_thread(); at < (n + per - 1) / per; at += sw_cuda_threads()) {
+        const int64_t from = at * per;
+        const int here = n - from < per ? (int)(n - from) : per;
+        alignas(16) float v[per] = {};
+        unsigned byte = 0;
+        if (wide && here == per)
+            for (int k = 0; k < per; k += 4)
+                *reinterpret_cast<float4 *>(v + k) =
+                    *reinterpret_cast<const float4 *>(x + from + k);
+        else
+            for (int k = 0; k < here; k++)
+                v[k] = x[from + k];
+        for (int k = 0; k < here; k++) {
+            byte |= f.code(v[k]) << (int)F::bits * k;
+            v[k] = f.value(v[k]);
+        }
+        if (wide && here == per)
+            for (int k = 0; k < per; k += 4)
+                *reinterpret_cast<float4 *>(y + from + k) = *reinterpret_cast<float4 *>(v + k);
+        else
+            for (int k = 0; k < here; k++)
+                y[from + k] = v[k];
+        if (codes != nullptr)
+            codes[at] = (uint8_t)byte;
+    }
+}
+
+template <class F>
+__global__ void coded_dx_kernel(float *dx, const float *dy, const uint8_t *codes, int64_t n,
+                                int add, F f)
+{
+    constexpr int per = 8 / (int)F::bits;
+    for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
+        const unsigned code = codes[i / per] >> F::bits * (i % per) & ((1u << F::bits) - 1u);
+        const float g = f.slope(dy[i], code);
+        dx[i] = add ? dx[i] + g : g;
+    }
+}
+
+template <class F>
+static sw_status coded_run(const char *op, const sw_launch *l, const sw_cuda_queue *queue, F f)
+{
+    const int64_t n = sw_cuda_elements(&l->in[0].type);
+    const auto coded = coded_kernel<F>;
+    uint8_t *codes = l->n_out > 1 ? static_cast<uint8_t *>(l->out[1].ptr) : nullptr;
+    if (n == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(coded, sw_cuda_blocks(n, SW_CUDA_THREADS * 8 / F::bits), SW_CUDA_THREADS, 0,
+                   queue, sw_cuda_out(l, 0), codes, sw_cuda_in(l, 0), n,
+                   sw_cuda_aligned(l->in[0].ptr) && sw_cuda_aligned(l->out[0].ptr), f);
+    return sw_cuda_launched(op);
+}
+
+/* in: codes, dy */
+template <class F>
+static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_queue *queue,
+                              F f)
+{
+    const int64_t n = sw_cuda_elements(&l->out[0].type);
+    const auto coded_dx = coded_dx_kernel<F>;
+    if (n == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(coded_dx, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
+                   sw_cuda_out(l, 0), sw_cuda_in(l, 1),
+                   static_cast<const uint8_t *>(l->in[0].ptr), n, sw_cuda_adds(l, 0), f);
+    return sw_cuda_launched(op);
+}
+
+/* ---- unary functions ------------------------------------------------------------------------------ */
+
+/* Values without codes; gradients from what is saved and dy. */
+#define CURVE_RUNS(id, gradient)                                                               \
+    struct id##_slope {                                                                        \
+        float P;                                                                               \
+        __device__ float operator()(float DY, float S) const                                   \
+        {                                                                                      \
+            (void)P;                                                                           \
+            return gradient;                                                                   \
+        }                                                                                      \
+    };                                                                                         \
+    static sw_status id##_run(const sw_launch *l, const sw_cuda_queue *queue)                  \
+    {                                                                                          \
+        return sw_cuda_elementwise_run<1>(#id, id##_value{number_of(l)}, sw_cuda_out(l, 0),           \
+                                   sw_cuda_in(l, 0), nullptr,                                  \
+                                   sw_cuda_elements(&l->in[0].type), 0, queue);                \
+    }                                                                                          \
+    static sw_status id##_dx_run(const sw_launch *l, const sw_cuda_queue *queue)               \
+    {                                                                                          \
+        return sw_cuda_elementwise_run<2>(                                                            \
+            #id, id##_slope{number_of(l)}, sw_cuda_out(l, 0), sw_cuda_in(l, 1),                \
+            sw_cuda_in(l, 0), sw_cuda_elements(&l->out[0].type), sw_cuda_adds(l, 0), queue);   \
+    }
+/* The entries of all but those that have bits. */
+#define SW_UNARY(id, call, keeps, layout, draws, cost, slope_cost, value_, gradient, ref)      \
+    CURVE_RUNS(id, gradient)                                                                   \
+    extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l,                            \
+                                                const sw_cuda_queue *queue)                    \
+    {                                                                                          \
+        return id##_run(l, queue);                                                             \
+    }                                                                                          \
+    extern "C" sw_status sw_cuda_##id##_grad0(const sw_launch *l, const sw_cuda_queue *queue)  \
+    {                                                                                          \
+        return id##_dx_run(l, queue);                                                          \
+    }
+#define SW_BENT(id, call, keeps, layout, draws, cost, slope_cost, value_, gradient, ref)       \
+    CURVE_RUNS(id, gradient)
+#include "kernels/unary.def"
+
+/* ---- relu and leaky relu: a bit, or the output ------------------------------------------- */
+
+struct bend {
+    enum { bits = 1 };
+    float low; /* slope below 0 */
+};
+struct relu_bits : bend {
+    __device__ unsigned code(float x) const
+    {
+        return !(x <= 0.0f);
+    }
+    __device__ float value(float x) const
+    {
+        return sw_relu_value(x);
+    }
+    __device__ float slope(float dy, unsigned bit) const
+    {
+        return sw_where_set(dy, bit);
+    }
+};
+struct leaky_relu_bits : bend {
+    __device__ unsigned code(float x) const
+    {
+        return x > 0.0f;
+    }
+    __device__ float value(float x) const
+    {
+        return x > 0.0f ? x : low * x;
+    }
+    __device__ float slope(float dy, unsigned bit) const
+    {
+        return bit != 0 ? dy : low * dy;
+    }
+};
+
+#define BENT(id)                                                                               \
+    extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l,                            \
+                                                const sw_cuda_queue *queue)                    \
+    {                                                                                          \
+        if (l->n_out < 2 || l->out[1].ptr == nullptr)                                          \
+            return id##_run(l, queue);                                                         \
+        return coded_run(#id, l, queue, id##_bits{{number_of(l)}});                            \
+    }                                                                                          \
+    extern "C" sw_status sw_cuda_##id##_grad0(const sw_launch *l, const sw_cuda_queue *queue)  \
+    {                                                                                          \
+        return id##_dx_run(l, queue);                                                          \
+    }                                                                                          \
+    extern "C" sw_status sw_cuda_##id##_grad1(const sw_launch *l, const sw_cuda_queue *queue)  \
+    {                                                                                          \
+        return coded_dx_run(#id, l, queue, id##_bits{{number_of(l)}});                         \
+    }
+BENT(relu)
+BENT(leaky_relu)
+
+/* ---- abs, clamp -------------------------------------------------------------------------- */
+
+struct abs_codes {
+    enum { bits = 2 };
+    __device__ unsigned code(float x) const
+    {
+        return sw_sign_code(x);
+    }
+    __device__ float value(float x) const
+    {
+        return sw_absf(x);
+    }
+    __device__ float slope(float dy, unsigned code) const
+    {
+        return sw_signed_by(dy, code);
+    }
+};
+struct clamp_codes {
+    enum { bits = 1 };
+    float low, high;
+    __device__ unsigned code(float x) const
+    {
+        return x >= low && x <= high;
+    }
+    __device__ float value(float x) const
+    {
+        return sw_between(x, low, high);
+    }
+    __device__ float slope(float dy, unsigned bit) const
+    {
+        return sw_where_set(dy, bit);
+    }
+};
+static clamp_codes clamp_of(const sw_launch *l)
+{
+    const swi_range_attrs *a = static_cast<const swi_range_attrs *>(l->attrs);
+    return clamp_codes{a->low, a->high};
+}
+
+extern "C" sw_status sw_cuda_abs_forward(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    return coded_run("abs", l, queue, abs_codes{});
+}
+extern "C" sw_status sw_cuda_abs_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    return coded_dx_run("abs", l, queue, abs_codes{});
+}
+extern "C" sw_status sw_cuda_clamp_forward(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    return coded_run("clamp", l, queue, clamp_of(l));
+}
+extern "C" sw_status sw_cuda_clamp_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    return coded_dx_run("clamp", l, queue, clamp_of(l));
+}
+
+/* clang-format off */
+SW_CUDA_ENTRY(abs, -1, sw_cuda_abs_forward, NULL, 1)
+SW_CUDA_ENTRY(abs, 0, sw_cuda_abs_grad0, NULL, 1)
+SW_CUDA_ENTRY(clamp, -1, sw_cuda_clamp_forward, NULL, 1)
+SW_CUDA_ENTRY(clamp, 0, sw_cuda_clamp_grad0, NULL, 1)
+/* clang-format on */

@@ -1,0 +1,50 @@
+/* What lives, by role and by layer: side by side, and as members of an object. */
+#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report_table.h"
+#include <stdio.h>
+#include <string.h>
+
+#define LAYERS 10
+
+/* Of `shown` lines, the last takes what is left. */
+static void print_share(report_breakdown x, size_t i, size_t shown, uint64_t all,
+                        const report_style *style)
+{
+    char more[32];
+    if (i >= shown) {
+        sw_writer_print(style->to, "%39s", "");
+        return;
+    }
+    report_share share = x.at[i];
+    if (i + 1 == shown && x.n > shown) {
+        snprintf(more, sizeof more, "%zu more", x.n - shown + 1);
+        share.name = more;
+        for (size_t k = shown; k < x.n; k++)
+            share.bytes += x.at[k].bytes;
+    }
+    sw_writer_print(style->to, "  ");
+    const int left = sw_writer_fitted(style->to, share.name, strlen(share.name), 17);
+    sw_writer_print(style->to, "%*s%13s%6.1f%%", left, "", table_bytes(share.bytes, style).text,
+                    all > 0 ? 100.0 * (double)share.bytes / (double)all : 0.0);
+}
+
+void report_print_breakdown(report_breakdown roles, report_breakdown layers, uint64_t all,
+                            const report_style *style)
+{
+    const size_t shown = layers.n < LAYERS ? layers.n : LAYERS;
+    sw_writer_print(style->to, "  %-37s  %s\n", "by role", "by layer");
+    for (size_t i = 0; i < roles.n || i < shown; i++) {
+        print_share(roles, i, roles.n, all, style);
+        if (i < shown)
+            print_share(layers, i, shown, all, style);
+        sw_writer_text(style->to, "\n");
+    }
+}
+
+void report_put_breakdown(sw_json *j, const char *key, report_breakdown x)
+{
+    sw_json_open(j, key, '{');
+    for (size_t i = 0; i < x.n; i++)
+        sw_json_put_u64(j, x.at[i].name, x.at[i].bytes);
+    sw_json_end(j);
+}

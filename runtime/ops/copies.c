@@ -1,0 +1,199 @@
+/* Ops that move bytes: copy, fill, layouts. */
+#include "kernels/dispatch.h"
+#include "kernels/strided.h"
+#include "runtime/ops/ops.h"
+#include <string.h>
+
+/* ---- copy: any strides to contiguous; adds when asked ------------------------------------ */
+
+static sw_status copy_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in, (void)attrs;
+    out[0] = in[0];
+    return SW_OK;
+}
+
+static sw_status copy_forward(const sw_launch *l)
+{
+    const sw_buffer *x = &l->in[0];
+    const int64_t n = sw_type_elements(&x->type);
+    if (swi_is_contiguous(x) || x->type.layout == SW_N16) {
+        if (swi_adds(l, 0))
+            sw_pointwise(l->isa)->scale(swi_out(l, 0), x->ptr, n, 1.0f, true, l->par);
+        else if (n > 0)
+            memcpy(l->out[0].ptr, x->ptr, sw_type_bytes(&x->type));
+        return SW_OK;
+    }
+    sw_strided strided = {.rank = x->type.shape.rank};
+    memcpy(strided.dim, x->type.shape.dim, sizeof x->type.shape.dim);
+    memcpy(strided.a, x->stride, sizeof x->stride);
+    memcpy(strided.y, l->out[0].stride, sizeof x->stride);
+    if (swi_adds(l, 0))
+        sw_strided_scale(swi_out(l, 0), x->ptr, 1.0f, true, &strided);
+    else
+        sw_strided_copy(l->out[0].ptr, x->ptr, sw_dtype_bytes(x->type.dtype), &strided);
+    return SW_OK;
+}
+
+static void copy_rule(sw_ctx *ctx, const sw_rule *r)
+{
+    (void)ctx;
+    r->din[0] = r->dout[0];
+}
+
+static sw_status copy_reference(const sw_reference *r)
+{
+    memcpy(r->out[0], r->in[0], (size_t)swi_elements(&r->in_type[0].shape) * sizeof(double));
+    return SW_OK;
+}
+
+static const sw_op_case copy_cases[] = {
+    {.name = "matrix", .n_in = 1, .in = {SWI_F32(5, 7)}},
+    {.name = "image", .n_in = 1, .in = {SWI_F32(3, 2, 4, 5)}},
+};
+
+const sw_op_desc sw_op_copy = {.size = sizeof(sw_op_desc),
+                               .rebuild = 1,
+                               .name = "copy",
+                               .n_in = 1,
+                               .n_out = 1,
+                               .infer = copy_infer,
+                               .layout = swi_layout_keep,
+                               .strided_in = 1,
+                               .forward = copy_forward,
+                               .rule = copy_rule,
+                               .reference = copy_reference,
+                               .cases = copy_cases,
+                               .n_cases = SWI_COUNT(copy_cases),
+                               .operations = swi_count_none};
+
+/* ---- fill: a constant, padding lanes included -------------------------------------------- */
+
+static sw_status fill_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)in, (void)n_in;
+    out[0] = ((const swi_fill_attrs *)attrs)->type;
+    return SW_OK;
+}
+
+static sw_status fill_forward(const sw_launch *l)
+{
+    const swi_fill_attrs *a = l->attrs;
+    const int64_t n = sw_type_elements(&l->out[0].type);
+    float *y = swi_out(l, 0);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = a->value;
+    return SW_OK;
+}
+
+static sw_status fill_reference(const sw_reference *r)
+{
+    const swi_fill_attrs *a = r->attrs;
+    for (int64_t i = 0; i < swi_elements(&r->out_type[0].shape); i++)
+        r->out[0][i] = (double)a->value;
+    return SW_OK;
+}
+
+static const swi_fill_attrs fill_attrs = {SWI_F32(3, 5), 1.5f};
+static const sw_op_case fill_cases[] = {{.name = "matrix", .n_in = 0, .attrs = &fill_attrs}};
+
+const sw_op_desc sw_op_fill = {.size = sizeof(sw_op_desc),
+                               .rebuild = 1,
+                               .name = "fill",
+                               .n_in = 0,
+                               .n_out = 1,
+                               .attrs_bytes = sizeof(swi_fill_attrs),
+                               .infer = fill_infer,
+                               .forward = fill_forward,
+                               .no_gradient = 1,
+                               .reference = fill_reference,
+                               .cases = fill_cases,
+                               .n_cases = SWI_COUNT(fill_cases),
+                               .operations = swi_count_none};
+
+/* ---- layouts ----------------------------------------------------------------------------- */
+
+static int64_t inner_of(const sw_shape *s)
+{
+    return s->dim[1] * s->dim[2] * s->dim[3];
+}
+
+static sw_status to_n16_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)attrs;
+    SW_TRY(swi_want_f32("to_n16", in, n_in));
+    if (in[0].shape.rank != 4)
+        SW_FAIL(SW_INVALID, "to_n16: the input must be an image (batch, c, h, w)");
+    out[0] = in[0];
+    out[0].layout = SW_N16;
+    return SW_OK;
+}
+
+static sw_status to_n16_forward(const sw_launch *l)
+{
+    const sw_shape *s = &l->in[0].type.shape;
+    sw_dense(l->isa)->to_n16(swi_out(l, 0), swi_in(l, 0), s->dim[0], inner_of(s),
+                             swi_adds(l, 0), l->par);
+    return SW_OK;
+}
+
+static void to_n16_rule(sw_ctx *ctx, const sw_rule *r)
+{
+    r->din[0] = sw_op_apply(ctx, SW_OP_from_n16, r->dout, 1, NULL);
+}
+
+static const sw_op_case layout_cases[] = {
+    {.name = "one", .n_in = 1, .in = {SWI_F32(1, 2, 3, 3)}},
+    {.name = "tail", .n_in = 1, .in = {SWI_F32(19, 3, 5, 4)}},
+};
+
+const sw_op_desc sw_op_to_n16 = {.size = sizeof(sw_op_desc),
+                                 .rebuild = 1,
+                                 .name = "to_n16",
+                                 .n_in = 1,
+                                 .n_out = 1,
+                                 .infer = to_n16_infer,
+                                 .forward = to_n16_forward,
+                                 .rule = to_n16_rule,
+                                 .reference = copy_reference,
+                                 .cases = layout_cases,
+                                 .n_cases = SWI_COUNT(layout_cases),
+                                 .operations = swi_count_none};
+
+static sw_status from_n16_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)attrs;
+    SW_TRY(swi_want_f32("from_n16", in, n_in));
+    if (in[0].layout != SW_N16)
+        SW_FAIL(SW_INVALID,
+                "from_n16: the input must be in blocks of sixteen (got a plain one)");
+    out[0] = in[0];
+    out[0].layout = SW_PLAIN;
+    return SW_OK;
+}
+
+static sw_status from_n16_forward(const sw_launch *l)
+{
+    const sw_shape *s = &l->in[0].type.shape;
+    sw_dense(l->isa)->from_n16(swi_out(l, 0), swi_in(l, 0), s->dim[0], inner_of(s),
+                               swi_adds(l, 0), l->par);
+    return SW_OK;
+}
+
+static void from_n16_rule(sw_ctx *ctx, const sw_rule *r)
+{
+    r->din[0] = sw_op_apply(ctx, SW_OP_to_n16, r->dout, 1, NULL);
+}
+
+/* Its input cannot be given from outside (inputs are plain): it is checked behind every conv op
+ * and by the other direction's gradient. */
+const sw_op_desc sw_op_from_n16 = {.size = sizeof(sw_op_desc),
+                                   .rebuild = 1,
+                                   .name = "from_n16",
+                                   .n_in = 1,
+                                   .n_out = 1,
+                                   .infer = from_n16_infer,
+                                   .forward = from_n16_forward,
+                                   .rule = from_n16_rule,
+                                   .reference = copy_reference,
+                                   .operations = swi_count_none};

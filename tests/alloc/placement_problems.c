@@ -1,0 +1,51 @@
+#include "tests/alloc/placement_problems.h"
+#include <stdio.h>
+#include <string.h>
+
+size_t problem_cut(sw_dice *dice, sw_placement_item *items, size_t n, uint32_t time,
+                   size_t units)
+{
+    size_t count = 1;
+    items[0] = (sw_placement_item){0, time, units, 0, 0};
+    for (size_t tries = 0; count < n && tries < 20 * n; tries++) {
+        sw_placement_item *p = &items[sw_dice_below(dice, count)];
+        const bool along = sw_dice_below(dice, 2) == 0; /* two buffers of one lifetime */
+        if (along ? p->bytes < 2 : p->upper - p->lower < 2)
+            continue;
+        sw_placement_item *cut = &items[count++];
+        *cut = *p;
+        if (along) {
+            cut->bytes = 1 + sw_dice_below(dice, p->bytes - 1);
+            p->bytes -= cut->bytes;
+        } else { /* one ends where the other begins */
+            cut->lower += 1 + (uint32_t)sw_dice_below(dice, p->upper - p->lower - 1);
+            p->upper = cut->lower;
+        }
+    }
+    for (size_t i = count; i-- > 1;) {
+        const size_t j = sw_dice_below(dice, i + 1);
+        const sw_placement_item other = items[i];
+        items[i] = items[j];
+        items[j] = other;
+    }
+    return count;
+}
+
+size_t problem_read(sw_placement_item *items, size_t most, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char line[256];
+    size_t n = 0;
+    if (file == NULL)
+        return 0;
+    bool more = fgets(line, sizeof line, file) != NULL; /* the header */
+    while (more && n < most && fgets(line, sizeof line, file) != NULL) {
+        unsigned long lower, upper, bytes;
+        const char *rest = strchr(line, ',');
+        more = rest != NULL && sscanf(rest, ",%lu,%lu,%lu", &lower, &upper, &bytes) == 3;
+        if (more)
+            items[n++] = (sw_placement_item){(uint32_t)lower, (uint32_t)upper, bytes, 0, 0};
+    }
+    fclose(file);
+    return n;
+}

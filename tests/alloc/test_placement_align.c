@@ -1,0 +1,196 @@
+/* Placement with alignments: every method against every order of tiny problems, larger ones
+ * against the checkers, and that alignments which ask for nothing change nothing. */
+#include "alloc/placement/placement_greedy.h"
+#include "alloc/placement/placement_large.h"
+#include "alloc/placement/placement_search.h"
+#include "tests/alloc/placement_problems.h"
+#include "tests/support/suite.h"
+#include <stdio.h>
+#include <string.h>
+
+#define MOST 6000
+
+static sw_placement_item items[MOST], again[MOST];
+
+static size_t up(size_t x, size_t align)
+{
+    while (align > 1 && x % align != 0)
+        x++;
+    return x;
+}
+
+/* The least height of all placements: of every order, each buffer as low as it may above those
+ * before it that it shares time with. Any placement, buffers taken upwards, is no lower than
+ * the order it is taken in. */
+static size_t least_height(size_t n, size_t n_placed, uint32_t placed, size_t height,
+                           size_t best)
+{
+    if (n_placed == n)
+        return height;
+    for (size_t i = 0; i < n && height < best; i++) {
+        if ((placed >> i & 1u) != 0)
+            continue;
+        size_t at = 0;
+        for (size_t j = 0; j < n; j++)
+            if ((placed >> j & 1u) != 0 && items[i].lower < items[j].upper &&
+                items[j].lower < items[i].upper && items[j].offset + items[j].bytes > at)
+                at = items[j].offset + items[j].bytes;
+        items[i].offset = up(at, items[i].align);
+        const size_t end = items[i].offset + items[i].bytes;
+        const size_t top = end > height ? end : height;
+        if (top < best) {
+            const size_t found = least_height(n, n_placed + 1, placed | 1u << i, top, best);
+            best = found < best ? found : best;
+        }
+    }
+    return best;
+}
+
+static void random_items(sw_dice *dice, size_t n, uint32_t horizon, size_t largest,
+                         const size_t *aligns, size_t n_aligns, size_t unit)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t lower = (uint32_t)sw_dice_below(dice, horizon);
+        items[i] = (sw_placement_item){.lower = lower,
+                                       .upper = lower + 1 +
+                                                (uint32_t)sw_dice_below(dice, horizon / 2 + 1),
+                                       .bytes = unit * (1 + sw_dice_below(dice, largest)),
+                                       .align = aligns[sw_dice_below(dice, n_aligns)]};
+    }
+}
+
+static const size_t aligns[] = {0, 1, 2, 3, 4, 6, 8, 12, 5};
+static const size_t powers[] = {0, 4, 16, 64, 256};
+
+static void check(size_t n, size_t height, const char *what)
+{
+    size_t top = 0;
+    for (size_t i = 0; i < n; i++)
+        top = items[i].offset + items[i].bytes > top ? items[i].offset + items[i].bytes : top;
+    SW_CHECK(top == height, "%s: height %zu, top %zu", what, height, top);
+    SW_CHECK(sw_placement_check(items, n, height) == SW_OK, "%s: %s", what, sw_last_error());
+}
+
+static void search(size_t n, size_t capacity, sw_search_end wanted)
+{
+    const sw_placement_opts opts = {.capacity = capacity, .nodes = 100000};
+    sw_search_result result = {SW_SEARCH_GAVE_UP, 0, 0};
+    SW_CHECK(sw_placement_search(items, n, &opts, &result) == SW_OK, "%s", sw_last_error());
+    SW_CHECK(result.end == wanted, "%zu: ended as %d", capacity, (int)result.end);
+    if (result.end == SW_SEARCH_FOUND)
+        SW_CHECK(sw_placement_check(items, n, capacity) == SW_OK, "%s", sw_last_error());
+}
+
+/* Found at the optimum and proved absent below it; nothing is lower than the optimum. */
+static void tiny_problems_end_as_all_orders_say(void)
+{
+    sw_dice dice = {17};
+    const int rounds = sw_tests_full() ? 20000 : 200;
+    int above = 0;
+    for (int round = 0; round < rounds; round++) {
+        const size_t n = 2 + sw_dice_below(&dice, 5), unit = 1 + sw_dice_below(&dice, 3);
+        random_items(&dice, n, 3 + (uint32_t)sw_dice_below(&dice, 6), 9, aligns,
+                     sizeof aligns / sizeof *aligns, unit);
+        const size_t optimum = least_height(n, 0, 0, 0, SIZE_MAX);
+        search(n, optimum, SW_SEARCH_FOUND);
+        if (optimum > 1)
+            search(n, optimum - 1, SW_SEARCH_PROVED_NONE);
+
+        sw_placement_result r;
+        CU_ASSERT_EQUAL(sw_placement_greedy(items, n, NULL, &r), SW_OK);
+        check(n, r.height, "greedy");
+        CU_ASSERT(r.height >= optimum && r.lower_bound <= optimum);
+        CU_ASSERT_EQUAL(sw_placement_large(items, n, 0, NULL, &r), SW_OK);
+        check(n, r.height, "niches");
+        CU_ASSERT(r.height >= optimum && r.proved <= optimum);
+        const sw_placement_opts opts = {.nodes = 100000};
+        CU_ASSERT_EQUAL(sw_placement_solve(items, n, &opts, &r), SW_OK);
+        check(n, r.height, "all");
+        SW_CHECK(r.height == optimum && r.end == SW_PLACEMENT_OPTIMAL && r.proved == optimum,
+                 "%zu instead of %zu, %zu proved", r.height, optimum, r.proved);
+        above += optimum > r.lower_bound;
+        const sw_placement_opts tight = {.capacity = optimum - 1, .nodes = 100000};
+        if (tight.capacity == 0)
+            continue;
+        CU_ASSERT_EQUAL(sw_placement_solve(items, n, &tight, &r), SW_OK);
+        CU_ASSERT_EQUAL(r.end, SW_PLACEMENT_NO_FIT);
+    }
+    sw_note("%d tiny problems, %d with an optimum above the lower bound", rounds, above);
+    CU_ASSERT(above > rounds / 10);
+}
+
+static void larger_problems_are_placed_soundly(void)
+{
+    sw_dice dice = {18};
+    const size_t sizes[] = {50, 200, 1000, MOST};
+    for (size_t k = 0; k < (sw_tests_full() ? 4 : 2); k++)
+        for (int kind = 0; kind < 2; kind++) {
+            const size_t n = sizes[k];
+            sw_placement_result r;
+            random_items(&dice, n, (uint32_t)n, 5000, kind == 0 ? aligns : powers,
+                         kind == 0 ? 9 : 5, 1);
+            const sw_placement_opts opts = {.nodes = 2000};
+            CU_ASSERT_EQUAL(sw_placement_solve(items, n, &opts, &r), SW_OK);
+            check(n, r.height, "larger");
+            SW_CHECK((double)r.height <= 1.5 * (double)r.lower_bound, "%zu: %zu over %zu", n,
+                     r.height, r.lower_bound);
+        }
+}
+
+/* Of problems whose sizes are all multiples of their alignments: bit for bit. */
+static void alignments_that_all_sizes_have_change_nothing(void)
+{
+    sw_dice dice = {19};
+    for (int round = 0; round < 40; round++) {
+        const size_t n = round < 38 ? 1 + sw_dice_below(&dice, 150) : MOST;
+        sw_placement_result with, without;
+        const sw_placement_opts opts = {.nodes = 500};
+        random_items(&dice, n, 100, 500, aligns, 8, 24);
+        memcpy(again, items, sizeof again);
+        for (size_t i = 0; i < n; i++)
+            again[i].align = 0;
+        CU_ASSERT_EQUAL(sw_placement_solve(items, n, &opts, &with), SW_OK);
+        CU_ASSERT_EQUAL(sw_placement_solve(again, n, &opts, &without), SW_OK);
+        CU_ASSERT(with.height == without.height && with.nodes == without.nodes);
+        size_t others = 0;
+        for (size_t i = 0; i < n; i++)
+            others += items[i].offset != again[i].offset;
+        CU_ASSERT_EQUAL(others, 0);
+    }
+}
+
+static void the_checker_names_what_is_not_aligned(void)
+{
+    items[0] = (sw_placement_item){0, 2, 10, 0, 7};
+    items[1] = (sw_placement_item){0, 2, 10, 14, 7};
+    CU_ASSERT_EQUAL(sw_placement_check(items, 2, 24), SW_OK);
+    items[1].offset = 13;
+    CU_ASSERT_EQUAL(sw_placement_check(items, 2, 24), SW_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(sw_last_error(), "buffer 1 is at 13, which is not a multiple of 7"));
+}
+
+static void sums_with_alignments_may_not_overflow(void)
+{
+    const sw_placement_opts opts = {0};
+    sw_placement_result r;
+    items[0] = (sw_placement_item){0, 2, 10, 0, SIZE_MAX / 2};
+    items[1] = (sw_placement_item){0, 2, 10, 0, SIZE_MAX / 2};
+    CU_ASSERT_EQUAL(sw_placement_solve(items, 2, &opts, &r), SW_NOMEM);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "alignments"));
+    items[0].align = items[1].align = SIZE_MAX / 16;
+    CU_ASSERT_EQUAL(sw_placement_solve(items, 2, &opts, &r), SW_OK);
+    check(2, r.height, "far apart");
+    CU_ASSERT_EQUAL(r.height, SIZE_MAX / 16 + 10);
+    CU_ASSERT_EQUAL(r.end, SW_PLACEMENT_OPTIMAL);
+}
+
+static const sw_test tests[] = {
+    {"tiny problems end as all orders say", tiny_problems_end_as_all_orders_say},
+    {"larger problems are placed soundly", larger_problems_are_placed_soundly},
+    {"alignments that all sizes have change nothing",
+     alignments_that_all_sizes_have_change_nothing},
+    {"the checker names what is not aligned", the_checker_names_what_is_not_aligned},
+    {"sums with alignments may not overflow", sums_with_alignments_may_not_overflow},
+};
+SW_SUITE("placement alignment", tests)

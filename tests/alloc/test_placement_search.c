@@ -1,0 +1,233 @@
+/* The exact search against all orders of small problems, problems that are full by
+ * construction, and published ones. */
+#include "alloc/base/fault.h"
+#include "alloc/placement/placement_search.h"
+#include "tests/alloc/placement_problems.h"
+#include "tests/support/heap_sweep.h"
+#include "tests/support/suite.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 400
+
+static sw_placement_item items[MOST];
+
+static bool share_time(const sw_placement_item *a, const sw_placement_item *b)
+{
+    return a->lower < b->upper && b->lower < a->upper;
+}
+
+/* The least height of all placements: of every order, each buffer on top of those before it
+ * that it shares time with. No placement is lower than the best of these. */
+static size_t least_height(size_t n, size_t n_placed, uint32_t placed, size_t height,
+                           size_t best)
+{
+    if (n_placed == n)
+        return height;
+    for (size_t i = 0; i < n && height < best; i++) {
+        if ((placed >> i & 1u) != 0)
+            continue;
+        size_t at = 0;
+        for (size_t j = 0; j < n; j++)
+            if ((placed >> j & 1u) != 0 && share_time(&items[i], &items[j]) &&
+                items[j].offset + items[j].bytes > at)
+                at = items[j].offset + items[j].bytes;
+        items[i].offset = at;
+        const size_t top = at + items[i].bytes > height ? at + items[i].bytes : height;
+        if (top < best) {
+            const size_t found = least_height(n, n_placed + 1, placed | 1u << i, top, best);
+            best = found < best ? found : best;
+        }
+    }
+    return best;
+}
+
+static sw_search_result searched(size_t n, size_t capacity, uint64_t nodes)
+{
+    const sw_placement_opts opts = {.capacity = capacity, .nodes = nodes};
+    sw_search_result result = {SW_SEARCH_GAVE_UP, 0};
+    const sw_status status = sw_placement_search(items, n, &opts, &result);
+    SW_CHECK(status == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(result.nodes <= nodes);
+    if (result.end == SW_SEARCH_FOUND)
+        SW_CHECK(sw_placement_check(items, n, capacity) == SW_OK, "%s", sw_last_error());
+    return result;
+}
+
+static void random_items(sw_dice *dice, size_t n, uint32_t horizon, size_t largest)
+{
+    for (size_t i = 0; i < n; i++) {
+        items[i].lower = (uint32_t)sw_dice_below(dice, horizon);
+        items[i].upper = items[i].lower + 1 + (uint32_t)sw_dice_below(dice, horizon / 2);
+        items[i].bytes = 64 * (1 + sw_dice_below(dice, largest));
+        items[i].offset = 0;
+    }
+}
+
+/* Found at the optimum, proved absent below it. */
+static void small_problems_are_solved_and_refused_as_all_orders_say(void)
+{
+    sw_dice dice = {5};
+    const int rounds = sw_tests_full() ? 4000 : 200;
+    for (int round = 0; round < rounds; round++) {
+        const size_t n = 2 + sw_dice_below(&dice, 7);
+        random_items(&dice, n, 4 + (uint32_t)sw_dice_below(&dice, 8), 3);
+        const size_t optimum = least_height(n, 0, 0, 0, SIZE_MAX);
+        CU_ASSERT_EQUAL(searched(n, optimum, 100000).end, SW_SEARCH_FOUND);
+        CU_ASSERT_EQUAL(searched(n, optimum - 1, 100000).end, SW_SEARCH_PROVED_NONE);
+
+        sw_placement_result best;
+        const sw_placement_opts opts = {.nodes = 100000};
+        CU_ASSERT_EQUAL(sw_placement_solve(items, n, &opts, &best), SW_OK);
+        SW_CHECK(best.height == optimum, "%zu instead of %zu", best.height, optimum);
+    }
+}
+
+/* Where the largest sum that lives at one time cannot be reached, by no order at all. */
+static void bounds_that_cannot_be_reached_are_refused(void)
+{
+    static const sw_placement_item first[] = {
+        {4, 6, 3, 0, 0}, {2, 3, 1, 0, 0},  {2, 6, 1, 0, 0}, {0, 3, 3, 0, 0},
+        {1, 4, 2, 0, 0}, {2, 3, 3, 0, 0},  {1, 3, 3, 0, 0}, {0, 1, 10, 0, 0},
+        {1, 2, 5, 0, 0}, {3, 4, 10, 0, 0}, {4, 5, 9, 0, 0}, {5, 6, 9, 0, 0}};
+    static const sw_placement_item second[] = {
+        {1, 4, 2, 0, 0}, {2, 6, 3, 0, 0}, {4, 5, 3, 0, 0}, {4, 6, 3, 0, 0},
+        {3, 4, 2, 0, 0}, {3, 6, 2, 0, 0}, {0, 3, 3, 0, 0}, {0, 1, 8, 0, 0},
+        {1, 2, 6, 0, 0}, {2, 3, 3, 0, 0}, {3, 4, 2, 0, 0}, {5, 6, 3, 0, 0}};
+    static const struct {
+        const sw_placement_item *items;
+        size_t bound;
+    } cases[] = {{first, 13}, {second, 11}};
+    const size_t n = sizeof first / sizeof *first;
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(items, cases[i].items, sizeof first);
+        if (sw_tests_full()) /* takes seconds */
+            CU_ASSERT_EQUAL(least_height(n, 0, 0, 0, cases[i].bound + 1), cases[i].bound + 1);
+        CU_ASSERT_EQUAL(searched(n, cases[i].bound, 100000).end, SW_SEARCH_PROVED_NONE);
+        CU_ASSERT_EQUAL(searched(n, cases[i].bound + 1, 100000).end, SW_SEARCH_FOUND);
+        sw_placement_result best;
+        const sw_placement_opts opts = {.nodes = 100000};
+        CU_ASSERT_EQUAL(sw_placement_solve(items, n, &opts, &best), SW_OK);
+        CU_ASSERT(best.lower_bound == cases[i].bound && best.height == cases[i].bound + 1);
+        CU_ASSERT(best.end == SW_PLACEMENT_OPTIMAL && best.proved == best.height);
+        const sw_placement_opts tight = {.capacity = cases[i].bound, .nodes = 100000};
+        CU_ASSERT_EQUAL(sw_placement_solve(items, n, &tight, &best), SW_OK);
+        CU_ASSERT_EQUAL(best.end, SW_PLACEMENT_NO_FIT);
+    }
+}
+
+/* There is a placement, whatever the search says. */
+static void full_rectangles_are_never_refused(void)
+{
+    sw_dice dice = {9};
+    const int rounds = sw_tests_full() ? 1500 : 80;
+    int found = 0;
+    for (int round = 0; round < rounds; round++) {
+        const uint32_t time = 5 + (uint32_t)sw_dice_below(&dice, 60);
+        const size_t units = 20 + sw_dice_below(&dice, 1000);
+        const size_t n = problem_cut(&dice, items, 5 + sw_dice_below(&dice, 60), time, units);
+        const sw_search_end end = searched(n, units, 5000).end;
+        CU_ASSERT_NOT_EQUAL(end, SW_SEARCH_PROVED_NONE);
+        found += end == SW_SEARCH_FOUND;
+        CU_ASSERT_EQUAL(searched(n, units - 1, 5000).end, SW_SEARCH_PROVED_NONE);
+    }
+    sw_note("%d of %d full rectangles of up to 64 pieces are placed within 5,000 nodes", found,
+            rounds);
+    CU_ASSERT(found >= rounds * 9 / 10);
+}
+
+static bool stop_at_once(void *context)
+{
+    (*(int *)context)++;
+    return true;
+}
+
+static void effort_and_requests_end_a_search(void)
+{
+    sw_dice dice = {21};
+    int asked = 0;
+    const size_t n = problem_cut(&dice, items, 300, 200, 100000);
+    for (size_t i = 0; i < n; i++)
+        items[i].offset = 7;
+    sw_placement_opts opts = {.capacity = 100000, .nodes = 10};
+    sw_search_result result;
+    CU_ASSERT_EQUAL(sw_placement_search(items, n, &opts, &result), SW_OK);
+    CU_ASSERT(result.end == SW_SEARCH_GAVE_UP && result.nodes == 10);
+    opts.nodes = 1000000;
+    opts.stop = stop_at_once;
+    opts.context = &asked;
+    CU_ASSERT_EQUAL(sw_placement_search(items, n, &opts, &result), SW_OK);
+    CU_ASSERT(result.end == SW_SEARCH_GAVE_UP && result.nodes == 16 && asked > 0);
+    for (size_t i = 0; i < n; i++)
+        CU_ASSERT_EQUAL_FATAL(items[i].offset, 7); /* as before */
+    CU_ASSERT_EQUAL(sw_placement_search(items, 0, &opts, &result), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_placement_search(items, SW_SEARCH_MOST + 1, &opts, &result), SW_INVALID);
+}
+
+static void equal_input_gives_equal_output(void)
+{
+    static sw_placement_item again[MOST];
+    sw_dice dice = {33};
+    const size_t n = problem_cut(&dice, items, 40, 50, 700);
+    memcpy(again, items, sizeof again);
+    const sw_search_result first = searched(n, 720, 20000);
+    const sw_placement_opts opts = {.capacity = 720, .nodes = 20000};
+    sw_search_result second;
+    CU_ASSERT_EQUAL(sw_placement_search(again, n, &opts, &second), SW_OK);
+    CU_ASSERT(first.end == SW_SEARCH_FOUND && second.end == SW_SEARCH_FOUND);
+    CU_ASSERT_EQUAL(first.nodes, second.nodes);
+    for (size_t i = 0; i < n; i++)
+        CU_ASSERT_EQUAL(items[i].offset, again[i].offset);
+}
+
+static sw_status search_again(void *arg)
+{
+    const sw_placement_opts opts = {.capacity = 720, .nodes = 20000};
+    sw_search_result result;
+    return sw_placement_search(items, *(const size_t *)arg, &opts, &result);
+}
+
+static void every_allocation_can_fail(void)
+{
+    sw_dice dice = {41};
+    size_t n = problem_cut(&dice, items, 60, 50, 700);
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, search_again, &n) >= 4);
+}
+
+/* ---- published problems ------------------------------------------------------------------ */
+
+static void published(const char *name, size_t count, uint64_t nodes)
+{
+    const char *path = sw_data_path(name);
+    if (path == NULL)
+        SW_SKIP("the data folder has no such file");
+    const size_t n = problem_read(items, MOST, path);
+    CU_ASSERT_EQUAL_FATAL(n, count);
+    const sw_search_result result = searched(n, 1048576, nodes);
+    CU_ASSERT_EQUAL(result.end, SW_SEARCH_FOUND);
+    sw_note("%s: placed after %llu nodes", name, (unsigned long long)result.nodes);
+}
+
+/* Greedy orders need 1.17 to 1.41 times the capacity. */
+static void published_problems_are_placed(void)
+{
+    published("minimalloc/A.1048576.csv", 154, 20000);
+    published("minimalloc/B.1048576.csv", 170, 20000);
+    published("minimalloc/C.1048576.csv", 203, 20000);
+    published("minimalloc/E.1048576.csv", 215, 20000);
+    published("minimalloc/G.1048576.csv", 308, 20000);
+    published("minimalloc/I.1048576.csv", 374, 20000);
+}
+
+static const sw_test tests[] = {
+    {"small problems are solved and refused as all orders say",
+     small_problems_are_solved_and_refused_as_all_orders_say},
+    {"bounds that cannot be reached are refused", bounds_that_cannot_be_reached_are_refused},
+    {"full rectangles are never refused", full_rectangles_are_never_refused},
+    {"effort and requests end a search", effort_and_requests_end_a_search},
+    {"equal input gives equal output", equal_input_gives_equal_output},
+    {"every allocation can fail", every_allocation_can_fail},
+    {"published problems are placed", published_problems_are_placed},
+};
+SW_SUITE("placement search", tests)
