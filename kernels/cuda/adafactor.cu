@@ -253,8 +253,8 @@ extern "C" sw_status sw_cuda_adafactor_update_forward(const sw_launch *l,
     if (n > INT32_MAX)
         return sw_cuda_its_host.fail(
             SW_UNSUPPORTED, __FILE__, __LINE__,
-            "%s: a parameter must have at most %d elements on this device (got %lld)",
-            op, INT32_MAX, (long long)n);
+            "%s: a parameter must have at most %d elements on this device (got %lld)", op,
+            INT32_MAX, (long long)n);
     const factors f = factors_of(l);
     void *parts = static_cast<unsigned char *>(l->scratch) + head_bytes(f);
     const bool wide = f.cols % 4 == 0 && sw_cuda_aligned(f.p) && sw_cuda_aligned(f.g) &&

@@ -51,20 +51,20 @@ static sw_status binary_run(const char *op, const sw_launch *l, int a,
     const sw_shape *s = &l->out[0].type.shape;
     const sw_buffer *x = &l->in[a], *z = &l->in[a + 1], *m = a > 0 ? &l->in[0] : nullptr;
     if (m == nullptr && (x->type.layout == SW_N16 || (follows(x, s) && follows(z, s))))
-        return sw_cuda_elementwise_run<2>(op, without_mask<F>{}, sw_cuda_out(l, 0), sw_cuda_in(l, 0),
-                                   sw_cuda_in(l, 1), sw_cuda_elements(&l->out[0].type),
-                                   sw_cuda_adds(l, 0), queue);
+        return sw_cuda_elementwise_run<2>(
+            op, without_mask<F>{}, sw_cuda_out(l, 0), sw_cuda_in(l, 0), sw_cuda_in(l, 1),
+            sw_cuda_elements(&l->out[0].type), sw_cuda_adds(l, 0), queue);
     sw_cuda_strided strided = sw_cuda_strided_begin();
     for (int i = 0; i < s->rank; i++)
-        sw_cuda_strided_axis(&strided, s->dim[i], l->out[0].stride[i], sw_cuda_broadcast_step(x, s, i),
-                        sw_cuda_broadcast_step(z, s, i),
-                        m != nullptr ? sw_cuda_broadcast_step(m, s, i) : 0);
+        sw_cuda_strided_axis(&strided, s->dim[i], l->out[0].stride[i],
+                             sw_cuda_broadcast_step(x, s, i), sw_cuda_broadcast_step(z, s, i),
+                             m != nullptr ? sw_cuda_broadcast_step(m, s, i) : 0);
     sw_cuda_strided_join(&strided);
     const auto binary = binary_kernel<F>;
     if (strided.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(binary, sw_cuda_blocks(strided.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
-                   sw_cuda_out(l, 0), sw_cuda_in(l, a), sw_cuda_in(l, a + 1),
+    SW_CUDA_LAUNCH(binary, sw_cuda_blocks(strided.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
+                   queue, sw_cuda_out(l, 0), sw_cuda_in(l, a), sw_cuda_in(l, a + 1),
                    m != nullptr ? static_cast<const uint8_t *>(m->ptr) : nullptr, strided,
                    sw_cuda_adds(l, 0), F{});
     return sw_cuda_launched(op);
@@ -102,17 +102,17 @@ struct times {
 
 extern "C" sw_status sw_cuda_scale_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    return sw_cuda_elementwise_run<1>("scale", times{sw_cuda_in(l, 1), 0.0f}, sw_cuda_out(l, 0),
-                               sw_cuda_in(l, 0), nullptr, sw_cuda_elements(&l->in[0].type),
-                               sw_cuda_adds(l, 0), queue);
+    return sw_cuda_elementwise_run<1>(
+        "scale", times{sw_cuda_in(l, 1), 0.0f}, sw_cuda_out(l, 0), sw_cuda_in(l, 0), nullptr,
+        sw_cuda_elements(&l->in[0].type), sw_cuda_adds(l, 0), queue);
 }
 
 extern "C" sw_status sw_cuda_scale_by_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const float by = static_cast<const swi_number_attrs *>(l->attrs)->value;
-    return sw_cuda_elementwise_run<1>("scale_by", times{nullptr, by}, sw_cuda_out(l, 0),
-                               sw_cuda_in(l, 0), nullptr, sw_cuda_elements(&l->in[0].type),
-                               sw_cuda_adds(l, 0), queue);
+    return sw_cuda_elementwise_run<1>(
+        "scale_by", times{nullptr, by}, sw_cuda_out(l, 0), sw_cuda_in(l, 0), nullptr,
+        sw_cuda_elements(&l->in[0].type), sw_cuda_adds(l, 0), queue);
 }
 
 /* ---- conversion -------------------------------------------------------------------------- */
@@ -129,8 +129,7 @@ static __device__ __forceinline__ float number_of(const by_channel &x, int c)
 /* y = x scale + shift by channel: `plane` elements of one follow each other. */
 template <class T>
 __global__ void convert_channels_kernel(float *y, const T *x, int64_t n, int64_t plane,
-                                        int channels, by_channel scale,
-                                        by_channel shift)
+                                        int channels, by_channel scale, by_channel shift)
 {
     for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
         const int c = (int)(i / plane % channels);
@@ -174,8 +173,8 @@ template <class T> static sw_status convert_run(const sw_launch *l, const sw_cud
         const auto kernel = convert_channels_kernel<T>;
         SW_CUDA_LAUNCH(kernel, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
                        queue, sw_cuda_out(l, 0), static_cast<const T *>(l->in[0].ptr), n,
-                       n / (s->dim[0] * s->dim[1]), a->channels,
-                       channels_of(a->scale), channels_of(a->shift));
+                       n / (s->dim[0] * s->dim[1]), a->channels, channels_of(a->scale),
+                       channels_of(a->shift));
         return sw_cuda_launched("to_f32");
     }
     SW_CUDA_LAUNCH(convert, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,

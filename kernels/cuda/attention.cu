@@ -56,13 +56,15 @@ struct position {
     int64_t row;
     int image, head, slice;
 };
-static __device__ __forceinline__ position position_of(const sw_attention_shape &s, int64_t slices,
-                                                 int64_t rows, bool last_first)
+static __device__ __forceinline__ position position_of(const sw_attention_shape &s,
+                                                       int64_t slices, int64_t rows,
+                                                       bool last_first)
 {
     const int64_t each = s.batch * s.heads * slices, blocks = (rows + SIDE - 1) / SIDE;
     const int64_t at = blockIdx.x % each, block = blockIdx.x / each;
-    return position{(last_first ? blocks - 1 - block : block) * SIDE, (int)(at / slices / s.heads),
-                 (int)(at / slices % s.heads), (int)(at % slices)};
+    return position{(last_first ? blocks - 1 - block : block) * SIDE,
+                    (int)(at / slices / s.heads), (int)(at / slices % s.heads),
+                    (int)(at % slices)};
 }
 
 template <bool WIDE>
@@ -176,7 +178,7 @@ __global__ void row_sums_kernel(float *d, const float *y, const float *dy, sw_at
 
 /* (batch, rows, cols), contiguous, to where a gradient lies. */
 __global__ void copy_heads_kernel(sw_heads_out to, const float *from, int64_t n, int64_t rows,
-                            int64_t cols)
+                                  int64_t cols)
 {
     for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
         const int64_t row = i / cols;
@@ -337,8 +339,8 @@ static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_que
     for (int i = 0; i < 3; i++) {
         const int64_t rows = i == 0 ? s.queries : s.keys, n = gradient_elements(s, i);
         if ((wait >> i & 1u) != 0)
-            SW_CUDA_LAUNCH(copy_heads_kernel, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
-                           queue, real[i], out[i]->p, n, rows, out[i]->row);
+            SW_CUDA_LAUNCH(copy_heads_kernel, sw_cuda_blocks(n, SW_CUDA_THREADS),
+                           SW_CUDA_THREADS, 0, queue, real[i], out[i]->p, n, rows, out[i]->row);
     }
     return sw_cuda_launched("attention");
 }

@@ -12,8 +12,8 @@ struct scaling {
     int add_y, add_ds;
 };
 
-/* y = x s, and ds = the sum of x `other`. y may be x or `other`: each position is read before it
- * is written, by its own thread. */
+/* y = x s, and ds = the sum of x `other`. y may be x or `other`: each position is read before
+ * it is written, by its own thread. */
 template <class ROWS> __global__ void scale_kernel(scaling a)
 {
     SW_SHARED(double, room, 32);

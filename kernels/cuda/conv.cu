@@ -1,13 +1,13 @@
 /* Convolution and the gradient of its input, as products without a matrix of patches: the rows
- * of a tile are channels of the result, its columns positions (image, row, column) of it, and the
- * terms of the sum (channel, tap). The position of a column is worked out once, and what a term
- * adds to it once for all columns: a table in shared memory holds the terms of a slice.
+ * of a tile are channels of the result, its columns positions (image, row, column) of it, and
+ * the terms of the sum (channel, tap). The position of a column is worked out once, and what a
+ * term adds to it once for all columns: a table in shared memory holds the terms of a slice.
  *
  * The gradient of x is the same job with the weights read backwards; kernels/taps.h says how a
  * stride is undone. Each phase has tiles of its own, and only the terms that it meets.
  *
- * Kernels of one position are products of planes: four positions are read at once. Sums run over
- * channels, then taps, from the bias on, whatever the tile. */
+ * Kernels of one position are products of planes: four positions are read at once. Sums run
+ * over channels, then taps, from the bias on, whatever the tile. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/tile.h"
 #include "kernels/taps.h"
@@ -35,7 +35,8 @@ typedef sw_cuda_tile<32, 128, 8, 4, 8, 4> tile_32;
 typedef sw_cuda_tile<64, 128, 8, 8, 8, 3> tile_64;
 typedef sw_cuda_tile<128, 128, 8, 8, 8, 2> tile_128;
 
-/* One phase of one axis: its n positions of y are origin + i * up. Position i meets weights first + t
+/* One phase of one axis: its n positions of y are origin + i * up. Position i meets weights
+ * first + t
  * * step.weight, t < taps, at positions at + i * stride + t * step.position of x. */
 struct phase {
     int origin, n, taps, first, at;

@@ -1,7 +1,7 @@
 /* Depthwise convolution: each channel is a group of its own, so a product would have one row. A
- * thread has a few positions of y below each other and reads what they share of x once; neighbours
- * in a row are neighbouring threads. Square kernels of 3, 5 and 7 positions with a stride of 1 or
- * 2 have their loops written out; others have one position for each thread.
+ * thread has a few positions of y below each other and reads what they share of x once;
+ * neighbours in a row are neighbouring threads. Square kernels of 3, 5 and 7 positions with a
+ * stride of 1 or 2 have their loops written out; others have one position for each thread.
  *
  * The gradient of x with stride 1 is the same with the weights read backwards; with other
  * strides each position of dx gathers from the positions of dy that met it. The gradient of the

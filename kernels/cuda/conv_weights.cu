@@ -16,7 +16,8 @@ struct dw_job {
     sw_cuda_conv c;
     float *to; /* dw, or parts of all weights */
     const float *x, *dy;
-    int64_t x_image, y_image, positions, each, weights; /* positions of all images, and of a part */
+    int64_t x_image, y_image, positions, each,
+        weights; /* positions of all images, and of a part */
     int cols, add;
     unsigned tiles_m, tiles_n, parts;
     sw_cuda_divisor plane, width, taps, tap_row;
@@ -241,8 +242,9 @@ extern "C" size_t sw_cuda_conv2d_dw_scratch(const sw_kernel_info *info,
 {
     const sw_type *x = &info->in[0], *y = &info->in[1], *w = &info->out[0];
     const sw_cuda_conv c = geometry(x, y, w, info->attrs);
-    const size_t db =
-        info->n_out > 1 ? sw_cuda_reduce_bytes(bias_positions(y), y->shape.dim[1], 1, false) : 0;
+    const size_t db = info->n_out > 1
+                          ? sw_cuda_reduce_bytes(bias_positions(y), y->shape.dim[1], 1, false)
+                          : 0;
     const size_t theirs = library_bytes(
         c, sw_cuda_conv_sizes_of(SW_CUDA_CONV_DW, x, w, y, false, info->attrs), queue);
     const size_t dw = theirs != SIZE_MAX ? theirs : own_bytes(c, plan_of(c));
@@ -251,7 +253,8 @@ extern "C" size_t sw_cuda_conv2d_dw_scratch(const sw_kernel_info *info,
 
 extern "C" size_t sw_cuda_conv2d_db_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
-    return sw_cuda_reduce_bytes(bias_positions(&info->in[0]), info->in[0].shape.dim[1], 1, false);
+    return sw_cuda_reduce_bytes(bias_positions(&info->in[0]), info->in[0].shape.dim[1], 1,
+                                false);
 }
 
 /* ---- bias -------------------------------------------------------------------------------- */

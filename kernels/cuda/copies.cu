@@ -16,7 +16,8 @@ template <class T> __global__ void copy_kernel(T *y, const T *x, sw_cuda_strided
 }
 
 /* y = x factor (or y += ...). */
-__global__ void scaled_copy(float *y, const float *x, sw_cuda_strided strided, float factor, int add)
+__global__ void scaled_copy(float *y, const float *x, sw_cuda_strided strided, float factor,
+                            int add)
 {
     for (int64_t i = sw_cuda_thread(); i < strided.n; i += sw_cuda_threads()) {
         const sw_cuda_offsets p = sw_cuda_strided_offsets(strided, i);
@@ -37,7 +38,8 @@ static sw_cuda_strided over(const sw_shape *s, const int64_t *to, const int64_t 
 }
 
 template <class T>
-static void copy_words(void *y, const void *x, const sw_cuda_strided &strided, const sw_cuda_queue *queue)
+static void copy_words(void *y, const void *x, const sw_cuda_strided &strided,
+                       const sw_cuda_queue *queue)
 {
     const auto copy = copy_kernel<T>;
     SW_CUDA_LAUNCH(copy, sw_cuda_blocks(strided.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
@@ -66,8 +68,9 @@ static sw_status copy_run(const char *op, void *y, const void *x, sw_dtype dtype
     return sw_cuda_launched(op);
 }
 
-static sw_status scaled_run(const char *op, float *y, const float *x, const sw_cuda_strided &strided,
-                            float factor, int add, const sw_cuda_queue *queue)
+static sw_status scaled_run(const char *op, float *y, const float *x,
+                            const sw_cuda_strided &strided, float factor, int add,
+                            const sw_cuda_queue *queue)
 {
     if (strided.n == 0)
         return SW_OK;
@@ -87,12 +90,13 @@ extern "C" sw_status sw_cuda_copy_forward(const sw_launch *l, const sw_cuda_queu
 {
     const sw_buffer *x = &l->in[0];
     const sw_cuda_strided strided = over(&x->type.shape, l->out[0].stride, x->stride);
-    const bool flat = x->type.layout == SW_N16 ||
-                      (strided.rank <= 1 && (strided.rank == 0 || strided.step[SW_CUDA_STRIDED_A][0] == 1));
+    const bool flat =
+        x->type.layout == SW_N16 ||
+        (strided.rank <= 1 && (strided.rank == 0 || strided.step[SW_CUDA_STRIDED_A][0] == 1));
     if (x->type.dtype == SW_F32 && flat)
         return sw_cuda_elementwise_run<1>("copy", itself{}, sw_cuda_out(l, 0), sw_cuda_in(l, 0),
-                                   nullptr, sw_cuda_elements(&x->type), sw_cuda_adds(l, 0),
-                                   queue);
+                                          nullptr, sw_cuda_elements(&x->type),
+                                          sw_cuda_adds(l, 0), queue);
     if (sw_cuda_adds(l, 0))
         return scaled_run("copy", sw_cuda_out(l, 0), sw_cuda_in(l, 0), strided, 1.0f, 1, queue);
     return copy_run("copy", l->out[0].ptr, x->ptr, x->type.dtype, strided, queue);
@@ -111,8 +115,8 @@ struct constant {
 extern "C" sw_status sw_cuda_fill_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const float value = static_cast<const swi_fill_attrs *>(l->attrs)->value;
-    return sw_cuda_elementwise_run<0>("fill", constant{value}, sw_cuda_out(l, 0), nullptr, nullptr,
-                               sw_cuda_elements(&l->out[0].type), 0, queue);
+    return sw_cuda_elementwise_run<0>("fill", constant{value}, sw_cuda_out(l, 0), nullptr,
+                                      nullptr, sw_cuda_elements(&l->out[0].type), 0, queue);
 }
 
 /* ---- repetition, parts ------------------------------------------------------------------- */
@@ -154,8 +158,9 @@ extern "C" sw_status sw_cuda_slice_grad_forward(const sw_launch *l, const sw_cud
     const sw_buffer *dy = &l->in[0], *dx = &l->out[0];
     const int64_t *strides = dx->stride;
     if (!sw_cuda_adds(l, 0))
-        SW_TRY(sw_cuda_elementwise_run<0>("slice_grad", constant{0.0f}, sw_cuda_out(l, 0), nullptr,
-                                   nullptr, sw_cuda_elements(&dx->type), 0, queue));
+        SW_TRY(sw_cuda_elementwise_run<0>("slice_grad", constant{0.0f}, sw_cuda_out(l, 0),
+                                          nullptr, nullptr, sw_cuda_elements(&dx->type), 0,
+                                          queue));
     return scaled_run("slice_grad", sw_cuda_out(l, 0) + a->slice.from * strides[a->slice.axis],
                       sw_cuda_in(l, 0), over(&dy->type.shape, strides, dy->stride), 1.0f,
                       sw_cuda_adds(l, 0), queue);

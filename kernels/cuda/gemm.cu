@@ -5,8 +5,8 @@
  *
  * Which tile, and how many parts, follow from the sizes (plan_of). Parts lie in scratch and are
  * added in order by a second kernel. Who writes a finished result makes of it what the product
- * says: bias, what it is added to, and the unary function behind it, one after the other, each rounded
- * as by a kernel of its own. */
+ * says: bias, what it is added to, and the unary function behind it, one after the other, each
+ * rounded as by a kernel of its own. */
 #include "kernels/cuda/unary_values.h"
 #include "kernels/cuda/gemm.h"
 
@@ -124,8 +124,8 @@ static __device__ __forceinline__ void take(float (&v)[4], const share &s, const
 
 /* Four along the depth lie SIDE apart. */
 template <class T>
-static __device__ __forceinline__ void store_slice(float *scratch_of_tiles, const share &s, const factor &f,
-                                             const float (&v)[4])
+static __device__ __forceinline__ void store_slice(float *scratch_of_tiles, const share &s,
+                                                   const factor &f, const float (&v)[4])
 {
     if (f.along) {
         SW_UNROLL
@@ -168,8 +168,10 @@ static __device__ __forceinline__ void next(walk &w, const product &p, share &a,
     const int back = p.deep * deep;
     w.position++;
     w.left = p.k;
-    a.at += sum_offset(p, p.a, w.position) - sum_offset(p, p.a, w.position - 1) - back * p.a.depth;
-    b.at += sum_offset(p, p.b, w.position) - sum_offset(p, p.b, w.position - 1) - back * p.b.depth;
+    a.at +=
+        sum_offset(p, p.a, w.position) - sum_offset(p, p.a, w.position - 1) - back * p.a.depth;
+    b.at +=
+        sum_offset(p, p.b, w.position) - sum_offset(p, p.b, w.position - 1) - back * p.b.depth;
 }
 
 /* Which results are a thread's: lines EACH of A by EACH of B, in fours that lie ACROSS fours
@@ -276,9 +278,9 @@ static __device__ __forceinline__ void put_four(const product &p, float *c, int 
 /* The sums of a tile, from registers to c. Those of slices of the depth meet in shared memory,
  * where each thread adds four in order. */
 template <class T>
-static __device__ __forceinline__ void finish(const product &p, float *c, int row, int col,
-                                              const corner &mine,
-                                              float (&sum)[T::EACH][T::EACH], float *scratch_of_tiles)
+static __device__ __forceinline__ void
+finish(const product &p, float *c, int row, int col, const corner &mine,
+       float (&sum)[T::EACH][T::EACH], float *scratch_of_tiles)
 {
     float four[4], part[4];
     SW_UNROLL
@@ -292,7 +294,8 @@ static __device__ __forceinline__ void finish(const product &p, float *c, int ro
             if (T::SLICES == 1)
                 put_four(p, c, row + down, col + across, four);
             else
-                sw_cuda_store(scratch_of_tiles + (mine.slice * T::SIDE + down) * T::SIDE + across, four);
+                sw_cuda_store(
+                    scratch_of_tiles + (mine.slice * T::SIDE + down) * T::SIDE + across, four);
         }
     }
     if (T::SLICES == 1)
@@ -594,7 +597,9 @@ static sw_status run_tiles(const char *op, const sw_cuda_product *g, void *scrat
     const bool wide = g->p.n % 4 == 0 && sw_cuda_aligned(g->p.c) && sw_cuda_aligned(g->bias);
     const ending end = {g->bias, g->p.accumulate, (int)g->then, g->number};
     plan how = plan_of(&g->p);
-    how.parts = (size_t)how.parts <= scratch_of_tiles ? how.parts : scratch_of_tiles < 2 ? 1 : (int)scratch_of_tiles;
+    how.parts = (size_t)how.parts <= scratch_of_tiles ? how.parts
+                : scratch_of_tiles < 2                ? 1
+                                                      : (int)scratch_of_tiles;
     SW_TRY(check(op, &g->p, how));
     product p = product_of(g, how);
     if (how.parts == 1) {

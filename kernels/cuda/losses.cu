@@ -64,17 +64,18 @@ template <class TERM> struct elementwise_sum {
     }
 };
 
-extern "C" size_t sw_cuda_elementwise_loss_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+extern "C" size_t sw_cuda_elementwise_loss_scratch(const sw_kernel_info *info,
+                                                   const sw_cuda_queue *)
 {
     return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, 1, false);
 }
 
 template <class TERM>
 static sw_status elementwise_run(const char *op, const sw_launch *l, float p, double share,
-                          const sw_cuda_queue *queue)
+                                 const sw_cuda_queue *queue)
 {
     const elementwise_sum<TERM> f = {sw_cuda_in(l, 0), l->n_in > 1 ? sw_cuda_in(l, 1) : nullptr,
-                              sw_cuda_out(l, 0), p, share};
+                                     sw_cuda_out(l, 0), p, share};
     return sw_cuda_reduce(op, f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch, queue);
 }
 
@@ -166,8 +167,8 @@ static sw_status slope_run(const char *op, const sw_launch *l, double by, double
     const SLOPE f = {{sw_cuda_in(l, INPUTS), by, share}, p};
     const float *b = INPUTS > 1 ? sw_cuda_in(l, !swap) : nullptr;
     return sw_cuda_elementwise_run<INPUTS>(op, f, sw_cuda_out(l, 0), sw_cuda_in(l, swap), b,
-                                    sw_cuda_elements(&l->in[0].type), sw_cuda_adds(l, 0),
-                                    queue);
+                                           sw_cuda_elements(&l->in[0].type), sw_cuda_adds(l, 0),
+                                           queue);
 }
 
 #define ENTRY(name, call)                                                                      \
@@ -175,7 +176,8 @@ static sw_status slope_run(const char *op, const sw_launch *l, double by, double
     {                                                                                          \
         return call;                                                                           \
     }
-#define LOSS(op, term, p, share) ENTRY(op##_forward, (elementwise_run<term>(#op, l, p, share, queue)))
+#define LOSS(op, term, p, share)                                                               \
+    ENTRY(op##_forward, (elementwise_run<term>(#op, l, p, share, queue)))
 #define SLOPE(op, g, inputs, slope, by, share, p, swap)                                        \
     ENTRY(op##_grad##g, (slope_run<inputs, slope>(#op, l, by, share, p, swap, queue)))
 

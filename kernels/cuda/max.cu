@@ -109,7 +109,7 @@ extern "C" sw_status sw_cuda_max_grad0(const sw_launch *l, const sw_cuda_queue *
     const sw_cuda_strided kept = sw_cuda_axes(s, dx->stride, axes, false);
     if (!sw_cuda_adds(l, 0))
         SW_TRY(sw_cuda_elementwise_run<0>("max", nothing{}, sw_cuda_out(l, 0), nullptr, nullptr,
-                                   sw_cuda_elements(&dx->type), 0, queue));
+                                          sw_cuda_elements(&dx->type), 0, queue));
     if (kept.n == 0)
         return SW_OK;
     SW_CUDA_LAUNCH(

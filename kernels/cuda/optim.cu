@@ -1,6 +1,6 @@
 /* What optimizers append: elementwise updates, kept gradients, step counters, clipping,
- * finite checks. Learning rate, corrections, scales, flags and finite checks are read on the device: they
- * change between replays of a graph. */
+ * finite checks. Learning rate, corrections, scales, flags and finite checks are read on the
+ * device: they change between replays of a graph. */
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/updates.h"
@@ -134,9 +134,9 @@ __global__ void set_kernel(float *y, float value)
 extern "C" sw_status sw_cuda_accumulate_into_forward(const sw_launch *l,
                                                      const sw_cuda_queue *queue)
 {
-    SW_TRY(sw_cuda_elementwise_run<2>("accumulate_into", keep{sw_cuda_in(l, 2)}, sw_cuda_out(l, 0),
-                               sw_cuda_in(l, 1), sw_cuda_out(l, 0),
-                               sw_cuda_elements(&l->in[1].type), 0, queue));
+    SW_TRY(sw_cuda_elementwise_run<2>("accumulate_into", keep{sw_cuda_in(l, 2)},
+                                      sw_cuda_out(l, 0), sw_cuda_in(l, 1), sw_cuda_out(l, 0),
+                                      sw_cuda_elements(&l->in[1].type), 0, queue));
     SW_CUDA_LAUNCH(set_kernel, 1, 32, 0, queue, sw_cuda_out(l, 1), 1.0f);
     return sw_cuda_launched("accumulate_into");
 }
@@ -191,9 +191,9 @@ static __device__ bool any_flag(const float *flags, int64_t n)
     return any;
 }
 
-/* Step counters: in {state f64[2], [flags], [finite check]}, out {corrections, state}. With `powers`
- * the state is 1 - beta^t of both betas, else t, of which the corrections are t^-decay and
- * 1 / sqrt(t). */
+/* Step counters: in {state f64[2], [flags], [finite check]}, out {corrections, state}. With
+ * `powers` the state is 1 - beta^t of both betas, else t, of which the corrections are t^-decay
+ * and 1 / sqrt(t). */
 struct tick {
     const double *state, *finite_check;
     const float *flags;
@@ -203,7 +203,8 @@ struct tick {
     int powers;
     __device__ void run(void) const
     {
-        const bool steps = any_flag(flags, n_flags) && (finite_check == nullptr || *finite_check == 0.0);
+        const bool steps =
+            any_flag(flags, n_flags) && (finite_check == nullptr || *finite_check == 0.0);
         double to[2] = {state[0] + 1.0, 0.0};
         for (int i = 0; i < 2 && powers; i++)
             to[i] = beta[i] * state[i] + (1.0 - beta[i]);
@@ -240,7 +241,8 @@ extern "C" sw_status sw_cuda_steps_tick_forward(const sw_launch *l, const sw_cud
     return tick_run("steps_tick", l, 0, queue);
 }
 
-/* ---- finite checks ---------------------------------------------------------------------------- */
+/* ---- finite checks
+ * ---------------------------------------------------------------------------- */
 
 /* The first of several that is not 0. */
 struct any_verdict {
@@ -312,8 +314,8 @@ extern "C" sw_status sw_cuda_count_skipped_forward(const sw_launch *l,
                  queue);
 }
 
-/* In {x, [finite check before], [flag], [bound]}: is every element finite? Not looked at where the
- * flag is 0, nor where the bound says enough. */
+/* In {x, [finite check before], [flag], [bound]}: is every element finite? Not looked at where
+ * the flag is 0, nor where the bound says enough. */
 struct finiteness {
     enum { N = 1 };
     const float *x, *flag;

@@ -1,5 +1,5 @@
-/* Max and average pooling. Forward, a thread has one output; backward, one position of dx, which
- * gathers from the windows that it lies in, in their order: nothing is added to from two
+/* Max and average pooling. Forward, a thread has one output; backward, one position of dx,
+ * which gathers from the windows that it lies in, in their order: nothing is added to from two
  * threads, and the bits are the CPU's. Only a mean over whole planes has another order of sums:
  * a warp or a block for each. What max pooling keeps: kernels/dense.h. */
 #include "kernels/attrs.h"
@@ -18,8 +18,8 @@ struct pool {
     sw_cuda_divisor row, by_stride; /* columns of what threads have */
 };
 
-/* The first position of a window and what of it lies in the image: rows [y0, y1), columns [x0, x1)
- * of the window. PAIR: windows of 2 x 2 side by side. */
+/* The first position of a window and what of it lies in the image: rows [y0, y1), columns [x0,
+ * x1) of the window. PAIR: windows of 2 x 2 side by side. */
 struct window {
     int at, y0, y1, x0, x1;
 };
@@ -40,8 +40,8 @@ static __device__ __forceinline__ window window_at(const pool &p, int oy, int ox
 
 /* ---- max --------------------------------------------------------------------------------- */
 
-/* An empty window is -inf and no position (255) wins; the first of equals wins, and the last NaN
- * before all numbers. */
+/* An empty window is -inf and no position (255) wins; the first of equals wins, and the last
+ * NaN before all numbers. */
 struct winner {
     float value;
     int position;

@@ -4,9 +4,9 @@
  * dy.
  *
  * Tiles are larger than the CPU's: a product should keep the card busy. They are those in which
- * dw is made without it, so bits are the same. Where the gradient is looked at, the finite check
- * comes before any of it is used, and the host cannot wait for it: then the tile is the whole
- * gradient. */
+ * dw is made without it, so bits are the same. Where the gradient is looked at, the finite
+ * check comes before any of it is used, and the host cannot wait for it: then the tile is the
+ * whole gradient. */
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/updates.h"
@@ -38,7 +38,8 @@ extern "C" size_t sw_cuda_tile_update_scratch(const sw_kernel_info *info,
     size_t most = 0;
     for (int k = 0; k < 2; k++) {
         in[DY].shape.dim[1] = gradient.shape.dim[0] = k == 0 ? rows : last;
-        const sw_kernel_info make = {in, &gradient, 2, 1, nullptr, info->threads, info->isa, 0, 0};
+        const sw_kernel_info make = {in,        &gradient, 2, 1, nullptr, info->threads,
+                                     info->isa, 0,         0};
         const size_t bytes = sw_cuda_linear_grad1_scratch(&make, queue);
         most = bytes > most ? bytes : most;
     }

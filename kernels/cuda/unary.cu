@@ -84,7 +84,8 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_
     return sw_cuda_launched(op);
 }
 
-/* ---- unary functions ------------------------------------------------------------------------------ */
+/* ---- unary functions
+ * ------------------------------------------------------------------------------ */
 
 /* Values without codes; gradients from what is saved and dy. */
 #define CURVE_RUNS(id, gradient)                                                               \
@@ -98,13 +99,13 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_
     };                                                                                         \
     static sw_status id##_run(const sw_launch *l, const sw_cuda_queue *queue)                  \
     {                                                                                          \
-        return sw_cuda_elementwise_run<1>(#id, id##_value{number_of(l)}, sw_cuda_out(l, 0),           \
-                                   sw_cuda_in(l, 0), nullptr,                                  \
-                                   sw_cuda_elements(&l->in[0].type), 0, queue);                \
+        return sw_cuda_elementwise_run<1>(#id, id##_value{number_of(l)}, sw_cuda_out(l, 0),    \
+                                          sw_cuda_in(l, 0), nullptr,                           \
+                                          sw_cuda_elements(&l->in[0].type), 0, queue);         \
     }                                                                                          \
     static sw_status id##_dx_run(const sw_launch *l, const sw_cuda_queue *queue)               \
     {                                                                                          \
-        return sw_cuda_elementwise_run<2>(                                                            \
+        return sw_cuda_elementwise_run<2>(                                                     \
             #id, id##_slope{number_of(l)}, sw_cuda_out(l, 0), sw_cuda_in(l, 1),                \
             sw_cuda_in(l, 0), sw_cuda_elements(&l->out[0].type), sw_cuda_adds(l, 0), queue);   \
     }

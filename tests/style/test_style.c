@@ -203,7 +203,7 @@ static void no_path_of_a_machine_and_no_note_to_oneself(void)
 #define FORMAT_VERSION "version 14." /* other versions lay some lines out differently */
 static int n_layout, n_all;
 static struct timespec last_ok; /* quick: files as old as that were in order then */
-static FILE *layout_list;       /* every file of C in the tree, each ended by a zero byte */
+static FILE *layout_list; /* every file of C and CUDA in the tree, each ended by a zero byte */
 
 static bool is_before(const struct timespec *a, const struct timespec *b)
 {
@@ -236,7 +236,7 @@ static void visit_layout(const char *path, char *text)
     (void)text;
     char full[1024];
     struct stat st;
-    if (!is_c(path))
+    if (!is_c(path) && !ends(path, ".cu"))
         return;
     n_all++;
     snprintf(full, sizeof full, "%s%s%s", *path == '/' ? "" : sw_source_root(),
