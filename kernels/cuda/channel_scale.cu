@@ -16,7 +16,7 @@ struct scaling {
  * it is written, by its own thread. */
 template <class ROWS> __global__ void scale_kernel(scaling a)
 {
-    SW_SHARED(double, room, 32);
+    SW_SHARED(double, partials, 32);
     for (int64_t r = ROWS::first(); r < a.rows; r += ROWS::step()) {
         const float s = a.y != nullptr ? a.s[r] : 0.0f;
         float v[ROWS::W], w[ROWS::W], y[ROWS::W] = {};
@@ -40,7 +40,7 @@ template <class ROWS> __global__ void scale_kernel(scaling a)
         }
         if (a.ds == nullptr)
             continue;
-        sum = ROWS::template reduce<sw_cuda_plus>(sum, room);
+        sum = ROWS::template reduce<sw_cuda_plus>(sum, partials);
         if (ROWS::lane() == 0)
             a.ds[r] = (a.add_ds ? a.ds[r] : 0.0f) + (float)sum;
     }

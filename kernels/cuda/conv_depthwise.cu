@@ -167,7 +167,7 @@ template <int K, int S> __global__ void depthwise_dw_kernel(depthwise_dw d)
 {
     constexpr int R = rows_of<K>, ROWS = (R - 1) * S + K, WARPS = SW_CUDA_THREADS / 32;
     constexpr int N = K * K > 32 ? 64 : K * K > 16 ? 32 : 16;
-    SW_SHARED(float, room, K *K *WARPS);
+    SW_SHARED(float, partials, K *K *WARPS);
     const int channel = (int)(blockIdx.x % (unsigned)d.channels);
     const int64_t part = blockIdx.x / (unsigned)d.channels, from = part * d.each;
     const int64_t end = from + d.each < d.counts ? from + d.each : d.counts;
@@ -199,15 +199,15 @@ template <int K, int S> __global__ void depthwise_dw_kernel(depthwise_dw d)
     for (int k = 0; k < (N + 31) / 32; k++) {
         const int which = lane * N / 32 + k;
         if (which < K * K && (N >= 32 || lane % (32 / N) == 0))
-            room[which * WARPS + warp] = sum[k];
+            partials[which * WARPS + warp] = sum[k];
     }
     __syncthreads();
     const int k = (int)threadIdx.x;
     if (k >= K * K)
         return;
-    float all = room[k * WARPS];
+    float all = partials[k * WARPS];
     for (int i = 1; i < WARPS; i++)
-        all += room[k * WARPS + i];
+        all += partials[k * WARPS + i];
     float *to = d.dw + (part * d.channels + channel) * (K * K) + k;
     *to = d.add ? *to + all : all;
 }

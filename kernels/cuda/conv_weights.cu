@@ -66,7 +66,7 @@ struct dw_position {
     uint32_t at;         /* in the plane of dy */
     int y, x0;           /* in x */
 };
-static __device__ __forceinline__ void settle(dw_position *p, const dw_job &j, const dw_spot &s)
+static __device__ __forceinline__ void locate(dw_position *p, const dw_job &j, const dw_spot &s)
 {
     p->image += sw_cuda_split(j.plane, &p->at);
     uint32_t x = p->at;
@@ -85,7 +85,7 @@ static __device__ __forceinline__ dw_position position_of(const dw_job &j, const
     p.left = s.end - first;
     p.image = p.left > 0 ? first / j.plane.by : 0;
     p.at = p.left > 0 ? (uint32_t)(first - p.image * j.plane.by) : 0;
-    settle(&p, j, s);
+    locate(&p, j, s);
     return p;
 }
 
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT) dw_kernel(dw_job j)
         if (i + 1 < slices) {
             p.left -= T::DEEP;
             p.at += T::DEEP;
-            settle(&p, j, s);
+            locate(&p, j, s);
             fetch<T>(held, j, s, p, columns);
         }
         T::multiply(sum, a + now * T::A_ROOM, b + now * T::B_ROOM);

@@ -188,17 +188,17 @@ template <class OP, class T> static __device__ __forceinline__ T sw_cuda_warp_re
 }
 
 /* Over a block of whole warps: warps first, then their results; every thread has it. All
- * threads must come; `room` (32 of shared memory) is free again behind the call. */
+ * threads must come; `partials` (32 of shared memory) is free again behind the call. */
 template <class OP, class T>
-static __device__ __forceinline__ T sw_cuda_block_reduce(T v, T *room)
+static __device__ __forceinline__ T sw_cuda_block_reduce(T v, T *partials)
 {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int warps = (int)blockDim.x / 32;
     v = sw_cuda_warp_reduce<OP>(v);
     if (lane == 0)
-        room[warp] = v;
+        partials[warp] = v;
     __syncthreads();
-    v = lane < warps ? room[lane] : OP::template none<T>();
+    v = lane < warps ? partials[lane] : OP::template none<T>();
     v = sw_cuda_warp_reduce<OP>(v);
     __syncthreads();
     return v;

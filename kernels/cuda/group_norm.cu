@@ -139,7 +139,7 @@ struct channel_sums {
 template <class ROWS>
 __global__ void group_slopes_kernel(groups n, const float *mean, const float *rstd)
 {
-    SW_SHARED(double, room, 32);
+    SW_SHARED(double, partials, 32);
     for (int64_t r = ROWS::first(); r < n.rows(); r += ROWS::step()) {
         const int64_t first = r * n.width;
         const double count = (double)n.width * (double)n.inner, rs = (double)rstd[r];
@@ -151,8 +151,8 @@ __global__ void group_slopes_kernel(groups n, const float *mean, const float *rs
             s1 += w * (double)t.x;
             s2 += w * (double)t.y;
         }
-        s1 = ROWS::template reduce<sw_cuda_plus>(s1, room);
-        s2 = ROWS::template reduce<sw_cuda_plus>(s2, room);
+        s1 = ROWS::template reduce<sw_cuda_plus>(s1, partials);
+        s2 = ROWS::template reduce<sw_cuda_plus>(s2, partials);
         SW_CUDA_COLUMNS(k, n.width)
         {
             const double w = (double)sw_cuda_or(n.weight, (first + k) % n.channels, 1.0f);

@@ -222,13 +222,13 @@ struct bound {
 
 __global__ void largest_kernel(bound b)
 {
-    SW_SHARED(unsigned, room, 32);
+    SW_SHARED(unsigned, partials, 32);
     const float *x = blockIdx.y == 0 ? b.a : b.b;
     const int64_t n = blockIdx.y == 0 ? b.n_a : b.n_b;
     unsigned most = 0;
     for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads())
         most = largest_bits::of(most, sw_bits_of(x[i]) & 0x7fffffffu);
-    most = sw_cuda_block_reduce<largest_bits>(most, room);
+    most = sw_cuda_block_reduce<largest_bits>(most, partials);
     if (threadIdx.x == 0)
         b.largest[blockIdx.y * gridDim.x + blockIdx.x] = most;
 }

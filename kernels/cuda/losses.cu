@@ -204,7 +204,7 @@ SLOPE(kl_div, 1, 2, kl_div_slope, 1.0, rows_in(l), 0.0f, 0)
 /* The logarithm of the sum of exponentials of each row, and its loss. */
 template <class ROWS> __global__ void cross_entropy_kernel(sw_cuda_ce e)
 {
-    SW_SHARED(float, room, 32);
+    SW_SHARED(float, partials, 32);
     SW_SHARED(double, wide_room, 32);
     for (int64_t r = ROWS::first(); r < e.rows; r += ROWS::step()) {
         const float *x = e.x + r * e.cols;
@@ -218,7 +218,7 @@ template <class ROWS> __global__ void cross_entropy_kernel(sw_cuda_ce e)
                 all += (double)v[k];
             }
         }
-        most = ROWS::template reduce<sw_cuda_largest>(most, room);
+        most = ROWS::template reduce<sw_cuda_largest>(most, partials);
         all = ROWS::template reduce<sw_cuda_plus>(all, wide_room);
         SW_CUDA_COLUMNS(c, e.cols)
         {
@@ -226,7 +226,7 @@ template <class ROWS> __global__ void cross_entropy_kernel(sw_cuda_ce e)
             for (int k = 0; k < ROWS::W; k++)
                 sum += sw_expf(v[k] - most);
         }
-        sum = ROWS::template reduce<sw_cuda_plus>(sum, room);
+        sum = ROWS::template reduce<sw_cuda_plus>(sum, partials);
         if (ROWS::lane() != 0)
             continue;
         const float lse = sw_row_lse(most, sum);

@@ -27,7 +27,7 @@ static __device__ __forceinline__ void take(float (&v)[W], const float *p, int64
 /* Two passes: the mean, then the variance about it, corrected for what rounding left there. */
 template <class ROWS> __global__ void norm_kernel(row_norm n)
 {
-    SW_SHARED(double, room, 32);
+    SW_SHARED(double, partials, 32);
     for (int64_t r = ROWS::first(); r < n.rows; r += ROWS::step()) {
         const float *x = n.x + r * n.cols;
         const double cols = (double)n.cols;
@@ -40,7 +40,7 @@ template <class ROWS> __global__ void norm_kernel(row_norm n)
                 for (int k = 0; k < ROWS::W; k++)
                     s1 += (double)v[k];
             }
-            mean = (float)(ROWS::template reduce<sw_cuda_plus>(s1, room) / cols);
+            mean = (float)(ROWS::template reduce<sw_cuda_plus>(s1, partials) / cols);
             s1 = 0.0;
         }
         SW_CUDA_COLUMNS(c, n.cols)
@@ -52,8 +52,8 @@ template <class ROWS> __global__ void norm_kernel(row_norm n)
                 s2 += d * d;
             }
         }
-        s1 = ROWS::template reduce<sw_cuda_plus>(s1, room);
-        s2 = ROWS::template reduce<sw_cuda_plus>(s2, room);
+        s1 = ROWS::template reduce<sw_cuda_plus>(s1, partials);
+        s2 = ROWS::template reduce<sw_cuda_plus>(s2, partials);
         const float rstd = (float)sw_rstd(sw_variance(s1, s2, cols), n.epsilon);
         mean = (float)((double)mean + s1 / cols);
         SW_CUDA_COLUMNS(c, n.cols)
@@ -76,7 +76,7 @@ template <class ROWS> __global__ void norm_kernel(row_norm n)
  * mean where the rows are not centred. */
 template <class ROWS> __global__ void norm_dx_kernel(row_norm n)
 {
-    SW_SHARED(double, room, 32);
+    SW_SHARED(double, partials, 32);
     for (int64_t r = ROWS::first(); r < n.rows; r += ROWS::step()) {
         const float *x = n.x + r * n.cols, *dy = n.dy + r * n.cols;
         float *dx = n.dx + r * n.cols;
@@ -93,8 +93,8 @@ template <class ROWS> __global__ void norm_dx_kernel(row_norm n)
                 s2 += (double)(g[k] * w[k] * (v[k] - mean));
             }
         }
-        s1 = ROWS::template reduce<sw_cuda_plus>(s1, room);
-        s2 = ROWS::template reduce<sw_cuda_plus>(s2, room);
+        s1 = ROWS::template reduce<sw_cuda_plus>(s1, partials);
+        s2 = ROWS::template reduce<sw_cuda_plus>(s2, partials);
         const float k1 = n.mean != nullptr ? (float)(s1 / (double)n.cols) : 0.0f;
         const float k2 = (float)(s2 * (double)rstd * (double)rstd / (double)n.cols);
         SW_CUDA_COLUMNS(c, n.cols)

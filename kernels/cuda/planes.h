@@ -59,7 +59,7 @@ template <class ROWS, class F>
 __global__ void __launch_bounds__(SW_CUDA_THREADS, 4)
     sw_cuda_planes_sum(double *parts, sw_cuda_plane_shape p, sw_cuda_planes_way way, F f)
 {
-    SW_SHARED(double, room, 32);
+    SW_SHARED(double, partials, 32);
     const int64_t inner = p.inner / ROWS::W;
     const sw_cuda_part part = sw_cuda_part_of(p.outer * inner);
     const int64_t first = part.from + ROWS::lane(), run = first / inner;
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(SW_CUDA_THREADS, 4)
             }
         }
         for (int n = 0; n < F::N; n++) {
-            sum[n] = ROWS::template reduce<sw_cuda_plus>(sum[n], room);
+            sum[n] = ROWS::template reduce<sw_cuda_plus>(sum[n], partials);
             if (ROWS::lane() == 0 && gridDim.y > 1)
                 parts[(blockIdx.y * p.n + c) * F::N + n] = sum[n];
         }

@@ -183,7 +183,7 @@ template <bool PAIR> __global__ void avg_kernel(pool p)
 template <class ROWS>
 __global__ void mean_kernel(float *y, const float *x, int64_t rows, int64_t cols)
 {
-    SW_SHARED(double, room, 32);
+    SW_SHARED(double, partials, 32);
     for (int64_t r = ROWS::first(); r < rows; r += ROWS::step()) {
         float v[ROWS::W];
         double sum = 0.0;
@@ -193,7 +193,7 @@ __global__ void mean_kernel(float *y, const float *x, int64_t rows, int64_t cols
             for (int k = 0; k < ROWS::W; k++)
                 sum += (double)v[k];
         }
-        sum = ROWS::template reduce<sw_cuda_plus>(sum, room);
+        sum = ROWS::template reduce<sw_cuda_plus>(sum, partials);
         if (ROWS::lane() == 0)
             y[r] = (float)(sum / (double)cols);
     }

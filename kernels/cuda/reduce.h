@@ -71,7 +71,7 @@ __global__ void sw_cuda_reduce_across(void *scratch, int64_t positions, int64_t 
 {
     SW_CUDA_REDUCTION(F);
     T *parts = static_cast<T *>(scratch);
-    SW_SHARED(T, room, 32);
+    SW_SHARED(T, partials, 32);
     const sw_cuda_part p = sw_cuda_part_of(positions);
     for (int64_t c = blockIdx.x; c < results; c += gridDim.x) {
         T sum[F::N] = {}, v[F::N];
@@ -81,7 +81,7 @@ __global__ void sw_cuda_reduce_across(void *scratch, int64_t positions, int64_t 
                 sum[k] = OP::of(sum[k], v[k]);
         }
         for (int k = 0; k < F::N; k++)
-            sum[k] = sw_cuda_block_reduce<OP>(sum[k], room);
+            sum[k] = sw_cuda_block_reduce<OP>(sum[k], partials);
         if (threadIdx.x == 0)
             sw_cuda_reduce_store(parts, results, c, sum, f);
     }
@@ -93,7 +93,7 @@ __global__ void sw_cuda_reduce_along(void *scratch, int64_t positions, int64_t r
 {
     SW_CUDA_REDUCTION(F);
     T *parts = static_cast<T *>(scratch);
-    SW_SHARED(T, room, SW_CUDA_THREADS);
+    SW_SHARED(T, partials, SW_CUDA_THREADS);
     const sw_cuda_part p = sw_cuda_part_of(positions);
     const int lane = (int)threadIdx.x % 32, slice = (int)threadIdx.x / 32;
     for (int64_t tile = blockIdx.x; tile * 32 < results; tile += gridDim.x) {
@@ -105,11 +105,11 @@ __global__ void sw_cuda_reduce_along(void *scratch, int64_t positions, int64_t r
                 sum[k] = OP::of(sum[k], v[k]);
         }
         for (int k = 0; k < F::N; k++) {
-            room[threadIdx.x] = sum[k];
+            partials[threadIdx.x] = sum[k];
             __syncthreads();
             sum[k] = OP::template none<T>();
             for (int s = 0; s < SW_CUDA_SLICES && slice == 0; s++)
-                sum[k] = OP::of(sum[k], room[s * 32 + lane]);
+                sum[k] = OP::of(sum[k], partials[s * 32 + lane]);
             __syncthreads();
         }
         if (slice == 0 && c < results)

@@ -12,7 +12,7 @@ struct soft {
 
 template <class ROWS> __global__ void softmax_kernel(soft s)
 {
-    SW_SHARED(float, room, 32);
+    SW_SHARED(float, partials, 32);
     for (int64_t r = ROWS::first(); r < s.rows; r += ROWS::step()) {
         const float *x = s.x + r * s.cols;
         float *y = s.y + r * s.cols;
@@ -23,14 +23,14 @@ template <class ROWS> __global__ void softmax_kernel(soft s)
             for (int k = 0; k < ROWS::W; k++)
                 most = sw_cuda_largest::of(most, v[k]);
         }
-        most = ROWS::template reduce<sw_cuda_largest>(most, room);
+        most = ROWS::template reduce<sw_cuda_largest>(most, partials);
         SW_CUDA_COLUMNS(c, s.cols)
         {
             sw_cuda_load(v, x + c);
             for (int k = 0; k < ROWS::W; k++)
                 sum += sw_expf(v[k] - most);
         }
-        sum = ROWS::template reduce<sw_cuda_plus>(sum, room);
+        sum = ROWS::template reduce<sw_cuda_plus>(sum, partials);
         const float inverse = 1.0f / sum, lse = sw_row_lse(most, sum);
         SW_CUDA_COLUMNS(c, s.cols)
         {
@@ -45,7 +45,7 @@ template <class ROWS> __global__ void softmax_kernel(soft s)
 /* y (dy - sum(dy y)); of the logarithm dy - e^y sum(dy). */
 template <class ROWS> __global__ void softmax_dx_kernel(soft s)
 {
-    SW_SHARED(float, room, 32);
+    SW_SHARED(float, partials, 32);
     for (int64_t r = ROWS::first(); r < s.rows; r += ROWS::step()) {
         const float *y = s.x + r * s.cols, *dy = s.dy + r * s.cols;
         float *dx = s.y + r * s.cols;
@@ -57,7 +57,7 @@ template <class ROWS> __global__ void softmax_dx_kernel(soft s)
             for (int k = 0; k < ROWS::W; k++)
                 sum += s.log ? g[k] : g[k] * a[k];
         }
-        sum = ROWS::template reduce<sw_cuda_plus>(sum, room);
+        sum = ROWS::template reduce<sw_cuda_plus>(sum, partials);
         SW_CUDA_COLUMNS(c, s.cols)
         {
             sw_cuda_load(a, y + c);

@@ -26,11 +26,11 @@ template <int G_, int W_> struct sw_cuda_rows {
     {
         return (int)threadIdx.x % G;
     }
-    template <class OP, class T> static __device__ __forceinline__ T reduce(T v, T *room)
+    template <class OP, class T> static __device__ __forceinline__ T reduce(T v, T *partials)
     {
         return G == 1    ? v
                : G == 32 ? sw_cuda_warp_reduce<OP>(v)
-                         : sw_cuda_block_reduce<OP>(v, room);
+                         : sw_cuda_block_reduce<OP>(v, partials);
     }
 };
 
