@@ -233,7 +233,7 @@ static void small_problems(void)
 {
     sw_dice dice = {1};
     double worst = 0;
-    const int rounds = sw_tests_full() ? 20000 : 800;
+    const int rounds = sw_tests_full() ? 20000 : 400;
     for (int round = 0; round < rounds; round++) {
         const size_t n = 1 + sw_dice_below(&dice, 60);
         random_items(&dice, n, 1 + (uint32_t)sw_dice_below(&dice, 100),

@@ -376,7 +376,7 @@ static void every_call_fails_once(void)
 /* Work that fails when it runs is told by a later call. */
 static void every_kernel_fails_once(void)
 {
-    const uint64_t step = sw_tests_full() ? 1 : 11;
+    const uint64_t step = sw_tests_full() ? 1 : 19;
     for (uint64_t lazy = 0; lazy < 2; lazy++)
         for (uint64_t k = 0;; k += step) {
             const sw_fake_api *f = fresh(lazy);

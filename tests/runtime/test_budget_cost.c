@@ -125,7 +125,7 @@ static void parts_are_as_large_as_fit(void)
 {
     head h;
     sw_array inputs[2];
-    const size_t budgets = sw_tests_full() ? 48 : 12;
+    const size_t budgets = sw_tests_full() ? 48 : 6;
     int smaller = 0, only_parts = 0, gaps = 0;
     for (int layers = 1; layers <= DEEP; layers += layers < 4 && sw_tests_full() ? 1 : 4) {
         begin(&h, layers);

@@ -51,7 +51,7 @@ typedef struct {
  * before growth is seen. */
 static void nap(void)
 {
-    (void)nanosleep(&(struct timespec){.tv_nsec = 4000000}, NULL);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 8000000}, NULL);
 }
 
 static void plant(const session *s)

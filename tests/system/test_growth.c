@@ -72,7 +72,7 @@ static const json_t *row_of(const json_t *growth, const char *purpose)
 static void nothing_grows_in_a_clean_run(void)
 {
     const char *path = sw_temp_path("steady.jsonl");
-    json_t *growth = steady(path, sw_tests_full() ? "1000" : "150", NULL);
+    json_t *growth = steady(path, sw_tests_full() ? "1000" : "100", NULL);
     CU_ASSERT(json_is_false(json_object_get(growth, "grew")));
     CU_ASSERT(text_report_has(path, "  nothing grew\n"));
     json_decref(growth);
@@ -105,7 +105,7 @@ static void a_leak_outside_is_named_so(void)
                  {"pages", "process", "not by malloc", 8000}};
     for (size_t i = 0; i < sizeof leaks / sizeof *leaks; i++) {
         const char *path = sw_temp_path("outside.jsonl");
-        json_t *growth = steady(path, sw_tests_full() ? "3000" : "300", leaks[i].plant);
+        json_t *growth = steady(path, sw_tests_full() ? "3000" : "150", leaks[i].plant);
         const json_t *series = json_object_get(growth, "series");
         if (json_object_get(series, "malloc") == NULL) {
             json_decref(growth);
