@@ -117,7 +117,7 @@ static int64_t parts_of(const sw_plan_info *plan)
 static bool are_the_largest(const sw_plan_info *plan, const sw_plan_info *plain, size_t bytes)
 {
     const int64_t parts = parts_of(plan);
-    return parts <= parts_of(plain) ||
+    return parts <= parts_of(plain) || parts < 2 ||
            charged(plan) + scratch_of(parts - 1) - scratch_of(parts) > bytes;
 }
 
