@@ -15,7 +15,7 @@
 
 /* Unary functions: functions of one number. */
 typedef enum {
-#define SW_UNARY(op, ...) SW_CURVE_##op,
+#define SW_UNARY(op, ...) SW_UNARY_##op,
 #include "kernels/unary.def"
     SW_UNARY_COUNT
 } sw_unary;

@@ -92,14 +92,14 @@ static uint8_t *codes_of(const sw_launch *l)
     {                                                                                          \
         const int64_t n = sw_type_elements(&l->in[0].type);                                    \
         if (codes_of(l) != NULL) /* first: y may lie where x does */                           \
-            sw_pointwise(l->isa)->above(SW_CURVE_##id, codes_of(l), swi_in(l, 0), n, l->par);  \
-        sw_pointwise(l->isa)->unary(SW_CURVE_##id, swi_out(l, 0), swi_in(l, 0), n,             \
+            sw_pointwise(l->isa)->above(SW_UNARY_##id, codes_of(l), swi_in(l, 0), n, l->par);  \
+        sw_pointwise(l->isa)->unary(SW_UNARY_##id, swi_out(l, 0), swi_in(l, 0), n,             \
                                     number_of(ATTRS ? l->attrs : NULL), l->par);               \
         return SW_OK;                                                                          \
     }                                                                                          \
     static sw_status id##_dx(const sw_launch *l)                                               \
     {                                                                                          \
-        sw_pointwise(l->isa)->unary_dx(SW_CURVE_##id, swi_out(l, 0), swi_in(l, 1),             \
+        sw_pointwise(l->isa)->unary_dx(SW_UNARY_##id, swi_out(l, 0), swi_in(l, 1),             \
                                        swi_in(l, 0), sw_type_elements(&l->in[0].type),         \
                                        number_of(ATTRS ? l->attrs : NULL), swi_adds(l, 0),     \
                                        l->par);                                                \

@@ -22,7 +22,7 @@ static void alone(const sw_par *par, void (*body)(void *, int), void *arg, int n
 /* Elements of the row's kernel that have other bits; NaNs are alike. */
 static int different(const accuracy_row *row, int n)
 {
-    const sw_cuda_entry *entry = sw_side_entry(row->kind == SW_CURVE_pow ? "pow" : row->name,
+    const sw_cuda_entry *entry = sw_side_entry(row->kind == SW_UNARY_pow ? "pow" : row->name,
                                                row->slope ? 0 : SW_CUDA_FORWARD);
     const sw_type type = {SW_F32, SW_PLAIN, {1, {n}}};
     const swi_number_attrs attrs = {row->param};

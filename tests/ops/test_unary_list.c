@@ -24,7 +24,7 @@ typedef struct {
 
 static const unary unary_ops[] = {
 #define SW_UNARY(op, call, keeps, layout, draws, ...)                                          \
-    {&sw_op_##op, SW_CURVE_##op, NUMBER_##call, DRAWS_##draws, KEEPS_##keeps},
+    {&sw_op_##op, SW_UNARY_##op, NUMBER_##call, DRAWS_##draws, KEEPS_##keeps},
 #include "kernels/unary.def"
 };
 

@@ -92,21 +92,21 @@ IS(pow_value, pow(x, p))
 IS(pow_slope, p * pow(x, p - 1.0))
 
 #define VALUE(id, p, bound_)                                                            \
-    {.name = #id, .kind = SW_CURVE_##id, .param = p, .exact = id##_value, .bound = bound_, .note = "", .exact_nan = true}
+    {.name = #id, .kind = SW_UNARY_##id, .param = p, .exact = id##_value, .bound = bound_, .note = "", .exact_nan = true}
 #define WHY(id, bound_, text)                                                                 \
-    {.name = #id, .kind = SW_CURVE_##id, .exact = id##_value, .bound = bound_, .note = text, .exact_nan = true}
+    {.name = #id, .kind = SW_UNARY_##id, .exact = id##_value, .bound = bound_, .note = text, .exact_nan = true}
 #define BENT(id, p, bound_) /* what is NaN there is another test's */ \
-    {.name = #id, .kind = SW_CURVE_##id, .param = p, .exact = id##_value, .bound = bound_, .note = ""}
+    {.name = #id, .kind = SW_UNARY_##id, .param = p, .exact = id##_value, .bound = bound_, .note = ""}
 #define SLOPE(id, p, bound_)                                                            \
-    {.name = #id, .kind = SW_CURVE_##id, .param = p, .slope = true, .exact = id##_slope, .bound = bound_, .note = ""}
+    {.name = #id, .kind = SW_UNARY_##id, .param = p, .slope = true, .exact = id##_slope, .bound = bound_, .note = ""}
 /* What the op keeps is its output, which lies in low .. high; or nothing else may be handed to it. */
 #define WITHIN(id, bound_, low_, high_)                                                 \
-    {.name = #id, .kind = SW_CURVE_##id, .slope = true, .exact = id##_slope, .bound = bound_, .low = low_, .high = high_, .note = ""}
+    {.name = #id, .kind = SW_UNARY_##id, .slope = true, .exact = id##_slope, .bound = bound_, .low = low_, .high = high_, .note = ""}
 #define CROSSES(id, bound_, from_, to_, floor_, text)                                   \
-    {.name = #id, .kind = SW_CURVE_##id, .slope = true, .exact = id##_slope, .bound = bound_, .from = from_, .to = to_, .floor = floor_, .note = text}
+    {.name = #id, .kind = SW_UNARY_##id, .slope = true, .exact = id##_slope, .bound = bound_, .from = from_, .to = to_, .floor = floor_, .note = text}
 #define POWER(text, p, value_bound, slope_bound, low_, high_, floor_, why)                     \
-    {.name = text, .kind = SW_CURVE_pow, .param = p, .exact = pow_value, .bound = value_bound, .low = low_, .high = high_, .note = "", .exact_nan = true}, \
-    {.name = text, .kind = SW_CURVE_pow, .param = p, .slope = true, .exact = pow_slope, .bound = slope_bound, .low = low_, .high = high_, .from = -HUGE_VALF, .to = HUGE_VALF, .floor = floor_, .note = why}
+    {.name = text, .kind = SW_UNARY_pow, .param = p, .exact = pow_value, .bound = value_bound, .low = low_, .high = high_, .note = "", .exact_nan = true}, \
+    {.name = text, .kind = SW_UNARY_pow, .param = p, .slope = true, .exact = pow_slope, .bound = slope_bound, .low = low_, .high = high_, .from = -HUGE_VALF, .to = HUGE_VALF, .floor = floor_, .note = why}
 
 const accuracy_row accuracy_rows[] = {
     BENT(relu, 0, 0),

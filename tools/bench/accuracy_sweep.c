@@ -88,7 +88,7 @@ static void judge(const accuracy_row *row, float x, float y, accuracy_result *re
     if (row->low < row->high && !(x >= row->low && x <= row->high))
         return;
     /* Bends, and -inf through a piece that is flat: what is right there is PyTorch's word. */
-    if (row->kind == SW_CURVE_hard_swish && (row->slope ? fabsf(x) == 3.0f : isinf(x)))
+    if (row->kind == SW_UNARY_hard_swish && (row->slope ? fabsf(x) == 3.0f : isinf(x)))
         return;
     const int range = range_of(x);
     const double p = (double)row->param,

@@ -78,7 +78,7 @@ SW_VEC_FN void above_codes(const job *j, int part, int nan)
 static void above_part(void *arg, int part)
 {
     const job *j = arg;
-    if (j->kind == SW_CURVE_relu)
+    if (j->kind == SW_UNARY_relu)
         above_codes(j, part, 1);
     else
         above_codes(j, part, 0);

@@ -9,11 +9,11 @@
 /* The powers: constants, so that loops are of products. */
 #define X a[i]
 #define SW_UNARY(op, call, keeps, layout, draws, cost, slope_cost, value, gradient, reference) \
-    case SW_CURVE_##op:                                                                        \
+    case SW_UNARY_##op:                                                                        \
         FOR_EACH_ELEMENT(value);                                                               \
         break;
 #define SW_POWER(op, ...)                                                                      \
-    case SW_CURVE_##op:                                                                        \
+    case SW_UNARY_##op:                                                                        \
         if (p == 2.0f)                                                                         \
             FOR_EACH_ELEMENT(sw_pow_value(X, 2.0f));                                           \
         else if (p == 3.0f)                                                                    \
@@ -33,11 +33,11 @@ END
 #define DY a[i]
 #define S b[i]
 #define SW_UNARY(op, call, keeps, layout, draws, cost, slope_cost, value, gradient, reference) \
-    case SW_CURVE_##op:                                                                        \
+    case SW_UNARY_##op:                                                                        \
         FOR_EACH_ELEMENT(gradient);                                                            \
         break;
 #define SW_POWER(op, ...)                                                                      \
-    case SW_CURVE_##op:                                                                        \
+    case SW_UNARY_##op:                                                                        \
         if (p == 2.0f)                                                                         \
             FOR_EACH_ELEMENT(sw_pow_slope(DY, S, 2.0f));                                       \
         else if (p == 3.0f)                                                                    \
