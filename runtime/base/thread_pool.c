@@ -153,6 +153,18 @@ void swi_pool_destroy(sw_pool *pool)
     sw_heap_free(pool, SW_HEAP_RECORDS, sizeof *pool);
 }
 
+static void nothing(void *arg, int part)
+{
+    (void)arg, (void)part;
+}
+
+/* A region ends when all workers have been in it: they have begun and touched their stacks,
+ * also where no step will ever have enough work for two. */
+static void begin_all(sw_pool *pool)
+{
+    run_parallel(&pool->par, nothing, NULL, pool->n_workers + 1);
+}
+
 sw_status swi_pool_create(sw_pool **out, int threads)
 {
     SW_ASSERT(threads >= 1 && threads <= 256);
@@ -172,6 +184,7 @@ sw_status swi_pool_create(sw_pool **out, int threads)
         }
         pool->n_workers++;
     }
+    begin_all(pool);
     *out = pool;
     return SW_OK;
 }
