@@ -71,6 +71,7 @@ typedef struct sw_ctx sw_ctx;
 typedef struct sw_profile sw_profile;
 typedef struct sw_dataset sw_dataset;
 typedef struct sw_loader sw_loader;
+typedef struct sw_checkpoint sw_checkpoint;
 
 /* A tensor of one run of one ctx; {0} after an error. */
 typedef struct {
@@ -954,6 +955,9 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation,
                                              const char *path, const sw_text_opts *opts);
 
+/* A checksum (XXH3) of the samples: types, shapes, number and all bytes. SW_INVALID for shapes
+ * alone, SW_UNSUPPORTED in a library without libxxhash. */
+SW_MUST_USE SW_API sw_status sw_dataset_hash(const sw_dataset *dataset, uint64_t *out);
 SW_API void sw_dataset_destroy(sw_dataset *dataset);
 /* One sample: shapes without the batch axis. Field 0 is what a model reads, an image, features
  * or tokens, field 1 the label, or one label for each token. */
@@ -998,8 +1002,117 @@ SW_MUST_USE SW_API sw_status sw_loader_epoch(sw_loader *loader, uint64_t epoch);
  * next call. *n_inputs is 0 at the end of the epoch. */
 SW_MUST_USE SW_API sw_status sw_loader_next(sw_loader *loader, const sw_array **inputs,
                                             int *n_inputs);
+/* Go on in epoch `epoch` with batch `batch` (0 to sw_loader_batches) as the next one: it costs
+ * as much as beginning an epoch, whatever the batch. */
+SW_MUST_USE SW_API sw_status sw_loader_seek(sw_loader *loader, uint64_t epoch, int64_t batch);
+/* The epoch, and how many of its batches were given away; either may be NULL. SW_INVALID before
+ * the first epoch. */
+SW_MUST_USE SW_API sw_status sw_loader_position(const sw_loader *loader, uint64_t *epoch,
+                                                int64_t *batch);
 SW_API size_t sw_loader_bytes(const sw_loader *loader); /* all slots */
 SW_API int64_t sw_loader_batches(const sw_loader *loader);
+
+/* ---- checkpoints: a run goes on as if it had never stopped ------------------------------- */
+
+/* A checkpoint is a safetensors file: parameters and buffers under their names, so that other
+ * programs and sw_model_load read them; beside them, under names that begin with "stepwell.",
+ * optimizer state, states, kept gradients and knobs of each model, the positions of loaders,
+ * the step, and what the program puts in. All of it is under checksums; a file that is damaged
+ * anywhere is SW_FORMAT by the name of what is damaged, and changes nothing.
+ *
+ * With several models, tensors are MODEL/NAME. Models of one name must have one layout: their
+ * tensors are stacked, (models, dims...).
+ *
+ * A save is PATH.<16 digits>.tmp, or a file without a name, until it is synced; then it takes
+ * the name PATH, and the one before is PATH.1, PATH.2 and so on. PATH is at every moment one
+ * whole checkpoint, or not yet there. One process at a time saves to PATH (PATH.lock). */
+typedef struct {
+    size_t size;
+    const char *path;        /* copied; NULL: nothing is saved, only loaded */
+    sw_model *const *models; /* the list is copied; the models are borrowed until the end */
+    int n_models;
+    sw_loader *const *loaders; /* likewise; as many and in the order of the run that goes on */
+    int n_loaders;
+    const char *command; /* said by `stepwell info`; copied; NULL: none */
+    int keep;            /* generations, 1 to 1000; 0: 2 */
+    int no_copy; /* 1: a save writes straight from the models, and returns when the file is
+                    there. It takes no memory, and the run stops for it. 0: the models are
+                    copied first, into memory that the budget of the exec is charged for, and
+                    a thread writes while the run goes on */
+    sw_status (*before)(void *user); /* NULL: none. Called on the thread that writes, when the
+                                        new file is synced and has not its name yet: sync here
+                                        what must not be older than the checkpoint (a log). A
+                                        failure fails the save */
+    void *user;
+} sw_checkpoint_opts;
+
+/* Models need not be ready: their layouts are fixed and the budget of `exec` is charged for the
+ * copy, so make it before sw_plan. The exec is the one that trains the models; a copy of what a
+ * card has is taken behind the runs that were begun, and waits for none. SW_BUSY: another
+ * process saves to PATH. Destroy it before models, loaders and exec; that waits for a save that
+ * goes on. */
+SW_MUST_USE SW_API sw_status sw_checkpoint_create(sw_checkpoint **out, sw_exec *exec,
+                                                  const sw_checkpoint_opts *opts);
+SW_API void sw_checkpoint_destroy(sw_checkpoint *checkpoint);
+/* Of the copy: what of the budget the checkpoint takes; 0 with no_copy. */
+SW_API size_t sw_checkpoint_bytes(const sw_checkpoint *checkpoint);
+
+/* Bytes of the program's own under `name` (1 to 63 letters, digits, ".", "_", "-"), in every
+ * checkpoint from the next sw_checkpoint_write on, until they are put again. Copied. */
+SW_MUST_USE SW_API sw_status sw_checkpoint_put(sw_checkpoint *checkpoint, const char *name,
+                                               const void *bytes, size_t n);
+/* Keep models and loaders as they are now, behind step `step`: a copy, not a file yet. SW_BUSY
+ * while the save before is being written (sw_checkpoint_state says when). A loader that another
+ * thread fills is kept as what the caller has had of it. */
+SW_MUST_USE SW_API sw_status sw_checkpoint_take(sw_checkpoint *checkpoint, uint64_t step);
+/* Have what was taken written, with what was put until now. Returns when the thread has begun;
+ * with no_copy when the file is there, and the models are written as they are now. */
+SW_MUST_USE SW_API sw_status sw_checkpoint_write(sw_checkpoint *checkpoint);
+/* Wait for the save that goes on, if one does: how the last save ended. A save that failed left
+ * the checkpoint before as it was, and can be tried again. */
+SW_MUST_USE SW_API sw_status sw_checkpoint_wait(sw_checkpoint *checkpoint);
+/* Wait, take, write, wait. */
+SW_MUST_USE SW_API sw_status sw_checkpoint_save(sw_checkpoint *checkpoint, uint64_t step);
+
+typedef struct {
+    size_t size;
+    int busy;               /* 1: a save is being written */
+    sw_status last;         /* how the last save ended; SW_OK before the first */
+    uint64_t saved, failed; /* saves */
+    uint64_t step;          /* of the last one that succeeded */
+    uint64_t file_bytes;    /* of it */
+    uint64_t copy_ns;       /* how long the last copy held the caller up */
+    uint64_t write_ns;      /* how long the last save took behind it */
+    char text[512];         /* why it failed; or that its durability is unknown; or "" */
+} sw_checkpoint_info;
+SW_MUST_USE SW_API sw_status sw_checkpoint_state(sw_checkpoint *checkpoint,
+                                                 sw_checkpoint_info *out);
+
+typedef struct {
+    size_t size;
+    int found;      /* 0: there is none at the path, and nothing else is set */
+    int generation; /* 0: the newest */
+    uint64_t step;
+    char path[512]; /* of the file; cut */
+    char isa[16];   /* instruction set of the run that saved it */
+    char device[16];
+    char skipped[512]; /* newer ones that are damaged, each with what is wrong; "": none */
+} sw_checkpoint_found;
+/* Look for the newest whole checkpoint at `path` (NULL: the path of the options) and its
+ * generations, and read all of it once. Those that are damaged are passed over and named;
+ * where all are it is SW_FORMAT. Changes no model. */
+SW_MUST_USE SW_API sw_status sw_checkpoint_find(sw_checkpoint *checkpoint, const char *path,
+                                                sw_checkpoint_found *out);
+/* Of what was found: bytes that were put under `name`; NULL and 0 where there are none. Valid
+ * until the next find, or the end. */
+SW_MUST_USE SW_API sw_status sw_checkpoint_get(const sw_checkpoint *checkpoint,
+                                               const char *name, const void **bytes, size_t *n);
+/* Go on from what was found: models and loaders, all or nothing. Models must be ready.
+ * SW_INVALID names the first thing that is not as in the run that saved it: a model's name,
+ * tensor or shape, the seed of the exec, batch, seed, number of samples or the samples
+ * themselves of a loader. Threads, budget, planned or immediate mode and device may be others.
+ */
+SW_MUST_USE SW_API sw_status sw_checkpoint_load(sw_checkpoint *checkpoint);
 
 /* ---- profile ----------------------------------------------------------------------------- */
 

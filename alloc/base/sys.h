@@ -86,6 +86,31 @@ SW_MUST_USE sw_status sw_file_link(const char *path, const char *also);
 SW_MUST_USE sw_status sw_file_replace(const char *path,
                                       sw_status (*write)(void *context, sw_file *file),
                                       void *context);
+/* The same with more to say. */
+typedef struct {
+    sw_status (*write)(void *context, sw_file *file);
+    /* NULL: none. Called when the new file is synced, in front of any change of names: what
+     * must be durable before it is synced here. Its failure ends the replacing. */
+    sw_status (*before)(void *context);
+    void *context;
+    int keep; /* generations: `path`, then path.1 (the one before), path.2 ...; 0 and 1: one */
+    bool drop_old; /* what stands at `path` is damaged: it is replaced, and path.1 stays */
+} sw_replace_opts;
+/* path is at every moment the old file or the whole new one. The old one is path.1 by a hard
+ * link before the new one takes its name; older ones move up first. */
+SW_MUST_USE sw_status sw_file_replace_with(const char *path, const sw_replace_opts *opts);
+/* `to` receives the name of generation i (0: path itself). False where it has no room. */
+bool sw_generation_name(char *to, size_t bytes, const char *path, int i);
+
+/* Hold a name: PATH.lock is there and locked until sw_file_let_go, or until the process ends,
+ * however it does. SW_BUSY: another process has it (or this one, by another call). What a dead
+ * process left is taken over. Where files cannot be locked nothing is held, and *out is NULL.
+ */
+SW_MUST_USE sw_status sw_file_hold(sw_file **out, const char *path);
+void sw_file_let_go(sw_file *held); /* removes PATH.lock; NULL is fine */
+
+/* Cut an open file to `bytes` and go on writing there. SW_FORMAT where it is shorter. */
+SW_MUST_USE sw_status sw_file_cut(sw_file *file, uint64_t bytes);
 /* Call `take` with each name in a folder, in no order and without "." and "..", until it
  * returns false. */
 SW_MUST_USE sw_status sw_folder_for_each(const char *path,

@@ -1,0 +1,51 @@
+/* What of models outlives a run, as one list of named tensors: for saving, loading, copying and
+ * checkpoints. A list knows where the bytes lie: in models, or in host memory. */
+#ifndef SW_RANGES_H
+#define SW_RANGES_H
+
+#include "runtime/model/model.h"
+
+/* Names of what is neither parameter nor buffer begin so, behind the model's prefix. Users'
+ * names that do are refused by checkpoints. */
+#define SWI_OWN_PREFIX "stepwell."
+
+/* A tensor of n_parts parts of part_bytes: those of one entry in models of one layout. With one
+ * part the shape is the entry's, with more they stand in front: (parts, dims...). */
+typedef struct {
+    const char *name; /* UTF-8; in the list's memory */
+    swi_role role;
+    sw_dtype dtype;
+    sw_shape shape;
+    size_t part_bytes;
+    uint32_t n_parts;
+    unsigned char
+        *at; /* host memory: part k begins k * stride behind it; NULL: in the models */
+    size_t stride;
+    sw_model *const *models; /* part k is in models[k]; borrowed */
+    size_t offset;           /* there */
+    uint32_t group; /* of the call of swi_list_models that appended it; SWI_NONE: none */
+} swi_tensor;
+
+typedef struct {
+    swi_tensor *at;
+    uint32_t n, cap;
+    uint32_t n_groups;
+    char **texts; /* blocks that names lie in */
+    uint32_t n_texts, cap_texts;
+} swi_tensor_list; /* begins as zeros */
+
+/* Append the entries of these roles (bit 1 << role) of n models that have one layout, in the
+ * model's order, under prefix (or "") and their name: parameters and buffers bare, the others
+ * as SWI_OWN_PREFIX and "optimizer/", "state/", "gradient/" in front of the entry's name, and
+ * "knobs". SW_INVALID where a name is no UTF-8, stands in the list already or begins with
+ * SWI_OWN_PREFIX, and where several models have an entry of SW_MAX_RANK dims. Knobs lie in the
+ * model; the caller who wants the values that were set sets `at`. */
+SW_MUST_USE sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models,
+                                      uint32_t n, uint32_t roles, const char *prefix);
+/* Append `n` bytes of host memory, borrowed, as a U8 tensor (n) with this name, copied. */
+SW_MUST_USE sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *bytes,
+                                     size_t n);
+const swi_tensor *swi_list_find(const swi_tensor_list *list, const char *name);
+void swi_list_free(swi_tensor_list *list);
+
+#endif
