@@ -1031,8 +1031,6 @@ typedef struct {
     const char *path;        /* copied; NULL: nothing is saved, only loaded */
     sw_model *const *models; /* the list is copied; the models are borrowed until the end */
     int n_models;
-    sw_loader *const *loaders; /* likewise; as many and in the order of the run that goes on */
-    int n_loaders;
     const char *command; /* said by `stepwell info`; copied; NULL: none */
     int keep;            /* generations, 1 to 1000; 0: 2 */
     int no_copy; /* 1: a save writes straight from the models, and returns when the file is
@@ -1049,11 +1047,15 @@ typedef struct {
 /* Models need not be ready: their layouts are fixed and the budget of `exec` is charged for the
  * copy, so make it before sw_plan. The exec is the one that trains the models; a copy of what a
  * card has is taken behind the runs that were begun, and waits for none. SW_BUSY: another
- * process saves to PATH. Destroy it before models, loaders and exec; that waits for a save that
- * goes on. */
+ * process saves to PATH. Destroy it before models and exec; that waits for a save that goes on.
+ * SW_UNSUPPORTED in a library without libxxhash. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_create(sw_checkpoint **out, sw_exec *exec,
                                                   const sw_checkpoint_opts *opts);
 SW_API void sw_checkpoint_destroy(sw_checkpoint *checkpoint);
+/* From now on saves keep where `loader` is, and sw_checkpoint_load has it go on there: the i-th
+ * loader that is given goes on as the i-th of the run that saved. Reads all its samples once,
+ * for their checksum. Borrowed: destroy it after the checkpoint. */
+SW_MUST_USE SW_API sw_status sw_checkpoint_loader(sw_checkpoint *checkpoint, sw_loader *loader);
 /* Of the copy: what of the budget the checkpoint takes; 0 with no_copy. */
 SW_API size_t sw_checkpoint_bytes(const sw_checkpoint *checkpoint);
 
@@ -1105,12 +1107,13 @@ SW_MUST_USE SW_API sw_status sw_checkpoint_find(sw_checkpoint *checkpoint, const
                                                 sw_checkpoint_found *out);
 /* Of what was found: bytes that were put under `name`; NULL and 0 where there are none. Valid
  * until the next find, or the end. */
-SW_MUST_USE SW_API sw_status sw_checkpoint_get(const sw_checkpoint *checkpoint,
-                                               const char *name, const void **bytes, size_t *n);
+SW_MUST_USE SW_API sw_status sw_checkpoint_get(sw_checkpoint *checkpoint, const char *name,
+                                               const void **bytes, size_t *n);
 /* Go on from what was found: models and loaders, all or nothing. Models must be ready.
- * SW_INVALID names the first thing that is not as in the run that saved it: a model's name,
- * tensor or shape, the seed of the exec, batch, seed, number of samples or the samples
- * themselves of a loader. Threads, budget, planned or immediate mode and device may be others.
+ * SW_INVALID or SW_FORMAT names the first thing that is not as in the run that saved it: a
+ * model's name, optimizer, tensor or shape, the seed of the exec, batch, seed, number of
+ * samples or the samples themselves of a loader. Threads, budget, planned or immediate mode and
+ * device may be others.
  */
 SW_MUST_USE SW_API sw_status sw_checkpoint_load(sw_checkpoint *checkpoint);
 

@@ -19,6 +19,7 @@ typedef struct {
 
 static counters heaps[SW_HEAP_KINDS];
 static atomic_uint_fast64_t calls;
+static _Thread_local bool is_aside;
 
 const char *sw_heap_name(sw_heap heap)
 {
@@ -37,8 +38,15 @@ uint64_t sw_mem_calls(void)
     return atomic_load_explicit(&calls, memory_order_relaxed);
 }
 
+void sw_mem_aside(void)
+{
+    is_aside = true;
+}
+
 static void count_call(void)
 {
+    if (is_aside)
+        return;
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }
 

@@ -104,5 +104,8 @@ SW_MUST_USE sw_status sw_range_protect(void *base, size_t from, size_t to,
 /* Calls of the whole table (heap and ranges, both directions) so far: the difference over a
  * step is the step's `allocations`. */
 uint64_t sw_mem_calls(void);
+/* From here on, calls of this thread are not among them: a thread that works beside the steps,
+ * and not for one, such as the writer of checkpoints. */
+void sw_mem_aside(void);
 
 #endif

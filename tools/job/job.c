@@ -128,6 +128,27 @@ static sw_nvtx_level nvtx_level(const char *word)
     return (sw_nvtx_level)i;
 }
 
+/* In front of all plans, so that the budget has its copy in it. */
+static sw_status make_checkpoint(job *j)
+{
+    const job_opts *o = j->opts;
+    if (o->checkpoint != NULL && !o->checkpoint_pauses)
+        SW_TRY(sw_model_bytes(j->net.model, &j->checkpoint_bytes));
+    if (j->saves) {
+        j->saving.models = &j->net.model;
+        j->saving.n_models = 1;
+        return sw_checkpoint_create(&j->checkpoint, j->exec, &j->saving);
+    }
+    return j->checkpoint_bytes > 0
+               ? swi_snapshot_create(&j->copy, swi_target_of(j->exec), j->checkpoint_bytes)
+               : SW_OK;
+}
+
+size_t job_counted_checkpoint_bytes(const job *j)
+{
+    return job_on_device(j->opts) ? 0 : j->checkpoint_bytes;
+}
+
 sw_status job_make(job *j)
 {
     const job_opts *o = j->opts;
@@ -145,7 +166,8 @@ sw_status job_make(job *j)
     exec.nvtx = nvtx_level(o->nvtx);
     SW_TRY(sw_exec_create(&j->exec, &exec));
     const tool_net_opts net = job_net_opts(j);
-    return tool_net_create(&j->net, &net);
+    SW_TRY(tool_net_create(&j->net, &net));
+    return make_checkpoint(j);
 }
 
 /* Without a plan the arena is the bump, and everything that a run ever made lives at its end.
@@ -166,14 +188,23 @@ static cli_text batch_name(const job *j)
     return name;
 }
 
+/* ", checkpoint 1234": its copy, where one is counted. */
+static cli_text checkpoint_part(const job *j)
+{
+    cli_text part = {""};
+    if (job_counted_checkpoint_bytes(j) > 0)
+        snprintf(part.text, sizeof part.text, ", checkpoint %zu", j->checkpoint_bytes);
+    return part;
+}
+
 static int no_fit(const job *j, const sw_plan_info *plan, const char *limit, size_t bytes)
 {
     return cli_error(CLI_NO_FIT,
-                     "%sdoes not fit: %zu bytes are needed (model %zu, arena %zu, data %zu), "
+                     "%sdoes not fit: %zu bytes are needed (model %zu, arena %zu, data %zu%s), "
                      "%s %zu; the peak is at %s, held by %s",
                      batch_name(j).text, plan->total_bytes, plan->model_bytes,
-                     plan->arena_bytes, plan->data_bytes, limit, bytes, plan->peak_op,
-                     plan->holders);
+                     plan->arena_bytes, plan->data_bytes, checkpoint_part(j).text, limit, bytes,
+                     plan->peak_op, plan->holders);
 }
 
 sw_status job_plan(job *j, job_which which)
@@ -183,6 +214,7 @@ sw_status job_plan(job *j, job_which which)
     SW_TRY(sw_plan(j->exec, &args, &p->plan));
     if (j->opts->immediate)
         use_bump(&p->plan);
+    p->plan.total_bytes += job_counted_checkpoint_bytes(j);
     return SW_OK;
 }
 
@@ -190,7 +222,7 @@ sw_status job_plan(job *j, job_which which)
 static size_t needed(const job *j, const sw_plan_info *plan)
 {
     const size_t arena = j->opts->immediate ? plan->immediate_bytes : plan->arena_bytes;
-    return plan->model_bytes + arena + plan->data_bytes;
+    return plan->model_bytes + arena + plan->data_bytes + job_counted_checkpoint_bytes(j);
 }
 
 /* All programs, whether they fit or not: of those that do not, the one that needs the most is
@@ -286,6 +318,10 @@ int job_check_machine(const job *j, bool witness)
 
 void job_close(job *j)
 {
+    sw_checkpoint_destroy(j->checkpoint);
+    swi_snapshot_destroy(j->copy);
+    j->checkpoint = NULL;
+    j->copy = NULL;
     if (j->net.model != NULL)
         tool_net_destroy(&j->net);
     sw_exec_destroy(j->exec);

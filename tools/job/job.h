@@ -3,6 +3,7 @@
 #ifndef STEPWELL_JOB_H
 #define STEPWELL_JOB_H
 
+#include "runtime/device/snapshot.h"
 #include "tools/cli/cli.h"
 #include "tools/models/models.h"
 
@@ -93,6 +94,11 @@ typedef struct {
     job_normal normal;
     sw_budget *budget;
     sw_exec *exec;
+    bool saves;                /* train: with checkpoints, made from `saving` */
+    sw_checkpoint_opts saving; /* models are filled in */
+    sw_checkpoint *checkpoint;
+    swi_snapshot *copy;      /* plan: what its copy takes of the budget */
+    size_t checkpoint_bytes; /* of the copy; 0: none */
     tool_net net;
     job_program program[JOB_PROGRAMS];
     size_t data_bytes; /* of both loaders */
@@ -139,6 +145,9 @@ sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t s
 void job_close(job *j);
 void job_unload(job *j);
 
+/* Of that what lies in the memory that plans and budgets count: 0 on a device, where the copy
+ * is in the host's. */
+size_t job_counted_checkpoint_bytes(const job *j);
 /* The most that any program of the job needs. */
 size_t job_total_bytes(const job *j);
 /* The program that speaks for the job: the training program of a full batch where there is one.

@@ -116,7 +116,8 @@ unsigned tool_schedule_takes(const char *name)
 {
     const bool cuts = strcmp(name, "step") == 0 || strcmp(name, "exponential") == 0;
     const bool constant = strcmp(name, "constant") == 0;
-    return (cuts ? TOOL_LR_CUTS : 0u) | (constant ? 0u : TOOL_LR_FLOOR);
+    return (cuts ? TOOL_LR_CUTS : 0u) | (constant ? 0u : TOOL_LR_FLOOR) |
+           (constant || cuts ? 0u : TOOL_LR_TOTAL);
 }
 
 static const names *schedules(void)

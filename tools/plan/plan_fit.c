@@ -46,7 +46,8 @@ static sw_status bound_of(void *context, int64_t batch, plan_bound *out)
     SW_TRY(job_plan(t->job, JOB_TRAIN));
     out->bytes = t->job->opts->immediate
                      ? p->total_bytes
-                     : p->model_bytes + p->data_bytes + p->lower_bound_bytes;
+                     : p->model_bytes + p->data_bytes + p->lower_bound_bytes +
+                           job_counted_checkpoint_bytes(t->job);
     out->form = ((uint64_t)p->n_ops << 42) ^ ((uint64_t)p->n_values << 21) ^ p->n_storages;
     return SW_OK;
 }
@@ -89,9 +90,10 @@ static int no_batch(const task *t)
     }
     return cli_error(CLI_NO_FIT,
                      "no batch fits %zu bytes: a batch of 1 needs total_bytes %zu (model %zu, "
-                     "arena %zu, data %zu); the peak is at %s, held by %s",
+                     "arena %zu, data %zu, checkpoint %zu); the peak is at %s, held by %s",
                      t->fit_bytes, total, most->plan.model_bytes, most->plan.arena_bytes,
-                     most->plan.data_bytes, most->plan.peak_op, most->plan.holders);
+                     most->plan.data_bytes, job_counted_checkpoint_bytes(t->job),
+                     most->plan.peak_op, most->plan.holders);
 }
 
 /* The batches that follow, for people to see; the answer is planned last and stays. */

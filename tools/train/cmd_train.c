@@ -134,6 +134,7 @@ static int prepare(train *t)
         status = job_load(&t->job, false);
     if (status == CLI_GO)
         status = count_steps(t);
+    train_checkpoint_opts(t);
     if (status == CLI_GO)
         status = job_open(&t->job);
     if (status == CLI_GO)
@@ -148,6 +149,9 @@ static int prepare(train *t)
         if (loaded != SW_OK)
             return cli_library_error(loaded, true);
     }
+    status = train_resume(t);
+    if (status != CLI_GO)
+        return status;
     if (cli_interrupted())
         return cli_error(CLI_INTERRUPTED, "interrupted before the first step: no file was "
                                           "written");
@@ -163,9 +167,9 @@ static int prepare(train *t)
 static int end_of_failed(train *t, sw_status trained)
 {
     const int status = cli_library_error(trained, false);
-    if (trained == SW_INVALID && t->opts.save != NULL && t->step > 0 &&
+    if (trained == SW_INVALID && t->opts.save != NULL && t->now.step > 0 &&
         cli_saved(sw_model_save(t->job.net.model, t->opts.save)) == SW_OK)
-        cli_note("the parameters of step %" PRIu64 " are in %s", t->step, t->opts.save);
+        cli_note("the parameters of step %" PRIu64 " are in %s", t->now.step, t->opts.save);
     return status;
 }
 
@@ -175,6 +179,10 @@ static int train_and_report(train *t)
     const sw_status trained = train_all(t);
     t->wall_ns = cli_clock_ns() - t->start_ns;
     cli_progress("%s", "");
+    if (trained == SW_OK)
+        train_checkpoint_end(t);
+    sw_checkpoint_destroy(t->job.checkpoint); /* it syncs the metrics */
+    t->job.checkpoint = NULL;
     train_metrics_close(t);
     if (trained != SW_OK)
         return end_of_failed(t, trained);
@@ -190,19 +198,19 @@ static int train_and_report(train *t)
         if (written != SW_OK)
             return cli_library_error(written, false);
     }
-    if (t->diverged > 0)
+    if (t->now.diverged > 0)
         cli_note("the loss is not a finite number any more since step %" PRIu64 ": a smaller "
                  "--lr or --clip may help",
-                 t->diverged);
-    if (t->opts.save != NULL && t->step > 0) { /* else they are those of the beginning */
+                 t->now.diverged);
+    if (t->opts.save != NULL && t->now.step > 0) { /* else they are those of the beginning */
         const sw_status saved = cli_saved(sw_model_save(t->job.net.model, t->opts.save));
         if (saved != SW_OK)
             return cli_library_error(saved, false);
     }
-    if (t->stopped)
+    if (t->now.stopped)
         cli_note("stopped at step %" PRIu64 ": no validation has been better for %" PRId64
                  " in a row",
-                 t->step, t->waited);
+                 t->now.step, t->now.waited);
     int status = cli_interrupted() ? CLI_INTERRUPTED : t->trouble;
     if (status == CLI_DONE)
         status = train_check_witness(t);
@@ -213,6 +221,8 @@ static int train_and_report(train *t)
  * the exec writes to it, and a run that could not write it whole has failed. */
 static int close_all(train *t, int status)
 {
+    sw_checkpoint_destroy(t->job.checkpoint);
+    t->job.checkpoint = NULL;
     train_metrics_close(t);
     sw_loader_destroy(t->test_loader);
     sw_loader_destroy(t->train_loader);

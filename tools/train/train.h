@@ -14,7 +14,7 @@ typedef struct {
 #include "tools/train/train_options.def"
 } train_opts;
 enum {
-    TRAIN_OPTIONS_MAX = JOB_OPTIONS_MAX + 2 /* that are not built */
+    TRAIN_OPTIONS_MAX = JOB_OPTIONS_MAX
 #define TRAIN_ROW(field, ...) +1
 #include "tools/train/train_options.def"
 };
@@ -55,6 +55,37 @@ typedef struct {
     train_step *step; /* NULL: a validation's */
 } train_flight;
 
+/* Where the loop is behind a step. */
+typedef struct {
+#define TRAIN_U64(field) uint64_t field;
+#define TRAIN_I64(field) int64_t field;
+#define TRAIN_BOOL(field) bool field;
+#define TRAIN_F64(field) double field;
+#define TRAIN_SCORE(field) train_score field;
+#include "tools/train/train_progress.def"
+} train_progress;
+enum {
+    TRAIN_PROGRESS_MEMBERS = 0
+#define TRAIN_U64(field) +1
+#define TRAIN_I64(field) +1
+#define TRAIN_BOOL(field) +1
+#define TRAIN_F64(field) +1
+#define TRAIN_SCORE(field) +1
+#include "tools/train/train_progress.def"
+};
+
+/* An option that decides the numbers of a run, and what was chosen. */
+#define TRAIN_CHOICES (TOOL_SETTINGS + 28)
+#define TRAIN_TOTAL "steps in all" /* of a schedule that goes by it */
+typedef struct {
+    const char *name;
+    char text[600];
+} train_choice;
+typedef struct {
+    train_choice at[TRAIN_CHOICES];
+    int n;
+} train_identity;
+
 /* A line of --metrics. */
 typedef struct {
     bool validation;
@@ -63,6 +94,19 @@ typedef struct {
     double rate; /* of a step; validations have none */
     uint64_t ns; /* 0: it has no time of its own */
 } train_row;
+
+/* Checkpoints of a run. */
+typedef struct {
+    train_progress taken;      /* with what was taken, and is not written yet */
+    bool waits;                /* for its step to be told */
+    bool running;              /* a save may be on its way */
+    bool told_trouble;         /* the last save failed, and it was said */
+    bool say;                  /* that the save on its way is in its file */
+    uint64_t next_step, next_ns; /* when the next one is due; 0: not by that */
+    uint64_t failed;           /* saves, that were seen */
+    uint64_t resumed_step;     /* the run went on from there; 0: it began */
+    char resumed_from[512];
+} train_saving;
 
 typedef struct {
     train_opts opts;
@@ -73,24 +117,17 @@ typedef struct {
     sw_loader *train_loader, *test_loader;
     train_measured measured[JOB_PROGRAMS];
     cli_times times; /* of warm steps of the main program, loader included */
-    uint64_t total_steps, lr_every, step, epochs;
+    train_progress now;              /* where it is, all that was told included */
+    bool inside;                     /* of an epoch that was begun */
+    uint64_t total_steps, lr_every;
     uint64_t warm_runs, allocations; /* runs that neither traced nor were immediate; theirs */
     uint64_t skipped;                /* updates whose gradients were not finite */
-    uint64_t diverged;               /* the step since which the loss is not finite; 0: it is */
     uint64_t start_ns, wall_ns;
-    int64_t batches, batches_taken; /* of an epoch, micro-batches each; of the present one */
-    train_step steps[2];            /* step k is at k % 2 */
-    train_flight flight;            /* the last run, on a device */
-    uint64_t told_ns;               /* when the last step was told */
-    double last_loss, epoch_loss, epoch_sum;
-    uint64_t epoch_steps;            /* told */
-    train_score test;                /* of the last validation */
-    bool evaluated;                  /* it was of the parameters as they are */
-    uint64_t validations, best_step; /* best_step 0: none had a finite loss */
-    train_score best;
-    double mark;      /* the loss that the next validation must improve on by --min-delta */
-    int64_t waited;   /* validations since one did */
-    bool stopped;     /* by --patience */
+    int64_t batches;     /* of an epoch, micro-batches each */
+    train_step steps[2]; /* step k is at k % 2 */
+    train_flight flight; /* the last run, on a device */
+    uint64_t told_ns;    /* when the last step was told */
+    train_saving saving;
     sw_file *metrics; /* NULL: not asked for, or given up */
     int trouble;      /* CLI_DONE, or how a file that could not be written fails the run */
 } train;
@@ -108,6 +145,29 @@ int train_check_writable(const train_opts *opts);
 bool train_has_classes(const train *t);
 /* All epochs, as far as they go. */
 SW_MUST_USE sw_status train_all(train *t);
+/* All that was begun is over, read and told. */
+SW_MUST_USE sw_status train_catch_up(train *t);
+
+/* What decides the numbers of the run, in the order in which differences are told. */
+void train_identify(const train *t, train_identity *to);
+/* Both as text, and back: SW_INVALID names the first option that is another one. */
+void train_progress_put(sw_json *json, const train_identity *identity, const train_progress *p);
+SW_MUST_USE sw_status train_progress_read(const char *text, size_t bytes, const char *path,
+                                          const train_identity *identity, train_progress *out);
+
+/* --checkpoint and --resume. CLI_GO, or CLI_USAGE. */
+int train_checkpoint_check(const train_opts *opts);
+/* What job_open makes the checkpoint from. */
+void train_checkpoint_opts(train *t);
+/* Once models and loaders are there: go on from the newest whole checkpoint. CLI_GO, or an exit
+ * status. */
+int train_resume(train *t);
+/* Behind a step: take a checkpoint where one is due. */
+SW_MUST_USE sw_status train_checkpoint_step(train *t);
+/* A step was told: what was taken behind it can be written. */
+SW_MUST_USE sw_status train_checkpoint_told(train *t, uint64_t step);
+/* The last one of the run. Says what failed, and fails the run. */
+void train_checkpoint_end(train *t);
 
 /* --metrics: CLI_GO, or CLI_USAGE for a name that says no format; NULL is fine. */
 int train_metrics_check(const char *path);

@@ -31,8 +31,8 @@ static sw_status keep_shares(train *t, train_measured *m)
 /* A loss that is no finite number never becomes one again: the first is remembered. */
 static void look_at_loss(train *t, double loss, uint64_t step)
 {
-    if (!isfinite(loss) && t->diverged == 0)
-        t->diverged = step;
+    if (!isfinite(loss) && t->now.diverged == 0)
+        t->now.diverged = step;
 }
 
 /* Weighted by its rows, so that a smaller batch counts as what it is. */
@@ -88,7 +88,7 @@ static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t
                      train_score *score, train_step *step)
 {
     train_measured *m = &t->measured[which];
-    sw_run_args args = job_args(&t->job, which, inputs, t->step);
+    sw_run_args args = job_args(&t->job, which, inputs, t->now.step);
     const train_flight f = {.there = true,
                             .first = m->runs == 0,
                             .which = which,
@@ -142,8 +142,8 @@ static sw_status evaluate(train *t, train_score *out)
  * its end. */
 static void keep_best(train *t)
 {
-    t->best = t->test;
-    t->best_step = t->step;
+    t->now.best = t->now.test;
+    t->now.best_step = t->now.step;
     if (t->opts.best == NULL)
         return;
     const sw_status saved = cli_saved(sw_model_save(t->job.net.model, t->opts.best));
@@ -154,50 +154,50 @@ static void keep_best(train *t)
 /* Better by less than --min-delta is kept, and still counts as no improvement. */
 static void judge(train *t)
 {
-    const double loss = t->test.loss;
-    const bool first = t->best_step == 0;
-    if (isfinite(loss) && (first || loss < t->best.loss))
+    const double loss = t->now.test.loss;
+    const bool first = t->now.best_step == 0;
+    if (isfinite(loss) && (first || loss < t->now.best.loss))
         keep_best(t);
     if (isfinite(loss) &&
-        (t->validations == 1 || !isfinite(t->mark) || loss < t->mark - t->opts.min_delta)) {
-        t->mark = loss;
-        t->waited = 0;
+        (t->now.validations == 1 || !isfinite(t->now.mark) || loss < t->now.mark - t->opts.min_delta)) {
+        t->now.mark = loss;
+        t->now.waited = 0;
     } else {
-        t->waited++;
+        t->now.waited++;
     }
-    t->stopped = t->opts.patience > 0 && t->waited >= t->opts.patience;
+    t->now.stopped = t->opts.patience > 0 && t->now.waited >= t->opts.patience;
 }
 
-static void say_validation(const train *t, uint64_t epoch)
+static void say_validation(const train *t)
 {
     cli_progress("%s", "");
     if (t->opts.quiet)
         return;
-    fprintf(stderr, "epoch %" PRIu64 "  step %" PRIu64 "  mean loss %s", epoch + 1, t->step,
-            train_loss(t->epoch_loss).text);
-    if (t->evaluated)
-        fprintf(stderr, "  test loss %s", train_loss(t->test.loss).text);
-    if (t->evaluated && train_has_classes(t))
+    fprintf(stderr, "epoch %" PRIu64 "  step %" PRIu64 "  mean loss %s", t->now.epoch + 1, t->now.step,
+            train_loss(t->now.epoch_loss).text);
+    if (t->now.evaluated)
+        fprintf(stderr, "  test loss %s", train_loss(t->now.test.loss).text);
+    if (t->now.evaluated && train_has_classes(t))
         fprintf(stderr, "  accuracy %.2f %%",
-                100.0 * (double)t->test.right / (double)t->test.rows);
+                100.0 * (double)t->now.test.right / (double)t->now.test.rows);
     fputc('\n', stderr);
 }
 
-static sw_status validate(train *t, uint64_t epoch)
+static sw_status validate(train *t)
 {
     train_score score;
     const uint64_t start = cli_clock_ns();
     SW_TRY(evaluate(t, &score));
     if (score.rows < t->job.test.n)
         return SW_OK; /* interrupted: no result rather than part of one */
-    t->test = score;
-    t->evaluated = true;
-    t->validations++;
-    look_at_loss(t, score.loss, t->step);
+    t->now.test = score;
+    t->now.evaluated = true;
+    t->now.validations++;
+    look_at_loss(t, score.loss, t->now.step);
     judge(t);
     const train_row row = {.validation = true,
-                           .step = t->step,
-                           .epoch = epoch,
+                           .step = t->now.step,
+                           .epoch = t->now.epoch,
                            .score = score,
                            .ns = cli_clock_ns() - start};
     train_metrics_row(t, &row);
@@ -216,7 +216,7 @@ static sw_status set_rate(train *t, float *rate)
                                   .every = t->lr_every,
                                   .gamma = (float)t->opts.job.lr_gamma,
                                   .floor = (float)t->opts.job.lr_floor};
-    SW_TRY(sw_schedule_at(&schedule, t->step, rate));
+    SW_TRY(sw_schedule_at(&schedule, t->now.step, rate));
     sw_knob_set(sw_optimizer_lr(t->job.net.optimizer, 0), *rate);
     return SW_OK;
 }
@@ -231,11 +231,12 @@ static int64_t rows_of_step(const train *t, int64_t first)
 }
 
 /* Its micro-batches; taken is less than rows where that was interrupted, and 0 at the end of
- * the epoch. */
+ * the epoch. A checkpoint is of whole steps, so with one a step that began comes to its end. */
 static sw_status run_step(train *t, train_step *s)
 {
-    for (uint32_t micro = 0; micro == 0 || (s->taken < s->rows && !cli_interrupted());
-         micro++) {
+    const bool whole = t->opts.job.checkpoint != NULL;
+    for (uint32_t micro = 0;
+         micro == 0 || (s->taken < s->rows && (whole || !cli_interrupted())); micro++) {
         const sw_array *inputs;
         int n_inputs;
         SW_TRY(sw_loader_next(t->train_loader, &inputs, &n_inputs));
@@ -261,17 +262,17 @@ static bool is_timed(const train *t, const train_step *s)
 
 /* All runs of a step were read: say what it came to. Where they are read late, its time, if it
  * is `timed`, is that since the step before was told. */
-static void tell(train *t, train_step *s, bool timed)
+static sw_status tell(train *t, train_step *s, bool timed)
 {
     if (!s->there)
-        return;
+        return SW_OK;
     const uint64_t now = cli_clock_ns();
     const uint64_t ns = timed ? now - (s->start_ns > t->told_ns ? s->start_ns : t->told_ns) : 0;
     s->there = false;
     t->told_ns = now;
-    t->last_loss = s->score.loss;
-    t->epoch_sum += s->score.loss;
-    t->epoch_loss = t->epoch_sum / (double)++t->epoch_steps;
+    t->now.last_loss = s->score.loss;
+    t->now.epoch_sum += s->score.loss;
+    t->now.epoch_loss = t->now.epoch_sum / (double)++t->now.epoch_steps;
     look_at_loss(t, s->score.loss, s->step);
     if (timed && is_timed(t, s))
         cli_times_add(&t->times, ns);
@@ -280,18 +281,19 @@ static void tell(train *t, train_step *s, bool timed)
     train_metrics_row(t, &row);
     if (!t->opts.quiet)
         cli_progress("epoch %" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %s", s->epoch + 1,
-                     s->step, t->total_steps, train_loss(t->last_loss).text);
+                     s->step, t->total_steps, train_loss(t->now.last_loss).text);
+    return train_checkpoint_told(t, s->step);
 }
 
 /* The next step of the epoch; *more is false at its end. */
-static sw_status next_step(train *t, uint64_t epoch, bool *more)
+static sw_status next_step(train *t, bool *more)
 {
-    train_step *s = &t->steps[(t->step + 1) % 2], *before = &t->steps[t->step % 2];
+    train_step *s = &t->steps[(t->now.step + 1) % 2], *before = &t->steps[t->now.step % 2];
     float rate;
-    *s = (train_step){.step = t->step + 1,
-                      .epoch = epoch,
+    *s = (train_step){.step = t->now.step + 1,
+                      .epoch = t->now.epoch,
                       .start_ns = cli_clock_ns(),
-                      .rows = rows_of_step(t, t->batches_taken),
+                      .rows = rows_of_step(t, t->now.batches_taken),
                       .warm = true};
     SW_TRY(set_rate(t, &rate));
     s->rate = (double)rate;
@@ -300,62 +302,78 @@ static sw_status next_step(train *t, uint64_t epoch, bool *more)
     if (!*more)
         return SW_OK;
     s->there = true;
-    t->batches_taken += t->opts.job.accumulate;
-    t->step++;
-    t->evaluated = false;
-    tell(t, t->flight.there ? before : s, true);
-    return SW_OK;
+    t->now.batches_taken += t->opts.job.accumulate;
+    t->now.step++;
+    t->now.evaluated = false;
+    return tell(t, t->flight.there ? before : s, true);
 }
 
-/* All that was begun is over, read and told. A step of which part went by before the one in
- * front of it was told has no time of its own. */
-static sw_status catch_up(train *t)
+/* A step of which part went by before the one in front of it was told has no time of its own.
+ */
+sw_status train_catch_up(train *t)
 {
-    train_step *s = &t->steps[t->step % 2];
+    train_step *s = &t->steps[t->now.step % 2];
     SW_TRY(land(t));
-    tell(t, s, t->told_ns <= s->start_ns);
-    return SW_OK;
+    return tell(t, s, t->told_ns <= s->start_ns);
 }
 
 static bool goes_on(const train *t)
 {
-    return t->step < t->total_steps && !t->stopped && !cli_interrupted();
+    return t->now.step < t->total_steps && !t->now.stopped && !cli_interrupted();
 }
 
-static sw_status train_epoch(train *t, uint64_t epoch)
+/* In the middle of an epoch; the one at its end comes anyway. */
+static bool validation_is_due(const train *t)
 {
     const uint64_t every = (uint64_t)t->opts.validate_every;
-    bool more = true;
-    t->batches_taken = 0;
-    t->epoch_sum = 0.0;
-    t->epoch_steps = 0;
-    SW_TRY(sw_loader_epoch(t->train_loader, epoch));
-    while (goes_on(t)) {
-        SW_TRY(next_step(t, epoch, &more));
-        if (!more)
-            break;
-        if (every > 0 && t->step % every == 0 && t->batches_taken < t->batches &&
-            t->step < t->total_steps) {
-            SW_TRY(catch_up(t));
-            SW_TRY(validate(t, epoch));
-            say_validation(t, epoch);
+    return every > 0 && t->now.batches_taken > 0 && t->now.step % every == 0 &&
+           t->now.batches_taken < t->batches && t->now.step < t->total_steps &&
+           !t->now.evaluated;
+}
+
+static sw_status begin_epoch(train *t)
+{
+    t->now.epoch += t->now.step > 0;
+    t->now.evaluated = false;
+    t->now.batches_taken = 0;
+    t->now.epoch_sum = 0.0;
+    t->now.epoch_steps = 0;
+    return sw_loader_epoch(t->train_loader, t->now.epoch);
+}
+
+/* What is left of the epoch. A run that goes on may have been interrupted in front of a
+ * validation, or in it. */
+static sw_status train_epoch(train *t)
+{
+    for (bool more = true; more;) {
+        if (validation_is_due(t)) {
+            SW_TRY(train_catch_up(t));
+            SW_TRY(validate(t));
+            say_validation(t);
         }
+        if (!goes_on(t))
+            break;
+        SW_TRY(next_step(t, &more));
+        if (more)
+            SW_TRY(train_checkpoint_step(t));
     }
-    SW_TRY(catch_up(t));
-    if (t->batches_taken >= t->batches)
-        t->epochs++;
+    SW_TRY(train_catch_up(t));
+    if (t->now.batches_taken >= t->batches)
+        t->now.epochs = t->now.epoch + 1;
     return SW_OK;
 }
 
 sw_status train_all(train *t)
 {
     t->batches = sw_loader_batches(t->train_loader);
-    for (uint64_t epoch = 0; goes_on(t); epoch++) {
-        t->evaluated = false;
-        SW_TRY(train_epoch(t, epoch));
-        if (!cli_interrupted() && !t->evaluated)
-            SW_TRY(validate(t, epoch));
-        say_validation(t, epoch);
+    while (t->inside || goes_on(t)) {
+        if (!t->inside)
+            SW_TRY(begin_epoch(t));
+        t->inside = false;
+        SW_TRY(train_epoch(t));
+        if (!cli_interrupted() && !t->now.evaluated)
+            SW_TRY(validate(t));
+        say_validation(t);
     }
     return SW_OK;
 }

@@ -46,8 +46,6 @@ static int train_table(train_opts *o, cli_option *table)
     const cli_option options[] = {
 #define TRAIN_ROW(field, name, value, kind, ...) {name, value, kind, &o->field, __VA_ARGS__},
 #include "tools/train/train_options.def"
-        {"--checkpoint", "FILE", CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
-        {"--resume", NULL, CLI_NOT_BUILT, NULL, NULL, "", 0, 0, NULL},
     };
     j->lr_gamma = j->lr_floor = o->min_delta = -1.0; /* not given */
     const int n = job_options(j, table, 0, true);
@@ -95,6 +93,9 @@ static int check(train_opts *o)
     const int metrics = train_metrics_check(o->metrics);
     if (metrics != CLI_GO)
         return metrics;
+    const int checkpoint = train_checkpoint_check(o);
+    if (checkpoint != CLI_GO)
+        return checkpoint;
     if (o->min_delta >= 0.0 && o->patience == 0)
         return cli_error(CLI_USAGE, "--min-delta has no effect without --patience");
     o->min_delta = o->min_delta < 0.0 ? 0.0 : o->min_delta;

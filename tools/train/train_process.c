@@ -28,7 +28,7 @@ static sw_status mark_programs(train *t, pages *p)
         if (t->measured[i].runs == 0)
             continue;
         const sw_run_args args =
-            job_args(&t->job, (job_which)i, t->job.program[i].inputs, t->step);
+            job_args(&t->job, (job_which)i, t->job.program[i].inputs, t->now.step);
         SW_TRY(sw_plan_visit(t->job.exec, &args, &visitor));
     }
     return SW_OK;

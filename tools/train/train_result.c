@@ -134,17 +134,17 @@ static double accuracy(const train_score *score)
 
 static void put_validation(sw_json *json, const train *t)
 {
-    const bool classes = train_has_classes(t), best = t->best_step > 0;
+    const bool classes = train_has_classes(t), best = t->now.best_step > 0;
     if (classes)
-        sw_json_put_known_f64(json, "test_accuracy", t->evaluated,
-                              t->evaluated ? accuracy(&t->test) : 0.0);
-    sw_json_put_known_f64(json, "validation_loss", t->evaluated, t->test.loss);
-    sw_json_put_u64(json, "validations", t->validations);
-    sw_json_put_known(json, "best_step", best, t->best_step);
-    sw_json_put_known_f64(json, "best_validation_loss", best, t->best.loss);
+        sw_json_put_known_f64(json, "test_accuracy", t->now.evaluated,
+                              t->now.evaluated ? accuracy(&t->now.test) : 0.0);
+    sw_json_put_known_f64(json, "validation_loss", t->now.evaluated, t->now.test.loss);
+    sw_json_put_u64(json, "validations", t->now.validations);
+    sw_json_put_known(json, "best_step", best, t->now.best_step);
+    sw_json_put_known_f64(json, "best_validation_loss", best, t->now.best.loss);
     if (classes)
-        sw_json_put_known_f64(json, "best_accuracy", best, best ? accuracy(&t->best) : 0.0);
-    sw_json_put_bool(json, "stopped_early", t->stopped);
+        sw_json_put_known_f64(json, "best_accuracy", best, best ? accuracy(&t->now.best) : 0.0);
+    sw_json_put_bool(json, "stopped_early", t->now.stopped);
 }
 
 static void put_run(sw_json *json, const train *t)
@@ -156,16 +156,16 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_string(json, "normalise",
                        *t->job.normal.text != '\0' ? t->job.normal.text : NULL);
     sw_json_put_i64(json, "batch", t->job.batch);
-    sw_json_put_u64(json, "steps", t->step);
-    sw_json_put_u64(json, "epochs", t->epochs);
+    sw_json_put_u64(json, "steps", t->now.step);
+    sw_json_put_u64(json, "epochs", t->now.epochs);
     sw_json_put_i64(json, "seed", o->seed);
     sw_json_put_i64(json, "threads", o->threads);
     sw_json_put_string(json, "optimizer", o->optimizer);
     sw_json_put_string(json, "update", o->update);
     sw_json_put_bool(json, "keep_gradients", o->keep_gradients || o->accumulate > 1);
     sw_json_put_i64(json, "accumulate", o->accumulate);
-    sw_json_put_f64(json, "final_loss", t->step > 0 ? t->last_loss : (double)NAN);
-    sw_json_put_bool(json, "diverged", t->diverged > 0);
+    sw_json_put_f64(json, "final_loss", t->now.step > 0 ? t->now.last_loss : (double)NAN);
+    sw_json_put_bool(json, "diverged", t->now.diverged > 0);
     sw_json_put_u64(json, "skipped", t->skipped);
     put_validation(json, t);
 }
@@ -306,8 +306,8 @@ static void print_text(train *t)
     print_memory(t);
     print_witnesses(t);
     const cli_summary s = cli_times_summary(&t->times);
-    printf("\n%s step%s, %" PRIu64 " whole epoch%s, %s", cli_digits(t->step).text,
-           t->step == 1 ? "" : "s", t->epochs, t->epochs == 1 ? "" : "s",
+    printf("\n%s step%s, %" PRIu64 " whole epoch%s, %s", cli_digits(t->now.step).text,
+           t->now.step == 1 ? "" : "s", t->now.epochs, t->now.epochs == 1 ? "" : "s",
            cli_ns(t->wall_ns).text);
     if (t->warm_runs > 0)
         printf("; %s allocation%s after warm-up\n", cli_digits(t->allocations).text,
@@ -317,16 +317,16 @@ static void print_text(train *t)
     if (s.n > 0)
         printf("step    min %s, median %s, p99 %s, max %s\n", cli_ns(s.min).text,
                cli_ns(s.median).text, cli_ns(s.p99).text, cli_ns(s.max).text);
-    if (t->step > 0)
+    if (t->now.step > 0)
         printf("loss    %s in the last step, %s on average over the last epoch\n",
-               train_loss(t->last_loss).text, train_loss(t->epoch_loss).text);
+               train_loss(t->now.last_loss).text, train_loss(t->now.epoch_loss).text);
     if (t->skipped > 0)
         printf("skipped %s update%s with gradients that were not finite\n",
                cli_digits(t->skipped).text, t->skipped == 1 ? "" : "s");
-    print_score(t, "test    ", t->evaluated, &t->test);
+    print_score(t, "test    ", t->now.evaluated, &t->now.test);
     char label[64];
-    snprintf(label, sizeof label, "best    step %s: ", cli_digits(t->best_step).text);
-    print_score(t, label, t->validations > 1 && t->best_step > 0, &t->best);
+    snprintf(label, sizeof label, "best    step %s: ", cli_digits(t->now.best_step).text);
+    print_score(t, label, t->now.validations > 1 && t->now.best_step > 0, &t->now.best);
     if (t->process != NULL) {
         putchar('\n');
         const sw_writer to = cli_writer(stdout);

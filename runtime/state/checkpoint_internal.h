@@ -1,0 +1,127 @@
+/* Between the files of checkpoints.
+ *
+ * A save goes through three states. IDLE; TAKEN: models, knobs and loaders were copied;
+ * WRITING: the writer has it, until it says how it ended. What the writer reads (the list, the
+ * record, the blobs, the copy) is changed by the caller's thread alone, and only while nothing
+ * is WRITING; the rest that both touch is under the mutex. */
+#ifndef SW_CHECKPOINT_INTERNAL_H
+#define SW_CHECKPOINT_INTERNAL_H
+
+#include "alloc/base/fork.h"
+#include "alloc/base/handle.h"
+#include "alloc/base/sys.h"
+#include "runtime/base/structs.h"
+#include "runtime/data/loader.h"
+#include "runtime/device/snapshot.h"
+#include "runtime/state/tensor_file.h"
+
+#define SWI_BLOB_NAME 64
+#define SWI_BLOB_PREFIX SWI_OWN_PREFIX "blob/"
+#define SWI_GENERATIONS 1000
+#define SWI_RUN_VERSION 1
+
+typedef enum { SWI_CHECKPOINT_IDLE, SWI_CHECKPOINT_TAKEN, SWI_CHECKPOINT_WRITING } swi_stage;
+
+typedef struct {
+    char name[SWI_BLOB_NAME];
+    unsigned char *bytes; /* as it was put */
+    size_t n, cap;
+    unsigned char *written; /* as it is being written */
+    size_t n_written, cap_written;
+} swi_blob;
+
+/* Models of one name and one layout. */
+typedef struct {
+    uint32_t first, n; /* of the list of models */
+    size_t at;         /* where the first one begins in the copy; the others follow */
+    size_t knobs_at;   /* of its values in `knobs` */
+} swi_group;
+
+/* Where a loader is. */
+typedef struct {
+    swi_loader_identity identity;
+    uint64_t epoch;
+    int64_t batch;
+    bool begun;
+} swi_loader_state;
+
+/* What SWI_TENSORS_RUN says. */
+typedef struct {
+    uint64_t version, step, seed;
+    char isa[16], device[16];
+    uint32_t n_models, n_loaders;
+} swi_run_record;
+
+struct sw_checkpoint {
+    sw_handle handle;
+    uint32_t forks;
+    sw_exec *exec;
+    char *path; /* NULL: nothing is saved */
+    size_t path_bytes;
+    char command[512];
+    char created[32]; /* when what is written was taken */
+    sw_model **models;
+    uint32_t n_models;
+    sw_loader **loaders;
+    swi_loader_state *positions; /* of the loaders, as taken */
+    uint32_t n_loaders, cap_loaders, cap_positions;
+    swi_group *groups;
+    uint32_t n_groups;
+    int keep;
+    bool no_copy;
+    sw_status (*before)(void *user);
+    void *user;
+    sw_file *held; /* PATH.lock */
+
+    swi_tensor_list list; /* of the models; behind them, while writing, record and blobs */
+    uint32_t n_model_tensors;
+    swi_snapshot *snapshot; /* NULL: no_copy, or nothing is saved */
+    size_t copy_bytes;
+    bool has_room; /* the memory of the copy was taken */
+    float *knobs;  /* of all models, as taken */
+    size_t n_knobs;
+    swi_blob *blobs;
+    uint32_t n_blobs, cap_blobs;
+    char *record; /* SWI_TENSORS_RUN as text */
+    size_t record_bytes, record_cap;
+    uint64_t step; /* that was taken */
+    bool drop_old; /* what stands at `path` is damaged: the next save does not keep it */
+
+    sw_thread *thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    swi_stage stage;
+    bool stop;
+    sw_checkpoint_info info; /* under the mutex */
+
+    swi_tensors *found; /* NULL: nothing was found */
+    swi_run_record found_run;
+    void **got; /* blocks that sw_checkpoint_get gave out */
+    size_t *got_bytes;
+    uint32_t n_got, cap_got, cap_got_bytes;
+};
+
+/* The copy, or the models themselves, are where the list's tensors are. */
+void swi_checkpoint_aim(sw_checkpoint *c, bool copy);
+/* Knob values of all models as they are set now. */
+void swi_checkpoint_keep_knobs(sw_checkpoint *c);
+/* Take all models, or none. */
+sw_status swi_checkpoint_take_models(sw_checkpoint *c);
+void swi_checkpoint_give_models(sw_checkpoint *c);
+/* Wait for the save that goes on, if one does. */
+void swi_checkpoint_idle(sw_checkpoint *c);
+/* Handle and fork; `call` begins the message. */
+sw_status swi_checkpoint_check(const sw_checkpoint *c, const char *call);
+
+/* The record as text into c->record. */
+sw_status swi_run_record_write(sw_checkpoint *c);
+/* Read it; `c` not NULL: compare it with the models and loaders, SW_INVALID names the first
+ * difference, and positions receive where the loaders go on. */
+sw_status swi_run_record_read(const char *text, size_t bytes, const char *path,
+                              swi_run_record *out, sw_checkpoint *c);
+
+/* The writer thread's body, and the save itself. */
+void swi_checkpoint_writer(void *checkpoint);
+void swi_checkpoint_forget_found(sw_checkpoint *c);
+
+#endif

@@ -1,0 +1,311 @@
+/* --checkpoint and --resume: when a run is saved, and how it goes on.
+ *
+ * A checkpoint is what was so behind a step. On a device the models are copied behind the step
+ * while the next one is begun, and what the step came to is known later: so the loop's progress
+ * is noted when the copy is asked for, gets its sums when the step is told, and is written
+ * then. */
+#include "tools/train/train.h"
+#include <inttypes.h>
+#include <string.h>
+
+#define DEFAULT_NS ((uint64_t)600 * 1000000000) /* 10 minutes */
+#define BLOB "train"
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+static const char *resume_path(const train_opts *o)
+{
+    return o->resume != NULL && *o->resume != '\0' ? o->resume : o->job.checkpoint;
+}
+
+static bool any_generation(const char *path)
+{
+    char name[FILE_PATH_BYTES];
+    for (int i = 0; i < 3; i++)
+        if (sw_generation_name(name, sizeof name, path, i) && sw_file_taken(name))
+            return true;
+    return false;
+}
+
+int train_checkpoint_check(const train_opts *o)
+{
+    const char *path = o->job.checkpoint;
+    const char *alone = path != NULL               ? NULL
+                        : o->every.steps > 0       ? "--checkpoint-every"
+                        : o->every.ns > 0          ? "--checkpoint-every"
+                        : o->keep > 0              ? "--keep-checkpoints"
+                                                   : NULL;
+    if (alone != NULL)
+        return cli_error(CLI_USAGE, "%s has no effect without --checkpoint", alone);
+    if (o->resume != NULL && resume_path(o) == NULL)
+        return cli_error(CLI_USAGE, "--resume must have a FILE, or --checkpoint FILE beside it");
+    if (path != NULL && strcmp(path, "-") == 0)
+        return cli_error(CLI_USAGE,
+                         "--checkpoint must be a file: standard output has the result");
+    if (path != NULL && o->resume == NULL && any_generation(path))
+        return cli_error(CLI_USAGE,
+                         "--checkpoint %s: a checkpoint is there already. --resume goes on "
+                         "from it; to begin a new run remove it, or name another file",
+                         path);
+    if (o->witness && (path != NULL || o->resume != NULL))
+        return cli_error(CLI_USAGE,
+                         "--witness and %s exclude each other: witnesses look at the first "
+                         "steps of a run alone",
+                         path != NULL ? "--checkpoint" : "--resume");
+    return CLI_GO;
+}
+
+/* On the thread that writes: what must not be older than the checkpoint. */
+static sw_status sync_files(void *user)
+{
+    train *t = user;
+    SW_TRY(train_metrics_sync(t));
+    return t->profile != NULL ? sw_profile_sync(t->profile) : SW_OK;
+}
+
+void train_checkpoint_opts(train *t)
+{
+    t->job.saving = (sw_checkpoint_opts){.size = sizeof t->job.saving,
+                                         .path = t->opts.job.checkpoint,
+                                         .command = t->command,
+                                         .keep = (int)t->opts.keep,
+                                         .no_copy = t->opts.job.checkpoint_pauses,
+                                         .before = sync_files,
+                                         .user = t};
+    t->job.saves = t->opts.job.checkpoint != NULL || t->opts.resume != NULL;
+}
+
+/* ---- going on ---------------------------------------------------------------------------- */
+
+static void say_differences(const sw_checkpoint_found *found, const train *t)
+{
+    const char *isa = sw_isa_name(swi_target_of(t->job.exec)->isa);
+    const bool cpu = !job_on_device(&t->opts.job);
+    if (found->skipped[0] != '\0')
+        cli_note("a damaged checkpoint was passed over: %s", found->skipped);
+    if ((strcmp(found->device, "cpu") == 0) != cpu)
+        cli_note("%s was saved on %s, and the run goes on on %s: numbers differ in their last "
+                 "bits",
+                 found->path, found->device, t->opts.job.device);
+    else if (cpu && strcmp(found->isa, isa) != 0)
+        cli_note("%s was saved with the instruction set %s, and the run goes on with %s: "
+                 "numbers differ in their last bits (--isa)",
+                 found->path, found->isa, isa);
+}
+
+/* What was put beside the models, held against the options of this run. */
+static int read_progress(train *t, const char *path)
+{
+    static train_identity identity; /* some 20 KiB */
+    const void *text;
+    size_t n;
+    sw_status status = sw_checkpoint_get(t->job.checkpoint, BLOB, &text, &n);
+    if (status == SW_OK && text == NULL)
+        return cli_error(CLI_USAGE, "--resume %s: `stepwell train` did not save it", path);
+    train_identify(t, &identity);
+    if (status == SW_OK)
+        status = train_progress_read(text, n, path, &identity, &t->now);
+    if (status == SW_INVALID)
+        return cli_error(CLI_USAGE, "--resume %s", sw_last_error());
+    return status == SW_OK ? CLI_GO : cli_library_error(status, true);
+}
+
+static int go_on(train *t, const sw_checkpoint_found *found)
+{
+    const int status = read_progress(t, found->path);
+    if (status != CLI_GO)
+        return status;
+    const sw_status loaded = sw_checkpoint_load(t->job.checkpoint);
+    if (loaded == SW_INVALID)
+        return cli_error(CLI_USAGE, "--resume %s", sw_last_error());
+    if (loaded != SW_OK)
+        return cli_library_error(loaded, true);
+    t->inside = true;
+    t->saving.resumed_step = t->now.step;
+    snprintf(t->saving.resumed_from, sizeof t->saving.resumed_from, "%s", found->path);
+    say_differences(found, t);
+    if (!t->opts.quiet)
+        cli_note("goes on behind step %" PRIu64 " of %" PRIu64 ", from %s", t->now.step,
+                 t->total_steps, found->path);
+    return CLI_GO;
+}
+
+/* What the run before wrote of its profile is not replaced. */
+static int keep_profile(const train *t)
+{
+    char kept[FILE_PATH_BYTES];
+    if (t->opts.profile == NULL)
+        return CLI_GO;
+    const sw_status status =
+        train_keep_profile(t->opts.profile, t->now.step, kept, sizeof kept);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    if (kept[0] != '\0')
+        cli_note("the profile of the steps before is in %s", kept);
+    return CLI_GO;
+}
+
+static void first_due(train *t)
+{
+    const cli_every *every = &t->opts.every;
+    train_saving *s = &t->saving;
+    if (every->steps > 0)
+        s->next_step = (t->now.step / every->steps + 1) * every->steps;
+    else
+        s->next_ns = cli_clock_ns() + (every->ns > 0 ? every->ns : DEFAULT_NS);
+}
+
+int train_resume(train *t)
+{
+    const char *path = resume_path(&t->opts);
+    sw_checkpoint_found found = {.size = sizeof found};
+    sw_status status = SW_OK;
+    int gone_on = CLI_GO;
+    if (!t->job.saves)
+        return CLI_GO;
+    if (t->opts.job.checkpoint != NULL)
+        cli_catch_save();
+    sw_loader *const loaders[] = {t->train_loader, t->test_loader};
+    for (int i = 0; i < 2 && status == SW_OK; i++)
+        status = sw_checkpoint_loader(t->job.checkpoint, loaders[i]);
+    if (status == SW_OK && t->opts.resume != NULL)
+        status = sw_checkpoint_find(t->job.checkpoint, path, &found);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    const bool own = t->opts.job.checkpoint != NULL && strcmp(path, t->opts.job.checkpoint) == 0;
+    if (found.found) {
+        gone_on = go_on(t, &found);
+        if (gone_on == CLI_GO)
+            gone_on = keep_profile(t);
+    } else if (t->opts.resume != NULL && !own) {
+        return cli_error(CLI_DAMAGED, "--resume %s: there is no such file", path);
+    } else if (t->opts.resume != NULL && !t->opts.quiet) {
+        cli_note("there is no checkpoint at %s yet: the run begins", path);
+    }
+    first_due(t);
+    return gone_on;
+}
+
+/* ---- saving ------------------------------------------------------------------------------ */
+
+/* How the save that was on its way ended, once it did. A failure is said once, until one
+ * succeeds again: the next save tries again, and the one before is there. */
+static sw_status look(train *t)
+{
+    sw_checkpoint_info info = {.size = sizeof info};
+    train_saving *s = &t->saving;
+    if (!s->running)
+        return SW_OK;
+    SW_TRY(sw_checkpoint_state(t->job.checkpoint, &info));
+    if (info.busy)
+        return SW_OK;
+    s->running = false;
+    if (info.last != SW_OK && !s->told_trouble)
+        cli_note("the checkpoint could not be saved: %s; training goes on, and the save is tried "
+                 "again",
+                 info.text);
+    else if (info.last == SW_OK && (s->told_trouble || s->say))
+        cli_note("step %" PRIu64 " is saved in %s", info.step, t->opts.job.checkpoint);
+    if (info.last == SW_OK && info.text[0] != '\0' && info.saved == 1)
+        cli_note("%s", info.text);
+    s->told_trouble = info.last != SW_OK;
+    s->say = s->say && info.last != SW_OK;
+    return SW_OK;
+}
+
+static sw_status write_taken(train *t)
+{
+    static train_identity identity;
+    train_saving *s = &t->saving;
+    sw_json json;
+    s->waits = false;
+    s->taken.has_metrics = train_metrics_position(t, &s->taken.metrics_bytes);
+    train_identify(t, &identity);
+    sw_json_growing(&json, SW_HEAP_FILES);
+    train_progress_put(&json, &identity, &s->taken);
+    sw_status status = json.status;
+    if (status == SW_OK)
+        status = sw_checkpoint_put(t->job.checkpoint, BLOB, json.bytes, json.used);
+    sw_json_free(&json);
+    SW_TRY(status);
+    s->running = true;
+    const sw_status written = sw_checkpoint_write(t->job.checkpoint);
+    /* With a pause the save has ended, and is looked at like the others. */
+    return t->opts.job.checkpoint_pauses || written == SW_OK ? look(t) : written;
+}
+
+sw_status train_checkpoint_told(train *t, uint64_t step)
+{
+    train_saving *s = &t->saving;
+    if (!s->waits || s->taken.step != step)
+        return SW_OK;
+    s->taken.epoch_sum = t->now.epoch_sum;
+    s->taken.epoch_steps = t->now.epoch_steps;
+    s->taken.epoch_loss = t->now.epoch_loss;
+    s->taken.last_loss = t->now.last_loss;
+    s->taken.diverged = t->now.diverged;
+    return write_taken(t);
+}
+
+static sw_status take(train *t)
+{
+    train_saving *s = &t->saving;
+    SW_TRY(sw_checkpoint_take(t->job.checkpoint, t->now.step));
+    s->taken = t->now;
+    return SW_OK;
+}
+
+static bool is_due(train *t)
+{
+    train_saving *s = &t->saving;
+    s->say |= cli_save_asked();
+    if (s->say)
+        return true;
+    return s->next_step > 0 ? t->now.step >= s->next_step : cli_clock_ns() >= s->next_ns;
+}
+
+sw_status train_checkpoint_step(train *t)
+{
+    train_saving *s = &t->saving;
+    if (t->opts.job.checkpoint == NULL)
+        return SW_OK;
+    SW_TRY(look(t));
+    if (s->running || s->waits || !is_due(t))
+        return SW_OK; /* what is due while one is written comes behind it */
+    first_due(t);
+    if (t->opts.job.checkpoint_pauses)
+        SW_TRY(train_catch_up(t));
+    SW_TRY(take(t));
+    if (t->flight.there) {
+        s->waits = true; /* for the step to be told */
+        return SW_OK;
+    }
+    return write_taken(t);
+}
+
+void train_checkpoint_end(train *t)
+{
+    sw_checkpoint_info info = {.size = sizeof info};
+    if (t->opts.job.checkpoint == NULL || t->now.step == 0)
+        return;
+    (void)sw_checkpoint_wait(t->job.checkpoint); /* what it says is looked at */
+    sw_status status = look(t);
+    t->saving.say = false;
+    if (status == SW_OK)
+        status = take(t);
+    if (status == SW_OK)
+        status = write_taken(t);
+    if (status == SW_OK)
+        status = sw_checkpoint_wait(t->job.checkpoint);
+    t->saving.running = false;
+    if (status != SW_OK) {
+        const int failed = cli_library_error(status, false);
+        t->trouble = t->trouble == CLI_DONE ? failed : t->trouble;
+        return;
+    }
+    if (sw_checkpoint_state(t->job.checkpoint, &info) == SW_OK && info.text[0] != '\0' &&
+        info.saved == 1)
+        cli_note("%s", info.text);
+    if (!t->opts.quiet)
+        cli_note("step %" PRIu64 " is saved in %s", t->now.step, t->opts.job.checkpoint);
+}
