@@ -1,12 +1,13 @@
 /* Snapshots of models in host memory, and of a backend that copies by its table: bytes, the
  * budget, and what a failure leaves. */
+#include "alloc/base/sys.h"
 #include "runtime/device/snapshot.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/model/model_bytes.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { ROOM = 100000 }; /* 1563 lines of 64: 100032 */
 
@@ -87,6 +88,22 @@ static void a_budget_is_charged_before_there_is_memory(void)
     OK(swi_snapshot_room(s)); /* it has its room */
     swi_snapshot_destroy(s);
     CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
+}
+
+/* No copy waits for pages. */
+static void room_has_its_pages(void)
+{
+    const swi_target target = host(NULL);
+    const size_t page = sw_page_bytes(), pages = 64;
+    unsigned char resident[64] = {0};
+    swi_snapshot *s = NULL;
+    OK(swi_snapshot_create(&s, &target, pages * page));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(s);
+    OK(swi_snapshot_room(s));
+    CU_ASSERT_EQUAL_FATAL(mincore(swi_snapshot_bytes(s), pages * page, resident), 0);
+    for (size_t i = 0; i < pages; i++)
+        CU_ASSERT(resident[i] & 1);
+    swi_snapshot_destroy(s);
 }
 
 static void a_refusal_has_the_numbers(void)
@@ -214,6 +231,7 @@ static void a_backend_that_copies_at_once_does_it_by_its_table(void)
 static const sw_test tests[] = {
     {"later runs change nothing in it", later_runs_change_nothing_in_it},
     {"a budget is charged before there is memory", a_budget_is_charged_before_there_is_memory},
+    {"room has its pages", room_has_its_pages},
     {"a refusal has the numbers", a_refusal_has_the_numbers},
     {"room that fails is asked for again, or given back",
      room_that_fails_is_asked_for_again_or_given_back},
