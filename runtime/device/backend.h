@@ -16,6 +16,8 @@ typedef struct {
     size_t scratch_bytes;
 } swi_selected_kernel;
 
+typedef struct swi_snapshot_ways swi_snapshot_ways; /* snapshot_ways.h */
+
 typedef struct swi_backend {
     const char *name;    /* in messages */
     bool host_memory;    /* its memory is the host's: host code reads and writes it */
@@ -45,7 +47,13 @@ typedef struct swi_backend {
                    const sw_kernel_info *info, swi_selected_kernel *out);
     /* Has it a kernel of the op for numbers of this type? */
     bool (*has)(const swi_device *device, uint32_t op, int grad, sw_dtype dtype);
+    /* Copies of models that are taken while runs go on (snapshot.h). */
+    const swi_snapshot_ways *snapshot;
 } swi_backend;
+
+extern const swi_snapshot_ways swi_snapshot_at_once; /* snapshot.c: by `read`, in an arena */
+extern const swi_snapshot_ways
+    swi_snapshot_by_stream; /* snapshot_card.c: in the exec's stream, in pinned memory */
 
 extern const swi_backend swi_backend_cpu;  /* backend_cpu.c */
 extern const swi_backend swi_backend_cuda; /* device.c */

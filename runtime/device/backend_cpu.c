@@ -120,4 +120,5 @@ const swi_backend swi_backend_cpu = {.name = "cpu",
                                      .copy = copy,
                                      .zero = zero,
                                      .select = select_kernel,
-                                     .has = has};
+                                     .has = has,
+                                     .snapshot = &swi_snapshot_at_once};

@@ -347,4 +347,5 @@ const swi_backend swi_backend_cuda = {.name = "cuda",
                                       .copy = copy_on,
                                       .zero = zero,
                                       .select = select_kernel,
-                                      .has = has};
+                                      .has = has,
+                                      .snapshot = &swi_snapshot_by_stream};
