@@ -138,6 +138,7 @@ static things make_things(void)
     X(sw_loader_create(NULL, t->data, &batches))                                               \
     X(sw_loader_create(&loader, NULL, &batches))                                               \
     X(sw_loader_create(&loader, t->data, NULL))                                                \
+    X(sw_dataset_hash(NULL, NULL))                                                             \
     X(sw_loader_epoch(NULL, 0))                                                                \
     X(sw_loader_seek(NULL, 0, 0))                                                              \
     X(sw_loader_position(NULL, NULL, NULL))                                                    \
