@@ -147,21 +147,55 @@ static sw_status check_fork(const sw_loader *l, const char *call)
 
 /* ---- taking ------------------------------------------------------------------------------ */
 
-sw_status sw_loader_epoch(sw_loader *l, uint64_t epoch)
+/* What was filled ahead is forgotten, and the filler goes on with that batch: none is filled to
+ * get there. */
+static void go_to(sw_loader *l, uint64_t epoch, int64_t batch)
 {
-    SW_TRY(sw_handle_check(l, SW_HANDLE_LOADER, "sw_loader_epoch"));
-    SW_TRY(check_fork(l, "sw_loader_epoch"));
     pthread_mutex_lock(&l->mutex);
     while (l->busy)
         pthread_cond_wait(&l->done, &l->mutex);
     l->epoch = epoch;
     SW_ASSERT(!l->busy && l->filled >= l->taken);
     l->filled = l->taken;
-    l->next = l->given = 0;
+    l->next = l->given = batch;
     l->begun = true;
     l->ordered = false;
     pthread_cond_signal(&l->work);
     pthread_mutex_unlock(&l->mutex);
+}
+
+sw_status sw_loader_epoch(sw_loader *l, uint64_t epoch)
+{
+    SW_TRY(sw_handle_check(l, SW_HANDLE_LOADER, "sw_loader_epoch"));
+    SW_TRY(check_fork(l, "sw_loader_epoch"));
+    go_to(l, epoch, 0);
+    return SW_OK;
+}
+
+sw_status sw_loader_seek(sw_loader *l, uint64_t epoch, int64_t batch)
+{
+    SW_TRY(sw_handle_check(l, SW_HANDLE_LOADER, "sw_loader_seek"));
+    SW_TRY(check_fork(l, "sw_loader_seek"));
+    if (batch < 0 || batch > l->n_batches)
+        SW_FAIL(SW_INVALID,
+                "sw_loader_seek: batch must be 0 to %lld, as many as an epoch of "
+                "%s has (got %lld)",
+                (long long)l->n_batches, l->dataset->name, (long long)batch);
+    go_to(l, epoch, batch);
+    return SW_OK;
+}
+
+/* `begun`, `epoch` and `given` are written by the caller's thread alone, so no lock is needed,
+ * and a child of a fork can ask too. */
+sw_status sw_loader_position(const sw_loader *l, uint64_t *epoch, int64_t *batch)
+{
+    SW_TRY(sw_handle_check(l, SW_HANDLE_LOADER, "sw_loader_position"));
+    if (!l->begun)
+        SW_FAIL(SW_INVALID, "sw_loader_position: call sw_loader_epoch or sw_loader_seek first");
+    if (epoch != NULL)
+        *epoch = l->epoch;
+    if (batch != NULL)
+        *batch = l->given;
     return SW_OK;
 }
 

@@ -186,6 +186,145 @@ static void an_epoch_can_begin_and_end_anywhere(void)
     }
 }
 
+static void check_position(const sw_loader *l, uint64_t epoch, int64_t batch)
+{
+    uint64_t e = epoch + 1;
+    int64_t b = -1;
+    CU_ASSERT_EQUAL(sw_loader_position(l, &e, &b), SW_OK);
+    SW_CHECK(e == epoch && b == batch, "epoch %llu, batch %lld and not %llu, %lld",
+             (unsigned long long)e, (long long)b, (unsigned long long)epoch, (long long)batch);
+}
+
+/* From batch `from` of the epoch, `n` batches or all that are left; 103 samples by 10. */
+static void check_from(sw_loader *l, const sw_dataset *dataset, const sw_loader_opts *opts,
+                       uint64_t epoch, int64_t from, int64_t n)
+{
+    const sw_array *inputs;
+    uint32_t order[103];
+    const int64_t batches = sw_loader_batches(l);
+    sw_rng_shuffle(order, 103, opts->seed, epoch);
+    check_position(l, epoch, from);
+    for (int64_t b = from; b < from + n; b++) {
+        const bool there = b < batches;
+        CU_ASSERT_EQUAL_FATAL(next(l, &inputs), there ? 2 : 0);
+        if (there)
+            check_batch(dataset, inputs, opts->shuffle ? order : NULL, b * 10, b < 10 ? 10 : 3);
+        check_position(l, epoch, there ? b + 1 : batches);
+    }
+}
+
+static sw_loader_opts kind_of_loader(int i)
+{
+    return (sw_loader_opts){.batch = 10,
+                            .slots = i >> 3,
+                            .seed = 6,
+                            .inline_fill = i & 1,
+                            .shuffle = i >> 1 & 1,
+                            .drop_last = i >> 2 & 1};
+}
+
+static void a_seek_goes_on_at_any_batch(void)
+{
+    const sw_dataset *dataset = digits(103);
+    for (int i = 0; i < 32; i++) {
+        const sw_loader_opts opts = kind_of_loader(i);
+        sw_loader *l = loader(dataset, opts);
+        for (uint64_t epoch = 0; epoch < 2; epoch++)
+            for (int64_t b = 0; b <= sw_loader_batches(l); b++) {
+                CU_ASSERT_EQUAL_FATAL(sw_loader_seek(l, epoch, b), SW_OK);
+                check_from(l, dataset, &opts, epoch, b, 12 - b);
+            }
+        sw_loader_destroy(l);
+    }
+}
+
+/* A batch that the caller holds, and what was filled ahead of it, do not matter. */
+static void seeks_follow_each_other_in_any_order(void)
+{
+    const sw_dataset *dataset = digits(103);
+    for (int i = 0; i < 32; i++) {
+        const sw_loader_opts opts = kind_of_loader(i);
+        sw_loader *l = loader(dataset, opts);
+        for (uint32_t k = 0; k < 60; k++) {
+            uint32_t words[4];
+            sw_rng_words(words, 11, (uint64_t)i, sw_rng_stream("seek"), k, 0);
+            const uint64_t epoch = words[0] % 5;
+            const int64_t b = words[1] % (uint32_t)(sw_loader_batches(l) + 1);
+            if (words[3] % 4 == 0) {
+                begin(l, epoch);
+                check_from(l, dataset, &opts, epoch, 0, words[2] % 14);
+            } else {
+                CU_ASSERT_EQUAL_FATAL(sw_loader_seek(l, epoch, b), SW_OK);
+                check_from(l, dataset, &opts, epoch, b, words[2] % 6);
+            }
+        }
+        sw_loader_destroy(l);
+    }
+}
+
+/* What the thread has filled ahead was not given to the caller. */
+static void a_position_is_what_the_caller_has_had(void)
+{
+    const sw_dataset *dataset = digits(103);
+    const sw_loader_opts opts = {.batch = 10, .slots = 8};
+    sw_loader *l = loader(dataset, opts);
+    uint64_t epoch = 7;
+    int64_t batch = 7;
+    failed_as(sw_loader_position(l, &epoch, &batch), SW_INVALID, "call sw_loader_epoch");
+    CU_ASSERT(epoch == 7 && batch == 7);
+    begin(l, 3);
+    for (int64_t b = 0; b < 5; b++) {
+        wait_a_little();
+        check_from(l, dataset, &opts, 3, b, 1);
+    }
+    wait_a_little();
+    CU_ASSERT_EQUAL(sw_loader_position(l, &epoch, NULL), SW_OK);
+    CU_ASSERT_EQUAL(sw_loader_position(l, NULL, &batch), SW_OK);
+    CU_ASSERT(epoch == 3 && batch == 5);
+    sw_loader_destroy(l);
+}
+
+static void a_seek_past_the_epoch_changes_nothing(void)
+{
+    const sw_dataset *dataset = digits(103);
+    for (int i = 0; i < 8; i++) {
+        const sw_loader_opts opts = kind_of_loader(i);
+        sw_loader *l = loader(dataset, opts);
+        const char *says =
+            opts.drop_last ? "batch must be 0 to 10, " : "batch must be 0 to 11,";
+        begin(l, 2);
+        check_from(l, dataset, &opts, 2, 0, 4);
+        failed_as(sw_loader_seek(l, 5, sw_loader_batches(l) + 1), SW_INVALID, says);
+        failed_as(sw_loader_seek(l, 5, -1), SW_INVALID, "(got -1)");
+        check_from(l, dataset, &opts, 2, 4, 8);
+        sw_loader_destroy(l);
+    }
+}
+
+/* A seek to the end of a long epoch fills what comes behind it and nothing in front of it:
+ * memory that no batch was copied to is still zero. */
+static void a_seek_replays_nothing(void)
+{
+    const sw_dataset *dataset = digits(1000);
+    const sw_array *inputs;
+    sw_loader *l = loader(dataset, (sw_loader_opts){.batch = 10, .slots = 3, .inline_fill = 1});
+    begin(l, 0);
+    CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
+    const char *first = inputs[0].data; /* slots stand one behind the other */
+    CU_ASSERT_EQUAL_FATAL(sw_loader_seek(l, 1, 99), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
+    check_batch(dataset, inputs, NULL, 990, 10);
+    const char *second = inputs[0].data;
+    CU_ASSERT_FATAL(second > first);
+    const char *third = second + (second - first);
+    int other = 0;
+    for (int i = 0; i < 7840; i++)
+        other += third[i] != 0;
+    CU_ASSERT_EQUAL(other, 0);
+    CU_ASSERT_EQUAL(next(l, &inputs), 0);
+    sw_loader_destroy(l);
+}
+
 static void destroying_at_any_moment_is_fine(void)
 {
     const sw_dataset *dataset = digits(64);
@@ -262,6 +401,7 @@ static void epochs_allocate_nothing(void)
             begin(l, epoch);
             while (next(l, &inputs) != 0)
                 ;
+            CU_ASSERT_EQUAL(sw_loader_seek(l, epoch, 5), SW_OK);
         }
         CU_ASSERT_EQUAL(sw_mem_calls(), before);
         sw_loader_destroy(l);
@@ -371,6 +511,11 @@ static const sw_test tests[] = {
     {"a batch larger than the data is one batch", a_batch_larger_than_the_data_is_one_batch},
     {"a batch stays until the next call", a_batch_stays_until_the_next_call},
     {"an epoch can begin and end anywhere", an_epoch_can_begin_and_end_anywhere},
+    {"a seek goes on at any batch", a_seek_goes_on_at_any_batch},
+    {"seeks follow each other in any order", seeks_follow_each_other_in_any_order},
+    {"a position is what the caller has had", a_position_is_what_the_caller_has_had},
+    {"a seek past the epoch changes nothing", a_seek_past_the_epoch_changes_nothing},
+    {"a seek replays nothing", a_seek_replays_nothing},
     {"destroying at any moment is fine", destroying_at_any_moment_is_fine},
     {"bytes are those of all slots", bytes_are_those_of_all_slots},
     {"a budget one byte short refuses", a_budget_one_byte_short_refuses},

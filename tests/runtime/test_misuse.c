@@ -138,7 +138,10 @@ static things make_things(void)
     X(sw_loader_create(NULL, t->data, &batches))                                               \
     X(sw_loader_create(&loader, NULL, &batches))                                               \
     X(sw_loader_create(&loader, t->data, NULL))                                                \
+    X(sw_dataset_hash(NULL, NULL))                                                             \
     X(sw_loader_epoch(NULL, 0))                                                                \
+    X(sw_loader_seek(NULL, 0, 0))                                                              \
+    X(sw_loader_position(NULL, NULL, NULL))                                                    \
     X(sw_loader_next(NULL, &inputs, &n))                                                       \
     X(sw_loader_next(t->loader, NULL, &n))                                                     \
     X(sw_loader_next(t->loader, &inputs, NULL))                                                \

@@ -60,6 +60,7 @@ static int use_and_destroy(void *arg)
     wrong |= refused(sw_run(f->recorded, &a)) << 2;
     wrong |= refused(sw_loader_next(f->loader, &inputs, &n)) << 3;
     wrong |= refused(sw_loader_epoch(f->loader, 1)) << 3;
+    wrong |= refused(sw_loader_seek(f->loader, 1, 1)) << 3;
     wrong |= (sw_loader_next(f->inline_loader, &inputs, &n) != SW_OK || n != 2) << 4;
     wrong |= refused(sw_profile_flush(f->profile)) << 5;
     const sw_exec_opts three = {.size = sizeof three, .threads = 3};

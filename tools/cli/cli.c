@@ -131,6 +131,34 @@ static bool read_list(const char *text, int64_t min, int64_t max, cli_list *out)
     return true;
 }
 
+/* Steps, or a time with its unit. */
+static bool read_every(const char *text, cli_every *out)
+{
+    static const struct {
+        char name;
+        double seconds;
+    } units[] = {{'s', 1.0}, {'m', 60.0}, {'h', 3600.0}};
+    int64_t steps;
+    char *end;
+    if (read_count(text, 1, 0, &steps)) {
+        *out = (cli_every){.steps = (uint64_t)steps};
+        return true;
+    }
+    if (*text < '0' || *text > '9' || is_hex(text))
+        return false;
+    const double x = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (end[0] != units[i].name || end[1] != '\0')
+            continue;
+        const double ns = x * units[i].seconds * 1e9;
+        if (!(ns >= 1.0 && ns < 9.0e18))
+            return false;
+        *out = (cli_every){.ns = (uint64_t)ns};
+        return true;
+    }
+    return false;
+}
+
 static int refuse_word(const cli_option *o, const char *text)
 {
     char known[256] = "";
@@ -159,6 +187,11 @@ static int refuse_number(const cli_option *o, const char *text)
                          "%s must be a size such as 4096, 64KiB, 1.5MiB, 2GiB or 1TiB, below "
                          "8000000TiB (got '%s')",
                          o->name, text);
+    if (o->kind == CLI_EVERY)
+        return cli_error(CLI_USAGE,
+                         "%s must be steps such as 100, or a time such as 30s, 10m or 1.5h, "
+                         "above 0 (got '%s')",
+                         o->name, text);
     if (o->max != 0)
         return cli_error(CLI_USAGE, "%s must be %s from %lld to %lld (got '%s')", o->name, what,
                          (long long)o->min, (long long)o->max, text);
@@ -168,6 +201,9 @@ static int refuse_number(const cli_option *o, const char *text)
 
 static int no_value(const cli_option *o)
 {
+    if (o->kind == CLI_OPTIONAL)
+        return cli_error(CLI_USAGE, "%s= needs a value: %s; or give %s alone", o->name,
+                         o->value, o->name);
     return cli_error(CLI_USAGE, "%s needs a value: %s", o->name, o->value);
 }
 
@@ -193,6 +229,12 @@ int cli_set(const cli_option *o, const char *text)
     case CLI_LIST:
         good = read_list(text, o->min, o->max, o->to);
         break;
+    case CLI_EVERY:
+        good = read_every(text, o->to);
+        break;
+    case CLI_OPTIONAL:
+        memcpy(o->to, &text, sizeof text);
+        break;
     case CLI_WORD:
         if (*text == '\0')
             return no_value(o);
@@ -217,8 +259,12 @@ int cli_set(const cli_option *o, const char *text)
 static void print_option(const cli_option *o)
 {
     char left[64], text[1400];
-    snprintf(left, sizeof left, "%s%s%s", o->name, o->value != NULL ? " " : "",
-             o->value != NULL ? o->value : "");
+    const bool optional = o->kind == CLI_OPTIONAL;
+    snprintf(left, sizeof left, "%s%s%s%s", o->name,
+             o->value == NULL ? ""
+             : optional       ? " ["
+                              : " ",
+             o->value != NULL ? o->value : "", optional ? "]" : "");
     snprintf(text, sizeof text, o->initial != NULL ? "%s (default %s)" : "%s", o->help,
              o->initial);
     printf("  %-*s", HELP_COLUMN - 2, left);
@@ -301,6 +347,16 @@ static int unknown_option(const cli_command *c, const char *name, size_t length)
     return cli_error(CLI_USAGE, "unknown option %s; see stepwell %s --help", text, c->name);
 }
 
+static int read_optional(const cli_option *o, const char *equals, int argc, char **argv, int *i)
+{
+    if (equals != NULL)
+        return equals[1] == '\0' ? no_value(o) : cli_set(o, equals + 1);
+    if (*i + 1 >= argc || argv[*i + 1][0] == '-' || argv[*i + 1][0] == '\0')
+        return cli_set(o, "");
+    *i += 1;
+    return cli_set(o, argv[*i]);
+}
+
 /* Read the option at argv[*i], and its value behind it. */
 static int read_option(const cli_command *c, int argc, char **argv, int *i)
 {
@@ -314,6 +370,8 @@ static int read_option(const cli_command *c, int argc, char **argv, int *i)
     if (o->value == NULL)
         return equals != NULL ? cli_error(CLI_USAGE, "%s takes no value", o->name)
                               : cli_set(o, NULL);
+    if (o->kind == CLI_OPTIONAL)
+        return read_optional(o, equals, argc, argv, i);
     if (equals != NULL)
         return cli_set(o, equals + 1);
     if (*i + 1 >= argc || strncmp(argv[*i + 1], "--", 2) == 0) /* --name=--value can say it */

@@ -30,7 +30,10 @@ typedef enum {
     CLI_REAL,     /* double that a float can hold, at least min */
     CLI_BYTES,    /* size_t, at least min: 4096, 64KiB, 1.5MiB, 2GiB */
     CLI_WORD,     /* const char *, not empty, one of `words` where they are given */
+    CLI_OPTIONAL, /* const char *: the value, "" where the option is given without one. It is
+                     "--x=V", or the next argument where that does not begin with "-" */
     CLI_LIST,     /* cli_list: 1,32,128, each in min..max */
+    CLI_EVERY,    /* cli_every: 100 (steps), or a time: 30s, 10m, 1.5h; not 0 */
     CLI_NOT_BUILT /* refused by name */
 } cli_kind;
 
@@ -39,6 +42,11 @@ typedef struct {
     int64_t at[CLI_LIST_MAX];
     int n;
 } cli_list;
+
+/* How often something happens: by steps or by time; the other one is 0. */
+typedef struct cli_every {
+    uint64_t steps, ns;
+} cli_every;
 
 /* One line of a command's table. `initial` is the default as a user would write it: the parser
  * and the help both read it. NULL leaves *to as it is. */
@@ -129,9 +137,10 @@ void cli_flush(void);
 
 /* ---- the rest ---------------------------------------------------------------------------- */
 
-/* From now on the first Ctrl-C, or request to end, only sets a flag; the second ends the
- * process. One that was ignored when the program began stays ignored. Pipes that nobody reads
- * and files at their limit fail a write and end nothing.
+/* From now on the first request to end only sets a flag: Ctrl-C (SIGINT), SIGTERM, or SIGHUP
+ * when the terminal goes. The second ends the process at once by its default action, whichever
+ * of the three it is. One that was ignored when the program began stays ignored, so nohup
+ * works. Pipes that nobody reads and files at their limit fail a write and end nothing.
  *
  * The flag ends what waits: files that are FIFOs, pipes or terminals by sw_interrupt_set(), and
  * standard output and error, where nobody takes anything for three seconds, by leading to
@@ -140,6 +149,11 @@ void cli_catch_interrupt(void);
 /* Standard output leads to /dev/null, since nobody took it after the interrupt. */
 bool cli_output_given_up(void);
 bool cli_interrupted(void);
+
+/* From now on SIGUSR1 asks for a save; without this call it ends the process, as by default. */
+void cli_catch_save(void);
+/* Was one asked for since the last call? Several signals between two calls are one. */
+bool cli_save_asked(void);
 
 uint64_t cli_clock_ns(void);
 

@@ -11,7 +11,7 @@ static bool is_shown(const cli_option *o)
 /* A word that is no number and has no list is, or begins, the name of a file. */
 static bool takes_file(const cli_option *o)
 {
-    return o->kind == CLI_WORD && o->words == NULL;
+    return (o->kind == CLI_WORD || o->kind == CLI_OPTIONAL) && o->words == NULL;
 }
 
 static void put_words(const cli_option *o)
@@ -54,6 +54,11 @@ void cli_put_bash(const cli_command *c)
             put_words(o);
             fputs("' ;;\n", stdout);
         } else {
+            if (o->kind == CLI_OPTIONAL) { /* or the next option */
+                fputs("words='", stdout);
+                put_names(c);
+                fputs("--help' ", stdout);
+            }
             puts(takes_file(o) ? "files=1 ;;" : ";;");
         }
     }
@@ -104,7 +109,7 @@ void cli_put_zsh(const cli_command *c)
         put_quoted(o->help, "[]:\\");
         putchar(']');
         if (o->value != NULL) {
-            printf(":%s:", o->value);
+            printf("%s:%s:", o->kind == CLI_OPTIONAL ? ":" : "", o->value);
             if (o->words != NULL) {
                 putchar('(');
                 put_words(o);
@@ -159,7 +164,7 @@ void cli_put_fish(const cli_command *c)
             put_words(o);
             putchar('\'');
         } else if (o->value != NULL) {
-            fputs(takes_file(o) ? " -r -F" : " -x", stdout);
+            fputs(o->kind == CLI_OPTIONAL ? " -F" : takes_file(o) ? " -r -F" : " -x", stdout);
         }
         fputs(" -d '", stdout);
         put_quoted(o->help, "\\");

@@ -42,9 +42,9 @@ static void put_option(const cli_option *o)
     put_text(o->name, strlen(o->name));
     fputs("\\fR", stdout);
     if (o->value != NULL) {
-        fputs(" \\fI", stdout);
+        fputs(o->kind == CLI_OPTIONAL ? " [\\fI" : " \\fI", stdout);
         put_text(o->value, strlen(o->value));
-        fputs("\\fR", stdout);
+        fputs(o->kind == CLI_OPTIONAL ? "\\fR]" : "\\fR", stdout);
     }
     putchar('\n');
     put_text(o->help, strlen(o->help));

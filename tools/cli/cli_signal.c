@@ -15,8 +15,14 @@
 
 enum { FULL_LOOKS = 3 }; /* a second apart, in a row */
 
-static volatile sig_atomic_t interrupted, given_up[STDERR_FILENO + 1];
+static volatile sig_atomic_t interrupted, save_asked, given_up[STDERR_FILENO + 1];
 static pthread_t catcher; /* the thread that prints */
+
+/* The requests to end, and which of them are caught: one that was ignored when the program
+ * began is not. */
+static const int requests[] = {SIGINT, SIGTERM, SIGHUP};
+enum { REQUESTS = sizeof requests / sizeof *requests };
+static bool is_caught[REQUESTS];
 
 static void give_up_when_full(int fd)
 {
@@ -48,19 +54,38 @@ static void on_alarm(int number)
     errno = before;
 }
 
-/* An alarm that was set for us by whoever started us ends the process until then. */
+static void set_handler(int number, void (*handler)(int))
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = (int)SA_RESTART;
+    (void)sigaction(number, &action, NULL);
+}
+
+/* The next request finds the default action, whichever it is. One that came to another thread
+ * before that was so is a second one too: it is sent again. An alarm that was set for us by
+ * whoever started us ends the process until then. */
 static void on_interrupt(int number)
 {
     const int before = errno;
-    struct sigaction action;
-    (void)number;
-    interrupted = 1;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_alarm;
-    action.sa_flags = (int)SA_RESTART;
-    if (sigaction(SIGALRM, &action, NULL) == 0)
+    const bool second = __atomic_exchange_n(&interrupted, 1, __ATOMIC_RELAXED) != 0;
+    for (int i = 0; i < REQUESTS; i++)
+        if (is_caught[i])
+            set_handler(requests[i], SIG_DFL);
+    if (second) {
+        (void)raise(number); /* it comes when this handler has returned */
+    } else {
+        set_handler(SIGALRM, on_alarm);
         (void)alarm(1);
+    }
     errno = before;
+}
+
+static void on_save(int number)
+{
+    (void)number;
+    save_asked = 1;
 }
 
 static int asked(void)
@@ -68,25 +93,31 @@ static int asked(void)
     return interrupted != 0;
 }
 
+/* Calls in flight go on (SA_RESTART): the step that is running, and what it writes to a regular
+ * file, comes to its end. */
 void cli_catch_interrupt(void)
 {
-    struct sigaction action;
     catcher = pthread_self();
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_interrupt;
-    /* The second one finds the default action again. Calls in flight go on: the step that is
-     * running, and what it writes to a regular file, comes to its end. */
-    action.sa_flags = (int)(SA_RESTART | SA_RESETHAND);
-    static const int requests[] = {SIGINT, SIGTERM};
-    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+    for (int i = 0; i < REQUESTS; i++) {
         struct sigaction old;
-        if (sigaction(requests[i], NULL, &old) != 0 || old.sa_handler != SIG_IGN)
-            sigaction(requests[i], &action, NULL);
+        is_caught[i] = sigaction(requests[i], NULL, &old) != 0 || old.sa_handler != SIG_IGN;
     }
-    action.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &action, NULL);
-    sigaction(SIGXFSZ, &action, NULL);
+    for (int i = 0; i < REQUESTS; i++)
+        if (is_caught[i])
+            set_handler(requests[i], on_interrupt);
+    set_handler(SIGPIPE, SIG_IGN);
+    set_handler(SIGXFSZ, SIG_IGN);
     sw_interrupt_set(asked);
+}
+
+void cli_catch_save(void)
+{
+    set_handler(SIGUSR1, on_save);
+}
+
+bool cli_save_asked(void)
+{
+    return __atomic_exchange_n(&save_asked, 0, __ATOMIC_RELAXED) != 0;
 }
 
 bool cli_interrupted(void)

@@ -30,7 +30,7 @@ static void on_signal(int number)
         to_quit = 1;
 }
 
-static const int caught[] = {SIGWINCH, SIGTSTP, SIGQUIT, SIGHUP};
+static const int caught[] = {SIGWINCH, SIGTSTP, SIGQUIT};
 
 void screen_catch(void)
 {
@@ -168,6 +168,7 @@ static bool sleep_until(uint64_t until)
     sigemptyset(&block);
     sigaddset(&block, SIGINT);
     sigaddset(&block, SIGTERM);
+    sigaddset(&block, SIGHUP);
     for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
         sigaddset(&block, caught[i]);
     sigprocmask(SIG_BLOCK, &block, &before);

@@ -1,0 +1,258 @@
+/* Options whose value may be left out, and how often something happens: the parser, the help
+ * and the pages. */
+#include "tests/support/suite.h"
+#include "tools/cli/cli_page.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    const char *resume, *word, *operand;
+    cli_every every;
+    bool json;
+} o;
+
+static int operands; /* that the command takes */
+
+/* Parse the words, which blanks divide; messages go to a file. */
+static int parse(const char *words)
+{
+    static char text[512];
+    static char *argv[16];
+    const cli_option table[] = {
+        {"--resume", "FILE", CLI_OPTIONAL, &o.resume, NULL, "go on", 0, 0, NULL},
+        {"--every", "N|Ns", CLI_EVERY, &o.every, "10m", "how often", 0, 0, NULL},
+        {"--word", "TEXT", CLI_WORD, &o.word, NULL, "a word", 0, 0, NULL},
+        {"--json", NULL, CLI_FLAG, &o.json, NULL, "as JSON", 0, 0, NULL},
+    };
+    const cli_command command = {.name = "demo",
+                                 .usage = "[options]",
+                                 .about = "Show what options do.",
+                                 .options = table,
+                                 .n_options = 4,
+                                 .operand = &o.operand,
+                                 .max_operands = operands};
+    int argc = 0;
+    memset(&o, 0, sizeof o);
+    snprintf(text, sizeof text, "demo %s", words);
+    for (char *word = strtok(text, " "); word != NULL && argc < 15; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    argv[argc] = NULL;
+    fflush(stderr);
+    const int kept = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    (void)dup2(null, STDERR_FILENO);
+    const int status = cli_parse(&command, argc, argv);
+    fflush(stderr);
+    (void)dup2(kept, STDERR_FILENO);
+    close(kept);
+    close(null);
+    return status;
+}
+
+static bool same(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static void a_value_can_be_left_out(void)
+{
+    static const struct {
+        const char *words, *resume, *operand;
+        bool json;
+    } cases[] = {
+        {"", NULL, NULL, false},
+        {"--resume", "", NULL, false},
+        {"--resume=old", "old", NULL, false},
+        {"--resume old", "old", NULL, false},
+        {"--resume --json", "", NULL, true},
+        {"--json --resume", "", NULL, true},
+        {"--resume old --json", "old", NULL, true},
+        {"--resume=-old", "-old", NULL, false},
+        {"--resume=--json", "--json", NULL, false},
+        {"--resume=a=b", "a=b", NULL, false},
+        {"--resume -- old", "", "old", false},
+        {"--resume -", "", "-", false},
+        {"--resume old new", "old", "new", false},
+        {"new --resume", "", "new", false},
+        {"--resume one --resume", "", NULL, false},
+        {"--resume --resume two", "two", NULL, false},
+    };
+    operands = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int status = parse(cases[i].words);
+        SW_CHECK(status == CLI_GO, "%s: status %d: %s", cases[i].words, status,
+                 cli_last_line());
+        SW_CHECK(same(o.resume, cases[i].resume) && same(o.operand, cases[i].operand) &&
+                     o.json == cases[i].json,
+                 "%s: '%s', operand '%s'", cases[i].words, o.resume != NULL ? o.resume : "NULL",
+                 o.operand != NULL ? o.operand : "NULL");
+    }
+    CU_ASSERT_EQUAL(parse("--word --resume"), CLI_USAGE); /* is no value of another option */
+    CU_ASSERT_EQUAL(parse("--resume="), CLI_USAGE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(cli_last_line(), "--resume= needs a value: FILE; or give "
+                                                   "--resume alone"));
+}
+
+static void steps_and_times_are_read(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t steps, ns;
+    } cases[] = {
+        {"1", 1, 0},
+        {"100", 100, 0},
+        {"0100", 100, 0},
+        {"9223372036854775807", 9223372036854775807u, 0},
+        {"1s", 0, 1000000000u},
+        {"30s", 0, 30000000000u},
+        {"10m", 0, 600000000000u},
+        {"2h", 0, 7200000000000u},
+        {"1.5m", 0, 90000000000u},
+        {"0.25h", 0, 900000000000u},
+        {"0.001s", 0, 1000000u},
+    };
+    operands = 0;
+    CU_ASSERT_EQUAL(parse(""), CLI_GO);
+    CU_ASSERT(o.every.steps == 0 && o.every.ns == 600000000000u); /* the default, 10m */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "--every %s", cases[i].text);
+        SW_CHECK(parse(words) == CLI_GO && o.every.steps == cases[i].steps &&
+                     o.every.ns == cases[i].ns,
+                 "%s: %llu steps, %llu ns: %s", words, (unsigned long long)o.every.steps,
+                 (unsigned long long)o.every.ns, cli_last_line());
+    }
+}
+
+static void what_is_no_step_and_no_time_is_refused(void)
+{
+    static const char *const texts[] = {
+        "0",
+        "0s",
+        "0.0m",
+        "-1",
+        "+5",
+        "1.5",
+        "s",
+        "m",
+        "10M",
+        "10ms",
+        "10sm",
+        "1 0",
+        "0x10s",
+        "0x10",
+        "nans",
+        "infs",
+        "1e3",
+        ".s",
+        "5d",
+        "1e300h",
+        "100,",
+        "1s2",
+        "-3s",
+        "1..5s",
+        "0.0000000001s",
+        "9223372036854775808",
+        "600000000h",
+    };
+    operands = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char words[64], says[80];
+        snprintf(words, sizeof words, "--every=%s", texts[i]);
+        snprintf(says, sizeof says, "above 0 (got '%.*s')", (int)strcspn(texts[i], " "),
+                 texts[i]);
+        const int status = parse(words);
+        SW_CHECK(status == CLI_USAGE &&
+                     (strchr(texts[i], ' ') != NULL || strstr(cli_last_line(), says) != NULL),
+                 "%s: status %d: %s", words, status, cli_last_line());
+    }
+    CU_ASSERT_EQUAL(parse("--every=5d"), CLI_USAGE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(cli_last_line(), "--every must be steps such as 100, or a "
+                                                   "time such as 30s, 10m or 1.5h"));
+    CU_ASSERT_EQUAL(parse("--every"), CLI_USAGE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(cli_last_line(), "--every needs a value: N|Ns"));
+}
+
+/* ---- pages ------------------------------------------------------------------------------- */
+
+/* What --help prints as that page. */
+static const char *page_of(cli_page page)
+{
+    static char text[8192];
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("page"));
+    fflush(stdout);
+    const int kept = dup(STDOUT_FILENO),
+              file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    (void)dup2(file, STDOUT_FILENO);
+    cli_set_page(page);
+    const int status = parse("--help");
+    cli_set_page(CLI_PAGE_HELP);
+    fflush(stdout);
+    (void)dup2(kept, STDOUT_FILENO);
+    close(kept);
+    close(file);
+    CU_ASSERT_EQUAL(status, CLI_DONE);
+    FILE *f = fopen(path, "r");
+    const size_t n = f != NULL ? fread(text, 1, sizeof text - 1, f) : 0;
+    text[n] = '\0';
+    if (f != NULL)
+        fclose(f);
+    return text;
+}
+
+static void pages_say_that_the_value_may_be_left_out(void)
+{
+    static const struct {
+        cli_page page;
+        const char *says;
+    } cases[] = {
+        {CLI_PAGE_HELP, "  --resume [FILE]          go on\n"},
+        {CLI_PAGE_HELP, "  --every N|Ns             how often (default 10m)\n"},
+        {CLI_PAGE_MAN, "\\fB\\-\\-resume\\fR [\\fIFILE\\fR]\n"},
+        {CLI_PAGE_MAN, "\\fB\\-\\-every\\fR \\fIN|Ns\\fR\n"},
+        {CLI_PAGE_BASH, "--resume) words='--resume --every --word --json --help' files=1 ;;\n"},
+        {CLI_PAGE_ZSH, "'--resume[go on]::FILE:_files'"},
+        {CLI_PAGE_FISH, "-l resume -F -d 'go on'\n"},
+        {CLI_PAGE_FISH, "-l every -x -d"},
+    };
+    operands = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *text = page_of(cases[i].page);
+        SW_CHECK(strstr(text, cases[i].says) != NULL, "%s is not in: %.400s", cases[i].says,
+                 text);
+    }
+}
+
+/* Behind --resume a name is completed, or an option where a dash begins it. */
+static void an_option_may_follow_in_bash(void)
+{
+    char script[1024], line[3000];
+    snprintf(script, sizeof script, "%s", sw_temp_path("completion"));
+    if (system("bash -c 'type compgen' >/dev/null 2>&1") != 0)
+        SW_SKIP("there is no bash");
+    const char *const lines = page_of(CLI_PAGE_BASH);
+    const char *at = strchr(lines, '\n');
+    FILE *f = fopen(script, "w");
+    CU_ASSERT_FATAL(f != NULL && at != NULL);
+    fprintf(f,
+            "now=$1 before=--resume words= files=\ncase demo in\n    'demo')%s    esac\n"
+            "case $files$now in\n1-*) compgen -W \"$words\" -- \"$now\" ;;\n1*) echo a file "
+            ";;\nesac\n",
+            at);
+    fclose(f);
+    snprintf(line, sizeof line, "test \"$(bash '%s' --j)\" = --json", script);
+    CU_ASSERT_EQUAL(system(line), 0);
+    snprintf(line, sizeof line, "test \"$(bash '%s' '')\" = 'a file'", script);
+    CU_ASSERT_EQUAL(system(line), 0);
+}
+
+static const sw_test tests[] = {
+    {"a value can be left out", a_value_can_be_left_out},
+    {"steps and times are read", steps_and_times_are_read},
+    {"what is no step and no time is refused", what_is_no_step_and_no_time_is_refused},
+    {"pages say that the value may be left out", pages_say_that_the_value_may_be_left_out},
+    {"an option may follow in bash", an_option_may_follow_in_bash},
+};
+SW_SUITE("options", tests)

@@ -1,0 +1,249 @@
+/* The checksum of a data set: what changes it and what does not. */
+#include "runtime/base/checksum.h"
+#include "runtime/data/data_internal.h"
+#include "tests/data/data_files.h"
+#include <stdio.h>
+#include <string.h>
+
+static void drop_set(void *set)
+{
+    sw_dataset_destroy(set);
+}
+
+static uint64_t hash_of(const sw_dataset *set)
+{
+    uint64_t hash = 0;
+    CU_ASSERT_EQUAL(sw_dataset_hash(set, &hash), SW_OK);
+    return hash;
+}
+
+static void need_checksums(void)
+{
+    if (!swi_checksum_there())
+        SW_SKIP("the library was built without libxxhash");
+}
+
+/* Memory of all fields, one behind the other in *at and *n. */
+static int blocks_of(const sw_dataset *set, unsigned char **at, size_t *n)
+{
+    int blocks = 0;
+    for (int f = 0; f < set->n_fields; f++)
+        if (set->field[f].block != NULL) {
+            at[blocks] = set->field[f].block;
+            n[blocks++] = set->field[f].bytes;
+        }
+    return blocks;
+}
+
+/* How many bytes of the memory, changed alone, change the hash; changed back, it is the old
+ * one. */
+static size_t bytes_that_count(const sw_dataset *set)
+{
+    unsigned char *at[SWI_MAX_FIELDS];
+    size_t n[SWI_MAX_FIELDS], counted = 0;
+    const uint64_t hash = hash_of(set);
+    const int blocks = blocks_of(set, at, n);
+    for (int b = 0; b < blocks; b++)
+        for (size_t i = 0; i < n[b]; i++) {
+            const unsigned char bit = (unsigned char)(1u << i % 8);
+            at[b][i] ^= bit;
+            counted += hash_of(set) != hash;
+            at[b][i] ^= bit;
+        }
+    CU_ASSERT_EQUAL(hash_of(set), hash);
+    return counted;
+}
+
+static sw_dataset *text_of(size_t n, int64_t context)
+{
+    sw_dataset *set = NULL;
+    unsigned char text[256];
+    const char *path = sw_temp_path("hashed.txt");
+    const sw_text_opts opts = {.size = sizeof opts, .context = context};
+    CU_ASSERT_FATAL(n <= sizeof text);
+    for (size_t i = 0; i < n; i++)
+        text[i] = (unsigned char)(i * 7);
+    file_put(path, text, n);
+    CU_ASSERT_EQUAL_FATAL(sw_dataset_text(&set, NULL, path, &opts), SW_OK);
+    sw_after(drop_set, set);
+    return set;
+}
+
+/* In a text too: both fields share its memory, and its windows may begin at any place. */
+static void every_byte_of_every_field_counts(void)
+{
+    sw_dataset *digits, *vectors;
+    need_checksums();
+    CU_ASSERT_EQUAL_FATAL(sw_dataset_synthetic(&digits, 5, 1), SW_OK);
+    sw_after(drop_set, digits);
+    CU_ASSERT_EQUAL_FATAL(sw_dataset_vectors(&vectors, 9, 3, 1), SW_OK);
+    sw_after(drop_set, vectors);
+    CU_ASSERT_EQUAL(bytes_that_count(digits), 5 * 785);
+    CU_ASSERT_EQUAL(bytes_that_count(vectors),
+                    vectors->field[0].bytes + vectors->field[1].bytes);
+    CU_ASSERT_EQUAL(bytes_that_count(text_of(96, 8)), 96);
+    CU_ASSERT_EQUAL(bytes_that_count(text_of(9, 8)), 9);
+}
+
+/* 11 windows of 8 tokens that begin at one of 8 places, and the token behind them. */
+static void bytes_that_no_window_reaches_do_not_count(void)
+{
+    need_checksums();
+    CU_ASSERT_EQUAL(bytes_that_count(text_of(100, 8)), 96);
+    CU_ASSERT_NOT_EQUAL(hash_of(text_of(100, 8)), hash_of(text_of(100, 4)));
+}
+
+/* A data set of n zeros by field; the numbers differ and the bytes do not. */
+typedef struct {
+    int64_t n, n_classes;
+    uint32_t places;
+    int n_fields;
+    struct {
+        sw_dtype dtype;
+        sw_shape shape;
+    } field[2];
+} form;
+
+static sw_dataset *zeros_of(const form *f)
+{
+    sw_dataset *set = NULL;
+    CU_ASSERT_EQUAL_FATAL(swi_dataset_new(&set, "zeros", f->n + (f->places > 1)), SW_OK);
+    sw_after(drop_set, set);
+    for (int i = 0; i < f->n_fields; i++)
+        CU_ASSERT_EQUAL_FATAL(swi_dataset_field(set, f->field[i].dtype, f->field[i].shape),
+                              SW_OK);
+    set->n = f->n;
+    set->n_classes = f->n_classes;
+    set->places = f->places;
+    return set;
+}
+
+static void types_shapes_and_numbers_count(void)
+{
+    static const form forms[] = {
+        {6, 10, 1, 1, {{SW_U8, {1, {4}}}}},
+        {6, 11, 1, 1, {{SW_U8, {1, {4}}}}},
+        {6, 10, 3, 1, {{SW_U8, {1, {4}}}}},
+        {3, 10, 1, 1, {{SW_U8, {1, {8}}}}},
+        {12, 10, 1, 1, {{SW_U8, {1, {2}}}}},
+        {6, 10, 1, 1, {{SW_U8, {2, {4, 1}}}}},
+        {6, 10, 1, 1, {{SW_U8, {2, {1, 4}}}}},
+        {6, 10, 1, 1, {{SW_U8, {2, {2, 2}}}}},
+        {6, 10, 1, 1, {{SW_F32, {1, {1}}}}},
+        {6, 10, 1, 2, {{SW_U8, {1, {2}}}, {SW_U8, {1, {2}}}}},
+        {6, 10, 1, 2, {{SW_U8, {1, {1}}}, {SW_U8, {1, {3}}}}},
+        {6, 10, 1, 2, {{SW_U8, {1, {3}}}, {SW_U8, {1, {1}}}}},
+    };
+    enum { N = sizeof forms / sizeof *forms };
+    uint64_t hash[N];
+    need_checksums();
+    for (int i = 0; i < N; i++) {
+        hash[i] = hash_of(zeros_of(&forms[i]));
+        CU_ASSERT_EQUAL(hash[i], hash_of(zeros_of(&forms[i])));
+        for (int k = 0; k < i; k++)
+            SW_CHECK(hash[i] != hash[k], "forms %d and %d have one hash", i, k);
+    }
+}
+
+static void samples_in_another_order_are_others(void)
+{
+    sw_dataset *set;
+    need_checksums();
+    CU_ASSERT_EQUAL_FATAL(sw_dataset_vectors(&set, 4, 3, 1), SW_OK);
+    sw_after(drop_set, set);
+    unsigned char *x = set->field[0].data, kept[64];
+    const size_t each = set->field[0].sample_bytes;
+    const uint64_t hash = hash_of(set);
+    CU_ASSERT_FATAL(each <= sizeof kept && memcmp(x, x + each, each) != 0);
+    memcpy(kept, x, each);
+    memmove(x, x + each, each);
+    memcpy(x + each, kept, each);
+    CU_ASSERT_NOT_EQUAL(hash_of(set), hash);
+}
+
+/* What was read, and not from which file. */
+static uint64_t hash_of_folder(void)
+{
+    sw_dataset *set = NULL;
+    CU_ASSERT_EQUAL_FATAL(sw_dataset_idx(&set, dir_name(), "train"), SW_OK);
+    const uint64_t hash = hash_of(set);
+    sw_dataset_destroy(set);
+    return hash;
+}
+
+static void put_images(bool compressed, int last)
+{
+    const uint32_t dims[3] = {3, 28, 28};
+    static const unsigned char labels[3] = {1, 2, 3};
+    unsigned char pixels[3 * 784];
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (unsigned char)(i * 31 >> 3);
+    pixels[sizeof pixels - 1] = (unsigned char)last;
+    bytes plain = idx_make(3, dims, pixels, sizeof pixels), l = idx_make(1, dims, labels, 3);
+    dir_new();
+    if (compressed) {
+        dir_put("train-images-idx3-ubyte.gz", gzip_make(plain.at, plain.n));
+        bytes_free(&plain);
+    } else {
+        dir_put("train-images-idx3-ubyte", plain);
+    }
+    dir_put("train-labels-idx1-ubyte", l);
+}
+
+static void plain_and_compressed_files_have_one_hash(void)
+{
+    need_checksums();
+    put_images(false, 7);
+    const uint64_t hash = hash_of_folder();
+    CU_ASSERT_EQUAL(hash_of_folder(), hash);
+    put_images(false, 7); /* of another name */
+    CU_ASSERT_EQUAL(hash_of_folder(), hash);
+    put_images(false, 8);
+    CU_ASSERT_NOT_EQUAL(hash_of_folder(), hash);
+#if SW_HAVE_ZLIB
+    put_images(true, 7);
+    CU_ASSERT_EQUAL(hash_of_folder(), hash);
+    put_images(true, 8);
+    CU_ASSERT_NOT_EQUAL(hash_of_folder(), hash);
+#endif
+}
+
+static void shapes_alone_have_no_hash(void)
+{
+    const sw_idx_opts opts = {.size = sizeof opts, .shapes_only = 1};
+    uint64_t hash = 5;
+    sw_dataset *set = NULL;
+    put_images(false, 7);
+    CU_ASSERT_EQUAL_FATAL(sw_dataset_idx_with(&set, dir_name(), "train", &opts), SW_OK);
+    sw_after(drop_set, set);
+    failed_as(sw_dataset_hash(set, &hash), SW_INVALID, "shapes alone");
+    failed_as(sw_dataset_hash(NULL, &hash), SW_INVALID, "sw_dataset_hash");
+    failed_as(sw_dataset_hash(set, NULL), SW_INVALID, "out must not be NULL");
+    CU_ASSERT_EQUAL(hash, 5);
+}
+
+static void a_library_without_checksums_says_so(void)
+{
+    uint64_t hash = 5;
+    sw_dataset *set = NULL;
+    CU_ASSERT_EQUAL_FATAL(sw_dataset_synthetic(&set, 2, 1), SW_OK);
+    sw_after(drop_set, set);
+    if (swi_checksum_there()) {
+        CU_ASSERT_EQUAL(sw_dataset_hash(set, &hash), SW_OK);
+        CU_ASSERT_NOT_EQUAL(hash, 5);
+        return;
+    }
+    failed_as(sw_dataset_hash(set, &hash), SW_UNSUPPORTED, "without libxxhash");
+    CU_ASSERT_EQUAL(hash, 5);
+}
+
+static const sw_test tests[] = {
+    {"every byte of every field counts", every_byte_of_every_field_counts},
+    {"bytes that no window reaches do not count", bytes_that_no_window_reaches_do_not_count},
+    {"types, shapes and numbers count", types_shapes_and_numbers_count},
+    {"samples in another order are others", samples_in_another_order_are_others},
+    {"plain and compressed files have one hash", plain_and_compressed_files_have_one_hash},
+    {"shapes alone have no hash", shapes_alone_have_no_hash},
+    {"a library without checksums says so", a_library_without_checksums_says_so},
+};
+SW_SUITE("dataset_hash", tests)
