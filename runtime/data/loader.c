@@ -12,6 +12,7 @@
 #include "kernels/rng.h"
 #include "alloc/base/fork.h"
 #include "runtime/data/data_internal.h"
+#include "runtime/data/loader.h"
 #include "runtime/base/owner.h"
 #include "runtime/base/structs.h"
 #include <pthread.h>
@@ -32,7 +33,7 @@ struct sw_loader {
     int64_t batch, n_batches;
     uint32_t n_slots;
     uint64_t seed;
-    bool shuffle, inline_fill;
+    bool shuffle, inline_fill, drop_last;
     size_t bytes;
     sw_arena *arena;
     slot *slots;
@@ -253,6 +254,24 @@ int64_t sw_loader_batches(const sw_loader *l)
                                                                               : 0;
 }
 
+bool swi_loader_begun(const sw_loader *l)
+{
+    return l->begun; /* written by the caller's thread alone */
+}
+
+sw_status swi_loader_identify(const sw_loader *l, swi_loader_identity *out)
+{
+    uint64_t data;
+    SW_TRY(sw_dataset_hash(l->dataset, &data));
+    *out = (swi_loader_identity){.batch = l->batch,
+                                 .samples = l->dataset->n,
+                                 .seed = l->seed,
+                                 .shuffle = l->shuffle,
+                                 .drop_last = l->drop_last,
+                                 .data = data};
+    return SW_OK;
+}
+
 /* ---- making ------------------------------------------------------------------------------ */
 
 /* Payload of one field in a slot, and the same rounded up as it is counted. */
@@ -407,6 +426,7 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
     l->seed = opts.seed;
     l->shuffle = opts.shuffle != 0;
     l->inline_fill = opts.inline_fill != 0;
+    l->drop_last = opts.drop_last != 0;
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->done, NULL);

@@ -49,7 +49,7 @@ void swi_checkpoint_keep_knobs(sw_checkpoint *c)
 void swi_checkpoint_aim(sw_checkpoint *c, bool copy)
 {
     SW_ASSERT(!copy || c->snapshot != NULL);
-    for (uint32_t i = 0; i < c->n_model_tensors; i++) {
+    for (uint32_t i = 0; i < c->models_end.n; i++) {
         swi_tensor *t = &c->list.at[i];
         const swi_group *group = &c->groups[t->group];
         const sw_model *model = c->models[group->first];
@@ -152,7 +152,7 @@ static sw_status make_list(sw_checkpoint *c)
             snprintf(prefix, sizeof prefix, "%s/", c->models[group->first]->name);
         SW_TRY(swi_list_models(&c->list, c->models + group->first, group->n, all, prefix));
     }
-    c->n_model_tensors = c->list.n;
+    c->models_end = swi_list_end(&c->list);
     return SW_OK;
 }
 

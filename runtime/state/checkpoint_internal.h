@@ -13,7 +13,7 @@
 #include "runtime/base/structs.h"
 #include "runtime/data/loader.h"
 #include "runtime/device/snapshot.h"
-#include "runtime/state/tensor_file.h"
+#include "runtime/state/run_summary.h"
 
 #define SWI_BLOB_NAME 64
 #define SWI_BLOB_PREFIX SWI_OWN_PREFIX "blob/"
@@ -45,13 +45,6 @@ typedef struct {
     bool begun;
 } swi_loader_state;
 
-/* What SWI_TENSORS_RUN says. */
-typedef struct {
-    uint64_t version, step, seed;
-    char isa[16], device[16];
-    uint32_t n_models, n_loaders;
-} swi_run_record;
-
 struct sw_checkpoint {
     sw_handle handle;
     uint32_t forks;
@@ -73,9 +66,9 @@ struct sw_checkpoint {
     void *user;
     sw_file *held; /* PATH.lock */
 
-    swi_tensor_list list; /* of the models; behind them, while writing, record and blobs */
-    uint32_t n_model_tensors;
-    swi_snapshot *snapshot; /* NULL: no_copy, or nothing is saved */
+    swi_tensor_list list;     /* of the models; behind them, while writing, record and blobs */
+    swi_list_mark models_end; /* of the list */
+    swi_snapshot *snapshot;   /* NULL: no_copy, or nothing is saved */
     size_t copy_bytes;
     bool has_room; /* the memory of the copy was taken */
     float *knobs;  /* of all models, as taken */
@@ -95,7 +88,7 @@ struct sw_checkpoint {
     sw_checkpoint_info info; /* under the mutex */
 
     swi_tensors *found; /* NULL: nothing was found */
-    swi_run_record found_run;
+    swi_run_summary found_run;
     void **got; /* blocks that sw_checkpoint_get gave out */
     size_t *got_bytes;
     uint32_t n_got, cap_got, cap_got_bytes;
@@ -115,10 +108,8 @@ sw_status swi_checkpoint_check(const sw_checkpoint *c, const char *call);
 
 /* The record as text into c->record. */
 sw_status swi_run_record_write(sw_checkpoint *c);
-/* Read it; `c` not NULL: compare it with the models and loaders, SW_INVALID names the first
- * difference, and positions receive where the loaders go on. */
-sw_status swi_run_record_read(const char *text, size_t bytes, const char *path,
-                              swi_run_record *out, sw_checkpoint *c);
+/* Hold what was found against the models and loaders: SW_INVALID names the first difference. */
+sw_status swi_run_record_check(const sw_checkpoint *c);
 
 /* The writer thread's body, and the save itself. */
 void swi_checkpoint_writer(void *checkpoint);

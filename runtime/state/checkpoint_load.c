@@ -13,6 +13,7 @@ void swi_checkpoint_forget_found(sw_checkpoint *c)
     for (uint32_t i = 0; i < c->n_got; i++)
         sw_heap_free(c->got[i], SW_HEAP_FILES, c->got_bytes[i]);
     c->n_got = 0;
+    swi_run_summary_free(&c->found_run);
     swi_tensors_close(c->found);
     c->found = NULL;
 }
@@ -40,18 +41,6 @@ static sw_status get(sw_checkpoint *c, swi_tensors *file, const swi_tensors_entr
     return SW_OK;
 }
 
-static sw_status read_record(sw_checkpoint *c, swi_tensors *file, sw_checkpoint *compare)
-{
-    const swi_tensors_entry *entry = swi_tensors_find(file, SWI_TENSORS_RUN);
-    void *text;
-    if (entry == NULL)
-        SW_FAIL(SW_FORMAT, "%s: a checkpoint must have the tensor '%s'", swi_tensors_path(file),
-                SWI_TENSORS_RUN);
-    SW_TRY(get(c, file, entry, &text));
-    return swi_run_record_read(text, (size_t)(entry->end - entry->begin),
-                               swi_tensors_path(file), &c->found_run, compare);
-}
-
 /* Open one generation and read all of it. */
 static sw_status try_file(sw_checkpoint *c, const char *path)
 {
@@ -64,7 +53,11 @@ static sw_status try_file(sw_checkpoint *c, const char *path)
     if (status == SW_OK)
         status = swi_tensors_verify(file);
     if (status == SW_OK)
-        status = read_record(c, file, NULL);
+        status = swi_run_summary_read(file, &c->found_run);
+    if (status == SW_OK && c->found_run.version != SWI_RUN_VERSION)
+        status = sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
+                              "%s: it is a checkpoint of version %llu; this library reads %d",
+                              path, (unsigned long long)c->found_run.version, SWI_RUN_VERSION);
     if (status != SW_OK) {
         swi_checkpoint_forget_found(c);
         swi_tensors_close(file);
@@ -84,12 +77,13 @@ static void note_skipped(sw_checkpoint_found *f)
 
 static sw_status find(sw_checkpoint *c, const char *path, sw_checkpoint_found *f)
 {
-    char name[sizeof f->path + 16];
+    char name[sizeof f->path];
     sw_status first = SW_OK;
     for (int i = 0, missing = 0; i < SWI_GENERATIONS && missing < MISSING; i++) {
         if (!sw_generation_name(name, sizeof name, path, i))
-            SW_FAIL(SW_INVALID, "%.100s...: the path must have at most %zu bytes", path,
-                    sizeof name - 16);
+            SW_FAIL(SW_INVALID,
+                    "%.100s...: the path of a checkpoint must have at most %zu bytes", path,
+                    sizeof name - 8);
         if (!sw_file_taken(name)) {
             missing++;
             continue;
@@ -204,7 +198,7 @@ static void set_knobs(sw_checkpoint *c)
 /* Knobs first, into memory of our own, so that nothing can be refused behind the models. */
 static sw_status load_knobs(sw_checkpoint *c)
 {
-    for (uint32_t i = 0; i < c->n_model_tensors; i++) {
+    for (uint32_t i = 0; i < c->models_end.n; i++) {
         const swi_tensor *t = &c->list.at[i];
         const swi_tensors_entry *entry = swi_tensors_find(c->found, t->name);
         const size_t bytes = t->part_bytes * t->n_parts;
@@ -230,9 +224,11 @@ static sw_status check_names(const sw_checkpoint *c)
 
 static sw_status seek(sw_checkpoint *c)
 {
-    for (uint32_t i = 0; i < c->n_loaders; i++)
-        if (c->positions[i].begun)
-            SW_TRY(sw_loader_seek(c->loaders[i], c->positions[i].epoch, c->positions[i].batch));
+    for (uint32_t i = 0; i < c->n_loaders; i++) {
+        const swi_run_loader *l = &c->found_run.loaders[i];
+        if (l->begun)
+            SW_TRY(sw_loader_seek(c->loaders[i], l->epoch, (int64_t)l->batch_index));
+    }
     return SW_OK;
 }
 
@@ -240,8 +236,8 @@ static sw_status load(sw_checkpoint *c)
 {
     char who[80];
     SW_TRY(check_ready(c));
-    SW_TRY(read_record(c, c->found, c));
-    swi_list_cut(&c->list, c->n_model_tensors);
+    SW_TRY(swi_run_record_check(c));
+    swi_list_cut(&c->list, c->models_end);
     swi_checkpoint_aim(c, false);
     SW_TRY(check_names(c));
     SW_TRY(load_knobs(c));

@@ -3,7 +3,6 @@
  * models and loaders that are to go on. */
 #include "kernels/dispatch.h"
 #include "profiler/record/json.h"
-#include "profiler/record/json_read.h"
 #include "runtime/state/checkpoint_internal.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,7 +59,7 @@ static void put_loaders(sw_json *json, const sw_checkpoint *c)
         const swi_loader_state *l = &c->positions[i];
         sw_json_begin(json, '{');
         sw_json_put_bool(json, "begun", l->begun);
-        put_decimal(json, "epoch", l->epoch);
+        sw_json_put_u64(json, "epoch", l->epoch);
         sw_json_put_i64(json, "batch_index", l->batch);
         sw_json_put_i64(json, "batch_rows", l->identity.batch);
         sw_json_put_i64(json, "samples", l->identity.samples);
@@ -82,7 +81,7 @@ sw_status swi_run_record_write(sw_checkpoint *c)
     sw_json_begin(&json, '{');
     sw_json_put_u64(&json, "version", SWI_RUN_VERSION);
     sw_json_put_u64(&json, "step", c->step);
-    put_decimal(&json, "seed", target->opts.seed);
+    sw_json_put_u64(&json, "seed", target->opts.seed);
     sw_json_put_string(&json, "isa", sw_isa_name(target->isa));
     sw_json_put_string(&json, "device",
                        target->device->backend->host_memory
@@ -108,272 +107,72 @@ sw_status swi_run_record_write(sw_checkpoint *c)
     return status;
 }
 
-/* ---- reading ----------------------------------------------------------------------------- */
+/* ---- held against the run that goes on ----------------------------------------------------
+ */
 
-typedef struct reader reader;
-typedef sw_status read_member(reader *r, const char *key);
-struct reader {
-    sw_json_in json;
-    swi_run_record *out;
-    sw_checkpoint *c; /* to compare with; NULL: no one */
-    struct {
-        char name[64], optimizers[256];
-        uint64_t members;
-    } model;
-    swi_loader_state loader;
-};
-
-static sw_status bad(const reader *r, const char *what)
+static sw_status check_model(const sw_checkpoint *c, uint32_t k, const char *path)
 {
-    return sw_json_bad(&r->json, what);
-}
-
-/* Any value: a version that comes later may say more. Brackets are counted, not matched: the
- * text was checked by its checksum. */
-static sw_status pass_over(reader *r)
-{
-    int depth = 0;
-    do {
-        int c = 0;
-        bool there;
-        sw_json_number number;
-        sw_json_word word;
-        sw_json_text text = {.cap = 0};
-        SW_TRY(sw_json_peek(&r->json, &c));
-        if (c == '"')
-            SW_TRY(sw_json_get_string(&r->json, &text));
-        else if (c == '-' || (c >= '0' && c <= '9'))
-            SW_TRY(sw_json_get_number(&r->json, &number));
-        else if (c == 't' || c == 'f' || c == 'n')
-            SW_TRY(sw_json_get_word(&r->json, &word));
-        else if (c < 0 || strchr("{}[],:", c) == NULL)
-            return bad(r, "an unknown value");
-        else
-            SW_TRY(sw_json_accept(&r->json, c, &there));
-        depth += (c == '{' || c == '[') - (c == '}' || c == ']');
-    } while (depth > 0);
-    return SW_OK;
-}
-
-static sw_status read_object(reader *r, read_member *member)
-{
-    bool end, more = true;
-    SW_TRY(sw_json_expect(&r->json, '{'));
-    SW_TRY(sw_json_accept(&r->json, '}', &end));
-    while (!end && more) {
-        char key[32];
-        sw_json_text text = {.to = key, .cap = sizeof key - 1};
-        SW_TRY(sw_json_get_string(&r->json, &text));
-        key[text.length < text.cap ? text.length : text.cap] = '\0';
-        SW_TRY(sw_json_expect(&r->json, ':'));
-        SW_TRY(member(r, key));
-        SW_TRY(sw_json_accept(&r->json, ',', &more));
-    }
-    return end ? SW_OK : sw_json_expect(&r->json, '}');
-}
-
-static sw_status read_list(reader *r, sw_status (*element)(reader *r))
-{
-    bool end, more = true;
-    SW_TRY(sw_json_expect(&r->json, '['));
-    SW_TRY(sw_json_accept(&r->json, ']', &end));
-    while (!end && more) {
-        SW_TRY(element(r));
-        SW_TRY(sw_json_accept(&r->json, ',', &more));
-    }
-    return end ? SW_OK : sw_json_expect(&r->json, ']');
-}
-
-static sw_status read_text(reader *r, char *to, size_t bytes)
-{
-    sw_json_text text = {.to = to, .cap = bytes - 1};
-    SW_TRY(sw_json_get_string(&r->json, &text));
-    to[text.length < text.cap ? text.length : text.cap] = '\0';
-    return SW_OK;
-}
-
-static sw_status read_u64(reader *r, int base, uint64_t *out)
-{
-    char digits[32], *end;
-    SW_TRY(read_text(r, digits, sizeof digits));
-    *out = strtoull(digits, &end, base);
-    return *end == '\0' && end != digits ? SW_OK : bad(r, "a number that is none");
-}
-
-static sw_status read_bool(reader *r, bool *out)
-{
-    sw_json_word word;
-    SW_TRY(sw_json_get_word(&r->json, &word));
-    *out = word == SW_JSON_TRUE;
-    return SW_OK;
-}
-
-static sw_status read_i64(reader *r, int64_t *out)
-{
-    uint64_t n = 0;
-    SW_TRY(sw_json_get_count(&r->json, &n));
-    *out = (int64_t)n;
-    return SW_OK;
-}
-
-static sw_status model_member(reader *r, const char *key)
-{
-    if (strcmp(key, "name") == 0)
-        return read_text(r, r->model.name, sizeof r->model.name);
-    if (strcmp(key, "members") == 0)
-        return sw_json_get_count(&r->json, &r->model.members);
-    if (strcmp(key, "optimizers") == 0)
-        return read_text(r, r->model.optimizers, sizeof r->model.optimizers);
-    return pass_over(r);
-}
-
-static sw_status check_model(const reader *r, uint32_t k)
-{
-    const sw_checkpoint *c = r->c;
-    const char *path = r->json.path;
-    if (c == NULL)
-        return SW_OK;
-    if (k >= c->n_groups)
-        SW_FAIL(SW_INVALID, "%s: model %u is '%s' there, and there is none here", path, k,
-                r->model.name);
+    const swi_run_model *there = &c->found_run.models[k];
     const sw_model *model = c->models[c->groups[k].first];
-    char optimizers[256];
+    char optimizers[sizeof there->optimizers];
     optimizers_of(model, optimizers, sizeof optimizers);
-    if (strcmp(model->name, r->model.name) != 0)
-        SW_FAIL(SW_INVALID, "%s: model %u is '%s' there and '%s' here", path, k, r->model.name,
+    if (strcmp(model->name, there->name) != 0)
+        SW_FAIL(SW_INVALID, "%s: model %u is '%s' there and '%s' here", path, k, there->name,
                 model->name);
-    if (r->model.members != c->groups[k].n)
+    if (there->members != c->groups[k].n)
         SW_FAIL(SW_INVALID, "%s: %" PRIu64 " models are named '%s' there and %u here", path,
-                r->model.members, model->name, c->groups[k].n);
-    if (strcmp(optimizers, r->model.optimizers) != 0)
+                there->members, model->name, c->groups[k].n);
+    if (strcmp(optimizers, there->optimizers) != 0)
         SW_FAIL(SW_INVALID, "%s: the optimizer of model %s is '%s' there and '%s' here", path,
-                model->name, r->model.optimizers, optimizers);
+                model->name, there->optimizers, optimizers);
     return SW_OK;
 }
 
-static sw_status read_model(reader *r)
-{
-    memset(&r->model, 0, sizeof r->model);
-    r->model.members = 1;
-    SW_TRY(read_object(r, model_member));
-    return check_model(r, r->out->n_models++);
-}
-
-static sw_status loader_member(reader *r, const char *key)
-{
-    swi_loader_identity *identity = &r->loader.identity;
-    if (strcmp(key, "begun") == 0)
-        return read_bool(r, &r->loader.begun);
-    if (strcmp(key, "epoch") == 0)
-        return read_u64(r, 10, &r->loader.epoch);
-    if (strcmp(key, "batch_index") == 0)
-        return read_i64(r, &r->loader.batch);
-    if (strcmp(key, "batch_rows") == 0)
-        return read_i64(r, &identity->batch);
-    if (strcmp(key, "samples") == 0)
-        return read_i64(r, &identity->samples);
-    if (strcmp(key, "seed") == 0)
-        return read_u64(r, 10, &identity->seed);
-    if (strcmp(key, "shuffle") == 0)
-        return read_bool(r, &identity->shuffle);
-    if (strcmp(key, "drop_last") == 0)
-        return read_bool(r, &identity->drop_last);
-    if (strcmp(key, "data") == 0)
-        return read_u64(r, 16, &identity->data);
-    return pass_over(r);
-}
-
-static sw_status differs(const reader *r, uint32_t k, const char *what, uint64_t there,
-                         uint64_t here)
+static sw_status same(const char *path, uint32_t k, const char *what, uint64_t there,
+                      uint64_t here)
 {
     if (there == here)
         return SW_OK;
     SW_FAIL(SW_INVALID, "%s: %s of loader %u was %" PRIu64 " there and is %" PRIu64 " here",
-            r->json.path, what, k, there, here);
+            path, what, k, there, here);
 }
 
-static sw_status check_loader(const reader *r, uint32_t k)
+static sw_status check_loader(const sw_checkpoint *c, uint32_t k, const char *path)
 {
-    sw_checkpoint *c = r->c;
-    const swi_loader_identity *there = &r->loader.identity;
-    if (c == NULL)
-        return SW_OK;
-    if (k >= c->n_loaders)
-        SW_FAIL(SW_INVALID, "%s: the run that saved it had more than %u loaders", r->json.path,
-                c->n_loaders);
+    const swi_run_loader *there = &c->found_run.loaders[k];
     const swi_loader_identity *here = &c->positions[k].identity;
-    SW_TRY(differs(r, k, "the batch", (uint64_t)there->batch, (uint64_t)here->batch));
-    SW_TRY(differs(r, k, "the number of samples", (uint64_t)there->samples,
-                   (uint64_t)here->samples));
-    SW_TRY(differs(r, k, "the seed", there->seed, here->seed));
-    SW_TRY(differs(r, k, "the shuffling", there->shuffle, here->shuffle));
-    SW_TRY(differs(r, k, "drop_last", there->drop_last, here->drop_last));
-    if (there->data != here->data)
+    char data[sizeof there->data];
+    SW_TRY(same(path, k, "the batch", there->batch_rows, (uint64_t)here->batch));
+    SW_TRY(same(path, k, "the number of samples", there->samples, (uint64_t)here->samples));
+    SW_TRY(same(path, k, "the seed", strtoull(there->seed, NULL, 10), here->seed));
+    SW_TRY(same(path, k, "shuffle", there->shuffle, here->shuffle));
+    SW_TRY(same(path, k, "drop_last", there->drop_last, here->drop_last));
+    snprintf(data, sizeof data, "%016" PRIx64, here->data);
+    if (strcmp(there->data, data) != 0)
         SW_FAIL(SW_INVALID,
-                "%s: the samples of loader %u are others than there: their checksum was "
-                "%016" PRIx64 " and is %016" PRIx64,
-                r->json.path, k, there->data, here->data);
-    c->positions[k].begun = r->loader.begun;
-    c->positions[k].epoch = r->loader.epoch;
-    c->positions[k].batch = r->loader.batch;
+                "%s: the samples of loader %u are others than there: their checksum was %s and "
+                "is %s",
+                path, k, there->data, data);
     return SW_OK;
 }
 
-static sw_status read_loader(reader *r)
+sw_status swi_run_record_check(const sw_checkpoint *c)
 {
-    memset(&r->loader, 0, sizeof r->loader);
-    SW_TRY(read_object(r, loader_member));
-    return check_loader(r, r->out->n_loaders++);
-}
-
-static sw_status record_member(reader *r, const char *key)
-{
-    swi_run_record *out = r->out;
-    if (strcmp(key, "version") == 0)
-        return sw_json_get_count(&r->json, &out->version);
-    if (strcmp(key, "step") == 0)
-        return sw_json_get_count(&r->json, &out->step);
-    if (strcmp(key, "seed") == 0)
-        return read_u64(r, 10, &out->seed);
-    if (strcmp(key, "isa") == 0)
-        return read_text(r, out->isa, sizeof out->isa);
-    if (strcmp(key, "device") == 0)
-        return read_text(r, out->device, sizeof out->device);
-    if (strcmp(key, "models") == 0)
-        return read_list(r, read_model);
-    if (strcmp(key, "loaders") == 0)
-        return read_list(r, read_loader);
-    return pass_over(r);
-}
-
-static sw_status check_record(const reader *r)
-{
-    const swi_run_record *out = r->out;
-    const sw_checkpoint *c = r->c;
-    if (out->version != SWI_RUN_VERSION)
-        SW_FAIL(SW_UNSUPPORTED,
-                "%s: it is a checkpoint of version %" PRIu64 "; this library reads version %d",
-                r->json.path, out->version, SWI_RUN_VERSION);
-    if (c == NULL)
-        return SW_OK;
+    const swi_run_summary *run = &c->found_run;
+    const char *path = swi_tensors_path(c->found);
     const uint64_t seed = swi_target_of(c->exec)->opts.seed;
-    if (out->seed != seed)
+    if (run->n_models != c->n_groups || run->n_loaders != c->n_loaders)
+        SW_FAIL(SW_INVALID,
+                "%s: it is of a run with %u models and %u loaders; the run that goes on has %u "
+                "and %u",
+                path, run->n_models, run->n_loaders, c->n_groups, c->n_loaders);
+    for (uint32_t k = 0; k < run->n_models; k++)
+        SW_TRY(check_model(c, k, path));
+    if (run->seed != seed)
         SW_FAIL(SW_INVALID,
                 "%s: the seed of random ops was %" PRIu64 " there and is %" PRIu64 " here",
-                r->json.path, out->seed, seed);
-    if (out->n_models != c->n_groups || out->n_loaders != c->n_loaders)
-        SW_FAIL(SW_INVALID,
-                "%s: it has %u models and %u loaders; the run that goes on has %u and %u",
-                r->json.path, out->n_models, out->n_loaders, c->n_groups, c->n_loaders);
+                path, run->seed, seed);
+    for (uint32_t k = 0; k < run->n_loaders; k++)
+        SW_TRY(check_loader(c, k, path));
     return SW_OK;
-}
-
-sw_status swi_run_record_read(const char *text, size_t bytes, const char *path,
-                              swi_run_record *out, sw_checkpoint *c)
-{
-    reader r = {.json = sw_json_in_text(text, bytes, path), .out = out, .c = c};
-    r.json.of = " of its record";
-    memset(out, 0, sizeof *out);
-    SW_TRY(read_object(&r, record_member));
-    return check_record(&r);
 }

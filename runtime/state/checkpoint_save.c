@@ -2,6 +2,7 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/error.h"
 #include "alloc/base/mem.h"
+#include "alloc/base/note.h"
 #include "runtime/state/checkpoint_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -129,7 +130,7 @@ static sw_status keep_blobs(sw_checkpoint *c)
 /* The list is complete, and each of its tensors knows where its bytes are. */
 static sw_status prepare(sw_checkpoint *c)
 {
-    swi_list_cut(&c->list, c->n_model_tensors);
+    swi_list_cut(&c->list, c->models_end);
     SW_TRY(swi_run_record_write(c));
     SW_TRY(swi_list_bytes(&c->list, SWI_TENSORS_RUN, c->record, c->record_bytes));
     SW_TRY(keep_blobs(c));

@@ -1,6 +1,7 @@
 /* Lists of named tensors. Names lie in blocks of the list, one for each call that appends, so
  * that none moves. */
 #include "runtime/state/ranges.h"
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "profiler/record/utf8.h"
 #include <stdio.h>
@@ -74,6 +75,20 @@ void swi_list_free(swi_tensor_list *list)
     sw_heap_free(list->texts, SW_HEAP_FILES, list->cap_texts * sizeof *list->texts);
     sw_heap_free(list->at, SW_HEAP_FILES, list->cap * sizeof *list->at);
     *list = (swi_tensor_list){0};
+}
+
+swi_list_mark swi_list_end(const swi_tensor_list *list)
+{
+    return (swi_list_mark){list->n, list->n_groups, list->n_texts};
+}
+
+void swi_list_cut(swi_tensor_list *list, swi_list_mark end)
+{
+    SW_ASSERT(end.n <= list->n && end.n_texts <= list->n_texts);
+    while (list->n_texts > end.n_texts)
+        give_text(list);
+    list->n = end.n;
+    list->n_groups = end.n_groups;
 }
 
 /* ---- models ------------------------------------------------------------------------------ */

@@ -41,6 +41,12 @@ SW_MUST_USE sw_status swi_list_models(swi_tensor_list *list, sw_model *const *mo
 /* Append `n` bytes of host memory, borrowed, as a U8 tensor (n) with this name, copied. */
 SW_MUST_USE sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *bytes,
                                      size_t n);
+/* Where a list ends now; and make it end there again. */
+typedef struct {
+    uint32_t n, n_groups, n_texts;
+} swi_list_mark;
+swi_list_mark swi_list_end(const swi_tensor_list *list);
+void swi_list_cut(swi_tensor_list *list, swi_list_mark end);
 const swi_tensor *swi_list_find(const swi_tensor_list *list, const char *name);
 void swi_list_free(swi_tensor_list *list);
 

@@ -120,6 +120,8 @@ static sw_status take_of_model(sw_json_in *in, const char *key, void *what, bool
         return get_string(in, model->name, sizeof model->name);
     if (strcmp(key, "layout") == 0)
         return get_string(in, model->layout, sizeof model->layout);
+    if (strcmp(key, "optimizers") == 0)
+        return get_string(in, model->optimizers, sizeof model->optimizers);
     if (strcmp(key, "members") == 0)
         return get_number(in, &model->members);
     *known = false;
@@ -143,6 +145,8 @@ static sw_status take_of_loader(sw_json_in *in, const char *key, void *what, boo
         return get_string(in, loader->seed, sizeof loader->seed);
     if (strcmp(key, "data") == 0)
         return get_string(in, loader->data, sizeof loader->data);
+    if (strcmp(key, "begun") == 0)
+        return get_bool(in, &loader->begun);
     if (strcmp(key, "shuffle") == 0)
         return get_bool(in, &loader->shuffle);
     if (strcmp(key, "drop_last") == 0)

@@ -7,13 +7,14 @@
 
 typedef struct {
     char name[64], layout[24];
+    char optimizers[256]; /* their kinds: "adam,sgd" */
     uint64_t members;
 } swi_run_model;
 
 typedef struct {
     uint64_t epoch, batch_index, batch_rows, samples;
     char seed[24], data[24];
-    bool shuffle, drop_last;
+    bool begun, shuffle, drop_last;
 } swi_run_loader;
 
 typedef struct {

@@ -19,7 +19,11 @@ bool tool_optimizer_has_momentum(const char *name, double *usual);
 void tool_optimizer_set(sw_optimizer_opts *opts, const char *name, double momentum);
 
 /* What a schedule reads besides rate, steps and warm-up. */
-enum { TOOL_LR_CUTS = 1, TOOL_LR_FLOOR = 2, TOOL_LR_TOTAL = 4 }; /* every and gamma; floor; the steps in all */
+enum {
+    TOOL_LR_CUTS = 1,
+    TOOL_LR_FLOOR = 2,
+    TOOL_LR_TOTAL = 4
+}; /* every and gamma; floor; the steps in all */
 const char *const *tool_schedule_words(void);
 const char *tool_schedule_list(void);
 unsigned tool_schedule_takes(const char *name);

@@ -97,14 +97,14 @@ typedef struct {
 
 /* Checkpoints of a run. */
 typedef struct {
-    train_progress taken;      /* with what was taken, and is not written yet */
-    bool waits;                /* for its step to be told */
-    bool running;              /* a save may be on its way */
-    bool told_trouble;         /* the last save failed, and it was said */
-    bool say;                  /* that the save on its way is in its file */
+    train_progress taken;        /* with what was taken, and is not written yet */
+    bool waits;                  /* for its step to be told */
+    bool running;                /* a save may be on its way */
+    bool told_trouble;           /* the last save failed, and it was said */
+    bool say;                    /* that the save on its way is in its file */
     uint64_t next_step, next_ns; /* when the next one is due; 0: not by that */
-    uint64_t failed;           /* saves, that were seen */
-    uint64_t resumed_step;     /* the run went on from there; 0: it began */
+    uint64_t failed;             /* saves, that were seen */
+    uint64_t resumed_step;       /* the run went on from there; 0: it began */
     char resumed_from[512];
 } train_saving;
 
@@ -116,9 +116,9 @@ typedef struct {
     sw_process *process; /* NULL: it was not asked for, or could not be read */
     sw_loader *train_loader, *test_loader;
     train_measured measured[JOB_PROGRAMS];
-    cli_times times; /* of warm steps of the main program, loader included */
-    train_progress now;              /* where it is, all that was told included */
-    bool inside;                     /* of an epoch that was begun */
+    cli_times times;    /* of warm steps of the main program, loader included */
+    train_progress now; /* where it is, all that was told included */
+    bool inside;        /* of an epoch that was begun */
     uint64_t total_steps, lr_every;
     uint64_t warm_runs, allocations; /* runs that neither traced nor were immediate; theirs */
     uint64_t skipped;                /* updates whose gradients were not finite */

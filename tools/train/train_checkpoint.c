@@ -5,6 +5,8 @@
  * is noted when the copy is asked for, gets its sums when the step is told, and is written
  * then. */
 #include "tools/train/train.h"
+#include "kernels/dispatch.h"
+#include "tools/report/file_same.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -30,15 +32,16 @@ static bool any_generation(const char *path)
 int train_checkpoint_check(const train_opts *o)
 {
     const char *path = o->job.checkpoint;
-    const char *alone = path != NULL               ? NULL
-                        : o->every.steps > 0       ? "--checkpoint-every"
-                        : o->every.ns > 0          ? "--checkpoint-every"
-                        : o->keep > 0              ? "--keep-checkpoints"
-                                                   : NULL;
+    const char *alone = path != NULL         ? NULL
+                        : o->every.steps > 0 ? "--checkpoint-every"
+                        : o->every.ns > 0    ? "--checkpoint-every"
+                        : o->keep > 0        ? "--keep-checkpoints"
+                                             : NULL;
     if (alone != NULL)
         return cli_error(CLI_USAGE, "%s has no effect without --checkpoint", alone);
     if (o->resume != NULL && resume_path(o) == NULL)
-        return cli_error(CLI_USAGE, "--resume must have a FILE, or --checkpoint FILE beside it");
+        return cli_error(CLI_USAGE,
+                         "--resume must have a FILE, or --checkpoint FILE beside it");
     if (path != NULL && strcmp(path, "-") == 0)
         return cli_error(CLI_USAGE,
                          "--checkpoint must be a file: standard output has the result");
@@ -172,7 +175,8 @@ int train_resume(train *t)
         status = sw_checkpoint_find(t->job.checkpoint, path, &found);
     if (status != SW_OK)
         return cli_library_error(status, true);
-    const bool own = t->opts.job.checkpoint != NULL && strcmp(path, t->opts.job.checkpoint) == 0;
+    const bool own =
+        t->opts.job.checkpoint != NULL && strcmp(path, t->opts.job.checkpoint) == 0;
     if (found.found) {
         gone_on = go_on(t, &found);
         if (gone_on == CLI_GO)
@@ -201,9 +205,10 @@ static sw_status look(train *t)
         return SW_OK;
     s->running = false;
     if (info.last != SW_OK && !s->told_trouble)
-        cli_note("the checkpoint could not be saved: %s; training goes on, and the save is tried "
-                 "again",
-                 info.text);
+        cli_note(
+            "the checkpoint could not be saved: %s; training goes on, and the save is tried "
+            "again",
+            info.text);
     else if (info.last == SW_OK && (s->told_trouble || s->say))
         cli_note("step %" PRIu64 " is saved in %s", info.step, t->opts.job.checkpoint);
     if (info.last == SW_OK && info.text[0] != '\0' && info.saved == 1)

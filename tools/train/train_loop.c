@@ -158,8 +158,8 @@ static void judge(train *t)
     const bool first = t->now.best_step == 0;
     if (isfinite(loss) && (first || loss < t->now.best.loss))
         keep_best(t);
-    if (isfinite(loss) &&
-        (t->now.validations == 1 || !isfinite(t->now.mark) || loss < t->now.mark - t->opts.min_delta)) {
+    if (isfinite(loss) && (t->now.validations == 1 || !isfinite(t->now.mark) ||
+                           loss < t->now.mark - t->opts.min_delta)) {
         t->now.mark = loss;
         t->now.waited = 0;
     } else {
@@ -173,8 +173,8 @@ static void say_validation(const train *t)
     cli_progress("%s", "");
     if (t->opts.quiet)
         return;
-    fprintf(stderr, "epoch %" PRIu64 "  step %" PRIu64 "  mean loss %s", t->now.epoch + 1, t->now.step,
-            train_loss(t->now.epoch_loss).text);
+    fprintf(stderr, "epoch %" PRIu64 "  step %" PRIu64 "  mean loss %s", t->now.epoch + 1,
+            t->now.step, train_loss(t->now.epoch_loss).text);
     if (t->now.evaluated)
         fprintf(stderr, "  test loss %s", train_loss(t->now.test.loss).text);
     if (t->now.evaluated && train_has_classes(t))

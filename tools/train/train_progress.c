@@ -13,8 +13,7 @@
 
 /* ---- the options that decide ------------------------------------------------------------- */
 
-static void add(train_identity *to, const char *name, const char *format, ...)
-    SW_PRINTF(3, 4);
+static void add(train_identity *to, const char *name, const char *format, ...) SW_PRINTF(3, 4);
 static void add(train_identity *to, const char *name, const char *format, ...)
 {
     va_list list;
