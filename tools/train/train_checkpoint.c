@@ -293,7 +293,8 @@ void train_checkpoint_end(train *t)
     sw_checkpoint_info info = {.size = sizeof info};
     if (t->opts.job.checkpoint == NULL || t->now.step == 0)
         return;
-    (void)sw_checkpoint_wait(t->job.checkpoint); /* what it says is looked at */
+    const sw_status before = sw_checkpoint_wait(t->job.checkpoint);
+    (void)before; /* look() says it */
     sw_status status = look(t);
     t->saving.say = false;
     if (status == SW_OK)

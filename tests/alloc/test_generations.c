@@ -1,0 +1,478 @@
+/* Replacing with older generations: which stay, which move, what a failure leaves. */
+#include "alloc/base/fault.h"
+#include "alloc/base/file_trace.h"
+#include "alloc/base/sys.h"
+#include "tests/support/heap_sweep.h"
+#include "tests/support/suite.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[1024], path[1400];
+
+static void begin(const char *name)
+{
+    char own[64];
+    snprintf(own, sizeof own, "generations, %s", name);
+    snprintf(folder, sizeof folder, "%s", sw_temp_path(own));
+    CU_ASSERT_EQUAL_FATAL(mkdir(folder, 0700), 0);
+    snprintf(path, sizeof path, "%s/x", folder);
+}
+
+static const char *generation(int i)
+{
+    static char names[4][1420];
+    static int next;
+    char *name = names[next++ % 4];
+    CU_ASSERT(sw_generation_name(name, sizeof names[0], path, i));
+    return name;
+}
+
+static bool count_name(void *context, const char *name)
+{
+    (void)name;
+    ++*(int *)context;
+    return true;
+}
+
+static int files(void)
+{
+    int n = 0;
+    CU_ASSERT_EQUAL(sw_folder_for_each(folder, count_name, &n), SW_OK);
+    return n;
+}
+
+static void put(const char *name, const char *text)
+{
+    const int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    CU_ASSERT_FATAL(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
+/* The first letter of a file; '-': not there. */
+static char letter(const char *name)
+{
+    char got = '?';
+    const int fd = open(name, O_RDONLY);
+    if (fd < 0)
+        return '-';
+    if (read(fd, &got, 1) != 1)
+        got = '?';
+    close(fd);
+    return got;
+}
+
+/* The letters of generations 0 to 4 are these. */
+static bool stands(const char *letters)
+{
+    char now[6] = {0};
+    for (int i = 0; i < 5; i++)
+        now[i] = letter(generation(i));
+    return SW_CHECK(strcmp(now, letters) == 0, "%s in the place of %s", now, letters);
+}
+
+static sw_status write_letter(void *text, sw_file *file)
+{
+    return sw_file_write(file, text, strlen(text));
+}
+
+static sw_status save(const char *text, int keep, bool drop_old)
+{
+    char copy[16];
+    snprintf(copy, sizeof copy, "%s", text);
+    return sw_file_replace_with(
+        path, &(sw_replace_opts){
+                  .write = write_letter, .context = copy, .keep = keep, .drop_old = drop_old});
+}
+
+static void both_ways(void (*run)(const char *name), const char *name)
+{
+    char other[64];
+    run(name);
+    snprintf(other, sizeof other, "%s, named", name);
+    sw_fault_unnamed(false);
+    run(other);
+    sw_fault_unnamed(true);
+}
+
+/* ---- what stays -------------------------------------------------------------------------- */
+
+static void run_moving(const char *name)
+{
+    begin(name);
+    for (const char *text = "abcdef"; *text != '\0'; text++) {
+        const char one[2] = {*text, '\0'};
+        SW_CHECK(save(one, 4, false) == SW_OK, "%s", sw_last_error());
+        CU_ASSERT_EQUAL(sw_last_note()[0], '\0');
+    }
+    CU_ASSERT(stands("fedc-") && files() == 4);
+    CU_ASSERT(save("g", 2, false) == SW_OK && stands("gfdc-"));
+    CU_ASSERT(save("h", 1, false) == SW_OK && stands("hfdc-"));
+    CU_ASSERT(save("i", 0, false) == SW_OK && stands("ifdc-"));
+    CU_ASSERT(save("j", 5, false) == SW_OK && stands("jifdc"));
+    CU_ASSERT_EQUAL(files(), 5);
+}
+
+static void older_generations_move_up(void)
+{
+    both_ways(run_moving, "moving");
+}
+
+/* A missing number takes what would have pushed out the oldest. */
+static void only_the_first_missing_number_is_filled(void)
+{
+    begin("missing");
+    put(path, "d");
+    put(generation(1), "c");
+    put(generation(3), "a");
+    CU_ASSERT(save("e", 5, false) == SW_OK && stands("edca-"));
+    CU_ASSERT_EQUAL(unlink(generation(1)), 0);
+    CU_ASSERT(save("f", 5, false) == SW_OK && stands("feca-"));
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    CU_ASSERT(save("g", 5, false) == SW_OK && stands("geca-"));
+}
+
+static void a_damaged_file_does_not_become_a_generation(void)
+{
+    begin("damaged");
+    put(path, "?");
+    put(generation(1), "b");
+    put(generation(2), "a");
+    CU_ASSERT(save("c", 3, true) == SW_OK && stands("cba--"));
+    CU_ASSERT_EQUAL(files(), 3);
+}
+
+/* A process that ended behind the link left one file with two names: it is no generation more.
+ */
+static void what_was_linked_already_is_not_kept_twice(void)
+{
+    begin("twice");
+    put(path, "c");
+    put(generation(2), "b");
+    CU_ASSERT_EQUAL(link(path, generation(1)), 0);
+    CU_ASSERT(save("d", 3, false) == SW_OK && stands("dcb--"));
+}
+
+static void a_generation_has_a_name(void)
+{
+    char name[8];
+    CU_ASSERT(sw_generation_name(name, sizeof name, "file", 0) && strcmp(name, "file") == 0);
+    CU_ASSERT(sw_generation_name(name, sizeof name, "file", 12) &&
+              strcmp(name, "file.12") == 0);
+    CU_ASSERT_FALSE(sw_generation_name(name, sizeof name, "file", 100));
+}
+
+/* ---- what is refused --------------------------------------------------------------------- */
+
+static bool written;
+
+static sw_status write_and_say(void *text, sw_file *file)
+{
+    written = true;
+    return write_letter(text, file);
+}
+
+/* A folder at a number is found before the work of writing, and nothing moves. */
+static void a_folder_at_a_number_is_refused(void)
+{
+    char text[] = "d";
+    begin("folder");
+    put(path, "c");
+    put(generation(1), "b");
+    CU_ASSERT_EQUAL(mkdir(generation(2), 0700), 0);
+    const sw_replace_opts opts = {.write = write_and_say, .context = text, .keep = 4};
+    written = false;
+    CU_ASSERT_EQUAL(sw_file_replace_with(path, &opts), SW_IO);
+    SW_CHECK(strstr(sw_last_error(), "/x.2: is a folder") != NULL, "%s", sw_last_error());
+    CU_ASSERT(!written && stands("cb?--") && files() == 3);
+    CU_ASSERT(save("d", 2, false) == SW_OK && stands("dc?--")); /* it is not reached */
+}
+
+/* The longest name has no generations, but can be replaced. */
+static void a_name_without_room_for_a_number_is_refused(void)
+{
+    char name[256];
+    memset(name, 'n', 255);
+    name[255] = '\0';
+    begin("long generations");
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    put(path, "a");
+    CU_ASSERT_EQUAL(save("b", 2, false), SW_IO);
+    SW_CHECK(strstr(sw_last_error(), "name too long") != NULL, "%s", sw_last_error());
+    CU_ASSERT(letter(path) == 'a' && save("b", 1, false) == SW_OK && letter(path) == 'b');
+    CU_ASSERT_EQUAL(files(), 1);
+}
+
+static sw_status write_to_full_disk(void *unused, sw_file *file)
+{
+    (void)unused;
+    SW_TRY(sw_file_write(file, "half", 4));
+    SW_FAIL(SW_IO, "%s: No space left on device", sw_file_path(file));
+}
+
+static void run_full(const char *name)
+{
+    begin(name);
+    put(path, "c");
+    put(generation(1), "b");
+    put(generation(2), "a");
+    const sw_replace_opts opts = {.write = write_to_full_disk, .keep = 3};
+    CU_ASSERT_EQUAL(sw_file_replace_with(path, &opts), SW_IO);
+    SW_CHECK(strstr(sw_last_error(), "/x: No space left") != NULL, "%s", sw_last_error());
+    CU_ASSERT(stands("cba--") && files() == 3);
+}
+
+static void a_save_that_cannot_be_written_moves_nothing(void)
+{
+    both_ways(run_full, "full");
+}
+
+/* ---- in front of the names --------------------------------------------------------------- */
+
+typedef struct {
+    sw_status answer;
+    int calls, written;
+} in_front;
+
+static sw_status count_write(void *context, sw_file *file)
+{
+    ((in_front *)context)->written++;
+    return sw_file_write(file, "d", 1);
+}
+
+static sw_status look_around(void *context)
+{
+    in_front *its = context;
+    its->calls++;
+    CU_ASSERT(its->written == its->calls && stands("cba--"));
+    if (its->answer != SW_OK)
+        SW_FAIL(its->answer, "the log is full");
+    return SW_OK;
+}
+
+static void run_before(const char *name)
+{
+    in_front its = {.answer = SW_BUSY};
+    const sw_replace_opts opts = {count_write, look_around, &its, 3, false};
+    begin(name);
+    put(path, "c");
+    put(generation(1), "b");
+    put(generation(2), "a");
+    CU_ASSERT_EQUAL(sw_file_replace_with(path, &opts), SW_BUSY);
+    CU_ASSERT(strcmp(sw_last_error(), "the log is full") == 0 && files() == 3);
+    its.answer = SW_OK;
+    CU_ASSERT(sw_file_replace_with(path, &opts) == SW_OK && stands("dcb--"));
+    CU_ASSERT(its.calls == 2 && files() == 3);
+}
+
+static void what_must_be_durable_before_is_called_before(void)
+{
+    both_ways(run_before, "before");
+}
+
+/* A pipe has no names, but what must be durable before is called there too. */
+static sw_status count_call(void *calls)
+{
+    ++*(int *)calls;
+    return SW_OK;
+}
+
+static sw_status write_any(void *unused, sw_file *file)
+{
+    (void)unused;
+    return sw_file_write(file, "x", 1);
+}
+
+static void a_device_has_no_generations(void)
+{
+    int calls = 0;
+    const sw_replace_opts opts = {write_any, count_call, &calls, 3, false};
+    CU_ASSERT_EQUAL(sw_file_replace_with("/dev/null", &opts), SW_OK);
+    CU_ASSERT(calls == 1 && !sw_file_taken("/dev/null.1"));
+}
+
+/* ---- what the note says ------------------------------------------------------------------ */
+
+static void a_network_file_system_is_noted(void)
+{
+    static const struct {
+        uint32_t type;
+        const char *note;
+    } kinds[] = {
+        {0x6969, "network file system (NFS)"},      {0x517b, "network file system (SMB)"},
+        {0xfe534d42, "network file system (SMB2)"}, {0xff534d42, "network file system (CIFS)"},
+        {0x01021997, "network file system (9p)"},   {0x65735546, "of a program (FUSE)"}};
+    begin("network");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        sw_fault_file_system(kinds[i].type);
+        CU_ASSERT_EQUAL(save("a", 2, false), SW_OK);
+        SW_CHECK(strstr(sw_last_note(), "/x: saved, durability unknown: it is on a ") != NULL &&
+                     strstr(sw_last_note(), kinds[i].note) != NULL,
+                 "%s", sw_last_note());
+    }
+    sw_fault_file_system(0xef53); /* ext4 */
+    CU_ASSERT(save("a", 2, false) == SW_OK && sw_last_note()[0] == '\0');
+    sw_fault_file_system(0);
+}
+
+/* Without hard links PATH is still there at every moment, so the old file cannot stay. */
+static void a_file_system_without_second_names_is_noted(void)
+{
+    begin("no links");
+    put(path, "c");
+    sw_fault_second_names(false);
+    CU_ASSERT(save("d", 3, false) == SW_OK && stands("d----") && files() == 1);
+    SW_CHECK(strstr(sw_last_note(), "/x: saved, but no older generation is kept") != NULL, "%s",
+             sw_last_note());
+    sw_fault_file_system(0x6969);
+    CU_ASSERT(save("e", 3, false) == SW_OK && stands("e----"));
+    SW_CHECK(strstr(sw_last_note(), "(NFS); no older generation is kept") != NULL, "%s",
+             sw_last_note());
+    sw_fault_file_system(0);
+    sw_fault_second_names(true);
+}
+
+/* ---- failures ---------------------------------------------------------------------------- */
+
+/* Generations c, b, a; each call of a save of d fails: c or d stands, the others are whole. */
+static void check_failed(sw_fault_kind kind, sw_status status, uint64_t k)
+{
+    const char now = letter(path), one = letter(generation(1)), two = letter(generation(2));
+    SW_CHECK(now == (status == SW_OK ? 'd' : 'c'), "call %llu leaves %c", (unsigned long long)k,
+             now);
+    SW_CHECK(one == 'c' || one == 'b' || one == '-', "call %llu: %c", (unsigned long long)k,
+             one);
+    SW_CHECK(two == 'b' || two == 'a', "call %llu: %c", (unsigned long long)k, two);
+    const bool behind = strstr(sw_last_error(), ".tmp is left behind") != NULL;
+    const int left = files() - 2 - (one != '-');
+    SW_CHECK(left == (status != SW_OK && behind), "call %llu: %d files are left: %s",
+             (unsigned long long)k, left, sw_last_error());
+    if (status == SW_OK)
+        (void)stands("dcb--");
+    else if (kind == SW_FAULT_FILE)
+        SW_CHECK(strstr(sw_last_error(), "/x") != NULL, "%s", sw_last_error());
+    else
+        SW_CHECK(status == SW_NOMEM, "%s", sw_status_name(status));
+}
+
+static void put_three(void)
+{
+    (void)unlink(path);
+    (void)unlink(generation(1));
+    (void)unlink(generation(2));
+    put(path, "c");
+    put(generation(1), "b");
+    put(generation(2), "a");
+}
+
+static uint64_t sweep(sw_fault_kind kind, sw_fault_mode mode)
+{
+    uint64_t k = 0, failed = 0;
+    for (uint64_t hits = 1; hits > 0; k++) {
+        put_three();
+        const uint64_t blocks = sw_heap_blocks();
+        sw_fault_plan(kind, k, mode);
+        const sw_status status = save("d", 3, false);
+        hits = sw_fault_hits(kind);
+        sw_fault_plan(kind, 0, SW_FAULT_OFF);
+        CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+        check_failed(kind, status, k);
+        failed += status != SW_OK;
+        if (status == SW_OK)
+            continue;
+        SW_CHECK(save("d", 3, false) == SW_OK, "%s", sw_last_error()); /* sweeps, too */
+        const char one = letter(generation(1)), two = letter(generation(2));
+        CU_ASSERT(letter(path) == 'd' && one == 'c' && (two == 'b' || two == 'a'));
+        CU_ASSERT_EQUAL(files(), 3);
+    }
+    CU_ASSERT(k > 1);
+    return failed;
+}
+
+static void run_sweep(const char *name)
+{
+    begin(name);
+    const uint64_t once = sweep(SW_FAULT_FILE, SW_FAULT_ONCE),
+                   from = sweep(SW_FAULT_FILE, SW_FAULT_FROM),
+                   memory = sweep(SW_FAULT_MEMORY, SW_FAULT_ONCE);
+    (void)sweep(SW_FAULT_MEMORY, SW_FAULT_FROM);
+    sw_note("%s: %llu calls of files fail a save, %llu with all behind them; %llu blocks", name,
+            (unsigned long long)once, (unsigned long long)from, (unsigned long long)memory);
+    /* looks twice (2 each), open, mode, write, name, sync, two renames, link */
+    CU_ASSERT_EQUAL(once, 12);
+    CU_ASSERT(from > once && memory > 0);
+}
+
+static void every_call_can_fail(void)
+{
+    both_ways(run_sweep, "sweep");
+}
+
+/* ---- kills ------------------------------------------------------------------------------- */
+
+static void end_here(void *kind, const sw_file_event *event)
+{
+    if (event->kind == *(const sw_file_event_kind *)kind)
+        (void)raise(SIGKILL);
+}
+
+/* Ended behind the name, a move, the link or the rename: whole files, and the next save sweeps.
+ */
+static void run_killed(const char *name)
+{
+    static const sw_file_event_kind kinds[] = {SW_FILE_WRITTEN, SW_FILE_SYNCED, SW_FILE_RENAMED,
+                                               SW_FILE_LINKED};
+    begin(name);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        sw_file_event_kind kind = kinds[i];
+        put_three();
+        fflush(stdout);
+        const pid_t pid = fork();
+        if (pid == 0) {
+            sw_file_trace(end_here, &kind);
+            _exit(save("d", 3, false) == SW_OK ? 1 : 2);
+        }
+        int status = 0;
+        CU_ASSERT(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+        if (kind == SW_FILE_WRITTEN) /* what has no name goes with its process */
+            CU_ASSERT_EQUAL(files(), strstr(name, ", named") != NULL ? 4 : 3);
+        const char now = letter(path), one = letter(generation(1)), two = letter(generation(2));
+        CU_ASSERT(now == 'c' && (one == 'c' || one == 'b' || one == '-'));
+        CU_ASSERT(two == 'b' || two == 'a');
+        SW_CHECK(save("d", 3, false) == SW_OK, "%s", sw_last_error());
+        CU_ASSERT(stands("dcb--") && files() == 3);
+    }
+}
+
+static void a_killed_save_leaves_whole_generations(void)
+{
+    both_ways(run_killed, "killed");
+}
+
+static const sw_test tests[] = {
+    {"older generations move up", older_generations_move_up},
+    {"only the first missing number is filled", only_the_first_missing_number_is_filled},
+    {"a damaged file does not become a generation",
+     a_damaged_file_does_not_become_a_generation},
+    {"what was linked already is not kept twice", what_was_linked_already_is_not_kept_twice},
+    {"a generation has a name", a_generation_has_a_name},
+    {"a folder at a number is refused", a_folder_at_a_number_is_refused},
+    {"a name without room for a number is refused",
+     a_name_without_room_for_a_number_is_refused},
+    {"a save that cannot be written moves nothing",
+     a_save_that_cannot_be_written_moves_nothing},
+    {"what must be durable before is called before",
+     what_must_be_durable_before_is_called_before},
+    {"a device has no generations", a_device_has_no_generations},
+    {"a network file system is noted", a_network_file_system_is_noted},
+    {"a file system without second names is noted",
+     a_file_system_without_second_names_is_noted},
+    {"every call can fail", every_call_can_fail},
+    {"a killed save leaves whole generations", a_killed_save_leaves_whole_generations},
+};
+SW_SUITE("generations", tests)

@@ -1,0 +1,284 @@
+/* Holding a name, and cutting a file. */
+#include "alloc/base/fault.h"
+#include "alloc/base/sys.h"
+#include "tests/support/heap_sweep.h"
+#include "tests/support/suite.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char path[1400], lock[1410];
+
+static void begin(const char *name)
+{
+    snprintf(path, sizeof path, "%s", sw_temp_path(name));
+    snprintf(lock, sizeof lock, "%s.lock", path);
+}
+
+static void put(const char *name, const char *text)
+{
+    const int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    CU_ASSERT_FATAL(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
+static bool has(const char *name, const char *text)
+{
+    char got[256] = {0};
+    const int fd = open(name, O_RDONLY);
+    const ssize_t n = fd >= 0 ? read(fd, got, sizeof got - 1) : -1;
+    close(fd);
+    return n >= 0 && strcmp(got, text) == 0;
+}
+
+/* ---- holding ----------------------------------------------------------------------------- */
+
+static void is_busy(void)
+{
+    sw_file *other = (sw_file *)path; /* any recognisable address */
+    CU_ASSERT_EQUAL(sw_file_hold(&other, path), SW_BUSY);
+    CU_ASSERT_PTR_EQUAL(other, path);
+    SW_CHECK(strstr(sw_last_error(), path) != NULL &&
+                 strstr(sw_last_error(), ": another process saves to it: ") != NULL &&
+                 strstr(sw_last_error(), ".lock is locked") != NULL,
+             "%s", sw_last_error());
+    CU_ASSERT(sw_file_taken(lock));
+}
+
+static void a_name_is_held_once(void)
+{
+    sw_file *held = NULL;
+    begin("held");
+    SW_CHECK(sw_file_hold(&held, path) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT_PTR_NOT_NULL_FATAL(held);
+    is_busy();
+    sw_file_let_go(held);
+    CU_ASSERT_FALSE(sw_file_taken(lock));
+    CU_ASSERT_EQUAL(sw_file_hold(&held, path), SW_OK);
+    sw_file_let_go(held);
+    sw_file_let_go(NULL);
+    CU_ASSERT_FALSE(sw_file_taken(lock));
+}
+
+/* The holder is another process: flock(1)'s way, and ours. */
+static pid_t start_holder(void)
+{
+    int ready[2];
+    char byte;
+    CU_ASSERT_FATAL(pipe(ready) == 0);
+    fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        sw_file *held;
+        if (sw_file_hold(&held, path) != SW_OK || write(ready[1], "x", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    CU_ASSERT_EQUAL(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+static void what_a_killed_process_held_is_taken_over(void)
+{
+    sw_file *held = NULL;
+    int status = 0;
+    begin("taken over");
+    const pid_t pid = start_holder();
+    is_busy();
+    CU_ASSERT_EQUAL(kill(pid, SIGKILL), 0);
+    CU_ASSERT(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+    CU_ASSERT(sw_file_taken(lock)); /* it could not remove it */
+    SW_CHECK(sw_file_hold(&held, path) == SW_OK, "%s", sw_last_error());
+    is_busy();
+    sw_file_let_go(held);
+    CU_ASSERT_FALSE(sw_file_taken(lock));
+}
+
+/* An exec ends the hold, as no file of ours goes through it. */
+static void an_exec_lets_go(void)
+{
+    sw_file *held = NULL;
+    int ends[2], status = 0;
+    char byte;
+    begin("exec");
+    CU_ASSERT_FATAL(pipe(ends) == 0);
+    fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        (void)dup2(ends[0], STDIN_FILENO);
+        if (sw_file_hold(&held, path) != SW_OK || dup2(ends[1], STDOUT_FILENO) < 0)
+            _exit(1);
+        execl("/bin/sh", "sh", "-c", "echo x; exec sleep 60", (char *)NULL);
+        _exit(2);
+    }
+    CU_ASSERT_EQUAL(read(ends[0], &byte, 1), 1);
+    SW_CHECK(sw_file_hold(&held, path) == SW_OK, "%s", sw_last_error());
+    sw_file_let_go(held);
+    CU_ASSERT_EQUAL(kill(pid, SIGKILL), 0);
+    CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Holders come and go, and at no moment are there two: a byte of shared memory would be lost.
+ */
+static void many_processes_hold_one_name_in_turn(void)
+{
+    enum { PROCESSES = 4, TIMES = 200 };
+    pid_t pid[PROCESSES];
+    begin("in turn");
+    char count[1420];
+    snprintf(count, sizeof count, "%s.count", path);
+    put(count, "");
+    fflush(stdout);
+    for (int i = 0; i < PROCESSES; i++) {
+        pid[i] = fork();
+        if (pid[i] != 0)
+            continue;
+        for (int k = 0; k < TIMES;) {
+            sw_file *held;
+            const sw_status status = sw_file_hold(&held, path);
+            if (status == SW_BUSY)
+                continue;
+            if (status != SW_OK || held == NULL)
+                _exit(1);
+            const int fd = open(count, O_RDWR);
+            if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) /* two holders at once */
+                _exit(2);
+            close(fd);
+            sw_file_let_go(held);
+            k++;
+        }
+        _exit(0);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status = -1;
+        CU_ASSERT(waitpid(pid[i], &status, 0) == pid[i] && status == 0);
+    }
+    CU_ASSERT_FALSE(sw_file_taken(lock));
+}
+
+/* What only has the name of a lock stays as it is. */
+static void other_files_of_the_name_stay(void)
+{
+    sw_file *held = NULL;
+    begin("others");
+    put(lock, "mine");
+    CU_ASSERT_EQUAL(sw_file_hold(&held, path), SW_IO);
+    SW_CHECK(strstr(sw_last_error(), ".lock: has 4 bytes, so it is no lock") != NULL, "%s",
+             sw_last_error());
+    CU_ASSERT(has(lock, "mine") && unlink(lock) == 0);
+    CU_ASSERT(mkdir(lock, 0700) == 0 && sw_file_hold(&held, path) == SW_IO);
+    CU_ASSERT(rmdir(lock) == 0 && mkfifo(lock, 0600) == 0);
+    CU_ASSERT_EQUAL(sw_file_hold(&held, path), SW_IO);
+    SW_CHECK(strstr(sw_last_error(), ".lock: is no regular file") != NULL, "%s",
+             sw_last_error());
+    CU_ASSERT(unlink(lock) == 0 && held == NULL);
+}
+
+/* A lock whose name has gone to another process is not removed. */
+static void only_its_own_lock_is_removed(void)
+{
+    sw_file *held = NULL, *next = NULL;
+    begin("own");
+    CU_ASSERT_EQUAL_FATAL(sw_file_hold(&held, path), SW_OK);
+    CU_ASSERT_EQUAL(unlink(lock), 0);
+    CU_ASSERT_EQUAL_FATAL(sw_file_hold(&next, path), SW_OK);
+    sw_file_let_go(held);
+    CU_ASSERT(sw_file_taken(lock));
+    is_busy();
+    sw_file_let_go(next);
+    CU_ASSERT_FALSE(sw_file_taken(lock));
+}
+
+static sw_status hold_once(void *unused)
+{
+    (void)unused;
+    sw_file *held = NULL;
+    SW_TRY(sw_file_hold(&held, path));
+    sw_file_drop(held);
+    return SW_OK;
+}
+
+static void every_call_of_holding_can_fail(void)
+{
+    begin("hold sweep");
+    CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_FILE, SW_IO, hold_once, NULL), 3); /* open, size, lock */
+    CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, hold_once, NULL), 2);
+}
+
+/* ---- cutting ----------------------------------------------------------------------------- */
+
+static void a_file_is_cut_and_goes_on_there(void)
+{
+    sw_file *file = NULL;
+    begin("cut");
+    put(path, "0123456789");
+    CU_ASSERT_EQUAL_FATAL(sw_file_open(&file, path, SW_FILE_KEEP), SW_OK);
+    CU_ASSERT_EQUAL(sw_file_cut(file, 4), SW_OK);
+    CU_ASSERT(has(path, "0123"));
+    CU_ASSERT_EQUAL(sw_file_write(file, "ab", 2), SW_OK);
+    CU_ASSERT(has(path, "0123ab"));
+    CU_ASSERT(sw_file_cut(file, 6) == SW_OK && has(path, "0123ab"));
+    CU_ASSERT_EQUAL(sw_file_cut(file, 7), SW_FORMAT);
+    SW_CHECK(strstr(sw_last_error(), "/cut: has 6 bytes, and cannot be cut to 7") != NULL, "%s",
+             sw_last_error());
+    CU_ASSERT(sw_file_write(file, "c", 1) == SW_OK && has(path, "0123abc"));
+    CU_ASSERT(sw_file_cut(file, 0) == SW_OK && has(path, ""));
+    sw_file_drop(file);
+}
+
+static void a_pipe_cannot_be_cut(void)
+{
+    sw_file *file = NULL;
+    begin("pipe");
+    CU_ASSERT_EQUAL_FATAL(mkfifo(path, 0600), 0);
+    const int reader = open(path, O_RDONLY | O_NONBLOCK);
+    CU_ASSERT_EQUAL_FATAL(sw_file_open(&file, path, SW_FILE_KEEP), SW_OK);
+    CU_ASSERT_EQUAL(sw_file_cut(file, 0), SW_FORMAT);
+    SW_CHECK(strstr(sw_last_error(), "/pipe: is no regular file") != NULL, "%s",
+             sw_last_error());
+    sw_file_drop(file);
+    close(reader);
+}
+
+static sw_status cut_once(void *unused)
+{
+    (void)unused;
+    sw_file *file = NULL;
+    SW_TRY(sw_file_open(&file, path, SW_FILE_KEEP));
+    const sw_status status = sw_file_cut(file, 4);
+    CU_ASSERT(has(path, status == SW_OK ? "0123" : "0123456789"));
+    put(path, "0123456789");
+    sw_file_drop(file);
+    return status;
+}
+
+static void cutting_can_fail(void)
+{
+    begin("cut sweep");
+    put(path, "0123456789");
+    CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_FILE, SW_IO, cut_once, NULL), 2);
+}
+
+static const sw_test tests[] = {
+    {"a name is held once", a_name_is_held_once},
+    {"what a killed process held is taken over", what_a_killed_process_held_is_taken_over},
+    {"an exec lets go", an_exec_lets_go},
+    {"many processes hold one name in turn", many_processes_hold_one_name_in_turn},
+    {"other files of the name stay", other_files_of_the_name_stay},
+    {"only its own lock is removed", only_its_own_lock_is_removed},
+    {"every call of holding can fail", every_call_of_holding_can_fail},
+    {"a file is cut and goes on there", a_file_is_cut_and_goes_on_there},
+    {"a pipe cannot be cut", a_pipe_cannot_be_cut},
+    {"cutting can fail", cutting_can_fail},
+};
+SW_SUITE("hold", tests)
