@@ -1,0 +1,527 @@
+/* Checkpoints by the public header: a run goes on with the same bits, whatever it was saved and
+ * loaded with; what does not fit is refused by name; failures leave the checkpoint before. */
+#include "alloc/base/fault.h"
+#include "alloc/base/sys.h"
+#include "runtime/base/checksum.h"
+#include "tests/runtime/saved_runs.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NEEDS_CHECKSUMS()                                                                      \
+    do {                                                                                       \
+        if (!swi_checksum_there())                                                             \
+            SW_SKIP("built without libxxhash");                                                \
+    } while (0)
+
+/* ---- going on ---------------------------------------------------------------------------- */
+
+static const saved_opts plain = {.name = NULL};
+
+/* A run of 9 steps beside one that is saved behind 4 and goes on as another run. */
+static void goes_on_as(const saved_opts *saved, const saved_opts *other, const char *what)
+{
+    char path[1024];
+    saved_run *whole = saved_run_new(saved), *first = saved_run_new(saved);
+    saved_run *second = saved_run_new(other);
+    snprintf(path, sizeof path, "%s", sw_temp_path(what));
+    saved_run_steps(whole, 9);
+    saved_run_steps(first, 4);
+    sw_checkpoint *c = saved_run_checkpoint(first, path, NULL);
+    OK(sw_checkpoint_save(c, first->step));
+    saved_checkpoint_end(c);
+    saved_run_steps(second, 2); /* what it has before does not matter */
+    saved_run_resume(second, saved_run_checkpoint(second, NULL, NULL), path);
+    SW_CHECK(saved_run_same(first, second), "%s: the models differ when loaded", what);
+    saved_run_steps(second, 5);
+    SW_CHECK(saved_run_same(whole, second), "%s: the models differ 5 steps later", what);
+}
+
+static void a_run_goes_on_with_the_same_bits(void)
+{
+    NEEDS_CHECKSUMS();
+    goes_on_as(&plain, &plain, "the same");
+    goes_on_as(&plain, &(saved_opts){.exec = {.threads = 3}}, "three threads");
+    goes_on_as(&plain, &(saved_opts){.immediate = true}, "immediate");
+    goes_on_as(&(saved_opts){.immediate = true}, &plain, "planned");
+    goes_on_as(&plain, &(saved_opts){.seed = 99}, "other first parameters");
+    goes_on_as(&plain, &(saved_opts){.exec = {.no_rebuild = 1, .no_inplace = 1}}, "passes off");
+}
+
+static void every_optimizer_goes_on(void)
+{
+    NEEDS_CHECKSUMS();
+    for (size_t i = 0; sw_optimizer_kind(i) != NULL; i++) {
+        const saved_opts opts = {.kind = sw_optimizer_kind(i)};
+        goes_on_as(&opts, &opts, opts.kind);
+    }
+}
+
+/* Saved between the micro-batches of a step: gradients that wait for their update are kept. */
+static void kept_gradients_go_on(void)
+{
+    NEEDS_CHECKSUMS();
+    saved_run *whole = saved_run_new(NULL), *first = saved_run_new(NULL);
+    saved_run *second = saved_run_new(NULL);
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("kept"));
+    saved_run_steps(whole, 5);
+    saved_run_steps(first, 2);
+    saved_run_micro(first);
+    sw_checkpoint *c = saved_run_checkpoint(first, path, NULL);
+    OK(sw_checkpoint_put(c, "micro", &first->micro, sizeof first->micro));
+    OK(sw_checkpoint_save(c, first->step));
+    saved_checkpoint_end(c);
+    c = saved_run_checkpoint(second, NULL, NULL);
+    saved_run_resume(second, c, path);
+    const void *micro;
+    size_t n;
+    OK(sw_checkpoint_get(c, "micro", &micro, &n));
+    CU_ASSERT_FATAL(n == sizeof second->micro);
+    memcpy(&second->micro, micro, n);
+    saved_run_micro(second);
+    saved_run_steps(second, 2);
+    CU_ASSERT(second->step == whole->step && saved_run_same(whole, second));
+}
+
+/* What is trained while a save is written is not in it. */
+static void a_save_is_of_the_step_at_which_it_was_taken(void)
+{
+    NEEDS_CHECKSUMS();
+    saved_run *run = saved_run_new(NULL), *then = saved_run_new(NULL);
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("then"));
+    sw_checkpoint *c = saved_run_checkpoint(run, path, NULL);
+    saved_run_steps(run, 3);
+    saved_run_steps(then, 3);
+    OK(sw_checkpoint_take(c, run->step));
+    saved_run_steps(run, 2);
+    OK(sw_checkpoint_write(c));
+    saved_run_steps(run, 2);
+    OK(sw_checkpoint_wait(c));
+    saved_checkpoint_end(c);
+    saved_run_resume(run, saved_run_checkpoint(run, NULL, NULL), path);
+    CU_ASSERT(run->step == 3 && saved_run_same(run, then));
+}
+
+/* ---- members ----------------------------------------------------------------------------- */
+
+enum { MEMBERS = 5 };
+
+static void models_of_one_name_are_stacked(void)
+{
+    NEEDS_CHECKSUMS();
+    saved_run *runs[MEMBERS + 1], *others[MEMBERS + 1];
+    sw_model *models[MEMBERS + 1], *these[MEMBERS + 1];
+    char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("members"));
+    for (int i = 0; i <= MEMBERS; i++) {
+        const saved_opts o = {.name = i < MEMBERS ? "member" : "teacher",
+                              .seed = (uint64_t)i + 1,
+                              .width = i < MEMBERS ? 8 : 12};
+        saved_opts other = o;
+        other.seed = 100;
+        runs[i] = saved_run_new(&o);
+        others[i] = saved_run_new(&other);
+        saved_run_steps(runs[i], 1 + i);
+        models[i] = runs[i]->model;
+        these[i] = others[i]->model;
+    }
+    sw_checkpoint *c;
+    sw_checkpoint_opts opts = {
+        .size = sizeof opts, .path = path, .models = models, .n_models = MEMBERS + 1};
+    OK(sw_checkpoint_create(&c, runs[0]->exec, &opts));
+    OK(sw_checkpoint_save(c, 1));
+    sw_checkpoint_destroy(c);
+    opts.path = NULL;
+    opts.models = these;
+    sw_checkpoint_found found = {.size = sizeof found};
+    OK(sw_checkpoint_create(&c, others[0]->exec, &opts));
+    OK(sw_checkpoint_find(c, path, &found));
+    OK(sw_checkpoint_load(c));
+    for (int i = 0; i <= MEMBERS; i++)
+        SW_CHECK(saved_run_same(runs[i], others[i]), "member %d", i);
+    sw_checkpoint_destroy(c);
+    /* Parameters of one of several models, by its name. */
+    saved_run *teacher =
+        saved_run_new(&(saved_opts){.name = "teacher", .width = 12, .seed = 5});
+    OK(sw_model_load(teacher->model, path));
+    float a[12], b[12];
+    OK(sw_param_read(teacher->f1.bias, a, sizeof a));
+    OK(sw_param_read(runs[MEMBERS]->f1.bias, b, sizeof b));
+    CU_ASSERT(memcmp(a, b, sizeof a) == 0);
+    opts.n_models = 1;
+    OK(sw_checkpoint_create(&c, others[0]->exec, &opts));
+    OK(sw_checkpoint_find(c, path, &found));
+    REFUSED(sw_checkpoint_load(c), SW_INVALID, "2 models");
+    sw_checkpoint_destroy(c);
+}
+
+/* ---- what is refused --------------------------------------------------------------------- */
+
+static char saved_path[1024];
+
+static void save_plain(void)
+{
+    saved_run *run = saved_run_new(NULL);
+    snprintf(saved_path, sizeof saved_path, "%s", sw_temp_path("plain"));
+    saved_run_steps(run, 2);
+    /* One generation: what cannot be read must not be found in an older one. */
+    sw_checkpoint *c = saved_run_checkpoint(run, saved_path, &(sw_checkpoint_opts){.keep = 1});
+    OK(sw_checkpoint_put(c, "note", "abc", 3));
+    OK(sw_checkpoint_save(c, run->step));
+    saved_checkpoint_end(c);
+}
+
+static void refused_for(const saved_opts *opts, const char *part)
+{
+    saved_run *run = saved_run_new(opts), *same = saved_run_new(opts);
+    sw_checkpoint *c = saved_run_checkpoint(run, NULL, NULL);
+    sw_checkpoint_found found = {.size = sizeof found};
+    saved_run_steps(run, 1);
+    saved_run_steps(same, 1);
+    OK(sw_checkpoint_find(c, saved_path, &found));
+    const sw_status status = sw_checkpoint_load(c);
+    SW_CHECK((status == SW_INVALID || status == SW_FORMAT) &&
+                 strstr(sw_last_error(), part) != NULL,
+             "'%s' is not in '%s'", part, status == SW_OK ? "(loaded)" : sw_last_error());
+    saved_run_steps(run, 1); /* as if nothing had been asked */
+    saved_run_steps(same, 1);
+    CU_ASSERT(saved_run_same(run, same));
+}
+
+static void another_run_is_refused_by_name(void)
+{
+    NEEDS_CHECKSUMS();
+    save_plain();
+    refused_for(&(saved_opts){.name = "other"}, "model 0 is 'saved' there and 'other' here");
+    refused_for(&(saved_opts){.kind = "adamw"}, "'adam' there and 'adamw' here");
+    refused_for(&(saved_opts){.width = 25}, "f1.weight");
+    refused_for(&(saved_opts){.rows = 8}, "the batch of loader 0 was 16 there and is 8 here");
+    refused_for(&(saved_opts){.samples = 99}, "the number of samples");
+    refused_for(&(saved_opts){.shuffle_seed = 6}, "the seed of loader 0");
+    refused_for(&(saved_opts){.data_seed = 2}, "the samples of loader 0 are others");
+    refused_for(&(saved_opts){.exec = {.seed = 4}}, "the seed of random ops was 3");
+}
+
+static void misuse_is_refused(void)
+{
+    NEEDS_CHECKSUMS();
+    save_plain();
+    saved_run *run = saved_run_new(NULL);
+    sw_checkpoint *c = saved_run_checkpoint(run, NULL, NULL), *none;
+    sw_checkpoint_found found = {.size = sizeof found};
+    const void *bytes;
+    size_t n;
+    char text[700];
+    REFUSED(sw_checkpoint_load(c), SW_INVALID, "sw_checkpoint_find first");
+    REFUSED(sw_checkpoint_get(c, "note", &bytes, &n), SW_INVALID, "sw_checkpoint_find first");
+    REFUSED(sw_checkpoint_take(c, 1), SW_INVALID, "without a path");
+    REFUSED(sw_checkpoint_find(c, NULL, &found), SW_INVALID, "path must be given");
+    REFUSED(sw_checkpoint_put(c, "a b", "", 0), SW_INVALID, "letters, digits");
+    REFUSED(sw_checkpoint_put(c, "", "", 0), SW_INVALID, "letters, digits");
+    REFUSED(sw_checkpoint_put(c, "a", NULL, 1), SW_INVALID, "bytes must not be NULL");
+    OK(sw_checkpoint_find(c, sw_temp_path("nothing is here"), &found));
+    CU_ASSERT_EQUAL(found.found, 0);
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    REFUSED(sw_checkpoint_find(c, text, &found), SW_INVALID, "at most");
+    OK(sw_checkpoint_find(c, saved_path, &found));
+    OK(sw_checkpoint_get(c, "note", &bytes, &n));
+    CU_ASSERT(n == 3 && memcmp(bytes, "abc", 3) == 0);
+    OK(sw_checkpoint_get(c, "none", &bytes, &n));
+    CU_ASSERT(n == 0 && bytes == NULL);
+    found.size = 1;
+    REFUSED(sw_checkpoint_find(c, saved_path, &found), SW_INVALID, "sw_checkpoint_found");
+    sw_checkpoint_opts opts = {.size = sizeof opts, .n_models = 0};
+    REFUSED(sw_checkpoint_create(&none, run->exec, &opts), SW_INVALID, "at least one model");
+    opts = (sw_checkpoint_opts){
+        .size = sizeof opts, .models = &run->model, .n_models = 1, .keep = -1};
+    REFUSED(sw_checkpoint_create(&none, run->exec, &opts), SW_INVALID, "keep");
+    saved_checkpoint_end(c);
+    REFUSED(sw_checkpoint_load(c), SW_INVALID, "destroyed");
+    sw_checkpoint_destroy(NULL);
+}
+
+/* One process saves to a file, and one checkpoint of it. */
+static void one_saves_to_a_path(void)
+{
+    NEEDS_CHECKSUMS();
+    saved_run *run = saved_run_new(NULL);
+    sw_checkpoint *c = saved_run_checkpoint(run, sw_temp_path("held"), NULL), *other;
+    sw_checkpoint_opts opts = {.size = sizeof opts,
+                               .path = sw_temp_path("held"),
+                               .models = &run->model,
+                               .n_models = 1};
+    REFUSED(sw_checkpoint_create(&other, run->exec, &opts), SW_BUSY, "held");
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool refused = sw_checkpoint_take(c, 1) == SW_BUSY;
+        sw_checkpoint_destroy(c);
+        _exit(refused ? 0 : 1);
+    }
+    int status = 0;
+    CU_ASSERT(waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+              WEXITSTATUS(status) == 0);
+    REFUSED(sw_checkpoint_create(&other, run->exec, &opts), SW_BUSY, "held");
+    saved_checkpoint_end(c);
+    CU_ASSERT(!sw_file_taken(sw_temp_path("held.lock")));
+    OK(sw_checkpoint_create(&other, run->exec, &opts));
+    sw_checkpoint_destroy(other);
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static void the_copy_is_in_the_budget(void)
+{
+    NEEDS_CHECKSUMS();
+    sw_budget *budget;
+    size_t model_bytes;
+    saved_run *measure = saved_run_new(NULL);
+    OK(sw_model_bytes(measure->model, &model_bytes));
+    OK(sw_budget_create(&budget, 3 * model_bytes));
+    saved_run *run = saved_run_new(&(saved_opts){.exec = {.budget = budget}});
+    const size_t before = sw_budget_used(budget);
+    sw_checkpoint *c = saved_run_checkpoint(run, sw_temp_path("budget"), NULL);
+    CU_ASSERT(sw_checkpoint_bytes(c) == model_bytes &&
+              sw_budget_used(budget) - before == model_bytes);
+    sw_checkpoint *more;
+    sw_checkpoint_opts opts = {.size = sizeof opts,
+                               .path = sw_temp_path("more"),
+                               .models = &run->model,
+                               .n_models = 1};
+    OK(sw_checkpoint_create(&more, run->exec, &opts));
+    opts.path = sw_temp_path("most");
+    sw_checkpoint *most;
+    REFUSED(sw_checkpoint_create(&most, run->exec, &opts), SW_NOMEM, "checkpoint");
+    CU_ASSERT(!sw_file_taken(sw_temp_path("most.lock")));
+    opts.no_copy = 1;
+    OK(sw_checkpoint_create(&most, run->exec, &opts));
+    CU_ASSERT_EQUAL(sw_checkpoint_bytes(most), 0);
+    sw_checkpoint_destroy(most);
+    sw_checkpoint_destroy(more);
+    saved_checkpoint_end(c);
+    CU_ASSERT_EQUAL(sw_budget_used(budget), before);
+    sw_after((void (*)(void *))(void (*)(void))sw_budget_destroy, budget);
+}
+
+/* Without a copy the file has the same bytes. */
+static void a_save_without_a_copy_is_the_same_file(void)
+{
+    NEEDS_CHECKSUMS();
+    saved_run *run = saved_run_new(NULL), *one = saved_run_new(NULL),
+              *two = saved_run_new(NULL);
+    char path[1024], straight[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("copied"));
+    snprintf(straight, sizeof straight, "%s", sw_temp_path("straight"));
+    saved_run_steps(run, 3);
+    sw_checkpoint *c = saved_run_checkpoint(run, path, NULL);
+    OK(sw_checkpoint_save(c, run->step));
+    saved_checkpoint_end(c);
+    c = saved_run_checkpoint(run, straight, &(sw_checkpoint_opts){.no_copy = 1});
+    OK(sw_checkpoint_save(c, run->step));
+    saved_checkpoint_end(c);
+    saved_run_resume(one, saved_run_checkpoint(one, NULL, NULL), path);
+    saved_run_resume(two, saved_run_checkpoint(two, NULL, NULL), straight);
+    CU_ASSERT(saved_run_same(one, two) && saved_run_same(one, run));
+}
+
+/* ---- failures ---------------------------------------------------------------------------- */
+
+/* Is the newest at `path` whole, and of step 1 or 2? */
+static bool newest_is_whole(saved_run *run, const char *path)
+{
+    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint *c = saved_run_checkpoint(run, NULL, NULL);
+    const bool whole = sw_checkpoint_find(c, path, &found) == SW_OK && found.found == 1 &&
+                       found.generation == 0 && (found.step == 1 || found.step == 2);
+    saved_checkpoint_end(c);
+    return whole;
+}
+
+static void sweep(sw_fault_kind kind, const sw_checkpoint_opts *opts, const char *what)
+{
+    saved_run *run = saved_run_new(NULL), *reader = saved_run_new(NULL);
+    char path[1024];
+    uint64_t k = 0, failed = 0;
+    snprintf(path, sizeof path, "%s", sw_temp_path(what));
+    for (bool hit = true; hit; k++) {
+        sw_checkpoint *c = saved_run_checkpoint(run, path, opts);
+        OK(sw_checkpoint_save(c, 1));
+        sw_fault_plan(kind, k, k % 2 == 0 ? SW_FAULT_ONCE : SW_FAULT_FROM);
+        const sw_status status = sw_checkpoint_save(c, 2);
+        hit = sw_fault_hits(kind) > 0;
+        sw_fault_plan(kind, 0, SW_FAULT_OFF);
+        failed += status != SW_OK;
+        SW_CHECK(status == SW_OK || strlen(sw_last_error()) > 0, "call %llu",
+                 (unsigned long long)k);
+        SW_CHECK(newest_is_whole(reader, path), "call %llu: %s", (unsigned long long)k,
+                 sw_last_error());
+        OK(sw_checkpoint_save(c, 2)); /* and it can be tried again */
+        saved_checkpoint_end(c);
+    }
+    sw_note("%s: %llu calls, of which %llu failed a save", what, (unsigned long long)k,
+            (unsigned long long)failed);
+    CU_ASSERT(failed > 3);
+}
+
+static void every_call_of_a_save_can_fail(void)
+{
+    NEEDS_CHECKSUMS();
+    sweep(SW_FAULT_FILE, NULL, "files");
+    sweep(SW_FAULT_MEMORY, NULL, "memory");
+    sweep(SW_FAULT_FILE, &(sw_checkpoint_opts){.no_copy = 1, .keep = 3}, "straight files");
+}
+
+/* Loading fails at any call and changes nothing; then it works. */
+static void every_call_of_a_load_can_fail(void)
+{
+    NEEDS_CHECKSUMS();
+    save_plain();
+    static const sw_fault_kind kinds[] = {SW_FAULT_FILE, SW_FAULT_MEMORY};
+    for (int i = 0; i < 2; i++) {
+        saved_run *run = saved_run_new(&(saved_opts){.seed = 50});
+        saved_run *same = saved_run_new(&(saved_opts){.seed = 50});
+        sw_checkpoint *c = saved_run_checkpoint(run, NULL, NULL);
+        sw_checkpoint_found found = {.size = sizeof found};
+        uint64_t k = 0;
+        for (bool hit = true; hit; k++) {
+            sw_fault_plan(kinds[i], k, SW_FAULT_ONCE);
+            sw_status status = sw_checkpoint_find(c, saved_path, &found);
+            if (status == SW_OK)
+                status = sw_checkpoint_load(c);
+            hit = sw_fault_hits(kinds[i]) > 0;
+            sw_fault_plan(kinds[i], 0, SW_FAULT_OFF);
+            SW_CHECK((status == SW_OK) == !hit, "call %llu: %s", (unsigned long long)k,
+                     sw_last_error());
+            SW_CHECK(!hit || saved_run_same(run, same), "call %llu changed the model",
+                     (unsigned long long)k);
+        }
+        CU_ASSERT(k > 3 && !saved_run_same(run, same));
+    }
+}
+
+static sw_status refuse(void *user)
+{
+    ++*(int *)user;
+    return SW_STOPPED;
+}
+
+/* The call in front of the rename may refuse; the checkpoint before stays. */
+static void what_must_be_synced_first_may_fail_the_save(void)
+{
+    NEEDS_CHECKSUMS();
+    saved_run *run = saved_run_new(NULL);
+    char path[1024];
+    int called = 0;
+    snprintf(path, sizeof path, "%s", sw_temp_path("before"));
+    sw_checkpoint *c = saved_run_checkpoint(run, path, NULL);
+    OK(sw_checkpoint_save(c, 1));
+    saved_checkpoint_end(c);
+    c = saved_run_checkpoint(run, path,
+                             &(sw_checkpoint_opts){.before = refuse, .user = &called});
+    CU_ASSERT(sw_checkpoint_save(c, 2) == SW_STOPPED && called == 1);
+    sw_checkpoint_info info = {.size = sizeof info};
+    OK(sw_checkpoint_state(c, &info));
+    CU_ASSERT(info.failed == 1 && info.saved == 0 && info.last == SW_STOPPED && !info.busy);
+    saved_checkpoint_end(c);
+    saved_run_resume(run, saved_run_checkpoint(run, NULL, NULL), path);
+    CU_ASSERT_EQUAL(run->step, 1);
+}
+
+/* ---- generations ------------------------------------------------------------------------- */
+
+static void flip(const char *path, long at)
+{
+    FILE *f = fopen(path, "r+b");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    fseek(f, at, SEEK_SET);
+    const int c = fgetc(f);
+    fseek(f, at, SEEK_SET);
+    fputc(c ^ 16, f);
+    fclose(f);
+}
+
+/* The newest whole one is found, and a save behind that does not put the damaged one in its
+ * place. */
+static void a_damaged_generation_is_passed_over_and_named(void)
+{
+    NEEDS_CHECKSUMS();
+    saved_run *run = saved_run_new(NULL);
+    char path[1000], name[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("generations"));
+    sw_checkpoint *c = saved_run_checkpoint(run, path, &(sw_checkpoint_opts){.keep = 3});
+    for (uint64_t step = 1; step <= 5; step++)
+        OK(sw_checkpoint_save(c, step));
+    saved_checkpoint_end(c);
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, i > 0 ? "%s.%d" : "%s", path, i);
+        CU_ASSERT_EQUAL(sw_file_taken(name), i < 3);
+    }
+    flip(path, 5000);
+    sw_checkpoint_found found = {.size = sizeof found};
+    c = saved_run_checkpoint(run, path, &(sw_checkpoint_opts){.keep = 2});
+    OK(sw_checkpoint_find(c, NULL, &found));
+    CU_ASSERT(found.found == 1 && found.generation == 1 && found.step == 4);
+    CU_ASSERT(strstr(found.skipped, "generations: '") != NULL &&
+              strstr(found.skipped, "damaged") != NULL);
+    OK(sw_checkpoint_load(c));
+    OK(sw_checkpoint_save(c, 6));
+    saved_checkpoint_end(c);
+    flip(path, 5000); /* step 6 is damaged too: step 4 is still there */
+    c = saved_run_checkpoint(run, path, NULL);
+    OK(sw_checkpoint_find(c, NULL, &found));
+    CU_ASSERT(found.found == 1 && found.generation == 1 && found.step == 4);
+    snprintf(name, sizeof name, "%s.1", path);
+    flip(name, 5000);
+    snprintf(name, sizeof name, "%s.2", path);
+    flip(name, 5000);
+    REFUSED(sw_checkpoint_find(c, NULL, &found), SW_FORMAT, "damaged");
+}
+
+/* ---- while a save is written ------------------------------------------------------------- */
+
+static void a_save_that_is_being_written_is_waited_for(void)
+{
+    NEEDS_CHECKSUMS();
+    saved_run *run = saved_run_new(&(saved_opts){.width = 3000});
+    sw_checkpoint *c = saved_run_checkpoint(run, sw_temp_path("busy"), NULL);
+    sw_checkpoint_info info = {.size = sizeof info};
+    int busy = 0;
+    for (uint64_t step = 1; step <= 8; step++) {
+        sw_status status;
+        while ((status = sw_checkpoint_take(c, step)) == SW_BUSY)
+            busy++;
+        OK(status);
+        OK(sw_checkpoint_write(c));
+    }
+    OK(sw_checkpoint_wait(c));
+    OK(sw_checkpoint_state(c, &info));
+    CU_ASSERT(info.saved == 8 && info.failed == 0 && info.step == 8 && !info.busy);
+    CU_ASSERT(busy > 0 && info.copy_ns > 0 && info.write_ns > 0);
+    REFUSED(sw_checkpoint_write(c), SW_INVALID, "sw_checkpoint_take first");
+}
+
+static const sw_test tests[] = {
+    {"a run goes on with the same bits", a_run_goes_on_with_the_same_bits},
+    {"every optimizer goes on", every_optimizer_goes_on},
+    {"kept gradients go on", kept_gradients_go_on},
+    {"a save is of the step at which it was taken",
+     a_save_is_of_the_step_at_which_it_was_taken},
+    {"models of one name are stacked", models_of_one_name_are_stacked},
+    {"another run is refused by name", another_run_is_refused_by_name},
+    {"misuse is refused", misuse_is_refused},
+    {"one saves to a path", one_saves_to_a_path},
+    {"the copy is in the budget", the_copy_is_in_the_budget},
+    {"a save without a copy is the same file", a_save_without_a_copy_is_the_same_file},
+    {"every call of a save can fail", every_call_of_a_save_can_fail},
+    {"every call of a load can fail", every_call_of_a_load_can_fail},
+    {"what must be synced first may fail the save",
+     what_must_be_synced_first_may_fail_the_save},
+    {"a damaged generation is passed over and named",
+     a_damaged_generation_is_passed_over_and_named},
+    {"a save that is being written is waited for", a_save_that_is_being_written_is_waited_for},
+};
+SW_SUITE("checkpoint", tests)
