@@ -226,7 +226,8 @@ sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *by
                                        .shape = {.rank = 1, .dim = {(int64_t)n}},
                                        .part_bytes = n,
                                        .n_parts = 1,
-                                       .at = (unsigned char *)(uintptr_t)bytes,
+                                       .at = n > 0 ? (unsigned char *)(uintptr_t)bytes
+                                                   : (unsigned char *)copy, /* never NULL */
                                        .stride = n,
                                        .group = SWI_NONE};
     return SW_OK;

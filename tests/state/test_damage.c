@@ -1,0 +1,202 @@
+/* A checkpoint of 64 KiB that is damaged in every way that a disk has: each bit flipped, cut at
+ * each byte, each sector lost, doubled or in another's place. */
+#include "tests/state/tensor_files.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FILE_BYTES ((size_t)65536)
+#define SECTOR ((size_t)512)
+#define SECTORS (FILE_BYTES / SECTOR)
+
+static char path[600];
+static int there = -1; /* the file, to damage */
+static unsigned char sound[FILE_BYTES];
+static size_t before_bytes;
+static swi_tensors *header; /* of the sound file */
+
+static void close_it(void *unused)
+{
+    (void)unused;
+    close(there);
+    swi_tensors_close(header);
+    header = NULL;
+}
+
+static void put_back(size_t at, size_t n)
+{
+    CU_ASSERT_EQUAL_FATAL(pwrite(there, sound + at, n, (off_t)at), (ssize_t)n);
+}
+
+static void begin(void)
+{
+    snprintf(path, sizeof path, "%s", sw_temp_path("damage"));
+    write_checkpoint(path, chance_model("m", 3), FILE_BYTES);
+    bytes file = file_get(path);
+    CU_ASSERT_EQUAL_FATAL(file.n, FILE_BYTES);
+    memcpy(sound, file.at, FILE_BYTES);
+    bytes_free(&file);
+    CHECK_OK(open_and_verify(path));
+    SW_CHECK(swi_tensors_open(&header, path) == SW_OK, "%s", sw_last_error());
+    there = open(path, O_RDWR);
+    CU_ASSERT_FATAL(there >= 0 && header != NULL);
+    sw_after(close_it, NULL);
+    sw_heap_stats stats;
+    sw_heap_read(SW_HEAP_FILES, &stats);
+    before_bytes = stats.bytes;
+}
+
+/* Memory at the highest, over all that was opened. */
+static void little_memory(void)
+{
+    const size_t peak = heap_peak(SW_HEAP_FILES);
+    SW_CHECK(peak - before_bytes <= 2 * FILE_BYTES + ((size_t)1 << 20), "%zu bytes", peak);
+    sw_note("at most %zu bytes of memory", peak - before_bytes);
+}
+
+/* The tensor and range that byte `at` belongs to, as messages say them; "" in the header. */
+static const char *owner_of(size_t at)
+{
+    static char text[200];
+    const uint64_t begins =
+        FILE_BYTES - swi_tensors_at(header, swi_tensors_count(header) - 1)->end;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < swi_tensors_count(header); i++) {
+        const swi_tensors_entry *entry = swi_tensors_at(header, i);
+        if (at >= begins + entry->begin && at < begins + entry->end)
+            snprintf(text, sizeof text, "'%s', bytes %zu to %zu", entry->name,
+                     (size_t)(begins + entry->begin), (size_t)(begins + entry->end));
+    }
+    return text;
+}
+
+/* The file as it is now is refused by its name and by what `part` says. CUnit keeps each
+ * assert: only what fails is one. */
+static void is_refused(const char *what, size_t k, const char *part)
+{
+    const sw_status status = open_and_verify(path);
+    if (status != SW_FORMAT || strstr(sw_last_error(), path) == NULL ||
+        strstr(sw_last_error(), part) == NULL)
+        SW_CHECK(false, "%s %zu: %s: '%s', must have '%s'", what, k, sw_status_name(status),
+                 sw_last_error(), part);
+}
+
+/* Coprime to all that comes in powers of two. */
+static size_t step(size_t quick)
+{
+    return sw_tests_full() ? 1 : quick;
+}
+
+static void every_flipped_bit_is_noticed(void)
+{
+    NEED_CHECKSUMS;
+    size_t n = 0;
+    begin();
+    for (size_t bit = 0; bit < 8 * FILE_BYTES; bit += step(41), n++) {
+        const size_t at = bit / 8;
+        const unsigned char flipped = (unsigned char)(sound[at] ^ 1 << bit % 8);
+        CU_ASSERT_EQUAL_FATAL(pwrite(there, &flipped, 1, (off_t)at), 1);
+        is_refused("bit", bit, owner_of(at));
+        put_back(at, 1);
+    }
+    CHECK_OK(open_and_verify(path));
+    sw_note("%zu flips", n);
+    little_memory();
+}
+
+static void every_cut_is_noticed(void)
+{
+    NEED_CHECKSUMS;
+    size_t n = 0;
+    begin();
+    for (size_t k = 1; k <= FILE_BYTES; k += step(7), n++) {
+        CU_ASSERT_EQUAL_FATAL(ftruncate(there, (off_t)(FILE_BYTES - k)), 0);
+        is_refused("cut to", FILE_BYTES - k, "");
+    }
+    put_back(0, FILE_BYTES);
+    CHECK_OK(open_and_verify(path));
+    sw_note("%zu cuts", n);
+    little_memory();
+}
+
+/* Sectors that are as they were are no damage. */
+static void with_sectors(const char *what, size_t k, size_t a, const unsigned char *at_a,
+                         size_t b, const unsigned char *at_b)
+{
+    if (memcmp(sound + a * SECTOR, at_a, SECTOR) == 0 &&
+        memcmp(sound + b * SECTOR, at_b, SECTOR) == 0)
+        return;
+    CU_ASSERT_EQUAL_FATAL(pwrite(there, at_a, SECTOR, (off_t)(a * SECTOR)), (ssize_t)SECTOR);
+    CU_ASSERT_EQUAL_FATAL(pwrite(there, at_b, SECTOR, (off_t)(b * SECTOR)), (ssize_t)SECTOR);
+    is_refused(what, k, "");
+    put_back(a * SECTOR, SECTOR);
+    put_back(b * SECTOR, SECTOR);
+}
+
+static void every_lost_or_doubled_sector_is_noticed(void)
+{
+    static const unsigned char zeros[SECTOR];
+    NEED_CHECKSUMS;
+    begin();
+    for (size_t a = 0; a < SECTORS; a++) {
+        with_sectors("zeros in sector", a, a, zeros, a, zeros);
+        for (size_t b = a > 0 ? a - 1 : 1; b < SECTORS && b <= a + 1; b += 2)
+            with_sectors("a copy of sector", a, b, sound + a * SECTOR, b, sound + a * SECTOR);
+    }
+    CHECK_OK(open_and_verify(path));
+    little_memory();
+}
+
+static void every_two_exchanged_sectors_are_noticed(void)
+{
+    NEED_CHECKSUMS;
+    size_t n = 0;
+    begin();
+    for (size_t pair = 0; pair < SECTORS * SECTORS; pair += step(5)) {
+        const size_t a = pair / SECTORS, b = pair % SECTORS;
+        if (a >= b)
+            continue;
+        with_sectors("exchanged with sector", a, a, sound + b * SECTOR, b, sound + a * SECTOR);
+        n++;
+    }
+    CHECK_OK(open_and_verify(path));
+    sw_note("%zu pairs", n);
+    little_memory();
+}
+
+/* The same of a file of parameters, by the call that programs use. */
+static void a_model_takes_nothing_of_a_damaged_file(void)
+{
+    NEED_CHECKSUMS;
+    sw_model *model = chance_model("m", 3);
+    snprintf(path, sizeof path, "%s", sw_temp_path("params"));
+    CHECK_OK(sw_model_save(model, path));
+    bytes file = file_get(path), before = {NULL, 0};
+    bytes_put(&before, model->base, model->bytes);
+    size_t n = 0;
+    for (size_t bit = 0; bit < 8 * file.n; bit += step(23), n++) {
+        file.at[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        file_put(path, file.at, file.n);
+        const sw_status status = sw_model_load(model, path);
+        if (status != SW_FORMAT || strstr(sw_last_error(), path) == NULL ||
+            memcmp(before.at, model->base, model->bytes) != 0)
+            SW_CHECK(false, "bit %zu: %s", bit, sw_last_error());
+        file.at[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    file_put(path, file.at, file.n);
+    CHECK_OK(sw_model_load(model, path));
+    sw_note("%zu flips in %zu bytes", n, file.n);
+    bytes_free(&file);
+    bytes_free(&before);
+}
+
+static const sw_test tests[] = {
+    {"every flipped bit is noticed", every_flipped_bit_is_noticed},
+    {"every cut is noticed", every_cut_is_noticed},
+    {"every lost or doubled sector is noticed", every_lost_or_doubled_sector_is_noticed},
+    {"every two exchanged sectors are noticed", every_two_exchanged_sectors_are_noticed},
+    {"a model takes nothing of a damaged file", a_model_takes_nothing_of_a_damaged_file},
+};
+SW_SUITE("damage", tests)
