@@ -2,7 +2,8 @@
 """System calls of the program that fail, by strace from outside: the k-th call of a thread, once or from it on, in `train`, in a
 `train` that resumes, in a thread that writes behind it, in `info` and in `report`.
 
-usage: faults.py PROGRAM [--cases N] [--seed N] [--scene NAME] [--only WORDS] [--calls LIST] [--without-checkpoints] [--jobs N] [--limit S]
+usage: faults.py PROGRAM [--cases N] [--seed N] [--scene NAME] [--only WORDS] [--calls LIST] [--without-checkpoints]
+                 [--without-memory] [--jobs N] [--limit S]
 
 Whatever fails, the program ends by itself with a documented exit status; a checkpoint that is there is whole; status 0 means that
 the results are there; and the same command without a fault ends with the bits of a training that nothing stopped.
@@ -30,6 +31,7 @@ import resume_scene
 CALLS = ("write pwrite64 writev fsync fdatasync rename renameat renameat2 link linkat unlink unlinkat openat open ftruncate lseek "
          "flock fcntl close mmap munmap brk clone clone3 fstat newfstatat statx read pread64 statfs fstatfs fchmod getdents64 "
          "mkdir").split()
+MEMORY_CALLS = ("mmap", "munmap", "brk")
 ERRORS = ("ENOSPC", "EIO", "EINTR", "ENOMEM")
 INTERRUPTIONS = 40
 CALL_LINE = re.compile(r"^(?:(\d+)\s+)?(\w+)\(")  # no thread where there is one alone
@@ -283,11 +285,13 @@ def options():
     parser.add_argument("program", help="stepwell; several words in one argument are a program and its arguments")
     parser.add_argument("--cases", type=int, default=60, help="as many, spread evenly (default 60)")
     parser.add_argument("--seed", type=int, default=1, help="of the choice")
-    parser.add_argument("--scene", default="mlp", choices=list(resume_scene.SCENES))
+    parser.add_argument("--scene", default="mlp", choices=[name for name in resume_scene.SCENES if name != "card"],
+                        help="all but card: the fake card ends the program where its own calls fail")
     parser.add_argument("--only", help="one case")
     parser.add_argument("--calls", default=",".join(CALLS), help="names, with commas between")
-    parser.add_argument("--module", help="the CUDA module over the fake card")
     parser.add_argument("--without-checkpoints", action="store_true", help="leave out --checkpoint and --resume, and info")
+    parser.add_argument("--without-memory", action="store_true", help="leave out " + ", ".join(MEMORY_CALLS) +
+                        ": a sanitizer makes them too, and ends the program where they fail")
     parser.add_argument("--jobs", type=int, default=2, help="cases at the same time (default 2)")
     parser.add_argument("--limit", type=float, default=60, help="seconds that a command may take (default 60)")
     return parser.parse_args()
@@ -295,7 +299,7 @@ def options():
 
 def prepare(given, work):
     """{name: target} and their groups of cases."""
-    scene = resume_scene.Scene(given.program, given.scene, work, not given.without_checkpoints, given.module, given.limit)
+    scene = resume_scene.Scene(given.program, given.scene, work, not given.without_checkpoints, limit=given.limit)
     every = targets(scene, scene.begin())
     log = os.path.join(work, "log")
     helps = subprocess.run(["strace", "-f", "-qq", "-o", log, *scene.program, "--help"], stdout=subprocess.DEVNULL, check=False,
@@ -303,9 +307,10 @@ def prepare(given, work):
     if helps.returncode != 0:
         raise resume_scene.Failed(f"--help: exit status {helps.returncode}")
     help_calls = read_calls(log)
+    chosen = [call for call in given.calls.split(",") if not (given.without_memory and call in MEMORY_CALLS)]
     groups = {}
     for target in every:
-        mine = groups_of(target, target.calls(log), help_calls, given.calls.split(","))
+        mine = groups_of(target, target.calls(log), help_calls, chosen)
         groups.update({(target.name, *key): ks for key, ks in mine.items()})
         if isinstance(target, Reading):
             target.wrong(target.start, resume_scene.Outcome(1, b"", b""))  # its reference

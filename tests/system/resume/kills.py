@@ -40,6 +40,8 @@ def is_writing(pid, folder):
 def stand_still(child):
     """Stop it, so that what is open can be looked at; false where it has ended before."""
     child.send_signal(signal.SIGSTOP)
+    if child.returncode is not None:
+        return False
     _, status = os.waitpid(child.pid, os.WUNTRACED)
     if os.WIFSTOPPED(status):
         return True
@@ -118,7 +120,7 @@ def main():
     names = given.scenes.split(",")
     rng = random.Random(given.seed)
     passed, failed, skipped = 0, 0, 0
-    work = tempfile.mkdtemp(prefix="kills.")
+    work = os.path.realpath(tempfile.mkdtemp(prefix="kills."))
     for i, name in enumerate(names):
         why = resume_scene.missing(name, given.module)
         if why:
