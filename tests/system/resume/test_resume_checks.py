@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Do kills.py and faults.py notice? They look at a program that is right, and at some that are wrong in one way each.
+
+usage: test_resume_checks.py"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import faults
+import resume_scene
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = f"{sys.executable} -S -E {os.path.join(HERE, 'fake_program.py')}"
+KILLS = ["--kills", "6", "--scenes", "mlp", "--row", "4"]
+CALLS = ["--calls", "write,fsync,rename,unlink,link", "--limit", "5", "--cases", "12"]
+
+# What is wrong with the program, and words that are said of it.
+NOTICED = [
+    ("kills.py", KILLS, "forgets", "other bytes"),
+    ("kills.py", KILLS, "repeats lines", "M.jsonl"),
+    ("kills.py", KILLS, "leaves a file", "left"),
+    ("kills.py", [*KILLS, "--kills", "40"], "writes in place", "exit status 1"),
+    ("faults.py", CALLS, "crashes", "SIGSEGV"),
+    ("faults.py", [*CALLS, "--only", "train write EIO 3"], "hangs", "did not end"),
+    ("faults.py", CALLS, "is quiet", "exit status 0"),
+    ("faults.py", CALLS, "another status", "not documented"),
+    ("faults.py", CALLS, "is noticed", "Sanitizer"),
+    ("faults.py", CALLS, "forgets", "other bytes"),
+]
+
+
+def run(script, words, wrong):
+    """What it keeps goes with the folder."""
+    with tempfile.TemporaryDirectory(prefix="checks.") as folder:
+        done = subprocess.run([sys.executable, os.path.join(HERE, script), PROGRAM, *words], check=False,
+                              env={**os.environ, "FAKE": wrong, "TMPDIR": folder}, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def main():
+    passed, failed, skipped = 0, 0, 0
+    traced = faults.why_not() is None
+    rows = [("kills.py", KILLS, "", "same bits"), ("faults.py", [*CALLS, "--cases", "24"], "", "0 went wrong")] + NOTICED
+    for script, words, wrong, text in rows:
+        name = f"{script}: {'a program that ' + wrong + ' is noticed' if wrong else 'a program that is right passes'}"
+        if script == "faults.py" and not traced:
+            print(f"{name} ... skipped: strace cannot trace here")
+            skipped += 1
+            continue
+        status, out = run(script, words, wrong)
+        good = text in out and (status != 0) == bool(wrong)
+        print(f"{name} {'ok' if good else 'FAILED'}" + ("" if good else f"\n{out}"), flush=True)
+        passed += good
+        failed += not good
+    resume_scene.totals(passed, failed, skipped)
+
+
+if __name__ == "__main__":
+    main()
