@@ -1,9 +1,15 @@
 /* A file that is written whole or not at all.
  *
- * Order: a new file of a random name, locked; what dead processes left is swept; bytes, sync,
- * rename; then the lock goes and the folder is synced. The lock is the only sign of life: a
- * process id says nothing where ids come back, as in containers. Between creating and locking
- * somebody else may sweep the file, so that is looked at once it is locked. */
+ * Order: a new file without a name, locked; what dead processes left is swept; bytes; a random
+ * name; sync; what the caller makes durable in front; older generations move up; rename; then
+ * the lock goes and the folder is synced. The sync comes behind the name: Btrfs skips that of a
+ * file that has none, as if it could never be reached.
+ *
+ * Where the system has no files without a name, the new file has the random one from the start.
+ * Between creating and locking somebody else may sweep it, so that is looked at once it is
+ * locked. The lock is the only sign of life: a process id says nothing where ids come back, as
+ * in containers. */
+#include "alloc/base/generations.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/note.h"
 #include "alloc/base/sys.h"
@@ -21,8 +27,10 @@ enum {
 /* The names of one replacing; all in one block. */
 typedef struct {
     const char *path;
-    char *temporary, *other; /* other: room for a name that is looked at */
-    size_t folder, stem;     /* bytes of both up to the last slash, up to the random number */
+    char *temporary, *other, *third; /* other, third: room for names that are looked at */
+    size_t folder, stem; /* bytes of them up to the last slash, up to the random number */
+    size_t room;
+    bool named; /* the new file stands at `temporary` */
 } names;
 
 static void name_temporary(const names *n)
@@ -35,7 +43,7 @@ static void say(char *to, size_t bytes, const names *n)
 {
     const char *reason = sw_last_error();
     const size_t length = strlen(n->temporary);
-    if (strncmp(reason, n->temporary, length) == 0)
+    if (length > n->stem && strncmp(reason, n->temporary, length) == 0)
         snprintf(to, bytes, "%s%s", n->path, reason + length);
     else
         snprintf(to, bytes, "%s", reason);
@@ -46,7 +54,7 @@ static sw_status give_up(sw_status status, const names *n, sw_file *file)
 {
     char reason[512];
     say(reason, sizeof reason, n);
-    const sw_status removed = sw_file_remove(n->temporary);
+    const sw_status removed = n->named ? sw_file_remove(n->temporary) : SW_OK;
     sw_file_drop(file);
     if (removed != SW_OK)
         SW_FAIL(status, "%s; %s is left behind", reason, n->temporary);
@@ -85,7 +93,7 @@ static void sweep(names *n)
 }
 
 /* A name that another process has just taken, or a file that it has just swept: once more. */
-static sw_status create(sw_file **out, names *n)
+static sw_status create_named(sw_file **out, names *n)
 {
     for (int tries = 1;; tries++) {
         name_temporary(n);
@@ -109,12 +117,72 @@ static sw_status create(sw_file **out, names *n)
     }
 }
 
+static sw_status create(sw_file **out, names *n)
+{
+    const sw_status status = sw_file_open(out, n->path, SW_FILE_UNNAMED);
+    if (status == SW_UNSUPPORTED) {
+        SW_TRY(create_named(out, n));
+        n->named = true;
+    }
+    /* Locked before it has a name: no sweep of another process takes it. */
+    if (status == SW_OK && sw_file_try_lock(*out) == SW_LOCK_OURS)
+        sweep(n);
+    return n->named ? SW_OK : status;
+}
+
+static sw_status give_name(names *n, sw_file *file)
+{
+    for (int tries = 1; !n->named; tries++) {
+        name_temporary(n);
+        const sw_status status = sw_file_name(file, n->temporary);
+        n->named = status == SW_OK;
+        if (!n->named && (tries == TRIES || !sw_file_taken(n->temporary)))
+            return status;
+    }
+    return SW_OK;
+}
+
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static sw_status replace(names *n, sw_status (*write)(void *context, sw_file *file),
-                         void *context)
+/* The new file is there; what cannot be promised of it. */
+static void note_doubts(const char *path, const char *far, sw_status synced, bool kept)
 {
+    const bool unknown = far != NULL || synced != SW_OK;
+    const char *older =
+        "no older generation is kept: its file system has no second names of a file";
+    char why[600] = "";
+    if (synced != SW_OK)
+        snprintf(why, sizeof why, "its folder could not be synced (%s)", sw_last_error());
+    else if (far != NULL)
+        snprintf(why, sizeof why, "it is on %s", far);
+    if (unknown)
+        swi_note_set("%s: saved, durability unknown: %s%s%s", path, why, kept ? "" : "; ",
+                     kept ? "" : older);
+    else if (!kept)
+        swi_note_set("%s: saved, but %s", path, older);
+}
+
+/* The new file is full: all that comes between this and its name. */
+static sw_status finish(names *n, sw_file *file, const sw_replace_opts *opts,
+                        const swi_generations *g, bool *kept)
+{
+    SW_TRY(give_name(n, file));
+    SW_TRY(sw_file_sync(file));
+    if (opts->before != NULL)
+        SW_TRY(opts->before(opts->context));
+    if (!opts->drop_old)
+        SW_TRY(swi_generations_move(g, kept));
+    return sw_file_rename(n->temporary, n->path);
+}
+
+static sw_status replace(names *n, const sw_replace_opts *opts)
+{
+    const swi_generations g = {n->path, opts->drop_old ? 0 : opts->keep, n->other, n->third,
+                               n->room};
     sw_file *file;
+    int free;
+    bool kept = true;
+    SW_TRY(swi_generations_look(&g, &free)); /* before the work of writing */
     sw_status status = create(&file, n);
     if (status != SW_OK) {
         char reason[512];
@@ -123,49 +191,57 @@ static sw_status replace(names *n, sw_status (*write)(void *context, sw_file *fi
     }
     status = sw_file_take_mode(file, n->path); /* before a byte of it can be read */
     if (status == SW_OK)
-        status = write(context, file);
+        status = opts->write(opts->context, file);
     if (status == SW_OK)
-        status = sw_file_sync(file);
-    if (status == SW_OK)
-        status = sw_file_rename(n->temporary, n->path);
+        status = finish(n, file, opts, &g, &kept);
     if (status != SW_OK)
         return give_up(status, n, file);
+    const char *far = sw_file_far(file);
     sw_file_drop(file); /* it was synced: closing has nothing to add */
-    if (sw_folder_sync(n->path) != SW_OK)
-        swi_note_set("%s: saved, durability unknown: its folder could not be synced (%s)",
-                     n->path, sw_last_error());
+    note_doubts(n->path, far, sw_folder_sync(n->path), kept);
     return SW_OK;
 }
 
-static sw_status write_in_place(const char *path,
-                                sw_status (*write)(void *context, sw_file *file), void *context)
+static sw_status write_in_place(const char *path, const sw_replace_opts *opts)
 {
     sw_file *file;
     SW_TRY(sw_file_open(&file, path, SW_FILE_WRITE));
-    sw_status status = write(context, file);
+    sw_status status = opts->write(opts->context, file);
     if (status == SW_OK)
         status = sw_file_sync(file);
+    if (status == SW_OK && opts->before != NULL)
+        status = opts->before(opts->context);
     if (status == SW_OK)
         return sw_file_close(file);
     sw_file_drop(file);
     return status;
 }
 
-sw_status sw_file_replace(const char *path, sw_status (*write)(void *context, sw_file *file),
-                          void *context)
+sw_status sw_file_replace_with(const char *path, const sw_replace_opts *opts)
 {
     swi_note_set("%s", "");
     if (strcmp(path, "-") == 0 || !sw_file_replaceable(path))
-        return write_in_place(path, write, context);
+        return write_in_place(path, opts);
     void *block;
     const size_t length = strlen(path), room = length + 256 + ADDED;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 2 * room));
-    names n = {.path = path, .temporary = block, .other = (char *)block + room};
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 3 * room));
+    names n = {.path = path,
+               .temporary = block,
+               .other = (char *)block + room,
+               .third = (char *)block + 2 * room,
+               .room = room};
     const char *slash = strrchr(path, '/');
     n.folder = slash != NULL ? (size_t)(slash + 1 - path) : 0;
     n.stem = length - n.folder > LONGEST ? n.folder + LONGEST : length;
     memcpy(n.temporary, path, n.stem);
-    const sw_status status = replace(&n, write, context);
-    sw_heap_free(block, SW_HEAP_FILES, 2 * room);
+    n.temporary[n.stem] = '\0';
+    const sw_status status = replace(&n, opts);
+    sw_heap_free(block, SW_HEAP_FILES, 3 * room);
     return status;
+}
+
+sw_status sw_file_replace(const char *path, sw_status (*write)(void *context, sw_file *file),
+                          void *context)
+{
+    return sw_file_replace_with(path, &(sw_replace_opts){.write = write, .context = context});
 }

@@ -108,3 +108,39 @@ int64_t swi_fault_clock_shift(void)
 {
     return atomic_load_explicit(&clock_shift, memory_order_relaxed);
 }
+
+static atomic_bool all_named;
+
+void sw_fault_unnamed(bool can)
+{
+    atomic_store(&all_named, !can);
+}
+
+bool swi_fault_unnamed(void)
+{
+    return !atomic_load_explicit(&all_named, memory_order_relaxed);
+}
+
+static atomic_bool no_second_names;
+
+void sw_fault_second_names(bool can)
+{
+    atomic_store(&no_second_names, !can);
+}
+
+bool swi_fault_second_names(void)
+{
+    return !atomic_load_explicit(&no_second_names, memory_order_relaxed);
+}
+
+static atomic_uint file_system;
+
+void sw_fault_file_system(uint32_t type)
+{
+    atomic_store(&file_system, type);
+}
+
+uint32_t swi_fault_file_system(void)
+{
+    return atomic_load_explicit(&file_system, memory_order_relaxed);
+}

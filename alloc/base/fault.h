@@ -9,7 +9,8 @@
 
 typedef enum {
     SW_FAULT_MEMORY,  /* heap blocks, address ranges, commits */
-    SW_FAULT_FILE,    /* open, read, write, seek, stat, sync, lock, rename, close, unlink */
+    SW_FAULT_FILE,    /* open, read, write, seek, cut, stat, sync, lock, rename, link, close,
+                         unlink */
     SW_FAULT_THREAD,  /* thread creation */
     SW_FAULT_LIBRARY, /* opening a shared library, finding a symbol in it */
     SW_FAULT_KINDS
@@ -38,7 +39,19 @@ void sw_fault_random(uint64_t value, unsigned times);
 /* Shift what the system's clock says, also back, as no clock should. */
 void sw_fault_clock(int64_t ns);
 
+/* Whether files without a name can be opened: false as on a file system that has none. */
+void sw_fault_unnamed(bool can);
+
+/* Whether a file can have a second name: false as on a file system without hard links. */
+void sw_fault_second_names(bool can);
+
+/* What the system says of the file systems of all files (statfs's f_type); 0: the truth. */
+void sw_fault_file_system(uint32_t type);
+
 /* For the tables only. */
+bool swi_fault_unnamed(void);
+bool swi_fault_second_names(void);
+uint32_t swi_fault_file_system(void);
 int64_t swi_fault_clock_shift(void);
 
 /* For the tables only: is a planned number due? */

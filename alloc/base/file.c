@@ -89,11 +89,41 @@ static bool look_at(int fd, bool *waits)
     return true;
 }
 
+/* The name comes later through /proc, so that is looked at before anything is written. EISDIR
+ * and EINVAL are what systems say that do not know such files. */
+static int open_unnamed(const char *path)
+{
+    char folder[PATH_MAX], now[SWI_FD_PATH];
+    struct stat here, there;
+    int fd = -1;
+    if (!swi_folder_of(folder, path))
+        return -1;
+    if (swi_fault_unnamed())
+        do
+            fd = above_standard(open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+        while (fd < 0 && errno == EINTR);
+    else
+        errno = EOPNOTSUPP;
+    if (fd < 0 && (errno == EISDIR || errno == EINVAL || errno == ENOSYS))
+        errno = EOPNOTSUPP;
+    if (fd < 0)
+        return -1;
+    swi_fd_path(now, fd);
+    if (fstat(fd, &here) == 0 && stat(now, &there) == 0 && here.st_dev == there.st_dev &&
+        here.st_ino == there.st_ino)
+        return fd;
+    (void)close(fd);
+    errno = EOPNOTSUPP;
+    return -1;
+}
+
 static int open_path(const char *path, sw_file_mode mode, bool *waits)
 {
     static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC,
                                 O_WRONLY | O_CREAT | O_EXCL, O_WRONLY | O_CREAT};
     struct stat st;
+    if (mode == SW_FILE_UNNAMED)
+        return open_unnamed(path);
     if (is_output(path, mode)) { /* its flags belong to others too */
         const int fd = dup(STDOUT_FILENO);
         *waits = fd >= 0 && fstat(fd, &st) == 0 && waits_for_peer(fd, &st);
@@ -115,12 +145,16 @@ sw_status sw_file_open(sw_file **out, const char *path, sw_file_mode mode)
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(sw_file) + length));
     sw_file *file = block;
+    file->waits = false;
     file->path_bytes = length;
     memcpy(file->path, name, length);
     file->fd = swi_file_hit() ? -1 : open_path(path, mode, &file->waits);
     if (file->fd < 0) {
-        const sw_status status = swi_file_refuse(name);
+        const bool unknown = mode == SW_FILE_UNNAMED && errno == EOPNOTSUPP;
+        const sw_status status = unknown ? SW_UNSUPPORTED : swi_file_refuse(name);
         sw_heap_free(file, SW_HEAP_FILES, sizeof(sw_file) + length);
+        if (unknown)
+            SW_FAIL(status, "%s: its file system has no files without a name", name);
         return status;
     }
     *out = file;
@@ -213,6 +247,27 @@ sw_status sw_file_seek(sw_file *file, uint64_t offset)
     if (swi_file_hit() || lseek(file->fd, (off_t)offset, SEEK_SET) < 0)
         return swi_file_refuse(file->path);
     swi_file_tell(&(sw_file_event){.kind = SW_FILE_SOUGHT, .file = file, .offset = offset});
+    return SW_OK;
+}
+
+sw_status sw_file_cut(sw_file *file, uint64_t bytes)
+{
+    struct stat st;
+    if (swi_file_hit() || fstat(file->fd, &st) != 0)
+        return swi_file_refuse(file->path);
+    if (!S_ISREG(st.st_mode))
+        SW_FAIL(SW_FORMAT, "%s: is no regular file, and cannot be cut to %llu bytes",
+                file->path, (unsigned long long)bytes);
+    if ((uint64_t)st.st_size < bytes)
+        SW_FAIL(SW_FORMAT, "%s: has %llu bytes, and cannot be cut to %llu", file->path,
+                (unsigned long long)st.st_size, (unsigned long long)bytes);
+    int result;
+    do
+        result = ftruncate(file->fd, (off_t)bytes);
+    while (result != 0 && errno == EINTR);
+    if (result != 0 || lseek(file->fd, (off_t)bytes, SEEK_SET) < 0)
+        return swi_file_refuse(file->path);
+    swi_file_tell(&(sw_file_event){.kind = SW_FILE_CUT, .file = file, .offset = bytes});
     return SW_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "alloc/base/file_trace.h"
 #include "alloc/base/sys.h"
 #include <errno.h>
+#include <limits.h>
 
 struct sw_file {
     int fd;
@@ -16,7 +17,18 @@ struct sw_file {
 /* Fails the call when planned; errno then says EIO. */
 bool swi_file_hit(void);
 
-/* What errno says of `path`. ECANCELED is ours: no call that is made here answers it. */
+/* What errno says of `path`: SW_IO, SW_STOPPED for ECANCELED, which no call that is made here
+ * answers. */
 sw_status swi_file_refuse(const char *path);
+
+/* Is there anything at `path`? SW_IO where it is a folder, or cannot be looked at. */
+SW_MUST_USE sw_status swi_file_look(const char *path, bool *there);
+
+/* The folder that the name `path` stands in. False, with errno, where it is too long. */
+bool swi_folder_of(char to[PATH_MAX], const char *path);
+
+/* The name by which the system finds an open file that may have none. */
+enum { SWI_FD_PATH = 32 };
+void swi_fd_path(char to[SWI_FD_PATH], int fd);
 
 #endif

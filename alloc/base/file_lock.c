@@ -1,6 +1,8 @@
 /* Locks: who writes a file, and what dead writers left. */
 #include "alloc/base/file_internal.h"
+#include "alloc/base/mem.h"
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -85,4 +87,69 @@ void sw_file_sweep(const char *path)
         unlink(path) == 0)
         swi_file_tell(&(sw_file_event){.kind = SW_FILE_REMOVED, .path = path});
     (void)close(fd);
+}
+
+/* ---- holding a name ---------------------------------------------------------------------- */
+
+/* A lock file of ours is empty: one that holds bytes is another thing of that name. */
+static sw_status is_ours(sw_file *file)
+{
+    uint64_t bytes;
+    SW_TRY(sw_file_size(file, &bytes));
+    if (bytes > 0)
+        SW_FAIL(SW_IO, "%s: has %llu bytes, so it is no lock", file->path,
+                (unsigned long long)bytes);
+    return SW_OK;
+}
+
+/* *lost: it is locked, but the name has gone to another file in between. */
+static sw_status try_to_hold(sw_file **out, const char *name, sw_file_lock *lock, bool *lost)
+{
+    sw_file *file;
+    if (!sw_file_replaceable(name))
+        SW_FAIL(SW_IO, "%s: is no regular file, so it is no lock", name);
+    SW_TRY(sw_file_open(&file, name, SW_FILE_KEEP));
+    sw_status status = is_ours(file);
+    *lock = status == SW_OK ? sw_file_try_lock(file) : SW_LOCK_FAILED;
+    if (status == SW_OK && *lock == SW_LOCK_FAILED)
+        status = swi_file_refuse(name);
+    *lost = *lock == SW_LOCK_OURS && !sw_file_is(file, name);
+    if (*lock == SW_LOCK_NONE && sw_file_is(file, name))
+        (void)!sw_file_remove(name); /* it says nothing where files have no locks */
+    if (*lock == SW_LOCK_OURS && !*lost)
+        *out = file;
+    else
+        sw_file_drop(file);
+    return status;
+}
+
+sw_status sw_file_hold(sw_file **out, const char *path)
+{
+    enum { TRIES = 100 };
+    const size_t room = strlen(path) + sizeof ".lock";
+    void *name;
+    sw_file *file = NULL;
+    SW_TRY(sw_heap_alloc(&name, SW_HEAP_FILES, room));
+    snprintf(name, room, "%s.lock", path);
+    bool lost = true; /* the one before removed the name between our opening and locking */
+    sw_file_lock lock = SW_LOCK_THEIRS;
+    sw_status status = SW_OK;
+    for (int i = 0; i < TRIES && status == SW_OK && lost; i++)
+        status = try_to_hold(&file, name, &lock, &lost);
+    sw_heap_free(name, SW_HEAP_FILES, room);
+    if (status != SW_OK)
+        return status;
+    if (lost || lock == SW_LOCK_THEIRS)
+        SW_FAIL(SW_BUSY, "%s: another process saves to it: %s.lock is locked", path, path);
+    *out = file;
+    return SW_OK;
+}
+
+void sw_file_let_go(sw_file *held)
+{
+    if (held == NULL)
+        return;
+    if (sw_file_is(held, held->path)) /* locked: a process that opened it sees that it went */
+        (void)!sw_file_remove(held->path);
+    sw_file_drop(held);
 }

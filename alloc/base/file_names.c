@@ -1,4 +1,5 @@
 /* Names of files and folders: what stands there, and what is renamed, linked and removed. */
+#include "alloc/base/fault.h"
 #include "alloc/base/file_internal.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -8,17 +9,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+bool swi_folder_of(char to[PATH_MAX], const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t n = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+    if (n >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(to, path, n);
+    memcpy(to + n, n == 0 ? "." : "", n == 0 ? 2 : 1);
+    return true;
+}
+
+void swi_fd_path(char to[SWI_FD_PATH], int fd)
+{
+    snprintf(to, SWI_FD_PATH, "/proc/self/fd/%d", fd);
+}
+
 sw_status sw_folder_sync(const char *path)
 {
     char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    const size_t n = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
-    if (n >= sizeof folder) {
-        errno = ENAMETOOLONG;
+    if (!swi_folder_of(folder, path))
         return swi_file_refuse(path);
-    }
-    memcpy(folder, path, n);
-    memcpy(folder + n, n == 0 ? "." : "", n == 0 ? 2 : 1);
     const int fd = swi_file_hit() ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return swi_file_refuse(folder);
@@ -49,6 +62,18 @@ bool sw_file_taken(const char *path)
 {
     struct stat now;
     return lstat(path, &now) == 0;
+}
+
+sw_status swi_file_look(const char *path, bool *there)
+{
+    struct stat now;
+    const bool found = !swi_file_hit() && lstat(path, &now) == 0;
+    if (!found && errno != ENOENT)
+        return swi_file_refuse(path);
+    if (found && S_ISDIR(now.st_mode))
+        SW_FAIL(SW_IO, "%s: is a folder, and cannot become an older generation", path);
+    *there = found;
+    return SW_OK;
 }
 
 bool sw_file_replaceable(const char *path)
@@ -84,18 +109,46 @@ sw_status sw_file_remove(const char *path)
     return SW_OK;
 }
 
-sw_status sw_file_link(const char *path, const char *also)
+bool sw_file_same(const char *path, const char *also)
+{
+    struct stat here, there;
+    return lstat(path, &here) == 0 && lstat(also, &there) == 0 && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino;
+}
+
+sw_status sw_file_name(sw_file *file, const char *path)
+{
+    char now[SWI_FD_PATH];
+    swi_fd_path(now, file->fd);
+    if (swi_file_hit() || linkat(AT_FDCWD, now, AT_FDCWD, path, AT_SYMLINK_FOLLOW) != 0)
+        return swi_file_refuse(path);
+    swi_file_tell(&(sw_file_event){.kind = SW_FILE_NAMED, .file = file, .path = path});
+    return SW_OK;
+}
+
+sw_status sw_file_second_name(const char *path, const char *also)
 {
     if (swi_file_hit() || (unlink(also) != 0 && errno != ENOENT))
         return swi_file_refuse(also);
-    sw_file_event event = {.kind = SW_FILE_LINKED, .path = path, .to = also};
-    if (link(path, also) != 0) {
-        const bool has_none = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS;
-        if (!has_none || rename(path, also) != 0)
-            return swi_file_refuse(also);
-        event.kind = SW_FILE_RENAMED;
+    if (!swi_fault_second_names())
+        errno = EOPNOTSUPP;
+    if (!swi_fault_second_names() || link(path, also) != 0) {
+        if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS)
+            SW_FAIL(SW_UNSUPPORTED, "%s: its file system has no second names of a file", path);
+        return swi_file_refuse(also);
     }
-    swi_file_tell(&event);
+    swi_file_tell(&(sw_file_event){.kind = SW_FILE_LINKED, .path = path, .to = also});
+    return SW_OK;
+}
+
+sw_status sw_file_link(const char *path, const char *also)
+{
+    const sw_status status = sw_file_second_name(path, also);
+    if (status != SW_UNSUPPORTED)
+        return status;
+    if (rename(path, also) != 0)
+        return swi_file_refuse(also);
+    swi_file_tell(&(sw_file_event){.kind = SW_FILE_RENAMED, .path = path, .to = also});
     return SW_OK;
 }
 

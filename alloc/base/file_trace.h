@@ -10,9 +10,11 @@ typedef enum {
     SW_FILE_SOUGHT,       /* file, offset */
     SW_FILE_WRITTEN,      /* file, data, bytes: at the file's position, which moves on */
     SW_FILE_EMPTIED,      /* file */
+    SW_FILE_CUT,          /* file, offset: its length now, and its position */
     SW_FILE_SYNCED,       /* file */
     SW_FILE_RENAMED,      /* path, to */
     SW_FILE_REMOVED,      /* path */
+    SW_FILE_NAMED,        /* file, path: it was opened without a name and has this one now */
     SW_FILE_LINKED,       /* path, to: the name `to` was removed in front */
     SW_FILE_FOLDER_SYNCED /* path: the folder that this name stands in */
 } sw_file_event_kind;

@@ -13,7 +13,10 @@ typedef enum {
     SW_FILE_READ,
     SW_FILE_WRITE,  /* create or truncate */
     SW_FILE_CREATE, /* a new file: SW_IO where the name is taken, be it by a link */
-    SW_FILE_KEEP    /* for writing; created where it is not there, else as it is */
+    SW_FILE_KEEP,   /* for writing; created where it is not there, else as it is */
+    SW_FILE_UNNAMED /* a new file in the folder of the name `path`, without a name until
+                       sw_file_name(): what is closed before that is gone. SW_UNSUPPORTED where
+                       the system has no such files, or cannot name them later */
 } sw_file_mode;
 
 /* Opening, reading and writing wait for the other end of a FIFO, pipe or terminal; where
@@ -73,16 +76,29 @@ bool sw_file_replaceable(const char *path);
 SW_MUST_USE sw_status sw_file_take_mode(sw_file *file, const char *like);
 SW_MUST_USE sw_status sw_file_rename(const char *from, const char *to);
 SW_MUST_USE sw_status sw_file_remove(const char *path);
+/* Give a file of SW_FILE_UNNAMED the name `path`, in the folder that it was opened in. SW_IO
+ * where the name is taken. */
+SW_MUST_USE sw_status sw_file_name(sw_file *file, const char *path);
+/* Are both names those of one file? */
+bool sw_file_same(const char *path, const char *also);
 /* The file at `path` is at `also` too, in the place of what was there: one file with two names.
  * Where the system has no second names it is at `also` alone. */
 SW_MUST_USE sw_status sw_file_link(const char *path, const char *also);
+/* The same, but `path` stays: SW_UNSUPPORTED where the system has no second names. */
+SW_MUST_USE sw_status sw_file_second_name(const char *path, const char *also);
+/* What the file system of an open file is, where a sync does not say that the data will be
+ * there: "a network file system (NFS)". NULL: none of those that are known. */
+const char *sw_file_far(const sw_file *file);
 /* Have `write` fill a new file beside `path`, which then takes its name and the old one's mode:
  * what is there is the old file or the whole new one, synced. A device, a pipe or "-" takes the
  * bytes as they come. Returns the first failure, of `write` too. Where the folder could not be
- * synced the new file is there and sw_last_note() says that its durability is unknown.
+ * synced, or the file system is a network's, the new file is there and sw_last_note() says that
+ * its durability is unknown.
  *
- * The new file is PATH.<16 hexadecimal digits>.tmp until then and is locked all the while, so
- * one that is not locked was left behind by a process that was ended: it is removed. */
+ * The new file has no name until it is synced, then PATH.<16 hexadecimal digits>.tmp for the
+ * moment before it is PATH. Where the system has no files without a name it has that one from
+ * the start. It is locked all the while, so one that is not locked was left behind by a process
+ * that was ended: it is removed. */
 SW_MUST_USE sw_status sw_file_replace(const char *path,
                                       sw_status (*write)(void *context, sw_file *file),
                                       void *context);
@@ -97,19 +113,24 @@ typedef struct {
     bool drop_old; /* what stands at `path` is damaged: it is replaced, and path.1 stays */
 } sw_replace_opts;
 /* path is at every moment the old file or the whole new one. The old one is path.1 by a hard
- * link before the new one takes its name; older ones move up first. */
+ * link before the new one takes its name; older ones move up first, to the first that is
+ * missing. What fails before the new file is synced moves nothing, and what failed after it is
+ * no second generation of the same file when it is tried again. Files from path.`keep` on are
+ * left alone. Where the system has no second names there is one generation, and the note says
+ * so. A folder at one of the names is SW_IO, and nothing has changed. */
 SW_MUST_USE sw_status sw_file_replace_with(const char *path, const sw_replace_opts *opts);
 /* `to` receives the name of generation i (0: path itself). False where it has no room. */
 bool sw_generation_name(char *to, size_t bytes, const char *path, int i);
 
 /* Hold a name: PATH.lock is there and locked until sw_file_let_go, or until the process ends,
  * however it does. SW_BUSY: another process has it (or this one, by another call). What a dead
- * process left is taken over. Where files cannot be locked nothing is held, and *out is NULL.
- */
+ * process left is taken over; a PATH.lock that is no regular file, or not empty, is not ours:
+ * SW_IO. Where files cannot be locked nothing is held, and *out is NULL. */
 SW_MUST_USE sw_status sw_file_hold(sw_file **out, const char *path);
 void sw_file_let_go(sw_file *held); /* removes PATH.lock; NULL is fine */
 
-/* Cut an open file to `bytes` and go on writing there. SW_FORMAT where it is shorter. */
+/* Cut an open file to `bytes` and go on writing there. SW_FORMAT where it is shorter, or no
+ * regular file. */
 SW_MUST_USE sw_status sw_file_cut(sw_file *file, uint64_t bytes);
 /* Call `take` with each name in a folder, in no order and without "." and "..", until it
  * returns false. */

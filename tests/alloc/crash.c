@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECTOR = 512, FILES = 16, NAMES = 16, CHANGES = 8, MIXES = 40 };
+enum { SECTOR = 512, FILES = 16, NAMES = 16, CHANGES = 12, MIXES = 40 };
 
 typedef struct {
     sw_file_event event;
@@ -22,6 +22,7 @@ typedef struct {
         const unsigned char *data;
     } * writes;
     int n_writes;
+    bool nameless; /* it was opened without a name and has none yet */
 } content;
 
 typedef struct {
@@ -136,6 +137,20 @@ sw_file_event_kind sw_crash_kind(const sw_crash *c, int event)
     return c->events[event].event.kind;
 }
 
+const sw_file *sw_crash_handle(const sw_crash *c, int event)
+{
+    return c->events[event].event.file;
+}
+
+void sw_crash_move(sw_crash *c, int from, int behind)
+{
+    const recorded moved = c->events[from];
+    CU_ASSERT_FATAL(from <= behind && behind < c->n);
+    memmove(&c->events[from], &c->events[from + 1],
+            (size_t)(behind - from) * sizeof *c->events);
+    c->events[behind] = moved;
+}
+
 /* ---- the disk ---------------------------------------------------------------------------- */
 
 static int new_file(disk *d, size_t room, int n_writes)
@@ -179,8 +194,11 @@ static void change_name(disk *d, const char *name, int file, const char *gone)
     d->changes[d->n_changes++] = (change){at, file, with};
 }
 
+/* Of a file without a name a sync promises nothing: Btrfs leaves it out. */
 static void sync_file(content *f)
 {
+    if (f->nameless)
+        return;
     memcpy(f->durable, f->bytes, f->n);
     f->n_durable = f->most = f->n;
     f->n_writes = 0;
@@ -190,6 +208,14 @@ static void empty(content *f)
 {
     memset(f->bytes, 0, f->n);
     f->n = 0;
+}
+
+/* What is behind the cut is zeros where the file grows again. */
+static void cut(content *f, size_t n)
+{
+    if (n < f->n)
+        memset(f->bytes + n, 0, f->n - n);
+    f->n = n;
 }
 
 static void put(content *f, size_t from, const unsigned char *data, size_t n)
@@ -220,8 +246,12 @@ static int open_at(const opened *o, const sw_file *handle)
 
 static void apply_open(const sw_crash *c, disk *d, opened *o, const recorded *r)
 {
-    int file = file_now(d, r->path);
-    if (file < 0) {
+    const bool unnamed = r->event.mode == SW_FILE_UNNAMED;
+    int file = unnamed ? -1 : file_now(d, r->path);
+    if (unnamed) {
+        file = new_file(d, c->room, c->n);
+        d->files[file].nameless = true;
+    } else if (file < 0) {
         if (r->event.mode == SW_FILE_READ)
             return;
         file = new_file(d, c->room, c->n);
@@ -256,6 +286,18 @@ static void apply(const sw_crash *c, disk *d, opened *o, const recorded *r)
     case SW_FILE_EMPTIED:
         if (f != NULL)
             empty(f);
+        break;
+    case SW_FILE_CUT:
+        if (f != NULL) {
+            cut(f, r->event.offset);
+            o->at[at] = r->event.offset;
+        }
+        break;
+    case SW_FILE_NAMED:
+        if (f != NULL) {
+            f->nameless = false;
+            change_name(d, r->path, o->file[at], NULL);
+        }
         break;
     case SW_FILE_SYNCED:
         if (f != NULL)

@@ -4,7 +4,8 @@
  * and in any order; its length is any that it has had since then, and bytes that never came
  * read as zeros. A name that was made, renamed, linked or removed since its folder was last
  * synced is as before or as after, each by itself. Renaming is one change. What was synced
- * stays. Names are those of one folder. */
+ * stays - but of a file that has had no name yet, nothing is synced: Btrfs leaves that out.
+ * Names are those of one folder. */
 #ifndef SW_TEST_CRASH_H
 #define SW_TEST_CRASH_H
 
@@ -19,6 +20,10 @@ void sw_crash_free(sw_crash *crash);
 
 int sw_crash_events(const sw_crash *crash);
 sw_file_event_kind sw_crash_kind(const sw_crash *crash, int event);
+/* The open file of an event, which may be closed since: to tell two of them apart. */
+const sw_file *sw_crash_handle(const sw_crash *crash, int event);
+/* Have an event come later, right behind event `behind`, as if the code had that order. */
+void sw_crash_move(sw_crash *crash, int from, int behind);
 
 /* A file that a crash left. */
 typedef struct {

@@ -13,11 +13,14 @@
 #include <unistd.h>
 
 static char folder[1024];
+static const char *where = ""; /* behind the folder's name */
 
 /* A folder of the test's own, empty, so that what is left behind is seen. */
 static void begin(const char *name)
 {
-    snprintf(folder, sizeof folder, "%s", sw_temp_path(name));
+    char full[64];
+    snprintf(full, sizeof full, "%s%s", name, where);
+    snprintf(folder, sizeof folder, "%s", sw_temp_path(full));
     CU_ASSERT_EQUAL_FATAL(mkdir(folder, 0700), 0);
 }
 
@@ -200,10 +203,10 @@ static void many_processes_replace_one_file(void)
 /* ---- failures ---------------------------------------------------------------------------- */
 
 /* Each call fails once: the old file or the new one, whole; what was left behind is named. */
-static void every_call_can_fail(void)
+static void fail_every_call(const char *name, uint64_t all_failing)
 {
     uint64_t noted = 0, failed = 0, k = 0;
-    begin("faults");
+    begin(name);
     for (uint64_t hits = 1; hits > 0; k++) {
         put(at("x"), "old");
         put(at("x.00000000000000aa.tmp"), "dead");
@@ -227,7 +230,15 @@ static void every_call_can_fail(void)
     }
     sw_note("%llu calls: %llu fail the saving, %llu leave a note", (unsigned long long)(k - 1),
             (unsigned long long)failed, (unsigned long long)noted);
-    CU_ASSERT(failed == 5 && noted == 2); /* open, mode, write, sync, rename; open, sync */
+    CU_ASSERT(failed == all_failing && noted == 2); /* noted: the folder's open and sync */
+}
+
+static void every_call_can_fail(void)
+{
+    fail_every_call("faults", 6); /* open, mode, write, name, sync, rename */
+    sw_fault_unnamed(false);
+    fail_every_call("faults, named", 6); /* two opens, mode, write, sync, rename */
+    sw_fault_unnamed(true);
 }
 
 /* A note is of the last call alone. */
@@ -262,6 +273,69 @@ static void a_file_has_one_writer(void)
     sw_file_drop(second);
 }
 
+/* The tests of names, sweeping and many processes again, as on a file system on which a new
+ * file has its name from the start. */
+static void all_of_it_holds_for_named_files(void)
+{
+    sw_fault_unnamed(false);
+    where = " (named)";
+    a_name_that_comes_again_is_passed_over();
+    the_longest_names_can_be_replaced();
+    a_name_without_a_folder_is_in_this_one();
+    what_dead_processes_left_is_swept_and_nothing_else();
+    many_processes_replace_one_file();
+    where = "";
+    sw_fault_unnamed(true);
+}
+
+/* ---- files without a name ---------------------------------------------------------------- */
+
+static sw_status count_files(void *n, sw_file *file)
+{
+    *(int *)n = files();
+    return sw_file_write(file, "new", 3);
+}
+
+/* While it is written, a new file stands in its folder only where the system has no other way.
+ */
+static void a_new_file_has_no_name_while_it_is_written(void)
+{
+    int n = -1;
+    begin("unnamed");
+    put(at("x"), "old");
+    CU_ASSERT(sw_file_replace(at("x"), count_files, &n) == SW_OK && n == 1);
+    sw_fault_unnamed(false);
+    CU_ASSERT(sw_file_replace(at("x"), count_files, &n) == SW_OK && n == 2);
+    sw_fault_unnamed(true);
+    CU_ASSERT(has(at("x"), "new") && files() == 1);
+}
+
+/* The calls themselves: a name comes once, where it is free; closed without one a file is gone.
+ */
+static void a_file_can_be_named_later(void)
+{
+    sw_file *file = NULL;
+    begin("later");
+    put(at("taken"), "old");
+    SW_CHECK(sw_file_open(&file, at("x"), SW_FILE_UNNAMED) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT_FATAL(file != NULL);
+    CU_ASSERT(sw_file_write(file, "new", 3) == SW_OK && files() == 1);
+    CU_ASSERT_EQUAL(sw_file_name(file, at("taken")), SW_IO);
+    SW_CHECK(strstr(sw_last_error(), "/taken: File exists") != NULL, "%s", sw_last_error());
+    CU_ASSERT_EQUAL(sw_file_name(file, at("x")), SW_OK);
+    CU_ASSERT(has(at("x"), "new") && has(at("taken"), "old") && files() == 2);
+    CU_ASSERT_EQUAL(sw_file_close(file), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_file_open(&file, at("y"), SW_FILE_UNNAMED), SW_OK);
+    sw_file_drop(file);
+    CU_ASSERT_EQUAL(files(), 2);
+    CU_ASSERT_EQUAL(sw_file_open(&file, at("no folder/x"), SW_FILE_UNNAMED), SW_IO);
+    sw_fault_unnamed(false);
+    CU_ASSERT_EQUAL(sw_file_open(&file, at("x"), SW_FILE_UNNAMED), SW_UNSUPPORTED);
+    SW_CHECK(strstr(sw_last_error(), "/x: its file system has no files") != NULL, "%s",
+             sw_last_error());
+    sw_fault_unnamed(true);
+}
+
 static const sw_test tests[] = {
     {"a name that comes again is passed over", a_name_that_comes_again_is_passed_over},
     {"the longest names can be replaced", the_longest_names_can_be_replaced},
@@ -269,6 +343,9 @@ static const sw_test tests[] = {
     {"what dead processes left is swept, and nothing else",
      what_dead_processes_left_is_swept_and_nothing_else},
     {"many processes replace one file", many_processes_replace_one_file},
+    {"a new file has no name while it is written", a_new_file_has_no_name_while_it_is_written},
+    {"a file can be named later", a_file_can_be_named_later},
+    {"all of it holds for named files", all_of_it_holds_for_named_files},
     {"every call can fail", every_call_can_fail},
     {"a note goes with the next call", a_note_goes_with_the_next_call},
     {"a file has one writer", a_file_has_one_writer},
