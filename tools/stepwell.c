@@ -24,10 +24,16 @@ enum { N_TOOLS = sizeof tools / sizeof *tools };
 #define COMPRESSED "not built in"
 #endif
 
+#if SW_HAVE_XXHASH
+#define CHECKSUMS "xxhash"
+#else
+#define CHECKSUMS "not built in"
+#endif
+
 static int print_version(void)
 {
-    printf("stepwell %s\nheap: %s; compressed data: %s\n", sw_version(), sw_heap_backend(),
-           COMPRESSED);
+    printf("stepwell %s\nheap: %s; compressed data: %s; checksums: %s\n", sw_version(),
+           sw_heap_backend(), COMPRESSED, CHECKSUMS);
     return cli_finish(CLI_DONE);
 }
 

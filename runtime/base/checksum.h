@@ -5,7 +5,7 @@
 #include "alloc/base/base.h"
 #include <stdbool.h>
 
-/* Of bytes that come piece by piece. The caller's memory; ends with it. */
+/* Of bytes that come piece by piece. The caller's memory; ends with it. Not to be copied. */
 typedef struct {
     uint64_t state[80];
 } swi_checksum;

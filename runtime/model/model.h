@@ -8,7 +8,6 @@
 #include "runtime/base/common.h"
 #include "runtime/base/owner.h"
 #include "runtime/base/target.h"
-#include "runtime/model/safetensors_internal.h"
 
 #define SWI_MAX_STATE 3 /* tensors that an optimizer keeps for a parameter */
 #define SWI_MAX_GROUPS 16
@@ -29,6 +28,16 @@ typedef struct {
     uint32_t kept_flag;            /* its element of the owner's flags */
     uint32_t state[SWI_MAX_STATE]; /* entries of the optimizer's state; SWI_NONE */
 } swi_entry;
+
+/* Names in files that are the library's own begin so: of metadata, and of tensors that are
+ * neither parameter nor buffer. */
+#define SWI_OWN_PREFIX "stepwell."
+
+/* A text that is saved with the parameters. */
+#define SWI_NOTES 4 /* that a model has at most */
+typedef struct {
+    char key[48], text[256];
+} swi_note;
 
 /* Kinds of optimizers; their list is kernels/optimizers.def. */
 typedef struct swi_optimizer_kind swi_optimizer_kind;

@@ -15,10 +15,11 @@ sw_status sw_model_note(sw_model *model, const char *key, const char *text)
 {
     if (model == NULL || key == NULL || key[0] == '\0')
         SW_FAIL(SW_INVALID, "sw_model_note: model and key must not be NULL, key not empty");
-    if (strlen(key) >= sizeof model->notes->key || strcmp(key, "format") == 0)
+    if (strlen(key) >= sizeof model->notes->key || strcmp(key, "format") == 0 ||
+        strncmp(key, SWI_OWN_PREFIX, strlen(SWI_OWN_PREFIX)) == 0)
         SW_FAIL(SW_INVALID,
-                "model %s: a note's key must have 1 to %zu bytes and not be "
-                "'format' (got '%s')",
+                "model %s: a note's key must have 1 to %zu bytes, not be 'format' and not "
+                "begin with '" SWI_OWN_PREFIX "' (got '%s')",
                 model->name, sizeof model->notes->key - 1, key);
     if (text != NULL && strlen(text) >= sizeof model->notes->text)
         SW_FAIL(SW_INVALID, "model %s: the note '%s' must have at most %zu bytes (got %zu)",

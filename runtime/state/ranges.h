@@ -5,10 +5,6 @@
 
 #include "runtime/model/model.h"
 
-/* Names of what is neither parameter nor buffer begin so, behind the model's prefix. Users'
- * names that do are refused by checkpoints. */
-#define SWI_OWN_PREFIX "stepwell."
-
 /* A tensor of n_parts parts of part_bytes: those of one entry in models of one layout. With one
  * part the shape is the entry's, with more they stand in front: (parts, dims...). */
 typedef struct {

@@ -18,8 +18,9 @@
 #include "runtime/state/ranges.h"
 
 #define SWI_TENSORS_MARK "stepwell.checkpoint" /* in the metadata: its value is the version */
-#define SWI_TENSORS_RUN "stepwell.run" /* a tensor that every checkpoint has: the other mark   \
-                                        */
+#define SWI_TENSORS_RUN                                                                        \
+    "stepwell.run" /* a tensor that every checkpoint has: the other mark                       \
+                    */
 
 /* A line of the metadata; both borrowed, UTF-8. */
 typedef struct {

@@ -1,12 +1,12 @@
 /* The header of a safetensors file: a JSON object {"NAME": {"dtype": "F32", "shape": [2, 3],
  * "data_offsets": [0, 24]}, "__metadata__": {"KEY": "TEXT"}}.
  *
- * The reader below takes this one shape of JSON and nothing else. It needs no memory, so a
- * hostile header cannot make it take any. */
-#include "runtime/model/safetensors_internal.h"
+ * The reader below takes this one shape of JSON and nothing else. Its texts go into room that
+ * the caller has: none is longer than what it was read from, quotes included, so a header of n
+ * bytes needs no more than n. */
+#include "runtime/state/tensor_header.h"
 #include "profiler/record/json_read.h"
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,31 +49,70 @@ static void put_number(swi_st_text *text, uint64_t number)
     put_text(text, digits);
 }
 
-void swi_st_begin(swi_st_text *text, const swi_note *notes, int n)
+void swi_st_hex(char *to, uint64_t number)
+{
+    for (int i = 15; i >= 0; i--, number >>= 4)
+        to[i] = "0123456789abcdef"[number & 15];
+}
+
+bool swi_st_unhex(const char *from, uint64_t *out)
+{
+    *out = 0;
+    for (int i = 0; i < 16; i++) {
+        const char c = from[i];
+        if ((c < '0' || c > '9') && (c < 'a' || c > 'f'))
+            return false;
+        *out = *out << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return true;
+}
+
+void swi_st_begin(swi_st_text *text)
 {
     text->bytes = 0;
     put_text(text, "{\"__metadata__\":{\"format\":\"pt\"");
-    for (int i = 0; i < n; i++) {
-        put_text(text, ",");
-        put_string(text, notes[i].key);
-        put_text(text, ":");
-        put_string(text, notes[i].text);
+}
+
+void swi_st_note(swi_st_text *text, const char *key, const char *note)
+{
+    put_text(text, ",");
+    put_string(text, key);
+    put_text(text, ":");
+    put_string(text, note);
+}
+
+size_t swi_st_note_hex(swi_st_text *text, const char *key, const uint64_t *numbers, uint32_t n)
+{
+    put_text(text, ",");
+    put_string(text, key);
+    put_text(text, ":\"");
+    const size_t first = text->bytes;
+    for (uint32_t i = 0; i < n; i++) {
+        char digits[16];
+        swi_st_hex(digits, numbers[i]);
+        put(text, digits, sizeof digits);
     }
+    put_text(text, "\"");
+    return first;
+}
+
+void swi_st_end_notes(swi_st_text *text)
+{
     put_text(text, "}");
 }
 
-void swi_st_add(swi_st_text *text, const char *name, const char *dtype, const sw_shape *shape,
-                uint64_t begin, uint64_t end)
+void swi_st_add(swi_st_text *text, const char *name, const char *dtype, const int64_t *dim,
+                int rank, uint64_t begin, uint64_t end)
 {
     put_text(text, ",");
     put_string(text, name);
     put_text(text, ":{\"dtype\":\"");
     put_text(text, dtype);
     put_text(text, "\",\"shape\":[");
-    for (int i = 0; i < shape->rank; i++) {
+    for (int i = 0; i < rank; i++) {
         if (i > 0)
             put_text(text, ",");
-        put_number(text, (uint64_t)shape->dim[i]);
+        put_number(text, (uint64_t)dim[i]);
     }
     put_text(text, "],\"data_offsets\":[");
     put_number(text, begin);
@@ -93,7 +132,10 @@ void swi_st_end(swi_st_text *text)
 
 typedef struct {
     sw_json_in json;
-    swi_note *note; /* receives the text of its key; NULL: no text is read */
+    char *room; /* what is left of it */
+    size_t left;
+    const swi_st_visit *visit;
+    bool metadata; /* was there */
 } reader;
 
 static sw_status bad(const reader *r, const char *what)
@@ -111,16 +153,33 @@ static sw_status accept(reader *r, int c, bool *there)
     return sw_json_accept(&r->json, c, there);
 }
 
-static bool is(const sw_json_text *s, const char *word)
+/* The next string, terminated, in the room. */
+static sw_status get_text(reader *r, const char **out)
 {
-    return s->length == strlen(word) && memcmp(s->to, word, s->length) == 0;
+    sw_json_text text = {.to = r->room, .cap = r->left};
+    SW_TRY(sw_json_get_string(&r->json, &text));
+    if (text.length >= r->left) /* cannot be: it was read from more bytes than that */
+        return bad(r, "more text than the header has");
+    text.to[text.length] = '\0';
+    *out = text.to;
+    r->room += text.length + 1;
+    r->left -= text.length + 1;
+    return SW_OK;
+}
+
+static void count_elements(swi_st_tensor *tensor, uint64_t dim, bool *zero)
+{
+    *zero |= dim == 0;
+    if (dim > 0 && __builtin_mul_overflow(tensor->elements, dim, &tensor->elements))
+        tensor->elements = UINT64_MAX;
 }
 
 static sw_status read_shape(reader *r, swi_st_tensor *tensor)
 {
-    bool more;
+    bool more, zero = false;
     SW_TRY(expect(r, '['));
     tensor->rank = 0;
+    tensor->elements = 1;
     SW_TRY(accept(r, ']', &more));
     if (more)
         return SW_OK;
@@ -131,8 +190,11 @@ static sw_status read_shape(reader *r, swi_st_tensor *tensor)
             tensor->dim[tensor->rank] = (int64_t)dim;
         if (tensor->rank <= SW_MAX_RANK)
             tensor->rank++;
+        count_elements(tensor, dim, &zero);
         SW_TRY(accept(r, ',', &more));
     } while (more);
+    if (zero)
+        tensor->elements = 0;
     return expect(r, ']');
 }
 
@@ -145,17 +207,6 @@ static sw_status read_offsets(reader *r, swi_st_tensor *tensor)
     return expect(r, ']');
 }
 
-static sw_status read_dtype(reader *r, swi_st_tensor *tensor)
-{
-    sw_json_text dtype = {.to = tensor->dtype, .cap = sizeof tensor->dtype - 1};
-    SW_TRY(sw_json_get_string(&r->json, &dtype));
-    if (memchr(tensor->dtype, '\0', dtype.length < dtype.cap ? dtype.length : dtype.cap) !=
-        NULL)
-        return bad(r, "a zero character in a dtype");
-    tensor->dtype[dtype.length < dtype.cap ? dtype.length : dtype.cap] = '\0';
-    return SW_OK;
-}
-
 /* One of the three members; `seen` has a bit for each. */
 static sw_status read_member(reader *r, swi_st_tensor *tensor, unsigned *seen)
 {
@@ -164,7 +215,8 @@ static sw_status read_member(reader *r, swi_st_tensor *tensor, unsigned *seen)
     sw_json_text key = {.to = word, .cap = sizeof word};
     SW_TRY(sw_json_get_string(&r->json, &key));
     unsigned which = 0;
-    while (which < 3 && !is(&key, names[which]))
+    while (which < 3 &&
+           (key.length != strlen(names[which]) || memcmp(word, names[which], key.length) != 0))
         which++;
     if (which == 3)
         return bad(r, "an unknown member of a tensor");
@@ -172,7 +224,7 @@ static sw_status read_member(reader *r, swi_st_tensor *tensor, unsigned *seen)
         return bad(r, "a member of a tensor twice");
     *seen |= 1u << which;
     SW_TRY(expect(r, ':'));
-    return which == 0   ? read_dtype(r, tensor)
+    return which == 0   ? get_text(r, &tensor->dtype)
            : which == 1 ? read_shape(r, tensor)
                         : read_offsets(r, tensor);
 }
@@ -192,79 +244,57 @@ static sw_status read_tensor(reader *r, swi_st_tensor *tensor)
     return seen == 7 ? SW_OK : bad(r, "a tensor without dtype, shape or data_offsets");
 }
 
-/* Texts by key. Only that of the note's key is kept. */
+/* Texts by key. */
 static sw_status read_metadata(reader *r)
 {
-    char word[sizeof r->note->key];
     bool more;
     SW_TRY(expect(r, '{'));
     SW_TRY(accept(r, '}', &more));
     if (more)
         return SW_OK;
     do {
-        sw_json_text key = {.to = word, .cap = sizeof word}, text = {.cap = 0};
-        SW_TRY(sw_json_get_string(&r->json, &key));
+        const char *key = NULL, *text = NULL;
+        SW_TRY(get_text(r, &key));
         SW_TRY(expect(r, ':'));
-        const bool wanted = r->note != NULL && is(&key, r->note->key);
-        if (wanted)
-            text = (sw_json_text){.to = r->note->text, .cap = sizeof r->note->text - 1};
-        SW_TRY(sw_json_get_string(&r->json, &text));
-        if (wanted)
-            r->note->text[text.length < text.cap ? text.length : text.cap] = '\0';
+        SW_TRY(get_text(r, &text));
+        SW_TRY(r->visit->note(r->visit->context, key, text, r->json.at - 1));
         SW_TRY(accept(r, ',', &more));
     } while (more);
     return expect(r, '}');
 }
 
-static sw_status read_entry(reader *r, bool *metadata, swi_st_visit *visit, void *context)
+static sw_status read_entry(reader *r)
 {
     swi_st_tensor tensor;
     memset(&tensor, 0, sizeof tensor);
-    sw_json_text name = {.to = tensor.name, .cap = sizeof tensor.name};
-    SW_TRY(sw_json_get_string(&r->json, &name));
-    tensor.name_bytes = name.length;
+    SW_TRY(get_text(r, &tensor.name));
     SW_TRY(expect(r, ':'));
-    if (!is(&name, "__metadata__")) {
+    if (strcmp(tensor.name, "__metadata__") != 0) {
         SW_TRY(read_tensor(r, &tensor));
-        return visit(context, &tensor);
+        return r->visit->tensor(r->visit->context, &tensor);
     }
-    if (*metadata)
+    if (r->metadata)
         return bad(r, "__metadata__ twice");
-    *metadata = true;
+    r->metadata = true;
     return read_metadata(r);
 }
 
-static sw_status parse(reader r, swi_st_visit *visit, void *context)
+sw_status swi_st_parse(const char *text, size_t bytes, const char *path, char *room,
+                       const swi_st_visit *visit)
 {
-    bool metadata = false, end, more = true;
+    reader r = {sw_json_in_text(text, bytes, path), room, bytes, visit, false};
+    bool end, more = true;
     int c;
     r.json.of = " of its header";
+    r.json.strict = true;
     SW_TRY(expect(&r, '{'));
     SW_TRY(accept(&r, '}', &end));
     while (!end && more) {
-        SW_TRY(read_entry(&r, &metadata, visit, context));
+        SW_TRY(read_entry(&r));
         SW_TRY(accept(&r, ',', &more));
     }
     if (!end)
         SW_TRY(expect(&r, '}'));
     SW_TRY(sw_json_peek(&r.json, &c));
     return c == -1 ? SW_OK : bad(&r, "text behind the header's end");
-}
-
-sw_status swi_st_parse(const char *text, size_t bytes, const char *path, swi_st_visit *visit,
-                       void *context)
-{
-    return parse((reader){sw_json_in_text(text, bytes, path), NULL}, visit, context);
-}
-
-static sw_status pass_over(void *context, const swi_st_tensor *tensor)
-{
-    (void)context, (void)tensor;
-    return SW_OK;
-}
-
-sw_status swi_st_note(const char *text, size_t bytes, const char *path, swi_note *note)
-{
-    note->text[0] = '\0';
-    return parse((reader){sw_json_in_text(text, bytes, path), note}, pass_over, NULL);
 }

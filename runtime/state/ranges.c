@@ -1,0 +1,218 @@
+/* Lists of named tensors. Names lie in blocks of the list, one for each call that appends, so
+ * that none moves. */
+#include "runtime/state/ranges.h"
+#include "alloc/base/mem.h"
+#include "profiler/record/utf8.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* A block of text knows its bytes: they stand in front of it. */
+#define HEAD sizeof(size_t)
+
+static sw_status take_text(swi_tensor_list *list, char **out, size_t bytes)
+{
+    void *array = list->texts, *block = NULL;
+    SW_TRY(sw_heap_reserve(&array, SW_HEAP_FILES, &list->cap_texts, list->n_texts + 1,
+                           sizeof *list->texts));
+    list->texts = array;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, HEAD + bytes));
+    memcpy(block, &bytes, HEAD);
+    list->texts[list->n_texts++] = block;
+    *out = (char *)block + HEAD;
+    return SW_OK;
+}
+
+static void give_text(swi_tensor_list *list)
+{
+    size_t bytes;
+    char *block = list->texts[--list->n_texts];
+    memcpy(&bytes, block, HEAD);
+    sw_heap_free(block, SW_HEAP_FILES, HEAD + bytes);
+}
+
+static sw_status reserve(swi_tensor_list *list, uint32_t more)
+{
+    void *array = list->at;
+    if (more > UINT32_MAX / 2 - list->n)
+        SW_FAIL(SW_INVALID, "%u tensors and %u more are too many for a file", list->n, more);
+    SW_TRY(
+        sw_heap_reserve(&array, SW_HEAP_FILES, &list->cap, list->n + more, sizeof *list->at));
+    list->at = array;
+    return SW_OK;
+}
+
+static bool can_be_written(const char *name)
+{
+    for (size_t n; *name != '\0'; name += n)
+        if ((n = sw_utf8_sequence(name)) == 0)
+            return false;
+    return true;
+}
+
+static bool stands_in(const swi_tensor_list *list, uint32_t n, const char *name)
+{
+    uint32_t i = 0;
+    while (i < n && strcmp(list->at[i].name, name) != 0)
+        i++;
+    return i < n;
+}
+
+const swi_tensor *swi_list_find(const swi_tensor_list *list, const char *name)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (strcmp(list->at[i].name, name) == 0)
+            return &list->at[i];
+    return NULL;
+}
+
+void swi_list_free(swi_tensor_list *list)
+{
+    while (list->n_texts > 0)
+        give_text(list);
+    sw_heap_free(list->texts, SW_HEAP_FILES, list->cap_texts * sizeof *list->texts);
+    sw_heap_free(list->at, SW_HEAP_FILES, list->cap * sizeof *list->at);
+    *list = (swi_tensor_list){0};
+}
+
+/* ---- models ------------------------------------------------------------------------------ */
+
+/* What stands in front of an entry's name, behind the prefix. */
+static const char *kind_of(swi_role role)
+{
+    switch (role) {
+    case SWI_ROLE_OPTIMIZER_STATE:
+        return SWI_OWN_PREFIX "optimizer/";
+    case SWI_ROLE_STATE:
+        return SWI_OWN_PREFIX "state/";
+    case SWI_ROLE_GRADIENT:
+        return SWI_OWN_PREFIX "gradient/";
+    case SWI_ROLE_KNOB:
+        return SWI_OWN_PREFIX;
+    default:
+        return "";
+    }
+}
+
+static bool is_in(const swi_entry *entry, uint32_t roles)
+{
+    return roles >> entry->role & 1;
+}
+
+static sw_status check_entry(const sw_model *model, const swi_entry *entry, uint32_t n)
+{
+    const bool own = strncmp(entry->name, SWI_OWN_PREFIX, strlen(SWI_OWN_PREFIX)) == 0;
+    if (own || !can_be_written(entry->name) || strcmp(entry->name, "__metadata__") == 0)
+        SW_FAIL(SW_INVALID, "model %s: a safetensors file cannot hold the name '%s'%s",
+                model->name, entry->name,
+                own ? ": what begins with '" SWI_OWN_PREFIX "' is the library's own" : "");
+    if (n > 1 && entry->shape.rank == SW_MAX_RANK)
+        SW_FAIL(SW_INVALID,
+                "model %s: '%s' has %d dims; of %u models in one file, at most %d are stacked",
+                model->name, entry->name, entry->shape.rank, n, SW_MAX_RANK - 1);
+    return SW_OK;
+}
+
+static sw_status check_models(sw_model *const *models, uint32_t n, uint32_t roles,
+                              const char *prefix)
+{
+    if (!can_be_written(prefix) || strncmp(prefix, SWI_OWN_PREFIX, strlen(SWI_OWN_PREFIX)) == 0)
+        SW_FAIL(SW_INVALID,
+                "model %s: a safetensors file cannot hold names that begin with "
+                "'%s'",
+                models[0]->name, prefix);
+    for (uint32_t i = 1; i < n; i++)
+        if (models[i]->layout_hash != models[0]->layout_hash)
+            SW_FAIL(SW_INVALID, "models %s: model %u of %u has another layout than the first",
+                    models[0]->name, i + 1, n);
+    for (uint32_t i = 1; i < models[0]->n_entries; i++)
+        if (is_in(&models[0]->entries[i], roles))
+            SW_TRY(check_entry(models[0], &models[0]->entries[i], n));
+    return SW_OK;
+}
+
+static void append(swi_tensor_list *list, sw_model *const *models, uint32_t n,
+                   const swi_entry *entry, const char *name)
+{
+    list->at[list->n++] = (swi_tensor){.name = name,
+                                       .role = entry->role,
+                                       .dtype = entry->dtype,
+                                       .shape = entry->shape,
+                                       .part_bytes = entry->bytes,
+                                       .n_parts = n,
+                                       .models = models,
+                                       .offset = entry->offset,
+                                       .group = list->n_groups};
+}
+
+/* Room for the names of all of them, and for the tensors. */
+static sw_status make_room(swi_tensor_list *list, const sw_model *model, uint32_t roles,
+                           const char *prefix, char **names, size_t *bytes)
+{
+    uint32_t n = 0;
+    *bytes = 0;
+    for (uint32_t i = 1; i < model->n_entries; i++) {
+        const swi_entry *entry = &model->entries[i];
+        if (is_in(entry, roles)) {
+            *bytes += strlen(prefix) + strlen(kind_of(entry->role)) + strlen(entry->name) + 1;
+            n++;
+        }
+    }
+    SW_TRY(reserve(list, n));
+    return take_text(list, names, *bytes);
+}
+
+sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models, uint32_t n,
+                          uint32_t roles, const char *prefix)
+{
+    const sw_model *model = models[0];
+    const uint32_t before = list->n;
+    char *name = NULL;
+    size_t left;
+    SW_TRY(check_models(models, n, roles, prefix));
+    SW_TRY(make_room(list, model, roles, prefix, &name, &left));
+    for (uint32_t i = 1; i < model->n_entries; i++) {
+        const swi_entry *entry = &model->entries[i];
+        if (!is_in(entry, roles))
+            continue;
+        const size_t used =
+            (size_t)snprintf(name, left, "%s%s%s", prefix, kind_of(entry->role), entry->name) +
+            1;
+        if (stands_in(list, before, name)) {
+            const sw_status status = sw_error_set(
+                SW_INVALID, __FILE__, __LINE__,
+                "model %s: '%s' stands in the list of tensors already", model->name, name);
+            list->n = before;
+            give_text(list);
+            return status;
+        }
+        append(list, models, n, entry, name);
+        name += used;
+        left -= used;
+    }
+    list->n_groups++;
+    return SW_OK;
+}
+
+sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *bytes, size_t n)
+{
+    char *copy = NULL;
+    if (!can_be_written(name) || strcmp(name, "__metadata__") == 0)
+        SW_FAIL(SW_INVALID, "a safetensors file cannot hold the name '%s'", name);
+    if (swi_list_find(list, name) != NULL)
+        SW_FAIL(SW_INVALID, "'%s' stands in the list of tensors already", name);
+    SW_TRY(reserve(list, 1));
+    SW_TRY(take_text(list, &copy, strlen(name) + 1));
+    memcpy(copy, name, strlen(name) + 1);
+    list->at[list->n++] = (swi_tensor){.name = copy,
+                                       .role = SWI_ROLE_OUTPUT,
+                                       .dtype = SW_U8,
+                                       .shape = {.rank = 1, .dim = {(int64_t)n}},
+                                       .part_bytes = n,
+                                       .n_parts = 1,
+                                       .at = (unsigned char *)(uintptr_t)bytes,
+                                       .stride = n,
+                                       .group = SWI_NONE};
+    return SW_OK;
+}

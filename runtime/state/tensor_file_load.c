@@ -1,0 +1,300 @@
+/* The data of a file of tensors: read once and held against the checksums, given out, or put
+ * into models. Loading reads all data first: what goes to host memory into a block, the rest
+ * through a small one. Only then does anything change: first what is on a device, which can
+ * still fail, then memory, which cannot. */
+#include "alloc/base/mem.h"
+#include "profiler/record/utf8.h"
+#include "runtime/base/checksum.h"
+#include "runtime/device/device.h"
+#include "runtime/state/tensor_internal.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT 160
+
+static bool has_sums(const swi_tensors *file)
+{
+    return file->has_checksums && swi_checksum_there();
+}
+
+static sw_status seek_to(swi_tensors *file, const swi_tensors_entry *entry)
+{
+    return sw_file_seek(file->file, file->data_begin + entry->begin);
+}
+
+sw_status swi_tensors_check(const swi_tensors *file, const swi_tensors_entry *entry,
+                            uint64_t got)
+{
+    char name[TEXT];
+    if (got == entry->checksum)
+        return SW_OK;
+    sw_utf8_clean(name, sizeof name, entry->name);
+    SW_FAIL(SW_FORMAT,
+            "%s: '%s', bytes %" PRIu64 " to %" PRIu64 ", is damaged: checksum %016" PRIx64
+            ", must be %016" PRIx64,
+            swi_tensors_path(file), name, file->data_begin + entry->begin,
+            file->data_begin + entry->end, got, entry->checksum);
+}
+
+/* ---- checking ---------------------------------------------------------------------------- */
+
+/* The data of a tensor, which come next in the file, through a block. */
+static sw_status pass_over(swi_tensors *file, const swi_tensors_entry *entry, void *block,
+                           size_t room)
+{
+    swi_checksum sum;
+    const bool sums = has_sums(file);
+    if (sums)
+        swi_checksum_begin(&sum);
+    for (uint64_t left = entry->end - entry->begin; left > 0;) {
+        const size_t n = left < room ? (size_t)left : room;
+        SW_TRY(swi_tensors_get(file, block, n));
+        if (sums)
+            swi_checksum_add(&sum, block, n);
+        left -= n;
+    }
+    return sums ? swi_tensors_check(file, entry, swi_checksum_end(&sum)) : SW_OK;
+}
+
+/* A block for the largest tensor, or SWI_VERIFY_BYTES. */
+static size_t room_for(const swi_tensors *file)
+{
+    return file->data_bytes < SWI_VERIFY_BYTES ? (size_t)file->data_bytes : SWI_VERIFY_BYTES;
+}
+
+sw_status swi_tensors_verify(swi_tensors *file)
+{
+    if (!has_sums(file))
+        return SW_OK;
+    void *block;
+    const size_t room = room_for(file);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, room));
+    sw_status status = sw_file_seek(file->file, file->data_begin);
+    for (uint32_t i = 0; i < file->n && status == SW_OK; i++)
+        status = pass_over(file, &file->entries[i], block, room);
+    sw_heap_free(block, SW_HEAP_FILES, room);
+    return status;
+}
+
+sw_status swi_tensors_read(swi_tensors *file, const swi_tensors_entry *entry, void *to,
+                           size_t bytes)
+{
+    if (bytes != entry->end - entry->begin)
+        SW_FAIL(SW_INVALID, "%s: '%s' has %" PRIu64 " bytes (room for %zu is given)",
+                swi_tensors_path(file), entry->name, entry->end - entry->begin, bytes);
+    SW_TRY(seek_to(file, entry));
+    SW_TRY(swi_tensors_get(file, to, bytes));
+    return has_sums(file) ? swi_tensors_check(file, entry, swi_checksum_of(to, bytes)) : SW_OK;
+}
+
+/* ---- loading: what the file must have ---------------------------------------------------- */
+
+typedef struct {
+    swi_tensors *file;
+    const swi_tensor_list *list;
+    const char *who;
+    uint32_t *target; /* by tensor of the file: 1 + that of the list; 0: passed over */
+    size_t kept;      /* bytes for host memory */
+} loading;
+
+/* "F32 (3, 4)" for messages. */
+static void describe(char *to, size_t bytes, const char *dtype, int rank, const int64_t *dim)
+{
+    size_t at = (size_t)snprintf(to, bytes, "%.20s (", dtype);
+    for (int i = 0; i < rank && i < SW_MAX_RANK && at < bytes; i++)
+        at += (size_t)snprintf(to + at, bytes - at, "%s%lld", i > 0 ? ", " : "",
+                               (long long)dim[i]);
+    if (at < bytes)
+        snprintf(to + at, bytes - at, "%s)", rank > SW_MAX_RANK ? ", ..." : "");
+}
+
+/* In a file, parts are a dim in front of the shape. */
+static int shape_of(const swi_tensor *tensor, int64_t *dim)
+{
+    int rank = 0;
+    if (tensor->n_parts > 1)
+        dim[rank++] = tensor->n_parts;
+    for (int i = 0; i < tensor->shape.rank; i++)
+        dim[rank++] = tensor->shape.dim[i];
+    return rank;
+}
+
+static sw_status check_type(const loading *l, const swi_tensor *tensor,
+                            const swi_tensors_entry *entry)
+{
+    int64_t dim[SW_MAX_RANK + 1] = {0};
+    const int rank = shape_of(tensor, dim);
+    const char *dtype = swi_tensors_dtype(tensor->dtype);
+    if (strcmp(entry->dtype, dtype) == 0 && entry->rank == rank && rank <= SW_MAX_RANK &&
+        memcmp(dim, entry->dim, (size_t)rank * sizeof *dim) == 0)
+        return SW_OK;
+    char there[TEXT], needed[TEXT];
+    describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
+    describe(needed, sizeof needed, dtype, rank, dim);
+    SW_FAIL(SW_FORMAT, "%s: '%s' is %s; %s needs %s", swi_tensors_path(l->file), tensor->name,
+            there, l->who, needed);
+}
+
+static bool in_host_memory(const swi_tensor *tensor)
+{
+    return tensor->at != NULL || tensor->models[0]->device->backend->host_memory;
+}
+
+static sw_status match(loading *l)
+{
+    for (uint32_t i = 0; i < l->list->n; i++) {
+        const swi_tensor *tensor = &l->list->at[i];
+        const swi_tensors_entry *entry = swi_tensors_find(l->file, tensor->name);
+        if (entry == NULL)
+            SW_FAIL(SW_FORMAT, "%s: '%s' is missing", swi_tensors_path(l->file), tensor->name);
+        SW_TRY(check_type(l, tensor, entry));
+        l->target[entry - l->file->entries] = i + 1;
+        if (in_host_memory(tensor))
+            l->kept += (size_t)(entry->end - entry->begin);
+    }
+    return SW_OK;
+}
+
+static sw_status check_no_more(const loading *l)
+{
+    for (uint32_t i = 0; i < l->file->n; i++)
+        if (l->target[i] == 0) {
+            char name[TEXT];
+            sw_utf8_clean(name, sizeof name, l->file->entries[i].name);
+            SW_FAIL(SW_FORMAT, "%s: '%s' is not in %s", swi_tensors_path(l->file), name,
+                    l->who);
+        }
+    return SW_OK;
+}
+
+/* ---- loading: bytes ---------------------------------------------------------------------- */
+
+static const swi_tensor *target_of(const loading *l, uint32_t i)
+{
+    return l->target[i] == 0 ? NULL : &l->list->at[l->target[i] - 1];
+}
+
+/* All data once, in order; those for host memory stay in `kept`, one behind the other. */
+static sw_status read_all(const loading *l, unsigned char *kept, void *block, size_t room)
+{
+    swi_tensors *file = l->file;
+    SW_TRY(sw_file_seek(file->file, file->data_begin));
+    for (uint32_t i = 0; i < file->n; i++) {
+        const swi_tensors_entry *entry = &file->entries[i];
+        const swi_tensor *tensor = target_of(l, i);
+        if (tensor == NULL || !in_host_memory(tensor)) {
+            SW_TRY(pass_over(file, entry, block, room));
+            continue;
+        }
+        const size_t bytes = (size_t)(entry->end - entry->begin);
+        SW_TRY(swi_tensors_get(file, kept, bytes));
+        if (has_sums(file))
+            SW_TRY(swi_tensors_check(file, entry, swi_checksum_of(kept, bytes)));
+        kept += bytes;
+    }
+    return SW_OK;
+}
+
+typedef struct {
+    swi_tensors *file;
+    swi_checksum sum;
+} stream;
+
+static sw_status make_piece(void *context, void *to, size_t at, size_t n)
+{
+    stream *s = context;
+    (void)at; /* the pieces of a tensor follow each other */
+    SW_TRY(swi_tensors_get(s->file, to, n));
+    if (has_sums(s->file))
+        swi_checksum_add(&s->sum, to, n);
+    return SW_OK;
+}
+
+/* The parts of a tensor that lies on a device. A part that was written is damaged where what
+ * follows fails. */
+static sw_status stream_one(swi_tensors *file, const swi_tensors_entry *entry,
+                            const swi_tensor *tensor)
+{
+    stream s = {.file = file};
+    sw_status status = seek_to(file, entry);
+    if (has_sums(file))
+        swi_checksum_begin(&s.sum);
+    uint32_t k = 0;
+    for (; k < tensor->n_parts && status == SW_OK; k++)
+        status = swi_model_fill(tensor->models[k], tensor->offset, tensor->part_bytes,
+                                make_piece, &s);
+    if (status == SW_OK && has_sums(file))
+        status = swi_tensors_check(file, entry, swi_checksum_end(&s.sum));
+    else if (status != SW_OK && k > 0)
+        k--; /* swi_model_fill has marked that one where it had to */
+    for (uint32_t i = 0; status != SW_OK && i < k; i++)
+        tensor->models[i]->damaged = true;
+    return status;
+}
+
+static sw_status stream_all(const loading *l)
+{
+    sw_status status = SW_OK;
+    uint32_t i = 0;
+    for (; i < l->file->n && status == SW_OK; i++) {
+        const swi_tensor *tensor = target_of(l, i);
+        if (tensor != NULL && !in_host_memory(tensor))
+            status = stream_one(l->file, &l->file->entries[i], tensor);
+    }
+    for (uint32_t before = 0; status != SW_OK && before + 1 < i; before++) {
+        const swi_tensor *tensor = target_of(l, before);
+        if (tensor != NULL && !in_host_memory(tensor))
+            for (uint32_t k = 0; k < tensor->n_parts; k++)
+                tensor->models[k]->damaged = true;
+    }
+    return status;
+}
+
+static void put_all(const loading *l, const unsigned char *kept)
+{
+    for (uint32_t i = 0; i < l->file->n; i++) {
+        const swi_tensor *tensor = target_of(l, i);
+        if (tensor == NULL || !in_host_memory(tensor))
+            continue;
+        for (uint32_t k = 0; k < tensor->n_parts; k++, kept += tensor->part_bytes)
+            if (tensor->part_bytes > 0)
+                memcpy(tensor->at != NULL ? tensor->at + k * tensor->stride
+                                          : tensor->models[k]->base + tensor->offset,
+                       kept, tensor->part_bytes);
+    }
+}
+
+static sw_status take_all(const loading *l)
+{
+    void *block, *kept = NULL;
+    const size_t room = room_for(l->file);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, room));
+    sw_status status = sw_heap_alloc(&kept, SW_HEAP_FILES, l->kept);
+    if (status == SW_OK)
+        status = read_all(l, kept, block, room);
+    if (status == SW_OK)
+        status = stream_all(l);
+    if (status == SW_OK)
+        put_all(l, kept);
+    sw_heap_free(kept, SW_HEAP_FILES, l->kept);
+    sw_heap_free(block, SW_HEAP_FILES, room);
+    return status;
+}
+
+sw_status swi_tensors_load(swi_tensors *file, const swi_tensor_list *list, bool more,
+                           const char *who)
+{
+    loading l = {file, list, who, NULL, 0};
+    void *block;
+    const size_t bytes = file->n * sizeof *l.target;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
+    l.target = block;
+    sw_status status = match(&l);
+    if (status == SW_OK && !more)
+        status = check_no_more(&l);
+    if (status == SW_OK)
+        status = take_all(&l);
+    sw_heap_free(block, SW_HEAP_FILES, bytes);
+    return status;
+}

@@ -1,0 +1,45 @@
+/* What the writer, the reader and the loader of files of tensors share. */
+#ifndef SW_TENSOR_INTERNAL_H
+#define SW_TENSOR_INTERNAL_H
+
+#include "runtime/model/model_bytes.h"
+#include "runtime/state/tensor_file.h"
+#include "runtime/state/tensor_header.h"
+
+#define SWI_KEY_CHECKSUMS SWI_OWN_PREFIX "checksums"
+#define SWI_KEY_HEADER SWI_OWN_PREFIX "header"
+#define SWI_TENSORS_VERSION "1"
+#define SWI_VERIFY_BYTES ((size_t)256 << 10) /* of the block that data go through */
+
+/* An open file. The names of tensors are found by a table of places, which is twice as large as
+ * they are many; 0 is empty, i + 1 stands for tensor i. */
+struct swi_tensors {
+    sw_file *file;
+    uint64_t file_bytes, data_begin, data_bytes;
+    char *texts; /* of names, types and notes */
+    size_t text_bytes;
+    swi_tensors_entry *entries; /* by offset */
+    uint32_t n, cap;
+    swi_tensors_note *notes;
+    uint32_t n_notes, cap_notes;
+    uint32_t *places;
+    uint32_t n_places; /* a power of two */
+    bool has_checksums, is_checkpoint, checked;
+};
+
+/* "F32" ... "U8". */
+const char *swi_tensors_dtype(sw_dtype dtype);
+
+/* Read exactly that many bytes; SW_FORMAT where there are fewer. */
+SW_MUST_USE sw_status swi_tensors_get(swi_tensors *file, void *to, size_t bytes);
+/* What the bytes of a tensor have for a checksum, against what they must have. SW_FORMAT names
+ * tensor and range. */
+SW_MUST_USE sw_status swi_tensors_check(const swi_tensors *file, const swi_tensors_entry *entry,
+                                        uint64_t got);
+
+static inline bool swi_is_own(const char *name)
+{
+    return __builtin_strncmp(name, SWI_OWN_PREFIX, sizeof SWI_OWN_PREFIX - 1) == 0;
+}
+
+#endif
