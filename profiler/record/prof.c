@@ -369,7 +369,7 @@ static sw_status sync_files(const sw_profile *p)
 }
 
 /* The lock is held for the flush alone: recording goes on while the system syncs. Who begins
- * another part waits for it with the lock, so nobody who has the lock waits for `files` here.
+ * another part waits for it with the lock, so with the lock the read lock is free at once.
  */
 sw_status sw_prof_sync(sw_profile *p)
 {

@@ -129,7 +129,7 @@ static sw_status free_name(const char *path, uint64_t step, char *kept, size_t b
     }
 }
 
-/* The lock says that nobody else writes it, and goes with the file to its new name. */
+/* The lock says that no other process writes it, and goes with the file to its new name. */
 sw_status train_keep_profile(const char *path, uint64_t step, char *kept, size_t bytes)
 {
     struct stat st;
