@@ -1165,6 +1165,9 @@ SW_MUST_USE SW_API sw_status sw_profile_create(sw_profile **out, const sw_profil
 SW_MUST_USE SW_API sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n,
                                               const sw_profile_opts *opts, size_t *out);
 SW_MUST_USE SW_API sw_status sw_profile_flush(sw_profile *profile);
+/* Flush, and have the file synced: what was recorded survives a loss of power. Any thread may
+ * call it while others record, and they do not wait for it. */
+SW_MUST_USE SW_API sw_status sw_profile_sync(sw_profile *profile);
 /* How the run ended, for the end record: SW_OK for "done" (so it is without a call), SW_STOPPED
  * for "interrupted", any other for "failed". `why` is copied; NULL: nothing to say. */
 SW_API void sw_profile_end_status(sw_profile *profile, sw_status status, const char *why);

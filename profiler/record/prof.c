@@ -271,6 +271,7 @@ static void prepare_lock(sw_profile *p)
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* as sw_clock_ns */
     (void)pthread_cond_init(&p->wake, &attr);
     (void)pthread_condattr_destroy(&attr);
+    (void)pthread_rwlock_init(&p->files, NULL);
 }
 
 static void discard(sw_profile *p)
@@ -283,6 +284,7 @@ static void discard(sw_profile *p)
     sw_file_drop(p->statm);
     if (p->forks == sw_fork_number()) { /* else the writer_thread waits there for ever */
         (void)pthread_cond_destroy(&p->wake);
+        (void)pthread_rwlock_destroy(&p->files);
         (void)pthread_mutex_destroy(&p->lock);
     }
     sw_handle_give(p, SW_HANDLE_PROFILE, sizeof *p);
@@ -352,6 +354,35 @@ sw_status sw_prof_flush(sw_profile *p)
         swi_prof_flush(p);
     const sw_status status = final_status(p);
     pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+/* Both files: a part may have ended since the last sync. The names of parts are in the folder,
+ * where syncing may be impossible; nothing is lost by it but which part is the older one. */
+static sw_status sync_files(const sw_profile *p)
+{
+    if (p->before != NULL)
+        SW_TRY(sw_file_sync(p->before));
+    SW_TRY(sw_file_sync(p->file));
+    (void)!sw_folder_sync(sw_file_path(p->file));
+    return SW_OK;
+}
+
+/* The lock is held for the flush alone: recording goes on while the system syncs. Who begins
+ * another part waits for it with the lock, so with the lock the read lock is free at once.
+ */
+sw_status sw_prof_sync(sw_profile *p)
+{
+    SW_TRY(sw_prof_check_fork(p));
+    pthread_mutex_lock(&p->lock);
+    if (swi_prof_writes(p))
+        swi_prof_flush(p);
+    sw_status status = final_status(p);
+    (void)pthread_rwlock_rdlock(&p->files);
+    pthread_mutex_unlock(&p->lock);
+    if (status == SW_OK && p->file != NULL)
+        status = sync_files(p);
+    (void)pthread_rwlock_unlock(&p->files);
     return status;
 }
 

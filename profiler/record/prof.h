@@ -58,6 +58,10 @@ uint64_t sw_prof_start_ns(const sw_profile *profile);
 /* The least max_bytes for the plans that were recorded. */
 size_t sw_prof_least(const sw_profile *profile);
 SW_MUST_USE sw_status sw_prof_flush(sw_profile *profile);
+/* Flush, and have the file synced, and the part before it. Any thread may call it while others
+ * record; none of them waits for it but who begins another part. A sync that failed fails no
+ * later record. */
+SW_MUST_USE sw_status sw_prof_sync(sw_profile *profile);
 /* What the end record will say of the run: "done" until this is called, "interrupted" or
  * "failed", and why (or NULL). Both are copied, `why` up to 511 bytes. */
 void sw_prof_end_status(sw_profile *profile, const char *status, const char *why);

@@ -17,6 +17,8 @@ struct sw_profile {
     uint32_t forks; /* sw_fork_number of the process that made it */
     pthread_mutex_t lock;
     pthread_cond_t wake;
+    pthread_rwlock_t files;   /* who syncs `file` and `before` reads; who changes them writes.
+                                 Taken   behind `lock` alone, and kept by who syncs without it */
     sw_thread *writer_thread; /* writes what waits; NULL without a file */
     bool sleeping, end;       /* the writer_thread: has no deadline; is to go */
     uint64_t waiting;         /* clock of the oldest record that is not in the file; 0: none */

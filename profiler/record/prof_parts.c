@@ -156,8 +156,10 @@ static void end_part(sw_profile *p)
     sw_json_end(&p->json);
     sw_json_line(&p->json);
     swi_prof_flush(p);
+    (void)pthread_rwlock_wrlock(&p->files); /* a sync that goes on ends first */
     if (p->status == SW_OK && swi_prof_stick(p, next_part(p)) != SW_OK)
         (void)!sw_file_remove(name_of(p, NAME_NEXT)); /* where it was not made yet: well */
+    (void)pthread_rwlock_unlock(&p->files);
 }
 
 void swi_prof_reserve(sw_profile *p, size_t bytes)

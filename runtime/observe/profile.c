@@ -56,6 +56,12 @@ sw_status sw_profile_flush(sw_profile *profile)
     return sw_prof_flush(profile);
 }
 
+sw_status sw_profile_sync(sw_profile *profile)
+{
+    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, "sw_profile_sync"));
+    return sw_prof_sync(profile);
+}
+
 void sw_profile_end_status(sw_profile *profile, sw_status status, const char *why)
 {
     if (sw_handle_check(profile, SW_HANDLE_PROFILE, "sw_profile_end_status") == SW_OK)

@@ -150,6 +150,7 @@ static things make_things(void)
     X(sw_profile_least(t->exec, NULL, 1, NULL, &bytes))                                        \
     X(sw_profile_least(t->exec, &args, 1, NULL, NULL))                                         \
     X(sw_profile_flush(NULL))                                                                  \
+    X(sw_profile_sync(NULL))                                                                   \
     X(sw_op_register(NULL, &id))                                                               \
     X(sw_op_register(sw_op_at(0), NULL))                                                       \
     X((sw_param_freeze(no_param, 1), SW_INVALID))                                              \

@@ -63,6 +63,7 @@ static int use_and_destroy(void *arg)
     wrong |= refused(sw_loader_seek(f->loader, 1, 1)) << 3;
     wrong |= (sw_loader_next(f->inline_loader, &inputs, &n) != SW_OK || n != 2) << 4;
     wrong |= refused(sw_profile_flush(f->profile)) << 5;
+    wrong |= refused(sw_profile_sync(f->profile)) << 5;
     const sw_exec_opts three = {.size = sizeof three, .threads = 3};
     sw_exec *own;
     wrong |= (sw_exec_create(&own, &three) != SW_OK || sw_run(own, &a) != SW_OK) << 6;

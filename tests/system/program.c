@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 const char *program_path(void)
@@ -44,6 +45,15 @@ void program_run(sw_outcome *out, const char *words, const char *env)
 {
     const pid_t pid = program_start("stepwell", words, env);
     sw_process_wait(out, pid, "stepwell", 300);
+}
+
+void program_run_killed(sw_outcome *out, const char *words, const char *env, uint64_t us)
+{
+    const pid_t pid = program_start("killed", words, env);
+    const struct timespec until = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+    nanosleep(&until, NULL);
+    (void)kill(pid, SIGKILL); /* not waited for yet, so the number is still its own */
+    sw_process_wait(out, pid, "killed", 300);
 }
 
 bool program_failed_cleanly(const sw_outcome *out, int status)

@@ -22,6 +22,9 @@ const char *program_path(void);
 /* The text of `words` split at blanks becomes the arguments. */
 void program_run(sw_outcome *out, const char *words, const char *env);
 pid_t program_start(const char *tag, const char *words, const char *env);
+/* Start it and kill it by SIGKILL so many microseconds later, wherever it is then; out->signal
+ * is 0 where it had ended before. */
+void program_run_killed(sw_outcome *out, const char *words, const char *env, uint64_t us);
 
 /* Whether the outcome is one line of error on standard error, nothing on standard output, no
  * signal. */

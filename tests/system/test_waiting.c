@@ -328,6 +328,35 @@ static void a_killed_save_blocks_no_other(void)
     CU_ASSERT_EQUAL(stat(at("x.0123456789abcdef.tmp"), &st), -1);
 }
 
+/* Killed again and again while it starts, trains and saves, once every few steps: the
+ * parameters that are there are whole, and the first run that is left alone sweeps up. */
+static void a_run_that_is_killed_leaves_whole_parameters(void)
+{
+    static sw_outcome out;
+    char words[3000];
+    int killed = 0, saved = 0;
+    struct stat st;
+    new_folder("killed-often");
+    expand(words, sizeof words,
+           "train --quiet --synthetic-n 64 --batch 32 --epochs 100000000 --save-best @/x");
+    for (uint64_t i = 0; i < 25; i++) {
+        program_run_killed(&out, words, NULL, 1000 + i * 6700);
+        killed += out.signal == SIGKILL;
+        if (stat(at("x"), &st) != 0)
+            continue;
+        saved++;
+        SW_CHECK(program_tensors(at("x")) != 0, "kill %llu: %lld bytes", (unsigned long long)i,
+                 (long long)st.st_size);
+    }
+    CU_ASSERT_EQUAL(killed, 25);
+    CU_ASSERT(saved > 0);
+    expand(words, sizeof words, "train " SMALL "--save-params @/x");
+    program_run(&out, words, NULL);
+    SW_CHECK(out.status == 0, "status %d: %s", out.status, out.err);
+    CU_ASSERT_EQUAL(sw_shell("ls '%s' | grep -q tmp", folder), 1);
+    sw_note("%d kills, %d times there were parameters", killed, saved);
+}
+
 static const sw_test tests[] = {
     {"a signal ends what opens a pipe", a_signal_ends_what_opens_a_pipe},
     {"a signal ends what writes to a full pipe", a_signal_ends_what_writes_to_a_full_pipe},
@@ -337,5 +366,7 @@ static const sw_test tests[] = {
     {"a profile has one writer", a_profile_has_one_writer},
     {"a save of unknown durability says so", a_save_of_unknown_durability_says_so},
     {"a killed save blocks no other", a_killed_save_blocks_no_other},
+    {"a run that is killed leaves whole parameters",
+     a_run_that_is_killed_leaves_whole_parameters},
 };
 SW_SUITE("waiting", tests)

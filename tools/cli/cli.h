@@ -140,7 +140,7 @@ void cli_flush(void);
 /* From now on the first request to end only sets a flag: Ctrl-C (SIGINT), SIGTERM, or SIGHUP
  * when the terminal goes. The second ends the process at once by its default action, whichever
  * of the three it is. One that was ignored when the program began stays ignored, so nohup
- * works. Pipes that nobody reads and files at their limit fail a write and end nothing.
+ * works. Pipes without a reader and files at their limit fail a write and end nothing.
  *
  * The flag ends what waits: files that are FIFOs, pipes or terminals by sw_interrupt_set(), and
  * standard output and error, where nobody takes anything for three seconds, by leading to

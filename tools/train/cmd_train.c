@@ -158,7 +158,9 @@ static int prepare(train *t)
     status = open_profile(t);
     if (status != CLI_GO)
         return status;
-    const sw_status opened = train_metrics_open(t);
+    const bool has_rows = t->inside && t->now.has_metrics; /* of the run before */
+    const sw_status opened =
+        has_rows ? train_metrics_go_on(t, t->now.metrics_bytes) : train_metrics_open(t);
     return opened == SW_OK ? CLI_GO : cli_library_error(opened, false);
 }
 

@@ -128,7 +128,10 @@ typedef struct {
     train_flight flight; /* the last run, on a device */
     uint64_t told_ns;    /* when the last step was told */
     train_saving saving;
-    sw_file *metrics; /* NULL: not asked for, or given up */
+    sw_file *metrics;       /* NULL: not asked for */
+    uint64_t metrics_bytes; /* of whole rows, and the head */
+    bool metrics_lost;      /* a row could not be written: it is given up */
+    bool metrics_named;     /* for who syncs: its folder was synced */
     int trouble;      /* CLI_DONE, or how a file that could not be written fails the run */
 } train;
 
@@ -173,8 +176,26 @@ void train_checkpoint_end(train *t);
 int train_metrics_check(const char *path);
 /* Nothing where it was not asked for. */
 SW_MUST_USE sw_status train_metrics_open(train *t);
+/* The same for a run that goes on from a checkpoint: what the file has behind `bytes` is cut
+ * off, and rows go on there. A file that is not there is begun, with a note. SW_FORMAT, and the
+ * file is as it was, where it is shorter, where no row ends at `bytes`, or where it is no
+ * regular file. */
+SW_MUST_USE sw_status train_metrics_go_on(train *t, uint64_t bytes);
+/* Where the file is open, and how much of it the rows that were told until now take. One that
+ * was given up stays at its last whole row. For the thread of the loop. */
+void train_metrics_position(const train *t, bool *there, uint64_t *bytes);
+/* Sync the rows. Another thread may call it while the loop writes, but one at a time, and it
+ * must have returned before train_metrics_close: who closes waits for the save that goes on. */
+SW_MUST_USE sw_status train_metrics_sync(train *t);
 void train_metrics_row(train *t, const train_row *row);
 void train_metrics_close(train *t);
+
+/* In front of a profile of a run that goes on from step `step`: the regular file at `path`, a
+ * profile of the run before, is renamed to PATH.before-STEP, or to PATH.before-STEP.2 and so on
+ * where that is taken. `kept` receives the new name, "" where nothing was renamed; SW_INVALID
+ * where it has no room. SW_BUSY: another process writes it. PATH.1 stays. */
+SW_MUST_USE sw_status train_keep_profile(const char *path, uint64_t step, char *kept,
+                                         size_t bytes);
 
 /* CLI_FAILED, with a message, when a witness disagrees with the plan. */
 int train_check_witness(const train *t);

@@ -224,7 +224,7 @@ static sw_status write_taken(train *t)
     train_saving *s = &t->saving;
     sw_json json;
     s->waits = false;
-    s->taken.has_metrics = train_metrics_position(t, &s->taken.metrics_bytes);
+    train_metrics_position(t, &s->taken.has_metrics, &s->taken.metrics_bytes);
     train_identify(t, &identity);
     sw_json_growing(&json, SW_HEAP_FILES);
     train_progress_put(&json, &identity, &s->taken);

@@ -1,9 +1,11 @@
 /* The files that `stepwell train` is told to write: none of them may be another that it writes
  * or reads, by whatever name, and whether the parameters can be saved is known before the
  * training. */
+#include "alloc/base/assert.h"
 #include "tools/report/file_same.h"
 #include "tools/train/train.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -106,4 +108,42 @@ int train_check_writable(const train_opts *o)
     if (status == CLI_GO)
         status = check_no_pipe("--heap-profile", o->heap_profile);
     return status == CLI_GO ? check_writable("--metrics", o->metrics, false) : status;
+}
+
+/* ---- a run that goes on ------------------------------------------------------------------ */
+
+/* The first name that is free. */
+static sw_status free_name(const char *path, uint64_t step, char *kept, size_t bytes)
+{
+    for (unsigned n = 1;; n++) {
+        char ending[32] = "";
+        if (n > 1)
+            snprintf(ending, sizeof ending, ".%u", n);
+        const int length = snprintf(kept, bytes, "%s.before-%" PRIu64 "%s", path, step, ending);
+        if (length < 0 || (size_t)length >= bytes)
+            SW_FAIL(SW_INVALID,
+                    "--profile %s: the name to keep it under has no room in %zu bytes", path,
+                    bytes);
+        if (!sw_file_taken(kept))
+            return SW_OK;
+    }
+}
+
+/* The lock says that no other process writes it, and goes with the file to its new name. */
+sw_status train_keep_profile(const char *path, uint64_t step, char *kept, size_t bytes)
+{
+    struct stat st;
+    sw_file *file;
+    SW_ASSERT(bytes > 0);
+    kept[0] = '\0';
+    if (path == NULL || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return SW_OK;
+    SW_TRY(sw_file_take(&file, path, false));
+    sw_status status = free_name(path, step, kept, bytes);
+    if (status == SW_OK)
+        status = sw_file_rename(path, kept);
+    if (status != SW_OK)
+        kept[0] = '\0';
+    sw_file_drop(file);
+    return status;
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define LINE_BYTES 512
 
@@ -22,27 +23,124 @@ int train_metrics_check(const char *path)
                      "--metrics must be a file that ends in .csv or .jsonl (got '%s')", path);
 }
 
-/* What could not be written is told once and fails the run at its end; training goes on. */
+/* What could not be written is told once and fails the run at its end; training goes on. The
+ * file stays open: another thread may be syncing it. */
 static void put(train *t, const char *text, size_t n)
 {
     const sw_status status = sw_file_write(t->metrics, text, n);
-    if (status == SW_OK)
+    if (status == SW_OK) {
+        t->metrics_bytes += n;
         return;
+    }
     t->trouble = t->trouble == CLI_DONE ? cli_library_error(status, false) : t->trouble;
-    sw_file_drop(t->metrics);
-    t->metrics = NULL;
+    t->metrics_lost = true;
+}
+
+static const char heads[] = "kind,step,epoch,loss,accuracy,rate,ms\n";
+
+static sw_status write_head(train *t)
+{
+    if (!ends_with(t->opts.metrics, ".csv"))
+        return SW_OK;
+    SW_TRY(sw_file_write(t->metrics, heads, sizeof heads - 1));
+    t->metrics_bytes = sizeof heads - 1;
+    return SW_OK;
 }
 
 sw_status train_metrics_open(train *t)
 {
-    static const char heads[] = "kind,step,epoch,loss,accuracy,rate,ms\n";
     if (t->opts.metrics == NULL)
         return SW_OK;
     SW_TRY(sw_file_take(&t->metrics, t->opts.metrics, true)); /* as the only writer */
-    return ends_with(t->opts.metrics, ".csv")
-               ? sw_file_write(t->metrics, heads, sizeof heads - 1)
-               : SW_OK;
+    t->metrics_bytes = 0;
+    return write_head(t);
 }
+
+/* ---- a run that goes on ------------------------------------------------------------------ */
+
+#define WAY_OUT "train without --metrics, or name a file that is not there yet"
+
+/* The byte in front of a row ends the row before it. */
+static sw_status check_row(const char *path, uint64_t bytes)
+{
+    sw_file *file;
+    char last = '\0';
+    size_t got = 0;
+    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
+    sw_status status = sw_file_seek(file, bytes - 1);
+    if (status == SW_OK)
+        status = sw_file_read(file, &last, 1, &got);
+    sw_file_drop(file);
+    SW_TRY(status);
+    if (got != 1 || last != '\n')
+        SW_FAIL(SW_FORMAT,
+                "--metrics %s: no row ends at byte %" PRIu64 ", where the checkpoint goes on: "
+                "it is another file; " WAY_OUT,
+                path, bytes);
+    return SW_OK;
+}
+
+static sw_status go_on(train *t, uint64_t bytes)
+{
+    uint64_t there;
+    SW_TRY(sw_file_size(t->metrics, &there));
+    if (there < bytes)
+        SW_FAIL(SW_FORMAT,
+                "--metrics %s: has %" PRIu64 " bytes, and the checkpoint goes on at %" PRIu64
+                ": rows are missing; " WAY_OUT,
+                t->opts.metrics, there, bytes);
+    if (bytes > 0)
+        SW_TRY(check_row(t->opts.metrics, bytes));
+    SW_TRY(sw_file_cut(t->metrics, bytes));
+    t->metrics_bytes = bytes;
+    return bytes == 0 ? write_head(t) : SW_OK;
+}
+
+sw_status train_metrics_go_on(train *t, uint64_t bytes)
+{
+    const char *path = t->opts.metrics;
+    struct stat st;
+    if (path == NULL)
+        return SW_OK;
+    if (!sw_file_taken(path)) {
+        SW_TRY(train_metrics_open(t));
+        cli_note("--metrics %s is a new file: it has the rows from here on", path);
+        return SW_OK;
+    }
+    if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        SW_FAIL(SW_FORMAT,
+                "--metrics %s: is no regular file, and cannot go on at byte %" PRIu64
+                "; " WAY_OUT,
+                path, bytes);
+    SW_TRY(sw_file_take(&t->metrics, path, false));
+    const sw_status status = go_on(t, bytes);
+    if (status == SW_OK)
+        return SW_OK;
+    sw_file_drop(t->metrics);
+    t->metrics = NULL;
+    return status;
+}
+
+void train_metrics_position(const train *t, bool *there, uint64_t *bytes)
+{
+    *there = t->metrics != NULL;
+    *bytes = t->metrics_bytes;
+}
+
+/* A row is one write() and a sync one fsync() of the same descriptor, which neither call
+ * changes: they need no lock. The name is in the folder from the first sync on; where a folder
+ * cannot be synced, the checkpoint's own says so. */
+sw_status train_metrics_sync(train *t)
+{
+    if (t->metrics == NULL)
+        return SW_OK;
+    SW_TRY(sw_file_sync(t->metrics));
+    if (!t->metrics_named && !sw_file_waits(t->metrics))
+        t->metrics_named = sw_folder_sync(t->opts.metrics) == SW_OK;
+    return SW_OK;
+}
+
+/* ---- rows -------------------------------------------------------------------------------- */
 
 static double accuracy_of(const train_row *row)
 {
@@ -87,16 +185,19 @@ static size_t write_json(const train *t, const train_row *row, char *text)
 void train_metrics_row(train *t, const train_row *row)
 {
     char text[LINE_BYTES];
-    if (t->metrics == NULL)
+    if (t->metrics == NULL || t->metrics_lost)
         return;
     put(t, text,
         ends_with(t->opts.metrics, ".csv") ? write_csv(t, row, text)
                                            : write_json(t, row, text));
 }
 
+/* Why a lost one failed was told. */
 void train_metrics_close(train *t)
 {
-    const sw_status status = sw_file_close(t->metrics);
+    if (t->metrics_lost)
+        sw_file_drop(t->metrics);
+    const sw_status status = t->metrics_lost ? SW_OK : sw_file_close(t->metrics);
     t->metrics = NULL;
     if (status != SW_OK && t->trouble == CLI_DONE)
         t->trouble = cli_library_error(status, false);

@@ -1,0 +1,425 @@
+/* Metrics and profile of a run that goes on: what the files have afterwards, what is refused,
+ * and that a refused file is as it was. */
+#include "tests/support/heap_sweep.h"
+#include "tests/support/suite.h"
+#include "tools/train/train.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char path[1024];
+static train t;
+
+static void end_run(void *unused)
+{
+    (void)unused;
+    train_metrics_close(&t);
+}
+
+/* A run that writes metrics to a file of that name; standard error goes nowhere. */
+static void begin_run(const char *name)
+{
+    snprintf(path, sizeof path, "%s", sw_temp_path(name));
+    memset(&t, 0, sizeof t);
+    t.opts.metrics = path;
+    sw_after(end_run, NULL);
+}
+
+static void put_file(const char *name, const char *text, size_t n)
+{
+    FILE *f = fopen(name, "wb");
+    CU_ASSERT_FATAL(f != NULL && fwrite(text, 1, n, f) == n);
+    fclose(f);
+}
+
+static const char *text_of(const char *name)
+{
+    static char text[2][8192];
+    static int next;
+    char *to = text[next++ % 2];
+    FILE *f = fopen(name, "rb");
+    const size_t n = f != NULL ? fread(to, 1, sizeof text[0] - 1, f) : 0;
+    to[n] = '\0';
+    if (f != NULL)
+        fclose(f);
+    return to;
+}
+
+static bool there(const char *name)
+{
+    struct stat st;
+    return lstat(name, &st) == 0;
+}
+
+static void rows(uint64_t from, uint64_t to)
+{
+    for (uint64_t step = from; step <= to; step++) {
+        const train_row row = {.validation = step % 3 == 0,
+                               .step = step,
+                               .epoch = step / 4,
+                               .score = {.loss = 1.0 / (double)step, .rows = 8},
+                               .rate = 0.5,
+                               .ns = 1000 * step};
+        train_metrics_row(&t, &row);
+    }
+}
+
+/* How many bytes are told; -1: there is no file. */
+static int64_t position(void)
+{
+    bool open;
+    uint64_t bytes;
+    train_metrics_position(&t, &open, &bytes);
+    return open ? (int64_t)bytes : -1;
+}
+
+static int64_t size_of(const char *name)
+{
+    struct stat st;
+    return stat(name, &st) == 0 ? (int64_t)st.st_size : -1;
+}
+
+/* ---- metrics ----------------------------------------------------------------------------- */
+
+static void a_position_is_behind_every_row(void)
+{
+    static const char *const names[] = {"told.csv", "told.jsonl"};
+    for (int i = 0; i < 2; i++) {
+        begin_run(names[i]);
+        CU_ASSERT_EQUAL(position(), -1);
+        CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+        CU_ASSERT_EQUAL(position(), i == 0 ? 38 : 0);
+        for (uint64_t step = 1; step < 20; step++) {
+            CU_ASSERT_EQUAL(position(), size_of(path));
+            rows(step, step);
+        }
+        CU_ASSERT_EQUAL(position(), size_of(path));
+        CU_ASSERT(position() > 19 * 20);
+        train_metrics_close(&t);
+        CU_ASSERT_EQUAL(position(), -1);
+    }
+    memset(&t, 0, sizeof t); /* without --metrics */
+    CU_ASSERT_EQUAL(train_metrics_open(&t), SW_OK);
+    CU_ASSERT_EQUAL(train_metrics_go_on(&t, 12), SW_OK);
+    CU_ASSERT_EQUAL(train_metrics_sync(&t), SW_OK);
+    CU_ASSERT_EQUAL(position(), -1);
+}
+
+/* Interrupted behind each row, with rows behind the checkpoint that are told again. */
+static void a_run_that_goes_on_leaves_the_file_of_one_that_did_not_end(void)
+{
+    static const char *const names[][2] = {{"whole.csv", "parts.csv"},
+                                           {"whole.jsonl", "parts.jsonl"}};
+    for (int i = 0; i < 2; i++) {
+        char whole[8192];
+        begin_run(names[i][0]);
+        CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+        rows(1, 12);
+        train_metrics_close(&t);
+        snprintf(whole, sizeof whole, "%s", text_of(path));
+        begin_run(names[i][1]);
+        for (uint64_t saved = 0; saved <= 12; saved++) {
+            CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+            rows(1, saved);
+            const int64_t bytes = position();
+            rows(saved + 1, saved + 3); /* and was killed */
+            train_metrics_close(&t);
+            CU_ASSERT_EQUAL_FATAL(train_metrics_go_on(&t, (uint64_t)bytes), SW_OK);
+            CU_ASSERT_EQUAL(position(), bytes);
+            CU_ASSERT_EQUAL(size_of(path), bytes);
+            rows(saved + 1, 12);
+            CU_ASSERT_EQUAL(position(), size_of(path));
+            train_metrics_close(&t);
+            SW_CHECK(strcmp(text_of(path), whole) == 0, "%s, step %llu: %.300s", path,
+                     (unsigned long long)saved, text_of(path));
+        }
+    }
+    CU_ASSERT_EQUAL(t.trouble, CLI_DONE);
+}
+
+/* It says the option, the file, the numbers and the way out, and nothing is open. */
+static void refused(uint64_t bytes, const char *says)
+{
+    const sw_status status = train_metrics_go_on(&t, bytes);
+    SW_CHECK(status == SW_FORMAT, "status %d: %s", (int)status, sw_last_error());
+    SW_CHECK(strstr(sw_last_error(), "--metrics ") != NULL &&
+                 strstr(sw_last_error(), path) != NULL &&
+                 strstr(sw_last_error(), says) != NULL &&
+                 strstr(sw_last_error(), "train without --metrics, or name a file") != NULL,
+             "%s", sw_last_error());
+    CU_ASSERT_EQUAL(position(), -1);
+}
+
+static void a_file_that_is_another_is_refused_as_it_is(void)
+{
+    static const char text[] = "{\"step\":1}\n{\"step\":2}\n{\"st";
+    const size_t n = sizeof text - 1;
+    begin_run("other.jsonl");
+    put_file(path, text, n);
+    refused(n + 1, "has 26 bytes, and the checkpoint goes on at 27: rows are missing");
+    refused(1000000, "has 26 bytes, and the checkpoint goes on at 1000000");
+    for (uint64_t bytes = 1; bytes <= n; bytes++)
+        if (text[bytes - 1] != '\n')
+            refused(bytes, "no row ends at byte ");
+    CU_ASSERT_STRING_EQUAL(text_of(path), text);
+    CU_ASSERT_EQUAL(train_metrics_go_on(&t, 11), SW_OK);
+    train_metrics_close(&t);
+    CU_ASSERT_STRING_EQUAL(text_of(path), "{\"step\":1}\n");
+    put_file(path, "", 0);
+    refused(11, "has 0 bytes");
+}
+
+static void what_is_no_regular_file_is_refused(void)
+{
+    begin_run("pipe.csv");
+    CU_ASSERT_EQUAL_FATAL(mkfifo(path, 0600), 0);
+    refused(38, "is no regular file, and cannot go on at byte 38");
+    begin_run("nowhere.csv");
+    CU_ASSERT_EQUAL_FATAL(symlink("/nowhere/at/all", path), 0);
+    refused(38, "is no regular file");
+    begin_run("folder.csv");
+    CU_ASSERT_EQUAL_FATAL(mkdir(path, 0700), 0);
+    refused(38, "is no regular file");
+    begin_run("-");
+    snprintf(path, sizeof path, "-");
+    put_file("-", "a\n", 2); /* a file of that name is not meant */
+    refused(2, "is no regular file");
+    (void)unlink("-");
+}
+
+/* A link leads to the file that goes on. */
+static void a_link_to_a_file_is_followed(void)
+{
+    char target[1024];
+    begin_run("link.csv");
+    snprintf(target, sizeof target, "%s", sw_temp_path("target.csv"));
+    put_file(target, "a\nb\nc\n", 6);
+    CU_ASSERT_EQUAL_FATAL(symlink(target, path), 0);
+    CU_ASSERT_EQUAL(train_metrics_go_on(&t, 4), SW_OK);
+    train_metrics_close(&t);
+    CU_ASSERT_STRING_EQUAL(text_of(target), "a\nb\n");
+}
+
+static void a_file_that_is_not_there_begins(void)
+{
+    begin_run("new.csv");
+    CU_ASSERT_EQUAL_FATAL(train_metrics_go_on(&t, 500), SW_OK);
+    CU_ASSERT_EQUAL(position(), 38);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(cli_last_line(), "is a new file: it has the rows from here on"));
+    rows(9, 9);
+    train_metrics_close(&t);
+    CU_ASSERT_EQUAL(strncmp(text_of(path), "kind,step,", 10), 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text_of(path), "\nvalidation,9,"));
+}
+
+static void a_file_that_another_writes_is_refused(void)
+{
+    sw_file *other;
+    begin_run("busy.csv");
+    put_file(path, "a\nb\n", 4);
+    CU_ASSERT_EQUAL_FATAL(sw_file_take(&other, path, false), SW_OK);
+    CU_ASSERT_EQUAL(train_metrics_go_on(&t, 2), SW_BUSY);
+    CU_ASSERT_EQUAL(position(), -1);
+    sw_file_drop(other);
+    CU_ASSERT_STRING_EQUAL(text_of(path), "a\nb\n");
+}
+
+/* Each call fails alone and from there on: the file is as it was, or it is cut, and a second
+ * try goes on. */
+static void every_call_of_going_on_can_fail(void)
+{
+    for (int i = 0; i < 4; i++) {
+        const sw_fault_mode mode = i / 2 == 0 ? SW_FAULT_ONCE : SW_FAULT_FROM;
+        const sw_fault_kind kind = i % 2 == 0 ? SW_FAULT_FILE : SW_FAULT_MEMORY;
+        uint64_t k = 0;
+        begin_run("swept.csv");
+        for (;; k++) {
+            const uint64_t blocks = sw_heap_blocks();
+            put_file(path, "a\nb\nc", 5);
+            sw_fault_plan(kind, k, mode);
+            const sw_status status = train_metrics_go_on(&t, 4);
+            const bool hit = sw_fault_hits(kind) > 0;
+            sw_fault_plan(kind, 0, SW_FAULT_OFF);
+            if (status != SW_OK) {
+                CU_ASSERT_EQUAL(position(), -1);
+                CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+                CU_ASSERT(strcmp(text_of(path), "a\nb\nc") == 0 ||
+                          strcmp(text_of(path), "a\nb\n") == 0);
+                CU_ASSERT_EQUAL(train_metrics_go_on(&t, 4), SW_OK);
+            }
+            CU_ASSERT_EQUAL(position(), 4);
+            CU_ASSERT_STRING_EQUAL(text_of(path), "a\nb\n");
+            train_metrics_close(&t);
+            if (!hit)
+                break;
+        }
+        sw_note("%llu sites", (unsigned long long)k);
+        CU_ASSERT(k >= (kind == SW_FAULT_FILE ? 7 : 2));
+    }
+}
+
+/* A row that cannot be written is told once; the file stays open for who syncs it, and the
+ * position stays behind the last whole row. */
+static void a_lost_row_ends_the_metrics_and_not_the_run(void)
+{
+    begin_run("lost.csv");
+    CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+    rows(1, 2);
+    const int64_t bytes = position();
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_ONCE);
+    rows(3, 3);
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+    CU_ASSERT_EQUAL(t.trouble, CLI_FAILED);
+    rows(4, 5); /* no row without those in front of it */
+    CU_ASSERT(position() == bytes && size_of(path) == bytes);
+    CU_ASSERT_EQUAL(train_metrics_sync(&t), SW_OK);
+    train_metrics_close(&t);
+    CU_ASSERT_EQUAL(t.trouble, CLI_FAILED);
+}
+
+/* The file each time, and its folder until that worked. */
+static void rows_are_synced(void)
+{
+    begin_run("synced.csv");
+    CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+    rows(1, 3);
+    static const struct {
+        uint64_t fails, calls;
+        sw_status status;
+    } syncs[] = {{0, 1, SW_IO},          {1, 2, SW_OK},          {2, 3, SW_OK},
+                 {UINT64_MAX, 3, SW_OK}, {UINT64_MAX, 1, SW_OK}, {0, 1, SW_IO},
+                 {UINT64_MAX, 1, SW_OK}};
+    for (size_t i = 0; i < sizeof syncs / sizeof *syncs; i++) {
+        sw_fault_plan(SW_FAULT_FILE, syncs[i].fails, SW_FAULT_ONCE);
+        const sw_status status = train_metrics_sync(&t);
+        const uint64_t calls = sw_fault_calls(SW_FAULT_FILE);
+        sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+        SW_CHECK(status == syncs[i].status && calls == syncs[i].calls,
+                 "sync %zu: status %d, %llu calls", i, (int)status, (unsigned long long)calls);
+    }
+}
+
+static void sync_often(void *failed)
+{
+    for (int i = 0; i < 200; i++)
+        *(int *)failed += train_metrics_sync(&t) != SW_OK;
+}
+
+static void a_thread_syncs_while_rows_are_written(void)
+{
+    sw_thread *thread;
+    int failed = 0;
+    begin_run("thread.csv");
+    CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_thread_start(&thread, sync_often, &failed, "syncs"), SW_OK);
+    rows(1, 3000);
+    sw_thread_join(thread);
+    CU_ASSERT_EQUAL(failed, 0);
+    CU_ASSERT_EQUAL(position(), size_of(path));
+    train_metrics_close(&t);
+    CU_ASSERT_EQUAL(t.trouble, CLI_DONE);
+}
+
+/* ---- the profile of the run before ------------------------------------------------------- */
+
+static void the_profile_before_is_kept(void)
+{
+    char kept[1100], expected[1100], part[1100];
+    snprintf(path, sizeof path, "%s", sw_temp_path("profile.jsonl"));
+    snprintf(part, sizeof part, "%s.1", path);
+    memset(kept, 'x', sizeof kept);
+    CU_ASSERT_EQUAL(train_keep_profile(path, 7, kept, sizeof kept), SW_OK);
+    CU_ASSERT_STRING_EQUAL(kept, ""); /* there is none */
+    put_file(part, "part", 4);
+    for (int i = 1; i < 5; i++) {
+        const char text[2] = {(char)('0' + i), '\0'};
+        put_file(path, text, 1);
+        CU_ASSERT_EQUAL(train_keep_profile(path, 7, kept, sizeof kept), SW_OK);
+        snprintf(expected, sizeof expected, i == 1 ? "%s.before-7" : "%s.before-7.%d", path, i);
+        CU_ASSERT_STRING_EQUAL(kept, expected);
+        CU_ASSERT_STRING_EQUAL(text_of(kept), text);
+        CU_ASSERT_FALSE(there(path));
+    }
+    put_file(path, "8", 1);
+    CU_ASSERT_EQUAL(train_keep_profile(path, 8, kept, sizeof kept), SW_OK);
+    snprintf(expected, sizeof expected, "%s.before-8", path);
+    CU_ASSERT_STRING_EQUAL(kept, expected);
+    snprintf(expected, sizeof expected, "%s.before-7", path);
+    CU_ASSERT_STRING_EQUAL(text_of(expected), "1");
+    CU_ASSERT_STRING_EQUAL(text_of(part), "part");
+    CU_ASSERT_EQUAL(train_keep_profile(NULL, 8, kept, sizeof kept), SW_OK);
+    CU_ASSERT_STRING_EQUAL(kept, "");
+}
+
+static void what_is_no_profile_stays(void)
+{
+    char kept[1100];
+    sw_file *other;
+    snprintf(path, sizeof path, "%s", sw_temp_path("pipe"));
+    CU_ASSERT_EQUAL_FATAL(mkfifo(path, 0600), 0);
+    CU_ASSERT_EQUAL(train_keep_profile(path, 1, kept, sizeof kept), SW_OK);
+    CU_ASSERT(kept[0] == '\0' && there(path));
+    snprintf(path, sizeof path, "%s", sw_temp_path("busy.jsonl"));
+    put_file(path, "busy", 4);
+    CU_ASSERT_EQUAL_FATAL(sw_file_take(&other, path, false), SW_OK);
+    CU_ASSERT_EQUAL(train_keep_profile(path, 1, kept, sizeof kept), SW_BUSY);
+    CU_ASSERT(kept[0] == '\0' && there(path));
+    sw_file_drop(other);
+    CU_ASSERT_EQUAL(train_keep_profile(path, 1, kept, strlen(path) + 9), SW_INVALID);
+    CU_ASSERT(kept[0] == '\0' && there(path));
+    CU_ASSERT_EQUAL(train_keep_profile(path, 1, kept, strlen(path) + 10), SW_OK);
+    CU_ASSERT(kept[0] != '\0' && !there(path));
+}
+
+/* A failed call leaves the profile under its name, and nothing behind. */
+static void every_call_of_keeping_can_fail(void)
+{
+    for (int i = 0; i < 4; i++) {
+        const sw_fault_mode mode = i / 2 == 0 ? SW_FAULT_ONCE : SW_FAULT_FROM;
+        const sw_fault_kind kind = i % 2 == 0 ? SW_FAULT_FILE : SW_FAULT_MEMORY;
+        char kept[1100];
+        uint64_t k = 0;
+        snprintf(path, sizeof path, "%s", sw_temp_path("swept.jsonl"));
+        for (;; k++) {
+            const uint64_t blocks = sw_heap_blocks();
+            put_file(path, "old", 3);
+            sw_fault_plan(kind, k, mode);
+            const sw_status status = train_keep_profile(path, k, kept, sizeof kept);
+            const bool hit = sw_fault_hits(kind) > 0;
+            sw_fault_plan(kind, 0, SW_FAULT_OFF);
+            CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+            CU_ASSERT_EQUAL(there(path), status != SW_OK);
+            CU_ASSERT_EQUAL(kept[0] == '\0', status != SW_OK);
+            CU_ASSERT_STRING_EQUAL(text_of(status == SW_OK ? kept : path), "old");
+            if (!hit)
+                break;
+            CU_ASSERT_EQUAL(remove(status == SW_OK ? kept : path), 0);
+        }
+        (void)remove(kept);
+        CU_ASSERT(k >= (kind == SW_FAULT_FILE ? 3 : 1));
+    }
+}
+
+static const sw_test tests[] = {
+    {"a position is behind every row", a_position_is_behind_every_row},
+    {"a run that goes on leaves the file of one that did not end",
+     a_run_that_goes_on_leaves_the_file_of_one_that_did_not_end},
+    {"a file that is another is refused as it is", a_file_that_is_another_is_refused_as_it_is},
+    {"what is no regular file is refused", what_is_no_regular_file_is_refused},
+    {"a link to a file is followed", a_link_to_a_file_is_followed},
+    {"a file that is not there begins", a_file_that_is_not_there_begins},
+    {"a file that another writes is refused", a_file_that_another_writes_is_refused},
+    {"every call of going on can fail", every_call_of_going_on_can_fail},
+    {"a lost row ends the metrics and not the run",
+     a_lost_row_ends_the_metrics_and_not_the_run},
+    {"rows are synced", rows_are_synced},
+    {"a thread syncs while rows are written", a_thread_syncs_while_rows_are_written},
+    {"the profile before is kept", the_profile_before_is_kept},
+    {"what is no profile stays", what_is_no_profile_stays},
+    {"every call of keeping can fail", every_call_of_keeping_can_fail},
+};
+SW_SUITE("train files", tests)
