@@ -245,19 +245,19 @@ SW_API uint64_t sw_model_layout_hash(sw_model *model);
  * file with the old one's permissions, syncs and renames it, and syncs the folder; where the
  * last fails, or PATH is on a network file system, the file is there, and sw_last_note() says
  * that its durability is unknown. Until it is renamed the new file has no name, then, or where
- * the system has no such files, it is PATH.<16 digits>.tmp and locked; one that a killed process
- * left is removed by the next save of PATH. PATH may be a pipe (sw_interrupt_set). Loading needs
- * exactly the model's names, types and shapes (SW_FORMAT names the first that differs) and
- * changes nothing when it fails - a model on a device is damaged where a file that was readable
- * is not any more. Files that are saved have a checksum of each tensor and one of the header,
- * where the library was built with libxxhash; whatever is damaged in one is SW_FORMAT by the
- * tensor's name and its bytes. Names that begin with "stepwell." are the library's own:
- * SW_INVALID. Where a library without libxxhash loads such a file sw_last_note() says that its
- * checksums were not looked at. A checkpoint is loaded too: what it has beside parameters and
- * buffers is checked and passed over; where it has several models, the one of the model's name
- * is taken (SW_FORMAT lists those that it has). Optimizer state, kept gradients and states stay
- * as they are - but of a model that a failed run left damaged, loading makes them zero, as
- * sw_model_ready does. */
+ * the system has no such files, it is PATH.<16 digits>.tmp and locked; one that a killed
+ * process left is removed by the next save of PATH. PATH may be a pipe (sw_interrupt_set).
+ * Loading needs exactly the model's names, types and shapes (SW_FORMAT names the first that
+ * differs) and changes nothing when it fails - a model on a device is damaged where a file that
+ * was readable is not any more. Files that are saved have a checksum of each tensor and one of
+ * the header, where the library was built with libxxhash; whatever is damaged in one is
+ * SW_FORMAT by the tensor's name and its bytes. Names that begin with "stepwell." are the
+ * library's own: SW_INVALID. Where a library without libxxhash loads such a file sw_last_note()
+ * says that its checksums were not looked at. A checkpoint is loaded too: what it has beside
+ * parameters and buffers is checked and passed over; where it has several models, the one of
+ * the model's name is taken (SW_FORMAT lists those that it has). Optimizer state, kept
+ * gradients and states stay as they are - but of a model that a failed run left damaged,
+ * loading makes them zero, as sw_model_ready does. */
 SW_MUST_USE SW_API sw_status sw_model_save(const sw_model *model, const char *path);
 SW_MUST_USE SW_API sw_status sw_model_load(sw_model *model, const char *path);
 

@@ -53,7 +53,7 @@ static void is_busy(void)
 static void a_name_is_held_once(void)
 {
     sw_file *held = NULL;
-    begin("held");
+    begin("held name");
     SW_CHECK(sw_file_hold(&held, path) == SW_OK, "%s", sw_last_error());
     CU_ASSERT_PTR_NOT_NULL_FATAL(held);
     is_busy();
@@ -153,6 +153,7 @@ static void many_processes_hold_one_name_in_turn(void)
             const int fd = open(count, O_RDWR);
             if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) /* two holders at once */
                 _exit(2);
+            (void)usleep(300); /* long enough for a second holder to come */
             close(fd);
             sw_file_let_go(held);
             k++;
@@ -170,7 +171,7 @@ static void many_processes_hold_one_name_in_turn(void)
 static void other_files_of_the_name_stay(void)
 {
     sw_file *held = NULL;
-    begin("others");
+    begin("other locks");
     put(lock, "mine");
     CU_ASSERT_EQUAL(sw_file_hold(&held, path), SW_IO);
     SW_CHECK(strstr(sw_last_error(), ".lock: has 4 bytes, so it is no lock") != NULL, "%s",
@@ -220,7 +221,7 @@ static void every_call_of_holding_can_fail(void)
 static void a_file_is_cut_and_goes_on_there(void)
 {
     sw_file *file = NULL;
-    begin("cut");
+    begin("file cut");
     put(path, "0123456789");
     CU_ASSERT_EQUAL_FATAL(sw_file_open(&file, path, SW_FILE_KEEP), SW_OK);
     CU_ASSERT_EQUAL(sw_file_cut(file, 4), SW_OK);
@@ -229,8 +230,8 @@ static void a_file_is_cut_and_goes_on_there(void)
     CU_ASSERT(has(path, "0123ab"));
     CU_ASSERT(sw_file_cut(file, 6) == SW_OK && has(path, "0123ab"));
     CU_ASSERT_EQUAL(sw_file_cut(file, 7), SW_FORMAT);
-    SW_CHECK(strstr(sw_last_error(), "/cut: has 6 bytes, and cannot be cut to 7") != NULL, "%s",
-             sw_last_error());
+    SW_CHECK(strstr(sw_last_error(), "/file cut: has 6 bytes, and cannot be cut to 7") != NULL,
+             "%s", sw_last_error());
     CU_ASSERT(sw_file_write(file, "c", 1) == SW_OK && has(path, "0123abc"));
     CU_ASSERT(sw_file_cut(file, 0) == SW_OK && has(path, ""));
     sw_file_drop(file);
@@ -239,12 +240,12 @@ static void a_file_is_cut_and_goes_on_there(void)
 static void a_pipe_cannot_be_cut(void)
 {
     sw_file *file = NULL;
-    begin("pipe");
+    begin("cut pipe");
     CU_ASSERT_EQUAL_FATAL(mkfifo(path, 0600), 0);
     const int reader = open(path, O_RDONLY | O_NONBLOCK);
     CU_ASSERT_EQUAL_FATAL(sw_file_open(&file, path, SW_FILE_KEEP), SW_OK);
     CU_ASSERT_EQUAL(sw_file_cut(file, 0), SW_FORMAT);
-    SW_CHECK(strstr(sw_last_error(), "/pipe: is no regular file") != NULL, "%s",
+    SW_CHECK(strstr(sw_last_error(), "/cut pipe: is no regular file") != NULL, "%s",
              sw_last_error());
     sw_file_drop(file);
     close(reader);
