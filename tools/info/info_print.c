@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define NAME_BYTES 200
-#define NAME_COLUMNS 48 /* longer names move what follows */
+#define NAME_COLUMNS 60 /* longer names lose their middle */
 
 static const char *shown(char *to, const char *name)
 {
@@ -70,9 +70,13 @@ static void print_group(const info_file *info, info_group group, int width)
     for (uint32_t i = 0; i < swi_tensors_count(info->file); i++) {
         const swi_tensors_entry *entry = swi_tensors_at(info->file, i);
         char name[NAME_BYTES], type[INFO_TYPE_TEXT];
-        if (info_group_of(entry->name) == group)
-            printf("  %-*s  %-22s %12s bytes\n", width, shown(name, entry->name),
-                   info_type(type, entry), cli_digits(entry->end - entry->begin).text);
+        if (info_group_of(entry->name) != group)
+            continue;
+        shown(name, entry->name);
+        fputs("  ", stdout);
+        const int left = cli_fitted(stdout, name, strlen(name), width);
+        printf("%*s  %-22s %12s bytes\n", left, "", info_type(type, entry),
+               cli_digits(entry->end - entry->begin).text);
     }
 }
 
